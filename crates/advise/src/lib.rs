@@ -1,0 +1,1 @@
+//! Search over field moves with their bill; patch engine for C sources.

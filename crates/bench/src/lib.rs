@@ -1,0 +1,1 @@
+//! Paired runs, readers of foreign result formats.

@@ -1,0 +1,3 @@
+//! The `tussle` binary: parses arguments, calls, prints.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Bytes of ELF/DWARF/BTF and snapshots to the model.

@@ -1,0 +1,8 @@
+//! The one evidence format and its analysis.
+//!
+//! Every source (recorder, kernel recorder, perf import, simulator) fills an [`Evidence`]; report, advise, fix and
+//! predict read nothing else. `docs/evidence.md` fixes the file format and all columns.
+
+pub mod tables;
+
+pub use tables::*;

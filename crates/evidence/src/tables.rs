@@ -1,0 +1,338 @@
+//! The tables of an evidence file as Rust structs. Column names are field names; `docs/evidence.md` explains them.
+//!
+//! Ids are indices into their table (row 0 has id 0). Virtual time (`vt`) counts accesses: each actor's clock advances
+//! by its own accesses and is joined with others at create, join, barrier, condition and contended mutex only.
+
+use serde::{Deserialize, Serialize};
+use tussle_model::{TypeId, TypeTable};
+
+/// Everything known about one run.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// What ran, where, and what the source could see.
+    pub run: Run,
+    /// Processes of the run.
+    pub processes: Vec<Process>,
+    /// Mapped executables and libraries.
+    pub modules: Vec<Module>,
+    /// Threads, CPUs.
+    pub actors: Vec<Actor>,
+    /// Types of objects: only what objects need, so that the file explains itself.
+    pub types: TypeTable,
+    /// Memory that was touched.
+    pub objects: Vec<Object>,
+    /// Code addresses that touched or allocated it, and their callers.
+    pub code: Vec<Code>,
+    /// Who touched which bytes, how often, when.
+    pub accesses: Vec<Access>,
+    /// Which code touched which bytes.
+    pub touches: Vec<Touch>,
+    /// Operations: visits of fields in order, if the source sees them.
+    pub operations: Option<Vec<Operation>>,
+    /// What was merged or lost, and how much.
+    pub losses: Vec<Loss>,
+}
+
+/// Which tool produced the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// `tussle record`.
+    Recorder,
+    /// `tussle record-kernel`.
+    KernelRecorder,
+    /// `tussle import`.
+    Perf,
+    /// `tussle predict`.
+    Simulator,
+}
+
+/// What a source can see. `false` means unknown, never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sees {
+    /// Loads.
+    pub reads: bool,
+    /// Stores.
+    pub writes: bool,
+    /// Atomic read-modify-writes told apart from stores.
+    pub rmws: bool,
+    /// True object addresses, hence phases.
+    pub phases: bool,
+    /// Call chains.
+    pub chains: bool,
+    /// Lock operations.
+    pub locks: bool,
+    /// Times of accesses.
+    pub time: bool,
+}
+
+/// Header of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Version of the file format.
+    pub format_version: u32,
+    /// Version of tussle that wrote it.
+    pub tool_version: String,
+    /// Producer.
+    pub source: Source,
+    /// Unit of counts: `accesses` or `HITM samples`.
+    pub unit: String,
+    /// Command and arguments.
+    pub command: Vec<String>,
+    /// Start, seconds since the epoch; `None` where determinism forbids it.
+    pub started_unix_s: Option<f64>,
+    /// Wall-clock length in seconds.
+    pub duration_s: Option<f64>,
+    /// Architecture (`x86_64`).
+    pub arch: String,
+    /// CPU model and number of CPUs the run could use.
+    pub cpu_model: String,
+    /// Number of CPUs that the run could use.
+    pub cpus: u32,
+    /// Cache line of that machine in bytes.
+    pub line_bytes: u32,
+    /// Window of virtual time in which accesses of different actors count as concurrent.
+    pub window_vt: u64,
+    /// What this source sees.
+    pub sees: Sees,
+    /// False when the writer was cut off.
+    pub complete: bool,
+}
+
+/// One process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Process {
+    /// Operating system's id.
+    pub pid: u32,
+    /// Id of the process that forked it.
+    pub parent: Option<u32>,
+    /// Executable.
+    pub exe: String,
+    /// Build-id of the executable, hex.
+    pub build_id: Option<String>,
+    /// `exited`, `killed`, `exec`, `cut off`, ...
+    pub end: String,
+}
+
+/// One mapped file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Module {
+    /// Process id (index).
+    pub process: u32,
+    /// Path.
+    pub path: String,
+    /// Build-id, hex.
+    pub build_id: Option<String>,
+    /// First mapped address.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+    /// Run-time address minus address in the file's debug information.
+    pub bias: u64,
+}
+
+/// What an actor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActorKind {
+    /// A thread.
+    Thread,
+    /// A CPU.
+    Cpu,
+    /// Not known.
+    Unknown,
+}
+
+/// Who accesses memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Actor {
+    /// Process id (index).
+    pub process: Option<u32>,
+    /// Thread or CPU.
+    pub kind: ActorKind,
+    /// Thread id or CPU number.
+    pub number: u32,
+    /// Thread name.
+    pub name: Option<String>,
+    /// Actor that created it.
+    pub creator: Option<u32>,
+    /// Start routine (code id).
+    pub start: Option<u32>,
+    /// Virtual time of its first and last access.
+    pub vt0: u64,
+    /// End.
+    pub vt1: u64,
+}
+
+/// What kind of memory an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectKind {
+    /// `malloc`, `new`, ...
+    Heap,
+    /// A global or static variable.
+    Global,
+    /// Thread-local storage.
+    Tls,
+    /// A thread's stack.
+    Stack,
+    /// `mmap`.
+    Mapped,
+    /// Kernel slab object.
+    Slab,
+    /// Kernel per-CPU variable.
+    PerCpu,
+    /// Not known; the object is then a page.
+    Unknown,
+}
+
+/// A contiguous piece of memory with a life.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Object {
+    /// Process id (index).
+    pub process: u32,
+    /// Kind of memory.
+    pub kind: ObjectKind,
+    /// First byte's address.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Variable name of globals; cache name of slab objects.
+    pub name: Option<String>,
+    /// Type of the object, or of its elements when `count` is above 1.
+    pub ty: Option<TypeId>,
+    /// Elements of that type, side by side.
+    pub count: u64,
+    /// How sure the type is, 0 to 1; 1 for debug information of a variable.
+    pub confidence: f32,
+    /// Why: `variable's type`, `sizeof at the allocation`, `vote of 12 of 13 code lines`.
+    pub why: String,
+    /// Alignment that its allocator guarantees, bytes; phases follow from it.
+    pub align: u64,
+    /// Allocation function (`malloc`).
+    pub allocator: Option<String>,
+    /// Code id of the allocation (its chain are the callers).
+    pub alloc_code: Option<u32>,
+    /// Actor that allocated it.
+    pub alloc_actor: Option<u32>,
+    /// Birth in virtual time.
+    pub vt0: u64,
+    /// Death; `None` while alive.
+    pub vt1: Option<u64>,
+    /// Objects of the same allocation site that were alive at most at the same time: what padding costs.
+    pub live_max: u64,
+}
+
+/// A place in code, inlined frames included.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Frame {
+    /// Function, demangled.
+    pub function: String,
+    /// Source file.
+    pub file: String,
+    /// 1-based, 0 when unknown.
+    pub line: u32,
+    /// 1-based, 0 when unknown.
+    pub column: u32,
+}
+
+/// A code address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Code {
+    /// Process id (index).
+    pub process: u32,
+    /// Module id.
+    pub module: Option<u32>,
+    /// Run-time address of the instruction (return address minus one for calls).
+    pub address: u64,
+    /// Innermost (inlined) function first; empty when it could not be named.
+    pub frames: Vec<Frame>,
+    /// Callers as code ids, nearest first, at most 8.
+    pub chain: Vec<u32>,
+}
+
+/// Accesses of one actor to one byte range in one stretch of virtual time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Access {
+    /// Object id.
+    pub object: u32,
+    /// First byte, from the object's start.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u32,
+    /// Actor id.
+    pub actor: u32,
+    /// First access.
+    pub vt0: u64,
+    /// One past the last.
+    pub vt1: u64,
+    /// Loads.
+    pub reads: u64,
+    /// Plain and atomic stores.
+    pub writes: u64,
+    /// Atomic read-modify-writes (each both reads and writes; not contained in the other two).
+    pub rmws: u64,
+}
+
+/// How code touches bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TouchKind {
+    /// Load.
+    Read,
+    /// Store.
+    Write,
+    /// Atomic read-modify-write.
+    Rmw,
+}
+
+/// Code that touches a byte range.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Touch {
+    /// Object id.
+    pub object: u32,
+    /// First byte, from the object's start.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u32,
+    /// Code id.
+    pub code: u32,
+    /// Actor id, if known.
+    pub actor: Option<u32>,
+    /// Read, write or RMW.
+    pub kind: TouchKind,
+    /// Times seen; a sample, not a count, for the recorder.
+    pub samples: u64,
+}
+
+/// Visits of fields between the start and end of one operation (a critical section).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// Actor id.
+    pub actor: u32,
+    /// Object of the lock that was held, if any.
+    pub lock_object: Option<u32>,
+    /// Offset of that lock.
+    pub lock_offset: Option<u64>,
+    /// Start.
+    pub vt0: u64,
+    /// End.
+    pub vt1: u64,
+    /// In order: (object, offset, size, kind, accesses since the previous visit).
+    pub visits: Vec<(u32, u64, u32, TouchKind, u64)>,
+    /// How many operations of this shape this row stands for.
+    pub repeats: u64,
+}
+
+/// Something merged, capped or lost while recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Process id (index), if it concerns one.
+    pub process: Option<u32>,
+    /// `pieces merged`, `memory cap`, `unsupported hook`, ...
+    pub what: String,
+    /// How many.
+    pub count: u64,
+    /// Bound on the effect, for people.
+    pub note: String,
+}

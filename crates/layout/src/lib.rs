@@ -1,0 +1,1 @@
+//! Line view, pahole text, diff with cause, rules, slots.

@@ -1,0 +1,245 @@
+//! Flattening of nested members to leaf fields (`mmap_lock.owner`), the unit in which contention is named.
+
+use crate::types::{MemberRole, Type, TypeId, TypeTable};
+
+/// Nesting deeper than this is cut: real code stays below 20, hostile files can be cyclic.
+pub const DEPTH_MAX: usize = 64;
+
+/// Flattening stops after this many leaves: a hostile file can describe 2^64 of them in a few bytes.
+pub const LEAVES_MAX: usize = 65_536;
+
+/// A scalar (or an array of scalars) inside an object, with its full path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// `mmap_lock.owner`; array elements as `lists[3].next`; empty for a scalar object.
+    pub path: String,
+    /// First byte, from the start of the object.
+    pub offset: u64,
+    /// Bytes that it touches.
+    pub size: u64,
+    /// For bit-fields: first bit from the start of the object and width in bits.
+    pub bits: Option<(u64, u32)>,
+    /// Type of the leaf.
+    pub ty: TypeId,
+    /// Overlaps another leaf (member of a union or a variant).
+    pub overlaps: bool,
+}
+
+impl Leaf {
+    /// First byte after it.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.size)
+    }
+}
+
+/// How arrays are flattened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrays {
+    /// One leaf for an array of scalars; arrays of aggregates element by element.
+    Whole,
+    /// One leaf per element.
+    Elements,
+}
+
+/// The leaf fields of `id` in order of offset, then of declaration. Never more than [`LEAVES_MAX`].
+pub fn leaves(table: &TypeTable, id: TypeId, arrays: Arrays) -> Vec<Leaf> {
+    let mut out = Vec::new();
+    Walk { table, arrays, out: &mut out }.visit(id, String::new(), 0, false, 0);
+    out.sort_by_key(|l| l.offset);
+    out
+}
+
+/// The leaf that holds byte `offset`, preferring one that starts there, then the smallest.
+pub fn leaf_at(leaves: &[Leaf], offset: u64) -> Option<&Leaf> {
+    leaves
+        .iter()
+        .filter(|l| l.offset <= offset && offset < l.end())
+        .min_by_key(|l| (l.offset != offset, l.size))
+}
+
+struct Walk<'a> {
+    table: &'a TypeTable,
+    arrays: Arrays,
+    out: &'a mut Vec<Leaf>,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, id: TypeId, path: String, offset: u64, overlaps: bool, depth: usize) {
+        if depth > DEPTH_MAX || self.out.len() >= LEAVES_MAX {
+            return;
+        }
+        let id = self.table.strip(id);
+        match self.table.get(id) {
+            Type::Aggregate(a) if !a.members.is_empty() => {
+                let in_union = overlaps || a.kind == crate::AggregateKind::Union;
+                for m in &a.members {
+                    if m.role == MemberRole::Static {
+                        continue;
+                    }
+                    let over = in_union || m.role == MemberRole::Variant;
+                    let path = join(&path, m.name.as_deref());
+                    let at = offset.saturating_add(m.offset());
+                    match m.bit_size {
+                        Some(bits) => {
+                            let first = offset.saturating_mul(8).saturating_add(m.offset_bits);
+                            let end = first.saturating_add(u64::from(bits)).div_ceil(8);
+                            self.push(Leaf {
+                                path,
+                                offset: first / 8,
+                                size: end - (first / 8).min(end),
+                                bits: Some((first, bits)),
+                                ty: m.ty,
+                                overlaps: over,
+                            });
+                        }
+                        None => self.visit(m.ty, path, at, over, depth + 1),
+                    }
+                }
+            }
+            Type::Array { elem, counts } => self.array(id, *elem, counts, path, offset, overlaps, depth),
+            _ => {
+                let size = self.table.size(id).unwrap_or(0);
+                self.push(Leaf { path, offset, size, bits: None, ty: id, overlaps });
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn array(
+        &mut self,
+        id: TypeId,
+        elem: TypeId,
+        counts: &[Option<u64>],
+        path: String,
+        offset: u64,
+        overlaps: bool,
+        depth: usize,
+    ) {
+        let stride = self.table.size(elem).unwrap_or(0);
+        let scalar = self.table.aggregate(elem).is_none()
+            && !matches!(self.table.get(self.table.strip(elem)), Type::Array { .. });
+        if stride == 0 || (scalar && self.arrays == Arrays::Whole) || counts.iter().any(|c| c.is_none()) {
+            let size = self.table.size(id).unwrap_or(0);
+            return self.push(Leaf { path, offset, size, bits: None, ty: id, overlaps });
+        }
+        let counts: Vec<u64> = counts.iter().map(|c| c.unwrap_or(0)).collect();
+        let total = counts.iter().fold(1u64, |n, c| n.saturating_mul(*c));
+        for i in 0..total {
+            if self.out.len() >= LEAVES_MAX {
+                return;
+            }
+            let path = format!("{path}{}", subscripts(i, &counts));
+            self.visit(elem, path, offset.saturating_add(i.saturating_mul(stride)), overlaps, depth + 1);
+        }
+    }
+
+    fn push(&mut self, leaf: Leaf) {
+        if self.out.len() < LEAVES_MAX {
+            self.out.push(leaf);
+        }
+    }
+}
+
+/// `[1][2]` for the flat index of a row-major array.
+fn subscripts(flat: u64, counts: &[u64]) -> String {
+    let mut rest = flat;
+    let mut parts: Vec<String> = counts
+        .iter()
+        .rev()
+        .map(|&c| {
+            let i = rest % c.max(1);
+            rest /= c.max(1);
+            format!("[{i}]")
+        })
+        .collect();
+    parts.reverse();
+    parts.concat()
+}
+
+fn join(path: &str, name: Option<&str>) -> String {
+    match name {
+        None => path.to_string(),
+        Some(n) if path.is_empty() => n.to_string(),
+        Some(n) => format!("{path}.{n}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::*;
+
+    fn sample() -> (TypeTable, TypeId) {
+        let mut t = TypeTable::new(8);
+        let int = t.push(Type::Base(Base { name: "int".into(), size: 4, encoding: Encoding::Signed }));
+        let member = |name: Option<&str>, ty, offset: u64| Member {
+            name: name.map(Into::into),
+            ty,
+            offset_bits: offset * 8,
+            bit_size: None,
+            align: None,
+            decl_line: 0,
+            role: MemberRole::Field,
+        };
+        let agg = |name: Option<&str>, kind, size, members| {
+            Type::Aggregate(Aggregate {
+                kind,
+                name: name.map(Into::into),
+                size,
+                align: None,
+                members,
+                decl: None,
+                declaration: false,
+                language: Language::C,
+            })
+        };
+        let inner = t.push(agg(
+            Some("lock"),
+            AggregateKind::Struct,
+            8,
+            vec![member(Some("count"), int, 0), member(Some("owner"), int, 4)],
+        ));
+        let locks = t.push(Type::Array { elem: inner, counts: vec![Some(2)] });
+        let ints = t.push(Type::Array { elem: int, counts: vec![Some(3)] });
+        let anon = t.push(agg(
+            None,
+            AggregateKind::Union,
+            4,
+            vec![member(Some("a"), int, 0), member(Some("b"), int, 0)],
+        ));
+        let outer = t.push(agg(
+            Some("outer"),
+            AggregateKind::Struct,
+            32,
+            vec![member(Some("locks"), locks, 0), member(Some("v"), ints, 16), member(None, anon, 28)],
+        ));
+        (t, outer)
+    }
+
+    #[test]
+    fn nested_members_get_full_paths() {
+        let (t, outer) = sample();
+        let got: Vec<(String, u64, u64)> =
+            leaves(&t, outer, Arrays::Whole).into_iter().map(|l| (l.path, l.offset, l.size)).collect();
+        let want = [
+            ("locks[0].count", 0, 4),
+            ("locks[0].owner", 4, 4),
+            ("locks[1].count", 8, 4),
+            ("locks[1].owner", 12, 4),
+            ("v", 16, 12),
+            ("a", 28, 4),
+            ("b", 28, 4),
+        ];
+        assert_eq!(got, want.map(|(p, o, s)| (p.to_string(), o, s)));
+    }
+
+    #[test]
+    fn a_type_that_contains_itself_ends() {
+        let mut t = TypeTable::new(8);
+        let id = t.push(Type::Void);
+        let a = Type::Array { elem: id, counts: vec![Some(1)] };
+        t.set(id, a);
+        assert!(leaves(&t, id, Arrays::Elements).len() <= LEAVES_MAX);
+        assert_eq!(t.size(id), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! The vocabulary that every other crate speaks: types and their members, leaf fields, cache lines and placement.
+//!
+//! No I/O, no clock, no errors: every function here is total. Sizes and offsets are bytes unless a name ends in
+//! `_bits`. Recursion over types is bounded by [`leaf::DEPTH_MAX`] because type graphs come from hostile files.
+
+pub mod leaf;
+pub mod line;
+pub mod placement;
+pub mod types;
+
+pub use leaf::{Leaf, leaves};
+pub use line::{LineSize, LineSpan};
+pub use placement::Placement;
+pub use types::{
+    Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Language, Member,
+    MemberRole, SourceLoc, Type, TypeId, TypeTable,
+};

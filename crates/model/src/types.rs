@@ -1,0 +1,516 @@
+//! Types as debug information describes them, in one arena.
+//!
+//! A [`TypeTable`] owns every type of one build; a [`TypeId`] indexes it. Readers for DWARF, BTF and snapshots all
+//! produce this and nothing else does, so printing, diffing and naming never care where a layout came from.
+
+use serde::{Deserialize, Serialize};
+
+/// Index of a type in its [`TypeTable`]. Id 0 is always [`Type::Void`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TypeId(pub u32);
+
+impl TypeId {
+    /// `void`, or a type that the source could not describe.
+    pub const VOID: TypeId = TypeId(0);
+}
+
+/// Every type of one build.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TypeTable {
+    types: Vec<Type>,
+    /// Size of a pointer in bytes (8 or 4).
+    pub pointer_size: u8,
+}
+
+impl TypeTable {
+    /// A table that holds only `void`. `pointer_size` in bytes.
+    pub fn new(pointer_size: u8) -> Self {
+        TypeTable { types: vec![Type::Void], pointer_size }
+    }
+
+    /// Adds a type and returns its id. Tables of more than `u32::MAX` types do not occur: readers bound their input.
+    pub fn push(&mut self, ty: Type) -> TypeId {
+        let id = TypeId(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
+        self.types.push(ty);
+        id
+    }
+
+    /// Replaces a type, for readers that reserve an id before they have read its body (cyclic types).
+    pub fn set(&mut self, id: TypeId, ty: Type) {
+        if let Some(slot) = self.types.get_mut(id.0 as usize) {
+            *slot = ty;
+        }
+    }
+
+    /// The type, or [`Type::Void`] for an id from another table.
+    pub fn get(&self, id: TypeId) -> &Type {
+        self.types.get(id.0 as usize).unwrap_or(&Type::Void)
+    }
+
+    /// Number of types, `void` included.
+    pub fn len(&self) -> usize {
+        self.types.len()
+    }
+
+    /// True when only `void` is known.
+    pub fn is_empty(&self) -> bool {
+        self.types.len() <= 1
+    }
+
+    /// All types with their ids, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (TypeId, &Type)> {
+        self.types.iter().enumerate().map(|(i, t)| (TypeId(i as u32), t))
+    }
+
+    /// All structs, classes and unions, declarations without a body excluded.
+    pub fn aggregates(&self) -> impl Iterator<Item = (TypeId, &Aggregate)> {
+        self.iter().filter_map(|(id, t)| match t {
+            Type::Aggregate(a) if !a.declaration => Some((id, a)),
+            _ => None,
+        })
+    }
+
+    /// Follows typedefs and qualifiers to the type that has a size. Stops after 64 steps (a cycle).
+    pub fn strip(&self, mut id: TypeId) -> TypeId {
+        for _ in 0..64 {
+            match self.get(id) {
+                Type::Typedef { to, .. } | Type::Const(to) | Type::Volatile(to) | Type::Restrict(to) | Type::Atomic(to) => {
+                    id = *to
+                }
+                _ => break,
+            }
+        }
+        id
+    }
+
+    /// The struct, class or union behind typedefs and qualifiers.
+    pub fn aggregate(&self, id: TypeId) -> Option<&Aggregate> {
+        match self.get(self.strip(id)) {
+            Type::Aggregate(a) => Some(a),
+            _ => None,
+        }
+    }
+
+    /// Finds a defined aggregate by name: `foo`, `struct foo`, `union foo`, `ns::Foo`, or a typedef of one.
+    /// The first definition wins; use [`TypeTable::aggregates`] to see them all.
+    pub fn find(&self, name: &str) -> Option<TypeId> {
+        let (kind, bare) = split_keyword(name);
+        let direct = self.aggregates().find(|(_, a)| {
+            kind.is_none_or(|k| a.kind == k) && a.name.as_deref().is_some_and(|n| n == bare)
+        });
+        if let Some((id, _)) = direct {
+            return Some(id);
+        }
+        if kind.is_some() {
+            return None;
+        }
+        self.iter().find_map(|(_, t)| match t {
+            Type::Typedef { name: n, to } if n == bare => self.aggregate(*to).map(|_| self.strip(*to)),
+            _ => None,
+        })
+    }
+
+    /// Size in bytes; `None` for incomplete types, functions and flexible arrays.
+    pub fn size(&self, id: TypeId) -> Option<u64> {
+        self.size_at(id, 0)
+    }
+
+    fn size_at(&self, id: TypeId, depth: usize) -> Option<u64> {
+        if depth > crate::leaf::DEPTH_MAX {
+            return None;
+        }
+        match self.get(self.strip(id)) {
+            Type::Base(b) => Some(b.size),
+            Type::Pointer { size, .. } => Some(*size),
+            Type::Reference { .. } => Some(u64::from(self.pointer_size)),
+            Type::Other { size, .. } if *size > 0 => Some(*size),
+            Type::Array { elem, counts } => {
+                let n = counts.iter().try_fold(1u64, |n, c| n.checked_mul((*c)?))?;
+                self.size_at(*elem, depth + 1)?.checked_mul(n)
+            }
+            Type::Aggregate(a) if !a.declaration => Some(a.size),
+            Type::Enum(e) => Some(e.size),
+            _ => None,
+        }
+    }
+
+    /// A table with only `roots` and what they reach (pointer targets are cut to declarations, so that one kernel
+    /// struct does not drag in the whole kernel), and the new ids of the roots in the same order.
+    pub fn extract(&self, roots: &[TypeId]) -> (TypeTable, Vec<TypeId>) {
+        let mut copy = Extract { from: self, to: TypeTable::new(self.pointer_size), map: Default::default() };
+        let ids = roots.iter().map(|&r| copy.whole(r)).collect();
+        (copy.to, ids)
+    }
+
+    /// The type's name as its language writes it: `struct foo *`, `unsigned int [4]`, `ns::Foo`.
+    pub fn name(&self, id: TypeId) -> String {
+        self.name_at(id, 0)
+    }
+
+    fn name_at(&self, id: TypeId, depth: usize) -> String {
+        if depth > crate::leaf::DEPTH_MAX {
+            return "...".into();
+        }
+        let inner = |to: TypeId| self.name_at(to, depth + 1);
+        match self.get(id) {
+            Type::Void => "void".into(),
+            Type::Base(b) => b.name.clone(),
+            Type::Pointer { to, .. } => match self.get(*to) {
+                Type::Function { .. } => format!("{} (*)()", inner(*to)),
+                Type::Pointer { .. } => format!("{}*", inner(*to)),
+                _ => format!("{} *", inner(*to)),
+            },
+            Type::Reference { to, rvalue } => format!("{} {}", inner(*to), if *rvalue { "&&" } else { "&" }),
+            Type::Array { elem, counts } => {
+                let dims: String = counts.iter().map(|c| c.map_or("[]".into(), |n| format!("[{n}]"))).collect();
+                format!("{}{dims}", inner(*elem))
+            }
+            Type::Aggregate(a) => a.display_name(),
+            Type::Enum(e) => match &e.name {
+                Some(n) => format!("enum {n}"),
+                None => "enum".into(),
+            },
+            Type::Typedef { name, .. } => name.clone(),
+            Type::Const(t) => match self.get(*t) {
+                Type::Pointer { .. } => format!("{} const", inner(*t)),
+                _ => format!("const {}", inner(*t)),
+            },
+            Type::Volatile(t) => format!("volatile {}", inner(*t)),
+            Type::Restrict(t) => format!("{} restrict", inner(*t)),
+            Type::Atomic(t) => format!("_Atomic {}", inner(*t)),
+            Type::Function { ret, .. } => inner(*ret),
+            Type::Other { name, .. } => name.clone(),
+        }
+    }
+}
+
+/// State of [`TypeTable::extract`]: `map` remembers what was copied, with its body or only as a name.
+struct Extract<'a> {
+    from: &'a TypeTable,
+    to: TypeTable,
+    map: std::collections::HashMap<(TypeId, bool), TypeId>,
+}
+
+impl Extract<'_> {
+    /// Works off an explicit list: a hostile chain of a million typedefs must not overflow the stack.
+    fn whole(&mut self, root: TypeId) -> TypeId {
+        let mut todo = Vec::new();
+        let new = self.reserve(root, true, &mut todo);
+        while let Some((old, body, new)) = todo.pop() {
+            let ty = self.rewrite(old, body, &mut todo);
+            self.to.set(new, ty);
+        }
+        new
+    }
+
+    fn reserve(&mut self, old: TypeId, body: bool, todo: &mut Vec<(TypeId, bool, TypeId)>) -> TypeId {
+        if old == TypeId::VOID {
+            return old;
+        }
+        if let Some(&new) = self.map.get(&(old, true)).or_else(|| self.map.get(&(old, body))) {
+            return new;
+        }
+        let new = self.to.push(Type::Void);
+        self.map.insert((old, body), new);
+        todo.push((old, body, new));
+        new
+    }
+
+    fn rewrite(&mut self, old: TypeId, body: bool, todo: &mut Vec<(TypeId, bool, TypeId)>) -> Type {
+        let from = self.from;
+        match from.get(old) {
+            Type::Aggregate(a) => {
+                let mut a = a.clone();
+                if !body && a.name.is_some() {
+                    a.members.clear();
+                    a.declaration = true;
+                } else {
+                    for m in &mut a.members {
+                        m.ty = self.reserve(m.ty, true, todo);
+                    }
+                }
+                Type::Aggregate(a)
+            }
+            Type::Pointer { to, size } => Type::Pointer { to: self.reserve(*to, false, todo), size: *size },
+            Type::Reference { to, rvalue } => Type::Reference { to: self.reserve(*to, false, todo), rvalue: *rvalue },
+            Type::Array { elem, counts } => Type::Array { elem: self.reserve(*elem, body, todo), counts: counts.clone() },
+            Type::Typedef { name, to } => Type::Typedef { name: name.clone(), to: self.reserve(*to, body, todo) },
+            Type::Const(t) => Type::Const(self.reserve(*t, body, todo)),
+            Type::Volatile(t) => Type::Volatile(self.reserve(*t, body, todo)),
+            Type::Restrict(t) => Type::Restrict(self.reserve(*t, body, todo)),
+            Type::Atomic(t) => Type::Atomic(self.reserve(*t, body, todo)),
+            Type::Function { ret, params, variadic } => Type::Function {
+                ret: self.reserve(*ret, false, todo),
+                params: params.iter().map(|p| self.reserve(*p, false, todo)).collect(),
+                variadic: *variadic,
+            },
+            other => other.clone(),
+        }
+    }
+}
+
+/// Splits `struct foo` into its keyword and the bare name.
+fn split_keyword(name: &str) -> (Option<AggregateKind>, &str) {
+    for (word, kind) in
+        [("struct ", AggregateKind::Struct), ("union ", AggregateKind::Union), ("class ", AggregateKind::Class)]
+    {
+        if let Some(rest) = name.strip_prefix(word) {
+            return (Some(kind), rest.trim());
+        }
+    }
+    (None, name.trim())
+}
+
+/// One type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Type {
+    /// No type, or one that could not be read.
+    Void,
+    /// Integer, float, bool, character.
+    Base(Base),
+    /// Pointer; `size` in bytes.
+    Pointer {
+        /// What it points to.
+        to: TypeId,
+        /// Bytes.
+        size: u64,
+    },
+    /// C++ reference.
+    Reference {
+        /// What it refers to.
+        to: TypeId,
+        /// `&&` instead of `&`.
+        rvalue: bool,
+    },
+    /// Array, outermost dimension first; a `None` count is a flexible array.
+    Array {
+        /// Element type.
+        elem: TypeId,
+        /// Elements per dimension.
+        counts: Vec<Option<u64>>,
+    },
+    /// Struct, union, class.
+    Aggregate(Aggregate),
+    /// Enumeration.
+    Enum(EnumType),
+    /// Typedef or type alias.
+    Typedef {
+        /// Its name.
+        name: String,
+        /// What it stands for.
+        to: TypeId,
+    },
+    /// `const`.
+    Const(TypeId),
+    /// `volatile`.
+    Volatile(TypeId),
+    /// `restrict`.
+    Restrict(TypeId),
+    /// `_Atomic`.
+    Atomic(TypeId),
+    /// Function, as the target of pointers.
+    Function {
+        /// Return type.
+        ret: TypeId,
+        /// Parameter types.
+        params: Vec<TypeId>,
+        /// Ends in `...`.
+        variadic: bool,
+    },
+    /// Anything else that has a name and perhaps a size (pointers to members, `decltype(nullptr)`).
+    Other {
+        /// How it prints.
+        name: String,
+        /// Bytes, 0 if unknown.
+        size: u64,
+    },
+}
+
+/// How the bytes of a base type are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Encoding {
+    /// Signed integer.
+    Signed,
+    /// Unsigned integer.
+    Unsigned,
+    /// Floating point.
+    Float,
+    /// Boolean.
+    Bool,
+    /// Character.
+    Char,
+    /// Anything else.
+    Other,
+}
+
+/// A scalar.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// Name as the compiler wrote it (`long unsigned int`).
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// How to read it.
+    pub encoding: Encoding,
+}
+
+/// An enumeration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnumType {
+    /// Tag name.
+    pub name: Option<String>,
+    /// Bytes.
+    pub size: u64,
+    /// Its constants.
+    pub values: Vec<Enumerator>,
+}
+
+/// One constant of an enumeration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enumerator {
+    /// Name.
+    pub name: String,
+    /// Value; `u64` values above `i64::MAX` keep their bits.
+    pub value: i64,
+}
+
+/// The keyword of an aggregate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum AggregateKind {
+    /// `struct`.
+    Struct,
+    /// `union`.
+    Union,
+    /// `class`.
+    Class,
+}
+
+impl AggregateKind {
+    /// `struct`, `union` or `class`.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            AggregateKind::Struct => "struct",
+            AggregateKind::Union => "union",
+            AggregateKind::Class => "class",
+        }
+    }
+}
+
+/// Source language of a type, as far as naming differs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Language {
+    /// C and everything that names types like C.
+    #[default]
+    C,
+    /// C++.
+    Cpp,
+    /// Rust.
+    Rust,
+}
+
+/// Where an alignment is known from. BTF loses `aligned`, so there it can only be inferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AlignmentSource {
+    /// Written in the source and kept by the debug information.
+    Declared,
+    /// Computed from the members' natural alignment, size and offsets.
+    Inferred,
+}
+
+/// An alignment and how we know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alignment {
+    /// Power of two.
+    pub bytes: u64,
+    /// Declared or inferred.
+    pub source: AlignmentSource,
+}
+
+/// A place in a source file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SourceLoc {
+    /// Path as the debug information has it.
+    pub file: String,
+    /// 1-based; 0 when unknown.
+    pub line: u32,
+}
+
+/// Struct, union or class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Aggregate {
+    /// Keyword.
+    pub kind: AggregateKind,
+    /// Name with its namespaces (`ns::Foo`); `None` when anonymous.
+    pub name: Option<String>,
+    /// Bytes.
+    pub size: u64,
+    /// Alignment written in the source, if any.
+    pub align: Option<Alignment>,
+    /// In declaration order; bases first.
+    pub members: Vec<Member>,
+    /// Source position of the definition.
+    pub decl: Option<SourceLoc>,
+    /// Only declared, never defined, in what was read.
+    pub declaration: bool,
+    /// Source language.
+    pub language: Language,
+}
+
+impl Aggregate {
+    /// `struct foo`, `union {..}` for anonymous ones, `ns::Foo` for C++ and Rust.
+    pub fn display_name(&self) -> String {
+        match (&self.name, self.language) {
+            (Some(n), Language::C) => format!("{} {n}", self.kind.keyword()),
+            (Some(n), _) => n.clone(),
+            (None, _) => format!("{} {{...}}", self.kind.keyword()),
+        }
+    }
+}
+
+/// What a member is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberRole {
+    /// An ordinary data member.
+    #[default]
+    Field,
+    /// A C++ base class.
+    Base,
+    /// A virtual C++ base class, whose offset is dynamic.
+    VirtualBase,
+    /// A compiler-made pointer to the virtual table.
+    Vptr,
+    /// A static data member: takes no room in the object.
+    Static,
+    /// A Rust enum's discriminant.
+    Discriminant,
+    /// The contents of one variant of a Rust enum; overlaps its siblings.
+    Variant,
+}
+
+/// One member of an aggregate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// `None` for anonymous structs and unions and for unnamed bit-fields.
+    pub name: Option<String>,
+    /// Its type.
+    pub ty: TypeId,
+    /// From the start of the aggregate.
+    pub offset_bits: u64,
+    /// Width of a bit-field.
+    pub bit_size: Option<u32>,
+    /// `_Alignas` / `aligned` on the member, bytes.
+    pub align: Option<u64>,
+    /// Line of its declaration, in the file of the aggregate; 0 when unknown.
+    pub decl_line: u32,
+    /// What it is.
+    pub role: MemberRole,
+}
+
+impl Member {
+    /// Byte in which the member starts.
+    pub fn offset(&self) -> u64 {
+        self.offset_bits / 8
+    }
+}

@@ -1,0 +1,1 @@
+//! Addresses to names: objects' types, allocation sites, code rows.

@@ -1,0 +1,1 @@
+//! Means, intervals, tests, sequential stopping. Pure.
