@@ -303,6 +303,10 @@ pub struct Touch {
     pub kind: TouchKind,
     /// Times seen; a sample, not a count, for the recorder.
     pub samples: u64,
+    /// Field that the expression in the source names here (`stats.hits`), where it could be read; filled by naming,
+    /// `None` in raw recordings. It decides between members of a union.
+    #[serde(default)]
+    pub field: Option<String>,
 }
 
 /// Visits of fields between the start and end of one operation (a critical section).
