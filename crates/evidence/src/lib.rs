@@ -3,6 +3,7 @@
 //! Every source (recorder, kernel recorder, perf import, simulator) fills an [`Evidence`]; report, advise, fix and
 //! predict read nothing else. `docs/evidence.md` fixes the file format and all columns.
 
+pub mod fields;
 pub mod tables;
 
 pub use tables::*;

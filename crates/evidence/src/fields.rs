@@ -1,0 +1,413 @@
+//! Names of bytes inside objects: `struct stats.hits`, `workers[].done`, `counter`.
+//!
+//! Everything that prints a field asks here, so that one field has one name everywhere. Indices of arrays are left out
+//! of the name (elements of one array are one finding) and kept as data.
+
+use std::collections::HashMap;
+use tussle_model::leaf::DEPTH_MAX;
+use tussle_model::{AggregateKind, MemberRole, Type, TypeId, TypeTable};
+
+use crate::tables::{Evidence, Object, ObjectKind};
+
+/// Synchronisation types whose insides nobody wants to see: naming stops at the member that has such a type.
+const OPAQUE: &[&str] = &[
+    "pthread_mutex_t",
+    "pthread_cond_t",
+    "pthread_rwlock_t",
+    "pthread_spinlock_t",
+    "pthread_barrier_t",
+    "pthread_once_t",
+    "sem_t",
+    "mtx_t",
+    "cnd_t",
+];
+
+/// The same for C++ types; the name may go on with template arguments.
+const OPAQUE_CPP: &[&str] = &[
+    "std::atomic",
+    "std::mutex",
+    "std::recursive_mutex",
+    "std::timed_mutex",
+    "std::shared_mutex",
+    "std::condition_variable",
+    "std::atomic_flag",
+];
+
+/// The name of a byte range inside an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldName {
+    /// For people: `struct stats.hits`, `workers[].done`, `malloc in parse, bytes 24..31`.
+    pub path: String,
+    /// Field inside one element of the object's type with all indices (`lists[3].next`); empty for a scalar, `None`
+    /// where the type is not known or the range is padding.
+    pub leaf: Option<String>,
+    /// Element, when the object is an array or the first array on the way to the field.
+    pub index: Option<u64>,
+    /// 0 to 1: the certainty of the object's type, halved where union members cannot be told apart.
+    pub certainty: f32,
+}
+
+/// Names one range; build a [`Namer`] for many.
+pub fn field_path(evidence: &Evidence, object: u32, offset: u64, size: u64) -> FieldName {
+    Namer::new(evidence).name(object, offset, size)
+}
+
+/// Names ranges of one evidence, with the code's choices between union members at hand.
+#[derive(Debug)]
+pub struct Namer<'a> {
+    evidence: &'a Evidence,
+    /// What the source calls a byte of an object, with the number of code rows that say so.
+    said: HashMap<(u32, u64), Vec<(&'a str, u64)>>,
+}
+
+impl<'a> Namer<'a> {
+    /// Reads the `field` column of all touches once.
+    pub fn new(evidence: &'a Evidence) -> Self {
+        let mut said: HashMap<(u32, u64), Vec<(&str, u64)>> = HashMap::new();
+        for t in &evidence.touches {
+            let Some(field) = t.field.as_deref() else { continue };
+            let votes = said.entry((t.object, t.offset)).or_default();
+            match votes.iter_mut().find(|(f, _)| *f == field) {
+                Some((_, n)) => *n += 1,
+                None => votes.push((field, 1)),
+            }
+        }
+        Namer { evidence, said }
+    }
+
+    /// Name of `size` bytes at `offset` from the start of `object`.
+    pub fn name(&self, object: u32, offset: u64, size: u64) -> FieldName {
+        let Some(o) = self.evidence.objects.get(object as usize) else {
+            return FieldName {
+                path: bytes_text("?", offset, size),
+                leaf: None,
+                index: None,
+                certainty: 0.0,
+            };
+        };
+        let root = self.root(o);
+        let Some(ty) = o.ty else {
+            let path = match (o.name.as_ref(), offset == 0 && size >= o.size) {
+                (Some(_), true) => root,
+                _ => bytes_text(&root, offset, size),
+            };
+            return FieldName { path, leaf: None, index: None, certainty: 0.0 };
+        };
+        let table = &self.evidence.types;
+        let said = self.said.get(&(object, offset)).map(Vec::as_slice).unwrap_or(&[]);
+        let stride = table.size(ty).unwrap_or(0);
+        let mut index = None;
+        let mut prefix = String::new();
+        let mut at = offset;
+        if o.count > 1 && stride > 0 {
+            let (first, last) = (offset / stride, offset.saturating_add(size.max(1) - 1) / stride);
+            prefix = "[]".into();
+            if first >= o.count {
+                return FieldName {
+                    path: bytes_text(&root, offset, size),
+                    leaf: None,
+                    index: None,
+                    certainty: 0.0,
+                };
+            }
+            if first != last {
+                return FieldName {
+                    path: root + "[]",
+                    leaf: None,
+                    index: Some(first),
+                    certainty: o.confidence,
+                };
+            }
+            index = Some(first);
+            at = offset % stride;
+        }
+        let r = Resolve { table, said }.visit(ty, at, size.max(1), 0);
+        let halves = if r.ambiguous { 0.5 } else { 1.0 };
+        FieldName {
+            path: attach(&(root + &prefix), &r.path),
+            leaf: r.is_field.then_some(r.exact),
+            index: index.or(r.index),
+            certainty: o.confidence * halves,
+        }
+    }
+
+    /// What stands before the field: the variable, the type, or where the memory came from.
+    pub fn root(&self, o: &Object) -> String {
+        if let Some(name) = &o.name {
+            return name.clone();
+        }
+        if let Some(ty) = o.ty {
+            return self.evidence.types.name(ty);
+        }
+        let site =
+            o.alloc_code.and_then(|c| self.evidence.code.get(c as usize)).and_then(|c| c.frames.first());
+        match (o.kind, site) {
+            (ObjectKind::Stack, _) => self.owned("stack", o),
+            (ObjectKind::Tls, _) => self.owned("thread-local storage", o),
+            (ObjectKind::Heap | ObjectKind::Mapped, Some(f)) => {
+                format!("{} in {}", o.allocator.as_deref().unwrap_or("memory"), f.function)
+            }
+            (ObjectKind::Heap, None) => format!("{} block", o.allocator.as_deref().unwrap_or("heap")),
+            _ => format!("memory at {:#x}", o.base),
+        }
+    }
+
+    fn owned(&self, what: &str, o: &Object) -> String {
+        let actor = o.alloc_actor.and_then(|a| self.evidence.actors.get(a as usize));
+        match actor {
+            Some(a) => match &a.name {
+                Some(n) => format!("{what} of {n}"),
+                None => format!("{what} of thread {}", a.number),
+            },
+            None => what.to_string(),
+        }
+    }
+}
+
+fn bytes_text(root: &str, offset: u64, size: u64) -> String {
+    match size {
+        0 | 1 => format!("{root}, byte {offset}"),
+        _ => format!("{root}, bytes {offset}..{}", offset.saturating_add(size - 1)),
+    }
+}
+
+fn attach(root: &str, path: &str) -> String {
+    match path {
+        "" => root.to_string(),
+        p if p.starts_with(['[', ' ']) => format!("{root}{p}"),
+        p => format!("{root}.{p}"),
+    }
+}
+
+/// What a walk down to a byte range found.
+struct Found {
+    path: String,
+    exact: String,
+    index: Option<u64>,
+    ambiguous: bool,
+    is_field: bool,
+    /// Start and size of the leaf relative to the visited type.
+    leaf: (u64, u64),
+}
+
+impl Found {
+    fn whole(size: u64) -> Found {
+        Found {
+            path: String::new(),
+            exact: String::new(),
+            index: None,
+            ambiguous: false,
+            is_field: true,
+            leaf: (0, size),
+        }
+    }
+
+    fn text(path: String, ambiguous: bool, is_field: bool) -> Found {
+        let exact = path.clone();
+        Found { path, exact, index: None, ambiguous, is_field, leaf: (0, 0) }
+    }
+
+    fn under(mut self, name: Option<&str>, exact: Option<&str>, at: u64) -> Found {
+        if let Some(n) = name {
+            self.path = attach(n, &self.path);
+            self.exact = attach(exact.unwrap_or(n), &self.exact);
+        }
+        self.leaf.0 = self.leaf.0.saturating_add(at);
+        self
+    }
+}
+
+struct Resolve<'a> {
+    table: &'a TypeTable,
+    said: &'a [(&'a str, u64)],
+}
+
+/// One member as a range of bytes.
+struct Part<'a> {
+    name: Option<&'a str>,
+    ty: TypeId,
+    start: u64,
+    end: u64,
+    bits: bool,
+}
+
+impl Resolve<'_> {
+    fn visit(&self, id: TypeId, offset: u64, size: u64, depth: usize) -> Found {
+        if depth > DEPTH_MAX || self.opaque(id) {
+            return Found::whole(self.table.size(id).unwrap_or(0));
+        }
+        let id = self.table.strip(id);
+        match self.table.get(id) {
+            Type::Aggregate(a) if !a.members.is_empty() => {
+                let parts = self.parts(a);
+                let union = a.kind == AggregateKind::Union;
+                self.member(&parts, union, offset, size, depth)
+            }
+            Type::Array { elem, counts } => self.array(*elem, counts, offset, size, depth),
+            _ => Found::whole(self.table.size(id).unwrap_or(0)),
+        }
+    }
+
+    /// A type whose members are nobody's business.
+    fn opaque(&self, mut id: TypeId) -> bool {
+        for _ in 0..DEPTH_MAX {
+            match self.table.get(id) {
+                Type::Typedef { name, to } => {
+                    if OPAQUE.contains(&name.as_str()) {
+                        return true;
+                    }
+                    id = *to;
+                }
+                Type::Const(to) | Type::Volatile(to) | Type::Restrict(to) | Type::Atomic(to) => id = *to,
+                Type::Aggregate(a) => {
+                    let bare = a.name.as_deref().unwrap_or("").split('<').next().unwrap_or("");
+                    return OPAQUE_CPP.contains(&bare);
+                }
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    fn parts<'b>(&self, a: &'b tussle_model::Aggregate) -> Vec<Part<'b>> {
+        let mut parts = Vec::new();
+        for m in &a.members {
+            if m.role == MemberRole::Static {
+                continue;
+            }
+            let start = m.offset();
+            let (end, bits) = match m.bit_size {
+                Some(b) => (m.offset_bits.saturating_add(u64::from(b)).div_ceil(8), true),
+                None => (start.saturating_add(self.table.size(m.ty).unwrap_or(0)), false),
+            };
+            // A flexible array reaches as far as the memory does.
+            let flexible =
+                end == start && !bits && matches!(self.table.get(self.table.strip(m.ty)), Type::Array { .. });
+            let end = if flexible { u64::MAX } else { end };
+            let name = if m.role == MemberRole::Base { None } else { m.name.as_deref() };
+            parts.push(Part { name, ty: m.ty, start, end, bits });
+        }
+        parts
+    }
+
+    fn member(&self, parts: &[Part], union: bool, offset: u64, size: u64, depth: usize) -> Found {
+        let end = offset.saturating_add(size);
+        let mut inside: Vec<&Part> = parts.iter().filter(|p| p.start <= offset && end <= p.end).collect();
+        // An empty base class or an empty flexible array overlaps others: the bounded part is meant.
+        if inside.iter().any(|p| p.end != u64::MAX) {
+            inside.retain(|p| p.end != u64::MAX);
+        }
+        match inside.as_slice() {
+            [] => self.several(parts, offset, end, depth),
+            [p] => self.descend(p, offset, size, depth),
+            many if union || !many.iter().all(|p| p.bits) => self.choose(many, offset, size, depth),
+            many => {
+                let names: Vec<&str> = many.iter().filter_map(|p| p.name).collect();
+                Found::text(names.join("|"), false, true)
+            }
+        }
+    }
+
+    fn descend(&self, p: &Part, offset: u64, size: u64, depth: usize) -> Found {
+        if p.bits {
+            return Found::whole(p.end - p.start).under(p.name, None, p.start);
+        }
+        self.visit(p.ty, offset - p.start, size, depth + 1).under(p.name, None, p.start)
+    }
+
+    /// Members of a union: the one that the code names, else the one that fits exactly, else all of them.
+    fn choose(&self, parts: &[&Part], offset: u64, size: u64, depth: usize) -> Found {
+        let mut found: Vec<Found> = parts.iter().map(|p| self.descend(p, offset, size, depth)).collect();
+        let votes: Vec<u64> = found.iter().map(|f| self.votes(&f.path)).collect();
+        let most = votes.iter().copied().max().unwrap_or(0);
+        if most > 0 && votes.iter().filter(|v| **v == most).count() == 1 {
+            let i = votes.iter().position(|v| *v == most).unwrap_or(0);
+            return found.swap_remove(i);
+        }
+        let exact: Vec<usize> = (0..found.len()).filter(|&i| found[i].leaf == (offset, size)).collect();
+        if let [only] = exact.as_slice() {
+            return found.swap_remove(*only);
+        }
+        let mut names: Vec<&str> = Vec::new();
+        for f in found.iter().filter(|f| !f.path.is_empty()) {
+            if !names.contains(&f.path.as_str()) {
+                names.push(&f.path);
+            }
+        }
+        Found::text(names.join("|"), names.len() > 1, true)
+    }
+
+    /// Code rows whose expression ends in this path (`a.b` is said as `b` or `x.a.b`).
+    fn votes(&self, path: &str) -> u64 {
+        let ends = |long: &str, short: &str| {
+            long == short || long.strip_suffix(short).is_some_and(|rest| rest.ends_with('.'))
+        };
+        self.said
+            .iter()
+            .filter(|(f, _)| !path.is_empty() && (ends(f, path) || ends(path, f)))
+            .map(|(_, n)| n)
+            .sum()
+    }
+
+    /// A range that is no single member: `a..c`, or padding.
+    fn several(&self, parts: &[Part], offset: u64, end: u64, depth: usize) -> Found {
+        let mut touched: Vec<&Part> = parts.iter().filter(|p| p.start < end && offset < p.end).collect();
+        touched.sort_by_key(|p| p.start);
+        let part_name = |p: &Part| {
+            let from = offset.max(p.start);
+            let size = end.min(p.end) - from;
+            self.descend(p, from, size.max(1), depth).path
+        };
+        match touched.as_slice() {
+            [] => {
+                let before = parts.iter().filter(|p| p.end <= offset).max_by_key(|p| p.end);
+                let text = match before.and_then(|p| p.name) {
+                    Some(n) => format!(" padding after {n}"),
+                    None => " padding".to_string(),
+                };
+                Found::text(text, false, false)
+            }
+            [one] => Found::text(part_name(one), false, true),
+            [first, .., last] => {
+                Found::text(format!("{}..{}", part_name(first), part_name(last)), false, true)
+            }
+        }
+    }
+
+    fn array(&self, elem: TypeId, counts: &[Option<u64>], offset: u64, size: u64, depth: usize) -> Found {
+        let stride = self.table.size(elem).unwrap_or(0);
+        let dims = "[]".repeat(counts.len().max(1));
+        if stride == 0 {
+            return Found::text(dims, false, true);
+        }
+        let index = offset / stride;
+        if offset.saturating_add(size - 1) / stride != index {
+            let mut f = Found::text(dims, false, true);
+            f.index = Some(index);
+            return f;
+        }
+        let inner = self.visit(elem, offset % stride, size, depth + 1);
+        let exact = subscripts(index, counts);
+        let mut f = inner.under(Some(&dims), Some(&exact), index.saturating_mul(stride));
+        f.index = Some(index);
+        f
+    }
+}
+
+/// `[1][2]` for the flat index of a row-major array; the outermost dimension may be open.
+fn subscripts(flat: u64, counts: &[Option<u64>]) -> String {
+    let mut rest = flat;
+    let mut parts = Vec::new();
+    for (i, c) in counts.iter().enumerate().rev() {
+        let n = c.unwrap_or(u64::MAX).max(1);
+        let here = if i == 0 { rest } else { rest % n };
+        parts.push(format!("[{here}]"));
+        rest /= n;
+    }
+    parts.reverse();
+    parts.concat()
+}
+
+#[cfg(test)]
+#[path = "fields_tests.rs"]
+mod tests;

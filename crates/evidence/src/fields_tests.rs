@@ -1,0 +1,206 @@
+use super::*;
+use crate::tables::*;
+use tussle_model::types::*;
+
+fn base(t: &mut TypeTable, name: &str, size: u64) -> TypeId {
+    t.push(Type::Base(Base { name: name.into(), size, encoding: Encoding::Signed }))
+}
+
+fn member(name: Option<&str>, ty: TypeId, offset: u64) -> Member {
+    Member {
+        name: name.map(Into::into),
+        ty,
+        offset_bits: offset * 8,
+        bit_size: None,
+        align: None,
+        decl_line: 0,
+        role: MemberRole::Field,
+    }
+}
+
+fn aggregate(
+    t: &mut TypeTable,
+    kind: AggregateKind,
+    name: Option<&str>,
+    size: u64,
+    members: Vec<Member>,
+) -> TypeId {
+    t.push(Type::Aggregate(Aggregate {
+        kind,
+        name: name.map(Into::into),
+        size,
+        align: None,
+        members,
+        decl: None,
+        declaration: false,
+        language: Language::C,
+    }))
+}
+
+/// `struct worker { long done; union { long cas; char end; }; struct { int a, b; } slot[3]; pthread_mutex_t lock; }`
+fn evidence() -> Evidence {
+    let mut t = TypeTable::new(8);
+    let long = base(&mut t, "long", 8);
+    let int = base(&mut t, "int", 4);
+    let ch = base(&mut t, "char", 1);
+    let union = aggregate(
+        &mut t,
+        AggregateKind::Union,
+        None,
+        8,
+        vec![member(Some("cas"), long, 0), member(Some("end"), ch, 0)],
+    );
+    let slot = aggregate(
+        &mut t,
+        AggregateKind::Struct,
+        None,
+        8,
+        vec![member(Some("a"), int, 0), member(Some("b"), int, 4)],
+    );
+    let slots = t.push(Type::Array { elem: slot, counts: vec![Some(3)] });
+    let mutex = aggregate(&mut t, AggregateKind::Union, None, 40, vec![member(Some("__align"), long, 0)]);
+    let mutex = t.push(Type::Typedef { name: "pthread_mutex_t".into(), to: mutex });
+    let mut flag = member(Some("flag"), int, 80);
+    flag.bit_size = Some(3);
+    let worker = aggregate(
+        &mut t,
+        AggregateKind::Struct,
+        Some("worker"),
+        96,
+        vec![
+            member(Some("done"), long, 0),
+            member(None, union, 8),
+            member(Some("slot"), slots, 16),
+            member(Some("lock"), mutex, 40),
+            flag,
+            member(Some("last"), long, 88),
+        ],
+    );
+    let workers = t.push(Type::Array { elem: worker, counts: vec![Some(4)] });
+    let mut e = empty(t);
+    e.objects = vec![
+        object(ObjectKind::Heap, None, Some(worker), 1, 96),
+        object(ObjectKind::Heap, None, Some(worker), 4, 384),
+        object(ObjectKind::Global, Some("workers"), Some(workers), 1, 384),
+        object(ObjectKind::Global, Some("counter"), Some(long), 1, 8),
+        object(ObjectKind::Heap, None, None, 1, 64),
+        object(ObjectKind::Heap, None, Some(long), 8, 64),
+    ];
+    e
+}
+
+fn object(kind: ObjectKind, name: Option<&str>, ty: Option<TypeId>, count: u64, size: u64) -> Object {
+    Object {
+        process: 0,
+        kind,
+        base: 0x1000,
+        size,
+        name: name.map(Into::into),
+        ty,
+        count,
+        confidence: 1.0,
+        why: String::new(),
+        align: 16,
+        allocator: Some("malloc".into()),
+        alloc_code: None,
+        alloc_actor: None,
+        vt0: 0,
+        vt1: None,
+        live_max: 1,
+    }
+}
+
+fn empty(types: TypeTable) -> Evidence {
+    Evidence {
+        run: Run {
+            format_version: 1,
+            tool_version: String::new(),
+            source: Source::Recorder,
+            unit: "accesses".into(),
+            command: vec![],
+            started_unix_s: None,
+            duration_s: None,
+            arch: "x86_64".into(),
+            cpu_model: String::new(),
+            cpus: 1,
+            line_bytes: 64,
+            window_vt: 1,
+            sees: Sees {
+                reads: true,
+                writes: true,
+                rmws: true,
+                phases: true,
+                chains: true,
+                locks: false,
+                time: true,
+            },
+            complete: true,
+        },
+        processes: vec![],
+        modules: vec![],
+        actors: vec![],
+        types,
+        objects: vec![],
+        code: vec![],
+        accesses: vec![],
+        touches: vec![],
+        operations: None,
+        losses: vec![],
+    }
+}
+
+#[track_caller]
+fn check(e: &Evidence, object: u32, offset: u64, size: u64, path: &str, index: Option<u64>) {
+    let got = field_path(e, object, offset, size);
+    assert_eq!((got.path.as_str(), got.index), (path, index));
+}
+
+#[test]
+fn fields_of_structs_arrays_and_globals_have_one_name() {
+    let e = evidence();
+    check(&e, 0, 0, 8, "struct worker.done", None);
+    check(&e, 0, 28, 4, "struct worker.slot[].b", Some(1));
+    check(&e, 1, 96, 8, "struct worker[].done", Some(1));
+    check(&e, 2, 96 + 88, 8, "workers[].last", Some(1));
+    check(&e, 3, 0, 8, "counter", None);
+    check(&e, 5, 16, 8, "long[]", Some(2));
+    assert_eq!(field_path(&e, 0, 28, 4).leaf.as_deref(), Some("slot[1].b"));
+}
+
+#[test]
+fn locks_are_named_whole_and_ranges_by_their_ends() {
+    let e = evidence();
+    check(&e, 0, 40, 4, "struct worker.lock", None);
+    check(&e, 0, 72, 8, "struct worker.lock", None);
+    check(&e, 0, 80, 4, "struct worker.flag", None);
+    check(&e, 0, 84, 4, "struct worker padding after flag", None);
+    check(&e, 0, 0, 64, "struct worker.done..lock", None);
+}
+
+#[test]
+fn the_code_decides_between_union_members() {
+    let mut e = evidence();
+    check(&e, 0, 8, 8, "struct worker.cas", None);
+    check(&e, 0, 8, 1, "struct worker.end", None);
+    check(&e, 0, 8, 2, "struct worker.cas", None);
+    e.touches.push(Touch {
+        object: 0,
+        offset: 8,
+        size: 1,
+        code: 0,
+        actor: None,
+        kind: TouchKind::Read,
+        samples: 1,
+        field: Some("cas".into()),
+    });
+    check(&e, 0, 8, 1, "struct worker.cas", None);
+}
+
+#[test]
+fn unknown_stays_unknown() {
+    let e = evidence();
+    check(&e, 4, 24, 8, "malloc block, bytes 24..31", None);
+    check(&e, 99, 24, 8, "?, bytes 24..31", None);
+    check(&e, 1, 400, 8, "struct worker, bytes 400..407", None);
+    assert_eq!(field_path(&e, 4, 24, 8).certainty, 0.0);
+}
