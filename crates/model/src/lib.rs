@@ -12,6 +12,6 @@ pub use leaf::{Leaf, leaves};
 pub use line::{LineSize, LineSpan};
 pub use placement::Placement;
 pub use types::{
-    Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Language, Member,
-    MemberRole, SourceLoc, Type, TypeId, TypeTable,
+    Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Language,
+    Member, MemberRole, SourceLoc, Type, TypeId, TypeTable,
 };

@@ -75,9 +75,11 @@ impl TypeTable {
     pub fn strip(&self, mut id: TypeId) -> TypeId {
         for _ in 0..64 {
             match self.get(id) {
-                Type::Typedef { to, .. } | Type::Const(to) | Type::Volatile(to) | Type::Restrict(to) | Type::Atomic(to) => {
-                    id = *to
-                }
+                Type::Typedef { to, .. }
+                | Type::Const(to)
+                | Type::Volatile(to)
+                | Type::Restrict(to)
+                | Type::Atomic(to) => id = *to,
                 _ => break,
             }
         }
@@ -96,9 +98,9 @@ impl TypeTable {
     /// The first definition wins; use [`TypeTable::aggregates`] to see them all.
     pub fn find(&self, name: &str) -> Option<TypeId> {
         let (kind, bare) = split_keyword(name);
-        let direct = self.aggregates().find(|(_, a)| {
-            kind.is_none_or(|k| a.kind == k) && a.name.as_deref().is_some_and(|n| n == bare)
-        });
+        let direct = self
+            .aggregates()
+            .find(|(_, a)| kind.is_none_or(|k| a.kind == k) && a.name.as_deref().is_some_and(|n| n == bare));
         if let Some((id, _)) = direct {
             return Some(id);
         }
@@ -163,7 +165,8 @@ impl TypeTable {
             },
             Type::Reference { to, rvalue } => format!("{} {}", inner(*to), if *rvalue { "&&" } else { "&" }),
             Type::Array { elem, counts } => {
-                let dims: String = counts.iter().map(|c| c.map_or("[]".into(), |n| format!("[{n}]"))).collect();
+                let dims: String =
+                    counts.iter().map(|c| c.map_or("[]".into(), |n| format!("[{n}]"))).collect();
                 format!("{}{dims}", inner(*elem))
             }
             Type::Aggregate(a) => a.display_name(),
@@ -233,9 +236,15 @@ impl Extract<'_> {
                 Type::Aggregate(a)
             }
             Type::Pointer { to, size } => Type::Pointer { to: self.reserve(*to, false, todo), size: *size },
-            Type::Reference { to, rvalue } => Type::Reference { to: self.reserve(*to, false, todo), rvalue: *rvalue },
-            Type::Array { elem, counts } => Type::Array { elem: self.reserve(*elem, body, todo), counts: counts.clone() },
-            Type::Typedef { name, to } => Type::Typedef { name: name.clone(), to: self.reserve(*to, body, todo) },
+            Type::Reference { to, rvalue } => {
+                Type::Reference { to: self.reserve(*to, false, todo), rvalue: *rvalue }
+            }
+            Type::Array { elem, counts } => {
+                Type::Array { elem: self.reserve(*elem, body, todo), counts: counts.clone() }
+            }
+            Type::Typedef { name, to } => {
+                Type::Typedef { name: name.clone(), to: self.reserve(*to, body, todo) }
+            }
             Type::Const(t) => Type::Const(self.reserve(*t, body, todo)),
             Type::Volatile(t) => Type::Volatile(self.reserve(*t, body, todo)),
             Type::Restrict(t) => Type::Restrict(self.reserve(*t, body, todo)),
@@ -252,9 +261,11 @@ impl Extract<'_> {
 
 /// Splits `struct foo` into its keyword and the bare name.
 fn split_keyword(name: &str) -> (Option<AggregateKind>, &str) {
-    for (word, kind) in
-        [("struct ", AggregateKind::Struct), ("union ", AggregateKind::Union), ("class ", AggregateKind::Class)]
-    {
+    for (word, kind) in [
+        ("struct ", AggregateKind::Struct),
+        ("union ", AggregateKind::Union),
+        ("class ", AggregateKind::Class),
+    ] {
         if let Some(rest) = name.strip_prefix(word) {
             return (Some(kind), rest.trim());
         }

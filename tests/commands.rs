@@ -1,0 +1,6 @@
+//! The commands in `tests/cmd/*.md` do what the documents say.
+
+#[test]
+fn documented_commands_hold() {
+    trycmd::TestCases::new().case("../../tests/cmd/*.md");
+}

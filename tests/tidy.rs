@@ -1,0 +1,278 @@
+//! Keeps the structure of the repository: who may depend on whom, how long files, functions and lines may be, that
+//! libraries do not print, and that links in documents lead somewhere.
+//!
+//! The limits are a ratchet: `tests/tidy-ratchet.txt` lists today's exceptions; it may shrink, never grow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const FILE_LINES_MAX: usize = 700;
+const FUNCTION_LINES_MAX: usize = 70;
+const LINE_CHARS_MAX: usize = 120;
+
+/// Which of our crates each crate may use (development dependencies excepted).
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("render", &[]),
+    ("stats", &[]),
+    ("debuginfo", &["model"]),
+    ("layout", &["model", "render"]),
+    ("evidence", &["model", "render"]),
+    ("naming", &["model", "debuginfo", "evidence"]),
+    ("rt", &["model", "evidence"]),
+    ("sim", &["model", "render"]),
+    ("scenarios", &["model", "sim", "render"]),
+    ("advise", &["model", "evidence", "layout", "render"]),
+    ("bench", &["stats", "render"]),
+    ("workloads", &[]),
+    (
+        "host",
+        &[
+            "model",
+            "debuginfo",
+            "layout",
+            "evidence",
+            "naming",
+            "rt",
+            "sim",
+            "scenarios",
+            "advise",
+            "stats",
+            "bench",
+            "render",
+            "workloads",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "model",
+            "debuginfo",
+            "layout",
+            "evidence",
+            "naming",
+            "rt",
+            "sim",
+            "scenarios",
+            "advise",
+            "stats",
+            "bench",
+            "render",
+            "host",
+            "workloads",
+        ],
+    ),
+];
+
+/// Crates whose library may write to the terminal or touch files.
+const DOES_IO: &[&str] = &["host", "cli"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn walk(dir: &Path, extension: &str, out: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    let mut entries: Vec<_> = entries.flatten().map(|e| e.path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if name != "target" && !name.starts_with('.') {
+                walk(&path, extension, out);
+            }
+        } else if path.extension().is_some_and(|e| e == extension) {
+            out.push(path);
+        }
+    }
+}
+
+fn files(under: &str, extension: &str) -> Vec<(String, String)> {
+    let root = root();
+    let mut paths = Vec::new();
+    walk(&root.join(under), extension, &mut paths);
+    paths
+        .into_iter()
+        .map(|p| {
+            let shown = p.strip_prefix(&root).unwrap_or(&p).display().to_string();
+            let text = String::from_utf8_lossy(&fs::read(&p).unwrap_or_default()).into_owned();
+            (shown, text)
+        })
+        .collect()
+}
+
+#[test]
+fn crates_depend_downwards() {
+    let allowed: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for (path, text) in files("crates", "toml") {
+        let Some(name) = path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml")) else {
+            continue;
+        };
+        if name.contains('/') {
+            continue;
+        }
+        let Some(may) = allowed.get(name) else {
+            wrong.push(format!("crate {name} is not in the table of tests/tidy.rs"));
+            continue;
+        };
+        let mut section = String::new();
+        for line in text.lines() {
+            if let Some(s) = line.strip_prefix('[') {
+                section = s.trim_end_matches(']').to_string();
+            }
+            let used = line.split(['.', ' ', '=']).next().and_then(|w| w.strip_prefix("tussle-"));
+            if let (Some(used), "dependencies" | "build-dependencies") = (used, section.as_str())
+                && !may.contains(&used)
+            {
+                wrong.push(format!("{name} must not depend on {used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn architecture_mentions_every_crate() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let missing: Vec<_> = fs::read_dir(root().join("crates"))
+        .unwrap()
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .filter(|n| !text.contains(&format!("`{n}`")))
+        .collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md does not mention {missing:?}");
+}
+
+/// `path: what` for everything over a limit.
+fn over_limits() -> BTreeSet<String> {
+    let mut over = BTreeSet::new();
+    for (path, text) in files("crates", "rs").into_iter().chain(files("tests", "rs")) {
+        let lines: Vec<&str> = text.lines().collect();
+        if lines.len() > FILE_LINES_MAX {
+            over.insert(format!("{path}: file"));
+        }
+        if lines.iter().any(|l| l.chars().count() > LINE_CHARS_MAX) {
+            over.insert(format!("{path}: line"));
+        }
+        for (name, length) in functions(&lines) {
+            if length > FUNCTION_LINES_MAX {
+                over.insert(format!("{path}: fn {name}"));
+            }
+        }
+    }
+    over
+}
+
+/// Functions with their length in lines, relying on rustfmt: a function ends at the first `}` of its own indentation.
+fn functions(lines: &[&str]) -> Vec<(String, usize)> {
+    let mut out = Vec::new();
+    for (i, line) in lines.iter().enumerate() {
+        let trimmed = line.trim_start();
+        let indent = line.len() - trimmed.len();
+        let is_fn = !trimmed.starts_with("//")
+            && trimmed.split("fn ").next().is_some_and(|before| {
+                before.len() < trimmed.len()
+                    && before.split_whitespace().all(|w| {
+                        matches!(w, "pub" | "const" | "async" | "unsafe" | "extern" | "\"C\"")
+                            || w.starts_with("pub(")
+                    })
+            });
+        if !is_fn {
+            continue;
+        }
+        let name: String = trimmed
+            .split("fn ")
+            .nth(1)
+            .unwrap_or_default()
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect();
+        let close = format!("{}}}", " ".repeat(indent));
+        if let Some(end) = lines[i..].iter().position(|l| *l == close)
+            && !line.ends_with(';')
+        {
+            out.push((name, end + 1));
+        }
+    }
+    out
+}
+
+#[test]
+fn nothing_grows_beyond_its_limit() {
+    let ratchet = fs::read_to_string(root().join("tests/tidy-ratchet.txt")).unwrap_or_default();
+    let allowed: BTreeSet<String> =
+        ratchet.lines().filter(|l| !l.starts_with('#') && !l.is_empty()).map(Into::into).collect();
+    let over = over_limits();
+    let new: Vec<_> = over.difference(&allowed).cloned().collect();
+    let stale: Vec<_> = allowed.difference(&over).cloned().collect();
+    assert!(
+        new.is_empty(),
+        "over a limit (file {FILE_LINES_MAX} lines, function {FUNCTION_LINES_MAX}, line \
+        {LINE_CHARS_MAX} characters):\n{}",
+        new.join("\n")
+    );
+    assert!(
+        stale.is_empty(),
+        "no longer over a limit; remove from tests/tidy-ratchet.txt:\n{}",
+        stale.join("\n")
+    );
+}
+
+#[test]
+fn libraries_do_not_print() {
+    let mut wrong = Vec::new();
+    for (path, text) in files("crates", "rs") {
+        let mut parts = path.split('/').skip(1);
+        let (name, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        if DOES_IO.contains(&name) || folder != "src" {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (i, line) in code.lines().enumerate() {
+            let line = line.trim_start();
+            let prints =
+                ["println!", "eprintln!", "print!(", "eprint!(", "dbg!("].iter().any(|p| line.contains(p));
+            let files =
+                ["std::fs::", "std::process::Command", "std::env::var"].iter().any(|p| line.contains(p));
+            if (prints || files) && !line.starts_with("//") {
+                wrong.push(format!("{path}:{}: {line}", i + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "libraries neither print nor touch the machine:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    let mut dead = Vec::new();
+    for (path, text) in files("", "md") {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.contains("://") || file.contains(' ') {
+                continue;
+            }
+            let base = Path::new(&path).parent().unwrap_or(Path::new(""));
+            if !root().join(base).join(file).exists() {
+                dead.push(format!("{path}: {target}"));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "dead links:\n{}", dead.join("\n"));
+}
+
+#[test]
+fn unfinished_places_do_not_hide() {
+    let words = [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("FIX", "ME")];
+    let mut found = Vec::new();
+    for (path, text) in files("crates", "rs") {
+        found.extend(
+            text.lines()
+                .enumerate()
+                .filter(|(_, l)| words.iter().any(|w| l.contains(w)))
+                .map(|(i, l)| format!("{path}:{}: {}", i + 1, l.trim())),
+        );
+    }
+    assert!(found.is_empty(), "unfinished:\n{}", found.join("\n"));
+}
