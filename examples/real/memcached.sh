@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Records Debian's memcached under load from a real client (libmemcached's memcslap) and prints the report.
+#
+#   examples/real/memcached.sh [WORKDIR]
+#
+# Everything stays in WORKDIR (default: a new temporary folder, removed at the end). The server listens on loopback only, for at most
+# LIMIT_S seconds (default 60). TUSSLE names the binary (default: target/release/tussle, built if missing). A missing optional tool is
+# reported as skipped, by name, and the script succeeds.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+# shellcheck source=debian-source.sh
+. "$here/debian-source.sh"
+
+limit_s=${LIMIT_S:-60}
+for tool in apt-get dpkg-source make memcslap; do
+	command -v "$tool" >/dev/null || { echo "skipped: $tool is missing (apt-get install dpkg-dev make libmemcached-tools libevent-dev)"; exit 0; }
+done
+echo '#include <event2/event.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || { echo "skipped: libevent's headers are missing (apt-get install libevent-dev)"; exit 0; }
+
+tussle=${TUSSLE:-$root/target/release/tussle}
+[ -x "$tussle" ] || (cd "$root" && cargo build --release)
+
+if [ $# -gt 0 ]; then
+	work=$1
+	mkdir -p "$work"
+else
+	work=$(mktemp -d)
+	trap 'rm -rf "$work"' EXIT
+fi
+cd "$work"
+
+# 1. Source and instrumented build.
+if ! [ -x build/memcached ]; then
+	src=$(debian_source memcached "$work")
+	rm -rf build
+	mv "$src" build
+	(
+		cd build
+		./configure -q CC="$tussle cc" CFLAGS='-O2 -g -Wno-error' >configure.log 2>&1
+		make -j2 memcached >make.log 2>&1
+	) || { tail -n 20 build/make.log build/configure.log >&2; exit 2; }
+fi
+
+# 2. A server on loopback with four workers, recorded; a client for a bounded time.
+port=$((20000 + RANDOM % 20000))
+user=()
+[ "$(id -u)" = 0 ] && user=(-u root)
+timeout --signal=TERM "$limit_s" "$tussle" record -o "$work/memcached.data" -- \
+	build/memcached -l 127.0.0.1 -p "$port" -U 0 -t 4 -m 64 "${user[@]}" &
+recorder=$!
+for _ in $(seq 100); do
+	memcping --servers="127.0.0.1:$port" >/dev/null 2>&1 && break
+	sleep 0.1
+done
+slap() { timeout "$limit_s" memcslap --servers="127.0.0.1:$port" --concurrency=8 "$@" >>"$work/client.log" 2>&1 || true; }
+slap --execute-number=5000 --test=set
+slap --execute-number=10000 --initial-load=10000 --test=get
+slap --execute-number=500 --initial-load=10000 --test=mget
+# timeout passes the signal to tussle, and tussle to the server.
+kill -TERM "$recorder"
+wait "$recorder" || true
+tail -n 3 "$work/client.log"
+
+# 3. The report: exit 1 means findings, which is an answer, not a failure.
+status=0
+"$tussle" report "$work/memcached.data" || status=$?
+[ "$status" -le 1 ]
