@@ -1,1 +1,3 @@
 //! What touches the machine: files, processes, caches, compilers.
+
+pub mod hunt;
