@@ -3,7 +3,13 @@
 //! Every source (recorder, kernel recorder, perf import, simulator) fills an [`Evidence`]; report, advise, fix and
 //! predict read nothing else. `docs/evidence.md` fixes the file format and all columns.
 
+mod columns;
 pub mod fields;
+pub mod file;
+mod problem;
+pub mod sample;
 pub mod tables;
+mod validate;
 
+pub use problem::Problem;
 pub use tables::*;

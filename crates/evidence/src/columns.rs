@@ -1,0 +1,178 @@
+//! Which columns each table has, in which order, and how a row becomes cells and comes back.
+
+use crate::tables::*;
+use serde_json::Value;
+use tussle_model::Type;
+
+/// A table's row. Columns are the names of its fields, in the order in which they are written.
+pub(crate) trait Row: Sized {
+    /// Name of the table in the file.
+    const TABLE: &'static str;
+    /// Names of the columns.
+    const COLUMNS: &'static [&'static str];
+    /// Appends the row as one JSON array.
+    fn put(&self, out: &mut Vec<u8>) -> serde_json::Result<()>;
+    /// Takes the row's cells by position in [`Row::COLUMNS`]; a column that the file lacks is `Null`.
+    fn take(cell: &mut dyn FnMut(usize) -> Value) -> Result<Self, String>;
+    /// What stands in for an unreadable row where other tables refer to rows by number; `None` where none do.
+    fn stand_in() -> Option<Self> {
+        None
+    }
+}
+
+macro_rules! rows {
+    ($type:ty, $table:literal, [$($column:ident),+ $(,)?] $(, $stand_in:expr)?) => {
+        impl Row for $type {
+            const TABLE: &'static str = $table;
+            const COLUMNS: &'static [&'static str] = &[$(stringify!($column)),+];
+
+            fn put(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+                out.push(b'[');
+                $(
+                    serde_json::to_writer(&mut *out, &self.$column)?;
+                    out.push(b',');
+                )+
+                out.pop();
+                out.push(b']');
+                Ok(())
+            }
+
+            fn take(cell: &mut dyn FnMut(usize) -> Value) -> Result<Self, String> {
+                let mut at = 0;
+                $(
+                    let $column = serde_json::from_value(cell(at))
+                        .map_err(|e| format!(concat!(stringify!($column), ": {}"), e))?;
+                    at += 1;
+                )+
+                let _ = at;
+                Ok(Self { $($column),+ })
+            }
+
+            $(
+                fn stand_in() -> Option<Self> {
+                    Some($stand_in)
+                }
+            )?
+        }
+    };
+}
+
+rows!(
+    Run,
+    "run",
+    [
+        format_version,
+        tool_version,
+        source,
+        unit,
+        command,
+        started_unix_s,
+        duration_s,
+        arch,
+        cpu_model,
+        cpus,
+        line_bytes,
+        window_vt,
+        sees,
+        complete,
+    ]
+);
+
+rows!(
+    Process,
+    "processes",
+    [pid, parent, exe, build_id, end],
+    Process { pid: 0, parent: None, exe: String::new(), build_id: None, end: "unreadable".into() }
+);
+
+rows!(
+    Module,
+    "modules",
+    [process, path, build_id, start, end, bias],
+    Module { process: 0, path: String::new(), build_id: None, start: 0, end: 0, bias: 0 }
+);
+
+rows!(
+    Actor,
+    "actors",
+    [process, kind, number, name, creator, start, vt0, vt1],
+    Actor {
+        process: None,
+        kind: ActorKind::Unknown,
+        number: 0,
+        name: None,
+        creator: None,
+        start: None,
+        vt0: 0,
+        vt1: 0,
+    }
+);
+
+rows!(
+    Object,
+    "objects",
+    [
+        process,
+        kind,
+        base,
+        size,
+        name,
+        ty,
+        count,
+        confidence,
+        why,
+        align,
+        allocator,
+        alloc_code,
+        alloc_actor,
+        vt0,
+        vt1,
+        live_max,
+    ],
+    Object {
+        process: 0,
+        kind: ObjectKind::Unknown,
+        base: 0,
+        size: 0,
+        name: None,
+        ty: None,
+        count: 0,
+        confidence: 0.0,
+        why: "unreadable".into(),
+        align: 1,
+        allocator: None,
+        alloc_code: None,
+        alloc_actor: None,
+        vt0: 0,
+        vt1: None,
+        live_max: 0,
+    }
+);
+
+rows!(
+    Code,
+    "code",
+    [process, module, address, frames, chain],
+    Code { process: 0, module: None, address: 0, frames: Vec::new(), chain: Vec::new() }
+);
+
+rows!(Access, "accesses", [object, offset, size, actor, vt0, vt1, reads, writes, rmws]);
+rows!(Touch, "touches", [object, offset, size, code, actor, kind, samples, field]);
+rows!(Operation, "operations", [actor, lock_object, lock_offset, vt0, vt1, visits, repeats]);
+rows!(Loss, "losses", [process, what, count, note]);
+
+/// One type of the type table; its row number is its id.
+pub(crate) struct TypeRow {
+    /// The type, as in a snapshot.
+    pub(crate) body: Type,
+}
+
+rows!(TypeRow, "types", [body], TypeRow { body: Type::Void });
+
+/// What all types have in common.
+pub(crate) struct TypeModel {
+    /// Size of a pointer.
+    pub(crate) pointer_bytes: u8,
+}
+
+rows!(TypeModel, "type_model", [pointer_bytes]);

@@ -1,0 +1,140 @@
+//! Makes an evidence consistent with itself: after this, every id refers to something and no range overflows.
+
+use crate::problem::Problems;
+use crate::tables::*;
+use tussle_model::TypeTable;
+
+/// Repairs or drops what refers to nothing, and says so.
+pub(crate) fn validate(e: &mut Evidence, problems: &mut Problems) {
+    run(&mut e.run, problems);
+    let counts = Counts {
+        processes: e.processes.len(),
+        modules: e.modules.len(),
+        actors: e.actors.len(),
+        objects: e.objects.len(),
+        code: e.code.len(),
+    };
+    let mut lost = 0;
+    for a in &mut e.actors {
+        lost += counts.actor(a);
+    }
+    say(problems, "actors", lost, "references to nothing became unknown");
+    lost = 0;
+    for o in &mut e.objects {
+        lost += counts.object(o, &e.types);
+    }
+    say(problems, "objects", lost, "impossible values were repaired");
+    lost = 0;
+    for c in &mut e.code {
+        lost += counts.code(c);
+    }
+    say(problems, "code", lost, "references to nothing were dropped");
+    rows(e, &counts, problems);
+}
+
+struct Counts {
+    processes: usize,
+    modules: usize,
+    actors: usize,
+    objects: usize,
+    code: usize,
+}
+
+/// Makes an id unknown when it is out of range; counts repairs.
+fn known(id: &mut Option<u32>, count: usize) -> u64 {
+    let bad = id.is_some_and(|i| i as usize >= count);
+    if bad {
+        *id = None;
+    }
+    u64::from(bad)
+}
+
+impl Counts {
+    fn actor(&self, a: &mut Actor) -> u64 {
+        known(&mut a.process, self.processes)
+            + known(&mut a.creator, self.actors)
+            + known(&mut a.start, self.code)
+    }
+
+    fn object(&self, o: &mut Object, types: &TypeTable) -> u64 {
+        let mut n = known(&mut o.alloc_code, self.code) + known(&mut o.alloc_actor, self.actors);
+        if o.ty.is_some_and(|t| t.0 as usize >= types.len()) {
+            o.ty = None;
+            n += 1;
+        }
+        if !(0.0..=1.0).contains(&o.confidence) {
+            o.confidence = 0.0;
+            n += 1;
+        }
+        if !o.align.is_power_of_two() {
+            o.align = 1;
+            n += 1;
+        }
+        if o.base.checked_add(o.size).is_none() {
+            o.size = u64::MAX - o.base;
+            n += 1;
+        }
+        n
+    }
+
+    fn code(&self, c: &mut Code) -> u64 {
+        let before = c.chain.len();
+        c.chain.retain(|&i| (i as usize) < self.code);
+        let dropped = (before - c.chain.len()) as u64;
+        c.chain.truncate(CHAIN_MAX);
+        dropped + known(&mut c.module, self.modules)
+    }
+}
+
+/// Callers kept per code row.
+const CHAIN_MAX: usize = 8;
+
+fn run(r: &mut Run, problems: &mut Problems) {
+    if !r.line_bytes.is_power_of_two() || !(16..=256).contains(&r.line_bytes) {
+        problems.push("run", 0, 0, &format!("line_bytes {} is impossible; 64 assumed", r.line_bytes));
+        r.line_bytes = 64;
+    }
+    if r.window_vt == 0 {
+        problems.push("run", 0, 0, "window_vt is 0; 1 assumed");
+        r.window_vt = 1;
+    }
+}
+
+fn rows(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
+    let objects = &e.objects;
+    let inside = |object: u32, offset: u64, size: u32| {
+        let within =
+            |o: &Object| size > 0 && offset.checked_add(u64::from(size)).is_some_and(|end| end <= o.size);
+        objects.get(object as usize).is_some_and(within)
+    };
+    let before = e.accesses.len();
+    e.accesses.retain(|a| (a.actor as usize) < counts.actors && inside(a.object, a.offset, a.size));
+    let gone = before - e.accesses.len();
+    say(problems, "accesses", gone as u64, "rows refer to no actor or to no bytes of an object; dropped");
+    let before = e.touches.len();
+    e.touches.retain(|t| (t.code as usize) < counts.code && inside(t.object, t.offset, t.size));
+    let gone = before - e.touches.len();
+    say(problems, "touches", gone as u64, "rows refer to no code or to no bytes of an object; dropped");
+    for t in &mut e.touches {
+        known(&mut t.actor, counts.actors);
+    }
+    for a in &mut e.accesses {
+        // A row without length is one instant; one that ends before it begins is one too.
+        a.vt1 = a.vt1.max(a.vt0.saturating_add(1));
+    }
+    if let Some(operations) = &mut e.operations {
+        let before = operations.len();
+        operations.retain(|o| {
+            (o.actor as usize) < counts.actors
+                && o.visits.iter().all(|v| (v.0 as usize) < counts.objects)
+                && o.lock_object.is_none_or(|l| (l as usize) < counts.objects)
+        });
+        say(problems, "operations", (before - operations.len()) as u64, "rows refer to nothing; dropped");
+    }
+}
+
+fn say(problems: &mut Problems, table: &str, count: u64, what: &str) {
+    if count > 0 {
+        problems.push(table, 0, 0, &format!("{count} {what}"));
+    }
+}
