@@ -4,12 +4,43 @@
 //! Nothing is formatted twice: a [`Cell`] carries its raw value (for JSON) and how it reads (for people).
 //! No I/O and no terminal detection here: the caller says which [`Style`] to use.
 
+mod github;
+mod html;
+mod json;
+mod markdown;
+mod sarif;
+mod text;
 pub mod tree;
 
 pub use tree::*;
 
-/// Renders a view. `style` matters for text only.
+/// The view in one format, ending in a line feed unless empty. [`Style`] matters for [`Format::Text`] only.
 pub fn render(view: &View, format: Format, style: Style) -> String {
-    let _ = (format, style);
-    format!("{view:?}\n")
+    match format {
+        Format::Text => text::render(view, style),
+        Format::Json => json::render(view),
+        Format::Markdown => markdown::render(view),
+        Format::Sarif => sarif::render(view),
+        Format::Github => github::render(view),
+        Format::Html => html::render(view),
+    }
 }
+
+/// Every finding of a view, in reading order, however deep.
+pub fn findings(view: &View) -> Vec<&Finding> {
+    fn walk<'a>(nodes: &'a [Node], out: &mut Vec<&'a Finding>) {
+        for node in nodes {
+            match node {
+                Node::Finding(f) => out.push(f),
+                Node::Section { nodes, .. } | Node::List { items: nodes, .. } => walk(nodes, out),
+                _ => {}
+            }
+        }
+    }
+    let mut out = Vec::new();
+    walk(&view.nodes, &mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests;

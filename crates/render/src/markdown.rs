@@ -1,0 +1,98 @@
+//! Markdown for issue trackers and mails.
+
+use crate::tree::{Cell, Column, Node, Tone, View};
+
+pub(crate) fn render(view: &View) -> String {
+    let mut out = String::new();
+    nodes(&view.nodes, 2, &mut out);
+    let end = out.trim_end().len();
+    out.truncate(end);
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out
+}
+
+fn nodes(list: &[Node], level: usize, out: &mut String) {
+    for node in list {
+        match node {
+            Node::Section { title, nodes: inner, .. } => {
+                let next = if title.is_empty() { level } else { level + 1 };
+                if !title.is_empty() {
+                    out.push_str(&format!("{} {}\n\n", "#".repeat(level.min(6)), escape(title)));
+                }
+                nodes(inner, next, out);
+            }
+            Node::List { items, .. } => nodes(items, level, out),
+            Node::Facts(facts) => {
+                for f in facts.iter().filter(|f| !f.label.is_empty()) {
+                    out.push_str(&format!("- {}: {}\n", escape(&f.label), cell(&f.cell)));
+                }
+                out.push('\n');
+            }
+            Node::Table { columns, rows, .. } if !rows.is_empty() => table(columns, rows, out),
+            Node::Table { .. } | Node::Data { .. } => {}
+            Node::Text(spans) => {
+                let text: String = spans.iter().map(|s| toned(&s.text, s.tone)).collect();
+                out.push_str(&text);
+                out.push_str("\n\n");
+            }
+            Node::Block { text, language, .. } => block(text, language, out),
+            Node::Finding(f) => {
+                let level = crate::json::level(f.level);
+                out.push_str(&format!("- **{level}**: {} (`{}`)", escape(&f.message), f.rule));
+                if let Some(file) = &f.file {
+                    let line = f.line.map(|l| format!(":{l}")).unwrap_or_default();
+                    out.push_str(&format!(", `{file}{line}`"));
+                }
+                out.push_str("\n\n");
+            }
+        }
+    }
+}
+
+fn table(columns: &[Column], rows: &[Vec<Cell>], out: &mut String) {
+    let heads: Vec<String> = columns.iter().map(|c| escape(&c.title)).collect();
+    out.push_str(&format!("| {} |\n|", heads.join(" | ")));
+    for c in columns {
+        out.push_str(if c.right { " ---: |" } else { " --- |" });
+    }
+    out.push('\n');
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(cell).collect();
+        out.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    out.push('\n');
+}
+
+/// The fence is longer than any run of backticks inside.
+fn block(text: &str, language: &str, out: &mut String) {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    out.push_str(&format!("{fence}{language}\n{text}{end}{fence}\n\n"));
+}
+
+fn cell(c: &Cell) -> String {
+    toned(&c.text, c.tone)
+}
+
+fn toned(text: &str, tone: Tone) -> String {
+    match tone {
+        Tone::Name if !text.is_empty() && !text.contains(['`', '|', '\n']) => format!("`{text}`"),
+        Tone::Strong | Tone::Bad if !text.trim().is_empty() => format!("**{}**", escape(text)),
+        _ => escape(text),
+    }
+}
+
+fn escape(s: &str) -> String {
+    let mut out = String::with_capacity(s.len());
+    for c in s.chars() {
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' => out.extend(['\\', c]),
+            '\n' | '\r' => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}

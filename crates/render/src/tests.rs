@@ -1,0 +1,195 @@
+use super::*;
+use insta::assert_snapshot;
+
+fn view() -> View {
+    let facts = vec![
+        Fact { key: "command".into(), label: "command".into(), cell: Cell::text("./a <b> | c") },
+        Fact { key: "e".into(), label: "invalidations".into(), cell: Cell::count(1_234_567).tone(Tone::Bad) },
+        Fact { key: "phase_bytes".into(), label: "phase".into(), cell: Cell::unknown() },
+    ];
+    let table = Node::Table {
+        key: "fields".into(),
+        columns: vec![Column::text("field", "field"), Column::number("writes", "writes")],
+        rows: vec![
+            vec![Cell::text("struct stats.hits").tone(Tone::Name), Cell::count(50_000)],
+            vec![Cell::text("x"), Cell::count(7)],
+        ],
+    };
+    let finding = Finding {
+        rule: "false-sharing".into(),
+        level: Level::Error,
+        message: "`hits` and `misses`: 100% false".into(),
+        file: Some("src/a b.c".into()),
+        line: Some(7),
+    };
+    let section = Node::Section {
+        key: "line".into(),
+        title: "Line 1".into(),
+        nodes: vec![
+            table,
+            Node::Text(vec![
+                Span::plain("Both are written by "),
+                Span { text: "two".into(), tone: Tone::Strong },
+            ]),
+            Node::Finding(finding),
+            Node::Block { key: "patch".into(), language: "diff", text: "-a\n+b```\n".into() },
+        ],
+    };
+    let data = Node::Data { key: "raw".into(), value: serde_json::json!({"x": [1, 2]}) };
+    View { kind: "report", schema_version: 1, nodes: vec![Node::Facts(facts), section, data] }
+}
+
+fn plain() -> Style {
+    Style { colour: false, width: None }
+}
+
+#[test]
+fn text() {
+    assert_snapshot!(render(&view(), Format::Text, plain()), @r#"
+    command        ./a <b> | c
+    invalidations  1,234,567
+    phase          unknown
+
+    Line 1
+      field              writes
+      struct stats.hits  50,000
+      x                       7
+
+      Both are written by two
+      error: `hits` and `misses`: 100% false [false-sharing] (src/a b.c:7)
+
+    -a
+    +b```
+    "#);
+}
+
+#[test]
+fn json() {
+    let text = render(&view(), Format::Json, plain());
+    let back: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(back["line"]["fields"][0]["writes"], 50_000);
+    assert_eq!(back["phase_bytes"], serde_json::Value::Null);
+    assert_eq!(back["line"]["findings"][0]["line"], 7);
+    assert_snapshot!(text, @r#"
+    {
+      "kind": "report",
+      "schema_version": 1,
+      "command": "./a <b> | c",
+      "e": 1234567,
+      "phase_bytes": null,
+      "line": {
+        "fields": [
+          {"field": "struct stats.hits", "writes": 50000},
+          {"field": "x", "writes": 7}
+        ],
+        "patch": "-a\n+b```\n",
+        "findings": [
+          {
+            "rule": "false-sharing",
+            "level": "error",
+            "message": "`hits` and `misses`: 100% false",
+            "file": "src/a b.c",
+            "line": 7
+          }
+        ]
+      },
+      "raw": {"x":[1,2]}
+    }
+    "#);
+}
+
+#[test]
+fn markdown() {
+    assert_snapshot!(render(&view(), Format::Markdown, plain()), @r#"
+    - command: ./a \<b\> \| c
+    - invalidations: **1,234,567**
+    - phase: unknown
+
+    ## Line 1
+
+    | field | writes |
+    | --- | ---: |
+    | `struct stats.hits` | 50,000 |
+    | x | 7 |
+
+    Both are written by **two**
+
+    - **error**: \`hits\` and \`misses\`: 100% false (`false-sharing`), `src/a b.c:7`
+
+    ````diff
+    -a
+    +b```
+    ````
+    "#);
+}
+
+#[test]
+fn sarif() {
+    assert_snapshot!(render(&view(), Format::Sarif, plain()), @r#"
+    {
+      "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+      "version": "2.1.0",
+      "runs": [
+        {
+          "tool": {
+            "driver": {
+              "name": "tussle",
+              "version": "0.1.0",
+              "rules": [
+                {"id": "false-sharing"}
+              ]
+            }
+          },
+          "results": [
+            {
+              "ruleId": "false-sharing",
+              "level": "error",
+              "message": {"text": "`hits` and `misses`: 100% false"},
+              "locations": [
+                {
+                  "physicalLocation": {
+                    "artifactLocation": {"uri": "src/a%20b.c"},
+                    "region": {"startLine": 7}
+                  }
+                }
+              ]
+            }
+          ]
+        }
+      ]
+    }
+    "#);
+}
+
+#[test]
+fn github() {
+    assert_snapshot!(render(&view(), Format::Github, plain()), @"::error file=src/a b.c,line=7,title=false-sharing::`hits` and `misses`: 100%25 false");
+}
+
+#[test]
+fn html_escapes_and_refers_to_nothing_outside() {
+    let page = render(&view(), Format::Html, plain());
+    assert!(page.contains("./a &lt;b&gt; | c"));
+    assert!(!page.contains("http"));
+    assert!(!page.contains("<script"));
+}
+
+#[test]
+fn colour_only_where_allowed_and_no_escape_gets_through() {
+    let coloured = render(&view(), Format::Text, Style { colour: true, width: None });
+    assert!(coloured.contains("\u{1b}["));
+    let mut hostile = view();
+    hostile.nodes.push(Node::Text(vec![Span::plain("\u{1b}]0;owned\u{7}")]));
+    hostile.nodes.push(Node::Block { key: "b".into(), language: "text", text: "\u{1b}[2J".into() });
+    assert!(!render(&hostile, Format::Text, plain()).contains('\u{1b}'));
+}
+
+#[test]
+fn narrow_terminals_wrap_text_and_never_lose_a_word() {
+    let words: Vec<String> = (0..60).map(|i| format!("word{i}")).collect();
+    let node = Node::Text(vec![Span::plain(words.join(" "))]);
+    let view = View { kind: "x", schema_version: 1, nodes: vec![node] };
+    let text = render(&view, Format::Text, Style { colour: false, width: Some(40) });
+    assert!(text.lines().all(|l| l.chars().count() <= 40));
+    assert_eq!(text.split_whitespace().collect::<Vec<_>>(), words);
+}

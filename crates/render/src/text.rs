@@ -1,0 +1,280 @@
+//! Text for a terminal or a pipe.
+
+use crate::tree::{Column, Fact, Finding, Level, Node, Span, Style, Tone, View};
+use anstyle::{AnsiColor, Effects};
+
+/// Columns are separated by this.
+const GAP: &str = "  ";
+
+/// Narrower than this nothing is wrapped: the result would be worse than long lines.
+const WRAP_MIN: usize = 24;
+
+pub(crate) fn render(view: &View, style: Style) -> String {
+    let mut text = Text { out: String::new(), style, title: false };
+    text.nodes(&view.nodes, 0);
+    let mut out = text.out;
+    while out.ends_with("\n\n") {
+        out.pop();
+    }
+    out
+}
+
+/// Width of a string on a terminal, in columns: wide (East Asian) characters count as one, good enough for names.
+pub(crate) fn width(s: &str) -> usize {
+    s.chars().filter(|c| !c.is_control()).count()
+}
+
+/// Control characters (a name from a hostile file may hold escape sequences) become visible.
+pub(crate) fn clean(s: &str) -> String {
+    if !s.chars().any(|c| c.is_control()) {
+        return s.to_string();
+    }
+    s.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+struct Text {
+    out: String,
+    style: Style,
+    /// The last thing written was a heading.
+    title: bool,
+}
+
+impl Text {
+    fn nodes(&mut self, nodes: &[Node], depth: usize) {
+        for node in nodes {
+            self.node(node, depth);
+        }
+    }
+
+    fn node(&mut self, node: &Node, depth: usize) {
+        match node {
+            Node::Section { title, nodes, .. } if title.is_empty() => self.nodes(nodes, depth),
+            Node::Section { title, nodes, .. } => {
+                self.blank();
+                let heading = self.paint(&clean(title), Tone::Strong);
+                self.line(depth, &heading);
+                self.title = true;
+                self.nodes(nodes, depth + 1);
+            }
+            Node::List { items, .. } => self.nodes(items, depth),
+            Node::Facts(facts) => self.facts(facts, depth),
+            Node::Table { columns, rows, .. } if !rows.is_empty() => {
+                self.blank();
+                self.table(columns, rows, depth);
+            }
+            Node::Table { .. } | Node::Data { .. } => {}
+            Node::Text(spans) => {
+                self.blank();
+                self.paragraph(spans, depth, depth);
+            }
+            Node::Block { text, language, .. } => self.block(text, language),
+            Node::Finding(f) => self.finding(f, depth),
+        }
+    }
+
+    /// One empty line before a new piece, but not under a heading or at the top.
+    fn blank(&mut self) {
+        if !self.out.is_empty() && !self.out.ends_with("\n\n") && !self.title {
+            self.out.push('\n');
+        }
+        self.title = false;
+    }
+
+    fn line(&mut self, depth: usize, text: &str) {
+        self.title = false;
+        self.out.push_str(&"  ".repeat(depth));
+        self.out.push_str(text);
+        while self.out.ends_with(' ') {
+            self.out.pop();
+        }
+        self.out.push('\n');
+    }
+
+    fn facts(&mut self, facts: &[Fact], depth: usize) {
+        self.title = false;
+        let label = facts.iter().map(|f| width(&f.label)).max().unwrap_or(0);
+        let room = self.room(2 * depth + label + 2);
+        for f in facts.iter().filter(|f| !f.label.is_empty()) {
+            let pad = " ".repeat(label - width(&f.label) + 2);
+            let head = self.paint(&clean(&f.label), Tone::Dim) + &pad;
+            for (i, part) in wrap(&clean(&f.cell.text), room).iter().enumerate() {
+                let part = self.paint(part, f.cell.tone);
+                let lead = if i == 0 { head.clone() } else { " ".repeat(label + 2) };
+                self.line(depth, &(lead + &part));
+            }
+        }
+    }
+
+    fn table(&mut self, columns: &[Column], rows: &[Vec<crate::Cell>], depth: usize) {
+        let mut widths: Vec<usize> = columns.iter().map(|c| width(&c.title)).collect();
+        for row in rows {
+            for (w, cell) in widths.iter_mut().zip(row) {
+                *w = (*w).max(width(&cell.text));
+            }
+        }
+        self.squeeze(&mut widths, columns, depth);
+        if columns.iter().any(|c| !c.title.is_empty()) {
+            let heads: Vec<(String, Tone)> = columns.iter().map(|c| (c.title.clone(), Tone::Dim)).collect();
+            self.row(&heads, columns, &widths, depth);
+        }
+        for row in rows {
+            let cells: Vec<(String, Tone)> = row.iter().map(|c| (clean(&c.text), c.tone)).collect();
+            self.row(&cells, columns, &widths, depth);
+        }
+    }
+
+    /// Takes what a narrow terminal lacks from the widest text columns.
+    fn squeeze(&self, widths: &mut [usize], columns: &[Column], depth: usize) {
+        let Some(room) = self.style.width else { return };
+        let fixed = 2 * depth + GAP.len() * columns.len().saturating_sub(1);
+        while widths.iter().sum::<usize>() + fixed > room {
+            let widest = (0..widths.len().min(columns.len()))
+                .filter(|&i| !columns[i].right && widths[i] > WRAP_MIN)
+                .max_by_key(|&i| widths[i]);
+            match widest {
+                Some(i) => widths[i] -= 1,
+                None => return,
+            }
+        }
+    }
+
+    fn row(&mut self, cells: &[(String, Tone)], columns: &[Column], widths: &[usize], depth: usize) {
+        let parts: Vec<Vec<String>> =
+            cells.iter().zip(widths).map(|((text, _), w)| wrap(text, Some((*w).max(1)))).collect();
+        let height = parts.iter().map(Vec::len).max().unwrap_or(1).max(1);
+        for k in 0..height {
+            let mut line = String::new();
+            for (i, part) in parts.iter().enumerate() {
+                let text = part.get(k).map(String::as_str).unwrap_or("");
+                let pad = " ".repeat(widths[i].saturating_sub(width(text)));
+                let text = self.paint(text, cells[i].1);
+                if i > 0 {
+                    line.push_str(GAP);
+                }
+                match columns[i].right {
+                    true => line.extend([pad, text]),
+                    false => line.extend([text, pad]),
+                }
+            }
+            self.line(depth, &line);
+        }
+    }
+
+    fn paragraph(&mut self, spans: &[Span], depth: usize, hanging: usize) {
+        let plain: String = spans.iter().map(|s| clean(&s.text)).collect();
+        let tones: Vec<Tone> =
+            spans.iter().flat_map(|s| std::iter::repeat_n(s.tone, clean(&s.text).chars().count())).collect();
+        let mut at = 0;
+        for (i, part) in wrap(&plain, self.room(2 * hanging.max(depth))).iter().enumerate() {
+            // Wrapping drops blanks only: walk the original along to find each character's tone.
+            let chars: Vec<char> = plain.chars().collect();
+            let mut line = String::new();
+            let mut run = String::new();
+            let mut tone = Tone::Plain;
+            while chars.get(at).is_some_and(|c| *c == ' ') && !part.starts_with(' ') {
+                at += 1;
+            }
+            for c in part.chars() {
+                let t = tones.get(at).copied().unwrap_or_default();
+                if t != tone && !run.is_empty() {
+                    line.push_str(&self.paint(&run, tone));
+                    run.clear();
+                }
+                tone = t;
+                run.push(c);
+                at += 1;
+            }
+            line.push_str(&self.paint(&run, tone));
+            self.line(if i == 0 { depth } else { hanging }, &line);
+        }
+    }
+
+    /// Blocks are to be copied: never indented, never wrapped.
+    fn block(&mut self, text: &str, language: &str) {
+        self.blank();
+        self.title = false;
+        for line in text.lines() {
+            let line: String =
+                line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+            let tone = match (language, line.as_bytes().first()) {
+                ("diff", Some(b'+')) => Tone::Good,
+                ("diff", Some(b'-')) => Tone::Bad,
+                ("diff", Some(b'@')) => Tone::Name,
+                _ => Tone::Plain,
+            };
+            let line = self.paint(&line, tone);
+            self.out.push_str(&line);
+            self.out.push('\n');
+        }
+    }
+
+    fn finding(&mut self, f: &Finding, depth: usize) {
+        self.title = false;
+        let tone = match f.level {
+            Level::Error => Tone::Bad,
+            Level::Warning => Tone::Warn,
+            Level::Note => Tone::Dim,
+        };
+        let place = match (&f.file, f.line) {
+            (Some(file), Some(line)) => format!(" ({file}:{line})"),
+            (Some(file), None) => format!(" ({file})"),
+            _ => String::new(),
+        };
+        let spans = [
+            Span { text: crate::json::level(f.level).into(), tone },
+            Span::plain(format!(": {} [{}]", f.message, f.rule)),
+            Span { text: place, tone: Tone::Dim },
+        ];
+        self.paragraph(&spans, depth, depth + 1);
+    }
+
+    fn room(&self, used: usize) -> Option<usize> {
+        self.style.width.map(|w| w.saturating_sub(used)).filter(|w| *w >= WRAP_MIN)
+    }
+
+    fn paint(&self, text: &str, tone: Tone) -> String {
+        if !self.style.colour || tone == Tone::Plain || text.is_empty() {
+            return text.to_string();
+        }
+        let style = match tone {
+            Tone::Plain => anstyle::Style::new(),
+            Tone::Name => AnsiColor::Cyan.on_default(),
+            Tone::Strong => anstyle::Style::new().bold(),
+            Tone::Dim => anstyle::Style::new().effects(Effects::DIMMED),
+            Tone::Good => AnsiColor::Green.on_default(),
+            Tone::Bad => AnsiColor::Red.on_default().bold(),
+            Tone::Warn => AnsiColor::Yellow.on_default(),
+        };
+        format!("{}{text}{}", style.render(), style.render_reset())
+    }
+}
+
+/// Breaks at blanks; a word longer than the room is broken where it must be. Line feeds in the text are kept.
+fn wrap(text: &str, room: Option<usize>) -> Vec<String> {
+    let Some(room) = room else { return vec![text.to_string()] };
+    if width(text) <= room {
+        return vec![text.to_string()];
+    }
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        let mut word = word;
+        let sep = usize::from(!line.is_empty());
+        if width(&line) + sep + width(word) > room && !line.is_empty() {
+            lines.push(std::mem::take(&mut line));
+        }
+        while width(word) > room {
+            let cut = word.char_indices().nth(room).map_or(word.len(), |(i, _)| i);
+            lines.push(word[..cut].to_string());
+            word = &word[cut..];
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
