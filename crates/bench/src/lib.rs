@@ -1,1 +1,16 @@
-//! Paired runs, readers of foreign result formats.
+//! Paired benchmarks: design, analysis, readers of foreign result formats. No I/O: running the commands is the host's.
+//!
+//! A benchmark has *arms* (commands to compare) and *pairs* (rounds in which every arm runs once, in an order drawn at
+//! random). [`design`] draws the order, [`sample`] is what one run leaves behind, [`verdict()`] is the answer.
+
+pub mod design;
+pub mod metric;
+pub mod paired;
+pub mod sample;
+pub mod verdict;
+pub mod view;
+
+pub use metric::{Extract, Metric, MetricKind};
+pub use paired::{Paired, PairedError};
+pub use sample::{Header, Sample, Status};
+pub use verdict::{Outcome, Question, Verdict, verdict, verdict_of};

@@ -1,0 +1,116 @@
+//! Two arms, run for run.
+
+use crate::design::Order;
+use crate::metric::{Metric, MetricKind};
+use crate::sample::{Results, Sample, Status};
+
+/// The complete pairs of two arms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paired {
+    /// Names of the arms: reference, candidate.
+    pub names: [String; 2],
+    /// What was measured.
+    pub metric: Metric,
+    /// Order of runs.
+    pub order: Order,
+    /// Logical CPUs of the machine; 0 when unknown.
+    pub cpus: usize,
+    /// Whether a rule looked at the data after every pair.
+    pub sequential: bool,
+    /// Pairs in which both runs have a value.
+    pub pairs: Vec<[Sample; 2]>,
+    /// What went wrong, one line per kind and arm.
+    pub failures: Vec<String>,
+}
+
+/// Why there is nothing to compare.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PairedError {
+    /// Fewer than two arms, or an index that is none.
+    #[error("a comparison needs two arms; this result has {0}")]
+    Arms(usize),
+    /// Too few complete pairs.
+    #[error("only {pairs} complete pairs; at least two are needed{failures}")]
+    Pairs {
+        /// Complete pairs.
+        pairs: usize,
+        /// `: what failed`, or empty.
+        failures: String,
+    },
+}
+
+impl Paired {
+    /// Takes arms `a` (reference) and `b` (candidate) out of a result.
+    pub fn from_results(results: &Results, a: usize, b: usize) -> Result<Paired, PairedError> {
+        let arms = &results.header.arms;
+        if a >= arms.len() || b >= arms.len() || a == b {
+            return Err(PairedError::Arms(arms.len()));
+        }
+        let measured: Vec<&Sample> = results.samples.iter().filter(|s| !s.warmup).collect();
+        let of = |arm: usize, pair: usize| {
+            measured
+                .iter()
+                .find(|s| s.arm == arm && s.pair == pair && s.value.is_some())
+                .map(|s| (*s).clone())
+        };
+        let rounds = measured.iter().map(|s| s.pair + 1).max().unwrap_or(0).min(measured.len());
+        let pairs: Vec<[Sample; 2]> =
+            (0..rounds).filter_map(|pair| Some([of(a, pair)?, of(b, pair)?])).collect();
+        let failures = failures(results, &[a, b]);
+        if pairs.len() < 2 {
+            let failures =
+                if failures.is_empty() { String::new() } else { format!(": {}", failures.join("; ")) };
+            return Err(PairedError::Pairs { pairs: pairs.len(), failures });
+        }
+        Ok(Paired {
+            names: [arms[a].clone(), arms[b].clone()],
+            metric: results.header.metric.clone(),
+            order: results.header.order,
+            cpus: results.header.cpus,
+            sequential: results.header.sequential,
+            pairs,
+            failures,
+        })
+    }
+
+    /// The metric of both arms, pair by pair.
+    pub fn values(&self) -> [Vec<f64>; 2] {
+        [0, 1].map(|i| self.pairs.iter().filter_map(|p| p[i].value).collect())
+    }
+
+    /// ln(candidate/reference) of the metric.
+    pub fn log_ratios(&self) -> Option<Vec<f64>> {
+        let [a, b] = self.values();
+        tussle_stats::log_ratios(&a, &b)
+    }
+
+    /// ln(candidate/reference) of the work done per own CPU second (higher is better), where CPU times are known.
+    pub fn log_ratios_per_cpu(&self) -> Option<Vec<f64>> {
+        let per_cpu = |s: &Sample| {
+            let (value, cpu) = (s.value?, s.cpu_s()?);
+            let work = match self.metric.kind {
+                MetricKind::Cost => 1.0,
+                MetricKind::Rate => value * s.wall_s,
+                MetricKind::Total => value,
+            };
+            (cpu > 0.0).then_some(work / cpu)
+        };
+        let side = |i: usize| self.pairs.iter().map(|p| per_cpu(&p[i])).collect::<Option<Vec<f64>>>();
+        tussle_stats::log_ratios(&side(0)?, &side(1)?)
+    }
+}
+
+/// `arm: what happened, n times`.
+fn failures(results: &Results, arms: &[usize]) -> Vec<String> {
+    let mut out: Vec<(usize, String, usize)> = Vec::new();
+    for s in results.samples.iter().filter(|s| s.status != Status::Ok && arms.contains(&s.arm)) {
+        let text = s.status.to_string();
+        match out.iter_mut().find(|(arm, t, _)| *arm == s.arm && *t == text) {
+            Some(known) => known.2 += 1,
+            None => out.push((s.arm, text, 1)),
+        }
+    }
+    let times = |n: usize| if n == 1 { String::new() } else { format!(", {n} times") };
+    out.iter().map(|(arm, text, n)| format!("{}: {text}{}", results.header.arms[*arm], times(*n))).collect()
+}

@@ -1,0 +1,133 @@
+//! A verdict as a view.
+
+use tussle_render::{Cell, Column, Fact, Node, Span, Tone};
+
+use crate::paired::Paired;
+use crate::verdict::{Outcome, Question, Ratio, Verdict, odds, percent};
+
+fn fact(key: &str, label: &str, cell: Cell) -> Fact {
+    Fact { key: key.into(), label: label.into(), cell }
+}
+
+/// The tone of an outcome.
+pub fn tone(outcome: Outcome) -> Tone {
+    match outcome {
+        Outcome::Regressed => Tone::Bad,
+        Outcome::Improved => Tone::Good,
+        Outcome::Equivalent => Tone::Strong,
+        Outcome::Inconclusive => Tone::Warn,
+    }
+}
+
+fn ratio_nodes(key: &str, label: &str, ratio: &Ratio) -> Vec<Fact> {
+    let end = |v: Option<f64>| v.map_or_else(|| serde_json::Value::Null, |x| serde_json::json!(x));
+    let data = serde_json::json!({ "ratio": ratio.ratio, "low": end(ratio.low), "high": end(ratio.high) });
+    vec![fact(key, label, Cell::value(data, ratio.text()))]
+}
+
+/// The nodes of one comparison: sentence, figures, warnings, the rule.
+pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
+    let sentence = Span { text: v.wording.clone(), tone: tone(v.outcome) };
+    let mut nodes = vec![Node::Text(vec![sentence])];
+    nodes.push(arms_table(paired));
+    let mut facts = vec![fact("verdict", "verdict", Cell::text(v.outcome.name()).tone(tone(v.outcome)))];
+    facts.extend(ratio_nodes("ratio", &paired.metric.name, &v.ratio));
+    match &v.per_cpu {
+        Some(ratio) => facts.extend(ratio_nodes("work_per_cpu_second", "work per CPU second", ratio)),
+        None => facts.push(fact("work_per_cpu_second", "work per CPU second", Cell::unknown())),
+    }
+    let better = v.better_probability;
+    let side = if better >= 0.5 { "better" } else { "worse" };
+    facts.push(fact(
+        "better_probability",
+        "odds",
+        Cell::number(better, format!("{} that it is {side}", odds(better))),
+    ));
+    facts.push(fact("p", "p (paired t)", Cell::number(v.p, format!("{:.4}", v.p))));
+    if let Some(p) = v.p_sign_flip {
+        facts.push(fact("p_sign_flip", "p (sign flips)", Cell::number(p, format!("{p:.4}"))));
+    }
+    facts.push(fact("e_value", "e-value", Cell::number(v.e_value, format!("{:.3}", v.e_value))));
+    facts.push(fact(
+        "std_dev_log",
+        "noise of a pair",
+        Cell::number(v.std_dev, format!("{:.2}%", v.std_dev * 100.0)),
+    ));
+    if let Some(effect) = v.detectable {
+        let text = format!("{} with 80% probability", percent(effect.exp()));
+        facts.push(fact("detectable_log", "detectable effect", Cell::number(effect, text)));
+    }
+    if let Some(more) = v.more_pairs {
+        facts.push(fact("more_pairs", "more pairs needed", Cell::count(more as u64)));
+    }
+    if let Some(hint) = &v.hint {
+        facts.push(fact("hint", "hint", Cell::text(hint.clone()).tone(Tone::Warn)));
+    }
+    nodes.push(Node::Facts(facts));
+    nodes.push(warning_list(&v.warnings));
+    nodes.push(Node::Facts(vec![fact(
+        "rule",
+        "rule",
+        Cell::text(rule(paired, v, question)).tone(Tone::Dim),
+    )]));
+    nodes
+}
+
+fn warning_list(warnings: &[String]) -> Node {
+    let columns = vec![Column::text("warning", "warnings")];
+    let rows = warnings.iter().map(|w| vec![Cell::text(w.clone()).tone(Tone::Warn)]).collect();
+    Node::Table { key: "warnings".into(), columns, rows }
+}
+
+/// Mean, deviation and side figures of both arms.
+fn arms_table(paired: &Paired) -> Node {
+    let columns = vec![
+        Column::text("arm", "arm"),
+        Column::number("runs", "runs"),
+        Column::number("geometric_mean", &format!("{} (geometric mean)", paired.metric.name)),
+        Column::number("coeff_var_percent", "CoeffVar"),
+        Column::number("cpu_s", "CPU s"),
+        Column::number("foreign_s", "foreign CPU s"),
+        Column::number("context_switches", "switches"),
+        Column::number("faults_minor", "minor faults"),
+    ];
+    let values = paired.values();
+    let rows = (0..2).map(|i| {
+        let column = |of: &dyn Fn(&crate::Sample) -> Option<f64>, digits: usize| {
+            let all: Option<Vec<f64>> = paired.pairs.iter().map(|p| of(&p[i])).collect();
+            let mean = all.and_then(|all| tussle_stats::mean(&all));
+            mean.map_or_else(Cell::unknown, |m| Cell::number(m, format!("{m:.digits$}")))
+        };
+        let number = |x: Option<f64>, text: &dyn Fn(f64) -> String| {
+            x.map_or_else(Cell::unknown, |x| Cell::number(x, text(x)))
+        };
+        let vs = &values[i];
+        vec![
+            Cell::text(paired.names[i].clone()).tone(Tone::Name),
+            Cell::count(vs.len() as u64),
+            number(tussle_stats::summary::geometric_mean(vs), &significant),
+            number(tussle_stats::summary::coeff_var_percent(vs), &|x| format!("{x:.2}%")),
+            column(&|s| s.cpu_s(), 3),
+            column(&|s| s.foreign_s, 3),
+            column(&|s| s.switches().map(|n| n as f64), 0),
+            column(&|s| s.faults_minor.map(|n| n as f64), 0),
+        ]
+    });
+    Node::Table { key: "arms".into(), rows: rows.collect(), columns }
+}
+
+/// Six significant digits.
+pub fn significant(x: f64) -> String {
+    let digits = (5 - x.abs().max(1e-12).log10().floor() as i32).clamp(0, 9) as usize;
+    format!("{x:.digits$}")
+}
+
+fn rule(paired: &Paired, v: &Verdict, question: Question) -> String {
+    let how = if paired.sequential {
+        "confidence sequence of a sign-symmetric betting martingale, valid after every pair"
+    } else {
+        "Student's t on log ratios of pairs"
+    };
+    let level = question.confidence * 100.0;
+    format!("{how}, {level:.0}%, margin {:.2}%, n = {} pairs", question.margin * 100.0, v.pairs)
+}
