@@ -48,6 +48,21 @@ impl TypeTable {
         self.types.get(id.0 as usize).unwrap_or(&Type::Void)
     }
 
+    /// The same types in another order: `order` lists the old ids, each once and `void` first; `new` maps every old
+    /// id to its new one (several old ids may become one). For readers that sort or merge what they have read.
+    pub fn reordered(self, order: &[TypeId], new: &[TypeId]) -> TypeTable {
+        let map = |id: TypeId| new.get(id.0 as usize).copied().unwrap_or(TypeId::VOID);
+        let mut old = self.types;
+        let mut types: Vec<Type> = order
+            .iter()
+            .map(|id| old.get_mut(id.0 as usize).map_or(Type::Void, |t| std::mem::replace(t, Type::Void)))
+            .collect();
+        for ty in &mut types {
+            ty.map_ids(map);
+        }
+        TypeTable { types, pointer_size: self.pointer_size }
+    }
+
     /// Number of types, `void` included.
     pub fn len(&self) -> usize {
         self.types.len()
@@ -337,6 +352,25 @@ pub enum Type {
         /// Bytes, 0 if unknown.
         size: u64,
     },
+}
+
+impl Type {
+    /// Replaces every reference to another type.
+    pub fn map_ids(&mut self, map: impl Fn(TypeId) -> TypeId) {
+        match self {
+            Type::Pointer { to, .. } | Type::Reference { to, .. } | Type::Typedef { to, .. } => {
+                *to = map(*to)
+            }
+            Type::Array { elem, .. } => *elem = map(*elem),
+            Type::Const(t) | Type::Volatile(t) | Type::Restrict(t) | Type::Atomic(t) => *t = map(*t),
+            Type::Function { ret, params, .. } => {
+                *ret = map(*ret);
+                params.iter_mut().for_each(|p| *p = map(*p));
+            }
+            Type::Aggregate(a) => a.members.iter_mut().for_each(|m| m.ty = map(m.ty)),
+            Type::Void | Type::Base(_) | Type::Enum(_) | Type::Other { .. } => {}
+        }
+    }
 }
 
 /// How the bytes of a base type are to be read.

@@ -1,0 +1,51 @@
+//! Companion files: debug information that lies beside the executable. The host opens them; this crate only asks.
+
+pub use crate::elf::Bytes;
+
+/// A file that debug information points at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CompanionRequest {
+    /// The separate debug file of an executable with this build-id (`/usr/lib/debug/.build-id/ab/cdef.debug`).
+    BuildId(Vec<u8>),
+    /// The separate debug file by name and CRC-32 of its contents (`.gnu_debuglink`).
+    Debuglink {
+        /// File name without a folder.
+        name: String,
+        /// CRC-32 (IEEE) of the whole file.
+        crc: u32,
+    },
+    /// A dwz multifile (`.gnu_debugaltlink`, `.debug_sup`).
+    Alternate {
+        /// Path, absolute or relative to the file that names it.
+        name: String,
+        /// Its build-id.
+        build_id: Vec<u8>,
+    },
+    /// A split-DWARF object.
+    Dwo {
+        /// Folder of the compilation.
+        comp_dir: String,
+        /// Path, absolute or relative to `comp_dir`.
+        name: String,
+        /// Id that the object must carry.
+        id: u64,
+    },
+    /// The package of all split objects, `<file>.dwp`.
+    Package,
+}
+
+/// Opens companion files.
+pub trait Companions {
+    /// The contents of the file, or `None` when it is nowhere to be found.
+    fn open(&mut self, request: &CompanionRequest) -> Option<Bytes>;
+}
+
+/// No companion files at all.
+pub struct NoCompanions;
+
+impl Companions for NoCompanions {
+    fn open(&mut self, _: &CompanionRequest) -> Option<Bytes> {
+        None
+    }
+}

@@ -1,0 +1,269 @@
+//! Makes model types of entries.
+
+use gimli::constants as dw;
+use tussle_model::{
+    Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Member,
+    MemberRole, SourceLoc, Type, TypeId,
+};
+
+use super::context::Context;
+use super::die::{self, Die, target};
+use super::ident::Kind;
+use super::member::{RawMember, members, old_bit_offset, scalar_size};
+use super::types::{Loaded, Pending, Types};
+use super::units::DieRef;
+
+/// More dimensions than this do not occur.
+const DIMENSIONS_MAX: usize = 64;
+
+impl<'f> Types<'f> {
+    /// The type that the entry describes.
+    pub(super) fn id(&mut self, at: Option<DieRef>, depth: usize) -> TypeId {
+        let Some(at) = at else { return TypeId::VOID };
+        let known = self.memo(at).id;
+        if known != u32::MAX {
+            return TypeId(known);
+        }
+        if self.too_deep(at, depth) || self.full() {
+            return TypeId::VOID;
+        }
+        let Some((ctx, die)) = self.load(at) else { return TypeId::VOID };
+        let kind = if die.is_aggregate() { Kind::Layout } else { Kind::Shallow };
+        let key = self.hash(Some(at), kind, 0);
+        if let Some(&id) = self.keys.get(&key) {
+            self.memo_mut(at).id = id.0;
+            return id;
+        }
+        // while the type is made, whatever contains itself by value sees void
+        self.memo_mut(at).id = TypeId::VOID.0;
+        let id = self.build(&ctx, &die, depth + 1);
+        self.keys.insert(key, id);
+        self.memo_mut(at).id = id.0;
+        id
+    }
+
+    /// The type behind a pointer; only a declaration of it when just a few types are wanted.
+    pub(super) fn pointee(&mut self, at: DieRef) -> TypeId {
+        if !self.stubs {
+            return self.id(Some(at), 0);
+        }
+        let Some((ctx, die)) = self.load(at) else { return TypeId::VOID };
+        if !die.is_aggregate() || die.name.is_none() {
+            return self.id(Some(at), 0);
+        }
+        let defined = self.memo(at).id;
+        if defined != u32::MAX {
+            return TypeId(defined);
+        }
+        let key = super::hash::mix(self.hash(Some(at), Kind::Nominal, 0), 17);
+        if let Some(&id) = self.keys.get(&key) {
+            return id;
+        }
+        let stub = Aggregate { declaration: true, ..header(&ctx, &die) };
+        let id = self.table.push(Type::Aggregate(stub));
+        self.keys.insert(key, id);
+        id
+    }
+
+    fn build(&mut self, ctx: &Loaded<'f>, die: &Die<'f>, depth: usize) -> TypeId {
+        let inner = die.ty.and_then(|v| target(ctx, &v));
+        let ty = match die.tag {
+            t if die::is_aggregate(t) => self.aggregate(ctx, die, depth),
+            dw::DW_TAG_enumeration_type => self.enumeration(ctx, die),
+            dw::DW_TAG_base_type => base(ctx, die),
+            dw::DW_TAG_typedef => {
+                Type::Typedef { name: ctx.qualified(die).unwrap_or_default(), to: self.id(inner, depth) }
+            }
+            dw::DW_TAG_const_type => Type::Const(self.id(inner, depth)),
+            dw::DW_TAG_volatile_type => Type::Volatile(self.id(inner, depth)),
+            dw::DW_TAG_restrict_type => Type::Restrict(self.id(inner, depth)),
+            dw::DW_TAG_atomic_type => Type::Atomic(self.id(inner, depth)),
+            dw::DW_TAG_array_type => {
+                Type::Array { elem: self.id(inner, depth), counts: dimensions(ctx, die).collect() }
+            }
+            dw::DW_TAG_pointer_type | dw::DW_TAG_reference_type | dw::DW_TAG_rvalue_reference_type => {
+                return self.pointer(ctx, die, inner);
+            }
+            dw::DW_TAG_subroutine_type => return self.function(ctx, die, inner),
+            dw::DW_TAG_ptr_to_member_type => self.member_pointer(ctx, die, inner, depth),
+            _ if die.name.is_none() && inner.is_some() => return self.id(inner, depth),
+            _ => other(ctx, die),
+        };
+        self.table.push(ty)
+    }
+
+    fn pointer(&mut self, ctx: &Loaded<'f>, die: &Die<'f>, inner: Option<DieRef>) -> TypeId {
+        let size = die.byte_size.unwrap_or(u64::from(ctx.unit.header.address_size()));
+        let to = TypeId::VOID;
+        let id = self.table.push(match die.tag {
+            dw::DW_TAG_pointer_type => Type::Pointer { to, size },
+            tag => Type::Reference { to, rvalue: tag == dw::DW_TAG_rvalue_reference_type },
+        });
+        self.pending.extend(inner.map(|to| Pending { of: id, slot: 0, to }));
+        // Rust names its pointers: `&str`, `*const u8`
+        match die.name {
+            Some(name) => self.table.push(Type::Typedef { name: ctx.string(name), to: id }),
+            None => id,
+        }
+    }
+
+    fn function(&mut self, ctx: &Loaded<'f>, die: &Die<'f>, inner: Option<DieRef>) -> TypeId {
+        let mut targets = Vec::new();
+        let mut variadic = false;
+        let walked = die::children(ctx, die, |child| {
+            match child.tag {
+                dw::DW_TAG_formal_parameter => targets.push(child.ty.and_then(|v| target(ctx, &v))),
+                dw::DW_TAG_unspecified_parameters => variadic = true,
+                _ => {}
+            }
+            Ok(())
+        });
+        self.note(ctx, die, walked);
+        let params = vec![TypeId::VOID; targets.len()];
+        let id = self.table.push(Type::Function { ret: TypeId::VOID, params, variadic });
+        let slots = std::iter::once(inner).chain(targets).enumerate();
+        self.pending.extend(slots.filter_map(|(slot, to)| to.map(|to| Pending { of: id, slot, to })));
+        id
+    }
+
+    /// `int Foo::*`. Pointers to data members have the size of an integer, those to functions of two.
+    fn member_pointer(
+        &mut self,
+        ctx: &Loaded<'f>,
+        die: &Die<'f>,
+        inner: Option<DieRef>,
+        depth: usize,
+    ) -> Type {
+        let function = inner
+            .and_then(|at| self.load(at))
+            .is_some_and(|(_, target)| target.tag == dw::DW_TAG_subroutine_type);
+        let word = u64::from(ctx.unit.header.address_size());
+        let size = die.byte_size.unwrap_or(if function { 2 * word } else { word });
+        let name = if function {
+            "member function pointer".into()
+        } else {
+            let of = self.id(inner, depth);
+            format!("{} ::*", self.table.name(of))
+        };
+        Type::Other { name, size }
+    }
+
+    fn aggregate(&mut self, ctx: &Loaded<'f>, die: &Die<'f>, depth: usize) -> Type {
+        let mut aggregate = header(ctx, die);
+        let mut raw = Vec::new();
+        let walked = members(ctx, die, &mut |m| raw.push(m));
+        self.note(ctx, die, walked);
+        aggregate.members.reserve_exact(raw.len());
+        for m in raw {
+            let member = self.member(ctx, &m, depth);
+            aggregate.members.push(member);
+        }
+        Type::Aggregate(aggregate)
+    }
+
+    fn member(&mut self, ctx: &Loaded<'f>, m: &RawMember<'f>, depth: usize) -> Member {
+        // a static member takes no room, so it is no reason to read its type by value
+        let ty = self.id(m.ty, depth);
+        let mut offset_bits = m.offset_bits;
+        if let (Some((from_top, storage)), Some(bits)) = (m.old_bits, m.bit_size) {
+            let storage = storage.or_else(|| scalar_size(ctx, m.ty?)).unwrap_or(4);
+            offset_bits = old_bit_offset(m.offset_bits, from_top, bits, storage, ctx.little_endian());
+        }
+        let mut name = m.name.map(|n| ctx.string(n)).filter(|n| !n.is_empty());
+        if m.role == MemberRole::Variant && name.is_none() {
+            name = self.table.aggregate(ty).and_then(|a| a.name.as_deref()).map(last_part);
+        }
+        Member {
+            name,
+            ty,
+            offset_bits,
+            bit_size: m.bit_size,
+            align: m.align,
+            decl_line: m.line,
+            role: m.role,
+        }
+    }
+
+    fn enumeration(&mut self, ctx: &Loaded<'f>, die: &Die<'f>) -> Type {
+        let mut values = Vec::new();
+        let walked = die::children(ctx, die, |child| {
+            if child.tag == dw::DW_TAG_enumerator {
+                let name = child.name.map(|n| ctx.string(n)).unwrap_or_default();
+                values.push(Enumerator { name, value: child.const_value.unwrap_or(0) });
+            }
+            Ok(())
+        });
+        self.note(ctx, die, walked);
+        let size = die.byte_size.or_else(|| scalar_size(ctx, target(ctx, &die.ty?)?)).unwrap_or(0);
+        Type::Enum(EnumType { name: ctx.qualified(die), size, values })
+    }
+}
+
+/// The last part of a qualified Rust name.
+fn last_part(name: &str) -> String {
+    name.rsplit("::").next().unwrap_or(name).to_string()
+}
+
+/// Everything of an aggregate but its members.
+fn header<'f>(ctx: &Context<'f>, die: &Die<'f>) -> Aggregate {
+    Aggregate {
+        kind: match die.tag {
+            dw::DW_TAG_union_type => AggregateKind::Union,
+            dw::DW_TAG_class_type => AggregateKind::Class,
+            _ => AggregateKind::Struct,
+        },
+        name: ctx.qualified(die).filter(|n| !n.is_empty()),
+        size: die.byte_size.unwrap_or(0),
+        align: die.alignment.map(|bytes| Alignment { bytes, source: AlignmentSource::Declared }),
+        members: Vec::new(),
+        decl: die.decl_file.and_then(|f| ctx.path(f)).map(|file| SourceLoc { file, line: die.decl_line }),
+        declaration: die.declaration,
+        language: ctx.language,
+    }
+}
+
+fn base<'f>(ctx: &Context<'f>, die: &Die<'f>) -> Type {
+    let encoding = match gimli::DwAte(die.encoding.min(0xff) as u8) {
+        dw::DW_ATE_signed => Encoding::Signed,
+        dw::DW_ATE_unsigned => Encoding::Unsigned,
+        dw::DW_ATE_float | dw::DW_ATE_complex_float => Encoding::Float,
+        dw::DW_ATE_boolean => Encoding::Bool,
+        dw::DW_ATE_signed_char | dw::DW_ATE_unsigned_char | dw::DW_ATE_UTF => Encoding::Char,
+        _ => Encoding::Other,
+    };
+    let size = die.byte_size.or(die.bit_size.map(|b| b.div_ceil(8))).unwrap_or(0);
+    Type::Base(Base { name: ctx.qualified(die).unwrap_or_default(), size, encoding })
+}
+
+fn other<'f>(ctx: &Context<'f>, die: &Die<'f>) -> Type {
+    let name = ctx.qualified(die).unwrap_or_else(|| die.tag.to_string());
+    Type::Other { name, size: die.byte_size.unwrap_or(0) }
+}
+
+/// The number of elements of each dimension of an array, outermost first; `None` for a flexible one.
+pub(super) fn dimensions<'f>(ctx: &Context<'f>, die: &Die<'f>) -> impl Iterator<Item = Option<u64>> + use<> {
+    let mut counts = Vec::new();
+    // a cut-off array keeps the dimensions that were readable
+    let _ = die::children(ctx, die, |child| {
+        if child.tag == dw::DW_TAG_subrange_type && counts.len() < DIMENSIONS_MAX {
+            counts.push(elements(child));
+        }
+        Ok(())
+    });
+    if counts.is_empty() {
+        counts.push(None);
+    }
+    counts.into_iter()
+}
+
+fn elements(range: &Die<'_>) -> Option<u64> {
+    if let Some(n) = range.count {
+        return Some(n);
+    }
+    let lower = range.lower_bound.unwrap_or(0);
+    match range.upper_bound {
+        Some(upper) => Some((upper as i64).wrapping_sub(lower).wrapping_add(1).max(0) as u64),
+        None if range.empty => Some(0),
+        None => None,
+    }
+}

@@ -1,0 +1,270 @@
+//! A unit opened for reading: its abbreviations, language, file table and the scopes of its types.
+
+use std::cell::{OnceCell, RefCell};
+
+use gimli::{AttributeValue, DwTag, Endianity, Reader, Section, constants as dw};
+use tussle_model::Language;
+
+use super::die::{Die, Value, is_aggregate};
+use super::files::Slice;
+use super::hash;
+use super::units::Units;
+
+/// Nesting of entries beyond this is cut; compilers stay below 100.
+const DEPTH_MAX: usize = 256;
+
+/// An opened unit.
+pub(super) struct Context<'f> {
+    pub id: u32,
+    pub dwarf_index: u32,
+    pub units: &'f Units<'f>,
+    pub unit: gimli::Unit<Slice<'f>>,
+    pub language: Language,
+    dwarf: &'f gimli::Dwarf<Slice<'f>>,
+    /// The skeleton of a split unit: it has the file table.
+    skeleton: Option<Box<gimli::Unit<Slice<'f>>>>,
+    paths: RefCell<Vec<Option<u64>>>,
+    /// Scope of every entry below a namespace, class or function, by ascending offset; only where names need it.
+    scopes: Vec<(u32, u32)>,
+    scope_names: Vec<String>,
+    roots: OnceCell<Vec<Root>>,
+}
+
+/// Offset and tag of a struct, union, class, typedef or enumeration.
+pub(super) type Root = (u32, DwTag);
+
+impl<'f> Context<'f> {
+    pub fn open(units: &'f Units<'f>, id: u32, fallback: Language) -> gimli::Result<Context<'f>> {
+        let missing = gimli::Error::UnexpectedEof(gimli::ReaderOffsetId(u64::from(id)));
+        let entry = units.get(id).ok_or(missing)?;
+        let dwarf = units.dwarf(entry.dwarf).ok_or(missing)?;
+        let mut unit = dwarf.unit(entry.header)?;
+        let skeleton = entry.skeleton.and_then(|s| {
+            let skeleton = units.get(s)?;
+            units.dwarf(skeleton.dwarf)?.unit(skeleton.header).ok().map(Box::new)
+        });
+        if let Some(s) = &skeleton {
+            unit.copy_relocated_attributes(s);
+        }
+        let mut ctx = Context {
+            id,
+            dwarf_index: entry.dwarf,
+            units,
+            unit,
+            language: fallback,
+            dwarf,
+            skeleton,
+            paths: RefCell::default(),
+            scopes: Vec::new(),
+            scope_names: Vec::new(),
+            roots: OnceCell::new(),
+        };
+        if let Some(language) = ctx.read_language()? {
+            ctx.language = language;
+        }
+        if ctx.language != Language::C {
+            let walk = ctx.scan(true)?;
+            ctx.scopes = walk.scopes;
+            ctx.scope_names = walk.names;
+            ctx.roots = OnceCell::from(walk.roots);
+        }
+        Ok(ctx)
+    }
+
+    /// The language of the unit, or `None` (dwz's partial units have none).
+    fn read_language(&self) -> gimli::Result<Option<Language>> {
+        let root = self.unit.entry(self.unit.header.root_offset())?;
+        Ok(match root.attr_value(dw::DW_AT_language) {
+            Some(AttributeValue::Language(language)) => Some(language_of(language)),
+            _ => None,
+        })
+    }
+
+    /// The sections of the unit.
+    pub fn dwarf(&self) -> &'f gimli::Dwarf<Slice<'f>> {
+        self.dwarf
+    }
+
+    /// Byte order of the file.
+    pub fn little_endian(&self) -> bool {
+        self.dwarf.debug_info.reader().endian().is_little_endian()
+    }
+
+    /// The text of a string attribute.
+    pub fn text_of(&self, value: &Value<'f>) -> &'f [u8] {
+        self.dwarf.attr_string(&self.unit, *value).map_or(&[], |s| s.slice())
+    }
+
+    /// The text of a string attribute, invalid UTF-8 replaced.
+    pub fn string(&self, value: Value<'f>) -> String {
+        String::from_utf8_lossy(self.text_of(&value)).into_owned()
+    }
+
+    /// Namespaces and classes around an entry, joined by `::`; empty at the top.
+    pub fn scope(&self, offset: u32) -> &str {
+        let found = self.scopes.binary_search_by_key(&offset, |&(at, _)| at);
+        let name = found.ok().and_then(|i| self.scope_names.get(self.scopes.get(i)?.1 as usize));
+        name.map_or("", String::as_str)
+    }
+
+    /// The name with its scope.
+    pub fn qualified(&self, die: &Die<'f>) -> Option<String> {
+        let name = self.string(die.name?);
+        let scope = self.scope(die.offset);
+        Some(if scope.is_empty() { name } else { format!("{scope}::{name}") })
+    }
+
+    /// Path of a source file as debug information has it, joined with its folder.
+    pub fn path(&self, file: u64) -> Option<String> {
+        let unit = self.skeleton.as_deref().unwrap_or(&self.unit);
+        let dwarf = if self.skeleton.is_some() { self.units.dwarf(0)? } else { self.dwarf };
+        let header = unit.line_program.as_ref()?.header();
+        let entry = header.file(file)?;
+        let text = |value| dwarf.attr_string(unit, value).ok().map(|s| s.to_string_lossy().into_owned());
+        let name = text(entry.path_name())?;
+        if name.starts_with('/') {
+            return Some(name);
+        }
+        let folder = entry.directory(header).and_then(text).unwrap_or_default();
+        Some(if folder.is_empty() { name } else { format!("{folder}/{name}") })
+    }
+
+    /// Hash of [`Context::path`], remembered per file.
+    pub fn path_hash(&self, file: u64) -> u64 {
+        let Some(index) = usize::try_from(file).ok().filter(|&i| i < 1 << 16) else { return 0 };
+        let mut paths = self.paths.borrow_mut();
+        if paths.len() <= index {
+            paths.resize(index + 1, None);
+        }
+        *paths[index].get_or_insert_with(|| self.path(file).map_or(0, |p| hash::bytes(1, p.as_bytes())))
+    }
+
+    /// The types of the unit in the order of their entries, nested ones before the outer one.
+    pub fn roots(&self) -> gimli::Result<&[Root]> {
+        if self.roots.get().is_none() {
+            let _ = self.roots.set(self.scan(false)?.roots);
+        }
+        Ok(self.roots.get().map_or(&[], Vec::as_slice))
+    }
+
+    fn scan(&self, scopes: bool) -> gimli::Result<Walk> {
+        let mut walk = Walk::default();
+        self.walk(&mut walk, scopes)?;
+        Ok(walk)
+    }
+
+    fn walk(&self, walk: &mut Walk, scopes: bool) -> gimli::Result<()> {
+        let mut raw = self.unit.entries_raw(None)?;
+        while !raw.is_empty() {
+            let offset = raw.next_offset().0 as u32;
+            let Some(abbrev) = raw.read_abbreviation()? else {
+                walk.close();
+                continue;
+            };
+            let tag = abbrev.tag();
+            let mut name = None;
+            if scopes && (opens_scope(tag) || is_root(tag)) {
+                for &spec in abbrev.attributes() {
+                    let attr = raw.read_attribute(spec)?;
+                    if attr.name() == dw::DW_AT_name {
+                        name = Some(attr.raw_value());
+                    }
+                }
+                walk.note(offset);
+            } else {
+                raw.skip_attributes(abbrev.attributes())?;
+            }
+            if !abbrev.has_children() {
+                walk.root(offset, tag);
+                continue;
+            }
+            let scope = (scopes && opens_scope(tag)).then(|| self.scope_part(tag, name));
+            if !walk.enter(offset, tag, scope) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn scope_part(&self, tag: DwTag, name: Option<Value<'f>>) -> String {
+        match name {
+            Some(n) => self.string(n),
+            None if tag == dw::DW_TAG_namespace => "(anonymous namespace)".into(),
+            None => String::new(),
+        }
+    }
+}
+
+/// State of [`Context::walk`]: the open entries, innermost last.
+#[derive(Default)]
+struct Walk {
+    roots: Vec<Root>,
+    open: Vec<Open>,
+    scopes: Vec<(u32, u32)>,
+    names: Vec<String>,
+}
+
+struct Open {
+    offset: u32,
+    tag: DwTag,
+    /// Index of the scope's full name, if any scope is open.
+    scope: Option<u32>,
+}
+
+impl Walk {
+    /// Remembers in which scope an entry lies.
+    fn note(&mut self, offset: u32) {
+        if let Some(scope) = self.open.last().and_then(|o| o.scope) {
+            self.scopes.push((offset, scope));
+        }
+    }
+
+    fn enter(&mut self, offset: u32, tag: DwTag, part: Option<String>) -> bool {
+        let outer = self.open.last().and_then(|o| o.scope);
+        let scope = match part {
+            Some(part) if !part.is_empty() => {
+                let before = outer.and_then(|s| self.names.get(s as usize));
+                let full = before.map(|b| format!("{b}::{part}")).unwrap_or(part);
+                self.names.push(full);
+                Some(self.names.len() as u32 - 1)
+            }
+            _ => outer,
+        };
+        self.open.push(Open { offset, tag, scope });
+        self.open.len() <= DEPTH_MAX
+    }
+
+    fn close(&mut self) {
+        if let Some(open) = self.open.pop() {
+            self.root(open.offset, open.tag);
+        }
+    }
+
+    fn root(&mut self, offset: u32, tag: DwTag) {
+        if is_root(tag) {
+            self.roots.push((offset, tag));
+        }
+    }
+}
+
+fn is_root(tag: DwTag) -> bool {
+    is_aggregate(tag) || matches!(tag, dw::DW_TAG_typedef | dw::DW_TAG_enumeration_type)
+}
+
+/// Entries whose name is part of the names inside.
+fn opens_scope(tag: DwTag) -> bool {
+    is_aggregate(tag) || matches!(tag, dw::DW_TAG_namespace | dw::DW_TAG_subprogram | dw::DW_TAG_module)
+}
+
+fn language_of(language: gimli::DwLang) -> Language {
+    match language {
+        dw::DW_LANG_Rust => Language::Rust,
+        dw::DW_LANG_C_plus_plus
+        | dw::DW_LANG_C_plus_plus_03
+        | dw::DW_LANG_C_plus_plus_11
+        | dw::DW_LANG_C_plus_plus_14
+        | dw::DW_LANG_C_plus_plus_17
+        | dw::DW_LANG_C_plus_plus_20 => Language::Cpp,
+        _ => Language::C,
+    }
+}

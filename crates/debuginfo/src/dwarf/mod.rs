@@ -1,0 +1,73 @@
+//! Types from DWARF 4 and 5.
+//!
+//! [`Files::load`] gathers the sections of an executable and its companions, [`Files::units`] lists the units, and
+//! [`Types`] resolves entries to types of one [`TypeTable`]: all of them, the ones with given names, or whichever
+//! entry is asked for.
+
+mod build;
+mod context;
+mod die;
+mod files;
+pub(crate) mod hash;
+mod ident;
+mod member;
+mod names;
+mod order;
+mod split;
+mod types;
+mod units;
+
+use tussle_model::TypeTable;
+
+use crate::companion::Companions;
+use crate::elf::Elf;
+use crate::error::{Error, Problem, Problems};
+
+pub use files::{Files, Slice};
+pub use types::Types;
+pub use units::{DieRef, UnitEntry, Units};
+
+/// Which types are to be read.
+#[derive(Clone, Copy, Debug)]
+pub enum Want<'a> {
+    /// Every struct, union, class, typedef and enumeration, and what they need.
+    All,
+    /// The first definition of each name (`foo`, `struct foo`, `ns::Foo`, a typedef), with all that it contains.
+    /// Types behind its pointers become declarations.
+    Names(&'a [String]),
+}
+
+impl<'d> Files<'d> {
+    /// The units of all files. Problems are appended to `problems`.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when not even the first unit can be read.
+    pub fn units(&self, problems: &mut Vec<Problem>) -> Result<Units<'_>, Error> {
+        let mut found = Problems::default();
+        let units = Units::load(self, &mut found);
+        problems.append(&mut found.0);
+        units
+    }
+}
+
+/// Reads the wanted types of an executable with DWARF.
+///
+/// # Errors
+/// [`Error::NoDebugInfo`] without `.debug_info`, [`Error::Malformed`] when nothing of it is readable.
+pub fn read_types(
+    elf: &Elf<'_>,
+    want: &Want<'_>,
+    companions: &mut dyn Companions,
+) -> Result<(TypeTable, Vec<Problem>), Error> {
+    let mut files = Files::load(elf, companions)?;
+    let mut problems = std::mem::take(&mut files.problems);
+    let units = files.units(&mut problems)?;
+    let mut types = Types::new(&units, files.pointer_size());
+    match want {
+        Want::All => types.read_all(),
+        Want::Names(names) => types.read_named(names),
+    }
+    let (table, mut found) = types.finish();
+    problems.append(&mut found);
+    Ok((table, problems))
+}

@@ -1,0 +1,264 @@
+//! Resolves entries to types, each distinct type once.
+
+use std::rc::Rc;
+
+use gimli::DebugInfoOffset;
+use tussle_model::{Language, Type, TypeId, TypeTable};
+
+use super::context::Context;
+use super::die::{self, Die, target};
+use super::hash::IntMap;
+use super::ident::{DEPTH_MAX, Kind};
+use super::member::RawMember;
+use super::units::{DieRef, Units};
+use crate::error::{Problem, Problems};
+
+pub(super) type Loaded<'f> = Rc<Context<'f>>;
+
+/// Opened units are kept up to this number; link-time optimised programs refer to many at once.
+const CONTEXTS_MAX: usize = 128;
+
+/// What is remembered of entries is dropped when it grows beyond this; it is only a cache.
+const MEMO_MAX: usize = 1 << 22;
+
+/// At most this many types are made of one file.
+const TYPES_MAX: usize = 1 << 26;
+
+/// Resolves debugging information entries to types. Every distinct type is in [`Types::table`] once, however many
+/// units describe it.
+pub struct Types<'f> {
+    pub(super) units: &'f Units<'f>,
+    pub(super) table: TypeTable,
+    pub(super) keys: IntMap<u64, TypeId>,
+    memos: IntMap<u64, Memo>,
+    contexts: IntMap<u32, Option<Loaded<'f>>>,
+    pub(super) pending: Vec<Pending>,
+    pub(super) scratch: Vec<RawMember<'f>>,
+    pub(super) appeared: Vec<TypeId>,
+    pub(super) stubs: bool,
+    language: Language,
+    problems: Problems,
+}
+
+/// What is known of one entry; 0 and `u32::MAX` stand for "not yet".
+#[derive(Clone, Copy)]
+pub(super) struct Memo {
+    nominal: u64,
+    shallow: u64,
+    layout: u64,
+    pub id: u32,
+}
+
+impl Default for Memo {
+    fn default() -> Self {
+        Memo { nominal: 0, shallow: 0, layout: 0, id: u32::MAX }
+    }
+}
+
+impl Memo {
+    pub fn hash(&self, kind: Kind) -> Option<u64> {
+        let h = match kind {
+            Kind::Nominal => self.nominal,
+            Kind::Shallow => self.shallow,
+            Kind::Layout => self.layout,
+        };
+        (h != 0).then_some(h)
+    }
+
+    pub fn set_hash(&mut self, kind: Kind, hash: u64) {
+        let hash = hash.max(1);
+        match kind {
+            Kind::Nominal => self.nominal = hash,
+            Kind::Shallow => self.shallow = hash,
+            Kind::Layout => self.layout = hash,
+        }
+    }
+}
+
+/// A reference of a finished type to an entry that is not resolved yet.
+pub(super) struct Pending {
+    pub of: TypeId,
+    /// 0: the target or result; 1..: a parameter.
+    pub slot: usize,
+    pub to: DieRef,
+}
+
+impl<'f> Types<'f> {
+    /// An empty table over `units`. `pointer_size` in bytes.
+    pub fn new(units: &'f Units<'f>, pointer_size: u8) -> Types<'f> {
+        Types {
+            units,
+            table: TypeTable::new(pointer_size),
+            keys: IntMap::default(),
+            memos: IntMap::default(),
+            contexts: IntMap::default(),
+            pending: Vec::new(),
+            scratch: Vec::new(),
+            appeared: Vec::new(),
+            stubs: false,
+            language: Language::C,
+            problems: Problems::default(),
+        }
+    }
+
+    /// The types found so far. Ids stay valid while this value lives.
+    pub fn table(&self) -> &TypeTable {
+        &self.table
+    }
+
+    /// The entry at an offset of the main file's `.debug_info`, as gimli and addr2line give it.
+    pub fn entry(&self, offset: DebugInfoOffset) -> Option<DieRef> {
+        self.units.at(0, offset)
+    }
+
+    /// The type that the entry describes (a struct, typedef, pointer ...). [`TypeId::VOID`] when it is none.
+    pub fn resolve(&mut self, at: DieRef) -> TypeId {
+        let id = self.id(Some(at), 0);
+        self.drain();
+        id
+    }
+
+    /// The type that the entry *has* (`DW_AT_type` of a variable, parameter, member or function), following
+    /// `DW_AT_specification` and `DW_AT_abstract_origin`. `None` when it has none.
+    pub fn type_of(&mut self, at: DieRef) -> Option<TypeId> {
+        let mut at = at;
+        for _ in 0..4 {
+            let (ctx, die) = self.load(at)?;
+            if let Some(ty) = die.ty.and_then(|v| target(&ctx, &v)) {
+                return Some(self.resolve(ty));
+            }
+            at = target(&ctx, &die.specification.or(die.origin)?)?;
+        }
+        None
+    }
+
+    /// Reads every type of every unit.
+    pub fn read_all(&mut self) {
+        for &unit in self.units.order() {
+            self.read_unit(unit);
+        }
+    }
+
+    pub(super) fn read_unit(&mut self, unit: u32) {
+        let Some(ctx) = self.context(unit) else { return };
+        match ctx.roots() {
+            Ok(roots) => {
+                for &(offset, tag) in roots {
+                    let id = self.id(Some(DieRef { unit, offset }), 0);
+                    if die::is_aggregate(tag) {
+                        self.appeared.push(id);
+                    }
+                }
+            }
+            Err(e) => self.problem(unit, 0, e),
+        }
+        self.drain();
+        self.memos.retain(|key, _| key >> 32 != u64::from(unit));
+        if self.memos.len() > MEMO_MAX {
+            self.memos.clear();
+        }
+    }
+
+    /// Resolves what finished types still refer to.
+    pub(super) fn drain(&mut self) {
+        while let Some(p) = self.pending.pop() {
+            let id = self.pointee(p.to);
+            let mut ty = self.table.get(p.of).clone();
+            match &mut ty {
+                Type::Pointer { to, .. } | Type::Reference { to, .. } => *to = id,
+                Type::Function { ret, params, .. } => match p.slot.checked_sub(1) {
+                    None => *ret = id,
+                    Some(i) => params.get_mut(i).into_iter().for_each(|p| *p = id),
+                },
+                _ => {}
+            }
+            self.table.set(p.of, ty);
+        }
+    }
+
+    /// Opens a unit, or finds it opened.
+    pub(super) fn context(&mut self, unit: u32) -> Option<Loaded<'f>> {
+        if let Some(known) = self.contexts.get(&unit) {
+            return known.clone();
+        }
+        if self.contexts.len() >= CONTEXTS_MAX {
+            self.contexts.clear();
+        }
+        let opened = match Context::open(self.units, unit, self.language) {
+            Ok(ctx) => {
+                self.language = ctx.language;
+                Some(Rc::new(ctx))
+            }
+            Err(e) => {
+                self.problem(unit, 0, e);
+                None
+            }
+        };
+        self.contexts.insert(unit, opened.clone());
+        opened
+    }
+
+    /// Reads an entry, following signatures of type units.
+    pub(super) fn load(&mut self, at: DieRef) -> Option<(Loaded<'f>, Die<'f>)> {
+        let mut at = at;
+        for _ in 0..3 {
+            let ctx = self.context(at.unit)?;
+            let read = ctx.unit.entries_raw(Some(at.unit_offset())).and_then(|mut raw| die::read(&mut raw));
+            let die = match read {
+                Ok(Some(die)) => die,
+                Ok(None) => return None,
+                Err(e) => {
+                    self.problem(at.unit, at.offset, e);
+                    return None;
+                }
+            };
+            match die.signature.and_then(|v| target(&ctx, &v)) {
+                Some(definition) if definition != at => at = definition,
+                _ => return Some((ctx, die)),
+            }
+        }
+        None
+    }
+
+    pub(super) fn memo(&self, at: DieRef) -> Memo {
+        self.memos.get(&key(at)).copied().unwrap_or_default()
+    }
+
+    pub(super) fn memo_mut(&mut self, at: DieRef) -> &mut Memo {
+        self.memos.entry(key(at)).or_default()
+    }
+
+    pub(super) fn full(&self) -> bool {
+        self.table.len() >= TYPES_MAX
+    }
+
+    pub(super) fn too_deep(&mut self, at: DieRef, depth: usize) -> bool {
+        if depth > DEPTH_MAX {
+            self.problem(at.unit, at.offset, "types nest too deeply here; cut off");
+        }
+        depth > DEPTH_MAX
+    }
+
+    /// Records a failed walk over children; the members read up to there stay.
+    pub(super) fn note(&mut self, ctx: &Context<'_>, die: &Die<'_>, result: gimli::Result<()>) {
+        if let Err(e) = result {
+            self.problem(ctx.id, die.offset, e);
+        }
+    }
+
+    fn problem(&mut self, unit: u32, offset: u32, what: impl ToString) {
+        let start = self.units.get(unit).and_then(|u| u.header.debug_info_offset()).map_or(0, |o| o.0 as u64);
+        self.problems.add(".debug_info", start + u64::from(offset), what);
+    }
+
+    /// The table and what went wrong. Structs come in the order in which they first appear in the file, before all
+    /// other types; a declaration with exactly one definition of its name is replaced by it.
+    pub fn finish(self) -> (TypeTable, Vec<Problem>) {
+        let table = super::order::finish(self.table, &self.appeared);
+        (table, self.problems.0)
+    }
+}
+
+fn key(at: DieRef) -> u64 {
+    u64::from(at.unit) << 32 | u64::from(at.offset)
+}
