@@ -1,3 +1,6 @@
 //! What touches the machine: files, processes, caches, compilers.
 
+pub mod bench;
 pub mod hunt;
+
+pub mod images;
