@@ -1,1 +1,59 @@
-//! Addresses to names: objects' types, allocation sites, code rows.
+//! Addresses to names: code rows to functions and lines, memory to variables, heap blocks to types.
+//!
+//! A recording holds raw addresses. [`name`] rewrites it in place so that it explains itself: code rows get their
+//! frames, module memory is split into the variables that it holds, heap objects get types. What cannot be named with
+//! confidence stays unknown and says why; a wrong field name is the worst possible answer.
+
+mod code;
+mod globals;
+mod image;
+mod retarget;
+mod types;
+
+use std::sync::Arc;
+
+use tussle_debuginfo::{Bytes, CompanionRequest};
+use tussle_evidence::Evidence;
+
+use image::Images as Loaded;
+
+/// Where the bytes of modules and the text of sources come from.
+pub trait Images {
+    /// Bytes of a mapped file. `build_id` (hex) is what was mapped; an implementation may use it to find the file
+    /// elsewhere. The reason of a failure is shown to people.
+    ///
+    /// # Errors
+    /// Why the file cannot be read.
+    fn module(&mut self, path: &str, build_id: Option<&str>) -> Result<Bytes, String>;
+
+    /// Debug information that lies beside the module at `path`.
+    fn companion(&mut self, path: &str, request: &CompanionRequest) -> Option<Bytes>;
+
+    /// Whole text of a source file by the path that the debug information has.
+    fn source(&mut self, path: &str) -> Option<Arc<str>>;
+}
+
+/// Something that could not be named, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// Module or source file.
+    pub file: String,
+    /// What is wrong, what it means, what helps.
+    pub what: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.file, self.what)
+    }
+}
+
+/// Names everything that can be named. Total: the problems say what stayed unknown.
+pub fn name(evidence: &mut Evidence, images: &mut dyn Images) -> Vec<Problem> {
+    let mut loaded = Loaded::new(images);
+    let mut pending = types::Pending::new(evidence);
+    code::name(evidence, &mut loaded);
+    globals::split(evidence, &mut loaded, &mut pending);
+    types::fill(evidence, &loaded, pending);
+    loaded.into_problems()
+}

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tussle_model::{AggregateKind, Type, TypeId, TypeTable};
 
-/// Rebuilds the table with the aggregates of `appeared` first.
-pub(super) fn finish(table: TypeTable, appeared: &[TypeId]) -> TypeTable {
+/// Rebuilds the table with the aggregates of `appeared` first; also returns the new id of every old one.
+pub(super) fn finish(table: TypeTable, appeared: &[TypeId]) -> (TypeTable, Vec<TypeId>) {
     let mut new = definitions(&table);
     let mut order = Vec::with_capacity(table.len());
     let mut placed = vec![false; table.len()];
@@ -25,7 +25,7 @@ pub(super) fn finish(table: TypeTable, appeared: &[TypeId]) -> TypeTable {
     for id in &mut new {
         *id = position[id.0 as usize];
     }
-    table.reordered(&order, &new)
+    (table.reordered(&order, &new), new)
 }
 
 /// For each type the one that stands for it: itself, or the only definition of a declared name.

@@ -254,8 +254,14 @@ impl<'f> Types<'f> {
     /// The table and what went wrong. Structs come in the order in which they first appear in the file, before all
     /// other types; a declaration with exactly one definition of its name is replaced by it.
     pub fn finish(self) -> (TypeTable, Vec<Problem>) {
-        let table = super::order::finish(self.table, &self.appeared);
-        (table, self.problems.0)
+        let (table, _, problems) = self.finish_with_ids();
+        (table, problems)
+    }
+
+    /// The same, and for every id that [`Types::resolve`] gave (as an index) the id in the finished table.
+    pub fn finish_with_ids(self) -> (TypeTable, Vec<TypeId>, Vec<Problem>) {
+        let (table, ids) = super::order::finish(self.table, &self.appeared);
+        (table, ids, self.problems.0)
     }
 }
 

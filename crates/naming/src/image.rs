@@ -1,0 +1,215 @@
+//! Modules opened once: their symbols and types.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tussle_debuginfo::dwarf::{Files, Types};
+use tussle_debuginfo::symbols::Symbols;
+use tussle_debuginfo::{Bytes, CompanionRequest, Companions, Elf};
+use tussle_evidence::Evidence;
+use tussle_model::{TypeId, TypeTable};
+
+use crate::Problem;
+
+/// At most this many problems are kept.
+const PROBLEMS_MAX: usize = 200;
+
+/// Index of an opened image.
+pub(crate) type ImageId = usize;
+
+/// One opened module.
+pub(crate) struct Image {
+    pub symbols: Symbols,
+    pub types: TypeTable,
+    by_die: HashMap<usize, TypeId>,
+}
+
+impl Image {
+    /// Type of an entry in `.debug_info`.
+    pub fn ty(&self, die: Option<usize>) -> Option<TypeId> {
+        die.and_then(|d| self.by_die.get(&d)).copied()
+    }
+}
+
+/// All opened modules.
+pub(crate) struct Images<'a> {
+    source: &'a mut dyn crate::Images,
+    images: Vec<Image>,
+    by_path: HashMap<(String, Option<String>), Option<ImageId>>,
+    sources: HashMap<String, Option<Arc<str>>>,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Images<'a> {
+    pub fn new(source: &'a mut dyn crate::Images) -> Self {
+        Images {
+            source,
+            images: Vec::new(),
+            by_path: HashMap::new(),
+            sources: HashMap::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    pub fn get(&self, id: ImageId) -> &Image {
+        &self.images[id]
+    }
+
+    pub fn get_mut(&mut self, id: ImageId) -> &mut Image {
+        &mut self.images[id]
+    }
+
+    pub fn len(&self) -> usize {
+        self.images.len()
+    }
+
+    /// The image of a module row, opened on first use.
+    pub fn of_module(&mut self, evidence: &Evidence, module: u32) -> Option<ImageId> {
+        let row = evidence.modules.get(module as usize)?;
+        let key = (row.path.clone(), row.build_id.clone());
+        if let Some(known) = self.by_path.get(&key) {
+            return *known;
+        }
+        let svmas = code_of(evidence, &row.path);
+        let opened = match self.open(&row.path, row.build_id.as_deref(), &svmas) {
+            Ok(image) => {
+                self.images.push(image);
+                Some(self.images.len() - 1)
+            }
+            Err(what) => {
+                self.problem(&row.path, what);
+                None
+            }
+        };
+        self.by_path.insert(key, opened);
+        opened
+    }
+
+    fn open(&mut self, path: &str, build_id: Option<&str>, svmas: &[u64]) -> Result<Image, String> {
+        if path.starts_with('[') {
+            return Err("made by the kernel, has no debug information".into());
+        }
+        let bytes = self.source.module(path, build_id)?;
+        let elf = Elf::parse((*bytes).as_ref()).map_err(|e| e.to_string())?;
+        let found = elf.build_id().map(|id| id.iter().map(|b| format!("{b:02x}")).collect::<String>());
+        if let (Some(recorded), Some(found)) = (build_id, &found)
+            && recorded != found
+        {
+            return Err(format!(
+                "is not the file that was recorded (build-id {found}, recorded {recorded}); record again after \
+                 rebuilding. Its addresses are not named"
+            ));
+        }
+        let debug = self.separate(path, &elf);
+        let debug_bytes = debug.as_ref().map(|d| (**d).as_ref());
+        let (mut symbols, problems) =
+            Symbols::read((*bytes).as_ref(), debug_bytes).map_err(|e| e.to_string())?;
+        for p in problems {
+            self.problem(path, p.to_string());
+        }
+        let (types, by_die) = if symbols.has_debug_info {
+            self.types(path, &elf, &mut symbols, svmas)
+        } else {
+            (TypeTable::new(elf.pointer_size()), HashMap::new())
+        };
+        Ok(Image { symbols, types, by_die })
+    }
+
+    /// The debug file of a stripped module.
+    fn separate(&mut self, path: &str, elf: &Elf) -> Option<Bytes> {
+        if elf.has(".debug_info") || elf.has(".zdebug_info") {
+            return None;
+        }
+        let by_id = elf.build_id().map(|id| CompanionRequest::BuildId(id.to_vec()));
+        let by_link = elf.debuglink().map(|(name, crc)| CompanionRequest::Debuglink { name, crc });
+        by_id.into_iter().chain(by_link).find_map(|request| self.source.companion(path, &request))
+    }
+
+    /// All types of a module, and those of the variables and of the functions at `svmas` by their entries.
+    fn types(
+        &mut self,
+        path: &str,
+        elf: &Elf,
+        symbols: &mut Symbols,
+        svmas: &[u64],
+    ) -> (TypeTable, HashMap<usize, TypeId>) {
+        let mut companions = Beside { source: self.source, path };
+        let mut problems = Vec::new();
+        let read = Files::load(elf, &mut companions).and_then(|files| {
+            problems.extend(files.problems.iter().cloned());
+            let units = files.units(&mut problems)?;
+            let mut types = Types::new(&units, files.pointer_size());
+            types.read_all();
+            let mut by_die = HashMap::new();
+            let entries = symbols.type_entries(svmas);
+            for die in entries {
+                if let Some(at) = types.entry(gimli::DebugInfoOffset(die)) {
+                    by_die.insert(die, types.resolve(at));
+                }
+            }
+            let (table, ids, mut more) = types.finish_with_ids();
+            by_die.retain(|_, id| match ids.get(id.0 as usize) {
+                Some(last) => {
+                    *id = *last;
+                    true
+                }
+                None => false,
+            });
+            problems.append(&mut more);
+            Ok((table, by_die))
+        });
+        for p in problems {
+            self.problem(path, p.to_string());
+        }
+        read.unwrap_or_else(|e| {
+            self.problem(path, e.to_string());
+            (TypeTable::new(elf.pointer_size()), HashMap::new())
+        })
+    }
+
+    /// Text of a source file, asked for once.
+    pub fn source(&mut self, path: &str) -> Option<Arc<str>> {
+        if let Some(known) = self.sources.get(path) {
+            return known.clone();
+        }
+        let text = self.source.source(path);
+        self.sources.insert(path.to_string(), text.clone());
+        text
+    }
+
+    /// Remembers a problem, once.
+    pub fn problem(&mut self, file: &str, what: impl Into<String>) {
+        let problem = Problem { file: file.into(), what: what.into() };
+        if self.problems.len() < PROBLEMS_MAX && !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    pub fn into_problems(self) -> Vec<Problem> {
+        self.problems
+    }
+}
+
+/// Companion files of one module.
+struct Beside<'a> {
+    source: &'a mut dyn crate::Images,
+    path: &'a str,
+}
+
+impl Companions for Beside<'_> {
+    fn open(&mut self, request: &CompanionRequest) -> Option<Bytes> {
+        self.source.companion(self.path, request)
+    }
+}
+
+/// File addresses of all code rows in a file.
+fn code_of(evidence: &Evidence, path: &str) -> Vec<u64> {
+    let of = |c: &tussle_evidence::Code| {
+        let module = evidence.modules.get(c.module? as usize)?;
+        (module.path == path).then(|| c.address.wrapping_sub(module.bias))
+    };
+    let mut svmas: Vec<u64> = evidence.code.iter().filter_map(of).collect();
+    svmas.sort_unstable();
+    svmas.dedup();
+    svmas
+}

@@ -1,0 +1,148 @@
+//! Splitting objects: rows that point into an old object are moved to the pieces that it consists of.
+
+use std::collections::HashMap;
+
+use tussle_evidence::{Access, Evidence, Object, Touch};
+
+/// A part of an old object that becomes (part of) another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// First byte in the old object.
+    pub start: u64,
+    /// One past the last byte in the old object.
+    pub end: u64,
+    /// The new object.
+    pub object: u32,
+    /// Offset in the new object of the byte at `start`.
+    pub at: u64,
+}
+
+/// Pieces by old object, in order of `start`, not overlapping. What no piece covers stays where it is.
+pub(crate) type Pieces = HashMap<u32, Vec<Piece>>;
+
+/// Moves all rows, then drops old objects that nothing refers to any more. `new` are the objects after the existing.
+pub(crate) fn apply(evidence: &mut Evidence, mut pieces: Pieces, new: Vec<Object>) {
+    if pieces.is_empty() {
+        return;
+    }
+    for list in pieces.values_mut() {
+        list.sort_by_key(|p| p.start);
+    }
+    let old = evidence.objects.len();
+    evidence.objects.extend(new);
+    evidence.accesses =
+        std::mem::take(&mut evidence.accesses).into_iter().flat_map(|a| split_access(&pieces, a)).collect();
+    evidence.touches =
+        std::mem::take(&mut evidence.touches).into_iter().flat_map(|t| split_touch(&pieces, t)).collect();
+    for op in evidence.operations.iter_mut().flatten() {
+        if let (Some(object), Some(offset)) = (op.lock_object, op.lock_offset) {
+            let (object, offset) = locate(&pieces, object, offset);
+            (op.lock_object, op.lock_offset) = (Some(object), Some(offset));
+        }
+        for v in &mut op.visits {
+            (v.0, v.1) = locate(&pieces, v.0, v.1);
+        }
+    }
+    drop_unused(evidence, &pieces, old);
+}
+
+/// Where a byte of an old object is now.
+pub(crate) fn locate(pieces: &Pieces, object: u32, offset: u64) -> (u32, u64) {
+    let Some(list) = pieces.get(&object) else { return (object, offset) };
+    let i = list.partition_point(|p| p.end <= offset);
+    match list.get(i) {
+        Some(p) if p.start <= offset => (p.object, p.at + (offset - p.start)),
+        _ => (object, offset),
+    }
+}
+
+/// `(object, offset, size)` of the parts of a range, in order.
+fn parts(pieces: &Pieces, object: u32, offset: u64, size: u32) -> Vec<(u32, u64, u32)> {
+    let end = offset.saturating_add(u64::from(size));
+    let list = pieces.get(&object).map(Vec::as_slice).unwrap_or(&[]);
+    let mut out = Vec::new();
+    let mut at = offset;
+    while at < end {
+        let i = list.partition_point(|p| p.end <= at);
+        let (target, stop) = match list.get(i) {
+            Some(p) if p.start <= at => ((p.object, p.at + (at - p.start)), p.end.min(end)),
+            Some(p) => ((object, at), p.start.min(end)),
+            None => ((object, at), end),
+        };
+        out.push((target.0, target.1, u32::try_from(stop - at).unwrap_or(u32::MAX)));
+        at = stop;
+    }
+    if out.is_empty() {
+        let (o, off) = locate(pieces, object, offset);
+        out.push((o, off, size));
+    }
+    out
+}
+
+/// A row over several pieces is shared out by bytes; the sums stay what they were.
+fn split_access(pieces: &Pieces, a: Access) -> Vec<Access> {
+    let parts = parts(pieces, a.object, a.offset, a.size);
+    let total = u64::from(a.size.max(1));
+    let mut left = (a.reads, a.writes, a.rmws);
+    let last = parts.len() - 1;
+    let mut out = Vec::with_capacity(parts.len());
+    for (i, (object, offset, size)) in parts.into_iter().enumerate() {
+        let share = |whole: u64, left: &mut u64| {
+            let n = if i == last {
+                *left
+            } else {
+                (u128::from(whole) * u128::from(size) / u128::from(total)) as u64
+            };
+            *left -= n.min(*left);
+            n
+        };
+        let reads = share(a.reads, &mut left.0);
+        let writes = share(a.writes, &mut left.1);
+        let rmws = share(a.rmws, &mut left.2);
+        out.push(Access { object, offset, size, reads, writes, rmws, ..a.clone() });
+    }
+    out
+}
+
+fn split_touch(pieces: &Pieces, t: Touch) -> Vec<Touch> {
+    let parts = parts(pieces, t.object, t.offset, t.size);
+    parts.into_iter().map(|(object, offset, size)| Touch { object, offset, size, ..t.clone() }).collect()
+}
+
+/// Old objects that were split and hold nothing any more go; ids are renumbered.
+fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) {
+    let mut used = vec![false; evidence.objects.len()];
+    let mut mark = |id: u32| {
+        if let Some(u) = used.get_mut(id as usize) {
+            *u = true;
+        }
+    };
+    evidence.accesses.iter().for_each(|a| mark(a.object));
+    evidence.touches.iter().for_each(|t| mark(t.object));
+    for op in evidence.operations.iter().flatten() {
+        op.lock_object.into_iter().for_each(&mut mark);
+        op.visits.iter().for_each(|v| mark(v.0));
+    }
+    let mut ids: Vec<u32> = Vec::with_capacity(used.len());
+    let mut next = 0u32;
+    let mut kept = Vec::with_capacity(used.len());
+    for (i, object) in std::mem::take(&mut evidence.objects).into_iter().enumerate() {
+        ids.push(next);
+        if used[i] || i >= old || !pieces.contains_key(&(i as u32)) {
+            kept.push(object);
+            next += 1;
+        }
+    }
+    evidence.objects = kept;
+    let renumber = |id: &mut u32| {
+        if let Some(n) = ids.get(*id as usize) {
+            *id = *n;
+        }
+    };
+    evidence.accesses.iter_mut().for_each(|a| renumber(&mut a.object));
+    evidence.touches.iter_mut().for_each(|t| renumber(&mut t.object));
+    for op in evidence.operations.iter_mut().flatten() {
+        op.lock_object.iter_mut().for_each(renumber);
+        op.visits.iter_mut().for_each(|v| renumber(&mut v.0));
+    }
+}
