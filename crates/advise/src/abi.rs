@@ -1,0 +1,353 @@
+//! Offsets as the C ABI assigns them: System V x86-64, the rules that gcc and clang share on every 64-bit ELF target.
+//!
+//! [`place`] computes a layout from sizes and alignments; [`Shape`] recovers those inputs from debug information and
+//! proves itself by reproducing the offsets it was read from. What cannot be reproduced is refused, never guessed.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use tussle_model::leaf::DEPTH_MAX;
+use tussle_model::{Aggregate, AggregateKind, MemberRole, Type, TypeId, TypeTable};
+
+/// Alignments above this are not inferred: a page is the largest that real structs ask for.
+const ALIGN_INFERRED_MAX: u64 = 4096;
+
+/// One member as the layout rules see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Bytes of its type (for bit-fields of the declared type); 0 for flexible arrays.
+    pub size: u64,
+    /// Alignment of its type in bytes, a power of two.
+    pub align: u64,
+    /// `_Alignas` or `aligned` on the member itself, bytes. Raises, never lowers.
+    pub declared: Option<u64>,
+    /// Bits of a bit-field.
+    pub width: Option<u32>,
+    /// Unnamed bits before it: debug information leaves unnamed bit-fields out.
+    pub gap_bits: u64,
+    /// Offset that the compiler chose by other rules (bases, virtual table pointers), bits.
+    pub fixed_bits: Option<u64>,
+}
+
+impl Slot {
+    /// An ordinary member of `size` bytes aligned to `align`.
+    pub fn plain(size: u64, align: u64) -> Slot {
+        Slot { size, align: align.max(1), declared: None, width: None, gap_bits: 0, fixed_bits: None }
+    }
+
+    /// A bit-field of `width` bits of a type with `size` bytes.
+    pub fn bits(size: u64, width: u32) -> Slot {
+        Slot { width: Some(width), ..Slot::plain(size, size) }
+    }
+
+    fn effective_align(&self, pack: Option<u64>) -> u64 {
+        let natural = pack.map_or(self.align, |p| self.align.min(p));
+        natural.max(self.declared.unwrap_or(1)).max(1)
+    }
+}
+
+/// What holds for the whole aggregate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// `packed` (1) or `#pragma pack(n)`.
+    pub pack: Option<u64>,
+    /// Alignment written on the aggregate, bytes; 1 when none.
+    pub align: u64,
+    /// All members at offset 0.
+    pub union: bool,
+}
+
+impl Rules {
+    /// A struct without attributes.
+    pub const PLAIN: Rules = Rules { pack: None, align: 1, union: false };
+}
+
+/// A computed layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// First bit of every slot.
+    pub offsets_bits: Vec<u64>,
+    /// Bytes, tail padding included.
+    pub size: u64,
+    /// Bytes.
+    pub align: u64,
+    /// One past the last byte that a member uses.
+    pub data_end: u64,
+}
+
+fn round_up(n: u64, to: u64) -> u64 {
+    let to = to.max(1);
+    n.div_ceil(to).saturating_mul(to)
+}
+
+/// Assigns offsets in the order given.
+pub fn place(slots: &[Slot], rules: Rules) -> Placed {
+    let mut cursor = 0u64;
+    let mut end_bits = 0u64;
+    let mut align = rules.align.max(1);
+    let mut offsets_bits = Vec::with_capacity(slots.len());
+    for slot in slots {
+        let start = if rules.union { 0 } else { cursor };
+        let at = position(slot, start, rules.pack);
+        let bits = slot.width.map_or(slot.size.saturating_mul(8), u64::from);
+        cursor = at.saturating_add(bits);
+        end_bits = end_bits.max(cursor);
+        align = align.max(slot.effective_align(rules.pack));
+        offsets_bits.push(at);
+    }
+    let data_end = end_bits.div_ceil(8);
+    Placed { offsets_bits, size: round_up(data_end, align), align, data_end }
+}
+
+/// First bit of `slot` when the bits before `cursor` are taken.
+fn position(slot: &Slot, cursor: u64, pack: Option<u64>) -> u64 {
+    if let Some(at) = slot.fixed_bits {
+        return at;
+    }
+    let cursor = cursor.saturating_add(slot.gap_bits);
+    let Some(width) = slot.width else {
+        return round_up(cursor, slot.effective_align(pack).saturating_mul(8));
+    };
+    let cursor = round_up(cursor, slot.declared.unwrap_or(0).saturating_mul(8).max(1));
+    let unit = slot.align.saturating_mul(8).max(8);
+    let crosses =
+        (cursor + u64::from(width)).div_ceil(unit) - cursor / unit > slot.size.saturating_mul(8) / unit;
+    if crosses && pack.is_none() { round_up(cursor, unit) } else { cursor }
+}
+
+/// Why a type's layout cannot be computed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// Not a struct, class or union with a body.
+    #[error("{0} has no members to lay out")]
+    NotAggregate(String),
+    /// The rules do not reproduce the compiler's own offsets.
+    #[error("the layout of {ty} follows rules that tussle cannot reproduce (at {member})")]
+    Irreproducible {
+        /// Name of the type.
+        ty: String,
+        /// Member at which the computed offset differs, or `its size`.
+        member: String,
+    },
+    /// A virtual base class moves at run time.
+    #[error("{0} has virtual base classes, whose offsets are chosen at run time")]
+    VirtualBase(String),
+    /// Nested deeper than real code.
+    #[error("types are nested too deeply")]
+    TooDeep,
+}
+
+/// The inputs of [`place`] for one aggregate of debug information.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// One slot per data member, in declaration order.
+    pub slots: Vec<Slot>,
+    /// Index into [`Aggregate::members`] of every slot (static members take no slot).
+    pub members: Vec<usize>,
+    /// Rules for the whole.
+    pub rules: Rules,
+    /// The layout they give; equal to that of the debug information.
+    pub placed: Placed,
+}
+
+/// Shapes of the types of one table, computed once each.
+pub struct Shapes<'a> {
+    table: &'a TypeTable,
+    cache: RefCell<HashMap<TypeId, Result<Shape, ShapeError>>>,
+}
+
+impl<'a> Shapes<'a> {
+    /// Nothing is computed yet.
+    pub fn new(table: &'a TypeTable) -> Self {
+        Shapes { table, cache: RefCell::default() }
+    }
+
+    /// The table it reads.
+    pub fn table(&self) -> &'a TypeTable {
+        self.table
+    }
+
+    /// Recovers sizes, alignments and rules of `id` (behind typedefs and qualifiers).
+    pub fn shape(&self, id: TypeId) -> Result<Shape, ShapeError> {
+        self.shape_at(id, 0)
+    }
+
+    /// Alignment of a type in bytes.
+    pub fn align(&self, id: TypeId) -> Result<u64, ShapeError> {
+        self.align_at(id, 0)
+    }
+
+    fn shape_at(&self, id: TypeId, depth: usize) -> Result<Shape, ShapeError> {
+        let id = self.table.strip(id);
+        if let Some(known) = self.cache.borrow().get(&id) {
+            return known.clone();
+        }
+        if depth > DEPTH_MAX {
+            return Err(ShapeError::TooDeep);
+        }
+        let shape = match self.table.get(id) {
+            Type::Aggregate(a) if !a.declaration => self.recover(a, depth),
+            _ => Err(ShapeError::NotAggregate(self.table.name(id))),
+        };
+        self.cache.borrow_mut().insert(id, shape.clone());
+        shape
+    }
+
+    fn align_at(&self, id: TypeId, depth: usize) -> Result<u64, ShapeError> {
+        if depth > DEPTH_MAX {
+            return Err(ShapeError::TooDeep);
+        }
+        let mut id = id;
+        let mut atomic = 0;
+        for _ in 0..64 {
+            match self.table.get(id) {
+                Type::Typedef { to, .. } | Type::Const(to) | Type::Volatile(to) | Type::Restrict(to) => {
+                    id = *to
+                }
+                // gcc and clang raise lock-free sized atomics to their size.
+                Type::Atomic(to) => {
+                    atomic = self.table.size(*to).filter(|s| s.is_power_of_two() && *s <= 16).unwrap_or(0);
+                    id = *to;
+                }
+                _ => break,
+            }
+        }
+        let align = match self.table.get(id) {
+            Type::Array { elem, .. } => self.align_at(*elem, depth + 1)?,
+            Type::Aggregate(_) => self.shape_at(id, depth + 1)?.placed.align,
+            // A complex number is aligned like one of its two halves; a pointer to a member like a pointer.
+            Type::Base(b) if b.name.contains("complex") => b.size / 2,
+            Type::Other { size, .. } => (*size).min(8),
+            _ => self.table.size(id).unwrap_or(1),
+        };
+        Ok(align.max(atomic).max(1).next_power_of_two())
+    }
+
+    fn recover(&self, a: &Aggregate, depth: usize) -> Result<Shape, ShapeError> {
+        let members: Vec<usize> =
+            (0..a.members.len()).filter(|&i| a.members[i].role != MemberRole::Static).collect();
+        let mut slots = Vec::with_capacity(members.len());
+        for &i in &members {
+            let m = &a.members[i];
+            if m.role == MemberRole::VirtualBase {
+                return Err(ShapeError::VirtualBase(a.display_name()));
+            }
+            let size = self.table.size(m.ty).unwrap_or(0);
+            let align = self.align_at(m.ty, depth + 1).or_else(|e| fixed_align(m.role, size, e))?;
+            let fixed = !matches!(m.role, MemberRole::Field);
+            slots.push(Slot {
+                size,
+                align,
+                declared: m.align,
+                width: m.bit_size,
+                gap_bits: 0,
+                fixed_bits: fixed.then_some(m.offset_bits),
+            });
+        }
+        let wanted: Vec<u64> = members.iter().map(|&i| a.members[i].offset_bits).collect();
+        let rules = Rules {
+            pack: None,
+            align: a.align.map_or(1, |x| x.bytes),
+            union: a.kind == AggregateKind::Union,
+        };
+        fit(slots, &wanted, a.size, rules)
+            .map(|(slots, rules)| {
+                let placed = Placed { size: a.size, ..place(&slots, rules) };
+                Shape { placed, slots, members, rules }
+            })
+            .map_err(|at| ShapeError::Irreproducible {
+                ty: a.display_name(),
+                member: at
+                    .and_then(|i| a.members.get(i))
+                    .map_or("its size".into(), |m| m.name.clone().unwrap_or("an unnamed member".into())),
+            })
+    }
+}
+
+/// Bases and the like stand where they stand; their own inner rules do not matter.
+fn fixed_align(role: MemberRole, size: u64, error: ShapeError) -> Result<u64, ShapeError> {
+    match role {
+        MemberRole::Field => Err(error),
+        _ => Ok(1u64 << size.trailing_zeros().min(3)),
+    }
+}
+
+/// Finds rules under which `slots` land on `wanted` with `size`, first by whole-struct packing, then member by member.
+fn fit(
+    slots: Vec<Slot>,
+    wanted: &[u64],
+    size: u64,
+    rules: Rules,
+) -> Result<(Vec<Slot>, Rules), Option<usize>> {
+    for pack in [None, Some(1), Some(2), Some(4), Some(8)] {
+        let rules = Rules { pack, ..rules };
+        let placed = place(&slots, rules);
+        if placed.offsets_bits == wanted && placed.size == size {
+            return Ok((slots, rules));
+        }
+    }
+    let mut slots = slots;
+    for i in 0..slots.len() {
+        fit_slot(&mut slots, i, wanted, rules)?;
+    }
+    let placed = place(&slots, rules);
+    if placed.size == size {
+        return Ok((slots, rules));
+    }
+    fit_tail(slots, placed, size, rules)
+}
+
+/// Makes slot `i` land where it should by a smaller (packed), larger (over-aligned typedef) alignment or a gap.
+fn fit_slot(slots: &mut [Slot], i: usize, wanted: &[u64], rules: Rules) -> Result<(), Option<usize>> {
+    let at = |slots: &[Slot]| place(&slots[..=i], rules).offsets_bits[i];
+    if at(slots) == wanted[i] {
+        return Ok(());
+    }
+    let before = slots[i].clone();
+    if before.width.is_some() {
+        let cursor = if i == 0 || rules.union { 0 } else { wanted[i - 1] + bits(&slots[i - 1]) };
+        slots[i].gap_bits = wanted[i].checked_sub(cursor).ok_or(Some(i))?;
+        return if at(slots) == wanted[i] { Ok(()) } else { Err(Some(i)) };
+    }
+    let mut tries = vec![];
+    let mut align = before.align / 2;
+    while align >= 1 {
+        tries.push(align);
+        align /= 2;
+    }
+    align = before.align.max(1) * 2;
+    while align <= ALIGN_INFERRED_MAX {
+        tries.push(align);
+        align *= 2;
+    }
+    for align in tries {
+        slots[i] = Slot { align, declared: None, ..before.clone() };
+        if at(slots) == wanted[i] {
+            return Ok(());
+        }
+    }
+    Err(Some(i))
+}
+
+fn bits(slot: &Slot) -> u64 {
+    slot.width.map_or(slot.size.saturating_mul(8), u64::from)
+}
+
+/// Explains a size that the members alone do not give: an alignment that the debug information does not tell.
+fn fit_tail(
+    slots: Vec<Slot>,
+    placed: Placed,
+    size: u64,
+    rules: Rules,
+) -> Result<(Vec<Slot>, Rules), Option<usize>> {
+    let mut align = placed.align;
+    while align <= ALIGN_INFERRED_MAX {
+        if round_up(placed.data_end, align) == size {
+            return Ok((slots, Rules { align, ..rules }));
+        }
+        align *= 2;
+    }
+    // An empty C++ class has one byte.
+    if placed.data_end == 0 && size == 1 { Ok((slots, rules)) } else { Err(None) }
+}

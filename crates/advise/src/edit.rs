@@ -1,0 +1,347 @@
+//! Edits of a struct, as the command line writes them and as the layout rules apply them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tussle_model::{Aggregate, MemberRole};
+
+use crate::abi::{Placed, Shape, Slot, place};
+
+/// Name of the member that [`Edit::Pad`] appends.
+pub const PAD_NAME: &str = "line_pad";
+
+/// Where a moved member goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spot {
+    /// To the front.
+    First,
+    /// Behind the named member.
+    After(String),
+    /// Before the named member.
+    Before(String),
+}
+
+/// One change of a struct's declaration. Fields are direct members, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Edit {
+    /// `FIELD:after:FIELD`, `FIELD:before:FIELD`, `FIELD:first`.
+    Move {
+        /// Member that moves.
+        field: String,
+        /// Its new place.
+        to: Spot,
+    },
+    /// `swap:A,B`: two members change places.
+    Swap {
+        /// One.
+        a: String,
+        /// The other.
+        b: String,
+    },
+    /// `align:FIELD=N`: the member begins on a multiple of N bytes.
+    Align {
+        /// Member.
+        field: String,
+        /// Bytes, a power of two.
+        bytes: u64,
+    },
+    /// `element=N`: every object begins on a multiple of N bytes, its size becomes one.
+    Element {
+        /// Bytes, a power of two.
+        bytes: u64,
+    },
+    /// `pad=N`: bytes appended until the size is a multiple of N; the alignment stays, so plain `malloc` still serves.
+    Pad {
+        /// Bytes.
+        bytes: u64,
+    },
+}
+
+impl fmt::Display for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Edit::Move { field, to: Spot::First } => write!(f, "{field}:first"),
+            Edit::Move { field, to: Spot::After(x) } => write!(f, "{field}:after:{x}"),
+            Edit::Move { field, to: Spot::Before(x) } => write!(f, "{field}:before:{x}"),
+            Edit::Swap { a, b } => write!(f, "swap:{a},{b}"),
+            Edit::Align { field, bytes } => write!(f, "align:{field}={bytes}"),
+            Edit::Element { bytes } => write!(f, "element={bytes}"),
+            Edit::Pad { bytes } => write!(f, "pad={bytes}"),
+        }
+    }
+}
+
+/// Text that is not an edit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a move: write FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, element=N or pad=N"
+)]
+pub struct ParseEditError(pub String);
+
+impl FromStr for Edit {
+    type Err = ParseEditError;
+
+    fn from_str(text: &str) -> Result<Edit, ParseEditError> {
+        parse(text.trim()).filter(Edit::is_sound).ok_or_else(|| ParseEditError(text.into()))
+    }
+}
+
+fn parse(text: &str) -> Option<Edit> {
+    let parts: Vec<&str> = text.split(':').collect();
+    if let [field, place] = parts[..]
+        && place == "first"
+    {
+        return Some(Edit::Move { field: field.into(), to: Spot::First });
+    }
+    if let [field, place, other] = parts[..] {
+        let to = match place {
+            "after" => Spot::After(other.into()),
+            "before" => Spot::Before(other.into()),
+            _ => return None,
+        };
+        return Some(Edit::Move { field: field.into(), to });
+    }
+    if let Some(rest) = text.strip_prefix("swap:") {
+        let (a, b) = rest.split_once(',')?;
+        return Some(Edit::Swap { a: a.trim().into(), b: b.trim().into() });
+    }
+    if let Some(rest) = text.strip_prefix("align:") {
+        let (field, n) = rest.split_once('=')?;
+        return Some(Edit::Align { field: field.trim().into(), bytes: n.trim().parse().ok()? });
+    }
+    if let Some(n) = text.strip_prefix("element=") {
+        return Some(Edit::Element { bytes: n.parse().ok()? });
+    }
+    text.strip_prefix("pad=").and_then(|n| n.parse().ok()).map(|bytes| Edit::Pad { bytes })
+}
+
+impl Edit {
+    fn is_sound(&self) -> bool {
+        let name = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '$');
+        let line = |n: u64| n.is_power_of_two() && n <= 65_536;
+        match self {
+            Edit::Move { field, to: Spot::First } => name(field),
+            Edit::Move { field, to: Spot::After(o) | Spot::Before(o) } => {
+                name(field) && name(o) && field != o
+            }
+            Edit::Swap { a, b } => name(a) && name(b) && a != b,
+            Edit::Align { field, bytes } => name(field) && line(*bytes),
+            Edit::Element { bytes } | Edit::Pad { bytes } => line(*bytes),
+        }
+    }
+
+    /// Members that the edit names.
+    pub fn fields(&self) -> Vec<&str> {
+        match self {
+            Edit::Move { field, to: Spot::After(o) | Spot::Before(o) } => vec![field, o],
+            Edit::Move { field, .. } | Edit::Align { field, .. } => vec![field],
+            Edit::Swap { a, b } => vec![a, b],
+            Edit::Element { .. } | Edit::Pad { .. } => vec![],
+        }
+    }
+
+    /// Lines of source that change place or get a word more; the measure of how small a patch is.
+    pub fn lines_touched(&self) -> u64 {
+        if matches!(self, Edit::Swap { .. }) { 2 } else { 1 }
+    }
+
+    /// What it does, as a sentence without a full stop.
+    pub fn sentence(&self) -> String {
+        match self {
+            Edit::Move { field, to: Spot::First } => format!("move {field} to the front"),
+            Edit::Move { field, to: Spot::After(x) } => format!("move {field} behind {x}"),
+            Edit::Move { field, to: Spot::Before(x) } => format!("move {field} before {x}"),
+            Edit::Swap { a, b } => format!("exchange {a} and {b}"),
+            Edit::Align { field, bytes } => format!("align {field} to {bytes} bytes"),
+            Edit::Element { bytes } => format!("align every element to {bytes} bytes"),
+            Edit::Pad { bytes } => format!("pad every element to a multiple of {bytes} bytes"),
+        }
+    }
+}
+
+/// Why an edit cannot be applied to a type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditError {
+    /// No direct member has that name.
+    #[error("{ty} has no member {field}")]
+    NoSuchField {
+        /// Type.
+        ty: String,
+        /// Name looked for.
+        field: String,
+    },
+    /// Members of different structs.
+    #[error(
+        "{field} of {ty} are not members of one struct: members move only within the struct that holds them"
+    )]
+    Nested {
+        /// Type.
+        ty: String,
+        /// Name looked for.
+        field: String,
+    },
+    /// Members of a union share their bytes.
+    #[error("{0} is a union: its members have no order")]
+    Union(String),
+    /// Bit-fields move only with their neighbours.
+    #[error("{0} is a bit-field; bit-fields share their storage and do not move alone")]
+    BitField(String),
+    /// A flexible array must stay last.
+    #[error("{0} is a flexible array member and must stay last")]
+    Flexible(String),
+    /// Compiler-made members and bases.
+    #[error("{0} is not an ordinary member")]
+    NotField(String),
+}
+
+/// A shape with some edits done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edited {
+    /// Slots in their new order.
+    pub slots: Vec<Slot>,
+    /// For every new position the index in [`Aggregate::members`]; `None` for appended padding.
+    pub members: Vec<Option<usize>>,
+    /// The new layout, slot by slot.
+    pub placed: Placed,
+}
+
+/// Applies `edits` one after the other to `shape`, the shape of `a`.
+pub fn apply(a: &Aggregate, shape: &Shape, edits: &[Edit]) -> Result<Edited, EditError> {
+    let mut state = State {
+        a,
+        slots: shape.slots.clone(),
+        members: shape.members.iter().map(|&i| Some(i)).collect(),
+        rules: shape.rules,
+    };
+    for edit in edits {
+        state.edit(edit)?;
+    }
+    let placed = place(&state.slots, state.rules);
+    // An edit that changes nothing keeps sizes that only C++ explains (an empty class has one byte).
+    let placed = if edits.is_empty() { shape.placed.clone() } else { placed };
+    Ok(Edited { slots: state.slots, members: state.members, placed })
+}
+
+struct State<'a> {
+    a: &'a Aggregate,
+    slots: Vec<Slot>,
+    members: Vec<Option<usize>>,
+    rules: crate::abi::Rules,
+}
+
+impl State<'_> {
+    fn edit(&mut self, edit: &Edit) -> Result<(), EditError> {
+        if self.rules.union {
+            return Err(EditError::Union(self.a.display_name()));
+        }
+        match edit {
+            Edit::Move { field, to } => {
+                let from = self.movable(field)?;
+                let slot = self.slots.remove(from);
+                let member = self.members.remove(from);
+                let at = match to {
+                    Spot::First => self.first_field(),
+                    Spot::Before(o) => self.anchor(o)?,
+                    Spot::After(o) => self.anchor(o)? + 1,
+                };
+                if to != &Spot::First && matches!(to, Spot::After(_)) && at > 0 {
+                    self.not_flexible(at - 1)?;
+                }
+                self.slots.insert(at, slot);
+                self.members.insert(at, member);
+            }
+            Edit::Swap { a, b } => {
+                let (a, b) = (self.movable(a)?, self.movable(b)?);
+                self.slots.swap(a, b);
+                self.members.swap(a, b);
+            }
+            Edit::Align { field, bytes } => {
+                let at = self.find(field)?;
+                if self.slots[at].width.is_some() {
+                    return Err(EditError::BitField(field.clone()));
+                }
+                let slot = &mut self.slots[at];
+                slot.declared = Some(slot.declared.unwrap_or(1).max(*bytes));
+            }
+            Edit::Element { bytes } => self.rules.align = self.rules.align.max(*bytes),
+            Edit::Pad { bytes } => self.pad(*bytes)?,
+        }
+        Ok(())
+    }
+
+    fn pad(&mut self, bytes: u64) -> Result<(), EditError> {
+        if let Some(last) = self.slots.len().checked_sub(1) {
+            self.not_flexible(last)?;
+        }
+        let pad = pad_bytes(&place(&self.slots, self.rules), bytes);
+        if pad > 0 {
+            self.slots.push(Slot::plain(pad, 1));
+            self.members.push(None);
+        }
+        Ok(())
+    }
+
+    fn name(&self, at: usize) -> Option<&str> {
+        self.members[at].and_then(|i| self.a.members[i].name.as_deref())
+    }
+
+    fn find(&self, field: &str) -> Result<usize, EditError> {
+        match (0..self.members.len()).find(|&i| self.name(i) == Some(field)) {
+            Some(at) => Ok(at),
+            None => {
+                let (ty, field) = (self.a.display_name(), field.to_string());
+                Err(EditError::NoSuchField { ty, field })
+            }
+        }
+    }
+
+    /// A place beside which members may be put: bit-fields are allowed, compiler-made members are not.
+    fn anchor(&self, field: &str) -> Result<usize, EditError> {
+        let at = self.find(field)?;
+        self.ordinary(at, field)?;
+        Ok(at)
+    }
+
+    fn movable(&self, field: &str) -> Result<usize, EditError> {
+        let at = self.find(field)?;
+        self.ordinary(at, field)?;
+        self.not_flexible(at)?;
+        if self.slots[at].width.is_some() {
+            return Err(EditError::BitField(field.into()));
+        }
+        Ok(at)
+    }
+
+    fn ordinary(&self, at: usize, field: &str) -> Result<(), EditError> {
+        match self.members[at].map(|i| self.a.members[i].role) {
+            Some(MemberRole::Field) => Ok(()),
+            _ => Err(EditError::NotField(field.into())),
+        }
+    }
+
+    /// A last member without size is taken for a flexible array.
+    fn not_flexible(&self, at: usize) -> Result<(), EditError> {
+        let last = at + 1 == self.slots.len();
+        let empty = self.slots[at].size == 0 && self.slots[at].width.is_none();
+        if last && empty {
+            return Err(EditError::Flexible(self.name(at).unwrap_or("the last member").into()));
+        }
+        Ok(())
+    }
+
+    /// Position of the first ordinary member, behind bases and virtual table pointers.
+    fn first_field(&self) -> usize {
+        self.slots.iter().take_while(|s| s.fixed_bits.is_some()).count()
+    }
+}
+
+/// Bytes of the array that [`Edit::Pad`] appends to a struct laid out as `placed`; 0 when it already is a multiple.
+pub fn pad_bytes(placed: &Placed, bytes: u64) -> u64 {
+    let target = placed.size.max(1).div_ceil(bytes.max(1)).saturating_mul(bytes.max(1));
+    if target == placed.size { 0 } else { target - placed.data_end }
+}

@@ -1,0 +1,469 @@
+//! Edits of struct declarations in C and C++ source text.
+//!
+//! A lossless scanner instead of a parser: C parsers trip over kernel macros, and only statements have to be told
+//! apart. Whole statements move with their comments; what cannot be moved safely is refused with a reason.
+
+pub mod body;
+pub mod init;
+pub mod lex;
+pub mod member;
+pub mod unit;
+
+use crate::edit::{Edit, PAD_NAME, Spot};
+use body::{Body, Source, Statement, find, statements};
+use unit::{Unit, indent_of, unit};
+
+/// Why a source is not patched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// No definition of that name.
+    #[error("no definition of {name} in this file (is it made by a macro?)")]
+    NotFound {
+        /// Type.
+        name: String,
+    },
+    /// More than one, and the debug information does not decide.
+    #[error(
+        "{count} definitions of {name} in this file and no debug information that tells which one is meant"
+    )]
+    SeveralDefinitions {
+        /// Type.
+        name: String,
+        /// How many.
+        count: usize,
+    },
+    /// Braces that do not match (often closed in different `#if` branches).
+    #[error("the braces of the struct do not match; a preprocessor branch may close them")]
+    UnbalancedBraces,
+    /// `#if` without `#endif` inside the body, or the other way round.
+    #[error("an #if begins inside the struct and ends outside of it")]
+    UnbalancedIf,
+    /// No statement declares the member.
+    #[error("no statement declares {field}; a macro may make it")]
+    NoStatement {
+        /// Member.
+        field: String,
+    },
+    /// Several statements declare it (in different `#if` branches).
+    #[error("{field} is declared more than once; give a build whose debug information has line numbers")]
+    SeveralStatements {
+        /// Member.
+        field: String,
+    },
+    /// `int a, b;`
+    #[error("{field} shares its statement with other members; split the declaration first")]
+    SeveralDeclarators {
+        /// Member.
+        field: String,
+    },
+    /// Declared through a macro.
+    #[error("{field} is made by a macro")]
+    MacroMade {
+        /// Member.
+        field: String,
+    },
+    /// A directive stands in the middle of the statement.
+    #[error("a preprocessor directive stands inside the declaration of {field}")]
+    DirectiveInside {
+        /// Member.
+        field: String,
+    },
+    /// The move would change in which configurations the member exists.
+    #[error("{field} would cross an #if: it would exist in other configurations than today")]
+    CrossesIf {
+        /// Member.
+        field: String,
+    },
+    /// The move would change who may access the member.
+    #[error("{field} would cross public:, private: or protected:")]
+    CrossesAccess {
+        /// Member.
+        field: String,
+    },
+    /// Bit-fields share storage.
+    #[error("{field} is a bit-field; bit-fields share their storage and do not move alone")]
+    BitField {
+        /// Member.
+        field: String,
+    },
+    /// `name[]` must stay last.
+    #[error("{field} is a flexible array member and must stay last")]
+    Flexible {
+        /// Member.
+        field: String,
+    },
+    /// Two statements on one line, with comments that belong to either.
+    #[error("{field} shares its line with other code; put it on a line of its own first")]
+    SharedLine {
+        /// Member.
+        field: String,
+    },
+    /// Initialised by position somewhere.
+    #[error("{file}:{line} initialises {name} by position; name the members there first (.member = ...)")]
+    PositionalInitialiser {
+        /// Type.
+        name: String,
+        /// File.
+        file: String,
+        /// 1-based.
+        line: u32,
+    },
+}
+
+impl Refusal {
+    /// Nothing declares the member here; it may stand elsewhere.
+    fn is_missing(&self) -> bool {
+        matches!(self, Refusal::NoStatement { .. })
+    }
+}
+
+/// How an alignment is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlignStyle {
+    /// `__attribute__((aligned(N)))`: any C or C++ that gcc or clang takes.
+    Attribute,
+    /// `_Alignas(N)`: C11.
+    C11,
+    /// `alignas(N)`: C++11.
+    Cpp,
+}
+
+impl AlignStyle {
+    /// The form that fits the file's name and what it already uses.
+    pub fn of(path: &str, text: &str) -> AlignStyle {
+        let extension = path.rsplit_once('.').map_or("", |p| p.1);
+        match extension {
+            "cc" | "cpp" | "cxx" | "hh" | "hpp" | "hxx" | "C" | "H" | "ipp" | "tcc" => AlignStyle::Cpp,
+            _ if text.contains("_Alignas(") => AlignStyle::C11,
+            _ => AlignStyle::Attribute,
+        }
+    }
+}
+
+/// The struct to change, as the debug information knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// Tag or typedef name.
+    pub name: &'a str,
+    /// Line of its definition.
+    pub decl_line: Option<u32>,
+    /// Direct members with their lines (0 when unknown).
+    pub members: &'a [(String, u32)],
+    /// Bytes that [`Edit::Pad`] appends.
+    pub pad_bytes: u64,
+}
+
+/// A changed file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatchedText {
+    /// The new text.
+    pub text: String,
+    /// What a reviewer should know.
+    pub notes: Vec<String>,
+}
+
+/// Applies `edits` to the definition of `target` in `text`; `path` only decides the style.
+pub fn patch(path: &str, text: &str, target: &Target<'_>, edits: &[Edit]) -> Result<PatchedText, Refusal> {
+    let style = AlignStyle::of(path, text);
+    let mut out = PatchedText { text: text.to_string(), notes: Vec::new() };
+    for (n, edit) in edits.iter().enumerate() {
+        let source = Source::new(&out.text);
+        let body = find(&source, target.name, target.decl_line)?;
+        let (body, statements) = descend(&source, body, &edit.fields(), 0)?;
+        // The first edit moves lines, so that later ones go by name alone.
+        let editor =
+            Editor { source: &source, body: &body, statements: &statements, target, lines: n == 0, style };
+        let mut notes = Vec::new();
+        let text = editor.edit(edit, &mut notes)?;
+        for note in notes {
+            if !out.notes.contains(&note) {
+                out.notes.push(note);
+            }
+        }
+        out.text = text;
+    }
+    Ok(out)
+}
+
+/// The innermost body that declares all `fields`: `body` itself or an anonymous struct inside it.
+fn descend(
+    source: &Source<'_>,
+    body: Body,
+    fields: &[&str],
+    depth: usize,
+) -> Result<(Body, Vec<Statement>), Refusal> {
+    let list = statements(source, &body)?;
+    let missing = |list: &[Statement]| {
+        fields.iter().any(|f| member::statement_of(source, list, f, None).is_err_and(|e| e.is_missing()))
+    };
+    if fields.is_empty() || depth > 8 || !missing(&list) {
+        return Ok((body, list));
+    }
+    for statement in list.iter().filter(|s| member::declared(source, s).anonymous) {
+        let inner = body::bodies_in(source, statement.first, statement.last);
+        if let Some(inner) = inner.into_iter().next().filter(|b| source.at(b.keyword) == "struct") {
+            let found = descend(source, inner, fields, depth + 1)?;
+            if !missing(&found.1) {
+                return Ok(found);
+            }
+        }
+    }
+    Ok((body, list))
+}
+
+struct Editor<'s, 'a> {
+    source: &'s Source<'a>,
+    body: &'s Body,
+    statements: &'s [Statement],
+    target: &'s Target<'s>,
+    lines: bool,
+    style: AlignStyle,
+}
+
+impl Editor<'_, '_> {
+    fn edit(&self, edit: &Edit, notes: &mut Vec<String>) -> Result<String, Refusal> {
+        match edit {
+            Edit::Move { field, to } => self.move_member(field, to, notes),
+            Edit::Swap { a, b } => self.swap(a, b, notes),
+            Edit::Align { field, bytes } => self.align(field, *bytes),
+            Edit::Element { bytes } => Ok(self.element(*bytes)),
+            Edit::Pad { bytes } => Ok(self.pad(*bytes)),
+        }
+    }
+
+    fn text(&self) -> &str {
+        self.source.text
+    }
+
+    fn find(&self, field: &str) -> Result<usize, Refusal> {
+        let line =
+            self.target.members.iter().find(|m| m.0 == field).map(|m| m.1).filter(|l| self.lines && *l > 0);
+        member::statement_of(self.source, self.statements, field, line)
+    }
+
+    /// A statement that may move: one declarator, no bit-field, not the flexible last one.
+    fn movable(&self, field: &str) -> Result<usize, Refusal> {
+        let at = self.find(field)?;
+        let declared = member::declared(self.source, &self.statements[at]);
+        let field = field.to_string();
+        if declared.declarators > 1 {
+            return Err(Refusal::SeveralDeclarators { field });
+        }
+        if declared.bit_field {
+            return Err(Refusal::BitField { field });
+        }
+        if declared.flexible && !self.statements[at + 1..].iter().any(|s| self.is_member(s)) {
+            return Err(Refusal::Flexible { field });
+        }
+        Ok(at)
+    }
+
+    fn is_member(&self, statement: &Statement) -> bool {
+        let declared = member::declared(self.source, statement);
+        declared.anonymous
+            || declared.names.iter().any(|n| self.target.members.is_empty() || self.has_member(n))
+            || declared.idents.iter().any(|n| self.has_member(n))
+    }
+
+    fn has_member(&self, name: &str) -> bool {
+        self.target.members.iter().any(|m| m.0 == name)
+    }
+
+    fn unit(&self, at: usize) -> Unit {
+        unit(self.source, self.body, self.statements, at)
+    }
+
+    fn same_context(&self, a: usize, b: usize, field: &str) -> Result<(), Refusal> {
+        let (a, b) = (&self.statements[a], &self.statements[b]);
+        if a.context != b.context {
+            return Err(Refusal::CrossesIf { field: field.into() });
+        }
+        if a.section != b.section {
+            return Err(Refusal::CrossesAccess { field: field.into() });
+        }
+        Ok(())
+    }
+
+    /// Notes on what lies between two statements.
+    fn passed(&self, a: usize, b: usize, field: &str, notes: &mut Vec<String>) {
+        let (low, high) = (a.min(b), a.max(b));
+        let here = &self.statements[a].context;
+        if self.statements[low..=high].iter().any(|s| &s.context != here) {
+            notes.push(format!(
+                "{field} passes members that exist only in some configurations: give those builds with --builds"
+            ));
+        }
+        let first = self.statements.iter().position(|s| self.is_member(s));
+        if first.is_some_and(|f| low <= f && f <= high) {
+            notes.push(
+                "the first member changes: check code that casts between the struct and its first member"
+                    .into(),
+            );
+        }
+    }
+
+    fn move_member(&self, field: &str, to: &Spot, notes: &mut Vec<String>) -> Result<String, Refusal> {
+        let from = self.movable(field)?;
+        let (anchor, after) = match to {
+            Spot::After(other) => (self.anchor_after(other)?, true),
+            Spot::Before(other) => (self.find(other)?, false),
+            Spot::First => {
+                let first = self.statements.iter().position(|s| self.is_member(s));
+                (first.ok_or_else(|| Refusal::NoStatement { field: field.into() })?, false)
+            }
+        };
+        if from == anchor {
+            return Ok(self.text().to_string());
+        }
+        self.same_context(from, anchor, field)?;
+        self.passed(from, anchor, field, notes);
+        let (unit, goal) = (self.unit(from), self.unit(anchor));
+        let place = if after { goal.range.end } else { goal.range.start };
+        let piece = match (unit.whole_lines, goal.whole_lines) {
+            (true, true) => self.text()[unit.range.clone()].to_string(),
+            _ if unit.comments || goal.comments => return Err(Refusal::SharedLine { field: field.into() }),
+            (_, true) => {
+                let newline = self.newline();
+                format!(
+                    "{}{}{newline}",
+                    indent_of(self.text(), goal.bare.start),
+                    &self.text()[unit.bare.clone()]
+                )
+            }
+            (_, false) if after => format!(" {}", &self.text()[unit.bare.clone()]),
+            (_, false) => format!("{} ", &self.text()[unit.bare.clone()]),
+        };
+        let hole = self.hole(&unit);
+        Ok(splice(self.text(), &[(hole, ""), (place..place, &piece)]))
+    }
+
+    /// Nothing goes behind a flexible array.
+    fn anchor_after(&self, other: &str) -> Result<usize, Refusal> {
+        let at = self.find(other)?;
+        let declared = member::declared(self.source, &self.statements[at]);
+        if declared.flexible && !self.statements[at + 1..].iter().any(|s| self.is_member(s)) {
+            return Err(Refusal::Flexible { field: other.into() });
+        }
+        Ok(at)
+    }
+
+    /// What goes away when a unit leaves: with one of two blank lines around it, or the blank before it.
+    fn hole(&self, unit: &Unit) -> std::ops::Range<usize> {
+        let text = self.text();
+        let mut range = unit.range.clone();
+        if !unit.whole_lines {
+            range.start = text[..range.start].trim_end_matches([' ', '\t']).len();
+            return range;
+        }
+        let blank_before = text[..range.start].lines().next_back().is_some_and(|l| l.trim().is_empty());
+        let next = text[range.end..].split_inclusive('\n').next().unwrap_or("");
+        if blank_before && next.ends_with('\n') && next.trim().is_empty() {
+            range.end += next.len();
+        }
+        range
+    }
+
+    fn newline(&self) -> &'static str {
+        if self.text().contains("\r\n") { "\r\n" } else { "\n" }
+    }
+
+    fn swap(&self, a: &str, b: &str, notes: &mut Vec<String>) -> Result<String, Refusal> {
+        let (at_a, at_b) = (self.movable(a)?, self.movable(b)?);
+        self.same_context(at_a, at_b, a)?;
+        self.passed(at_a, at_b, a, notes);
+        let (ua, ub) = (self.unit(at_a), self.unit(at_b));
+        let (ra, rb) = if ua.whole_lines && ub.whole_lines {
+            (ua.range, ub.range)
+        } else if ua.comments || ub.comments {
+            let field = if ua.whole_lines { b } else { a };
+            return Err(Refusal::SharedLine { field: field.into() });
+        } else {
+            (ua.bare, ub.bare)
+        };
+        let text = self.text();
+        Ok(splice(text, &[(ra.clone(), &text[rb.clone()]), (rb, &text[ra])]))
+    }
+
+    fn align(&self, field: &str, bytes: u64) -> Result<String, Refusal> {
+        let at = self.find(field)?;
+        let declared = member::declared(self.source, &self.statements[at]);
+        if declared.bit_field {
+            return Err(Refusal::BitField { field: field.into() });
+        }
+        if declared.declarators > 1 {
+            return Err(Refusal::SeveralDeclarators { field: field.into() });
+        }
+        let s = &self.statements[at];
+        let (place, word) = match self.style {
+            AlignStyle::Attribute => {
+                (self.source.tokens[s.last].start, format!(" __attribute__((aligned({bytes})))"))
+            }
+            AlignStyle::C11 => (self.source.tokens[s.first].start, format!("_Alignas({bytes}) ")),
+            AlignStyle::Cpp => (self.source.tokens[s.first].start, format!("alignas({bytes}) ")),
+        };
+        Ok(splice(self.text(), &[(place..place, &word)]))
+    }
+
+    fn element(&self, bytes: u64) -> String {
+        let place = self.source.tokens[self.body.keyword].end;
+        let word = match self.style {
+            AlignStyle::Cpp => format!(" alignas({bytes})"),
+            _ => format!(" __attribute__((aligned({bytes})))"),
+        };
+        splice(self.text(), &[(place..place, &word)])
+    }
+
+    fn pad(&self, bytes: u64) -> String {
+        if self.target.pad_bytes == 0 {
+            return self.text().to_string();
+        }
+        let member = format!("char {}[{}];", self.pad_name(), self.target.pad_bytes);
+        let close = self.source.tokens[self.body.close].start;
+        let line = self.text()[..close].rfind('\n').map_or(0, |n| n + 1);
+        if self.text()[line..close].trim().is_empty() {
+            let last = self.statements.last().map_or(close, |s| self.source.tokens[s.first].start);
+            let indent = indent_of(self.text(), last);
+            let piece = format!("{indent}{member} /* to a multiple of {bytes} bytes */{}", self.newline());
+            return splice(self.text(), &[(line..line, &piece)]);
+        }
+        let end = self.text()[..close].trim_end_matches([' ', '\t']).len();
+        splice(self.text(), &[(end..end, &format!(" {member}"))])
+    }
+
+    fn pad_name(&self) -> String {
+        let taken = |n: &str| {
+            self.has_member(n)
+                || self.source.tokens[self.body.open..self.body.close]
+                    .iter()
+                    .any(|t| t.text(self.text()) == n)
+        };
+        let numbered = (2..1000u32).map(|n| format!("{PAD_NAME}{n}"));
+        std::iter::once(PAD_NAME.to_string()).chain(numbered).find(|n| !taken(n)).unwrap_or(PAD_NAME.into())
+    }
+}
+
+/// Replaces disjoint byte ranges.
+fn splice(text: &str, changes: &[(std::ops::Range<usize>, &str)]) -> String {
+    let mut changes: Vec<_> = changes.iter().collect();
+    changes.sort_by_key(|c| (c.0.start, c.0.end));
+    let mut out = String::with_capacity(text.len() + 128);
+    let mut at = 0;
+    for (range, new) in changes {
+        out.push_str(&text[at..range.start.max(at)]);
+        out.push_str(new);
+        at = range.end.max(at);
+    }
+    out.push_str(&text[at..]);
+    out
+}
+
+/// A unified diff of one file with `a/` and `b/` before its path, as `patch -p1` and `git apply` take it; empty when
+/// nothing changed.
+pub fn unified_diff(path: &str, old: &str, new: &str) -> String {
+    if old == new {
+        return String::new();
+    }
+    let diff = similar::TextDiff::from_lines(old, new);
+    diff.unified_diff().context_radius(3).header(&format!("a/{path}"), &format!("b/{path}")).to_string()
+}

@@ -1,0 +1,385 @@
+//! The patch engine on sources that real projects contain.
+
+use insta::assert_snapshot;
+use tussle_advise::edit::Edit;
+use tussle_advise::patch::{self, Target, init};
+
+fn target(name: &str) -> Target<'_> {
+    Target { name, decl_line: None, members: &[], pad_bytes: 40 }
+}
+
+fn edits(list: &[&str]) -> Vec<Edit> {
+    list.iter().map(|e| e.parse().expect("an edit")).collect()
+}
+
+/// The diff without its header, or the refusal.
+fn diff(source: &str, name: &str, list: &[&str]) -> String {
+    match patch::patch("x.h", source, &target(name), &edits(list)) {
+        Ok(p) => {
+            let diff = patch::unified_diff("x.h", source, &p.text);
+            diff.lines()
+                .skip(2)
+                .filter(|l| !l.starts_with("@@"))
+                .map(|l| format!("{}\n", l.trim_end()))
+                .collect()
+        }
+        Err(e) => format!("refused: {e}"),
+    }
+}
+
+const ADDRESS_SPACE: &str = "\
+/* Contents of a cacheable, mappable object. */
+struct address_space {
+\tstruct inode\t\t*host;
+\tstruct xarray\t\ti_pages;
+\tstruct rw_semaphore\tinvalidate_lock;
+\tgfp_t\t\t\tgfp_mask;
+\tatomic_t\t\ti_mmap_writable;
+#ifdef CONFIG_READ_ONLY_THP_FOR_FS
+\t/* number of thp, only for non-shmem files */
+\tatomic_t\t\tnr_thps;
+#endif
+\tstruct rb_root_cached\ti_mmap;
+\tstruct rw_semaphore\ti_mmap_rwsem;
+\tunsigned long\t\tnrpages;
+\tpgoff_t\t\t\twriteback_index;
+\tconst struct address_space_operations *a_ops;
+\tunsigned long\t\tflags;
+\terrseq_t\t\twb_err;
+\tspinlock_t\t\tprivate_lock;
+\tstruct list_head\tprivate_list;
+\tvoid\t\t\t*private_data;
+} __attribute__((aligned(sizeof(long)))) __randomize_layout;
+";
+
+#[test]
+fn the_exchange_in_address_space_is_the_kernels_patch() {
+    assert_snapshot!(diff(ADDRESS_SPACE, "struct address_space", &["i_mmap_rwsem:after:flags"]), @r"
+     	atomic_t		nr_thps;
+     #endif
+     	struct rb_root_cached	i_mmap;
+    -	struct rw_semaphore	i_mmap_rwsem;
+     	unsigned long		nrpages;
+     	pgoff_t			writeback_index;
+     	const struct address_space_operations *a_ops;
+     	unsigned long		flags;
+    +	struct rw_semaphore	i_mmap_rwsem;
+     	errseq_t		wb_err;
+     	spinlock_t		private_lock;
+     	struct list_head	private_list;
+    ");
+}
+
+const MM_STRUCT: &str = "\
+struct mm_struct {
+\tstruct {
+\t\tstruct vm_area_struct *mmap;
+\t\tatomic_t mm_count;
+
+\t\t/**
+\t\t * @has_pinned: Whether this mm has pinned any pages.
+\t\t */
+\t\tatomic_t has_pinned;
+
+\t\t/**
+\t\t * @write_protect_seq: Locked when any thread is write
+\t\t * protecting pages mapped by this mm to enforce a later COW,
+\t\t * for instance during page table copying for fork().
+\t\t */
+\t\tseqcount_t write_protect_seq;
+
+#ifdef CONFIG_MMU
+\t\tatomic_long_t pgtables_bytes;\t/* PTE page table pages */
+#endif
+\t\tint map_count;\t\t\t/* number of VMAs */
+
+\t\tspinlock_t page_table_lock; /* Protects page tables and some
+\t\t\t\t\t     * counters
+\t\t\t\t\t     */
+\t\tstruct rw_semaphore mmap_lock;
+
+\t\tunsigned long def_flags;
+
+\t\tspinlock_t arg_lock; /* protect the below fields */
+
+\t\tunsigned long start_code, end_code, start_data, end_data;
+\t} __randomize_layout;
+\tunsigned long cpu_bitmap[];
+};
+";
+
+#[test]
+fn a_member_of_the_anonymous_struct_moves_with_its_comment_and_one_blank_line() {
+    let out = diff(MM_STRUCT, "mm_struct", &["write_protect_seq:after:def_flags"]);
+    assert_snapshot!(out, @r"
+     		 */
+     		atomic_t has_pinned;
+
+    -		/**
+    -		 * @write_protect_seq: Locked when any thread is write
+    -		 * protecting pages mapped by this mm to enforce a later COW,
+    -		 * for instance during page table copying for fork().
+    -		 */
+    -		seqcount_t write_protect_seq;
+    -
+     #ifdef CONFIG_MMU
+     		atomic_long_t pgtables_bytes;	/* PTE page table pages */
+     #endif
+     		struct rw_semaphore mmap_lock;
+
+     		unsigned long def_flags;
+    +		/**
+    +		 * @write_protect_seq: Locked when any thread is write
+    +		 * protecting pages mapped by this mm to enforce a later COW,
+    +		 * for instance during page table copying for fork().
+    +		 */
+    +		seqcount_t write_protect_seq;
+
+     		spinlock_t arg_lock; /* protect the below fields */
+    ");
+}
+
+#[test]
+fn what_is_not_safe_is_refused_with_its_reason() {
+    let check = |body: &str, edit: &str, expect: &str| {
+        let got = diff(&format!("struct s {{\n{body}\n}};\n"), "s", &[edit]);
+        assert_eq!(got, format!("refused: {expect}"), "{body}");
+    };
+    check(
+        "int a;\n#ifdef X\nint b;\n#endif\nint c;",
+        "b:after:c",
+        "b would cross an #if: it would exist in other configurations than today",
+    );
+    check(
+        "int a;\n#ifdef X\nint b;\n#else\nint c;\n#endif",
+        "swap:b,c",
+        "b would cross an #if: it would exist in other configurations than today",
+    );
+    check(
+        "int a, b;\nint c;",
+        "a:after:c",
+        "a shares its statement with other members; split the declaration first",
+    );
+    check("int c;\nDECLARE_BITMAP(bits, 64);", "bits:first", "bits is made by a macro");
+    check(
+        "unsigned a : 3;\nunsigned b : 5;\nint c;",
+        "a:after:c",
+        "a is a bit-field; bit-fields share their storage and do not move alone",
+    );
+    check("int n;\nint c;\nchar data[];", "data:first", "data is a flexible array member and must stay last");
+    check(
+        "int n;\nint c;\nchar data[];",
+        "n:after:data",
+        "data is a flexible array member and must stay last",
+    );
+    check("int n;\n", "m:first", "no statement declares m; a macro may make it");
+    check(
+        "int x\n#ifdef Y\n[4]\n#endif\n;\nint y;",
+        "x:after:y",
+        "a preprocessor directive stands inside the declaration of x",
+    );
+    check(
+        "int a; /* of a */ int b;\nint c;",
+        "a:after:c",
+        "a shares its line with other code; put it on a line of its own first",
+    );
+    check(
+        "public:\nint a;\nprivate:\nint b;\nint c;",
+        "swap:a,b",
+        "a would cross public:, private: or protected:",
+    );
+    check("int a;\n#if X\nint b;", "a:after:b", "an #if begins inside the struct and ends outside of it");
+    assert_eq!(
+        diff("struct t { int a; };", "s", &["element=64"]),
+        "refused: no definition of s in this file (is it made by a macro?)"
+    );
+}
+
+#[test]
+fn declarations_of_every_kind_are_told_apart() {
+    use tussle_advise::patch::body::{Source, find, statements};
+    use tussle_advise::patch::member::declared;
+    let text = r#"struct __attribute__((packed)) s {
+	int (*open)(struct inode *, int);   // f(
+	void *(*table[4])(void);
+	int (*(*make)(int))(char);
+	char name[32], *alias;
+	struct { int x; union { int y; float z; }; } inner;
+	union { int u; float v; };
+	struct list_head list __aligned(16);
+	spinlock_t lock ____cacheline_aligned_in_smp;
+	TAILQ_ENTRY(conn) link;
+	DECLARE_BITMAP(bits, 3);
+	randomized_struct_fields_start
+	enum { A, B = ';' } mode;
+	_Alignas(64) _Atomic(long) hits;
+	const char *what __attribute__((nonnull("};")));
+	unsigned int flag : 1, : 3, other : 4;
+	unsigned long
+		two_lines;
+	Q_OBJECT
+	std::map<int, std::pair<int, int>> map{};
+	int value() const { return x; }
+	s() : a(1), b{2} { if (a) { } }
+	static_assert(sizeof(int) == 4, "a;b");
+	[[maybe_unused]] int attr = 3;
+	struct flex *tail[];
+};"#;
+    let source = Source::new(text);
+    let body = find(&source, "s", None).expect("a body");
+    let list: String = statements(&source, &body)
+        .expect("statements")
+        .iter()
+        .map(|s| {
+            let d = declared(&source, s);
+            let kind = [
+                (d.bit_field, " bits"),
+                (d.flexible, " flexible"),
+                (d.macro_made, " macro"),
+                (d.anonymous, " anonymous"),
+            ];
+            let kind: String = kind.iter().filter(|k| k.0).map(|k| k.1).collect();
+            format!("{:?} {} {}{kind}\n", s.role, d.declarators, d.names.join(","))
+        })
+        .collect();
+    assert_snapshot!(list, @r"
+    Declaration 1 open
+    Declaration 1 table
+    Declaration 1 make
+    Declaration 2 name,alias
+    Declaration 1 inner
+    Declaration 0  anonymous
+    Declaration 1 list
+    Declaration 1 lock
+    Declaration 1 link
+    Declaration 1  macro
+    Declaration 1 mode
+    Declaration 1 hits
+    Declaration 1 what
+    Declaration 3 flag,other bits
+    Declaration 1 two_lines
+    Marker 0 
+    Declaration 1 map
+    Function 0 
+    Function 0 
+    Declaration 1  macro
+    Declaration 1 attr
+    Declaration 1 tail flexible
+    ");
+}
+
+#[test]
+fn exchanged_members_keep_their_comments() {
+    let source = "typedef struct {\r\n\t/* how many\r\n\t   came in */\r\n\tlong in; // all of them\r\n\t         // since start\r\n\r\n\tlong rest;\r\n\tlong out; /* sent */\r\n} counts_t;\r\n";
+    let p = patch::patch("x.c", source, &target("counts_t"), &edits(&["swap:in,out"])).expect("a patch");
+    assert_eq!(
+        p.text,
+        "typedef struct {\r\n\tlong out; /* sent */\r\n\r\n\tlong rest;\r\n\t/* how many\r\n\t   came in */\r\n\tlong in; // all of them\r\n\t         // since start\r\n} counts_t;\r\n"
+    );
+}
+
+#[test]
+fn one_line_structs_move_by_the_statement() {
+    let check = |edit: &str, expect: &str| {
+        let p = patch::patch("x.c", "struct p { long a; int b; char c; };", &target("p"), &edits(&[edit]));
+        assert_eq!(p.expect("a patch").text, expect);
+    };
+    check("a:after:c", "struct p { int b; char c; long a; };");
+    check("c:first", "struct p { char c; long a; int b; };");
+    check("swap:a,c", "struct p { char c; int b; long a; };");
+    check("align:b=64", "struct p { long a; int b __attribute__((aligned(64))); char c; };");
+    check("element=64", "struct __attribute__((aligned(64))) p { long a; int b; char c; };");
+    check("pad=64", "struct p { long a; int b; char c; char line_pad[40]; };");
+}
+
+#[test]
+fn alignment_is_written_in_the_files_own_way() {
+    let check = |path: &str, source: &str, edit: &str, expect: &str| {
+        let p = patch::patch(path, source, &target("s"), &edits(&[edit])).expect("a patch");
+        assert_eq!(p.text, expect);
+    };
+    check("a.cpp", "struct s {\n  long a;\n};\n", "align:a=64", "struct s {\n  alignas(64) long a;\n};\n");
+    check(
+        "a.cc",
+        "class s final : public t {\n  long a;\n};\n",
+        "element=64",
+        "class alignas(64) s final : public t {\n  long a;\n};\n",
+    );
+    check(
+        "a.c",
+        "_Alignas(8) int q; struct s {\n  long a;\n};\n",
+        "align:a=64",
+        "_Alignas(8) int q; struct s {\n  _Alignas(64) long a;\n};\n",
+    );
+    check(
+        "a.h",
+        "struct s {\n  long a[2];  // x\n};",
+        "align:a=64",
+        "struct s {\n  long a[2] __attribute__((aligned(64)));  // x\n};",
+    );
+    check(
+        "a.c",
+        "struct s {\n\tlong a;\n};",
+        "pad=64",
+        "struct s {\n\tlong a;\n\tchar line_pad[40]; /* to a multiple of 64 bytes */\n};",
+    );
+}
+
+#[test]
+fn initialisers_by_position_are_found() {
+    let check = |source: &str, positional: bool| {
+        let got =
+            init::check("struct s", &[("s.h", "typedef struct s { int a; int b; } s_t;"), ("x.c", source)]);
+        assert_eq!(got.is_err(), positional, "{source}: {got:?}");
+    };
+    check("struct s x = { 1, 2 };", true);
+    check("struct s x = { .a = 1 };", false);
+    check("struct s x = { 0 };", false);
+    check("struct s x = {};", false);
+    check("static const s_t x[2] = { { 1, 2 }, { 3, 4 } };", true);
+    check("static s_t x[] = { { .a = 2 }, [3] = { .b = 4 } };", false);
+    check("f((struct s){ 1, 2 });", true);
+    check("f(&(s_t){ .a = 1 });", false);
+    check("#define S_INIT { 1, 2 }\nstruct s x = S_INIT;", true);
+    check("#define S_INIT(n) { .a = (n) }\nstruct s x = S_INIT(3);", false);
+    check("struct s *p = &x; struct s y = *p; int z = 1;", false);
+    check("struct t x = { 1, 2 };", false);
+}
+
+#[test]
+fn of_two_definitions_the_line_decides() {
+    let source =
+        "#ifdef A\nstruct s {\n\tint a;\n\tint b;\n};\n#else\nstruct s {\n\tlong a;\n\tlong b;\n};\n#endif\n";
+    assert!(diff(source, "s", &["swap:a,b"]).starts_with("refused: 2 definitions of s"));
+    let target = Target { decl_line: Some(7), ..target("s") };
+    let p = patch::patch("x.c", source, &target, &edits(&["swap:a,b"])).expect("a patch");
+    assert!(p.text.contains("\tlong b;\n\tlong a;\n") && p.text.contains("\tint a;\n\tint b;\n"));
+}
+
+#[test]
+fn several_edits_follow_one_another() {
+    let source = "struct s {\n\tlong a;\n\tlong b;\n\tlong c;\n};\n";
+    let p = patch::patch("x.c", source, &target("s"), &edits(&["align:b=64", "a:after:c", "c:first"]))
+        .expect("a patch");
+    assert_eq!(p.text, "struct s {\n\tlong c;\n\tlong b __attribute__((aligned(64)));\n\tlong a;\n};\n");
+}
+
+#[test]
+fn a_patch_is_taken_by_patch_and_git() {
+    use std::process::Command;
+    let source = "struct s {\n\tlong a;\n\tlong b;\n}; /* no newline at the end */";
+    let p = patch::patch("dir/x.c", source, &target("s"), &edits(&["swap:a,b"])).expect("a patch");
+    let diff = patch::unified_diff("dir/x.c", source, &p.text);
+    for tool in [&["patch", "-p1", "-i", "p.diff"][..], &["git", "apply", "p.diff"]] {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(dir.path().join("dir")).expect("a folder");
+        std::fs::write(dir.path().join("dir/x.c"), source).expect("a file");
+        std::fs::write(dir.path().join("p.diff"), &diff).expect("a file");
+        let Ok(out) = Command::new(tool[0]).args(&tool[1..]).current_dir(dir.path()).output() else {
+            println!("skipped: {}", tool[0]);
+            continue;
+        };
+        assert!(out.status.success(), "{tool:?}: {}{diff}", String::from_utf8_lossy(&out.stderr));
+        assert_eq!(std::fs::read_to_string(dir.path().join("dir/x.c")).expect("a file"), p.text);
+    }
+}
