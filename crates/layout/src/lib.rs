@@ -1,1 +1,11 @@
-//! Line view, pahole text, diff with cause, rules, slots.
+//! What a layout means: holes, cache lines, phases, differences, rules and free slots.
+//!
+//! Pure functions from a [`tussle_model::TypeTable`] to values and views. No I/O: callers read files and print views.
+//! Everything is total over hostile tables: arithmetic saturates and recursion is bounded.
+
+pub mod align;
+pub mod holes;
+pub mod pahole;
+pub mod phases;
+pub mod slab;
+pub mod slots;
