@@ -1,0 +1,356 @@
+//! Which lines are fought over, by whom, and what would happen on other lines.
+
+use crate::lines::{self, LinePieces, Range};
+use crate::tables::*;
+use crate::window::{self, LineE};
+use std::collections::HashMap;
+use tussle_model::{LineSize, Placement};
+
+/// A line is a finding from this many expected invalidations on.
+pub const FINDING_E_MIN: f64 = 1000.0;
+
+/// And from this share of its accesses on.
+pub const FINDING_SHARE_MIN: f64 = 0.001;
+
+/// And when at least this share of its E is false or mixed; below it, rounding and rare side visits speak.
+pub const FINDING_FALSE_SHARE_MIN: f64 = 0.05;
+
+/// What to evaluate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Question {
+    /// Line size.
+    pub line: LineSize,
+    /// Where objects begin.
+    pub bases: Bases,
+    /// Window of virtual time; `None` takes the recorder's.
+    pub window_vt: Option<u64>,
+    /// Shares by which lines are ranked and judged.
+    pub split: Split,
+}
+
+impl Question {
+    /// As it was recorded.
+    pub fn observed() -> Question {
+        Question { line: LineSize::L64, bases: Bases::Observed, window_vt: None, split: Split::Observed }
+    }
+}
+
+/// Where objects begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bases {
+    /// Where they were.
+    Observed,
+    /// Each object by itself, its first byte this far past a line boundary: what lay beside it is unknown there.
+    Phase(u64),
+}
+
+/// Whose shares of the work count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Those recorded.
+    Observed,
+    /// Equal ones for threads with the same start routine.
+    Even,
+}
+
+/// The answer.
+#[derive(Clone, Debug)]
+pub struct Contention {
+    /// What was asked.
+    pub question: Question,
+    /// Window used.
+    pub window_vt: u64,
+    /// Lines with more than one actor, a store and E above 0, most expected invalidations first.
+    pub lines: Vec<LineContention>,
+    /// Lines that anyone touched.
+    pub lines_touched: u64,
+    /// Access rows that could not be evaluated.
+    pub rows_left_out: u64,
+}
+
+/// One contended line.
+#[derive(Clone, Debug)]
+pub struct LineContention {
+    /// Process id (index).
+    pub process: u32,
+    /// Address of its first byte: observed, or as the question moves it.
+    pub address: u64,
+    /// Its size.
+    pub line: LineSize,
+    /// Byte ranges on it that were touched, by object and offset.
+    pub parts: Vec<Part>,
+    /// Expected invalidations and their shares; `pairs` count in `parts`.
+    pub e: LineE,
+    /// All accesses of the line.
+    pub accesses: f64,
+    /// The split of the question.
+    pub split: Split,
+}
+
+/// A byte range on a line, and who used it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Where it lies.
+    pub range: Range,
+    /// Sum over actors.
+    pub counts: Counts,
+    /// Per actor, in order of actor id.
+    pub actors: Vec<(u32, Counts)>,
+}
+
+/// Accesses by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Loads.
+    pub reads: f64,
+    /// Stores.
+    pub writes: f64,
+    /// Atomic read-modify-writes.
+    pub rmws: f64,
+}
+
+impl Counts {
+    /// All of them.
+    pub fn total(&self) -> f64 {
+        self.reads + self.writes + self.rmws
+    }
+
+    /// Adds another count.
+    pub fn add(&mut self, other: &Counts) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.rmws += other.rmws;
+    }
+}
+
+impl LineContention {
+    /// E at the split of the question.
+    pub fn ranked_e(&self) -> f64 {
+        match self.split {
+            Split::Observed => self.e.e,
+            Split::Even => self.e.e_even,
+        }
+    }
+
+    /// Share of E that is false or mixed, 0 to 1.
+    pub fn false_share(&self) -> f64 {
+        if self.e.e > 0.0 { (self.e.e_false + self.e.e_mixed) / self.e.e } else { 0.0 }
+    }
+
+    /// Enough invalidations to matter, whatever their kind.
+    pub fn is_contended(&self) -> bool {
+        let e = self.ranked_e();
+        e >= FINDING_E_MIN && e >= FINDING_SHARE_MIN * self.accesses
+    }
+
+    /// The rule by which `report` exits 1.
+    pub fn is_finding(&self) -> bool {
+        self.is_contended() && self.false_share() >= FINDING_FALSE_SHARE_MIN
+    }
+
+    /// Ids of the objects on it, ascending.
+    pub fn objects(&self) -> Vec<u32> {
+        let mut ids: Vec<u32> = self.parts.iter().map(|p| p.range.object).collect();
+        ids.dedup();
+        ids
+    }
+
+    /// Ids of the actors that used it, ascending.
+    pub fn actors(&self) -> Vec<u32> {
+        let mut ids: Vec<u32> = self.parts.iter().flat_map(|p| p.actors.iter().map(|a| a.0)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+}
+
+/// Evaluates every line. Linear in rows but for sorting.
+pub fn contention(e: &Evidence, question: &Question) -> Contention {
+    let roles = Roles::new(e);
+    let window_vt = question.window_vt.unwrap_or(e.run.window_vt).max(1);
+    let (all, rows_left_out) = match question.bases {
+        Bases::Observed => lines::lines(e, question.line, &|_, o| Some(o.base)),
+        Bases::Phase(phase) => lines::lines(e, question.line, &|id, _| Some(apart(id, question.line, phase))),
+    };
+    let lines_touched = all.len() as u64;
+    let mut found: Vec<LineContention> =
+        all.iter().filter(|l| l.can_fight()).map(|l| evaluate(l, question, window_vt, &roles)).collect();
+    found.retain(|l| l.e.e > 0.0 || l.e.e_even > 0.0);
+    let rank = |l: &LineContention| (-l.ranked_e(), l.process, l.address);
+    found.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
+    Contention { question: *question, window_vt, lines: found, lines_touched, rows_left_out }
+}
+
+/// A place for each object where no other object's lines reach (objects are below 2^40 bytes, or wrap and are alone
+/// anyway): 2^23 objects fit.
+fn apart(id: u32, line: LineSize, phase: u64) -> u64 {
+    (u64::from(id) << 40).wrapping_add(phase % line.bytes())
+}
+
+fn evaluate(l: &LinePieces, question: &Question, window_vt: u64, roles: &Roles) -> LineContention {
+    let e = window::line_e(&l.pieces, window_vt, &|actor| roles.of(actor));
+    let (parts, accesses) = parts(l);
+    LineContention {
+        process: l.process,
+        address: l.address,
+        line: question.line,
+        parts,
+        e,
+        accesses,
+        split: question.split,
+    }
+}
+
+fn parts(l: &LinePieces) -> (Vec<Part>, f64) {
+    let mut per: Vec<HashMap<u32, Counts>> = vec![HashMap::new(); l.ranges.len()];
+    let mut accesses = 0.0;
+    for p in &l.pieces {
+        accesses += p.accesses();
+        let counts = Counts { reads: p.reads, writes: p.writes, rmws: p.rmws };
+        per[p.part as usize].entry(p.actor).or_default().add(&counts);
+    }
+    let part = |(range, actors): (&Range, HashMap<u32, Counts>)| {
+        let mut actors: Vec<(u32, Counts)> = actors.into_iter().collect();
+        actors.sort_by_key(|a| a.0);
+        let mut counts = Counts::default();
+        actors.iter().for_each(|a| counts.add(&a.1));
+        Part { range: *range, counts, actors }
+    };
+    (l.ranges.iter().zip(per).map(part).collect(), accesses)
+}
+
+/// Which actors do the same kind of work: the same start routine, or else the same creator.
+struct Roles(Vec<u32>);
+
+impl Roles {
+    fn new(e: &Evidence) -> Roles {
+        let mut numbers: HashMap<(u8, u32), u32> = HashMap::new();
+        let mut of = Vec::with_capacity(e.actors.len());
+        for (i, a) in e.actors.iter().enumerate() {
+            let key = match (a.kind, a.start, a.creator) {
+                (ActorKind::Cpu, _, _) => (0, 0),
+                // Code rows are per address: the same routine has the same row.
+                (_, Some(start), _) => (1, start),
+                (_, None, Some(creator)) => (2, creator),
+                (_, None, None) => (3, i as u32),
+            };
+            let next = numbers.len() as u32;
+            of.push(*numbers.entry(key).or_insert(next));
+        }
+        Roles(of)
+    }
+
+    fn of(&self, actor: u32) -> u32 {
+        self.0.get(actor as usize).copied().unwrap_or(u32::MAX)
+    }
+}
+
+/// A case hidden by the luck of this run's addresses or of this machine's lines.
+#[derive(Clone, Debug)]
+pub struct Latent {
+    /// The worst line, as it would be.
+    pub line: LineContention,
+    /// Why it did not show.
+    pub hidden_by: HiddenBy,
+}
+
+/// Why a latent case did not show.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HiddenBy {
+    /// The object began at `observed`; its allocator may put it at any of `phases` (each with the worst line's E),
+    /// and at `worst` it fights.
+    Phase {
+        /// Object id.
+        object: u32,
+        /// Phase of this run, bytes.
+        observed: u64,
+        /// Phase at which [`Latent::line`] was evaluated, bytes.
+        worst: u64,
+        /// E of the worst line per possible phase.
+        phases: Vec<(u64, f64)>,
+    },
+    /// Two 64-byte lines that a machine with 128-byte lines, or one that fetches pairs of lines, moves as one.
+    LineSize,
+}
+
+/// Everything that is no finding at the observed bases with 64-byte lines but would be at another phase that the
+/// object's alignment allows, or with 128-byte lines. `seen` is the contention at the observed bases.
+pub fn latent(e: &Evidence, seen: &Contention) -> Vec<Latent> {
+    let mut out = Vec::new();
+    let mut open: Vec<bool> = vec![true; e.objects.len()];
+    for l in seen.lines.iter().filter(|l| l.is_finding()) {
+        l.objects().into_iter().for_each(|o| open[o as usize] = false);
+    }
+    let mut rows: HashMap<u32, Vec<&Access>> = HashMap::new();
+    for a in e.accesses.iter().filter(|a| open.get(a.object as usize) == Some(&true)) {
+        rows.entry(a.object).or_default().push(a);
+    }
+    let mut objects: Vec<(u32, Vec<&Access>)> = rows.into_iter().collect();
+    objects.sort_by_key(|o| o.0);
+    let roles = Roles::new(e);
+    for (object, rows) in objects {
+        out.extend(latent_phase(e, seen, object, &rows, &roles));
+    }
+    out.extend(latent_pairs(e, seen));
+    // Other phases concern every machine, so they come first.
+    let rank = |l: &Latent| (l.hidden_by == HiddenBy::LineSize, -l.line.e.e);
+    out.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
+    out
+}
+
+fn latent_phase(
+    e: &Evidence,
+    seen: &Contention,
+    object: u32,
+    rows: &[&Access],
+    roles: &Roles,
+) -> Option<Latent> {
+    let o = e.objects.get(object as usize)?;
+    let stores = rows.iter().map(|a| a.writes as f64 + a.rmws as f64).sum::<f64>();
+    let several = rows.iter().any(|a| a.actor != rows[0].actor);
+    if stores < FINDING_E_MIN || !several || !e.run.sees.phases {
+        return None;
+    }
+    let line = seen.question.line;
+    let observed = line.offset(o.base);
+    let mut phases = Vec::new();
+    let mut worst: Option<(f64, u64)> = None;
+    // Below 4 bytes there is no type that anybody shares and only the number of phases grows.
+    for phase in Placement::aligned(o.align.max(4)).phases(line) {
+        let (lines, _) =
+            lines::lines_of(e, rows.iter().copied(), line, &|id, _| Some(apart(id, line, phase)));
+        let most = lines
+            .iter()
+            .filter(|l| l.can_fight())
+            .map(|l| window::quick_e(&l.pieces, seen.window_vt))
+            .fold(0.0, f64::max);
+        phases.push((phase, most));
+        if phase != observed && worst.is_none_or(|(w, _)| most > w) {
+            worst = Some((most, phase));
+        }
+    }
+    let (most, worst) = worst.filter(|(most, _)| *most >= FINDING_E_MIN)?;
+    let question = Question { bases: Bases::Phase(worst), ..seen.question };
+    let (lines, _) = lines::lines_of(e, rows.iter().copied(), line, &|id, _| Some(apart(id, line, worst)));
+    let line = lines
+        .iter()
+        .filter(|l| l.can_fight() && window::quick_e(&l.pieces, seen.window_vt) >= most * 0.999)
+        .map(|l| evaluate(l, &question, seen.window_vt, roles))
+        .find(LineContention::is_finding)?;
+    Some(Latent { line, hidden_by: HiddenBy::Phase { object, observed, worst, phases } })
+}
+
+fn latent_pairs(e: &Evidence, seen: &Contention) -> Vec<Latent> {
+    if seen.question.line != LineSize::L64 {
+        return Vec::new();
+    }
+    let known: std::collections::HashSet<(u32, u64)> =
+        seen.lines.iter().filter(|l| l.is_finding()).map(|l| (l.process, l.address / 128)).collect();
+    let wide = contention(e, &Question { line: LineSize::L128, ..seen.question });
+    let new = |l: &LineContention| l.is_finding() && !known.contains(&(l.process, l.address / 128));
+    wide.lines.into_iter().filter(new).map(|line| Latent { line, hidden_by: HiddenBy::LineSize }).collect()
+}
+
+#[cfg(test)]
+#[path = "analysis_tests.rs"]
+mod tests;
