@@ -33,6 +33,8 @@ pub enum CompanionRequest {
     },
     /// The package of all split objects, `<file>.dwp`.
     Package,
+    /// The BTF of the kernel that a module belongs to (`/sys/kernel/btf/vmlinux` or a `vmlinux`).
+    BaseBtf,
 }
 
 /// Opens companion files.

@@ -1,12 +1,18 @@
 //! Bytes of ELF/DWARF/BTF and snapshots to the model. No I/O: companion files are asked for through
 //! [`companion::Companions`], everything else comes in as bytes.
 
+pub mod btf;
 pub mod companion;
+mod definitions;
 pub mod dwarf;
 pub mod elf;
 pub mod error;
+mod open;
+pub mod snapshot;
 pub mod symbols;
+mod text;
 
 pub use companion::{CompanionRequest, Companions, NoCompanions};
 pub use elf::{Bytes, Elf};
 pub use error::{Error, Problem};
+pub use open::open;

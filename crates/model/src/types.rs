@@ -482,24 +482,35 @@ pub struct SourceLoc {
     pub line: u32,
 }
 
+/// Keeps defaults out of snapshots.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Struct, union or class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Aggregate {
     /// Keyword.
     pub kind: AggregateKind,
     /// Name with its namespaces (`ns::Foo`); `None` when anonymous.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Bytes.
     pub size: u64,
     /// Alignment written in the source, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<Alignment>,
     /// In declaration order; bases first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
     /// Source position of the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decl: Option<SourceLoc>,
     /// Only declared, never defined, in what was read.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub declaration: bool,
     /// Source language.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub language: Language,
 }
 
@@ -538,18 +549,23 @@ pub enum MemberRole {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// `None` for anonymous structs and unions and for unnamed bit-fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its type.
     pub ty: TypeId,
     /// From the start of the aggregate.
     pub offset_bits: u64,
     /// Width of a bit-field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bit_size: Option<u32>,
     /// `_Alignas` / `aligned` on the member, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<u64>,
     /// Line of its declaration, in the file of the aggregate; 0 when unknown.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub decl_line: u32,
     /// What it is.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub role: MemberRole,
 }
 
