@@ -25,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("scenarios", &["model", "sim", "render"]),
     ("advise", &["model", "evidence", "layout", "render"]),
     ("bench", &["stats", "render"]),
+    ("perf", &["model", "debuginfo", "evidence", "render"]),
     ("workloads", &[]),
     (
         "host",

@@ -1,0 +1,43 @@
+//! What can be wrong with a perf.data file.
+
+/// The file cannot be read at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Not a perf.data file.
+    #[error(
+        "not a perf.data file: it begins with {found:02x?}, not with PERFILE2; for text give the output of `perf script` or `perf c2c report --stdio`"
+    )]
+    Magic {
+        /// First bytes.
+        found: Vec<u8>,
+    },
+    /// The header itself is cut off.
+    #[error("perf.data: {section} is cut off at offset {offset} (0x{offset:x})")]
+    Truncated {
+        /// Part of the file.
+        section: &'static str,
+        /// Offset in the file, bytes.
+        offset: u64,
+    },
+    /// No event describes samples.
+    #[error(
+        "perf.data: no event attributes, so samples cannot be decoded; was the recording ended before it began?"
+    )]
+    NoAttributes,
+}
+
+/// Something that was passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Offset in the file (or in the decompressed stream), bytes.
+    pub offset: u64,
+    /// What.
+    pub message: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "perf.data: {} at offset {} (0x{:x})", self.message, self.offset, self.offset)
+    }
+}

@@ -1,0 +1,21 @@
+//! perf.data, `perf script` and `perf c2c` text to evidence.
+//!
+//! Samples are decoded here, not by a crate: the layout of a sample depends on its event's `sample_type`, and the
+//! fields that matter for contention (data source, weight, physical address) come last, behind all others. No I/O:
+//! the caller maps the file. Sources of all formats: `include/uapi/linux/perf_event.h` and
+//! `tools/perf/Documentation/perf.data-file-format.txt` of the Linux kernel.
+
+pub mod attr;
+pub mod bytes;
+pub mod c2c;
+pub mod data_src;
+pub mod error;
+pub mod file;
+pub mod record;
+pub mod sample;
+
+pub use attr::Attr;
+pub use data_src::DataSrc;
+pub use error::{Error, Problem};
+pub use file::{PerfFile, Visitor};
+pub use sample::Sample;

@@ -1,0 +1,329 @@
+//! Writes valid perf.data files: there is no PMU where these tests run. Checked by perf itself reading them.
+#![allow(dead_code)]
+
+use tussle_perf::attr::bit;
+
+/// What to write.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// One per event.
+    pub sample_types: Vec<u64>,
+    pub samples: Vec<Planned>,
+    /// `(pid, start, len, path)`.
+    pub maps: Vec<(u32, u64, u64, &'static str)>,
+    pub cpus: u32,
+}
+
+/// One sample.
+#[derive(Clone, Debug, Default)]
+pub struct Planned {
+    pub event: usize,
+    pub ip: u64,
+    pub pid: u32,
+    pub tid: u32,
+    pub time: u64,
+    pub addr: u64,
+    pub cpu: u32,
+    pub period: u64,
+    pub weight: u64,
+    pub data_src: u64,
+    pub phys: u64,
+    pub chain: Vec<u64>,
+}
+
+/// What `perf c2c record` asks for on Intel.
+pub const INTEL: u64 = bit::IP
+    | bit::TID
+    | bit::TIME
+    | bit::ADDR
+    | bit::CPU
+    | bit::PERIOD
+    | bit::WEIGHT
+    | bit::DATA_SRC
+    | bit::IDENTIFIER
+    | bit::PHYS_ADDR;
+
+#[derive(Default)]
+pub struct Out(pub Vec<u8>);
+
+impl Out {
+    pub fn u16(&mut self, v: u16) -> &mut Self {
+        self.0.extend(v.to_le_bytes());
+        self
+    }
+    pub fn u32(&mut self, v: u32) -> &mut Self {
+        self.0.extend(v.to_le_bytes());
+        self
+    }
+    pub fn u64(&mut self, v: u64) -> &mut Self {
+        self.0.extend(v.to_le_bytes());
+        self
+    }
+    /// Text with its padded length in front, as features have it.
+    pub fn text(&mut self, s: &str) -> &mut Self {
+        let len = (s.len() + 1).div_ceil(64) * 64;
+        self.u32(len as u32);
+        self.0.extend(s.as_bytes());
+        self.0.resize(self.0.len() + len - s.len(), 0);
+        self
+    }
+    pub fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        let padded = body.len().div_ceil(8) * 8;
+        self.u32(kind).u16(misc).u16((8 + padded) as u16);
+        self.0.extend(body);
+        self.0.resize(self.0.len() + padded - body.len(), 0);
+    }
+}
+
+/// Id of an event in samples.
+fn id(event: usize) -> u64 {
+    100 + event as u64
+}
+
+pub fn attr(sample_type: u64, config: u64) -> Vec<u8> {
+    let mut o = Out::default();
+    // type PERF_TYPE_RAW, size 128; period 1; read_format ID; sample_id_all, mmap, comm, task, precise
+    o.u32(4).u32(128).u64(config).u64(1).u64(sample_type).u64(4);
+    o.u64((1 << 18) | (1 << 8) | (1 << 9) | (1 << 13));
+    o.u32(0).u32(0).u64(0).u64(0).u64(0).u64(0).u32(0).u32(0).u64(0).u32(0).u16(0).u16(0).u32(0).u32(0).u64(0);
+    o.0.resize(128, 0);
+    o.0
+}
+
+pub fn sample_body(p: &Planned, sample_type: u64) -> Vec<u8> {
+    let has = |b: u64| sample_type & b != 0;
+    let mut o = Out::default();
+    if has(bit::IDENTIFIER) {
+        o.u64(id(p.event));
+    }
+    if has(bit::IP) {
+        o.u64(p.ip);
+    }
+    if has(bit::TID) {
+        o.u32(p.pid).u32(p.tid);
+    }
+    if has(bit::TIME) {
+        o.u64(p.time);
+    }
+    if has(bit::ADDR) {
+        o.u64(p.addr);
+    }
+    if has(bit::ID) {
+        o.u64(id(p.event));
+    }
+    if has(bit::STREAM_ID) {
+        o.u64(7);
+    }
+    if has(bit::CPU) {
+        o.u32(p.cpu).u32(0);
+    }
+    if has(bit::PERIOD) {
+        o.u64(p.period);
+    }
+    if has(bit::READ) {
+        // A running counter: perf drops samples whose counter did not move.
+        o.u64(10 * p.time).u64(id(p.event));
+    }
+    if has(bit::CALLCHAIN) {
+        o.u64(p.chain.len() as u64);
+        p.chain.iter().for_each(|a| {
+            o.u64(*a);
+        });
+    }
+    if has(bit::RAW) {
+        o.u32(12).u32(1).u32(2).u32(3);
+    }
+    if has(bit::BRANCH_STACK) {
+        o.u64(1).u64(1).u64(2).u64(3);
+    }
+    if has(bit::WEIGHT) || has(bit::WEIGHT_STRUCT) {
+        o.u64(p.weight);
+    }
+    if has(bit::DATA_SRC) {
+        o.u64(p.data_src);
+    }
+    if has(bit::TRANSACTION) {
+        o.u64(0);
+    }
+    if has(bit::PHYS_ADDR) {
+        o.u64(p.phys);
+    }
+    if has(bit::DATA_PAGE_SIZE) {
+        o.u64(4096);
+    }
+    o.0
+}
+
+/// The identifying fields behind other records (`sample_id_all`).
+fn sample_id(sample_type: u64, pid: u32) -> Vec<u8> {
+    let has = |b: u64| sample_type & b != 0;
+    let mut o = Out::default();
+    if has(bit::TID) {
+        o.u32(pid).u32(pid);
+    }
+    if has(bit::TIME) {
+        o.u64(1);
+    }
+    if has(bit::ID) {
+        o.u64(id(0));
+    }
+    if has(bit::STREAM_ID) {
+        o.u64(7);
+    }
+    if has(bit::CPU) {
+        o.u32(0).u32(0);
+    }
+    if has(bit::IDENTIFIER) {
+        o.u64(id(0));
+    }
+    o.0
+}
+
+fn records(plan: &Plan) -> Vec<u8> {
+    let mut o = Out::default();
+    for (pid, start, len, path) in &plan.maps {
+        let kernel = *start >= 1 << 63;
+        let mut b = Out::default();
+        b.u32(*pid).u32(*pid).u64(*start).u64(*len).u64(0);
+        b.0.extend(path.as_bytes());
+        b.0.resize(b.0.len() + 8 - path.len() % 8, 0);
+        b.0.extend(sample_id(plan.sample_types[0], *pid));
+        o.record(1, if kernel { 1 } else { 2 }, &b.0);
+    }
+    for s in &plan.samples {
+        let kernel = s.ip >= 1 << 63;
+        o.record(9, if kernel { 1 } else { 2 }, &sample_body(s, plan.sample_types[s.event]));
+    }
+    o.0
+}
+
+/// Features that `perf c2c report` insists on: number of CPUs, NUMA nodes.
+fn features(plan: &Plan) -> Vec<(u32, Vec<u8>)> {
+    let mut arch = Out::default();
+    arch.text("x86_64");
+    let mut cpus = Out::default();
+    cpus.u32(plan.cpus).u32(plan.cpus);
+    let mut numa = Out::default();
+    numa.u32(1).u32(0).u64(1 << 20).u64(1 << 19).text(&format!("0-{}", plan.cpus - 1));
+    // Memory blocks of 128 MiB: version, block size, one node with 64 blocks as a bitmap.
+    let mut memory = Out::default();
+    memory.u64(1).u64(128 << 20).u64(1).u64(0).u64(64).u64(64).u64(u64::MAX);
+    vec![(6, arch.0), (7, cpus.0), (14, numa.0), (22, memory.0)]
+}
+
+/// A whole file.
+pub fn file(plan: &Plan) -> Vec<u8> {
+    let data = records(plan);
+    let n = plan.sample_types.len() as u64;
+    let (header, entry) = (104u64, 128u64 + 16);
+    let ids_at = header;
+    let attrs_at = ids_at + 8 * n;
+    let data_at = attrs_at + entry * n;
+    let features = features(plan);
+    let mut bits = [0u64; 4];
+    for (f, _) in &features {
+        bits[*f as usize / 64] |= 1 << (f % 64);
+    }
+    let mut o = Out(b"PERFILE2".to_vec());
+    o.u64(header).u64(entry).u64(attrs_at).u64(entry * n).u64(data_at).u64(data.len() as u64).u64(0).u64(0);
+    bits.iter().for_each(|b| {
+        o.u64(*b);
+    });
+    assert_eq!(o.0.len() as u64, header);
+    (0..n as usize).for_each(|e| {
+        o.u64(id(e));
+    });
+    for (e, t) in plan.sample_types.iter().enumerate() {
+        // 0x1cd: load latency, 0x2cd: precise stores
+        o.0.extend(attr(*t, 0x1cd + 0x100 * e as u64));
+        o.u64(ids_at + 8 * e as u64).u64(8);
+    }
+    o.0.extend(&data);
+    let mut at = data_at + data.len() as u64 + 16 * features.len() as u64;
+    for (_, body) in &features {
+        o.u64(at).u64(body.len() as u64);
+        at += body.len() as u64;
+    }
+    features.iter().for_each(|(_, body)| o.0.extend(body));
+    o.0
+}
+
+/// A small random generator (splitmix64), so that every run writes the same files.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+/// Loads and stores of a few threads on a few lines, with data sources as Intel, AMD and Arm report them.
+pub fn random_plan(seed: u64, samples: usize) -> Plan {
+    let mut r = Rng(seed);
+    let extra = [0, bit::CALLCHAIN, bit::RAW, bit::BRANCH_STACK, bit::READ, bit::STREAM_ID, bit::TRANSACTION];
+    let mut sample_type = INTEL | r.pick(&extra) | r.pick(&extra);
+    if r.below(2) == 0 {
+        sample_type = sample_type & !bit::WEIGHT | bit::WEIGHT_STRUCT;
+    }
+    let sample_types = if r.below(2) == 0 { vec![sample_type] } else { vec![sample_type, sample_type] };
+    let sources = sources();
+    let planned = (0..samples).map(|i| {
+        let line = 0x7f00_0000_0000 + 64 * r.below(6);
+        let data_src = if r.below(20) == 0 { r.next() & 0xf_ffff_ffff } else { r.pick(&sources) };
+        Planned {
+            event: r.below(sample_types.len() as u64) as usize,
+            ip: 0x40_0000 + 4 * r.below(64),
+            pid: 500,
+            tid: 500 + r.below(4) as u32,
+            time: 1000 + i as u64,
+            addr: if r.below(40) == 0 { 0 } else { line + 8 * r.below(8) },
+            cpu: r.below(4) as u32,
+            period: 1 + r.below(1000),
+            weight: 30 + r.below(500),
+            data_src,
+            phys: 0x1_0000 + line % 4096,
+            chain: vec![0xffff_ffff_ffff_fe00, 0x40_0000, 0x40_0100],
+        }
+    });
+    let samples = planned.collect();
+    let maps = vec![
+        (500, 0x40_0000, 0x1_0000, "/nowhere/prog"),
+        (500, 0x7f00_0000_0000, 0x2_0000, "//anon"),
+    ];
+    Plan { sample_types, samples, maps, cpus: 4 }
+}
+
+/// Data sources that occur: (op, level, snoop, lock, remote, snoopx, hops).
+fn sources() -> Vec<u64> {
+    let word = |op: u64, lvl: u64, snp: u64, lock: u64, remote: u64, snoopx: u64, hops: u64| {
+        op | lvl << 5 | snp << 19 | lock << 24 | 1 << 26 | remote << 37 | snoopx << 38 | hops << 43
+    };
+    vec![
+        word(2, 0x2 | 0x8, 2, 1, 0, 0, 0),      // L1 hit
+        word(2, 0x2 | 0x10, 2, 1, 0, 0, 0),     // fill buffer
+        word(2, 0x2 | 0x20, 2, 1, 0, 0, 0),     // L2 hit
+        word(2, 0x2 | 0x20, 2, 1, 0, 2, 0),     // L2, peer (Arm)
+        word(2, 0x2 | 0x40, 0x10, 1, 0, 0, 0),  // local HITM
+        word(2, 0x2 | 0x40, 4, 2, 0, 0, 0),     // LLC hit, locked
+        word(2, 0x2 | 0x400, 0x10, 1, 1, 0, 0), // remote HITM
+        word(2, 0x2 | 0x400, 4, 1, 0, 0, 0),    // remote hit
+        word(2, 0x2 | 0x80, 4, 1, 0, 0, 0),     // local DRAM, shared
+        word(2, 0x2 | 0x100, 8, 1, 1, 0, 0),    // remote DRAM
+        word(2, 0x4 | 0x40, 0x10, 1, 1, 0, 1),  // miss, one hop
+        word(4, 0x2 | 0x8, 1, 1, 0, 0, 0),      // store L1 hit
+        word(4, 0x4 | 0x8, 1, 2, 0, 0, 0),      // store L1 miss, locked
+        word(4, 0x1, 1, 1, 0, 0, 0),            // store, level unknown
+        word(4, 0x2 | 0x2000, 1, 1, 0, 0, 0),   // store, uncached
+        word(1, 1, 1, 1, 0, 0, 0),              // nothing known
+    ]
+}
