@@ -3,6 +3,7 @@
 //! A benchmark has *arms* (commands to compare) and *pairs* (rounds in which every arm runs once, in an order drawn at
 //! random). [`design`] draws the order, [`sample`] is what one run leaves behind, [`verdict()`] is the answer.
 
+pub mod aa;
 pub mod design;
 pub mod metric;
 pub mod paired;

@@ -68,6 +68,19 @@ impl Metric {
     }
 }
 
+/// Metrics of known benchmarks, by name: what they print on their last line of results.
+pub fn known(name: &str) -> Option<Metric> {
+    let (pattern, kind) = match name {
+        // will-it-scale's main.c: `average:82171`, operations per second.
+        "will-it-scale" => (r"^average:(\d+)", MetricKind::Rate),
+        // pft's last column, faults per second of wall time.
+        "pft" => (r"^\s*\d+\s+\d+\s+\d+\s+\S+s\s+\S+s\s+\S+s\s+\S+\s+(\S+)\s*$", MetricKind::Rate),
+        "unixbench" => (r"^System Benchmarks Index Score.*?([\d.]+)\s*$", MetricKind::Rate),
+        _ => return None,
+    };
+    Some(Metric { name: name.into(), ..Metric::regex(pattern, kind) })
+}
+
 /// Why a metric cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

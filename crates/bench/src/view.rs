@@ -131,3 +131,31 @@ fn rule(paired: &Paired, v: &Verdict, question: Question) -> String {
     let level = question.confidence * 100.0;
     format!("{how}, {level:.0}%, margin {:.2}%, n = {} pairs", question.margin * 100.0, v.pairs)
 }
+
+/// The nodes of an A/A measurement.
+pub fn noise_nodes(noise: &crate::aa::NoiseOfMachine) -> Vec<Node> {
+    let share = |x: f64| Cell::number(x, format!("{:.1}%", x * 100.0));
+    let mut facts = vec![
+        fact("pairs", "pairs of the command with itself", Cell::count(noise.pairs as u64)),
+        fact(
+            "std_dev_log",
+            "noise of a pair",
+            Cell::number(noise.std_dev, format!("{:.2}%", noise.std_dev * 100.0)),
+        ),
+        fact("false_positives", "false positives, random order within pairs", share(noise.false_positives)),
+    ];
+    let blocked = noise.false_positives_blocked.map_or_else(Cell::unknown, share);
+    facts.push(fact("false_positives_blocked", "false positives, blocks (not used)", blocked));
+    let correlation =
+        noise.autocorrelation.map_or_else(Cell::unknown, |r| Cell::number(r, format!("{r:+.2}")));
+    facts.push(fact("autocorrelation", "lag-1 autocorrelation of runs", correlation));
+    let effect = noise.detectable.map_or_else(Cell::unknown, |e| {
+        Cell::number(e, format!("{} with 80% probability", percent(e.exp())))
+    });
+    facts.push(fact("detectable_log", "detectable effect", effect));
+    if noise.different {
+        let text = "this measurement called the command different from itself; 1 in 20 does";
+        facts.push(fact("different", "remark", Cell::text(text).tone(Tone::Warn)));
+    }
+    vec![Node::Facts(facts)]
+}

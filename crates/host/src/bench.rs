@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tussle_bench::design::{self, Order, Slot};
 use tussle_bench::metric::{Extractor, MetricError};
 use tussle_bench::sample::{self, Header, Results, Sample, Status};
-use tussle_bench::{Metric, Outcome, Paired, PairedError, Question, verdict};
+use tussle_bench::{Metric, Paired, PairedError, Question, verdict};
 
 /// What one arm runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -342,12 +342,9 @@ impl Session<'_> {
     /// Whether every candidate is decided against the reference.
     fn decided(&self) -> bool {
         let Until::Decided { question, .. } = self.plan.until else { return false };
-        let higher = self.plan.metric.higher_is_better();
         (1..self.plan.arms.len()).all(|arm| {
-            let Ok(paired) = Paired::from_results(&self.results, 0, arm) else { return false };
-            let Some(d) = paired.log_ratios() else { return false };
-            let interval = verdict::interval(&d, question.confidence, true);
-            verdict::outcome(interval, question.margin, higher) != Outcome::Inconclusive
+            let paired = Paired::from_results(&self.results, 0, arm).ok();
+            paired.and_then(|p| p.log_ratios()).is_some_and(|d| verdict::decided(&d, question))
         })
     }
 }

@@ -33,8 +33,15 @@ pub fn ln_e_value(d: &[f64], shift: f64) -> f64 {
     let mut logs = [0.0; 2 * BETS.len()];
     for (i, bet) in BETS.iter().enumerate() {
         let rate = bet / scale;
-        logs[i] = d.iter().map(|x| ln_payoff(rate * (x - shift))).sum();
-        logs[i + BETS.len()] = d.iter().map(|x| ln_payoff(-rate * (x - shift))).sum();
+        let (mut up, mut all) = (0.0, 0.0);
+        for x in d {
+            let y = rate * (x - shift);
+            up += ln_payoff(y);
+            all += y;
+        }
+        // A bet the other way pays ln_payoff(−y) = ln_payoff(y) − 2y.
+        logs[i] = up;
+        logs[i + BETS.len()] = up - 2.0 * all;
     }
     ln_mean_exp(&logs)
 }
@@ -56,6 +63,11 @@ fn signs_only(d: &[f64], shift: f64) -> f64 {
 fn ln_mean_exp(logs: &[f64]) -> f64 {
     let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     top + (logs.iter().map(|l| (l - top).exp()).sum::<f64>() / logs.len() as f64).ln()
+}
+
+/// Whether an effect of `shift` is excluded at this confidence: what costs little to ask after every pair.
+pub fn excludes(d: &[f64], shift: f64, confidence: f64) -> bool {
+    ln_e_value(d, shift) >= -(1.0 - confidence).ln()
 }
 
 /// The confidence sequence at level `confidence` after these pairs: all θ with e-value below 1/(1 − confidence).

@@ -1,13 +1,246 @@
 //! `tussle bench`.
 
-use crate::global::Global;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tussle_bench::design::Order;
+use tussle_bench::metric::{Extract, known};
+use tussle_bench::sample::Results;
+use tussle_bench::{Metric, MetricKind, Outcome, Paired, Question, aa, verdict_of, view};
+use tussle_host::bench::{self, Command, Plan, Progress, Until};
+use tussle_render::{Node, Span, Tone, View};
+
+use crate::global::Global;
 
 /// Run commands in randomly ordered pairs and compare them.
+///
+/// The first command is the reference. Exit status 1 when another one regressed against it.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Commands, each with an optional name before `=` (for a variable write `env X=1 cmd`)
+    #[arg(value_name = "[NAME=]CMD")]
+    arms: Vec<String>,
+    /// Pairs to run
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pairs: usize,
+    /// `decided`: look after every pair and stop when the answer is plain
+    #[arg(long, value_name = "decided", value_parser = ["decided"])]
+    until: Option<String>,
+    /// Most pairs under --until decided
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pairs_max: usize,
+    /// Rounds thrown away first
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    warmup: usize,
+    /// Seed of the order of runs
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// wall, cpu, last-number, regex:PATTERN, json:POINTER, or a known format: will-it-scale, pft, unixbench
+    #[arg(long, default_value = "wall")]
+    metric: String,
+    /// What a metric out of the output means: lower is better, work per second, work per run
+    #[arg(long, value_parser = ["cost", "rate", "total"], default_value = "rate")]
+    kind: String,
+    /// Relative difference that nobody minds, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    margin: f64,
+    /// Longest time of one run
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<f64>,
+    /// Pin every run to these CPUs: 0,2-3
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<String>,
+    /// Switch off address randomisation
+    #[arg(long)]
+    fixed_addresses: bool,
+    /// Measure the noise first: the reference against itself
+    #[arg(long)]
+    aa: bool,
+    /// `blocked` runs all of one arm, then all of the next (to see what that does)
+    #[arg(long, value_parser = ["random", "blocked"], default_value = "random")]
+    order: String,
+    /// Where every sample goes, as JSON Lines
+    #[arg(short, long, value_name = "FILE", default_value = "tussle-bench.jsonl")]
+    output: PathBuf,
+}
 
 /// Runs the verb.
-pub fn run(_args: &Args, _global: &Global) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`bench` is not in this build yet")
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let question = question(args.margin)?;
+    let arms = arms(&args.arms, args.aa)?;
+    let mut nodes = Vec::new();
+    if args.aa {
+        let same =
+            vec![arms[0].clone(), Command { name: format!("{} again", arms[0].name), ..arms[0].clone() }];
+        let mut plan = plan(args, same, question)?;
+        plan.until = Until::Pairs(args.pairs);
+        let results = measure(&plan, &args.output.with_extension("aa.jsonl"), global)?;
+        nodes.push(section("noise", "The command against itself", noise(&results)?));
+        if arms.len() < 2 {
+            global.print(&View { kind: "bench", schema_version: 1, nodes })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let plan = plan(args, arms, question)?;
+    let results = measure(&plan, &args.output, global)?;
+    let (comparisons, regressed) = comparisons(&results, question)?;
+    nodes.push(comparisons);
+    nodes.push(Node::Text(vec![Span {
+        text: format!("Every sample is in {}; `tussle compare` reads it.", args.output.display()),
+        tone: Tone::Dim,
+    }]));
+    global.print(&View { kind: "bench", schema_version: 1, nodes })?;
+    Ok(ExitCode::from(u8::from(regressed)))
+}
+
+/// A margin in percent as a question.
+pub fn question(margin_percent: f64) -> anyhow::Result<Question> {
+    if !(0.0..100.0).contains(&margin_percent) {
+        bail!("--margin is a percentage from 0 to 100, not {margin_percent}");
+    }
+    Ok(Question { margin: margin_percent / 100.0, ..Question::default() })
+}
+
+/// Every candidate against the first arm, and whether one regressed.
+pub fn comparisons(results: &Results, question: Question) -> anyhow::Result<(Node, bool)> {
+    let mut regressed = false;
+    let mut items = Vec::new();
+    for arm in 1..results.header.arms.len() {
+        let paired = Paired::from_results(results, 0, arm)?;
+        let Some(verdict) = verdict_of(&paired, question) else {
+            bail!("{}: a value is not finite and positive", paired.names[1]);
+        };
+        regressed |= verdict.outcome == Outcome::Regressed;
+        items.push(section(&paired.names[1], "", view::nodes(&paired, &verdict, question)));
+    }
+    if items.is_empty() {
+        bail!("a comparison needs two arms; this result has {}", results.header.arms.len());
+    }
+    Ok((Node::List { key: "comparisons".into(), items }, regressed))
+}
+
+fn section(key: &str, title: &str, nodes: Vec<Node>) -> Node {
+    Node::Section { key: key.into(), title: title.into(), nodes }
+}
+
+fn noise(results: &Results) -> anyhow::Result<Vec<Node>> {
+    let paired = Paired::from_results(results, 0, 1)?;
+    let noise = aa::noise(&paired, &mut tussle_stats::Rng::new(1)).context("the noise cannot be judged")?;
+    Ok(view::noise_nodes(&noise))
+}
+
+/// `NAME=CMD` or `CMD`; unnamed commands are called by their text when it is short.
+fn arms(texts: &[String], alone_is_enough: bool) -> anyhow::Result<Vec<Command>> {
+    if texts.len() < 2 && !(alone_is_enough && texts.len() == 1) {
+        bail!("give two commands or more: tussle bench 'old=./prog.old' 'new=./prog'");
+    }
+    let named = texts.iter().enumerate().map(|(i, text)| {
+        let is_name = |n: &str| !n.is_empty() && n.chars().all(|c| c.is_alphanumeric() || "_.-".contains(c));
+        match text.split_once('=').filter(|(name, _)| is_name(name)) {
+            Some((name, command)) => Command::shell(name, command),
+            None if text.len() <= 24 => Command::shell(text, text),
+            None => Command::shell(&char::from(b'A' + (i % 26) as u8).to_string(), text),
+        }
+    });
+    Ok(named.collect())
+}
+
+fn plan(args: &Args, arms: Vec<Command>, question: Question) -> anyhow::Result<Plan> {
+    let until = match args.until {
+        Some(_) => Until::Decided { question, pairs_max: args.pairs_max },
+        None => Until::Pairs(args.pairs),
+    };
+    let timeout = args.timeout.map(Duration::try_from_secs_f64).transpose().context("--timeout")?;
+    Ok(Plan {
+        until,
+        warmup: args.warmup,
+        seed: args.seed,
+        metric: metric(&args.metric, &args.kind)?,
+        timeout,
+        cpus: args.cpus.as_deref().map(cpu_list).transpose()?,
+        fixed_addresses: args.fixed_addresses,
+        order: if args.order == "blocked" { Order::Blocked } else { Order::RandomWithinPairs },
+        ..Plan::new(arms, args.pairs)
+    })
+}
+
+/// The metric that `--metric` and `--kind` describe.
+pub fn metric(text: &str, kind: &str) -> anyhow::Result<Metric> {
+    let kind = match kind {
+        "cost" => MetricKind::Cost,
+        "total" => MetricKind::Total,
+        _ => MetricKind::Rate,
+    };
+    if let Some(pattern) = text.strip_prefix("regex:") {
+        return Ok(Metric::regex(pattern, kind));
+    }
+    if let Some(pointer) = text.strip_prefix("json:") {
+        return Ok(Metric { name: pointer.into(), kind, from: Extract::Json(pointer.into()) });
+    }
+    match text {
+        "wall" => Ok(Metric::wall()),
+        "cpu" => Ok(Metric::cpu()),
+        "last-number" => Ok(Metric { name: text.into(), kind, from: Extract::LastNumber }),
+        _ => known(text).with_context(|| {
+            format!("--metric {text}: known are wall, cpu, last-number, regex:PATTERN, json:POINTER, will-it-scale, pft, unixbench")
+        }),
+    }
+}
+
+/// `0,2-3` as 0, 2, 3.
+pub fn cpu_list(text: &str) -> anyhow::Result<Vec<usize>> {
+    let mut out = Vec::new();
+    for part in text.split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let number =
+            |t: &str| t.trim().parse::<usize>().with_context(|| format!("{part} is no CPU or range of CPUs"));
+        let (from, to) = (number(from)?, number(to)?);
+        if to < from || to > 8191 {
+            bail!("{part} is no range of CPUs");
+        }
+        out.extend(from..=to);
+    }
+    Ok(out)
+}
+
+/// Runs the plan with its samples in a file and progress on a terminal; an older file becomes `.old`.
+fn measure(plan: &Plan, file: &Path, global: &Global) -> anyhow::Result<Results> {
+    for arm in &plan.arms {
+        global.remark(format_args!("{}: {}", arm.name, arm.text()));
+    }
+    if file.exists() {
+        let mut old = file.as_os_str().to_owned();
+        old.push(".old");
+        std::fs::rename(file, old).with_context(|| format!("cannot keep the older {}", file.display()))?;
+    }
+    let mut log = File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
+    let draw = global.progress();
+    let mut watch = |p: Progress<'_>| {
+        if draw {
+            progress(&p);
+        }
+    };
+    let run = bench::run(plan, Some(&mut log), &mut watch)?;
+    if draw {
+        eprint!("\r\x1b[K");
+    }
+    match run.stopped {
+        Some(why) => {
+            Err(anyhow::Error::new(why).context(format!("samples so far are in {}", file.display())))
+        }
+        None => Ok(run.results),
+    }
+}
+
+fn progress(p: &Progress<'_>) {
+    let width = 24;
+    let full = width * p.done / p.planned.max(1);
+    let bar: String = (0..width).map(|i| if i < full { '#' } else { '.' }).collect();
+    let left = p.left().as_secs();
+    eprint!("\r\x1b[K[{bar}] {}/{} runs, {}:{:02} left", p.done, p.planned, left / 60, left % 60);
+    let _ = std::io::stderr().flush();
 }

@@ -1,4 +1,5 @@
 use super::*;
+use tussle_bench::Outcome;
 
 fn plan(a: &str, b: &str, pairs: usize) -> Plan {
     let mut plan = Plan::new(vec![Command::shell("a", a), Command::shell("b", b)], pairs);
