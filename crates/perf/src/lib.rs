@@ -13,6 +13,7 @@ pub mod error;
 pub mod file;
 pub mod record;
 pub mod sample;
+pub mod text;
 
 pub use attr::Attr;
 pub use data_src::DataSrc;

@@ -35,7 +35,11 @@ fn ours(data: &[u8]) -> Totals {
 
 /// `perf c2c report --stats` as label → number; `None` when perf is not installed.
 fn theirs(path: &std::path::Path) -> Option<BTreeMap<String, u64>> {
-    let out = Command::new("perf").args(["c2c", "report", "--stdio", "--stats", "--no-source", "-i"]).arg(path).output().ok()?;
+    let out = Command::new("perf")
+        .args(["c2c", "report", "--stdio", "--stats", "--no-source", "-i"])
+        .arg(path)
+        .output()
+        .ok()?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let mut rows = BTreeMap::new();
     for line in text.lines() {

@@ -85,7 +85,21 @@ pub fn attr(sample_type: u64, config: u64) -> Vec<u8> {
     // type PERF_TYPE_RAW, size 128; period 1; read_format ID; sample_id_all, mmap, comm, task, precise
     o.u32(4).u32(128).u64(config).u64(1).u64(sample_type).u64(4);
     o.u64((1 << 18) | (1 << 8) | (1 << 9) | (1 << 13));
-    o.u32(0).u32(0).u64(0).u64(0).u64(0).u64(0).u32(0).u32(0).u64(0).u32(0).u16(0).u16(0).u32(0).u32(0).u64(0);
+    o.u32(0)
+        .u32(0)
+        .u64(0)
+        .u64(0)
+        .u64(0)
+        .u64(0)
+        .u32(0)
+        .u32(0)
+        .u64(0)
+        .u32(0)
+        .u16(0)
+        .u16(0)
+        .u32(0)
+        .u32(0)
+        .u64(0);
     o.0.resize(128, 0);
     o.0
 }
@@ -296,10 +310,7 @@ pub fn random_plan(seed: u64, samples: usize) -> Plan {
         }
     });
     let samples = planned.collect();
-    let maps = vec![
-        (500, 0x40_0000, 0x1_0000, "/nowhere/prog"),
-        (500, 0x7f00_0000_0000, 0x2_0000, "//anon"),
-    ];
+    let maps = vec![(500, 0x40_0000, 0x1_0000, "/nowhere/prog"), (500, 0x7f00_0000_0000, 0x2_0000, "//anon")];
     Plan { sample_types, samples, maps, cpus: 4 }
 }
 

@@ -1,0 +1,307 @@
+//! `perf c2c report --stdio` as text, in any of its layouts.
+//!
+//! The layouts differ in columns (2016: four percentages and a pid; modern: node and records; Arm: a peer column) and
+//! mailers wrap or flatten the lines. So lines do not matter here: the text is a stream of words, and a row is
+//! recognised by its shape: percentages, an offset, a code address, cycles, `[k]` or `[.]`, a symbol, an object.
+
+use crate::error::Problem;
+use std::collections::BTreeMap;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct C2cText {
+    /// `Load Local HITM` and so on, first occurrence of each label.
+    pub totals: BTreeMap<String, u64>,
+    /// Lines of all Pareto tables in the text, in order.
+    pub lines: Vec<TextLine>,
+    /// What does not add up or could not be read.
+    pub problems: Vec<Problem>,
+}
+
+/// One cache line of a Pareto table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TextLine {
+    /// Its number in the table.
+    pub index: u64,
+    /// Address of the line.
+    pub address: u64,
+    /// Samples per percentage column of the rows below, in the same order.
+    pub counts: Counts,
+    /// Rows.
+    pub rows: Vec<TextRow>,
+}
+
+/// Samples of a line, by column; `None` where the layout has no such column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Loads that hit a modified line in a remote socket.
+    pub remote_hitm: u64,
+    /// Loads that hit a modified line in this socket.
+    pub local_hitm: u64,
+    /// Loads served by a peer cache (Arm).
+    pub peer: Option<u64>,
+    /// Stores that hit L1.
+    pub store_l1_hit: u64,
+    /// Stores that missed L1.
+    pub store_l1_miss: u64,
+    /// Stores without a level.
+    pub store_no_level: Option<u64>,
+}
+
+impl Counts {
+    /// Local and remote HITM.
+    pub fn hitm(&self) -> u64 {
+        self.remote_hitm.saturating_add(self.local_hitm)
+    }
+
+    /// By the columns that a layout of `values.len()` percentages has.
+    fn of(values: &[u64]) -> Option<Counts> {
+        let base = Counts { remote_hitm: *values.first()?, local_hitm: *values.get(1)?, ..Counts::default() };
+        match values[2..] {
+            [hit, miss] => Some(Counts { store_l1_hit: hit, store_l1_miss: miss, ..base }),
+            [hit, miss, none] => {
+                Some(Counts { store_l1_hit: hit, store_l1_miss: miss, store_no_level: Some(none), ..base })
+            }
+            [peer, hit, miss, none] => Some(Counts {
+                peer: Some(peer),
+                store_l1_hit: hit,
+                store_l1_miss: miss,
+                store_no_level: Some(none),
+                ..base
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// One row: one code address at one offset.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TextRow {
+    /// Shares in percent of the line's counts, in column order.
+    pub percent: Vec<f64>,
+    /// Offset in the line, bytes.
+    pub offset: u64,
+    /// Code address.
+    pub code: u64,
+    /// Median cycles of remote HITM, local HITM and other loads.
+    pub cycles: [u64; 3],
+    /// Samples in this row, where the layout has them.
+    pub records: Option<u64>,
+    /// CPUs that took part.
+    pub cpus: u64,
+    /// In the kernel.
+    pub kernel: bool,
+    /// Function.
+    pub symbol: String,
+    /// Executable or `[kernel.kallsyms]`.
+    pub object: String,
+    /// `file:line` or `function+offset`.
+    pub source: String,
+}
+
+impl TextRow {
+    /// HITM samples of this row, from its shares of the line's counts.
+    pub fn hitm(&self, line: &TextLine) -> f64 {
+        let share = |i: usize| self.percent.get(i).copied().unwrap_or(0.0) / 100.0;
+        share(0) * line.counts.remote_hitm as f64 + share(1) * line.counts.local_hitm as f64
+    }
+}
+
+/// Reads the text. Never fails: what is not a table is passed over.
+pub fn read(text: &str) -> C2cText {
+    let words: Vec<(usize, &str)> = split(text);
+    let mut out = C2cText { totals: totals(text), ..C2cText::default() };
+    let mut at = 0;
+    while at < words.len() {
+        if let Some((line, next)) = line_header(&words, at) {
+            out.lines.push(line);
+            at = next;
+        } else if let Some((row, next)) = row(&words, at) {
+            match out.lines.last_mut() {
+                Some(line) => line.rows.push(row),
+                None => out.problems.push(Problem {
+                    offset: words[at].0 as u64,
+                    message: "a row of a line whose header is missing".into(),
+                }),
+            }
+            at = next;
+        } else {
+            at += 1;
+        }
+    }
+    check(&mut out);
+    out
+}
+
+/// Words with their byte offsets.
+fn split(text: &str) -> Vec<(usize, &str)> {
+    let base = text.as_ptr() as usize;
+    text.split_whitespace().map(|w| (w.as_ptr() as usize - base, w)).collect()
+}
+
+/// `Label : number` lines.
+fn totals(text: &str) -> BTreeMap<String, u64> {
+    let mut out = BTreeMap::new();
+    for line in text.lines() {
+        if let Some((label, value)) = line.split_once(" : ")
+            && let Ok(n) = value.trim().parse()
+        {
+            out.entry(label.trim().to_string()).or_insert(n);
+        }
+    }
+    out
+}
+
+fn hex(word: &str) -> Option<u64> {
+    u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+}
+
+fn is_rule(word: &str) -> bool {
+    word.len() >= 20 && word.bytes().all(|b| b == b'-')
+}
+
+/// A rule, the line's number, its counts, its address, a rule.
+fn line_header(words: &[(usize, &str)], at: usize) -> Option<(TextLine, usize)> {
+    let word = |i: usize| words.get(i).map(|w| w.1);
+    if !is_rule(word(at)?) {
+        return None;
+    }
+    let index = word(at + 1)?.parse().ok()?;
+    let numbers: Vec<u64> = (at + 2..).map_while(|i| word(i)?.parse().ok()).take(8).collect();
+    let after = at + 2 + numbers.len();
+    let address = hex(word(after)?)?;
+    is_rule(word(after + 1)?).then_some(())?;
+    let counts = Counts::of(&numbers)?;
+    Some((TextLine { index, address, counts, rows: Vec::new() }, after + 2))
+}
+
+fn percentage(word: &str) -> Option<f64> {
+    let value: f64 = word.strip_suffix('%')?.parse().ok()?;
+    (value.is_finite() && (0.0..=100.0).contains(&value)).then_some(value)
+}
+
+/// A row and the index of the word behind it.
+fn row(words: &[(usize, &str)], at: usize) -> Option<(TextRow, usize)> {
+    let word = |i: usize| words.get(i).map(|w| w.1);
+    let percent: Vec<f64> = (at..).map_while(|i| percentage(word(i)?)).take(8).collect();
+    if !(4..=6).contains(&percent.len()) {
+        return None;
+    }
+    let mut i = at + percent.len();
+    let offset = hex(word(i)?)?;
+    i += 1;
+    // Pid, or node and number of physical addresses, or all three.
+    let between = (i..).take(4).take_while(|&k| word(k).is_some_and(|w| !w.starts_with("0x"))).count();
+    i += between;
+    let code = hex(word(i)?)?;
+    i += 1;
+    let numbers: Vec<u64> = (i..).map_while(|k| word(k)?.parse().ok()).take(8).collect();
+    i += numbers.len();
+    let (cycles, records, cpus) = match numbers[..] {
+        [r, l, other, cpus] => ([r, l, other], None, cpus),
+        [r, l, other, records, cpus] => ([r, l, other], Some(records), cpus),
+        [r, l, other, _peer, records, cpus] => ([r, l, other], Some(records), cpus),
+        _ => return None,
+    };
+    let mode = word(i)?;
+    let kernel = mode == "[k]";
+    (kernel || mode == "[.]").then_some(())?;
+    let text =
+        |k: usize| word(k).filter(|w| percentage(w).is_none() && !is_rule(w)).unwrap_or_default().to_string();
+    let row = TextRow {
+        percent,
+        offset,
+        code,
+        cycles,
+        records,
+        cpus,
+        kernel,
+        symbol: text(i + 1),
+        object: text(i + 2),
+        source: text(i + 3),
+    };
+    Some((row, (i + 4).min(words.len())))
+}
+
+/// Says which columns of a line do not add up to 100%: a pasted table is often cut.
+fn check(out: &mut C2cText) {
+    for line in &out.lines {
+        let c = line.counts;
+        for (column, count) in
+            [("remote HITM", c.remote_hitm), ("local HITM", c.local_hitm)].iter().enumerate()
+        {
+            let sum: f64 = line.rows.iter().filter_map(|r| r.percent.get(column)).sum();
+            // Each share is rounded to a hundredth.
+            let slack = 0.005 * line.rows.len() as f64 + 0.01;
+            if count.1 > 0 && (sum - 100.0).abs() > slack {
+                let message = format!(
+                    "line {} (0x{:x}): the rows' shares of {} add up to {sum:.2}%, not 100%: rows are missing",
+                    line.index, line.address, count.0
+                );
+                out.problems.push(Problem { offset: 0, message });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two rows and the header of seed 001's first table, on one line as the mail has it.
+    const FLAT: &str = "Pareto ------------------------------------------------------------- 0 3729 5791 0 0 \
+        0xff19b3818445c740 ------------------------------------------------------------- 3.27% 3.02% 0.00% 0.00% 0x18 \
+        0 1 0xffffffffa194403b 604 483 389 692 203 [k] vma_interval_tree_insert [kernel.kallsyms] \
+        vma_interval_tree_insert+75 0 1 33.82% 34.10% 0.00% 0.00% 0x30 0 1 0xffffffffa1770945 779 495 534 6011 224 \
+        [k] rwsem_spin_on_owner [kernel.kallsyms] rwsem_spin_on_owner+53 0 1 With this change: \
+        ------------------------------------------------------------- 0 556 838 0 0 0xff2780d7965d2780 \
+        ------------------------------------------------------------- ";
+
+    #[test]
+    fn a_flattened_mail_is_read() {
+        let c = read(FLAT);
+        assert_eq!(c.lines.len(), 2);
+        let (before, after) = (&c.lines[0], &c.lines[1]);
+        assert_eq!((before.counts.hitm(), after.counts.hitm()), (9520, 1394));
+        assert_eq!(before.rows.len(), 2);
+        assert_eq!(before.rows[0].offset, 0x18);
+        assert_eq!(before.rows[0].symbol, "vma_interval_tree_insert");
+        assert_eq!(before.rows[1].cpus, 224);
+        assert_eq!(before.rows[1].records, Some(6011));
+        // Most rows are left out here: said once per column and line.
+        assert_eq!(c.problems.len(), 4);
+    }
+
+    #[test]
+    fn the_layout_of_2016_has_a_pid_and_no_records() {
+        let text = "  -------------------------------------------------------------\n      0     9834     2269   \
+            109036      468            0x602180\n  -------------------------------------------------------------\n \
+            65.51%   55.88%   75.20%    0.00%                 0x0    14604            0x400b4f     27161     26039     \
+            26017         9  [.] read_write_func  no_false_sharing.exe  false_sharing_example.c:144   0{0-1,\n";
+        let c = read(text);
+        assert_eq!(c.lines[0].counts.store_l1_hit, 109_036);
+        let r = &c.lines[0].rows[0];
+        assert_eq!((r.code, r.cpus, r.records), (0x400b4f, 9, None));
+        assert_eq!(r.source, "false_sharing_example.c:144");
+    }
+
+    #[test]
+    fn an_arm_report_has_a_peer_column() {
+        let text = "------------------------------------------------------------------------------- 0 0 0 99 0 0 0 \
+            0xaaaac17d6000 ------------------------------------------------------------------------------- 0.00% 0.00% \
+            6.06% 0.00% 0.00% 0.00% 0x20 N/A 0 0xaaaac17c25ac 0 0 43 375 18469 2 [.] 0x00000000000025ac memstress \
+            memstress[25ac] 0";
+        let c = read(text);
+        assert_eq!(c.lines[0].counts.peer, Some(99));
+        let r = &c.lines[0].rows[0];
+        assert_eq!((r.offset, r.records, r.cpus), (0x20, Some(18469), 2));
+    }
+
+    #[test]
+    fn words_that_are_no_table_are_passed_over() {
+        for text in ["", "0.00%", "1% 2% 3% 4% 0x", "-------------------- 0", "99999999999999999999% 0x1 0x2"]
+        {
+            assert!(read(text).lines.is_empty());
+        }
+    }
+}
