@@ -1,0 +1,130 @@
+//! Evidence files on disk.
+//!
+//! A file appears under its name only when it is whole: it is written beside and renamed. The default name keeps one
+//! older generation, so that `record` twice and `report tussle.data.old tussle.data` compares the two.
+
+use std::ffi::OsString;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use tussle_evidence::{Evidence, Problem, file};
+
+/// Where evidence goes and comes from when nobody says.
+pub const DEFAULT_PATH: &str = "tussle.data";
+
+/// Why an evidence file could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The default file is not there.
+    #[error("{0} does not exist: `tussle record -- COMMAND` writes it")]
+    Absent(PathBuf),
+    /// The file system refused.
+    #[error("{path}: cannot {what}: {source}")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The bytes are no evidence.
+    #[error("{path}: {source}")]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        source: file::Error,
+    },
+}
+
+/// Reads a file with everything that is wrong with it.
+///
+/// # Errors
+/// The file cannot be read, or is not evidence; a damaged or cut one is no error.
+pub fn read(path: &Path) -> Result<(Evidence, Vec<Problem>), Error> {
+    let bytes = std::fs::read(path).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => Error::Absent(path.into()),
+        _ => io(path, "read", source),
+    })?;
+    file::read(&bytes).map_err(|source| Error::Format { path: path.into(), source })
+}
+
+/// Writes atomically. At [`DEFAULT_PATH`] (the plain name, in any folder) an older file becomes `tussle.data.old`
+/// first; any other name is simply replaced.
+///
+/// # Errors
+/// The file system refuses; the older file is then still there under its name or as `.old`.
+pub fn write(path: &Path, evidence: &Evidence) -> Result<(), Error> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let temporary = tempfile::Builder::new()
+        .prefix(".tussle.data.")
+        .tempfile_in(folder)
+        .map_err(|e| io(path, "create a file beside it", e))?;
+    let mut out = BufWriter::with_capacity(1 << 16, temporary.as_file());
+    file::write(evidence, &mut out).map_err(|e| io(path, "write", e))?;
+    out.flush().map_err(|e| io(path, "write", e))?;
+    drop(out);
+    readable_by_others(temporary.as_file());
+    if path.file_name() == Some(DEFAULT_PATH.as_ref()) && path.exists() {
+        std::fs::rename(path, old(path)).map_err(|e| io(path, "move the older one away", e))?;
+    }
+    temporary.persist(path).map_err(|e| io(path, "rename the new one to", e.error))?;
+    Ok(())
+}
+
+/// `tussle.data` to `tussle.data.old`.
+fn old(path: &Path) -> PathBuf {
+    let mut name: OsString = path.as_os_str().into();
+    name.push(".old");
+    name.into()
+}
+
+/// Temporary files are made for their owner only; evidence is an ordinary file, as far as the umask allows.
+fn readable_by_others(file: &std::fs::File) {
+    use std::os::unix::fs::PermissionsExt;
+    // SAFETY: umask cannot fail; it is set back at once.
+    let mask = unsafe {
+        let mask = libc::umask(0o077);
+        libc::umask(mask);
+        mask
+    };
+    let _ = file.set_permissions(std::fs::Permissions::from_mode(0o666 & !mask));
+}
+
+fn io(path: &Path, what: &'static str, source: std::io::Error) -> Error {
+    Error::Io { path: path.into(), what, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tussle_evidence::sample::Sample;
+
+    #[test]
+    fn an_older_default_file_is_kept_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(DEFAULT_PATH);
+        let with_command = |name: &str| {
+            let mut s = Sample::two_counters();
+            s.tables().run.command = vec![name.into()];
+            s.evidence()
+        };
+        for name in ["first", "second", "third"] {
+            write(&path, &with_command(name)).unwrap();
+        }
+        let command = |p: &Path| read(p).unwrap().0.run.command.remove(0);
+        assert_eq!(command(&path), "third");
+        assert_eq!(command(&old(&path)), "second");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn absent_and_foreign_files_say_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        assert!(read(&path).unwrap_err().to_string().contains("tussle record"));
+        std::fs::write(&path, b"\x7fELF").unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("not an evidence file"));
+    }
+}
