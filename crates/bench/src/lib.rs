@@ -8,6 +8,7 @@ pub mod design;
 pub mod metric;
 pub mod paired;
 pub mod sample;
+pub mod style;
 pub mod verdict;
 pub mod view;
 

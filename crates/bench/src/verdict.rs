@@ -190,10 +190,12 @@ pub fn interval(d: &[f64], confidence: f64, sequential: bool) -> Option<Interval
 
 /// Whether a sequential benchmark may stop: the confidence sequence of the log ratios decides the question.
 pub fn decided(d: &[f64], question: Question) -> bool {
-    // The whole interval is dear; without one of these three exclusions it can decide nothing.
+    // The whole interval is dear; without these exclusions it can decide nothing.
     let limit = question.margin.ln_1p();
-    let any = [0.0, limit, -limit].iter().any(|&at| eprocess::excludes(d, at, question.confidence));
-    any && outcome(interval(d, question.confidence, true), question.margin, true) != Outcome::Inconclusive
+    let excluded = |at: f64| eprocess::excludes(d, at, question.confidence);
+    let worth_asking = excluded(0.0) || (excluded(limit) && excluded(-limit));
+    worth_asking
+        && outcome(interval(d, question.confidence, true), question.margin, true) != Outcome::Inconclusive
 }
 
 /// Pairs still missing until the interval either excludes zero or fits into the margin, whichever comes first.
