@@ -12,6 +12,9 @@ use crate::error::Error;
 /// Bytes of a companion file, usually a memory map.
 pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
+/// Sections of one name that are joined at most.
+const SECTIONS_MAX: usize = 1 << 16;
+
 /// A section is never inflated beyond this.
 const INFLATED_MAX: u64 = 1 << 33;
 
@@ -84,23 +87,38 @@ impl<'d> Elf<'d> {
 
     /// The section exists and has bytes in the file.
     pub fn has(&self, name: &str) -> bool {
-        self.file.section_by_name(name).is_some_and(|s| s.file_range().is_some_and(|(_, n)| n > 0))
+        self.sections(name).any(|s| s.file_range().is_some_and(|(_, n)| n > 0))
     }
 
     /// Contents of a section, decompressed and relocated; empty when there is none. `.debug_x` also finds the old
-    /// compressed `.zdebug_x`.
+    /// compressed `.zdebug_x`. Objects have one section per type unit: those of one name are joined.
     ///
     /// # Errors
     /// [`Error::Malformed`] when it lies outside of the file or does not inflate.
     pub fn section(&self, name: &str) -> Result<Cow<'d, [u8]>, Error> {
-        let Some(section) = self.file.section_by_name(name) else { return Ok(Cow::Borrowed(&[])) };
+        let mut found = self.sections(name).map(|s| self.load(name, &s));
+        let Some(first) = found.next() else { return Ok(Cow::Borrowed(&[])) };
+        let mut data = first?;
+        for more in found {
+            data.to_mut().extend_from_slice(&more?);
+        }
+        Ok(data)
+    }
+
+    /// Sections of a name. More than a few occur in objects with type units only.
+    fn sections<'s>(&'s self, name: &'s str) -> impl Iterator<Item = object::Section<'d, 's>> {
+        let old = name.strip_prefix(".debug_");
+        let matches = move |found: &str| {
+            found == name || old.is_some_and(|o| found.strip_prefix(".zdebug_").is_some_and(|f| f == o))
+        };
+        self.file.sections().filter(move |s| s.name().is_ok_and(matches)).take(SECTIONS_MAX)
+    }
+
+    fn load(&self, name: &str, section: &object::Section<'d, '_>) -> Result<Cow<'d, [u8]>, Error> {
         let bad = |e: object::Error| Error::malformed(name, 0, e);
         let packed = section.compressed_data().map_err(bad)?;
         let data = inflate(name, &packed)?;
-        if !self.is_relocatable() {
-            return Ok(data);
-        }
-        self.relocate(&section, data)
+        if self.is_relocatable() { self.relocate(section, data) } else { Ok(data) }
     }
 
     /// A section of a file that the caller keeps alive by reference counting.

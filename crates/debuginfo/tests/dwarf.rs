@@ -1,0 +1,207 @@
+//! DWARF held against what the compiled program says about its own offsets and sizes.
+
+mod common;
+
+use common::*;
+use tussle_debuginfo::dwarf::Want;
+use tussle_debuginfo::{NoCompanions, open};
+use tussle_model::{AlignmentSource, MemberRole, Type, TypeTable};
+
+#[test]
+fn c_of_every_compiler_version_and_width() {
+    for cc in ["gcc", "clang"].into_iter().filter(|cc| has(cc)) {
+        for flags in ["-gdwarf-4", "-gdwarf-5", "-gdwarf-4 -O2", "-gdwarf-5 -O2", "-gdwarf-5 -gdwarf64", "-g3"] {
+            check_c(&format!("{cc} {flags} sample.c"));
+        }
+    }
+    check_c("gcc -gdwarf-2 -gstrict-dwarf sample.c");
+    check_c("gcc -gdwarf-3 -gstrict-dwarf sample.c");
+}
+
+fn compile(file: &str, source: &str, command: &str) -> TypeTable {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(file), source).unwrap();
+    run(dir.path(), command);
+    read(&dir.path().join("a.out"))
+}
+
+const CPP: &str = r#"
+namespace ns {
+template <class T, int N> struct Foo {
+    T v[N]; struct Inner { int i; } in; static int shared; virtual void f() {} enum Mode { One } mode;
+};
+template <class T, int N> int Foo<T, N>::shared = 3;
+struct V { long v; };
+namespace { struct Hidden { int h; }; }
+inline namespace one { struct InInline { char c; }; }
+}
+struct A : virtual ns::V { int a; };
+struct B : A, ns::Foo<int, 3> {
+    char c; ns::Hidden h; int A::*pm; void (A::*pf)(); int &r; const int &&rr; ns::one::InInline ii;
+    B(int &x) : r(x), rr(1) {}
+};
+class K { int k; public: virtual ~K() {} };
+struct Derived : K { char tail; };
+struct Later; struct Holder { Later *later; };
+struct Later { int defined; };
+"#;
+
+#[test]
+fn cpp_classes_bases_and_templates() {
+    let body = format!(
+        r#"{PROBE}#undef B
+#define COMMA ,
+{CPP}
+int x; B b(x); Derived d; Holder hold; Later later;
+int main() {{
+    S("ns::Foo<int, 3>", ns::Foo<int COMMA 3>); S("B", B); S("A", A); S("K", K); S("Derived", Derived);
+    S("ns::V", ns::V); S("Later", Later); S("ns::Foo<int, 3>::Inner", ns::Foo<int COMMA 3>::Inner);
+    hold.later = &later; return b.a + b.shared - 3 + hold.later->defined;
+}}"#
+    );
+    for command in ["g++ -gdwarf-4", "g++ -gdwarf-5", "clang++ -gdwarf-4", "clang++ -gdwarf-5"] {
+        if !has(command.split(' ').next().unwrap()) {
+            continue;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.cpp"), &body).unwrap();
+        run(dir.path(), &format!("{command} -w a.cpp"));
+        let table = read(&dir.path().join("a.out"));
+        assert_facts(&table, &facts(&run(dir.path(), "./a.out")), command);
+        check_cpp(&table, command);
+    }
+}
+
+fn check_cpp(table: &TypeTable, context: &str) {
+    let roles = |name: &str| -> Vec<(MemberRole, Option<String>)> {
+        let a = table.aggregate(table.find(name).unwrap()).unwrap();
+        a.members.iter().map(|m| (m.role, m.name.clone())).collect()
+    };
+    let b = roles("B");
+    assert_eq!(b[0], (MemberRole::Base, None), "{context}");
+    assert_eq!(b[1], (MemberRole::Base, None), "{context}");
+    assert_eq!(b[2], (MemberRole::Field, Some("c".into())), "{context}");
+    assert!(roles("A").iter().any(|(r, _)| *r == MemberRole::VirtualBase), "{context}");
+    assert!(roles("K").iter().any(|(r, _)| *r == MemberRole::Vptr), "{context}");
+    let foo = roles("ns::Foo<int, 3>");
+    assert!(foo.contains(&(MemberRole::Static, Some("shared".into()))), "{context}: {foo:?}");
+    assert!(table.find("ns::(anonymous namespace)::Hidden").is_some(), "{context}");
+    assert!(table.find("ns::one::InInline").is_some(), "{context}");
+    // a pointer to a class that was only declared there leads to its definition
+    let holder = table.aggregate(table.find("Holder").unwrap()).unwrap();
+    let Type::Pointer { to, .. } = table.get(holder.members[0].ty) else { panic!("{context}") };
+    assert_eq!(table.aggregate(*to).unwrap().members.len(), 1, "{context}");
+}
+
+#[test]
+fn rust_enums_tuples_and_names() {
+    if !has("rustc") {
+        return;
+    }
+    let source = r#"
+pub enum Shape { Circle(f64), Rect { w: u32, h: u32 }, Unit }
+pub struct Big<T> { pub t: (u8, T), pub s: Shape, pub o: Option<Box<u32>>, pub st: &'static str }
+fn main() {
+    let b = Big { t: (1, 2u64), s: Shape::Rect { w: 1, h: 2 }, o: None, st: "x" };
+    let c = [Shape::Circle(1.0), Shape::Unit];
+    std::hint::black_box((&b, &c));
+}
+"#;
+    let table = compile("r.rs", source, "rustc -g -C debuginfo=2 r.rs -o a.out");
+    let shape = table.aggregate(table.find("r::Shape").unwrap()).unwrap();
+    assert_eq!(shape.size, 16);
+    let names: Vec<_> = shape.members.iter().map(|m| (m.role, m.name.as_deref())).collect();
+    assert_eq!(names[0], (MemberRole::Discriminant, None));
+    for variant in ["Circle", "Rect", "Unit"] {
+        assert!(names.contains(&(MemberRole::Variant, Some(variant))), "{names:?}");
+    }
+    let big = table.aggregate(table.find("r::Big<u64>").unwrap()).unwrap();
+    let types: Vec<_> = big.members.iter().map(|m| table.name(m.ty)).collect();
+    assert!(types.contains(&"(u8, u64)".to_string()) && types.contains(&"&str".to_string()), "{types:?}");
+    assert!(types.iter().any(|t| t.starts_with("core::option::Option<alloc::boxed::Box<u32")), "{types:?}");
+    // the first variant's contents lie behind the discriminant
+    let rect = shape.members.iter().find(|m| m.name.as_deref() == Some("Rect")).unwrap();
+    let fields = &table.aggregate(rect.ty).unwrap().members;
+    assert_eq!(fields.iter().map(|f| f.offset()).collect::<Vec<_>>(), [4, 8]);
+}
+
+#[test]
+fn what_the_source_says_is_kept() {
+    if !has("gcc") {
+        return;
+    }
+    let source = "\
+struct first { int a; };
+struct second {
+    _Alignas(32) char aligned;
+    struct first *p;
+} __attribute__((aligned(64)));
+enum e { LOW = -2, HIGH = 200 };
+struct second s; enum e v; _Bool flag; float f; union { int a; } anonymous;
+int (*fn)(struct first, char *, ...);
+int main(void) { return 0; }
+";
+    let table = compile("a.c", source, "gcc -g a.c");
+    let names: Vec<_> = table.aggregates().filter_map(|(_, a)| a.name.as_deref()).collect();
+    assert_eq!(names, ["first", "second"], "in the order of the file");
+    let second = table.aggregate(table.find("second").unwrap()).unwrap();
+    let decl = second.decl.as_ref().unwrap();
+    assert!(decl.file.ends_with("a.c") && decl.line == 2, "{decl:?}");
+    let align = second.align.unwrap();
+    assert_eq!((align.bytes, align.source), (64, AlignmentSource::Declared));
+    assert_eq!((second.members[0].align, second.members[0].decl_line), (Some(32), 3));
+    assert_eq!(table.name(second.members[1].ty), "struct first *");
+    let Some(Type::Enum(e)) = table.iter().map(|(_, t)| t).find(|t| matches!(t, Type::Enum(_))) else { panic!() };
+    assert_eq!(e.values.iter().map(|v| v.value).collect::<Vec<_>>(), [-2, 200]);
+}
+
+#[test]
+fn a_name_is_found_without_reading_everything() {
+    if !has("gcc") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.c"), c_sample()).unwrap();
+    run(dir.path(), "gcc -g a.c");
+    let bytes = std::fs::read(dir.path().join("a.out")).unwrap();
+    for name in ["struct outer", "outer", "anonymous_t", "union choice", "local"] {
+        let wanted = [name.to_string()];
+        let (table, problems) = open(&bytes, &Want::Names(&wanted), &mut NoCompanions).unwrap();
+        assert!(problems.is_empty());
+        let all = read(&dir.path().join("a.out"));
+        let (got, want) = (table.find(name).unwrap(), all.find(name).unwrap());
+        assert_eq!(layout(&table, got), layout(&all, want), "{name}");
+    }
+    let (table, _) = open(&bytes, &Want::Names(&["absent".into()]), &mut NoCompanions).unwrap();
+    assert!(table.find("absent").is_none());
+    let (table, _) = open(&bytes, &Want::Names(&["union outer".into()]), &mut NoCompanions).unwrap();
+    assert!(table.find("outer").is_none());
+}
+
+fn layout(table: &TypeTable, id: tussle_model::TypeId) -> Vec<(String, u64, u64)> {
+    let leaves = tussle_model::leaves(table, id, tussle_model::leaf::Arrays::Whole);
+    leaves.into_iter().map(|l| (l.path, l.offset, l.size)).collect()
+}
+
+#[test]
+fn two_structs_of_one_name_stay_apart() {
+    if !has("gcc") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = |n: u32, field: &str| {
+        let text = format!("struct worker {{ int {field}; }}; struct same {{ struct worker *w; }};\nstruct same s{n}; struct worker *w{n}[2];\n");
+        std::fs::write(dir.path().join(format!("f{n}.c")), text).unwrap();
+    };
+    file(1, "one");
+    file(2, "two");
+    std::fs::write(dir.path().join("main.c"), "int main(void) { return 0; }\n").unwrap();
+    run(dir.path(), "gcc -g f1.c f2.c main.c");
+    let table = read(&dir.path().join("a.out"));
+    let workers: Vec<_> = table
+        .aggregates()
+        .filter(|(_, a)| a.name.as_deref() == Some("worker"))
+        .map(|(_, a)| a.members[0].name.clone().unwrap())
+        .collect();
+    assert_eq!(workers, ["one", "two"]);
+}

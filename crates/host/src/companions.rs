@@ -1,0 +1,159 @@
+//! Finds the files that debug information points at, where gdb and elfutils look for them.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use tussle_debuginfo::{Bytes, CompanionRequest, Companions, Elf};
+
+/// Where distributions install separate debug files.
+const DEBUG_ROOT: &str = "/usr/lib/debug";
+
+/// Names of dwz files are followed through at most this many parent folders.
+const PARENTS_MAX: usize = 32;
+
+/// Opens companions of one executable.
+pub struct FileCompanions {
+    /// The executable.
+    file: PathBuf,
+    /// Roots of separate debug files.
+    roots: Vec<PathBuf>,
+    /// Files of split objects are looked for here too.
+    folder: PathBuf,
+}
+
+impl FileCompanions {
+    /// For the executable at `file`; further roots beside `/usr/lib/debug` come from `TUSSLE_DEBUG_DIRS`
+    /// (separated by `:`).
+    pub fn new(file: &Path) -> FileCompanions {
+        let more = std::env::var_os("TUSSLE_DEBUG_DIRS").unwrap_or_default();
+        let roots = std::env::split_paths(&more).chain([PathBuf::from(DEBUG_ROOT)]).collect();
+        FileCompanions::with_roots(file, roots)
+    }
+
+    /// With exactly these roots of separate debug files.
+    pub fn with_roots(file: &Path, roots: Vec<PathBuf>) -> FileCompanions {
+        let file = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
+        let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
+        FileCompanions { file, roots, folder }
+    }
+
+    /// `<root>/.build-id/ab/cdef...debug`.
+    fn by_build_id(&self, id: &[u8]) -> Option<Bytes> {
+        let (first, rest) = id.split_first().filter(|(_, rest)| !rest.is_empty())?;
+        let rest: String = rest.iter().map(|b| format!("{b:02x}")).collect();
+        let name = format!(".build-id/{first:02x}/{rest}.debug");
+        self.roots.iter().map(|r| r.join(&name)).find_map(|path| {
+            let bytes = map(&path)?;
+            has_build_id(&bytes, id).then_some(bytes)
+        })
+    }
+
+    /// Beside the file, in its `.debug` folder, and under the roots with the file's own path.
+    fn by_link(&self, name: &str, crc: u32) -> Option<Bytes> {
+        let name = Path::new(name).file_name()?;
+        let below = self.folder.strip_prefix("/").unwrap_or(&self.folder);
+        let beside = [self.folder.join(name), self.folder.join(".debug").join(name)];
+        let rooted = self.roots.iter().map(|r| r.join(below).join(name));
+        beside.into_iter().chain(rooted).filter(|p| *p != self.file).find_map(|path| {
+            let bytes = map(&path)?;
+            (crc32((*bytes).as_ref()) == crc).then_some(bytes)
+        })
+    }
+
+    /// dwz's multifile: by build-id, as written, or relative to the file or to its debug file under a root.
+    fn alternate(&self, name: &str, build_id: &[u8]) -> Option<Bytes> {
+        let path = Path::new(name);
+        let mut candidates = vec![self.folder.join(path)];
+        if path.is_relative() {
+            let below = self.folder.strip_prefix("/").unwrap_or(&self.folder);
+            candidates.extend(self.roots.iter().map(|r| tidy(&r.join(below).join(path))));
+            // a debug file found by build-id lies two folders below its root
+            candidates.extend(self.roots.iter().map(|r| tidy(&r.join(".build-id/00").join(path))));
+            candidates.extend(self.roots.iter().map(|r| r.join(".dwz").join(path)));
+        }
+        let same = |bytes: &Bytes| build_id.is_empty() || has_build_id(bytes, build_id);
+        self.by_build_id(build_id).or_else(|| candidates.iter().filter_map(|p| map(p)).find(same))
+    }
+
+    /// A split object: as written, relative to the folder of its compilation, or beside the executable.
+    fn split(&self, comp_dir: &str, name: &str) -> Option<Bytes> {
+        let written = Path::new(comp_dir).join(name);
+        let here = self.folder.join(name);
+        let beside = Path::new(name).file_name().map(|n| self.folder.join(n));
+        [Some(written), Some(here), beside].into_iter().flatten().find_map(|p| map(&p))
+    }
+
+    fn package(&self) -> Option<Bytes> {
+        let mut name = OsString::from(&self.file);
+        name.push(".dwp");
+        map(Path::new(&name))
+    }
+
+    /// The `vmlinux` beside a saved BTF file, or the running kernel's.
+    fn base_btf(&self) -> Option<Bytes> {
+        let own = self.folder.join("vmlinux");
+        let running = PathBuf::from("/sys/kernel/btf/vmlinux");
+        [own, running].into_iter().filter(|p| *p != self.file).find_map(|p| map(&p))
+    }
+}
+
+impl Companions for FileCompanions {
+    fn open(&mut self, request: &CompanionRequest) -> Option<Bytes> {
+        match request {
+            CompanionRequest::BuildId(id) => self.by_build_id(id),
+            CompanionRequest::Debuglink { name, crc } => self.by_link(name, *crc),
+            CompanionRequest::Alternate { name, build_id } => self.alternate(name, build_id),
+            CompanionRequest::Dwo { comp_dir, name, .. } => self.split(comp_dir, name),
+            CompanionRequest::Package => self.package(),
+            CompanionRequest::BaseBtf => self.base_btf(),
+            _ => None,
+        }
+    }
+}
+
+/// The bytes of a file: mapped, or read where mapping is impossible (`/sys/kernel/btf/vmlinux` on older kernels).
+///
+/// # Errors
+/// Those of opening and reading the file.
+pub fn open_bytes(path: &Path) -> std::io::Result<Bytes> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory));
+    }
+    // SAFETY: the map is only read. A file that shrinks meanwhile kills the reader with SIGBUS, as in every
+    // tool that maps executables.
+    match unsafe { Mmap::map(&file) } {
+        Ok(map) if !map.is_empty() => Ok(Arc::new(map)),
+        _ => Ok(Arc::new(std::fs::read(path)?)),
+    }
+}
+
+fn map(path: &Path) -> Option<Bytes> {
+    if path.is_file() { open_bytes(path).ok() } else { None }
+}
+
+fn has_build_id(bytes: &Bytes, id: &[u8]) -> bool {
+    Elf::parse((**bytes).as_ref()).is_ok_and(|elf| elf.build_id() == Some(id))
+}
+
+/// Resolves `..` in a path without asking the file system.
+fn tidy(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components().take(PARENTS_MAX * 8) {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// CRC-32 of `.gnu_debuglink`: the IEEE polynomial, as in zlib.
+fn crc32(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
