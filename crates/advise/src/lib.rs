@@ -1,9 +1,20 @@
 //! Search over field moves with their bill, and a patch engine for C and C++ sources.
 //!
 //! Pure: sources come in as text, patches go out as text. [`abi`] computes offsets, [`edit`] names the changes,
-//! [`relayout`] follows one through all types that contain the struct, [`patch`] edits the source.
+//! [`relayout`] follows one through all types that contain the struct, [`scene`] and [`cost`] evaluate recorded
+//! accesses under a layout, [`moves`] proposes and [`advice`] ranks edits, [`view`] prints the list, [`patch`] edits
+//! the source.
 
 pub mod abi;
+pub mod advice;
+pub mod builds;
+pub mod cost;
 pub mod edit;
+pub mod moves;
 pub mod patch;
 pub mod relayout;
+pub mod scene;
+pub mod view;
+
+pub use advice::{Advice, AdviseError, Options, Report, advise, best};
+pub use edit::Edit;

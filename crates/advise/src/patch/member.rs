@@ -87,12 +87,11 @@ fn significant<'a>(source: &Source<'a>, statement: &Statement) -> Vec<(usize, &'
             i = end.min(statement.last);
             continue;
         }
-        if text == "<" && out.last().is_some_and(|l| source.tokens[l.0].kind == Kind::Ident) {
-            if let Some(end) = angle_end(source, i, statement.last) {
-                out.push((i, "<>"));
-                i = end;
-                continue;
-            }
+        let template = text == "<" && out.last().is_some_and(|l| source.tokens[l.0].kind == Kind::Ident);
+        if template && let Some(end) = angle_end(source, i, statement.last) {
+            out.push((i, "<>"));
+            i = end;
+            continue;
         }
         out.push((i, text));
         i += 1;

@@ -1,0 +1,540 @@
+//! Ranks edits of a struct by what they gain and what they cost.
+//!
+//! The answer is a Pareto list, not one optimum: an edit is on it when no other gains as much for fewer bytes, less
+//! new sharing, fewer moved fields and fewer edits. Expected invalidations decide the sign; they do not change when
+//! bytes that everybody writes move elsewhere, so true sharing is never "fixed".
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_model::leaf::{Arrays, leaves};
+use tussle_model::{Language, SourceLoc, Type, TypeId, TypeTable};
+
+use crate::abi::Shapes;
+use crate::builds::{Build, Mapped};
+use crate::cost::{Cost, Sharing, honours_alignment};
+use crate::edit::Edit;
+use crate::moves::{candidates, hot_members};
+use crate::relayout::{Relayout, RelayoutError};
+use crate::scene::{Scene, holders};
+
+/// Least gain in expected invalidations, the same bound as for a finding of `report`.
+pub const GAIN_MIN: f64 = 1000.0;
+
+/// Least gain as a share of what the struct costs today.
+pub const GAIN_SHARE_MIN: f64 = 0.05;
+
+/// Rows of a list.
+pub const ROWS_MAX: usize = 10;
+
+/// Pieces of accesses that one search may evaluate: a few seconds.
+const WORK_MAX: u64 = 30_000_000;
+
+/// Leaves that tell two layouts of one struct apart.
+const LEAVES_COMPARED_MAX: usize = 2000;
+
+/// What to look for.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    /// Line in bytes; `None` takes the recorded machine's.
+    pub line: Option<u64>,
+    /// Edits per advice at most; above 1 they are found greedily.
+    pub moves: usize,
+    /// Members whose offset must not change.
+    pub frozen: Vec<String>,
+    /// Builds in which the advice must hold, too.
+    pub builds: Vec<Build<'a>>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options { line: None, moves: 1, frozen: Vec::new(), builds: Vec::new() }
+    }
+}
+
+/// One proposal with its bill.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advice {
+    /// The struct to edit, as source and debug information name it.
+    pub type_name: String,
+    /// Its definition.
+    pub decl: Option<SourceLoc>,
+    /// What to do, in this order.
+    pub edits: Vec<Edit>,
+    /// Expected invalidations today.
+    pub before: Cost,
+    /// Expected invalidations after the edits.
+    pub after: Cost,
+    /// Bytes of one object today.
+    pub size_before: u64,
+    /// Bytes of one object after the edits.
+    pub size_after: u64,
+    /// Bytes more over all objects that were alive at once; negative when it shrinks.
+    pub live_bytes: i64,
+    /// Pairs of fields of different actors, one written, that share a line only after the edits.
+    pub new_sharing: Vec<(String, String)>,
+    /// Members whose cache line changes.
+    pub moved: Vec<String>,
+    /// What it does to whom.
+    pub why: String,
+    /// Conditions that the edit alone does not meet.
+    pub notes: Vec<String>,
+}
+
+impl Advice {
+    /// Expected invalidations saved, mean over phases.
+    pub fn gain(&self) -> f64 {
+        self.before.mean - self.after.mean
+    }
+
+    /// Expected invalidations saved at the recorded addresses.
+    pub fn gain_observed(&self) -> f64 {
+        self.before.observed - self.after.observed
+    }
+
+    /// Expected transfers saved, mean over phases.
+    pub fn gain_transfers(&self) -> f64 {
+        self.before.transfers - self.after.transfers
+    }
+
+    /// Bytes added to one object.
+    pub fn bytes_added(&self) -> i64 {
+        self.size_after as i64 - self.size_before as i64
+    }
+
+    /// The costly part is hidden at the recorded addresses.
+    pub fn is_latent(&self) -> bool {
+        self.gain() >= 1.0 && self.gain_observed() < GAIN_MIN.min(0.05 * self.gain())
+    }
+}
+
+/// Advice about one struct.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Its name.
+    pub type_name: String,
+    /// Its definition.
+    pub decl: Option<SourceLoc>,
+    /// Unit of the counts behind expected invalidations.
+    pub unit: String,
+    /// Expected invalidations today.
+    pub cost: Cost,
+    /// Who shares with whom today.
+    pub sharing: Sharing,
+    /// The list, largest gain first.
+    pub advices: Vec<Advice>,
+    /// Layouts evaluated.
+    pub evaluated: usize,
+    /// Remarks on what was left out.
+    pub notes: Vec<String>,
+}
+
+/// Why there is no advice.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdviseError {
+    /// No such type among the recorded objects.
+    #[error("no recorded object holds a {0}; `tussle report` lists the types that were touched")]
+    NoSuchType(String),
+    /// A frozen member does not exist.
+    #[error("{ty} has no member {field} to freeze")]
+    NoSuchField {
+        /// Type.
+        ty: String,
+        /// Member.
+        field: String,
+    },
+    /// Its layout cannot be computed.
+    #[error(transparent)]
+    Layout(#[from] RelayoutError),
+}
+
+/// The name by which source code calls a type: its tag, or the typedef of an anonymous one.
+pub fn source_name(table: &TypeTable, id: TypeId) -> Option<String> {
+    let id = table.strip(id);
+    let a = table.aggregate(id)?;
+    if a.name.is_some() {
+        return Some(a.display_name());
+    }
+    table.iter().find_map(|(_, t)| match t {
+        Type::Typedef { name, to } if table.strip(*to) == id => Some(name.clone()),
+        _ => None,
+    })
+}
+
+/// Advice for the struct `name`.
+pub fn advise(evidence: &Evidence, name: &str, options: &Options<'_>) -> Result<Report, AdviseError> {
+    let target = evidence.types.find(name).ok_or_else(|| AdviseError::NoSuchType(name.into()))?;
+    advise_type(evidence, target, options)
+}
+
+fn advise_type(evidence: &Evidence, target: TypeId, options: &Options<'_>) -> Result<Report, AdviseError> {
+    let line = options.line.unwrap_or(u64::from(evidence.run.line_bytes)).clamp(16, 4096).next_power_of_two();
+    let shapes = Shapes::new(&evidence.types);
+    let scene = Scene::new(evidence, target, line);
+    let search = Search::new(&scene, &shapes, options)?;
+    search.report()
+}
+
+/// The best advice over all structs with a known definition outside the system's headers: those with a gain at the
+/// recorded addresses first, then latent ones; the cheapest of about equal gain first.
+pub fn best(evidence: &Evidence, options: &Options<'_>) -> Vec<Advice> {
+    let mut out: Vec<Advice> = Vec::new();
+    for target in contended_types(evidence) {
+        if let Ok(report) = advise_type(evidence, target, options) {
+            out.extend(report.advices);
+        }
+    }
+    out.sort_by(|a, b| {
+        let key = |x: &Advice| if x.is_latent() { 0.0 } else { x.gain_observed() };
+        // Gains within 5% are the same: the evidence is not finer.
+        let bucket = |g: f64| (g.max(1.0).ln() / 0.05).floor();
+        bucket(key(b))
+            .total_cmp(&bucket(key(a)))
+            .then(bucket(b.gain()).total_cmp(&bucket(a.gain())))
+            .then(a.live_bytes.cmp(&b.live_bytes))
+            .then(a.edits.len().cmp(&b.edits.len()))
+    });
+    out
+}
+
+/// Named types with a source that hold contended bytes, those with most accesses first.
+fn contended_types(evidence: &Evidence) -> Vec<TypeId> {
+    let table = &evidence.types;
+    let mut actors: HashMap<u32, (HashSet<u32>, u64)> = HashMap::new();
+    for a in &evidence.accesses {
+        let entry = actors.entry(a.object).or_default();
+        entry.0.insert(a.actor);
+        entry.1 += a.reads + a.writes + a.rmws;
+    }
+    let mut heat: HashMap<TypeId, u64> = HashMap::new();
+    for (object, (_, n)) in &actors {
+        let Some(ty) = evidence.objects.get(*object as usize).and_then(|o| o.ty) else { continue };
+        *heat.entry(table.strip(ty)).or_default() += n;
+    }
+    let mut out: Vec<(u64, TypeId)> = table
+        .aggregates()
+        .filter(|(id, a)| {
+            a.decl.as_ref().is_some_and(|d| is_own_source(&d.file)) && source_name(table, *id).is_some()
+        })
+        .filter_map(|(id, _)| {
+            let n: u64 = holders(table, id).iter().filter_map(|h| heat.get(h)).sum();
+            (n > 0).then_some((n, id))
+        })
+        .collect();
+    out.sort_by_key(|(n, id)| (std::cmp::Reverse(*n), *id));
+    let mut seen = HashSet::new();
+    out.into_iter().map(|o| o.1).filter(|id| seen.insert(source_name(table, *id))).take(16).collect()
+}
+
+/// Whether a source file belongs to the program and not to the system.
+pub fn is_own_source(path: &str) -> bool {
+    !path.is_empty() && !path.starts_with("/usr/") && !path.starts_with('<')
+}
+
+struct Search<'a> {
+    scene: &'a Scene<'a>,
+    shapes: &'a Shapes<'a>,
+    options: &'a Options<'a>,
+    name: String,
+    decl: Option<SourceLoc>,
+    before: Cost,
+    sharing: Sharing,
+    frozen: Vec<(String, u64)>,
+    leaves: Vec<tussle_model::Leaf>,
+}
+
+/// A candidate that was evaluated.
+#[derive(Clone)]
+struct Tried {
+    edits: Vec<Edit>,
+    after: Cost,
+    size: u64,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        scene: &'a Scene<'a>,
+        shapes: &'a Shapes<'a>,
+        options: &'a Options<'a>,
+    ) -> Result<Self, AdviseError> {
+        let table = &scene.evidence.types;
+        let name = source_name(table, scene.target).unwrap_or_else(|| table.name(scene.target));
+        let as_is = Relayout::new(shapes, scene.target, &[])?;
+        let mut leaves = leaves(table, scene.target, Arrays::Whole);
+        leaves.truncate(LEAVES_COMPARED_MAX);
+        let mut frozen = Vec::new();
+        for field in &options.frozen {
+            let prefix = |p: &str| {
+                p == field || p.starts_with(&format!("{field}.")) || p.starts_with(&format!("{field}["))
+            };
+            match leaves.iter().find(|l| prefix(&l.path)) {
+                Some(l) => frozen.push((field.clone(), l.offset)),
+                None => return Err(AdviseError::NoSuchField { ty: name, field: field.clone() }),
+            }
+        }
+        let decl = table.aggregate(scene.target).and_then(|a| a.decl.clone());
+        let (before, sharing) = (scene.cost(&as_is)?, scene.sharing(&as_is)?);
+        Ok(Search { scene, shapes, options, name, decl, before, sharing, frozen, leaves })
+    }
+
+    fn report(&self) -> Result<Report, AdviseError> {
+        let table = &self.scene.evidence.types;
+        let hot: Vec<String> = hot_members(self.scene).into_iter().map(|h| h.0).collect();
+        let mut notes = Vec::new();
+        let mut tried = Vec::new();
+        if self.before.worst >= self.gain_min() {
+            let list = candidates(table, self.scene.target, &hot, self.scene.line);
+            let budget = self.budget();
+            if list.len() > budget {
+                notes.push(format!(
+                    "{} of {} layouts evaluated, the promising ones first",
+                    budget,
+                    list.len()
+                ));
+            }
+            tried = self.try_all(&[], list.iter().take(budget).cloned());
+            self.deepen(&mut tried, &list, budget / 2);
+        }
+        if self.scene.hits_dropped > 0 {
+            notes.push(format!("{} accesses left out of the search, the coldest", self.scene.hits_dropped));
+        }
+        let evaluated = tried.len();
+        let mut advices: Vec<Advice> =
+            self.promising(tried).into_iter().filter_map(|t| self.advice(t)).collect();
+        advices.retain(|a| self.holds_in_builds(a, &mut notes));
+        pareto(&mut advices);
+        Ok(Report {
+            type_name: self.name.clone(),
+            decl: self.decl.clone(),
+            unit: self.scene.evidence.run.unit.clone(),
+            cost: self.before,
+            sharing: self.sharing.clone(),
+            advices,
+            evaluated,
+            notes,
+        })
+    }
+
+    fn gain_min(&self) -> f64 {
+        let counted = self.scene.evidence.run.unit == "accesses";
+        if counted { GAIN_MIN } else { 1.0 }
+    }
+
+    fn budget(&self) -> usize {
+        let hits: usize = self.scene.clusters.iter().map(|c| c.hits.len()).sum();
+        let each = (hits as u64).max(1) * u64::from(self.before.phases.max(1));
+        (WORK_MAX / each).clamp(30, 4000) as usize
+    }
+
+    /// Evaluates `base` followed by each candidate; layouts that come out the same are evaluated once.
+    fn try_all(&self, base: &[Edit], list: impl Iterator<Item = Vec<Edit>>) -> Vec<Tried> {
+        let mut seen: HashSet<Vec<u64>> = HashSet::new();
+        let mut out = Vec::new();
+        for candidate in list {
+            let edits = [base, &candidate].concat();
+            let Ok(layout) = Relayout::new(self.shapes, self.scene.target, &edits) else { continue };
+            let Ok(key) = self.key(&layout) else { continue };
+            if !self.keeps_frozen(&layout) || !seen.insert(key) {
+                continue;
+            }
+            let Ok(after) = self.scene.cost(&layout) else { continue };
+            let Ok(Some(size)) = layout.size(self.scene.target) else { continue };
+            out.push(Tried { edits, after, size });
+        }
+        out
+    }
+
+    /// What tells layouts apart: offsets, size, alignment.
+    fn key(&self, layout: &Relayout<'_>) -> Result<Vec<u64>, RelayoutError> {
+        let mut key = vec![layout.size(self.scene.target)?.unwrap_or(0), layout.align(self.scene.target)?];
+        for leaf in &self.leaves {
+            key.push(layout.translate(self.scene.target, leaf.offset)?);
+        }
+        Ok(key)
+    }
+
+    fn keeps_frozen(&self, layout: &Relayout<'_>) -> bool {
+        self.frozen.iter().all(|(_, at)| layout.translate(self.scene.target, *at) == Ok(*at))
+    }
+
+    /// Greedy further edits on top of the best so far.
+    fn deepen(&self, tried: &mut Vec<Tried>, list: &[Vec<Edit>], budget: usize) {
+        for _ in 1..self.options.moves.min(3) {
+            let least = |a: &&Tried, b: &&Tried| a.after.mean.total_cmp(&b.after.mean);
+            let best = tried.iter().filter(|t| self.is_gain(&t.after)).min_by(least).cloned();
+            let Some(best) = best else { return };
+            let deeper = self.try_all(&best.edits, list.iter().take(budget).cloned());
+            let better = |t: &Tried| t.after.mean < best.after.mean - 0.01 * self.before.mean;
+            tried.extend(deeper.into_iter().filter(better));
+        }
+    }
+
+    fn is_gain(&self, after: &Cost) -> bool {
+        let enough = |before: f64, after: f64| before - after >= self.gain_min().max(GAIN_SHARE_MIN * before);
+        let worse = after.mean > self.before.mean * 1.02;
+        let polled = !self.sharing.polled.is_empty() && enough(self.before.transfers, after.transfers);
+        !worse
+            && (enough(self.before.mean, after.mean)
+                || enough(self.before.observed, after.observed)
+                || polled)
+    }
+
+    /// Fewer transfers alone count only where a polled field is parted from what is written: without the order of
+    /// visits nothing else tells polling from a lock's holder who finds lock and data in one line.
+    fn parts_a_poll(&self, after: &Sharing) -> bool {
+        let gone = self.sharing.pairs.difference(&after.pairs);
+        gone.clone().any(|(a, b)| self.sharing.polled.contains(a) != self.sharing.polled.contains(b))
+    }
+
+    /// A first, cheap Pareto filter, before fields are named.
+    fn promising(&self, mut tried: Vec<Tried>) -> Vec<Tried> {
+        tried.retain(|t| self.is_gain(&t.after));
+        let cost = |t: &Tried| t.after.mean + t.after.transfers;
+        tried.sort_by(|a, b| cost(a).total_cmp(&cost(b)).then(a.size.cmp(&b.size)));
+        let mut per_class: HashMap<(u64, usize), usize> = HashMap::new();
+        tried.retain(|t| {
+            let n = per_class.entry((t.size, t.edits.len())).or_default();
+            *n += 1;
+            *n <= 12
+        });
+        tried.truncate(60);
+        tried
+    }
+
+    fn advice(&self, tried: Tried) -> Option<Advice> {
+        let table = &self.scene.evidence.types;
+        let layout = Relayout::new(self.shapes, self.scene.target, &tried.edits).ok()?;
+        let after = self.scene.sharing(&layout).ok()?;
+        let fewer =
+            self.before.mean - tried.after.mean >= self.gain_min().max(GAIN_SHARE_MIN * self.before.mean);
+        let fewer_here = self.before.observed - tried.after.observed >= self.gain_min();
+        if !fewer && !fewer_here && !self.parts_a_poll(&after) {
+            return None;
+        }
+        let new_sharing = after.pairs.difference(&self.sharing.pairs).cloned().collect();
+        let line = self.scene.line;
+        let mut moved = BTreeSet::new();
+        for leaf in &self.leaves {
+            let to = layout.translate(self.scene.target, leaf.offset).ok()?;
+            if to / line != leaf.offset / line {
+                moved.insert(leaf.path.split(['.', '[']).next().unwrap_or_default().to_string());
+            }
+        }
+        Some(Advice {
+            type_name: self.name.clone(),
+            decl: self.decl.clone(),
+            why: self.why(&after, &tried),
+            notes: self.notes(&tried),
+            edits: tried.edits,
+            before: self.before,
+            after: tried.after,
+            size_before: table.size(self.scene.target).unwrap_or(0),
+            size_after: tried.size,
+            live_bytes: self.live_bytes(&layout),
+            new_sharing,
+            moved: moved.into_iter().collect(),
+        })
+    }
+
+    /// Whom it parts: of the pairs that are gone, the one of the hottest fields.
+    fn why(&self, after: &Sharing, tried: &Tried) -> String {
+        let element = matches!(tried.edits[..], [Edit::Element { .. } | Edit::Pad { .. }]);
+        if element && tried.edits.len() == 1 {
+            return format!("every {} gets cache lines of its own", self.name);
+        }
+        let heat = |f: &String| self.sharing.hottest.iter().find(|h| &h.0 == f).map_or(0.0, |h| h.1);
+        let gone = self.sharing.pairs.difference(&after.pairs);
+        match gone.max_by(|a, b| (heat(&a.0) + heat(&a.1)).total_cmp(&(heat(&b.0) + heat(&b.1)))) {
+            Some((a, b)) => format!("{a} and {b} no longer share a line"),
+            None => "hot fields share a line in fewer phases".into(),
+        }
+    }
+
+    fn notes(&self, tried: &Tried) -> Vec<String> {
+        let aligning = tried.edits.iter().find_map(|e| match e {
+            Edit::Align { bytes, .. } | Edit::Element { bytes } => Some(*bytes),
+            _ => None,
+        });
+        let Some(bytes) = aligning else { return Vec::new() };
+        let deaf = |o: &&Object| {
+            let language =
+                o.ty.and_then(|t| self.scene.evidence.types.aggregate(t)).map_or(Language::C, |a| a.language);
+            o.kind == ObjectKind::Heap && o.align < bytes && !honours_alignment(o, language)
+        };
+        let found = self.scene.objects().find(deaf);
+        let allocator = found.map(|o| o.allocator.clone().unwrap_or("its allocator".into()));
+        let note =
+            |a| format!("{a} does not align to {bytes} bytes: allocate with aligned_alloc({bytes}, ..)");
+        allocator.map(note).into_iter().collect()
+    }
+
+    /// Growth of all objects alive at once: per allocation site the largest growth times the most that lived.
+    fn live_bytes(&self, layout: &Relayout<'_>) -> i64 {
+        type Site<'n> = (u8, Option<u32>, Option<&'n str>);
+        let mut sites: HashMap<Site<'_>, (i64, u64)> = HashMap::new();
+        for o in self.scene.objects() {
+            let new = self.scene.object_size(o, layout).unwrap_or(o.size);
+            let growth = new as i64 - o.size as i64;
+            let key = (o.kind as u8, o.alloc_code, o.name.as_deref());
+            let site = sites.entry(key).or_insert((growth, 0));
+            if growth.abs() > site.0.abs() {
+                site.0 = growth;
+            }
+            site.1 = site.1.max(o.live_max.max(1));
+        }
+        sites.values().fold(0i64, |n, (growth, live)| {
+            n.saturating_add(growth.saturating_mul(i64::try_from(*live).unwrap_or(i64::MAX)))
+        })
+    }
+
+    /// Whether the edits apply to every other build and cost nothing there.
+    fn holds_in_builds(&self, advice: &Advice, notes: &mut Vec<String>) -> bool {
+        let ours = &self.scene.evidence.types;
+        for build in &self.options.builds {
+            let shapes = Shapes::new(build.table);
+            let costs = build.table.find(&self.name).and_then(|id| {
+                let (old, new) =
+                    (Relayout::new(&shapes, id, &[]).ok()?, Relayout::new(&shapes, id, &advice.edits).ok()?);
+                let old = self.scene.cost(&Mapped::new(ours, &old)).ok()?;
+                Some((old, self.scene.cost(&Mapped::new(ours, &new)).ok()?))
+            });
+            let edits: Vec<String> = advice.edits.iter().map(|e| e.to_string()).collect();
+            match costs {
+                None => notes.push(format!("{} does not apply to {}", edits.join(" "), build.name)),
+                Some((old, new)) if new.mean > old.mean + 0.02 * self.before.mean => {
+                    notes.push(format!("{} makes {} worse", edits.join(" "), build.name));
+                }
+                Some(_) => continue,
+            }
+            return false;
+        }
+        true
+    }
+}
+
+/// Drops what another advice beats in everything, and what no reader would reach.
+fn pareto(advices: &mut Vec<Advice>) {
+    let total = |a: &Advice| a.gain() + a.gain_transfers();
+    advices.sort_by(|a, b| total(b).total_cmp(&total(a)).then(a.bytes_added().cmp(&b.bytes_added())));
+    let rank = |a: &Advice| {
+        (a.bytes_added(), a.live_bytes, a.new_sharing.len(), a.edits.len(), a.moved.len(), a.notes.len())
+    };
+    let mut kept: Vec<Advice> = Vec::new();
+    for advice in advices.drain(..) {
+        let r = rank(&advice);
+        // Two percent of gain are no difference; the first of equals stays.
+        let beaten = kept.iter().any(|k| {
+            let q = rank(k);
+            let gains = k.gain() >= advice.gain() - 0.02 * advice.before.mean
+                && k.gain_transfers() >= advice.gain_transfers() - 0.02 * advice.before.transfers
+                && k.gain_observed() >= advice.gain_observed() - 0.02 * advice.before.observed;
+            gains && q.0 <= r.0 && q.1 <= r.1 && q.2 <= r.2 && q.3 <= r.3 && q.4 <= r.4 && q.5 <= r.5
+        });
+        if !beaten {
+            kept.push(advice);
+        }
+    }
+    kept.truncate(ROWS_MAX);
+    *advices = kept;
+}

@@ -1,0 +1,364 @@
+//! What a layout costs: expected invalidations of the recorded accesses under it, at every phase it allows.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use tussle_evidence::window::{Piece, line_e, quick_e};
+use tussle_evidence::{Object, ObjectKind};
+use tussle_model::{Language, TypeId};
+
+use crate::relayout::{Relayout, RelayoutError};
+use crate::scene::{Cluster, Hit, Scene};
+
+/// Where bytes of objects lie under a layout.
+pub trait Layout {
+    /// New offset of byte `offset` of one object of type `ty`.
+    fn translate(&self, ty: TypeId, offset: u64) -> Result<u64, RelayoutError>;
+    /// Size of `ty` in bytes.
+    fn size(&self, ty: TypeId) -> Result<Option<u64>, RelayoutError>;
+    /// Alignment of `ty` in bytes.
+    fn align(&self, ty: TypeId) -> Result<u64, RelayoutError>;
+}
+
+impl Layout for Relayout<'_> {
+    fn translate(&self, ty: TypeId, offset: u64) -> Result<u64, RelayoutError> {
+        Relayout::translate(self, ty, offset)
+    }
+
+    fn size(&self, ty: TypeId) -> Result<Option<u64>, RelayoutError> {
+        Relayout::size(self, ty)
+    }
+
+    fn align(&self, ty: TypeId) -> Result<u64, RelayoutError> {
+        Relayout::align(self, ty)
+    }
+}
+
+/// Reads per write from which on a shared field counts as polled.
+pub const POLL_READS: f64 = 8.0;
+
+/// Expected invalidations over the phases of one layout. Comparable within one evidence only.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// At the recorded addresses.
+    pub observed: f64,
+    /// Mean over all phases.
+    pub mean: f64,
+    /// At the worst phase.
+    pub worst: f64,
+    /// Expected transfers of lines, mean over all phases: every access that finds its copy invalidated. Unlike
+    /// invalidations they count each reader that polls a line on which others write.
+    pub transfers: f64,
+    /// Number of phases of the cluster with the most.
+    pub phases: u32,
+    /// Lines that one actor touches, mean over actors and phases: what the layout costs without contention.
+    pub lines_per_actor: f64,
+}
+
+/// Pairs of fields, and parts of true and false sharing, at the recorded addresses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sharing {
+    /// Fields of different actors, at least one written, that share a line in some phase.
+    pub pairs: BTreeSet<(String, String)>,
+    /// Expected invalidations between actors on the same bytes: no layout helps.
+    pub e_true: f64,
+    /// The rest.
+    pub e_false: f64,
+    /// Fields that are read at least [`POLL_READS`] times as often as written, and written while others read.
+    pub polled: BTreeSet<String>,
+    /// Fields of which other actors' accesses cost most, with their expected invalidations, in falling order.
+    pub hottest: Vec<(String, f64)>,
+}
+
+/// A cluster as placed by a layout.
+struct Placed {
+    /// New base of every object when the first one keeps its place.
+    bases: Vec<u64>,
+    /// New offset of every hit in its object.
+    offsets: Vec<u64>,
+    /// The cluster moves in steps of this.
+    align: u64,
+}
+
+impl Scene<'_> {
+    /// Evaluates a layout.
+    pub fn cost(&self, layout: &dyn Layout) -> Result<Cost, RelayoutError> {
+        let mut total = Cost::default();
+        let mut lines = HashMap::new();
+        for cluster in &self.clusters {
+            let placed = self.place(cluster, layout)?;
+            let shifts = self.shifts(&placed);
+            let (mut sum, mut worst) = (0.0, 0.0f64);
+            for (n, shift) in shifts.iter().enumerate() {
+                let buckets = self.buckets(cluster, &placed, *shift);
+                let mut e = 0.0;
+                for pieces in buckets.values() {
+                    let line = quick_e(pieces, self.evidence.run.window_vt);
+                    total.transfers += transfers(pieces, line) / shifts.len() as f64;
+                    e += line;
+                }
+                if n == 0 {
+                    total.observed += e;
+                }
+                sum += e;
+                worst = worst.max(e);
+                count_lines(&buckets, shifts.len(), &mut lines);
+            }
+            total.mean += sum / shifts.len() as f64;
+            total.worst += worst;
+            total.phases = total.phases.max(shifts.len() as u32);
+        }
+        if !lines.is_empty() {
+            total.lines_per_actor = lines.values().sum::<f64>() / lines.len() as f64;
+        }
+        Ok(total)
+    }
+
+    /// Names who shares with whom under a layout.
+    pub fn sharing(&self, layout: &dyn Layout) -> Result<Sharing, RelayoutError> {
+        let mut out = Sharing::default();
+        let mut hot: HashMap<u32, f64> = HashMap::new();
+        let mut pairs: HashSet<(u32, u32)> = HashSet::new();
+        for cluster in &self.clusters {
+            let placed = self.place(cluster, layout)?;
+            for (n, shift) in self.shifts(&placed).into_iter().enumerate() {
+                for pieces in self.buckets(cluster, &placed, shift).values() {
+                    sharing_pairs(pieces, &mut pairs);
+                    if n == 0 {
+                        let e = line_e(pieces, self.evidence.run.window_vt, &|actor| actor);
+                        out.e_true += e.e_true;
+                        out.e_false += e.e_false + e.e_mixed;
+                        for (writer, victim, e) in e.pairs {
+                            *hot.entry(writer).or_default() += e;
+                            *hot.entry(victim).or_default() += e;
+                        }
+                    }
+                }
+            }
+        }
+        let name = |f: u32| self.fields.get(f as usize).cloned().unwrap_or_default();
+        out.polled = self.polled().into_iter().map(name).collect();
+        out.pairs =
+            pairs.into_iter().map(|(a, b)| ordered(name(a), name(b))).filter(|(a, b)| a != b).collect();
+        out.hottest = hot.into_iter().map(|(f, e)| (name(f), e)).collect();
+        out.hottest.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        Ok(out)
+    }
+
+    fn polled(&self) -> Vec<u32> {
+        let mut counts = vec![(0.0, 0.0); self.fields.len()];
+        for hit in self.clusters.iter().flat_map(|c| &c.hits) {
+            if let Some(c) = counts.get_mut(hit.field as usize) {
+                *c = (c.0 + hit.reads, c.1 + hit.writes + hit.rmws);
+            }
+        }
+        let is_polled = |c: &(f64, f64)| c.1 > 0.0 && c.0 >= POLL_READS * c.1;
+        (0u32..).zip(&counts).filter(|(_, c)| is_polled(c)).map(|(f, _)| f).collect()
+    }
+
+    /// Offsets in objects of the target's members that take part in contention, for the choice of candidates.
+    pub(crate) fn hot_bytes(&self) -> Vec<(TypeId, u64, f64)> {
+        let mut out: HashMap<(TypeId, u64), f64> = HashMap::new();
+        for cluster in &self.clusters {
+            for hit in &cluster.hits {
+                let object = self.object(cluster, hit.slot);
+                let Some(ty) = object.ty else { continue };
+                let size = self.evidence.types.size(ty).unwrap_or(0).max(1);
+                *out.entry((ty, hit.offset % size)).or_default() += hit.reads + 4.0 * (hit.writes + hit.rmws);
+            }
+        }
+        let mut out: Vec<_> = out.into_iter().map(|((t, o), n)| (t, o, n)).collect();
+        out.sort_by(|a, b| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1))));
+        out
+    }
+
+    fn object(&self, cluster: &Cluster, slot: u32) -> &Object {
+        &self.evidence.objects[cluster.objects[slot as usize] as usize]
+    }
+
+    fn place(&self, cluster: &Cluster, layout: &dyn Layout) -> Result<Placed, RelayoutError> {
+        let mut bases = Vec::with_capacity(cluster.objects.len());
+        let mut align = 1;
+        // Old and new end of the object that reaches farthest.
+        let mut reach: Option<(u64, u64)> = None;
+        for (slot, _) in cluster.objects.iter().enumerate() {
+            let o = self.object(cluster, slot as u32);
+            let needs = self.object_align(o, layout)?;
+            align = needs.max(align);
+            let old = if self.evidence.run.sees.phases { o.base } else { o.base - o.base % self.line };
+            let base = match reach {
+                // Memory that was freed and used again, or a gap to keep.
+                Some((old_end, new_end)) if old >= old_end => new_end + (old - old_end),
+                Some((old_end, new_end)) => new_end - (old_end - old).min(new_end),
+                None => old,
+            };
+            let base = base.div_ceil(needs).saturating_mul(needs);
+            let size = self.object_size(o, layout)?;
+            let ends = (old.saturating_add(o.size), base.saturating_add(size));
+            if reach.is_none_or(|r| ends.0 >= r.0) {
+                reach = Some(ends);
+            }
+            bases.push(base);
+        }
+        let mut cache: HashMap<(TypeId, u64), u64> = HashMap::new();
+        let mut offsets = Vec::with_capacity(cluster.hits.len());
+        for hit in &cluster.hits {
+            offsets.push(self.hit_offset(cluster, hit, layout, &mut cache)?);
+        }
+        Ok(Placed { bases, offsets, align })
+    }
+
+    fn hit_offset(
+        &self,
+        cluster: &Cluster,
+        hit: &Hit,
+        layout: &dyn Layout,
+        cache: &mut HashMap<(TypeId, u64), u64>,
+    ) -> Result<u64, RelayoutError> {
+        let o = self.object(cluster, hit.slot);
+        let Some(ty) = o.ty else { return Ok(hit.offset) };
+        let old = self.evidence.types.size(ty).unwrap_or(0);
+        if old == 0 {
+            return Ok(hit.offset);
+        }
+        let inner = hit.offset % old;
+        let new_inner = match cache.get(&(ty, inner)) {
+            Some(n) => *n,
+            None => {
+                let n = layout.translate(ty, inner)?;
+                cache.insert((ty, inner), n);
+                n
+            }
+        };
+        let new = layout.size(ty)?.unwrap_or(old);
+        Ok((hit.offset / old).saturating_mul(new).saturating_add(new_inner))
+    }
+
+    /// New size of an object: its elements, plus what it had beyond them.
+    pub(crate) fn object_size(&self, o: &Object, layout: &dyn Layout) -> Result<u64, RelayoutError> {
+        let Some(ty) = o.ty else { return Ok(o.size) };
+        let old = self.evidence.types.size(ty).unwrap_or(0);
+        if old == 0 {
+            return Ok(o.size);
+        }
+        let new = layout.size(ty)?.unwrap_or(old);
+        let count = (o.size / old).max(1);
+        let beyond = o.size.saturating_sub(count.saturating_mul(old));
+        Ok(count.saturating_mul(new).saturating_add(beyond))
+    }
+
+    /// Alignment that the object really gets: an allocator that was not asked gives what it always gives.
+    fn object_align(&self, o: &Object, layout: &dyn Layout) -> Result<u64, RelayoutError> {
+        let given = o.align.max(1).next_power_of_two().min(1 << 20);
+        match o.ty {
+            Some(ty) if honours_alignment(o, self.language(ty)) => Ok(given.max(layout.align(ty)?)),
+            _ => Ok(given),
+        }
+    }
+
+    fn language(&self, ty: TypeId) -> Language {
+        self.evidence.types.aggregate(ty).map_or(Language::C, |a| a.language)
+    }
+
+    fn shifts(&self, placed: &Placed) -> Vec<u64> {
+        let step = placed.align.clamp(1, self.line);
+        (0..self.line / step).map(|n| n * step).collect()
+    }
+
+    /// Pieces by line.
+    fn buckets(&self, cluster: &Cluster, placed: &Placed, shift: u64) -> HashMap<u64, Vec<Piece>> {
+        let mut out: HashMap<u64, Vec<Piece>> = HashMap::new();
+        for (hit, offset) in cluster.hits.iter().zip(&placed.offsets) {
+            let mut at = placed.bases[hit.slot as usize].saturating_add(*offset).saturating_add(shift);
+            let end = at.saturating_add(u64::from(hit.size));
+            while at < end {
+                let line = at / self.line;
+                let stop = end.min((line + 1).saturating_mul(self.line)).max(at + 1);
+                out.entry(line).or_default().push(Piece {
+                    actor: hit.actor,
+                    part: hit.field,
+                    first: (at % self.line) as u32,
+                    size: (stop - at) as u32,
+                    vt0: hit.vt0,
+                    vt1: hit.vt1,
+                    reads: hit.reads,
+                    writes: hit.writes,
+                    rmws: hit.rmws,
+                });
+                at = stop;
+            }
+        }
+        out
+    }
+}
+
+/// Whether whoever allocates `o` aligns it as its type asks: the linker and C++17's `new` do, C's `malloc` does not.
+pub fn honours_alignment(o: &Object, language: Language) -> bool {
+    match o.kind {
+        ObjectKind::Global | ObjectKind::Tls | ObjectKind::Stack | ObjectKind::Slab | ObjectKind::PerCpu => {
+            true
+        }
+        ObjectKind::Mapped => true,
+        ObjectKind::Heap => {
+            let by_new = o.allocator.as_deref().is_some_and(|a| a.contains("new") || a.starts_with("_Zn"));
+            language == Language::Cpp && by_new
+        }
+        ObjectKind::Unknown => false,
+    }
+}
+
+/// Expected transfers of one line with `e` expected invalidations. An access of actor i misses when somebody else wrote
+/// since i's last access; with accesses nᵢ and others' writes Wᵢ in random order that is nᵢWᵢ/(nᵢ + Wᵢ). Accesses that
+/// are never concurrent are taken out in the proportion in which `e` falls short of the whole run's value.
+fn transfers(pieces: &[Piece], e: f64) -> f64 {
+    if e <= 0.0 {
+        return 0.0;
+    }
+    let mut actors: Vec<(u32, f64, f64)> = Vec::new();
+    for p in pieces {
+        match actors.iter_mut().find(|a| a.0 == p.actor) {
+            Some(a) => (a.1, a.2) = (a.1 + p.accesses(), a.2 + p.stores()),
+            None => actors.push((p.actor, p.accesses(), p.stores())),
+        }
+    }
+    let all: f64 = actors.iter().map(|a| a.1).sum();
+    let stores: f64 = actors.iter().map(|a| a.2).sum();
+    let whole: f64 = actors.iter().map(|a| a.2 * (1.0 - a.1 / all.max(1.0))).sum();
+    let misses: f64 = actors.iter().map(|a| a.1 * (stores - a.2) / (a.1 + stores - a.2).max(1.0)).sum();
+    misses * (e / whole.max(e)).min(1.0)
+}
+
+fn count_lines(buckets: &HashMap<u64, Vec<Piece>>, shifts: usize, lines: &mut HashMap<u32, f64>) {
+    for pieces in buckets.values() {
+        let actors: HashSet<u32> = pieces.iter().map(|p| p.actor).collect();
+        for actor in actors {
+            *lines.entry(actor).or_default() += 1.0 / shifts as f64;
+        }
+    }
+}
+
+/// Pairs of parts in one line of different actors, at least one of which writes.
+fn sharing_pairs(pieces: &[Piece], pairs: &mut HashSet<(u32, u32)>) {
+    // Per part: an actor that touches it, whether more do, and whether anybody writes.
+    let mut parts: Vec<(u32, u32, bool, bool)> = Vec::new();
+    for p in pieces {
+        match parts.iter_mut().find(|x| x.0 == p.part) {
+            Some(x) => {
+                x.2 |= x.1 != p.actor;
+                x.3 |= p.stores() > 0.0;
+            }
+            None => parts.push((p.part, p.actor, false, p.stores() > 0.0)),
+        }
+    }
+    for (i, a) in parts.iter().enumerate() {
+        for b in &parts[i + 1..] {
+            let different = a.2 || b.2 || a.1 != b.1;
+            if different && (a.3 || b.3) {
+                pairs.insert((a.0.min(b.0), a.0.max(b.0)));
+            }
+        }
+    }
+}
+
+fn ordered(a: String, b: String) -> (String, String) {
+    if a <= b { (a, b) } else { (b, a) }
+}

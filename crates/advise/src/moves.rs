@@ -1,0 +1,145 @@
+//! Candidate edits of a struct: what a reviewer would accept, the promising ones first.
+
+use std::collections::HashMap;
+
+use tussle_model::leaf::DEPTH_MAX;
+use tussle_model::{Aggregate, AggregateKind, MemberRole, Type, TypeId, TypeTable};
+
+use crate::edit::{Edit, Spot};
+use crate::relayout::member_at;
+use crate::scene::Scene;
+
+/// Members considered hot, the hottest first.
+pub const HOT_MAX: usize = 12;
+
+/// Members of one body between which others may move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// Names in order of declaration; bit-fields and unnamed members left out.
+    pub names: Vec<String>,
+}
+
+/// The bodies of `id` in which members can move: its own and those of anonymous structs inside it.
+pub fn scopes(table: &TypeTable, id: TypeId) -> Vec<Scope> {
+    let mut out = Vec::new();
+    collect(table, table.strip(id), 0, &mut out);
+    out
+}
+
+fn collect(table: &TypeTable, id: TypeId, depth: usize, out: &mut Vec<Scope>) {
+    let Some(a) = table.aggregate(id) else { return };
+    if depth > DEPTH_MAX || a.kind == AggregateKind::Union {
+        return;
+    }
+    let movable = |m: &&tussle_model::Member| m.role == MemberRole::Field && m.bit_size.is_none();
+    out.push(Scope { names: a.members.iter().filter(movable).filter_map(|m| m.name.clone()).collect() });
+    for m in a.members.iter().filter(|m| m.name.is_none() && m.role == MemberRole::Field) {
+        collect(table, table.strip(m.ty), depth + 1, out);
+    }
+}
+
+/// Members of the target by how much contended traffic they see, hottest first.
+pub fn hot_members(scene: &Scene<'_>) -> Vec<(String, f64)> {
+    let table = &scene.evidence.types;
+    let mut heat: HashMap<String, f64> = HashMap::new();
+    for (ty, offset, n) in scene.hot_bytes() {
+        if let Some(name) = member_name(table, ty, offset, scene.target) {
+            *heat.entry(name).or_default() += n;
+        }
+    }
+    let mut out: Vec<(String, f64)> = heat.into_iter().collect();
+    out.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    out
+}
+
+/// Name of the target's member at `offset` of an object of type `ty`.
+fn member_name(table: &TypeTable, ty: TypeId, offset: u64, target: TypeId) -> Option<String> {
+    let (mut id, mut offset, mut inside) = (table.strip(ty), offset, false);
+    let wanted = table.aggregate(target)?;
+    for _ in 0..DEPTH_MAX {
+        match table.get(id) {
+            Type::Array { elem, .. } => {
+                let size = table.size(*elem).filter(|s| *s > 0)?;
+                offset %= size;
+                id = table.strip(*elem);
+            }
+            Type::Aggregate(a) => {
+                inside |= id == target || same(a, wanted);
+                let m = &a.members[member_at(table, a, offset)?];
+                if inside && let Some(name) = &m.name {
+                    return Some(name.clone());
+                }
+                offset -= m.offset().min(offset);
+                id = table.strip(m.ty);
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn same(a: &Aggregate, b: &Aggregate) -> bool {
+    a.name.is_some() && a.name == b.name
+}
+
+/// All candidates for `target`, each a list of edits that belong together. `hot` names its hot members, hottest first.
+pub fn candidates(table: &TypeTable, target: TypeId, hot: &[String], line: u64) -> Vec<Vec<Edit>> {
+    let mut out: Vec<Vec<Edit>> = vec![
+        vec![Edit::Element { bytes: line }],
+        vec![Edit::Pad { bytes: line }],
+        vec![Edit::Pad { bytes: 2 * line }],
+    ];
+    let scopes = scopes(table, target);
+    let is_hot = |n: &String| hot.iter().take(HOT_MAX).any(|h| h == n);
+    for scope in &scopes {
+        isolations(scope, &is_hot, line, &mut out);
+    }
+    for scope in &scopes {
+        moves(scope, &is_hot, &mut out);
+    }
+    for scope in &scopes {
+        moves(scope, &|n| !is_hot(n), &mut out);
+    }
+    out
+}
+
+/// Alignments: one member, or one with the member behind it, so that nothing else shares its line.
+fn isolations(scope: &Scope, is_hot: &dyn Fn(&String) -> bool, line: u64, out: &mut Vec<Vec<Edit>>) {
+    let align = |field: &String| Edit::Align { field: field.clone(), bytes: line };
+    for (i, name) in scope.names.iter().enumerate().filter(|(_, n)| is_hot(n)) {
+        out.push(vec![align(name)]);
+        // A group of hot members that follow each other stays together.
+        let end = scope.names[i..].iter().position(|n| !is_hot(n)).map_or(scope.names.len(), |n| i + n);
+        for next in [i + 1, end].into_iter().filter(|&n| n < scope.names.len()) {
+            let pair = vec![align(name), align(&scope.names[next])];
+            if !out.contains(&pair) {
+                out.push(pair);
+            }
+        }
+    }
+    for name in scope.names.iter().skip(1).filter(|n| !is_hot(n)) {
+        out.push(vec![align(name)]);
+    }
+}
+
+/// Every place for every chosen member, and exchanges with members behind it.
+fn moves(scope: &Scope, chosen: &dyn Fn(&String) -> bool, out: &mut Vec<Vec<Edit>>) {
+    let names = &scope.names;
+    for (i, name) in names.iter().enumerate().filter(|(_, n)| chosen(n)) {
+        // The first member stays first and nothing goes before it: casts between a struct and its first member.
+        if i == 0 {
+            continue;
+        }
+        for (j, other) in names.iter().enumerate() {
+            if j != i && j + 1 != i {
+                out.push(vec![Edit::Move { field: name.clone(), to: Spot::After(other.clone()) }]);
+            }
+        }
+        for (j, other) in names.iter().enumerate().skip(1) {
+            let seen = chosen(other) && j < i;
+            if j != i && !seen {
+                out.push(vec![Edit::Swap { a: name.clone(), b: other.clone() }]);
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The part of an evidence that a change of one struct can affect: objects that hold it, with their neighbours.
+//!
+//! Objects that lie within a line of each other form a *cluster*. When a struct grows, the objects behind it in its
+//! cluster move along; the gap between neighbours (an allocator's header, a linker's padding) stays. A cluster as a
+//! whole can begin at any phase that its alignment allows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use tussle_evidence::fields::Namer;
+use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_model::leaf::DEPTH_MAX;
+use tussle_model::{Type, TypeId, TypeTable};
+
+/// Accesses kept for the search; the hottest first. Enough for every program seen so far, and a bound on time.
+pub const HITS_MAX: usize = 60_000;
+
+/// One row of accesses, in terms of its cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Hit {
+    /// Index into [`Cluster::objects`].
+    pub(crate) slot: u32,
+    /// Offset in the object.
+    pub(crate) offset: u64,
+    pub(crate) size: u32,
+    pub(crate) actor: u32,
+    pub(crate) vt0: u64,
+    pub(crate) vt1: u64,
+    pub(crate) reads: f64,
+    pub(crate) writes: f64,
+    pub(crate) rmws: f64,
+    /// Index into [`Scene::fields`].
+    pub(crate) field: u32,
+}
+
+/// Objects that may share lines.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    /// Object ids in ascending order of address.
+    pub(crate) objects: Vec<u32>,
+    pub(crate) hits: Vec<Hit>,
+}
+
+/// What the search works on.
+pub struct Scene<'a> {
+    pub(crate) evidence: &'a Evidence,
+    pub(crate) target: TypeId,
+    pub(crate) clusters: Vec<Cluster>,
+    /// Names of fields, as reports print them.
+    pub(crate) fields: Vec<String>,
+    pub(crate) line: u64,
+    /// Accesses that were left out by [`HITS_MAX`].
+    pub hits_dropped: u64,
+}
+
+impl<'a> Scene<'a> {
+    /// Objects that hold `target` by value, their neighbours, and the accesses where two actors come within a line or
+    /// two of each other. `line` in bytes.
+    pub fn new(evidence: &'a Evidence, target: TypeId, line: u64) -> Scene<'a> {
+        let line = line.max(8);
+        let target = evidence.types.strip(target);
+        let mut scene =
+            Scene { evidence, target, clusters: Vec::new(), fields: Vec::new(), line, hits_dropped: 0 };
+        let wanted = holders(&evidence.types, target);
+        let affected: Vec<bool> = evidence.objects.iter().map(|o| scene.is_affected(o, &wanted)).collect();
+        let mut groups = clusters(evidence, &affected, line);
+        scene.fill(&mut groups, line);
+        scene.clusters = groups.into_iter().filter(|c| !c.hits.is_empty()).collect();
+        scene
+    }
+
+    fn is_affected(&self, o: &Object, wanted: &HashSet<TypeId>) -> bool {
+        o.ty.is_some_and(|t| wanted.contains(&self.evidence.types.strip(t)))
+    }
+
+    /// Puts accesses into their clusters, only where more than one actor is near.
+    fn fill(&mut self, groups: &mut [Cluster], line: u64) {
+        let mut home: HashMap<u32, (usize, u32)> = HashMap::new();
+        for (g, cluster) in groups.iter().enumerate() {
+            for (slot, object) in cluster.objects.iter().enumerate() {
+                home.insert(*object, (g, slot as u32));
+            }
+        }
+        let crowded = crowded_blocks(self.evidence, &home, 2 * line);
+        let namer = Namer::new(self.evidence);
+        let mut names: HashMap<String, u32> = HashMap::new();
+        let mut known: HashMap<(u32, u64, u32), u32> = HashMap::new();
+        let mut rows: Vec<(usize, Hit)> = Vec::new();
+        for a in &self.evidence.accesses {
+            let Some(&(g, slot)) = home.get(&a.object) else { continue };
+            let object = &self.evidence.objects[a.object as usize];
+            let block = (object.process, object.base.saturating_add(a.offset) / (2 * line));
+            if !crowded.contains(&block) {
+                continue;
+            }
+            let fields = &mut self.fields;
+            let field = *known.entry((a.object, a.offset, a.size)).or_insert_with(|| {
+                let path = namer.name(a.object, a.offset, u64::from(a.size)).path;
+                *names.entry(path.clone()).or_insert_with(|| {
+                    fields.push(path);
+                    fields.len() as u32 - 1
+                })
+            });
+            let (reads, writes, rmws) = (a.reads as f64, a.writes as f64, a.rmws as f64);
+            let (offset, size, actor, vt0, vt1) = (a.offset, a.size.max(1), a.actor, a.vt0, a.vt1);
+            rows.push((g, Hit { slot, offset, size, actor, vt0, vt1, reads, writes, rmws, field }));
+        }
+        if rows.len() > HITS_MAX {
+            rows.sort_by(|a, b| {
+                (b.1.reads + b.1.writes + b.1.rmws).total_cmp(&(a.1.reads + a.1.writes + a.1.rmws))
+            });
+            self.hits_dropped =
+                rows[HITS_MAX..].iter().map(|r| (r.1.reads + r.1.writes + r.1.rmws) as u64).sum();
+            rows.truncate(HITS_MAX);
+        }
+        for (g, hit) in rows {
+            groups[g].hits.push(hit);
+        }
+    }
+
+    /// Objects whose layout the change reaches.
+    pub fn objects(&self) -> impl Iterator<Item = &'a Object> + '_ {
+        let wanted = holders(&self.evidence.types, self.target);
+        self.evidence.objects.iter().filter(move |o| self.is_affected(o, &wanted))
+    }
+}
+
+/// Every type that holds `target` by value, itself included.
+pub fn holders(table: &TypeTable, target: TypeId) -> HashSet<TypeId> {
+    let target = table.strip(target);
+    let name = table.aggregate(target).and_then(|a| a.name.clone());
+    let mut out: HashSet<TypeId> = HashSet::from([target]);
+    if name.is_some() {
+        out.extend(table.aggregates().filter(|(_, a)| a.name == name).map(|(id, _)| id));
+    }
+    // Types may be listed in any order: repeat until nothing is added, at most as often as types nest.
+    for _ in 0..DEPTH_MAX {
+        let before = out.len();
+        for (id, ty) in table.iter() {
+            let holds = match ty {
+                Type::Array { elem, .. } => out.contains(&table.strip(*elem)),
+                Type::Aggregate(a) if !a.declaration => {
+                    a.members.iter().any(|m| out.contains(&table.strip(m.ty)))
+                }
+                _ => false,
+            };
+            if holds {
+                out.insert(id);
+            }
+        }
+        if out.len() == before {
+            break;
+        }
+    }
+    out
+}
+
+/// Objects near each other, as far as an affected one is among them.
+fn clusters(evidence: &Evidence, affected: &[bool], line: u64) -> Vec<Cluster> {
+    let usable = |o: &Object| o.kind != ObjectKind::Unknown && o.kind != ObjectKind::Stack;
+    let mut order: Vec<u32> = (0..evidence.objects.len() as u32)
+        .filter(|&i| affected[i as usize] || usable(&evidence.objects[i as usize]))
+        .collect();
+    order.sort_by_key(|&i| {
+        let o = &evidence.objects[i as usize];
+        (o.process, o.base, i)
+    });
+    let mut out: Vec<Cluster> = Vec::new();
+    let mut current: Vec<u32> = Vec::new();
+    let mut end: Option<(u32, u64)> = None;
+    let mut close = |current: &mut Vec<u32>| {
+        let objects = std::mem::take(current);
+        // Objects without an affected one within reach do not move.
+        let last = objects.iter().rposition(|&i| affected[i as usize]);
+        let first = objects.iter().position(|&i| affected[i as usize]);
+        if let (Some(first), Some(last)) = (first, last) {
+            let (first, last) = (first.saturating_sub(1), (last + 2).min(objects.len()));
+            out.push(Cluster { objects: objects[first..last].to_vec(), hits: Vec::new() });
+        }
+    };
+    for i in order {
+        let o = &evidence.objects[i as usize];
+        let near =
+            end.is_some_and(|(process, end)| process == o.process && o.base < end.saturating_add(line));
+        if !near {
+            close(&mut current);
+        }
+        let stop = o.base.saturating_add(o.size);
+        end = Some((o.process, if near { end.map_or(stop, |e| e.1.max(stop)) } else { stop }));
+        current.push(i);
+    }
+    close(&mut current);
+    out
+}
+
+/// Blocks of `block` bytes where, neighbours included, more than one actor comes and somebody writes.
+fn crowded_blocks(evidence: &Evidence, home: &HashMap<u32, (usize, u32)>, block: u64) -> HashSet<(u32, u64)> {
+    let mut actors: BTreeMap<(u32, u64), (BTreeSet<u32>, bool)> = BTreeMap::new();
+    for a in evidence.accesses.iter().filter(|a| home.contains_key(&a.object)) {
+        let o = &evidence.objects[a.object as usize];
+        let entry = actors.entry((o.process, o.base.saturating_add(a.offset) / block)).or_default();
+        if entry.0.len() < 2 {
+            entry.0.insert(a.actor);
+        }
+        entry.1 |= a.writes + a.rmws > 0;
+    }
+    let near = |k: &(u32, u64)| [k.1.checked_sub(1), Some(k.1), k.1.checked_add(1)];
+    actors
+        .keys()
+        .filter(|k| {
+            let around: Vec<_> =
+                near(k).into_iter().flatten().filter_map(|n| actors.get(&(k.0, n))).collect();
+            let all: BTreeSet<u32> = around.iter().flat_map(|a| a.0.iter().copied()).collect();
+            all.len() > 1 && around.iter().any(|a| a.1)
+        })
+        .copied()
+        .collect()
+}

@@ -1,0 +1,157 @@
+//! The advice as a view tree.
+
+use serde_json::json;
+use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, thousands};
+
+use crate::advice::{Advice, Report};
+use crate::cost::Cost;
+
+/// Version of the JSON document of `advise`.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What `tussle advise` prints.
+pub fn view(report: &Report) -> View {
+    let mut nodes = vec![Node::Facts(facts(report)), Node::Text(vec![Span::plain(verdict(report))])];
+    nodes.push(Node::Table {
+        key: "advice".into(),
+        columns: columns(),
+        rows: report.advices.iter().enumerate().map(|(n, a)| row(n + 1, a)).collect(),
+    });
+    for (n, a) in report.advices.iter().enumerate() {
+        nodes.extend(remarks(n + 1, a));
+    }
+    for note in &report.notes {
+        nodes.push(Node::Text(vec![Span { text: format!("note: {note}"), tone: Tone::Dim }]));
+    }
+    nodes.push(Node::Data { key: "details".into(), value: details(report) });
+    if let Some(first) = report.advices.first() {
+        let moves: String = first.edits.iter().map(|e| format!(" --move '{e}'")).collect();
+        let command = format!("Patch: tussle fix -C '{}'{moves}", report.type_name);
+        nodes.push(Node::Text(vec![Span::plain(command)]));
+    }
+    View { kind: "advise", schema_version: SCHEMA_VERSION, nodes }
+}
+
+fn facts(report: &Report) -> Vec<Fact> {
+    let fact = |key: &str, label: &str, cell| Fact { key: key.into(), label: label.into(), cell };
+    let mut out = vec![fact("type", "Struct", Cell::text(&report.type_name).tone(Tone::Name))];
+    if let Some(d) = &report.decl {
+        out.push(fact("decl", "Defined at", Cell::text(format!("{}:{}", d.file, d.line))));
+    }
+    let e = |n: f64| Cell::number(n.round(), thousands(n.max(0.0).round() as u64));
+    out.push(fact("expected_invalidations", "Expected invalidations", cost_cell(&report.cost)));
+    out.push(fact("e_true", "of it on the same bytes", e(report.sharing.e_true)));
+    out.push(fact("e_false", "of it on different bytes", e(report.sharing.e_false)));
+    out
+}
+
+/// One sentence that says whether layout can help at all.
+fn verdict(report: &Report) -> String {
+    let s = &report.sharing;
+    if !report.advices.is_empty() {
+        let latent = report.advices.iter().all(Advice::is_latent);
+        let hidden = " Hidden at the recorded addresses, paid at others.";
+        return format!("What to change, and what it costs.{}", if latent { hidden } else { "" });
+    }
+    if report.cost.worst < 1.0 {
+        return "Nothing to gain: no line of it is contended.".into();
+    }
+    let hottest = s.hottest.first().map_or("its fields", |h| h.0.as_str());
+    if s.e_true >= 0.9 * (s.e_true + s.e_false) {
+        return format!(
+            "Nothing to gain by layout: threads fight for the same bytes of {hottest}. Fewer writes help (a counter per \
+             thread, a smaller critical section), no move does."
+        );
+    }
+    "No move, exchange or alignment gains enough to be worth a patch.".into()
+}
+
+fn columns() -> Vec<Column> {
+    vec![
+        Column::number("rank", "#"),
+        Column::text("change", "Change"),
+        Column::number("gain_expected_invalidations", "Gain"),
+        Column::number("after_expected_invalidations", "Left"),
+        Column::number("gain_expected_transfers", "Transfers saved"),
+        Column::number("object_bytes_added", "Bytes"),
+        Column::number("live_bytes_added", "Live bytes"),
+        Column::number("new_sharing_pairs", "New sharing"),
+        Column::number("fields_moved", "Fields on other lines"),
+        Column::number("lines_per_actor_added", "Lines/thread"),
+        Column::text("why", "Why"),
+    ]
+}
+
+fn row(n: usize, a: &Advice) -> Vec<Cell> {
+    let change: Vec<String> = a.edits.iter().map(|e| e.to_string()).collect();
+    let gain = a.gain();
+    let share = 100.0 * gain / a.before.mean.max(1.0);
+    let lines = a.after.lines_per_actor - a.before.lines_per_actor;
+    vec![
+        Cell::count(n as u64),
+        Cell::text(change.join(" ")).tone(Tone::Strong),
+        Cell::number(gain.round(), format!("{} ({share:.0}%)", thousands(gain.max(0.0).round() as u64))),
+        cost_cell(&a.after),
+        Cell::number(a.gain_transfers().round(), {
+            let share = 100.0 * a.gain_transfers() / a.before.transfers.max(1.0);
+            format!("{} ({share:.0}%)", signed_text(a.gain_transfers().round() as i64))
+        }),
+        signed(a.bytes_added()),
+        signed(a.live_bytes),
+        Cell::count(a.new_sharing.len() as u64),
+        Cell::count(a.moved.len() as u64),
+        Cell::number(lines, format!("{lines:+.1}")),
+        Cell::text(&a.why),
+    ]
+}
+
+/// `1,234` or, when phases differ, `1,234 (0..5,000 over 4 phases)`.
+fn cost_cell(c: &Cost) -> Cell {
+    let n = |x: f64| thousands(x.max(0.0).round() as u64);
+    let text = if c.phases > 1 && (c.worst - c.mean).abs() >= 1.0 {
+        format!("{} (here {}, at worst {}, {} phases)", n(c.mean), n(c.observed), n(c.worst), c.phases)
+    } else {
+        n(c.mean)
+    };
+    Cell::number(c.mean.round(), text)
+}
+
+fn signed(n: i64) -> Cell {
+    Cell::value(n, if n > 0 { format!("+{}", signed_text(n)) } else { signed_text(n) })
+}
+
+fn signed_text(n: i64) -> String {
+    let digits = thousands(n.unsigned_abs());
+    if n < 0 { format!("-{digits}") } else { digits }
+}
+
+fn remarks(n: usize, a: &Advice) -> Vec<Node> {
+    let text = |s: String| Node::Text(vec![Span::plain(s)]);
+    let mut out = Vec::new();
+    for (x, y) in a.new_sharing.iter().take(3) {
+        out.push(text(format!("{n}: new in one line: {x} and {y}")));
+    }
+    out.extend(a.notes.iter().map(|note| text(format!("{n}: {note}"))));
+    out
+}
+
+fn details(report: &Report) -> serde_json::Value {
+    let cost = |c: &Cost| {
+        json!({ "observed": c.observed, "mean": c.mean, "worst": c.worst, "transfers": c.transfers, "phases": c.phases,
+                "lines_per_actor": c.lines_per_actor })
+    };
+    let rows: Vec<_> = report
+        .advices
+        .iter()
+        .map(|a| {
+            json!({
+                "moves": a.edits.iter().map(|e| e.to_string()).collect::<Vec<_>>(),
+                "before": cost(&a.before), "after": cost(&a.after),
+                "size_before_bytes": a.size_before, "size_after_bytes": a.size_after,
+                "new_sharing": a.new_sharing, "fields_moved": a.moved, "latent": a.is_latent(), "notes": a.notes,
+            })
+        })
+        .collect();
+    json!({ "unit": format!("expected invalidations of {}", report.unit), "layouts_evaluated": report.evaluated,
+            "before": cost(&report.cost), "hottest": report.sharing.hottest, "advice": rows, "notes": report.notes })
+}
