@@ -4,7 +4,9 @@
 //! Everything is total over hostile tables: arithmetic saturates and recursion is bounded.
 
 pub mod align;
+pub mod diff;
 pub mod holes;
+pub mod lines;
 pub mod pahole;
 pub mod phases;
 pub mod slab;

@@ -259,6 +259,9 @@ impl Writer<'_> {
         let Some(last) = last.map(|i| &a.members[i]) else {
             return;
         };
+        if self.table.aggregate(last.ty).is_some() {
+            return;
+        }
         let size = self.table.size(last.ty).unwrap_or(0);
         if self.alignment(a).is_some() || !size.is_power_of_two() || holes.padding == 0 {
             return;

@@ -1,0 +1,56 @@
+/* Every construct whose text needs care. The differential test compiles this file and asks pahole. */
+struct list { struct list *next, **prev; };
+struct packed { char a; int b; short c; } __attribute__((packed));
+struct plain { char a; long b; short c; char d[13]; const char *const *names; char *const fixed; };
+struct pointers {
+	int (*row)[3];
+	int grid[2][3];
+	const int ci;
+	volatile const long vc;
+	struct { int inner; } *unnamed;
+	struct { int z; } table[2];
+	const struct { int k; char l; } frozen;
+	enum { RED, GREEN = -1, BLUE_IS_LONGER = 7 } colour;
+	enum tagged { TAG = 1 } tag;
+	int (*no_arguments)(void);
+	void (*(*returns_function)(int))(long, ...);
+	int (*callbacks[3])(int, char, void (*)(int), const struct list *);
+	_Bool flag;
+	int flexible[];
+};
+struct forced { char a; int b __attribute__((aligned(32))); struct packed inner; };
+struct lines {
+	char a[70];
+	union { int u; char bytes[80]; struct { long l1, l2; } s; };
+	long k;
+	char *restrict r;
+} __attribute__((aligned(64)));
+union numbers { int a; char b[9]; struct { short q, w; } n; };
+struct empty {};
+struct zero { struct empty e; int z[0]; int k; char tail[0]; };
+struct bits { int a:3; int b:5; char c; long d:40; int e:2; short x:3; int :0; int y:4; unsigned char w:1; };
+struct mixed { unsigned long flags:16, kind:1; unsigned long :13; unsigned long vector:8; int n; };
+struct next_unit { unsigned a:1; unsigned :0; unsigned b:1; char c; };
+struct wide { __int128 x; char c; };
+struct deep { struct { struct { union { struct { struct { int far; char c; } e; } d; long l; }; } b; } a; };
+struct packed_outer { char c; struct { char x; int y; } __attribute__((packed)) p; int after; };
+typedef struct { int counter; } counter_t;
+typedef counter_t alias_t;
+struct typed { counter_t one; alias_t two; const alias_t three; struct list list; };
+
+struct list list;
+struct packed packed;
+struct plain plain;
+struct pointers pointers;
+struct forced forced;
+struct lines lines;
+union numbers numbers;
+struct empty empty;
+struct zero zero;
+struct bits bits;
+struct mixed mixed;
+struct next_unit next_unit;
+struct wide wide;
+struct deep deep;
+struct packed_outer packed_outer;
+struct typed typed;
