@@ -8,6 +8,7 @@ mod elf;
 mod scopes;
 mod variables;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -124,7 +125,7 @@ pub struct Symbols {
     pub has_debug_info: bool,
     symbols: Vec<Symbol>,
     context: Option<addr2line::Context<Reader>>,
-    units: HashMap<usize, Arc<scopes::Unit>>,
+    units: RefCell<HashMap<usize, Arc<scopes::Unit>>>,
 }
 
 impl std::fmt::Debug for Symbols {
@@ -177,7 +178,7 @@ impl Symbols {
             has_debug_info: context.is_some(),
             symbols,
             context,
-            units: HashMap::new(),
+            units: RefCell::default(),
         };
         Ok((result, problems.0))
     }
@@ -240,22 +241,22 @@ impl Symbols {
     }
 
     /// What identifiers mean at a code address: one scope per frame of [`Symbols::frames`], in the same order.
-    pub fn scopes(&mut self, svma: u64) -> Vec<Scope> {
+    pub fn scopes(&self, svma: u64) -> Vec<Scope> {
         self.unit(svma).map(|u| u.scopes(svma)).unwrap_or_default()
     }
 
     /// A variable or function of the file that holds the code address, also one that is only declared there.
-    pub fn file_name(&mut self, svma: u64, name: &str) -> Option<FileName> {
+    pub fn file_name(&self, svma: u64, name: &str) -> Option<FileName> {
         self.unit(svma).and_then(|u| u.names.get(name).copied())
     }
 
     /// Entries of all types that variables have, and that scopes and names at these code addresses mention.
-    pub fn type_entries(&mut self, svmas: &[u64]) -> Vec<usize> {
+    pub fn type_entries(&self, svmas: &[u64]) -> Vec<usize> {
         for &svma in svmas {
             self.unit(svma);
         }
         let mut out: Vec<usize> = self.variables.iter().filter_map(|v| v.ty).collect();
-        for unit in self.units.values() {
+        for unit in self.units.borrow().values() {
             unit.type_entries(&mut out);
         }
         out.sort_unstable();
@@ -263,15 +264,15 @@ impl Symbols {
         out
     }
 
-    fn unit(&mut self, svma: u64) -> Option<Arc<scopes::Unit>> {
+    fn unit(&self, svma: u64) -> Option<Arc<scopes::Unit>> {
         let context = self.context.as_ref()?;
         let unit = context.find_dwarf_and_unit(svma).skip_all_loads()?;
         let key = unit.header.debug_info_offset()?.0;
-        if let Some(known) = self.units.get(&key) {
+        if let Some(known) = self.units.borrow().get(&key) {
             return Some(known.clone());
         }
         let read = Arc::new(scopes::Unit::read(&unit));
-        self.units.insert(key, read.clone());
+        self.units.borrow_mut().insert(key, read.clone());
         Some(read)
     }
 }

@@ -7,7 +7,7 @@ use tussle_debuginfo::dwarf::{Files, Types};
 use tussle_debuginfo::symbols::Symbols;
 use tussle_debuginfo::{Bytes, CompanionRequest, Companions, Elf};
 use tussle_evidence::Evidence;
-use tussle_model::{TypeId, TypeTable};
+use tussle_model::{Language, Type, TypeId, TypeTable};
 
 use crate::Problem;
 
@@ -22,9 +22,20 @@ pub(crate) struct Image {
     pub symbols: Symbols,
     pub types: TypeTable,
     by_die: HashMap<usize, TypeId>,
+    names: HashMap<String, Vec<TypeId>>,
 }
 
 impl Image {
+    fn new(symbols: Symbols, types: TypeTable, by_die: HashMap<usize, TypeId>) -> Image {
+        let names = names_of(&types);
+        Image { symbols, types, by_die, names }
+    }
+
+    /// Types by a name as the source spells it; definitions before declarations.
+    pub fn named(&self, name: &str) -> &[TypeId] {
+        self.names.get(&spelling(name)).map(Vec::as_slice).unwrap_or(&[])
+    }
+
     /// Type of an entry in `.debug_info`.
     pub fn ty(&self, die: Option<usize>) -> Option<TypeId> {
         die.and_then(|d| self.by_die.get(&d)).copied()
@@ -102,17 +113,17 @@ impl<'a> Images<'a> {
         }
         let debug = self.separate(path, &elf);
         let debug_bytes = debug.as_ref().map(|d| (**d).as_ref());
-        let (mut symbols, problems) =
+        let (symbols, problems) =
             Symbols::read((*bytes).as_ref(), debug_bytes).map_err(|e| e.to_string())?;
         for p in problems {
             self.problem(path, p.to_string());
         }
         let (types, by_die) = if symbols.has_debug_info {
-            self.types(path, &elf, &mut symbols, svmas)
+            self.types(path, &elf, &symbols, svmas)
         } else {
             (TypeTable::new(elf.pointer_size()), HashMap::new())
         };
-        Ok(Image { symbols, types, by_die })
+        Ok(Image::new(symbols, types, by_die))
     }
 
     /// The debug file of a stripped module.
@@ -130,7 +141,7 @@ impl<'a> Images<'a> {
         &mut self,
         path: &str,
         elf: &Elf,
-        symbols: &mut Symbols,
+        symbols: &Symbols,
         svmas: &[u64],
     ) -> (TypeTable, HashMap<usize, TypeId>) {
         let mut companions = Beside { source: self.source, path };
@@ -212,4 +223,84 @@ fn code_of(evidence: &Evidence, path: &str) -> Vec<u64> {
     svmas.sort_unstable();
     svmas.dedup();
     svmas
+}
+
+/// Every way to spell the types of a table: `struct foo`, `ns::Foo`, `Foo`, a typedef, `long unsigned int`.
+fn names_of(types: &TypeTable) -> HashMap<String, Vec<TypeId>> {
+    let mut names: HashMap<String, Vec<TypeId>> = HashMap::new();
+    let mut add = |name: String, id: TypeId| {
+        let list = names.entry(name).or_default();
+        if !list.contains(&id) {
+            list.push(id);
+        }
+    };
+    let mut declarations = Vec::new();
+    for (id, ty) in types.iter() {
+        match ty {
+            Type::Aggregate(a) => {
+                let Some(name) = a.name.as_deref() else { continue };
+                if a.declaration {
+                    declarations.push((format!("{} {name}", a.kind.keyword()), id));
+                    continue;
+                }
+                add(spelling(&format!("{} {name}", a.kind.keyword())), id);
+                if a.language != Language::C {
+                    add(spelling(name), id);
+                    add(spelling(unqualified(name)), id);
+                }
+            }
+            Type::Enum(e) => {
+                if let Some(name) = e.name.as_deref() {
+                    add(spelling(&format!("enum {name}")), id);
+                    add(spelling(unqualified(name)), id);
+                }
+            }
+            Type::Typedef { name, .. } => {
+                add(spelling(name), id);
+                add(spelling(unqualified(name)), id);
+            }
+            Type::Base(b) => add(spelling(&b.name), id),
+            _ => {}
+        }
+    }
+    for (name, id) in declarations {
+        add(spelling(&name), id);
+    }
+    names
+}
+
+/// One spelling for `unsigned long`, `long unsigned int`, `Foo< Bar >` and `Foo<Bar>`.
+fn spelling(name: &str) -> String {
+    const INTEGER: &[&str] = &["unsigned", "signed", "long", "short", "int", "char"];
+    let mut words: Vec<&str> = name.split_whitespace().collect();
+    if words.iter().all(|w| INTEGER.contains(w)) {
+        let keep = words.iter().any(|w| matches!(*w, "long" | "short" | "char"));
+        words.retain(|w| !(*w == "int" && keep) && !(*w == "signed" && !words_is_char(name)));
+        if words.is_empty() || words == ["unsigned"] {
+            words.push("int");
+        }
+        words.sort_unstable();
+        return words.join(" ");
+    }
+    match name.split_once(' ') {
+        Some((keyword @ ("struct" | "union" | "class" | "enum"), rest)) => {
+            let keyword = if keyword == "class" { "struct" } else { keyword };
+            format!("{keyword} {}", rest.split_whitespace().collect::<String>())
+        }
+        _ => name.split_whitespace().collect(),
+    }
+}
+
+/// `signed char` is not `char`.
+fn words_is_char(name: &str) -> bool {
+    name.split_whitespace().any(|w| w == "char")
+}
+
+/// The last component outside of template arguments.
+fn unqualified(name: &str) -> &str {
+    let end = name.find('<').unwrap_or(name.len());
+    match name[..end].rfind("::") {
+        Some(at) => &name[at + 2..],
+        None => name,
+    }
 }

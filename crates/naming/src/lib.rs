@@ -4,11 +4,17 @@
 //! frames, module memory is split into the variables that it holds, heap objects get types. What cannot be named with
 //! confidence stays unknown and says why; a wrong field name is the worst possible answer.
 
+mod alloc;
 mod code;
+mod expr;
 mod globals;
 mod image;
+mod nest;
 mod retarget;
+mod site;
+mod tokens;
 mod types;
+mod vote;
 
 use std::sync::Arc;
 
@@ -54,6 +60,10 @@ pub fn name(evidence: &mut Evidence, images: &mut dyn Images) -> Vec<Problem> {
     let mut pending = types::Pending::new(evidence);
     code::name(evidence, &mut loaded);
     globals::split(evidence, &mut loaded, &mut pending);
+    let mut sites = site::Sites::default();
+    for group in vote::groups(evidence, &mut loaded, &mut sites) {
+        vote::decide(evidence, &mut loaded, &mut sites, &mut pending, &group);
+    }
     types::fill(evidence, &loaded, pending);
     loaded.into_problems()
 }

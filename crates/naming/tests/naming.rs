@@ -2,5 +2,7 @@
 
 #[path = "naming/globals.rs"]
 mod globals;
+#[path = "naming/sites.rs"]
+mod sites;
 #[path = "naming/support.rs"]
 mod support;

@@ -24,6 +24,8 @@ pub struct Scope {
     pub class: Option<usize>,
     /// Name and type of parameters and local variables that are visible, innermost block first.
     pub variables: Vec<(String, Option<usize>)>,
+    /// Names of the parameters in order, `this` included.
+    pub parameters: Vec<String>,
     /// Template arguments of the function, then of its class.
     pub templates: Vec<(String, Option<usize>)>,
 }
@@ -56,6 +58,7 @@ struct Local {
     name: Option<String>,
     ty: Option<usize>,
     origin: Option<usize>,
+    parameter: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +164,8 @@ impl Unit {
     fn local(&mut self, unit: &UnitRef<'_, Reader>, entry: &Entry, parent: Option<usize>) {
         let origin = reference(unit, entry, DW_AT_abstract_origin)
             .or_else(|| reference(unit, entry, DW_AT_specification));
-        let local = Local { name: name_of(unit, entry), ty: reference(unit, entry, DW_AT_type), origin };
+        let parameter = entry.tag() == gimli::DW_TAG_formal_parameter;
+        let local = Local { name: name_of(unit, entry), ty: reference(unit, entry, DW_AT_type), origin, parameter };
         if let Some(o) = entry.offset().to_debug_info_offset(&unit.header) {
             self.variables.insert(o.0, local.clone());
         }
@@ -261,6 +265,12 @@ impl Unit {
             scope.ret = scope.ret.or(node.ret);
             if scope.templates.is_empty() {
                 scope.templates = node.templates.clone();
+            }
+            let named = node.locals.iter().filter(|l| l.parameter).filter_map(|l| self.resolve(l).0);
+            let parameters: Vec<String> = named.collect();
+            // The abstract function has them all; a concrete one may have lost some.
+            if parameters.len() >= scope.parameters.len() {
+                scope.parameters = parameters;
             }
             let owner = node.parent.map(|p| &self.nodes[p]).filter(|p| p.kind == Kind::Class);
             scope.class = scope.class.or(owner.map(|p| p.die));

@@ -1,0 +1,113 @@
+//! Which types lie inside which, and where.
+
+use tussle_model::leaf::DEPTH_MAX;
+use tussle_model::{AggregateKind, MemberRole, Type, TypeId, TypeTable};
+
+/// The same type, whatever qualifiers and typedefs stand around it and whichever unit it came from.
+pub(crate) fn same(table: &TypeTable, a: TypeId, b: TypeId) -> bool {
+    let (a, b) = (table.strip(a), table.strip(b));
+    if a == b {
+        return true;
+    }
+    match (table.get(a), table.get(b)) {
+        (Type::Aggregate(x), Type::Aggregate(y)) => {
+            let kind = |k: AggregateKind| k == AggregateKind::Union;
+            x.name.is_some() && x.name == y.name && kind(x.kind) == kind(y.kind) && (x.size == y.size || x.declaration || y.declaration)
+        }
+        (Type::Base(x), Type::Base(y)) => x.size == y.size && x.encoding == y.encoding,
+        (Type::Pointer { .. }, Type::Pointer { .. }) => true,
+        (Type::Enum(x), Type::Enum(y)) => x.name == y.name && x.size == y.size,
+        _ => false,
+    }
+}
+
+/// An `inner` starts `offset` bytes into an `outer` (the whole included).
+pub(crate) fn holds(table: &TypeTable, outer: TypeId, offset: u64, inner: TypeId) -> bool {
+    holds_at(table, outer, offset, inner, 0)
+}
+
+fn holds_at(table: &TypeTable, outer: TypeId, offset: u64, inner: TypeId, depth: usize) -> bool {
+    if offset == 0 && same(table, outer, inner) {
+        return true;
+    }
+    if depth > DEPTH_MAX {
+        return false;
+    }
+    let id = table.strip(outer);
+    match table.get(id) {
+        Type::Array { elem, counts } => {
+            let Some(stride) = table.size(*elem).filter(|s| *s > 0) else { return false };
+            let flexible = counts.iter().any(|c| c.is_none_or(|n| n == 0));
+            let inside = flexible || offset < table.size(id).unwrap_or(0);
+            inside && holds_at(table, *elem, offset % stride, inner, depth + 1)
+        }
+        Type::Aggregate(a) => a.members.iter().any(|m| {
+            if m.role == MemberRole::Static || m.bit_size.is_some() || offset < m.offset() {
+                return false;
+            }
+            let size = table.size(m.ty);
+            let open = size.is_none_or(|s| s == 0) && matches!(table.get(table.strip(m.ty)), Type::Array { .. });
+            let at = offset - m.offset();
+            (open || at < size.unwrap_or(0) || (at == 0 && size == Some(0))) && holds_at(table, m.ty, at, inner, depth + 1)
+        }),
+        _ => false,
+    }
+}
+
+/// A member called `name` covers `offset`, at any depth of nesting.
+pub(crate) fn member_covers(table: &TypeTable, ty: TypeId, offset: u64, name: &str) -> bool {
+    covers_at(table, ty, offset, name, 0)
+}
+
+fn covers_at(table: &TypeTable, ty: TypeId, offset: u64, name: &str, depth: usize) -> bool {
+    if depth > DEPTH_MAX {
+        return false;
+    }
+    let id = table.strip(ty);
+    match table.get(id) {
+        Type::Array { elem, .. } => match table.size(*elem) {
+            Some(stride) if stride > 0 => covers_at(table, *elem, offset % stride, name, depth + 1),
+            _ => false,
+        },
+        Type::Aggregate(a) => a.members.iter().any(|m| {
+            let size = match m.bit_size {
+                Some(bits) => u64::from(bits.div_ceil(8)).max(1),
+                None => table.size(m.ty).unwrap_or(u64::MAX),
+            };
+            let inside = m.role != MemberRole::Static && offset >= m.offset() && offset - m.offset() < size;
+            inside && (m.name.as_deref() == Some(name) || covers_at(table, m.ty, offset - m.offset(), name, depth + 1))
+        }),
+        _ => false,
+    }
+}
+
+/// The last member is an array without a bound (or of length 0 or 1, the old way to write it).
+pub(crate) fn flexible(table: &TypeTable, ty: TypeId) -> bool {
+    let Some(a) = table.aggregate(ty) else { return false };
+    let fields = a.members.iter().filter(|m| m.role != MemberRole::Static);
+    let Some(last) = fields.max_by_key(|m| m.offset_bits) else { return false };
+    match table.get(table.strip(last.ty)) {
+        Type::Array { counts, .. } => counts.first().is_some_and(|c| c.is_none_or(|n| n <= 1)),
+        _ => false,
+    }
+}
+
+/// Bytes without a structure of their own: `void`, characters, `uint8_t`, `std::byte`.
+pub(crate) fn raw_bytes(table: &TypeTable, ty: TypeId) -> bool {
+    match table.get(table.strip(ty)) {
+        Type::Void | Type::Function { .. } => true,
+        Type::Base(b) => b.size <= 1,
+        Type::Enum(e) => e.size <= 1,
+        Type::Array { elem, .. } => raw_bytes(table, *elem),
+        _ => false,
+    }
+}
+
+/// A struct, class or union with members, directly or as the element of an array.
+pub(crate) fn structured(table: &TypeTable, ty: TypeId) -> bool {
+    match table.get(table.strip(ty)) {
+        Type::Aggregate(a) => !a.declaration && a.size > 0,
+        Type::Array { elem, .. } => table.aggregate(*elem).is_some_and(|a| !a.declaration && a.size > 0),
+        _ => false,
+    }
+}

@@ -1,0 +1,257 @@
+//! Types of untyped memory: what the allocation site says, held against what the code that touches it says.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use tussle_evidence::{Evidence, ObjectKind, TouchKind};
+use tussle_model::{TypeId, TypeTable};
+
+use crate::alloc::{self, Candidate, Fit};
+use crate::image::{ImageId, Images};
+use crate::nest;
+use crate::site::{Claim, Sites};
+use crate::types::{Origin, Pending};
+
+/// Below this confidence a type is not given: bytes without a name are better than a wrong name.
+const CONFIDENCE_MIN: f32 = 0.6;
+
+/// Strides are tried this often at most.
+const STRIDES_MAX: u64 = 65_536;
+
+/// Touches of one code line at one place in an object.
+#[derive(Clone)]
+pub(crate) struct Sighting {
+    pub object: u32,
+    pub offset: u64,
+    /// What identifies the code line: file, line, column.
+    pub line: u32,
+    pub claims: Rc<Vec<Claim>>,
+}
+
+/// Everything that is known of the objects of one allocation site.
+#[derive(Default)]
+pub(crate) struct Group {
+    pub objects: Vec<u32>,
+    pub sightings: Vec<Sighting>,
+}
+
+/// Reads what the code says about each touch, writes `field` of the touches, and groups untyped objects.
+pub(crate) fn groups(evidence: &mut Evidence, images: &mut Images, sites: &mut Sites) -> Vec<Group> {
+    let mut keys: HashMap<Vec<(ImageId, u64)>, usize> = HashMap::new();
+    let mut groups: Vec<Group> = Vec::new();
+    let mut of_object: HashMap<u32, usize> = HashMap::new();
+    for (id, object) in evidence.objects.iter().enumerate() {
+        let kinds = [ObjectKind::Heap, ObjectKind::Stack, ObjectKind::Mapped, ObjectKind::Unknown];
+        if object.ty.is_some() || object.name.is_some() || !kinds.contains(&object.kind) {
+            continue;
+        }
+        let key = site_key(evidence, images, object.alloc_code);
+        let group = match key {
+            Some(key) => *keys.entry(key).or_insert(groups.len()),
+            None => groups.len(),
+        };
+        if group == groups.len() {
+            groups.push(Group::default());
+        }
+        groups[group].objects.push(id as u32);
+        of_object.insert(id as u32, group);
+    }
+    let mut claims: HashMap<(u32, TouchKind, u32), Rc<Vec<Claim>>> = HashMap::new();
+    let mut lines: HashMap<(String, u32, u32), u32> = HashMap::new();
+    for i in 0..evidence.touches.len() {
+        let t = &evidence.touches[i];
+        let (object, offset, code, kind, size) = (t.object, t.offset, t.code, t.kind, t.size);
+        let said = match claims.get(&(code, kind, size)) {
+            Some(known) => known.clone(),
+            None => {
+                let read = Rc::new(sites.claims(evidence, images, code, kind, size));
+                claims.insert((code, kind, size), read.clone());
+                read
+            }
+        };
+        evidence.touches[i].field = one_field(&said);
+        let (Some(&group), false) = (of_object.get(&object), said.is_empty()) else { continue };
+        let Some(frame) = evidence.code.get(code as usize).and_then(|c| c.frames.first()) else { continue };
+        let next = lines.len() as u32;
+        let line = *lines.entry((frame.file.clone(), frame.line, frame.column)).or_insert(next);
+        groups[group].sightings.push(Sighting { object, offset, line, claims: said });
+    }
+    groups
+}
+
+/// The field, when all claims name the same.
+fn one_field(claims: &[Claim]) -> Option<String> {
+    let first = claims.first().map(|c| &c.field).filter(|f| !f.is_empty())?;
+    claims.iter().all(|c| c.field == *first).then(|| first.clone())
+}
+
+/// Allocations with the same call and the same callers make the same things.
+fn site_key(evidence: &Evidence, images: &mut Images, alloc: Option<u32>) -> Option<Vec<(ImageId, u64)>> {
+    let row = evidence.code.get(alloc? as usize)?;
+    let mut key = Vec::new();
+    for id in std::iter::once(alloc?).chain(row.chain.iter().copied()) {
+        let Some(c) = evidence.code.get(id as usize) else { break };
+        let Some(module) = c.module else { break };
+        let Some(image) = images.of_module(evidence, module) else { break };
+        key.push((image, c.address.wrapping_sub(evidence.modules[module as usize].bias)));
+    }
+    (!key.is_empty()).then_some(key)
+}
+
+/// Gives the objects of a group a type, or says why not.
+pub(crate) fn decide(
+    evidence: &mut Evidence,
+    images: &mut Images,
+    sites: &mut Sites,
+    pending: &mut Pending,
+    group: &Group,
+) {
+    let Some(&first) = group.objects.first() else { return };
+    let largest = group.objects.iter().filter_map(|o| evidence.objects.get(*o as usize)).map(|o| o.size).max();
+    let bytes = largest.unwrap_or(0);
+    let frames = match evidence.objects[first as usize].alloc_code {
+        Some(code) => sites.of_code(evidence, images, code),
+        None => Vec::new(),
+    };
+    let mut candidates = alloc::candidates(sites, images, &frames, bytes);
+    candidates.extend(from_claims(evidence, images, group));
+    let mut best: Option<(f32, u64, String, &Candidate)> = None;
+    let mut guess: Option<(f32, String)> = None;
+    for c in &candidates {
+        let table = &images.get(c.image).types;
+        let votes = count(evidence, table, group, c);
+        let confidence = confidence(c.prior, &votes);
+        let why = reason(c, &votes);
+        if confidence >= CONFIDENCE_MIN {
+            let size = table.size(c.ty).unwrap_or(0);
+            if best.as_ref().is_none_or(|(b, s, _, _)| (confidence, size) > (*b, *s)) {
+                best = Some((confidence, size, why, c));
+            }
+        } else if guess.as_ref().is_none_or(|(g, _)| confidence > *g) {
+            guess = Some((confidence, format!("not sure enough of {}: {why}", table.name(c.ty))));
+        }
+    }
+    for &id in &group.objects {
+        let Some(object) = evidence.objects.get_mut(id as usize) else { continue };
+        let Some((confidence, _, why, c)) = &best else {
+            object.why = match &guess {
+                Some((_, text)) => text.clone(),
+                None => "neither the allocation nor the code that touches it names a type".into(),
+            };
+            continue;
+        };
+        let table = &images.get(c.image).types;
+        object.count = match alloc::fit(table, c.ty, object.size) {
+            Fit::Elements(n) => n,
+            Fit::Header => 1,
+            Fit::No => {
+                object.why = format!("smaller than {}, which the same site allocates", table.name(c.ty));
+                continue;
+            }
+        };
+        object.ty = Some(pending.add(Origin::Image(c.image, c.ty)));
+        object.confidence = *confidence;
+        object.why = why.clone();
+    }
+}
+
+/// Types that the touching code speaks of.
+fn from_claims(evidence: &Evidence, images: &Images, group: &Group) -> Vec<Candidate> {
+    let mut out: Vec<Candidate> = Vec::new();
+    for s in &group.sightings {
+        let [claim] = s.claims.as_slice() else { continue };
+        let (Some(ty), None) = (claim.ty, &claim.variable) else { continue };
+        let table = &images.get(claim.image).types;
+        let bytes = evidence.objects.get(s.object as usize).map_or(0, |o| o.size);
+        let fits = match alloc::fit(table, ty, bytes) {
+            Fit::Elements(_) => true,
+            Fit::Header => nest::flexible(table, ty),
+            Fit::No => false,
+        };
+        let known = out.iter().any(|c| c.image == claim.image && nest::same(table, c.ty, ty));
+        if fits && !known && nest::structured(table, ty) && out.len() < 64 {
+            let why = "what the code that touches it says".to_string();
+            out.push(Candidate { image: claim.image, ty, prior: 0.3, why });
+        }
+    }
+    out
+}
+
+/// Code lines for and against a type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Votes {
+    pub agree: u32,
+    pub lines: u32,
+}
+
+fn count(evidence: &Evidence, table: &TypeTable, group: &Group, c: &Candidate) -> Votes {
+    let mut by_line: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+    let stride = table.size(c.ty).unwrap_or(0);
+    for s in &group.sightings {
+        let bytes = evidence.objects.get(s.object as usize).map_or(0, |o| o.size);
+        let array = matches!(alloc::fit(table, c.ty, bytes), Fit::Elements(n) if n > 1);
+        let offset = if array && stride > 0 { s.offset % stride } else { s.offset };
+        let Some(says) = agrees(table, c.image, c.ty, offset, &s.claims) else { continue };
+        let entry = by_line.entry(s.line).or_default();
+        entry.1 += 1;
+        entry.0 += u32::from(says);
+    }
+    let lines = by_line.len() as u32;
+    let agree = by_line.values().filter(|(yes, all)| 2 * yes > *all).count() as u32;
+    Votes { agree, lines }
+}
+
+/// Whether claims fit byte `offset` of a `ty`; `None` when they say nothing about memory behind a pointer.
+pub(crate) fn agrees(table: &TypeTable, image: ImageId, ty: TypeId, offset: u64, claims: &[Claim]) -> Option<bool> {
+    let mut heard = false;
+    for c in claims {
+        if c.variable.is_some() || c.image != image {
+            continue;
+        }
+        match c.ty {
+            Some(root) if nest::structured(table, root) => {
+                heard = true;
+                if inside(table, ty, offset, root, c) {
+                    return Some(true);
+                }
+            }
+            Some(root) if !nest::structured(table, ty) && !nest::raw_bytes(table, root) => {
+                heard = true;
+                if nest::holds(table, ty, 0, root) {
+                    return Some(true);
+                }
+            }
+            Some(_) => {}
+            None => {
+                heard = true;
+                if nest::member_covers(table, ty, offset, &c.field) {
+                    return Some(true);
+                }
+            }
+        }
+    }
+    heard.then_some(false)
+}
+
+/// The claim's struct begins where it would have to, inside `ty`.
+fn inside(table: &TypeTable, ty: TypeId, offset: u64, root: TypeId, c: &Claim) -> bool {
+    let Some(rest) = offset.checked_sub(c.offset) else { return false };
+    let Some(&stride) = c.strides.iter().find(|s| **s > 0) else { return nest::holds(table, ty, rest, root) };
+    // Of several strides the last one alone is tried in steps; the others only widen what agrees.
+    let step = c.strides.iter().copied().filter(|s| *s > 0).min().unwrap_or(stride);
+    (0..=(rest / step).min(STRIDES_MAX)).any(|k| nest::holds(table, ty, rest - k * step, root))
+}
+
+/// A weighted mean of the prior (as good as two code lines, or one when only the code speaks) and the votes.
+fn confidence(prior: f32, votes: &Votes) -> f32 {
+    let weight = if prior >= 0.5 { 2.0 } else { 1.0 };
+    (weight * prior + votes.agree as f32) / (weight + votes.lines as f32)
+}
+
+fn reason(c: &Candidate, votes: &Votes) -> String {
+    match votes.lines {
+        0 => c.why.clone(),
+        1 => format!("{}, {} of 1 code line agrees", c.why, votes.agree),
+        n => format!("{}, {} of {n} code lines agree", c.why, votes.agree),
+    }
+}
