@@ -47,7 +47,12 @@ pub(crate) fn fit(table: &TypeTable, ty: TypeId, bytes: u64) -> Fit {
 
 /// What the frames of an allocation say, nearest first. Stops at the first frame that names a structured type which
 /// fits `bytes`.
-pub(crate) fn candidates(sites: &mut Sites, images: &mut Images, frames: &[Site], bytes: u64) -> Vec<Candidate> {
+pub(crate) fn candidates(
+    sites: &mut Sites,
+    images: &mut Images,
+    frames: &[Site],
+    bytes: u64,
+) -> Vec<Candidate> {
     let mut out: Vec<Candidate> = Vec::new();
     for (level, site) in frames.iter().take(LEVELS_MAX).enumerate() {
         let mut found = from_templates(images.get(site.image), site);
@@ -75,21 +80,27 @@ pub(crate) fn short(path: &str) -> &str {
 
 /// `std::allocator<T>::allocate` and its like in any library: the allocator's element is its first argument.
 fn from_templates(image: &Image, site: &Site) -> Vec<Candidate> {
-    let allocates = site.scope.name.as_deref().is_some_and(|n| n.starts_with("allocate") && !n.contains("shared"));
+    let allocates =
+        site.scope.name.as_deref().is_some_and(|n| n.starts_with("allocate") && !n.contains("shared"));
     let element = site.scope.templates.iter().find_map(|(n, die)| {
         let plain = matches!(n.as_str(), "_Tp" | "T" | "_Ty" | "value_type");
         image.ty(*die).filter(|_| plain)
     });
     match (allocates, element) {
         (true, Some(ty)) => {
-            vec![Candidate { image: site.image, ty, prior: 0.95, why: "element type of the allocator".into() }]
+            vec![Candidate {
+                image: site.image,
+                ty,
+                prior: 0.95,
+                why: "element type of the allocator".into(),
+            }]
         }
         _ => Vec::new(),
     }
 }
 
 fn from_source(sites: &mut Sites, images: &mut Images, site: &Site) -> Vec<Candidate> {
-    let Some(source) = sites.source(images, &site.frame.file) else { return Vec::new() };
+    let Some(source) = sites.source_at(images, site) else { return Vec::new() };
     let macros = sites.macros(images, &site.frame.file);
     let find = |n: &str| macros.get(n).cloned();
     let reader = Reader { image: images.get(site.image), site, source: &source, macros: &find };
@@ -131,7 +142,8 @@ impl Reader<'_> {
             t if t.is("(") => closing(tokens, start)? + 1,
             _ => start,
         };
-        let stop = |t: &Token| t.kind == Kind::Punct && matches!(&*t.text, "(" | "[" | "{" | ";" | "," | ")" | "}");
+        let stop =
+            |t: &Token| t.kind == Kind::Punct && matches!(&*t.text, "(" | "[" | "{" | ";" | "," | ")" | "}");
         let end = (start..tokens.len().min(start + 200)).find(|&i| stop(&tokens[i]))?;
         let ty = type_name(self.image, &self.site.scope, &tokens[start..end])?;
         self.candidate(ty, 0.95, "`new` expression")
@@ -144,7 +156,8 @@ impl Reader<'_> {
         if !tokens[at].is_ident() {
             return Vec::new();
         }
-        let close = tokens.get(at + 1).filter(|t| t.is("(")).and_then(|_| closing(tokens, at + 1)).unwrap_or(at);
+        let close =
+            tokens.get(at + 1).filter(|t| t.is("(")).and_then(|_| closing(tokens, at + 1)).unwrap_or(at);
         let slice = expand(&tokens[at..=close], self.macros, 0);
         let mut out = self.sizeofs(&slice);
         if (self.macros)(name).is_some() {

@@ -271,7 +271,9 @@ impl<'a> Eval<'a> {
             name = format!("{name}::{}", self.tokens[self.pos + 1].text);
             self.pos += 2;
         }
-        if matches!(&*name, "static_cast" | "reinterpret_cast" | "const_cast" | "dynamic_cast") && self.next_is("<") {
+        if matches!(&*name, "static_cast" | "reinterpret_cast" | "const_cast" | "dynamic_cast")
+            && self.next_is("<")
+        {
             return self.named_cast();
         }
         self.identifier(&name)
@@ -328,8 +330,13 @@ impl<'a> Eval<'a> {
     }
 
     fn behind(&self, id: TypeId, via: Option<String>) -> Val {
-        let place =
-            Place { root: Root::Pointer { via }, ty: id, offset: 0, strides: Vec::new(), field: String::new() };
+        let place = Place {
+            root: Root::Pointer { via },
+            ty: id,
+            offset: 0,
+            strides: Vec::new(),
+            field: String::new(),
+        };
         Val { ty: Some(Ty { id, stars: 0 }), place: Some(place), target: None, member: None }
     }
 
@@ -391,7 +398,12 @@ impl<'a> Eval<'a> {
         if let (0, Some(place), Type::Array { elem, .. }) =
             (ty.stars, &value.place, self.table().get(self.table().strip(ty.id)))
         {
-            return Val { ty: Some(Ty { id: *elem, stars: 0 }), place: Some(place.clone()), target: None, member: value.member };
+            return Val {
+                ty: Some(Ty { id: *elem, stars: 0 }),
+                place: Some(place.clone()),
+                target: None,
+                member: value.member,
+            };
         }
         match self.pointee(ty) {
             Some(to) => self.behind(to, direct(&value)),
@@ -411,7 +423,8 @@ impl<'a> Eval<'a> {
             p.field.push_str(name);
             p
         });
-        let value = Val { ty: Some(Ty { id: ty, stars: 0 }), place, target: None, member: Some(name.to_string()) };
+        let value =
+            Val { ty: Some(Ty { id: ty, stars: 0 }), place, target: None, member: Some(name.to_string()) };
         self.referred(value)
     }
 
@@ -423,10 +436,12 @@ impl<'a> Eval<'a> {
         };
         if let Some(class) = container {
             let known = ["std::vector<", "std::array<", "std::deque<", "std::unique_ptr<", "std::span<"];
-            let element = known.iter().any(|k| class.starts_with(k)).then(|| self.first_argument(class)).flatten();
+            let element =
+                known.iter().any(|k| class.starts_with(k)).then(|| self.first_argument(class)).flatten();
             return element.map(|e| self.behind(e, None)).unwrap_or_default();
         }
-        let is_array = ty.stars == 0 && matches!(self.table().get(self.table().strip(ty.id)), Type::Array { .. });
+        let is_array =
+            ty.stars == 0 && matches!(self.table().get(self.table().strip(ty.id)), Type::Array { .. });
         let element = self.element(ty);
         let Some(element) = element else { return Val::default() };
         let stride = self.table().size(element).unwrap_or(0);
@@ -441,7 +456,12 @@ impl<'a> Eval<'a> {
             Some(i) if is_array => place.offset = place.offset.saturating_add(i.saturating_mul(stride)),
             _ => place.strides.push(stride),
         }
-        let value = Val { ty: Some(Ty { id: element, stars: 0 }), place: Some(place), target: None, member: value.member };
+        let value = Val {
+            ty: Some(Ty { id: element, stars: 0 }),
+            place: Some(place),
+            target: None,
+            member: value.member,
+        };
         self.referred(value)
     }
 
@@ -531,7 +551,8 @@ pub(crate) fn type_name(image: &Image, scope: &Scope, tokens: &[Token]) -> Optio
     while i < tokens.len() {
         let t = &tokens[i];
         match &*t.text {
-            "const" | "volatile" | "restrict" | "typename" | "__restrict" | "register" | "static" | "_Atomic" => {}
+            "const" | "volatile" | "restrict" | "typename" | "__restrict" | "register" | "static"
+            | "_Atomic" => {}
             "struct" | "union" | "class" | "enum" if words.is_empty() => keyword = &t.text,
             "*" => stars = stars.checked_add(1)?,
             "&" | "&&" if !words.is_empty() => {}

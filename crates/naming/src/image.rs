@@ -113,8 +113,7 @@ impl<'a> Images<'a> {
         }
         let debug = self.separate(path, &elf);
         let debug_bytes = debug.as_ref().map(|d| (**d).as_ref());
-        let (symbols, problems) =
-            Symbols::read((*bytes).as_ref(), debug_bytes).map_err(|e| e.to_string())?;
+        let (symbols, problems) = Symbols::read((*bytes).as_ref(), debug_bytes).map_err(|e| e.to_string())?;
         for p in problems {
             self.problem(path, p.to_string());
         }

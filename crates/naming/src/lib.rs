@@ -5,6 +5,7 @@
 //! confidence stays unknown and says why; a wrong field name is the worst possible answer.
 
 mod alloc;
+mod carve;
 mod code;
 mod expr;
 mod globals;
@@ -61,9 +62,11 @@ pub fn name(evidence: &mut Evidence, images: &mut dyn Images) -> Vec<Problem> {
     code::name(evidence, &mut loaded);
     globals::split(evidence, &mut loaded, &mut pending);
     let mut sites = site::Sites::default();
-    for group in vote::groups(evidence, &mut loaded, &mut sites) {
-        vote::decide(evidence, &mut loaded, &mut sites, &mut pending, &group);
+    let groups = vote::groups(evidence, &mut loaded, &mut sites);
+    for group in &groups {
+        vote::decide(evidence, &mut loaded, &mut sites, &mut pending, group);
     }
+    carve::carve(evidence, &loaded, &mut pending, &groups);
     types::fill(evidence, &loaded, pending);
     loaded.into_problems()
 }

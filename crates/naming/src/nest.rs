@@ -12,7 +12,10 @@ pub(crate) fn same(table: &TypeTable, a: TypeId, b: TypeId) -> bool {
     match (table.get(a), table.get(b)) {
         (Type::Aggregate(x), Type::Aggregate(y)) => {
             let kind = |k: AggregateKind| k == AggregateKind::Union;
-            x.name.is_some() && x.name == y.name && kind(x.kind) == kind(y.kind) && (x.size == y.size || x.declaration || y.declaration)
+            x.name.is_some()
+                && x.name == y.name
+                && kind(x.kind) == kind(y.kind)
+                && (x.size == y.size || x.declaration || y.declaration)
         }
         (Type::Base(x), Type::Base(y)) => x.size == y.size && x.encoding == y.encoding,
         (Type::Pointer { .. }, Type::Pointer { .. }) => true,
@@ -46,9 +49,11 @@ fn holds_at(table: &TypeTable, outer: TypeId, offset: u64, inner: TypeId, depth:
                 return false;
             }
             let size = table.size(m.ty);
-            let open = size.is_none_or(|s| s == 0) && matches!(table.get(table.strip(m.ty)), Type::Array { .. });
+            let open =
+                size.is_none_or(|s| s == 0) && matches!(table.get(table.strip(m.ty)), Type::Array { .. });
             let at = offset - m.offset();
-            (open || at < size.unwrap_or(0) || (at == 0 && size == Some(0))) && holds_at(table, m.ty, at, inner, depth + 1)
+            (open || at < size.unwrap_or(0) || (at == 0 && size == Some(0)))
+                && holds_at(table, m.ty, at, inner, depth + 1)
         }),
         _ => false,
     }
@@ -75,7 +80,9 @@ fn covers_at(table: &TypeTable, ty: TypeId, offset: u64, name: &str, depth: usiz
                 None => table.size(m.ty).unwrap_or(u64::MAX),
             };
             let inside = m.role != MemberRole::Static && offset >= m.offset() && offset - m.offset() < size;
-            inside && (m.name.as_deref() == Some(name) || covers_at(table, m.ty, offset - m.offset(), name, depth + 1))
+            inside
+                && (m.name.as_deref() == Some(name)
+                    || covers_at(table, m.ty, offset - m.offset(), name, depth + 1))
         }),
         _ => false,
     }

@@ -93,6 +93,26 @@ impl Sites {
         read
     }
 
+    /// The source at a frame, unless it is plainly not the one that was compiled: the function's name must stand on
+    /// the line where the debug information has it.
+    pub fn source_at(&mut self, images: &mut Images, site: &Site) -> Option<Rc<Source>> {
+        let source = self.source(images, &site.frame.file)?;
+        let plain = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let name = site.scope.name.as_deref().map(|n| n.split('<').next().unwrap_or(n)).filter(|n| plain(n));
+        let (Some(name), Some(line)) = (name, site.scope.decl_line.filter(|l| *l > 0)) else {
+            return Some(source);
+        };
+        if source.line(line).any(|i| source.tokens[i].is(name)) {
+            return Some(source);
+        }
+        let path = &site.frame.file;
+        images.problem(
+            path,
+            "is not the text that was compiled: fields at its lines are named without it, or not at all",
+        );
+        None
+    }
+
     /// Macros that a file defines or includes from its own project.
     pub fn macros(&mut self, images: &mut Images, path: &str) -> Macros {
         if let Some(known) = self.macros.get(path) {
@@ -192,7 +212,7 @@ impl Sites {
         via: &str,
     ) -> Option<(Place, TypeId)> {
         let name = inner.scope.name.as_deref()?;
-        let source = self.source(images, &outer.frame.file)?;
+        let source = self.source_at(images, outer)?;
         let macros = self.macros(images, &outer.frame.file);
         let image = images.get(outer.image);
         let found = |val: Val| {
@@ -242,7 +262,7 @@ impl Sites {
 
     /// Values of the lvalues that the source names at a frame.
     fn values_at(&mut self, images: &mut Images, site: &Site, kind: TouchKind) -> Vec<Val> {
-        let Some(source) = self.source(images, &site.frame.file) else { return Vec::new() };
+        let Some(source) = self.source_at(images, site) else { return Vec::new() };
         let Some(at) = source.at(site.frame.line, site.frame.column) else { return Vec::new() };
         let macros = self.macros(images, &site.frame.file);
         let find = |n: &str| macros.get(n).cloned();
@@ -256,9 +276,19 @@ impl Sites {
         let one = |start: usize, end: usize| tokens.get(start..=end).map(eval).unwrap_or_default();
         match &*token.text {
             "->" | "." if at > 0 => one(postfix_start(tokens, at - 1), at + 1),
-            "[" if at > 0 => closing(tokens, at).map(|end| one(postfix_start(tokens, at - 1), end)).unwrap_or_default(),
+            "[" if at > 0 => {
+                closing(tokens, at).map(|end| one(postfix_start(tokens, at - 1), end)).unwrap_or_default()
+            }
+            // g++ names the closing bracket.
+            "]" => one(postfix_start(tokens, at), at),
+            // clang names the start of the operand of a subscript.
+            "(" if at == 0 || !ends_operand(&tokens[at - 1]) => {
+                self.bracketed(image, site, &source, &macros, at)
+            }
             "=" if kind == TouchKind::Read => Vec::new(),
-            "++" | "--" if at == 0 || !ends_operand(&tokens[at - 1]) => one(at + 1, statement_end(tokens, at)),
+            "++" | "--" if at == 0 || !ends_operand(&tokens[at - 1]) => {
+                one(at + 1, statement_end(tokens, at))
+            }
             "=" | "+=" | "-=" | "*=" | "/=" | "%=" | "&=" | "|=" | "^=" | "<<=" | ">>=" | "++" | "--" => {
                 lvalue_before(tokens, at).map(eval).unwrap_or_default()
             }
@@ -266,6 +296,22 @@ impl Sites {
             _ if token.is_ident() => self.at_identifier(image, site, &source, &macros, at, kind),
             _ => Vec::new(),
         }
+    }
+
+    /// `(..)->a[i]` from its first bracket: the whole chain.
+    fn bracketed(
+        &self,
+        image: &crate::image::Image,
+        site: &Site,
+        source: &Source,
+        macros: &Macros,
+        at: usize,
+    ) -> Vec<Val> {
+        let end = statement_end(&source.tokens, at);
+        let Some(slice) = source.tokens.get(at..=end) else { return Vec::new() };
+        let slice = expand(slice, &|n| macros.get(n).cloned(), 0);
+        let val = Eval::new(image, site.svma, &site.scope, &slice).unary_at(0);
+        if val.place.is_some() { vec![val] } else { Vec::new() }
     }
 
     fn at_identifier(
@@ -279,7 +325,8 @@ impl Sites {
     ) -> Vec<Val> {
         let tokens = &source.tokens;
         let find = |n: &str| macros.get(n).cloned();
-        let value = |slice: &[Token]| Eval::new(image, site.svma, &site.scope, &expand(slice, &find, 0)).unary_at(0);
+        let value =
+            |slice: &[Token]| Eval::new(image, site.svma, &site.scope, &expand(slice, &find, 0)).unary_at(0);
         let nodes = |slice: &[Token]| -> Vec<Node> {
             let slice = expand(slice, &find, 0);
             let mut eval = Eval::new(image, site.svma, &site.scope, &slice);
@@ -301,14 +348,19 @@ impl Sites {
         }
         if let Some(close) = close {
             let args = arguments(&tokens[at + 2..close]);
-            let Some(arg) = pointer_argument(name, kind).and_then(|i| args.get(i).copied()) else { return Vec::new() };
-            let mut starred = vec![Token { text: "*".into(), kind: crate::tokens::Kind::Punct, ..tokens[at].clone() }];
+            let Some(arg) = pointer_argument(name, kind).and_then(|i| args.get(i).copied()) else {
+                return Vec::new();
+            };
+            let mut starred =
+                vec![Token { text: "*".into(), kind: crate::tokens::Kind::Punct, ..tokens[at].clone() }];
             starred.extend(arg.iter().cloned());
             return vec![value(&starred)];
         }
         // A variable, or (clang) the subscript expression that begins with it.
         let mut end = at;
-        while let Some(close) = tokens.get(end + 1).filter(|t| t.is("[")).and_then(|_| closing(tokens, end + 1)) {
+        while let Some(close) =
+            tokens.get(end + 1).filter(|t| t.is("[")).and_then(|_| closing(tokens, end + 1))
+        {
             end = close;
         }
         let all = nodes(&tokens[at..=end]);
@@ -364,8 +416,18 @@ fn root_of(root: &Root) -> (Option<(String, bool)>, Option<String>) {
 
 /// The argument that points to what a well-known function touches.
 fn pointer_argument(function: &str, kind: TouchKind) -> Option<usize> {
-    let first = ["__atomic_", "__sync_", "atomic_", "__c11_atomic_", "pthread_mutex_", "pthread_cond_", "pthread_spin_",
-        "pthread_rwlock_", "pthread_barrier_", "sem_"];
+    let first = [
+        "__atomic_",
+        "__sync_",
+        "atomic_",
+        "__c11_atomic_",
+        "pthread_mutex_",
+        "pthread_cond_",
+        "pthread_spin_",
+        "pthread_rwlock_",
+        "pthread_barrier_",
+        "sem_",
+    ];
     if first.iter().any(|f| function.starts_with(f)) {
         return Some(0);
     }
@@ -423,7 +485,8 @@ pub(crate) fn postfix_start(tokens: &[Token], end: usize) -> usize {
             let Some(open) = opening(tokens, i) else { return i };
             let Some(before) = open.checked_sub(1) else { return open };
             let b = &tokens[before];
-            let keyword = matches!(&*b.text, "if" | "while" | "for" | "switch" | "return" | "sizeof" | "else");
+            let keyword =
+                matches!(&*b.text, "if" | "while" | "for" | "switch" | "return" | "sizeof" | "else");
             let continues = (b.is_ident() && !keyword) || b.is("]") || (t.is("]") && b.is(")"));
             if !continues {
                 return open;
@@ -433,7 +496,9 @@ pub(crate) fn postfix_start(tokens: &[Token], end: usize) -> usize {
         }
         let linked = |k: usize| ["->", ".", "::"].iter().any(|l| tokens[k].is(l));
         match i.checked_sub(1) {
-            Some(link) if linked(link) && link > 0 && (tokens[link].is("::") || ends_operand(&tokens[link - 1])) => {
+            Some(link)
+                if linked(link) && link > 0 && (tokens[link].is("::") || ends_operand(&tokens[link - 1])) =>
+            {
                 i = link - 1;
             }
             _ => return i,

@@ -56,15 +56,16 @@ pub(crate) struct Source {
 }
 
 const PUNCT: &[&str] = &[
-    "<<=", ">>=", "...", "->*", "<=>", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=",
-    "*=", "/=", "%=", "&=", "|=", "^=", "::", "##", ".*",
+    "<<=", ">>=", "...", "->*", "<=>", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||",
+    "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "::", "##", ".*",
 ];
 
 impl Source {
     /// Reads any text; what is no C gives odd tokens, never an error.
     pub fn read(text: &str) -> Source {
         let mut source = Source::default();
-        let mut lexer = Lexer { text: text.as_bytes(), at: 0, line: 1, line_start: 0, interned: HashMap::new() };
+        let mut lexer =
+            Lexer { text: text.as_bytes(), at: 0, line: 1, line_start: 0, interned: HashMap::new() };
         while source.tokens.len() < TOKENS_MAX {
             let Some((token, fresh_line)) = lexer.next(false) else { break };
             if token.is("#") && fresh_line {
@@ -102,7 +103,8 @@ fn directive(lexer: &mut Lexer, source: &mut Source) {
             let close = line.iter().position(|t| t.is(")"));
             let (params, body) = match (has_params, close) {
                 (true, Some(c)) => {
-                    let params = line[3..c.max(3)].iter().filter(|t| t.is_ident()).map(|t| t.text.clone()).collect();
+                    let params =
+                        line[3..c.max(3)].iter().filter(|t| t.is_ident()).map(|t| t.text.clone()).collect();
                     (Some(params), &line[c + 1..])
                 }
                 _ => (None, &line[2..]),
@@ -187,7 +189,8 @@ impl<'a> Lexer<'a> {
         let (line, column) = (self.line, (start - self.line_start) as u32 + 1);
         let kind = self.advance();
         let bytes = &self.text[start..self.at];
-        let text = self.interned.entry(bytes).or_insert_with(|| String::from_utf8_lossy(bytes).into()).clone();
+        let text =
+            self.interned.entry(bytes).or_insert_with(|| String::from_utf8_lossy(bytes).into()).clone();
         Some((Token { kind, text, line, column }, fresh))
     }
 
@@ -199,7 +202,8 @@ impl<'a> Lexer<'a> {
             return Kind::Text;
         }
         if c.is_ascii_digit() || (c == b'.' && self.peek(1).is_ascii_digit()) {
-            while word(self.peek(0)) || self.peek(0) == b'.' || (self.peek(0) == b'\'' && word(self.peek(1))) {
+            while word(self.peek(0)) || self.peek(0) == b'.' || (self.peek(0) == b'\'' && word(self.peek(1)))
+            {
                 self.at += 1;
             }
             return Kind::Number;
@@ -361,7 +365,8 @@ mod tests {
 
     #[test]
     fn places_survive_comments_and_continued_lines() {
-        let s = Source::read("a /* x\n y */ b\n#define M(x, y) \\\n ((x)->y)\nc->d // e\n\t'\\'' \"s\\\"\" ...");
+        let s =
+            Source::read("a /* x\n y */ b\n#define M(x, y) \\\n ((x)->y)\nc->d // e\n\t'\\'' \"s\\\"\" ...");
         assert_eq!(texts(&s.tokens), "a b c -> d '\\'' \"s\\\"\" ...");
         let places: Vec<(u32, u32)> = s.tokens.iter().map(|t| (t.line, t.column)).collect();
         assert_eq!(places[..5], [(1, 1), (2, 7), (5, 1), (5, 2), (5, 4)]);
@@ -371,14 +376,18 @@ mod tests {
 
     #[test]
     fn macros_expand_inside_each_other_but_not_inside_themselves() {
-        let s = Source::read("#define INC(p) ADD(p, 1)\n#define ADD(p, n) ((p)->count += n)\n#define A A + B\n#define B A\nINC(it) A");
+        let s = Source::read(
+            "#define INC(p) ADD(p, 1)\n#define ADD(p, n) ((p)->count += n)\n#define A A + B\n#define B A\nINC(it) A",
+        );
         let all = expand(&s.tokens, &|n| s.macros.get(n).cloned(), 0);
         assert_eq!(texts(&all), "( ( it ) -> count += 1 ) A + A");
     }
 
     #[test]
     fn any_bytes_can_be_read() {
-        for text in ["\"", "'\\", "/*", "#define", "#define X(", "\\", "1'", "\u{1F600}x", "#include \"", "(((("] {
+        for text in
+            ["\"", "'\\", "/*", "#define", "#define X(", "\\", "1'", "\u{1F600}x", "#include \"", "(((("]
+        {
             let s = Source::read(text);
             let _ = expand(&s.tokens, &|n| s.macros.get(n).cloned(), 0);
             let _ = closing(&s.tokens, 0);

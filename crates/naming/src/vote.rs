@@ -13,7 +13,7 @@ use crate::site::{Claim, Sites};
 use crate::types::{Origin, Pending};
 
 /// Below this confidence a type is not given: bytes without a name are better than a wrong name.
-const CONFIDENCE_MIN: f32 = 0.6;
+const CONFIDENCE_MIN: f32 = 0.62;
 
 /// Strides are tried this often at most.
 const STRIDES_MAX: u64 = 65_536;
@@ -25,6 +25,8 @@ pub(crate) struct Sighting {
     pub offset: u64,
     /// What identifies the code line: file, line, column.
     pub line: u32,
+    /// Innermost function.
+    pub function: Rc<str>,
     pub claims: Rc<Vec<Claim>>,
 }
 
@@ -74,7 +76,8 @@ pub(crate) fn groups(evidence: &mut Evidence, images: &mut Images, sites: &mut S
         let Some(frame) = evidence.code.get(code as usize).and_then(|c| c.frames.first()) else { continue };
         let next = lines.len() as u32;
         let line = *lines.entry((frame.file.clone(), frame.line, frame.column)).or_insert(next);
-        groups[group].sightings.push(Sighting { object, offset, line, claims: said });
+        let function = Rc::from(frame.function.as_str());
+        groups[group].sightings.push(Sighting { object, offset, line, function, claims: said });
     }
     groups
 }
@@ -107,14 +110,17 @@ pub(crate) fn decide(
     group: &Group,
 ) {
     let Some(&first) = group.objects.first() else { return };
-    let largest = group.objects.iter().filter_map(|o| evidence.objects.get(*o as usize)).map(|o| o.size).max();
+    let largest =
+        group.objects.iter().filter_map(|o| evidence.objects.get(*o as usize)).map(|o| o.size).max();
     let bytes = largest.unwrap_or(0);
     let frames = match evidence.objects[first as usize].alloc_code {
         Some(code) => sites.of_code(evidence, images, code),
         None => Vec::new(),
     };
     let mut candidates = alloc::candidates(sites, images, &frames, bytes);
-    candidates.extend(from_claims(evidence, images, group));
+    // Where the allocation names a type, one code line alone does not overrule it.
+    let prior = if candidates.is_empty() { 0.3 } else { 0.1 };
+    candidates.extend(from_claims(evidence, images, group, prior));
     let mut best: Option<(f32, u64, String, &Candidate)> = None;
     let mut guess: Option<(f32, String)> = None;
     for c in &candidates {
@@ -156,7 +162,7 @@ pub(crate) fn decide(
 }
 
 /// Types that the touching code speaks of.
-fn from_claims(evidence: &Evidence, images: &Images, group: &Group) -> Vec<Candidate> {
+fn from_claims(evidence: &Evidence, images: &Images, group: &Group, prior: f32) -> Vec<Candidate> {
     let mut out: Vec<Candidate> = Vec::new();
     for s in &group.sightings {
         let [claim] = s.claims.as_slice() else { continue };
@@ -171,7 +177,7 @@ fn from_claims(evidence: &Evidence, images: &Images, group: &Group) -> Vec<Candi
         let known = out.iter().any(|c| c.image == claim.image && nest::same(table, c.ty, ty));
         if fits && !known && nest::structured(table, ty) && out.len() < 64 {
             let why = "what the code that touches it says".to_string();
-            out.push(Candidate { image: claim.image, ty, prior: 0.3, why });
+            out.push(Candidate { image: claim.image, ty, prior, why });
         }
     }
     out
@@ -202,7 +208,13 @@ fn count(evidence: &Evidence, table: &TypeTable, group: &Group, c: &Candidate) -
 }
 
 /// Whether claims fit byte `offset` of a `ty`; `None` when they say nothing about memory behind a pointer.
-pub(crate) fn agrees(table: &TypeTable, image: ImageId, ty: TypeId, offset: u64, claims: &[Claim]) -> Option<bool> {
+pub(crate) fn agrees(
+    table: &TypeTable,
+    image: ImageId,
+    ty: TypeId,
+    offset: u64,
+    claims: &[Claim],
+) -> Option<bool> {
     let mut heard = false;
     for c in claims {
         if c.variable.is_some() || c.image != image {

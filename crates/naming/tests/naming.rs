@@ -2,6 +2,8 @@
 
 #[path = "naming/globals.rs"]
 mod globals;
+#[path = "naming/heap.rs"]
+mod heap;
 #[path = "naming/sites.rs"]
 mod sites;
 #[path = "naming/support.rs"]

@@ -20,6 +20,8 @@ pub struct Scope {
     pub name: Option<String>,
     /// Type of the returned value; `None` for `void`.
     pub ret: Option<usize>,
+    /// Line of its definition, in the file that the frame names.
+    pub decl_line: Option<u32>,
     /// Class of a member function.
     pub class: Option<usize>,
     /// Name and type of parameters and local variables that are visible, innermost block first.
@@ -77,6 +79,7 @@ struct Node {
     name: Option<String>,
     ret: Option<usize>,
     origin: Option<usize>,
+    decl_line: Option<u32>,
     ranges: Vec<Range<u64>>,
     locals: Vec<Local>,
     templates: Vec<(String, Option<usize>)>,
@@ -147,6 +150,10 @@ impl Unit {
             ret: reference(unit, entry, DW_AT_type),
             origin: reference(unit, entry, DW_AT_abstract_origin)
                 .or_else(|| reference(unit, entry, DW_AT_specification)),
+            decl_line: entry
+                .attr_value(gimli::DW_AT_decl_line)
+                .and_then(|v| v.udata_value())
+                .and_then(|n| u32::try_from(n).ok()),
             ranges,
             locals: Vec::new(),
             templates: Vec::new(),
@@ -165,7 +172,8 @@ impl Unit {
         let origin = reference(unit, entry, DW_AT_abstract_origin)
             .or_else(|| reference(unit, entry, DW_AT_specification));
         let parameter = entry.tag() == gimli::DW_TAG_formal_parameter;
-        let local = Local { name: name_of(unit, entry), ty: reference(unit, entry, DW_AT_type), origin, parameter };
+        let local =
+            Local { name: name_of(unit, entry), ty: reference(unit, entry, DW_AT_type), origin, parameter };
         if let Some(o) = entry.offset().to_debug_info_offset(&unit.header) {
             self.variables.insert(o.0, local.clone());
         }
@@ -263,6 +271,7 @@ impl Unit {
             let Some(node) = next.and_then(|i| self.nodes.get(i)) else { break };
             scope.name = scope.name.or_else(|| node.name.clone());
             scope.ret = scope.ret.or(node.ret);
+            scope.decl_line = scope.decl_line.or(node.decl_line);
             if scope.templates.is_empty() {
                 scope.templates = node.templates.clone();
             }

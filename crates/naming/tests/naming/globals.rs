@@ -61,7 +61,10 @@ fn module_memory_becomes_variables() {
         assert_eq!(p.touched(), want, "{compiler} {level}");
         assert!(p.evidence.objects.iter().all(|o| o.kind == ObjectKind::Global && o.confidence == 1.0));
         let workers = p.evidence.objects.iter().find(|o| o.name.as_deref() == Some("workers")).unwrap();
-        assert_eq!((workers.size, workers.count, workers.align), (192, 1, if compiler == "gcc" { 32 } else { 8 }));
+        assert_eq!(
+            (workers.size, workers.count, workers.align),
+            (192, 1, if compiler == "gcc" { 32 } else { 8 })
+        );
         assert_eq!(p.evidence.objects.len(), 4);
         assert!(p.evidence.types.len() < 60, "only what is needed");
     }

@@ -149,7 +149,12 @@ fn check(compiler: &str, flags: &[&str], source: &str) -> Option<(usize, usize)>
         match &t.field {
             Some(f) => {
                 let got = format!("{f} {letter}{}", t.size);
-                assert!(allowed.contains(&got), "{compiler} {flags:?} line {}:{}: {got}, not in {allowed:?}", frame.line, frame.column);
+                assert!(
+                    allowed.contains(&got),
+                    "{compiler} {flags:?} line {}:{}: {got}, not in {allowed:?}",
+                    frame.line,
+                    frame.column
+                );
                 named += 1;
             }
             None => eprintln!(
@@ -166,7 +171,9 @@ fn check(compiler: &str, flags: &[&str], source: &str) -> Option<(usize, usize)>
 
 #[test]
 fn every_access_of_a_c_program_is_read_right() {
-    for (compiler, level) in [("gcc", "-O0"), ("gcc", "-O1"), ("gcc", "-O2"), ("clang", "-O0"), ("clang", "-O1")] {
+    for (compiler, level) in
+        [("gcc", "-O0"), ("gcc", "-O1"), ("gcc", "-O2"), ("clang", "-O0"), ("clang", "-O1")]
+    {
         let Some((named, all)) = check(compiler, &[level], C) else { continue };
         eprintln!("{compiler} {level}: {named} of {all}");
         assert!(named * 10 >= all * 9, "{compiler} {level}: only {named} of {all}");

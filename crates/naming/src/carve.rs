@@ -1,0 +1,226 @@
+//! Pools: big blocks out of which the program makes small objects itself, and stacks, which hold variables.
+//!
+//! No allocation tells where such an object begins, but the code does: `it->refs` at byte 1048 says that a struct item
+//! begins at 1048 − offset(refs). Where enough code lines agree, the piece becomes an object of its own.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_model::TypeId;
+
+use crate::image::{ImageId, Images};
+use crate::nest;
+use crate::retarget::{self, Piece, Pieces};
+use crate::site::Claim;
+use crate::types::{Origin, Pending};
+use crate::vote::{Group, Sighting, agrees};
+
+/// Share of the code lines in a piece that must agree with its type.
+const AGREEMENT_MIN: f32 = 0.75;
+
+/// One code line is believed when it names this many objects at regular distances.
+const REGULAR_STARTS_MIN: usize = 3;
+
+/// A type (of a variable, on stacks) that begins at some places.
+struct Guess {
+    image: ImageId,
+    ty: TypeId,
+    variable: Option<String>,
+    lines: BTreeSet<u32>,
+    /// Object → offsets in it.
+    starts: BTreeMap<u32, BTreeSet<u64>>,
+}
+
+/// A piece of an object that a guess wants.
+struct Wanted {
+    object: u32,
+    start: u64,
+    end: u64,
+    stride: Option<u64>,
+    guess: usize,
+}
+
+/// Makes objects out of the untyped ones of all groups.
+pub(crate) fn carve(evidence: &mut Evidence, images: &Images, pending: &mut Pending, groups: &[Group]) {
+    let mut new: Vec<Object> = Vec::new();
+    let mut pieces = Pieces::new();
+    for group in groups {
+        let open =
+            |id: u32| evidence.objects.get(id as usize).is_some_and(|o| o.ty.is_none() && o.name.is_none());
+        let sightings: Vec<&Sighting> = group.sightings.iter().filter(|s| open(s.object)).collect();
+        if sightings.is_empty() {
+            continue;
+        }
+        let mut guesses = guesses(evidence, images, &sightings);
+        guesses.sort_by_key(|g| std::cmp::Reverse((g.lines.len(), size_of(images, g))));
+        let mut taken: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        for wanted in pieces_of(evidence, images, &guesses) {
+            let list = taken.entry(wanted.object).or_default();
+            if list.iter().any(|(s, e)| wanted.start < *e && *s < wanted.end) {
+                continue;
+            }
+            let guess = &guesses[wanted.guess];
+            let Some((agree, lines)) = believed(images, guess, &wanted, &sightings) else { continue };
+            list.push((wanted.start, wanted.end));
+            let id = (evidence.objects.len() + new.len()) as u32;
+            let Some(parent) = evidence.objects.get(wanted.object as usize) else { continue };
+            new.push(object_of(parent, guess, &wanted, images, pending, (agree, lines)));
+            let piece = Piece { start: wanted.start, end: wanted.end, object: id, at: 0 };
+            pieces.entry(wanted.object).or_default().push(piece);
+        }
+    }
+    retarget::apply(evidence, pieces, new);
+}
+
+fn size_of(images: &Images, g: &Guess) -> u64 {
+    images.get(g.image).types.size(g.ty).unwrap_or(0)
+}
+
+/// Where a claim says that its struct begins; `None` when an unknown index lies in between.
+fn start_of(images: &Images, claim: &Claim, offset: u64) -> Option<(TypeId, u64)> {
+    let ty = claim.ty?;
+    let table = &images.get(claim.image).types;
+    let whole = table.size(ty)?;
+    // `p[i].f` names an element wherever it is.
+    let fixed = claim.strides.iter().all(|s| *s == whole);
+    let named = claim.variable.is_some() || nest::structured(table, ty);
+    (fixed && named && whole > 0).then_some((ty, offset.checked_sub(claim.offset)?))
+}
+
+fn guesses(evidence: &Evidence, images: &Images, sightings: &[&Sighting]) -> Vec<Guess> {
+    let mut out: Vec<Guess> = Vec::new();
+    for s in sightings {
+        let [claim] = s.claims.as_slice() else { continue };
+        let Some(object) = evidence.objects.get(s.object as usize) else { continue };
+        let stack = object.kind == ObjectKind::Stack;
+        let variable = match &claim.variable {
+            Some((name, true)) if stack => Some(format!("{}::{name}", s.function)),
+            Some(_) => continue,
+            None => None,
+        };
+        let Some((ty, start)) = start_of(images, claim, s.offset) else { continue };
+        let table = &images.get(claim.image).types;
+        if start.saturating_add(table.size(ty).unwrap_or(u64::MAX)) > object.size {
+            continue;
+        }
+        let known = out
+            .iter_mut()
+            .find(|g| g.image == claim.image && nest::same(table, g.ty, ty) && g.variable == variable);
+        let guess = match known {
+            Some(g) => g,
+            None => {
+                out.push(Guess {
+                    image: claim.image,
+                    ty,
+                    variable,
+                    lines: BTreeSet::new(),
+                    starts: BTreeMap::new(),
+                });
+                let last = out.len() - 1;
+                &mut out[last]
+            }
+        };
+        guess.lines.insert(s.line);
+        guess.starts.entry(s.object).or_default().insert(start);
+    }
+    out.retain(|g| {
+        let most = g.starts.values().map(BTreeSet::len).max().unwrap_or(0);
+        g.lines.len() >= 2 || most >= REGULAR_STARTS_MIN || g.variable.is_some()
+    });
+    out
+}
+
+/// Pieces of all guesses, those of the first guess first.
+fn pieces_of(evidence: &Evidence, images: &Images, guesses: &[Guess]) -> Vec<Wanted> {
+    let mut out = Vec::new();
+    for (i, guess) in guesses.iter().enumerate() {
+        let size = size_of(images, guess);
+        let flexible = nest::flexible(&images.get(guess.image).types, guess.ty);
+        for (&object, starts) in &guess.starts {
+            let Some(bytes) = evidence.objects.get(object as usize).map(|o| o.size) else { continue };
+            let starts: Vec<u64> = starts.iter().copied().collect();
+            let step = starts.windows(2).fold(0, |g, w| gcd(g, w[1] - w[0]));
+            let stride = (starts.len() >= REGULAR_STARTS_MIN && step >= size).then_some(step);
+            for (k, &start) in starts.iter().enumerate() {
+                let next = starts.get(k + 1).copied().unwrap_or(bytes);
+                // What follows a struct up to the next one belongs to it, if it may have a tail.
+                let length = match stride {
+                    Some(s) if flexible || s < 2 * size => s,
+                    _ => size,
+                };
+                let end = start.saturating_add(length).min(next).min(bytes);
+                if end >= start.saturating_add(size) {
+                    out.push(Wanted { object, start, end, stride, guess: i });
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Code lines in the piece that agree, and all that speak, if they are enough.
+fn believed(images: &Images, guess: &Guess, wanted: &Wanted, sightings: &[&Sighting]) -> Option<(u32, u32)> {
+    let table = &images.get(guess.image).types;
+    let mut by_line: BTreeMap<u32, bool> = BTreeMap::new();
+    for s in sightings.iter().filter(|s| s.object == wanted.object) {
+        if s.offset < wanted.start || s.offset >= wanted.end {
+            continue;
+        }
+        let own = guess.variable.is_some()
+            && s.claims.iter().any(|c| {
+                let name = c.variable.as_ref().map(|(n, _)| format!("{}::{n}", s.function));
+                name == guess.variable && start_of(images, c, s.offset).is_some_and(|x| x.1 == wanted.start)
+            });
+        let says = if own {
+            Some(true)
+        } else if s.claims.iter().all(|c| c.variable.is_some()) {
+            // Another variable was here at another time.
+            guess.variable.is_some().then_some(false)
+        } else {
+            agrees(table, guess.image, guess.ty, s.offset - wanted.start, &s.claims)
+        };
+        if let Some(says) = says {
+            let line = by_line.entry(s.line).or_insert(says);
+            *line = *line && says;
+        }
+    }
+    let (agree, lines) = (by_line.values().filter(|v| **v).count() as u32, by_line.len() as u32);
+    (agree > 0 && agree as f32 >= AGREEMENT_MIN * lines as f32).then_some((agree, lines))
+}
+
+fn object_of(
+    parent: &Object,
+    guess: &Guess,
+    wanted: &Wanted,
+    images: &Images,
+    pending: &mut Pending,
+    (agree, lines): (u32, u32),
+) -> Object {
+    let size = size_of(images, guess).max(1);
+    let steps = wanted.start | wanted.stride.unwrap_or(0) | parent.align.max(1);
+    let all = guess.lines.len() as f32;
+    let share = agree as f32 / lines as f32;
+    let what = if parent.kind == ObjectKind::Stack { "on a stack" } else { "inside of a larger block" };
+    let bytes = wanted.end - wanted.start;
+    let exact = bytes % size == 0;
+    Object {
+        base: parent.base.saturating_add(wanted.start),
+        size: bytes,
+        name: guess.variable.clone(),
+        ty: Some(pending.add(Origin::Image(guess.image, guess.ty))),
+        count: if exact { bytes / size } else { 1 },
+        // One line alone is worth 0.65, ten are worth 0.94.
+        confidence: share * (0.3 + all) / (1.0 + all),
+        why: format!("{what}: {agree} of {lines} code lines that touch it agree, {all} of its kind"),
+        align: 1 << steps.trailing_zeros(),
+        live_max: match wanted.stride {
+            Some(s) => parent.live_max.saturating_mul(parent.size / s.max(1)),
+            None => guess.starts.values().map(|s| s.len() as u64).sum(),
+        },
+        ..parent.clone()
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
