@@ -56,6 +56,7 @@ fn text() {
       x                       7
 
       Both are written by two
+
       error: `hits` and `misses`: 100% false [false-sharing] (src/a b.c:7)
 
     -a

@@ -10,7 +10,7 @@ const GAP: &str = "  ";
 const WRAP_MIN: usize = 24;
 
 pub(crate) fn render(view: &View, style: Style) -> String {
-    let mut text = Text { out: String::new(), style, title: false };
+    let mut text = Text { out: String::new(), style, title: false, finding: false };
     text.nodes(&view.nodes, 0);
     let mut out = text.out;
     while out.ends_with("\n\n") {
@@ -37,6 +37,8 @@ struct Text {
     style: Style,
     /// The last thing written was a heading.
     title: bool,
+    /// The last thing written was a finding: several stand together.
+    finding: bool,
 }
 
 impl Text {
@@ -47,6 +49,7 @@ impl Text {
     }
 
     fn node(&mut self, node: &Node, depth: usize) {
+        let together = std::mem::take(&mut self.finding);
         match node {
             Node::Section { title, nodes, .. } if title.is_empty() => self.nodes(nodes, depth),
             Node::Section { title, nodes, .. } => {
@@ -68,7 +71,13 @@ impl Text {
                 self.paragraph(spans, depth, depth);
             }
             Node::Block { text, language, .. } => self.block(text, language),
-            Node::Finding(f) => self.finding(f, depth),
+            Node::Finding(f) => {
+                if !together {
+                    self.blank();
+                }
+                self.finding(f, depth);
+                self.finding = true;
+            }
         }
     }
 

@@ -1,13 +1,111 @@
 //! `tussle report`.
 
 use crate::global::Global;
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tussle_evidence::analysis::{Bases, Question, Split};
+use tussle_evidence::report::{self, Options};
+use tussle_evidence::{Evidence, Problem};
+use tussle_host::evidence_file;
+use tussle_model::LineSize;
 
 /// Show contended lines by field.
+///
+/// Ranks cache lines by expected invalidations and names the fields, threads, code and objects on them. A line is a
+/// finding when it has at least 1,000 expected invalidations, at least 0.1% of its accesses, and part of them is false
+/// or mixed sharing; the exit status is 1 exactly then. Cases that only this run's addresses hid are listed as latent.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Evidence; with OTHER the older one of two to compare.
+    #[arg(value_name = "EVIDENCE", default_value = evidence_file::DEFAULT_PATH)]
+    evidence: PathBuf,
+    /// A second evidence, shown side by side with the first.
+    #[arg(value_name = "OTHER")]
+    other: Option<PathBuf>,
+    /// Only these types or variables, separated by commas (`struct stats`, `counter`).
+    #[arg(short = 'C', value_name = "NAME", value_delimiter = ',')]
+    names: Vec<String>,
+    /// Line size in bytes: 64, or 128 for machines with such lines or line pairs.
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = line_bytes)]
+    line: u32,
+    /// What if every object began this many bytes into a line? Each object is then taken by itself.
+    #[arg(long, value_name = "BYTES")]
+    phase: Option<u64>,
+    /// Window of virtual time in accesses, instead of the recorder's.
+    #[arg(long, value_name = "ACCESSES")]
+    window: Option<u64>,
+    /// Rank and judge by the threads' recorded shares of the work, or by equal ones.
+    #[arg(long, value_enum, default_value = "observed")]
+    split: SplitArg,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SplitArg {
+    Observed,
+    Even,
+}
+
+fn line_bytes(s: &str) -> Result<u32, String> {
+    match s {
+        "64" => Ok(64),
+        "128" => Ok(128),
+        _ => Err("64 or 128".into()),
+    }
+}
 
 /// Runs the verb.
-pub fn run(_args: &Args, _global: &Global) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`report` is not in this build yet")
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let options = args.options()?;
+    let (first, problems) = read(&args.evidence)?;
+    let report = match &args.other {
+        None => {
+            check_names(args, &[&first])?;
+            report::report(&first, &problems, &options)
+        }
+        Some(path) => {
+            let (second, more) = read(path)?;
+            check_names(args, &[&first, &second])?;
+            for p in problems.iter().chain(&more) {
+                global.remark(p);
+            }
+            report::compare(&first, &second, &options)
+        }
+    };
+    global.print(&report.view)?;
+    Ok(ExitCode::from(u8::from(report.finding)))
+}
+
+impl Args {
+    fn options(&self) -> anyhow::Result<Options> {
+        let line = LineSize::new(self.line).context("impossible line size")?;
+        let bases = match self.phase {
+            None => Bases::Observed,
+            Some(p) if p < line.bytes() => Bases::Phase(p),
+            Some(p) => bail!("phase {p} is not inside a line of {} bytes", line.bytes()),
+        };
+        let split = match self.split {
+            SplitArg::Observed => Split::Observed,
+            SplitArg::Even => Split::Even,
+        };
+        let question = Question { line, bases, window_vt: self.window, split };
+        Ok(Options { names: self.names.clone(), question })
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<(Evidence, Vec<Problem>)> {
+    Ok(evidence_file::read(path)?)
+}
+
+/// A name that no object has is a mistake of the caller, not an empty report.
+fn check_names(args: &Args, evidences: &[&Evidence]) -> anyhow::Result<()> {
+    for name in &args.names {
+        if evidences.iter().any(|e| report::is_known(e, name)) {
+            continue;
+        }
+        let known: Vec<String> = evidences.iter().flat_map(|e| report::known_names(e, 12)).collect();
+        bail!("nothing recorded has the name or type `{name}`; there is: {}", known.join(", "));
+    }
+    Ok(())
 }

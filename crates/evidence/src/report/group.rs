@@ -1,0 +1,260 @@
+//! Lines that tell the same story, as one: the lines of an array of small elements, equal objects of one site.
+
+use crate::analysis::{Counts, LineContention};
+use crate::fields::{FieldName, Namer};
+use crate::tables::*;
+use std::collections::BTreeMap;
+
+/// Lines with the same fields of the same kind of object.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// Its lines, worst first.
+    pub lines: Vec<&'a LineContention>,
+    /// Fields on them, those that matter most first.
+    pub fields: Vec<FieldUse>,
+    /// Who invalidates whom, largest E first.
+    pub pairs: Vec<FieldPair>,
+    /// E of all lines at the question's split.
+    pub e: f64,
+    /// E of all lines at the even split.
+    pub e_even: f64,
+    /// E as if everything had been concurrent.
+    pub e_whole_run: f64,
+    /// E between actors that touch the same bytes.
+    pub e_true: f64,
+    /// E between actors that share no byte.
+    pub e_false: f64,
+    /// E between actors that share some bytes.
+    pub e_mixed: f64,
+    /// Accesses of all lines.
+    pub accesses: f64,
+    /// Times the lines passed from one set of actors to another.
+    pub handoffs: u64,
+}
+
+/// Stores to one field that take the line from users of another (or of the same).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FieldPair {
+    /// Field stored to, as index of [`Group::fields`].
+    pub stored: usize,
+    /// Field whose user loses the line.
+    pub lost: usize,
+    /// Both touch the same bytes; false for different elements of one array.
+    pub same_bytes: bool,
+    /// Expected invalidations.
+    pub e: f64,
+}
+
+/// One field on the lines of a group; elements of arrays together.
+#[derive(Clone, Debug)]
+pub struct FieldUse {
+    /// `struct stats.hits`, `workers[].done`.
+    pub path: String,
+    /// An object that has it.
+    pub object: u32,
+    /// Where in that object (the first one seen).
+    pub offset: u64,
+    /// Bytes there.
+    pub size: u64,
+    /// Certainty of the name, 0 to 1.
+    pub certainty: f32,
+    /// Lowest and highest element, for arrays.
+    pub elements: Option<(u64, u64)>,
+    /// What was done to it.
+    pub counts: Counts,
+    /// By whom.
+    pub actors: BTreeMap<u32, Counts>,
+    /// Part of the group's E in which it is stored to or its user suffers; for order.
+    pub weight: f64,
+}
+
+/// Groups lines, worst group first.
+pub fn groups<'a>(
+    e: &Evidence,
+    namer: &Namer,
+    lines: impl Iterator<Item = &'a LineContention>,
+) -> Vec<Group<'a>> {
+    let mut by_key: BTreeMap<String, Vec<(&LineContention, Vec<FieldName>)>> = BTreeMap::new();
+    for line in lines {
+        let name =
+            |p: &crate::analysis::Part| namer.name(p.range.object, p.range.offset, u64::from(p.range.size));
+        let names: Vec<FieldName> = line.parts.iter().map(name).collect();
+        by_key.entry(key(e, namer, line, &names)).or_default().push((line, names));
+    }
+    let mut out: Vec<Group> = by_key.into_values().map(group).collect();
+    out.sort_by(|a, b| {
+        let rank = |g: &Group| (-g.e, g.lines.first().map(|l| l.address));
+        rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    out
+}
+
+/// What must be equal for two lines to be one story.
+fn key(e: &Evidence, namer: &Namer, line: &LineContention, names: &[FieldName]) -> String {
+    let mut words = vec![format!("{} {}", line.process, line.is_finding())];
+    for object in line.objects() {
+        let Some(o) = e.objects.get(object as usize) else { continue };
+        words.push(format!("{} {:?}", namer.root(o), o.alloc_code));
+    }
+    let small = |o: u32| {
+        let o = e.objects.get(o as usize);
+        o.and_then(|o| o.ty).is_none_or(|t| e.types.size(t).is_none_or(|s| s <= line.line.bytes()))
+    };
+    let array = names.iter().all(|n| n.index.is_some()) && line.objects().into_iter().all(small);
+    let unnamed = names.iter().all(|n| n.leaf.is_none());
+    if !array && !unnamed {
+        words.extend(names.iter().map(|n| n.path.clone()));
+    }
+    words.sort();
+    words.dedup();
+    words.join("\n")
+}
+
+fn group(mut lines: Vec<(&LineContention, Vec<FieldName>)>) -> Group<'_> {
+    lines.sort_by(|a, b| b.0.ranked_e().partial_cmp(&a.0.ranked_e()).unwrap_or(std::cmp::Ordering::Equal));
+    let mut g = Group {
+        lines: lines.iter().map(|l| l.0).collect(),
+        fields: Vec::new(),
+        pairs: Vec::new(),
+        e: 0.0,
+        e_even: 0.0,
+        e_whole_run: 0.0,
+        e_true: 0.0,
+        e_false: 0.0,
+        e_mixed: 0.0,
+        accesses: 0.0,
+        handoffs: 0,
+    };
+    let mut index: BTreeMap<String, usize> = BTreeMap::new();
+    let mut pairs: BTreeMap<(usize, usize, bool), f64> = BTreeMap::new();
+    for (line, names) in &lines {
+        g.e += line.ranked_e();
+        g.e_even += line.e.e_even;
+        g.e_whole_run += line.e.e_whole_run;
+        g.e_true += line.e.e_true;
+        g.e_false += line.e.e_false;
+        g.e_mixed += line.e.e_mixed;
+        g.accesses += line.accesses;
+        g.handoffs += line.e.handoffs;
+        let at: Vec<usize> =
+            line.parts.iter().zip(names).map(|(p, n)| field(&mut g, &mut index, p, n)).collect();
+        for &(part, other, e) in &line.e.pairs {
+            let (Some(&a), Some(&b)) = (at.get(part as usize), at.get(other as usize)) else { continue };
+            *pairs.entry((a, b, part == other)).or_default() += e;
+            g.fields[a].weight += e;
+            g.fields[b].weight += if a == b { 0.0 } else { e };
+        }
+    }
+    order(&mut g, pairs);
+    g
+}
+
+fn field(
+    g: &mut Group,
+    index: &mut BTreeMap<String, usize>,
+    part: &crate::analysis::Part,
+    name: &FieldName,
+) -> usize {
+    let at = *index.entry(name.path.clone()).or_insert(g.fields.len());
+    if at == g.fields.len() {
+        g.fields.push(FieldUse {
+            path: name.path.clone(),
+            object: part.range.object,
+            offset: part.range.offset,
+            size: u64::from(part.range.size),
+            certainty: name.certainty,
+            elements: None,
+            counts: Counts::default(),
+            actors: BTreeMap::new(),
+            weight: 0.0,
+        });
+    }
+    let f = &mut g.fields[at];
+    if let Some(i) = name.index {
+        let (low, high) = f.elements.unwrap_or((i, i));
+        f.elements = Some((low.min(i), high.max(i)));
+    }
+    f.counts.add(&part.counts);
+    for (actor, counts) in &part.actors {
+        f.actors.entry(*actor).or_default().add(counts);
+    }
+    at
+}
+
+/// Fields and pairs, those with most of E first.
+fn order(g: &mut Group, pairs: BTreeMap<(usize, usize, bool), f64>) {
+    let mut order: Vec<usize> = (0..g.fields.len()).collect();
+    let weight = |i: usize| g.fields[i].weight;
+    order.sort_by(|&a, &b| weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal));
+    let mut place = vec![0; order.len()];
+    for (new, &old) in order.iter().enumerate() {
+        place[old] = new;
+    }
+    g.fields = order.iter().map(|&i| g.fields[i].clone()).collect();
+    let pair = |((a, b, same_bytes), e)| FieldPair { stored: place[a], lost: place[b], same_bytes, e };
+    g.pairs = pairs.into_iter().map(pair).collect();
+    g.pairs.sort_by(|a, b| b.e.partial_cmp(&a.e).unwrap_or(std::cmp::Ordering::Equal));
+}
+
+impl Group<'_> {
+    /// One of its lines is a finding.
+    pub fn is_finding(&self) -> bool {
+        self.lines.iter().any(|l| l.is_finding())
+    }
+
+    /// One of its lines is contended enough to be listed.
+    pub fn is_contended(&self) -> bool {
+        self.lines.iter().any(|l| l.is_contended())
+    }
+
+    /// Share of E that is false or mixed, 0 to 1.
+    pub fn false_share(&self) -> f64 {
+        let all = self.e_true + self.e_false + self.e_mixed;
+        if all > 0.0 { (self.e_false + self.e_mixed) / all } else { 0.0 }
+    }
+
+    /// The two fields that cost each other most, both directions together; for a finding, two that share no byte.
+    pub fn worst_pair(&self) -> Option<(usize, usize)> {
+        let finding = self.is_finding();
+        let mut sums: BTreeMap<(usize, usize), f64> = BTreeMap::new();
+        for p in self.pairs.iter().filter(|p| !(finding && p.same_bytes)) {
+            *sums.entry((p.stored.min(p.lost), p.stored.max(p.lost))).or_default() += p.e;
+        }
+        let best = sums.into_iter().max_by(|a, b| a.1.partial_cmp(&b.1).unwrap_or(std::cmp::Ordering::Equal));
+        best.map(|(pair, _)| pair)
+    }
+
+    /// `a ⟷ b`; one name where all fight over one field.
+    pub fn title(&self) -> String {
+        let Some((a, b)) = self.worst_pair() else {
+            return self.fields.first().map(|f| f.path.clone()).unwrap_or_default();
+        };
+        let (a, b) = (&self.fields[a], &self.fields[b]);
+        let one_element = a.elements.is_none_or(|(low, high)| low == high);
+        match a.path == b.path && (one_element || !self.is_finding()) {
+            true => a.path.clone(),
+            false => format!("{} \u{27f7} {}", a.path, b.path),
+        }
+    }
+
+    /// All actors, ascending.
+    pub fn actors(&self) -> Vec<u32> {
+        let mut ids: Vec<u32> = self.fields.iter().flat_map(|f| f.actors.keys().copied()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// Ids of the objects, those of the worst line first.
+    pub fn objects(&self) -> Vec<u32> {
+        let mut ids = Vec::new();
+        for l in &self.lines {
+            for o in l.objects() {
+                if !ids.contains(&o) && ids.len() < 10_000 {
+                    ids.push(o);
+                }
+            }
+        }
+        ids
+    }
+}

@@ -1,0 +1,103 @@
+//! Cases that this run's addresses or this machine's lines hid.
+
+use super::group::{Group, groups};
+use super::line::Context;
+use super::{fact, invalidations, names};
+use crate::analysis::{HiddenBy, Latent};
+use crate::fields::Namer;
+use crate::tables::*;
+use tussle_render::{Cell, Column, Node, Span, Tone};
+
+/// A latent case with its fields.
+pub struct Hidden<'a> {
+    /// Its line, or its equal lines.
+    pub group: Group<'a>,
+    /// Why it did not show.
+    pub by: &'a HiddenBy,
+}
+
+/// Names latent lines; those hidden by the line size are grouped like others.
+pub fn hidden<'a>(e: &Evidence, namer: &Namer, latent: &'a [Latent]) -> Vec<Hidden<'a>> {
+    let mut out = Vec::new();
+    for l in latent.iter().filter(|l| l.hidden_by != HiddenBy::LineSize) {
+        let group = groups(e, namer, std::iter::once(&l.line)).pop();
+        out.extend(group.map(|group| Hidden { group, by: &l.hidden_by }));
+    }
+    let wide = latent.iter().filter(|l| l.hidden_by == HiddenBy::LineSize).map(|l| &l.line);
+    // What another phase shows already needs no second telling.
+    let told: Vec<u32> = out.iter().flat_map(|h: &Hidden| h.group.objects()).collect();
+    let new = |g: &Group| g.objects().iter().any(|o| !told.contains(o));
+    let wide = groups(e, namer, wide).into_iter().filter(new);
+    out.extend(wide.map(|group| Hidden { group, by: &HiddenBy::LineSize }));
+    out
+}
+
+/// Latent cases shown in full.
+const DETAILS_MAX: usize = 8;
+
+pub(super) fn nodes(context: &Context, hidden: &[Hidden]) -> Vec<Node> {
+    if hidden.is_empty() {
+        return Vec::new();
+    }
+    let columns = vec![
+        Column::number("expected_invalidations", "E there"),
+        Column::text("where", "latent: would fight"),
+        Column::text("fields", "fields"),
+    ];
+    let row = |h: &Hidden| {
+        vec![
+            invalidations(h.group.e).tone(Tone::Warn),
+            Cell::text(place(h.by)),
+            Cell::text(h.group.title()).tone(Tone::Name),
+        ]
+    };
+    let table = Node::Table { key: "latent".into(), columns, rows: hidden.iter().map(row).collect() };
+    let items = hidden.iter().take(DETAILS_MAX).map(|h| section(context, h)).collect();
+    vec![table, Node::List { key: "latent_details".into(), items }]
+}
+
+fn place(by: &HiddenBy) -> String {
+    match by {
+        HiddenBy::LineSize => "with 128-byte lines or line pairs".into(),
+        HiddenBy::Phase { observed, worst, phases, .. } => {
+            let fights = phases.iter().filter(|p| p.1 >= crate::analysis::FINDING_E_MIN).count();
+            format!("at phase {worst}, not {observed} as here ({fights} of {} phases)", phases.len())
+        }
+    }
+}
+
+fn section(context: &Context, h: &Hidden) -> Node {
+    let Node::Section { key, title, mut nodes } = context.section(&h.group, 0) else {
+        return Node::Facts(Vec::new());
+    };
+    match h.by {
+        HiddenBy::Phase { observed, worst, phases, .. } => {
+            let list: Vec<serde_json::Value> = phases
+                .iter()
+                .map(|(phase, e)| serde_json::json!({ "phase_bytes": phase, "expected_invalidations": e.round() }))
+                .collect();
+            let words: Vec<String> =
+                phases.iter().map(|(phase, e)| format!("{phase}: {}", invalidations(*e).text)).collect();
+            let why = format!(
+                "The object began {observed} bytes into a line; its alignment allows {} phases. Numbers below are \
+                 for phase {worst}.",
+                phases.len()
+            );
+            nodes.insert(0, Node::Text(vec![Span { text: why, tone: Tone::Warn }]));
+            nodes.insert(
+                1,
+                Node::Facts(vec![
+                    fact("worst_phase_bytes", "", Cell::value(*worst, "")),
+                    fact("phases", "E by phase", Cell::value(list, words.join("   "))),
+                ]),
+            );
+        }
+        HiddenBy::LineSize => {
+            let why = "Two 64-byte lines that machines with 128-byte lines, or with adjacent-line prefetch, move as one.";
+            nodes.insert(0, Node::Text(vec![Span { text: why.into(), tone: Tone::Warn }]));
+        }
+    }
+    let share = names::percent(h.group.false_share());
+    nodes.push(Node::Facts(vec![fact("false_share", "", Cell::value(h.group.false_share(), share))]));
+    Node::Section { key, title: format!("latent  {title}"), nodes }
+}

@@ -1,0 +1,332 @@
+//! One group of lines in full.
+
+use super::group::{FieldUse, Group};
+use super::{count, dim, fact, invalidations, names, text};
+use crate::analysis::Contention;
+use crate::fields::Namer;
+use crate::tables::*;
+use serde_json::json;
+use std::collections::BTreeMap;
+use tussle_model::Placement;
+use tussle_render::{Cell, Column, Fact, Finding, Level, Node, Tone, offset, thousands};
+
+/// Rows of each table of a section.
+const FIELDS_MAX: usize = 16;
+const PAIRS_MAX: usize = 6;
+const CODE_MAX: usize = 12;
+
+/// What sections are made from.
+pub(super) struct Context<'a> {
+    pub(super) e: &'a Evidence,
+    pub(super) namer: &'a Namer<'a>,
+    pub(super) seen: &'a Contention,
+}
+
+impl Context<'_> {
+    /// Everything about one group; `number` is its row in the table, 0 for latent ones.
+    pub(super) fn section(&self, g: &Group, number: usize) -> Node {
+        let title = match number {
+            0 => g.title(),
+            n => format!("#{n}  {}", g.title()),
+        };
+        let mut nodes = Vec::new();
+        nodes.push(Node::Facts(self.facts(g, number)));
+        nodes.push(self.fields(g));
+        nodes.extend(self.pairs(g));
+        nodes.extend(self.code(g));
+        Node::Section { key: "line".into(), title, nodes }
+    }
+
+    /// What fails the check, in one sentence.
+    pub(super) fn finding(&self, g: &Group) -> Finding {
+        let line = g.lines.first().map_or(64, |l| l.line.bytes());
+        let several = |f: &FieldUse| f.elements.is_some_and(|(low, high)| low != high);
+        let what = match g.worst_pair().map(|(a, b)| (&g.fields[a], &g.fields[b])) {
+            Some((a, b)) if a.path == b.path => {
+                format!("different elements' `{}` share {line}-byte lines", a.path)
+            }
+            Some((a, b)) if several(a) && several(b) => {
+                format!("different elements' `{}` and `{}` share {line}-byte lines", a.path, b.path)
+            }
+            Some((a, b)) => format!("`{}` and `{}` share a {line}-byte line", a.path, b.path),
+            None => format!("`{}` shares {line}-byte lines", g.title()),
+        };
+        let share = names::percent(g.false_share());
+        let e = thousands(g.e.round().max(0.0) as u64);
+        let (file, line) = self.declared(g);
+        let message = format!("{what}: {e} expected invalidations, {share} of them false");
+        Finding { rule: "false-sharing".into(), level: Level::Error, message, file, line }
+    }
+
+    /// Where the first of the two fields is declared, or the code that touches it most.
+    fn declared(&self, g: &Group) -> (Option<String>, Option<u32>) {
+        let field = g.worst_pair().map(|(a, _)| &g.fields[a]).or(g.fields.first());
+        let Some((f, o)) = field.and_then(|f| Some((f, self.e.objects.get(f.object as usize)?))) else {
+            return (None, None);
+        };
+        let types = &self.e.types;
+        let aggregate = o.ty.and_then(|t| types.aggregate(t));
+        let Some((a, decl)) = aggregate.and_then(|a| Some((a, a.decl.as_ref()?))) else {
+            return (None, None);
+        };
+        let at = f.offset % a.size.max(1);
+        let member = a.members.iter().rfind(|m| m.offset() <= at);
+        let line = member.map(|m| m.decl_line).filter(|l| *l > 0).unwrap_or(decl.line);
+        (Some(decl.file.clone()), Some(line).filter(|l| *l > 0))
+    }
+
+    fn facts(&self, g: &Group, number: usize) -> Vec<Fact> {
+        let share = g.e / g.accesses.max(1.0);
+        let e = invalidations(g.e);
+        let words = format!(
+            "{} expected invalidations, {} of {} accesses",
+            e.text,
+            names::percent(share),
+            thousands(g.accesses.round().max(0.0) as u64)
+        );
+        let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
+        let mut facts = vec![
+            silent("rank", if number > 0 { number.into() } else { serde_json::Value::Null }),
+            fact("expected_invalidations", "E", Cell { text: words, ..e }.tone(Tone::Strong)),
+            fact("expected_invalidations_even_split", "even split", even(g)),
+            fact("expected_invalidations_whole_run", "whole run", whole_run(g)),
+            silent("accesses", (g.accesses.round().max(0.0) as u64).into()),
+            fact("sharing", "sharing", sharing(g)),
+            fact("handoffs", "", Cell::count(g.handoffs)),
+            fact("threads", "threads", Cell::text(names::threads(self.e, &g.actors()))),
+        ];
+        if g.e_whole_run <= 2.0 * g.e {
+            facts[3].label = String::new();
+        }
+        facts.extend(self.process(g));
+        facts.extend(self.object(g));
+        facts
+    }
+
+    /// Which process, where there are several.
+    fn process(&self, g: &Group) -> Option<Fact> {
+        let p = self.e.processes.get(g.lines.first()?.process as usize)?;
+        let label = if self.e.processes.len() > 1 { "process" } else { "" };
+        Some(fact("pid", label, Cell::value(p.pid, format!("{} (pid {})", p.exe, p.pid))))
+    }
+
+    /// Which memory it is, how sure that is, where it came from, where in a line it began.
+    fn object(&self, g: &Group) -> Vec<Fact> {
+        let ids = g.objects();
+        let mut facts = Vec::new();
+        let first = ids.iter().find(|i| g.fields.first().is_some_and(|f| f.object == **i)).or(ids.first());
+        let Some(o) = first.and_then(|i| self.e.objects.get(*i as usize)) else { return facts };
+        let ty = o.ty.map(|t| self.e.types.name(t));
+        let root = self.namer.root(o);
+        let what = match (&ty, o.count) {
+            (Some(t), n) if n > 1 => format!("{} elements of {t}, {} bytes", thousands(n), thousands(o.size)),
+            (Some(t), _) if *t != root => format!("{root}: {t}, {} bytes", thousands(o.size)),
+            _ => format!("{root}, {} bytes", thousands(o.size)),
+        };
+        let others = ids.len().saturating_sub(1);
+        let what = match others {
+            0 => what,
+            n => format!("{what}; and {n} other object{} on the same lines", if n == 1 { "" } else { "s" }),
+        };
+        facts.push(fact("object", "object", Cell::text(what)));
+        let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
+        facts.push(silent("type", ty.clone().into()));
+        facts.push(silent("type_confidence", json!(if ty.is_some() { Some(o.confidence) } else { None })));
+        let known = match (&ty, o.confidence) {
+            (None, _) => Cell::value(serde_json::Value::Null, "unknown").tone(Tone::Warn),
+            (Some(_), c) if c >= 0.99 => Cell::value(o.why.clone(), format!("certain: {}", o.why)),
+            (Some(_), c) => {
+                let words = format!("{} certain: {}", names::percent(f64::from(c)), o.why);
+                Cell::value(o.why.clone(), words).tone(Tone::Warn)
+            }
+        };
+        facts.push(fact("type_why", "type", known));
+        let live =
+            if o.live_max > 1 { format!("; at most {} alive", thousands(o.live_max)) } else { String::new() };
+        let origin = names::origin(self.e, o);
+        facts.push(fact("origin", "from", Cell::value(origin.clone(), origin + &live)));
+        facts.push(silent("live_max", o.live_max.into()));
+        facts.push(self.phase(g, o));
+        facts
+    }
+
+    fn phase(&self, g: &Group, o: &Object) -> Fact {
+        let line = self.seen.question.line;
+        if !self.e.run.sees.phases {
+            return fact("phase_bytes", "phase", Cell::unknown());
+        }
+        let phase = g.lines.first().map_or(0, |_| line.offset(o.base));
+        let possible = Placement::aligned(o.align).phases(line).len();
+        let words = match possible {
+            1 => format!("{}: always, its alignment is {} bytes", offset(phase), o.align),
+            n => format!(
+                "{} in its line; alignment {} allows {n} phases",
+                offset(phase),
+                if o.align == 1 { "of 1 byte".into() } else { format!("of {} bytes", o.align) }
+            ),
+        };
+        fact("phase_bytes", "phase", Cell::value(phase, words))
+    }
+
+    fn fields(&self, g: &Group) -> Node {
+        let columns = vec![
+            Column::text("field", "field"),
+            Column::number("offset_bytes", "offset"),
+            Column::text("threads", "threads"),
+            Column::number("reads", "reads"),
+            Column::number("writes", "writes"),
+            Column::number("atomics", "atomics"),
+        ];
+        let row = |f: &FieldUse| {
+            let ids: Vec<u32> = f.actors.keys().copied().collect();
+            let name = match f.elements {
+                Some((low, high)) if low != high => format!("{}  {low}..{high}", f.path),
+                Some((low, _)) => format!("{}  {low}", f.path),
+                None => f.path.clone(),
+            };
+            vec![
+                Cell::value(f.path.clone(), name).tone(Tone::Name),
+                Cell::value(f.offset, offset(f.offset)),
+                Cell::text(names::threads(self.e, &ids)),
+                zero_as_dot(f.counts.reads),
+                zero_as_dot(f.counts.writes),
+                zero_as_dot(f.counts.rmws),
+            ]
+        };
+        Node::Table {
+            key: "fields".into(),
+            columns,
+            rows: g.fields.iter().take(FIELDS_MAX).map(row).collect(),
+        }
+    }
+
+    fn pairs(&self, g: &Group) -> Option<Node> {
+        if g.pairs.len() < 2 && g.fields.len() < 2 {
+            return None;
+        }
+        let columns = vec![
+            Column::number("expected_invalidations", "E"),
+            Column::number("share", "share"),
+            Column::text("stores_to", "stores to"),
+            Column::text("take_the_line_from", "take the line from users of"),
+            Column::text("bytes", "bytes"),
+        ];
+        let row = |p: &super::FieldPair| {
+            let share = p.e / g.e.max(f64::MIN_POSITIVE);
+            vec![
+                invalidations(p.e),
+                Cell::number(share, names::percent(share)),
+                Cell::text(&g.fields[p.stored].path).tone(Tone::Name),
+                Cell::text(&g.fields[p.lost].path).tone(Tone::Name),
+                Cell::text(if p.same_bytes { "same" } else { "other" }),
+            ]
+        };
+        Some(Node::Table {
+            key: "pairs".into(),
+            columns,
+            rows: g.pairs.iter().take(PAIRS_MAX).map(row).collect(),
+        })
+    }
+
+    /// Code that touches the group's fields, most seen first.
+    fn code(&self, g: &Group) -> Vec<Node> {
+        let mut ranges: BTreeMap<u32, Vec<(u64, u64, usize)>> = BTreeMap::new();
+        for line in &g.lines {
+            for p in &line.parts {
+                let name = self.namer.name(p.range.object, p.range.offset, u64::from(p.range.size)).path;
+                if let Some(f) = g.fields.iter().position(|f| f.path == name) {
+                    let end = p.range.offset + u64::from(p.range.size);
+                    ranges.entry(p.range.object).or_default().push((p.range.offset, end, f));
+                }
+            }
+        }
+        let mut rows: BTreeMap<(String, Vec<String>, &str, usize), u64> = BTreeMap::new();
+        for t in &self.e.touches {
+            let Some(of) = ranges.get(&t.object) else { continue };
+            let end = t.offset + u64::from(t.size);
+            let Some(f) = of.iter().find(|r| r.0 < end && t.offset < r.1).map(|r| r.2) else { continue };
+            let kind = match t.kind {
+                TouchKind::Read => "reads",
+                TouchKind::Write => "writes",
+                TouchKind::Rmw => "atomic",
+            };
+            let key = (names::place(self.e, t.code), names::stack(self.e, t.code), kind, f);
+            *rows.entry(key).or_default() += t.samples.max(1);
+        }
+        self.code_table(g, rows)
+    }
+
+    fn code_table(&self, g: &Group, rows: BTreeMap<(String, Vec<String>, &str, usize), u64>) -> Vec<Node> {
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        let total = rows.len();
+        let mut rows: Vec<_> = rows.into_iter().collect();
+        rows.sort_by_key(|((place, _, _, field), n)| (*field, std::cmp::Reverse(*n), place.clone()));
+        let columns = vec![
+            Column::text("kind", ""),
+            Column::text("field", "field"),
+            Column::text("place", "code"),
+            Column::text("stack", "function \u{2190} callers"),
+            Column::number("samples", "samples"),
+        ];
+        let row = |((place, stack, kind, field), samples): ((String, Vec<String>, &str, usize), u64)| {
+            let shown: Vec<&str> = stack.iter().take(5).map(String::as_str).collect();
+            vec![
+                Cell::text(kind),
+                Cell::text(&g.fields[field].path).tone(Tone::Name),
+                Cell::text(place),
+                Cell::value(stack.clone(), shown.join(" \u{2190} ")),
+                Cell::count(samples),
+            ]
+        };
+        let rows: Vec<Vec<Cell>> = rows.into_iter().take(CODE_MAX).map(row).collect();
+        let mut nodes = vec![Node::Table { key: "code".into(), columns, rows }];
+        if total > CODE_MAX {
+            nodes.push(dim(format!("{} further code lines", total - CODE_MAX)));
+        }
+        nodes
+    }
+}
+
+fn zero_as_dot(n: f64) -> Cell {
+    let c = count(n);
+    if n == 0.0 { Cell { text: "\u{b7}".into(), ..c }.tone(Tone::Dim) } else { c }
+}
+
+fn even(g: &Group) -> Cell {
+    let c = invalidations(g.e_even);
+    let words = match (g.e_even - g.e).abs() <= 0.05 * g.e {
+        true => format!("{}: the same, the threads did equal shares", c.text),
+        false => format!("{} if threads of one kind did equal shares", c.text),
+    };
+    Cell { text: words, ..c }
+}
+
+fn whole_run(g: &Group) -> Cell {
+    let c = invalidations(g.e_whole_run);
+    let words = format!("{} if all had happened at once; {} hand-offs", c.text, thousands(g.handoffs));
+    Cell { text: words, ..c }
+}
+
+/// Shares as text and as an object of three numbers.
+fn sharing(g: &Group) -> Cell {
+    let all = (g.e_true + g.e_false + g.e_mixed).max(f64::MIN_POSITIVE);
+    let (t, f, m) = (g.e_true / all, g.e_false / all, g.e_mixed / all);
+    let words: Vec<String> =
+        [(f, "false (no byte in common)"), (m, "mixed (some bytes in common)"), (t, "true (same bytes)")]
+            .iter()
+            .filter(|(share, _)| *share >= 0.0005)
+            .map(|(share, word)| format!("{} {word}", names::percent(*share)))
+            .collect();
+    let round = |x: f64| (x * 1e4).round() / 1e4;
+    Cell::value(json!({ "false": round(f), "mixed": round(m), "true": round(t) }), words.join(", "))
+}
+
+/// What true sharing means, once for all of it.
+pub(super) fn true_sharing_advice() -> Node {
+    text(
+        "True sharing, for information: the threads use the same bytes, so no padding and no move of fields can help. \
+         Fewer stores can: a copy per thread that is summed when read, batches, a test before the store.",
+    )
+}

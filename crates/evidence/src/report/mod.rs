@@ -1,0 +1,321 @@
+//! The report: contended lines by field, as a view.
+
+mod group;
+mod latent;
+mod line;
+mod names;
+mod side;
+
+pub use group::{FieldPair, FieldUse, Group, groups};
+pub use side::compare;
+
+use crate::analysis::{self, Bases, Contention, Question};
+use crate::fields::Namer;
+use crate::problem::Problem;
+use crate::tables::*;
+use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, thousands};
+
+/// Version of the `report` document.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Groups shown in full; the rest is in the table only.
+const DETAILS_MAX: usize = 20;
+
+/// What to show.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only objects of these types or variables (`struct stats`, `stats`, `counter`); empty shows all.
+    pub names: Vec<String>,
+    /// Line size, bases, window, split.
+    pub question: Question,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { names: Vec::new(), question: Question::observed() }
+    }
+}
+
+/// A report and whether it has a finding (exit status 1).
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// For printing.
+    pub view: View,
+    /// At least one line is a finding.
+    pub finding: bool,
+}
+
+/// The report of one evidence; `problems` are those of reading it.
+pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
+    let namer = Namer::new(e);
+    let seen = analysis::contention(e, &options.question);
+    let keep = |g: &Group| wanted(e, &namer, g, &options.names);
+    let mut all = groups(e, &namer, seen.lines.iter().filter(|l| l.is_contended()));
+    all.retain(keep);
+    let latent = match options.question.bases {
+        Bases::Observed => analysis::latent(e, &seen),
+        Bases::Phase(_) => Vec::new(),
+    };
+    let mut hidden = latent::hidden(e, &namer, &latent);
+    hidden.retain(|h| keep(&h.group));
+    let finding = all.iter().any(Group::is_finding);
+    let mut nodes = vec![Node::Facts(run_facts(e, &seen))];
+    nodes.extend(loss_nodes(e, problems));
+    nodes.push(verdict(&all, &hidden, &seen));
+    if !all.is_empty() {
+        nodes.push(table(e, &all));
+    }
+    let (findings, shared): (Vec<&Group>, Vec<&Group>) = all.iter().partition(|g| g.is_finding());
+    let context = line::Context { e, namer: &namer, seen: &seen };
+    let details = |list: &[&Group]| -> Vec<Node> {
+        list.iter().take(DETAILS_MAX).map(|g| context.section(g, number_of(&all, g))).collect()
+    };
+    if !findings.is_empty() {
+        nodes.push(Node::List { key: "false_sharing".into(), items: details(&findings) });
+    }
+    if !shared.is_empty() {
+        nodes.push(line::true_sharing_advice());
+        nodes.push(Node::List { key: "true_sharing".into(), items: details(&shared) });
+    }
+    nodes.extend(latent::nodes(&context, &hidden));
+    nodes.extend(findings.iter().map(|g| Node::Finding(context.finding(g))));
+    nodes.extend(next_step(&context, &findings));
+    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, finding }
+}
+
+/// What to do about the worst finding.
+fn next_step(context: &line::Context, findings: &[&Group]) -> Option<Node> {
+    let field = findings.first().and_then(|g| g.fields.first())?;
+    let o = context.e.objects.get(field.object as usize)?;
+    let name = match (&o.name, o.ty) {
+        (_, Some(t)) if context.e.types.aggregate(t).is_some() => context.e.types.name(t),
+        (Some(name), _) => name.clone(),
+        _ => return None,
+    };
+    Some(dim(format!("Next: tussle advise -C '{name}'")))
+}
+
+fn number_of(all: &[Group], one: &Group) -> usize {
+    all.iter().position(|g| std::ptr::eq(g, one)).map_or(0, |i| i + 1)
+}
+
+/// Names of types and variables that were touched, for a message when `-C` matches none; at most `limit`.
+pub fn known_names(e: &Evidence, limit: usize) -> Vec<String> {
+    let namer = Namer::new(e);
+    let named = e.objects.iter().filter(|o| o.ty.is_some() || o.name.is_some());
+    let mut out: Vec<String> = named.map(|o| namer.root(o)).collect();
+    out.sort();
+    out.dedup();
+    out.truncate(limit);
+    out
+}
+
+/// Some object of the evidence has this name or type, contended or not.
+pub fn is_known(e: &Evidence, name: &str) -> bool {
+    let namer = Namer::new(e);
+    e.objects.iter().any(|o| object_matches(e, &namer, o, name))
+}
+
+fn object_matches(e: &Evidence, namer: &Namer, o: &Object, name: &str) -> bool {
+    let bare = |s: &str| {
+        let s = s.trim();
+        let keyword = ["struct ", "union ", "class ", "enum "].iter().find_map(|k| s.strip_prefix(k));
+        keyword.unwrap_or(s).split('[').next().unwrap_or("").trim().to_string()
+    };
+    let wanted = bare(name);
+    let ty = o.ty.map(|t| e.types.name(t));
+    bare(&namer.root(o)) == wanted || ty.is_some_and(|t| bare(&t) == wanted)
+}
+
+fn wanted(e: &Evidence, namer: &Namer, g: &Group, names: &[String]) -> bool {
+    let object = |id: u32| {
+        let o = e.objects.get(id as usize);
+        o.is_some_and(|o| names.iter().any(|n| object_matches(e, namer, o, n)))
+    };
+    names.is_empty() || g.objects().into_iter().any(object)
+}
+
+fn fact(key: &str, label: &str, cell: Cell) -> Fact {
+    Fact { key: key.into(), label: label.into(), cell }
+}
+
+fn text(s: impl Into<String>) -> Node {
+    Node::Text(vec![Span::plain(s)])
+}
+
+fn dim(s: impl Into<String>) -> Node {
+    Node::Text(vec![Span { text: s.into(), tone: Tone::Dim }])
+}
+
+/// E for people and JSON: rounded, never with decimals that it does not have.
+fn invalidations(e: f64) -> Cell {
+    Cell::count(e.round().max(0.0) as u64)
+}
+
+fn count(n: f64) -> Cell {
+    Cell::count(n.round().max(0.0) as u64)
+}
+
+/// What the numbers come from, in words.
+fn source(e: &Evidence) -> &'static str {
+    match e.run.source {
+        Source::Recorder => "recorded by tussle",
+        Source::KernelRecorder => "recorded in an emulated kernel",
+        Source::Perf => "imported from perf",
+        Source::Simulator => "simulated",
+    }
+}
+
+fn run_facts(e: &Evidence, seen: &Contention) -> Vec<Fact> {
+    let r = &e.run;
+    let accesses: f64 = e.accesses.iter().map(|a| a.reads as f64 + a.writes as f64 + a.rmws as f64).sum();
+    let command = r.command.join(" ");
+    let duration = match r.duration_s {
+        Some(s) => Cell::number(s, format!("{s:.2} s")),
+        None => Cell::unknown(),
+    };
+    let line = seen.question.line.bytes();
+    let unit = format!(
+        "E: stores that find the line with another thread, expected from each thread's share of the {}; {}, not \
+         measured. Windows of {} accesses, {line}-byte lines.",
+        r.unit,
+        source(e),
+        thousands(seen.window_vt)
+    );
+    let cpus = e.actors.iter().any(|a| a.kind == ActorKind::Cpu);
+    let actors = format!("{} {}", e.actors.len(), if cpus { "CPUs" } else { "threads" });
+    let total = format!("{} {} by {actors}", thousands(accesses.round().max(0.0) as u64), r.unit);
+    let total = if r.complete { total } else { format!("{total}; the recording is incomplete") };
+    let mut facts = vec![
+        fact("command", "command", Cell::text(command)),
+        fact("accesses", "recorded", Cell::value(accesses.round().max(0.0) as u64, total)),
+        fact("duration_s", "lasted", duration),
+        fact("machine", "machine", Cell::text(format!("{}, {} CPUs used, {}", r.cpu_model, r.cpus, r.arch))),
+        fact("unit", "numbers", Cell::value(unit.clone(), unit)),
+    ];
+    let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
+    facts.push(silent("complete", r.complete.into()));
+    facts.push(silent("source", serde_json::to_value(r.source).unwrap_or_default()));
+    facts.push(silent("counts_unit", r.unit.clone().into()));
+    facts.push(silent("window_vt", seen.window_vt.into()));
+    facts.push(silent("line_bytes", line.into()));
+    facts.push(silent("lines_touched", seen.lines_touched.into()));
+    facts.push(silent("tool_version", r.tool_version.clone().into()));
+    facts
+}
+
+/// What was lost, merged, damaged or cannot be seen: said before any number.
+fn loss_nodes(e: &Evidence, problems: &[Problem]) -> Vec<Node> {
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for l in &e.losses {
+        let process = l.process.and_then(|p| e.processes.get(p as usize)).map(|p| p.pid);
+        let process =
+            process.map_or(Cell::value(serde_json::Value::Null, ""), |p| Cell::value(p, format!("pid {p}")));
+        rows.push(vec![Cell::text(&l.what), Cell::count(l.count), process, Cell::text(&l.note)]);
+    }
+    let mut nodes = Vec::new();
+    let sees = &e.run.sees;
+    let blind: Vec<&str> = [
+        (sees.reads, "loads"),
+        (sees.writes, "stores"),
+        (sees.rmws, "atomic read-modify-writes"),
+        (sees.phases, "true addresses"),
+        (sees.time, "times"),
+    ]
+    .iter()
+    .filter(|s| !s.0)
+    .map(|s| s.1)
+    .collect();
+    if !blind.is_empty() {
+        let words = format!("This source does not see {}: unknown, not zero.", blind.join(", "));
+        nodes.push(Node::Text(vec![Span { text: words, tone: Tone::Warn }]));
+    }
+    if !rows.is_empty() {
+        let columns = vec![
+            Column::text("what", "lost or merged"),
+            Column::number("count", "count"),
+            Column::text("pid", ""),
+            Column::text("note", "effect"),
+        ];
+        nodes.push(Node::Table { key: "losses".into(), columns, rows });
+    }
+    if !problems.is_empty() {
+        let row = |p: &Problem| vec![Cell::text(p.to_string()).tone(Tone::Warn)];
+        let rows = problems.iter().take(20).map(row).collect();
+        let columns = vec![Column::text("problem", "problems in the evidence file")];
+        nodes.push(Node::Table { key: "problems".into(), columns, rows });
+    }
+    nodes
+}
+
+/// One sentence with the outcome.
+fn verdict(all: &[Group], hidden: &[latent::Hidden], seen: &Contention) -> Node {
+    let plural = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    let lines = |n: u64| format!("{} line{}", thousands(n), if n == 1 { "" } else { "s" });
+    let findings = all.iter().filter(|g| g.is_finding()).count();
+    let shared = all.len() - findings;
+    let mut parts = Vec::new();
+    if findings > 0 {
+        let words = plural(findings, "case of false sharing", "cases of false sharing");
+        parts.push(Span { text: words, tone: Tone::Bad });
+    } else {
+        parts.push(Span { text: "No false sharing".into(), tone: Tone::Good });
+    }
+    if shared > 0 {
+        parts.push(Span::plain(plural(shared, "of true sharing", "of true sharing")));
+    }
+    if !hidden.is_empty() {
+        let words = plural(hidden.len(), "latent case", "latent cases");
+        parts.push(Span { text: words, tone: Tone::Warn });
+    }
+    let mut spans = Vec::new();
+    for (i, p) in parts.into_iter().enumerate() {
+        if i > 0 {
+            spans.push(Span::plain(", "));
+        }
+        spans.push(p);
+    }
+    let quiet = seen.lines.iter().filter(|l| !l.is_contended()).count();
+    let touched = lines(seen.lines_touched);
+    spans.push(Span::plain(format!("; {touched} touched, {} shared without harm.", thousands(quiet as u64))));
+    Node::Text(spans)
+}
+
+fn table(e: &Evidence, all: &[Group]) -> Node {
+    let columns = vec![
+        Column::number("rank", "#"),
+        Column::number("expected_invalidations", "E"),
+        Column::number("expected_invalidations_even_split", "E even"),
+        Column::number("share_of_accesses", "of accesses"),
+        Column::text("sharing", "sharing"),
+        Column::number("lines", "lines"),
+        Column::text("threads", "threads"),
+        Column::text("fields", "fields"),
+    ];
+    let row = |(i, g): (usize, &Group)| {
+        let share = g.e / g.accesses.max(1.0);
+        vec![
+            Cell::count(i as u64 + 1),
+            invalidations(g.e).tone(if g.is_finding() { Tone::Bad } else { Tone::Plain }),
+            invalidations(g.e_even),
+            Cell::number(share, names::percent(share)),
+            Cell::text(sharing_word(g)),
+            Cell::count(g.lines.len() as u64),
+            Cell::text(names::threads(e, &g.actors())),
+            Cell::text(g.title()).tone(Tone::Name),
+        ]
+    };
+    Node::Table { key: "lines".into(), columns, rows: all.iter().enumerate().map(row).collect() }
+}
+
+/// `false`, `true`, or `72% false`.
+fn sharing_word(g: &Group) -> String {
+    match g.false_share() {
+        s if s >= 0.995 => "false".into(),
+        s if s < analysis::FINDING_FALSE_SHARE_MIN => "true".into(),
+        s => format!("{} false", names::percent(s)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

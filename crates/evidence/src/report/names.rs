@@ -1,0 +1,111 @@
+//! Words for threads, code and memory.
+
+use crate::tables::*;
+use std::collections::BTreeMap;
+
+/// `4 × worker()`, `worker() T7`, `main thread`, `CPU 3`: actors by what they run, most first. `T7` is the actor's id.
+pub(super) fn threads(e: &Evidence, actors: &[u32]) -> String {
+    let mut kinds: BTreeMap<String, (u32, usize)> = BTreeMap::new();
+    for (i, &a) in actors.iter().enumerate() {
+        kinds.entry(thread(e, a)).or_insert((0, i)).0 += 1;
+    }
+    let mut list: Vec<(String, (u32, usize))> = kinds.into_iter().collect();
+    list.sort_by_key(|(_, (n, first))| (std::cmp::Reverse(*n), *first));
+    let text = |(label, (n, first)): (String, (u32, usize))| match n {
+        1 if label.ends_with("()") => format!("{label} T{}", actors[first]),
+        1 => label,
+        n => format!("{n} \u{d7} {label}"),
+    };
+    list.into_iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// What one actor is called.
+fn thread(e: &Evidence, actor: u32) -> String {
+    let Some(a) = e.actors.get(actor as usize) else { return "unknown".into() };
+    let start = a.start.and_then(|c| e.code.get(c as usize)).and_then(|c| c.frames.first());
+    match (a.kind, start, &a.name) {
+        (ActorKind::Cpu, _, _) => format!("CPU {}", a.number),
+        (_, Some(f), _) => format!("{}()", f.function),
+        (ActorKind::Thread, None, _) if a.creator.is_none() => "main thread".into(),
+        (_, None, Some(name)) => format!("thread {name}"),
+        (ActorKind::Thread, None, None) => format!("thread {}", a.number),
+        (ActorKind::Unknown, None, None) => "unknown".into(),
+    }
+}
+
+/// Functions from the innermost outwards: inlined frames, then the callers.
+pub(super) fn stack(e: &Evidence, code: u32) -> Vec<String> {
+    let mut out = Vec::new();
+    let Some(c) = e.code.get(code as usize) else { return out };
+    out.extend(frames(c));
+    for &caller in c.chain.iter().take(8) {
+        if let Some(c) = e.code.get(caller as usize) {
+            out.extend(frames(c));
+        }
+    }
+    out
+}
+
+fn frames(c: &Code) -> Vec<String> {
+    match c.frames.is_empty() {
+        true => vec![format!("{:#x}", c.address)],
+        false => c.frames.iter().map(|f| f.function.clone()).collect(),
+    }
+}
+
+/// `server.c:21`, or the address.
+pub(super) fn place(e: &Evidence, code: u32) -> String {
+    let Some(c) = e.code.get(code as usize) else { return "unknown".into() };
+    match c.frames.first() {
+        Some(f) if f.line > 0 => format!("{}:{}", short_path(&f.file), f.line),
+        Some(f) if !f.file.is_empty() => short_path(&f.file).to_string(),
+        _ => format!("{:#x}", c.address),
+    }
+}
+
+/// The last two parts of a path: enough to find it, short enough for a table.
+pub(super) fn short_path(path: &str) -> &str {
+    match path.rmatch_indices('/').nth(1) {
+        Some((at, _)) if path.len() > 32 => &path[at + 1..],
+        _ => path,
+    }
+}
+
+/// `malloc in make_stats (server.c:12) ← main`, `global variable`, `stack of thread 7`.
+pub(super) fn origin(e: &Evidence, o: &Object) -> String {
+    let site = o.alloc_code.map(|c| {
+        let callers = stack(e, c);
+        let mut text = format!("{} ({})", callers.first().cloned().unwrap_or_default(), place(e, c));
+        for caller in callers.iter().skip(1).take(3) {
+            text.push_str(&format!(" \u{2190} {caller}"));
+        }
+        text
+    });
+    match (o.kind, site) {
+        (ObjectKind::Heap | ObjectKind::Mapped | ObjectKind::Slab, Some(site)) => {
+            format!("{} in {site}", o.allocator.as_deref().unwrap_or("allocated"))
+        }
+        (kind, _) => match kind {
+            ObjectKind::Heap => "heap, allocation site unknown".into(),
+            ObjectKind::Global => "global variable".into(),
+            ObjectKind::Tls => "thread-local variable".into(),
+            ObjectKind::Stack => "thread's stack".into(),
+            ObjectKind::Mapped => "mapped memory".into(),
+            ObjectKind::Slab => "slab object".into(),
+            ObjectKind::PerCpu => "per-CPU variable".into(),
+            ObjectKind::Unknown => "memory of unknown origin".into(),
+        },
+    }
+}
+
+/// `64%`, `0.4%`, `<0.01%`.
+pub(super) fn percent(share: f64) -> String {
+    let p = 100.0 * share;
+    match p {
+        p if p == 0.0 => "0%".into(),
+        p if p < 0.01 => "<0.01%".into(),
+        p if p < 1.0 => format!("{p:.2}%"),
+        p if p < 10.0 => format!("{p:.1}%"),
+        p => format!("{p:.0}%"),
+    }
+}

@@ -1,0 +1,133 @@
+//! Two evidences side by side.
+
+use super::{Options, Report, SCHEMA_VERSION, group, invalidations, names, wanted};
+use crate::analysis;
+use crate::fields::Namer;
+use crate::tables::*;
+use std::collections::BTreeMap;
+use tussle_render::{Cell, Column, Node, Span, Tone, View, thousands};
+
+/// E of one story in one evidence.
+struct Side {
+    e: f64,
+    e_even: f64,
+    accesses: f64,
+    finding: bool,
+}
+
+/// Lines of two runs matched by their fields. A finding in either makes a finding.
+pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
+    let (a, b) = (sides(old, options), sides(new, options));
+    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
+    names.sort();
+    names.dedup();
+    let most = |n: &String| a.get(n).map_or(0.0, |s| s.e).max(b.get(n).map_or(0.0, |s| s.e));
+    names.sort_by(|x, y| most(y).partial_cmp(&most(x)).unwrap_or(std::cmp::Ordering::Equal));
+    let rows = names.iter().map(|n| row(n, a.get(*n), b.get(*n))).collect();
+    let columns = vec![
+        Column::number("old_expected_invalidations", "E old"),
+        Column::number("new_expected_invalidations", "E new"),
+        Column::text("change", "change"),
+        Column::number("old_expected_invalidations_even_split", "E even old"),
+        Column::number("new_expected_invalidations_even_split", "E even new"),
+        Column::text("fields", "fields"),
+    ];
+    let mut nodes = vec![Node::Facts(vec![
+        super::fact("old_command", "old", Cell::text(old.run.command.join(" "))),
+        super::fact("new_command", "new", Cell::text(new.run.command.join(" "))),
+    ])];
+    nodes.extend(doubts(old, new));
+    let finding = a.values().chain(b.values()).any(|s| s.finding);
+    if names.is_empty() {
+        let quiet = Span { text: "No contended line in either run.".into(), tone: Tone::Good };
+        nodes.push(Node::Text(vec![quiet]));
+    } else {
+        nodes.push(Node::Table { key: "lines".into(), columns, rows });
+    }
+    Report { view: View { kind: "report_comparison", schema_version: SCHEMA_VERSION, nodes }, finding }
+}
+
+/// All stories with E of at least 1, so that a fixed line shows what is left of it.
+fn sides(e: &Evidence, options: &Options) -> BTreeMap<String, Side> {
+    let namer = Namer::new(e);
+    let seen = analysis::contention(e, &options.question);
+    let mut out: BTreeMap<String, Side> = BTreeMap::new();
+    for g in group::groups(e, &namer, seen.lines.iter()) {
+        if !wanted(e, &namer, &g, &options.names) {
+            continue;
+        }
+        let s = out.entry(fields(&g)).or_insert(Side { e: 0.0, e_even: 0.0, accesses: 0.0, finding: false });
+        s.e += g.e;
+        s.e_even += g.e_even;
+        s.accesses += g.accesses;
+        s.finding |= g.is_finding();
+    }
+    out.retain(|_, s| s.e >= 1.0);
+    out
+}
+
+/// Independent of which pair happens to lead: the two heaviest fields in order of name.
+fn fields(g: &group::Group) -> String {
+    let mut two: Vec<&str> =
+        g.fields.iter().filter(|f| f.weight > 0.0).take(2).map(|f| f.path.as_str()).collect();
+    two.sort_unstable();
+    two.dedup();
+    two.join(" \u{27f7} ")
+}
+
+fn row(name: &str, a: Option<&Side>, b: Option<&Side>) -> Vec<Cell> {
+    let e = |s: Option<&Side>| match s {
+        Some(s) => invalidations(s.e).tone(if s.finding { Tone::Bad } else { Tone::Plain }),
+        None => Cell { text: "none".into(), ..Cell::count(0) }.tone(Tone::Dim),
+    };
+    let even = |s: Option<&Side>| match s {
+        Some(s) => invalidations(s.e_even),
+        None => Cell { text: "none".into(), ..Cell::count(0) }.tone(Tone::Dim),
+    };
+    let change = match (a, b) {
+        (None, _) => Cell::value("new", "new").tone(Tone::Bad),
+        (_, None) => Cell::value("gone", "gone").tone(Tone::Good),
+        (Some(a), Some(b)) => {
+            let ratio = b.e / a.e;
+            let words = match ratio {
+                r if r > 1.0 => format!("\u{d7}{r:.2}"),
+                r => format!("\u{f7}{}", decimal(1.0 / r)),
+            };
+            Cell::number(ratio, words)
+        }
+    };
+    vec![e(a), e(b), change, even(a), even(b), Cell::text(name).tone(Tone::Name)]
+}
+
+fn decimal(x: f64) -> String {
+    if x >= 100.0 { thousands(x.round() as u64) } else { format!("{x:.2}") }
+}
+
+/// What forbids comparing the numbers.
+fn doubts(old: &Evidence, new: &Evidence) -> Vec<Node> {
+    let (a, b) = (&old.run, &new.run);
+    let mut out = Vec::new();
+    let mut say = |words: String| out.push(Node::Text(vec![Span { text: words, tone: Tone::Warn }]));
+    if a.source != b.source || a.unit != b.unit {
+        say(format!("The numbers are of different kinds ({} and {}): do not compare them.", a.unit, b.unit));
+    }
+    if a.window_vt != b.window_vt {
+        let (x, y) = (thousands(a.window_vt), thousands(b.window_vt));
+        say(format!("The windows differ ({x} and {y} accesses): E depends on them."));
+    }
+    if a.tool_version != b.tool_version {
+        say(format!(
+            "Recorded by different versions ({} and {}): absolute E depends on how the recorder merges.",
+            a.tool_version, b.tool_version
+        ));
+    }
+    let total = |e: &Evidence| e.accesses.iter().map(|r| (r.reads + r.writes + r.rmws) as f64).sum::<f64>();
+    let (x, y) = (total(old), total(new));
+    if x > 0.0 && y > 0.0 && !(0.8..=1.25).contains(&(y / x)) {
+        let share = names::percent(y / x);
+        say(format!(
+            "The second run made {share} of the first one's accesses: compare E per access, or repeat."
+        ));
+    }
+    out
+}
