@@ -4,9 +4,12 @@
 //! random). [`design`] draws the order, [`sample`] is what one run leaves behind, [`verdict()`] is the answer.
 
 pub mod aa;
+pub mod audit;
+pub mod audit_view;
 pub mod design;
 pub mod metric;
 pub mod paired;
+pub mod read;
 pub mod sample;
 pub mod style;
 pub mod verdict;

@@ -1,0 +1,104 @@
+//! hyperfine, criterion and google benchmark JSON.
+
+use serde_json::Value;
+
+use super::{Direction, Format, ROWS_MAX, Series};
+
+/// Raw results in a JSON text.
+pub(super) fn read(text: &str, problems: &mut Vec<String>) -> Vec<Series> {
+    let document: Value = match serde_json::from_str(text) {
+        Ok(document) => document,
+        Err(e) => {
+            problems.push(format!("not JSON: {e}"));
+            return Vec::new();
+        }
+    };
+    if let Some(results) = document.get("results").and_then(Value::as_array) {
+        return hyperfine(results, problems);
+    }
+    if let Some(benchmarks) = document.get("benchmarks").and_then(Value::as_array) {
+        return google(benchmarks, problems);
+    }
+    criterion(&document)
+}
+
+fn usable(values: Vec<f64>, name: &str, problems: &mut Vec<String>) -> Vec<f64> {
+    let (good, bad): (Vec<f64>, Vec<f64>) = values.into_iter().partition(|x| x.is_finite() && *x > 0.0);
+    if !bad.is_empty() {
+        problems.push(format!("{name}: {} values that are not finite and positive left out", bad.len()));
+    }
+    good
+}
+
+fn numbers(value: Option<&Value>) -> Vec<f64> {
+    let items = value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    items.iter().take(ROWS_MAX).filter_map(Value::as_f64).collect()
+}
+
+fn hyperfine(results: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
+    let mut out = Vec::new();
+    for result in results.iter().take(ROWS_MAX) {
+        let name = result.get("command").and_then(Value::as_str).unwrap_or("unnamed").to_string();
+        let mut values = numbers(result.get("times"));
+        if values.is_empty() {
+            values.extend(result.get("mean").and_then(Value::as_f64));
+        }
+        let values = usable(values, &name, problems);
+        let unit = "s".into();
+        out.push(Series { format: Format::Hyperfine, name, unit, direction: Direction::Lower, values });
+    }
+    out
+}
+
+/// Aggregates (mean, median, stddev) are left out when single repetitions are there.
+fn google(benchmarks: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
+    let mut out: Vec<Series> = Vec::new();
+    for b in benchmarks.iter().take(ROWS_MAX) {
+        let text = |key: &str| b.get(key).and_then(Value::as_str).unwrap_or_default();
+        if text("run_type") == "aggregate" {
+            continue;
+        }
+        let name = if text("run_name").is_empty() { text("name") } else { text("run_name") }.to_string();
+        let Some(time) = b.get("real_time").and_then(Value::as_f64) else {
+            problems.push(format!("{name}: no real_time"));
+            continue;
+        };
+        let unit = text("time_unit").to_string();
+        match out.iter_mut().find(|s| s.name == name) {
+            Some(known) if known.unit == unit => known.values.push(time),
+            Some(known) => problems.push(format!("{name}: mixed units, {} and {unit}", known.unit)),
+            None => out.push(Series {
+                format: Format::GoogleBenchmark,
+                name,
+                unit,
+                direction: Direction::Lower,
+                values: vec![time],
+            }),
+        }
+    }
+    for s in &mut out {
+        let (name, values) = (s.name.clone(), std::mem::take(&mut s.values));
+        s.values = usable(values, &name, problems);
+    }
+    out
+}
+
+/// `sample.json` (iterations and times in ns) or `estimates.json` (the mean alone).
+fn criterion(document: &Value) -> Vec<Series> {
+    let (iterations, times) = (numbers(document.get("iters")), numbers(document.get("times")));
+    let mut values: Vec<f64> = times.iter().zip(&iterations).map(|(t, n)| t / n).collect();
+    if values.is_empty() {
+        values.extend(document.pointer("/mean/point_estimate").and_then(Value::as_f64));
+    }
+    values.retain(|x| x.is_finite() && *x > 0.0);
+    if values.is_empty() {
+        return Vec::new();
+    }
+    vec![Series {
+        format: Format::Criterion,
+        name: "criterion".into(),
+        unit: "ns".into(),
+        direction: Direction::Lower,
+        values,
+    }]
+}

@@ -1,0 +1,216 @@
+//! Readers of foreign result formats: best effort, what they cannot read becomes a problem.
+//!
+//! A file may hold several things at once (a mail with two `vmstat` excerpts, a profile and a table). Every reader looks
+//! for its own kind; [`read`] puts together what they found.
+
+mod json;
+mod number;
+mod results;
+mod system;
+mod tables;
+
+pub use number::Printed;
+
+/// Longest text that is read.
+pub const BYTES_MAX: usize = 64 << 20;
+
+/// Most rows kept of one text.
+pub const ROWS_MAX: usize = 100_000;
+
+/// Formats known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// mmtests' comparison table.
+    Mmtests,
+    /// The kernel test robot's table.
+    Lkp,
+    /// benchstat's table, old or new.
+    Benchstat,
+    /// Output of a will-it-scale test case.
+    WillItScale,
+    /// will-it-scale's `runtest.py` csv.
+    WillItScaleCsv,
+    /// The page fault test's log.
+    Pft,
+    /// UnixBench's report.
+    Unixbench,
+    /// Raw samples by `stats.json` lines.
+    StatsJson,
+    /// hyperfine's export.
+    Hyperfine,
+    /// criterion's `estimates.json` or `sample.json`.
+    Criterion,
+    /// google benchmark's export.
+    GoogleBenchmark,
+    /// vmstat.
+    Vmstat,
+    /// turbostat.
+    Turbostat,
+    /// `perf report --stdio`, flat.
+    Profile,
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Throughput.
+    Higher,
+    /// Times, deviations.
+    Lower,
+    /// The format does not say.
+    Unknown,
+}
+
+/// How the change of a row is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// 100·(new − old)/old, for lower-is-better rows with the sign flipped (mmtests).
+    PercentBetter,
+    /// 100·(new − old)/old.
+    Percent,
+    /// new − old (lkp's rows that are percentages themselves).
+    Difference,
+    /// A p-value in percent (mmtests' `Significant`): nothing to recompute.
+    PValue,
+}
+
+/// One row of a comparison table: a reference and one candidate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Format it came from.
+    pub format: Format,
+    /// `Hmean`, `Stddev`, ... where the format has it.
+    pub statistic: Option<String>,
+    /// `faults/cpu-21`, `will-it-scale.per_thread_ops`.
+    pub name: String,
+    /// Candidate column, from 1.
+    pub column: usize,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Reference.
+    pub old: Printed,
+    /// Candidate.
+    pub new: Printed,
+    /// Deviation of the reference, %; absent where not printed.
+    pub old_deviation_percent: Option<f64>,
+    /// Deviation of the candidate, %.
+    pub new_deviation_percent: Option<f64>,
+    /// The change as printed.
+    pub change: Option<Printed>,
+    /// What that number is.
+    pub change_kind: ChangeKind,
+    /// Whether the row is starred; absent where the format has no stars.
+    pub starred: Option<bool>,
+}
+
+/// One system report: figures by name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// vmstat, turbostat or profile.
+    pub format: Format,
+    /// The line before it, when it looks like a caption.
+    pub title: String,
+    /// Lines that went into it.
+    pub samples: usize,
+    /// Mean of each column, or percentage of each symbol.
+    pub figures: Vec<(String, f64)>,
+}
+
+/// Raw results: samples by name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Format it came from.
+    pub format: Format,
+    /// Name.
+    pub name: String,
+    /// Unit, if the format says.
+    pub unit: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Samples; for criterion's estimates the mean alone.
+    pub values: Vec<f64>,
+}
+
+/// Everything found in a text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    /// Table rows.
+    pub rows: Vec<Row>,
+    /// System reports in order.
+    pub reports: Vec<Report>,
+    /// Raw results.
+    pub series: Vec<Series>,
+}
+
+impl Document {
+    /// Formats found, each once.
+    pub fn formats(&self) -> Vec<Format> {
+        let mut all: Vec<Format> = self.rows.iter().map(|r| r.format).collect();
+        all.extend(self.reports.iter().map(|r| r.format));
+        all.extend(self.series.iter().map(|s| s.format));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// Why nothing was read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Nothing known was found.
+    #[error(
+        "no known format in it{0}; known are mmtests, lkp/0day and benchstat tables, will-it-scale, pft, UnixBench, \
+         vmstat, turbostat, perf report text, and hyperfine, criterion and google benchmark JSON"
+    )]
+    Unknown(String),
+    /// Nothing at all.
+    #[error("the file is empty")]
+    Empty,
+    /// Longer than [`BYTES_MAX`].
+    #[error("the file has {0} bytes; at most {BYTES_MAX} are read")]
+    TooLong(usize),
+}
+
+/// Reads everything known in a text, and says what looked known but could not be read.
+pub fn read(text: &str) -> Result<(Document, Vec<String>), ReadError> {
+    if text.trim().is_empty() {
+        return Err(ReadError::Empty);
+    }
+    if text.len() > BYTES_MAX {
+        return Err(ReadError::TooLong(text.len()));
+    }
+    let mut problems = Vec::new();
+    let mut document = Document::default();
+    if text.trim_start().starts_with(['{', '[']) {
+        document.series = json::read(text, &mut problems);
+    } else {
+        let text = unquote(text);
+        document.rows = tables::mmtests(&text, &mut problems);
+        document.rows.extend(tables::lkp(&text));
+        document.rows.extend(tables::benchstat(&text, &mut problems));
+        document.series = results::read(&text, &mut problems);
+        document.reports = system::read(&text, &mut problems);
+    }
+    if document == Document::default() {
+        let why = if problems.is_empty() { String::new() } else { format!(" ({})", problems.join("; ")) };
+        return Err(ReadError::Unknown(why));
+    }
+    Ok((document, problems))
+}
+
+/// Without the marks that mailers put before quoted lines.
+fn unquote(text: &str) -> String {
+    let strip = |line: &str| -> String {
+        let mut rest = line;
+        while let Some(r) = rest.trim_start().strip_prefix('>') {
+            rest = r;
+        }
+        rest.replace('\u{a0}', " ")
+    };
+    text.lines().map(|l| strip(l) + "\n").collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Comparison tables: mmtests, the kernel test robot, benchstat. White space is not trusted: mailers wrap and collapse it.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::{ChangeKind, Direction, Format, Printed, ROWS_MAX, Row};
+
+/// Patterns are constants: a test compiles each.
+pub(super) fn pattern(text: &str) -> Regex {
+    #[expect(clippy::unwrap_used, reason = "a constant pattern, compiled by a test")]
+    Regex::new(text).unwrap()
+}
+
+static MMTESTS_HEAD: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?m)(?:^|\s)(Min|Max|[HAG]mean|[HAG]?[Ss]tddev|H?CoeffVar|B[HA]mean-\d+|[123](?:st|nd|rd)-qrtle|Max-\d+%?|Significant)[ \t]+([^\s()*]+)\s",
+    )
+});
+static MMTESTS_CELL: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^\s*(-?[\d.]+(?:e[+-]?\d+)?|-?nan|-?inf)\s*([(*])\s*(-?[\d.]+|-?nan|-?inf)%\s*[)*]")
+});
+
+/// Rows of mmtests tables, also when everything stands on one line.
+pub(super) fn mmtests(text: &str, problems: &mut Vec<String>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for head in MMTESTS_HEAD.captures_iter(text) {
+        let (statistic, name) = (&head[1], &head[2]);
+        let mut rest = &text[head.get(0).map_or(0, |m| m.end())..];
+        let mut reference = None;
+        let mut column = 0;
+        while let Some(cell) = MMTESTS_CELL.captures(rest) {
+            rest = &rest[cell[0].len()..];
+            let value = Printed::parse(&cell[1]);
+            if value.is_none() {
+                problems.push(format!("{statistic} {name}: {} is no number", &cell[1]));
+            }
+            if column == 0 {
+                reference = value;
+            } else if let (Some(old), Some(new)) = (reference, value) {
+                rows.push(mmtests_row(statistic, name, column, (old, new), &cell));
+            }
+            column += 1;
+            if rows.len() >= ROWS_MAX {
+                return rows;
+            }
+        }
+    }
+    rows
+}
+
+fn mmtests_row(
+    statistic: &str,
+    name: &str,
+    column: usize,
+    values: (Printed, Printed),
+    cell: &Captures,
+) -> Row {
+    let direction = match statistic {
+        "Hmean" | "Gmean" => Direction::Higher,
+        s if s.starts_with("BHmean") => Direction::Higher,
+        "Min" | "Max" => Direction::Unknown,
+        s if s.ends_with("qrtle") || s.starts_with("Max-") => Direction::Unknown,
+        _ => Direction::Lower,
+    };
+    let significance = statistic == "Significant";
+    Row {
+        format: Format::Mmtests,
+        statistic: Some(statistic.into()),
+        name: name.into(),
+        column,
+        direction,
+        old: values.0,
+        new: values.1,
+        old_deviation_percent: None,
+        new_deviation_percent: None,
+        change: Printed::parse(&cell[3]),
+        change_kind: if significance { ChangeKind::PValue } else { ChangeKind::PercentBetter },
+        starred: matches!(statistic, "Hmean" | "Amean" | "Gmean").then(|| &cell[2] == "*"),
+    }
+}
+
+static LKP_ROW: LazyLock<Regex> = LazyLock::new(|| {
+    const NUMBER: &str = r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?";
+    pattern(&format!(
+        r"(?m)(?:^|\s)({NUMBER})(?:\s*±\s*(\d+)%)?\s+([+-]\d+(?:\.\d+)?(?:e[+-]\d+)?)(%?)\s+({NUMBER})(?:\s*±\s*(\d+)%)?\s+([A-Za-z][^\s]*\.[^\s]+)"
+    ))
+});
+
+/// Rows of the kernel test robot's tables, also when a mailer wrapped them.
+pub(super) fn lkp(text: &str) -> Vec<Row> {
+    let row = |c: Captures| {
+        let percent = &c[4] == "%";
+        Some(Row {
+            format: Format::Lkp,
+            statistic: None,
+            name: c[7].into(),
+            column: 1,
+            direction: Direction::Unknown,
+            old: Printed::parse(&c[1])?,
+            new: Printed::parse(&c[5])?,
+            old_deviation_percent: c.get(2).and_then(|m| m.as_str().parse().ok()),
+            new_deviation_percent: c.get(6).and_then(|m| m.as_str().parse().ok()),
+            change: Printed::parse(&c[3]),
+            change_kind: if percent { ChangeKind::Percent } else { ChangeKind::Difference },
+            starred: None,
+        })
+    };
+    LKP_ROW.captures_iter(text).filter_map(row).take(ROWS_MAX).collect()
+}
+
+static BENCHSTAT_ROW: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?m)^\s*(\S+)\s+([\d.]+)\s*([^\s\d±]*)\s*±\s*(\d+|∞)\s*%?[^\s\d]*\s+([\d.]+)\s*([^\s\d±]*)\s*±\s*(\d+|∞)\s*%?[^\s\d]*\s+([+-][\d.]+%|~)\s+\(p=([\d.]+)\s+n=([\d+]+)\)",
+    )
+});
+
+/// Rows of benchstat's tables: `name 1.20ms ± 3% 1.10ms ± 1% -8.33% (p=0.000 n=10+10)`.
+pub(super) fn benchstat(text: &str, problems: &mut Vec<String>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for c in BENCHSTAT_ROW.captures_iter(text).take(ROWS_MAX) {
+        let (old, new) = (Printed::parse(&c[2]), Printed::parse(&c[5]));
+        let (Some(mut old), Some(mut new)) = (old, new) else { continue };
+        let ((scale_old, base_old), (scale_new, base_new)) = (scale(&c[3]), scale(&c[6]));
+        if base_old != base_new {
+            problems.push(format!("{}: mixed units, {} and {}", &c[1], &c[3], &c[6]));
+            continue;
+        }
+        for (number, factor) in [(&mut old, scale_old), (&mut new, scale_new)] {
+            number.value *= factor;
+            number.unit *= factor;
+        }
+        rows.push(Row {
+            format: Format::Benchstat,
+            statistic: None,
+            name: c[1].into(),
+            column: 1,
+            direction: if base_old == "B/s" { Direction::Higher } else { Direction::Lower },
+            old,
+            new,
+            old_deviation_percent: c[4].parse().ok(),
+            new_deviation_percent: c[7].parse().ok(),
+            change: Printed::parse(c[8].trim_end_matches('%')),
+            change_kind: ChangeKind::Percent,
+            starred: Some(&c[8] != "~"),
+        });
+    }
+    rows
+}
+
+/// `ms` as (1e-3, "s"); new benchstat prints the prefix alone.
+fn scale(unit: &str) -> (f64, String) {
+    let prefixes = [("n", 1e-9), ("µ", 1e-6), ("μ", 1e-6), ("m", 1e-3), ("k", 1e3), ("M", 1e6), ("G", 1e9)];
+    let binary = [("Ki", 1024.0), ("Mi", 1_048_576.0), ("Gi", 1_073_741_824.0)];
+    for (prefix, factor) in binary.into_iter().chain(prefixes) {
+        if let Some(base) = unit.strip_prefix(prefix) {
+            return (factor, base.to_string());
+        }
+    }
+    (1.0, unit.to_string())
+}
