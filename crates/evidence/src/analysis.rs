@@ -12,8 +12,8 @@ pub const FINDING_E_MIN: f64 = 1000.0;
 /// And from this share of its accesses on.
 pub const FINDING_SHARE_MIN: f64 = 0.001;
 
-/// And when at least this share of its E is false or mixed; below it, rounding and rare side visits speak.
-pub const FINDING_FALSE_SHARE_MIN: f64 = 0.05;
+/// And when at least this much of its E is false or mixed: one whole invalidation, so that no rounding crumb counts.
+pub const FINDING_FALSE_E_MIN: f64 = 1.0;
 
 /// What to evaluate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -145,7 +145,7 @@ impl LineContention {
 
     /// The rule by which `report` exits 1.
     pub fn is_finding(&self) -> bool {
-        self.is_contended() && self.false_share() >= FINDING_FALSE_SHARE_MIN
+        self.is_contended() && self.e.e_false + self.e.e_mixed >= FINDING_FALSE_E_MIN
     }
 
     /// Ids of the objects on it, ascending.

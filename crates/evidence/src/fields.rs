@@ -122,6 +122,11 @@ impl<'a> Namer<'a> {
             at = offset % stride;
         }
         let r = Resolve { table, said }.visit(ty, at, size.max(1), 0);
+        if !r.is_field && o.count <= 1 && stride > 0 && offset >= stride {
+            // A block may be longer than the struct at its start.
+            let path = bytes_text(&format!("behind {root}"), offset, size);
+            return FieldName { path, leaf: None, index: None, certainty: o.confidence };
+        }
         let halves = if r.ambiguous { 0.5 } else { 1.0 };
         FieldName {
             path: attach(&(root + &prefix), &r.path),

@@ -202,5 +202,6 @@ fn unknown_stays_unknown() {
     check(&e, 4, 24, 8, "malloc block, bytes 24..31", None);
     check(&e, 99, 24, 8, "?, bytes 24..31", None);
     check(&e, 1, 400, 8, "struct worker, bytes 400..407", None);
+    check(&e, 0, 104, 8, "behind struct worker, bytes 104..111", None);
     assert_eq!(field_path(&e, 4, 24, 8).certainty, 0.0);
 }

@@ -1,12 +1,178 @@
 use super::*;
 use crate::sample::Sample;
+use proptest::prelude::*;
+
+fn bytes(e: &Evidence) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(e, &mut out).unwrap();
+    out
+}
+
+fn small() -> Evidence {
+    let mut s = Sample::two_counters();
+    let e = s.tables();
+    e.modules.push(Module {
+        process: 0,
+        path: "/bin/server".into(),
+        build_id: Some("ab".into()),
+        start: 0x40_0000,
+        end: 0x41_0000,
+        bias: 0,
+    });
+    e.losses.push(Loss {
+        process: Some(0),
+        what: "pieces merged".into(),
+        count: 3,
+        note: "E within 2%".into(),
+    });
+    e.operations = Some(vec![Operation {
+        actor: 1,
+        lock_object: Some(0),
+        lock_offset: Some(8),
+        vt0: 5,
+        vt1: 9,
+        visits: vec![(0, 0, 8, TouchKind::Write, 2)],
+        repeats: 7,
+    }]);
+    s.evidence()
+}
 
 #[test]
 fn round_trip() {
-    let e = Sample::two_counters().evidence();
-    let mut bytes = Vec::new();
-    write(&e, &mut bytes).unwrap();
-    let (back, problems) = read(&bytes).unwrap();
+    for e in [small(), Sample::two_counters().evidence(), Sample::new(1).evidence()] {
+        let (back, problems) = read(&bytes(&e)).unwrap();
+        assert_eq!(problems, []);
+        assert_eq!(format!("{e:?}"), format!("{back:?}"));
+    }
+}
+
+#[test]
+fn tables_longer_than_a_block_come_back_whole() {
+    let mut s = Sample::two_counters();
+    for i in 0..3 * BLOCK_ROWS as u64 {
+        s.access(0, 0, 8, 1, (i, i + 1), [i, 0, 0]);
+    }
+    let e = s.evidence();
+    let (back, problems) = read(&bytes(&e)).unwrap();
     assert_eq!(problems, []);
-    assert_eq!(format!("{e:?}"), format!("{back:?}"));
+    assert_eq!(back.accesses, e.accesses);
+}
+
+#[test]
+fn cut_at_any_byte_what_came_before_is_there() {
+    let e = small();
+    let whole = bytes(&e);
+    let first = whole.iter().position(|b| *b == b'\n').unwrap();
+    for cut in 0..whole.len() {
+        match read(&whole[..cut]) {
+            Err(_) => assert!(cut < first, "{cut}"),
+            // Only the last line feed is missing: nothing is lost.
+            Ok((back, _)) if cut + 1 == whole.len() => assert!(back.run.complete),
+            Ok((back, problems)) => {
+                assert!(!back.run.complete && !problems.is_empty(), "{cut}");
+                assert!(back.accesses.len() <= e.accesses.len());
+                assert!(back.accesses.iter().all(|a| e.accesses.contains(a)));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_newer_major_version_is_refused_with_advice() {
+    let text = String::from_utf8(bytes(&small())).unwrap().replacen("\"major\":1", "\"major\":2", 1);
+    let error = read(text.as_bytes()).unwrap_err();
+    assert!(matches!(error, Error::Newer { found: 2, known: 1 }));
+    assert!(error.to_string().contains("update tussle"));
+    for foreign in [&b""[..], b"\x7fELF\x02", b"{}", b"{\"format\":\"other\",\"major\":1}"] {
+        assert!(read(foreign).unwrap_err().to_string().contains("tussle record"));
+    }
+}
+
+/// Reads the sample after a textual change and returns the evidence and its problems as text.
+fn changed(from: &str, to: &str) -> (Evidence, String) {
+    let text = String::from_utf8(bytes(&small())).unwrap();
+    assert!(text.contains(from), "{from} is not in {text}");
+    let (e, problems) = read(text.replacen(from, to, 1).as_bytes()).unwrap();
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    (e, problems.join("\n"))
+}
+
+#[test]
+fn damage_is_said_and_bounded() {
+    let (e, problems) = changed("\"rmws\"]", "\"rmws\",\"hitm\"]");
+    assert_eq!(e.accesses.len(), 2);
+    assert!(problems.contains("unknown column `hitm`"), "{problems}");
+    let (_, problems) = changed("{\"table\":\"losses\"", "{\"table\":\"wishes\"");
+    assert!(problems.contains("unknown table") && problems.contains("losses: absent"), "{problems}");
+    let (_, problems) = changed(",50000,", ",50001,");
+    assert!(problems.contains("checksum does not match"), "{problems}");
+    let (e, problems) = changed(",50000,", ",-1,");
+    assert_eq!(e.accesses.len(), 1);
+    assert!(problems.contains("row dropped: writes"), "{problems}");
+    let (e, problems) = changed(",50000,", ",1e400,");
+    assert_eq!(e.accesses.len(), 1);
+    assert!(problems.contains("row dropped"), "{problems}");
+    let (_, problems) = changed("\"rows\":2", "\"rows\":18446744073709551615");
+    assert!(problems.contains("of 18446744073709551615 rows are there"), "{problems}");
+    let (e, problems) = changed("[0,0,8,1,", "[9,0,8,1,");
+    assert_eq!(e.accesses.len(), 1);
+    assert!(problems.contains("refer to no actor or to no bytes"), "{problems}");
+    let (e, _) = changed("[0,0,8,1,", "[0,18446744073709551615,8,1,");
+    assert_eq!(e.accesses.len(), 1);
+}
+
+#[test]
+fn an_unreadable_row_keeps_the_numbers_of_those_after_it() {
+    let (e, problems) = changed("[0,\"thread\",101,", "[0,\"thread\",-101,");
+    assert_eq!(e.actors.len(), 3);
+    assert_eq!((e.actors[1].kind, e.actors[2].number), (ActorKind::Unknown, 102));
+    assert!(problems.contains("row dropped: number"), "{problems}");
+}
+
+#[test]
+fn an_absent_table_is_unknown_not_empty() {
+    let e = Sample::two_counters().evidence();
+    assert!(read(&bytes(&e)).unwrap().0.operations.is_none());
+    assert_eq!(read(&bytes(&small())).unwrap().0.operations.map(|o| o.len()), Some(1));
+}
+
+#[test]
+fn columns_are_those_of_the_documentation() {
+    let text = include_str!("../../../docs/evidence.md");
+    let file = String::from_utf8(bytes(&small())).unwrap();
+    for line in file.lines().filter(|l| l.starts_with("{\"table\"")) {
+        let header: Header = serde_json::from_str(line).unwrap();
+        if header.table == END {
+            continue;
+        }
+        let heading = format!("### {}\n", header.table);
+        let at = text.find(&heading).unwrap_or_else(|| panic!("no section for {}", header.table));
+        let section = text[at + heading.len()..].split("\n### ").next().unwrap();
+        let documented: Vec<&str> =
+            section.lines().filter_map(|l| l.strip_prefix("| `")?.split('`').next()).collect();
+        assert_eq!(documented, header.columns, "{}", header.table);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_flip_of_bytes_panics(flips in proptest::collection::vec((0usize..100_000, any::<u8>()), 1..8)) {
+        let mut file = bytes(&small());
+        for (at, with) in flips {
+            let at = at % file.len();
+            file[at] ^= with;
+        }
+        if let Ok((e, _)) = read(&file) {
+            // What was read can be evaluated and written again.
+            crate::report::report(&e, &[], &crate::report::Options::default());
+            prop_assert!(read(&bytes(&e)).is_ok());
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic(noise in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let mut file = b"{\"format\":\"tussle-evidence\",\"major\":1}\n".to_vec();
+        file.extend(noise);
+        prop_assert!(read(&file).is_ok());
+    }
 }

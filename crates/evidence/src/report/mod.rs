@@ -312,7 +312,7 @@ fn table(e: &Evidence, all: &[Group]) -> Node {
 fn sharing_word(g: &Group) -> String {
     match g.false_share() {
         s if s >= 0.995 => "false".into(),
-        s if s < analysis::FINDING_FALSE_SHARE_MIN => "true".into(),
+        _ if !g.is_finding() => "true".into(),
         s => format!("{} false", names::percent(s)),
     }
 }
