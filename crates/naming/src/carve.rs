@@ -12,7 +12,7 @@ use crate::image::{ImageId, Images};
 use crate::nest;
 use crate::retarget::{self, Piece, Pieces};
 use crate::site::Claim;
-use crate::types::{Origin, Pending};
+use crate::types::Pending;
 use crate::vote::{Group, Sighting, agrees};
 
 /// Share of the code lines in a piece that must agree with its type.
@@ -196,19 +196,17 @@ fn object_of(
     pending: &mut Pending,
     (agree, lines): (u32, u32),
 ) -> Object {
-    let size = size_of(images, guess).max(1);
     let steps = wanted.start | wanted.stride.unwrap_or(0) | parent.align.max(1);
     let all = guess.lines.len() as f32;
     let share = agree as f32 / lines as f32;
     let what = if parent.kind == ObjectKind::Stack { "on a stack" } else { "inside of a larger block" };
     let bytes = wanted.end - wanted.start;
-    let exact = bytes % size == 0;
     Object {
         base: parent.base.saturating_add(wanted.start),
         size: bytes,
         name: guess.variable.clone(),
-        ty: Some(pending.add(Origin::Image(guess.image, guess.ty))),
-        count: if exact { bytes / size } else { 1 },
+        ty: Some(pending.image(images, guess.image, guess.ty)),
+        count: 1,
         // One line alone is worth 0.65, ten are worth 0.94.
         confidence: share * (0.3 + all) / (1.0 + all),
         why: format!("{what}: {agree} of {lines} code lines that touch it agree, {all} of its kind"),

@@ -7,7 +7,7 @@ use tussle_evidence::{Evidence, Object, ObjectKind};
 
 use crate::image::{ImageId, Images};
 use crate::retarget::{self, Piece, Pieces};
-use crate::types::{Origin, Pending, align_of};
+use crate::types::{Pending, align_of};
 
 /// gcc and clang align large variables at least to this.
 const LARGE_VARIABLE_ALIGN: u64 = 32;
@@ -130,7 +130,7 @@ fn object_of(found: &Found, old: &Object, images: &Images, pending: &mut Pending
         base: found.start,
         size,
         name: Some(v.name.clone()),
-        ty: ty.map(|t| pending.add(Origin::Image(found.image, t))),
+        ty: ty.map(|t| pending.image(images, found.image, t)),
         count: 1,
         confidence: if ty.is_some() { 1.0 } else { 0.0 },
         why: why.into(),

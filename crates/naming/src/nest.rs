@@ -118,3 +118,12 @@ pub(crate) fn structured(table: &TypeTable, ty: TypeId) -> bool {
         _ => false,
     }
 }
+
+/// The struct's own name instead of a typedef of it; the typedef where the struct has none.
+pub(crate) fn plain(table: &TypeTable, ty: TypeId) -> TypeId {
+    let bare = table.strip(ty);
+    match table.get(bare) {
+        Type::Aggregate(a) if a.name.is_some() => bare,
+        _ => ty,
+    }
+}

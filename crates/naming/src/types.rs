@@ -34,8 +34,13 @@ impl Pending {
         pending
     }
 
+    /// A handle for a type of an opened module; named structs stand for their typedefs.
+    pub fn image(&mut self, images: &Images, image: ImageId, ty: TypeId) -> TypeId {
+        self.add(Origin::Image(image, crate::nest::plain(&images.get(image).types, ty)))
+    }
+
     /// A handle for `Object::ty`.
-    pub fn add(&mut self, origin: Origin) -> TypeId {
+    fn add(&mut self, origin: Origin) -> TypeId {
         *self.index.entry(origin).or_insert_with(|| {
             self.list.push(origin);
             TypeId(self.list.len() as u32 - 1)

@@ -10,7 +10,7 @@ use crate::alloc::{self, Candidate, Fit};
 use crate::image::{ImageId, Images};
 use crate::nest;
 use crate::site::{Claim, Sites};
-use crate::types::{Origin, Pending};
+use crate::types::Pending;
 
 /// Below this confidence a type is not given: bytes without a name are better than a wrong name.
 const CONFIDENCE_MIN: f32 = 0.62;
@@ -110,6 +110,10 @@ pub(crate) fn decide(
     group: &Group,
 ) {
     let Some(&first) = group.objects.first() else { return };
+    let whole = [ObjectKind::Heap, ObjectKind::Mapped];
+    if !evidence.objects.get(first as usize).is_some_and(|o| whole.contains(&o.kind)) {
+        return;
+    }
     let largest =
         group.objects.iter().filter_map(|o| evidence.objects.get(*o as usize)).map(|o| o.size).max();
     let bytes = largest.unwrap_or(0);
@@ -155,7 +159,7 @@ pub(crate) fn decide(
                 continue;
             }
         };
-        object.ty = Some(pending.add(Origin::Image(c.image, c.ty)));
+        object.ty = Some(pending.image(images, c.image, c.ty));
         object.confidence = *confidence;
         object.why = why.clone();
     }

@@ -4,6 +4,8 @@
 mod globals;
 #[path = "naming/heap.rs"]
 mod heap;
+#[path = "naming/pools.rs"]
+mod pools;
 #[path = "naming/sites.rs"]
 mod sites;
 #[path = "naming/support.rs"]

@@ -1,0 +1,141 @@
+use crate::support::*;
+use tussle_evidence::*;
+
+const POOL: &str = r#"
+#include <stdlib.h>
+struct item { struct item *next; unsigned refs; unsigned char nkey; char data[]; };
+struct other { long a; long b; };
+static char *block;
+void init(void) { block = malloc(4096); }
+void use(struct item *it, struct other *o) {
+    it->refs++; // u1
+    it->nkey = 9; // u2
+    it->next = it; // u3
+    o->b++; // u4
+    o->a = 7; // u5
+}
+struct slot { long done; long idle; };
+void run(struct slot *slots) { slots[1].done++; } // r1
+int main(int argc, char **argv) {
+    struct slot slots[4] = {{ argc }};
+    slots[argc].idle = 3; // s1
+    slots[2].done = 4; // s2
+    init();
+    run(slots);
+    use((struct item *)block, (struct other *)(block + 2048));
+    return 0;
+}
+"#;
+
+#[test]
+fn objects_are_found_inside_of_a_pool() {
+    let Some(mut p) = compile("gcc", &["-O0"], POOL) else { return };
+    let alloc = p.code("block = malloc(4096)", "malloc", &[]);
+    let object = p.object(ObjectKind::Heap, 0x40_0010, 4096, Some(alloc));
+    let lines = [("it->refs++", "++", 8, 4), ("it->nkey = 9", "=", 12, 1), ("it->next = it", "=", 0, 8)];
+    // Items every 48 bytes behind a header of 16; the third code line misses one of them.
+    for (n, start) in [16u64, 64, 112, 208, 256].iter().enumerate() {
+        for (line, token, offset, size) in &lines[..if n == 1 { 2 } else { 3 }] {
+            let code = p.code(line, token, &[]);
+            p.touch(object, start + offset, *size, code, TouchKind::Write);
+        }
+    }
+    for (line, token, offset) in [("o->b++", "++", 2056), ("o->a = 7", "=", 2048)] {
+        let code = p.code(line, token, &[]);
+        p.touch(object, offset, 8, code, TouchKind::Write);
+    }
+    let unread = p.row(BIAS, &[]);
+    p.touch(object, 3000, 8, unread, TouchKind::Write);
+    p.name();
+    let mut names = p.touched();
+    names.dedup();
+    assert_eq!(names.iter().filter(|n| *n == "struct item.refs").count(), 5);
+    assert_eq!(
+        names[names.len() - 3..],
+        ["struct other.b", "struct other.a", "malloc in init, bytes 3000..3007"]
+    );
+    let items: Vec<&Object> =
+        p.evidence.objects.iter().filter(|o| o.size == 48 && o.kind == ObjectKind::Heap).collect();
+    assert_eq!(items.len(), 5, "{:?}", p.evidence.objects);
+    assert!(items.iter().all(|o| o.align == 16 && o.live_max == 85 && o.base % 16 == 0));
+    assert!(items[0].why.contains("inside of a larger block"), "{}", items[0].why);
+}
+
+#[test]
+fn variables_on_a_stack_are_named_by_the_code_that_uses_them_by_name() {
+    let Some(mut p) = compile("gcc", &["-O0"], POOL) else { return };
+    let object = p.object(ObjectKind::Stack, 0x7fff_0000_0000, 1 << 20, None);
+    let at = 0x8_0040;
+    let s2 = p.code("slots[2].done = 4", "=", &[]);
+    p.touch(object, at + 32, 8, s2, TouchKind::Write);
+    let r1 = p.code("slots[1].done++", "++", &[]);
+    p.touch(object, at + 16, 8, r1, TouchKind::Write);
+    let unread = p.row(BIAS, &[]);
+    p.touch(object, 64, 8, unread, TouchKind::Write);
+    p.name();
+    assert_eq!(p.touched(), ["main::slots[].done", "main::slots[].done", "stack, bytes 64..71"]);
+}
+
+const CPP: &str = r#"
+#include <atomic>
+#include <memory>
+#include <vector>
+#include <unordered_map>
+namespace app { struct Worker { std::atomic<long> done{0}; long idle = 0; virtual void run() { idle++; } virtual ~Worker() {} }; }
+struct alignas(64) Slot { long hits = 0; };
+using app::Worker;
+Worker *single() { return new Worker(); }
+Slot *array(int n) { return new Slot[n]; }
+auto shared() { return std::make_shared<Worker>(); }
+void fill(std::vector<Slot> &v, int n) { v.resize(n); }
+void map(std::unordered_map<int, long> &m, int k) { m[k] += 2; }
+template <class T> T *make() { return new T; }
+int main(int argc, char **) {
+    std::vector<Slot> v; fill(v, argc);
+    std::unordered_map<int, long> m; map(m, argc);
+    auto s = shared(); s->done++;
+    make<Slot>()->hits++;
+    single()->run(); array(argc)[0].hits++;
+    return 0;
+}
+"#;
+
+/// Code rows for every call of an allocation function, in order of address.
+fn allocations(p: &Program) -> Vec<u64> {
+    let out = std::process::Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(p.exe()).output();
+    let text = String::from_utf8_lossy(&out.expect("objdump").stdout).into_owned();
+    let mut found = Vec::new();
+    let mut pending = false;
+    for line in text.lines() {
+        let Some((address, rest)) = line.trim().split_once(":\t") else { continue };
+        if std::mem::take(&mut pending) {
+            found.push(u64::from_str_radix(address, 16).unwrap() - 1);
+        }
+        pending = rest.contains("call") && (rest.contains("<_Znwm") || rest.contains("<_Znam"));
+    }
+    found
+}
+
+#[test]
+fn cpp_allocations_name_their_types() {
+    for (compiler, level) in [("g++", "-O0"), ("g++", "-O2"), ("clang++", "-O1")] {
+        let Some(mut p) = compile(compiler, &[level], CPP) else { continue };
+        for address in allocations(&p) {
+            let alloc = p.row(BIAS + address, &[]);
+            // A size that fits everything: 24 for Worker, 64 for Slot.
+            p.object(ObjectKind::Heap, 0x40_0000, 64 * 24 * 40, Some(alloc));
+        }
+        p.name();
+        let mut types: Vec<String> =
+            p.evidence.objects.iter().filter_map(|o| o.ty).map(|t| p.evidence.types.name(t)).collect();
+        types.sort();
+        types.dedup();
+        for want in ["Slot", "app::Worker"] {
+            assert!(types.iter().any(|t| t == want), "{compiler} {level}: no {want} in {types:?}");
+        }
+        let node = |t: &String| t.contains("_Hash_node<std::pair<");
+        assert!(types.iter().any(node), "{compiler} {level}: {types:?}");
+        let counted = |t: &String| t.contains("_Sp_counted_ptr_inplace<app::Worker");
+        assert!(types.iter().any(counted), "{compiler} {level}: {types:?}");
+    }
+}
