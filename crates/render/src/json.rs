@@ -15,6 +15,17 @@ impl Json {
         Json::Value(Value::String(s.into()))
     }
 
+    /// Nested values are laid out like everything else.
+    fn from_value(v: &Value) -> Json {
+        match v {
+            Value::Array(items) => Json::Array(items.iter().map(Json::from_value).collect()),
+            Value::Object(map) => {
+                Json::Object(map.iter().map(|(k, v)| (k.clone(), Json::from_value(v))).collect())
+            }
+            plain => Json::Value(plain.clone()),
+        }
+    }
+
     /// Indented by two blanks a level; arrays and objects of plain values that fit stay on one line.
     pub(crate) fn pretty(&self) -> String {
         let mut out = String::new();
@@ -117,14 +128,14 @@ fn object(nodes: &[Node], fields: &mut Vec<(String, Json)>) {
             Node::List { key, items } => put(fields, key, Json::Array(items.iter().map(item).collect())),
             Node::Facts(facts) => {
                 for f in facts {
-                    put(fields, &f.key, Json::Value(f.cell.value.clone()));
+                    put(fields, &f.key, Json::from_value(&f.cell.value));
                 }
             }
             Node::Table { key, columns, rows } => {
                 let row = |cells: &Vec<crate::Cell>| {
                     let mut row = Vec::new();
                     for (c, cell) in columns.iter().zip(cells) {
-                        put(&mut row, &c.key, Json::Value(cell.value.clone()));
+                        put(&mut row, &c.key, Json::from_value(&cell.value));
                     }
                     Json::Object(row)
                 };
@@ -133,7 +144,7 @@ fn object(nodes: &[Node], fields: &mut Vec<(String, Json)>) {
             Node::Text(_) => {}
             Node::Block { key, text, .. } => put(fields, key, Json::text(text)),
             Node::Finding(f) => findings.push(finding(f)),
-            Node::Data { key, value } => put(fields, key, Json::Value(value.clone())),
+            Node::Data { key, value } => put(fields, key, Json::from_value(value)),
         }
     }
     if !findings.is_empty() {
@@ -146,7 +157,7 @@ fn item(node: &Node) -> Json {
     let mut inner = Vec::new();
     match node {
         Node::Section { nodes, .. } => object(nodes, &mut inner),
-        Node::Data { value, .. } => return Json::Value(value.clone()),
+        Node::Data { value, .. } => return Json::from_value(value),
         Node::Block { text, .. } => return Json::text(text),
         other => object(std::slice::from_ref(other), &mut inner),
     }

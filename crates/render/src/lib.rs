@@ -9,6 +9,7 @@ mod html;
 mod json;
 mod markdown;
 mod sarif;
+pub mod schema;
 mod text;
 pub mod tree;
 

@@ -36,9 +36,6 @@ pub fn hidden<'a>(e: &Evidence, namer: &Namer, latent: &'a [Latent]) -> Vec<Hidd
 const DETAILS_MAX: usize = 8;
 
 pub(super) fn nodes(context: &Context, hidden: &[Hidden]) -> Vec<Node> {
-    if hidden.is_empty() {
-        return Vec::new();
-    }
     let columns = vec![
         Column::number("expected_invalidations", "E there"),
         Column::text("where", "latent: would fight"),

@@ -131,7 +131,10 @@ impl Context<'_> {
         facts.push(fact("object", "object", Cell::text(what)));
         let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
         facts.push(silent("type", ty.clone().into()));
-        facts.push(silent("type_confidence", json!(if ty.is_some() { Some(o.confidence) } else { None })));
+        facts.push(silent(
+            "type_confidence",
+            json!(ty.is_some().then(|| (f64::from(o.confidence) * 1e3).round() / 1e3)),
+        ));
         let known = match (&ty, o.confidence) {
             (None, _) => Cell::value(serde_json::Value::Null, "unknown").tone(Tone::Warn),
             (Some(_), c) if c >= 0.99 => Cell::value(o.why.clone(), format!("certain: {}", o.why)),

@@ -59,24 +59,20 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let mut hidden = latent::hidden(e, &namer, &latent);
     hidden.retain(|h| keep(&h.group));
     let finding = all.iter().any(Group::is_finding);
-    let mut nodes = vec![Node::Facts(run_facts(e, &seen))];
+    let mut nodes = vec![Node::Facts(run_facts(e, &seen, finding))];
     nodes.extend(loss_nodes(e, problems));
     nodes.push(verdict(&all, &hidden, &seen));
-    if !all.is_empty() {
-        nodes.push(table(e, &all));
-    }
+    nodes.push(table(e, &all));
     let (findings, shared): (Vec<&Group>, Vec<&Group>) = all.iter().partition(|g| g.is_finding());
     let context = line::Context { e, namer: &namer, seen: &seen };
     let details = |list: &[&Group]| -> Vec<Node> {
         list.iter().take(DETAILS_MAX).map(|g| context.section(g, number_of(&all, g))).collect()
     };
-    if !findings.is_empty() {
-        nodes.push(Node::List { key: "false_sharing".into(), items: details(&findings) });
-    }
+    nodes.push(Node::List { key: "false_sharing".into(), items: details(&findings) });
     if !shared.is_empty() {
         nodes.push(line::true_sharing_advice());
-        nodes.push(Node::List { key: "true_sharing".into(), items: details(&shared) });
     }
+    nodes.push(Node::List { key: "true_sharing".into(), items: details(&shared) });
     nodes.extend(latent::nodes(&context, &hidden));
     nodes.extend(findings.iter().map(|g| Node::Finding(context.finding(g))));
     nodes.extend(next_step(&context, &findings));
@@ -166,7 +162,7 @@ fn source(e: &Evidence) -> &'static str {
     }
 }
 
-fn run_facts(e: &Evidence, seen: &Contention) -> Vec<Fact> {
+fn run_facts(e: &Evidence, seen: &Contention, finding: bool) -> Vec<Fact> {
     let r = &e.run;
     let accesses: f64 = e.accesses.iter().map(|a| a.reads as f64 + a.writes as f64 + a.rmws as f64).sum();
     let command = r.command.join(" ");
@@ -194,6 +190,7 @@ fn run_facts(e: &Evidence, seen: &Contention) -> Vec<Fact> {
         fact("unit", "numbers", Cell::value(unit.clone(), unit)),
     ];
     let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
+    facts.push(silent("finding", finding.into()));
     facts.push(silent("complete", r.complete.into()));
     facts.push(silent("source", serde_json::to_value(r.source).unwrap_or_default()));
     facts.push(silent("counts_unit", r.unit.clone().into()));

@@ -32,18 +32,18 @@ pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
         Column::number("new_expected_invalidations_even_split", "E even new"),
         Column::text("fields", "fields"),
     ];
+    let finding = a.values().chain(b.values()).any(|s| s.finding);
     let mut nodes = vec![Node::Facts(vec![
+        super::fact("finding", "", Cell::value(finding, "")),
         super::fact("old_command", "old", Cell::text(old.run.command.join(" "))),
         super::fact("new_command", "new", Cell::text(new.run.command.join(" "))),
     ])];
     nodes.extend(doubts(old, new));
-    let finding = a.values().chain(b.values()).any(|s| s.finding);
     if names.is_empty() {
         let quiet = Span { text: "No contended line in either run.".into(), tone: Tone::Good };
         nodes.push(Node::Text(vec![quiet]));
-    } else {
-        nodes.push(Node::Table { key: "lines".into(), columns, rows });
     }
+    nodes.push(Node::Table { key: "lines".into(), columns, rows });
     Report { view: View { kind: "report_comparison", schema_version: SCHEMA_VERSION, nodes }, finding }
 }
 

@@ -206,3 +206,91 @@ fn a_server_with_one_case_of_each_kind() {
     Next: tussle advise -C 'struct worker_stats'
     "#);
 }
+
+/// The JSON of a report is what the published schema says.
+fn check_schema(view: &View, schema: &str) {
+    let text = render(view, Format::Json, Style::default());
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    assert_eq!(tussle_render::schema::violations(&schema, &document), [""; 0], "{text}");
+}
+
+#[test]
+fn json_follows_the_published_schema() {
+    let schema = include_str!("../../../../docs/schema/report.json");
+    let mut lossy = server();
+    let loss = Loss { process: Some(0), what: "pieces merged".into(), count: 3, note: "E within 2%".into() };
+    lossy.tables().losses.push(loss);
+    lossy.tables().run.duration_s = None;
+    let problems = [Problem { table: "code".into(), line: 3, offset: 99, message: "row dropped".into() }];
+    for e in
+        [Sample::new(1).evidence(), Sample::two_counters().evidence(), server().evidence(), lossy.evidence()]
+    {
+        check_schema(&report(&e, &problems, &Options::default()).view, schema);
+        let comparison = include_str!("../../../../docs/schema/report_comparison.json");
+        let other = Sample::two_counters().evidence();
+        check_schema(&compare(&e, &other, &Options::default()).view, comparison);
+    }
+}
+
+#[test]
+fn names_filter_by_type_and_variable() {
+    let e = server().evidence();
+    let titles = |names: &[&str]| {
+        let options = Options { names: names.iter().map(|n| n.to_string()).collect(), ..Options::default() };
+        let r = report(&e, &[], &options);
+        let json: serde_json::Value =
+            serde_json::from_str(&render(&r.view, Format::Json, Style::default())).unwrap();
+        let lines = json["lines"].as_array().unwrap().clone();
+        (lines.iter().map(|l| l["fields"].as_str().unwrap().to_string()).collect::<Vec<_>>(), r.finding)
+    };
+    assert_eq!(titles(&["answer_number"]), (vec!["answer_number".to_string()], false));
+    assert_eq!(titles(&["server_stats"]).0.len(), 1);
+    assert_eq!(titles(&["struct server_stats", "worker_stats"]).0.len(), 2);
+    assert_eq!(titles(&["channel"]), (vec![], false));
+    assert!(is_known(&e, "struct channel") && !is_known(&e, "chanel"));
+}
+
+#[test]
+fn two_runs_side_by_side() {
+    let old = server().evidence();
+    let mut fixed = server();
+    // Elements one line apart, the dispatcher's counter on its own line.
+    let e = fixed.tables();
+    for o in 0..4u64 {
+        for a in e.accesses.iter_mut().filter(|a| a.object == 0 && a.offset / 24 == o && a.size == 8) {
+            a.object = 4;
+            a.offset = o * 64 + a.offset % 24;
+        }
+    }
+    let mut padded = e.objects[0].clone();
+    (padded.base, padded.size) = (0x8000, 256);
+    e.objects.push(padded);
+    let r = compare(&old, &fixed.evidence(), &Options::default());
+    assert!(r.finding);
+    assert_snapshot!(render(&r.view, Format::Text, Style::default()), @r#"
+    old  ./server --threads 2
+    new  ./server --threads 2
+
+     E old   E new  change  E even old  E even new  fields
+    80,000    none  gone        80,000        none  struct worker_stats[].requests ⟷ struct worker_stats[].weight
+    30,000  30,000  ÷1.00       30,000      30,000  answer_number
+     1,577   1,577  ÷1.00        1,577       1,577  struct server_stats.audit_lock ⟷ struct server_stats.polls
+    "#);
+}
+
+#[test]
+fn nothing_shared_is_said_in_one_line() {
+    let (text, finding) = plain(&Sample::new(1).evidence(), &[]);
+    assert!(!finding);
+    assert_snapshot!(text, @r#"
+    command   ./server --threads 2
+    recorded  0 accesses by 0 threads
+    lasted    1.25 s
+    machine   Example CPU, 2 CPUs used, x86_64
+    numbers   E: stores that find the line with another thread, expected from each thread's share of the accesses; recorded
+              by tussle, not measured. Windows of 1 accesses, 64-byte lines.
+
+    No false sharing; 0 lines touched, 0 shared without harm.
+    "#);
+}
