@@ -1,8 +1,12 @@
 //! What touches the machine: files, processes, caches, compilers.
 
 pub mod bench;
+pub mod cc;
 pub mod companions;
+pub mod elf;
 pub mod evidence_file;
+pub mod fix;
 pub mod hunt;
 
 pub mod images;
+pub mod record;

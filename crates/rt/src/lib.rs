@@ -1,1 +1,33 @@
-//! The recorder runtime as bytes, its wire format and the reader of what it wrote.
+//! The recorder runtime as bytes, its wire format, and the reader of what it wrote.
+//!
+//! [`SHARED`] and [`OBJECT`] are built by `build.rs` from `runtime/`; they are never linked into tussle itself, because
+//! their `malloc` and `pthread_create` would take over. [`convert()`] turns the raw files of a session into evidence.
+
+pub mod convert;
+mod lines;
+mod objects;
+pub mod raw;
+
+/// Layout of raw files, shared with the runtime.
+#[allow(missing_docs)]
+pub mod wire {
+    include!("../wire.rs");
+}
+
+pub use convert::{Converted, convert};
+pub use raw::{RawError, RawFile};
+
+/// The runtime as a shared library with the soname `libtsan.so.2`; empty where recording is not supported.
+pub static SHARED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtsan.so.2"));
+
+/// The runtime as an object file for the linker; empty where recording is not supported.
+pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tussle-rt.o"));
+
+/// Name of the environment variable that tells the runtime the session folder.
+pub const SESSION_VARIABLE: &str = "TUSSLE_SESSION";
+
+/// Name of the environment variable with the cap on a process's recording, bytes in decimal.
+pub const MEM_MAX_VARIABLE: &str = "TUSSLE_MEM_MAX";
+
+/// Cap on a process's recording when nothing else is said, bytes.
+pub const MEM_MAX_DEFAULT: u64 = 1 << 30;

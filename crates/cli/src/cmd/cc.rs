@@ -1,35 +1,62 @@
 //! `tussle cc` and `tussle c++`: the compiler wrapper.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Source language of a compiler call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
-    /// C.
-    C,
-    /// C++.
-    Cxx,
-}
+pub use tussle_host::cc::Language;
 
 /// Compile so that the program can be recorded.
 #[derive(clap::Args)]
 pub struct Args {
     /// Arguments of the compiler, unchanged.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    args: Vec<std::ffi::OsString>,
+    args: Vec<OsString>,
 }
 
-/// The language if this binary was called by a compiler's name (`cc`, `g++`, ...).
+/// How this binary was called, if as a compiler: by a compiler's name, or as `tussle cc` (before any of its own
+/// options are read, so that all of them are the compiler's).
+fn called() -> Option<(Language, Option<String>, Vec<OsString>)> {
+    let mut all = std::env::args_os();
+    let name = std::path::PathBuf::from(all.next()?);
+    let name = name.file_name()?.to_str()?.to_string();
+    let rest: Vec<OsString> = all.collect();
+    match name.as_str() {
+        "cc" | "gcc" | "clang" => return Some((Language::C, Some(name), rest)),
+        "c++" | "g++" | "clang++" => return Some((Language::Cxx, Some(name), rest)),
+        _ => {}
+    }
+    let (verb, rest) = rest.split_first()?;
+    match verb.to_str()? {
+        "cc" if !is_help(rest) => Some((Language::C, None, rest.to_vec())),
+        "c++" if !is_help(rest) => Some((Language::Cxx, None, rest.to_vec())),
+        _ => None,
+    }
+}
+
+/// `tussle cc --help` is about the wrapper.
+fn is_help(rest: &[OsString]) -> bool {
+    matches!(rest, [only] if only == "--help" || only == "-h")
+}
+
+/// The language if this binary was called by a compiler's name (`cc`, `g++`, ...) or by a verb of that name.
 pub fn language_of_argv0() -> Option<Language> {
-    None
+    called().map(|c| c.0)
 }
 
-/// Runs as the compiler that argv\[0\] names.
-pub fn run_as_compiler(_language: Language) -> ExitCode {
-    ExitCode::from(2)
+/// Runs as the compiler that the first arguments name.
+pub fn run_as_compiler(language: Language) -> ExitCode {
+    let (_, name, args) = called().unwrap_or((language, None, Vec::new()));
+    match tussle_host::cc::run(language, name.as_deref(), &args, &mut |m| eprintln!("tussle cc: {m}")) {
+        Ok(status) => ExitCode::from(status),
+        Err(e) => {
+            eprintln!("tussle cc: {e}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 /// Runs the verb.
-pub fn run(args: &Args, _language: Language) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("the compiler wrapper is not in this build yet ({} arguments)", args.args.len())
+pub fn run(args: &Args, language: Language) -> anyhow::Result<ExitCode> {
+    let status = tussle_host::cc::run(language, None, &args.args, &mut |m| eprintln!("tussle cc: {m}"))?;
+    Ok(ExitCode::from(status))
 }

@@ -1,13 +1,91 @@
 //! `tussle record`.
 
 use crate::global::Global;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use tussle_host::record::{RecordError, RecordOptions, record};
 
 /// Run a program and record who touches which field.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Where to write the evidence; an older `tussle.data` becomes `tussle.data.old`.
+    #[arg(short, long, default_value = "tussle.data")]
+    output: PathBuf,
+    /// Cap on each process's recording (bytes; K, M, G); what does not fit is counted.
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = bytes)]
+    mem_max: u64,
+    /// Load the recorder into a program that is not instrumented but loads instrumented libraries.
+    #[arg(long)]
+    preload: bool,
+    /// Accept a program that is not instrumented, for those that it starts (a shell script, a launcher).
+    #[arg(long)]
+    children: bool,
+    /// Keep lines that only one thread used, too.
+    #[arg(long)]
+    all_lines: bool,
+    /// Do not look up functions, lines and types.
+    #[arg(long)]
+    no_names: bool,
+    /// Program and arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
 
-/// Runs the verb.
-pub fn run(_args: &Args, _global: &Global) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`record` is not in this build yet")
+/// `64M` as bytes.
+fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let shift = match unit.to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err(format!("`{unit}` is no unit: use K, M or G")),
+    };
+    let n: u64 = digits.parse().map_err(|_| format!("`{text}` is not a number of bytes"))?;
+    n.checked_shl(shift).filter(|b| *b >= 1 << 20).ok_or_else(|| "at least 1M is needed".into())
+}
+
+/// Runs the verb. The exit status is the program's own; 125 to 127 are recording's, as with `env`.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    match record_and_write(args, global) {
+        Ok(status) => Ok(ExitCode::from(status)),
+        Err(e) => {
+            eprintln!("tussle: {e:#}");
+            let code = e.downcast_ref::<RecordError>().map_or(125, RecordError::exit_code);
+            Ok(ExitCode::from(code))
+        }
+    }
+}
+
+fn record_and_write(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let mut options = RecordOptions::new(args.command.clone());
+    options.mem_max_bytes = args.mem_max;
+    options.preload = args.preload;
+    options.children = args.children;
+    options.keep_all = args.all_lines;
+    let mut recorded = record(&options)?;
+    for p in &recorded.problems {
+        global.remark(p);
+    }
+    if !args.no_names {
+        let mut images = tussle_host::images::HostImages::new();
+        for p in tussle_naming::name(&mut recorded.evidence, &mut images) {
+            global.remark(p);
+        }
+    }
+    for l in &recorded.evidence.losses {
+        global.remark(format!("{}: {} ({})", l.what, l.count, l.note));
+    }
+    tussle_host::evidence_file::write(&args.output, &recorded.evidence)?;
+    let e = &recorded.evidence;
+    global.remark(format!(
+        "{} processes, {} threads, {} objects, {} rows of accesses -> {}",
+        e.processes.len(),
+        e.actors.len(),
+        e.objects.len(),
+        e.accesses.len(),
+        args.output.display()
+    ));
+    Ok(recorded.status)
 }

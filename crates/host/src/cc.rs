@@ -1,0 +1,184 @@
+//! The compiler wrapper: compile with `-fsanitize=thread`, link without it, add the runtime to executables.
+
+mod args;
+
+pub use args::{Mode, Parsed, parse};
+
+use crate::record::{RecordError, object_file};
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Source language of a compiler call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// C.
+    C,
+    /// C++.
+    Cxx,
+}
+
+/// Why the compiler could not be called.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CcError {
+    /// No compiler.
+    #[error("no compiler `{0}` in PATH: install gcc or clang, or name one in {1}")]
+    NoCompiler(String, &'static str),
+    /// The runtime could not be written to the cache.
+    #[error(transparent)]
+    Runtime(#[from] RecordError),
+    /// The compiler could not be started.
+    #[error("{0}: {1}")]
+    Io(String, std::io::Error),
+}
+
+/// A compiler found on this machine.
+struct Compiler {
+    program: PathBuf,
+    /// Arguments that belong to it (`ccache gcc`).
+    own_args: Vec<OsString>,
+    clang: bool,
+}
+
+/// Calls the compiler as `tussle cc ARGS` or `tussle c++ ARGS`; returns its exit status. `called_as` is the compiler's
+/// name by which this binary was called, if it was. Messages go to `say`.
+pub fn run(
+    language: Language,
+    called_as: Option<&str>,
+    args: &[OsString],
+    say: &mut dyn FnMut(String),
+) -> Result<u8, CcError> {
+    let compiler = find_compiler(language, called_as)?;
+    let parsed = parse(args);
+    for m in &parsed.messages {
+        say(m.clone());
+    }
+    match parsed.mode {
+        Mode::Pass => exec(&compiler, args),
+        Mode::Compile => exec(&compiler, &compile_args(&compiler, &parsed.args)),
+        Mode::Link if parsed.sources.is_empty() => {
+            exec(&compiler, &link_args(&compiler, &parsed, &parsed.link_args())?)
+        }
+        Mode::Link => compile_and_link(&compiler, &parsed),
+    }
+}
+
+/// Flags of instrumented compilation. `-U`: some programs switch code off under sanitizers; theirs must stay.
+fn compile_args(c: &Compiler, args: &[OsString]) -> Vec<OsString> {
+    let mut out: Vec<OsString> = vec!["-fsanitize=thread".into()];
+    if c.clang {
+        // clang leaves out reads that a write follows, and puts no frame pointer in.
+        let extra = ["-mllvm", "-tsan-instrument-read-before-write=1", "-Wno-unused-command-line-argument"];
+        out.extend(extra.map(OsString::from));
+    }
+    if !args.iter().any(|a| is_debug_flag(a)) {
+        out.push("-g".into());
+    }
+    out.extend(args.iter().cloned());
+    out.push("-U__SANITIZE_THREAD__".into());
+    out
+}
+
+fn is_debug_flag(a: &OsString) -> bool {
+    a.to_str().is_some_and(|a| a.starts_with("-g") && a != "-g0" && !a.starts_with("-gcc-toolchain"))
+}
+
+fn link_args(c: &Compiler, p: &Parsed, args: &[OsString]) -> Result<Vec<OsString>, CcError> {
+    let mut out = args.to_vec();
+    if p.shared || p.relocatable || p.bare {
+        return Ok(out);
+    }
+    if p.language_set {
+        out.extend(["-x".into(), "none".into()]);
+    }
+    out.push(object_file()?.into_os_string());
+    out.extend(["-lpthread".into(), "-ldl".into()]);
+    // Libraries loaded later with dlopen ask the executable for the hooks.
+    out.push(if p.gold { "-rdynamic".into() } else { "-Wl,--export-dynamic-symbol=__tsan_*".into() });
+    let _ = c;
+    Ok(out)
+}
+
+/// `cc a.c b.o -o prog`: each source on its own, then the link.
+fn compile_and_link(c: &Compiler, p: &Parsed) -> Result<u8, CcError> {
+    let dir = tempfile::Builder::new()
+        .prefix("tussle-cc-")
+        .tempdir()
+        .map_err(|e| CcError::Io(std::env::temp_dir().display().to_string(), e))?;
+    let mut objects = Vec::new();
+    for (i, s) in p.sources.iter().enumerate() {
+        let stem = Path::new(&s.file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let object = dir.path().join(format!("{i}-{stem}.o"));
+        let mut args = compile_args(c, &p.compile_flags(s));
+        args.extend(["-o".into(), object.clone().into_os_string()]);
+        let status = call(c, &args)?;
+        if status != 0 {
+            return Ok(status);
+        }
+        objects.push(object.into_os_string());
+    }
+    let linked = p.link_args_with(&objects);
+    call(c, &link_args(c, p, &linked)?)
+}
+
+fn command(c: &Compiler, args: &[OsString]) -> Command {
+    let mut cmd = Command::new(&c.program);
+    cmd.args(&c.own_args).args(args);
+    cmd
+}
+
+fn call(c: &Compiler, args: &[OsString]) -> Result<u8, CcError> {
+    let status = command(c, args).status().map_err(|e| CcError::Io(c.program.display().to_string(), e))?;
+    Ok(status.code().map_or_else(|| 128u8.wrapping_add(status.signal().unwrap_or(0) as u8), |s| s as u8))
+}
+
+/// Becomes the compiler.
+fn exec(c: &Compiler, args: &[OsString]) -> Result<u8, CcError> {
+    let e = command(c, args).exec();
+    Err(CcError::Io(c.program.display().to_string(), e))
+}
+
+fn find_compiler(language: Language, called_as: Option<&str>) -> Result<Compiler, CcError> {
+    let (variable, default) = match language {
+        Language::C => ("TUSSLE_CC", "gcc"),
+        Language::Cxx => ("TUSSLE_CXX", "g++"),
+    };
+    let named = std::env::var(variable).ok().filter(|v| !v.trim().is_empty());
+    let words = named.or(called_as.map(String::from)).unwrap_or_else(|| default.into());
+    let mut words = words.split_whitespace().map(OsString::from);
+    let name = words.next().unwrap_or_else(|| default.into());
+    let own_args: Vec<OsString> = words.collect();
+    let program =
+        search(&name).ok_or_else(|| CcError::NoCompiler(name.to_string_lossy().into_owned(), variable))?;
+    let clang = is_clang(&program, &own_args);
+    Ok(Compiler { program, own_args, clang })
+}
+
+/// The first program of that name in PATH that is not this binary under a compiler's name.
+fn search(name: &OsString) -> Option<PathBuf> {
+    let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+    let other = |p: &PathBuf| p.is_file() && std::fs::canonicalize(p).ok() != own;
+    if Path::new(name).components().count() > 1 {
+        return Some(PathBuf::from(name)).filter(other);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    std::env::split_paths(&path).map(|d| d.join(name)).find(other)
+}
+
+fn is_clang(program: &Path, own_args: &[OsString]) -> bool {
+    let text = |p: &Path| p.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let names = [text(program), std::fs::canonicalize(program).map(|p| text(&p)).unwrap_or_default()];
+    if names.iter().any(|n| n.contains("clang"))
+        || own_args.iter().any(|a| a.to_string_lossy().contains("clang"))
+    {
+        return true;
+    }
+    if names.iter().any(|n| n.contains("gcc") || n.contains("g++")) {
+        return false;
+    }
+    // `cc` may be either.
+    let out = Command::new(program).args(own_args).arg("--version").output();
+    out.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains("clang"))
+}

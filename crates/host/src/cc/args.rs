@@ -1,0 +1,340 @@
+//! Reading a compiler's command line: what it does, and which arguments cannot go together with recording.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What a command line asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing that could be instrumented: queries, preprocessing, assembly of nothing.
+    Pass,
+    /// Compile without linking.
+    Compile,
+    /// Link, perhaps after compiling.
+    Link,
+}
+
+/// A source file on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// As written.
+    pub file: OsString,
+    /// `-x` that was in force.
+    pub language: Option<OsString>,
+}
+
+/// A command line taken apart.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// What it does.
+    pub mode: Mode,
+    /// All arguments but the dropped ones.
+    pub args: Vec<OsString>,
+    /// Sources, in order; only filled when linking.
+    pub sources: Vec<SourceFile>,
+    /// `-shared`.
+    pub shared: bool,
+    /// `-r`.
+    pub relocatable: bool,
+    /// `-nostdlib` and the like: not a program of the C library.
+    pub bare: bool,
+    /// `-fuse-ld=gold`.
+    pub gold: bool,
+    /// A `-x` is in force at the end.
+    pub language_set: bool,
+    /// What was dropped, for people.
+    pub messages: Vec<String>,
+}
+
+/// Options whose argument is the next word.
+const WITH_ARGUMENT: [&str; 35] = [
+    "-o",
+    "-x",
+    "-I",
+    "-D",
+    "-U",
+    "-L",
+    "-l",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-iprefix",
+    "-iwithprefix",
+    "-isysroot",
+    "--sysroot",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-Xlinker",
+    "-Xassembler",
+    "-Xpreprocessor",
+    "-Xclang",
+    "-mllvm",
+    "-T",
+    "-u",
+    "-z",
+    "-e",
+    "--param",
+    "-target",
+    "-arch",
+    "-A",
+    "-B",
+    "-aux-info",
+    "-dumpbase",
+];
+
+const SOURCES: [&str; 20] = [
+    "c", "i", "ii", "m", "mm", "mi", "cc", "cp", "cxx", "cpp", "CPP", "c++", "C", "f", "f90", "s", "S", "sx",
+    "d", "go",
+];
+
+/// Takes a command line apart. Response files are read, so that what they say is seen too.
+pub fn parse(args: &[OsString]) -> Parsed {
+    let mut p = Parsed {
+        mode: Mode::Link,
+        args: Vec::new(),
+        sources: Vec::new(),
+        shared: false,
+        relocatable: false,
+        bare: false,
+        gold: false,
+        language_set: false,
+        messages: Vec::new(),
+    };
+    let expanded = expand(args, 0);
+    let mut language: Option<OsString> = None;
+    let mut inputs = 0;
+    let mut i = 0;
+    while i < expanded.len() {
+        let a = &expanded[i];
+        let text = a.to_string_lossy().into_owned();
+        if WITH_ARGUMENT.contains(&text.as_str()) && i + 1 < expanded.len() {
+            let value = expanded[i + 1].clone();
+            i += 2;
+            if text == "-z" && value == "defs" {
+                p.drop_it("-z defs", "shared libraries get their hooks from the program");
+                continue;
+            }
+            if text == "-x" {
+                language = Some(value.clone()).filter(|v| v != "none");
+            }
+            p.args.extend([a.clone(), value]);
+            continue;
+        }
+        i += 1;
+        if text.starts_with('-') && text != "-" {
+            p.option(a, &text);
+            continue;
+        }
+        inputs += 1;
+        let extension = Path::new(&text).extension().unwrap_or_default().to_string_lossy().into_owned();
+        if language.is_some() || text == "-" || SOURCES.contains(&extension.as_str()) {
+            p.sources.push(SourceFile { file: a.clone(), language: language.clone() });
+        }
+        p.args.push(a.clone());
+    }
+    p.language_set = language.is_some();
+    if inputs == 0 {
+        // Objects may also come in by -l or -Wl alone, but then nothing of ours is linked.
+        p.mode = Mode::Pass;
+    }
+    p
+}
+
+impl Parsed {
+    fn drop_it(&mut self, what: &str, why: &str) {
+        self.messages.push(format!("dropped {what}: {why}"));
+    }
+
+    fn option(&mut self, a: &OsString, text: &str) {
+        if let Some(list) = text.strip_prefix("-fsanitize=") {
+            return self.sanitizers(list);
+        }
+        match text {
+            "-c" | "-S" => self.mode = lower(self.mode, Mode::Compile),
+            "-E" | "-M" | "-MM" | "-fsyntax-only" | "--version" | "-dumpversion" | "-dumpmachine"
+            | "-###" | "--help" | "-dumpspecs" | "-dumpfullversion" => self.mode = Mode::Pass,
+            "-shared" | "--shared" => self.shared = true,
+            "-r" => self.relocatable = true,
+            "-nostdlib" | "-nostartfiles" | "-nodefaultlibs" | "-ffreestanding" => self.bare = true,
+            "-fuse-ld=gold" => self.gold = true,
+            "-static" | "-static-pie" | "--static" => {
+                return self.drop_it(text, "a static program leaves no functions to stand in front of");
+            }
+            "-static-libtsan" | "-static-libasan" | "-static-libsan" => return,
+            "-s" | "-Wl,-s" | "-Wl,--strip-all" | "-Wl,-S" | "-Wl,--strip-debug" => {
+                return self.drop_it(text, "the report needs the debug information");
+            }
+            "-g0" => return self.drop_it(text, "the report needs the debug information"),
+            "-Wl,-z,defs" | "-Wl,--no-undefined" | "-Wl,-no-undefined" => {
+                return self.drop_it(text, "shared libraries get their hooks from the program");
+            }
+            "-fomit-frame-pointer" => return,
+            _ if text.starts_with("-flto") => {
+                return self.drop_it(text, "link-time optimisation would lose the instrumentation");
+            }
+            _ if text.starts_with("-print-") || text.starts_with("--print-") => self.mode = Mode::Pass,
+            _ if text.starts_with("-Wl,") && text.contains(",defs") => {
+                let left = text.replace(",-z,defs", "");
+                self.drop_it("-z defs", "shared libraries get their hooks from the program");
+                if left != "-Wl" {
+                    self.args.push(left.into());
+                }
+                return;
+            }
+            _ => {}
+        }
+        self.args.push(a.clone());
+    }
+
+    /// Only what gets along with thread instrumentation stays.
+    fn sanitizers(&mut self, list: &str) {
+        const CONFLICTS: [&str; 9] = [
+            "address",
+            "leak",
+            "memory",
+            "hwaddress",
+            "kernel-address",
+            "kernel-hwaddress",
+            "kernel-memory",
+            "dataflow",
+            "safe-stack",
+        ];
+        let mut stay = Vec::new();
+        for s in list.split(',') {
+            if CONFLICTS.contains(&s) {
+                self.drop_it(&format!("-fsanitize={s}"), "it cannot be combined with recording");
+            } else if s != "thread" {
+                stay.push(s);
+            }
+        }
+        if !stay.is_empty() {
+            self.args.push(format!("-fsanitize={}", stay.join(",")).into());
+        }
+    }
+
+    /// Arguments for compiling one source of a compile-and-link call: all options, no other input, no output.
+    pub fn compile_flags(&self, source: &SourceFile) -> Vec<OsString> {
+        let mut out = Vec::new();
+        let mut dependencies = (false, false);
+        self.walk(|a, value| {
+            let text = a.to_string_lossy();
+            match (text.as_ref(), value) {
+                ("-o" | "-l" | "-L" | "-Xlinker" | "-T" | "-u" | "-z" | "-e" | "-x", Some(_)) => {}
+                (_, Some(v)) => {
+                    dependencies.1 |= text == "-MF";
+                    out.extend([a.clone(), v.clone()]);
+                }
+                (t, None) if t.starts_with('-') && t != "-" => {
+                    let link =
+                        t.starts_with("-Wl,") || t.starts_with("-l") || t.starts_with("-L") || t == "-shared";
+                    dependencies.0 |= t == "-MD" || t == "-MMD";
+                    if !link && t != "-rdynamic" && t != "-r" {
+                        out.push(a.clone());
+                    }
+                }
+                _ => {}
+            }
+        });
+        if dependencies == (true, false) {
+            out.extend(["-MF".into(), self.dependency_file(source)]);
+        }
+        if let Some(l) = &source.language {
+            out.extend(["-x".into(), l.clone()]);
+        }
+        out.extend([source.file.clone(), "-c".into()]);
+        out
+    }
+
+    /// Where the compiler would have put the dependencies of a compile-and-link call.
+    fn dependency_file(&self, source: &SourceFile) -> OsString {
+        let mut stem = Path::new(&source.file).file_stem().unwrap_or_default().to_os_string();
+        self.walk(|a, value| {
+            if let (true, Some(v)) = (a == "-o", value) {
+                let base = Path::new(v).with_extension("");
+                stem = if self.sources.len() == 1 { base.into() } else { stem.clone() };
+            }
+        });
+        stem.push(".d");
+        stem
+    }
+
+    /// Calls `f` with each argument and its value.
+    fn walk(&self, mut f: impl FnMut(&OsString, Option<&OsString>)) {
+        let mut i = 0;
+        while let Some(a) = self.args.get(i) {
+            let value = self.args.get(i + 1).filter(|_| WITH_ARGUMENT.iter().any(|w| a == w));
+            i += 1 + usize::from(value.is_some());
+            f(a, value);
+        }
+    }
+
+    /// Arguments of a link without sources.
+    pub fn link_args(&self) -> Vec<OsString> {
+        self.link_args_with(&[])
+    }
+
+    /// Arguments of the link, sources replaced by `objects` in their order.
+    pub fn link_args_with(&self, objects: &[OsString]) -> Vec<OsString> {
+        let mut out = Vec::new();
+        let mut objects = objects.iter();
+        let mut sources = self.sources.iter().peekable();
+        self.walk(|a, value| {
+            let text = a.to_string_lossy();
+            match value {
+                Some(_) if text == "-x" || text == "-MF" || text == "-MT" || text == "-MQ" => {}
+                Some(v) => out.extend([a.clone(), v.clone()]),
+                None if sources.peek().is_some_and(|s| s.file == *a) => {
+                    sources.next();
+                    out.extend(objects.next().cloned());
+                }
+                None if matches!(text.as_ref(), "-MD" | "-MMD" | "-MP" | "-MG") => {}
+                None => out.push(a.clone()),
+            }
+        });
+        out
+    }
+}
+
+fn lower(now: Mode, to: Mode) -> Mode {
+    if now == Mode::Pass { now } else { to }
+}
+
+/// Arguments with `@file`s replaced by their content; a file that cannot be read stays as it is.
+fn expand(args: &[OsString], depth: usize) -> Vec<OsString> {
+    let mut out = Vec::new();
+    for a in args {
+        let text = a.to_string_lossy();
+        let file = text.strip_prefix('@').filter(|_| depth < 8);
+        match file.and_then(|f| std::fs::read_to_string(f).ok()) {
+            Some(content) => out.extend(expand(&split(&content), depth + 1)),
+            None => out.push(a.clone()),
+        }
+    }
+    out
+}
+
+/// Words of a response file: separated by white space, quotes and backslashes as gcc reads them.
+fn split(content: &str) -> Vec<OsString> {
+    let mut out = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = content.chars();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            ('\\', _) => word.get_or_insert_default().extend(chars.next()),
+            (c, Some(q)) if c == q => quote = None,
+            (c, Some(_)) => word.get_or_insert_default().push(c),
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => out.extend(word.take().map(OsString::from)),
+            (c, None) => word.get_or_insert_default().push(c),
+        }
+    }
+    out.extend(word.map(OsString::from));
+    out
+}

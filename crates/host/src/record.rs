@@ -1,0 +1,353 @@
+//! Running a program under the recorder.
+
+mod runtime_files;
+mod spawn;
+
+use crate::elf::{self, Inspection};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use tussle_evidence::Evidence;
+use tussle_rt::convert::Keep;
+use tussle_rt::{RawFile, convert};
+
+pub use runtime_files::{object_file, shared_folder};
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// Cap on each process's recording in bytes.
+    pub mem_max_bytes: u64,
+    /// Load the runtime into a program that is not instrumented itself (an interpreter that loads such libraries).
+    pub preload: bool,
+    /// Accept a program that is not instrumented, for the instrumented ones that it starts.
+    pub children: bool,
+    /// Keep lines that only one thread used, too.
+    pub keep_all: bool,
+    /// Folder in which the program runs; the current one if `None`.
+    pub folder: Option<PathBuf>,
+    /// The program's stdout goes nowhere.
+    pub discard_stdout: bool,
+}
+
+impl RecordOptions {
+    /// Records `command` with defaults.
+    pub fn new(command: Vec<OsString>) -> RecordOptions {
+        let mem_max_bytes = tussle_rt::MEM_MAX_DEFAULT;
+        let (preload, children, keep_all, discard_stdout) = (false, false, false, false);
+        RecordOptions { command, mem_max_bytes, preload, children, keep_all, folder: None, discard_stdout }
+    }
+}
+
+/// A finished recording.
+pub struct Recorded {
+    /// What was recorded, without names.
+    pub evidence: Evidence,
+    /// Exit status as a shell shows it: 128 + n after signal n.
+    pub status: u8,
+    /// For people: what could not be read or was lost.
+    pub problems: Vec<String>,
+}
+
+/// Why nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// No such program.
+    #[error("{0}: not found")]
+    NotFound(String),
+    /// A file, but not one that can be run.
+    #[error("{0}: cannot be run: {1}")]
+    NotExecutable(String, String),
+    /// It could be run but not recorded; the text says what to do.
+    #[error("{0}: {1}")]
+    Refused(String, String),
+    /// The program ran, but the runtime inside never reported.
+    #[error("{program}: the recorder inside it did not start ({end}): {hint}")]
+    NoReport {
+        /// Program.
+        program: String,
+        /// How it ended.
+        end: String,
+        /// What to do.
+        hint: String,
+        /// The program's own status.
+        status: u8,
+    },
+    /// Something on this machine failed.
+    #[error("{0}: {1}")]
+    Io(String, std::io::Error),
+    /// No runtime for this platform.
+    #[error("this tussle carries no recorder: recording works on x86-64 Linux with glibc")]
+    Unsupported,
+}
+
+impl RecordError {
+    /// Exit status of `record`: 127 not found, 126 not executable, else 125, as `env` and `timeout` have it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            RecordError::NotFound(_) => 127,
+            RecordError::NotExecutable(..) => 126,
+            _ => 125,
+        }
+    }
+}
+
+/// How the runtime gets into the program.
+enum Way {
+    Inside,
+    LibraryPath,
+    Preload,
+    Children,
+}
+
+/// Runs the program and reads what its processes recorded. The program keeps stdin, stdout and stderr.
+pub fn record(options: &RecordOptions) -> Result<Recorded, RecordError> {
+    if tussle_rt::SHARED.is_empty() {
+        return Err(RecordError::Unsupported);
+    }
+    let Some(name) = options.command.first() else {
+        return Err(RecordError::NotFound("(no program given)".into()));
+    };
+    let program = find_program(name, options.folder.as_deref())?;
+    let way = way_for(&program, options)?;
+    let session = session_folder(options.mem_max_bytes)?;
+    let started = std::time::SystemTime::now();
+    let clock = std::time::Instant::now();
+    let env = environment(&way, session.path(), options)?;
+    let end = spawn::run(&program, options, &env)
+        .map_err(|e| RecordError::NotExecutable(program.display().to_string(), e.to_string()))?;
+    let duration = clock.elapsed().as_secs_f64();
+    let mut recorded = read_session(session.path(), options, &program, &end, matches!(way, Way::Children))?;
+    let run = &mut recorded.evidence.run;
+    run.command = options.command.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    run.started_unix_s = started.duration_since(std::time::UNIX_EPOCH).ok().map(|d| d.as_secs_f64());
+    run.duration_s = Some(duration);
+    run.cpu_model = cpu_model();
+    run.cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    Ok(recorded)
+}
+
+/// The file that a shell would run for `name`.
+fn find_program(name: &OsString, folder: Option<&Path>) -> Result<PathBuf, RecordError> {
+    let text = name.to_string_lossy().into_owned();
+    let check = |p: PathBuf| match std::fs::metadata(&p) {
+        Ok(m) if m.is_dir() => Err(RecordError::NotExecutable(text.clone(), "it is a folder".into())),
+        Ok(_) if !executable(&p) => Err(RecordError::NotExecutable(
+            text.clone(),
+            format!("not executable (chmod +x {})", p.display()),
+        )),
+        Ok(_) => Ok(p),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(RecordError::NotExecutable(text.clone(), e.to_string()))
+        }
+        Err(_) => Err(RecordError::NotFound(text.clone())),
+    };
+    if name.as_bytes().contains(&b'/') {
+        let at = PathBuf::from(name);
+        let at = folder.map_or_else(|| at.clone(), |f| f.join(&at));
+        return check(std::path::absolute(&at).unwrap_or(at));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let found = std::env::split_paths(&path).map(|d| d.join(name)).find(|p| p.is_file() && executable(p));
+    check(found.ok_or_else(|| RecordError::NotFound(text.clone()))?)
+}
+
+fn executable(p: &Path) -> bool {
+    let Ok(c) = std::ffi::CString::new(p.as_os_str().as_bytes()) else { return false };
+    // SAFETY: a zero-terminated path.
+    unsafe { libc::access(c.as_ptr(), libc::X_OK) == 0 }
+}
+
+fn way_for(program: &Path, options: &RecordOptions) -> Result<Way, RecordError> {
+    let name = program.display().to_string();
+    let bytes =
+        std::fs::read(program).map_err(|e| RecordError::NotExecutable(name.clone(), e.to_string()))?;
+    let mut libraries = |n: &str, paths: &[PathBuf]| elf::find_library(n, paths, program);
+    let refuse = |why: String| Err(RecordError::Refused(name.clone(), why));
+    match elf::inspect(&bytes, &mut libraries) {
+        Inspection::OwnRuntime => Ok(Way::Inside),
+        Inspection::NeedsLibtsan(_) => Ok(Way::LibraryPath),
+        Inspection::InstrumentedLibraries(_) => Ok(Way::Preload),
+        Inspection::NotInstrumented { dynamic: true } if options.preload => Ok(Way::Preload),
+        Inspection::NotInstrumented { .. } | Inspection::Script(_) if options.children => Ok(Way::Children),
+        Inspection::NotInstrumented { dynamic } => refuse(not_instrumented(dynamic)),
+        Inspection::Script(i) => refuse(format!(
+            "it is a script for `{i}`: record the interpreter and give it the script, with --preload if it loads \
+             instrumented libraries, or with --children if it starts instrumented programs"
+        )),
+        Inspection::LibtsanByRpath(at) => refuse(format!(
+            "its DT_RPATH finds {} before tussle's runtime: relink without -rpath (or with \
+             -Wl,--enable-new-dtags), or build it with `tussle cc`",
+            at.display()
+        )),
+        Inspection::StaticLibtsan => refuse(
+            "the sanitizer's runtime is linked in statically (clang's default, or -static-libtsan) and cannot be \
+             replaced: build it with `tussle cc` (TUSSLE_CC=clang keeps clang), or with gcc -fsanitize=thread"
+                .into(),
+        ),
+        Inspection::Foreign(what) => {
+            refuse(format!("it is a {what} program: only 64-bit x86 programs can be recorded on this machine"))
+        }
+        Inspection::Broken(why) => Err(RecordError::NotExecutable(name.clone(), why)),
+    }
+}
+
+fn not_instrumented(dynamic: bool) -> String {
+    let build = "it is not instrumented: build it with `tussle cc` in the place of the compiler (make CC='tussle cc'), \
+                 or with gcc -fsanitize=thread";
+    if dynamic {
+        format!(
+            "{build}; an interpreter that loads instrumented libraries needs --preload, a launcher --children"
+        )
+    } else {
+        format!("{build}; it is also linked statically, which leaves no way to load a runtime")
+    }
+}
+
+/// A folder for raw files that only this user can enter, in memory if there is room for it.
+fn session_folder(mem_max_bytes: u64) -> Result<tempfile::TempDir, RecordError> {
+    let make = |at: &Path| tempfile::Builder::new().prefix("tussle-").tempdir_in(at);
+    let shm = Path::new("/dev/shm");
+    if room(shm) >= mem_max_bytes.min(256 << 20)
+        && let Ok(d) = make(shm)
+    {
+        return Ok(d);
+    }
+    let tmp = std::env::temp_dir();
+    make(&tmp).map_err(|e| RecordError::Io(format!("cannot make a session folder in {}", tmp.display()), e))
+}
+
+/// Bytes free at a path; 0 if unknown.
+fn room(at: &Path) -> u64 {
+    let Ok(c) = std::ffi::CString::new(at.as_os_str().as_bytes()) else { return 0 };
+    // SAFETY: statvfs fills plain data or fails.
+    unsafe {
+        let mut s: libc::statvfs = std::mem::zeroed();
+        if libc::statvfs(c.as_ptr(), &mut s) == 0 { s.f_bavail.saturating_mul(s.f_frsize) } else { 0 }
+    }
+}
+
+fn environment(
+    way: &Way,
+    session: &Path,
+    o: &RecordOptions,
+) -> Result<Vec<(OsString, OsString)>, RecordError> {
+    let mut env: Vec<(OsString, OsString)> = vec![
+        (tussle_rt::SESSION_VARIABLE.into(), session.into()),
+        (tussle_rt::MEM_MAX_VARIABLE.into(), o.mem_max_bytes.to_string().into()),
+    ];
+    let prepend = |name: &str, value: PathBuf| -> (OsString, OsString) {
+        let mut all = value.into_os_string();
+        if let Some(old) = std::env::var_os(name).filter(|v| !v.is_empty()) {
+            all.push(":");
+            all.push(old);
+        }
+        (name.into(), all)
+    };
+    if matches!(way, Way::LibraryPath | Way::Children) {
+        env.push(prepend("LD_LIBRARY_PATH", shared_folder()?));
+    }
+    if matches!(way, Way::Preload) {
+        env.push(prepend("LD_PRELOAD", shared_folder()?.join("libtsan.so.2")));
+    }
+    Ok(env)
+}
+
+fn read_session(
+    session: &Path,
+    options: &RecordOptions,
+    program: &Path,
+    end: &spawn::End,
+    children: bool,
+) -> Result<Recorded, RecordError> {
+    let mut problems = Vec::new();
+    let maps = map_files(session, &mut problems)?;
+    let mut files = Vec::new();
+    for (name, map) in &maps {
+        match RawFile::new(name.clone(), map) {
+            Ok(f) => files.push(f),
+            Err(e) => problems.push(e.to_string()),
+        }
+    }
+    if !files.iter().any(|f| children || f.header().pid == end.pid) {
+        return Err(RecordError::NoReport {
+            program: program.display().to_string(),
+            end: end.text(),
+            hint: no_report_hint(&problems, children),
+            status: end.status(),
+        });
+    }
+    let converted = convert(&files, if options.keep_all { Keep::All } else { Keep::Shared });
+    problems.extend(converted.problems);
+    let mut evidence = converted.evidence;
+    complete(&mut evidence, end);
+    Ok(Recorded { evidence, status: end.status(), problems })
+}
+
+fn no_report_hint(problems: &[String], children: bool) -> String {
+    match problems.first() {
+        Some(p) => p.clone(),
+        None if children => "none of the programs that it started is instrumented".into(),
+        None => "it may have failed before main (a missing library), changed its user, or cleared its environment \
+                 before starting itself again"
+            .into(),
+    }
+}
+
+/// Maps every raw file of the session.
+fn map_files(
+    session: &Path,
+    problems: &mut Vec<String>,
+) -> Result<Vec<(String, memmap2::Mmap)>, RecordError> {
+    let io = |e| RecordError::Io(session.display().to_string(), e);
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(session).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // SAFETY: the folder is private; a recorded process that is still alive may write, which the reader's
+        // unaligned copies out of bounds-checked places tolerate. Files are never shortened.
+        match std::fs::File::open(&path).and_then(|f| unsafe { memmap2::Mmap::map(&f) }) {
+            Ok(m) => out.push((name, m)),
+            Err(e) => problems.push(format!("{name}: {e}")),
+        }
+    }
+    out.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(out)
+}
+
+/// What only the parent knows: how the first process ended, and the build-ids of files.
+fn complete(evidence: &mut Evidence, end: &spawn::End) {
+    let mut ids = std::collections::HashMap::new();
+    for m in &mut evidence.modules {
+        let id = ids.entry(m.path.clone()).or_insert_with(|| {
+            let file = std::fs::File::open(&m.path).ok()?;
+            // SAFETY: a read-only mapping that lives for this call; files of installed programs do not shrink.
+            let map = unsafe { memmap2::Mmap::map(&file).ok()? };
+            elf::build_id(&map)
+        });
+        m.build_id.clone_from(id);
+    }
+    for (i, p) in evidence.processes.iter_mut().enumerate() {
+        let own = evidence.modules.iter().find(|m| m.process == i as u32 && m.path == p.exe);
+        p.build_id = own.and_then(|m| m.build_id.clone());
+        if p.pid == end.pid && p.end != "exec" {
+            p.end = end.text();
+        } else if p.end == "cut off" && !alive(p.pid) {
+            p.end = "killed".into();
+        }
+    }
+    evidence.run.complete = evidence.processes.iter().all(|p| p.end != "cut off");
+}
+
+fn alive(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+fn cpu_model() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("model name"));
+    line.and_then(|l| l.split_once(':')).map_or(String::new(), |(_, v)| v.trim().to_string())
+}

@@ -1,0 +1,64 @@
+//! The runtime as files: written to the user's cache by content, once.
+
+use super::RecordError;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Folder with the runtime as `libtsan.so.2` (and `.0`, the name that older compilers ask for).
+pub fn shared_folder() -> Result<PathBuf, RecordError> {
+    let dir = cache_folder(tussle_rt::SHARED)?;
+    for name in ["libtsan.so.2", "libtsan.so.0"] {
+        place(&dir, name, tussle_rt::SHARED)?;
+    }
+    Ok(dir)
+}
+
+/// The runtime as an object file for the linker.
+pub fn object_file() -> Result<PathBuf, RecordError> {
+    let dir = cache_folder(tussle_rt::OBJECT)?;
+    place(&dir, "tussle-rt.o", tussle_rt::OBJECT)
+}
+
+fn failed(at: &Path) -> impl Fn(std::io::Error) -> RecordError + '_ {
+    move |e| RecordError::Io(at.display().to_string(), e)
+}
+
+/// `$XDG_CACHE_HOME/tussle/rt-<hash>`, mode 0700 and ours.
+fn cache_folder(content: &[u8]) -> Result<PathBuf, RecordError> {
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|p| p.is_absolute())
+        .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache")))
+        .unwrap_or_else(|| std::env::temp_dir().join(format!("tussle-{}", own_uid())));
+    let dir = base.join("tussle").join(format!("rt-{:08x}-{}", crc32fast::hash(content), content.len()));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed(&dir))?;
+    let m = std::fs::metadata(&dir).map_err(failed(&dir))?;
+    if m.uid() != own_uid() {
+        return Err(RecordError::Io(
+            dir.display().to_string(),
+            std::io::Error::other("belongs to another user"),
+        ));
+    }
+    if m.permissions().mode() & 0o077 != 0 {
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).map_err(failed(&dir))?;
+    }
+    Ok(dir)
+}
+
+fn own_uid() -> u32 {
+    // SAFETY: cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Writes the file unless it is there with the same content; complete before it has its name.
+fn place(dir: &Path, name: &str, content: &[u8]) -> Result<PathBuf, RecordError> {
+    let at = dir.join(name);
+    if std::fs::read(&at).is_ok_and(|old| old == content) {
+        return Ok(at);
+    }
+    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(failed(dir))?;
+    file.write_all(content).map_err(failed(dir))?;
+    file.persist(&at).map_err(|e| RecordError::Io(at.display().to_string(), e.error))?;
+    Ok(at)
+}

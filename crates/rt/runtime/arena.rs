@@ -1,0 +1,379 @@
+//! The file-backed memory of a recording: one shared mapping per process, populated in steps before use, so that a
+//! full disk is an error code here and never a SIGBUS.
+
+use crate::sys::*;
+use crate::wire::*;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+/// Where the mapping goes if the place is free: far from everything that Linux places by itself.
+const PLACE: usize = 0x6f00_0000_0000;
+const STEP_MIN: u64 = 1 << 18;
+const STEP_MAX: u64 = 8 << 20;
+const PAGE: u64 = 4096;
+
+/// Start of the mapping; 0 when nothing is recorded.
+static BASE: AtomicU64 = AtomicU64::new(0);
+/// 1 while this process is recorded.
+pub static RECORDING: AtomicU32 = AtomicU32::new(0);
+static GROW: Spin = Spin::new();
+/// A page that the kernel wipes in forked children: tells a child whose fork we did not see.
+static MARK: AtomicU64 = AtomicU64::new(0);
+
+pub fn header() -> *mut Header {
+    BASE.load(Relaxed) as *mut Header
+}
+
+pub fn recording() -> bool {
+    RECORDING.load(Relaxed) != 0
+}
+
+/// Address of a reference.
+#[inline(always)]
+pub fn at<T>(r: u32) -> *mut T {
+    (BASE.load(Relaxed) + r as u64 * UNIT) as *mut T
+}
+
+/// Reference of an address inside the mapping.
+#[inline(always)]
+pub fn reference(p: u64) -> u32 {
+    ((p - BASE.load(Relaxed)) / UNIT) as u32
+}
+
+/// Counts a loss.
+pub fn lost(what: usize, n: u64) {
+    let h = header();
+    if !h.is_null() {
+        unsafe { AtomicU64::from_ptr(&raw mut (*h).losses[what]).fetch_add(n, Relaxed) };
+    }
+}
+
+/// `bytes` of zeroed memory (a multiple of 64), or 0 when the cap or the disk is exhausted.
+pub fn alloc(bytes: u64) -> u64 {
+    let h = header();
+    if h.is_null() {
+        return 0;
+    }
+    let bytes = (bytes + UNIT - 1) & !(UNIT - 1);
+    unsafe {
+        let used = AtomicU64::from_ptr(&raw mut (*h).used);
+        let mut from = used.load(Relaxed);
+        loop {
+            let end = from + bytes;
+            if end > (*h).cap || (end > AtomicU64::from_ptr(&raw mut (*h).ready).load(Acquire) && !grow(end)) {
+                return 0;
+            }
+            match used.compare_exchange_weak(from, end, Relaxed, Relaxed) {
+                Ok(_) => return BASE.load(Relaxed) + from,
+                Err(now) => from = now,
+            }
+        }
+    }
+}
+
+/// Share of the cap in use, in 256ths.
+pub fn fullness() -> u64 {
+    let h = header();
+    unsafe { (*h).used * 256 / (*h).cap.max(1) }
+}
+
+/// Populates the mapping at least up to `end`.
+unsafe fn grow(end: u64) -> bool {
+    let h = header();
+    GROW.lock();
+    let ok = unsafe {
+        let ready = AtomicU64::from_ptr(&raw mut (*h).ready);
+        let from = ready.load(Relaxed);
+        if end <= from {
+            true
+        } else {
+            let step = from.clamp(STEP_MIN, STEP_MAX);
+            let mut to = ((end + step - 1) & !(PAGE - 1)).min((*h).cap);
+            let mut done = populate(BASE.load(Relaxed) + from, to - from);
+            if !done {
+                to = ((end + PAGE - 1) & !(PAGE - 1)).min((*h).cap);
+                done = populate(BASE.load(Relaxed) + from, to - from);
+            }
+            if done {
+                ready.store(to, Release);
+            } else {
+                // What was handed out stays; from now on everything else is a stated loss.
+                (*h).cap = from;
+            }
+            done
+        }
+    };
+    GROW.unlock();
+    ok
+}
+
+/// MADV_POPULATE_WRITE: backs the range or says why not, without a signal.
+unsafe fn populate(from: u64, len: u64) -> bool {
+    const MADV_POPULATE_WRITE: usize = 23;
+    const EINTR: isize = -4;
+    loop {
+        let r = unsafe { call3(SYS_madvise, from as usize, len as usize, MADV_POPULATE_WRITE) };
+        if r != EINTR {
+            return r == 0;
+        }
+    }
+}
+
+/// True in a child that was forked behind our back (`_Fork`, raw `clone`).
+#[inline(always)]
+pub fn forked() -> bool {
+    let m = MARK.load(Relaxed) as *const u64;
+    !m.is_null() && unsafe { m.read_volatile() } == 0
+}
+
+unsafe fn set_mark() {
+    const MADV_WIPEONFORK: usize = 18;
+    unsafe {
+        let mut m = MARK.load(Relaxed) as usize;
+        if m == 0 {
+            let r = call(SYS_mmap, 0, PAGE as usize, 3, 0x22, usize::MAX, 0);
+            if r < 0 {
+                return;
+            }
+            m = r as usize;
+            if call3(SYS_madvise, m, PAGE as usize, MADV_WIPEONFORK) != 0 {
+                return;
+            }
+            MARK.store(m as u64, Relaxed);
+        }
+        (m as *mut u64).write_volatile(1);
+    }
+}
+
+/// Opens this process's file in the session folder and maps it. Leaves recording off if that is impossible.
+pub unsafe fn open(parent_pid: u32, parent_seq: u32, fork_vt: u64) -> bool {
+    unsafe {
+        let dir = env(b"TUSSLE_SESSION");
+        if dir.is_null() || *dir == 0 {
+            return false;
+        }
+        let pid = getpid();
+        let mut name = [0u8; 4200];
+        let mut seq = 0;
+        let fd = loop {
+            if !file_name(&mut name, dir, pid, seq) || seq > 10_000 {
+                return false;
+            }
+            // O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
+            let fd = call3(SYS_open, name.as_ptr() as usize, 0o2 | 0o100 | 0o200 | 0o2000000 | 0o400000, 0o600);
+            if fd >= 0 {
+                break fd as usize;
+            }
+            if fd != -17 {
+                return false;
+            }
+            seq += 1;
+        };
+        let cap = map(fd);
+        call3(SYS_close, fd, 0, 0);
+        if cap == 0 {
+            return false;
+        }
+        let h = header();
+        (*h).version = VERSION;
+        (*h).pid = pid;
+        (*h).ppid = call3(SYS_getppid, 0, 0, 0) as u32;
+        (*h).seq = seq;
+        (*h).parent_pid = parent_pid;
+        (*h).parent_seq = parent_seq;
+        (*h).forked = (parent_pid != 0) as u32;
+        (*h).fork_vt = fork_vt;
+        (*h).base = BASE.load(Relaxed);
+        (*h).used = PAGE;
+        (*h).window_vt = WINDOW_VT;
+        set_mark();
+        describe();
+        AtomicU64::from_ptr(&raw mut (*h).magic).store(MAGIC, Release);
+        RECORDING.store(1, Release);
+        true
+    }
+}
+
+/// Maps the file at [`PLACE`] with the largest cap that limits allow; returns that cap or 0.
+unsafe fn map(fd: usize) -> u64 {
+    unsafe {
+        let mut cap = number(env(b"TUSSLE_MEM_MAX")).unwrap_or(1 << 30).clamp(1 << 20, 1 << 36);
+        cap = cap.min(file_size_limit()) & !(PAGE - 1);
+        let old = BASE.swap(0, Relaxed);
+        if old != 0 {
+            call3(SYS_munmap, old as usize, OLD_CAP.load(Relaxed) as usize, 0);
+        }
+        while cap >= 1 << 19 {
+            if call3(SYS_ftruncate, fd, cap as usize, 0) == 0 {
+                // MAP_SHARED | MAP_FIXED_NOREPLACE, then anywhere.
+                let mut p = call(SYS_mmap, PLACE, cap as usize, 3, 0x1 | 0x100000, fd, 0);
+                if p < 0 {
+                    p = call(SYS_mmap, 0, cap as usize, 3, 0x1, fd, 0);
+                }
+                if p >= 0 {
+                    return map_ready(p as u64, cap);
+                }
+            }
+            cap /= 2;
+        }
+        0
+    }
+}
+
+unsafe fn map_ready(p: u64, cap: u64) -> u64 {
+    const MADV_DONTDUMP: usize = 16;
+    unsafe {
+        call3(SYS_madvise, p as usize, cap as usize, MADV_DONTDUMP);
+        let first = STEP_MIN.min(cap);
+        if !populate(p, first) {
+            call3(SYS_munmap, p as usize, cap as usize, 0);
+            return 0;
+        }
+        BASE.store(p, Relaxed);
+        OLD_CAP.store(cap, Relaxed);
+        let h = p as *mut Header;
+        (*h).cap = cap;
+        (*h).ready = first;
+        cap
+    }
+}
+
+/// Size of the mapping, which the header's `cap` may fall below.
+static OLD_CAP: AtomicU64 = AtomicU64::new(0);
+
+/// Forgets locks and state of the parent.
+pub fn reset_after_fork() {
+    GROW.reset();
+    RECORDING.store(0, Relaxed);
+}
+
+unsafe fn number(s: *const u8) -> Option<u64> {
+    if s.is_null() {
+        return None;
+    }
+    let mut n = 0u64;
+    let mut i = 0;
+    unsafe {
+        while (*s.add(i)).is_ascii_digit() {
+            n = n.wrapping_mul(10).wrapping_add((*s.add(i) - b'0') as u64);
+            i += 1;
+        }
+    }
+    (i > 0).then_some(n)
+}
+
+/// `dir/pid.seq.raw`, zero-terminated.
+unsafe fn file_name(out: &mut [u8; 4200], dir: *const u8, pid: u32, seq: u32) -> bool {
+    let mut n = 0;
+    unsafe {
+        while *dir.add(n) != 0 {
+            if n >= 4096 {
+                return false;
+            }
+            *out.get_unchecked_mut(n) = *dir.add(n);
+            n += 1;
+        }
+        *out.get_unchecked_mut(n) = b'/';
+        n = decimal(out, n + 1, pid);
+        *out.get_unchecked_mut(n) = b'.';
+        n = decimal(out, n + 1, seq);
+        for &c in b".raw\0" {
+            *out.get_unchecked_mut(n) = c;
+            n += 1;
+        }
+    }
+    true
+}
+
+unsafe fn decimal(out: &mut [u8; 4200], mut at: usize, n: u32) -> usize {
+    let mut div = 1_000_000_000u32;
+    while div > 1 && n / div == 0 {
+        div /= 10;
+    }
+    while div > 0 {
+        unsafe { *out.get_unchecked_mut(at) = b'0' + (n / div % 10) as u8 };
+        at += 1;
+        div /= 10;
+    }
+    at
+}
+
+/// Executable, command line and memory map.
+unsafe fn describe() {
+    unsafe {
+        let h = header();
+        (*h).exe = read_text(b"/proc/self/exe\0", true);
+        (*h).cmdline = read_text(b"/proc/self/cmdline\0", false);
+        snapshot_maps();
+    }
+}
+
+/// Writes down which modules are mapped now.
+pub unsafe fn snapshot_maps() {
+    unsafe {
+        let h = header();
+        let t = read_text(b"/proc/self/maps\0", false);
+        if t != 0 {
+            (*at::<Text>(t)).next = (*h).maps;
+            (*h).maps = t;
+        }
+    }
+}
+
+/// The text of a file (or target of a link) in a new block; 0 if that fails. At most 256 KiB.
+unsafe fn read_text(path: &[u8], link: bool) -> u32 {
+    const HEAD: u64 = 8;
+    unsafe {
+        let mut size = 4096u64;
+        let fd = if link { 0 } else { call3(SYS_open, path.as_ptr() as usize, 0o2000000, 0) };
+        if fd < 0 {
+            return 0;
+        }
+        let block = alloc(size);
+        let mut len = 0u64;
+        while block != 0 {
+            let to = (block + HEAD + len) as usize;
+            let room = (size - HEAD - len) as usize;
+            let n = match link {
+                true => call3(SYS_readlink, path.as_ptr() as usize, to, room),
+                false => call3(SYS_read, fd as usize, to, room),
+            };
+            if n <= 0 {
+                break;
+            }
+            len += n as u64;
+            if link {
+                break;
+            }
+            if len + HEAD == size {
+                // Blocks handed out in a row are contiguous unless another thread got in between.
+                if size >= 1 << 18 || alloc(size) != block + size {
+                    break;
+                }
+                size *= 2;
+            }
+        }
+        if !link {
+            call3(SYS_close, fd as usize, 0, 0);
+        }
+        if block == 0 {
+            return 0;
+        }
+        (*(block as *mut Text)).len = len as u32;
+        reference(block)
+    }
+}
+
+pub fn session_pid_seq() -> (u32, u32) {
+    let h = header();
+    if h.is_null() { (0, 0) } else { unsafe { ((*h).pid, (*h).seq) } }
+}
+
+pub fn mark_end(how: u32, status: u32) {
+    let h = header();
+    if !h.is_null() && recording() {
+        unsafe {
+            (*h).end_status = status;
+            (*h).end = how;
+        }
+    }
+}

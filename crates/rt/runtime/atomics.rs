@@ -1,0 +1,186 @@
+//! The atomic operations that the compiler hands to the runtime.
+
+use crate::record;
+use crate::wire::*;
+use core::arch::asm;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+
+const RELAXED: u32 = 0;
+
+/// Notes an atomic access; cheap where nothing is recorded.
+#[inline(always)]
+unsafe fn note(addr: u64, n: u64, kind: u32, pc: u64) {
+    if crate::arena::recording() {
+        unsafe { record::access(addr, n, kind, pc) }
+    }
+}
+
+macro_rules! atomics {
+    ($ty:ty, $atomic:ty, $bytes:literal, $load:ident, $store:ident, $xchg:ident, $add:ident, $sub:ident, $and:ident,
+     $or:ident, $xor:ident, $nand:ident, $strong:ident, $val:ident) => {
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $load(a: *mut $ty, _mo: u32, pc: u64) -> $ty {
+            unsafe {
+                note(a as u64, $bytes, READ, pc);
+                <$atomic>::from_ptr(a).load(SeqCst)
+            }
+        }
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $store(a: *mut $ty, v: $ty, mo: u32, pc: u64) {
+            unsafe {
+                note(a as u64, $bytes, WRITE, pc);
+                // Memory orders of the C ABI: 3 is release, 5 sequentially consistent (a locked exchange).
+                let a = <$atomic>::from_ptr(a);
+                if mo & 7 == 5 {
+                    a.store(v, SeqCst)
+                } else {
+                    a.store(v, core::sync::atomic::Ordering::Release)
+                }
+            }
+        }
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $xchg(a: *mut $ty, v: $ty, _mo: u32, pc: u64) -> $ty {
+            unsafe {
+                note(a as u64, $bytes, RMW, pc);
+                <$atomic>::from_ptr(a).swap(v, SeqCst)
+            }
+        }
+        atomics!(@fetch $ty, $atomic, $bytes, $add, fetch_add);
+        atomics!(@fetch $ty, $atomic, $bytes, $sub, fetch_sub);
+        atomics!(@fetch $ty, $atomic, $bytes, $and, fetch_and);
+        atomics!(@fetch $ty, $atomic, $bytes, $or, fetch_or);
+        atomics!(@fetch $ty, $atomic, $bytes, $xor, fetch_xor);
+        atomics!(@fetch $ty, $atomic, $bytes, $nand, fetch_nand);
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $strong(a: *mut $ty, c: *mut $ty, v: $ty, _mo: u32, _fmo: u32, pc: u64) -> u32 {
+            unsafe {
+                note(a as u64, $bytes, RMW, pc);
+                match <$atomic>::from_ptr(a).compare_exchange(*c, v, SeqCst, SeqCst) {
+                    Ok(_) => 1,
+                    Err(now) => {
+                        *c = now;
+                        0
+                    }
+                }
+            }
+        }
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $val(a: *mut $ty, c: $ty, v: $ty, _mo: u32, _fmo: u32, pc: u64) -> $ty {
+            unsafe {
+                note(a as u64, $bytes, RMW, pc);
+                match <$atomic>::from_ptr(a).compare_exchange(c, v, SeqCst, SeqCst) {
+                    Ok(old) | Err(old) => old,
+                }
+            }
+        }
+    };
+    (@fetch $ty:ty, $atomic:ty, $bytes:literal, $name:ident, $op:ident) => {
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(a: *mut $ty, v: $ty, _mo: u32, pc: u64) -> $ty {
+            unsafe {
+                note(a as u64, $bytes, RMW, pc);
+                <$atomic>::from_ptr(a).$op(v, SeqCst)
+            }
+        }
+    };
+}
+
+atomics!(u8, AtomicU8, 1, tussle_a8_load, tussle_a8_store, tussle_a8_exchange, tussle_a8_fetch_add,
+    tussle_a8_fetch_sub, tussle_a8_fetch_and, tussle_a8_fetch_or, tussle_a8_fetch_xor, tussle_a8_fetch_nand,
+    tussle_a8_cas, tussle_a8_cas_val);
+atomics!(u16, AtomicU16, 2, tussle_a16_load, tussle_a16_store, tussle_a16_exchange, tussle_a16_fetch_add,
+    tussle_a16_fetch_sub, tussle_a16_fetch_and, tussle_a16_fetch_or, tussle_a16_fetch_xor, tussle_a16_fetch_nand,
+    tussle_a16_cas, tussle_a16_cas_val);
+atomics!(u32, AtomicU32, 4, tussle_a32_load, tussle_a32_store, tussle_a32_exchange, tussle_a32_fetch_add,
+    tussle_a32_fetch_sub, tussle_a32_fetch_and, tussle_a32_fetch_or, tussle_a32_fetch_xor, tussle_a32_fetch_nand,
+    tussle_a32_cas, tussle_a32_cas_val);
+atomics!(u64, AtomicU64, 8, tussle_a64_load, tussle_a64_store, tussle_a64_exchange, tussle_a64_fetch_add,
+    tussle_a64_fetch_sub, tussle_a64_fetch_and, tussle_a64_fetch_or, tussle_a64_fetch_xor, tussle_a64_fetch_nand,
+    tussle_a64_cas, tussle_a64_cas_val);
+
+/// `cmpxchg16b`: the old value; the exchange happened if it equals `old`. `a` must be 16-byte aligned.
+unsafe fn cas128(a: *mut u128, old: u128, new: u128) -> u128 {
+    let (mut lo, mut hi) = (old as u64, (old >> 64) as u64);
+    unsafe {
+        asm!("xchg {nb}, rbx", "lock cmpxchg16b xmmword ptr [{a}]", "mov rbx, {nb}", a = in(reg) a,
+            nb = inout(reg) new as u64 => _, in("rcx") (new >> 64) as u64, inout("rax") lo, inout("rdx") hi,
+            options(nostack));
+    }
+    (hi as u128) << 64 | lo as u128
+}
+
+/// Read, change, write, until nobody came between.
+unsafe fn update128(a: *mut u128, pc: u64, f: impl Fn(u128) -> u128) -> u128 {
+    unsafe {
+        note(a as u64, 16, RMW, pc);
+        let mut old = cas128(a, 0, 0);
+        loop {
+            let seen = cas128(a, old, f(old));
+            if seen == old {
+                return old;
+            }
+            old = seen;
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_a128_load(a: *mut u128, _mo: u32, pc: u64) -> u128 {
+    unsafe {
+        note(a as u64, 16, READ, pc);
+        cas128(a, 0, 0)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_a128_store(a: *mut u128, v: u128, _mo: u32, pc: u64) {
+    unsafe { update128(a, pc, |_| v) };
+}
+
+macro_rules! fetch128 {
+    ($($name:ident = |$old:ident, $v:ident| $e:expr;)*) => { $(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(a: *mut u128, $v: u128, _mo: u32, pc: u64) -> u128 {
+            unsafe { update128(a, pc, |$old| $e) }
+        }
+    )* };
+}
+fetch128! {
+    tussle_a128_exchange = |_old, v| v;
+    tussle_a128_fetch_add = |old, v| old.wrapping_add(v);
+    tussle_a128_fetch_sub = |old, v| old.wrapping_sub(v);
+    tussle_a128_fetch_and = |old, v| old & v;
+    tussle_a128_fetch_or = |old, v| old | v;
+    tussle_a128_fetch_xor = |old, v| old ^ v;
+    tussle_a128_fetch_nand = |old, v| !(old & v);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_a128_cas(a: *mut u128, c: *mut u128, v: u128, _mo: u32, _fmo: u32) -> u32 {
+    unsafe {
+        note(a as u64, 16, RMW, 0);
+        let want = *c;
+        let seen = cas128(a, want, v);
+        if seen != want {
+            *c = seen;
+        }
+        (seen == want) as u32
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_a128_cas_val(a: *mut u128, c: u128, v: u128, _mo: u32) -> u128 {
+    unsafe {
+        note(a as u64, 16, RMW, 0);
+        cas128(a, c, v)
+    }
+}
+
+/// `atomic_thread_fence`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tussle_fence(mo: u32) {
+    if mo & 7 != RELAXED {
+        core::sync::atomic::fence(SeqCst);
+    }
+}

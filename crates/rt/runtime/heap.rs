@@ -1,0 +1,274 @@
+//! Heap objects: which bytes belonged to which allocation, when.
+
+use crate::arena::{alloc, at, header, lost, recording, reference};
+use crate::sys::Spin;
+use crate::wire::*;
+use crate::{code, record, thread};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Lives that one address keeps apart.
+const GENERATIONS: u16 = 6;
+
+static LOCKS: [Spin; HEAP_SHARDS] = [const { Spin::new() }; HEAP_SHARDS];
+static COUNTS: [AtomicU64; HEAP_SHARDS] = [const { AtomicU64::new(0) }; HEAP_SHARDS];
+static SITES: Spin = Spin::new();
+const CACHE: usize = 256;
+static CACHED: [AtomicU64; CACHE] = [const { AtomicU64::new(0) }; CACHE];
+
+pub fn reset_after_fork() {
+    for (l, c) in LOCKS.iter().zip(&COUNTS) {
+        l.reset();
+        c.store(0, Relaxed);
+    }
+    for c in &CACHED {
+        c.store(0, Relaxed);
+    }
+    SITES.reset();
+}
+
+fn shard(base: u64) -> usize {
+    (base >> 12) as usize % HEAP_SHARDS
+}
+
+fn hash(base: u64, bits: u32) -> usize {
+    // 16-byte granules of a page side by side, then the pages of the shard.
+    let h = (base >> 4 & 255) | (base >> 18) << 8;
+    ((h ^ h >> bits) & ((1 << bits) - 1)) as usize
+}
+
+/// Notes an allocation.
+pub unsafe fn born(base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
+    if base == 0 || !recording() {
+        return;
+    }
+    unsafe {
+        let t = thread::enter();
+        if t.is_null() {
+            return;
+        }
+        let code = code::id(t, pc);
+        let info = (*t).info_at as *mut ThreadInfo;
+        let site = site_of(info, code);
+        let s = shard(base);
+        LOCKS[s].lock();
+        let slot = slot_of(s, base, true);
+        if slot.is_null() {
+            lost(LOST_OBJECTS, 1);
+        } else {
+            take(t, slot, size, code, (*info).index);
+            (*slot).allocator = allocator;
+            (*slot).align = align;
+            (*slot).site = site;
+        }
+        LOCKS[s].unlock();
+        if site != 0 {
+            counted(site, true);
+        }
+        thread::leave(t);
+    }
+}
+
+/// Fills a slot for a new life of its address.
+unsafe fn take(t: *mut Live, slot: *mut HeapSlot, size: u64, code: u32, thread: u32) {
+    unsafe {
+        if (*slot).generations > 0 {
+            let alike = (*slot).size == size && (*slot).code == code && (*slot).thread == thread;
+            if (*slot).generations >= GENERATIONS && (alike || (*slot).generations >= 8 * GENERATIONS) {
+                lost(LOST_GENERATIONS, 1);
+                if alike {
+                    (*slot).vt1 = u64::MAX;
+                    return;
+                }
+            } else {
+                keep_old(t, slot);
+            }
+        }
+        (*slot).size = size;
+        (*slot).code = code;
+        (*slot).thread = thread;
+        (*slot).vt0 = (*t).vt;
+        (*slot).vt1 = u64::MAX;
+        (*slot).generations = (*slot).generations.saturating_add(1);
+    }
+}
+
+unsafe fn keep_old(t: *mut Live, slot: *mut HeapSlot) {
+    unsafe {
+        let old = crate::mem::take(t, size_of::<HeapSlot>() as u64) as *mut HeapSlot;
+        if old.is_null() {
+            lost(LOST_GENERATIONS, 1);
+            return;
+        }
+        for k in 0..size_of::<HeapSlot>() / 8 {
+            *(old as *mut u64).add(k) = *(slot as *const u64).add(k);
+        }
+        if (*old).vt1 == u64::MAX {
+            (*old).vt1 = (*t).vt;
+        }
+        (*slot).older = reference(old as u64);
+    }
+}
+
+/// Notes that an object is about to be freed: before it is, because its address may be reused at once.
+pub unsafe fn dead(base: u64) {
+    if base == 0 || !recording() {
+        return;
+    }
+    unsafe {
+        let t = thread::enter();
+        if t.is_null() {
+            return;
+        }
+        let s = shard(base);
+        LOCKS[s].lock();
+        let slot = slot_of(s, base, false);
+        let (mut size, mut site) = (0, 0);
+        if !slot.is_null() && (*slot).vt1 == u64::MAX {
+            size = (*slot).size;
+            site = (*slot).site;
+            record::sweep_range(t, base, size);
+            (*slot).vt1 = (*t).vt;
+        }
+        LOCKS[s].unlock();
+        if size != 0 && site != 0 {
+            counted(site, false);
+        }
+        thread::leave(t);
+    }
+}
+
+/// An object that [`dead`] was told of lives on: its reallocation failed.
+pub unsafe fn revived(base: u64) {
+    if base == 0 || !recording() {
+        return;
+    }
+    unsafe {
+        let s = shard(base);
+        LOCKS[s].lock();
+        let slot = slot_of(s, base, false);
+        if !slot.is_null() {
+            (*slot).vt1 = u64::MAX;
+        }
+        LOCKS[s].unlock();
+    }
+}
+
+/// Counts an object of a site up or down.
+unsafe fn counted(site: u32, up: bool) {
+    unsafe {
+        let s = at::<Site>(site);
+        let live = AtomicU64::from_ptr(&raw mut (*s).live);
+        if up {
+            let now = live.fetch_add(1, Relaxed) + 1;
+            AtomicU64::from_ptr(&raw mut (*s).live_max).fetch_max(now, Relaxed);
+            AtomicU64::from_ptr(&raw mut (*s).total).fetch_add(1, Relaxed);
+        } else {
+            live.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// The site of a thread's code id: kept in a direct-mapped cache in front of a list.
+unsafe fn site_of(info: *mut ThreadInfo, code: u32) -> u32 {
+    if code == 0 {
+        return 0;
+    }
+    unsafe {
+        let h = header();
+        let slot = &CACHED[((*info).index as usize * 31 + code as usize) % CACHE];
+        let c = slot.load(Relaxed) as u32;
+        if c != 0 {
+            let s = at::<Site>(c);
+            if (*s).thread == (*info).index && (*s).code == code {
+                return c;
+            }
+        }
+        SITES.lock();
+        let mut r = (*h).sites;
+        let mut steps = 0;
+        while r != 0 && !((*at::<Site>(r)).thread == (*info).index && (*at::<Site>(r)).code == code) {
+            r = (*at::<Site>(r)).next;
+            steps += 1;
+            if steps > 4096 {
+                r = 0;
+            }
+        }
+        if r == 0 && steps <= 4096 {
+            let s = alloc(64) as *mut Site;
+            if !s.is_null() {
+                (*s).thread = (*info).index;
+                (*s).code = code;
+                (*s).next = (*h).sites;
+                r = reference(s as u64);
+                (*h).sites = r;
+                (*h).sites_count += 1;
+            }
+        }
+        SITES.unlock();
+        slot.store(r as u64, Relaxed);
+        r
+    }
+}
+
+/// The slot of `base` in shard `s` (locked); null if there is none or no room.
+unsafe fn slot_of(s: usize, base: u64, make: bool) -> *mut HeapSlot {
+    unsafe {
+        let h = header();
+        let mut bits = (*h).heap_bits[s] as u32;
+        if make && ((*h).heap[s] == 0 || COUNTS[s].load(Relaxed) * 4 >= 3 << bits) {
+            grow(s);
+            bits = (*h).heap_bits[s] as u32;
+        }
+        if (*h).heap[s] == 0 {
+            return core::ptr::null_mut();
+        }
+        let table = at::<HeapSlot>((*h).heap[s]);
+        let mut i = hash(base, bits);
+        for _ in 0..1usize << bits {
+            let p = table.add(i);
+            if (*p).base == base {
+                return p;
+            }
+            if (*p).base == 0 {
+                if !make || COUNTS[s].load(Relaxed) * 8 >= 7 << bits {
+                    return core::ptr::null_mut();
+                }
+                COUNTS[s].fetch_add(1, Relaxed);
+                (*p).base = base;
+                return p;
+            }
+            i = (i + 1) & ((1 << bits) - 1);
+        }
+        core::ptr::null_mut()
+    }
+}
+
+unsafe fn grow(s: usize) {
+    unsafe {
+        let h = header();
+        let old_bits = (*h).heap_bits[s] as u32;
+        let bits = if (*h).heap[s] == 0 { 4 } else { old_bits + 1 };
+        let new = alloc((size_of::<HeapSlot>() as u64) << bits) as *mut HeapSlot;
+        if new.is_null() {
+            return;
+        }
+        if (*h).heap[s] != 0 {
+            let old = at::<HeapSlot>((*h).heap[s]);
+            for k in 0..1usize << old_bits {
+                let from = old.add(k);
+                if (*from).base == 0 {
+                    continue;
+                }
+                let mut i = hash((*from).base, bits);
+                while (*new.add(i)).base != 0 {
+                    i = (i + 1) & ((1 << bits) - 1);
+                }
+                for w in 0..size_of::<HeapSlot>() / 8 {
+                    *(new.add(i) as *mut u64).add(w) = *(from as *const u64).add(w);
+                }
+            }
+        }
+        (*h).heap[s] = reference(new as u64);
+        (*h).heap_bits[s] = bits as u8;
+    }
+}

@@ -1,0 +1,66 @@
+//! The functions behind ours.
+
+use crate::sys;
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+/// A lazily resolved function.
+pub struct Next {
+    name: &'static [u8],
+    version: &'static [u8],
+    at: AtomicPtr<c_void>,
+}
+
+impl Next {
+    pub const fn new(name: &'static [u8]) -> Next {
+        Next { name, version: b"\0", at: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+    pub const fn versioned(name: &'static [u8], version: &'static [u8]) -> Next {
+        Next { name, version, at: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+    /// Address of the function; null if there is none.
+    #[inline(always)]
+    pub fn get(&self) -> *mut c_void {
+        let p = self.at.load(Relaxed);
+        if p.is_null() { self.find() } else { p }
+    }
+    /// Address if it was resolved before.
+    #[inline(always)]
+    pub fn known(&self) -> *mut c_void {
+        self.at.load(Relaxed)
+    }
+    #[cold]
+    pub fn find(&self) -> *mut c_void {
+        let p = unsafe {
+            let v = match self.version {
+                b"\0" => core::ptr::null_mut(),
+                v => sys::dlvsym(sys::RTLD_NEXT, self.name.as_ptr().cast(), v.as_ptr().cast()),
+            };
+            if v.is_null() { sys::next(self.name) } else { v }
+        };
+        self.at.store(p, Relaxed);
+        p
+    }
+}
+
+/// Declares `static $name: Next` and a typed caller `$call`.
+macro_rules! next {
+    ($($vis:vis $id:ident = $sym:literal $(@ $ver:literal)?;)*) => {
+        $( #[allow(non_upper_case_globals)] $vis static $id: crate::libc_calls::Next =
+            next!(@make $sym $(, $ver)?); )*
+    };
+    (@make $sym:literal) => { crate::libc_calls::Next::new(concat!($sym, "\0").as_bytes()) };
+    (@make $sym:literal, $ver:literal) => {
+        crate::libc_calls::Next::versioned(concat!($sym, "\0").as_bytes(), concat!($ver, "\0").as_bytes())
+    };
+}
+pub(crate) use next;
+
+/// Calls a [`Next`] with C arguments: `call!(NEXT, (a: T, b: U) -> R)`.
+macro_rules! call {
+    ($next:expr, ($($a:expr => $t:ty),*) -> $r:ty) => {{
+        let f: unsafe extern "C" fn($($t),*) -> $r = core::mem::transmute($next.get());
+        f($($a),*)
+    }};
+}
+pub(crate) use call;

@@ -1,0 +1,115 @@
+//! Per-thread allocation from the arena, and the table of pages of a thread.
+
+use crate::arena::{alloc, at, fullness, reference};
+use crate::wire::*;
+
+const SLAB_MIN: u64 = 4096;
+const SLAB_MAX: u64 = 64 << 10;
+
+/// `bytes` (a multiple of 64) of zeroed memory from the thread's slab; 0 when memory is exhausted.
+#[inline(always)]
+pub unsafe fn take(t: *mut Live, bytes: u64) -> u64 {
+    unsafe {
+        let p = (*t).slab;
+        if p + bytes <= (*t).slab_end {
+            (*t).slab = p + bytes;
+            return p;
+        }
+        refill(t, bytes)
+    }
+}
+
+#[cold]
+unsafe fn refill(t: *mut Live, bytes: u64) -> u64 {
+    unsafe {
+        let info = (*t).info_at as *mut ThreadInfo;
+        // Slabs grow with what the thread already has: short threads stay small.
+        let size = ((*info).pages_count as u64 * 1024).next_power_of_two().clamp(SLAB_MIN, SLAB_MAX).max(bytes);
+        let p = alloc(size);
+        if p == 0 {
+            return 0;
+        }
+        // Contiguous slabs join, so that no remainder is wasted.
+        if p != (*t).slab_end {
+            (*t).slab = p;
+        }
+        (*t).slab_end = p + size;
+        let q = (*t).slab;
+        (*t).slab = q + bytes;
+        q
+    }
+}
+
+#[inline(always)]
+fn hash(page: u64, bits: u32) -> usize {
+    ((page ^ page >> bits) & ((1 << bits) - 1)) as usize
+}
+
+/// Address of the 64 record references of a page.
+#[cold]
+pub unsafe fn leaf(t: *mut Live, page: u64) -> u64 {
+    unsafe {
+        let info = (*t).info_at as *mut ThreadInfo;
+        if (*info).pages == 0 || (*info).pages_count * 4 >= 3 << (*info).pages_bits {
+            grow(t, info);
+        }
+        if (*info).pages == 0 || (*info).pages_count + 1 >= 1 << (*info).pages_bits {
+            return 0;
+        }
+        let bits = (*info).pages_bits;
+        let table = at::<PageSlot>((*info).pages);
+        let mut i = hash(page, bits);
+        loop {
+            let s = table.add(i);
+            if (*s).page == page + 1 {
+                return at::<u32>((*s).leaf) as u64;
+            }
+            if (*s).page == 0 {
+                // The last eighth of the memory is for what is already known.
+                if fullness() > 224 {
+                    return 0;
+                }
+                let l = take(t, 256);
+                if l == 0 {
+                    return 0;
+                }
+                (*s).leaf = reference(l);
+                (*s).page = page + 1;
+                (*info).pages_count += 1;
+                return l;
+            }
+            i = (i + 1) & ((1 << bits) - 1);
+        }
+    }
+}
+
+/// Doubles the table; the old one stays as waste (as much as the new one at most).
+unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
+    unsafe {
+        let old_bits = (*info).pages_bits;
+        let bits = if (*info).pages == 0 { 5 } else { old_bits + 1 };
+        let bytes = (size_of::<PageSlot>() as u64) << bits;
+        let new = if bytes <= 4096 { take(t, bytes) } else { alloc(bytes) };
+        if new == 0 {
+            return;
+        }
+        if (*info).pages != 0 {
+            let table = at::<PageSlot>((*info).pages);
+            for k in 0..1usize << old_bits {
+                let s = table.add(k);
+                if (*s).page != 0 {
+                    let mut i = hash((*s).page - 1, bits);
+                    while (*(new as *mut PageSlot).add(i)).page != 0 {
+                        i = (i + 1) & ((1 << bits) - 1);
+                    }
+                    let to = (new as *mut PageSlot).add(i);
+                    (*to).leaf = (*s).leaf;
+                    (*to).page = (*s).page;
+                }
+            }
+        }
+        // The reader must never see a size that does not fit the table: a small size over a big table is safe.
+        (*info).pages = reference(new);
+        (*info).pages_bits = bits;
+    }
+}

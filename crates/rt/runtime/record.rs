@@ -1,0 +1,570 @@
+//! The slow path of an access: filling and emptying the table of recently used lines.
+//!
+//! What a thread writes down depends on its own stream of accesses only, never on who came first.
+
+use crate::arena::{at, forked, fullness, header, lost, recording, reference};
+use crate::code;
+use crate::thread;
+use crate::wire::*;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Gap in virtual time that never separates two runs of one epoch.
+const GAP: u64 = WINDOW_VT / 4;
+/// Pieces per thread and line while memory is plentiful, and when it is not.
+const PIECES_MANY: u16 = 2048;
+const PIECES_FEW: u16 = 32;
+/// Touch blocks per thread and line.
+const TOUCH_BLOCKS: u32 = 6;
+
+/// Entry from the hooks: `op` is size | kind << 8. The table did not have the line or these bytes, or a counter is full.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_slow(addr: u64, pc: u64, op: u32) {
+    if !recording() {
+        return;
+    }
+    unsafe { note(addr, (op & 0xff) as u64, op >> 8, pc, true) }
+}
+
+/// Records an access.
+#[inline(never)]
+pub unsafe fn access(addr: u64, n: u64, kind: u32, pc: u64) {
+    unsafe { note(addr, n, kind, pc, false) }
+}
+
+/// Records an access. `counted`: the hook has already counted it if the table had line and bytes.
+#[inline(always)]
+unsafe fn note(addr: u64, n: u64, kind: u32, pc: u64, counted: bool) {
+    unsafe {
+        let t = thread::enter();
+        if t.is_null() {
+            return;
+        }
+        let line = addr & !(LINE - 1);
+        let off = addr - line;
+        if off + n <= LINE {
+            touch(t, line, off, n, kind, pc, counted);
+        } else {
+            touch(t, line, off, LINE - off, kind, pc, false);
+            touch(t, line + LINE, 0, n - (LINE - off), kind, pc, false);
+        }
+        (*t).free = 1;
+    }
+}
+
+/// Records `[addr, addr + len)` word by word.
+pub unsafe fn range(addr: u64, len: u64, kind: u32, pc: u64) {
+    if len == 0 || !recording() {
+        return;
+    }
+    unsafe {
+        let t = thread::enter();
+        if t.is_null() {
+            return;
+        }
+        let mut a = addr;
+        let end = addr.saturating_add(len);
+        while a < end {
+            let line = a & !(LINE - 1);
+            let n = (line + LINE).min(end) - a;
+            touch(t, line, a - line, n, kind, pc, false);
+            a += n;
+        }
+        (*t).free = 1;
+    }
+}
+
+#[inline(always)]
+fn index(line: u64) -> usize {
+    (((line >> 9) ^ line) & 0x7fc0) as usize / 64
+}
+
+/// Read-modify-writes of an entry's words.
+#[inline(always)]
+unsafe fn rmw_of(t: *mut Live, i: usize) -> *mut u16 {
+    unsafe { (&raw mut (*t).rmw).cast::<u16>().add(i * 8) }
+}
+
+#[inline(always)]
+fn bytes(off: u64, n: u64) -> u64 {
+    (u64::MAX >> (64 - n)) << off
+}
+
+/// One access within one line.
+#[inline(never)]
+unsafe fn touch(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, counted: bool) {
+    unsafe {
+        let i = index(line);
+        let e = (&raw mut (*t).entries[0]).add(i);
+        let mut counted = counted;
+        let mut sample_it = false;
+        if (*e).key != line {
+            if (*e).key != 0 {
+                empty(t, e, i);
+            }
+            if !fill(t, e, i, line) {
+                return;
+            }
+            counted = false;
+            sample_it = (*t).fills & 3 == 0;
+        }
+        let mask = bytes(off, n);
+        let new = (mask & !(*e).rmask * ((kind != WRITE) as u64)) | (mask & !(*e).wmask * ((kind != READ) as u64));
+        let flag_missing = kind == RMW && (*e).rec & RMW_FLAG == 0;
+        if new != 0 || flag_missing {
+            counted = false;
+            sample_it = true;
+            grow_masks(e, mask, kind);
+        }
+        if kind == RMW {
+            (*e).rec |= RMW_FLAG;
+        }
+        if count(t, e, i, off, n, kind, counted) || sample_it {
+            sample(t, at::<Record>((*e).rec & !RMW_FLAG), off, n, kind, pc);
+        }
+    }
+}
+
+unsafe fn grow_masks(e: *mut Entry, mask: u64, kind: u32) {
+    unsafe {
+        if kind != WRITE {
+            (*e).rmask |= mask;
+        }
+        if kind != READ {
+            (*e).wmask |= mask;
+        }
+        let r = at::<Record>((*e).rec & !RMW_FLAG);
+        (*r).rmask = (*e).rmask;
+        (*r).wmask = (*e).wmask;
+    }
+}
+
+/// Counts every word of the access; empties counters that are full. True if one was.
+#[inline(always)]
+unsafe fn count(t: *mut Live, e: *mut Entry, i: usize, off: u64, n: u64, kind: u32, counted: bool) -> bool {
+    unsafe {
+        let first = (off / 8) as usize;
+        // A scalar counts once, in the word where it starts; 16 bytes and ranges count per word.
+        let last = if n <= 8 { first } else { ((off + n - 1) / 8) as usize };
+        let mut full = false;
+        for w in first..=last {
+            let c = match kind {
+                RMW => rmw_of(t, i).add(w),
+                _ => (&raw mut (*e).cnt[0]).add(w + 8 * kind as usize),
+            };
+            if !counted {
+                *c += 1;
+            }
+            let limit = if kind == RMW { COUNT_SPAN } else { 0x8000 };
+            if *c >= limit {
+                harvest(t, e, c, w, kind);
+                full = true;
+            }
+        }
+        full
+    }
+}
+
+/// Moves one full counter into the record, so that hot words do not hide their neighbours from sampling.
+unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32) {
+    unsafe {
+        let r = at::<Record>((*e).rec & !RMW_FLAG);
+        let n = if kind == RMW { *c } else { *c - COUNT_START } as u32;
+        let from = first_vt(t, e);
+        (*t).vt += n as u64;
+        run(t, r, from, (*t).vt);
+        match kind {
+            RMW => add_rmw(t, r, w, n),
+            _ => {
+                let p = (&raw mut (*r).words[0]).add(w + 8 * kind as usize);
+                *p = (*p).saturating_add(n);
+            }
+        }
+        // Dither: two places that take turns at one word must both be seen.
+        (*t).dither = (*t).dither.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
+        let d = ((*t).dither >> 27) as u16;
+        // The dither is a head start that was not counted: take it off the record instead of carrying it.
+        let start = if kind == RMW { 0 } else { COUNT_START };
+        *c = start;
+        if d & 1 == 1 && kind != RMW {
+            skew(r, c, w, kind, d);
+        }
+        (*e).vt0 = (*t).vt as u32;
+        if (*t).vt >= (*t).sweep_vt {
+            stale(t);
+        }
+    }
+}
+
+/// Starts a counter late by `d`, borrowing those counts from the record.
+unsafe fn skew(r: *mut Record, c: *mut u16, w: usize, kind: u32, d: u16) {
+    unsafe {
+        let p = (&raw mut (*r).words[0]).add(w + 8 * kind as usize);
+        if *p > d as u32 {
+            *p -= d as u32;
+            *c += d;
+        }
+    }
+}
+
+/// The clock when the entry began to count.
+#[inline(always)]
+unsafe fn first_vt(t: *mut Live, e: *mut Entry) -> u64 {
+    unsafe {
+        let now = (*t).vt;
+        now - ((now as u32).wrapping_sub((*e).vt0)) as u64
+    }
+}
+
+/// Takes a free entry for `line`.
+#[inline(always)]
+unsafe fn fill(t: *mut Live, e: *mut Entry, i: usize, line: u64) -> bool {
+    unsafe {
+        let r = record_of(t, line);
+        (*t).fills += 1;
+        if r == 0 {
+            lost(LOST_NO_MEMORY, 1);
+            return false;
+        }
+        let rec = r as *mut Record;
+        (*e).rmask = (*rec).rmask;
+        (*e).wmask = (*rec).wmask;
+        (*e).vt0 = (*t).vt as u32;
+        (*e).rec = reference(r);
+        for c in &mut (*e).cnt {
+            *c = COUNT_START;
+        }
+        *(&raw mut (*t).used[0]).add(i / 64) |= 1 << (i % 64);
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        (*e).key = line;
+        true
+    }
+}
+
+/// The record of a line, made if need be; 0 without memory.
+#[inline(always)]
+unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
+    unsafe {
+        let page = line >> 12;
+        let cache = (&raw mut (*t).page_cache[0]).add((page & 63) as usize);
+        if (*cache).page != page + 1 {
+            let leaf = crate::mem::leaf(t, page);
+            if leaf == 0 {
+                return 0;
+            }
+            (*cache).page = page + 1;
+            (*cache).leaf = leaf;
+        }
+        let slot = ((*cache).leaf as *mut u32).add((line >> 6 & 63) as usize);
+        if *slot == 0 {
+            let r = crate::mem::take(t, size_of::<Record>() as u64);
+            if r == 0 {
+                return 0;
+            }
+            (*(r as *mut Record)).epoch = (*t).epoch;
+            (*(r as *mut Record)).vt0 = u64::MAX;
+            *slot = reference(r);
+            return r;
+        }
+        at::<Record>(*slot) as u64
+    }
+}
+
+/// Writes an entry's counts to its record and frees it.
+pub unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
+    unsafe {
+        let from = first_vt(t, e);
+        (*e).key = 0;
+        *(&raw mut (*t).used[0]).add(i / 64) &= !(1 << (i % 64));
+        let r = at::<Record>((*e).rec & !RMW_FLAG);
+        let mut n = 0u32;
+        for c in &mut (*e).cnt {
+            *c -= COUNT_START;
+            n += *c as u32;
+        }
+        if (*e).rec & RMW_FLAG != 0 {
+            for w in 0..8 {
+                n += *rmw_of(t, i).add(w) as u32;
+            }
+        }
+        if n == 0 {
+            return;
+        }
+        (*t).vt += n as u64;
+        run(t, r, from, (*t).vt);
+        for k in 0..16 {
+            (*r).words[k] = (*r).words[k].saturating_add((*e).cnt[k] as u32);
+        }
+        if (*e).rec & RMW_FLAG != 0 {
+            for w in 0..8 {
+                let c = rmw_of(t, i).add(w);
+                if *c != 0 {
+                    add_rmw(t, r, w, *c as u32);
+                    *c = 0;
+                }
+            }
+        }
+        if (*t).vt >= (*t).sweep_vt {
+            stale(t);
+        }
+    }
+}
+
+unsafe fn add_rmw(t: *mut Live, r: *mut Record, w: usize, n: u32) {
+    unsafe {
+        if (*r).rmw == 0 {
+            let p = crate::mem::take(t, 64);
+            if p == 0 {
+                lost(LOST_NO_MEMORY, n as u64);
+                return;
+            }
+            (*r).rmw = reference(p);
+        }
+        let p = at::<u32>((*r).rmw).add(w);
+        *p = (*p).saturating_add(n);
+    }
+}
+
+/// Makes `[from, to)` part of the record's run, closing the run first if the two differ.
+#[inline(always)]
+unsafe fn run(t: *mut Live, r: *mut Record, from: u64, to: u64) {
+    unsafe {
+        if (*r).epoch == (*t).epoch && from < (*r).vt1 + GAP && (*r).vt1 - (*r).vt0 < u32::MAX as u64 {
+            if from < (*r).vt0 {
+                (*r).vt0 = from;
+            }
+            (*r).vt1 = to;
+        } else {
+            far(t, r, from, to);
+        }
+    }
+}
+
+/// The cases of [`run`] that are not adjacent.
+#[cold]
+unsafe fn far(t: *mut Live, r: *mut Record, from: u64, to: u64) {
+    unsafe {
+        if (*r).vt0 == u64::MAX {
+            (*r).vt0 = from;
+        } else {
+            let gap = from.saturating_sub((*r).vt1).min(u32::MAX as u64) as u32;
+            let same = (*r).epoch == (*t).epoch;
+            let periodic = same && (*r).gap != 0 && gap / 2 <= (*r).gap && (*r).gap / 2 <= gap;
+            (*r).gap = if same { gap } else { 0 };
+            // Without room for a piece the run absorbs the gap.
+            if !periodic && close(t, r) {
+                (*r).vt0 = from;
+            }
+        }
+        (*r).vt1 = to;
+        (*r).epoch = (*t).epoch;
+    }
+}
+
+/// Turns the current run into a piece.
+unsafe fn close(t: *mut Live, r: *mut Record) -> bool {
+    unsafe {
+        let h = header();
+        let plenty = fullness() < 64;
+        if (*r).pieces_count >= if plenty { PIECES_MANY } else { PIECES_FEW } {
+            thin(r);
+        }
+        let p = crate::mem::take(t, size_of::<Piece>() as u64);
+        if p == 0 {
+            lost(LOST_PIECES, 1);
+            return false;
+        }
+        AtomicU64::from_ptr(&raw mut (*h).piece_bytes).fetch_add(size_of::<Piece>() as u64, Relaxed);
+        let p = p as *mut Piece;
+        (*p).vt0 = (*r).vt0;
+        (*p).vt1 = (*r).vt1;
+        (*p).epoch = (*r).epoch as u64;
+        for k in 0..16 {
+            (*p).words[k] = (*r).words[k];
+            (*r).words[k] = 0;
+        }
+        if (*r).rmw != 0 {
+            let m = at::<u32>((*r).rmw);
+            for w in 0..8 {
+                (*p).rmw[w] = *m.add(w);
+                *m.add(w) = 0;
+            }
+        }
+        (*p).next = (*r).pieces;
+        (*r).pieces = reference(p as u64);
+        (*r).pieces_count += 1;
+        true
+    }
+}
+
+/// Halves the pieces of a line: two pieces in one group of cells become the older one with the counts of both, so that
+/// phases that alternate still alternate and those that coincide still coincide. The groups follow from the clock
+/// alone, so that all threads thin alike.
+#[cold]
+unsafe fn thin(r: *mut Record) {
+    unsafe {
+        let mut shift = 17;
+        let before = (*r).pieces_count;
+        while (*r).pieces_count > before / 2 && shift < 60 {
+            let mut link = &raw mut (*r).pieces;
+            while *link != 0 {
+                let newer = at::<Piece>(*link);
+                let older = (*newer).next;
+                if older != 0 && (*newer).vt0 >> shift == (*at::<Piece>(older)).vt0 >> shift {
+                    fold(newer, at::<Piece>(older));
+                    *link = older;
+                    (*r).pieces_count -= 1;
+                } else {
+                    link = &raw mut (*newer).next;
+                }
+            }
+            shift += 1;
+        }
+        lost(LOST_PIECES, (before - (*r).pieces_count) as u64);
+    }
+}
+
+/// Adds the counts of `from` to `to`.
+unsafe fn fold(from: *mut Piece, to: *mut Piece) {
+    unsafe {
+        for k in 0..16 {
+            (*to).words[k] = (*to).words[k].saturating_add((*from).words[k]);
+        }
+        for k in 0..8 {
+            (*to).rmw[k] = (*to).rmw[k].saturating_add((*from).rmw[k]);
+        }
+    }
+}
+
+/// Notes which code touched which bytes.
+#[inline(always)]
+unsafe fn sample(t: *mut Live, r: *mut Record, off: u64, n: u64, kind: u32, pc: u64) {
+    unsafe {
+        let id = code::id(t, pc);
+        let size = match n {
+            1 | 2 | 4 | 8 | 16 => n.trailing_zeros(),
+            _ => slot::RANGE,
+        };
+        let byte = if size == slot::RANGE { 0 } else { (off & 7) as u32 };
+        let key = slot::key(id, byte, size, kind);
+        let word = (off / 8) as u32;
+        let s = find(t, r, key);
+        if s.is_null() {
+            return;
+        }
+        *s = slot::add(*s, word);
+        if size == slot::RANGE {
+            for w in word + 1..=((off + n - 1) / 8) as u32 {
+                *s |= 1 << (32 + w);
+            }
+        }
+    }
+}
+
+/// The slot with that key, taken if it is new.
+#[inline(always)]
+unsafe fn find(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
+    unsafe {
+        let first = &raw mut (*r).touch0;
+        if *first & slot::KEY == key || *first == 0 {
+            *first |= key;
+            return first;
+        }
+        find_more(t, r, key)
+    }
+}
+
+unsafe fn find_more(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
+    unsafe {
+        let mut link = &raw mut (*r).touches;
+        let mut blocks = 0;
+        while *link != 0 {
+            let b = at::<Touches>(*link);
+            for k in 0..7 {
+                let s = (&raw mut (*b).slots[0]).add(k);
+                if *s & slot::KEY == key || *s == 0 {
+                    *s |= key;
+                    return s;
+                }
+            }
+            blocks += 1;
+            link = &raw mut (*b).next;
+        }
+        if blocks >= TOUCH_BLOCKS {
+            lost(LOST_TOUCHES, 1);
+            return core::ptr::null_mut();
+        }
+        let b = crate::mem::take(t, size_of::<Touches>() as u64);
+        if b == 0 {
+            lost(LOST_TOUCHES, 1);
+            return core::ptr::null_mut();
+        }
+        *link = reference(b);
+        let s = &raw mut (*(b as *mut Touches)).slots[0];
+        *s = key;
+        s
+    }
+}
+
+/// Flushes entries that have not been refreshed for a whole window: their counts belong to an earlier time.
+#[cold]
+unsafe fn stale(t: *mut Live) {
+    unsafe {
+        let now = (*t).vt;
+        (*t).sweep_vt = u64::MAX;
+        for g in 0..ENTRIES / 64 {
+            let mut bits = (*t).used[g];
+            while bits != 0 {
+                let i = g * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let e = (&raw mut (*t).entries[0]).add(i);
+                if (now as u32).wrapping_sub((*e).vt0) as u64 > WINDOW_VT {
+                    empty(t, e, i);
+                }
+            }
+        }
+        (*t).sweep_vt = (*t).vt + WINDOW_VT;
+    }
+}
+
+/// Empties the whole table: what came before a synchronisation stays before it.
+pub unsafe fn sweep(t: *mut Live) {
+    unsafe {
+        (*t).sweep_vt = u64::MAX;
+        for g in 0..ENTRIES / 64 {
+            let mut bits = (*t).used[g];
+            while bits != 0 {
+                let i = g * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                empty(t, (&raw mut (*t).entries[0]).add(i), i);
+            }
+        }
+        (*t).sweep_vt = (*t).vt + WINDOW_VT;
+    }
+}
+
+/// Empties entries of `[addr, addr + len)`, so that the life of an object ends what was counted for it.
+pub unsafe fn sweep_range(t: *mut Live, addr: u64, len: u64) {
+    unsafe {
+        if len > 64 * LINE {
+            return sweep(t);
+        }
+        let mut line = addr & !(LINE - 1);
+        while line < addr + len {
+            let i = index(line);
+            let e = (&raw mut (*t).entries[0]).add(i);
+            if (*e).key == line {
+                empty(t, e, i);
+            }
+            line += LINE;
+        }
+    }
+}
+
+/// A child forked without our seeing it must not write into its parent's file.
+pub unsafe fn check_fork() -> bool {
+    if forked() {
+        unsafe { thread::after_fork_in_child() };
+        return true;
+    }
+    false
+}

@@ -1,0 +1,357 @@
+//! What synchronisation does to clocks. A join that separates phases rounds up to a window boundary, so that accesses
+//! before and after it never fall into one window.
+
+use crate::arena::recording;
+use crate::record;
+use crate::sys::Spin;
+use crate::thread::{enter, leave, round};
+use crate::wire::*;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+
+const SLOTS: usize = 4096;
+const PROBES: usize = 8;
+/// Generations whose clocks are kept.
+const RING: usize = 8;
+
+/// What is known about one barrier, condition, mutex or semaphore.
+struct Slot {
+    addr: AtomicU64,
+    /// Barrier: number of threads. Mutex: clock when it was taken.
+    a: AtomicU64,
+    /// Barrier: arrivals. Mutex: clock for which it was held, in total. Condition: waiters now.
+    b: AtomicU64,
+    /// Condition: most waiters at one broadcast. Semaphore: waiters now.
+    c: AtomicU64,
+    /// Condition: number of wake-ups sent. Latest clock of waiters in `waited`.
+    seq: AtomicU64,
+    waited: AtomicU64,
+    ring: [AtomicU64; RING],
+    _pad: [u64; 2],
+}
+
+static TABLE: [Slot; SLOTS] = [const {
+    Slot {
+        addr: AtomicU64::new(0),
+        a: AtomicU64::new(0),
+        b: AtomicU64::new(0),
+        c: AtomicU64::new(0),
+        seq: AtomicU64::new(0),
+        waited: AtomicU64::new(0),
+        ring: [const { AtomicU64::new(0) }; RING],
+        _pad: [0; 2],
+    }
+}; SLOTS];
+static MAKE: Spin = Spin::new();
+
+pub fn reset_after_fork() {
+    MAKE.reset();
+    for s in &TABLE {
+        // Waiters of the parent are not here.
+        s.c.store(0, Relaxed);
+        s.waited.store(0, Relaxed);
+    }
+}
+
+fn clear(s: &Slot) {
+    for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited] {
+        x.store(0, Relaxed);
+    }
+    for r in &s.ring {
+        r.store(0, Relaxed);
+    }
+}
+
+fn slot(addr: u64) -> &'static Slot {
+    // Locks of one array fall into neighbouring slots.
+    let h = (addr >> 3 ^ addr >> 15) as usize % SLOTS;
+    let get = |k: usize| unsafe { TABLE.get_unchecked((h + k) % SLOTS) };
+    for k in 0..PROBES {
+        let s = get(k);
+        if s.addr.load(Acquire) == addr {
+            return s;
+        }
+    }
+    MAKE.lock();
+    let mut found = None;
+    for k in 0..PROBES {
+        let s = get(k);
+        let a = s.addr.load(Relaxed);
+        if a == addr {
+            found = Some(s);
+            break;
+        }
+        if a == 0 && found.is_none() {
+            found = Some(s);
+        }
+    }
+    // All taken: the one that the address picks makes room.
+    let s = found.unwrap_or_else(|| get((addr >> 6) as usize % PROBES));
+    if s.addr.load(Relaxed) != addr {
+        clear(s);
+        s.addr.store(addr, Release);
+    }
+    MAKE.unlock();
+    s
+}
+
+/// Forgets an object whose address may become another one.
+pub fn forget(addr: u64) {
+    if recording() {
+        let s = slot(addr);
+        MAKE.lock();
+        clear(s);
+        MAKE.unlock();
+    }
+}
+
+/// Sets the clock forward; accesses before and after are different epochs.
+unsafe fn advance(t: *mut Live, vt: u64) {
+    unsafe {
+        if vt > (*t).vt {
+            (*t).vt = vt;
+            (*t).epoch = (*t).epoch.wrapping_add(1);
+            (*t).sweep_vt = vt + WINDOW_VT;
+        }
+        (*t).sync_vt = (*t).vt;
+    }
+}
+
+/// Empties the thread's table; its clock is exact afterwards.
+pub unsafe fn settle() -> u64 {
+    unsafe {
+        let t = enter();
+        if t.is_null() {
+            return 0;
+        }
+        record::sweep(t);
+        let vt = (*t).vt;
+        leave(t);
+        vt
+    }
+}
+
+/// Brings the calling thread's clock to `vt` if it is behind.
+pub unsafe fn join(vt: u64) {
+    unsafe {
+        let t = enter();
+        if t.is_null() {
+            return;
+        }
+        record::sweep(t);
+        advance(t, vt);
+        leave(t);
+    }
+}
+
+/// A thread is about to be created: the clock at which it starts. All threads of one burst start together, after
+/// what their creator did before.
+pub unsafe fn creation() -> u64 {
+    unsafe {
+        let t = enter();
+        if t.is_null() {
+            return NONE as u64;
+        }
+        record::sweep(t);
+        let near = (*t).burst_vt != u64::MAX && (*t).vt < (*t).burst_vt + WINDOW_VT / 8;
+        if !near {
+            let vt = round((*t).vt);
+            advance(t, vt);
+            (*t).burst_vt = vt;
+        }
+        let vt = (*t).burst_vt;
+        leave(t);
+        vt
+    }
+}
+
+/// A thread that ended at `vt` was joined.
+pub unsafe fn joined(vt: u64) {
+    unsafe {
+        let t = enter();
+        if t.is_null() {
+            return;
+        }
+        record::sweep(t);
+        advance(t, round(vt));
+        (*t).burst_vt = u64::MAX;
+        leave(t);
+    }
+}
+
+pub fn barrier_init(addr: u64, count: u64) {
+    if recording() {
+        forget(addr);
+        slot(addr).a.store(count, Relaxed);
+    }
+}
+
+/// Before waiting at a barrier: the slot of this generation.
+pub unsafe fn barrier_arrive(addr: u64) -> u64 {
+    if !recording() {
+        return 0;
+    }
+    unsafe {
+        let vt = settle();
+        let s = slot(addr);
+        let count = s.a.load(Relaxed).max(1);
+        let generation = s.b.fetch_add(1, AcqRel) / count;
+        let cell = &s.ring[generation as usize % RING];
+        // The last clock of eight generations ago is behind all of this one's.
+        cell.fetch_max(vt, AcqRel);
+        generation
+    }
+}
+
+/// After the barrier: everybody goes on at the same clock.
+pub unsafe fn barrier_leave(addr: u64, generation: u64) {
+    if recording() {
+        unsafe { join(round(slot(addr).ring[generation as usize % RING].load(Acquire) + 1)) };
+    }
+}
+
+/// Before waiting for a condition: the number of wake-ups so far.
+pub unsafe fn cond_wait_begin(addr: u64) -> u64 {
+    if !recording() {
+        return 0;
+    }
+    unsafe {
+        let vt = settle();
+        let s = slot(addr);
+        s.waited.fetch_max(vt, AcqRel);
+        s.b.fetch_add(1, AcqRel);
+        s.seq.load(Acquire)
+    }
+}
+
+/// After waiting for a condition; `woken` is false after a timeout.
+pub unsafe fn cond_wait_end(addr: u64, seq: u64, woken: bool) {
+    if !recording() {
+        return;
+    }
+    unsafe {
+        let s = slot(addr);
+        let _ = s.b.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
+        if woken && s.seq.load(Acquire) != seq {
+            join(s.ring[(seq + 1) as usize % RING].load(Acquire));
+        }
+    }
+}
+
+/// Before a signal or broadcast.
+pub unsafe fn cond_wake(addr: u64, all: bool) {
+    if !recording() {
+        return;
+    }
+    unsafe {
+        let s = slot(addr);
+        let waiters = s.b.load(Acquire);
+        if waiters == 0 {
+            return;
+        }
+        let t = enter();
+        if t.is_null() {
+            return;
+        }
+        record::sweep(t);
+        let most = s.c.fetch_max(waiters, AcqRel).max(waiters);
+        let mut vt = (*t).vt;
+        if all && waiters == most {
+            // Like a barrier: everybody waited for the last one.
+            vt = round(vt.max(s.waited.load(Acquire)) + 1);
+            advance(t, vt);
+        } else if vt - (*t).sync_vt >= WINDOW_VT / 4 {
+            vt = round(vt);
+        }
+        let seq = s.seq.load(Acquire);
+        s.ring[(seq + 1) as usize % RING].store(vt, Release);
+        s.seq.store(seq + 1, Release);
+        leave(t);
+    }
+}
+
+/// A lock was taken. `held_before` is what [`lock_contended`] returned if it had to be waited for.
+pub unsafe fn locked(addr: u64, held_before: Option<u64>) {
+    if !recording() {
+        return;
+    }
+    unsafe {
+        let t = enter();
+        if t.is_null() {
+            return;
+        }
+        let s = slot(addr);
+        if let Some(before) = held_before {
+            let held = s.b.load(Acquire).saturating_sub(before);
+            if held > 0 {
+                let vt = (*t).vt + held;
+                advance(t, vt);
+            }
+        }
+        s.a.store((*t).vt, Relaxed);
+        leave(t);
+    }
+}
+
+/// Before waiting for a lock: for how long it has been held so far, all holders together.
+pub fn lock_contended(addr: u64) -> Option<u64> {
+    recording().then(|| slot(addr).b.load(Acquire))
+}
+
+/// A lock is about to be released.
+pub unsafe fn unlocking(addr: u64) {
+    if !recording() {
+        return;
+    }
+    unsafe {
+        let t = enter();
+        if t.is_null() {
+            return;
+        }
+        let s = slot(addr);
+        let held = (*t).vt.saturating_sub(s.a.load(Relaxed));
+        if held > 0 {
+            s.b.fetch_add(held, AcqRel);
+        }
+        leave(t);
+    }
+}
+
+/// Before waiting for a semaphore that is not free.
+pub unsafe fn sem_wait_begin(addr: u64) {
+    if recording() {
+        unsafe { settle() };
+        slot(addr).c.fetch_add(1, AcqRel);
+    }
+}
+
+/// After having waited for a semaphore.
+pub unsafe fn sem_wait_end(addr: u64) {
+    if recording() {
+        let s = slot(addr);
+        let _ = s.c.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
+        unsafe { join(s.ring[0].load(Acquire)) };
+    }
+}
+
+/// Before posting a semaphore.
+pub unsafe fn sem_post(addr: u64) {
+    if !recording() {
+        return;
+    }
+    unsafe {
+        let t = enter();
+        if t.is_null() {
+            return;
+        }
+        let s = slot(addr);
+        if s.c.load(Acquire) > 0 {
+            record::sweep(t);
+        }
+        let mut vt = (*t).vt;
+        if vt - (*t).sync_vt >= WINDOW_VT / 4 {
+            vt = round(vt);
+        }
+        s.ring[0].fetch_max(vt, AcqRel);
+        leave(t);
+    }
+}

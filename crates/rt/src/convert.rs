@@ -1,0 +1,411 @@
+//! From raw files to evidence, still without names.
+
+use crate::lines::{Lines, Run, Use};
+use crate::objects::{Place, Places, What, blank};
+use crate::raw::RawFile;
+use crate::wire::*;
+use std::collections::HashMap;
+use tussle_evidence::*;
+use tussle_model::TypeTable;
+
+pub use crate::lines::Keep;
+
+/// What [`convert()`] makes.
+pub struct Converted {
+    /// Evidence without names; `run.command`, times and CPU are for the caller to fill in.
+    pub evidence: Evidence,
+    /// For people: what could not be read.
+    pub problems: Vec<String>,
+}
+
+/// Turns the raw files of one session, one per process, into evidence. `keep` says which lines matter.
+pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
+    let mut order: Vec<&RawFile<'_>> = files.iter().collect();
+    order.sort_by_key(|f| (f.header().parent_pid != 0, f.header().pid, f.header().seq));
+    let mut out = Converted { evidence: empty(), problems: Vec::new() };
+    let id_of = |pid: u32, seq: u32| {
+        order.iter().position(|f| f.header().pid == pid && f.header().seq == seq).map(|i| i as u32)
+    };
+    for (i, file) in order.iter().enumerate() {
+        let h = file.header();
+        let parent = if h.forked != 0 { id_of(h.parent_pid, h.parent_seq) } else { None };
+        let replaced = id_of(h.pid, h.seq + 1).is_some();
+        let exec_of = if h.seq > 0 { id_of(h.pid, h.seq - 1) } else { None };
+        let by_pid = || order.iter().position(|f| f.header().pid == h.ppid).map(|p| p as u32);
+        out.evidence.processes.push(Process {
+            pid: h.pid,
+            parent: parent.or(exec_of).or_else(by_pid).filter(|&p| p != i as u32),
+            exe: lossy(file.text(h.exe)),
+            build_id: None,
+            end: end_of(&h, replaced).into(),
+        });
+        let from = parent.and_then(|p| order.get(p as usize).copied());
+        ProcessReader::new(i as u32, file, &mut out.evidence).read(from, keep);
+    }
+    out.evidence.run.complete = out.evidence.processes.iter().all(|p| p.end != "cut off");
+    out
+}
+
+fn end_of(h: &Header, replaced: bool) -> &'static str {
+    match h.end {
+        END_EXITED | END_UNDERSCORE_EXIT => "exited",
+        _ if replaced => "exec",
+        _ => "cut off",
+    }
+}
+
+fn lossy(b: &[u8]) -> String {
+    String::from_utf8_lossy(b).into_owned()
+}
+
+fn empty() -> Evidence {
+    let run = tussle_evidence::Run {
+        format_version: tussle_evidence::file::MAJOR,
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        source: Source::Recorder,
+        unit: "accesses".into(),
+        command: Vec::new(),
+        started_unix_s: None,
+        duration_s: None,
+        arch: "x86_64".into(),
+        cpu_model: String::new(),
+        cpus: 1,
+        line_bytes: LINE as u32,
+        window_vt: WINDOW_VT,
+        sees: Sees {
+            reads: true,
+            writes: true,
+            rmws: true,
+            phases: true,
+            chains: true,
+            locks: false,
+            time: true,
+        },
+        complete: true,
+    };
+    Evidence {
+        run,
+        processes: Vec::new(),
+        modules: Vec::new(),
+        actors: Vec::new(),
+        types: TypeTable::new(8),
+        objects: Vec::new(),
+        code: Vec::new(),
+        accesses: Vec::new(),
+        touches: Vec::new(),
+        operations: None,
+        losses: Vec::new(),
+    }
+}
+
+struct ProcessReader<'a> {
+    process: u32,
+    file: &'a RawFile<'a>,
+    threads: Vec<ThreadInfo>,
+    codes: Vec<Vec<CodeRow>>,
+    /// Codes of the process that this one was forked from.
+    parent_codes: Vec<Vec<CodeRow>>,
+    first_actor: u32,
+    first_module: usize,
+    code_ids: HashMap<(u64, Vec<u64>), u32>,
+    ev: &'a mut Evidence,
+}
+
+impl<'a> ProcessReader<'a> {
+    fn new(process: u32, file: &'a RawFile<'a>, ev: &'a mut Evidence) -> Self {
+        let threads = file.threads();
+        let codes = threads.iter().map(|t| file.codes(t)).collect();
+        let (first_actor, first_module) = (ev.actors.len() as u32, ev.modules.len());
+        let code_ids = HashMap::new();
+        ProcessReader {
+            process,
+            file,
+            threads,
+            codes,
+            parent_codes: vec![],
+            first_actor,
+            first_module,
+            code_ids,
+            ev,
+        }
+    }
+
+    fn read(&mut self, parent: Option<&RawFile<'_>>, keep: Keep) {
+        self.modules();
+        let lines = Lines::new(self.file, &self.threads);
+        self.actors(&lines.ends);
+        if let Some(p) = parent {
+            self.parent_codes = p.threads().iter().map(|t| p.codes(t)).collect();
+        }
+        let kept = lines.keep(keep);
+        let mut places = Places::new(self.file, parent, &kept);
+        for &line in &kept {
+            for u in lines.uses(line) {
+                self.one_use(line, &u, &mut places);
+            }
+        }
+        self.losses();
+    }
+
+    fn modules(&mut self) {
+        for text in self.file.maps() {
+            for m in parse_maps(&lossy(text)) {
+                let old = self.ev.modules[self.first_module..].iter_mut().find(|o| o.path == m.path);
+                match old {
+                    Some(o) if o.bias == m.bias => o.end = o.end.max(m.end),
+                    Some(_) => {}
+                    None => self.ev.modules.push(Module { process: self.process, ..m }),
+                }
+            }
+        }
+    }
+
+    fn actors(&mut self, ends: &[u64]) {
+        for i in 0..self.threads.len() {
+            let t = self.threads[i];
+            let creator = (t.creator != NONE && (t.creator as usize) < self.threads.len())
+                .then_some(self.first_actor + t.creator);
+            let start = (t.start != 0).then(|| self.code(t.start, &[]));
+            let name = lossy(t.name.split(|&b| b == 0).next().unwrap_or(&[]));
+            self.ev.actors.push(Actor {
+                process: Some(self.process),
+                kind: ActorKind::Thread,
+                number: t.tid,
+                name: (!name.is_empty()).then_some(name),
+                creator,
+                start,
+                vt0: t.vt0,
+                vt1: ends.get(i).copied().unwrap_or(t.vt1).max(t.vt0),
+            });
+        }
+    }
+
+    /// Id of an address with its callers.
+    fn code(&mut self, address: u64, chain: &[u64]) -> u32 {
+        let key = (address, chain.to_vec());
+        if let Some(&id) = self.code_ids.get(&key) {
+            return id;
+        }
+        let callers: Vec<u32> = chain.iter().map(|&c| self.code(c, &[])).collect();
+        let modules = &self.ev.modules[self.first_module..];
+        let module = modules.iter().position(|m| m.start <= address && address < m.end);
+        let module = module.map(|i| (i + self.first_module) as u32);
+        let id = self.ev.code.len() as u32;
+        self.ev.code.push(Code {
+            process: self.process,
+            module,
+            address,
+            frames: Vec::new(),
+            chain: callers,
+        });
+        self.code_ids.insert(key, id);
+        id
+    }
+
+    /// Code id of a thread's code number. Recorded addresses are return addresses.
+    fn code_of(&mut self, thread: usize, number: u32, inherited: bool) -> Option<u32> {
+        let table = if inherited { &self.parent_codes } else { &self.codes };
+        let row = *table.get(thread)?.get(number.checked_sub(1)? as usize)?;
+        let count = (row.count as usize).min(CHAIN);
+        let mut all: Vec<u64> = std::iter::once(row.pc).chain(row.chain[..count].iter().copied()).collect();
+        // Hooks that cannot tell their caller give 0; the innermost frame is then the nearest that is known.
+        all.retain(|&pc| pc != 0);
+        let all: Vec<u64> = all.iter().map(|pc| pc - 1).collect();
+        let (first, chain) = all.split_first()?;
+        Some(self.code(*first, chain))
+    }
+
+    fn one_use(&mut self, line: u64, u: &Use, places: &mut Places) {
+        let actor = self.first_actor + u.thread as u32;
+        let index = self.threads[u.thread].index;
+        for run in &u.runs {
+            for w in 0..8 {
+                for (mask, counts) in ranges(u, run, w) {
+                    self.access(line, w, mask, counts, run, (actor, index), places);
+                }
+            }
+        }
+        let Some(last) = u.runs.last() else { return };
+        let (vt0, vt1) = (u.runs[0].vt0, last.vt1);
+        for &s in &u.touches {
+            self.touch(line, s, (vt0, vt1), (actor, index), places);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn access(
+        &mut self,
+        line: u64,
+        word: usize,
+        (lo, hi): (u64, u64),
+        (reads, writes, rmws): (u64, u64, u64),
+        run: &Run,
+        (actor, thread): (u32, u32),
+        places: &mut Places,
+    ) {
+        let start = line + word as u64 * 8 + lo;
+        let place = places.find(start, run.vt0, run.vt1, thread);
+        let p = places.get(place).clone();
+        let size = (hi - lo).min(p.base + p.size - start);
+        let object = self.object(place, places);
+        let (vt0, vt1) = (run.vt0, run.vt1.max(run.vt0 + 1));
+        let offset = start - p.base;
+        self.ev.accesses.push(Access {
+            object,
+            offset,
+            size: size as u32,
+            actor,
+            vt0,
+            vt1,
+            reads,
+            writes,
+            rmws,
+        });
+    }
+
+    fn touch(
+        &mut self,
+        line: u64,
+        s: u64,
+        (vt0, vt1): (u64, u64),
+        (actor, thread): (u32, u32),
+        places: &mut Places,
+    ) {
+        let key = (s & slot::KEY) >> 24;
+        let (byte, size_code, kind) = (key & 7, (key >> 3 & 7) as u32, (key >> 6) as u32);
+        let position = (actor - self.first_actor) as usize;
+        let Some(code) = self.code_of(position, (s & 0xff_ffff) as u32, false) else { return };
+        let kind = match kind {
+            READ => TouchKind::Read,
+            WRITE => TouchKind::Write,
+            _ => TouchKind::Rmw,
+        };
+        let words = (s >> 32 & 0xff) as u8;
+        let samples = (s >> 40).max(1).div_ceil(u64::from(words.count_ones().max(1)));
+        for w in (0..8u64).filter(|w| words >> w & 1 == 1) {
+            let (start, size) = if size_code == slot::RANGE {
+                (line + w * 8, 8)
+            } else {
+                (line + w * 8 + byte, 1u64 << size_code.min(4))
+            };
+            let place = places.find(start, vt0, vt1, thread);
+            let p = places.get(place).clone();
+            let size = size.min(p.base + p.size - start) as u32;
+            let object = self.object(place, places);
+            let offset = start - p.base;
+            let (actor, field) = (Some(actor), None);
+            self.ev.touches.push(Touch { object, offset, size, code, actor, kind, samples, field });
+        }
+    }
+
+    fn object(&mut self, place: u32, places: &mut Places) -> u32 {
+        let p = places.get(place).clone();
+        let mut o = blank(self.process, ObjectKind::Unknown, &p);
+        let actor = |t: u32| Some(self.first_actor + t);
+        match p.what {
+            What::Page => o.align = 4096,
+            What::Tls { thread } => (o.kind, o.alloc_actor) = (ObjectKind::Tls, actor(thread)),
+            What::Stack { thread } => (o.kind, o.alloc_actor) = (ObjectKind::Stack, actor(thread)),
+            What::Heap { code, thread, allocator, align, site, inherited } => {
+                let name = ALLOCATORS.get(usize::from(allocator)).copied().unwrap_or("?");
+                o.kind = if name == "mmap" { ObjectKind::Mapped } else { ObjectKind::Heap };
+                o.allocator = Some(name.into());
+                o.align = u64::from(align.max(1));
+                if !inherited {
+                    o.alloc_actor = actor(thread);
+                    o.live_max = self.file.live_max(site).max(1);
+                }
+                o.alloc_code = self.code_of(thread as usize, code, inherited);
+            }
+        }
+        places.object(place, &mut self.ev.objects, |_: &Place| o)
+    }
+
+    fn losses(&mut self) {
+        let h = self.file.header();
+        let name = lossy(h.unsupported.split(|&b| b == 0).next().unwrap_or(&[]));
+        let unsupported = format!("calls of hooks that record nothing, `{name}` first");
+        let notes: [(usize, &str, &str); 10] = [
+            (LOST_NO_MEMORY, "memory cap", "first accesses to a line that found no memory; raise --mem-max"),
+            (
+                LOST_PIECES,
+                "pieces merged",
+                "stretches of time merged: alternation on these lines may look concurrent",
+            ),
+            (LOST_REENTRANT, "signal handlers", "accesses of signal handlers that interrupted the recorder"),
+            (LOST_TOUCHES, "code samples", "samples of further code on lines with many code places"),
+            (
+                LOST_OBJECTS,
+                "heap objects",
+                "allocations without an object: their bytes show as unknown memory",
+            ),
+            (
+                LOST_GENERATIONS,
+                "address reuse",
+                "objects counted together with an earlier one of the same site and address",
+            ),
+            (LOST_UNSUPPORTED, "unsupported hook", &unsupported),
+            (LOST_CODES, "code addresses", "places in code beyond the limit: their touches carry no code"),
+            (LOST_THREADS, "threads", "threads that found no memory: nothing of them was recorded"),
+            (LOST_AFTER_END, "after thread end", "slow-path accesses of threads in their last destructors"),
+        ];
+        for (what, name, note) in notes {
+            let count = h.losses[what];
+            if count > 0 {
+                let process = Some(self.process);
+                self.ev.losses.push(Loss { process, what: name.into(), count, note: note.into() });
+            }
+        }
+    }
+}
+
+/// Byte ranges of a word (first, end) with their counts: reads and stores apart where they touch different bytes.
+fn ranges(u: &Use, run: &Run, w: usize) -> Vec<((u64, u64), (u64, u64, u64))> {
+    let span = |mask: u64| {
+        let m = (mask >> (w * 8)) as u8;
+        // A count without its bytes is an access that began in this word and was cut off: take the word.
+        if m == 0 { (0, 8) } else { (u64::from(m.trailing_zeros()), 8 - u64::from(m.leading_zeros())) }
+    };
+    let (r, s, m) = (u64::from(run.reads[w]), u64::from(run.writes[w]), u64::from(run.rmws[w]));
+    if r + s + m == 0 {
+        return Vec::new();
+    }
+    let (rs, ws) = (span(u.rmask), span(u.wmask));
+    let stores = s + m > 0;
+    match (r > 0, stores) {
+        (true, true) if rs == ws => vec![(rs, (r, s, m))],
+        (true, true) => vec![(rs, (r, 0, 0)), (ws, (0, s, m))],
+        (true, false) => vec![(rs, (r, 0, 0))],
+        _ => vec![(ws, (0, s, m))],
+    }
+}
+
+/// Mapped files of a `/proc/pid/maps` text: whole extents, and the bias of the first mapping.
+fn parse_maps(text: &str) -> Vec<Module> {
+    let mut out: Vec<Module> = Vec::new();
+    for line in text.lines() {
+        let mut f = line.splitn(6, ' ');
+        let (Some(range), Some(_perm), Some(offset)) = (f.next(), f.next(), f.next()) else { continue };
+        let path = f.nth(2).unwrap_or("").trim();
+        if !path.starts_with('/') || path.ends_with(".raw") {
+            continue;
+        }
+        let hex = |s: &str| u64::from_str_radix(s, 16).ok();
+        let Some((Some(start), Some(end))) = range.split_once('-').map(|(a, b)| (hex(a), hex(b))) else {
+            continue;
+        };
+        let Some(offset) = hex(offset) else { continue };
+        match out.iter_mut().rev().find(|m| m.path == path) {
+            Some(m) => m.end = m.end.max(end),
+            None => out.push(Module {
+                process: 0,
+                path: path.into(),
+                build_id: None,
+                start,
+                end,
+                bias: start.wrapping_sub(offset),
+            }),
+        }
+    }
+    out
+}

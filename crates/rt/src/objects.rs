@@ -1,0 +1,177 @@
+//! Which object an address belonged to, at which time.
+
+use crate::raw::RawFile;
+use crate::wire::*;
+use std::collections::{BTreeSet, HashMap};
+use tussle_evidence::{Object, ObjectKind};
+
+/// Bytes below the thread pointer that may be thread-local variables.
+const TLS_BYTES: u64 = 4096;
+const PAGE: u64 = 4096;
+
+/// A candidate: something that occupied `[base, base + size)` during `[vt0, vt1)`.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub base: u64,
+    pub size: u64,
+    pub vt0: u64,
+    pub vt1: u64,
+    pub what: What,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum What {
+    /// Allocation: file index (a forked child's objects may be its parent's), slot's code and thread, site.
+    Heap {
+        code: u32,
+        thread: u32,
+        allocator: u16,
+        align: u32,
+        site: u32,
+        inherited: bool,
+    },
+    Tls {
+        thread: u32,
+    },
+    Stack {
+        thread: u32,
+    },
+    Page,
+}
+
+/// Places by cache line, for the lines that matter.
+pub(crate) struct Places {
+    places: Vec<Place>,
+    by_line: HashMap<u64, Vec<u32>>,
+    pages: HashMap<u64, u32>,
+    /// Object id of each place, once it is used.
+    ids: Vec<Option<u32>>,
+}
+
+impl Places {
+    /// Collects the places of a process that meet `lines`. `parent` is the file that it was forked from.
+    pub fn new(file: &RawFile<'_>, parent: Option<&RawFile<'_>>, lines: &BTreeSet<u64>) -> Places {
+        let mut places: Vec<Place> = file.heap().iter().map(|s| heap_place(s, false)).collect();
+        if let Some(parent) = parent {
+            let fork = file.header().fork_vt;
+            let alive = |s: &HeapSlot| s.vt0 <= fork && s.vt1 > fork;
+            places.extend(parent.heap().iter().filter(|s| alive(s)).map(|s| heap_place(s, true)));
+        }
+        for t in file.threads() {
+            let (vt0, vt1) = (t.vt0, if t.live != 0 { u64::MAX } else { t.vt1 });
+            let low = t.tp.saturating_sub(TLS_BYTES);
+            places.push(Place { base: low, size: t.tp - low, vt0, vt1, what: What::Tls { thread: t.index } });
+            if t.stack_lo != 0 && t.stack_hi > t.stack_lo {
+                let top = if (t.stack_lo..t.stack_hi).contains(&low) { low } else { t.stack_hi };
+                let size = top - t.stack_lo;
+                places.push(Place {
+                    base: t.stack_lo,
+                    size,
+                    vt0,
+                    vt1,
+                    what: What::Stack { thread: t.index },
+                });
+            }
+        }
+        let mut by_line: HashMap<u64, Vec<u32>> = HashMap::new();
+        for (i, p) in places.iter().enumerate() {
+            let first = p.base & !(LINE - 1);
+            for &l in lines.range(first..p.base.saturating_add(p.size.max(1))) {
+                by_line.entry(l).or_default().push(i as u32);
+            }
+        }
+        let ids = vec![None; places.len()];
+        Places { places, by_line, pages: HashMap::new(), ids }
+    }
+
+    /// The place that held byte `addr` for most of `[vt0, vt1)`; a page if nothing is known.
+    pub fn find(&mut self, addr: u64, vt0: u64, vt1: u64, thread: u32) -> u32 {
+        let line = addr & !(LINE - 1);
+        let fits = |p: &Place| p.base <= addr && addr - p.base < p.size;
+        let best = self
+            .by_line
+            .get(&line)
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(|&i| fits(&self.places[i as usize]));
+        let best = best.max_by_key(|&i| {
+            let p = &self.places[i as usize];
+            // Heap objects and thread-local variables lie inside of larger things.
+            let class = match p.what {
+                What::Heap { .. } => 3u8,
+                What::Tls { .. } => 2,
+                What::Stack { .. } => 1,
+                What::Page => 0,
+            };
+            let own = matches!(p.what, What::Tls { thread: t } | What::Stack { thread: t } if t == thread);
+            let overlap = p.vt1.min(vt1.max(vt0 + 1)).saturating_sub(p.vt0.max(vt0));
+            let distance = p.vt0.saturating_sub(vt1).max(vt0.saturating_sub(p.vt1));
+            (overlap > 0, class, own, overlap, u64::MAX - distance, p.vt0)
+        });
+        match best {
+            Some(i) => i,
+            None => self.page(addr & !(PAGE - 1)),
+        }
+    }
+
+    fn page(&mut self, base: u64) -> u32 {
+        if let Some(&i) = self.pages.get(&base) {
+            return i;
+        }
+        let i = self.places.len() as u32;
+        self.places.push(Place { base, size: PAGE, vt0: 0, vt1: u64::MAX, what: What::Page });
+        self.ids.push(None);
+        self.pages.insert(base, i);
+        i
+    }
+
+    /// The place itself.
+    pub fn get(&self, place: u32) -> &Place {
+        &self.places[place as usize]
+    }
+
+    /// The object of a place, made by `make` when it is first asked for.
+    pub fn object(
+        &mut self,
+        place: u32,
+        objects: &mut Vec<Object>,
+        make: impl FnOnce(&Place) -> Object,
+    ) -> u32 {
+        if let Some(id) = self.ids[place as usize] {
+            return id;
+        }
+        let id = objects.len() as u32;
+        objects.push(make(&self.places[place as usize]));
+        self.ids[place as usize] = Some(id);
+        id
+    }
+}
+
+fn heap_place(s: &HeapSlot, inherited: bool) -> Place {
+    let (code, thread, allocator, align, site) = (s.code, s.thread, s.allocator, s.align, s.site);
+    let what = What::Heap { code, thread, allocator, align, site, inherited };
+    Place { base: s.base, size: s.size.max(1), vt0: s.vt0, vt1: s.vt1, what }
+}
+
+/// An object row without names.
+pub(crate) fn blank(process: u32, kind: ObjectKind, p: &Place) -> Object {
+    Object {
+        process,
+        kind,
+        base: p.base,
+        size: p.size,
+        name: None,
+        ty: None,
+        count: 1,
+        confidence: 0.0,
+        why: String::new(),
+        align: 1,
+        allocator: None,
+        alloc_code: None,
+        alloc_actor: None,
+        vt0: p.vt0,
+        vt1: (p.vt1 != u64::MAX).then_some(p.vt1),
+        live_max: 1,
+    }
+}

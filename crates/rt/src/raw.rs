@@ -1,0 +1,233 @@
+//! Reading raw files. A process may have died at any instruction, so nothing in a file is trusted: references are
+//! bounds-checked, lists and tables are walked for at most as many steps as the file has room for.
+
+use crate::wire::*;
+
+/// A raw file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RawError {
+    /// The process died before it had set up its file, or this is not one.
+    #[error("{name}: no recording in it (the process ended while it was starting up)")]
+    NotReady {
+        /// File name.
+        name: String,
+    },
+    /// Written by another version of tussle.
+    #[error(
+        "{name}: raw format {found}, this tussle reads {VERSION}: rebuild the program with this tussle's `cc`"
+    )]
+    Version {
+        /// File name.
+        name: String,
+        /// Version found.
+        found: u32,
+    },
+}
+
+/// One process's file.
+pub struct RawFile<'a> {
+    /// For messages.
+    pub name: String,
+    bytes: &'a [u8],
+}
+
+/// Marks structures of the wire format that any bytes form a valid value of.
+///
+/// # Safety
+/// Only for `repr(C)` structures of integers without padding that matters.
+unsafe trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($t:ty)*) => { $( unsafe impl Plain for $t {} )* };
+}
+plain!(u32 u64 [u32; 8] [u32; 64] [[u16; 8]; ENTRIES]);
+
+macro_rules! plain_structs {
+    ($($t:ident)*) => { $(
+        impl Clone for $t { fn clone(&self) -> Self { *self } }
+        impl Copy for $t {}
+        unsafe impl Plain for $t {}
+    )* };
+}
+plain_structs!(Header ThreadInfo Entry PageSlot Record Piece Touches CodeRow HeapSlot Site);
+
+impl<'a> RawFile<'a> {
+    /// Checks the header of a file.
+    pub fn new(name: String, bytes: &'a [u8]) -> Result<RawFile<'a>, RawError> {
+        let f = RawFile { name, bytes };
+        match f.at::<Header>(0) {
+            Some(h) if h.magic == MAGIC && h.version == VERSION => Ok(f),
+            Some(h) if h.magic == MAGIC => Err(RawError::Version { name: f.name, found: h.version }),
+            _ => Err(RawError::NotReady { name: f.name }),
+        }
+    }
+
+    /// The header.
+    pub fn header(&self) -> Header {
+        // `new` has read it; an all-zero header would mean an empty file and ends every walk.
+        self.at(0).unwrap_or_else(|| Header { ..unsafe { std::mem::zeroed() } })
+    }
+
+    fn at<T: Plain>(&self, offset: u64) -> Option<T> {
+        let from = usize::try_from(offset).ok()?;
+        let bytes = self.bytes.get(from..from.checked_add(size_of::<T>())?)?;
+        // SAFETY: in bounds, and every bit pattern is a value of a `Plain` type.
+        Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+    }
+
+    fn get<T: Plain>(&self, reference: u32, index: u64) -> Option<T> {
+        if reference == 0 {
+            return None;
+        }
+        self.at((u64::from(reference) * UNIT).checked_add(index.checked_mul(size_of::<T>() as u64)?)?)
+    }
+
+    /// Upper bound for the length of any list in this file.
+    fn steps(&self) -> usize {
+        self.bytes.len() / UNIT as usize
+    }
+
+    /// Threads in order of their index.
+    pub fn threads(&self) -> Vec<ThreadInfo> {
+        let mut out: Vec<ThreadInfo> = self.list(self.header().threads, |t: &ThreadInfo| t.next);
+        out.sort_by_key(|t| t.index);
+        out
+    }
+
+    fn list<T: Plain>(&self, first: u32, next: impl Fn(&T) -> u32) -> Vec<T> {
+        let mut out = Vec::new();
+        let mut at = first;
+        while let Some(item) = self.get::<T>(at, 0) {
+            at = next(&item);
+            out.push(item);
+            if out.len() > self.steps() {
+                break;
+            }
+        }
+        out
+    }
+
+    /// Calls `each` with the address of every line that a thread touched and the reference of its record.
+    pub fn lines(&self, t: &ThreadInfo, mut each: impl FnMut(u64, u32)) {
+        let slots = 1u64 << t.pages_bits.min(30);
+        for k in 0..slots {
+            let Some(s) = self.get::<PageSlot>(t.pages, k) else { return };
+            if s.page == 0 {
+                continue;
+            }
+            let Some(leaf) = self.get::<[u32; 64]>(s.leaf, 0) else { continue };
+            for (i, &r) in leaf.iter().enumerate() {
+                if r != 0 {
+                    each(((s.page - 1) << 12).wrapping_add(i as u64 * LINE), r);
+                }
+            }
+        }
+    }
+
+    /// A record.
+    pub fn record(&self, reference: u32) -> Option<Record> {
+        self.get(reference, 0)
+    }
+
+    /// Read-modify-writes of a record's run.
+    pub fn rmw(&self, reference: u32) -> [u32; 8] {
+        self.get(reference, 0).unwrap_or([0; 8])
+    }
+
+    /// Earlier runs of a record, newest first.
+    pub fn pieces(&self, r: &Record) -> Vec<Piece> {
+        let mut out: Vec<Piece> = self.list(r.pieces, |p: &Piece| p.next);
+        out.truncate(usize::from(u16::MAX));
+        out
+    }
+
+    /// Touch slots of a record.
+    pub fn touches(&self, r: &Record) -> Vec<u64> {
+        let mut out = vec![r.touch0];
+        for b in self.list(r.touches, |b: &Touches| b.next).iter().take(64) {
+            out.extend(b.slots);
+        }
+        out.retain(|&s| s != 0);
+        out
+    }
+
+    /// Codes of a thread, position 0 holding id 1.
+    pub fn codes(&self, t: &ThreadInfo) -> Vec<CodeRow> {
+        let mut out = Vec::new();
+        let mut at = t.chunks;
+        while at != 0 && out.len() < t.codes_count as usize {
+            let Some(next) = self.get::<u32>(at, 0) else { break };
+            // Rows follow 64 bytes of list header.
+            for k in 0..CODES_PER_CHUNK as u64 {
+                let row = self.at::<CodeRow>(u64::from(at) * UNIT + UNIT + k * size_of::<CodeRow>() as u64);
+                if let Some(row) = row.filter(|_| out.len() < t.codes_count as usize) {
+                    out.push(row);
+                }
+            }
+            at = next;
+        }
+        out
+    }
+
+    /// What the table of a thread that was still alive holds: entries and their read-modify-writes, and the clock.
+    pub fn live(&self, t: &ThreadInfo) -> Option<(u64, Vec<(Entry, [u16; 8])>)> {
+        if t.live == 0 {
+            return None;
+        }
+        let start = u64::from(t.live) * UNIT;
+        let vt = self.at::<u64>(start + std::mem::offset_of!(Live, vt) as u64)?;
+        let rmw = self.at::<[[u16; 8]; ENTRIES]>(start + std::mem::offset_of!(Live, rmw) as u64)?;
+        let entries = (0..ENTRIES as u64)
+            .filter_map(|k| Some((self.get::<Entry>(t.live, k)?, rmw[k as usize])))
+            .filter(|(e, _)| e.key != 0)
+            .collect();
+        Some((vt, entries))
+    }
+
+    /// Every life of every heap object.
+    pub fn heap(&self) -> Vec<HeapSlot> {
+        let h = self.header();
+        let mut out = Vec::new();
+        for s in 0..HEAP_SHARDS {
+            for k in 0..1u64 << h.heap_bits[s].min(30) {
+                let Some(slot) = self.get::<HeapSlot>(h.heap[s], k) else { break };
+                if slot.base == 0 {
+                    continue;
+                }
+                let mut at = slot.older;
+                out.push(slot);
+                for _ in 0..64 {
+                    let Some(old) = self.get::<HeapSlot>(at, 0) else { break };
+                    at = old.older;
+                    out.push(old);
+                }
+            }
+        }
+        out
+    }
+
+    /// Objects of a site that were alive at most at the same time.
+    pub fn live_max(&self, site: u32) -> u64 {
+        self.get::<Site>(site, 0).map_or(0, |s| s.live_max)
+    }
+
+    /// A text block.
+    pub fn text(&self, reference: u32) -> &'a [u8] {
+        let Some(len) = self.get::<u32>(reference, 1) else { return &[] };
+        let from = (u64::from(reference) * UNIT + 8) as usize;
+        self.bytes.get(from..from.saturating_add(len as usize)).unwrap_or(&[])
+    }
+
+    /// Snapshots of the memory map, oldest first.
+    pub fn maps(&self) -> Vec<&'a [u8]> {
+        let mut out = Vec::new();
+        let mut at = self.header().maps;
+        while at != 0 && out.len() < 1000 {
+            out.push(self.text(at));
+            at = self.get::<u32>(at, 0).unwrap_or(0);
+        }
+        out.reverse();
+        out
+    }
+}

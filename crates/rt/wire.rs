@@ -1,0 +1,367 @@
+// The layout of a raw recording, shared by the runtime (no_std) and the reader by `include!`.
+//
+// One file per process. All structures start on multiples of 64 bytes; a *reference* (`u32`) counts 64-byte units from
+// the start of the file, 0 means none. Everything is written in place into a shared mapping, so that a file is as
+// complete as the process was when it died. `docs/recorder.md` describes the life of each structure.
+
+/// First eight bytes of every raw file, once its process has set it up.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"TUSSLE\x01\x00");
+/// Version of these structures; raw files are read only by the tussle that wrote them.
+pub const VERSION: u32 = 1;
+/// Window of virtual time, accesses. Synchronisation rounds clocks up to a multiple of it.
+pub const WINDOW_VT: u64 = 65_536;
+/// Bytes of a reference unit.
+pub const UNIT: u64 = 64;
+/// Entries of a thread's table of recently used lines.
+pub const ENTRIES: usize = 512;
+/// Bytes of a cache line in the recording, whatever the machine has.
+pub const LINE: u64 = 64;
+/// Frames kept of a shadow call stack before it wraps.
+pub const FRAMES: usize = 512;
+/// Callers in a call chain.
+pub const CHAIN: usize = 8;
+/// Codes per chunk.
+pub const CODES_PER_CHUNK: usize = 16;
+/// `Entry::rec` bit: the entry has counts in `Live::rmw`.
+pub const RMW_FLAG: u32 = 0x8000_0000;
+/// No thread.
+pub const NONE: u32 = u32::MAX;
+/// Shards of the heap table.
+pub const HEAP_SHARDS: usize = 64;
+/// Value of a counter that has not counted: it turns negative after `COUNT_SPAN` steps.
+pub const COUNT_START: u16 = 0x8000 - COUNT_SPAN;
+/// Accesses that a counter of an entry takes before it is emptied.
+pub const COUNT_SPAN: u16 = 512;
+
+/// How a process ended, as far as it could write it down.
+pub const END_RUNNING: u32 = 0;
+/// It ran its exit handlers.
+pub const END_EXITED: u32 = 1;
+/// It called `_exit`.
+pub const END_UNDERSCORE_EXIT: u32 = 2;
+
+/// Counters of what was lost, indices into [`Header::losses`].
+pub const LOST_NO_MEMORY: usize = 0;
+/// Stretches of virtual time merged because a line had too many.
+pub const LOST_PIECES: usize = 1;
+/// Accesses by signal handlers that interrupted the recorder.
+pub const LOST_REENTRANT: usize = 2;
+/// Code samples dropped because a line had too many.
+pub const LOST_TOUCHES: usize = 3;
+/// Allocations that found no room in the heap table.
+pub const LOST_OBJECTS: usize = 4;
+/// Address reuses merged into one object.
+pub const LOST_GENERATIONS: usize = 5;
+/// Calls of hooks that record nothing (Java, fibers, ...).
+pub const LOST_UNSUPPORTED: usize = 6;
+/// Code addresses beyond the limit.
+pub const LOST_CODES: usize = 7;
+/// Threads that could not be recorded.
+pub const LOST_THREADS: usize = 8;
+/// Accesses in signal handlers or after the thread's end.
+pub const LOST_AFTER_END: usize = 9;
+/// How many counters there are.
+pub const LOST_COUNT: usize = 16;
+
+/// First 4,096 bytes of a file.
+#[repr(C, align(64))]
+pub struct Header {
+    pub magic: u64,
+    pub version: u32,
+    pub pid: u32,
+    pub ppid: u32,
+    /// Sequence number among files of one pid (exec keeps the pid).
+    pub seq: u32,
+    /// Set in forked children: the pid and sequence number of the parent's file.
+    pub parent_pid: u32,
+    pub parent_seq: u32,
+    /// Where the file is mapped.
+    pub base: u64,
+    /// Size of the mapping in bytes.
+    pub cap: u64,
+    /// Bytes handed out.
+    pub used: u64,
+    /// Bytes known to be backed by memory or disk.
+    pub ready: u64,
+    pub window_vt: u64,
+    pub end: u32,
+    pub end_status: u32,
+    /// First of a list of [`ThreadInfo`].
+    pub threads: u32,
+    pub threads_count: u32,
+    /// First of a list of [`Text`] blocks with `/proc/self/maps`.
+    pub maps: u32,
+    /// [`Text`] with the executable's path, then the command line.
+    pub exe: u32,
+    pub cmdline: u32,
+    /// Slots in heap shards (log2) and references to them.
+    pub heap_bits: [u8; HEAP_SHARDS],
+    pub heap: [u32; HEAP_SHARDS],
+    pub losses: [u64; LOST_COUNT],
+    /// Name of the first unsupported hook that was called, zero-terminated.
+    pub unsupported: [u8; 64],
+    /// Parent's virtual time at fork.
+    pub fork_vt: u64,
+    /// Starts of objects that had been alive at fork lie in the parent's file.
+    pub forked: u32,
+    pub pad: u32,
+    /// First of a list of [`Site`].
+    pub sites: u32,
+    pub sites_count: u32,
+    /// Memory of pieces, bytes.
+    pub piece_bytes: u64,
+}
+
+/// Text of any length; `next` chains snapshots of the same thing, newest first.
+#[repr(C, align(64))]
+pub struct Text {
+    pub next: u32,
+    pub len: u32,
+    // bytes follow
+}
+
+/// A thread, kept after its end.
+#[repr(C, align(64))]
+pub struct ThreadInfo {
+    pub next: u32,
+    pub index: u32,
+    pub tid: u32,
+    pub creator: u32,
+    /// Start routine.
+    pub start: u64,
+    /// Return address of the `pthread_create` call.
+    pub create_pc: u64,
+    pub vt0: u64,
+    pub vt1: u64,
+    /// 0 once it ended.
+    pub live: u32,
+    /// Hash table of pages and its size (log2).
+    pub pages: u32,
+    pub pages_bits: u32,
+    pub pages_count: u32,
+    /// Hash table of codes, its size (log2), number of codes, first chunk (in order of ids).
+    pub codes: u32,
+    pub codes_bits: u32,
+    pub codes_count: u32,
+    pub chunks: u32,
+    pub last_chunk: u32,
+    pub pad: u32,
+    pub stack_lo: u64,
+    pub stack_hi: u64,
+    /// Thread pointer (fs base).
+    pub tp: u64,
+    pub name: [u8; 16],
+}
+
+/// A recently used line.
+#[repr(C, align(64))]
+pub struct Entry {
+    /// Address of the line; 0 when empty.
+    pub key: u64,
+    /// Bytes that this thread has ever read or written in it.
+    pub rmask: u64,
+    pub wmask: u64,
+    /// Low half of the thread's clock when the entry was filled.
+    pub vt0: u32,
+    /// Reference of its [`Record`], and [`RMW_FLAG`].
+    pub rec: u32,
+    /// Reads of eight words, then writes; from [`COUNT_START`] up.
+    pub cnt: [u16; 16],
+}
+
+/// Frame of a shadow call stack.
+#[repr(C)]
+pub struct Frame {
+    pub pc: u64,
+    pub sp: u64,
+}
+
+/// Shortcut from code address and caller to a code id.
+#[repr(C)]
+pub struct CodeCache {
+    pub pc: u64,
+    pub top: u64,
+    pub depth: u32,
+    pub code: u32,
+}
+
+/// Shortcut from page to leaf.
+#[repr(C)]
+pub struct PageCache {
+    pub page: u64,
+    pub leaf: u64,
+}
+
+/// State of a running thread. The hooks in assembly know the offsets of `entries`, `rmw`, `frames` and `depth`.
+#[repr(C, align(64))]
+pub struct Live {
+    pub entries: [Entry; ENTRIES],
+    /// Read-modify-writes per entry and word.
+    pub rmw: [[u16; 8]; ENTRIES],
+    pub frames: [Frame; FRAMES],
+    /// Top of the shadow stack, as a distance from `frames` in bytes; 0 where nothing is recorded. The frame at
+    /// one is the bottom.
+    pub depth: u32,
+    /// 1 unless the thread is inside the recorder (a signal handler then stays out) or not recorded.
+    pub free: u32,
+    /// Virtual time: accesses flushed so far, plus what synchronisation added.
+    pub vt: u64,
+    /// Counts synchronisation; runs of different epochs merge only if they look alike.
+    pub epoch: u32,
+    /// Reference of the [`ThreadInfo`].
+    pub info: u32,
+    /// Clock at the last synchronisation.
+    pub sync_vt: u64,
+    /// Start of the current burst of thread creation.
+    pub burst_vt: u64,
+    /// Next cell boundary at which stale entries are flushed.
+    pub sweep_vt: u64,
+    /// Free space for records.
+    pub slab: u64,
+    pub slab_end: u64,
+    pub fills: u64,
+    /// Entries in use.
+    pub used: [u64; ENTRIES / 64],
+    pub code_cache: [CodeCache; 32],
+    pub page_cache: [PageCache; 64],
+    /// Address, as the mapping sees it, of the `ThreadInfo`.
+    pub info_at: u64,
+    /// Next free `Live`.
+    pub next_free: u64,
+    pub dither: u32,
+    pub ignore: u32,
+}
+
+/// Slot of a thread's page table.
+#[repr(C)]
+pub struct PageSlot {
+    /// Page number plus 1; 0 when free.
+    pub page: u64,
+    /// Reference of 64 references to [`Record`]s.
+    pub leaf: u32,
+    pub pad: u32,
+}
+
+/// What one thread did to one line: the current run, and references to earlier pieces.
+#[repr(C, align(64))]
+pub struct Record {
+    pub vt0: u64,
+    pub vt1: u64,
+    pub rmask: u64,
+    pub wmask: u64,
+    /// First touch, see [`slot`].
+    pub touch0: u64,
+    pub pieces: u32,
+    /// Reference of eight `u32`: read-modify-writes of the run.
+    pub rmw: u32,
+    pub touches: u32,
+    pub epoch: u32,
+    /// Last gap between visits, in virtual time.
+    pub gap: u32,
+    pub pieces_count: u16,
+    pub pad: u16,
+    pub words: [u32; 16],
+}
+
+/// An earlier run.
+#[repr(C, align(64))]
+pub struct Piece {
+    pub vt0: u64,
+    pub vt1: u64,
+    pub next: u32,
+    pub pad: u32,
+    pub epoch: u64,
+    pub rmw: [u32; 8],
+    pub words: [u32; 16],
+}
+
+/// More touches of a record.
+#[repr(C, align(64))]
+pub struct Touches {
+    pub next: u32,
+    pub pad: u32,
+    pub slots: [u64; 7],
+}
+
+/// A code address with its callers.
+#[repr(C)]
+pub struct CodeRow {
+    pub pc: u64,
+    pub count: u64,
+    pub chain: [u64; CHAIN],
+}
+
+/// Codes of a thread in order of their ids (from 1).
+#[repr(C, align(64))]
+pub struct CodeChunk {
+    pub next: u32,
+    pub pad: u32,
+    pub hash: [u32; 14],
+    pub rows: [CodeRow; CODES_PER_CHUNK],
+}
+
+/// A heap object; older objects at the same address hang on `older`.
+#[repr(C, align(64))]
+pub struct HeapSlot {
+    /// Address; 0 when free.
+    pub base: u64,
+    pub size: u64,
+    pub vt0: u64,
+    /// `u64::MAX` while alive.
+    pub vt1: u64,
+    /// Code id in the table of `thread`.
+    pub code: u32,
+    /// Index of the allocating thread.
+    pub thread: u32,
+    /// Reference of an older `HeapSlot`.
+    pub older: u32,
+    /// Index of the allocation function in [`ALLOCATORS`].
+    pub allocator: u16,
+    pub generations: u16,
+    /// Reference of the [`Site`].
+    pub site: u32,
+    pub align: u32,
+}
+
+/// An allocation site of one thread: how many of its objects live.
+#[repr(C, align(64))]
+pub struct Site {
+    pub next: u32,
+    pub thread: u32,
+    pub code: u32,
+    pub pad: u32,
+    pub live: u64,
+    pub live_max: u64,
+    pub total: u64,
+}
+
+/// Names of allocation functions.
+pub const ALLOCATORS: [&str; 17] = [
+    "malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "memalign", "valloc", "pvalloc", "reallocarray",
+    "operator new", "operator new[]", "operator new(nothrow)", "operator new[](nothrow)", "operator new(align)",
+    "operator new[](align)", "mmap", "operator new(align, nothrow)",
+];
+
+/// Kinds of access.
+pub const READ: u32 = 0;
+pub const WRITE: u32 = 1;
+pub const RMW: u32 = 2;
+
+/// A touch slot: code (24 bits), byte in the word (3), size code (3), kind (2), words (8), samples (24).
+pub mod slot {
+    /// Size code for pieces of ranges: whole words.
+    pub const RANGE: u32 = 7;
+    /// Bits that identify the touch.
+    pub const KEY: u64 = 0xffff_ffff;
+    /// The identifying bits.
+    #[inline(always)]
+    pub fn key(code: u32, byte: u32, size: u32, kind: u32) -> u64 {
+        (code & 0xff_ffff) as u64 | (((byte & 7) | (size & 7) << 3 | (kind & 3) << 6) as u64) << 24
+    }
+    /// Adds a sample of a word.
+    #[inline(always)]
+    pub fn add(slot: u64, word: u32) -> u64 {
+        let s = slot | 1 << (32 + (word & 7));
+        if s >> 40 < 0xff_ffff { s + (1 << 40) } else { s }
+    }
+}
