@@ -6,8 +6,11 @@
 pub mod align;
 pub mod diff;
 pub mod holes;
+pub mod homes;
 pub mod lines;
+pub mod near;
 pub mod pahole;
 pub mod phases;
+pub mod place;
 pub mod slab;
 pub mod slots;

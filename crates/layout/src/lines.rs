@@ -105,7 +105,7 @@ fn phase_view(table: &TypeTable, id: TypeId, phase: u64, line: LineSize) -> Node
     let columns = vec![
         Column::number("line", "line"),
         Column::text("offset_bytes", "offset"),
-        Column::text("cells", "bytes"),
+        Column::number("cells", "bytes"),
         Column::text("fields", "fields"),
     ];
     let rows = lines.iter().map(row).collect();

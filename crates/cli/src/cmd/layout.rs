@@ -1,13 +1,137 @@
 //! `tussle layout`.
 
+use super::source::{KERNEL, Source, slab_caches, split_names};
 use crate::global::Global;
+use anyhow::{Context, bail};
+use serde_json::json;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use tussle_layout::homes;
+use tussle_layout::phases::{Where, object_align};
+use tussle_layout::{holes::Holes, lines, pahole};
+use tussle_model::leaf::Arrays;
+use tussle_model::{Aggregate, LineSize, TypeId, leaves};
+use tussle_render::{Format, Node, View};
 
 /// Print types with offsets, holes and cache lines.
+///
+/// Without --lines the text is that of pahole, byte for byte. FILE may be an executable, an object, a kernel module,
+/// a vmlinux, a BTF file or a snapshot.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// File to read [default: the running kernel's BTF].
+    file: Option<PathBuf>,
+    /// Types to print, separated by commas; all when not given.
+    #[arg(short = 'C', value_name = "NAME,..")]
+    names: Vec<String>,
+    /// Write out members of struct and union type.
+    #[arg(short = 'E')]
+    expand: bool,
+    /// Line size in bytes; 128 for adjacent-line prefetchers.
+    #[arg(short = 'c', value_name = "BYTES", default_value_t = 64)]
+    line: u32,
+    /// Only name, size and number of holes.
+    #[arg(short = 's')]
+    sizes: bool,
+    /// Only types with at least this many holes.
+    #[arg(short = 'H', value_name = "HOLES")]
+    holes: Option<u64>,
+    /// Answer for objects that begin this many bytes into a line [default: every phase possible].
+    #[arg(long, value_name = "BYTES")]
+    phase: Option<u64>,
+    /// Draw every line with its leaf fields.
+    #[arg(long)]
+    lines: bool,
+    /// Slab geometry: /sys/kernel/slab or a copy; says which phases really occur.
+    #[arg(long, value_name = "DIR")]
+    slab: Option<PathBuf>,
+}
 
 /// Runs the verb.
-pub fn run(_args: &Args, _global: &Global) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`layout` is not in this build yet")
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let line = LineSize::new(args.line).context("-c: a power of two from 8 to 65536 is needed")?;
+    let names = split_names(&args.names);
+    let path = args.file.clone().unwrap_or_else(|| KERNEL.into());
+    // Containers of a type can only be found when all types are read.
+    let wanted = if args.slab.is_some() { &[] } else { names.as_slice() };
+    let source = Source::open(&path, wanted, global)?;
+    let ids = ids(args, &source, &names)?;
+    let nodes = match (&args.slab, args.lines || args.phase.is_some()) {
+        (Some(dir), _) => {
+            let caches = slab_caches(dir)?;
+            ids.iter().map(|&id| homes::view(&source.table, id, &caches, line)).collect()
+        }
+        (None, true) => {
+            let at = args.phase.map_or(Where::Any, Where::Phase);
+            ids.iter().map(|&id| lines::view(&source.table, id, &at, line, source.btf)).collect()
+        }
+        (None, false) => text(args, &source, &ids, &names, line, global),
+    };
+    let nodes = match nodes.iter().any(|n| matches!(n, Node::Section { .. })) {
+        true => vec![Node::List { key: "types".into(), items: nodes }],
+        false => nodes,
+    };
+    global.print(&View { kind: "layout", schema_version: 1, nodes })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ids(args: &Args, source: &Source, names: &[String]) -> anyhow::Result<Vec<TypeId>> {
+    let table = &source.table;
+    let mut ids: Vec<TypeId> = match names {
+        [] => table.aggregates().filter(|(_, a)| a.name.is_some()).map(|(id, _)| id).collect(),
+        names => names.iter().map(|n| source.find(n)).collect::<Result<_, _>>()?,
+    };
+    if names.is_empty() && args.lines {
+        bail!("--lines: name the types with -C");
+    }
+    if let (Some(least), true) = (args.holes, names.is_empty()) {
+        ids.retain(|&id| table.aggregate(id).is_some_and(|a| Holes::of(table, a).count >= least));
+    }
+    Ok(ids)
+}
+
+/// pahole's text, and the same facts for JSON.
+fn text(
+    args: &Args,
+    source: &Source,
+    ids: &[TypeId],
+    names: &[String],
+    line: LineSize,
+    global: &Global,
+) -> Vec<Node> {
+    let options = pahole::Options { expand: args.expand, line, btf: source.btf };
+    let table = &source.table;
+    let text: String = ids
+        .iter()
+        .map(|&id| match args.sizes && names.is_empty() {
+            true => pahole::sizes_line(table, id).unwrap_or_default(),
+            false => pahole::text(table, id, options),
+        })
+        .collect();
+    let mut nodes = vec![Node::Block { key: "text".into(), language: "c", text }];
+    if global.format() == Format::Json {
+        let all: Vec<_> = ids.iter().filter_map(|&id| Some(facts(source, id, table.aggregate(id)?))).collect();
+        nodes.push(Node::Data { key: "types".into(), value: json!(all) });
+    }
+    nodes
+}
+
+fn facts(source: &Source, id: TypeId, a: &Aggregate) -> serde_json::Value {
+    let table = &source.table;
+    let holes = Holes::of(table, a);
+    let fields: Vec<_> = leaves(table, id, Arrays::Whole)
+        .into_iter()
+        .map(|l| {
+            json!({
+                "path": l.path, "offset_bytes": l.offset, "size_bytes": l.size, "type": table.name(l.ty),
+                "bits": l.bits.map(|b| b.1), "overlaps": l.overlaps,
+            })
+        })
+        .collect();
+    json!({
+        "name": a.display_name(), "size_bytes": a.size, "align_bytes": object_align(table, id, source.btf),
+        "align_inferred": source.btf, "holes": holes.count, "holes_bytes": holes.sum_bytes(),
+        "bit_holes": holes.bit_count, "padding_bytes": holes.padding,
+        "file": a.decl.as_ref().map(|d| &d.file), "line": a.decl.as_ref().map(|d| d.line), "fields": fields,
+    })
 }

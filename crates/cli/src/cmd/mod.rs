@@ -13,3 +13,4 @@ pub mod place;
 pub mod record;
 pub mod report;
 pub mod snapshot;
+pub mod source;

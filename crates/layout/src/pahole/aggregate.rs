@@ -280,11 +280,13 @@ impl Writer<'_> {
     fn close(&mut self, a: &Aggregate, conf: &Conf) {
         self.tabs(conf.indent);
         self.out.push('}');
-        if self.is_packed(a) {
+        let packed = self.is_packed(a);
+        if packed {
             self.out.push_str(" __attribute__((__packed__))");
         }
         self.suffix(conf);
-        if let Some(n) = self.alignment(a) {
+        let shown = !packed && a.kind != AggregateKind::Union;
+        if let Some(n) = self.alignment(a).filter(|_| shown) {
             self.out.push_str(&format!(" __attribute__((__aligned__({n})))"));
         }
     }

@@ -1,0 +1,144 @@
+//! Files that hold layouts, opened for the verbs that compare and print them.
+
+use crate::global::Global;
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use tussle_debuginfo::dwarf::Want;
+use tussle_host::companions::{FileCompanions, open_bytes};
+use tussle_layout::near::near;
+use tussle_layout::slab::Cache;
+use tussle_model::{TypeId, TypeTable};
+
+/// The running kernel's types.
+pub const KERNEL: &str = "/sys/kernel/btf/vmlinux";
+
+/// The types of one file.
+pub struct Source {
+    /// As the user named it.
+    pub path: PathBuf,
+    /// Its types.
+    pub table: TypeTable,
+    /// It comes from BTF, which keeps neither `aligned` nor source lines.
+    pub btf: bool,
+    /// Architecture as the kernel names it (`x86_64`, `arm64`), if the file tells.
+    pub arch: Option<String>,
+}
+
+impl Source {
+    /// Opens `path` and reads the named types, or all of them when `names` is empty.
+    pub fn open(path: &Path, names: &[String], global: &Global) -> anyhow::Result<Source> {
+        let bytes = open_bytes(path).with_context(|| format!("{}", path.display()))?;
+        let bytes: &[u8] = (*bytes).as_ref();
+        let want = if names.is_empty() { Want::All } else { Want::Names(names) };
+        let (table, problems) = tussle_debuginfo::open(bytes, &want, &mut FileCompanions::new(path))
+            .with_context(|| format!("{}", path.display()))?;
+        for problem in problems.iter().take(5) {
+            global.remark(format_args!("{}: {problem}", path.display()));
+        }
+        if problems.len() > 5 {
+            global.remark(format_args!("{}: {} more problems", path.display(), problems.len() - 5));
+        }
+        // Only BTF has no source lines at all.
+        let btf = table.aggregates().all(|(_, a)| a.decl.is_none());
+        Ok(Source { path: path.to_path_buf(), table, btf, arch: arch(bytes) })
+    }
+
+    /// The type of that name.
+    ///
+    /// # Errors
+    /// Names close matches when there is none.
+    pub fn find(&self, name: &str) -> anyhow::Result<TypeId> {
+        if let Some(id) = self.table.find(name) {
+            return Ok(id);
+        }
+        let all = open_bytes(&self.path).ok().and_then(|bytes| {
+            let bytes: &[u8] = (*bytes).as_ref();
+            tussle_debuginfo::open(bytes, &Want::All, &mut FileCompanions::new(&self.path)).ok()
+        });
+        let close = all.map(|(table, _)| near(&table, name, 5)).unwrap_or_default();
+        let file = self.path.display();
+        match close.as_slice() {
+            [] => bail!("{file}: no type named `{name}`"),
+            close => bail!("{file}: no type named `{name}`; close: {}", close.join(", ")),
+        }
+    }
+}
+
+/// The kernel's name of the architecture that an ELF file is for. Raw BTF and snapshots do not tell.
+fn arch(bytes: &[u8]) -> Option<String> {
+    if !bytes.starts_with(b"\x7fELF") {
+        return None;
+    }
+    let machine = bytes.get(18..20).map(|b| match bytes.get(5) {
+        Some(2) => u16::from_be_bytes([b[0], b[1]]),
+        _ => u16::from_le_bytes([b[0], b[1]]),
+    })?;
+    let name = match machine {
+        3 => "x86",
+        20 | 21 => "powerpc",
+        22 => "s390",
+        40 => "arm",
+        62 => "x86_64",
+        183 => "arm64",
+        243 => "riscv",
+        258 => "loongarch",
+        _ => return None,
+    };
+    Some(name.into())
+}
+
+/// Names out of `-C a,b`; commas inside `<>` or `()` belong to C++ names.
+pub fn split_names(lists: &[String]) -> Vec<String> {
+    let mut out = Vec::new();
+    for list in lists {
+        let (mut depth, mut name) = (0i32, String::new());
+        for c in list.chars() {
+            match c {
+                '<' | '(' => depth += 1,
+                '>' | ')' => depth -= 1,
+                ',' if depth == 0 => {
+                    out.push(std::mem::take(&mut name));
+                    continue;
+                }
+                _ => {}
+            }
+            name.push(c);
+        }
+        out.push(name);
+    }
+    out.into_iter().map(|n| n.trim().to_string()).filter(|n| !n.is_empty()).collect()
+}
+
+/// Reads `/sys/kernel/slab` or a saved copy of it: one folder per cache.
+///
+/// # Errors
+/// When the folder cannot be read or holds no cache.
+pub fn slab_caches(dir: &Path) -> anyhow::Result<Vec<Cache>> {
+    let mut caches = Vec::new();
+    for entry in std::fs::read_dir(dir).with_context(|| format!("{}", dir.display()))? {
+        let entry = entry?;
+        let number = |file: &str| -> Option<u64> {
+            std::fs::read_to_string(entry.path().join(file)).ok()?.trim().parse().ok()
+        };
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let (Some(object_size), Some(slab_size)) = (number("object_size"), number("slab_size")) else { continue };
+        let (align, objs) = (number("align").unwrap_or(8), number("objs_per_slab").unwrap_or(1));
+        caches.push(Cache { name, object_size, slab_size, align, objs_per_slab: objs });
+    }
+    if caches.is_empty() {
+        bail!("{}: no slab cache here (it should look like /sys/kernel/slab)", dir.display());
+    }
+    caches.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(caches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_in_templates_do_not_split() {
+        let got = split_names(&["a,std::pair<int, long>".into(), "b".into()]);
+        assert_eq!(got, ["a", "std::pair<int, long>", "b"]);
+    }
+}

@@ -1,0 +1,60 @@
+//! Names close to one that was not found.
+
+use tussle_model::TypeTable;
+
+/// Up to `limit` defined names closest to `name`: by edit distance, and names that contain it.
+pub fn near(table: &TypeTable, name: &str, limit: usize) -> Vec<String> {
+    let bare = name.rsplit(' ').next().unwrap_or(name);
+    let mut found: Vec<(usize, &str)> = table
+        .aggregates()
+        .filter_map(|(_, a)| a.name.as_deref())
+        .filter_map(|n| Some((score(bare, n)?, n)))
+        .collect();
+    found.sort();
+    found.dedup();
+    found.into_iter().take(limit).map(|(_, n)| n.to_string()).collect()
+}
+
+/// Smaller is closer; `None` is too far to mention.
+fn score(want: &str, have: &str) -> Option<usize> {
+    let last = have.rsplit("::").next().unwrap_or(have);
+    if last == want {
+        return Some(0);
+    }
+    let allowed = (want.len() / 3).clamp(1, 4);
+    if want.len().abs_diff(last.len()) <= allowed {
+        let d = distance(want, last);
+        if d <= allowed {
+            return Some(d);
+        }
+    }
+    (want.len() >= 4 && have.contains(want)).then(|| 5 + have.len() - want.len())
+}
+
+/// Edit distance (Levenshtein), over bytes: names are ASCII in practice.
+fn distance(a: &str, b: &str) -> usize {
+    let b = b.as_bytes();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distance_counts_edits() {
+        for (a, b, want) in [("", "abc", 3), ("mm_struct", "mm_struct", 0), ("mm_strct", "mm_struct", 1), ("ab", "ba", 2)] {
+            assert_eq!(distance(a, b), want, "{a} {b}");
+        }
+    }
+}
