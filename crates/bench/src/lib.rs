@@ -6,6 +6,7 @@
 pub mod aa;
 pub mod audit;
 pub mod audit_view;
+pub mod bisect;
 pub mod design;
 pub mod metric;
 pub mod paired;
