@@ -52,11 +52,10 @@ pub(crate) struct Val {
     pub member: Option<String>,
 }
 
-/// An lvalue inside a larger expression: the token that makes it (`->`, `[`, an identifier) and where it ends.
+/// An lvalue inside a larger expression, and the token that makes it (`->`, `[`, an identifier).
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub operator: usize,
-    pub end: usize,
     pub val: Val,
 }
 
@@ -86,11 +85,6 @@ impl<'a> Eval<'a> {
     pub fn expression_at(&mut self, start: usize) -> Val {
         self.pos = start;
         self.expression()
-    }
-
-    /// Where the last evaluation stopped.
-    pub fn end(&self) -> usize {
-        self.pos
     }
 
     fn table(&self) -> &'a TypeTable {
@@ -476,7 +470,7 @@ impl<'a> Eval<'a> {
 
     fn node(&mut self, operator: usize, value: &Val) {
         if value.place.is_some() || value.member.is_some() {
-            self.nodes.push(Node { operator, end: self.pos, val: value.clone() });
+            self.nodes.push(Node { operator, val: value.clone() });
         }
     }
 

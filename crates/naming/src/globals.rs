@@ -118,7 +118,7 @@ fn object_of(found: &Found, old: &Object, images: &Images, pending: &mut Pending
     let ty = image.ty(v.ty);
     let size = found.end - found.start;
     let natural = ty.map_or(1, |t| align_of(&image.types, t)).max(v.align.unwrap_or(1));
-    let large = size >= LARGE_VARIABLE_ALIGN && found.start % LARGE_VARIABLE_ALIGN == 0;
+    let large = size >= LARGE_VARIABLE_ALIGN && found.start.is_multiple_of(LARGE_VARIABLE_ALIGN);
     let align = if large { natural.max(LARGE_VARIABLE_ALIGN) } else { natural };
     let why = match ty {
         Some(_) => "the variable's type in the debug information",

@@ -66,10 +66,6 @@ impl<'a> Images<'a> {
         &self.images[id]
     }
 
-    pub fn get_mut(&mut self, id: ImageId) -> &mut Image {
-        &mut self.images[id]
-    }
-
     pub fn len(&self) -> usize {
         self.images.len()
     }
@@ -274,7 +270,9 @@ fn spelling(name: &str) -> String {
     let mut words: Vec<&str> = name.split_whitespace().collect();
     if words.iter().all(|w| INTEGER.contains(w)) {
         let keep = words.iter().any(|w| matches!(*w, "long" | "short" | "char"));
-        words.retain(|w| !(*w == "int" && keep) && !(*w == "signed" && !words_is_char(name)));
+        let char = words.contains(&"char");
+        // `signed char` is not `char`.
+        words.retain(|w| (*w != "int" || !keep) && (*w != "signed" || char));
         if words.is_empty() || words == ["unsigned"] {
             words.push("int");
         }
@@ -288,11 +286,6 @@ fn spelling(name: &str) -> String {
         }
         _ => name.split_whitespace().collect(),
     }
-}
-
-/// `signed char` is not `char`.
-fn words_is_char(name: &str) -> bool {
-    name.split_whitespace().any(|w| w == "char")
 }
 
 /// The last component outside of template arguments.

@@ -1,4 +1,5 @@
 //! Names of real programs, compiled when the test runs.
+#![allow(clippy::unwrap_used)]
 
 #[path = "naming/globals.rs"]
 mod globals;
