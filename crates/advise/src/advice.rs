@@ -169,15 +169,14 @@ pub fn advise(evidence: &Evidence, name: &str, options: &Options<'_>) -> Result<
 }
 
 fn advise_type(evidence: &Evidence, target: TypeId, options: &Options<'_>) -> Result<Report, AdviseError> {
-    let line = options.line.unwrap_or(u64::from(evidence.run.line_bytes)).clamp(16, 4096).next_power_of_two();
     let shapes = Shapes::new(&evidence.types);
-    let scene = Scene::new(evidence, target, line);
+    let scene = Scene::new(evidence, target, line_bytes(evidence, options));
     let search = Search::new(&scene, &shapes, options)?;
     search.report()
 }
 
-/// The best advice over all structs with a known definition outside the system's headers: those with a gain at the
-/// recorded addresses first, then latent ones; the cheapest of about equal gain first.
+/// The best advice over all structs with a known definition outside the system's headers, in the order of
+/// [`sort_best`].
 pub fn best(evidence: &Evidence, options: &Options<'_>) -> Vec<Advice> {
     let mut out: Vec<Advice> = Vec::new();
     for target in contended_types(evidence) {
@@ -185,17 +184,45 @@ pub fn best(evidence: &Evidence, options: &Options<'_>) -> Vec<Advice> {
             out.extend(report.advices);
         }
     }
-    out.sort_by(|a, b| {
-        let key = |x: &Advice| if x.is_latent() { 0.0 } else { x.gain_observed() };
-        // Gains within 5% are the same: the evidence is not finer.
-        let bucket = |g: f64| (g.max(1.0).ln() / 0.05).floor();
-        bucket(key(b))
-            .total_cmp(&bucket(key(a)))
-            .then(bucket(b.gain()).total_cmp(&bucket(a.gain())))
+    sort_best(&mut out);
+    out
+}
+
+/// Orders advice as somebody would take it: gain at the recorded addresses first, then on other phases, and of about
+/// equal gain the cheapest.
+pub fn sort_best(advices: &mut [Advice]) {
+    // Gains within 5% are the same: the evidence is not finer.
+    let bucket = |g: f64| (g.max(1.0).ln() / 0.05).floor();
+    let here = |a: &Advice| if a.is_latent() { 0.0 } else { a.gain_observed() };
+    advices.sort_by(|a, b| {
+        bucket(here(b))
+            .total_cmp(&bucket(here(a)))
+            .then(bucket(b.gain() + b.gain_transfers()).total_cmp(&bucket(a.gain() + a.gain_transfers())))
+            .then(a.notes.len().cmp(&b.notes.len()))
             .then(a.live_bytes.cmp(&b.live_bytes))
+            .then(a.new_sharing.len().cmp(&b.new_sharing.len()))
             .then(a.edits.len().cmp(&b.edits.len()))
     });
-    out
+}
+
+/// The bill of given edits, whether they gain or not.
+pub fn evaluate(
+    evidence: &Evidence,
+    name: &str,
+    edits: &[Edit],
+    options: &Options<'_>,
+) -> Result<Advice, AdviseError> {
+    let target = evidence.types.find(name).ok_or_else(|| AdviseError::NoSuchType(name.into()))?;
+    let shapes = Shapes::new(&evidence.types);
+    let scene = Scene::new(evidence, target, line_bytes(evidence, options));
+    let search = Search::new(&scene, &shapes, options)?;
+    let layout = Relayout::new(&shapes, target, edits)?;
+    let size = layout.size(target)?.unwrap_or(0);
+    Ok(search.bill(Tried { edits: edits.to_vec(), after: scene.cost(&layout)?, size })?)
+}
+
+fn line_bytes(evidence: &Evidence, options: &Options<'_>) -> u64 {
+    options.line.unwrap_or(u64::from(evidence.run.line_bytes)).clamp(16, 4096).next_power_of_two()
 }
 
 /// Named types with a source that hold contended bytes, those with most accesses first.
@@ -402,26 +429,34 @@ impl<'a> Search<'a> {
         tried
     }
 
+    /// The bill, if the gain is worth it.
     fn advice(&self, tried: Tried) -> Option<Advice> {
-        let table = &self.scene.evidence.types;
-        let layout = Relayout::new(self.shapes, self.scene.target, &tried.edits).ok()?;
-        let after = self.scene.sharing(&layout).ok()?;
         let fewer =
             self.before.mean - tried.after.mean >= self.gain_min().max(GAIN_SHARE_MIN * self.before.mean);
         let fewer_here = self.before.observed - tried.after.observed >= self.gain_min();
-        if !fewer && !fewer_here && !self.parts_a_poll(&after) {
-            return None;
+        if !fewer && !fewer_here {
+            let layout = Relayout::new(self.shapes, self.scene.target, &tried.edits).ok()?;
+            if !self.parts_a_poll(&self.scene.sharing(&layout).ok()?) {
+                return None;
+            }
         }
+        self.bill(tried).ok()
+    }
+
+    fn bill(&self, tried: Tried) -> Result<Advice, RelayoutError> {
+        let table = &self.scene.evidence.types;
+        let layout = Relayout::new(self.shapes, self.scene.target, &tried.edits)?;
+        let after = self.scene.sharing(&layout)?;
         let new_sharing = after.pairs.difference(&self.sharing.pairs).cloned().collect();
         let line = self.scene.line;
         let mut moved = BTreeSet::new();
         for leaf in &self.leaves {
-            let to = layout.translate(self.scene.target, leaf.offset).ok()?;
+            let to = layout.translate(self.scene.target, leaf.offset)?;
             if to / line != leaf.offset / line {
                 moved.insert(leaf.path.split(['.', '[']).next().unwrap_or_default().to_string());
             }
         }
-        Some(Advice {
+        Ok(Advice {
             type_name: self.name.clone(),
             decl: self.decl.clone(),
             why: self.why(&after, &tried),

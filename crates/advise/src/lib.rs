@@ -16,5 +16,5 @@ pub mod relayout;
 pub mod scene;
 pub mod view;
 
-pub use advice::{Advice, AdviseError, Options, Report, advise, best};
+pub use advice::{Advice, AdviseError, Options, Report, advise, best, evaluate, sort_best};
 pub use edit::Edit;

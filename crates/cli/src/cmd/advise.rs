@@ -1,13 +1,62 @@
 //! `tussle advise`.
 
-use crate::global::Global;
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use anyhow::Context;
+use tussle_advise::advice::Options;
+use tussle_advise::builds::Build;
+use tussle_debuginfo::dwarf::Want;
+use tussle_host::companions::{FileCompanions, open_bytes};
+use tussle_host::evidence_file;
+use tussle_model::TypeTable;
+
+use crate::global::Global;
 
 /// Propose moves of fields, each with its bill.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// What was recorded.
+    #[arg(default_value = evidence_file::DEFAULT_PATH)]
+    evidence: PathBuf,
+    /// The struct to change.
+    #[arg(short = 'C', long = "class", value_name = "NAME")]
+    name: String,
+    /// Moves per proposal at most; above 1 they are found one after the other.
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u8).range(1..=3))]
+    moves: u8,
+    /// Members whose offset must stay.
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    frozen: Vec<String>,
+    /// Other builds (executables, vmlinux, BTF, snapshots) in which the advice must hold.
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    builds: Vec<PathBuf>,
+    /// Line size; the default is the recorded machine's.
+    #[arg(short = 'c', long = "cacheline", value_name = "BYTES")]
+    line: Option<u32>,
+}
 
 /// Runs the verb.
-pub fn run(_args: &Args, _global: &Global) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`advise` is not in this build yet")
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let evidence = super::fix::read_evidence(&args.evidence, global)?;
+    let tables =
+        args.builds.iter().map(|p| types_of(p, &args.name)).collect::<anyhow::Result<Vec<TypeTable>>>()?;
+    let names: Vec<String> = args.builds.iter().map(|p| p.display().to_string()).collect();
+    let builds = names.iter().zip(&tables).map(|(name, table)| Build { name, table }).collect();
+    let line = args.line.map(u64::from);
+    let options = Options { line, moves: args.moves.into(), frozen: args.frozen.clone(), builds };
+    let report = tussle_advise::advise(&evidence, &args.name, &options)?;
+    global.print(&tussle_advise::view::view(&report))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The types of another build.
+fn types_of(path: &std::path::Path, name: &str) -> anyhow::Result<TypeTable> {
+    let bytes = open_bytes(path).with_context(|| path.display().to_string())?;
+    let names = [name.to_string()];
+    let mut companions = FileCompanions::new(path);
+    let (table, _) = tussle_debuginfo::open((*bytes).as_ref(), &Want::Names(&names), &mut companions)
+        .with_context(|| path.display().to_string())?;
+    anyhow::ensure!(table.find(name).is_some(), "{}: no struct {name} in it", path.display());
+    Ok(table)
 }

@@ -1,13 +1,113 @@
 //! `tussle fix`.
 
-use crate::global::Global;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use anyhow::Context;
+use tussle_advise::{Advice, Edit, Options};
+use tussle_evidence::Evidence;
+use tussle_host::evidence_file;
+use tussle_host::fix::{self, Build, Patched, Request};
+
+use crate::global::Global;
 
 /// Turn a move into a verified source patch.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// What was recorded.
+    evidence: Option<PathBuf>,
+    /// The struct to change.
+    #[arg(short = 'C', long = "class", value_name = "NAME")]
+    name: String,
+    /// FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, element=N or pad=N; may be given
+    /// several times. The default is the best advice.
+    #[arg(long = "move", value_name = "MOVE")]
+    moves: Vec<Edit>,
+    /// Folder of the sources; built in a copy, changed only with --apply.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Shell command that builds the folder.
+    #[arg(long, value_name = "CMD", conflicts_with = "compdb")]
+    build: Option<String>,
+    /// Compilation database.
+    #[arg(long, value_name = "FILE")]
+    compdb: Option<PathBuf>,
+    /// Write the patch into the folder, once it is verified.
+    #[arg(long)]
+    apply: bool,
+}
 
 /// Runs the verb.
-pub fn run(_args: &Args, _global: &Global) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`fix` is not in this build yet")
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let evidence = evidence(args, global)?;
+    let build = match (&args.build, &args.compdb) {
+        (Some(command), _) => Build::Shell(command.clone()),
+        (_, Some(path)) => Build::Compdb(path.clone()),
+        _ => Build::find(&args.dir),
+    };
+    let mut announce = |command: &str| global.remark(format_args!("in a copy: {command}"));
+    let (patched, bill) = if args.moves.is_empty() {
+        let evidence = evidence.context("no evidence and no --move: record first, or say what to move")?;
+        best(args, &evidence, &build, global, &mut announce)?
+    } else {
+        let decl =
+            evidence.as_ref().and_then(|e| Some(e.types.aggregate(e.types.find(&args.name)?)?.decl.clone()));
+        let decl = decl.flatten();
+        let (dir, type_name) = (args.dir.as_path(), args.name.as_str());
+        let request = Request { dir, type_name, decl: decl.as_ref(), edits: &args.moves, build: &build };
+        let patched = fix::patch_tree(&request, &mut announce)?;
+        (
+            patched,
+            evidence
+                .and_then(|e| tussle_advise::evaluate(&e, &args.name, &args.moves, &Options::default()).ok()),
+        )
+    };
+    if args.apply {
+        fix::apply(&args.dir, &patched)?;
+        for file in &patched.files {
+            global.remark(format_args!("wrote {}", args.dir.join(&file.path).display()));
+        }
+    }
+    global.print(&fix::view(&patched, bill.as_ref()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The named evidence, or the default one if it is there.
+fn evidence(args: &Args, global: &Global) -> anyhow::Result<Option<Evidence>> {
+    let default = Path::new(evidence_file::DEFAULT_PATH);
+    match &args.evidence {
+        Some(path) => read_evidence(path, global).map(Some),
+        None if default.exists() => read_evidence(default, global).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Reads an evidence file; what is wrong with parts of it goes to stderr.
+pub fn read_evidence(path: &Path, global: &Global) -> anyhow::Result<Evidence> {
+    let (evidence, problems) = evidence_file::read(path)?;
+    for p in problems {
+        global.remark(p);
+    }
+    Ok(evidence)
+}
+
+/// The best advice that the source allows.
+fn best(
+    args: &Args,
+    evidence: &Evidence,
+    build: &Build,
+    global: &Global,
+    announce: &mut dyn FnMut(&str),
+) -> anyhow::Result<(Patched, Option<Advice>)> {
+    let mut report = tussle_advise::advise(evidence, &args.name, &Options::default())?;
+    tussle_advise::sort_best(&mut report.advices);
+    let moves = |a: &Advice| a.edits.iter().map(|e| e.to_string()).collect::<Vec<_>>().join(" ");
+    let chosen = fix::patch_best(&args.dir, &report.advices, build, announce)?;
+    let chosen = chosen.with_context(|| {
+        format!("nothing to fix: `tussle advise -C '{}'` says what was looked at", args.name)
+    })?;
+    for (i, error) in &chosen.refused {
+        global.remark(format_args!("not {}: {error}", moves(&report.advices[*i])));
+    }
+    Ok((chosen.patched, Some(report.advices.swap_remove(chosen.index))))
 }

@@ -1,0 +1,351 @@
+//! Source patches that were compiled before anybody sees them.
+//!
+//! [`patch_tree`] works in scratch copies of a source folder: it reads the present layout from a build, edits the
+//! source, builds again, and compares the offsets that the compiler chose with those that were predicted. Only then
+//! is there a diff.
+
+pub mod bill;
+mod compdb;
+mod compile;
+mod sources;
+
+use std::path::{Path, PathBuf};
+
+use tussle_advise::Edit;
+use tussle_advise::abi::Shapes;
+use tussle_advise::edit::{self, EditError};
+use tussle_advise::patch::{self, Refusal, Target};
+use tussle_advise::relayout::{Relayout, RelayoutError, holder};
+use tussle_model::leaf::{Arrays, leaves};
+use tussle_model::{MemberRole, SourceLoc, TypeId, TypeTable};
+
+use crate::hunt::{Scratch, ScratchError};
+pub use bill::view;
+pub use compile::Build;
+use sources::Sources;
+
+/// Most leaf fields that are compared; beyond it only every struct's own size is.
+const FIELDS_MAX: usize = 4096;
+
+/// Pieces of advice tried until the source allows one.
+const ATTEMPTS_MAX: usize = 6;
+
+/// What to patch.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The source folder. It is only read.
+    pub dir: &'a Path,
+    /// `struct foo`, `foo`, `ns::Foo`, a typedef name.
+    pub type_name: &'a str,
+    /// Where the debug information says it is defined.
+    pub decl: Option<&'a SourceLoc>,
+    /// What to do, in this order.
+    pub edits: &'a [Edit],
+    /// How to build it.
+    pub build: &'a Build,
+}
+
+/// A field before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldMove {
+    /// Path of the leaf field.
+    pub path: String,
+    /// Offset in bytes before.
+    pub before: u64,
+    /// Offset in bytes after, as the compiler chose it.
+    pub after: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// One changed file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatchedFile {
+    /// Relative to the folder.
+    pub path: PathBuf,
+    /// Text before.
+    pub old: String,
+    /// Text after.
+    pub new: String,
+}
+
+/// A patch whose offsets are those of the compiler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patched {
+    /// The struct, as the source names it.
+    pub type_name: String,
+    /// Unified diff with `a/` and `b/`, for `patch -p1` and `git apply`.
+    pub diff: String,
+    /// The files it changes.
+    pub files: Vec<PatchedFile>,
+    /// Every leaf field, in the old order.
+    pub fields: Vec<FieldMove>,
+    /// Bytes of the struct before.
+    pub size_before: u64,
+    /// Bytes of the struct after.
+    pub size_after: u64,
+    /// What a reviewer should know.
+    pub notes: Vec<String>,
+}
+
+/// Why there is no patch.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FixError {
+    /// The source cannot be patched safely.
+    #[error("{file}: {refusal}")]
+    Refused {
+        /// The file.
+        file: String,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The positional initialiser names its own file.
+    #[error(transparent)]
+    Initialiser(Refusal),
+    /// The edit does not fit the type.
+    #[error(transparent)]
+    Layout(#[from] RelayoutError),
+    /// No source file below the folder defines the type.
+    #[error("no source below {dir} defines {name}; name the program's folder with --dir")]
+    NoSource {
+        /// The folder.
+        dir: PathBuf,
+        /// Type.
+        name: String,
+    },
+    /// Several do.
+    #[error("{name} is defined in {}; name the folder of one of them with --dir", files.join(", "))]
+    ManySources {
+        /// Type.
+        name: String,
+        /// Relative paths.
+        files: Vec<String>,
+    },
+    /// A file or folder could not be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No scratch copy.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
+    /// The build failed.
+    #[error("`{command}` failed{}:\n{tail}", if *patched { " with the patch" } else { "" })]
+    BuildFailed {
+        /// What was run.
+        command: String,
+        /// After patching.
+        patched: bool,
+        /// End of its output.
+        tail: String,
+    },
+    /// Nothing that was built describes the type.
+    #[error(
+        "no debug information about {name} in what `{command}` built; build with -g, or give --compdb compile_commands.json"
+    )]
+    NoLayout {
+        /// Type.
+        name: String,
+        /// What was run.
+        command: String,
+    },
+    /// The compilation database does not help.
+    #[error("{path}: {what}")]
+    Compdb {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The compiler placed a field elsewhere than predicted: nothing is printed.
+    #[error("the compiler puts {field} at {actual}, predicted was {predicted}; no patch is made")]
+    Mismatch {
+        /// Field, or `the size`.
+        field: String,
+        /// Bytes.
+        predicted: u64,
+        /// Bytes.
+        actual: u64,
+    },
+    /// The edits leave everything as it is.
+    #[error("the edit changes nothing: {0}")]
+    Nothing(String),
+}
+
+impl From<EditError> for FixError {
+    fn from(e: EditError) -> FixError {
+        FixError::Layout(e.into())
+    }
+}
+
+/// Patches a copy of the folder, builds it, and compares offsets. Every command is told to `announce` before it runs.
+pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result<Patched, FixError> {
+    let sources = Sources::read(request.dir)?;
+    let file = sources.definition(request.dir, request.type_name, request.decl)?;
+    let scratch = Scratch::copy_of(request.dir)?;
+    let compiler = compile::Compiler { request, sources: &sources, file: &file, root: scratch.path() };
+    let table = compiler.layout(false, announce)?;
+    let target = table.find(request.type_name).ok_or_else(|| compiler.no_layout())?;
+    let shapes = Shapes::new(&table);
+    let relayout = Relayout::new(&shapes, target, request.edits)?;
+
+    let reorders = request.edits.iter().any(|e| matches!(e, Edit::Move { .. } | Edit::Swap { .. }));
+    if reorders {
+        patch::init::check(request.type_name, &sources.texts()).map_err(FixError::Initialiser)?;
+    }
+    let path = file.to_string_lossy().into_owned();
+    let old = sources.text(&file).to_string();
+    let members = members_with_lines(&table, target);
+    let line = table.aggregate(target).and_then(|a| a.decl.as_ref()).map(|d| d.line).filter(|l| *l > 0);
+    let pad_bytes = pad_bytes(&table, &shapes, target, request.edits)?;
+    let goal = Target { name: request.type_name, decl_line: line, members: &members, pad_bytes };
+    let patched = patch::patch(&path, &old, &goal, request.edits)
+        .map_err(|refusal| FixError::Refused { file: path.clone(), refusal })?;
+    if patched.text == old {
+        let edits: Vec<String> = request.edits.iter().map(Edit::to_string).collect();
+        return Err(FixError::Nothing(edits.join(" ")));
+    }
+    let place = scratch.path().join(&file);
+    std::fs::write(&place, &patched.text).map_err(|source| FixError::Io { path: place, source })?;
+    let after = compiler.layout(true, announce)?;
+    let found = after.find(request.type_name).ok_or_else(|| compiler.no_layout())?;
+    let fields = compare(&table, target, &relayout, &after, found)?;
+    Ok(Patched {
+        type_name: request.type_name.into(),
+        diff: patch::unified_diff(&path, &old, &patched.text),
+        size_before: table.size(target).unwrap_or(0),
+        size_after: after.size(found).unwrap_or(0),
+        files: vec![PatchedFile { path: file, old, new: patched.text }],
+        fields,
+        notes: patched.notes,
+    })
+}
+
+/// Advice that became a patch, and what was refused before it.
+#[derive(Debug)]
+pub struct Chosen {
+    /// Index into the list that was given.
+    pub index: usize,
+    /// Its patch.
+    pub patched: Patched,
+    /// Better advice that could not be turned into a patch, and why.
+    pub refused: Vec<(usize, FixError)>,
+}
+
+/// Patches `dir` by the first advice of the list (in the order of [`tussle_advise::sort_best`]) that the source
+/// allows. The error is that of the first one when none is possible.
+pub fn patch_best(
+    dir: &Path,
+    advices: &[tussle_advise::Advice],
+    build: &Build,
+    announce: &mut dyn FnMut(&str),
+) -> Result<Option<Chosen>, FixError> {
+    let mut refused = Vec::new();
+    for (index, advice) in advices.iter().enumerate().take(ATTEMPTS_MAX) {
+        let (type_name, decl) = (advice.type_name.as_str(), advice.decl.as_ref());
+        let request = Request { dir, type_name, decl, edits: &advice.edits, build };
+        match patch_tree(&request, announce) {
+            Ok(patched) => return Ok(Some(Chosen { index, patched, refused })),
+            // Without the patch it does not build: nor will it with another one.
+            Err(e @ FixError::BuildFailed { patched: false, .. }) => return Err(e),
+            Err(e) => refused.push((index, e)),
+        }
+    }
+    match refused.into_iter().next() {
+        Some((_, first)) => Err(first),
+        None => Ok(None),
+    }
+}
+
+/// Writes the patched files into the folder. Refuses if a file changed since it was read.
+pub fn apply(dir: &Path, patched: &Patched) -> Result<(), FixError> {
+    for file in &patched.files {
+        let path = dir.join(&file.path);
+        let io = |source| FixError::Io { path: path.clone(), source };
+        let now = std::fs::read_to_string(&path).map_err(io)?;
+        if now != file.old {
+            let source = std::io::Error::other("changed while the patch was made; run fix again");
+            return Err(FixError::Io { path, source });
+        }
+        // Write beside it and rename: a full disk must not leave half a source file.
+        let beside = path.with_extension("tussle-new");
+        std::fs::write(&beside, &file.new).map_err(io)?;
+        if let Ok(meta) = std::fs::metadata(&path) {
+            let _ = std::fs::set_permissions(&beside, meta.permissions());
+        }
+        std::fs::rename(&beside, &path).map_err(io)?;
+    }
+    Ok(())
+}
+
+/// Members of the type and of the anonymous structs inside it, with their lines.
+fn members_with_lines(table: &TypeTable, id: TypeId) -> Vec<(String, u32)> {
+    let mut out = Vec::new();
+    let mut todo = vec![(id, 0)];
+    while let Some((id, depth)) = todo.pop() {
+        let Some(a) = table.aggregate(id) else { continue };
+        for m in a.members.iter().filter(|m| m.role == MemberRole::Field) {
+            match &m.name {
+                Some(name) => out.push((name.clone(), m.decl_line)),
+                None if depth < 16 => todo.push((table.strip(m.ty), depth + 1)),
+                None => {}
+            }
+        }
+    }
+    out
+}
+
+/// Bytes that `pad=N` appends, after the edits before it.
+fn pad_bytes(
+    table: &TypeTable,
+    shapes: &Shapes<'_>,
+    target: TypeId,
+    edits: &[Edit],
+) -> Result<u64, FixError> {
+    let Some(at) = edits.iter().position(|e| matches!(e, Edit::Pad { .. })) else { return Ok(0) };
+    let (Some(a), Edit::Pad { bytes }) = (table.aggregate(target), &edits[at]) else { return Ok(0) };
+    let mut own = Vec::new();
+    for e in &edits[..at] {
+        if holder(table, target, e)? == table.strip(target) {
+            own.push(e.clone());
+        }
+    }
+    let shape = shapes.shape(target).map_err(RelayoutError::from)?;
+    let edited = edit::apply(a, &shape, &own)?;
+    Ok(edit::pad_bytes(&edited.placed, *bytes))
+}
+
+/// Holds the compiler's offsets against the predicted ones.
+fn compare(
+    old: &TypeTable,
+    target: TypeId,
+    relayout: &Relayout<'_>,
+    new: &TypeTable,
+    found: TypeId,
+) -> Result<Vec<FieldMove>, FixError> {
+    let size = relayout.size(target)?.unwrap_or(0);
+    let actual = new.size(found).unwrap_or(0);
+    if size != actual {
+        return Err(FixError::Mismatch { field: "the end".into(), predicted: size, actual });
+    }
+    let after = leaves(new, found, Arrays::Whole);
+    let mut by_path: std::collections::HashMap<&str, u64> = std::collections::HashMap::new();
+    for leaf in &after {
+        by_path.entry(&leaf.path).or_insert(leaf.offset);
+    }
+    let mut out = Vec::new();
+    for leaf in leaves(old, target, Arrays::Whole).into_iter().take(FIELDS_MAX) {
+        let predicted = relayout.translate(target, leaf.offset)?;
+        // Bit-fields may begin inside a byte of their neighbour; unnamed ones have no path to compare.
+        let Some(&actual) = by_path.get(leaf.path.as_str()) else { continue };
+        if predicted != actual && leaf.bits.is_none() && !leaf.overlaps {
+            return Err(FixError::Mismatch { field: leaf.path, predicted, actual });
+        }
+        out.push(FieldMove { path: leaf.path, before: leaf.offset, after: actual, size: leaf.size });
+    }
+    Ok(out)
+}

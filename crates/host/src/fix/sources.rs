@@ -1,0 +1,145 @@
+//! The C and C++ sources below a folder.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use tussle_advise::patch::body::{Source, bare_name, bodies};
+use tussle_model::SourceLoc;
+
+use super::FixError;
+
+/// Source files above this are not looked at.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+
+/// All sources together; more is no single program.
+const TOTAL_BYTES_MAX: u64 = 512 << 20;
+
+const EXTENSIONS: [&str; 14] =
+    ["c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "C", "H", "inc", "inl", "ipp", "tcc"];
+
+/// Texts by path relative to the folder.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    files: BTreeMap<PathBuf, String>,
+}
+
+impl Sources {
+    /// Reads every source that is text.
+    pub(super) fn read(dir: &Path) -> Result<Sources, FixError> {
+        std::fs::metadata(dir).map_err(|source| FixError::Io { path: dir.into(), source })?;
+        let mut out = Sources::default();
+        let mut total = 0;
+        out.collect(dir, Path::new(""), 24, &mut total);
+        Ok(out)
+    }
+
+    fn collect(&mut self, dir: &Path, relative: &Path, depth: usize, total: &mut u64) {
+        let Ok(entries) = std::fs::read_dir(dir.join(relative)) else { return };
+        for entry in entries.flatten() {
+            let path = relative.join(entry.file_name());
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && depth > 0 && !entry.file_name().to_string_lossy().starts_with('.') {
+                self.collect(dir, &path, depth - 1, total);
+            } else if kind.is_file() && is_source(&path) {
+                let size = entry.metadata().map_or(u64::MAX, |m| m.len());
+                if size > FILE_BYTES_MAX || *total + size > TOTAL_BYTES_MAX {
+                    continue;
+                }
+                *total += size;
+                if let Ok(text) = std::fs::read_to_string(dir.join(&path)) {
+                    self.files.insert(path, text);
+                }
+            }
+        }
+    }
+
+    /// Text of a file, empty if it is not among the sources.
+    pub(super) fn text(&self, path: &Path) -> &str {
+        self.files.get(path).map_or("", String::as_str)
+    }
+
+    /// All paths and texts.
+    pub(super) fn texts(&self) -> Vec<(&str, &str)> {
+        self.files.iter().filter_map(|(p, t)| Some((p.to_str()?, t.as_str()))).collect()
+    }
+
+    /// Translation units, those that include a file named like `file` first.
+    pub(super) fn units_for(&self, file: &Path) -> Vec<PathBuf> {
+        let is_unit = |p: &Path| matches!(extension(p), "c" | "cc" | "cpp" | "cxx" | "C");
+        if is_unit(file) {
+            return vec![file.to_path_buf()];
+        }
+        let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let units = self.files.iter().filter(|(p, _)| is_unit(p));
+        let (direct, others): (Vec<_>, Vec<_>) = units.partition(|(_, t)| includes(t, &name));
+        direct.into_iter().chain(others).map(|(p, _)| p.clone()).collect()
+    }
+
+    /// The file that defines `name`: the one that the debug information names if it is here, else the only one.
+    pub(super) fn definition(
+        &self,
+        dir: &Path,
+        name: &str,
+        decl: Option<&SourceLoc>,
+    ) -> Result<PathBuf, FixError> {
+        let bare = bare_name(name);
+        let defines = |text: &str| {
+            text.contains(bare)
+                && bodies(&Source::new(text))
+                    .iter()
+                    .any(|b| b.tag.as_deref() == Some(bare) || b.aliases.iter().any(|a| a == bare))
+        };
+        if let Some(path) = decl.and_then(|d| self.resolve(dir, &d.file)).filter(|p| defines(self.text(p))) {
+            return Ok(path);
+        }
+        let found: Vec<&PathBuf> = self.files.iter().filter(|(_, t)| defines(t)).map(|(p, _)| p).collect();
+        match found.as_slice() {
+            [one] => Ok((*one).clone()),
+            [] => Err(FixError::NoSource { dir: dir.into(), name: name.into() }),
+            many => Err(FixError::ManySources {
+                name: name.into(),
+                files: many.iter().map(|p| p.display().to_string()).collect(),
+            }),
+        }
+    }
+
+    /// A path of debug information as one of ours: below the folder, or by its longest matching tail (it may have been
+    /// built in a copy).
+    fn resolve(&self, dir: &Path, file: &str) -> Option<PathBuf> {
+        let file = normal(Path::new(file));
+        let below = dir.canonicalize().ok().and_then(|d| file.strip_prefix(d).ok().map(Path::to_path_buf));
+        if let Some(path) = below.filter(|p| self.files.contains_key(p)) {
+            return Some(path);
+        }
+        let parts: Vec<Component<'_>> =
+            file.components().filter(|c| matches!(c, Component::Normal(_))).collect();
+        (0..parts.len()).map(|n| parts[n..].iter().collect::<PathBuf>()).find(|p| self.files.contains_key(p))
+    }
+}
+
+fn extension(path: &Path) -> &str {
+    path.extension().and_then(|e| e.to_str()).unwrap_or("")
+}
+
+fn is_source(path: &Path) -> bool {
+    EXTENSIONS.contains(&extension(path))
+}
+
+fn includes(text: &str, name: &str) -> bool {
+    text.lines().any(|l| l.trim_start().starts_with('#') && l.contains("include") && l.contains(name))
+}
+
+/// Without `.` and `..`, as far as that can be told from the text.
+fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}

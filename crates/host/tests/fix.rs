@@ -1,0 +1,226 @@
+//! From advice to a patch whose offsets the compiler confirmed, on small programs.
+
+use std::path::Path;
+use std::process::Command;
+
+use tussle_advise::{Edit, Options};
+use tussle_evidence::sample::Sample;
+use tussle_host::fix::{self, Build, FixError, Patched, Request};
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+    dir
+}
+
+fn patch(dir: &Path, type_name: &str, edits: &[&str], build: &Build) -> Result<Patched, FixError> {
+    let edits: Vec<Edit> = edits.iter().map(|e| e.parse().expect("an edit")).collect();
+    fix::patch_tree(&Request { dir, type_name, decl: None, edits: &edits, build }, &mut |_| {})
+}
+
+fn after(patched: &Patched, field: &str) -> u64 {
+    patched.fields.iter().find(|f| f.path == field).expect("the field").after
+}
+
+fn have(tool: &str) -> bool {
+    let there = Command::new(tool).arg("--version").output().is_ok();
+    if !there {
+        println!("skipped: {tool}");
+    }
+    there
+}
+
+const QUEUE: &str = "\
+#include <stdio.h>
+
+/* Work that waits. */
+struct queue {
+\tlong lock;\t/* taken by everybody */
+\t/* Written by the consumer. */
+\tlong taken;
+\tchar name[40];
+\tlong added; // by producers
+\tint depth;
+};
+
+struct pair { struct queue q[2]; int tail; };
+
+static struct queue q = { .name = \"main\" };
+int main(void) { struct pair p = { .tail = 3 }; q.taken++; return p.tail - 3 + (int)(q.taken - 1); }
+";
+
+#[test]
+fn a_move_is_compiled_before_it_is_shown() {
+    if !have("gcc") {
+        return;
+    }
+    let dir = folder(&[("queue.c", QUEUE)]);
+    let p = patch(dir.path(), "struct queue", &["taken:after:depth"], &Build::Plain).expect("a patch");
+    assert_eq!((p.size_before, p.size_after), (72, 72));
+    assert_eq!((after(&p, "taken"), after(&p, "name"), after(&p, "depth")), (64, 8, 56));
+    let expect = "\
+--- a/queue.c
++++ b/queue.c
+@@ -3,11 +3,11 @@
+ /* Work that waits. */
+ struct queue {
+ \tlong lock;\t/* taken by everybody */
+-\t/* Written by the consumer. */
+-\tlong taken;
+ \tchar name[40];
+ \tlong added; // by producers
+ \tint depth;
++\t/* Written by the consumer. */
++\tlong taken;
+ };
+ 
+ struct pair { struct queue q[2]; int tail; };
+";
+    assert_eq!(p.diff, expect);
+    // Nothing was written; --apply writes exactly the file, and a changed file is left alone.
+    let path = dir.path().join("queue.c");
+    assert_eq!(std::fs::read_to_string(&path).expect("a file"), QUEUE);
+    fix::apply(dir.path(), &p).expect("applied");
+    assert_eq!(std::fs::read_to_string(&path).expect("a file"), p.files[0].new);
+    assert!(matches!(fix::apply(dir.path(), &p), Err(FixError::Io { .. })));
+}
+
+#[test]
+fn every_kind_of_edit_gets_the_predicted_offsets() {
+    if !have("gcc") {
+        return;
+    }
+    let dir = folder(&[("queue.c", QUEUE)]);
+    let check = |edits: &[&str], expect: (u64, &str, u64)| {
+        let p = patch(dir.path(), "queue", edits, &Build::Plain).expect("a patch");
+        assert_eq!((p.size_after, after(&p, expect.1)), (expect.0, expect.2), "{edits:?}\n{}", p.diff);
+    };
+    check(&["swap:lock,depth"], (72, "lock", 64));
+    check(&["align:taken=64"], (128, "taken", 64));
+    check(&["align:taken=64", "align:name=64"], (192, "name", 128));
+    check(&["element=64"], (128, "taken", 8));
+    check(&["pad=64"], (128, "taken", 8));
+    check(&["depth:first", "pad=128"], (128, "lock", 8));
+}
+
+#[test]
+fn cpp_classes_are_patched_in_their_own_style() {
+    if !have("g++") {
+        return;
+    }
+    let text = "#include <atomic>
+namespace app {
+class Stats {
+public:
+  Stats() : hits(0), lock(0) { }
+  std::atomic<long> hits; // readers
+  std::atomic<int> lock;
+  long total() const { return hits; }
+};
+}
+int main() { return (int)app::Stats().total(); }
+";
+    let dir = folder(&[("main.cpp", text)]);
+    let p = patch(dir.path(), "app::Stats", &["align:lock=64"], &Build::Plain).expect("a patch");
+    assert!(p.diff.contains("+  alignas(64) std::atomic<int> lock;"), "{}", p.diff);
+    let p = patch(dir.path(), "app::Stats", &["element=64"], &Build::Plain).expect("a patch");
+    assert!(p.diff.contains("+class alignas(64) Stats {") && p.size_after == 64, "{}", p.diff);
+    let p = patch(dir.path(), "app::Stats", &["lock:first"], &Build::Plain).expect("a patch");
+    assert_eq!(p.fields.iter().find(|f| f.path.starts_with("hits")).map(|f| f.after), Some(8));
+}
+
+#[test]
+fn a_makefile_without_debug_information_will_do() {
+    if !have("make") || !have("gcc") {
+        return;
+    }
+    let header =
+        "#ifndef Q_H\n#define Q_H\ntypedef struct {\n\tint a;\n\tlong b;\n\tint c;\n} item_t;\n#endif\n";
+    let dir = folder(&[
+        ("include/item.h", header),
+        ("src/main.c", "#include \"item.h\"\nitem_t items[4];\nint main(void) { return items[0].a; }\n"),
+        ("Makefile", "CC = gcc\nprog: src/main.c include/item.h\n\t$(CC) -O2 -Iinclude -o prog src/main.c\n"),
+    ]);
+    assert_eq!(Build::find(dir.path()), Build::Make);
+    let p = patch(dir.path(), "item_t", &["c:after:a"], &Build::Make).expect("a patch");
+    assert_eq!((p.size_before, p.size_after, after(&p, "c")), (24, 16, 4));
+    assert!(p.diff.starts_with("--- a/include/item.h\n"));
+    assert!(!dir.path().join("prog").exists(), "built in a copy only");
+    let shell = Build::Shell("cc -Iinclude -c src/main.c -o main.o".into());
+    assert_eq!(patch(dir.path(), "item_t", &["c:after:a"], &shell).expect("a patch").diff, p.diff);
+}
+
+#[test]
+fn a_compilation_database_names_the_flags() {
+    if !have("gcc") {
+        return;
+    }
+    let dir = folder(&[
+        ("lib/s.h", "struct s {\n\tchar a;\n#ifdef WIDE\n\tlong pad;\n#endif\n\tlong b;\n\tchar c;\n};\n"),
+        ("main.c", "#include <s.h>\nstruct s s;\nint main(void) { return s.a; }\n"),
+    ]);
+    let root = dir.path().canonicalize().expect("a path");
+    let root = root.display();
+    let command = format!("gcc -DWIDE -I{root}/lib -MD -MF x.d -c main.c -o main.o");
+    let json = format!(r#"[{{"directory": "{root}", "file": "main.c", "command": "{command}"}}]"#);
+    let path = dir.path().join("compile_commands.json");
+    std::fs::write(&path, json).expect("a file");
+    let p = patch(dir.path(), "s", &["c:after:a"], &Build::Compdb(path)).expect("a patch");
+    assert_eq!((p.size_before, after(&p, "c"), after(&p, "b")), (32, 1, 16));
+    let error = patch(dir.path(), "s", &["pad:after:c"], &Build::find(dir.path())).expect_err("crosses #if");
+    assert!(error.to_string().contains("would cross an #if"), "{error}");
+}
+
+#[test]
+fn what_does_not_build_or_counts_by_position_is_refused() {
+    if !have("gcc") {
+        return;
+    }
+    let check = |text: &str, edit: &str, expect: &str| {
+        let dir = folder(&[("x.c", text)]);
+        let error = patch(dir.path(), "s", &[edit], &Build::Plain).expect_err("a refusal").to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    let s = "struct s {\n\tint a;\n\tlong b;\n\tint c;\n};\n";
+    check(&format!("{s}struct s x = {{ 1, 2, 3 }};\n"), "swap:a,c", "x.c:6 initialises s by position");
+    let pinned = format!("#include <stddef.h>\n{s}_Static_assert(offsetof(struct s, c) == 16, \"wire\");\n");
+    check(&pinned, "c:after:a", "failed with the patch");
+    check(&format!("{s}struct s x;\nint f(void) {{ return y; }}\n"), "c:after:a", "failed:");
+    check("#define S struct s { int a; long b; }\nS x;\n", "swap:a,b", "defines s");
+    check(s, "swap:a,d", "has no member d");
+    check(s, "a:before:b", "changes nothing");
+}
+
+#[test]
+fn recorded_evidence_ends_in_a_verified_patch() {
+    if !have("gcc") {
+        return;
+    }
+    let source = "struct worker {\n\tlong jobs; /* done */\n\tlong bytes;\n};\nstruct worker workers[8];\nint main(void) { return 0; }\n";
+    let dir = folder(&[("server.c", source)]);
+    let mut s = Sample::new(1000);
+    let main = s.thread("server", None);
+    let start = s.code("work", "server.c", 5, &[]);
+    let long = s.long();
+    let ty = s.structure("worker", 16, &[("jobs", long, 0), ("bytes", long, 8)]);
+    let o = s.global("workers", 0x40_4040, 128, Some(ty), 32);
+    s.tables().objects[o as usize].count = 8;
+    for i in 0..8 {
+        let t = s.worker(main, start);
+        s.access(o, 16 * i, 8, t, (0, 1_000_000), [0, 50_000, 0]);
+    }
+    let mut advices = tussle_advise::best(&s.evidence(), &Options::default());
+    tussle_advise::sort_best(&mut advices);
+    let chosen =
+        fix::patch_best(dir.path(), &advices, &Build::Plain, &mut |_| {}).expect("a patch").expect("advice");
+    let p = &chosen.patched;
+    assert!(p.size_after >= 64 && p.diff.contains("/* done */"), "{}", p.diff);
+    assert!(advices[chosen.index].after.worst < 0.01 * advices[chosen.index].before.mean);
+    let view = fix::view(p, Some(&advices[chosen.index]));
+    let text = tussle_render::render(&view, tussle_render::Format::Text, tussle_render::Style::default());
+    assert!(text.contains("offsets equal the compiler's") && text.contains("--- a/server.c"), "{text}");
+}
