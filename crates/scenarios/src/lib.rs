@@ -1,0 +1,15 @@
+//! Locks, objects and five stories about them, each written once: the same code runs in the simulator, in the
+//! explorer of all interleavings, and on real threads.
+//!
+//! [`locks`] are generic over [`tussle_sim::Env`]; [`AtomicEnv`](atomic::AtomicEnv) is the one for real threads. Whoever
+//! only wants a lock in variants takes it from here.
+
+pub mod atomic;
+pub mod layouts;
+pub mod locks;
+pub mod nodes;
+pub mod objects;
+pub mod stories;
+
+pub use nodes::Nodes;
+pub use stories::{Setup, Side, Story, World};

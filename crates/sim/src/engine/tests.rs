@@ -1,0 +1,162 @@
+use super::*;
+use crate::env::{Env, Note};
+use crate::machine;
+use crate::memory::{Cell, Shape, Words};
+use std::sync::Arc;
+
+/// What the tasks of a test do.
+#[derive(Clone, Copy)]
+enum What {
+    Add,
+    OwnLines,
+    NobodyWakes,
+    SpinForEver,
+    PingPong,
+    Oversubscribed,
+    Handoff,
+}
+
+struct Test {
+    memory: MemoryMap,
+    cells: Vec<Cell>,
+    what: What,
+    tasks: usize,
+}
+
+fn program(what: What, tasks: usize) -> Test {
+    let shape = Arc::new(Shape::new("word", 64, &[("value", 0, 8)]));
+    let mut memory = MemoryMap::new();
+    let cells = memory.slab(&shape, tasks.max(2) as u32, 0).unwrap();
+    Test { memory, cells, what, tasks }
+}
+
+impl Program for Test {
+    fn tasks(&self) -> usize {
+        self.tasks
+    }
+
+    fn memory(&self) -> &MemoryMap {
+        &self.memory
+    }
+
+    fn init(&self, _: &mut dyn Words) {}
+
+    async fn run<E: Env>(&self, env: &E) {
+        let (a, mine) = (self.cells[0], self.cells[env.me() as usize % self.cells.len()]);
+        match self.what {
+            What::NobodyWakes => {
+                env.park().await;
+            }
+            What::SpinForEver => {
+                env.spin(Spin::on(a, 0)).await;
+            }
+            _ => {}
+        }
+        while !env.stopping() {
+            match self.what {
+                What::Add => drop(env.add(a, 1).await),
+                What::OwnLines => drop(env.add(mine, 1).await),
+                What::PingPong => {
+                    let me = u64::from(env.me());
+                    let seen = env.load(a).await;
+                    if seen % 2 != me {
+                        env.spin(Spin::on(a, seen)).await;
+                        continue;
+                    }
+                    env.cas(a, seen, seen + 1).await;
+                }
+                What::Oversubscribed => drop(env.compute(10_000).await),
+                What::Handoff => {
+                    env.unpark(env.me() ^ 1).await;
+                    env.park().await;
+                }
+                _ => {}
+            }
+            env.note(Note::Done);
+        }
+        if matches!(self.what, What::Handoff | What::PingPong) {
+            env.unpark(env.me() ^ 1).await;
+            env.add(a, 1).await;
+        }
+    }
+
+    fn check(&self, _: &mut dyn Words) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+use crate::env::Spin;
+
+fn run(what: What, tasks: usize, cpus: u32) -> Result<Run, SimError> {
+    let machine = machine::find("2s-icelake-sp-96").unwrap();
+    simulate(&program(what, tasks), &machine, &Config::new(cpus, 200_000, 7))
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+    let machine = machine::find("2s-icelake-sp-96").unwrap();
+    let test = program(What::Add, 8);
+    let runs: Vec<Run> =
+        [1, 1, 2].map(|s| simulate(&test, &machine, &Config::new(8, 100_000, s)).unwrap()).into();
+    assert_eq!(runs[0], runs[1]);
+    assert_ne!(runs[0].counters, runs[2].counters);
+}
+
+/// Bit-identical across builds: this figure is the same in debug and release, on any machine.
+#[test]
+fn a_known_run_never_changes() {
+    let r = run(What::Add, 4, 4).unwrap();
+    assert_eq!((r.operations, r.counters.transfers, r.counters.events), KNOWN);
+}
+
+const KNOWN: (u64, u64, u64) = (9219, 3073, 9219);
+
+#[test]
+fn a_shared_counter_costs_a_transfer_and_own_lines_cost_nothing() {
+    let shared = run(What::Add, 2, 2).unwrap();
+    let own = run(What::OwnLines, 2, 2).unwrap();
+    assert!(own.throughput() > 4.0 * shared.throughput(), "{} {}", own.throughput(), shared.throughput());
+    assert!(own.counters.transfers <= 2);
+    assert!(shared.counters.hit_modified > 1_000);
+    assert!(shared.fairness() > 0.95);
+    assert_eq!(shared.by_field[0].0, "word.value");
+}
+
+#[test]
+fn ping_pong_by_spinning_loads_takes_two_transfers() {
+    let r = run(What::PingPong, 2, 2).unwrap();
+    let ns = r.measured_ns as f64 / r.operations as f64;
+    assert!((100.0..140.0).contains(&ns), "{ns} ns per hand-over");
+}
+
+#[test]
+fn deadlocks_are_found_and_named() {
+    let error = run(What::NobodyWakes, 2, 2).unwrap_err().to_string();
+    assert!(error.contains("deadlock") && error.contains("nobody wakes it"), "{error}");
+    let error = run(What::SpinForEver, 1, 1).unwrap_err().to_string();
+    assert!(error.contains("spins while word.value is 0"), "{error}");
+}
+
+#[test]
+fn more_tasks_than_cpus_share_them_fairly() {
+    let machine = machine::find("2s-icelake-sp-96").unwrap();
+    let r = simulate(&program(What::Oversubscribed, 6), &machine, &Config::new(2, 60_000_000, 7)).unwrap();
+    assert!(r.fairness() > 0.9, "{}", r.fairness());
+    assert!(r.counters.preemptions >= 20);
+    let busy = r.operations as f64 * 10_000.0 / (2.0 * r.measured_ns as f64);
+    assert!((0.98..1.01).contains(&busy), "{busy}");
+}
+
+#[test]
+fn a_wake_up_costs_its_latency() {
+    let r = run(What::Handoff, 2, 2).unwrap();
+    let ns = r.measured_ns as f64 / r.operations as f64;
+    assert!((1_500.0..6_000.0).contains(&ns), "{ns}");
+    assert!(r.counters.switches >= r.operations);
+}
+
+#[test]
+fn bad_configurations_are_refused() {
+    assert!(matches!(run(What::Add, 2, 0), Err(SimError::Cpus { .. })));
+    assert!(matches!(run(What::Add, 2, 97), Err(SimError::Cpus { .. })));
+}
