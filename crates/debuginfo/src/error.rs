@@ -90,4 +90,10 @@ impl Problems {
             self.0.push(Problem { file: None, section: section.into(), offset, what });
         }
     }
+
+    pub fn push(&mut self, problem: Problem) {
+        if self.0.len() < PROBLEMS_MAX {
+            self.0.push(problem);
+        }
+    }
 }

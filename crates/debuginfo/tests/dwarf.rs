@@ -38,7 +38,7 @@ inline namespace one { struct InInline { char c; }; }
 struct A : virtual ns::V { int a; };
 struct B : A, ns::Foo<int, 3> {
     char c; ns::Hidden h; int A::*pm; void (A::*pf)(); int &r; const int &&rr; ns::one::InInline ii;
-    B(int &x) : r(x), rr(1) {}
+    B(int &x) : r(x), rr(static_cast<const int &&>(x)) {}
 };
 class K { int k; public: virtual ~K() {} };
 struct Derived : K { char tail; };

@@ -63,6 +63,27 @@ impl TypeTable {
         TypeTable { types, pointer_size: self.pointer_size }
     }
 
+    /// Adds the types of another table, except those that `known` finds here already, and returns the id that each
+    /// type of the other table has here.
+    pub fn absorb(&mut self, other: TypeTable, known: impl Fn(TypeId) -> Option<TypeId>) -> Vec<TypeId> {
+        let mut ids = Vec::with_capacity(other.types.len());
+        let mut fresh = Vec::new();
+        for (at, ty) in other.types.into_iter().enumerate() {
+            let old = TypeId(at as u32);
+            let id = if old == TypeId::VOID { Some(old) } else { known(old) };
+            ids.push(id.unwrap_or_else(|| {
+                let id = self.push(Type::Void);
+                fresh.push((id, ty));
+                id
+            }));
+        }
+        for (id, mut ty) in fresh {
+            ty.map_ids(|old| ids.get(old.0 as usize).copied().unwrap_or(TypeId::VOID));
+            self.set(id, ty);
+        }
+        ids
+    }
+
     /// Number of types, `void` included.
     pub fn len(&self) -> usize {
         self.types.len()

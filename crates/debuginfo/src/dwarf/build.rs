@@ -24,6 +24,10 @@ impl<'f> Types<'f> {
         if known != u32::MAX {
             return TypeId(known);
         }
+        if let Some(known) = self.recognise(at) {
+            self.memo_mut(at).id = known.id;
+            return TypeId(known.id);
+        }
         if self.too_deep(at, depth) || self.full() {
             return TypeId::VOID;
         }
@@ -38,6 +42,10 @@ impl<'f> Types<'f> {
         self.memo_mut(at).id = TypeId::VOID.0;
         let id = self.build(&ctx, &die, depth + 1);
         self.keys.insert(key, id);
+        self.key_of.resize(self.table.len(), 0);
+        if let Some(slot) = self.key_of.get_mut(id.0 as usize).filter(|k| **k == 0) {
+            *slot = key;
+        }
         self.memo_mut(at).id = id.0;
         id
     }

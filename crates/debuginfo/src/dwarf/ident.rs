@@ -37,6 +37,12 @@ impl<'f> Types<'f> {
         if depth > DEPTH_MAX {
             return 3;
         }
+        if kind == Kind::Layout
+            && let Some(known) = self.recognise(at)
+        {
+            self.memo_mut(at).set_hash(kind, known.layout);
+            return known.layout;
+        }
         self.memo_mut(at).set_hash(kind, OPEN);
         let hash = match self.load(at) {
             Some((ctx, die)) => self.hash_die(&ctx, &die, kind, depth + 1),

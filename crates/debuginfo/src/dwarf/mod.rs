@@ -7,12 +7,15 @@
 mod build;
 mod context;
 mod die;
+mod fast;
 mod files;
 pub(crate) mod hash;
 mod ident;
 mod member;
 mod names;
 mod order;
+mod parallel;
+mod plan;
 mod split;
 mod types;
 mod units;

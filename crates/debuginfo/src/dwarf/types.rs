@@ -7,6 +7,7 @@ use tussle_model::{Language, Type, TypeId, TypeTable};
 
 use super::context::Context;
 use super::die::{self, Die, target};
+use super::fast::{self, Fresh, Prints};
 use super::hash::IntMap;
 use super::ident::{DEPTH_MAX, Kind};
 use super::member::RawMember;
@@ -17,9 +18,6 @@ pub(super) type Loaded<'f> = Rc<Context<'f>>;
 
 /// Opened units are kept up to this number; link-time optimised programs refer to many at once.
 const CONTEXTS_MAX: usize = 128;
-
-/// What is remembered of entries is dropped when it grows beyond this; it is only a cache.
-const MEMO_MAX: usize = 1 << 22;
 
 /// At most this many types are made of one file.
 const TYPES_MAX: usize = 1 << 26;
@@ -35,9 +33,14 @@ pub struct Types<'f> {
     pub(super) pending: Vec<Pending>,
     pub(super) scratch: Vec<RawMember<'f>>,
     pub(super) appeared: Vec<TypeId>,
+    /// Key of each type by id, `void` first.
+    pub(super) key_of: Vec<u64>,
+    /// Types that need not be read again, and the unit that is open for recognising them.
+    prints: Prints,
+    fast: Option<(u32, fast::Unit<'f>)>,
     pub(super) stubs: bool,
     language: Language,
-    problems: Problems,
+    pub(super) problems: Problems,
 }
 
 /// What is known of one entry; 0 and `u32::MAX` stand for "not yet".
@@ -95,6 +98,9 @@ impl<'f> Types<'f> {
             pending: Vec::new(),
             scratch: Vec::new(),
             appeared: Vec::new(),
+            key_of: vec![0],
+            prints: Prints::default(),
+            fast: None,
             stubs: false,
             language: Language::C,
             problems: Problems::default(),
@@ -132,14 +138,30 @@ impl<'f> Types<'f> {
         None
     }
 
-    /// Reads every type of every unit.
-    pub fn read_all(&mut self) {
-        for &unit in self.units.order() {
-            self.read_unit(unit);
+    pub(super) fn read_unit(&mut self, unit: u32) {
+        self.fast = fast::Unit::open(self.units, unit).map(|f| (unit, f));
+        let fresh = self.fast.as_ref().and_then(|(_, fast)| fast.scan(&mut self.prints));
+        match fresh {
+            Some(fresh) => fresh.iter().for_each(|f| self.read_fresh(unit, f)),
+            None => self.read_roots(unit),
         }
+        self.drain();
+        self.fast = None;
+        self.memos.clear();
     }
 
-    pub(super) fn read_unit(&mut self, unit: u32) {
+    fn read_fresh(&mut self, unit: u32, fresh: &Fresh) {
+        let id = self.id(Some(DieRef { unit, offset: fresh.offset }), 0);
+        if die::is_aggregate(fresh.tag) {
+            self.appeared.push(id);
+        }
+        let layout = self.key_of.get(id.0 as usize).copied().unwrap_or(0);
+        self.prints.insert(fresh.print, fast::Known { id: id.0, layout });
+    }
+
+    /// Reads a unit the general way.
+    fn read_roots(&mut self, unit: u32) {
+        self.fast = None;
         let Some(ctx) = self.context(unit) else { return };
         match ctx.roots() {
             Ok(roots) => {
@@ -152,11 +174,16 @@ impl<'f> Types<'f> {
             }
             Err(e) => self.problem(unit, 0, e),
         }
-        self.drain();
-        self.memos.retain(|key, _| key >> 32 != u64::from(unit));
-        if self.memos.len() > MEMO_MAX {
-            self.memos.clear();
+    }
+
+    /// The struct, union or class at an entry, if one with the same print was read before.
+    pub(super) fn recognise(&self, at: DieRef) -> Option<fast::Known> {
+        let (unit, fast) = self.fast.as_ref()?;
+        if *unit != at.unit {
+            return None;
         }
+        let known = self.prints.get(&fast.print_at(at.offset)?)?;
+        (known.id != u32::MAX).then_some(*known)
     }
 
     /// Resolves what finished types still refer to.

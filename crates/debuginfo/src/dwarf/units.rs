@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use gimli::{DebugInfoOffset, EndianSlice, UnitHeader, UnitOffset, UnitType};
+use gimli::{DebugInfoOffset, EndianSlice, Endianity, Reader, Section, UnitHeader, UnitOffset, UnitType};
 
 use super::files::{Files, Slice};
 use crate::error::{Error, Problems};
@@ -110,6 +110,11 @@ impl<'f> Units<'f> {
     /// The type that a type unit with this signature defines.
     pub fn signature(&self, signature: u64) -> Option<DieRef> {
         self.signatures.get(&signature).copied()
+    }
+
+    /// Byte order of all files.
+    pub fn little_endian(&self) -> bool {
+        self.dwarfs.first().is_none_or(|d| d.debug_info.reader().endian().is_little_endian())
     }
 
     /// The DWARF index of the dwz file.
