@@ -529,7 +529,8 @@ fn member_at(table: &TypeTable, id: TypeId, name: &str, depth: usize) -> Option<
     let a = table.aggregate(id)?;
     let fields = || a.members.iter().filter(|m| m.role != MemberRole::Static);
     if let Some(m) = fields().find(|m| m.name.as_deref() == Some(name) && m.role != MemberRole::Base) {
-        return Some((m.offset(), m.ty));
+        // A bit-field is accessed by bytes that its type does not tell.
+        return Some((m.offset(), if m.bit_size.is_some() { TypeId::VOID } else { m.ty }));
     }
     fields().filter(|m| m.name.is_none() || m.role == MemberRole::Base).find_map(|m| {
         let (offset, ty) = member_at(table, m.ty, name, depth + 1)?;

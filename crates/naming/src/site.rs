@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tussle_debuginfo::symbols::Scope;
 use tussle_evidence::{Evidence, Frame, TouchKind};
-use tussle_model::TypeId;
+use tussle_model::{Type, TypeId};
 
 use crate::expr::{Eval, Node, Place, Root, Val};
 use crate::image::{ImageId, Images};
@@ -29,6 +29,8 @@ pub(crate) struct Claim {
     pub strides: Vec<u64>,
     /// Bytes of what is named.
     pub size: Option<u64>,
+    /// It is a number or a pointer, not a struct or an array.
+    pub scalar: bool,
     /// `stats.hits`; the member alone when the type is not known.
     pub field: String,
     /// A variable's name, when the expression starts from a variable and not from a pointer.
@@ -163,6 +165,8 @@ impl Sites {
         let Some(first) = sites.first() else { return Vec::new() };
         let values = self.values_at(images, first, kind);
         let mut claims = claims_of(images, first.image, &values);
+        // Merged and neighbouring accesses carry the place of another one; a scalar is read and written whole.
+        claims.retain(|c| !c.scalar || c.size == Some(u64::from(size)));
         let fits = |c: &Claim| c.size == Some(u64::from(size));
         if claims.len() > 1 && claims.iter().any(fits) {
             claims.retain(fits);
@@ -220,7 +224,7 @@ impl Sites {
             let by_pointer = val.target.clone().zip(val.ty).map(|(p, t)| (p, t.id));
             let pointer = || {
                 let to = match table.get(table.strip(val.ty.filter(|t| t.stars == 0)?.id)) {
-                    tussle_model::Type::Pointer { to, .. } => *to,
+                    Type::Pointer { to, .. } => *to,
                     _ => return None,
                 };
                 let next = val.place.as_ref().and_then(crate::expr::direct_place);
@@ -285,7 +289,7 @@ impl Sites {
             "(" if at == 0 || !ends_operand(&tokens[at - 1]) => {
                 self.bracketed(image, site, &source, &macros, at)
             }
-            "=" if kind == TouchKind::Read => Vec::new(),
+            "=" if kind == TouchKind::Read => assigned(tokens, at).map(eval).unwrap_or_default(),
             "++" | "--" if at == 0 || !ends_operand(&tokens[at - 1]) => {
                 one(at + 1, statement_end(tokens, at))
             }
@@ -349,12 +353,26 @@ impl Sites {
         if let Some(close) = close {
             let args = arguments(&tokens[at + 2..close]);
             let Some(arg) = pointer_argument(name, kind).and_then(|i| args.get(i).copied()) else {
-                return Vec::new();
+                // The compiler names the call where it reads its arguments.
+                let read = if kind == TouchKind::Read { nodes(&tokens[at + 2..close]) } else { Vec::new() };
+                return read.into_iter().map(|n| n.val).collect();
             };
             let mut starred =
                 vec![Token { text: "*".into(), kind: crate::tokens::Kind::Punct, ..tokens[at].clone() }];
             starred.extend(arg.iter().cloned());
             return vec![value(&starred)];
+        }
+        // `x = p->f` and `T x = p->f` read what is assigned; `p->f = x` at `p` (merged stores) writes the field.
+        if kind == TouchKind::Read
+            && tokens.get(at + 1).is_some_and(|t| t.is("="))
+            && let Some(slice) = assigned(tokens, at + 1)
+        {
+            return vec![value(slice)];
+        }
+        if kind == TouchKind::Write
+            && let Some(slice) = assigned_to(tokens, at)
+        {
+            return vec![value(slice)];
         }
         // A variable, or (clang) the subscript expression that begins with it.
         let mut end = at;
@@ -374,6 +392,8 @@ fn claims_of(images: &Images, image: ImageId, values: &[Val]) -> Vec<Claim> {
     let mut out: Vec<Claim> = Vec::new();
     for v in values {
         let size = v.ty.and_then(|t| if t.stars > 0 { Some(8) } else { table.size(t.id) });
+        let bare = v.ty.map(|t| table.get(table.strip(t.id)));
+        let scalar = size.is_some() && !matches!(bare, Some(Type::Aggregate(_) | Type::Array { .. }));
         let claim = match (&v.place, &v.member) {
             (Some(p), _) => {
                 let (variable, via) = root_of(&p.root);
@@ -383,6 +403,7 @@ fn claims_of(images: &Images, image: ImageId, values: &[Val]) -> Vec<Claim> {
                     offset: p.offset,
                     strides: p.strides.clone(),
                     size,
+                    scalar,
                     field: p.field.clone(),
                     variable,
                     via,
@@ -394,6 +415,7 @@ fn claims_of(images: &Images, image: ImageId, values: &[Val]) -> Vec<Claim> {
                 offset: 0,
                 strides: Vec::new(),
                 size: None,
+                scalar: false,
                 field: member.clone(),
                 variable: None,
                 via: None,
@@ -504,6 +526,27 @@ pub(crate) fn postfix_start(tokens: &[Token], end: usize) -> usize {
             _ => return i,
         }
     }
+}
+
+/// The right side of the `=` at `at`, if it is a plain chain of members and subscripts up to the end of the statement.
+fn assigned(tokens: &[Token], at: usize) -> Option<&[Token]> {
+    let end = (at + 1..tokens.len().min(at + 200)).find(|&i| tokens[i].is(";") || tokens[i].is(","))?;
+    let slice = tokens.get(at + 1..end)?;
+    let first = slice.first().filter(|t| t.is_ident() || t.is("*"))?;
+    let start = if first.is("*") { at + 2 } else { at + 1 };
+    (postfix_start(tokens, end - 1) == start && end - 1 >= start).then_some(slice)
+}
+
+/// The chain that begins at `at`, if an assignment follows it.
+fn assigned_to(tokens: &[Token], at: usize) -> Option<&[Token]> {
+    let end = (at + 1..tokens.len().min(at + 200)).find(|&i| {
+        tokens[i].is(";")
+            || (tokens[i].text.ends_with('=') && !["==", "!=", "<=", ">="].iter().any(|o| tokens[i].is(o)))
+    })?;
+    if tokens[end].is(";") || end < at + 2 {
+        return None;
+    }
+    (postfix_start(tokens, end - 1) == at).then(|| &tokens[at..end])
 }
 
 fn statement_end(tokens: &[Token], at: usize) -> usize {
