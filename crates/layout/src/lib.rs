@@ -12,5 +12,6 @@ pub mod near;
 pub mod pahole;
 pub mod phases;
 pub mod place;
+pub mod rules;
 pub mod slab;
 pub mod slots;

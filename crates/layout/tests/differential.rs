@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::process::Command;
 use tussle_debuginfo::dwarf::Want;
 use tussle_layout::pahole::{Options, text};
-use tussle_model::{AggregateKind, LineSize, TypeTable};
+use tussle_model::{LineSize, TypeTable};
 
 /// Standard output of pahole; `None` when it is not installed.
 fn pahole(args: &[&str]) -> Option<String> {
@@ -63,19 +63,11 @@ struct Outcome {
 
 /// Compares all types of `file` under some flags.
 fn compare(file: &str, table: &TypeTable, options: Options, flags: &[&str]) -> Outcome {
-    let is_union = |id| table.aggregate(id).is_some_and(|a| a.kind == AggregateKind::Union);
-    let (unions, structs): (Vec<_>, Vec<_>) = names(table).into_iter().partition(|(_, id)| is_union(*id));
-    let mut theirs = definitions(&pahole(&[flags, &[file]].concat()).unwrap_or_default());
-    theirs.retain(|_, text| text.starts_with("struct"));
-    // Without -C, pahole prints unions with other columns than with it.
-    for chunk in unions.chunks(400) {
-        let list = chunk.iter().map(|(n, _)| n.as_str()).collect::<Vec<_>>().join(",");
-        theirs.extend(definitions(&pahole(&[flags, &["-C", &list, file]].concat()).unwrap_or_default()));
-    }
+    let theirs = definitions(&pahole(&[flags, &[file]].concat()).unwrap_or_default());
     let mut outcome = Outcome { equal: 0, differ: Vec::new() };
-    for (name, id) in structs.iter().chain(&unions) {
-        let Some(want) = theirs.get(name) else { continue };
-        let got = text(table, *id, options);
+    for (name, id) in names(table) {
+        let Some(want) = theirs.get(&name) else { continue };
+        let got = text(table, id, options);
         if got == *want {
             outcome.equal += 1;
         } else {

@@ -4,6 +4,7 @@ use super::source::{KERNEL, Source, slab_caches, split_names};
 use crate::global::Global;
 use anyhow::{Context, bail};
 use serde_json::json;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tussle_layout::homes;
@@ -101,13 +102,18 @@ fn text(
 ) -> Vec<Node> {
     let options = pahole::Options { expand: args.expand, line, btf: source.btf };
     let table = &source.table;
-    let text: String = ids
-        .iter()
-        .map(|&id| match args.sizes && names.is_empty() {
-            true => pahole::sizes_line(table, id).unwrap_or_default(),
-            false => pahole::text(table, id, options),
-        })
-        .collect();
+    let mut text = String::new();
+    // A listing shows what reads the same only once.
+    let mut seen = HashSet::new();
+    for &id in ids {
+        let whole = pahole::text(table, id, options);
+        if !names.is_empty() || seen.insert(whole.clone()) {
+            match args.sizes && names.is_empty() {
+                true => text.push_str(&pahole::sizes_line(table, id).unwrap_or_default()),
+                false => text.push_str(&whole),
+            }
+        }
+    }
     let mut nodes = vec![Node::Block { key: "text".into(), language: "c", text }];
     if global.format() == Format::Json {
         let all: Vec<_> = ids.iter().filter_map(|&id| Some(facts(source, id, table.aggregate(id)?))).collect();
