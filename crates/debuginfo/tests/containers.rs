@@ -40,7 +40,10 @@ fn zstd_sections_made_here() {
     std::fs::write(dir.path().join("sample.c"), c_sample()).unwrap();
     run(dir.path(), "gcc -g sample.c");
     let facts = facts(&run(dir.path(), "./a.out"));
-    run(dir.path(), "objcopy -O binary --only-section=.debug_info --set-section-flags .debug_info=alloc a.out info");
+    run(
+        dir.path(),
+        "objcopy -O binary --only-section=.debug_info --set-section-flags .debug_info=alloc a.out info",
+    );
     let info = std::fs::read(dir.path().join("info")).unwrap();
     let mut packed = Vec::new();
     packed.extend(2u32.to_le_bytes());
@@ -223,9 +226,19 @@ fn link_time_optimised() {
 #[test]
 fn thirty_two_bit_and_foreign_objects() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("a.c"), "struct s { char c; long l; void *p; unsigned b : 5; }; struct s s;\n").unwrap();
-    let targets = [("gcc -m32", 4), ("clang -m32", 4), ("clang --target=aarch64-linux-gnu", 8),
-        ("clang --target=powerpc64-linux-gnu", 8), ("clang --target=mips-linux-gnu", 4), ("clang --target=riscv64-linux-gnu", 8)];
+    std::fs::write(
+        dir.path().join("a.c"),
+        "struct s { char c; long l; void *p; unsigned b : 5; }; struct s s;\n",
+    )
+    .unwrap();
+    let targets = [
+        ("gcc -m32", 4),
+        ("clang -m32", 4),
+        ("clang --target=aarch64-linux-gnu", 8),
+        ("clang --target=powerpc64-linux-gnu", 8),
+        ("clang --target=mips-linux-gnu", 4),
+        ("clang --target=riscv64-linux-gnu", 8),
+    ];
     for (cc, word) in targets {
         for version in [4, 5] {
             let command = format!("{cc} -gdwarf-{version} -c a.c");

@@ -10,7 +10,9 @@ use tussle_model::{AlignmentSource, MemberRole, Type, TypeTable};
 #[test]
 fn c_of_every_compiler_version_and_width() {
     for cc in ["gcc", "clang"].into_iter().filter(|cc| has(cc)) {
-        for flags in ["-gdwarf-4", "-gdwarf-5", "-gdwarf-4 -O2", "-gdwarf-5 -O2", "-gdwarf-5 -gdwarf64", "-g3"] {
+        for flags in
+            ["-gdwarf-4", "-gdwarf-5", "-gdwarf-4 -O2", "-gdwarf-5 -O2", "-gdwarf-5 -gdwarf64", "-g3"]
+        {
             check_c(&format!("{cc} {flags} sample.c"));
         }
     }
@@ -151,7 +153,9 @@ int main(void) { return 0; }
     assert_eq!((align.bytes, align.source), (64, AlignmentSource::Declared));
     assert_eq!((second.members[0].align, second.members[0].decl_line), (Some(32), 3));
     assert_eq!(table.name(second.members[1].ty), "struct first *");
-    let Some(Type::Enum(e)) = table.iter().map(|(_, t)| t).find(|t| matches!(t, Type::Enum(_))) else { panic!() };
+    let Some(Type::Enum(e)) = table.iter().map(|(_, t)| t).find(|t| matches!(t, Type::Enum(_))) else {
+        panic!()
+    };
     assert_eq!(e.values.iter().map(|v| v.value).collect::<Vec<_>>(), [-2, 200]);
 }
 
@@ -190,7 +194,9 @@ fn two_structs_of_one_name_stay_apart() {
     }
     let dir = tempfile::tempdir().unwrap();
     let file = |n: u32, field: &str| {
-        let text = format!("struct worker {{ int {field}; }}; struct same {{ struct worker *w; }};\nstruct same s{n}; struct worker *w{n}[2];\n");
+        let text = format!(
+            "struct worker {{ int {field}; }}; struct same {{ struct worker *w; }};\nstruct same s{n}; struct worker *w{n}[2];\n"
+        );
         std::fs::write(dir.path().join(format!("f{n}.c")), text).unwrap();
     };
     file(1, "one");

@@ -207,6 +207,11 @@ impl<'f> Types<'f> {
     }
 }
 
+/// Other alignments only occur in damaged files.
+fn power_of_two(align: Option<u64>) -> Option<u64> {
+    align.filter(|a| a.is_power_of_two())
+}
+
 /// The last part of a qualified Rust name.
 fn last_part(name: &str) -> String {
     name.rsplit("::").next().unwrap_or(name).to_string()
@@ -222,7 +227,8 @@ fn header<'f>(ctx: &Context<'f>, die: &Die<'f>) -> Aggregate {
         },
         name: ctx.qualified(die).filter(|n| !n.is_empty()),
         size: die.byte_size.unwrap_or(0),
-        align: die.alignment.map(|bytes| Alignment { bytes, source: AlignmentSource::Declared }),
+        align: power_of_two(die.alignment)
+            .map(|bytes| Alignment { bytes, source: AlignmentSource::Declared }),
         members: Vec::new(),
         decl: die.decl_file.and_then(|f| ctx.path(f)).map(|file| SourceLoc { file, line: die.decl_line }),
         declaration: die.declaration,

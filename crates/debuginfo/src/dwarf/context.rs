@@ -1,6 +1,7 @@
 //! A unit opened for reading: its abbreviations, language, file table and the scopes of its types.
 
 use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
 
 use gimli::{AttributeValue, DwTag, Endianity, Reader, Section, constants as dw};
 use tussle_model::Language;
@@ -9,6 +10,7 @@ use super::die::{Die, Value, is_aggregate};
 use super::files::Slice;
 use super::hash;
 use super::units::Units;
+use crate::text::{Budget, clip};
 
 /// Nesting of entries beyond this is cut; compilers stay below 100.
 const DEPTH_MAX: usize = 256;
@@ -28,13 +30,19 @@ pub(super) struct Context<'f> {
     scopes: Vec<(u32, u32)>,
     scope_names: Vec<String>,
     roots: OnceCell<Vec<Root>>,
+    pub budget: Rc<Budget>,
 }
 
 /// Offset and tag of a struct, union, class, typedef or enumeration.
 pub(super) type Root = (u32, DwTag);
 
 impl<'f> Context<'f> {
-    pub fn open(units: &'f Units<'f>, id: u32, fallback: Language) -> gimli::Result<Context<'f>> {
+    pub fn open(
+        units: &'f Units<'f>,
+        id: u32,
+        fallback: Language,
+        budget: Rc<Budget>,
+    ) -> gimli::Result<Context<'f>> {
         let missing = gimli::Error::UnexpectedEof(gimli::ReaderOffsetId(u64::from(id)));
         let entry = units.get(id).ok_or(missing)?;
         let dwarf = units.dwarf(entry.dwarf).ok_or(missing)?;
@@ -58,6 +66,7 @@ impl<'f> Context<'f> {
             scopes: Vec::new(),
             scope_names: Vec::new(),
             roots: OnceCell::new(),
+            budget,
         };
         if let Some(language) = ctx.read_language()? {
             ctx.language = language;
@@ -92,12 +101,12 @@ impl<'f> Context<'f> {
 
     /// The text of a string attribute.
     pub fn text_of(&self, value: &Value<'f>) -> &'f [u8] {
-        self.dwarf.attr_string(&self.unit, *value).map_or(&[], |s| s.slice())
+        clip(self.dwarf.attr_string(&self.unit, *value).map_or(&[], |s| s.slice()))
     }
 
     /// The text of a string attribute, invalid UTF-8 replaced.
     pub fn string(&self, value: Value<'f>) -> String {
-        String::from_utf8_lossy(self.text_of(&value)).into_owned()
+        self.budget.string(self.text_of(&value))
     }
 
     /// Namespaces and classes around an entry, joined by `::`; empty at the top.
@@ -111,7 +120,8 @@ impl<'f> Context<'f> {
     pub fn qualified(&self, die: &Die<'f>) -> Option<String> {
         let name = self.string(die.name?);
         let scope = self.scope(die.offset);
-        Some(if scope.is_empty() { name } else { format!("{scope}::{name}") })
+        let plain = scope.is_empty() || !self.budget.charge(scope.len());
+        Some(if plain { name } else { format!("{scope}::{name}") })
     }
 
     /// Path of a source file as debug information has it, joined with its folder.
@@ -120,7 +130,7 @@ impl<'f> Context<'f> {
         let dwarf = if self.skeleton.is_some() { self.units.dwarf(0)? } else { self.dwarf };
         let header = unit.line_program.as_ref()?.header();
         let entry = header.file(file)?;
-        let text = |value| dwarf.attr_string(unit, value).ok().map(|s| s.to_string_lossy().into_owned());
+        let text = |value| dwarf.attr_string(unit, value).ok().map(|s| self.budget.string(s.slice()));
         let name = text(entry.path_name())?;
         if name.starts_with('/') {
             return Some(name);
@@ -179,7 +189,7 @@ impl<'f> Context<'f> {
                 continue;
             }
             let scope = (scopes && opens_scope(tag)).then(|| self.scope_part(tag, name));
-            if !walk.enter(offset, tag, scope) {
+            if !walk.enter(offset, tag, scope, &self.budget) {
                 return Ok(());
             }
         }
@@ -219,11 +229,12 @@ impl Walk {
         }
     }
 
-    fn enter(&mut self, offset: u32, tag: DwTag, part: Option<String>) -> bool {
+    fn enter(&mut self, offset: u32, tag: DwTag, part: Option<String>, budget: &Budget) -> bool {
         let outer = self.open.last().and_then(|o| o.scope);
         let scope = match part {
             Some(part) if !part.is_empty() => {
                 let before = outer.and_then(|s| self.names.get(s as usize));
+                let before = before.filter(|b| budget.charge(b.len()));
                 let full = before.map(|b| format!("{b}::{part}")).unwrap_or(part);
                 self.names.push(full);
                 Some(self.names.len() as u32 - 1)

@@ -173,6 +173,9 @@ pub(super) fn children<'f>(
     let mut raw = ctx.unit.entries_raw(Some(UnitOffset(die.next as usize)))?;
     while !raw.is_empty() {
         let Some(child) = read(&mut raw)? else { return Ok(()) };
+        if !ctx.budget.step(1) {
+            return Ok(());
+        }
         visit(&child)?;
         if child.children {
             skip(ctx, &child, &mut raw)?;
@@ -192,7 +195,7 @@ pub(super) fn skip<'a, 'f>(
         return Ok(());
     }
     let mut depth = 1u64;
-    while depth > 0 && !raw.is_empty() {
+    while depth > 0 && !raw.is_empty() && ctx.budget.step(1) {
         match raw.read_abbreviation()? {
             None => depth -= 1,
             Some(abbrev) => {

@@ -156,12 +156,12 @@ impl<'f> Unit<'f> {
         Some(fresh)
     }
 
-    /// The print of the struct, union or class at an offset; `None` for other entries.
-    pub fn print_at(&self, offset: u32) -> Option<u64> {
+    /// The print of the struct, union or class at an offset and the bytes that it took; `None` for other entries.
+    pub fn print_at(&self, offset: u32) -> Option<(u64, usize)> {
         let mut cursor = self.at(offset as usize);
         let plan = self.plans.get(cursor.uleb()).filter(|p| is_aggregate(DwTag(p.tag)))?;
         let print = self.print(plan, &mut cursor);
-        (!cursor.failed).then_some(print)
+        (!cursor.failed).then_some((print, cursor.at.saturating_sub(offset as usize)))
     }
 
     /// Hashes an entry whose code was read, and moves the cursor behind its children.

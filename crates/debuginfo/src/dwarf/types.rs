@@ -13,6 +13,7 @@ use super::ident::{DEPTH_MAX, Kind};
 use super::member::RawMember;
 use super::units::{DieRef, Units};
 use crate::error::{Problem, Problems};
+use crate::text::Budget;
 
 pub(super) type Loaded<'f> = Rc<Context<'f>>;
 
@@ -41,6 +42,7 @@ pub struct Types<'f> {
     pub(super) stubs: bool,
     language: Language,
     pub(super) problems: Problems,
+    budget: Rc<Budget>,
 }
 
 /// What is known of one entry; 0 and `u32::MAX` stand for "not yet".
@@ -104,6 +106,7 @@ impl<'f> Types<'f> {
             stubs: false,
             language: Language::C,
             problems: Problems::default(),
+            budget: Rc::new(Budget::for_input(units.bytes())),
         }
     }
 
@@ -182,7 +185,11 @@ impl<'f> Types<'f> {
         if *unit != at.unit {
             return None;
         }
-        let known = self.prints.get(&fast.print_at(at.offset)?)?;
+        let (print, bytes) = fast.print_at(at.offset)?;
+        if !self.budget.step(bytes) {
+            return None;
+        }
+        let known = self.prints.get(&print)?;
         (known.id != u32::MAX).then_some(*known)
     }
 
@@ -211,7 +218,7 @@ impl<'f> Types<'f> {
         if self.contexts.len() >= CONTEXTS_MAX {
             self.contexts.clear();
         }
-        let opened = match Context::open(self.units, unit, self.language) {
+        let opened = match Context::open(self.units, unit, self.language, self.budget.clone()) {
             Ok(ctx) => {
                 self.language = ctx.language;
                 Some(Rc::new(ctx))
@@ -287,8 +294,12 @@ impl<'f> Types<'f> {
 
     /// The same, and for every id that [`Types::resolve`] gave (as an index) the id in the finished table.
     pub fn finish_with_ids(self) -> (TypeTable, Vec<TypeId>, Vec<Problem>) {
+        let mut problems = self.problems;
+        if self.budget.is_spent() {
+            problems.add(".debug_info", 0, "refers to the same places too often: reading stopped early");
+        }
         let (table, ids) = super::order::finish(self.table, &self.appeared);
-        (table, ids, self.problems.0)
+        (table, ids, problems.0)
     }
 }
 

@@ -112,6 +112,11 @@ impl<'f> Units<'f> {
         self.signatures.get(&signature).copied()
     }
 
+    /// Bytes of all units.
+    pub(crate) fn bytes(&self) -> usize {
+        self.units.iter().fold(0, |n, u| n.saturating_add(u.header.length_including_self()))
+    }
+
     /// Byte order of all files.
     pub fn little_endian(&self) -> bool {
         self.dwarfs.first().is_none_or(|d| d.debug_info.reader().endian().is_little_endian())

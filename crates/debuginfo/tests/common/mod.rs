@@ -41,7 +41,9 @@ pub struct Folder(pub PathBuf);
 impl Companions for Folder {
     fn open(&mut self, request: &CompanionRequest) -> Option<Bytes> {
         let name = match request {
-            CompanionRequest::Debuglink { name, .. } | CompanionRequest::Alternate { name, .. } => name.clone(),
+            CompanionRequest::Debuglink { name, .. } | CompanionRequest::Alternate { name, .. } => {
+                name.clone()
+            }
             CompanionRequest::Dwo { name, .. } => name.clone(),
             CompanionRequest::Package => "a.out.dwp".into(),
             CompanionRequest::BuildId(id) => {
