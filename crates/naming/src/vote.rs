@@ -194,10 +194,17 @@ pub(crate) struct Votes {
     pub lines: u32,
 }
 
+/// Sightings of one code line that take part in its vote.
+const SIGHTINGS_PER_LINE_MAX: u32 = 48;
+
 fn count(evidence: &Evidence, table: &TypeTable, group: &Group, c: &Candidate) -> Votes {
     let mut by_line: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
     let stride = table.size(c.ty).unwrap_or(0);
     for s in &group.sightings {
+        // Every byte of a buffer may be a sighting of its own; a line's vote is clear after a few.
+        if by_line.get(&s.line).is_some_and(|(_, all)| *all >= SIGHTINGS_PER_LINE_MAX) {
+            continue;
+        }
         let bytes = evidence.objects.get(s.object as usize).map_or(0, |o| o.size);
         let array = matches!(alloc::fit(table, c.ty, bytes), Fit::Elements(n) if n > 1);
         let offset = if array && stride > 0 { s.offset % stride } else { s.offset };

@@ -1,13 +1,91 @@
-//! `tussle hunt`.
+//! `tussle hunt`: the whole loop. Build, record, report, advise, patch, rebuild, prove.
+
+mod screen;
+mod steps;
 
 use crate::global::Global;
+use anyhow::Context;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tussle_evidence::analysis::{Question, contention};
+use tussle_host::evidence_file;
 
 /// Find, explain, fix and prove false sharing in a program.
+///
+/// Builds a copy of DIR with instrumentation, runs it, names the fields that fight over cache lines, writes a patch and
+/// verifies its offsets by compiling it, then rebuilds both versions without instrumentation and measures them against
+/// each other in randomly ordered pairs. DIR itself is never written to. The evidence stays in tussle.data, the patch
+/// in tussle.patch. Exit status: 0 nothing found, 1 a finding, 2 an error.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Folder with the program's sources.
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Shell command that builds it (default: make).
+    #[arg(long, value_name = "COMMAND")]
+    build: Option<String>,
+    /// Command to run in the built folder, split into words (default: the one executable that the build makes).
+    #[arg(long, value_name = "COMMAND", conflicts_with = "command")]
+    run: Option<String>,
+    /// Pairs of runs to measure (default: as many as fit into about a minute, 5 to 40, ending early when decided).
+    #[arg(long, value_name = "N")]
+    pairs: Option<usize>,
+    /// Stop after the patch: do not measure.
+    #[arg(long)]
+    no_bench: bool,
+    /// Where to put the evidence.
+    #[arg(short, long, value_name = "EVIDENCE", default_value = evidence_file::DEFAULT_PATH)]
+    output: PathBuf,
+    /// Where to put the patch.
+    #[arg(long, value_name = "FILE", default_value = "tussle.patch")]
+    patch: PathBuf,
+    /// Command and arguments to run in the built folder.
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
 
 /// Runs the verb.
-pub fn run(_args: &Args, _global: &Global) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`hunt` is not in this build yet")
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let hunt = steps::Hunt::new(args, global)?;
+    let instrumented = hunt.build_instrumented(&hunt.dir)?;
+    let argv = hunt.argv(&instrumented)?;
+    let evidence = hunt.record(&instrumented, &argv)?;
+    evidence_file::write(&args.output, &evidence)
+        .with_context(|| format!("cannot keep the evidence in {}", args.output.display()))?;
+    let seen = contention(&evidence, &Question::observed());
+    let mut story = screen::Story::new(&evidence, &seen, &args.output);
+    if story.finding() {
+        match hunt.fix(&evidence) {
+            Ok(fix) => prove(&hunt, args, &argv, fix, &mut story)?,
+            Err(refused) => story.refused = refused,
+        }
+    }
+    global.print(&story.view())?;
+    Ok(ExitCode::from(u8::from(story.finding())))
+}
+
+/// Records the patched program and measures both without instrumentation.
+fn prove(
+    hunt: &steps::Hunt<'_>,
+    args: &Args,
+    argv: &[OsString],
+    fix: steps::Fix,
+    story: &mut screen::Story<'_>,
+) -> anyhow::Result<()> {
+    std::fs::write(&args.patch, &fix.patched.diff)
+        .with_context(|| format!("cannot write the patch to {}", args.patch.display()))?;
+    story.patch_file = Some(display(&args.patch));
+    let rebuilt = hunt.build_instrumented(fix.scratch.path())?;
+    let after = hunt.record(&rebuilt, argv)?;
+    story.after = Some(steps::e_false_of(&after, &fix.advice.type_name));
+    if !args.no_bench {
+        story.measured = Some(hunt.measure(args.pairs, argv, &fix)?);
+    }
+    story.fix = Some(fix);
+    Ok(())
+}
+
+fn display(path: &Path) -> String {
+    path.display().to_string()
 }

@@ -1,0 +1,286 @@
+//! The steps of a hunt, each printed before it runs.
+
+use super::Args;
+use crate::global::Global;
+use anyhow::{Context, bail};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tussle_advise::{Advice, advice};
+use tussle_bench::Paired;
+use tussle_evidence::Evidence;
+use tussle_evidence::analysis::{Contention, Question, contention};
+use tussle_host::bench::{self, Command, Plan, Until};
+use tussle_host::fix::{self, Patched};
+use tussle_host::hunt::project::Executables;
+use tussle_host::hunt::{Build, Project, Scratch, Wrapper};
+use tussle_host::images::HostImages;
+use tussle_host::record::{RecordOptions, record};
+
+/// A benchmark takes about this long when nobody says how many pairs.
+const BENCH_SECONDS: f64 = 60.0;
+
+/// Advices tried until one can be written as a patch.
+const ADVICES_TRIED_MAX: usize = 8;
+
+/// What does not change from step to step.
+pub struct Hunt<'a> {
+    global: &'a Global,
+    /// The program's folder, absolute.
+    pub dir: PathBuf,
+    project: Project,
+    wrapper: Wrapper,
+    /// What the command line says to run.
+    asked: Vec<OsString>,
+}
+
+/// A copy of the folder, built.
+pub struct Built {
+    scratch: Scratch,
+    program: Option<PathBuf>,
+}
+
+/// A verified patch, applied in a scratch copy.
+pub struct Fix {
+    /// The proposal.
+    pub advice: Advice,
+    /// The patch; its offsets are those of the compiler.
+    pub patched: Patched,
+    /// The patched copy.
+    pub scratch: Scratch,
+    /// Advices that came before and could not be written, with the reason.
+    pub refused: Vec<(String, String)>,
+}
+
+impl<'a> Hunt<'a> {
+    /// Finds out how to build and what to run.
+    pub fn new(args: &Args, global: &'a Global) -> anyhow::Result<Hunt<'a>> {
+        let dir = args.dir.canonicalize().with_context(|| format!("cannot enter {}", args.dir.display()))?;
+        if !dir.is_dir() {
+            bail!("{} is not a folder; name the folder with the program's sources", args.dir.display());
+        }
+        let project = Project::find(&dir, args.build.as_deref())?;
+        let exe = std::env::current_exe().context("cannot find this binary")?;
+        let wrapper = Wrapper::new(&exe).context("cannot make a folder of compiler names")?;
+        let asked = match &args.run {
+            Some(line) => words(line)?,
+            None => args.command.clone(),
+        };
+        Ok(Hunt { global, dir, project, wrapper, asked })
+    }
+
+    /// Builds a copy of `dir` with the compiler wrapper.
+    pub fn build_instrumented(&self, dir: &Path) -> anyhow::Result<Built> {
+        self.global.remark(format!("building an instrumented copy: {}", self.project.build));
+        let env = [
+            ("PATH", self.wrapper.path_variable()),
+            ("CC", OsString::from("cc")),
+            ("CXX", OsString::from("c++")),
+        ];
+        self.build(dir, &env)
+    }
+
+    fn build(&self, dir: &Path, env: &[(&str, OsString)]) -> anyhow::Result<Built> {
+        let scratch = Scratch::copy_of(dir)?;
+        let before = Executables::in_dir(scratch.path());
+        self.project.build_in(scratch.path(), env)?;
+        let program = match self.asked.is_empty() {
+            true => Some(self.project.executable(&before, &Executables::in_dir(scratch.path()))?),
+            false => None,
+        };
+        Ok(Built { scratch, program })
+    }
+
+    /// What to run, relative to a built folder.
+    pub fn argv(&self, built: &Built) -> anyhow::Result<Vec<OsString>> {
+        match &built.program {
+            Some(program) => Ok(vec![Path::new(".").join(program).into_os_string()]),
+            None => Ok(self.asked.clone()),
+        }
+    }
+
+    /// Runs the instrumented program and names what it did.
+    pub fn record(&self, built: &Built, argv: &[OsString]) -> anyhow::Result<Evidence> {
+        self.global.remark(format!("recording {}", shown(argv)));
+        let dir = built.scratch.path();
+        let options = RecordOptions {
+            folder: Some(dir.to_path_buf()),
+            discard_stdout: true,
+            ..RecordOptions::new(in_folder(dir, argv))
+        };
+        let recorded = record(&options)?;
+        recorded.problems.iter().for_each(|p| self.global.remark(p));
+        let mut evidence = recorded.evidence;
+        let mut images = HostImages::new();
+        images.source_roots.push(dir.to_path_buf());
+        for problem in tussle_naming::name(&mut evidence, &mut images) {
+            self.global.remark(problem);
+        }
+        if recorded.status != 0 {
+            bail!(
+                "the recorded program ended with status {}; `hunt` needs a run that succeeds",
+                recorded.status
+            );
+        }
+        Ok(evidence)
+    }
+
+    /// The first advice that can be written as a patch, or why none could.
+    pub fn fix(&self, evidence: &Evidence) -> Result<Fix, Vec<(String, String)>> {
+        let advices = advice::best(evidence, &advice::Options::default());
+        let mut refused = Vec::new();
+        for advice in advices.into_iter().filter(|a| !a.is_latent()).take(ADVICES_TRIED_MAX) {
+            let title = format!("{}: {}", advice.type_name, edits(&advice));
+            self.global.remark(format!("patching a copy, {title}"));
+            match self.patch(&advice) {
+                Ok((scratch, patched)) => return Ok(Fix { patched, advice, scratch, refused }),
+                Err(e) => refused.push((title, format!("{e:#}"))),
+            }
+        }
+        Err(refused)
+    }
+
+    /// Makes and verifies the patch, and applies it in a new copy.
+    fn patch(&self, advice: &Advice) -> anyhow::Result<(Scratch, Patched)> {
+        let build = match &self.project.build {
+            Build::Make => fix::Build::Make,
+            Build::Shell(command) => fix::Build::Shell(command.clone()),
+        };
+        let request = fix::Request {
+            dir: &self.dir,
+            type_name: &advice.type_name,
+            decl: advice.decl.as_ref(),
+            edits: &advice.edits,
+            build: &build,
+        };
+        let patched = fix::patch_tree(&request, &mut |command| self.global.remark(command))?;
+        let scratch = Scratch::copy_of(&self.dir)?;
+        fix::apply(scratch.path(), &patched)?;
+        Ok((scratch, patched))
+    }
+
+    /// Builds both versions as the user would and measures them.
+    pub fn measure(&self, pairs: Option<usize>, argv: &[OsString], fix: &Fix) -> anyhow::Result<Paired> {
+        self.global.remark(format!("building both versions without instrumentation: {}", self.project.build));
+        let old = self.build(&self.dir, &[])?;
+        let new = self.build(fix.scratch.path(), &[])?;
+        let arm = |name: &str, built: &Built| {
+            let dir = built.scratch.path();
+            Command::argv(name, in_folder(dir, argv)).in_folder(dir)
+        };
+        let arms = vec![arm("before", &old), arm("after", &new)];
+        let plan = self.plan(pairs, arms)?;
+        let progress = self.global.progress();
+        let run = bench::run(&plan, None, &mut |p| {
+            if progress {
+                eprint!(
+                    "\rtussle: measuring, {} of at most {} runs, {:.0} s left   ",
+                    p.done,
+                    p.planned,
+                    p.left().as_secs_f64()
+                );
+            }
+        })?;
+        if progress {
+            eprintln!();
+        }
+        if let Some(stopped) = run.stopped {
+            return Err(stopped.into());
+        }
+        Ok(Paired::from_results(&run.results, 0, 1)?)
+    }
+
+    fn plan(&self, pairs: Option<usize>, arms: Vec<Command>) -> anyhow::Result<Plan> {
+        let pairs = match pairs {
+            Some(n) => Until::Pairs(n.max(2)),
+            None => {
+                let once = time_once(&arms[0])?;
+                let fit = BENCH_SECONDS / (2.0 * once.as_secs_f64().max(0.001));
+                Until::Decided {
+                    question: tussle_bench::Question::default(),
+                    pairs_max: (fit as usize).clamp(5, 40),
+                }
+            }
+        };
+        self.global.remark("measuring old against new in randomly ordered pairs");
+        let mut plan = Plan::new(arms, 2);
+        plan.until = pairs;
+        Ok(plan)
+    }
+}
+
+/// Expected invalidations that are false or mixed, over all lines with objects of the struct `name`.
+pub fn e_false_of(evidence: &Evidence, name: &str) -> f64 {
+    e_false_in(evidence, &contention(evidence, &Question::observed()), name)
+}
+
+/// The same for a contention that is known already.
+pub fn e_false_in(evidence: &Evidence, seen: &Contention, name: &str) -> f64 {
+    let bare = name.trim_start_matches("struct ").trim_start_matches("class ").trim_start_matches("union ");
+    let Some(target) = evidence.types.find(name).or_else(|| evidence.types.find(bare)) else { return 0.0 };
+    let holds = |object: u32| {
+        let ty = evidence.objects.get(object as usize).and_then(|o| o.ty);
+        ty.is_some_and(|t| contains(evidence, t, target, 0))
+    };
+    let lines = seen.lines.iter().filter(|l| l.objects().into_iter().any(holds));
+    lines.map(|l| l.e.e_false + l.e.e_mixed).sum()
+}
+
+/// `outer` is `inner`, or embeds it.
+fn contains(e: &Evidence, outer: tussle_model::TypeId, inner: tussle_model::TypeId, depth: usize) -> bool {
+    let (outer, inner) = (e.types.strip(outer), e.types.strip(inner));
+    if outer == inner {
+        return true;
+    }
+    if depth > 8 {
+        return false;
+    }
+    match e.types.get(outer) {
+        tussle_model::Type::Aggregate(a) => a.members.iter().any(|m| contains(e, m.ty, inner, depth + 1)),
+        tussle_model::Type::Array { elem, .. } => contains(e, *elem, inner, depth + 1),
+        _ => false,
+    }
+}
+
+/// All edits of an advice in one line.
+pub fn edits(advice: &Advice) -> String {
+    advice.edits.iter().map(|e| e.sentence()).collect::<Vec<_>>().join(", then ")
+}
+
+fn time_once(arm: &Command) -> anyhow::Result<Duration> {
+    let start = Instant::now();
+    let plan = Plan {
+        warmup: 0,
+        ..Plan::new(vec![arm.clone(), Command { name: "again".into(), ..arm.clone() }], 1)
+    };
+    let run = bench::run(&plan, None, &mut |_| {})?;
+    match run.stopped {
+        Some(stopped) => Err(stopped.into()),
+        None => Ok(start.elapsed() / 2),
+    }
+}
+
+/// Makes a relative program with a slash in it absolute below `dir`; a bare name is left to `PATH`.
+fn in_folder(dir: &Path, argv: &[OsString]) -> Vec<OsString> {
+    let mut argv = argv.to_vec();
+    if let Some(first) = argv.first_mut() {
+        let path = Path::new(first);
+        if path.is_relative() && (path.components().count() > 1 || dir.join(path).is_file()) {
+            *first = dir.join(path.strip_prefix(".").unwrap_or(path)).into_os_string();
+        }
+    }
+    argv
+}
+
+fn shown(argv: &[OsString]) -> String {
+    argv.iter().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Splits a command line into words as a shell would, without running one.
+fn words(line: &str) -> anyhow::Result<Vec<OsString>> {
+    let words = shell_words::split(line).with_context(|| format!("cannot split `{line}` into words"))?;
+    if words.is_empty() {
+        bail!("--run is empty");
+    }
+    Ok(words.into_iter().map(Into::into).collect())
+}
