@@ -135,7 +135,8 @@ fn members(a: &[Leaf], b: &[Leaf], d: &mut TypeDiff) {
             }
         }
     }
-    d.removed = a.iter().filter(|l| !new.contains(l.path.as_str())).map(|l| (l.path.clone(), l.offset)).collect();
+    d.removed =
+        a.iter().filter(|l| !new.contains(l.path.as_str())).map(|l| (l.path.clone(), l.offset)).collect();
 }
 
 /// At most this many pairs are collected per direction: a shift of a struct with a thousand fields changes more than
@@ -145,8 +146,11 @@ pub const PAIRS_MAX: usize = 4096;
 fn sharing(a: &[Leaf], b: &[Leaf], options: &Options, d: &mut TypeDiff) {
     let index: HashMap<&str, usize> = b.iter().enumerate().map(|(i, l)| (l.path.as_str(), i)).collect();
     // Both sides as lists of the leaves that both have, in the same order.
-    let common: Vec<(&Leaf, &Leaf)> =
-        a.iter().filter_map(|l| Some((l, &b[*index.get(l.path.as_str())?]))).filter(|(l, _)| l.size > 0).collect();
+    let common: Vec<(&Leaf, &Leaf)> = a
+        .iter()
+        .filter_map(|l| Some((l, &b[*index.get(l.path.as_str())?])))
+        .filter(|(l, _)| l.size > 0)
+        .collect();
     let hot: Vec<Vec<usize>> = common.iter().map(|(l, _)| hot_of(&l.path, &options.hot)).collect();
     let mut gained: BTreeMap<(usize, usize), Vec<u64>> = BTreeMap::new();
     let mut lost: BTreeMap<(usize, usize), Vec<u64>> = BTreeMap::new();

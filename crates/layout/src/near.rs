@@ -53,7 +53,9 @@ mod tests {
 
     #[test]
     fn distance_counts_edits() {
-        for (a, b, want) in [("", "abc", 3), ("mm_struct", "mm_struct", 0), ("mm_strct", "mm_struct", 1), ("ab", "ba", 2)] {
+        for (a, b, want) in
+            [("", "abc", 3), ("mm_struct", "mm_struct", 0), ("mm_strct", "mm_struct", 1), ("ab", "ba", 2)]
+        {
             assert_eq!(distance(a, b), want, "{a} {b}");
         }
     }

@@ -57,7 +57,8 @@ pub fn positions(builds: &[Build<'_>], field: &NewField) -> Vec<Position> {
                 order.push(slot.after.clone());
                 order.len() - 1
             });
-            let entry = by_place.entry((rank, slot.after.clone())).or_insert_with(|| vec![None; builds.len()]);
+            let entry =
+                by_place.entry((rank, slot.after.clone())).or_insert_with(|| vec![None; builds.len()]);
             // Of two positions behind the same name (the end of an unnamed struct) the quieter one counts.
             let better = entry[n].as_ref().is_none_or(|old| !old.is_free());
             if better {
@@ -143,7 +144,8 @@ fn effect(p: &Position) -> String {
     for s in p.slots.iter().flatten() {
         let moves: Vec<String> =
             s.moves.iter().map(|(m, old, new)| format!("{m} by {}", new.saturating_sub(*old))).collect();
-        let text = if moves.is_empty() { "moves nothing".into() } else { format!("moves {}", moves.join(", ")) };
+        let text =
+            if moves.is_empty() { "moves nothing".into() } else { format!("moves {}", moves.join(", ")) };
         *parts.entry(text).or_default() += 1;
     }
     let total = p.slots.len();

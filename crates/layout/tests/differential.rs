@@ -77,15 +77,13 @@ fn compare(file: &str, table: &TypeTable, options: Options, flags: &[&str]) -> O
     outcome
 }
 
-const FLAGS: &[(&[&str], fn(&mut Options))] = &[
-    (&[], |_| ()),
-    (&["-E"], |o| o.expand = true),
-    (&["-c", "128"], |o| o.line = LineSize::L128),
-];
+const FLAGS: &[(&[&str], fn(&mut Options))] =
+    &[(&[], |_| ()), (&["-E"], |o| o.expand = true), (&["-c", "128"], |o| o.line = LineSize::L128)];
 
 fn read(file: &str) -> (TypeTable, bool) {
     let bytes = std::fs::read(file).expect("the file can be read");
-    let (table, _) = tussle_debuginfo::open(&bytes, &Want::All, &mut tussle_debuginfo::NoCompanions).expect("types");
+    let (table, _) =
+        tussle_debuginfo::open(&bytes, &Want::All, &mut tussle_debuginfo::NoCompanions).expect("types");
     let btf = table.aggregates().all(|(_, a)| a.decl.is_none());
     (table, btf)
 }

@@ -83,7 +83,8 @@ fn verb(old: u64, new: u64) -> &'static str {
 }
 
 fn cause_view(c: &Cause) -> Node {
-    let slots: Vec<_> = c.free_slots.iter().map(|s| json!({"after": s.after, "offset_bytes": s.offset})).collect();
+    let slots: Vec<_> =
+        c.free_slots.iter().map(|s| json!({"after": s.after, "offset_bytes": s.offset})).collect();
     let mut nodes = vec![Node::Facts(vec![
         fact("sentence", "cause", Cell::text(sentence(c)).tone(Tone::Strong)),
         fact("member", "member", Cell::text(&c.member)),
@@ -129,11 +130,8 @@ fn pairs(key: &str, title: &str, pairs: &[Pair], phases: usize, tone: Tone) -> V
     if pairs.is_empty() {
         return Vec::new();
     }
-    let columns = vec![
-        Column::text("field", title),
-        Column::text("other", "with"),
-        Column::text("phases", "in"),
-    ];
+    let columns =
+        vec![Column::text("field", title), Column::text("other", "with"), Column::text("phases", "in")];
     let row = |p: &Pair| {
         let phases = Cell::value(json!(p.phases), list(&p.phases, phases));
         vec![Cell::text(&p.a).tone(tone), Cell::text(&p.b).tone(tone), phases]

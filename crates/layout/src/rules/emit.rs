@@ -105,16 +105,23 @@ fn conditions<'a>(rule: &'a Rule, phase: u64) -> Vec<String> {
         }
         Demand::SameLine(f) | Demand::Together(f) => f
             .iter()
-            .map(|x| format!("{} == {} && {} == {}", field(&f[0]).first_line(), field(x).first_line(), field(x).first_line(), field(x).last_line()))
+            .map(|x| {
+                format!(
+                    "{} == {} && {} == {}",
+                    field(&f[0]).first_line(),
+                    field(x).first_line(),
+                    field(x).first_line(),
+                    field(x).last_line()
+                )
+            })
             .collect(),
         Demand::Straddle(f) => {
             f.iter().map(|x| format!("{} != {}", field(x).first_line(), field(x).last_line())).collect()
         }
         // Neighbours are not known by name here: the field must own its lines.
-        Demand::Alone(f) => f
-            .iter()
-            .map(|x| format!("({}{}) % {line} == 0", field(x).offset(), field(x).plus()))
-            .collect(),
+        Demand::Alone(f) => {
+            f.iter().map(|x| format!("({}{}) % {line} == 0", field(x).offset(), field(x).plus())).collect()
+        }
         Demand::MaxLines(n) => vec![format!("(sizeof({ty}) + {phase} + {}) / {line} <= {n}", line - 1)],
         Demand::MaxSize(n) => vec![format!("sizeof({ty}) <= {n}")],
         Demand::Offset(list) => list.iter().map(|(f, at)| format!("{} == {at}", field(f).offset())).collect(),
@@ -122,7 +129,14 @@ fn conditions<'a>(rule: &'a Rule, phase: u64) -> Vec<String> {
             let mark = |kind: &str| format!("offsetof({ty}, __cacheline_group_{kind}__{})", g.name);
             let inside = |m: &'a String| {
                 let f = field(m);
-                format!("{} >= {} && {} + {} <= {}", f.offset(), mark("begin"), f.offset(), f.size(), mark("end"))
+                format!(
+                    "{} >= {} && {} + {} <= {}",
+                    f.offset(),
+                    mark("begin"),
+                    f.offset(),
+                    f.size(),
+                    mark("end")
+                )
             };
             let size = g.max_size.map(|n| format!("{} - {} <= {n}", mark("end"), mark("begin")));
             size.into_iter().chain(g.members.iter().map(inside)).collect()

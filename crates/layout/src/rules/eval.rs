@@ -243,8 +243,11 @@ impl Case<'_> {
         if bad.is_empty() {
             return Ok(Status::Pass);
         }
-        let text =
-            format!("{} lie from {first} to {end}, not in one line in {}", paths.join(", "), list(&bad, self.phases.len()));
+        let text = format!(
+            "{} lie from {first} to {end}, not in one line in {}",
+            paths.join(", "),
+            list(&bad, self.phases.len())
+        );
         Ok(self.fail(text, paths.first().map(String::as_str)))
     }
 

@@ -182,7 +182,11 @@ impl Demand {
     /// The demand in words: `separate mmap_lock.count, mmap_lock.owner`.
     pub fn words(&self) -> String {
         match self {
-            Demand::Separate(f) | Demand::Together(f) | Demand::Alone(f) | Demand::SameLine(f) | Demand::Straddle(f) => {
+            Demand::Separate(f)
+            | Demand::Together(f)
+            | Demand::Alone(f)
+            | Demand::SameLine(f)
+            | Demand::Straddle(f) => {
                 format!("{} {}", self.key(), f.join(", "))
             }
             Demand::MaxLines(n) => format!("max_lines {n}"),
@@ -235,8 +239,12 @@ fn rule(index: usize, raw: RawRule) -> Result<Rule, Error> {
     let phases = match &raw.phases {
         None => None,
         Some(PhaseList::Word(w)) if w == "all" => None,
-        Some(PhaseList::Word(w)) => return Err(fail(format!("phases: \"all\" or a list of bytes, not \"{w}\""))),
-        Some(PhaseList::Bytes(list)) if list.is_empty() => return Err(fail("phases: the list is empty".into())),
+        Some(PhaseList::Word(w)) => {
+            return Err(fail(format!("phases: \"all\" or a list of bytes, not \"{w}\"")));
+        }
+        Some(PhaseList::Bytes(list)) if list.is_empty() => {
+            return Err(fail("phases: the list is empty".into()));
+        }
         Some(PhaseList::Bytes(list)) => Some(list.iter().map(|p| p % line.bytes()).collect()),
     };
     let when = raw.when.clone().unwrap_or_default();

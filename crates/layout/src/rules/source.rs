@@ -115,7 +115,10 @@ fn hot_row(line: &str) -> Option<(String, &'static str)> {
     // Type and name stand in the first columns; the name is the last word in front of the first access column.
     let access = ["read_write", "write_mostly", "write_often", "read_mostly"];
     let head = &line[..access.iter().filter_map(|a| line.find(a)).min()?];
-    let name = head.split_whitespace().rev().find(|w| w.chars().all(|c| c.is_alphanumeric() || "_.:[]()".contains(c)))?;
+    let name = head
+        .split_whitespace()
+        .rev()
+        .find(|w| w.chars().all(|c| c.is_alphanumeric() || "_.:[]()".contains(c)))?;
     let name = name.split([':', '[', '(']).next()?.to_string();
     (!name.is_empty()).then_some((name, class))
 }

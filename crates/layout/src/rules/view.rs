@@ -5,10 +5,14 @@ use tussle_render::{Cell, Column, Fact, Finding, Level, Node, Tone};
 
 /// Findings, counts and, with several builds, one row per rule with a column per build.
 pub fn view(rules: &[Rule], builds: &[Build<'_>], outcomes: &[Outcome]) -> Vec<Node> {
-    let mut nodes: Vec<Node> =
-        outcomes.iter().filter_map(|o| finding(&rules[o.rule], &builds[o.build], o)).map(Node::Finding).collect();
+    let mut nodes: Vec<Node> = outcomes
+        .iter()
+        .filter_map(|o| finding(&rules[o.rule], &builds[o.build], o))
+        .map(Node::Finding)
+        .collect();
     let count = |f: fn(&Status) -> bool| outcomes.iter().filter(|o| f(&o.status)).count() as u64;
-    let fact = |key: &str, label: &str, n: u64| Fact { key: key.into(), label: label.into(), cell: Cell::count(n) };
+    let fact =
+        |key: &str, label: &str, n: u64| Fact { key: key.into(), label: label.into(), cell: Cell::count(n) };
     nodes.push(Node::Facts(vec![
         fact("rules", "rules", rules.len() as u64),
         fact("builds", "builds", builds.len() as u64),
