@@ -180,18 +180,18 @@ impl<'a> View<'a> {
         sum
     }
 
-    /// Share of this actor's invalidations of `victim` that would remain if only the bytes that both touch, at least
-    /// one of them storing, were left on the line; `None` when there are no such bytes.
+    /// Share of this actor's invalidations of `victim` in which both are about bytes that both touch, at least one of
+    /// them storing; `None` when there are no such bytes. Bytes that both only read are not among them: whoever reads
+    /// them loses the line for nothing.
     fn common(&self, victim: &View) -> Option<f64> {
         let bytes = (self.stored & victim.touched) | (victim.stored & self.touched);
         if bytes == 0 {
             return None;
         }
-        let (n, w) = self.on(bytes);
-        let (victim_n, _) = victim.on(bytes);
-        let alone = w * victim_n / (n + victim_n).max(f64::MIN_POSITIVE);
-        let all = self.w * victim.n / (self.n + victim.n).max(f64::MIN_POSITIVE);
-        Some(if all > 0.0 { (alone / all).clamp(0.0, 1.0) } else { 1.0 })
+        let share = |part: f64, all: f64| if all > 0.0 { part / all } else { 1.0 };
+        let stores = share(self.on(bytes).1, self.w);
+        let losses = share(victim.on(bytes).0, victim.n);
+        Some((stores * losses).clamp(0.0, 1.0))
     }
 }
 

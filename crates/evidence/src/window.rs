@@ -63,7 +63,8 @@ pub struct LineE {
     pub e_true: f64,
     /// Part of `e` between actors that share no byte.
     pub e_false: f64,
-    /// Part of `e` between actors that share some bytes, but would fight less if only those shared the line.
+    /// The rest of `e` between actors that share some bytes: stores to, or losses of, bytes that are not shared or
+    /// that both only read.
     pub e_mixed: f64,
     /// Times the line passed from one set of actors to a disjoint one: real, but rare, transfers.
     pub handoffs: u64,

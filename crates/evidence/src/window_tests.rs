@@ -38,23 +38,36 @@ fn a_lock_and_the_data_under_it_are_true_sharing_for_threads_that_all_touch_both
     for a in 0..3 {
         pieces.push(piece(a, 0, 4, (0, 9000), 2000.0));
         pieces.push(piece(a, 8, 8, (0, 9000), 1000.0));
-        let capacity = Piece { reads: 1000.0, writes: 0.0, ..piece(a, 24, 8, (0, 9000), 0.0) };
-        pieces.push(capacity);
     }
     let got = all(&pieces, 1000);
     assert!(near(got.e, 6000.0) && near(got.e_true, 6000.0), "{got:?}");
 }
 
 #[test]
+fn a_pointer_that_all_read_beside_a_counter_that_all_write_is_mixed() {
+    // Two of three accesses read the pointer, which nobody writes: that part of the losses need not be.
+    let mut pieces = Vec::new();
+    for a in 0..2 {
+        pieces.push(piece(a, 0, 8, (0, 9000), 1000.0));
+        pieces.push(Piece { reads: 2000.0, writes: 0.0, ..piece(a, 24, 8, (0, 9000), 0.0) });
+    }
+    let got = all(&pieces, 1000);
+    assert!(
+        near(got.e, 1000.0) && near(got.e_true, 1000.0 / 3.0) && near(got.e_mixed, 2000.0 / 3.0),
+        "{got:?}"
+    );
+}
+
+#[test]
 fn a_shared_lock_beside_private_counters_is_mixed() {
     let pieces = [
-        piece(0, 0, 4, (0, 9000), 10.0),
-        piece(0, 8, 8, (0, 9000), 4990.0),
-        piece(1, 0, 4, (0, 9000), 10.0),
-        piece(1, 16, 8, (0, 9000), 4990.0),
+        piece(0, 0, 4, (0, 9000), 1000.0),
+        piece(0, 8, 8, (0, 9000), 4000.0),
+        piece(1, 0, 4, (0, 9000), 1000.0),
+        piece(1, 16, 8, (0, 9000), 4000.0),
     ];
     let got = all(&pieces, 1000);
-    assert!(near(got.e_true, 10.0) && near(got.e_mixed, 4990.0) && got.e_false == 0.0, "{got:?}");
+    assert!(near(got.e_true, 200.0) && near(got.e_mixed, 4800.0) && got.e_false == 0.0, "{got:?}");
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub struct Group<'a> {
     pub accesses: f64,
     /// Times the lines passed from one set of actors to another.
     pub handoffs: u64,
+    /// E in which an actor stores or loses.
+    pub actor_e: BTreeMap<u32, f64>,
 }
 
 /// Stores to one field that take the line from users of another (or of the same).
@@ -124,6 +126,7 @@ fn group(mut lines: Vec<(&LineContention, Vec<FieldName>)>) -> Group<'_> {
         e_mixed: 0.0,
         accesses: 0.0,
         handoffs: 0,
+        actor_e: BTreeMap::new(),
     };
     let mut index: BTreeMap<String, usize> = BTreeMap::new();
     let mut pairs: BTreeMap<(usize, usize, bool), f64> = BTreeMap::new();
@@ -136,6 +139,10 @@ fn group(mut lines: Vec<(&LineContention, Vec<FieldName>)>) -> Group<'_> {
         g.e_mixed += line.e.e_mixed;
         g.accesses += line.accesses;
         g.handoffs += line.e.handoffs;
+        for &(writer, victim, e) in &line.e.actor_pairs {
+            *g.actor_e.entry(writer).or_default() += e;
+            *g.actor_e.entry(victim).or_default() += e;
+        }
         let at: Vec<usize> =
             line.parts.iter().zip(names).map(|(p, n)| field(&mut g, &mut index, p, n)).collect();
         for &(part, other, e) in &line.e.pairs {
@@ -237,11 +244,15 @@ impl Group<'_> {
         }
     }
 
-    /// All actors, ascending.
-    pub fn actors(&self) -> Vec<u32> {
-        let mut ids: Vec<u32> = self.fields.iter().flat_map(|f| f.actors.keys().copied()).collect();
-        ids.sort_unstable();
-        ids.dedup();
+    /// Actors with at least 1% of the fight, ascending; all of them where that is not known.
+    pub fn fighters(&self) -> Vec<u32> {
+        let least = 0.01 * (self.e_true + self.e_false + self.e_mixed);
+        let mut ids: Vec<u32> = self.actor_e.iter().filter(|(_, e)| **e >= least).map(|(a, _)| *a).collect();
+        if ids.is_empty() {
+            ids = self.fields.iter().flat_map(|f| f.actors.keys().copied()).collect();
+            ids.sort_unstable();
+            ids.dedup();
+        }
         ids
     }
 

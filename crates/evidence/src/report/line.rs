@@ -93,7 +93,7 @@ impl Context<'_> {
             silent("accesses", (g.accesses.round().max(0.0) as u64).into()),
             fact("sharing", "sharing", sharing(g)),
             fact("handoffs", "", Cell::count(g.handoffs)),
-            fact("threads", "threads", Cell::text(names::threads(self.e, &g.actors()))),
+            fact("threads", "threads", Cell::text(names::threads(self.e, &g.fighters()))),
         ];
         if g.e_whole_run <= 2.0 * g.e {
             facts[3].label = String::new();
@@ -181,7 +181,8 @@ impl Context<'_> {
             Column::number("atomics", "atomics"),
         ];
         let row = |f: &FieldUse| {
-            let ids: Vec<u32> = f.actors.keys().copied().collect();
+            let many = |c: &crate::analysis::Counts| c.total() >= 0.001 * f.counts.total();
+            let ids: Vec<u32> = f.actors.iter().filter(|(_, c)| many(c)).map(|(a, _)| *a).collect();
             let name = match f.elements {
                 Some((low, high)) if low != high => format!("{}  {low}..{high}", f.path),
                 Some((low, _)) => format!("{}  {low}", f.path),
@@ -278,7 +279,7 @@ impl Context<'_> {
             vec![
                 Cell::text(kind),
                 Cell::text(&g.fields[field].path).tone(Tone::Name),
-                Cell::text(place),
+                Cell::value(place.clone(), names::short_path(&place)),
                 Cell::value(stack.clone(), shown.join(" \u{2190} ")),
                 Cell::count(samples),
             ]

@@ -298,7 +298,7 @@ fn table(e: &Evidence, all: &[Group]) -> Node {
             Cell::number(share, names::percent(share)),
             Cell::text(sharing_word(g)),
             Cell::count(g.lines.len() as u64),
-            Cell::text(names::threads(e, &g.actors())),
+            Cell::text(names::threads(e, &g.fighters())),
             Cell::text(g.title()).tone(Tone::Name),
         ]
     };

@@ -46,10 +46,28 @@ pub(super) fn stack(e: &Evidence, code: u32) -> Vec<String> {
     out
 }
 
+/// Functions that start programs and threads, and the recorder's own: in every chain, and nobody's cause.
+const SCAFFOLD: &[&str] = &[
+    "_start",
+    "__libc_start_main",
+    "__libc_start_call_main",
+    "start_thread",
+    "clone",
+    "__clone",
+    "clone3",
+    "__clone3",
+];
+
 fn frames(c: &Code) -> Vec<String> {
+    let interesting = |f: &&Frame| {
+        let bare = f.function.split('@').next().unwrap_or("");
+        !SCAFFOLD.contains(&bare)
+            && !bare.starts_with("tussle_runtime::")
+            && !bare.starts_with("__libc_start_main")
+    };
     match c.frames.is_empty() {
         true => vec![format!("{:#x}", c.address)],
-        false => c.frames.iter().map(|f| f.function.clone()).collect(),
+        false => c.frames.iter().filter(interesting).map(|f| f.function.clone()).collect(),
     }
 }
 
@@ -57,16 +75,16 @@ fn frames(c: &Code) -> Vec<String> {
 pub(super) fn place(e: &Evidence, code: u32) -> String {
     let Some(c) = e.code.get(code as usize) else { return "unknown".into() };
     match c.frames.first() {
-        Some(f) if f.line > 0 => format!("{}:{}", short_path(&f.file), f.line),
-        Some(f) if !f.file.is_empty() => short_path(&f.file).to_string(),
+        Some(f) if f.line > 0 => format!("{}:{}", f.file, f.line),
+        Some(f) if !f.file.is_empty() => f.file.clone(),
         _ => format!("{:#x}", c.address),
     }
 }
 
-/// The last two parts of a path: enough to find it, short enough for a table.
+/// The last two parts of an absolute or long path: enough to find it, short enough for a table.
 pub(super) fn short_path(path: &str) -> &str {
     match path.rmatch_indices('/').nth(1) {
-        Some((at, _)) if path.len() > 32 => &path[at + 1..],
+        Some((at, _)) if path.starts_with('/') || path.len() > 40 => &path[at + 1..],
         _ => path,
     }
 }
@@ -75,7 +93,8 @@ pub(super) fn short_path(path: &str) -> &str {
 pub(super) fn origin(e: &Evidence, o: &Object) -> String {
     let site = o.alloc_code.map(|c| {
         let callers = stack(e, c);
-        let mut text = format!("{} ({})", callers.first().cloned().unwrap_or_default(), place(e, c));
+        let mut text =
+            format!("{} ({})", callers.first().cloned().unwrap_or_default(), short_path(&place(e, c)));
         for caller in callers.iter().skip(1).take(3) {
             text.push_str(&format!(" \u{2190} {caller}"));
         }

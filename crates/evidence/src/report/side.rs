@@ -90,6 +90,7 @@ fn row(name: &str, a: Option<&Side>, b: Option<&Side>) -> Vec<Cell> {
         (Some(a), Some(b)) => {
             let ratio = b.e / a.e;
             let words = match ratio {
+                r if (0.99..=1.01).contains(&r) => "same".into(),
                 r if r > 1.0 => format!("\u{d7}{r:.2}"),
                 r => format!("\u{f7}{}", decimal(1.0 / r)),
             };

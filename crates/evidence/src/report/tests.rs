@@ -274,8 +274,8 @@ fn two_runs_side_by_side() {
 
      E old   E new  change  E even old  E even new  fields
     80,000    none  gone        80,000        none  struct worker_stats[].requests ⟷ struct worker_stats[].weight
-    30,000  30,000  ÷1.00       30,000      30,000  answer_number
-     1,577   1,577  ÷1.00        1,577       1,577  struct server_stats.audit_lock ⟷ struct server_stats.polls
+    30,000  30,000  same        30,000      30,000  answer_number
+     1,577   1,577  same         1,577       1,577  struct server_stats.audit_lock ⟷ struct server_stats.polls
     "#);
 }
 
