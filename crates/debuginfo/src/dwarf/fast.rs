@@ -156,6 +156,53 @@ impl<'f> Unit<'f> {
         Some(fresh)
     }
 
+    /// Types for which `wanted` says yes to the tag and the name, declarations included, in the order of their
+    /// entries. `None` when the unit has to take the general way.
+    pub fn named(&self, wanted: impl Fn(DwTag, &[u8]) -> bool) -> Option<Vec<(u32, DwTag)>> {
+        let mut found = Vec::new();
+        let mut cursor = self.at(self.root);
+        while cursor.at < cursor.bytes.len() && !cursor.failed {
+            let offset = cursor.at;
+            let code = cursor.uleb();
+            if code == 0 {
+                continue;
+            }
+            let plan = self.plans.get(code)?;
+            let tag = DwTag(plan.tag);
+            if is_root(tag) {
+                let mut look = cursor;
+                for op in self.plans.ops(plan) {
+                    if op.role != Role::Text {
+                        look.skip_op(op);
+                        continue;
+                    }
+                    if wanted(tag, self.name(op, &mut look)?) {
+                        found.push((offset as u32, tag));
+                    }
+                }
+            }
+            self.plans.skip(plan, &mut cursor);
+        }
+        (!cursor.failed).then_some(found)
+    }
+
+    /// The text of a name, perhaps with what follows its terminator. `None` for strings in other files.
+    fn name(&self, op: &Op, cursor: &mut Cursor<'f>) -> Option<&'f [u8]> {
+        let strings = self.dwarf.debug_str.reader().slice();
+        let start = cursor.at;
+        let value = cursor.value(op);
+        let (section, at) = match op.form {
+            dw::DW_FORM_string => (cursor.bytes, start),
+            dw::DW_FORM_strp => (strings, usize::try_from(value).ok()?),
+            dw::DW_FORM_line_strp => {
+                (self.dwarf.debug_line_str.reader().slice(), usize::try_from(value).ok()?)
+            }
+            dw::DW_FORM_GNU_strp_alt | dw::DW_FORM_strp_sup => return None,
+            _ => (strings, usize::try_from(self.indexed(value)?).ok()?),
+        };
+        Some(section.get(at..).unwrap_or(&[]))
+    }
+
     /// The print of the struct, union or class at an offset and the bytes that it took; `None` for other entries.
     pub fn print_at(&self, offset: u32) -> Option<(u64, usize)> {
         let mut cursor = self.at(offset as usize);

@@ -1,49 +1,74 @@
 //! Finds a few types by name without reading all units.
 
-use gimli::constants as dw;
+use gimli::{DebugInfoOffset, Section, constants as dw};
 use tussle_model::{Type, TypeId};
 
 use super::die::{self, is_aggregate};
+use super::fast;
 use super::types::{Loaded, Types};
-use super::units::DieRef;
+use super::units::{DieRef, Units};
 
-impl Types<'_> {
+/// More places of a name than this, and all units are looked at.
+const PLACES_MAX: usize = 1 << 16;
+
+/// A name that ends so many other strings is looked for everywhere.
+const STRINGS_MAX: usize = 64;
+
+impl<'f> Types<'f> {
     /// Reads the first definition of each name (`foo`, `struct foo`, `ns::Foo`, a typedef of a struct).
     pub fn read_named(&mut self, names: &[String]) {
         self.stubs = true;
         let mut missing: Vec<Wanted<'_>> = names.iter().map(|n| Wanted::new(n)).collect();
-        for &unit in self.units.order() {
+        let units = self.units;
+        let mentioned = mentioned(units, &missing);
+        for &unit in units.order() {
             if missing.is_empty() {
                 break;
             }
-            if let Some(ctx) = self.context(unit) {
-                self.read_named_in(&ctx, &mut missing);
+            let skip = mentioned.as_ref().is_some_and(|m| m.get(unit as usize) == Some(&false));
+            if !skip {
+                self.read_named_in(unit, &mut missing);
                 self.drain();
             }
         }
     }
 
-    fn read_named_in(&mut self, ctx: &Loaded<'_>, missing: &mut Vec<Wanted<'_>>) {
-        let Ok(roots) = ctx.roots() else { return };
+    fn read_named_in(&mut self, unit: u32, missing: &mut Vec<Wanted<'_>>) {
+        let quick = fast::Unit::open(self.units, unit).and_then(|fast| {
+            fast.named(|tag, text| missing.iter().any(|w| w.scope.is_empty() && w.starts(tag, text)))
+        });
+        if quick.as_ref().is_some_and(Vec::is_empty) {
+            return;
+        }
+        let Some(ctx) = self.context(unit) else { return };
+        let roots = match &quick {
+            Some(found) => found.as_slice(),
+            None => ctx.roots().unwrap_or(&[]),
+        };
         for &(offset, tag) in roots {
-            let at = DieRef { unit: ctx.id, offset };
-            let Ok(Some(die)) =
-                ctx.unit.entries_raw(Some(at.unit_offset())).and_then(|mut raw| die::read(&mut raw))
-            else {
-                continue;
-            };
-            let Some(text) = die.name.map(|v| ctx.text_of(&v)) else { continue };
-            let Some(index) = missing.iter().position(|w| w.matches(tag, text, ctx.scope(offset))) else {
-                continue;
-            };
-            if die.declaration && die.signature.is_none() {
-                continue;
-            }
-            let id = self.id(Some(at), 0);
-            if self.is_definition(id) {
-                missing.swap_remove(index);
-                self.appeared.push(id);
-            }
+            self.read_if_wanted(&ctx, DieRef { unit, offset }, tag, missing);
+        }
+    }
+
+    fn read_if_wanted(
+        &mut self,
+        ctx: &Loaded<'f>,
+        at: DieRef,
+        tag: gimli::DwTag,
+        missing: &mut Vec<Wanted<'_>>,
+    ) {
+        let read = ctx.unit.entries_raw(Some(at.unit_offset())).and_then(|mut raw| die::read(&mut raw));
+        let Ok(Some(die)) = read else { return };
+        let Some(text) = die.name.map(|v| ctx.text_of(&v)) else { return };
+        let wanted = |w: &Wanted<'_>| w.matches(tag, text, ctx.scope(at.offset));
+        let Some(index) = missing.iter().position(wanted) else { return };
+        if die.declaration && die.signature.is_none() {
+            return;
+        }
+        let id = self.id(Some(at), 0);
+        if self.is_definition(id) {
+            missing.swap_remove(index);
+            self.appeared.push(id);
         }
     }
 
@@ -79,6 +104,12 @@ impl<'a> Wanted<'a> {
         Wanted { tag: found.map(|(tag, _)| tag), scope, last }
     }
 
+    /// Like [`Wanted::matches`] for text that goes on behind the name's terminator.
+    fn starts(&self, tag: gimli::DwTag, text: &[u8]) -> bool {
+        let name = self.last.as_bytes();
+        text.starts_with(name) && text.get(name.len()) == Some(&0) && self.matches(tag, name, "")
+    }
+
     fn matches(&self, tag: gimli::DwTag, name: &[u8], scope: &str) -> bool {
         let right_kind = match self.tag {
             None => true,
@@ -89,6 +120,51 @@ impl<'a> Wanted<'a> {
         };
         right_kind && name == self.last.as_bytes() && scope == self.scope
     }
+}
+
+/// Which units mention one of the names, by unit index; `None` when that cannot be told without reading them.
+///
+/// Names are references into `.debug_str`, so the offset of the name is looked for in the bytes of `.debug_info`.
+/// Linkers let strings share their ends, hence any place where the name ends may be referred to.
+fn mentioned(units: &Units<'_>, wanted: &[Wanted<'_>]) -> Option<Vec<bool>> {
+    let dwarf = units.dwarf(0)?;
+    if !dwarf.debug_str_offsets.reader().is_empty() || dwarf.sup().is_some() {
+        return None;
+    }
+    let strings = dwarf.debug_str.reader().slice();
+    let info = dwarf.debug_info.reader().slice();
+    let little = units.little_endian();
+    let mut found: Vec<bool> =
+        units.iter().map(|u| u.dwarf != 0 || u.header.debug_info_offset().is_none()).collect();
+    let mut mark = |pattern: &[u8]| {
+        let places = memchr::memmem::find_iter(info, pattern).take(PLACES_MAX);
+        let mut count = 0;
+        for at in places {
+            count += 1;
+            if let Some(slot) = units.at(0, DebugInfoOffset(at)).and_then(|d| found.get_mut(d.unit as usize))
+            {
+                *slot = true;
+            }
+        }
+        count < PLACES_MAX
+    };
+    for w in wanted {
+        let name = [w.last.as_bytes(), b"\0"].concat();
+        let offsets: Vec<u32> = memchr::memmem::find_iter(strings, &name)
+            .take(STRINGS_MAX)
+            .filter_map(|o| u32::try_from(o).ok())
+            .collect();
+        if offsets.len() == STRINGS_MAX || name.len() < 4 && !offsets.is_empty() || !mark(&name) {
+            return None;
+        }
+        for offset in offsets {
+            let pattern = if little { offset.to_le_bytes() } else { offset.to_be_bytes() };
+            if !mark(&pattern) {
+                return None;
+            }
+        }
+    }
+    Some(found)
 }
 
 /// The last `::` outside of template arguments.

@@ -83,6 +83,11 @@ impl<'f> Units<'f> {
         self.units.get(unit as usize)
     }
 
+    /// All units by index.
+    pub fn iter(&self) -> impl Iterator<Item = &UnitEntry<'f>> {
+        self.units.iter()
+    }
+
     /// The sections of a unit.
     pub fn dwarf(&self, index: u32) -> Option<&gimli::Dwarf<Slice<'f>>> {
         self.dwarfs.get(index as usize)
