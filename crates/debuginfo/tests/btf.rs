@@ -271,3 +271,26 @@ fn every_truncation_and_flipped_byte_is_survived() {
         }
     }
 }
+
+/// Writes the seeds of the fuzz targets; run by hand with `--ignored` when the builder changes.
+#[test]
+#[ignore = "writes into fuzz/corpus"]
+fn write_seeds() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let little = every_kind(false);
+    let mut module = Builder::split(little.strings.len() as u32);
+    let name = module.string("inner");
+    module.record("mine", STRUCT, false, 1, 64, &[name, 6, 0]);
+    let (table, _) = btf::read(&little.bytes(), None).unwrap();
+    let one = snapshot::write(&table, &[table.find("s").unwrap()]).unwrap();
+    let all: Vec<_> = table.iter().map(|(id, _)| id).collect();
+    for (path, bytes) in [
+        ("btf/little", little.bytes()),
+        ("btf/big", every_kind(true).bytes()),
+        ("btf/module", module.bytes()),
+        ("snapshot/one.json", one),
+        ("snapshot/all.json", snapshot::write(&table, &all).unwrap()),
+    ] {
+        std::fs::write(folder.join(path), bytes).unwrap();
+    }
+}
