@@ -52,6 +52,8 @@ pub struct Bisection {
     origin: Option<f64>,
     /// Fingerprint of the layouts of built commits.
     layouts: Vec<Option<u64>>,
+    /// Commits that cannot be built or run.
+    unusable: Vec<bool>,
     total: usize,
 }
 
@@ -74,6 +76,7 @@ impl Bisection {
             runs: vec![(0, 0.0, 0.0); commits],
             origin: None,
             layouts: vec![None; commits],
+            unusable: vec![false; commits],
             total: 0,
         })
     }
@@ -92,6 +95,18 @@ impl Bisection {
     pub fn built(&self, commit: usize) -> bool {
         self.runs.get(commit).is_some_and(|r| r.0 > 0)
             || self.layouts.get(commit).is_some_and(Option::is_some)
+    }
+
+    /// What steps cost, as far as it is known by now.
+    pub fn set_costs(&mut self, costs: Costs) {
+        self.costs = costs;
+    }
+
+    /// Never asks for this commit again: it does not build or run.
+    pub fn skip(&mut self, commit: usize) {
+        if let Some(flag) = self.unusable.get_mut(commit) {
+            *flag = true;
+        }
     }
 
     /// Adds one run. Observations that are not finite are refused.
@@ -179,6 +194,9 @@ impl Bisection {
         for (commit, p) in posterior.iter().enumerate() {
             // A run at `commit` separates the hypotheses k ≤ commit from the others.
             before += p;
+            if self.unusable[commit] {
+                continue;
+            }
             let told = before * (1.0 - before);
             let built = self.built(commit);
             let runs = self.batch(built);

@@ -38,6 +38,8 @@ enum Verb {
     Fix(cmd::fix::Args),
     Bench(cmd::bench::Args),
     Compare(cmd::compare::Args),
+    Bisect(cmd::bisect::Args),
+    History(cmd::history::Args),
 }
 
 fn main() -> ExitCode {
@@ -80,5 +82,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Fix(a) => cmd::fix::run(a, global),
         Verb::Bench(a) => cmd::bench::run(a, global),
         Verb::Compare(a) => cmd::compare::run(a, global),
+        Verb::Bisect(a) => cmd::bisect::run(a, global),
+        Verb::History(a) => cmd::history::run(a, global),
     }
 }

@@ -223,6 +223,18 @@ pub fn paired(plan: &Plan) -> Result<Paired, BenchError> {
     }
 }
 
+/// Runs the first arm of a plan once. The text is the end of what it wrote, for messages.
+///
+/// # Errors
+/// When the metric's pattern is wrong or the plan has no arm; a run that fails says so in its status.
+pub fn once(plan: &Plan, position: usize) -> Result<(Sample, String), BenchError> {
+    if plan.arms.is_empty() {
+        return Err(BenchError::Plan("a benchmark needs a command".into()));
+    }
+    let extractor = Extractor::new(&plan.metric)?;
+    Ok(process::run_once(plan, Slot { pair: position, arm: 0, warmup: false }, position, &extractor))
+}
+
 fn check(plan: &Plan) -> Result<(), BenchError> {
     let mistake = |text: &str| Err(BenchError::Plan(text.into()));
     if plan.arms.len() < 2 {

@@ -10,3 +10,4 @@ pub mod hunt;
 
 pub mod images;
 pub mod record;
+pub mod revisions;

@@ -2,11 +2,13 @@
 
 pub mod advise;
 pub mod bench;
+pub mod bisect;
 pub mod cc;
 pub mod check;
 pub mod compare;
 pub mod diff;
 pub mod fix;
+pub mod history;
 pub mod hunt;
 pub mod layout;
 pub mod place;

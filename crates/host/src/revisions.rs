@@ -1,0 +1,222 @@
+//! Revisions of a git repository, checked out into folders of their own and built once each.
+//!
+//! The repository itself is only read (`git archive`): no worktree, index or branch of the user changes.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
+
+/// One commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// Full hash.
+    pub hash: String,
+    /// First line of its message.
+    pub subject: String,
+}
+
+impl Revision {
+    /// The first twelve digits.
+    pub fn short(&self) -> &str {
+        self.hash.get(..12).unwrap_or(&self.hash)
+    }
+}
+
+/// Why a revision cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RevisionError {
+    /// git said no.
+    #[error("git {what}: {said}")]
+    Git {
+        /// What it was asked.
+        what: String,
+        /// Its words.
+        said: String,
+    },
+    /// `bad` does not come after `good`.
+    #[error("there is no commit after {good} on the way to {bad}")]
+    NoCommits {
+        /// Reference.
+        good: String,
+        /// Candidate.
+        bad: String,
+    },
+    /// The build failed.
+    #[error("{revision} does not build ({status}): {said}")]
+    Build {
+        /// Which.
+        revision: String,
+        /// Its exit status.
+        status: String,
+        /// The last lines it wrote.
+        said: String,
+    },
+    /// Files or processes.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> RevisionError {
+    |source| RevisionError::Io { what: what.into(), source }
+}
+
+fn last_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    lines[lines.len().saturating_sub(2)..].join(" / ").chars().take(300).collect()
+}
+
+fn git(repository: &Path, arguments: &[&str]) -> Result<String, RevisionError> {
+    let run = Command::new("git").arg("-C").arg(repository).args(arguments).stdin(Stdio::null()).output();
+    let Output { status, stdout, stderr } = run.map_err(io_error("git"))?;
+    if !status.success() {
+        return Err(RevisionError::Git { what: arguments.join(" "), said: last_line(&stderr) });
+    }
+    Ok(String::from_utf8_lossy(&stdout).into_owned())
+}
+
+/// One revision by any name git knows.
+///
+/// # Errors
+/// When git does not know it.
+pub fn one(repository: &Path, name: &str) -> Result<Revision, RevisionError> {
+    let commit = format!("{name}^{{commit}}");
+    let hash = git(repository, &["rev-parse", "--verify", "--end-of-options", &commit])?.trim().to_string();
+    let subject = git(repository, &["log", "-1", "--format=%s", &hash])?.trim().to_string();
+    Ok(Revision { hash, subject })
+}
+
+/// `good` and every commit after it on the first-parent way to `bad`, oldest first.
+///
+/// # Errors
+/// When git does not know one of them, or there is nothing between.
+pub fn range(repository: &Path, good: &str, bad: &str) -> Result<Vec<Revision>, RevisionError> {
+    let (first, last) = (one(repository, good)?, one(repository, bad)?);
+    let span = format!("{}..{}", first.hash, last.hash);
+    let text = git(repository, &["log", "--reverse", "--first-parent", "--format=%H %s", &span])?;
+    let mut out = vec![first];
+    out.extend(text.lines().filter_map(|line| {
+        let (hash, subject) = line.split_once(' ').unwrap_or((line, ""));
+        (!hash.is_empty()).then(|| Revision { hash: hash.into(), subject: subject.into() })
+    }));
+    if out.len() < 2 {
+        return Err(RevisionError::NoCommits { good: good.into(), bad: bad.into() });
+    }
+    Ok(out)
+}
+
+/// Built revisions of one repository, each in its own folder below the cache.
+#[derive(Clone, Debug)]
+pub struct Builds {
+    /// The repository.
+    pub repository: PathBuf,
+    /// Folder that holds one folder per revision.
+    pub cache: PathBuf,
+    /// Build command for `sh -c`, typed by the user; empty builds nothing.
+    pub build: String,
+}
+
+/// A revision that is ready to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Built {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// How long checking out and building took; absent when it was in the cache.
+    pub seconds: Option<f64>,
+}
+
+impl Builds {
+    /// Checks out and builds a revision unless it is in the cache.
+    ///
+    /// # Errors
+    /// When git, the disk or the build fails. A failed build is tried again next time.
+    pub fn ensure(&self, revision: &Revision) -> Result<Built, RevisionError> {
+        let folder = self.cache.join(&revision.hash);
+        let mark = self.cache.join(format!("{}.built", revision.hash));
+        // The mark holds the command, so that another --build does not meet old binaries.
+        if fs::read_to_string(&mark).is_ok_and(|command| command == self.build) && folder.is_dir() {
+            return Ok(Built { folder, seconds: None });
+        }
+        let started = Instant::now();
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(io_error(folder.display().to_string()))?;
+        }
+        fs::create_dir_all(&folder).map_err(io_error(folder.display().to_string()))?;
+        self.check_out(revision, &folder)?;
+        if !self.build.trim().is_empty() {
+            self.run_build(revision, &folder)?;
+        }
+        fs::write(&mark, &self.build).map_err(io_error(mark.display().to_string()))?;
+        Ok(Built { folder, seconds: Some(started.elapsed().as_secs_f64()) })
+    }
+
+    fn check_out(&self, revision: &Revision, folder: &Path) -> Result<(), RevisionError> {
+        let mut archive = Command::new("git")
+            .arg("-C")
+            .arg(&self.repository)
+            .args(["archive", "--format=tar", &revision.hash])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(io_error("git archive"))?;
+        let pipe = archive.stdout.take().map_or_else(Stdio::null, Stdio::from);
+        let tar = Command::new("tar").arg("-x").arg("-C").arg(folder).stdin(pipe).output();
+        let archived = archive.wait().map_err(io_error("git archive"))?;
+        let tar = tar.map_err(io_error("tar"))?;
+        if !archived.success() || !tar.status.success() {
+            let what = format!("archive {}", revision.short());
+            return Err(RevisionError::Git { what, said: last_line(&tar.stderr) });
+        }
+        Ok(())
+    }
+
+    fn run_build(&self, revision: &Revision, folder: &Path) -> Result<(), RevisionError> {
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(&self.build).current_dir(folder).stdin(Stdio::null());
+        let output = shell.output().map_err(io_error("sh"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+        Err(RevisionError::Build {
+            revision: revision.short().to_string(),
+            status: output.status.to_string(),
+            said: last_line(said),
+        })
+    }
+}
+
+/// ELF executables below a folder, at most three levels deep: what a build made.
+pub fn executables(folder: &Path) -> Vec<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let (mut out, mut open) = (Vec::new(), vec![(folder.to_path_buf(), 0)]);
+    while let Some((at, depth)) = open.pop() {
+        let Ok(entries) = fs::read_dir(&at) else { continue };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            let Ok(about) = entry.metadata() else { continue };
+            if about.is_dir() && depth < 3 {
+                open.push((path, depth + 1));
+            } else if about.is_file() && about.permissions().mode() & 0o111 != 0 && is_elf(&path) {
+                out.push(path);
+            }
+        }
+    }
+    out.sort();
+    out
+}
+
+fn is_elf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    fs::File::open(path).and_then(|mut f| io::Read::read_exact(&mut f, &mut magic)).is_ok()
+        && &magic == b"\x7fELF"
+}
