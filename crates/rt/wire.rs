@@ -110,6 +110,8 @@ pub struct Header {
     pub sites_count: u32,
     /// Memory of pieces, bytes.
     pub piece_bytes: u64,
+    /// Address of the function that starts threads: part of every thread's call chain, and no news.
+    pub thread_start: u64,
 }
 
 /// Text of any length; `next` chains snapshots of the same thing, newest first.

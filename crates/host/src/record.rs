@@ -209,7 +209,10 @@ fn not_instrumented(dynamic: bool) -> String {
 
 /// A folder for raw files that only this user can enter, in memory if there is room for it.
 fn session_folder(mem_max_bytes: u64) -> Result<tempfile::TempDir, RecordError> {
-    let make = |at: &Path| tempfile::Builder::new().prefix("tussle-").tempdir_in(at);
+    let make = |at: &Path| {
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        tempfile::Builder::new().prefix("tussle-").permissions(private).tempdir_in(at)
+    };
     let shm = Path::new("/dev/shm");
     if room(shm) >= mem_max_bytes.min(256 << 20)
         && let Ok(d) = make(shm)

@@ -185,6 +185,7 @@ pub unsafe fn open(parent_pid: u32, parent_seq: u32, fork_vt: u64) -> bool {
         (*h).base = BASE.load(Relaxed);
         (*h).used = PAGE;
         (*h).window_vt = WINDOW_VT;
+        (*h).thread_start = crate::interpose::thread_start();
         set_mark();
         describe();
         AtomicU64::from_ptr(&raw mut (*h).magic).store(MAGIC, Release);

@@ -53,52 +53,76 @@ global_asm!(
     ".hidden tussle_fini",
 );
 
-/// One access hook: table lookup, bytes known?, count.
+/// One access hook: find the line in the table, know the bytes, count. `$check` jumps to 2 unless the line is the
+/// entry's and all bytes have been seen: it may use ecx (address), rdx, r9, and has the entry in rax, the word in r8.
 macro_rules! access {
-    ($n:literal, $full:literal, $mask:literal, $cnt:literal, $op:literal, $($name:literal),+) => {
+    ($cnt:literal, $op:literal, [$($check:expr),+], $($name:literal),+) => {
         global_asm!(
             $( concat!(".globl ", $name, "\n.type ", $name, ",@function"), )+
             ".p2align 5",
             $( concat!($name, ":"), )+
             "mov rax, qword ptr [rip + tussle_tls@GOTTPOFF]",
             "mov rdx, rdi",
-            "mov ecx, edi",
             "shr rdx, 9",
+            "mov r8d, edi",
             "mov rax, qword ptr fs:[rax]",
             "xor edx, edi",
+            "shr r8d, 3",
             "and edx, 0x7fc0",
-            "mov r8, rdi",
+            "and r8d, 7",
             "add rax, rdx",
-            "shr edi, 3",
-            "mov rdx, r8",
-            "and edi, 7",
-            "sub rdx, qword ptr [rax]",
-            concat!("cmp rdx, 64 - ", $n),
-            "ja 2f",
-            concat!("mov rdx, qword ptr [rax + ", $mask, "]"),
-            "shr rdx, cl",
-            "not edx",
-            concat!("test edx, ", $full),
-            "jne 2f",
-            concat!("inc word ptr [rax + rdi*2 + ", $cnt, "]"),
+            $( $check, )+
+            concat!("inc word ptr [rax + r8*2 + ", $cnt, "]"),
             "js 2f",
             "ret",
             "2:",
-            "mov rdi, r8",
             "mov rsi, qword ptr [rsp]",
             concat!("mov edx, ", $op),
             "jmp tussle_slow",
         );
     };
 }
-access!(1, "1", 8, 32, "1", "__tsan_read1");
-access!(2, "3", 8, 32, "2", "__tsan_read2", "__tsan_unaligned_read2");
-access!(4, "15", 8, 32, "4", "__tsan_read4", "__tsan_unaligned_read4");
-access!(8, "255", 8, 32, "8", "__tsan_read8", "__tsan_unaligned_read8", "__tsan_vptr_read");
-access!(1, "1", 16, 48, "1 | 256", "__tsan_write1");
-access!(2, "3", 16, 48, "2 | 256", "__tsan_write2", "__tsan_unaligned_write2");
-access!(4, "15", 16, 48, "4 | 256", "__tsan_write4", "__tsan_unaligned_write4");
-access!(8, "255", 16, 48, "8 | 256", "__tsan_write8", "__tsan_unaligned_write8", "__tsan_vptr_update");
+
+/// Accesses of `$n` bytes anywhere.
+macro_rules! anywhere {
+    ($n:literal, $full:literal, $mask:literal, $cnt:literal, $op:literal, $($name:literal),+) => {
+        access!($cnt, $op, [
+            "mov r9, rdi", "sub r9, qword ptr [rax]", concat!("cmp r9, 64 - ", $n), "ja 2f",
+            "mov ecx, edi", concat!("mov rdx, qword ptr [rax + ", $mask, "]"), "shr rdx, cl", "not edx",
+            concat!("test edx, ", $full), "jne 2f"
+        ], $($name),+);
+    };
+}
+
+/// Eight aligned bytes are one byte of the mask.
+macro_rules! word {
+    ($mask:literal, $cnt:literal, $op:literal, $($name:literal),+) => {
+        access!($cnt, $op, [
+            "mov r9, rdi", "and r9, -64", "cmp r9, qword ptr [rax]", "jne 2f",
+            concat!("cmp byte ptr [rax + r8 + ", $mask, "], -1"), "jne 2f"
+        ], $($name),+);
+    };
+}
+
+/// One byte is one bit.
+macro_rules! byte {
+    ($mask:literal, $cnt:literal, $op:literal, $($name:literal),+) => {
+        access!($cnt, $op, [
+            "mov r9, rdi", "and r9, -64", "cmp r9, qword ptr [rax]", "jne 2f",
+            "mov ecx, edi", concat!("mov rdx, qword ptr [rax + ", $mask, "]"), "bt rdx, rcx", "jnc 2f"
+        ], $($name),+);
+    };
+}
+byte!(8, 32, "1", "__tsan_read1");
+anywhere!(2, "3", 8, 32, "2", "__tsan_read2", "__tsan_unaligned_read2");
+anywhere!(4, "15", 8, 32, "4", "__tsan_read4", "__tsan_unaligned_read4");
+word!(8, 32, "8", "__tsan_read8", "__tsan_vptr_read");
+anywhere!(8, "255", 8, 32, "8", "__tsan_unaligned_read8");
+byte!(16, 48, "1 | 256", "__tsan_write1");
+anywhere!(2, "3", 16, 48, "2 | 256", "__tsan_write2", "__tsan_unaligned_write2");
+anywhere!(4, "15", 16, 48, "4 | 256", "__tsan_write4", "__tsan_unaligned_write4");
+word!(16, 48, "8 | 256", "__tsan_write8", "__tsan_vptr_update");
+anywhere!(8, "255", 16, 48, "8 | 256", "__tsan_unaligned_write8");
 
 /// Exports `$name`, which passes its return address as one more argument in `$reg` to `$target`.
 macro_rules! stub {

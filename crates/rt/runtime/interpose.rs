@@ -628,6 +628,11 @@ unsafe extern "C" fn trampoline(p: P) -> P {
     }
 }
 
+/// Where every recorded thread starts.
+pub fn thread_start() -> u64 {
+    trampoline as *const () as u64
+}
+
 unsafe fn after_join(th: u64, r: c_int) -> c_int {
     if r == 0 && recording() {
         unsafe { sync::joined(thread::vt_of(th)) };

@@ -6,6 +6,7 @@ use crate::arena::{at, forked, fullness, header, lost, recording, reference};
 use crate::code;
 use crate::thread;
 use crate::wire::*;
+use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Gap in virtual time that never separates two runs of one epoch.
@@ -22,7 +23,43 @@ pub unsafe extern "C" fn tussle_slow(addr: u64, pc: u64, op: u32) {
     if !recording() {
         return;
     }
-    unsafe { note(addr, (op & 0xff) as u64, op >> 8, pc, true) }
+    unsafe {
+        let (n, kind, line) = ((op & 0xff) as u64, op >> 8, addr & !(LINE - 1));
+        let t = thread::current();
+        let e = (&raw mut (*t).entries[0]).add(index(line));
+        // The commonest case by far: a line that was not in the table, one whole access within it.
+        if (*e).key != line && (*t).free != 0 && addr - line + n <= LINE && !forked() {
+            (*t).free = 0;
+            refill(t, e, line, addr - line, n, kind, pc);
+            (*t).free = 1;
+            return;
+        }
+        note(addr, n, kind, pc, true)
+    }
+}
+
+/// Puts `line` into the entry and counts an access of it.
+#[inline(always)]
+unsafe fn refill(t: *mut Live, e: *mut Entry, line: u64, off: u64, n: u64, kind: u32, pc: u64) {
+    unsafe {
+        let i = index(line);
+        if (*e).key != 0 {
+            empty(t, e, i);
+        }
+        if !fill(t, e, i, line) {
+            return;
+        }
+        let mask = bytes(off, n);
+        let seen = if kind == READ { (*e).rmask } else { (*e).wmask };
+        if mask & !seen != 0 {
+            grow_masks(e, mask, kind);
+        } else if (*t).fills & 3 != 0 {
+            *(&raw mut (*e).cnt[0]).add((off / 8) as usize + 8 * kind as usize) += 1;
+            return;
+        }
+        *(&raw mut (*e).cnt[0]).add((off / 8) as usize + 8 * kind as usize) += 1;
+        sample(t, at::<Record>((*e).rec & !RMW_FLAG), off, n, kind, pc);
+    }
 }
 
 /// Records an access.
@@ -265,12 +302,17 @@ unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
             *slot = reference(r);
             return r;
         }
+        // Walks go upwards more often than not: have the record of the line after next at hand.
+        let ahead = *slot.add(if line >> 6 & 63 < 62 { 2 } else { 0 });
+        let p = at::<u8>(ahead);
+        asm!("prefetchw byte ptr [{0}]", "prefetchw byte ptr [{0} + 64]", in(reg) p, options(nostack, preserves_flags));
         at::<Record>(*slot) as u64
     }
 }
 
 /// Writes an entry's counts to its record and frees it.
-pub unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
+#[inline(always)]
+unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
     unsafe {
         let from = first_vt(t, e);
         (*e).key = 0;
@@ -292,7 +334,8 @@ pub unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
         (*t).vt += n as u64;
         run(t, r, from, (*t).vt);
         for k in 0..16 {
-            (*r).words[k] = (*r).words[k].saturating_add((*e).cnt[k] as u32);
+            // A run is closed long before a count could overflow, see `run`.
+            (*r).words[k] = (*r).words[k].wrapping_add((*e).cnt[k] as u32);
         }
         if (*e).rec & RMW_FLAG != 0 {
             for w in 0..8 {
@@ -328,7 +371,7 @@ unsafe fn add_rmw(t: *mut Live, r: *mut Record, w: usize, n: u32) {
 #[inline(always)]
 unsafe fn run(t: *mut Live, r: *mut Record, from: u64, to: u64) {
     unsafe {
-        if (*r).epoch == (*t).epoch && from < (*r).vt1 + GAP && (*r).vt1 - (*r).vt0 < u32::MAX as u64 {
+        if (*r).epoch == (*t).epoch && from < (*r).vt1 + GAP && (*r).vt1.wrapping_sub((*r).vt0) < 1 << 31 {
             if from < (*r).vt0 {
                 (*r).vt0 = from;
             }

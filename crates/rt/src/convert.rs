@@ -10,6 +10,9 @@ use tussle_model::TypeTable;
 
 pub use crate::lines::Keep;
 
+/// No more than this is the runtime's function that starts threads.
+const THREAD_START_BYTES: u64 = 512;
+
 /// What [`convert()`] makes.
 pub struct Converted {
     /// Evidence without names; `run.command`, times and CPU are for the caller to fill in.
@@ -163,8 +166,7 @@ impl<'a> ProcessReader<'a> {
     fn actors(&mut self, ends: &[u64]) {
         for i in 0..self.threads.len() {
             let t = self.threads[i];
-            let creator = (t.creator != NONE && (t.creator as usize) < self.threads.len())
-                .then_some(self.first_actor + t.creator);
+            let creator = self.actor(t.creator);
             let start = (t.start != 0).then(|| self.code(t.start, &[]));
             let name = lossy(t.name.split(|&b| b == 0).next().unwrap_or(&[]));
             self.ev.actors.push(Actor {
@@ -178,6 +180,11 @@ impl<'a> ProcessReader<'a> {
                 vt1: ends.get(i).copied().unwrap_or(t.vt1).max(t.vt0),
             });
         }
+    }
+
+    /// Actor id of a thread's index.
+    fn actor(&self, index: u32) -> Option<u32> {
+        ((index as usize) < self.threads.len()).then(|| self.first_actor + index)
     }
 
     /// Id of an address with its callers.
@@ -209,7 +216,9 @@ impl<'a> ProcessReader<'a> {
         let count = (row.count as usize).min(CHAIN);
         let mut all: Vec<u64> = std::iter::once(row.pc).chain(row.chain[..count].iter().copied()).collect();
         // Hooks that cannot tell their caller give 0; the innermost frame is then the nearest that is known.
-        all.retain(|&pc| pc != 0);
+        // The frame that starts threads is the recorder's own.
+        let start = self.file.header().thread_start;
+        all.retain(|&pc| pc != 0 && (start == 0 || !(start..start + THREAD_START_BYTES).contains(&pc)));
         let all: Vec<u64> = all.iter().map(|pc| pc - 1).collect();
         let (first, chain) = all.split_first()?;
         Some(self.code(*first, chain))
@@ -301,18 +310,17 @@ impl<'a> ProcessReader<'a> {
     fn object(&mut self, place: u32, places: &mut Places) -> u32 {
         let p = places.get(place).clone();
         let mut o = blank(self.process, ObjectKind::Unknown, &p);
-        let actor = |t: u32| Some(self.first_actor + t);
         match p.what {
             What::Page => o.align = 4096,
-            What::Tls { thread } => (o.kind, o.alloc_actor) = (ObjectKind::Tls, actor(thread)),
-            What::Stack { thread } => (o.kind, o.alloc_actor) = (ObjectKind::Stack, actor(thread)),
+            What::Tls { thread } => (o.kind, o.alloc_actor) = (ObjectKind::Tls, self.actor(thread)),
+            What::Stack { thread } => (o.kind, o.alloc_actor) = (ObjectKind::Stack, self.actor(thread)),
             What::Heap { code, thread, allocator, align, site, inherited } => {
                 let name = ALLOCATORS.get(usize::from(allocator)).copied().unwrap_or("?");
                 o.kind = if name == "mmap" { ObjectKind::Mapped } else { ObjectKind::Heap };
                 o.allocator = Some(name.into());
                 o.align = u64::from(align.max(1));
                 if !inherited {
-                    o.alloc_actor = actor(thread);
+                    o.alloc_actor = self.actor(thread);
                     o.live_max = self.file.live_max(site).max(1);
                 }
                 o.alloc_code = self.code_of(thread as usize, code, inherited);
@@ -387,14 +395,21 @@ fn parse_maps(text: &str) -> Vec<Module> {
         let mut f = line.splitn(6, ' ');
         let (Some(range), Some(_perm), Some(offset)) = (f.next(), f.next(), f.next()) else { continue };
         let path = f.nth(2).unwrap_or("").trim();
-        if !path.starts_with('/') || path.ends_with(".raw") {
-            continue;
-        }
         let hex = |s: &str| u64::from_str_radix(s, 16).ok();
         let Some((Some(start), Some(end))) = range.split_once('-').map(|(a, b)| (hex(a), hex(b))) else {
             continue;
         };
         let Some(offset) = hex(offset) else { continue };
+        if path.is_empty() {
+            // Zero-initialised data follows its file without a name.
+            if let Some(m) = out.last_mut().filter(|m| m.end == start) {
+                m.end = end;
+            }
+            continue;
+        }
+        if !path.starts_with('/') || path.ends_with(".raw") {
+            continue;
+        }
         match out.iter_mut().rev().find(|m| m.path == path) {
             Some(m) => m.end = m.end.max(end),
             None => out.push(Module {

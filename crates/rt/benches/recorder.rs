@@ -1,0 +1,112 @@
+//! What recording costs: native, empty hooks, this recorder and gcc's ThreadSanitizer side by side.
+//!
+//! `cargo bench -p tussle-rt` (`-- ROUNDS` for more than 5). CPU time of the process (user + system) as the kernel
+//! counts it, medians of interleaved runs, so that other work on the machine disturbs little.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{Lab, programs};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Program, flags, arguments, instrumented accesses of such a run, target above empty hooks in ns per access.
+type Row = (&'static str, &'static [&'static str], &'static [&'static str], f64, Option<f64>);
+
+const ROWS: [Row; 10] = [
+    ("private", &[], &["60000000"], 1.2e8, Some(0.8)),
+    ("line", &[], &["20000000"], 8e7, Some(0.8)),
+    ("elements", &["-DFIXED"], &["10000000"], 8.5e7, Some(0.8)),
+    ("stream", &[], &["500"], 6.55e7, Some(3.5)),
+    ("matrix", &[], &["12"], 8.3e7, None),
+    ("lock", &[], &["1500000"], 9e6, None),
+    ("counters", &["-DFIXED"], &["4000000"], 1.2e7, None),
+    ("barrier", &[], &["20000", "300"], 1.2e7, None),
+    ("queue", &[], &["200000"], 2.1e7, None),
+    ("threads", &[], &["200", "2000"], 6.4e6, None),
+];
+
+fn main() {
+    let rounds = std::env::args().filter_map(|a| a.parse::<usize>().ok()).next().unwrap_or(5);
+    let Some(lab) = Lab::new() else { return };
+    println!(
+        "{:<10} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9}  {}",
+        "program", "native ms", "empty ms", "ours ms", "TSan ms", "ours/TSan", "ns/access", "target"
+    );
+    let (mut cheaper, mut never) = (0, 0f64);
+    for (name, flags, args, accesses, target) in ROWS {
+        let exes = variants(&lab, name, flags);
+        let mut times = vec![Vec::new(); 4];
+        for _ in 0..rounds {
+            for (k, exe) in exes.iter().enumerate() {
+                times[k].push(cpu_ms(exe, args, k == 2));
+            }
+        }
+        let m: Vec<f64> = times.into_iter().map(median).collect();
+        let (ratio, above) = (m[2] / m[3], (m[2] - m[1]) * 1e6 / accesses);
+        cheaper += usize::from(ratio < 1.0);
+        never = never.max(ratio);
+        let target = target.map_or(String::new(), |t| format!("<= {t} {}", if above <= t { "met" } else { "MISSED" }));
+        println!(
+            "{name:<10} {:>9.0} {:>9.0} {:>9.0} {:>9.0} {ratio:>10.2} {above:>9.2}  {target}",
+            m[0], m[1], m[2], m[3]
+        );
+    }
+    println!("cheaper than TSan on {cheaper} of {} (target 8), at worst {never:.2} times it (target 1.5)", ROWS.len());
+}
+
+fn median(mut v: Vec<f64>) -> f64 {
+    v.sort_by(f64::total_cmp);
+    v[v.len() / 2]
+}
+
+/// Native, empty hooks, ours, TSan.
+fn variants(lab: &Lab, name: &str, flags: &[&str]) -> [PathBuf; 4] {
+    let source = programs().join(format!("{name}.c"));
+    let at = |kind: &str| lab.path().join(format!("{name}-{kind}"));
+    let base = ["-O1", "-g", "-w"];
+    let gcc = || {
+        let mut c = Command::new("gcc");
+        c.args(base).args(flags);
+        c
+    };
+    tool(gcc().arg(&source).arg("-o").arg(at("native")).arg("-lpthread"));
+    let empty = at("empty.o");
+    tool(Command::new("gcc").args(["-O2", "-w", "-c"]).arg(programs().join("empty.c")).arg("-o").arg(&empty));
+    let object = at("o");
+    tool(gcc().args(["-fsanitize=thread", "-c"]).arg(&source).arg("-o").arg(&object));
+    tool(Command::new("gcc").arg(&object).arg(&empty).arg("-o").arg(at("hooks")).arg("-lpthread"));
+    tool(gcc().arg("-fsanitize=thread").arg(&source).arg("-o").arg(at("tsan")).arg("-lpthread"));
+    [at("native"), at("hooks"), lab.build(name, flags), at("tsan")]
+}
+
+fn tool(c: &mut Command) {
+    let out = c.output().expect("gcc runs");
+    assert!(out.status.success(), "{c:?}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
+/// CPU time of one run.
+fn cpu_ms(exe: &Path, args: &[&str], record: bool) -> f64 {
+    let session = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let mut c = Command::new("setarch");
+    c.arg("-R").arg(exe).args(args).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    c.env("TSAN_OPTIONS", "report_bugs=0");
+    if record {
+        c.env(tussle_rt::SESSION_VARIABLE, session.path());
+    }
+    let before = children_ms();
+    let status = c.status().expect("it starts");
+    assert!(status.success(), "{}: {status}", exe.display());
+    children_ms() - before
+}
+
+fn children_ms() -> f64 {
+    // SAFETY: plain data that the call fills.
+    let u = unsafe {
+        let mut u: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut u);
+        u
+    };
+    let ms = |t: libc::timeval| t.tv_sec as f64 * 1e3 + t.tv_usec as f64 / 1e3;
+    ms(u.ru_utime) + ms(u.ru_stime)
+}

@@ -1,0 +1,140 @@
+//! Builds the test programs with the runtime inside, runs them, and reads what they recorded.
+
+#![allow(dead_code)]
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tussle_evidence::Evidence;
+use tussle_evidence::analysis::{Contention, Question, Split, contention};
+use tussle_rt::convert::Keep;
+use tussle_rt::{RawFile, convert};
+
+/// One folder for the binaries of a test process.
+pub struct Lab {
+    dir: tempfile::TempDir,
+    runtime: PathBuf,
+}
+
+/// What a run left behind.
+pub struct Ran {
+    pub status: i32,
+    pub evidence: Evidence,
+    /// Files that could not be used.
+    pub unusable: Vec<String>,
+    pub stdout: String,
+}
+
+/// How to run.
+#[derive(Clone, Copy, Default)]
+pub struct How {
+    pub one_cpu: bool,
+    pub mem_max_bytes: Option<u64>,
+}
+
+impl Lab {
+    /// `None` without a C compiler for this machine.
+    pub fn new() -> Option<Lab> {
+        if tussle_rt::OBJECT.is_empty() || Command::new("gcc").arg("--version").output().is_err() {
+            println!("skipped: gcc");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = dir.path().join("runtime.o");
+        std::fs::write(&runtime, tussle_rt::OBJECT).unwrap();
+        Some(Lab { dir, runtime })
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Builds `tests/programs/NAME.c` instrumented, with `flags`.
+    pub fn build(&self, name: &str, flags: &[&str]) -> PathBuf {
+        let exe = self.dir.path().join(format!("{name}{}", flags.concat()).replace([' ', '=', '/'], "_"));
+        let object = exe.with_extension("o");
+        let source = programs().join(format!("{name}.c"));
+        let common = ["-g", "-O1", "-w", "-fsanitize=thread", "-U__SANITIZE_THREAD__", "-c"];
+        run_tool(Command::new("gcc").args(common).args(flags).arg(source).arg("-o").arg(&object));
+        run_tool(Command::new("gcc").arg(&object).arg(&self.runtime).arg("-o").arg(&exe).args(["-lpthread", "-ldl"]));
+        exe
+    }
+
+    /// Runs and reads.
+    pub fn run(&self, exe: &Path, args: &[&str], how: How) -> Ran {
+        let session = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" }).unwrap();
+        let mut c = Command::new(exe);
+        c.args(args).env(tussle_rt::SESSION_VARIABLE, session.path());
+        if let Some(m) = how.mem_max_bytes {
+            c.env(tussle_rt::MEM_MAX_VARIABLE, m.to_string());
+        }
+        // SAFETY: two system calls.
+        unsafe {
+            c.pre_exec(move || {
+                libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+                if how.one_cpu {
+                    let mut set: libc::cpu_set_t = std::mem::zeroed();
+                    libc::CPU_SET(0, &mut set);
+                    libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+                }
+                Ok(())
+            });
+        }
+        let out = c.output().unwrap();
+        let status = out.status.code().unwrap_or_else(|| 128 + out.status.signal().unwrap_or(0));
+        let (evidence, unusable) = read(session.path(), Keep::Shared);
+        let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
+        Ran { status, evidence, unusable, stdout }
+    }
+}
+
+fn run_tool(c: &mut Command) {
+    let out = c.output().unwrap();
+    assert!(out.status.success(), "{c:?}:\n{}", String::from_utf8_lossy(&out.stderr));
+}
+
+/// Folder of the test programs.
+pub fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
+}
+
+/// Evidence of a session folder, and the files that could not be used.
+pub fn read(session: &Path, keep: Keep) -> (Evidence, Vec<String>) {
+    let mut maps = Vec::new();
+    for e in std::fs::read_dir(session).unwrap() {
+        let path = e.unwrap().path();
+        let file = std::fs::File::open(&path).unwrap();
+        // SAFETY: a private folder.
+        let map = unsafe { memmap2::Mmap::map(&file).unwrap() };
+        maps.push((path.display().to_string(), map));
+    }
+    let mut unusable = Vec::new();
+    let mut files = Vec::new();
+    for (name, map) in &maps {
+        match RawFile::new(name.clone(), map) {
+            Ok(f) => files.push(f),
+            Err(e) => unusable.push(e.to_string()),
+        }
+    }
+    (convert(&files, keep).evidence, unusable)
+}
+
+/// Contention as observed.
+pub fn observed(e: &Evidence) -> Contention {
+    contention(e, &Question::observed())
+}
+
+/// Contention at an even split of the work.
+pub fn even(e: &Evidence) -> Contention {
+    contention(e, &Question { split: Split::Even, ..Question::observed() })
+}
+
+/// E of all findings, or of everything if `all`.
+pub fn total_e(c: &Contention, all: bool) -> f64 {
+    c.lines.iter().filter(|l| all || l.is_finding()).map(|l| l.ranked_e()).sum()
+}
+
+/// Total accesses in the kept lines.
+pub fn accesses(e: &Evidence) -> u64 {
+    e.accesses.iter().map(|a| a.reads + a.writes + a.rmws).sum()
+}
