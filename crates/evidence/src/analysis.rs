@@ -168,14 +168,19 @@ impl LineContention {
 pub fn contention(e: &Evidence, question: &Question) -> Contention {
     let roles = Roles::new(e);
     let window_vt = question.window_vt.unwrap_or(e.run.window_vt).max(1);
-    let (all, rows_left_out) = match question.bases {
-        Bases::Observed => lines::lines(e, question.line, &|_, o| Some(o.base)),
-        Bases::Phase(phase) => lines::lines(e, question.line, &|id, _| Some(apart(id, question.line, phase))),
+    let base = |id: u32, o: &Object| match question.bases {
+        Bases::Observed => Some(o.base),
+        Bases::Phase(phase) => Some(apart(id, question.line, phase)),
     };
-    let lines_touched = all.len() as u64;
-    let mut found: Vec<LineContention> =
-        all.iter().filter(|l| l.can_fight()).map(|l| evaluate(l, question, window_vt, &roles)).collect();
-    found.retain(|l| l.e.e > 0.0 || l.e.e_even > 0.0);
+    let mut lines_touched = 0;
+    let mut found: Vec<LineContention> = Vec::new();
+    let rows_left_out = lines::for_each_line(e, e.accesses.iter(), question.line, &base, &mut |l| {
+        lines_touched += 1;
+        if l.can_fight() {
+            let line = evaluate(&l, question, window_vt, &roles);
+            found.extend(Some(line).filter(|l| l.e.e > 0.0 || l.e.e_even > 0.0));
+        }
+    });
     let rank = |l: &LineContention| (-l.ranked_e(), l.process, l.address);
     found.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
     Contention { question: *question, window_vt, lines: found, lines_touched, rows_left_out }
@@ -317,13 +322,18 @@ fn latent_phase(
     let mut worst: Option<(f64, u64)> = None;
     // Below 4 bytes there is no type that anybody shares and only the number of phases grows.
     for phase in Placement::aligned(o.align.max(4)).phases(line) {
-        let (lines, _) =
-            lines::lines_of(e, rows.iter().copied(), line, &|id, _| Some(apart(id, line, phase)));
-        let most = lines
-            .iter()
-            .filter(|l| l.can_fight())
-            .map(|l| window::quick_e(&l.pieces, seen.window_vt))
-            .fold(0.0, f64::max);
+        let mut most = 0.0f64;
+        lines::for_each_line(
+            e,
+            rows.iter().copied(),
+            line,
+            &|id, _| Some(apart(id, line, phase)),
+            &mut |l| {
+                if l.can_fight() && l.stores() >= FINDING_E_MIN {
+                    most = most.max(window::quick_e(&l.pieces, seen.window_vt));
+                }
+            },
+        );
         phases.push((phase, most));
         if phase != observed && worst.is_none_or(|(w, _)| most > w) {
             worst = Some((most, phase));

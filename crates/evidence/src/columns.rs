@@ -1,11 +1,14 @@
 //! Which columns each table has, in which order, and how a row becomes cells and comes back.
 
 use crate::tables::*;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tussle_model::Type;
 
-/// A table's row. Columns are the names of its fields, in the order in which they are written.
-pub(crate) trait Row: Sized {
+/// A table's row. Columns are the names of its fields, in the order in which they are declared and written, so that a
+/// row of a file with just these columns can be read in one go.
+pub(crate) trait Row: Sized + DeserializeOwned {
     /// Name of the table in the file.
     const TABLE: &'static str;
     /// Names of the columns.
@@ -162,6 +165,7 @@ rows!(Operation, "operations", [actor, lock_object, lock_offset, vt0, vt1, visit
 rows!(Loss, "losses", [process, what, count, note]);
 
 /// One type of the type table; its row number is its id.
+#[derive(Deserialize)]
 pub(crate) struct TypeRow {
     /// The type, as in a snapshot.
     pub(crate) body: Type,
@@ -170,6 +174,7 @@ pub(crate) struct TypeRow {
 rows!(TypeRow, "types", [body], TypeRow { body: Type::Void });
 
 /// What all types have in common.
+#[derive(Deserialize)]
 pub(crate) struct TypeModel {
     /// Size of a pointer.
     pub(crate) pointer_bytes: u8,

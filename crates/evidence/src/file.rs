@@ -224,6 +224,8 @@ struct Block {
     kind: Option<TableKind>,
     /// Position in the file's rows of each column that this build knows.
     columns: Vec<Option<usize>>,
+    /// Exactly the columns of this build, in its order.
+    usual: bool,
     rows: u64,
     bytes: u64,
     crc: crc32fast::Hasher,
@@ -323,9 +325,11 @@ impl Reader {
         if self.seen.len() < 64 {
             self.seen.push(header.table.clone());
         }
+        let width = header.columns.len();
         Some(Block {
             header,
             kind: known.map(|(k, _)| k),
+            usual: columns.iter().enumerate().all(|(i, c)| *c == Some(i)) && columns.len() == width,
             columns,
             rows: 0,
             bytes: 0,
@@ -344,23 +348,20 @@ impl Reader {
         block.bytes += line.raw.len() as u64;
         block.crc.update(line.raw);
         let Some(kind) = block.kind else { return };
-        let cells: Result<Vec<Value>, _> = serde_json::from_slice(line.text);
         let p = &mut self.problems;
         match kind {
-            TableKind::Run => keep(&mut self.run, block, cells, line, p),
-            TableKind::Processes => keep(&mut self.processes, block, cells, line, p),
-            TableKind::Modules => keep(&mut self.modules, block, cells, line, p),
-            TableKind::Actors => keep(&mut self.actors, block, cells, line, p),
-            TableKind::TypeModel => keep(&mut self.type_model, block, cells, line, p),
-            TableKind::Types => keep(&mut self.types, block, cells, line, p),
-            TableKind::Objects => keep(&mut self.objects, block, cells, line, p),
-            TableKind::Code => keep(&mut self.code, block, cells, line, p),
-            TableKind::Accesses => keep(&mut self.accesses, block, cells, line, p),
-            TableKind::Touches => keep(&mut self.touches, block, cells, line, p),
-            TableKind::Operations => {
-                keep(self.operations.get_or_insert_with(Vec::new), block, cells, line, p)
-            }
-            TableKind::Losses => keep(&mut self.losses, block, cells, line, p),
+            TableKind::Run => keep(&mut self.run, block, line, p),
+            TableKind::Processes => keep(&mut self.processes, block, line, p),
+            TableKind::Modules => keep(&mut self.modules, block, line, p),
+            TableKind::Actors => keep(&mut self.actors, block, line, p),
+            TableKind::TypeModel => keep(&mut self.type_model, block, line, p),
+            TableKind::Types => keep(&mut self.types, block, line, p),
+            TableKind::Objects => keep(&mut self.objects, block, line, p),
+            TableKind::Code => keep(&mut self.code, block, line, p),
+            TableKind::Accesses => keep(&mut self.accesses, block, line, p),
+            TableKind::Touches => keep(&mut self.touches, block, line, p),
+            TableKind::Operations => keep(self.operations.get_or_insert_with(Vec::new), block, line, p),
+            TableKind::Losses => keep(&mut self.losses, block, line, p),
             TableKind::End => p.push(END, line.number, line.at, "a row after the end"),
         }
     }
@@ -427,13 +428,14 @@ impl Reader {
 }
 
 /// Keeps a row, or what stands in for it where ids count rows, or only says that it is lost.
-fn keep<R: Row>(
-    table: &mut Vec<R>,
-    block: &Block,
-    cells: serde_json::Result<Vec<Value>>,
-    line: &Line,
-    problems: &mut Problems,
-) {
+fn keep<R: Row>(table: &mut Vec<R>, block: &Block, line: &Line, problems: &mut Problems) {
+    // The common case, several times faster than going through a value per cell.
+    if block.usual {
+        if let Ok(row) = serde_json::from_slice::<R>(line.text) {
+            return table.push(row);
+        }
+    }
+    let cells: serde_json::Result<Vec<Value>> = serde_json::from_slice(line.text);
     let row = cells.map_err(|_| "not a JSON array".to_string()).and_then(|mut cells| {
         let mut cell = |i: usize| {
             let at = block.columns.get(i).copied().flatten();

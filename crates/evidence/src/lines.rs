@@ -36,19 +36,16 @@ pub struct LinePieces {
 }
 
 impl LinePieces {
+    /// All stores and RMWs: no line has a larger E.
+    pub fn stores(&self) -> f64 {
+        self.pieces.iter().map(Piece::stores).sum()
+    }
+
     /// At least two actors, at least one store: otherwise nothing can be invalidated.
     pub fn can_fight(&self) -> bool {
         let first = self.pieces.first().map(|p| p.actor);
         self.pieces.iter().any(|p| Some(p.actor) != first) && self.pieces.iter().any(|p| p.stores() > 0.0)
     }
-}
-
-/// A row's part of one line.
-struct Cut {
-    process: u32,
-    line: u64,
-    range: Range,
-    piece: Piece,
 }
 
 /// Distributes rows over lines. `base` gives the address of an object, or `None` to leave it out.
@@ -58,74 +55,98 @@ pub fn lines(
     size: LineSize,
     base: &dyn Fn(u32, &Object) -> Option<u64>,
 ) -> (Vec<LinePieces>, u64) {
-    let rows = e.accesses.iter();
-    lines_of(e, rows, size, base)
+    lines_of(e, e.accesses.iter(), size, base)
 }
 
 /// [`lines`] for some rows only.
 pub fn lines_of<'a>(
-    e: &Evidence,
+    e: &'a Evidence,
     rows: impl Iterator<Item = &'a Access>,
     size: LineSize,
     base: &dyn Fn(u32, &Object) -> Option<u64>,
 ) -> (Vec<LinePieces>, u64) {
-    let mut cuts = Vec::new();
-    let mut left_out = 0;
-    for a in rows {
-        let Some(object) = e.objects.get(a.object as usize) else { continue };
-        let Some(at) = base(a.object, object).and_then(|b| b.checked_add(a.offset)) else { continue };
-        if size.span(at, u64::from(a.size)).lines() > LINES_PER_ROW_MAX || cuts.len() >= PIECES_MAX {
-            left_out += 1;
-            continue;
-        }
-        cut(a, object.process, at, size, &mut cuts);
-    }
-    cuts.sort_by_key(|c| (c.process, c.line, c.range));
     let mut out = Vec::new();
-    let mut rest = cuts.as_slice();
-    while let Some(first) = rest.first() {
-        let stop = rest.iter().take_while(|c| (c.process, c.line) == (first.process, first.line)).count();
-        let (now, later) = rest.split_at(stop);
-        epochs(e, now, size, &mut out);
-        rest = later;
-    }
+    let left_out = for_each_line(e, rows, size, base, &mut |l| out.push(l));
     (out, left_out)
 }
 
-/// A row's accesses are taken to be spread evenly over its bytes.
-fn cut(a: &Access, process: u32, at: u64, size: LineSize, out: &mut Vec<Cut>) {
-    let span = size.span(at, u64::from(a.size));
-    let end = at.saturating_add(u64::from(a.size));
-    for line in span.first..span.end {
-        let from = at.max(line * size.bytes());
-        let to = end.min((line + 1).saturating_mul(size.bytes()));
-        let bytes = to.saturating_sub(from) as u32;
-        let share = f64::from(bytes) / f64::from(a.size.max(1));
-        let range = Range { object: a.object, offset: a.offset + (from - at), size: bytes };
-        let piece = Piece {
-            actor: a.actor,
-            part: 0,
-            first: size.offset(from) as u32,
-            size: bytes,
-            vt0: a.vt0,
-            vt1: a.vt1,
-            reads: a.reads as f64 * share,
-            writes: a.writes as f64 * share,
-            rmws: a.rmws as f64 * share,
-        };
-        out.push(Cut { process, line, range, piece });
+/// A row on a line, before it is looked at closely: millions of them are sorted.
+struct Key<'a> {
+    line: u64,
+    process: u32,
+    number: u32,
+    row: &'a Access,
+    at: u64,
+}
+
+/// [`lines_of`] one line at a time, by process and address, so that only one is in memory.
+/// Returns the number of rows left out.
+pub fn for_each_line<'a>(
+    e: &'a Evidence,
+    rows: impl Iterator<Item = &'a Access>,
+    size: LineSize,
+    base: &dyn Fn(u32, &Object) -> Option<u64>,
+    sink: &mut dyn FnMut(LinePieces),
+) -> u64 {
+    let mut keys: Vec<Key> = Vec::new();
+    let mut left_out = 0;
+    for (row, number) in rows.zip(0u32..) {
+        let Some(object) = e.objects.get(row.object as usize) else { continue };
+        let Some(at) = base(row.object, object).and_then(|b| b.checked_add(row.offset)) else { continue };
+        let span = size.span(at, u64::from(row.size));
+        if span.lines() > LINES_PER_ROW_MAX || keys.len() >= PIECES_MAX {
+            left_out += 1;
+            continue;
+        }
+        keys.extend((span.first..span.end).map(|line| Key {
+            line,
+            process: object.process,
+            number,
+            row,
+            at,
+        }));
     }
+    keys.sort_unstable_by_key(|k| (k.process, k.line, k.number));
+    for same in keys.chunk_by(|a, b| (a.process, a.line) == (b.process, b.line)) {
+        let cuts: Vec<(Range, Piece)> = same.iter().map(|k| cut(k, size)).collect();
+        let place = (same[0].process, same[0].line.saturating_mul(size.bytes()));
+        epochs(e, cuts, place, sink);
+    }
+    left_out
+}
+
+/// A row's part of one line. Its accesses are taken to be spread evenly over its bytes.
+fn cut(k: &Key, size: LineSize) -> (Range, Piece) {
+    let a = k.row;
+    let end = k.at.saturating_add(u64::from(a.size));
+    let from = k.at.max(k.line * size.bytes());
+    let to = end.min((k.line + 1).saturating_mul(size.bytes()));
+    let bytes = to.saturating_sub(from) as u32;
+    let share = f64::from(bytes) / f64::from(a.size.max(1));
+    let range = Range { object: a.object, offset: a.offset + (from - k.at), size: bytes };
+    let piece = Piece {
+        actor: a.actor,
+        part: 0,
+        first: size.offset(from) as u32,
+        size: bytes,
+        vt0: a.vt0,
+        vt1: a.vt1,
+        reads: a.reads as f64 * share,
+        writes: a.writes as f64 * share,
+        rmws: a.rmws as f64 * share,
+    };
+    (range, piece)
 }
 
 /// Splits a line whose memory was reused into times with the same objects; usually there is one.
-fn epochs(e: &Evidence, cuts: &[Cut], size: LineSize, out: &mut Vec<LinePieces>) {
-    let mut objects: Vec<u32> = cuts.iter().map(|c| c.range.object).collect();
+fn epochs(e: &Evidence, cuts: Vec<(Range, Piece)>, place: (u32, u64), sink: &mut dyn FnMut(LinePieces)) {
+    let mut objects: Vec<u32> = cuts.iter().map(|c| c.0.object).collect();
     objects.dedup();
     objects.sort_unstable();
     objects.dedup();
     let sets = residents(e, &objects);
     if sets.len() <= 1 {
-        return out.push(gather(cuts.iter().map(|c| (c.range, c.piece)), &cuts[0], size));
+        return sink(gather(cuts, place));
     }
     let mut homes: HashMap<u32, Vec<usize>> = HashMap::new();
     for (i, set) in sets.iter().enumerate() {
@@ -134,17 +155,17 @@ fn epochs(e: &Evidence, cuts: &[Cut], size: LineSize, out: &mut Vec<LinePieces>)
         }
     }
     let mut split: Vec<Vec<(Range, Piece)>> = vec![Vec::new(); sets.len()];
-    for c in cuts {
-        let Some(homes) = homes.get(&c.range.object) else { continue };
+    for (range, piece) in &cuts {
+        let Some(homes) = homes.get(&range.object) else { continue };
         for (k, &home) in homes.iter().enumerate() {
             let from = if k == 0 { 0 } else { sets[home].from };
             let to = homes.get(k + 1).map_or(u64::MAX, |&next| sets[next].from);
-            if let Some(p) = clip(&c.piece, from, to) {
-                split[home].push((c.range, p));
+            if let Some(p) = clip(piece, from, to) {
+                split[home].push((*range, p));
             }
         }
     }
-    out.extend(split.into_iter().filter(|s| !s.is_empty()).map(|s| gather(s.into_iter(), &cuts[0], size)));
+    split.into_iter().filter(|s| !s.is_empty()).for_each(|s| sink(gather(s, place)));
 }
 
 /// Objects that lay side by side on a line from some moment on.
@@ -197,22 +218,23 @@ fn clip(p: &Piece, from: u64, to: u64) -> Option<Piece> {
 /// Different byte ranges on one line; more are named by their 8-byte words.
 const RANGES_MAX: usize = 96;
 
-fn gather(cuts: impl Iterator<Item = (Range, Piece)>, at: &Cut, size: LineSize) -> LinePieces {
-    let mut cuts: Vec<(Range, Piece)> = cuts.collect();
-    let mut ranges: Vec<Range> = cuts.iter().map(|c| c.0).collect();
-    ranges.sort_unstable();
-    ranges.dedup();
+fn gather(mut cuts: Vec<(Range, Piece)>, (process, address): (u32, u64)) -> LinePieces {
+    let distinct = |cuts: &[(Range, Piece)]| {
+        let mut ranges: Vec<Range> = cuts.iter().map(|c| c.0).collect();
+        ranges.sort_unstable();
+        ranges.dedup();
+        ranges
+    };
+    let mut ranges = distinct(&cuts);
     if ranges.len() > RANGES_MAX {
         for (r, _) in &mut cuts {
             *r = Range { offset: r.offset / 8 * 8, size: 8, ..*r };
         }
-        ranges = cuts.iter().map(|c| c.0).collect();
-        ranges.sort_unstable();
-        ranges.dedup();
+        ranges = distinct(&cuts);
     }
     let pieces = cuts
         .into_iter()
         .map(|(r, p)| Piece { part: ranges.binary_search(&r).unwrap_or(0) as u32, ..p })
         .collect();
-    LinePieces { process: at.process, address: at.line.saturating_mul(size.bytes()), ranges, pieces }
+    LinePieces { process, address, ranges, pieces }
 }
