@@ -30,6 +30,9 @@ pub const ROWS_MAX: usize = 10;
 /// Pieces of accesses that one search may evaluate: a few seconds.
 const WORK_MAX: u64 = 30_000_000;
 
+/// Notes of one kind of edit: one per allocation site at most.
+const NOTES_MAX: usize = 4;
+
 /// Leaves that tell two layouts of one struct apart.
 const LEAVES_COMPARED_MAX: usize = 2000;
 
@@ -460,7 +463,7 @@ impl<'a> Search<'a> {
             type_name: self.name.clone(),
             decl: self.decl.clone(),
             why: self.why(&after, &tried),
-            notes: self.notes(&tried),
+            notes: self.notes(&tried, &layout),
             edits: tried.edits,
             before: self.before,
             after: tried.after,
@@ -486,22 +489,36 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn notes(&self, tried: &Tried) -> Vec<String> {
+    fn notes(&self, tried: &Tried, layout: &Relayout<'_>) -> Vec<String> {
         let aligning = tried.edits.iter().find_map(|e| match e {
             Edit::Align { bytes, .. } | Edit::Element { bytes } => Some(*bytes),
             _ => None,
         });
-        let Some(bytes) = aligning else { return Vec::new() };
-        let deaf = |o: &&Object| {
+        let mut out = BTreeSet::new();
+        for o in self.scene.objects().filter(|o| o.kind == ObjectKind::Heap) {
             let language =
                 o.ty.and_then(|t| self.scene.evidence.types.aggregate(t)).map_or(Language::C, |a| a.language);
-            o.kind == ObjectKind::Heap && o.align < bytes && !honours_alignment(o, language)
-        };
-        let found = self.scene.objects().find(deaf);
-        let allocator = found.map(|o| o.allocator.clone().unwrap_or("its allocator".into()));
-        let note =
-            |a| format!("{a} does not align to {bytes} bytes: allocate with aligned_alloc({bytes}, ..)");
-        allocator.map(note).into_iter().collect()
+            let allocator = o.allocator.as_deref().unwrap_or("its allocator");
+            if let Some(bytes) = aligning.filter(|b| o.align < *b && !honours_alignment(o, language)) {
+                out.insert(format!(
+                    "{allocator} does not align to {bytes} bytes: allocate with aligned_alloc({bytes}, ..)"
+                ));
+            }
+            let grows = self.scene.object_size(o, layout).is_ok_and(|n| n > o.size);
+            if grows && !o.why.contains("sizeof") && language != Language::Cpp {
+                let at = self.allocation(o).map_or(String::new(), |at| format!(" at {at}"));
+                out.insert(format!(
+                    "{allocator}{at} was not seen to use sizeof: make sure that it grows with the struct"
+                ));
+            }
+        }
+        out.into_iter().take(NOTES_MAX).collect()
+    }
+
+    /// Where an object was allocated.
+    fn allocation(&self, o: &Object) -> Option<String> {
+        let code = self.scene.evidence.code.get(o.alloc_code? as usize)?;
+        code.frames.first().map(|f| format!("{}:{}", f.file, f.line))
     }
 
     /// Growth of all objects alive at once: per allocation site the largest growth times the most that lived.
@@ -551,7 +568,10 @@ impl<'a> Search<'a> {
 /// Drops what another advice beats in everything, and what no reader would reach.
 fn pareto(advices: &mut Vec<Advice>) {
     let total = |a: &Advice| a.gain() + a.gain_transfers();
-    advices.sort_by(|a, b| total(b).total_cmp(&total(a)).then(a.bytes_added().cmp(&b.bytes_added())));
+    advices.sort_by(|a, b| {
+        let by_cost = a.bytes_added().cmp(&b.bytes_added()).then(a.notes.len().cmp(&b.notes.len()));
+        total(b).total_cmp(&total(a)).then(by_cost)
+    });
     let rank = |a: &Advice| {
         (a.bytes_added(), a.live_bytes, a.new_sharing.len(), a.edits.len(), a.moved.len(), a.notes.len())
     };

@@ -307,8 +307,8 @@ pub fn honours_alignment(o: &Object, language: Language) -> bool {
 }
 
 /// Expected transfers of one line with `e` expected invalidations. An access of actor i misses when somebody else wrote
-/// since i's last access; with accesses nᵢ and others' writes Wᵢ in random order that is nᵢWᵢ/(nᵢ + Wᵢ). Accesses that
-/// are never concurrent are taken out in the proportion in which `e` falls short of the whole run's value.
+/// since i's last access; with accesses nᵢ and others' writes Wᵢ in random order that is nᵢWᵢ/(nᵢ + Wᵢ). Accesses
+/// that are never concurrent are taken out in the proportion in which `e` falls short of the whole run's value.
 fn transfers(pieces: &[Piece], e: f64) -> f64 {
     if e <= 0.0 {
         return 0.0;

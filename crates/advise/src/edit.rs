@@ -78,7 +78,8 @@ impl fmt::Display for Edit {
 /// Text that is not an edit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a move: write FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, element=N or pad=N"
+    "`{0}` is not a move: write FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, \
+     element=N or pad=N"
 )]
 pub struct ParseEditError(pub String);
 

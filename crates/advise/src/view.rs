@@ -59,8 +59,8 @@ fn verdict(report: &Report) -> String {
     let hottest = s.hottest.first().map_or("its fields", |h| h.0.as_str());
     if s.e_true >= 0.9 * (s.e_true + s.e_false) {
         return format!(
-            "Nothing to gain by layout: threads fight for the same bytes of {hottest}. Fewer writes help (a counter per \
-             thread, a smaller critical section), no move does."
+            "Nothing to gain by layout: threads fight for the same bytes of {hottest}. Fewer writes help (a counter \
+             per thread, a smaller critical section), no move does."
         );
     }
     "No move, exchange or alignment gains enough to be worth a patch.".into()

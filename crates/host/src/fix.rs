@@ -145,7 +145,8 @@ pub enum FixError {
     },
     /// Nothing that was built describes the type.
     #[error(
-        "no debug information about {name} in what `{command}` built; build with -g, or give --compdb compile_commands.json"
+        "no debug information about {name} in what `{command}` built; build with -g, or give --compdb \
+         compile_commands.json"
     )]
     NoLayout {
         /// Type.

@@ -177,7 +177,8 @@ fn declarator(source: &Source<'_>, part: &[(usize, &str)], out: &mut Declared) {
     }
 }
 
-/// `lock` of `spinlock_t lock ____cacheline_aligned_in_smp`: a last word with two underscores behind a whole declaration.
+/// `lock` of `spinlock_t lock ____cacheline_aligned_in_smp`: a last word with two underscores behind a whole
+/// declaration.
 fn before_attribute<'a>(part: &[(usize, &'a str)], name: (usize, &'a str)) -> (usize, &'a str) {
     let (n, text) = name;
     let keyword =
