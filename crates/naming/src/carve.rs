@@ -13,7 +13,7 @@ use crate::nest;
 use crate::retarget::{self, Piece, Pieces};
 use crate::site::Claim;
 use crate::types::Pending;
-use crate::vote::{Group, Sighting, agrees};
+use crate::vote::{Group, Nests, Sighting, agrees};
 
 /// Share of the code lines in a piece that must agree with its type.
 const AGREEMENT_MIN: f32 = 0.75;
@@ -41,27 +41,35 @@ struct Wanted {
 }
 
 /// Makes objects out of the untyped ones of all groups.
-pub(crate) fn carve(evidence: &mut Evidence, images: &Images, pending: &mut Pending, groups: &[Group]) {
+pub(crate) fn carve(
+    evidence: &mut Evidence,
+    images: &Images,
+    pending: &mut Pending,
+    nests: &Nests,
+    groups: &[Group],
+) {
     let mut new: Vec<Object> = Vec::new();
     let mut pieces = Pieces::new();
     for group in groups {
         let open =
             |id: u32| evidence.objects.get(id as usize).is_some_and(|o| o.ty.is_none() && o.name.is_none());
-        let sightings: Vec<&Sighting> = group.sightings.iter().filter(|s| open(s.object)).collect();
+        let mut sightings: Vec<&Sighting> = group.sightings.iter().filter(|s| open(s.object)).collect();
+        sightings.sort_by_key(|s| (s.object, s.offset));
         if sightings.is_empty() {
             continue;
         }
         let mut guesses = guesses(evidence, images, &sightings);
         guesses.sort_by_key(|g| std::cmp::Reverse((g.lines.len(), size_of(images, g))));
-        let mut taken: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        let mut taken: HashMap<u32, BTreeMap<u64, u64>> = HashMap::new();
         for wanted in pieces_of(evidence, images, &guesses) {
             let list = taken.entry(wanted.object).or_default();
-            if list.iter().any(|(s, e)| wanted.start < *e && *s < wanted.end) {
+            let before = list.range(..wanted.end).next_back();
+            if before.is_some_and(|(_, end)| *end > wanted.start) {
                 continue;
             }
             let guess = &guesses[wanted.guess];
-            let Some((agree, lines)) = believed(images, guess, &wanted, &sightings) else { continue };
-            list.push((wanted.start, wanted.end));
+            let Some((agree, lines)) = believed(images, nests, guess, &wanted, &sightings) else { continue };
+            list.insert(wanted.start, wanted.end);
             let id = (evidence.objects.len() + new.len()) as u32;
             let Some(parent) = evidence.objects.get(wanted.object as usize) else { continue };
             new.push(object_of(parent, guess, &wanted, images, pending, (agree, lines)));
@@ -158,14 +166,19 @@ fn pieces_of(evidence: &Evidence, images: &Images, guesses: &[Guess]) -> Vec<Wan
     out
 }
 
-/// Code lines in the piece that agree, and all that speak, if they are enough.
-fn believed(images: &Images, guess: &Guess, wanted: &Wanted, sightings: &[&Sighting]) -> Option<(u32, u32)> {
+/// Code lines in the piece (`sightings` are in order of object and offset) that agree, and all that speak, if they are enough.
+fn believed(
+    images: &Images,
+    nests: &Nests,
+    guess: &Guess,
+    wanted: &Wanted,
+    sightings: &[&Sighting],
+) -> Option<(u32, u32)> {
     let table = &images.get(guess.image).types;
     let mut by_line: BTreeMap<u32, bool> = BTreeMap::new();
-    for s in sightings.iter().filter(|s| s.object == wanted.object) {
-        if s.offset < wanted.start || s.offset >= wanted.end {
-            continue;
-        }
+    let first = sightings.partition_point(|s| (s.object, s.offset) < (wanted.object, wanted.start));
+    let last = sightings.partition_point(|s| (s.object, s.offset) < (wanted.object, wanted.end));
+    for s in &sightings[first..last] {
         let own = guess.variable.is_some()
             && s.claims.iter().any(|c| {
                 let name = c.variable.as_ref().map(|(n, _)| format!("{}::{n}", s.function));
@@ -177,7 +190,7 @@ fn believed(images: &Images, guess: &Guess, wanted: &Wanted, sightings: &[&Sight
             // Another variable was here at another time.
             guess.variable.is_some().then_some(false)
         } else {
-            agrees(table, guess.image, guess.ty, s.offset - wanted.start, &s.claims)
+            agrees(nests, table, guess.image, guess.ty, s.offset - wanted.start, &s.claims)
         };
         if let Some(says) = says {
             let line = by_line.entry(s.line).or_insert(says);

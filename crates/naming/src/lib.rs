@@ -62,11 +62,12 @@ pub fn name(evidence: &mut Evidence, images: &mut dyn Images) -> Vec<Problem> {
     code::name(evidence, &mut loaded);
     globals::split(evidence, &mut loaded, &mut pending);
     let mut sites = site::Sites::default();
+    let nests = vote::Nests::default();
     let groups = vote::groups(evidence, &mut loaded, &mut sites);
     for group in &groups {
-        vote::decide(evidence, &mut loaded, &mut sites, &mut pending, group);
+        vote::decide(evidence, &mut loaded, &mut sites, &mut pending, &nests, group);
     }
-    carve::carve(evidence, &loaded, &mut pending, &groups);
+    carve::carve(evidence, &loaded, &mut pending, &nests, &groups);
     types::fill(evidence, &loaded, pending);
     loaded.into_problems()
 }

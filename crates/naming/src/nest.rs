@@ -59,6 +59,70 @@ fn holds_at(table: &TypeTable, outer: TypeId, offset: u64, inner: TypeId, depth:
     }
 }
 
+/// Places at regular distances where one type begins inside of another: `first + k·stride`, `k < count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Places {
+    first: u64,
+    stride: u64,
+    count: u64,
+}
+
+impl Places {
+    /// `offset` is one of them.
+    pub fn contains(&self, offset: u64) -> bool {
+        let Some(rest) = offset.checked_sub(self.first) else { return false };
+        match self.stride {
+            0 => rest == 0,
+            s => rest % s == 0 && rest / s < self.count,
+        }
+    }
+}
+
+/// More places than this are not told apart: a type with that many is no evidence.
+const PLACES_MAX: usize = 512;
+
+/// Where an `inner` begins in an `outer`, the whole included.
+pub(crate) fn places(table: &TypeTable, outer: TypeId, inner: TypeId) -> Vec<Places> {
+    let mut out = Vec::new();
+    places_at(table, outer, 0, inner, 0, &mut out);
+    out
+}
+
+fn places_at(table: &TypeTable, outer: TypeId, at: u64, inner: TypeId, depth: usize, out: &mut Vec<Places>) {
+    if out.len() >= PLACES_MAX || depth > DEPTH_MAX {
+        return;
+    }
+    if same(table, outer, inner) {
+        out.push(Places { first: at, stride: 0, count: 1 });
+    }
+    let id = table.strip(outer);
+    match table.get(id) {
+        Type::Aggregate(a) => {
+            for m in a.members.iter().filter(|m| m.role != MemberRole::Static && m.bit_size.is_none()) {
+                places_at(table, m.ty, at.saturating_add(m.offset()), inner, depth + 1, out);
+            }
+        }
+        Type::Array { elem, counts } => {
+            let Some(stride) = table.size(*elem).filter(|s| *s > 0) else { return };
+            let count = counts.iter().try_fold(1u64, |n, c| n.checked_mul((*c)?)).filter(|n| *n > 0);
+            let mut element = Vec::new();
+            places_at(table, *elem, at, inner, depth + 1, &mut element);
+            for p in element {
+                if p.stride == 0 {
+                    // A flexible array has no end.
+                    out.push(Places { first: p.first, stride, count: count.unwrap_or(u64::MAX) });
+                    continue;
+                }
+                for k in 0..count.unwrap_or(1).min(PLACES_MAX as u64) {
+                    out.push(Places { first: p.first.saturating_add(k.saturating_mul(stride)), ..p });
+                }
+            }
+        }
+        _ => {}
+    }
+    out.truncate(PLACES_MAX);
+}
+
 /// A member called `name` covers `offset`, at any depth of nesting.
 pub(crate) fn member_covers(table: &TypeTable, ty: TypeId, offset: u64, name: &str) -> bool {
     covers_at(table, ty, offset, name, 0)

@@ -1,6 +1,7 @@
 //! Types of untyped memory: what the allocation site says, held against what the code that touches it says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use tussle_evidence::{Evidence, ObjectKind, TouchKind};
@@ -15,8 +16,36 @@ use crate::types::Pending;
 /// Below this confidence a type is not given: bytes without a name are better than a wrong name.
 const CONFIDENCE_MIN: f32 = 0.62;
 
-/// Strides are tried this often at most.
-const STRIDES_MAX: u64 = 65_536;
+/// Elements of an array inside of one struct that are tried at most.
+const ELEMENTS_MAX: u64 = 4096;
+
+/// Sightings of one group that are counted at most; more of them say the same.
+const SIGHTINGS_MAX: usize = 20_000;
+
+/// Types from the touching code that are tried for one group at most, the most named first.
+const CANDIDATES_MAX: usize = 12;
+
+/// Where types begin inside of others, each pair worked out once.
+#[derive(Default)]
+pub(crate) struct Nests {
+    known: RefCell<HashMap<(ImageId, TypeId, TypeId), Rc<Vec<nest::Places>>>>,
+}
+
+impl Nests {
+    fn places(
+        &self,
+        table: &TypeTable,
+        image: ImageId,
+        outer: TypeId,
+        inner: TypeId,
+    ) -> Rc<Vec<nest::Places>> {
+        let mut known = self.known.borrow_mut();
+        known
+            .entry((image, outer, inner))
+            .or_insert_with(|| Rc::new(nest::places(table, outer, inner)))
+            .clone()
+    }
+}
 
 /// Touches of one code line at one place in an object.
 #[derive(Clone)]
@@ -59,6 +88,7 @@ pub(crate) fn groups(evidence: &mut Evidence, images: &mut Images, sites: &mut S
         of_object.insert(id as u32, group);
     }
     let mut claims: HashMap<(u32, TouchKind, u32), Rc<Vec<Claim>>> = HashMap::new();
+    let mut seen: HashSet<(u32, u64, u32, u32)> = HashSet::new();
     let mut lines: HashMap<(String, u32, u32), u32> = HashMap::new();
     for i in 0..evidence.touches.len() {
         let t = &evidence.touches[i];
@@ -76,6 +106,10 @@ pub(crate) fn groups(evidence: &mut Evidence, images: &mut Images, sites: &mut S
         let Some(frame) = evidence.code.get(code as usize).and_then(|c| c.frames.first()) else { continue };
         let next = lines.len() as u32;
         let line = *lines.entry((frame.file.clone(), frame.line, frame.column)).or_insert(next);
+        // The same line at the same place says the same, whoever called it; another size may be another field.
+        if groups[group].sightings.len() >= SIGHTINGS_MAX || !seen.insert((object, offset, line, size)) {
+            continue;
+        }
         let function = Rc::from(frame.function.as_str());
         groups[group].sightings.push(Sighting { object, offset, line, function, claims: said });
     }
@@ -107,6 +141,7 @@ pub(crate) fn decide(
     images: &mut Images,
     sites: &mut Sites,
     pending: &mut Pending,
+    nests: &Nests,
     group: &Group,
 ) {
     let Some(&first) = group.objects.first() else { return };
@@ -129,7 +164,7 @@ pub(crate) fn decide(
     let mut guess: Option<(f32, String)> = None;
     for c in &candidates {
         let table = &images.get(c.image).types;
-        let votes = count(evidence, table, group, c);
+        let votes = count(evidence, nests, table, group, c);
         let confidence = confidence(c.prior, &votes);
         let why = reason(c, &votes);
         if confidence >= CONFIDENCE_MIN {
@@ -165,23 +200,30 @@ pub(crate) fn decide(
     }
 }
 
-/// Types that the touching code speaks of.
+/// Types that the touching code speaks of, the most named first.
 fn from_claims(evidence: &Evidence, images: &Images, group: &Group, prior: f32) -> Vec<Candidate> {
-    let mut out: Vec<Candidate> = Vec::new();
+    let mut named: HashMap<(ImageId, TypeId), (u64, u64)> = HashMap::new();
     for s in &group.sightings {
         let [claim] = s.claims.as_slice() else { continue };
         let (Some(ty), None) = (claim.ty, &claim.variable) else { continue };
-        let table = &images.get(claim.image).types;
         let bytes = evidence.objects.get(s.object as usize).map_or(0, |o| o.size);
+        let entry = named.entry((claim.image, images.get(claim.image).types.strip(ty))).or_default();
+        *entry = (entry.0 + 1, entry.1.max(bytes));
+    }
+    let mut named: Vec<_> = named.into_iter().collect();
+    named.sort_by_key(|((image, ty), (n, _))| (std::cmp::Reverse(*n), *image, *ty));
+    let mut out: Vec<Candidate> = Vec::new();
+    for ((image, ty), (_, bytes)) in named {
+        let table = &images.get(image).types;
         let fits = match alloc::fit(table, ty, bytes) {
             Fit::Elements(_) => true,
             Fit::Header => nest::flexible(table, ty),
             Fit::No => false,
         };
-        let known = out.iter().any(|c| c.image == claim.image && nest::same(table, c.ty, ty));
-        if fits && !known && nest::structured(table, ty) && out.len() < 64 {
+        let known = out.iter().any(|c| c.image == image && nest::same(table, c.ty, ty));
+        if fits && !known && nest::structured(table, ty) && out.len() < CANDIDATES_MAX {
             let why = "what the code that touches it says".to_string();
-            out.push(Candidate { image: claim.image, ty, prior, why });
+            out.push(Candidate { image, ty, prior, why });
         }
     }
     out
@@ -197,7 +239,7 @@ pub(crate) struct Votes {
 /// Sightings of one code line that take part in its vote.
 const SIGHTINGS_PER_LINE_MAX: u32 = 48;
 
-fn count(evidence: &Evidence, table: &TypeTable, group: &Group, c: &Candidate) -> Votes {
+fn count(evidence: &Evidence, nests: &Nests, table: &TypeTable, group: &Group, c: &Candidate) -> Votes {
     let mut by_line: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
     let stride = table.size(c.ty).unwrap_or(0);
     for s in &group.sightings {
@@ -208,7 +250,7 @@ fn count(evidence: &Evidence, table: &TypeTable, group: &Group, c: &Candidate) -
         let bytes = evidence.objects.get(s.object as usize).map_or(0, |o| o.size);
         let array = matches!(alloc::fit(table, c.ty, bytes), Fit::Elements(n) if n > 1);
         let offset = if array && stride > 0 { s.offset % stride } else { s.offset };
-        let Some(says) = agrees(table, c.image, c.ty, offset, &s.claims) else { continue };
+        let Some(says) = agrees(nests, table, c.image, c.ty, offset, &s.claims) else { continue };
         let entry = by_line.entry(s.line).or_default();
         entry.1 += 1;
         entry.0 += u32::from(says);
@@ -220,6 +262,7 @@ fn count(evidence: &Evidence, table: &TypeTable, group: &Group, c: &Candidate) -
 
 /// Whether claims fit byte `offset` of a `ty`; `None` when they say nothing about memory behind a pointer.
 pub(crate) fn agrees(
+    nests: &Nests,
     table: &TypeTable,
     image: ImageId,
     ty: TypeId,
@@ -234,7 +277,7 @@ pub(crate) fn agrees(
         match c.ty {
             Some(root) if nest::structured(table, root) => {
                 heard = true;
-                if inside(table, ty, offset, root, c) {
+                if inside(nests, table, image, ty, offset, root, c) {
                     return Some(true);
                 }
             }
@@ -257,12 +300,26 @@ pub(crate) fn agrees(
 }
 
 /// The claim's struct begins where it would have to, inside `ty`.
-fn inside(table: &TypeTable, ty: TypeId, offset: u64, root: TypeId, c: &Claim) -> bool {
+fn inside(
+    nests: &Nests,
+    table: &TypeTable,
+    image: ImageId,
+    ty: TypeId,
+    offset: u64,
+    root: TypeId,
+    c: &Claim,
+) -> bool {
     let Some(rest) = offset.checked_sub(c.offset) else { return false };
-    let Some(&stride) = c.strides.iter().find(|s| **s > 0) else { return nest::holds(table, ty, rest, root) };
-    // Of several strides the last one alone is tried in steps; the others only widen what agrees.
-    let step = c.strides.iter().copied().filter(|s| *s > 0).min().unwrap_or(stride);
-    (0..=(rest / step).min(STRIDES_MAX)).any(|k| nest::holds(table, ty, rest - k * step, root))
+    let places = nests.places(table, image, ty, root);
+    let begins = |at: u64| places.iter().any(|p| p.contains(at));
+    if begins(rest) {
+        return true;
+    }
+    // With several strides the smallest is tried; an element of `p[i]` is a `root` anyway.
+    let whole = table.size(root).unwrap_or(0);
+    let step = c.strides.iter().copied().filter(|s| *s > 0 && *s < whole).min();
+    let Some(step) = step else { return false };
+    (1..=(rest.min(whole) / step).min(ELEMENTS_MAX)).any(|k| begins(rest - k * step))
 }
 
 /// A weighted mean of the prior (as good as two code lines, or one when only the code speaks) and the votes.
