@@ -6,7 +6,10 @@ fn main() {
     let args: Vec<String> = std::env::args().collect();
     let story = Story::find(&args[1]).unwrap();
     let a = story.about();
-    let m = machine::built_in().into_iter().find(|m| m.name == args.get(3).map_or(a.machine, |s| s.as_str())).unwrap();
+    let m = machine::built_in()
+        .into_iter()
+        .find(|m| m.name == args.get(3).map_or(a.machine, |s| s.as_str()))
+        .unwrap();
     for cpus in args[2].split(',').map(|c| c.parse::<u32>().unwrap()) {
         for think in [0.3, 0.5, 0.7, 1.0, 1.5, 2.0] {
             let mut out = format!("{cpus:4} think {think:4}");

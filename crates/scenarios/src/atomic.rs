@@ -51,21 +51,25 @@ macro_rules! atomic {
         unsafe {
             match size {
                 1 => {
+                    #[allow(dead_code)]
                     type $t = u8;
                     let $a = &*p.cast::<AtomicU8>();
                     $do
                 }
                 2 => {
+                    #[allow(dead_code)]
                     type $t = u16;
                     let $a = &*p.cast::<AtomicU16>();
                     $do
                 }
                 4 => {
+                    #[allow(dead_code)]
                     type $t = u32;
                     let $a = &*p.cast::<AtomicU32>();
                     $do
                 }
                 _ => {
+                    #[allow(dead_code)]
                     type $t = u64;
                     let $a = &*p.cast::<AtomicU64>();
                     $do
@@ -75,7 +79,7 @@ macro_rules! atomic {
     }};
 }
 
-#[allow(clippy::unnecessary_cast)]
+#[allow(clippy::unnecessary_cast, dead_code)]
 impl Arena {
     fn load(&self, cell: Cell, order: Ordering) -> u64 {
         atomic!(self, cell, a, T => a.load(order) as u64)
@@ -167,6 +171,7 @@ struct Common {
     threads: Vec<OnceLock<Thread>>,
     awake: Vec<AtomicBool>,
     crowded: bool,
+    start: Instant,
 }
 
 /// A task's world on a real thread.
@@ -179,17 +184,12 @@ pub struct AtomicEnv<'a> {
 }
 
 impl AtomicEnv<'_> {
-    fn park(&self, most: Duration) {
+    fn park(&self) {
         let me = self.task as usize;
         let c = self.common;
         c.awake[me].store(false, Ordering::SeqCst);
-        let start = Instant::now();
         while !c.tokens[me].swap(false, Ordering::SeqCst) {
-            let left = most.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                break;
-            }
-            std::thread::park_timeout(left);
+            std::thread::park();
         }
         c.awake[me].store(true, Ordering::SeqCst);
     }
@@ -243,11 +243,11 @@ impl AtomicEnv<'_> {
                 0
             }
             Op::Park => {
-                self.park(Duration::from_secs(3600));
+                self.park();
                 0
             }
             Op::Sleep(ns) => {
-                self.park(Duration::from_nanos(u64::from(ns)));
+                std::thread::sleep(Duration::from_nanos(u64::from(ns)));
                 0
             }
             Op::Unpark(t) => {
@@ -300,6 +300,10 @@ impl Env for AtomicEnv<'_> {
         false
     }
 
+    fn now_ns(&self) -> u64 {
+        self.common.start.elapsed().as_nanos() as u64
+    }
+
     fn random(&self) -> u64 {
         self.rng.borrow_mut().next_u64()
     }
@@ -347,6 +351,7 @@ pub fn run_threads<P: Program + Sync>(
         threads: (0..tasks).map(|_| OnceLock::new()).collect(),
         awake: (0..tasks).map(|_| AtomicBool::new(true)).collect(),
         crowded: tasks > cpus as usize,
+        start: Instant::now(),
     };
     program.init(&mut &common.arena);
     ticks_per_ns();

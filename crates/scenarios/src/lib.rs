@@ -9,7 +9,11 @@ pub mod layouts;
 pub mod locks;
 pub mod nodes;
 pub mod objects;
+pub mod predict;
+pub mod recorded;
 pub mod stories;
+pub mod validation;
+pub mod view;
 
 pub use nodes::Nodes;
 pub use stories::{Setup, Side, Story, World};

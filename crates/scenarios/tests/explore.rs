@@ -188,7 +188,7 @@ fn three_tasks(states: usize) {
 
 #[test]
 fn three_tasks_on_every_sleeping_lock() {
-    three_tasks(100_000);
+    three_tasks(15_000);
 }
 
 /// All interleavings of three tasks: minutes.

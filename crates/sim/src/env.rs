@@ -30,7 +30,7 @@ pub enum Op {
     Park,
     /// Wakes a task.
     Unpark(u32),
-    /// Sleeps for this many ns without using a CPU; a wake-up ends it early.
+    /// Sleeps for this many ns without using a CPU. Wake-ups do not end it; they count for the next [`Op::Park`].
     Sleep(u32),
     /// Pays for the visits that [`Env::work`] has recorded.
     Visits,
@@ -145,6 +145,9 @@ pub trait Env {
 
     /// Another task wants this CPU.
     fn need_resched(&self) -> bool;
+
+    /// Time since some fixed point, ns.
+    fn now_ns(&self) -> u64;
 
     /// 64 random bits from this task's own stream.
     fn random(&self) -> u64;

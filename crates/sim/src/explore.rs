@@ -290,6 +290,9 @@ impl<'p> World<'p> {
             Op::Spin(s) => self.spin_over(i, s).unwrap_or(0),
             Op::Park => {
                 self.actors[i].token = false;
+                // Nobody knows how long a task has slept: long enough for every timeout.
+                let port = &self.actors[i].port;
+                port.now_ps.set(port.now_ps.get() + 10_000_000_000);
                 0
             }
             Op::Unpark(t) => {

@@ -66,6 +66,8 @@ pub struct Core {
     pub rmw_ns: f64,
     /// A line just received stays at least this long.
     pub tenure_ns: f64,
+    /// From a store's execution to its commit: its line must stay that long, or is fetched once more.
+    pub commit_ns: f64,
     /// Entries of the store buffer (Skylake 56: vendor's optimisation manual).
     pub store_buffer: u32,
     /// Length of a spin loop's pause, for counting spins (Skylake 140 cycles).
@@ -84,6 +86,7 @@ impl Default for Core {
             hit_ns: 1.0,
             rmw_ns: 7.0,
             tenure_ns: 10.0,
+            commit_ns: 8.0,
             store_buffer: 56,
             pause_ns: 45.0,
             irq_toggle_ns: 9.0,
@@ -270,6 +273,7 @@ impl Machine {
             "core.hit_ns" => c.hit_ns,
             "core.rmw_ns" => c.rmw_ns,
             "core.tenure_ns" => c.tenure_ns,
+            "core.commit_ns" => c.commit_ns,
             "core.store_buffer" => f64::from(c.store_buffer),
             "core.pause_ns" => c.pause_ns,
             "core.irq_toggle_ns" => c.irq_toggle_ns,
@@ -304,6 +308,7 @@ impl Machine {
             "core.hit_ns" => &mut c.hit_ns,
             "core.rmw_ns" => &mut c.rmw_ns,
             "core.tenure_ns" => &mut c.tenure_ns,
+            "core.commit_ns" => &mut c.commit_ns,
             "core.pause_ns" => &mut c.pause_ns,
             "core.irq_toggle_ns" => &mut c.irq_toggle_ns,
             "core.clean_share" => &mut c.clean_share,
@@ -376,6 +381,7 @@ const LIMITS: &[(&str, f64, f64, &str)] = &[
     ("core.hit_ns", 0.1, 100.0, "from 0.1 to 100 ns"),
     ("core.rmw_ns", 0.1, 1_000.0, "from 0.1 to 1,000 ns"),
     ("core.tenure_ns", 0.0, 10_000.0, "from 0 to 10,000 ns"),
+    ("core.commit_ns", 0.0, 1_000.0, "from 0 to 1,000 ns"),
     ("core.store_buffer", 1.0, 1_024.0, "from 1 to 1,024 entries"),
     ("core.pause_ns", 0.1, 10_000.0, "from 0.1 to 10,000 ns"),
     ("core.irq_toggle_ns", 0.0, 10_000.0, "from 0 to 10,000 ns"),

@@ -166,6 +166,10 @@ impl Env for PortEnv {
         self.port.resched.get()
     }
 
+    fn now_ns(&self) -> u64 {
+        self.port.now_ps.get() / 1_000
+    }
+
     fn random(&self) -> u64 {
         self.port.rng.borrow_mut().next_u64()
     }

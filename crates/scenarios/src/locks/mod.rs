@@ -59,6 +59,8 @@ pub enum SleepLock {
 pub enum Kind {
     /// Mutex with optimistic spinning and hand-off.
     Mutex,
+    /// Mutex with optimistic spinning, before hand-off was invented.
+    Mutex310,
     /// Semaphore with hand-off and reader ownership.
     Rwsem,
     /// Semaphore of 3.10 without stealing, owner and spinning.
@@ -73,8 +75,9 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds with their names on the command line.
-    pub const NAMES: [(&'static str, Kind); 6] = [
+    pub const NAMES: [(&'static str, Kind); 7] = [
         ("mutex", Kind::Mutex),
+        ("mutex-3.10", Kind::Mutex310),
         ("rwsem", Kind::Rwsem),
         ("rwsem-fair", Kind::RwsemFair),
         ("rwsem-3.10", Kind::Rwsem310),
@@ -96,7 +99,8 @@ impl SleepLock {
             SleepLock::Old(rwsem_old::OldRwsem { words, nodes: nodes.clone(), steal, spin, skip_bias })
         };
         match kind {
-            Kind::Mutex => SleepLock::Mutex(mutex::Mutex { words, nodes: n, spin: true }),
+            Kind::Mutex => SleepLock::Mutex(mutex::Mutex { words, nodes: n, spin: true, handoff: true }),
+            Kind::Mutex310 => SleepLock::Mutex(mutex::Mutex { words, nodes: n, spin: true, handoff: false }),
             Kind::Rwsem => SleepLock::Rwsem(rwsem::Rwsem { words, nodes: n, spin: true, steal: true }),
             Kind::RwsemFair => old(false, false, false),
             Kind::Rwsem310 => old(true, false, false),

@@ -25,6 +25,8 @@ pub struct Mutex {
     pub nodes: Nodes,
     /// Spin while the owner runs.
     pub spin: bool,
+    /// A waiter that was passed over has the lock handed to it (since Linux 4.10).
+    pub handoff: bool,
 }
 
 fn owner(task: u32) -> u64 {
@@ -119,7 +121,7 @@ impl Mutex {
         }
         let mut woken = false;
         while !self.try_lock(e).await {
-            if woken && list.first(e).await == me {
+            if self.handoff && woken && list.first(e).await == me {
                 // Passed over once: ask for the lock to be handed to us, unless it is free by now.
                 self.set_flags(e, HANDOFF | WAITERS).await;
                 if self.try_lock(e).await {

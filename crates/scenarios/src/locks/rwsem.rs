@@ -20,8 +20,8 @@ const READER_BIAS: u64 = 1 << 8;
 const LOCK_MASK: u64 = WRITER_LOCKED | !(READER_BIAS - 1);
 /// In the owner word: some reader holds it.
 const READER_OWNED: u64 = 1;
-/// Failed attempts of the first waiter before it asks for hand-off (4 ms in the kernel; here: wake-ups in vain).
-const ATTEMPTS: u32 = 2;
+/// How long the first waiter is passed over before it asks for hand-off, ns.
+const PATIENCE_NS: u64 = 4_000_000;
 
 /// The semaphore.
 #[derive(Clone, Debug)]
@@ -127,11 +127,10 @@ impl Rwsem {
         } else if e.load(self.words.count).await & LOCK_MASK == 0 {
             self.wake_first(e, &list, false).await;
         }
-        let mut attempts = 0;
-        while !self.try_write(e, &list, me, attempts >= ATTEMPTS).await {
+        let since = e.now_ns();
+        while !self.try_write(e, &list, me, e.now_ns() - since >= PATIENCE_NS).await {
             lock.unlock(e).await;
             e.park().await;
-            attempts += 1;
             lock.lock(e).await;
         }
         list.remove(e, me).await;

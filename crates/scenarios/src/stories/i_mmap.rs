@@ -87,6 +87,7 @@ impl IMmap {
         .await;
         e.note(Note::LockFree);
         lock.write_unlock(e).await;
+        e.note(Note::Done);
     }
 }
 
@@ -118,7 +119,6 @@ impl Program for IMmap {
             for slot in 0..FILES.len() {
                 self.change(e, slot, false).await;
             }
-            e.note(Note::Done);
         }
     }
 

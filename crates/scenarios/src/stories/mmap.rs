@@ -7,8 +7,11 @@ use crate::objects::tree::{NodeFields, Tree};
 use std::sync::Arc;
 use tussle_sim::{Cell, Env, MemoryMap, Note, Program, Shape, Words};
 
-/// Nominal times, ns: outside of the lock per call; in mmap's section; in munmap's before and after the downgrade.
-const SYSCALL_NS: u32 = 250;
+/// Nominal times, ns: from mmap's unlocking to munmap's locking (a system call's exit and entry: a null call takes some
+/// 70 ns on these processors, and a few checks) and from munmap's to mmap's (freeing the area as well); in mmap's section; in munmap's before and after the
+/// downgrade.
+const AFTER_MAP_NS: u32 = 90;
+const AFTER_UNMAP_NS: u32 = 200;
 const MAP_NS: u32 = 300;
 const UNMAP_NS: u32 = 200;
 const ZAP_NS: u32 = 300;
@@ -131,14 +134,14 @@ impl Program for Mmap {
     async fn run<E: Env>(&self, e: &E) {
         let me = e.me();
         while !e.stopping() {
-            think(e, SYSCALL_NS, self.think).await;
+            think(e, AFTER_UNMAP_NS, self.think).await;
             e.note(Note::LockWait);
             self.lock.write_lock(e).await;
             e.note(Note::LockHeld);
             e.work(|w| self.map(w, me)).await;
             e.note(Note::LockFree);
             self.lock.write_unlock(e).await;
-            think(e, SYSCALL_NS, self.think).await;
+            think(e, AFTER_MAP_NS, self.think).await;
             e.note(Note::LockWait);
             self.lock.write_lock(e).await;
             e.note(Note::LockHeld);

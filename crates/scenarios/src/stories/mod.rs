@@ -76,7 +76,8 @@ pub struct About {
     pub run_ns: u64,
 }
 
-const LOCKS: &[&str] = &["mutex", "rwsem", "rwsem-fair", "rwsem-3.10", "rwsem-spin", "rwsem-skip"];
+const LOCKS: &[&str] =
+    &["mutex", "mutex-3.10", "rwsem", "rwsem-fair", "rwsem-3.10", "rwsem-spin", "rwsem-skip"];
 
 impl Story {
     /// All of them.
@@ -140,7 +141,7 @@ impl Story {
             Story::Anon => About {
                 id: "004",
                 title: "fork and exit: insert and remove in anon_vma trees under their lock",
-                before: "mutex",
+                before: "mutex-3.10",
                 after: "rwsem-3.10",
                 variants: LOCKS,
                 files: false,

@@ -43,6 +43,7 @@ pub(super) struct Request {
     cpu: u32,
     own: bool,
     cell: Cell,
+    at: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ pub(super) struct Line {
     start_at: u64,
     /// End of the minimum tenure, or of shared transfers in flight, or of accesses that ran ahead.
     held_until: u64,
+    /// When the last exclusive transfer ended.
+    arrived: u64,
     queue: VecDeque<Request>,
     current: Option<Request>,
     pub(super) watchers: Vec<u32>,
@@ -72,6 +75,7 @@ impl Line {
             used: false,
             start_at: NEVER,
             held_until: 0,
+            arrived: 0,
             queue: VecDeque::new(),
             current: None,
             watchers: Vec::new(),
@@ -107,7 +111,7 @@ impl Engine<'_> {
     /// Asks for a line; the answer comes as an event.
     pub(super) fn request(&mut self, who: Who, cpu: u32, cell: Cell, own: bool, t: u64) {
         let line = self.line_of[cell.0 as usize];
-        self.enqueue(line, Request { who, cpu, own, cell }, t);
+        self.enqueue(line, Request { who, cpu, own, cell, at: t }, t);
         if self.pairs && !matches!(who, Who::Prefetch(_)) {
             let buddy = line ^ 1;
             let fits = self
@@ -115,7 +119,7 @@ impl Engine<'_> {
                 .get(buddy as usize)
                 .is_some_and(|l| l.used && l.queue.is_empty() && !l.busy && l.start_at == NEVER);
             if fits && !self.held(buddy, cpu, false, t) {
-                let req = Request { who: Who::Prefetch(cpu), cpu, own: false, cell: Cell::NULL };
+                let req = Request { who: Who::Prefetch(cpu), cpu, own: false, cell: Cell::NULL, at: t };
                 self.enqueue(buddy, req, t);
             }
         }
@@ -146,7 +150,11 @@ impl Engine<'_> {
                 self.shared_read(line, req, t);
                 continue;
             }
-            let at = l.held_until.max(t);
+            // A request travels to the line's home, from there to the holder, and the line to the requester: three
+            // legs of a third each. Whoever holds the line keeps it for the first two; a request that had to queue
+            // has its first leg behind it.
+            let leg = self.cost(line, req) / 3;
+            let at = l.held_until.max(req.at + 2 * leg).max(l.arrived + leg).max(t);
             self.lines[line as usize].start_at = at;
             if at > t {
                 self.push(at, Kind::Start, line, 0);
@@ -178,6 +186,20 @@ impl Engine<'_> {
         self.start_at(line, self.now);
     }
 
+    /// What an exclusive transfer costs from request to arrival, ps.
+    fn cost(&self, line: u32, req: Request) -> u64 {
+        let (owner, dirty) = (self.lines[line as usize].owner, self.lines[line as usize].dirty);
+        if owner != NONE {
+            let d = self.distance[(owner * self.cpu_count + req.cpu) as usize] as usize;
+            return if dirty { self.costs.latency[d] } else { self.costs.clean[d] };
+        }
+        match self.extreme(line, req.cpu, true) {
+            Some(d) => self.costs.latency[d],
+            None if self.shares(line, req.cpu) => self.costs.clean[3],
+            None => self.costs.memory,
+        }
+    }
+
     /// The holders lose the line to the first in the queue.
     fn start_at(&mut self, line: u32, t: u64) {
         let l = &mut self.lines[line as usize];
@@ -186,17 +208,9 @@ impl Engine<'_> {
             return;
         };
         let (owner, dirty) = (l.owner, l.dirty);
+        let cost = self.cost(line, req) / 3;
+        let l = &mut self.lines[line as usize];
         (l.owner, l.dirty, l.busy, l.start_at, l.current) = (NONE, false, true, NEVER, Some(req));
-        let cost = if owner != NONE {
-            let d = self.distance[(owner * self.cpu_count + req.cpu) as usize] as usize;
-            if dirty { self.costs.latency[d] } else { self.costs.clean[d] }
-        } else {
-            match self.extreme(line, req.cpu, true) {
-                Some(d) => self.costs.latency[d],
-                None if self.shares(line, req.cpu) => self.costs.clean[3],
-                None => self.costs.memory,
-            }
-        };
         self.tally(req, owner != NONE && dirty);
         if req.own {
             let words = self.words;
@@ -227,6 +241,7 @@ impl Engine<'_> {
         let l = &mut self.lines[line as usize];
         let Some(req) = l.current.take() else { return };
         l.busy = false;
+        l.arrived = now;
         l.held_until = now + tenure.max(1);
         if req.own {
             l.owner = req.cpu;

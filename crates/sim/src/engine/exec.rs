@@ -96,8 +96,9 @@ impl Engine<'_> {
             Op::Park | Op::Sleep(_) | Op::Yield if self.wait_for_stores(task, cpu) => Outcome::Wait,
             Op::Park => self.park(task, t),
             Op::Sleep(ns) => {
-                self.push(t + u64::from(ns) * PS, Kind::Wake, task, 0);
-                self.park(task, t)
+                self.push(t + u64::from(ns) * PS, Kind::Wake, task, 1);
+                self.go_to_sleep(task, State::Asleep, t);
+                Outcome::Off
             }
             Op::Unpark(other) => {
                 let at = t + self.costs.wake_cost;
@@ -140,7 +141,7 @@ impl Engine<'_> {
         if std::mem::take(&mut self.tasks[task as usize].token) {
             return Outcome::Done(0, t + self.costs.hit);
         }
-        self.go_to_sleep(task, t);
+        self.go_to_sleep(task, State::Parked, t);
         Outcome::Off
     }
 
@@ -204,7 +205,8 @@ impl Engine<'_> {
             self.cpus[c].waiter = task;
             return Outcome::Wait;
         }
-        if self.cpus[c].stores.is_empty() && self.held(line, cpu, true, t) {
+        let commit = t + self.costs.commit;
+        if self.cpus[c].stores.is_empty() && self.held(line, cpu, true, commit) {
             self.touch(line, true, t);
             self.commit(store);
             return Outcome::Done(0, t + hit);
@@ -217,7 +219,7 @@ impl Engine<'_> {
     fn ask_for_store(&mut self, cpu: u32, cell: Cell, t: u64) {
         let line = self.line_of[cell.0 as usize];
         let c = &mut self.cpus[cpu as usize];
-        if !c.requested.contains(&line) && !self.held(line, cpu, true, t) {
+        if !c.requested.contains(&line) {
             self.cpus[cpu as usize].requested.push(line);
             self.request(Who::Stores(cpu), cpu, cell, true, t);
         }
@@ -371,12 +373,13 @@ impl Engine<'_> {
             }
             let line = self.line_of[v.cell.0 as usize];
             if v.cell != Cell::NULL && !self.free_store[v.cell.0 as usize] {
-                if !self.held(line, cpu, v.write, t) {
+                let until = if v.write { t + self.costs.commit } else { t };
+                if !self.held(line, cpu, v.write, until) {
                     if !v.write {
                         return self.miss(task, cpu, v.cell, false, t);
                     }
-                    // The write has taken effect already; this commits the value that is there.
-                    match self.store(task, cpu, (v.cell, self.value(v.cell), u64::MAX), t) {
+                    // The write has taken effect already: what is left to pay for is its way through the store buffer.
+                    match self.store(task, cpu, (v.cell, 0, 0), t) {
                         Outcome::Done(..) => {}
                         other => return other,
                     }

@@ -198,8 +198,10 @@ enum State {
     Drain,
     /// The store buffer has to have room.
     Slot,
-    /// Sleeps.
+    /// Sleeps until woken.
     Parked,
+    /// Sleeps until its timer ends.
+    Asleep,
     /// Waits for a CPU.
     Ready,
     /// Has returned.
@@ -225,6 +227,7 @@ struct Costs {
     hit: u64,
     rmw: u64,
     tenure: u64,
+    commit: u64,
     pause: u64,
     run_ahead: u64,
     latency: [u64; 5],
@@ -294,6 +297,7 @@ impl Costs {
             hit: ps(c.hit_ns).max(1),
             rmw: ps(c.rmw_ns).max(1),
             tenure: ps(c.tenure_ns),
+            commit: ps(c.commit_ns),
             pause: ps(c.pause_ns).max(1),
             run_ahead: config.run_ahead_ns * PS,
             latency,
@@ -455,7 +459,7 @@ impl<'p> Engine<'p> {
             Kind::Start => self.start_transfer(event.a),
             Kind::Done => self.transfer_done(event.a),
             Kind::Shared => self.shared_arrived(event.a, event.b),
-            Kind::Wake => self.wake(event.a),
+            Kind::Wake => self.wake(event.a, event.b == 1),
             Kind::Slice => self.slice_end(event.a, event.b),
         }
     }

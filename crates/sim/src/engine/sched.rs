@@ -44,9 +44,10 @@ impl Default for Cpu {
 }
 
 impl Engine<'_> {
-    /// A wake-up has arrived.
-    pub(super) fn wake(&mut self, task: u32) {
-        if self.tasks[task as usize].state != State::Parked {
+    /// A wake-up or the end of a timer has arrived.
+    pub(super) fn wake(&mut self, task: u32, timer: bool) {
+        let waits_for = if timer { State::Asleep } else { State::Parked };
+        if self.tasks[task as usize].state != waits_for {
             if self.tasks[task as usize].state != State::Finished {
                 self.tasks[task as usize].token = true;
             }
@@ -151,8 +152,8 @@ impl Engine<'_> {
         self.leave_cpu(task, t);
     }
 
-    pub(super) fn go_to_sleep(&mut self, task: u32, t: u64) {
-        self.tasks[task as usize].state = State::Parked;
+    pub(super) fn go_to_sleep(&mut self, task: u32, state: State, t: u64) {
+        self.tasks[task as usize].state = state;
         self.count.sleeps += 1;
         self.leave_cpu(task, t);
     }

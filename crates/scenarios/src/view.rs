@@ -1,0 +1,255 @@
+//! Predictions as a view.
+
+use crate::predict::{EFFECT_MIN, Point, Prediction, SHARE_MIN, Verdict};
+use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};
+use tussle_sim::Machine;
+
+/// `+3.4%`.
+pub fn percent(x: f64) -> String {
+    format!("{:+.1}%", x * 100.0)
+}
+
+fn effect_cell(x: f64) -> Cell {
+    let tone = if x.abs() < EFFECT_MIN {
+        Tone::Plain
+    } else if x > 0.0 {
+        Tone::Good
+    } else {
+        Tone::Bad
+    };
+    Cell::number(x, percent(x)).tone(tone)
+}
+
+fn rate(x: f64) -> Cell {
+    Cell::number(x, tussle_render::thousands(x.round() as u64))
+}
+
+fn fact(key: &str, label: &str, cell: Cell) -> Fact {
+    Fact { key: key.into(), label: label.into(), cell }
+}
+
+/// A prediction as tables and words.
+pub fn prediction(p: &Prediction) -> View {
+    let q = &p.question;
+    let about = q.story.about();
+    let mut nodes = vec![Node::Facts(vec![
+        fact("scenario", "Scenario", Cell::value(about.id, format!("{} {}", about.id, about.title))),
+        fact("machine", "Machine", machine_cell(&q.machine)),
+        fact("before", "Before", Cell::text(q.before.label())),
+        fact("after", "After", Cell::text(q.after.label())),
+        fact("cpus", "CPUs", q.cpus.last().map_or_else(Cell::unknown, |c| Cell::count(u64::from(*c)))),
+        fact("draws", "Draws", Cell::count(u64::from(q.draws))),
+        fact(
+            "unit",
+            "Numbers",
+            Cell::value("simulated", "simulated: an interval over what is not known exactly"),
+        ),
+    ])];
+    if let Some(point) = p.point() {
+        nodes.push(headline(p, point));
+        nodes.push(Node::Data {
+            key: "effect".into(),
+            value: serde_json::json!({
+                "low": point.low, "median": point.median, "high": point.high,
+                "positive_share": point.positive_share,
+            }),
+        });
+        nodes.push(Node::Data { key: "verdict".into(), value: point.verdict.name().into() });
+        if point.verdict == Verdict::Undecided {
+            nodes.extend(what_to_measure(p));
+        }
+    }
+    nodes.push(curve(p));
+    for (low, high, word) in &p.crossovers {
+        let text = format!("The sign of the median changes between {low} and {high} CPUs: {word}.");
+        nodes.push(Node::Text(vec![Span::plain(text)]));
+    }
+    nodes.push(tornado(p));
+    if !p.ablations.is_empty() {
+        nodes.push(ablations(p));
+    }
+    nodes.push(fields(p));
+    View { kind: "predict", schema_version: 1, nodes }
+}
+
+fn machine_cell(m: &Machine) -> Cell {
+    let mark = if m.unsourced { " (unsourced: some of its figures are guesses)" } else { "" };
+    let cell = Cell::value(m.name.clone(), format!("{}{mark}", m.name));
+    if m.unsourced { cell.tone(Tone::Warn) } else { cell }
+}
+
+fn headline(p: &Prediction, point: &Point) -> Node {
+    let with = (point.positive_share * f64::from(p.question.draws)).round() as u32;
+    let tone = match point.verdict {
+        Verdict::Faster => Tone::Good,
+        Verdict::Slower => Tone::Bad,
+        Verdict::Undecided => Tone::Warn,
+    };
+    let verdict = Span { text: point.verdict.name().into(), tone };
+    let text = format!(
+        ": {}..{} of throughput (median {}), positive in {with} of {} draws.",
+        percent(point.low),
+        percent(point.high),
+        percent(point.median),
+        p.question.draws
+    );
+    Node::Text(vec![verdict, Span::plain(text)])
+}
+
+/// Why there is no verdict, and what would give one.
+fn what_to_measure(p: &Prediction) -> Vec<Node> {
+    let strongest: Vec<_> = p.tornado.iter().take(2).collect();
+    let reason = format!(
+        "No verdict: fewer than {:.0}% of the draws agree, or the median is below {:.1}%.",
+        SHARE_MIN * 100.0,
+        EFFECT_MIN * 100.0
+    );
+    let mut words = vec![Span::plain(format!("{reason} Measure "))];
+    for (i, x) in strongest.iter().enumerate() {
+        let joint = if i == 0 { "" } else { ", then " };
+        words.push(Span::plain(format!("{joint}{}", x.unknown.measure)));
+    }
+    words.push(Span::plain("; then fix it with --set."));
+    let list: Vec<serde_json::Value> = strongest
+        .iter()
+        .map(|x| serde_json::json!({"parameter": x.unknown.key, "how": x.unknown.measure}))
+        .collect();
+    vec![Node::Text(words), Node::Data { key: "measure".into(), value: list.into() }]
+}
+
+fn curve(p: &Prediction) -> Node {
+    let columns = vec![
+        Column::number("cpus", "CPUs"),
+        Column::number("before_per_s", "Before/s"),
+        Column::number("after_per_s", "After/s"),
+        Column::number("low", "Low"),
+        Column::number("median", "Median"),
+        Column::number("high", "High"),
+        Column::number("positive_share", "Positive"),
+        Column::number("switches", "Switches"),
+        Column::text("verdict", "Verdict"),
+    ];
+    let row = |x: &Point| {
+        vec![
+            Cell::count(u64::from(x.cpus)),
+            rate(x.throughput.0),
+            rate(x.throughput.1),
+            effect_cell(x.low),
+            effect_cell(x.median),
+            effect_cell(x.high),
+            Cell::number(x.positive_share, format!("{:.0}%", x.positive_share * 100.0)),
+            x.switches.map_or(Cell::value(serde_json::Value::Null, "-"), |s| Cell::number(s, percent(s))),
+            Cell::text(x.verdict.name()),
+        ]
+    };
+    let table = Node::Table { key: "points".into(), columns, rows: p.curve.iter().map(row).collect() };
+    Node::Section { key: "curve".into(), title: "By number of CPUs".into(), nodes: vec![table] }
+}
+
+fn tornado(p: &Prediction) -> Node {
+    let columns = vec![
+        Column::text("parameter", "Parameter"),
+        Column::number("factor_low", "From"),
+        Column::number("factor_high", "To"),
+        Column::number("effect_low", "Effect when low"),
+        Column::number("effect_high", "Effect when high"),
+    ];
+    let fixed = |key: &str| p.question.fixed.iter().any(|(k, _)| k == key);
+    let rows = p
+        .tornado
+        .iter()
+        .filter(|x| !fixed(x.unknown.key))
+        .map(|x| {
+            let (low, high) = x.unknown.range;
+            vec![
+                Cell::text(x.unknown.key),
+                Cell::number(low, format!("x{low:.2}")),
+                Cell::number(high, format!("x{high:.2}")),
+                effect_cell(x.low),
+                effect_cell(x.high),
+            ]
+        })
+        .collect();
+    let table = Node::Table { key: "unknowns".into(), columns, rows };
+    let title = "What it hangs on (mean effect in the lower and upper third of each unknown)";
+    Node::Section { key: "tornado".into(), title: title.into(), nodes: vec![table] }
+}
+
+fn ablations(p: &Prediction) -> Node {
+    let columns = vec![Column::text("model", "Model"), Column::number("effect", "Median effect")];
+    let rows = p.ablations.iter().map(|(a, e)| vec![Cell::text(a.title()), effect_cell(*e)]).collect();
+    let table = Node::Table { key: "changes".into(), columns, rows };
+    Node::Section {
+        key: "ablations".into(),
+        title: "With parts of the model changed".into(),
+        nodes: vec![table],
+    }
+}
+
+fn fields(p: &Prediction) -> Node {
+    let mut sums = std::collections::BTreeMap::<&str, (f64, f64)>::new();
+    let n = p.samples.len().max(1) as f64;
+    for s in &p.samples {
+        for (name, t, _) in &s.before.fields {
+            sums.entry(name).or_default().0 += t / n;
+        }
+        for (name, t, _) in &s.after.fields {
+            sums.entry(name).or_default().1 += t / n;
+        }
+    }
+    let mut rows: Vec<_> = sums.into_iter().collect();
+    rows.sort_by(|a, b| b.1.0.max(b.1.1).total_cmp(&a.1.0.max(a.1.1)));
+    let columns = vec![
+        Column::text("field", "Field"),
+        Column::number("before_per_op", "Transfers/op before"),
+        Column::number("after_per_op", "After"),
+    ];
+    let rows = rows
+        .into_iter()
+        .take(12)
+        .map(|(name, (b, a))| {
+            let cell = |x: f64| Cell::number(x, format!("{x:.2}"));
+            vec![Cell::text(name).tone(Tone::Name), cell(b), cell(a)]
+        })
+        .collect();
+    let table = Node::Table { key: "fields".into(), columns, rows };
+    Node::Section { key: "transfers".into(), title: "Line transfers by field".into(), nodes: vec![table] }
+}
+
+/// The built-in machines.
+pub fn machines(list: &[Machine]) -> View {
+    let columns = vec![
+        Column::text("name", "Name"),
+        Column::number("cpus", "CPUs"),
+        Column::number("smt_ns", "SMT"),
+        Column::number("cluster_ns", "Cluster"),
+        Column::number("socket_ns", "Socket"),
+        Column::number("cross_ns", "Cross"),
+        Column::number("line_bytes", "Line"),
+        Column::text("source", "Source of latencies (ns)"),
+    ];
+    let ns = |x: Option<f64>| {
+        x.map_or(Cell::value(serde_json::Value::Null, "-"), |v| Cell::number(v, format!("{v}")))
+    };
+    let row = |m: &Machine| {
+        let l = &m.latency_ns;
+        let source = if m.unsourced { format!("unsourced; {}", l.source) } else { l.source.clone() };
+        let source = Cell::text(source);
+        vec![
+            Cell::text(m.name.clone()).tone(Tone::Name),
+            Cell::count(u64::from(m.cpus())),
+            ns(l.smt),
+            ns(l.cluster),
+            ns(Some(l.socket)),
+            ns(l.cross),
+            Cell::count(u64::from(m.line_bytes)),
+            if m.unsourced { source.tone(Tone::Warn) } else { source },
+        ]
+    };
+    let rows = list.iter().map(row).collect();
+    View {
+        kind: "machines",
+        schema_version: 1,
+        nodes: vec![Node::Table { key: "machines".into(), columns, rows }],
+    }
+}
