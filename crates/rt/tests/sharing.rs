@@ -1,0 +1,129 @@
+//! What recordings of small programs with known sharing must say.
+
+mod common;
+
+use common::{How, Lab, accesses, even, observed, total_e};
+
+const ONE_CPU: How = How { one_cpu: true, mem_max_bytes: None };
+
+/// E of all contended lines of a program.
+fn e_of(lab: &Lab, name: &str, flags: &[&str], args: &[&str]) -> f64 {
+    let exe = lab.build(name, flags);
+    let ran = lab.run(&exe, args, How::default());
+    assert_eq!((ran.status, &ran.unusable[..]), (0, &[][..]), "{name}");
+    total_e(&observed(&ran.evidence), true)
+}
+
+/// The buggy program has `min..max` expected invalidations, its fixed twin at least `factor` times fewer.
+fn check_twins(name: &str, args: &[&str], range: std::ops::Range<f64>, factor: f64) {
+    let Some(lab) = Lab::new() else { return };
+    let buggy = e_of(&lab, name, &[], args);
+    let fixed = e_of(&lab, name, &["-DFIXED"], args);
+    assert!(range.contains(&buggy), "{name}: E {buggy}, expected {range:?}");
+    assert!(buggy >= factor * fixed, "{name}: E {buggy} against {fixed} when fixed");
+}
+
+#[test]
+fn a_private_word_is_not_reported() {
+    let Some(lab) = Lab::new() else { return };
+    assert_eq!(e_of(&lab, "private", &[], &["100000"]), 0.0);
+}
+
+#[test]
+fn two_threads_on_one_line() {
+    // Two equal shares of 400,000 accesses, half of them writes: E = 200,000 · 1/2.
+    check_twins("line", &["100000"], 99_000.0..101_000.0, 1000.0);
+}
+
+#[test]
+fn elements_per_thread() {
+    check_twins("elements", &["100000"], 310_000.0..325_000.0, 1000.0);
+}
+
+#[test]
+fn a_lock_beside_data() {
+    check_twins("lock", &["50000"], 50_000.0..70_000.0, 1000.0);
+}
+
+#[test]
+fn counters_side_by_side() {
+    // Three threads, RMWs only: E = 300,000 · 2/3.
+    check_twins("counters", &["100000"], 198_000.0..202_000.0, 1000.0);
+}
+
+#[test]
+fn blocked_matrices() {
+    check_twins("matrix", &["2"], 10_000.0..1e7, 5.0);
+}
+
+#[test]
+fn hand_offs_are_not_contention() {
+    let Some(lab) = Lab::new() else { return };
+    for flags in [&[][..], &["-DCOND"]] {
+        let exe = lab.build("barrier", flags);
+        let ran = lab.run(&exe, &["5000", "100"], How::default());
+        let c = observed(&ran.evidence);
+        // Without windows: two threads with equal shares of 500,000 writes each make 250,000.
+        assert!(total_e(&c, true) < 2500.0, "{flags:?}: {}", total_e(&c, true));
+        assert_eq!(c.lines.iter().filter(|l| l.is_finding()).count(), 0);
+    }
+}
+
+#[test]
+fn short_threads_of_many_generations_keep_their_counts() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("threads", &[]);
+    for how in [How::default(), ONE_CPU] {
+        let ran = lab.run(&exe, &["40", "1000"], how);
+        // 40 generations of 8 threads with 1,000 writes each: E = 320,000 · 7/8.
+        let e = total_e(&observed(&ran.evidence), true);
+        assert!((277_000.0..283_000.0).contains(&e), "E {e}");
+        assert_eq!(ran.evidence.actors.len(), 321);
+    }
+}
+
+#[test]
+fn the_same_program_gives_the_same_numbers() {
+    let Some(lab) = Lab::new() else { return };
+    for (name, args) in [("line", "200000"), ("elements", "100000"), ("counters", "50000"), ("lock", "50000")] {
+        let exe = lab.build(name, &[]);
+        let runs = [How::default(), How::default(), How::default(), ONE_CPU, ONE_CPU];
+        let es = runs.map(|how| total_e(&observed(&lab.run(&exe, &[args], how).evidence), false));
+        let (low, high) = es.iter().fold((f64::MAX, 0f64), |(l, h), &e| (l.min(e), h.max(e)));
+        assert!(low > 0.0 && high <= 1.05 * low, "{name}: {es:?}");
+    }
+}
+
+#[test]
+fn work_queues_agree_at_an_even_split() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("queue", &[]);
+    let runs = [How::default(), How::default(), ONE_CPU];
+    let es = runs.map(|how| total_e(&even(&lab.run(&exe, &["20000"], how).evidence), false));
+    let (low, high) = es.iter().fold((f64::MAX, 0f64), |(l, h), &e| (l.min(e), h.max(e)));
+    assert!(low > 0.0 && high <= 1.05 * low, "{es:?}");
+}
+
+#[test]
+fn other_base_offsets_stay_predictable() {
+    let Some(lab) = Lab::new() else { return };
+    // Aligned elements do not meet; the rows of all four must be there all the same.
+    let exe = lab.build("regression", &[]);
+    let ran = lab.run(&exe, &["20000"], How::default());
+    assert!(accesses(&ran.evidence) >= 4 * 200_000, "{}", accesses(&ran.evidence));
+    assert_eq!(total_e(&observed(&ran.evidence), false), 0.0);
+    assert!(e_of(&lab, "regression", &["-DOFFSET=24"], &["20000"]) > 10_000.0);
+}
+
+#[test]
+fn heap_objects_and_chains_are_told() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("elements", &[]);
+    let e = lab.run(&exe, &["50000"], How::default()).evidence;
+    let o = e.objects.iter().find(|o| o.kind == tussle_evidence::ObjectKind::Heap).expect("a heap object");
+    assert_eq!((o.allocator.as_deref(), o.size, o.align), (Some("aligned_alloc"), 4 * 16 + 256, 64));
+    assert!(o.alloc_code.is_some() && o.alloc_actor == Some(0));
+    assert!(e.actors[1..].iter().all(|a| a.creator == Some(0) && a.start.is_some()));
+    assert!(!e.touches.is_empty() && e.code.iter().any(|c| !c.chain.is_empty()));
+    assert!(e.modules.iter().any(|m| m.path == exe.display().to_string()));
+}
