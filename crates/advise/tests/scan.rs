@@ -270,12 +270,12 @@ fn declarations_of_every_kind_are_told_apart() {
 
 #[test]
 fn exchanged_members_keep_their_comments() {
-    let source = "typedef struct {\r\n\t/* how many\r\n\t   came in */\r\n\tlong in; // all of them\r\n\t         // since start\r\n\r\n\tlong rest;\r\n\tlong out; /* sent */\r\n} counts_t;\r\n";
-    let p = patch::patch("x.c", source, &target("counts_t"), &edits(&["swap:in,out"])).expect("a patch");
-    assert_eq!(
-        p.text,
-        "typedef struct {\r\n\tlong out; /* sent */\r\n\r\n\tlong rest;\r\n\t/* how many\r\n\t   came in */\r\n\tlong in; // all of them\r\n\t         // since start\r\n} counts_t;\r\n"
-    );
+    let long =
+        "\t/* how many\r\n\t   came in */\r\n\tlong in; // all of them\r\n\t         // since start\r\n";
+    let (rest, out) = ("\r\n\tlong rest;\r\n", "\tlong out; /* sent */\r\n");
+    let source = format!("typedef struct {{\r\n{long}{rest}{out}}} counts_t;\r\n");
+    let p = patch::patch("x.c", &source, &target("counts_t"), &edits(&["swap:in,out"])).expect("a patch");
+    assert_eq!(p.text, format!("typedef struct {{\r\n{out}{rest}{long}}} counts_t;\r\n"));
 }
 
 #[test]

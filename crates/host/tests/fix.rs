@@ -200,7 +200,10 @@ fn recorded_evidence_ends_in_a_verified_patch() {
     if !have("gcc") {
         return;
     }
-    let source = "struct worker {\n\tlong jobs; /* done */\n\tlong bytes;\n};\nstruct worker workers[8];\nint main(void) { return 0; }\n";
+    let source = "struct worker {\n\tlong jobs; /* done */\n\tlong bytes;\n};
+struct worker workers[8];
+int main(void) { return 0; }
+";
     let dir = folder(&[("server.c", source)]);
     let mut s = Sample::new(1000);
     let main = s.thread("server", None);
