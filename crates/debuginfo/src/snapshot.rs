@@ -88,7 +88,7 @@ fn checked(mut table: TypeTable, problems: &mut Problems) -> Result<TypeTable, E
     if !matches!(table.pointer_size, 2 | 4 | 8) {
         return Err(Error::Snapshot(format!("pointers of {} bytes", table.pointer_size)));
     }
-    if *table.get(TypeId::VOID) != Type::Void || table.len() == 0 {
+    if *table.get(TypeId::VOID) != Type::Void || table.iter().next().is_none() {
         return Err(Error::Snapshot("type 0 is not void".into()));
     }
     let count = table.len() as u32;

@@ -123,6 +123,6 @@ fn reach(end: u64, at: u64, least: u64) -> Option<u64> {
 fn is_packed(table: &TypeTable, a: &Aggregate, known: &mut Vec<Option<Option<u64>>>, depth: usize) -> bool {
     a.members.iter().any(|m| {
         let need = align_of(table, m.ty, known, depth + 1).unwrap_or(1);
-        m.bit_size.is_none() && (m.offset() % need != 0 || a.size % need != 0)
+        m.bit_size.is_none() && !(m.offset().is_multiple_of(need) && a.size.is_multiple_of(need))
     })
 }

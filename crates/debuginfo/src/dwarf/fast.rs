@@ -4,7 +4,7 @@
 //! offset and files by their path. What members refer to goes in by tag, name and size. Equal prints of one program
 //! are taken as the same type; unequal ones are compared in full by [`super::ident`].
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 
 use gimli::{AttributeValue, DebugLineOffset, DwTag, Section, constants as dw};
 
@@ -43,6 +43,13 @@ pub(super) struct Fresh {
     pub print: u64,
 }
 
+/// An entry whose children are being looked at.
+struct Open {
+    fresh: Option<Fresh>,
+    /// Hash of the scopes around its children.
+    scope: u64,
+}
+
 /// A unit opened for recognising.
 pub(super) struct Unit<'f> {
     plans: Plans,
@@ -53,12 +60,15 @@ pub(super) struct Unit<'f> {
     line: Option<DebugLineOffset>,
     strings: Option<(&'f [u8], usize)>,
     files: OnceCell<Vec<u64>>,
+    /// Names of the unit's language have scopes; the prints of its structs by offset are then kept here.
+    scoped: bool,
+    printed: RefCell<IntMap<u32, u64>>,
     /// Results of [`Unit::peek`] by offset modulo the length.
     peeked: Box<[Cell<(u64, u64)>]>,
 }
 
 impl<'f> Unit<'f> {
-    /// Opens a unit of a C program. `None` when the unit has to take the general way.
+    /// Opens a unit. `None` when the unit has to take the general way.
     pub fn open(units: &'f Units<'f>, id: u32) -> Option<Unit<'f>> {
         let entry = units.get(id)?;
         if entry.skeleton.is_some() {
@@ -80,16 +90,26 @@ impl<'f> Unit<'f> {
         let cursor = Cursor { bytes, at: 0, failed: false, widths };
         let root = header.root_offset().0;
         let peeked = vec![Cell::new((0, 0)); PEEKED].into_boxed_slice();
-        let mut unit =
-            Unit { plans, cursor, root, dwarf, line: None, strings: None, files: OnceCell::new(), peeked };
+        let mut unit = Unit {
+            plans,
+            cursor,
+            root,
+            dwarf,
+            line: None,
+            strings: None,
+            files: OnceCell::new(),
+            scoped: false,
+            printed: RefCell::default(),
+            peeked,
+        };
         unit.read_root(header.version()).then_some(unit)
     }
 
-    /// Reads the language, file table and string offsets; false for languages whose names need scopes.
+    /// Reads the language, file table and string offsets; false when the language is unknown (dwz's partial units).
     fn read_root(&mut self, version: u16) -> bool {
         let mut cursor = self.at(self.root);
         let Some(plan) = self.plans.get(cursor.uleb()) else { return false };
-        let mut c = false;
+        let mut language = None;
         let mut base = None;
         for op in self.plans.ops(plan) {
             if op.role != Role::Unit {
@@ -98,7 +118,7 @@ impl<'f> Unit<'f> {
             }
             let value = cursor.value(op);
             match gimli::DwAt(op.at) {
-                dw::DW_AT_language => c = is_c(value),
+                dw::DW_AT_language => language = Some(value),
                 dw::DW_AT_stmt_list => self.line = usize::try_from(value).ok().map(DebugLineOffset),
                 dw::DW_AT_str_offsets_base => base = usize::try_from(value).ok(),
                 _ => {}
@@ -106,7 +126,8 @@ impl<'f> Unit<'f> {
         }
         let section = self.dwarf.debug_str_offsets.reader().slice();
         self.strings = base.or((version < 5).then_some(0)).map(|base| (section, base));
-        c && !cursor.failed
+        self.scoped = language.is_some_and(|l| !is_c(l));
+        language.is_some() && !cursor.failed
     }
 
     fn at(&self, offset: usize) -> Cursor<'f> {
@@ -117,37 +138,43 @@ impl<'f> Unit<'f> {
     /// and adds them. `None` when the unit is damaged: what was added stays unread and harmless.
     pub fn scan(&self, prints: &mut Prints) -> Option<Vec<Fresh>> {
         let mut fresh = Vec::new();
-        let mut open: Vec<Option<Fresh>> = Vec::new();
+        let mut open: Vec<Open> = Vec::new();
         let mut cursor = self.at(self.root);
         while cursor.at < cursor.bytes.len() {
             let offset = cursor.at;
             let code = cursor.uleb();
             if code == 0 {
-                fresh.extend(open.pop().flatten());
+                fresh.extend(open.pop().and_then(|o| o.fresh));
                 continue;
             }
             let plan = self.plans.get(code)?;
             let tag = DwTag(plan.tag);
-            if !is_root(tag) {
-                self.plans.skip(plan, &mut cursor);
-                if plan.children {
-                    open.push(None);
-                }
-            } else {
+            let outer = open.last().map_or(0, |o| o.scope);
+            let mut this = Open { fresh: None, scope: outer };
+            let mut inside = plan.children;
+            if is_root(tag) {
                 let mut end = cursor;
-                let print = self.print(plan, &mut end);
-                let new = !prints.contains_key(&print);
-                let this = new.then_some(Fresh { offset: offset as u32, tag, print });
-                if new {
+                let print = mix(self.print(plan, &mut end), outer);
+                this.scope = if self.scoped { print } else { 0 };
+                if self.scoped && is_aggregate(tag) {
+                    self.printed.borrow_mut().insert(offset as u32, print);
+                }
+                if prints.contains_key(&print) {
+                    cursor = end;
+                    inside = false;
+                } else {
                     prints.insert(print, Known { id: u32::MAX, layout: 0 });
                     self.plans.skip(plan, &mut cursor);
-                } else {
-                    cursor = end;
+                    this.fresh = Some(Fresh { offset: offset as u32, tag, print });
                 }
-                match plan.children && new {
-                    true => open.push(this),
-                    false => fresh.extend(this),
-                }
+            } else if self.scoped && opens_scope(tag) {
+                this.scope = self.scope(plan, &mut cursor, outer);
+            } else {
+                self.plans.skip(plan, &mut cursor);
+            }
+            match inside {
+                true => open.push(this),
+                false => fresh.extend(this.fresh),
             }
             if cursor.failed || open.len() > DEPTH_MAX {
                 return None;
@@ -156,9 +183,24 @@ impl<'f> Unit<'f> {
         Some(fresh)
     }
 
+    /// Hash of the scope that a namespace or function opens.
+    fn scope(&self, plan: Plan, cursor: &mut Cursor<'f>, outer: u64) -> u64 {
+        let mut scope = mix(outer, u64::from(plan.tag));
+        for op in self.plans.ops(plan) {
+            match op.role {
+                Role::Text => scope = mix(scope, self.text(op, cursor)),
+                _ => cursor.skip_op(op),
+            }
+        }
+        scope
+    }
+
     /// Types for which `wanted` says yes to the tag and the name, declarations included, in the order of their
     /// entries. `None` when the unit has to take the general way.
     pub fn named(&self, wanted: impl Fn(DwTag, &[u8]) -> bool) -> Option<Vec<(u32, DwTag)>> {
+        if self.scoped {
+            return None;
+        }
         let mut found = Vec::new();
         let mut cursor = self.at(self.root);
         while cursor.at < cursor.bytes.len() && !cursor.failed {
@@ -205,9 +247,12 @@ impl<'f> Unit<'f> {
 
     /// The print of the struct, union or class at an offset and the bytes that it took; `None` for other entries.
     pub fn print_at(&self, offset: u32) -> Option<(u64, usize)> {
+        if self.scoped {
+            return self.printed.borrow().get(&offset).map(|&print| (print, 1));
+        }
         let mut cursor = self.at(offset as usize);
         let plan = self.plans.get(cursor.uleb()).filter(|p| is_aggregate(DwTag(p.tag)))?;
-        let print = self.print(plan, &mut cursor);
+        let print = mix(self.print(plan, &mut cursor), 0);
         (!cursor.failed).then_some((print, cursor.at.saturating_sub(offset as usize)))
     }
 
@@ -363,6 +408,10 @@ impl<'f> Unit<'f> {
 
 fn is_root(tag: DwTag) -> bool {
     is_aggregate(tag) || matches!(tag, dw::DW_TAG_typedef | dw::DW_TAG_enumeration_type)
+}
+
+fn opens_scope(tag: DwTag) -> bool {
+    matches!(tag, dw::DW_TAG_namespace | dw::DW_TAG_subprogram | dw::DW_TAG_module)
 }
 
 /// Languages whose types have no scopes.
