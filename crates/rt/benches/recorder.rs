@@ -46,13 +46,17 @@ fn main() {
         let (ratio, above) = (m[2] / m[3], (m[2] - m[1]) * 1e6 / accesses);
         cheaper += usize::from(ratio < 1.0);
         never = never.max(ratio);
-        let target = target.map_or(String::new(), |t| format!("<= {t} {}", if above <= t { "met" } else { "MISSED" }));
+        let target =
+            target.map_or(String::new(), |t| format!("<= {t} {}", if above <= t { "met" } else { "MISSED" }));
         println!(
             "{name:<10} {:>9.0} {:>9.0} {:>9.0} {:>9.0} {ratio:>10.2} {above:>9.2}  {target}",
             m[0], m[1], m[2], m[3]
         );
     }
-    println!("cheaper than TSan on {cheaper} of {} (target 8), at worst {never:.2} times it (target 1.5)", ROWS.len());
+    println!(
+        "cheaper than TSan on {cheaper} of {} (target 8), at worst {never:.2} times it (target 1.5)",
+        ROWS.len()
+    );
 }
 
 fn median(mut v: Vec<f64>) -> f64 {

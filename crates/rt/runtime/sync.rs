@@ -10,6 +10,8 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 
 const SLOTS: usize = 4096;
 const PROBES: usize = 8;
+/// Shorter holds of a lock do not advance those who wait for it.
+const HOLD_MIN: u64 = WINDOW_VT / 16;
 /// Generations whose clocks are kept.
 const RING: usize = 8;
 
@@ -309,7 +311,8 @@ pub unsafe fn unlocking(addr: u64) {
         }
         let s = slot(addr);
         let held = (*t).vt.saturating_sub(s.a.load(Relaxed));
-        if held > 0 {
+        // The clock moves in steps when counters empty: what looks like a short hold may be no hold at all.
+        if held >= HOLD_MIN {
             s.b.fetch_add(held, AcqRel);
         }
         leave(t);

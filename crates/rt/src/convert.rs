@@ -246,8 +246,8 @@ impl<'a> ProcessReader<'a> {
         &mut self,
         line: u64,
         word: usize,
-        (lo, hi): (u64, u64),
-        (reads, writes, rmws): (u64, u64, u64),
+        (lo, hi): Span,
+        (reads, writes, rmws): Counts,
         run: &Run,
         (actor, thread): (u32, u32),
         places: &mut Places,
@@ -367,8 +367,13 @@ impl<'a> ProcessReader<'a> {
     }
 }
 
+/// First byte of a range in its word, and the byte after its last.
+type Span = (u64, u64);
+/// Reads, writes, read-modify-writes.
+type Counts = (u64, u64, u64);
+
 /// Byte ranges of a word (first, end) with their counts: reads and stores apart where they touch different bytes.
-fn ranges(u: &Use, run: &Run, w: usize) -> Vec<((u64, u64), (u64, u64, u64))> {
+fn ranges(u: &Use, run: &Run, w: usize) -> Vec<(Span, Counts)> {
     let span = |mask: u64| {
         let m = (mask >> (w * 8)) as u8;
         // A count without its bytes is an access that began in this word and was cut off: take the word.

@@ -52,6 +52,9 @@ macro_rules! plain_structs {
 }
 plain_structs!(Header ThreadInfo Entry PageSlot Record Piece Touches CodeRow HeapSlot Site);
 
+/// An entry of a live thread's table and its read-modify-writes per word.
+pub type LiveEntry = (Entry, [u16; 8]);
+
 impl<'a> RawFile<'a> {
     /// Checks the header of a file.
     pub fn new(name: String, bytes: &'a [u8]) -> Result<RawFile<'a>, RawError> {
@@ -171,7 +174,7 @@ impl<'a> RawFile<'a> {
     }
 
     /// What the table of a thread that was still alive holds: entries and their read-modify-writes, and the clock.
-    pub fn live(&self, t: &ThreadInfo) -> Option<(u64, Vec<(Entry, [u16; 8])>)> {
+    pub fn live(&self, t: &ThreadInfo) -> Option<(u64, Vec<LiveEntry>)> {
         if t.live == 0 {
             return None;
         }

@@ -1,5 +1,7 @@
 //! Recording must not change what a program does, and must keep what it saw however the program ends.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{How, Lab, accesses, observed, total_e};
@@ -80,7 +82,8 @@ fn nothing_is_written_outside_of_a_session() {
 fn an_unusable_session_folder_leaves_the_program_alone() {
     let Some(lab) = Lab::new() else { return };
     let exe = lab.build("behave", &[]);
-    let status = std::process::Command::new(exe).env(tussle_rt::SESSION_VARIABLE, "/nonexistent").status().unwrap();
+    let status =
+        std::process::Command::new(exe).env(tussle_rt::SESSION_VARIABLE, "/nonexistent").status().unwrap();
     assert_eq!(status.code(), Some(0));
 }
 
@@ -127,7 +130,8 @@ fn every_hook_of_libtsan_is_there() {
     };
     let found = std::process::Command::new("gcc").arg("-print-file-name=libtsan.so.2").output();
     let theirs = found.ok().map(|o| String::from_utf8_lossy(&o.stdout).trim().to_string());
-    let Some(theirs) = theirs.as_deref().map(std::path::Path::new).filter(|p| p.is_absolute()).and_then(out) else {
+    let Some(theirs) = theirs.as_deref().map(std::path::Path::new).filter(|p| p.is_absolute()).and_then(out)
+    else {
         println!("skipped: libtsan.so.2");
         return;
     };
@@ -136,7 +140,11 @@ fn every_hook_of_libtsan_is_there() {
     std::fs::write(&ours, tussle_rt::SHARED).unwrap();
     let ours = out(&ours).unwrap();
     let names = |text: &str| -> Vec<String> {
-        text.lines().filter_map(|l| l.split(' ').next_back()).filter(|n| n.starts_with("__tsan_")).map(Into::into).collect()
+        text.lines()
+            .filter_map(|l| l.split(' ').next_back())
+            .filter(|n| n.starts_with("__tsan_"))
+            .map(Into::into)
+            .collect()
     };
     let have = names(&ours);
     let missing: Vec<String> = names(&theirs).into_iter().filter(|n| !have.contains(n)).collect();

@@ -1,6 +1,6 @@
 //! Builds the test programs with the runtime inside, runs them, and reads what they recorded.
 
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -56,13 +56,21 @@ impl Lab {
         let source = programs().join(format!("{name}.c"));
         let common = ["-g", "-O1", "-w", "-fsanitize=thread", "-U__SANITIZE_THREAD__", "-c"];
         run_tool(Command::new("gcc").args(common).args(flags).arg(source).arg("-o").arg(&object));
-        run_tool(Command::new("gcc").arg(&object).arg(&self.runtime).arg("-o").arg(&exe).args(["-lpthread", "-ldl"]));
+        run_tool(
+            Command::new("gcc")
+                .arg(&object)
+                .arg(&self.runtime)
+                .arg("-o")
+                .arg(&exe)
+                .args(["-lpthread", "-ldl"]),
+        );
         exe
     }
 
     /// Runs and reads.
     pub fn run(&self, exe: &Path, args: &[&str], how: How) -> Ran {
-        let session = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" }).unwrap();
+        let session =
+            tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" }).unwrap();
         let mut c = Command::new(exe);
         c.args(args).env(tussle_rt::SESSION_VARIABLE, session.path());
         if let Some(m) = how.mem_max_bytes {
