@@ -59,7 +59,8 @@ pub fn alloc(bytes: u64) -> u64 {
         let mut from = used.load(Relaxed);
         loop {
             let end = from + bytes;
-            if end > (*h).cap || (end > AtomicU64::from_ptr(&raw mut (*h).ready).load(Acquire) && !grow(end)) {
+            if end > (*h).cap || (end > AtomicU64::from_ptr(&raw mut (*h).ready).load(Acquire) && !grow(end))
+            {
                 return 0;
             }
             match used.compare_exchange_weak(from, end, Relaxed, Relaxed) {
@@ -159,7 +160,8 @@ pub unsafe fn open(parent_pid: u32, parent_seq: u32, fork_vt: u64) -> bool {
                 return false;
             }
             // O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
-            let fd = call3(SYS_open, name.as_ptr() as usize, 0o2 | 0o100 | 0o200 | 0o2000000 | 0o400000, 0o600);
+            let fd =
+                call3(SYS_open, name.as_ptr() as usize, 0o2 | 0o100 | 0o200 | 0o2000000 | 0o400000, 0o600);
             if fd >= 0 {
                 break fd as usize;
             }

@@ -86,18 +86,70 @@ macro_rules! atomics {
     };
 }
 
-atomics!(u8, AtomicU8, 1, tussle_a8_load, tussle_a8_store, tussle_a8_exchange, tussle_a8_fetch_add,
-    tussle_a8_fetch_sub, tussle_a8_fetch_and, tussle_a8_fetch_or, tussle_a8_fetch_xor, tussle_a8_fetch_nand,
-    tussle_a8_cas, tussle_a8_cas_val);
-atomics!(u16, AtomicU16, 2, tussle_a16_load, tussle_a16_store, tussle_a16_exchange, tussle_a16_fetch_add,
-    tussle_a16_fetch_sub, tussle_a16_fetch_and, tussle_a16_fetch_or, tussle_a16_fetch_xor, tussle_a16_fetch_nand,
-    tussle_a16_cas, tussle_a16_cas_val);
-atomics!(u32, AtomicU32, 4, tussle_a32_load, tussle_a32_store, tussle_a32_exchange, tussle_a32_fetch_add,
-    tussle_a32_fetch_sub, tussle_a32_fetch_and, tussle_a32_fetch_or, tussle_a32_fetch_xor, tussle_a32_fetch_nand,
-    tussle_a32_cas, tussle_a32_cas_val);
-atomics!(u64, AtomicU64, 8, tussle_a64_load, tussle_a64_store, tussle_a64_exchange, tussle_a64_fetch_add,
-    tussle_a64_fetch_sub, tussle_a64_fetch_and, tussle_a64_fetch_or, tussle_a64_fetch_xor, tussle_a64_fetch_nand,
-    tussle_a64_cas, tussle_a64_cas_val);
+atomics!(
+    u8,
+    AtomicU8,
+    1,
+    tussle_a8_load,
+    tussle_a8_store,
+    tussle_a8_exchange,
+    tussle_a8_fetch_add,
+    tussle_a8_fetch_sub,
+    tussle_a8_fetch_and,
+    tussle_a8_fetch_or,
+    tussle_a8_fetch_xor,
+    tussle_a8_fetch_nand,
+    tussle_a8_cas,
+    tussle_a8_cas_val
+);
+atomics!(
+    u16,
+    AtomicU16,
+    2,
+    tussle_a16_load,
+    tussle_a16_store,
+    tussle_a16_exchange,
+    tussle_a16_fetch_add,
+    tussle_a16_fetch_sub,
+    tussle_a16_fetch_and,
+    tussle_a16_fetch_or,
+    tussle_a16_fetch_xor,
+    tussle_a16_fetch_nand,
+    tussle_a16_cas,
+    tussle_a16_cas_val
+);
+atomics!(
+    u32,
+    AtomicU32,
+    4,
+    tussle_a32_load,
+    tussle_a32_store,
+    tussle_a32_exchange,
+    tussle_a32_fetch_add,
+    tussle_a32_fetch_sub,
+    tussle_a32_fetch_and,
+    tussle_a32_fetch_or,
+    tussle_a32_fetch_xor,
+    tussle_a32_fetch_nand,
+    tussle_a32_cas,
+    tussle_a32_cas_val
+);
+atomics!(
+    u64,
+    AtomicU64,
+    8,
+    tussle_a64_load,
+    tussle_a64_store,
+    tussle_a64_exchange,
+    tussle_a64_fetch_add,
+    tussle_a64_fetch_sub,
+    tussle_a64_fetch_and,
+    tussle_a64_fetch_or,
+    tussle_a64_fetch_xor,
+    tussle_a64_fetch_nand,
+    tussle_a64_cas,
+    tussle_a64_cas_val
+);
 
 /// `cmpxchg16b`: the old value; the exchange happened if it equals `old`. `a` must be 16-byte aligned.
 unsafe fn cas128(a: *mut u128, old: u128, new: u128) -> u128 {

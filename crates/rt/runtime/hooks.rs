@@ -127,7 +127,7 @@ anywhere!(8, "255", 16, 48, "8 | 256", "__tsan_unaligned_write8");
 /// Exports `$name`, which passes its return address as one more argument in `$reg` to `$target`.
 macro_rules! stub {
     ($($name:literal => $target:literal, $reg:literal;)+) => { $(
-        global_asm!(
+        core::arch::global_asm!(
             concat!(".weak ", $name, "\n.type ", $name, ",@function\n.hidden ", $target, "\n.p2align 4"),
             concat!($name, ":"),
             concat!("mov ", $reg, ", qword ptr [rsp]"),
@@ -139,7 +139,7 @@ macro_rules! stub {
 /// Exports `$name` as another name of `$target`.
 macro_rules! alias {
     ($($name:literal => $target:literal;)+) => { $(
-        global_asm!(
+        core::arch::global_asm!(
             concat!(".weak ", $name, "\n.type ", $name, ",@function\n.hidden ", $target, "\n.p2align 4"),
             concat!($name, ":"),
             concat!("jmp ", $target),

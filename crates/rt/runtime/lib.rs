@@ -12,6 +12,7 @@ mod wire {
     include!("../wire.rs");
 }
 
+mod alloc;
 mod arena;
 mod atomics;
 mod code;
@@ -19,7 +20,9 @@ mod heap;
 mod hooks;
 mod interpose;
 mod libc_calls;
+mod locks;
 mod mem;
+mod memory;
 mod record;
 mod sync;
 mod sys;

@@ -24,7 +24,8 @@ unsafe fn refill(t: *mut Live, bytes: u64) -> u64 {
     unsafe {
         let info = (*t).info_at as *mut ThreadInfo;
         // Slabs grow with what the thread already has: short threads stay small.
-        let size = ((*info).pages_count as u64 * 1024).next_power_of_two().clamp(SLAB_MIN, SLAB_MAX).max(bytes);
+        let size =
+            ((*info).pages_count as u64 * 1024).next_power_of_two().clamp(SLAB_MIN, SLAB_MAX).max(bytes);
         let p = alloc(size);
         if p == 0 {
             return 0;

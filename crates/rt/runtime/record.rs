@@ -145,7 +145,8 @@ unsafe fn touch(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, c
             sample_it = (*t).fills & 3 == 0;
         }
         let mask = bytes(off, n);
-        let new = (mask & !(*e).rmask * ((kind != WRITE) as u64)) | (mask & !(*e).wmask * ((kind != READ) as u64));
+        let new =
+            (mask & !(*e).rmask * ((kind != WRITE) as u64)) | (mask & !(*e).wmask * ((kind != READ) as u64));
         let flag_missing = kind == RMW && (*e).rec & RMW_FLAG == 0;
         if new != 0 || flag_missing {
             counted = false;

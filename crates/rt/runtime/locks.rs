@@ -1,0 +1,351 @@
+//! Mutexes, rwlocks, spin locks, barriers, conditions and semaphores: their own bytes are accesses, and what they
+//! order moves clocks.
+
+use crate::arena::recording;
+use crate::hooks::{alias, stub};
+use crate::interpose::*;
+use crate::libc_calls::call;
+use crate::wire::*;
+use crate::{record, sync};
+use core::ffi::c_int;
+
+const EBUSY: c_int = 16;
+/// EOWNERDEAD: the lock was taken, its last owner died.
+const OWNER_DIED: c_int = 130;
+
+stub! {
+    "pthread_mutex_lock" => "tussle_mutex_lock", "rsi";
+    "pthread_mutex_trylock" => "tussle_mutex_trylock", "rsi";
+    "pthread_mutex_timedlock" => "tussle_mutex_timedlock", "rdx";
+    "pthread_mutex_clocklock" => "tussle_mutex_clocklock", "rcx";
+    "pthread_mutex_unlock" => "tussle_mutex_unlock", "rsi";
+    "pthread_rwlock_rdlock" => "tussle_rw_rd", "rsi";
+    "pthread_rwlock_wrlock" => "tussle_rw_wr", "rsi";
+    "pthread_rwlock_tryrdlock" => "tussle_rw_tryrd", "rsi";
+    "pthread_rwlock_trywrlock" => "tussle_rw_trywr", "rsi";
+    "pthread_rwlock_timedrdlock" => "tussle_rw_timedrd", "rdx";
+    "pthread_rwlock_timedwrlock" => "tussle_rw_timedwr", "rdx";
+    "pthread_rwlock_clockrdlock" => "tussle_rw_clockrd", "rcx";
+    "pthread_rwlock_clockwrlock" => "tussle_rw_clockwr", "rcx";
+    "pthread_rwlock_unlock" => "tussle_rw_unlock", "rsi";
+    "pthread_spin_lock" => "tussle_spin_lock", "rsi";
+    "pthread_spin_trylock" => "tussle_spin_trylock", "rsi";
+    "pthread_spin_unlock" => "tussle_spin_unlock", "rsi";
+    "pthread_barrier_wait" => "tussle_barrier_wait", "rsi";
+}
+alias! {
+    "pthread_mutex_destroy" => "tussle_mutex_destroy";
+    "pthread_barrier_init" => "tussle_barrier_init";
+    "pthread_barrier_destroy" => "tussle_barrier_destroy";
+}
+
+/// Records an access of the pthread library to one of its objects.
+#[inline(always)]
+unsafe fn seen(addr: P, n: u64, kind: u32, pc: u64) {
+    if recording() {
+        unsafe { record::access(addr as u64, n, kind, pc) }
+    }
+}
+
+/// glibc's mutex: lock word at 0, owner at 8, users at 12.
+unsafe fn mutex_seen(m: P, pc: u64) {
+    unsafe {
+        seen(m, 4, RMW, pc);
+        seen(m.byte_add(8), 8, WRITE, pc);
+    }
+}
+
+fn taken(r: c_int) -> bool {
+    r == 0 || r == OWNER_DIED
+}
+
+/// Takes a lock without waiting, else waits with `wait` and advances the clock by what the lock was held meanwhile.
+#[inline(always)]
+unsafe fn lock(m: P, try_it: impl Fn() -> c_int, wait: impl Fn() -> c_int) -> c_int {
+    unsafe {
+        if !recording() {
+            return wait();
+        }
+        let r = try_it();
+        if taken(r) {
+            sync::locked(m as u64, None);
+            return r;
+        }
+        let before = if r == EBUSY { sync::lock_contended(m as u64) } else { None };
+        let r = wait();
+        if taken(r) {
+            sync::locked(m as u64, before);
+        }
+        r
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_mutex_lock(m: P, pc: u64) -> c_int {
+    unsafe {
+        mutex_seen(m, pc);
+        lock(m, || call!(M_TRYLOCK, (m => P) -> c_int), || call!(M_LOCK, (m => P) -> c_int))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_mutex_trylock(m: P, pc: u64) -> c_int {
+    unsafe {
+        let r = call!(M_TRYLOCK, (m => P) -> c_int);
+        if taken(r) {
+            mutex_seen(m, pc);
+            sync::locked(m as u64, None);
+        } else {
+            seen(m, 4, RMW, pc);
+        }
+        r
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_mutex_timedlock(m: P, t: P, pc: u64) -> c_int {
+    unsafe {
+        mutex_seen(m, pc);
+        lock(m, || call!(M_TRYLOCK, (m => P) -> c_int), || call!(M_TIMEDLOCK, (m => P, t => P) -> c_int))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_mutex_clocklock(m: P, c: c_int, t: P, pc: u64) -> c_int {
+    unsafe {
+        mutex_seen(m, pc);
+        let wait = || call!(M_CLOCKLOCK, (m => P, c => c_int, t => P) -> c_int);
+        lock(m, || call!(M_TRYLOCK, (m => P) -> c_int), wait)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_mutex_unlock(m: P, pc: u64) -> c_int {
+    unsafe {
+        mutex_seen(m, pc);
+        sync::unlocking(m as u64);
+        call!(M_UNLOCK, (m => P) -> c_int)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_mutex_destroy(m: P) -> c_int {
+    sync::forget(m as u64);
+    unsafe { call!(M_DESTROY, (m => P) -> c_int) }
+}
+
+macro_rules! rwlocks {
+    ($($name:ident($next:ident $(, $a:ident: $t:ty)*);)+) => { $(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(l: P $(, $a: $t)*, pc: u64) -> c_int {
+            unsafe {
+                seen(l, 4, RMW, pc);
+                call!($next, (l => P $(, $a => $t)*) -> c_int)
+            }
+        }
+    )+ };
+}
+rwlocks! {
+    tussle_rw_rd(RW_RD);
+    tussle_rw_tryrd(RW_TRYRD);
+    tussle_rw_trywr(RW_TRYWR);
+    tussle_rw_timedrd(RW_TIMEDRD, t: P);
+    tussle_rw_clockrd(RW_CLOCKRD, c: c_int, t: P);
+    tussle_spin_trylock(S_TRYLOCK);
+}
+
+macro_rules! wrlocks {
+    ($($name:ident($next:ident, $try:ident $(, $a:ident: $t:ty)*);)+) => { $(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(l: P $(, $a: $t)*, pc: u64) -> c_int {
+            unsafe {
+                seen(l, 4, RMW, pc);
+                lock(l, || call!($try, (l => P) -> c_int), || call!($next, (l => P $(, $a => $t)*) -> c_int))
+            }
+        }
+    )+ };
+}
+wrlocks! {
+    tussle_rw_wr(RW_WR, RW_TRYWR);
+    tussle_rw_timedwr(RW_TIMEDWR, RW_TRYWR, t: P);
+    tussle_rw_clockwr(RW_CLOCKWR, RW_TRYWR, c: c_int, t: P);
+    tussle_spin_lock(S_LOCK, S_TRYLOCK);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_rw_unlock(l: P, pc: u64) -> c_int {
+    unsafe {
+        seen(l, 4, RMW, pc);
+        call!(RW_UNLOCK, (l => P) -> c_int)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_spin_unlock(l: P, pc: u64) -> c_int {
+    unsafe {
+        seen(l, 4, WRITE, pc);
+        sync::unlocking(l as u64);
+        call!(S_UNLOCK, (l => P) -> c_int)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_barrier_init(b: P, attr: P, count: u32) -> c_int {
+    sync::barrier_init(b as u64, count as u64);
+    unsafe { call!(B_INIT, (b => P, attr => P, count => u32) -> c_int) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_barrier_destroy(b: P) -> c_int {
+    unsafe {
+        let r = call!(B_DESTROY, (b => P) -> c_int);
+        sync::forget(b as u64);
+        r
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_barrier_wait(b: P, pc: u64) -> c_int {
+    unsafe {
+        seen(b, 4, RMW, pc);
+        let generation = sync::barrier_arrive(b as u64);
+        let r = call!(B_WAIT, (b => P) -> c_int);
+        sync::barrier_leave(b as u64, generation);
+        r
+    }
+}
+
+stub! {
+    "pthread_cond_wait" => "tussle_cond_wait", "rdx";
+    "pthread_cond_timedwait" => "tussle_cond_timedwait", "rcx";
+    "pthread_cond_clockwait" => "tussle_cond_clockwait", "r8";
+    "pthread_cond_signal" => "tussle_cond_signal", "rsi";
+    "pthread_cond_broadcast" => "tussle_cond_broadcast", "rsi";
+    "sem_wait" => "tussle_sem_wait", "rsi";
+    "sem_trywait" => "tussle_sem_trywait", "rsi";
+    "sem_timedwait" => "tussle_sem_timedwait", "rdx";
+    "sem_clockwait" => "tussle_sem_clockwait", "rcx";
+    "sem_post" => "tussle_sem_post", "rsi";
+}
+alias! {
+    "pthread_cond_init" => "tussle_cond_init";
+    "pthread_cond_destroy" => "tussle_cond_destroy";
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_cond_init(c: P, attr: P) -> c_int {
+    sync::forget(c as u64);
+    unsafe { call!(C_INIT, (c => P, attr => P) -> c_int) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_cond_destroy(c: P) -> c_int {
+    unsafe { call!(C_DESTROY, (c => P) -> c_int) }
+}
+
+/// Waiting releases the mutex and takes it again.
+#[inline(always)]
+unsafe fn cond_wait(c: P, m: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
+    unsafe {
+        seen(c, 8, RMW, pc);
+        mutex_seen(m, pc);
+        sync::unlocking(m as u64);
+        let seq = sync::cond_wait_begin(c as u64);
+        let r = wait();
+        sync::cond_wait_end(c as u64, seq, r == 0);
+        sync::locked(m as u64, None);
+        mutex_seen(m, pc);
+        r
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_cond_wait(c: P, m: P, pc: u64) -> c_int {
+    unsafe { cond_wait(c, m, pc, || call!(C_WAIT, (c => P, m => P) -> c_int)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_cond_timedwait(c: P, m: P, t: P, pc: u64) -> c_int {
+    unsafe { cond_wait(c, m, pc, || call!(C_TIMEDWAIT, (c => P, m => P, t => P) -> c_int)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_cond_clockwait(c: P, m: P, k: c_int, t: P, pc: u64) -> c_int {
+    unsafe { cond_wait(c, m, pc, || call!(C_CLOCKWAIT, (c => P, m => P, k => c_int, t => P) -> c_int)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_cond_signal(c: P, pc: u64) -> c_int {
+    unsafe {
+        seen(c, 8, RMW, pc);
+        sync::cond_wake(c as u64, false);
+        call!(C_SIGNAL, (c => P) -> c_int)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_cond_broadcast(c: P, pc: u64) -> c_int {
+    unsafe {
+        seen(c, 8, RMW, pc);
+        sync::cond_wake(c as u64, true);
+        call!(C_BROADCAST, (c => P) -> c_int)
+    }
+}
+
+/// Takes a semaphore if it is free, else waits; errno is left by whichever ran last, as the caller expects.
+#[inline(always)]
+unsafe fn sem_wait(s: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
+    unsafe {
+        seen(s, 8, RMW, pc);
+        if !recording() {
+            return wait();
+        }
+        let errno = *__errno_location();
+        if call!(SEM_TRYWAIT, (s => P) -> c_int) == 0 {
+            return 0;
+        }
+        *__errno_location() = errno;
+        sync::sem_wait_begin(s as u64);
+        let r = wait();
+        if r == 0 {
+            sync::sem_wait_end(s as u64);
+        }
+        r
+    }
+}
+
+unsafe extern "C" {
+    fn __errno_location() -> *mut c_int;
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_sem_wait(s: P, pc: u64) -> c_int {
+    unsafe { sem_wait(s, pc, || call!(SEM_WAIT, (s => P) -> c_int)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_sem_trywait(s: P, pc: u64) -> c_int {
+    unsafe {
+        seen(s, 8, RMW, pc);
+        call!(SEM_TRYWAIT, (s => P) -> c_int)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_sem_timedwait(s: P, t: P, pc: u64) -> c_int {
+    unsafe { sem_wait(s, pc, || call!(SEM_TIMEDWAIT, (s => P, t => P) -> c_int)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_sem_clockwait(s: P, c: c_int, t: P, pc: u64) -> c_int {
+    unsafe { sem_wait(s, pc, || call!(SEM_CLOCKWAIT, (s => P, c => c_int, t => P) -> c_int)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_sem_post(s: P, pc: u64) -> c_int {
+    unsafe {
+        seen(s, 8, RMW, pc);
+        sync::sem_post(s as u64);
+        call!(SEM_POST, (s => P) -> c_int)
+    }
+}

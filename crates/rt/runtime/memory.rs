@@ -1,0 +1,211 @@
+//! Functions of libc that read or write the program's memory on its behalf.
+
+use crate::arena::recording;
+use crate::hooks::{alias, stub};
+use crate::interpose::*;
+use crate::libc_calls::call;
+use crate::wire::*;
+use crate::{heap, record};
+use core::arch::asm;
+use core::ffi::{c_int, c_long};
+
+stub! {
+    "memcpy" => "tussle_memcpy", "rcx";
+    "memmove" => "tussle_memmove", "rcx";
+    "memset" => "tussle_memset", "rcx";
+    "__tsan_memcpy" => "tussle_memcpy", "rcx";
+    "__tsan_memmove" => "tussle_memmove", "rcx";
+    "__tsan_memset" => "tussle_memset", "rcx";
+    "__memcpy_chk" => "tussle_memcpy_chk", "r8";
+    "__memmove_chk" => "tussle_memmove_chk", "r8";
+    "__memset_chk" => "tussle_memset_chk", "r8";
+    "mmap" => "tussle_mmap", "rax";
+    "mmap64" => "tussle_mmap", "rax";
+    "read" => "tussle_read", "rcx";
+    "pread" => "tussle_pread", "r8";
+    "pread64" => "tussle_pread", "r8";
+    "recv" => "tussle_recv", "r8";
+    "write" => "tussle_write", "rcx";
+    "send" => "tussle_send", "r8";
+    "fread" => "tussle_fread", "r8";
+    "fwrite" => "tussle_fwrite", "r8";
+}
+alias! {
+    "munmap" => "tussle_munmap";
+    "_exit" => "tussle__exit";
+    "_Exit" => "tussle__exit";
+}
+
+#[inline(always)]
+unsafe fn note(addr: u64, n: usize, kind: u32, pc: u64) {
+    unsafe { record::range(addr, n as u64, kind, pc) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_memcpy(d: P, s: P, n: usize, pc: u64) -> P {
+    unsafe {
+        if recording() {
+            note(s as u64, n, READ, pc);
+            note(d as u64, n, WRITE, pc);
+        }
+        if MEMCPY.known().is_null() {
+            asm!("rep movsb", inout("rcx") n => _, inout("rdi") d => _, inout("rsi") s => _, options(nostack));
+            return d;
+        }
+        call!(MEMCPY, (d => P, s => P, n => usize) -> P)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_memmove(d: P, s: P, n: usize, pc: u64) -> P {
+    unsafe {
+        if recording() {
+            note(s as u64, n, READ, pc);
+            note(d as u64, n, WRITE, pc);
+        }
+        if MEMMOVE.known().is_null() {
+            let mut k = 0;
+            let up = (d as usize) <= (s as usize);
+            while k < n {
+                let i = if up { k } else { n - 1 - k };
+                (d as *mut u8).add(i).write_volatile((s as *const u8).add(i).read_volatile());
+                k += 1;
+            }
+            return d;
+        }
+        call!(MEMMOVE, (d => P, s => P, n => usize) -> P)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_memset(d: P, c: c_int, n: usize, pc: u64) -> P {
+    unsafe {
+        if recording() {
+            note(d as u64, n, WRITE, pc);
+        }
+        if MEMSET.known().is_null() {
+            asm!("rep stosb", inout("rcx") n => _, inout("rdi") d => _, in("al") c as u8, options(nostack));
+            return d;
+        }
+        call!(MEMSET, (d => P, c => c_int, n => usize) -> P)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_memcpy_chk(d: P, s: P, n: usize, room: usize, pc: u64) -> P {
+    unsafe {
+        note(s as u64, n, READ, pc);
+        note(d as u64, n.min(room), WRITE, pc);
+        call!(MEMCPY_CHK, (d => P, s => P, n => usize, room => usize) -> P)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_memmove_chk(d: P, s: P, n: usize, room: usize, pc: u64) -> P {
+    unsafe {
+        note(s as u64, n, READ, pc);
+        note(d as u64, n.min(room), WRITE, pc);
+        call!(MEMMOVE_CHK, (d => P, s => P, n => usize, room => usize) -> P)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_memset_chk(d: P, c: c_int, n: usize, room: usize, pc: u64) -> P {
+    unsafe {
+        note(d as u64, n.min(room), WRITE, pc);
+        call!(MEMSET_CHK, (d => P, c => c_int, n => usize, room => usize) -> P)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_mmap(a: P, n: usize, prot: c_int, flags: c_int, fd: c_int, off: c_long) -> P {
+    // Six arguments leave no register for the return address: the shadow stack's callers must do.
+    unsafe {
+        let p =
+            call!(MMAP, (a => P, n => usize, prot => c_int, flags => c_int, fd => c_int, off => c_long) -> P);
+        const WRITABLE: c_int = 2;
+        if p as isize != -1 && prot & WRITABLE != 0 {
+            heap::born(p as u64, n as u64, 15, 4096, 0);
+        }
+        p
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_munmap(a: P, n: usize) -> c_int {
+    unsafe {
+        heap::dead(a as u64);
+        call!(MUNMAP, (a => P, n => usize) -> c_int)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_read(fd: c_int, p: P, n: usize, pc: u64) -> isize {
+    unsafe {
+        let r = call!(READ_, (fd => c_int, p => P, n => usize) -> isize);
+        note(p as u64, r.max(0) as usize, WRITE, pc);
+        r
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_pread(fd: c_int, p: P, n: usize, off: c_long, pc: u64) -> isize {
+    unsafe {
+        let r = call!(PREAD, (fd => c_int, p => P, n => usize, off => c_long) -> isize);
+        note(p as u64, r.max(0) as usize, WRITE, pc);
+        r
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_recv(fd: c_int, p: P, n: usize, flags: c_int, pc: u64) -> isize {
+    unsafe {
+        let r = call!(RECV, (fd => c_int, p => P, n => usize, flags => c_int) -> isize);
+        note(p as u64, (r.max(0) as usize).min(n), WRITE, pc);
+        r
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_write(fd: c_int, p: P, n: usize, pc: u64) -> isize {
+    unsafe {
+        let r = call!(WRITE_, (fd => c_int, p => P, n => usize) -> isize);
+        note(p as u64, r.max(0) as usize, READ, pc);
+        r
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_send(fd: c_int, p: P, n: usize, flags: c_int, pc: u64) -> isize {
+    unsafe {
+        let r = call!(SEND, (fd => c_int, p => P, n => usize, flags => c_int) -> isize);
+        note(p as u64, r.max(0) as usize, READ, pc);
+        r
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_fread(p: P, size: usize, n: usize, f: P, pc: u64) -> usize {
+    unsafe {
+        let r = call!(FREAD, (p => P, size => usize, n => usize, f => P) -> usize);
+        note(p as u64, r * size, WRITE, pc);
+        r
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_fwrite(p: P, size: usize, n: usize, f: P, pc: u64) -> usize {
+    unsafe {
+        let r = call!(FWRITE, (p => P, size => usize, n => usize, f => P) -> usize);
+        note(p as u64, r * size, READ, pc);
+        r
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle__exit(status: c_int) {
+    unsafe {
+        crate::arena::mark_end(END_UNDERSCORE_EXIT, status as u32);
+        call!(EXIT_, (status => c_int) -> ())
+    }
+}
