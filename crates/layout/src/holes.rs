@@ -1,7 +1,7 @@
 //! Holes, bit holes and padding of one struct.
 
 use crate::align::takes_room;
-use tussle_model::{Aggregate, AggregateKind, Member, TypeTable};
+use tussle_model::{Aggregate, AggregateKind, Language, Member, TypeTable};
 
 /// Where a member lies, with bit-fields put into their storage unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,15 @@ pub struct Gap {
     pub bits: u64,
 }
 
+/// Members in the order in which they are shown: that of declaration, except in Rust, which lays them out as it likes.
+pub fn order(a: &Aggregate) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..a.members.len()).collect();
+    if a.language == Language::Rust {
+        order.sort_by_key(|&i| a.members[i].offset_bits);
+    }
+    order
+}
+
 /// Unused room of a struct.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holes {
@@ -71,8 +80,14 @@ impl Holes {
         }
         let mut scan = Scan { seen: 0, unit: None };
         let mut last: Option<usize> = None;
-        for (i, m) in a.members.iter().enumerate().filter(|(_, m)| takes_room(m.role)) {
+        for i in order(a).into_iter().filter(|&i| takes_room(a.members[i].role)) {
+            let m = &a.members[i];
+            let before = scan.seen;
             let gap = scan.step(Place::of(table, m));
+            if a.language == Language::Rust {
+                // Variants of an enum overlap: what is covered stays covered.
+                scan.seen = scan.seen.max(before);
+            }
             holes.count += u64::from(gap.bytes > 0);
             holes.bit_count += u64::from(gap.bits > 0);
             match last {

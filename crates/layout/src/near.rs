@@ -4,7 +4,9 @@ use tussle_model::TypeTable;
 
 /// Up to `limit` defined names closest to `name`: by edit distance, and names that contain it.
 pub fn near(table: &TypeTable, name: &str, limit: usize) -> Vec<String> {
-    let bare = name.rsplit(' ').next().unwrap_or(name);
+    // Template arguments are spelled differently by every compiler: the name in front of them decides.
+    let bare = name.split('<').next().unwrap_or(name);
+    let bare = bare.rsplit([' ', ':']).next().unwrap_or(bare);
     let mut found: Vec<(usize, &str)> = table
         .aggregates()
         .filter_map(|(_, a)| a.name.as_deref())
@@ -17,7 +19,8 @@ pub fn near(table: &TypeTable, name: &str, limit: usize) -> Vec<String> {
 
 /// Smaller is closer; `None` is too far to mention.
 fn score(want: &str, have: &str) -> Option<usize> {
-    let last = have.rsplit("::").next().unwrap_or(have);
+    let stem = have.split('<').next().unwrap_or(have);
+    let last = stem.rsplit("::").next().unwrap_or(stem);
     if last == want {
         return Some(0);
     }

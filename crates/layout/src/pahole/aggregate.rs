@@ -4,9 +4,11 @@ use super::names::keyword;
 use super::stats::Stats;
 use super::{Options, member};
 use crate::align::{inferred, natural, takes_room};
-use crate::holes::{Holes, Place};
+use crate::holes::{Holes, Place, order};
 use tussle_model::leaf::DEPTH_MAX;
-use tussle_model::{Aggregate, AggregateKind, AlignmentSource, EnumType, Member, MemberRole, TypeTable};
+use tussle_model::{
+    Aggregate, AggregateKind, AlignmentSource, EnumType, Language, Member, MemberRole, TypeTable,
+};
 
 /// pahole indents no deeper than this.
 const TABS_MAX: usize = 16;
@@ -139,9 +141,11 @@ impl Writer<'_> {
         if !before.is_empty() {
             self.out.push_str("\n\n");
         }
-        for (i, m) in a.members.iter().enumerate() {
+        let order = order(a);
+        for (n, &i) in order.iter().enumerate() {
+            let m = &a.members[i];
             let p = Place::of(self.table, m);
-            let align = self.member_align(m, p.offset, end);
+            let align = self.member_align(m, p.offset, end).filter(|_| a.language != Language::Rust);
             let gap = last.map_or(0, |(l, _)| holes.after[l].bytes);
             stats.forced(align, gap);
             if let Some((l, before)) = last.filter(|_| m.role != MemberRole::Static) {
@@ -149,13 +153,17 @@ impl Writer<'_> {
                 if p.bits.is_some() && bits > 0 {
                     self.unused_bits(m, bits, before.offset != p.offset, &inner);
                 }
-                blank |= self.combined(&p, &before, last_size, inner.indent, blank);
+                // Elsewhere than in C, members overlap without bit-fields: a base's padding, a variant.
+                let bits = p.bits.is_some() || before.bits.is_some();
+                if bits || a.language == Language::C {
+                    blank |= self.combined(&p, &before, last_size, inner.indent, blank);
+                }
                 if std::mem::take(&mut blank) {
                     self.out.push('\n');
                 }
             }
-            inner.first = i == 0;
-            inner.last = i + 1 == a.members.len();
+            inner.first = n == 0;
+            inner.last = n + 1 == order.len();
             self.tabs(inner.indent);
             member::write(self, m, align, &inner, line);
             blank = self.after_member(m, &holes, i, inner.indent, &mut stats);
@@ -259,7 +267,7 @@ impl Writer<'_> {
         let Some(last) = last.map(|i| &a.members[i]) else {
             return;
         };
-        if self.table.aggregate(last.ty).is_some() {
+        if self.table.aggregate(last.ty).is_some() || a.language != Language::C {
             return;
         }
         let size = self.table.size(last.ty).unwrap_or(0);
@@ -285,7 +293,10 @@ impl Writer<'_> {
             self.out.push_str(" __attribute__((__packed__))");
         }
         self.suffix(conf);
-        let shown = !packed && a.kind != AggregateKind::Union;
+        // Rust gives every type an alignment; only what differs from the natural one was written by somebody.
+        let natural_rust = a.language == Language::Rust
+            && a.align.is_some_and(|x| x.bytes <= members_natural(self.table, a));
+        let shown = !packed && a.kind != AggregateKind::Union && !natural_rust;
         if let Some(n) = self.alignment(a).filter(|_| shown) {
             self.out.push_str(&format!(" __attribute__((__aligned__({n})))"));
         }
@@ -304,11 +315,10 @@ impl Writer<'_> {
         if declared.is_some() || !self.options.btf || a.kind == AggregateKind::Union {
             return declared;
         }
-        let natural =
-            a.members.iter().filter(|m| takes_room(m.role)).map(|m| natural(self.table, m.ty)).max();
+        let natural = members_natural(self.table, a);
         let places = a.members.iter().filter(|m| takes_room(m.role)).map(|m| Place::of(self.table, m));
         let end = places.filter(|p| p.size != 0).last().map_or(0, |p| p.offset.saturating_add(p.size));
-        inferred(a.size, end, natural.unwrap_or(1), self.options.line.bytes())
+        inferred(a.size, end, natural, self.options.line.bytes())
     }
 
     /// `aligned` of a member that begins at `at`, where the one before it ends at `end`.
@@ -378,6 +388,10 @@ fn bases(table: &TypeTable, a: &Aggregate) -> String {
         })
         .collect();
     if names.is_empty() { String::new() } else { format!(" : {}", names.join(", ")) }
+}
+
+fn members_natural(table: &TypeTable, a: &Aggregate) -> u64 {
+    a.members.iter().filter(|m| takes_room(m.role)).map(|m| natural(table, m.ty)).max().unwrap_or(1)
 }
 
 /// `s` unless `n` is 1.

@@ -20,7 +20,11 @@ pub(super) fn write(w: &mut Writer<'_>, m: &Member, align: Option<u64>, conf: &C
     boundary(w, offset, conf.indent, line);
     let start = w.out.len();
     let inherited = matches!(m.role, MemberRole::Base | MemberRole::VirtualBase);
-    let name = if inherited { Some("<ancestor>") } else { m.name.as_deref() };
+    let name = match m.role {
+        MemberRole::Base | MemberRole::VirtualBase => Some("<ancestor>"),
+        MemberRole::Discriminant => m.name.as_deref().or(Some("(discriminant)")),
+        _ => m.name.as_deref(),
+    };
     if inherited {
         w.out.push_str("/* ");
     }

@@ -2,7 +2,7 @@
 
 use super::aggregate::{Conf, Writer, plural};
 use crate::holes::{Gap, Holes, Place};
-use tussle_model::{Aggregate, MemberRole};
+use tussle_model::{Aggregate, Language, MemberRole};
 
 /// What the trailer counts while members go by.
 #[derive(Default)]
@@ -97,7 +97,7 @@ impl Stats {
             + i128::from(self.sum_bit_holes)
             + i128::from(holes.bit_padding);
         let diff = bits(a.size) - known;
-        if diff == 0 || a.members.is_empty() {
+        if diff == 0 || a.members.is_empty() || a.language != Language::C {
             return;
         }
         w.out.push('\n');
