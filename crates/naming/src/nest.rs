@@ -68,13 +68,17 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// `offset` is one of them.
-    pub fn contains(&self, offset: u64) -> bool {
-        let Some(rest) = offset.checked_sub(self.first) else { return false };
-        match self.stride {
-            0 => rest == 0,
-            s => rest % s == 0 && rest / s < self.count,
+    /// One of them lies in `low..=high`.
+    pub fn meets(&self, low: u64, high: u64) -> bool {
+        if high < self.first {
+            return false;
         }
+        let k = match self.stride {
+            0 => 0,
+            s => ((high - self.first) / s).min(self.count.saturating_sub(1)),
+        };
+        let last = self.first.saturating_add(k.saturating_mul(self.stride));
+        (low..=high).contains(&last)
     }
 }
 

@@ -19,8 +19,11 @@ const CONFIDENCE_MIN: f32 = 0.62;
 /// Elements of an array inside of one struct that are tried at most.
 const ELEMENTS_MAX: u64 = 4096;
 
-/// Sightings of one group that are counted at most; more of them say the same.
-const SIGHTINGS_MAX: usize = 20_000;
+/// Sightings of one group that are counted at about most; more of them say the same.
+const SIGHTINGS_COUNTED: usize = 20_000;
+
+/// Sightings that are kept of one group; pools need them one by one.
+const SIGHTINGS_MAX: usize = 4_000_000;
 
 /// Types from the touching code that are tried for one group at most, the most named first.
 const CANDIDATES_MAX: usize = 12;
@@ -311,7 +314,9 @@ fn inside(
 ) -> bool {
     let Some(rest) = offset.checked_sub(c.offset) else { return false };
     let places = nests.places(table, image, ty, root);
-    let begins = |at: u64| places.iter().any(|p| p.contains(at));
+    // Inside of a struct that is named as a whole (a lock) any byte may be touched.
+    let within = if c.scalar { 0 } else { c.size.unwrap_or(0).saturating_sub(1) };
+    let begins = |at: u64| places.iter().any(|p| p.meets(at.saturating_sub(within), at));
     if begins(rest) {
         return true;
     }
