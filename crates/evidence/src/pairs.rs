@@ -46,6 +46,10 @@ pub(crate) struct Pairs<'a> {
     /// First slot of each actor and one past its last.
     slots_of: Vec<(usize, usize)>,
     actors: Vec<Rate>,
+    /// The part of it on bytes that nobody else of the actor's role uses.
+    own: Vec<Rate>,
+    /// Whether a slot is such.
+    is_own: Vec<bool>,
     active: Vec<usize>,
     total: f64,
     e: f64,
@@ -79,6 +83,8 @@ impl<'a> Pairs<'a> {
             slots: vec![Rate::default(); line.slots.len()],
             slots_of,
             actors: vec![Rate::default(); line.actors.len()],
+            own: vec![Rate::default(); line.actors.len()],
+            is_own: own_slots(line, &roles),
             active: Vec::new(),
             total: 0.0,
             e: 0.0,
@@ -147,6 +153,14 @@ impl<'a> Pairs<'a> {
     }
 }
 
+/// For each slot: no other actor of the same role uses that part.
+fn own_slots(line: &Spans, roles: &[u32]) -> Vec<bool> {
+    let key = |s: &crate::window::Slot| (s.part, roles.get(s.actor as usize).copied().unwrap_or(0));
+    let mut users: HashMap<(u32, u32), u32> = HashMap::new();
+    line.slots.iter().for_each(|s| *users.entry(key(s)).or_default() += 1);
+    line.slots.iter().map(|s| users.get(&key(s)) == Some(&1)).collect()
+}
+
 /// What one actor does on the line over the whole run.
 struct View<'a> {
     slots: &'a [crate::window::Slot],
@@ -207,7 +221,7 @@ impl Sink for Pairs<'_> {
             self.e += now;
             self.k += dt / self.total;
         }
-        self.even.pass(dt, &self.active, &self.actors, now);
+        self.even.pass(dt, &self.active, &self.actors, &self.own, now);
         if self.holders != self.active {
             let strangers = !self.holders.is_empty() && self.active.iter().all(|i| !self.holders.contains(i));
             self.handoffs += u64::from(strangers);
@@ -227,12 +241,17 @@ impl Sink for Pairs<'_> {
     fn settle(&mut self) {
         for i in std::mem::take(&mut self.changed) {
             let (a, b) = self.slots_of[i];
-            let mut sum = Rate::default();
-            for r in &self.slots[a..b] {
+            let (mut sum, mut own) = (Rate::default(), Rate::default());
+            for (r, is_own) in self.slots[a..b].iter().zip(&self.is_own[a..b]) {
                 sum.n += r.n;
                 sum.w += r.w;
                 sum.live += r.live;
+                if *is_own {
+                    own.n += r.n;
+                    own.w += r.w;
+                }
             }
+            self.own[i] = own;
             let was = self.actors[i].live > 0;
             self.actors[i] = sum;
             match (was, sum.live > 0) {

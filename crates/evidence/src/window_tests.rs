@@ -115,6 +115,17 @@ fn the_even_split_does_not_depend_on_who_drained_the_queue() {
 }
 
 #[test]
+fn threads_that_finish_one_after_the_other_count_as_if_all_had_stayed() {
+    // A queue of 10,000 items and four threads that got 40, 30, 20 and 10 percent of them.
+    let pieces: Vec<Piece> = (0..4u32)
+        .map(|a| piece(a, 0, 8, (0, 10_000 - 2500 * u64::from(a)), 1000.0 * f64::from(4 - a)))
+        .collect();
+    let got = all(&pieces, 100);
+    assert!(near(got.e_even, 7500.0), "{got:?}");
+    assert!(got.e < 6500.0, "{got:?}");
+}
+
+#[test]
 fn roles_keep_their_own_shares_in_the_even_split() {
     // One producer stores, three consumers read: an even split among consumers changes nothing.
     let mut pieces = vec![piece(0, 0, 8, (0, 9000), 900.0)];
@@ -123,6 +134,18 @@ fn roles_keep_their_own_shares_in_the_even_split() {
     }
     let got = line_e(&pieces, 1000, &|a| u32::from(a > 0));
     assert!(near(got.e, 675.0) && near(got.e_even, 675.0), "{got:?}");
+}
+
+#[test]
+fn elements_of_a_work_queue_are_split_evenly_but_a_duty_of_one_worker_is_not() {
+    // Each worker has its own element; the first did 9 of 10 items.
+    let elements = [piece(0, 0, 8, (0, 9000), 9000.0), piece(1, 8, 8, (0, 9000), 1000.0)];
+    let got = all(&elements, 1000);
+    assert!(near(got.e, 1800.0) && near(got.e_even, 5000.0), "{got:?}");
+    // Only the first worker stores; all read another field now and then.
+    let reads = |a: u32| Piece { reads: 100.0, writes: 0.0, ..piece(a, 16, 8, (0, 9000), 0.0) };
+    let got = all(&[piece(0, 0, 8, (0, 9000), 9800.0), reads(0), reads(1)], 1000);
+    assert!(near(got.e, 98.0) && near(got.e_even, 98.0), "{got:?}");
 }
 
 #[test]
