@@ -567,10 +567,14 @@ impl<'a> Search<'a> {
 
 /// Drops what another advice beats in everything, and what no reader would reach.
 fn pareto(advices: &mut Vec<Advice>) {
-    let total = |a: &Advice| a.gain() + a.gain_transfers();
-    advices.sort_by(|a, b| {
-        let by_cost = a.bytes_added().cmp(&b.bytes_added()).then(a.notes.len().cmp(&b.notes.len()));
-        total(b).total_cmp(&total(a)).then(by_cost)
+    // Two percent of what the struct costs are no difference.
+    let steps = |a: &Advice| {
+        let whole = (a.before.mean + a.before.transfers).max(1.0);
+        ((a.gain() + a.gain_transfers()) / (0.02 * whole)).round() as i64
+    };
+    advices.sort_by_key(|a| {
+        let bill = (a.live_bytes, a.bytes_added(), a.notes.len(), a.edits.len(), a.moved.len());
+        (std::cmp::Reverse(steps(a)), bill)
     });
     let rank = |a: &Advice| {
         (a.bytes_added(), a.live_bytes, a.new_sharing.len(), a.edits.len(), a.moved.len(), a.notes.len())

@@ -92,8 +92,8 @@ impl Scene<'_> {
                 let buckets = self.buckets(cluster, &placed, *shift);
                 let mut e = 0.0;
                 for pieces in buckets.values() {
-                    let line = quick_e(pieces, self.evidence.run.window_vt);
-                    total.transfers += transfers(pieces, line) / shifts.len() as f64;
+                    let (line, transfers) = self.share_of_target(pieces);
+                    total.transfers += transfers / shifts.len() as f64;
                     e += line;
                 }
                 if n == 0 {
@@ -123,7 +123,7 @@ impl Scene<'_> {
             for (n, shift) in self.shifts(&placed).into_iter().enumerate() {
                 for pieces in self.buckets(cluster, &placed, shift).values() {
                     sharing_pairs(pieces, &mut pairs);
-                    if n == 0 {
+                    if n == 0 && pieces.iter().any(|p| self.is_own(p.part)) {
                         let e = line_e(pieces, self.evidence.run.window_vt, &|actor| actor);
                         out.e_true += e.e_true;
                         out.e_false += e.e_false + e.e_mixed;
@@ -137,11 +137,31 @@ impl Scene<'_> {
         }
         let name = |f: u32| self.fields.get(f as usize).cloned().unwrap_or_default();
         out.polled = self.polled().into_iter().map(name).collect();
-        out.pairs =
-            pairs.into_iter().map(|(a, b)| ordered(name(a), name(b))).filter(|(a, b)| a != b).collect();
+        pairs.retain(|(a, b)| self.is_own(*a) || self.is_own(*b));
+        let named = pairs.into_iter().map(|(a, b)| ordered(name(a), name(b)));
+        out.pairs = named.filter(|(a, b)| a != b).collect();
         out.hottest = hot.into_iter().map(|(f, e)| (name(f), e)).collect();
         out.hottest.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         Ok(out)
+    }
+
+    /// What the target's accesses add to a line: everything on it less what its neighbours cost among themselves. So
+    /// an edit is neither blamed nor praised for what happens without it.
+    fn share_of_target(&self, pieces: &[Piece]) -> (f64, f64) {
+        let others: Vec<Piece> = pieces.iter().filter(|p| !self.is_own(p.part)).copied().collect();
+        if others.len() == pieces.len() {
+            return (0.0, 0.0);
+        }
+        let both = |pieces: &[Piece]| {
+            let e = quick_e(pieces, self.evidence.run.window_vt);
+            (e, transfers(pieces, e))
+        };
+        let (all, rest) = (both(pieces), both(&others));
+        ((all.0 - rest.0).max(0.0), (all.1 - rest.1).max(0.0))
+    }
+
+    fn is_own(&self, field: u32) -> bool {
+        self.own.get(field as usize).copied().unwrap_or(false)
     }
 
     fn polled(&self) -> Vec<u32> {

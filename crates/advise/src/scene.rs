@@ -47,6 +47,8 @@ pub struct Scene<'a> {
     pub(crate) clusters: Vec<Cluster>,
     /// Names of fields, as reports print them.
     pub(crate) fields: Vec<String>,
+    /// Whether a field belongs to an object that holds the target.
+    pub(crate) own: Vec<bool>,
     pub(crate) line: u64,
     /// Accesses that were left out by [`HITS_MAX`].
     pub hits_dropped: u64,
@@ -58,12 +60,19 @@ impl<'a> Scene<'a> {
     pub fn new(evidence: &'a Evidence, target: TypeId, line: u64) -> Scene<'a> {
         let line = line.max(8);
         let target = evidence.types.strip(target);
-        let mut scene =
-            Scene { evidence, target, clusters: Vec::new(), fields: Vec::new(), line, hits_dropped: 0 };
+        let mut scene = Scene {
+            evidence,
+            target,
+            clusters: Vec::new(),
+            fields: Vec::new(),
+            own: Vec::new(),
+            line,
+            hits_dropped: 0,
+        };
         let wanted = holders(&evidence.types, target);
         let affected: Vec<bool> = evidence.objects.iter().map(|o| scene.is_affected(o, &wanted)).collect();
         let mut groups = clusters(evidence, &affected, line);
-        scene.fill(&mut groups, line);
+        scene.fill(&mut groups, &affected, line);
         scene.clusters = groups.into_iter().filter(|c| !c.hits.is_empty()).collect();
         scene
     }
@@ -73,7 +82,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Puts accesses into their clusters, only where more than one actor is near.
-    fn fill(&mut self, groups: &mut [Cluster], line: u64) {
+    fn fill(&mut self, groups: &mut [Cluster], affected: &[bool], line: u64) {
         let mut home: HashMap<u32, (usize, u32)> = HashMap::new();
         for (g, cluster) in groups.iter().enumerate() {
             for (slot, object) in cluster.objects.iter().enumerate() {
@@ -92,14 +101,17 @@ impl<'a> Scene<'a> {
             if !crowded.contains(&block) {
                 continue;
             }
-            let fields = &mut self.fields;
+            let (fields, own) = (&mut self.fields, &mut self.own);
+            let holds = affected[a.object as usize];
             let field = *known.entry((a.object, a.offset, a.size)).or_insert_with(|| {
                 let path = namer.name(a.object, a.offset, u64::from(a.size)).path;
                 *names.entry(path.clone()).or_insert_with(|| {
                     fields.push(path);
+                    own.push(false);
                     fields.len() as u32 - 1
                 })
             });
+            own[field as usize] |= holds;
             let (reads, writes, rmws) = (a.reads as f64, a.writes as f64, a.rmws as f64);
             let (offset, size, actor, vt0, vt1) = (a.offset, a.size.max(1), a.actor, a.vt0, a.vt1);
             rows.push((g, Hit { slot, offset, size, actor, vt0, vt1, reads, writes, rmws, field }));
