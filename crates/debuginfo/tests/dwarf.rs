@@ -211,3 +211,45 @@ fn two_structs_of_one_name_stay_apart() {
         .collect();
     assert_eq!(workers, ["one", "two"]);
 }
+
+#[test]
+fn any_number_of_threads_reads_the_same() {
+    if !has("gcc") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = String::from("gcc -g -shared -fPIC -o a.out");
+    for unit in 0..7 {
+        let text = format!(
+            "struct common {{ int a; struct own{unit} *p; struct later *l; }}; struct own{unit} {{ struct common c; }};\n\
+             typedef struct {{ int x; }} t{unit}; struct same {{ int in{unit}; }};\n\
+             struct own{unit} o{unit}; t{unit} v{unit}; struct same s{unit};\n{}",
+            if unit == 5 { "struct later { int defined; } later;" } else { "" }
+        );
+        std::fs::write(dir.path().join(format!("u{unit}.c")), text).unwrap();
+        command += &format!(" u{unit}.c");
+    }
+    run(dir.path(), &command);
+    let bytes = std::fs::read(dir.path().join("a.out")).unwrap();
+    let elf = tussle_debuginfo::Elf::parse(&bytes).unwrap();
+    let files = tussle_debuginfo::dwarf::Files::load(&elf, &mut NoCompanions).unwrap();
+    let units = files.units(&mut Vec::new()).unwrap();
+    let read = |threads| {
+        let mut types = tussle_debuginfo::dwarf::Types::new(&units, files.pointer_size());
+        types.read_all_on(threads);
+        let (table, problems) = types.finish();
+        assert!(problems.is_empty(), "{problems:?}");
+        let show = |(_, a): (_, &tussle_model::Aggregate)| {
+            let members: Vec<_> =
+                a.members.iter().map(|m| (m.name.clone(), m.offset_bits, table.name(m.ty))).collect();
+            format!("{} {} {members:?}", a.display_name(), a.size)
+        };
+        table.aggregates().map(show).collect::<Vec<_>>()
+    };
+    let one = read(1);
+    assert_eq!(one.iter().filter(|s| s.starts_with("struct same ")).count(), 7);
+    assert_eq!(one.iter().filter(|s| s.starts_with("struct later ")).count(), 1);
+    for threads in 2..=8 {
+        assert_eq!(read(threads), one, "{threads} threads");
+    }
+}

@@ -32,10 +32,10 @@ impl Types<'_> {
     /// Reads every type of every unit.
     pub fn read_all(&mut self) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        self.read_all_on(cores);
+        self.read_all_on(cores.min(self.units.bytes() / BYTES_MIN));
     }
 
-    /// [`Types::read_all`] on at most so many threads.
+    /// [`Types::read_all`] on so many threads.
     pub fn read_all_on(&mut self, threads: usize) {
         let units = self.units;
         let pointer_size = self.table.pointer_size;
@@ -100,7 +100,6 @@ fn runs(units: &Units<'_>, threads: usize) -> impl Iterator<Item = Range<usize>>
     let sizes: Vec<usize> =
         units.order().iter().map(|&u| units.get(u).map_or(0, |u| u.header.length_including_self())).collect();
     let total: usize = sizes.iter().sum();
-    let threads = threads.min(total / BYTES_MIN).max(1);
     let mut ends = Vec::with_capacity(threads);
     let mut sum = 0;
     for (i, size) in sizes.iter().enumerate() {
