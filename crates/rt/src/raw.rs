@@ -8,7 +8,9 @@ use crate::wire::*;
 #[non_exhaustive]
 pub enum RawError {
     /// The process died before it had set up its file, or this is not one.
-    #[error("{name}: no recording in it (the process ended while it was starting up)")]
+    #[error(
+        "{name}: no recording in it (the process ended while it was starting up, or there was no room for its file)"
+    )]
     NotReady {
         /// File name.
         name: String,

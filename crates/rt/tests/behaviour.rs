@@ -70,6 +70,35 @@ fn a_small_memory_cap_is_a_stated_loss() {
     assert!(total_e(&observed(&ran.evidence), true) > 45_000.0);
 }
 
+/// Needs the right to mount; elsewhere the memory cap above takes the same path.
+#[test]
+fn a_full_disk_is_a_stated_loss() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("behave", &[]);
+    let disk = tempfile::tempdir().unwrap();
+    let mount = |verb: &str, args: &[&str]| {
+        std::process::Command::new(verb)
+            .args(args)
+            .arg(disk.path())
+            .output()
+            .is_ok_and(|o| o.status.success())
+    };
+    if !mount("mount", &["-t", "tmpfs", "-o", "size=600k", "tmpfs"]) {
+        println!("skipped: mount");
+        return;
+    }
+    let ran = std::panic::catch_unwind(|| lab.run_in(disk.path(), &exe, &["nomem"], How::default()));
+    assert!(mount("umount", &["-l"]));
+    let ran = ran.unwrap();
+    assert_eq!(ran.status, 11);
+    assert!(
+        ran.evidence.losses.iter().any(|l| l.what == "memory cap" && l.count > 0),
+        "{:?}",
+        ran.evidence.losses
+    );
+    assert!(total_e(&observed(&ran.evidence), true) > 45_000.0);
+}
+
 #[test]
 fn nothing_is_written_outside_of_a_session() {
     let Some(lab) = Lab::new() else { return };

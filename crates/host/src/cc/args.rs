@@ -338,3 +338,57 @@ fn split(content: &str) -> Vec<OsString> {
     out.extend(word.map(OsString::from));
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    fn check(line: &str, mode: Mode, args: &str, messages: usize) -> Parsed {
+        let p = parse(&words(line));
+        assert_eq!((p.mode, &p.args, p.messages.len()), (mode, &words(args), messages), "{line}");
+        p
+    }
+
+    #[test]
+    fn what_a_command_line_does() {
+        check("-c a.c", Mode::Compile, "-c a.c", 0);
+        check("-S a.c -o a.s", Mode::Compile, "-S a.c -o a.s", 0);
+        check("-E a.c", Mode::Pass, "-E a.c", 0);
+        check("-M -c a.c", Mode::Pass, "-M -c a.c", 0);
+        check("--version", Mode::Pass, "--version", 0);
+        check("-print-prog-name=ld", Mode::Pass, "-print-prog-name=ld", 0);
+        check("-v", Mode::Pass, "-v", 0);
+        assert!(check("a.o -o a", Mode::Link, "a.o -o a", 0).sources.is_empty());
+        assert_eq!(check("a.c b.o -o a", Mode::Link, "a.c b.o -o a", 0).sources.len(), 1);
+        assert!(check("-shared a.o -o a.so", Mode::Link, "-shared a.o -o a.so", 0).shared);
+        assert!(check("-r a.o -o b.o", Mode::Link, "-r a.o -o b.o", 0).relocatable);
+    }
+
+    #[test]
+    fn what_cannot_go_together_is_dropped_with_a_message() {
+        check("-fsanitize=address,undefined -c a.c", Mode::Compile, "-fsanitize=undefined -c a.c", 1);
+        check("-fsanitize=thread -c a.c", Mode::Compile, "-c a.c", 0);
+        check("-shared -Wl,-z,defs a.o", Mode::Link, "-shared a.o", 1);
+        check("-shared -Wl,-O1,-z,defs a.o", Mode::Link, "-shared -Wl,-O1 a.o", 1);
+        check("-shared -z defs a.o", Mode::Link, "-shared a.o", 1);
+        check("-static -s -flto=auto a.o", Mode::Link, "a.o", 3);
+        check("-g0 -c a.c", Mode::Compile, "-c a.c", 1);
+    }
+
+    #[test]
+    fn sources_are_compiled_one_by_one() {
+        let p = parse(&words("-O2 -Wl,-O1 -x c++ a.c -x none b.o -L. -lm -MD -o prog"));
+        let flags = p.compile_flags(&p.sources[0]);
+        assert_eq!(flags, words("-O2 -MD -MF prog.d -x c++ a.c -c"));
+        assert_eq!(p.link_args_with(&words("t/a.o")), words("-O2 -Wl,-O1 t/a.o b.o -L. -lm -o prog"));
+    }
+
+    #[test]
+    fn response_files_are_words_with_quotes() {
+        assert_eq!(split("-DA=\"x y\" 'b c' d\\ e\n"), ["-DA=x y", "b c", "d e"]);
+    }
+}

@@ -72,7 +72,7 @@ impl Lab {
         let session =
             tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" }).unwrap();
         let mut c = Command::new(exe);
-        c.args(args).env(tussle_rt::SESSION_VARIABLE, session.path());
+        c.args(args).env(tussle_rt::SESSION_VARIABLE, session);
         if let Some(m) = how.mem_max_bytes {
             c.env(tussle_rt::MEM_MAX_VARIABLE, m.to_string());
         }
@@ -90,7 +90,7 @@ impl Lab {
         }
         let out = c.output().unwrap();
         let status = out.status.code().unwrap_or_else(|| 128 + out.status.signal().unwrap_or(0));
-        let (evidence, unusable) = read(session.path(), Keep::Shared);
+        let (evidence, unusable) = read(session, Keep::Shared);
         let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
         Ran { status, evidence, unusable, stdout }
     }
