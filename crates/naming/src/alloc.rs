@@ -108,7 +108,11 @@ fn from_source(sites: &mut Sites, images: &mut Images, site: &Site) -> Vec<Candi
     if let Some(found) = reader.new_expression(at) {
         return vec![found];
     }
-    at.map(|at| reader.call(at)).unwrap_or_default()
+    // g++ names the bracket of a call.
+    let tokens = &source.tokens;
+    let name =
+        |at: usize| at.checked_sub(1).filter(|&i| tokens[at].is("(") && tokens[i].is_ident()).unwrap_or(at);
+    at.map(|at| reader.call(name(at))).unwrap_or_default()
 }
 
 struct Reader<'a> {

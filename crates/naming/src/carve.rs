@@ -77,6 +77,11 @@ pub(crate) fn carve(
             pieces.entry(wanted.object).or_default().push(piece);
         }
     }
+    for (&id, found) in &pieces {
+        if let Some(o) = evidence.objects.get_mut(id as usize) {
+            o.why = format!("what is left of it beside {} objects found inside; {}", found.len(), o.why);
+        }
+    }
     retarget::apply(evidence, pieces, new);
 }
 
@@ -222,7 +227,9 @@ fn object_of(
         count: 1,
         // One line alone is worth 0.65, ten are worth 0.94.
         confidence: share * (0.3 + all) / (1.0 + all),
-        why: format!("{what}: {agree} of {lines} code lines that touch it agree, {all} of its kind"),
+        why: format!(
+            "{what}: {agree} of {lines} code lines that touch it agree ({all} lines name such objects)"
+        ),
         align: 1 << steps.trailing_zeros(),
         live_max: match wanted.stride {
             Some(s) => parent.live_max.saturating_mul(parent.size / s.max(1)),

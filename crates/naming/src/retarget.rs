@@ -30,10 +30,23 @@ pub(crate) fn apply(evidence: &mut Evidence, mut pieces: Pieces, new: Vec<Object
     }
     let old = evidence.objects.len();
     evidence.objects.extend(new);
-    evidence.accesses =
-        std::mem::take(&mut evidence.accesses).into_iter().flat_map(|a| split_access(&pieces, a)).collect();
-    evidence.touches =
-        std::mem::take(&mut evidence.touches).into_iter().flat_map(|t| split_touch(&pieces, t)).collect();
+    // Most rows stay where they are, and there are millions of them.
+    let accesses = std::mem::take(&mut evidence.accesses);
+    evidence.accesses.reserve_exact(accesses.len());
+    for a in accesses {
+        match pieces.contains_key(&a.object) {
+            true => evidence.accesses.extend(split_access(&pieces, a)),
+            false => evidence.accesses.push(a),
+        }
+    }
+    let touches = std::mem::take(&mut evidence.touches);
+    evidence.touches.reserve_exact(touches.len());
+    for t in touches {
+        match pieces.contains_key(&t.object) {
+            true => evidence.touches.extend(split_touch(&pieces, t)),
+            false => evidence.touches.push(t),
+        }
+    }
     for op in evidence.operations.iter_mut().flatten() {
         if let (Some(object), Some(offset)) = (op.lock_object, op.lock_offset) {
             let (object, offset) = locate(&pieces, object, offset);

@@ -247,7 +247,9 @@ impl Sites {
             let dot = call.checked_sub(1)?;
             let arrow = source.tokens[dot].is("->");
             if !arrow && !source.tokens[dot].is(".") {
-                return None;
+                // A member function calls another one on the same object.
+                let own = Token { text: "this".into(), ..source.tokens[call].clone() };
+                return found(Eval::new(image, outer.svma, &outer.scope, &[own]).unary_at(0));
             }
             let start = postfix_start(&source.tokens, dot.checked_sub(1)?);
             let slice = expand(&source.tokens[start..dot], &|n| macros.get(n).cloned(), 0);
@@ -285,7 +287,10 @@ impl Sites {
             }
             // g++ names the closing bracket.
             "]" => one(postfix_start(tokens, at), at),
-            // clang names the start of the operand of a subscript.
+            // g++ names the bracket of a call, clang the start of the operand of a subscript.
+            "(" if at > 0 && tokens[at - 1].is_ident() && ends_operand(&tokens[at - 1]) => {
+                self.at_identifier(image, site, &source, &macros, at - 1, kind)
+            }
             "(" if at == 0 || !ends_operand(&tokens[at - 1]) => {
                 self.bracketed(image, site, &source, &macros, at)
             }
