@@ -224,5 +224,13 @@ fn the_view_is_the_same_in_text_and_json() {
     let json: serde_json::Value =
         serde_json::from_str(&render(&view, Format::Json, Style::default())).expect("JSON");
     assert_eq!(json["schema_version"], 1);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/advise.json");
+    let schema: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(path).expect("the schema")).expect("JSON");
+    let (known, got) = (schema["properties"].as_object(), json.as_object());
+    let (known, got) = (known.expect("properties"), got.expect("an object"));
+    assert!(got.keys().all(|k| known.contains_key(k)), "{:?}", got.keys());
+    let required = schema["required"].as_array().expect("a list");
+    assert!(required.iter().all(|k| k.as_str().is_some_and(|k| got.contains_key(k))));
     assert_eq!(json["advice"].as_array().map(Vec::len), Some(report.advices.len()));
 }
