@@ -28,7 +28,7 @@ pub enum Op {
     Compute(u32),
     /// Sleeps until [`Op::Unpark`]; returns at once when one came before. May return spuriously.
     Park,
-    /// Wakes a task.
+    /// Wakes a task. A barrier: earlier stores are visible to it.
     Unpark(u32),
     /// Sleeps for this many ns without using a CPU. Wake-ups do not end it; they count for the next [`Op::Park`].
     Sleep(u32),

@@ -225,7 +225,8 @@ impl<'p> World<'p> {
             None => false,
             Some(Op::Park) => a.token && a.stores.is_empty(),
             Some(Op::Spin(s)) => self.spin_over(i, s).is_some(),
-            Some(Op::Cas(..) | Op::Add(..) | Op::Swap(..)) => a.stores.is_empty(),
+            // A wake-up is a barrier: what was stored before it is seen by whoever wakes.
+            Some(Op::Cas(..) | Op::Add(..) | Op::Swap(..) | Op::Unpark(_)) => a.stores.is_empty(),
             _ => true,
         }
     }

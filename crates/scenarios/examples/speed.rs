@@ -1,0 +1,29 @@
+//! How fast a scenario is simulated: `cargo run --release --example speed -p tussle-scenarios -- 000 224 2s-sapphirerapids-224`.
+
+use std::error::Error;
+use std::time::Instant;
+use tussle_scenarios::{Setup, Side, Story, World};
+use tussle_sim::{Config, machine, simulate};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let story = Story::find(args.first().map_or("000", |s| s.as_str()))?;
+    let cpus: u32 = args.get(1).map_or(Ok(224), |s| s.parse())?;
+    let machine = machine::find(args.get(2).map_or("2s-sapphirerapids-224", |s| s.as_str()))?;
+    for name in [story.about().before, story.about().after] {
+        let world = World::build(story, &Side::Name(name.into()), &Setup::new(cpus))?;
+        let config = Config::new(cpus, story.about().run_ns, 1);
+        let start = Instant::now();
+        let run = simulate(&world, &machine, &config)?;
+        let seconds = start.elapsed().as_secs_f64();
+        println!(
+            "{} {name}: {:.0} operations/s, {:.2} ms simulated in {seconds:.3} s, {:.1} million accesses/s, {:.1} million events/s",
+            story.about().id,
+            run.throughput(),
+            (config.run_ns + config.warmup_ns) as f64 / 1e6,
+            run.counters.accesses as f64 / seconds / 1e6,
+            run.counters.events as f64 / seconds / 1e6,
+        );
+    }
+    Ok(())
+}
