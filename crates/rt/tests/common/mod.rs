@@ -69,8 +69,14 @@ impl Lab {
 
     /// Runs and reads.
     pub fn run(&self, exe: &Path, args: &[&str], how: How) -> Ran {
+        let memory = Path::new("/dev/shm");
         let session =
-            tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" }).unwrap();
+            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+        self.run_in(session.path(), exe, args, how)
+    }
+
+    /// Runs with that session folder and reads.
+    pub fn run_in(&self, session: &Path, exe: &Path, args: &[&str], how: How) -> Ran {
         let mut c = Command::new(exe);
         c.args(args).env(tussle_rt::SESSION_VARIABLE, session);
         if let Some(m) = how.mem_max_bytes {
