@@ -195,7 +195,8 @@ fn two_structs_of_one_name_stay_apart() {
     let dir = tempfile::tempdir().unwrap();
     let file = |n: u32, field: &str| {
         let text = format!(
-            "struct worker {{ int {field}; }}; struct same {{ struct worker *w; }};\nstruct same s{n}; struct worker *w{n}[2];\n"
+            "struct worker {{ int {field}; }}; struct same {{ struct worker *w; }};\n\
+             struct same s{n}; struct worker *w{n}[2];\n"
         );
         std::fs::write(dir.path().join(format!("f{n}.c")), text).unwrap();
     };
@@ -221,7 +222,8 @@ fn any_number_of_threads_reads_the_same() {
     let mut command = String::from("gcc -g -shared -fPIC -o a.out");
     for unit in 0..7 {
         let text = format!(
-            "struct common {{ int a; struct own{unit} *p; struct later *l; }}; struct own{unit} {{ struct common c; }};\n\
+            "struct common {{ int a; struct own{unit} *p; struct later *l; }};\n\
+             struct own{unit} {{ struct common c; }};\n\
              typedef struct {{ int x; }} t{unit}; struct same {{ int in{unit}; }};\n\
              struct own{unit} o{unit}; t{unit} v{unit}; struct same s{unit};\n{}",
             if unit == 5 { "struct later { int defined; } later;" } else { "" }
