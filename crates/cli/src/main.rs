@@ -38,6 +38,8 @@ enum Verb {
     Fix(cmd::fix::Args),
     Bench(cmd::bench::Args),
     Compare(cmd::compare::Args),
+    Predict(cmd::predict::Args),
+    Calibrate(cmd::calibrate::Args),
     Bisect(cmd::bisect::Args),
     History(cmd::history::Args),
 }
@@ -82,6 +84,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Fix(a) => cmd::fix::run(a, global),
         Verb::Bench(a) => cmd::bench::run(a, global),
         Verb::Compare(a) => cmd::compare::run(a, global),
+        Verb::Predict(a) => cmd::predict::run(a, global),
+        Verb::Calibrate(a) => cmd::calibrate::run(a, global),
         Verb::Bisect(a) => cmd::bisect::run(a, global),
         Verb::History(a) => cmd::history::run(a, global),
     }

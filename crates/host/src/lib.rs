@@ -1,6 +1,7 @@
 //! What touches the machine: files, processes, caches, compilers.
 
 pub mod bench;
+pub mod calibrate;
 pub mod cc;
 pub mod companions;
 pub mod elf;
@@ -11,3 +12,4 @@ pub mod hunt;
 pub mod images;
 pub mod record;
 pub mod revisions;
+pub mod threads;

@@ -2,7 +2,9 @@
 
 pub mod advise;
 pub mod bench;
+pub mod bench_scenario;
 pub mod bisect;
+pub mod calibrate;
 pub mod cc;
 pub mod check;
 pub mod compare;
@@ -12,6 +14,7 @@ pub mod history;
 pub mod hunt;
 pub mod layout;
 pub mod place;
+pub mod predict;
 pub mod record;
 pub mod report;
 pub mod snapshot;

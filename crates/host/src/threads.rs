@@ -1,0 +1,79 @@
+//! Threads for simulated draws and for scenarios on real CPUs.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tussle_scenarios::World;
+use tussle_scenarios::atomic::{RealRun, run_threads};
+
+/// Applies `f` to every item, on all CPUs; results are in the order of the items, whatever the number of CPUs.
+/// `done` is told how many are finished, from any thread.
+pub fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync, done: impl Fn(usize) + Sync) -> Vec<R> {
+    let workers = cpus().min(items.len().max(1) as u32);
+    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((i, item)) = {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    items.get(i).map(|item| (i, item))
+                } {
+                    let result = f(item);
+                    results.lock().unwrap_or_else(|e| e.into_inner()).push((i, result));
+                    done(finished.fetch_add(1, Ordering::Relaxed) + 1);
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(|e| e.into_inner());
+    results.sort_by_key(|(i, _)| *i);
+    results.into_iter().map(|(_, r)| r).collect()
+}
+
+/// CPUs that this process may use.
+pub fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+/// Binds the calling thread to the `index`-th CPU that this process may use. False when that is not possible.
+pub fn bind(index: u32) -> bool {
+    let size = std::mem::size_of::<libc::cpu_set_t>();
+    // SAFETY: cpu_set_t is plain data, and both calls are given its size.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
+            return false;
+        }
+        let usable: Vec<usize> =
+            (0..libc::CPU_SETSIZE as usize).filter(|&c| libc::CPU_ISSET(c, &allowed)).collect();
+        let Some(&cpu) = usable.get(index as usize % usable.len().max(1)) else { return false };
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut one);
+        libc::sched_setaffinity(0, size, &one) == 0
+    }
+}
+
+/// Runs a scenario on real threads of this machine, bound as the scenario says, and checks its objects at the end.
+///
+/// # Errors
+/// What is wrong with the objects.
+pub fn run_scenario(world: &World, duration: Duration, seed: u64) -> Result<RealRun, String> {
+    run_threads(world, cpus(), duration, seed, |_, cpu| {
+        if let Some(cpu) = cpu {
+            bind(cpu);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_items() {
+        let items: Vec<u32> = (0..200).collect();
+        assert_eq!(map(&items, |x| x * 2, |_| {}), items.iter().map(|x| x * 2).collect::<Vec<_>>());
+        assert!(map(&Vec::<u32>::new(), |x| *x, |_| {}).is_empty());
+    }
+}
