@@ -234,13 +234,15 @@ impl Sites {
             by_pointer.or_else(pointer)
         };
         let operator = name.strip_prefix("operator");
-        if via == "this" {
-            let at = source.at(outer.frame.line, outer.frame.column)?;
-            if operator.is_some_and(|op| source.tokens[at].is(op)) {
-                let slice = expand(lvalue_before(&source.tokens, at)?, &|n| macros.get(n).cloned(), 0);
-                let val = Eval::new(image, outer.svma, &outer.scope, &slice).unary_at(0);
-                return val.place.zip(val.ty.filter(|t| t.stars == 0).map(|t| t.id));
-            }
+        if let (Some(op), "this") = (operator, via) {
+            // gcc names the operator, clang the start of the expression.
+            let tokens = &source.tokens;
+            let exact = source.at(outer.frame.line, outer.frame.column).filter(|&i| tokens[i].is(op));
+            let mut all = source.line(outer.frame.line).filter(|&i| tokens[i].is(op));
+            let at = exact.or_else(|| all.next().filter(|_| all.next().is_none()))?;
+            let slice = expand(lvalue_before(tokens, at)?, &|n| macros.get(n).cloned(), 0);
+            let val = Eval::new(image, outer.svma, &outer.scope, &slice).unary_at(0);
+            return val.place.zip(val.ty.filter(|t| t.stars == 0).map(|t| t.id));
         }
         let call = call_on_line(&source, outer.frame.line, outer.frame.column, name)?;
         if via == "this" {
@@ -539,7 +541,7 @@ fn assigned(tokens: &[Token], at: usize) -> Option<&[Token]> {
     let slice = tokens.get(at + 1..end)?;
     let first = slice.first().filter(|t| t.is_ident() || t.is("*"))?;
     let start = if first.is("*") { at + 2 } else { at + 1 };
-    (postfix_start(tokens, end - 1) == start && end - 1 >= start).then_some(slice)
+    (postfix_start(tokens, end - 1) == start && end > start).then_some(slice)
 }
 
 /// The chain that begins at `at`, if an assignment follows it.

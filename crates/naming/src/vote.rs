@@ -28,10 +28,13 @@ const SIGHTINGS_MAX: usize = 4_000_000;
 /// Types from the touching code that are tried for one group at most, the most named first.
 const CANDIDATES_MAX: usize = 12;
 
+/// Outer and inner type → where the inner one begins.
+type Known = HashMap<(ImageId, TypeId, TypeId), Rc<Vec<nest::Places>>>;
+
 /// Where types begin inside of others, each pair worked out once.
 #[derive(Default)]
 pub(crate) struct Nests {
-    known: RefCell<HashMap<(ImageId, TypeId, TypeId), Rc<Vec<nest::Places>>>>,
+    known: RefCell<Known>,
 }
 
 impl Nests {
@@ -245,7 +248,8 @@ const SIGHTINGS_PER_LINE_MAX: u32 = 48;
 fn count(evidence: &Evidence, nests: &Nests, table: &TypeTable, group: &Group, c: &Candidate) -> Votes {
     let mut by_line: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
     let stride = table.size(c.ty).unwrap_or(0);
-    for s in &group.sightings {
+    let step = group.sightings.len() / SIGHTINGS_COUNTED + 1;
+    for s in group.sightings.iter().step_by(step) {
         // Every byte of a buffer may be a sighting of its own; a line's vote is clear after a few.
         if by_line.get(&s.line).is_some_and(|(_, all)| *all >= SIGHTINGS_PER_LINE_MAX) {
             continue;
