@@ -110,8 +110,11 @@ pub fn forget(addr: u64) {
 unsafe fn advance(t: *mut Live, vt: u64) {
     unsafe {
         if vt > (*t).vt {
+            // Small moves within a window separate nothing; runs go on across them.
+            if vt / WINDOW_VT != (*t).vt / WINDOW_VT || vt - (*t).vt >= WINDOW_VT / 4 {
+                (*t).epoch = (*t).epoch.wrapping_add(1);
+            }
             (*t).vt = vt;
-            (*t).epoch = (*t).epoch.wrapping_add(1);
             (*t).sweep_vt = vt + WINDOW_VT;
         }
         (*t).sync_vt = (*t).vt;

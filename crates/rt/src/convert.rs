@@ -1,6 +1,6 @@
 //! From raw files to evidence, still without names.
 
-use crate::lines::{Lines, Run, Use};
+use crate::lines::{Lines, Run, Use, thin};
 use crate::objects::{Place, Places, What, blank};
 use crate::raw::RawFile;
 use crate::wire::*;
@@ -9,6 +9,11 @@ use tussle_evidence::*;
 use tussle_model::TypeTable;
 
 pub use crate::lines::Keep;
+
+/// Runs of all lines of a process together that the evidence should hold at most, and bounds for one line.
+const RUNS_MAX: usize = 60_000;
+const RUNS_PER_LINE_MIN: usize = 8;
+const RUNS_PER_LINE_MAX: usize = 512;
 
 /// No more than this is the runtime's function that starts threads.
 const THREAD_START_BYTES: u64 = 512;
@@ -142,10 +147,19 @@ impl<'a> ProcessReader<'a> {
         }
         let kept = lines.keep(keep);
         let mut places = Places::new(self.file, parent, &kept);
+        let runs_max = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
+        let mut folded = 0;
         for &line in &kept {
-            for u in lines.uses(line) {
-                self.one_use(line, &u, &mut places);
+            let mut uses = lines.uses(line);
+            folded += thin(&mut uses, runs_max);
+            for u in &uses {
+                self.one_use(line, u, &mut places);
             }
+        }
+        if folded > 0 {
+            let note = "stretches of time folded into earlier ones of the same thread and line, counts kept";
+            let (process, what) = (Some(self.process), "runs folded".into());
+            self.ev.losses.push(Loss { process, what, count: folded, note: note.into() });
         }
         self.losses();
     }
@@ -228,10 +242,8 @@ impl<'a> ProcessReader<'a> {
         let actor = self.first_actor + u.thread as u32;
         let index = self.threads[u.thread].index;
         for run in &u.runs {
-            for w in 0..8 {
-                for (mask, counts) in ranges(u, run, w) {
-                    self.access(line, w, mask, counts, run, (actor, index), places);
-                }
+            for (range, counts) in joined(u, run) {
+                self.access(line, range, counts, run, (actor, index), places);
             }
         }
         let Some(last) = u.runs.last() else { return };
@@ -245,14 +257,13 @@ impl<'a> ProcessReader<'a> {
     fn access(
         &mut self,
         line: u64,
-        word: usize,
         (lo, hi): Span,
         (reads, writes, rmws): Counts,
         run: &Run,
         (actor, thread): (u32, u32),
         places: &mut Places,
     ) {
-        let start = line + word as u64 * 8 + lo;
+        let start = line + lo;
         let place = places.find(start, run.vt0, run.vt1, thread);
         let p = places.get(place).clone();
         let size = (hi - lo).min(p.base + p.size - start);
@@ -365,6 +376,37 @@ impl<'a> ProcessReader<'a> {
             }
         }
     }
+}
+
+/// Ranges of a line with their counts. Neighbouring words make one range if they were used alike and one place in code
+/// touched both: an array then, not two fields.
+fn joined(u: &Use, run: &Run) -> Vec<(Span, Counts)> {
+    let mut out: Vec<(Span, Counts)> = Vec::new();
+    let mut words: Vec<u64> = Vec::new();
+    let near = |a: u64, b: u64| a.abs_diff(b) * 8 <= a.max(b);
+    let array = |w: u64| u.touches.iter().any(|s| w > 0 && s >> (32 + w - 1) & 3 == 3);
+    for w in 0..8 {
+        for ((lo, hi), c) in ranges(u, run, w) {
+            let (lo, hi) = (w as u64 * 8 + lo, w as u64 * 8 + hi);
+            let last = out.last_mut().zip(words.last_mut()).filter(|(((from, end), d), n)| {
+                let each = |total: u64| total / **n;
+                let alike = near(each(d.0), c.0) && near(each(d.1), c.1) && near(each(d.2), c.2);
+                *end == lo && lo % 8 == 0 && hi % 8 == 0 && from % 8 == 0 && alike && array(lo / 8)
+            });
+            match last {
+                Some((((_, end), d), n)) => {
+                    *end = hi;
+                    *d = (d.0 + c.0, d.1 + c.1, d.2 + c.2);
+                    *n += 1;
+                }
+                None => {
+                    out.push(((lo, hi), c));
+                    words.push(1);
+                }
+            }
+        }
+    }
+    out
 }
 
 /// First byte of a range in its word, and the byte after its last.

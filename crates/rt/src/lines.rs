@@ -19,9 +19,45 @@ impl Run {
         [&self.reads, &self.writes, &self.rmws].iter().flat_map(|c| c.iter()).map(|&n| u64::from(n)).sum()
     }
 
+    fn add(&mut self, other: &Run) {
+        let pairs = [
+            (&mut self.reads, &other.reads),
+            (&mut self.writes, &other.writes),
+            (&mut self.rmws, &other.rmws),
+        ];
+        for (to, from) in pairs {
+            for (t, f) in to.iter_mut().zip(from) {
+                *t = t.saturating_add(*f);
+            }
+        }
+    }
+
     fn stores(&self) -> bool {
         self.writes.iter().chain(&self.rmws).any(|&n| n > 0)
     }
+}
+
+/// Folds runs of a line until at most `runs_max` are left, the oldest of each group of windows taking the counts of
+/// the others. Groups follow from the clock alone, so that all threads fold alike: what alternated still does, and what
+/// coincided still does. Returns how many runs went.
+pub(crate) fn thin(uses: &mut [Use], runs_max: usize) -> u64 {
+    let count = |uses: &[Use]| uses.iter().map(|u| u.runs.len()).sum::<usize>();
+    let before = count(uses);
+    let mut shift = WINDOW_VT.ilog2();
+    while count(uses) > runs_max.max(uses.len()) && shift < 63 {
+        shift += 1;
+        for u in uses.iter_mut() {
+            u.runs.sort_by_key(|r| r.vt0);
+            u.runs.dedup_by(|newer, older| {
+                let same = newer.vt0 >> shift == older.vt0 >> shift;
+                if same {
+                    older.add(newer);
+                }
+                same
+            });
+        }
+    }
+    (before - count(uses)) as u64
 }
 
 /// Everything one thread did to one line.
