@@ -2,9 +2,9 @@
 //!
 //! With a work queue the scheduler decides how much each thread does; on one CPU one thread may drain it. The run is
 //! cut where an actor uses the line for the first or last time. Inside each segment the actors of one role take equal
-//! shares of what the role did; bytes that only one of them uses (an element per worker) are shared out only if each
-//! of them has such bytes: otherwise that one has a duty of its own. A segment that only one actor reached, next to one where others of its role were busy
-//! too, counts as if they had all been there. How concurrent the actors really were (observed E over the E of that
+//! shares of what the role did. Those that ended early got less of the work, so they count as if they had stayed.
+//! Bytes that only one of them uses (an element per worker) are shared out only if each of them has such bytes:
+//! otherwise that one has a duty of its own. How concurrent the actors really were (observed E over the E of each
 //! segment as one window) is kept, so that hand-offs stay hand-offs.
 
 use crate::window::Rate;
@@ -187,11 +187,10 @@ impl Even {
     fn crowd(&self, i: usize, r: &RoleSum) -> (f64, bool) {
         let before = self.segments[..i].iter().rev().map_while(|s| s.role(r.role));
         let after = self.segments[i + 1..].iter().map_while(|s| s.role(r.role));
-        let most =
-            before
-                .take(CROWD_SEGMENTS_MAX)
-                .chain(after.take(CROWD_SEGMENTS_MAX))
-                .fold(*r, |most, other| if other.members > most.members { *other } else { most });
+        let most = before
+            .take(CROWD_SEGMENTS_MAX)
+            .chain(after.take(CROWD_SEGMENTS_MAX))
+            .fold(*r, |most, other| if other.members > most.members { *other } else { most });
         (most.members, most.alike())
     }
 }

@@ -166,7 +166,8 @@ fn sarif() {
 
 #[test]
 fn github() {
-    assert_snapshot!(render(&view(), Format::Github, plain()), @"::error file=src/a b.c,line=7,title=false-sharing::`hits` and `misses`: 100%25 false");
+    let want = "::error file=src/a b.c,line=7,title=false-sharing::`hits` and `misses`: 100%25 false\n";
+    assert_eq!(render(&view(), Format::Github, plain()), want);
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn section(context: &Context, h: &Hidden) -> Node {
             );
         }
         HiddenBy::LineSize => {
-            let why = "Two 64-byte lines that machines with 128-byte lines, or with adjacent-line prefetch, move as one.";
+            let why = "Two 64-byte lines that machines with 128-byte lines, or adjacent-line prefetch, move as one.";
             nodes.insert(0, Node::Text(vec![Span { text: why.into(), tone: Tone::Warn }]));
         }
     }

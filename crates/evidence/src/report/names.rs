@@ -121,7 +121,7 @@ pub(super) fn origin(e: &Evidence, o: &Object) -> String {
 pub(super) fn percent(share: f64) -> String {
     let p = 100.0 * share;
     match p {
-        p if p == 0.0 => "0%".into(),
+        0.0 => "0%".into(),
         p if p < 0.01 => "<0.01%".into(),
         p if p < 1.0 => format!("{p:.2}%"),
         p if p < 10.0 => format!("{p:.1}%"),

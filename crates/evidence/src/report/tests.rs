@@ -6,7 +6,7 @@ use tussle_render::{Format, Style, render};
 fn plain(e: &Evidence, names: &[&str]) -> (String, bool) {
     let options = Options { names: names.iter().map(|n| n.to_string()).collect(), ..Options::default() };
     let r = report(e, &[], &options);
-    (render(&r.view, Format::Text, Style { colour: false, width: Some(120) }), r.finding)
+    (render(&r.view, Format::Text, Style { colour: false, width: Some(100) }), r.finding)
 }
 
 #[test]
@@ -18,13 +18,14 @@ fn two_counters_in_one_line() {
     recorded  100,000 accesses by 3 threads
     lasted    1.25 s
     machine   Example CPU, 2 CPUs used, x86_64
-    numbers   E: stores that find the line with another thread, expected from each thread's share of the accesses; recorded
-              by tussle, not measured. Windows of 1,000 accesses, 64-byte lines.
+    numbers   E: stores that find the line with another thread, expected from each thread's share of the
+              accesses; recorded by tussle, not measured. Windows of 1,000 accesses, 64-byte lines.
 
     1 case of false sharing; 1 line touched, 0 shared without harm.
 
     #       E  E even  of accesses  sharing  lines  threads       fields
-    1  50,000  50,000          50%  false        1  2 × worker()  struct stats.hits ⟷ struct stats.misses
+    1  50,000  50,000          50%  false        1  2 × worker()  struct stats.hits ⟷ struct
+                                                                  stats.misses
 
     #1  struct stats.hits ⟷ struct stats.misses
       E           50,000 expected invalidations, 50% of 100,000 accesses
@@ -48,8 +49,8 @@ fn two_counters_in_one_line() {
       writes  struct stats.hits    server.c:21  count_hit ← worker         1
       writes  struct stats.misses  server.c:25  count_miss ← worker        1
 
-    error: `struct stats.hits` and `struct stats.misses` share a 64-byte line: 50,000 expected invalidations, 100% of them
-      false [false-sharing] (server.h:2)
+    error: `struct stats.hits` and `struct stats.misses` share a 64-byte line: 50,000 expected
+      invalidations, 100% of them false [false-sharing] (server.h:2)
 
     Next: tussle advise -C 'struct stats'
     "#);
@@ -97,114 +98,7 @@ fn server() -> Sample {
 fn a_server_with_one_case_of_each_kind() {
     let (text, finding) = plain(&server().evidence(), &[]);
     assert!(finding);
-    assert_snapshot!(text, @r#"
-    command   ./server --threads 2
-    recorded  261,000 accesses by 5 threads
-    lasted    1.25 s
-    machine   Example CPU, 2 CPUs used, x86_64
-    numbers   E: stores that find the line with another thread, expected from each thread's share of the accesses; recorded
-              by tussle, not measured. Windows of 1,000 accesses, 64-byte lines.
-
-    2 cases of false sharing, 1 of true sharing, 1 latent case; 6 lines touched, 0 shared without harm.
-
-    #       E  E even  of accesses  sharing    lines  threads                         fields
-    1  80,000  80,000          50%  false          2  4 × worker_main()               struct worker_stats[].requests ⟷
-                                                                                      struct worker_stats[].weight
-    2  30,000  30,000          75%  true           1  4 × worker_main()               answer_number
-    3   1,577   1,577         3.1%  99% false      1  4 × worker_main(), main thread  struct server_stats.audit_lock ⟷
-                                                                                      struct server_stats.polls
-
-    #1  struct worker_stats[].requests ⟷ struct worker_stats[].weight
-      E           80,000 expected invalidations, 50% of 160,000 accesses
-      even split  80,000: the same, the threads did equal shares
-      sharing     100% false (no byte in common)
-      threads     4 × worker_main()
-      object      4 elements of struct worker_stats, 96 bytes
-      type        90% certain: sizeof at the allocation
-      from        malloc in server_create (main.c:41) ← main
-      phase       16 (0x10) in its line; alignment of 16 bytes allows 4 phases
-
-      field                                  offset  threads            reads  writes  atomics
-      struct worker_stats[].requests  0..3  0 (0x0)  4 × worker_main()      ·  80,000        ·
-      struct worker_stats[].weight  0..3    8 (0x8)  4 × worker_main()      ·  80,000        ·
-
-           E  share  stores to                       take the line from users of     bytes
-      20,000    25%  struct worker_stats[].requests  struct worker_stats[].requests  other
-      20,000    25%  struct worker_stats[].requests  struct worker_stats[].weight    other
-      20,000    25%  struct worker_stats[].weight    struct worker_stats[].requests  other
-      20,000    25%  struct worker_stats[].weight    struct worker_stats[].weight    other
-
-              field                           code         function ← callers   samples
-      writes  struct worker_stats[].requests  worker.c:31  count ← worker_main        4
-
-    #3  struct server_stats.audit_lock ⟷ struct server_stats.polls
-      E           1,577 expected invalidations, 3.1% of 51,000 accesses
-      even split  1,577: the same, the threads did equal shares
-      sharing     99% false (no byte in common), 0.56% true (same bytes)
-      threads     4 × worker_main(), main thread
-      object      struct server_stats, 64 bytes
-      type        90% certain: sizeof at the allocation
-      from        malloc in server_create (main.c:41) ← main
-      phase       0 (0x0) in its line; alignment of 16 bytes allows 4 phases
-
-      field                            offset  threads            reads  writes  atomics
-      struct server_stats.audit_lock  8 (0x8)  4 × worker_main()    400     200      400
-      struct server_stats.polls       0 (0x0)  main thread            ·  50,000        ·
-
-        E  share  stores to                       take the line from users of     bytes
-      980    62%  struct server_stats.polls       struct server_stats.audit_lock  other
-      588    37%  struct server_stats.audit_lock  struct server_stats.polls       other
-        9  0.56%  struct server_stats.audit_lock  struct server_stats.audit_lock  same
-
-              field                      code       function ← callers  samples
-      writes  struct server_stats.polls  main.c:60  dispatch ← main           1
-
-    True sharing, for information: the threads use the same bytes, so no padding and no move of fields can help. Fewer
-    stores can: a copy per thread that is summed when read, batches, a test before the store.
-
-    #2  answer_number
-      E           30,000 expected invalidations, 75% of 40,000 accesses
-      even split  30,000: the same, the threads did equal shares
-      sharing     100% true (same bytes)
-      threads     4 × worker_main()
-      object      answer_number: long, 8 bytes
-      type        certain: variable's type
-      from        global variable
-      phase       0 (0x0): always, its alignment is 64 bytes
-
-      field           offset  threads            reads  writes  atomics
-      answer_number  0 (0x0)  4 × worker_main()      ·       ·   40,000
-
-    E there  latent: would fight                         fields
-      5,000  at phase 0, not 32 as here (1 of 4 phases)  struct channel.sent ⟷ struct channel.received
-
-    latent  struct channel.sent ⟷ struct channel.received
-      The object began 32 bytes into a line; its alignment allows 4 phases. Numbers below are for phase 0.
-      E by phase  0: 5,000   16: 0   32: 0   48: 0
-      E           5,000 expected invalidations, 50% of 10,000 accesses
-      even split  5,000: the same, the threads did equal shares
-      sharing     100% false (no byte in common)
-      threads     main thread, worker_main() T1
-      object      struct channel, 64 bytes
-      type        90% certain: sizeof at the allocation
-      from        malloc in server_create (main.c:41) ← main
-      phase       32 (0x20) in its line; alignment of 16 bytes allows 4 phases
-
-      field                       offset  threads           reads  writes  atomics
-      struct channel.sent        0 (0x0)  main thread           ·   5,000        ·
-      struct channel.received  56 (0x38)  worker_main() T1      ·   5,000        ·
-
-          E  share  stores to                take the line from users of  bytes
-      2,500    50%  struct channel.sent      struct channel.received      other
-      2,500    50%  struct channel.received  struct channel.sent          other
-
-    error: different elements' `struct worker_stats[].requests` and `struct worker_stats[].weight` share 64-byte lines:
-      80,000 expected invalidations, 100% of them false [false-sharing] (server.h:2)
-    error: `struct server_stats.audit_lock` and `struct server_stats.polls` share a 64-byte line: 1,577 expected
-      invalidations, 99% of them false [false-sharing] (server.h:3)
-
-    Next: tussle advise -C 'struct worker_stats'
-    "#);
+    assert_snapshot!("server", text);
 }
 
 /// The JSON of a report is what the published schema says.
@@ -288,8 +182,8 @@ fn nothing_shared_is_said_in_one_line() {
     recorded  0 accesses by 0 threads
     lasted    1.25 s
     machine   Example CPU, 2 CPUs used, x86_64
-    numbers   E: stores that find the line with another thread, expected from each thread's share of the accesses; recorded
-              by tussle, not measured. Windows of 1 accesses, 64-byte lines.
+    numbers   E: stores that find the line with another thread, expected from each thread's share of the
+              accesses; recorded by tussle, not measured. Windows of 1 accesses, 64-byte lines.
 
     No false sharing; 0 lines touched, 0 shared without harm.
     "#);
