@@ -92,7 +92,8 @@ pub fn follows(row: &Row) -> Option<(f64, Option<String>)> {
     Some((exact, Some(why)))
 }
 
-/// `CoeffVar` against 100·`Stddev`/mean. The arithmetic mean is not printed below a harmonic one; it is larger by about the
+/// `CoeffVar` against 100·`Stddev`/mean. The arithmetic mean is not printed below a harmonic one; it is larger by
+/// about the
 /// square of the coefficient, and the tolerance allows for that.
 fn coefficients(rows: &[Row]) -> (usize, Vec<String>) {
     let of = |statistics: &[&str], like: &Row| {
@@ -144,7 +145,8 @@ fn stars(rows: &[Row], out: &mut Audit) {
         let least =
             starrable.iter().filter_map(|r| Some(r.change?.value.abs())).fold(f64::INFINITY, f64::min);
         let text = format!(
-            "every row starred, down to {least:.2}%: looks like mmtests without R, where every row is; the stars say nothing"
+            "every row starred, down to {least:.2}%: looks like mmtests without R, \
+         where every row is; the stars say nothing"
         );
         out.notes.push(text);
     }

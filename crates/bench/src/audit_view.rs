@@ -211,7 +211,11 @@ pub fn compare_series(old: &[Series], new: &[Series], question: Question) -> (Ve
         regressed |= bad;
         rows.push(row);
     }
-    notes.push("measured in separate sessions: drift between them looks like a difference; `tussle bench` runs in pairs".into());
+    notes.push(
+        "measured in separate sessions: drift between them looks like a difference; \
+         `tussle bench` runs in pairs"
+            .into(),
+    );
     let columns = vec![
         Column::text("name", "result"),
         Column::number("ratio", "change"),

@@ -1,7 +1,9 @@
 //! Noisy bisection: which commit changed a benchmark, by a Bayesian posterior over commits.
 //!
-//! One commit shifts the mean of the (logarithm of the) metric. Each hypothesis "k is the first commit of the new level"
-//! splits all runs so far into two groups; its likelihood follows from the groups in closed form. The next run goes where
+//! One commit shifts the mean of the (logarithm of the) metric. Each hypothesis "k is the first commit of the new
+//! level"
+//! splits all runs so far into two groups; its likelihood follows from the groups in closed form. The next run goes
+//! where
 //! the posterior is cut in half at least cost (M. Horstein, "Sequential transmission using noiseless feedback", 1963;
 //! M. Burnashev's bound says how few runs that can need: log2(commits)/C + ln(1/error)/D).
 
@@ -118,7 +120,8 @@ impl Bisection {
         true
     }
 
-    /// A built commit has these layouts (any fingerprint). Commits between two builds with equal layouts become unlikely: the
+    /// A built commit has these layouts (any fingerprint). Commits between two builds with equal layouts become
+    /// unlikely: the
     /// layout prior.
     pub fn set_layout(&mut self, commit: usize, fingerprint: u64) {
         if commit >= self.layouts.len() {
@@ -148,11 +151,10 @@ impl Bisection {
         let all = self.runs.iter().fold((0, 0.0, 0.0), |a, r| (a.0 + r.0, a.1 + r.1, a.2 + r.2));
         let mut left = (0usize, 0.0, 0.0);
         let mut out = vec![f64::NEG_INFINITY; self.runs.len()];
-        for k in 1..self.runs.len() {
-            let r = self.runs[k - 1];
+        for (log, r) in out.iter_mut().skip(1).zip(&self.runs) {
             left = (left.0 + r.0, left.1 + r.1, left.2 + r.2);
             let right = (all.0 - left.0, all.1 - left.1, all.2 - left.2);
-            out[k] = self.log_likelihood(left, right);
+            *log = self.log_likelihood(left, right);
         }
         out
     }
@@ -178,7 +180,8 @@ impl Bisection {
         }
     }
 
-    /// Where to run next: both ends first when nothing is known, then where half of the posterior lies on each side, with a
+    /// Where to run next: both ends first when nothing is known, then where half of the posterior lies on each
+    /// side, with a
     /// commit that is already built preferred when building costs more than it tells.
     pub fn next(&self) -> Step {
         let last = self.commits() - 1;

@@ -121,7 +121,9 @@ fn series(entries: Vec<&Entry>) -> Option<Series> {
     }
     let points: Vec<Point> = samples.iter().filter_map(|(e, logs)| point(e, logs)).collect();
     let logs: Vec<f64> = points.iter().map(|p| p.mean.ln()).collect();
-    let search = Search { segment_min: 3, alpha: 0.01, permutations: 399 };
+    // Eight commits have 70 ways to split in half: at 1% no change in a short history could ever be found.
+    let alpha = if logs.len() < 16 { 0.05 } else { 0.01 };
+    let search = Search { segment_min: 3, alpha, permutations: 399 };
     let found = e_divisive(&logs, search, &mut Rng::new(1));
     let bounds: Vec<usize> =
         std::iter::once(0).chain(found.iter().map(|c| c.index)).chain(std::iter::once(logs.len())).collect();
@@ -291,6 +293,12 @@ mod tests {
         assert!(c.interval.unwrap().contains(0.9), "{c:?}");
         assert!(regressed(&all));
         assert!(plot(&all[0]).contains(&"-".repeat(PLOT_COLUMNS)));
+    }
+
+    #[test]
+    fn a_plain_drop_is_found_in_a_short_history() {
+        let all = analyse(&history(&[(4, 1000.0), (4, 800.0)]));
+        assert_eq!(all[0].changes.iter().map(|c| c.index).collect::<Vec<_>>(), [4]);
     }
 
     #[test]

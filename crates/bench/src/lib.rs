@@ -13,6 +13,7 @@ pub mod metric;
 pub mod paired;
 pub mod read;
 pub mod sample;
+pub mod scaling;
 pub mod style;
 pub mod verdict;
 pub mod view;

@@ -143,7 +143,8 @@ pub enum ResultsError {
 
 /// One line of JSON with its newline.
 pub fn line<T: Serialize>(value: &T) -> String {
-    // Neither type has a map with keys other than strings nor can fail to serialise; an empty line is skipped by `parse`.
+    // Neither type has a map with keys other than strings nor can fail to serialise; an empty line is skipped by
+    // `parse`.
     serde_json::to_string(value).unwrap_or_default() + "\n"
 }
 

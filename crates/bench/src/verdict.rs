@@ -141,7 +141,8 @@ pub fn verdict(paired: &Paired) -> Option<Verdict> {
     verdict_of(paired, Question::default())
 }
 
-/// The verdict on two arms. `None` when a value is not finite and positive or there are fewer than two pairs; a [`Paired`]
+/// The verdict on two arms. `None` when a value is not finite and positive or there are fewer than two pairs; a
+/// [`Paired`]
 /// made by this crate never is.
 pub fn verdict_of(paired: &Paired, question: Question) -> Option<Verdict> {
     let d = paired.log_ratios()?;
@@ -301,7 +302,10 @@ fn warnings(paired: &Paired, d: &[f64]) -> Vec<String> {
     }
     if series::autocorrelated(d) {
         let r = series::autocorrelation(d).unwrap_or(0.0);
-        out.push(format!("differences of neighbouring pairs are correlated (lag-1 {r:+.2}): the interval is too narrow or wide"));
+        out.push(format!(
+            "differences of neighbouring pairs are correlated (lag-1 {r:+.2}): \
+         the interval is too narrow or wide"
+        ));
     }
     out.extend(machine_warnings(paired));
     for (name, values) in paired.names.iter().zip(paired.values()) {

@@ -102,7 +102,8 @@ fn fixed(noise: Noise, pairs: usize, sessions: u64) -> Rates {
     r.percent(sessions)
 }
 
-/// `--until decided`: looked at after every pair. A false positive is an improvement or a regression reported where there is
+/// `--until decided`: looked at after every pair. A false positive is an improvement or a regression reported where
+/// there is
 /// none; coverage is that of the interval reported at the end, whenever that is.
 fn until_decided(noise: Noise, pairs_max: usize, sessions: u64) -> Rates {
     let mut r = Rates::default();

@@ -42,6 +42,8 @@ enum Verb {
     Calibrate(cmd::calibrate::Args),
     Bisect(cmd::bisect::Args),
     History(cmd::history::Args),
+    #[command(hide = true)]
+    Workload(cmd::workload::Args),
 }
 
 fn main() -> ExitCode {
@@ -88,5 +90,6 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Calibrate(a) => cmd::calibrate::run(a, global),
         Verb::Bisect(a) => cmd::bisect::run(a, global),
         Verb::History(a) => cmd::history::run(a, global),
+        Verb::Workload(a) => cmd::workload::run(a, global),
     }
 }

@@ -1,10 +1,12 @@
-//! `tussle bisect` on a real repository: 64 commits of a small C program, one of which moves a hot field to another line.
+//! `tussle bisect` on a real repository: 64 commits of a small C program, one of which moves a hot field to another
+//! line.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A walk through 16 MiB of entries in which each step needs two fields, one after the other. In one line the second is free; in
+/// A walk through 16 MiB of entries in which each step needs two fields, one after the other. In one line the
+/// second is free; in
 /// another line it is a second cache miss. Needs neither a second CPU nor a quiet machine.
 const MAIN: &str = r#"
 #include <stdio.h>

@@ -85,7 +85,7 @@ pub enum Until {
 /// A benchmark to run. The first arm is the reference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What to compare: two or more.
+    /// What to run; two or more to compare.
     pub arms: Vec<Command>,
     /// When to end.
     pub until: Until,
@@ -126,7 +126,7 @@ impl Plan {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// Fewer than two arms, no pairs, equal names.
+    /// No arms, no pairs, equal names.
     #[error("{0}")]
     Plan(String),
     /// The metric's pattern.
@@ -184,7 +184,8 @@ pub struct Run {
 /// Failures of one arm in a row that end a benchmark; the very first run of an arm ends it at once.
 const FAILURES_MAX: usize = 3;
 
-/// Runs a plan. Every sample goes to `log` as one line at once, so that a crash loses nothing; `watch` hears of each run.
+/// Runs a plan. Every sample goes to `log` as one line at once, so that a crash loses nothing; `watch` hears of
+/// each run.
 ///
 /// # Errors
 /// A plan that cannot start. A benchmark that fails later is reported in [`Run::stopped`] beside its samples.
@@ -216,6 +217,9 @@ pub fn run<'a>(
 /// # Errors
 /// Also when an arm fails so often that fewer than two pairs are complete.
 pub fn paired(plan: &Plan) -> Result<Paired, BenchError> {
+    if plan.arms.len() < 2 {
+        return Err(BenchError::Plan("a benchmark needs at least two arms".into()));
+    }
     let run = run(plan, None, &mut |_| {})?;
     match (Paired::from_results(&run.results, 0, 1), run.stopped) {
         (_, Some(stopped)) => Err(stopped),
@@ -237,8 +241,8 @@ pub fn once(plan: &Plan, position: usize) -> Result<(Sample, String), BenchError
 
 fn check(plan: &Plan) -> Result<(), BenchError> {
     let mistake = |text: &str| Err(BenchError::Plan(text.into()));
-    if plan.arms.len() < 2 {
-        return mistake("a benchmark needs at least two arms");
+    if plan.arms.is_empty() {
+        return mistake("a benchmark needs a command");
     }
     if pairs_max(plan) < 2 {
         return mistake("at least two pairs are needed");

@@ -13,3 +13,4 @@ pub mod images;
 pub mod record;
 pub mod revisions;
 pub mod threads;
+pub mod workloads;

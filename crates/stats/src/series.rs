@@ -32,7 +32,8 @@ pub struct TwoModes {
 }
 
 /// Warns of two modes: the split into two clusters with the least variance within (Otsu, 1979) leaves at most 10% of
-/// the variance (a normal sample keeps 1 − 2/π = 36% of it, a uniform one 25%), and each side holds at least a tenth and
+/// the variance (a normal sample keeps 1 − 2/π = 36% of it, a uniform one 25%), and each side holds at least a
+/// tenth and
 /// two values. Needs eight values.
 pub fn two_modes(xs: &[f64]) -> Option<TwoModes> {
     if !usable(xs, 8) {

@@ -88,7 +88,8 @@ fn the_printed_table_of_mann_and_whitney() {
     }
 }
 
-/// The example of Benjamini and Hochberg's paper (1995, table of the thrombolysis study): 4 rejections by BH, 3 by Holm.
+/// The example of Benjamini and Hochberg's paper (1995, table of the thrombolysis study): 4 rejections by BH, 3 by
+/// Holm.
 #[test]
 fn the_published_example_of_false_discovery() {
     let p = [

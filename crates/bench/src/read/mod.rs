@@ -1,6 +1,7 @@
 //! Readers of foreign result formats: best effort, what they cannot read becomes a problem.
 //!
-//! A file may hold several things at once (a mail with two `vmstat` excerpts, a profile and a table). Every reader looks
+//! A file may hold several things at once (a mail with two `vmstat` excerpts, a profile and a table). Every reader
+//! looks
 //! for its own kind; [`read`] puts together what they found.
 
 mod json;

@@ -1,4 +1,5 @@
-//! Comparison tables: mmtests, the kernel test robot, benchstat. White space is not trusted: mailers wrap and collapse it.
+//! Comparison tables: mmtests, the kernel test robot, benchstat. White space is not trusted: mailers wrap and
+//! collapse it.
 
 use std::sync::LazyLock;
 
@@ -14,7 +15,9 @@ pub(super) fn pattern(text: &str) -> Regex {
 
 static MMTESTS_HEAD: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?m)(?:^|\s)(Min|Max|[HAG]mean|[HAG]?[Ss]tddev|H?CoeffVar|B[HA]mean-\d+|[123](?:st|nd|rd)-qrtle|Max-\d+%?|Significant)[ \t]+([^\s()*]+)\s",
+        r"(?mx)(?:^|\s)
+        (Min|Max|[HAG]mean|[HAG]?[Ss]tddev|H?CoeffVar|B[HA]mean-\d+|[123](?:st|nd|rd)-qrtle|Max-\d+%?|Significant)
+        [\x20\t]+([^\s()*]+)\s",
     )
 });
 static MMTESTS_CELL: LazyLock<Regex> = LazyLock::new(|| {
@@ -83,7 +86,10 @@ fn mmtests_row(
 static LKP_ROW: LazyLock<Regex> = LazyLock::new(|| {
     const NUMBER: &str = r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?";
     pattern(&format!(
-        r"(?m)(?:^|\s)({NUMBER})(?:\s*±\s*(\d+)%)?\s+([+-]\d+(?:\.\d+)?(?:e[+-]\d+)?)(%?)\s+({NUMBER})(?:\s*±\s*(\d+)%)?\s+([A-Za-z][^\s]*\.[^\s]+)"
+        r"(?mx)(?:^|\s)({NUMBER})(?:\s*±\s*(\d+)%)?
+        \s+([+-]\d+(?:\.\d+)?(?:e[+-]\d+)?)(%?)
+        \s+({NUMBER})(?:\s*±\s*(\d+)%)?
+        \s+([A-Za-z][^\s]*\.[^\s]+)"
     ))
 });
 
@@ -111,7 +117,10 @@ pub(super) fn lkp(text: &str) -> Vec<Row> {
 
 static BENCHSTAT_ROW: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?m)^\s*(\S+)\s+([\d.]+)\s*([^\s\d±]*)\s*±\s*(\d+|∞)\s*%?[^\s\d]*\s+([\d.]+)\s*([^\s\d±]*)\s*±\s*(\d+|∞)\s*%?[^\s\d]*\s+([+-][\d.]+%|~)\s+\(p=([\d.]+)\s+n=([\d+]+)\)",
+        r"(?mx)^\s*(\S+)
+        \s+([\d.]+)\s*([^\s\d±]*)\s*±\s*(\d+|∞)\s*%?[^\s\d]*
+        \s+([\d.]+)\s*([^\s\d±]*)\s*±\s*(\d+|∞)\s*%?[^\s\d]*
+        \s+([+-][\d.]+%|~)\s+\(p=([\d.]+)\s+n=([\d+]+)\)",
     )
 });
 

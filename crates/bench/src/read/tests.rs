@@ -117,7 +117,8 @@ fn missing_deviations_are_at_most_two_percent_and_raw_samples_give_the_printed_m
     );
 }
 
-/// The mail on rwsem against mutex (2013): two vmstat excerpts, two profiles, two turbostat lines of which three headings are blank.
+/// The mail on rwsem against mutex (2013): two vmstat excerpts, two profiles, two turbostat lines of which three
+/// headings are blank.
 #[test]
 fn system_reports_of_the_rwsem_mail() {
     let reports = document(fixture!("rwsem_mutex_reports.txt")).reports;
@@ -144,11 +145,14 @@ fn raw_results() {
         document(text).series.into_iter().map(|s| (s.name, s.values)).collect()
     };
     let of = |name: &str, values: &[f64]| (name.to_string(), values.to_vec());
-    let wis = "testcase:mmap\nwarmup\nmin:1 max:2 total:3\nmeasurement\nmin:39512 max:40962 total:80474\naverage:82171\n";
+    let wis = "testcase:mmap\nwarmup\nmin:1 max:2 total:3\n\
+         measurement\nmin:39512 max:40962 total:80474\naverage:82171\n";
     assert_eq!(series(wis), [of("mmap", &[80474.0])]);
-    let csv = "tasks,processes,processes_idle,threads,threads_idle,linear\n0,0,100,0,100,0\n104,1200363,0.04,9,0.00,0\n";
+    let csv = "tasks,processes,processes_idle,threads,threads_idle,linear\n\
+         0,0,100,0,100,0\n104,1200363,0.04,9,0.00,0\n";
     assert_eq!(series(csv), [of("processes-104", &[1_200_363.0]), of("threads-104", &[9.0])]);
-    let pft = " Gb  Thr CLine   User     System     Wall    flt/cpu/s fault/wsec\n    2    3   1      0.04s      1.20s    0.60s 779925.611 2336662.091\n";
+    let pft = " Gb  Thr CLine   User     System     Wall    flt/cpu/s fault/wsec\n\
+         \x20   2    3   1      0.04s      1.20s    0.60s 779925.611 2336662.091\n";
     assert_eq!(series(pft), [of("faults/cpu-3", &[779_925.611]), of("faults/sec-3", &[2_336_662.091])]);
     let unixbench = "File Copy 1024 bufsize 2000 maxblocks       1675624.0 KBps  (30.0 s, 7 samples)\n\
         System Benchmarks Partial Index              BASELINE       RESULT    INDEX\n\
@@ -170,7 +174,9 @@ fn raw_results() {
 
 #[test]
 fn benchstat_old_and_new() {
-    let old = "name   old time/op  new time/op  delta\nGob-8  13.6ms ± 1%  11.8ms ± 1%  -13.31%  (p=0.016 n=4+5)\nJSON-8 32.1ms ± 1%  31.8ms ± 1%  ~  (p=0.286 n=4+5)\n";
+    let old = "name   old time/op  new time/op  delta\n\
+         Gob-8  13.6ms ± 1%  11.8ms ± 1%  -13.31%  (p=0.016 n=4+5)\n\
+         JSON-8 32.1ms ± 1%  31.8ms ± 1%  ~  (p=0.286 n=4+5)\n";
     let rows = document(old).rows;
     assert_eq!(rows.len(), 2);
     assert_eq!((rows[0].name.as_str(), rows[0].starred), ("Gob-8", Some(true)));
@@ -208,8 +214,10 @@ proptest::proptest! {
     #[test]
     fn no_text_panics(words in proptest::collection::vec(
         proptest::sample::select(vec![
-            "Hmean", "Stddev", "x", "1.0", "(", "0.00%)", "*", "5%*", "±", "%", "+1%", "-", "\n", "r", "b", "swpd", "%c0",
-            "5.0%", "[k]", "tasks,", "1,2", "testcase:a", "measurement", "total:5", "{", "nan", "a.b", "1e999", "\u{a0}", ">",
+            "Hmean", "Stddev", "x", "1.0", "(", "0.00%)", "*", "5%*", "±", "%", "+1%", "-", "\n", "r", "b", "swpd",
+            "%c0",
+            "5.0%", "[k]", "tasks,", "1,2", "testcase:a", "measurement", "total:5", "{", "nan", "a.b", "1e999",
+            "\u{a0}", ">",
         ]), 0..60))
     {
         let text = words.join(" ");

@@ -1,8 +1,11 @@
 //! The tables of mmtests' `compare-kernels.sh`, byte for byte, as two eras of it printed them.
 //!
-//! Two kinds of arithmetic stand behind the same look. In 2022 a row was starred when the pooled t test on the printed mean
-//! (harmonic or arithmetic) and the *arithmetic* standard deviation had p < 0.10. The middle period printed the deviation
-//! around the harmonic mean and starred differences above 1.96 times the sum of both. Both computed the test in R; without
+//! Two kinds of arithmetic stand behind the same look. In 2022 a row was starred when the pooled t test on the
+//! printed mean
+//! (harmonic or arithmetic) and the *arithmetic* standard deviation had p < 0.10. The middle period printed the
+//! deviation
+//! around the harmonic mean and starred differences above 1.96 times the sum of both. Both computed the test in R;
+//! without
 //! R installed every row was starred.
 
 use std::fmt::Write;
@@ -117,20 +120,22 @@ fn judge(c: &Comparison, style: Style, op: &Operation) -> Option<Judgement> {
     })
 }
 
+/// A figure computed from samples.
+type Figure = Box<dyn Fn(&[f64]) -> Option<f64>>;
+
 /// Rows of the main table: label, whether higher is better, the statistic.
-type Statistic = (&'static str, bool, Box<dyn Fn(&[f64]) -> Option<f64>>);
+type Statistic = (&'static str, bool, Figure);
 
 fn statistics(c: &Comparison, era: Era) -> Vec<Statistic> {
     let higher = c.higher_is_better;
-    let best = move |percent: usize| -> Box<dyn Fn(&[f64]) -> Option<f64>> {
+    let best = move |percent: usize| -> Figure {
         Box::new(move |xs| {
             let best = best_percent(xs, percent, higher)?;
             if higher { harmonic_mean(&best) } else { mean(&best) }
         })
     };
-    let extreme = |pick: fn(f64, f64) -> f64| -> Box<dyn Fn(&[f64]) -> Option<f64>> {
-        Box::new(move |xs| xs.iter().copied().reduce(pick))
-    };
+    let extreme =
+        |pick: fn(f64, f64) -> f64| -> Figure { Box::new(move |xs| xs.iter().copied().reduce(pick)) };
     let mut out: Vec<Statistic> = vec![("Min", higher, extreme(f64::min))];
     match (higher, era) {
         (true, Era::Of2022) => {

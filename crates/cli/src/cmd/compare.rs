@@ -16,7 +16,8 @@ use crate::global::Global;
 
 /// Compare two results, or audit a pasted table.
 ///
-/// One file of `tussle bench` holds both arms; two files or folders (mmtests' logs) are compared with each other. With --read a
+/// One file of `tussle bench` holds both arms; two files or folders (mmtests' logs) are compared with each other.
+/// With --read a
 /// file of another tool is read and its arithmetic checked. Exit status 1 on a regression or a wrong percentage.
 #[derive(clap::Args)]
 pub struct Args {

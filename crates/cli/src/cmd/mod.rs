@@ -19,3 +19,4 @@ pub mod record;
 pub mod report;
 pub mod snapshot;
 pub mod source;
+pub mod workload;

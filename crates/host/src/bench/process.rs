@@ -182,7 +182,8 @@ fn finish(mut child: process::Child, timeout: Option<Duration>) -> Ended {
     Ended { status, at, usage, stdout: text(stdout), stderr: text(stderr) }
 }
 
-/// Blocks until the child has ended but leaves it a zombie, so that its id cannot be reused while the watchdog may kill it.
+/// Blocks until the child has ended but leaves it a zombie, so that its id cannot be reused while the watchdog may
+/// kill it.
 fn wait_without_reaping(pid: libc::pid_t) {
     loop {
         // SAFETY: siginfo_t is plain data that the call fills.
