@@ -301,6 +301,3 @@ fn load(elf: &Elf, problems: &mut Problems) -> Option<gimli::Dwarf<Reader>> {
 pub(crate) fn demangle(name: &str) -> String {
     addr2line::demangle_auto(name.into(), None).into_owned()
 }
-
-#[cfg(test)]
-mod tests;

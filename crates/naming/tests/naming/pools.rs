@@ -81,7 +81,8 @@ const CPP: &str = r#"
 #include <memory>
 #include <vector>
 #include <unordered_map>
-namespace app { struct Worker { std::atomic<long> done{0}; long idle = 0; virtual void run() { idle++; } virtual ~Worker() {} }; }
+namespace app { struct Worker { std::atomic<long> done{0}; long idle = 0;
+    virtual void run() { idle++; } virtual ~Worker() {} }; }
 struct alignas(64) Slot { long hits = 0; };
 using app::Worker;
 Worker *single() { return new Worker(); }
