@@ -171,7 +171,8 @@ fn pieces_of(evidence: &Evidence, images: &Images, guesses: &[Guess]) -> Vec<Wan
     out
 }
 
-/// Code lines in the piece (`sightings` are in order of object and offset) that agree, and all that speak, if they are enough.
+/// Code lines in the piece that agree, and all that speak, if they are enough. `sightings` are in order of object and
+/// offset.
 fn believed(
     images: &Images,
     nests: &Nests,
