@@ -4,7 +4,7 @@ use crate::lines::{Lines, Run, Use, thin};
 use crate::objects::{Place, Places, What, blank};
 use crate::raw::RawFile;
 use crate::wire::*;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use tussle_evidence::*;
 use tussle_model::TypeTable;
 
@@ -14,6 +14,9 @@ pub use crate::lines::Keep;
 const RUNS_MAX: usize = 60_000;
 const RUNS_PER_LINE_MIN: usize = 8;
 const RUNS_PER_LINE_MAX: usize = 512;
+/// The lines where threads meet most, and the runs that each of them keeps.
+const FINE_LINES: usize = 64;
+const RUNS_PER_FINE_LINE: usize = 4096;
 
 /// No more than this is the runtime's function that starts threads.
 const THREAD_START_BYTES: u64 = 512;
@@ -147,11 +150,16 @@ impl<'a> ProcessReader<'a> {
         }
         let kept = lines.keep(keep);
         let mut places = Places::new(self.file, parent, &kept);
-        let runs_max = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
+        // Where threads meet most, time is kept finely; elsewhere the file would only grow.
+        let mut met: Vec<(u64, u64)> = kept.iter().map(|&l| (lines.met(l), l)).filter(|m| m.0 > 0).collect();
+        met.sort_unstable_by(|a, b| b.cmp(a));
+        met.truncate(FINE_LINES);
+        let fine: BTreeSet<u64> = met.into_iter().map(|m| m.1).collect();
+        let coarse = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
         let mut folded = 0;
         for &line in &kept {
             let mut uses = lines.uses(line);
-            folded += thin(&mut uses, runs_max);
+            folded += thin(&mut uses, if fine.contains(&line) { RUNS_PER_FINE_LINE } else { coarse });
             for u in &uses {
                 self.one_use(line, u, &mut places);
             }

@@ -134,6 +134,16 @@ impl<'a> Lines<'a> {
         self.index[from..].iter().take_while(|e| e.0 == line).filter_map(|e| self.read(e, true)).collect()
     }
 
+    /// Accesses to a line by all threads but its busiest one: an upper bound for what they can do to each other.
+    pub fn met(&self, line: u64) -> u64 {
+        let from = self.index.partition_point(|e| e.0 < line);
+        let of_line = self.index[from..].iter().take_while(|e| e.0 == line);
+        let totals =
+            of_line.filter_map(|e| self.read(e, false)).map(|u| u.runs.iter().map(Run::total).sum::<u64>());
+        let (sum, max) = totals.fold((0u64, 0u64), |(s, m), n| (s.saturating_add(n), m.max(n)));
+        sum - max
+    }
+
     fn read(&self, &(line, thread, record): &(u64, u32, u32), touches: bool) -> Option<Use> {
         let r = self.file.record(record)?;
         let mut runs: Vec<Run> = self.file.pieces(&r).iter().rev().map(piece).collect();
