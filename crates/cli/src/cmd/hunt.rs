@@ -76,11 +76,16 @@ fn prove(
     std::fs::write(&args.patch, &fix.patched.diff)
         .with_context(|| format!("cannot write the patch to {}", args.patch.display()))?;
     story.patch_file = Some(display(&args.patch));
-    let rebuilt = hunt.build_instrumented(fix.scratch.path())?;
-    let after = hunt.record(&rebuilt, argv)?;
-    story.after = Some(steps::e_false_of(&after, &fix.advice.type_name));
+    // From here on a failure is told on the screen: the findings and the patch stand without it.
+    match hunt.build_instrumented(fix.scratch.path()).and_then(|rebuilt| hunt.record(&rebuilt, argv)) {
+        Ok(after) => story.after = Some(steps::e_false_of(&after, &fix.advice.type_name)),
+        Err(e) => story.failures.push(format!("the patched program was not recorded: {e:#}")),
+    }
     if !args.no_bench {
-        story.measured = Some(hunt.measure(args.pairs, argv, &fix)?);
+        match hunt.measure(args.pairs, argv, &fix) {
+            Ok(paired) => story.measured = Some(paired),
+            Err(e) => story.failures.push(format!("not measured: {e:#}")),
+        }
     }
     story.fix = Some(fix);
     Ok(())

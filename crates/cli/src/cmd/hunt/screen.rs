@@ -32,6 +32,8 @@ pub struct Story<'a> {
     pub after: Option<f64>,
     /// Runs of both versions.
     pub measured: Option<Paired>,
+    /// Steps that failed after the patch was made.
+    pub failures: Vec<String>,
     /// Advices that could not be written, with the reason.
     pub refused: Vec<(String, String)>,
 }
@@ -48,6 +50,7 @@ impl<'a> Story<'a> {
             patch_file: None,
             after: None,
             measured: None,
+            failures: Vec::new(),
             refused: Vec::new(),
         }
     }
@@ -66,6 +69,7 @@ impl<'a> Story<'a> {
         nodes.extend(self.evidence_of(&all, &namer));
         nodes.extend(self.patch());
         nodes.extend(self.effect());
+        nodes.extend(self.failed());
         nodes.push(self.next());
         nodes.extend(all.iter().filter(|g| g.is_finding()).map(finding));
         View { kind: "hunt", schema_version: SCHEMA_VERSION, nodes }
@@ -218,6 +222,13 @@ impl<'a> Story<'a> {
             title: "Measured without instrumentation".into(),
             nodes,
         })
+    }
+
+    fn failed(&self) -> Option<Node> {
+        let rows: Vec<Vec<Cell>> =
+            self.failures.iter().map(|f| vec![Cell::text(f.clone()).tone(Tone::Warn)]).collect();
+        let columns = vec![Column::text("failure", "failed")];
+        (!rows.is_empty()).then(|| Node::Table { key: "failures".into(), columns, rows })
     }
 
     fn next(&self) -> Node {

@@ -5,6 +5,7 @@ use crate::global::Global;
 use anyhow::{Context, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tussle_advise::{Advice, advice};
 use tussle_bench::Paired;
@@ -247,17 +248,21 @@ pub fn edits(advice: &Advice) -> String {
     advice.edits.iter().map(|e| e.sentence()).collect::<Vec<_>>().join(", then ")
 }
 
+/// One run, to know how many fit into a minute.
 fn time_once(arm: &Command) -> anyhow::Result<Duration> {
-    let start = Instant::now();
-    let plan = Plan {
-        warmup: 0,
-        ..Plan::new(vec![arm.clone(), Command { name: "again".into(), ..arm.clone() }], 1)
-    };
-    let run = bench::run(&plan, None, &mut |_| {})?;
-    match run.stopped {
-        Some(stopped) => Err(stopped.into()),
-        None => Ok(start.elapsed() / 2),
+    let bench::Program::Argv(argv) = &arm.program else { bail!("a hunt runs programs, not shell lines") };
+    let (program, arguments) = argv.split_first().context("nothing to run")?;
+    let mut command = std::process::Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Some(folder) = &arm.folder {
+        command.current_dir(folder);
     }
+    let start = Instant::now();
+    let status = command.status().with_context(|| format!("cannot run {}", arm.text()))?;
+    if !status.success() {
+        bail!("{} fails without instrumentation ({status})", arm.text());
+    }
+    Ok(start.elapsed())
 }
 
 /// Makes a relative program with a slash in it absolute below `dir`; a bare name is left to `PATH`.
