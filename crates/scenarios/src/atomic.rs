@@ -300,6 +300,10 @@ impl Env for AtomicEnv<'_> {
         false
     }
 
+    fn preemption_excludes(&self) -> bool {
+        false
+    }
+
     fn now_ns(&self) -> u64 {
         self.common.start.elapsed().as_nanos() as u64
     }

@@ -152,6 +152,11 @@ pub trait Env {
     /// 64 random bits from this task's own stream.
     fn random(&self) -> u64;
 
+    /// With preemption off no other task runs on this CPU. Threads of a process cannot have that.
+    fn preemption_excludes(&self) -> bool {
+        true
+    }
+
     /// Tells something for the counters.
     fn note(&self, note: Note);
 

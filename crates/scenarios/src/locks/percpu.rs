@@ -49,7 +49,14 @@ impl PerCpuLock {
         if self.kind != Kind::Spin {
             e.compute(self.irq_ns).await;
         }
-        if self.kind == Kind::Local || self.spin.try_lock(e).await {
+        if self.kind == Kind::Local {
+            // A process cannot switch interrupts off: there the spinlock stands in for it, uncontended but for drains.
+            if !e.preemption_excludes() {
+                self.spin.lock(e).await;
+            }
+            return true;
+        }
+        if self.spin.try_lock(e).await {
             return true;
         }
         e.op(Op::PreemptOn).await;
@@ -58,7 +65,7 @@ impl PerCpuLock {
 
     /// Left by the CPU itself.
     pub async fn leave<E: Env>(&self, e: &E) {
-        if self.kind != Kind::Local {
+        if self.kind != Kind::Local || !e.preemption_excludes() {
             self.spin.unlock(e).await;
         }
         e.op(Op::PreemptOn).await;

@@ -94,7 +94,9 @@ impl Engine<'_> {
             Op::Compute(ns) => Outcome::Done(0, t + u64::from(ns) * PS),
             // What was stored must not be left behind on this CPU, and must be seen by whoever wakes: switches and
             // wake-ups are barriers.
-            Op::Park | Op::Sleep(_) | Op::Yield | Op::Unpark(_) if self.wait_for_stores(task, cpu) => Outcome::Wait,
+            Op::Park | Op::Sleep(_) | Op::Yield | Op::Unpark(_) if self.wait_for_stores(task, cpu) => {
+                Outcome::Wait
+            }
             Op::Park => self.park(task, t),
             Op::Sleep(ns) => {
                 self.push(t + u64::from(ns) * PS, Kind::Wake, task, 1);

@@ -109,13 +109,13 @@ fn a_known_run_never_changes() {
     assert_eq!((r.operations, r.counters.transfers, r.counters.events), KNOWN);
 }
 
-const KNOWN: (u64, u64, u64) = (9219, 3073, 9219);
+const KNOWN: (u64, u64, u64) = (17646, 5882, 17646);
 
 #[test]
 fn a_shared_counter_costs_a_transfer_and_own_lines_cost_nothing() {
     let shared = run(What::Add, 2, 2).unwrap();
     let own = run(What::OwnLines, 2, 2).unwrap();
-    assert!(own.throughput() > 4.0 * shared.throughput(), "{} {}", own.throughput(), shared.throughput());
+    assert!(own.throughput() > 2.0 * shared.throughput(), "{} {}", own.throughput(), shared.throughput());
     assert!(own.counters.transfers <= 2);
     assert!(shared.counters.hit_modified > 1_000);
     assert!(shared.fairness() > 0.95);
@@ -123,10 +123,11 @@ fn a_shared_counter_costs_a_transfer_and_own_lines_cost_nothing() {
 }
 
 #[test]
-fn ping_pong_by_spinning_loads_takes_two_transfers() {
+fn ping_pong_by_spinning_loads_takes_a_read_and_an_upgrade() {
+    // Two transfers of 51 ns; the second request's first leg overlaps with the first one's arrival at the holder.
     let r = run(What::PingPong, 2, 2).unwrap();
     let ns = r.measured_ns as f64 / r.operations as f64;
-    assert!((100.0..140.0).contains(&ns), "{ns} ns per hand-over");
+    assert!((68.0..110.0).contains(&ns), "{ns} ns per hand-over");
 }
 
 #[test]
