@@ -223,7 +223,8 @@ fn noise(before: Ticks, after: Ticks) -> f64 {
     busy.saturating_sub(own1.saturating_sub(own0)) as f64 / all as f64
 }
 
-/// A profile of this machine: latency from ping-pong, tenure from the runs of additions, the cost of a locked operation
+/// A profile of this machine: latency from ping-pong, tenure from the runs of additions, the cost of a locked
+/// operation
 /// from additions on own lines. What this machine does not tell keeps its textbook value.
 pub fn fit(m: &Measured, name: &str, description: &str) -> Machine {
     let n = cpus();

@@ -1,4 +1,5 @@
-//! How fast a scenario is simulated: `cargo run --release --example speed -p tussle-scenarios -- 000 224 2s-sapphirerapids-224`.
+//! How fast a scenario is simulated: `cargo run --release --example speed -p tussle-scenarios -- 000 224
+//! 2s-sapphirerapids-224`.
 
 use std::error::Error;
 use std::time::Instant;

@@ -128,7 +128,8 @@ pub fn mapping_from(types: &TypeTable) -> Result<Shape, LayoutError> {
     from_types(types, "address_space", &mapping_rows(88, [128, 144]))
 }
 
-/// `vm_area_struct` with a lock of seed 002: fields 0–4 are read by every fault, 5 is the sequence, 6 the detached flag,
+/// `vm_area_struct` with a lock of seed 002: fields 0–4 are read by every fault, 5 is the sequence, 6 the detached
+/// flag,
 /// 7 the pointer to a split lock or the reference count, from 8 on the merged semaphore.
 pub fn area_locked(kind: crate::locks::vma::Kind) -> Shape {
     use crate::locks::vma::Kind;

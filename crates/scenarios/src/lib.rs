@@ -1,7 +1,8 @@
 //! Locks, objects and five stories about them, each written once: the same code runs in the simulator, in the
 //! explorer of all interleavings, and on real threads.
 //!
-//! [`locks`] are generic over [`tussle_sim::Env`]; [`AtomicEnv`](atomic::AtomicEnv) is the one for real threads. Whoever
+//! [`locks`] are generic over [`tussle_sim::Env`]; [`AtomicEnv`](atomic::AtomicEnv) is the one for real threads.
+//! Whoever
 //! only wants a lock in variants takes it from here.
 
 pub mod atomic;

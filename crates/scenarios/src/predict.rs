@@ -1,7 +1,8 @@
 //! Predictions: many draws over what nobody knows exactly, the effect as an interval with the share of draws of that
 //! sign, what it hangs on, and what would have to be measured.
 //!
-//! Everything here is a pure function; whoever calls it spreads [`Job`]s over cores and hands the samples back in order.
+//! Everything here is a pure function; whoever calls it spreads [`Job`]s over cores and hands the samples back in
+//! order.
 
 use crate::stories::{ScenarioError, Setup, Side, Story, World};
 use tussle_sim::{Config, Machine, MachineError, SimError, simulate};
@@ -20,8 +21,10 @@ pub struct Unknown {
     pub measure: &'static str,
 }
 
-/// All unknowns. The ranges were fixed before the table of `docs/validation.md` was first made, from how far textbooks,
-/// data sets and calibrations of such machines lie apart; what was changed after a look at a published figure is listed
+/// All unknowns. The ranges were fixed before the table of `docs/validation.md` was first made, from how far
+/// textbooks,
+/// data sets and calibrations of such machines lie apart; what was changed after a look at a published figure is
+/// listed
 /// there.
 pub const UNKNOWNS: &[Unknown] = &[
     Unknown {

@@ -108,16 +108,23 @@ pub fn view(rows: &[Prediction]) -> View {
 const NOTES: &[&str] = &[
     "Simulated numbers are 5% and 95% quantiles and the median over draws of what is not known exactly. Published \
      numbers are single comparisons by others on machines that differ in detail.",
-    "000 is tuned, not independent. With a first set of parameters (250 ns between an unlock and the next lock; a line \
-     lost by its holder the moment somebody asks for it) the sign was wrong. Two changes followed: a request takes two of \
-     three legs of its latency before the holder loses the line, and the time from mmap's unlocking to munmap's locking is \
+    "000 is tuned, not independent. With a first set of parameters (250 ns between an unlock and the next lock; a \
+     line \
+     lost by its holder the moment somebody asks for it) the sign was wrong. Two changes followed: a request takes \
+     two of \
+     three legs of its latency before the holder loses the line, and the time from mmap's unlocking to munmap's \
+     locking is \
      90 ns, a system call on these processors. Both are physically motivated, both were made after looking.",
-    "The late commit of stores was added when 002 showed no gain; it did not change 002. The ranges of the unknowns were \
+    "The late commit of stores was added when 002 showed no gain; it did not change 002. The ranges of the unknowns \
+     were \
      set before this table was first made and have not changed since.",
     "Missed: 002 has no gain at 21 to 56 CPUs where +11 to +15% were published: the simulated faults meet on one line \
      either way, and what else the patch series removed (a pointer, a grace period per area) is small in the model.",
-    "Missed in size: 004 has far more additional context switches than the published +44.6%, because the simulated mail \
-     server has no other reasons to switch, and a smaller loss. The mail's observation that spinning brought no throughput \
+    "Missed in size: 004 has far more additional context switches than the published +44.6%, because the simulated \
+     mail \
+     server has no other reasons to switch, and a smaller loss. The mail's observation that spinning brought no \
+     throughput \
      is not reproduced: simulated, an owner and spinning close the gap.",
-    "001 on 224 CPUs is a guess of a machine and close to nothing on average over phases; no verdict is the honest answer.",
+    "001 on 224 CPUs is a guess of a machine and close to nothing on average over phases; no verdict is the honest \
+     answer.",
 ];

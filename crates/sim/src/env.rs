@@ -13,7 +13,8 @@ pub enum Op {
     LoadForCas(Cell),
     /// Release store; buffered, visible to others when it commits.
     Store(Cell, u64),
-    /// Release store that clears these bits and leaves the others: the byte store by which a queued spinlock is released.
+    /// Release store that clears these bits and leaves the others: the byte store by which a queued spinlock is
+    /// released.
     Clear(Cell, u64),
     /// Compare-and-swap (cell, old, new); returns what was there.
     Cas(Cell, u64, u64),

@@ -330,7 +330,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Distance of two CPUs. CPUs are numbered as Linux does on x86: first threads of all cores, socket by socket, then
+    /// Distance of two CPUs. CPUs are numbered as Linux does on x86: first threads of all cores, socket by socket,
+    /// then
     /// the second threads in the same order.
     pub fn distance(&self, a: u32, b: u32) -> Distance {
         if a == b {

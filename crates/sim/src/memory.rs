@@ -1,4 +1,5 @@
-//! Simulated (and real) memory as cells: one cell is one field of one object, with an address that its layout gives it.
+//! Simulated (and real) memory as cells: one cell is one field of one object, with an address that its layout gives
+//! it.
 
 use std::sync::Arc;
 use tussle_model::leaf::{Arrays, leaves};

@@ -9,7 +9,8 @@ use tussle_render::{Cell, Column, Fact, Node, View};
 
 /// Measure this machine and write a profile for `predict --machine`.
 ///
-/// Ping-pong by compare-and-swap and by load and store for every pair of CPUs, fetch-and-add on the same and on own lines,
+/// Ping-pong by compare-and-swap and by load and store for every pair of CPUs, fetch-and-add on the same and on own
+/// lines,
 /// in short bursts at real-time priority where that is allowed.
 #[derive(clap::Args)]
 pub struct Args {

@@ -11,7 +11,8 @@ use tussle_sim::{Machine, machine};
 
 /// Say what a layout or a lock choice costs on a machine that you do not own.
 ///
-/// Simulates both sides of a scenario many times over what nobody knows exactly, and answers with an interval, the share
+/// Simulates both sides of a scenario many times over what nobody knows exactly, and answers with an interval, the
+/// share
 /// of draws of that sign, what it hangs on, and a verdict only where the draws agree.
 #[derive(clap::Args)]
 pub struct Args {

@@ -1,8 +1,10 @@
 //! An augmented search tree: intervals ordered by their start, each subtree knowing its largest end. It serves as
 //! `i_mmap`, as an anon_vma's tree and as a tree of memory areas.
 //!
-//! A treap (Seidel and Aragon, 1996) with priorities hashed from the node's identity: as balanced as the red-black tree
-//! of the kernel within a small factor, with rotations in few lines. Every walk is bounded, so a reader that races with a
+//! A treap (Seidel and Aragon, 1996) with priorities hashed from the node's identity: as balanced as the red-black
+//! tree
+//! of the kernel within a small factor, with rotations in few lines. Every walk is bounded, so a reader that races
+//! with a
 //! writer under RCU may miss a node but always ends.
 
 use tussle_sim::{Cell, Words};
@@ -206,7 +208,8 @@ impl Tree {
         if root == 0 { 0 } else { self.descend(w, root) }
     }
 
-    /// A node whose interval contains `point`, walking by start: for intervals that do not overlap. 0 if there is none,
+    /// A node whose interval contains `point`, walking by start: for intervals that do not overlap. 0 if there is
+    /// none,
     /// or if a racing writer hid it.
     pub fn find(&self, w: &mut dyn Words, point: u64) -> u64 {
         let f = self.fields;

@@ -7,8 +7,10 @@ use crate::objects::tree::{NodeFields, Tree};
 use std::sync::Arc;
 use tussle_sim::{Cell, Env, MemoryMap, Note, Program, Shape, Words};
 
-/// Nominal times, ns: from mmap's unlocking to munmap's locking (a system call's exit and entry: a null call takes some
-/// 70 ns on these processors, and a few checks) and from munmap's to mmap's (freeing the area as well); in mmap's section; in munmap's before and after the
+/// Nominal times, ns: from mmap's unlocking to munmap's locking (a system call's exit and entry: a null call takes
+/// some
+/// 70 ns on these processors, and a few checks) and from munmap's to mmap's (freeing the area as well); in mmap's
+/// section; in munmap's before and after the
 /// downgrade.
 const AFTER_MAP_NS: u32 = 90;
 const AFTER_UNMAP_NS: u32 = 200;

@@ -1,4 +1,5 @@
-//! Tasks' operations. Every operation is tried until its lines are there: a miss asks and returns, the answer tries again.
+//! Tasks' operations. Every operation is tried until its lines are there: a miss asks and returns, the answer tries
+//! again.
 
 use super::coherence::Who;
 use super::{Engine, Kind, NONE, PS, State};
