@@ -1,0 +1,68 @@
+//! The whole loop as a user runs it, on the example, without the measurement (wall time is no test).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tallyd")
+}
+
+fn tussle(dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tussle"))
+        .args(arguments)
+        .current_dir(dir)
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn hunt(dir: &Path, more: &[&str]) -> Output {
+    let source = example();
+    let mut arguments = vec!["hunt", source.to_str().unwrap(), "--run", "./tallyd 60 4", "--no-bench"];
+    arguments.extend(more);
+    tussle(dir, &arguments)
+}
+
+#[test]
+fn the_example_is_found_explained_and_patched() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = hunt(dir.path(), &["--format", "json"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    let view: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let lines = view["lines"].as_array().unwrap();
+    let of = |name: &str| lines.iter().filter(|l| l["fields"].as_str().unwrap().contains(name)).collect::<Vec<_>>();
+    let kind = |name: &str| of(name).iter().map(|l| l["kind"].as_str().unwrap().to_string()).collect::<Vec<_>>();
+    assert!(kind("worker_stats").iter().any(|k| k.contains("false sharing")), "{lines:?}");
+    assert!(kind("server_stats").iter().any(|k| k.contains("false")), "{lines:?}");
+    // Every worker writes the one counter: contended, but nothing to fix.
+    assert!(kind("answer_number").iter().all(|k| k.starts_with("true sharing")), "{lines:?}");
+    let before = view["patch"]["expected_invalidations"]["before"].as_f64().unwrap();
+    let after = view["patch"]["expected_invalidations"]["after"].as_f64().unwrap();
+    assert!(before > 1000.0 && after < before / 10.0, "{before} to {after}");
+    // The patch applies to the example as it is, and the example was not touched.
+    let patch = std::fs::read_to_string(dir.path().join("tussle.patch")).unwrap();
+    assert!(patch.starts_with("--- a/tallyd.h\n+++ b/tallyd.h\n"), "{patch}");
+    assert!(!example().join("tallyd.o").exists() && !example().join("main.o").exists());
+}
+
+#[test]
+fn a_folder_without_a_makefile_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = tussle(dir.path(), &["hunt", "."]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("--build"), "{}", text(&out.stderr));
+    assert!(out.stdout.is_empty());
+}
+
+#[test]
+fn a_build_that_fails_shows_its_last_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = tussle(dir.path(), &["hunt", ".", "--build", "echo no such header >&2; exit 3"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("no such header"), "{}", text(&out.stderr));
+}
