@@ -1,7 +1,7 @@
 //! The file format: JSON Lines, checksummed in blocks, readable up to the byte where its writer was killed.
 //!
 //! ```text
-//! {"format":"tussle-evidence","major":1,"minor":0}
+//! {"format":"tussle-evidence","major":1,"minor":1}
 //! {"table":"run","columns":["format_version",...],"rows":1,"bytes":312,"crc32":"89abcdef"}
 //! [1,"0.1.0",...]
 //! {"table":"accesses","columns":["object","offset",...],"rows":2,"bytes":54,"crc32":"01234567"}
@@ -24,7 +24,7 @@ use tussle_model::{TypeId, TypeTable};
 pub const MAJOR: u32 = 1;
 
 /// Minor version that this build writes: grows when tables or columns are added.
-pub const MINOR: u32 = 0;
+pub const MINOR: u32 = 1;
 
 /// Rows per block: a damaged block loses its checksum only for these.
 const BLOCK_ROWS: usize = 4096;
@@ -90,6 +90,9 @@ pub fn write(evidence: &Evidence, out: &mut impl Write) -> io::Result<()> {
     put_table(out, &evidence.touches)?;
     if let Some(operations) = &evidence.operations {
         put_table(out, operations)?;
+    }
+    if let Some(samples) = &evidence.samples {
+        put_table(out, samples)?;
     }
     put_table(out, &evidence.losses)?;
     put_block(out, END, &[], 0, &[])
@@ -246,6 +249,7 @@ enum TableKind {
     Accesses,
     Touches,
     Operations,
+    Samples,
     Losses,
     End,
 }
@@ -267,6 +271,7 @@ impl TableKind {
             of::<Access>(TableKind::Accesses),
             of::<Touch>(TableKind::Touches),
             of::<Operation>(TableKind::Operations),
+            of::<Sampled>(TableKind::Samples),
             of::<Loss>(TableKind::Losses),
             (END, TableKind::End, &[] as &[&str]),
         ];
@@ -287,6 +292,7 @@ struct Reader {
     accesses: Vec<Access>,
     touches: Vec<Touch>,
     operations: Option<Vec<Operation>>,
+    samples: Option<Vec<Sampled>>,
     losses: Vec<Loss>,
     ended: bool,
     /// Tables that had a header.
@@ -322,7 +328,10 @@ impl Reader {
         if let Some((TableKind::Operations, _)) = known {
             self.operations.get_or_insert_with(Vec::new);
         }
-        if self.seen.len() < 64 {
+        if let Some((TableKind::Samples, _)) = known {
+            self.samples.get_or_insert_with(Vec::new);
+        }
+        if self.seen.len() < 64 && !self.seen.contains(&header.table) {
             self.seen.push(header.table.clone());
         }
         let width = header.columns.len();
@@ -361,6 +370,7 @@ impl Reader {
             TableKind::Accesses => keep(&mut self.accesses, block, line, p),
             TableKind::Touches => keep(&mut self.touches, block, line, p),
             TableKind::Operations => keep(self.operations.get_or_insert_with(Vec::new), block, line, p),
+            TableKind::Samples => keep(self.samples.get_or_insert_with(Vec::new), block, line, p),
             TableKind::Losses => keep(&mut self.losses, block, line, p),
             TableKind::End => p.push(END, line.number, line.at, "a row after the end"),
         }
@@ -420,6 +430,7 @@ impl Reader {
             accesses: self.accesses,
             touches: self.touches,
             operations: self.operations,
+            samples: self.samples,
             losses: self.losses,
         };
         crate::validate::validate(&mut evidence, &mut self.problems);

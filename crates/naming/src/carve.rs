@@ -27,8 +27,8 @@ struct Guess {
     ty: TypeId,
     variable: Option<String>,
     lines: BTreeSet<u32>,
-    /// Object → offsets in it.
-    starts: BTreeMap<u32, BTreeSet<u64>>,
+    /// Object → offsets in it, each with the code lines that say so.
+    starts: BTreeMap<u32, BTreeMap<u64, BTreeSet<u32>>>,
 }
 
 /// A piece of an object that a guess wants.
@@ -134,13 +134,28 @@ fn guesses(evidence: &Evidence, images: &Images, sightings: &[&Sighting]) -> Vec
             }
         };
         guess.lines.insert(s.line);
-        guess.starts.entry(s.object).or_default().insert(start);
+        guess.starts.entry(s.object).or_default().entry(start).or_default().insert(s.line);
+    }
+    for g in &mut out {
+        let size = size_of(images, g);
+        g.starts.values_mut().for_each(|starts| drop_outvoted(starts, size));
     }
     out.retain(|g| {
-        let most = g.starts.values().map(BTreeSet::len).max().unwrap_or(0);
+        let most = g.starts.values().map(BTreeMap::len).max().unwrap_or(0);
         g.lines.len() >= 2 || most >= REGULAR_STARTS_MIN || g.variable.is_some()
     });
     out
+}
+
+/// Of starts too close to each other to be two objects, the one with more code lines stays: a lock is touched anywhere
+/// inside by one call, which says a start too far behind.
+fn drop_outvoted(starts: &mut BTreeMap<u64, BTreeSet<u32>>, size: u64) {
+    let votes: Vec<(u64, usize)> = starts.iter().map(|(at, lines)| (*at, lines.len())).collect();
+    let near = |at: u64| {
+        let first = votes.partition_point(|v| v.0.saturating_add(size) <= at);
+        votes[first..].iter().take_while(move |v| v.0 < at.saturating_add(size))
+    };
+    starts.retain(|at, lines| near(*at).all(|v| v.1 <= lines.len()));
 }
 
 /// Pieces of all guesses, those of the first guess first.
@@ -151,7 +166,7 @@ fn pieces_of(evidence: &Evidence, images: &Images, guesses: &[Guess]) -> Vec<Wan
         let flexible = nest::flexible(&images.get(guess.image).types, guess.ty);
         for (&object, starts) in &guess.starts {
             let Some(bytes) = evidence.objects.get(object as usize).map(|o| o.size) else { continue };
-            let starts: Vec<u64> = starts.iter().copied().collect();
+            let starts: Vec<u64> = starts.keys().copied().collect();
             let step = starts.windows(2).fold(0, |g, w| gcd(g, w[1] - w[0]));
             let stride = (starts.len() >= REGULAR_STARTS_MIN && step >= size).then_some(step);
             for (k, &start) in starts.iter().enumerate() {

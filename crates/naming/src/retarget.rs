@@ -56,6 +56,9 @@ pub(crate) fn apply(evidence: &mut Evidence, mut pieces: Pieces, new: Vec<Object
             (v.0, v.1) = locate(&pieces, v.0, v.1);
         }
     }
+    for s in evidence.samples.iter_mut().flatten() {
+        (s.object, s.offset) = locate(&pieces, s.object, s.offset);
+    }
     drop_unused(evidence, &pieces, old);
 }
 
@@ -136,6 +139,7 @@ fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) {
         op.lock_object.into_iter().for_each(&mut mark);
         op.visits.iter().for_each(|v| mark(v.0));
     }
+    evidence.samples.iter().flatten().for_each(|s| mark(s.object));
     let mut ids: Vec<u32> = Vec::with_capacity(used.len());
     let mut next = 0u32;
     let mut kept = Vec::with_capacity(used.len());
@@ -154,6 +158,7 @@ fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) {
     };
     evidence.accesses.iter_mut().for_each(|a| renumber(&mut a.object));
     evidence.touches.iter_mut().for_each(|t| renumber(&mut t.object));
+    evidence.samples.iter_mut().flatten().for_each(|s| renumber(&mut s.object));
     for op in evidence.operations.iter_mut().flatten() {
         op.lock_object.iter_mut().for_each(renumber);
         op.visits.iter_mut().for_each(|v| renumber(&mut v.0));

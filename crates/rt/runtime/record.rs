@@ -17,7 +17,8 @@ const PIECES_FEW: u16 = 32;
 /// Touch blocks per thread and line.
 const TOUCH_BLOCKS: u32 = 6;
 
-/// Entry from the hooks: `op` is size | kind << 8. The table did not have the line or these bytes, or a counter is full.
+/// Entry from the hooks: `op` is size | kind << 8. The table did not have the line or these bytes, or a counter is
+/// full.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_slow(addr: u64, pc: u64, op: u32) {
     if !recording() {

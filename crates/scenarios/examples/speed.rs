@@ -18,7 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let run = simulate(&world, &machine, &config)?;
         let seconds = start.elapsed().as_secs_f64();
         println!(
-            "{} {name}: {:.0} operations/s, {:.2} ms simulated in {seconds:.3} s, {:.1} million accesses/s, {:.1} million events/s",
+            "{} {name}: {:.0} operations/s, {:.2} ms simulated in {seconds:.3} s, {:.1} million accesses/s, \
+             {:.1} million events/s",
             story.about().id,
             run.throughput(),
             (config.run_ns + config.warmup_ns) as f64 / 1e6,

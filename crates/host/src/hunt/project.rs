@@ -69,7 +69,11 @@ pub enum BuildError {
         command: String,
     },
     /// The build left several.
-    #[error("`{command}` left {} executables ({}); say which to run with --run 'COMMAND'", found.len(), found.join(", "))]
+    #[error(
+        "`{command}` left {} executables ({}); say which to run with --run 'COMMAND'",
+        found.len(),
+        found.join(", ")
+    )]
     ManyExecutables {
         /// What was run.
         command: String,

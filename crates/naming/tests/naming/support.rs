@@ -250,6 +250,7 @@ pub fn empty() -> Evidence {
         accesses: vec![],
         touches: vec![],
         operations: None,
+        samples: None,
         losses: vec![],
     }
 }
