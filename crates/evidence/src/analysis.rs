@@ -15,6 +15,10 @@ pub const FINDING_SHARE_MIN: f64 = 0.001;
 /// And when at least this much of its E is false or mixed: one whole invalidation, so that no rounding crumb counts.
 pub const FINDING_FALSE_E_MIN: f64 = 1.0;
 
+/// And at least this share of it, the same as [`FINDING_SHARE_MIN`]: a neighbour that main wrote once at start-up makes
+/// no false sharing out of a lock that everybody takes.
+pub const FINDING_FALSE_SHARE_MIN: f64 = 0.001;
+
 /// What to evaluate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {
@@ -145,7 +149,8 @@ impl LineContention {
 
     /// The rule by which `report` exits 1.
     pub fn is_finding(&self) -> bool {
-        self.is_contended() && self.e.e_false + self.e.e_mixed >= FINDING_FALSE_E_MIN
+        let apart = self.e.e_false + self.e.e_mixed;
+        self.is_contended() && apart >= FINDING_FALSE_E_MIN.max(FINDING_FALSE_SHARE_MIN * self.e.e)
     }
 
     /// Ids of the objects on it, ascending.

@@ -133,6 +133,29 @@ fn memory_used_again_by_another_thread_is_no_sharing() {
     assert_eq!(c.lines[0].objects(), [b, beside]);
 }
 
+/// A counter of all threads, and a neighbour that main stores to `init` times while they run.
+fn counter_with_neighbour(init: u64) -> Evidence {
+    let mut s = Sample::new(1000);
+    let counter = s.global("counter", 0x2000, 8, None, 8);
+    let beside = s.global("beside", 0x2008, 8, None, 8);
+    let main = s.thread("main", None);
+    s.access(beside, 0, 8, main, (0, 50_000), [0, init, 0]);
+    for _ in 0..4 {
+        let t = s.thread("t", None);
+        s.access(counter, 0, 8, t, (0, 50_000), [0, 0, 10_000]);
+    }
+    s.evidence()
+}
+
+#[test]
+fn a_neighbour_written_at_startup_makes_no_finding_of_true_sharing() {
+    for (init, finding) in [(1, false), (5, false), (1_000, true)] {
+        let c = observed(&counter_with_neighbour(init));
+        assert!(c.lines[0].is_contended());
+        assert_eq!(c.lines[0].is_finding(), finding, "{init}: {:?}", c.lines[0].e);
+    }
+}
+
 #[test]
 fn a_handoff_program_is_no_finding() {
     let mut s = Sample::new(1000);
