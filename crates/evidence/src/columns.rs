@@ -162,6 +162,27 @@ rows!(
 rows!(Access, "accesses", [object, offset, size, actor, vt0, vt1, reads, writes, rmws]);
 rows!(Touch, "touches", [object, offset, size, code, actor, kind, samples, field]);
 rows!(Operation, "operations", [actor, lock_object, lock_offset, vt0, vt1, visits, repeats]);
+rows!(
+    Sampled,
+    "samples",
+    [
+        object,
+        offset,
+        size,
+        code,
+        actor,
+        records,
+        hitm_local,
+        hitm_remote,
+        peer,
+        loads,
+        store_l1_hit,
+        store_l1_miss,
+        store_no_level,
+        latency_cycles,
+        cpus,
+    ]
+);
 rows!(Loss, "losses", [process, what, count, note]);
 
 /// One type of the type table; its row number is its id.

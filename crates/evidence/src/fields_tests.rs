@@ -145,6 +145,7 @@ fn empty(types: TypeTable) -> Evidence {
         accesses: vec![],
         touches: vec![],
         operations: None,
+        samples: None,
         losses: vec![],
     }
 }

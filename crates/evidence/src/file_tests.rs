@@ -34,6 +34,9 @@ fn small() -> Evidence {
         visits: vec![(0, 0, 8, TouchKind::Write, 2)],
         repeats: 7,
     }]);
+    let e = s.tables();
+    e.samples =
+        Some(vec![Sampled { records: 5, size: 1, hitm_local: Some(3), cpus: Some(2), ..Sampled::default() }]);
     s.evidence()
 }
 

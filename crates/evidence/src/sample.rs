@@ -53,6 +53,7 @@ impl Sample {
             accesses: Vec::new(),
             touches: Vec::new(),
             operations: None,
+            samples: None,
             losses: Vec::new(),
         };
         Sample { evidence }

@@ -29,6 +29,8 @@ pub struct Evidence {
     pub touches: Vec<Touch>,
     /// Operations: visits of fields in order, if the source sees them.
     pub operations: Option<Vec<Operation>>,
+    /// What samples of a performance monitoring unit found, if the source has one.
+    pub samples: Option<Vec<Sampled>>,
     /// What was merged or lost, and how much.
     pub losses: Vec<Loss>,
 }
@@ -326,6 +328,42 @@ pub struct Operation {
     pub visits: Vec<(u32, u64, u32, TouchKind, u64)>,
     /// How many operations of this shape this row stands for.
     pub repeats: u64,
+}
+
+/// Samples of a performance monitoring unit: what one actor's code found at one place. Counts are samples, not
+/// accesses; `None` means that this unit cannot tell, never zero.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sampled {
+    /// Object id.
+    pub object: u32,
+    /// Byte, from the object's start.
+    pub offset: u64,
+    /// Bytes; 1 where the unit tells the address only.
+    pub size: u32,
+    /// Code id, if known.
+    pub code: Option<u32>,
+    /// Actor id, if known.
+    pub actor: Option<u32>,
+    /// All samples of this row.
+    pub records: u64,
+    /// Loads that found the line modified in another cache of the same node.
+    pub hitm_local: Option<u64>,
+    /// The same in another node.
+    pub hitm_remote: Option<u64>,
+    /// Loads served by a peer cache, modified or not (Arm).
+    pub peer: Option<u64>,
+    /// Loads.
+    pub loads: Option<u64>,
+    /// Stores that hit the first level.
+    pub store_l1_hit: Option<u64>,
+    /// Stores that missed the first level.
+    pub store_l1_miss: Option<u64>,
+    /// Stores of which the unit does not tell the level.
+    pub store_no_level: Option<u64>,
+    /// Sum of the weights (load latencies) of the HITM or peer samples, cycles.
+    pub latency_cycles: Option<u64>,
+    /// CPUs that took part.
+    pub cpus: Option<u32>,
 }
 
 /// Something merged, capped or lost while recording.

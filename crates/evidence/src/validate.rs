@@ -115,6 +115,16 @@ fn rows(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
     e.touches.retain(|t| (t.code as usize) < counts.code && inside(t.object, t.offset, t.size));
     let gone = before - e.touches.len();
     say(problems, "touches", gone as u64, "rows refer to no code or to no bytes of an object; dropped");
+    if let Some(samples) = &mut e.samples {
+        let before = samples.len();
+        samples.retain(|s| inside(s.object, s.offset, s.size));
+        let gone = (before - samples.len()) as u64;
+        say(problems, "samples", gone, "rows refer to no bytes of an object; dropped");
+        for s in samples {
+            known(&mut s.code, counts.code);
+            known(&mut s.actor, counts.actors);
+        }
+    }
     for t in &mut e.touches {
         known(&mut t.actor, counts.actors);
     }

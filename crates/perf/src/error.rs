@@ -6,7 +6,8 @@
 pub enum Error {
     /// Not a perf.data file.
     #[error(
-        "not a perf.data file: it begins with {found:02x?}, not with PERFILE2; for text give the output of `perf script` or `perf c2c report --stdio`"
+        "not a perf.data file: it begins with {found:02x?}, not with PERFILE2; for text give the output \
+         of `perf script` or `perf c2c report --stdio`"
     )]
     Magic {
         /// First bytes.

@@ -3,7 +3,7 @@
 use crate::attr::{Attr, bit};
 use crate::bytes::Bytes;
 use crate::error::{Error, Problem};
-use crate::record::{Mmap, Record, comm, kind, mmap, walk};
+use crate::record::{Mmap, Record, comm, fork, kind, mmap, walk};
 use crate::sample::{Sample, id_of};
 use std::collections::HashMap;
 
@@ -26,6 +26,10 @@ pub trait Visitor {
     fn mmap(&mut self, _map: Mmap) {}
     /// A thread got a name.
     fn comm(&mut self, _pid: u32, _tid: u32, _name: String) {}
+    /// A process was started by another.
+    fn fork(&mut self, _pid: u32, _parent: u32) {}
+    /// All mappings, names and forks have been told; samples come next.
+    fn mapped(&mut self) {}
     /// A sample of event number `event` in [`PerfFile::attrs`].
     fn sample(&mut self, event: usize, attr: &Attr, sample: &Sample, misc: u16);
     /// So many records were lost while recording.
@@ -223,8 +227,10 @@ impl<'a> PerfFile<'a> {
         walk(data, swap, base, &mut Vec::new(), &mut |r, _| match r.kind {
             kind::MMAP | kind::MMAP2 => mmap(&r, swap).into_iter().for_each(|m| visitor.mmap(m)),
             kind::COMM => comm(&r, swap).into_iter().for_each(|(p, t, n)| visitor.comm(p, t, n)),
+            kind::FORK => fork(&r, swap).into_iter().for_each(|(p, parent)| visitor.fork(p, parent)),
             _ => {}
         });
+        visitor.mapped();
         let events = Events::new(attrs);
         let mut short = 0u64;
         walk(data, swap, base, &mut problems, &mut |r, _| match r.kind {

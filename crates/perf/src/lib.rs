@@ -11,8 +11,11 @@ pub mod c2c;
 pub mod data_src;
 pub mod error;
 pub mod file;
+pub mod import;
+pub mod import_text;
 pub mod record;
 pub mod sample;
+mod tables;
 pub mod text;
 
 pub use attr::Attr;

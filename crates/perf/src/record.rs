@@ -209,3 +209,9 @@ pub fn comm(record: &Record<'_>, swap: bool) -> Option<(u32, u32, String)> {
     let mut b = Bytes::new(record.payload, swap);
     Some((b.u32()?, b.u32()?, b.text_rest()))
 }
+
+/// Reads FORK: process, its parent.
+pub fn fork(record: &Record<'_>, swap: bool) -> Option<(u32, u32)> {
+    let mut b = Bytes::new(record.payload, swap);
+    Some((b.u32()?, b.u32()?))
+}

@@ -105,6 +105,7 @@ fn empty() -> Evidence {
         accesses: Vec::new(),
         touches: Vec::new(),
         operations: None,
+        samples: None,
         losses: Vec::new(),
     }
 }

@@ -4,6 +4,7 @@ mod group;
 mod latent;
 mod line;
 mod names;
+pub mod pmu;
 mod side;
 
 pub use group::{FieldPair, FieldUse, Group, groups};
@@ -47,6 +48,9 @@ pub struct Report {
 
 /// The report of one evidence; `problems` are those of reading it.
 pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
+    if e.samples.is_some() {
+        return pmu::report(e, problems, options);
+    }
     let namer = Namer::new(e);
     let seen = analysis::contention(e, &options.question);
     let keep = |g: &Group| wanted(e, &namer, g, &options.names);

@@ -17,6 +17,9 @@ struct Side {
 
 /// Lines of two runs matched by their fields. A finding in either makes a finding.
 pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
+    if old.samples.is_some() && new.samples.is_some() {
+        return super::pmu::compare(old, new, options);
+    }
     let (a, b) = (sides(old, options), sides(new, options));
     let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
     names.sort();

@@ -1,0 +1,242 @@
+//! Builds the tables of an evidence out of samples, whatever text or file they come from.
+
+use crate::import::{KERNEL_START, Maps};
+use std::collections::HashMap;
+use tussle_evidence::{
+    Access, Actor, ActorKind, Code, Evidence, Frame, Module, Object, ObjectKind, Process, Run, Sampled, Sees,
+    Source, Touch, TouchKind,
+};
+use tussle_model::TypeTable;
+
+/// Memory of which only addresses are known is shown by the page.
+const PAGE: u64 = 4096;
+
+/// Virtual time of the run: samples have no order that means anything, so all of it is one window.
+const WINDOW_VT: u64 = 1 << 20;
+
+/// Tables while they grow.
+pub(crate) struct Tables {
+    e: Evidence,
+    processes: HashMap<u32, u32>,
+    actors: HashMap<(u32, u32), u32>,
+    codes: HashMap<(u32, u64), u32>,
+    pages: HashMap<(u32, u64), u32>,
+    modules: HashMap<(u32, u64), u32>,
+}
+
+impl Tables {
+    pub(crate) fn new() -> Tables {
+        let sees = Sees {
+            reads: true,
+            writes: false,
+            rmws: false,
+            phases: true,
+            chains: false,
+            locks: false,
+            time: false,
+        };
+        let run = Run {
+            format_version: tussle_evidence::file::MAJOR,
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            source: Source::Perf,
+            unit: "HITM samples".into(),
+            command: Vec::new(),
+            started_unix_s: None,
+            duration_s: None,
+            arch: String::new(),
+            cpu_model: "unknown CPU".into(),
+            cpus: 0,
+            line_bytes: 64,
+            window_vt: WINDOW_VT,
+            sees,
+            complete: true,
+        };
+        let e = Evidence {
+            run,
+            processes: Vec::new(),
+            modules: Vec::new(),
+            actors: Vec::new(),
+            types: TypeTable::new(8),
+            objects: Vec::new(),
+            code: Vec::new(),
+            accesses: Vec::new(),
+            touches: Vec::new(),
+            operations: None,
+            samples: Some(Vec::new()),
+            losses: Vec::new(),
+        };
+        Tables {
+            e,
+            processes: HashMap::new(),
+            actors: HashMap::new(),
+            codes: HashMap::new(),
+            pages: HashMap::new(),
+            modules: HashMap::new(),
+        }
+    }
+
+    /// The kernel is a process of its own: all others share its memory.
+    pub(crate) fn process(&mut self, pid: u32) -> u32 {
+        let e = &mut self.e;
+        *self.processes.entry(pid).or_insert_with(|| {
+            let (pid, exe) = match pid {
+                Maps::KERNEL => (0, "[kernel]".to_string()),
+                _ => (pid, String::new()),
+            };
+            e.processes.push(Process { pid, parent: None, exe, build_id: None, end: "sampled".into() });
+            e.processes.len() as u32 - 1
+        })
+    }
+
+    /// Executable mappings become modules when code in them is met.
+    pub(crate) fn modules_of(&mut self, maps: &Maps) {
+        for m in maps.of(Maps::KERNEL) {
+            let process = self.process(Maps::KERNEL);
+            self.module(process, m);
+        }
+    }
+
+    fn module(&mut self, process: u32, m: &crate::record::Mmap) -> u32 {
+        let e = &mut self.e;
+        *self.modules.entry((process, m.start)).or_insert_with(|| {
+            let hex = |id: &Vec<u8>| id.iter().map(|b| format!("{b:02x}")).collect();
+            e.modules.push(Module {
+                process,
+                path: m.path.clone(),
+                build_id: m.build_id.as_ref().map(hex),
+                start: m.start,
+                end: m.start.saturating_add(m.len),
+                bias: m.start.wrapping_sub(m.file_offset),
+            });
+            e.modules.len() as u32 - 1
+        })
+    }
+
+    pub(crate) fn thread(&mut self, pid: u32, tid: u32, name: Option<&String>) -> u32 {
+        let process = self.process(pid);
+        if self.e.processes[process as usize].exe.is_empty() && pid == tid {
+            self.e.processes[process as usize].exe = name.cloned().unwrap_or_default();
+        }
+        let e = &mut self.e;
+        *self.actors.entry((pid, tid)).or_insert_with(|| {
+            e.actors.push(actor(Some(process), ActorKind::Thread, tid, name.cloned()));
+            e.actors.len() as u32 - 1
+        })
+    }
+
+    /// The one actor of a source that does not tell them apart.
+    pub(crate) fn nobody(&mut self) -> u32 {
+        let e = &mut self.e;
+        *self.actors.entry((Maps::KERNEL, 0)).or_insert_with(|| {
+            e.actors.push(actor(None, ActorKind::Unknown, 0, Some("all CPUs".into())));
+            e.actors.len() as u32 - 1
+        })
+    }
+
+    pub(crate) fn code(&mut self, pid: u32, module_pid: u32, ip: u64, chain: &[u64], maps: &Maps) -> u32 {
+        let callers: Vec<u32> =
+            chain.iter().map(|a| self.code_row(pid, module_pid, a.saturating_sub(1), maps)).collect();
+        let row = self.code_row(pid, module_pid, ip, maps);
+        if let Some(c) = self.e.code.get_mut(row as usize).filter(|c| c.chain.is_empty()) {
+            c.chain = callers;
+        }
+        row
+    }
+
+    fn code_row(&mut self, pid: u32, module_pid: u32, ip: u64, maps: &Maps) -> u32 {
+        let (owner, module_pid) =
+            if ip >= KERNEL_START { (Maps::KERNEL, Maps::KERNEL) } else { (pid, module_pid) };
+        let process = self.process(owner);
+        if let Some(known) = self.codes.get(&(process, ip)) {
+            return *known;
+        }
+        let list = maps.of(module_pid);
+        let end = list.partition_point(|m| m.start <= ip);
+        let map = list[..end].iter().rev().take(8).find(|m| ip - m.start < m.len);
+        let module = map.map(|m| self.module(process, m));
+        self.e.code.push(Code { process, module, address: ip, frames: Vec::new(), chain: Vec::new() });
+        let id = self.e.code.len() as u32 - 1;
+        self.codes.insert((process, ip), id);
+        id
+    }
+
+    /// A code row that its source has named already.
+    pub(crate) fn named_code(&mut self, kernel: bool, ip: u64, function: &str, place: &str) -> u32 {
+        let process = self.process(if kernel { Maps::KERNEL } else { 0 });
+        if let Some(known) = self.codes.get(&(process, ip)) {
+            return *known;
+        }
+        let (file, line) = match place.rsplit_once(':') {
+            Some((file, line)) => (file.to_string(), line.parse().unwrap_or(0)),
+            None => (String::new(), 0),
+        };
+        let frame = Frame { function: function.into(), file, line, column: 0 };
+        self.e.code.push(Code { process, module: None, address: ip, frames: vec![frame], chain: Vec::new() });
+        let id = self.e.code.len() as u32 - 1;
+        self.codes.insert((process, ip), id);
+        id
+    }
+
+    /// Object and offset of an address of which nothing else is known.
+    pub(crate) fn place(&mut self, pid: u32, address: u64) -> (u32, u64) {
+        let process = self.process(if address >= KERNEL_START { Maps::KERNEL } else { pid });
+        let base = address / PAGE * PAGE;
+        let e = &mut self.e;
+        let id = *self.pages.entry((process, base)).or_insert_with(|| {
+            e.objects.push(unknown(process, base, PAGE.min(u64::MAX - base)));
+            e.objects.len() as u32 - 1
+        });
+        (id, address - base)
+    }
+
+    /// Adds a row, and the accesses and touches that say the same for those who read only these.
+    pub(crate) fn sample(&mut self, row: Sampled) {
+        let stores = [row.store_l1_hit, row.store_l1_miss, row.store_no_level];
+        let writes: u64 = stores.into_iter().flatten().sum();
+        let reads = row.records.saturating_sub(writes);
+        if let Some(actor) = row.actor {
+            let (vt0, vt1) = (0, WINDOW_VT);
+            let (object, offset, size) = (row.object, row.offset, row.size);
+            self.e.accesses.push(Access { object, offset, size, actor, vt0, vt1, reads, writes, rmws: 0 });
+        }
+        if let Some(code) = row.code {
+            let kinds = [(TouchKind::Read, reads), (TouchKind::Write, writes)];
+            for (kind, samples) in kinds.into_iter().filter(|k| k.1 > 0) {
+                let (object, offset, size) = (row.object, row.offset, row.size);
+                let actor = row.actor;
+                self.e.touches.push(Touch { object, offset, size, code, actor, kind, samples, field: None });
+            }
+        }
+        self.e.samples.get_or_insert_default().push(row);
+    }
+
+    pub(crate) fn finish(self) -> Evidence {
+        self.e
+    }
+}
+
+fn actor(process: Option<u32>, kind: ActorKind, number: u32, name: Option<String>) -> Actor {
+    Actor { process, kind, number, name, creator: None, start: None, vt0: 0, vt1: WINDOW_VT }
+}
+
+/// Memory of which only the address is known.
+pub(crate) fn unknown(process: u32, base: u64, size: u64) -> Object {
+    Object {
+        process,
+        kind: ObjectKind::Unknown,
+        base,
+        size,
+        name: None,
+        ty: None,
+        count: 1,
+        confidence: 0.0,
+        why: "the sample tells the address only".into(),
+        align: 1,
+        allocator: None,
+        alloc_code: None,
+        alloc_actor: None,
+        vt0: 0,
+        vt1: None,
+        live_max: 1,
+    }
+}
