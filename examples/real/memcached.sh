@@ -57,6 +57,12 @@ slap() { timeout "$limit_s" memcslap --servers="127.0.0.1:$port" --concurrency=8
 slap --execute-number=5000 --test=set
 slap --execute-number=10000 --initial-load=10000 --test=get
 slap --execute-number=500 --initial-load=10000 --test=mget
+# A few keys that everybody wants: what a cache sees at a sale or on election day.
+if command -v python3 >/dev/null; then
+	timeout "$limit_s" python3 "$here/hot_keys.py" "$port" >>"$work/client.log" 2>&1 || true
+else
+	echo "skipped: python3 is missing, so no load on hot keys"
+fi
 # timeout passes the signal to tussle, and tussle to the server.
 kill -TERM "$recorder"
 wait "$recorder" || true
