@@ -1,32 +1,30 @@
 //! Alignment that the source did not say, or that BTF lost.
 
-use tussle_model::leaf::DEPTH_MAX;
-use tussle_model::{Aggregate, MemberRole, Type, TypeId, TypeTable};
+use std::collections::HashSet;
+use tussle_model::{MemberRole, Type, TypeId, TypeTable};
 
 /// Natural alignment in bytes: that of the widest scalar inside. At least 1; `aligned` attributes do not count.
+/// Every type is looked at once, however often it occurs inside: hostile files nest one 2^64 times.
 pub fn natural(table: &TypeTable, id: TypeId) -> u64 {
-    natural_at(table, id, 0).max(1)
-}
-
-fn natural_at(table: &TypeTable, id: TypeId, depth: usize) -> u64 {
-    if depth > DEPTH_MAX {
-        return 1;
-    }
     let id = table.strip(id);
-    match table.get(id) {
-        Type::Array { elem, .. } => natural_at(table, *elem, depth + 1),
-        Type::Aggregate(a) => natural_of_members(table, a, depth),
-        _ => table.size(id).unwrap_or(1),
+    if !matches!(table.get(id), Type::Array { .. } | Type::Aggregate(_)) {
+        return table.size(id).unwrap_or(1).max(1);
     }
-}
-
-fn natural_of_members(table: &TypeTable, a: &Aggregate, depth: usize) -> u64 {
-    a.members
-        .iter()
-        .filter(|m| takes_room(m.role))
-        .map(|m| natural_at(table, m.ty, depth + 1))
-        .max()
-        .unwrap_or(1)
+    let (mut widest, mut seen, mut todo) = (1, HashSet::from([id]), vec![id]);
+    while let Some(at) = todo.pop() {
+        let mut inside = |ty: TypeId| {
+            let ty = table.strip(ty);
+            if seen.insert(ty) {
+                todo.push(ty);
+            }
+        };
+        match table.get(at) {
+            Type::Array { elem, .. } => inside(*elem),
+            Type::Aggregate(a) => a.members.iter().filter(|m| takes_room(m.role)).for_each(|m| inside(m.ty)),
+            _ => widest = widest.max(table.size(at).unwrap_or(1)),
+        }
+    }
+    widest
 }
 
 /// Members that lie at a fixed place in the object.

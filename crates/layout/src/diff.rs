@@ -143,6 +143,9 @@ fn members(a: &[Leaf], b: &[Leaf], d: &mut TypeDiff) {
 /// anybody reads, and the cause says it better.
 pub const PAIRS_MAX: usize = 4096;
 
+/// Leaves of one line that are paired: a line of single bits has 512.
+const LINE_LEAVES_MAX: usize = 512;
+
 fn sharing(a: &[Leaf], b: &[Leaf], options: &Options, d: &mut TypeDiff) {
     let index: HashMap<&str, usize> = b.iter().enumerate().map(|(i, l)| (l.path.as_str(), i)).collect();
     // Both sides as lists of the leaves that both have, in the same order.
@@ -152,22 +155,22 @@ fn sharing(a: &[Leaf], b: &[Leaf], options: &Options, d: &mut TypeDiff) {
         .filter(|(l, _)| l.size > 0)
         .collect();
     let hot: Vec<Vec<usize>> = common.iter().map(|(l, _)| hot_of(&l.path, &options.hot)).collect();
-    let mut gained: BTreeMap<(usize, usize), Vec<u64>> = BTreeMap::new();
-    let mut lost: BTreeMap<(usize, usize), Vec<u64>> = BTreeMap::new();
+    let mut gained: BTreeMap<Both, Vec<u64>> = BTreeMap::new();
+    let mut lost: BTreeMap<Both, Vec<u64>> = BTreeMap::new();
     for &phase in &d.phases {
         let old = pairs(&common, |c| c.0, phase, options.line);
         let new = pairs(&common, |c| c.1, phase, options.line);
-        let wanted = |p: &(usize, usize)| wanted(&options.hot, &hot[p.0], &hot[p.1]);
-        for p in new.difference(&old).filter(|p| wanted(p)) {
+        let wanted = |p: &&Both| wanted(&options.hot, &hot[p.0 as usize], &hot[p.1 as usize]);
+        for p in missing_in(&new, &old).iter().filter(wanted) {
             gained.entry(*p).or_default().push(phase);
         }
-        for p in old.difference(&new).filter(|p| wanted(p)) {
+        for p in missing_in(&old, &new).iter().filter(wanted) {
             lost.entry(*p).or_default().push(phase);
         }
     }
-    let name = |((i, j), phases): ((usize, usize), Vec<u64>)| Pair {
-        a: common[i].0.path.clone(),
-        b: common[j].0.path.clone(),
+    let name = |((i, j), phases): (Both, Vec<u64>)| Pair {
+        a: common[i as usize].0.path.clone(),
+        b: common[j as usize].0.path.clone(),
         phases,
     };
     d.now_share = gained.into_iter().take(PAIRS_MAX).map(name).collect();
@@ -188,36 +191,49 @@ fn wanted(hot: &[String], a: &[usize], b: &[usize]) -> bool {
     }
 }
 
-/// All pairs of leaves that share a line at that phase. Members of one union overlap in every layout and are left out.
+/// Two leaves by their index among the common ones, the smaller first.
+type Both = (u32, u32);
+
+/// All pairs of leaves that share a line at that phase, sorted. Members of one union overlap in every layout and are
+/// left out.
 fn pairs<'a>(
     common: &[(&'a Leaf, &'a Leaf)],
     side: impl Fn(&(&'a Leaf, &'a Leaf)) -> &'a Leaf,
     phase: u64,
     line: LineSize,
-) -> HashSet<(usize, usize)> {
-    let mut by_line: HashMap<u64, Vec<usize>> = HashMap::new();
+) -> Vec<Both> {
+    let mut by_line: Vec<(u64, u32)> = Vec::with_capacity(common.len() * 2);
     for (i, c) in common.iter().enumerate() {
         let s = span(side(c), phase, line);
         // A long array fills its inner lines alone: only its ends can meet others.
-        for index in [s.first, s.end.saturating_sub(1)] {
-            let list = by_line.entry(index).or_default();
-            if list.last() != Some(&i) {
-                list.push(i);
-            }
+        by_line.push((s.first, i as u32));
+        if s.straddles() {
+            by_line.push((s.end - 1, i as u32));
         }
     }
-    let mut out = HashSet::new();
-    for list in by_line.values() {
-        for (n, &i) in list.iter().enumerate() {
-            for &j in &list[n + 1..] {
-                let overlap = common[i].0.overlaps && common[j].0.overlaps;
-                if !overlap {
-                    out.insert((i.min(j), i.max(j)));
-                }
-            }
+    by_line.sort_unstable();
+    let mut out = Vec::new();
+    for list in by_line.chunk_by(|x, y| x.0 == y.0) {
+        let list = &list[..list.len().min(LINE_LEAVES_MAX)];
+        for (n, &(_, i)) in list.iter().enumerate() {
+            let others = list[n + 1..].iter().map(|x| x.1);
+            let over = common[i as usize].0.overlaps;
+            out.extend(others.filter(|&j| !(over && common[j as usize].0.overlaps)).map(|j| (i, j)));
         }
     }
+    out.sort_unstable();
+    out.dedup();
     out
+}
+
+/// What the sorted list `a` has and the sorted list `b` lacks.
+fn missing_in(a: &[Both], b: &[Both]) -> Vec<Both> {
+    let mut rest = b.iter().peekable();
+    let lacks = |p: &&Both| {
+        while rest.next_if(|q| *q < *p).is_some() {}
+        rest.peek() != Some(p)
+    };
+    a.iter().filter(lacks).copied().collect()
 }
 
 /// Types of the same name and kind in both tables whose bodies differ. Of several definitions of a name in one build

@@ -9,6 +9,9 @@ use tussle_render::{Cell, Column, Fact, Node, Span, Tone, offset};
 /// More lines than this are cut, with a remark.
 pub const LINES_MAX: u64 = 4096;
 
+/// Parts of fields drawn in one picture; more are left out.
+const PARTS_MAX: usize = 200_000;
+
 /// One line of an object at one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
@@ -35,21 +38,30 @@ pub struct Part {
 
 /// The lines of an object of type `id` that begins `phase` bytes into a line, and whether some were cut.
 pub fn lines(table: &TypeTable, id: TypeId, phase: u64, line: LineSize) -> (Vec<Line>, bool) {
-    let size = table.size(id).unwrap_or(0);
-    let leaves = leaves(table, id, Arrays::Whole);
+    // Positions are signed below; no real object comes near this.
+    let size = table.size(id).unwrap_or(0).min(1 << 48);
+    let phase = phase % line.bytes();
+    let leaves: Vec<Leaf> =
+        leaves(table, id, Arrays::Whole).into_iter().filter(|l| l.end() <= 1 << 48).collect();
     let total = line.span(phase, size).end;
     let bytes = line.bytes();
-    let out = (0..total.min(LINES_MAX)).map(|index| {
+    let mut by_line: Vec<Vec<&Leaf>> = vec![Vec::new(); total.min(LINES_MAX) as usize];
+    let mut room = PARTS_MAX;
+    for leaf in leaves.iter().filter(|l| l.size > 0) {
+        let s = span(leaf, phase, line);
+        for list in by_line.iter_mut().take(s.end as usize).skip(s.first as usize).take(room) {
+            list.push(leaf);
+            room -= 1;
+        }
+    }
+    let out = by_line.into_iter().enumerate().map(|(index, touching)| {
+        let index = index as u64;
         let start = (index * bytes) as i64 - phase as i64;
-        let touching = leaves.iter().filter(|l| {
-            let s = span(l, phase, line);
-            l.size > 0 && s.first <= index && index < s.end
-        });
         let mut cells: Vec<char> = (0..bytes as i64)
             .map(|i| if (0..size as i64).contains(&(start + i)) { '.' } else { ' ' })
             .collect();
         let mut fields = Vec::new();
-        for (n, leaf) in touching.enumerate() {
+        for (n, leaf) in touching.into_iter().enumerate() {
             let letter = letter(n);
             for (i, cell) in cells.iter_mut().enumerate() {
                 let at = start + i as i64;

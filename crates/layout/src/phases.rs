@@ -2,50 +2,68 @@
 
 use crate::align::{inferred, natural, takes_room};
 use crate::holes::Place;
+use std::collections::HashMap;
 use tussle_model::leaf::DEPTH_MAX;
-use tussle_model::{Leaf, LineSize, LineSpan, Placement, Type, TypeId, TypeTable};
+use tussle_model::{Aggregate, AggregateKind, Leaf, LineSize, LineSpan, Placement, Type, TypeId, TypeTable};
+
+/// No object is aligned to more than this, bytes.
+const ALIGN_MAX: u64 = 1 << 30;
 
 /// Alignment of every object of type `id`, bytes: the strictest of what its members need and what the source
 /// declared. With `btf`, gaps that only an `aligned` attribute explains count as one (BTF does not keep them).
 pub fn object_align(table: &TypeTable, id: TypeId, btf: bool) -> u64 {
-    align_at(table, id, btf, 0).max(1)
+    Aligner { table, btf, known: HashMap::new() }.of(id, 0).clamp(1, ALIGN_MAX)
 }
 
-fn align_at(table: &TypeTable, id: TypeId, btf: bool, depth: usize) -> u64 {
-    if depth > DEPTH_MAX {
-        return 1;
-    }
-    let id = table.strip(id);
-    match table.get(id) {
-        Type::Array { elem, .. } => align_at(table, *elem, btf, depth + 1),
-        Type::Aggregate(a) => {
-            let mut align = a.align.map_or(1, |x| x.bytes);
-            let mut end = 0;
-            for m in a.members.iter().filter(|m| takes_room(m.role)) {
-                let p = Place::of(table, m);
-                let own = align_at(table, m.ty, btf, depth + 1).max(m.align.unwrap_or(1));
-                // A packed member lies off its alignment and says nothing about the whole.
-                if p.offset % own == 0 {
-                    align = align.max(own);
-                }
-                let line = LineSize::L64.bytes();
-                if btf && a.kind != tussle_model::AggregateKind::Union && p.size != 0 {
-                    align = align.max(inferred(p.offset, end, natural(table, m.ty), line).unwrap_or(1));
-                    end = p.offset.saturating_add(p.size);
-                }
-            }
-            if btf && a.kind != tussle_model::AggregateKind::Union {
-                align = align.max(inferred(a.size, end, natural(table, id), line_bytes()).unwrap_or(1));
-            }
-            // An alignment that does not divide the size cannot be true.
-            if a.size % align == 0 { align } else { 1 << a.size.trailing_zeros().min(12) }
+/// Looks at every type once; a type that contains itself counts as 1 inside.
+struct Aligner<'a> {
+    table: &'a TypeTable,
+    btf: bool,
+    known: HashMap<TypeId, u64>,
+}
+
+impl Aligner<'_> {
+    fn of(&mut self, id: TypeId, depth: usize) -> u64 {
+        let id = self.table.strip(id);
+        if let Some(&align) = self.known.get(&id) {
+            return align;
         }
-        _ => natural(table, id),
+        if depth > DEPTH_MAX {
+            return 1;
+        }
+        self.known.insert(id, 1);
+        let align = match self.table.get(id) {
+            Type::Array { elem, .. } => self.of(*elem, depth + 1),
+            Type::Aggregate(a) => self.aggregate(id, a, depth),
+            _ => natural(self.table, id),
+        };
+        self.known.insert(id, align);
+        align
     }
-}
 
-fn line_bytes() -> u64 {
-    LineSize::L64.bytes()
+    fn aggregate(&mut self, id: TypeId, a: &Aggregate, depth: usize) -> u64 {
+        let line = LineSize::L64.bytes();
+        let guess = self.btf && a.kind != AggregateKind::Union;
+        let mut align = a.align.map_or(1, |x| x.bytes).max(1);
+        let mut end = 0;
+        for m in a.members.iter().filter(|m| takes_room(m.role)) {
+            let p = Place::of(self.table, m);
+            let own = self.of(m.ty, depth + 1).max(m.align.unwrap_or(1));
+            // A packed member lies off its alignment and says nothing about the whole.
+            if p.offset % own == 0 {
+                align = align.max(own);
+            }
+            if guess && p.size != 0 {
+                align = align.max(inferred(p.offset, end, natural(self.table, m.ty), line).unwrap_or(1));
+                end = p.offset.saturating_add(p.size);
+            }
+        }
+        if guess {
+            align = align.max(inferred(a.size, end, natural(self.table, id), line).unwrap_or(1));
+        }
+        // An alignment that does not divide the size cannot be true.
+        if a.size % align == 0 { align } else { 1 << a.size.trailing_zeros().min(12) }
+    }
 }
 
 /// What is known about where objects begin.

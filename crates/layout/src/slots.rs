@@ -46,6 +46,9 @@ struct Item {
     align: u64,
 }
 
+/// Positions looked at; hostile files nest unnamed structs without end.
+const SLOTS_MAX: usize = 10_000;
+
 /// Every position in `id` and its unnamed structs, in order of declaration. Unions are not entered: a new member
 /// there would overlap the others. Moves inside a position are cut after `moves_max`.
 pub fn slots(table: &TypeTable, id: TypeId, field: &NewField, btf: bool, moves_max: usize) -> Vec<Slot> {
@@ -66,7 +69,7 @@ fn scope(
     out: &mut Vec<Slot>,
 ) {
     let Type::Aggregate(a) = table.get(id) else { return };
-    if a.kind == AggregateKind::Union || depth > 16 {
+    if a.kind == AggregateKind::Union || depth > 16 || out.len() >= SLOTS_MAX {
         return;
     }
     let items = items(table, id, btf);

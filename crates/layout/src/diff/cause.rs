@@ -55,7 +55,7 @@ fn flat(table: &TypeTable, id: TypeId) -> Vec<Flat> {
 
 fn flatten(table: &TypeTable, id: TypeId, base: u64, depth: usize, out: &mut Vec<Flat>) {
     let Type::Aggregate(a) = table.get(id) else { return };
-    if depth > 16 {
+    if depth > 16 || out.len() > 65_536 {
         return;
     }
     for m in a.members.iter().filter(|m| takes_room(m.role)) {
@@ -101,7 +101,7 @@ pub(super) fn find(old: Side<'_>, old_id: TypeId, new: Side<'_>, new_id: TypeId)
     let (a, b) = (flat(old.table, old_id), flat(new.table, new_id));
     let in_old = |n: &str| a.iter().find(|f| f.name == n);
     let in_new = |n: &str| b.iter().find(|f| f.name == n);
-    let shift = |f: &Flat| in_old(&f.name).map(|o| f.offset as i64 - o.offset as i64);
+    let shift = |f: &Flat| in_old(&f.name).map(|o| (f.offset as i64).wrapping_sub(o.offset as i64));
     // The first member, in the new order, that both builds have and that lies elsewhere now.
     let moved = b.iter().position(|f| shift(f).is_some_and(|s| s != 0));
     let upto = moved.unwrap_or(b.len());

@@ -13,6 +13,9 @@ use tussle_model::{
 /// pahole indents no deeper than this.
 const TABS_MAX: usize = 16;
 
+/// Text of one type is cut here, bytes: `-E` of a hostile file can be endless.
+const TEXT_MAX: usize = 4 << 20;
+
 /// Where the next text goes and how wide its columns are.
 #[derive(Clone, Debug)]
 pub(super) struct Conf {
@@ -85,7 +88,7 @@ impl Writer<'_> {
 
     /// Body of a struct, class or union. `line` is the last cacheline that a comment has announced.
     pub fn aggregate(&mut self, a: &Aggregate, conf: &Conf, line: &mut u64) {
-        if self.depth > DEPTH_MAX {
+        if self.depth > DEPTH_MAX || self.out.len() > TEXT_MAX {
             return self.out.push_str("...");
         }
         self.depth += 1;
@@ -245,7 +248,7 @@ impl Writer<'_> {
             let padding = Holes::of(self.table, inner).padding;
             if padding > 0 {
                 stats.paddings += 1;
-                stats.sum_paddings += padding;
+                stats.sum_paddings = stats.sum_paddings.saturating_add(padding);
                 notes.push(format!("XXX last struct has {padding} byte{} of padding", plural(padding)));
             }
         }
@@ -281,7 +284,7 @@ impl Writer<'_> {
         self.comment(conf.indent, "Force padding:");
         self.out.push('\n');
         for _ in 0..holes.padding.div_ceil(size) {
-            self.unnamed(last, size * 8, conf);
+            self.unnamed(last, size.saturating_mul(8), conf);
         }
     }
 

@@ -1,23 +1,43 @@
 //! Type names with pahole's spacing, which people have grepped for since 2006: `struct foo * *`, `const char  *`.
 
+use std::cell::Cell;
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{AggregateKind, Type, TypeId, TypeTable};
 
 /// How pahole names a type inside a declaration.
 pub fn type_name(table: &TypeTable, id: TypeId) -> String {
-    name_at(table, id, 0)
+    name_at(&Namer::new(table), id, 0)
 }
 
-fn name_at(table: &TypeTable, id: TypeId, depth: usize) -> String {
-    if depth > DEPTH_MAX {
+/// A table with the number of names that may still be spelled: parameters of parameters of functions grow without end
+/// in a hostile file.
+struct Namer<'a> {
+    table: &'a TypeTable,
+    left: Cell<u32>,
+}
+
+impl<'a> Namer<'a> {
+    fn new(table: &'a TypeTable) -> Namer<'a> {
+        Namer { table, left: Cell::new(1000) }
+    }
+
+    /// Takes one of the names that are left.
+    fn exhausted(&self) -> bool {
+        self.left.set(self.left.get().saturating_sub(1));
+        self.left.get() == 0
+    }
+}
+
+fn name_at(n: &Namer<'_>, id: TypeId, depth: usize) -> String {
+    if depth > DEPTH_MAX || n.exhausted() {
         return "...".into();
     }
-    let inner = |to: TypeId| name_at(table, to, depth + 1);
-    match table.get(id) {
+    let inner = |to: TypeId| name_at(n, to, depth + 1);
+    match n.table.get(id) {
         Type::Void => "void".into(),
         Type::Base(b) => b.name.clone(),
-        Type::Pointer { to, .. } => pointer_name(table, *to, "*", depth),
-        Type::Reference { to, rvalue } => pointer_name(table, *to, if *rvalue { "&&" } else { "&" }, depth),
+        Type::Pointer { to, .. } => pointer_name(n, *to, "*", depth),
+        Type::Reference { to, rvalue } => pointer_name(n, *to, if *rvalue { "&&" } else { "&" }, depth),
         Type::Array { elem, .. } => inner(*elem),
         Type::Aggregate(a) => tagged(keyword(a.kind), a.name.as_deref()),
         Type::Enum(e) => tagged("enum", e.name.as_deref()),
@@ -27,7 +47,7 @@ fn name_at(table: &TypeTable, id: TypeId, depth: usize) -> String {
         Type::Volatile(t) => format!("volatile {} ", inner(*t)),
         Type::Atomic(t) => format!("_Atomic {} ", inner(*t)),
         Type::Restrict(t) => format!("{} restrict ", inner(*t)),
-        Type::Function { .. } => function(table, id, "", 0, depth),
+        Type::Function { .. } => function(n, id, "", 0, depth),
         _ => String::new(),
     }
 }
@@ -41,33 +61,33 @@ fn tagged(word: &str, name: Option<&str>) -> String {
     format!("{word} {}", name.unwrap_or(""))
 }
 
-fn pointer_name(table: &TypeTable, to: TypeId, sign: &str, depth: usize) -> String {
+fn pointer_name(n: &Namer<'_>, to: TypeId, sign: &str, depth: usize) -> String {
     if to == TypeId::VOID {
         return format!("void {sign}");
     }
-    if let Type::Const(t) = table.get(to)
-        && let Type::Pointer { .. } = table.get(*t)
+    if let Type::Const(t) = n.table.get(to)
+        && let Type::Pointer { .. } = n.table.get(*t)
     {
-        return format!("{} const {sign}", name_at(table, *t, depth + 1));
+        return format!("{} const {sign}", name_at(n, *t, depth + 1));
     }
-    format!("{} {sign}", name_at(table, to, depth + 1))
+    format!("{} {sign}", name_at(n, to, depth + 1))
 }
 
 /// `int (*name)(struct file *, loff_t)`; `declarator` is what stands between the parentheses, with its star.
 pub fn function_pointer(table: &TypeTable, id: TypeId, declarator: &str, width: i64) -> String {
-    function(table, id, declarator, width, 0)
+    function(&Namer::new(table), id, declarator, width, 0)
 }
 
-fn function(table: &TypeTable, id: TypeId, declarator: &str, width: i64, depth: usize) -> String {
-    let Type::Function { ret, params, variadic } = table.get(id) else {
+fn function(n: &Namer<'_>, id: TypeId, declarator: &str, width: i64, depth: usize) -> String {
+    let Type::Function { ret, params, variadic } = n.table.get(id) else {
         return String::new();
     };
-    if depth > DEPTH_MAX {
+    if depth > DEPTH_MAX || n.exhausted() {
         return "...".into();
     }
-    let mut out = pad_right(&name_at(table, *ret, depth + 1), width);
+    let mut out = pad_right(&name_at(n, *ret, depth + 1), width);
     out.push_str(&format!(" ({declarator})("));
-    let mut list: Vec<String> = params.iter().map(|p| parameter(table, *p, depth + 1)).collect();
+    let mut list: Vec<String> = params.iter().map(|p| parameter(n, *p, depth + 1)).collect();
     if *variadic && !list.is_empty() {
         list.push("...".into());
     }
@@ -77,13 +97,13 @@ fn function(table: &TypeTable, id: TypeId, declarator: &str, width: i64, depth: 
     out
 }
 
-fn parameter(table: &TypeTable, id: TypeId, depth: usize) -> String {
-    match table.get(id) {
-        Type::Pointer { to, .. } if matches!(table.get(*to), Type::Function { .. }) => {
-            function(table, *to, "*", 0, depth)
+fn parameter(n: &Namer<'_>, id: TypeId, depth: usize) -> String {
+    match n.table.get(id) {
+        Type::Pointer { to, .. } if matches!(n.table.get(*to), Type::Function { .. }) => {
+            function(n, *to, "*", 0, depth)
         }
-        Type::Function { .. } => function(table, id, "", 0, depth),
-        _ => name_at(table, id, depth),
+        Type::Function { .. } => function(n, id, "", 0, depth),
+        _ => name_at(n, id, depth),
     }
 }
 

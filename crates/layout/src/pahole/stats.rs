@@ -23,7 +23,7 @@ impl Stats {
         if align.is_some() {
             self.forced += 1;
             self.forced_holes += u64::from(gap_bytes > 0);
-            self.sum_forced_holes += gap_bytes;
+            self.sum_forced_holes = self.sum_forced_holes.saturating_add(gap_bytes);
         }
     }
 

@@ -221,9 +221,13 @@ impl Case<'_> {
     fn together(&self, paths: &[String]) -> Result<Status, Error> {
         let fields = self.fields(paths)?;
         let (first, end) = extent(fields.iter().flat_map(|f| f.1.iter().copied()));
-        let bytes: u64 = fields.iter().map(|f| extent(f.1.iter().copied())).map(|(a, b)| b - a).sum();
+        let bytes: u64 = fields
+            .iter()
+            .map(|f| extent(f.1.iter().copied()))
+            .fold(0u64, |n, (a, b)| n.saturating_add(b - a));
         let need = bytes.div_ceil(self.rule.line.bytes()).max(1);
-        let bad = self.phases_where(|p| self.rule.line.span(first + p, end - first).lines() > need);
+        let bad =
+            self.phases_where(|p| self.rule.line.span(first.saturating_add(p), end - first).lines() > need);
         if bad.is_empty() {
             return Ok(Status::Pass);
         }
@@ -239,7 +243,8 @@ impl Case<'_> {
     fn same_line(&self, paths: &[String]) -> Result<Status, Error> {
         let fields = self.fields(paths)?;
         let (first, end) = extent(fields.iter().flat_map(|f| f.1.iter().copied()));
-        let bad = self.phases_where(|p| self.rule.line.span(first + p, end - first).straddles());
+        let bad =
+            self.phases_where(|p| self.rule.line.span(first.saturating_add(p), end - first).straddles());
         if bad.is_empty() {
             return Ok(Status::Pass);
         }
@@ -254,7 +259,8 @@ impl Case<'_> {
     fn straddle(&self, paths: &[String]) -> Result<Status, Error> {
         for (path, x) in self.fields(paths)? {
             let (first, end) = extent(x.iter().copied());
-            let bad = self.phases_where(|p| !self.rule.line.span(first + p, end - first).straddles());
+            let bad =
+                self.phases_where(|p| !self.rule.line.span(first.saturating_add(p), end - first).straddles());
             if !bad.is_empty() {
                 let text = format!("{path} at {first} lies in one line in {}", list(&bad, self.phases.len()));
                 return Ok(self.fail(text, Some(path)));
