@@ -38,12 +38,12 @@ pub fn takes_room(role: MemberRole) -> bool {
 /// `None` when nothing needs explaining.
 pub fn inferred(at: u64, end: u64, natural: u64, line: u64) -> Option<u64> {
     let gap = at.checked_sub(end)?;
-    if gap == 0 || at % 2 != 0 {
+    if gap == 0 || !at.is_multiple_of(2) {
         return None;
     }
     let guess = (gap + 1).checked_next_power_of_two()?;
     if guess <= natural || guess == 1 {
         return None;
     }
-    if guess < line && at % line == 0 { Some(line) } else { Some(guess) }
+    if guess < line && at.is_multiple_of(line) { Some(line) } else { Some(guess) }
 }

@@ -25,7 +25,7 @@ impl Place {
             return Place { offset: first_bit / 8, size, bits: None, first_bit };
         };
         let unit_bits = size.saturating_mul(8);
-        let offset = if unit_bits == 0 { first_bit / 8 } else { first_bit / unit_bits * unit_bits / 8 };
+        let offset = first_bit.checked_div(unit_bits).map_or(first_bit / 8, |unit| unit * unit_bits / 8);
         Place { offset, size, bits: Some((first_bit - (offset * 8).min(first_bit), width)), first_bit }
     }
 

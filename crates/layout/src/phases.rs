@@ -50,7 +50,7 @@ impl Aligner<'_> {
             let p = Place::of(self.table, m);
             let own = self.of(m.ty, depth + 1).max(m.align.unwrap_or(1));
             // A packed member lies off its alignment and says nothing about the whole.
-            if p.offset % own == 0 {
+            if p.offset.is_multiple_of(own) {
                 align = align.max(own);
             }
             if guess && p.size != 0 {
@@ -62,7 +62,7 @@ impl Aligner<'_> {
             align = align.max(inferred(a.size, end, natural(self.table, id), line).unwrap_or(1));
         }
         // An alignment that does not divide the size cannot be true.
-        if a.size % align == 0 { align } else { 1 << a.size.trailing_zeros().min(12) }
+        if a.size.is_multiple_of(align) { align } else { 1 << a.size.trailing_zeros().min(12) }
     }
 }
 

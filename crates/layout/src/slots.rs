@@ -106,7 +106,7 @@ fn items(table: &TypeTable, id: TypeId, btf: bool) -> Vec<Item> {
             }
             _ => {
                 let align = object_align(table, m.ty, btf).max(m.align.unwrap_or(1));
-                let align = if p.offset % align == 0 { align } else { 1 };
+                let align = if p.offset.is_multiple_of(align) { align } else { 1 };
                 items.push(Item { path, offset: p.offset, end, align });
             }
         }

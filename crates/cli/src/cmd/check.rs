@@ -52,8 +52,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     names.sort();
     names.dedup();
     let wanted = if caches.is_some() { &[] } else { names.as_slice() };
-    let sources =
-        args.files.iter().map(|f| Source::open(f, wanted, global)).collect::<anyhow::Result<Vec<Source>>>()?;
+    let sources = args
+        .files
+        .iter()
+        .map(|f| Source::open(f, wanted, global))
+        .collect::<anyhow::Result<Vec<Source>>>()?;
     let builds: Vec<Build<'_>> = sources.iter().map(|s| build(s, caches.as_deref())).collect();
     let outcomes = check(&rules, &builds)?;
     for o in &outcomes {

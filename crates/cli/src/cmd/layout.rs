@@ -116,7 +116,8 @@ fn text(
     }
     let mut nodes = vec![Node::Block { key: "text".into(), language: "c", text }];
     if global.format() == Format::Json {
-        let all: Vec<_> = ids.iter().filter_map(|&id| Some(facts(source, id, table.aggregate(id)?))).collect();
+        let all: Vec<_> =
+            ids.iter().filter_map(|&id| Some(facts(source, id, table.aggregate(id)?))).collect();
         nodes.push(Node::Data { key: "types".into(), value: json!(all) });
     }
     nodes

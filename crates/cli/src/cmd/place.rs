@@ -34,10 +34,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let sources =
         args.files.iter().map(|f| Source::open(f, &[], global)).collect::<anyhow::Result<Vec<Source>>>()?;
     let ids = sources.iter().map(|s| s.find(&args.name)).collect::<Result<Vec<_>, _>>()?;
-    let field = sources
-        .iter()
-        .find_map(|s| parse_field(&s.table, &args.field, s.btf))
-        .with_context(|| format!("--field: `{}`: no such type, or not of the form 'TYPE NAME'", args.field))?;
+    let field =
+        sources.iter().find_map(|s| parse_field(&s.table, &args.field, s.btf)).with_context(|| {
+            format!("--field: `{}`: no such type, or not of the form 'TYPE NAME'", args.field)
+        })?;
     let builds: Vec<Build<'_>> = sources
         .iter()
         .zip(&ids)

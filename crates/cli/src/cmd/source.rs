@@ -121,7 +121,9 @@ pub fn slab_caches(dir: &Path) -> anyhow::Result<Vec<Cache>> {
             std::fs::read_to_string(entry.path().join(file)).ok()?.trim().parse().ok()
         };
         let name = entry.file_name().to_string_lossy().into_owned();
-        let (Some(object_size), Some(slab_size)) = (number("object_size"), number("slab_size")) else { continue };
+        let (Some(object_size), Some(slab_size)) = (number("object_size"), number("slab_size")) else {
+            continue;
+        };
         let (align, objs) = (number("align").unwrap_or(8), number("objs_per_slab").unwrap_or(1));
         caches.push(Cache { name, object_size, slab_size, align, objs_per_slab: objs });
     }

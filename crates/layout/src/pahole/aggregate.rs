@@ -320,7 +320,7 @@ impl Writer<'_> {
         }
         let natural = members_natural(self.table, a);
         let places = a.members.iter().filter(|m| takes_room(m.role)).map(|m| Place::of(self.table, m));
-        let end = places.filter(|p| p.size != 0).last().map_or(0, |p| p.offset.saturating_add(p.size));
+        let end = places.filter(|p| p.size != 0).next_back().map_or(0, |p| p.offset.saturating_add(p.size));
         inferred(a.size, end, natural, self.options.line.bytes())
     }
 
@@ -345,12 +345,12 @@ impl Writer<'_> {
         let mut widest = 1;
         for m in a.members.iter().filter(|m| takes_room(m.role)) {
             let natural = natural(self.table, m.ty);
-            if Place::of(self.table, m).offset % natural != 0 {
+            if !Place::of(self.table, m).offset.is_multiple_of(natural) {
                 return true;
             }
             widest = widest.max(natural);
         }
-        a.size % widest != 0 || (widest != 1 && self.alignment(a) == Some(1))
+        !a.size.is_multiple_of(widest) || (widest != 1 && self.alignment(a) == Some(1))
     }
 
     /// `enum {` .. `}` of an enumeration written out in place.

@@ -170,11 +170,11 @@ fn qualified(w: &mut Writer<'_>, ty: TypeId, name: &str, conf: &mut Conf, line: 
             let word = if matches!(table.get(ty), Type::Const(_)) { "const " } else { "_Atomic " };
             w.out.push_str(word);
             conf.type_width -= word.len() as i64;
-            if let Type::Aggregate(a) = table.get(*to) {
-                if a.name.is_none() || w.options.expand {
-                    // A qualified aggregate that is written out keeps its trailer and loses its name.
-                    return tagged(w, *to, name, conf, line);
-                }
+            if let Type::Aggregate(a) = table.get(*to)
+                && (a.name.is_none() || w.options.expand)
+            {
+                // A qualified aggregate that is written out keeps its trailer and loses its name.
+                return tagged(w, *to, name, conf, line);
             }
             unexpanded(w, *to, name, conf.clone(), line);
         }
