@@ -77,7 +77,10 @@ fn compare(file: &str, table: &TypeTable, options: Options, flags: &[&str]) -> O
     outcome
 }
 
-const FLAGS: &[(&[&str], fn(&mut Options))] =
+/// Flags of pahole and what they are for us.
+type Flags = (&'static [&'static str], fn(&mut Options));
+
+const FLAGS: &[Flags] =
     &[(&[], |_| ()), (&["-E"], |o| o.expand = true), (&["-c", "128"], |o| o.line = LineSize::L128)];
 
 fn read(file: &str) -> (TypeTable, bool) {

@@ -319,8 +319,8 @@ impl Writer<'_> {
             return declared;
         }
         let natural = members_natural(self.table, a);
-        let places = a.members.iter().filter(|m| takes_room(m.role)).map(|m| Place::of(self.table, m));
-        let end = places.filter(|p| p.size != 0).next_back().map_or(0, |p| p.offset.saturating_add(p.size));
+        let mut places = a.members.iter().filter(|m| takes_room(m.role)).map(|m| Place::of(self.table, m));
+        let end = places.rfind(|p| p.size != 0).map_or(0, |p| p.offset.saturating_add(p.size));
         inferred(a.size, end, natural, self.options.line.bytes())
     }
 
