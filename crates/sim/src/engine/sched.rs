@@ -167,7 +167,9 @@ impl Engine<'_> {
     /// Whoever spins for this task is told, and the CPU takes another task or goes idle.
     fn leave_cpu(&mut self, task: u32, t: u64) {
         self.shared.on_cpu[task as usize].set(false);
-        let waits_for = |e: &Engine<'_>, i: usize| matches!(e.tasks[i].op, Some(crate::env::Op::Spin(s)) if s.holder == task);
+        let waits_for = |e: &Engine<'_>, i: usize| {
+            matches!(e.tasks[i].op, Some(crate::env::Op::Spin(s)) if s.holder == task)
+        };
         for i in 0..self.tasks.len() {
             if self.tasks[i].state == State::Watch && waits_for(self, i) {
                 self.kick(i as u32, t);

@@ -180,6 +180,11 @@ impl<'a> Story<'a> {
                 Cell::value(value, shown).tone(Tone::Good),
             ));
         }
+        for (title, reason) in &fix.refused {
+            let n = facts.len();
+            let cell = Cell::text(format!("{title}: {reason}")).tone(Tone::Dim);
+            facts.push(text(&format!("passed_over_{n}"), "passed over", cell));
+        }
         for note in a.notes.iter().chain(&fix.patched.notes) {
             let n = facts.len();
             facts.push(text(&format!("note_{n}"), "note", Cell::text(note.clone()).tone(Tone::Warn)));
@@ -254,7 +259,7 @@ fn line_row(g: &Group<'_>) -> Vec<Cell> {
     let (kind, tone) = match (g.is_finding(), g.false_share()) {
         (true, share) if share < 0.95 => ("false and true sharing", Tone::Bad),
         (true, _) => ("false sharing", Tone::Bad),
-        (false, _) => ("true sharing: all write the same bytes, no layout helps", Tone::Dim),
+        (false, _) => ("true sharing: the same bytes, no layout helps", Tone::Dim),
     };
     vec![
         Cell::number(g.e, thousands(g.e.round() as u64)),
