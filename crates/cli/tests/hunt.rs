@@ -35,8 +35,11 @@ fn the_example_is_found_explained_and_patched() {
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
     let view: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let lines = view["lines"].as_array().unwrap();
-    let of = |name: &str| lines.iter().filter(|l| l["fields"].as_str().unwrap().contains(name)).collect::<Vec<_>>();
-    let kind = |name: &str| of(name).iter().map(|l| l["kind"].as_str().unwrap().to_string()).collect::<Vec<_>>();
+    let of = |name: &str| {
+        lines.iter().filter(|l| l["fields"].as_str().unwrap().contains(name)).collect::<Vec<_>>()
+    };
+    let kind =
+        |name: &str| of(name).iter().map(|l| l["kind"].as_str().unwrap().to_string()).collect::<Vec<_>>();
     assert!(kind("worker_stats").iter().any(|k| k.contains("false sharing")), "{lines:?}");
     assert!(kind("server_stats").iter().any(|k| k.contains("false")), "{lines:?}");
     // Every worker writes the one counter: contended, but nothing to fix.

@@ -55,7 +55,8 @@ pub fn run(id: &str, tasks: u32, pairs: usize, seed: u64, global: &Global) -> an
     let checked = format!("Objects were checked at the end of all {} runs.", before.len() * 2);
     let mut nodes = vec![facts, Node::Text(vec![Span::plain(checked)])];
     if tasks > cpus {
-        let text = format!("{tasks} tasks share {cpus} CPUs: this measures the scheduler as much as the lock.");
+        let text =
+            format!("{tasks} tasks share {cpus} CPUs: this measures the scheduler as much as the lock.");
         nodes.push(Node::Text(vec![Span::plain(text)]));
     }
     global.print(&View { kind: "bench", schema_version: 1, nodes })?;
