@@ -5,6 +5,9 @@ use crate::tables::Tables;
 use crate::text::{C2cText, TextLine, TextRow};
 use tussle_evidence::{Evidence, Loss, Sampled};
 
+/// Samples that no row accounts for lie somewhere in their line.
+const LINE: u32 = 64;
+
 /// The Pareto tables of a text, in order: a table ends where the lines' numbers begin anew.
 pub fn split(text: &C2cText) -> Vec<&[TextLine]> {
     text.lines.chunk_by(|a, b| b.index > a.index).collect()
@@ -16,23 +19,46 @@ pub fn split(text: &C2cText) -> Vec<&[TextLine]> {
 pub fn c2c_text(text: &C2cText, table: &[TextLine]) -> (Evidence, Vec<Problem>) {
     let mut tables = Tables::new();
     let peer = table.iter().any(|l| l.counts.peer.is_some());
+    let stores = stores_seen(table);
     let mut missing = 0u64;
     for line in table {
-        let mut left = total(line);
+        let (mut left, mut seen) = (total(line), 0u64);
         for row in &line.rows {
             let actor = tables.nobody();
             let code = tables.named_code(row.kernel, row.code, &row.symbol, place(row));
             let (object, offset) = tables.place(0, line.address.saturating_add(row.offset));
-            let sampled = samples(line, row, peer);
+            let sampled = samples(line, row, peer, stores);
             left = left.saturating_sub(contended(&sampled));
+            seen += sampled.hitm_local.unwrap_or(0);
             tables.sample(Sampled { object, offset, code: Some(code), actor: Some(actor), ..sampled });
+        }
+        if left > 0 {
+            let actor = tables.nobody();
+            let (object, offset) = tables.place(0, line.address);
+            let rest = Sampled {
+                object,
+                offset,
+                actor: Some(actor),
+                size: LINE,
+                records: left,
+                ..Sampled::default()
+            };
+            let hitm = line.counts.hitm() > 0;
+            // The text does not tell which of the two the missing ones are: what the rows leave over does.
+            let local = line.counts.local_hitm.saturating_sub(seen).min(left);
+            tables.sample(Sampled {
+                hitm_local: hitm.then_some(local),
+                hitm_remote: hitm.then_some(left - local),
+                peer: (!hitm).then_some(left),
+                ..rest
+            });
         }
         missing += left;
     }
     let mut e = tables.finish();
     let hitm: u64 = table.iter().map(|l| l.counts.hitm()).sum();
     e.run.unit = if hitm == 0 && peer { "peer samples" } else { "HITM samples" }.into();
-    e.run.sees.writes = stores_seen(table);
+    e.run.sees.writes = stores;
     e.run.command = vec!["perf".into(), "c2c".into(), "report".into(), "--stdio".into()];
     e.run.cpus = table.iter().flat_map(|l| &l.rows).map(|r| r.cpus).max().unwrap_or(0) as u32;
     if missing > 0 {
@@ -40,7 +66,7 @@ pub fn c2c_text(text: &C2cText, table: &[TextLine]) -> (Evidence, Vec<Problem>) 
             process: None,
             what: format!("{} without a row", e.run.unit),
             count: missing,
-            note: "the text gives them to a line but to no offset of it".into(),
+            note: "the text gives them to a line but to no offset of it: rows are missing".into(),
         });
     }
     let problems = text.problems.clone();
@@ -72,7 +98,7 @@ fn place(row: &TextRow) -> &str {
 }
 
 /// A row's shares of its line as samples.
-fn samples(line: &TextLine, row: &TextRow, peer: bool) -> Sampled {
+fn samples(line: &TextLine, row: &TextRow, peer: bool, seen: bool) -> Sampled {
     let c = line.counts;
     let share = |column: usize, count: u64| {
         let percent = row.percent.get(column).copied().unwrap_or(0.0);
@@ -93,9 +119,9 @@ fn samples(line: &TextLine, row: &TextRow, peer: bool) -> Sampled {
         hitm_remote: hitm_seen.then_some(remote),
         peer: peers,
         loads: None,
-        store_l1_hit: Some(stores[0]),
-        store_l1_miss: Some(stores[1]),
-        store_no_level: no_level,
+        store_l1_hit: seen.then_some(stores[0]),
+        store_l1_miss: seen.then_some(stores[1]),
+        store_no_level: no_level.filter(|_| seen),
         latency_cycles: Some(cycles),
         cpus: u32::try_from(row.cpus).ok(),
         ..Sampled::default()

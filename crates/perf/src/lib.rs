@@ -15,6 +15,7 @@ pub mod file;
 pub mod guess;
 pub mod import;
 pub mod import_text;
+pub mod modules;
 pub mod objects;
 pub mod phases;
 pub mod record;

@@ -42,8 +42,19 @@ pub fn place(
             *object = id;
         }
     };
-    e.samples.iter_mut().flatten().for_each(|s| moved(&mut s.object, &mut s.offset));
-    e.accesses.iter_mut().for_each(|a| moved(&mut a.object, &mut a.offset));
+    let clipped = |object: u32, offset: u64, bytes: &mut u32| {
+        if object == id {
+            *bytes = u32::try_from(size - offset).unwrap_or(u32::MAX).min(*bytes);
+        }
+    };
+    for s in e.samples.iter_mut().flatten() {
+        moved(&mut s.object, &mut s.offset);
+        clipped(s.object, s.offset, &mut s.size);
+    }
+    for a in &mut e.accesses {
+        moved(&mut a.object, &mut a.offset);
+        clipped(a.object, a.offset, &mut a.size);
+    }
     e.touches.iter_mut().for_each(|t| moved(&mut t.object, &mut t.offset));
     debug_assert_eq!(old, id as usize);
     e.objects.push(Object { kind, ..row });

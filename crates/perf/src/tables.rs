@@ -8,6 +8,9 @@ use tussle_evidence::{
 };
 use tussle_model::TypeTable;
 
+/// Executable of the process that stands for the kernel.
+pub(crate) const KERNEL_PROCESS: &str = "[kernel]";
+
 /// Memory of which only addresses are known is shown by the page.
 const PAGE: u64 = 4096;
 
@@ -80,7 +83,7 @@ impl Tables {
         let e = &mut self.e;
         *self.processes.entry(pid).or_insert_with(|| {
             let (pid, exe) = match pid {
-                Maps::KERNEL => (0, "[kernel]".to_string()),
+                Maps::KERNEL => (0, KERNEL_PROCESS.to_string()),
                 _ => (pid, String::new()),
             };
             e.processes.push(Process { pid, parent: None, exe, build_id: None, end: "sampled".into() });

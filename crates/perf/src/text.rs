@@ -109,6 +109,8 @@ impl TextRow {
 
 /// Reads the text. Never fails: what is not a table is passed over.
 pub fn read(text: &str) -> C2cText {
+    let numberless = without_line_numbers(text);
+    let text = numberless.as_deref().unwrap_or(text);
     let words: Vec<(usize, &str)> = split(text);
     let mut out = C2cText { totals: totals(text), ..C2cText::default() };
     let mut at = 0;
@@ -131,6 +133,24 @@ pub fn read(text: &str) -> C2cText {
     }
     check(&mut out);
     out
+}
+
+/// The text without the line numbers that some web pages put in front of every line; `None` when there are none.
+fn without_line_numbers(text: &str) -> Option<String> {
+    let split = |line: &str| -> Option<(u64, usize)> {
+        let bare = line.trim_start();
+        let digits = bare.find(|c: char| !c.is_ascii_digit()).unwrap_or(bare.len());
+        Some((bare[..digits].parse().ok()?, line.len() - bare.len() + digits))
+    };
+    let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+    let numbers: Vec<Option<u64>> = lines.iter().map(|l| split(l).map(|s| s.0)).collect();
+    let counted =
+        numbers.windows(2).filter(|w| matches!(w, [Some(a), Some(b)] if *b == a.wrapping_add(1))).count();
+    if lines.len() < 10 || counted * 10 < lines.len() * 8 {
+        return None;
+    }
+    let strip = |l: &str| l.get(split(l).map_or(0, |s| s.1)..).unwrap_or(l).to_string() + "\n";
+    Some(text.lines().map(strip).collect())
 }
 
 /// Words with their byte offsets.
@@ -295,6 +315,22 @@ mod tests {
         assert_eq!(c.lines[0].counts.peer, Some(99));
         let r = &c.lines[0].rows[0];
         assert_eq!((r.offset, r.records, r.cpus), (0x20, Some(18469), 2));
+    }
+
+    #[test]
+    fn line_numbers_of_a_web_page_are_taken_off() {
+        let rule = "-".repeat(61);
+        let row = |offset: &str, code: &str| {
+            format!(
+                "65.51% 55.88% 75.20% 0.00% {offset} 14604 {code} 27161 26039 26017 9 [.] f prog.exe f.c:1"
+            )
+        };
+        let mut lines = vec!["Pareto".to_string(), "=====".into(), "#".into(), "#".into(), "# Num".into()];
+        lines.extend([rule.clone(), "0 9834 2269 109036 468 0x602180".into(), rule]);
+        lines.extend([row("0x0", "0x400b4f"), row("0x8", "0x400b56")]);
+        let page: String = lines.iter().zip(1..).map(|(l, n)| format!("   {n}\t {l}\n")).collect();
+        let c = read(&page);
+        assert_eq!((c.lines.len(), c.lines[0].counts.hitm(), c.lines[0].rows.len()), (1, 12_103, 2));
     }
 
     #[test]

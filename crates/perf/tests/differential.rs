@@ -5,9 +5,12 @@ mod support;
 use std::collections::BTreeMap;
 use std::process::Command;
 use support::{Rng, file, random_plan};
+use tussle_evidence::Sampled;
+use tussle_evidence::report::pmu;
+use tussle_model::LineSize;
 use tussle_perf::c2c::Totals;
 use tussle_perf::record::Mmap;
-use tussle_perf::{Attr, PerfFile, Sample, Visitor};
+use tussle_perf::{Attr, PerfFile, Sample, Visitor, import, text};
 
 #[derive(Default)]
 struct Count {
@@ -105,6 +108,93 @@ fn totals_equal_those_of_perf_c2c() {
         }
     }
     let _ = std::fs::remove_file(path);
+}
+
+/// HITM and stores by line of an imported file: local, remote, L1 hit, L1 miss, no level.
+fn lines_of(data: &[u8]) -> BTreeMap<u64, [u64; 5]> {
+    let e = import::perf_data(data).unwrap().evidence;
+    let mut out = BTreeMap::new();
+    for l in pmu::lines(&e, LineSize::L64) {
+        let sum = |of: fn(&Sampled) -> Option<u64>| l.rows.iter().filter_map(|s| of(s)).sum();
+        let counts = [
+            sum(|s| s.hitm_local),
+            sum(|s| s.hitm_remote),
+            sum(|s| s.store_l1_hit),
+            sum(|s| s.store_l1_miss),
+            sum(|s| s.store_no_level),
+        ];
+        out.insert(l.address, counts);
+    }
+    out
+}
+
+/// Each line of the Pareto table, and the rows' sums, as perf prints them.
+#[test]
+fn lines_equal_those_of_perf_c2c() {
+    let files: u64 = std::env::var("TUSSLE_PERF_FILES").ok().and_then(|v| v.parse().ok()).unwrap_or(12);
+    let path = std::env::temp_dir().join(format!("tussle-perf-lines-{}.data", std::process::id()));
+    for seed in 0..files {
+        let data = file(&random_plan(seed, 50 + Rng(seed).below(2000) as usize));
+        std::fs::write(&path, &data).unwrap();
+        let perf =
+            Command::new("perf").args(["c2c", "report", "--stdio", "--no-source", "-i"]).arg(&path).output();
+        let Ok(out) = perf else {
+            eprintln!("skipped: perf is not installed");
+            return;
+        };
+        let read = text::read(&String::from_utf8_lossy(&out.stdout));
+        assert!(!read.lines.is_empty(), "seed {seed}: no line in perf's table");
+        let ours = lines_of(&data);
+        assert_eq!(read.lines.len(), ours.len(), "seed {seed}");
+        for l in &read.lines {
+            let c = l.counts;
+            let none = c.store_no_level.unwrap_or(0);
+            let theirs = [c.local_hitm, c.remote_hitm, c.store_l1_hit, c.store_l1_miss, none];
+            assert_eq!(ours.get(&l.address), Some(&theirs), "seed {seed}, line 0x{:x}", l.address);
+        }
+    }
+    let _ = std::fs::remove_file(path);
+}
+
+/// Writes a file of TUSSLE_PERF_SAMPLES samples to TUSSLE_PERF_FILE, for measurements.
+#[test]
+#[ignore = "writes a file for measurements"]
+fn write_a_file() {
+    let (Ok(path), Ok(samples)) = (std::env::var("TUSSLE_PERF_FILE"), std::env::var("TUSSLE_PERF_SAMPLES"))
+    else {
+        return;
+    };
+    std::fs::write(path, file(&random_plan(3, samples.parse().unwrap()))).unwrap();
+}
+
+/// What is imported adds up to the totals, whatever was cut or turned over.
+#[test]
+fn damage_is_stated_and_never_invented() {
+    let data = file(&random_plan(7, 40));
+    let whole = import::perf_data(&data).unwrap();
+    assert_eq!(whole.problems, []);
+    assert!(whole.evidence.run.complete);
+    let rows: u64 = whole.evidence.samples.iter().flatten().map(|s| s.records).sum();
+    let t = &whole.totals;
+    assert_eq!(rows, t.load + t.store - t.load_no_address - t.store_no_address);
+    let mut rng = Rng(11);
+    for i in 0..2000 {
+        let mut bad = data.clone();
+        if i % 2 == 0 {
+            bad.truncate(rng.below(data.len() as u64) as usize);
+        } else {
+            for _ in 0..4 {
+                let at = rng.below(bad.len() as u64) as usize;
+                bad[at] = rng.next() as u8;
+            }
+        }
+        if let Ok(got) = import::perf_data(&bad) {
+            assert!(got.totals.records <= 2 * whole.totals.records);
+            let (mut file, mut again) = (Vec::new(), got.evidence);
+            again.run.complete = false;
+            tussle_evidence::file::write(&again, &mut file).unwrap();
+        }
+    }
 }
 
 #[test]

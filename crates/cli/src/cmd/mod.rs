@@ -12,6 +12,7 @@ pub mod diff;
 pub mod fix;
 pub mod history;
 pub mod hunt;
+pub mod import;
 pub mod layout;
 pub mod place;
 pub mod predict;

@@ -71,7 +71,7 @@ pub fn lines(e: &Evidence, line: LineSize) -> Vec<PmuLine<'_>> {
 /// Samples per field of a line, most first.
 fn fields(e: &Evidence, namer: &Namer, l: &PmuLine) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-    for s in &l.rows {
+    for s in l.rows.iter().filter(|s| s.code.is_some()) {
         *sums.entry(field(e, namer, s)).or_default() += contended(s);
     }
     let mut out: Vec<(String, u64)> = sums.into_iter().collect();
@@ -80,6 +80,9 @@ fn fields(e: &Evidence, namer: &Namer, l: &PmuLine) -> Vec<(String, u64)> {
 }
 
 pub(super) fn field(e: &Evidence, namer: &Namer, s: &Sampled) -> String {
+    if s.code.is_none() && s.size > 8 {
+        return "(no row in the text)".into();
+    }
     let known = e.objects.get(s.object as usize).is_some_and(|o| o.ty.is_some() || o.name.is_some());
     if known {
         return namer.name(s.object, s.offset, u64::from(s.size)).path;
@@ -131,7 +134,13 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
 
 fn facts(e: &Evidence, total: u64, lines: usize, finding: bool) -> Node {
     let r = &e.run;
-    let total_text = format!("{} {} on {} lines", thousands(total), r.unit, thousands(lines as u64));
+    let total_text = format!(
+        "{} {} on {} line{}",
+        thousands(total),
+        r.unit,
+        thousands(lines as u64),
+        if lines == 1 { "" } else { "s" }
+    );
     let unit = format!("{}; imported from perf: a sample of events, not a count of them", r.unit);
     let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
     Node::Facts(vec![

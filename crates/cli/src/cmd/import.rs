@@ -1,0 +1,133 @@
+//! `tussle import`.
+
+mod view;
+
+use super::source::Source;
+use crate::global::Global;
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tussle_evidence::Evidence;
+use tussle_host::companions::open_bytes;
+use tussle_host::evidence_file;
+use tussle_model::TypeTable;
+use tussle_perf::guess::{self, Candidate};
+use tussle_perf::{import, import_text, modules, objects, text};
+
+/// Turn what perf recorded into evidence: perf.data, or the text of `perf c2c report --stdio`.
+///
+/// Text may be wrapped or flattened by a mailer. With `-k` or `--layout` a line of text gets the type and phase whose
+/// fields fit its functions best; `--object` overrides that.
+#[derive(clap::Args)]
+pub struct Args {
+    /// perf.data, or text.
+    file: PathBuf,
+    /// Kernel with debug information or BTF.
+    #[arg(short = 'k', value_name = "VMLINUX", conflicts_with = "layout")]
+    kernel: Option<PathBuf>,
+    /// Files with layouts to try (binary, BTF, snapshot); several builds may be given.
+    #[arg(long, value_name = "FILE")]
+    layout: Vec<PathBuf>,
+    /// An object that is known: address of its first byte, and its type in the file of -k or --layout.
+    #[arg(long, value_name = "ADDR=TYPE", value_parser = object)]
+    object: Vec<(u64, String)>,
+    /// Which table of a text that holds several, from 1.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    table: usize,
+    /// Where to write the evidence; an older `tussle.data` becomes `tussle.data.old`.
+    #[arg(short, long, default_value = evidence_file::DEFAULT_PATH)]
+    output: PathBuf,
+}
+
+fn object(s: &str) -> Result<(u64, String), String> {
+    let (address, name) = s.split_once('=').ok_or("write it as 0xffff888012345678=struct foo")?;
+    let digits = address.trim().trim_start_matches("0x");
+    let address = u64::from_str_radix(digits, 16).map_err(|_| format!("`{address}` is no hex address"))?;
+    Ok((address, name.trim().into()))
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let bytes = open_bytes(&args.file).with_context(|| args.file.display().to_string())?;
+    let bytes: &[u8] = (*bytes).as_ref();
+    let builds = builds(args, global)?;
+    let mut naming = view::Naming::default();
+    let mut evidence = if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
+        perf_data(args, global, bytes)?
+    } else {
+        naming.builds = builds.iter().map(|b| b.path.display().to_string()).collect();
+        c2c_text(args, global, bytes, &builds, &mut naming)?
+    };
+    told(args, &builds, &mut evidence)?;
+    naming.apply(&builds, &mut evidence);
+    for l in &evidence.losses {
+        global.remark(format!("{}: {} ({})", l.what, l.count, l.note));
+    }
+    evidence_file::write(&args.output, &evidence)?;
+    global.print(&view::view(&evidence, &naming, &args.output))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn builds(args: &Args, global: &Global) -> anyhow::Result<Vec<Source>> {
+    args.kernel.iter().chain(&args.layout).map(|p| Source::open(p, &[], global)).collect()
+}
+
+fn perf_data(args: &Args, global: &Global, bytes: &[u8]) -> anyhow::Result<Evidence> {
+    let mut imported = import::perf_data(bytes).with_context(|| args.file.display().to_string())?;
+    for p in imported.problems.iter().take(20) {
+        global.remark(p);
+    }
+    let kernel = args.kernel.as_deref();
+    modules::set_biases(&mut imported.evidence, kernel.map(|k| k.display().to_string()), &mut |path| {
+        open_bytes(Path::new(path)).ok().map(|b| (*b).as_ref().to_vec())
+    });
+    let mut images = tussle_host::images::HostImages::new();
+    for p in tussle_naming::name(&mut imported.evidence, &mut images) {
+        global.remark(p);
+    }
+    Ok(imported.evidence)
+}
+
+fn c2c_text(
+    args: &Args,
+    global: &Global,
+    bytes: &[u8],
+    builds: &[Source],
+    naming: &mut view::Naming,
+) -> anyhow::Result<Evidence> {
+    let read = text::read(&String::from_utf8_lossy(bytes));
+    let tables = import_text::split(&read);
+    let file = args.file.display();
+    if tables.is_empty() {
+        bail!("{file}: neither perf.data nor a Pareto table of `perf c2c report --stdio`");
+    }
+    let Some(table) = args.table.checked_sub(1).and_then(|i| tables.get(i)) else {
+        bail!("{file}: there is no table {}; it has {}", args.table, tables.len());
+    };
+    if tables.len() > 1 {
+        global.remark(format!("table {} of {} is imported; --table chooses", args.table, tables.len()));
+    }
+    let (evidence, problems) = import_text::c2c_text(&read, table);
+    for p in problems.iter().take(20) {
+        global.remark(p);
+    }
+    let types: Vec<&TypeTable> = builds.iter().map(|b| &b.table).collect();
+    let guess = |l: &text::TextLine| -> Vec<Candidate> { guess::candidates(l, &types, 64) };
+    naming.lines = table.iter().map(|l| (l.address, guess(l))).collect();
+    naming.add_moves(&tables, args.table - 1, &types, &guess);
+    Ok(evidence)
+}
+
+/// What the user says goes before what fits.
+fn told(args: &Args, builds: &[Source], evidence: &mut Evidence) -> anyhow::Result<()> {
+    for (address, name) in &args.object {
+        let Some(build) = builds.iter().find(|b| b.table.find(name).is_some()).or(builds.first()) else {
+            bail!("--object needs the type's layout: give -k or --layout");
+        };
+        let ty = build.find(name)?;
+        if objects::place(evidence, *address, &build.table, ty, 1.0, "told with --object").is_none() {
+            bail!("--object 0x{address:x}={name}: no sample lies in those bytes");
+        }
+    }
+    Ok(())
+}

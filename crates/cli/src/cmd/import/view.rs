@@ -1,0 +1,153 @@
+//! What an import says: the lines, the candidates for their objects, and phases.
+
+use crate::cmd::source::Source;
+use std::path::Path;
+use tussle_evidence::Evidence;
+use tussle_evidence::report::pmu;
+use tussle_model::{LineSize, TypeTable};
+use tussle_perf::guess::Candidate;
+use tussle_perf::objects;
+use tussle_perf::phases::{all_phases, pairs};
+use tussle_perf::text::TextLine;
+use tussle_render::{Cell, Column, Node, Span, Tone, View, thousands};
+
+/// Lines whose candidates are printed.
+const LINES_MAX: usize = 10;
+
+/// Candidates for the lines of a text.
+#[derive(Default)]
+pub struct Naming {
+    /// Names of the builds.
+    pub builds: Vec<String>,
+    /// Address of a line, and what it can be.
+    pub lines: Vec<(u64, Vec<Candidate>)>,
+    /// Statements about objects that moved between tables.
+    moves: Vec<String>,
+}
+
+impl Naming {
+    /// Compares the worst lines of neighbouring tables of one text.
+    pub fn add_moves(
+        &mut self,
+        tables: &[&[TextLine]],
+        chosen: usize,
+        types: &[&TypeTable],
+        guess: &dyn Fn(&TextLine) -> Vec<Candidate>,
+    ) {
+        for i in chosen.saturating_sub(1)..=chosen {
+            let (Some(Some(a)), Some(Some(b))) =
+                (tables.get(i).map(|t| t.first()), tables.get(i + 1).map(|t| t.first()))
+            else {
+                continue;
+            };
+            let (a, b) = (guess(a), guess(b));
+            let found = pairs(&a, &b, types);
+            let builds = &self.builds;
+            let name = |c: &Candidate| builds.get(c.build).cloned().unwrap_or_default();
+            let say = found.iter().map(|p| {
+                format!(
+                    "Between tables {} and {} the phase of {} differs by {}: {} -> {} ({} -> {}).",
+                    i + 1,
+                    i + 2,
+                    p.before.type_name,
+                    p.moved(64),
+                    p.before.phase,
+                    p.after.phase,
+                    name(p.before),
+                    name(p.after)
+                )
+            });
+            let said: Vec<String> = say.collect();
+            self.moves.extend(said);
+        }
+    }
+
+    /// Gives the lines' memory the best candidate's type.
+    pub fn apply(&self, builds: &[Source], e: &mut Evidence) {
+        for (_, candidates) in &self.lines {
+            let Some(best) = candidates.first() else { continue };
+            let Some(build) = builds.get(best.build) else { continue };
+            let why = format!(
+                "functions fit its fields at phase {} ({:.0}% of the best possible); no debug information of that build",
+                best.phase,
+                100.0 * best.fit
+            );
+            objects::place(e, best.base, &build.table, best.ty, best.confidence as f32, &why);
+        }
+    }
+
+    fn candidates(&self) -> Node {
+        let columns = vec![
+            Column::text("line", "line"),
+            Column::number("confidence", "confidence"),
+            Column::number("fit", "fit"),
+            Column::text("type", "type"),
+            Column::number("phase", "phase"),
+            Column::text("build", "build"),
+            Column::text("fields", "fields by offset in the line"),
+        ];
+        let mut rows = Vec::new();
+        for (address, candidates) in self.lines.iter().take(LINES_MAX) {
+            for c in candidates.iter().take(4) {
+                let fields: Vec<String> = c.fields.iter().map(|f| format!("{} {}", f.0, f.2)).collect();
+                rows.push(vec![
+                    Cell::value(*address, format!("0x{address:x}")),
+                    Cell::number(c.confidence, format!("{:.2}", c.confidence)),
+                    Cell::number(c.fit, format!("{:.2}", c.fit)),
+                    Cell::text(&c.type_name).tone(Tone::Name),
+                    Cell::count(c.phase),
+                    Cell::text(self.builds.get(c.build).cloned().unwrap_or_default()),
+                    Cell::text(fields.join(", ")),
+                ]);
+            }
+        }
+        Node::Table { key: "candidates".into(), columns, rows }
+    }
+
+    /// The best candidate of the worst line at all its phases.
+    fn phases(&self) -> Option<Node> {
+        let (address, best) = self.lines.iter().find_map(|(a, c)| Some((*a, c.first()?)))?;
+        let columns =
+            vec![Column::number("phase", "phase"), Column::text("lines", "hot fields, a line each")];
+        let rows = all_phases(best, address, 64).into_iter().map(|p| {
+            let lines: Vec<String> = p.lines.iter().map(|l| l.join(", ")).collect();
+            let tone = if p.phase == best.phase { Tone::Strong } else { Tone::Plain };
+            vec![Cell::count(p.phase).tone(tone), Cell::text(lines.join(" | ")).tone(tone)]
+        });
+        Some(Node::Section {
+            key: "phases".into(),
+            title: format!("{} at its other phases", best.type_name),
+            nodes: vec![Node::Table { key: "rows".into(), columns, rows: rows.collect() }],
+        })
+    }
+}
+
+/// The whole view.
+pub fn view(e: &Evidence, naming: &Naming, output: &Path) -> View {
+    let lines = pmu::lines(e, LineSize::L64);
+    let total: u64 = lines.iter().map(|l| l.contended).fold(0, u64::saturating_add);
+    let head = format!(
+        "{} {} on {} line{} -> {}",
+        thousands(total),
+        e.run.unit,
+        thousands(lines.len() as u64),
+        if lines.len() == 1 { "" } else { "s" },
+        output.display()
+    );
+    let mut nodes = vec![
+        Node::Text(vec![Span::plain(head)]),
+        Node::Data { key: "samples".into(), value: total.into() },
+        Node::Data { key: "unit".into(), value: e.run.unit.clone().into() },
+    ];
+    if naming.lines.iter().any(|l| !l.1.is_empty()) {
+        nodes.push(naming.candidates());
+    }
+    nodes.extend(naming.moves.iter().map(|m| Node::Text(vec![Span::plain(m.clone())])));
+    nodes.push(Node::Data { key: "moves".into(), value: naming.moves.clone().into() });
+    nodes.extend(naming.phases());
+    nodes.push(Node::Text(vec![Span {
+        text: format!("Next: tussle report {}", output.display()),
+        tone: Tone::Dim,
+    }]));
+    View { kind: "import", schema_version: 1, nodes }
+}
