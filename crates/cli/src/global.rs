@@ -26,6 +26,8 @@ enum FormatArg {
     Sarif,
     Github,
     Html,
+    /// Folded stacks for flame graphs; `report` only.
+    Folded,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -39,7 +41,7 @@ impl Global {
     /// Which format was asked for.
     pub fn format(&self) -> Format {
         match self.format {
-            FormatArg::Text => Format::Text,
+            FormatArg::Text | FormatArg::Folded => Format::Text,
             FormatArg::Json => Format::Json,
             FormatArg::Md => Format::Markdown,
             FormatArg::Sarif => Format::Sarif,
@@ -48,8 +50,16 @@ impl Global {
         }
     }
 
+    /// Folded stacks were asked for.
+    pub fn folded(&self) -> bool {
+        matches!(self.format, FormatArg::Folded)
+    }
+
     /// Prints the view on stdout in the format asked for.
     pub fn print(&self, view: &View) -> anyhow::Result<()> {
+        if self.folded() {
+            anyhow::bail!("--format folded is for `tussle report`: only it has stacks");
+        }
         let text = tussle_render::render(view, self.format(), self.style());
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;

@@ -39,6 +39,14 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let evidence = super::fix::read_evidence(&args.evidence, global)?;
+    let actors = evidence.actors.iter().any(|a| a.kind != tussle_evidence::ActorKind::Unknown);
+    if evidence.samples.is_some() && !(evidence.run.sees.writes && actors) {
+        anyhow::bail!(
+            "{}: imported samples that tell no stores or no threads (unknown, not zero), so no move can be ranked; \
+             `tussle report` shows the lines, `perf c2c record` with stores or `tussle record` gives what is missing",
+            args.evidence.display()
+        );
+    }
     let tables =
         args.builds.iter().map(|p| types_of(p, &args.name)).collect::<anyhow::Result<Vec<TypeTable>>>()?;
     let names: Vec<String> = args.builds.iter().map(|p| p.display().to_string()).collect();

@@ -39,6 +39,15 @@ pub struct Args {
     /// Rank and judge by the threads' recorded shares of the work, or by equal ones.
     #[arg(long, value_enum, default_value = "observed")]
     split: SplitArg,
+    /// `c2c`: the Pareto table of `perf c2c report` with fields, for what `tussle import` read.
+    #[arg(long, value_enum, default_value = "tussle")]
+    style: StyleArg,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StyleArg {
+    Tussle,
+    C2c,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -59,6 +68,20 @@ fn line_bytes(s: &str) -> Result<u32, String> {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let options = args.options()?;
     let (first, problems) = read(&args.evidence)?;
+    if global.folded() {
+        print!("{}", report::pareto::folded(&first));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.style == StyleArg::C2c {
+        if first.samples.is_none() {
+            bail!(
+                "{}: --style c2c is for samples of a PMU, which `tussle import` reads",
+                args.evidence.display()
+            );
+        }
+        global.print(&report::pareto::pareto(&first, &options))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let report = match &args.other {
         None => {
             check_names(args, &[&first])?;

@@ -4,6 +4,7 @@ mod group;
 mod latent;
 mod line;
 mod names;
+pub mod pareto;
 pub mod pmu;
 mod side;
 
