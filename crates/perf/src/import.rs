@@ -50,7 +50,7 @@ struct Key {
 
 /// Samples of one [`Key`].
 #[derive(Clone, Debug, Default)]
-struct Sum {
+pub(crate) struct Sum {
     totals: Totals,
     latency: u64,
     /// CPUs that took part, as bits; those above 127 share the last bit's word, which only makes the count a bound.
@@ -146,6 +146,16 @@ impl Visitor for Sums {
 }
 
 impl Sum {
+    /// Adds a sample that came as text.
+    pub(crate) fn add_text(&mut self, source: DataSrc, address: u64, weight: u32) {
+        self.add(source, &Sample { addr: Some(address), weight: Some(weight), ..Sample::default() });
+    }
+
+    /// Some sample is a load or a store.
+    pub(crate) fn placed(&self) -> bool {
+        self.totals.load + self.totals.store > 0
+    }
+
     fn add(&mut self, source: DataSrc, s: &Sample) {
         let before = self.totals.hitm() + self.totals.local_peer + self.totals.remote_peer;
         self.totals.count(source, s.addr.unwrap_or(0), true);
@@ -231,7 +241,7 @@ impl Sums {
 }
 
 /// Counts of one row; what this unit cannot tell is unknown.
-fn sampled(sum: &Sum, stores: bool, hitm: bool, peer: bool) -> Sampled {
+pub(crate) fn sampled(sum: &Sum, stores: bool, hitm: bool, peer: bool) -> Sampled {
     let t = &sum.totals;
     let store = |n: u64| stores.then_some(n);
     let peers = t.local_peer + t.remote_peer;

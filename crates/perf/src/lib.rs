@@ -20,6 +20,7 @@ pub mod objects;
 pub mod phases;
 pub mod record;
 pub mod sample;
+pub mod script;
 mod tables;
 pub mod text;
 

@@ -245,6 +245,7 @@ fn row(words: &[(usize, &str)], at: usize) -> Option<(TextRow, usize)> {
 
 /// Says which columns of a line do not add up to 100%: a pasted table is often cut.
 fn check(out: &mut C2cText) {
+    check_totals(out);
     for line in &out.lines {
         let c = line.counts;
         for (column, count) in
@@ -262,6 +263,22 @@ fn check(out: &mut C2cText) {
             }
         }
     }
+}
+
+/// The lines of the first table cannot have more HITM than the whole recording.
+fn check_totals(out: &mut C2cText) {
+    let first = out.lines.chunk_by(|a, b| b.index > a.index).next().unwrap_or(&[]);
+    let columns: [(&str, fn(&Counts) -> u64); 2] =
+        [("Load Local HITM", |c| c.local_hitm), ("Load Remote HITM", |c| c.remote_hitm)];
+    let mut found = Vec::new();
+    for (label, of) in columns {
+        let sum = first.iter().map(|l| of(&l.counts)).fold(0, u64::saturating_add);
+        if let Some(total) = out.totals.get(label).filter(|t| sum > **t) {
+            let message = format!("{label} is {total}, but the lines of the table have {sum}");
+            found.push(Problem { offset: 0, message });
+        }
+    }
+    out.problems.extend(found);
 }
 
 #[cfg(test)]
@@ -290,6 +307,15 @@ mod tests {
         assert_eq!(before.rows[1].records, Some(6011));
         // Most rows are left out here: said once per column and line.
         assert_eq!(c.problems.len(), 4);
+    }
+
+    #[test]
+    fn totals_below_the_lines_are_said() {
+        let of = |total: u64| {
+            let text = format!("Load Local HITM : {total}\nLoad Remote HITM : 3729\n{FLAT}");
+            read(&text).problems.iter().filter(|p| p.message.contains("Load Local")).count()
+        };
+        assert_eq!((of(5791), of(5790)), (0, 1));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tussle_evidence::report::pmu;
 use tussle_model::LineSize;
 use tussle_perf::c2c::Totals;
 use tussle_perf::record::Mmap;
-use tussle_perf::{Attr, PerfFile, Sample, Visitor, import, text};
+use tussle_perf::{Attr, PerfFile, Sample, Visitor, import, script, text};
 
 #[derive(Default)]
 struct Count {
@@ -154,6 +154,33 @@ fn lines_equal_those_of_perf_c2c() {
         }
     }
     let _ = std::fs::remove_file(path);
+}
+
+/// The text of `perf script` gives the same lines as the file.
+#[test]
+fn script_text_gives_the_same_lines() {
+    let path = std::env::temp_dir().join(format!("tussle-perf-script-{}.data", std::process::id()));
+    let data = file(&random_plan(5, 1500));
+    std::fs::write(&path, &data).unwrap();
+    let fields = "pid,tid,ip,sym,addr,data_src,weight,phys_addr";
+    let perf = Command::new("perf").args(["script", "-F", fields, "-i"]).arg(&path).output();
+    let Ok(out) = perf else {
+        eprintln!("skipped: perf is not installed");
+        return;
+    };
+    let _ = std::fs::remove_file(path);
+    let words = String::from_utf8_lossy(&out.stdout);
+    assert!(script::is_script(&words));
+    let got = script::read(&words);
+    assert_eq!(got.problems, []);
+    let whole = import::perf_data(&data).unwrap();
+    let hitm = |e: &tussle_evidence::Evidence| -> Vec<(u64, u64)> {
+        let mut all: Vec<_> = pmu::lines(e, LineSize::L64).iter().map(|l| (l.address, l.contended)).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(hitm(&got.evidence), hitm(&whole.evidence));
+    assert_eq!(got.totals.store, whole.totals.store);
 }
 
 /// Writes a file of TUSSLE_PERF_SAMPLES samples to TUSSLE_PERF_FILE, for measurements.

@@ -12,9 +12,10 @@ use tussle_host::companions::open_bytes;
 use tussle_host::evidence_file;
 use tussle_model::TypeTable;
 use tussle_perf::guess::{self, Candidate};
-use tussle_perf::{import, import_text, modules, objects, text};
+use tussle_perf::{import, import_text, modules, objects, script, text};
 
-/// Turn what perf recorded into evidence: perf.data, or the text of `perf c2c report --stdio`.
+/// Turn what perf recorded into evidence: perf.data, or the text of `perf c2c report --stdio`
+/// or of `perf script -F pid,tid,ip,sym,addr,data_src,weight,phys_addr`.
 ///
 /// Text may be wrapped or flattened by a mailer. With `-k` or `--layout` a line of text gets the type and phase whose
 /// fields fit its functions best; `--object` overrides that.
@@ -95,7 +96,13 @@ fn c2c_text(
     builds: &[Source],
     naming: &mut view::Naming,
 ) -> anyhow::Result<Evidence> {
-    let read = text::read(&String::from_utf8_lossy(bytes));
+    let words = String::from_utf8_lossy(bytes);
+    if script::is_script(&words) {
+        let imported = script::read(&words);
+        imported.problems.iter().for_each(|p| global.remark(p));
+        return Ok(imported.evidence);
+    }
+    let read = text::read(&words);
     let tables = import_text::split(&read);
     let file = args.file.display();
     if tables.is_empty() {

@@ -1,0 +1,121 @@
+//! `perf script -F pid,tid,ip,sym,addr,data_src,weight,phys_addr` text to evidence. Fields may be left out, but for
+//! `addr`, `data_src` and `weight`.
+
+use crate::c2c::Totals;
+use crate::data_src::DataSrc;
+use crate::error::Problem;
+use crate::import::{Imported, Sum, sampled};
+use crate::tables::Tables;
+use std::collections::BTreeMap;
+use tussle_evidence::Loss;
+
+/// One line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    address: u64,
+    ip: u64,
+    symbol: String,
+    pid: u32,
+    tid: u32,
+}
+
+/// True when the text has samples with a data source in perf's words.
+pub fn is_script(text: &str) -> bool {
+    text.contains("|OP ")
+}
+
+/// Reads the text. Never fails: lines without a data source are passed over, unreadable ones are problems.
+pub fn read(text: &str) -> Imported {
+    let (mut rows, mut totals) = (BTreeMap::<Row, Sum>::new(), Totals::default());
+    let (mut bad, mut named) = (0u64, false);
+    for line in text.lines().filter(|l| l.contains("|OP ")) {
+        let Some((row, source, weight)) = parse(line) else {
+            bad += 1;
+            continue;
+        };
+        named |= row.tid != 0;
+        totals.count(source, row.address, true);
+        rows.entry(row.clone()).or_default().add_text(source, row.address, weight);
+    }
+    let stores = totals.store > 0;
+    let (peers, hitm) = (totals.local_peer + totals.remote_peer, totals.hitm());
+    let sees_hitm = hitm > 0 || peers == 0;
+    let mut tables = Tables::new();
+    for (row, sum) in rows.iter().filter(|(r, s)| r.address != 0 && s.placed()) {
+        let actor = if named { tables.thread(row.pid, row.tid, None) } else { tables.nobody() };
+        let kernel = row.ip >= crate::import::KERNEL_START;
+        let code = (row.ip != 0).then(|| tables.named_code(kernel, row.ip, &row.symbol, ""));
+        let (object, offset) = tables.place(row.pid, row.address);
+        let mut out = sampled(sum, stores, sees_hitm, peers > 0);
+        (out.object, out.offset, out.code, out.actor) = (object, offset, code, Some(actor));
+        out.cpus = None;
+        tables.sample(out);
+    }
+    let mut evidence = tables.finish();
+    evidence.run.unit = if sees_hitm { "HITM samples" } else { "peer samples" }.into();
+    evidence.run.sees.writes = stores;
+    evidence.run.command = vec!["perf".into(), "script".into()];
+    if totals.unparsed > 0 {
+        evidence.losses.push(Loss {
+            process: None,
+            what: "unparsed data sources".into(),
+            count: totals.unparsed,
+            note: "neither load nor store: not attributed to any field".into(),
+        });
+    }
+    let message =
+        format!("{bad} lines have a data source but no address, data source word and weight around it");
+    let problems = if bad > 0 { vec![Problem { offset: 0, message }] } else { Vec::new() };
+    Imported { evidence, totals, problems }
+}
+
+/// `... ADDR DATA_SRC |OP ...|BLK N/A WEIGHT [IP [SYMBOL] [(DSO)]] [PHYS]`.
+fn parse(line: &str) -> Option<(Row, DataSrc, u32)> {
+    let hex = |w: &str| u64::from_str_radix(w, 16).ok();
+    let (before, after) = line.split_once("|OP ")?;
+    let mut words = before.split_whitespace().rev();
+    let source = DataSrc(hex(words.next()?)?);
+    let mut row = Row { address: hex(words.next()?)?, ..Row::default() };
+    if let Some((pid, tid)) = words.find_map(|w| {
+        let (pid, tid) = w.split_once('/')?;
+        Some((pid.parse().ok()?, tid.parse().ok()?))
+    }) {
+        (row.pid, row.tid) = (pid, tid);
+    }
+    let tail: Vec<&str> = after.rsplit('|').next()?.split_whitespace().collect();
+    let at = tail.iter().position(|w| w.bytes().all(|b| b.is_ascii_digit()))?;
+    let weight = tail[at].parse().ok()?;
+    let rest = &tail[at + 1..];
+    // One number alone is the physical address; an instruction comes before something else.
+    if let [ip, second, ..] = rest
+        && let Some(ip) = hex(ip)
+    {
+        row.ip = ip;
+        if hex(second).is_none() || rest.len() > 2 {
+            row.symbol = second.split("+0x").next().unwrap_or(second).to_string();
+        }
+    }
+    Some((row, source, weight))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expect: Option<(u64, u64, &str, u32, u32)>) {
+        let got = parse(line);
+        let got = got.as_ref().map(|(r, _, w)| (r.address, r.ip, r.symbol.as_str(), r.tid, *w));
+        assert_eq!(got, expect, "{line}");
+    }
+
+    #[test]
+    fn fields_may_be_left_out() {
+        let op = "|OP LOAD|LVL L3 hit|SNP HitM|TLB N/A|LCK N/A|BLK  N/A";
+        check(&format!("7f0000000038 5201042 {op} 242 10000"), Some((0x7f00_0000_0038, 0, "", 0, 242)));
+        let full =
+            format!("prog 500/502 [000] 1.5: raw: 7f38 52 {op} 242 4000e8 work+0x8 (/nowhere/prog) 10000");
+        check(&full, Some((0x7f38, 0x4000e8, "work", 502, 242)));
+        check(&format!("{op} 242"), None);
+        check(&format!("7f38 52 {op}"), None);
+    }
+}
