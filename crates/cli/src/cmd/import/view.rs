@@ -68,7 +68,8 @@ impl Naming {
             let Some(best) = candidates.first() else { continue };
             let Some(build) = builds.get(best.build) else { continue };
             let why = format!(
-                "functions fit its fields at phase {} ({:.0}% of the best possible); no debug information of that build",
+                "functions fit its fields at phase {} ({:.0}% of the best possible), without debug information of \
+                 that build",
                 best.phase,
                 100.0 * best.fit
             );
