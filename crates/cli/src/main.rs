@@ -64,10 +64,18 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(code) => code,
         Err(e) => {
-            eprintln!("tussle: {e:#}");
+            eprintln!("tussle: {}", in_full(&e));
             ExitCode::from(2)
         }
     }
+}
+
+/// An error with its causes, leaving out those that the text before them already says.
+fn in_full(e: &anyhow::Error) -> String {
+    e.chain().skip(1).map(ToString::to_string).fold(e.to_string(), |text, cause| match text.contains(&cause) {
+        true => text,
+        false => format!("{text}: {cause}"),
+    })
 }
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
