@@ -23,7 +23,7 @@ fn text(bytes: &[u8]) -> String {
 
 fn hunt(dir: &Path, more: &[&str]) -> Output {
     let source = example();
-    let mut arguments = vec!["hunt", source.to_str().unwrap(), "--run", "./tallyd 60 4", "--no-bench"];
+    let mut arguments = vec!["hunt", source.to_str().unwrap(), "--run", "./tallyd 300 4", "--no-bench"];
     arguments.extend(more);
     tussle(dir, &arguments)
 }

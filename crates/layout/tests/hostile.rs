@@ -68,8 +68,19 @@ fn table() -> impl Strategy<Value = TypeTable> {
     })
 }
 
+/// Pieces of rule files in any order.
+const RULE_TEXT: &str =
+    "(\\[\\[rule\\]\\]|type|=|\"|\\[|\\]|\\{|\\}|separate|max_size|[a-z0-9 \\n]){0,60}";
+
+/// The same cases in every run; TUSSLE_HOSTILE_SEED=N tries others.
+fn config() -> ProptestConfig {
+    let seed = std::env::var("TUSSLE_HOSTILE_SEED").ok().and_then(|v| v.parse().ok()).unwrap_or(3);
+    let rng_seed = proptest::test_runner::RngSeed::Fixed(seed);
+    ProptestConfig { cases: 32, failure_persistence: None, rng_seed, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn every_answer_comes_back(t in table(), phase in number()) {
@@ -94,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn rule_files_are_read_or_refused(text in "(\\[\\[rule\\]\\]|type|=|\"|\\[|\\]|\\{|\\}|separate|max_size|[a-z0-9 \\n]){0,60}") {
+    fn rule_files_are_read_or_refused(text in RULE_TEXT) {
         let _ = rules::parse(&text);
         let _ = rules::from_source(&text);
     }

@@ -118,9 +118,9 @@ const NOTES: &[&str] = &[
     "The late commit of stores was added when 002 showed no gain; it did not change 002. The ranges of the unknowns \
      were set before this table was first made, but after sweeps of single scenarios had been looked at; only 003 was \
      left untouched by a look at its result.",
-    "004's first sign was wrong, too (+7%). Looking for the cause found a bug of the simulator (wake-ups left over from \
-     earlier sleeps ended later ones early); after its repair the \"before\" lock was changed to the mutex of that \
-     time, without hand-off. So 004 is not independent either.",
+    "004's first sign was wrong, too (+7%). Looking for the cause found a bug of the simulator (wake-ups left over \
+     from earlier sleeps ended later ones early); after its repair the \"before\" lock was changed to the mutex \
+     of that time, without hand-off. So 004 is not independent either.",
     "Missed: 002 has no gain at 21 to 56 CPUs where +11 to +15% were published: the simulated faults meet on one line \
      either way, and what else the patch series removed (a pointer, a grace period per area) is small in the model.",
     "Missed in size: 004 has far more additional context switches than the published +44.6%, because the simulated \
