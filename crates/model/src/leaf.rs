@@ -8,6 +8,9 @@ pub const DEPTH_MAX: usize = 64;
 /// Flattening stops after this many leaves: a hostile file can describe 2^64 of them in a few bytes.
 pub const LEAVES_MAX: usize = 65_536;
 
+/// And after this many types looked at: elements without a single leaf can be as many.
+const VISITS_MAX: usize = 4 * LEAVES_MAX;
+
 /// A scalar (or an array of scalars) inside an object, with its full path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
@@ -44,7 +47,7 @@ pub enum Arrays {
 /// The leaf fields of `id` in order of offset, then of declaration. Never more than [`LEAVES_MAX`].
 pub fn leaves(table: &TypeTable, id: TypeId, arrays: Arrays) -> Vec<Leaf> {
     let mut out = Vec::new();
-    Walk { table, arrays, out: &mut out }.visit(id, String::new(), 0, false, 0);
+    Walk { table, arrays, out: &mut out, visits: 0 }.visit(id, String::new(), 0, false, 0);
     out.sort_by_key(|l| l.offset);
     out
 }
@@ -61,11 +64,13 @@ struct Walk<'a> {
     table: &'a TypeTable,
     arrays: Arrays,
     out: &'a mut Vec<Leaf>,
+    visits: usize,
 }
 
 impl Walk<'_> {
     fn visit(&mut self, id: TypeId, path: String, offset: u64, overlaps: bool, depth: usize) {
-        if depth > DEPTH_MAX || self.out.len() >= LEAVES_MAX {
+        self.visits += 1;
+        if depth > DEPTH_MAX || self.full() {
             return;
         }
         let id = self.table.strip(id);
@@ -125,12 +130,16 @@ impl Walk<'_> {
         let counts: Vec<u64> = counts.iter().map(|c| c.unwrap_or(0)).collect();
         let total = counts.iter().fold(1u64, |n, c| n.saturating_mul(*c));
         for i in 0..total {
-            if self.out.len() >= LEAVES_MAX {
+            if self.full() {
                 return;
             }
             let path = format!("{path}{}", subscripts(i, &counts));
             self.visit(elem, path, offset.saturating_add(i.saturating_mul(stride)), overlaps, depth + 1);
         }
+    }
+
+    fn full(&self) -> bool {
+        self.out.len() >= LEAVES_MAX || self.visits > VISITS_MAX
     }
 
     fn push(&mut self, leaf: Leaf) {
