@@ -1,7 +1,7 @@
 //! A series of results per commit, kept as JSON Lines in the repository, and the commits at which it changed.
 
 use serde::{Deserialize, Serialize};
-use tussle_render::{Cell, Column, Node, Span, Tone};
+use tussle_render::{Axis, Cell, Column, Curve, Dot, Draw, Mark, Node, Plot, Span, Tone};
 use tussle_stats::change::{Search, e_divisive};
 use tussle_stats::{Interval, Rng, dist, welch};
 
@@ -10,9 +10,6 @@ use crate::view::significant;
 
 /// Version of the lines.
 pub const SCHEMA_VERSION: u32 = 1;
-
-/// Columns of the text plot.
-const PLOT_COLUMNS: usize = 48;
 
 /// One line: the samples of one benchmark at one commit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,7 +165,7 @@ pub fn nodes(all: &[Series], problems: &[String]) -> Vec<Node> {
 }
 
 fn section(s: &Series) -> Node {
-    let mut nodes = vec![Node::Block { key: "plot".into(), language: "text", text: plot(s) }];
+    let mut nodes = vec![Node::Plot(plot(s))];
     nodes.push(points_table(s));
     nodes.push(changes_table(s));
     if s.changes.is_empty() {
@@ -235,30 +232,41 @@ fn changes_table(s: &Series) -> Node {
     Node::Table { key: "changes".into(), columns, rows: rows.collect() }
 }
 
-/// One line per commit: `|` for ends of the interval, `o` for the mean, a rule where the level changes.
-fn plot(s: &Series) -> String {
-    let ends = |p: &Point| p.interval.map_or((p.mean, p.mean), |i| (i.low, i.high));
-    let low = s.points.iter().map(|p| ends(p).0).fold(f64::INFINITY, f64::min);
-    let high = s.points.iter().map(|p| ends(p).1).fold(f64::NEG_INFINITY, f64::max);
-    let at = |x: f64| {
-        let share = if high > low { (x - low) / (high - low) } else { 0.5 };
-        (share * (PLOT_COLUMNS - 1) as f64).round() as usize
-    };
-    let mut out = String::new();
-    for (i, p) in s.points.iter().enumerate() {
-        if s.changes.iter().any(|c| c.index == i) {
-            out += &format!("{:12}  {}\n", "", "-".repeat(PLOT_COLUMNS));
-        }
-        let (from, to) = ends(p);
-        let mut line = vec![' '; PLOT_COLUMNS];
-        line[at(from)..=at(to)].fill('-');
-        line[at(from)] = '|';
-        line[at(to)] = '|';
-        line[at(p.mean)] = 'o';
-        let line: String = line.into_iter().collect();
-        out += &format!("{:12}  {}  {}\n", short(&p.commit), line, significant(p.mean));
+/// Means with intervals, the level of each stretch without a change, a mark at every change.
+fn plot(s: &Series) -> Plot {
+    let dots = s.points.iter().enumerate().map(|(i, p)| Dot {
+        x: i as f64,
+        y: p.mean,
+        interval: p.interval.map(|i| (i.low, i.high)),
+        label: short(&p.commit).to_string(),
+    });
+    let measured = Curve { name: s.name.clone(), draw: Draw::Scatter, points: dots.collect() };
+    let mut series = vec![measured];
+    let starts = std::iter::once(0).chain(s.changes.iter().map(|c| c.index));
+    let ends = s.changes.iter().map(|c| c.index).chain(std::iter::once(s.points.len()));
+    for (i, (from, to)) in starts.zip(ends).enumerate() {
+        let logs: Vec<f64> = s.points[from..to].iter().map(|p| p.mean.ln()).collect();
+        let Some(level) = tussle_stats::mean(&logs).map(f64::exp) else { continue };
+        let dot = |x: f64| Dot { x, y: level, interval: None, label: String::new() };
+        let points = vec![dot(from as f64 - 0.4), dot(to as f64 - 0.6)];
+        let name = if i == 0 { "level".into() } else { String::new() };
+        series.push(Curve { name, draw: Draw::Level, points });
     }
-    out
+    let mark = |c: &Change| Mark {
+        x: c.index as f64 - 0.5,
+        label: format!("{} at {}", percent(c.ratio), short(&s.points[c.index].commit)),
+        tone: if (c.ratio > 1.0) == s.higher_is_better { Tone::Good } else { Tone::Bad },
+    };
+    let ticks = s.points.iter().enumerate().map(|(i, p)| (i as f64, short(&p.commit).to_string()));
+    let direction = if s.higher_is_better { "higher is better" } else { "lower is better" };
+    Plot {
+        key: "plot".into(),
+        title: format!("{} per commit, geometric means with 95% intervals ({direction})", s.metric),
+        x: Axis { label: "commit, oldest first".into(), ticks: ticks.collect(), ..Axis::default() },
+        y: Axis { label: s.metric.clone(), ..Axis::default() },
+        series,
+        marks: s.changes.iter().map(mark).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -292,7 +300,11 @@ mod tests {
         assert_eq!(c.index, 12);
         assert!(c.interval.unwrap().contains(0.9), "{c:?}");
         assert!(regressed(&all));
-        assert!(plot(&all[0]).contains(&"-".repeat(PLOT_COLUMNS)));
+        let plot = plot(&all[0]);
+        assert_eq!(plot.marks.iter().map(|m| m.x).collect::<Vec<_>>(), [11.5]);
+        let levels: Vec<f64> =
+            plot.series.iter().filter(|c| c.draw == Draw::Level).map(|c| c.points[0].y).collect();
+        assert!((levels[1] / levels[0] - c.ratio).abs() < 1e-9, "{levels:?}");
     }
 
     #[test]

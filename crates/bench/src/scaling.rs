@@ -1,6 +1,6 @@
 //! Scaling curves: one workload with different numbers of tasks, measured in random order.
 
-use tussle_render::{Cell, Column, Node, Span, Tone};
+use tussle_render::{Axis, Cell, Column, Curve, Dot, Draw, Mark, Node, Plot, Scale, Span, Tone};
 use tussle_stats::{Interval, mean, paired_t, summary};
 
 use crate::paired::Paired;
@@ -8,8 +8,8 @@ use crate::sample::Results;
 use crate::verdict::percent;
 use crate::view::significant;
 
-/// Columns of the text plot.
-const PLOT_COLUMNS: usize = 48;
+/// The line of perfect scaling is cut at this multiple of the best rate, or it would press the curve to the ground.
+const PERFECT_CUT: f64 = 1.5;
 
 /// One point of a curve.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,8 +70,8 @@ pub fn points(results: &Results) -> Vec<Point> {
     out
 }
 
-/// Plot and table of a curve.
-pub fn nodes(name: &str, points: &[Point]) -> Vec<Node> {
+/// Plot and table of a curve, measured on a machine with so many logical CPUs (0 when unknown).
+pub fn nodes(name: &str, points: &[Point], cpus: usize) -> Vec<Node> {
     let rows = points.iter().map(|p| {
         let interval = p.interval.map_or_else(Cell::unknown, |i| {
             let text = format!("{} .. {}", significant(i.low), significant(i.high));
@@ -106,33 +106,64 @@ pub fn nodes(name: &str, points: &[Point]) -> Vec<Node> {
     ];
     let table = Node::Table { key: "points".into(), columns, rows: rows.collect() };
     let heading = Node::Text(vec![Span { text: format!("Scaling of {name}"), tone: Tone::Strong }]);
-    vec![
-        heading,
-        Node::Block { key: "plot".into(), language: "text", text: plot(points) },
-        table,
-        spread(points),
-    ]
+    vec![heading, Node::Plot(plot(name, points, cpus)), table, spread(points)]
 }
 
-/// Rates as bars from zero, the interval as `|--o--|` at their ends.
-fn plot(points: &[Point]) -> String {
-    let ends = |p: &Point| p.interval.map_or((p.rate, p.rate), |i| (i.low, i.high));
-    let top = points.iter().map(|p| ends(p).1).fold(0.0, f64::max);
-    let at = |x: f64| ((x / top).clamp(0.0, 1.0) * (PLOT_COLUMNS - 1) as f64).round() as usize;
-    let mut out = String::new();
+/// The curves of all modes from zero, and what perfect scaling from the first point would be.
+fn plot(name: &str, points: &[Point], cpus: usize) -> Plot {
+    let mut modes: Vec<&str> = Vec::new();
     for p in points {
-        let (low, high) = ends(p);
-        let mut line = vec![' '; PLOT_COLUMNS];
-        line[..at(p.rate)].fill('=');
-        line[at(low)..=at(high)].fill('-');
-        line[at(low)] = '|';
-        line[at(high)] = '|';
-        line[at(p.rate)] = 'o';
-        let line: String = line.into_iter().collect();
-        let label = format!("{}-{}", p.mode, p.tasks);
-        out += &format!("{label:14} {line} {}\n", significant(p.rate));
+        if !modes.contains(&p.mode.as_str()) {
+            modes.push(&p.mode);
+        }
     }
-    out
+    let best = points.iter().map(|p| p.rate).fold(0.0, f64::max);
+    let mut series = Vec::new();
+    for mode in modes {
+        let of_mode = || points.iter().filter(|p| p.mode == mode);
+        let dots = of_mode().map(|p| Dot {
+            x: p.tasks as f64,
+            y: p.rate,
+            interval: p.interval.map(|i| (i.low, i.high)),
+            label: format!("{mode}-{}", p.tasks),
+        });
+        let mut dots: Vec<Dot> = dots.collect();
+        dots.sort_by(|a, b| a.x.total_cmp(&b.x));
+        let perfect = perfect(&dots, PERFECT_CUT * best);
+        series.push(Curve { name: mode.into(), draw: Draw::Points, points: dots });
+        if let Some(points) = perfect {
+            series.push(Curve { name: format!("{mode}, if perfect"), draw: Draw::Reference, points });
+        }
+    }
+    let most = points.iter().map(|p| p.tasks).max().unwrap_or(1);
+    let beyond = (1..most).contains(&cpus).then(|| Mark {
+        x: cpus as f64 + 0.5,
+        label: format!("more tasks than CPUs ({cpus})"),
+        tone: Tone::Dim,
+    });
+    let scale = if most >= 8 { Scale::Log2 } else { Scale::Linear };
+    Plot {
+        key: "plot".into(),
+        title: format!("{name}: operations/s of all tasks together, with 95% intervals"),
+        x: Axis { label: "tasks".into(), scale, ..Axis::default() },
+        y: Axis { label: "operations/s".into(), from_zero: true, ..Axis::default() },
+        series,
+        marks: beyond.into_iter().collect(),
+    }
+}
+
+/// The rate per task of the first point at every number of tasks, as far as `limit`.
+fn perfect(dots: &[Dot], limit: f64) -> Option<Vec<Dot>> {
+    let (first, last) = (dots.first()?, dots.last()?);
+    let slope = first.y / first.x;
+    let end = last.x.min(limit / slope);
+    if end <= first.x {
+        return None;
+    }
+    // A straight line is bent on an axis of doublings: enough points make it smooth.
+    let at = |i: usize| first.x * (end / first.x).powf(i as f64 / 24.0);
+    let dot = |x: f64| Dot { x, y: slope * x, interval: None, label: String::new() };
+    Some((0..=24).map(|i| dot(at(i))).collect())
 }
 
 fn spread(points: &[Point]) -> Node {
@@ -207,6 +238,11 @@ mod tests {
         assert!((share - 0.5).abs() < 1e-9 && interval.contains(share), "{share}");
         assert_eq!((found[2].efficiency, found[2].samples), (None, 6));
         assert!(found[0].interval.unwrap().contains(101.0));
-        assert!(plot(&found).lines().count() == 3);
+        let plot = plot("w", &found, 2);
+        let drawn: Vec<_> = plot.series.iter().map(|c| (c.name.as_str(), c.points.len())).collect();
+        // One point alone has nothing to scale to.
+        assert_eq!(drawn, [("threads", 2), ("threads, if perfect", 25), ("processes", 1)]);
+        let perfect = plot.series[1].points.last().unwrap();
+        assert!(perfect.y <= 1.5 * 202.1 && (perfect.y / perfect.x - 101.0).abs() < 0.1, "{perfect:?}");
     }
 }

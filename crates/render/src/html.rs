@@ -21,12 +21,21 @@ pub(crate) fn render(view: &View) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <title>tussle {0}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>tussle {0}</h1>\n",
-        escape(view.kind)
+         <title>tussle {0}</title>\n<style>{STYLE}{plots}</style>\n</head>\n<body>\n<h1>tussle {0}</h1>\n",
+        escape(view.kind),
+        plots = if has_plot(&view.nodes) { crate::svg::STYLE } else { "" }
     );
     nodes(&view.nodes, 2, &mut out);
     out.push_str("</body>\n</html>\n");
     out
+}
+
+fn has_plot(nodes: &[Node]) -> bool {
+    nodes.iter().any(|n| match n {
+        Node::Plot(_) => true,
+        Node::Section { nodes, .. } | Node::List { items: nodes, .. } => has_plot(nodes),
+        _ => false,
+    })
 }
 
 fn nodes(list: &[Node], level: usize, out: &mut String) {
@@ -56,6 +65,7 @@ fn nodes(list: &[Node], level: usize, out: &mut String) {
                 out.push_str(&format!("<p>{text}</p>\n"));
             }
             Node::Block { text, language, .. } => block(text, language, out),
+            Node::Plot(p) => out.push_str(&crate::svg::figure(p)),
             Node::Finding(f) => finding(f, out),
         }
     }
@@ -121,7 +131,7 @@ fn toned(text: &str, tone: Tone) -> String {
     format!("<span class=\"{class}\">{}</span>", escape(text))
 }
 
-fn escape(s: &str) -> String {
+pub(crate) fn escape(s: &str) -> String {
     let mut out = String::with_capacity(s.len());
     for c in s.chars() {
         match c {

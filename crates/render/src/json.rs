@@ -143,6 +143,7 @@ fn object(nodes: &[Node], fields: &mut Vec<(String, Json)>) {
             }
             Node::Text(_) => {}
             Node::Block { key, text, .. } => put(fields, key, Json::text(text)),
+            Node::Plot(p) => put(fields, &p.key, Json::from_value(&p.json())),
             Node::Finding(f) => findings.push(finding(f)),
             Node::Data { key, value } => put(fields, key, Json::from_value(value)),
         }

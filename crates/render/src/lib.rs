@@ -8,11 +8,14 @@ mod github;
 mod html;
 mod json;
 mod markdown;
+mod plot;
 mod sarif;
 pub mod schema;
+mod svg;
 mod text;
 pub mod tree;
 
+pub use plot::{Axis, Curve, Dot, Draw, Mark, Plot, Scale};
 pub use tree::*;
 
 /// The view in one format, ending in a line feed unless empty. [`Style`] matters for [`Format::Text`] only.

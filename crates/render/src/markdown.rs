@@ -38,6 +38,13 @@ fn nodes(list: &[Node], level: usize, out: &mut String) {
                 out.push_str("\n\n");
             }
             Node::Block { text, language, .. } => block(text, language, out),
+            Node::Plot(p) => {
+                let lines = p.lines();
+                if !lines.is_empty() {
+                    out.push_str(&format!("{}\n\n", escape(&p.title)));
+                    block(&lines.join("\n"), "text", out);
+                }
+            }
             Node::Finding(f) => {
                 let level = crate::json::level(f.level);
                 out.push_str(&format!("- **{level}**: {} (`{}`)", escape(&f.message), f.rule));

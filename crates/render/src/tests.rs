@@ -197,3 +197,85 @@ fn narrow_terminals_wrap_text_and_never_lose_a_word() {
     assert!(text.lines().all(|l| l.chars().count() <= 40));
     assert_eq!(text.split_whitespace().collect::<Vec<_>>(), words);
 }
+
+fn plot() -> Plot {
+    let dot = |x: f64, y: f64, half: Option<f64>, label: &str| Dot {
+        x,
+        y,
+        interval: half.map(|h| (y - h, y + h)),
+        label: label.into(),
+    };
+    let measured = vec![dot(1.0, 10.0, Some(1.0), "t-1"), dot(2.0, 16.0, None, "t-2 <b>")];
+    let reference = vec![dot(1.0, 10.0, None, ""), dot(2.0, 20.0, None, "")];
+    let curve = |name: &str, draw, points| Curve { name: name.into(), draw, points };
+    Plot {
+        key: "plot".into(),
+        title: "rate & <i>".into(),
+        x: Axis { label: "tasks".into(), ..Axis::default() },
+        y: Axis { label: "ops/s".into(), from_zero: true, ..Axis::default() },
+        series: vec![curve("threads", Draw::Points, measured), curve("perfect", Draw::Reference, reference)],
+        marks: vec![Mark { x: 1.5, label: "+60%".into(), tone: Tone::Good }],
+    }
+}
+
+fn of_plot(plot: Plot, format: Format) -> String {
+    render(&View { kind: "scaling", schema_version: 1, nodes: vec![Node::Plot(plot)] }, format, plain())
+}
+
+#[test]
+fn a_plot_as_characters_data_and_picture() {
+    assert_snapshot!(of_plot(plot(), Format::Text), @r"
+    rate & <i>
+    t-1      ==========================|--o--|                 10.00
+             ------------------------------------------------  +60%
+    t-2 <b>  ===============================================o  16.00
+    ");
+    let markdown = of_plot(plot(), Format::Markdown);
+    assert!(markdown.starts_with("rate & \\<i\\>\n\n```text\nt-1 "), "{markdown}");
+    let json: serde_json::Value = serde_json::from_str(&of_plot(plot(), Format::Json)).unwrap();
+    let point = |i: usize| json["plot"]["series"][0]["points"][i].clone();
+    let expect = |low: Option<f64>, high: Option<f64>, x: f64, y: f64, label: &str| serde_json::json!({ "x": x, "y": y, "low": low, "high": high, "label": label });
+    assert_eq!(point(0), expect(Some(9.0), Some(11.0), 1.0, 10.0, "t-1"));
+    assert_eq!(point(1), expect(None, None, 2.0, 16.0, "t-2 <b>"));
+    assert_eq!(json["plot"]["series"][1]["draw"], "reference");
+    assert_eq!((&json["plot"]["y"], &json["plot"]["marks"][0]["label"]), (&"ops/s".into(), &"+60%".into()));
+    let html = of_plot(plot(), Format::Html);
+    for part in [
+        "<figcaption>rate &amp; &lt;i&gt;</figcaption>",
+        "t-2 &lt;b&gt;: 16.00</title>",
+        "t-1: 10.00 (9.000 .. 11.00)</title>",
+        "class=\"ln rf\"",
+        "class=\"mk mg\"",
+        ">+60%</text>",
+        ">ops/s</text>",
+        "--p1",
+    ] {
+        assert!(html.contains(part), "{part} is not in {html}");
+    }
+    assert!(!html.contains("NaN") && !html.contains("inf") && !html.contains("<script"), "{html}");
+    assert!(!render(&view(), Format::Html, plain()).contains("--p1"));
+}
+
+#[test]
+fn a_plot_of_nothing_or_of_one_level_is_drawn_without_harm() {
+    let with = |points: Vec<Dot>| {
+        let mut plot = plot();
+        plot.series = vec![Curve { name: "c".into(), draw: Draw::Points, points }];
+        plot
+    };
+    let dot = |x: f64, y: f64| Dot { x, y, interval: None, label: "d".into() };
+    for empty in [with(Vec::new()), with(vec![dot(f64::NAN, 1.0), dot(1.0, f64::INFINITY)])] {
+        assert_eq!(of_plot(empty.clone(), Format::Text), "");
+        assert!(!of_plot(empty, Format::Html).contains("<svg"));
+    }
+    let mut level = with(vec![dot(0.0, 5.0), dot(4.0, 5.0)]);
+    level.y.from_zero = false;
+    level.x.scale = Scale::Log2;
+    assert_eq!(
+        of_plot(level.clone(), Format::Text).lines().count(),
+        2,
+        "zero has no place on an axis of doublings"
+    );
+    let html = of_plot(level, Format::Html);
+    assert!(html.contains("<svg") && !html.contains("NaN"), "{html}");
+}

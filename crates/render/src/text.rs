@@ -71,6 +71,7 @@ impl Text {
                 self.paragraph(spans, depth, depth);
             }
             Node::Block { text, language, .. } => self.block(text, language),
+            Node::Plot(p) => self.plot(p, depth),
             Node::Finding(f) => {
                 if !together {
                     self.blank();
@@ -214,6 +215,20 @@ impl Text {
             let line = self.paint(&line, tone);
             self.out.push_str(&line);
             self.out.push('\n');
+        }
+    }
+
+    /// The title says what the field means; lines are never wrapped.
+    fn plot(&mut self, plot: &crate::Plot, depth: usize) {
+        let lines = plot.lines();
+        if lines.is_empty() {
+            return;
+        }
+        self.blank();
+        let title = self.paint(&clean(&plot.title), Tone::Dim);
+        self.line(depth, &title);
+        for line in lines {
+            self.line(depth, &clean(&line));
         }
     }
 

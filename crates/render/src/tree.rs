@@ -57,6 +57,8 @@ pub enum Node {
     },
     /// Something that fails a check: shown in every format, and all that SARIF and GitHub annotations show.
     Finding(Finding),
+    /// Points with intervals: characters in text and Markdown, data in JSON, a picture in HTML.
+    Plot(crate::plot::Plot),
     /// JSON only.
     Data {
         /// JSON name.

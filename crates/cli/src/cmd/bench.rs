@@ -145,7 +145,7 @@ fn workload(name: &str, args: &Args, question: Question, global: &Global) -> any
         ..Metric::regex(r"^operations_per_s: ([\d.]+)", MetricKind::Rate)
     };
     let results = measure(&plan, &args.output, global)?;
-    let nodes = scaling::nodes(name, &scaling::points(&results));
+    let nodes = scaling::nodes(name, &scaling::points(&results), results.header.cpus);
     global.print(&View { kind: "scaling", schema_version: 1, nodes })?;
     Ok(ExitCode::SUCCESS)
 }
