@@ -1,4 +1,8 @@
-//! What recording costs: native, empty hooks, this recorder and gcc's ThreadSanitizer side by side.
+//! What recording costs: native, empty hooks, hooks that count into one word of the thread's own, this recorder and
+//! gcc's ThreadSanitizer side by side.
+//!
+//! The counting hooks tell the recorder's work from the program's: where two CPUs take turns at a line, the counter's
+//! store waits in the store buffer behind the program's own stores to that line, whatever else the hook does.
 //!
 //! `cargo bench -p tussle-rt` (`-- ROUNDS` for more than 5). CPU time of the process (user + system) as the kernel
 //! counts it, medians of interleaved runs, so that other work on the machine disturbs little.
@@ -30,27 +34,37 @@ fn main() {
     let rounds = std::env::args().filter_map(|a| a.parse::<usize>().ok()).next().unwrap_or(5);
     let Some(lab) = Lab::new() else { return };
     println!(
-        "{:<10} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9}  {}",
-        "program", "native ms", "empty ms", "ours ms", "TSan ms", "ours/TSan", "ns/access", "target"
+        "{:<10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9} {:>9}  {}",
+        "program",
+        "native ms",
+        "empty ms",
+        "count ms",
+        "ours ms",
+        "TSan ms",
+        "ours/TSan",
+        "over cnt",
+        "ns/access",
+        "target"
     );
     let (mut cheaper, mut never) = (0, 0f64);
     for (name, flags, args, accesses, target) in ROWS {
         let exes = variants(&lab, name, flags);
-        let mut times = vec![Vec::new(); 4];
+        let mut times = vec![Vec::new(); 5];
         for _ in 0..rounds {
             for (k, exe) in exes.iter().enumerate() {
-                times[k].push(cpu_ms(exe, args, k == 2));
+                times[k].push(cpu_ms(exe, args, k == 3));
             }
         }
         let m: Vec<f64> = times.into_iter().map(median).collect();
-        let (ratio, above) = (m[2] / m[3], (m[2] - m[1]) * 1e6 / accesses);
+        let (ratio, above) = (m[3] / m[4], (m[3] - m[1]) * 1e6 / accesses);
+        let over_count = (m[3] - m[2]) * 1e6 / accesses;
         cheaper += usize::from(ratio < 1.0);
         never = never.max(ratio);
         let target =
             target.map_or(String::new(), |t| format!("<= {t} {}", if above <= t { "met" } else { "MISSED" }));
         println!(
-            "{name:<10} {:>9.0} {:>9.0} {:>9.0} {:>9.0} {ratio:>10.2} {above:>9.2}  {target}",
-            m[0], m[1], m[2], m[3]
+            "{name:<10} {:>9.0} {:>9.0} {:>9.0} {:>9.0} {:>9.0} {ratio:>10.2} {over_count:>9.2} {above:>9.2}  {target}",
+            m[0], m[1], m[2], m[3], m[4]
         );
     }
     println!(
@@ -64,8 +78,8 @@ fn median(mut v: Vec<f64>) -> f64 {
     v[v.len() / 2]
 }
 
-/// Native, empty hooks, ours, TSan.
-fn variants(lab: &Lab, name: &str, flags: &[&str]) -> [PathBuf; 4] {
+/// Native, empty hooks, counting hooks, ours, TSan.
+fn variants(lab: &Lab, name: &str, flags: &[&str]) -> [PathBuf; 5] {
     let source = programs().join(format!("{name}.c"));
     let at = |kind: &str| lab.path().join(format!("{name}-{kind}"));
     let base = ["-O1", "-g", "-w"];
@@ -75,13 +89,16 @@ fn variants(lab: &Lab, name: &str, flags: &[&str]) -> [PathBuf; 4] {
         c
     };
     tool(gcc().arg(&source).arg("-o").arg(at("native")).arg("-lpthread"));
-    let empty = at("empty.o");
-    tool(Command::new("gcc").args(["-O2", "-w", "-c"]).arg(programs().join("empty.c")).arg("-o").arg(&empty));
     let object = at("o");
     tool(gcc().args(["-fsanitize=thread", "-c"]).arg(&source).arg("-o").arg(&object));
-    tool(Command::new("gcc").arg(&object).arg(&empty).arg("-o").arg(at("hooks")).arg("-lpthread"));
+    for (kind, flag) in [("hooks", "-DEMPTY"), ("count", "-DCOUNT")] {
+        let hooks = at("hooks.o");
+        let source = programs().join("empty.c");
+        tool(Command::new("gcc").args(["-O2", "-w", flag, "-c"]).arg(source).arg("-o").arg(&hooks));
+        tool(Command::new("gcc").arg(&object).arg(&hooks).arg("-o").arg(at(kind)).arg("-lpthread"));
+    }
     tool(gcc().arg("-fsanitize=thread").arg(&source).arg("-o").arg(at("tsan")).arg("-lpthread"));
-    [at("native"), at("hooks"), lab.build(name, flags), at("tsan")]
+    [at("native"), at("hooks"), at("count"), lab.build(name, flags), at("tsan")]
 }
 
 fn tool(c: &mut Command) {

@@ -1,9 +1,16 @@
-/* Hooks that do nothing: the floor below which no recorder can go. Atomic operations must be done all the same. */
+/* Hooks that do nothing: the floor below which no recorder can go. Atomic operations must be done all the same.
+   COUNT: hooks that count into one word of the thread's own and know nothing else, the floor of what counts at all. */
 #include <stdint.h>
 #define NOTHING(name) void name(void *a) { (void)a; }
-#define BOTH(n) NOTHING(__tsan_read##n) NOTHING(__tsan_write##n)
+#ifdef COUNT
+static __thread volatile uint16_t counts[2][32];
+#define COUNTING(name, i) void name(void *a) { (void)a, counts[i][0]++; }
+#else
+#define COUNTING(name, i) NOTHING(name)
+#endif
+#define BOTH(n) COUNTING(__tsan_read##n, 0) COUNTING(__tsan_write##n, 1)
 BOTH(1) BOTH(2) BOTH(4) BOTH(8) BOTH(16)
-#define UNALIGNED(n) NOTHING(__tsan_unaligned_read##n) NOTHING(__tsan_unaligned_write##n)
+#define UNALIGNED(n) COUNTING(__tsan_unaligned_read##n, 0) COUNTING(__tsan_unaligned_write##n, 1)
 UNALIGNED(2) UNALIGNED(4) UNALIGNED(8) UNALIGNED(16)
 NOTHING(__tsan_func_entry)
 NOTHING(__tsan_func_exit)
