@@ -40,7 +40,7 @@ pub mod machine;
 pub mod memory;
 mod port;
 
-pub use engine::{Config, Counters, Run, SimError, simulate};
+pub use engine::{Config, Counters, Run, SimError, Whole, simulate};
 pub use env::{Env, Note, Op, Program, Spin, SpinEnd, Visit};
 pub use machine::{Machine, MachineError};
 pub use memory::{Cell, LayoutError, MemoryMap, Shape, Words};

@@ -190,7 +190,7 @@ impl Engine<'_> {
     fn cost(&self, line: u32, req: Request) -> u64 {
         let (owner, dirty) = (self.lines[line as usize].owner, self.lines[line as usize].dirty);
         if owner != NONE {
-            let d = self.distance[(owner * self.cpu_count + req.cpu) as usize] as usize;
+            let d = self.near.distance(owner, req.cpu);
             return if dirty { self.costs.latency[d] } else { self.costs.clean[d] };
         }
         match self.extreme(line, req.cpu, true) {
@@ -289,27 +289,15 @@ impl Engine<'_> {
     /// Distance to the farthest or nearest other sharer.
     fn extreme(&self, line: u32, cpu: u32, farthest: bool) -> Option<usize> {
         let words = &self.sharers[line as usize * self.words..(line as usize + 1) * self.words];
-        let mut best: Option<u8> = None;
-        for (i, &word) in words.iter().enumerate() {
-            let mut rest = word;
-            while rest != 0 {
-                let other = i as u32 * 64 + rest.trailing_zeros();
-                rest &= rest - 1;
-                if other == cpu {
-                    continue;
-                }
-                let d = self.distance[(cpu * self.cpu_count + other) as usize];
-                best = Some(best.map_or(d, |b| if farthest { b.max(d) } else { b.min(d) }));
-            }
-        }
-        best.map(usize::from)
+        self.near.extreme(words, cpu, farthest)
     }
 
     fn jittered(&mut self, cost: u64) -> u64 {
         if self.jitter_ppm == 0 {
             return cost;
         }
-        let span = cost as u128 * self.jitter_ppm as u128 / 1_000_000;
-        cost - span as u64 + self.rng.below(2 * span as usize + 1) as u64
+        // At most 100 us (1e8 ps) times 9e5: far from overflowing.
+        let span = cost * self.jitter_ppm / 1_000_000;
+        cost - span + self.rng.below(2 * span as usize + 1) as u64
     }
 }

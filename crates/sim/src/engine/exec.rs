@@ -3,9 +3,13 @@
 
 use super::coherence::Who;
 use super::{Engine, Kind, NONE, PS, State};
+use std::cmp::Reverse;
 use crate::env::{Op, Spin};
 use crate::memory::Cell;
 use std::task::{Context, Poll, Waker};
+
+/// Times that a task goes on without an event before the event loop looks after livelocks.
+pub(super) const IN_A_ROW_MAX: u32 = 10_000;
 
 /// A store on its way: cell, value, and which bits of the cell it writes.
 pub(super) type Store = (Cell, u64, u64);
@@ -30,7 +34,6 @@ impl Engine<'_> {
         let cpu = self.tasks[i].cpu;
         self.shared.on_cpu[i].set(true);
         let mut t = self.now + std::mem::take(&mut self.cpus[cpu as usize].stolen);
-        let limit = self.now + self.costs.run_ahead;
         loop {
             if self.cpus[cpu as usize].resched && self.tasks[i].preempt_off == 0 {
                 if !self.wait_for_stores(task, cpu) {
@@ -38,9 +41,10 @@ impl Engine<'_> {
                 }
                 return;
             }
-            if t > limit {
-                self.push(t, Kind::Step, task, 0);
-                return;
+            if t > self.now + self.costs.run_ahead {
+                let Some(on) = self.run_on(task, cpu, t) else { return };
+                t = on;
+                continue;
             }
             let Some(op) = self.next_op(task, t) else {
                 self.finish(task, t);
@@ -60,6 +64,20 @@ impl Engine<'_> {
                 }
             }
         }
+    }
+
+    /// A task that has run as far ahead of the others as it may goes on by an event, or at once where no event comes
+    /// before it: then the time for it.
+    fn run_on(&mut self, task: u32, cpu: u32, t: u64) -> Option<u64> {
+        let alone = self.heap.peek().is_none_or(|Reverse(next)| next.at > t);
+        if !alone || t >= self.boundary || self.in_a_row >= IN_A_ROW_MAX {
+            self.push(t, Kind::Step, task, 0);
+            return None;
+        }
+        self.in_a_row += 1;
+        self.count.events += 1;
+        self.now = t;
+        Some(t + std::mem::take(&mut self.cpus[cpu as usize].stolen))
     }
 
     /// The operation in progress, or the next one; `None` when the task has returned.
@@ -321,6 +339,9 @@ impl Engine<'_> {
                 self.lines[line as usize].watchers.push(task);
             }
         }
+        if let Some(list) = self.spinners_for.get_mut(spin.holder as usize) {
+            list.push(task);
+        }
         self.tasks[task as usize].state = State::Watch;
         self.tasks[task as usize].watch_since = t;
         Outcome::Wait
@@ -333,6 +354,11 @@ impl Engine<'_> {
             if line != NONE {
                 self.lines[line as usize].watchers.retain(|&w| w != task);
             }
+        }
+        if let Some(Op::Spin(s)) = self.tasks[task as usize].op
+            && let Some(list) = self.spinners_for.get_mut(s.holder as usize)
+        {
+            list.retain(|&w| w != task);
         }
         let since = self.tasks[task as usize].watch_since;
         self.count.spin_ns += t.saturating_sub(since) / PS;
@@ -362,7 +388,6 @@ impl Engine<'_> {
     fn replay(&mut self, task: u32, cpu: u32, mut t: u64) -> Outcome {
         let port = self.tasks[task as usize].port.clone();
         let visits = port.visits.borrow();
-        let limit = self.now + self.costs.run_ahead;
         let mut at = self.tasks[task as usize].visit;
         while let Some(v) = visits.get(at / 2) {
             // Two halves per visit: its computing, then its access.
@@ -371,9 +396,14 @@ impl Engine<'_> {
                 at += 1;
                 self.tasks[task as usize].visit = at;
             }
-            if t > limit {
-                self.push(t, Kind::Step, task, 0);
-                return Outcome::Wait;
+            if t > self.now + self.costs.run_ahead {
+                let Some(on) = self.run_on(task, cpu, t) else { return Outcome::Wait };
+                t = on;
+                if self.cpus[cpu as usize].resched && self.tasks[task as usize].preempt_off == 0 {
+                    // Let the step that called see to it.
+                    self.push(t, Kind::Step, task, 0);
+                    return Outcome::Wait;
+                }
             }
             let line = self.line_of[v.cell.0 as usize];
             if v.cell != Cell::NULL && !self.free_store[v.cell.0 as usize] {

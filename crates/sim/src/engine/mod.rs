@@ -2,6 +2,7 @@
 
 mod coherence;
 mod exec;
+mod near;
 mod sched;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use crate::machine::{Distance, Machine, MachineError};
 use crate::memory::MemoryMap;
 use crate::port::{Port, PortEnv, Shared, SimWords};
 use coherence::Line;
+use near::Near;
 use sched::Cpu;
 use std::cell::Cell as Slot;
 use std::cmp::Reverse;
@@ -143,6 +145,19 @@ pub struct Run {
     pub by_line: Vec<(String, u32, u64)>,
     /// Everything else.
     pub counters: Counters,
+    /// The whole run, its warm-up and its tasks' last operations included: what the simulator had to do.
+    pub whole: Whole,
+}
+
+/// Sums over a whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whole {
+    /// Accesses of any kind.
+    pub accesses: u64,
+    /// Events processed.
+    pub events: u64,
+    /// Simulated time at which the last task returned, ns.
+    pub end_ns: u64,
 }
 
 impl Run {
@@ -250,8 +265,7 @@ pub(crate) struct Engine<'p> {
     pairs: bool,
     jitter_ppm: u64,
     store_buffer: usize,
-    distance: Vec<u8>,
-    socket: Vec<u32>,
+    near: Near,
     cpu_count: u32,
     lines: Vec<Line>,
     sharers: Vec<u64>,
@@ -260,8 +274,14 @@ pub(crate) struct Engine<'p> {
     free_store: Vec<bool>,
     cpus: Vec<Cpu>,
     tasks: Vec<Task<'p>>,
+    /// Tasks that spin while the task of this number runs.
+    spinners_for: Vec<Vec<u32>>,
     shared: Rc<Shared>,
     heap: BinaryHeap<Reverse<Event>>,
+    /// Steps that followed the current event without one of their own.
+    in_a_row: u32,
+    /// Beginning or end of the measured time, whichever comes next.
+    boundary: u64,
     now: u64,
     seq: u64,
     live: usize,
@@ -337,8 +357,6 @@ impl<'p> Engine<'p> {
             on_cpu: (0..tasks).map(|_| Slot::new(false)).collect(),
             progress: Slot::new(0),
         });
-        let per_socket = (has / machine.threads_per_core.max(1) / machine.sockets.max(1)).max(1);
-        let cores = (has / machine.threads_per_core.max(1)).max(1);
         let mut engine = Engine {
             memory,
             costs: Costs::new(machine, config),
@@ -347,11 +365,7 @@ impl<'p> Engine<'p> {
             pairs: machine.adjacent_pairs && line_bytes < 128,
             jitter_ppm: (config.jitter.clamp(0.0, 0.9) * 1e6) as u64,
             store_buffer: machine.core.store_buffer.max(1) as usize,
-            distance: (0..n)
-                .flat_map(|a| (0..n).map(move |b| (a, b)))
-                .map(|(a, b)| machine.distance(a, b) as u8)
-                .collect(),
-            socket: (0..n).map(|c| (c % cores) / per_socket).collect(),
+            near: Near::new(machine, n),
             cpu_count: n,
             lines: (0..line_count).map(|_| Line::new()).collect(),
             sharers: vec![0; line_count * words],
@@ -360,8 +374,11 @@ impl<'p> Engine<'p> {
             free_store: (0..cells).map(free).collect(),
             cpus: (0..n).map(|_| Cpu::default()).collect(),
             tasks: Vec::with_capacity(tasks),
+            spinners_for: vec![Vec::new(); tasks],
             shared: shared.clone(),
             heap: BinaryHeap::new(),
+            in_a_row: 0,
+            boundary: 0,
             now: 0,
             seq: 0,
             live: tasks,
@@ -420,6 +437,7 @@ impl<'p> Engine<'p> {
         let mut begun: Option<(Counters, Vec<u64>)> = None;
         let mut ended: Option<(Counters, Vec<u64>)> = None;
         let (mut progress, mut since) = (0, 0);
+        self.boundary = start;
         while self.live > 0 {
             let Some(Reverse(event)) = self.heap.pop() else {
                 return Err(SimError::Deadlock { at_ns: self.now / PS, tasks: self.stuck() });
@@ -428,19 +446,25 @@ impl<'p> Engine<'p> {
             self.now = event.at;
             if begun.is_none() && self.now >= start {
                 begun = Some(self.snapshot());
+                self.boundary = end;
                 self.by_cell.iter_mut().for_each(|c| *c = (0, 0));
             }
             if ended.is_none() && self.now >= end {
                 ended = Some(self.snapshot());
+                self.boundary = NEVER;
                 self.shared.stop.set(true);
             }
             self.count.events += 1;
-            since += 1;
-            if self.shared.progress.get() != progress {
-                (progress, since) = (self.shared.progress.get(), 0);
-            } else if since > IDLE_EVENTS_MAX {
-                return Err(SimError::Livelock { at_ns: self.now / PS, events: since, tasks: self.stuck() });
+            let seen = self.shared.progress.get();
+            if seen != progress {
+                (progress, since) = (seen, self.count.events);
             }
+            let events = self.count.events - since;
+            if events > IDLE_EVENTS_MAX {
+                return Err(SimError::Livelock { at_ns: self.now / PS, events, tasks: self.stuck() });
+            }
+            // A line's arrival has requests of its own to see to after the step that it causes.
+            self.in_a_row = if event.kind == Kind::Step { 0 } else { exec::IN_A_ROW_MAX };
             self.dispatch(event);
         }
         let words = &mut SimWords { values: &self.shared.values, visits: None, work_ns: 0 };
@@ -495,7 +519,9 @@ impl<'p> Engine<'p> {
         };
         let (by_field, by_line) = self.tables();
         let operations = by_task.iter().sum();
-        Run { operations, measured_ns: config.run_ns.max(1), by_task, by_field, by_line, counters }
+        let whole =
+            Whole { accesses: self.count.accesses, events: self.count.events, end_ns: self.now / PS };
+        Run { operations, measured_ns: config.run_ns.max(1), by_task, by_field, by_line, counters, whole }
     }
 
     #[allow(clippy::type_complexity)]

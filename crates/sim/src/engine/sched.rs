@@ -83,8 +83,8 @@ impl Engine<'_> {
         let n = self.cpu_count;
         let idle = |c: &u32| self.cpus[*c as usize].current == NONE;
         let around = (1..n).map(|k| (t.cpu + k) % n);
-        let home = self.socket[t.cpu as usize];
-        let near = around.clone().filter(|c| self.socket[*c as usize] == home).find(idle);
+        let home = self.near.socket(t.cpu);
+        let near = around.clone().filter(|c| self.near.socket(*c) == home).find(idle);
         near.or_else(|| around.clone().find(idle)).unwrap_or(t.cpu)
     }
 
@@ -167,14 +167,9 @@ impl Engine<'_> {
     /// Whoever spins for this task is told, and the CPU takes another task or goes idle.
     fn leave_cpu(&mut self, task: u32, t: u64) {
         self.shared.on_cpu[task as usize].set(false);
-        let waits_for = |e: &Engine<'_>, i: usize| {
-            matches!(e.tasks[i].op, Some(crate::env::Op::Spin(s)) if s.holder == task)
-        };
-        for i in 0..self.tasks.len() {
-            if self.tasks[i].state == State::Watch && waits_for(self, i) {
-                self.kick(i as u32, t);
-            }
-        }
+        let mut spinners = std::mem::take(&mut self.spinners_for[task as usize]);
+        spinners.sort_unstable();
+        spinners.into_iter().for_each(|s| self.kick(s, t));
         let cpu = self.tasks[task as usize].cpu;
         let next = self.cpus[cpu as usize].queue.pop_front().or_else(|| self.pull(cpu));
         match next {
@@ -200,11 +195,11 @@ impl Engine<'_> {
             return None;
         }
         let n = self.cpu_count;
-        let home = self.socket[cpu as usize];
+        let home = self.near.socket(cpu);
         for same in [true, false] {
             for k in 1..n {
                 let other = (cpu + k) % n;
-                if (self.socket[other as usize] == home) != same {
+                if (self.near.socket(other) == home) != same {
                     continue;
                 }
                 let queue = &self.cpus[other as usize].queue;
