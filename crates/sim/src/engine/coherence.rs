@@ -81,6 +81,11 @@ impl Line {
             watchers: Vec::new(),
         }
     }
+
+    /// Nobody waits for it and nothing is under way.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.queue.is_empty() && self.current.is_none() && !self.busy && self.start_at == NEVER
+    }
 }
 
 impl Engine<'_> {
@@ -225,7 +230,11 @@ impl Engine<'_> {
 
     /// Spinners whose copy is gone ask for it again.
     fn disturb(&mut self, line: u32, t: u64) {
-        let watchers = std::mem::take(&mut self.lines[line as usize].watchers);
+        if self.lines[line as usize].watchers.is_empty() {
+            return;
+        }
+        let empty = self.spare.pop().unwrap_or_default();
+        let mut watchers = std::mem::replace(&mut self.lines[line as usize].watchers, empty);
         for &task in &watchers {
             self.unwatch(task, t);
             let cpu = self.tasks[task as usize].cpu;
@@ -233,6 +242,8 @@ impl Engine<'_> {
             self.tasks[task as usize].state = State::Miss(cell.0);
             self.request(Who::Task(task), cpu, cell, false, t);
         }
+        watchers.clear();
+        self.spare.push(watchers);
     }
 
     pub(super) fn transfer_done(&mut self, line: u32) {

@@ -3,7 +3,6 @@
 
 use super::coherence::Who;
 use super::{Engine, Kind, NONE, PS, State};
-use std::cmp::Reverse;
 use crate::env::{Op, Spin};
 use crate::memory::Cell;
 use std::task::{Context, Poll, Waker};
@@ -69,8 +68,7 @@ impl Engine<'_> {
     /// A task that has run as far ahead of the others as it may goes on by an event, or at once where no event comes
     /// before it: then the time for it.
     fn run_on(&mut self, task: u32, cpu: u32, t: u64) -> Option<u64> {
-        let alone = self.heap.peek().is_none_or(|Reverse(next)| next.at > t);
-        if !alone || t >= self.boundary || self.in_a_row >= IN_A_ROW_MAX {
+        if !self.alone_until(t) || t >= self.boundary || self.in_a_row >= IN_A_ROW_MAX {
             self.push(t, Kind::Step, task, 0);
             return None;
         }
@@ -291,6 +289,7 @@ impl Engine<'_> {
             return self.miss(task, cpu, cell, true, t);
         }
         self.touch(line, true, t);
+        self.tasks[task as usize].last = cell;
         let old = self.value(cell);
         self.shared.values[cell.0 as usize].set(f(old));
         Outcome::Done(old, t + cost)

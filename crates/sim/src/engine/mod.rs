@@ -9,7 +9,7 @@ mod tests;
 
 use crate::env::{Op, Program};
 use crate::machine::{Distance, Machine, MachineError};
-use crate::memory::MemoryMap;
+use crate::memory::{Cell, MemoryMap};
 use crate::port::{Port, PortEnv, Shared, SimWords};
 use coherence::Line;
 use near::Near;
@@ -27,7 +27,7 @@ pub(crate) const PS: u64 = 1_000;
 /// No CPU, no task, no time.
 pub(crate) const NONE: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;
-/// Events without any sign of progress after which a run is called a livelock.
+/// What [`Config::idle_events_max`] is unless told otherwise: some seconds of simulating.
 const IDLE_EVENTS_MAX: u64 = 20_000_000;
 
 /// How to run.
@@ -47,13 +47,23 @@ pub struct Config {
     pub run_ahead_ns: u64,
     /// Stores to fields with this ending are free (an ablation); empty for none.
     pub free_stores: String,
+    /// Events without any sign of progress after which a run is called a livelock.
+    pub idle_events_max: u64,
 }
 
 impl Config {
     /// `cpus` CPUs for `run_ns` after a tenth of that as warm-up.
     pub fn new(cpus: u32, run_ns: u64, seed: u64) -> Config {
-        let free_stores = String::new();
-        Config { cpus, run_ns, warmup_ns: run_ns / 10, seed, jitter: 0.1, run_ahead_ns: 20, free_stores }
+        Config {
+            cpus,
+            run_ns,
+            warmup_ns: run_ns / 10,
+            seed,
+            jitter: 0.1,
+            run_ahead_ns: 20,
+            free_stores: String::new(),
+            idle_events_max: IDLE_EVENTS_MAX,
+        }
     }
 }
 
@@ -235,6 +245,8 @@ struct Task<'p> {
     visit: usize,
     watch_since: u64,
     watched: [u32; 2],
+    /// The cell that it changed last by a locked operation.
+    last: Cell,
 }
 
 /// Costs in ps.
@@ -278,6 +290,10 @@ pub(crate) struct Engine<'p> {
     spinners_for: Vec<Vec<u32>>,
     shared: Rc<Shared>,
     heap: BinaryHeap<Reverse<Event>>,
+    /// An event that is often the next one.
+    next: Option<Event>,
+    /// Lists of spinners that are not in use, for their memory.
+    spare: Vec<Vec<u32>>,
     /// Steps that followed the current event without one of their own.
     in_a_row: u32,
     /// Beginning or end of the measured time, whichever comes next.
@@ -347,7 +363,7 @@ impl<'p> Engine<'p> {
         let line_count = (memory.bytes() / line_bytes + 2) as usize;
         let words = (n as usize).div_ceil(64);
         let cells = memory.cells();
-        let cell = |i: usize| crate::memory::Cell(i as u32);
+        let cell = |i: usize| Cell(i as u32);
         let free =
             |i: usize| !config.free_stores.is_empty() && memory.name(cell(i)).ends_with(&config.free_stores);
         let tasks = program.tasks();
@@ -377,6 +393,8 @@ impl<'p> Engine<'p> {
             spinners_for: vec![Vec::new(); tasks],
             shared: shared.clone(),
             heap: BinaryHeap::new(),
+            next: None,
+            spare: Vec::new(),
             in_a_row: 0,
             boundary: 0,
             now: 0,
@@ -420,6 +438,7 @@ impl<'p> Engine<'p> {
             visit: 0,
             watch_since: 0,
             watched: [NONE; 2],
+            last: Cell::NULL,
         });
         // Tasks start within one microsecond of each other, in no particular order.
         let at = self.rng.below(1_000 * PS as usize) as u64;
@@ -428,7 +447,30 @@ impl<'p> Engine<'p> {
 
     fn push(&mut self, at: u64, kind: Kind, a: u32, b: u32) {
         self.seq += 1;
-        self.heap.push(Reverse(Event { at, seq: self.seq, kind, a, b }));
+        let event = Event { at, seq: self.seq, kind, a, b };
+        // Most events are the next to come: they never see the heap.
+        match &mut self.next {
+            Some(next) if *next < event => self.heap.push(Reverse(event)),
+            next => {
+                if let Some(old) = next.replace(event) {
+                    self.heap.push(Reverse(old));
+                }
+            }
+        }
+    }
+
+    /// The earliest event; of several at one time the one that was created first.
+    fn pop(&mut self) -> Option<Event> {
+        match (&self.next, self.heap.peek()) {
+            (Some(next), Some(Reverse(top))) if top < next => self.heap.pop().map(|e| e.0),
+            (None, _) => self.heap.pop().map(|e| e.0),
+            _ => self.next.take(),
+        }
+    }
+
+    /// No event is due at or before `t`.
+    fn alone_until(&self, t: u64) -> bool {
+        self.next.is_none_or(|e| e.at > t) && self.heap.peek().is_none_or(|e| e.0.at > t)
     }
 
     fn run<P: Program>(&mut self, program: &P, config: &Config) -> Result<Run, SimError> {
@@ -439,7 +481,7 @@ impl<'p> Engine<'p> {
         let (mut progress, mut since) = (0, 0);
         self.boundary = start;
         while self.live > 0 {
-            let Some(Reverse(event)) = self.heap.pop() else {
+            let Some(event) = self.pop() else {
                 return Err(SimError::Deadlock { at_ns: self.now / PS, tasks: self.stuck() });
             };
             debug_assert!(event.at >= self.now, "time went back");
@@ -460,13 +502,15 @@ impl<'p> Engine<'p> {
                 (progress, since) = (seen, self.count.events);
             }
             let events = self.count.events - since;
-            if events > IDLE_EVENTS_MAX {
+            if events > config.idle_events_max {
                 return Err(SimError::Livelock { at_ns: self.now / PS, events, tasks: self.stuck() });
             }
             // A line's arrival has requests of its own to see to after the step that it causes.
             self.in_a_row = if event.kind == Kind::Step { 0 } else { exec::IN_A_ROW_MAX };
             self.dispatch(event);
         }
+        self.finish_requests();
+        debug_assert!(self.all_answered(), "a request or a store was left behind");
         let words = &mut SimWords { values: &self.shared.values, visits: None, work_ns: 0 };
         program.check(words).map_err(SimError::Check)?;
         let ended = ended.unwrap_or_else(|| self.snapshot());
@@ -475,6 +519,16 @@ impl<'p> Engine<'p> {
             ended,
             config,
         ))
+    }
+
+    /// Lets transfers and stores end that were under way when the last task returned.
+    fn finish_requests(&mut self) {
+        while let Some(event) = self.pop() {
+            self.now = event.at;
+            if matches!(event.kind, Kind::Start | Kind::Done | Kind::Shared) {
+                self.dispatch(event);
+            }
+        }
     }
 
     fn dispatch(&mut self, event: Event) {
@@ -532,7 +586,7 @@ impl<'p> Engine<'p> {
             if transfers == 0 {
                 continue;
             }
-            let name = self.memory.name(crate::memory::Cell(i as u32));
+            let name = self.memory.name(Cell(i as u32));
             let line = lines.entry(self.line_of[i]).or_insert_with(|| (name.clone(), 0));
             line.1 += transfers;
             let f = fields.entry(name).or_default();
@@ -544,6 +598,24 @@ impl<'p> Engine<'p> {
         lines.sort_by(|a, b| b.2.cmp(&a.2).then(a.1.cmp(&b.1)));
         lines.truncate(32);
         (fields, lines)
+    }
+
+    /// An operation with the name of its field.
+    fn describe(&self, op: Op) -> String {
+        let (what, cell) = match op {
+            Op::Load(c) | Op::LoadForCas(c) => ("a load of", c),
+            Op::Store(c, _) | Op::Clear(c, _) => ("a store to", c),
+            Op::Cas(c, ..) => ("a compare-and-swap of", c),
+            Op::Add(c, _) | Op::Swap(c, _) => ("a locked operation on", c),
+            Op::Spin(s) => ("a spin on", s.cell),
+            other => return format!("{other:?}"),
+        };
+        format!("{what} {}", self.memory.name(cell))
+    }
+
+    /// Nothing is left behind when all tasks have returned: every request was answered, every store committed.
+    fn all_answered(&self) -> bool {
+        self.lines.iter().all(|l| l.is_quiet()) && self.cpus.iter().all(|c| c.stores.is_empty())
     }
 
     /// Who waits for what, at most eight tasks.
@@ -558,8 +630,11 @@ impl<'p> Engine<'p> {
                         self.memory.name(s.cell),
                         self.shared.values.get(s.cell.0 as usize).map_or(0, Slot::get)
                     ),
-                    (State::Parked, _) => "sleeps and nobody wakes it".into(),
-                    (state, op) => format!("{state:?} in {op:?}"),
+                    (State::Parked, _) => {
+                        format!("sleeps and nobody wakes it; last changed {}", self.memory.name(t.last))
+                    }
+                    (_, Some(op)) => format!("is in {}", self.describe(op)),
+                    (state, None) => format!("is {state:?}"),
                 };
                 format!("task {i} {what}")
             })

@@ -14,6 +14,10 @@ enum What {
     PingPong,
     Oversubscribed,
     Handoff,
+    /// Tries for ever what cannot succeed.
+    Polite,
+    /// Two locks in opposite order, by sleeping.
+    Embrace,
 }
 
 struct Test {
@@ -50,6 +54,19 @@ impl Program for Test {
             What::SpinForEver => {
                 env.spin(Spin::on(a, 0)).await;
             }
+            What::Embrace => {
+                let (first, second) = (env.me() as usize % 2, 1 - env.me() as usize % 2);
+                env.add(self.cells[first], 1).await;
+                env.compute(10_000).await;
+                while env.cas(self.cells[second], 0, 1).await != 0 {
+                    env.park().await;
+                }
+            }
+            What::Polite => loop {
+                if env.cas(a, 7, 8).await == 7 {
+                    break;
+                }
+            },
             _ => {}
         }
         while !env.stopping() {
@@ -136,6 +153,22 @@ fn deadlocks_are_found_and_named() {
     assert!(error.contains("deadlock") && error.contains("nobody wakes it"), "{error}");
     let error = run(What::SpinForEver, 1, 1).unwrap_err().to_string();
     assert!(error.contains("spins while word.value is 0"), "{error}");
+}
+
+#[test]
+fn a_deadly_embrace_names_the_locks() {
+    let error = run(What::Embrace, 2, 2).unwrap_err().to_string();
+    assert!(error.contains("deadlock") && error.contains("last changed word.value"), "{error}");
+}
+
+#[test]
+fn livelocks_are_found_and_named() {
+    let machine = machine::find("2s-icelake-sp-96").unwrap();
+    let config = Config { idle_events_max: 100_000, ..Config::new(2, 200_000, 7) };
+    let error = simulate(&program(What::Polite, 2), &machine, &config).unwrap_err();
+    assert!(matches!(error, SimError::Livelock { .. }));
+    let text = error.to_string();
+    assert!(text.contains("livelock") && text.contains("compare-and-swap of word.value"), "{text}");
 }
 
 #[test]
