@@ -181,6 +181,13 @@ rows!(
         store_no_level,
         latency_cycles,
         cpus,
+        period,
+        locked,
+        blocked_data,
+        blocked_address,
+        tlb_miss,
+        phys_addr,
+        page_bytes,
     ]
 );
 rows!(Loss, "losses", [process, what, count, note]);

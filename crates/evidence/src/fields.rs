@@ -9,7 +9,8 @@ use tussle_model::{AggregateKind, MemberRole, Type, TypeId, TypeTable};
 
 use crate::tables::{Evidence, Object, ObjectKind};
 
-/// Synchronisation types whose insides nobody wants to see: naming stops at the member that has such a type.
+/// Synchronisation types of POSIX, C11 and Linux whose insides nobody wants to see: naming stops at the member that
+/// has such a type.
 const OPAQUE: &[&str] = &[
     "pthread_mutex_t",
     "pthread_cond_t",
@@ -20,6 +21,13 @@ const OPAQUE: &[&str] = &[
     "sem_t",
     "mtx_t",
     "cnd_t",
+    "atomic_t",
+    "atomic64_t",
+    "atomic_long_t",
+    "refcount_t",
+    "spinlock_t",
+    "raw_spinlock_t",
+    "seqcount_t",
 ];
 
 /// The same for C++ types; the name may go on with template arguments.

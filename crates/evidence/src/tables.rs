@@ -364,6 +364,27 @@ pub struct Sampled {
     pub latency_cycles: Option<u64>,
     /// CPUs that took part.
     pub cpus: Option<u32>,
+    /// Sum of the samples' periods: events that they stand for.
+    #[serde(default)]
+    pub period: Option<u64>,
+    /// Samples of locked instructions.
+    #[serde(default)]
+    pub locked: Option<u64>,
+    /// Loads that waited for the data of an earlier store.
+    #[serde(default)]
+    pub blocked_data: Option<u64>,
+    /// Loads that waited because an earlier store's address clashed.
+    #[serde(default)]
+    pub blocked_address: Option<u64>,
+    /// Samples that missed the TLB.
+    #[serde(default)]
+    pub tlb_miss: Option<u64>,
+    /// Physical address, where all samples have the same.
+    #[serde(default)]
+    pub phys_addr: Option<u64>,
+    /// Size of the page, bytes.
+    #[serde(default)]
+    pub page_bytes: Option<u64>,
 }
 
 /// Something merged, capped or lost while recording.

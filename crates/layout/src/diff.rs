@@ -9,7 +9,7 @@ pub use view::{summary_view, type_view};
 use crate::phases::{Where, is_below, line_count, span};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tussle_model::leaf::Arrays;
-use tussle_model::{Aggregate, Leaf, LineSize, Type, TypeId, TypeTable, leaves};
+use tussle_model::{Aggregate, Leaf, LineSize, Type, TypeId, TypeTable, fields};
 
 /// One side of a comparison.
 #[derive(Clone, Copy)]
@@ -76,6 +76,8 @@ pub struct TypeDiff {
     pub now_share: Vec<Pair>,
     /// Pairs that shared a line and no longer do.
     pub now_apart: Vec<Pair>,
+    /// Pairs beyond [`PAIRS_MAX`] that the two lists leave out.
+    pub pairs_left_out: u64,
     /// What shifted the rest.
     pub cause: Option<Cause>,
 }
@@ -95,7 +97,7 @@ impl TypeDiff {
 
 /// Compares one type.
 pub fn diff(old: Side<'_>, old_id: TypeId, new: Side<'_>, new_id: TypeId, options: &Options) -> TypeDiff {
-    let (a, b) = (leaves(old.table, old_id, Arrays::Whole), leaves(new.table, new_id, Arrays::Whole));
+    let (a, b) = (fields(old.table, old_id, Arrays::Whole), fields(new.table, new_id, Arrays::Whole));
     let phases = options.at.phases(old.table, old_id, options.line, old.btf);
     let new_phases = options.at.phases(new.table, new_id, options.line, new.btf);
     let size = (old.table.size(old_id).unwrap_or(0), new.table.size(new_id).unwrap_or(0));
@@ -121,22 +123,65 @@ pub fn diff(old: Side<'_>, old_id: TypeId, new: Side<'_>, new_id: TypeId, option
 
 fn members(a: &[Leaf], b: &[Leaf], d: &mut TypeDiff) {
     let old: HashMap<&str, &Leaf> = a.iter().map(|l| (l.path.as_str(), l)).collect();
-    let new: HashSet<&str> = b.iter().map(|l| l.path.as_str()).collect();
-    for l in b {
-        match old.get(l.path.as_str()) {
-            None => d.added.push((l.path.clone(), l.offset)),
-            Some(o) => {
-                if o.size != l.size {
-                    d.resized.push((l.path.clone(), o.size, l.size));
-                }
-                if o.offset != l.offset {
-                    d.moved.push(Moved { path: l.path.clone(), old: o.offset, new: l.offset });
-                }
-            }
+    let new: HashMap<&str, &Leaf> = b.iter().map(|l| (l.path.as_str(), l)).collect();
+    // What happened to each path, and to each member above it if all that lies below had the same fate.
+    let mut fates: HashMap<&str, Option<Fate>> = HashMap::new();
+    let all = b.iter().chain(a.iter().filter(|l| !new.contains_key(l.path.as_str())));
+    for l in all.clone() {
+        let fate = fate(old.get(l.path.as_str()).copied(), new.get(l.path.as_str()).copied());
+        for path in above(&l.path) {
+            let known = fates.entry(path).or_insert(Some(fate));
+            *known = known.filter(|k| *k == fate);
         }
     }
-    d.removed =
-        a.iter().filter(|l| !new.contains(l.path.as_str())).map(|l| (l.path.clone(), l.offset)).collect();
+    let mut told = HashSet::new();
+    for l in all {
+        let Some(path) = above(&l.path).find(|p| fates.get(p).is_some_and(Option::is_some)) else { continue };
+        if !told.insert(path) {
+            continue;
+        }
+        let path = path.to_string();
+        match fates[path.as_str()] {
+            Some(Fate::Added) => d.added.push((path, l.offset)),
+            Some(Fate::Removed) => d.removed.push((path, l.offset)),
+            Some(Fate::Moved(by)) if by != 0 => {
+                d.moved.push(Moved { path, old: l.offset.wrapping_sub(by as u64), new: l.offset });
+            }
+            Some(Fate::Resized) => {
+                let (o, n) = (old[l.path.as_str()], new[l.path.as_str()]);
+                if o.offset != n.offset {
+                    d.moved.push(Moved { path: path.clone(), old: o.offset, new: n.offset });
+                }
+                d.resized.push((path, o.size, n.size));
+            }
+            Some(Fate::Moved(_)) | None => {}
+        }
+    }
+}
+
+/// What happened to a leaf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Added,
+    Removed,
+    /// By so many bytes, 0 for a leaf that stayed; its size did not change.
+    Moved(i64),
+    Resized,
+}
+
+fn fate(old: Option<&Leaf>, new: Option<&Leaf>) -> Fate {
+    match (old, new) {
+        (None, _) => Fate::Added,
+        (_, None) => Fate::Removed,
+        (Some(o), Some(n)) if o.size == n.size => Fate::Moved(n.offset.wrapping_sub(o.offset) as i64),
+        _ => Fate::Resized,
+    }
+}
+
+/// `a`, `a.b` and `a.b[1]` for `a.b[1]`.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.char_indices().filter(|(i, c)| *i > 0 && matches!(c, '.' | '[')).map(|(i, _)| i);
+    ends.chain([path.len()]).map(|end| &path[..end])
 }
 
 /// At most this many pairs are collected per direction: a shift of a struct with a thousand fields changes more than
@@ -155,11 +200,12 @@ fn sharing(a: &[Leaf], b: &[Leaf], options: &Options, d: &mut TypeDiff) {
         .filter(|(l, _)| l.size > 0)
         .collect();
     let hot: Vec<Vec<usize>> = common.iter().map(|(l, _)| hot_of(&l.path, &options.hot)).collect();
+    let unions = unions(&common);
     let mut gained: BTreeMap<Both, Vec<u64>> = BTreeMap::new();
     let mut lost: BTreeMap<Both, Vec<u64>> = BTreeMap::new();
     for &phase in &d.phases {
-        let old = pairs(&common, |c| c.0, phase, options.line);
-        let new = pairs(&common, |c| c.1, phase, options.line);
+        let old = pairs(&common, &unions, |c| c.0, phase, options.line);
+        let new = pairs(&common, &unions, |c| c.1, phase, options.line);
         let wanted = |p: &&Both| wanted(&options.hot, &hot[p.0 as usize], &hot[p.1 as usize]);
         for p in missing_in(&new, &old).iter().filter(wanted) {
             gained.entry(*p).or_default().push(phase);
@@ -173,13 +219,14 @@ fn sharing(a: &[Leaf], b: &[Leaf], options: &Options, d: &mut TypeDiff) {
         b: common[j as usize].0.path.clone(),
         phases,
     };
+    d.pairs_left_out = [&gained, &lost].iter().map(|all| all.len().saturating_sub(PAIRS_MAX) as u64).sum();
     d.now_share = gained.into_iter().take(PAIRS_MAX).map(name).collect();
     d.now_apart = lost.into_iter().take(PAIRS_MAX).map(name).collect();
 }
 
-/// Which of the hot fields a leaf belongs to.
+/// Which of the hot fields a leaf belongs to: as a part of one, or as the whole field that one names a part of.
 fn hot_of(path: &str, hot: &[String]) -> Vec<usize> {
-    (0..hot.len()).filter(|&i| is_below(path, &hot[i])).collect()
+    (0..hot.len()).filter(|&i| is_below(path, &hot[i]) || is_below(&hot[i], path)).collect()
 }
 
 /// With one hot field its own parts count and its neighbours; with several only pairs among them.
@@ -198,6 +245,7 @@ type Both = (u32, u32);
 /// left out.
 fn pairs<'a>(
     common: &[(&'a Leaf, &'a Leaf)],
+    unions: &[u32],
     side: impl Fn(&(&'a Leaf, &'a Leaf)) -> &'a Leaf,
     phase: u64,
     line: LineSize,
@@ -217,13 +265,30 @@ fn pairs<'a>(
         let list = &list[..list.len().min(LINE_LEAVES_MAX)];
         for (n, &(_, i)) in list.iter().enumerate() {
             let others = list[n + 1..].iter().map(|x| x.1);
-            let over = common[i as usize].0.overlaps;
-            out.extend(others.filter(|&j| !(over && common[j as usize].0.overlaps)).map(|j| (i, j)));
+            let union = unions[i as usize];
+            out.extend(others.filter(|&j| union == 0 || unions[j as usize] != union).map(|j| (i, j)));
         }
     }
     out.sort_unstable();
     out.dedup();
     out
+}
+
+/// For each leaf the union whose bytes it shares with others, counted from 1; 0 for leaves in none.
+fn unions(common: &[(&Leaf, &Leaf)]) -> Vec<u32> {
+    let (mut count, mut end) = (0, 0);
+    let mut of = |l: &Leaf| {
+        if !l.overlaps {
+            return 0;
+        }
+        if count == 0 || l.offset >= end {
+            count += 1;
+            end = 0;
+        }
+        end = end.max(l.end());
+        count
+    };
+    common.iter().map(|(l, _)| of(l)).collect()
 }
 
 /// What the sorted list `a` has and the sorted list `b` lacks.

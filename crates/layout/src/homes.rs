@@ -4,7 +4,7 @@ use crate::phases::{select, span};
 use crate::slab::{Cache, Home, homes};
 use serde_json::json;
 use tussle_model::leaf::Arrays;
-use tussle_model::{Leaf, LineSize, TypeId, TypeTable, leaves};
+use tussle_model::{Leaf, LineSize, TypeId, TypeTable, fields};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone};
 
 /// All caches whose objects are or contain `id`, with the number of slots per phase and what an object's tail shares
@@ -20,7 +20,7 @@ pub fn view(table: &TypeTable, id: TypeId, caches: &[Cache], line: LineSize) -> 
         let text = "no slab cache holds it under a name and size that fit; its phases are unknown".into();
         nodes.push(Node::Text(vec![Span { text, tone: Tone::Warn }]));
     }
-    let all = leaves(table, id, Arrays::Whole);
+    let all = fields(table, id, Arrays::Whole);
     nodes.push(Node::Table {
         key: "homes".into(),
         columns: vec![

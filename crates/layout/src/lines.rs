@@ -3,7 +3,7 @@
 use crate::phases::{Where, list, span};
 use serde_json::json;
 use tussle_model::leaf::Arrays;
-use tussle_model::{Leaf, LineSize, TypeId, TypeTable, leaves};
+use tussle_model::{Leaf, LineSize, TypeId, TypeTable, fields};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, offset};
 
 /// More lines than this are cut, with a remark.
@@ -42,7 +42,7 @@ pub fn lines(table: &TypeTable, id: TypeId, phase: u64, line: LineSize) -> (Vec<
     let size = table.size(id).unwrap_or(0).min(1 << 48);
     let phase = phase % line.bytes();
     let leaves: Vec<Leaf> =
-        leaves(table, id, Arrays::Whole).into_iter().filter(|l| l.end() <= 1 << 48).collect();
+        fields(table, id, Arrays::Whole).into_iter().filter(|l| l.end() <= 1 << 48).collect();
     let total = line.span(phase, size).end;
     let bytes = line.bytes();
     let mut by_line: Vec<Vec<&Leaf>> = vec![Vec::new(); total.min(LINES_MAX) as usize];

@@ -5,7 +5,7 @@ use crate::slots::{NewField, Slot, slots};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tussle_model::leaf::Arrays;
-use tussle_model::{Leaf, LineSize, TypeId, TypeTable, leaves};
+use tussle_model::{Leaf, LineSize, TypeId, TypeTable, fields};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, offset};
 
 /// One build of the type.
@@ -170,7 +170,7 @@ fn neighbours(builds: &[Build<'_>], p: &Position, field: &NewField, line: LineSi
         let phases = Where::Any.phases(build.table, build.id, line, build.btf);
         phases_seen = phases_seen.max(phases.len());
         let moved = |l: &Leaf| slot.moves.iter().any(|(m, _, _)| crate::phases::is_below(&l.path, m));
-        for l in leaves(build.table, build.id, Arrays::Whole).iter().filter(|l| l.size > 0 && !moved(l)) {
+        for l in fields(build.table, build.id, Arrays::Whole).iter().filter(|l| l.size > 0 && !moved(l)) {
             let meets = phases.iter().any(|&ph| span(&new, ph, line).meets(span(l, ph, line)));
             if meets && !names.contains(&l.path) {
                 names.push(l.path.clone());

@@ -15,7 +15,8 @@ fn rules() {
         let _ = from_source(&text);
         let Ok(rules) = parse(&text) else { return };
         let _ = emit_c(&rules);
-        let build = || Build { name: "f".into(), table: &table, btf: false, arch: None, config: None, caches: None };
+        let build =
+            || Build { name: "f".into(), table: &table, btf: false, arch: None, config: None, caches: None };
         if let Ok(outcomes) = check(&rules, &[build()]) {
             let _ = view(&rules, &[build()], &outcomes);
         }

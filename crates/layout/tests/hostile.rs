@@ -69,8 +69,7 @@ fn table() -> impl Strategy<Value = TypeTable> {
 }
 
 /// Pieces of rule files in any order.
-const RULE_TEXT: &str =
-    "(\\[\\[rule\\]\\]|type|=|\"|\\[|\\]|\\{|\\}|separate|max_size|[a-z0-9 \\n]){0,60}";
+const RULE_TEXT: &str = "(\\[\\[rule\\]\\]|type|=|\"|\\[|\\]|\\{|\\}|separate|max_size|[a-z0-9 \\n]){0,60}";
 
 /// The same cases in every run; TUSSLE_HOSTILE_SEED=N tries others.
 fn config() -> ProptestConfig {

@@ -1,6 +1,6 @@
 //! Flattening of nested members to leaf fields (`mmap_lock.owner`), the unit in which contention is named.
 
-use crate::types::{MemberRole, Type, TypeId, TypeTable};
+use crate::types::{Aggregate, AggregateKind, Member, MemberRole, Type, TypeId, TypeTable};
 
 /// Nesting deeper than this is cut: real code stays below 20, hostile files can be cyclic.
 pub const DEPTH_MAX: usize = 64;
@@ -47,7 +47,19 @@ pub enum Arrays {
 /// The leaf fields of `id` in order of offset, then of declaration. Never more than [`LEAVES_MAX`].
 pub fn leaves(table: &TypeTable, id: TypeId, arrays: Arrays) -> Vec<Leaf> {
     let mut out = Vec::new();
-    Walk { table, arrays, out: &mut out, visits: 0 }.visit(id, String::new(), 0, false, 0);
+    Walk { table, arrays, out: &mut out, visits: 0, whole: false }.visit(id, String::new(), 0, false, 0);
+    out.sort_by_key(|l| l.offset);
+    out
+}
+
+/// The leaf fields as people speak of them, for pictures and tables: `mmap_lock.count` is one field though its type is
+/// a struct around one scalar, and so is `mmap_lock.wait_lock`, whose 4 bytes a union names in five ways.
+///
+/// The only member of a struct of its own size takes the struct's name; a named member of at most 8 bytes with a union
+/// inside is one field.
+pub fn fields(table: &TypeTable, id: TypeId, arrays: Arrays) -> Vec<Leaf> {
+    let mut out = Vec::new();
+    Walk { table, arrays, out: &mut out, visits: 0, whole: true }.visit(id, String::new(), 0, false, 0);
     out.sort_by_key(|l| l.offset);
     out
 }
@@ -65,9 +77,25 @@ struct Walk<'a> {
     arrays: Arrays,
     out: &'a mut Vec<Leaf>,
     visits: usize,
+    /// As [`fields`] has it.
+    whole: bool,
 }
 
 impl Walk<'_> {
+    /// `a` is all of its only member, so that the member's name adds nothing.
+    fn wraps(&self, a: &Aggregate) -> bool {
+        let mut fields = a.members.iter().filter(|m| m.role != MemberRole::Static);
+        let (Some(m), None) = (fields.next(), fields.next()) else { return false };
+        self.whole && m.bit_size.is_none() && m.offset_bits == 0 && self.table.size(m.ty) == Some(a.size)
+    }
+
+    /// Small and a union somewhere: the bytes have several names, the member has one.
+    fn small_union(&self, a: &Aggregate, depth: usize) -> bool {
+        let inner = |m: &Member| self.table.aggregate(m.ty).is_some_and(|a| self.small_union(a, depth + 1));
+        let union = a.kind == AggregateKind::Union && a.members.len() > 1;
+        self.whole && a.size <= 8 && depth < 8 && (union || a.members.iter().any(inner))
+    }
+
     fn visit(&mut self, id: TypeId, path: String, offset: u64, overlaps: bool, depth: usize) {
         self.visits += 1;
         if depth > DEPTH_MAX || self.full() {
@@ -75,14 +103,21 @@ impl Walk<'_> {
         }
         let id = self.table.strip(id);
         match self.table.get(id) {
+            Type::Aggregate(a) if !path.is_empty() && self.small_union(a, 0) => {
+                self.push(Leaf { path, offset, size: a.size, bits: None, ty: id, overlaps });
+            }
             Type::Aggregate(a) if !a.members.is_empty() => {
-                let in_union = overlaps || a.kind == crate::AggregateKind::Union;
+                let wraps = self.wraps(a);
+                let in_union = overlaps || (a.kind == AggregateKind::Union && !wraps);
                 for m in &a.members {
                     if m.role == MemberRole::Static {
                         continue;
                     }
                     let over = in_union || m.role == MemberRole::Variant;
-                    let path = join(&path, m.name.as_deref());
+                    let path = match wraps && !path.is_empty() {
+                        true => path.clone(),
+                        false => join(&path, m.name.as_deref()),
+                    };
                     let at = offset.saturating_add(m.offset());
                     match m.bit_size {
                         Some(bits) => {
@@ -240,6 +275,30 @@ mod tests {
             ("b", 28, 4),
         ];
         assert_eq!(got, want.map(|(p, o, s)| (p.to_string(), o, s)));
+    }
+
+    #[test]
+    fn wrappers_and_small_unions_are_one_field() {
+        let (mut t, outer) = sample();
+        let Type::Aggregate(outer) = t.get(outer).clone() else { panic!("a struct") };
+        let int = outer.members[2].ty;
+        let member = |name: &str, ty, offset: u64| Member {
+            name: Some(name.into()),
+            ty,
+            offset_bits: offset * 8,
+            ..outer.members[0].clone()
+        };
+        let mut with =
+            |size, members| t.push(Type::Aggregate(Aggregate { name: None, size, members, ..outer.clone() }));
+        // `int` here is the anonymous union of the sample: 4 bytes with the names a and b.
+        let word = with(4, vec![member("raw", int, 0)]);
+        let pair = with(12, vec![member("lock", word, 0), member("rest", word, 8)]);
+        let got: Vec<_> = fields(&t, pair, Arrays::Whole).into_iter().map(|l| (l.path, l.size)).collect();
+        assert_eq!(got, [("lock".to_string(), 4), ("rest".to_string(), 4)]);
+        assert_eq!(leaves(&t, pair, Arrays::Whole).len(), 4);
+        // An object of such a type keeps the names of its members.
+        let got: Vec<_> = fields(&t, word, Arrays::Whole).into_iter().map(|l| l.path).collect();
+        assert_eq!(got, ["raw"]);
     }
 
     #[test]

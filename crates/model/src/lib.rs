@@ -8,7 +8,7 @@ pub mod line;
 pub mod placement;
 pub mod types;
 
-pub use leaf::{Leaf, leaves};
+pub use leaf::{Leaf, fields, leaves};
 pub use line::{LineSize, LineSpan};
 pub use placement::Placement;
 pub use types::{

@@ -22,6 +22,10 @@ pub fn type_view(d: &TypeDiff) -> Node {
     nodes.push(members(d));
     nodes.extend(pairs("now_share", "share a line now", &d.now_share, d.phases.len(), Tone::Bad));
     nodes.extend(pairs("now_apart", "no longer share a line", &d.now_apart, d.phases.len(), Tone::Good));
+    if d.pairs_left_out > 0 {
+        let cell = Cell::count(d.pairs_left_out).tone(Tone::Warn);
+        nodes.push(Node::Facts(vec![fact("pairs_left_out", "pairs left out", cell)]));
+    }
     Node::Section { key: "type".into(), title: d.name.clone(), nodes }
 }
 
@@ -141,7 +145,10 @@ fn pairs(key: &str, title: &str, pairs: &[Pair], phases: usize, tone: Tone) -> V
     if pairs.len() > PAIRS_SHOWN {
         let all: Vec<_> = pairs.iter().map(|p| json!([p.a, p.b, p.phases])).collect();
         nodes.push(Node::Data { key: format!("{key}_all"), value: json!(all) });
-        let text = format!("and {} more; --hot narrows it", pairs.len() - PAIRS_SHOWN);
+        let text = format!(
+            "and {} more; --hot FIELD,.. narrows it, --format json has all",
+            pairs.len() - PAIRS_SHOWN
+        );
         nodes.push(Node::Text(vec![Span { text, tone: Tone::Dim }]));
     }
     nodes
