@@ -8,6 +8,7 @@ pub mod audit;
 pub mod audit_view;
 pub mod bisect;
 pub mod design;
+pub mod family;
 pub mod history;
 pub mod metric;
 pub mod paired;

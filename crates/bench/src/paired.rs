@@ -1,5 +1,7 @@
 //! Two arms, run for run.
 
+use std::collections::BTreeMap;
+
 use crate::design::Order;
 use crate::metric::{Metric, MetricKind};
 use crate::sample::{Results, Sample, Status};
@@ -17,6 +19,10 @@ pub struct Paired {
     pub cpus: usize,
     /// Whether a rule looked at the data after every pair.
     pub sequential: bool,
+    /// Frequency governor of the machine, where it tells.
+    pub governor: Option<String>,
+    /// Why PMU counters are absent; absent when nothing is missing.
+    pub counters_missing: Option<String>,
     /// Pairs in which both runs have a value.
     pub pairs: Vec<[Sample; 2]>,
     /// What went wrong, one line per kind and arm.
@@ -47,16 +53,15 @@ impl Paired {
         if a >= arms.len() || b >= arms.len() || a == b {
             return Err(PairedError::Arms(arms.len()));
         }
-        let measured: Vec<&Sample> = results.samples.iter().filter(|s| !s.warmup).collect();
-        let of = |arm: usize, pair: usize| {
-            measured
-                .iter()
-                .find(|s| s.arm == arm && s.pair == pair && s.value.is_some())
-                .map(|s| (*s).clone())
-        };
-        let rounds = measured.iter().map(|s| s.pair + 1).max().unwrap_or(0).min(measured.len());
-        let pairs: Vec<[Sample; 2]> =
-            (0..rounds).filter_map(|pair| Some([of(a, pair)?, of(b, pair)?])).collect();
+        // Numbers of rounds come from a file: they are keys, never sizes.
+        let mut rounds: BTreeMap<usize, [Option<&Sample>; 2]> = BTreeMap::new();
+        for s in results.samples.iter().filter(|s| !s.warmup && s.value.is_some()) {
+            if let Some(side) = [a, b].iter().position(|&arm| arm == s.arm) {
+                rounds.entry(s.pair).or_default()[side].get_or_insert(s);
+            }
+        }
+        let both = |round: [Option<&Sample>; 2]| Some([round[0]?.clone(), round[1]?.clone()]);
+        let pairs: Vec<[Sample; 2]> = rounds.into_values().filter_map(both).collect();
         let failures = failures(results, &[a, b]);
         if pairs.len() < 2 {
             let failures =
@@ -69,6 +74,8 @@ impl Paired {
             order: results.header.order,
             cpus: results.header.cpus,
             sequential: results.header.sequential,
+            governor: results.header.governor.clone(),
+            counters_missing: results.header.counters_missing.clone(),
             pairs,
             failures,
         })

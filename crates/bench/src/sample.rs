@@ -32,6 +32,12 @@ pub struct Header {
     /// Frequency governor of CPU 0, where the machine tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub governor: Option<String>,
+    /// Commit of each arm, where the arms are checked out revisions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<String>,
+    /// Why PMU counters are absent from the samples; absent when nothing is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters_missing: Option<String>,
 }
 
 /// How a run ended.
@@ -112,6 +118,36 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// A run of which only this is known.
+    pub fn new(pair: usize, arm: usize, position: usize, status: Status) -> Sample {
+        Sample {
+            pair,
+            arm,
+            position,
+            warmup: false,
+            status,
+            value: None,
+            started_s: 0.0,
+            wall_s: 0.0,
+            user_s: None,
+            system_s: None,
+            foreign_s: None,
+            steal_s: None,
+            load: None,
+            switches_voluntary: None,
+            switches_forced: None,
+            faults_minor: None,
+            faults_major: None,
+            frequency_khz: None,
+            counters: Vec::new(),
+        }
+    }
+
+    /// A counter by name.
+    pub fn counter(&self, name: &str) -> Option<u64> {
+        self.counters.iter().find(|c| c.0 == name).map(|c| c.1)
+    }
+
     /// Own CPU seconds.
     pub fn cpu_s(&self) -> Option<f64> {
         Some(self.user_s? + self.system_s?)

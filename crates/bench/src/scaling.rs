@@ -198,27 +198,12 @@ mod tests {
             cpus: 2,
             sequential: false,
             governor: None,
+            commits: Vec::new(),
+            counters_missing: None,
         };
         let sample = |pair: usize, arm: usize| Sample {
-            pair,
-            arm,
-            position: pair,
-            warmup: false,
-            status: Status::Ok,
             value: Some(arms[arm].1 * (1.0 + 0.01 * (pair % 3) as f64)),
-            started_s: 0.0,
-            wall_s: 1.0,
-            user_s: None,
-            system_s: None,
-            foreign_s: None,
-            steal_s: None,
-            load: None,
-            switches_voluntary: None,
-            switches_forced: None,
-            faults_minor: None,
-            faults_major: None,
-            frequency_khz: None,
-            counters: Vec::new(),
+            ..Sample::new(pair, arm, pair, Status::Ok)
         };
         let samples = (0..6).flat_map(|pair| (0..arms.len()).map(move |arm| (pair, arm)));
         Results { header, samples: samples.map(|(p, a)| sample(p, a)).collect() }

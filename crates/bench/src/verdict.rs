@@ -59,7 +59,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    fn of(mean: f64, interval: Option<Interval>) -> Ratio {
+    pub(crate) fn of(mean: f64, interval: Option<Interval>) -> Ratio {
         Ratio { ratio: mean.exp(), low: interval.map(|i| i.low.exp()), high: interval.map(|i| i.high.exp()) }
     }
 
@@ -91,6 +91,8 @@ pub struct Verdict {
     pub p: f64,
     /// The same without any assumption on the noise: random sign flips.
     pub p_sign_flip: Option<f64>,
+    /// `p` corrected for the number of candidates (Holm); absent with one candidate.
+    pub p_holm: Option<f64>,
     /// Evidence against "no difference" that may be looked at after every pair; 20 is as rare as p = 0.05.
     pub e_value: f64,
     /// Probability that the candidate is better, under a flat prior.
@@ -167,6 +169,7 @@ pub fn verdict_of(paired: &Paired, question: Question) -> Option<Verdict> {
         std_dev: t.std_dev,
         p: t.p,
         p_sign_flip: permutation::sign_flip(&d, 20_000, &mut Rng::new(1)),
+        p_holm: None,
         e_value: eprocess::ln_e_value(&d, 0.0).exp().min(1e300),
         better_probability: if higher { t.larger_probability } else { 1.0 - t.larger_probability },
         more_pairs,
@@ -178,6 +181,18 @@ pub fn verdict_of(paired: &Paired, question: Question) -> Option<Verdict> {
     verdict.hint = hint(paired, &verdict, question.margin);
     verdict.wording = wording(paired, &verdict, question);
     Some(verdict)
+}
+
+/// Words a verdict anew after its outcome changed.
+pub(crate) fn restate(paired: &Paired, v: &mut Verdict, question: Question) {
+    v.wording = wording(paired, v, question);
+}
+
+/// Pairs still missing for an interval that leaves no doubt.
+pub(crate) fn more_pairs_for(paired: &Paired, question: Question) -> Option<usize> {
+    let d = paired.log_ratios()?;
+    let t = paired_t(&d, question.confidence)?;
+    more_pairs(t.mean, t.std_dev, d.len(), question)
 }
 
 /// The interval of the mean log ratio: Student's t, or the confidence sequence when a rule looked after every pair.
@@ -332,6 +347,21 @@ fn machine_warnings(paired: &Paired) -> Vec<String> {
     }
     if let Some(steal) = share(runs.iter().map(|s| s.steal_s).collect()).filter(|&s| s > 0.01) {
         out.push(format!("the hypervisor gave {:.0}% of the CPU time to others (steal)", steal * 100.0));
+    }
+    if let Some(governor) = paired.governor.as_deref().filter(|g| *g != "performance") {
+        out.push(format!("the frequency governor is {governor}: the clock may follow the load"));
+    }
+    let frequency = |i: usize| {
+        let all: Option<Vec<f64>> = paired.pairs.iter().map(|p| Some(p[i].frequency_khz? as f64)).collect();
+        tussle_stats::mean(&all?)
+    };
+    if let (Some(a), Some(b)) = (frequency(0), frequency(1))
+        && (b / a).ln().abs() > 0.02
+    {
+        let [a, b] = [a, b].map(|khz| khz / 1e6);
+        out.push(format!(
+            "CPU 0 ran at {a:.2} GHz after runs of one arm and at {b:.2} GHz after the other's"
+        ));
     }
     out
 }

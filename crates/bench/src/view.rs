@@ -19,10 +19,12 @@ pub fn tone(outcome: Outcome) -> Tone {
     }
 }
 
+fn ratio_value(ratio: &Ratio) -> serde_json::Value {
+    serde_json::json!({ "ratio": ratio.ratio, "low": ratio.low, "high": ratio.high })
+}
+
 fn ratio_nodes(key: &str, label: &str, ratio: &Ratio) -> Vec<Fact> {
-    let end = |v: Option<f64>| v.map_or_else(|| serde_json::Value::Null, |x| serde_json::json!(x));
-    let data = serde_json::json!({ "ratio": ratio.ratio, "low": end(ratio.low), "high": end(ratio.high) });
-    vec![fact(key, label, Cell::value(data, ratio.text()))]
+    vec![fact(key, label, Cell::value(ratio_value(ratio), ratio.text()))]
 }
 
 /// The nodes of one comparison: sentence, figures, warnings, the rule.
@@ -30,6 +32,7 @@ pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
     let sentence = Span { text: v.wording.clone(), tone: tone(v.outcome) };
     let mut nodes = vec![Node::Text(vec![sentence])];
     nodes.push(arms_table(paired));
+    nodes.extend(counters_table(paired, question));
     let mut facts = vec![fact("verdict", "verdict", Cell::text(v.outcome.name()).tone(tone(v.outcome)))];
     facts.extend(ratio_nodes("ratio", &paired.metric.name, &v.ratio));
     match &v.per_cpu {
@@ -44,6 +47,13 @@ pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
         Cell::number(better, format!("{} that it is {side}", odds(better))),
     ));
     facts.push(fact("p", "p (paired t)", Cell::number(v.p, format!("{:.4}", v.p))));
+    if let Some(p) = v.p_holm {
+        facts.push(fact(
+            "p_holm",
+            "p (Holm)",
+            Cell::number(p, format!("{p:.4}, corrected for all candidates")),
+        ));
+    }
     if let Some(p) = v.p_sign_flip {
         facts.push(fact("p_sign_flip", "p (sign flips)", Cell::number(p, format!("{p:.4}"))));
     }
@@ -59,6 +69,13 @@ pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
     }
     if let Some(more) = v.more_pairs {
         facts.push(fact("more_pairs", "more pairs needed", Cell::count(more as u64)));
+    }
+    if let Some(why) = &paired.counters_missing {
+        let cell = Cell::text(format!("none: {why}")).tone(Tone::Dim);
+        facts.push(fact("counters_missing", "hardware counters", cell));
+    }
+    if let Some(governor) = &paired.governor {
+        facts.push(fact("governor", "frequency governor", Cell::text(governor.clone())));
     }
     if let Some(hint) = &v.hint {
         facts.push(fact("hint", "hint", Cell::text(hint.clone()).tone(Tone::Warn)));
@@ -116,6 +133,66 @@ fn arms_table(paired: &Paired) -> Node {
     Node::Table { key: "arms".into(), rows: rows.collect(), columns }
 }
 
+/// Counters that every run has, per run, with the change of their ratio where both sides counted something.
+fn counters_table(paired: &Paired, question: Question) -> Option<Node> {
+    let first = &paired.pairs.first()?[0].counters;
+    let rows: Vec<Vec<Cell>> =
+        first.iter().filter_map(|(name, _)| counter_row(paired, name, question)).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let columns = vec![
+        Column::text("counter", "counter (mean of a run)"),
+        Column::number("old", &paired.names[0]),
+        Column::number("new", &paired.names[1]),
+        Column::text("ratio", "change"),
+    ];
+    Some(Node::Table { key: "counters".into(), columns, rows })
+}
+
+fn counter_row(paired: &Paired, name: &str, question: Question) -> Option<Vec<Cell>> {
+    let side = |i: usize| -> Option<Vec<f64>> {
+        paired.pairs.iter().map(|p| Some(p[i].counter(name)? as f64)).collect()
+    };
+    let (old, new) = (side(0)?, side(1)?);
+    let interval = tussle_stats::log_ratios(&old, &new).and_then(|d| {
+        Some((tussle_stats::mean(&d)?, crate::verdict::interval(&d, question.confidence, paired.sequential)))
+    });
+    let change = interval.map_or_else(Cell::unknown, |(mean, interval)| {
+        let ratio = Ratio::of(mean, interval);
+        Cell::value(ratio_value(&ratio), ratio.text())
+    });
+    let count =
+        |xs: &[f64]| tussle_stats::mean(xs).map_or_else(Cell::unknown, |m| Cell::number(m, significant(m)));
+    Some(vec![Cell::text(name).tone(Tone::Name), count(&old), count(&new), change])
+}
+
+/// All candidates in one table, where there is more than one.
+pub fn overview(all: &[crate::family::Judged]) -> Option<Node> {
+    let unknown = |p: Option<f64>| p.map_or_else(Cell::unknown, |p| Cell::number(p, format!("{p:.4}")));
+    let row = |j: &crate::family::Judged| {
+        let v = &j.verdict;
+        vec![
+            Cell::text(j.paired.names[1].clone()).tone(Tone::Name),
+            Cell::value(ratio_value(&v.ratio), v.ratio.text()),
+            Cell::number(v.p, format!("{:.4}", v.p)),
+            unknown(v.p_holm),
+            Cell::number(v.e_value, format!("{:.3}", v.e_value)),
+            Cell::text(v.outcome.name()).tone(tone(v.outcome)),
+        ]
+    };
+    let first = all.first().filter(|_| all.len() > 1)?;
+    let columns = vec![
+        Column::text("arm", "candidate"),
+        Column::text("ratio", &format!("{} against {}", first.paired.metric.name, first.paired.names[0])),
+        Column::number("p", "p (paired t)"),
+        Column::number("p_holm", "p (Holm)"),
+        Column::number("e_value", "e-value"),
+        Column::text("verdict", "verdict"),
+    ];
+    Some(Node::Table { key: "overview".into(), columns, rows: all.iter().map(row).collect() })
+}
+
 /// Six significant digits.
 pub fn significant(x: f64) -> String {
     let digits = (5 - x.abs().max(1e-12).log10().floor() as i32).clamp(0, 9) as usize;
@@ -129,7 +206,8 @@ fn rule(paired: &Paired, v: &Verdict, question: Question) -> String {
         "Student's t on log ratios of pairs"
     };
     let level = question.confidence * 100.0;
-    format!("{how}, {level:.0}%, margin {:.2}%, n = {} pairs", question.margin * 100.0, v.pairs)
+    let several = if v.p_holm.is_some() { ", Holm's correction for several candidates" } else { "" };
+    format!("{how}, {level:.0}%{several}, margin {:.2}%, n = {} pairs", question.margin * 100.0, v.pairs)
 }
 
 /// The nodes of an A/A measurement.

@@ -1,5 +1,6 @@
 //! Runs benchmark commands in randomly ordered pairs and keeps every sample.
 
+pub mod counters;
 pub mod machine;
 mod process;
 
@@ -103,6 +104,10 @@ pub struct Plan {
     pub fixed_addresses: bool,
     /// Order of runs; blocked order only for demonstrations, with [`Until::Pairs`].
     pub order: Order,
+    /// Read hardware and kernel counters of every run where the machine has them.
+    pub counters: bool,
+    /// Commit of each arm, for the header of the results; empty when the arms are not revisions.
+    pub commits: Vec<String>,
 }
 
 impl Plan {
@@ -118,6 +123,8 @@ impl Plan {
             cpus: None,
             fixed_addresses: false,
             order: Order::RandomWithinPairs,
+            counters: true,
+            commits: Vec::new(),
         }
     }
 }
@@ -284,6 +291,8 @@ fn header(plan: &Plan) -> Header {
         cpus: machine::cpus(),
         sequential: matches!(plan.until, Until::Decided { .. }),
         governor: machine::governor(),
+        commits: plan.commits.clone(),
+        counters_missing: if plan.counters { counters::missing() } else { None },
     }
 }
 
@@ -357,7 +366,9 @@ impl Session<'_> {
 
     /// Whether every candidate is decided against the reference.
     fn decided(&self) -> bool {
-        let Until::Decided { question, .. } = self.plan.until else { return false };
+        let Until::Decided { mut question, .. } = self.plan.until else { return false };
+        // Several candidates share the error rate.
+        question.confidence = 1.0 - (1.0 - question.confidence) / (self.plan.arms.len() - 1).max(1) as f64;
         (1..self.plan.arms.len()).all(|arm| {
             let paired = Paired::from_results(&self.results, 0, arm).ok();
             paired.and_then(|p| p.log_ratios()).is_some_and(|d| verdict::decided(&d, question))

@@ -2,8 +2,11 @@
 //!
 //! The repository itself is only read (`git archive`): no worktree, index or branch of the user changes.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
@@ -75,12 +78,40 @@ fn last_line(bytes: &[u8]) -> String {
 }
 
 fn git(repository: &Path, arguments: &[&str]) -> Result<String, RevisionError> {
+    git_bytes(repository, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn git_bytes(repository: &Path, arguments: &[&str]) -> Result<Vec<u8>, RevisionError> {
     let run = Command::new("git").arg("-C").arg(repository).args(arguments).stdin(Stdio::null()).output();
     let Output { status, stdout, stderr } = run.map_err(io_error("git"))?;
     if !status.success() {
         return Err(RevisionError::Git { what: arguments.join(" "), said: last_line(&stderr) });
     }
-    Ok(String::from_utf8_lossy(&stdout).into_owned())
+    Ok(stdout)
+}
+
+/// Name and "hash" of the working tree as it is, committed or not.
+pub const WORKING_TREE: &str = "working-tree";
+
+/// The top folder of the repository that a folder lies in.
+///
+/// # Errors
+/// When it lies in none.
+pub fn top(folder: &Path) -> Result<PathBuf, RevisionError> {
+    Ok(PathBuf::from(git(folder, &["rev-parse", "--show-toplevel"])?.trim_end_matches('\n')))
+}
+
+/// [`one`], or the working tree for `.`.
+///
+/// # Errors
+/// When git does not know it.
+pub fn named(repository: &Path, name: &str) -> Result<Revision, RevisionError> {
+    if name == "." {
+        let head = one(repository, "HEAD")?;
+        let subject = format!("on {}: {}", head.short(), head.subject);
+        return Ok(Revision { hash: WORKING_TREE.into(), subject });
+    }
+    one(repository, name)
 }
 
 /// One revision by any name git knows.
@@ -142,7 +173,8 @@ impl Builds {
         let folder = self.cache.join(&revision.hash);
         let mark = self.cache.join(format!("{}.built", revision.hash));
         // The mark holds the command, so that another --build does not meet old binaries.
-        if fs::read_to_string(&mark).is_ok_and(|command| command == self.build) && folder.is_dir() {
+        let fixed = revision.hash != WORKING_TREE;
+        if fixed && fs::read_to_string(&mark).is_ok_and(|command| command == self.build) && folder.is_dir() {
             return Ok(Built { folder, seconds: None });
         }
         let started = Instant::now();
@@ -150,12 +182,38 @@ impl Builds {
             fs::remove_dir_all(&folder).map_err(io_error(folder.display().to_string()))?;
         }
         fs::create_dir_all(&folder).map_err(io_error(folder.display().to_string()))?;
-        self.check_out(revision, &folder)?;
+        if fixed {
+            self.check_out(revision, &folder)?
+        } else {
+            self.copy_working_tree(&folder)?
+        }
         if !self.build.trim().is_empty() {
             self.run_build(revision, &folder)?;
         }
         fs::write(&mark, &self.build).map_err(io_error(mark.display().to_string()))?;
         Ok(Built { folder, seconds: Some(started.elapsed().as_secs_f64()) })
+    }
+
+    /// Files that git knows or would add, as they are now.
+    fn copy_working_tree(&self, folder: &Path) -> Result<(), RevisionError> {
+        let files = git_bytes(
+            &self.repository,
+            &["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"],
+        )?;
+        for name in files.split(|b| *b == 0).filter(|name| !name.is_empty()) {
+            let name = Path::new(OsStr::from_bytes(name));
+            let (from, to) = (self.repository.join(name), folder.join(name));
+            // A deleted file is still in the index; a submodule is a folder.
+            let Ok(about) = from.symlink_metadata() else { continue };
+            let failed = |e| io_error(from.display().to_string())(e);
+            to.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+            if about.is_symlink() {
+                fs::read_link(&from).and_then(|target| symlink(target, &to)).map_err(failed)?;
+            } else if about.is_file() {
+                fs::copy(&from, &to).map_err(failed)?;
+            }
+        }
+        Ok(())
     }
 
     fn check_out(&self, revision: &Revision, folder: &Path) -> Result<(), RevisionError> {

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use tussle_bench::design::Order;
 use tussle_bench::metric::{Extract, known};
 use tussle_bench::sample::Results;
-use tussle_bench::{Metric, MetricKind, Outcome, Paired, Question, aa, scaling, verdict_of, view};
+use tussle_bench::{Metric, MetricKind, Outcome, Paired, Question, aa, family, scaling, view};
 use tussle_host::bench::{self, Command, Plan, Progress, Until};
 use tussle_render::{Node, Span, Tone, View};
 
@@ -18,12 +18,14 @@ use crate::global::Global;
 
 /// Run commands in randomly ordered pairs and compare them.
 ///
-/// The first command is the reference. Exit status 1 when another one regressed against it.
+/// With --checkout revisions are built and one command runs in each. The first arm is the reference. Exit status 1 when another one regressed against it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Commands, each with an optional name before `=` (for a variable write `env X=1 cmd`)
     #[arg(value_name = "[NAME=]CMD")]
     arms: Vec<String>,
+    #[command(flatten)]
+    checkouts: super::checkouts::Revisions,
     /// Pairs to run
     #[arg(long, value_name = "N", default_value_t = 20)]
     pairs: usize,
@@ -60,6 +62,9 @@ pub struct Args {
     /// Measure the noise first: the reference against itself
     #[arg(long)]
     aa: bool,
+    /// Do not read hardware and kernel counters
+    #[arg(long)]
+    no_counters: bool,
     /// `blocked` runs all of one arm, then all of the next (to see what that does)
     #[arg(long, value_parser = ["random", "blocked"], default_value = "random")]
     order: String,
@@ -93,24 +98,28 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         let tasks = args.tasks.last().copied().unwrap_or(2) as u32;
         return super::bench_scenario::run(id, tasks, args.pairs, args.seed, global);
     }
-    let arms = arms(&args.arms, args.aa)?;
+    let (arms, commits, _checkouts) = if args.checkouts.given() {
+        let mut all = args.checkouts.prepare(&args.arms, args.aa, global)?;
+        (std::mem::take(&mut all.arms), std::mem::take(&mut all.commits), Some(all))
+    } else {
+        (arms(&args.arms, args.aa)?, Vec::new(), None)
+    };
     let mut nodes = Vec::new();
     if args.aa {
-        let same =
-            vec![arms[0].clone(), Command { name: format!("{} again", arms[0].name), ..arms[0].clone() }];
-        let mut plan = plan(args, same, question)?;
-        plan.until = Until::Pairs(args.pairs);
-        let results = measure(&plan, &args.output.with_extension("aa.jsonl"), global)?;
-        nodes.push(section("noise", "The command against itself", noise(&results)?));
+        nodes.push(section(
+            "noise",
+            "The command against itself",
+            against_itself(args, &arms[0], question, global)?,
+        ));
         if arms.len() < 2 {
             global.print(&View { kind: "bench", schema_version: 1, nodes })?;
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let plan = plan(args, arms, question)?;
+    let plan = Plan { commits, ..plan(args, arms, question)? };
     let results = measure(&plan, &args.output, global)?;
     let (comparisons, regressed) = comparisons(&results, question)?;
-    nodes.push(comparisons);
+    nodes.extend(comparisons);
     nodes.push(Node::Text(vec![Span {
         text: format!("Every sample is in {}; `tussle compare` reads it.", args.output.display()),
         tone: Tone::Dim,
@@ -159,21 +168,28 @@ pub fn question(margin_percent: f64) -> anyhow::Result<Question> {
 }
 
 /// Every candidate against the first arm, and whether one regressed.
-pub fn comparisons(results: &Results, question: Question) -> anyhow::Result<(Node, bool)> {
-    let mut regressed = false;
-    let mut items = Vec::new();
-    for arm in 1..results.header.arms.len() {
-        let paired = Paired::from_results(results, 0, arm)?;
-        let Some(verdict) = verdict_of(&paired, question) else {
-            bail!("{}: a value is not finite and positive", paired.names[1]);
-        };
-        regressed |= verdict.outcome == Outcome::Regressed;
-        items.push(section(&paired.names[1], "", view::nodes(&paired, &verdict, question)));
-    }
-    if items.is_empty() {
-        bail!("a comparison needs two arms; this result has {}", results.header.arms.len());
-    }
-    Ok((Node::List { key: "comparisons".into(), items }, regressed))
+pub fn comparisons(results: &Results, question: Question) -> anyhow::Result<(Vec<Node>, bool)> {
+    let all = family::judge(results, question)?;
+    let regressed = all.iter().any(|j| j.verdict.outcome == Outcome::Regressed);
+    let several = all.len() > 1;
+    let items = all.iter().map(|j| {
+        let name = &j.paired.names[1];
+        section(name, if several { name } else { "" }, view::nodes(&j.paired, &j.verdict, question))
+    });
+    let list = Node::List { key: "comparisons".into(), items: items.collect() };
+    Ok((view::overview(&all).into_iter().chain([list]).collect(), regressed))
+}
+
+/// The noise of one arm, measured with its own samples kept in a file of their own.
+fn against_itself(
+    args: &Args,
+    arm: &Command,
+    question: Question,
+    global: &Global,
+) -> anyhow::Result<Vec<Node>> {
+    let again = Command { name: format!("{} again", arm.name), ..arm.clone() };
+    let plan = Plan { until: Until::Pairs(args.pairs), ..plan(args, vec![arm.clone(), again], question)? };
+    noise(&measure(&plan, &args.output.with_extension("aa.jsonl"), global)?)
 }
 
 fn section(key: &str, title: &str, nodes: Vec<Node>) -> Node {
@@ -216,6 +232,7 @@ fn plan(args: &Args, arms: Vec<Command>, question: Question) -> anyhow::Result<P
         timeout,
         cpus: args.cpus.as_deref().map(cpu_list).transpose()?,
         fixed_addresses: args.fixed_addresses,
+        counters: !args.no_counters,
         order: if args.order == "blocked" { Order::Blocked } else { Order::RandomWithinPairs },
         ..Plan::new(arms, args.pairs)
     })

@@ -73,7 +73,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     if !(0.5..1.0).contains(&args.confidence) {
         bail!("--confidence is a share from 0.5 to below 1, not {}", args.confidence);
     }
-    let repository = args.repository.canonicalize().with_context(|| args.repository.display().to_string())?;
+    let repository = revisions::top(&args.repository)?;
     let commits = revisions::range(&repository, &args.good, &args.bad)?;
     let temporary = tempfile::tempdir()?;
     let cache = args.cache.clone().unwrap_or_else(|| temporary.path().to_path_buf());

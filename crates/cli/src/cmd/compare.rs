@@ -50,10 +50,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (nodes, regressed) = match args.results.as_slice() {
-        [both] => {
-            let (list, regressed) = comparisons(&own(both)?, question)?;
-            (vec![list], regressed)
-        }
+        [both] => comparisons(&own(both)?, question)?,
         [old, new] => {
             let (old, new) = (series(old, args)?, series(new, args)?);
             let (mut nodes, regressed) = audit_view::compare_series(&old, &new, question);

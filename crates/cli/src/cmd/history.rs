@@ -27,9 +27,9 @@ pub struct Args {
     /// Arm of that result [default: the last]
     #[arg(long, value_name = "NAME", requires = "add")]
     arm: Option<String>,
-    /// Commit that it was measured at
-    #[arg(long, value_name = "REV", default_value = "HEAD", requires = "add")]
-    commit: String,
+    /// Commit that it was measured at [default: the arm's own under --checkout, else HEAD]
+    #[arg(long, value_name = "REV", requires = "add")]
+    commit: Option<String>,
     /// Name of the series [default: the name of the arm]
     #[arg(long, requires = "add")]
     name: Option<String>,
@@ -73,7 +73,9 @@ fn entry(args: &Args, result: &Path) -> anyhow::Result<Entry> {
     if values.is_empty() {
         bail!("{}: {} has no sample with a value", result.display(), arms[arm]);
     }
-    let revision = revisions::one(Path::new("."), &args.commit)?;
+    let own = results.header.commits.get(arm).filter(|c| *c != revisions::WORKING_TREE);
+    let name = args.commit.as_ref().or(own).map_or("HEAD", String::as_str);
+    let revision = revisions::one(Path::new("."), name)?;
     Ok(Entry {
         tussle_history: history::SCHEMA_VERSION,
         commit: revision.hash,

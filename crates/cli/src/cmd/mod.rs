@@ -7,6 +7,7 @@ pub mod bisect;
 pub mod calibrate;
 pub mod cc;
 pub mod check;
+pub mod checkouts;
 pub mod compare;
 pub mod diff;
 pub mod fix;

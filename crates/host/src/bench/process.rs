@@ -13,6 +13,7 @@ use tussle_bench::design::Slot;
 use tussle_bench::metric::Extractor;
 use tussle_bench::sample::{Sample, Status};
 
+use super::counters::{self, Channel, Counters};
 use super::machine::{self, CpuTime};
 use super::{Plan, Program};
 
@@ -28,7 +29,11 @@ pub(super) fn run_once(plan: &Plan, slot: Slot, position: usize, extractor: &Ext
     let before = machine::cpu_time();
     let started = Instant::now();
     let ended = match start(plan, slot.arm) {
-        Ok(child) => finish(child, plan.timeout),
+        Ok((child, counters)) => {
+            let ended = finish(child, plan.timeout);
+            sample.counters = counters.read();
+            ended
+        }
         Err(e) => {
             sample.status = Status::NotStarted(e.to_string());
             return (sample, String::new());
@@ -54,25 +59,10 @@ pub(super) fn run_once(plan: &Plan, slot: Slot, position: usize, extractor: &Ext
 fn blank(slot: Slot, position: usize) -> Sample {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Sample {
-        pair: slot.pair,
-        arm: slot.arm,
-        position,
         warmup: slot.warmup,
-        status: Status::Ok,
-        value: None,
         started_s: since.as_secs_f64(),
-        wall_s: 0.0,
-        user_s: None,
-        system_s: None,
-        foreign_s: None,
-        steal_s: None,
         load: machine::load(),
-        switches_voluntary: None,
-        switches_forced: None,
-        faults_minor: None,
-        faults_major: None,
-        frequency_khz: None,
-        counters: Vec::new(),
+        ..Sample::new(slot.pair, slot.arm, position, Status::Ok)
     }
 }
 
@@ -94,7 +84,7 @@ fn account(sample: &mut Sample, ended: &Ended, before: Option<CpuTime>, after: O
     }
 }
 
-fn start(plan: &Plan, arm: usize) -> io::Result<process::Child> {
+fn start(plan: &Plan, arm: usize) -> io::Result<(process::Child, Counters)> {
     let arm = &plan.arms[arm];
     let mut command = match &arm.program {
         Program::Shell(line) => {
@@ -116,9 +106,19 @@ fn start(plan: &Plan, arm: usize) -> io::Result<process::Child> {
     command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped()).process_group(0);
     let set = plan.cpus.as_deref().map(cpu_set).transpose()?;
     let fixed = plan.fixed_addresses;
+    let channel = if plan.counters { Some(Channel::new()?) } else { None };
+    let socket = channel.as_ref().map(Channel::child_end);
+    let before_exec = move || {
+        prepare(set.as_ref(), fixed)?;
+        if let Some(socket) = socket {
+            counters::open_in_child(socket);
+        }
+        Ok(())
+    };
     // SAFETY: the closure calls async-signal-safe system calls only and touches no memory but its own copies.
-    unsafe { command.pre_exec(move || prepare(set.as_ref(), fixed)) };
-    command.spawn()
+    unsafe { command.pre_exec(before_exec) };
+    let child = command.spawn()?;
+    Ok((child, channel.map(Channel::receive).unwrap_or_default()))
 }
 
 fn cpu_set(cpus: &[usize]) -> io::Result<libc::cpu_set_t> {

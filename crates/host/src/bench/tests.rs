@@ -101,3 +101,45 @@ fn pinning_and_fixed_addresses_reach_the_program() {
     let text = paired(&plan).unwrap_err().to_string();
     assert!(text.contains("the metric is 0"), "{text}");
 }
+
+#[test]
+fn counters_of_the_run_and_its_children_are_kept_or_their_absence_is_explained() {
+    let spin = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let mut plan = plan(spin, &format!("sh -c '{spin}'; sh -c '{spin}'"), 3);
+    let mut log = Vec::new();
+    let run = run(&plan, Some(&mut log), &mut |_| {}).unwrap();
+    let header = &run.results.header;
+    let names: Vec<&str> = run.results.samples[0].counters.iter().map(|c| c.0.as_str()).collect();
+    match &header.counters_missing {
+        Some(why) => assert!(!why.is_empty() && !names.iter().any(|n| n.starts_with("cycles")), "{names:?}"),
+        None => {
+            let cycles = |arm: usize| {
+                let of = run.results.samples.iter().find(|s| s.arm == arm).unwrap();
+                of.counters.iter().find(|c| c.0.starts_with("cycles")).unwrap().1
+            };
+            assert!(cycles(1) > cycles(0), "children count");
+        }
+    }
+    // Migrations are counted by any kernel with perf events, with or without a PMU.
+    if header.counters_missing.as_deref() != Some("the kernel has no perf events") {
+        println!("{names:?} {:?}", header.counters_missing);
+    }
+    plan.counters = false;
+    let without = super::run(&plan, None, &mut |_| {}).unwrap().results;
+    assert!(
+        without.samples.iter().all(|s| s.counters.is_empty()) && without.header.counters_missing.is_none()
+    );
+}
+
+#[test]
+fn a_migration_between_two_pinned_cpus_is_counted() {
+    if machine::cpus() < 2 || !std::path::Path::new("/usr/bin/taskset").exists() {
+        return println!("skipped: taskset or a second CPU");
+    }
+    let there_and_back = "taskset -p 1 $$ >/dev/null; taskset -p 2 $$ >/dev/null; taskset -p 1 $$ >/dev/null; \
+                          taskset -p 2 $$ >/dev/null";
+    let paired = paired(&plan("true", there_and_back, 2)).unwrap();
+    if let Some(migrations) = paired.pairs[0][1].counter("cpu_migrations") {
+        assert!(migrations >= 3, "{migrations}");
+    }
+}
