@@ -72,9 +72,11 @@ fn main() -> ExitCode {
 
 /// An error with its causes, leaving out those that the text before them already says.
 fn in_full(e: &anyhow::Error) -> String {
-    e.chain().skip(1).map(ToString::to_string).fold(e.to_string(), |text, cause| match text.contains(&cause) {
-        true => text,
-        false => format!("{text}: {cause}"),
+    e.chain().skip(1).map(ToString::to_string).fold(e.to_string(), |text, cause| {
+        match text.contains(&cause) {
+            true => text,
+            false => format!("{text}: {cause}"),
+        }
     })
 }
 

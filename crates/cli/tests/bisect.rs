@@ -83,7 +83,8 @@ fn names_the_commit_and_its_layout_change_among_64() {
         let arguments = ["--good", "HEAD~63", "--metric", "cpu", "--format", "json", "--runs-max", "200"];
         let run = bisect(folder.path(), &arguments);
         let (out, talk) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-        let json: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{talk}"));
+        let json: serde_json::Value =
+            serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{talk}"));
         println!("{talk}{out}");
         assert_eq!(run.status.code(), Some(0));
         json
