@@ -26,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("advise", &["model", "evidence", "render"]),
     ("bench", &["stats", "render"]),
     ("perf", &["model", "debuginfo", "evidence", "render"]),
+    ("kernel", &["model", "debuginfo", "evidence"]),
     ("workloads", &[]),
     (
         "host",
@@ -37,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "naming",
             "rt",
             "perf",
+            "kernel",
             "sim",
             "scenarios",
             "advise",
@@ -56,6 +58,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "naming",
             "rt",
             "perf",
+            "kernel",
             "sim",
             "scenarios",
             "advise",

@@ -1,0 +1,331 @@
+//! Stream, guest memory and debug information to evidence.
+
+mod rows;
+
+use std::collections::{BTreeMap, HashMap};
+
+use tussle_debuginfo::Elf;
+use tussle_evidence::{
+    Actor, ActorKind, Code, Evidence, Frame, Loss, Module, Object, Process, Run, Sees, Source,
+};
+use tussle_model::{TypeId, TypeTable};
+
+use crate::image::{ImageError, KernelImage, KernelTypes};
+use crate::memory::Memory;
+use crate::orc::Orc;
+use crate::place::{Allocator, Atlas, How, Place, TypeWish};
+use crate::slab::WALKED;
+use crate::stream::{Stream, Summary};
+
+/// What the guest was.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// vCPUs.
+    pub vcpus: u32,
+    /// Emulator and its version.
+    pub emulator: String,
+    /// What tussle ran, for people.
+    pub command: Vec<String>,
+    /// Path of the debug file, as given.
+    pub vmlinux: String,
+}
+
+/// Everything that a conversion needs.
+pub struct Inputs<'a> {
+    /// The kernel's file.
+    pub vmlinux: &'a [u8],
+    /// Its symbols.
+    pub image: &'a KernelImage,
+    /// Guest memory at the stop marker.
+    pub ram: &'a [u8],
+    /// What the plugin wrote.
+    pub stream: &'a Stream,
+    /// Hooked allocation functions.
+    pub allocators: &'a [Allocator],
+    /// The guest.
+    pub machine: &'a Machine,
+}
+
+/// Why nothing could be made of a recording.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConvertError {
+    /// The kernel's file does not serve.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The plugin stopped early.
+    #[error("the recording has no end: the guest never reached its stop marker")]
+    CutOff,
+    /// The guest's memory belongs to another kernel than the debug file.
+    #[error("the guest does not run the kernel of {vmlinux}: it says `{guest}`, the file `{file}`")]
+    Mismatch {
+        /// Debug file.
+        vmlinux: String,
+        /// Banner in memory.
+        guest: String,
+        /// Banner in the file.
+        file: String,
+    },
+}
+
+/// Transfers by how their address was explained.
+pub type Attribution = BTreeMap<How, u64>;
+
+/// Makes the tables, and says how the transfers were attributed.
+///
+/// # Errors
+/// [`ConvertError`].
+pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError> {
+    let end = inputs.stream.end.ok_or(ConvertError::CutOff)?;
+    let memory = memory(inputs)?;
+    let all: Vec<usize> = inputs.image.symbols.static_variables().iter().filter_map(|v| v.ty).collect();
+    let walked: Vec<String> = WALKED.iter().map(|n| n.to_string()).chain(["pglist_data".into()]).collect();
+    let types = KernelTypes::read(inputs.vmlinux, &walked, &all)?;
+    let vcpus = u64::from(inputs.machine.vcpus);
+    let atlas = Atlas::new(inputs.image, &types, memory, inputs.stream, inputs.allocators, vcpus)?;
+    let mut tables = rows::Rows::new(inputs.stream, &end, &atlas);
+    tables.add_all();
+    let attribution = tables.attribution.clone();
+    let mut evidence = empty(inputs, &end);
+    tables.finish(&mut evidence);
+    let objects = std::mem::take(&mut tables.objects);
+    fill_objects(inputs, &mut evidence, objects)?;
+    name_code(inputs, &mut evidence, &tables);
+    evidence.losses.extend(losses(&end, &attribution));
+    Ok((evidence, attribution))
+}
+
+/// Guest memory, after a look whether it is this kernel's.
+fn memory<'a>(inputs: &Inputs<'a>) -> Result<Memory<'a>, ConvertError> {
+    let label = |name: &'static str| inputs.image.label(name).ok_or(ImageError::Symbol(name));
+    let memory = Memory::new(inputs.ram, label("init_top_pgt")?);
+    let at = label("linux_banner")?;
+    let guest = memory.text(at, 256).unwrap_or_default();
+    let file = banner(inputs.vmlinux, at).unwrap_or_default();
+    if guest != file {
+        let vmlinux = inputs.machine.vmlinux.clone();
+        return Err(ConvertError::Mismatch { vmlinux, guest: guest.trim().into(), file: file.trim().into() });
+    }
+    Ok(memory)
+}
+
+/// Text at a link address of the file.
+fn banner(vmlinux: &[u8], at: u64) -> Option<String> {
+    use object::{Object, ObjectSegment};
+    let elf = Elf::parse(vmlinux).ok()?;
+    let bytes = elf.object().segments().find_map(|s| {
+        let inside = usize::try_from(at.checked_sub(s.address())?).ok()?;
+        s.data().ok()?.get(inside..)
+    })?;
+    let end = bytes.iter().take(256).position(|b| *b == 0)?;
+    Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+}
+
+fn empty(inputs: &Inputs, end: &Summary) -> Evidence {
+    let machine = inputs.machine;
+    let run = Run {
+        format_version: tussle_evidence::file::MAJOR,
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        source: Source::KernelRecorder,
+        unit: "accesses".into(),
+        command: machine.command.clone(),
+        started_unix_s: None,
+        duration_s: None,
+        arch: "x86_64".into(),
+        cpu_model: format!("emulated by {}", machine.emulator),
+        cpus: machine.vcpus,
+        line_bytes: 64,
+        window_vt: end.window.max(1),
+        sees: Sees {
+            reads: true,
+            writes: true,
+            rmws: true,
+            phases: true,
+            chains: true,
+            locks: false,
+            time: true,
+        },
+        complete: end.lost == 0,
+    };
+    let process = Process {
+        pid: 0,
+        parent: None,
+        exe: "[kernel]".into(),
+        build_id: inputs.image.build_id.clone(),
+        end: "stopped at its marker".into(),
+    };
+    let module = Module {
+        process: 0,
+        path: machine.vmlinux.clone(),
+        build_id: inputs.image.build_id.clone(),
+        start: 0xffff_ffff_8000_0000,
+        end: u64::MAX,
+        bias: 0,
+    };
+    let actors = (0..machine.vcpus).map(|n| Actor {
+        process: Some(0),
+        kind: ActorKind::Cpu,
+        number: n,
+        name: Some(format!("CPU {n}")),
+        creator: None,
+        start: None,
+        vt0: 0,
+        vt1: end.windows.saturating_mul(end.window),
+    });
+    Evidence {
+        run,
+        processes: vec![process],
+        modules: vec![module],
+        actors: actors.collect(),
+        types: TypeTable::new(8),
+        objects: Vec::new(),
+        code: Vec::new(),
+        accesses: Vec::new(),
+        touches: Vec::new(),
+        operations: None,
+        samples: Some(Vec::new()),
+        losses: Vec::new(),
+    }
+}
+
+/// Reads the types that the places wish for and writes the objects.
+fn fill_objects(inputs: &Inputs, evidence: &mut Evidence, places: Vec<Place>) -> Result<(), ConvertError> {
+    let mut names = Vec::new();
+    let mut entries = Vec::new();
+    for p in &places {
+        match &p.ty {
+            TypeWish::Named(n) => names.extend(n.iter().cloned()),
+            TypeWish::Entry(e) => entries.push(*e),
+            TypeWish::Unknown => {}
+        }
+    }
+    names.sort();
+    names.dedup();
+    entries.sort_unstable();
+    entries.dedup();
+    let types = KernelTypes::read(inputs.vmlinux, &names, &entries)?;
+    let chosen: Vec<(Option<TypeId>, f32)> = places.iter().map(|p| choose(&types, p)).collect();
+    let mut roots: Vec<TypeId> = chosen.iter().filter_map(|c| c.0).collect();
+    roots.sort_unstable_by_key(|t| t.0);
+    roots.dedup();
+    let (table, ids) = types.table.extract(&roots);
+    let new: HashMap<TypeId, TypeId> = roots.into_iter().zip(ids).collect();
+    evidence.types = table;
+    let mut alive: HashMap<String, u64> = HashMap::new();
+    for p in &places {
+        *alive.entry(p.why.clone()).or_default() += 1;
+    }
+    for (p, (ty, confidence)) in places.into_iter().zip(chosen) {
+        let ty = ty.and_then(|t| new.get(&t)).copied();
+        let element = ty.and_then(|t| evidence.types.size(t)).unwrap_or(0);
+        let live_max = alive.get(&p.why).copied().unwrap_or(1);
+        evidence.objects.push(object(p, ty, confidence, element, live_max));
+    }
+    Ok(())
+}
+
+fn object(p: Place, ty: Option<TypeId>, confidence: f32, element: u64, live_max: u64) -> Object {
+    let size = p.size.max(element).max(1);
+    Object {
+        process: 0,
+        kind: p.kind,
+        base: p.base,
+        size,
+        name: if ty.is_some() && p.how == How::Slab { None } else { p.name },
+        ty,
+        count: 1,
+        confidence,
+        why: p.why,
+        align: p.align,
+        allocator: p.site.map(|s| s.0),
+        alloc_code: None,
+        alloc_actor: None,
+        vt0: 0,
+        vt1: None,
+        live_max,
+    }
+}
+
+/// The first wished type that exists and fits, and how sure it is.
+fn choose(types: &KernelTypes, p: &Place) -> (Option<TypeId>, f32) {
+    match &p.ty {
+        TypeWish::Unknown => (None, 0.0),
+        TypeWish::Entry(e) => (types.entry(Some(*e)), 1.0),
+        TypeWish::Named(names) => {
+            let fits = |name: &String| {
+                let ty = types.named(name)?;
+                let size = types.table.size(ty)?;
+                // A cache rounds its objects up to its alignment; variable parts come behind the struct.
+                let exact = size <= p.size && p.size - size < 64;
+                let first = names.first() == Some(name);
+                match (exact, first && size <= p.size, p.how) {
+                    (true, _, _) => Some((ty, 1.0)),
+                    (false, true, _) => Some((ty, 0.9)),
+                    _ => None,
+                }
+            };
+            match names.iter().find_map(fits) {
+                Some((ty, sure)) => (Some(ty), sure),
+                None => (None, 0.0),
+            }
+        }
+    }
+}
+
+/// Frames of every code row, and callers from the sampled stacks.
+fn name_code(inputs: &Inputs, evidence: &mut Evidence, tables: &rows::Rows) {
+    let orc = Elf::parse(inputs.vmlinux).map(|elf| Orc::read(&elf)).unwrap_or_default();
+    let mut best: BTreeMap<u32, BTreeMap<Vec<u64>, u32>> = BTreeMap::new();
+    for c in &inputs.stream.chains {
+        let Some(code) = tables.code_of(c.instruction) else { continue };
+        let callers = orc.callers(inputs.stream.pc(c.instruction), c.rsp, c.rbp, &c.stack);
+        *best.entry(code).or_default().entry(callers).or_default() += 1;
+    }
+    let mut rows: HashMap<u64, u32> =
+        evidence.code.iter().enumerate().map(|(i, c)| (c.address, i as u32)).collect();
+    for (code, chains) in best {
+        // The commonest chain; of equals the first in order of address.
+        let chain = chains.into_iter().max_by_key(|(chain, n)| (*n, std::cmp::Reverse(chain.clone())));
+        let Some((chain, _)) = chain else { continue };
+        let ids = chain.iter().map(|back| {
+            *rows.entry(back - 1).or_insert_with(|| {
+                evidence.code.push(code_row(back - 1));
+                evidence.code.len() as u32 - 1
+            })
+        });
+        let ids: Vec<u32> = ids.collect();
+        if let Some(row) = evidence.code.get_mut(code as usize) {
+            row.chain = ids;
+        }
+    }
+    for row in &mut evidence.code {
+        let frames = inputs.image.symbols.frames(row.address);
+        row.frames = frames
+            .into_iter()
+            .map(|f| Frame { function: f.function, file: f.file, line: f.line, column: f.column })
+            .collect();
+    }
+}
+
+fn code_row(address: u64) -> Code {
+    Code { process: 0, module: Some(0), address, frames: Vec::new(), chain: Vec::new() }
+}
+
+/// What was left out, and what could not be attributed.
+fn losses(end: &Summary, attribution: &Attribution) -> Vec<Loss> {
+    let loss = |what: &str, count: u64, note: String| Loss { process: None, what: what.into(), count, note };
+    let total: u64 = attribution.values().sum();
+    let mut out = vec![
+        loss("kernel stacks and vmalloc memory", end.stack, "accesses left out".into()),
+        loss("user memory accessed by the kernel", end.user, "accesses left out".into()),
+        loss("CPU entry areas", end.entry, "accesses left out".into()),
+        loss("records that did not fit", end.lost, "accesses and transfers are too few by about as many".into()),
+    ];
+    for how in [How::Nothing, How::GeneralCache] {
+        let count = attribution.get(&how).copied().unwrap_or(0);
+        let share = 100.0 * count as f64 / total.max(1) as f64;
+        out.push(loss(how.text(), count, format!("transfers, {share:.1}% of {total}")));
+    }
+    out.retain(|l| l.count > 0);
+    out
+}

@@ -1,0 +1,178 @@
+//! Access cells to rows of objects, accesses, touches, samples and code.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tussle_evidence::{Access as Row, Evidence, Sampled, Touch, TouchKind};
+
+use crate::convert::{Attribution, code_row};
+use crate::place::{Atlas, Place};
+use crate::stream::{Access, AccessKind, Stream, Summary};
+
+/// Rows of accesses kept apart by time at most; beyond, windows of one place are merged.
+const ROWS_MAX: usize = 400_000;
+
+/// What one vCPU did to one range: the windows and its loads, stores and read-modify-writes there.
+type Windows = BTreeMap<u32, [u64; 3]>;
+
+/// Object, offset, size, vCPU.
+type Key = (u32, u64, u32, u32);
+
+/// Object, offset, size, code, vCPU, kind.
+type TouchKey = (u32, u64, u32, u32, u32, u8);
+
+/// Tables while they grow.
+pub(super) struct Rows<'a> {
+    stream: &'a Stream,
+    end: &'a Summary,
+    atlas: &'a Atlas<'a>,
+    pub objects: Vec<Place>,
+    pub attribution: Attribution,
+    by_identity: HashMap<(u64, u64, Option<String>), u32>,
+    cells: BTreeMap<Key, Windows>,
+    touches: BTreeMap<TouchKey, [u64; 4]>,
+    code: BTreeMap<u32, u32>,
+    code_addresses: Vec<u64>,
+}
+
+impl<'a> Rows<'a> {
+    pub fn new(stream: &'a Stream, end: &'a Summary, atlas: &'a Atlas<'a>) -> Self {
+        Rows {
+            stream,
+            end,
+            atlas,
+            objects: Vec::new(),
+            attribution: Attribution::new(),
+            by_identity: HashMap::new(),
+            cells: BTreeMap::new(),
+            touches: BTreeMap::new(),
+            code: BTreeMap::new(),
+            code_addresses: Vec::new(),
+        }
+    }
+
+    /// Code row of an instruction that touched something.
+    pub fn code_of(&self, instruction: u32) -> Option<u32> {
+        self.code.get(&instruction).copied()
+    }
+
+    /// Takes in every access cell of lines on which anything ever moved.
+    pub fn add_all(&mut self) {
+        let mut moved: HashMap<u64, u64> = HashMap::new();
+        for a in &self.stream.accesses {
+            *moved.entry(a.address >> 6).or_default() += a.transfers();
+        }
+        let mut known: HashMap<(u64, u32), u32> = HashMap::new();
+        for a in &self.stream.accesses {
+            if moved.get(&(a.address >> 6)).is_some_and(|n| *n > 0) {
+                let object = match known.get(&(a.address, a.window)) {
+                    Some(o) => *o,
+                    None => {
+                        let o = self.object(a);
+                        known.insert((a.address, a.window), o);
+                        o
+                    }
+                };
+                self.add(a, object);
+            }
+        }
+    }
+
+    fn object(&mut self, a: &Access) -> u32 {
+        let accesses = u64::from(a.window) * self.end.window + self.end.window / 2;
+        let place = self.atlas.place(a.address, accesses);
+        let identity = (place.base, place.size, place.name.clone());
+        let next = self.objects.len() as u32;
+        let id = *self.by_identity.entry(identity).or_insert(next);
+        if id == next {
+            self.objects.push(place);
+        }
+        id
+    }
+
+    fn add(&mut self, a: &Access, object: u32) {
+        let Some(place) = self.objects.get(object as usize) else { return };
+        *self.attribution.entry(place.how).or_default() += a.transfers();
+        let offset = a.address.saturating_sub(place.base);
+        let size = u32::from(a.size).min(place.size.saturating_sub(offset).clamp(1, 64) as u32);
+        let actor = u32::from(a.vcpu);
+        let counts = self.cells.entry((object, offset, size, actor)).or_default().entry(a.window).or_default();
+        counts[a.kind as usize] += u64::from(a.count);
+        let next = self.code_addresses.len() as u32;
+        let code = *self.code.entry(a.instruction).or_insert(next);
+        if code == next {
+            self.code_addresses.push(self.stream.pc(a.instruction));
+        }
+        let sums = self.touches.entry((object, offset, size, code, actor, a.kind as u8)).or_default();
+        for (sum, n) in sums.iter_mut().zip([a.count, a.dirty, a.clean, a.invalidated]) {
+            *sum += u64::from(n);
+        }
+    }
+
+    /// Writes everything but objects and names.
+    pub fn finish(&mut self, evidence: &mut Evidence) {
+        evidence.code = self.code_addresses.iter().map(|a| code_row(*a)).collect();
+        let window = self.end.window;
+        let rows: usize = self.cells.values().map(BTreeMap::len).sum();
+        for ((object, offset, size, actor), windows) in std::mem::take(&mut self.cells) {
+            for (first, last, [reads, writes, rmws]) in merge(&windows, rows > ROWS_MAX) {
+                let (vt0, vt1) = (u64::from(first) * window, (u64::from(last) + 1) * window);
+                evidence.accesses.push(Row { object, offset, size, actor, vt0, vt1, reads, writes, rmws });
+            }
+        }
+        for ((object, offset, size, code, actor, kind), sums) in std::mem::take(&mut self.touches) {
+            let [samples, dirty, clean, invalidated] = sums;
+            let kind = [TouchKind::Read, TouchKind::Write, TouchKind::Rmw][usize::from(kind)];
+            let (code, actor) = (Some(code), Some(actor));
+            evidence.touches.push(Touch {
+                object,
+                offset,
+                size,
+                code: code.unwrap_or(0),
+                actor,
+                kind,
+                samples,
+                field: None,
+            });
+            if dirty + clean + invalidated == 0 {
+                continue;
+            }
+            let load = kind == TouchKind::Read;
+            let all = dirty + clean + invalidated;
+            evidence.samples.get_or_insert_default().push(Sampled {
+                object,
+                offset,
+                size,
+                code,
+                actor,
+                records: all,
+                hitm_local: Some(dirty),
+                loads: Some(if load { all } else { 0 }),
+                store_l1_miss: Some(if load { 0 } else { all }),
+                ..Sampled::default()
+            });
+        }
+    }
+}
+
+/// Neighbouring windows with similar counts become one row; with `all`, whatever the counts.
+fn merge(windows: &Windows, all: bool) -> Vec<(u32, u32, [u64; 3])> {
+    let mut out: Vec<(u32, u32, [u64; 3])> = Vec::new();
+    for (&w, counts) in windows {
+        let similar = |(first, last, sums): &(u32, u32, [u64; 3])| {
+            let n = u64::from(last - first + 1);
+            let near = |sum: u64, one: u64| sum <= 2 * n * one && n * one <= 2 * sum;
+            *last + 1 == w && (all || sums.iter().zip(counts).all(|(s, c)| near(*s, *c)))
+        };
+        match out.last_mut().filter(|last| similar(last)) {
+            Some((_, last, sums)) => {
+                *last = w;
+                sums.iter_mut().zip(counts).for_each(|(s, c)| *s += c);
+            }
+            None => out.push((w, w, *counts)),
+        }
+    }
+    out
+}
+
+/// Index of a kind in the counts of a window.
+const _: () = assert!(AccessKind::Read as usize == 0 && AccessKind::Rmw as usize == 2);

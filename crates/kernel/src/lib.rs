@@ -1,0 +1,12 @@
+//! What an emulated kernel did, as evidence.
+//!
+//! The emulator's plugin writes a stream of accesses, guest memory stays behind as bytes; [`convert::evidence`] makes
+//! of both, with the kernel's debug information, the same tables that every other source fills. No I/O here.
+
+pub mod convert;
+pub mod image;
+pub mod memory;
+pub mod orc;
+pub mod place;
+pub mod slab;
+pub mod stream;

@@ -1,0 +1,462 @@
+//! From an address to what lies there: variable, per-CPU variable, slab object, `struct page`, page of some use.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tussle_evidence::ObjectKind;
+use tussle_model::{Type, TypeId};
+
+use crate::image::{ImageError, KernelImage, KernelTypes};
+use crate::memory::Memory;
+use crate::slab::{PAGE, SlabObject, Slabs, type_names};
+use crate::stream::{Hook, HookKind, Stream};
+
+/// How far behind the pointer that leads to it boot memory of unknown size may reach.
+const BOOT_BLOCK_MAX: u64 = 64 << 20;
+
+/// Largest object that an allocator hook explains when its cache does not say its size.
+const SITE_BYTES_MAX: u64 = 1 << 20;
+
+/// A type that is still to be read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum TypeWish {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// The type at an entry of `.debug_info`.
+    Entry(usize),
+    /// The first of these structs that exists and fits.
+    Named(Vec<String>),
+}
+
+/// How an address was explained; counted and printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum How {
+    /// Variable of the kernel image.
+    Variable,
+    /// Per-CPU variable or allocation.
+    PerCpu,
+    /// Object of a cache with one type.
+    Slab,
+    /// General-purpose object with the function that allocated it.
+    AllocationSite,
+    /// General-purpose object of which nobody saw the allocation.
+    GeneralCache,
+    /// `struct page`.
+    PageStruct,
+    /// Memory behind a global pointer.
+    BootMemory,
+    /// Page contents: user memory, page cache, page tables.
+    Page,
+    /// Nothing fits.
+    Nothing,
+}
+
+impl How {
+    /// The address has an owner that a developer can find.
+    pub fn is_attributed(self) -> bool {
+        !matches!(self, How::Nothing | How::GeneralCache)
+    }
+
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            How::Variable => "global variables",
+            How::PerCpu => "per-CPU memory",
+            How::Slab => "typed slab objects",
+            How::AllocationSite => "kmalloc objects by allocation site",
+            How::GeneralCache => "kmalloc objects of unknown origin",
+            How::PageStruct => "struct page",
+            How::BootMemory => "boot memory behind a global pointer",
+            How::Page => "page contents",
+            How::Nothing => "unattributed",
+        }
+    }
+}
+
+/// What lies at an address.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// Kind of memory.
+    pub kind: ObjectKind,
+    /// First byte.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Variable or cache.
+    pub name: Option<String>,
+    /// Its type.
+    pub ty: TypeWish,
+    /// Why, for people.
+    pub why: String,
+    /// Alignment that its allocator guarantees.
+    pub align: u64,
+    /// Allocation function and return address in its caller.
+    pub site: Option<(String, u64)>,
+    /// How it was found.
+    pub how: How,
+}
+
+/// Everything that says what lies where.
+pub struct Atlas<'a> {
+    image: &'a KernelImage,
+    memory: Memory<'a>,
+    /// The slab allocator.
+    pub slabs: Slabs<'a>,
+    per_cpu: Vec<u64>,
+    per_cpu_end: u64,
+    /// Pointer values of global variables in ascending order: name of the variable, struct behind it.
+    roots: BTreeMap<u64, (String, Option<String>, u64)>,
+    /// Allocations by the object's address, in order of time.
+    allocations: HashMap<u64, Vec<Hook>>,
+    /// The same for per-CPU memory, whose addresses are relative.
+    per_cpu_allocations: BTreeMap<u64, Hook>,
+    allocators: &'a [Allocator],
+}
+
+/// A hooked allocation function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocator {
+    /// Number in hook records.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// What it hands out.
+    pub gives: Gives,
+}
+
+/// What an allocation function hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gives {
+    /// Objects of general caches.
+    Object,
+    /// Per-CPU memory.
+    PerCpu,
+    /// Slabs.
+    Slab,
+}
+
+impl<'a> Atlas<'a> {
+    /// Reads the guest's state.
+    ///
+    /// # Errors
+    /// The kernel lacks a symbol or member that is needed.
+    pub fn new(
+        image: &'a KernelImage,
+        types: &KernelTypes,
+        memory: Memory<'a>,
+        stream: &Stream,
+        allocators: &'a [Allocator],
+        vcpus: u64,
+    ) -> Result<Atlas<'a>, ImageError> {
+        let makers: Vec<u32> = numbers(allocators, Gives::Slab);
+        let slabs = Slabs::read(image, types, memory, stream, &makers)?;
+        let offsets = image.label("__per_cpu_offset").ok_or(ImageError::Symbol("__per_cpu_offset"))?;
+        let per_cpu = (0..vcpus).map_while(|cpu| memory.u64(offsets + 8 * cpu)).collect();
+        let mut atlas = Atlas {
+            image,
+            memory,
+            slabs,
+            per_cpu,
+            per_cpu_end: image.label("__per_cpu_end").unwrap_or(0),
+            roots: BTreeMap::new(),
+            allocations: HashMap::new(),
+            per_cpu_allocations: BTreeMap::new(),
+            allocators,
+        };
+        atlas.find_roots(types);
+        atlas.read_allocations(stream);
+        Ok(atlas)
+    }
+
+    /// Global pointers lead to what was allocated before the slab allocator: node data, hash tables.
+    fn find_roots(&mut self, types: &KernelTypes) {
+        for v in self.image.symbols.static_variables() {
+            let Some(ty) = types.entry(v.ty).filter(|_| v.svma >= 0xffff_ffff_8000_0000) else { continue };
+            let (ty, count) = match types.table.get(types.table.strip(ty)) {
+                Type::Array { elem, counts } => (*elem, counts.first().copied().flatten().unwrap_or(0)),
+                _ => (ty, 1),
+            };
+            let Type::Pointer { to, .. } = types.table.get(types.table.strip(ty)) else { continue };
+            let behind = types.table.aggregate(*to).and_then(|a| a.name.clone());
+            for i in 0..count.min(64) {
+                let Some(value) = self.memory.u64(v.svma + 8 * i) else { break };
+                if self.slabs.page_of(value).is_some() {
+                    let size = self.size_behind(&behind, types, *to);
+                    self.roots.entry(value).or_insert((v.name.clone(), behind.clone(), size));
+                }
+            }
+        }
+    }
+
+    fn size_behind(&self, name: &Option<String>, types: &KernelTypes, to: TypeId) -> u64 {
+        let named = name.as_ref().and_then(|n| types.named(n));
+        named.or(Some(to)).and_then(|t| types.table.size(t)).unwrap_or(0)
+    }
+
+    fn read_allocations(&mut self, stream: &Stream) {
+        let per_cpu = numbers(self.allocators, Gives::PerCpu);
+        let slabs = numbers(self.allocators, Gives::Slab);
+        for h in stream.hooks.iter().filter(|h| h.kind == HookKind::Alloc) {
+            if per_cpu.contains(&h.function) {
+                self.per_cpu_allocations.insert(h.a, *h);
+            } else if !slabs.contains(&h.function) {
+                self.allocations.entry(h.a).or_default().push(*h);
+            }
+        }
+    }
+
+    /// What lies at an address when `accesses` had happened.
+    pub fn place(&self, address: u64, accesses: u64) -> Place {
+        if address >= 0xffff_ffff_8000_0000 {
+            return self.variable(address).unwrap_or_else(|| nothing(address));
+        }
+        if let Some(place) = self.per_cpu(address) {
+            return place;
+        }
+        if let Some((base, size)) = self.slabs.page_struct(address) {
+            return Place {
+                kind: ObjectKind::Mapped,
+                base,
+                size,
+                name: None,
+                ty: TypeWish::Named(vec!["page".into()]),
+                why: "the array of all struct page".into(),
+                align: size & size.wrapping_neg(),
+                site: None,
+                how: How::PageStruct,
+            };
+        }
+        if let Some(object) = self.slabs.object(address, accesses) {
+            return self.slab(object, accesses);
+        }
+        self.boot_memory(address).or_else(|| self.page(address)).unwrap_or_else(|| nothing(address))
+    }
+
+    fn variable(&self, address: u64) -> Option<Place> {
+        let all = self.image.symbols.static_variables();
+        let end = all.partition_point(|v| v.svma <= address);
+        let (v, size) = all[..end].iter().rev().take(4).find_map(|v| {
+            let size = v.size?;
+            (address - v.svma < size).then_some((v, size))
+        })?;
+        Some(self.of_variable(&v.name, v.svma, size, v.ty, ObjectKind::Global, How::Variable))
+    }
+
+    fn of_variable(
+        &self,
+        name: &str,
+        base: u64,
+        size: u64,
+        entry: Option<usize>,
+        kind: ObjectKind,
+        how: How,
+    ) -> Place {
+        Place {
+            kind,
+            base,
+            size,
+            name: Some(name.into()),
+            ty: entry.map_or(TypeWish::Unknown, TypeWish::Entry),
+            why: match entry {
+                Some(_) => "the variable's type in the debug information",
+                None => "symbol table only",
+            }
+            .into(),
+            align: (base & base.wrapping_neg()).clamp(1, PAGE),
+            site: None,
+            how,
+        }
+    }
+
+    fn per_cpu(&self, address: u64) -> Option<Place> {
+        let all = self.image.symbols.static_variables();
+        for &offset in &self.per_cpu {
+            let Some(at) = address.checked_sub(offset) else { continue };
+            if at < self.per_cpu_end {
+                let end = all.partition_point(|v| v.svma <= at);
+                let found = all[..end].iter().rev().take(4).find(|v| v.size.is_some_and(|s| at - v.svma < s))?;
+                let (size, base) = (found.size?, offset + found.svma);
+                let (kind, how) = (ObjectKind::PerCpu, How::PerCpu);
+                return Some(self.of_variable(&found.name, base, size, found.ty, kind, how));
+            }
+        }
+        self.per_cpu.iter().find_map(|offset| self.per_cpu_allocation(address, *offset))
+    }
+
+    fn per_cpu_allocation(&self, address: u64, offset: u64) -> Option<Place> {
+        let at = address.wrapping_sub(offset);
+        let (start, hook) = self.per_cpu_allocations.range(..=at).next_back()?;
+        let next = self.per_cpu_allocations.range(at.wrapping_add(1)..).next().map_or(u64::MAX, |n| *n.0);
+        let size = (next - start).min(PAGE);
+        if at - start >= size {
+            return None;
+        }
+        let name = self.site_name(hook.b);
+        Some(Place {
+            kind: ObjectKind::PerCpu,
+            base: offset.wrapping_add(*start),
+            size,
+            name: Some(format!("per-CPU memory of {name}")),
+            ty: TypeWish::Unknown,
+            why: "the allocation was seen; its size reaches to the next one".into(),
+            align: 8,
+            site: Some((self.allocator(hook.function), hook.b)),
+            how: How::PerCpu,
+        })
+    }
+
+    fn slab(&self, object: SlabObject, accesses: u64) -> Place {
+        let cache = &self.slabs.caches[object.cache];
+        let stride = cache.stride.max(1);
+        let mut place = Place {
+            kind: ObjectKind::Slab,
+            base: object.start,
+            size: stride,
+            name: None,
+            ty: TypeWish::Named(type_names(&cache.name)),
+            why: format!("object of the cache {}", cache.name),
+            align: (stride & stride.wrapping_neg()).min(PAGE),
+            site: None,
+            how: How::Slab,
+        };
+        if !cache.is_general() {
+            return place;
+        }
+        place.ty = TypeWish::Unknown;
+        match self.allocation(object.start, accesses) {
+            Some(h) => {
+                place.site = Some((self.allocator(h.function), h.b));
+                place.name = Some(format!("{} in {}", cache.name, self.site_name(h.b)));
+                place.how = How::AllocationSite;
+            }
+            None => {
+                place.name = Some(cache.name.clone());
+                place.how = How::GeneralCache;
+            }
+        }
+        place
+    }
+
+    /// The latest allocation of an object before a time; the outermost allocator speaks last.
+    fn allocation(&self, start: u64, accesses: u64) -> Option<&Hook> {
+        let all = self.allocations.get(&start)?;
+        let end = all.partition_point(|h| h.accesses <= accesses);
+        all[..end].last().or(all.first())
+    }
+
+    fn allocator(&self, number: u32) -> String {
+        self.allocators.iter().find(|a| a.number == number).map(|a| a.name.clone()).unwrap_or_default()
+    }
+
+    /// The function that called an allocator, with inlined functions looked through to the innermost.
+    fn site_name(&self, address: u64) -> String {
+        let frames = self.image.symbols.frames(address.wrapping_sub(1));
+        let name = frames.iter().map(|f| f.function.as_str()).find(|f| !is_wrapper(f));
+        match (name, self.image.function_at(address)) {
+            (Some(n), _) => n.into(),
+            (None, Some(f)) => f.name.clone(),
+            (None, None) => format!("{address:#x}"),
+        }
+    }
+
+    fn boot_memory(&self, address: u64) -> Option<Place> {
+        let (start, (name, behind, size)) = self.roots.range(..=address).next_back()?;
+        let offset = address - start;
+        let known = *size > 0 && offset < *size;
+        if !known && (offset >= BOOT_BLOCK_MAX || !self.is_reserved(*start, address)) {
+            return None;
+        }
+        let named = behind.iter().filter(|_| known).cloned().collect::<Vec<_>>();
+        Some(Place {
+            kind: ObjectKind::Global,
+            base: *start,
+            size: if known { *size } else { offset / 64 * 64 + 64 },
+            name: Some(format!("*{name}")),
+            ty: if named.is_empty() { TypeWish::Unknown } else { TypeWish::Named(named) },
+            why: format!("memory behind the global pointer {name}"),
+            align: 64,
+            site: None,
+            how: How::BootMemory,
+        })
+    }
+
+    /// Both pages were taken by the boot allocator: nobody ever freed them, and no cache owns them.
+    fn is_reserved(&self, start: u64, address: u64) -> bool {
+        let reserved = |a: u64| {
+            let flags = self.slabs.page_of(a).and_then(|p| self.memory.u64(p));
+            // PG_reserved has had this number since 6.1 at least; enum pageflags in the debug information agrees.
+            flags.is_some_and(|f| f & (1 << self.reserved_bit()) != 0)
+        };
+        reserved(start) && reserved(address)
+    }
+
+    fn reserved_bit(&self) -> u32 {
+        14
+    }
+
+    /// A page that belongs to no cache: its `struct page` tells what it is used for at the end of the run.
+    fn page(&self, address: u64) -> Option<Place> {
+        let page = self.slabs.page_of(address)?;
+        let base = address / PAGE * PAGE;
+        let seen = self.allocations.get(&base).and_then(|all| all.last());
+        let what = self.page_use(page, base);
+        let mut place = Place {
+            kind: ObjectKind::Mapped,
+            base,
+            size: PAGE,
+            name: Some(what.into()),
+            ty: TypeWish::Unknown,
+            why: "no slab at any time of the run; by its struct page at the end".into(),
+            align: PAGE,
+            site: None,
+            how: How::Page,
+        };
+        if let Some(h) = seen.filter(|_| SITE_BYTES_MAX > 0) {
+            place.name = Some(format!("pages in {}", self.site_name(h.b)));
+            place.site = Some((self.allocator(h.function), h.b));
+            place.how = How::AllocationSite;
+        }
+        Some(place)
+    }
+
+    fn page_use(&self, page: u64, _base: u64) -> &'static str {
+        let flags = self.memory.u64(page).unwrap_or(0);
+        let mapping = self.memory.u64(page + 24).unwrap_or(0);
+        match mapping & 3 {
+            1 => "anonymous user page",
+            0 if mapping > 0xffff_8000_0000_0000 => "page of the page cache",
+            _ if flags & (1 << self.reserved_bit()) != 0 => "boot memory",
+            _ => "page without an owner at the end",
+        }
+    }
+}
+
+/// Helpers that allocate for others: not what a developer looks for.
+fn is_wrapper(function: &str) -> bool {
+    let stem = function.trim_end_matches("_noprof");
+    const WRAPPERS: &[&str] = &[
+        "kmalloc", "kzalloc", "kcalloc", "kmalloc_array", "kmalloc_node", "kzalloc_node", "kcalloc_node",
+        "kmalloc_array_node", "kvmalloc", "kvzalloc", "kvmalloc_node", "kvmalloc_array", "kvcalloc", "kmemdup",
+        "kstrdup", "kstrdup_const", "kvasprintf", "kvasprintf_const", "kasprintf", "kmemdup_nul",
+        "percpu_counter_init_many", "__percpu_counter_init", "__percpu_counter_init_many", "kmem_cache_zalloc",
+    ];
+    WRAPPERS.contains(&stem.trim_start_matches("__")) || WRAPPERS.contains(&stem)
+}
+
+fn numbers(allocators: &[Allocator], gives: Gives) -> Vec<u32> {
+    allocators.iter().filter(|a| a.gives == gives).map(|a| a.number).collect()
+}
+
+fn nothing(address: u64) -> Place {
+    Place {
+        kind: ObjectKind::Unknown,
+        base: address / 64 * 64,
+        size: 64,
+        name: None,
+        ty: TypeWish::Unknown,
+        why: "no variable, slab or page explains this address".into(),
+        align: 64,
+        site: None,
+        how: How::Nothing,
+    }
+}
