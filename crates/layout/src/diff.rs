@@ -6,10 +6,11 @@ mod view;
 pub use cause::{Cause, Change};
 pub use view::{summary_view, type_view};
 
+use crate::near::near_paths;
 use crate::phases::{Where, is_below, line_count, span};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tussle_model::leaf::Arrays;
-use tussle_model::{Aggregate, Leaf, LineSize, Type, TypeId, TypeTable, fields};
+use tussle_model::{Aggregate, Leaf, LineSize, Type, TypeId, TypeTable, fields, leaves};
 
 /// One side of a comparison.
 #[derive(Clone, Copy)]
@@ -222,6 +223,19 @@ fn sharing(a: &[Leaf], b: &[Leaf], options: &Options, d: &mut TypeDiff) {
     d.pairs_left_out = [&gained, &lost].iter().map(|all| all.len().saturating_sub(PAIRS_MAX) as u64).sum();
     d.now_share = gained.into_iter().take(PAIRS_MAX).map(name).collect();
     d.now_apart = lost.into_iter().take(PAIRS_MAX).map(name).collect();
+}
+
+/// The first hot field that no type has in either build, and fields near it.
+pub fn unknown_hot(
+    old: Side<'_>,
+    new: Side<'_>,
+    types: &[(TypeId, TypeId)],
+    hot: &[String],
+) -> Option<(String, Vec<String>)> {
+    let all = |side: Side<'_>, id| leaves(side.table, id, Arrays::Whole).into_iter().map(|l| l.path);
+    let paths: BTreeSet<String> = types.iter().flat_map(|&(a, b)| all(old, a).chain(all(new, b))).collect();
+    let missing = hot.iter().find(|h| !paths.iter().any(|p| is_below(p, h)))?;
+    Some((missing.clone(), near_paths(paths.iter().map(String::as_str), missing, 3)))
 }
 
 /// Which of the hot fields a leaf belongs to: as a part of one, or as the whole field that one names a part of.

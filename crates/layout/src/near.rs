@@ -17,6 +17,15 @@ pub fn near(table: &TypeTable, name: &str, limit: usize) -> Vec<String> {
     found.into_iter().take(limit).map(|(_, n)| n.to_string()).collect()
 }
 
+/// Up to `limit` field paths with a part close to the last part of `path`.
+pub fn near_paths<'a>(paths: impl Iterator<Item = &'a str>, path: &str, limit: usize) -> Vec<String> {
+    let want = path.rsplit('.').next().unwrap_or(path);
+    let closest = |p: &str| p.split(['.', '[']).filter_map(|part| score(want, part)).min();
+    let mut found: Vec<(usize, &str)> = paths.filter_map(|p| Some((closest(p)?, p))).collect();
+    found.sort();
+    found.into_iter().take(limit).map(|(_, p)| p.to_string()).collect()
+}
+
 /// Smaller is closer; `None` is too far to mention.
 fn score(want: &str, have: &str) -> Option<usize> {
     let stem = have.split('<').next().unwrap_or(have);

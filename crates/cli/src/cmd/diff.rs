@@ -2,10 +2,10 @@
 
 use super::source::{Source, split_names};
 use crate::global::Global;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tussle_layout::diff::{Options, Side, TypeDiff, changed, diff, summary_view, type_view};
+use tussle_layout::diff::{Options, Side, TypeDiff, changed, diff, summary_view, type_view, unknown_hot};
 use tussle_layout::phases::Where;
 use tussle_model::LineSize;
 use tussle_render::{Cell, Fact, Node, View};
@@ -63,12 +63,14 @@ fn side(s: &Source) -> Side<'_> {
 }
 
 fn named(old: &Source, new: &Source, names: &[String], options: &Options) -> anyhow::Result<Vec<Node>> {
-    let mut items = Vec::new();
-    for name in names {
-        let (a, b) = (old.find(name)?, new.find(name)?);
-        items.push(type_view(&diff(side(old), a, side(new), b, options)));
+    let types: Vec<_> =
+        names.iter().map(|name| Ok((old.find(name)?, new.find(name)?))).collect::<anyhow::Result<_>>()?;
+    if let Some((field, close)) = unknown_hot(side(old), side(new), &types, &options.hot) {
+        let close = if close.is_empty() { String::new() } else { format!("; close: {}", close.join(", ")) };
+        bail!("--hot: no field `{field}` in {}{close}", names.join(", "));
     }
-    Ok(vec![Node::List { key: "types".into(), items }])
+    let item = |&(a, b): &(_, _)| type_view(&diff(side(old), a, side(new), b, options));
+    Ok(vec![Node::List { key: "types".into(), items: types.iter().map(item).collect() }])
 }
 
 /// Types whose sharing changed, the widest change first.

@@ -19,13 +19,13 @@ pub fn type_view(d: &TypeDiff) -> Node {
     if let Some(cause) = &d.cause {
         nodes.push(cause_view(cause));
     }
-    nodes.push(members(d));
     nodes.extend(pairs("now_share", "share a line now", &d.now_share, d.phases.len(), Tone::Bad));
     nodes.extend(pairs("now_apart", "no longer share a line", &d.now_apart, d.phases.len(), Tone::Good));
     if d.pairs_left_out > 0 {
         let cell = Cell::count(d.pairs_left_out).tone(Tone::Warn);
         nodes.push(Node::Facts(vec![fact("pairs_left_out", "pairs left out", cell)]));
     }
+    nodes.push(members(d));
     Node::Section { key: "type".into(), title: d.name.clone(), nodes }
 }
 
