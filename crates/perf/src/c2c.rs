@@ -69,6 +69,49 @@ impl Totals {
         mapped
     }
 
+    /// Counts `times` samples that are all alike and mapped.
+    pub fn count_times(&mut self, source: DataSrc, address: u64, times: u64) {
+        let mut one = Totals::default();
+        one.count(source, address, true);
+        let (sums, ones) = (self.all_mut(), one.all_mut());
+        sums.into_iter().zip(ones).for_each(|(sum, n)| *sum = sum.saturating_add(n.saturating_mul(times)));
+    }
+
+    fn all_mut(&mut self) -> [&mut u64; 30] {
+        [
+            &mut self.records,
+            &mut self.locks,
+            &mut self.store,
+            &mut self.store_uncached,
+            &mut self.store_no_address,
+            &mut self.store_l1_hit,
+            &mut self.store_l1_miss,
+            &mut self.store_no_level,
+            &mut self.load,
+            &mut self.load_uncached,
+            &mut self.load_io,
+            &mut self.load_miss,
+            &mut self.load_no_address,
+            &mut self.load_fill_buffer,
+            &mut self.load_l1,
+            &mut self.load_l2,
+            &mut self.load_llc,
+            &mut self.local_hitm,
+            &mut self.remote_hitm,
+            &mut self.local_peer,
+            &mut self.remote_peer,
+            &mut self.remote_hit,
+            &mut self.local_dram,
+            &mut self.remote_dram,
+            &mut self.exclusive,
+            &mut self.shared,
+            &mut self.blocked_data,
+            &mut self.blocked_address,
+            &mut self.no_map,
+            &mut self.unparsed,
+        ]
+    }
+
     fn count_load(&mut self, source: DataSrc) {
         let (lvl, snp) = (source.level(), source.snoop());
         let peer = source.snoopx() & snoopx::PEER != 0;

@@ -52,6 +52,18 @@ pub mod snoopx {
     pub const PEER: u64 = 2;
 }
 
+/// TLB access.
+#[allow(missing_docs)]
+pub mod tlb {
+    pub const NA: u64 = 1;
+    pub const HIT: u64 = 2;
+    pub const MISS: u64 = 4;
+    pub const L1: u64 = 8;
+    pub const L2: u64 = 0x10;
+    pub const WALKER: u64 = 0x20;
+    pub const OS: u64 = 0x40;
+}
+
 /// Locked access.
 pub const LOCKED: u64 = 2;
 /// Blocked by data (store forwarding).
@@ -84,7 +96,7 @@ impl DataSrc {
         self.field(24, 2)
     }
 
-    /// TLB access.
+    /// See [`tlb`].
     pub fn tlb(self) -> u64 {
         self.field(26, 7)
     }

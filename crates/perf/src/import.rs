@@ -1,18 +1,16 @@
 //! perf.data to evidence: samples summed by place, code and actor.
 
-use crate::attr::Attr;
 use crate::c2c::Totals;
-use crate::data_src::{DataSrc, op};
 use crate::error::{Error, Problem};
-use crate::file::{PerfFile, Visitor};
+use crate::file::PerfFile;
+use crate::input::Input;
+use crate::maps::Maps;
 use crate::record::Mmap;
-use crate::sample::Sample;
+use crate::sums::{Row, Sums, counter};
 use crate::tables::Tables;
-use std::collections::HashMap;
 use tussle_evidence::{Evidence, Loss, Sampled};
 
-/// Addresses from here on are the kernel's (x86-64, arm64, riscv64).
-pub(crate) const KERNEL_START: u64 = 1 << 63;
+pub use crate::sums::RegisterValues;
 
 /// What came out of a file.
 #[derive(Debug)]
@@ -23,186 +21,78 @@ pub struct Imported {
     pub totals: Totals,
     /// What could not be read.
     pub problems: Vec<Problem>,
+    /// Registers of a row of the samples table, from its first sample: (row, values).
+    pub registers: Vec<(u32, RegisterValues)>,
 }
 
-/// Reads a whole perf.data file.
+/// One recording: a file, or the `data` file of a folder with the `data.N` files beside it.
+#[derive(Clone)]
+pub struct Recording<'a> {
+    /// The file with the header.
+    pub main: &'a dyn Input,
+    /// Files without header that hold further records.
+    pub more: Vec<&'a dyn Input>,
+}
+
+/// Reads a whole perf.data file from memory.
 ///
 /// # Errors
 /// Those of [`PerfFile::open`]; damage behind the header is a problem, not an error.
 pub fn perf_data(data: &[u8]) -> Result<Imported, Error> {
-    let mut file = PerfFile::open(data)?;
+    recordings(&[Recording { main: &data, more: Vec::new() }])
+}
+
+/// Reads one recording, or several (of `perf record --switch-output`) as if they were one.
+///
+/// # Errors
+/// Those of [`PerfFile::open`]; damage behind the header is a problem, not an error.
+pub fn recordings(all: &[Recording<'_>]) -> Result<Imported, Error> {
     let mut sums = Sums::default();
-    file.visit(&mut sums);
-    let problems = std::mem::take(&mut file.problems);
-    let totals = sums.totals.clone();
-    let evidence = sums.evidence(&file, problems.is_empty());
-    Ok(Imported { evidence, totals, problems })
+    let (mut problems, mut first) = (Vec::new(), None);
+    for r in all {
+        let mut file = PerfFile::open(r.main)?;
+        file.visit(&r.more, &mut sums);
+        problems.append(&mut file.problems);
+        sums.build_ids.append(&mut file.build_ids);
+        first.get_or_insert(file);
+    }
+    let Some(file) = first else { return Err(Error::NoAttributes) };
+    sums.finish();
+    sums.maps.sort();
+    let totals = sums.totals();
+    let (evidence, registers) = Build { sums, totals: &totals }.evidence(&file, problems.is_empty());
+    Ok(Imported { evidence, totals, problems, registers })
 }
 
-/// One place, code address and actor.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Key {
-    address: u64,
-    ip: u64,
-    pid: u32,
-    tid: u32,
+/// Memory right behind a file's mapping may be its zero-initialised data.
+const BSS_MAX: u64 = 64 << 20;
+
+struct Build<'t> {
+    sums: Sums,
+    totals: &'t Totals,
 }
 
-/// Samples of one [`Key`].
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sum {
-    totals: Totals,
-    latency: u64,
-    /// CPUs that took part, as bits; those above 127 share the last bit's word, which only makes the count a bound.
-    cpus: u128,
-}
-
-#[derive(Default)]
-struct Sums {
-    totals: Totals,
-    rows: HashMap<Key, Sum>,
-    chains: HashMap<(u32, u64), Vec<u64>>,
-    maps: Maps,
-    names: HashMap<u32, String>,
-    parents: HashMap<u32, u32>,
-    lost: u64,
-    /// Samples without an address or a data source: nothing to attribute.
-    without_place: u64,
-}
-
-/// What is mapped where, by process.
-#[derive(Default)]
-pub(crate) struct Maps {
-    by_pid: HashMap<u32, Vec<Mmap>>,
-}
-
-impl Maps {
-    /// Pid of the kernel's mappings.
-    pub(crate) const KERNEL: u32 = u32::MAX;
-
-    fn add(&mut self, map: Mmap) {
-        let pid = if map.kernel || map.start >= KERNEL_START { Maps::KERNEL } else { map.pid };
-        self.by_pid.entry(pid).or_default().push(map);
-    }
-
-    fn sort(&mut self) {
-        // Later mappings replace earlier ones at the same address: a stable sort keeps them behind.
-        self.by_pid.values_mut().for_each(|list| list.sort_by_key(|m| m.start));
-    }
-
-    /// All mappings of a process, by address.
-    pub(crate) fn of(&self, pid: u32) -> &[Mmap] {
-        self.by_pid.get(&pid).map_or(&[], Vec::as_slice)
-    }
-
-    /// The mapping that holds an address.
-    fn find(&self, pid: u32, address: u64) -> Option<&Mmap> {
-        let list = self.of(if address >= KERNEL_START { Maps::KERNEL } else { pid });
-        let end = list.partition_point(|m| m.start <= address);
-        // Mappings may overlap when memory was mapped anew; a short look back is enough.
-        list[..end].iter().rev().take(8).find(|m| address - m.start < m.len)
-    }
-}
-
-impl Visitor for Sums {
-    fn mmap(&mut self, map: Mmap) {
-        self.maps.add(map);
-    }
-
-    fn comm(&mut self, _pid: u32, tid: u32, name: String) {
-        self.names.insert(tid, name);
-    }
-
-    fn fork(&mut self, pid: u32, parent: u32) {
-        if pid != parent {
-            self.parents.entry(pid).or_insert(parent);
-        }
-    }
-
-    fn mapped(&mut self) {
-        self.maps.sort();
-    }
-
-    fn sample(&mut self, _event: usize, _attr: &Attr, s: &Sample, _misc: u16) {
-        let (address, ip) = (s.addr.unwrap_or(0), s.ip.unwrap_or(0));
-        let source = s.data_src.unwrap_or_default();
-        let pid = self.owner_of_maps(s.pid.unwrap_or(0));
-        let mapped = self.maps.find(pid, address).is_some() && self.maps.find(pid, ip).is_some();
-        self.totals.count(source, address, mapped);
-        if address == 0 || source.op() & (op::LOAD | op::STORE) == 0 {
-            self.without_place += 1;
-            return;
-        }
-        let key = Key { address, ip, pid: s.pid.unwrap_or(0), tid: s.tid.unwrap_or(0) };
-        self.rows.entry(key).or_default().add(source, s);
-        if !s.chain.is_empty() {
-            self.chains.entry((key.pid, ip)).or_insert_with(|| s.chain.clone());
-        }
-    }
-
-    fn lost(&mut self, count: u64) {
-        self.lost = self.lost.saturating_add(count);
-    }
-}
-
-impl Sum {
-    /// Adds a sample that came as text.
-    pub(crate) fn add_text(&mut self, source: DataSrc, address: u64, weight: u32) {
-        self.add(source, &Sample { addr: Some(address), weight: Some(weight), ..Sample::default() });
-    }
-
-    /// Some sample is a load or a store.
-    pub(crate) fn placed(&self) -> bool {
-        self.totals.load + self.totals.store > 0
-    }
-
-    fn add(&mut self, source: DataSrc, s: &Sample) {
-        let before = self.totals.hitm() + self.totals.local_peer + self.totals.remote_peer;
-        self.totals.count(source, s.addr.unwrap_or(0), true);
-        if self.totals.hitm() + self.totals.local_peer + self.totals.remote_peer > before {
-            self.latency = self.latency.saturating_add(u64::from(s.weight.unwrap_or(0)));
-        }
-        self.cpus |= s.cpu.map_or(0, |c| 1 << c.min(127));
-    }
-}
-
-impl Sums {
-    /// A forked process uses its parent's mappings until it maps its own.
-    fn owner_of_maps(&self, mut pid: u32) -> u32 {
-        for _ in 0..8 {
-            if !self.maps.of(pid).is_empty() {
-                break;
-            }
-            match self.parents.get(&pid) {
-                Some(parent) => pid = *parent,
-                None => break,
-            }
-        }
-        pid
-    }
-
-    fn evidence(self, file: &PerfFile<'_>, complete: bool) -> Evidence {
+impl Build<'_> {
+    fn evidence(mut self, file: &PerfFile<'_>, complete: bool) -> (Evidence, Vec<(u32, RegisterValues)>) {
         let arm = file.arch.as_deref().is_some_and(|a| a.starts_with("aarch64") || a.starts_with("arm"));
         let stores = self.totals.store > 0;
         let hitm = !arm || self.totals.hitm() > 0;
         let mut tables = Tables::new();
-        tables.modules_of(&self.maps);
-        let mut keys: Vec<&Key> = self.rows.keys().collect();
-        keys.sort_unstable();
-        for key in keys {
-            let sum = &self.rows[key];
-            let module_pid = self.owner_of_maps(key.pid);
-            let actor = tables.thread(key.pid, key.tid, self.names.get(&key.tid));
-            let chain = self.chains.get(&(key.pid, key.ip)).map_or(&[][..], Vec::as_slice);
-            let code = tables.code(key.pid, module_pid, key.ip, chain, &self.maps);
-            let (object, offset) = tables.place(key.pid, key.address);
-            let mut row = sampled(sum, stores, hitm, arm);
-            (row.object, row.offset) = (object, offset);
-            (row.code, row.actor) = (Some(code), Some(actor));
+        tables.build_ids = self.sums.build_ids.iter().cloned().collect();
+        tables.modules_of(&self.sums.maps);
+        let mut registers = Vec::new();
+        let order = self.sums.sorted();
+        tables.reserve(order.len());
+        for (n, id) in order.into_iter().enumerate() {
+            let mut row = sampled(self.sums.row(id), stores, hitm, arm);
+            self.place(&mut tables, id, &mut row);
             tables.sample(row);
+            if let Some(values) = self.sums.registers.remove(&id) {
+                registers.push((n as u32, values));
+            }
         }
         let mut evidence = tables.finish();
-        evidence.losses = self.losses();
+        evidence.losses = self.losses(stores, hitm);
         let run = &mut evidence.run;
         run.command = file.command.clone();
         run.arch = file.arch.clone().unwrap_or_default();
@@ -210,22 +100,31 @@ impl Sums {
         run.cpus = file.cpus.unwrap_or(0);
         run.unit = if hitm { "HITM samples" } else { "peer samples" }.into();
         (run.sees.writes, run.complete) = (stores, complete);
-        run.sees.chains = !self.chains.is_empty();
-        evidence
+        run.sees.chains = !self.sums.chains.is_empty();
+        (evidence, registers)
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        let loss = |what: &str, count: u64, note: &str| Loss {
-            process: None,
-            what: what.into(),
-            count,
-            note: note.into(),
-        };
-        let t = &self.totals;
-        let all = [
+    /// Object, code and actor of a row.
+    fn place(&self, tables: &mut Tables, id: u32, row: &mut Sampled) {
+        let (maps, sums) = (&self.sums.maps, self.sums.row(id));
+        let (key, time) = (sums.key, sums.time_ns);
+        let actor = tables.thread(key.pid, key.tid, self.sums.names.get(&key.tid));
+        let chain = self.sums.chains.get(&(key.pid, key.ip)).map_or(&[][..], Vec::as_slice);
+        let code = tables.code(key.pid, key.ip, chain, time, maps);
+        let (object, offset) = tables.place(key.pid, key.address);
+        if let Some(m) = file_of(maps, key.pid, key.address, time) {
+            tables.module_of(key.pid, m);
+        }
+        (row.object, row.offset) = (object, offset);
+        (row.code, row.actor) = (Some(code), Some(actor));
+    }
+
+    fn losses(&self, stores: bool, hitm: bool) -> Vec<Loss> {
+        let t = self.totals;
+        let mut all = vec![
             loss(
                 "records lost by perf",
-                self.lost,
+                self.sums.lost,
                 "the ring buffer was full; shares stay, totals are too low",
             ),
             loss("unparsed data sources", t.unparsed, "neither load nor store: not attributed to any field"),
@@ -235,28 +134,83 @@ impl Sums {
                 t.no_map,
                 "counted here, but left out of perf's own line table",
             ),
+            loss(
+                "samples of guests",
+                self.sums.guests,
+                "counted, but a guest's memory and code have no names",
+            ),
         ];
-        all.into_iter().filter(|l| l.count > 0).collect()
+        all.retain(|l| l.count > 0);
+        all.extend(blind(t, stores, hitm));
+        all
+    }
+}
+
+fn loss(what: &str, count: u64, note: &str) -> Loss {
+    Loss { process: None, what: what.into(), count, note: note.into() }
+}
+
+/// What this unit cannot see at all, by the number of samples that might have shown it.
+pub(crate) fn blind(t: &Totals, stores: bool, hitm: bool) -> Vec<Loss> {
+    let mut out = Vec::new();
+    if !stores && t.records > 0 {
+        out.push(loss(
+            "samples, none of a store",
+            t.records,
+            "this unit or this recording does not sample stores: who writes is unknown, not nobody",
+        ));
+    }
+    if !hitm && t.load > 0 {
+        out.push(loss(
+            "loads without HITM information",
+            t.load,
+            "this unit does not tell HITM: peer samples also count lines that were clean in the other cache",
+        ));
+    }
+    out
+}
+
+/// The mapped file whose data an address can be: its own mapping, or one right before.
+fn file_of(maps: &Maps, pid: u32, address: u64, time_ns: u64) -> Option<&Mmap> {
+    if pid == Maps::GUEST || address >= crate::maps::KERNEL_START {
+        return None;
+    }
+    let is_file = |m: &&Mmap| m.path.starts_with('/') && !m.path.starts_with("//");
+    match maps.find(pid, address, time_ns) {
+        Some(m) if is_file(&m) => Some(m),
+        Some(m) if m.path.starts_with('[') => None,
+        _ => {
+            let list = maps.of(pid);
+            let end = list.partition_point(|m| m.start <= address);
+            list[..end].iter().rev().take(16).find(is_file).filter(|m| address - m.start < BSS_MAX)
+        }
     }
 }
 
 /// Counts of one row; what this unit cannot tell is unknown.
-pub(crate) fn sampled(sum: &Sum, stores: bool, hitm: bool, peer: bool) -> Sampled {
-    let t = &sum.totals;
-    let store = |n: u64| stores.then_some(n);
-    let peers = t.local_peer + t.remote_peer;
+pub(crate) fn sampled(row: &Row, stores: bool, hitm: bool, peer: bool) -> Sampled {
+    let of = |which: usize| row.count(which);
+    let store = |which: usize| stores.then_some(of(which));
+    let peers = of(counter::PEER);
     Sampled {
         size: 1,
-        records: t.records,
-        hitm_local: hitm.then_some(t.local_hitm),
-        hitm_remote: hitm.then_some(t.remote_hitm),
+        records: of(counter::RECORDS),
+        hitm_local: hitm.then_some(of(counter::HITM_LOCAL)),
+        hitm_remote: hitm.then_some(of(counter::HITM_REMOTE)),
         peer: (peer || peers > 0).then_some(peers),
-        loads: Some(t.load),
-        store_l1_hit: store(t.store_l1_hit),
-        store_l1_miss: store(t.store_l1_miss),
-        store_no_level: store(t.store_no_level),
-        latency_cycles: Some(sum.latency),
-        cpus: Some(sum.cpus.count_ones()),
+        loads: Some(of(counter::LOADS)),
+        store_l1_hit: store(counter::STORE_L1_HIT),
+        store_l1_miss: store(counter::STORE_L1_MISS),
+        store_no_level: store(counter::STORE_NO_LEVEL),
+        latency_cycles: Some(row.latency),
+        cpus: Some(row.cpus()).filter(|n| *n > 0),
+        period: Some(row.period).filter(|n| *n > 0),
+        locked: Some(of(counter::LOCKED)),
+        blocked_data: Some(of(counter::BLOCKED_DATA)),
+        blocked_address: Some(of(counter::BLOCKED_ADDRESS)),
+        tlb_miss: Some(of(counter::TLB_MISS)),
+        phys_addr: row.phys(),
+        page_bytes: row.page_bytes(),
         ..Sampled::default()
     }
 }

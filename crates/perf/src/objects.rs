@@ -1,6 +1,6 @@
 //! Tells an evidence what lies at an address.
 
-use crate::import::KERNEL_START;
+use crate::maps::KERNEL_START;
 use crate::tables::unknown;
 use tussle_evidence::{Evidence, Object, ObjectKind};
 use tussle_model::{TypeId, TypeTable};

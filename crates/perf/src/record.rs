@@ -1,7 +1,7 @@
 //! Records: header, kinds, and the ones that say what is mapped where.
 
+use crate::attr::bit;
 use crate::bytes::Bytes;
-use crate::error::Problem;
 
 /// Kinds of records (`enum perf_event_type` and perf's own above 64).
 #[allow(missing_docs)]
@@ -17,15 +17,13 @@ pub mod kind {
     pub const KSYMBOL: u32 = 17;
     pub const HEADER_ATTR: u32 = 64;
     pub const TRACING_DATA: u32 = 66;
+    pub const HEADER_BUILD_ID: u32 = 67;
     pub const AUXTRACE: u32 = 71;
     pub const EVENT_UPDATE: u32 = 78;
     pub const HEADER_FEATURE: u32 = 80;
     pub const COMPRESSED: u32 = 81;
     pub const COMPRESSED2: u32 = 83;
 }
-
-/// A compressed record unpacks to at most this much; perf compresses at most one ring buffer (512 MiB) at a time.
-const UNPACKED_MAX: u64 = 1 << 30;
 
 /// One record with its header taken off.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +36,25 @@ pub struct Record<'a> {
     pub payload: &'a [u8],
     /// Offset of the header in its stream.
     pub offset: u64,
+}
+
+/// `PERF_RECORD_MISC_CPUMODE_MASK` and its values.
+pub mod mode {
+    /// The bits.
+    pub const MASK: u16 = 7;
+    /// Host kernel.
+    pub const KERNEL: u16 = 1;
+    /// Kernel of a guest.
+    pub const GUEST_KERNEL: u16 = 4;
+    /// Process of a guest.
+    pub const GUEST_USER: u16 = 5;
+}
+
+impl Record<'_> {
+    /// Happened in a guest of a virtual machine.
+    pub fn guest(&self) -> bool {
+        matches!(self.misc & mode::MASK, mode::GUEST_KERNEL | mode::GUEST_USER)
+    }
 }
 
 /// A file mapped into a process.
@@ -57,138 +74,72 @@ pub struct Mmap {
     pub build_id: Option<Vec<u8>>,
     /// In kernel space.
     pub kernel: bool,
+    /// Of a guest.
+    pub guest: bool,
+    /// When, nanoseconds of perf's clock; 0 for what was mapped before the recording.
+    pub time_ns: u64,
 }
 
-/// Calls `f` for every record of `data`, unpacking compressed ones. Stops at the first record that cannot be one.
-pub fn walk(
-    data: &[u8],
-    swap: bool,
-    base: u64,
-    problems: &mut Vec<Problem>,
-    f: &mut dyn FnMut(Record<'_>, &mut Vec<Problem>),
-) {
-    let mut unpacker = Unpacker::default();
-    walk_plain(data, swap, base, problems, &mut |record, problems| {
-        if !matches!(record.kind, kind::COMPRESSED | kind::COMPRESSED2) {
-            return f(record, problems);
-        }
-        unpacker.push(record, swap, problems);
-        let used = walk_plain(&unpacker.pending, swap, record.offset, problems, f);
-        unpacker.pending.drain(..used);
-    });
-    if !unpacker.pending.is_empty() {
-        let message = format!("{} bytes of a compressed record have no end", unpacker.pending.len());
-        problems.push(Problem { offset: base + data.len() as u64, message });
+/// A thread's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comm {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Name.
+    pub name: String,
+    /// The process runs another program from here on.
+    pub exec: bool,
+    /// When, nanoseconds.
+    pub time_ns: u64,
+}
+
+/// A process or thread that another one started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fork {
+    /// Process of the new thread.
+    pub pid: u32,
+    /// Process that started it.
+    pub parent: u32,
+    /// When, nanoseconds.
+    pub time_ns: u64,
+}
+
+/// Code that the kernel made at run time (BPF programs, trampolines).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ksymbol {
+    /// First address.
+    pub start: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Name.
+    pub name: String,
+    /// It was taken away.
+    pub gone: bool,
+}
+
+/// Time of a record other than a sample: the identifying fields at its end have it, if the event asks for them.
+pub fn time_of(payload: &[u8], sample_type: u64, swap: bool) -> u64 {
+    let fields = [bit::TID, bit::TIME, bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER];
+    let count = fields.iter().filter(|f| sample_type & **f != 0).count();
+    if sample_type & bit::TIME == 0 {
+        return 0;
     }
-}
-
-/// Walks whole records and returns the bytes used: what is left is the beginning of a record.
-fn walk_plain(
-    data: &[u8],
-    swap: bool,
-    base: u64,
-    problems: &mut Vec<Problem>,
-    f: &mut dyn FnMut(Record<'_>, &mut Vec<Problem>),
-) -> usize {
-    let mut at = 0usize;
-    while let Some(header) = data.get(at..).and_then(|d| d.get(..8)) {
-        let mut b = Bytes::new(header, swap);
-        let (Some(kind), Some(misc), Some(size)) = (b.u32(), b.u16(), b.u16()) else { break };
-        let size = usize::from(size);
-        let offset = base + at as u64;
-        if size < 8 {
-            problems.push(Problem {
-                offset,
-                message: format!("a record of {size} bytes; the rest is unreadable"),
-            });
-            return data.len();
-        }
-        let Some(payload) = data.get(at + 8..at + size) else { break };
-        let mut extra = 0;
-        if matches!(kind, kind::AUXTRACE | kind::TRACING_DATA | kind::COMPRESSED2) {
-            extra = trailing(kind, payload, swap, data.len() - at - size);
-        }
-        let payload = if kind == kind::COMPRESSED2 {
-            let len = Bytes::new(payload, swap).u64().unwrap_or(0);
-            payload.get(8..8usize.saturating_add(usize::try_from(len).unwrap_or(0))).unwrap_or_default()
-        } else {
-            payload
-        };
-        f(Record { kind, misc, payload, offset }, problems);
-        at += size + extra;
-    }
-    at
-}
-
-/// Bytes that follow the record itself.
-fn trailing(kind: u32, payload: &[u8], swap: bool, left: usize) -> usize {
-    let mut b = Bytes::new(payload, swap);
-    let size = match kind {
-        kind::AUXTRACE => b.u64(),
-        kind::TRACING_DATA => b.u32().map(|n| u64::from(n).div_ceil(8) * 8),
-        _ => None,
-    };
-    usize::try_from(size.unwrap_or(0)).unwrap_or(usize::MAX).min(left)
-}
-
-/// One zstd stream cut into records: later records refer back to earlier ones.
-#[derive(Default)]
-struct Unpacker {
-    packed: Vec<u8>,
-    pending: Vec<u8>,
-    dead: bool,
-}
-
-impl Unpacker {
-    fn push(&mut self, record: Record<'_>, _swap: bool, problems: &mut Vec<Problem>) {
-        if self.dead {
-            return;
-        }
-        self.packed.extend_from_slice(record.payload);
-        match unpack(&self.packed) {
-            Ok(Some(bytes)) => {
-                self.packed.clear();
-                self.pending.extend_from_slice(&bytes);
-            }
-            Ok(None) => {}
-            Err(message) => {
-                self.dead = true;
-                problems.push(Problem {
-                    offset: record.offset,
-                    message: format!("compressed record: {message}"),
-                });
-            }
-        }
-    }
-}
-
-/// Unpacks whole frames; `None` when the last frame has no end yet.
-fn unpack(packed: &[u8]) -> Result<Option<Vec<u8>>, String> {
-    use std::io::Read;
-    let mut out = Vec::new();
-    let mut input = packed;
-    while !input.is_empty() {
-        let mut decoder = ruzstd::decoding::StreamingDecoder::new(&mut input).map_err(|e| e.to_string())?;
-        let read = decoder.by_ref().take(UNPACKED_MAX - out.len() as u64).read_to_end(&mut out);
-        if let Err(e) = read {
-            return if e.kind() == std::io::ErrorKind::UnexpectedEof { Ok(None) } else { Err(e.to_string()) };
-        }
-        if out.len() as u64 >= UNPACKED_MAX {
-            return Err(format!("unpacks to more than {UNPACKED_MAX} bytes"));
-        }
-    }
-    Ok(Some(out))
+    let before = if sample_type & bit::TID != 0 { 8 } else { 0 };
+    let at = payload.len().checked_sub(8 * count).map(|n| n + before);
+    at.and_then(|at| Bytes::new(payload.get(at..)?, swap).u64()).unwrap_or(0)
 }
 
 /// Reads MMAP and MMAP2.
 pub fn mmap(record: &Record<'_>, swap: bool) -> Option<Mmap> {
-    const MISC_KERNEL: u16 = 1;
     const MISC_BUILD_ID: u16 = 1 << 14;
     let mut b = Bytes::new(record.payload, swap);
     let pid = b.u32()?;
     b.skip(4)?;
     let mut m = Mmap { pid, start: b.u64()?, len: b.u64()?, file_offset: b.u64()?, ..Mmap::default() };
-    m.kernel = record.misc & 7 == MISC_KERNEL;
+    m.guest = record.guest();
+    m.kernel = matches!(record.misc & mode::MASK, mode::KERNEL | mode::GUEST_KERNEL);
     if record.kind == kind::MMAP2 {
         if record.misc & MISC_BUILD_ID != 0 {
             let size = usize::from(b.take(1)?[0]).min(20);
@@ -199,19 +150,30 @@ pub fn mmap(record: &Record<'_>, swap: bool) -> Option<Mmap> {
         }
         b.skip(8)?; // prot, flags
     }
-    let n = b.rest().len();
-    m.path = b.text(n)?;
+    m.path = b.text_rest();
     Some(m)
 }
 
-/// Reads COMM: process, thread, name.
-pub fn comm(record: &Record<'_>, swap: bool) -> Option<(u32, u32, String)> {
+/// Reads COMM.
+pub fn comm(record: &Record<'_>, swap: bool) -> Option<Comm> {
+    const MISC_EXEC: u16 = 1 << 13;
     let mut b = Bytes::new(record.payload, swap);
-    Some((b.u32()?, b.u32()?, b.text_rest()))
+    let exec = record.misc & MISC_EXEC != 0;
+    Some(Comm { pid: b.u32()?, tid: b.u32()?, name: b.text_rest(), exec, time_ns: 0 })
 }
 
-/// Reads FORK: process, its parent.
-pub fn fork(record: &Record<'_>, swap: bool) -> Option<(u32, u32)> {
+/// Reads FORK.
+pub fn fork(record: &Record<'_>, swap: bool) -> Option<Fork> {
     let mut b = Bytes::new(record.payload, swap);
-    Some((b.u32()?, b.u32()?))
+    Some(Fork { pid: b.u32()?, parent: b.u32()?, time_ns: 0 })
+}
+
+/// Reads KSYMBOL.
+pub fn ksymbol(record: &Record<'_>, swap: bool) -> Option<Ksymbol> {
+    const GONE: u16 = 1;
+    let mut b = Bytes::new(record.payload, swap);
+    let (start, len) = (b.u64()?, u64::from(b.u32()?));
+    b.skip(2)?;
+    let gone = b.u16()? & GONE != 0;
+    Some(Ksymbol { start, len, name: b.text_rest(), gone })
 }

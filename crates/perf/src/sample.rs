@@ -11,8 +11,8 @@ pub const CHAIN_MAX: usize = 8;
 const CONTEXT_MIN: u64 = 0xffff_ffff_ffff_f000;
 
 /// The fields of a sample that matter here. `None` where the event did not record them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sample {
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample<'a> {
     /// Code address.
     pub ip: Option<u64>,
     /// Process.
@@ -39,8 +39,49 @@ pub struct Sample {
     pub phys_addr: Option<u64>,
     /// Data page size in bytes.
     pub data_page_size: Option<u64>,
-    /// Callers, nearest first, context marks left out, at most [`CHAIN_MAX`].
-    pub chain: Vec<u64>,
+    /// Code page size in bytes.
+    pub code_page_size: Option<u64>,
+    /// Call chain as recorded; see [`Sample::callers`].
+    pub chain: Words<'a>,
+    /// Registers of the process when the kernel was entered.
+    pub regs_user: Registers<'a>,
+    /// Registers at the sampled instruction.
+    pub regs_intr: Registers<'a>,
+}
+
+/// 64-bit words in the file's byte order.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Words<'a> {
+    raw: &'a [u8],
+    swap: bool,
+}
+
+impl<'a> Words<'a> {
+    /// The words.
+    pub fn iter(self) -> impl Iterator<Item = u64> + 'a {
+        self.raw.chunks_exact(8).filter_map(move |c| Bytes::new(c, self.swap).u64())
+    }
+
+    /// None.
+    pub fn is_empty(self) -> bool {
+        self.raw.is_empty()
+    }
+}
+
+/// Sampled registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Registers<'a> {
+    /// Bit n: register n of the architecture's list (`enum perf_event_x86_regs`) is there.
+    pub mask: u64,
+    /// Values in order of the bits.
+    pub values: Words<'a>,
+}
+
+impl Registers<'_> {
+    /// Number and value of each.
+    pub fn each(self) -> impl Iterator<Item = (u32, u64)> {
+        (0..64).filter(move |n| self.mask & (1 << n) != 0).zip(self.values.iter())
+    }
 }
 
 /// Id of the event of a sample or other record, found without decoding all of it.
@@ -57,9 +98,16 @@ pub fn id_of(payload: &[u8], sample_type: u64, swap: bool) -> Option<u64> {
     if sample_type & bit::ID != 0 { b.u64() } else { None }
 }
 
-impl Sample {
+impl<'a> Sample<'a> {
+    /// Callers, nearest first, context marks left out, at most [`CHAIN_MAX`].
+    pub fn callers(&self) -> impl Iterator<Item = u64> + 'a {
+        // The first real entry is the sampled instruction itself.
+        self.chain.iter().filter(|a| *a < CONTEXT_MIN).skip(1).take(CHAIN_MAX)
+    }
+
     /// Decodes the payload (without the record header). `None` when it is shorter than its fields.
-    pub fn read(payload: &[u8], attr: &Attr, swap: bool) -> Option<Sample> {
+    #[inline]
+    pub fn read(payload: &'a [u8], attr: &Attr, swap: bool) -> Option<Sample<'a>> {
         let has = |b: u64| attr.sample_type & b != 0;
         let mut b = Bytes::new(payload, swap);
         let mut s = Sample::default();
@@ -96,7 +144,7 @@ impl Sample {
             skip_read(&mut b, attr.read_format)?;
         }
         if has(bit::CALLCHAIN) {
-            s.chain = chain(&mut b)?;
+            s.chain = chain(&mut b, swap)?;
         }
         if has(bit::RAW) {
             let size = b.u32()? as usize;
@@ -106,7 +154,7 @@ impl Sample {
             skip_branches(&mut b, attr.branch_sample_type)?;
         }
         if has(bit::REGS_USER) {
-            skip_registers(&mut b, attr.sample_regs_user)?;
+            s.regs_user = registers(&mut b, attr.sample_regs_user, swap)?;
         }
         if has(bit::STACK_USER) {
             let size = usize::try_from(b.u64()?).ok()?;
@@ -115,12 +163,12 @@ impl Sample {
                 b.skip(8)?;
             }
         }
-        s.read_tail(&mut b, attr)?;
+        s.read_tail(&mut b, attr, swap)?;
         Some(s)
     }
 
     /// The fields behind the stacks, where those that matter for contention are.
-    fn read_tail(&mut self, b: &mut Bytes<'_>, attr: &Attr) -> Option<()> {
+    fn read_tail(&mut self, b: &mut Bytes<'a>, attr: &Attr, swap: bool) -> Option<()> {
         let has = |bits: u64| attr.sample_type & bits != 0;
         if has(bit::WEIGHT_STRUCT) {
             let word = b.u64()?;
@@ -136,7 +184,7 @@ impl Sample {
             b.skip(8)?;
         }
         if has(bit::REGS_INTR) {
-            skip_registers(b, attr.sample_regs_intr)?;
+            self.regs_intr = registers(b, attr.sample_regs_intr, swap)?;
         }
         if has(bit::PHYS_ADDR) {
             self.phys_addr = Some(b.u64()?);
@@ -148,7 +196,7 @@ impl Sample {
             self.data_page_size = Some(b.u64()?);
         }
         if has(bit::CODE_PAGE_SIZE) {
-            b.skip(8)?;
+            self.code_page_size = Some(b.u64()?);
         }
         if has(bit::AUX) {
             let size = usize::try_from(b.u64()?).ok()?;
@@ -175,23 +223,9 @@ fn skip_read(b: &mut Bytes<'_>, format: u64) -> Option<()> {
     b.skip(count.checked_mul(value)?)
 }
 
-fn chain(b: &mut Bytes<'_>) -> Option<Vec<u64>> {
+fn chain<'a>(b: &mut Bytes<'a>, swap: bool) -> Option<Words<'a>> {
     let count = usize::try_from(b.u64()?).ok()?;
-    if count.checked_mul(8)? > b.rest().len() {
-        return None;
-    }
-    let mut out = Vec::new();
-    for _ in 0..count {
-        let address = b.u64()?;
-        // One more than is kept: the first real entry is the sampled instruction itself.
-        if address < CONTEXT_MIN && out.len() <= CHAIN_MAX {
-            out.push(address);
-        }
-    }
-    if !out.is_empty() {
-        out.remove(0);
-    }
-    Some(out)
+    Some(Words { raw: b.take(count.checked_mul(8)?)?, swap })
 }
 
 fn skip_branches(b: &mut Bytes<'_>, branch_type: u64) -> Option<()> {
@@ -208,7 +242,11 @@ fn skip_branches(b: &mut Bytes<'_>, branch_type: u64) -> Option<()> {
     Some(())
 }
 
-fn skip_registers(b: &mut Bytes<'_>, mask: u64) -> Option<()> {
+fn registers<'a>(b: &mut Bytes<'a>, mask: u64, swap: bool) -> Option<Registers<'a>> {
     let abi = b.u64()?;
-    if abi == 0 { Some(()) } else { b.skip(mask.count_ones() as usize * 8) }
+    if abi == 0 {
+        return Some(Registers::default());
+    }
+    let raw = b.take(mask.count_ones() as usize * 8)?;
+    Some(Registers { mask, values: Words { raw, swap } })
 }

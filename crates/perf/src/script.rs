@@ -4,19 +4,23 @@
 use crate::c2c::Totals;
 use crate::data_src::DataSrc;
 use crate::error::Problem;
-use crate::import::{Imported, Sum, sampled};
+use crate::import::{Imported, blind, sampled};
+use crate::sample::Sample;
+use crate::sums::{Key, Sums};
 use crate::tables::Tables;
-use std::collections::BTreeMap;
-use tussle_evidence::Loss;
+use std::collections::HashMap;
+use tussle_evidence::{Evidence, Loss};
 
 /// One line.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Row {
     address: u64,
     ip: u64,
     symbol: String,
     pid: u32,
     tid: u32,
+    cpu: Option<u32>,
+    phys: Option<u64>,
 }
 
 /// True when the text has samples with a data source in perf's words.
@@ -26,29 +30,65 @@ pub fn is_script(text: &str) -> bool {
 
 /// Reads the text. Never fails: lines without a data source are passed over, unreadable ones are problems.
 pub fn read(text: &str) -> Imported {
-    let (mut rows, mut totals) = (BTreeMap::<Row, Sum>::new(), Totals::default());
-    let (mut bad, mut named) = (0u64, false);
-    for line in text.lines().filter(|l| l.contains("|OP ")) {
+    let (mut sums, mut symbols) = (Sums::default(), HashMap::<u64, String>::new());
+    let (mut bad, mut named, mut cut) = (0u64, false, false);
+    for line in text.lines() {
         let Some((row, source, weight)) = parse(line) else {
-            bad += 1;
+            let sample = line.contains("|OP ");
+            bad += u64::from(sample);
+            cut = sample;
             continue;
         };
-        named |= row.tid != 0;
-        totals.count(source, row.address, true);
-        rows.entry(row.clone()).or_default().add_text(source, row.address, weight);
+        (cut, named) = (false, named | (row.tid != 0));
+        sums.add(
+            &Sample {
+                addr: Some(row.address),
+                ip: Some(row.ip),
+                pid: Some(row.pid),
+                tid: Some(row.tid),
+                cpu: row.cpu,
+                weight: Some(weight),
+                phys_addr: row.phys,
+                data_src: Some(source),
+                ..Sample::default()
+            },
+            0,
+        );
+        if row.ip != 0 && !row.symbol.is_empty() {
+            symbols.entry(row.ip).or_insert(row.symbol);
+        }
     }
+    sums.finish();
+    let mut totals = sums.totals();
+    // Text does not tell mappings.
+    totals.no_map = 0;
+    let evidence = evidence(&sums, &totals, &symbols, named);
+    let mut problems = Vec::new();
+    if bad > 0 {
+        let message =
+            format!("{bad} lines have a data source but no address, data source word and weight around it");
+        problems.push(Problem { offset: 0, message });
+    }
+    if cut || !text.ends_with('\n') {
+        problems.push(Problem { offset: text.len() as u64, message: "the last line is cut off".into() });
+    }
+    Imported { evidence, totals, problems, registers: Vec::new() }
+}
+
+fn evidence(sums: &Sums, totals: &Totals, symbols: &HashMap<u64, String>, named: bool) -> Evidence {
     let stores = totals.store > 0;
     let (peers, hitm) = (totals.local_peer + totals.remote_peer, totals.hitm());
     let sees_hitm = hitm > 0 || peers == 0;
     let mut tables = Tables::new();
-    for (row, sum) in rows.iter().filter(|(r, s)| r.address != 0 && s.placed()) {
-        let actor = if named { tables.thread(row.pid, row.tid, None) } else { tables.nobody() };
-        let kernel = row.ip >= crate::import::KERNEL_START;
-        let code = (row.ip != 0).then(|| tables.named_code(kernel, row.ip, &row.symbol, ""));
-        let (object, offset) = tables.place(row.pid, row.address);
-        let mut out = sampled(sum, stores, sees_hitm, peers > 0);
+    for id in sums.sorted() {
+        let Key { address, ip, pid, tid } = sums.row(id).key;
+        let actor = if named { tables.thread(pid, tid, None) } else { tables.nobody() };
+        let symbol = symbols.get(&ip).map_or("", String::as_str);
+        let kernel = ip >= crate::maps::KERNEL_START;
+        let code = (ip != 0).then(|| tables.named_code(kernel, ip, symbol, ""));
+        let (object, offset) = tables.place(pid, address);
+        let mut out = sampled(sums.row(id), stores, sees_hitm, peers > 0);
         (out.object, out.offset, out.code, out.actor) = (object, offset, code, Some(actor));
-        out.cpus = None;
         tables.sample(out);
     }
     let mut evidence = tables.finish();
@@ -63,17 +103,15 @@ pub fn read(text: &str) -> Imported {
             note: "neither load nor store: not attributed to any field".into(),
         });
     }
-    let message =
-        format!("{bad} lines have a data source but no address, data source word and weight around it");
-    let problems = if bad > 0 { vec![Problem { offset: 0, message }] } else { Vec::new() };
-    Imported { evidence, totals, problems }
+    evidence.losses.extend(blind(totals, stores, sees_hitm));
+    evidence
 }
 
 /// `... ADDR DATA_SRC |OP ...|BLK N/A WEIGHT [IP [SYMBOL] [(DSO)]] [PHYS]`.
 fn parse(line: &str) -> Option<(Row, DataSrc, u32)> {
     let hex = |w: &str| u64::from_str_radix(w, 16).ok();
     let (before, after) = line.split_once("|OP ")?;
-    let mut words = before.split_whitespace().rev();
+    let mut words = words_of(before).rev();
     let source = DataSrc(hex(words.next()?)?);
     let mut row = Row { address: hex(words.next()?)?, ..Row::default() };
     if let Some((pid, tid)) = words.find_map(|w| {
@@ -86,6 +124,8 @@ fn parse(line: &str) -> Option<(Row, DataSrc, u32)> {
     let at = tail.iter().position(|w| w.bytes().all(|b| b.is_ascii_digit()))?;
     let weight = tail[at].parse().ok()?;
     let rest = &tail[at + 1..];
+    row.cpu = words_of(before).find_map(|w| w.strip_prefix('[')?.strip_suffix(']')?.parse().ok());
+    row.phys = rest.last().and_then(|w| hex(w)).filter(|_| rest.len() != 2);
     // One number alone is the physical address; an instruction comes before something else.
     if let [ip, second, ..] = rest
         && let Some(ip) = hex(ip)
@@ -96,6 +136,10 @@ fn parse(line: &str) -> Option<(Row, DataSrc, u32)> {
         }
     }
     Some((row, source, weight))
+}
+
+fn words_of(text: &str) -> std::str::SplitWhitespace<'_> {
+    text.split_whitespace()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Builds the tables of an evidence out of samples, whatever text or file they come from.
 
-use crate::import::{KERNEL_START, Maps};
+use crate::maps::{KERNEL_START, Maps};
+use crate::sums::Fast;
 use std::collections::HashMap;
 use tussle_evidence::{
     Access, Actor, ActorKind, Code, Evidence, Frame, Module, Object, ObjectKind, Process, Run, Sampled, Sees,
@@ -11,6 +12,9 @@ use tussle_model::TypeTable;
 /// Executable of the process that stands for the kernel.
 pub(crate) const KERNEL_PROCESS: &str = "[kernel]";
 
+/// Executable of the process that stands for the guests of virtual machines.
+const GUEST_PROCESS: &str = "[guest]";
+
 /// Memory of which only addresses are known is shown by the page.
 const PAGE: u64 = 4096;
 
@@ -20,11 +24,13 @@ const WINDOW_VT: u64 = 1 << 20;
 /// Tables while they grow.
 pub(crate) struct Tables {
     e: Evidence,
-    processes: HashMap<u32, u32>,
-    actors: HashMap<(u32, u32), u32>,
-    codes: HashMap<(u32, u64), u32>,
-    pages: HashMap<(u32, u64), u32>,
-    modules: HashMap<(u32, u64), u32>,
+    processes: Fast<u32, u32>,
+    actors: Fast<(u32, u32), u32>,
+    codes: Fast<(u32, u64), u32>,
+    pages: Fast<(u32, u64), u32>,
+    modules: Fast<(u32, u64, u64), u32>,
+    /// Build-id by path, for mappings whose record has none.
+    pub(crate) build_ids: HashMap<String, Vec<u8>>,
 }
 
 impl Tables {
@@ -70,11 +76,12 @@ impl Tables {
         };
         Tables {
             e,
-            processes: HashMap::new(),
-            actors: HashMap::new(),
-            codes: HashMap::new(),
-            pages: HashMap::new(),
-            modules: HashMap::new(),
+            processes: Fast::default(),
+            actors: Fast::default(),
+            codes: Fast::default(),
+            pages: Fast::default(),
+            modules: Fast::default(),
+            build_ids: HashMap::new(),
         }
     }
 
@@ -84,6 +91,7 @@ impl Tables {
         *self.processes.entry(pid).or_insert_with(|| {
             let (pid, exe) = match pid {
                 Maps::KERNEL => (0, KERNEL_PROCESS.to_string()),
+                Maps::GUEST => (0, GUEST_PROCESS.to_string()),
                 _ => (pid, String::new()),
             };
             e.processes.push(Process { pid, parent: None, exe, build_id: None, end: "sampled".into() });
@@ -91,7 +99,7 @@ impl Tables {
         })
     }
 
-    /// Executable mappings become modules when code in them is met.
+    /// The kernel and its modules; files of processes become modules when code or data in them is met.
     pub(crate) fn modules_of(&mut self, maps: &Maps) {
         for m in maps.of(Maps::KERNEL) {
             let process = self.process(Maps::KERNEL);
@@ -99,14 +107,22 @@ impl Tables {
         }
     }
 
+    /// Module row of a mapping that a process has, perhaps from its parent.
+    pub(crate) fn module_of(&mut self, pid: u32, m: &crate::record::Mmap) -> u32 {
+        let process = self.process(pid);
+        self.module(process, m)
+    }
+
     fn module(&mut self, process: u32, m: &crate::record::Mmap) -> u32 {
-        let e = &mut self.e;
-        *self.modules.entry((process, m.start)).or_insert_with(|| {
+        let (e, ids) = (&mut self.e, &self.build_ids);
+        *self.modules.entry((process, m.start, m.time_ns)).or_insert_with(|| {
             let hex = |id: &Vec<u8>| id.iter().map(|b| format!("{b:02x}")).collect();
+            // Mappings of the kernel are `[kernel.kallsyms]_text`, its entry in the list has no suffix.
+            let listed = ids.get(&m.path).or_else(|| ids.get(m.path.strip_suffix("_text")?));
             e.modules.push(Module {
                 process,
                 path: m.path.clone(),
-                build_id: m.build_id.as_ref().map(hex),
+                build_id: m.build_id.as_ref().or(listed).map(hex),
                 start: m.start,
                 end: m.start.saturating_add(m.len),
                 bias: m.start.wrapping_sub(m.file_offset),
@@ -136,28 +152,40 @@ impl Tables {
         })
     }
 
-    pub(crate) fn code(&mut self, pid: u32, module_pid: u32, ip: u64, chain: &[u64], maps: &Maps) -> u32 {
+    pub(crate) fn code(&mut self, pid: u32, ip: u64, chain: &[u64], time_ns: u64, maps: &Maps) -> u32 {
+        let owner = if ip >= KERNEL_START && pid != Maps::GUEST { Maps::KERNEL } else { pid };
+        let process = self.process(owner);
+        if let Some(known) = self.codes.get(&(process, ip))
+            && self.e.code.get(*known as usize).is_some_and(|c| !c.chain.is_empty())
+        {
+            return *known;
+        }
         let callers: Vec<u32> =
-            chain.iter().map(|a| self.code_row(pid, module_pid, a.saturating_sub(1), maps)).collect();
-        let row = self.code_row(pid, module_pid, ip, maps);
+            chain.iter().map(|a| self.code_row(pid, a.saturating_sub(1), time_ns, maps)).collect();
+        let row = self.code_row(pid, ip, time_ns, maps);
         if let Some(c) = self.e.code.get_mut(row as usize).filter(|c| c.chain.is_empty()) {
             c.chain = callers;
         }
         row
     }
 
-    fn code_row(&mut self, pid: u32, module_pid: u32, ip: u64, maps: &Maps) -> u32 {
-        let (owner, module_pid) =
-            if ip >= KERNEL_START { (Maps::KERNEL, Maps::KERNEL) } else { (pid, module_pid) };
+    fn code_row(&mut self, pid: u32, ip: u64, time_ns: u64, maps: &Maps) -> u32 {
+        let owner = if ip >= KERNEL_START && pid != Maps::GUEST { Maps::KERNEL } else { pid };
         let process = self.process(owner);
         if let Some(known) = self.codes.get(&(process, ip)) {
             return *known;
         }
-        let list = maps.of(module_pid);
-        let end = list.partition_point(|m| m.start <= ip);
-        let map = list[..end].iter().rev().take(8).find(|m| ip - m.start < m.len);
+        let made = (owner == Maps::KERNEL).then(|| maps.made(ip)).flatten();
+        let map = maps.find(pid, ip, time_ns).filter(|_| made.is_none());
         let module = map.map(|m| self.module(process, m));
-        self.e.code.push(Code { process, module, address: ip, frames: Vec::new(), chain: Vec::new() });
+        let named = |k: &crate::record::Ksymbol| Frame {
+            function: k.name.clone(),
+            file: String::new(),
+            line: 0,
+            column: 0,
+        };
+        let frames = made.into_iter().map(named).collect();
+        self.e.code.push(Code { process, module, address: ip, frames, chain: Vec::new() });
         let id = self.e.code.len() as u32 - 1;
         self.codes.insert((process, ip), id);
         id
@@ -182,7 +210,8 @@ impl Tables {
 
     /// Object and offset of an address of which nothing else is known.
     pub(crate) fn place(&mut self, pid: u32, address: u64) -> (u32, u64) {
-        let process = self.process(if address >= KERNEL_START { Maps::KERNEL } else { pid });
+        let kernel = address >= KERNEL_START && pid != Maps::GUEST;
+        let process = self.process(if kernel { Maps::KERNEL } else { pid });
         let base = address / PAGE * PAGE;
         let e = &mut self.e;
         let id = *self.pages.entry((process, base)).or_insert_with(|| {
@@ -211,6 +240,13 @@ impl Tables {
             }
         }
         self.e.samples.get_or_insert_default().push(row);
+    }
+
+    /// Room for so many samples.
+    pub(crate) fn reserve(&mut self, samples: usize) {
+        self.e.samples.get_or_insert_default().reserve_exact(samples);
+        self.e.accesses.reserve_exact(samples);
+        self.e.touches.reserve_exact(samples);
     }
 
     pub(crate) fn finish(self) -> Evidence {

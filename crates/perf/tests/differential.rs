@@ -22,7 +22,7 @@ impl Visitor for Count {
     fn mmap(&mut self, map: Mmap) {
         self.maps.push(map);
     }
-    fn sample(&mut self, _event: usize, _attr: &Attr, s: &Sample, _misc: u16) {
+    fn sample(&mut self, _event: usize, _attr: &Attr, s: &Sample<'_>, _misc: u16) {
         let address = s.addr.unwrap_or(0);
         let inside = |at: u64| self.maps.iter().any(|m| at >= m.start && at - m.start < m.len);
         let mapped = inside(address) && s.ip.is_some_and(inside);
@@ -32,7 +32,7 @@ impl Visitor for Count {
 
 fn ours(data: &[u8]) -> Totals {
     let mut count = Count::default();
-    PerfFile::open(data).unwrap().visit(&mut count);
+    PerfFile::open(&data).unwrap().visit(&[], &mut count);
     count.totals
 }
 
@@ -229,9 +229,10 @@ fn any_truncation_gives_what_was_readable() {
     let data = file(&random_plan(7, 40));
     let whole = ours(&data).records;
     for end in 0..data.len() {
-        if let Ok(mut f) = PerfFile::open(&data[..end]) {
+        let part = &data[..end];
+        if let Ok(mut f) = PerfFile::open(&part) {
             let mut count = Count::default();
-            f.visit(&mut count);
+            f.visit(&[], &mut count);
             assert!(count.totals.records <= whole);
         }
     }

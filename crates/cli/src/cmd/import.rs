@@ -1,7 +1,9 @@
 //! `tussle import`.
 
+mod input;
 mod view;
 
+use self::input::Found;
 use super::source::Source;
 use crate::global::Global;
 use anyhow::{Context, bail};
@@ -12,6 +14,7 @@ use tussle_host::companions::open_bytes;
 use tussle_host::evidence_file;
 use tussle_model::TypeTable;
 use tussle_perf::guess::{self, Candidate};
+use tussle_perf::import::Imported;
 use tussle_perf::{import, import_text, modules, objects, script, text};
 
 /// Turn what perf recorded into evidence: perf.data, or the text of `perf c2c report --stdio`
@@ -21,8 +24,10 @@ use tussle_perf::{import, import_text, modules, objects, script, text};
 /// fields fit its functions best; `--object` overrides that.
 #[derive(clap::Args)]
 pub struct Args {
-    /// perf.data, or text.
-    file: PathBuf,
+    /// perf.data (several of `perf record --switch-output` are read as one), a folder of `perf record --threads`, or
+    /// text; `-` is the standard input.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
     /// Kernel with debug information or BTF.
     #[arg(short = 'k', value_name = "VMLINUX", conflicts_with = "layout")]
     kernel: Option<PathBuf>,
@@ -49,16 +54,9 @@ fn object(s: &str) -> Result<(u64, String), String> {
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let bytes = open_bytes(&args.file).with_context(|| args.file.display().to_string())?;
-    let bytes: &[u8] = (*bytes).as_ref();
     let builds = builds(args, global)?;
     let mut naming = view::Naming::default();
-    let mut evidence = if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
-        perf_data(args, global, bytes)?
-    } else {
-        naming.builds = builds.iter().map(|b| b.path.display().to_string()).collect();
-        c2c_text(args, global, bytes, &builds, &mut naming)?
-    };
+    let mut evidence = read(args, global, &builds, &mut naming)?;
     told(args, &builds, &mut evidence)?;
     naming.apply(&builds, &mut evidence);
     for l in &evidence.losses {
@@ -73,8 +71,40 @@ fn builds(args: &Args, global: &Global) -> anyhow::Result<Vec<Source>> {
     args.kernel.iter().chain(&args.layout).map(|p| Source::open(p, &[], global)).collect()
 }
 
-fn perf_data(args: &Args, global: &Global, bytes: &[u8]) -> anyhow::Result<Evidence> {
-    let mut imported = import::perf_data(bytes).with_context(|| args.file.display().to_string())?;
+/// All files, whatever they are.
+fn read(
+    args: &Args,
+    global: &Global,
+    builds: &[Source],
+    naming: &mut view::Naming,
+) -> anyhow::Result<Evidence> {
+    let mut recordings = Vec::new();
+    for path in &args.files {
+        match input::find(path)? {
+            Found::Recording(main, more) => recordings.push((main, more)),
+            Found::Bytes(bytes) if input::is_perf_data(&bytes) => {
+                alone(args)?;
+                let imported = import::perf_data(&bytes).with_context(|| path.display().to_string())?;
+                return perf_data(args, global, imported);
+            }
+            Found::Bytes(bytes) => {
+                alone(args)?;
+                naming.builds = builds.iter().map(|b| b.path.display().to_string()).collect();
+                return any_text(args, global, &bytes, builds, naming);
+            }
+        }
+    }
+    perf_data(args, global, input::import(&recordings)?)
+}
+
+fn alone(args: &Args) -> anyhow::Result<()> {
+    if args.files.len() > 1 {
+        bail!("several files are read as one only when all are perf.data; import texts one by one");
+    }
+    Ok(())
+}
+
+fn perf_data(args: &Args, global: &Global, mut imported: Imported) -> anyhow::Result<Evidence> {
     for p in imported.problems.iter().take(20) {
         global.remark(p);
     }
@@ -89,7 +119,7 @@ fn perf_data(args: &Args, global: &Global, bytes: &[u8]) -> anyhow::Result<Evide
     Ok(imported.evidence)
 }
 
-fn c2c_text(
+fn any_text(
     args: &Args,
     global: &Global,
     bytes: &[u8],
@@ -104,7 +134,7 @@ fn c2c_text(
     }
     let read = text::read(&words);
     let tables = import_text::split(&read);
-    let file = args.file.display();
+    let file = args.files[0].display();
     if tables.is_empty() {
         bail!("{file}: neither perf.data nor a Pareto table of `perf c2c report --stdio`");
     }

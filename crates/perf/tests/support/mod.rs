@@ -227,7 +227,13 @@ fn features(plan: &Plan) -> Vec<(u32, Vec<u8>)> {
 
 /// A whole file.
 pub fn file(plan: &Plan) -> Vec<u8> {
-    let data = records(plan);
+    let (mut head, tail) = halves(plan, records(plan).len() as u64);
+    head.extend(tail);
+    head
+}
+
+/// The header with the records of the plan, and what comes behind a data section of `data_len` bytes.
+fn halves(plan: &Plan, data_len: u64) -> (Vec<u8>, Vec<u8>) {
     let n = plan.sample_types.len() as u64;
     let (header, entry) = (104u64, 128u64 + 16);
     let ids_at = header;
@@ -239,7 +245,7 @@ pub fn file(plan: &Plan) -> Vec<u8> {
         bits[*f as usize / 64] |= 1 << (f % 64);
     }
     let mut o = Out(b"PERFILE2".to_vec());
-    o.u64(header).u64(entry).u64(attrs_at).u64(entry * n).u64(data_at).u64(data.len() as u64).u64(0).u64(0);
+    o.u64(header).u64(entry).u64(attrs_at).u64(entry * n).u64(data_at).u64(data_len).u64(0).u64(0);
     bits.iter().for_each(|b| {
         o.u64(*b);
     });
@@ -252,14 +258,15 @@ pub fn file(plan: &Plan) -> Vec<u8> {
         o.0.extend(attr(*t, 0x1cd + 0x100 * e as u64));
         o.u64(ids_at + 8 * e as u64).u64(8);
     }
-    o.0.extend(&data);
-    let mut at = data_at + data.len() as u64 + 16 * features.len() as u64;
+    o.0.extend(records(plan));
+    let mut tail = Out::default();
+    let mut at = data_at + data_len + 16 * features.len() as u64;
     for (_, body) in &features {
-        o.u64(at).u64(body.len() as u64);
+        tail.u64(at).u64(body.len() as u64);
         at += body.len() as u64;
     }
-    features.iter().for_each(|(_, body)| o.0.extend(body));
-    o.0
+    features.iter().for_each(|(_, body)| tail.0.extend(body));
+    (o.0, tail.0)
 }
 
 /// A small random generator (splitmix64), so that every run writes the same files.
@@ -337,4 +344,64 @@ fn sources() -> Vec<u64> {
         word(4, 0x2 | 0x2000, 1, 1, 0, 0, 0),   // store, uncached
         word(1, 1, 1, 1, 0, 0, 0),              // nothing known
     ]
+}
+
+/// What a big file holds: a few hot lines, and many places that are touched now and then.
+#[derive(Clone, Copy)]
+pub struct Big {
+    pub hot_lines: u64,
+    pub cold_places: u64,
+    pub cold_share: u64,
+    pub threads: u64,
+}
+
+impl Default for Big {
+    fn default() -> Big {
+        Big { hot_lines: 64, cold_places: 200_000, cold_share: 10, threads: 16 }
+    }
+}
+
+/// Writes a file of about `bytes` in pieces, so that it does not have to fit into memory; returns the samples in it.
+pub fn write_big(path: &std::path::Path, bytes: u64, big: Big) -> u64 {
+    use std::io::{Seek, SeekFrom, Write};
+    let (mut r, sources) = (Rng(1), sources());
+    let maps = vec![(500, 0x40_0000, 0x10_0000, "/nowhere/prog"), (500, 0x7f00_0000_0000, 1 << 32, "//anon")];
+    let plan = Plan { sample_types: vec![INTEL | bit::CALLCHAIN], samples: Vec::new(), maps, cpus: 16 };
+    let (head, tail) = halves(&plan, 0);
+    let mut out = std::io::BufWriter::new(std::fs::File::create(path).unwrap());
+    out.write_all(&head).unwrap();
+    let (mut written, mut samples) = (records(&plan).len() as u64, 0);
+    while written < bytes {
+        let cold = r.below(100) < big.cold_share;
+        let place = if cold { 4096 + 64 * r.below(big.cold_places) } else { 64 * r.below(big.hot_lines) };
+        let tid = 500 + if cold { place / 64 % big.threads } else { r.below(big.threads) };
+        let word = 8 * r.below(8);
+        let s = Planned {
+            event: 0,
+            // Code at a place is that of a few instructions, as in real programs.
+            ip: 0x40_0000 + 4 * ((place / 64 * 7 + word) % 50_000 + r.below(4)),
+            pid: 500,
+            tid: tid as u32,
+            time: 1000 + samples,
+            addr: 0x7f00_0000_0000 + place + word,
+            cpu: tid as u32 % 16,
+            period: 1 + r.below(1000),
+            weight: 30 + r.below(500),
+            data_src: r.pick(&sources),
+            phys: 0x1_0000_0000 + place + word,
+            chain: vec![0xffff_ffff_ffff_fe00, 0x40_0000, 0x40_0100, 0x40_0200],
+        };
+        let mut o = Out::default();
+        o.record(9, 2, &sample_body(&s, plan.sample_types[0]));
+        out.write_all(&o.0).unwrap();
+        written += o.0.len() as u64;
+        samples += 1;
+    }
+    let end = halves(&plan, written);
+    assert_eq!(end.1.len(), tail.len());
+    out.write_all(&end.1).unwrap();
+    out.seek(SeekFrom::Start(0)).unwrap();
+    out.write_all(&end.0).unwrap();
+    out.flush().unwrap();
+    samples
 }
