@@ -47,7 +47,7 @@ fn remarks(key: &str, title: &str, texts: &[String]) -> Node {
 }
 
 fn summary_text(document: &Document, audit: &Audit) -> Node {
-    let names: Vec<String> = document.formats().iter().map(|f| format!("{f:?}").to_lowercase()).collect();
+    let names: Vec<String> = document.formats().iter().map(|f| f.name().to_string()).collect();
     let mut text = format!("Found: {}.", names.join(", "));
     if audit.checked > 0 {
         let good = audit.checked - audit.wrong.len();
@@ -129,14 +129,35 @@ fn report_nodes(reports: &[Report]) -> Vec<Node> {
         for pair in of_kind.chunks(2) {
             let nodes = match pair {
                 [old, new] => vec![report_pair(old, new)],
-                [alone] => vec![report_pair(alone, alone)],
+                [alone] => vec![report_alone(alone)],
                 _ => continue,
             };
             let title = pair.iter().map(|r| r.title.as_str()).collect::<Vec<_>>().join(" → ");
+            let mut nodes = nodes;
+            if format == Format::Vmstat {
+                let text =
+                    "The first line that vmstat prints is an average since boot; it counts if it is there.";
+                nodes.push(Node::Text(vec![Span { text: text.into(), tone: Tone::Dim }]));
+            }
             items.push(Node::Section { key: format!("{format:?}").to_lowercase(), title, nodes });
         }
     }
     if items.is_empty() { items } else { vec![Node::List { key: "reports".into(), items }] }
+}
+
+/// As printed where it was printed short; means of several lines with six digits.
+fn figure(x: f64) -> String {
+    let text = format!("{x}");
+    if text.len() <= 9 || x.fract() == 0.0 { text } else { significant(x) }
+}
+
+fn report_alone(report: &Report) -> Node {
+    let row = |(name, x): &(String, f64)| {
+        vec![Cell::text(name.clone()).tone(Tone::Name), Cell::number(*x, figure(*x))]
+    };
+    let title = if report.format == Format::Profile { "%" } else { "mean" };
+    let columns = vec![Column::text("name", "figure"), Column::number("value", title)];
+    table("figures", columns, report.figures.iter().map(row).collect())
 }
 
 fn report_pair(old: &Report, new: &Report) -> Node {
@@ -145,7 +166,7 @@ fn report_pair(old: &Report, new: &Report) -> Node {
     let of = |report: &Report, name: &str| report.figures.iter().find(|f| f.0 == name).map(|f| f.1);
     let rows = names.into_iter().map(|name| {
         let (a, b) = (of(old, name), of(new, name));
-        let cell = |x: Option<f64>| x.map_or_else(Cell::unknown, |x| Cell::number(x, format!("{x}")));
+        let cell = |x: Option<f64>| x.map_or_else(Cell::unknown, |x| Cell::number(x, figure(x)));
         let points = a.zip(b).map(|(a, b)| b - a);
         let relative = a.zip(b).filter(|(a, _)| *a != 0.0).map(|(a, b)| 100.0 * (b - a) / a);
         vec![
@@ -231,10 +252,19 @@ fn series_row(a: &Series, b: &Series, question: Question) -> Option<(Vec<Cell>, 
     let logs = |xs: &[f64]| xs.iter().map(|x| x.ln()).collect::<Vec<f64>>();
     let (la, lb) = (logs(&a.values), logs(&b.values));
     let difference = tussle_stats::mean(&lb)? - tussle_stats::mean(&la)?;
-    let t = welch::welch(&la, &lb)?;
-    let half =
-        tussle_stats::dist::t_quantile(0.5 + question.confidence / 2.0, t.df)? * (difference / t.t).abs();
-    let interval = Interval { low: difference - half, high: difference + half };
+    let (interval, p) = match welch::welch(&la, &lb) {
+        Some(t) => {
+            let share = |xs: &[f64]| Some(summary::variance(xs)? / xs.len() as f64);
+            let error = (share(&la)? + share(&lb)?).sqrt();
+            let half = tussle_stats::dist::t_quantile(0.5 + question.confidence / 2.0, t.df)? * error;
+            (Interval { low: difference - half, high: difference + half }, t.p)
+        }
+        // No spread at all (numbers of allocations): the difference is what it is.
+        None if la.len() > 1 && lb.len() > 1 => {
+            (Interval { low: difference, high: difference }, if difference == 0.0 { 1.0 } else { 0.0 })
+        }
+        None => return None,
+    };
     let verdict = outcome(Some(interval), question.margin, a.direction != Direction::Lower);
     let ranks = rank::mann_whitney(&a.values, &b.values)?;
     let text = format!("{} .. {}", percent(interval.low.exp()), percent(interval.high.exp()));
@@ -242,7 +272,7 @@ fn series_row(a: &Series, b: &Series, question: Question) -> Option<(Vec<Cell>, 
         Cell::text(a.name.clone()).tone(Tone::Name),
         Cell::number(difference.exp(), percent(difference.exp())),
         Cell::value(serde_json::json!([interval.low.exp(), interval.high.exp()]), text),
-        Cell::number(t.p, format!("{:.4}", t.p)),
+        Cell::number(p, format!("{p:.4}")),
         Cell::number(ranks.p, format!("{:.4}", ranks.p)),
         Cell::text(verdict.name()).tone(tone(verdict)),
     ];

@@ -118,7 +118,7 @@ mod tests {
             assert!(all.iter().all(|j| j.verdict.p_holm.unwrap() >= j.verdict.p));
         }
         // 1 − 0.95⁸ would be 34% of independent tests; these share their reference.
-        assert!(any_alone > 40, "{any_alone} of 200");
+        assert!(any_alone > 30, "{any_alone} of 200");
         assert!(any_corrected <= 15, "{any_corrected} of 200");
     }
 

@@ -50,20 +50,28 @@ fn hyperfine(results: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
     out
 }
 
-/// Aggregates (mean, median, stddev) are left out when single repetitions are there.
+/// Aggregates (mean, median, stddev) are left out when single repetitions are there; else the mean counts.
 fn google(benchmarks: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
+    let text = |b: &Value, key: &str| b.get(key).and_then(Value::as_str).unwrap_or_default().to_string();
+    let aggregate = |b: &&Value| text(b, "run_type") == "aggregate";
+    let kept = benchmarks.iter().take(ROWS_MAX);
     let mut out: Vec<Series> = Vec::new();
-    for b in benchmarks.iter().take(ROWS_MAX) {
-        let text = |key: &str| b.get(key).and_then(Value::as_str).unwrap_or_default();
-        if text("run_type") == "aggregate" {
+    let singles: Vec<&Value> = kept.clone().filter(|b| !aggregate(b)).collect();
+    let means = kept.filter(|b| aggregate(b) && text(b, "aggregate_name") == "mean").collect();
+    for b in if singles.is_empty() { means } else { singles } {
+        let mut name = text(b, "run_name");
+        if name.is_empty() {
+            name = text(b, "name");
+        }
+        if b.get("error_occurred") == Some(&Value::Bool(true)) {
+            problems.push(format!("{name}: it failed: {}", text(b, "error_message")));
             continue;
         }
-        let name = if text("run_name").is_empty() { text("name") } else { text("run_name") }.to_string();
         let Some(time) = b.get("real_time").and_then(Value::as_f64) else {
             problems.push(format!("{name}: no real_time"));
             continue;
         };
-        let unit = text("time_unit").to_string();
+        let unit = text(b, "time_unit");
         match out.iter_mut().find(|s| s.name == name) {
             Some(known) if known.unit == unit => known.values.push(time),
             Some(known) => problems.push(format!("{name}: mixed units, {} and {unit}", known.unit)),

@@ -5,6 +5,7 @@
 //! for its own kind; [`read`] puts together what they found.
 
 mod json;
+mod mailer;
 mod number;
 mod results;
 mod system;
@@ -44,12 +45,37 @@ pub enum Format {
     Criterion,
     /// google benchmark's export.
     GoogleBenchmark,
+    /// `go test -bench`.
+    GoBench,
     /// vmstat.
     Vmstat,
     /// turbostat.
     Turbostat,
     /// `perf report --stdio`, flat.
     Profile,
+}
+
+impl Format {
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Mmtests => "mmtests table",
+            Format::Lkp => "kernel test robot table",
+            Format::Benchstat => "benchstat table",
+            Format::WillItScale => "will-it-scale output",
+            Format::WillItScaleCsv => "will-it-scale csv",
+            Format::Pft => "pft log",
+            Format::Unixbench => "UnixBench report",
+            Format::StatsJson => "raw samples of stats.json lines",
+            Format::Hyperfine => "hyperfine JSON",
+            Format::Criterion => "criterion JSON",
+            Format::GoogleBenchmark => "google benchmark JSON",
+            Format::GoBench => "go test -bench output",
+            Format::Vmstat => "vmstat",
+            Format::Turbostat => "turbostat",
+            Format::Profile => "perf report",
+        }
+    }
 }
 
 /// Which way is better.
@@ -163,7 +189,7 @@ pub enum ReadError {
     /// Nothing known was found.
     #[error(
         "no known format in it{0}; known are mmtests, lkp/0day and benchstat tables, will-it-scale, pft, UnixBench, \
-         vmstat, turbostat, perf report text, and hyperfine, criterion and google benchmark JSON"
+         go test -bench, vmstat, turbostat, perf report text, and hyperfine, criterion and google benchmark JSON"
     )]
     Unknown(String),
     /// Nothing at all.
@@ -201,14 +227,16 @@ pub fn read(text: &str) -> Result<(Document, Vec<String>), ReadError> {
     Ok((document, problems))
 }
 
-/// Without the marks that mailers put before quoted lines.
+/// Without the marks that mailers put before quoted lines, and without their encodings.
 fn unquote(text: &str) -> String {
+    let text = if text.contains("=C2=B1") { mailer::quoted_printable(text) } else { text.to_string() };
     let strip = |line: &str| -> String {
         let mut rest = line;
         while let Some(r) = rest.trim_start().strip_prefix('>') {
             rest = r;
         }
-        rest.replace('\u{a0}', " ")
+        // A sign of two bytes that somebody read as two characters.
+        rest.replace('\u{a0}', " ").replace("\u{c2}\u{b1}", "\u{b1}")
     };
     text.lines().map(|l| strip(l) + "\n").collect()
 }

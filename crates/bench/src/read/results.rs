@@ -15,6 +15,7 @@ pub(super) fn read(text: &str, problems: &mut Vec<String>) -> Vec<Series> {
     out.extend(pft(text));
     out.extend(unixbench(text));
     out.extend(stats_json(text));
+    out.extend(go_bench(text));
     out
 }
 
@@ -160,4 +161,30 @@ fn stats_json(text: &str) -> Vec<Series> {
         out.add(row[1].to_string(), "", row[2].parse().unwrap_or(f64::NAN));
     }
     out.series(Format::StatsJson)
+}
+
+static GO_BENCH: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?m)^\s*Benchmark(\S+)\s+\d+((?:\s+[\d.e+]+\s+[^\s\d]\S*)+)\s*$"));
+
+/// `BenchmarkSort-2  596  20130 ns/op  8192 B/op  1 allocs/op`, one line per run of `go test -bench`.
+fn go_bench(text: &str) -> Vec<Series> {
+    let mut out: Vec<Series> = Vec::new();
+    for row in GO_BENCH.captures_iter(text).take(ROWS_MAX) {
+        let words: Vec<&str> = row[2].split_whitespace().collect();
+        for pair in words.chunks_exact(2) {
+            let (Ok(value), unit) = (pair[0].parse::<f64>(), pair[1]) else { continue };
+            let name = format!("{} {unit}", &row[1]);
+            match out.iter_mut().find(|s| s.name == name) {
+                Some(known) => known.values.push(value),
+                None => out.push(Series {
+                    format: Format::GoBench,
+                    name,
+                    unit: unit.into(),
+                    direction: if unit.ends_with("/s") { Direction::Higher } else { Direction::Lower },
+                    values: vec![value],
+                }),
+            }
+        }
+    }
+    out
 }

@@ -115,46 +115,83 @@ pub(super) fn lkp(text: &str) -> Vec<Row> {
     LKP_ROW.captures_iter(text).filter_map(row).take(ROWS_MAX).collect()
 }
 
-static BENCHSTAT_ROW: LazyLock<Regex> = LazyLock::new(|| {
+static BENCHSTAT_CELL: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?mx)^\s*(\S+)
-        \s+([\d.]+)\s*([^\s\d±]*)\s*±\s*(\d+|∞)\s*%?[^\s\d]*
-        \s+([\d.]+)\s*([^\s\d±]*)\s*±\s*(\d+|∞)\s*%?[^\s\d]*
-        \s+([+-][\d.]+%|~)\s+\(p=([\d.]+)\s+n=([\d+]+)\)",
+        r"(?x)^\s+([\d.]+)\s*([^\s\d±~+\-(]*)
+        (?:\s*±\s*(\d+|∞)\s*%?\s*[¹²³⁴⁵⁶⁷⁸⁹]*)?
+        (?:\s+([+-][\d.]+%|~)(?:\s+\(p=([\d.]+)\s+n=([\d+]+)\))?)?(?:\s|$)",
     )
 });
+static BENCHSTAT_OLD_HEAD: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^\s*name(?:\s+\\\s+\S+)?\s+old\s+(\S+)\s+new\s+\S+"));
 
-/// Rows of benchstat's tables: `name 1.20ms ± 3% 1.10ms ± 1% -8.33% (p=0.000 n=10+10)`.
+/// Rows of benchstat's tables: `name 1.20ms ± 3% 1.10ms ± 1% -8.33% (p=0.000 n=10+10)` under a line that says what is
+/// measured (`old time/op  new time/op`, or `│ sec/op │ sec/op vs base │`).
 pub(super) fn benchstat(text: &str, problems: &mut Vec<String>) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for c in BENCHSTAT_ROW.captures_iter(text).take(ROWS_MAX) {
-        let (old, new) = (Printed::parse(&c[2]), Printed::parse(&c[5]));
-        let (Some(mut old), Some(mut new)) = (old, new) else { continue };
-        let ((scale_old, base_old), (scale_new, base_new)) = (scale(&c[3]), scale(&c[6]));
-        if base_old != base_new {
-            problems.push(format!("{}: mixed units, {} and {}", &c[1], &c[3], &c[6]));
-            continue;
+    let (mut rows, mut measure) = (Vec::new(), String::new());
+    for line in text.lines() {
+        if let Some(head) = BENCHSTAT_OLD_HEAD.captures(line) {
+            measure = head[1].to_string();
+        } else if line.contains('│') {
+            let cell = line.split('│').nth(1).unwrap_or_default().trim();
+            // The line of file names comes first, the line of units is the last one above the rows.
+            measure = cell.split_whitespace().next().unwrap_or_default().to_string();
+        } else if rows.len() < ROWS_MAX {
+            benchstat_row(line, &measure, &mut rows, problems);
         }
-        for (number, factor) in [(&mut old, scale_old), (&mut new, scale_new)] {
-            number.value *= factor;
-            number.unit *= factor;
-        }
-        rows.push(Row {
-            format: Format::Benchstat,
-            statistic: None,
-            name: c[1].into(),
-            column: 1,
-            direction: if base_old == "B/s" { Direction::Higher } else { Direction::Lower },
-            old,
-            new,
-            old_deviation_percent: c[4].parse().ok(),
-            new_deviation_percent: c[7].parse().ok(),
-            change: Printed::parse(c[8].trim_end_matches('%')),
-            change_kind: ChangeKind::Percent,
-            starred: Some(&c[8] != "~"),
-        });
     }
     rows
+}
+
+/// A value with its unit resolved.
+struct BenchstatCell {
+    number: Printed,
+    base: String,
+    deviation: Option<f64>,
+}
+
+fn benchstat_row(line: &str, measure: &str, rows: &mut Vec<Row>, problems: &mut Vec<String>) {
+    let trimmed = line.trim_start();
+    let Some(end) = trimmed.find(char::is_whitespace) else { return };
+    let (name, mut rest) = (&trimmed[..end], &trimmed[end..]);
+    // Other tables have ± too; benchstat's rows have it in their first cell, except for the line of means.
+    if name != "geomean" && !(line.contains('±') && (line.contains("(p=") || !measure.is_empty())) {
+        return;
+    }
+    let (mut first, mut column): (Option<BenchstatCell>, usize) = (None, 0);
+    while let Some(c) = BENCHSTAT_CELL.captures(rest) {
+        rest = &rest[c[0].trim_end().len()..];
+        let Some(mut number) = Printed::parse(&c[1]) else { return };
+        let (factor, base) = scale(&c[2]);
+        number.value *= factor;
+        number.unit *= factor;
+        let cell = BenchstatCell { number, base, deviation: c.get(3).and_then(|m| m.as_str().parse().ok()) };
+        let Some(old) = &first else {
+            first = Some(cell);
+            continue;
+        };
+        let Some(change) = c.get(4) else { return };
+        column += 1;
+        if old.base != cell.base {
+            problems.push(format!("{name}: mixed units, {} and {}", old.base, cell.base));
+            return;
+        }
+        let rate = measure.ends_with("/s") || measure == "speed" || old.base == "B/s";
+        rows.push(Row {
+            format: Format::Benchstat,
+            statistic: (!measure.is_empty()).then(|| measure.to_string()),
+            name: name.into(),
+            column,
+            direction: if rate { Direction::Higher } else { Direction::Lower },
+            old: old.number,
+            new: cell.number,
+            old_deviation_percent: old.deviation,
+            new_deviation_percent: cell.deviation,
+            change: Printed::parse(change.as_str().trim_end_matches('%')),
+            change_kind: ChangeKind::Percent,
+            starred: c.get(5).map(|_| change.as_str() != "~"),
+        });
+    }
 }
 
 /// `ms` as (1e-3, "s"); new benchstat prints the prefix alone.

@@ -179,7 +179,10 @@ fn benchstat_old_and_new() {
          JSON-8 32.1ms ± 1%  31.8ms ± 1%  ~  (p=0.286 n=4+5)\n";
     let rows = document(old).rows;
     assert_eq!(rows.len(), 2);
-    assert_eq!((rows[0].name.as_str(), rows[0].starred), ("Gob-8", Some(true)));
+    assert_eq!(
+        (rows[0].name.as_str(), rows[0].statistic.as_deref(), rows[0].starred),
+        ("Gob-8", Some("time/op"), Some(true))
+    );
     assert!((rows[0].old.value - 0.0136).abs() < 1e-12);
     assert!(audit(&document(old)).wrong.is_empty());
     let new = "Gob-8   13.61m ± 1%   11.80m ± 1%  -13.31% (p=0.002 n=6)\n";

@@ -16,7 +16,8 @@ use crate::global::Global;
 
 /// Compare two results, or audit a pasted table.
 ///
-/// One file of `tussle bench` holds both arms; two files or folders (mmtests' logs) are compared with each other.
+/// One file of `tussle bench` holds both arms; two files or folders (mmtests' logs,
+/// criterion's results) are compared with each other.
 /// With --read a
 /// file of another tool is read and its arithmetic checked. Exit status 1 on a regression or a wrong percentage.
 #[derive(clap::Args)]
@@ -80,7 +81,7 @@ fn document(path: &Path) -> anyhow::Result<(Document, Vec<String>)> {
 }
 
 fn audit_file(path: &Path, global: &Global) -> anyhow::Result<ExitCode> {
-    let (document, problems) = document(path)?;
+    let (document, problems) = document_of(path)?;
     let found = audit::audit(&document);
     let nodes = audit_view::nodes(&document, &found, &problems);
     global.print(&View { kind: "audit", schema_version: 1, nodes })?;
@@ -95,17 +96,35 @@ fn own(path: &Path) -> anyhow::Result<Results> {
     Ok(results)
 }
 
+/// [`document`], with the names that criterion keeps in a file of their own.
+fn document_of(path: &Path) -> anyhow::Result<(Document, Vec<String>)> {
+    let (mut document, problems) = document(path)?;
+    if let ([only], Some(name)) = (document.series.as_mut_slice(), criterion_name(path))
+        && only.format == read::Format::Criterion
+    {
+        only.name = name;
+    }
+    Ok((document, problems))
+}
+
+/// The benchmark that a `sample.json` or `estimates.json` of criterion belongs to.
+fn criterion_name(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path.parent()?.join("benchmark.json")).ok()?;
+    let about: serde_json::Value = serde_json::from_str(&text).ok()?;
+    Some(about.get("full_id")?.as_str()?.to_string())
+}
+
 /// Raw results of a file or of the logs in a folder.
 fn series(path: &Path, args: &Args) -> anyhow::Result<Vec<Series>> {
     let mut out = Vec::new();
     if path.is_dir() {
         for file in logs(path)? {
-            out.extend(document(&file)?.0.series);
+            out.extend(document_of(&file)?.0.series);
         }
     } else if let Ok(results) = own_quietly(path) {
         out = own_series(&results);
     } else {
-        out = document(path)?.0.series;
+        out = document_of(path)?.0.series;
     }
     if out.is_empty() {
         bail!("{}: no raw results in it; for tables use --read", path.display());
@@ -139,7 +158,8 @@ fn own_series(results: &Results) -> Vec<Series> {
     header.arms.iter().enumerate().map(of).collect()
 }
 
-/// Files named `*.log` below a folder, in natural order of their numbers; at most five folders deep.
+/// Files named `*.log` (mmtests) and the newest `sample.json` of every benchmark (criterion) below a folder, in natural
+/// order of their numbers; at most five folders deep.
 fn logs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut out = Vec::new();
     let mut open = vec![(folder.to_path_buf(), 0)];
@@ -149,7 +169,7 @@ fn logs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
             let path = entry?.path();
             if path.is_dir() && depth < 5 {
                 open.push((path, depth + 1));
-            } else if path.extension().is_some_and(|e| e == "log") {
+            } else if path.extension().is_some_and(|e| e == "log") || is_sample(&path, depth) {
                 out.push(path);
             }
         }
@@ -162,6 +182,13 @@ fn logs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     };
     out.sort_by_key(number);
     Ok(out)
+}
+
+/// criterion keeps the newest samples in `NAME/new` and older ones beside them; a folder given itself counts whatever its
+/// name.
+fn is_sample(path: &Path, depth: usize) -> bool {
+    let folder = path.parent().and_then(Path::file_name);
+    path.file_name().is_some_and(|n| n == "sample.json") && (depth == 0 || folder.is_some_and(|f| f == "new"))
 }
 
 fn in_style(args: &Args, old_path: &Path, new_path: &Path) -> anyhow::Result<String> {
