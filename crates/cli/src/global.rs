@@ -16,6 +16,9 @@ pub struct Global {
     /// No progress and no remarks on stderr.
     #[arg(long, short, global = true)]
     pub quiet: bool,
+    /// Kernel whose BTF a module's BTF continues, where it is not found by the module's version.
+    #[arg(long, global = true, value_name = "VMLINUX", hide_short_help = true)]
+    pub btf_base: Option<std::path::PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -65,7 +65,7 @@ fn open_btf(
     let Some(base) = companions.open(&CompanionRequest::BaseBtf) else {
         return Err(Error::Unsupported {
             section: "BTF".into(),
-            what: "this is a module's BTF, which continues that of its kernel; the kernel's was not found"
+            what: "this is a module's BTF, which continues that of its kernel; give the kernel's with --btf-base"
                 .into(),
         });
     };

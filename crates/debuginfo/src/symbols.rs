@@ -5,6 +5,7 @@
 //! module's bias. Types are named by the offset of their entry in `.debug_info`, which the type reader maps to ids.
 
 mod elf;
+mod places;
 mod scopes;
 mod variables;
 
@@ -18,6 +19,7 @@ use tussle_model::SourceLoc;
 use crate::elf::Elf;
 use crate::error::{Error, Problem, Problems};
 
+pub use places::{Function, Place, Placed};
 pub use scopes::{FileName, Scope};
 
 /// Reader that owns its section, so that [`Symbols`] outlives the file's bytes.
@@ -126,6 +128,7 @@ pub struct Symbols {
     symbols: Vec<Symbol>,
     context: Option<addr2line::Context<Reader>>,
     units: RefCell<HashMap<usize, Arc<scopes::Unit>>>,
+    places: RefCell<HashMap<usize, Arc<places::Places>>>,
 }
 
 impl std::fmt::Debug for Symbols {
@@ -179,6 +182,7 @@ impl Symbols {
             symbols,
             context,
             units: RefCell::default(),
+            places: RefCell::default(),
         };
         Ok((result, problems.0))
     }
@@ -262,6 +266,31 @@ impl Symbols {
         out.sort_unstable();
         out.dedup();
         out
+    }
+
+    /// Variables and parameters whose value is in a register or in memory at a code address, those of inlined
+    /// functions too. What DWARF describes in a more involved way is left out.
+    pub fn placed(&self, svma: u64) -> Vec<Placed> {
+        self.places(svma).map(|p| p.at(svma)).unwrap_or_default()
+    }
+
+    /// The function (not inlined) that holds a code address.
+    pub fn function(&self, svma: u64) -> Option<Function> {
+        let places = self.places(svma)?;
+        let end = places.functions.partition_point(|f| f.start <= svma);
+        places.functions[..end].last().copied().filter(|f| svma < f.end)
+    }
+
+    fn places(&self, svma: u64) -> Option<Arc<places::Places>> {
+        let context = self.context.as_ref()?;
+        let unit = context.find_dwarf_and_unit(svma).skip_all_loads()?;
+        let key = unit.header.debug_info_offset()?.0;
+        if let Some(known) = self.places.borrow().get(&key) {
+            return Some(known.clone());
+        }
+        let read = Arc::new(places::Places::read(&unit));
+        self.places.borrow_mut().insert(key, read.clone());
+        Some(read)
     }
 
     fn unit(&self, svma: u64) -> Option<Arc<scopes::Unit>> {

@@ -181,7 +181,12 @@ fn a_module_continues_its_kernel() {
     assert_eq!(members(&table, "mine"), ["struct s inner @0"]);
     assert!(btf::is_split(&module.bytes()) && !btf::is_split(&base.bytes()));
     let error = open(&module.bytes(), &Want::All, &mut NoCompanions).unwrap_err();
-    assert!(error.to_string().contains("the kernel's was not found"), "{error}");
+    assert!(error.to_string().contains("give the kernel's with --btf-base"), "{error}");
+    // Another kernel's names begin elsewhere: no field of it may be shown.
+    let mut other = every_kind(false);
+    other.string("more");
+    let error = btf::read(&module.bytes(), Some(&other.bytes())).unwrap_err();
+    assert!(error.to_string().contains("of another kernel"), "{error}");
 }
 
 #[test]

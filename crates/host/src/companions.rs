@@ -22,6 +22,8 @@ pub struct FileCompanions {
     roots: Vec<PathBuf>,
     /// Files of split objects are looked for here too.
     folder: PathBuf,
+    /// The BTF that a module's continues, when somebody said so.
+    btf_base: Option<PathBuf>,
 }
 
 impl FileCompanions {
@@ -37,7 +39,12 @@ impl FileCompanions {
     pub fn with_roots(file: &Path, roots: Vec<PathBuf>) -> FileCompanions {
         let file = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
         let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        FileCompanions { file, roots, folder }
+        FileCompanions { file, roots, folder, btf_base: None }
+    }
+
+    /// With the file whose BTF a module's continues.
+    pub fn with_btf_base(self, base: Option<&Path>) -> FileCompanions {
+        FileCompanions { btf_base: base.map(Path::to_path_buf), ..self }
     }
 
     /// `<root>/.build-id/ab/cdef...debug`.
@@ -92,12 +99,45 @@ impl FileCompanions {
         map(Path::new(&name))
     }
 
-    /// The `vmlinux` beside a saved BTF file, or the running kernel's.
+    /// What the caller gave; else the `vmlinux` beside a saved BTF file; else, for a module that tells its kernel's
+    /// version, that kernel's files; the running kernel's only for its own modules. The reader checks that the two fit.
     fn base_btf(&self) -> Option<Bytes> {
+        if let Some(base) = &self.btf_base {
+            return map(base);
+        }
         let own = self.folder.join("vmlinux");
-        let running = PathBuf::from("/sys/kernel/btf/vmlinux");
-        [own, running].into_iter().filter(|p| *p != self.file).find_map(|p| map(&p))
+        let version = map(&self.file).and_then(|bytes| kernel_version((*bytes).as_ref()));
+        let mut candidates = vec![own];
+        if let Some(version) = &version {
+            // A tree unpacked elsewhere has its `boot` beside its `lib/modules`.
+            let tops = self.file.ancestors().filter(|a| a.join("lib/modules").join(version).is_dir());
+            for top in tops.map(Path::to_path_buf).chain([PathBuf::from("/")]) {
+                candidates.push(top.join("usr/lib/debug/boot").join(format!("vmlinux-{version}")));
+                candidates.push(top.join("usr/lib/debug/lib/modules").join(version).join("vmlinux"));
+                candidates.push(top.join("boot").join(format!("vmlinux-{version}")));
+                candidates.push(top.join("lib/modules").join(version).join("build/vmlinux"));
+            }
+            candidates.extend(self.roots.iter().map(|r| r.join("boot").join(format!("vmlinux-{version}"))));
+        }
+        let running = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        if version.is_none_or(|v| v == running.trim()) {
+            candidates.push("/sys/kernel/btf/vmlinux".into());
+        }
+        candidates.into_iter().filter(|p| *p != self.file).find_map(|p| map(&p))
     }
+}
+
+/// The kernel that a module was built for, out of its `vermagic=6.1.0-1-amd64 SMP ..`.
+fn kernel_version(module: &[u8]) -> Option<String> {
+    let at = memchr::memmem::find(module, b"\0vermagic=").or_else(|| {
+        let first = memchr::memmem::find(module, b"vermagic=")?;
+        first.checked_sub(1)
+    })?;
+    let text = module.get(at + 10..)?;
+    let end = text.iter().take(128).position(|b| *b == b' ' || *b == 0)?;
+    let version = std::str::from_utf8(&text[..end]).ok()?;
+    let plain = version.chars().all(|c| c.is_ascii_alphanumeric() || "._+-~".contains(c));
+    (plain && !version.is_empty() && !version.contains("..")).then(|| version.to_string())
 }
 
 impl Companions for FileCompanions {

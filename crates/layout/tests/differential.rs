@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::process::Command;
 use tussle_debuginfo::dwarf::Want;
-use tussle_layout::pahole::{Options, text};
+use tussle_layout::holes::Holes;
+use tussle_layout::pahole::{Options, sizes_line, text};
 use tussle_model::{LineSize, TypeTable};
 
 /// Standard output of pahole; `None` when it is not installed.
@@ -77,6 +78,20 @@ fn compare(file: &str, table: &TypeTable, options: Options, flags: &[&str]) -> O
     outcome
 }
 
+/// Lines of `pahole -s` and `pahole -H N -s` that ours lack, and how many there are. We may have more: types defined in
+/// functions, and second definitions of a name.
+fn sizes(file: &str, table: &TypeTable, holes: u64) -> (Vec<String>, usize) {
+    let flags: &[&str] = if holes == 0 { &["-s"] } else { &["-s", "-H", &holes.to_string()] };
+    let theirs = pahole(&[flags, &[file]].concat()).unwrap_or_default();
+    let listed = |(id, a): (tussle_model::TypeId, &tussle_model::Aggregate)| {
+        a.name.as_ref()?;
+        (Holes::of(table, a).count >= holes).then(|| sizes_line(table, id))?
+    };
+    let ours: HashSet<String> = table.aggregates().filter_map(listed).collect();
+    let missing = theirs.split_inclusive('\n').filter(|l| !ours.contains(*l)).map(str::to_string);
+    (missing.collect(), theirs.lines().count())
+}
+
 /// Flags of pahole and what they are for us.
 type Flags = (&'static [&'static str], fn(&mut Options));
 
@@ -112,6 +127,10 @@ fn compiled_structs_read_as_in_pahole() {
         assert!(outcome.differ.is_empty(), "{flags:?}\n{}", outcome.differ.join("\n"));
         assert!(outcome.equal >= 14, "only {} types compared", outcome.equal);
     }
+    for holes in [0, 1, 2] {
+        let (missing, listed) = sizes(&object, &table, holes);
+        assert!(missing.is_empty() && listed > 0, "-s -H {holes}: {missing:?}");
+    }
 }
 
 #[test]
@@ -134,6 +153,11 @@ fn whole_files_read_as_in_pahole() {
                 println!("{text}");
             }
             assert!(outcome.equal * 1000 >= total * 995, "{file} {flags:?}: {} of {total}", outcome.equal);
+        }
+        for holes in [0, 1, 3] {
+            let (missing, listed) = sizes(file, &table, holes);
+            println!("{file} -s -H {holes}: {} of {listed} lines missing", missing.len());
+            assert!(missing.len() * 1000 <= listed * 5, "{missing:?}");
         }
     }
 }

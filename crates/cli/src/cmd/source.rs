@@ -30,7 +30,8 @@ impl Source {
         let bytes = open_bytes(path).with_context(|| format!("{}", path.display()))?;
         let bytes: &[u8] = (*bytes).as_ref();
         let want = if names.is_empty() { Want::All } else { Want::Names(names) };
-        let (table, problems) = tussle_debuginfo::open(bytes, &want, &mut FileCompanions::new(path))
+        let mut companions = FileCompanions::new(path).with_btf_base(global.btf_base.as_deref());
+        let (table, problems) = tussle_debuginfo::open(bytes, &want, &mut companions)
             .with_context(|| format!("{}", path.display()))?;
         for problem in problems.iter().take(5) {
             global.remark(format_args!("{}: {problem}", path.display()));

@@ -23,7 +23,8 @@ pub(crate) use raw::is_btf;
 /// Type ids of the table are those of the BTF.
 ///
 /// # Errors
-/// [`Error::Malformed`] when the header or its sections are damaged. A damaged type ends the list with a problem.
+/// [`Error::Malformed`] when the header or its sections are damaged, [`Error::Unsupported`] when `bytes` do not continue
+/// `base`. A damaged type ends the list with a problem.
 pub fn read(bytes: &[u8], base: Option<&[u8]>) -> Result<(TypeTable, Vec<Problem>), Error> {
     read_types(bytes, base, &Want::All, 8)
 }
@@ -43,7 +44,12 @@ pub fn read_types(
     if let Some(base) = base {
         blobs.push(Blob::parse(base, &mut problems)?);
     }
-    blobs.push(Blob::parse(bytes, &mut problems)?);
+    let own = Blob::parse(bytes, &mut problems)?;
+    if blobs.first().is_some_and(|base| !own.continues(base)) {
+        let what = "this is a module's BTF of another kernel than the one at hand; give that kernel's with --btf-base";
+        return Err(Error::Unsupported { section: "BTF".into(), what: what.into() });
+    }
+    blobs.push(own);
     let mut reader = Reader::new(blobs, pointer_size, problems);
     let mut table = match want {
         Want::All => all(&mut reader),

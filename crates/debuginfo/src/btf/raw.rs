@@ -112,6 +112,25 @@ impl<'d> Blob<'d> {
             || (0..self.len()).filter_map(|i| self.record(i)).any(beyond)
     }
 
+    /// The names of a module's BTF, counted from the start of `base`'s strings, are whole strings: with another
+    /// kernel's BTF in front nearly all of them would begin somewhere inside a string.
+    pub fn continues(&self, base: &Blob<'_>) -> bool {
+        let whole = |strings: &[u8], at: usize| match at.checked_sub(1) {
+            None => !strings.is_empty(),
+            Some(before) => at < strings.len() && strings[before] == 0,
+        };
+        let (mut whole_count, mut torn_count) = (0u32, 0u32);
+        for record in (0..self.len()).filter_map(|i| self.record(i)).filter(|r| r.name != 0) {
+            let name = record.name as usize;
+            let fits = match name.checked_sub(base.strings.len()) {
+                None => whole(base.strings, name),
+                Some(own) => whole(self.strings, own),
+            };
+            *(if fits { &mut whole_count } else { &mut torn_count }) += 1;
+        }
+        torn_count <= whole_count / 10
+    }
+
     /// Number of records.
     pub fn len(&self) -> usize {
         self.starts.len()
