@@ -1,6 +1,7 @@
 //! Several candidates against one reference: more questions, more chances to be wrong.
 
 use tussle_stats::multiple::holm;
+use tussle_stats::permutation::INTERVAL_PAIRS_MIN;
 
 use crate::paired::Paired;
 use crate::sample::Results;
@@ -55,7 +56,13 @@ fn correct(all: &mut [Judged], question: Question) {
     // By Markov's inequality 1/e is a p-value, and stays one when the data are looked at again and again.
     let p: Vec<f64> = all
         .iter()
-        .map(|j| if j.paired.sequential { 1.0 / j.verdict.e_value.max(1.0) } else { j.verdict.p })
+        .map(|j| match j.paired.sequential {
+            true => 1.0 / j.verdict.e_value.max(1.0),
+            // The p-value that belongs to the interval.
+            false => {
+                j.verdict.p_sign_flip.filter(|_| j.verdict.pairs >= INTERVAL_PAIRS_MIN).unwrap_or(j.verdict.p)
+            }
+        })
         .collect();
     for (j, p) in all.iter_mut().zip(holm(&p)) {
         j.verdict.p_holm = Some(p);
@@ -115,7 +122,7 @@ mod tests {
             let found = |j: &Judged| matches!(j.verdict.outcome, Outcome::Improved | Outcome::Regressed);
             any_alone += usize::from(all.iter().any(|j| j.verdict.p < 0.05));
             any_corrected += usize::from(all.iter().any(found));
-            assert!(all.iter().all(|j| j.verdict.p_holm.unwrap() >= j.verdict.p));
+            assert!(all.iter().all(|j| j.verdict.p_holm.unwrap() >= j.verdict.p_sign_flip.unwrap()));
         }
         // 1 − 0.95⁸ would be 34% of independent tests; these share their reference.
         assert!(any_alone > 30, "{any_alone} of 200");

@@ -195,13 +195,15 @@ pub(crate) fn more_pairs_for(paired: &Paired, question: Question) -> Option<usiz
     more_pairs(t.mean, t.std_dev, d.len(), question)
 }
 
-/// The interval of the mean log ratio: Student's t, or the confidence sequence when a rule looked after every pair.
+/// The interval of the mean log ratio: the sign-flip interval from eight pairs on, Student's t below; the confidence
+/// sequence when a rule looked after every pair.
 pub fn interval(d: &[f64], confidence: f64, sequential: bool) -> Option<Interval> {
     if sequential {
-        eprocess::confidence_sequence(d, confidence)
-    } else {
-        paired_t(d, confidence).map(|t| t.interval)
+        return eprocess::confidence_sequence(d, confidence);
     }
+    // The seed is fixed: the same samples give the same interval.
+    permutation::interval(d, confidence, &mut Rng::new(1))
+        .or_else(|| paired_t(d, confidence).map(|t| t.interval))
 }
 
 /// Whether a sequential benchmark may stop: the confidence sequence of the log ratios decides the question.
@@ -312,7 +314,7 @@ fn warnings(paired: &Paired, d: &[f64]) -> Vec<String> {
         }
         Order::Unknown => out.push("the order of runs is unknown: drift may look like a difference".into()),
     }
-    if d.len() < 5 {
+    if d.len() < permutation::INTERVAL_PAIRS_MIN {
         out.push(format!("only {} pairs: the interval rests on the assumption of normal noise", d.len()));
     }
     if series::autocorrelated(d) {

@@ -202,8 +202,10 @@ pub fn significant(x: f64) -> String {
 fn rule(paired: &Paired, v: &Verdict, question: Question) -> String {
     let how = if paired.sequential {
         "confidence sequence of a sign-symmetric betting martingale, valid after every pair"
-    } else {
+    } else if v.pairs < tussle_stats::permutation::INTERVAL_PAIRS_MIN {
         "Student's t on log ratios of pairs"
+    } else {
+        "sign flips of log ratios of pairs"
     };
     let level = question.confidence * 100.0;
     let several = if v.p_holm.is_some() { ", Holm's correction for several candidates" } else { "" };
