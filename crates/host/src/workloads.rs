@@ -3,7 +3,8 @@
 //! server do to the kernel, written anew from their descriptions.
 //!
 //! Tasks (threads of one process, or processes) repeat one operation; the rate is what they did between a warm-up
-//! and the end.
+//! and the end. The guest of `tussle record-kernel` does the same operations under the same names
+//! (`qemu/tussle-init.c`), a fixed number of them: keep both alike.
 
 use std::io;
 use std::ptr;
@@ -22,12 +23,12 @@ pub enum Workload {
     PageFault1,
     /// Writes every page of an own private mapping of a file (will-it-scale `page_fault2`).
     PageFault2,
-    /// Touches its share of a region in small pages (the page fault test); one address space when the tasks are
-    /// threads.
+    /// Touches its share of one region in small pages, then gives the pages back (the page fault test); one address
+    /// space when the tasks are threads.
     Pft,
-    /// Starts `/bin/true` and waits for it (UnixBench's shell scripts).
+    /// Forks, executes `/bin/true` and waits for it (UnixBench's shell scripts).
     ExecStorm,
-    /// Forks a child that writes a few pages, and waits for it (a mail server that forks for every message).
+    /// Forks a child that maps and writes a few pages, and waits for it (a mail server that forks for every message).
     ForkStorm,
     /// Takes and releases a System V semaphore of one set (an IPC scaling test).
     SemOps,
@@ -224,11 +225,22 @@ struct Ground {
     setting: Setting,
     file: Option<libc::c_int>,
     semaphore: Option<libc::c_int>,
+    /// The region of the page fault test.
+    region: Option<Region>,
+    /// CPUs that this process may use.
+    cpus: Vec<usize>,
 }
+
+/// A mapping that all tasks touch, each its own share.
+struct Region(*mut u8);
+
+// SAFETY: tasks write disjoint shares through the pointer; nobody reads.
+unsafe impl Sync for Region {}
 
 impl Ground {
     fn new(workload: Workload, setting: Setting) -> io::Result<Ground> {
-        let mut ground = Ground { workload, setting, file: None, semaphore: None };
+        let mut ground =
+            Ground { workload, setting, file: None, semaphore: None, region: None, cpus: allowed_cpus() };
         if workload == Workload::PageFault2 {
             // SAFETY: a constant name; the descriptor is owned by `ground`.
             let file = unsafe { libc::memfd_create(c"tussle".as_ptr(), libc::MFD_CLOEXEC) };
@@ -243,12 +255,20 @@ impl Ground {
             // SAFETY: sets the only semaphore of our own set to 1.
             check(unsafe { libc::semctl(set, 0, libc::SETVAL, 1 as libc::c_int) })?;
         }
+        if workload == Workload::Pft {
+            let at = ground.map()?;
+            ground.region = Some(Region(at));
+            // Large pages would turn 512 faults into one.
+            // SAFETY: advice about our own mapping.
+            unsafe { libc::madvise(at.cast(), setting.region_bytes, libc::MADV_NOHUGEPAGE) };
+        }
         Ok(ground)
     }
 
     /// Repeats the operation until told to stop.
     fn task(&self, shared: &Shared, task: usize) -> io::Result<()> {
         let counter = shared.counter(task);
+        self.pin(task);
         while !shared.stop().load(Ordering::Relaxed) {
             match self.workload {
                 Workload::Mmap1 => {
@@ -256,15 +276,14 @@ impl Ground {
                     counter.fetch_add(1, Ordering::Relaxed);
                 }
                 Workload::PageFault1 | Workload::PageFault2 => {
-                    self.touch(shared, counter, self.setting.region_bytes)?
+                    let at = self.map()?;
+                    touch(at, self.setting.region_bytes, shared, counter);
+                    unmap(at, self.setting.region_bytes);
                 }
-                Workload::Pft => {
-                    let share = self.setting.region_bytes / self.setting.tasks / PAGE * PAGE;
-                    self.touch(shared, counter, share.max(PAGE))?;
-                }
+                Workload::Pft => self.touch_share(shared, task),
                 Workload::ExecStorm => {
-                    let status = std::process::Command::new("/bin/true").status()?;
-                    counter.fetch_add(u64::from(status.success()), Ordering::Relaxed);
+                    exec_once()?;
+                    counter.fetch_add(1, Ordering::Relaxed);
                 }
                 Workload::ForkStorm => {
                     fork_once()?;
@@ -290,24 +309,32 @@ impl Ground {
         if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at.cast()) }
     }
 
-    /// Maps the region, writes the first byte of `bytes` worth of pages, unmaps it. One operation per page.
-    fn touch(&self, shared: &Shared, counter: &AtomicU64, bytes: usize) -> io::Result<()> {
-        let at = self.map()?;
-        if self.workload == Workload::Pft {
-            // Large pages would turn 512 faults into one.
-            // SAFETY: advice about our own mapping.
-            unsafe { libc::madvise(at.cast(), self.setting.region_bytes, libc::MADV_NOHUGEPAGE) };
+    /// Touches the pages of one task's share of the region and gives them back.
+    fn touch_share(&self, shared: &Shared, task: usize) {
+        let Some(Region(region)) = self.region else { return };
+        let share = (self.setting.region_bytes / self.setting.tasks / PAGE * PAGE).max(PAGE);
+        // More tasks than pages: some share a page.
+        let offset = (task * share) % self.setting.region_bytes;
+        // SAFETY: the share lies inside the mapping: offset and share are multiples of the page size, and their sum is at
+        // most the size of the region.
+        let at = unsafe { region.add(offset) };
+        touch(at, share, shared, shared.counter(task));
+        // SAFETY: our own pages; their content does not matter.
+        unsafe { libc::madvise(at.cast(), share, libc::MADV_DONTNEED) };
+    }
+
+    /// Each task on a CPU of its own, in turn, as will-it-scale does it. The storms are left to the scheduler, like the
+    /// programs that they stand for.
+    fn pin(&self, task: usize) {
+        if self.cpus.is_empty() || matches!(self.workload, Workload::ExecStorm | Workload::ForkStorm) {
+            return;
         }
-        for offset in (0..bytes).step_by(PAGE) {
-            // SAFETY: inside the mapping.
-            unsafe { at.add(offset).write_volatile(1) };
-            counter.fetch_add(1, Ordering::Relaxed);
-            if shared.stop().load(Ordering::Relaxed) {
-                break;
-            }
+        // SAFETY: an all-zero set is valid; the index comes from such a set.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(self.cpus[task % self.cpus.len()], &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
         }
-        unmap(at, self.setting.region_bytes);
-        Ok(())
     }
 
     fn take_and_release(&self) -> io::Result<()> {
@@ -325,6 +352,9 @@ impl Drop for Ground {
     fn drop(&mut self) {
         // SAFETY: closes and removes what `new` made; children leave by _exit and never come here.
         unsafe {
+            if let Some(Region(at)) = self.region {
+                libc::munmap(at.cast(), self.setting.region_bytes);
+            }
             if let Some(file) = self.file {
                 libc::close(file);
             }
@@ -344,22 +374,74 @@ fn unmap(at: *mut u8, bytes: usize) {
     unsafe { libc::munmap(at.cast(), bytes) };
 }
 
-/// The child breaks copy-on-write of a few pages of its stack and ends.
+/// Writes the first byte of each page; one operation per page.
+fn touch(at: *mut u8, bytes: usize, shared: &Shared, counter: &AtomicU64) {
+    for offset in (0..bytes).step_by(PAGE) {
+        // SAFETY: callers own `bytes` bytes from `at` on.
+        unsafe { at.add(offset).write_volatile(1) };
+        counter.fetch_add(1, Ordering::Relaxed);
+        if shared.stop().load(Ordering::Relaxed) {
+            break;
+        }
+    }
+}
+
+fn allowed_cpus() -> Vec<usize> {
+    // SAFETY: the call fills the set or fails; every index is inside of it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
+            return Vec::new();
+        }
+        (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect()
+    }
+}
+
+/// The child maps a few fresh pages, writes them and ends.
 fn fork_once() -> io::Result<()> {
-    // SAFETY: the child only writes its own stack and calls _exit, both allowed after fork in a threaded process.
+    // SAFETY: the child makes system calls only and writes memory that it mapped itself.
     let child = check(unsafe { libc::fork() })?;
     if child == 0 {
-        let mut pages = [0u8; FORK_PAGES * PAGE];
-        for page in pages.chunks_mut(PAGE) {
-            // SAFETY: a reference to our own stack.
-            unsafe { ptr::write_volatile(&mut page[0], 1) };
+        let (flags, bytes) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, FORK_PAGES * PAGE);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping of this size; every write is inside of it.
+        unsafe {
+            let at = libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0);
+            if at == libc::MAP_FAILED {
+                libc::_exit(1);
+            }
+            for offset in (0..bytes).step_by(PAGE) {
+                at.cast::<u8>().add(offset).write_volatile(1);
+            }
+            libc::_exit(0);
         }
-        // SAFETY: ends the child.
-        unsafe { libc::_exit(0) };
     }
+    await_child(child)
+}
+
+/// Forks in earnest (not vfork, as the standard library would), because copying the address space is the point.
+fn exec_once() -> io::Result<()> {
+    let path = c"/bin/true".as_ptr();
+    // SAFETY: the child makes system calls only; the arguments are constants.
+    let child = check(unsafe { libc::fork() })?;
+    if child == 0 {
+        // SAFETY: both arrays end in a null pointer.
+        unsafe {
+            libc::execve(path, [path, ptr::null()].as_ptr(), [ptr::null()].as_ptr());
+            libc::_exit(127);
+        }
+    }
+    await_child(child)
+}
+
+fn await_child(child: libc::pid_t) -> io::Result<()> {
     let mut status = 0;
     // SAFETY: waits for our own child.
-    check(unsafe { libc::waitpid(child, &mut status, 0) }).map(|_| ())
+    check(unsafe { libc::waitpid(child, &mut status, 0) })?;
+    match libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
+        true => Ok(()),
+        false => Err(io::Error::other("a child failed")),
+    }
 }
 
 #[cfg(test)]
@@ -378,9 +460,30 @@ mod tests {
             };
             let rates = run(workload, setting).unwrap();
             assert!(rates.operations_per_s > 0.0, "{name}: {rates:?}");
+            // More tasks than pages of the region.
+            let crowded = run(workload, Setting { tasks: 3, region_bytes: 2 * PAGE, ..setting }).unwrap();
+            assert!(crowded.operations_per_s > 0.0, "{name}: {crowded:?}");
             assert_eq!(Workload::by_name(name), Some(workload));
         }
         assert_eq!(Workload::by_name("mmap2"), None);
+    }
+
+    /// The guest of the kernel recorder knows the same workloads and no others.
+    #[test]
+    fn the_guest_has_the_same_workloads() {
+        let source = include_str!("../../../qemu/tussle-init.c");
+        let mut there: Vec<&str> = source
+            .split("strcmp(workload, \"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .filter(|name| *name != "run")
+            .collect();
+        there.sort_unstable();
+        there.dedup();
+        let mut here: Vec<&str> = ALL.iter().map(|w| w.0).collect();
+        here.sort_unstable();
+        assert_eq!(there, here);
+        assert!(source.contains(&format!("PAGE = {PAGE}, FORK_PAGES = {FORK_PAGES}")));
     }
 
     #[test]
