@@ -1,12 +1,15 @@
 //! Modules opened once: their symbols and types.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tussle_debuginfo::dwarf::{Files, Types};
 use tussle_debuginfo::symbols::Symbols;
 use tussle_debuginfo::{Bytes, CompanionRequest, Companions, Elf};
 use tussle_evidence::Evidence;
+use tussle_model::leaf::Leaf;
 use tussle_model::{Language, Type, TypeId, TypeTable};
 
 use crate::Problem;
@@ -23,12 +26,45 @@ pub(crate) struct Image {
     pub types: TypeTable,
     by_die: HashMap<usize, TypeId>,
     names: HashMap<String, Vec<TypeId>>,
+    bytes: Bytes,
+    leaves: RefCell<HashMap<TypeId, Rc<Vec<Leaf>>>>,
 }
 
 impl Image {
-    fn new(symbols: Symbols, types: TypeTable, by_die: HashMap<usize, TypeId>) -> Image {
+    fn new(symbols: Symbols, types: TypeTable, by_die: HashMap<usize, TypeId>, bytes: Bytes) -> Image {
         let names = names_of(&types);
-        Image { symbols, types, by_die, names }
+        Image { symbols, types, by_die, names, bytes, leaves: RefCell::default() }
+    }
+
+    /// Is its code x86-64?
+    pub fn x86_64(&self) -> bool {
+        // e_machine of a little-endian 64-bit ELF
+        let head = (*self.bytes).as_ref();
+        head.starts_with(b"\x7fELF\x02\x01") && head.get(18..20) == Some(&[62, 0])
+    }
+
+    /// Up to `size` bytes of code from a file address on; `None` where the file has none.
+    pub fn code(&self, svma: u64, size: usize) -> Option<&[u8]> {
+        let segment = self
+            .symbols
+            .segments
+            .iter()
+            .find(|s| s.svma <= svma && svma - s.svma < s.file_size.min(s.size))?;
+        let inside = svma - segment.svma;
+        let start = usize::try_from(segment.file_offset.checked_add(inside)?).ok()?;
+        let left = usize::try_from(segment.file_size - inside).ok()?;
+        let all = (*self.bytes).as_ref().get(start..)?;
+        all.get(..size.min(left).min(all.len())).filter(|c| !c.is_empty())
+    }
+
+    /// Leaf fields of a type, worked out once.
+    pub fn leaves(&self, ty: TypeId) -> Rc<Vec<Leaf>> {
+        if let Some(known) = self.leaves.borrow().get(&ty) {
+            return known.clone();
+        }
+        let all = Rc::new(crate::typed::flatten(self, ty));
+        self.leaves.borrow_mut().insert(ty, all.clone());
+        all
     }
 
     /// Types by a name as the source spells it; definitions before declarations.
@@ -118,7 +154,8 @@ impl<'a> Images<'a> {
         } else {
             (TypeTable::new(elf.pointer_size()), HashMap::new())
         };
-        Ok(Image::new(symbols, types, by_die))
+        drop(elf);
+        Ok(Image::new(symbols, types, by_die, bytes))
     }
 
     /// The debug file of a stripped module.

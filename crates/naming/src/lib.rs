@@ -14,6 +14,7 @@ mod nest;
 mod retarget;
 mod site;
 mod tokens;
+mod typed;
 mod types;
 mod vote;
 
@@ -55,12 +56,25 @@ impl std::fmt::Display for Problem {
     }
 }
 
+/// Registers of a row of the samples table, by their numbers in perf's list for x86-64 (`enum perf_event_x86_regs`).
+pub type SampledRegisters = std::collections::HashMap<u32, Vec<(u32, u64)>>;
+
 /// Names everything that can be named. Total: the problems say what stayed unknown.
 pub fn name(evidence: &mut Evidence, images: &mut dyn Images) -> Vec<Problem> {
+    name_sampled(evidence, images, &SampledRegisters::new())
+}
+
+/// [`name`] for samples that came with registers.
+pub fn name_sampled(
+    evidence: &mut Evidence,
+    images: &mut dyn Images,
+    registers: &SampledRegisters,
+) -> Vec<Problem> {
     let mut loaded = Loaded::new(images);
     let mut pending = types::Pending::new(evidence);
     code::name(evidence, &mut loaded);
     globals::split(evidence, &mut loaded, &mut pending);
+    typed::place(evidence, &mut loaded, &mut pending, registers);
     let mut sites = site::Sites::default();
     let nests = vote::Nests::default();
     let groups = vote::groups(evidence, &mut loaded, &mut sites);

@@ -126,7 +126,7 @@ fn split_touch(pieces: &Pieces, t: Touch) -> Vec<Touch> {
 }
 
 /// Old objects that were split and hold nothing any more go; ids are renumbered.
-fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) {
+pub(crate) fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) {
     let mut used = vec![false; evidence.objects.len()];
     let mut mark = |id: u32| {
         if let Some(u) = used.get_mut(id as usize) {

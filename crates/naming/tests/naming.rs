@@ -7,6 +7,8 @@ mod globals;
 mod heap;
 #[path = "naming/pools.rs"]
 mod pools;
+#[path = "naming/sampled.rs"]
+mod sampled;
 #[path = "naming/sites.rs"]
 mod sites;
 #[path = "naming/support.rs"]

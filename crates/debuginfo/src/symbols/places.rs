@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use gimli::{DW_AT_abstract_origin, DW_AT_frame_base, DW_AT_location, DW_AT_name, DW_AT_type, UnitRef};
 use gimli::{AttributeValue, Expression, Operation};
+use gimli::{DW_AT_abstract_origin, DW_AT_frame_base, DW_AT_location, DW_AT_name, DW_AT_type, UnitRef};
 
 use super::Reader;
 use super::variables::reference;
@@ -91,9 +91,7 @@ impl Places {
                 open.pop();
             }
             match entry.tag() {
-                gimli::DW_TAG_subprogram
-                | gimli::DW_TAG_inlined_subroutine
-                | gimli::DW_TAG_lexical_block => {
+                gimli::DW_TAG_subprogram | gimli::DW_TAG_inlined_subroutine | gimli::DW_TAG_lexical_block => {
                     let ranges = ranges(unit, entry);
                     if entry.tag() == gimli::DW_TAG_subprogram {
                         out.function(unit, entry, &ranges);
@@ -125,9 +123,8 @@ impl Places {
     fn variable(&mut self, unit: &UnitRef<'_, Reader>, entry: &Entry, around: Option<&Around>) {
         let Some(die) = entry.offset().to_debug_info_offset(&unit.header).map(|o| o.0) else { return };
         let name = entry.attr_value(DW_AT_name).and_then(|v| unit.attr_string(v).ok());
-        let name = name.and_then(|n| {
-            Some(String::from_utf8_lossy(&gimli::Reader::to_slice(&n).ok()?).into_owned())
-        });
+        let name =
+            name.and_then(|n| Some(String::from_utf8_lossy(&gimli::Reader::to_slice(&n).ok()?).into_owned()));
         self.names.insert(die, (name, reference(unit, entry, DW_AT_type), origin_of(unit, entry)));
         let (Some(around), Some(value)) = (around, entry.attr_value(DW_AT_location)) else { return };
         if let AttributeValue::Exprloc(expression) = value {
@@ -202,10 +199,7 @@ fn frame_base(unit: &UnitRef<'_, Reader>, value: AttributeValue<Reader>) -> Opti
     }
 }
 
-fn operations(
-    unit: &UnitRef<'_, Reader>,
-    expression: Expression<Reader>,
-) -> Option<Vec<Operation<Reader>>> {
+fn operations(unit: &UnitRef<'_, Reader>, expression: Expression<Reader>) -> Option<Vec<Operation<Reader>>> {
     let mut out = Vec::new();
     let mut all = expression.operations(unit.encoding());
     while let Some(op) = all.next().ok()? {

@@ -1,0 +1,224 @@
+//! Samples to structs by code: instruction → base register → variable → type and offset.
+//!
+//! A sample tells the address of an instruction and the address that it accessed. When DWARF says that the base
+//! register of the instruction's operand holds a pointer to a struct, the struct begins at the accessed address minus
+//! the offset in the operand. Needs no registers in the samples; where they are sampled, they are checked.
+
+mod x86;
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_model::TypeId;
+
+use crate::SampledRegisters;
+use crate::image::{ImageId, Images};
+use crate::nest;
+use crate::retarget::{self, Pieces};
+use crate::types::Pending;
+use x86::Operand;
+
+pub(crate) use x86::flatten;
+
+/// Addresses from here on are the kernel's.
+const KERNEL_START: u64 = 1 << 63;
+
+/// Objects looked at before an address when an enclosing one is searched.
+const LOOK_BACK: usize = 32;
+
+/// How sure a type is that the code names: DWARF may be wrong where compilers are.
+const CONFIDENCE: f32 = 0.9;
+
+/// Perf's register numbers by DWARF's.
+const PERF: [u32; 16] = [0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
+
+/// A struct at an address.
+#[derive(Clone, Debug)]
+struct Found {
+    process: u32,
+    image: ImageId,
+    ty: TypeId,
+    base: u64,
+    size: u64,
+    why: String,
+    /// Sample rows that say so.
+    rows: Vec<u32>,
+}
+
+/// Gives sampled memory without a name the structs that the sampled code works on.
+pub(crate) fn place(
+    evidence: &mut Evidence,
+    images: &mut Images,
+    pending: &mut Pending,
+    registers: &SampledRegisters,
+) {
+    if evidence.samples.as_ref().is_none_or(Vec::is_empty) {
+        return;
+    }
+    let found = votes(evidence, images, registers);
+    if found.is_empty() {
+        return;
+    }
+    let (objects, of_row) = merge(images, found);
+    apply(evidence, images, pending, &objects, &of_row);
+}
+
+fn votes(evidence: &Evidence, images: &mut Images, registers: &SampledRegisters) -> Vec<Found> {
+    let mut known: HashMap<(ImageId, u64), Option<Rc<Operand>>> = HashMap::new();
+    let mut out: BTreeMap<(u32, ImageId, TypeId, u64), Found> = BTreeMap::new();
+    for (row, s) in evidence.samples.iter().flatten().enumerate() {
+        let Some(o) = evidence.objects.get(s.object as usize) else { continue };
+        if o.kind != ObjectKind::Unknown || o.ty.is_some() || o.name.is_some() {
+            continue;
+        }
+        let Some(code) = s.code.and_then(|c| evidence.code.get(c as usize)) else { continue };
+        let Some(module) = code.module else { continue };
+        let Some(image) = images.of_module(evidence, module) else { continue };
+        let svma = code.address.wrapping_sub(evidence.modules[module as usize].bias);
+        let loaded = images.get(image);
+        let operand = known
+            .entry((image, svma))
+            .or_insert_with(|| loaded.x86_64().then(|| x86::operand(loaded, svma)).flatten().map(Rc::new));
+        let Some(operand) = operand.clone() else { continue };
+        let address = o.base.wrapping_add(s.offset);
+        let values = registers.get(&(row as u32));
+        let Some((pointer, offset)) = resolve(loaded, &operand, address, values.map(Vec::as_slice)) else {
+            continue;
+        };
+        let Some(size) = loaded.types.size(pointer.ty) else { continue };
+        let ty = nest::plain(&loaded.types, pointer.ty);
+        let base = address.wrapping_sub(offset);
+        let key = (o.process, image, ty, base);
+        let fresh =
+            || Found { process: o.process, image, ty, base, size, why: pointer.why, rows: Vec::new() };
+        out.entry(key).or_insert_with(fresh).rows.push(row as u32);
+    }
+    out.into_values().collect()
+}
+
+/// The struct of one sample, and the byte of it.
+fn resolve(
+    image: &crate::image::Image,
+    operand: &Operand,
+    address: u64,
+    values: Option<&[(u32, u64)]>,
+) -> Option<(x86::Pointer, u64)> {
+    let base = operand.base?;
+    let value = |dwarf: usize| {
+        let wanted = PERF.get(dwarf)?;
+        values?.iter().find(|v| v.0 == *wanted).map(|v| v.1)
+    };
+    if operand.overwritten || value(base).is_none() {
+        // Without the values an index could be anything.
+        if operand.index.is_some() || operand.gs {
+            return None;
+        }
+        return operand.choose(image, &|p| p.offset.wrapping_add(operand.displacement) as u64);
+    }
+    let (held, scaled) = (
+        value(base)?,
+        match operand.index {
+            Some((r, factor)) => value(r)?.wrapping_mul(factor),
+            None => 0,
+        },
+    );
+    // The sample is of another instruction when its address is not the operand's.
+    if held.wrapping_add(scaled).wrapping_add(operand.displacement as u64) != address {
+        return None;
+    }
+    operand.choose(image, &|p| address.wrapping_sub(held.wrapping_sub(p.offset as u64)))
+}
+
+/// Structs inside of others become part of them. Returns the remaining ones and the one of each row.
+fn merge(images: &Images, mut found: Vec<Found>) -> (Vec<Found>, HashMap<u32, usize>) {
+    found.sort_by_key(|f| (std::cmp::Reverse(f.size), f.process, f.base));
+    let mut kept: Vec<Found> = Vec::new();
+    let mut by_base: BTreeMap<(u32, u64), Vec<usize>> = BTreeMap::new();
+    let mut of_row = HashMap::new();
+    for f in found {
+        let before = by_base.range((f.process, 0)..=(f.process, f.base)).rev().take(LOOK_BACK);
+        let around = before.flat_map(|(_, ids)| ids.iter().copied());
+        let outer = around.into_iter().find(|id| {
+            let o = &kept[*id];
+            let inside = f.base - o.base;
+            o.image == f.image
+                && inside.saturating_add(f.size) <= o.size
+                && nest::holds(&images.get(f.image).types, o.ty, inside, f.ty)
+        });
+        let id = outer.unwrap_or_else(|| {
+            by_base.entry((f.process, f.base)).or_default().push(kept.len());
+            kept.push(Found { rows: Vec::new(), ..f.clone() });
+            kept.len() - 1
+        });
+        of_row.extend(f.rows.iter().map(|r| (*r, id)));
+        kept[id].rows.extend(f.rows);
+    }
+    (kept, of_row)
+}
+
+/// New objects, and the rows that lie in them.
+fn apply(
+    evidence: &mut Evidence,
+    images: &Images,
+    pending: &mut Pending,
+    found: &[Found],
+    of_row: &HashMap<u32, usize>,
+) {
+    let old = evidence.objects.len();
+    let align = alignments(found);
+    for f in found {
+        let kind = if f.base >= KERNEL_START { ObjectKind::Slab } else { ObjectKind::Heap };
+        evidence.objects.push(Object {
+            process: f.process,
+            kind,
+            base: f.base,
+            size: f.size,
+            name: None,
+            ty: Some(pending.image(images, f.image, f.ty)),
+            count: 1,
+            confidence: CONFIDENCE,
+            why: f.why.clone(),
+            align: align.get(&(f.image, f.ty)).copied().unwrap_or(1),
+            allocator: None,
+            alloc_code: None,
+            alloc_actor: None,
+            vt0: 0,
+            vt1: None,
+            live_max: 1,
+        });
+    }
+    let Evidence { samples, accesses, touches, objects, .. } = evidence;
+    let samples = samples.get_or_insert_default();
+    let parallel = samples.len() == accesses.len();
+    let mut moved: HashMap<(u32, u64, Option<u32>), (u32, u64)> = HashMap::new();
+    let mut emptied = Pieces::new();
+    for (row, s) in samples.iter_mut().enumerate() {
+        let Some(id) = of_row.get(&(row as u32)) else { continue };
+        let address = objects[s.object as usize].base.wrapping_add(s.offset);
+        let to = ((old + id) as u32, address.wrapping_sub(found[*id].base));
+        moved.insert((s.object, s.offset, s.code), to);
+        emptied.entry(s.object).or_default();
+        if parallel && let Some(a) = accesses.get_mut(row) {
+            if (a.object, a.offset) == (s.object, s.offset) {
+                (a.object, a.offset) = to;
+            }
+        }
+        (s.object, s.offset) = to;
+    }
+    for t in touches.iter_mut() {
+        if let Some(to) = moved.get(&(t.object, t.offset, Some(t.code))) {
+            (t.object, t.offset) = *to;
+        }
+    }
+    retarget::drop_unused(evidence, &emptied, old);
+}
+
+/// Largest power of two up to a line that divides all addresses of a type: what its allocator seems to keep.
+fn alignments(found: &[Found]) -> HashMap<(ImageId, TypeId), u64> {
+    let mut bits: HashMap<(ImageId, TypeId), u64> = HashMap::new();
+    for f in found {
+        *bits.entry((f.image, f.ty)).or_default() |= f.base;
+    }
+    bits.into_iter().map(|(k, b)| (k, 1 << b.trailing_zeros().min(6))).collect()
+}
