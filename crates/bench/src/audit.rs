@@ -256,11 +256,9 @@ fn robot_notes(document: &Document, out: &mut Audit) {
     }
 }
 
-/// Relative noise of a row: the larger deviation of both sides; 2% where the robot prints none.
+/// Relative noise of a row: the larger deviation of both sides; 2% where the robot prints none. `None` where a format
+/// prints none and promises nothing.
 pub fn noise_percent(row: &Row) -> Option<f64> {
-    if row.format == Format::Mmtests {
-        return None;
-    }
-    let side = |d: Option<f64>| d.unwrap_or(2.0);
-    Some(side(row.old_deviation_percent).max(side(row.new_deviation_percent)))
+    let side = |d: Option<f64>| d.or_else(|| (row.format == Format::Lkp).then_some(2.0));
+    Some(side(row.old_deviation_percent)?.max(side(row.new_deviation_percent)?))
 }

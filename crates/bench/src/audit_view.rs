@@ -15,6 +15,7 @@ fn table(key: &str, columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Node {
 /// All that a document holds: table rows with recomputed changes, remarks, pairs of system reports, raw results.
 pub fn nodes(document: &Document, audit: &Audit, problems: &[String]) -> Vec<Node> {
     let mut out = vec![summary_text(document, audit)];
+    out.extend(summary_data(document, audit));
     if !document.rows.is_empty() {
         out.push(rows_table(&document.rows, audit));
     }
@@ -61,6 +62,19 @@ fn summary_text(document: &Document, audit: &Audit) -> Node {
     Node::Text(vec![Span { text, tone }])
 }
 
+/// The sentence above as figures.
+fn summary_data(document: &Document, audit: &Audit) -> [Node; 5] {
+    let data = |key: &str, value: serde_json::Value| Node::Data { key: key.into(), value };
+    let (deviations, deviations_wrong) = (audit.deviations.0, audit.deviations.1.len());
+    [
+        data("formats", serde_json::json!(document.formats())),
+        data("changes_checked", audit.checked.into()),
+        data("changes_wrong", audit.wrong.len().into()),
+        data("coefficients_checked", deviations.into()),
+        data("coefficients_contradicted", deviations_wrong.into()),
+    ]
+}
+
 fn rows_table(rows: &[Row], audit: &Audit) -> Node {
     let columns = vec![
         Column::text("statistic", "statistic"),
@@ -91,8 +105,8 @@ fn rows_table(rows: &[Row], audit: &Audit) -> Node {
         vec![
             Cell::text(row.statistic.clone().unwrap_or_default()),
             Cell::text(row.name.clone()).tone(Tone::Name),
-            Cell::number(row.old.value, significant(row.old.value)),
-            Cell::number(row.new.value, significant(row.new.value)),
+            Cell::number(row.old.value, row.old.text()),
+            Cell::number(row.new.value, row.new.text()),
             change(row.change.map(|c| c.value)),
             change(follows(row).map(|f| f.0)),
             noise,
@@ -132,13 +146,17 @@ fn report_nodes(reports: &[Report]) -> Vec<Node> {
                 [alone] => vec![report_alone(alone)],
                 _ => continue,
             };
-            let title = pair.iter().map(|r| r.title.as_str()).collect::<Vec<_>>().join(" → ");
+            let titles = pair.iter().map(|r| r.title.as_str()).collect::<Vec<_>>();
             let mut nodes = nodes;
+            nodes.insert(0, Node::Data { key: "format".into(), value: serde_json::json!(format) });
+            nodes.insert(1, Node::Data { key: "titles".into(), value: serde_json::json!(titles) });
             if format == Format::Vmstat {
                 let text =
                     "The first line that vmstat prints is an average since boot; it counts if it is there.";
                 nodes.push(Node::Text(vec![Span { text: text.into(), tone: Tone::Dim }]));
             }
+            let title =
+                if titles.iter().all(|t| t.is_empty()) { String::new() } else { titles.join(" → ") };
             items.push(Node::Section { key: format!("{format:?}").to_lowercase(), title, nodes });
         }
     }
@@ -232,6 +250,7 @@ pub fn compare_series(old: &[Series], new: &[Series], question: Question) -> (Ve
         regressed |= bad;
         rows.push(row);
     }
+    add_holm(&mut rows, &mut notes);
     notes.push(
         "measured in separate sessions: drift between them looks like a difference; \
          `tussle bench` runs in pairs"
@@ -241,11 +260,35 @@ pub fn compare_series(old: &[Series], new: &[Series], question: Question) -> (Ve
         Column::text("name", "result"),
         Column::number("ratio", "change"),
         Column::text("interval", "interval"),
+        Column::number("samples_old", "n old"),
+        Column::number("samples_new", "n new"),
         Column::number("p", "p (Welch, logs)"),
+        Column::number("p_holm", "p (Holm)"),
         Column::number("p_ranks", "p (ranks)"),
         Column::text("verdict", "verdict"),
     ];
     (vec![table("comparisons", columns, rows), remarks("warnings", "warnings", &notes)], regressed)
+}
+
+/// Columns of [`series_row`].
+const P: usize = 5;
+const P_HOLM: usize = 6;
+
+/// The p-values corrected for the number of rows.
+fn add_holm(rows: &mut [Vec<Cell>], notes: &mut Vec<String>) {
+    let p: Vec<f64> = rows.iter().filter_map(|r| r.get(P)?.value.as_f64()).collect();
+    if p.len() != rows.len() {
+        return;
+    }
+    for (row, p) in rows.iter_mut().zip(tussle_stats::multiple::holm(&p)) {
+        row[P_HOLM] = Cell::number(p, format!("{p:.4}"));
+    }
+    if p.len() > 1 {
+        notes.push(format!(
+            "{} results: of equal ones about 1 in 20 is called different; p (Holm) is corrected for that",
+            p.len()
+        ));
+    }
 }
 
 fn series_row(a: &Series, b: &Series, question: Question) -> Option<(Vec<Cell>, bool)> {
@@ -272,7 +315,11 @@ fn series_row(a: &Series, b: &Series, question: Question) -> Option<(Vec<Cell>, 
         Cell::text(a.name.clone()).tone(Tone::Name),
         Cell::number(difference.exp(), percent(difference.exp())),
         Cell::value(serde_json::json!([interval.low.exp(), interval.high.exp()]), text),
+        Cell::count(a.values.len() as u64),
+        Cell::count(b.values.len() as u64),
         Cell::number(p, format!("{p:.4}")),
+        // Filled when all rows are known.
+        Cell::unknown(),
         Cell::number(ranks.p, format!("{:.4}", ranks.p)),
         Cell::text(verdict.name()).tone(tone(verdict)),
     ];

@@ -165,7 +165,13 @@ pub fn nodes(all: &[Series], problems: &[String]) -> Vec<Node> {
 }
 
 fn section(s: &Series) -> Node {
-    let mut nodes = vec![Node::Plot(plot(s))];
+    let data = |key: &str, value: serde_json::Value| Node::Data { key: key.into(), value };
+    let mut nodes = vec![
+        data("name", s.name.clone().into()),
+        data("metric", s.metric.clone().into()),
+        data("higher_is_better", s.higher_is_better.into()),
+        Node::Plot(plot(s)),
+    ];
     nodes.push(points_table(s));
     nodes.push(changes_table(s));
     if s.changes.is_empty() {

@@ -30,7 +30,13 @@ fn ratio_nodes(key: &str, label: &str, ratio: &Ratio) -> Vec<Fact> {
 /// The nodes of one comparison: sentence, figures, warnings, the rule.
 pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
     let sentence = Span { text: v.wording.clone(), tone: tone(v.outcome) };
-    let mut nodes = vec![Node::Text(vec![sentence])];
+    let data = |key: &str, value: serde_json::Value| Node::Data { key: key.into(), value };
+    let mut nodes = vec![
+        Node::Text(vec![sentence]),
+        data("wording", v.wording.clone().into()),
+        data("metric", paired.metric.name.clone().into()),
+        data("higher_is_better", paired.metric.higher_is_better().into()),
+    ];
     nodes.push(arms_table(paired));
     nodes.extend(counters_table(paired, question));
     let mut facts = vec![fact("verdict", "verdict", Cell::text(v.outcome.name()).tone(tone(v.outcome)))];

@@ -283,6 +283,23 @@ fn results_that_cannot_be_compared_are_refused() {
     );
 }
 
+/// As root, moving the older output away would take `/dev/null` from everybody.
+#[test]
+fn an_output_that_is_no_file_is_written_and_stays_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, copy) = (folder.path().join("pipe"), folder.path().join("copy"));
+    if !Command::new("mkfifo").arg(&pipe).status().is_ok_and(|s| s.success()) {
+        return println!("skipped: mkfifo");
+    }
+    let mut reader =
+        Command::new("sh").arg("-c").arg("cat < pipe > copy").current_dir(folder.path()).spawn().unwrap();
+    let run = tussle(folder.path(), &["bench", "-q", "true", "a=true", "--pairs", "2", "-o", "pipe"]);
+    assert_ne!(run.status.code(), Some(2), "{}", text(&run.stderr));
+    reader.wait().unwrap();
+    assert_eq!(fs::read_to_string(copy).unwrap().lines().count(), 1 + 2 + 4);
+    assert!(!folder.path().join("pipe.old").exists() && !fs::metadata(pipe).unwrap().is_file());
+}
+
 #[test]
 fn a_result_cut_off_in_the_middle_of_a_line_loses_that_line_alone() {
     let folder = tempfile::tempdir().unwrap();

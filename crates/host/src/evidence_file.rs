@@ -51,11 +51,15 @@ pub fn read(path: &Path) -> Result<(Evidence, Vec<Problem>), Error> {
 }
 
 /// Writes atomically. At [`DEFAULT_PATH`] (the plain name, in any folder) an older file becomes `tussle.data.old`
-/// first; any other name is simply replaced.
+/// first; any other name is simply replaced. What is no regular file (`/dev/null`, a pipe) is written, never replaced.
 ///
 /// # Errors
 /// The file system refuses; the older file is then still there under its name or as `.old`.
 pub fn write(path: &Path, evidence: &Evidence) -> Result<(), Error> {
+    if path.metadata().is_ok_and(|m| !m.is_file()) {
+        let device = std::fs::OpenOptions::new().write(true).open(path).map_err(|e| io(path, "write", e))?;
+        return file::write(evidence, &mut BufWriter::new(device)).map_err(|e| io(path, "write", e));
+    }
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = tempfile::Builder::new()
         .prefix(".tussle.data.")

@@ -25,6 +25,13 @@ impl Printed {
         value.is_finite().then(|| Printed { value, unit: 10f64.powi(exponent.clamp(-400, 400) - digits) })
     }
 
+    /// With as many digits as were printed.
+    pub fn text(&self) -> String {
+        // Rounding of the logarithm must not lose a digit of a unit like 0.001.
+        let digits = (-self.unit.log10() - 1e-9).ceil().clamp(0.0, 15.0) as usize;
+        format!("{:.digits$}", self.value)
+    }
+
     /// Where the true number lies if it was rounded.
     pub fn range(&self) -> (f64, f64) {
         (self.value - 0.5 * self.unit, self.value + 0.5 * self.unit)
@@ -59,5 +66,9 @@ mod tests {
         check("", None);
         check("1e999", None);
         check("x1", None);
+        for text in ["12.50", "0.2598", "-7", "0.001", "886331.2140", "123456789"] {
+            assert_eq!(Printed::parse(text).unwrap().text(), text);
+        }
+        assert_eq!(Printed::parse("3.105e+09").unwrap().text(), "3105000000");
     }
 }

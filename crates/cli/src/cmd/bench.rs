@@ -280,12 +280,13 @@ pub fn cpu_list(text: &str) -> anyhow::Result<Vec<usize>> {
     Ok(out)
 }
 
-/// Runs the plan with its samples in a file and progress on a terminal; an older file becomes `.old`.
+/// Runs the plan with its samples in a file and progress on a terminal; an older regular file becomes `.old`.
 fn measure(plan: &Plan, file: &Path, global: &Global) -> anyhow::Result<Results> {
     for arm in &plan.arms {
         global.remark(format_args!("{}: {}", arm.name, arm.text()));
     }
-    if file.exists() {
+    // A device or a pipe is written, never moved away.
+    if file.is_file() {
         let mut old = file.as_os_str().to_owned();
         old.push(".old");
         std::fs::rename(file, old).with_context(|| format!("cannot keep the older {}", file.display()))?;
