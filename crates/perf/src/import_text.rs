@@ -104,13 +104,18 @@ fn samples(line: &TextLine, row: &TextRow, peer: bool, seen: bool) -> Sampled {
         let percent = row.percent.get(column).copied().unwrap_or(0.0);
         (percent / 100.0 * count as f64).round() as u64
     };
-    let at = usize::from(c.peer.is_some());
-    let (remote, local) = (share(0, c.remote_hitm), share(1, c.local_hitm));
-    let peers = c.peer.map(|n| share(2, n));
+    let only_peers = c.peer_remote.is_some();
+    let at = usize::from(c.peer.is_some() && !only_peers);
+    let (remote, local) = match c.peer_remote {
+        Some(far) => (share(0, far), share(1, c.peer.unwrap_or(0).saturating_sub(far))),
+        None => (share(0, c.remote_hitm), share(1, c.local_hitm)),
+    };
+    let peers = if only_peers { Some(remote + local) } else { c.peer.map(|n| share(2, n)) };
     let stores = [share(2 + at, c.store_l1_hit), share(3 + at, c.store_l1_miss)];
     let no_level = c.store_no_level.map(|n| share(4 + at, n));
-    let sampled = remote + local + peers.unwrap_or(0) + stores[0] + stores[1] + no_level.unwrap_or(0);
-    let hitm_seen = !peer || c.hitm() > 0;
+    let contended = if only_peers { 0 } else { peers.unwrap_or(0) } + remote + local;
+    let sampled = contended + stores[0] + stores[1] + no_level.unwrap_or(0);
+    let hitm_seen = !only_peers && (!peer || c.hitm() > 0);
     let cycles = remote.saturating_mul(row.cycles[0]).saturating_add(local.saturating_mul(row.cycles[1]));
     Sampled {
         size: 1,

@@ -17,6 +17,7 @@ pub mod import;
 pub mod import_text;
 pub mod input;
 mod maps;
+pub mod mem_report;
 pub mod modules;
 pub mod objects;
 pub mod phases;

@@ -5,6 +5,7 @@ use crate::c2c::Totals;
 use crate::data_src::DataSrc;
 use crate::error::Problem;
 use crate::import::{Imported, blind, sampled};
+use crate::mem_report;
 use crate::sample::Sample;
 use crate::sums::{Key, Sums};
 use crate::tables::Tables;
@@ -70,6 +71,53 @@ pub fn read(text: &str) -> Imported {
         problems.push(Problem { offset: 0, message });
     }
     if cut || !text.ends_with('\n') {
+        problems.push(Problem { offset: text.len() as u64, message: "the last line is cut off".into() });
+    }
+    Imported { evidence, totals, problems, registers: Vec::new() }
+}
+
+/// Reads the text of `perf mem report`, histogram or list (`-D`).
+pub fn read_mem_report(text: &str) -> Imported {
+    let (rows, bad) = mem_report::rows(text);
+    let (mut sums, mut symbols) = (Sums::default(), HashMap::<u64, String>::new());
+    let mut named = false;
+    for row in rows {
+        // The histogram has functions without addresses: a number of our own keeps them apart.
+        let made_up =
+            || 1 + symbols.iter().find(|s| *s.1 == row.symbol).map_or(symbols.len() as u64, |s| s.0 - 1);
+        let ip = if row.ip == 0 && !row.symbol.is_empty() { made_up() } else { row.ip };
+        if !row.symbol.is_empty() {
+            symbols.entry(ip).or_insert(row.symbol);
+        }
+        named |= row.tid != 0;
+        let sample = Sample {
+            addr: Some(row.address),
+            ip: Some(ip),
+            pid: Some(row.pid),
+            tid: Some(row.tid),
+            weight: Some(row.weight),
+            phys_addr: row.phys,
+            data_src: Some(row.source),
+            ..Sample::default()
+        };
+        sums.add_times(&sample, 0, row.samples);
+    }
+    sums.finish();
+    let mut totals = sums.totals();
+    totals.no_map = 0;
+    let mut evidence = evidence(&sums, &totals, &symbols, named);
+    evidence.run.command = vec!["perf".into(), "mem".into(), "report".into()];
+    let homeless = totals.load_no_address + totals.store_no_address;
+    if homeless > 0 {
+        let note = "perf printed the name of the data instead of its address: not attributed to any line";
+        let what = "samples without an address".into();
+        evidence.losses.push(Loss { process: None, what, count: homeless, note: note.into() });
+    }
+    let mut problems = Vec::new();
+    if bad > 0 {
+        problems.push(Problem { offset: 0, message: format!("{bad} lines of the report are not readable") });
+    }
+    if !text.ends_with('\n') {
         problems.push(Problem { offset: text.len() as u64, message: "the last line is cut off".into() });
     }
     Imported { evidence, totals, problems, registers: Vec::new() }

@@ -87,6 +87,7 @@ struct Item {
     time_ns: u64,
     cpu: Option<u32>,
     page_bytes: u32,
+    times: u32,
     chain_len: u32,
     chain: [u64; CHAIN_MAX],
 }
@@ -198,14 +199,19 @@ impl Sums {
 
     /// Adds a sample; text readers too give what they found as a [`Sample`]. Call [`Sums::finish`] after the last.
     pub fn add(&mut self, s: &Sample<'_>, misc: u16) {
+        self.add_times(s, misc, 1);
+    }
+
+    /// Adds several samples that are all alike.
+    pub fn add_times(&mut self, s: &Sample<'_>, misc: u16, times: u32) {
         let address = s.addr.unwrap_or(0);
         let class = self.class(s.data_src.unwrap_or_default());
-        self.known[class].seen[usize::from(address == 0)] += 1;
+        self.known[class].seen[usize::from(address == 0)] += u64::from(times);
         if address == 0 || !self.known[class].placed {
             return;
         }
         let guest = matches!(misc & mode::MASK, mode::GUEST_KERNEL | mode::GUEST_USER);
-        self.guests += u64::from(guest);
+        self.guests += u64::from(guest) * u64::from(times);
         let pid = if guest { Maps::GUEST } else { s.pid.unwrap_or(0) };
         let key = Key { address, ip: s.ip.unwrap_or(0), pid, tid: s.tid.unwrap_or(0) };
         let mut item = Item {
@@ -217,6 +223,7 @@ impl Sums {
             phys: s.phys_addr.unwrap_or(0),
             time_ns: s.time_ns.unwrap_or(u64::MAX),
             cpu: s.cpu,
+            times,
             page_bytes: s.data_page_size.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX)),
             ..Item::default()
         };
@@ -314,10 +321,10 @@ impl Row {
 
     fn add(&mut self, class: &Class, s: &Item) {
         for (sum, n) in self.counts.iter_mut().zip(class.counts) {
-            *sum = sum.saturating_add(n);
+            *sum = sum.saturating_add(n.saturating_mul(s.times));
         }
         if class.contended {
-            self.latency = self.latency.saturating_add(u64::from(s.weight));
+            self.latency = self.latency.saturating_add(u64::from(s.weight) * u64::from(s.times));
         }
         self.period = self.period.saturating_add(s.period);
         if let Some(cpu) = s.cpu.filter(|c| *c < 128) {

@@ -40,6 +40,9 @@ pub struct Counts {
     pub local_hitm: u64,
     /// Loads served by a peer cache (Arm).
     pub peer: Option<u64>,
+    /// The part of [`Counts::peer`] that was served by another node, where the layout has it instead of HITM (`-d peer`
+    /// since Linux 6.0): the first two percentages are those of remote and local peers then.
+    pub peer_remote: Option<u64>,
     /// Stores that hit L1.
     pub store_l1_hit: u64,
     /// Stores that missed L1.
@@ -54,15 +57,23 @@ impl Counts {
         self.remote_hitm.saturating_add(self.local_hitm)
     }
 
-    /// By the columns that a layout of `values.len()` percentages has.
-    fn of(values: &[u64]) -> Option<Counts> {
-        let base = Counts { remote_hitm: *values.first()?, local_hitm: *values.get(1)?, ..Counts::default() };
+    /// By the columns that a layout of `values.len()` numbers has; `peers`: the first two are peers, not HITM.
+    fn of(values: &[u64], peers: bool) -> Option<Counts> {
+        let (remote, local) = (*values.first()?, *values.get(1)?);
+        let base = match peers {
+            true => Counts {
+                peer: Some(remote.saturating_add(local)),
+                peer_remote: Some(remote),
+                ..Counts::default()
+            },
+            false => Counts { remote_hitm: remote, local_hitm: local, ..Counts::default() },
+        };
         match values[2..] {
             [hit, miss] => Some(Counts { store_l1_hit: hit, store_l1_miss: miss, ..base }),
             [hit, miss, none] => {
                 Some(Counts { store_l1_hit: hit, store_l1_miss: miss, store_no_level: Some(none), ..base })
             }
-            [peer, hit, miss, none] => Some(Counts {
+            [peer, hit, miss, none] if !peers => Some(Counts {
                 peer: Some(peer),
                 store_l1_hit: hit,
                 store_l1_miss: miss,
@@ -71,6 +82,20 @@ impl Counts {
             }),
             _ => None,
         }
+    }
+
+    /// Columns of shares in rows: what they are of, and the count. In the order of the layout.
+    pub fn columns(&self) -> Vec<(&'static str, u64)> {
+        let mut out = match (self.peer, self.peer_remote) {
+            (Some(peer), Some(remote)) => vec![("remote peer", remote), ("local peer", peer - remote)],
+            (Some(peer), None) => {
+                vec![("remote HITM", self.remote_hitm), ("local HITM", self.local_hitm), ("peer", peer)]
+            }
+            _ => vec![("remote HITM", self.remote_hitm), ("local HITM", self.local_hitm)],
+        };
+        out.extend([("store L1 hit", self.store_l1_hit), ("store L1 miss", self.store_l1_miss)]);
+        out.extend(self.store_no_level.map(|n| ("store without level", n)));
+        out
     }
 }
 
@@ -100,9 +125,12 @@ pub struct TextRow {
 }
 
 impl TextRow {
-    /// HITM samples of this row, from its shares of the line's counts.
+    /// HITM samples of this row (peer samples in a layout without HITM), from its shares of the line's counts.
     pub fn hitm(&self, line: &TextLine) -> f64 {
         let share = |i: usize| self.percent.get(i).copied().unwrap_or(0.0) / 100.0;
+        if let (Some(peer), Some(remote)) = (line.counts.peer, line.counts.peer_remote) {
+            return share(0) * remote as f64 + share(1) * (peer - remote) as f64;
+        }
         share(0) * line.counts.remote_hitm as f64 + share(1) * line.counts.local_hitm as f64
     }
 }
@@ -113,9 +141,13 @@ pub fn read(text: &str) -> C2cText {
     let text = numberless.as_deref().unwrap_or(text);
     let words: Vec<(usize, &str)> = split(text);
     let mut out = C2cText { totals: totals(text), ..C2cText::default() };
+    let peers = words.windows(4).any(|w| {
+        let tail: Vec<&str> = w.iter().map(|w| w.1).collect();
+        is_dashes(tail[0]) && tail[1..3] == ["Peer", "Snoop"] && is_dashes(tail[3])
+    });
     let mut at = 0;
     while at < words.len() {
-        if let Some((line, next)) = line_header(&words, at) {
+        if let Some((line, next)) = line_header(&words, at, peers) {
             out.lines.push(line);
             at = next;
         } else if let Some((row, next)) = row(&words, at) {
@@ -176,12 +208,16 @@ fn hex(word: &str) -> Option<u64> {
     u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
 }
 
+fn is_dashes(word: &str) -> bool {
+    word.len() >= 2 && word.bytes().all(|b| b == b'-')
+}
+
 fn is_rule(word: &str) -> bool {
     word.len() >= 20 && word.bytes().all(|b| b == b'-')
 }
 
 /// A rule, the line's number, its counts, its address, a rule.
-fn line_header(words: &[(usize, &str)], at: usize) -> Option<(TextLine, usize)> {
+fn line_header(words: &[(usize, &str)], at: usize, peers: bool) -> Option<(TextLine, usize)> {
     let word = |i: usize| words.get(i).map(|w| w.1);
     if !is_rule(word(at)?) {
         return None;
@@ -191,7 +227,7 @@ fn line_header(words: &[(usize, &str)], at: usize) -> Option<(TextLine, usize)> 
     let after = at + 2 + numbers.len();
     let address = hex(word(after)?)?;
     is_rule(word(after + 1)?).then_some(())?;
-    let counts = Counts::of(&numbers)?;
+    let counts = Counts::of(&numbers, peers)?;
     Some((TextLine { index, address, counts, rows: Vec::new() }, after + 2))
 }
 
@@ -246,37 +282,51 @@ fn row(words: &[(usize, &str)], at: usize) -> Option<(TextRow, usize)> {
 /// Says which columns of a line do not add up to 100%: a pasted table is often cut.
 fn check(out: &mut C2cText) {
     check_totals(out);
+    let mut found = Vec::new();
     for line in &out.lines {
-        let c = line.counts;
-        for (column, count) in
-            [("remote HITM", c.remote_hitm), ("local HITM", c.local_hitm)].iter().enumerate()
-        {
+        for (column, (what, count)) in line.counts.columns().into_iter().enumerate() {
             let sum: f64 = line.rows.iter().filter_map(|r| r.percent.get(column)).sum();
             // Each share is rounded to a hundredth.
             let slack = 0.005 * line.rows.len() as f64 + 0.01;
-            if count.1 > 0 && (sum - 100.0).abs() > slack {
+            if count > 0 && (sum - 100.0).abs() > slack {
                 let message = format!(
-                    "line {} (0x{:x}): the rows' shares of {} add up to {sum:.2}%, not 100%: rows are missing",
-                    line.index, line.address, count.0
+                    "line {} (0x{:x}): the rows' shares of {count} {what} add up to {sum:.2}%, not 100%: rows are \
+                     missing",
+                    line.index, line.address
                 );
-                out.problems.push(Problem { offset: 0, message });
+                found.push(Problem { offset: 0, message });
             }
         }
     }
+    out.problems.extend(found);
 }
 
-/// The lines of the first table cannot have more HITM than the whole recording.
+/// The lines of the first table against the totals of the whole recording.
 fn check_totals(out: &mut C2cText) {
     let first = out.lines.chunk_by(|a, b| b.index > a.index).next().unwrap_or(&[]);
-    let columns: [(&str, fn(&Counts) -> u64); 2] =
-        [("Load Local HITM", |c| c.local_hitm), ("Load Remote HITM", |c| c.remote_hitm)];
+    let hitm = first.iter().any(|l| l.counts.peer_remote.is_none());
+    let columns: [(&str, fn(&Counts) -> u64); 4] = [
+        ("Load Local HITM", |c| c.local_hitm),
+        ("Load Remote HITM", |c| c.remote_hitm),
+        ("Load HIT Local Peer", |c| c.peer.unwrap_or(0) - c.peer_remote.unwrap_or(0)),
+        ("Load HIT Remote Peer", |c| c.peer_remote.unwrap_or(0)),
+    ];
     let mut found = Vec::new();
-    for (label, of) in columns {
+    for (label, of) in if hitm { &columns[..2] } else { &columns[2..] } {
         let sum = first.iter().map(|l| of(&l.counts)).fold(0, u64::saturating_add);
-        if let Some(total) = out.totals.get(label).filter(|t| sum > **t) {
-            let message = format!("{label} is {total}, but the lines of the table have {sum}");
-            found.push(Problem { offset: 0, message });
-        }
+        let Some(total) = out.totals.get(*label).filter(|_| !first.is_empty()) else { continue };
+        let message = match sum.cmp(total) {
+            std::cmp::Ordering::Equal => continue,
+            std::cmp::Ordering::Greater => {
+                format!("{label} is {total}, but the lines of the table have {sum}")
+            }
+            std::cmp::Ordering::Less => {
+                format!(
+                    "{label} is {total}, the lines of the table have {sum} of them: the others are not listed"
+                )
+            }
+        };
+        found.push(Problem { offset: 0, message });
     }
     out.problems.extend(found);
 }
@@ -315,7 +365,7 @@ mod tests {
             let text = format!("Load Local HITM : {total}\nLoad Remote HITM : 3729\n{FLAT}");
             read(&text).problems.iter().filter(|p| p.message.contains("Load Local")).count()
         };
-        assert_eq!((of(5791), of(5790)), (0, 1));
+        assert_eq!((of(5791), of(5790), of(5792)), (0, 1, 1));
     }
 
     #[test]
@@ -341,6 +391,18 @@ mod tests {
         assert_eq!(c.lines[0].counts.peer, Some(99));
         let r = &c.lines[0].rows[0];
         assert_eq!((r.offset, r.records, r.cpus), (0x20, Some(18469), 2));
+    }
+
+    #[test]
+    fn peers_instead_of_hitm() {
+        let text = "#  -- Peer Snoop --  ------- Store Refs ------\n  \
+            ---------------------------------------------------------------------- 0 0 2 0 1 0 0x7f0000000140 \
+            ---------------------------------------------------------------------- 0.00% 50.00% 0.00% 0.00% 0.00% 0x30 \
+            0 1 0x400064 0 442 0 1 1 [.] 0x0000000000000064 prog 0";
+        let c = read(text);
+        let counts = c.lines[0].counts;
+        assert_eq!((counts.hitm(), counts.peer, counts.peer_remote), (0, Some(2), Some(0)));
+        assert_eq!(c.lines[0].rows.len(), 1);
     }
 
     #[test]

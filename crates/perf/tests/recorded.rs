@@ -40,7 +40,8 @@ fn folder() -> PathBuf {
     path
 }
 
-const LOAD: &[&str] = &["sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; ls -R /usr/share >/dev/null"];
+const LOAD: &[&str] =
+    &["sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; ls -R /usr/share >/dev/null"];
 
 /// Records a short load; false where perf or its clock is not there.
 fn record(out: &Path, options: &[&str]) -> bool {
@@ -56,8 +57,7 @@ fn record(out: &Path, options: &[&str]) -> bool {
 /// `(ip, pid, tid, time)` of each sample as perf prints them, times in nanoseconds.
 fn script(path: &Path) -> Vec<(u64, u32, u32, u64)> {
     let fields = "pid,tid,time,ip";
-    let out =
-        Command::new("perf").args(["script", "--ns", "-F", fields, "-i"]).arg(path).output().unwrap();
+    let out = Command::new("perf").args(["script", "--ns", "-F", fields, "-i"]).arg(path).output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let read = |l: &str| {
         let mut words = l.split_whitespace();
@@ -106,7 +106,8 @@ fn a_plain_file() {
 
 #[test]
 fn two_events_with_registers_and_chains() {
-    let options = ["-e", "cpu-clock", "-e", "page-faults", "-c", "1", "-g", "--intr-regs", "--user-regs=ax,bx"];
+    let options =
+        ["-e", "cpu-clock", "-e", "page-faults", "-c", "1", "-g", "--intr-regs", "--user-regs=ax,bx"];
     check("two.data", &options, true);
 }
 

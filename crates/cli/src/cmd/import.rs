@@ -15,10 +15,10 @@ use tussle_host::evidence_file;
 use tussle_model::TypeTable;
 use tussle_perf::guess::{self, Candidate};
 use tussle_perf::import::Imported;
-use tussle_perf::{import, import_text, modules, objects, script, text};
+use tussle_perf::{import, import_text, mem_report, modules, objects, script, text};
 
-/// Turn what perf recorded into evidence: perf.data, or the text of `perf c2c report --stdio`
-/// or of `perf script -F pid,tid,ip,sym,addr,data_src,weight,phys_addr`.
+/// Turn what perf recorded into evidence: perf.data, or the text of `perf c2c report --stdio`, of
+/// `perf script -F pid,tid,ip,sym,addr,data_src,weight,phys_addr`, or of `perf mem report` (best with `-D`).
 ///
 /// Text may be wrapped or flattened by a mailer. With `-k` or `--layout` a line of text gets the type and phase whose
 /// fields fit its functions best; `--object` overrides that.
@@ -113,7 +113,8 @@ fn perf_data(args: &Args, global: &Global, mut imported: Imported) -> anyhow::Re
         open_bytes(Path::new(path)).ok().map(|b| (*b).as_ref().to_vec())
     });
     let mut images = tussle_host::images::HostImages::new();
-    for p in tussle_naming::name(&mut imported.evidence, &mut images) {
+    let registers = imported.registers.into_iter().collect();
+    for p in tussle_naming::name_sampled(&mut imported.evidence, &mut images, &registers) {
         global.remark(p);
     }
     Ok(imported.evidence)
@@ -129,6 +130,11 @@ fn any_text(
     let words = String::from_utf8_lossy(bytes);
     if script::is_script(&words) {
         let imported = script::read(&words);
+        imported.problems.iter().for_each(|p| global.remark(p));
+        return Ok(imported.evidence);
+    }
+    if mem_report::is_mem_report(&words) {
+        let imported = script::read_mem_report(&words);
         imported.problems.iter().for_each(|p| global.remark(p));
         return Ok(imported.evidence);
     }
