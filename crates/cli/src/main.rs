@@ -33,6 +33,7 @@ enum Verb {
     #[command(name = "c++")]
     Cxx(cmd::cc::Args),
     Record(cmd::record::Args),
+    RecordKernel(cmd::record_kernel::Args),
     Import(cmd::import::Args),
     Report(cmd::report::Args),
     Advise(cmd::advise::Args),
@@ -92,6 +93,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Cc(a) => cmd::cc::run(a, cmd::cc::Language::C),
         Verb::Cxx(a) => cmd::cc::run(a, cmd::cc::Language::Cxx),
         Verb::Record(a) => cmd::record::run(a, global),
+        Verb::RecordKernel(a) => cmd::record_kernel::run(a, global),
         Verb::Import(a) => cmd::import::run(a, global),
         Verb::Report(a) => cmd::report::run(a, global),
         Verb::Advise(a) => cmd::advise::run(a, global),

@@ -5,6 +5,7 @@ pub mod calibrate;
 pub mod cc;
 pub mod companions;
 pub mod elf;
+pub mod emulator;
 pub mod evidence_file;
 pub mod fix;
 pub mod hunt;

@@ -4,6 +4,7 @@
 //! of both, with the kernel's debug information, the same tables that every other source fills. No I/O here.
 
 pub mod convert;
+pub mod hooks;
 pub mod image;
 pub mod memory;
 pub mod orc;

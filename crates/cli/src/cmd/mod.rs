@@ -18,6 +18,7 @@ pub mod layout;
 pub mod place;
 pub mod predict;
 pub mod record;
+pub mod record_kernel;
 pub mod report;
 pub mod snapshot;
 pub mod source;

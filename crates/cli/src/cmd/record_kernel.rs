@@ -1,0 +1,262 @@
+//! `tussle record-kernel`.
+
+use crate::global::Global;
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use tussle_host::emulator::{self, Boot, Guest, Phase};
+use tussle_kernel::convert::{self, Attribution, Inputs, Machine};
+use tussle_kernel::hooks::{Hooks, hooks};
+use tussle_kernel::image::KernelImage;
+use tussle_kernel::stream;
+
+/// Record which fields of a Linux kernel fight over cache lines, in an emulator.
+///
+/// Boots the kernel with so many CPUs, runs the workload on all of them, and sees every access of the kernel in
+/// between: no hardware counters are needed, and the same command gives the same evidence. The kernel is not changed
+/// and not instrumented. Transfers are those of a model with infinite caches and CPUs that take turns: they say which
+/// fields meet on a line, not how long a machine waits.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where to write the evidence; an older `tussle.data` becomes `tussle.data.old`.
+    #[arg(short, long, default_value = "tussle.data")]
+    output: PathBuf,
+    /// What to boot, a vmlinux or a vmlinuz; left out, the file with debug information itself.
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// The same kernel's vmlinux with debug information (scripts/fetch-kernel.sh gets both).
+    #[arg(long, value_name = "FILE")]
+    vmlinux: PathBuf,
+    /// CPUs of the guest; each runs one task.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    smp: u32,
+    /// What the guest does.
+    #[arg(long, value_enum, value_name = "NAME", required_unless_present = "run")]
+    workload: Option<WorkloadArg>,
+    /// Run this program in the guest instead, on every CPU; it is looked for in the guest (see --initrd-add).
+    #[arg(long, value_name = "CMD", conflicts_with = "workload")]
+    run: Option<String>,
+    /// Put a file of this machine into the guest, under the same path or `FILE=PATH`, with the libraries it loads.
+    #[arg(long, value_name = "FILE[=PATH]")]
+    initrd_add: Vec<String>,
+    /// Operations of each task; left out, as many as suit the workload.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ops: Option<u32>,
+    /// Pages that one operation maps or touches.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pages: Option<u32>,
+    /// Memory of the guest in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(128..=2047))]
+    memory: u64,
+    /// Instructions between forced changes of the running CPU.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(50..))]
+    quantum: u32,
+    /// Accesses per window of virtual time.
+    #[arg(long, value_name = "N", default_value_t = 65536, value_parser = clap::value_parser!(u32).range(256..))]
+    window: u32,
+    /// End the guest after so many seconds.
+    #[arg(long, value_name = "S", default_value_t = 240)]
+    timeout: u64,
+    /// Limit of the temporary recording (MiB).
+    #[arg(long, value_name = "MIB", default_value_t = 4096)]
+    stream_max: u64,
+    /// Run the same without watching accesses, and print how long it took in the guest's own time.
+    #[arg(long)]
+    no_record: bool,
+    /// Further words for the kernel's command line.
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    append: String,
+}
+
+/// The names that `tussle bench --scenario` and the simulator use, too.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WorkloadArg {
+    #[value(name = "mmap1")]
+    Mmap1,
+    #[value(name = "page_fault1")]
+    PageFault1,
+    #[value(name = "page_fault2")]
+    PageFault2,
+    #[value(name = "pft")]
+    Pft,
+    #[value(name = "exec_storm")]
+    ExecStorm,
+    #[value(name = "fork_storm")]
+    ForkStorm,
+    #[value(name = "sem_ops")]
+    SemOps,
+}
+
+impl WorkloadArg {
+    /// Name, operations and pages that give some million instructions per CPU.
+    fn defaults(self) -> (&'static str, u32, u32) {
+        match self {
+            WorkloadArg::Mmap1 => ("mmap1", 400, 16),
+            WorkloadArg::PageFault1 => ("page_fault1", 10, 128),
+            WorkloadArg::PageFault2 => ("page_fault2", 10, 128),
+            WorkloadArg::Pft => ("pft", 10, 128),
+            WorkloadArg::ExecStorm => ("exec_storm", 10, 16),
+            WorkloadArg::ForkStorm => ("fork_storm", 10, 16),
+            WorkloadArg::SemOps => ("sem_ops", 500, 16),
+        }
+    }
+}
+
+/// Runs the verb. Its own failures are 125, as with `record`.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    match record(args, global) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(e) => {
+            eprintln!("tussle: {e:#}");
+            Ok(ExitCode::from(125))
+        }
+    }
+}
+
+fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
+    let emulator = emulator::find()?;
+    let vmlinux = map(&args.vmlinux)?;
+    let (image, problems) =
+        KernelImage::read(&vmlinux).with_context(|| args.vmlinux.display().to_string())?;
+    for p in problems.iter().take(5) {
+        global.remark(p);
+    }
+    let equipment = emulator::equipment(&mut |command| global.remark(command))?;
+    let hooks = hooks(&image);
+    let boot = boot(args, &hooks)?;
+    let guest = emulator::run(&emulator, &equipment, &boot, &mut |phase, elapsed| {
+        progress(global, phase, elapsed);
+    });
+    end_progress(global);
+    let guest = guest?;
+    let (stream, problems) = stream::decode(&guest.stream)?;
+    for p in &problems {
+        global.remark(p);
+    }
+    let end = stream.end.context("the guest never reached its stop marker")?;
+    global.remark(format!(
+        "guest: {:.6} s of its own time, {} instructions, {} forced changes of the CPU",
+        (end.ended_ns - end.started_ns) as f64 * 1e-9,
+        end.instructions,
+        end.switches
+    ));
+    if args.no_record {
+        return Ok(());
+    }
+    let machine = machine(args, &emulator.version);
+    let inputs = Inputs {
+        vmlinux: &vmlinux,
+        image: &image,
+        ram: &guest.memory,
+        stream: &stream,
+        allocators: &hooks.allocators,
+        machine: &machine,
+    };
+    write(args, global, &inputs, &guest)
+}
+
+fn write(args: &Args, global: &Global, inputs: &Inputs, _guest: &Guest) -> anyhow::Result<()> {
+    let (evidence, attribution) = convert::evidence(inputs)?;
+    tussle_host::evidence_file::write(&args.output, &evidence)?;
+    global.remark(attribution_line(&attribution));
+    global.remark(format!(
+        "{} objects, {} rows of accesses -> {}",
+        evidence.objects.len(),
+        evidence.accesses.len(),
+        args.output.display()
+    ));
+    Ok(())
+}
+
+fn attribution_line(attribution: &Attribution) -> String {
+    let total: u64 = attribution.values().sum();
+    let unknown: u64 = attribution.iter().filter(|(how, _)| !how.is_attributed()).map(|(_, n)| n).sum();
+    let share = |n: u64| 100.0 * n as f64 / total.max(1) as f64;
+    let parts: Vec<String> =
+        attribution.iter().map(|(how, n)| format!("{} {:.1}%", how.text(), share(*n))).collect();
+    format!(
+        "{total} transfers between CPUs, {:.1}% of them unattributed ({})",
+        share(unknown),
+        parts.join(", ")
+    )
+}
+
+fn machine(args: &Args, emulator: &str) -> Machine {
+    // The words that decide what is recorded; where it is written to is not among them.
+    let mut command: Vec<String> = std::env::args().collect();
+    if let Some(first) = command.first_mut() {
+        *first = "tussle".into();
+    }
+    if let Some(at) = command.iter().position(|w| w == "-o" || w == "--output") {
+        command.drain(at..(at + 2).min(command.len()));
+    }
+    Machine {
+        vcpus: args.smp,
+        emulator: emulator.into(),
+        command,
+        vmlinux: args.vmlinux.display().to_string(),
+    }
+}
+
+fn boot(args: &Args, hooks: &Hooks) -> anyhow::Result<Boot> {
+    let (name, ops, pages) = args.workload.map_or(("run", 3, 16), WorkloadArg::defaults);
+    let (ops, pages) = (args.ops.unwrap_or(ops), args.pages.unwrap_or(pages));
+    let mut init = vec![name.to_string(), args.smp.to_string(), ops.to_string(), pages.to_string()];
+    if let Some(line) = &args.run {
+        let words = shell_words::split(line).context("--run")?;
+        if words.is_empty() || words.iter().any(|w| w.is_empty() || w.contains([' ', '"', '\n'])) {
+            bail!(
+                "--run: the words reach the guest on its kernel's command line and must not be empty or hold blanks"
+            );
+        }
+        init.extend(words);
+    }
+    Ok(Boot {
+        kernel: args.kernel.clone().unwrap_or_else(|| args.vmlinux.clone()),
+        vcpus: args.smp,
+        memory_mib: args.memory,
+        quantum: args.quantum,
+        window: args.window,
+        record: !args.no_record,
+        timeout: Duration::from_secs(args.timeout),
+        stream_bytes_max: args.stream_max << 20,
+        init,
+        files: files(&args.initrd_add)?,
+        hooks: hooks.text.clone(),
+        append: args.append.clone(),
+    })
+}
+
+fn files(added: &[String]) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let mut out = Vec::new();
+    for word in added {
+        let (file, name) = word.split_once('=').unwrap_or((word, word));
+        out.extend(emulator::with_libraries(Path::new(file), name)?);
+    }
+    Ok(out)
+}
+
+fn map(path: &Path) -> anyhow::Result<memmap2::Mmap> {
+    let file = std::fs::File::open(path).with_context(|| {
+        format!("{}: scripts/fetch-kernel.sh fetches a kernel with its debug information", path.display())
+    })?;
+    // SAFETY: mapped for reading only; a file that shrinks meanwhile would end us, as any debugger.
+    Ok(unsafe { memmap2::Mmap::map(&file) }.with_context(|| path.display().to_string())?)
+}
+
+fn progress(global: &Global, phase: Phase, elapsed: Duration) {
+    if global.progress() {
+        let what = if phase == Phase::Working { "recording" } else { "the guest boots" };
+        eprint!("\rtussle: {what}, {} s ", elapsed.as_secs());
+        let _ = std::io::stderr().flush();
+    }
+}
+
+fn end_progress(global: &Global) {
+    if global.progress() {
+        eprint!("\r\x1b[K");
+    }
+}

@@ -1,0 +1,208 @@
+//! The emulator of `tussle record-kernel`: found, checked, equipped with our plugin, run for a bounded time.
+
+mod files;
+pub mod newc;
+mod run;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+pub use files::{Equipment, equipment};
+pub use run::{Guest, Phase, run};
+
+/// Environment variable that names another emulator.
+pub const VARIABLE: &str = "TUSSLE_QEMU";
+
+/// Oldest version that works: earlier ones lack parts of the plugin interface.
+pub const VERSION_MIN: (u32, u32) = (10, 0);
+
+/// Why a kernel could not be recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EmulatorError {
+    /// Not installed.
+    #[error(
+        "no emulator: `{0}` is not in PATH. Debian 12 has a new enough one in its backports: \
+         scripts/install-emulator.sh installs it, or name one in {VARIABLE}"
+    )]
+    Missing(String),
+    /// Too old.
+    #[error(
+        "{program} is version {found}, but 10.0 is needed (its plugin interface). Debian 12 has one in its \
+         backports: scripts/install-emulator.sh installs it, or name one in {VARIABLE}"
+    )]
+    Old {
+        /// Which program.
+        program: String,
+        /// What it says.
+        found: String,
+    },
+    /// The plugin or the guest's init could not be compiled.
+    #[error("{what} does not compile (a C compiler and a static C library are needed): {output}")]
+    Compile {
+        /// File.
+        what: &'static str,
+        /// Compiler's words.
+        output: String,
+    },
+    /// A file or process.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Too little room for the recording.
+    #[error(
+        "{folder} has {free_mib} MiB left, but a recording may need {needed_mib}: set TMPDIR to another folder"
+    )]
+    Room {
+        /// Folder.
+        folder: String,
+        /// Free.
+        free_mib: u64,
+        /// Wanted.
+        needed_mib: u64,
+    },
+    /// The guest took too long.
+    #[error(
+        "the guest was still {phase} after {seconds} s and was ended (--timeout allows more). It said last:\n{said}"
+    )]
+    Timeout {
+        /// `booting` or `working`.
+        phase: &'static str,
+        /// Limit.
+        seconds: u64,
+        /// Last lines of its console.
+        said: String,
+    },
+    /// The kernel panicked.
+    #[error("the guest's kernel panicked:\n{said}")]
+    Panic {
+        /// Its console from there on.
+        said: String,
+    },
+    /// The workload failed.
+    #[error("the workload failed in the guest: {said}")]
+    Workload {
+        /// What init said.
+        said: String,
+    },
+    /// Anything else that ended the emulator.
+    #[error("the emulator ended with status {status} before the workload did. It said:\n{said}")]
+    Ended {
+        /// Exit status.
+        status: String,
+        /// Console and stderr.
+        said: String,
+    },
+}
+
+impl EmulatorError {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> EmulatorError {
+        let what = what.into();
+        move |source| EmulatorError::Io { what, source }
+    }
+}
+
+/// An emulator that is new enough.
+#[derive(Clone, Debug)]
+pub struct Emulator {
+    /// Program.
+    pub program: PathBuf,
+    /// `QEMU 10.0.2`.
+    pub version: String,
+}
+
+/// Looks for the emulator and asks it for its version.
+///
+/// # Errors
+/// [`EmulatorError::Missing`] or [`EmulatorError::Old`].
+pub fn find() -> Result<Emulator, EmulatorError> {
+    let program = std::env::var_os(VARIABLE).unwrap_or_else(|| OsString::from("qemu-system-x86_64"));
+    let program = PathBuf::from(program);
+    let shown = program.display().to_string();
+    let output = Command::new(&program).arg("--version").output();
+    let output = output.map_err(|_| EmulatorError::Missing(shown.clone()))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match version(&text) {
+        Some((major, minor, full)) if (major, minor) >= VERSION_MIN => {
+            Ok(Emulator { program, version: format!("QEMU {full}") })
+        }
+        Some((_, _, full)) => Err(EmulatorError::Old { program: shown, found: full }),
+        None => {
+            let found = text.lines().next().unwrap_or("unknown").into();
+            Err(EmulatorError::Old { program: shown, found })
+        }
+    }
+}
+
+/// Major, minor and the whole number out of `QEMU emulator version 10.0.2 (Debian ...)`.
+fn version(text: &str) -> Option<(u32, u32, String)> {
+    let full = text.split("version ").nth(1)?.split_whitespace().next()?;
+    let mut parts = full.split('.').map(|p| p.parse().ok());
+    Some((parts.next()??, parts.next()??, full.into()))
+}
+
+/// One boot.
+#[derive(Clone, Debug)]
+pub struct Boot {
+    /// What is booted: an ELF vmlinux or a bzImage.
+    pub kernel: PathBuf,
+    /// vCPUs, 1 to 64.
+    pub vcpus: u32,
+    /// Memory, MiB; below 2048, where the guest's memory begins to have holes.
+    pub memory_mib: u64,
+    /// Instructions between forced changes of the vCPU.
+    pub quantum: u32,
+    /// Accesses per window.
+    pub window: u32,
+    /// Watch accesses; false only runs the workload, for comparison.
+    pub record: bool,
+    /// Limit for everything.
+    pub timeout: Duration,
+    /// The stream's limit in bytes.
+    pub stream_bytes_max: u64,
+    /// Words for init: workload, tasks, operations, pages, command.
+    pub init: Vec<String>,
+    /// Further files for the initramfs, `name in the guest → file here`.
+    pub files: Vec<(String, PathBuf)>,
+    /// Lines for the plugin, from the kernel's symbol table.
+    pub hooks: String,
+    /// Further words on the kernel's command line.
+    pub append: String,
+}
+
+/// A program for the guest together with the libraries that it loads, as the dynamic linker here finds them.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn with_libraries(file: &Path, name: &str) -> Result<Vec<(String, PathBuf)>, EmulatorError> {
+    let mut out = vec![(name.trim_start_matches('/').to_string(), file.to_path_buf())];
+    let output = Command::new("ldd").arg(file).output();
+    let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    for path in text.split_whitespace().filter(|w| w.starts_with('/')) {
+        out.push((path.trim_start_matches('/').into(), PathBuf::from(path)));
+    }
+    match file.is_file() {
+        true => Ok(out),
+        false => Err(EmulatorError::io(file.display().to_string())(std::io::ErrorKind::NotFound.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn versions() {
+        let read = |t: &str| version(t).map(|(a, b, full)| (a, b, full));
+        let debian = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright";
+        assert_eq!(read(debian), Some((10, 0, "10.0.2".into())));
+        assert_eq!(read("QEMU emulator version 7.2.17 (Debian)"), Some((7, 2, "7.2.17".into())));
+        assert_eq!(read("something else"), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! The plugin and the guest's init: carried as source, compiled with `cc` into the cache on first use.
+
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::EmulatorError;
+
+/// The plugin is a separate work under GPL-2.0-or-later (`qemu/COPYING`): it is never linked into this program.
+const PLUGIN: &str = include_str!("../../../../qemu/tussle-plugin.c");
+const PLUGIN_HEADER: &str = include_str!("../../../../qemu/tussle-plugin.h");
+const INIT: &str = include_str!("../../../../qemu/tussle-init.c");
+
+/// Flags of the plugin.
+const PLUGIN_FLAGS: &[&str] = &["-O2", "-shared", "-fPIC", "-fvisibility=hidden"];
+/// Flags of init; no debug information, so that the same source gives the same bytes.
+const INIT_FLAGS: &[&str] = &["-O2", "-static", "-pthread", "-s"];
+
+/// Compiled files.
+#[derive(Clone, Debug)]
+pub struct Equipment {
+    /// The plugin.
+    pub plugin: PathBuf,
+    /// First program of the guest.
+    pub init: PathBuf,
+}
+
+/// Compiles what is not there yet. `announce` is told each command before it runs.
+///
+/// # Errors
+/// No compiler, no static C library, or the cache cannot be written.
+pub fn equipment(announce: &mut dyn FnMut(&str)) -> Result<Equipment, EmulatorError> {
+    let all = [PLUGIN, PLUGIN_HEADER, INIT].concat();
+    let folder = cache_folder(crc32fast::hash(all.as_bytes()))?;
+    let plugin = folder.join("tussle-plugin.so");
+    let init = folder.join("init");
+    if !plugin.is_file() {
+        place(&folder.join("tussle-plugin.h"), PLUGIN_HEADER)?;
+        compile(&folder, "tussle-plugin.c", PLUGIN, PLUGIN_FLAGS, &plugin, announce)?;
+    }
+    if !init.is_file() {
+        compile(&folder, "tussle-init.c", INIT, INIT_FLAGS, &init, announce)?;
+    }
+    Ok(Equipment { plugin, init })
+}
+
+fn compile(
+    folder: &Path,
+    name: &'static str,
+    source: &str,
+    flags: &[&str],
+    to: &Path,
+    announce: &mut dyn FnMut(&str),
+) -> Result<(), EmulatorError> {
+    let file = folder.join(name);
+    place(&file, source)?;
+    let part = to.with_extension(format!("{}.part", std::process::id()));
+    announce(&format!("cc {} -o {} {}", flags.join(" "), to.display(), file.display()));
+    let failed = |output: String| EmulatorError::Compile { what: name, output };
+    let output = Command::new("cc").args(flags).arg("-o").arg(&part).arg(&file).output();
+    let output = output.map_err(|e| failed(format!("cc: {e}")))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(failed(
+            text.lines().filter(|l| l.contains("rror")).take(5).collect::<Vec<_>>().join("; "),
+        ));
+    }
+    std::fs::rename(&part, to).map_err(EmulatorError::io(to.display().to_string()))
+}
+
+fn place(at: &Path, content: &str) -> Result<(), EmulatorError> {
+    std::fs::write(at, content).map_err(EmulatorError::io(at.display().to_string()))
+}
+
+/// `$XDG_CACHE_HOME/tussle/emulator-<hash>`, mode 0700 and ours.
+fn cache_folder(hash: u32) -> Result<PathBuf, EmulatorError> {
+    // SAFETY: cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|p| p.is_absolute())
+        .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache")))
+        .unwrap_or_else(|| std::env::temp_dir().join(format!("tussle-{uid}")));
+    let folder = base.join("tussle").join(format!("emulator-{hash:08x}"));
+    let io = || EmulatorError::io(folder.display().to_string());
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io())?;
+    match std::fs::metadata(&folder).map_err(io())?.uid() == uid {
+        true => Ok(folder),
+        false => Err(io()(std::io::Error::other("belongs to another user"))),
+    }
+}
