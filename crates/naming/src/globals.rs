@@ -181,7 +181,7 @@ fn tls_variable(
 }
 
 /// The variable that holds a file address, and its size.
-fn variable_at<'v>(
+pub(crate) fn variable_at<'v>(
     images: &Images,
     image: ImageId,
     variables: &'v [Variable],

@@ -4,12 +4,13 @@
 //! register of the instruction's operand holds a pointer to a struct, the struct begins at the accessed address minus
 //! the offset in the operand. Needs no registers in the samples; where they are sampled, they are checked.
 
+mod percpu;
 mod x86;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_evidence::{Evidence, Object, ObjectKind, Sampled};
 use tussle_model::TypeId;
 
 use crate::SampledRegisters;
@@ -44,6 +45,8 @@ struct Found {
     why: String,
     /// Sample rows that say so.
     rows: Vec<u32>,
+    /// Their code.
+    codes: BTreeSet<u32>,
 }
 
 /// Gives sampled memory without a name the structs that the sampled code works on.
@@ -56,32 +59,65 @@ pub(crate) fn place(
     if evidence.samples.as_ref().is_none_or(Vec::is_empty) {
         return;
     }
+    let old = evidence.objects.len();
+    let per_cpu = percpu::place(evidence, images, pending);
+    move_rows(evidence, &per_cpu, old);
+    let old = evidence.objects.len();
     let found = votes(evidence, images, registers);
-    if found.is_empty() {
-        return;
+    let (objects, mut of_row) = merge(images, found);
+    by_address(evidence, &objects, &mut of_row);
+    let of_row = add_objects(evidence, images, pending, &objects, &of_row);
+    move_rows(evidence, &of_row, old);
+}
+
+/// Address of a sample in memory that nobody has named yet.
+fn address(evidence: &Evidence, s: &Sampled) -> Option<u64> {
+    let o = evidence.objects.get(s.object as usize)?;
+    let unnamed = o.kind == ObjectKind::Unknown && o.ty.is_none() && o.name.is_none();
+    unnamed.then(|| o.base.wrapping_add(s.offset))
+}
+
+/// Image and file address of a sample's code.
+fn code_of(evidence: &Evidence, images: &mut Images, s: &Sampled) -> Option<(ImageId, u64)> {
+    let code = evidence.code.get(s.code? as usize)?;
+    let image = images.of_module(evidence, code.module?)?;
+    let bias = evidence.modules.get(code.module? as usize)?.bias;
+    Some((image, code.address.wrapping_sub(bias)))
+}
+
+fn object(process: u32, kind: ObjectKind, base: u64, size: u64) -> Object {
+    Object {
+        process,
+        kind,
+        base,
+        size,
+        name: None,
+        ty: None,
+        count: 1,
+        confidence: 0.0,
+        why: String::new(),
+        align: 1,
+        allocator: None,
+        alloc_code: None,
+        alloc_actor: None,
+        vt0: 0,
+        vt1: None,
+        live_max: 1,
     }
-    let (objects, of_row) = merge(images, found);
-    apply(evidence, images, pending, &objects, &of_row);
 }
 
 fn votes(evidence: &Evidence, images: &mut Images, registers: &SampledRegisters) -> Vec<Found> {
     let mut known: HashMap<(ImageId, u64), Option<Rc<Operand>>> = HashMap::new();
     let mut out: BTreeMap<(u32, ImageId, TypeId, u64), Found> = BTreeMap::new();
     for (row, s) in evidence.samples.iter().flatten().enumerate() {
-        let Some(o) = evidence.objects.get(s.object as usize) else { continue };
-        if o.kind != ObjectKind::Unknown || o.ty.is_some() || o.name.is_some() {
-            continue;
-        }
-        let Some(code) = s.code.and_then(|c| evidence.code.get(c as usize)) else { continue };
-        let Some(module) = code.module else { continue };
-        let Some(image) = images.of_module(evidence, module) else { continue };
-        let svma = code.address.wrapping_sub(evidence.modules[module as usize].bias);
+        let Some(address) = address(evidence, s) else { continue };
+        let Some((image, svma)) = code_of(evidence, images, s) else { continue };
+        let process = evidence.objects[s.object as usize].process;
         let loaded = images.get(image);
         let operand = known
             .entry((image, svma))
             .or_insert_with(|| loaded.x86_64().then(|| x86::operand(loaded, svma)).flatten().map(Rc::new));
         let Some(operand) = operand.clone() else { continue };
-        let address = o.base.wrapping_add(s.offset);
         let values = registers.get(&(row as u32));
         let Some((pointer, offset)) = resolve(loaded, &operand, address, values.map(Vec::as_slice)) else {
             continue;
@@ -89,10 +125,12 @@ fn votes(evidence: &Evidence, images: &mut Images, registers: &SampledRegisters)
         let Some(size) = loaded.types.size(pointer.ty) else { continue };
         let ty = nest::plain(&loaded.types, pointer.ty);
         let base = address.wrapping_sub(offset);
-        let key = (o.process, image, ty, base);
+        let why = pointer.why;
         let fresh =
-            || Found { process: o.process, image, ty, base, size, why: pointer.why, rows: Vec::new() };
-        out.entry(key).or_insert_with(fresh).rows.push(row as u32);
+            || Found { process, image, ty, base, size, why, rows: Vec::new(), codes: BTreeSet::new() };
+        let f = out.entry((process, image, ty, base)).or_insert_with(fresh);
+        f.rows.push(row as u32);
+        f.codes.extend(s.code);
     }
     out.into_values().collect()
 }
@@ -153,56 +191,96 @@ fn merge(images: &Images, mut found: Vec<Found>) -> (Vec<Found>, HashMap<u32, us
         });
         of_row.extend(f.rows.iter().map(|r| (*r, id)));
         kept[id].rows.extend(f.rows);
+        kept[id].codes.extend(f.codes);
     }
     (kept, of_row)
 }
 
-/// New objects, and the rows that lie in them.
-fn apply(
+/// Rows whose own code says nothing belong to the struct around them, when two pieces of code agree on it and no other
+/// struct is seen in the same place.
+fn by_address(evidence: &Evidence, objects: &[Found], of_row: &mut HashMap<u32, usize>) {
+    let mut sorted: Vec<usize> = (0..objects.len()).collect();
+    sorted.sort_by_key(|i| (objects[*i].process, objects[*i].base));
+    let mut clashes = vec![false; objects.len()];
+    let mut reach: Option<(u32, u64, usize)> = None;
+    for &i in &sorted {
+        let o = &objects[i];
+        if let Some((process, end, other)) = reach
+            && process == o.process
+            && o.base < end
+        {
+            (clashes[i], clashes[other]) = (true, true);
+        }
+        let end = o.base.saturating_add(o.size);
+        if reach.is_none_or(|r| r.0 != o.process || r.1 < end) {
+            reach = Some((o.process, end, i));
+        }
+    }
+    for (row, s) in evidence.samples.iter().flatten().enumerate() {
+        let Some(address) = address(evidence, s).filter(|_| !of_row.contains_key(&(row as u32))) else {
+            continue;
+        };
+        let process = evidence.objects[s.object as usize].process;
+        let key = |i: &usize| (objects[*i].process, objects[*i].base) <= (process, address);
+        let Some(&i) = sorted.partition_point(key).checked_sub(1).and_then(|i| sorted.get(i)) else {
+            continue;
+        };
+        let o = &objects[i];
+        if o.process == process && address - o.base < o.size && !clashes[i] && o.codes.len() >= 2 {
+            of_row.insert(row as u32, i);
+        }
+    }
+}
+
+/// New objects; returns the object and offset of each row that lies in one.
+fn add_objects(
     evidence: &mut Evidence,
     images: &Images,
     pending: &mut Pending,
     found: &[Found],
     of_row: &HashMap<u32, usize>,
-) {
+) -> HashMap<u32, (u32, u64)> {
     let old = evidence.objects.len();
     let align = alignments(found);
     for f in found {
         let kind = if f.base >= KERNEL_START { ObjectKind::Slab } else { ObjectKind::Heap };
         evidence.objects.push(Object {
-            process: f.process,
-            kind,
-            base: f.base,
-            size: f.size,
-            name: None,
             ty: Some(pending.image(images, f.image, f.ty)),
-            count: 1,
             confidence: CONFIDENCE,
             why: f.why.clone(),
             align: align.get(&(f.image, f.ty)).copied().unwrap_or(1),
-            allocator: None,
-            alloc_code: None,
-            alloc_actor: None,
-            vt0: 0,
-            vt1: None,
-            live_max: 1,
+            ..object(f.process, kind, f.base, f.size)
         });
     }
-    let Evidence { samples, accesses, touches, objects, .. } = evidence;
+    let samples = evidence.samples.as_deref().unwrap_or_default();
+    let place = |(row, id): (&u32, &usize)| {
+        let s = samples.get(*row as usize)?;
+        let address = evidence.objects.get(s.object as usize)?.base.wrapping_add(s.offset);
+        Some((*row, ((old + id) as u32, address.wrapping_sub(found[*id].base))))
+    };
+    of_row.iter().filter_map(place).collect()
+}
+
+/// Moves rows of samples, and the accesses and touches that say the same, to their new objects. Objects from `old` on
+/// are new.
+fn move_rows(evidence: &mut Evidence, of_row: &HashMap<u32, (u32, u64)>, old: usize) {
+    if of_row.is_empty() {
+        return;
+    }
+    let Evidence { samples, accesses, touches, .. } = evidence;
     let samples = samples.get_or_insert_default();
     let parallel = samples.len() == accesses.len();
     let mut moved: HashMap<(u32, u64, Option<u32>), (u32, u64)> = HashMap::new();
     let mut emptied = Pieces::new();
     for (row, s) in samples.iter_mut().enumerate() {
-        let Some(id) = of_row.get(&(row as u32)) else { continue };
-        let address = objects[s.object as usize].base.wrapping_add(s.offset);
-        let to = ((old + id) as u32, address.wrapping_sub(found[*id].base));
+        let Some(to) = of_row.get(&(row as u32)).copied() else { continue };
         moved.insert((s.object, s.offset, s.code), to);
         emptied.entry(s.object).or_default();
-        if parallel && let Some(a) = accesses.get_mut(row) {
-            if (a.object, a.offset) == (s.object, s.offset) {
-                (a.object, a.offset) = to;
-            }
+        if parallel
+            && let Some(a) = accesses.get_mut(row)
+            && (a.object, a.offset) == (s.object, s.offset)
+        {
+            (a.object, a.offset) = to;
         }
         (s.object, s.offset) = to;
     }
