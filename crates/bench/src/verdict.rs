@@ -95,7 +95,8 @@ pub struct Verdict {
     pub p_holm: Option<f64>,
     /// Evidence against "no difference" that may be looked at after every pair; 20 is as rare as p = 0.05.
     pub e_value: f64,
-    /// Probability that the candidate is better, under a flat prior.
+    /// How sure the candidate is to be better: by the sign flips that give the interval, or by Student's t under a flat
+    /// prior below eight pairs.
     pub better_probability: f64,
     /// Further pairs after which this effect would be decided; absent when decided or beyond reach.
     pub more_pairs: Option<usize>,
@@ -161,6 +162,10 @@ pub fn verdict_of(paired: &Paired, question: Question) -> Option<Verdict> {
         Outcome::Inconclusive => more_pairs(t.mean, t.std_dev, d.len(), question),
         _ => None,
     };
+    let larger = match d.len() >= permutation::INTERVAL_PAIRS_MIN {
+        true => permutation::positive_probability(&d, &mut Rng::new(1)),
+        false => t.larger_probability,
+    };
     let mut verdict = Verdict {
         outcome,
         ratio,
@@ -171,7 +176,7 @@ pub fn verdict_of(paired: &Paired, question: Question) -> Option<Verdict> {
         p_sign_flip: permutation::sign_flip(&d, 20_000, &mut Rng::new(1)),
         p_holm: None,
         e_value: eprocess::ln_e_value(&d, 0.0).exp().min(1e300),
-        better_probability: if higher { t.larger_probability } else { 1.0 - t.larger_probability },
+        better_probability: if higher { larger } else { 1.0 - larger },
         more_pairs,
         detectable: power::detectable_effect(t.std_dev, d.len(), 1.0 - question.confidence, 0.8),
         wording: String::new(),

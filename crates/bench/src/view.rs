@@ -38,7 +38,6 @@ pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
         data("higher_is_better", paired.metric.higher_is_better().into()),
     ];
     nodes.push(arms_table(paired));
-    nodes.extend(counters_table(paired, question));
     let mut facts = vec![fact("verdict", "verdict", Cell::text(v.outcome.name()).tone(tone(v.outcome)))];
     facts.extend(ratio_nodes("ratio", &paired.metric.name, &v.ratio));
     match &v.per_cpu {
@@ -52,7 +51,9 @@ pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
         "odds",
         Cell::number(better, format!("{} that it is {side}", odds(better))),
     ));
-    facts.push(fact("p", "p (paired t)", Cell::number(v.p, format!("{:.4}", v.p))));
+    if let Some(p) = v.p_sign_flip {
+        facts.push(fact("p_sign_flip", "p (sign flips)", Cell::number(p, format!("{p:.4}"))));
+    }
     if let Some(p) = v.p_holm {
         facts.push(fact(
             "p_holm",
@@ -60,9 +61,7 @@ pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
             Cell::number(p, format!("{p:.4}, corrected for all candidates")),
         ));
     }
-    if let Some(p) = v.p_sign_flip {
-        facts.push(fact("p_sign_flip", "p (sign flips)", Cell::number(p, format!("{p:.4}"))));
-    }
+    facts.push(fact("p", "p (paired t)", Cell::number(v.p, format!("{:.4}", v.p))));
     facts.push(fact("e_value", "e-value", Cell::number(v.e_value, format!("{:.3}", v.e_value))));
     facts.push(fact(
         "std_dev_log",
@@ -87,6 +86,7 @@ pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
         facts.push(fact("hint", "hint", Cell::text(hint.clone()).tone(Tone::Warn)));
     }
     nodes.push(Node::Facts(facts));
+    nodes.extend(counters_table(paired, question));
     nodes.push(warning_list(&v.warnings));
     nodes.push(Node::Facts(vec![fact(
         "rule",
@@ -201,6 +201,9 @@ pub fn overview(all: &[crate::family::Judged]) -> Option<Node> {
 
 /// Six significant digits.
 pub fn significant(x: f64) -> String {
+    if x == 0.0 {
+        return "0".into();
+    }
     let digits = (5 - x.abs().max(1e-12).log10().floor() as i32).clamp(0, 9) as usize;
     format!("{x:.digits$}")
 }

@@ -63,7 +63,7 @@ pub fn interval(d: &[f64], confidence: f64, rng: &mut Rng) -> Option<Interval> {
     if !usable(d, INTERVAL_PAIRS_MIN) {
         return None;
     }
-    let mut means = if d.len() <= SUBSETS_EXACT_MAX { all_means(d) } else { random_means(d, rng) };
+    let mut means = subset_means(d, rng);
     let left_out = (0.5 * (1.0 - confidence) * (means.len() + 1) as f64 + 1e-9).floor() as usize;
     if left_out == 0 {
         return None;
@@ -72,6 +72,22 @@ pub fn interval(d: &[f64], confidence: f64, rng: &mut Rng) -> Option<Interval> {
     let low = *means.select_nth_unstable_by(left_out - 1, f64::total_cmp).1;
     let high = *means.select_nth_unstable_by(last, f64::total_cmp).1;
     Some(Interval { low, high })
+}
+
+/// How sure the mean is to be positive: the share of gaps between ordered means of subsets above zero, the one around zero
+/// counting half. One half below [`INTERVAL_PAIRS_MIN`] differences or where all are zero; never 0 or 1.
+pub fn positive_probability(d: &[f64], rng: &mut Rng) -> f64 {
+    if !usable(d, INTERVAL_PAIRS_MIN) {
+        return 0.5;
+    }
+    let means = subset_means(d, rng);
+    let above = means.iter().filter(|m| **m > 0.0).count() as f64;
+    let at = means.iter().filter(|m| **m == 0.0).count() as f64;
+    (above + 0.5 * at + 0.5) / (means.len() + 1) as f64
+}
+
+fn subset_means(d: &[f64], rng: &mut Rng) -> Vec<f64> {
+    if d.len() <= SUBSETS_EXACT_MAX { all_means(d) } else { random_means(d, rng) }
 }
 
 /// Means of all non-empty subsets, one change a step (Gray code).
@@ -130,6 +146,21 @@ mod tests {
                 assert!(within > 0.045, "{within}");
             }
         }
+    }
+
+    #[test]
+    fn odds_agree_with_the_interval() {
+        let mut rng = Rng::new(2);
+        for shift in [-2.0, -0.4, 0.0, 0.4, 2.0] {
+            let d: Vec<f64> = (0..16).map(|_| shift + rng.normal()).collect();
+            let (p, i) =
+                (positive_probability(&d, &mut Rng::new(1)), interval(&d, 0.95, &mut Rng::new(1)).unwrap());
+            assert_eq!(i.low > 0.0, p > 0.975, "{shift} {p} {i:?}");
+            assert_eq!(i.high < 0.0, p < 0.025, "{shift} {p} {i:?}");
+        }
+        assert_eq!(positive_probability(&[0.0; 9], &mut rng), 0.5);
+        assert_eq!(positive_probability(&[1.0; 3], &mut rng), 0.5);
+        assert_eq!(positive_probability(&[1.0; 8], &mut rng), 255.5 / 256.0);
     }
 
     #[test]

@@ -78,8 +78,9 @@ fn account(sample: &mut Sample, ended: &Ended, before: Option<CpuTime>, after: O
     sample.faults_minor = count(usage.ru_minflt);
     sample.faults_major = count(usage.ru_majflt);
     if let (Some(before), Some(after)) = (before, after) {
-        // Ticks of /proc/stat are coarser than rusage: short runs may come out below zero.
-        sample.foreign_s = Some((after.busy_s - before.busy_s - user - system).max(0.0));
+        // Ticks of /proc/stat are coarser than rusage. A short run may come out below zero; cutting that off would make
+        // the mean of many runs too large.
+        sample.foreign_s = Some(after.busy_s - before.busy_s - user - system);
         sample.steal_s = Some((after.steal_s - before.steal_s).max(0.0));
     }
 }
