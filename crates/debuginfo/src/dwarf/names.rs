@@ -1,15 +1,13 @@
 //! Finds a few types by name without reading all units.
 
-use gimli::{DebugInfoOffset, Section, constants as dw};
+use gimli::{Section, constants as dw};
+use memchr::memmem::{self, Finder};
 use tussle_model::{Type, TypeId};
 
 use super::die::{self, is_aggregate};
 use super::fast;
 use super::types::{Loaded, Types};
 use super::units::{DieRef, Units};
-
-/// More places of a name than this, and all units are looked at.
-const PLACES_MAX: usize = 1 << 16;
 
 /// A name that ends so many other strings is looked for everywhere.
 const STRINGS_MAX: usize = 64;
@@ -20,12 +18,12 @@ impl<'f> Types<'f> {
         self.stubs = true;
         let mut missing: Vec<Wanted<'_>> = names.iter().map(|n| Wanted::new(n)).collect();
         let units = self.units;
-        let mentioned = mentioned(units, &missing);
+        let mentions = Mentions::of(units, &missing);
         for &unit in units.order() {
             if missing.is_empty() {
                 break;
             }
-            let skip = mentioned.as_ref().is_some_and(|m| m.get(unit as usize) == Some(&false));
+            let skip = mentions.as_ref().is_some_and(|m| !m.possible(units, unit));
             if !skip {
                 self.read_named_in(unit, &mut missing);
                 self.drain();
@@ -122,49 +120,50 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Which units mention one of the names, by unit index; `None` when that cannot be told without reading them.
+/// The bytes by which a unit refers to one of the names.
 ///
-/// Names are references into `.debug_str`, so the offset of the name is looked for in the bytes of `.debug_info`.
-/// Linkers let strings share their ends, hence any place where the name ends may be referred to.
-fn mentioned(units: &Units<'_>, wanted: &[Wanted<'_>]) -> Option<Vec<bool>> {
-    let dwarf = units.dwarf(0)?;
-    if !dwarf.debug_str_offsets.reader().is_empty() || dwarf.sup().is_some() {
-        return None;
-    }
-    let strings = dwarf.debug_str.reader().slice();
-    let info = dwarf.debug_info.reader().slice();
-    let little = units.little_endian();
-    let mut found: Vec<bool> =
-        units.iter().map(|u| u.dwarf != 0 || u.header.debug_info_offset().is_none()).collect();
-    let mut mark = |pattern: &[u8]| {
-        let places = memchr::memmem::find_iter(info, pattern).take(PLACES_MAX);
-        let mut count = 0;
-        for at in places {
-            count += 1;
-            if let Some(slot) = units.at(0, DebugInfoOffset(at)).and_then(|d| found.get_mut(d.unit as usize))
-            {
-                *slot = true;
-            }
-        }
-        count < PLACES_MAX
-    };
-    for w in wanted {
-        let name = [w.last.as_bytes(), b"\0"].concat();
-        let offsets: Vec<u32> = memchr::memmem::find_iter(strings, &name)
-            .take(STRINGS_MAX)
-            .filter_map(|o| u32::try_from(o).ok())
-            .collect();
-        if offsets.len() == STRINGS_MAX || name.len() < 4 && !offsets.is_empty() || !mark(&name) {
+/// Names are references into `.debug_str`, so the offset of the name is looked for in the bytes of `.debug_info`, one
+/// unit at a time: most searches end early. Linkers let strings share their ends, hence any place where the name ends
+/// may be referred to.
+struct Mentions<'f> {
+    info: &'f [u8],
+    patterns: Vec<Finder<'static>>,
+}
+
+impl<'f> Mentions<'f> {
+    /// `None` when references cannot be told without reading the units.
+    fn of(units: &Units<'f>, wanted: &[Wanted<'_>]) -> Option<Mentions<'f>> {
+        let dwarf = units.dwarf(0)?;
+        if !dwarf.debug_str_offsets.reader().is_empty() || dwarf.sup().is_some() {
             return None;
         }
-        for offset in offsets {
-            let pattern = if little { offset.to_le_bytes() } else { offset.to_be_bytes() };
-            if !mark(&pattern) {
+        let strings = dwarf.debug_str.reader().slice();
+        let mut patterns = Vec::new();
+        for w in wanted {
+            let name = [w.last.as_bytes(), b"\0"].concat();
+            let offsets: Vec<u32> = memmem::find_iter(strings, &name)
+                .take(STRINGS_MAX)
+                .filter_map(|o| u32::try_from(o).ok())
+                .collect();
+            if offsets.len() == STRINGS_MAX || name.len() < 4 && !offsets.is_empty() {
                 return None;
             }
+            let little = units.little_endian();
+            let reference = |o: u32| if little { o.to_le_bytes() } else { o.to_be_bytes() };
+            patterns.extend(offsets.into_iter().map(|o| Finder::new(&reference(o)).into_owned()));
+            patterns.push(Finder::new(&name).into_owned());
         }
+        Some(Mentions { info: dwarf.debug_info.reader().slice(), patterns })
     }
-    Some(found)
+
+    /// The unit may mention a name.
+    fn possible(&self, units: &Units<'f>, unit: u32) -> bool {
+        let Some(u) = units.get(unit).filter(|u| u.dwarf == 0) else { return true };
+        let Some(start) = u.header.debug_info_offset() else { return true };
+        let end = start.0.saturating_add(u.header.length_including_self());
+        let bytes = self.info.get(start.0..end.min(self.info.len())).unwrap_or(self.info);
+        self.patterns.iter().any(|p| p.find(bytes).is_some())
+    }
 }
 
 /// The last `::` outside of template arguments.
