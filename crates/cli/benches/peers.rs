@@ -56,7 +56,8 @@ fn main() {
 
 fn of_kernel(kernel: &str, new: &str) -> Vec<Row> {
     let program = "import sys,drgn\np=drgn.Program()\nm=p.extra_module(sys.argv[1],create=True)\n\
-                   m=m[0] if isinstance(m,tuple) else m\nm.try_file(sys.argv[1],force=True)\nprint(p.type(sys.argv[2]))";
+                   m=m[0] if isinstance(m,tuple) else m\nm.try_file(sys.argv[1],force=True)\n\
+                   print(p.type(sys.argv[2]))";
     let one = |what: &'static str, name: &str| Row {
         what,
         ours: words(&[TUSSLE, "layout", "-C", name, kernel]),

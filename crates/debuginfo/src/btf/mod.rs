@@ -23,8 +23,8 @@ pub(crate) use raw::is_btf;
 /// Type ids of the table are those of the BTF.
 ///
 /// # Errors
-/// [`Error::Malformed`] when the header or its sections are damaged, [`Error::Unsupported`] when `bytes` do not continue
-/// `base`. A damaged type ends the list with a problem.
+/// [`Error::Malformed`] when the header or its sections are damaged, [`Error::Unsupported`] when `bytes` do not
+/// continue `base`. A damaged type ends the list with a problem.
 pub fn read(bytes: &[u8], base: Option<&[u8]>) -> Result<(TypeTable, Vec<Problem>), Error> {
     read_types(bytes, base, &Want::All, 8)
 }
