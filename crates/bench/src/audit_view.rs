@@ -6,7 +6,7 @@ use tussle_stats::{Interval, rank, summary, welch};
 use crate::audit::{Audit, StarRule, follows, noise_percent};
 use crate::read::{ChangeKind, Direction, Document, Format, Report, Row, Series};
 use crate::verdict::{Outcome, Question, outcome, percent};
-use crate::view::{significant, tone};
+use crate::view::{p_text, significant, tone};
 
 fn table(key: &str, columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Node {
     Node::Table { key: key.into(), columns, rows }
@@ -281,7 +281,7 @@ fn add_holm(rows: &mut [Vec<Cell>], notes: &mut Vec<String>) {
         return;
     }
     for (row, p) in rows.iter_mut().zip(tussle_stats::multiple::holm(&p)) {
-        row[P_HOLM] = Cell::number(p, format!("{p:.4}"));
+        row[P_HOLM] = Cell::number(p, p_text(p));
     }
     if p.len() > 1 {
         notes.push(format!(
@@ -317,10 +317,10 @@ fn series_row(a: &Series, b: &Series, question: Question) -> Option<(Vec<Cell>, 
         Cell::value(serde_json::json!([interval.low.exp(), interval.high.exp()]), text),
         Cell::count(a.values.len() as u64),
         Cell::count(b.values.len() as u64),
-        Cell::number(p, format!("{p:.4}")),
+        Cell::number(p, p_text(p)),
         // Filled when all rows are known.
         Cell::unknown(),
-        Cell::number(ranks.p, format!("{:.4}", ranks.p)),
+        Cell::number(ranks.p, p_text(ranks.p)),
         Cell::text(verdict.name()).tone(tone(verdict)),
     ];
     Some((row, verdict == Outcome::Regressed))

@@ -95,8 +95,8 @@ pub struct Sample {
     pub user_s: Option<f64>,
     /// System CPU time of the same.
     pub system_s: Option<f64>,
-    /// CPU time that others used meanwhile on this machine. The machine counts it in ticks (10 ms): of a short run it may be
-    /// a little below zero, the mean of many runs is right.
+    /// CPU time that others used meanwhile on this machine. The machine counts it in ticks (10 ms): of a short run it
+    /// may be a little below zero, the mean of many runs is right.
     pub foreign_s: Option<f64>,
     /// Time that the hypervisor gave to others.
     pub steal_s: Option<f64>,

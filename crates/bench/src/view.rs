@@ -52,16 +52,12 @@ pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
         Cell::number(better, format!("{} that it is {side}", odds(better))),
     ));
     if let Some(p) = v.p_sign_flip {
-        facts.push(fact("p_sign_flip", "p (sign flips)", Cell::number(p, format!("{p:.4}"))));
+        facts.push(fact("p_sign_flip", "p (sign flips)", Cell::number(p, p_text(p))));
     }
     if let Some(p) = v.p_holm {
-        facts.push(fact(
-            "p_holm",
-            "p (Holm)",
-            Cell::number(p, format!("{p:.4}, corrected for all candidates")),
-        ));
+        facts.push(fact("p_holm", "p (Holm)", Cell::number(p, p_text(p) + ", corrected for all candidates")));
     }
-    facts.push(fact("p", "p (paired t)", Cell::number(v.p, format!("{:.4}", v.p))));
+    facts.push(fact("p", "p (paired t)", Cell::number(v.p, p_text(v.p))));
     facts.push(fact("e_value", "e-value", Cell::number(v.e_value, format!("{:.3}", v.e_value))));
     facts.push(fact(
         "std_dev_log",
@@ -175,13 +171,13 @@ fn counter_row(paired: &Paired, name: &str, question: Question) -> Option<Vec<Ce
 
 /// All candidates in one table, where there is more than one.
 pub fn overview(all: &[crate::family::Judged]) -> Option<Node> {
-    let unknown = |p: Option<f64>| p.map_or_else(Cell::unknown, |p| Cell::number(p, format!("{p:.4}")));
+    let unknown = |p: Option<f64>| p.map_or_else(Cell::unknown, |p| Cell::number(p, p_text(p)));
     let row = |j: &crate::family::Judged| {
         let v = &j.verdict;
         vec![
             Cell::text(j.paired.names[1].clone()).tone(Tone::Name),
             Cell::value(ratio_value(&v.ratio), v.ratio.text()),
-            Cell::number(v.p, format!("{:.4}", v.p)),
+            Cell::number(v.p, p_text(v.p)),
             unknown(v.p_holm),
             Cell::number(v.e_value, format!("{:.3}", v.e_value)),
             Cell::text(v.outcome.name()).tone(tone(v.outcome)),
@@ -197,6 +193,11 @@ pub fn overview(all: &[crate::family::Judged]) -> Option<Node> {
         Column::text("verdict", "verdict"),
     ];
     Some(Node::Table { key: "overview".into(), columns, rows: all.iter().map(row).collect() })
+}
+
+/// `0.0312`, `< 0.0001`.
+pub fn p_text(p: f64) -> String {
+    if p < 0.000_05 { "< 0.0001".into() } else { format!("{p:.4}") }
 }
 
 /// Six significant digits.

@@ -315,8 +315,8 @@ impl Ground {
         let share = (self.setting.region_bytes / self.setting.tasks / PAGE * PAGE).max(PAGE);
         // More tasks than pages: some share a page.
         let offset = (task * share) % self.setting.region_bytes;
-        // SAFETY: the share lies inside the mapping: offset and share are multiples of the page size, and their sum is at
-        // most the size of the region.
+        // SAFETY: the share lies inside the mapping: offset and share are multiples of the page size, and their sum is
+        // at most the size of the region.
         let at = unsafe { region.add(offset) };
         touch(at, share, shared, shared.counter(task));
         // SAFETY: our own pages; their content does not matter.

@@ -53,8 +53,8 @@ const SUBSETS_EXACT_MAX: usize = 12;
 /// Subsets drawn beyond.
 const SUBSETS: usize = 1_999;
 
-/// The values of the mean that [`sign_flip`] does not reject, by J. A. Hartigan's typical values ("Using subsample values
-/// as typical values", JASA 64, 1969): when each difference is symmetric around the true mean, that mean falls with the
+/// The values of the mean that [`sign_flip`] does not reject, by J. A. Hartigan's typical values ("Using subsample
+/// values as typical values", JASA 64, 1969): when each difference is symmetric around the true mean, that mean falls with the
 /// same probability into each of the gaps between the ordered means of subsets. So the interval that leaves out
 /// (1 − confidence)/2 of the gaps on each side holds it with the stated probability, whatever the distributions.
 ///
@@ -74,8 +74,8 @@ pub fn interval(d: &[f64], confidence: f64, rng: &mut Rng) -> Option<Interval> {
     Some(Interval { low, high })
 }
 
-/// How sure the mean is to be positive: the share of gaps between ordered means of subsets above zero, the one around zero
-/// counting half. One half below [`INTERVAL_PAIRS_MIN`] differences or where all are zero; never 0 or 1.
+/// How sure the mean is to be positive: the share of gaps between ordered means of subsets above zero, the one around
+/// zero counting half. One half below [`INTERVAL_PAIRS_MIN`] differences or where all are zero; never 0 or 1.
 pub fn positive_probability(d: &[f64], rng: &mut Rng) -> f64 {
     if !usable(d, INTERVAL_PAIRS_MIN) {
         return 0.5;

@@ -18,7 +18,8 @@ use crate::global::Global;
 
 /// Run commands in randomly ordered pairs and compare them.
 ///
-/// With --checkout revisions are built and one command runs in each. The first arm is the reference. Exit status 1 when another one regressed against it.
+/// With --checkout revisions are built and one command runs in each. The first arm is the reference. Exit status 1
+/// when another one regressed against it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Commands, each with an optional name before `=` (for a variable write `env X=1 cmd`)

@@ -196,17 +196,28 @@ impl<'a> Search<'a> {
         self.bisection.skip(commit);
     }
 
+    /// The posterior as it stands; it is flat while only the ends were measured.
     fn progress(&self, commit: usize) {
-        let (best, probability) = self.bisection.best();
+        let run = self.bisection.total_runs();
+        let here = self.commits[commit].short();
+        let likeliest = self.likeliest(3);
+        if likeliest.first().is_none_or(|(_, p)| *p < 1.5 / (self.commits.len() - 1) as f64) {
+            return self.global.remark(format_args!("run {run} at {here}: every commit is as likely as any other"));
+        }
         let (low, high) = self.bisection.credible(0.9);
-        self.global.remark(format_args!(
-            "run {} at {}: likeliest {} ({:.0}%), 90% within {} commits",
-            self.bisection.total_runs(),
-            self.commits[commit].short(),
-            self.commits[best].short(),
-            100.0 * probability,
-            high - low + 1
-        ));
+        let share = |(c, p): &(usize, f64)| format!("{} {:.0}%", self.commits[*c].short(), 100.0 * p);
+        let list: Vec<String> = likeliest.iter().map(share).collect();
+        let width = high - low + 1;
+        let within = if width == 1 { "one commit".into() } else { format!("{width} commits") };
+        self.global.remark(format_args!("run {run} at {here}: {}; 90% within {within}", list.join(", ")));
+    }
+
+    /// The commits with most of the posterior, at least 0.1% each.
+    fn likeliest(&self, n: usize) -> Vec<(usize, f64)> {
+        let posterior = self.bisection.posterior();
+        let mut order: Vec<(usize, f64)> = posterior.into_iter().enumerate().skip(1).collect();
+        order.sort_by(|a, b| b.1.total_cmp(&a.1));
+        order.into_iter().take(n).filter(|(_, p)| *p >= 0.001).collect()
     }
 
     /// The layout prior: a commit whose types equal those of a commit built before gets its fingerprint.
@@ -301,13 +312,10 @@ impl<'a> Search<'a> {
     }
 
     fn posterior_table(&self) -> Node {
-        let posterior = self.bisection.posterior();
-        let mut order: Vec<usize> = (1..posterior.len()).collect();
-        order.sort_by(|&a, &b| posterior[b].total_cmp(&posterior[a]));
-        let rows = order.into_iter().take(5).filter(|&c| posterior[c] >= 0.001).map(|c| {
+        let rows = self.likeliest(5).into_iter().map(|(c, p)| {
             vec![
                 Cell::text(self.commits[c].short()).tone(Tone::Name),
-                Cell::number(posterior[c], format!("{:.1}%", 100.0 * posterior[c])),
+                Cell::number(p, format!("{:.1}%", 100.0 * p)),
                 Cell::text(self.commits[c].subject.clone()),
             ]
         });

@@ -184,8 +184,8 @@ fn logs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(out)
 }
 
-/// criterion keeps the newest samples in `NAME/new` and older ones beside them; a folder given itself counts whatever its
-/// name.
+/// criterion keeps the newest samples in `NAME/new` and older ones beside them; a folder given itself counts whatever
+/// its name.
 fn is_sample(path: &Path, depth: usize) -> bool {
     let folder = path.parent().and_then(Path::file_name);
     path.file_name().is_some_and(|n| n == "sample.json") && (depth == 0 || folder.is_some_and(|f| f == "new"))
