@@ -111,43 +111,7 @@ fn object(kind: ObjectKind, name: Option<&str>, ty: Option<TypeId>, count: u64, 
 }
 
 fn empty(types: TypeTable) -> Evidence {
-    Evidence {
-        run: Run {
-            format_version: 1,
-            tool_version: String::new(),
-            source: Source::Recorder,
-            unit: "accesses".into(),
-            command: vec![],
-            started_unix_s: None,
-            duration_s: None,
-            arch: "x86_64".into(),
-            cpu_model: String::new(),
-            cpus: 1,
-            line_bytes: 64,
-            window_vt: 1,
-            sees: Sees {
-                reads: true,
-                writes: true,
-                rmws: true,
-                phases: true,
-                chains: true,
-                locks: false,
-                time: true,
-            },
-            complete: true,
-        },
-        processes: vec![],
-        modules: vec![],
-        actors: vec![],
-        types,
-        objects: vec![],
-        code: vec![],
-        accesses: vec![],
-        touches: vec![],
-        operations: None,
-        samples: None,
-        losses: vec![],
-    }
+    Evidence { types, ..Evidence::empty(Run::new(Source::Recorder, 1, Sees::ACCESSES)) }
 }
 
 #[track_caller]

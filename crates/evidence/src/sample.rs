@@ -4,7 +4,7 @@ use crate::tables::*;
 use tussle_model::types::{
     Aggregate, AggregateKind, Base, Encoding, Language, Member, MemberRole, SourceLoc, Type,
 };
-use tussle_model::{TypeId, TypeTable};
+use tussle_model::TypeId;
 
 /// Builds an evidence row by row; ids are handed out in order.
 #[derive(Clone, Debug)]
@@ -15,47 +15,16 @@ pub struct Sample {
 impl Sample {
     /// One process on an x86-64 machine with 64-byte lines; `window_vt` accesses per window.
     pub fn new(window_vt: u64) -> Sample {
-        let all = Sees {
-            reads: true,
-            writes: true,
-            rmws: true,
-            phases: true,
-            chains: true,
-            locks: false,
-            time: true,
-        };
         let run = Run {
-            format_version: crate::file::MAJOR,
-            tool_version: env!("CARGO_PKG_VERSION").into(),
-            source: Source::Recorder,
-            unit: "accesses".into(),
             command: vec!["./server".into(), "--threads".into(), "2".into()],
-            started_unix_s: None,
             duration_s: Some(1.25),
-            arch: "x86_64".into(),
             cpu_model: "Example CPU".into(),
             cpus: 2,
-            line_bytes: 64,
-            window_vt,
-            sees: all,
-            complete: true,
+            ..Run::new(Source::Recorder, window_vt, Sees::ACCESSES)
         };
         let process =
             Process { pid: 100, parent: None, exe: "./server".into(), build_id: None, end: "exited".into() };
-        let evidence = Evidence {
-            run,
-            processes: vec![process],
-            modules: Vec::new(),
-            actors: Vec::new(),
-            types: TypeTable::new(8),
-            objects: Vec::new(),
-            code: Vec::new(),
-            accesses: Vec::new(),
-            touches: Vec::new(),
-            operations: None,
-            samples: None,
-            losses: Vec::new(),
-        };
+        let evidence = Evidence { processes: vec![process], ..Evidence::empty(run) };
         Sample { evidence }
     }
 

@@ -35,6 +35,26 @@ pub struct Evidence {
     pub losses: Vec<Loss>,
 }
 
+impl Evidence {
+    /// No tables yet, only what ran.
+    pub fn empty(run: Run) -> Evidence {
+        Evidence {
+            run,
+            processes: Vec::new(),
+            modules: Vec::new(),
+            actors: Vec::new(),
+            types: TypeTable::new(8),
+            objects: Vec::new(),
+            code: Vec::new(),
+            accesses: Vec::new(),
+            touches: Vec::new(),
+            operations: None,
+            samples: None,
+            losses: Vec::new(),
+        }
+    }
+}
+
 /// Which tool produced the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -68,6 +88,12 @@ pub struct Sees {
     pub time: bool,
 }
 
+impl Sees {
+    /// Every access with its kind, place, time and callers; locks are accesses like others.
+    pub const ACCESSES: Sees =
+        Sees { reads: true, writes: true, rmws: true, phases: true, chains: true, locks: false, time: true };
+}
+
 /// Header of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -99,6 +125,29 @@ pub struct Run {
     pub sees: Sees,
     /// False when the writer was cut off.
     pub complete: bool,
+}
+
+impl Run {
+    /// A complete run on an x86-64 machine with one CPU and 64-byte lines that counts accesses, of which nothing else
+    /// is known; this version of tussle writes it. `window_vt` as the field has it.
+    pub fn new(source: Source, window_vt: u64, sees: Sees) -> Run {
+        Run {
+            format_version: crate::file::MAJOR,
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            source,
+            unit: "accesses".into(),
+            command: Vec::new(),
+            started_unix_s: None,
+            duration_s: None,
+            arch: "x86_64".into(),
+            cpu_model: String::new(),
+            cpus: 1,
+            line_bytes: 64,
+            window_vt,
+            sees,
+            complete: true,
+        }
+    }
 }
 
 /// One process.

@@ -6,7 +6,6 @@ use crate::raw::RawFile;
 use crate::wire::*;
 use std::collections::{BTreeSet, HashMap};
 use tussle_evidence::*;
-use tussle_model::TypeTable;
 
 pub use crate::lines::Keep;
 
@@ -33,7 +32,8 @@ pub struct Converted {
 pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
     let mut order: Vec<&RawFile<'_>> = files.iter().collect();
     order.sort_by_key(|f| (f.header().parent_pid != 0, f.header().pid, f.header().seq));
-    let mut out = Converted { evidence: empty(), problems: Vec::new() };
+    let run = tussle_evidence::Run::new(Source::Recorder, WINDOW_VT, Sees::ACCESSES);
+    let mut out = Converted { evidence: Evidence::empty(run), problems: Vec::new() };
     let id_of = |pid: u32, seq: u32| {
         order.iter().position(|f| f.header().pid == pid && f.header().seq == seq).map(|i| i as u32)
     };
@@ -67,47 +67,6 @@ fn end_of(h: &Header, replaced: bool) -> &'static str {
 
 fn lossy(b: &[u8]) -> String {
     String::from_utf8_lossy(b).into_owned()
-}
-
-fn empty() -> Evidence {
-    let run = tussle_evidence::Run {
-        format_version: tussle_evidence::file::MAJOR,
-        tool_version: env!("CARGO_PKG_VERSION").into(),
-        source: Source::Recorder,
-        unit: "accesses".into(),
-        command: Vec::new(),
-        started_unix_s: None,
-        duration_s: None,
-        arch: "x86_64".into(),
-        cpu_model: String::new(),
-        cpus: 1,
-        line_bytes: LINE as u32,
-        window_vt: WINDOW_VT,
-        sees: Sees {
-            reads: true,
-            writes: true,
-            rmws: true,
-            phases: true,
-            chains: true,
-            locks: false,
-            time: true,
-        },
-        complete: true,
-    };
-    Evidence {
-        run,
-        processes: Vec::new(),
-        modules: Vec::new(),
-        actors: Vec::new(),
-        types: TypeTable::new(8),
-        objects: Vec::new(),
-        code: Vec::new(),
-        accesses: Vec::new(),
-        touches: Vec::new(),
-        operations: None,
-        samples: None,
-        losses: Vec::new(),
-    }
 }
 
 struct ProcessReader<'a> {

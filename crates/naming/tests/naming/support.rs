@@ -7,7 +7,6 @@ use std::sync::Arc;
 use tussle_debuginfo::symbols::Symbols;
 use tussle_debuginfo::{Bytes, CompanionRequest};
 use tussle_evidence::*;
-use tussle_model::TypeTable;
 use tussle_naming::{Images, Problem};
 
 /// Where the "kernel" put the program.
@@ -216,43 +215,7 @@ impl Program {
 
 /// An evidence without rows.
 pub fn empty() -> Evidence {
-    Evidence {
-        run: Run {
-            format_version: 1,
-            tool_version: String::new(),
-            source: Source::Recorder,
-            unit: "accesses".into(),
-            command: vec![],
-            started_unix_s: None,
-            duration_s: None,
-            arch: "x86_64".into(),
-            cpu_model: String::new(),
-            cpus: 1,
-            line_bytes: 64,
-            window_vt: 1,
-            sees: Sees {
-                reads: true,
-                writes: true,
-                rmws: true,
-                phases: true,
-                chains: true,
-                locks: false,
-                time: true,
-            },
-            complete: true,
-        },
-        processes: vec![],
-        modules: vec![],
-        actors: vec![],
-        types: TypeTable::new(8),
-        objects: vec![],
-        code: vec![],
-        accesses: vec![],
-        touches: vec![],
-        operations: None,
-        samples: None,
-        losses: vec![],
-    }
+    Evidence::empty(Run::new(Source::Recorder, 1, Sees::ACCESSES))
 }
 
 /// Removes debug information or symbols.
