@@ -35,6 +35,7 @@ enum { READ, WRITE, RMW };
 #define VMALLOC_END 0xffffe90000000000ull
 #define ENTRY_START 0xfffffe0000000000ull
 #define ENTRY_END 0xffffff0000000000ull
+#define FIXMAP_START 0xffffffffff000000ull /* interrupt controllers and other device registers */
 
 static qemu_plugin_id_t self;
 static FILE *out;
@@ -333,7 +334,7 @@ static void on_access(unsigned index, qemu_plugin_meminfo_t info, uint64_t vaddr
         left_stack++;
         return;
     }
-    if (vaddr >= ENTRY_START && vaddr < ENTRY_END) {
+    if ((vaddr >= ENTRY_START && vaddr < ENTRY_END) || vaddr >= FIXMAP_START) {
         left_entry++;
         return;
     }

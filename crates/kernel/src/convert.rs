@@ -225,7 +225,11 @@ fn fill_objects(inputs: &Inputs, evidence: &mut Evidence, places: Vec<Place>) ->
 }
 
 fn object(p: Place, ty: Option<TypeId>, confidence: f32, element: u64, live_max: u64) -> Object {
-    let size = p.size.max(element).max(1);
+    let size = match p.how {
+        How::Slab => p.size,
+        _ => p.size.max(element),
+    }
+    .max(1);
     Object {
         process: 0,
         kind: p.kind,
@@ -261,6 +265,8 @@ fn choose(types: &KernelTypes, p: &Place) -> (Option<TypeId>, f32) {
                 match (exact, first && size <= p.size, p.how) {
                     (true, _, _) => Some((ty, 1.0)),
                     (false, true, _) => Some((ty, 0.9)),
+                    // `task_struct` ends in a part that a CPU may need less of.
+                    (false, false, How::Slab) if first => Some((ty, 0.9)),
                     _ => None,
                 }
             };
@@ -318,8 +324,12 @@ fn losses(end: &Summary, attribution: &Attribution) -> Vec<Loss> {
     let mut out = vec![
         loss("kernel stacks and vmalloc memory", end.stack, "accesses left out".into()),
         loss("user memory accessed by the kernel", end.user, "accesses left out".into()),
-        loss("CPU entry areas", end.entry, "accesses left out".into()),
-        loss("records that did not fit", end.lost, "accesses and transfers are too few by about as many".into()),
+        loss("CPU entry areas and device registers", end.entry, "accesses left out".into()),
+        loss(
+            "records that did not fit",
+            end.lost,
+            "accesses and transfers are too few by about as many".into(),
+        ),
     ];
     for how in [How::Nothing, How::GeneralCache] {
         let count = attribution.get(&how).copied().unwrap_or(0);

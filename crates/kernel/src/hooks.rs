@@ -46,7 +46,11 @@ pub fn hooks(image: &KernelImage) -> Hooks {
             let found: Vec<_> = image.functions_named(&full).cloned().collect();
             let number = allocators.len() as u32;
             if !found.is_empty() {
-                allocators.push(Allocator { number, name: full.trim_start_matches("__").into(), gives: *gives });
+                allocators.push(Allocator {
+                    number,
+                    name: full.trim_start_matches("__").into(),
+                    gives: *gives,
+                });
             }
             lines.extend(found.into_iter().map(|f| (f.start, 'a', f.end, number)));
         }
@@ -55,8 +59,7 @@ pub fn hooks(image: &KernelImage) -> Hooks {
     lines.extend(release);
     lines.sort_unstable();
     lines.dedup_by_key(|l| l.0);
-    let line = |(start, kind, end, number): &(u64, char, u64, u32)| {
-        format!("{kind} {start:x} {end:x} {number}\n")
-    };
+    let line =
+        |(start, kind, end, number): &(u64, char, u64, u32)| format!("{kind} {start:x} {end:x} {number}\n");
     Hooks { text: lines.iter().map(line).collect(), allocators }
 }

@@ -19,7 +19,9 @@ pub enum ImageError {
     #[error("no symbol `{0}`: not a Linux kernel for x86-64 with its symbol table")]
     Symbol(&'static str),
     /// A struct that is walked has no such member.
-    #[error("struct {0} has no member {1}: this kernel's slab allocator is laid out in a way that is not known here")]
+    #[error(
+        "struct {0} has no member {1}: this kernel's slab allocator is laid out in a way that is not known here"
+    )]
     Member(&'static str, &'static str),
 }
 
@@ -72,7 +74,8 @@ impl KernelImage {
         let (symbols, problems) = Symbols::read(bytes, None)?;
         let build_id = symbols.build_id.clone();
         let image = KernelImage { symbols, build_id, labels, functions };
-        for needed in ["init_top_pgt", "__per_cpu_offset", "slab_caches", "vmemmap_base", "page_offset_base"] {
+        for needed in ["init_top_pgt", "__per_cpu_offset", "slab_caches", "vmemmap_base", "page_offset_base"]
+        {
             if !image.labels.contains_key(needed) {
                 return Err(ImageError::Symbol(needed));
             }

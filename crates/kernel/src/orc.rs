@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn two_frames() {
-        let ip = |i: u64, to: u64| ((to as i64 - (0xffff_ffff_8200_0000u64 + 4 * i) as i64) as i32).to_le_bytes();
+        let ip =
+            |i: u64, to: u64| ((to as i64 - (0xffff_ffff_8200_0000u64 + 4 * i) as i64) as i32).to_le_bytes();
         let (leaf, middle) = (0xffff_ffff_8100_0000u64, 0xffff_ffff_8100_0100u64);
         let ips = [ip(0, leaf), ip(1, middle)].concat();
         // leaf: return address at the stack pointer; middle: 16 more bytes of its own

@@ -205,8 +205,8 @@ impl<'a> Atlas<'a> {
         }
     }
 
-    /// What lies at an address when `accesses` had happened.
-    pub fn place(&self, address: u64, accesses: u64) -> Place {
+    /// What lies at an address during a window, given in accesses of all vCPUs before its start and its end.
+    pub fn place(&self, address: u64, window: (u64, u64)) -> Place {
         if address >= 0xffff_ffff_8000_0000 {
             return self.variable(address).unwrap_or_else(|| nothing(address));
         }
@@ -226,8 +226,8 @@ impl<'a> Atlas<'a> {
                 how: How::PageStruct,
             };
         }
-        if let Some(object) = self.slabs.object(address, accesses) {
-            return self.slab(object, accesses);
+        if let Some(object) = self.slabs.object(address, window) {
+            return self.slab(object, window.1);
         }
         self.boot_memory(address).or_else(|| self.page(address)).unwrap_or_else(|| nothing(address))
     }
@@ -274,7 +274,8 @@ impl<'a> Atlas<'a> {
             let Some(at) = address.checked_sub(offset) else { continue };
             if at < self.per_cpu_end {
                 let end = all.partition_point(|v| v.svma <= at);
-                let found = all[..end].iter().rev().take(4).find(|v| v.size.is_some_and(|s| at - v.svma < s))?;
+                let found =
+                    all[..end].iter().rev().take(4).find(|v| v.size.is_some_and(|s| at - v.svma < s))?;
                 let (size, base) = (found.size?, offset + found.svma);
                 let (kind, how) = (ObjectKind::PerCpu, How::PerCpu);
                 return Some(self.of_variable(&found.name, base, size, found.ty, kind, how));
@@ -314,7 +315,12 @@ impl<'a> Atlas<'a> {
             size: stride,
             name: None,
             ty: TypeWish::Named(type_names(&cache.name)),
-            why: format!("object of the cache {}", cache.name),
+            why: match object.past {
+                false => format!("object of the cache {}", cache.name),
+                true => {
+                    format!("object of the cache {}, whose pages were given back before the end", cache.name)
+                }
+            },
             align: (stride & stride.wrapping_neg()).min(PAGE),
             site: None,
             how: How::Slab,
@@ -435,10 +441,30 @@ impl<'a> Atlas<'a> {
 fn is_wrapper(function: &str) -> bool {
     let stem = function.trim_end_matches("_noprof");
     const WRAPPERS: &[&str] = &[
-        "kmalloc", "kzalloc", "kcalloc", "kmalloc_array", "kmalloc_node", "kzalloc_node", "kcalloc_node",
-        "kmalloc_array_node", "kvmalloc", "kvzalloc", "kvmalloc_node", "kvmalloc_array", "kvcalloc", "kmemdup",
-        "kstrdup", "kstrdup_const", "kvasprintf", "kvasprintf_const", "kasprintf", "kmemdup_nul",
-        "percpu_counter_init_many", "__percpu_counter_init", "__percpu_counter_init_many", "kmem_cache_zalloc",
+        "kmalloc",
+        "kzalloc",
+        "kcalloc",
+        "kmalloc_array",
+        "kmalloc_node",
+        "kzalloc_node",
+        "kcalloc_node",
+        "kmalloc_array_node",
+        "kvmalloc",
+        "kvzalloc",
+        "kvmalloc_node",
+        "kvmalloc_array",
+        "kvcalloc",
+        "kmemdup",
+        "kstrdup",
+        "kstrdup_const",
+        "kvasprintf",
+        "kvasprintf_const",
+        "kasprintf",
+        "kmemdup_nul",
+        "percpu_counter_init_many",
+        "__percpu_counter_init",
+        "__percpu_counter_init_many",
+        "kmem_cache_zalloc",
     ];
     WRAPPERS.contains(&stem.trim_start_matches("__")) || WRAPPERS.contains(&stem)
 }

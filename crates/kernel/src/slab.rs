@@ -170,15 +170,15 @@ impl<'m> Slabs<'m> {
         }
     }
 
-    /// The object at an address, as of the time when `accesses` had happened; `u64::MAX` is the end.
-    pub fn object(&self, address: u64, accesses: u64) -> Option<SlabObject> {
+    /// The object at an address during a window, given in accesses of all vCPUs before its start and its end.
+    pub fn object(&self, address: u64, window: (u64, u64)) -> Option<SlabObject> {
         let at_end = self.object_at_end(address);
         let Some((first, spans)) = self.spans(address) else { return at_end };
-        let span = spans.iter().find(|s| accesses <= s.to)?;
+        // A page that changes hands within the window goes to the earlier owner.
+        let span = spans.iter().find(|s| s.to >= window.0 && s.from <= window.1)?;
         match span.cache {
             Some(cache) => self.place(cache, first, address, true),
-            None if accesses >= span.from => at_end,
-            None => None,
+            None => at_end,
         }
     }
 

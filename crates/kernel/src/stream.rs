@@ -336,7 +336,8 @@ mod tests {
         }
         access.extend([2, 8, 1, 0]);
         let insn = [&0u32.to_le_bytes()[..], &0xffff_ffff_8100_0000u64.to_le_bytes()].concat();
-        [record(b'V', b"tussle01"), record(b'I', &insn), record(b'A', &access), record(b'E', &[0; 112])].concat()
+        [record(b'V', b"tussle01"), record(b'I', &insn), record(b'A', &access), record(b'E', &[0; 112])]
+            .concat()
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub struct Args {
     /// Run the same without watching accesses, and print how long it took in the guest's own time.
     #[arg(long)]
     no_record: bool,
+    /// Keep the guest's memory as it was at the end (a raw image of its physical memory, for drgn or crash).
+    #[arg(long, value_name = "FILE")]
+    keep_memory: Option<PathBuf>,
     /// Further words for the kernel's command line.
     #[arg(long, value_name = "WORDS", default_value = "")]
     append: String,
@@ -158,7 +161,10 @@ fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
     write(args, global, &inputs, &guest)
 }
 
-fn write(args: &Args, global: &Global, inputs: &Inputs, _guest: &Guest) -> anyhow::Result<()> {
+fn write(args: &Args, global: &Global, inputs: &Inputs, guest: &Guest) -> anyhow::Result<()> {
+    if let Some(path) = &args.keep_memory {
+        std::fs::write(path, &guest.memory).with_context(|| path.display().to_string())?;
+    }
     let (evidence, attribution) = convert::evidence(inputs)?;
     tussle_host::evidence_file::write(&args.output, &evidence)?;
     global.remark(attribution_line(&attribution));
@@ -190,8 +196,10 @@ fn machine(args: &Args, emulator: &str) -> Machine {
     if let Some(first) = command.first_mut() {
         *first = "tussle".into();
     }
-    if let Some(at) = command.iter().position(|w| w == "-o" || w == "--output") {
-        command.drain(at..(at + 2).min(command.len()));
+    for place in ["-o", "--output", "--keep-memory"] {
+        if let Some(at) = command.iter().position(|w| w == place) {
+            command.drain(at..(at + 2).min(command.len()));
+        }
     }
     Machine {
         vcpus: args.smp,

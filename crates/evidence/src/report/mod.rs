@@ -1,6 +1,7 @@
 //! The report: contended lines by field, as a view.
 
 mod group;
+pub mod kernel;
 mod latent;
 mod line;
 mod names;
@@ -49,6 +50,9 @@ pub struct Report {
 
 /// The report of one evidence; `problems` are those of reading it.
 pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
+    if e.samples.is_some() && e.run.source == Source::KernelRecorder {
+        return kernel::report(e, problems, options);
+    }
     if e.samples.is_some() {
         return pmu::report(e, problems, options);
     }

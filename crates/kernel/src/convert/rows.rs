@@ -11,6 +11,9 @@ use crate::stream::{Access, AccessKind, Stream, Summary};
 /// Rows of accesses kept apart by time at most; beyond, windows of one place are merged.
 const ROWS_MAX: usize = 400_000;
 
+/// Lines with fewer transfers keep one row per place and CPU: their windows could not matter.
+const QUIET_TRANSFERS: u64 = 64;
+
 /// What one vCPU did to one range: the windows and its loads, stores and read-modify-writes there.
 type Windows = BTreeMap<u32, [u64; 3]>;
 
@@ -28,7 +31,7 @@ pub(super) struct Rows<'a> {
     pub objects: Vec<Place>,
     pub attribution: Attribution,
     by_identity: HashMap<(u64, u64, Option<String>), u32>,
-    cells: BTreeMap<Key, Windows>,
+    cells: BTreeMap<Key, (bool, Windows)>,
     touches: BTreeMap<TouchKey, [u64; 4]>,
     code: BTreeMap<u32, u32>,
     code_addresses: Vec<u64>,
@@ -72,14 +75,15 @@ impl<'a> Rows<'a> {
                         o
                     }
                 };
-                self.add(a, object);
+                let quiet = moved.get(&(a.address >> 6)).is_some_and(|n| *n < QUIET_TRANSFERS);
+                self.add(a, object, quiet);
             }
         }
     }
 
     fn object(&mut self, a: &Access) -> u32 {
-        let accesses = u64::from(a.window) * self.end.window + self.end.window / 2;
-        let place = self.atlas.place(a.address, accesses);
+        let start = u64::from(a.window).saturating_mul(self.end.window);
+        let place = self.atlas.place(a.address, (start, start.saturating_add(self.end.window)));
         let identity = (place.base, place.size, place.name.clone());
         let next = self.objects.len() as u32;
         let id = *self.by_identity.entry(identity).or_insert(next);
@@ -89,13 +93,15 @@ impl<'a> Rows<'a> {
         id
     }
 
-    fn add(&mut self, a: &Access, object: u32) {
+    fn add(&mut self, a: &Access, object: u32, quiet: bool) {
         let Some(place) = self.objects.get(object as usize) else { return };
         *self.attribution.entry(place.how).or_default() += a.transfers();
         let offset = a.address.saturating_sub(place.base);
         let size = u32::from(a.size).min(place.size.saturating_sub(offset).clamp(1, 64) as u32);
         let actor = u32::from(a.vcpu);
-        let counts = self.cells.entry((object, offset, size, actor)).or_default().entry(a.window).or_default();
+        let (was_quiet, windows) = self.cells.entry((object, offset, size, actor)).or_default();
+        *was_quiet = quiet;
+        let counts = windows.entry(a.window).or_default();
         counts[a.kind as usize] += u64::from(a.count);
         let next = self.code_addresses.len() as u32;
         let code = *self.code.entry(a.instruction).or_insert(next);
@@ -112,9 +118,9 @@ impl<'a> Rows<'a> {
     pub fn finish(&mut self, evidence: &mut Evidence) {
         evidence.code = self.code_addresses.iter().map(|a| code_row(*a)).collect();
         let window = self.end.window;
-        let rows: usize = self.cells.values().map(BTreeMap::len).sum();
-        for ((object, offset, size, actor), windows) in std::mem::take(&mut self.cells) {
-            for (first, last, [reads, writes, rmws]) in merge(&windows, rows > ROWS_MAX) {
+        let rows: usize = self.cells.values().filter(|c| !c.0).map(|c| c.1.len()).sum();
+        for ((object, offset, size, actor), (quiet, windows)) in std::mem::take(&mut self.cells) {
+            for (first, last, [reads, writes, rmws]) in merge(&windows, rows > ROWS_MAX, quiet) {
                 let (vt0, vt1) = (u64::from(first) * window, (u64::from(last) + 1) * window);
                 evidence.accesses.push(Row { object, offset, size, actor, vt0, vt1, reads, writes, rmws });
             }
@@ -154,14 +160,14 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Neighbouring windows with similar counts become one row; with `all`, whatever the counts.
-fn merge(windows: &Windows, all: bool) -> Vec<(u32, u32, [u64; 3])> {
+/// Neighbouring windows with similar counts become one row; with `all`, whatever the counts; with `quiet`, all windows.
+fn merge(windows: &Windows, all: bool, quiet: bool) -> Vec<(u32, u32, [u64; 3])> {
     let mut out: Vec<(u32, u32, [u64; 3])> = Vec::new();
     for (&w, counts) in windows {
         let similar = |(first, last, sums): &(u32, u32, [u64; 3])| {
             let n = u64::from(last - first + 1);
             let near = |sum: u64, one: u64| sum <= 2 * n * one && n * one <= 2 * sum;
-            *last + 1 == w && (all || sums.iter().zip(counts).all(|(s, c)| near(*s, *c)))
+            quiet || *last + 1 == w && (all || sums.iter().zip(counts).all(|(s, c)| near(*s, *c)))
         };
         match out.last_mut().filter(|last| similar(last)) {
             Some((_, last, sums)) => {
