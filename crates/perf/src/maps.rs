@@ -67,15 +67,26 @@ impl Maps {
         self.by_pid.get(&pid).map_or(&[], Vec::as_slice)
     }
 
-    /// Mapping, and the process that mapped it (a parent, when it came by fork), which held an address at a time.
+    /// The mapping, of the process or of the parent that forked it, that held an address at a time.
     pub(crate) fn find(&self, pid: u32, address: u64, time_ns: u64) -> Option<&Mmap> {
+        self.search(pid, address, time_ns, true)
+    }
+
+    /// perf's answer to whether something was mapped there: it keeps what a process had before it ran another program,
+    /// and knows the kernel's own code.
+    pub(crate) fn mapped_by_perf(&self, pid: u32, address: u64, time_ns: u64) -> bool {
+        let made = pid != Maps::GUEST && self.made(address).is_some();
+        made || self.search(pid, address, time_ns, false).is_some()
+    }
+
+    fn search(&self, pid: u32, address: u64, time_ns: u64, forgets: bool) -> Option<&Mmap> {
         if pid == Maps::GUEST {
             return None;
         }
         let (mut pid, mut until) = (if address >= KERNEL_START { Maps::KERNEL } else { pid }, time_ns);
         for _ in 0..PARENTS_MAX {
             let execs = self.execs.get(&pid).map_or(&[][..], Vec::as_slice);
-            let since = execs[..execs.partition_point(|e| *e <= until)].last().copied();
+            let since = execs[..execs.partition_point(|e| *e <= until)].last().copied().filter(|_| forgets);
             if let Some(m) = self.newest(pid, address, since.unwrap_or(0), until) {
                 return Some(m);
             }

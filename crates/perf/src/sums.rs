@@ -306,8 +306,10 @@ impl Sums {
             }
         }
         let unmapped = |r: &&Row| {
-            let inside = |at: u64| self.maps.find(r.key.pid, at, r.time_ns).is_some();
-            !inside(r.key.address) || !inside(r.key.ip)
+            let inside = |at: u64| self.maps.mapped_by_perf(r.key.pid, at, r.time_ns);
+            // perf looks for the data where the code is: a kernel that copies to a process is rejected.
+            let kernel = |at: u64| at >= crate::maps::KERNEL_START;
+            kernel(r.key.address) != kernel(r.key.ip) || !inside(r.key.address) || !inside(r.key.ip)
         };
         t.no_map = self.rows.rows.iter().filter(unmapped).map(|r| r.count(counter::RECORDS)).sum();
         t

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::process::Command;
-use support::{Rng, file, random_plan};
+use support::{Rng, file, kernel_plan, machine_plan, random_plan};
 use tussle_evidence::Sampled;
 use tussle_evidence::report::pmu;
 use tussle_model::LineSize;
@@ -103,11 +103,62 @@ fn totals_equal_those_of_perf_c2c() {
             eprintln!("skipped: perf is not installed");
             return;
         };
-        for (label, value) in labelled(&ours(&data)) {
-            assert_eq!(theirs.get(label), Some(&value), "seed {seed}: {label}");
+        for totals in [ours(&data), import::perf_data(&data).unwrap().totals] {
+            for (label, value) in labelled(&totals) {
+                assert_eq!(theirs.get(label), Some(&value), "seed {seed}: {label}");
+            }
         }
     }
     let _ = std::fs::remove_file(path);
+}
+
+/// Kernel, modules, forks, programs that start others, guests: also the rejects are perf's.
+#[test]
+fn machines_equal_those_of_perf_c2c() {
+    let files: u64 = std::env::var("TUSSLE_PERF_FILES").ok().and_then(|v| v.parse().ok()).unwrap_or(12);
+    let path = std::env::temp_dir().join(format!("tussle-perf-machine-{}.data", std::process::id()));
+    for seed in 0..files {
+        let data = file(&machine_plan(seed, 200 + Rng(seed).below(2000) as usize));
+        std::fs::write(&path, &data).unwrap();
+        let Some(theirs) = theirs(&path) else {
+            eprintln!("skipped: perf is not installed");
+            return;
+        };
+        let got = import::perf_data(&data).unwrap();
+        assert_eq!(got.problems, []);
+        let wrong: Vec<_> = labelled(&got.totals)
+            .into_iter()
+            .filter(|(label, value)| theirs.get(*label) != Some(value))
+            .map(|(label, value)| format!("{label}: ours {value}, perf's {:?}", theirs.get(label)))
+            .collect();
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:?}");
+        let e = &got.evidence;
+        let function = |c: &tussle_evidence::Code| c.frames.first().map(|f| f.function.clone());
+        assert!(e.code.iter().any(|c| function(c).as_deref() == Some("bpf_prog_made")));
+        assert!(e.modules.iter().any(|m| m.path == "[nf_conntrack]"));
+        let ours = e.modules.iter().find(|m| m.path == "/nowhere/other").unwrap();
+        assert_eq!(ours.build_id.as_deref(), Some("07".repeat(20).as_str()));
+        assert!(e.samples.iter().flatten().any(|s| s.phys_addr.is_some() && s.period > Some(0)));
+        assert!(e.losses.iter().any(|l| l.what == "samples of guests" && l.count > 0));
+    }
+    let _ = std::fs::remove_file(path);
+}
+
+/// Writes a file of kernel samples to TUSSLE_PERF_FILE: TUSSLE_PERF_PLACES is `IP:ADDR,...` in hex, the kernel's text
+/// begins at TUSSLE_PERF_TEXT. For trials with real kernels.
+#[test]
+#[ignore = "writes a file for trials"]
+fn write_a_kernel_file() {
+    let var = |n: &str| std::env::var(n).ok();
+    let hex = |w: &str| u64::from_str_radix(w, 16).unwrap();
+    let (Some(path), Some(places), Some(text)) =
+        (var("TUSSLE_PERF_FILE"), var("TUSSLE_PERF_PLACES"), var("TUSSLE_PERF_TEXT"))
+    else {
+        return;
+    };
+    let one = |p: &str| p.split_once(':').map(|(ip, at)| (hex(ip), hex(at))).unwrap();
+    let places: Vec<(u64, u64)> = places.split(',').map(one).collect();
+    std::fs::write(path, file(&kernel_plan(hex(&text), 0x182_6634, &places))).unwrap();
 }
 
 /// HITM and stores by line of an imported file: local, remote, L1 hit, L1 miss, no level.

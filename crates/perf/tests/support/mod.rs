@@ -12,6 +12,8 @@ pub struct Plan {
     /// `(pid, start, len, path)`.
     pub maps: Vec<(u32, u64, u64, &'static str)>,
     pub cpus: u32,
+    /// Further records and their times: kind, `misc`, body without the identifying fields.
+    pub more: Vec<(u64, u32, u16, Vec<u8>)>,
 }
 
 /// One sample.
@@ -29,6 +31,8 @@ pub struct Planned {
     pub data_src: u64,
     pub phys: u64,
     pub chain: Vec<u64>,
+    /// In a guest.
+    pub guest: bool,
 }
 
 /// What `perf c2c record` asks for on Intel.
@@ -169,14 +173,14 @@ pub fn sample_body(p: &Planned, sample_type: u64) -> Vec<u8> {
 }
 
 /// The identifying fields behind other records (`sample_id_all`).
-fn sample_id(sample_type: u64, pid: u32) -> Vec<u8> {
+fn sample_id(sample_type: u64, pid: u32, time: u64) -> Vec<u8> {
     let has = |b: u64| sample_type & b != 0;
     let mut o = Out::default();
     if has(bit::TID) {
         o.u32(pid).u32(pid);
     }
     if has(bit::TIME) {
-        o.u64(1);
+        o.u64(time);
     }
     if has(bit::ID) {
         o.u64(id(0));
@@ -193,21 +197,83 @@ fn sample_id(sample_type: u64, pid: u32) -> Vec<u8> {
     o.0
 }
 
+/// Body of MMAP.
+pub fn mmap_body(pid: u32, start: u64, len: u64, path: &str) -> Vec<u8> {
+    let mut b = Out::default();
+    b.u32(pid).u32(pid).u64(start).u64(len).u64(0);
+    text(&mut b, path);
+    b.0
+}
+
+/// Body of MMAP2 with a build-id (misc bit 14).
+pub fn mmap2_body(pid: u32, start: u64, len: u64, path: &str, id: [u8; 20]) -> Vec<u8> {
+    let mut b = Out::default();
+    b.u32(pid).u32(pid).u64(start).u64(len).u64(0).u32(20);
+    b.0.extend(id);
+    b.u32(5).u32(2);
+    text(&mut b, path);
+    b.0
+}
+
+/// Body of COMM.
+pub fn comm_body(pid: u32, name: &str) -> Vec<u8> {
+    let mut b = Out::default();
+    b.u32(pid).u32(pid);
+    text(&mut b, name);
+    b.0
+}
+
+/// Body of FORK.
+pub fn fork_body(pid: u32, parent: u32, time: u64) -> Vec<u8> {
+    let mut b = Out::default();
+    b.u32(pid).u32(parent).u32(pid).u32(parent).u64(time);
+    b.0
+}
+
+/// Body of KSYMBOL.
+pub fn ksymbol_body(start: u64, len: u32, name: &str) -> Vec<u8> {
+    let mut b = Out::default();
+    b.u64(start).u32(len).u16(1).u16(0);
+    text(&mut b, name);
+    b.0
+}
+
+/// Text with at least one NUL, padded to 8 bytes.
+fn text(b: &mut Out, s: &str) {
+    b.0.extend(s.as_bytes());
+    b.0.resize(b.0.len() + 8 - s.len() % 8, 0);
+}
+
 fn records(plan: &Plan) -> Vec<u8> {
     let mut o = Out::default();
+    let sample_type = plan.sample_types[0];
     for (pid, start, len, path) in &plan.maps {
         let kernel = *start >= 1 << 63;
-        let mut b = Out::default();
-        b.u32(*pid).u32(*pid).u64(*start).u64(*len).u64(0);
-        b.0.extend(path.as_bytes());
-        b.0.resize(b.0.len() + 8 - path.len() % 8, 0);
-        b.0.extend(sample_id(plan.sample_types[0], *pid));
+        let mut b = Out(mmap_body(*pid, *start, *len, path));
+        b.0.extend(sample_id(sample_type, *pid, 1));
         o.record(1, if kernel { 1 } else { 2 }, &b.0);
     }
+    let mut more: Vec<_> = plan.more.iter().collect();
+    more.sort_by_key(|m| m.0);
+    let mut more = more.into_iter().peekable();
+    let mut put = |o: &mut Out, until: u64| {
+        while let Some((time, kind, misc, body)) = more.next_if(|m| m.0 <= until) {
+            let mut b = body.clone();
+            b.extend(sample_id(sample_type, 0, *time));
+            o.record(*kind, *misc, &b);
+        }
+    };
     for s in &plan.samples {
-        let kernel = s.ip >= 1 << 63;
-        o.record(9, if kernel { 1 } else { 2 }, &sample_body(s, plan.sample_types[s.event]));
+        put(&mut o, s.time);
+        let mode = match (s.ip >= 1 << 63, s.guest) {
+            (true, false) => 1,
+            (false, false) => 2,
+            (true, true) => 4,
+            (false, true) => 5,
+        };
+        o.record(9, mode, &sample_body(s, plan.sample_types[s.event]));
     }
+    put(&mut o, u64::MAX);
     o.0
 }
 
@@ -314,11 +380,12 @@ pub fn random_plan(seed: u64, samples: usize) -> Plan {
             data_src,
             phys: 0x1_0000 + line % 4096,
             chain: vec![0xffff_ffff_ffff_fe00, 0x40_0000, 0x40_0100],
+            guest: false,
         }
     });
     let samples = planned.collect();
     let maps = vec![(500, 0x40_0000, 0x1_0000, "/nowhere/prog"), (500, 0x7f00_0000_0000, 0x2_0000, "//anon")];
-    Plan { sample_types, samples, maps, cpus: 4 }
+    Plan { sample_types, samples, maps, cpus: 4, more: Vec::new() }
 }
 
 /// Data sources that occur: (op, level, snoop, lock, remote, snoopx, hops).
@@ -366,7 +433,13 @@ pub fn write_big(path: &std::path::Path, bytes: u64, big: Big) -> u64 {
     use std::io::{Seek, SeekFrom, Write};
     let (mut r, sources) = (Rng(1), sources());
     let maps = vec![(500, 0x40_0000, 0x10_0000, "/nowhere/prog"), (500, 0x7f00_0000_0000, 1 << 32, "//anon")];
-    let plan = Plan { sample_types: vec![INTEL | bit::CALLCHAIN], samples: Vec::new(), maps, cpus: 16 };
+    let plan = Plan {
+        sample_types: vec![INTEL | bit::CALLCHAIN],
+        samples: Vec::new(),
+        maps,
+        cpus: 16,
+        more: Vec::new(),
+    };
     let (head, tail) = halves(&plan, 0);
     let mut out = std::io::BufWriter::new(std::fs::File::create(path).unwrap());
     out.write_all(&head).unwrap();
@@ -390,6 +463,7 @@ pub fn write_big(path: &std::path::Path, bytes: u64, big: Big) -> u64 {
             data_src: r.pick(&sources),
             phys: 0x1_0000_0000 + place + word,
             chain: vec![0xffff_ffff_ffff_fe00, 0x40_0000, 0x40_0100, 0x40_0200],
+            guest: false,
         };
         let mut o = Out::default();
         o.record(9, 2, &sample_body(&s, plan.sample_types[0]));
@@ -404,4 +478,63 @@ pub fn write_big(path: &std::path::Path, bytes: u64, big: Big) -> u64 {
     out.write_all(&end.0).unwrap();
     out.flush().unwrap();
     samples
+}
+
+/// A machine with a kernel, a module, processes that fork and run other programs, guests, and code made at run time.
+pub fn machine_plan(seed: u64, samples: usize) -> Plan {
+    let mut plan = random_plan(seed, samples);
+    let mut r = Rng(seed ^ 0x5a5a);
+    let (fork, exec) = (1000 + samples as u64 / 3, 1000 + samples as u64 * 2 / 3);
+    plan.maps.push((u32::MAX, 0xffff_ffff_8100_0000, 0x1e0_0000, "[kernel.kallsyms]_text"));
+    plan.maps.push((u32::MAX, 0xffff_ffff_c000_0000, 0x1_0000, "[nf_conntrack]"));
+    let (misc_exec, misc_id) = (1 << 13 | 2, 1 << 14 | 2);
+    plan.more = vec![
+        (fork, 7, 0, fork_body(600, 500, fork)),
+        (exec, 3, misc_exec, comm_body(600, "other")),
+        (exec + 1, 10, misc_id, mmap2_body(600, 0x50_0000, 0x1_0000, "/nowhere/other", [7; 20])),
+        (exec + 1, 10, 2, mmap2_body(600, 0x7f00_0000_0000, 0x80, "/nowhere/data", [0; 20])),
+        (1, 17, 0, ksymbol_body(0xffff_ffff_c010_0000, 0x1000, "bpf_prog_made")),
+    ];
+    let kernel_data = [0xffff_8880_0000_1000, 0xffff_ffff_8200_0040, 0xffff_ffff_c000_1000];
+    for s in &mut plan.samples {
+        match r.below(12) {
+            0 | 1 if s.time > fork => (s.pid, s.tid) = (600, 600),
+            2 if s.time > exec + 1 => (s.pid, s.tid, s.ip) = (600, 600, 0x50_0000 + 4 * r.below(16)),
+            3 => s.ip = 0xffff_ffff_8100_0000 + 4 * r.below(32),
+            4 => {
+                (s.ip, s.addr) =
+                    (0xffff_ffff_8100_0000 + 4 * r.below(32), r.pick(&kernel_data) + 8 * r.below(8))
+            }
+            5 => s.ip = 0xffff_ffff_c000_0000 + 4 * r.below(8),
+            6 => s.ip = 0xffff_ffff_c010_0000 + 4 * r.below(8),
+            7 => s.addr = 0x6666_0000_0000 + 8 * r.below(8),
+            8 if r.below(4) == 0 => s.guest = true,
+            _ => {}
+        }
+    }
+    plan
+}
+
+/// Samples of a kernel's code on made-up objects: (code address, data address), by a process on a CPU each.
+pub fn kernel_plan(text: u64, len: u64, places: &[(u64, u64)]) -> Plan {
+    let one = |(i, (ip, addr)): (usize, &(u64, u64))| Planned {
+        ip: *ip,
+        pid: 500,
+        tid: 500 + i as u32 % 4,
+        time: 1000 + i as u64,
+        addr: *addr,
+        cpu: i as u32 % 4,
+        period: 1,
+        weight: 300,
+        // local HITM
+        data_src: 2 | (0x2 | 0x40) << 5 | 0x10 << 19 | 1 << 24 | 1 << 26,
+        ..Planned::default()
+    };
+    Plan {
+        sample_types: vec![INTEL],
+        samples: places.iter().enumerate().map(one).collect(),
+        maps: vec![(u32::MAX, text, len, "[kernel.kallsyms]_text")],
+        cpus: 4,
+        more: Vec::new(),
+    }
 }

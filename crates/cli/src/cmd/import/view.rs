@@ -14,6 +14,9 @@ use tussle_render::{Cell, Column, Node, Span, Tone, View, thousands};
 /// Lines whose candidates are printed.
 const LINES_MAX: usize = 10;
 
+/// Candidates below this confidence are shown, but name nothing.
+const DECIDED: f64 = 0.5;
+
 /// Candidates for the lines of a text.
 #[derive(Default)]
 pub struct Naming {
@@ -65,7 +68,8 @@ impl Naming {
     /// Gives the lines' memory the best candidate's type.
     pub fn apply(&self, builds: &[Source], e: &mut Evidence) {
         for (_, candidates) in &self.lines {
-            let Some(best) = candidates.first() else { continue };
+            // Several answers that fit as well are no answer: all are printed, none is written down.
+            let Some(best) = candidates.first().filter(|c| c.confidence >= DECIDED) else { continue };
             let Some(build) = builds.get(best.build) else { continue };
             let why = format!(
                 "functions fit its fields at phase {} ({:.0}% of the best possible), without debug information of \

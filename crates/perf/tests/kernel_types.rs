@@ -1,0 +1,158 @@
+//! Guesses for other structures than the one that the scoring was made with, on a whole kernel's types: lines made of
+//! functions and the fields that they work on. The right type comes first, or nothing is decided.
+//!
+//! `TUSSLE_VMLINUX` names a vmlinux or BTF file; /sys/kernel/btf/vmlinux otherwise.
+
+use tussle_debuginfo::{NoCompanions, dwarf::Want};
+use tussle_model::leaf::{Arrays, leaves};
+use tussle_model::{TypeId, TypeTable};
+use tussle_perf::guess::{Candidate, candidates};
+use tussle_perf::text::{Counts, TextLine, TextRow};
+
+/// Below this nothing is decided.
+const DECIDED: f64 = 0.5;
+
+fn kernel() -> Option<TypeTable> {
+    let path = std::env::var("TUSSLE_VMLINUX").unwrap_or("/sys/kernel/btf/vmlinux".into());
+    let Ok(bytes) = std::fs::read(&path) else {
+        eprintln!("skipped: {path} cannot be read");
+        return None;
+    };
+    Some(tussle_debuginfo::open(&bytes, &Want::All, &mut NoCompanions).unwrap().0)
+}
+
+fn offset_of(table: &TypeTable, ty: TypeId, path: &str) -> Option<u64> {
+    let all = leaves(table, ty, Arrays::Whole);
+    let fits = |p: &str| p == path || p.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+    all.iter().find(|l| fits(&l.path)).map(|l| l.offset)
+}
+
+/// The line of `ty` at `phase` that holds most of the fields, as a table would show it.
+fn line(table: &TypeTable, ty: TypeId, phase: u64, rows: &[(&str, &str)]) -> Option<TextLine> {
+    let places: Vec<(&str, u64)> =
+        rows.iter().filter_map(|(f, path)| Some((*f, offset_of(table, ty, path)? + phase))).collect();
+    let count = |l: u64| places.iter().filter(|p| p.1 / 64 == l).count();
+    let best = places.iter().map(|p| p.1 / 64).max_by_key(|l| count(*l))?;
+    let row = |p: &&(&str, u64)| TextRow {
+        percent: vec![0.0, 10.0, 0.0, 0.0],
+        offset: p.1 % 64,
+        code: 0xffff_ffff_8100_0000 + p.1 * 64,
+        records: Some(50),
+        kernel: true,
+        symbol: p.0.into(),
+        ..TextRow::default()
+    };
+    let rows: Vec<TextRow> =
+        places.iter().filter(|p| p.1 / 64 == best).collect::<Vec<_>>().iter().map(row).collect();
+    let counts = Counts { local_hitm: 1000, ..Counts::default() };
+    (rows.len() > 1).then_some(TextLine {
+        index: 0,
+        address: 0xffff_8881_0000_0000 + best * 64,
+        counts,
+        rows,
+    })
+}
+
+/// Type, and which function works on which field of it.
+const CASES: &[(&str, &[(&str, &str)])] = &[
+    (
+        "address_space",
+        &[
+            ("vma_interval_tree_insert", "i_mmap.rb_root.rb_node"),
+            ("vma_interval_tree_remove", "i_mmap.rb_leftmost"),
+            ("rwsem_down_write_slowpath", "i_mmap_rwsem.count"),
+            ("rwsem_spin_on_owner", "i_mmap_rwsem.owner"),
+        ],
+    ),
+    (
+        "anon_vma",
+        &[
+            ("down_write", "rwsem.count"),
+            ("up_write", "rwsem.owner"),
+            ("rwsem_spin_on_owner", "rwsem.owner"),
+            ("osq_lock", "rwsem.osq"),
+            ("anon_vma_interval_tree_insert", "rb_root.rb_root.rb_node"),
+            ("anon_vma_interval_tree_remove", "rb_root.rb_leftmost"),
+        ],
+    ),
+    (
+        "mm_struct",
+        &[
+            ("down_read_trylock", "mmap_lock.count"),
+            ("up_read", "mmap_lock.count"),
+            ("rwsem_spin_on_owner", "mmap_lock.owner"),
+            ("osq_lock", "mmap_lock.osq"),
+        ],
+    ),
+    (
+        "inode",
+        &[
+            ("down_write", "i_rwsem.count"),
+            ("rwsem_spin_on_owner", "i_rwsem.owner"),
+            ("osq_lock", "i_rwsem.osq"),
+            ("__raw_spin_lock", "i_lock.rlock.raw_lock"),
+        ],
+    ),
+    (
+        "dentry",
+        &[
+            ("lockref_get_not_dead", "d_lockref"),
+            ("__d_lookup_rcu", "d_parent"),
+            ("__d_lookup_rcu", "d_name"),
+        ],
+    ),
+    (
+        "file",
+        &[
+            ("mutex_lock", "f_pos_lock.owner"),
+            ("mutex_spin_on_owner", "f_pos_lock.owner"),
+            ("osq_lock", "f_pos_lock.osq"),
+        ],
+    ),
+    ("files_struct", &[("_raw_spin_lock", "file_lock"), ("alloc_fd", "next_fd")]),
+    ("sighand_struct", &[("_raw_spin_lock_irq", "siglock"), ("refcount_inc_not_zero", "count.refs")]),
+    ("page_counter", &[("page_counter_try_charge", "usage"), ("page_counter_cancel", "usage")]),
+    (
+        "super_block",
+        &[("down_read", "s_umount.count"), ("up_read", "s_umount.count"), ("osq_lock", "s_umount.osq")],
+    ),
+    ("pipe_inode_info", &[("mutex_lock", "mutex.owner"), ("prepare_to_wait_event", "rd_wait.head")]),
+    ("xarray", &[("xas_load", "xa_head"), ("_raw_spin_lock_irqsave", "xa_lock")]),
+];
+
+fn is(table: &TypeTable, c: &Candidate, ty: TypeId, address: u64) -> bool {
+    let name = table.name(ty);
+    c.ty == ty && c.base == address || c.type_name.contains(&name)
+}
+
+#[test]
+#[ignore = "reads a whole kernel's types: minutes unoptimised"]
+fn the_right_type_first_or_undecided() {
+    let Some(table) = kernel() else { return };
+    let (mut first, mut undecided, mut wrong) = (0, 0, Vec::new());
+    for (name, rows) in CASES {
+        let Some(ty) = table.find(&format!("struct {name}")) else { continue };
+        for phase in [0, 24] {
+            let Some(line) = line(&table, ty, phase, rows) else { continue };
+            let base = 0xffff_8881_0000_0000 + phase;
+            let all = candidates(&line, &[&table], 64);
+            let shown: Vec<String> = all
+                .iter()
+                .take(3)
+                .map(|c| format!("{} fit {:.2} sure {:.2}", c.type_name, c.fit, c.confidence))
+                .collect();
+            println!("{name} +{phase}: {}", shown.join(" | "));
+            match all.first() {
+                Some(c) if is(&table, c, ty, base) => first += 1,
+                None => undecided += 1,
+                Some(c) if c.confidence < DECIDED => undecided += 1,
+                Some(c) => {
+                    wrong.push(format!("{name} at phase {phase}: {} {:.2}", c.type_name, c.confidence))
+                }
+            }
+        }
+    }
+    println!("first {first}, undecided {undecided}, wrong {}", wrong.len());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(first > 0);
+}
