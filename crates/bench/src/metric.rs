@@ -28,6 +28,9 @@ pub enum Extract {
     Json(String),
     /// The only or last number in the output.
     LastNumber,
+    /// A result of this name in any raw format that [`crate::read`] knows (the only one if the name is empty); the
+    /// mean of its samples.
+    Read(String),
 }
 
 /// A named metric.
@@ -130,6 +133,7 @@ impl Extractor {
             Extract::Wall => wall_s,
             Extract::Cpu => cpu_s.ok_or_else(|| missing("the CPU time is unknown".into()))?,
             Extract::Json(pointer) => json_number(output, pointer)?,
+            Extract::Read(name) => read_result(output, name)?,
             Extract::Regex(_) | Extract::LastNumber if output.trim().is_empty() => {
                 return Err(missing("it printed nothing".into()));
             }
@@ -148,6 +152,24 @@ impl Extractor {
         let text = captures.get(1).or_else(|| captures.get(0))?.as_str();
         text.trim().replace(',', "").parse().ok()
     }
+}
+
+fn read_result(output: &str, name: &str) -> Result<f64, MetricError> {
+    let missing = |what: String| MetricError::Missing(what);
+    let (document, _) = crate::read::read(output).map_err(|e| missing(e.to_string()))?;
+    let names: Vec<&str> = document.series.iter().map(|s| s.name.as_str()).collect();
+    let found = match document.series.as_slice() {
+        [only] if name.is_empty() => Some(only),
+        all => all.iter().find(|s| s.name == name),
+    };
+    let found = found.ok_or_else(|| match names.len() {
+        0 => missing("there are no raw results in it".into()),
+        _ if name.is_empty() => {
+            missing(format!("several results: choose by read:NAME from {}", names.join(", ")))
+        }
+        _ => missing(format!("no result is called {name}; there are {}", names.join(", "))),
+    })?;
+    tussle_stats::mean(&found.values).ok_or_else(|| MetricError::Value(format!("{:?}", found.values)))
 }
 
 fn json_number(output: &str, pointer: &str) -> Result<f64, MetricError> {
@@ -183,6 +205,16 @@ mod tests {
         check(Extract::Json("/a/0".into()), "noise {\"a\":[2.5]}", Ok(2.5));
         check(Extract::Json("/b".into()), "{\"a\":1}", Err("no number at /b"));
         check(Extract::LastNumber, "took 3 s, 1.5e3 ops", Ok(1500.0));
+        let go = "BenchmarkA-2 100 20 ns/op 8 B/op\nBenchmarkA-2 100 5 ns/op 8 B/op\n";
+        check(Extract::Read("A-2 ns/op".into()), go, Ok(12.5));
+        check(
+            Extract::Read(String::new()),
+            go,
+            Err("several results: choose by read:NAME from A-2 ns/op, A-2 B/op"),
+        );
+        check(Extract::Read("x".into()), go, Err("no result is called x; there are A-2 ns/op, A-2 B/op"));
+        check(Extract::Read(String::new()), "testcase:a\naverage:7\n", Ok(7.0));
+        check(Extract::Read(String::new()), "", Err("the file is empty"));
         check(Extract::LastNumber, "nan", Err("it printed no number"));
         check(
             Extract::Json("/a".into()),

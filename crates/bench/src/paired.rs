@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::design::Order;
-use crate::metric::{Metric, MetricKind};
+use crate::metric::{Extract, Metric, MetricKind};
 use crate::sample::{Results, Sample, Status};
 
 /// The complete pairs of two arms.
@@ -97,7 +97,9 @@ impl Paired {
         let per_cpu = |s: &Sample| {
             let (value, cpu) = (s.value?, s.cpu_s()?);
             let work = match self.metric.kind {
-                MetricKind::Cost => 1.0,
+                // A whole run's time is that of its work; a time that it prints may be of any number of operations.
+                MetricKind::Cost if matches!(self.metric.from, Extract::Wall | Extract::Cpu) => 1.0,
+                MetricKind::Cost => return None,
                 MetricKind::Rate => value * s.wall_s,
                 MetricKind::Total => value,
             };

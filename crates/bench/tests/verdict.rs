@@ -1,7 +1,7 @@
 //! What stands beside a verdict: hints when raw and per-CPU figures disagree, warnings about what weakens the answer.
 
 use tussle_bench::design::Order;
-use tussle_bench::{Header, Metric, Paired, Sample, Status, Verdict, sample::Results, verdict};
+use tussle_bench::{Extract, Header, Metric, Paired, Sample, Status, Verdict, sample::Results, verdict};
 use tussle_stats::Rng;
 
 const PAIRS: usize = 20;
@@ -89,6 +89,16 @@ fn where_raw_and_per_cpu_figures_disagree_time_went_to_spinning_or_sleeping() {
         Arm { cpu_s: 0.6, switches: 0, ..PLAIN },
         Some("as fast, with less CPU time per unit of work: it sleeps where it spun, or does less"),
     );
+}
+
+/// A time that a benchmark prints may be of any number of operations: nothing follows from the CPU time of the run.
+#[test]
+fn a_printed_time_has_no_work_per_cpu_second() {
+    let of = |from: Extract| {
+        judge(PLAIN, Arm { cpu_s: 1.0, ..PLAIN }, |r| r.header.metric.from = from.clone()).per_cpu.is_some()
+    };
+    assert!(of(Extract::Wall) && of(Extract::Cpu));
+    assert!(!of(Extract::LastNumber) && !of(Extract::Regex("x".into())));
 }
 
 #[test]

@@ -235,7 +235,10 @@ fn a_plot_as_characters_data_and_picture() {
     let json: serde_json::Value = serde_json::from_str(&of_plot(plot(), Format::Json)).unwrap();
     let point = |i: usize| json["plot"]["series"][0]["points"][i].clone();
     let expect = |low: Option<f64>, high: Option<f64>, x: f64, y: f64, label: &str| {
-        serde_json::json!({ "x": x, "y": y, "low": low, "high": high, "label": label })
+        let mut point = serde_json::json!({ "x": x, "y": y, "label": label });
+        point["low"] = low.into();
+        point["high"] = high.into();
+        point
     };
     assert_eq!(point(0), expect(Some(9.0), Some(11.0), 1.0, 10.0, "t-1"));
     assert_eq!(point(1), expect(None, None, 2.0, 16.0, "t-2 <b>"));

@@ -54,9 +54,9 @@ const SUBSETS_EXACT_MAX: usize = 12;
 const SUBSETS: usize = 1_999;
 
 /// The values of the mean that [`sign_flip`] does not reject, by J. A. Hartigan's typical values ("Using subsample
-/// values as typical values", JASA 64, 1969): when each difference is symmetric around the true mean, that mean falls with the
-/// same probability into each of the gaps between the ordered means of subsets. So the interval that leaves out
-/// (1 − confidence)/2 of the gaps on each side holds it with the stated probability, whatever the distributions.
+/// values as typical values", JASA 64, 1969): when each difference is symmetric around the true mean, that mean falls
+/// with the same probability into each of the gaps between the ordered means of subsets. So the interval that leaves
+/// out (1 − confidence)/2 of the gaps on each side holds it with the stated probability, whatever the distributions.
 ///
 /// All subsets up to 12 differences, 1,999 random ones beyond. `None` below [`INTERVAL_PAIRS_MIN`] differences.
 pub fn interval(d: &[f64], confidence: f64, rng: &mut Rng) -> Option<Interval> {

@@ -42,7 +42,8 @@ pub struct Args {
     /// Seed of the order of runs
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// wall, cpu, last-number, regex:PATTERN, json:POINTER, or a known format: will-it-scale, pft, unixbench
+    /// wall, cpu, last-number, regex:PATTERN, json:POINTER, or a known format: will-it-scale, pft, unixbench, read:NAME
+    /// for a result of any tool that `compare` reads
     #[arg(long, default_value = "wall")]
     metric: String,
     /// What a metric out of the output means: lower is better, work per second, work per run
@@ -252,6 +253,10 @@ pub fn metric(text: &str, kind: &str) -> anyhow::Result<Metric> {
     if let Some(pointer) = text.strip_prefix("json:") {
         return Ok(Metric { name: pointer.into(), kind, from: Extract::Json(pointer.into()) });
     }
+    if let Some(name) = text.strip_prefix("read:").or_else(|| (text == "read").then_some("")) {
+        let shown = if name.is_empty() { "result" } else { name };
+        return Ok(Metric { name: shown.into(), kind, from: Extract::Read(name.into()) });
+    }
     match text {
         "wall" => Ok(Metric::wall()),
         "cpu" => Ok(Metric::cpu()),
@@ -259,7 +264,7 @@ pub fn metric(text: &str, kind: &str) -> anyhow::Result<Metric> {
         _ => known(text).with_context(|| {
             format!(
                 "--metric {text}: known are wall, cpu, last-number, regex:PATTERN, json:POINTER, \
-         will-it-scale, pft, unixbench"
+                 will-it-scale, pft, unixbench, read:NAME"
             )
         }),
     }

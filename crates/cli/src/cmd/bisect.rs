@@ -202,7 +202,9 @@ impl<'a> Search<'a> {
         let here = self.commits[commit].short();
         let likeliest = self.likeliest(3);
         if likeliest.first().is_none_or(|(_, p)| *p < 1.5 / (self.commits.len() - 1) as f64) {
-            return self.global.remark(format_args!("run {run} at {here}: every commit is as likely as any other"));
+            return self
+                .global
+                .remark(format_args!("run {run} at {here}: every commit is as likely as any other"));
         }
         let (low, high) = self.bisection.credible(0.9);
         let share = |(c, p): &(usize, f64)| format!("{} {:.0}%", self.commits[*c].short(), 100.0 * p);
