@@ -441,10 +441,10 @@ impl Reader {
 /// Keeps a row, or what stands in for it where ids count rows, or only says that it is lost.
 fn keep<R: Row>(table: &mut Vec<R>, block: &Block, line: &Line, problems: &mut Problems) {
     // The common case, several times faster than going through a value per cell.
-    if block.usual {
-        if let Ok(row) = serde_json::from_slice::<R>(line.text) {
-            return table.push(row);
-        }
+    if block.usual
+        && let Ok(row) = serde_json::from_slice::<R>(line.text)
+    {
+        return table.push(row);
     }
     let cells: serde_json::Result<Vec<Value>> = serde_json::from_slice(line.text);
     let row = cells.map_err(|_| "not a JSON array".to_string()).and_then(|mut cells| {

@@ -5,6 +5,7 @@
 //! are taken as the same type; unequal ones are compared in full by [`super::ident`].
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::hash_map::Entry;
 
 use gimli::{AttributeValue, DebugLineOffset, DwTag, Section, constants as dw};
 
@@ -159,13 +160,16 @@ impl<'f> Unit<'f> {
                 if self.scoped && is_aggregate(tag) {
                     self.printed.borrow_mut().insert(offset as u32, print);
                 }
-                if prints.contains_key(&print) {
-                    cursor = end;
-                    inside = false;
-                } else {
-                    prints.insert(print, Known { id: u32::MAX, layout: 0 });
-                    self.plans.skip(plan, &mut cursor);
-                    this.fresh = Some(Fresh { offset: offset as u32, tag, print });
+                match prints.entry(print) {
+                    Entry::Occupied(_) => {
+                        cursor = end;
+                        inside = false;
+                    }
+                    Entry::Vacant(new) => {
+                        new.insert(Known { id: u32::MAX, layout: 0 });
+                        self.plans.skip(plan, &mut cursor);
+                        this.fresh = Some(Fresh { offset: offset as u32, tag, print });
+                    }
                 }
             } else if self.scoped && opens_scope(tag) {
                 this.scope = self.scope(plan, &mut cursor, outer);

@@ -71,8 +71,11 @@ pub(super) struct Places {
     /// In order of address.
     pub functions: Vec<Function>,
     /// Name, type and origin by entry.
-    names: std::collections::HashMap<usize, (Option<String>, Option<usize>, Option<usize>)>,
+    names: std::collections::HashMap<usize, Named>,
 }
+
+/// Name, type and origin of an entry.
+type Named = (Option<String>, Option<usize>, Option<usize>);
 
 /// What surrounds an entry while the tree is walked.
 struct Around {
