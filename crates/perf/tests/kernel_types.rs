@@ -120,9 +120,15 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("xarray", &[("xas_load", "xa_head"), ("_raw_spin_lock_irqsave", "xa_lock")]),
 ];
 
-fn is(table: &TypeTable, c: &Candidate, ty: TypeId, address: u64) -> bool {
-    let name = table.name(ty);
-    c.ty == ty && c.base == address || c.type_name.contains(&name)
+/// Every field that the candidate names is that of the object, or the end of its path: a lock that is named as a lock,
+/// not as the one of a structure, is right too.
+fn is(table: &TypeTable, c: &Candidate, ty: TypeId, line: &TextLine, base: u64) -> bool {
+    let all = leaves(table, ty, Arrays::Whole);
+    c.fields.iter().all(|(offset, _, field)| {
+        let at = line.address.wrapping_add(*offset).wrapping_sub(base);
+        let here = all.iter().filter(|l| l.offset <= at && at < l.end());
+        here.into_iter().any(|l| l.path == *field || l.path.ends_with(&format!(".{field}")))
+    })
 }
 
 #[test]
@@ -143,7 +149,7 @@ fn the_right_type_first_or_undecided() {
                 .collect();
             println!("{name} +{phase}: {}", shown.join(" | "));
             match all.first() {
-                Some(c) if is(&table, c, ty, base) => first += 1,
+                Some(c) if is(&table, c, ty, &line, base) => first += 1,
                 None => undecided += 1,
                 Some(c) if c.confidence < DECIDED => undecided += 1,
                 Some(c) => {
