@@ -31,7 +31,7 @@ pub enum Error {
 /// Something that was passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Offset in the file (or in the decompressed stream), bytes.
+    /// Offset in the file (or in the decompressed stream), bytes; 0 when it is about the whole.
     pub offset: u64,
     /// What.
     pub message: String,
@@ -39,6 +39,9 @@ pub struct Problem {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "perf.data: {} at offset {} (0x{:x})", self.message, self.offset, self.offset)
+        match self.offset {
+            0 => write!(f, "{}", self.message),
+            at => write!(f, "{} at offset {at} (0x{at:x})", self.message),
+        }
     }
 }

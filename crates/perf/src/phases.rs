@@ -4,6 +4,9 @@ use crate::guess::Candidate;
 use tussle_model::TypeTable;
 use tussle_model::leaf::{Arrays, leaves};
 
+/// A candidate that fits worse says nothing about a move: the layout of another build fits a table in part.
+const FIT_MIN: f64 = 0.8;
+
 /// Which hot fields share lines at one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtPhase {
@@ -58,10 +61,11 @@ pub fn pairs<'a>(before: &'a [Candidate], after: &'a [Candidate], builds: &[&Typ
         Some(all)
     };
     let mut out = Vec::new();
-    for b in before {
+    for b in before.iter().filter(|b| b.fit >= FIT_MIN) {
         let own = members(b);
         let fits = |a: &&Candidate| a.type_name == b.type_name && members(a) == own && agree(b, a);
-        out.extend(after.iter().filter(fits).map(|after| Pair { before: b, after }));
+        let after = after.iter().filter(|a| a.fit >= FIT_MIN);
+        out.extend(after.filter(fits).map(|after| Pair { before: b, after }));
     }
     let sum = |p: &Pair| p.before.fit + p.after.fit;
     out.sort_by(|x, y| sum(y).total_cmp(&sum(x)));

@@ -10,7 +10,7 @@ use tussle_perf::guess::{Candidate, candidates};
 use tussle_perf::text::{Counts, TextLine, TextRow};
 
 /// Below this nothing is decided.
-const DECIDED: f64 = 0.5;
+const DECIDED: f64 = 0.8;
 
 fn kernel() -> Option<TypeTable> {
     let path = std::env::var("TUSSLE_VMLINUX").unwrap_or("/sys/kernel/btf/vmlinux".into());

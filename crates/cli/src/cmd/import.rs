@@ -106,7 +106,7 @@ fn alone(args: &Args) -> anyhow::Result<()> {
 
 fn perf_data(args: &Args, global: &Global, mut imported: Imported) -> anyhow::Result<Evidence> {
     for p in imported.problems.iter().take(20) {
-        global.remark(p);
+        remark(args, global, p);
     }
     let kernel = args.kernel.as_deref();
     modules::set_biases(&mut imported.evidence, kernel.map(|k| k.display().to_string()), &mut |path| {
@@ -130,12 +130,12 @@ fn any_text(
     let words = String::from_utf8_lossy(bytes);
     if script::is_script(&words) {
         let imported = script::read(&words);
-        imported.problems.iter().for_each(|p| global.remark(p));
+        imported.problems.iter().for_each(|p| remark(args, global, p));
         return Ok(imported.evidence);
     }
     if mem_report::is_mem_report(&words) {
         let imported = script::read_mem_report(&words);
-        imported.problems.iter().for_each(|p| global.remark(p));
+        imported.problems.iter().for_each(|p| remark(args, global, p));
         return Ok(imported.evidence);
     }
     let read = text::read(&words);
@@ -152,13 +152,19 @@ fn any_text(
     }
     let (evidence, problems) = import_text::c2c_text(&read, table);
     for p in problems.iter().take(20) {
-        global.remark(p);
+        remark(args, global, p);
     }
     let types: Vec<&TypeTable> = builds.iter().map(|b| &b.table).collect();
     let guess = |l: &text::TextLine| -> Vec<Candidate> { guess::candidates(l, &types, 64) };
     naming.lines = table.iter().map(|l| (l.address, guess(l))).collect();
     naming.add_moves(&tables, args.table - 1, &types, &guess);
     Ok(evidence)
+}
+
+/// What could not be read, with the file that it is about.
+fn remark(args: &Args, global: &Global, problem: &tussle_perf::Problem) {
+    let names: Vec<String> = args.files.iter().map(|f| f.display().to_string()).collect();
+    global.remark(format!("{}: {problem}", names.join(", ")));
 }
 
 /// What the user says goes before what fits.

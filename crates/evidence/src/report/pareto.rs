@@ -81,7 +81,13 @@ fn one(e: &Evidence, namer: &Namer, number: usize, l: &PmuLine) -> Node {
     let rows = rows.map(row).collect();
     let counts: Vec<String> = seen.iter().map(|c| format!("{} {}", c.1, thousands(total(c)))).collect();
     let title = format!("{number}  {}  0x{:x}", counts.join("  "), l.address);
-    let nodes = vec![Node::Table { key: "rows".into(), columns, rows }];
+    let mut nodes = vec![
+        Node::Data { key: "number".into(), value: number.into() },
+        Node::Data { key: "address".into(), value: l.address.into() },
+        Node::Data { key: "contended".into(), value: l.contended.into() },
+    ];
+    nodes.extend(seen.iter().map(|c| Node::Data { key: format!("total_{}", c.0), value: total(c).into() }));
+    nodes.push(Node::Table { key: "rows".into(), columns, rows });
     Node::Section { key: format!("line_{number}"), title, nodes }
 }
 

@@ -15,7 +15,7 @@ use tussle_render::{Cell, Column, Node, Span, Tone, View, thousands};
 const LINES_MAX: usize = 10;
 
 /// Candidates below this confidence are shown, but name nothing.
-const DECIDED: f64 = 0.5;
+const DECIDED: f64 = 0.8;
 
 /// Candidates for the lines of a text.
 #[derive(Default)]
@@ -146,6 +146,14 @@ pub fn view(e: &Evidence, naming: &Naming, output: &Path) -> View {
     ];
     if naming.lines.iter().any(|l| !l.1.is_empty()) {
         nodes.push(naming.candidates());
+        let open =
+            naming.lines.iter().filter(|l| l.1.first().is_some_and(|c| c.confidence < DECIDED)).count();
+        if open > 0 {
+            nodes.push(Node::Text(vec![Span::plain(format!(
+                "{open} of these lines stay without a name: no candidate is at least {DECIDED:.2} sure. --object ADDR=TYPE \
+                 decides."
+            ))]));
+        }
     }
     nodes.extend(naming.moves.iter().map(|m| Node::Text(vec![Span::plain(m.clone())])));
     nodes.push(Node::Data { key: "moves".into(), value: naming.moves.clone().into() });
