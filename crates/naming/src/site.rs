@@ -104,6 +104,11 @@ impl Sites {
         let (Some(name), Some(line)) = (name, site.scope.decl_line.filter(|l| *l > 0)) else {
             return Some(source);
         };
+        // A template's body may lie in another file than its declaration; then nothing can be checked.
+        let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_string();
+        if site.scope.decl_file.as_deref().is_some_and(|f| base(f) != base(&site.frame.file)) {
+            return Some(source);
+        }
         if source.line(line).any(|i| source.tokens[i].is(name)) {
             return Some(source);
         }

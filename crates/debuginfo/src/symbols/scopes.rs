@@ -6,7 +6,7 @@ use std::ops::Range;
 use gimli::{DW_AT_abstract_origin, DW_AT_name, DW_AT_specification, DW_AT_type, UnitRef};
 
 use super::Reader;
-use super::variables::reference;
+use super::variables::{file_name, reference};
 
 type Entry = gimli::DebuggingInformationEntry<Reader>;
 
@@ -20,8 +20,10 @@ pub struct Scope {
     pub name: Option<String>,
     /// Type of the returned value; `None` for `void`.
     pub ret: Option<usize>,
-    /// Line of its definition, in the file that the frame names.
+    /// Line of its definition, or of its declaration where the compiler gives no other.
     pub decl_line: Option<u32>,
+    /// File of that line, as the line table spells it; a template's body often lies in another.
+    pub decl_file: Option<String>,
     /// Class of a member function.
     pub class: Option<usize>,
     /// Name and type of parameters and local variables that are visible, innermost block first.
@@ -51,6 +53,8 @@ pub struct Unit {
     variables: HashMap<usize, Local>,
     /// Template arguments of classes by the class's entry.
     class_templates: HashMap<usize, Vec<(String, Option<usize>)>>,
+    /// Names of the files that declarations stand in.
+    files: HashMap<u64, Option<String>>,
     /// Variables and functions outside of functions, by unqualified name.
     pub(super) names: HashMap<String, FileName>,
 }
@@ -80,6 +84,7 @@ struct Node {
     ret: Option<usize>,
     origin: Option<usize>,
     decl_line: Option<u32>,
+    decl_file: Option<u64>,
     ranges: Vec<Range<u64>>,
     locals: Vec<Local>,
     templates: Vec<(String, Option<usize>)>,
@@ -142,6 +147,13 @@ impl Unit {
             }
         }
         let index = self.nodes.len();
+        let decl_file = entry.attr_value(gimli::DW_AT_decl_file).and_then(|v| match v {
+            gimli::AttributeValue::FileIndex(i) => Some(i),
+            other => other.udata_value(),
+        });
+        if let Some(file) = decl_file {
+            self.files.entry(file).or_insert_with(|| file_name(unit, file));
+        }
         self.nodes.push(Node {
             kind,
             parent,
@@ -154,6 +166,7 @@ impl Unit {
                 .attr_value(gimli::DW_AT_decl_line)
                 .and_then(|v| v.udata_value())
                 .and_then(|n| u32::try_from(n).ok()),
+            decl_file,
             ranges,
             locals: Vec::new(),
             templates: Vec::new(),
@@ -267,11 +280,14 @@ impl Unit {
     fn function(&self, index: usize) -> Scope {
         let mut scope = Scope::default();
         let mut next = Some(index);
+        let mut decl_file = None;
         for _ in 0..ORIGINS_MAX {
             let Some(node) = next.and_then(|i| self.nodes.get(i)) else { break };
             scope.name = scope.name.or_else(|| node.name.clone());
             scope.ret = scope.ret.or(node.ret);
             scope.decl_line = scope.decl_line.or(node.decl_line);
+            // What stands in the file of the declaration does not repeat it.
+            decl_file = decl_file.or(node.decl_file);
             if scope.templates.is_empty() {
                 scope.templates = node.templates.clone();
             }
@@ -285,6 +301,7 @@ impl Unit {
             scope.class = scope.class.or(owner.map(|p| p.die));
             next = node.origin.and_then(|o| self.functions.get(&o)).copied();
         }
+        scope.decl_file = decl_file.and_then(|f| self.files.get(&f).cloned().flatten());
         scope
     }
 
