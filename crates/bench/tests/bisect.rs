@@ -1,5 +1,7 @@
 //! Bisection of a synthetic history of 1,024 commits with an effect of one standard deviation.
 
+#![allow(clippy::unwrap_used)]
+
 use tussle_bench::bisect::{Bisection, Costs, Knowledge};
 use tussle_stats::Rng;
 

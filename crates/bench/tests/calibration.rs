@@ -3,6 +3,8 @@
 //! The short form runs with every test run. The long form prints the table of `docs/calibration.md`:
 //! `cargo test --release -p tussle-bench --test calibration -- --ignored --nocapture`
 
+#![allow(clippy::unwrap_used)]
+
 use tussle_bench::design::{Order, plan, round};
 use tussle_bench::{Question, verdict};
 use tussle_stats::{Rng, permutation, welch};

@@ -1,5 +1,7 @@
 //! Tables in mmtests' style against the output of mmtests itself (PFT, 30 iterations a side).
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use tussle_bench::style::mmtests::{Comparison, Operation, Style, table};
 

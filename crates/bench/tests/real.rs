@@ -1,6 +1,8 @@
 //! Readers on what the tools themselves wrote: hyperfine 1.15, google benchmark 1.7, benchstat of 2026, go 1.26,
 //! criterion 0.8, procps vmstat 4.0, perf 6.1, turbostat. What mailers do to the kernel test robot's tables.
 
+#![allow(clippy::unwrap_used)]
+
 use tussle_bench::audit::audit;
 use tussle_bench::read::{Direction, Document, Format, read};
 

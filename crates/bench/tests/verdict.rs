@@ -1,5 +1,7 @@
 //! What stands beside a verdict: hints when raw and per-CPU figures disagree, warnings about what weakens the answer.
 
+#![allow(clippy::unwrap_used)]
+
 use tussle_bench::design::Order;
 use tussle_bench::{Extract, Header, Metric, Paired, Sample, Status, Verdict, sample::Results, verdict};
 use tussle_stats::Rng;

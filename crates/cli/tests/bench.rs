@@ -1,5 +1,7 @@
 //! `tussle bench`, `compare` and `history` as a user meets them: revisions, several arms, bad input.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -146,6 +148,23 @@ fn a_cache_keeps_builds() {
         json(folder.path(), &[&revisions[..], &rest].concat(), 1);
     }
     assert_eq!(fs::read_to_string(count).unwrap(), "x\nx\n");
+}
+
+#[test]
+fn a_result_reads_in_the_styles_of_other_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let arms = ["bench", "-q", "base-a=echo 10$(($$ % 10))", "base-b=echo 20$(($$ % 10))"];
+    json(at, &[&arms[..], &["--metric", "last-number", "--pairs", "6"]].concat(), 0);
+    let style = |name: &str| text(&tussle(at, &["compare", "tussle-bench.jsonl", "--style", name]).stdout);
+    let mmtests = style("mmtests");
+    let row = mmtests
+        .lines()
+        .find(|l| l.starts_with("Hmean     last-number"))
+        .unwrap_or_else(|| panic!("{mmtests}"));
+    assert!(row.contains('*') && mmtests.lines().next().unwrap().ends_with("base"), "{mmtests}");
+    let lkp = style("lkp");
+    assert!(lkp.lines().last().unwrap().ends_with("  last-number") && lkp.contains("base-b"), "{lkp}");
 }
 
 /// A hint tells spinning from sleeping where throughput alone sees nothing.

@@ -1,6 +1,8 @@
 //! `tussle bisect` on a real repository: 64 commits of a small C program, one of which moves a hot field to another
 //! line.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,5 +1,7 @@
 //! The JSON of the benchmark verbs keeps to the schemas in `docs/schema`.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;

@@ -123,6 +123,23 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
+    /// As root, renaming a file over `/dev/null` would take it from everybody.
+    #[test]
+    fn a_pipe_is_written_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        if !std::process::Command::new("mkfifo").arg(&path).status().is_ok_and(|s| s.success()) {
+            return println!("skipped: mkfifo");
+        }
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::read(path).unwrap()
+        });
+        write(&path, &tussle_evidence::sample::Sample::two_counters().evidence()).unwrap();
+        assert!(!reader.join().unwrap().is_empty());
+        assert!(!path.metadata().unwrap().is_file());
+    }
+
     #[test]
     fn absent_and_foreign_files_say_what_to_do() {
         let folder = tempfile::tempdir().unwrap();

@@ -46,8 +46,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         return audit_file(file, global);
     }
     if args.style != "own" {
-        let [old, new] = args.results.as_slice() else { bail!("--style {} needs two results", args.style) };
-        print!("{}", in_style(args, old, new)?);
+        print!("{}", in_style(args)?);
         return Ok(ExitCode::SUCCESS);
     }
     let (nodes, regressed) = match args.results.as_slice() {
@@ -191,15 +190,34 @@ fn is_sample(path: &Path, depth: usize) -> bool {
     path.file_name().is_some_and(|n| n == "sample.json") && (depth == 0 || folder.is_some_and(|f| f == "new"))
 }
 
-fn in_style(args: &Args, old_path: &Path, new_path: &Path) -> anyhow::Result<String> {
-    let (old, new) = (series(old_path, args)?, series(new_path, args)?);
+/// Names and raw results of both sides: two files or folders, or the two arms of one result of `tussle bench`.
+fn sides(args: &Args) -> anyhow::Result<([String; 2], Vec<Series>, Vec<Series>)> {
+    match args.results.as_slice() {
+        [old, new] => Ok(([file_name(old), file_name(new)], series(old, args)?, series(new, args)?)),
+        [both] => {
+            let results = own(both)?;
+            let [old, new] = results.header.arms.as_slice() else {
+                let n = results.header.arms.len();
+                bail!("{}: --style {} shows two arms; this result has {n}", both.display(), args.style);
+            };
+            // Both sides measure the same thing, under a name without blanks as these tables have it.
+            let name = results.header.metric.name.replace(' ', "-");
+            let mut arms = own_series(&results).into_iter().map(|s| vec![Series { name: name.clone(), ..s }]);
+            let (a, b) = (arms.next().unwrap_or_default(), arms.next().unwrap_or_default());
+            Ok(([old.clone(), new.clone()], a, b))
+        }
+        _ => bail!("--style {} needs two results, or one of `tussle bench` with two arms", args.style),
+    }
+}
+
+fn in_style(args: &Args) -> anyhow::Result<String> {
+    let (names, old, new) = sides(args)?;
     let both =
         || old.iter().filter_map(|a| Some((a, new.iter().find(|b| b.name == a.name && b.unit == a.unit)?)));
     if args.style == "lkp" {
         let metrics: Vec<lkp::Metric> = both()
             .map(|(a, b)| lkp::Metric { name: a.name.clone(), old: a.values.clone(), new: b.values.clone() })
             .collect();
-        let names = [old_path, new_path].map(file_name);
         return lkp::table([&names[0], &names[1]], &metrics).context("a result has no finite values");
     }
     let style = args.style.strip_prefix("mmtests").and_then(mmtests::Style::parse);
@@ -219,7 +237,7 @@ fn in_style(args: &Args, old_path: &Path, new_path: &Path) -> anyhow::Result<Str
         bail!("the two results have no name in common");
     }
     let higher_is_better = old.iter().all(|s| s.direction != Direction::Lower);
-    let titles = [title(&file_name(old_path)), title(&file_name(new_path))];
+    let titles = [title(&names[0]), title(&names[1])];
     let comparison = mmtests::Comparison { titles, higher_is_better, operations };
     mmtests::table(&comparison, style).context("an operation has fewer than two positive values a side")
 }
