@@ -23,7 +23,7 @@ extern __thread CPUState *current_cpu __attribute__((weak));
 extern CPUState *qemu_get_cpu(int index) __attribute__((weak));
 extern void cpu_exit(CPUState *cpu) __attribute__((weak));
 
-enum { VCPUS_MAX = 64, REG_RAX = 0, REG_RSI = 4, REG_RDI = 5, REG_RBP = 6, REG_RSP = 7, STACK_BYTES = 768 };
+enum { VCPUS_MAX = 64, REG_RAX = 0, REG_RSI = 4, REG_RDI = 5, REG_RBP = 6, REG_RSP = 7, STACK_BYTES = 768, CHAINS_PER_CELL = 2 };
 enum { MARK_START = 1, MARK_STOP = 2, MARK_FAIL = 3 };
 enum { HOOK_ALLOC = 'a', HOOK_FREE = 'f', HOOK_ACQUIRE = 'l', HOOK_KILLABLE = 'k', HOOK_TRY = 't', HOOK_RELEASE = 'u' };
 enum { READ, WRITE, RMW };
@@ -40,7 +40,7 @@ enum { READ, WRITE, RMW };
 static qemu_plugin_id_t self;
 static FILE *out;
 static uint64_t out_bytes, out_max = 4ull << 30, lost;
-static uint32_t quantum = 1000, window_accesses = 65536, chains_max = 48;
+static uint32_t quantum = 1000, window_accesses = 65536, chains_max = 200;
 static bool record = true, running;
 static uint64_t left, instructions, switches, accesses, window, left_user, left_stack, left_entry, transfers;
 static int64_t started_ns, ended_ns; /* the guest's own monotonic clock, from the marker's register */
@@ -212,7 +212,7 @@ static struct insn *insn_of(uint64_t pc, const uint8_t *code, size_t n)
 struct line { uint64_t key, zero, present, ever; uint8_t owner, modified, shared, pad[5]; };
 struct cell {
     uint64_t vaddr, who; /* instruction, kind, size, vCPU */
-    uint32_t window, count, dirty, clean, invalidated, pad;
+    uint32_t window, count, dirty, clean, invalidated, sampled;
 };
 static struct table lines, cells;
 
@@ -247,13 +247,14 @@ static void announce(struct insn *i)
 }
 
 /* The stack above the accessing instruction, from which the reader unwinds callers by the kernel's own tables. */
-static void sample_chain(struct insn *i, uint64_t vaddr)
+static void sample_chain(struct insn *i, struct cell *c, uint64_t vaddr)
 {
     struct __attribute__((packed)) { uint64_t vaddr, rsp, rbp; uint32_t id, window; uint8_t stack[STACK_BYTES]; } r;
     uint32_t n = STACK_BYTES;
-    if (i->sampled >= chains_max)
+    if (i->sampled >= chains_max || c->sampled >= CHAINS_PER_CELL)
         return;
     i->sampled++;
+    c->sampled++;
     r.vaddr = vaddr;
     r.rsp = reg(REG_RSP);
     r.rbp = reg(REG_RBP);
@@ -316,7 +317,7 @@ static void access_memory(struct insn *i, uint64_t vaddr, unsigned shift, int ki
         announce(i);
     if (coherence(l, cpu, kind, c)) {
         transfers++;
-        sample_chain(i, vaddr);
+        sample_chain(i, c, vaddr);
     }
 }
 

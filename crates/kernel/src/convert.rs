@@ -13,7 +13,7 @@ use tussle_model::{TypeId, TypeTable};
 use crate::image::{ImageError, KernelImage, KernelTypes};
 use crate::memory::Memory;
 use crate::orc::Orc;
-use crate::place::{Allocator, Atlas, How, Place, TypeWish};
+use crate::place::{Allocator, Atlas, How, PAGE_ARRAY, Place, TypeWish};
 use crate::slab::WALKED;
 use crate::stream::{Stream, Summary};
 
@@ -87,12 +87,19 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     tables.add_all();
     let attribution = tables.attribution.clone();
     let mut evidence = empty(inputs, &end);
-    tables.finish(&mut evidence);
+    let spins = |pc: u64| inputs.image.function_at(pc).is_some_and(|f| is_spinlock(&f.name));
+    tables.finish(&mut evidence, &spins);
     let objects = std::mem::take(&mut tables.objects);
     fill_objects(inputs, &mut evidence, objects)?;
     name_code(inputs, &mut evidence, &tables);
+    name_heads(&mut evidence);
     evidence.losses.extend(losses(&end, &attribution));
     Ok((evidence, attribution))
+}
+
+/// Functions that take or release spinlocks and nothing else.
+fn is_spinlock(function: &str) -> bool {
+    function.starts_with("_raw_spin_") || function.starts_with("native_queued_spin_lock")
 }
 
 /// Guest memory, after a look whether it is this kernel's.
@@ -283,7 +290,7 @@ fn name_code(inputs: &Inputs, evidence: &mut Evidence, tables: &rows::Rows) {
     let orc = Elf::parse(inputs.vmlinux).map(|elf| Orc::read(&elf)).unwrap_or_default();
     let mut best: BTreeMap<u32, BTreeMap<Vec<u64>, u32>> = BTreeMap::new();
     for c in &inputs.stream.chains {
-        let Some(code) = tables.code_of(c.instruction) else { continue };
+        let Some(code) = tables.code_of(c.instruction, c.address, c.window) else { continue };
         let callers = orc.callers(inputs.stream.pc(c.instruction), c.rsp, c.rbp, &c.stack);
         *best.entry(code).or_default().entry(callers).or_default() += 1;
     }
@@ -310,6 +317,20 @@ fn name_code(inputs: &Inputs, evidence: &mut Evidence, tables: &rows::Rows) {
             .into_iter()
             .map(|f| Frame { function: f.function, file: f.file, line: f.line, column: f.column })
             .collect();
+    }
+}
+
+/// `struct page` holds the pointer to the head of a compound page where lists have their links: code in which
+/// `compound_head()` is inlined means the pointer.
+fn name_heads(evidence: &mut Evidence) {
+    let heads =
+        |c: &Code| c.frames.iter().any(|f| f.function == "_compound_head" || f.function == "compound_head");
+    let reads_head: Vec<bool> = evidence.code.iter().map(heads).collect();
+    for t in evidence.touches.iter_mut().filter(|t| t.field.is_none()) {
+        let page = evidence.objects.get(t.object as usize).is_some_and(|o| o.why == PAGE_ARRAY);
+        if page && reads_head.get(t.code as usize) == Some(&true) {
+            t.field = Some("compound_head".into());
+        }
     }
 }
 

@@ -13,8 +13,8 @@ use crate::stream::{Hook, HookKind, Stream};
 /// How far behind the pointer that leads to it boot memory of unknown size may reach.
 const BOOT_BLOCK_MAX: u64 = 64 << 20;
 
-/// Largest object that an allocator hook explains when its cache does not say its size.
-const SITE_BYTES_MAX: u64 = 1 << 20;
+/// What is said of a `struct page`.
+pub(crate) const PAGE_ARRAY: &str = "the array of all struct page";
 
 /// A type that is still to be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -111,6 +111,8 @@ pub struct Atlas<'a> {
     /// The same for per-CPU memory, whose addresses are relative.
     per_cpu_allocations: BTreeMap<u64, Hook>,
     allocators: &'a [Allocator],
+    /// Mask of `PG_reserved`.
+    reserved: u64,
 }
 
 /// A hooked allocation function.
@@ -162,7 +164,9 @@ impl<'a> Atlas<'a> {
             allocations: HashMap::new(),
             per_cpu_allocations: BTreeMap::new(),
             allocators,
+            reserved: 0,
         };
+        atlas.reserved = atlas.reserved_mask();
         atlas.find_roots(types);
         atlas.read_allocations(stream);
         Ok(atlas)
@@ -220,7 +224,7 @@ impl<'a> Atlas<'a> {
                 size,
                 name: None,
                 ty: TypeWish::Named(vec!["page".into()]),
-                why: "the array of all struct page".into(),
+                why: PAGE_ARRAY.into(),
                 align: size & size.wrapping_neg(),
                 site: None,
                 how: How::PageStruct,
@@ -390,14 +394,19 @@ impl<'a> Atlas<'a> {
     fn is_reserved(&self, start: u64, address: u64) -> bool {
         let reserved = |a: u64| {
             let flags = self.slabs.page_of(a).and_then(|p| self.memory.u64(p));
-            // PG_reserved has had this number since 6.1 at least; enum pageflags in the debug information agrees.
-            flags.is_some_and(|f| f & (1 << self.reserved_bit()) != 0)
+            flags.is_some_and(|f| f & self.reserved != 0)
         };
         reserved(start) && reserved(address)
     }
 
-    fn reserved_bit(&self) -> u32 {
-        14
+    /// The mask of `PG_reserved`, whose number changes between versions: the pages of the kernel's own text are
+    /// reserved and nothing else, so it is the lowest flag there. 0 when the text cannot be found.
+    fn reserved_mask(&self) -> u64 {
+        let text = self.image.label("_text").and_then(|at| self.memory.translate(at));
+        let flags =
+            text.and_then(|at| self.slabs.page_at(at)).and_then(|page| self.memory.u64(page)).unwrap_or(0);
+        let low = flags & 0x00ff_ffff;
+        low & low.wrapping_neg()
     }
 
     /// A page that belongs to no cache: its `struct page` tells what it is used for at the end of the run.
@@ -405,7 +414,7 @@ impl<'a> Atlas<'a> {
         let page = self.slabs.page_of(address)?;
         let base = address / PAGE * PAGE;
         let seen = self.allocations.get(&base).and_then(|all| all.last());
-        let what = self.page_use(page, base);
+        let what = self.page_use(page);
         let mut place = Place {
             kind: ObjectKind::Mapped,
             base,
@@ -417,7 +426,7 @@ impl<'a> Atlas<'a> {
             site: None,
             how: How::Page,
         };
-        if let Some(h) = seen.filter(|_| SITE_BYTES_MAX > 0) {
+        if let Some(h) = seen {
             place.name = Some(format!("pages in {}", self.site_name(h.b)));
             place.site = Some((self.allocator(h.function), h.b));
             place.how = How::AllocationSite;
@@ -425,13 +434,13 @@ impl<'a> Atlas<'a> {
         Some(place)
     }
 
-    fn page_use(&self, page: u64, _base: u64) -> &'static str {
+    fn page_use(&self, page: u64) -> &'static str {
         let flags = self.memory.u64(page).unwrap_or(0);
         let mapping = self.memory.u64(page + 24).unwrap_or(0);
         match mapping & 3 {
             1 => "anonymous user page",
             0 if mapping > 0xffff_8000_0000_0000 => "page of the page cache",
-            _ if flags & (1 << self.reserved_bit()) != 0 => "boot memory",
+            _ if flags & self.reserved != 0 => "boot memory",
             _ => "page without an owner at the end",
         }
     }

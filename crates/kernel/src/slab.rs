@@ -154,6 +154,11 @@ impl<'m> Slabs<'m> {
         Some(self.page_array + bytes / PAGE * self.offsets.page_size)
     }
 
+    /// The `struct page` of a physical address.
+    pub fn page_at(&self, physical: u64) -> Option<u64> {
+        (physical < self.memory.size()).then(|| self.page_array + physical / PAGE * self.offsets.page_size)
+    }
+
     /// The `struct page` that holds an address in the array of them.
     pub fn page_struct(&self, address: u64) -> Option<(u64, u64)> {
         let offset = address.checked_sub(self.page_array)?;
@@ -174,8 +179,9 @@ impl<'m> Slabs<'m> {
     pub fn object(&self, address: u64, window: (u64, u64)) -> Option<SlabObject> {
         let at_end = self.object_at_end(address);
         let Some((first, spans)) = self.spans(address) else { return at_end };
-        // A page that changes hands within the window goes to the earlier owner.
-        let span = spans.iter().find(|s| s.to >= window.0 && s.from <= window.1)?;
+        // A page that changes hands within the window goes to the earlier owner; what ended before the window, or at
+        // boot (0), is over.
+        let span = spans.iter().find(|s| s.to > window.0 && s.from <= window.1)?;
         match span.cache {
             Some(cache) => self.place(cache, first, address, true),
             None => at_end,

@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long, value_name = "S", default_value_t = 240)]
     timeout: u64,
     /// Limit of the temporary recording (MiB).
-    #[arg(long, value_name = "MIB", default_value_t = 4096)]
+    #[arg(long, value_name = "MIB", default_value_t = 2048)]
     stream_max: u64,
     /// Run the same without watching accesses, and print how long it took in the guest's own time.
     #[arg(long)]
@@ -146,6 +146,9 @@ fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
         end.instructions,
         end.switches
     ));
+    if end.lost > 0 {
+        global.remark(format!("{} records did not fit: --stream-max allows more, --ops does less", end.lost));
+    }
     if args.no_record {
         return Ok(());
     }

@@ -28,6 +28,8 @@ const STACK_MAX: usize = 5;
 struct Use {
     transfers: u64,
     dirty: u64,
+    /// Where in its object (of arrays, the first one seen).
+    offset: u64,
     kinds: BTreeSet<&'static str>,
     actors: BTreeSet<u32>,
 }
@@ -139,7 +141,7 @@ fn add(namer: &Namer, g: &mut KernelGroup, s: &Sampled) {
     g.objects.insert(s.object);
     *g.fields.entry(path.clone()).or_default() += s.records;
     let Some(code) = s.code else { return };
-    let u = g.uses.entry((path, code)).or_default();
+    let u = g.uses.entry((path, code)).or_insert_with(|| Use { offset: s.offset, ..Use::default() });
     u.transfers += s.records;
     u.dirty += dirty;
     u.kinds.insert(kind(s));
@@ -339,7 +341,7 @@ fn section(e: &Evidence, namer: &Namer, g: &KernelGroup, rank: u64) -> Node {
 fn use_row(e: &Evidence, (path, code): &(String, u32), u: &Use) -> Vec<Cell> {
     let mut stack = stack(e, *code);
     stack.truncate(STACK_MAX);
-    let at = e.samples.iter().flatten().find(|s| s.code == Some(*code)).map_or(0, |s| s.offset);
+    let at = u.offset;
     vec![
         Cell::count(u.transfers),
         Cell::count(u.dirty),
@@ -450,4 +452,66 @@ pub fn compare(first: &Evidence, second: &Evidence, options: &Options) -> Report
     nodes.push(dim("Transfers in a model, each kernel in its own order of accesses: shares compare, totals do not tell speed."));
     let finding = report(second, &[], options).finding;
     Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, finding }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    /// Two counters on one line; the first moved 70 times, the second 30 times.
+    fn evidence() -> Evidence {
+        let mut s = Sample::two_counters();
+        let e = s.tables();
+        e.run.source = Source::KernelRecorder;
+        let row = |offset, code, actor, records| Sampled {
+            object: 0,
+            offset,
+            size: 8,
+            code: Some(code),
+            actor: Some(actor),
+            records,
+            hitm_local: Some(records / 2),
+            loads: Some(0),
+            store_l1_miss: Some(records),
+            ..Sampled::default()
+        };
+        e.samples = Some(vec![row(8, 3, 2, 30), row(0, 2, 1, 70)]);
+        s.evidence()
+    }
+
+    #[test]
+    fn fields_of_a_line_come_together_with_their_own_offsets() {
+        let e = evidence();
+        let namer = Namer::new(&e);
+        let all = groups(&e, &namer, &Options::default());
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].ranked(), [("struct stats.hits", 70), ("struct stats.misses", 30)]);
+        assert_eq!((all[0].transfers, all[0].dirty, all[0].sharing().as_str()), (100, 50, "false"));
+        let offsets: Vec<u64> = all[0].uses.values().map(|u| u.offset).collect();
+        assert_eq!(offsets, [0, 8]);
+        let shown = super::super::report(&e, &[], &Options::default());
+        assert!(shown.finding, "by the same rule as everywhere");
+        assert_eq!(shown.view.kind, "report");
+    }
+
+    #[test]
+    fn names_of_other_types_show_nothing() {
+        let e = evidence();
+        let options = Options { names: vec!["struct other".into()], ..Options::default() };
+        assert!(groups(&e, &Namer::new(&e), &options).is_empty());
+    }
+
+    #[test]
+    fn phases_are_where_objects_begin_in_a_line() {
+        let at = |relative| phase(&KernelGroup { relative, ..KernelGroup::default() });
+        assert_eq!([at(0), at(64), at(-8), at(120), at(16)], [0, 0, 8, 8, 48]);
+    }
+
+    #[test]
+    fn paths_lose_the_build_folder() {
+        assert_eq!(in_tree("debian/build/build_amd64/mm/vma.c"), "mm/vma.c");
+        assert_eq!(in_tree("/b/arch/x86/kernel/tsc.c"), "arch/x86/kernel/tsc.c");
+        assert_eq!(in_tree("main.c"), "main.c");
+    }
 }

@@ -1,11 +1,11 @@
 //! Access cells to rows of objects, accesses, touches, samples and code.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tussle_evidence::{Access as Row, Evidence, Sampled, Touch, TouchKind};
 
 use crate::convert::{Attribution, code_row};
-use crate::place::{Atlas, Place};
+use crate::place::{Atlas, How, Place, TypeWish};
 use crate::stream::{Access, AccessKind, Stream, Summary};
 
 /// Rows of accesses kept apart by time at most; beyond, windows of one place are merged.
@@ -33,7 +33,8 @@ pub(super) struct Rows<'a> {
     by_identity: HashMap<(u64, u64, Option<String>), u32>,
     cells: BTreeMap<Key, (bool, Windows)>,
     touches: BTreeMap<TouchKey, [u64; 4]>,
-    code: BTreeMap<u32, u32>,
+    /// Code rows by instruction and kind of object: one function has other callers for each.
+    code: BTreeMap<(u32, String), u32>,
     code_addresses: Vec<u64>,
 }
 
@@ -53,9 +54,16 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Code row of an instruction that touched something.
-    pub fn code_of(&self, instruction: u32) -> Option<u32> {
-        self.code.get(&instruction).copied()
+    /// Code row of an instruction that touched something at an address.
+    pub fn code_of(&self, instruction: u32, address: u64, window: u32) -> Option<u32> {
+        let label = label(&self.atlas.place(address, self.window(window)));
+        self.code.get(&(instruction, label)).copied()
+    }
+
+    /// A window's bounds in accesses of all vCPUs.
+    fn window(&self, window: u32) -> (u64, u64) {
+        let start = u64::from(window).saturating_mul(self.end.window);
+        (start, start.saturating_add(self.end.window))
     }
 
     /// Takes in every access cell of lines on which anything ever moved.
@@ -82,8 +90,7 @@ impl<'a> Rows<'a> {
     }
 
     fn object(&mut self, a: &Access) -> u32 {
-        let start = u64::from(a.window).saturating_mul(self.end.window);
-        let place = self.atlas.place(a.address, (start, start.saturating_add(self.end.window)));
+        let place = self.atlas.place(a.address, self.window(a.window));
         let identity = (place.base, place.size, place.name.clone());
         let next = self.objects.len() as u32;
         let id = *self.by_identity.entry(identity).or_insert(next);
@@ -95,6 +102,7 @@ impl<'a> Rows<'a> {
 
     fn add(&mut self, a: &Access, object: u32, quiet: bool) {
         let Some(place) = self.objects.get(object as usize) else { return };
+        let label = label(place);
         *self.attribution.entry(place.how).or_default() += a.transfers();
         let offset = a.address.saturating_sub(place.base);
         let size = u32::from(a.size).min(place.size.saturating_sub(offset).clamp(1, 64) as u32);
@@ -104,7 +112,7 @@ impl<'a> Rows<'a> {
         let counts = windows.entry(a.window).or_default();
         counts[a.kind as usize] += u64::from(a.count);
         let next = self.code_addresses.len() as u32;
-        let code = *self.code.entry(a.instruction).or_insert(next);
+        let code = *self.code.entry((a.instruction, label)).or_insert(next);
         if code == next {
             self.code_addresses.push(self.stream.pc(a.instruction));
         }
@@ -114,8 +122,25 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// The only spinlock inside of a `struct page` is that of a page table: such pages are shown as `struct ptdesc`
+    /// where the kernel has one (since 6.6), and elsewhere the field is told by name.
+    fn find_page_tables(&mut self, spins: &dyn Fn(u64) -> bool) -> BTreeSet<(u32, u64)> {
+        let mut locks = BTreeSet::new();
+        for (object, offset, _, code, _, _) in self.touches.keys() {
+            let Some(place) = self.objects.get_mut(*object as usize) else { continue };
+            let pc = self.code_addresses.get(*code as usize).copied().unwrap_or(0);
+            if place.how == How::PageStruct && spins(pc) {
+                place.ty = TypeWish::Named(vec!["ptdesc".into(), "page".into()]);
+                place.why = "struct page of a page table: its lock was taken".into();
+                locks.insert((*object, *offset));
+            }
+        }
+        locks
+    }
+
     /// Writes everything but objects and names.
-    pub fn finish(&mut self, evidence: &mut Evidence) {
+    pub fn finish(&mut self, evidence: &mut Evidence, spins: &dyn Fn(u64) -> bool) {
+        let locks = self.find_page_tables(spins);
         evidence.code = self.code_addresses.iter().map(|a| code_row(*a)).collect();
         let window = self.end.window;
         let rows: usize = self.cells.values().filter(|c| !c.0).map(|c| c.1.len()).sum();
@@ -137,7 +162,7 @@ impl<'a> Rows<'a> {
                 actor,
                 kind,
                 samples,
-                field: None,
+                field: locks.contains(&(object, offset)).then(|| "ptl".to_string()),
             });
             if dirty + clean + invalidated == 0 {
                 continue;
@@ -158,6 +183,11 @@ impl<'a> Rows<'a> {
             });
         }
     }
+}
+
+/// What objects of one kind have in common.
+fn label(place: &Place) -> String {
+    place.name.clone().unwrap_or_else(|| place.why.clone())
 }
 
 /// Neighbouring windows with similar counts become one row; with `all`, whatever the counts; with `quiet`, all windows.
