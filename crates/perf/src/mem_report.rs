@@ -185,15 +185,7 @@ fn snoop_of(words: &str) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    const HISTOGRAM: &str = "\
-# Samples: 12  of event 'cpu/mem-loads,ldlat=30/P'
-#
-# Overhead       Samples  Local Weight  Memory access             Symbol           Shared Object  Data Symbol                 Data Object  Snoop         TLB access     Locked
-# ........  ............  ............  ........................  ...............  .............  ..........................  ...........  ............  .............  ......
-#
-    61.00%             7  242           L3 hit                    [.] worker       prog           [.] 0x00007f0000000038      [heap]       HitM          L1 or L2 hit   No
-    39.00%             5  90            Remote Cache (1 hop) hit  [k] __schedule   [kernel]       [k] runqueues+0x40          [kernel]     HitM          L1 or L2 hit   Yes
-";
+    const HISTOGRAM: &str = include_str!("../tests/data/mem-report.txt");
 
     #[test]
     fn a_histogram() {

@@ -9,7 +9,7 @@ use crate::data_src::{DataSrc, op, tlb};
 use crate::file::Visitor;
 use crate::maps::Maps;
 use crate::record::{Comm, Fork, Ksymbol, Mmap, mode};
-use crate::sample::{CHAIN_MAX, Sample};
+use crate::sample::Sample;
 use crate::table::Rows;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
@@ -72,6 +72,9 @@ pub(crate) struct Row {
 /// Mark of a value that differs between samples.
 const SEVERAL: u64 = u64::MAX;
 
+/// Slots of the cache of code whose callers are known; the shift in [`Sums::chain_of`] leaves as many.
+const CHAINED: usize = 1 << 14;
+
 /// Samples that are looked up together.
 const BATCH: usize = 32;
 
@@ -88,8 +91,6 @@ struct Item {
     cpu: Option<u32>,
     page_bytes: u32,
     times: u32,
-    chain_len: u32,
-    chain: [u64; CHAIN_MAX],
 }
 
 /// What one data source word counts as.
@@ -141,6 +142,7 @@ pub(crate) struct Sums {
     last_class: usize,
     /// Callers by process and code address, of the first sample that had some.
     pub chains: Fast<(u32, u64), Vec<u64>>,
+    chained: Vec<(u32, u64)>,
     /// Registers by row, of its first sample.
     pub registers: Fast<u32, RegisterValues>,
     pub maps: Maps,
@@ -214,7 +216,7 @@ impl Sums {
         self.guests += u64::from(guest) * u64::from(times);
         let pid = if guest { Maps::GUEST } else { s.pid.unwrap_or(0) };
         let key = Key { address, ip: s.ip.unwrap_or(0), pid, tid: s.tid.unwrap_or(0) };
-        let mut item = Item {
+        let item = Item {
             key,
             hash: self.rows.hash(&key),
             class: class as u32,
@@ -225,13 +227,11 @@ impl Sums {
             cpu: s.cpu,
             times,
             page_bytes: s.data_page_size.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX)),
-            ..Item::default()
         };
-        for (slot, caller) in item.chain.iter_mut().zip(s.callers()) {
-            *slot = caller;
-            item.chain_len += 1;
-        }
         self.batch.push(item);
+        if !s.chain.is_empty() {
+            self.chain_of(s, &key);
+        }
         if s.regs_intr.mask != 0 || s.regs_user.mask != 0 {
             self.registers_of(s, &key);
         }
@@ -267,9 +267,16 @@ impl Sums {
 
     fn first(&mut self, id: u32, item: &Item) {
         self.rows.rows[id as usize].time_ns = item.time_ns;
-        if item.chain_len > 0 {
-            let chain = &item.chain[..item.chain_len as usize];
-            self.chains.entry((item.key.pid, item.key.ip)).or_insert_with(|| chain.to_vec());
+    }
+
+    /// Keeps the callers of the first sample of some code. Most code was seen a moment ago: a small cache knows.
+    fn chain_of(&mut self, s: &Sample<'_>, key: &Key) {
+        let code = (key.pid, key.ip);
+        self.chained.resize(CHAINED, (u32::MAX, u64::MAX));
+        let slot = (key.ip ^ u64::from(key.pid)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50;
+        if self.chained[slot as usize] != code {
+            self.chained[slot as usize] = code;
+            self.chains.entry(code).or_insert_with(|| s.callers().collect());
         }
     }
 

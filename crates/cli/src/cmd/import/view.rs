@@ -150,8 +150,8 @@ pub fn view(e: &Evidence, naming: &Naming, output: &Path) -> View {
             naming.lines.iter().filter(|l| l.1.first().is_some_and(|c| c.confidence < DECIDED)).count();
         if open > 0 {
             nodes.push(Node::Text(vec![Span::plain(format!(
-                "{open} of these lines stay without a name: no candidate is at least {DECIDED:.2} sure. --object ADDR=TYPE \
-                 decides."
+                "{open} of these lines stay without a name: no candidate is at least {DECIDED:.2} sure. --object \
+                 ADDR=TYPE decides."
             ))]));
         }
     }
