@@ -177,7 +177,7 @@ pub fn overview(all: &[crate::family::Judged]) -> Option<Node> {
         vec![
             Cell::text(j.paired.names[1].clone()).tone(Tone::Name),
             Cell::value(ratio_value(&v.ratio), v.ratio.text()),
-            Cell::number(v.p, p_text(v.p)),
+            unknown(v.p_sign_flip),
             unknown(v.p_holm),
             Cell::number(v.e_value, format!("{:.3}", v.e_value)),
             Cell::text(v.outcome.name()).tone(tone(v.outcome)),
@@ -187,7 +187,7 @@ pub fn overview(all: &[crate::family::Judged]) -> Option<Node> {
     let columns = vec![
         Column::text("arm", "candidate"),
         Column::text("ratio", &format!("{} against {}", first.paired.metric.name, first.paired.names[0])),
-        Column::number("p", "p (paired t)"),
+        Column::number("p_sign_flip", "p (sign flips)"),
         Column::number("p_holm", "p (Holm)"),
         Column::number("e_value", "e-value"),
         Column::text("verdict", "verdict"),
