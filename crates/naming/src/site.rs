@@ -95,8 +95,8 @@ impl Sites {
         read
     }
 
-    /// The source at a frame, unless it is plainly not the one that was compiled: the function's name must stand on
-    /// the line where the debug information has it.
+    /// The source at a frame, unless it is plainly not the one that was compiled: the function's name must stand
+    /// where the debug information has it.
     pub fn source_at(&mut self, images: &mut Images, site: &Site) -> Option<Rc<Source>> {
         let source = self.source(images, &site.frame.file)?;
         let plain = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -109,7 +109,8 @@ impl Sites {
         if site.scope.decl_file.as_deref().is_some_and(|f| base(f) != base(&site.frame.file)) {
             return Some(source);
         }
-        if source.line(line).any(|i| source.tokens[i].is(name)) {
+        // gcc gives the line where a qualified name begins: `basic_string<C, T, A>::` stands above `_M_append(..)`.
+        if (line..=line.saturating_add(2)).any(|l| source.line(l).any(|i| source.tokens[i].is(name))) {
             return Some(source);
         }
         let path = &site.frame.file;
