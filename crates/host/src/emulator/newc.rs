@@ -74,8 +74,9 @@ mod tests {
         let mut names = Vec::new();
         while at < bytes.len() {
             assert_eq!(&bytes[at..at + 6], b"070701");
+            let head = at;
             let field = |i: usize| {
-                let text = std::str::from_utf8(&bytes[at + 6 + 8 * i..at + 14 + 8 * i]).unwrap();
+                let text = std::str::from_utf8(&bytes[head + 6 + 8 * i..head + 14 + 8 * i]).unwrap();
                 usize::from_str_radix(text, 16).unwrap()
             };
             let name = &bytes[at + 110..at + 110 + field(11) - 1];
