@@ -47,6 +47,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
             args.evidence.display()
         );
     }
+    if evidence.samples.is_some() {
+        global.remark(
+            "this evidence holds samples of a PMU: the numbers are in samples, good for comparing edits with each other \
+             and with nothing else",
+        );
+    }
     let tables =
         args.builds.iter().map(|p| types_of(p, &args.name)).collect::<anyhow::Result<Vec<TypeTable>>>()?;
     let names: Vec<String> = args.builds.iter().map(|p| p.display().to_string()).collect();

@@ -110,7 +110,8 @@ fn perf_data(args: &Args, global: &Global, mut imported: Imported) -> anyhow::Re
     }
     let kernel = args.kernel.as_deref();
     modules::set_biases(&mut imported.evidence, kernel.map(|k| k.display().to_string()), &mut |path| {
-        open_bytes(Path::new(path)).ok().map(|b| (*b).as_ref().to_vec())
+        // Program headers stand at the front; a kernel with debug information has hundreds of megabytes behind them.
+        open_bytes(Path::new(path)).ok().map(|b| (*b).as_ref().iter().take(1 << 16).copied().collect())
     });
     let mut images = tussle_host::images::HostImages::new();
     let registers = imported.registers.into_iter().collect();
