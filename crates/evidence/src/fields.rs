@@ -83,6 +83,11 @@ impl<'a> Namer<'a> {
         Namer { evidence, said }
     }
 
+    /// Names without the code's choices: members of a union that share the bytes are all named.
+    pub fn without_choices(evidence: &'a Evidence) -> Self {
+        Namer { evidence, said: HashMap::new() }
+    }
+
     /// Name of `size` bytes at `offset` from the start of `object`.
     pub fn name(&self, object: u32, offset: u64, size: u64) -> FieldName {
         let Some(o) = self.evidence.objects.get(object as usize) else {

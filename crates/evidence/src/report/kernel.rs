@@ -7,7 +7,7 @@ use crate::analysis::{self, LineContention};
 use crate::fields::Namer;
 use crate::problem::Problem;
 use crate::tables::*;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tussle_render::{Cell, Column, Fact, Node, Tone, View, offset, thousands};
 
 /// Groups in the table.
@@ -92,6 +92,11 @@ pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<Kern
         let Some(o) = e.objects.get(s.object as usize) else { continue };
         by_line.entry(o.base.saturating_add(s.offset) / line).or_default().push(s);
     }
+    // A choice between members of a union holds for the code that made it, not for other code at the same bytes.
+    let plain = Namer::without_choices(e);
+    let chosen: HashSet<(u32, u64, u32)> =
+        e.touches.iter().filter(|t| t.field.is_some()).map(|t| (t.object, t.offset, t.code)).collect();
+    let chose = |s: &Sampled| s.code.is_some_and(|c| chosen.contains(&(s.object, s.offset, c)));
     let seen = analysis::contention(e, &options.question);
     let contended: HashMap<u64, &LineContention> = seen.lines.iter().map(|l| (l.address / line, l)).collect();
     let mut out: BTreeMap<(String, i64), KernelGroup> = BTreeMap::new();
@@ -101,7 +106,7 @@ pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<Kern
         g.relative = relative;
         g.lines.insert(number * line);
         for s in rows {
-            add(namer, g, s);
+            add(if chose(s) { namer } else { &plain }, g, s);
         }
         if let Some(l) = contended.get(&number) {
             g.e += l.e.e;
