@@ -1,0 +1,54 @@
+//! The same bytes for the same input: on every machine, in debug and in release, on any number of cores.
+
+use tussle_scenarios::predict::{self, Ablation, Job, Question};
+use tussle_scenarios::{Setup, Side, Story, World};
+use tussle_sim::{Config, machine, simulate};
+
+/// 64-bit FNV-1a.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// A change of these figures is a change of the model: say so in the change log, and make `docs/validation.md` anew.
+const KNOWN: &str = "\
+000 regressed 37f2497927a63811
+000 fixed 3f8419fd2205bb47
+001 shared e9ba2476f8c07c59
+001 exchanged ef97661e9359c4bf
+002 rwsem-split c68cb870cf77f6d2
+002 refcount e1c3b1cb6a5f1bd9
+003 local 2f631d8db827c917
+003 spinlock-irq c5077fde0add934d
+004 mutex-3.10 281de1470c4ae490
+004 rwsem-3.10 e8c6762a7fd4621a
+";
+
+#[test]
+fn stored_digests_of_every_scenario() {
+    let mut got = String::new();
+    for story in Story::ALL {
+        let about = story.about();
+        let machine = machine::find(about.machine).unwrap();
+        for name in [about.before, about.after] {
+            let mut setup = Setup::new(12);
+            (setup.phase, setup.think, setup.work) = (77, 0.8, 1.1);
+            let world = World::build(story, &Side::Name(name.into()), &setup).unwrap();
+            let run = simulate(&world, &machine, &Config::new(12, about.run_ns / 4, 9)).unwrap();
+            got += &format!("{} {name} {:016x}\n", about.id, digest(&format!("{run:?}")));
+        }
+    }
+    assert_eq!(got, KNOWN, "\n{got}");
+}
+
+#[test]
+fn threads_that_simulate_at_once_do_not_disturb_each_other() {
+    let mut q = Question::of(Story::Fault).unwrap();
+    q.run_ns = Some(60_000);
+    let jobs: Vec<Job> = (0..8).map(|draw| Job { cpus: 7, draw, ablation: Ablation::None }).collect();
+    let alone: Vec<_> = jobs.iter().map(|j| predict::run(&q, j).unwrap()).collect();
+    let together: Vec<_> = std::thread::scope(|s| {
+        let handles: Vec<_> = jobs.iter().map(|j| s.spawn(|| predict::run(&q, j).unwrap())).collect();
+        handles.into_iter().map(|h| h.join().unwrap()).collect()
+    });
+    assert_eq!(alone, together);
+}
