@@ -110,7 +110,9 @@ impl Sites {
             return Some(source);
         }
         // gcc gives the line where a qualified name begins: `basic_string<C, T, A>::` stands above `_M_append(..)`.
-        if (line..=line.saturating_add(2)).any(|l| source.line(l).any(|i| source.tokens[i].is(name))) {
+        let goes_on = |l: &u32| source.line(*l).last().is_some_and(|i| source.tokens[i].is("::"));
+        let lines = std::iter::successors(Some(line), |l| goes_on(l).then(|| l.saturating_add(1))).take(3);
+        if lines.into_iter().any(|l| source.line(l).any(|i| source.tokens[i].is(name))) {
             return Some(source);
         }
         let path = &site.frame.file;
