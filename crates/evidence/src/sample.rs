@@ -1,10 +1,10 @@
 //! Hand-made evidences for tests of everything that reads one.
 
 use crate::tables::*;
+use tussle_model::TypeId;
 use tussle_model::types::{
     Aggregate, AggregateKind, Base, Encoding, Language, Member, MemberRole, SourceLoc, Type,
 };
-use tussle_model::TypeId;
 
 /// Builds an evidence row by row; ids are handed out in order.
 #[derive(Clone, Debug)]

@@ -20,8 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let run = simulate(&world, &machine, &config)?;
         let seconds = start.elapsed().as_secs_f64();
         println!(
-            "{} {name}: {:.0} operations/s, {:.2} ms simulated in {seconds:.3} s (objects built in {built:.3} s), {:.1} \
-             million accesses/s, {:.1} million events/s, {} accesses",
+            "{} {name}: {:.0} operations/s, {:.2} ms simulated in {seconds:.3} s (objects built in {built:.3} s), \
+             {:.1} million accesses/s, {:.1} million events/s, {} accesses",
             story.about().id,
             run.throughput(),
             run.whole.end_ns as f64 / 1e6,

@@ -49,8 +49,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     }
     if evidence.samples.is_some() {
         global.remark(
-            "this evidence holds samples of a PMU: the numbers are in samples, good for comparing edits with each other \
-             and with nothing else",
+            "this evidence holds samples of a PMU: the numbers are in samples, good for comparing edits with each \
+             other and with nothing else",
         );
     }
     let tables =

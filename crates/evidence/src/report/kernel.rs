@@ -454,7 +454,9 @@ pub fn compare(first: &Evidence, second: &Evidence, options: &Options) -> Report
         fact("total_second", "transfers", Cell::value(sum_b, thousands(sum_b))),
     ];
     let mut nodes = vec![Node::Facts(facts), Node::Table { key: "fields".into(), columns, rows }];
-    nodes.push(dim("Transfers in a model, each kernel in its own order of accesses: shares compare, totals do not tell speed."));
+    nodes.push(dim(
+        "Transfers in a model, each kernel in its own order of accesses: shares compare, totals do not tell speed.",
+    ));
     let finding = report(second, &[], options).finding;
     Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, finding }
 }
