@@ -21,10 +21,8 @@ impl Near {
         let cluster = machine.cores_per_cluster.max(1);
         let socket = (machine.clusters_per_socket * machine.cores_per_cluster).max(1);
         let words = (cpus as usize).div_ceil(64);
-        let place: Vec<[u32; 3]> = (0..cpus)
-            .map(|c| c % cores)
-            .map(|core| [core, core / cluster, core / socket])
-            .collect();
+        let place: Vec<[u32; 3]> =
+            (0..cpus).map(|c| c % cores).map(|core| [core, core / cluster, core / socket]).collect();
         let members = [0, 1, 2].map(|level: usize| {
             let groups = place.iter().map(|p| p[level] as usize + 1).max().unwrap_or(0);
             let mut sets = vec![0u64; groups * words];
@@ -62,9 +60,8 @@ impl Near {
             let at = self.place[cpu as usize][level] as usize * self.words;
             &self.members[level][at..at + self.words]
         };
-        let inside = |level: usize| {
-            set.iter().zip(group(level)).enumerate().any(|(i, (w, g))| w & g & !own(i) != 0)
-        };
+        let inside =
+            |level: usize| set.iter().zip(group(level)).enumerate().any(|(i, (w, g))| w & g & !own(i) != 0);
         let outside = |level: usize| set.iter().zip(group(level)).any(|(w, g)| w & !g != 0);
         let level = if farthest {
             // The smallest group that holds all of them.
