@@ -40,6 +40,42 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Each counter under the label that `perf c2c report --stdio` prints it with, in its order; samples.
+    pub fn labelled(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("Total records", self.records),
+            ("Locked Load/Store Operations", self.locks),
+            ("Load Operations", self.load),
+            ("Loads - uncacheable", self.load_uncached),
+            ("Loads - IO", self.load_io),
+            ("Loads - Miss", self.load_miss),
+            ("Loads - no mapping", self.load_no_address),
+            ("Load Fill Buffer Hit", self.load_fill_buffer),
+            ("Load L1D hit", self.load_l1),
+            ("Load L2D hit", self.load_l2),
+            ("Load LLC hit", self.load_llc + self.local_hitm),
+            ("Load Local HITM", self.local_hitm),
+            ("Load Remote HITM", self.remote_hitm),
+            ("Load Remote HIT", self.remote_hit),
+            ("Load Local DRAM", self.local_dram),
+            ("Load Remote DRAM", self.remote_dram),
+            ("Load MESI State Exclusive", self.exclusive),
+            ("Load MESI State Shared", self.shared),
+            ("Load access blocked by data", self.blocked_data),
+            ("Load access blocked by address", self.blocked_address),
+            ("Load HIT Local Peer", self.local_peer),
+            ("Load HIT Remote Peer", self.remote_peer),
+            ("Store Operations", self.store),
+            ("Store - uncacheable", self.store_uncached),
+            ("Store - no mapping", self.store_no_address),
+            ("Store L1D Hit", self.store_l1_hit),
+            ("Store L1D Miss", self.store_l1_miss),
+            ("Store No available memory level", self.store_no_level),
+            ("No Page Map Rejects", self.no_map),
+            ("Unable to parse data source", self.unparsed),
+        ]
+    }
+
     /// Counts one sample. `mapped`: both its code and its data address lie in something mapped. True when the sample
     /// takes part in the table of lines.
     pub fn count(&mut self, source: DataSrc, address: u64, mapped: bool) -> bool {

@@ -56,41 +56,6 @@ fn theirs(path: &std::path::Path) -> Option<BTreeMap<String, u64>> {
     Some(rows)
 }
 
-fn labelled(t: &Totals) -> Vec<(&'static str, u64)> {
-    vec![
-        ("Total records", t.records),
-        ("Locked Load/Store Operations", t.locks),
-        ("Load Operations", t.load),
-        ("Loads - uncacheable", t.load_uncached),
-        ("Loads - IO", t.load_io),
-        ("Loads - Miss", t.load_miss),
-        ("Loads - no mapping", t.load_no_address),
-        ("Load Fill Buffer Hit", t.load_fill_buffer),
-        ("Load L1D hit", t.load_l1),
-        ("Load L2D hit", t.load_l2),
-        ("Load LLC hit", t.load_llc + t.local_hitm),
-        ("Load Local HITM", t.local_hitm),
-        ("Load Remote HITM", t.remote_hitm),
-        ("Load Remote HIT", t.remote_hit),
-        ("Load Local DRAM", t.local_dram),
-        ("Load Remote DRAM", t.remote_dram),
-        ("Load MESI State Exclusive", t.exclusive),
-        ("Load MESI State Shared", t.shared),
-        ("Load access blocked by data", t.blocked_data),
-        ("Load access blocked by address", t.blocked_address),
-        ("Load HIT Local Peer", t.local_peer),
-        ("Load HIT Remote Peer", t.remote_peer),
-        ("Store Operations", t.store),
-        ("Store - uncacheable", t.store_uncached),
-        ("Store - no mapping", t.store_no_address),
-        ("Store L1D Hit", t.store_l1_hit),
-        ("Store L1D Miss", t.store_l1_miss),
-        ("Store No available memory level", t.store_no_level),
-        ("No Page Map Rejects", t.no_map),
-        ("Unable to parse data source", t.unparsed),
-    ]
-}
-
 /// 12 files by default; TUSSLE_PERF_FILES=200 for the long form.
 #[test]
 fn totals_equal_those_of_perf_c2c() {
@@ -104,7 +69,7 @@ fn totals_equal_those_of_perf_c2c() {
             return;
         };
         for totals in [ours(&data), import::perf_data(&data).unwrap().totals] {
-            for (label, value) in labelled(&totals) {
+            for (label, value) in totals.labelled() {
                 assert_eq!(theirs.get(label), Some(&value), "seed {seed}: {label}");
             }
         }
@@ -126,7 +91,9 @@ fn machines_equal_those_of_perf_c2c() {
         };
         let got = import::perf_data(&data).unwrap();
         assert_eq!(got.problems, []);
-        let wrong: Vec<_> = labelled(&got.totals)
+        let wrong: Vec<_> = got
+            .totals
+            .labelled()
             .into_iter()
             .filter(|(label, value)| theirs.get(*label) != Some(value))
             .map(|(label, value)| format!("{label}: ours {value}, perf's {:?}", theirs.get(label)))

@@ -85,7 +85,7 @@ fn read(
             Found::Bytes(bytes) if input::is_perf_data(&bytes) => {
                 alone(args)?;
                 let imported = import::perf_data(&bytes).with_context(|| path.display().to_string())?;
-                return perf_data(args, global, imported);
+                return perf_data(args, global, imported, naming);
             }
             Found::Bytes(bytes) => {
                 alone(args)?;
@@ -94,7 +94,7 @@ fn read(
             }
         }
     }
-    perf_data(args, global, input::import(&recordings)?)
+    perf_data(args, global, input::import(&recordings)?, naming)
 }
 
 fn alone(args: &Args) -> anyhow::Result<()> {
@@ -104,7 +104,13 @@ fn alone(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn perf_data(args: &Args, global: &Global, mut imported: Imported) -> anyhow::Result<Evidence> {
+fn perf_data(
+    args: &Args,
+    global: &Global,
+    mut imported: Imported,
+    naming: &mut view::Naming,
+) -> anyhow::Result<Evidence> {
+    naming.totals = imported.totals.labelled();
     for p in imported.problems.iter().take(20) {
         remark(args, global, p);
     }

@@ -24,6 +24,8 @@ pub struct Naming {
     pub builds: Vec<String>,
     /// Address of a line, and what it can be.
     pub lines: Vec<(u64, Vec<Candidate>)>,
+    /// Totals of a recording under perf's labels, samples; empty for texts.
+    pub totals: Vec<(&'static str, u64)>,
     /// Statements about objects that moved between tables.
     moves: Vec<String>,
 }
@@ -144,6 +146,13 @@ pub fn view(e: &Evidence, naming: &Naming, output: &Path) -> View {
         Node::Data { key: "samples".into(), value: total.into() },
         Node::Data { key: "unit".into(), value: e.run.unit.clone().into() },
     ];
+    if !naming.totals.is_empty() {
+        // As perf prints them, without those that are zero.
+        let seen = naming.totals.iter().filter(|(_, n)| *n > 0);
+        let rows = seen.map(|(label, n)| vec![Cell::text(*label), Cell::count(*n)]).collect();
+        let columns = vec![Column::text("event", "event"), Column::number("samples", "samples")];
+        nodes.push(Node::Table { key: "totals".into(), columns, rows });
+    }
     if naming.lines.iter().any(|l| !l.1.is_empty()) {
         nodes.push(naming.candidates());
         let open =
