@@ -355,9 +355,18 @@ pub struct Touch {
     /// Times seen; a sample, not a count, for the recorder.
     pub samples: u64,
     /// Field that the expression in the source names here (`stats.hits`), where it could be read; filled by naming,
-    /// `None` in raw recordings. It decides between members of a union.
+    /// `None` in raw recordings. It decides between members of a union. In parentheses instead: what the bytes were
+    /// used for when they were no field at all, see [`Touch::role`].
     #[serde(default)]
     pub field: Option<String>,
+}
+
+impl Touch {
+    /// `(freelist word)`, `(zeroed on allocation)`, `(RCU head)`: the allocator or RCU touched the bytes, not the
+    /// code that owns the field.
+    pub fn role(&self) -> Option<&str> {
+        self.field.as_deref().filter(|f| f.starts_with('('))
+    }
 }
 
 /// Visits of fields between the start and end of one operation (a critical section).

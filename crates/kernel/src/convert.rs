@@ -1,5 +1,6 @@
 //! Stream, guest memory and debug information to evidence.
 
+mod roles;
 mod rows;
 
 use std::collections::{BTreeMap, HashMap};
@@ -90,9 +91,15 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     let spins = |pc: u64| inputs.image.function_at(pc).is_some_and(|f| is_spinlock(&f.name));
     tables.finish(&mut evidence, &spins);
     let objects = std::mem::take(&mut tables.objects);
+    let free_pointers: Vec<Option<u64>> = objects.iter().map(|p| p.free_pointer).collect();
     fill_objects(inputs, &mut evidence, objects)?;
-    name_code(inputs, &mut evidence, &tables);
+    let chains = sampled_chains(inputs, &tables);
+    name_code(inputs, &mut evidence, &chains);
     name_heads(&mut evidence);
+    let functions =
+        |pc: u64| inputs.image.symbols.frames(pc).into_iter().map(|f| f.function).collect::<Vec<_>>();
+    let clearing = roles::clearing(&evidence.code, &chains, &functions);
+    roles::name(&mut evidence, &free_pointers, &clearing);
     evidence.losses.extend(losses(&end, &attribution));
     Ok((evidence, attribution))
 }
@@ -285,20 +292,25 @@ fn choose(types: &KernelTypes, p: &Place) -> (Option<TypeId>, f32) {
     }
 }
 
-/// Frames of every code row, and callers from the sampled stacks.
-fn name_code(inputs: &Inputs, evidence: &mut Evidence, tables: &rows::Rows) {
+/// Callers of every code row, from the sampled stacks.
+fn sampled_chains(inputs: &Inputs, tables: &rows::Rows) -> roles::Chains {
     let orc = Elf::parse(inputs.vmlinux).map(|elf| Orc::read(&elf)).unwrap_or_default();
-    let mut best: BTreeMap<u32, BTreeMap<Vec<u64>, u32>> = BTreeMap::new();
+    let mut out = roles::Chains::new();
     for c in &inputs.stream.chains {
         let Some(code) = tables.code_of(c.instruction, c.address, c.window) else { continue };
         let callers = orc.callers(inputs.stream.pc(c.instruction), c.rsp, c.rbp, &c.stack);
-        *best.entry(code).or_default().entry(callers).or_default() += 1;
+        *out.entry(code).or_default().entry(callers).or_default() += 1;
     }
+    out
+}
+
+/// Frames of every code row, and its commonest callers.
+fn name_code(inputs: &Inputs, evidence: &mut Evidence, chains: &roles::Chains) {
     let mut rows: HashMap<u64, u32> =
         evidence.code.iter().enumerate().map(|(i, c)| (c.address, i as u32)).collect();
-    for (code, chains) in best {
+    for (&code, chains) in chains {
         // The commonest chain; of equals the first in order of address.
-        let chain = chains.into_iter().max_by_key(|(chain, n)| (*n, std::cmp::Reverse(chain.clone())));
+        let chain = chains.iter().max_by_key(|(chain, n)| (**n, std::cmp::Reverse(*chain)));
         let Some((chain, _)) = chain else { continue };
         let ids = chain.iter().map(|back| {
             *rows.entry(back - 1).or_insert_with(|| {

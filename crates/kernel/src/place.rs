@@ -92,6 +92,8 @@ pub struct Place {
     pub align: u64,
     /// Allocation function and return address in its caller.
     pub site: Option<(String, u64)>,
+    /// Where a free object keeps the free list's pointer, from its first byte; of slab objects.
+    pub free_pointer: Option<u64>,
     /// How it was found.
     pub how: How,
 }
@@ -227,6 +229,7 @@ impl<'a> Atlas<'a> {
                 why: PAGE_ARRAY.into(),
                 align: size & size.wrapping_neg(),
                 site: None,
+                free_pointer: None,
                 how: How::PageStruct,
             };
         }
@@ -268,6 +271,7 @@ impl<'a> Atlas<'a> {
             .into(),
             align: (base & base.wrapping_neg()).clamp(1, PAGE),
             site: None,
+            free_pointer: None,
             how,
         }
     }
@@ -306,6 +310,7 @@ impl<'a> Atlas<'a> {
             why: "the allocation was seen; its size reaches to the next one".into(),
             align: 8,
             site: Some((self.allocator(hook.function), hook.b)),
+            free_pointer: None,
             how: How::PerCpu,
         })
     }
@@ -327,6 +332,8 @@ impl<'a> Atlas<'a> {
             },
             align: (stride & stride.wrapping_neg()).min(PAGE),
             site: None,
+            // The cache of all caches holds the allocator's own fields, touched by the same functions.
+            free_pointer: (cache.name != "kmem_cache").then_some(cache.free_pointer),
             how: How::Slab,
         };
         if !cache.is_general() {
@@ -386,6 +393,7 @@ impl<'a> Atlas<'a> {
             why: format!("memory behind the global pointer {name}"),
             align: 64,
             site: None,
+            free_pointer: None,
             how: How::BootMemory,
         })
     }
@@ -424,6 +432,7 @@ impl<'a> Atlas<'a> {
             why: "no slab at any time of the run; by its struct page at the end".into(),
             align: PAGE,
             site: None,
+            free_pointer: None,
             how: How::Page,
         };
         if let Some(h) = seen {
@@ -492,6 +501,7 @@ fn nothing(address: u64) -> Place {
         why: "no variable, slab or page explains this address".into(),
         align: 64,
         site: None,
+        free_pointer: None,
         how: How::Nothing,
     }
 }

@@ -94,8 +94,11 @@ pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<Kern
     }
     // A choice between members of a union holds for the code that made it, not for other code at the same bytes.
     let plain = Namer::without_choices(e);
-    let chosen: HashSet<(u32, u64, u32)> =
-        e.touches.iter().filter(|t| t.field.is_some()).map(|t| (t.object, t.offset, t.code)).collect();
+    let said = e.touches.iter().filter(|t| t.field.is_some() && t.role().is_none());
+    let chosen: HashSet<(u32, u64, u32)> = said.map(|t| (t.object, t.offset, t.code)).collect();
+    let roles: HashMap<(u32, u64, u32), &str> =
+        e.touches.iter().filter_map(|t| Some(((t.object, t.offset, t.code), t.role()?))).collect();
+    let role = |s: &Sampled| s.code.and_then(|c| roles.get(&(s.object, s.offset, c))).copied();
     let chose = |s: &Sampled| s.code.is_some_and(|c| chosen.contains(&(s.object, s.offset, c)));
     let seen = analysis::contention(e, &options.question);
     let contended: HashMap<u64, &LineContention> = seen.lines.iter().map(|l| (l.address / line, l)).collect();
@@ -106,7 +109,7 @@ pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<Kern
         g.relative = relative;
         g.lines.insert(number * line);
         for s in rows {
-            add(if chose(s) { namer } else { &plain }, g, s);
+            add(if chose(s) { namer } else { &plain }, g, s, role(s));
         }
         if let Some(l) = contended.get(&number) {
             g.e += l.e.e;
@@ -138,8 +141,11 @@ fn owner(e: &Evidence, namer: &Namer, address: u64, rows: &[&Sampled]) -> Option
     Some((namer.root(o), address.wrapping_sub(o.base) as i64))
 }
 
-fn add(namer: &Namer, g: &mut KernelGroup, s: &Sampled) {
-    let path = namer.name(s.object, s.offset, u64::from(s.size)).path;
+fn add(namer: &Namer, g: &mut KernelGroup, s: &Sampled, role: Option<&str>) {
+    let mut path = namer.name(s.object, s.offset, u64::from(s.size)).path;
+    if let Some(role) = role {
+        path = format!("{path} {role}");
+    }
     let dirty = s.hitm_local.unwrap_or(0);
     g.transfers += s.records;
     g.dirty += dirty;
@@ -500,6 +506,29 @@ mod tests {
         let shown = super::super::report(&e, &[], &Options::default());
         assert!(shown.finding, "by the same rule as everywhere");
         assert_eq!(shown.view.kind, "report");
+    }
+
+    #[test]
+    fn what_the_allocator_does_to_a_field_is_not_shown_as_the_field() {
+        let mut e = evidence();
+        let touch = |code| Touch {
+            object: 0,
+            offset: 8,
+            size: 8,
+            code,
+            actor: None,
+            kind: TouchKind::Write,
+            samples: 1,
+            field: Some("(freelist word)".into()),
+        };
+        e.touches.push(touch(3));
+        let all = groups(&e, &Namer::new(&e), &Options::default());
+        let ranked = [("struct stats.hits", 70), ("struct stats.misses (freelist word)", 30)];
+        assert_eq!(all[0].ranked(), ranked);
+        // Other code at the same bytes means the field.
+        (e.touches.pop(), e.touches.push(touch(2)));
+        let all = groups(&e, &Namer::new(&e), &Options::default());
+        assert_eq!(all[0].ranked(), [("struct stats.hits", 70), ("struct stats.misses", 30)]);
     }
 
     #[test]
