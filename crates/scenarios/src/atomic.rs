@@ -206,6 +206,9 @@ impl AtomicEnv<'_> {
             if s.holder != u32::MAX && !awake(s.holder) {
                 return 2;
             }
+            if s.until_ns != u64::MAX && i % 16 == 15 && self.now_ns() >= s.until_ns {
+                return 3;
+            }
             std::hint::spin_loop();
             // More threads than CPUs: whoever holds the lock may need this one.
             if self.common.crowded

@@ -97,10 +97,7 @@ fn sleeping(kind: Kind, writers: u32, readers: u32) -> Crowd {
     crowd(|c, n| Lock::Sleep(SleepLock::new(kind, SleepWords::at(c), n)), writers, readers)
 }
 
-/// Known fault: a spinning writer of the modern semaphore has no bound on spinning for readers (the kernel's has one),
-/// so it never comes to sleep and ask for hand-off.
 #[test]
-#[ignore = "the modern semaphore's writer starves while readers overlap on nine CPUs"]
 fn a_writer_among_readers_that_hardly_pause_gets_in() {
     for (name, kind) in Kind::NAMES {
         for cpus in [4, 9] {

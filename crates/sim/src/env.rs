@@ -23,7 +23,7 @@ pub enum Op {
     /// Swap; returns what was there.
     Swap(Cell, u64),
     /// Spins while the first cell has its value and, if given, the second too. Ends early when the CPU is wanted by
-    /// another task (`resched`) or when task `holder` stops running. Returns a [`SpinEnd`].
+    /// another task (`resched`), when task `holder` stops running or at a time. Returns a [`SpinEnd`].
     Spin(Spin),
     /// Computes for this many ns.
     Compute(u32),
@@ -58,12 +58,14 @@ pub struct Spin {
     pub resched: bool,
     /// End when this task is not running; `u32::MAX` for none.
     pub holder: u32,
+    /// End at this time of [`Env::now_ns`]; `u64::MAX` for never.
+    pub until_ns: u64,
 }
 
 impl Spin {
     /// Spins while `cell` holds `value`.
     pub fn on(cell: Cell, value: u64) -> Spin {
-        Spin { cell, value, also: (Cell::NULL, 0), resched: false, holder: u32::MAX }
+        Spin { cell, value, also: (Cell::NULL, 0), resched: false, holder: u32::MAX, until_ns: u64::MAX }
     }
 
     /// Ends when another task wants the CPU.
@@ -75,6 +77,12 @@ impl Spin {
     /// Ends when task `holder` no longer runs.
     pub fn while_running(mut self, holder: u32) -> Spin {
         self.holder = holder;
+        self
+    }
+
+    /// Ends at a time of [`Env::now_ns`].
+    pub fn until(mut self, ns: u64) -> Spin {
+        self.until_ns = ns;
         self
     }
 
@@ -94,6 +102,8 @@ pub enum SpinEnd {
     Resched = 1,
     /// The holder stopped running.
     HolderOff = 2,
+    /// The time has come.
+    Expired = 3,
 }
 
 impl SpinEnd {
@@ -102,6 +112,7 @@ impl SpinEnd {
         match r {
             1 => SpinEnd::Resched,
             2 => SpinEnd::HolderOff,
+            3 => SpinEnd::Expired,
             _ => SpinEnd::Changed,
         }
     }

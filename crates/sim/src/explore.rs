@@ -21,7 +21,7 @@ pub struct Limits {
     pub states: usize,
     /// Steps of one path after which it is called a livelock.
     pub steps: usize,
-    /// Times per task that a spin may end because its CPU is wanted.
+    /// Times per task that a spin may end because its CPU is wanted or its time has come.
     pub rescheds: u32,
     /// Stores commit late (total store order); otherwise at once.
     pub late_stores: bool,
@@ -79,6 +79,7 @@ enum Choice {
     Step(u32),
     Commit(u32),
     Resched(u32),
+    Expire(u32),
 }
 
 struct Actor<'p> {
@@ -237,8 +238,11 @@ impl<'p> World<'p> {
             let (a, n) = (&self.actors[i], i as u32);
             if self.enabled(i) {
                 out.push(Choice::Step(n));
-            } else if matches!(a.op, Some(Op::Spin(s)) if s.resched) && a.rescheds > 0 {
-                out.push(Choice::Resched(n));
+            } else if let Some(Op::Spin(s)) = a.op
+                && a.rescheds > 0
+            {
+                out.extend(s.resched.then_some(Choice::Resched(n)));
+                out.extend((s.until_ns != u64::MAX).then_some(Choice::Expire(n)));
             }
             if !a.stores.is_empty() {
                 out.push(Choice::Commit(n));
@@ -248,7 +252,7 @@ impl<'p> World<'p> {
     }
 
     fn take(&mut self, choice: Choice) {
-        let (Choice::Step(n) | Choice::Commit(n) | Choice::Resched(n)) = choice;
+        let (Choice::Step(n) | Choice::Commit(n) | Choice::Resched(n) | Choice::Expire(n)) = choice;
         let i = n as usize;
         self.path.push((choice, self.actors[i].op));
         match choice {
@@ -259,6 +263,10 @@ impl<'p> World<'p> {
             Choice::Resched(_) => {
                 self.actors[i].rescheds -= 1;
                 self.poll(i, 1);
+            }
+            Choice::Expire(_) => {
+                self.actors[i].rescheds -= 1;
+                self.poll(i, 3);
             }
             Choice::Step(_) => {
                 let result = self.perform(i);
@@ -351,6 +359,7 @@ impl<'p> World<'p> {
                 Choice::Step(n) => format!("{n}:{:?}", op.unwrap_or(Op::Compute(0))),
                 Choice::Commit(n) => format!("{n}:commit"),
                 Choice::Resched(n) => format!("{n}:resched"),
+                Choice::Expire(n) => format!("{n}:expire"),
             })
             .collect();
         steps.join(" ")

@@ -330,6 +330,17 @@ impl Engine<'_> {
         if spin.holder != NONE && !self.shared.on_cpu.get(spin.holder as usize).is_some_and(|s| s.get()) {
             return Outcome::Done(2, t);
         }
+        if spin.until_ns != u64::MAX {
+            let until = spin.until_ns.saturating_mul(PS);
+            if t >= until {
+                return Outcome::Done(3, t);
+            }
+            // One event for each time, however often the spin looks again before it.
+            if self.tasks[task as usize].expires != until {
+                self.tasks[task as usize].expires = until;
+                self.push(until, Kind::Expire, task, 0);
+            }
+        }
         for (k, (cell, _)) in cells.into_iter().enumerate() {
             let line = if cell == Cell::NULL { NONE } else { self.line_of[cell.0 as usize] };
             self.tasks[task as usize].watched[k] = line;
@@ -371,6 +382,14 @@ impl Engine<'_> {
             }
             Some(Op::Spin(s)) => s.cell,
             _ => Cell::NULL,
+        }
+    }
+
+    /// The time of a spin has come, unless it is over already or another one has begun.
+    pub(super) fn expire(&mut self, task: u32) {
+        let i = task as usize;
+        if matches!(self.tasks[i].op, Some(Op::Spin(s)) if s.until_ns.saturating_mul(PS) <= self.now) {
+            self.kick(task, self.now);
         }
     }
 

@@ -199,6 +199,8 @@ enum Kind {
     Wake,
     /// A time slice ends.
     Slice,
+    /// The time of a spin ends.
+    Expire,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -245,6 +247,8 @@ struct Task<'p> {
     visit: usize,
     watch_since: u64,
     watched: [u32; 2],
+    /// The time for which an end of spinning was scheduled last, ps.
+    expires: u64,
     /// The cell that it changed last by a locked operation.
     last: Cell,
 }
@@ -438,6 +442,7 @@ impl<'p> Engine<'p> {
             visit: 0,
             watch_since: 0,
             watched: [NONE; 2],
+            expires: NEVER,
             last: Cell::NULL,
         });
         // Tasks start within one microsecond of each other, in no particular order.
@@ -539,6 +544,7 @@ impl<'p> Engine<'p> {
             Kind::Shared => self.shared_arrived(event.a, event.b),
             Kind::Wake => self.wake(event.a, event.b == 1),
             Kind::Slice => self.slice_end(event.a, event.b),
+            Kind::Expire => self.expire(event.a),
         }
     }
 
