@@ -34,8 +34,8 @@
 enum { PAGE = 4096, FORK_PAGES = 16, TASKS_MAX = 64 };
 
 static struct shared {
-    int ready, go, done, failed;
-    char why[128];
+    int ready, go, done;
+    int not_started; /* errno of an execv() that failed in a child */
 } *shared;
 
 static long tasks, operations, pages;
@@ -51,7 +51,10 @@ static int64_t now_ns(void)
 
 static void fail(const char *what)
 {
-    printf("tussle-init: failed: %s: %s\n", what, strerror(errno));
+    if (errno)
+        printf("tussle-init: failed: %s: %s\n", what, strerror(errno));
+    else
+        printf("tussle-init: failed: %s\n", what);
     fflush(stdout);
     tcdrain(1); /* the marker ends the machine at once */
     MARK(3, 0ll);
@@ -96,15 +99,26 @@ static void do_pft(long task)
     madvise(at, pages * PAGE, MADV_DONTNEED);
 }
 
-static void await(pid_t child)
+/* Waits for a child that must exit with 0; `name` is the program it runs, if any. */
+static void await(pid_t child, const char *name)
 {
+    char why[256];
     int status;
     if (child < 0)
         fail("fork");
-    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        errno = 0;
-        fail("a child did not exit with 0");
-    }
+    if (waitpid(child, &status, 0) != child)
+        fail("waitpid");
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return;
+    errno = __atomic_load_n(&shared->not_started, __ATOMIC_SEQ_CST);
+    if (errno)
+        snprintf(why, sizeof why, "cannot start %s", name);
+    else if (WIFSIGNALED(status))
+        snprintf(why, sizeof why, "%s was killed by signal %d (%s)", name, WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(why, sizeof why, "%s exited with status %d", name, WEXITSTATUS(status));
+    fail(why);
 }
 
 static void do_fork_storm(void)
@@ -116,7 +130,7 @@ static void do_fork_storm(void)
             ((volatile char *)at)[i * PAGE] = 1;
         _exit(at == MAP_FAILED);
     }
-    await(child);
+    await(child, "a forked child");
 }
 
 static void do_exec(char **argv)
@@ -124,9 +138,10 @@ static void do_exec(char **argv)
     pid_t child = fork();
     if (child == 0) {
         execv(argv[0], argv);
+        __atomic_store_n(&shared->not_started, errno, __ATOMIC_SEQ_CST);
         _exit(127);
     }
-    await(child);
+    await(child, argv[0]);
 }
 
 static void do_sem(void)
@@ -233,6 +248,7 @@ int main(int argc, char **argv)
     /* the kernel passes on what it does not know itself, ours comes behind a word of our own */
     while (argc > 1 && strcmp(argv[0], "tussle"))
         argc--, argv++;
+    errno = 0;
     if (argc < 5)
         fail("usage");
     workload = argv[1];

@@ -10,6 +10,7 @@
  */
 #include "tussle-plugin.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,12 @@ static int64_t started_ns, ended_ns; /* the guest's own monotonic clock, from th
 
 /* ---- the stream ---- */
 
+static void cannot_write(void)
+{
+    fprintf(stderr, "tussle: cannot write the stream: %s\n", strerror(errno));
+    _exit(74);
+}
+
 /* One record: tag, payload length, payload; all fields little endian and packed by hand. */
 static void emit(uint8_t tag, const void *payload, uint32_t length)
 {
@@ -58,10 +65,8 @@ static void emit(uint8_t tag, const void *payload, uint32_t length)
         return;
     }
     out_bytes += length + 4;
-    if (fwrite(&head, 4, 1, out) != 1 || (length && fwrite(payload, length, 1, out) != 1)) {
-        fprintf(stderr, "tussle: cannot write the stream\n");
-        _exit(74);
-    }
+    if (fwrite(&head, 4, 1, out) != 1 || (length && fwrite(payload, length, 1, out) != 1))
+        cannot_write();
 }
 
 struct __attribute__((packed)) summary {
@@ -479,7 +484,7 @@ static void finish(int status)
     }
     summarise('E');
     if (out && fclose(out))
-        status = 74;
+        cannot_write();
     _exit(status);
 }
 

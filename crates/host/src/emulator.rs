@@ -67,6 +67,17 @@ pub enum EmulatorError {
         /// Wanted.
         needed_mib: u64,
     },
+    /// The recording could not be written, mostly because the disk filled up.
+    #[error(
+        "the recording could not be written to {folder} ({said}): make room, set TMPDIR to another folder, or \
+         record less (--ops)"
+    )]
+    Unwritten {
+        /// Folder of temporary files.
+        folder: String,
+        /// The system's word.
+        said: String,
+    },
     /// The guest took too long.
     #[error(
         "the guest was still {phase} after {seconds} s and was ended (--timeout allows more). It said last:\n{said}"

@@ -22,6 +22,8 @@ const CONSOLE_BYTES_MAX: usize = 1 << 20;
 const SAID_LINES: usize = 6;
 /// What init says when everything is ready.
 const READY: &str = "tussle-init: ";
+/// What the plugin says when the stream's disk is full.
+const UNWRITTEN: &str = "tussle: cannot write the stream: ";
 
 /// How far the guest is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +149,11 @@ fn verdict(status: ExitStatus, console: &str) -> Result<(), EmulatorError> {
     }
     match status.code() {
         Some(0) if console.contains(READY) => Ok(()),
+        // EX_IOERR in the plugin.
+        Some(74) => {
+            let folder = std::env::temp_dir().display().to_string();
+            Err(EmulatorError::Unwritten { folder, said: after(console, UNWRITTEN) })
+        }
         // EX_NOINPUT in the plugin: the failure marker.
         Some(66) => Err(EmulatorError::Workload { said: failure(console) }),
         _ => Err(EmulatorError::Ended { status: status.to_string(), said: last_lines(console) }),
@@ -154,8 +161,13 @@ fn verdict(status: ExitStatus, console: &str) -> Result<(), EmulatorError> {
 }
 
 fn failure(console: &str) -> String {
-    let line = console.lines().rev().find_map(|l| l.split("tussle-init: failed: ").nth(1));
-    line.unwrap_or("init did not say why").trim().into()
+    after(console, "tussle-init: failed: ")
+}
+
+/// The rest of the last line that holds these words.
+fn after(console: &str, words: &str) -> String {
+    let line = console.lines().rev().find_map(|l| l.split(words).nth(1));
+    line.unwrap_or("it did not say why").trim().into()
 }
 
 fn keep(console: &mut String, text: &str) {
@@ -280,6 +292,15 @@ fn command(emulator: &Emulator, equipment: &Equipment, boot: &Boot, files: [&Fil
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_has_its_own_message() {
+        use std::os::unix::process::ExitStatusExt;
+        let console = "tussle-init: mmap1\ntussle: cannot write the stream: No space left on device\n";
+        let said = verdict(ExitStatus::from_raw(74 << 8), console).unwrap_err().to_string();
+        assert!(said.contains("(No space left on device): make room, set TMPDIR"), "{said}");
+        assert!(verdict(ExitStatus::from_raw(0), console).is_ok());
+    }
 
     #[test]
     fn consoles() {
