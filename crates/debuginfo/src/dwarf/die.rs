@@ -108,7 +108,10 @@ impl<'f> Die<'f> {
             }
             dw::DW_AT_bit_size => self.bit_size = value.udata_value(),
             dw::DW_AT_data_bit_offset => self.data_bit_offset = value.udata_value(),
-            dw::DW_AT_bit_offset => self.bit_offset = value.udata_value(),
+            dw::DW_AT_bit_offset => {
+                // Negative where a packed field crosses its storage unit (gcc, DWARF 4): the arithmetic on it wraps.
+                self.bit_offset = value.udata_value().or_else(|| value.sdata_value().map(|n| n as u64));
+            }
             dw::DW_AT_encoding => self.encoding = value.udata_value().unwrap_or(0),
             dw::DW_AT_count => self.count = value.udata_value(),
             dw::DW_AT_upper_bound => {

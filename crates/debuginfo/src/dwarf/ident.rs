@@ -135,7 +135,7 @@ impl<'f> Types<'f> {
 
 fn hash_member<'f>(ctx: &Context<'f>, m: &RawMember<'f>) -> u64 {
     let name = m.name.map_or(0, |v| bytes(0, ctx.text_of(&v)));
-    let (top, storage) = m.old_bits.map_or((0, 0), |(t, s)| (t + 1, s.unwrap_or(0)));
+    let (top, storage) = m.old_bits.map_or((0, 0), |(t, s)| (t.wrapping_add(1), s.unwrap_or(0)));
     let bits = u64::from(m.bit_size.map_or(0, |b| b.wrapping_add(1)));
     let h = mix(mix(name, m.offset_bits), bits << 8 | m.role as u64);
     mix(mix(h, u64::from(m.line) << 16 | m.align.unwrap_or(0)), top << 8 ^ storage)

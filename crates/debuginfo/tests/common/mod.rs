@@ -148,11 +148,13 @@ struct outer {{
     _Alignas(64) int aligned; char last[5]; int none[0]; char flexible[];
 }};
 struct __attribute__((packed)) packed {{ char c; int i; unsigned b : 7; unsigned d : 12; short s; }};
+struct __attribute__((packed)) crossing {{ char c; uint64_t wide : 61; unsigned n : 30; char t; }};
 struct __attribute__((aligned(128))) big {{ char c; }};
 union choice {{ char c[3]; uint64_t u; struct inner in; unsigned b : 9; }};
-struct outer o; struct packed p; struct big g; union choice ch;
+struct outer o; struct packed p; struct crossing cr; struct big g; union choice ch;
 int main(void) {{
     struct local {{ int here; char there; }} l = {{ 1, 2 }};
+    S("crossing", struct crossing); B("crossing", struct crossing, wide); B("crossing", struct crossing, n);
     S("inner", struct inner); F("inner", struct inner, a); F("inner", struct inner, x);
     F("inner", struct inner, y); F("inner", struct inner, u); F("inner", struct inner, named.deep);
     S("outer", struct outer); F("outer", struct outer, c); F("outer", struct outer, in);
