@@ -121,8 +121,12 @@ const NOTES: &[&str] = &[
     "004's first sign was wrong, too (+7%). Looking for the cause found a bug of the simulator (wake-ups left over \
      from earlier sleeps ended later ones early); after its repair the \"before\" lock was changed to the mutex \
      of that time, without hand-off. So 004 is not independent either.",
-    "Missed: 002 has no gain at 21 to 56 CPUs where +11 to +15% were published: the simulated faults meet on one line \
-     either way, and what else the patch series removed (a pointer, a grace period per area) is small in the model.",
+    "The bound on a writer's spinning for readers came later, for a writer that starved; its times are the kernel's. \
+     It moved 000's medians up by 1 to 2 points and turned 002 from undecided to right at 21 and 56 CPUs (the sign, by \
+     few draws) and at 1 CPU (next to nothing).",
+    "Missed in size: 002 gains +0.6 and +1.4% where +14.8 and +10.8% were published (21 and 56 CPUs): the simulated \
+     faults meet on one line either way, and what else the patch series removed (a pointer, a grace period per area) is \
+     small in the model.",
     "Missed in size: 004 has far more additional context switches than the published +44.6%, because the simulated \
      mail \
      server has no other reasons to switch, and a smaller loss. The mail's observation that spinning brought no \
