@@ -125,8 +125,8 @@ const NOTES: &[&str] = &[
      It moved 000's medians up by 1 to 2 points and turned 002 from undecided to right at 21 and 56 CPUs (the sign, by \
      few draws) and at 1 CPU (next to nothing).",
     "Missed in size: 002 gains +0.6 and +1.4% where +14.8 and +10.8% were published (21 and 56 CPUs): the simulated \
-     faults meet on one line either way, and what else the patch series removed (a pointer, a grace period per area) is \
-     small in the model.",
+     faults meet on one line either way, and what else the patch series removed (a pointer, a grace period per area) \
+     is small in the model.",
     "Missed in size: 004 has far more additional context switches than the published +44.6%, because the simulated \
      mail \
      server has no other reasons to switch, and a smaller loss. The mail's observation that spinning brought no \
