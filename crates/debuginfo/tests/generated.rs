@@ -50,13 +50,12 @@ fn scalar() -> impl Strategy<Value = &'static str> {
     proptest::sample::select(names.to_vec())
 }
 
+/// Types of bit-fields with their width.
+const TYPES_BITS: &[(&str, u32)] =
+    &[("unsigned", 32), ("unsigned char", 8), ("unsigned short", 16), ("uint64_t", 64)];
+
 fn kind() -> impl Strategy<Value = Kind> {
-    let bits = proptest::sample::select(vec![
-        ("unsigned", 32u32),
-        ("unsigned char", 8),
-        ("unsigned short", 16),
-        ("uint64_t", 64),
-    ]);
+    let bits = proptest::sample::select(TYPES_BITS);
     let leaf = prop_oneof![
         4 => scalar().prop_map(Kind::Scalar),
         3 => (bits, 1..=64u32).prop_map(|((ty, max), n)| Kind::Bits(ty, n.min(max))),
@@ -87,6 +86,8 @@ fn structs() -> impl Strategy<Value = Vec<Struct>> {
 
 /// Writes declarations and, for each named leaf, a probe.
 struct Writer {
+    /// No bit-field as wide as its type.
+    narrow: bool,
     next: usize,
     probes: Vec<(String, bool)>,
 }
@@ -109,7 +110,10 @@ impl Writer {
         let full = format!("{path}{name}");
         let text = match &field.kind {
             Kind::Scalar(ty) => format!("{ty} {name}"),
-            Kind::Bits(ty, n) => format!("{ty} {name} : {n}"),
+            Kind::Bits(ty, n) => {
+                let whole = self.narrow && TYPES_BITS.contains(&(ty, *n));
+                format!("{ty} {name} : {}", n - u32::from(whole))
+            }
             Kind::Pointer(ty) => format!("{ty} *{name}"),
             Kind::Array(ty, dims) => {
                 format!("{ty} {name}{}", dims.iter().map(|d| format!("[{d}]")).collect::<String>())
@@ -127,11 +131,11 @@ impl Writer {
     }
 }
 
-fn program(structs: &[Struct]) -> String {
+fn program(structs: &[Struct], narrow: bool) -> String {
     let mut types = String::from(PROBE);
     let mut probes = String::new();
     for (i, s) in structs.iter().enumerate() {
-        let mut writer = Writer { next: 0, probes: Vec::new() };
+        let mut writer = Writer { narrow, next: 0, probes: Vec::new() };
         let body = writer.fields(&s.fields, "");
         let packed = if s.packed { "__attribute__((packed)) " } else { "" };
         let align = s.align.map(|a| format!("__attribute__((aligned({a}))) ")).unwrap_or_default();
@@ -150,7 +154,9 @@ fn program(structs: &[Struct]) -> String {
 
 fn check(structs: &[Struct], compiler: &str) {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("a.c"), program(structs)).unwrap();
+    // In DWARF 4 clang leaves the place of a packed field as wide as its type out: only its byte is known.
+    let narrow = compiler == "clang -gdwarf-4";
+    std::fs::write(dir.path().join("a.c"), program(structs, narrow)).unwrap();
     run(dir.path(), &format!("{compiler} -w a.c"));
     let facts = facts(&run(dir.path(), "./a.out"));
     assert_facts(&read(&dir.path().join("a.out")), &facts, compiler);
