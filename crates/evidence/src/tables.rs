@@ -274,6 +274,30 @@ pub struct Object {
     pub live_max: u64,
 }
 
+impl Object {
+    /// Memory of which only the place is known: no name, no type, alive for the whole run.
+    pub fn unnamed(process: u32, kind: ObjectKind, base: u64, size: u64) -> Object {
+        Object {
+            process,
+            kind,
+            base,
+            size,
+            name: None,
+            ty: None,
+            count: 1,
+            confidence: 0.0,
+            why: String::new(),
+            align: 1,
+            allocator: None,
+            alloc_code: None,
+            alloc_actor: None,
+            vt0: 0,
+            vt1: None,
+            live_max: 1,
+        }
+    }
+}
+
 /// A place in code, inlined frames included.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {

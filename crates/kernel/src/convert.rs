@@ -9,7 +9,7 @@ use tussle_debuginfo::Elf;
 use tussle_evidence::{
     Actor, ActorKind, Code, Evidence, Frame, Loss, Module, Object, Process, Run, Sees, Source,
 };
-use tussle_model::{TypeId, TypeTable};
+use tussle_model::TypeId;
 
 use crate::image::{ImageError, KernelImage, KernelTypes};
 use crate::memory::Memory;
@@ -138,28 +138,11 @@ fn banner(vmlinux: &[u8], at: u64) -> Option<String> {
 fn empty(inputs: &Inputs, end: &Summary) -> Evidence {
     let machine = inputs.machine;
     let run = Run {
-        format_version: tussle_evidence::file::MAJOR,
-        tool_version: env!("CARGO_PKG_VERSION").into(),
-        source: Source::KernelRecorder,
-        unit: "accesses".into(),
         command: machine.command.clone(),
-        started_unix_s: None,
-        duration_s: None,
-        arch: "x86_64".into(),
         cpu_model: format!("emulated by {}", machine.emulator),
         cpus: machine.vcpus,
-        line_bytes: 64,
-        window_vt: end.window.max(1),
-        sees: Sees {
-            reads: true,
-            writes: true,
-            rmws: true,
-            phases: true,
-            chains: true,
-            locks: false,
-            time: true,
-        },
         complete: end.lost == 0,
+        ..Run::new(Source::KernelRecorder, end.window.max(1), Sees::ACCESSES)
     };
     let process = Process {
         pid: 0,
@@ -187,18 +170,11 @@ fn empty(inputs: &Inputs, end: &Summary) -> Evidence {
         vt1: end.windows.saturating_mul(end.window),
     });
     Evidence {
-        run,
         processes: vec![process],
         modules: vec![module],
         actors: actors.collect(),
-        types: TypeTable::new(8),
-        objects: Vec::new(),
-        code: Vec::new(),
-        accesses: Vec::new(),
-        touches: Vec::new(),
-        operations: None,
         samples: Some(Vec::new()),
-        losses: Vec::new(),
+        ..Evidence::empty(run)
     }
 }
 

@@ -85,27 +85,6 @@ fn code_of(evidence: &Evidence, images: &mut Images, s: &Sampled) -> Option<(Ima
     Some((image, code.address.wrapping_sub(bias)))
 }
 
-fn object(process: u32, kind: ObjectKind, base: u64, size: u64) -> Object {
-    Object {
-        process,
-        kind,
-        base,
-        size,
-        name: None,
-        ty: None,
-        count: 1,
-        confidence: 0.0,
-        why: String::new(),
-        align: 1,
-        allocator: None,
-        alloc_code: None,
-        alloc_actor: None,
-        vt0: 0,
-        vt1: None,
-        live_max: 1,
-    }
-}
-
 fn votes(evidence: &Evidence, images: &mut Images, registers: &SampledRegisters) -> Vec<Found> {
     let mut known: HashMap<(ImageId, u64), Option<Rc<Operand>>> = HashMap::new();
     let mut out: BTreeMap<(u32, ImageId, TypeId, u64), Found> = BTreeMap::new();
@@ -249,7 +228,7 @@ fn add_objects(
             confidence: CONFIDENCE,
             why: f.why.clone(),
             align: align.get(&(f.image, f.ty)).copied().unwrap_or(1),
-            ..object(f.process, kind, f.base, f.size)
+            ..Object::unnamed(f.process, kind, f.base, f.size)
         });
     }
     let samples = evidence.samples.as_deref().unwrap_or_default();

@@ -7,7 +7,6 @@ use tussle_evidence::{
     Access, Actor, ActorKind, Code, Evidence, Frame, Module, Object, ObjectKind, Process, Run, Sampled, Sees,
     Source, Touch, TouchKind,
 };
-use tussle_model::TypeTable;
 
 /// Executable of the process that stands for the kernel.
 pub(crate) const KERNEL_PROCESS: &str = "[kernel]";
@@ -45,35 +44,13 @@ impl Tables {
             time: false,
         };
         let run = Run {
-            format_version: tussle_evidence::file::MAJOR,
-            tool_version: env!("CARGO_PKG_VERSION").into(),
-            source: Source::Perf,
             unit: "HITM samples".into(),
-            command: Vec::new(),
-            started_unix_s: None,
-            duration_s: None,
             arch: String::new(),
             cpu_model: "unknown CPU".into(),
             cpus: 0,
-            line_bytes: 64,
-            window_vt: WINDOW_VT,
-            sees,
-            complete: true,
+            ..Run::new(Source::Perf, WINDOW_VT, sees)
         };
-        let e = Evidence {
-            run,
-            processes: Vec::new(),
-            modules: Vec::new(),
-            actors: Vec::new(),
-            types: TypeTable::new(8),
-            objects: Vec::new(),
-            code: Vec::new(),
-            accesses: Vec::new(),
-            touches: Vec::new(),
-            operations: None,
-            samples: Some(Vec::new()),
-            losses: Vec::new(),
-        };
+        let e = Evidence { samples: Some(Vec::new()), ..Evidence::empty(run) };
         Tables {
             e,
             processes: Fast::default(),
@@ -260,22 +237,6 @@ fn actor(process: Option<u32>, kind: ActorKind, number: u32, name: Option<String
 
 /// Memory of which only the address is known.
 pub(crate) fn unknown(process: u32, base: u64, size: u64) -> Object {
-    Object {
-        process,
-        kind: ObjectKind::Unknown,
-        base,
-        size,
-        name: None,
-        ty: None,
-        count: 1,
-        confidence: 0.0,
-        why: "the sample tells the address only".into(),
-        align: 1,
-        allocator: None,
-        alloc_code: None,
-        alloc_actor: None,
-        vt0: 0,
-        vt1: None,
-        live_max: 1,
-    }
+    let why = "the sample tells the address only".into();
+    Object { why, ..Object::unnamed(process, ObjectKind::Unknown, base, size) }
 }

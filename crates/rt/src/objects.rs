@@ -157,21 +157,8 @@ fn heap_place(s: &HeapSlot, inherited: bool) -> Place {
 /// An object row without names.
 pub(crate) fn blank(process: u32, kind: ObjectKind, p: &Place) -> Object {
     Object {
-        process,
-        kind,
-        base: p.base,
-        size: p.size,
-        name: None,
-        ty: None,
-        count: 1,
-        confidence: 0.0,
-        why: String::new(),
-        align: 1,
-        allocator: None,
-        alloc_code: None,
-        alloc_actor: None,
         vt0: p.vt0,
         vt1: (p.vt1 != u64::MAX).then_some(p.vt1),
-        live_max: 1,
+        ..Object::unnamed(process, kind, p.base, p.size)
     }
 }

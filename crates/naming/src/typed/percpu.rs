@@ -69,7 +69,7 @@ pub(super) fn place(
                 confidence: 1.0,
                 why: format!("per-CPU variable of the CPU whose area begins at 0x{area:x}"),
                 align: v.align.unwrap_or(1),
-                ..super::object(process, ObjectKind::PerCpu, base, size)
+                ..Object::unnamed(process, ObjectKind::PerCpu, base, size)
             });
             next
         });
