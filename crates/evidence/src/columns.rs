@@ -161,7 +161,23 @@ rows!(
 
 rows!(Access, "accesses", [object, offset, size, actor, vt0, vt1, reads, writes, rmws]);
 rows!(Touch, "touches", [object, offset, size, code, actor, kind, samples, field]);
-rows!(Operation, "operations", [actor, lock_object, lock_offset, vt0, vt1, visits, repeats]);
+rows!(
+    Operation,
+    "operations",
+    [
+        actor,
+        lock_object,
+        lock_offset,
+        vt0,
+        vt1,
+        visits,
+        repeats,
+        shared,
+        think_instructions,
+        instructions,
+        inner
+    ]
+);
 rows!(
     Sampled,
     "samples",
@@ -190,6 +206,7 @@ rows!(
         page_bytes,
     ]
 );
+rows!(Turn, "order", [actor, visits]);
 rows!(Loss, "losses", [process, what, count, note]);
 
 /// One type of the type table; its row number is its id.

@@ -1,7 +1,7 @@
 //! The file format: JSON Lines, checksummed in blocks, readable up to the byte where its writer was killed.
 //!
 //! ```text
-//! {"format":"tussle-evidence","major":1,"minor":1}
+//! {"format":"tussle-evidence","major":1,"minor":2}
 //! {"table":"run","columns":["format_version",...],"rows":1,"bytes":312,"crc32":"89abcdef"}
 //! [1,"0.1.0",...]
 //! {"table":"accesses","columns":["object","offset",...],"rows":2,"bytes":54,"crc32":"01234567"}
@@ -24,7 +24,7 @@ use tussle_model::{TypeId, TypeTable};
 pub const MAJOR: u32 = 1;
 
 /// Minor version that this build writes: grows when tables or columns are added.
-pub const MINOR: u32 = 1;
+pub const MINOR: u32 = 2;
 
 /// Rows per block: a damaged block loses its checksum only for these.
 const BLOCK_ROWS: usize = 4096;
@@ -90,6 +90,9 @@ pub fn write(evidence: &Evidence, out: &mut impl Write) -> io::Result<()> {
     put_table(out, &evidence.touches)?;
     if let Some(operations) = &evidence.operations {
         put_table(out, operations)?;
+    }
+    if let Some(order) = &evidence.order {
+        put_table(out, order)?;
     }
     if let Some(samples) = &evidence.samples {
         put_table(out, samples)?;
@@ -249,6 +252,7 @@ enum TableKind {
     Accesses,
     Touches,
     Operations,
+    Order,
     Samples,
     Losses,
     End,
@@ -271,6 +275,7 @@ impl TableKind {
             of::<Access>(TableKind::Accesses),
             of::<Touch>(TableKind::Touches),
             of::<Operation>(TableKind::Operations),
+            of::<Turn>(TableKind::Order),
             of::<Sampled>(TableKind::Samples),
             of::<Loss>(TableKind::Losses),
             (END, TableKind::End, &[] as &[&str]),
@@ -292,6 +297,7 @@ struct Reader {
     accesses: Vec<Access>,
     touches: Vec<Touch>,
     operations: Option<Vec<Operation>>,
+    order: Option<Vec<Turn>>,
     samples: Option<Vec<Sampled>>,
     losses: Vec<Loss>,
     ended: bool,
@@ -327,6 +333,9 @@ impl Reader {
         }
         if let Some((TableKind::Operations, _)) = known {
             self.operations.get_or_insert_with(Vec::new);
+        }
+        if let Some((TableKind::Order, _)) = known {
+            self.order.get_or_insert_with(Vec::new);
         }
         if let Some((TableKind::Samples, _)) = known {
             self.samples.get_or_insert_with(Vec::new);
@@ -370,6 +379,7 @@ impl Reader {
             TableKind::Accesses => keep(&mut self.accesses, block, line, p),
             TableKind::Touches => keep(&mut self.touches, block, line, p),
             TableKind::Operations => keep(self.operations.get_or_insert_with(Vec::new), block, line, p),
+            TableKind::Order => keep(self.order.get_or_insert_with(Vec::new), block, line, p),
             TableKind::Samples => keep(self.samples.get_or_insert_with(Vec::new), block, line, p),
             TableKind::Losses => keep(&mut self.losses, block, line, p),
             TableKind::End => p.push(END, line.number, line.at, "a row after the end"),
@@ -430,6 +440,7 @@ impl Reader {
             accesses: self.accesses,
             touches: self.touches,
             operations: self.operations,
+            order: self.order,
             samples: self.samples,
             losses: self.losses,
         };

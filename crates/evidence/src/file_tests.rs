@@ -33,7 +33,12 @@ fn small() -> Evidence {
         vt1: 9,
         visits: vec![(0, 0, 8, TouchKind::Write, 2)],
         repeats: 7,
+        shared: Some(true),
+        think_instructions: Some(1000),
+        instructions: None,
+        inner: Some(vec![(0, 1, 0, 8, None)]),
     }]);
+    e.order = Some(vec![Turn { actor: 1, visits: vec![(0, 0, 8, TouchKind::Rmw)] }]);
     let e = s.tables();
     e.samples =
         Some(vec![Sampled { records: 5, size: 1, hitm_local: Some(3), cpus: Some(2), ..Sampled::default() }]);

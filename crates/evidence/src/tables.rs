@@ -29,6 +29,8 @@ pub struct Evidence {
     pub touches: Vec<Touch>,
     /// Operations: visits of fields in order, if the source sees them.
     pub operations: Option<Vec<Operation>>,
+    /// Accesses of all actors in one order, if the source has one.
+    pub order: Option<Vec<Turn>>,
     /// What samples of a performance monitoring unit found, if the source has one.
     pub samples: Option<Vec<Sampled>>,
     /// What was merged or lost, and how much.
@@ -49,6 +51,7 @@ impl Evidence {
             accesses: Vec::new(),
             touches: Vec::new(),
             operations: None,
+            order: None,
             samples: None,
             losses: Vec::new(),
         }
@@ -393,8 +396,12 @@ impl Touch {
     }
 }
 
+/// A lock taken and released inside of an operation: first visit under it, one past the last, object and offset of the
+/// lock, shared with others (`None`: unknown).
+pub type InnerLock = (u32, u32, u32, u64, Option<bool>);
+
 /// Visits of fields between the start and end of one operation (a critical section).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// Actor id.
     pub actor: u32,
@@ -410,6 +417,29 @@ pub struct Operation {
     pub visits: Vec<(u32, u64, u32, TouchKind, u64)>,
     /// How many operations of this shape this row stands for.
     pub repeats: u64,
+    /// The lock was held together with other readers; `None` where the source cannot tell.
+    #[serde(default)]
+    pub shared: Option<bool>,
+    /// Instructions of the same task between its previous operation and this one, user mode included: think time. Mean
+    /// of those known; `None` where unknown.
+    #[serde(default)]
+    pub think_instructions: Option<u64>,
+    /// Instructions of the task inside the operation; mean of those known.
+    #[serde(default)]
+    pub instructions: Option<u64>,
+    /// Locks held inside of it; `None` where the source does not tell. Their own words are not among the visits, as those of the lock itself are not.
+    #[serde(default)]
+    pub inner: Option<Vec<InnerLock>>,
+}
+
+/// Accesses of one actor that no access of another one interrupts, in order: one row of the ordered log. What repeats
+/// itself while no other actor comes near (see `docs/evidence.md`) is there once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Actor id.
+    pub actor: u32,
+    /// In order: (object, offset, size, kind).
+    pub visits: Vec<(u32, u64, u32, TouchKind)>,
 }
 
 /// Samples of a performance monitoring unit: what one actor's code found at one place. Counts are samples, not

@@ -125,6 +125,20 @@ fn rows(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
             known(&mut s.actor, counts.actors);
         }
     }
+    if let Some(order) = &mut e.order {
+        // A turn without one of its visits would be another order.
+        let whole =
+            |t: &Turn| (t.actor as usize) < counts.actors && t.visits.iter().all(|v| inside(v.0, v.1, v.2));
+        if !order.iter().all(whole) {
+            say(
+                problems,
+                "order",
+                order.len() as u64,
+                "rows, of which some refer to nothing; the table is dropped",
+            );
+            e.order = None;
+        }
+    }
     for t in &mut e.touches {
         known(&mut t.actor, counts.actors);
     }
@@ -138,6 +152,7 @@ fn rows(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
             (o.actor as usize) < counts.actors
                 && o.visits.iter().all(|v| (v.0 as usize) < counts.objects)
                 && o.lock_object.is_none_or(|l| (l as usize) < counts.objects)
+                && o.inner.iter().flatten().all(|l| (l.2 as usize) < counts.objects)
         });
         say(problems, "operations", (before - operations.len()) as u64, "rows refer to nothing; dropped");
     }

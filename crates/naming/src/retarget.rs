@@ -55,6 +55,12 @@ pub(crate) fn apply(evidence: &mut Evidence, mut pieces: Pieces, new: Vec<Object
         for v in &mut op.visits {
             (v.0, v.1) = locate(&pieces, v.0, v.1);
         }
+        for l in op.inner.iter_mut().flatten() {
+            (l.2, l.3) = locate(&pieces, l.2, l.3);
+        }
+    }
+    for v in evidence.order.iter_mut().flatten().flat_map(|t| &mut t.visits) {
+        (v.0, v.1) = locate(&pieces, v.0, v.1);
     }
     for s in evidence.samples.iter_mut().flatten() {
         (s.object, s.offset) = locate(&pieces, s.object, s.offset);
@@ -138,7 +144,9 @@ pub(crate) fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) 
     for op in evidence.operations.iter().flatten() {
         op.lock_object.into_iter().for_each(&mut mark);
         op.visits.iter().for_each(|v| mark(v.0));
+        op.inner.iter().flatten().for_each(|l| mark(l.2));
     }
+    evidence.order.iter().flatten().flat_map(|t| &t.visits).for_each(|v| mark(v.0));
     evidence.samples.iter().flatten().for_each(|s| mark(s.object));
     let mut ids: Vec<u32> = Vec::with_capacity(used.len());
     let mut next = 0u32;
@@ -162,5 +170,7 @@ pub(crate) fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) 
     for op in evidence.operations.iter_mut().flatten() {
         op.lock_object.iter_mut().for_each(renumber);
         op.visits.iter_mut().for_each(|v| renumber(&mut v.0));
+        op.inner.iter_mut().flatten().for_each(|l| renumber(&mut l.2));
     }
+    evidence.order.iter_mut().flatten().flat_map(|t| &mut t.visits).for_each(|v| renumber(&mut v.0));
 }
