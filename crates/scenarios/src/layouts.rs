@@ -1,6 +1,7 @@
 //! Built-in field tables (facts of published kernels) and their counterparts from real builds.
 
 use tussle_model::TypeTable;
+use tussle_model::leaf::{Arrays, leaves};
 use tussle_sim::{LayoutError, Shape};
 
 /// Rows of (accepted paths, offset, bytes); the first path is the name.
@@ -128,16 +129,10 @@ pub fn mapping_from(types: &TypeTable) -> Result<Shape, LayoutError> {
     from_types(types, "address_space", &mapping_rows(88, [128, 144]))
 }
 
-/// `vm_area_struct` with a lock of seed 002: fields 0–4 are read by every fault, 5 is the sequence, 6 the detached
-/// flag,
-/// 7 the pointer to a split lock or the reference count, from 8 on the merged semaphore.
-pub fn area_locked(kind: crate::locks::vma::Kind) -> Shape {
+/// Rows of `vm_area_struct` with a lock of seed 002: fields 0–4 are read by every fault, 5 is the sequence, 6 the
+/// detached flag, 7 the pointer to a split lock or the reference count, from 8 on the merged semaphore.
+fn area_rows(kind: crate::locks::vma::Kind) -> Vec<(&'static [&'static str], u32, u8)> {
     use crate::locks::vma::Kind;
-    let (lock, sem, size) = match kind {
-        Kind::Split => ((48, 8), None, 176),
-        Kind::Merged => ((48, 8), Some(128), 256),
-        Kind::Count => ((128, 4), None, 192),
-    };
     let mut rows: Vec<(&[&str], u32, u8)> = vec![
         (&["vm_start"], 0, 8),
         (&["vm_end"], 8, 8),
@@ -145,23 +140,93 @@ pub fn area_locked(kind: crate::locks::vma::Kind) -> Shape {
         (&["vm_page_prot"], 24, 8),
         (&["vm_flags"], 32, 8),
         (&["vm_lock_seq"], 40, 4),
-        (&["detached"], 44, 1),
     ];
-    rows.push((if kind == Kind::Count { &["vm_refcnt"] } else { &["vm_lock"] }, lock.0, lock.1));
-    if let Some(at) = sem {
+    // A count knows by its value whether the area is detached: kernels that have it have no flag.
+    rows.push((if kind == Kind::Count { &["detached", "vm_lock_seq"] } else { &["detached"] }, 44, 1));
+    rows.push(match kind {
+        Kind::Split => (&["vm_lock"], 48, 8),
+        Kind::Merged => (&["vm_lock_pointer", "vm_lock_seq"], 48, 8),
+        Kind::Count => (&["vm_refcnt"], 128, 4),
+    });
+    if kind == Kind::Merged {
         const NAMES: [&[&str]; 6] = [
-            &["vm_lock.count"],
-            &["vm_lock.owner"],
-            &["vm_lock.osq"],
-            &["vm_lock.wait_lock"],
-            &["vm_lock.wait_list.next"],
-            &["vm_lock.wait_list.prev"],
+            &["vm_lock.count", "vm_lock.lock.count"],
+            &["vm_lock.owner", "vm_lock.lock.owner"],
+            &["vm_lock.osq", "vm_lock.lock.osq"],
+            &["vm_lock.wait_lock", "vm_lock.lock.wait_lock"],
+            &["vm_lock.wait_list.next", "vm_lock.lock.wait_list.next", "vm_lock.lock.first_waiter"],
+            &["vm_lock.wait_list.prev", "vm_lock.lock.wait_list.prev", "vm_lock.lock.first_waiter"],
         ];
-        for (name, (offset, size)) in NAMES.into_iter().zip(SEMAPHORE) {
-            rows.push((name, at + offset, size));
-        }
+        rows.extend(
+            NAMES.into_iter().zip(SEMAPHORE).map(|(name, (offset, size))| (name, 128 + offset, size)),
+        );
     }
-    table("vm_area_struct", size, size, &rows)
+    rows
+}
+
+/// `vm_area_struct` with a lock of seed 002.
+pub fn area_locked(kind: crate::locks::vma::Kind) -> Shape {
+    use crate::locks::vma::Kind;
+    let size = match kind {
+        Kind::Split => 176,
+        Kind::Merged => 256,
+        Kind::Count => 192,
+    };
+    table("vm_area_struct", size, size, &area_rows(kind))
+}
+
+/// The lock that a build's `vm_area_struct` has, by its fields.
+pub fn area_lock_of(types: &TypeTable) -> Option<crate::locks::vma::Kind> {
+    use crate::locks::vma::Kind;
+    let id = types.find("vm_area_struct")?;
+    let all = leaves(types, id, Arrays::Whole);
+    let has = |p: &str| all.iter().any(|l| l.path == p || l.path.starts_with(&format!("{p}.")));
+    match () {
+        () if has("vm_refcnt") => Some(Kind::Count),
+        () if all.iter().any(|l| l.path == "vm_lock") => Some(Kind::Split),
+        () if has("vm_lock") => Some(Kind::Merged),
+        () => None,
+    }
+}
+
+/// `vm_area_struct` of a real build with this lock.
+///
+/// # Errors
+/// Fields that the build does not have.
+pub fn area_locked_from(types: &TypeTable, kind: crate::locks::vma::Kind) -> Result<Shape, LayoutError> {
+    let shape = from_types(types, "vm_area_struct", &area_rows(kind))?;
+    // Areas whose type is not line-aligned lie side by side in their slab.
+    let stride =
+        if kind == crate::locks::vma::Kind::Split { shape.size } else { shape.size.next_multiple_of(64) };
+    Ok(shape.with_stride(stride))
+}
+
+/// The part of `mm_struct` that faults of seed 002 touch: the lock, 6 its sequence beside it, 7 the root of the tree
+/// with fields that faults read, 8 the writer that waits for readers of an area.
+const FAULT_MM: Rows<'static> = &[
+    (&["mmap_lock.count"], 128, 8),
+    (&["mmap_lock.owner"], 136, 8),
+    (&["mmap_lock.osq"], 144, 4),
+    (&["mmap_lock.wait_lock"], 148, 4),
+    (&["mmap_lock.wait_list.next", "mmap_lock.first_waiter"], 152, 8),
+    (&["mmap_lock.wait_list.prev", "mmap_lock.first_waiter"], 160, 8),
+    (&["mm_lock_seq"], 184, 4),
+    (&["mm_mt.ma_root"], 64, 8),
+    // Only builds with a reference count have it, and only they need it.
+    (&["vma_writer_wait", "mm_lock_seq"], 256, 8),
+];
+
+/// `mm_struct` as seed 002 needs it.
+pub fn fault_mm() -> Shape {
+    table("mm_struct", 1024, 1024, FAULT_MM)
+}
+
+/// The same of a real build.
+///
+/// # Errors
+/// Fields that the build does not have.
+pub fn fault_mm_from(types: &TypeTable) -> Result<Shape, LayoutError> {
+    from_types(types, "mm_struct", FAULT_MM)
 }
 
 /// Offsets and sizes of a semaphore's words.
@@ -175,6 +240,9 @@ pub fn vma_lock() -> Shape {
     Shape::new("vma_lock", 40, &fields)
 }
 
+/// Lists of `per_cpu_pages` that a scenario initialises.
+const LISTS: usize = 13;
+
 /// `per_cpu_pages`: fields 0–3 are lock, count, high, batch; then 13 list heads of two words.
 pub fn per_cpu_pages(with_lock: bool) -> Shape {
     // Without the lock everything lies four bytes lower; its word is kept where nobody touches it.
@@ -183,7 +251,7 @@ pub fn per_cpu_pages(with_lock: bool) -> Shape {
     for (i, name) in ["count", "high", "batch"].into_iter().enumerate() {
         fields.push((name.into(), base + i as u32 * 4, 4));
     }
-    for i in 0..13 {
+    for i in 0..LISTS as u32 {
         fields.push((format!("lists[{i}].next"), lists + i * 16, 8));
         fields.push((format!("lists[{i}].prev"), lists + i * 16 + 8, 8));
     }
@@ -191,22 +259,73 @@ pub fn per_cpu_pages(with_lock: bool) -> Shape {
     Shape::new("per_cpu_pages", 256, &rows)
 }
 
+/// A build's `per_cpu_pages` has a spinlock.
+pub fn pages_have_lock(types: &TypeTable) -> bool {
+    let id = types.find("per_cpu_pages");
+    id.is_some_and(|id| leaves(types, id, Arrays::Whole).iter().any(|l| l.path.starts_with("lock")))
+}
+
+/// `per_cpu_pages` of a real build. Older kernels have fewer lists; the scenario works on the second.
+///
+/// # Errors
+/// Fields that the build does not have, the lock among them if it is wanted.
+pub fn per_cpu_pages_from(types: &TypeTable, with_lock: bool) -> Result<Shape, LayoutError> {
+    let lists = (0..LISTS)
+        .flat_map(|i| ["next", "prev"].map(|w| (format!("lists[{i}].{w}"), format!("lists[0].{w}"))));
+    let lists: Vec<(String, String)> = lists.collect();
+    let mut wanted: Vec<Vec<&str>> = vec![if with_lock { vec!["lock"] } else { vec!["lock", "count"] }];
+    wanted.extend(["count", "high", "batch"].map(|n| vec![n]));
+    wanted.extend(lists.iter().map(|(own, first)| vec![own.as_str(), first.as_str()]));
+    let wanted: Vec<&[&str]> = wanted.iter().map(Vec::as_slice).collect();
+    let shape = Shape::from_types(types, "per_cpu_pages", &wanted)?;
+    // One per CPU, in areas far apart.
+    let stride = shape.size.next_multiple_of(128);
+    Ok(shape.with_stride(stride))
+}
+
 /// `anon_vma` of 3.10: its lock, reference count and tree.
+const ANON: [(&[&str], u32, u8); 8] = [
+    (&["rwsem.count", "mutex.owner", "mutex.count"], 8, 8),
+    (&["rwsem.owner", "mutex.owner"], 16, 8),
+    (&["rwsem.osq", "mutex.osq", "mutex.spin_mlock"], 24, 4),
+    (&["rwsem.wait_lock", "mutex.wait_lock"], 28, 4),
+    (&["rwsem.wait_list.next", "rwsem.first_waiter", "mutex.wait_list.next", "mutex.first_waiter"], 32, 8),
+    (&["rwsem.wait_list.prev", "rwsem.first_waiter", "mutex.wait_list.prev", "mutex.first_waiter"], 40, 8),
+    (&["refcount"], 48, 4),
+    (&["rb_root"], 56, 8),
+];
+
+/// `anon_vma` of 3.10.
 pub fn anon_vma() -> Shape {
-    let mut rows: Vec<(&str, u32, u8)> = Vec::new();
-    const NAMES: [&str; 6] = [
-        "rwsem.count",
-        "rwsem.owner",
-        "rwsem.osq",
-        "rwsem.wait_lock",
-        "rwsem.wait_list.next",
-        "rwsem.wait_list.prev",
-    ];
-    for (name, (offset, size)) in NAMES.into_iter().zip(SEMAPHORE) {
-        rows.push((name, 8 + offset, size));
+    table("anon_vma", 64, 104, &ANON)
+}
+
+/// The lock that a build's `anon_vma` has: the modern semaphore, the one without owner, or a mutex.
+pub fn anon_lock_of(types: &TypeTable) -> Option<crate::locks::Kind> {
+    use crate::locks::Kind;
+    let all = leaves(types, types.find("anon_vma")?, Arrays::Whole);
+    let has = |p: &str| all.iter().any(|l| l.path.starts_with(p));
+    match () {
+        () if has("rwsem.owner") => Some(Kind::Rwsem),
+        () if has("rwsem.") => Some(Kind::Rwsem310),
+        () if has("mutex.") => Some(Kind::Mutex310),
+        () => None,
     }
-    rows.extend([("refcount", 48, 4), ("rb_root", 56, 8)]);
-    Shape::new("anon_vma", 64, &rows).with_stride(104)
+}
+
+/// `anon_vma` of a real build, with the words that this lock needs.
+///
+/// # Errors
+/// Fields that the build does not have.
+pub fn anon_vma_from(types: &TypeTable, kind: crate::locks::Kind) -> Result<Shape, LayoutError> {
+    use crate::locks::Kind;
+    let mut rows = ANON.to_vec();
+    if matches!(kind, Kind::RwsemFair | Kind::Rwsem310) {
+        // They neither have an owner nor spin.
+        rows[1].0 = &["rwsem.owner", "rwsem.count"];
+        rows[2].0 = &["rwsem.osq", "rwsem.wait_lock"];
+    }
+    from_types(types, "anon_vma", &rows)
 }
 
 /// `anon_vma_chain`.

@@ -13,6 +13,7 @@ pub mod objects;
 pub mod predict;
 pub mod recorded;
 pub mod stories;
+pub mod subject;
 pub mod validation;
 pub mod view;
 

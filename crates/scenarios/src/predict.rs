@@ -4,8 +4,11 @@
 //! Everything here is a pure function; whoever calls it spreads [`Job`]s over cores and hands the samples back in
 //! order.
 
-use crate::stories::{ScenarioError, Setup, Side, Story, World};
-use tussle_sim::{Config, Machine, MachineError, SimError, simulate};
+use crate::recorded::{RecordedError, Recording};
+use crate::stories::{ScenarioError, Setup, Side, Story};
+pub use crate::subject::{Ablation, Subject};
+use std::sync::Arc;
+use tussle_sim::{Config, Machine, MachineError, SimError};
 use tussle_stats::{Rng, quantile};
 
 /// What is not known exactly: a factor on a nominal value, drawn log-uniformly from its range.
@@ -90,6 +93,12 @@ pub enum PredictError {
     /// The scenario.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// Recorded operations.
+    #[error(transparent)]
+    Recorded(RecordedError),
+    /// A side that recorded operations do not have.
+    #[error("recorded operations have no variant `{0}`: recorded ideal, or --move, or a file with the types")]
+    Variant(String),
     /// The machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
@@ -118,8 +127,8 @@ pub enum PredictError {
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Scenario.
-    pub story: Story,
+    /// Scenario or recording.
+    pub subject: Subject,
     /// Compared from.
     pub before: Side,
     /// Compared with.
@@ -149,7 +158,7 @@ impl Question {
         let about = story.about();
         let side = |name: &str| Side::Name(name.into());
         Ok(Question {
-            story,
+            subject: Subject::Story(story),
             before: side(about.before),
             after: side(about.after),
             machine: tussle_sim::machine::find(about.machine)?,
@@ -160,6 +169,23 @@ impl Question {
             fixed: Vec::new(),
             run_ns: None,
         })
+    }
+
+    /// What it would bring to give every recorded field a line of its own, with as many CPUs as there were actors.
+    pub fn of_recording(recording: Recording, machine: Machine) -> Question {
+        let cpus = (recording.actors() as u32).clamp(1, machine.cpus().max(1));
+        Question {
+            subject: Subject::Recording(Arc::new(recording)),
+            before: Side::Name("recorded".into()),
+            after: Side::Name("ideal".into()),
+            machine,
+            cpus: vec![cpus],
+            tasks: None,
+            draws: 21,
+            seed: 1,
+            fixed: Vec::new(),
+            run_ns: None,
+        }
     }
 
     /// Fixes an unknown (`think=0.8`, a factor), a machine parameter (`latency_ns.cross=120`) or `tasks=96`.
@@ -192,52 +218,6 @@ impl Question {
         }
         self.machine.validate()?;
         Ok(())
-    }
-}
-
-/// A change of the model itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ablation {
-    /// None: the prediction itself.
-    None,
-    /// Writers do not overtake those who wait.
-    NoStealing,
-    /// The load before a compare-and-swap does not ask for the line exclusively.
-    NoEarlyRequest,
-    /// Stores to owner words cost nothing.
-    FreeOwner,
-    /// Neighbouring lines are not fetched together.
-    NoPairs,
-    /// Every field of the after side on its own line.
-    IdealSplit,
-}
-
-impl Ablation {
-    /// For people.
-    pub fn title(self) -> &'static str {
-        match self {
-            Ablation::None => "as predicted",
-            Ablation::NoStealing => "without lock stealing",
-            Ablation::NoEarlyRequest => "without the early exclusive request",
-            Ablation::FreeOwner => "with free stores to the owner word",
-            Ablation::NoPairs => "without adjacent-line pairs",
-            Ablation::IdealSplit => "after: every field on its own line",
-        }
-    }
-
-    /// Those that mean something for a scenario on a machine.
-    pub fn of(story: Story, machine: &Machine) -> Vec<Ablation> {
-        let mut all = vec![Ablation::NoStealing, Ablation::NoEarlyRequest, Ablation::FreeOwner];
-        if matches!(story, Story::Pcp | Story::Anon) {
-            all = vec![Ablation::NoEarlyRequest];
-        }
-        if machine.adjacent_pairs {
-            all.push(Ablation::NoPairs);
-        }
-        if story.about().variants.contains(&"ideal") {
-            all.push(Ablation::IdealSplit);
-        }
-        all
     }
 }
 
@@ -299,7 +279,7 @@ pub fn jobs(q: &Question) -> Vec<Job> {
     }
     let few = (q.draws / 4).max(5).min(q.draws);
     let Some(&cpus) = q.cpus.last() else { return out };
-    for ablation in Ablation::of(q.story, &q.machine) {
+    for ablation in q.subject.ablations(&q.machine, &q.after) {
         out.extend((0..few).map(|draw| Job { cpus, draw, ablation }));
     }
     out
@@ -311,19 +291,20 @@ pub fn jobs(q: &Question) -> Vec<Job> {
 /// See [`PredictError`].
 pub fn run(q: &Question, job: &Job) -> Result<Sample, PredictError> {
     let mut rng = Rng::new(q.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(job.draw)));
-    let mut factors: Vec<f64> = UNKNOWNS
+    let unknowns = q.subject.unknowns();
+    let mut factors: Vec<f64> = unknowns
         .iter()
         .map(|u| (u.range.0.ln() + rng.uniform() * (u.range.1.ln() - u.range.0.ln())).exp())
         .collect();
     let (phase, seed) = (rng.next_u64(), rng.next_u64());
     for (key, value) in &q.fixed {
-        if let Some(i) = UNKNOWNS.iter().position(|u| u.key == key) {
+        if let Some(i) = unknowns.iter().position(|u| u.key == key) {
             factors[i] = *value;
         }
     }
     let mut machine = q.machine.clone();
     let mut setup = Setup { tasks: q.tasks, phase, ..Setup::new(job.cpus) };
-    for (u, factor) in UNKNOWNS.iter().zip(&factors) {
+    for (u, factor) in unknowns.iter().zip(&factors) {
         for key in u.machine {
             if let Some(nominal) = machine.get(key) {
                 machine.set(key, (nominal * factor).max(0.05))?;
@@ -336,33 +317,32 @@ pub fn run(q: &Question, job: &Job) -> Result<Sample, PredictError> {
         }
     }
     machine.core.clean_share = machine.core.clean_share.min(1.0);
-    let mut config = Config::new(job.cpus, q.run_ns.unwrap_or(q.story.about().run_ns), seed);
+    let mut config = Config::new(job.cpus, q.run_ns.unwrap_or(q.subject.run_ns(job.cpus)), seed);
     let mut after = q.after.clone();
     match job.ablation {
         Ablation::None => {}
         Ablation::NoStealing => setup.steal = false,
+        Ablation::NoSpinning => setup.spin = false,
         Ablation::NoEarlyRequest => machine.core.early_rfo = false,
         Ablation::FreeOwner => config.free_stores = "owner".into(),
         Ablation::NoPairs => machine.adjacent_pairs = false,
         Ablation::IdealSplit => after = Side::Name("ideal".into()),
     }
-    let measure = |side: &Side| -> Result<Measured, PredictError> {
-        let world = World::build(q.story, side, &setup)?;
-        let run = simulate(&world, &machine, &config).map_err(|source| PredictError::Run {
-            side: side.label().into(),
-            cpus: job.cpus,
-            draw: job.draw,
-            source,
-        })?;
-        Ok(measured(&run))
+    let measure = |side: &Side, other: &Side| -> Result<Measured, PredictError> {
+        let run = q.subject.simulate((side, other), &setup, &machine, &config)?;
+        let failed =
+            |source| PredictError::Run { side: side.label().into(), cpus: job.cpus, draw: job.draw, source };
+        Ok(measured(&run.map_err(failed)?))
     };
-    Ok(Sample { factors, before: measure(&q.before)?, after: measure(&after)? })
+    Ok(Sample { factors, before: measure(&q.before, &after)?, after: measure(&after, &q.before)? })
 }
 
 fn measured(run: &tussle_sim::Run) -> Measured {
     let ops = run.operations.max(1) as f64;
     let seconds = run.measured_ns.max(1) as f64 / 1e9;
-    let field = |(n, t, h): &(String, u64, u64)| (n.clone(), *t as f64 / ops, *h as f64 / (*t).max(1) as f64);
+    // A scalar has no field: its name ends with the dot.
+    let name = |n: &str| n.trim_end_matches('.').to_string();
+    let field = |(n, t, h): &(String, u64, u64)| (name(n), *t as f64 / ops, *h as f64 / (*t).max(1) as f64);
     Measured {
         throughput: run.throughput(),
         switches: run.counters.switches as f64 / seconds,
@@ -490,7 +470,9 @@ pub fn analyse(q: &Question, samples: Vec<Sample>) -> Prediction {
         q.cpus.iter().zip(samples.chunks(draws)).map(|(&cpus, chunk)| point(cpus, chunk)).collect();
     let few = (q.draws / 4).max(5).min(q.draws).max(1) as usize;
     let rest = samples.get(main..).unwrap_or_default();
-    let ablations = Ablation::of(q.story, &q.machine)
+    let ablations = q
+        .subject
+        .ablations(&q.machine, &q.after)
         .into_iter()
         .zip(rest.chunks(few))
         .map(|(a, chunk)| (a, point(0, chunk).median))
@@ -498,7 +480,7 @@ pub fn analyse(q: &Question, samples: Vec<Sample>) -> Prediction {
     let last = samples.get(main.saturating_sub(draws)..main).unwrap_or_default().to_vec();
     Prediction {
         crossovers: crossovers(&curve),
-        tornado: tornado(&last),
+        tornado: tornado(&q.subject.unknowns(), &last),
         question: q.clone(),
         curve,
         ablations,
@@ -516,9 +498,9 @@ fn crossovers(curve: &[Point]) -> Vec<(u32, u32, &'static str)> {
         .collect()
 }
 
-fn tornado(samples: &[Sample]) -> Vec<Influence> {
+fn tornado(unknowns: &[Unknown], samples: &[Sample]) -> Vec<Influence> {
     let third = (samples.len() / 3).max(1);
-    let mut out: Vec<Influence> = UNKNOWNS
+    let mut out: Vec<Influence> = unknowns
         .iter()
         .enumerate()
         .map(|(i, u)| {
@@ -561,7 +543,7 @@ mod tests {
 
     #[test]
     fn the_strongest_unknown_comes_first() {
-        let got = tornado(&samples(&[0.0, 0.1, 0.2, 0.3, 0.4, 0.5]));
+        let got = tornado(UNKNOWNS, &samples(&[0.0, 0.1, 0.2, 0.3, 0.4, 0.5]));
         assert!((got[0].high - got[0].low - 0.4).abs() < 1e-9);
     }
 

@@ -1,6 +1,6 @@
 //! The scenarios beside the figures that were published for them.
 
-use crate::predict::{Prediction, Verdict};
+use crate::predict::{Prediction, Subject, Verdict};
 use crate::stories::Story;
 use crate::view::percent;
 use tussle_render::{Cell, Column, Node, Span, Tone, View};
@@ -62,7 +62,7 @@ pub fn view(rows: &[Prediction]) -> View {
     ];
     let mut cells = Vec::new();
     for p in rows {
-        let story = p.question.story;
+        let Subject::Story(story) = p.question.subject else { continue };
         for x in &p.curve {
             let known = published(story).iter().find(|k| k.0 == x.cpus);
             let number = |v: f64| Cell::number(v, percent(v));

@@ -1,6 +1,6 @@
 //! Predictions as a view.
 
-use crate::predict::{EFFECT_MIN, Point, Prediction, SHARE_MIN, Verdict};
+use crate::predict::{EFFECT_MIN, Point, Prediction, SHARE_MIN, Subject, Verdict};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};
 use tussle_sim::Machine;
 
@@ -31,9 +31,9 @@ fn fact(key: &str, label: &str, cell: Cell) -> Fact {
 /// A prediction as tables and words.
 pub fn prediction(p: &Prediction) -> View {
     let q = &p.question;
-    let about = q.story.about();
+    let id = q.subject.id();
     let mut nodes = vec![Node::Facts(vec![
-        fact("scenario", "Scenario", Cell::value(about.id, format!("{} {}", about.id, about.title))),
+        fact("scenario", "Scenario", Cell::value(id, format!("{id} {}", q.subject.title()))),
         fact("machine", "Machine", machine_cell(&q.machine)),
         fact("before", "Before", Cell::text(q.before.label())),
         fact("after", "After", Cell::text(q.after.label())),
@@ -58,6 +58,9 @@ pub fn prediction(p: &Prediction) -> View {
         if point.verdict == Verdict::Undecided {
             nodes.extend(what_to_measure(p));
         }
+    }
+    if let Subject::Recording(r) = &q.subject {
+        nodes.push(crate::recorded::assumptions(r, q));
     }
     nodes.push(curve(p));
     for (low, high, word) in &p.crossovers {

@@ -245,6 +245,20 @@ impl MemoryMap {
         Ok((0..count).map(|i| self.place(shape, start + i * shape.stride, i)).collect())
     }
 
+    /// Another object in the room of the one that begins with `host`, from its first byte: neighbours on one line. Its
+    /// fields must not overlap those of the host.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`] when it is larger than the host.
+    pub fn over(&mut self, host: Cell, shape: &Arc<Shape>) -> Result<Cell, LayoutError> {
+        let object = &self.objects[self.at(host).object as usize];
+        if shape.size > object.shape.size {
+            return Err(LayoutError::TooLarge);
+        }
+        let addr = object.addr;
+        Ok(self.place(shape, addr, 0))
+    }
+
     fn place(&mut self, shape: &Arc<Shape>, addr: u32, index: u32) -> Cell {
         let first = Cell(self.places.len() as u32);
         let object = self.objects.len() as u32;

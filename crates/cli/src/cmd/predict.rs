@@ -5,15 +5,26 @@ use crate::global::Global;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+use tussle_advise::Edit;
+use tussle_advise::abi::Shapes;
+use tussle_advise::relayout::Relayout;
+use tussle_evidence::Evidence;
 use tussle_scenarios::predict::{self, Question};
+use tussle_scenarios::recorded::{Recording, Relocation};
+use tussle_scenarios::stories::Build;
 use tussle_scenarios::{Side, Story, validation, view};
 use tussle_sim::{Machine, machine};
 
+/// Machine for recorded operations when none is named: the largest whose figures all have a source.
+const EVIDENCE_MACHINE: &str = "2s-icelake-sp-96";
+
 /// Say what a layout or a lock choice costs on a machine that you do not own.
 ///
-/// Simulates both sides of a scenario many times over what nobody knows exactly, and answers with an interval, the
-/// share
-/// of draws of that sign, what it hangs on, and a verdict only where the draws agree.
+/// Simulates both sides of a scenario, or of recorded operations, many times over what nobody knows exactly, and
+/// answers with an interval, the share of draws of that sign, what it hangs on, and a verdict only where the draws
+/// agree.
 #[derive(clap::Args)]
 pub struct Args {
     /// 000 mmap_lock, 001 i_mmap, 002 per-VMA locks, 003 per-CPU page lists, 004 anon_vma; or an evidence file with
@@ -29,12 +40,20 @@ pub struct Args {
     /// Fix an unknown (think=0.8, a factor) or a machine parameter (latency_ns.cross=120); also tasks=N, run_us=N
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The side compared from: a variant, or a file with the type
+    /// The side compared from: a variant, a file with the types (vmlinux, BTF, snapshot), or VARIANT@FILE: that lock
+    /// in the layout of that file. Of recorded operations: recorded, ideal or a file
     #[arg(long, value_name = "VARIANT|FILE")]
     before: Option<String>,
     /// The side compared with
-    #[arg(long, value_name = "VARIANT|FILE")]
+    #[arg(long, value_name = "VARIANT|FILE", conflicts_with = "moves")]
     after: Option<String>,
+    /// Struct that --move changes, in recorded operations
+    #[arg(short = 'C', long = "class", value_name = "NAME", requires = "moves")]
+    class: Option<String>,
+    /// The other side is the recorded layout after this move, as `tussle advise` proposes and `tussle fix` makes it:
+    /// FIELD:after:FIELD, swap:A,B, align:FIELD=N, ...; may be given several times
+    #[arg(long = "move", value_name = "MOVE", requires = "class")]
+    moves: Vec<Edit>,
     /// Draws over the unknowns, per number of CPUs
     #[arg(long, value_name = "N", default_value_t = 21)]
     draws: u32,
@@ -59,11 +78,14 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         return validate(args, global);
     }
     let Some(name) = &args.scenario else { bail!("which scenario?") };
-    if Story::find(name).is_err() && Path::new(name).exists() {
-        return evidence(args, Path::new(name), global);
+    let question = match Story::find(name) {
+        Ok(story) => of_story(args, story, global)?,
+        Err(_) if Path::new(name).exists() => of_evidence(args, Path::new(name), global)?,
+        Err(e) => return Err(anyhow::Error::new(e).context(format!("no file `{name}` either"))),
+    };
+    for side in [&question.before, &question.after] {
+        question.subject.check(side)?;
     }
-    let story = Story::find(name)?;
-    let question = question(args, story, global)?;
     if question.machine.unsourced {
         let m = &question.machine.name;
         global.remark(format_args!("{m} is unsourced: some of its figures are guesses"));
@@ -73,18 +95,37 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn question(args: &Args, story: Story, global: &Global) -> anyhow::Result<Question> {
+fn of_story(args: &Args, story: Story, global: &Global) -> anyhow::Result<Question> {
     let mut q = Question::of(story)?;
+    if let Some(edit) = args.moves.first() {
+        bail!("--move {edit}: moves are for recorded operations; a scenario takes --before and --after");
+    }
     if let Some(name) = &args.machine {
         q.machine = open_machine(name)?;
     }
+    settings(args, &mut q)?;
+    if let Some(side) = &args.before {
+        q.before = open_side(story, side, global)?;
+    }
+    if let Some(side) = &args.after {
+        q.after = open_side(story, side, global)?;
+    }
+    Ok(q)
+}
+
+/// What the command line says about any question.
+fn settings(args: &Args, q: &mut Question) -> anyhow::Result<()> {
     if !args.cpus.is_empty() {
         q.cpus = args.cpus.clone();
     } else {
         q.cpus = vec![q.cpus.last().copied().unwrap_or(1).min(q.machine.cpus())];
     }
     if let Some(&n) = q.cpus.iter().find(|&&n| n == 0 || n > q.machine.cpus()) {
-        bail!("--cpus {n}: {} has {} CPUs", q.machine.name, q.machine.cpus());
+        bail!(
+            "--cpus {n}: {} has {} CPUs; another machine (--list-machines) or a profile of your own may have more",
+            q.machine.name,
+            q.machine.cpus()
+        );
     }
     if !(1..=100_000).contains(&args.draws) {
         bail!("--draws {}: from 1 to 100000", args.draws);
@@ -96,13 +137,7 @@ fn question(args: &Args, story: Story, global: &Global) -> anyhow::Result<Questi
         let value: f64 = value.parse().with_context(|| format!("--set {pair}: not a number"))?;
         q.set(key, value)?;
     }
-    if let Some(side) = &args.before {
-        q.before = open_side(story, side, global)?;
-    }
-    if let Some(side) = &args.after {
-        q.after = open_side(story, side, global)?;
-    }
-    Ok(q)
+    Ok(())
 }
 
 /// A built-in machine, or a profile in a file.
@@ -118,26 +153,42 @@ pub fn open_machine(name: &str) -> anyhow::Result<Machine> {
     Machine::from_toml(&text).with_context(|| format!("{name}"))
 }
 
-/// A variant by name, or the types of a file.
+/// A variant by name, the types of a file, or a variant's lock in a file's layout.
 fn open_side(story: Story, side: &str, global: &Global) -> anyhow::Result<Side> {
-    if story.about().variants.contains(&side) || !Path::new(side).exists() {
+    let about = story.about();
+    if about.variants.contains(&side) {
         return Ok(Side::Name(side.into()));
     }
-    let ty = if story == Story::Mmap { "mm_struct" } else { "address_space" };
-    let source = Source::open(Path::new(side), &[ty.to_string()], global)?;
-    source.find(ty)?;
-    Ok(Side::Types(side.into(), Box::new(source.table)))
+    let (lock, file) = match side.split_once('@').filter(|(lock, _)| about.variants.contains(lock)) {
+        Some((lock, file)) => (Some(lock.to_string()), file),
+        None => (None, side),
+    };
+    if !Path::new(file).exists() {
+        if lock.is_some() {
+            bail!("{file}: no such file");
+        }
+        // The scenario says which variants there are.
+        return Ok(Side::Name(side.into()));
+    }
+    // A split lock is an object of its own.
+    let wanted: Vec<String> = about.types.iter().map(|t| t.to_string()).collect();
+    let source = Source::open(Path::new(file), &wanted, global)?;
+    for ty in about.types {
+        source.find(ty)?;
+    }
+    Ok(Side::Build(Build { label: side.into(), types: Arc::new(source.table), lock }))
 }
 
 fn predict_one(question: &Question, global: &Global) -> anyhow::Result<predict::Prediction> {
     let jobs = predict::jobs(question);
-    let (total, show) = (jobs.len(), global.progress());
+    let (total, show, start) = (jobs.len(), global.progress(), Instant::now());
     let samples = tussle_host::threads::map(
         &jobs,
         |job| predict::run(question, job),
         |n| {
             if show {
-                eprint!("\r{n}/{total} draws ");
+                let left = start.elapsed().as_secs_f64() / n.max(1) as f64 * total.saturating_sub(n) as f64;
+                eprint!("\r{n} of {total} draws, {left:.0} s left \x1b[K");
             }
         },
     );
@@ -161,17 +212,62 @@ fn validate(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Recorded operations, replayed with and without their fields sharing lines.
-fn evidence(args: &Args, path: &Path, global: &Global) -> anyhow::Result<ExitCode> {
-    let (evidence, problems) =
-        tussle_host::evidence_file::read(path).with_context(|| format!("{}", path.display()))?;
-    for p in problems.iter().take(5) {
-        global.remark(format_args!("{}: {p}", path.display()));
+/// Recorded operations in two layouts.
+fn of_evidence(args: &Args, path: &Path, global: &Global) -> anyhow::Result<Question> {
+    let evidence = super::fix::read_evidence(path, global)?;
+    let machine = open_machine(args.machine.as_deref().unwrap_or(EVIDENCE_MACHINE))?;
+    if args.machine.is_none() {
+        global.remark(format_args!("no --machine: {EVIDENCE_MACHINE} it is (--list-machines shows others)"));
     }
-    let machine = open_machine(args.machine.as_deref().unwrap_or("2s-icelake-sp-96"))?;
-    let cpus = args.cpus.last().copied().unwrap_or(evidence.actors.len() as u32).clamp(1, machine.cpus());
-    let answer = tussle_scenarios::recorded::predict(&evidence, &machine, cpus, args.draws, args.seed)
-        .with_context(|| format!("{}", path.display()))?;
-    global.print(&answer)?;
-    Ok(ExitCode::SUCCESS)
+    let recording = Recording::new(&evidence).with_context(|| path.display().to_string())?;
+    let side = |name: &str| recorded_side(name, &recording, &evidence, global);
+    let before = args.before.as_deref().map(side).transpose()?;
+    let after = match &args.class {
+        Some(class) => Some(moved(class, &args.moves, &recording, &evidence)?),
+        None => args.after.as_deref().map(side).transpose()?,
+    };
+    let mut q = Question::of_recording(recording, machine);
+    settings(args, &mut q)?;
+    q.before = before.unwrap_or(q.before);
+    q.after = after.unwrap_or(q.after);
+    Ok(q)
+}
+
+/// `recorded`, `ideal`, or the types of a file.
+fn recorded_side(
+    side: &str,
+    recording: &Recording,
+    evidence: &Evidence,
+    global: &Global,
+) -> anyhow::Result<Side> {
+    if !Path::new(side).exists() {
+        return Ok(Side::Name(side.into()));
+    }
+    let names: Vec<String> = recording.wanted().keys().map(|t| evidence.types.name(*t)).collect();
+    let source = Source::open(Path::new(side), &names, global)?;
+    let moved = Relocation::of_types(recording, &evidence.types, &source.table, side)?;
+    Ok(Side::Moved(Arc::new(moved)))
+}
+
+/// The recorded layout after moves of one struct's members, everywhere it is contained.
+fn moved(class: &str, moves: &[Edit], recording: &Recording, evidence: &Evidence) -> anyhow::Result<Side> {
+    let types = &evidence.types;
+    let target = types.find(class).with_context(|| format!("the evidence has no type named `{class}`"))?;
+    let shapes = Shapes::new(types);
+    let layout = Relayout::new(&shapes, target, moves)?;
+    let label: Vec<String> = moves.iter().map(Edit::to_string).collect();
+    let mut out = Relocation::new(&format!("{class} {}", label.join(" ")));
+    for (ty, offsets) in recording.wanted() {
+        let (Some(old), Some(new)) = (types.size(ty), layout.size(ty)?) else { continue };
+        let to = offsets.iter().map(|&at| Ok((at, layout.translate(ty, at)?)));
+        let to: Vec<(u64, u64)> = to.collect::<anyhow::Result<_>>()?;
+        let align = layout.align(ty).unwrap_or(1);
+        if old != new || to.iter().any(|(a, b)| a != b) || align != shapes.align(ty).unwrap_or(align) {
+            out.add(ty, new, align, to);
+        }
+    }
+    if out.is_empty() {
+        bail!("{}: none of the recorded operations touches a byte that it moves", out.label);
+    }
+    Ok(Side::Moved(Arc::new(out)))
 }

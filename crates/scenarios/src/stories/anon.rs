@@ -7,7 +7,7 @@ use crate::locks::{Kind, SleepLock, SleepWords};
 use crate::nodes::Nodes;
 use crate::objects::tree::{NodeFields, Tree};
 use std::sync::Arc;
-use tussle_sim::{Cell, Env, MemoryMap, Note, Op, Program, Words};
+use tussle_sim::{Cell, Env, MemoryMap, Note, Op, Program, Shape, Words};
 
 /// Areas of the server that its children inherit, each with a root lock of its own.
 const ROOTS: u32 = 16;
@@ -37,14 +37,14 @@ pub struct Anon {
 }
 
 impl Anon {
-    /// With this kind of lock.
+    /// With this kind of lock in this layout of `anon_vma`.
     ///
     /// # Errors
     /// Too many tasks.
-    pub fn new(kind: Kind, setup: &Setup) -> Result<Anon, ScenarioError> {
+    pub fn new(kind: Kind, layout: Shape, setup: &Setup) -> Result<Anon, ScenarioError> {
         let tasks = setup.task_count(setup.cpus)?;
         let mut memory = MemoryMap::new();
-        let places = memory.slab(&Arc::new(crate::layouts::anon_vma()), ROOTS, setup.phase_of(1))?;
+        let places = memory.slab(&Arc::new(layout), ROOTS, setup.phase_of(1))?;
         let chains = memory.slab(&Arc::new(crate::layouts::chain()), tasks * ROOTS, 0)?;
         let nodes = Nodes::new(&mut memory, tasks as usize)?;
         let root = |c: Cell| {

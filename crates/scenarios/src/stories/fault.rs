@@ -58,30 +58,26 @@ pub struct Fault {
     work: f64,
 }
 
+/// Layouts of what faults touch.
+#[derive(Clone, Debug)]
+pub struct Layouts {
+    /// `mm_struct`, as [`crate::layouts::fault_mm`] orders it.
+    pub mm: Shape,
+    /// `vm_area_struct`, as [`crate::layouts::area_locked`] orders it.
+    pub area: Shape,
+}
+
 impl Fault {
-    /// With this kind of lock.
+    /// With this kind of lock in these layouts.
     ///
     /// # Errors
     /// Too many tasks.
-    pub fn new(kind: Kind, setup: &Setup) -> Result<Fault, ScenarioError> {
+    pub fn new(kind: Kind, layouts: Layouts, setup: &Setup) -> Result<Fault, ScenarioError> {
         let tasks = setup.task_count(setup.cpus)?;
         let mut memory = MemoryMap::new();
-        let mut fields: Vec<(&str, u32, u8)> = Vec::new();
-        for (name, (at, size)) in
-            SleepWords::FIELDS.into_iter().zip([(0, 8), (8, 8), (16, 4), (20, 4), (24, 8), (32, 8)])
-        {
-            fields.push((name, 128 + at, size));
-        }
-        // The sequence lies beside the lock that protects it, as in the kernel; the root with fields that faults read.
-        fields.extend([
-            ("mm_lock_seq", 184, 4),
-            ("mm_mt.ma_root", 64, 8),
-            ("vma_writer_wait", 256, 8),
-            ("bad", 320, 8),
-        ]);
-        let mm = memory.object(&Arc::new(Shape::new("mm_struct", 1024, &fields)), 0)?;
+        let mm = memory.object(&Arc::new(layouts.mm), 0)?;
         let count = AREAS + SPARE;
-        let area_shape = Arc::new(crate::layouts::area_locked(kind));
+        let area_shape = Arc::new(layouts.area);
         let phase = if kind == Kind::Split { setup.phase_of(1) } else { setup.phase_of(1) / 64 * 64 };
         let areas = memory.slab(&area_shape, count, phase)?;
         let sems = memory.slab(&Arc::new(crate::layouts::vma_lock()), count, setup.phase_of(2))?;
@@ -100,7 +96,8 @@ impl Fault {
         );
         let tree_nodes = memory.slab(&Arc::new(node), count, 0)?;
         let nodes = Nodes::new(&mut memory, tasks as usize + 1)?;
-        let rwsem = |words| Rwsem { words, nodes: nodes.clone(), spin: true, steal: setup.steal };
+        let bad = memory.object(&Arc::new(Shape::new("check", 8, &[("bad", 0, 8)])), 0)?;
+        let rwsem = |words| Rwsem { words, nodes: nodes.clone(), spin: setup.spin, steal: setup.steal };
         let lock = |i: usize| {
             let a = areas[i];
             let sem = |words, pointer| VmaLock::Sem {
@@ -123,7 +120,7 @@ impl Fault {
             mmap_lock: rwsem(SleepWords::at(mm)),
             mm_seq: SeqCount { word: mm.field(6) },
             waiter: mm.field(8),
-            bad: mm.field(9),
+            bad,
             tree: Tree { root: mm.field(7), leftmost: Cell::NULL, fields: NODE },
             kind,
             tasks,

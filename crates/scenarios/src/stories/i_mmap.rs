@@ -54,8 +54,12 @@ impl IMmap {
         let areas = memory.slab(&area, tasks * FILES.len() as u32, 0)?;
         let nodes = Nodes::new(&mut memory, tasks as usize)?;
         for m in places {
-            let lock =
-                Rwsem { words: SleepWords::at(m), nodes: nodes.clone(), spin: true, steal: setup.steal };
+            let lock = Rwsem {
+                words: SleepWords::at(m),
+                nodes: nodes.clone(),
+                spin: setup.spin,
+                steal: setup.steal,
+            };
             let tree = Tree { root: m.field(ROOT), leftmost: m.field(LEFTMOST), fields: AREA };
             files.push((m, lock, tree));
         }

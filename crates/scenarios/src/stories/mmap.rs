@@ -62,7 +62,7 @@ impl Mmap {
         let area = Arc::new(crate::layouts::area_5_10());
         let areas = memory.slab(&area, tasks + RESIDENT, setup.phase_of(1))?;
         let nodes = Nodes::new(&mut memory, tasks as usize)?;
-        let lock = Rwsem { words: SleepWords::at(mm), nodes, spin: true, steal: setup.steal };
+        let lock = Rwsem { words: SleepWords::at(mm), nodes, spin: setup.spin, steal: setup.steal };
         let tree = Tree { root: mm.field(RB), leftmost: Cell::NULL, fields: AREA };
         Ok(Mmap { memory, tasks, lock, mm, tree, areas, think: setup.think, work: setup.work })
     }

@@ -6,7 +6,10 @@ pub mod i_mmap;
 pub mod mmap;
 pub mod pcp;
 
+use crate::layouts;
 use crate::locks;
+use crate::recorded::Relocation;
+use std::sync::Arc;
 use tussle_model::TypeTable;
 use tussle_sim::{Env, LayoutError, MemoryMap, Program, Shape, Words};
 
@@ -27,9 +30,33 @@ pub enum ScenarioError {
         /// What there is.
         known: String,
     },
-    /// The scenario compares locks, so a file says nothing.
-    #[error("scenario {0} compares locks: give the name of one, not a file")]
-    NoFile(&'static str),
+    /// A build's types tell no lock that the scenario knows.
+    #[error(
+        "{label}: {ty} has no lock that scenario {story} knows ({fields}); another lock in this layout: {known}"
+    )]
+    NoLock {
+        /// The build.
+        label: String,
+        /// Scenario.
+        story: &'static str,
+        /// Type that was looked at.
+        ty: &'static str,
+        /// Fields that would tell.
+        fields: &'static str,
+        /// What can be asked for.
+        known: String,
+    },
+    /// A build's layout does not fit.
+    #[error("{label}: {error}")]
+    Build {
+        /// The build.
+        label: String,
+        /// What is missing.
+        error: LayoutError,
+    },
+    /// A layout of something else.
+    #[error("scenario {0} takes the name of a variant or a file with the types, not {1}")]
+    Foreign(&'static str, String),
     /// A layout does not fit.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -66,8 +93,10 @@ pub struct About {
     pub after: &'static str,
     /// Variants by name.
     pub variants: &'static [&'static str],
-    /// Other layouts can come from files.
-    pub files: bool,
+    /// Types that a build's file gives it; the first is the one that is compared.
+    pub types: &'static [&'static str],
+    /// Fields of it that tell which lock a build has; empty where there is only one.
+    pub lock_fields: &'static str,
     /// Machine of the published figures.
     pub machine: &'static str,
     /// CPUs of the published figures.
@@ -100,7 +129,8 @@ impl Story {
                 before: "regressed",
                 after: "fixed",
                 variants: &["regressed", "fixed", "ideal"],
-                files: true,
+                types: &["mm_struct"],
+                lock_fields: "",
                 machine: "2s-icelake-sp-96",
                 cpus: 48,
                 run_ns: 1_000_000,
@@ -111,7 +141,8 @@ impl Story {
                 before: "shared",
                 after: "exchanged",
                 variants: &["shared", "exchanged", "padded", "upstream", "ideal"],
-                files: true,
+                types: &["address_space"],
+                lock_fields: "",
                 machine: "2s-sapphirerapids-224",
                 cpus: 224,
                 run_ns: 2_000_000,
@@ -122,7 +153,8 @@ impl Story {
                 before: "rwsem-split",
                 after: "refcount",
                 variants: &["rwsem-split", "rwsem-merged", "refcount"],
-                files: false,
+                types: &["vm_area_struct", "mm_struct"],
+                lock_fields: "vm_lock or vm_refcnt: kernels since 6.4 with CONFIG_PER_VMA_LOCK",
                 machine: "2s-broadwell-56",
                 cpus: 21,
                 run_ns: 1_000_000,
@@ -133,7 +165,8 @@ impl Story {
                 before: "local",
                 after: "spinlock-irq",
                 variants: &["local", "spinlock-irq", "spinlock"],
-                files: false,
+                types: &["per_cpu_pages"],
+                lock_fields: "lock",
                 machine: "1s-zen4-32",
                 cpus: 8,
                 run_ns: 4_000_000,
@@ -144,7 +177,8 @@ impl Story {
                 before: "mutex-3.10",
                 after: "rwsem-3.10",
                 variants: LOCKS,
-                files: false,
+                types: &["anon_vma"],
+                lock_fields: "rwsem or mutex",
                 machine: "4s-westmere-ex-80",
                 cpus: 40,
                 run_ns: 10_000_000,
@@ -168,12 +202,14 @@ pub struct Setup {
     pub phase: u64,
     /// Writers may overtake those who wait (an ablation when false).
     pub steal: bool,
+    /// Waiters may spin before they sleep, where the lock does so (an ablation when false).
+    pub spin: bool,
 }
 
 impl Setup {
     /// Nominal values on `cpus` CPUs.
     pub fn new(cpus: u32) -> Setup {
-        Setup { cpus, tasks: None, think: 1.0, work: 1.0, phase: 0, steal: true }
+        Setup { cpus, tasks: None, think: 1.0, work: 1.0, phase: 0, steal: true, spin: true }
     }
 
     pub(crate) fn task_count(&self, own: u32) -> Result<u32, ScenarioError> {
@@ -191,8 +227,21 @@ impl Setup {
 pub enum Side {
     /// A variant by name.
     Name(String),
-    /// Types of a build, with a label.
-    Types(String, Box<TypeTable>),
+    /// Types of a build.
+    Build(Build),
+    /// Recorded types in another layout.
+    Moved(Arc<Relocation>),
+}
+
+/// Types of a build, as one side.
+#[derive(Clone, Debug)]
+pub struct Build {
+    /// What to call it.
+    pub label: String,
+    /// Its types.
+    pub types: Arc<TypeTable>,
+    /// Lock by name; `None` takes the one that the types tell.
+    pub lock: Option<String>,
 }
 
 impl Side {
@@ -200,7 +249,8 @@ impl Side {
     pub fn label(&self) -> &str {
         match self {
             Side::Name(n) => n,
-            Side::Types(label, _) => label,
+            Side::Build(b) => &b.label,
+            Side::Moved(m) => &m.label,
         }
     }
 }
@@ -232,50 +282,106 @@ impl World {
     /// # Errors
     /// Unknown variants, layouts without the fields that are needed, too many tasks.
     pub fn build(story: Story, side: &Side, setup: &Setup) -> Result<World, ScenarioError> {
-        let name = match side {
-            Side::Name(n) => n.as_str(),
-            Side::Types(..) if !story.about().files => return Err(ScenarioError::NoFile(story.about().id)),
-            Side::Types(..) => "",
+        let (name, build) = match side {
+            Side::Name(n) => (n.as_str(), None),
+            Side::Build(b) => (b.lock.as_deref().unwrap_or_default(), Some(b)),
+            Side::Moved(m) => return Err(ScenarioError::Foreign(story.about().id, m.label.clone())),
         };
         Ok(match story {
-            Story::Mmap => World::Mmap(mmap::Mmap::new(mm_shape(side)?, setup)?),
-            Story::IMmap => World::IMmap(i_mmap::IMmap::new(mapping_shape(side)?, setup)?),
+            Story::Mmap => World::Mmap(mmap::Mmap::new(mm_shape(name, build)?, setup)?),
+            Story::IMmap => World::IMmap(i_mmap::IMmap::new(mapping_shape(name, build)?, setup)?),
             Story::Fault => {
-                let kind = locks::vma::Kind::parse(name).ok_or_else(|| unknown(story, name))?;
-                World::Fault(fault::Fault::new(kind, setup)?)
+                let kind = lock_of(story, name, build, locks::vma::Kind::parse, layouts::area_lock_of)?;
+                let shapes = fault::Layouts {
+                    mm: shape(build, layouts::fault_mm, layouts::fault_mm_from)?,
+                    area: shape(
+                        build,
+                        || layouts::area_locked(kind),
+                        |t| layouts::area_locked_from(t, kind),
+                    )?,
+                };
+                World::Fault(fault::Fault::new(kind, shapes, setup)?)
             }
             Story::Pcp => {
-                let kind = locks::percpu::Kind::parse(name).ok_or_else(|| unknown(story, name))?;
-                World::Pcp(pcp::Pcp::new(kind, setup)?)
+                use locks::percpu::Kind;
+                // Whether interrupts are off is not told by the layout: they are not since 6.2.
+                let tells = |t: &TypeTable| {
+                    t.find("per_cpu_pages")?;
+                    Some(if layouts::pages_have_lock(t) { Kind::Spin } else { Kind::Local })
+                };
+                let kind = lock_of(story, name, build, Kind::parse, tells)?;
+                let own = || layouts::per_cpu_pages(kind.remote());
+                let pages = shape(build, own, |t| layouts::per_cpu_pages_from(t, kind.remote()))?;
+                World::Pcp(pcp::Pcp::new(kind, pages, setup)?)
             }
             Story::Anon => {
-                let kind = locks::Kind::parse(name).ok_or_else(|| unknown(story, name))?;
-                World::Anon(anon::Anon::new(kind, setup)?)
+                let kind = lock_of(story, name, build, locks::Kind::parse, layouts::anon_lock_of)?;
+                let layout = shape(build, layouts::anon_vma, |t| layouts::anon_vma_from(t, kind))?;
+                World::Anon(anon::Anon::new(kind, layout, setup)?)
             }
         })
     }
 }
 
-fn mm_shape(side: &Side) -> Result<Shape, ScenarioError> {
-    Ok(match side {
-        Side::Types(_, t) => crate::layouts::mm_from(t)?,
-        Side::Name(n) => match n.as_str() {
-            "regressed" => crate::layouts::mm(128),
-            "fixed" => crate::layouts::mm(120),
-            "ideal" => crate::layouts::mm(120).split(),
-            other => return Err(unknown(Story::Mmap, other)),
-        },
-    })
+/// The lock by its name, or the one that a build's types tell.
+fn lock_of<K>(
+    story: Story,
+    name: &str,
+    build: Option<&Build>,
+    parse: impl Fn(&str) -> Option<K>,
+    tells: impl Fn(&TypeTable) -> Option<K>,
+) -> Result<K, ScenarioError> {
+    let about = story.about();
+    match build {
+        Some(b) if b.lock.is_none() => tells(&b.types).ok_or_else(|| ScenarioError::NoLock {
+            label: b.label.clone(),
+            story: about.id,
+            ty: about.types.first().copied().unwrap_or_default(),
+            fields: about.lock_fields,
+            known: about.variants.iter().map(|v| format!("{v}@{}", b.label)).collect::<Vec<_>>().join(" "),
+        }),
+        _ => parse(name).ok_or_else(|| unknown(story, name)),
+    }
 }
 
-fn mapping_shape(side: &Side) -> Result<Shape, ScenarioError> {
-    Ok(match side {
-        Side::Types(_, t) => crate::layouts::mapping_from(t)?.with_stride(1128),
-        Side::Name(n) if n == "ideal" => {
-            crate::layouts::mapping("shared").ok_or_else(|| unknown(Story::IMmap, n))?.split()
-        }
-        Side::Name(n) => crate::layouts::mapping(n).ok_or_else(|| unknown(Story::IMmap, n))?,
-    })
+/// A built-in layout, or a build's.
+fn shape(
+    build: Option<&Build>,
+    own: impl Fn() -> Shape,
+    from: impl Fn(&TypeTable) -> Result<Shape, LayoutError>,
+) -> Result<Shape, ScenarioError> {
+    match build {
+        None => Ok(own()),
+        Some(b) => from(&b.types).map_err(|error| ScenarioError::Build { label: b.label.clone(), error }),
+    }
+}
+
+fn mm_shape(name: &str, build: Option<&Build>) -> Result<Shape, ScenarioError> {
+    let own = match (name, build) {
+        (_, Some(b)) if b.lock.is_some() => return Err(one_lock(Story::Mmap, b)),
+        (_, Some(_)) | ("fixed", _) => layouts::mm(120),
+        ("regressed", _) => layouts::mm(128),
+        ("ideal", _) => layouts::mm(120).split(),
+        (other, _) => return Err(unknown(Story::Mmap, other)),
+    };
+    shape(build, || own.clone(), layouts::mm_from)
+}
+
+fn mapping_shape(name: &str, build: Option<&Build>) -> Result<Shape, ScenarioError> {
+    let named = |n: &str| layouts::mapping(n).ok_or_else(|| unknown(Story::IMmap, n));
+    let own = match (name, build) {
+        (_, Some(b)) if b.lock.is_some() => return Err(one_lock(Story::IMmap, b)),
+        (_, Some(_)) => named("shared")?,
+        ("ideal", _) => named("shared")?.split(),
+        (n, _) => named(n)?,
+    };
+    let own = shape(build, || own.clone(), layouts::mapping_from)?;
+    Ok(if build.is_some() { own.with_stride(1128) } else { own })
+}
+
+/// The scenario compares layouts of one lock.
+fn one_lock(story: Story, build: &Build) -> ScenarioError {
+    ScenarioError::Foreign(story.about().id, format!("a lock in the layout of {}", build.label))
 }
 
 macro_rules! each {

@@ -50,14 +50,14 @@ pub struct Pcp {
 }
 
 impl Pcp {
-    /// With this kind of lock.
+    /// With this kind of lock in this layout of `per_cpu_pages`.
     ///
     /// # Errors
     /// Too many CPUs for the memory.
-    pub fn new(kind: Kind, setup: &Setup) -> Result<Pcp, ScenarioError> {
+    pub fn new(kind: Kind, pages: Shape, setup: &Setup) -> Result<Pcp, ScenarioError> {
         let cpus = setup.task_count(setup.cpus)?;
         let mut memory = MemoryMap::new();
-        let shape = Arc::new(crate::layouts::per_cpu_pages(kind.remote()));
+        let shape = Arc::new(pages);
         let lists = memory.slab(&shape, cpus, 0)?;
         let heads: Vec<(String, u32, u8)> = (0..buddy::ORDERS * 2)
             .map(|i| {

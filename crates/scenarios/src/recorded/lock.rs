@@ -1,0 +1,321 @@
+//! Which lock a recorded lock is, by the name of its type, and how it is simulated.
+
+use super::fields::Fields;
+use crate::locks::mutex::Mutex;
+use crate::locks::rwsem::Rwsem;
+use crate::locks::spin::Queued;
+use crate::locks::{SleepLock, SleepWords};
+use crate::nodes::Nodes;
+use tussle_model::leaf::DEPTH_MAX;
+use tussle_model::{MemberRole, Type, TypeId, TypeTable};
+use tussle_sim::{Cell, Env};
+
+/// How a recorded lock behaves when it is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Model {
+    /// Queued spinlock, preemption off.
+    Spin,
+    /// The kernel's mutex: optimistic spinning, hand-off.
+    Mutex,
+    /// The kernel's reader-writer semaphore: optimistic spinning, stealing, hand-off.
+    Rwsem,
+    /// A mutex whose waiters sleep at once, as glibc's: one word, its waiters in a queue elsewhere.
+    SleepingMutex,
+    /// A reader-writer lock whose waiters sleep at once.
+    SleepingRwlock,
+}
+
+/// Locks by the name of their type; the kernel's first.
+const TYPES: &[(&str, Model)] = &[
+    ("rw_semaphore", Model::Rwsem),
+    ("mutex", Model::Mutex),
+    ("spinlock", Model::Spin),
+    ("spinlock_t", Model::Spin),
+    ("raw_spinlock", Model::Spin),
+    ("raw_spinlock_t", Model::Spin),
+    ("arch_spinlock_t", Model::Spin),
+    ("qspinlock", Model::Spin),
+    ("seqlock_t", Model::Spin),
+    ("pthread_spinlock_t", Model::Spin),
+    ("pthread_mutex_t", Model::SleepingMutex),
+    ("std::mutex", Model::SleepingMutex),
+    ("std::recursive_mutex", Model::SleepingMutex),
+    ("std::timed_mutex", Model::SleepingMutex),
+    ("std::__mutex_base", Model::SleepingMutex),
+    ("std::sync::mutex::Mutex", Model::SleepingMutex),
+    ("pthread_rwlock_t", Model::SleepingRwlock),
+    ("std::shared_mutex", Model::SleepingRwlock),
+    ("std::shared_timed_mutex", Model::SleepingRwlock),
+];
+
+/// A word of a lock: its paths in the lock's type, and offset and size where the type is not known.
+type Word = (&'static [&'static str], u64, u8);
+
+/// In the order of [`SleepWords`]; a word that the lock has not in itself is left out (offset `None` in [`Found`]).
+const RWSEM: [Word; 6] = [
+    (&["count"], 0, 8),
+    (&["owner"], 8, 8),
+    (&["osq"], 16, 4),
+    (&["wait_lock"], 20, 4),
+    (&["wait_list.next", "first_waiter"], 24, 8),
+    (&["wait_list.prev", "first_waiter"], 32, 8),
+];
+const MUTEX: [Word; 6] = [
+    (&["owner"], 0, 8),
+    (&["owner"], 0, 8),
+    (&["osq"], 12, 4),
+    (&["wait_lock"], 8, 4),
+    (&["wait_list.next", "first_waiter"], 16, 8),
+    (&["wait_list.prev", "first_waiter"], 24, 8),
+];
+
+impl Model {
+    /// For people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Model::Spin => "queued spinlock",
+            Model::Mutex => "kernel mutex with optimistic spinning",
+            Model::Rwsem => "kernel rwsem with optimistic spinning",
+            Model::SleepingMutex => "mutex, waiters sleep at once",
+            Model::SleepingRwlock => "reader-writer lock, waiters sleep at once",
+        }
+    }
+
+    /// Waiters spin optimistically before they sleep: what can be taken away from the model.
+    pub fn spins(self) -> bool {
+        matches!(self, Model::Mutex | Model::Rwsem)
+    }
+
+    /// Operations that write nothing take it shared.
+    pub fn has_readers(self) -> bool {
+        matches!(self, Model::Rwsem | Model::SleepingRwlock)
+    }
+
+    /// Bytes that the lock takes where its type is not known.
+    fn size(self) -> u64 {
+        match self {
+            Model::Spin => 4,
+            Model::Mutex => 32,
+            Model::SleepingMutex | Model::Rwsem => 40,
+            Model::SleepingRwlock => 56,
+        }
+    }
+
+    fn words(self) -> &'static [Word] {
+        match self {
+            Model::Rwsem => &RWSEM,
+            Model::Mutex => &MUTEX,
+            // Waiters of locks that sleep are queued elsewhere; glibc's lock is changed in its first words only.
+            _ => &RWSEM[..1],
+        }
+    }
+}
+
+/// What was found out about a recorded lock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// How it is simulated.
+    pub model: Model,
+    /// Name of its type, where it is known.
+    pub ty: Option<String>,
+    /// The type is none that we know: the model is an assumption.
+    pub assumed: bool,
+    /// Where it begins in its object.
+    pub start: u64,
+    /// Its bytes: accesses to them are the lock's own.
+    pub size: u64,
+    /// Offset in the object and size of each of its words, in the order of [`SleepWords`].
+    pub words: Vec<(u64, u8)>,
+}
+
+/// The lock at `offset` of an object of type `ty`; `kernel` decides between two defaults for unknown types.
+pub fn find(
+    table: &TypeTable,
+    fields: &mut Fields<'_>,
+    ty: Option<TypeId>,
+    offset: u64,
+    kernel: bool,
+) -> Found {
+    let known = ty.and_then(|ty| lock_type(table, ty, offset));
+    let default = if kernel { Model::Spin } else { Model::SleepingMutex };
+    let (model, start) = known.map_or((default, offset), |k| (k.1, k.2));
+    let ty = known.map(|k| k.0);
+    let all = ty.map(|id| fields.of(id)).unwrap_or_default();
+    let place = |&(paths, default, size): &Word| {
+        let under = |l: &&tussle_model::leaf::Leaf, p: &str| {
+            l.path == p || l.path.strip_prefix(p).is_some_and(|r| r.starts_with(['.', '[']))
+        };
+        let leaf = paths.iter().find_map(|p| all.iter().find(|l| under(l, p)));
+        let (at, size) = leaf.map_or((default, size), |l| (l.offset, l.size.clamp(1, 8) as u8));
+        (start.saturating_add(at), size)
+    };
+    let words =
+        if model == Model::Spin { vec![(start, 4)] } else { model.words().iter().map(place).collect() };
+    let size = ty.and_then(|id| table.size(id)).unwrap_or(model.size()).clamp(1, 4_096);
+    let name = ty.map(|id| table.name(id).trim_start_matches("struct ").to_string());
+    Found { model, ty: name, assumed: known.is_none(), start, size, words }
+}
+
+/// The lock type around byte `offset`: the outermost that begins there, else the innermost that contains it.
+fn lock_type(table: &TypeTable, ty: TypeId, offset: u64) -> Option<(TypeId, Model, u64)> {
+    let (mut id, mut start, mut inside) = (ty, 0u64, None);
+    for _ in 0..DEPTH_MAX * 4 {
+        if let Some(model) = known_name(table, id) {
+            if start == offset {
+                return Some((id, model, start));
+            }
+            inside = Some((id, model, start));
+        }
+        let at = offset.checked_sub(start)?;
+        match table.get(id) {
+            Type::Typedef { to, .. }
+            | Type::Const(to)
+            | Type::Volatile(to)
+            | Type::Restrict(to)
+            | Type::Atomic(to) => id = *to,
+            Type::Array { elem, .. } => {
+                let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return inside };
+                start += at / size * size;
+                id = *elem;
+            }
+            Type::Aggregate(a) => {
+                // An object of several elements may be larger than its type.
+                let rest = at.checked_rem(a.size).unwrap_or(at);
+                let (whole, at) = (at - rest, rest);
+                let holds = |m: &&tussle_model::Member| {
+                    let size = table.size(m.ty).unwrap_or(0);
+                    m.role != MemberRole::Static && m.offset() <= at && at - m.offset() < size
+                };
+                let Some(m) = a.members.iter().find(holds) else { return inside };
+                start += whole + m.offset();
+                id = m.ty;
+            }
+            _ => return inside,
+        }
+    }
+    inside
+}
+
+fn known_name(table: &TypeTable, id: TypeId) -> Option<Model> {
+    let name = match table.get(id) {
+        Type::Typedef { name, .. } => name.as_str(),
+        Type::Aggregate(a) => a.name.as_deref()?,
+        _ => return None,
+    };
+    // Rust's names carry their parameter.
+    let bare = name.split('<').next().unwrap_or(name);
+    TYPES.iter().find(|(n, _)| *n == bare).map(|(_, m)| *m)
+}
+
+/// A lock of a replay.
+#[derive(Clone, Debug)]
+pub enum Lock {
+    /// Spins.
+    Spin(Queued),
+    /// Sleeps.
+    Sleep(SleepLock),
+}
+
+impl Lock {
+    /// A lock of this model on these words. `spin` and `steal` false take that away from it.
+    pub fn new(model: Model, words: SleepWords, nodes: &Nodes, spin: bool, steal: bool) -> Lock {
+        let (spin, nodes) = (spin && model.spins(), nodes.clone());
+        match model {
+            Model::Spin => Lock::Spin(Queued { word: words.count, nodes }),
+            Model::Mutex => Lock::Sleep(SleepLock::Mutex(Mutex { words, nodes, spin, handoff: true })),
+            Model::SleepingMutex => {
+                Lock::Sleep(SleepLock::Mutex(Mutex { words, nodes, spin, handoff: false }))
+            }
+            Model::Rwsem | Model::SleepingRwlock => {
+                Lock::Sleep(SleepLock::Rwsem(Rwsem { words, nodes, spin, steal }))
+            }
+        }
+    }
+
+    /// Takes it, shared where the operation only reads and the lock has readers.
+    pub async fn lock<E: Env>(&self, e: &E, shared: bool) {
+        match self {
+            Lock::Spin(l) => l.lock(e).await,
+            Lock::Sleep(l) if shared => l.lock_shared(e).await,
+            Lock::Sleep(l) => l.lock(e).await,
+        }
+    }
+
+    /// Gives it up.
+    pub async fn unlock<E: Env>(&self, e: &E, shared: bool) {
+        match self {
+            Lock::Spin(l) => l.unlock(e).await,
+            Lock::Sleep(l) if shared => l.unlock_shared(e).await,
+            Lock::Sleep(l) => l.unlock(e).await,
+        }
+    }
+}
+
+/// Words of a lock from the cells that lie in it and, for what it keeps elsewhere, the cells of its queue.
+pub fn words(own: &[Cell], queue: Cell) -> SleepWords {
+    let at = |i: usize| own.get(i).copied().unwrap_or(queue.field(i as u32));
+    SleepWords { count: at(0), owner: at(1), osq: at(2), wait_lock: at(3), head: at(4), tail: at(5) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tussle_model::{Aggregate, AggregateKind, Base, Encoding, Member};
+
+    fn member(name: &str, ty: TypeId, offset: u64) -> Member {
+        Member {
+            name: Some(name.into()),
+            ty,
+            offset_bits: offset * 8,
+            bit_size: None,
+            align: None,
+            decl_line: 0,
+            role: MemberRole::Field,
+        }
+    }
+
+    fn aggregate(t: &mut TypeTable, name: Option<&str>, size: u64, members: Vec<Member>) -> TypeId {
+        let name = name.map(String::from);
+        t.push(Type::Aggregate(Aggregate {
+            kind: AggregateKind::Struct,
+            name,
+            size,
+            align: None,
+            members,
+            decl: None,
+            declaration: false,
+            language: Default::default(),
+        }))
+    }
+
+    #[test]
+    fn locks_are_known_by_the_type_that_begins_there() {
+        let mut t = TypeTable::new(8);
+        let long = t.push(Type::Base(Base { name: "long".into(), size: 8, encoding: Encoding::Signed }));
+        let int = t.push(Type::Base(Base { name: "int".into(), size: 4, encoding: Encoding::Signed }));
+        let raw = aggregate(&mut t, Some("raw_spinlock"), 4, vec![member("raw_lock", int, 0)]);
+        let list = aggregate(&mut t, None, 16, vec![member("next", long, 0), member("prev", long, 8)]);
+        let members = [("owner", long, 0), ("wait_lock", raw, 16), ("osq", int, 20), ("wait_list", list, 24)];
+        let members = members.map(|(n, ty, at)| member(n, ty, at)).to_vec();
+        let mutex = aggregate(&mut t, Some("mutex"), 40, members);
+        let futex = aggregate(&mut t, None, 40, vec![member("__lock", int, 0)]);
+        let pthread = t.push(Type::Typedef { name: "pthread_mutex_t".into(), to: futex });
+        let members = vec![member("x", long, 0), member("m", mutex, 8), member("p", pthread, 64)];
+        let s = aggregate(&mut t, Some("s"), 104, members);
+        let found = |at: u64| find(&t, &mut Fields::new(&t), Some(s), at, false);
+        assert_eq!(
+            (found(8).model, found(8).ty.as_deref(), found(8).start),
+            (Model::Mutex, Some("mutex"), 8)
+        );
+        assert_eq!(found(8).words, [(8, 8), (8, 8), (28, 4), (24, 4), (32, 8), (40, 8)]);
+        // The spinlock inside of the mutex, and a word of the mutex that begins no lock.
+        assert_eq!((found(24).model, found(24).start), (Model::Spin, 24));
+        assert_eq!((found(28).model, found(28).start), (Model::Mutex, 8));
+        let p = found(64);
+        assert_eq!((p.model, p.ty.as_deref(), p.size), (Model::SleepingMutex, Some("pthread_mutex_t"), 40));
+        // The second element of an array of them.
+        assert_eq!((found(104 + 64).model, found(104 + 64).start), (Model::SleepingMutex, 168));
+        assert!(found(0).assumed && found(0).model == Model::SleepingMutex);
+        assert_eq!(find(&t, &mut Fields::new(&t), None, 16, true).model, Model::Spin);
+    }
+}

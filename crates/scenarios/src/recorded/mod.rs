@@ -1,0 +1,311 @@
+//! Predictions from recorded operations: every task repeats the operations of a recorded actor, as often as they were
+//! seen, under the locks that were held, on the fields where they lay or where another layout puts them.
+
+mod fields;
+mod lock;
+mod place;
+mod plan;
+mod replay;
+mod view;
+
+pub use lock::{Found, Model};
+pub use place::{Arrangement, Relocation};
+pub use replay::Replay;
+pub(crate) use view::assumptions;
+
+use crate::predict::PredictError;
+use crate::stories::Side;
+use std::collections::{BTreeMap, BTreeSet};
+use tussle_evidence::tables::Evidence;
+use tussle_model::TypeId;
+use tussle_sim::LayoutError;
+
+/// Why nothing can be predicted from an evidence.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordedError {
+    /// The source did not see operations.
+    #[error(
+        "this evidence holds no operations (its source does not see locks, or nothing was held): \
+         `tussle report` shows its contention, `tussle predict 000` a scenario instead"
+    )]
+    NoOperations,
+    /// Nothing to contend with.
+    #[error("all operations are of one actor, so nothing fights: record with two threads or CPUs at least")]
+    OneActor,
+    /// No operation refers to objects and actors that exist.
+    #[error("none of the {0} operations refers to objects and actors of this evidence")]
+    Dangling(usize),
+    /// Too much to lay out.
+    #[error("{cells} fields for {tasks} tasks are more than {CELLS_MAX}: ask for fewer CPUs")]
+    TooMany {
+        /// Cells of one copy.
+        cells: usize,
+        /// Tasks.
+        tasks: usize,
+    },
+    /// A layout without a field that was recorded.
+    #[error("{label}: {error}")]
+    Layout {
+        /// Which layout.
+        label: String,
+        /// What is missing.
+        error: LayoutError,
+    },
+    /// A layout that has none of the recorded types.
+    #[error("{label} has none of the recorded types: {types}")]
+    NoType {
+        /// Which layout.
+        label: String,
+        /// Types that were recorded.
+        types: String,
+    },
+    /// Objects do not fit.
+    #[error(transparent)]
+    Memory(#[from] LayoutError),
+}
+
+/// Operations with more repeats come first; beyond this many shapes they are left out.
+pub const OPERATIONS_MAX: usize = 20_000;
+/// Visits of one operation beyond this many are left out.
+pub const VISITS_MAX: usize = 4_096;
+/// Cells of all copies of all objects.
+pub const CELLS_MAX: usize = 200_000;
+/// Nominal time of an access that hits, and of the instructions around it, ns: some three instructions at 3 GHz.
+pub const ACCESS_NS: f64 = 1.0;
+/// Nominal time of an instruction, ns: one per cycle at 3 GHz.
+pub const INSTRUCTION_NS: f64 = 0.35;
+/// Nominal time between two operations of an actor where the recording does not tell, ns.
+pub const THINK_NS: f64 = 1_000.0;
+
+/// A field, or a word of untyped memory, that operations touch.
+#[derive(Clone, Debug, PartialEq)]
+struct Spot {
+    object: usize,
+    offset: u64,
+    size: u8,
+    name: String,
+    /// The only actor that touches it; `None` when several do.
+    owner: Option<usize>,
+}
+
+/// A recorded object that operations touch.
+#[derive(Clone, Debug, PartialEq)]
+struct Place {
+    label: String,
+    /// Its type and bytes of one element of it.
+    ty: Option<(TypeId, u64)>,
+    /// Recorded address of its first byte.
+    base: u64,
+    /// Bytes between the places where it may begin; `None` where it lies at its address.
+    step: Option<u64>,
+    /// Objects of one group share lines, as recorded.
+    group: usize,
+}
+
+/// A lock that operations held.
+#[derive(Clone, Debug, PartialEq)]
+struct Held {
+    object: usize,
+    found: Found,
+    owner: Option<usize>,
+    /// Operations under it, repeats counted.
+    operations: u64,
+}
+
+/// A lock for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LockRow<'a> {
+    /// Object and offset.
+    pub at: String,
+    /// What was found out about it.
+    pub found: &'a Found,
+    /// Operations under it, repeats counted.
+    pub operations: u64,
+}
+
+/// One step of an operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Step {
+    /// An access.
+    Visit(Visit),
+    /// A further lock is taken, shared or not.
+    Lock(u32, bool),
+    /// It is given up.
+    Unlock(u32, bool),
+}
+
+/// An access of an operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Visit {
+    /// Accesses to memory of its own before it.
+    gap: u32,
+    /// What it touches; `None` for own memory.
+    spot: Option<u32>,
+    write: bool,
+    atomic: bool,
+}
+
+impl Visit {
+    /// So many accesses to own memory.
+    fn own(gap: u32) -> Visit {
+        Visit { gap, spot: None, write: false, atomic: false }
+    }
+}
+
+/// One shape of an operation.
+#[derive(Clone, Debug, PartialEq)]
+struct Shape {
+    actor: usize,
+    lock: Option<usize>,
+    shared: bool,
+    steps: Vec<Step>,
+    repeats: u64,
+    /// Nominal time of one of its accesses, with the instructions around it, ns.
+    access_ns: f64,
+    /// Nominal time before it, ns.
+    think_ns: f64,
+}
+
+/// How the time between operations is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Think {
+    /// Instructions were counted.
+    Instructions,
+    /// Accesses were counted: what of an actor's virtual time its operations leave.
+    Accesses,
+    /// Not at all.
+    Unknown,
+}
+
+/// Recorded operations, ready to be repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recording {
+    actors: usize,
+    shapes: Vec<Shape>,
+    spots: Vec<Spot>,
+    places: Vec<Place>,
+    locks: Vec<Held>,
+    think: Think,
+    /// Inner locks that are left out, because another operation takes them the other way round.
+    crossed: usize,
+    command: String,
+    /// Operations in the evidence, and of these the ones that are repeated, repeats counted.
+    operations: (u64, u64),
+    /// Accesses recorded to the objects of operations, and of these the ones in operations.
+    accesses: (u64, u64),
+}
+
+impl Recording {
+    /// Takes the operations of an evidence. Bounded work and memory for any input.
+    ///
+    /// # Errors
+    /// [`RecordedError`]: no operations, one actor, nothing that exists.
+    pub fn new(evidence: &Evidence) -> Result<Recording, RecordedError> {
+        plan::recording(evidence)
+    }
+
+    /// Actors with operations.
+    pub fn actors(&self) -> usize {
+        self.actors
+    }
+
+    /// What ran.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// How the time between operations is known.
+    pub fn think(&self) -> Think {
+        self.think
+    }
+
+    /// Mean over operations, repeats counted.
+    fn mean(&self, of: impl Fn(&Shape) -> f64) -> f64 {
+        let repeats: f64 = self.shapes.iter().map(|s| s.repeats as f64).sum();
+        self.shapes.iter().map(|s| of(s) * s.repeats as f64).sum::<f64>() / repeats.max(1.0)
+    }
+
+    /// Mean nominal time between two operations, ns.
+    pub fn think_ns(&self) -> f64 {
+        self.mean(|s| s.think_ns)
+    }
+
+    /// Mean nominal time of an operation when nobody is in its way, ns.
+    pub fn operation_ns(&self) -> f64 {
+        let accesses = |s: &Step| match s {
+            Step::Visit(v) => f64::from(v.gap) + 1.0,
+            _ => 10.0,
+        };
+        self.mean(|s| s.steps.iter().map(accesses).sum::<f64>() * s.access_ns)
+    }
+
+    /// Some lock's waiters spin before they sleep.
+    pub fn spins(&self) -> bool {
+        self.locks.iter().any(|l| l.found.model.spins())
+    }
+
+    /// Some lock has an owner word beside its count.
+    pub fn has_owner(&self) -> bool {
+        self.locks.iter().any(|l| l.found.model == Model::Rwsem)
+    }
+
+    /// Operations in the evidence and those that are repeated, repeats counted.
+    pub fn operations(&self) -> (u64, u64) {
+        self.operations
+    }
+
+    /// Share of the accesses recorded to the objects of operations that lie in operations; `None` without any.
+    pub fn coverage(&self) -> Option<f64> {
+        let (all, inside) = self.accesses;
+        (all > 0).then(|| (inside as f64 / all as f64).min(1.0))
+    }
+
+    /// Locks that were held, most used first.
+    pub fn locks(&self) -> Vec<LockRow<'_>> {
+        let mut rows: Vec<LockRow<'_>> = Vec::with_capacity(self.locks.len());
+        for Held { object, found, operations, .. } in &self.locks {
+            let place = self.places.get(*object).map_or("?", |p| p.label.as_str());
+            let at = format!("{place} at {} ({:#x})", found.start, found.start);
+            rows.push(LockRow { at, found, operations: *operations });
+        }
+        rows.sort_by(|a, b| b.operations.cmp(&a.operations).then(a.at.cmp(&b.at)));
+        rows
+    }
+
+    /// Offsets within one element that operations touch, by type: what another layout has to place.
+    pub fn wanted(&self) -> BTreeMap<TypeId, BTreeSet<u64>> {
+        let mut out: BTreeMap<TypeId, BTreeSet<u64>> = BTreeMap::new();
+        let spots = self.spots.iter().map(|s| (s.object, s.offset));
+        let words = self.locks.iter().flat_map(|l| l.found.words.iter().map(move |w| (l.object, w.0)));
+        for (object, offset) in spots.chain(words) {
+            if let Some((ty, size)) = self.places.get(object).and_then(|p| p.ty) {
+                out.entry(ty).or_default().insert(offset % size.max(1));
+            }
+        }
+        out
+    }
+
+    /// Simulated time of one run, ns: some hundred operations of every task, within what simulates in about a second.
+    pub fn run_ns(&self, cpus: u32) -> u64 {
+        let (operation, think) = (self.operation_ns() + 20.0, self.think_ns());
+        let steps = self.mean(|s| (s.steps.len() + 8) as f64);
+        // Waiting for each other makes operations longer than that.
+        let wanted = 100.0 * (operation + think) + 20.0 * (operation + 200.0) * f64::from(cpus);
+        let fits = 4e6 * (operation + think) / (steps * f64::from(cpus.max(1)));
+        wanted.min(fits).clamp(50_000.0, 5_000_000.0) as u64
+    }
+}
+
+/// Where a side of a comparison puts recorded fields.
+pub(crate) fn place_of(side: &Side) -> Result<Arrangement<'_>, PredictError> {
+    match side {
+        Side::Moved(m) => Ok(Arrangement::Moved(m)),
+        Side::Name(n) if n == "recorded" => Ok(Arrangement::Recorded),
+        Side::Name(n) if n == "ideal" => Ok(Arrangement::Ideal),
+        other => Err(PredictError::Variant(other.label().into())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

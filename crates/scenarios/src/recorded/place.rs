@@ -1,0 +1,329 @@
+//! Where recorded fields lie: as recorded, in another layout, or each on a line of its own.
+
+use super::lock::{Lock, words};
+use super::{CELLS_MAX, RecordedError, Recording};
+use crate::nodes::Nodes;
+use crate::stories::Setup;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use tussle_model::leaf::{Arrays, Leaf, leaf_at, leaves};
+use tussle_model::{TypeId, TypeTable};
+use tussle_sim::{Cell, LayoutError, MemoryMap, Shape};
+
+/// Bytes of a pair of lines, the largest unit of sharing.
+const BLOCK: u64 = 128;
+
+/// Another layout of recorded types.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relocation {
+    /// What to call it.
+    pub label: String,
+    types: HashMap<TypeId, Moved>,
+}
+
+/// One type in its other layout.
+#[derive(Clone, Debug, PartialEq)]
+struct Moved {
+    size: u64,
+    align: u64,
+    to: HashMap<u64, u64>,
+}
+
+impl Relocation {
+    /// Nothing moved yet.
+    pub fn new(label: &str) -> Relocation {
+        Relocation { label: label.into(), types: HashMap::new() }
+    }
+
+    /// Bytes of type `ty` now lie elsewhere: pairs of old and new offset within one element, which takes `size` bytes
+    /// and begins on multiples of `align`.
+    pub fn add(&mut self, ty: TypeId, size: u64, align: u64, to: impl IntoIterator<Item = (u64, u64)>) {
+        let moved = Moved { size: size.max(1), align: align.max(1), to: to.into_iter().collect() };
+        self.types.insert(ty, moved);
+    }
+
+    /// No type has moved.
+    pub fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+
+    /// The recorded types as `other` lays them out, fields found by their paths. Types that `other` does not have
+    /// stay.
+    ///
+    /// # Errors
+    /// No recorded type is there, or a recorded field is not.
+    pub fn of_types(
+        recording: &Recording,
+        recorded: &TypeTable,
+        other: &TypeTable,
+        label: &str,
+    ) -> Result<Relocation, RecordedError> {
+        let mut out = Relocation::new(label);
+        let wanted = recording.wanted();
+        for (&ty, offsets) in &wanted {
+            let name = recorded.name(ty);
+            let Some(id) = other.find(&name) else { continue };
+            let (old, new) = (leaves(recorded, ty, Arrays::Elements), leaves(other, id, Arrays::Elements));
+            let to = offsets.iter().map(|&at| Ok((at, follow(&name, &old, &new, at)?)));
+            let to = to.collect::<Result<Vec<_>, LayoutError>>();
+            let to = to.map_err(|error| RecordedError::Layout { label: label.into(), error })?;
+            out.add(ty, other.size(id).unwrap_or(1), 1, to);
+        }
+        if out.is_empty() {
+            let types: BTreeSet<String> = wanted.keys().map(|t| recorded.name(*t)).take(8).collect();
+            let types = types.into_iter().collect::<Vec<_>>().join(", ");
+            return Err(RecordedError::NoType { label: label.into(), types });
+        }
+        Ok(out)
+    }
+}
+
+/// Where the field at offset `at` of the old layout lies in the new one.
+fn follow(ty: &str, old: &[Leaf], new: &[Leaf], at: u64) -> Result<u64, LayoutError> {
+    let Some(leaf) = leaf_at(old, at) else { return Ok(at) };
+    match new.iter().find(|l| l.path == leaf.path) {
+        Some(l) => Ok(l.offset + (at - leaf.offset).min(l.size.saturating_sub(1))),
+        None => Err(LayoutError::UnknownField {
+            ty: ty.into(),
+            field: leaf.path.clone(),
+            known: new.iter().take(12).map(|l| l.path.as_str()).collect::<Vec<_>>().join(", ") + ", ...",
+        }),
+    }
+}
+
+/// Which layout a replay uses.
+#[derive(Clone, Copy, Debug)]
+pub enum Arrangement<'a> {
+    /// As recorded.
+    Recorded,
+    /// Every field on its own pair of lines.
+    Ideal,
+    /// Some types otherwise.
+    Moved(&'a Relocation),
+}
+
+/// Objects of one replay: for every copy, the cells of all spots and the locks.
+#[derive(Clone, Debug)]
+pub struct Arranged {
+    pub(super) memory: MemoryMap,
+    /// By copy, then spot. Spots that are shared by all have the same cell in every copy.
+    pub(super) cells: Vec<Arc<[Cell]>>,
+    /// By copy, then lock.
+    pub(super) locks: Vec<Vec<Lock>>,
+}
+
+/// A cell to be placed: address before compression, size, name, and for whom: spot or (lock, word).
+struct Wanted {
+    addr: u64,
+    size: u8,
+    name: String,
+    label: usize,
+    of: Of,
+}
+
+#[derive(Clone, Copy)]
+enum Of {
+    Spot(usize),
+    Word(usize, usize),
+}
+
+/// Spots and locks in one object.
+type Inside = (Vec<usize>, Vec<usize>);
+
+/// Lays a recording out for `tasks` tasks. Objects of types that either side moves lie apart from others on both.
+pub fn arrange(
+    r: &Recording,
+    how: Arrangement<'_>,
+    other: Arrangement<'_>,
+    tasks: usize,
+    setup: &Setup,
+) -> Result<Arranged, RecordedError> {
+    let copies = tasks.div_ceil(r.actors.max(1)).max(1);
+    let own = r.spots.iter().filter(|s| s.owner.is_some()).count()
+        + r.locks.iter().filter(|l| l.owner.is_some()).count();
+    let all = r.spots.len() + r.locks.len() + own.saturating_mul(copies);
+    if all > CELLS_MAX {
+        return Err(RecordedError::TooMany { cells: r.spots.len(), tasks });
+    }
+    let mut memory = MemoryMap::new();
+    let groups = groups(r, how, other);
+    let mut inside: Vec<Inside> = vec![Default::default(); r.places.len()];
+    let mut note = |object: usize, spot: Option<usize>, lock: Option<usize>| {
+        if let Some(i) = inside.get_mut(object) {
+            i.0.extend(spot);
+            i.1.extend(lock);
+        }
+    };
+    r.spots.iter().enumerate().for_each(|(i, s)| note(s.object, Some(i), None));
+    r.locks.iter().enumerate().for_each(|(i, l)| note(l.object, None, Some(i)));
+    let mut spots = vec![vec![Cell::NULL; r.spots.len()]; copies];
+    let mut word_cells: Vec<BTreeMap<(usize, usize), Cell>> = vec![BTreeMap::new(); copies];
+    for copy in 0..copies {
+        for members in groups.values() {
+            let wanted = wanted(r, how, (members, &inside), copy, setup);
+            for (w, cell) in
+                wanted.iter().zip(put(&mut memory, r, &wanted, matches!(how, Arrangement::Ideal))?)
+            {
+                match w.of {
+                    Of::Spot(i) => spots[copy][i] = cell,
+                    Of::Word(l, i) => drop(word_cells[copy].insert((l, i), cell)),
+                }
+            }
+        }
+    }
+    let queue = queue_shape();
+    let nodes = Nodes::new(&mut memory, tasks)?;
+    let mut locks: Vec<Vec<Lock>> = Vec::with_capacity(copies);
+    for (copy, words_of) in word_cells.iter().enumerate() {
+        let mut row = Vec::with_capacity(r.locks.len());
+        for (i, l) in r.locks.iter().enumerate() {
+            if copy > 0 && l.owner.is_none() {
+                row.push(locks[0][i].clone());
+                continue;
+            }
+            let own: Vec<Cell> =
+                (0..l.found.words.len()).filter_map(|w| words_of.get(&(i, w)).copied()).collect();
+            let words = words(&own, memory.object(&queue, 0)?);
+            row.push(Lock::new(l.found.model, words, &nodes, setup.spin, setup.steal));
+        }
+        locks.push(row);
+    }
+    let (first, rest) = spots.split_at_mut(1);
+    for (i, _) in r.spots.iter().enumerate().filter(|(_, s)| s.owner.is_none()) {
+        rest.iter_mut().for_each(|copy| copy[i] = first[0][i]);
+    }
+    Ok(Arranged { memory, cells: spots.into_iter().map(Arc::from).collect(), locks })
+}
+
+/// Waiters of a lock that has no words for them: a bucket of the kernel's, on its own lines.
+fn queue_shape() -> Arc<Shape> {
+    let names = crate::locks::SleepWords::FIELDS;
+    let fields: Vec<(&str, u32, u8)> = names.iter().enumerate().map(|(i, n)| (*n, i as u32 * 8, 8)).collect();
+    Arc::new(Shape::new("lock queue", 64, &fields))
+}
+
+/// Objects by group; those that a layout moves are groups of their own.
+fn groups(r: &Recording, how: Arrangement<'_>, other: Arrangement<'_>) -> BTreeMap<usize, Vec<usize>> {
+    let moves = |ty: TypeId| {
+        [how, other].iter().any(|a| matches!(a, Arrangement::Moved(m) if m.types.contains_key(&ty)))
+    };
+    let mut out: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (i, p) in r.places.iter().enumerate() {
+        // Groups are numbered by one of their objects, so these numbers are free.
+        let alone = p.ty.is_some_and(|(ty, _)| moves(ty));
+        out.entry(if alone { r.places.len() + i } else { p.group }).or_default().push(i);
+    }
+    out
+}
+
+/// What one copy of a group has to have placed, with addresses from the beginning of the group.
+fn wanted(
+    r: &Recording,
+    how: Arrangement<'_>,
+    (members, inside): (&[usize], &[Inside]),
+    copy: usize,
+    setup: &Setup,
+) -> Vec<Wanted> {
+    let place = |object: usize| r.places.get(object);
+    let base = members.iter().filter_map(|&m| Some(place(m)?.base)).min().unwrap_or(0) / BLOCK * BLOCK;
+    let single = members.len() == 1;
+    let mut out = Vec::new();
+    let address = |object: usize, offset: u64| -> u64 {
+        let Some(p) = place(object) else { return offset };
+        let moved = match (how, p.ty) {
+            (Arrangement::Moved(m), Some((ty, _))) => m.types.get(&ty),
+            _ => None,
+        };
+        let size = p.ty.map_or(u64::MAX, |t| t.1.max(1));
+        let offset = match moved {
+            Some(m) => {
+                let new = m.to.get(&(offset % size)).copied().unwrap_or(offset % size);
+                (offset / size).saturating_mul(m.size).saturating_add(new)
+            }
+            None => offset,
+        };
+        let align = moved.map_or(1, |m| m.align).checked_next_power_of_two().unwrap_or(BLOCK).min(BLOCK);
+        let start = match p.step {
+            // Several objects keep their distances; the first one's place decides.
+            Some(step) if single => {
+                let step = step.max(align);
+                u64::from(setup.phase_of(object as u32 + copy as u32)) / step * step
+            }
+            _ => (p.base - base) % (1 << 40) / align * align,
+        };
+        start.saturating_add(offset)
+    };
+    let mine = || members.iter().filter_map(|&m| inside.get(m));
+    for (i, s) in mine().flat_map(|m| &m.0).filter_map(|&i| Some((i, r.spots.get(i)?))) {
+        if copy == 0 || s.owner.is_some() {
+            let name = s.name.clone();
+            out.push(Wanted {
+                addr: address(s.object, s.offset),
+                size: s.size,
+                name,
+                label: s.object,
+                of: Of::Spot(i),
+            });
+        }
+    }
+    for (i, l) in mine().flat_map(|m| &m.1).filter_map(|&i| Some((i, r.locks.get(i)?))) {
+        if copy > 0 && l.owner.is_none() {
+            continue;
+        }
+        for (n, &(offset, size)) in l.found.words.iter().enumerate() {
+            let word = crate::locks::SleepWords::FIELDS.get(n).copied().unwrap_or("word");
+            let name = format!("lock@{}.{word}", l.found.start);
+            out.push(Wanted {
+                addr: address(l.object, offset),
+                size,
+                name,
+                label: l.object,
+                of: Of::Word(i, n),
+            });
+        }
+    }
+    out
+}
+
+/// Places cells of one group; empty pairs of lines between them are left out. With `apart`, one pair for each.
+fn put(
+    memory: &mut MemoryMap,
+    r: &Recording,
+    wanted: &[Wanted],
+    apart: bool,
+) -> Result<Vec<Cell>, LayoutError> {
+    let blocks: BTreeSet<u64> = wanted.iter().map(|w| w.addr / BLOCK).collect();
+    let rank: HashMap<u64, u64> = blocks.iter().enumerate().map(|(i, b)| (*b, i as u64)).collect();
+    let at = |(i, w): (usize, &Wanted)| match apart {
+        true => i as u64 * BLOCK,
+        false => rank.get(&(w.addr / BLOCK)).copied().unwrap_or(0) * BLOCK + w.addr % BLOCK,
+    };
+    let size = if apart { wanted.len() } else { blocks.len() } as u64 * BLOCK;
+    let size = u32::try_from(size).map_err(|_| LayoutError::TooLarge)?;
+    let mut host: Option<Cell> = None;
+    let mut cells = vec![Cell::NULL; wanted.len()];
+    let labels: BTreeSet<usize> = wanted.iter().map(|w| w.label).collect();
+    for label in labels {
+        let mine: Vec<(usize, u64)> = wanted
+            .iter()
+            .enumerate()
+            .filter(|(_, w)| w.label == label)
+            .map(|(i, w)| (i, at((i, w))))
+            .collect();
+        let fields: Vec<(&str, u32, u8)> = mine
+            .iter()
+            .filter_map(|&(i, a)| Some((wanted.get(i)?.name.as_str(), a as u32, wanted[i].size)))
+            .collect();
+        let name = r.places.get(label).map_or("object", |p| p.label.as_str());
+        let shape = Arc::new(Shape::new(name, size, &fields));
+        let first = match host {
+            None => memory.object(&shape, 0)?,
+            Some(h) => memory.over(h, &shape)?,
+        };
+        host.get_or_insert(first);
+        for (n, &(i, _)) in mine.iter().enumerate() {
+            cells[i] = first.field(n as u32);
+        }
+    }
+    Ok(cells)
+}

@@ -1,0 +1,189 @@
+//! The program that repeats recorded operations.
+
+use super::lock::Lock;
+use super::place::{Arranged, Arrangement, arrange};
+use super::{RecordedError, Recording, Shape, Step, Visit};
+use crate::stories::{Setup, spread};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use tussle_sim::{Cell, Env, MemoryMap, Note, Program, Words};
+
+/// The least between two operations, ns.
+const LOOP_NS: u32 = 2;
+
+/// Recorded operations on one layout, as a program.
+///
+/// Task *t* repeats the operations of actor *t* modulo the number of actors; with fewer tasks than actors a task does
+/// those of several. With more tasks than actors, bytes that one actor alone touched are each task's own, in a further
+/// copy of the object; bytes that several touched are shared by all.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    recording: Arc<Recording>,
+    tasks: usize,
+    arranged: Arranged,
+    /// Shapes by actor, or by task where there are fewer tasks.
+    shapes: Vec<Vec<u32>>,
+    think: f64,
+    work: f64,
+}
+
+impl Replay {
+    /// A recording in one layout; `other` is the layout that it is compared with.
+    ///
+    /// # Errors
+    /// See [`RecordedError`].
+    pub fn new(
+        recording: &Arc<Recording>,
+        how: Arrangement<'_>,
+        other: Arrangement<'_>,
+        setup: &Setup,
+    ) -> Result<Replay, RecordedError> {
+        let tasks = setup.tasks.unwrap_or(setup.cpus).clamp(1, 65_000) as usize;
+        let arranged = arrange(recording, how, other, tasks, setup)?;
+        let parts = recording.actors.min(tasks).max(1);
+        let mut shapes = vec![Vec::new(); parts];
+        for (i, s) in recording.shapes.iter().enumerate() {
+            shapes[s.actor % parts].push(i as u32);
+        }
+        let recording = recording.clone();
+        Ok(Replay { recording, tasks, arranged, shapes, think: setup.think, work: setup.work })
+    }
+
+    /// Reads and writes of one operation; locked operations and locks in between are ones here, too.
+    async fn steps<E: Env>(&self, e: &E, shape: &Shape, cells: &[Cell], locks: &[Lock]) {
+        let ns = |accesses: u32| (f64::from(accesses) * shape.access_ns * self.work) as u32;
+        let cell = |v: &Visit| v.spot.and_then(|i| cells.get(i as usize)).copied();
+        let plain = |s: &Step| matches!(s, Step::Visit(v) if !v.atomic);
+        for part in shape.steps.chunk_by(|a, b| plain(a) && plain(b)) {
+            match part {
+                [Step::Lock(l, shared)] => {
+                    if let Some(l) = locks.get(*l as usize) {
+                        l.lock(e, *shared).await;
+                    }
+                }
+                [Step::Unlock(l, shared)] => {
+                    if let Some(l) = locks.get(*l as usize) {
+                        l.unlock(e, *shared).await;
+                    }
+                }
+                [Step::Visit(v)] if v.atomic => {
+                    e.compute(ns(v.gap)).await;
+                    if let Some(c) = cell(v) {
+                        e.add(c, 1).await;
+                    }
+                }
+                _ => {
+                    e.work(|w| {
+                        for step in part {
+                            let Step::Visit(v) = step else { continue };
+                            w.work(ns(v.gap));
+                            match cell(v) {
+                                Some(c) if v.write => w.set(c, 1),
+                                Some(c) => drop(w.get(c)),
+                                None => {}
+                            }
+                        }
+                    })
+                    .await;
+                }
+            }
+        }
+    }
+
+    async fn operation<E: Env>(&self, e: &E, shape: &Shape, copy: usize) {
+        let think = shape.think_ns.clamp(1.0, 1e8) as u32;
+        // No operation takes no time at all: a loop around it takes some cycles.
+        e.compute(spread(e, think, self.think).max(LOOP_NS)).await;
+        let (Some(cells), Some(locks)) = (self.arranged.cells.get(copy), self.arranged.locks.get(copy))
+        else {
+            return;
+        };
+        let lock = shape.lock.and_then(|l| locks.get(l));
+        if let Some(l) = lock {
+            l.lock(e, shape.shared).await;
+        }
+        self.steps(e, shape, cells, locks).await;
+        if let Some(l) = lock {
+            l.unlock(e, shape.shared).await;
+        }
+        e.note(Note::Done);
+    }
+}
+
+/// Shapes interleaved evenly by how often they were seen: who has waited longest for its share comes next.
+struct Turns {
+    queue: BinaryHeap<Reverse<(u128, u32)>>,
+    most: u64,
+}
+
+impl Turns {
+    fn new(shapes: &[u32], repeats: impl Fn(u32) -> u64) -> Turns {
+        let most = shapes.iter().map(|&s| repeats(s)).max().unwrap_or(1).max(1);
+        let mut turns = Turns { queue: BinaryHeap::with_capacity(shapes.len()), most };
+        for &s in shapes {
+            // The first turn comes after half a round, so that rare shapes do not all come at the beginning.
+            let half = turns.round(repeats(s)) / 2;
+            turns.queue.push(Reverse((half, s)));
+        }
+        turns
+    }
+
+    /// Distance between two turns of a shape, in 1/2^16 of the most frequent one's.
+    fn round(&self, repeats: u64) -> u128 {
+        (u128::from(self.most) << 16) / u128::from(repeats.max(1))
+    }
+
+    fn next(&mut self, repeats: impl Fn(u32) -> u64) -> Option<u32> {
+        let Reverse((at, s)) = self.queue.pop()?;
+        self.queue.push(Reverse((at.saturating_add(self.round(repeats(s))), s)));
+        Some(s)
+    }
+}
+
+impl Program for Replay {
+    fn tasks(&self) -> usize {
+        self.tasks
+    }
+
+    fn memory(&self) -> &MemoryMap {
+        &self.arranged.memory
+    }
+
+    fn init(&self, _: &mut dyn Words) {}
+
+    async fn run<E: Env>(&self, e: &E) {
+        let me = e.me() as usize;
+        let Some(mine) = self.shapes.get(me % self.shapes.len().max(1)) else { return };
+        let copy = me / self.recording.actors.max(1);
+        let repeats = |s: u32| self.recording.shapes.get(s as usize).map_or(1, |s| s.repeats);
+        let mut turns = Turns::new(mine, repeats);
+        while !e.stopping() {
+            let Some(shape) = turns.next(repeats).and_then(|s| self.recording.shapes.get(s as usize)) else {
+                return;
+            };
+            self.operation(e, shape, copy).await;
+        }
+    }
+
+    fn check(&self, _: &mut dyn Words) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_come_as_often_as_operations_were_seen_and_evenly() {
+        let repeats = |s: u32| [1_000_000_000, 1, 500_000_000, 0][s as usize];
+        let mut turns = Turns::new(&[0, 1, 2], repeats);
+        let got: Vec<u32> = (0..9).filter_map(|_| turns.next(repeats)).collect();
+        assert_eq!(got, [0, 2, 0, 0, 2, 0, 0, 2, 0]);
+        let equal = |_| 1;
+        let mut turns = Turns::new(&[5, 6, 7], equal);
+        let got: Vec<u32> = (0..6).filter_map(|_| turns.next(equal)).collect();
+        assert_eq!(got, [5, 6, 7, 5, 6, 7], "in the order of their virtual time");
+    }
+}

@@ -1,0 +1,303 @@
+use super::*;
+use crate::predict::{Ablation, Job, Question, Verdict, analyse, jobs, run};
+use proptest::prelude::*;
+use std::sync::Arc;
+use tussle_evidence::tables::*;
+use tussle_model::{Aggregate, AggregateKind, Base, Encoding, Member, MemberRole, Type, TypeTable};
+use tussle_sim::machine;
+
+const SEES: Sees = Sees { locks: true, ..Sees::ACCESSES };
+
+/// `struct counters { long a; long b; pthread_mutex_t la; pthread_mutex_t lb; }` with the locks on lines of their own,
+/// a and b at these offsets.
+fn types(a: u64, b: u64) -> (TypeTable, tussle_model::TypeId) {
+    let mut t = TypeTable::new(8);
+    let long = t.push(Type::Base(Base { name: "long".into(), size: 8, encoding: Encoding::Signed }));
+    let member = |name: &str, ty, offset: u64| Member {
+        name: Some(name.into()),
+        ty,
+        offset_bits: offset * 8,
+        bit_size: None,
+        align: None,
+        decl_line: 0,
+        role: MemberRole::Field,
+    };
+    let aggregate = |t: &mut TypeTable, name: Option<&str>, size, members| {
+        t.push(Type::Aggregate(Aggregate {
+            kind: AggregateKind::Struct,
+            name: name.map(String::from),
+            size,
+            align: None,
+            members,
+            decl: None,
+            declaration: false,
+            language: Default::default(),
+        }))
+    };
+    let futex = aggregate(&mut t, None, 40, vec![member("__lock", long, 0)]);
+    let mutex = t.push(Type::Typedef { name: "pthread_mutex_t".into(), to: futex });
+    let members = [("a", long, a), ("b", long, b), ("la", mutex, 256), ("lb", mutex, 384)];
+    let members = members.map(|(n, ty, at)| member(n, ty, at)).to_vec();
+    let id = aggregate(&mut t, Some("counters"), 512, members);
+    (t, id)
+}
+
+fn actor(number: u32) -> Actor {
+    Actor {
+        process: None,
+        kind: ActorKind::Thread,
+        number,
+        name: None,
+        creator: None,
+        start: None,
+        vt0: 0,
+        vt1: 1_000_000,
+    }
+}
+
+/// `actors` threads that update a field 20 times, under a lock, with some own work between; `field` and `lock` by actor.
+fn evidence(actors: u32, field: impl Fn(u32) -> u64, lock: impl Fn(u32) -> Option<u64>) -> Evidence {
+    let mut e = Evidence::empty(Run::new(Source::Recorder, 1_000, SEES));
+    let (table, ty) = types(0, 8);
+    e.types = table;
+    e.actors = (0..actors).map(actor).collect();
+    let object = Object::unnamed(0, ObjectKind::Global, 0x10_0000, 512);
+    e.objects = vec![Object { ty: Some(ty), ..object }];
+    let operation = |a: u32| Operation {
+        actor: a,
+        lock_object: lock(a).map(|_| 0),
+        lock_offset: lock(a),
+        vt0: 0,
+        vt1: 100_000,
+        visits: (0..20)
+            .flat_map(|_| [TouchKind::Read, TouchKind::Write].map(|k| (0, field(a), 8, k, 2)))
+            .collect(),
+        repeats: 500,
+        ..Operation::default()
+    };
+    e.operations = Some((0..actors).map(operation).collect());
+    e
+}
+
+fn ask(e: &Evidence, cpus: u32) -> Question {
+    let mut q =
+        Question::of_recording(Recording::new(e).unwrap(), machine::find("2s-icelake-sp-96").unwrap());
+    (q.cpus, q.draws, q.run_ns) = (vec![cpus], 5, Some(60_000));
+    q
+}
+
+fn answer(q: &Question) -> crate::predict::Prediction {
+    let samples = jobs(q).iter().map(|j| run(q, j).unwrap()).collect();
+    analyse(q, samples)
+}
+
+#[test]
+fn fields_falsely_shared_under_two_locks_gain_from_a_split() {
+    let e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
+    let p = answer(&ask(&e, 2));
+    let point = p.point().unwrap();
+    assert_eq!((point.verdict, point.positive_share), (Verdict::Faster, 1.0), "{point:?}");
+    assert!(point.median > 0.1, "{point:?}");
+    // As much on 24 CPUs: each pair of tasks has a copy of its own of what one actor alone touched.
+    assert_eq!(answer(&ask(&e, 24)).point().unwrap().verdict, Verdict::Faster);
+}
+
+#[test]
+fn true_sharing_under_one_lock_gains_nothing() {
+    let e = evidence(2, |_| 0, |_| Some(256));
+    let p = answer(&ask(&e, 8));
+    let point = p.point().unwrap();
+    assert_eq!(point.verdict, Verdict::Undecided, "{point:?}");
+    assert!(point.median.abs() < 0.02, "{point:?}");
+}
+
+#[test]
+fn counters_without_locks_are_simulated_too() {
+    let mut e = evidence(2, |a| u64::from(a) * 8, |_| None);
+    for v in e.operations.iter_mut().flatten().flat_map(|o| &mut o.visits) {
+        v.3 = TouchKind::Rmw;
+    }
+    let p = answer(&ask(&e, 2));
+    assert!(p.point().unwrap().median > 0.5, "{:?}", p.point());
+    let names: Vec<&str> = p.samples[0].before.fields.iter().map(|f| f.0.as_str()).collect();
+    assert_eq!(names, ["counters.a", "counters.b"]);
+}
+
+#[test]
+fn another_layout_is_followed_by_field_name() {
+    let e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
+    let recording = Recording::new(&e).unwrap();
+    let (other, _) = types(0, 128);
+    let moved = Relocation::of_types(&recording, &e.types, &other, "patched").unwrap();
+    let mut q = ask(&e, 2);
+    q.after = Side::Moved(Arc::new(moved));
+    let patched = answer(&q);
+    assert_eq!(patched.point().unwrap().verdict, Verdict::Faster);
+    // The other way round it is a loss.
+    std::mem::swap(&mut q.before, &mut q.after);
+    assert_eq!(answer(&q).point().unwrap().verdict, Verdict::Slower);
+    // A layout without the field, and one without the type.
+    let (mut less, id) = types(0, 8);
+    let Type::Aggregate(mut a) = less.get(id).clone() else { unreachable!() };
+    a.members.remove(1);
+    less.set(id, Type::Aggregate(a));
+    let error = |t: &TypeTable| Relocation::of_types(&recording, &e.types, t, "6.1").unwrap_err().to_string();
+    assert_eq!(error(&less), "6.1: struct counters has no field `b`; it has a, la.__lock, lb.__lock, ...");
+    assert_eq!(error(&TypeTable::new(8)), "6.1 has none of the recorded types: struct counters");
+}
+
+#[test]
+fn neighbours_keep_their_line_and_copies_are_apart() {
+    // Two variables side by side, each used by one thread; and one of the heap, whose place is drawn.
+    let mut e = evidence(2, |_| 0, |_| None);
+    e.objects = vec![
+        Object::unnamed(0, ObjectKind::Global, 0x1000, 8),
+        Object::unnamed(0, ObjectKind::Global, 0x1008, 8),
+        Object::unnamed(0, ObjectKind::Heap, 0x2008, 64),
+    ];
+    for (i, o) in e.operations.iter_mut().flatten().enumerate() {
+        o.visits = vec![(i as u32, 0, 8, TouchKind::Write, 1), (2, 8, 8, TouchKind::Read, 1)];
+    }
+    let r = Arc::new(Recording::new(&e).unwrap());
+    let setup = crate::Setup::new(4);
+    let line = |how, copy: usize, spot: usize| {
+        let a = place::arrange(&r, how, Arrangement::Recorded, 4, &setup).unwrap();
+        a.memory.at(a.cells[copy][spot]).addr / 64
+    };
+    assert_eq!(line(Arrangement::Recorded, 0, 0), line(Arrangement::Recorded, 0, 2), "globals");
+    assert_ne!(line(Arrangement::Recorded, 0, 0), line(Arrangement::Recorded, 1, 0), "a copy");
+    assert_eq!(line(Arrangement::Recorded, 0, 1), line(Arrangement::Recorded, 1, 1), "shared by all");
+    assert_ne!(line(Arrangement::Ideal, 0, 0), line(Arrangement::Ideal, 0, 2));
+}
+
+#[test]
+fn think_time_is_what_operations_leave() {
+    let e = evidence(2, |_| 0, |_| Some(256));
+    let r = Recording::new(&e).unwrap();
+    // 500 operations of 40 x 3 accesses in 100,000.
+    assert_eq!((r.think(), r.think_ns()), (Think::Accesses, 80.0));
+    let mut e = e;
+    e.operations.iter_mut().flatten().for_each(|o| o.vt1 = 50_000);
+    // Less than they need (the times are those of one of them), so the actor's life of 1,000,000 counts.
+    let r = Recording::new(&e).unwrap();
+    assert_eq!((r.think(), r.think_ns()), (Think::Accesses, (1_000_000.0 - 60_000.0) / 500.0));
+    for o in e.operations.iter_mut().flatten() {
+        (o.think_instructions, o.instructions) = (Some(1_000), Some(120));
+    }
+    let r = Recording::new(&e).unwrap();
+    assert_eq!((r.think(), r.think_ns(), r.operation_ns()), (Think::Instructions, 350.0, 42.0));
+    for o in e.operations.iter_mut().flatten() {
+        (o.think_instructions, o.repeats) = (None, u64::MAX / 2);
+    }
+    assert_eq!(Recording::new(&e).unwrap().think(), Think::Unknown);
+}
+
+#[test]
+fn locks_inside_are_taken_and_crossed_ones_left_out() {
+    let mut e = evidence(2, |_| 0, |a| Some(256 + u64::from(a) * 128));
+    let other = |a: u32| 256 + u64::from(1 - a) * 128;
+    for o in e.operations.iter_mut().flatten().take(1) {
+        o.inner = Some(vec![(1, 3, 0, other(o.actor), None)]);
+    }
+    let r = Recording::new(&e).unwrap();
+    let locks = |r: &Recording, i: usize| {
+        let one =
+            |s: &Step| matches!(s, Step::Lock(..)) as usize + matches!(s, Step::Unlock(..)) as usize * 10;
+        r.shapes[i].steps.iter().map(one).sum::<usize>()
+    };
+    assert_eq!((locks(&r, 0), r.crossed), (11, 0));
+    // The same two locks the other way round: that would deadlock.
+    for o in e.operations.iter_mut().flatten() {
+        o.inner = Some(vec![(1, 3, 0, other(o.actor), None)]);
+    }
+    let r = Recording::new(&e).unwrap();
+    assert_eq!((locks(&r, 0), locks(&r, 1), r.crossed), (11, 0, 1));
+    let q = ask(&e, 4);
+    assert!(run(&q, &Job { cpus: 4, draw: 0, ablation: Ablation::None }).unwrap().before.throughput > 0.0);
+}
+
+#[test]
+fn what_cannot_be_predicted_is_said() {
+    let error = |e: &Evidence| Recording::new(e).unwrap_err();
+    let mut e = evidence(2, |_| 0, |_| None);
+    e.operations.as_mut().unwrap().truncate(1);
+    assert!(matches!(error(&e), RecordedError::OneActor));
+    e.operations.as_mut().unwrap()[0].actor = 77;
+    assert!(matches!(error(&e), RecordedError::Dangling(1)));
+    e.operations = None;
+    assert!(matches!(error(&e), RecordedError::NoOperations));
+    let e = evidence(2, |a| u64::from(a) * 8, |_| None);
+    let mut q = ask(&e, 2);
+    q.after = Side::Name("fixed".into());
+    let said = q.subject.check(&q.after).unwrap_err().to_string();
+    assert!(said.starts_with("recorded operations have no variant `fixed`"), "{said}");
+}
+
+/// An operation with any numbers in it.
+fn operation() -> impl Strategy<Value = Operation> {
+    let kind = prop_oneof![Just(TouchKind::Read), Just(TouchKind::Write), Just(TouchKind::Rmw)];
+    let number = prop_oneof![0u64..600, Just(u64::MAX), Just(u64::MAX / 2), any::<u64>()];
+    let small = prop_oneof![0u32..4, any::<u32>()];
+    let visit = (small.clone(), number.clone(), small.clone(), kind, number.clone());
+    let inner = (small.clone(), small.clone(), small.clone(), number.clone(), any::<Option<bool>>());
+    let lock = (proptest::option::of(small.clone()), proptest::option::of(number.clone()));
+    let times = (number.clone(), number.clone(), number.clone());
+    let counts = (proptest::option::of(number.clone()), proptest::option::of(number), any::<Option<bool>>());
+    let lists = (
+        proptest::collection::vec(visit, 0..12),
+        proptest::option::of(proptest::collection::vec(inner, 0..4)),
+    );
+    (small, lock, times, counts, lists).prop_map(|(actor, lock, times, counts, lists)| Operation {
+        actor,
+        lock_object: lock.0,
+        lock_offset: lock.1,
+        vt0: times.0,
+        vt1: times.1,
+        repeats: times.2,
+        think_instructions: counts.0,
+        instructions: counts.1,
+        shared: counts.2,
+        visits: lists.0,
+        inner: lists.1,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_operations_are_simulated_or_refused(
+        operations in proptest::collection::vec(operation(), 0..12),
+        places in proptest::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<bool>()), 0..4),
+        cpus in 1u32..6,
+    ) {
+        let mut e = evidence(4, |_| 0, |_| None);
+        e.objects.extend(places.iter().map(|&(base, size, align, heap)| {
+            let kind = if heap { ObjectKind::Heap } else { ObjectKind::Global };
+            Object { align, ty: heap.then_some(tussle_model::TypeId(size as u32)), ..Object::unnamed(0, kind, base, size) }
+        }));
+        e.operations = Some(operations);
+        if let Ok(recording) = Recording::new(&e) {
+            let mut q = Question::of_recording(recording, machine::find("2s-icelake-sp-96").unwrap());
+            (q.cpus, q.draws, q.run_ns) = (vec![cpus], 1, Some(20_000));
+            // Errors are typed; a deadlock would be one of the replay's own making.
+            if let Err(e) = run(&q, &Job { cpus, draw: 0, ablation: Ablation::None }) {
+                prop_assert!(!e.to_string().contains("lock at"), "{}", e);
+            }
+        }
+    }
+}
+
+#[test]
+fn many_actors_and_shapes_are_bounded() {
+    let mut e = evidence(5_000, |a| u64::from(a % 60) * 8, |_| Some(256));
+    let one = e.operations.as_ref().unwrap()[0].clone();
+    let more = (0..30_000u32).map(|i| Operation { actor: i % 5_000, repeats: 1_000_000_000, ..one.clone() });
+    e.operations.as_mut().unwrap().extend(more);
+    let r = Recording::new(&e).unwrap();
+    assert!(r.shapes.len() <= OPERATIONS_MAX && r.operations().1 < r.operations().0);
+    let mut q = Question::of_recording(r, machine::find("2s-icelake-sp-96").unwrap());
+    assert_eq!(q.cpus, [96]);
+    (q.draws, q.run_ns) = (1, Some(20_000));
+    run(&q, &Job { cpus: 96, draw: 0, ablation: Ablation::None }).unwrap();
+}
