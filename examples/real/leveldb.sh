@@ -7,24 +7,11 @@
 # target/release/tussle, built if missing). A missing optional tool is reported as skipped, by name, and the script succeeds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-# shellcheck source=debian-source.sh
-. "$here/debian-source.sh"
+# shellcheck source=common.sh
+. "$here/common.sh"
 
-for tool in apt-get dpkg-source cmake make c++; do
-	command -v "$tool" >/dev/null || { echo "skipped: $tool is missing (apt-get install dpkg-dev cmake make g++)"; exit 0; }
-done
-tussle=${TUSSLE:-$root/target/release/tussle}
-[ -x "$tussle" ] || (cd "$root" && cargo build --release)
-
-if [ $# -gt 0 ]; then
-	work=$1
-	mkdir -p "$work"
-else
-	work=$(mktemp -d)
-	trap 'rm -rf "$work"' EXIT
-fi
-cd "$work"
+need "dpkg-dev cmake make g++" apt-get dpkg-source cmake make c++
+begin "$@"
 
 # 1. Source, instrumented library, and the program that uses it.
 if ! [ -e build/libleveldb.a ]; then
@@ -42,7 +29,5 @@ fi
 rm -rf db
 timeout "${LIMIT_S:-60}" "$tussle" record -o leveldb.data -- ./threads db 4 60000
 
-# 3. The report: exit 1 means findings, which is an answer, not a failure.
-status=0
-"$tussle" report leveldb.data || status=$?
-[ "$status" -le 1 ]
+# 3. The report.
+report leveldb.data

@@ -10,6 +10,7 @@ mod code;
 mod expr;
 mod globals;
 mod image;
+mod lives;
 mod nest;
 mod retarget;
 mod site;
@@ -18,6 +19,7 @@ mod typed;
 mod types;
 mod vote;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tussle_debuginfo::{Bytes, CompanionRequest};
@@ -77,10 +79,14 @@ pub fn name_sampled(
     typed::place(evidence, &mut loaded, &mut pending, registers);
     let mut sites = site::Sites::default();
     let nests = vote::Nests::default();
-    let groups = vote::groups(evidence, &mut loaded, &mut sites);
+    let (groups, lines) = vote::groups(evidence, &mut loaded, &mut sites);
+    let reused = lives::reused(evidence);
+    let mut foreign = HashSet::new();
     for group in &groups {
-        vote::decide(evidence, &mut loaded, &mut sites, &mut pending, &nests, group);
+        let found = vote::decide(evidence, &mut loaded, &mut sites, &mut pending, &nests, group, &reused);
+        foreign.extend(found);
     }
+    lives::take_out(evidence, &lines, &foreign);
     carve::carve(evidence, &loaded, &mut pending, &nests, &groups);
     types::fill(evidence, &loaded, pending);
     loaded.into_problems()

@@ -9,6 +9,7 @@ use tussle_model::{TypeId, TypeTable};
 
 use crate::alloc::{self, Candidate, Fit};
 use crate::image::{ImageId, Images};
+use crate::lives::Place;
 use crate::nest;
 use crate::site::{Claim, Sites};
 use crate::types::Pending;
@@ -60,6 +61,8 @@ pub(crate) struct Sighting {
     pub offset: u64,
     /// What identifies the code line: file, line, column.
     pub line: u32,
+    /// Bytes touched.
+    pub size: u32,
     /// Innermost function.
     pub function: Rc<str>,
     pub claims: Rc<Vec<Claim>>,
@@ -72,8 +75,13 @@ pub(crate) struct Group {
     pub sightings: Vec<Sighting>,
 }
 
-/// Reads what the code says about each touch, writes `field` of the touches, and groups untyped objects.
-pub(crate) fn groups(evidence: &mut Evidence, images: &mut Images, sites: &mut Sites) -> Vec<Group> {
+/// Reads what the code says about each touch, writes `field` of the touches, and groups untyped objects. Also gives the
+/// code line of every touch as [`Sighting::line`] numbers them, `u32::MAX` for none.
+pub(crate) fn groups(
+    evidence: &mut Evidence,
+    images: &mut Images,
+    sites: &mut Sites,
+) -> (Vec<Group>, Vec<u32>) {
     let mut keys: HashMap<Vec<(ImageId, u64)>, usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     let mut of_object: HashMap<u32, usize> = HashMap::new();
@@ -96,6 +104,7 @@ pub(crate) fn groups(evidence: &mut Evidence, images: &mut Images, sites: &mut S
     let mut claims: HashMap<(u32, TouchKind, u32), Rc<Vec<Claim>>> = HashMap::new();
     let mut seen: HashSet<(u32, u64, u32, u32)> = HashSet::new();
     let mut lines: HashMap<(String, u32, u32), u32> = HashMap::new();
+    let mut line_of = vec![u32::MAX; evidence.touches.len()];
     for i in 0..evidence.touches.len() {
         let t = &evidence.touches[i];
         let (object, offset, code, kind, size) = (t.object, t.offset, t.code, t.kind, t.size);
@@ -112,14 +121,15 @@ pub(crate) fn groups(evidence: &mut Evidence, images: &mut Images, sites: &mut S
         let Some(frame) = evidence.code.get(code as usize).and_then(|c| c.frames.first()) else { continue };
         let next = lines.len() as u32;
         let line = *lines.entry((frame.file.clone(), frame.line, frame.column)).or_insert(next);
+        line_of[i] = line;
         // The same line at the same place says the same, whoever called it; another size may be another field.
         if groups[group].sightings.len() >= SIGHTINGS_MAX || !seen.insert((object, offset, line, size)) {
             continue;
         }
         let function = Rc::from(frame.function.as_str());
-        groups[group].sightings.push(Sighting { object, offset, line, function, claims: said });
+        groups[group].sightings.push(Sighting { object, offset, line, size, function, claims: said });
     }
-    groups
+    (groups, line_of)
 }
 
 /// The field, when all claims name the same.
@@ -141,7 +151,8 @@ fn site_key(evidence: &Evidence, images: &mut Images, alloc: Option<u32>) -> Opt
     (!key.is_empty()).then_some(key)
 }
 
-/// Gives the objects of a group a type, or says why not.
+/// Gives the objects of a group a type, or says why not. Returns where code contradicts the type at objects of `reused`
+/// memory.
 pub(crate) fn decide(
     evidence: &mut Evidence,
     images: &mut Images,
@@ -149,11 +160,12 @@ pub(crate) fn decide(
     pending: &mut Pending,
     nests: &Nests,
     group: &Group,
-) {
-    let Some(&first) = group.objects.first() else { return };
+    reused: &HashSet<u32>,
+) -> Vec<Place> {
+    let Some(&first) = group.objects.first() else { return Vec::new() };
     let whole = [ObjectKind::Heap, ObjectKind::Mapped];
     if !evidence.objects.get(first as usize).is_some_and(|o| whole.contains(&o.kind)) {
-        return;
+        return Vec::new();
     }
     let largest =
         group.objects.iter().filter_map(|o| evidence.objects.get(*o as usize)).map(|o| o.size).max();
@@ -204,6 +216,23 @@ pub(crate) fn decide(
         object.confidence = *confidence;
         object.why = why.clone();
     }
+    let Some((_, _, _, c)) = best else { return Vec::new() };
+    let table = &images.get(c.image).types;
+    let contradicts = |s: &&Sighting| {
+        reused.contains(&s.object)
+            && agrees(nests, table, c.image, c.ty, offset_in(evidence, table, c.ty, s), &s.claims)
+                == Some(false)
+    };
+    let place = |s: &Sighting| (s.object, s.offset, s.line, s.size);
+    group.sightings.iter().filter(contradicts).map(place).collect()
+}
+
+/// Where in a `ty` a sighting lies, when its object holds one or an array of them.
+fn offset_in(evidence: &Evidence, table: &TypeTable, ty: TypeId, s: &Sighting) -> u64 {
+    let stride = table.size(ty).unwrap_or(0);
+    let bytes = evidence.objects.get(s.object as usize).map_or(0, |o| o.size);
+    let array = matches!(alloc::fit(table, ty, bytes), Fit::Elements(n) if n > 1);
+    if array && stride > 0 { s.offset % stride } else { s.offset }
 }
 
 /// Types that the touching code speaks of, the most named first.
@@ -247,16 +276,13 @@ const SIGHTINGS_PER_LINE_MAX: u32 = 48;
 
 fn count(evidence: &Evidence, nests: &Nests, table: &TypeTable, group: &Group, c: &Candidate) -> Votes {
     let mut by_line: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
-    let stride = table.size(c.ty).unwrap_or(0);
     let step = group.sightings.len() / SIGHTINGS_COUNTED + 1;
     for s in group.sightings.iter().step_by(step) {
         // Every byte of a buffer may be a sighting of its own; a line's vote is clear after a few.
         if by_line.get(&s.line).is_some_and(|(_, all)| *all >= SIGHTINGS_PER_LINE_MAX) {
             continue;
         }
-        let bytes = evidence.objects.get(s.object as usize).map_or(0, |o| o.size);
-        let array = matches!(alloc::fit(table, c.ty, bytes), Fit::Elements(n) if n > 1);
-        let offset = if array && stride > 0 { s.offset % stride } else { s.offset };
+        let offset = offset_in(evidence, table, c.ty, s);
         let Some(says) = agrees(nests, table, c.image, c.ty, offset, &s.claims) else { continue };
         let entry = by_line.entry(s.line).or_default();
         entry.1 += 1;

@@ -83,12 +83,32 @@ pub fn groups<'a>(
         let names: Vec<FieldName> = line.parts.iter().map(name).collect();
         by_key.entry(key(e, namer, line, &names)).or_default().push((line, names));
     }
-    let mut out: Vec<Group> = by_key.into_values().map(group).collect();
+    let mut out: Vec<Group> = one_story(e, namer, by_key.into_values()).into_iter().map(group).collect();
     out.sort_by(|a, b| {
         let rank = |g: &Group| (-g.e, g.lines.first().map(|l| l.address));
         rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
     });
     out
+}
+
+type Named<'a> = (&'a LineContention, Vec<FieldName>);
+
+/// Lines on which the same two fields of the same kind of object fight, whatever else lies on them (objects of one
+/// site at several phases).
+fn one_story<'a>(
+    e: &Evidence,
+    namer: &Namer,
+    parts: impl Iterator<Item = Vec<Named<'a>>>,
+) -> Vec<Vec<Named<'a>>> {
+    let mut by_title: BTreeMap<(u32, bool, String, String), Vec<Named>> = BTreeMap::new();
+    for part in parts {
+        let g = group(part.clone());
+        let worst = g.fields.first().and_then(|f| e.objects.get(f.object as usize));
+        let site = worst.map(|o| format!("{} {:?}", namer.root(o), o.alloc_code)).unwrap_or_default();
+        let process = g.lines.first().map_or(0, |l| l.process);
+        by_title.entry((process, g.is_finding(), site, g.title())).or_default().extend(part);
+    }
+    by_title.into_values().collect()
 }
 
 /// What must be equal for two lines to be one story.
@@ -112,7 +132,7 @@ fn key(e: &Evidence, namer: &Namer, line: &LineContention, names: &[FieldName]) 
     words.join("\n")
 }
 
-fn group(mut lines: Vec<(&LineContention, Vec<FieldName>)>) -> Group<'_> {
+fn group(mut lines: Vec<Named<'_>>) -> Group<'_> {
     lines.sort_by(|a, b| b.0.ranked_e().partial_cmp(&a.0.ranked_e()).unwrap_or(std::cmp::Ordering::Equal));
     let mut g = Group {
         lines: lines.iter().map(|l| l.0).collect(),

@@ -158,17 +158,33 @@ impl Context<'_> {
         if !self.e.run.sees.phases {
             return fact("phase_bytes", "phase", Cell::unknown());
         }
-        let phase = g.lines.first().map_or(0, |_| line.offset(o.base));
+        let phase = line.offset(o.base);
         let possible = Placement::aligned(o.align).phases(line).len();
         let words = match possible {
             1 => format!("{}: always, its alignment is {} bytes", offset(phase), o.align),
             n => format!(
-                "{} in its line; alignment {} allows {n} phases",
+                "{} in its line{}; alignment {} allows {n} phases",
                 offset(phase),
+                self.other_phases(g, o, phase),
                 if o.align == 1 { "of 1 byte".into() } else { format!("of {} bytes", o.align) }
             ),
         };
         fact("phase_bytes", "phase", Cell::value(phase, words))
+    }
+
+    /// Where in their lines the group's other objects of this kind begin, if elsewhere.
+    fn other_phases(&self, g: &Group, o: &Object, phase: u64) -> String {
+        let root = self.namer.root(o);
+        let others = g.objects().into_iter().filter_map(|i| self.e.objects.get(i as usize));
+        let mut phases: Vec<u64> = others
+            .filter(|other| other.count == 1 && self.namer.root(other) == root)
+            .map(|other| self.seen.question.line.offset(other.base))
+            .filter(|p| *p != phase)
+            .collect();
+        phases.sort_unstable();
+        phases.dedup();
+        let words: Vec<String> = phases.into_iter().map(offset).collect();
+        if words.is_empty() { String::new() } else { format!(", others at {}", words.join(", ")) }
     }
 
     fn fields(&self, g: &Group) -> Node {
@@ -248,7 +264,11 @@ impl Context<'_> {
         for t in &self.e.touches {
             let Some(of) = ranges.get(&t.object) else { continue };
             let end = t.offset + u64::from(t.size);
-            let Some(f) = of.iter().find(|r| r.0 < end && t.offset < r.1).map(|r| r.2) else { continue };
+            // Copies and clears span several fields; what this code touches is the narrowest.
+            let over = of.iter().filter(|r| r.0 < end && t.offset < r.1);
+            let Some(f) = over.min_by_key(|r| (r.0 > t.offset || r.1 < end, r.1 - r.0)).map(|r| r.2) else {
+                continue;
+            };
             let kind = match t.kind {
                 TouchKind::Read => "reads",
                 TouchKind::Write => "writes",
@@ -317,12 +337,15 @@ fn whole_run(g: &Group) -> Cell {
 fn sharing(g: &Group) -> Cell {
     let all = (g.e_true + g.e_false + g.e_mixed).max(f64::MIN_POSITIVE);
     let (t, f, m) = (g.e_true / all, g.e_false / all, g.e_mixed / all);
-    let words: Vec<String> =
-        [(f, "false (no byte in common)"), (m, "mixed (some bytes in common)"), (t, "true (same bytes)")]
-            .iter()
-            .filter(|(share, _)| *share >= 0.0005)
-            .map(|(share, word)| format!("{} {word}", names::percent(*share)))
-            .collect();
+    let words: Vec<String> = [
+        (f, "false (no byte in common)"),
+        (m, "mixed (some bytes in common)"),
+        (t, "true (bytes that both use)"),
+    ]
+    .iter()
+    .filter(|(share, _)| *share >= 0.0005)
+    .map(|(share, word)| format!("{} {word}", names::percent(*share)))
+    .collect();
     let round = |x: f64| (x * 1e4).round() / 1e4;
     Cell::value(json!({ "false": round(f), "mixed": round(m), "true": round(t) }), words.join(", "))
 }
