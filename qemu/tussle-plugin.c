@@ -6,7 +6,8 @@
  * Needs one thread for all vCPUs (-accel tcg,thread=single) and -icount: then there is one order of all accesses, and
  * it is the same in every run. vCPUs change every `quantum` instructions, with recording and without.
  *
- * Arguments: out=FILE, quantum=N, window=N, record=on|off, chains=N, bytes=N (of the stream, at most), hooks=FILE.
+ * Arguments: out=FILE, quantum=N, window=N, record=on|off, chains=N, bytes=N (of the stream, at most), hooks=FILE, hold=on,
+ * order=N (entries of the ordered log, at most), sections=N (sampled per octave of a lock's sections; 0 for none).
  */
 #include "tussle-plugin.h"
 
@@ -23,11 +24,29 @@ typedef struct CPUState CPUState;
 extern __thread CPUState *current_cpu __attribute__((weak));
 extern CPUState *qemu_get_cpu(int index) __attribute__((weak));
 extern void cpu_exit(CPUState *cpu) __attribute__((weak));
+extern int vm_stop(int state) __attribute__((weak));
 
-enum { VCPUS_MAX = 64, REG_RAX = 0, REG_RSI = 4, REG_RDI = 5, REG_RBP = 6, REG_RSP = 7, STACK_BYTES = 768, CHAINS_PER_CELL = 2 };
-enum { MARK_START = 1, MARK_STOP = 2, MARK_FAIL = 3 };
-enum { HOOK_ALLOC = 'a', HOOK_FREE = 'f', HOOK_ACQUIRE = 'l', HOOK_KILLABLE = 'k', HOOK_TRY = 't', HOOK_RELEASE = 'u' };
+enum { VCPUS_MAX = 64, REG_RAX = 0, REG_RCX = 2, REG_RDX = 3, REG_RSI = 4, REG_RDI = 5, REG_RBP = 6, REG_RSP = 7, STACK_BYTES = 768, CHAINS_PER_CELL = 2 };
+enum { MARK_START = 1, MARK_STOP = 2, MARK_FAIL = 3, MARK_UP = 4, MARK_QUIET = 5 };
+enum {
+    HOOK_ALLOC = 'a', /* allocator; its size is not known */
+    HOOK_SIZED = 'b', /* allocator, the size is its first argument */
+    HOOK_CACHED = 'c', /* allocator, the size is its third argument */
+    HOOK_SLAB_FREE = 'f',
+    HOOK_BORN = 'n', /* object of a cache */
+    HOOK_BORN_BULK = 'N',
+    HOOK_DIED = 'd', /* first argument */
+    HOOK_DIED_OF = 'e', /* second argument */
+    HOOK_DIED_BULK = 'D',
+    HOOK_SWITCH = 's', /* runs on the next task's stack */
+    HOOK_ACQUIRE = 'l',
+    HOOK_KILLABLE = 'k', /* 0 is success */
+    HOOK_TRY = 't', /* 0 is failure */
+    HOOK_TAIL = 'r', /* the acquiring functions jump here */
+    HOOK_RELEASE = 'u',
+};
 enum { READ, WRITE, RMW };
+enum { STATE_PAUSED = 4 }; /* RunState in QEMU's qapi/run-state.json */
 
 /* Linux's x86-64 memory map without KASLR and with four-level page tables (Documentation/arch/x86/x86_64/mm.rst). */
 #define KERNEL_START 0xffff800000000000ull
@@ -41,8 +60,9 @@ enum { READ, WRITE, RMW };
 static qemu_plugin_id_t self;
 static FILE *out;
 static uint64_t out_bytes, out_max = 4ull << 30, lost;
-static uint32_t quantum = 1000, window_accesses = 65536, chains_max = 200;
-static bool record = true, running;
+static uint32_t quantum = 1000, window_accesses = 65536, chains_max = 200, octave_sections = 32;
+static uint64_t order_left = 16 << 20, order_lost, sections, sections_lost;
+static bool record = true, hold, running;
 static uint64_t left, instructions, switches, accesses, window, left_user, left_stack, left_entry, transfers;
 static int64_t started_ns, ended_ns; /* the guest's own monotonic clock, from the marker's register */
 
@@ -72,12 +92,14 @@ static void emit(uint8_t tag, const void *payload, uint32_t length)
 struct __attribute__((packed)) summary {
     uint64_t version, quantum, window, windows, instructions, switches, accesses, user, stack, entry, transfers, lost;
     int64_t started_ns, ended_ns;
+    uint64_t order_lost, sections, sections_lost;
 };
 
 static void summarise(uint8_t tag)
 {
-    struct summary s = { 1, quantum, window_accesses, window + 1, instructions, switches, accesses, left_user,
-                         left_stack, left_entry, transfers, lost, started_ns, ended_ns };
+    struct summary s = { 2, quantum, window_accesses, window + 1, instructions, switches, accesses, left_user,
+                         left_stack, left_entry, transfers, lost, started_ns, ended_ns,
+                         order_lost, sections, sections_lost };
     emit(tag, &s, sizeof s);
 }
 
@@ -214,16 +236,20 @@ static struct insn *insn_of(uint64_t pc, const uint8_t *code, size_t n)
 
 /* ---- coherence ---- */
 
-struct line { uint64_t key, zero, present, ever; uint8_t owner, modified, shared, pad[5]; };
+struct line {
+    uint64_t key, zero, present, ever;
+    uint8_t owner, modified, shared, pad[5];
+    uint32_t *born; /* which life of a slab's slot each 8 bytes are in; NULL: that before the start marker */
+};
 struct cell {
     uint64_t vaddr, who; /* instruction, kind, size, vCPU */
-    uint32_t window, count, dirty, clean, invalidated, sampled;
+    uint32_t window, count, dirty, clean, invalidated, sampled, born, logged;
 };
 static struct table lines, cells;
 
 struct __attribute__((packed)) access_record {
     uint64_t vaddr;
-    uint32_t insn, window, count, dirty, clean, invalidated;
+    uint32_t insn, window, count, dirty, clean, invalidated, born;
     uint8_t kind, size;
     uint16_t vcpu;
 };
@@ -237,7 +263,7 @@ static void flush_cell(struct cell *c)
     l = slot(&lines, c->vaddr >> 6, 0);
     if (l->key && l->shared) {
         r = (struct access_record){ c->vaddr, c->who >> 24, c->window, c->count, c->dirty, c->clean, c->invalidated,
-                                    c->who & 15, c->who >> 4 & 15, c->who >> 8 & 0xffff };
+                                    c->born, c->who & 15, c->who >> 4 & 15, c->who >> 8 & 0xffff };
         r.size = 1 << r.size;
         emit('A', &r, sizeof r);
     }
@@ -254,7 +280,7 @@ static void announce(struct insn *i)
 /* The stack above the accessing instruction, from which the reader unwinds callers by the kernel's own tables. */
 static void sample_chain(struct insn *i, struct cell *c, uint64_t vaddr)
 {
-    struct __attribute__((packed)) { uint64_t vaddr, rsp, rbp; uint32_t id, window; uint8_t stack[STACK_BYTES]; } r;
+    struct __attribute__((packed)) { uint64_t vaddr, rsp, rbp; uint32_t id, window, born; uint8_t stack[STACK_BYTES]; } r;
     uint32_t n = STACK_BYTES;
     if (i->sampled >= chains_max || c->sampled >= CHAINS_PER_CELL)
         return;
@@ -265,6 +291,7 @@ static void sample_chain(struct insn *i, struct cell *c, uint64_t vaddr)
     r.rbp = reg(REG_RBP);
     r.id = i->id;
     r.window = window;
+    r.born = c->born;
     /* the stack may end before the page does */
     while (n && !qemu_plugin_read_memory_vaddr(r.rsp, bytes, n))
         n /= 2;
@@ -301,11 +328,62 @@ static bool coherence(struct line *l, unsigned cpu, int kind, struct cell *c)
     return others != 0;
 }
 
+/* ---- the ordered log ---- */
+
+/*
+ * While one vCPU alone uses a region, repeating an access changes nothing in any model with infinite caches, wherever
+ * in the region the bytes lie: only the first is written. Slabs do not cross regions.
+ */
+enum { REGION_SHIFT = 15, LOG_ENTRIES = 4096 };
+struct region { uint64_t key, one; uint32_t turn, vcpu; };
+static struct table regions;
+struct __attribute__((packed)) order_entry { uint64_t what; uint32_t born; };
+static struct __attribute__((packed)) { uint32_t window; struct order_entry at[LOG_ENTRIES]; } order_log;
+static uint32_t order_used;
+
+static void flush_order(void)
+{
+    if (order_used)
+        emit('L', &order_log, 4 + order_used * sizeof order_log.at[0]);
+    order_used = 0;
+}
+
+static void log_access(struct cell *c, uint64_t vaddr, unsigned cpu, unsigned shift, unsigned kind)
+{
+    struct region *r = entry(&regions, vaddr >> REGION_SHIFT, 1);
+    if (r->vcpu != cpu + 1) {
+        r->vcpu = cpu + 1;
+        r->turn++;
+    }
+    if (c->logged == r->turn)
+        return;
+    c->logged = r->turn;
+    if (!order_left) {
+        order_lost++;
+        return;
+    }
+    order_left--;
+    if (order_log.window != window)
+        flush_order();
+    order_log.window = window;
+    order_log.at[order_used].what = (vaddr & 0xffffffffffffull) | (uint64_t)cpu << 48 | (uint64_t)kind << 56 |
+                                    (uint64_t)shift << 60;
+    order_log.at[order_used++].born = c->born;
+    if (order_used == LOG_ENTRIES)
+        flush_order();
+}
+
+/* ---- one access ---- */
+
+static void visit(uint64_t vaddr, uint32_t born, unsigned shift, int kind);
+static uint32_t sections_open;
+
 static void access_memory(struct insn *i, uint64_t vaddr, unsigned shift, int kind)
 {
     unsigned cpu = vcpu();
     uint64_t me = 1ull << cpu;
     struct line *l = entry(&lines, vaddr >> 6, 0);
+    uint32_t born = l->born ? l->born[vaddr >> 3 & 7] : 0;
     struct cell *c;
     if (++accesses % window_accesses == 0)
         window++;
@@ -313,17 +391,28 @@ static void access_memory(struct insn *i, uint64_t vaddr, unsigned shift, int ki
     if (!l->shared && (l->ever & (l->ever - 1)))
         l->shared = 1;
     c = entry(&cells, vaddr, (uint64_t)i->id << 24 | (uint64_t)cpu << 8 | shift << 4 | kind);
-    if (c->window != window) {
+    if (c->window != window || c->born != born) {
         flush_cell(c);
         c->window = window;
+        c->born = born;
     }
     c->count++;
+    log_access(c, vaddr, cpu, shift, kind);
+    if (sections_open)
+        visit(vaddr, born, shift, kind);
     if (!i->known)
         announce(i);
     if (coherence(l, cpu, kind, c)) {
         transfers++;
         sample_chain(i, c, vaddr);
     }
+}
+
+static void left_out(uint64_t *count)
+{
+    ++*count;
+    if (sections_open)
+        visit(0, 0, 0, READ);
 }
 
 static void on_access(unsigned index, qemu_plugin_meminfo_t info, uint64_t vaddr, void *udata)
@@ -333,15 +422,15 @@ static void on_access(unsigned index, qemu_plugin_meminfo_t info, uint64_t vaddr
     unsigned shift = qemu_plugin_mem_size_shift(info);
     (void)index;
     if (vaddr < KERNEL_START) {
-        left_user++;
+        left_out(&left_user);
         return;
     }
     if (vaddr >= VMALLOC_START && vaddr < CHUNKS_START) {
-        left_stack++;
+        left_out(&left_stack);
         return;
     }
     if ((vaddr >= ENTRY_START && vaddr < ENTRY_END) || vaddr >= FIXMAP_START) {
-        left_entry++;
+        left_out(&left_entry);
         return;
     }
     if (i->rmw) {
@@ -359,11 +448,14 @@ static void on_access(unsigned index, qemu_plugin_meminfo_t info, uint64_t vaddr
 
 /* ---- switching ---- */
 
+static uint64_t instructions_of[VCPUS_MAX];
+
 static void on_block(unsigned index, void *udata)
 {
     uint64_t n = (uintptr_t)udata;
     (void)index;
     instructions += n;
+    instructions_of[vcpu()] += n;
     if (left > n) {
         left -= n;
         return;
@@ -379,25 +471,410 @@ struct hook { uint64_t start, end; uint32_t id; char kind; };
 static struct hook *hooks;
 static size_t hooks_used;
 
-struct __attribute__((packed)) hook_record { uint64_t a, b, accesses; uint32_t id; uint16_t vcpu; char kind; uint8_t pad; };
-struct held { uint64_t rsp, one, lock; };
-static struct table held;
+/* Calls of watched functions by the stack pointer at their entry, which is that at their return. */
+struct call { uint64_t rsp, one, argument; const struct hook *hook; };
+static struct table calls;
 
-static void emit_hook(const struct hook *h, uint64_t a, uint64_t b)
+struct __attribute__((packed)) hook_record {
+    uint64_t a, b, accesses;
+    uint32_t id, bytes;
+    uint16_t vcpu;
+    char kind;
+    uint8_t pad;
+};
+
+static void emit_hook(const struct hook *h, char kind, uint64_t a, uint64_t b, uint32_t size)
 {
-    struct hook_record r = { a, b, running ? accesses : 0, h->id, vcpu(), h->kind, 0 };
+    struct hook_record r = { a, b, running ? accesses : 0, h->id, size, vcpu(), kind, 0 };
     emit('H', &r, sizeof r);
+}
+
+/* ---- lives of slab objects ---- */
+
+/* Where the kernel keeps what is needed to find an object's size; from the hooks file. */
+static struct { uint64_t direct_map, page_array, page_bytes, compound_head, slab_cache, size; } geometry;
+struct life { uint64_t object, one; uint32_t number, alive; };
+static struct table lives;
+static uint32_t births;
+
+static bool find_geometry(void)
+{
+    static bool known;
+    if (!known && geometry.page_bytes) {
+        geometry.direct_map = load(geometry.direct_map);
+        geometry.page_array = load(geometry.page_array);
+        known = true;
+    }
+    return known;
+}
+
+static uint64_t head_of(uint64_t page)
+{
+    uint64_t head = load(page + geometry.compound_head);
+    return head & 1 ? head - 1 : page;
+}
+
+/* Bytes of the slot that begins here; 0 when none does. */
+static uint64_t object_bytes(uint64_t x)
+{
+    uint64_t page, cache, size, first;
+    if (!find_geometry() || x < geometry.direct_map || x >= VMALLOC_START)
+        return 0;
+    page = head_of(geometry.page_array + (x - geometry.direct_map) / 4096 * geometry.page_bytes);
+    cache = load(page + geometry.slab_cache);
+    if (cache < geometry.direct_map)
+        return 0;
+    size = load(cache + geometry.size) & 0xffffffff;
+    first = geometry.direct_map + (page - geometry.page_array) / geometry.page_bytes * 4096;
+    return size >= 8 && size <= 65536 && x >= first && (x - first) % size == 0 ? size : 0;
+}
+
+static void mark(uint64_t from, uint64_t size, uint32_t number)
+{
+    for (uint64_t a = from; a < from + size; a += 8) {
+        struct line *l = number ? entry(&lines, a >> 6, 0) : slot(&lines, a >> 6, 0);
+        if (!l->born && !number)
+            continue;
+        if (!l->born)
+            l->born = allocate(8, sizeof *l->born);
+        l->born[a >> 3 & 7] = number;
+    }
+}
+
+/* A slot's next life begins when it is freed: its link in the free list and its clearing are part of it. */
+static void live(uint64_t object, bool alive)
+{
+    struct __attribute__((packed)) { uint64_t object, accesses; uint32_t number, bytes; uint16_t vcpu; uint8_t kind, pad; } r;
+    struct life *l;
+    uint64_t size = running && record ? object_bytes(object) : 0;
+    if (!size)
+        return;
+    l = entry(&lives, object, 1);
+    if (alive ? l->alive : l->number && !l->alive)
+        return; /* one function inside of another one */
+    if (!alive || !l->number) {
+        l->number = ++births;
+        mark(object, size, l->number);
+    }
+    l->alive = alive;
+    r.object = object;
+    r.accesses = accesses;
+    r.number = l->number;
+    r.bytes = size;
+    r.vcpu = vcpu();
+    r.kind = alive;
+    r.pad = 0;
+    emit('B', &r, sizeof r);
+}
+
+static void live_all(uint64_t array, uint64_t n, bool alive)
+{
+    for (uint64_t i = 0; i < n && i < 65536; i++)
+        live(load(array + 8 * i), alive);
+}
+
+/* The pages of a slab go back: what lies there next has no life that we know. */
+static void forget(uint64_t slab)
+{
+    uint64_t at, pages = 1;
+    if (!running || !record || !find_geometry())
+        return;
+    while (pages < 64 && load(slab + pages * geometry.page_bytes + geometry.compound_head) == slab + 1)
+        pages++;
+    at = geometry.direct_map + (slab - geometry.page_array) / geometry.page_bytes * 4096;
+    mark(at, pages * 4096, 0);
+    for (uint64_t a = at; a < at + pages * 4096; a += 8) {
+        struct life *l = slot(&lives, a, 1);
+        if (l->object)
+            l->number = l->alive = 0;
+    }
+}
+
+/* ---- critical sections ---- */
+
+/*
+ * What a task does between taking a lock and releasing it. A lock counts once HOT_TAKEN acquisitions by two vCPUs were
+ * seen; a section is that of the outermost such lock, and locks inside of it are marked in it. A task is told by its
+ * stack, so that neither interrupts nor other tasks on the same vCPU add to its section while it sleeps.
+ */
+enum { HELD_MAX = 16, VISITS_MAX = 1024, HOT_TAKEN = 16, STACK_SIZE = 16384 };
+enum { VISIT_ACQUIRED = 3, VISIT_RELEASED = 4 };
+enum { SECTION_THINK = 1, SECTION_CUT = 2 };
+
+struct __attribute__((packed)) visited { uint64_t vaddr; uint32_t born; uint16_t gap; uint8_t kind, size; };
+struct __attribute__((packed)) section {
+    uint64_t lock, began, ended, think, instructions;
+    uint32_t function, stands_for, total, born;
+    uint16_t vcpu;
+    uint8_t flags, pad;
+    struct visited visits[VISITS_MAX];
+};
+struct context {
+    uint64_t held[HELD_MAX];
+    unsigned depth;
+    uint64_t inside; /* stack pointer at the entry of a lock function that has not returned */
+    uint64_t ran, left; /* its instructions up to its last switch; those at the end of its last section */
+    uint32_t gap, used;
+    struct section *open;
+};
+struct context_slot { uint64_t base, one; struct context *context; };
+struct lock { uint64_t address, one, cpus; uint32_t taken, sections; struct context *holder; };
+static struct table contexts, locks;
+static struct context *on_cpu[VCPUS_MAX];
+static uint64_t since[VCPUS_MAX];
+
+static struct context *context_at(uint64_t rsp)
+{
+    static uint64_t last_base;
+    static struct context *last;
+    uint64_t base = rsp & ~(uint64_t)(STACK_SIZE - 1);
+    struct context_slot *s;
+    if (base == last_base && last)
+        return last;
+    s = entry(&contexts, base | 1, 1);
+    if (!s->context)
+        s->context = allocate(1, sizeof *s->context);
+    last_base = base;
+    return last = s->context;
+}
+
+/* The context's own instructions; only of a task that runs, not of an interrupt on top of it. */
+static bool clock_of(struct context *x, unsigned cpu, uint64_t *now)
+{
+    if (!on_cpu[cpu])
+        on_cpu[cpu] = x;
+    *now = x->ran + instructions_of[cpu] - since[cpu];
+    return on_cpu[cpu] == x;
+}
+
+static void on_switch(void)
+{
+    unsigned cpu = vcpu();
+    struct context *next = context_at(reg(REG_RSP));
+    if (on_cpu[cpu])
+        on_cpu[cpu]->ran += instructions_of[cpu] - since[cpu];
+    since[cpu] = instructions_of[cpu];
+    on_cpu[cpu] = next;
+}
+
+static void put_visit(struct context *x, uint64_t vaddr, uint32_t born, unsigned size, int kind)
+{
+    struct section *s = x->open;
+    struct visited *v;
+    s->total++;
+    if (x->used == VISITS_MAX) {
+        s->flags |= SECTION_CUT;
+        return;
+    }
+    v = &s->visits[x->used++];
+    *v = (struct visited){ vaddr, born, 0, kind, size };
+    if (kind > RMW)
+        return;
+    v->gap = x->gap < 65535 ? x->gap : 65535;
+    x->gap = 0;
+}
+
+/* An access while some section is open; vaddr 0: one that is left out. */
+static void visit(uint64_t vaddr, uint32_t born, unsigned shift, int kind)
+{
+    uint64_t rsp = reg(REG_RSP);
+    struct context *x = context_at(rsp);
+    if (!x->open)
+        return;
+    /* the lock's own words are the lock's business */
+    if (x->inside && rsp <= x->inside)
+        return;
+    x->inside = 0;
+    if (vaddr)
+        put_visit(x, vaddr, born, 1 << shift, kind);
+    else
+        x->gap++;
+}
+
+static uint32_t life_at(uint64_t address)
+{
+    struct line *l = slot(&lines, address >> 6, 0);
+    return l->key && l->born ? l->born[address >> 3 & 7] : 0;
+}
+
+static bool is_hot(const struct lock *l)
+{
+    return l->taken >= HOT_TAKEN && (l->cpus & (l->cpus - 1));
+}
+
+/* The first sections of a lock, then as many of each power of two: 1 when this one is sampled, or how many it is of. */
+static uint32_t stands_for(uint32_t n)
+{
+    uint32_t stride = 1;
+    if (!octave_sections)
+        return 0;
+    while (n / stride >= 2 * octave_sections)
+        stride *= 2;
+    return n % stride ? 0 : stride;
+}
+
+static void drop(struct context *x)
+{
+    if (!x->open)
+        return;
+    free(x->open);
+    x->open = NULL;
+    sections_open--;
+    sections_lost++;
+}
+
+static void open_section(struct context *x, const struct hook *h, struct lock *l, unsigned cpu)
+{
+    uint64_t now;
+    uint32_t weight = stands_for(l->sections++);
+    if (!weight)
+        return;
+    x->open = allocate(1, sizeof *x->open);
+    x->open->lock = l->address;
+    x->open->began = accesses;
+    x->open->function = h->id;
+    x->open->stands_for = weight;
+    x->open->born = life_at(l->address);
+    x->open->vcpu = cpu;
+    if (clock_of(x, cpu, &now)) {
+        x->open->instructions = now;
+        if (x->left) {
+            x->open->think = now - x->left;
+            x->open->flags |= SECTION_THINK;
+        }
+    }
+    x->used = x->gap = x->inside = 0;
+    sections_open++;
+}
+
+static void taken(const struct hook *h, uint64_t address, uint64_t rsp)
+{
+    unsigned cpu = vcpu();
+    struct context *x = context_at(rsp);
+    struct lock *l = entry(&locks, address, 1);
+    l->taken++;
+    l->cpus |= 1ull << cpu;
+    if (!is_hot(l) || x->depth == HELD_MAX)
+        return;
+    l->holder = x;
+    if (!x->depth)
+        open_section(x, h, l, cpu);
+    else if (x->open)
+        put_visit(x, address, life_at(address), h->id & 255, VISIT_ACQUIRED);
+    x->held[x->depth++] = address;
+}
+
+/* Takes a lock off a context's list; where it was, or -1. */
+static int give(struct context *x, uint64_t address)
+{
+    for (int i = (int)x->depth - 1; i >= 0; i--) {
+        if (x->held[i] == address) {
+            x->depth--;
+            memmove(x->held + i, x->held + i + 1, (x->depth - i) * sizeof x->held[0]);
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void close_section(struct context *x, unsigned cpu)
+{
+    struct section *s = x->open;
+    uint64_t now;
+    if (clock_of(x, cpu, &now)) {
+        x->left = now;
+        if (s)
+            s->instructions = s->instructions ? now - s->instructions : 0;
+    } else if (s) {
+        s->instructions = 0;
+    }
+    if (!s)
+        return;
+    s->ended = accesses;
+    emit('O', s, offsetof(struct section, visits) + x->used * sizeof s->visits[0]);
+    sections++;
+    sections_open--;
+    free(s);
+    x->open = NULL;
+}
+
+static void released(uint64_t address, uint64_t rsp)
+{
+    struct lock *l = slot(&locks, address, 1);
+    struct context *x;
+    int at;
+    if (!l->address || !is_hot(l))
+        return;
+    x = context_at(rsp);
+    at = give(x, address);
+    if (at < 0) {
+        /* another task releases it, as with run queues */
+        if (l->holder && !give(l->holder, address))
+            drop(l->holder);
+    } else if (at == 0) {
+        close_section(x, vcpu());
+    } else if (x->open) {
+        put_visit(x, address, 0, 0, VISIT_RELEASED);
+        if (!x->inside)
+            x->inside = rsp;
+    }
+}
+
+static void calling(const struct hook *h, uint64_t address)
+{
+    uint64_t rsp = reg(REG_RSP);
+    struct call *e = entry(&calls, rsp, 1);
+    struct context *x;
+    e->argument = address;
+    e->hook = h;
+    if (!sections_open)
+        return;
+    x = context_at(rsp);
+    if (x->open && !x->inside && is_hot(slot(&locks, address, 1)))
+        x->inside = rsp;
+}
+
+/* ---- entries and returns of watched functions ---- */
+
+static bool is_stack(uint64_t address)
+{
+    return address >= VMALLOC_START && address < CHUNKS_START;
 }
 
 static void on_entry(unsigned index, void *udata)
 {
     const struct hook *h = udata;
+    struct call *e;
     (void)index;
-    if (h->kind == HOOK_FREE || h->kind == HOOK_RELEASE) {
-        emit_hook(h, reg(REG_RDI), reg(REG_RSI));
-    } else {
-        struct held *e = entry(&held, reg(REG_RSP), 1);
-        e->lock = reg(REG_RDI);
+    switch (h->kind) {
+    case HOOK_SLAB_FREE:
+        forget(reg(REG_RSI));
+        emit_hook(h, 'f', reg(REG_RDI), reg(REG_RSI), 0);
+        break;
+    case HOOK_DIED:
+        live(reg(REG_RDI), false);
+        break;
+    case HOOK_DIED_OF:
+        live(reg(REG_RSI), false);
+        break;
+    case HOOK_DIED_BULK:
+        live_all(reg(REG_RDX), reg(REG_RSI), false);
+        break;
+    case HOOK_SWITCH:
+        on_switch();
+        break;
+    case HOOK_RELEASE:
+        released(reg(REG_RDI), reg(REG_RSP));
+        break;
+    case HOOK_SIZED:
+    case HOOK_CACHED:
+    case HOOK_BORN_BULK:
+        e = entry(&calls, reg(REG_RSP), 1);
+        e->argument = reg(h->kind == HOOK_SIZED ? REG_RDI : h->kind == HOOK_CACHED ? REG_RDX : REG_RCX);
+        e->hook = h;
+        break;
+    default:
+        calling(h, reg(REG_RDI));
     }
 }
 
@@ -405,18 +882,34 @@ static void on_return(unsigned index, void *udata)
 {
     const struct hook *h = udata;
     uint64_t rsp = reg(REG_RSP), rax = reg(REG_RAX);
+    struct call *e = slot(&calls, rsp, 1);
     (void)index;
-    if (h->kind == HOOK_ALLOC) {
+    switch (h->kind) {
+    case HOOK_ALLOC:
+    case HOOK_SIZED:
+    case HOOK_CACHED:
+        if (rax) {
+            live(rax, true);
+            emit_hook(h, 'a', rax, load(rsp), e->rsp && e->hook == h && e->argument < 1u << 31 ? e->argument : 0);
+        }
+        return;
+    case HOOK_BORN:
         if (rax)
-            emit_hook(h, rax, load(rsp));
+            live(rax, true);
         return;
+    case HOOK_BORN_BULK:
+        if (e->rsp && e->hook == h)
+            live_all(e->argument, (uint32_t)rax, true);
+        return;
+    default:
+        break;
     }
-    struct held *e = slot(&held, rsp, 1);
-    if (!e->rsp || !e->lock)
+    if (!e->rsp || !e->argument || !e->hook)
         return;
-    if (h->kind == HOOK_ACQUIRE || (h->kind == HOOK_KILLABLE) == !(uint32_t)rax)
-        emit_hook(h, e->lock, load(rsp));
-    e->lock = 0;
+    h = e->hook;
+    if (!is_stack(e->argument) && (h->kind == HOOK_ACQUIRE || (h->kind == HOOK_KILLABLE) == !(uint32_t)rax))
+        taken(h, e->argument, rsp);
+    e->argument = 0;
 }
 
 static const struct hook *hook_at(uint64_t pc)
@@ -432,17 +925,34 @@ static const struct hook *hook_at(uint64_t pc)
     return low < hooks_used && hooks[low].start <= pc ? &hooks[low] : NULL;
 }
 
+/* Before the start marker allocations and slabs alone matter. */
+static bool is_early(char kind)
+{
+    return kind == HOOK_ALLOC || kind == HOOK_SIZED || kind == HOOK_CACHED || kind == HOOK_SLAB_FREE;
+}
+
+static bool has_entry(char kind)
+{
+    return kind != HOOK_ALLOC && kind != HOOK_BORN && kind != HOOK_TAIL;
+}
+
+static bool has_return(char kind)
+{
+    return !strchr("fdeDsu", kind);
+}
+
 static void hook_insn(struct qemu_plugin_insn *insn, uint64_t pc, const uint8_t *code)
 {
     const struct hook *h = hook_at(pc);
-    if (!h || (!running && h->kind != HOOK_ALLOC && h->kind != HOOK_FREE))
+    if (!h || (!(running && record) && !is_early(h->kind)))
         return;
-    if (pc == h->start && h->kind != HOOK_ALLOC)
+    if (pc == h->start && has_entry(h->kind))
         qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, CB_R_REGS, (void *)h);
-    if (code[0] == 0xc3 && h->kind != HOOK_FREE && h->kind != HOOK_RELEASE)
+    if (code[0] == 0xc3 && has_return(h->kind))
         qemu_plugin_register_vcpu_insn_exec_cb(insn, on_return, CB_R_REGS, (void *)h);
 }
 
+/* Lines `kind start end number`; and `g` with the addresses and offsets of `geometry`. */
 static bool read_hooks(const char *path)
 {
     FILE *f = fopen(path, "r");
@@ -450,7 +960,15 @@ static bool read_hooks(const char *path)
     size_t room = 0;
     if (!f)
         return false;
-    while (fscanf(f, " %c %lx %lx %u", &h.kind, &h.start, &h.end, &h.id) == 4) {
+    while (fscanf(f, " %c", &h.kind) == 1) {
+        if (h.kind == 'g') {
+            if (fscanf(f, "%lx %lx %lx %lx %lx %lx", &geometry.direct_map, &geometry.page_array, &geometry.page_bytes,
+                       &geometry.compound_head, &geometry.slab_cache, &geometry.size) != 6)
+                return false;
+            continue;
+        }
+        if (fscanf(f, "%lx %lx %u", &h.start, &h.end, &h.id) != 3)
+            return false;
         if (hooks_used == room) {
             room = room ? 2 * room : 64;
             hooks = realloc(hooks, room * sizeof *hooks);
@@ -481,11 +999,40 @@ static void finish(int status)
             if (c->vaddr)
                 flush_cell(c);
         }
+        flush_order();
     }
     summarise('E');
     if (out && fclose(out))
         cannot_write();
     _exit(status);
+}
+
+/* How often the emulator's main thread went to sleep of itself; 0 when that cannot be read. */
+static unsigned long sleeps(void)
+{
+    char path[64], line[128];
+    unsigned long n = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)getpid());
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* Waits until the main thread has been asleep for a while; the guest's time stands still meanwhile. Whatever the main
+   thread does after a snapshot was restored makes vCPUs change at places that differ from run to run. */
+static void await_quiet(void)
+{
+    unsigned long before = sleeps();
+    for (int tries = 0, still = 0; tries < 400 && still < 10; tries++) {
+        usleep(5000);
+        unsigned long now = sleeps();
+        still = now == before ? still + 1 : 0;
+        before = now;
+    }
 }
 
 static void on_marker(unsigned index, void *udata)
@@ -504,6 +1051,19 @@ static void on_marker(unsigned index, void *udata)
     case MARK_STOP:
         ended_ns = reg(REG_RDI);
         finish(running ? 0 : 65);
+        break;
+    case MARK_UP:
+        if (!hold)
+            break;
+        /* The main thread is in the middle of stopping, waiting for this vCPU alone, when it is quiet: so a snapshot
+           is always of the same place. */
+        if (out && fflush(out))
+            cannot_write();
+        vm_stop(STATE_PAUSED);
+        await_quiet();
+        break;
+    case MARK_QUIET:
+        await_quiet();
         break;
     default:
         finish(66);
@@ -531,7 +1091,7 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
             continue;
         }
         uint64_t pc = qemu_plugin_insn_vaddr(insn);
-        if (hooks_used && (running || hooks_used))
+        if (hooks_used)
             hook_insn(insn, pc, code);
         if (running && record)
             qemu_plugin_register_vcpu_mem_cb(insn, on_access, CB_R_REGS, MEM_RW, insn_of(pc, code, size));
@@ -562,7 +1122,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
             return 1;
         *value++ = 0;
         if (!strcmp(argv[i], "out")) {
-            out = fopen(value, "wb");
+            out = fopen(value, "ab"); /* behind the records of the boot, in a run from a snapshot */
             if (!out) {
                 perror(value);
                 return 1;
@@ -574,10 +1134,20 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
             window_accesses = strtoul(value, NULL, 10);
         } else if (!strcmp(argv[i], "chains")) {
             chains_max = strtoul(value, NULL, 10);
+        } else if (!strcmp(argv[i], "order")) {
+            order_left = strtoull(value, NULL, 10);
+        } else if (!strcmp(argv[i], "sections")) {
+            octave_sections = strtoul(value, NULL, 10);
         } else if (!strcmp(argv[i], "bytes")) {
             out_max = strtoull(value, NULL, 10);
         } else if (!strcmp(argv[i], "record")) {
             record = !strcmp(value, "on");
+        } else if (!strcmp(argv[i], "hold")) {
+            hold = !strcmp(value, "on");
+            if (hold && !vm_stop) {
+                fprintf(stderr, "tussle: this emulator does not export vm_stop, so no snapshot can be taken (--no-snapshot)\n");
+                return 1;
+            }
         } else if (!strcmp(argv[i], "hooks")) {
             if (!read_hooks(value))
                 return 1;
@@ -592,8 +1162,12 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     insns = table(sizeof(struct insn_slot), 1 << 14);
     lines = table(sizeof(struct line), 1 << 16);
     cells = table(sizeof(struct cell), 1 << 18);
-    held = table(sizeof(struct held), 1 << 12);
-    emit('V', "tussle01", 8);
+    calls = table(sizeof(struct call), 1 << 12);
+    regions = table(sizeof(struct region), 1 << 14);
+    lives = table(sizeof(struct life), 1 << 14);
+    contexts = table(sizeof(struct context_slot), 1 << 10);
+    locks = table(sizeof(struct lock), 1 << 12);
+    emit('V', "tussle02", 8);
     restart(id);
     qemu_plugin_register_atexit_cb(id, at_exit, NULL);
     return 0;

@@ -11,6 +11,7 @@ pub mod file;
 pub mod lines;
 mod pairs;
 mod problem;
+pub mod replay;
 pub mod report;
 pub mod sample;
 pub mod tables;

@@ -1,7 +1,9 @@
 //! Stream, guest memory and debug information to evidence.
 
+mod order;
 mod roles;
 mod rows;
+mod sections;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -88,6 +90,9 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     tables.add_all();
     let attribution = tables.attribution.clone();
     let mut evidence = empty(inputs, &end);
+    evidence.operations = Some(sections::operations(inputs.stream, &mut tables));
+    let order = (end.order_lost == 0).then(|| order::order(inputs.stream, &mut tables));
+    evidence.order = order;
     let spins = |pc: u64| inputs.image.function_at(pc).is_some_and(|f| is_spinlock(&f.name));
     tables.finish(&mut evidence, &spins);
     let objects = std::mem::take(&mut tables.objects);
@@ -142,7 +147,7 @@ fn empty(inputs: &Inputs, end: &Summary) -> Evidence {
         cpu_model: format!("emulated by {}", machine.emulator),
         cpus: machine.vcpus,
         complete: end.lost == 0,
-        ..Run::new(Source::KernelRecorder, end.window.max(1), Sees::ACCESSES)
+        ..Run::new(Source::KernelRecorder, end.window.max(1), Sees { locks: true, ..Sees::ACCESSES })
     };
     let process = Process {
         pid: 0,
@@ -201,10 +206,7 @@ fn fill_objects(inputs: &Inputs, evidence: &mut Evidence, places: Vec<Place>) ->
     let (table, ids) = types.table.extract(&roots);
     let new: HashMap<TypeId, TypeId> = roots.into_iter().zip(ids).collect();
     evidence.types = table;
-    let mut alive: HashMap<String, u64> = HashMap::new();
-    for p in &places {
-        *alive.entry(p.why.clone()).or_default() += 1;
-    }
+    let alive = alive(&places);
     for (p, (ty, confidence)) in places.into_iter().zip(chosen) {
         let ty = ty.and_then(|t| new.get(&t)).copied();
         let element = ty.and_then(|t| evidence.types.size(t)).unwrap_or(0);
@@ -212,6 +214,27 @@ fn fill_objects(inputs: &Inputs, evidence: &mut Evidence, places: Vec<Place>) ->
         evidence.objects.push(object(p, ty, confidence, element, live_max));
     }
     Ok(())
+}
+
+/// How many objects of a kind were alive at the same time at most.
+fn alive(places: &[Place]) -> HashMap<String, u64> {
+    let mut moments: BTreeMap<&str, Vec<(u64, bool)>> = BTreeMap::new();
+    for p in places {
+        let of = moments.entry(&p.why).or_default();
+        of.push((p.life.from, true));
+        of.extend(p.life.to.map(|to| (to, false)));
+    }
+    let most = |(why, mut of): (&str, Vec<(u64, bool)>)| {
+        // At equal times ends come first: the next life of a slot begins when the last one ends.
+        of.sort_unstable();
+        let (mut now, mut max) = (0u64, 0);
+        for (_, born) in of {
+            now = if born { now + 1 } else { now.saturating_sub(1) };
+            max = max.max(now);
+        }
+        (why.to_string(), max)
+    };
+    moments.into_iter().map(most).collect()
 }
 
 fn object(p: Place, ty: Option<TypeId>, confidence: f32, element: u64, live_max: u64) -> Object {
@@ -233,9 +256,9 @@ fn object(p: Place, ty: Option<TypeId>, confidence: f32, element: u64, live_max:
         align: p.align,
         allocator: p.site.map(|s| s.0),
         alloc_code: None,
-        alloc_actor: None,
-        vt0: 0,
-        vt1: None,
+        alloc_actor: p.life.vcpu.map(u32::from),
+        vt0: p.life.from,
+        vt1: p.life.to,
         live_max,
     }
 }
@@ -273,7 +296,7 @@ fn sampled_chains(inputs: &Inputs, tables: &rows::Rows) -> roles::Chains {
     let orc = Elf::parse(inputs.vmlinux).map(|elf| Orc::read(&elf)).unwrap_or_default();
     let mut out = roles::Chains::new();
     for c in &inputs.stream.chains {
-        let Some(code) = tables.code_of(c.instruction, c.address, c.window) else { continue };
+        let Some(code) = tables.code_of(c) else { continue };
         let callers = orc.callers(inputs.stream.pc(c.instruction), c.rsp, c.rbp, &c.stack);
         *out.entry(code).or_default().entry(callers).or_default() += 1;
     }
@@ -334,6 +357,8 @@ fn losses(end: &Summary, attribution: &Attribution) -> Vec<Loss> {
         loss("kernel stacks and vmalloc memory", end.stack, "accesses left out".into()),
         loss("user memory accessed by the kernel", end.user, "accesses left out".into()),
         loss("CPU entry areas and device registers", end.entry, "accesses left out".into()),
+        loss("entries of the ordered log", end.order_lost, "did not fit: there is no ordered log".into()),
+        loss("critical sections", end.sections_lost, "given up: another task released the lock".into()),
         loss(
             "records that did not fit",
             end.lost,

@@ -6,6 +6,7 @@
 pub mod convert;
 pub mod hooks;
 pub mod image;
+pub mod lives;
 pub mod memory;
 pub mod orc;
 pub mod place;

@@ -6,6 +6,7 @@ use tussle_evidence::ObjectKind;
 use tussle_model::{Type, TypeId};
 
 use crate::image::{ImageError, KernelImage, KernelTypes};
+use crate::lives::{Lives, Span};
 use crate::memory::Memory;
 use crate::slab::{PAGE, SlabObject, Slabs, type_names};
 use crate::stream::{Hook, HookKind, Stream};
@@ -73,6 +74,28 @@ impl How {
     }
 }
 
+/// When something is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct When {
+    /// Accesses of all vCPUs before the window's start and before its end.
+    pub window: (u64, u64),
+    /// Number of the slab object's life, as the stream has it.
+    pub born: u32,
+}
+
+/// Which of the objects that lay at one address, one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Life {
+    /// Number of the life, 0 for what was there at the start marker.
+    pub number: u32,
+    /// Accesses of all vCPUs before it began.
+    pub from: u64,
+    /// And before the next one began.
+    pub to: Option<u64>,
+    /// vCPU that allocated it, where that was seen.
+    pub vcpu: Option<u16>,
+}
+
 /// What lies at an address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
@@ -94,6 +117,8 @@ pub struct Place {
     pub site: Option<(String, u64)>,
     /// Where a free object keeps the free list's pointer, from its first byte; of slab objects.
     pub free_pointer: Option<u64>,
+    /// Which life of a slab's slot; elsewhere the whole run.
+    pub life: Life,
     /// How it was found.
     pub how: How,
 }
@@ -104,6 +129,7 @@ pub struct Atlas<'a> {
     memory: Memory<'a>,
     /// The slab allocator.
     pub slabs: Slabs<'a>,
+    lives: Lives,
     per_cpu: Vec<u64>,
     per_cpu_end: u64,
     /// Pointer values of global variables in ascending order: name of the variable, struct behind it.
@@ -160,6 +186,7 @@ impl<'a> Atlas<'a> {
             image,
             memory,
             slabs,
+            lives: Lives::read(stream),
             per_cpu,
             per_cpu_end: image.label("__per_cpu_end").unwrap_or(0),
             roots: BTreeMap::new(),
@@ -211,8 +238,8 @@ impl<'a> Atlas<'a> {
         }
     }
 
-    /// What lies at an address during a window, given in accesses of all vCPUs before its start and its end.
-    pub fn place(&self, address: u64, window: (u64, u64)) -> Place {
+    /// What lies at an address at some time.
+    pub fn place(&self, address: u64, when: When) -> Place {
         if address >= 0xffff_ffff_8000_0000 {
             return self.variable(address).unwrap_or_else(|| nothing(address));
         }
@@ -230,11 +257,17 @@ impl<'a> Atlas<'a> {
                 align: size & size.wrapping_neg(),
                 site: None,
                 free_pointer: None,
+                life: Life::default(),
                 how: How::PageStruct,
             };
         }
-        if let Some(object) = self.slabs.object(address, window) {
-            return self.slab(object, window.1);
+        if let Some(place) = self.object_of_life(address, when) {
+            return place;
+        }
+        if let Some(object) = self.slabs.object(address, when.window) {
+            let mut place = self.slab(object, self.allocation_in(object.start, when));
+            place.life.to = self.lives.first_end(object.start).filter(|_| !object.past);
+            return place;
         }
         self.boot_memory(address).or_else(|| self.page(address)).unwrap_or_else(|| nothing(address))
     }
@@ -272,6 +305,7 @@ impl<'a> Atlas<'a> {
             align: (base & base.wrapping_neg()).clamp(1, PAGE),
             site: None,
             free_pointer: None,
+            life: Life::default(),
             how,
         }
     }
@@ -311,11 +345,25 @@ impl<'a> Atlas<'a> {
             align: 8,
             site: Some((self.allocator(hook.function), hook.b)),
             free_pointer: None,
+            life: Life::default(),
             how: How::PerCpu,
         })
     }
 
-    fn slab(&self, object: SlabObject, accesses: u64) -> Place {
+    /// The slab object whose allocation or release between the markers was seen.
+    fn object_of_life(&self, address: u64, when: When) -> Option<Place> {
+        let span = self.lives.get(when.born)?;
+        if address.checked_sub(span.object)? >= u64::from(span.bytes) {
+            return None;
+        }
+        let at = span.allocated.unwrap_or(span.from);
+        let object = self.slabs.object(span.object, (at, at)).filter(|o| o.start == span.object)?;
+        let mut place = self.slab(object, self.allocation_of(span));
+        place.life = Life { number: when.born, from: span.from, to: span.to, vcpu: span.vcpu };
+        Some(place)
+    }
+
+    fn slab(&self, object: SlabObject, allocation: Option<&Hook>) -> Place {
         let cache = &self.slabs.caches[object.cache];
         let stride = cache.stride.max(1);
         let mut place = Place {
@@ -334,13 +382,14 @@ impl<'a> Atlas<'a> {
             site: None,
             // The cache of all caches holds the allocator's own fields, touched by the same functions.
             free_pointer: (cache.name != "kmem_cache").then_some(cache.free_pointer),
+            life: Life::default(),
             how: How::Slab,
         };
         if !cache.is_general() {
             return place;
         }
         place.ty = TypeWish::Unknown;
-        match self.allocation(object.start, accesses) {
+        match allocation {
             Some(h) => {
                 place.site = Some((self.allocator(h.function), h.b));
                 place.name = Some(format!("{} in {}", cache.name, self.site_name(h.b)));
@@ -354,11 +403,25 @@ impl<'a> Atlas<'a> {
         place
     }
 
-    /// The latest allocation of an object before a time; the outermost allocator speaks last.
-    fn allocation(&self, start: u64, accesses: u64) -> Option<&Hook> {
-        let all = self.allocations.get(&start)?;
-        let end = all.partition_point(|h| h.accesses <= accesses);
+    /// The allocation of a life; of a free slot the latest one before. The outermost allocator speaks last.
+    fn allocation_of(&self, span: &Span) -> Option<&Hook> {
+        let all = self.allocations.get(&span.object)?;
+        // The next life's allocation comes at the earliest with its beginning, in which this one ends.
+        let end = all.partition_point(|h| h.accesses <= span.allocated.unwrap_or(span.from));
         all[..end].last().or(all.first())
+    }
+
+    /// The allocation of an object that lived at the start marker; of one on pages that changed hands, the latest before.
+    fn allocation_in(&self, start: u64, when: When) -> Option<&Hook> {
+        let all = self.allocations.get(&start)?;
+        let before = all.partition_point(|h| h.accesses == 0);
+        let latest = all.partition_point(|h| h.accesses <= when.window.1);
+        all[..before].last().or(all[..latest].last()).or(all.first())
+    }
+
+    /// The same lies at an address for the whole run, but for lives of slab objects.
+    pub fn is_steady(&self, address: u64) -> bool {
+        !self.slabs.changed_hands(address)
     }
 
     fn allocator(&self, number: u32) -> String {
@@ -394,6 +457,7 @@ impl<'a> Atlas<'a> {
             align: 64,
             site: None,
             free_pointer: None,
+            life: Life::default(),
             how: How::BootMemory,
         })
     }
@@ -433,6 +497,7 @@ impl<'a> Atlas<'a> {
             align: PAGE,
             site: None,
             free_pointer: None,
+            life: Life::default(),
             how: How::Page,
         };
         if let Some(h) = seen {
@@ -502,6 +567,7 @@ fn nothing(address: u64) -> Place {
         align: 64,
         site: None,
         free_pointer: None,
+        life: Life::default(),
         how: How::Nothing,
     }
 }

@@ -188,6 +188,11 @@ impl<'m> Slabs<'m> {
         }
     }
 
+    /// Pages at an address came to or left a cache during the run.
+    pub fn changed_hands(&self, address: u64) -> bool {
+        self.spans(address).is_some()
+    }
+
     fn spans(&self, address: u64) -> Option<(u64, &Vec<Span>)> {
         self.page_of(address)?;
         (0..ORDER_MAX).find_map(|order| {

@@ -25,6 +25,8 @@ pub struct Access {
     pub size: u8,
     /// vCPU.
     pub vcpu: u16,
+    /// Number of the slab object's life ([`Life`]); 0: it lived at the start marker, or is no slab object.
+    pub born: u32,
 }
 
 impl Access {
@@ -54,6 +56,8 @@ pub struct Chain {
     pub address: u64,
     /// Window.
     pub window: u32,
+    /// As [`Access::born`].
+    pub born: u32,
     /// Stack pointer.
     pub rsp: u64,
     /// Frame pointer register, whatever the code uses it for.
@@ -69,10 +73,6 @@ pub enum HookKind {
     Alloc,
     /// A slab's pages are given back: `a` is the cache, `b` the slab.
     Free,
-    /// A lock (`a`) was taken by the caller at `b`.
-    Acquire,
-    /// A lock (`a`) is about to be released.
-    Release,
 }
 
 /// One call of a hooked function.
@@ -88,8 +88,104 @@ pub struct Hook {
     pub b: u64,
     /// Accesses recorded before, all vCPUs together; 0 before the start marker.
     pub accesses: u64,
+    /// Bytes that were asked for; 0 where unknown.
+    pub bytes: u32,
     /// vCPU.
     pub vcpu: u16,
+}
+
+/// A slot of a slab changes hands. Its next life begins when it is freed, so that the link in the free list and the
+/// clearing on allocation are part of that life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// First byte of the object.
+    pub object: u64,
+    /// Accesses recorded before, all vCPUs together.
+    pub accesses: u64,
+    /// Number of the life, from 1.
+    pub number: u32,
+    /// Bytes of the slot.
+    pub bytes: u32,
+    /// Allocated (again), not freed.
+    pub allocated: bool,
+    /// vCPU.
+    pub vcpu: u16,
+}
+
+/// What one task did between taking the outermost of its hot locks and releasing it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Section {
+    /// Address of the lock.
+    pub lock: u64,
+    /// Accesses of all vCPUs before it.
+    pub began: u64,
+    /// And before its end.
+    pub ended: u64,
+    /// The task's instructions since its previous section, where known.
+    pub think: Option<u64>,
+    /// The task's instructions inside, where known.
+    pub instructions: Option<u64>,
+    /// Acquiring function, as the host numbered it.
+    pub function: u32,
+    /// As [`Access::born`], of the lock.
+    pub born: u32,
+    /// Sections of this lock that this one stands for.
+    pub stands_for: u32,
+    /// Visits and marks in all; more than [`Section::steps`] when it was cut.
+    pub total: u32,
+    /// vCPU that took the lock.
+    pub vcpu: u16,
+    /// In order.
+    pub steps: Vec<SectionStep>,
+}
+
+/// One thing that happened in a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SectionStep {
+    /// An access, and how many that are left out came before it.
+    Visit {
+        /// First byte.
+        address: u64,
+        /// As [`Access::born`].
+        born: u32,
+        /// Accesses since the previous step.
+        gap: u16,
+        /// Load, store or locked read-modify-write.
+        kind: AccessKind,
+        /// Bytes.
+        size: u8,
+    },
+    /// Another hot lock was taken by the numbered function.
+    Acquired {
+        /// Its address.
+        lock: u64,
+        /// As [`Access::born`].
+        born: u32,
+        /// As [`Section::function`].
+        function: u8,
+    },
+    /// And released.
+    Released {
+        /// Its address.
+        lock: u64,
+    },
+}
+
+/// One access in the order of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ordered {
+    /// First byte.
+    pub address: u64,
+    /// As [`Access::born`].
+    pub born: u32,
+    /// Window of virtual time.
+    pub window: u32,
+    /// Load, store or locked read-modify-write.
+    pub kind: AccessKind,
+    /// Bytes.
+    pub size: u8,
+    /// vCPU.
+    pub vcpu: u8,
 }
 
 /// Totals.
@@ -121,6 +217,12 @@ pub struct Summary {
     pub started_ns: i64,
     /// And at the stop marker.
     pub ended_ns: i64,
+    /// Entries that the ordered log has no room for.
+    pub order_lost: u64,
+    /// Sections written.
+    pub sections: u64,
+    /// Sections given up, because another task released the lock.
+    pub sections_lost: u64,
 }
 
 /// The whole stream.
@@ -134,6 +236,12 @@ pub struct Stream {
     pub chains: Vec<Chain>,
     /// Hooks in order.
     pub hooks: Vec<Hook>,
+    /// Slab objects allocated and freed, in order.
+    pub lives: Vec<Life>,
+    /// Sampled critical sections in order of their ends.
+    pub sections: Vec<Section>,
+    /// The ordered log.
+    pub order: Vec<Ordered>,
     /// The start marker was met.
     pub started: bool,
     /// Totals at the end; `None` when the stream was cut off.
@@ -145,7 +253,7 @@ pub struct Stream {
 #[non_exhaustive]
 pub enum StreamError {
     /// Another file, or none of ours.
-    #[error("the emulator's stream begins with no `tussle01`: the plugin did not start")]
+    #[error("the emulator's stream begins with no `tussle02`: the plugin did not start")]
     Format,
 }
 
@@ -183,7 +291,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Stream, Vec<StreamProblem>), StreamError>
             note(&mut problems, at, "cut off");
             break;
         };
-        if at == 0 && (tag, payload) != (b'V', b"tussle01".as_slice()) {
+        if at == 0 && (tag, payload) != (b'V', b"tussle02".as_slice()) {
             return Err(StreamError::Format);
         }
         if stream.record(tag, payload).is_none() {
@@ -249,6 +357,9 @@ impl Stream {
             b'A' => self.accesses.push(access(&mut f)?),
             b'C' => self.chains.push(chain(&mut f)?),
             b'H' => self.hooks.extend(hook(&mut f)?),
+            b'B' => self.lives.push(life(&mut f)?),
+            b'O' => self.sections.push(section(&mut f)?),
+            b'L' => ordered(&mut f, &mut self.order)?,
             b'S' => self.started = true,
             b'E' => self.end = Some(summary(&mut f)?),
             _ => return None,
@@ -262,6 +373,15 @@ impl Stream {
     }
 }
 
+fn kind(number: u8) -> Option<AccessKind> {
+    Some(match number {
+        0 => AccessKind::Read,
+        1 => AccessKind::Write,
+        2 => AccessKind::Rmw,
+        _ => return None,
+    })
+}
+
 fn access(f: &mut Fields) -> Option<Access> {
     Some(Access {
         address: f.u64()?,
@@ -271,12 +391,8 @@ fn access(f: &mut Fields) -> Option<Access> {
         dirty: f.u32()?,
         clean: f.u32()?,
         invalidated: f.u32()?,
-        kind: match f.u8()? {
-            0 => AccessKind::Read,
-            1 => AccessKind::Write,
-            2 => AccessKind::Rmw,
-            _ => return None,
-        },
+        born: f.u32()?,
+        kind: kind(f.u8()?)?,
         size: f.u8().filter(|s| (1..=64).contains(s))?,
         vcpu: f.u16().filter(|c| *c < 64)?,
     })
@@ -284,20 +400,80 @@ fn access(f: &mut Fields) -> Option<Access> {
 
 fn chain(f: &mut Fields) -> Option<Chain> {
     let (address, rsp, rbp, instruction, window) = (f.u64()?, f.u64()?, f.u64()?, f.u32()?, f.u32()?);
-    Some(Chain { instruction, address, window, rsp, rbp, stack: f.0.to_vec() })
+    let born = f.u32()?;
+    Some(Chain { instruction, address, window, born, rsp, rbp, stack: f.0.to_vec() })
 }
 
 /// The inner `None` is a kind that this version does not use.
 fn hook(f: &mut Fields) -> Option<Option<Hook>> {
-    let (a, b, accesses, function, vcpu) = (f.u64()?, f.u64()?, f.u64()?, f.u32()?, f.u16()?);
+    let (a, b, accesses, function, bytes, vcpu) =
+        (f.u64()?, f.u64()?, f.u64()?, f.u32()?, f.u32()?, f.u16()?);
     let kind = match f.u8()? {
         b'a' => HookKind::Alloc,
         b'f' => HookKind::Free,
-        b'l' | b'k' | b't' => HookKind::Acquire,
-        b'u' => HookKind::Release,
         _ => return Some(None),
     };
-    Some(Some(Hook { kind, function, a, b, accesses, vcpu }))
+    Some(Some(Hook { kind, function, a, b, accesses, bytes, vcpu }))
+}
+
+fn life(f: &mut Fields) -> Option<Life> {
+    Some(Life {
+        object: f.u64()?,
+        accesses: f.u64()?,
+        number: f.u32().filter(|n| *n > 0)?,
+        bytes: f.u32()?,
+        vcpu: f.u16()?,
+        allocated: f.u8()? == 1,
+    })
+}
+
+/// Flags of a section.
+const THINK_KNOWN: u8 = 1;
+
+fn section(f: &mut Fields) -> Option<Section> {
+    let (lock, began, ended, think, instructions) = (f.u64()?, f.u64()?, f.u64()?, f.u64()?, f.u64()?);
+    let (function, stands_for, total, born) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
+    let vcpu = f.u16().filter(|c| *c < 64)?;
+    let (flags, _) = (f.u8()?, f.u8()?);
+    let mut steps = Vec::with_capacity(f.0.len() / 16);
+    while !f.0.is_empty() {
+        let (address, born, gap, what, size) = (f.u64()?, f.u32()?, f.u16()?, f.u8()?, f.u8()?);
+        steps.push(match what {
+            3 => SectionStep::Acquired { lock: address, born, function: size },
+            4 => SectionStep::Released { lock: address },
+            _ => SectionStep::Visit { address, born, gap, kind: kind(what)?, size: size.clamp(1, 64) },
+        });
+    }
+    Some(Section {
+        lock,
+        began,
+        ended,
+        think: (flags & THINK_KNOWN != 0).then_some(think),
+        instructions: (instructions > 0).then_some(instructions),
+        function,
+        born,
+        stands_for,
+        total,
+        vcpu,
+        steps,
+    })
+}
+
+/// Kernel addresses are sign-extended from 48 bits.
+fn ordered(f: &mut Fields, out: &mut Vec<Ordered>) -> Option<()> {
+    let window = f.u32()?;
+    while !f.0.is_empty() {
+        let (what, born) = (f.u64()?, f.u32()?);
+        out.push(Ordered {
+            address: what & 0xffff_ffff_ffff | 0xffff << 48,
+            born,
+            window,
+            kind: kind((what >> 56 & 15) as u8)?,
+            size: 1 << (what >> 60).min(6),
+            vcpu: (what >> 48 & 63) as u8,
+        });
+    }
+    Some(())
 }
 
 fn summary(f: &mut Fields) -> Option<Summary> {
@@ -316,6 +492,9 @@ fn summary(f: &mut Fields) -> Option<Summary> {
         lost: f.u64()?,
         started_ns: f.u64()? as i64,
         ended_ns: f.u64()? as i64,
+        order_lost: f.u64()?,
+        sections: f.u64()?,
+        sections_lost: f.u64()?,
     })
 }
 
@@ -331,12 +510,12 @@ mod tests {
     fn sample() -> Vec<u8> {
         let mut access = Vec::new();
         access.extend(0xffff_8880_0000_1030u64.to_le_bytes());
-        for field in [0u32, 3, 7, 2, 1, 0] {
+        for field in [0u32, 3, 7, 2, 1, 0, 5] {
             access.extend(field.to_le_bytes());
         }
         access.extend([2, 8, 1, 0]);
         let insn = [&0u32.to_le_bytes()[..], &0xffff_ffff_8100_0000u64.to_le_bytes()].concat();
-        [record(b'V', b"tussle01"), record(b'I', &insn), record(b'A', &access), record(b'E', &[0; 112])]
+        [record(b'V', b"tussle02"), record(b'I', &insn), record(b'A', &access), record(b'E', &[0; 136])]
             .concat()
     }
 
@@ -347,7 +526,7 @@ mod tests {
         assert_eq!(stream.pc(0), 0xffff_ffff_8100_0000);
         let a = stream.accesses[0];
         assert_eq!((a.kind, a.size, a.vcpu, a.window, a.count), (AccessKind::Rmw, 8, 1, 3, 7));
-        assert_eq!(a.transfers(), 3);
+        assert_eq!((a.transfers(), a.born), (3, 5));
         assert!(stream.end.is_some());
     }
 
@@ -358,7 +537,7 @@ mod tests {
         assert_eq!((cut.accesses.len(), cut.end, problems.len()), (1, None, 1));
         assert_eq!(decode(b"").unwrap_err(), StreamError::Format);
         assert_eq!(decode(b"\x7fELF\x02\x01\x01\0\0").unwrap_err(), StreamError::Format);
-        let odd = [record(b'V', b"tussle01"), record(b'A', &[0; 8]), record(b'?', &[])].concat();
+        let odd = [record(b'V', b"tussle02"), record(b'A', &[0; 8]), record(b'?', &[])].concat();
         assert_eq!(decode(&odd).unwrap().1.len(), 2);
     }
 
@@ -366,7 +545,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(tail: Vec<u8>) {
             let _ = decode(&tail);
-            let _ = decode(&[record(b'V', b"tussle01"), tail].concat());
+            let _ = decode(&[record(b'V', b"tussle02"), tail].concat());
         }
     }
 }

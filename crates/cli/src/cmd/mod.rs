@@ -22,4 +22,5 @@ pub mod record_kernel;
 pub mod report;
 pub mod snapshot;
 pub mod source;
+pub mod what_if;
 pub mod workload;

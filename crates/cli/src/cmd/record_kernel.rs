@@ -128,7 +128,7 @@ fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
         global.remark(p);
     }
     let equipment = emulator::equipment(&mut |command| global.remark(command))?;
-    let hooks = hooks(&image);
+    let hooks = hooks(&image, &vmlinux)?;
     let boot = boot(args, &hooks)?;
     let guest = emulator::run(&emulator, &equipment, &boot, &mut |phase, elapsed| {
         progress(global, phase, elapsed);

@@ -1,5 +1,6 @@
 //! `tussle report`.
 
+use crate::cmd::what_if::{self, Change};
 use crate::global::Global;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -42,6 +43,13 @@ pub struct Args {
     /// `c2c`: the Pareto table of `perf c2c report` with fields, for what `tussle import` read.
     #[arg(long, value_enum, default_value = "tussle")]
     style: StyleArg,
+    /// Replay a kernel recording's accesses in their order with fields elsewhere: `TYPE: MOVE; MOVE`, a MOVE as of
+    /// `tussle fix --move`, or FIELD@BYTE to change places with what lies there. Transfers in a model, no speed.
+    #[arg(long, value_name = "CHANGE", conflicts_with_all = ["other", "layout", "style"])]
+    what_if: Option<Change>,
+    /// The same with all layouts as in this file: another kernel's vmlinux, BTF or snapshot.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["other", "style"])]
+    layout: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,6 +78,16 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let (first, problems) = read(&args.evidence)?;
     if global.folded() {
         print!("{}", report::pareto::folded(&first));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.what_if.is_some() || args.layout.is_some() {
+        check_names(args, &[&first])?;
+        let view = match (&args.what_if, &args.layout) {
+            (Some(change), _) => what_if::of_change(&first, &options, change)?,
+            (None, Some(path)) => what_if::of_file(&first, &options, path, global)?,
+            (None, None) => return Ok(ExitCode::SUCCESS),
+        };
+        global.print(&view)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.style == StyleArg::C2c {

@@ -8,6 +8,7 @@ mod names;
 pub mod pareto;
 pub mod pmu;
 mod side;
+pub mod what_if;
 
 pub use group::{FieldPair, FieldUse, Group, groups};
 pub use side::compare;

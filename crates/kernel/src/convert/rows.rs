@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tussle_evidence::{Access as Row, Evidence, Sampled, Touch, TouchKind};
 
 use crate::convert::{Attribution, code_row};
-use crate::place::{Atlas, How, Place, TypeWish};
-use crate::stream::{Access, AccessKind, Stream, Summary};
+use crate::place::{Atlas, How, Place, TypeWish, When};
+use crate::stream::{Access, AccessKind, Chain, Stream, Summary};
 
 /// Rows of accesses kept apart by time at most; beyond, windows of one place are merged.
 const ROWS_MAX: usize = 400_000;
@@ -30,7 +30,10 @@ pub(super) struct Rows<'a> {
     atlas: &'a Atlas<'a>,
     pub objects: Vec<Place>,
     pub attribution: Attribution,
-    by_identity: HashMap<(u64, u64, Option<String>), u32>,
+    by_identity: HashMap<(u64, u64, Option<String>, u32), u32>,
+    known: HashMap<(u64, u32, u32), u32>,
+    moved: HashMap<u64, u64>,
+    transfers: HashMap<u32, u64>,
     cells: BTreeMap<Key, (bool, Windows)>,
     touches: BTreeMap<TouchKey, [u64; 4]>,
     /// Code rows by instruction and kind of object: one function has other callers for each.
@@ -47,6 +50,9 @@ impl<'a> Rows<'a> {
             objects: Vec::new(),
             attribution: Attribution::new(),
             by_identity: HashMap::new(),
+            known: HashMap::new(),
+            moved: HashMap::new(),
+            transfers: HashMap::new(),
             cells: BTreeMap::new(),
             touches: BTreeMap::new(),
             code: BTreeMap::new(),
@@ -55,55 +61,84 @@ impl<'a> Rows<'a> {
     }
 
     /// Code row of an instruction that touched something at an address.
-    pub fn code_of(&self, instruction: u32, address: u64, window: u32) -> Option<u32> {
-        let label = label(&self.atlas.place(address, self.window(window)));
-        self.code.get(&(instruction, label)).copied()
+    pub fn code_of(&self, c: &Chain) -> Option<u32> {
+        let label = label(&self.atlas.place(c.address, self.when(c.window, c.born)));
+        self.code.get(&(c.instruction, label)).copied()
     }
 
-    /// A window's bounds in accesses of all vCPUs.
-    fn window(&self, window: u32) -> (u64, u64) {
+    fn when(&self, window: u32, born: u32) -> When {
         let start = u64::from(window).saturating_mul(self.end.window);
-        (start, start.saturating_add(self.end.window))
+        When { window: (start, start.saturating_add(self.end.window)), born }
+    }
+
+    /// The window that holds a moment, given in accesses of all vCPUs before.
+    pub fn window_of(&self, accesses: u64) -> u32 {
+        (accesses / self.end.window.max(1)).min(u64::from(u32::MAX)) as u32
+    }
+
+    /// Transfers of an object.
+    pub fn transfers(&self, object: u32) -> u64 {
+        self.transfers.get(&object).copied().unwrap_or(0)
+    }
+
+    /// Transfers of a line, given by its number.
+    pub fn moved(&self, line: u64) -> u64 {
+        self.moved.get(&line).copied().unwrap_or(0)
     }
 
     /// Takes in every access cell of lines on which anything ever moved.
     pub fn add_all(&mut self) {
-        let mut moved: HashMap<u64, u64> = HashMap::new();
         for a in &self.stream.accesses {
-            *moved.entry(a.address >> 6).or_default() += a.transfers();
+            *self.moved.entry(a.address >> 6).or_default() += a.transfers();
         }
-        let mut known: HashMap<(u64, u32), u32> = HashMap::new();
         for a in &self.stream.accesses {
-            if moved.get(&(a.address >> 6)).is_some_and(|n| *n > 0) {
-                let object = match known.get(&(a.address, a.window)) {
-                    Some(o) => *o,
-                    None => {
-                        let o = self.object(a);
-                        known.insert((a.address, a.window), o);
-                        o
-                    }
-                };
-                let quiet = moved.get(&(a.address >> 6)).is_some_and(|n| *n < QUIET_TRANSFERS);
-                self.add(a, object, quiet);
+            let moved = self.moved(a.address >> 6);
+            if moved > 0 {
+                let object = self.object(a.address, a.window, a.born);
+                self.add(a, object, moved < QUIET_TRANSFERS);
             }
         }
     }
 
-    fn object(&mut self, a: &Access) -> u32 {
-        let place = self.atlas.place(a.address, self.window(a.window));
-        let identity = (place.base, place.size, place.name.clone());
+    /// The object at an address; a new one when it was not met before.
+    pub fn object(&mut self, address: u64, window: u32, born: u32) -> u32 {
+        let key = self.key(address, window, born);
+        if let Some(o) = self.known.get(&key) {
+            return *o;
+        }
+        let place = self.atlas.place(address, self.when(window, born));
+        let identity = identity(&place);
         let next = self.objects.len() as u32;
         let id = *self.by_identity.entry(identity).or_insert(next);
         if id == next {
             self.objects.push(place);
         }
+        self.known.insert(key, id);
         id
+    }
+
+    /// The object at an address if it was met before.
+    pub fn find(&self, address: u64, window: u32, born: u32) -> Option<u32> {
+        match self.known.get(&self.key(address, window, born)) {
+            Some(o) => Some(*o),
+            None => {
+                let place = self.atlas.place(address, self.when(window, born));
+                self.by_identity.get(&identity(&place)).copied()
+            }
+        }
+    }
+
+    /// What decides which object lies at an address: most pages never change hands.
+    pub fn key(&self, address: u64, window: u32, born: u32) -> (u64, u32, u32) {
+        let window = if self.atlas.is_steady(address) { 0 } else { window };
+        (address, window, born)
     }
 
     fn add(&mut self, a: &Access, object: u32, quiet: bool) {
         let Some(place) = self.objects.get(object as usize) else { return };
         let label = label(place);
         *self.attribution.entry(place.how).or_default() += a.transfers();
+        *self.transfers.entry(object).or_default() += a.transfers();
         let offset = a.address.saturating_sub(place.base);
         let size = u32::from(a.size).min(place.size.saturating_sub(offset).clamp(1, 64) as u32);
         let actor = u32::from(a.vcpu);
@@ -185,8 +220,12 @@ impl<'a> Rows<'a> {
     }
 }
 
+fn identity(place: &Place) -> (u64, u64, Option<String>, u32) {
+    (place.base, place.size, place.name.clone(), place.life.number)
+}
+
 /// What objects of one kind have in common.
-fn label(place: &Place) -> String {
+pub(super) fn label(place: &Place) -> String {
     place.name.clone().unwrap_or_else(|| place.why.clone())
 }
 

@@ -1,0 +1,162 @@
+//! The ordered log replayed with fields elsewhere: transfers in a model before and after, field by field.
+
+use super::{Options, SCHEMA_VERSION, dim, fact, object_matches, text};
+use crate::fields::Namer;
+use crate::replay::{self, Moved, Spot};
+use crate::tables::*;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use tussle_render::{Cell, Column, Node, Tone, View, thousands};
+
+/// Rows of the table.
+const ROWS_MAX: usize = 40;
+
+/// Where bytes of objects lie in the changed layout.
+pub struct Question<'a> {
+    /// What is changed, in words.
+    pub change: String,
+    /// Address of a byte of an object in the changed layout; `None` for a field that the layout has not.
+    pub address: &'a dyn Fn(u32, u64) -> Option<u64>,
+    /// The change reaches objects of this type.
+    pub reaches: &'a dyn Fn(&Object) -> bool,
+}
+
+/// The table, or `None` when the evidence has no ordered log.
+pub fn what_if(e: &Evidence, options: &Options, question: &Question) -> Option<View> {
+    let line = options.question.line.bytes();
+    let here = replay::recorded(e);
+    let before = replay::replay(e, line, &here)?;
+    let gone: BTreeSet<Spot> =
+        before.keys().filter(|s| (question.address)(s.0, s.1).is_none()).copied().collect();
+    let there = |o: u32, at: u64| (question.address)(o, at);
+    let after = replay::replay(e, line, &there)?;
+    let namer = Namer::new(e);
+    let sizes: HashMap<Spot, u32> =
+        e.order.iter().flatten().flat_map(|t| &t.visits).map(|v| ((v.0, v.1), v.2)).collect();
+    let size = |spot: &Spot| u64::from(sizes.get(spot).copied().unwrap_or(1));
+    let shown = |spot: &Spot| {
+        let o = e.objects.get(spot.0 as usize);
+        o.is_some_and(|o| {
+            options.names.is_empty() || options.names.iter().any(|n| object_matches(e, &namer, o, n))
+        })
+    };
+    let mut fields: BTreeMap<String, [u64; 2]> = BTreeMap::new();
+    for (i, moved) in [&before, &after].into_iter().enumerate() {
+        for (spot, m) in moved.iter().filter(|(s, _)| shown(s)) {
+            fields.entry(namer.name(spot.0, spot.1, size(spot)).path).or_default()[i] += m.all();
+        }
+    }
+    let reached = reached(e, question, &before, &after);
+    let mut nodes = vec![Node::Facts(facts(e, question, line, [&before, &after], reached))];
+    if line == u64::from(e.run.line_bytes) {
+        nodes.push(check(e, &before));
+    }
+    nodes.push(table(fields));
+    if !gone.is_empty() {
+        let lost: u64 = gone.iter().filter_map(|s| before.get(s)).map(Moved::all).sum();
+        nodes.push(dim(format!(
+            "{} places with {} transfers have no field in the other layout and are left out of \u{201c}after\u{201d}.",
+            thousands(gone.len() as u64),
+            thousands(lost)
+        )));
+    }
+    nodes.push(dim(
+        "Transfers in a model, in the recorded order of accesses: infinite caches, CPUs in turns, the same accesses \
+         whatever the layout. No speed; `tussle predict` is about that. Only objects in the log are counted.",
+    ));
+    Some(View { kind: "report", schema_version: SCHEMA_VERSION, nodes })
+}
+
+/// Transfers of the objects that the change reaches.
+fn reached(
+    e: &Evidence,
+    question: &Question,
+    before: &BTreeMap<Spot, Moved>,
+    after: &BTreeMap<Spot, Moved>,
+) -> [u64; 2] {
+    let sum = |all: &BTreeMap<Spot, Moved>| {
+        let of = |s: &Spot| e.objects.get(s.0 as usize).is_some_and(question.reaches);
+        all.iter().filter(|(s, _)| of(s)).map(|(_, m)| m.all()).sum()
+    };
+    [sum(before), sum(after)]
+}
+
+fn facts(
+    e: &Evidence,
+    question: &Question,
+    line: u64,
+    [before, after]: [&BTreeMap<Spot, Moved>; 2],
+    reached: [u64; 2],
+) -> Vec<tussle_render::Fact> {
+    let sum = |all: &BTreeMap<Spot, Moved>| all.values().map(Moved::all).sum::<u64>();
+    let pair = |key: &str, label: &str, [a, b]: [u64; 2]| {
+        let text = format!("{} before, {} after ({})", thousands(a), thousands(b), change(a, b));
+        fact(key, label, Cell::value(serde_json::json!({ "before": a, "after": b }), text))
+    };
+    let visits: usize = e.order.iter().flatten().map(|t| t.visits.len()).sum();
+    vec![
+        fact("command", "command", Cell::text(e.run.command.join(" "))),
+        fact("change", "what if", Cell::text(question.change.clone())),
+        fact(
+            "log",
+            "replayed",
+            Cell::value(visits, format!("{} accesses, lines of {line} bytes", thousands(visits as u64))),
+        ),
+        pair("reached", "objects changed", reached),
+        pair("transfers", "all in the log", [sum(before), sum(after)]),
+        fact("unit", "numbers", Cell::text("transfers in a model, in the recorded order")),
+    ]
+}
+
+/// The log in place must give what the recording counted.
+fn check(e: &Evidence, before: &BTreeMap<Spot, Moved>) -> Node {
+    let counted = replay::counted(e);
+    let (replayed, recorded): (u64, u64) =
+        (before.values().map(Moved::all).sum(), counted.values().map(Moved::all).sum());
+    let differ =
+        before.iter().filter(|(spot, m)| counted.get(spot).copied().unwrap_or_default() != **m).count();
+    match differ {
+        0 => {
+            dim(format!("Replayed in place: {} transfers, place by place as recorded.", thousands(replayed)))
+        }
+        n => text(format!(
+            "Replayed in place: {} transfers where {} were recorded ({n} places differ): take the difference below \
+             with that error",
+            thousands(replayed),
+            thousands(recorded)
+        )),
+    }
+}
+
+fn change(a: u64, b: u64) -> String {
+    match a {
+        0 if b == 0 => "0%".into(),
+        0 => "new".into(),
+        _ => format!("{:+.1}%", 100.0 * (b as f64 - a as f64) / a as f64),
+    }
+}
+
+fn table(fields: BTreeMap<String, [u64; 2]>) -> Node {
+    let mut rows: Vec<(String, [u64; 2])> = fields.into_iter().filter(|(_, n)| n[0] + n[1] > 0).collect();
+    let weight = |[a, b]: [u64; 2]| (a.abs_diff(b), a.max(b));
+    rows.sort_by(|x, y| weight(y.1).cmp(&weight(x.1)).then_with(|| x.0.cmp(&y.0)));
+    let row = |(path, [a, b]): &(String, [u64; 2])| {
+        let tone = match a.cmp(b) {
+            std::cmp::Ordering::Less => Tone::Bad,
+            std::cmp::Ordering::Equal => Tone::Plain,
+            std::cmp::Ordering::Greater => Tone::Good,
+        };
+        vec![
+            Cell::text(path.as_str()).tone(Tone::Name),
+            Cell::count(*a),
+            Cell::count(*b),
+            Cell::value(*b as i64 - *a as i64, change(*a, *b)).tone(tone),
+        ]
+    };
+    let columns = vec![
+        Column::text("field", "field"),
+        Column::number("before", "before"),
+        Column::number("after", "after"),
+        Column::number("difference", "change"),
+    ];
+    Node::Table { key: "fields".into(), columns, rows: rows.iter().take(ROWS_MAX).map(row).collect() }
+}
