@@ -216,9 +216,11 @@ const FAULT_MM: Rows<'static> = &[
     (&["vma_writer_wait", "mm_lock_seq"], 256, 8),
 ];
 
-/// `mm_struct` as seed 002 needs it.
+/// `mm_struct` as seed 002 needs it, with a word that counts what went wrong.
 pub fn fault_mm() -> Shape {
-    table("mm_struct", 1024, 1024, FAULT_MM)
+    let mut rows = FAULT_MM.to_vec();
+    rows.push((&["bad"], 320, 8));
+    table("mm_struct", 1024, 1024, &rows)
 }
 
 /// The same of a real build.

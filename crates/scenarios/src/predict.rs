@@ -20,6 +20,8 @@ pub struct Unknown {
     pub range: (f64, f64),
     /// Machine parameters that it multiplies; none for the scenario's own.
     pub machine: &'static [&'static str],
+    /// What it is.
+    pub what: &'static str,
     /// How to find out.
     pub measure: &'static str,
 }
@@ -34,54 +36,63 @@ pub const UNKNOWNS: &[Unknown] = &[
         key: "think",
         range: (0.6, 1.67),
         machine: &[],
+        what: "time between operations",
         measure: "the time between two operations (a tracepoint on unlock and on the next lock)",
     },
     Unknown {
         key: "work",
         range: (0.7, 1.5),
         machine: &[],
+        what: "length of critical sections",
         measure: "the length of the critical sections on one CPU without contention",
     },
     Unknown {
         key: "latency",
         range: (0.85, 1.18),
         machine: &["latency_ns.smt", "latency_ns.cluster", "latency_ns.socket", "latency_ns.cross"],
+        what: "line transfers between CPUs",
         measure: "line transfers between CPUs (tussle calibrate)",
     },
     Unknown {
         key: "tenure",
         range: (0.5, 2.0),
         machine: &["core.tenure_ns"],
+        what: "how long a line stays",
         measure: "how long a line stays with a CPU under contention (tussle calibrate)",
     },
     Unknown {
         key: "commit",
         range: (0.5, 2.0),
         machine: &["core.commit_ns"],
+        what: "how late stores commit",
         measure: "how late stores commit: no simple measurement is known to us",
     },
     Unknown {
         key: "clean",
         range: (0.75, 1.3),
         machine: &["core.clean_share"],
+        what: "reads of lines that several CPUs share",
         measure: "the latency of reading a line that several CPUs share",
     },
     Unknown {
         key: "rmw",
         range: (0.75, 1.33),
         machine: &["core.rmw_ns"],
+        what: "locked operations on an own line",
         measure: "an uncontended locked operation (tussle calibrate)",
     },
     Unknown {
         key: "wake",
         range: (0.5, 2.0),
         machine: &["sched.wake_latency_ns", "sched.wake_cost_ns"],
+        what: "wake-ups",
         measure: "wake-up latency (perf sched latency, cyclictest)",
     },
     Unknown {
         key: "switch",
         range: (0.7, 1.5),
         machine: &["sched.switch_ns"],
+        what: "context switches",
         measure: "the cost of a context switch (perf bench sched pipe)",
     },
 ];
@@ -213,8 +224,11 @@ impl Question {
         }
         if self.machine.set(key, value).is_err() {
             let own: Vec<&str> = UNKNOWNS.iter().map(|u| u.key).collect();
-            let keys = tussle_sim::machine::keys().join(" ");
-            return Err(error(format!("there are tasks run_us {} {keys}", own.join(" "))));
+            let keys = tussle_sim::machine::keys().join(", ");
+            let own = own.join(", ");
+            return Err(error(format!(
+                "no such key; factors: {own}; numbers: tasks, run_us; of the machine: {keys}"
+            )));
         }
         self.machine.validate()?;
         Ok(())

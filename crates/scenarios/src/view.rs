@@ -1,6 +1,7 @@
 //! Predictions as a view.
 
-use crate::predict::{EFFECT_MIN, Point, Prediction, SHARE_MIN, Subject, Verdict};
+use crate::predict::{Ablation, EFFECT_MIN, Point, Prediction, SHARE_MIN, Subject, Verdict};
+use crate::stories::Side;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};
 use tussle_sim::Machine;
 
@@ -35,8 +36,8 @@ pub fn prediction(p: &Prediction) -> View {
     let mut nodes = vec![Node::Facts(vec![
         fact("scenario", "Scenario", Cell::value(id, format!("{id} {}", q.subject.title()))),
         fact("machine", "Machine", machine_cell(&q.machine)),
-        fact("before", "Before", Cell::text(q.before.label())),
-        fact("after", "After", Cell::text(q.after.label())),
+        fact("before", "Before", side_cell(&q.before)),
+        fact("after", "After", side_cell(&q.after)),
         fact("cpus", "CPUs", q.cpus.last().map_or_else(Cell::unknown, |c| Cell::count(u64::from(*c)))),
         fact("draws", "Draws", Cell::count(u64::from(q.draws))),
         fact(
@@ -75,6 +76,13 @@ pub fn prediction(p: &Prediction) -> View {
     View { kind: "predict", schema_version: 1, nodes }
 }
 
+fn side_cell(side: &Side) -> Cell {
+    match side {
+        Side::Name(n) if n == "ideal" => Cell::value("ideal", "ideal: every field on a line of its own"),
+        other => Cell::text(other.label()),
+    }
+}
+
 fn machine_cell(m: &Machine) -> Cell {
     let mark = if m.unsourced { " (unsourced: some of its figures are guesses)" } else { "" };
     let cell = Cell::value(m.name.clone(), format!("{}{mark}", m.name));
@@ -90,7 +98,7 @@ fn headline(p: &Prediction, point: &Point) -> Node {
     };
     let verdict = Span { text: point.verdict.name().into(), tone };
     let text = format!(
-        ": {}..{} of throughput (median {}), positive in {with} of {} draws.",
+        ": {} to {} of throughput in 90% of the draws, median {}; positive in {with} of {}.",
         percent(point.low),
         percent(point.high),
         percent(point.median),
@@ -101,23 +109,27 @@ fn headline(p: &Prediction, point: &Point) -> Node {
 
 /// Why there is no verdict, and what would give one.
 fn what_to_measure(p: &Prediction) -> Vec<Node> {
+    if p.samples.iter().all(|s| s.effect().abs() < EFFECT_MIN) {
+        let text = format!("No difference: it is below {:.1}% in every draw.", EFFECT_MIN * 100.0);
+        return vec![Node::Text(vec![Span::plain(text)])];
+    }
     let strongest: Vec<_> = p.tornado.iter().take(2).collect();
-    let reason = format!(
-        "No verdict: fewer than {:.0}% of the draws agree, or the median is below {:.1}%.",
+    let mut text = format!(
+        "No verdict: fewer than {:.0}% of the draws agree, or the median is below {:.1}%. To decide it, measure ",
         SHARE_MIN * 100.0,
         EFFECT_MIN * 100.0
     );
-    let mut words = vec![Span::plain(format!("{reason} Measure "))];
     for (i, x) in strongest.iter().enumerate() {
         let joint = if i == 0 { "" } else { ", then " };
-        words.push(Span::plain(format!("{joint}{}", x.unknown.measure)));
+        text += &format!("{joint}{}", x.unknown.measure);
     }
-    words.push(Span::plain("; then fix it with --set."));
+    let keys: Vec<&str> = strongest.iter().map(|x| x.unknown.key).collect();
+    text += &format!("; then fix what you know: --set {}=FACTOR.", keys.join("=FACTOR --set "));
     let list: Vec<serde_json::Value> = strongest
         .iter()
         .map(|x| serde_json::json!({"parameter": x.unknown.key, "how": x.unknown.measure}))
         .collect();
-    vec![Node::Text(words), Node::Data { key: "measure".into(), value: list.into() }]
+    vec![Node::Text(vec![Span::plain(text)]), Node::Data { key: "measure".into(), value: list.into() }]
 }
 
 fn curve(p: &Prediction) -> Node {
@@ -129,7 +141,7 @@ fn curve(p: &Prediction) -> Node {
         Column::number("median", "Median"),
         Column::number("high", "High"),
         Column::number("positive_share", "Positive"),
-        Column::number("switches", "Switches"),
+        Column::number("switches", "Context switches"),
         Column::text("verdict", "Verdict"),
     ];
     let row = |x: &Point| {
@@ -152,6 +164,7 @@ fn curve(p: &Prediction) -> Node {
 fn tornado(p: &Prediction) -> Node {
     let columns = vec![
         Column::text("parameter", "Parameter"),
+        Column::text("what", "Factor on"),
         Column::number("factor_low", "From"),
         Column::number("factor_high", "To"),
         Column::number("effect_low", "Effect when low"),
@@ -166,6 +179,7 @@ fn tornado(p: &Prediction) -> Node {
             let (low, high) = x.unknown.range;
             vec![
                 Cell::text(x.unknown.key),
+                Cell::text(x.unknown.what),
                 Cell::number(low, format!("x{low:.2}")),
                 Cell::number(high, format!("x{high:.2}")),
                 effect_cell(x.low),
@@ -180,7 +194,9 @@ fn tornado(p: &Prediction) -> Node {
 
 fn ablations(p: &Prediction) -> Node {
     let columns = vec![Column::text("model", "Model"), Column::number("effect", "Median effect")];
-    let rows = p.ablations.iter().map(|(a, e)| vec![Cell::text(a.title()), effect_cell(*e)]).collect();
+    let main = p.point().map(|x| (Ablation::None, x.median));
+    let all = main.iter().chain(&p.ablations);
+    let rows = all.map(|(a, e)| vec![Cell::text(a.title()), effect_cell(*e)]).collect();
     let table = Node::Table { key: "changes".into(), columns, rows };
     Node::Section {
         key: "ablations".into(),
@@ -201,6 +217,7 @@ fn fields(p: &Prediction) -> Node {
         }
     }
     let mut rows: Vec<_> = sums.into_iter().collect();
+    rows.retain(|(_, (b, a))| b.max(*a) >= 0.005);
     rows.sort_by(|a, b| b.1.0.max(b.1.1).total_cmp(&a.1.0.max(a.1.1)));
     let columns = vec![
         Column::text("field", "Field"),

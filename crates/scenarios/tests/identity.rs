@@ -15,8 +15,8 @@ const KNOWN: &str = "\
 000 fixed 89d971aef1c44c8a
 001 shared e9ba2476f8c07c59
 001 exchanged ef97661e9359c4bf
-002 rwsem-split 58cc90ed20ec9953
-002 refcount 68b4062ab74201b7
+002 rwsem-split d38dba229f5e8ea0
+002 refcount e1c3b1cb6a5f1bd9
 003 local 2f631d8db827c917
 003 spinlock-irq c5077fde0add934d
 004 mutex-3.10 281de1470c4ae490

@@ -81,7 +81,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let question = match Story::find(name) {
         Ok(story) => of_story(args, story, global)?,
         Err(_) if Path::new(name).exists() => of_evidence(args, Path::new(name), global)?,
-        Err(e) => return Err(anyhow::Error::new(e).context(format!("no file `{name}` either"))),
+        Err(e) => bail!("{e}; and there is no file of that name"),
     };
     for side in [&question.before, &question.after] {
         question.subject.check(side)?;
@@ -121,10 +121,9 @@ fn settings(args: &Args, q: &mut Question) -> anyhow::Result<()> {
         q.cpus = vec![q.cpus.last().copied().unwrap_or(1).min(q.machine.cpus())];
     }
     if let Some(&n) = q.cpus.iter().find(|&&n| n == 0 || n > q.machine.cpus()) {
+        let (name, has) = (&q.machine.name, q.machine.cpus());
         bail!(
-            "--cpus {n}: {} has {} CPUs; another machine (--list-machines) or a profile of your own may have more",
-            q.machine.name,
-            q.machine.cpus()
+            "--cpus {n}: {name} has CPUs 1 to {has}; --list-machines shows larger ones, a profile may describe one"
         );
     }
     if !(1..=100_000).contains(&args.draws) {
@@ -160,7 +159,7 @@ fn open_side(story: Story, side: &str, global: &Global) -> anyhow::Result<Side> 
         return Ok(Side::Name(side.into()));
     }
     let (lock, file) = match side.split_once('@').filter(|(lock, _)| about.variants.contains(lock)) {
-        Some((lock, file)) => (Some(lock.to_string()), file),
+        Some((lock, file)) => (Some(lock), file),
         None => (None, side),
     };
     if !Path::new(file).exists() {
@@ -176,7 +175,7 @@ fn open_side(story: Story, side: &str, global: &Global) -> anyhow::Result<Side> 
     for ty in about.types {
         source.find(ty)?;
     }
-    Ok(Side::Build(Build { label: side.into(), types: Arc::new(source.table), lock }))
+    Ok(Side::Build(Build::new(story, side, source.table, lock)?))
 }
 
 fn predict_one(question: &Question, global: &Global) -> anyhow::Result<predict::Prediction> {

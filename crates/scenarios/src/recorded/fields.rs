@@ -44,13 +44,15 @@ impl<'a> Fields<'a> {
     pub fn at(&mut self, object: &Object, offset: u64) -> Field {
         let word = offset / 8 * 8;
         let untyped = (word, 8, format!("+{word:#x}"));
-        let Some(ty) = object.ty else { return untyped };
-        let Some(size) = self.table.size(ty).filter(|s| *s > 0) else { return untyped };
+        object.ty.and_then(|ty| self.of_type(ty, offset)).unwrap_or(untyped)
+    }
+
+    /// The same in elements of a type, side by side.
+    pub fn of_type(&mut self, ty: TypeId, offset: u64) -> Option<Field> {
+        let size = self.table.size(ty).filter(|s| *s > 0)?;
         let element = offset / size * size;
-        match self.within(ty, offset - element) {
-            Some((start, bytes, name)) => (element + start, bytes, name),
-            None => untyped,
-        }
+        let (start, bytes, name) = self.within(ty, offset - element)?;
+        Some((element + start, bytes, name))
     }
 
     fn within(&mut self, ty: TypeId, at: u64) -> Option<Field> {

@@ -118,6 +118,8 @@ pub struct Found {
     pub model: Model,
     /// Name of its type, where it is known.
     pub ty: Option<String>,
+    /// Name of the member that it is, where it is known.
+    pub member: Option<String>,
     /// The type is none that we know: the model is an assumption.
     pub assumed: bool,
     /// Where it begins in its object.
@@ -128,15 +130,15 @@ pub struct Found {
     pub words: Vec<(u64, u8)>,
 }
 
-/// The lock at `offset` of an object of type `ty`; `kernel` decides between two defaults for unknown types.
+/// The lock at `offset` of an object of type `of`; `kernel` decides between two defaults for unknown types.
 pub fn find(
     table: &TypeTable,
     fields: &mut Fields<'_>,
-    ty: Option<TypeId>,
+    of: Option<TypeId>,
     offset: u64,
     kernel: bool,
 ) -> Found {
-    let known = ty.and_then(|ty| lock_type(table, ty, offset));
+    let known = of.and_then(|ty| lock_type(table, ty, offset));
     let default = if kernel { Model::Spin } else { Model::SleepingMutex };
     let (model, start) = known.map_or((default, offset), |k| (k.1, k.2));
     let ty = known.map(|k| k.0);
@@ -152,8 +154,15 @@ pub fn find(
     let words =
         if model == Model::Spin { vec![(start, 4)] } else { model.words().iter().map(place).collect() };
     let size = ty.and_then(|id| table.size(id)).unwrap_or(model.size()).clamp(1, 4_096);
+    // The first field of the lock's type, taken off the path of the field at its place, leaves the lock's own path.
+    let inner = all.first().map(|l| l.path.clone());
+    let outer = of.and_then(|of| fields.of_type(of, start)).map(|f| f.2);
+    let member = inner
+        .zip(outer)
+        .and_then(|(i, o)| Some(o.strip_suffix(i.as_str())?.trim_end_matches('.').to_string()));
+    let member = member.filter(|m| !m.is_empty());
     let name = ty.map(|id| table.name(id).trim_start_matches("struct ").to_string());
-    Found { model, ty: name, assumed: known.is_none(), start, size, words }
+    Found { model, ty: name, member, assumed: known.is_none(), start, size, words }
 }
 
 /// The lock type around byte `offset`: the outermost that begins there, else the innermost that contains it.
@@ -313,6 +322,7 @@ mod tests {
         assert_eq!((found(28).model, found(28).start), (Model::Mutex, 8));
         let p = found(64);
         assert_eq!((p.model, p.ty.as_deref(), p.size), (Model::SleepingMutex, Some("pthread_mutex_t"), 40));
+        assert_eq!((p.member.as_deref(), found(8).member.as_deref()), (Some("p"), Some("m")));
         // The second element of an array of them.
         assert_eq!((found(104 + 64).model, found(104 + 64).start), (Model::SleepingMutex, 168));
         assert!(found(0).assumed && found(0).model == Model::SleepingMutex);

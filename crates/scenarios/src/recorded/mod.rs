@@ -266,7 +266,10 @@ impl Recording {
         let mut rows: Vec<LockRow<'_>> = Vec::with_capacity(self.locks.len());
         for Held { object, found, operations, .. } in &self.locks {
             let place = self.places.get(*object).map_or("?", |p| p.label.as_str());
-            let at = format!("{place} at {} ({:#x})", found.start, found.start);
+            let at = match &found.member {
+                Some(m) => format!("{place}.{m}"),
+                None => format!("{place} at {} ({:#x})", found.start, found.start),
+            };
             rows.push(LockRow { at, found, operations: *operations });
         }
         rows.sort_by(|a, b| b.operations.cmp(&a.operations).then(a.at.cmp(&b.at)));

@@ -272,7 +272,8 @@ fn wanted(
         }
         for (n, &(offset, size)) in l.found.words.iter().enumerate() {
             let word = crate::locks::SleepWords::FIELDS.get(n).copied().unwrap_or("word");
-            let name = format!("lock@{}.{word}", l.found.start);
+            let lock = l.found.member.clone().unwrap_or_else(|| format!("lock@{}", l.found.start));
+            let name = format!("{lock}.{word}");
             out.push(Wanted {
                 addr: address(l.object, offset),
                 size,

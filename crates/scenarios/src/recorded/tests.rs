@@ -34,7 +34,9 @@ fn types(a: u64, b: u64) -> (TypeTable, tussle_model::TypeId) {
             language: Default::default(),
         }))
     };
-    let futex = aggregate(&mut t, None, 40, vec![member("__lock", long, 0)]);
+    let words = ["__lock", "__owner", "__kind", "__prev", "__next"];
+    let words = words.iter().zip([0, 8, 16, 24, 32]).map(|(n, at)| member(n, long, at)).collect();
+    let futex = aggregate(&mut t, None, 40, words);
     let mutex = t.push(Type::Typedef { name: "pthread_mutex_t".into(), to: futex });
     let members = [("a", long, a), ("b", long, b), ("la", mutex, 256), ("lb", mutex, 384)];
     let members = members.map(|(n, ty, at)| member(n, ty, at)).to_vec();
@@ -142,7 +144,10 @@ fn another_layout_is_followed_by_field_name() {
     a.members.remove(1);
     less.set(id, Type::Aggregate(a));
     let error = |t: &TypeTable| Relocation::of_types(&recording, &e.types, t, "6.1").unwrap_err().to_string();
-    assert_eq!(error(&less), "6.1: struct counters has no field `b`; it has a, la.__lock, lb.__lock, ...");
+    assert_eq!(
+        error(&less),
+        "6.1: struct counters has no field `b`; it has a, la.__lock, la.__owner, la.__kind, la.__prev, la.__next, lb.__lock, lb.__owner, lb.__kind, lb.__prev, lb.__next, ..."
+    );
     assert_eq!(error(&TypeTable::new(8)), "6.1 has none of the recorded types: struct counters");
 }
 
@@ -300,4 +305,30 @@ fn many_actors_and_shapes_are_bounded() {
     assert_eq!(q.cpus, [96]);
     (q.draws, q.run_ns) = (1, Some(20_000));
     run(&q, &Job { cpus: 96, draw: 0, ablation: Ablation::None }).unwrap();
+}
+
+/// Evidence files that the documents use, made here: written anew with `TUSSLE_WRITE_EXAMPLES=1`.
+#[test]
+fn example_files_are_what_this_makes() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let check = |name: &str, mut e: Evidence| {
+        (e.run.command, e.run.tool_version) = (vec![format!("./{name}")], "example".into());
+        let process =
+            |pid| Process { pid, parent: None, exe: name.into(), build_id: None, end: "exited".into() };
+        e.processes.push(process(1));
+        for o in e.operations.iter_mut().flatten() {
+            o.visits.truncate(12);
+            o.vt1 = 200_000;
+        }
+        let mut out = Vec::new();
+        tussle_evidence::file::write(&e, &mut out).unwrap();
+        let path = folder.join(format!("{name}.data"));
+        if std::env::var_os("TUSSLE_WRITE_EXAMPLES").is_some() {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(&path, &out).unwrap();
+        }
+        assert!(std::fs::read(&path).unwrap() == out, "{name}: TUSSLE_WRITE_EXAMPLES=1 writes it anew");
+    };
+    check("two-locks", evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128)));
+    check("one-lock", evidence(2, |_| 0, |_| Some(256)));
 }

@@ -75,6 +75,7 @@ impl Fault {
     pub fn new(kind: Kind, layouts: Layouts, setup: &Setup) -> Result<Fault, ScenarioError> {
         let tasks = setup.task_count(setup.cpus)?;
         let mut memory = MemoryMap::new();
+        let counted = layouts.mm.index("bad").ok();
         let mm = memory.object(&Arc::new(layouts.mm), 0)?;
         let count = AREAS + SPARE;
         let area_shape = Arc::new(layouts.area);
@@ -96,7 +97,10 @@ impl Fault {
         );
         let tree_nodes = memory.slab(&Arc::new(node), count, 0)?;
         let nodes = Nodes::new(&mut memory, tasks as usize + 1)?;
-        let bad = memory.object(&Arc::new(Shape::new("check", 8, &[("bad", 0, 8)])), 0)?;
+        let bad = match counted {
+            Some(i) => mm.field(i),
+            None => memory.object(&Arc::new(Shape::new("check", 8, &[("bad", 0, 8)])), 0)?,
+        };
         let rwsem = |words| Rwsem { words, nodes: nodes.clone(), spin: setup.spin, steal: setup.steal };
         let lock = |i: usize| {
             let a = areas[i];

@@ -18,10 +18,12 @@ use tussle_sim::{Env, LayoutError, MemoryMap, Program, Shape, Words};
 #[non_exhaustive]
 pub enum ScenarioError {
     /// No such scenario.
-    #[error("no scenario `{0}`: there are 000 001 002 003 004")]
+    #[error(
+        "no scenario `{0}`: there are 000 (mmap_lock), 001 (i_mmap), 002 (per-VMA locks), 003 (page lists), 004 (anon_vma)"
+    )]
     Unknown(String),
     /// No such variant.
-    #[error("scenario {story} has no variant `{name}`: {known}")]
+    #[error("scenario {story} has no variant `{name}`: {known}, or a file with the types")]
     Variant {
         /// Scenario.
         story: &'static str,
@@ -32,7 +34,7 @@ pub enum ScenarioError {
     },
     /// A build's types tell no lock that the scenario knows.
     #[error(
-        "{label}: {ty} has no lock that scenario {story} knows ({fields}); another lock in this layout: {known}"
+        "{label}: {ty} has no {fields}, so scenario {story} cannot tell its lock; locks by name: {known}"
     )]
     NoLock {
         /// The build.
@@ -43,7 +45,7 @@ pub enum ScenarioError {
         ty: &'static str,
         /// Fields that would tell.
         fields: &'static str,
-        /// What can be asked for.
+        /// Variants.
         known: String,
     },
     /// A build's layout does not fit.
@@ -154,7 +156,7 @@ impl Story {
                 after: "refcount",
                 variants: &["rwsem-split", "rwsem-merged", "refcount"],
                 types: &["vm_area_struct", "mm_struct"],
-                lock_fields: "vm_lock or vm_refcnt: kernels since 6.4 with CONFIG_PER_VMA_LOCK",
+                lock_fields: "vm_lock or vm_refcnt (kernels since 6.4 with CONFIG_PER_VMA_LOCK)",
                 machine: "2s-broadwell-56",
                 cpus: 21,
                 run_ns: 1_000_000,
@@ -240,8 +242,54 @@ pub struct Build {
     pub label: String,
     /// Its types.
     pub types: Arc<TypeTable>,
-    /// Lock by name; `None` takes the one that the types tell.
+    /// Lock by the name of a variant; none where the scenario has one lock only.
     pub lock: Option<String>,
+}
+
+impl Build {
+    /// Types of a build for a scenario. Without a lock by name it is the one that the types tell.
+    ///
+    /// # Errors
+    /// A lock that the scenario does not have, and types that do not tell theirs.
+    pub fn new(
+        story: Story,
+        label: &str,
+        types: TypeTable,
+        lock: Option<&str>,
+    ) -> Result<Build, ScenarioError> {
+        let about = story.about();
+        let told = match story {
+            Story::Mmap | Story::IMmap if lock.is_some() => {
+                let what = format!("a lock in the layout of {label}");
+                return Err(ScenarioError::Foreign(about.id, what));
+            }
+            Story::Mmap | Story::IMmap => None,
+            _ if lock.is_some() => lock,
+            Story::Fault => layouts::area_lock_of(&types).and_then(|k| name_of(&locks::vma::Kind::NAMES, k)),
+            Story::Pcp => {
+                use locks::percpu::Kind;
+                // Whether interrupts are off is not told by the layout: they are not since 6.2.
+                let kind = if layouts::pages_have_lock(&types) { Kind::Spin } else { Kind::Local };
+                name_of(&Kind::NAMES, kind)
+            }
+            Story::Anon => layouts::anon_lock_of(&types).and_then(|k| name_of(&locks::Kind::NAMES, k)),
+        };
+        if told.is_none() && !about.lock_fields.is_empty() {
+            return Err(ScenarioError::NoLock {
+                label: label.into(),
+                story: about.id,
+                ty: about.types.first().copied().unwrap_or_default(),
+                fields: about.lock_fields,
+                known: about.variants.join(" "),
+            });
+        }
+        let label = told.filter(|_| lock.is_none()).map_or(label.into(), |l| format!("{label} ({l})"));
+        Ok(Build { label, types: Arc::new(types), lock: told.map(String::from) })
+    }
+}
+
+fn name_of<K: PartialEq>(names: &'static [(&'static str, K)], kind: K) -> Option<&'static str> {
+    names.iter().find(|(_, k)| *k == kind).map(|(n, _)| *n)
 }
 
 impl Side {
@@ -291,7 +339,7 @@ impl World {
             Story::Mmap => World::Mmap(mmap::Mmap::new(mm_shape(name, build)?, setup)?),
             Story::IMmap => World::IMmap(i_mmap::IMmap::new(mapping_shape(name, build)?, setup)?),
             Story::Fault => {
-                let kind = lock_of(story, name, build, locks::vma::Kind::parse, layouts::area_lock_of)?;
+                let kind = locks::vma::Kind::parse(name).ok_or_else(|| unknown(story, name))?;
                 let shapes = fault::Layouts {
                     mm: shape(build, layouts::fault_mm, layouts::fault_mm_from)?,
                     area: shape(
@@ -303,44 +351,17 @@ impl World {
                 World::Fault(fault::Fault::new(kind, shapes, setup)?)
             }
             Story::Pcp => {
-                use locks::percpu::Kind;
-                // Whether interrupts are off is not told by the layout: they are not since 6.2.
-                let tells = |t: &TypeTable| {
-                    t.find("per_cpu_pages")?;
-                    Some(if layouts::pages_have_lock(t) { Kind::Spin } else { Kind::Local })
-                };
-                let kind = lock_of(story, name, build, Kind::parse, tells)?;
+                let kind = locks::percpu::Kind::parse(name).ok_or_else(|| unknown(story, name))?;
                 let own = || layouts::per_cpu_pages(kind.remote());
                 let pages = shape(build, own, |t| layouts::per_cpu_pages_from(t, kind.remote()))?;
                 World::Pcp(pcp::Pcp::new(kind, pages, setup)?)
             }
             Story::Anon => {
-                let kind = lock_of(story, name, build, locks::Kind::parse, layouts::anon_lock_of)?;
+                let kind = locks::Kind::parse(name).ok_or_else(|| unknown(story, name))?;
                 let layout = shape(build, layouts::anon_vma, |t| layouts::anon_vma_from(t, kind))?;
                 World::Anon(anon::Anon::new(kind, layout, setup)?)
             }
         })
-    }
-}
-
-/// The lock by its name, or the one that a build's types tell.
-fn lock_of<K>(
-    story: Story,
-    name: &str,
-    build: Option<&Build>,
-    parse: impl Fn(&str) -> Option<K>,
-    tells: impl Fn(&TypeTable) -> Option<K>,
-) -> Result<K, ScenarioError> {
-    let about = story.about();
-    match build {
-        Some(b) if b.lock.is_none() => tells(&b.types).ok_or_else(|| ScenarioError::NoLock {
-            label: b.label.clone(),
-            story: about.id,
-            ty: about.types.first().copied().unwrap_or_default(),
-            fields: about.lock_fields,
-            known: about.variants.iter().map(|v| format!("{v}@{}", b.label)).collect::<Vec<_>>().join(" "),
-        }),
-        _ => parse(name).ok_or_else(|| unknown(story, name)),
     }
 }
 
@@ -358,7 +379,6 @@ fn shape(
 
 fn mm_shape(name: &str, build: Option<&Build>) -> Result<Shape, ScenarioError> {
     let own = match (name, build) {
-        (_, Some(b)) if b.lock.is_some() => return Err(one_lock(Story::Mmap, b)),
         (_, Some(_)) | ("fixed", _) => layouts::mm(120),
         ("regressed", _) => layouts::mm(128),
         ("ideal", _) => layouts::mm(120).split(),
@@ -370,18 +390,12 @@ fn mm_shape(name: &str, build: Option<&Build>) -> Result<Shape, ScenarioError> {
 fn mapping_shape(name: &str, build: Option<&Build>) -> Result<Shape, ScenarioError> {
     let named = |n: &str| layouts::mapping(n).ok_or_else(|| unknown(Story::IMmap, n));
     let own = match (name, build) {
-        (_, Some(b)) if b.lock.is_some() => return Err(one_lock(Story::IMmap, b)),
         (_, Some(_)) => named("shared")?,
         ("ideal", _) => named("shared")?.split(),
         (n, _) => named(n)?,
     };
     let own = shape(build, || own.clone(), layouts::mapping_from)?;
     Ok(if build.is_some() { own.with_stride(1128) } else { own })
-}
-
-/// The scenario compares layouts of one lock.
-fn one_lock(story: Story, build: &Build) -> ScenarioError {
-    ScenarioError::Foreign(story.about().id, format!("a lock in the layout of {}", build.label))
 }
 
 macro_rules! each {
