@@ -115,10 +115,10 @@ impl<'a> Images<'a> {
         }
         let svmas = code_of(evidence, &row.path);
         let opened = match self.open(&row.path, row.build_id.as_deref(), &svmas) {
-            Ok(image) => {
+            Ok(image) => image.map(|image| {
                 self.images.push(image);
-                Some(self.images.len() - 1)
-            }
+                self.images.len() - 1
+            }),
             Err(what) => {
                 self.problem(&row.path, what);
                 None
@@ -128,11 +128,15 @@ impl<'a> Images<'a> {
         opened
     }
 
-    fn open(&mut self, path: &str, build_id: Option<&str>, svmas: &[u64]) -> Result<Image, String> {
+    /// `None` for a mapped data file (a cache, a locale): there is nothing to name, and nothing is wrong.
+    fn open(&mut self, path: &str, build_id: Option<&str>, svmas: &[u64]) -> Result<Option<Image>, String> {
         if path.starts_with('[') {
             return Err("made by the kernel, has no debug information".into());
         }
         let bytes = self.source.module(path, build_id)?;
+        if svmas.is_empty() && !(*bytes).as_ref().starts_with(b"\x7fELF") {
+            return Ok(None);
+        }
         let elf = Elf::parse((*bytes).as_ref()).map_err(|e| e.to_string())?;
         let found = elf.build_id().map(|id| id.iter().map(|b| format!("{b:02x}")).collect::<String>());
         if let (Some(recorded), Some(found)) = (build_id, &found)
@@ -155,7 +159,7 @@ impl<'a> Images<'a> {
             (TypeTable::new(elf.pointer_size()), HashMap::new())
         };
         drop(elf);
-        Ok(Image::new(symbols, types, by_die, bytes))
+        Ok(Some(Image::new(symbols, types, by_die, bytes)))
     }
 
     /// The debug file of a stripped module.
