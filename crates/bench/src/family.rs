@@ -84,24 +84,17 @@ fn correct(all: &mut [Judged], question: Question) {
 mod tests {
     use super::*;
     use crate::sample::{Header, Sample, Status};
-    use crate::{Metric, MetricKind, design::Order};
+    use crate::{Metric, MetricKind};
     use tussle_stats::Rng;
 
     /// Arms with these effects (log ratios against the first) and 1% noise.
     fn results(effects: &[f64], pairs: usize, seed: u64) -> Results {
         let header = Header {
-            tussle_bench: 1,
-            arms: (0..effects.len()).map(|i| format!("arm {i}")).collect(),
-            commands: Vec::new(),
-            metric: Metric::regex("x", MetricKind::Rate),
-            order: Order::RandomWithinPairs,
-            seed: 1,
-            warmup: 0,
             cpus: 2,
-            sequential: false,
-            governor: None,
-            commits: Vec::new(),
-            counters_missing: None,
+            ..Header::new(
+                (0..effects.len()).map(|i| format!("arm {i}")).collect(),
+                Metric::regex("x", MetricKind::Rate),
+            )
         };
         let mut rng = Rng::new(seed);
         let slots = (0..pairs).flat_map(|pair| (0..effects.len()).map(move |arm| (pair, arm)));

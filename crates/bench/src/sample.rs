@@ -40,6 +40,26 @@ pub struct Header {
     pub counters_missing: Option<String>,
 }
 
+impl Header {
+    /// A run of these arms in random order within pairs, of which nothing else is known.
+    pub fn new(arms: Vec<String>, metric: Metric) -> Header {
+        Header {
+            tussle_bench: SCHEMA_VERSION,
+            arms,
+            commands: Vec::new(),
+            metric,
+            order: Order::RandomWithinPairs,
+            seed: 0,
+            warmup: 0,
+            cpus: 0,
+            sequential: false,
+            governor: None,
+            commits: Vec::new(),
+            counters_missing: None,
+        }
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

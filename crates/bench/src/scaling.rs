@@ -184,22 +184,15 @@ fn spread(points: &[Point]) -> Node {
 mod tests {
     use super::*;
     use crate::sample::{Header, Sample, Status};
-    use crate::{Metric, MetricKind, design::Order};
+    use crate::{Metric, MetricKind};
 
     fn results(arms: &[(&str, f64)]) -> Results {
         let header = Header {
-            tussle_bench: 1,
-            arms: arms.iter().map(|a| a.0.to_string()).collect(),
-            commands: Vec::new(),
-            metric: Metric::regex("x", MetricKind::Rate),
-            order: Order::RandomWithinPairs,
-            seed: 1,
-            warmup: 0,
             cpus: 2,
-            sequential: false,
-            governor: None,
-            commits: Vec::new(),
-            counters_missing: None,
+            ..Header::new(
+                arms.iter().map(|a| a.0.to_string()).collect(),
+                Metric::regex("x", MetricKind::Rate),
+            )
         };
         let sample = |pair: usize, arm: usize| Sample {
             value: Some(arms[arm].1 * (1.0 + 0.01 * (pair % 3) as f64)),

@@ -20,20 +20,7 @@ const PLAIN: Arm = Arm { wall_s: 1.0, cpu_s: 0.8, switches: 1000 };
 
 /// A clean result: wall time with 0.1% of noise; `change` may spoil it.
 fn judge(a: Arm, b: Arm, change: impl Fn(&mut Results)) -> Verdict {
-    let header = Header {
-        tussle_bench: 1,
-        arms: vec!["old".into(), "new".into()],
-        commands: Vec::new(),
-        metric: Metric::wall(),
-        order: Order::RandomWithinPairs,
-        seed: 1,
-        warmup: 0,
-        cpus: 2,
-        sequential: false,
-        governor: None,
-        commits: Vec::new(),
-        counters_missing: None,
-    };
+    let header = Header { cpus: 2, ..Header::new(vec!["old".into(), "new".into()], Metric::wall()) };
     let mut rng = Rng::new(7);
     let mut samples = Vec::new();
     for pair in 0..PAIRS {

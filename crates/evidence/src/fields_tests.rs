@@ -6,18 +6,6 @@ fn base(t: &mut TypeTable, name: &str, size: u64) -> TypeId {
     t.push(Type::Base(Base { name: name.into(), size, encoding: Encoding::Signed }))
 }
 
-fn member(name: Option<&str>, ty: TypeId, offset: u64) -> Member {
-    Member {
-        name: name.map(Into::into),
-        ty,
-        offset_bits: offset * 8,
-        bit_size: None,
-        align: None,
-        decl_line: 0,
-        role: MemberRole::Field,
-    }
-}
-
 fn aggregate(
     t: &mut TypeTable,
     kind: AggregateKind,
@@ -25,16 +13,7 @@ fn aggregate(
     size: u64,
     members: Vec<Member>,
 ) -> TypeId {
-    t.push(Type::Aggregate(Aggregate {
-        kind,
-        name: name.map(Into::into),
-        size,
-        align: None,
-        members,
-        decl: None,
-        declaration: false,
-        language: Language::C,
-    }))
+    t.push(Type::Aggregate(Aggregate::new(kind, name, size, members)))
 }
 
 /// `struct worker { long done; union { long cas; char end; }; struct { int a, b; } slot[3]; pthread_mutex_t lock; }`
@@ -48,19 +27,20 @@ fn evidence() -> Evidence {
         AggregateKind::Union,
         None,
         8,
-        vec![member(Some("cas"), long, 0), member(Some("end"), ch, 0)],
+        vec![Member::field(Some("cas"), long, 0), Member::field(Some("end"), ch, 0)],
     );
     let slot = aggregate(
         &mut t,
         AggregateKind::Struct,
         None,
         8,
-        vec![member(Some("a"), int, 0), member(Some("b"), int, 4)],
+        vec![Member::field(Some("a"), int, 0), Member::field(Some("b"), int, 4)],
     );
     let slots = t.push(Type::Array { elem: slot, counts: vec![Some(3)] });
-    let mutex = aggregate(&mut t, AggregateKind::Union, None, 40, vec![member(Some("__align"), long, 0)]);
+    let mutex =
+        aggregate(&mut t, AggregateKind::Union, None, 40, vec![Member::field(Some("__align"), long, 0)]);
     let mutex = t.push(Type::Typedef { name: "pthread_mutex_t".into(), to: mutex });
-    let mut flag = member(Some("flag"), int, 80);
+    let mut flag = Member::field(Some("flag"), int, 80);
     flag.bit_size = Some(3);
     let worker = aggregate(
         &mut t,
@@ -68,12 +48,12 @@ fn evidence() -> Evidence {
         Some("worker"),
         96,
         vec![
-            member(Some("done"), long, 0),
-            member(None, union, 8),
-            member(Some("slot"), slots, 16),
-            member(Some("lock"), mutex, 40),
+            Member::field(Some("done"), long, 0),
+            Member::field(None, union, 8),
+            Member::field(Some("slot"), slots, 16),
+            Member::field(Some("lock"), mutex, 40),
             flag,
-            member(Some("last"), long, 88),
+            Member::field(Some("last"), long, 88),
         ],
     );
     let workers = t.push(Type::Array { elem: worker, counts: vec![Some(4)] });

@@ -2,9 +2,7 @@
 
 use crate::tables::*;
 use tussle_model::TypeId;
-use tussle_model::types::{
-    Aggregate, AggregateKind, Base, Encoding, Language, Member, MemberRole, SourceLoc, Type,
-};
+use tussle_model::types::{Aggregate, AggregateKind, Base, Encoding, Member, SourceLoc, Type};
 
 /// Builds an evidence row by row; ids are handed out in order.
 #[derive(Clone, Debug)]
@@ -90,23 +88,12 @@ impl Sample {
     /// A struct of `size` bytes with members `(name, type, offset in bytes)`.
     pub fn structure(&mut self, name: &str, size: u64, members: &[(&str, TypeId, u64)]) -> TypeId {
         let members = members.iter().zip(2u32..).map(|(&(name, ty, offset), decl_line)| Member {
-            name: Some(name.into()),
-            ty,
-            offset_bits: offset * 8,
-            bit_size: None,
-            align: None,
             decl_line,
-            role: MemberRole::Field,
+            ..Member::field(Some(name), ty, offset)
         });
         let aggregate = Aggregate {
-            kind: AggregateKind::Struct,
-            name: Some(name.into()),
-            size,
-            align: None,
-            members: members.collect(),
             decl: Some(SourceLoc { file: "server.h".into(), line: 1 }),
-            declaration: false,
-            language: Language::C,
+            ..Aggregate::new(AggregateKind::Struct, Some(name), size, members.collect())
         };
         self.evidence.types.push(Type::Aggregate(aggregate))
     }

@@ -116,15 +116,7 @@ fn doubling_structs_end() {
     let mut t = TypeTable::new(8);
     let mut id = t.push(Type::Base(Base { name: "char".into(), size: 1, encoding: Encoding::Char }));
     for level in 0..60 {
-        let member = |name: &str, offset_bits| Member {
-            name: Some(name.into()),
-            ty: id,
-            offset_bits,
-            bit_size: None,
-            align: None,
-            decl_line: 0,
-            role: MemberRole::Field,
-        };
+        let member = |name, offset_bits| Member { offset_bits, ..Member::field(Some(name), id, 0) };
         let half = 1u64 << level;
         id = t.push(Type::Aggregate(Aggregate {
             kind: AggregateKind::Struct,

@@ -216,27 +216,8 @@ mod tests {
     fn sample() -> (TypeTable, TypeId) {
         let mut t = TypeTable::new(8);
         let int = t.push(Type::Base(Base { name: "int".into(), size: 4, encoding: Encoding::Signed }));
-        let member = |name: Option<&str>, ty, offset: u64| Member {
-            name: name.map(Into::into),
-            ty,
-            offset_bits: offset * 8,
-            bit_size: None,
-            align: None,
-            decl_line: 0,
-            role: MemberRole::Field,
-        };
-        let agg = |name: Option<&str>, kind, size, members| {
-            Type::Aggregate(Aggregate {
-                kind,
-                name: name.map(Into::into),
-                size,
-                align: None,
-                members,
-                decl: None,
-                declaration: false,
-                language: Language::C,
-            })
-        };
+        let member = Member::field;
+        let agg = |name, kind, size, members| Type::Aggregate(Aggregate::new(kind, name, size, members));
         let inner = t.push(agg(
             Some("lock"),
             AggregateKind::Struct,

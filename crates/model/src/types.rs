@@ -536,6 +536,20 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
+    /// A defined C aggregate of `size` bytes with these members; where it is declared is not known.
+    pub fn new(kind: AggregateKind, name: Option<&str>, size: u64, members: Vec<Member>) -> Aggregate {
+        Aggregate {
+            kind,
+            name: name.map(Into::into),
+            size,
+            align: None,
+            members,
+            decl: None,
+            declaration: false,
+            language: Language::C,
+        }
+    }
+
     /// `struct foo`, `union {..}` for anonymous ones, `ns::Foo` for C++ and Rust.
     pub fn display_name(&self) -> String {
         match (&self.name, self.language) {
@@ -591,6 +605,19 @@ pub struct Member {
 }
 
 impl Member {
+    /// An ordinary member, no bit-field, at this byte.
+    pub fn field(name: Option<&str>, ty: TypeId, offset: u64) -> Member {
+        Member {
+            name: name.map(Into::into),
+            ty,
+            offset_bits: offset * 8,
+            bit_size: None,
+            align: None,
+            decl_line: 0,
+            role: MemberRole::Field,
+        }
+    }
+
     /// Byte in which the member starts.
     pub fn offset(&self) -> u64 {
         self.offset_bits / 8

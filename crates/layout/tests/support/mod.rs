@@ -41,24 +41,13 @@ impl Build {
             .iter()
             .enumerate()
             .map(|(i, (name, ty, offset))| Member {
-                name: (!name.is_empty()).then(|| name.to_string()),
-                ty: *ty,
-                offset_bits: offset * 8,
-                bit_size: None,
-                align: None,
                 decl_line: i as u32 + 1,
-                role: MemberRole::Field,
+                ..Member::field(Some(*name).filter(|n| !n.is_empty()), *ty, *offset)
             })
             .collect();
         self.table.push(Type::Aggregate(Aggregate {
-            kind,
-            name: (!name.is_empty()).then(|| name.to_string()),
-            size,
-            align: None,
-            members,
             decl: Some(SourceLoc { file: format!("{name}.h"), line: 1 }),
-            declaration: false,
-            language: Language::C,
+            ..Aggregate::new(kind, Some(name).filter(|n| !n.is_empty()), size, members)
         }))
     }
 
