@@ -7,7 +7,7 @@
 /// First eight bytes of every raw file, once its process has set it up.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TUSSLE\x01\x00");
 /// Version of these structures; raw files are read only by the tussle that wrote them.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Window of virtual time, accesses. Synchronisation rounds clocks up to a multiple of it.
 pub const WINDOW_VT: u64 = 65_536;
 /// Bytes of a reference unit.
@@ -28,6 +28,14 @@ pub const RMW_FLAG: u32 = 0x8000_0000;
 pub const NONE: u32 = u32::MAX;
 /// Shards of the heap table.
 pub const HEAP_SHARDS: usize = 64;
+/// `Entry::key` bit of all entries while the thread's critical section is traced: no address matches then.
+pub const HIDDEN: u64 = 1 << 63;
+/// Locks that a thread is known to hold at the same time.
+pub const HELD: usize = 8;
+/// Visits of a traced section; what comes after is counted as cut.
+pub const VISITS: usize = 192;
+/// Visits per block.
+pub const VISITS_PER_BLOCK: usize = 3;
 /// Value of a counter that has not counted: it turns negative after `COUNT_SPAN` steps.
 pub const COUNT_START: u16 = 0x8000 - COUNT_SPAN;
 /// Accesses that a counter of an entry takes before it is emptied.
@@ -60,6 +68,10 @@ pub const LOST_CODES: usize = 7;
 pub const LOST_THREADS: usize = 8;
 /// Accesses in signal handlers or after the thread's end.
 pub const LOST_AFTER_END: usize = 9;
+/// Critical sections under locks that had no room to be counted.
+pub const LOST_LOCKS: usize = 10;
+/// Traced sections that were cut, or dropped for want of memory.
+pub const LOST_SECTIONS: usize = 11;
 /// How many counters there are.
 pub const LOST_COUNT: usize = 16;
 
@@ -104,7 +116,8 @@ pub struct Header {
     pub fork_vt: u64,
     /// Starts of objects that had been alive at fork lie in the parent's file.
     pub forked: u32,
-    pub pad: u32,
+    /// 1 if critical sections are sampled.
+    pub operations: u32,
     /// First of a list of [`Site`].
     pub sites: u32,
     pub sites_count: u32,
@@ -112,6 +125,8 @@ pub struct Header {
     pub piece_bytes: u64,
     /// Address of the function that starts threads: part of every thread's call chain, and no news.
     pub thread_start: u64,
+    /// Memory of locks, sections and visits, bytes.
+    pub section_bytes: u64,
 }
 
 /// Text of any length; `next` chains snapshots of the same thing, newest first.
@@ -147,7 +162,10 @@ pub struct ThreadInfo {
     pub codes_count: u32,
     pub chunks: u32,
     pub last_chunk: u32,
-    pub pad: u32,
+    /// Hash table of [`Lock`]s, its size (log2), locks in it.
+    pub locks: u32,
+    pub locks_bits: u32,
+    pub locks_count: u32,
     pub stack_lo: u64,
     pub stack_hi: u64,
     /// Thread pointer (fs base).
@@ -206,6 +224,10 @@ pub struct Live {
     pub depth: u32,
     /// 1 unless the thread is inside the recorder (a signal handler then stays out) or not recorded.
     pub free: u32,
+    /// Not 0 while a critical section is traced and all keys are hidden; 2 while a lock's own words are accessed.
+    pub traced: u32,
+    /// 1 while a section is to be written down at its end.
+    pub open: u32,
     /// Virtual time: accesses flushed so far, plus what synchronisation added.
     pub vt: u64,
     /// Counts synchronisation; runs of different epochs merge only if they look alike.
@@ -231,7 +253,95 @@ pub struct Live {
     /// Next free `Live`.
     pub next_free: u64,
     pub dither: u32,
-    pub ignore: u32,
+    /// Locks held, in the order in which they were taken.
+    pub held_count: u32,
+    pub held: [Held; HELD],
+    pub lock_cache: [LockCache; 16],
+    /// Address of the [`Lock`] of the open section, its number among the lock's, its start, its accesses so far, and
+    /// those since the latest visit began.
+    pub section_lock: u64,
+    pub section_number: u64,
+    pub section_vt0: u64,
+    pub section_accesses: u64,
+    pub section_gap: u32,
+    pub section_shared: u32,
+    pub visits_count: u32,
+    pub pad: u32,
+    pub visits: [Visit; VISITS],
+    /// Dropped [`Section`]s and [`VisitBlock`]s, to be used again.
+    pub free_sections: u32,
+    pub free_blocks: u32,
+    /// Sections kept of all locks.
+    pub sections_kept: u32,
+    pub pad2: u32,
+}
+
+/// A lock that the thread holds, and how often.
+#[repr(C)]
+pub struct Held {
+    pub addr: u64,
+    pub times: u32,
+    /// 1 if it was taken together with other readers.
+    pub shared: u32,
+}
+
+/// Shortcut from a lock's address to its [`Lock`].
+#[repr(C)]
+pub struct LockCache {
+    pub addr: u64,
+    pub at: u64,
+}
+
+/// A lock as one thread used it: sections under it as the outermost lock held, and a sample of them.
+#[repr(C, align(64))]
+pub struct Lock {
+    /// Address; 0 when free.
+    pub addr: u64,
+    /// Sections begun.
+    pub count: u64,
+    /// Number of the section to trace next.
+    pub next: u64,
+    /// First of a list of [`Section`]s, newest first, and how many.
+    pub sections: u32,
+    pub kept: u32,
+    /// One section is traced of every two to the power of this.
+    pub shift: u32,
+    pub pad: u32,
+}
+
+/// A traced critical section.
+#[repr(C, align(64))]
+pub struct Section {
+    pub next: u32,
+    /// First of a list of [`VisitBlock`]s, and the number of visits.
+    pub blocks: u32,
+    pub visits: u32,
+    /// 1 if it had more accesses or visits than are traced.
+    pub cut: u32,
+    /// 1 if the lock was taken together with other readers.
+    pub shared: u32,
+    pub pad: u32,
+    /// Which stretch of the lock's sections it stands for, see [`Lock::shift`].
+    pub stratum: u64,
+    pub vt0: u64,
+    pub vt1: u64,
+}
+
+/// Consecutive visits of a section.
+#[repr(C, align(64))]
+pub struct VisitBlock {
+    pub next: u32,
+    pub pad: u32,
+    pub visits: [Visit; VISITS_PER_BLOCK],
+}
+
+/// Accesses to one word, or a range of a line, in a row; or an inner lock taken or about to be released.
+#[repr(C)]
+pub struct Visit {
+    /// Address (48 bits), size in bytes (8 bits), kind (8 bits): of access, or [`TAKEN`] and its neighbours.
+    pub what: u64,
+    /// Accesses since the previous visit began, the first one of that visit not counted.
+    pub gap: u64,
 }
 
 /// Slot of a thread's page table.
@@ -348,6 +458,10 @@ pub const ALLOCATORS: [&str; 17] = [
 pub const READ: u32 = 0;
 pub const WRITE: u32 = 1;
 pub const RMW: u32 = 2;
+/// Kinds of visits that are no accesses: an inner lock was taken, taken together with other readers, is released.
+pub const TAKEN: u32 = 3;
+pub const TAKEN_SHARED: u32 = 4;
+pub const RELEASED: u32 = 5;
 
 /// A touch slot: code (24 bits), byte in the word (3), size code (3), kind (2), words (8), samples (24).
 pub mod slot {

@@ -52,6 +52,9 @@ fn main() -> ExitCode {
     // A reader that closes the pipe early (`tussle report | head`) ends us quietly, like any Unix tool.
     // SAFETY: resets a signal disposition before any thread exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    if let Some(code) = cmd::cc::run_as_assembler() {
+        return code;
+    }
     if let Some(language) = cmd::cc::language_of_argv0() {
         return cmd::cc::run_as_compiler(language);
     }

@@ -1,8 +1,10 @@
 //! The compiler wrapper: compile with `-fsanitize=thread`, link without it, add the runtime to executables.
 
 mod args;
+mod assembler;
 
 pub use args::{Mode, Parsed, parse};
+pub use assembler::{ASSEMBLER_VARIABLE, assemble};
 
 use crate::record::{RecordError, object_file};
 use std::ffi::OsString;
@@ -40,18 +42,25 @@ struct Compiler {
     /// Arguments that belong to it (`ccache gcc`).
     own_args: Vec<OsString>,
     clang: bool,
+    /// Folder in which gcc finds `tussle` as its assembler, and the assembler that it would have taken.
+    assembler: Option<(PathBuf, PathBuf)>,
 }
 
 /// Calls the compiler as `tussle cc ARGS` or `tussle c++ ARGS`; returns its exit status. `called_as` is the compiler's
-/// name by which this binary was called, if it was. Messages go to `say`.
+/// name by which this binary was called, if it was; `tussle` is this binary, if it is one that calls [`assemble`] when
+/// it is started as `as`. Messages go to `say`.
 pub fn run(
     language: Language,
     called_as: Option<&str>,
+    tussle: Option<&Path>,
     args: &[OsString],
     say: &mut dyn FnMut(String),
 ) -> Result<u8, CcError> {
-    let compiler = find_compiler(language, called_as)?;
+    let mut compiler = find_compiler(language, called_as)?;
     let parsed = parse(args);
+    if parsed.mode != Mode::Pass {
+        compiler.assembler = assembler::stand_in(&compiler, tussle, args);
+    }
     for m in &parsed.messages {
         say(m.clone());
     }
@@ -68,6 +77,11 @@ pub fn run(
 /// Flags of instrumented compilation. `-U`: some programs switch code off under sanitizers; theirs must stay.
 fn compile_args(c: &Compiler, args: &[OsString]) -> Vec<OsString> {
     let mut out: Vec<OsString> = vec!["-fsanitize=thread".into()];
+    if let Some((dir, _)) = &c.assembler {
+        let mut flag = OsString::from("-B");
+        flag.push(dir);
+        out.push(flag);
+    }
     if c.clang {
         // clang leaves out reads that a write follows, and puts no frame pointer in.
         let extra = ["-mllvm", "-tsan-instrument-read-before-write=1", "-Wno-unused-command-line-argument"];
@@ -126,6 +140,9 @@ fn compile_and_link(c: &Compiler, p: &Parsed) -> Result<u8, CcError> {
 fn command(c: &Compiler, args: &[OsString]) -> Command {
     let mut cmd = Command::new(&c.program);
     cmd.args(&c.own_args).args(args);
+    if let Some((_, real)) = &c.assembler {
+        cmd.env(ASSEMBLER_VARIABLE, real);
+    }
     cmd
 }
 
@@ -153,7 +170,7 @@ fn find_compiler(language: Language, called_as: Option<&str>) -> Result<Compiler
     let program =
         search(&name).ok_or_else(|| CcError::NoCompiler(name.to_string_lossy().into_owned(), variable))?;
     let clang = is_clang(&program, &own_args);
-    Ok(Compiler { program, own_args, clang })
+    Ok(Compiler { program, own_args, clang, assembler: None })
 }
 
 /// The first program of that name in PATH that is not this binary under a compiler's name.

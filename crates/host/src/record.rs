@@ -11,7 +11,7 @@ use tussle_evidence::Evidence;
 use tussle_rt::convert::Keep;
 use tussle_rt::{RawFile, convert};
 
-pub use runtime_files::{object_file, shared_folder};
+pub use runtime_files::{assembler_folder, object_file, shared_folder};
 
 /// How to record.
 #[derive(Clone, Debug)]

@@ -187,6 +187,7 @@ pub unsafe fn open(parent_pid: u32, parent_seq: u32, fork_vt: u64) -> bool {
         (*h).base = BASE.load(Relaxed);
         (*h).used = PAGE;
         (*h).window_vt = WINDOW_VT;
+        (*h).operations = (number(env(b"TUSSLE_OPERATIONS")) != Some(0)) as u32;
         (*h).thread_start = crate::interpose::thread_start();
         set_mark();
         describe();

@@ -55,12 +55,25 @@ global_asm!(
 
 /// One access hook: find the line in the table, know the bytes, count. `$check` jumps to 2 unless the line is the
 /// entry's and all bytes have been seen: it may use ecx (address), rdx, r9, and has the entry in rax, the word in r8.
+///
+/// `$site` is the same for sites that `tussle cc` rewrote from a call into a jump: the return address is in r11
+/// (`tussle_rt::sites`), so that an access costs one store less.
 macro_rules! access {
-    ($cnt:literal, $op:literal, [$($check:expr),+], $($name:literal),+) => {
+    ($cnt:literal, $op:literal, [$($check:expr),+], $site:literal, $($name:literal),+) => {
+        access!(@hook $cnt, $op, [$($check),+], [".cfi_startproc"], ["ret"],
+            ["mov rsi, qword ptr [rsp]", concat!("mov edx, ", $op), "jmp tussle_slow"], $($name),+);
+        access!(@hook $cnt, $op, [$($check),+],
+            [".cfi_startproc", ".cfi_def_cfa rsp, 0", ".cfi_register rip, r11"], ["jmp r11"],
+            ["mov rsi, r11", concat!("mov edx, ", $op), "jmp tussle_slow_site"], $site);
+        // Reached without a procedure linkage table, which would clobber r11.
+        global_asm!(concat!(".hidden ", $site));
+    };
+    (@hook $cnt:literal, $op:literal, [$($check:expr),+], [$($cfi:expr),+], [$back:expr], [$($slow:expr),+], $($name:literal),+) => {
         global_asm!(
             $( concat!(".globl ", $name, "\n.type ", $name, ",@function"), )+
             ".p2align 5",
             $( concat!($name, ":"), )+
+            $( $cfi, )+
             "mov rax, qword ptr [rip + tussle_tls@GOTTPOFF]",
             "mov rdx, rdi",
             "shr rdx, 9",
@@ -74,55 +87,76 @@ macro_rules! access {
             $( $check, )+
             concat!("inc word ptr [rax + r8*2 + ", $cnt, "]"),
             "js 2f",
-            "ret",
+            $back,
             "2:",
-            "mov rsi, qword ptr [rsp]",
-            concat!("mov edx, ", $op),
-            "jmp tussle_slow",
+            $( $slow, )+
+            ".cfi_endproc",
         );
     };
 }
 
+// A site that jumps is no call: the stack is aligned as at a call, and stays so for the slow path.
+global_asm!(
+    ".type tussle_slow_site,@function",
+    "tussle_slow_site:",
+    ".cfi_startproc",
+    ".cfi_def_cfa rsp, 0",
+    ".cfi_register rip, r11",
+    "push r11",
+    ".cfi_def_cfa_offset 8",
+    ".cfi_offset rip, -8",
+    "sub rsp, 8",
+    ".cfi_def_cfa_offset 16",
+    "call tussle_slow",
+    "add rsp, 8",
+    ".cfi_def_cfa_offset 8",
+    "pop r11",
+    ".cfi_def_cfa_offset 0",
+    ".cfi_register rip, r11",
+    "jmp r11",
+    ".cfi_endproc",
+);
+
 /// Accesses of `$n` bytes anywhere.
 macro_rules! anywhere {
-    ($n:literal, $full:literal, $mask:literal, $cnt:literal, $op:literal, $($name:literal),+) => {
+    ($n:literal, $full:literal, $mask:literal, $cnt:literal, $op:literal, $site:literal, $($name:literal),+) => {
         access!($cnt, $op, [
             "mov r9, rdi", "sub r9, qword ptr [rax]", concat!("cmp r9, 64 - ", $n), "ja 2f",
             "mov ecx, edi", concat!("mov rdx, qword ptr [rax + ", $mask, "]"), "shr rdx, cl", "not edx",
             concat!("test edx, ", $full), "jne 2f"
-        ], $($name),+);
+        ], $site, $($name),+);
     };
 }
 
 /// Eight aligned bytes are one byte of the mask.
 macro_rules! word {
-    ($mask:literal, $cnt:literal, $op:literal, $($name:literal),+) => {
+    ($mask:literal, $cnt:literal, $op:literal, $site:literal, $($name:literal),+) => {
         access!($cnt, $op, [
             "mov r9, rdi", "and r9, -64", "cmp r9, qword ptr [rax]", "jne 2f",
             concat!("cmp byte ptr [rax + r8 + ", $mask, "], -1"), "jne 2f"
-        ], $($name),+);
+        ], $site, $($name),+);
     };
 }
 
 /// One byte is one bit.
 macro_rules! byte {
-    ($mask:literal, $cnt:literal, $op:literal, $($name:literal),+) => {
+    ($mask:literal, $cnt:literal, $op:literal, $site:literal, $($name:literal),+) => {
         access!($cnt, $op, [
             "mov r9, rdi", "and r9, -64", "cmp r9, qword ptr [rax]", "jne 2f",
             "mov ecx, edi", concat!("mov rdx, qword ptr [rax + ", $mask, "]"), "bt rdx, rcx", "jnc 2f"
-        ], $($name),+);
+        ], $site, $($name),+);
     };
 }
-byte!(8, 32, "1", "__tsan_read1");
-anywhere!(2, "3", 8, 32, "2", "__tsan_read2", "__tsan_unaligned_read2");
-anywhere!(4, "15", 8, 32, "4", "__tsan_read4", "__tsan_unaligned_read4");
-word!(8, 32, "8", "__tsan_read8", "__tsan_vptr_read");
-anywhere!(8, "255", 8, 32, "8", "__tsan_unaligned_read8");
-byte!(16, 48, "1 | 256", "__tsan_write1");
-anywhere!(2, "3", 16, 48, "2 | 256", "__tsan_write2", "__tsan_unaligned_write2");
-anywhere!(4, "15", 16, 48, "4 | 256", "__tsan_write4", "__tsan_unaligned_write4");
-word!(16, 48, "8 | 256", "__tsan_write8", "__tsan_vptr_update");
-anywhere!(8, "255", 16, 48, "8 | 256", "__tsan_unaligned_write8");
+byte!(8, 32, "1", "tussle_site_read1", "__tsan_read1");
+anywhere!(2, "3", 8, 32, "2", "tussle_site_read2", "__tsan_read2", "__tsan_unaligned_read2");
+anywhere!(4, "15", 8, 32, "4", "tussle_site_read4", "__tsan_read4", "__tsan_unaligned_read4");
+word!(8, 32, "8", "tussle_site_read8", "__tsan_read8", "__tsan_vptr_read");
+anywhere!(8, "255", 8, 32, "8", "tussle_site_unaligned_read8", "__tsan_unaligned_read8");
+byte!(16, 48, "1 | 256", "tussle_site_write1", "__tsan_write1");
+anywhere!(2, "3", 16, 48, "2 | 256", "tussle_site_write2", "__tsan_write2", "__tsan_unaligned_write2");
+anywhere!(4, "15", 16, 48, "4 | 256", "tussle_site_write4", "__tsan_write4", "__tsan_unaligned_write4");
+word!(16, 48, "8 | 256", "tussle_site_write8", "__tsan_write8", "__tsan_vptr_update");
+anywhere!(8, "255", 16, 48, "8 | 256", "tussle_site_unaligned_write8", "__tsan_unaligned_write8");
 
 /// Exports `$name`, which passes its return address as one more argument in `$reg` to `$target`.
 macro_rules! stub {

@@ -24,6 +24,7 @@ mod locks;
 mod mem;
 mod memory;
 mod record;
+mod sections;
 mod sync;
 mod sys;
 mod thread;

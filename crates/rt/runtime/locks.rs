@@ -6,7 +6,7 @@ use crate::hooks::{alias, stub};
 use crate::interpose::*;
 use crate::libc_calls::call;
 use crate::wire::*;
-use crate::{record, sync};
+use crate::{record, sections, sync};
 use core::ffi::c_int;
 
 const EBUSY: c_int = 16;
@@ -47,11 +47,19 @@ unsafe fn seen(addr: P, n: u64, kind: u32, pc: u64) {
     }
 }
 
+/// Records an access of a lock's function to the lock.
+#[inline(always)]
+unsafe fn lock_seen(addr: P, n: u64, kind: u32, pc: u64) {
+    if recording() {
+        unsafe { record::of_lock(addr as u64, n, kind, pc) }
+    }
+}
+
 /// glibc's mutex: lock word at 0, owner at 8, users at 12.
 unsafe fn mutex_seen(m: P, pc: u64) {
     unsafe {
-        seen(m, 4, RMW, pc);
-        seen(m.byte_add(8), 8, WRITE, pc);
+        lock_seen(m, 4, RMW, pc);
+        lock_seen(m.byte_add(8), 8, WRITE, pc);
     }
 }
 
@@ -96,7 +104,7 @@ pub unsafe extern "C" fn tussle_mutex_trylock(m: P, pc: u64) -> c_int {
             mutex_seen(m, pc);
             sync::locked(m as u64, None);
         } else {
-            seen(m, 4, RMW, pc);
+            lock_seen(m, 4, RMW, pc);
         }
         r
     }
@@ -122,6 +130,7 @@ pub unsafe extern "C" fn tussle_mutex_clocklock(m: P, c: c_int, t: P, pc: u64) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_unlock(m: P, pc: u64) -> c_int {
     unsafe {
+        sections::releasing(m as u64);
         mutex_seen(m, pc);
         sync::unlocking(m as u64);
         call!(M_UNLOCK, (m => P) -> c_int)
@@ -135,23 +144,27 @@ pub unsafe extern "C" fn tussle_mutex_destroy(m: P) -> c_int {
 }
 
 macro_rules! rwlocks {
-    ($($name:ident($next:ident $(, $a:ident: $t:ty)*);)+) => { $(
+    ($($name:ident($next:ident, $shared:literal $(, $a:ident: $t:ty)*);)+) => { $(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(l: P $(, $a: $t)*, pc: u64) -> c_int {
             unsafe {
-                seen(l, 4, RMW, pc);
-                call!($next, (l => P $(, $a => $t)*) -> c_int)
+                lock_seen(l, 4, RMW, pc);
+                let r = call!($next, (l => P $(, $a => $t)*) -> c_int);
+                if taken(r) {
+                    sections::taken(l as u64, $shared);
+                }
+                r
             }
         }
     )+ };
 }
 rwlocks! {
-    tussle_rw_rd(RW_RD);
-    tussle_rw_tryrd(RW_TRYRD);
-    tussle_rw_trywr(RW_TRYWR);
-    tussle_rw_timedrd(RW_TIMEDRD, t: P);
-    tussle_rw_clockrd(RW_CLOCKRD, c: c_int, t: P);
-    tussle_spin_trylock(S_TRYLOCK);
+    tussle_rw_rd(RW_RD, true);
+    tussle_rw_tryrd(RW_TRYRD, true);
+    tussle_rw_trywr(RW_TRYWR, false);
+    tussle_rw_timedrd(RW_TIMEDRD, true, t: P);
+    tussle_rw_clockrd(RW_CLOCKRD, true, c: c_int, t: P);
+    tussle_spin_trylock(S_TRYLOCK, false);
 }
 
 macro_rules! wrlocks {
@@ -159,7 +172,7 @@ macro_rules! wrlocks {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(l: P $(, $a: $t)*, pc: u64) -> c_int {
             unsafe {
-                seen(l, 4, RMW, pc);
+                lock_seen(l, 4, RMW, pc);
                 lock(l, || call!($try, (l => P) -> c_int), || call!($next, (l => P $(, $a => $t)*) -> c_int))
             }
         }
@@ -175,7 +188,8 @@ wrlocks! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_rw_unlock(l: P, pc: u64) -> c_int {
     unsafe {
-        seen(l, 4, RMW, pc);
+        sections::releasing(l as u64);
+        lock_seen(l, 4, RMW, pc);
         call!(RW_UNLOCK, (l => P) -> c_int)
     }
 }
@@ -183,7 +197,8 @@ pub unsafe extern "C" fn tussle_rw_unlock(l: P, pc: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_spin_unlock(l: P, pc: u64) -> c_int {
     unsafe {
-        seen(l, 4, WRITE, pc);
+        sections::releasing(l as u64);
+        lock_seen(l, 4, WRITE, pc);
         sync::unlocking(l as u64);
         call!(S_UNLOCK, (l => P) -> c_int)
     }
@@ -248,6 +263,7 @@ pub unsafe extern "C" fn tussle_cond_destroy(c: P) -> c_int {
 unsafe fn cond_wait(c: P, m: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
     unsafe {
         seen(c, 8, RMW, pc);
+        sections::releasing(m as u64);
         mutex_seen(m, pc);
         sync::unlocking(m as u64);
         let seq = sync::cond_wait_begin(c as u64);

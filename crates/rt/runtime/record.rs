@@ -4,6 +4,7 @@
 
 use crate::arena::{at, forked, fullness, header, lost, recording, reference};
 use crate::code;
+use crate::sections;
 use crate::thread;
 use crate::wire::*;
 use core::arch::asm;
@@ -29,7 +30,7 @@ pub unsafe extern "C" fn tussle_slow(addr: u64, pc: u64, op: u32) {
         let t = thread::current();
         let e = (&raw mut (*t).entries[0]).add(index(line));
         // The commonest case by far: a line that was not in the table, one whole access within it.
-        if (*e).key != line && (*t).free != 0 && addr - line + n <= LINE && !forked() {
+        if (*e).key != line && (*t).free != 0 && (*t).traced == 0 && addr - line + n <= LINE && !forked() {
             (*t).free = 0;
             refill(t, e, line, addr - line, n, kind, pc);
             (*t).free = 1;
@@ -67,6 +68,21 @@ unsafe fn refill(t: *mut Live, e: *mut Entry, line: u64, off: u64, n: u64, kind:
 #[inline(never)]
 pub unsafe fn access(addr: u64, n: u64, kind: u32, pc: u64) {
     unsafe { note(addr, n, kind, pc, false) }
+}
+
+/// Records what a lock's function did to the lock's own words: no visit of a critical section.
+pub unsafe fn of_lock(addr: u64, n: u64, kind: u32, pc: u64) {
+    unsafe {
+        let t = thread::current();
+        let traced = (*t).traced == 1;
+        if traced {
+            (*t).traced = 2;
+        }
+        note(addr, n, kind, pc, false);
+        if traced && (*t).traced == 2 {
+            (*t).traced = 1;
+        }
+    }
 }
 
 /// Records an access. `counted`: the hook has already counted it if the table had line and bytes.
@@ -130,6 +146,33 @@ fn bytes(off: u64, n: u64) -> u64 {
 /// One access within one line.
 #[inline(never)]
 unsafe fn touch(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, counted: bool) {
+    unsafe {
+        if (*t).traced != 0 {
+            touch_traced(t, line, off, n, kind, pc);
+        } else {
+            touch_now(t, line, off, n, kind, pc, counted);
+        }
+    }
+}
+
+/// The same while a critical section is traced: all keys are hidden, so that no hook has counted anything.
+#[cold]
+unsafe fn touch_traced(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64) {
+    unsafe {
+        let e = (&raw mut (*t).entries[0]).add(index(line));
+        (*e).key &= !HIDDEN;
+        touch_now(t, line, off, n, kind, pc, false);
+        if (*e).key != 0 {
+            (*e).key |= HIDDEN;
+        }
+        if (*t).traced == 1 {
+            sections::visit(t, line + off, n, kind);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn touch_now(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, counted: bool) {
     unsafe {
         let i = index(line);
         let e = (&raw mut (*t).entries[0]).add(i);
@@ -597,7 +640,7 @@ pub unsafe fn sweep_range(t: *mut Live, addr: u64, len: u64) {
         while line < addr + len {
             let i = index(line);
             let e = (&raw mut (*t).entries[0]).add(i);
-            if (*e).key == line {
+            if (*e).key & !HIDDEN == line {
                 empty(t, e, i);
             }
             line += LINE;

@@ -2,10 +2,10 @@
 //! before and after it never fall into one window.
 
 use crate::arena::recording;
-use crate::record;
 use crate::sys::Spin;
 use crate::thread::{enter, leave, round};
 use crate::wire::*;
+use crate::{record, sections};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 const SLOTS: usize = 4096;
@@ -293,6 +293,7 @@ pub unsafe fn locked(addr: u64, held_before: Option<u64>) {
             }
         }
         s.a.store((*t).vt, Relaxed);
+        sections::begin(t, addr, false);
         leave(t);
     }
 }

@@ -236,6 +236,7 @@ pub unsafe fn end() {
         (*t).depth = 0;
         set_state(ENDED);
         set_current(dummy());
+        crate::sections::reset(t);
         record::sweep(t);
         let info = (*t).info_at as *mut ThreadInfo;
         (*info).vt1 = (*t).vt;

@@ -2,6 +2,7 @@
 
 use crate::lines::{Lines, Run, Use, thin};
 use crate::objects::{Place, Places, What, blank};
+use crate::operations::Traced;
 use crate::raw::RawFile;
 use crate::wire::*;
 use std::collections::{BTreeSet, HashMap};
@@ -53,6 +54,12 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
         let from = parent.and_then(|p| order.get(p as usize).copied());
         ProcessReader::new(i as u32, file, &mut out.evidence).read(from, keep);
     }
+    // Seen are the locks of all processes or none.
+    let sampled = order.iter().all(|f| f.header().operations != 0) && !order.is_empty();
+    out.evidence.run.sees.locks = sampled;
+    if sampled {
+        out.evidence.operations.get_or_insert_with(Vec::new);
+    }
     out.evidence.run.complete = out.evidence.processes.iter().all(|p| p.end != "cut off");
     out
 }
@@ -69,17 +76,17 @@ fn lossy(b: &[u8]) -> String {
     String::from_utf8_lossy(b).into_owned()
 }
 
-struct ProcessReader<'a> {
-    process: u32,
-    file: &'a RawFile<'a>,
-    threads: Vec<ThreadInfo>,
+pub(crate) struct ProcessReader<'a> {
+    pub process: u32,
+    pub file: &'a RawFile<'a>,
+    pub threads: Vec<ThreadInfo>,
     codes: Vec<Vec<CodeRow>>,
     /// Codes of the process that this one was forked from.
     parent_codes: Vec<Vec<CodeRow>>,
-    first_actor: u32,
+    pub first_actor: u32,
     first_module: usize,
     code_ids: HashMap<(u64, Vec<u64>), u32>,
-    ev: &'a mut Evidence,
+    pub ev: &'a mut Evidence,
 }
 
 impl<'a> ProcessReader<'a> {
@@ -109,7 +116,10 @@ impl<'a> ProcessReader<'a> {
             self.parent_codes = p.threads().iter().map(|t| p.codes(t)).collect();
         }
         let kept = lines.keep(keep);
-        let mut places = Places::new(self.file, parent, &kept);
+        let traced = Traced::new(self.file, &self.threads, &kept);
+        let mut known = kept.clone();
+        known.extend(traced.lines());
+        let mut places = Places::new(self.file, parent, &known);
         // Where threads meet most, time is kept finely; elsewhere the file would only grow.
         let mut met: Vec<(u64, u64)> = kept.iter().map(|&l| (lines.met(l), l)).filter(|m| m.0 > 0).collect();
         met.sort_unstable_by(|a, b| b.cmp(a));
@@ -129,6 +139,7 @@ impl<'a> ProcessReader<'a> {
             let (process, what) = (Some(self.process), "runs folded".into());
             self.ev.losses.push(Loss { process, what, count: folded, note: note.into() });
         }
+        traced.rows(self, &kept, &mut places);
         self.losses();
     }
 
@@ -286,7 +297,8 @@ impl<'a> ProcessReader<'a> {
         }
     }
 
-    fn object(&mut self, place: u32, places: &mut Places) -> u32 {
+    /// Row of the object that a place is.
+    pub fn object(&mut self, place: u32, places: &mut Places) -> u32 {
         let p = places.get(place).clone();
         let mut o = blank(self.process, ObjectKind::Unknown, &p);
         match p.what {
@@ -312,7 +324,7 @@ impl<'a> ProcessReader<'a> {
         let h = self.file.header();
         let name = lossy(h.unsupported.split(|&b| b == 0).next().unwrap_or(&[]));
         let unsupported = format!("calls of hooks that record nothing, `{name}` first");
-        let notes: [(usize, &str, &str); 10] = [
+        let notes: [(usize, &str, &str); 12] = [
             (LOST_NO_MEMORY, "memory cap", "first accesses to a line that found no memory; raise --mem-max"),
             (
                 LOST_PIECES,
@@ -335,6 +347,16 @@ impl<'a> ProcessReader<'a> {
             (LOST_CODES, "code addresses", "places in code beyond the limit: their touches carry no code"),
             (LOST_THREADS, "threads", "threads that found no memory: nothing of them was recorded"),
             (LOST_AFTER_END, "after thread end", "slow-path accesses of threads in their last destructors"),
+            (
+                LOST_LOCKS,
+                "locks",
+                "critical sections under locks that found no room: no operations tell of them",
+            ),
+            (
+                LOST_SECTIONS,
+                "operations cut",
+                "sampled critical sections with more visits than are kept: the last ones are missing",
+            ),
         ];
         for (what, name, note) in notes {
             let count = h.losses[what];

@@ -6,7 +6,9 @@
 pub mod convert;
 mod lines;
 mod objects;
+mod operations;
 pub mod raw;
+pub mod sites;
 
 /// Layout of raw files, shared with the runtime.
 #[allow(missing_docs)]
@@ -28,6 +30,9 @@ pub const SESSION_VARIABLE: &str = "TUSSLE_SESSION";
 
 /// Name of the environment variable with the cap on a process's recording, bytes in decimal.
 pub const MEM_MAX_VARIABLE: &str = "TUSSLE_MEM_MAX";
+
+/// Name of the environment variable that switches the sampling of critical sections off when it is `0`.
+pub const OPERATIONS_VARIABLE: &str = "TUSSLE_OPERATIONS";
 
 /// Cap on a process's recording when nothing else is said, bytes.
 pub const MEM_MAX_DEFAULT: u64 = 1 << 30;

@@ -52,10 +52,21 @@ macro_rules! plain_structs {
         unsafe impl Plain for $t {}
     )* };
 }
-plain_structs!(Header ThreadInfo Entry PageSlot Record Piece Touches CodeRow HeapSlot Site);
+plain_structs!(Header ThreadInfo Entry PageSlot Record Piece Touches CodeRow HeapSlot Site Lock Section Visit);
 
 /// An entry of a live thread's table and its read-modify-writes per word.
 pub type LiveEntry = (Entry, [u16; 8]);
+
+/// What one thread did under one lock.
+pub struct TracedLock {
+    /// The lock, and how many sections it had.
+    pub lock: Lock,
+    /// A sample of them.
+    pub sections: Vec<(Section, Vec<Visit>)>,
+}
+
+/// Sections of one lock and thread that are read at most; the runtime keeps fewer.
+const SECTIONS_MAX: usize = 64;
 
 impl<'a> RawFile<'a> {
     /// Checks the header of a file.
@@ -185,9 +196,42 @@ impl<'a> RawFile<'a> {
         let rmw = self.at::<[[u16; 8]; ENTRIES]>(start + std::mem::offset_of!(Live, rmw) as u64)?;
         let entries = (0..ENTRIES as u64)
             .filter_map(|k| Some((self.get::<Entry>(t.live, k)?, rmw[k as usize])))
+            .map(|(e, rmw)| (Entry { key: e.key & !HIDDEN, ..e }, rmw))
             .filter(|(e, _)| e.key != 0)
             .collect();
         Some((vt, entries))
+    }
+
+    /// Locks that a thread held, each with its traced sections and their visits.
+    pub fn locks(&self, t: &ThreadInfo) -> Vec<TracedLock> {
+        let slots = if t.locks == 0 { 0 } else { 1u64 << t.locks_bits.min(20) };
+        let all = (0..slots).map_while(|k| self.get::<Lock>(t.locks, k)).filter(|l| l.addr != 0);
+        all.map(|l| TracedLock { lock: l, sections: self.sections(&l) }).collect()
+    }
+
+    fn sections(&self, l: &Lock) -> Vec<(Section, Vec<Visit>)> {
+        let mut at = l.sections;
+        let mut out = Vec::new();
+        while out.len() < SECTIONS_MAX {
+            let Some(s) = self.get::<Section>(at, 0) else { break };
+            at = s.next;
+            out.push((s, self.visits(&s)));
+        }
+        out
+    }
+
+    fn visits(&self, s: &Section) -> Vec<Visit> {
+        let count = (s.visits as usize).min(VISITS);
+        let mut out = Vec::with_capacity(count);
+        let mut at = s.blocks;
+        while out.len() < count {
+            let Some(next) = self.get::<u32>(at, 0) else { break };
+            let from = u64::from(at) * UNIT + std::mem::offset_of!(VisitBlock, visits) as u64;
+            let left = (count - out.len()).min(VISITS_PER_BLOCK) as u64;
+            out.extend((0..left).filter_map(|k| self.at::<Visit>(from + k * size_of::<Visit>() as u64)));
+            at = next;
+        }
+        out
     }
 
     /// Every life of every heap object.

@@ -6,7 +6,7 @@ mod common;
 
 use common::{How, Lab, accesses, even, observed, total_e};
 
-const ONE_CPU: How = How { one_cpu: true, mem_max_bytes: None };
+const ONE_CPU: How = How { one_cpu: true, mem_max_bytes: None, no_operations: false };
 
 /// E of all contended lines of a program.
 fn e_of(lab: &Lab, name: &str, flags: &[&str], args: &[&str]) -> f64 {

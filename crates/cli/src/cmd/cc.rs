@@ -43,10 +43,35 @@ pub fn language_of_argv0() -> Option<Language> {
     called().map(|c| c.0)
 }
 
+/// This binary, which gcc can start in the place of its assembler.
+fn own() -> Option<std::path::PathBuf> {
+    std::env::current_exe().and_then(std::fs::canonicalize).ok()
+}
+
+/// Runs as the assembler if `tussle cc` made gcc start this binary as one.
+pub fn run_as_assembler() -> Option<ExitCode> {
+    let mut all = std::env::args_os();
+    let name = std::path::PathBuf::from(all.next()?);
+    let called = name.file_name().is_some_and(|n| n == "as");
+    if !called || std::env::var_os(tussle_host::cc::ASSEMBLER_VARIABLE).is_none() {
+        return None;
+    }
+    let args: Vec<OsString> = all.collect();
+    Some(match tussle_host::cc::assemble(&args) {
+        Ok(status) => ExitCode::from(status),
+        Err(e) => {
+            eprintln!("tussle cc: {e}");
+            ExitCode::from(2)
+        }
+    })
+}
+
 /// Runs as the compiler that the first arguments name.
 pub fn run_as_compiler(language: Language) -> ExitCode {
     let (_, name, args) = called().unwrap_or((language, None, Vec::new()));
-    match tussle_host::cc::run(language, name.as_deref(), &args, &mut |m| eprintln!("tussle cc: {m}")) {
+    let own = own();
+    let mut say = |m: String| eprintln!("tussle cc: {m}");
+    match tussle_host::cc::run(language, name.as_deref(), own.as_deref(), &args, &mut say) {
         Ok(status) => ExitCode::from(status),
         Err(e) => {
             eprintln!("tussle cc: {e}");
@@ -57,6 +82,8 @@ pub fn run_as_compiler(language: Language) -> ExitCode {
 
 /// Runs the verb.
 pub fn run(args: &Args, language: Language) -> anyhow::Result<ExitCode> {
-    let status = tussle_host::cc::run(language, None, &args.args, &mut |m| eprintln!("tussle cc: {m}"))?;
+    let own = own();
+    let mut say = |m: String| eprintln!("tussle cc: {m}");
+    let status = tussle_host::cc::run(language, None, own.as_deref(), &args.args, &mut say)?;
     Ok(ExitCode::from(status))
 }

@@ -20,6 +20,21 @@ pub fn object_file() -> Result<PathBuf, RecordError> {
     place(&dir, "tussle-rt.o", tussle_rt::OBJECT)
 }
 
+/// Folder in which `as` leads to `tussle` (the running binary): where gcc finds its assembler.
+pub fn assembler_folder(tussle: &Path) -> Result<PathBuf, RecordError> {
+    let dir = cache_folder(tussle.as_os_str().as_encoded_bytes())?;
+    let at = dir.join("as");
+    if std::fs::read_link(&at).is_ok_and(|to| to == tussle) {
+        return Ok(dir);
+    }
+    // Complete before it has its name, whoever else makes it at the same time.
+    let own = tempfile::Builder::new().prefix("as-").tempdir_in(&dir).map_err(failed(&dir))?;
+    let link = own.path().join("as");
+    std::os::unix::fs::symlink(tussle, &link).map_err(failed(&link))?;
+    std::fs::rename(&link, &at).map_err(failed(&at))?;
+    Ok(dir)
+}
+
 fn failed(at: &Path) -> impl Fn(std::io::Error) -> RecordError + '_ {
     move |e| RecordError::Io(at.display().to_string(), e)
 }

@@ -30,6 +30,8 @@ pub struct Ran {
 pub struct How {
     pub one_cpu: bool,
     pub mem_max_bytes: Option<u64>,
+    /// Critical sections are not sampled.
+    pub no_operations: bool,
 }
 
 impl Lab {
@@ -49,13 +51,25 @@ impl Lab {
         self.dir.path()
     }
 
-    /// Builds `tests/programs/NAME.c` instrumented, with `flags`.
+    /// Builds `tests/programs/NAME.c` instrumented, with `flags`, as `tussle cc` does: hooks are jumped to.
     pub fn build(&self, name: &str, flags: &[&str]) -> PathBuf {
-        let exe = self.dir.path().join(format!("{name}{}", flags.concat()).replace([' ', '=', '/'], "_"));
-        let object = exe.with_extension("o");
+        self.build_with(name, flags, true)
+    }
+
+    /// Builds with hooks that are jumped to or called.
+    pub fn build_with(&self, name: &str, flags: &[&str], jumps: bool) -> PathBuf {
+        let kind = if jumps { "" } else { "-calls" };
+        let name_of = format!("{name}{}{kind}", flags.concat()).replace([' ', '=', '/'], "_");
+        let exe = self.dir.path().join(name_of);
+        let (assembly, object) = (exe.with_extension("s"), exe.with_extension("o"));
         let source = programs().join(format!("{name}.c"));
-        let common = ["-g", "-O1", "-w", "-fsanitize=thread", "-U__SANITIZE_THREAD__", "-c"];
-        run_tool(Command::new("gcc").args(common).args(flags).arg(source).arg("-o").arg(&object));
+        let common = ["-g", "-O1", "-w", "-fsanitize=thread", "-U__SANITIZE_THREAD__", "-S"];
+        run_tool(Command::new("gcc").args(common).args(flags).arg(source).arg("-o").arg(&assembly));
+        if jumps {
+            let text = tussle_rt::sites::rewrite(&std::fs::read(&assembly).unwrap()).unwrap();
+            std::fs::write(&assembly, text).unwrap();
+        }
+        run_tool(Command::new("gcc").arg("-c").arg(&assembly).arg("-o").arg(&object));
         run_tool(
             Command::new("gcc")
                 .arg(&object)
@@ -81,6 +95,9 @@ impl Lab {
         c.args(args).env(tussle_rt::SESSION_VARIABLE, session);
         if let Some(m) = how.mem_max_bytes {
             c.env(tussle_rt::MEM_MAX_VARIABLE, m.to_string());
+        }
+        if how.no_operations {
+            c.env(tussle_rt::OPERATIONS_VARIABLE, "0");
         }
         // SAFETY: two system calls.
         unsafe {

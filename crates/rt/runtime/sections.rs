@@ -1,0 +1,486 @@
+//! Critical sections: which words a thread visits, in which order, while it holds a lock.
+//!
+//! A sample of the sections of every (thread, lock) is traced, chosen by their number alone. While one is traced, the
+//! keys of the thread's table are hidden: every access takes the slow path, which notes the visit and then records as
+//! always. No other access pays for it, and the counts are the same with and without.
+
+use crate::arena::{alloc, at, header, lost, recording, reference};
+use crate::mem::take;
+use crate::thread::{enter, leave};
+use crate::wire::*;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Sections kept of one lock: the first number while the thread has few, then fewer per lock.
+const KEPT: [(u32, u32); 3] = [(512, 32), (1024, 8), (4096, 2)];
+/// Accesses of a section that are traced: the slow path must not become the rule in a section that never ends.
+const ACCESSES_MAX: u64 = 4096;
+/// Locks per thread (log2).
+const LOCKS_BITS_MAX: u32 = 12;
+/// Share of the memory cap that all of this may take.
+const MEMORY_SHARE: u64 = 16;
+
+/// The calling thread has taken `addr`, perhaps together with other readers.
+pub unsafe fn taken(addr: u64, shared: bool) {
+    if !recording() {
+        return;
+    }
+    unsafe {
+        let t = enter();
+        if !t.is_null() {
+            begin(t, addr, shared);
+            leave(t);
+        }
+    }
+}
+
+/// The calling thread is about to release `addr`.
+pub unsafe fn releasing(addr: u64) {
+    if !recording() {
+        return;
+    }
+    unsafe {
+        let t = enter();
+        if !t.is_null() {
+            end(t, addr);
+            leave(t);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn held(t: *mut Live, k: usize) -> *mut Held {
+    unsafe { (&raw mut (*t).held[0]).add(k) }
+}
+
+/// A lock was taken: the section is that of the lock held longest, others inside of it are visits like any.
+pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
+    unsafe {
+        let n = (*t).held_count as usize;
+        for k in (0..n).rev() {
+            if (*held(t, k)).addr == addr {
+                (*held(t, k)).times += 1;
+                return;
+            }
+        }
+        if n >= HELD {
+            // More locks than anybody holds, or released by somebody else: begin anew.
+            forget(t);
+        }
+        let h = held(t, (*t).held_count as usize);
+        (*h).addr = addr;
+        (*h).times = 1;
+        (*h).shared = shared as u32;
+        (*t).held_count += 1;
+        if (*t).held_count == 1 {
+            start(t, h);
+        } else if (*t).traced != 0 {
+            put(t, addr, 0, if shared { TAKEN_SHARED } else { TAKEN });
+        }
+    }
+}
+
+/// A lock is about to be released. If others taken inside of it are still held, the oldest of them goes on.
+unsafe fn end(t: *mut Live, addr: u64) {
+    unsafe {
+        let n = (*t).held_count as usize;
+        let Some(k) = (0..n).rev().find(|&k| (*held(t, k)).addr == addr) else { return };
+        (*held(t, k)).times -= 1;
+        if (*held(t, k)).times > 0 {
+            return;
+        }
+        for j in k + 1..n {
+            (*held(t, j - 1)).addr = (*held(t, j)).addr;
+            (*held(t, j - 1)).times = (*held(t, j)).times;
+            (*held(t, j - 1)).shared = (*held(t, j)).shared;
+        }
+        (*t).held_count -= 1;
+        if k == 0 {
+            stop(t);
+            if n > 1 {
+                start(t, held(t, 0));
+            }
+        } else if (*t).traced != 0 {
+            put(t, addr, 0, RELEASED);
+        }
+    }
+}
+
+/// Drops what is known about locks held, and the open section.
+pub unsafe fn forget(t: *mut Live) {
+    unsafe {
+        show(t);
+        (*t).open = 0;
+        (*t).held_count = 0;
+    }
+}
+
+/// Drops shortcuts before the thread's memory is given to another one.
+pub unsafe fn reset(t: *mut Live) {
+    unsafe {
+        forget(t);
+        for c in &mut (*t).lock_cache {
+            c.addr = 0;
+        }
+        (*t).sections_kept = 0;
+    }
+}
+
+#[inline(always)]
+unsafe fn start(t: *mut Live, h: *mut Held) {
+    unsafe {
+        let addr = (*h).addr;
+        let c = (&raw mut (*t).lock_cache[0]).add((addr >> 3 ^ addr >> 9) as usize & 15);
+        if (*c).addr != addr {
+            let l = lock_of(t, addr);
+            if l.is_null() {
+                lost(LOST_LOCKS, 1);
+                return;
+            }
+            (*c).addr = addr;
+            (*c).at = l as u64;
+        }
+        let l = (*c).at as *mut Lock;
+        let n = (*l).count;
+        (*l).count = n + 1;
+        if n == (*l).next {
+            (*t).section_shared = (*h).shared;
+            trace(t, l, n);
+        }
+    }
+}
+
+/// Mixes a number's bits: which section of its stretch is traced must not follow the program's own rhythm.
+fn mix(n: u64, shift: u32) -> u64 {
+    let x = (n ^ (shift as u64) << 56).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x ^ x >> 32
+}
+
+/// The section of a stretch that is traced.
+fn pick(stratum: u64, shift: u32) -> u64 {
+    (stratum << shift) + (mix(stratum, shift) & ((1 << shift) - 1))
+}
+
+/// Begins to trace section `n` of a lock, unless there are enough: then every other one is dropped, and from now on
+/// the stretch for which one section stands is twice as long.
+#[cold]
+unsafe fn trace(t: *mut Live, l: *mut Lock, n: u64) {
+    unsafe {
+        let h = header();
+        let own = (*l).kept & !1;
+        let mut room = KEPT.iter().find(|k| (*t).sections_kept < k.0).map_or(own, |k| k.1);
+        if (*h).section_bytes > (*h).cap / MEMORY_SHARE && (*t).free_sections == 0 {
+            room = room.min(own);
+        }
+        if (*h).operations == 0 || room == 0 {
+            (*l).next = u64::MAX;
+            return;
+        }
+        let mut halved = false;
+        while (*l).kept >= room && (*l).shift < 40 {
+            halve(t, l);
+            halved = true;
+        }
+        if halved {
+            let here = pick(n >> (*l).shift, (*l).shift);
+            if here > n {
+                (*l).next = here;
+                return;
+            }
+        }
+        (*l).next = pick((n >> (*l).shift) + 1, (*l).shift);
+        (*t).section_lock = l as u64;
+        (*t).section_number = n >> (*l).shift;
+        (*t).section_vt0 = exact(t);
+        (*t).section_accesses = 0;
+        (*t).section_gap = 0;
+        (*t).visits_count = 0;
+        (*t).open = 1;
+        hide(t);
+    }
+}
+
+/// The clock with what the table's entries have counted and not yet given to it.
+unsafe fn exact(t: *mut Live) -> u64 {
+    unsafe {
+        let mut n = 0u64;
+        each_used(t, |t, e, i| {
+            for c in &(*e).cnt {
+                n += (*c - COUNT_START) as u64;
+            }
+            if (*e).rec & RMW_FLAG != 0 {
+                for c in &*(&raw const (*t).rmw).cast::<[u16; 8]>().add(i) {
+                    n += *c as u64;
+                }
+            }
+        });
+        (*t).vt + n
+    }
+}
+
+#[inline(always)]
+unsafe fn each_used(t: *mut Live, mut f: impl FnMut(*mut Live, *mut Entry, usize)) {
+    unsafe {
+        for g in 0..ENTRIES / 64 {
+            let mut bits = *(&raw const (*t).used[0]).add(g);
+            while bits != 0 {
+                let i = g * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                f(t, (&raw mut (*t).entries[0]).add(i), i);
+            }
+        }
+    }
+}
+
+unsafe fn hide(t: *mut Live) {
+    unsafe {
+        (*t).traced = 1;
+        each_used(t, |_, e, _| (*e).key |= HIDDEN);
+    }
+}
+
+unsafe fn show(t: *mut Live) {
+    unsafe {
+        if (*t).traced != 0 {
+            (*t).traced = 0;
+            each_used(t, |_, e, _| (*e).key &= !HIDDEN);
+        }
+    }
+}
+
+/// Notes an access of a traced section.
+pub unsafe fn visit(t: *mut Live, addr: u64, n: u64, kind: u32) {
+    unsafe {
+        let words = if n <= 8 { 1 } else { ((addr & 7) + n).div_ceil(8) };
+        (*t).section_accesses += words;
+        let count = (*t).visits_count as usize;
+        if count > 0 {
+            let last = (*(&raw const (*t).visits[0]).add(count - 1)).what;
+            let (last_kind, last_size) = ((last >> 56) as u32, last >> 48 & 0xff);
+            let place = if n <= 8 && last_size <= 8 {
+                last << 16 >> 19 == addr >> 3
+            } else {
+                last << 16 >> 16 == addr
+            };
+            // Reading what one has just written is no news; writing what one has read is.
+            if place && last_kind <= RMW && (last_kind == kind || kind == READ) {
+                (*t).section_gap += words as u32;
+                if (*t).section_accesses >= ACCESSES_MAX {
+                    show(t);
+                }
+                return;
+            }
+        }
+        put(t, addr, n, kind);
+        (*t).section_gap = words as u32 - 1;
+    }
+}
+
+/// Adds a visit; ends the tracing when it has seen enough.
+unsafe fn put(t: *mut Live, addr: u64, n: u64, kind: u32) {
+    unsafe {
+        let count = (*t).visits_count as usize;
+        if count >= VISITS || (*t).section_accesses >= ACCESSES_MAX {
+            show(t);
+            return;
+        }
+        let v = (&raw mut (*t).visits[0]).add(count);
+        (*v).what = addr & 0xffff_ffff_ffff | n << 48 | (kind as u64) << 56;
+        (*v).gap = (*t).section_gap as u64;
+        (*t).section_gap = 0;
+        (*t).visits_count = count as u32 + 1;
+    }
+}
+
+/// Ends the open section and writes it down.
+unsafe fn stop(t: *mut Live) {
+    unsafe {
+        if (*t).open == 0 {
+            return;
+        }
+        let cut = (*t).traced == 0;
+        show(t);
+        (*t).open = 0;
+        if cut {
+            lost(LOST_SECTIONS, 1);
+        }
+        let l = (*t).section_lock as *mut Lock;
+        let s = new_unit(t, true) as *mut Section;
+        if s.is_null() {
+            lost(LOST_SECTIONS, 1);
+            return;
+        }
+        let blocks = write_visits(t);
+        (*s).blocks = blocks;
+        (*s).visits = if blocks == 0 { 0 } else { (*t).visits_count };
+        (*s).cut = cut as u32;
+        (*s).shared = (*t).section_shared;
+        (*s).stratum = (*t).section_number;
+        (*s).vt0 = (*t).section_vt0;
+        (*s).vt1 = if cut { exact(t) } else { (*t).section_vt0 + (*t).section_accesses };
+        (*s).next = (*l).sections;
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        (*l).sections = reference(s as u64);
+        (*l).kept += 1;
+        (*t).sections_kept += 1;
+    }
+}
+
+/// Copies the visits to blocks; the reference of the first, 0 without visits or memory.
+unsafe fn write_visits(t: *mut Live) -> u32 {
+    unsafe {
+        let mut first = 0u32;
+        let n = (*t).visits_count as usize;
+        // From the last block to the first, so that each knows the next.
+        for k in (0..n.div_ceil(VISITS_PER_BLOCK)).rev() {
+            let b = new_unit(t, false) as *mut VisitBlock;
+            if b.is_null() {
+                lost(LOST_SECTIONS, 1);
+                give_blocks(t, first);
+                return 0;
+            }
+            for j in 0..VISITS_PER_BLOCK {
+                let from = k * VISITS_PER_BLOCK + j;
+                let v = (&raw mut (*b).visits[0]).add(j);
+                if from < n {
+                    *v = core::ptr::read((&raw const (*t).visits[0]).add(from));
+                }
+            }
+            (*b).next = first;
+            first = reference(b as u64);
+        }
+        first
+    }
+}
+
+/// 64 bytes for a section or a block, used before or new.
+unsafe fn new_unit(t: *mut Live, section: bool) -> u64 {
+    unsafe {
+        let free = if section { &raw mut (*t).free_sections } else { &raw mut (*t).free_blocks };
+        if *free != 0 {
+            let p = at::<u32>(*free);
+            *free = *p;
+            return p as u64;
+        }
+        let h = header();
+        if (*h).section_bytes > (*h).cap / MEMORY_SHARE {
+            return 0;
+        }
+        AtomicU64::from_ptr(&raw mut (*h).section_bytes).fetch_add(UNIT, Relaxed);
+        take(t, UNIT)
+    }
+}
+
+unsafe fn give_blocks(t: *mut Live, first: u32) {
+    unsafe {
+        let mut b = first;
+        while b != 0 {
+            let block = at::<VisitBlock>(b);
+            let next = (*block).next;
+            (*block).next = (*t).free_blocks;
+            (*t).free_blocks = b;
+            b = next;
+        }
+    }
+}
+
+/// Two stretches become one, with one of their two sections.
+unsafe fn halve(t: *mut Live, l: *mut Lock) {
+    unsafe {
+        (*l).shift += 1;
+        let mut link = &raw mut (*l).sections;
+        while *link != 0 {
+            let r = *link;
+            let s = at::<Section>(r);
+            let pair = (*s).stratum >> 1;
+            if (*s).stratum & 1 == mix(pair, (*l).shift) >> 63 {
+                (*s).stratum = pair;
+                link = &raw mut (*s).next;
+                continue;
+            }
+            *link = (*s).next;
+            (*l).kept -= 1;
+            (*t).sections_kept -= 1;
+            give_blocks(t, (*s).blocks);
+            (*s).blocks = 0;
+            (*s).visits = 0;
+            (*s).next = (*t).free_sections;
+            (*t).free_sections = r;
+        }
+    }
+}
+
+#[inline(always)]
+fn hash(addr: u64) -> usize {
+    (addr >> 3 ^ addr >> 12) as usize
+}
+
+/// The thread's entry of a lock, made if need be; null without room.
+#[cold]
+unsafe fn lock_of(t: *mut Live, addr: u64) -> *mut Lock {
+    unsafe {
+        let info = (*t).info_at as *mut ThreadInfo;
+        if (*info).locks == 0 || (*info).locks_count * 4 >= 3 << (*info).locks_bits {
+            grow(t, info);
+        }
+        if (*info).locks == 0 {
+            return core::ptr::null_mut();
+        }
+        let mask = (1usize << (*info).locks_bits) - 1;
+        let table = at::<Lock>((*info).locks);
+        let mut i = hash(addr) & mask;
+        for _ in 0..=mask {
+            let l = table.add(i);
+            if (*l).addr == addr {
+                return l;
+            }
+            if (*l).addr == 0 {
+                if (*info).locks_count as usize >= mask {
+                    break;
+                }
+                (*l).addr = addr;
+                (*info).locks_count += 1;
+                return l;
+            }
+            i = (i + 1) & mask;
+        }
+        core::ptr::null_mut()
+    }
+}
+
+/// Doubles the table; no section is open here.
+unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
+    unsafe {
+        let old_bits = (*info).locks_bits;
+        let bits = if (*info).locks == 0 { 3 } else { old_bits + 1 };
+        let bytes = (size_of::<Lock>() as u64) << bits;
+        let h = header();
+        if bits > LOCKS_BITS_MAX || (*h).section_bytes + bytes > (*h).cap / MEMORY_SHARE {
+            return;
+        }
+        let new = if bytes <= 4096 { take(t, bytes) } else { alloc(bytes) };
+        if new == 0 {
+            return;
+        }
+        AtomicU64::from_ptr(&raw mut (*h).section_bytes).fetch_add(bytes, Relaxed);
+        if (*info).locks != 0 {
+            let old = at::<Lock>((*info).locks);
+            for k in 0..1usize << old_bits {
+                let from = old.add(k);
+                if (*from).addr != 0 {
+                    let mut i = hash((*from).addr) & ((1 << bits) - 1);
+                    while (*(new as *mut Lock).add(i)).addr != 0 {
+                        i = (i + 1) & ((1 << bits) - 1);
+                    }
+                    core::ptr::copy_nonoverlapping(from, (new as *mut Lock).add(i), 1);
+                }
+            }
+        }
+        for c in &mut (*t).lock_cache {
+            c.addr = 0;
+        }
+        // A reader must never see a size that does not fit the table: a small size over a big table is safe.
+        (*info).locks = reference(new);
+        (*info).locks_bits = bits;
+    }
+}

@@ -1,0 +1,146 @@
+//! Sampled critical sections: their order, their locks, how many they stand for, and that sampling changes no count.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{How, Lab};
+use tussle_evidence::{Evidence, Operation, TouchKind};
+
+const SECTIONS: u64 = 10_000;
+
+fn recorded() -> Option<Evidence> {
+    let lab = Lab::new()?;
+    let ran = lab.run(&lab.build("sections", &[]), &["10000"], How::default());
+    assert_eq!(ran.status, 0);
+    assert!(ran.evidence.run.sees.locks);
+    Some(ran.evidence)
+}
+
+fn address(e: &Evidence, object: u32, offset: u64) -> u64 {
+    e.objects[object as usize].base + offset
+}
+
+/// Rows of one thread, by lock, the lock that was taken most often first.
+fn by_lock(e: &Evidence, actor: u32) -> Vec<(u64, Vec<&Operation>)> {
+    let mut out: Vec<(u64, Vec<&Operation>)> = Vec::new();
+    for o in e.operations.iter().flatten().filter(|o| o.actor == actor) {
+        let lock = address(e, o.lock_object.unwrap(), o.lock_offset.unwrap());
+        match out.iter_mut().find(|l| l.0 == lock) {
+            Some(l) => l.1.push(o),
+            None => out.push((lock, vec![o])),
+        }
+    }
+    out.sort_by_key(|l| (std::cmp::Reverse(l.1.iter().map(|o| o.repeats).sum::<u64>()), l.0));
+    out
+}
+
+/// (distance from the lock, kind, accesses before) of a row's visits.
+fn visits(e: &Evidence, lock: u64, o: &Operation) -> Vec<(i64, TouchKind, u64)> {
+    o.visits.iter().map(|v| (address(e, v.0, v.1) as i64 - lock as i64, v.3, v.4)).collect()
+}
+
+#[test]
+fn sections_come_in_order_under_their_lock() {
+    use TouchKind::{Read, Write};
+    let Some(e) = recorded() else { return };
+    for actor in [1, 2] {
+        let locks = by_lock(&e, actor);
+        let total = |k: usize| locks[k].1.iter().map(|o| o.repeats).sum::<u64>();
+        // The mutex and the reader-writer lock, then the spin lock: the inner mutex has no rows of its own.
+        assert_eq!(locks.len(), 3);
+        assert_eq!((total(0), total(1), total(2)), (SECTIONS, SECTIONS, SECTIONS / 8));
+
+        // glibc's mutex has 40 bytes; `a` and `b` follow.
+        let (mutex, rows) = locks.iter().find(|l| l.1.len() == 2).unwrap();
+        let plain = rows.iter().find(|o| o.visits.len() == 2).unwrap();
+        let both = rows.iter().find(|o| o.visits.len() == 4).unwrap();
+        assert_eq!(visits(&e, *mutex, plain), [(40, Read, 0), (40, Write, 0)]);
+        let thought = [(40, Read, 0), (40, Write, 0), (48, Read, 40), (48, Write, 0)];
+        assert_eq!(visits(&e, *mutex, both), thought);
+        let share = both.repeats as f64 / SECTIONS as f64;
+        assert!((0.1..0.45).contains(&share), "a quarter has four visits, not {share}");
+        assert!(rows.iter().all(|o| o.shared == Some(false) && o.inner.as_deref() == Some(&[])));
+
+        let readers: Vec<_> = locks.iter().filter(|l| l.1[0].shared == Some(true)).collect();
+        assert_eq!(readers.len(), 1);
+        assert!(readers[0].1.iter().all(|o| o.visits.len() == 1 && o.visits[0].3 == Read));
+
+        let nested = &locks[2].1;
+        let [o] = nested[..] else { panic!("{nested:?}") };
+        let inner = o.inner.as_ref().unwrap();
+        assert_eq!((o.visits.len(), inner.len()), (2, 1), "{o:?}");
+        assert_eq!((inner[0].0, inner[0].1, inner[0].4), (0, 2, Some(false)));
+        assert_ne!(address(&e, inner[0].2, inner[0].3), locks[2].0);
+    }
+}
+
+#[test]
+fn think_time_follows_from_the_clock() {
+    let Some(e) = recorded() else { return };
+    for actor in [1, 2] {
+        let rows: Vec<_> = e.operations.iter().flatten().filter(|o| o.actor == actor).collect();
+        let first = rows.iter().map(|o| o.vt0).min().unwrap();
+        let last = rows.iter().map(|o| o.vt1).max().unwrap();
+        let count: u64 = rows.iter().map(|o| o.repeats).sum();
+        let inside: u64 =
+            rows.iter().map(|o| o.repeats * o.visits.iter().map(|v| v.4 + 1).sum::<u64>()).sum();
+        // Two sections a round and 80 accesses outside of them; every eighth round has a third section. Some more are
+        // the locks' own words, some of which the clock counts.
+        let think = (last - first - inside) as f64 / count as f64;
+        assert!((34.0..44.0).contains(&think), "{think} accesses between sections");
+    }
+}
+
+#[test]
+fn sampling_changes_no_count() {
+    let Some(lab) = Lab::new() else { return };
+    for jumps in [true, false] {
+        let exe = lab.build_with("sections", &[], jumps);
+        let rows = |no_operations: bool| {
+            let e = lab.run(&exe, &["10000"], How { no_operations, ..How::default() }).evidence;
+            assert_eq!(e.operations.is_none(), no_operations);
+            assert_eq!(e.run.sees.locks, !no_operations);
+            // Threads are numbered as they start; by address and counts the order is the same in every run.
+            let mut rows: Vec<_> = e
+                .accesses
+                .iter()
+                .map(|a| (address(&e, a.object, a.offset), a.size, a.reads, a.writes, a.rmws))
+                .collect();
+            rows.sort_unstable();
+            rows
+        };
+        let (with, without) = (rows(false), rows(true));
+        assert!(with.len() > 10);
+        assert_eq!(with, without, "jumps: {jumps}");
+    }
+}
+
+#[test]
+fn sampling_is_the_same_in_every_run() {
+    let (Some(a), Some(b)) = (recorded(), recorded()) else { return };
+    let rows = |e: &Evidence| {
+        let all = e.operations.iter().flatten();
+        let mut rows: Vec<_> = all
+            .map(|o| {
+                let lock = address(e, o.lock_object.unwrap(), o.lock_offset.unwrap());
+                (lock, o.repeats, visits(e, lock, o).len())
+            })
+            .collect();
+        rows.sort_unstable();
+        rows
+    };
+    assert_eq!(rows(&a), rows(&b));
+}
+
+#[test]
+fn little_memory_is_not_exceeded_by_operations() {
+    let Some(lab) = Lab::new() else { return };
+    let how = How { mem_max_bytes: Some(1 << 20), ..How::default() };
+    let ran = lab.run(&lab.build("sections", &[]), &["2000"], how);
+    assert_eq!(ran.status, 0);
+    let count: u64 = ran.evidence.operations.iter().flatten().map(|o| o.repeats).sum();
+    let lost: u64 =
+        ran.evidence.losses.iter().filter(|l| l.what.starts_with("operations")).map(|l| l.count).sum();
+    assert!(count + lost >= 2 * 2000, "{count} operations, {lost} lost");
+}
