@@ -108,7 +108,9 @@ pub enum PredictError {
     #[error(transparent)]
     Recorded(RecordedError),
     /// A side that recorded operations do not have.
-    #[error("recorded operations have no variant `{0}`: recorded ideal, or --move, or a file with the types")]
+    #[error(
+        "recorded operations have no variant `{0}`: recorded, ideal, a file with the types, or -C with --move"
+    )]
     Variant(String),
     /// The machine.
     #[error(transparent)]

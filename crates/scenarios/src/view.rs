@@ -64,9 +64,14 @@ pub fn prediction(p: &Prediction) -> View {
         nodes.push(crate::recorded::assumptions(r, q));
     }
     nodes.push(curve(p));
+    let mut crossings = Vec::new();
     for (low, high, word) in &p.crossovers {
         let text = format!("The sign of the median changes between {low} and {high} CPUs: {word}.");
         nodes.push(Node::Text(vec![Span::plain(text)]));
+        crossings.push(serde_json::json!({"between": [low, high], "what": word}));
+    }
+    if !crossings.is_empty() {
+        nodes.push(Node::Data { key: "crossovers".into(), value: crossings.into() });
     }
     nodes.push(tornado(p));
     if !p.ablations.is_empty() {

@@ -146,7 +146,8 @@ fn another_layout_is_followed_by_field_name() {
     let error = |t: &TypeTable| Relocation::of_types(&recording, &e.types, t, "6.1").unwrap_err().to_string();
     assert_eq!(
         error(&less),
-        "6.1: struct counters has no field `b`; it has a, la.__lock, la.__owner, la.__kind, la.__prev, la.__next, lb.__lock, lb.__owner, lb.__kind, lb.__prev, lb.__next, ..."
+        "6.1: struct counters has no field `b`; it has a, la.__lock, la.__owner, la.__kind, la.__prev, la.__next, \
+         lb.__lock, lb.__owner, lb.__kind, lb.__prev, lb.__next, ..."
     );
     assert_eq!(error(&TypeTable::new(8)), "6.1 has none of the recorded types: struct counters");
 }

@@ -1,0 +1,96 @@
+//! The JSON of `predict` and `calibrate` keeps to the schemas in `docs/schema`, in every shape that they have.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+
+/// Output of a run that must succeed, held against a schema.
+fn check(schema: &str, arguments: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tussle"));
+    let run = command.args(arguments).args(["--format", "json"]).output().unwrap();
+    let out = String::from_utf8_lossy(&run.stdout).into_owned();
+    let talk = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(0), "{arguments:?}: {talk}");
+    let document: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{talk}"));
+    let path = format!("{}/../../docs/schema/{schema}.json", env!("CARGO_MANIFEST_DIR"));
+    let rules = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(tussle_render::schema::violations(&rules, &document), Vec::<String>::new(), "{out}");
+    document
+}
+
+fn data(name: &str) -> String {
+    format!("{}/../scenarios/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn scenarios() {
+    for (id, run) in [("000", "run_us=50"), ("001", "run_us=50"), ("002", "run_us=50"), ("003", "run_us=50")]
+    {
+        let answer = check("predict", &["predict", id, "--cpus", "2,4", "--draws", "2", "--set", run]);
+        assert_eq!(
+            (&answer["scenario"], answer["curve"]["points"].as_array().unwrap().len()),
+            (&id.into(), 2)
+        );
+        let verdict = answer["verdict"].as_str().unwrap();
+        let names = verdict != "undecided" || answer["effect"]["high"] == answer["effect"]["low"];
+        assert!(names || answer.get("measure").is_some(), "{answer}");
+    }
+    let four = ["predict", "004", "--cpus", "2", "--draws", "1", "--set", "run_us=2000"];
+    assert_eq!(check("predict", &four)["machine"], "4s-westmere-ex-80");
+    let machines = check("machines", &["predict", "--list-machines"]);
+    let guess = |m: &Value| m["source"].as_str().unwrap().starts_with("unsourced");
+    assert!(machines["machines"].as_array().unwrap().iter().any(guess));
+}
+
+#[test]
+fn recorded_operations() {
+    let ask = |file: &str, more: &[&str]| {
+        let file = data(file);
+        let base = ["predict", file.as_str(), "--machine", "2s-icelake-sp-96", "--draws", "5"];
+        check("predict", &[&base[..], more].concat())
+    };
+    let split = ask("two-locks.data", &[]);
+    assert_eq!((&split["verdict"], &split["after"]), (&"faster".into(), &"ideal".into()));
+    let moved = ask("two-locks.data", &["-C", "counters", "--move", "align:b=64", "--cpus", "2,96"]);
+    assert_eq!((&moved["verdict"], &moved["effect"]["positive_share"]), (&"faster".into(), &1.0.into()));
+    assert_eq!(moved["assumptions"]["locks"]["rows"][0]["type"], "pthread_mutex_t");
+    let back = ask("two-locks.data", &["--before", "ideal", "--after", "recorded"]);
+    assert_eq!(back["verdict"], "slower");
+    let shared = ask("one-lock.data", &["--cpus", "16"]);
+    assert_eq!(shared["verdict"], "undecided");
+}
+
+#[test]
+fn the_same_question_has_the_same_bytes_on_any_number_of_cores() {
+    let ask = |bound: bool| {
+        let tussle = env!("CARGO_BIN_EXE_tussle");
+        let arguments =
+            ["predict", "000", "--cpus", "4", "--draws", "4", "--set", "run_us=50", "--format", "json"];
+        let mut command = if bound { Command::new("taskset") } else { Command::new(tussle) };
+        if bound {
+            command.args(["-c", "0", tussle]);
+        }
+        command.args(arguments).output().map(|o| o.stdout)
+    };
+    let Ok(one) = ask(true) else { return println!("skipped: taskset") };
+    assert!(!one.is_empty() && one == ask(false).unwrap());
+}
+
+#[test]
+fn calibration() {
+    if std::thread::available_parallelism().map_or(1, |n| n.get()) < 2 {
+        return println!("skipped: calibration needs two CPUs");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("here.toml");
+    let profile = profile.to_str().unwrap();
+    let found = check("calibrate", &["calibrate", "--noisy", "-q", "--name", "1s-here-2", "-o", profile]);
+    assert!(found["latency_ns"].as_f64().unwrap() > 0.0, "{found}");
+    let answer = check(
+        "predict",
+        &["predict", "000", "--machine", profile, "--cpus", "1", "--draws", "1", "--set", "run_us=20"],
+    );
+    assert_eq!(answer["machine"], "1s-here-2");
+}
