@@ -6,7 +6,6 @@ use crate::locks::rwsem::Rwsem;
 use crate::locks::spin::Queued;
 use crate::locks::{SleepLock, SleepWords};
 use crate::nodes::Nodes;
-use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{MemberRole, Type, TypeId, TypeTable};
 use tussle_sim::{Cell, Env};
 
@@ -47,6 +46,9 @@ const TYPES: &[(&str, Model)] = &[
     ("std::shared_mutex", Model::SleepingRwlock),
     ("std::shared_timed_mutex", Model::SleepingRwlock),
 ];
+
+/// Types looked at on the way to a lock.
+const VISITS_MAX: usize = 256;
 
 /// A word of a lock: its paths in the lock's type, and offset and size where the type is not known.
 type Word = (&'static [&'static str], u64, u8);
@@ -165,41 +167,45 @@ pub fn find(
     Found { model, ty: name, member, assumed: known.is_none(), start, size, words }
 }
 
-/// The lock type around byte `offset`: the outermost that begins there, else the innermost that contains it.
+/// The lock type around byte `offset`: the outermost that begins there, else the innermost that contains it. All
+/// members of unions are looked at.
 fn lock_type(table: &TypeTable, ty: TypeId, offset: u64) -> Option<(TypeId, Model, u64)> {
-    let (mut id, mut start, mut inside) = (ty, 0u64, None);
-    for _ in 0..DEPTH_MAX * 4 {
+    let (mut todo, mut inside, mut visits) = (vec![(ty, 0u64)], None, 0);
+    while let Some((id, start)) = todo.pop() {
+        visits += 1;
+        if visits > VISITS_MAX {
+            break;
+        }
         if let Some(model) = known_name(table, id) {
             if start == offset {
                 return Some((id, model, start));
             }
             inside = Some((id, model, start));
         }
-        let at = offset.checked_sub(start)?;
+        let Some(at) = offset.checked_sub(start) else { continue };
         match table.get(id) {
             Type::Typedef { to, .. }
             | Type::Const(to)
             | Type::Volatile(to)
             | Type::Restrict(to)
-            | Type::Atomic(to) => id = *to,
+            | Type::Atomic(to) => todo.push((*to, start)),
             Type::Array { elem, .. } => {
-                let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return inside };
-                start += at / size * size;
-                id = *elem;
+                if let Some(size) = table.size(*elem).filter(|s| *s > 0) {
+                    todo.push((*elem, start + at / size * size));
+                }
             }
             Type::Aggregate(a) => {
                 // An object of several elements may be larger than its type.
                 let rest = at.checked_rem(a.size).unwrap_or(at);
-                let (whole, at) = (at - rest, rest);
                 let holds = |m: &&tussle_model::Member| {
                     let size = table.size(m.ty).unwrap_or(0);
-                    m.role != MemberRole::Static && m.offset() <= at && at - m.offset() < size
+                    m.role != MemberRole::Static && m.offset() <= rest && rest - m.offset() < size
                 };
-                let Some(m) = a.members.iter().find(holds) else { return inside };
-                start += whole + m.offset();
-                id = m.ty;
+                let members =
+                    a.members.iter().filter(holds).map(|m| (m.ty, start + (at - rest) + m.offset()));
+                todo.extend(members.take(VISITS_MAX).collect::<Vec<_>>().into_iter().rev());
             }
-            _ => return inside,
+            _ => {}
         }
     }
     inside

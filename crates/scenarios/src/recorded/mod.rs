@@ -113,14 +113,16 @@ struct Held {
     operations: u64,
 }
 
-/// A lock for people.
+/// Locks of one place for people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LockRow<'a> {
     /// Object and offset.
     pub at: String,
     /// What was found out about it.
     pub found: &'a Found,
-    /// Operations under it, repeats counted.
+    /// How many there are.
+    pub count: u64,
+    /// Operations under them, repeats counted.
     pub operations: u64,
 }
 
@@ -261,17 +263,21 @@ impl Recording {
         (all > 0).then(|| (inside as f64 / all as f64).min(1.0))
     }
 
-    /// Locks that were held, most used first.
+    /// Locks that were held, those at the same place of objects of one type together; most used first.
     pub fn locks(&self) -> Vec<LockRow<'_>> {
-        let mut rows: Vec<LockRow<'_>> = Vec::with_capacity(self.locks.len());
+        let mut rows: BTreeMap<(String, Model), LockRow<'_>> = BTreeMap::new();
         for Held { object, found, operations, .. } in &self.locks {
             let place = self.places.get(*object).map_or("?", |p| p.label.as_str());
             let at = match &found.member {
                 Some(m) => format!("{place}.{m}"),
                 None => format!("{place} at {} ({:#x})", found.start, found.start),
             };
-            rows.push(LockRow { at, found, operations: *operations });
+            let new = LockRow { at: at.clone(), found, count: 0, operations: 0 };
+            let row = rows.entry((at, found.model)).or_insert(new);
+            row.count += 1;
+            row.operations = row.operations.saturating_add(*operations);
         }
+        let mut rows: Vec<LockRow<'_>> = rows.into_values().collect();
         rows.sort_by(|a, b| b.operations.cmp(&a.operations).then(a.at.cmp(&b.at)));
         rows
     }

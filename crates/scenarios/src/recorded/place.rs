@@ -78,10 +78,18 @@ impl Relocation {
     }
 }
 
+/// Words of locks that newer kernels have under another name.
+const ALIASES: [(&str, &str); 2] = [("wait_list.next", "first_waiter"), ("wait_list.prev", "first_waiter")];
+
 /// Where the field at offset `at` of the old layout lies in the new one.
 fn follow(ty: &str, old: &[Leaf], new: &[Leaf], at: u64) -> Result<u64, LayoutError> {
     let Some(leaf) = leaf_at(old, at) else { return Ok(at) };
-    match new.iter().find(|l| l.path == leaf.path) {
+    let find = |path: &str| new.iter().find(|l| l.path == path);
+    let other = |(a, b): &(&str, &str)| {
+        let renamed = |from: &str, to: &str| Some(format!("{}{to}", leaf.path.strip_suffix(from)?));
+        find(&renamed(a, b).or(renamed(b, a))?)
+    };
+    match find(&leaf.path).or(ALIASES.iter().find_map(other)) {
         Some(l) => Ok(l.offset + (at - leaf.offset).min(l.size.saturating_sub(1))),
         None => Err(LayoutError::UnknownField {
             ty: ty.into(),
@@ -286,6 +294,38 @@ fn wanted(
     out
 }
 
+/// Places with every field on lines of its own, and the bytes that this takes. Elements of one array that the same
+/// actors use stay together: to have a buffer's words far apart would be no better layout.
+fn split(r: &Recording, wanted: &[Wanted]) -> (Vec<u64>, u64) {
+    let family = |w: &Wanted| {
+        let owner = match w.of {
+            Of::Spot(i) => r.spots.get(i).map(|s| s.owner),
+            Of::Word(..) => None,
+        };
+        let stem =
+            w.name.rsplit_once('[').map_or(if w.name.starts_with('+') { "+" } else { &w.name }, |n| n.0);
+        (w.label, stem.to_string(), owner)
+    };
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by_key(|&i| (wanted[i].label, wanted[i].addr));
+    let mut places = vec![0; wanted.len()];
+    let (mut start, mut base, mut next) = (0u64, 0u64, 0u64);
+    let mut last: Option<(_, u64)> = None;
+    for i in order {
+        let (w, this) = (&wanted[i], family(&wanted[i]));
+        let near = |end: u64| w.addr < end.saturating_add(BLOCK);
+        let joins =
+            matches!(w.of, Of::Spot(_)) && last.as_ref().is_some_and(|(f, end)| *f == this && near(*end));
+        if !joins {
+            (start, base) = (next, w.addr / BLOCK * BLOCK);
+        }
+        places[i] = start + (w.addr - base);
+        next = places[i] / BLOCK * BLOCK + BLOCK;
+        last = Some((this, w.addr.saturating_add(u64::from(w.size))));
+    }
+    (places, next)
+}
+
 /// Places cells of one group; empty pairs of lines between them are left out. With `apart`, one pair for each.
 fn put(
     memory: &mut MemoryMap,
@@ -295,11 +335,12 @@ fn put(
 ) -> Result<Vec<Cell>, LayoutError> {
     let blocks: BTreeSet<u64> = wanted.iter().map(|w| w.addr / BLOCK).collect();
     let rank: HashMap<u64, u64> = blocks.iter().enumerate().map(|(i, b)| (*b, i as u64)).collect();
-    let at = |(i, w): (usize, &Wanted)| match apart {
-        true => i as u64 * BLOCK,
-        false => rank.get(&(w.addr / BLOCK)).copied().unwrap_or(0) * BLOCK + w.addr % BLOCK,
+    let split = if apart { split(r, wanted) } else { (Vec::new(), 0) };
+    let at = |(i, w): (usize, &Wanted)| match split.0.get(i) {
+        Some(place) => *place,
+        None => rank.get(&(w.addr / BLOCK)).copied().unwrap_or(0) * BLOCK + w.addr % BLOCK,
     };
-    let size = if apart { wanted.len() } else { blocks.len() } as u64 * BLOCK;
+    let size = if apart { split.1 } else { blocks.len() as u64 * BLOCK };
     let size = u32::try_from(size).map_err(|_| LayoutError::TooLarge)?;
     let mut host: Option<Cell> = None;
     let mut cells = vec![Cell::NULL; wanted.len()];

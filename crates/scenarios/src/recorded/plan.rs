@@ -219,12 +219,11 @@ impl Plan<'_> {
         let moves = matches!(o.kind, ObjectKind::Heap | ObjectKind::Slab) || !ev.run.sees.phases;
         let step = moves.then(|| o.align.max(8).checked_next_power_of_two().unwrap_or(BLOCK).min(BLOCK));
         let typed = ty.map(|(id, _)| ev.types.name(id));
-        let label = match (&typed, &o.name) {
-            (Some(t), _) if ev.types.aggregate(ty.map_or(tussle_model::TypeId::VOID, |t| t.0)).is_some() => {
-                t.clone()
-            }
+        let named = ty.and_then(|t| ev.types.aggregate(t.0)).is_some_and(|a| a.name.is_some());
+        let label = match (typed, &o.name) {
+            (Some(t), _) if named => t,
             (_, Some(name)) => name.clone(),
-            (Some(t), None) => t.clone(),
+            (Some(t), None) => t,
             (None, None) => format!("object {object}"),
         };
         let label = label.trim_start_matches("struct ").to_string();

@@ -57,7 +57,8 @@ fn actor(number: u32) -> Actor {
     }
 }
 
-/// `actors` threads that update a field 20 times, under a lock, with some own work between; `field` and `lock` by actor.
+/// `actors` threads that update a field 20 times, under a lock, with some own work between; `field` and `lock` by
+/// actor.
 fn evidence(actors: u32, field: impl Fn(u32) -> u64, lock: impl Fn(u32) -> Option<u64>) -> Evidence {
     let mut e = Evidence::empty(Run::new(Source::Recorder, 1_000, SEES));
     let (table, ty) = types(0, 8);
@@ -177,6 +178,23 @@ fn neighbours_keep_their_line_and_copies_are_apart() {
 }
 
 #[test]
+fn the_ideal_keeps_a_buffer_together_and_splits_slots() {
+    // Words of an untyped object: 0 to 3 are one thread's, 4 the other's, and both use 6 and 7.
+    let mut e = evidence(2, |_| 0, |_| None);
+    e.objects = vec![Object::unnamed(0, ObjectKind::Global, 0x1000, 64)];
+    for (i, o) in e.operations.iter_mut().flatten().enumerate() {
+        let words: &[u64] = if i == 0 { &[0, 1, 2, 3, 6, 7] } else { &[4, 6, 7] };
+        o.visits = words.iter().map(|w| (0, w * 8, 8, TouchKind::Write, 0)).collect();
+    }
+    let r = Arc::new(Recording::new(&e).unwrap());
+    let a = place::arrange(&r, Arrangement::Ideal, Arrangement::Ideal, 2, &crate::Setup::new(2)).unwrap();
+    let lines: Vec<u32> = a.cells[0].iter().map(|c| a.memory.at(*c).addr / 64).collect();
+    let same = |x: usize, y: usize| lines[x] == lines[y];
+    // In the order in which they were seen first: 0 1 2 3 6 7 4.
+    assert!(same(0, 3) && same(4, 5) && !same(3, 6) && !same(6, 4) && !same(0, 4), "{lines:?}");
+}
+
+#[test]
 fn think_time_is_what_operations_leave() {
     let e = evidence(2, |_| 0, |_| Some(256));
     let r = Recording::new(&e).unwrap();
@@ -269,8 +287,6 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-
     #[test]
     fn any_operations_are_simulated_or_refused(
         operations in proptest::collection::vec(operation(), 0..12),
@@ -280,7 +296,8 @@ proptest! {
         let mut e = evidence(4, |_| 0, |_| None);
         e.objects.extend(places.iter().map(|&(base, size, align, heap)| {
             let kind = if heap { ObjectKind::Heap } else { ObjectKind::Global };
-            Object { align, ty: heap.then_some(tussle_model::TypeId(size as u32)), ..Object::unnamed(0, kind, base, size) }
+            let ty = heap.then_some(tussle_model::TypeId(size as u32));
+            Object { align, ty, ..Object::unnamed(0, kind, base, size) }
         }));
         e.operations = Some(operations);
         if let Ok(recording) = Recording::new(&e) {

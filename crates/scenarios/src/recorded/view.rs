@@ -69,6 +69,7 @@ fn locks(rows: &[super::LockRow<'_>]) -> Node {
         Column::text("lock", "Lock"),
         Column::text("type", "Type"),
         Column::text("model", "Simulated as"),
+        Column::number("locks", "Locks"),
         Column::number("operations", "Operations"),
     ];
     let row = |l: &super::LockRow<'_>| {
@@ -79,7 +80,13 @@ fn locks(rows: &[super::LockRow<'_>]) -> Node {
             Cell::text(model)
         };
         let ty = l.found.ty.clone().map_or_else(Cell::unknown, Cell::text);
-        vec![Cell::text(l.at.clone()).tone(Tone::Name), ty, model, Cell::count(l.operations)]
+        vec![
+            Cell::text(l.at.clone()).tone(Tone::Name),
+            ty,
+            model,
+            Cell::count(l.count),
+            Cell::count(l.operations),
+        ]
     };
     let cells = rows.iter().take(LOCKS_MAX).map(row).collect();
     let title = match rows.len() {

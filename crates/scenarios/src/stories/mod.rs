@@ -19,7 +19,8 @@ use tussle_sim::{Env, LayoutError, MemoryMap, Program, Shape, Words};
 pub enum ScenarioError {
     /// No such scenario.
     #[error(
-        "no scenario `{0}`: there are 000 (mmap_lock), 001 (i_mmap), 002 (per-VMA locks), 003 (page lists), 004 (anon_vma)"
+        "no scenario `{0}`: there are 000 (mmap_lock), 001 (i_mmap), 002 (per-VMA locks), 003 (page lists), \
+         004 (anon_vma)"
     )]
     Unknown(String),
     /// No such variant.
