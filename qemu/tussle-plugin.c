@@ -7,7 +7,8 @@
  * it is the same in every run. vCPUs change every `quantum` instructions, with recording and without.
  *
  * Arguments: out=FILE, quantum=N, window=N, record=on|off, chains=N, bytes=N (of the stream, at most), hooks=FILE, hold=on,
- * order=N (entries of the ordered log, at most), sections=N (sampled per octave of a lock's sections; 0 for none).
+ * order=N (entries of the ordered log, at most), sections=N (sampled per octave of a lock's sections; 0 for none),
+ * feedback=N (instructions of a vCPU's turns that a transfer costs it; 0 for none, then watching changes nothing).
  */
 #include "tussle-plugin.h"
 
@@ -32,6 +33,7 @@ enum {
     HOOK_ALLOC = 'a', /* allocator; its size is not known */
     HOOK_SIZED = 'b', /* allocator, the size is its first argument */
     HOOK_CACHED = 'c', /* allocator, the size is its third argument */
+    HOOK_CACHED_NODE = 'h', /* its fourth */
     HOOK_SLAB_FREE = 'f',
     HOOK_BORN = 'n', /* object of a cache */
     HOOK_BORN_BULK = 'N',
@@ -60,7 +62,8 @@ enum { STATE_PAUSED = 4 }; /* RunState in QEMU's qapi/run-state.json */
 static qemu_plugin_id_t self;
 static FILE *out;
 static uint64_t out_bytes, out_max = 4ull << 30, lost;
-static uint32_t quantum = 1000, window_accesses = 65536, chains_max = 200, octave_sections = 32;
+static uint32_t quantum = 1000, window_accesses = 65536, chains_max = 200, octave_sections = 16, feedback;
+static uint64_t debt[VCPUS_MAX]; /* of turns, instructions */
 static uint64_t order_left = 16 << 20, order_lost, sections, sections_lost;
 static bool record = true, hold, running;
 static uint64_t left, instructions, switches, accesses, window, left_user, left_stack, left_entry, transfers;
@@ -404,6 +407,7 @@ static void access_memory(struct insn *i, uint64_t vaddr, unsigned shift, int ki
         announce(i);
     if (coherence(l, cpu, kind, c)) {
         transfers++;
+        debt[cpu] += feedback;
         sample_chain(i, c, vaddr);
     }
 }
@@ -453,9 +457,15 @@ static uint64_t instructions_of[VCPUS_MAX];
 static void on_block(unsigned index, void *udata)
 {
     uint64_t n = (uintptr_t)udata;
+    unsigned cpu = vcpu();
     (void)index;
     instructions += n;
-    instructions_of[vcpu()] += n;
+    instructions_of[cpu] += n;
+    if (debt[cpu]) {
+        uint64_t paid = debt[cpu] < left ? debt[cpu] : left;
+        debt[cpu] -= paid;
+        left -= paid;
+    }
     if (left > n) {
         left -= n;
         return;
@@ -868,6 +878,7 @@ static void on_entry(unsigned index, void *udata)
         break;
     case HOOK_SIZED:
     case HOOK_CACHED:
+    case HOOK_CACHED_NODE:
     case HOOK_BORN_BULK:
         e = entry(&calls, reg(REG_RSP), 1);
         e->argument = reg(h->kind == HOOK_SIZED ? REG_RDI : h->kind == HOOK_CACHED ? REG_RDX : REG_RCX);
@@ -888,6 +899,7 @@ static void on_return(unsigned index, void *udata)
     case HOOK_ALLOC:
     case HOOK_SIZED:
     case HOOK_CACHED:
+    case HOOK_CACHED_NODE:
         if (rax) {
             live(rax, true);
             emit_hook(h, 'a', rax, load(rsp), e->rsp && e->hook == h && e->argument < 1u << 31 ? e->argument : 0);
@@ -928,7 +940,7 @@ static const struct hook *hook_at(uint64_t pc)
 /* Before the start marker allocations and slabs alone matter. */
 static bool is_early(char kind)
 {
-    return kind == HOOK_ALLOC || kind == HOOK_SIZED || kind == HOOK_CACHED || kind == HOOK_SLAB_FREE;
+    return kind && strchr("abchf", kind);
 }
 
 static bool has_entry(char kind)
@@ -1138,6 +1150,8 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
             order_left = strtoull(value, NULL, 10);
         } else if (!strcmp(argv[i], "sections")) {
             octave_sections = strtoul(value, NULL, 10);
+        } else if (!strcmp(argv[i], "feedback")) {
+            feedback = strtoul(value, NULL, 10);
         } else if (!strcmp(argv[i], "bytes")) {
             out_max = strtoull(value, NULL, 10);
         } else if (!strcmp(argv[i], "record")) {

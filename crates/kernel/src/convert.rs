@@ -4,6 +4,7 @@ mod order;
 mod roles;
 mod rows;
 mod sections;
+mod told;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,6 +20,7 @@ use crate::orc::Orc;
 use crate::place::{Allocator, Atlas, How, PAGE_ARRAY, Place, TypeWish};
 use crate::slab::WALKED;
 use crate::stream::{Stream, Summary};
+use crate::typed::{self, Verdict};
 
 /// What the guest was.
 #[derive(Clone, Debug)]
@@ -95,7 +97,8 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     evidence.order = order;
     let spins = |pc: u64| inputs.image.function_at(pc).is_some_and(|f| is_spinlock(&f.name));
     tables.finish(&mut evidence, &spins);
-    let objects = std::mem::take(&mut tables.objects);
+    let mut objects = std::mem::take(&mut tables.objects);
+    told::ask(inputs, &evidence, &mut objects);
     let free_pointers: Vec<Option<u64>> = objects.iter().map(|p| p.free_pointer).collect();
     fill_objects(inputs, &mut evidence, objects)?;
     let chains = sampled_chains(inputs, &tables);
@@ -191,6 +194,7 @@ fn fill_objects(inputs: &Inputs, evidence: &mut Evidence, places: Vec<Place>) ->
         match &p.ty {
             TypeWish::Named(n) => names.extend(n.iter().cloned()),
             TypeWish::Entry(e) => entries.push(*e),
+            TypeWish::Told(t) => entries.extend(t.entries()),
             TypeWish::Unknown => {}
         }
     }
@@ -198,33 +202,45 @@ fn fill_objects(inputs: &Inputs, evidence: &mut Evidence, places: Vec<Place>) ->
     names.dedup();
     entries.sort_unstable();
     entries.dedup();
-    let types = KernelTypes::read(inputs.vmlinux, &names, &entries)?;
-    let chosen: Vec<(Option<TypeId>, f32)> = places.iter().map(|p| choose(&types, p)).collect();
-    let mut roots: Vec<TypeId> = chosen.iter().filter_map(|c| c.0).collect();
+    let mut types = KernelTypes::read(inputs.vmlinux, &names, &entries)?;
+    let declared = typed::declared(&types, &entries);
+    if !declared.is_empty() {
+        names.extend(declared);
+        types = KernelTypes::read(inputs.vmlinux, &names, &entries)?;
+    }
+    let chosen: Vec<Option<Verdict>> = places.iter().map(|p| choose(&types, p)).collect();
+    let mut roots: Vec<TypeId> = chosen.iter().flatten().map(|c| c.ty).collect();
     roots.sort_unstable_by_key(|t| t.0);
     roots.dedup();
     let (table, ids) = types.table.extract(&roots);
     let new: HashMap<TypeId, TypeId> = roots.into_iter().zip(ids).collect();
     evidence.types = table;
     let alive = alive(&places);
-    for (p, (ty, confidence)) in places.into_iter().zip(chosen) {
-        let ty = ty.and_then(|t| new.get(&t)).copied();
-        let element = ty.and_then(|t| evidence.types.size(t)).unwrap_or(0);
-        let live_max = alive.get(&p.why).copied().unwrap_or(1);
-        evidence.objects.push(object(p, ty, confidence, element, live_max));
+    let mut sites: HashMap<u64, u32> = HashMap::new();
+    for (p, verdict) in places.into_iter().zip(chosen) {
+        let live_max = alive.get(&rows::label(&p)).copied().unwrap_or(1);
+        let alloc_code = p.site.as_ref().map(|(_, back)| {
+            *sites.entry(back.wrapping_sub(1)).or_insert_with_key(|address| {
+                evidence.code.push(code_row(*address));
+                evidence.code.len() as u32 - 1
+            })
+        });
+        let verdict = verdict.and_then(|v| Some(Verdict { ty: *new.get(&v.ty)?, ..v }));
+        let element = verdict.as_ref().and_then(|v| evidence.types.size(v.ty)).unwrap_or(0);
+        evidence.objects.push(Object { alloc_code, ..object(p, verdict, element, live_max) });
     }
     Ok(())
 }
 
 /// How many objects of a kind were alive at the same time at most.
 fn alive(places: &[Place]) -> HashMap<String, u64> {
-    let mut moments: BTreeMap<&str, Vec<(u64, bool)>> = BTreeMap::new();
+    let mut moments: BTreeMap<String, Vec<(u64, bool)>> = BTreeMap::new();
     for p in places {
-        let of = moments.entry(&p.why).or_default();
+        let of = moments.entry(rows::label(p)).or_default();
         of.push((p.life.from, true));
         of.extend(p.life.to.map(|to| (to, false)));
     }
-    let most = |(why, mut of): (&str, Vec<(u64, bool)>)| {
+    let most = |(why, mut of): (String, Vec<(u64, bool)>)| {
         // At equal times ends come first: the next life of a slot begins when the last one ends.
         of.sort_unstable();
         let (mut now, mut max) = (0u64, 0);
@@ -232,14 +248,19 @@ fn alive(places: &[Place]) -> HashMap<String, u64> {
             now = if born { now + 1 } else { now.saturating_sub(1) };
             max = max.max(now);
         }
-        (why.to_string(), max)
+        (why, max)
     };
     moments.into_iter().map(most).collect()
 }
 
-fn object(p: Place, ty: Option<TypeId>, confidence: f32, element: u64, live_max: u64) -> Object {
+fn object(p: Place, verdict: Option<Verdict>, element: u64, live_max: u64) -> Object {
+    let told = verdict.is_some() && matches!(p.ty, TypeWish::Told(_));
+    let why = match (&verdict, &p.name) {
+        (Some(v), Some(name)) if told => format!("{name}: {}", v.why),
+        _ => p.why,
+    };
     let size = match p.how {
-        How::Slab => p.size,
+        How::Slab | How::AllocationSite => p.size,
         _ => p.size.max(element),
     }
     .max(1);
@@ -248,11 +269,11 @@ fn object(p: Place, ty: Option<TypeId>, confidence: f32, element: u64, live_max:
         kind: p.kind,
         base: p.base,
         size,
-        name: if ty.is_some() && p.how == How::Slab { None } else { p.name },
-        ty,
+        name: if told || verdict.is_some() && p.how == How::Slab { None } else { p.name },
+        ty: verdict.as_ref().map(|v| v.ty),
         count: 1,
-        confidence,
-        why: p.why,
+        confidence: verdict.as_ref().map_or(0.0, |v| v.confidence),
+        why,
         align: p.align,
         allocator: p.site.map(|s| s.0),
         alloc_code: None,
@@ -264,30 +285,26 @@ fn object(p: Place, ty: Option<TypeId>, confidence: f32, element: u64, live_max:
 }
 
 /// The first wished type that exists and fits, and how sure it is.
-fn choose(types: &KernelTypes, p: &Place) -> (Option<TypeId>, f32) {
+fn choose(types: &KernelTypes, p: &Place) -> Option<Verdict> {
+    let sure = |ty, confidence| Verdict { ty, confidence, why: String::new() };
     match &p.ty {
-        TypeWish::Unknown => (None, 0.0),
-        TypeWish::Entry(e) => (types.entry(Some(*e)), 1.0),
-        TypeWish::Named(names) => {
-            let fits = |name: &String| {
-                let ty = types.named(name)?;
-                let size = types.table.size(ty)?;
-                // A cache rounds its objects up to its alignment; variable parts come behind the struct.
-                let exact = size <= p.size && p.size - size < 64;
-                let first = names.first() == Some(name);
-                match (exact, first && size <= p.size, p.how) {
-                    (true, _, _) => Some((ty, 1.0)),
-                    (false, true, _) => Some((ty, 0.9)),
-                    // `task_struct` ends in a part that a CPU may need less of.
-                    (false, false, How::Slab) if first => Some((ty, 0.9)),
-                    _ => None,
-                }
-            };
-            match names.iter().find_map(fits) {
-                Some((ty, sure)) => (Some(ty), sure),
-                None => (None, 0.0),
+        TypeWish::Unknown => None,
+        TypeWish::Told(told) => typed::decide(types, told, p.size),
+        TypeWish::Entry(e) => Some(sure(types.entry(Some(*e))?, 1.0)),
+        TypeWish::Named(names) => names.iter().find_map(|name| {
+            let ty = types.named(name)?;
+            let size = types.table.size(ty)?;
+            // A cache rounds its objects up to its alignment; variable parts come behind the struct.
+            let exact = size <= p.size && p.size - size < 64;
+            let first = names.first() == Some(name);
+            match (exact, first && size <= p.size, p.how) {
+                (true, _, _) => Some(sure(ty, 1.0)),
+                (false, true, _) => Some(sure(ty, 0.9)),
+                // `task_struct` ends in a part that a CPU may need less of.
+                (false, false, How::Slab) if first => Some(sure(ty, 0.9)),
+                _ => None,
             }
-        }
+        }),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::place::{Allocator, Gives};
 const UNSIZED: char = 'a';
 const FIRST: char = 'b';
 const THIRD: char = 'c';
+const FOURTH: char = 'h';
 
 /// Functions that hand out memory. Linux 6.10 added the suffix `_noprof` to the functions behind its allocation
 /// profiling macros; both names are looked for and what a kernel does not have is skipped.
@@ -19,9 +20,9 @@ const ALLOCATORS: &[(&str, Gives, char)] = &[
     ("kmalloc_large", Gives::Object, FIRST),
     ("kmalloc_large_node", Gives::Object, FIRST),
     ("kmalloc_trace", Gives::Object, THIRD),
-    ("kmalloc_node_trace", Gives::Object, UNSIZED),
+    ("kmalloc_node_trace", Gives::Object, FOURTH),
     ("__kmalloc_cache", Gives::Object, THIRD),
-    ("__kmalloc_cache_node", Gives::Object, UNSIZED),
+    ("__kmalloc_cache_node", Gives::Object, FOURTH),
     ("kvmalloc_node", Gives::Object, FIRST),
     ("__kvmalloc_node", Gives::Object, FIRST),
     ("__alloc_percpu", Gives::PerCpu, FIRST),

@@ -148,6 +148,16 @@ impl KernelTypes {
         Ok(KernelTypes { table, by_entry, by_name })
     }
 
+    /// Types made by hand.
+    #[cfg(test)]
+    pub(crate) fn of(table: TypeTable, by_entry: HashMap<usize, TypeId>) -> KernelTypes {
+        let named = |(id, a): (TypeId, &tussle_model::Aggregate)| {
+            Some((a.name.clone().filter(|_| !a.declaration)?, id))
+        };
+        let by_name = table.aggregates().filter_map(named).collect();
+        KernelTypes { table, by_entry, by_name }
+    }
+
     /// The struct or union of this name.
     pub fn named(&self, name: &str) -> Option<TypeId> {
         self.by_name.get(name).copied()

@@ -12,3 +12,4 @@ pub mod orc;
 pub mod place;
 pub mod slab;
 pub mod stream;
+pub mod typed;

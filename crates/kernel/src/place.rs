@@ -10,6 +10,7 @@ use crate::lives::{Lives, Span};
 use crate::memory::Memory;
 use crate::slab::{PAGE, SlabObject, Slabs, type_names};
 use crate::stream::{Hook, HookKind, Stream};
+use crate::typed::Told;
 
 /// How far behind the pointer that leads to it boot memory of unknown size may reach.
 const BOOT_BLOCK_MAX: u64 = 64 << 20;
@@ -27,6 +28,8 @@ pub enum TypeWish {
     Entry(usize),
     /// The first of these structs that exists and fits.
     Named(Vec<String>),
+    /// What variables say that held the object's address.
+    Told(std::rc::Rc<Told>),
 }
 
 /// How an address was explained; counted and printed.
@@ -115,6 +118,8 @@ pub struct Place {
     pub align: u64,
     /// Allocation function and return address in its caller.
     pub site: Option<(String, u64)>,
+    /// Bytes that were asked for; 0 where unknown.
+    pub asked: u32,
     /// Where a free object keeps the free list's pointer, from its first byte; of slab objects.
     pub free_pointer: Option<u64>,
     /// Which life of a slab's slot; elsewhere the whole run.
@@ -256,6 +261,7 @@ impl<'a> Atlas<'a> {
                 why: PAGE_ARRAY.into(),
                 align: size & size.wrapping_neg(),
                 site: None,
+                asked: 0,
                 free_pointer: None,
                 life: Life::default(),
                 how: How::PageStruct,
@@ -304,6 +310,7 @@ impl<'a> Atlas<'a> {
             .into(),
             align: (base & base.wrapping_neg()).clamp(1, PAGE),
             site: None,
+            asked: 0,
             free_pointer: None,
             life: Life::default(),
             how,
@@ -344,6 +351,7 @@ impl<'a> Atlas<'a> {
             why: "the allocation was seen; its size reaches to the next one".into(),
             align: 8,
             site: Some((self.allocator(hook.function), hook.b)),
+            asked: 0,
             free_pointer: None,
             life: Life::default(),
             how: How::PerCpu,
@@ -380,6 +388,7 @@ impl<'a> Atlas<'a> {
             },
             align: (stride & stride.wrapping_neg()).min(PAGE),
             site: None,
+            asked: 0,
             // The cache of all caches holds the allocator's own fields, touched by the same functions.
             free_pointer: (cache.name != "kmem_cache").then_some(cache.free_pointer),
             life: Life::default(),
@@ -392,6 +401,7 @@ impl<'a> Atlas<'a> {
         match allocation {
             Some(h) => {
                 place.site = Some((self.allocator(h.function), h.b));
+                place.asked = h.bytes;
                 place.name = Some(format!("{} in {}", cache.name, self.site_name(h.b)));
                 place.how = How::AllocationSite;
             }
@@ -456,6 +466,7 @@ impl<'a> Atlas<'a> {
             why: format!("memory behind the global pointer {name}"),
             align: 64,
             site: None,
+            asked: 0,
             free_pointer: None,
             life: Life::default(),
             how: How::BootMemory,
@@ -496,6 +507,7 @@ impl<'a> Atlas<'a> {
             why: "no slab at any time of the run; by its struct page at the end".into(),
             align: PAGE,
             site: None,
+            asked: 0,
             free_pointer: None,
             life: Life::default(),
             how: How::Page,
@@ -566,6 +578,7 @@ fn nothing(address: u64) -> Place {
         why: "no variable, slab or page explains this address".into(),
         align: 64,
         site: None,
+        asked: 0,
         free_pointer: None,
         life: Life::default(),
         how: How::Nothing,

@@ -92,6 +92,8 @@ fn facts(
         let text = format!("{} before, {} after ({})", thousands(a), thousands(b), change(a, b));
         fact(key, label, Cell::value(serde_json::json!({ "before": a, "after": b }), text))
     };
+    let recorded: u64 = e.samples.iter().flatten().map(|s| s.records).sum();
+    let logged: u64 = replay::counted(e).values().map(Moved::all).sum();
     let visits: usize = e.order.iter().flatten().map(|t| t.visits.len()).sum();
     vec![
         fact("command", "command", Cell::text(e.run.command.join(" "))),
@@ -99,7 +101,15 @@ fn facts(
         fact(
             "log",
             "replayed",
-            Cell::value(visits, format!("{} accesses, lines of {line} bytes", thousands(visits as u64))),
+            Cell::value(
+                visits,
+                format!(
+                    "{} accesses, lines of {line} bytes; the log is about {} of {} recorded transfers",
+                    thousands(visits as u64),
+                    thousands(logged),
+                    thousands(recorded)
+                ),
+            ),
         ),
         pair("reached", "objects changed", reached),
         pair("transfers", "all in the log", [sum(before), sum(after)]),
@@ -129,7 +139,7 @@ fn check(e: &Evidence, before: &BTreeMap<Spot, Moved>) -> Node {
 
 fn change(a: u64, b: u64) -> String {
     match a {
-        0 if b == 0 => "0%".into(),
+        _ if a == b => "same".into(),
         0 => "new".into(),
         _ => format!("{:+.1}%", 100.0 * (b as f64 - a as f64) / a as f64),
     }

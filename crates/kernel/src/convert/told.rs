@@ -1,0 +1,53 @@
+//! What the debug information tells of kmalloc objects: asked once for each allocation site and size.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+
+use tussle_evidence::{Evidence, ObjectKind};
+
+use crate::convert::Inputs;
+use crate::place::{How, Place, TypeWish};
+use crate::typed::{Code, Holder, Told};
+
+/// Sites asked about at most.
+const SITES_MAX: usize = 20_000;
+
+/// Return address of the allocation and bytes asked for.
+type Site = (u64, u32);
+
+/// Wishes for the types of all objects with a known allocation.
+pub(super) fn ask(inputs: &Inputs, evidence: &Evidence, objects: &mut [Place]) {
+    let code = Code { symbols: &inputs.image.symbols, file: inputs.vmlinux };
+    let site = |p: &Place| -> Option<Site> {
+        let general = p.how == How::AllocationSite && p.kind == ObjectKind::Slab && p.ty == TypeWish::Unknown;
+        general.then_some((p.site.as_ref()?.1, p.asked))
+    };
+    let of: HashMap<u32, Site> =
+        objects.iter().zip(0u32..).filter_map(|(p, id)| Some((id, site(p)?))).collect();
+    let mut told: BTreeMap<Site, Told> = BTreeMap::new();
+    for site in of.values().collect::<BTreeSet<_>>().into_iter().take(SITES_MAX) {
+        let received = code.received(site.0);
+        told.insert(*site, Told { received, asked: site.1, ..Told::default() });
+    }
+    let mut holders: HashMap<u32, Vec<(Holder, i64)>> = HashMap::new();
+    let mut counted: HashSet<(Site, u64, u32)> = HashSet::new();
+    for t in &evidence.touches {
+        let Some(site) = of.get(&t.object) else { continue };
+        let (Some(told), Some(c)) = (told.get_mut(site), evidence.code.get(t.code as usize)) else {
+            continue;
+        };
+        if !counted.insert((*site, t.offset, t.code)) {
+            continue;
+        }
+        let holders = holders.entry(t.code).or_insert_with(|| code.accessed(c.address));
+        for (holder, _) in holders.iter().filter(|h| u64::try_from(h.1) == Ok(t.offset)) {
+            *told.accessed.entry(holder.clone()).or_default() += 1;
+        }
+    }
+    let told: HashMap<Site, Rc<Told>> = told.into_iter().map(|(s, t)| (s, Rc::new(t))).collect();
+    for (id, site) in of {
+        if let (Some(p), Some(t)) = (objects.get_mut(id as usize), told.get(&site)) {
+            p.ty = TypeWish::Told(t.clone());
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Types of kmalloc objects: the debug information says which variable receives what an allocator returned, and which
+//! variable the accessing code had in its base register. A variable's declared type is believed only where the size
+//! that was asked for agrees; everything else stays without a type.
+
+use std::collections::BTreeMap;
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register,
+};
+use tussle_debuginfo::symbols::{Place, Placed, Symbols};
+use tussle_model::{Type, TypeId};
+
+use crate::image::KernelTypes;
+
+/// Instructions followed after an allocator's return.
+const STEPS_MAX: usize = 12;
+/// Longest x86-64 instruction, bytes.
+const INSTRUCTION_MAX: usize = 15;
+
+/// How sure: a variable receives exactly what was asked for.
+const RECEIVED: f32 = 0.95;
+/// Something follows behind the struct.
+const RECEIVED_MORE: f32 = 0.8;
+/// Only the accessing code says so.
+const ACCESSED: f32 = 0.85;
+
+/// General registers by DWARF's numbers (System V ABI for x86-64, figure 3.36).
+const DWARF: [Register; 16] = [
+    Register::RAX,
+    Register::RDX,
+    Register::RCX,
+    Register::RBX,
+    Register::RSI,
+    Register::RDI,
+    Register::RBP,
+    Register::RSP,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+
+/// A variable that held the object's address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Holder {
+    /// Entry of its type, a pointer, in `.debug_info`.
+    pub entry: usize,
+    /// Its name.
+    pub variable: String,
+}
+
+/// What is known of the objects of one allocation site.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Told {
+    /// Variables that received them.
+    pub received: Vec<Holder>,
+    /// Variables that code used to access them, and how many instructions did.
+    pub accessed: BTreeMap<Holder, u32>,
+    /// Bytes that were asked for; 0 where unknown or not always the same.
+    pub asked: u32,
+}
+
+impl Told {
+    /// Entries of all variables' types.
+    pub fn entries(&self) -> impl Iterator<Item = usize> + '_ {
+        self.received.iter().chain(self.accessed.keys()).map(|h| h.entry)
+    }
+}
+
+/// The kernel's code and its variables.
+pub struct Code<'a> {
+    /// Variables and segments.
+    pub symbols: &'a Symbols,
+    /// The file.
+    pub file: &'a [u8],
+}
+
+impl Code<'_> {
+    fn bytes(&self, svma: u64) -> Option<&[u8]> {
+        let s = self.symbols.segments.iter().find(|s| s.svma <= svma && svma - s.svma < s.file_size)?;
+        let start = usize::try_from(s.file_offset.checked_add(svma - s.svma)?).ok()?;
+        let rest = self.file.get(start..)?;
+        Some(&rest[..rest.len().min(INSTRUCTION_MAX * STEPS_MAX)])
+    }
+
+    /// Variables that hold what the call before a return address gave.
+    pub fn received(&self, back: u64) -> Vec<Holder> {
+        let Some(bytes) = self.bytes(back) else { return Vec::new() };
+        follow(bytes, back, &|at| self.symbols.placed(at))
+    }
+
+    /// Variables in the base register of the instruction's memory operand, and the operand's displacement.
+    pub fn accessed(&self, svma: u64) -> Vec<(Holder, i64)> {
+        let Some(bytes) = self.bytes(svma) else { return Vec::new() };
+        let i = Decoder::with_ip(64, bytes, svma, DecoderOptions::NONE).decode();
+        let memory = (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory);
+        if !memory || i.memory_index() != Register::None || i.segment_prefix() != Register::None {
+            return Vec::new();
+        }
+        let Some(base) = number(i.memory_base()) else { return Vec::new() };
+        let at = |v: Placed| match v.place {
+            Place::Register(r) if r == base => Some((0, v)),
+            Place::Sum(r, sum) if r == base => Some((sum, v)),
+            _ => None,
+        };
+        let found = self.symbols.placed(svma).into_iter().filter_map(at);
+        found
+            .filter_map(|(sum, v)| {
+                // The variable is the register plus `sum`, the access the register plus the displacement.
+                let offset = (i.memory_displacement64() as i64).wrapping_sub(sum);
+                Some((Holder { entry: v.ty?, variable: v.name }, offset))
+            })
+            .collect()
+    }
+}
+
+fn number(register: Register) -> Option<u16> {
+    DWARF.iter().position(|r| *r == register).map(|n| n as u16)
+}
+
+/// Follows `rax` from a call's return on through copies, as long as control falls through.
+fn follow(bytes: &[u8], back: u64, placed: &dyn Fn(u64) -> Vec<Placed>) -> Vec<Holder> {
+    let mut decoder = Decoder::with_ip(64, bytes, back, DecoderOptions::NONE);
+    let mut info = InstructionInfoFactory::new();
+    let mut holds = vec![Register::RAX];
+    let mut out: Vec<Holder> = Vec::new();
+    let mut i = Instruction::default();
+    for _ in 0..STEPS_MAX {
+        for v in placed(decoder.ip()) {
+            let Place::Register(r) = v.place else { continue };
+            let here = DWARF.get(usize::from(r)).is_some_and(|r| holds.contains(r));
+            if let (true, Some(entry)) = (here, v.ty) {
+                let holder = Holder { entry, variable: v.name };
+                if !out.contains(&holder) {
+                    out.push(holder);
+                }
+            }
+        }
+        if !decoder.can_decode() {
+            break;
+        }
+        decoder.decode_out(&mut i);
+        let goes_on = matches!(i.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
+        if i.is_invalid() || !goes_on {
+            break;
+        }
+        let copied = i.mnemonic() == Mnemonic::Mov
+            && i.op0_kind() == OpKind::Register
+            && i.op1_kind() == OpKind::Register
+            && holds.contains(&i.op1_register());
+        for used in info.info(&i).used_registers() {
+            if matches!(
+                used.access(),
+                OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite
+            ) {
+                holds.retain(|r| *r != used.register().full_register());
+            }
+        }
+        if copied {
+            holds.push(i.op0_register());
+        }
+        if holds.is_empty() {
+            break;
+        }
+    }
+    out
+}
+
+/// A type, how sure, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The struct at the object's start.
+    pub ty: TypeId,
+    /// 0 to 1.
+    pub confidence: f32,
+    /// For people.
+    pub why: String,
+}
+
+/// Decides. `slot` is what the cache hands out, bytes.
+pub fn decide(types: &KernelTypes, told: &Told, slot: u64) -> Option<Verdict> {
+    let asked = u64::from(told.asked);
+    let known: Vec<(TypeId, u64, &str)> = told
+        .received
+        .iter()
+        .filter_map(|h| structure(types, h.entry).map(|(ty, size)| (ty, size, h.variable.as_str())))
+        .filter(|(_, size, _)| *size <= if asked > 0 { asked } else { slot })
+        .collect();
+    let exact: Vec<_> = known.iter().filter(|k| asked > 0 && k.1 == asked).collect();
+    if let Some((ty, size, variable)) = only(types, &exact) {
+        let why = format!("received by `{variable}`, and {size} bytes were asked for");
+        return Some(Verdict { ty, confidence: RECEIVED, why });
+    }
+    if let Some(v) = by_access(types, told, asked) {
+        return Some(v);
+    }
+    if !exact.is_empty() {
+        return None;
+    }
+    let (ty, size, variable) = only(types, &known.iter().collect::<Vec<_>>())?;
+    let why = match asked {
+        0 => format!("received by `{variable}`, of {size} bytes"),
+        _ => format!("received by `{variable}`; {asked} bytes were asked for, the struct has {size}"),
+    };
+    Some(Verdict { ty, confidence: RECEIVED_MORE, why })
+}
+
+/// Code accessed the object through pointers to one struct of just the size that was asked for.
+fn by_access(types: &KernelTypes, told: &Told, asked: u64) -> Option<Verdict> {
+    let mut votes: BTreeMap<String, (TypeId, u32, &str)> = BTreeMap::new();
+    for (h, n) in &told.accessed {
+        let Some((ty, size)) = structure(types, h.entry) else { continue };
+        if asked > 0 && size == asked {
+            let vote = votes.entry(types.table.name(ty)).or_insert((ty, 0, &h.variable));
+            vote.1 += n;
+        }
+    }
+    let (_, (ty, n, variable)) = votes.pop_first()?;
+    if !votes.is_empty() {
+        return None;
+    }
+    let plural = if n == 1 { "" } else { "s" };
+    let why = format!("{n} instruction{plural} use it as `{variable}`, whose {asked} bytes were asked for");
+    Some(Verdict { ty, confidence: ACCESSED, why })
+}
+
+/// The one type, when all agree.
+fn only<'a>(types: &KernelTypes, all: &[&(TypeId, u64, &'a str)]) -> Option<(TypeId, u64, &'a str)> {
+    let first = all.first()?;
+    let name = types.table.name(first.0);
+    all.iter().all(|k| types.table.name(k.0) == name).then_some(**first)
+}
+
+/// The complete struct that a pointer leads to, and its size.
+fn structure(types: &KernelTypes, entry: usize) -> Option<(TypeId, u64)> {
+    let ty = types.entry(Some(entry))?;
+    let Type::Pointer { to, .. } = types.table.get(types.table.strip(ty)) else { return None };
+    let to = types.table.strip(*to);
+    let a = types.table.aggregate(to)?;
+    let to = match (a.declaration, &a.name) {
+        (true, Some(name)) => types.named(name)?,
+        (true, None) => return None,
+        (false, _) => to,
+    };
+    let size = types.table.size(to).filter(|s| *s > 0)?;
+    Some((to, size))
+}
+
+/// Names of structs that are only declared where the variables are.
+pub fn declared(types: &KernelTypes, entries: &[usize]) -> Vec<String> {
+    let name = |entry: &usize| {
+        let ty = types.entry(Some(*entry))?;
+        let Type::Pointer { to, .. } = types.table.get(types.table.strip(ty)) else { return None };
+        let a = types.table.aggregate(types.table.strip(*to))?;
+        a.name.clone().filter(|_| a.declaration)
+    };
+    let mut out: Vec<String> = entries.iter().filter_map(name).collect();
+    out.sort();
+    out.dedup();
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(name: &str, register: u16) -> Placed {
+        Placed { name: name.into(), ty: Some(usize::from(register)), place: Place::Register(register) }
+    }
+
+    /// Names found after `code`, with `v` in `rbx` and `w` in `rax` everywhere.
+    fn names(code: &[u8]) -> Vec<String> {
+        let all = |_| vec![placed("v", 3), placed("w", 0)];
+        follow(code, 0x1000, &all).into_iter().map(|h| h.variable).collect()
+    }
+
+    /// Entries 1 to 3 point to `struct a` of 24 bytes, `struct b` of 64, and `struct c`, which is declared only; 4 to a
+    /// `long`.
+    fn types() -> KernelTypes {
+        use tussle_evidence::sample::Sample;
+        let mut s = Sample::new(1);
+        let long = s.long();
+        let a = s.structure("a", 24, &[("x", long, 0)]);
+        let b = s.structure("b", 64, &[("y", long, 0)]);
+        let mut table = s.evidence().types;
+        let mut pointer = |to| table.push(Type::Pointer { to, size: 8 });
+        let entries = [(1, pointer(a)), (2, pointer(b)), (4, pointer(long))];
+        KernelTypes::of(table, entries.into_iter().collect())
+    }
+
+    #[test]
+    fn a_type_needs_a_size_that_agrees() {
+        let holder = |entry: usize| Holder { entry, variable: format!("v{entry}") };
+        let check = |received: &[usize], accessed: &[(usize, u32)], asked, want: Option<(&str, f32)>| {
+            let told = Told {
+                received: received.iter().map(|e| holder(*e)).collect(),
+                accessed: accessed.iter().map(|(e, n)| (holder(*e), *n)).collect(),
+                asked,
+            };
+            let types = types();
+            let verdict = decide(&types, &told, 96);
+            let got = verdict.map(|v| (types.table.name(v.ty), v.confidence));
+            assert_eq!(got.as_ref().map(|(n, c)| (n.as_str(), *c)), want, "{told:?}");
+        };
+        check(&[1], &[], 24, Some(("struct a", RECEIVED)));
+        check(&[4, 1], &[], 24, Some(("struct a", RECEIVED)));
+        check(&[1, 2], &[], 24, Some(("struct a", RECEIVED)));
+        check(&[1, 2], &[], 64, Some(("struct b", RECEIVED)));
+        check(&[1], &[], 80, Some(("struct a", RECEIVED_MORE)));
+        check(&[1], &[], 0, Some(("struct a", RECEIVED_MORE)));
+        check(&[1, 2], &[], 80, None);
+        check(&[2], &[], 24, None);
+        check(&[4], &[], 8, None);
+        check(&[9], &[], 24, None);
+        check(&[], &[(1, 3)], 24, Some(("struct a", ACCESSED)));
+        check(&[], &[(1, 3), (2, 9)], 24, Some(("struct a", ACCESSED)));
+        check(&[], &[(1, 3)], 80, None);
+        check(&[], &[(1, 3)], 0, None);
+        check(&[1], &[(2, 1)], 64, Some(("struct b", ACCESSED)));
+    }
+
+    #[test]
+    fn what_is_returned_is_followed() {
+        // mov rbx, rax
+        assert_eq!(names(&[0x48, 0x89, 0xc3]), ["w", "v"]);
+        // mov rbx, rcx: something else
+        assert_eq!(names(&[0x48, 0x89, 0xcb]), ["w"]);
+        // test rax, rax; je +0; mov rbx, rax
+        assert_eq!(names(&[0x48, 0x85, 0xc0, 0x74, 0, 0x48, 0x89, 0xc3]), ["w", "v"]);
+        // mov rdx, rax; xor eax, eax; mov rbx, rdx
+        assert_eq!(names(&[0x48, 0x89, 0xc2, 0x31, 0xc0, 0x48, 0x89, 0xd3]), ["w", "v"]);
+        // xor eax, eax; mov rbx, rax
+        assert_eq!(names(&[0x31, 0xc0, 0x48, 0x89, 0xc3]), ["w"]);
+        // call; mov rbx, rax: another result
+        assert_eq!(names(&[0xe8, 0, 0, 0, 0, 0x48, 0x89, 0xc3]), ["w"]);
+        // jmp; mov rbx, rax: not reached
+        assert_eq!(names(&[0xeb, 0, 0x48, 0x89, 0xc3]), ["w"]);
+        assert_eq!(names(&[]), ["w"]);
+    }
+}
