@@ -3,8 +3,11 @@
  * The first process of the guest of `tussle record-kernel`: runs one workload with a fixed number of operations on
  * every CPU, each task bound to its own, between two marker instructions.
  *
- *   init ... tussle WORKLOAD TASKS OPERATIONS PAGES        mmap1 page_fault1 page_fault2 pft exec_storm fork_storm sem_ops
- *   init ... tussle run TASKS OPERATIONS PAGES COMMAND...  every task starts COMMAND that often and waits for it
+ * What to do comes from the emulator's firmware configuration device, entry opt/tussle, words that end in a NUL each, and
+ * NULs up to a size that is always the same:
+ *
+ *   WORKLOAD TASKS OPERATIONS PAGES        mmap1 page_fault1 page_fault2 pft exec_storm fork_storm sem_ops
+ *   run TASKS OPERATIONS PAGES COMMAND...  every task starts COMMAND that often and waits for it
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/io.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -240,24 +244,67 @@ static bool uses_processes(void)
            !strcmp(workload, "sem_ops");
 }
 
-int main(int argc, char **argv)
+/* ---- words from the emulator (docs/specs/fw_cfg of QEMU: selector at port 0x510, bytes at 0x511) ---- */
+
+enum { SELECTOR = 0x510, DIRECTORY = 0x19, WORDS = 64 };
+
+static void read_bytes(void *to, long n)
 {
-    const char *self = strrchr(argv[0], '/');
-    if (self && !strcmp(self, "/true"))
+    for (long i = 0; i < n; i++)
+        ((unsigned char *)to)[i] = inb(SELECTOR + 1);
+}
+
+/* Reads the entry into `text` and returns its length; 0 when there is none or it is too long. */
+static long read_entry(char *text, long bytes)
+{
+    uint32_t count;
+    struct { uint32_t size; uint16_t key, zero; char name[56]; } file;
+    outw(DIRECTORY, SELECTOR);
+    read_bytes(&count, sizeof count);
+    count = __builtin_bswap32(count);
+    for (uint32_t i = 0; i < count && i < 256; i++) {
+        read_bytes(&file, sizeof file);
+        if (strncmp(file.name, "opt/tussle", sizeof file.name))
+            continue;
+        long n = __builtin_bswap32(file.size);
+        if (n > bytes)
+            return 0;
+        outw(__builtin_bswap16(file.key), SELECTOR);
+        read_bytes(text, n);
+        return n;
+    }
+    return 0;
+}
+
+static int read_words(char **words)
+{
+    static char text[4096];
+    int used = 0;
+    if (ioperm(SELECTOR, 2, 1))
+        fail("ioperm");
+    long n = read_entry(text, sizeof text);
+    if (!n || text[n - 1])
         return 0;
-    /* the kernel passes on what it does not know itself, ours comes behind a word of our own */
-    while (argc > 1 && strcmp(argv[0], "tussle"))
-        argc--, argv++;
-    errno = 0;
-    if (argc < 5)
-        fail("usage");
-    workload = argv[1];
-    tasks = atol(argv[2]);
-    operations = atol(argv[3]);
-    pages = atol(argv[4]);
-    command = argv + 5;
-    if (tasks < 1 || tasks > TASKS_MAX || operations < 1 || pages < 1 || (!strcmp(workload, "run") && argc < 6))
-        fail("usage");
+    for (char *at = text; at < text + n && *at && used < WORDS; at += strlen(at) + 1)
+        words[used++] = at;
+    return used;
+}
+
+/* A snapshot is taken at the first marker. This vCPU alone is busy until the second, so it does not matter where the
+   emulator, just restored, interrupts it; then it is quiet, and that all sleep makes the vCPUs' turns begin anew. */
+static int words_after_snapshot(char **words)
+{
+    const struct timespec moment = { 0, 1000000 };
+    MARK(4, 0ll);
+    int n = read_words(words);
+    MARK(5, 0ll);
+    for (int i = 0; i < 5; i++)
+        nanosleep(&moment, NULL);
+    return n;
+}
+
+static void mounts(void)
+{
     mkdir("/proc", 0555);
     mkdir("/sys", 0555);
     mkdir("/dev", 0755);
@@ -265,9 +312,33 @@ int main(int argc, char **argv)
     mount("proc", "/proc", "proc", 0, NULL);
     mount("sysfs", "/sys", "sysfs", 0, NULL);
     mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static char *words[WORDS + 1];
+    const char *self = strrchr(argv[0], '/');
+    if (self && !strcmp(self, "/true"))
+        return 0;
+    (void)argc;
+    mounts();
     shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         fail("mmap");
+    printf("tussle-init: up\n");
+    fflush(stdout);
+    tcdrain(1);
+    int n = words_after_snapshot(words);
+    errno = 0;
+    if (n < 4)
+        fail("usage");
+    workload = words[0];
+    tasks = atol(words[1]);
+    operations = atol(words[2]);
+    pages = atol(words[3]);
+    command = words + 4;
+    if (tasks < 1 || tasks > TASKS_MAX || operations < 1 || pages < 1 || (!strcmp(workload, "run") && n < 5))
+        fail("usage");
     prepare();
     printf("tussle-init: %s with %ld tasks, %ld operations each\n", workload, tasks, operations);
     fflush(stdout);

@@ -1,8 +1,11 @@
 //! The emulator of `tussle record-kernel`: found, checked, equipped with our plugin, run for a bounded time.
 
 mod files;
+mod launch;
+mod monitor;
 pub mod newc;
 mod run;
+mod snapshot;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 pub use files::{Equipment, equipment};
-pub use run::{Guest, Phase, run};
+pub use run::{Event, Guest, run};
 
 /// Environment variable that names another emulator.
 pub const VARIABLE: &str = "TUSSLE_QEMU";
@@ -163,6 +166,10 @@ fn version(text: &str) -> Option<(u32, u32, String)> {
 pub struct Boot {
     /// What is booted: an ELF vmlinux or a bzImage.
     pub kernel: PathBuf,
+    /// The kernel's build-id or whatever names it; part of the snapshot's name.
+    pub build_id: String,
+    /// Begin where a snapshot of the same boot stopped, and keep one where there is none.
+    pub snapshot: bool,
     /// vCPUs, 1 to 64.
     pub vcpus: u32,
     /// Memory, MiB; below 2048, where the guest's memory begins to have holes.

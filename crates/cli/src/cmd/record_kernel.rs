@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use tussle_host::emulator::{self, Boot, Guest, Phase};
+use tussle_host::emulator::{self, Boot, Event, Guest};
 use tussle_kernel::convert::{self, Attribution, Inputs, Machine};
 use tussle_kernel::hooks::{Hooks, hooks};
 use tussle_kernel::image::KernelImage;
@@ -63,6 +63,9 @@ pub struct Args {
     /// Limit of the temporary recording (MiB).
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     stream_max: u64,
+    /// Boot in any case, and keep no snapshot of the booted guest for further runs. The evidence is the same.
+    #[arg(long)]
+    no_snapshot: bool,
     /// Run the same without watching accesses, and print how long it took in the guest's own time.
     #[arg(long)]
     no_record: bool,
@@ -129,10 +132,8 @@ fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
     }
     let equipment = emulator::equipment(&mut |command| global.remark(command))?;
     let hooks = hooks(&image, &vmlinux)?;
-    let boot = boot(args, &hooks)?;
-    let guest = emulator::run(&emulator, &equipment, &boot, &mut |phase, elapsed| {
-        progress(global, phase, elapsed);
-    });
+    let boot = boot(args, &image, &hooks)?;
+    let guest = emulator::run(&emulator, &equipment, &boot, &mut |event| tell(global, event));
     end_progress(global);
     let guest = guest?;
     let (stream, problems) = stream::decode(&guest.stream)?;
@@ -204,6 +205,7 @@ fn machine(args: &Args, emulator: &str) -> Machine {
             command.drain(at..(at + 2).min(command.len()));
         }
     }
+    command.retain(|w| w != "--no-snapshot");
     Machine {
         vcpus: args.smp,
         emulator: emulator.into(),
@@ -212,21 +214,21 @@ fn machine(args: &Args, emulator: &str) -> Machine {
     }
 }
 
-fn boot(args: &Args, hooks: &Hooks) -> anyhow::Result<Boot> {
+fn boot(args: &Args, image: &KernelImage, hooks: &Hooks) -> anyhow::Result<Boot> {
     let (name, ops, pages) = args.workload.map_or(("run", 3, 16), WorkloadArg::defaults);
     let (ops, pages) = (args.ops.unwrap_or(ops), args.pages.unwrap_or(pages));
     let mut init = vec![name.to_string(), args.smp.to_string(), ops.to_string(), pages.to_string()];
     if let Some(line) = &args.run {
         let words = shell_words::split(line).context("--run")?;
-        if words.is_empty() || words.iter().any(|w| w.is_empty() || w.contains([' ', '"', '\n'])) {
-            bail!(
-                "--run: the words reach the guest on its kernel's command line and must not be empty or hold blanks"
-            );
+        if words.is_empty() || words.iter().any(|w| w.is_empty() || w.contains('\0')) || words.len() > 60 {
+            bail!("--run: 1 to 60 words, none of them empty");
         }
         init.extend(words);
     }
     Ok(Boot {
         kernel: args.kernel.clone().unwrap_or_else(|| args.vmlinux.clone()),
+        build_id: image.build_id.clone().unwrap_or_default(),
+        snapshot: !args.no_snapshot,
         vcpus: args.smp,
         memory_mib: args.memory,
         quantum: args.quantum,
@@ -258,11 +260,30 @@ fn map(path: &Path) -> anyhow::Result<memmap2::Mmap> {
     Ok(unsafe { memmap2::Mmap::map(&file) }.with_context(|| path.display().to_string())?)
 }
 
-fn progress(global: &Global, phase: Phase, elapsed: Duration) {
-    if global.progress() {
-        let what = if phase == Phase::Working { "recording" } else { "the guest boots" };
-        eprint!("\rtussle: {what}, {} s ", elapsed.as_secs());
-        let _ = std::io::stderr().flush();
+fn tell(global: &Global, event: Event) {
+    let progress = |what: &str, elapsed: Duration| {
+        if global.progress() {
+            eprint!("\r\x1b[Ktussle: {what}, {} s ", elapsed.as_secs());
+            let _ = std::io::stderr().flush();
+        }
+    };
+    match event {
+        Event::Booting(elapsed) => return progress("the guest boots", elapsed),
+        Event::Working(elapsed) => return progress("recording", elapsed),
+        _ => end_progress(global),
+    }
+    match event {
+        Event::Kept { folder, bytes } => global.remark(format!(
+            "the booted guest is kept for further runs: {} ({} MiB; --no-snapshot does without)",
+            folder.display(),
+            bytes >> 20
+        )),
+        Event::Restored { folder } => global.remark(format!("booted guest from {}", folder.display())),
+        Event::Damaged { folder, why } => {
+            global.remark(format!("{}: {why}; booting instead", folder.display()));
+        }
+        Event::NotKept { why } => global.remark(format!("the booted guest could not be kept: {why}")),
+        _ => {}
     }
 }
 

@@ -31,7 +31,8 @@ pub struct Equipment {
 /// No compiler, no static C library, or the cache cannot be written.
 pub fn equipment(announce: &mut dyn FnMut(&str)) -> Result<Equipment, EmulatorError> {
     let all = [PLUGIN, PLUGIN_HEADER, INIT].concat();
-    let folder = cache_folder(crc32fast::hash(all.as_bytes()))?;
+    let name = format!("emulator-{:08x}", crc32fast::hash(all.as_bytes()));
+    let folder = private_folder(&name).map_err(EmulatorError::io(format!("cache folder {name}")))?;
     let plugin = folder.join("tussle-plugin.so");
     let init = folder.join("init");
     if !plugin.is_file() {
@@ -72,8 +73,11 @@ fn place(at: &Path, content: &str) -> Result<(), EmulatorError> {
     std::fs::write(at, content).map_err(EmulatorError::io(at.display().to_string()))
 }
 
-/// `$XDG_CACHE_HOME/tussle/emulator-<hash>`, mode 0700 and ours.
-fn cache_folder(hash: u32) -> Result<PathBuf, EmulatorError> {
+/// `$XDG_CACHE_HOME/tussle/<name>`, mode 0700 and ours.
+///
+/// # Errors
+/// It cannot be made, or belongs to somebody else.
+pub(super) fn private_folder(name: &str) -> std::io::Result<PathBuf> {
     // SAFETY: cannot fail.
     let uid = unsafe { libc::geteuid() };
     let base = std::env::var_os("XDG_CACHE_HOME")
@@ -81,11 +85,10 @@ fn cache_folder(hash: u32) -> Result<PathBuf, EmulatorError> {
         .filter(|p| p.is_absolute())
         .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache")))
         .unwrap_or_else(|| std::env::temp_dir().join(format!("tussle-{uid}")));
-    let folder = base.join("tussle").join(format!("emulator-{hash:08x}"));
-    let io = || EmulatorError::io(folder.display().to_string());
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io())?;
-    match std::fs::metadata(&folder).map_err(io())?.uid() == uid {
+    let folder = base.join("tussle").join(name);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    match std::fs::metadata(&folder)?.uid() == uid {
         true => Ok(folder),
-        false => Err(io()(std::io::Error::other("belongs to another user"))),
+        false => Err(std::io::Error::other(format!("{} belongs to another user", folder.display()))),
     }
 }

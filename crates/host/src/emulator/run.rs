@@ -1,37 +1,62 @@
-//! One boot from start to end, bounded in time and space, leaving nothing behind.
-//!
-//! Guest memory, initramfs and hooks are anonymous files that the emulator opens by `/dev/fd`: whatever ends us, the
-//! kernel frees them, and the emulator dies with its parent.
+//! One guest from start to end, bounded in time and space, leaving nothing behind: the emulator dies with its parent.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use memmap2::Mmap;
 
-use super::newc::{Entry, archive};
+use super::launch::{Files, Launch, Start, by_number};
+use super::monitor::Monitor;
+use super::snapshot::Snapshot;
 use super::{Boot, Emulator, EmulatorError, Equipment};
 
 /// Console lines kept.
 const CONSOLE_BYTES_MAX: usize = 1 << 20;
 /// Lines shown with an error.
 const SAID_LINES: usize = 6;
-/// What init says when everything is ready.
+/// What init says first.
 const READY: &str = "tussle-init: ";
+/// What init says before the marker at which a snapshot is taken.
+const UP: &str = "tussle-init: up";
 /// What the plugin says when the stream's disk is full.
 const UNWRITTEN: &str = "tussle: cannot write the stream: ";
 
 /// How far the guest is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The kernel boots.
-    Booting,
-    /// The workload runs.
-    Working,
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The kernel has been booting for so long.
+    Booting(Duration),
+    /// The workload runs; so long since the start.
+    Working(Duration),
+    /// The booted guest was kept as a snapshot.
+    Kept {
+        /// Where.
+        folder: PathBuf,
+        /// Size.
+        bytes: u64,
+    },
+    /// The guest begins as a snapshot.
+    Restored {
+        /// From here.
+        folder: PathBuf,
+    },
+    /// There is a snapshot, but it does not serve.
+    Damaged {
+        /// Where it was.
+        folder: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// No snapshot could be kept.
+    NotKept {
+        /// Why.
+        why: String,
+    },
 }
 
 /// What a finished guest leaves.
@@ -45,7 +70,8 @@ pub struct Guest {
     pub console: String,
 }
 
-/// Boots, waits for the stop marker, hands over memory and stream. `progress` is called about once a second.
+/// Boots or restores a snapshot, waits for the stop marker, hands over memory and stream. `tell` is called about once a
+/// second, and when something happens.
 ///
 /// # Errors
 /// Everything in [`EmulatorError`] that has to do with running.
@@ -53,28 +79,166 @@ pub fn run(
     emulator: &Emulator,
     equipment: &Equipment,
     boot: &Boot,
-    progress: &mut dyn FnMut(Phase, Duration),
+    tell: &mut dyn FnMut(Event),
 ) -> Result<Guest, EmulatorError> {
-    let memory = anonymous("guest memory")?;
-    memory.set_len(boot.memory_mib << 20).map_err(EmulatorError::io("guest memory"))?;
-    let initrd = filled("initramfs", &initramfs(equipment, boot)?)?;
-    let hooks = filled("hooks", boot.hooks.as_bytes())?;
-    let stream = stream_file(boot.stream_bytes_max)?;
-    let mut command = command(emulator, equipment, boot, [&memory, &initrd, &hooks, &stream]);
-    let child = command.spawn().map_err(EmulatorError::io(emulator.program.display().to_string()))?;
-    let mut running = Running { child };
-    let said = running.listen();
-    let mut console = String::new();
-    let status = running.wait(boot, &said, &mut console, progress)?;
-    while let Ok(text) = said.recv() {
-        keep(&mut console, &text);
+    let launch = Launch::new(emulator, equipment, boot)?;
+    if !boot.snapshot {
+        return Attempt::begin(&launch, boot, Start::Boot)?.finish(None, tell);
     }
-    verdict(status, &console)?;
-    let map = |file: &File, what: &str| {
-        // SAFETY: anonymous files of our own; the emulator that wrote them has ended.
-        unsafe { Mmap::map(file) }.map_err(EmulatorError::io(what))
-    };
-    Ok(Guest { memory: map(&memory, "guest memory")?, stream: map(&stream, "stream")?, console })
+    let snapshot = Snapshot::new(&boot.build_id, launch.key()?);
+    let snapshot = snapshot.map_err(EmulatorError::io("the folder for snapshots"))?;
+    let folder = snapshot.folder().to_path_buf();
+    match restored(&launch, boot, &snapshot) {
+        Ok(None) => {}
+        Ok(Some(attempt)) => {
+            tell(Event::Restored { folder });
+            return attempt.finish(None, tell);
+        }
+        Err(why) => {
+            tell(Event::Damaged { folder, why });
+            snapshot.remove();
+        }
+    }
+    Attempt::begin(&launch, boot, Start::Hold)?.finish(Some(&snapshot), tell)
+}
+
+/// A guest that goes on from the snapshot; `None` when there is none, an error in words when it does not serve.
+fn restored<'b>(launch: &Launch, boot: &'b Boot, snapshot: &Snapshot) -> Result<Option<Attempt<'b>>, String> {
+    let files = launch.files().map_err(|e| e.to_string())?;
+    if !snapshot.load(&files)? {
+        return Ok(None);
+    }
+    let mut attempt = Attempt::spawn(launch, boot, Start::Restore, files).map_err(|e| e.to_string())?;
+    let from = by_number(&attempt.files.state);
+    match attempt.monitor.as_mut().map(|m| m.greet().and_then(|()| m.restore(&from)).and_then(|()| m.go_on()))
+    {
+        Some(Err(why)) => Err(attempt.with_last_words(why)),
+        _ => Ok(Some(attempt)),
+    }
+}
+
+/// One emulator and its files.
+struct Attempt<'b> {
+    boot: &'b Boot,
+    files: Files,
+    monitor: Option<Monitor>,
+    running: Running,
+    said: Receiver<String>,
+    console: String,
+}
+
+impl<'b> Attempt<'b> {
+    fn begin(launch: &Launch, boot: &'b Boot, start: Start) -> Result<Attempt<'b>, EmulatorError> {
+        let files = launch.files()?;
+        Attempt::spawn(launch, boot, start, files)
+    }
+
+    fn spawn(
+        launch: &Launch,
+        boot: &'b Boot,
+        start: Start,
+        files: Files,
+    ) -> Result<Attempt<'b>, EmulatorError> {
+        let pair = match start {
+            Start::Boot => None,
+            Start::Hold | Start::Restore => Some(Monitor::pair().map_err(EmulatorError::io("a socket"))?),
+        };
+        let (monitor, theirs) = pair.unzip();
+        let mut command = launch.command(&files, start, theirs.as_ref());
+        let shown = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn().map_err(EmulatorError::io(shown))?;
+        let mut running = Running { child };
+        let said = running.listen();
+        Ok(Attempt { boot, files, monitor, running, said, console: String::new() })
+    }
+
+    /// Until the stop marker.
+    fn finish(
+        mut self,
+        snapshot: Option<&Snapshot>,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<Guest, EmulatorError> {
+        let status = self.wait(snapshot, tell)?;
+        while let Ok(text) = self.said.recv() {
+            keep(&mut self.console, &text);
+        }
+        verdict(status, &self.console)?;
+        let map = |file: &File, what: &str| {
+            // SAFETY: anonymous files of our own; the emulator that wrote them has ended.
+            unsafe { Mmap::map(file) }.map_err(EmulatorError::io(what))
+        };
+        let memory = map(&self.files.memory, "guest memory")?;
+        Ok(Guest { memory, stream: map(&self.files.stream, "stream")?, console: self.console })
+    }
+
+    fn wait(
+        &mut self,
+        mut snapshot: Option<&Snapshot>,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<ExitStatus, EmulatorError> {
+        let started = Instant::now();
+        let mut shown = Duration::ZERO;
+        loop {
+            while let Ok(text) = self.said.recv_timeout(Duration::from_millis(20)) {
+                keep(&mut self.console, &text);
+            }
+            if let Some(status) = self.running.child.try_wait().map_err(EmulatorError::io("the emulator"))? {
+                return Ok(status);
+            }
+            if let Some(snapshot) = snapshot.take_if(|_| self.console.contains(UP)) {
+                tell(self.keep(snapshot)?);
+            }
+            let working = self.console.contains(READY);
+            if started.elapsed() - shown > Duration::from_secs(1) {
+                shown = started.elapsed();
+                tell(if working { Event::Working(shown) } else { Event::Booting(shown) });
+            }
+            if self.console.contains("Kernel panic") {
+                // It reboots, which ends the emulator; a moment for the rest of its words.
+                std::thread::sleep(Duration::from_millis(300));
+                self.said.try_iter().for_each(|text| keep(&mut self.console, &text));
+                return Err(EmulatorError::Panic { said: from(&self.console, "Kernel panic") });
+            }
+            if started.elapsed() > self.boot.timeout {
+                let phase = if working { "working" } else { "booting" };
+                let seconds = self.boot.timeout.as_secs();
+                return Err(EmulatorError::Timeout { phase, seconds, said: last_lines(&self.console) });
+            }
+        }
+    }
+
+    /// The guest stands still at its marker: keeps it, and lets it go on.
+    fn keep(&mut self, snapshot: &Snapshot) -> Result<Event, EmulatorError> {
+        let Some(monitor) = &mut self.monitor else { return Ok(Event::NotKept { why: "no monitor".into() }) };
+        let to = by_number(&self.files.state);
+        let stopped = monitor.greet().and_then(|()| monitor.await_stop());
+        let kept = stopped.clone().and_then(|()| monitor.save(&to));
+        let kept = kept.and_then(|()| snapshot.keep(&self.files).map_err(|e| e.to_string()));
+        match stopped.and_then(|()| monitor.go_on()) {
+            Ok(()) => {}
+            Err(why) => {
+                let said = self.with_last_words(why);
+                return Err(EmulatorError::Ended { status: "unknown".into(), said });
+            }
+        }
+        let folder = snapshot.folder().to_path_buf();
+        Ok(match kept {
+            Ok(bytes) => Event::Kept { folder, bytes },
+            Err(why) => Event::NotKept { why: format!("{}: {why}", folder.display()) },
+        })
+    }
+
+    /// Ends the emulator; what it said goes behind these words.
+    fn with_last_words(&mut self, why: String) -> String {
+        self.running.end();
+        while let Ok(text) = self.said.recv() {
+            keep(&mut self.console, &text);
+        }
+        match last_lines(&self.console) {
+            said if said.is_empty() => why,
+            said => format!("{why}: {said}"),
+        }
+    }
 }
 
 /// The process, ended when this goes out of scope.
@@ -84,12 +248,16 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
 }
 
 impl Running {
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Console and stderr as they come.
     fn listen(&mut self) -> Receiver<String> {
         let (send, receive) = mpsc::channel();
@@ -105,41 +273,6 @@ impl Running {
             });
         }
         receive
-    }
-
-    fn wait(
-        &mut self,
-        boot: &Boot,
-        said: &Receiver<String>,
-        console: &mut String,
-        progress: &mut dyn FnMut(Phase, Duration),
-    ) -> Result<ExitStatus, EmulatorError> {
-        let started = Instant::now();
-        let mut shown = Duration::ZERO;
-        loop {
-            while let Ok(text) = said.recv_timeout(Duration::from_millis(20)) {
-                keep(console, &text);
-            }
-            if let Some(status) = self.child.try_wait().map_err(EmulatorError::io("the emulator"))? {
-                return Ok(status);
-            }
-            let phase = if console.contains(READY) { Phase::Working } else { Phase::Booting };
-            if started.elapsed() - shown > Duration::from_secs(1) {
-                shown = started.elapsed();
-                progress(phase, shown);
-            }
-            if console.contains("Kernel panic") {
-                // It reboots, which ends the emulator; a moment for the rest of its words.
-                std::thread::sleep(Duration::from_millis(300));
-                said.try_iter().for_each(|text| keep(console, &text));
-                return Err(EmulatorError::Panic { said: from(console, "Kernel panic") });
-            }
-            if started.elapsed() > boot.timeout {
-                let phase = if phase == Phase::Working { "working" } else { "booting" };
-                let seconds = boot.timeout.as_secs();
-                return Err(EmulatorError::Timeout { phase, seconds, said: last_lines(console) });
-            }
-        }
     }
 }
 
@@ -186,107 +319,6 @@ fn last_lines(console: &str) -> String {
 fn from(console: &str, word: &str) -> String {
     let at = console.find(word).unwrap_or(0);
     console[at..].lines().take(SAID_LINES).collect::<Vec<_>>().join("\n")
-}
-
-/// A file without a name, inherited by the emulator.
-fn anonymous(what: &'static str) -> Result<File, EmulatorError> {
-    // SAFETY: a constant name; the descriptor is owned by the file.
-    let fd = unsafe { libc::memfd_create(c"tussle".as_ptr(), 0) };
-    if fd < 0 {
-        return Err(EmulatorError::io(what)(std::io::Error::last_os_error()));
-    }
-    // SAFETY: a fresh descriptor.
-    Ok(unsafe { File::from_raw_fd(fd) })
-}
-
-fn filled(what: &'static str, bytes: &[u8]) -> Result<File, EmulatorError> {
-    let mut file = anonymous(what)?;
-    file.write_all(bytes).map_err(EmulatorError::io(what))?;
-    Ok(file)
-}
-
-/// The stream may be larger than memory: a deleted file in the folder for temporary files, if there is room.
-fn stream_file(needed: u64) -> Result<File, EmulatorError> {
-    let folder = std::env::temp_dir();
-    let shown = folder.display().to_string();
-    let file = tempfile::tempfile_in(&folder).map_err(EmulatorError::io(shown.clone()))?;
-    // SAFETY: zero is a valid value; the call fills it.
-    let free = unsafe {
-        let mut stat: libc::statvfs = std::mem::zeroed();
-        match libc::fstatvfs(file.as_raw_fd(), &mut stat) {
-            0 => stat.f_bavail.saturating_mul(stat.f_frsize),
-            _ => u64::MAX,
-        }
-    };
-    if free < needed {
-        let (free_mib, needed_mib) = (free >> 20, needed >> 20);
-        return Err(EmulatorError::Room { folder: shown, free_mib, needed_mib });
-    }
-    // SAFETY: clears close-on-exec of our own descriptor.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
-    Ok(file)
-}
-
-fn initramfs(equipment: &Equipment, boot: &Boot) -> Result<Vec<u8>, EmulatorError> {
-    let read =
-        |path: &std::path::Path| std::fs::read(path).map_err(EmulatorError::io(path.display().to_string()));
-    let init = read(&equipment.init)?;
-    let mut entries = vec![
-        ("dev/console".to_string(), Entry::Device(5, 1)),
-        ("bin/true".to_string(), Entry::File(init.clone())),
-        ("init".to_string(), Entry::File(init)),
-    ];
-    for (name, path) in &boot.files {
-        entries.push((name.clone(), Entry::File(read(path)?)));
-    }
-    archive(&entries)
-        .ok_or_else(|| EmulatorError::io("initramfs")(std::io::Error::other("a file is too large")))
-}
-
-/// The recipe that makes two runs the same: one thread, a clock that counts instructions, no entropy, fixed start
-/// of time. `hypervisor=off` because Linux takes test-and-set instead of queued spinlocks under a hypervisor;
-/// `erms`/`fsrm` off because byte-wise string instructions make eight accesses out of one word.
-fn command(emulator: &Emulator, equipment: &Equipment, boot: &Boot, files: [&File; 4]) -> Command {
-    let [memory, initrd, hooks, stream] = files.map(|f| format!("/dev/fd/{}", f.as_raw_fd()));
-    let mib = boot.memory_mib;
-    let append = format!(
-        "nokaslr slab_nomerge mitigations=off cryptomgr.notests tsc=reliable initcall_blacklist=jent_mod_init \
-         console=ttyS0 quiet panic=-1 {} -- tussle {}",
-        boot.append,
-        boot.init.join(" ")
-    );
-    let record = if boot.record { "on" } else { "off" };
-    let plugin = format!(
-        "{},out={stream},record={record},quantum={},window={},bytes={},hooks={hooks}",
-        equipment.plugin.display(),
-        boot.quantum,
-        boot.window,
-        boot.stream_bytes_max
-    );
-    let mut command = Command::new(&emulator.program);
-    command
-        .args(["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-seed", "1"])
-        .args(["-rtc", "base=2024-01-01T00:00:00,clock=vm"])
-        .args(["-cpu", "max,la57=off,rdrand=off,rdseed=off,hypervisor=off,erms=off,fsrm=off"])
-        .args(["-machine", "pc,usb=off,memory-backend=memory", "-smp", &boot.vcpus.to_string()])
-        .args(["-m", &format!("{mib}M"), "-object"])
-        .arg(format!("memory-backend-file,id=memory,size={mib}M,mem-path={memory},share=on"))
-        .args(["-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot"])
-        .args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"])
-        .arg("-kernel")
-        .arg(&boot.kernel)
-        .args(["-initrd", &initrd, "-append", &append, "-plugin", &plugin])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    // SAFETY: prctl is async-signal-safe; the emulator shall not outlive us.
-    unsafe {
-        command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            Ok(())
-        });
-    }
-    command
 }
 
 #[cfg(test)]
