@@ -142,8 +142,10 @@ pub fn find(
 ) -> Found {
     let known = of.and_then(|ty| lock_type(table, ty, offset));
     let default = if kernel { Model::Spin } else { Model::SleepingMutex };
-    let (model, start) = known.map_or((default, offset), |k| (k.1, k.2));
-    let ty = known.map(|k| k.0);
+    let (ty, assumed) = (known.as_ref().map(|k| k.ty), known.is_none());
+    let (model, start, member) =
+        known.map_or((default, offset, String::new()), |k| (k.model, k.start, k.path));
+    let member = Some(member).filter(|m| !m.is_empty());
     let all = ty.map(|id| fields.of(id)).unwrap_or_default();
     let place = |&(paths, default, size): &Word| {
         let under = |l: &&tussle_model::leaf::Leaf, p: &str| {
@@ -156,31 +158,33 @@ pub fn find(
     let words =
         if model == Model::Spin { vec![(start, 4)] } else { model.words().iter().map(place).collect() };
     let size = ty.and_then(|id| table.size(id)).unwrap_or(model.size()).clamp(1, 4_096);
-    // The first field of the lock's type, taken off the path of the field at its place, leaves the lock's own path.
-    let inner = all.first().map(|l| l.path.clone());
-    let outer = of.and_then(|of| fields.of_type(of, start)).map(|f| f.2);
-    let member = inner
-        .zip(outer)
-        .and_then(|(i, o)| Some(o.strip_suffix(i.as_str())?.trim_end_matches('.').to_string()));
-    let member = member.filter(|m| !m.is_empty());
     let name = ty.map(|id| table.name(id).trim_start_matches("struct ").to_string());
-    Found { model, ty: name, member, assumed: known.is_none(), start, size, words }
+    Found { model, ty: name, member, assumed, start, size, words }
+}
+
+/// A lock type inside an object's.
+struct Known {
+    ty: TypeId,
+    model: Model,
+    start: u64,
+    path: String,
 }
 
 /// The lock type around byte `offset`: the outermost that begins there, else the innermost that contains it. All
 /// members of unions are looked at.
-fn lock_type(table: &TypeTable, ty: TypeId, offset: u64) -> Option<(TypeId, Model, u64)> {
-    let (mut todo, mut inside, mut visits) = (vec![(ty, 0u64)], None, 0);
-    while let Some((id, start)) = todo.pop() {
+fn lock_type(table: &TypeTable, ty: TypeId, offset: u64) -> Option<Known> {
+    let (mut todo, mut inside, mut visits) = (vec![(ty, 0u64, String::new())], None, 0);
+    while let Some((id, start, path)) = todo.pop() {
         visits += 1;
         if visits > VISITS_MAX {
             break;
         }
         if let Some(model) = known_name(table, id) {
+            let known = Known { ty: id, model, start, path: path.clone() };
             if start == offset {
-                return Some((id, model, start));
+                return Some(known);
             }
-            inside = Some((id, model, start));
+            inside = Some(known);
         }
         let Some(at) = offset.checked_sub(start) else { continue };
         match table.get(id) {
@@ -188,10 +192,11 @@ fn lock_type(table: &TypeTable, ty: TypeId, offset: u64) -> Option<(TypeId, Mode
             | Type::Const(to)
             | Type::Volatile(to)
             | Type::Restrict(to)
-            | Type::Atomic(to) => todo.push((*to, start)),
+            | Type::Atomic(to) => todo.push((*to, start, path)),
             Type::Array { elem, .. } => {
                 if let Some(size) = table.size(*elem).filter(|s| *s > 0) {
-                    todo.push((*elem, start + at / size * size));
+                    // The element matters as little as in other names of fields.
+                    todo.push((*elem, start + at / size * size, path));
                 }
             }
             Type::Aggregate(a) => {
@@ -201,9 +206,15 @@ fn lock_type(table: &TypeTable, ty: TypeId, offset: u64) -> Option<(TypeId, Mode
                     let size = table.size(m.ty).unwrap_or(0);
                     m.role != MemberRole::Static && m.offset() <= rest && rest - m.offset() < size
                 };
-                let members =
-                    a.members.iter().filter(holds).map(|m| (m.ty, start + (at - rest) + m.offset()));
-                todo.extend(members.take(VISITS_MAX).collect::<Vec<_>>().into_iter().rev());
+                let deeper = |m: &tussle_model::Member| match (m.name.as_deref(), path.is_empty()) {
+                    (None, _) => path.clone(),
+                    (Some(n), true) => n.into(),
+                    (Some(n), false) => format!("{path}.{n}"),
+                };
+                let members = a.members.iter().filter(holds).take(VISITS_MAX);
+                let members: Vec<_> =
+                    members.map(|m| (m.ty, start + (at - rest) + m.offset(), deeper(m))).collect();
+                todo.extend(members.into_iter().rev());
             }
             _ => {}
         }
