@@ -218,6 +218,15 @@ pub fn find_library(name: &str, paths: &[PathBuf], executable: &Path) -> Option<
     })
 }
 
+/// Address in the file's own numbering of its first byte: what is above 0 in programs that are not
+/// position-independent.
+pub fn first_address(bytes: &[u8]) -> Option<u64> {
+    let header = Header::parse(bytes).ok()?;
+    let e = header.endian().ok()?;
+    let mut loads = header.program_headers(e, bytes).ok()?.iter().filter(|p| p.p_type(e) == elf::PT_LOAD);
+    loads.next().map(|p| p.p_vaddr(e).wrapping_sub(p.p_offset(e)))
+}
+
 /// The build-id of an ELF file as hex.
 pub fn build_id(bytes: &[u8]) -> Option<String> {
     use object::Object;

@@ -321,17 +321,19 @@ fn map_files(
     Ok(out)
 }
 
-/// What only the parent knows: how the first process ended, and the build-ids of files.
+/// What only the parent knows: how the first process ended, and what the mapped files say of themselves.
 fn complete(evidence: &mut Evidence, end: &spawn::End) {
-    let mut ids = std::collections::HashMap::new();
+    let mut known = std::collections::HashMap::new();
     for m in &mut evidence.modules {
-        let id = ids.entry(m.path.clone()).or_insert_with(|| {
-            let file = std::fs::File::open(&m.path).ok()?;
+        let (id, first) = known.entry(m.path.clone()).or_insert_with(|| {
+            let file = std::fs::File::open(&m.path).ok();
             // SAFETY: a read-only mapping that lives for this call; files of installed programs do not shrink.
-            let map = unsafe { memmap2::Mmap::map(&file).ok()? };
-            elf::build_id(&map)
+            let map = file.and_then(|f| unsafe { memmap2::Mmap::map(&f).ok() });
+            let map = map.as_deref().unwrap_or_default();
+            (elf::build_id(map), elf::first_address(map).unwrap_or(0))
         });
         m.build_id.clone_from(id);
+        m.bias = m.bias.wrapping_sub(*first);
     }
     for (i, p) in evidence.processes.iter_mut().enumerate() {
         let own = evidence.modules.iter().find(|m| m.process == i as u32 && m.path == p.exe);

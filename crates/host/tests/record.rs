@@ -74,6 +74,20 @@ fn an_executable_with_the_runtime_inside_is_recorded() {
 }
 
 #[test]
+fn addresses_of_programs_at_a_fixed_place_are_their_own() {
+    let Some(lab) = Lab::new() else { return };
+    let object = object_file().unwrap();
+    for (flags, fixed) in [("-no-pie -fno-pie", true), ("-pie -fPIE", false)] {
+        assert!(lab.compile("gcc", &format!("-g -O1 -fsanitize=thread {flags} -c p.c")));
+        assert!(lab.compile("gcc", &format!("p.o {} {flags} -o p -lpthread", object.display())));
+        let r = record(&RecordOptions::new(vec![lab.at("p").into_os_string()])).unwrap();
+        let own = r.evidence.modules.iter().find(|m| m.path == lab.at("p").display().to_string()).unwrap();
+        assert_eq!(own.bias == 0, fixed, "{flags}");
+        assert!(own.start > 0);
+    }
+}
+
+#[test]
 fn what_cannot_be_recorded_is_refused_with_the_reason() {
     let Some(lab) = Lab::new() else { return };
     lab.check_refusal("nothing", 127, "not found");

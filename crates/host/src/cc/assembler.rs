@@ -41,8 +41,8 @@ pub fn assemble(args: &[OsString]) -> Result<u8, CcError> {
     let mut command = Command::new(&real);
     command.env_remove(ASSEMBLER_VARIABLE);
     let failed = |e| CcError::Io(real.to_string_lossy().into_owned(), e);
-    let Some(at) = input(args) else { return Err(failed(command.args(args).exec())) };
-    if args[at] == "-" {
+    let Some(input) = input(args) else { return Err(failed(command.args(args).exec())) };
+    let Some(at) = input else {
         let mut text = Vec::new();
         std::io::stdin().read_to_end(&mut text).map_err(failed)?;
         let text = tussle_rt::sites::rewrite(&text).unwrap_or(text);
@@ -52,7 +52,7 @@ pub fn assemble(args: &[OsString]) -> Result<u8, CcError> {
             let _ = to.write_all(&text);
         }
         return child.wait().map(status).map_err(failed);
-    }
+    };
     let small = std::fs::metadata(&args[at]).is_ok_and(|m| m.is_file() && m.len() <= ASSEMBLY_MAX);
     let text = if small { std::fs::read(&args[at]).ok() } else { None };
     let Some(text) = text.and_then(|t| tussle_rt::sites::rewrite(&t)) else {
@@ -69,19 +69,21 @@ fn status(s: std::process::ExitStatus) -> u8 {
     s.code().map_or_else(|| 128u8.wrapping_add(s.signal().unwrap_or(0) as u8), |s| s as u8)
 }
 
-/// Position of the one input among the arguments; `None` for anything else than 64-bit code from one input.
-fn input(args: &[OsString]) -> Option<usize> {
+/// Position of the one input file among the arguments, `Some(None)` for standard input; `None` for anything else than
+/// 64-bit code from one input.
+fn input(args: &[OsString]) -> Option<Option<usize>> {
     const WITH_VALUE: [&str; 7] = ["-o", "-I", "-J", "--MD", "--defsym", "--debug-prefix-map", "-march"];
-    let mut found = None;
+    let (mut found, mut output) = (None, false);
     let mut i = 0;
     while i < args.len() {
         let a = args[i].to_str()?;
         if a == "--32" || a == "--x32" || a.starts_with('@') {
             return None;
         }
+        output |= a == "-o";
         if WITH_VALUE.contains(&a) {
             i += 1;
-        } else if a == "-" || !a.starts_with('-') {
+        } else if a != "-" && !a.starts_with('-') {
             if found.is_some() {
                 return None;
             }
@@ -89,7 +91,8 @@ fn input(args: &[OsString]) -> Option<usize> {
         }
         i += 1;
     }
-    found
+    // gcc -pipe names no input at all.
+    output.then_some(found)
 }
 
 #[cfg(test)]
@@ -97,18 +100,19 @@ mod tests {
     use super::input;
 
     #[track_caller]
-    fn check(args: &str, at: Option<usize>) {
+    fn check(args: &str, at: Option<Option<usize>>) {
         let args: Vec<std::ffi::OsString> = args.split(' ').map(Into::into).collect();
         assert_eq!(input(&args), at, "{args:?}");
     }
 
     #[test]
     fn the_input_of_an_assembler_call_is_found() {
-        check("--64 -o x.o /tmp/cc1.s", Some(3));
-        check("-I . --gdwarf-5 --64 -o x.o -", Some(6));
+        check("--64 -o x.o /tmp/cc1.s", Some(Some(3)));
+        check("-I . --gdwarf-5 --64 -o x.o -", Some(None));
+        check("-v --64 -o x.o", Some(None));
         check("--32 -o x.o /tmp/cc1.s", None);
         check("-o x.o a.s b.s", None);
         check("--version", None);
-        check("--debug-prefix-map /a=/b -o x.o a.s", Some(4));
+        check("--debug-prefix-map /a=/b -o x.o a.s", Some(Some(4)));
     }
 }
