@@ -1,0 +1,128 @@
+//! Programs built by `tussle cc` do what they do without it, whatever the flags: exceptions, signals, virtual calls,
+//! accesses of every size, and hooks that are jumped to where that is possible.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const PROGRAM: &str = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdexcept>
+#include <string>
+#include <sys/time.h>
+#include <vector>
+static volatile long a, b;
+static volatile int ticks;
+static void tick(int) { ticks = ticks + 1; }
+struct base { virtual ~base() {} virtual int f() { return 1; } };
+struct derived : base { int f() override { return 2; } };
+__attribute__((noinline)) static void thrower(long i) {
+	a++;
+	if (i % 100 == 0) throw std::runtime_error("x" + std::to_string(i));
+	b++;
+}
+static void *run(void *) {
+	long sum = 0;
+	std::vector<short> s(100);
+	std::vector<char> c(100);
+	std::vector<int> w(100);
+	std::vector<double> d(100);
+	for (long i = 0; i < 20000; i++) {
+		try { thrower(i); } catch (std::exception &e) { sum += e.what()[1]; }
+		s[i % 100]++, c[i % 100]++, w[i % 100]++, d[i % 100] += 0.5;
+		base *o = i & 1 ? new derived : new base;
+		sum += o->f() + s[7] + c[8] + w[9] + (long)d[10];
+		delete o;
+	}
+	return (void *)sum;
+}
+int main() {
+	struct itimerval often = {{0, 2000}, {0, 2000}}, never = {};
+	signal(SIGPROF, tick);
+	setitimer(ITIMER_PROF, &often, nullptr);
+	pthread_t t;
+	void *one, *two;
+	pthread_create(&t, nullptr, run, nullptr);
+	one = run(nullptr);
+	pthread_join(t, &two);
+	setitimer(ITIMER_PROF, &never, nullptr);
+	printf("%ld %ld\n", (long)one, (long)two);
+	return one == two ? 7 : 1;
+}
+"#;
+
+struct Lab(tempfile::TempDir);
+
+impl Lab {
+    fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        let mut c = Command::new(program);
+        c.args(arguments).current_dir(self.0.path()).env("XDG_CACHE_HOME", self.0.path().join("cache"));
+        c.output().unwrap()
+    }
+
+    fn tussle(&self, arguments: &[&str]) -> Output {
+        self.run(env!("CARGO_BIN_EXE_tussle"), arguments)
+    }
+}
+
+fn contains(file: &Path, text: &[u8]) -> bool {
+    std::fs::read(file).unwrap().windows(text.len()).any(|w| w == text)
+}
+
+/// Builds with these flags, with a compiler of that name: output and status are as without tussle, recorded or not.
+/// `jumps`: the object's hooks are jumped to.
+#[track_caller]
+fn check(compiler: &str, flags: &str, jumps: bool) {
+    let lab = Lab(tempfile::tempdir().unwrap());
+    std::fs::write(lab.0.path().join("p.cc"), PROGRAM).unwrap();
+    let flags: Vec<&str> = flags.split(' ').collect();
+    if Command::new(compiler).arg("--version").output().is_err() {
+        return println!("skipped: {compiler}");
+    }
+    let plain = lab.run(compiler, &[&flags[..], &["-pthread", "p.cc", "-o", "plain"]].concat());
+    assert!(plain.status.success(), "{}", String::from_utf8_lossy(&plain.stderr));
+    let expected = lab.run("./plain", &[]);
+    assert_eq!(expected.status.code(), Some(7));
+
+    let cc = |arguments: &[&str]| {
+        let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
+        c.arg("c++").args(arguments).current_dir(lab.0.path()).env("TUSSLE_CXX", compiler);
+        let out = c.env("XDG_CACHE_HOME", lab.0.path().join("cache")).output().unwrap();
+        assert!(out.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&out.stderr));
+    };
+    cc(&[&flags[..], &["-pthread", "-c", "p.cc", "-o", "p.o"]].concat());
+    assert_eq!(contains(&lab.0.path().join("p.o"), b"tussle_site_"), jumps, "{flags:?}");
+    cc(&[&flags[..], &["-pthread", "p.o", "-o", "p"]].concat());
+    for ran in [lab.run("./p", &[]), lab.tussle(&["record", "--", "./p"])] {
+        let error = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!((ran.status.code(), &ran.stdout), (Some(7), &expected.stdout), "{flags:?}: {error}");
+    }
+    let report = lab.tussle(&["report"]);
+    let text = String::from_utf8_lossy(&report.stdout).into_owned();
+    assert!(text.contains("of true sharing"), "{flags:?}: {text}");
+}
+
+#[test]
+fn programs_stay_what_they_are() {
+    check("g++", "-O2 -g", true);
+    check("g++", "-O0", true);
+    check("g++", "-O2 -pipe -fno-pie -no-pie", true);
+    check("g++", "-O1 -fPIC", false);
+    check("clang++", "-O2", false);
+}
+
+/// Objects link where the runtime is not: with the sanitizer's own.
+#[test]
+fn objects_link_without_the_runtime() {
+    let lab = Lab(tempfile::tempdir().unwrap());
+    let source = "long n; int main(void) { n++; return (int)n; }\n";
+    std::fs::write(lab.0.path().join("p.c"), source).unwrap();
+    let built = lab.tussle(&["cc", "-O1", "-c", "p.c", "-o", "p.o"]);
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let linked = lab.run("gcc", &["-fsanitize=thread", "p.o", "-o", "p"]);
+    if !linked.status.success() {
+        return println!("skipped: gcc -fsanitize=thread");
+    }
+    assert_eq!(lab.run("setarch", &["-R", "./p"]).status.code(), Some(1));
+}
