@@ -84,7 +84,7 @@ def check(prog, object, address, types):
         if info is None:
             return False
         cache = info.slab_cache.name.string_().decode()
-        same = info.address == base and object["why"] == f"object of the cache {cache}"
+        same = info.address == base and object["why"].split(",")[0] == f"object of the cache {cache}"
         if same and object["ty"] is not None:
             named = type_name(types, object["ty"])
             size = prog.type(f"struct {named}").size

@@ -256,7 +256,10 @@ fn alive(places: &[Place]) -> HashMap<String, u64> {
 fn object(p: Place, verdict: Option<Verdict>, element: u64, live_max: u64) -> Object {
     let told = verdict.is_some() && matches!(p.ty, TypeWish::Told(_));
     let why = match (&verdict, &p.name) {
-        (Some(v), Some(name)) if told => format!("{name}: {}", v.why),
+        (Some(v), Some(name)) if told => {
+            let site = name.split_once(" in ").map_or("", |n| n.1);
+            format!("{}, allocated in {site}: {}", p.why, v.why)
+        }
         _ => p.why,
     };
     let size = match p.how {
