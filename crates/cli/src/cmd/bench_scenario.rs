@@ -1,5 +1,6 @@
 //! `tussle bench --scenario`: a scenario's two sides on real threads of this machine, in randomly ordered pairs.
 
+use super::predict::open_side;
 use crate::global::Global;
 use anyhow::{Context, anyhow};
 use std::process::ExitCode;
@@ -9,10 +10,33 @@ use tussle_scenarios::predict::Question;
 use tussle_scenarios::{Setup, Side, Story, World};
 use tussle_stats::{Rng, log_ratios, paired_t};
 
-/// Runs `pairs` pairs of a scenario with `tasks` tasks, `seconds` each side.
-pub fn run(id: &str, tasks: u32, pairs: usize, seed: u64, global: &Global) -> anyhow::Result<ExitCode> {
+/// What runs.
+pub struct Plan<'a> {
+    /// Scenario by number.
+    pub id: &'a str,
+    /// The side compared from, if not the scenario's own.
+    pub before: Option<&'a str>,
+    /// The side compared with.
+    pub after: Option<&'a str>,
+    /// Tasks.
+    pub tasks: u32,
+    /// Pairs of runs.
+    pub pairs: usize,
+    /// Seed of the order and of phases.
+    pub seed: u64,
+}
+
+/// Runs pairs of a scenario's two sides, 0.2 s each.
+pub fn run(plan: &Plan<'_>, global: &Global) -> anyhow::Result<ExitCode> {
+    let &Plan { id, tasks, pairs, seed, .. } = plan;
     let story = Story::find(id)?;
-    let question = Question::of(story)?;
+    let mut question = Question::of(story)?;
+    if let Some(side) = plan.before {
+        question.before = open_side(story, side, global)?;
+    }
+    if let Some(side) = plan.after {
+        question.after = open_side(story, side, global)?;
+    }
     let cpus = tussle_host::threads::cpus();
     let mut rng = Rng::new(seed);
     let (mut before, mut after) = (Vec::new(), Vec::new());
@@ -54,11 +78,15 @@ pub fn run(id: &str, tasks: u32, pairs: usize, seed: u64, global: &Global) -> an
     ]);
     let checked = format!("Objects were checked at the end of all {} runs.", before.len() * 2);
     let mut nodes = vec![facts, Node::Text(vec![Span::plain(checked)])];
+    if test.interval.contains(0.0) {
+        let text = format!("The interval holds zero: {} pairs show no difference.", before.len());
+        nodes.push(Node::Text(vec![Span::plain(text)]));
+    }
     if tasks > cpus {
         let text =
             format!("{tasks} tasks share {cpus} CPUs: this measures the scheduler as much as the lock.");
         nodes.push(Node::Text(vec![Span::plain(text)]));
     }
-    global.print(&View { kind: "bench", schema_version: 1, nodes })?;
+    global.print(&View { kind: "bench_scenario", schema_version: 1, nodes })?;
     Ok(ExitCode::SUCCESS)
 }

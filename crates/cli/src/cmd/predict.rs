@@ -153,7 +153,7 @@ pub fn open_machine(name: &str) -> anyhow::Result<Machine> {
 }
 
 /// A variant by name, the types of a file, or a variant's lock in a file's layout.
-fn open_side(story: Story, side: &str, global: &Global) -> anyhow::Result<Side> {
+pub fn open_side(story: Story, side: &str, global: &Global) -> anyhow::Result<Side> {
     let about = story.about();
     if about.variants.contains(&side) {
         return Ok(Side::Name(side.into()));

@@ -295,14 +295,16 @@ impl Recording {
         out
     }
 
-    /// Simulated time of one run, ns: some hundred operations of every task, within what simulates in about a second.
+    /// Simulated time of one run, ns: some hundred operations of every task and some thousand of all, so that an
+    /// operation more or less is below what a verdict needs; within what simulates in about a second.
     pub fn run_ns(&self, cpus: u32) -> u64 {
         let (operation, think) = (self.operation_ns() + 20.0, self.think_ns());
         let steps = self.mean(|s| (s.steps.len() + 8) as f64);
         // Waiting for each other makes operations longer than that.
-        let wanted = 100.0 * (operation + think) + 20.0 * (operation + 200.0) * f64::from(cpus);
+        let each = (5_000.0 / f64::from(cpus.max(1))).max(100.0);
+        let wanted = each * (operation + think) + 20.0 * (operation + 200.0) * f64::from(cpus);
         let fits = 4e6 * (operation + think) / (steps * f64::from(cpus.max(1)));
-        wanted.min(fits).clamp(50_000.0, 5_000_000.0) as u64
+        wanted.min(fits).clamp(50_000.0, 20_000_000.0) as u64
     }
 }
 

@@ -340,7 +340,7 @@ fn example_files_are_what_this_makes() {
         }
         let mut out = Vec::new();
         tussle_evidence::file::write(&e, &mut out).unwrap();
-        let path = folder.join(format!("{name}.data"));
+        let path = folder.join(format!("{name}.evidence"));
         if std::env::var_os("TUSSLE_WRITE_EXAMPLES").is_some() {
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(&path, &out).unwrap();
