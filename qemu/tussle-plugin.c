@@ -919,6 +919,8 @@ static void on_return(unsigned index, void *udata)
     if (!e->rsp || !e->argument || !e->hook)
         return;
     h = e->hook;
+    if (h->kind != HOOK_ACQUIRE && h->kind != HOOK_KILLABLE && h->kind != HOOK_TRY)
+        return;
     if (!is_stack(e->argument) && (h->kind == HOOK_ACQUIRE || (h->kind == HOOK_KILLABLE) == !(uint32_t)rax))
         taken(h, e->argument, rsp);
     e->argument = 0;

@@ -92,7 +92,8 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     tables.add_all();
     let attribution = tables.attribution.clone();
     let mut evidence = empty(inputs, &end);
-    evidence.operations = Some(sections::operations(inputs.stream, &mut tables));
+    let (operations, left_out) = sections::operations(inputs.stream, &mut tables);
+    evidence.operations = Some(operations);
     let order = (end.order_lost == 0).then(|| order::order(inputs.stream, &mut tables));
     evidence.order = order;
     let spins = |pc: u64| inputs.image.function_at(pc).is_some_and(|f| is_spinlock(&f.name));
@@ -109,6 +110,7 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     let clearing = roles::clearing(&evidence.code, &chains, &functions);
     roles::name(&mut evidence, &free_pointers, &clearing);
     evidence.losses.extend(losses(&end, &attribution));
+    evidence.losses.extend(section_losses(inputs.stream, &end, left_out));
     Ok((evidence, attribution))
 }
 
@@ -369,6 +371,24 @@ fn code_row(address: u64) -> Code {
     Code { process: 0, module: Some(0), address, frames: Vec::new(), chain: Vec::new() }
 }
 
+/// What is not in the operations.
+fn section_losses(stream: &Stream, end: &Summary, left_out: u64) -> Vec<Loss> {
+    let cut = stream.sections.iter().filter(|s| u64::from(s.total) > s.steps.len() as u64).count();
+    let loss = |count: u64, note: &str| Loss {
+        process: None,
+        what: "critical sections".into(),
+        count,
+        note: note.into(),
+    };
+    let mut out = vec![
+        loss(end.sections_lost, "not in the operations: another task released the lock"),
+        loss(left_out, "not in the operations: too many visits in all"),
+        loss(cut as u64, "cut in the operations: visits after the first 1,024 are missing"),
+    ];
+    out.retain(|l| l.count > 0);
+    out
+}
+
 /// What was left out, and what could not be attributed.
 fn losses(end: &Summary, attribution: &Attribution) -> Vec<Loss> {
     let loss = |what: &str, count: u64, note: String| Loss { process: None, what: what.into(), count, note };
@@ -378,7 +398,6 @@ fn losses(end: &Summary, attribution: &Attribution) -> Vec<Loss> {
         loss("user memory accessed by the kernel", end.user, "accesses left out".into()),
         loss("CPU entry areas and device registers", end.entry, "accesses left out".into()),
         loss("entries of the ordered log", end.order_lost, "did not fit: there is no ordered log".into()),
-        loss("critical sections", end.sections_lost, "given up: another task released the lock".into()),
         loss(
             "records that did not fit",
             end.lost,

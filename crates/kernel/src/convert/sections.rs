@@ -8,7 +8,7 @@ use crate::convert::rows::Rows;
 use crate::hooks::is_shared;
 use crate::stream::{AccessKind, Section, SectionStep, Stream};
 
-/// Visits kept of all operations; sections beyond are left out, the latest first.
+/// Visits kept of all operations; sections that do not fit any more are left out.
 const VISITS_MAX: usize = 400_000;
 
 /// Object, offset, size, kind, accesses before.
@@ -53,20 +53,21 @@ impl Ground for Rows<'_> {
     }
 }
 
-/// One row for each shape, in order of its first section.
-pub(super) fn operations(stream: &Stream, ground: &mut dyn Ground) -> Vec<Operation> {
+/// One row for each shape, in order of its first section, and how many sections were left out.
+pub(super) fn operations(stream: &Stream, ground: &mut dyn Ground) -> (Vec<Operation>, u64) {
     let mut sections: Vec<&Section> = stream.sections.iter().collect();
     sections.sort_by_key(|s| (s.began, s.vcpu));
     let mut out: Vec<Operation> = Vec::new();
     let mut sums: Vec<Sums> = Vec::new();
     let mut by_shape: HashMap<Shape, usize> = HashMap::new();
-    let mut visits_all = 0;
+    let (mut visits_all, mut left_out) = (0, 0);
     for s in sections {
         let (visits, inner) = visits(s, ground);
-        visits_all += visits.len();
-        if visits_all > VISITS_MAX {
-            break;
+        if visits_all + visits.len() > VISITS_MAX {
+            left_out += 1;
+            continue;
         }
+        visits_all += visits.len();
         let (lock, at, _) = ground.locate(s.lock, ground.window_of(s.began), s.born);
         let shared = is_shared(s.function);
         let bare = visits.iter().map(|v| (v.0, v.1, v.2, v.3)).collect();
@@ -92,7 +93,7 @@ pub(super) fn operations(stream: &Stream, ground: &mut dyn Ground) -> Vec<Operat
     for (o, sum) in out.iter_mut().zip(&sums) {
         sum.finish(o);
     }
-    out
+    (out, left_out)
 }
 
 impl Sums {
@@ -249,7 +250,8 @@ mod tests {
         let read = |gap| [visit(0x2000, gap, AccessKind::Read)];
         let other = [visit(0x2008, 0, AccessKind::Read)];
         let sections = vec![section(30, 300, &read(4)), section(20, 0, &other), section(10, 100, &read(2))];
-        let rows = operations(&Stream { sections, ..Stream::default() }, &mut Pages);
+        let (rows, left_out) = operations(&Stream { sections, ..Stream::default() }, &mut Pages);
+        assert_eq!(left_out, 0);
         let seen: Vec<_> = rows
             .iter()
             .map(|o| (o.vt0, o.repeats, o.visits[0].4, o.think_instructions, o.instructions))
