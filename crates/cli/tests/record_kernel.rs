@@ -21,7 +21,63 @@ fn shell(folder: &Path, script: &str) -> Option<Output> {
     let mut command = Command::new("unshare");
     command.args(apart).arg(script).current_dir(folder);
     command.env("tussle", env!("CARGO_BIN_EXE_tussle")).env("vmlinux", vmlinux);
+    command.env("record", RECORD);
     Some(command.output().unwrap())
+}
+
+/// `eval "$record"` defines this.
+const RECORD: &str = r#"record() { "$tussle" record-kernel --vmlinux "$vmlinux" --timeout 120 "$@"; }"#;
+
+fn said(run: &Output) -> String {
+    String::from_utf8_lossy(&run.stderr).into_owned()
+}
+
+#[test]
+fn a_run_from_a_snapshot_gives_the_evidence_of_a_boot() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"
+        eval "$record"
+        export XDG_CACHE_HOME=$PWD/cache
+        small="--smp 2 --workload mmap1 --ops 50"
+        record $small -o kept.data && record $small -o restored.data && record $small --no-snapshot -o booted.data &&
+        record --smp 2 --workload page_fault1 --ops 3 -o other.data &&
+        record --smp 2 --workload page_fault1 --ops 3 --no-snapshot -o other-booted.data &&
+        ls -A cache/tussle | grep -c '^guest-' &&
+        for part in state memory stream about.json; do
+            echo damaged >$(echo cache/tussle/guest-*)/$part
+        done &&
+        record $small -o again.data && ls cache/tussle/guest-*"#;
+    let Some(run) = shell(folder.path(), script) else { return };
+    let said = said(&run);
+    assert!(run.status.success(), "{said}");
+    let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
+    assert!(read("kept.data") == read("restored.data"), "restored: {said}");
+    assert!(read("kept.data") == read("booted.data"), "booted: {said}");
+    assert!(read("other.data") == read("other-booted.data"), "another workload: {said}");
+    assert!(read("kept.data") == read("again.data"), "after damage: {said}");
+    assert_eq!(said.matches("the booted guest is kept for further runs").count(), 2, "{said}");
+    assert_eq!(said.matches("booted guest from ").count(), 2, "{said}");
+    assert_eq!(said.matches("; booting instead").count(), 1, "{said}");
+    let out = String::from_utf8_lossy(&run.stdout);
+    assert_eq!(out, "1\nabout.json\nmemory\nstate\nstream\n");
+}
+
+#[test]
+fn a_program_comes_with_its_libraries_and_its_words() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a file"), "text").unwrap();
+    let script = r#"
+        eval "$record"
+        export XDG_CACHE_HOME=$PWD/cache
+        add() { record --smp 2 --initrd-add /bin/cat --initrd-add "$PWD/a file=/a file" "$@"; }
+        add --run "/bin/cat '/a file'" || exit 1
+        echo fails >&2
+        add --run "/bin/cat /missing""#;
+    let Some(run) = shell(folder.path(), script) else { return };
+    let said = said(&run);
+    assert_eq!(run.status.code(), Some(125), "{said}");
+    assert!(said.contains("/bin/cat exited with status 1"), "{said}");
+    assert!(folder.path().join("tussle.data").exists(), "{said}");
 }
 
 #[test]
@@ -39,9 +95,9 @@ fn a_disk_that_fills_during_the_run_is_named() {
         }
         { while kill -0 $$ && ! emulator; do sleep 0.2; done; cat /dev/zero >small/filler; } 2>/dev/null >&2 &
         TMPDIR=$PWD/small exec "$tussle" record-kernel --vmlinux "$vmlinux" --smp 2 --workload mmap1 \
-            --stream-max 48 --timeout 120"#;
+            --stream-max 48 --timeout 120 --no-snapshot"#;
     let Some(run) = shell(folder.path(), script) else { return };
-    let said = String::from_utf8_lossy(&run.stderr);
+    let said = said(&run);
     assert_eq!(run.status.code(), Some(125), "{said}");
     assert!(
         said.contains("could not be written to") && said.contains("/small (No space left on device)"),
@@ -54,9 +110,9 @@ fn a_disk_that_fills_during_the_run_is_named() {
 fn a_program_that_cannot_start_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let script =
-        "exec \"$tussle\" record-kernel --vmlinux \"$vmlinux\" --smp 1 --run /bin/nothing --timeout 120";
+        "exec \"$tussle\" record-kernel --vmlinux \"$vmlinux\" --smp 1 --run /bin/nothing --timeout 120 --no-snapshot";
     let Some(run) = shell(folder.path(), script) else { return };
-    let said = String::from_utf8_lossy(&run.stderr);
+    let said = said(&run);
     assert_eq!(run.status.code(), Some(125), "{said}");
     assert!(said.contains("cannot start /bin/nothing: No such file or directory"), "{said}");
 }

@@ -176,6 +176,8 @@ pub struct Boot {
     pub memory_mib: u64,
     /// Instructions between forced changes of the vCPU.
     pub quantum: u32,
+    /// Instructions of its turn that a vCPU loses with every transfer; 0 for none.
+    pub feedback: u32,
     /// Accesses per window.
     pub window: u32,
     /// Watch accesses; false only runs the workload, for comparison.

@@ -1,6 +1,6 @@
 //! Which kernel functions the plugin watches, found in the symbol table by name.
 
-use crate::image::{ImageError, KernelImage, KernelTypes};
+use crate::image::{ImageError, KernelNames, KernelTypes};
 use crate::place::{Allocator, Gives};
 
 /// How the plugin learns the size that an allocator was asked for.
@@ -133,7 +133,7 @@ pub fn is_shared(function: u32) -> Option<bool> {
 ///
 /// # Errors
 /// The file has no debug information that serves.
-pub fn hooks(image: &KernelImage, vmlinux: &[u8]) -> Result<Hooks, ImageError> {
+pub fn hooks(image: &KernelNames, vmlinux: &[u8]) -> Result<Hooks, ImageError> {
     let types = KernelTypes::read(vmlinux, &crate::slab::WALKED.map(String::from), &[])?;
     let mut hooks = functions(image);
     hooks.text.insert_str(0, &geometry(image, &types)?);
@@ -141,7 +141,7 @@ pub fn hooks(image: &KernelImage, vmlinux: &[u8]) -> Result<Hooks, ImageError> {
 }
 
 /// The plugin's line about the slab allocator: addresses of the two bases, size of a `struct page`, offsets.
-fn geometry(image: &KernelImage, types: &KernelTypes) -> Result<String, ImageError> {
+fn geometry(image: &KernelNames, types: &KernelTypes) -> Result<String, ImageError> {
     let label = |name| image.label(name).ok_or(ImageError::Symbol(name));
     let page = types.named("page").and_then(|t| types.table.size(t));
     let page = page.ok_or(ImageError::Member("page", "flags"))?;
@@ -156,7 +156,7 @@ fn geometry(image: &KernelImage, types: &KernelTypes) -> Result<String, ImageErr
     ))
 }
 
-fn functions(image: &KernelImage) -> Hooks {
+fn functions(image: &KernelNames) -> Hooks {
     let mut allocators = Vec::new();
     let mut lines: Vec<(u64, char, u64, u32)> = Vec::new();
     let mut add = |name: &str, kind: char, number: u32| {

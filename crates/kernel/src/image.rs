@@ -36,23 +36,21 @@ pub struct Function {
     pub end: u64,
 }
 
-/// A Linux kernel for x86-64 as its file describes it.
-#[derive(Debug)]
-pub struct KernelImage {
-    /// Variables and code addresses.
-    pub symbols: Symbols,
+/// A kernel's symbol table: read in a moment, and enough to boot it.
+#[derive(Clone, Debug)]
+pub struct KernelNames {
     /// Hex.
     pub build_id: Option<String>,
     labels: HashMap<String, u64>,
     functions: Vec<Function>,
 }
 
-impl KernelImage {
-    /// Reads symbols and line tables.
+impl KernelNames {
+    /// Reads the symbol table, and looks whether there is debug information.
     ///
     /// # Errors
     /// The file is no kernel with debug information.
-    pub fn read(bytes: &[u8]) -> Result<(KernelImage, Vec<Problem>), ImageError> {
+    pub fn read(bytes: &[u8]) -> Result<KernelNames, ImageError> {
         let elf = Elf::parse(bytes)?;
         if !elf.has(".debug_info") {
             return Err(ImageError::Debug(tussle_debuginfo::Error::NoDebugInfo { why: "stripped".into() }));
@@ -71,16 +69,14 @@ impl KernelImage {
             labels.entry(name.to_string()).or_insert(s.address());
         }
         functions.sort_by(|a, b| a.start.cmp(&b.start).then_with(|| a.name.cmp(&b.name)));
-        let (symbols, problems) = Symbols::read(bytes, None)?;
-        let build_id = symbols.build_id.clone();
-        let image = KernelImage { symbols, build_id, labels, functions };
         for needed in ["init_top_pgt", "__per_cpu_offset", "slab_caches", "vmemmap_base", "page_offset_base"]
         {
-            if !image.labels.contains_key(needed) {
+            if !labels.contains_key(needed) {
                 return Err(ImageError::Symbol(needed));
             }
         }
-        Ok((image, problems))
+        let build_id = elf.build_id().map(|id| id.iter().map(|b| format!("{b:02x}")).collect());
+        Ok(KernelNames { build_id, labels, functions })
     }
 
     /// Address of a symbol, sized or not.
@@ -101,6 +97,45 @@ impl KernelImage {
     pub fn function_at(&self, address: u64) -> Option<&Function> {
         let end = self.functions.partition_point(|f| f.start <= address);
         self.functions[..end].iter().rev().take(8).find(|f| address < f.end)
+    }
+}
+
+/// A Linux kernel for x86-64 as its file describes it.
+#[derive(Debug)]
+pub struct KernelImage {
+    /// Variables and code addresses.
+    pub symbols: Symbols,
+    /// Hex.
+    pub build_id: Option<String>,
+    names: KernelNames,
+}
+
+impl KernelImage {
+    /// Reads symbols and line tables.
+    ///
+    /// # Errors
+    /// The file is no kernel with debug information.
+    pub fn read(bytes: &[u8]) -> Result<(KernelImage, Vec<Problem>), ImageError> {
+        KernelImage::with_names(KernelNames::read(bytes)?, bytes)
+    }
+
+    /// Reads line tables and variables to the names of the same file.
+    ///
+    /// # Errors
+    /// The debug information cannot be read.
+    pub fn with_names(names: KernelNames, bytes: &[u8]) -> Result<(KernelImage, Vec<Problem>), ImageError> {
+        let (symbols, problems) = Symbols::read(bytes, None)?;
+        Ok((KernelImage { symbols, build_id: names.build_id.clone(), names }, problems))
+    }
+
+    /// Address of a symbol, sized or not.
+    pub fn label(&self, name: &str) -> Option<u64> {
+        self.names.label(name)
+    }
+
+    /// The function that holds an address.
+    pub fn function_at(&self, address: u64) -> Option<&Function> {
+        self.names.function_at(address)
     }
 }
 

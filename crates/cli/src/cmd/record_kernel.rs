@@ -10,8 +10,8 @@ use std::time::Duration;
 use tussle_host::emulator::{self, Boot, Event, Guest};
 use tussle_kernel::convert::{self, Attribution, Inputs, Machine};
 use tussle_kernel::hooks::{Hooks, hooks};
-use tussle_kernel::image::KernelImage;
-use tussle_kernel::stream;
+use tussle_kernel::image::{KernelImage, KernelNames};
+use tussle_kernel::stream::{self, Stream};
 
 /// Record which fields of a Linux kernel fight over cache lines, in an emulator.
 ///
@@ -54,6 +54,10 @@ pub struct Args {
     /// Instructions between forced changes of the running CPU.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(50..))]
     quantum: u32,
+    /// Instructions of its turn that a CPU loses with every transfer, so that contention shapes the run; 0: watching
+    /// changes nothing.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..1_000_000))]
+    feedback: u32,
     /// Accesses per window of virtual time.
     #[arg(long, value_name = "N", default_value_t = 65536, value_parser = clap::value_parser!(u32).range(256..))]
     window: u32,
@@ -125,17 +129,40 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
     let emulator = emulator::find()?;
     let vmlinux = map(&args.vmlinux)?;
-    let (image, problems) =
-        KernelImage::read(&vmlinux).with_context(|| args.vmlinux.display().to_string())?;
+    let shown = || args.vmlinux.display().to_string();
+    let names = KernelNames::read(&vmlinux).with_context(shown)?;
+    let equipment = emulator::equipment(&mut |command| global.remark(command))?;
+    let hooks = hooks(&names, &vmlinux).with_context(shown)?;
+    let boot = boot(args, &names, &hooks)?;
+    // Debug information is read while the guest runs.
+    let (guest, image) = std::thread::scope(|scope| {
+        let image = (!args.no_record).then(|| scope.spawn(|| KernelImage::with_names(names, &vmlinux)));
+        let guest = emulator::run(&emulator, &equipment, &boot, &mut |event| tell(global, event));
+        end_progress(global);
+        (guest, image.map(|reader| reader.join()))
+    });
+    let guest = guest?;
+    let stream = decoded(global, &guest)?;
+    let Some(image) = image else { return Ok(()) };
+    let image = image.map_err(|_| anyhow::anyhow!("reading the debug information failed"))?;
+    let (image, problems) = image.with_context(shown)?;
     for p in problems.iter().take(5) {
         global.remark(p);
     }
-    let equipment = emulator::equipment(&mut |command| global.remark(command))?;
-    let hooks = hooks(&image, &vmlinux)?;
-    let boot = boot(args, &image, &hooks)?;
-    let guest = emulator::run(&emulator, &equipment, &boot, &mut |event| tell(global, event));
-    end_progress(global);
-    let guest = guest?;
+    let machine = machine(args, &emulator.version);
+    let inputs = Inputs {
+        vmlinux: &vmlinux,
+        image: &image,
+        ram: &guest.memory,
+        stream: &stream,
+        allocators: &hooks.allocators,
+        machine: &machine,
+    };
+    write(args, global, &inputs, &guest)
+}
+
+/// The plugin's stream, with remarks about the whole run.
+fn decoded(global: &Global, guest: &Guest) -> anyhow::Result<Stream> {
     let (stream, problems) = stream::decode(&guest.stream)?;
     for p in &problems {
         global.remark(p);
@@ -150,19 +177,7 @@ fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
     if end.lost > 0 {
         global.remark(format!("{} records did not fit: --stream-max allows more, --ops does less", end.lost));
     }
-    if args.no_record {
-        return Ok(());
-    }
-    let machine = machine(args, &emulator.version);
-    let inputs = Inputs {
-        vmlinux: &vmlinux,
-        image: &image,
-        ram: &guest.memory,
-        stream: &stream,
-        allocators: &hooks.allocators,
-        machine: &machine,
-    };
-    write(args, global, &inputs, &guest)
+    Ok(stream)
 }
 
 fn write(args: &Args, global: &Global, inputs: &Inputs, guest: &Guest) -> anyhow::Result<()> {
@@ -214,7 +229,7 @@ fn machine(args: &Args, emulator: &str) -> Machine {
     }
 }
 
-fn boot(args: &Args, image: &KernelImage, hooks: &Hooks) -> anyhow::Result<Boot> {
+fn boot(args: &Args, names: &KernelNames, hooks: &Hooks) -> anyhow::Result<Boot> {
     let (name, ops, pages) = args.workload.map_or(("run", 3, 16), WorkloadArg::defaults);
     let (ops, pages) = (args.ops.unwrap_or(ops), args.pages.unwrap_or(pages));
     let mut init = vec![name.to_string(), args.smp.to_string(), ops.to_string(), pages.to_string()];
@@ -227,11 +242,12 @@ fn boot(args: &Args, image: &KernelImage, hooks: &Hooks) -> anyhow::Result<Boot>
     }
     Ok(Boot {
         kernel: args.kernel.clone().unwrap_or_else(|| args.vmlinux.clone()),
-        build_id: image.build_id.clone().unwrap_or_default(),
+        build_id: names.build_id.clone().unwrap_or_default(),
         snapshot: !args.no_snapshot,
         vcpus: args.smp,
         memory_mib: args.memory,
         quantum: args.quantum,
+        feedback: args.feedback,
         window: args.window,
         record: !args.no_record,
         timeout: Duration::from_secs(args.timeout),

@@ -157,11 +157,12 @@ impl<'a> Launch<'a> {
     fn plugin(&self, files: &Files, start: Start) -> String {
         let boot = self.boot;
         format!(
-            "{},out={},record={},quantum={},window={},bytes={},hooks={}{}",
+            "{},out={},record={},quantum={},feedback={},window={},bytes={},hooks={}{}",
             self.equipment.plugin.display(),
             by_number(&files.stream),
             if boot.record { "on" } else { "off" },
             boot.quantum,
+            boot.feedback,
             boot.window,
             boot.stream_bytes_max,
             by_number(&files.hooks),
