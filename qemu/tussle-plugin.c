@@ -479,6 +479,7 @@ static void on_block(unsigned index, void *udata)
 
 struct hook { uint64_t start, end; uint32_t id; char kind; };
 static struct hook *hooks;
+static uint64_t return_thunk;
 static size_t hooks_used;
 
 /* Calls of watched functions by the stack pointer at their entry, which is that at their return. */
@@ -955,6 +956,14 @@ static bool has_return(char kind)
     return !strchr("fdeDsu", kind);
 }
 
+/* Early in the boot returns are still jumps to one place, which the kernel replaces later. */
+static bool is_return(uint64_t pc, const uint8_t *code)
+{
+    int32_t relative;
+    memcpy(&relative, code + 1, 4);
+    return code[0] == 0xc3 || (code[0] == 0xe9 && return_thunk && pc + 5 + relative == return_thunk);
+}
+
 static void hook_insn(struct qemu_plugin_insn *insn, uint64_t pc, const uint8_t *code)
 {
     const struct hook *h = hook_at(pc);
@@ -962,11 +971,11 @@ static void hook_insn(struct qemu_plugin_insn *insn, uint64_t pc, const uint8_t 
         return;
     if (pc == h->start && has_entry(h->kind))
         qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, CB_R_REGS, (void *)h);
-    if (code[0] == 0xc3 && has_return(h->kind))
+    if (is_return(pc, code) && has_return(h->kind))
         qemu_plugin_register_vcpu_insn_exec_cb(insn, on_return, CB_R_REGS, (void *)h);
 }
 
-/* Lines `kind start end number`; and `g` with the addresses and offsets of `geometry`. */
+/* Lines `kind start end number`; `g` with the addresses and offsets of `geometry`; `x` with `return_thunk`. */
 static bool read_hooks(const char *path)
 {
     FILE *f = fopen(path, "r");
@@ -978,6 +987,11 @@ static bool read_hooks(const char *path)
         if (h.kind == 'g') {
             if (fscanf(f, "%lx %lx %lx %lx %lx %lx", &geometry.direct_map, &geometry.page_array, &geometry.page_bytes,
                        &geometry.compound_head, &geometry.slab_cache, &geometry.size) != 6)
+                return false;
+            continue;
+        }
+        if (h.kind == 'x') {
+            if (fscanf(f, "%lx", &return_thunk) != 1)
                 return false;
             continue;
         }

@@ -74,6 +74,13 @@ def type_name(types, id):
     return None
 
 
+def sized(prog, name):
+    try:
+        return prog.type(f"struct {name}").size
+    except LookupError:
+        return prog.type(f"union {name}").size
+
+
 def check(prog, object, address, types):
     """True, False, or None when drgn cannot tell."""
     kind, base, name = object["kind"], object["base"], object["name"]
@@ -87,7 +94,7 @@ def check(prog, object, address, types):
         same = info.address == base and object["why"].split(",")[0] == f"object of the cache {cache}"
         if same and object["ty"] is not None:
             named = type_name(types, object["ty"])
-            size = prog.type(f"struct {named}").size
+            size = sized(prog, named)
             same = size <= info.slab_cache.size or named == cache
         return same
     if kind == "global" and name and not name.startswith("*"):

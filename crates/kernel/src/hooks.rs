@@ -112,6 +112,9 @@ const TAILS: &[&str] = &[
     "rwsem_down_write_slowpath",
 ];
 
+/// Early in the boot, before the kernel replaces them, returns are jumps to here.
+const RETURN_THUNK: &str = "__x86_return_thunk";
+
 /// Entered on the stack of the task that is switched to.
 const SWITCH: &str = "__switch_to";
 
@@ -137,6 +140,9 @@ pub fn hooks(image: &KernelNames, vmlinux: &[u8]) -> Result<Hooks, ImageError> {
     let types = KernelTypes::read(vmlinux, &crate::slab::WALKED.map(String::from), &[])?;
     let mut hooks = functions(image);
     hooks.text.insert_str(0, &geometry(image, &types)?);
+    if let Some(thunk) = image.label(RETURN_THUNK) {
+        hooks.text.insert_str(0, &format!("x {thunk:x}\n"));
+    }
     Ok(hooks)
 }
 
