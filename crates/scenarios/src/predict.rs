@@ -396,6 +396,10 @@ pub const SHARE_MIN: f64 = 0.8;
 /// Effects smaller than this are no verdict.
 pub const EFFECT_MIN: f64 = 0.002;
 
+/// Smallest share of the accesses to the objects of recorded operations that must lie in the operations, for a verdict:
+/// with more than half of the traffic left out, the simulated half may have the other sign.
+pub const COVERAGE_MIN: f64 = 0.5;
+
 /// Draws of one number of CPUs, summed up.
 #[derive(Clone, Debug)]
 pub struct Point {
@@ -482,8 +486,12 @@ pub fn point(cpus: u32, samples: &[Sample]) -> Point {
 pub fn analyse(q: &Question, samples: Vec<Sample>) -> Prediction {
     let draws = q.draws.max(1) as usize;
     let main = q.cpus.len() * draws;
-    let curve: Vec<Point> =
+    let mut curve: Vec<Point> =
         q.cpus.iter().zip(samples.chunks(draws)).map(|(&cpus, chunk)| point(cpus, chunk)).collect();
+    let blind = q.subject.seen_share().is_some_and(|share| share < COVERAGE_MIN);
+    if blind {
+        curve.iter_mut().for_each(|p| p.verdict = Verdict::Undecided);
+    }
     let few = (q.draws / 4).max(5).min(q.draws).max(1) as usize;
     let rest = samples.get(main..).unwrap_or_default();
     let ablations = q
@@ -495,7 +503,7 @@ pub fn analyse(q: &Question, samples: Vec<Sample>) -> Prediction {
         .collect();
     let last = samples.get(main.saturating_sub(draws)..main).unwrap_or_default().to_vec();
     Prediction {
-        crossovers: crossovers(&curve),
+        crossovers: if blind { Vec::new() } else { crossovers(&curve) },
         tornado: tornado(&q.subject.unknowns(), &last),
         question: q.clone(),
         curve,

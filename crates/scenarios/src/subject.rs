@@ -40,6 +40,14 @@ impl Subject {
         }
     }
 
+    /// Share of the accesses to its objects that it repeats; `None` where nothing is left out or nothing is known.
+    pub fn seen_share(&self) -> Option<f64> {
+        match self {
+            Subject::Story(_) => None,
+            Subject::Recording(r) => r.coverage(),
+        }
+    }
+
     /// What is not known exactly about it.
     pub fn unknowns(&self) -> Vec<Unknown> {
         let mut all = UNKNOWNS.to_vec();

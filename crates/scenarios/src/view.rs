@@ -1,6 +1,6 @@
 //! Predictions as a view.
 
-use crate::predict::{Ablation, EFFECT_MIN, Point, Prediction, SHARE_MIN, Subject, Verdict};
+use crate::predict::{Ablation, COVERAGE_MIN, EFFECT_MIN, Point, Prediction, SHARE_MIN, Subject, Verdict};
 use crate::stories::Side;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};
 use tussle_sim::Machine;
@@ -114,6 +114,16 @@ fn headline(p: &Prediction, point: &Point) -> Node {
 
 /// Why there is no verdict, and what would give one.
 fn what_to_measure(p: &Prediction) -> Vec<Node> {
+    if let Some(share) = p.question.subject.seen_share().filter(|share| *share < COVERAGE_MIN) {
+        let text = format!(
+            "No verdict: {:.1}% of the accesses to these objects lie in recorded operations, less than {:.0}%; the rest \
+             is not simulated and may turn the sign. To decide it, build both versions and measure them with \
+             tussle bench.",
+            share * 100.0,
+            COVERAGE_MIN * 100.0
+        );
+        return vec![Node::Text(vec![Span::plain(text)])];
+    }
     if p.samples.iter().all(|s| s.effect().abs() < EFFECT_MIN) {
         let text = format!("No difference: it is below {:.1}% in every draw.", EFFECT_MIN * 100.0);
         return vec![Node::Text(vec![Span::plain(text)])];

@@ -3,7 +3,7 @@ use crate::predict::{Ablation, Job, Question, Verdict, analyse, jobs, run};
 use proptest::prelude::*;
 use std::sync::Arc;
 use tussle_evidence::tables::*;
-use tussle_model::{Aggregate, AggregateKind, Base, Encoding, Member, MemberRole, Type, TypeTable};
+use tussle_model::{Aggregate, AggregateKind, Base, Encoding, Member, Type, TypeTable};
 use tussle_sim::machine;
 
 const SEES: Sees = Sees { locks: true, ..Sees::ACCESSES };
@@ -13,26 +13,9 @@ const SEES: Sees = Sees { locks: true, ..Sees::ACCESSES };
 fn types(a: u64, b: u64) -> (TypeTable, tussle_model::TypeId) {
     let mut t = TypeTable::new(8);
     let long = t.push(Type::Base(Base { name: "long".into(), size: 8, encoding: Encoding::Signed }));
-    let member = |name: &str, ty, offset: u64| Member {
-        name: Some(name.into()),
-        ty,
-        offset_bits: offset * 8,
-        bit_size: None,
-        align: None,
-        decl_line: 0,
-        role: MemberRole::Field,
-    };
-    let aggregate = |t: &mut TypeTable, name: Option<&str>, size, members| {
-        t.push(Type::Aggregate(Aggregate {
-            kind: AggregateKind::Struct,
-            name: name.map(String::from),
-            size,
-            align: None,
-            members,
-            decl: None,
-            declaration: false,
-            language: Default::default(),
-        }))
+    let member = |name: &str, ty, offset| Member::field(Some(name), ty, offset);
+    let aggregate = |t: &mut TypeTable, name, size, members| {
+        t.push(Type::Aggregate(Aggregate::new(AggregateKind::Struct, name, size, members)))
     };
     let words = ["__lock", "__owner", "__kind", "__prev", "__next"];
     let words = words.iter().zip([0, 8, 16, 24, 32]).map(|(n, at)| member(n, long, at)).collect();
@@ -106,6 +89,28 @@ fn fields_falsely_shared_under_two_locks_gain_from_a_split() {
 }
 
 #[test]
+fn operations_that_hold_little_of_the_traffic_give_no_verdict() {
+    let mut e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
+    let inside = 2 * 500 * 40;
+    for (outside, verdict) in
+        [(0, Verdict::Faster), (inside / 2, Verdict::Faster), (2 * inside, Verdict::Undecided)]
+    {
+        e.accesses = vec![Access {
+            object: 0,
+            offset: 0,
+            size: 8,
+            actor: 0,
+            vt0: 0,
+            vt1: 100_000,
+            reads: inside + outside,
+            writes: 0,
+            rmws: 0,
+        }];
+        assert_eq!(answer(&ask(&e, 2)).point().unwrap().verdict, verdict, "{outside} accesses outside");
+    }
+}
+
+#[test]
 fn true_sharing_under_one_lock_gains_nothing() {
     let e = evidence(2, |_| 0, |_| Some(256));
     let p = answer(&ask(&e, 8));
@@ -130,6 +135,7 @@ fn counters_without_locks_are_simulated_too() {
 fn another_layout_is_followed_by_field_name() {
     let e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
     let recording = Recording::new(&e).unwrap();
+    assert_eq!(recording.coverage(), None);
     let (other, _) = types(0, 128);
     let moved = Relocation::of_types(&recording, &e.types, &other, "patched").unwrap();
     let mut q = ask(&e, 2);
@@ -151,6 +157,25 @@ fn another_layout_is_followed_by_field_name() {
          lb.__lock, lb.__owner, lb.__kind, lb.__prev, lb.__next, ..."
     );
     assert_eq!(error(&TypeTable::new(8)), "6.1 has none of the recorded types: struct counters");
+}
+
+#[test]
+fn coverage_leaves_the_locks_own_words_out() {
+    let mut e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
+    let access = |offset, actor| Access {
+        object: 0,
+        offset,
+        size: 8,
+        actor,
+        vt0: 0,
+        vt1: 1_000_000,
+        reads: 20_000,
+        writes: 20_000,
+        rmws: 0,
+    };
+    e.accesses = vec![access(0, 0), access(8, 1), access(256, 0), access(392, 1)];
+    // 40 visits of each of 500 operations of both actors; all accesses to data but half lie in them.
+    assert_eq!(Recording::new(&e).unwrap().coverage(), Some(0.5));
 }
 
 #[test]

@@ -46,10 +46,6 @@ pub(crate) fn assumptions(r: &Recording, q: &Question) -> Node {
         let text = format!("{tasks} tasks do the operations of {} actors, each of several.", r.actors());
         nodes.push(Node::Text(vec![Span::plain(text)]));
     }
-    if r.coverage().is_some_and(|c| c < 0.5) {
-        let text = "Most accesses to these objects lie outside of operations and are not simulated.";
-        nodes.push(Node::Text(vec![Span { text: text.into(), tone: Tone::Warn }]));
-    }
     if r.crossed > 0 {
         let text = format!(
             "{} locks inside of operations are left out: others take them the other way round.",
