@@ -1,5 +1,5 @@
-//! What a kernel recording holds beyond its report: operations, lives, types of kmalloc objects, the ordered log. With a real
-//! kernel and emulator, opt-in: `TUSSLE_TEST_VMLINUX` names a vmlinux with debug information.
+//! What a kernel recording holds beyond its report: operations, lives, types of kmalloc objects, the ordered log.
+//! With a real kernel and emulator, opt-in: `TUSSLE_TEST_VMLINUX` names a vmlinux with debug information.
 
 #![allow(clippy::unwrap_used)]
 

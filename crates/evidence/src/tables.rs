@@ -427,7 +427,8 @@ pub struct Operation {
     /// Instructions of the task inside the operation; mean of those known.
     #[serde(default)]
     pub instructions: Option<u64>,
-    /// Locks held inside of it; `None` where the source does not tell. Their own words are not among the visits, as those of the lock itself are not.
+    /// Locks held inside of it; `None` where the source does not tell. Their own words are not among the visits, as
+    /// those of the lock itself are not.
     #[serde(default)]
     pub inner: Option<Vec<InnerLock>>,
 }

@@ -421,7 +421,7 @@ impl<'a> Atlas<'a> {
         all[..end].last().or(all.first())
     }
 
-    /// The allocation of an object that lived at the start marker; of one on pages that changed hands, the latest before.
+    /// The allocation of an object that lived at the start marker; on pages that changed hands, the latest before.
     fn allocation_in(&self, start: u64, when: When) -> Option<&Hook> {
         let all = self.allocations.get(&start)?;
         let before = all.partition_point(|h| h.accesses == 0);
