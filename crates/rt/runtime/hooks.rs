@@ -68,7 +68,8 @@ macro_rules! access {
         // Reached without a procedure linkage table, which would clobber r11.
         global_asm!(concat!(".hidden ", $site));
     };
-    (@hook $cnt:literal, $op:literal, [$($check:expr),+], [$($cfi:expr),+], [$back:expr], [$($slow:expr),+], $($name:literal),+) => {
+    (@hook $cnt:literal, $op:literal, [$($check:expr),+], [$($cfi:expr),+], [$back:expr], [$($slow:expr),+],
+     $($name:literal),+) => {
         global_asm!(
             $( concat!(".globl ", $name, "\n.type ", $name, ",@function"), )+
             ".p2align 5",

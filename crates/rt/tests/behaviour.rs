@@ -120,15 +120,21 @@ fn an_unusable_session_folder_leaves_the_program_alone() {
 #[test]
 fn damaged_files_are_read_as_far_as_they_go() {
     let Some(lab) = Lab::new() else { return };
-    let exe = lab.build("behave", &[]);
-    let session = tempfile::tempdir().unwrap();
-    let status =
-        std::process::Command::new(exe).env(tussle_rt::SESSION_VARIABLE, session.path()).status().unwrap();
-    assert!(status.success());
-    let path = std::fs::read_dir(session.path()).unwrap().next().unwrap().unwrap().path();
-    let mut bytes = vec![0; 512 << 10];
-    let n = std::io::Read::read(&mut std::fs::File::open(path).unwrap(), &mut bytes).unwrap();
-    bytes.truncate(n);
+    for (name, args) in [("behave", &[][..]), ("sections", &["500"][..])] {
+        let exe = lab.build(name, &[]);
+        let session = tempfile::tempdir().unwrap();
+        let mut run = std::process::Command::new(exe);
+        let status = run.args(args).env(tussle_rt::SESSION_VARIABLE, session.path()).status().unwrap();
+        assert!(status.success());
+        let path = std::fs::read_dir(session.path()).unwrap().next().unwrap().unwrap().path();
+        let mut bytes = vec![0; 512 << 10];
+        let n = std::io::Read::read(&mut std::fs::File::open(path).unwrap(), &mut bytes).unwrap();
+        bytes.truncate(n);
+        check_damage(&bytes);
+    }
+}
+
+fn check_damage(bytes: &[u8]) {
     for cut in (0..bytes.len()).step_by(9973) {
         if let Ok(f) = RawFile::new("cut".into(), &bytes[..cut]) {
             convert(&[f], Keep::Shared);
@@ -136,7 +142,7 @@ fn damaged_files_are_read_as_far_as_they_go() {
     }
     let mut seed = 1u64;
     for _ in 0..200 {
-        let mut bad = bytes.clone();
+        let mut bad = bytes.to_vec();
         for _ in 0..20 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             // Past the magic and version, so that the file is looked into; the header more often than the rest.

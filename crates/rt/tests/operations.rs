@@ -51,12 +51,13 @@ fn sections_come_in_order_under_their_lock() {
         assert_eq!(locks.len(), 3);
         assert_eq!((total(0), total(1), total(2)), (SECTIONS, SECTIONS, SECTIONS / 8));
 
-        // glibc's mutex has 40 bytes; `a` and `b` follow.
+        // glibc's mutex has 40 bytes; `a` and `b` follow. Between them are 40 accesses of the thread's own and one to
+        // a variable that nobody writes.
         let (mutex, rows) = locks.iter().find(|l| l.1.len() == 2).unwrap();
         let plain = rows.iter().find(|o| o.visits.len() == 2).unwrap();
         let both = rows.iter().find(|o| o.visits.len() == 4).unwrap();
         assert_eq!(visits(&e, *mutex, plain), [(40, Read, 0), (40, Write, 0)]);
-        let thought = [(40, Read, 0), (40, Write, 0), (48, Read, 40), (48, Write, 0)];
+        let thought = [(40, Read, 0), (40, Write, 0), (48, Read, 41), (48, Write, 0)];
         assert_eq!(visits(&e, *mutex, both), thought);
         let share = both.repeats as f64 / SECTIONS as f64;
         assert!((0.1..0.45).contains(&share), "a quarter has four visits, not {share}");
@@ -131,6 +132,34 @@ fn sampling_is_the_same_in_every_run() {
         rows
     };
     assert_eq!(rows(&a), rows(&b));
+}
+
+/// A process killed while a section is traced loses no count, and the sections before are there.
+#[test]
+fn a_traced_section_may_never_end() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("sections", &[]);
+    let session = tempfile::tempdir().unwrap();
+    let status = std::process::Command::new(exe)
+        .args(["20", "die"])
+        .env(tussle_rt::SESSION_VARIABLE, session.path())
+        .status()
+        .unwrap();
+    assert!(!status.success());
+    let (e, unusable) = common::read(session.path(), tussle_rt::convert::Keep::All);
+    assert!(unusable.is_empty());
+    let plain =
+        |o: &&Operation| o.visits.len() >= 2 && o.inner.as_deref() == Some(&[]) && o.shared == Some(false);
+    let row = e.operations.iter().flatten().find(plain);
+    let (object, offset) = row.map(|o| (o.visits[0].0, o.visits[0].1)).unwrap();
+    let a = address(&e, object, offset);
+    let counts: Vec<_> = e
+        .accesses
+        .iter()
+        .filter(|r| r.actor == 1 && address(&e, r.object, r.offset) == a)
+        .map(|r| (r.reads, r.writes))
+        .collect();
+    assert_eq!(counts, [(20, 20)]);
 }
 
 #[test]

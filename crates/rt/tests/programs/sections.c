@@ -1,6 +1,7 @@
 /* Two threads under a mutex, a reader-writer lock, a spin lock, and one lock inside of another. Between sections a
-   thread makes 40 accesses of its own. */
+   thread makes 40 accesses of its own. A second argument: one thread only, killed inside of its last section. */
 #include "common.h"
+#include <signal.h>
 static struct {
     pthread_mutex_t lock;
     volatile long a, b, c;
@@ -13,7 +14,7 @@ static struct {
     volatile long n;
     char more[248];
 } own[2] __attribute__((aligned(64)));
-static long n;
+static long n, dies;
 
 static void think(long me) {
     for (int i = 0; i < 20; i++) own[me].n++;
@@ -24,6 +25,7 @@ static void *run(void *arg) {
     for (long i = 0; i < n; i++) {
         pthread_mutex_lock(&shared.lock);
         shared.a++;
+        if (dies && i == n - 1) kill(getpid(), SIGKILL);
         if (i % 4 == 0) {
             think(me);
             shared.b++;
@@ -46,7 +48,8 @@ static void *run(void *arg) {
 }
 int main(int argc, char **argv) {
     n = number(argc, argv, 1, 10000);
+    dies = argc > 2;
     pthread_spin_init(&spin, 0);
-    parallel(2, run);
+    parallel(dies ? 1 : 2, run);
     return 0;
 }
