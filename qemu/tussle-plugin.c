@@ -623,7 +623,8 @@ struct __attribute__((packed)) section {
 struct context {
     uint64_t held[HELD_MAX];
     unsigned depth;
-    uint64_t inside; /* stack pointer at the entry of a lock function that has not returned */
+    uint64_t call, back; /* stack pointer at the entry of a lock function and where it returns to */
+    uint64_t inside; /* the same while a section is open: visits further down are left out */
     uint64_t ran, left; /* its instructions up to its last switch; those at the end of its last section */
     uint32_t gap, used;
     struct section *open;
@@ -656,6 +657,22 @@ static bool clock_of(struct context *x, unsigned cpu, uint64_t *now)
         on_cpu[cpu] = x;
     *now = x->ran + instructions_of[cpu] - since[cpu];
     return on_cpu[cpu] == x;
+}
+
+/* Inside of another lock function: what that takes and releases is its own business. */
+static bool is_nested(struct context *x, uint64_t rsp)
+{
+    if (rsp < x->call && load(x->call) == x->back)
+        return true;
+    if (rsp != x->call)
+        x->call = 0;
+    return false;
+}
+
+static void enter(struct context *x, uint64_t rsp)
+{
+    x->call = rsp;
+    x->back = load(rsp);
 }
 
 static void on_switch(void)
@@ -763,6 +780,9 @@ static void taken(const struct hook *h, uint64_t address, uint64_t rsp)
     unsigned cpu = vcpu();
     struct context *x = context_at(rsp);
     struct lock *l = entry(&locks, address, 1);
+    if (is_nested(x, rsp))
+        return;
+    x->call = 0;
     l->taken++;
     l->cpus |= 1ull << cpu;
     if (!is_hot(l) || x->depth == HELD_MAX)
@@ -817,6 +837,9 @@ static void released(uint64_t address, uint64_t rsp)
     if (!l->address || !is_hot(l))
         return;
     x = context_at(rsp);
+    if (is_nested(x, rsp))
+        return;
+    enter(x, rsp);
     at = give(x, address);
     if (at < 0) {
         /* another task releases it, as with run queues */
@@ -835,14 +858,20 @@ static void calling(const struct hook *h, uint64_t address)
 {
     uint64_t rsp = reg(REG_RSP);
     struct call *e = entry(&calls, rsp, 1);
-    struct context *x;
+    struct context *x = context_at(rsp);
     e->argument = address;
     e->hook = h;
-    if (!sections_open)
-        return;
-    x = context_at(rsp);
+    if (!is_nested(x, rsp))
+        enter(x, rsp);
     if (x->open && !x->inside && is_hot(slot(&locks, address, 1)))
         x->inside = rsp;
+}
+
+static void returning(uint64_t rsp)
+{
+    struct context *x = context_at(rsp);
+    if (x->call == rsp)
+        x->call = 0;
 }
 
 /* ---- entries and returns of watched functions ---- */
@@ -875,6 +904,8 @@ static void on_entry(unsigned index, void *udata)
         on_switch();
         break;
     case HOOK_RELEASE:
+        e = slot(&calls, reg(REG_RSP), 1);
+        e->argument = 0;
         released(reg(REG_RDI), reg(REG_RSP));
         break;
     case HOOK_SIZED:
@@ -917,14 +948,17 @@ static void on_return(unsigned index, void *udata)
     default:
         break;
     }
-    if (!e->rsp || !e->argument || !e->hook)
+    if (h->kind == HOOK_RELEASE || !e->rsp || !e->argument || !e->hook) {
+        returning(rsp);
         return;
+    }
     h = e->hook;
     if (h->kind != HOOK_ACQUIRE && h->kind != HOOK_KILLABLE && h->kind != HOOK_TRY)
         return;
     if (!is_stack(e->argument) && (h->kind == HOOK_ACQUIRE || (h->kind == HOOK_KILLABLE) == !(uint32_t)rax))
         taken(h, e->argument, rsp);
     e->argument = 0;
+    returning(rsp);
 }
 
 static const struct hook *hook_at(uint64_t pc)
@@ -953,7 +987,7 @@ static bool has_entry(char kind)
 
 static bool has_return(char kind)
 {
-    return !strchr("fdeDsu", kind);
+    return !strchr("fdeDs", kind);
 }
 
 /* Early in the boot returns are still jumps to one place, which the kernel replaces later. */

@@ -99,12 +99,14 @@ const RELEASES: &[&str] = &[
     "_raw_write_unlock_bh",
 ];
 
-/// Where compilers end an acquiring function with a jump: the return lies here.
+/// Where compilers end an acquiring or releasing function with a jump: the return lies here.
 const TAILS: &[&str] = &[
     "__mutex_lock_slowpath",
     "__mutex_lock_interruptible_slowpath",
     "__mutex_lock_killable_slowpath",
     "__mutex_lock",
+    "__mutex_unlock_slowpath",
+    "rwsem_wake",
     "native_queued_spin_lock_slowpath",
     "queued_read_lock_slowpath",
     "queued_write_lock_slowpath",
