@@ -169,7 +169,6 @@ pub fn open_side(story: Story, side: &str, global: &Global) -> anyhow::Result<Si
         // The scenario says which variants there are.
         return Ok(Side::Name(side.into()));
     }
-    // A split lock is an object of its own.
     let wanted: Vec<String> = about.types.iter().map(|t| t.to_string()).collect();
     let source = Source::open(Path::new(file), &wanted, global)?;
     for ty in about.types {

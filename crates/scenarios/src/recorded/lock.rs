@@ -289,29 +289,11 @@ mod tests {
     use tussle_model::{Aggregate, AggregateKind, Base, Encoding, Member};
 
     fn member(name: &str, ty: TypeId, offset: u64) -> Member {
-        Member {
-            name: Some(name.into()),
-            ty,
-            offset_bits: offset * 8,
-            bit_size: None,
-            align: None,
-            decl_line: 0,
-            role: MemberRole::Field,
-        }
+        Member::field(Some(name), ty, offset)
     }
 
     fn aggregate(t: &mut TypeTable, name: Option<&str>, size: u64, members: Vec<Member>) -> TypeId {
-        let name = name.map(String::from);
-        t.push(Type::Aggregate(Aggregate {
-            kind: AggregateKind::Struct,
-            name,
-            size,
-            align: None,
-            members,
-            decl: None,
-            declaration: false,
-            language: Default::default(),
-        }))
+        t.push(Type::Aggregate(Aggregate::new(AggregateKind::Struct, name, size, members)))
     }
 
     #[test]

@@ -75,9 +75,7 @@ pub fn recording(ev: &Evidence) -> Result<Recording, RecordedError> {
     let crossed = uncross(&mut shapes);
     let sum = |ops: &mut dyn Iterator<Item = u64>| ops.fold(0u64, u64::saturating_add);
     let operations = (sum(&mut all.iter().map(|o| o.repeats)), sum(&mut kept.iter().map(|o| o.repeats)));
-    let touched = |a: &&tussle_evidence::Access| plan.objects.contains_key(&a.object);
-    let count = |a: &tussle_evidence::Access| a.reads.saturating_add(a.writes).saturating_add(a.rmws);
-    let accesses = sum(&mut ev.accesses.iter().filter(touched).map(count));
+    let accesses = plan.accesses();
     let mut recording = Recording {
         actors: actors.len(),
         shapes,
@@ -175,7 +173,6 @@ impl Plan<'_> {
                 gap = gap.saturating_add(1);
                 continue;
             };
-            self.inside = self.inside.saturating_add(op.repeats);
             // What the lock does to its own words is the model's business.
             if own.is_some_and(|(o, start, bytes)| {
                 o == place && (start..start.saturating_add(bytes)).contains(&offset)
@@ -183,6 +180,7 @@ impl Plan<'_> {
                 gap = gap.saturating_add(1);
                 continue;
             }
+            self.inside = self.inside.saturating_add(op.repeats);
             let (write, atomic) = (kind != TouchKind::Read, kind == TouchKind::Rmw);
             let words = u64::from(size).div_ceil(64).clamp(1, WIDE_MAX);
             for word in 0..words {
@@ -276,6 +274,22 @@ impl Plan<'_> {
         held.owner = held.owner.filter(|o| *o == actor);
         held.operations = held.operations.saturating_add(repeats);
         Some(index)
+    }
+
+    /// Accesses recorded to the objects of operations, but for what locks did to their own words.
+    fn accesses(&self) -> u64 {
+        let mut locks: Vec<Vec<(u64, u64)>> = vec![Vec::new(); self.places.len()];
+        for l in &self.locks {
+            locks[l.object].push((l.found.start, l.found.start.saturating_add(l.found.size)));
+        }
+        locks.iter_mut().for_each(|l| l.sort_unstable());
+        let data = |a: &tussle_evidence::Access| {
+            let Some(ranges) = self.objects.get(&a.object).and_then(|&p| locks.get(p)) else { return 0 };
+            let before = ranges.partition_point(|r| r.0 <= a.offset);
+            let own = before.checked_sub(1).and_then(|i| ranges.get(i)).is_some_and(|r| a.offset < r.1);
+            if own { 0 } else { a.reads.saturating_add(a.writes).saturating_add(a.rmws) }
+        };
+        self.evidence.accesses.iter().map(data).fold(0, u64::saturating_add)
     }
 
     /// Objects that lay on one pair of lines at the same time stay together.
