@@ -8,6 +8,7 @@ pub mod elf;
 pub mod emulator;
 pub mod evidence_file;
 pub mod fix;
+pub mod grid;
 pub mod hunt;
 
 pub mod images;

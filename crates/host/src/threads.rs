@@ -9,7 +9,17 @@ use tussle_scenarios::atomic::{RealRun, run_threads};
 /// Applies `f` to every item, on all CPUs; results are in the order of the items, whatever the number of CPUs.
 /// `done` is told how many are finished, from any thread.
 pub fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync, done: impl Fn(usize) + Sync) -> Vec<R> {
-    let workers = cpus().min(items.len().max(1) as u32);
+    map_on(cpus(), items, f, done)
+}
+
+/// [`map`] on a number of threads.
+pub fn map_on<T: Sync, R: Send>(
+    workers: u32,
+    items: &[T],
+    f: impl Fn(&T) -> R + Sync,
+    done: impl Fn(usize) + Sync,
+) -> Vec<R> {
+    let workers = workers.clamp(1, items.len().max(1) as u32);
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
     std::thread::scope(|scope| {
@@ -54,6 +64,15 @@ pub fn bind(index: u32) -> bool {
     }
 }
 
+/// Real-time priority (first in, first out) for the calling thread, or the normal one for 0. False where that is not
+/// permitted.
+pub fn real_time(priority: i32) -> bool {
+    let policy = if priority > 0 { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
+    let param = libc::sched_param { sched_priority: priority };
+    // SAFETY: changes the calling thread only; the structure is plain data.
+    unsafe { libc::sched_setscheduler(0, policy, &param) == 0 }
+}
+
 /// Runs a scenario on real threads of this machine, bound as the scenario says, and checks its objects at the end.
 ///
 /// # Errors
@@ -75,5 +94,20 @@ mod tests {
         let items: Vec<u32> = (0..200).collect();
         assert_eq!(map(&items, |x| x * 2, |_| {}), items.iter().map(|x| x * 2).collect::<Vec<_>>());
         assert!(map(&Vec::<u32>::new(), |x| *x, |_| {}).is_empty());
+    }
+
+    #[test]
+    fn draws_are_the_same_on_any_number_of_cores() {
+        use tussle_scenarios::Story;
+        use tussle_scenarios::predict::{Question, jobs, run};
+        for story in [Story::Mmap, Story::Anon] {
+            let mut q = Question::of(story).unwrap();
+            (q.draws, q.run_ns, q.cpus) = (6, Some(60_000), vec![8]);
+            let jobs = jobs(&q);
+            let on = |workers| map_on(workers, &jobs, |j| run(&q, j).unwrap(), |_| {});
+            let one = on(1);
+            assert_eq!(one, on(2));
+            assert_eq!(one, on(5));
+        }
     }
 }

@@ -123,14 +123,13 @@ impl Words for &Arena {
     }
 }
 
-/// Keeps the CPU busy for about this many ns.
+/// Keeps the CPU busy for about this many ns: computing, so it does not pause.
 fn compute(ns: u32) {
-    let ticks = ticks_per_ns();
-    if ticks > 0.0 {
-        let end = now_ticks() + (f64::from(ns) * ticks) as u64;
-        while now_ticks() < end {
-            std::hint::spin_loop();
-        }
+    let clock = clock();
+    if clock.ticks_per_ns > 0.0 {
+        let start = now_ticks();
+        let ticks = ((f64::from(ns) * clock.ticks_per_ns) as u64).saturating_sub(clock.overhead);
+        while now_ticks().wrapping_sub(start) < ticks {}
     } else {
         let start = Instant::now();
         while start.elapsed() < Duration::from_nanos(u64::from(ns)) {
@@ -150,15 +149,28 @@ fn now_ticks() -> u64 {
     0
 }
 
-/// Ticks of [`now_ticks`] per ns, measured once over 5 ms; 0 where there is no counter.
-pub fn ticks_per_ns() -> f64 {
-    static TICKS: OnceLock<f64> = OnceLock::new();
-    *TICKS.get_or_init(|| {
+/// The counter behind [`compute`].
+struct Clock {
+    /// Ticks of [`now_ticks`] per ns; 0 where there is no counter.
+    ticks_per_ns: f64,
+    /// What [`compute`] takes beyond the ticks that it waits for: half a reading before the first, half a one after
+    /// the last, and on average half a one too much.
+    overhead: u64,
+}
+
+/// Measured once, over 5 ms.
+fn clock() -> &'static Clock {
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    CLOCK.get_or_init(|| {
         let (start, from) = (Instant::now(), now_ticks());
+        let mut reading = u64::MAX;
         while start.elapsed() < Duration::from_millis(5) {
-            std::hint::spin_loop();
+            let first = now_ticks();
+            (0..16).for_each(|_| _ = std::hint::black_box(now_ticks()));
+            reading = reading.min((now_ticks() - first) / 17);
         }
-        (now_ticks() - from) as f64 / start.elapsed().as_nanos() as f64
+        let ticks_per_ns = (now_ticks() - from) as f64 / start.elapsed().as_nanos() as f64;
+        Clock { ticks_per_ns, overhead: reading * 3 / 2 }
     })
 }
 
@@ -361,7 +373,7 @@ pub fn run_threads<P: Program + Sync>(
         start: Instant::now(),
     };
     program.init(&mut &common.arena);
-    ticks_per_ns();
+    clock();
     let barrier = Barrier::new(tasks + 1);
     let (common, barrier, begin) = (&common, &barrier, &begin);
     let (by_task, seconds) = std::thread::scope(|scope| {

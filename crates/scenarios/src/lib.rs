@@ -6,6 +6,7 @@
 //! only wants a lock in variants takes it from here.
 
 pub mod atomic;
+pub mod duel;
 pub mod layouts;
 pub mod locks;
 pub mod nodes;

@@ -75,6 +75,13 @@ pub const UNKNOWNS: &[Unknown] = &[
         measure: "the latency of reading a line that several CPUs share",
     },
     Unknown {
+        key: "socket",
+        range: (0.5, 8.0),
+        machine: &["core.socket_run"],
+        what: "runs of a line within a socket",
+        measure: "how many CPUs of a socket a contended line visits in a row (fetch-and-add by all CPUs)",
+    },
+    Unknown {
         key: "rmw",
         range: (0.75, 1.33),
         machine: &["core.rmw_ns"],

@@ -1,9 +1,11 @@
 //! Every story and every lock on real threads, with its objects right at the end.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 use std::time::Duration;
 use tussle_scenarios::atomic::run_threads;
-use tussle_scenarios::locks::{self, SleepLock, SleepWords, seqcount::SeqCount, spin};
+use tussle_scenarios::locks::{self, SleepLock, SleepWords, seqcount::SeqCount, spin, spin::SpinLock};
 use tussle_scenarios::{Nodes, Setup, Side, Story, World};
 use tussle_sim::{Cell, Env, MemoryMap, Note, Program, Shape, Words};
 
@@ -29,10 +31,7 @@ fn every_variant_of_every_story_on_real_threads() {
 }
 
 enum Lock {
-    Tas(spin::TestAndSet),
-    Ticket(spin::Ticket),
-    Mcs(spin::Mcs),
-    Queued(spin::Queued),
+    Spin(SpinLock),
     Sleep(SleepLock),
     Seq(SeqCount, spin::TestAndSet),
 }
@@ -72,22 +71,7 @@ impl Program for Stress {
         for round in 0..self.rounds {
             let reads = round % 4 == 3;
             match &self.lock {
-                Lock::Tas(l) => {
-                    l.lock(e).await;
-                    e.work(|w| self.add(w)).await;
-                    l.unlock(e).await;
-                }
-                Lock::Ticket(l) => {
-                    l.lock(e).await;
-                    e.work(|w| self.add(w)).await;
-                    l.unlock(e).await;
-                }
-                Lock::Mcs(l) => {
-                    l.lock(e).await;
-                    e.work(|w| self.add(w)).await;
-                    l.unlock(e).await;
-                }
-                Lock::Queued(l) => {
+                Lock::Spin(l) => {
                     l.lock(e).await;
                     e.work(|w| self.add(w)).await;
                     l.unlock(e).await;
@@ -143,10 +127,9 @@ fn stress(name: &str, make: impl FnOnce(Cell, &Nodes) -> Lock) {
 
 #[test]
 fn every_lock_excludes_on_real_threads() {
-    stress("test-and-set", |c, _| Lock::Tas(spin::TestAndSet { word: c }));
-    stress("ticket", |c, _| Lock::Ticket(spin::Ticket { next: c, serving: c.field(1) }));
-    stress("mcs", |c, n| Lock::Mcs(spin::Mcs { tail: c, nodes: n.clone() }));
-    stress("queued", |c, n| Lock::Queued(spin::Queued { word: c, nodes: n.clone() }));
+    for name in SpinLock::NAMES {
+        stress(name, |c, n| Lock::Spin(SpinLock::new(name, c, n).unwrap()));
+    }
     stress("seqcount", |c, _| Lock::Seq(SeqCount { word: c }, spin::TestAndSet { word: c.field(1) }));
     for (name, kind) in locks::Kind::NAMES {
         stress(name, |c, n| Lock::Sleep(SleepLock::new(kind, SleepWords::at(c), n)));

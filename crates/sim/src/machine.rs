@@ -70,14 +70,22 @@ pub struct Core {
     pub commit_ns: f64,
     /// Entries of the store buffer (Skylake 56: vendor's optimisation manual).
     pub store_buffer: u32,
-    /// Length of a spin loop's pause, for counting spins (Skylake 140 cycles).
+    /// Length of a spin loop's pause: a spinner looks that often (140 cycles since Skylake, about 10 before: vendor's
+    /// optimisation manual).
     pub pause_ns: f64,
     /// Saving, disabling and restoring interrupts.
     pub irq_toggle_ns: f64,
     /// The load before a compare-and-swap requests its line exclusively.
     pub early_rfo: bool,
+    /// Reading a line that another CPU has modified takes it away from there, instead of leaving a copy. `tussle
+    /// calibrate` tells; shipped profiles say no.
+    pub migratory: bool,
     /// Share of the socket latency that a request costs when no other CPU must give up a dirty line.
     pub clean_share: f64,
+    /// CPUs of one socket that a contended line visits before those of another one that wait for it. Machines do not
+    /// serve in order of arrival, and differ in how (Ben-David, Scully, Blelloch: Unfair scheduling patterns in NUMA
+    /// architectures, 2019); two is what order of arrival gives on two sockets.
+    pub socket_run: f64,
 }
 
 impl Default for Core {
@@ -91,7 +99,9 @@ impl Default for Core {
             pause_ns: 45.0,
             irq_toggle_ns: 9.0,
             early_rfo: true,
+            migratory: false,
             clean_share: 0.6,
+            socket_run: 2.0,
         }
     }
 }
@@ -278,7 +288,9 @@ impl Machine {
             "core.pause_ns" => c.pause_ns,
             "core.irq_toggle_ns" => c.irq_toggle_ns,
             "core.clean_share" => c.clean_share,
+            "core.socket_run" => c.socket_run,
             "core.early_rfo" => f64::from(u8::from(c.early_rfo)),
+            "core.migratory" => f64::from(u8::from(c.migratory)),
             "adjacent_pairs" => f64::from(u8::from(self.adjacent_pairs)),
             "line_bytes" => f64::from(self.line_bytes),
             "sched.switch_ns" => s.switch_ns,
@@ -312,6 +324,7 @@ impl Machine {
             "core.pause_ns" => &mut c.pause_ns,
             "core.irq_toggle_ns" => &mut c.irq_toggle_ns,
             "core.clean_share" => &mut c.clean_share,
+            "core.socket_run" => &mut c.socket_run,
             "sched.switch_ns" => &mut s.switch_ns,
             "sched.wake_cost_ns" => &mut s.wake_cost_ns,
             "sched.wake_latency_ns" => &mut s.wake_latency_ns,
@@ -321,6 +334,7 @@ impl Machine {
             "sched.ipi_receive_ns" => &mut s.ipi_receive_ns,
             "core.store_buffer" => return assign(&mut c.store_buffer, value as u32),
             "core.early_rfo" => return assign(&mut c.early_rfo, value != 0.0),
+            "core.migratory" => return assign(&mut c.migratory, value != 0.0),
             "adjacent_pairs" => return assign(&mut self.adjacent_pairs, value != 0.0),
             "line_bytes" => return assign(&mut self.line_bytes, value as u32),
             "sched.balance" => return assign(&mut s.balance, value != 0.0),
@@ -372,7 +386,8 @@ fn assign<T>(place: &mut T, value: T) -> Result<(), MachineError> {
 /// Names of all parameters that [`Machine::set`] takes.
 pub fn keys() -> Vec<&'static str> {
     let mut keys = vec!["latency_ns.smt", "latency_ns.cluster", "latency_ns.socket", "latency_ns.cross"];
-    keys.extend(["latency_ns.memory", "core.early_rfo", "adjacent_pairs", "line_bytes", "sched.balance"]);
+    keys.extend(["latency_ns.memory", "core.early_rfo", "core.migratory", "adjacent_pairs", "line_bytes"]);
+    keys.push("sched.balance");
     keys.extend(LIMITS.iter().map(|(k, ..)| *k));
     keys
 }
@@ -387,6 +402,7 @@ const LIMITS: &[(&str, f64, f64, &str)] = &[
     ("core.pause_ns", 0.1, 10_000.0, "from 0.1 to 10,000 ns"),
     ("core.irq_toggle_ns", 0.0, 10_000.0, "from 0 to 10,000 ns"),
     ("core.clean_share", 0.05, 1.0, "from 0.05 to 1"),
+    ("core.socket_run", 1.0, 1_000.0, "from 1 to 1,000 transfers"),
     ("sched.switch_ns", 1.0, 1e7, "from 1 to 10,000,000 ns"),
     ("sched.wake_cost_ns", 1.0, 1e7, "from 1 to 10,000,000 ns"),
     ("sched.wake_latency_ns", 1.0, 1e8, "from 1 to 100,000,000 ns"),
@@ -465,6 +481,32 @@ mod tests {
         let mut m = good;
         m.latency_ns.cross = None;
         assert!(m.validate().is_err());
+    }
+
+    #[test]
+    fn bad_profile_files_say_what_is_wrong() {
+        let good = find("2s-icelake-sp-96").unwrap().to_toml().unwrap();
+        let check = |from: &str, to: &str, want: &str| {
+            assert!(good.contains(from), "{from}");
+            let error = Machine::from_toml(&good.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(want), "{to}: {error}");
+        };
+        check("socket = 51.0", "socket = 0.0", "latency_ns.socket = 0 is not from 0.5 to 100,000 ns");
+        check("socket = 51.0", "socket = nan", "latency_ns.socket = NaN is not");
+        check("socket = 51.0", "socket = inf", "latency_ns.socket = inf is not");
+        check("socket = 51.0", "socket = -4.0", "latency_ns.socket = -4 is not");
+        check("socket = 51.0", "socket = 'near'", "invalid type: string");
+        check("socket = 51.0", "", "missing field `socket`");
+        check("cross = 108.0", "", "latency_ns.cross = NaN is not given");
+        check("cores_per_cluster = 24", "cores_per_cluster = 2500", "cpus = 10000 is not from 1 to 1024");
+        check("cores_per_cluster = 24", "cores_per_cluster = 0", "cpus = 0 is not from 1 to 1024");
+        check("cores_per_cluster = 24", "cores_per_cluster = -1", "invalid value");
+        check("line_bytes = 64", "line_bytes = 65", "64 or 128");
+        check("rmw_ns = 7.0", "rmw_ns = 7.0\nwarp = 9.0", "unknown field `warp`");
+        check("switch_ns = 1300.0", "switch_ns = nan", "sched.switch_ns = NaN is not");
+        check("name = ", "colour = 'red'\nname = ", "unknown field `colour`");
+        assert!(Machine::from_toml("").unwrap_err().to_string().contains("missing field `name`"));
+        assert!(Machine::from_toml("\0\u{1}[[[").unwrap_err().to_string().starts_with("machine profile: "));
     }
 
     #[test]

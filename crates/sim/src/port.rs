@@ -125,23 +125,20 @@ impl Env for PortEnv {
         OpFuture { port: &self.port, op: Some(op) }
     }
 
-    fn work<R>(&self, code: impl FnOnce(&mut dyn Words) -> R) -> impl Future<Output = R> {
-        async move {
-            let result = {
-                let mut visits = self.port.visits.borrow_mut();
-                visits.clear();
-                let mut words =
-                    SimWords { values: &self.shared.values, visits: Some(&mut visits), work_ns: 0 };
-                let result = code(&mut words);
-                let rest = words.work_ns;
-                if rest > 0 {
-                    visits.push(Visit { cell: Cell::NULL, write: false, work_ns: rest });
-                }
-                result
-            };
-            self.op(Op::Visits).await;
+    async fn work<R>(&self, code: impl FnOnce(&mut dyn Words) -> R) -> R {
+        let result = {
+            let mut visits = self.port.visits.borrow_mut();
+            visits.clear();
+            let mut words = SimWords { values: &self.shared.values, visits: Some(&mut visits), work_ns: 0 };
+            let result = code(&mut words);
+            let rest = words.work_ns;
+            if rest > 0 {
+                visits.push(Visit { cell: Cell::NULL, write: false, work_ns: rest });
+            }
             result
-        }
+        };
+        self.op(Op::Visits).await;
+        result
     }
 
     fn me(&self) -> u32 {

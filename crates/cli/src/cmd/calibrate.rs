@@ -1,17 +1,22 @@
 //! `tussle calibrate`.
 
+use crate::cmd::predict::open_machine;
 use crate::global::Global;
 use anyhow::Context;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tussle_host::calibrate::{fit, measure, warning};
+use tussle_host::calibrate::{Measured, fit, measure, warnings};
+use tussle_host::{grid, threads};
 use tussle_render::{Cell, Column, Fact, Node, View};
+use tussle_scenarios::duel;
+use tussle_sim::Machine;
 
 /// Measure this machine and write a profile for `predict --machine`.
 ///
 /// Ping-pong by compare-and-swap and by load and store for every pair of CPUs, fetch-and-add on the same and on own
-/// lines,
-/// in short bursts at real-time priority where that is allowed.
+/// lines, pauses and wake-ups, in short bursts at real-time priority where that is allowed. With `--check` a profile
+/// made before is put to the test instead: two threads on every generation of the reader-writer semaphore, here and
+/// simulated.
 #[derive(clap::Args)]
 pub struct Args {
     /// Where the profile goes [default: standard output shows the figures only]
@@ -23,24 +28,70 @@ pub struct Args {
     /// Accept figures from a machine on which others run
     #[arg(long)]
     noisy: bool,
+    /// Compare two-thread runs on this machine with their simulation under this profile; fits nothing
+    #[arg(long, value_name = "MACHINE", conflicts_with_all = ["output", "name"])]
+    check: Option<String>,
+    /// With --check: show every point
+    #[arg(long, requires = "check")]
+    all: bool,
 }
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    if let Some(profile) = &args.check {
+        return check(profile, args.all, global);
+    }
     let measured = measure(args.noisy)?;
-    if let Some(text) = warning(&measured) {
+    for text in warnings(&measured) {
         global.remark(format_args!("warning: {text}"));
     }
-    let name = args.name.clone().unwrap_or_else(|| format!("1s-this-{}", tussle_host::threads::cpus()));
-    let machine = fit(&measured, &name, "this machine, as tussle calibrate measured it");
-    machine.validate()?;
+    let machine = profile(&measured, args.name.as_deref())?;
     if let Some(path) = &args.output {
         std::fs::write(path, machine.to_toml()?).with_context(|| format!("{}", path.display()))?;
     }
+    global.print(&view(&measured, &machine))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The profile; unless it is named, its name says what was found.
+fn profile(measured: &Measured, name: Option<&str>) -> anyhow::Result<Machine> {
+    let cpus = threads::cpus();
+    let mut machine = fit(measured, cpus, "", "this machine, as tussle calibrate measured it");
+    machine.name = name.map_or_else(|| format!("{}s-this-{cpus}", machine.sockets), String::from);
+    machine.validate()?;
+    Ok(machine)
+}
+
+/// The grid of two threads, here and simulated.
+fn check(profile: &str, all: bool, global: &Global) -> anyhow::Result<ExitCode> {
+    let machine = open_machine(profile)?;
+    let show = global.progress();
+    let (points, conditions) = grid::compare(&machine, 1, |done, of| {
+        if show {
+            eprint!("\r{done}/{of} points ");
+        }
+    })?;
+    if show {
+        eprint!("\r\x1b[K");
+    }
+    global.print(&duel::view(&points, &conditions, all))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn view(measured: &Measured, machine: &Machine) -> View {
     let ns = |x: f64| Cell::number(x, format!("{x:.1} ns"));
     let fact = |key: &str, label: &str, cell| Fact { key: key.into(), label: label.into(), cell };
+    let threads = machine.threads_per_core;
+    let shape = format!("{} x {} cores x {threads} threads", machine.sockets, machine.cores_per_cluster);
+    let pair = measured.pairs.first().map_or(machine.latency_ns.socket, |p| p.cas_ns);
+    let reads = if machine.core.migratory { "takes the line away" } else { "leaves a copy" };
     let mut facts = vec![
-        fact("latency_ns", "Line transfer, one way", ns(machine.latency_ns.socket)),
+        fact("topology", "CPUs", Cell::text(shape)),
+        fact("latency_ns", "Line transfer, one way", ns(pair)),
+        fact("migratory", "Reading a modified line", Cell::text(reads)),
+        fact("pause_ns", "Pause", ns(measured.pause_ns)),
+        fact("wake_cost_ns", "Waking a sleeper", ns(measured.wake_cost_ns)),
+        fact("wake_ns", "Until it runs", ns(measured.wake_ns)),
         fact("rmw_ns", "Locked operation, own line", ns(measured.add_own_ns)),
         fact("add_same_line_ns", "Locked operation, shared line", ns(measured.add_shared_ns)),
         fact(
@@ -69,6 +120,5 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         })
         .collect();
     let table = Node::Table { key: "pairs".into(), columns, rows };
-    global.print(&View { kind: "calibrate", schema_version: 1, nodes: vec![Node::Facts(facts), table] })?;
-    Ok(ExitCode::SUCCESS)
+    View { kind: "calibrate", schema_version: 1, nodes: vec![Node::Facts(facts), table] }
 }

@@ -200,10 +200,7 @@ fn predict_one(question: &Question, global: &Global) -> anyhow::Result<predict::
 /// Every scenario beside its published figures.
 fn validate(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let mut rows = Vec::new();
-    for story in Story::ALL {
-        let mut q = Question::of(story)?;
-        q.cpus = validation::cpus(story);
-        (q.draws, q.seed) = (args.draws, args.seed);
+    for q in validation::questions(args.draws, args.seed)? {
         rows.push(predict_one(&q, global)?);
     }
     global.print(&validation::view(&rows))?;

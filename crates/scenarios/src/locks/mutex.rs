@@ -6,7 +6,7 @@ use super::osq::Osq;
 use super::spin::Queued;
 use super::wait::{WRITER, WaitList};
 use crate::nodes::Nodes;
-use tussle_sim::{Env, Op, Spin, SpinEnd};
+use tussle_sim::{Env, Spin, SpinEnd};
 
 /// There are waiters.
 const WAITERS: u64 = 1;
@@ -75,17 +75,8 @@ impl Mutex {
     }
 
     async fn optimistic<E: Env>(&self, e: &E) -> bool {
-        e.op(Op::PreemptOff).await;
         let osq = Osq { tail: self.words.osq, nodes: self.nodes.clone() };
-        let got = if osq.lock(e).await {
-            let got = self.spin_on_owner(e).await;
-            osq.unlock(e).await;
-            got
-        } else {
-            false
-        };
-        e.op(Op::PreemptOn).await;
-        got
+        osq.one_at_a_time(e, self.spin_on_owner(e)).await
     }
 
     async fn spin_on_owner<E: Env>(&self, e: &E) -> bool {

@@ -1,7 +1,8 @@
 //! The queue of optimistic spinners: an MCS queue whose members can leave when their CPU is wanted.
 
 use crate::nodes::Nodes;
-use tussle_sim::{Cell, Env, Spin, SpinEnd};
+use std::future::Future;
+use tussle_sim::{Cell, Env, Op, Spin, SpinEnd};
 
 const NEXT: u32 = 2;
 const PREV: u32 = 3;
@@ -17,6 +18,21 @@ pub struct Osq {
 }
 
 impl Osq {
+    /// Tries to take a lock as the head of the queue, with preemption off; false when that failed or the CPU was
+    /// wanted.
+    pub async fn one_at_a_time<E: Env>(&self, e: &E, attempt: impl Future<Output = bool>) -> bool {
+        e.op(Op::PreemptOff).await;
+        let got = if self.lock(e).await {
+            let got = attempt.await;
+            self.unlock(e).await;
+            got
+        } else {
+            false
+        };
+        e.op(Op::PreemptOn).await;
+        got
+    }
+
     /// Waits for the head of the queue; false when the CPU was wanted before.
     pub async fn lock<E: Env>(&self, e: &E) -> bool {
         let me = u64::from(e.me()) + 1;

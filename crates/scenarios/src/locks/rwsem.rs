@@ -7,7 +7,7 @@ use super::osq::Osq;
 use super::spin::Queued;
 use super::wait::{READER, WRITER, WaitList};
 use crate::nodes::Nodes;
-use tussle_sim::{Env, Note, Op, Spin, SpinEnd};
+use tussle_sim::{Env, Note, Spin, SpinEnd};
 
 /// A writer holds it.
 const WRITER_LOCKED: u64 = 1;
@@ -92,17 +92,8 @@ impl Rwsem {
     }
 
     async fn optimistic<E: Env>(&self, e: &E) -> bool {
-        e.op(Op::PreemptOff).await;
         let osq = Osq { tail: self.words.osq, nodes: self.nodes.clone() };
-        let got = if osq.lock(e).await {
-            let got = self.spin_on_owner(e).await;
-            osq.unlock(e).await;
-            got
-        } else {
-            false
-        };
-        e.op(Op::PreemptOn).await;
-        got
+        osq.one_at_a_time(e, self.spin_on_owner(e)).await
     }
 
     /// Spins while the owner does not change, then tries to steal; for readers until their time is over.

@@ -6,6 +6,56 @@ use tussle_sim::{Cell, Env, Op, Spin};
 const NEXT: u32 = 0;
 const LOCKED: u32 = 1;
 
+/// Any of the spinlocks.
+#[derive(Clone, Debug)]
+pub enum SpinLock {
+    /// Test and test-and-set.
+    TestAndSet(TestAndSet),
+    /// Tickets.
+    Ticket(Ticket),
+    /// A queue of nodes.
+    Mcs(Mcs),
+    /// A queue in one word.
+    Queued(Queued),
+}
+
+impl SpinLock {
+    /// Names of all kinds.
+    pub const NAMES: [&'static str; 4] = ["test-and-set", "ticket", "mcs", "queued"];
+
+    /// By name, on two cells of an object.
+    pub fn new(name: &str, cell: Cell, nodes: &Nodes) -> Option<SpinLock> {
+        let nodes = nodes.clone();
+        Some(match name {
+            "test-and-set" => SpinLock::TestAndSet(TestAndSet { word: cell }),
+            "ticket" => SpinLock::Ticket(Ticket { next: cell, serving: cell.field(1) }),
+            "mcs" => SpinLock::Mcs(Mcs { tail: cell, nodes }),
+            "queued" => SpinLock::Queued(Queued { word: cell, nodes }),
+            _ => return None,
+        })
+    }
+
+    /// Takes it.
+    pub async fn lock<E: Env>(&self, e: &E) {
+        match self {
+            SpinLock::TestAndSet(l) => l.lock(e).await,
+            SpinLock::Ticket(l) => l.lock(e).await,
+            SpinLock::Mcs(l) => l.lock(e).await,
+            SpinLock::Queued(l) => l.lock(e).await,
+        }
+    }
+
+    /// Gives it up.
+    pub async fn unlock<E: Env>(&self, e: &E) {
+        match self {
+            SpinLock::TestAndSet(l) => l.unlock(e).await,
+            SpinLock::Ticket(l) => l.unlock(e).await,
+            SpinLock::Mcs(l) => l.unlock(e).await,
+            SpinLock::Queued(l) => l.unlock(e).await,
+        }
+    }
+}
+
 /// Test and test-and-set.
 #[derive(Clone, Copy, Debug)]
 pub struct TestAndSet {

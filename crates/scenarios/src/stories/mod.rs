@@ -448,7 +448,7 @@ pub(crate) async fn think<E: Env>(e: &E, ns: u32, factor: f64) {
 /// A random time around `ns` times `factor`.
 pub(crate) fn spread<E: Env>(e: &E, ns: u32, factor: f64) -> u32 {
     let whole = (f64::from(ns) * factor) as u64;
-    (whole / 2 + (u128::from(e.random()) * u128::from(whole + 1) >> 64) as u64) as u32
+    (whole / 2 + ((u128::from(e.random()) * u128::from(whole + 1)) >> 64) as u64) as u32
 }
 
 /// Adds to a cell.

@@ -29,9 +29,31 @@ const HIGH: u64 = 378;
 const DRAIN_NS: u32 = 2_000_000;
 
 const COUNT: u32 = 1;
-/// First of the list heads; lists are indexed by order and migratetype, movable pages of order 0 are index 1.
+/// First of the list heads. Lists are numbered by order and, within an order, by migratetype.
 const LISTS: u32 = 4;
-const MOVABLE: u32 = LISTS + 2;
+const TYPES: u32 = 3;
+const UNMOVABLE: u32 = 0;
+const MOVABLE: u32 = 1;
+/// Orders that have lists of their own (up to "costly" in the kernel); older builds have lists of single pages only.
+const LIST_ORDERS: u32 = 4;
+/// All lists, the one of huge pages included, which nobody here asks for.
+const LISTS_ALL: u32 = LIST_ORDERS * TYPES + 1;
+/// One page table is filled by this many faults.
+const TABLE_EVERY: u64 = 512;
+/// Every so many faults a slab needs a new block of order 1 to 3, for what faults and exits allocate besides pages.
+const SLAB_EVERY: u64 = 64;
+
+/// A block out of the lists: its first page, and its list.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    page: Cell,
+    list: u32,
+}
+
+/// Order of a list's blocks.
+fn order(list: u32) -> u32 {
+    list / TYPES
+}
 
 /// The scenario.
 #[derive(Clone, Debug)]
@@ -40,6 +62,8 @@ pub struct Pcp {
     kind: Kind,
     cpus: u32,
     lists: Vec<Cell>,
+    /// Orders that have lists.
+    orders: u32,
     locks: Vec<PerCpuLock>,
     zone: Zone,
     zone_lock: Queued,
@@ -57,6 +81,9 @@ impl Pcp {
     pub fn new(kind: Kind, pages: Shape, setup: &Setup) -> Result<Pcp, ScenarioError> {
         let cpus = setup.task_count(setup.cpus)?;
         let mut memory = MemoryMap::new();
+        let at = |i: u32| pages.index(&format!("lists[{i}].next")).map(|f| pages.fields[f as usize].offset);
+        // A build with fewer lists has all others at the place of the first.
+        let orders = if at(LISTS_ALL - 1)? == at(0)? { 1 } else { LIST_ORDERS };
         let shape = Arc::new(pages);
         let lists = memory.slab(&shape, cpus, 0)?;
         let heads: Vec<(String, u32, u8)> = (0..buddy::ORDERS * 2)
@@ -82,6 +109,7 @@ impl Pcp {
             kind,
             cpus,
             lists,
+            orders,
             locks,
             zone: Zone { heads: zone, free, pages: pages.into() },
             zone_lock: spin(free.field(1)),
@@ -93,69 +121,90 @@ impl Pcp {
         })
     }
 
-    /// Takes the first page of a CPU's list.
-    fn pop(&self, w: &mut dyn Words, cpu: usize) -> Option<Cell> {
-        w.work(TAKE_NS);
-        let page = list::pop(w, self.lists[cpu].field(MOVABLE))?;
-        bump(w, self.lists[cpu].field(COUNT), -1);
+    fn head(&self, cpu: usize, list: u32) -> Cell {
+        self.lists[cpu].field(LISTS + list * 2)
+    }
+
+    /// Lists that are in use.
+    fn used(&self) -> std::ops::Range<u32> {
+        0..self.orders * TYPES
+    }
+
+    fn push(&self, w: &mut dyn Words, cpu: usize, block: Block) {
+        w.set(Zone::state(block.page), buddy::CACHED);
+        list::push(w, self.head(cpu, block.list), block.page);
+        bump(w, self.lists[cpu].field(COUNT), 1 << order(block.list));
+    }
+
+    /// Takes the first block of a CPU's list.
+    fn pop(&self, w: &mut dyn Words, cpu: usize, list: u32) -> Option<Block> {
+        let page = list::pop(w, self.head(cpu, list))?;
+        bump(w, self.lists[cpu].field(COUNT), -(1 << order(list)));
         w.set(Zone::state(page), buddy::ALLOCATED);
-        Some(page)
+        Some(Block { page, list })
     }
 
-    fn refill(&self, w: &mut dyn Words, cpu: usize) {
-        for _ in 0..BATCH {
-            let Some(page) = self.zone.take(w, 0) else { break };
-            w.set(Zone::state(page), buddy::CACHED);
-            list::push(w, self.lists[cpu].field(MOVABLE), page);
-            bump(w, self.lists[cpu].field(COUNT), 1);
+    fn refill(&self, w: &mut dyn Words, cpu: usize, list: u32) {
+        for _ in 0..(BATCH >> order(list)).max(2) {
+            let Some(page) = self.zone.take(w, order(list)) else { break };
+            self.push(w, cpu, Block { page, list });
         }
     }
 
+    /// Gives up to `most` pages back to the zone, from all lists in turn.
     fn drain(&self, w: &mut dyn Words, cpu: usize, most: u64) {
-        for _ in 0..most {
-            let Some(page) = list::pop(w, self.lists[cpu].field(MOVABLE)) else { break };
-            bump(w, self.lists[cpu].field(COUNT), -1);
-            self.zone.give(w, page, 0);
+        let mut given = 0;
+        loop {
+            let before = given;
+            for list in self.used() {
+                if given >= most {
+                    return;
+                }
+                if let Some(block) = self.pop(w, cpu, list) {
+                    self.zone.give(w, block.page, order(list));
+                    given += 1 << order(list);
+                }
+            }
+            if given == before {
+                return;
+            }
         }
     }
 
-    async fn allocate<E: Env>(&self, e: &E, cpu: usize) -> Option<Cell> {
+    async fn allocate<E: Env>(&self, e: &E, cpu: usize, list: u32) -> Option<Block> {
         if !self.locks[cpu].enter(e).await {
-            return self.from_zone(e).await;
-        }
-        let mut page = e.work(|w| self.pop(w, cpu)).await;
-        if page.is_none() {
             self.zone_lock.lock(e).await;
-            e.work(|w| self.refill(w, cpu)).await;
+            let page = e.work(|w| self.zone.take(w, order(list))).await;
             self.zone_lock.unlock(e).await;
-            page = e.work(|w| self.pop(w, cpu)).await;
+            return page.map(|page| Block { page, list });
+        }
+        let take = |w: &mut dyn Words| {
+            w.work(TAKE_NS);
+            self.pop(w, cpu, list)
+        };
+        let mut block = e.work(take).await;
+        if block.is_none() {
+            self.zone_lock.lock(e).await;
+            e.work(|w| self.refill(w, cpu, list)).await;
+            self.zone_lock.unlock(e).await;
+            block = e.work(take).await;
         }
         self.locks[cpu].leave(e).await;
-        page
+        block
     }
 
-    async fn from_zone<E: Env>(&self, e: &E) -> Option<Cell> {
-        self.zone_lock.lock(e).await;
-        let page = e.work(|w| self.zone.take(w, 0)).await;
-        self.zone_lock.unlock(e).await;
-        page
-    }
-
-    async fn free<E: Env>(&self, e: &E, cpu: usize, pages: &[Cell]) {
+    async fn free<E: Env>(&self, e: &E, cpu: usize, blocks: &[Block]) {
         if !self.locks[cpu].enter(e).await {
             self.zone_lock.lock(e).await;
-            e.work(|w| pages.iter().for_each(|&p| self.zone.give(w, p, 0))).await;
+            e.work(|w| blocks.iter().for_each(|b| self.zone.give(w, b.page, order(b.list)))).await;
             self.zone_lock.unlock(e).await;
             return;
         }
-        let head = self.lists[cpu].field(MOVABLE);
         let full = e
             .work(|w| {
-                for &page in pages {
+                for &block in blocks {
                     w.work(FREE_NS);
-                    w.set(Zone::state(page), buddy::CACHED);
-                    list::push(w, head, page);
-                    bump(w, self.lists[cpu].field(COUNT), 1);
+                    self.push(w, cpu, block);
                 }
                 w.get(self.lists[cpu].field(COUNT)) >= HIGH
             })
@@ -168,25 +217,40 @@ impl Pcp {
         self.locks[cpu].leave(e).await;
     }
 
+    /// What the `n`-th fault needs besides its page: now and then a page table, now and then a block for a slab.
+    fn besides(&self, n: u64) -> Option<u32> {
+        if n.is_multiple_of(TABLE_EVERY) {
+            Some(UNMOVABLE)
+        } else if n.is_multiple_of(SLAB_EVERY) && self.orders > 1 {
+            Some((1 + (n / SLAB_EVERY) as u32 % (self.orders - 1)) * TYPES + UNMOVABLE)
+        } else {
+            None
+        }
+    }
+
     async fn faults<E: Env>(&self, e: &E) {
         let cpu = e.me() as usize;
-        let mut held = Vec::with_capacity(HELD);
+        let (mut held, mut n) = (Vec::with_capacity(HELD), 0u64);
         let work = (f64::from(FAULT_NS) * self.work) as u32;
         while !e.stopping() {
             think(e, work, self.think).await;
-            if let Some(page) = self.allocate(e, cpu).await {
-                held.push(page);
+            n += 1;
+            if let Some(list) = self.besides(n) {
+                held.extend(self.allocate(e, cpu, list).await);
+            }
+            if let Some(block) = self.allocate(e, cpu, MOVABLE).await {
+                held.push(block);
                 e.note(Note::Done);
             }
             if held.len() >= HELD {
-                for pages in held.chunks(TOGETHER) {
-                    self.free(e, cpu, pages).await;
+                for blocks in held.chunks(TOGETHER) {
+                    self.free(e, cpu, blocks).await;
                 }
                 held.clear();
             }
         }
-        for pages in held.chunks(TOGETHER) {
-            self.free(e, cpu, pages).await;
+        for blocks in held.chunks(TOGETHER) {
+            self.free(e, cpu, blocks).await;
         }
         if !self.kind.remote() {
             // The worker of this CPU ends with its task.
@@ -248,8 +312,8 @@ impl Program for Pcp {
 
     fn init(&self, w: &mut dyn Words) {
         self.zone.init(w);
-        for &l in &self.lists {
-            (0..13).for_each(|i| list::init(w, l.field(LISTS + i * 2)));
+        for cpu in 0..self.lists.len() {
+            self.used().for_each(|list| list::init(w, self.head(cpu, list)));
         }
     }
 
@@ -271,9 +335,12 @@ impl Program for Pcp {
 
     fn check(&self, w: &mut dyn Words) -> Result<(), String> {
         let mut cached = 0;
-        for &l in &self.lists {
-            let n =
-                list::count(w, l.field(MOVABLE), self.zone.pages.len()).ok_or("a CPU's list is broken")?;
+        for (cpu, l) in self.lists.iter().enumerate() {
+            let mut n = 0;
+            for list in self.used() {
+                let blocks = list::count(w, self.head(cpu, list), self.zone.pages.len());
+                n += blocks.ok_or("a CPU's list is broken")? << order(list);
+            }
             let counted = w.get(l.field(COUNT)) as u32 as usize;
             if n != counted {
                 return Err(format!("{n} pages on a list that counts {counted}"));

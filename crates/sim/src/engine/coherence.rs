@@ -1,6 +1,7 @@
 //! One owner or many sharers per line, transfers one after the other in order of arrival.
 
 use super::{Engine, Kind, NEVER, NONE, State};
+use crate::machine::Distance;
 use crate::memory::Cell;
 use std::collections::VecDeque;
 
@@ -61,6 +62,8 @@ pub(super) struct Line {
     held_until: u64,
     /// When the last exclusive transfer ended.
     arrived: u64,
+    /// Transfers since the line came to its holder's socket, this one included.
+    socket_run: u32,
     queue: VecDeque<Request>,
     current: Option<Request>,
     pub(super) watchers: Vec<u32>,
@@ -76,6 +79,7 @@ impl Line {
             start_at: NEVER,
             held_until: 0,
             arrived: 0,
+            socket_run: 0,
             queue: VecDeque::new(),
             current: None,
             watchers: Vec::new(),
@@ -142,6 +146,10 @@ impl Engine<'_> {
             if l.busy || l.start_at != NEVER {
                 return;
             }
+            if l.queue.len() > 1 {
+                self.bring_forward(line);
+            }
+            let l = &self.lines[line as usize];
             let Some(&req) = l.queue.front() else { return };
             let has = l.owner == req.cpu || (!req.own && self.shares(line, req.cpu));
             if has {
@@ -159,7 +167,8 @@ impl Engine<'_> {
             // legs of a third each. Whoever holds the line keeps it for the first two; a request that had to queue
             // has its first leg behind it.
             let leg = self.cost(line, req) / 3;
-            let at = l.held_until.max(req.at + 2 * leg).max(l.arrived + leg).max(t);
+            let stays = if self.siblings(line, req.cpu) { 0 } else { self.costs.tenure };
+            let at = l.held_until.max(req.at + 2 * leg).max(l.arrived + leg.max(stays)).max(t);
             self.lines[line as usize].start_at = at;
             if at > t {
                 self.push(at, Kind::Start, line, 0);
@@ -167,6 +176,24 @@ impl Engine<'_> {
                 self.start_at(line, t);
             }
             return;
+        }
+    }
+
+    /// The first in the queue from the holder's socket comes next, until the line's run there is over; then the first
+    /// from elsewhere.
+    fn bring_forward(&mut self, line: u32) {
+        let l = &self.lines[line as usize];
+        if l.owner == NONE {
+            return;
+        }
+        let home = self.near.socket(l.owner);
+        let stay = l.socket_run < self.socket_run;
+        let next = l.queue.iter().position(|r| (self.near.socket(r.cpu) == home) == stay);
+        if let Some(at @ 1..) = next {
+            let queue = &mut self.lines[line as usize].queue;
+            if let Some(req) = queue.remove(at) {
+                queue.push_front(req);
+            }
         }
     }
 
@@ -191,12 +218,18 @@ impl Engine<'_> {
         self.start_at(line, self.now);
     }
 
+    /// The holder shares its core with `cpu`.
+    fn siblings(&self, line: u32, cpu: u32) -> bool {
+        let owner = self.lines[line as usize].owner;
+        owner != NONE && self.near.distance(owner, cpu) <= Distance::Smt as usize
+    }
+
     /// What an exclusive transfer costs from request to arrival, ps.
     fn cost(&self, line: u32, req: Request) -> u64 {
-        let (owner, dirty) = (self.lines[line as usize].owner, self.lines[line as usize].dirty);
+        let owner = self.lines[line as usize].owner;
         if owner != NONE {
-            let d = self.near.distance(owner, req.cpu);
-            return if dirty { self.costs.latency[d] } else { self.costs.clean[d] };
+            // The home cannot know whether an owner has written the line: it asks in either case.
+            return self.costs.latency[self.near.distance(owner, req.cpu)];
         }
         match self.extreme(line, req.cpu, true) {
             Some(d) => self.costs.latency[d],
@@ -213,8 +246,11 @@ impl Engine<'_> {
             return;
         };
         let (owner, dirty) = (l.owner, l.dirty);
+        let req = Request { own: req.own || (self.migratory && owner != NONE && dirty), ..req };
         let cost = self.cost(line, req) / 3;
+        let stays = owner != NONE && self.near.socket(owner) == self.near.socket(req.cpu);
         let l = &mut self.lines[line as usize];
+        l.socket_run = if stays { l.socket_run + 1 } else { 1 };
         (l.owner, l.dirty, l.busy, l.start_at, l.current) = (NONE, false, true, NEVER, Some(req));
         self.tally(req, owner != NONE && dirty);
         if req.own {
@@ -228,7 +264,7 @@ impl Engine<'_> {
         self.push(at, Kind::Done, line, 0);
     }
 
-    /// Spinners whose copy is gone ask for it again.
+    /// Spinners whose copy is gone ask for it again when they look next: anywhere within a pause.
     fn disturb(&mut self, line: u32, t: u64) {
         if self.lines[line as usize].watchers.is_empty() {
             return;
@@ -237,10 +273,9 @@ impl Engine<'_> {
         let mut watchers = std::mem::replace(&mut self.lines[line as usize].watchers, empty);
         for &task in &watchers {
             self.unwatch(task, t);
-            let cpu = self.tasks[task as usize].cpu;
-            let cell = self.watched_cell(task, line);
-            self.tasks[task as usize].state = State::Miss(cell.0);
-            self.request(Who::Task(task), cpu, cell, false, t);
+            self.tasks[task as usize].state = State::Running;
+            let pause = self.rng.below(self.costs.pause as usize) as u64;
+            self.push(t.max(self.now) + pause, Kind::Step, task, 0);
         }
         watchers.clear();
         self.spare.push(watchers);
@@ -248,20 +283,20 @@ impl Engine<'_> {
 
     pub(super) fn transfer_done(&mut self, line: u32) {
         let now = self.now;
-        let tenure = self.costs.tenure;
         let l = &mut self.lines[line as usize];
         let Some(req) = l.current.take() else { return };
         l.busy = false;
         l.arrived = now;
-        l.held_until = now + tenure.max(1);
+        l.held_until = now + 1;
         if req.own {
             l.owner = req.cpu;
         } else {
             self.set_share(line, req.cpu, true);
         }
         debug_assert!(self.one_writer_or_many_readers(line));
-        self.answer(req.who, line);
+        // Whoever comes next is planned first, so that the new holder knows how long the line stays.
         self.serve(line, now);
+        self.answer(req.who, line);
     }
 
     pub(super) fn shared_arrived(&mut self, line: u32, code: u32) {

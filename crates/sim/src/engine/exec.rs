@@ -121,7 +121,9 @@ impl Engine<'_> {
                 Outcome::Off
             }
             Op::Unpark(other) => {
-                let at = t + self.costs.wake_cost;
+                let asleep = self.tasks.get(other as usize).is_some_and(|t| t.state == State::Parked);
+                // Whoever is awake costs a look at its state under a lock.
+                let at = t + if asleep { self.costs.wake_cost } else { 2 * rmw };
                 self.count.wakes += 1;
                 if (other as usize) < self.tasks.len() {
                     self.push(at, Kind::Wake, other, 0);
@@ -372,17 +374,6 @@ impl Engine<'_> {
         }
         let since = self.tasks[task as usize].watch_since;
         self.count.spin_ns += t.saturating_sub(since) / PS;
-    }
-
-    /// The cell of a spin that lies in `line`.
-    pub(super) fn watched_cell(&self, task: u32, line: u32) -> Cell {
-        match self.tasks[task as usize].op {
-            Some(Op::Spin(s)) if s.also.0 != Cell::NULL && self.line_of[s.cell.0 as usize] != line => {
-                s.also.0
-            }
-            Some(Op::Spin(s)) => s.cell,
-            _ => Cell::NULL,
-        }
     }
 
     /// The time of a spin has come, unless it is over already or another one has begun.

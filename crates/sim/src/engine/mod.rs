@@ -253,7 +253,8 @@ struct Task<'p> {
     last: Cell,
 }
 
-/// Costs in ps.
+/// Costs in ps. `latency` is a whole transfer of a modified line, three legs of half a ping-pong hop each: in ping-pong
+/// the next request waits at the line's home already, so that a hop is two legs.
 struct Costs {
     hit: u64,
     rmw: u64,
@@ -277,6 +278,8 @@ pub(crate) struct Engine<'p> {
     memory: &'p MemoryMap,
     costs: Costs,
     early_rfo: bool,
+    migratory: bool,
+    socket_run: u32,
     balance: bool,
     pairs: bool,
     jitter_ppm: u64,
@@ -329,7 +332,7 @@ impl Costs {
     fn new(machine: &Machine, config: &Config) -> Costs {
         let (c, s) = (&machine.core, &machine.sched);
         let of = [Distance::Own, Distance::Smt, Distance::Cluster, Distance::Socket, Distance::Cross];
-        let latency = of.map(|d| ps(machine.latency(d)));
+        let latency = of.map(|d| ps(machine.latency(d) * 1.5));
         let clean = of.map(|d| {
             if d <= Distance::Smt { ps(machine.latency(d)) } else { ps(machine.latency(d) * c.clean_share) }
         });
@@ -381,6 +384,8 @@ impl<'p> Engine<'p> {
             memory,
             costs: Costs::new(machine, config),
             early_rfo: machine.core.early_rfo,
+            migratory: machine.core.migratory,
+            socket_run: machine.core.socket_run.round() as u32,
             balance: machine.sched.balance,
             pairs: machine.adjacent_pairs && line_bytes < 128,
             jitter_ppm: (config.jitter.clamp(0.0, 0.9) * 1e6) as u64,

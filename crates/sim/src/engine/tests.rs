@@ -18,6 +18,10 @@ enum What {
     Polite,
     /// Two locks in opposite order, by sleeping.
     Embrace,
+    /// Spins on what nobody changes, until a time.
+    SpinUntil,
+    /// By compare-and-swap alone, as the public figures were measured.
+    CasPingPong,
 }
 
 struct Test {
@@ -25,13 +29,15 @@ struct Test {
     cells: Vec<Cell>,
     what: What,
     tasks: usize,
+    /// CPU of the second task.
+    other: u32,
 }
 
 fn program(what: What, tasks: usize) -> Test {
     let shape = Arc::new(Shape::new("word", 64, &[("value", 0, 8)]));
     let mut memory = MemoryMap::new();
     let cells = memory.slab(&shape, tasks.max(2) as u32, 0).unwrap();
-    Test { memory, cells, what, tasks }
+    Test { memory, cells, what, tasks, other: 1 }
 }
 
 impl Program for Test {
@@ -45,7 +51,12 @@ impl Program for Test {
 
     fn init(&self, _: &mut dyn Words) {}
 
+    fn pinned(&self, task: u32, cpus: u32) -> Option<u32> {
+        Some(if task == 1 { self.other } else { task } % cpus)
+    }
+
     async fn run<E: Env>(&self, env: &E) {
+        let mut turn = u64::from(env.me());
         let (a, mine) = (self.cells[0], self.cells[env.me() as usize % self.cells.len()]);
         match self.what {
             What::NobodyWakes => {
@@ -81,6 +92,17 @@ impl Program for Test {
                         continue;
                     }
                     env.cas(a, seen, seen + 1).await;
+                }
+                What::CasPingPong => {
+                    if env.cas(a, turn, turn + 1).await != turn {
+                        continue;
+                    }
+                    turn += 2;
+                }
+                What::SpinUntil => {
+                    let over = env.now_ns() + 10_000;
+                    assert_eq!(env.spin(Spin::on(a, 0).until(over)).await, crate::env::SpinEnd::Expired);
+                    assert!((over..over + 10).contains(&env.now_ns()), "{} for {over}", env.now_ns());
                 }
                 What::Oversubscribed => drop(env.compute(10_000).await),
                 What::Handoff => {
@@ -126,7 +148,7 @@ fn a_known_run_never_changes() {
     assert_eq!((r.operations, r.counters.transfers, r.counters.events), KNOWN);
 }
 
-const KNOWN: (u64, u64, u64) = (17646, 5882, 17646);
+const KNOWN: (u64, u64, u64) = (15676, 3919, 11757);
 
 #[test]
 fn a_shared_counter_costs_a_transfer_and_own_lines_cost_nothing() {
@@ -141,10 +163,37 @@ fn a_shared_counter_costs_a_transfer_and_own_lines_cost_nothing() {
 
 #[test]
 fn ping_pong_by_spinning_loads_takes_a_read_and_an_upgrade() {
-    // Two transfers of 51 ns; the second request's first leg overlaps with the first one's arrival at the holder.
-    let r = run(What::PingPong, 2, 2).unwrap();
-    let ns = r.measured_ns as f64 / r.operations as f64;
-    assert!((68.0..110.0).contains(&ns), "{ns} ns per hand-over");
+    // An upgrade of three legs of 25.5 ns, of which the spinner's copy goes with the second; half a pause of 45 ns; a
+    // read of which two legs are left when the upgrade has arrived.
+    let hop = |migratory| {
+        let mut machine = machine::find("2s-icelake-sp-96").unwrap();
+        machine.core.migratory = migratory;
+        let r = simulate(&program(What::PingPong, 2), &machine, &Config::new(2, 200_000, 7)).unwrap();
+        r.measured_ns as f64 / r.operations as f64
+    };
+    assert!((125.0..160.0).contains(&hop(false)), "{} ns per hand-over", hop(false));
+    // Where reading moves the line there is nothing to upgrade.
+    assert!((51.0..105.0).contains(&hop(true)), "{} ns per hand-over", hop(true));
+}
+
+/// The figures of a profile are medians of ping-pong: simulated ping-pong must give them back.
+#[test]
+fn simulated_ping_pong_gives_every_profile_back() {
+    for m in machine::built_in() {
+        for other in 1..m.cpus() {
+            let distance = m.distance(0, other);
+            if (1..other).any(|o| m.distance(0, o) == distance) {
+                continue;
+            }
+            let test = Test { other, ..program(What::CasPingPong, 2) };
+            let config = Config { jitter: 0.0, ..Config::new(m.cpus(), 100_000, 7) };
+            let r = simulate(&test, &m, &config).unwrap();
+            let (hop, known) = (r.measured_ns as f64 / r.operations as f64, m.latency(distance));
+            // Near transfers may undercut the tenure; who waits asks again after a failed operation or before.
+            let most = known.max(known / 2.0 + m.core.tenure_ns) + m.core.rmw_ns;
+            assert!((known - 0.5..most).contains(&hop), "{} {distance:?}: {hop} ns for {known}", m.name);
+        }
+    }
 }
 
 #[test]
@@ -187,6 +236,13 @@ fn a_wake_up_costs_its_latency() {
     let ns = r.measured_ns as f64 / r.operations as f64;
     assert!((1_500.0..6_000.0).contains(&ns), "{ns}");
     assert!(r.counters.switches >= r.operations);
+}
+
+#[test]
+fn spins_end_at_their_time() {
+    let r = run(What::SpinUntil, 2, 2).unwrap();
+    assert!((38..=40).contains(&r.operations), "{}", r.operations);
+    assert!(r.counters.spin_ns > 390_000, "{}", r.counters.spin_ns);
 }
 
 #[test]
