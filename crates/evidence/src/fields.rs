@@ -3,6 +3,7 @@
 //! Everything that prints a field asks here, so that one field has one name everywhere. Indices of arrays are left out
 //! of the name (elements of one array are one finding) and kept as data.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{AggregateKind, MemberRole, Type, TypeId, TypeTable};
@@ -60,6 +61,9 @@ pub fn field_path(evidence: &Evidence, object: u32, offset: u64, size: u64) -> F
     Namer::new(evidence).name(object, offset, size)
 }
 
+/// Of x86-64, and of what kernels hand out.
+const PAGE_BYTES: u64 = 4096;
+
 /// Names ranges of one evidence, with the code's choices between union members at hand.
 #[derive(Debug)]
 pub struct Namer<'a> {
@@ -100,8 +104,11 @@ impl<'a> Namer<'a> {
         };
         let root = self.root(o);
         let Some(ty) = o.ty else {
+            // Of a page that nothing is known of, what it holds is of interest, not where.
+            let page = o.kind == ObjectKind::Mapped && o.size == PAGE_BYTES && o.allocator.is_none();
             let path = match (o.name.as_ref(), offset == 0 && size >= o.size) {
                 (Some(_), true) => root,
+                (Some(_), false) if page => root + "[]",
                 _ => bytes_text(&root, offset, size),
             };
             return FieldName { path, leaf: None, index: None, certainty: 0.0 };
@@ -134,7 +141,7 @@ impl<'a> Namer<'a> {
             index = Some(first);
             at = offset % stride;
         }
-        let r = Resolve { table, said }.visit(ty, at, size.max(1), 0);
+        let r = Resolve::new(table, said).visit(ty, at, size.max(1), 0);
         if !r.is_field && o.count <= 1 && stride > 0 && offset >= stride {
             // A block may be longer than the struct at its start.
             let path = bytes_text(&format!("behind {root}"), offset, size);
@@ -238,7 +245,12 @@ impl Found {
 struct Resolve<'a> {
     table: &'a TypeTable,
     said: &'a [(&'a str, u64)],
+    /// Types that may still be entered: members that overlap, nested in each other, would double them at every level.
+    left: Cell<u32>,
 }
+
+/// Types entered for one name; real unions in unions need a few dozen.
+const VISITS_MAX: u32 = 2_000;
 
 /// One member as a range of bytes.
 struct Part<'a> {
@@ -249,9 +261,14 @@ struct Part<'a> {
     bits: bool,
 }
 
-impl Resolve<'_> {
+impl<'a> Resolve<'a> {
+    fn new(table: &'a TypeTable, said: &'a [(&'a str, u64)]) -> Resolve<'a> {
+        Resolve { table, said, left: Cell::new(VISITS_MAX) }
+    }
+
     fn visit(&self, id: TypeId, offset: u64, size: u64, depth: usize) -> Found {
-        if depth > DEPTH_MAX || self.opaque(id) {
+        self.left.set(self.left.get().saturating_sub(1));
+        if depth > DEPTH_MAX || self.left.get() == 0 || self.opaque(id) {
             return Found::whole(self.table.size(id).unwrap_or(0));
         }
         let id = self.table.strip(id);

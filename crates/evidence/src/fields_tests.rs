@@ -142,6 +142,19 @@ fn the_code_decides_between_union_members() {
 }
 
 #[test]
+fn members_that_overlap_at_every_level_end() {
+    let mut t = TypeTable::new(8);
+    let mut inner = t.push(Type::Base(Base { name: "long".into(), size: 8, encoding: Encoding::Signed }));
+    for _ in 0..60 {
+        let twice = ["a", "b"].map(|n| Member::field(Some(n), inner, 0)).to_vec();
+        inner = aggregate(&mut t, AggregateKind::Struct, Some("nest"), 8, twice);
+    }
+    let mut e = empty(t);
+    e.objects.push(Object { ty: Some(inner), ..Object::unnamed(0, ObjectKind::Heap, 64, 8) });
+    assert!(field_path(&e, 0, 0, 8).path.starts_with("struct nest"));
+}
+
+#[test]
 fn unknown_stays_unknown() {
     let e = evidence();
     check(&e, 4, 24, 8, "malloc block, bytes 24..31", None);
