@@ -116,8 +116,8 @@ fn headline(p: &Prediction, point: &Point) -> Node {
 fn what_to_measure(p: &Prediction) -> Vec<Node> {
     if let Some(share) = p.question.subject.seen_share().filter(|share| *share < COVERAGE_MIN) {
         let text = format!(
-            "No verdict: {:.1}% of the accesses to these objects lie in recorded operations, less than {:.0}%; the rest \
-             is not simulated and may turn the sign. To decide it, build both versions and measure them with \
+            "No verdict: {:.1}% of the accesses to these objects lie in recorded operations, less than {:.0}%; the \
+             rest is not simulated and may turn the sign. To decide it, build both versions and measure them with \
              tussle bench.",
             share * 100.0,
             COVERAGE_MIN * 100.0
