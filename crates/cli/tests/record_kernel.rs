@@ -109,8 +109,7 @@ fn a_disk_that_fills_during_the_run_is_named() {
 #[test]
 fn a_program_that_cannot_start_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let script =
-        "exec \"$tussle\" record-kernel --vmlinux \"$vmlinux\" --smp 1 --run /bin/nothing --timeout 120 --no-snapshot";
+    let script = "exec \"$tussle\" record-kernel --vmlinux \"$vmlinux\" --smp 1 --run /bin/nothing --timeout 120 --no-snapshot";
     let Some(run) = shell(folder.path(), script) else { return };
     let said = said(&run);
     assert_eq!(run.status.code(), Some(125), "{said}");
