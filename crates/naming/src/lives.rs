@@ -17,7 +17,7 @@ pub(crate) fn reused(evidence: &Evidence) -> HashSet<u32> {
         heap.map(|(id, o)| (o.process, o.base, o.base.saturating_add(o.size), id as u32)).collect();
     spans.sort_unstable();
     let mut out = HashSet::new();
-    // The earlier span that reaches furthest: a later one overlaps an earlier one if, and only if, it begins inside of it.
+    // The earlier span that reaches furthest: a later one overlaps an earlier one exactly if it begins inside of it.
     let mut furthest: Option<(u32, u64, u32)> = None;
     for (process, base, end, id) in spans {
         match furthest {

@@ -178,22 +178,7 @@ pub(crate) fn decide(
     // Where the allocation names a type, one code line alone does not overrule it.
     let prior = if candidates.is_empty() { 0.3 } else { 0.1 };
     candidates.extend(from_claims(evidence, images, group, prior));
-    let mut best: Option<(f32, u64, String, &Candidate)> = None;
-    let mut guess: Option<(f32, String)> = None;
-    for c in &candidates {
-        let table = &images.get(c.image).types;
-        let votes = count(evidence, nests, table, group, c);
-        let confidence = confidence(c.prior, &votes);
-        let why = reason(c, &votes);
-        if confidence >= CONFIDENCE_MIN {
-            let size = table.size(c.ty).unwrap_or(0);
-            if best.as_ref().is_none_or(|(b, s, _, _)| (confidence, size) > (*b, *s)) {
-                best = Some((confidence, size, why, c));
-            }
-        } else if guess.as_ref().is_none_or(|(g, _)| confidence > *g) {
-            guess = Some((confidence, format!("not sure enough of {}: {why}", table.name(c.ty))));
-        }
-    }
+    let (best, guess) = likeliest(evidence, images, nests, group, &candidates);
     for &id in &group.objects {
         let Some(object) = evidence.objects.get_mut(id as usize) else { continue };
         let Some((confidence, _, why, c)) = &best else {
@@ -216,12 +201,58 @@ pub(crate) fn decide(
         object.confidence = *confidence;
         object.why = why.clone();
     }
-    let Some((_, _, _, c)) = best else { return Vec::new() };
+    match best {
+        Some((_, _, _, c)) => contradictions(evidence, images, nests, group, reused, c),
+        None => Vec::new(),
+    }
+}
+
+/// Confidence, size and reason.
+type Choice<'a> = (f32, u64, String, &'a Candidate);
+
+/// The candidate that the code confirms best, and the best of those that it does not confirm enough.
+fn likeliest<'a>(
+    evidence: &Evidence,
+    images: &Images,
+    nests: &Nests,
+    group: &Group,
+    candidates: &'a [Candidate],
+) -> (Option<Choice<'a>>, Option<(f32, String)>) {
+    let mut best: Option<Choice> = None;
+    let mut guess: Option<(f32, String)> = None;
+    for c in candidates {
+        let table = &images.get(c.image).types;
+        let votes = count(evidence, nests, table, group, c);
+        let confidence = confidence(c.prior, &votes);
+        let why = reason(c, &votes);
+        if confidence >= CONFIDENCE_MIN {
+            let size = table.size(c.ty).unwrap_or(0);
+            if best.as_ref().is_none_or(|(b, s, _, _)| (confidence, size) > (*b, *s)) {
+                best = Some((confidence, size, why, c));
+            }
+        } else if guess.as_ref().is_none_or(|(g, _)| confidence > *g) {
+            guess = Some((confidence, format!("not sure enough of {}: {why}", table.name(c.ty))));
+        }
+    }
+    (best, guess)
+}
+
+/// Where code contradicts the type that its object got, at objects of `reused` memory.
+fn contradictions(
+    evidence: &Evidence,
+    images: &Images,
+    nests: &Nests,
+    group: &Group,
+    reused: &HashSet<u32>,
+    c: &Candidate,
+) -> Vec<Place> {
     let table = &images.get(c.image).types;
+    let typed = |s: &Sighting| evidence.objects.get(s.object as usize).is_some_and(|o| o.ty.is_some());
     let contradicts = |s: &&Sighting| {
+        let offset = offset_in(evidence, table, c.ty, s);
         reused.contains(&s.object)
-            && agrees(nests, table, c.image, c.ty, offset_in(evidence, table, c.ty, s), &s.claims)
-                == Some(false)
+            && typed(s)
+            && agrees(nests, table, c.image, c.ty, offset, &s.claims) == Some(false)
     };
     let place = |s: &Sighting| (s.object, s.offset, s.line, s.size);
     group.sightings.iter().filter(contradicts).map(place).collect()

@@ -3,7 +3,7 @@
 use crate::cmd::source::Source;
 use crate::global::Global;
 use anyhow::{Context, bail};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use tussle_advise::Edit;
 use tussle_advise::abi::Shapes;
@@ -15,8 +15,11 @@ use tussle_model::leaf::{Arrays, DEPTH_MAX, Leaf, leaf_at, leaves};
 use tussle_model::{Type, TypeId, TypeTable};
 use tussle_render::View;
 
-/// Elements of an array that are looked through for a struct.
-const ELEMENTS_MAX: u64 = 1024;
+/// Places of one struct in another that are followed.
+const PLACES_MAX: usize = 4096;
+
+/// Types entered in search of them.
+const SEARCHED_MAX: usize = 100_000;
 
 /// What a user asks: `TYPE: MOVE; MOVE`.
 #[derive(Clone, Debug)]
@@ -70,13 +73,27 @@ pub fn of_change(e: &Evidence, options: &Options, change: &Change) -> anyhow::Re
     let shapes = Shapes::new(&e.types);
     let relayout = Relayout::new(&shapes, target, &change.edits)?;
     let swaps = swaps(&e.types, target, &change.exchanges)?;
-    let inside: HashMap<TypeId, Vec<u64>> = e
-        .objects
-        .iter()
-        .filter_map(|o| o.ty)
-        .map(|ty| (ty, occurrences(&e.types, ty, target, 0)))
-        .filter(|(_, at)| !at.is_empty())
-        .collect();
+    let mut inside: HashMap<TypeId, Vec<u64>> = HashMap::new();
+    for ty in e.objects.iter().filter_map(|o| o.ty).collect::<HashSet<_>>() {
+        let at = Search::new(&e.types, target).places(ty).with_context(|| {
+            let name = e.types.name(ty);
+            format!(
+                "{name} holds {} at more than {PLACES_MAX} places, or is nested too deep",
+                change.type_name
+            )
+        })?;
+        if !at.is_empty() {
+            inside.insert(ty, at);
+        }
+    }
+    let logged = e.order.iter().flatten().flat_map(|t| &t.visits).filter_map(|v| e.objects.get(v.0 as usize));
+    if e.order.is_some() && !logged.filter_map(|o| o.ty).any(|t| inside.contains_key(&t)) {
+        bail!(
+            "the ordered log holds no accesses to {}: it covers the objects of the hottest lines only, so nothing can \
+             be said of this change",
+            e.types.name(target)
+        );
+    }
     let size = e.types.size(target).unwrap_or(0);
     let address = |id: u32, offset: u64| {
         let o = e.objects.get(id as usize)?;
@@ -137,9 +154,10 @@ pub fn of_file(e: &Evidence, options: &Options, path: &Path, global: &Global) ->
 /// Where an object begins: a resized one gets room of its own, in the same phase.
 fn base(o: &Object, same_size: bool) -> u64 {
     const ROOM: u64 = 1024;
+    const PAGE: u64 = 4096;
     match same_size {
         true => o.base,
-        false => (o.base & 0xffff_ffff_ffff) * ROOM + o.base % 64,
+        false => (o.base & 0xffff_ffff_ffff) * ROOM + o.base % PAGE,
     }
 }
 
@@ -191,6 +209,15 @@ fn swaps(
         if to.checked_add(bytes).is_none_or(|e| e > size) {
             bail!("{path} at byte {to} would reach behind the {size} bytes of {}", table.name(target));
         }
+        let align = of.iter().map(|l| l.size.clamp(1, 8).next_power_of_two()).max().unwrap_or(1);
+        if to % align != from % align {
+            bail!("{path} at byte {to} would not be aligned to {align} bytes");
+        }
+        let cut =
+            |l: &&Leaf| l.offset < to + bytes && *to < l.end() && (l.offset < *to || to + bytes < l.end());
+        if let Some(l) = all.iter().find(cut) {
+            bail!("{path}: the {bytes} bytes from {to} would cut `{}` at {}..{}", l.path, l.offset, l.end());
+        }
         let taken = |a: u64| {
             out.iter().flat_map(|s| [(s.0, s.2), (s.1, s.2)]).any(|(b, n)| a < b + n && b < a + bytes)
         };
@@ -215,37 +242,65 @@ fn swapped(swaps: &[(u64, u64, u64)], offset: u64) -> u64 {
 }
 
 /// Where objects of a type hold the target by value.
-fn occurrences(table: &TypeTable, ty: TypeId, target: TypeId, depth: usize) -> Vec<u64> {
-    let ty = table.strip(ty);
-    if ty == table.strip(target) {
-        return vec![0];
+struct Search<'a> {
+    table: &'a TypeTable,
+    target: TypeId,
+    places: Vec<u64>,
+    entered: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(table: &'a TypeTable, target: TypeId) -> Search<'a> {
+        Search { table, target: table.strip(target), places: Vec::new(), entered: 0 }
     }
-    if depth > DEPTH_MAX {
-        return Vec::new();
+
+    /// `None` when there are too many.
+    fn places(mut self, ty: TypeId) -> Option<Vec<u64>> {
+        self.enter(ty, 0, 0)?;
+        Some(self.places)
     }
-    match table.get(ty) {
-        Type::Aggregate(a) => a
-            .members
-            .iter()
-            .filter(|m| m.bit_size.is_none())
-            .flat_map(|m| {
-                let at = m.offset();
-                occurrences(table, m.ty, target, depth + 1).into_iter().map(move |o| at + o)
-            })
-            .collect(),
-        Type::Array { elem, counts } => {
-            let n = counts.iter().try_fold(1u64, |n, c| n.checked_mul((*c)?)).unwrap_or(0).min(ELEMENTS_MAX);
-            let Some(size) = table.size(*elem) else { return Vec::new() };
-            let one = occurrences(table, *elem, target, depth + 1);
-            (0..n).flat_map(|i| one.iter().map(move |o| i * size + o)).collect()
+
+    fn enter(&mut self, ty: TypeId, at: u64, depth: usize) -> Option<()> {
+        let ty = self.table.strip(ty);
+        self.entered += 1;
+        if self.entered > SEARCHED_MAX || self.places.len() > PLACES_MAX {
+            return None;
         }
-        _ => Vec::new(),
+        if ty == self.target {
+            self.places.push(at);
+            return Some(());
+        }
+        if depth > DEPTH_MAX {
+            return Some(());
+        }
+        match self.table.get(ty) {
+            Type::Aggregate(a) => a
+                .members
+                .iter()
+                .filter(|m| m.bit_size.is_none())
+                .try_for_each(|m| self.enter(m.ty, at.checked_add(m.offset())?, depth + 1)),
+            Type::Array { elem, counts } => {
+                let Some(size) = self.table.size(*elem) else { return Some(()) };
+                let n = counts.iter().try_fold(1u64, |n, c| n.checked_mul((*c)?)).unwrap_or(0);
+                // What the first element has not, the others have not.
+                let before = self.places.len();
+                for i in 0..n {
+                    self.enter(*elem, at.checked_add(i.checked_mul(size)?)?, depth + 1)?;
+                    if self.places.len() == before {
+                        break;
+                    }
+                }
+                Some(())
+            }
+            _ => Some(()),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tussle_model::{Aggregate, AggregateKind, Base, Encoding, Member};
 
     #[test]
     fn changes_as_they_are_written() {
@@ -258,6 +313,47 @@ mod tests {
         for wrong in ["mm_struct", "mm_struct: ", "mm_struct: a@b", "mm_struct: what", "t: a:first; b@3"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    fn table() -> (TypeTable, TypeId) {
+        let mut t = TypeTable::new(8);
+        let int = t.push(Type::Base(Base { name: "int".into(), size: 4, encoding: Encoding::Signed }));
+        let long = t.push(Type::Base(Base { name: "long".into(), size: 8, encoding: Encoding::Signed }));
+        let field = |n, ty, at| Member::field(Some(n), ty, at);
+        let members = vec![field("a", int, 0), field("b", int, 4), field("c", long, 8), field("d", long, 16)];
+        let s = t.push(Type::Aggregate(Aggregate::new(AggregateKind::Struct, Some("s"), 24, members)));
+        (t, s)
+    }
+
+    #[test]
+    fn exchanges_cut_no_field_and_keep_alignment() {
+        let (t, s) = table();
+        let ask = |field: &str, at| swaps(&t, s, &[(field.to_string(), at)]).map_err(|e| e.to_string());
+        assert_eq!(ask("c", 16), Ok(vec![(8, 16, 8)]));
+        assert_eq!(ask("c", 0), Ok(vec![(8, 0, 8)]));
+        assert_eq!(ask("a", 4), Ok(vec![(0, 4, 4)]));
+        assert_eq!(ask("a", 8).unwrap_err(), "a: the 4 bytes from 8 would cut `c` at 8..16");
+        assert_eq!(ask("a", 6).unwrap_err(), "a at byte 6 would not be aligned to 4 bytes");
+        assert!(ask("d", 24).unwrap_err().contains("behind the 24 bytes"));
+    }
+
+    #[test]
+    fn types_that_hold_another_without_end_are_refused() {
+        let (mut t, s) = table();
+        let mut many = s;
+        for _ in 0..6 {
+            many = t.push(Type::Array { elem: many, counts: vec![Some(64)] });
+        }
+        assert_eq!(Search::new(&t, s).places(many), None);
+        let three = t.push(Type::Array { elem: s, counts: vec![Some(3)] });
+        assert_eq!(Search::new(&t, s).places(three), Some(vec![0, 24, 48]));
+        let mut twice = s;
+        for _ in 0..60 {
+            let members = ["a", "b"].map(|n| Member::field(Some(n), twice, 0)).to_vec();
+            let nest = Aggregate::new(AggregateKind::Struct, Some("nest"), 24, members);
+            twice = t.push(Type::Aggregate(nest));
+        }
+        assert_eq!(Search::new(&t, s).places(twice), None);
     }
 
     #[test]
