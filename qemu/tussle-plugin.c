@@ -1190,6 +1190,12 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
                 return 1;
             }
             setvbuf(out, NULL, _IOFBF, 1 << 20);
+            long there = fseek(out, 0, SEEK_END) ? -1 : ftell(out);
+            if (there < 0) {
+                perror(value);
+                return 1;
+            }
+            out_bytes = (uint64_t)there; /* the limit is of the whole stream */
         } else if (!strcmp(argv[i], "quantum")) {
             quantum = strtoul(value, NULL, 10);
         } else if (!strcmp(argv[i], "window")) {
@@ -1231,7 +1237,8 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     lives = table(sizeof(struct life), 1 << 14);
     contexts = table(sizeof(struct context_slot), 1 << 10);
     locks = table(sizeof(struct lock), 1 << 12);
-    emit('V', "tussle02", 8);
+    if (!out_bytes)
+        emit('V', "tussle02", 8);
     restart(id);
     qemu_plugin_register_atexit_cb(id, at_exit, NULL);
     return 0;

@@ -18,6 +18,8 @@ use super::{Boot, Emulator, EmulatorError, Equipment};
 const CONSOLE_BYTES_MAX: usize = 1 << 20;
 /// Lines shown with an error.
 const SAID_LINES: usize = 6;
+/// Longest record that the plugin writes before the start marker.
+const BOOT_RECORD_BYTES_MAX: u64 = 4096;
 /// What init says first.
 const READY: &str = "tussle-init: ";
 /// What init says before the marker at which a snapshot is taken.
@@ -105,7 +107,8 @@ pub fn run(
 /// A guest that goes on from the snapshot; `None` when there is none, an error in words when it does not serve.
 fn restored<'b>(launch: &Launch, boot: &'b Boot, snapshot: &Snapshot) -> Result<Option<Attempt<'b>>, String> {
     let files = launch.files().map_err(|e| e.to_string())?;
-    if !snapshot.load(&files)? {
+    // One whose stream a boot would have cut is of no use here; another limit may have kept it.
+    if !snapshot.load(&files)? || cut(&files, boot).map_err(|e| e.to_string())? {
         return Ok(None);
     }
     let mut attempt = Attempt::spawn(launch, boot, Start::Restore, files).map_err(|e| e.to_string())?;
@@ -115,6 +118,11 @@ fn restored<'b>(launch: &Launch, boot: &'b Boot, snapshot: &Snapshot) -> Result<
         Some(Err(why)) => Err(attempt.with_last_words(why)),
         _ => Ok(Some(attempt)),
     }
+}
+
+/// The boot's stream may lack records because of the limit. How many is not part of a snapshot.
+fn cut(files: &Files, boot: &Boot) -> std::io::Result<bool> {
+    Ok(files.stream.metadata()?.len() + BOOT_RECORD_BYTES_MAX > boot.stream_bytes_max)
 }
 
 /// One emulator and its files.
@@ -213,7 +221,11 @@ impl<'b> Attempt<'b> {
         let to = by_number(&self.files.state);
         let stopped = monitor.greet().and_then(|()| monitor.await_stop());
         let kept = stopped.clone().and_then(|()| monitor.save(&to));
-        let kept = kept.and_then(|()| snapshot.keep(&self.files).map_err(|e| e.to_string()));
+        let kept = kept.and_then(|()| match cut(&self.files, self.boot) {
+            Ok(true) => Err("the recording is at its limit already".into()),
+            Ok(false) => snapshot.keep(&self.files).map_err(|e| e.to_string()),
+            Err(e) => Err(e.to_string()),
+        });
         match stopped.and_then(|()| monitor.go_on()) {
             Ok(()) => {}
             Err(why) => {

@@ -3,14 +3,15 @@
 //! A guest stops at a marker that is always the same instruction, and goes on with the next one, restored or not: a
 //! run from a snapshot gives the same evidence as one that boots (`tests/record_kernel.rs` of the command line compares).
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::files::private_folder;
 use super::launch::Files;
@@ -21,8 +22,10 @@ const TOTAL_BYTES_MAX: u64 = 2 << 30;
 const BLOCK_BYTES: usize = 1 << 16;
 /// Folders are named so.
 const PREFIX: &str = "guest-";
-/// Behind the name while a snapshot is written: `.part-<process>`.
+/// Behind the name while a snapshot is written or removed: `.part-<random>`.
 const PART: &str = ".part-";
+/// What was not written to for so long is no longer being written.
+const PART_AGE_MAX: Duration = Duration::from_secs(3600);
 /// Names of the files.
 const FILES: [&str; 3] = ["memory", "state", "stream"];
 /// The key and the checksums.
@@ -82,50 +85,47 @@ impl Snapshot {
     /// # Errors
     /// The cache cannot be written.
     pub(super) fn keep(&self, from: &Files) -> std::io::Result<u64> {
-        let mut part = self.folder.clone().into_os_string();
-        part.push(format!("{PART}{}", std::process::id()));
-        let part = Part(part.into());
-        let cache = self.folder.parent().unwrap_or(Path::new("/"));
-        part.create()?;
+        let part = part(&self.folder)?;
+        let create = |name: &str| {
+            File::options().write(true).create_new(true).mode(0o600).open(part.path().join(name))
+        };
         let mut about = json!({ "key": self.key });
         for (name, file) in FILES.into_iter().zip([&from.memory, &from.state, &from.stream]) {
-            about[name] = copy(file, &part.file(name)?)?.into();
+            about[name] = copy(file, &create(name)?)?.into();
         }
-        part.file(ABOUT)?.write_all(about.to_string().as_bytes())?;
-        let bytes = size(&part.0);
-        clear(cache, TOTAL_BYTES_MAX.saturating_sub(bytes));
-        // Somebody else may have been faster; his is as good.
-        if let Err(e) = std::fs::rename(&part.0, &self.folder)
-            && !self.folder.join(ABOUT).is_file()
-        {
-            return Err(e);
+        create(ABOUT)?.write_all(about.to_string().as_bytes())?;
+        let bytes = size(part.path());
+        clear(self.folder.parent().unwrap_or(Path::new("/")), TOTAL_BYTES_MAX.saturating_sub(bytes));
+        // Somebody else may have been faster; his is as good. Without the last file it is the rest of a removal.
+        if std::fs::rename(part.path(), &self.folder).is_err() && !self.folder.join(ABOUT).is_file() {
+            self.remove();
+            std::fs::rename(part.path(), &self.folder)?;
         }
         Ok(bytes)
     }
 
     /// Takes a snapshot that does not serve out of the cache.
     pub(super) fn remove(&self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
+        remove(&self.folder);
     }
 }
 
-/// A folder that is being written, removed unless renamed.
-struct Part(PathBuf);
-
-impl Part {
-    fn create(&self) -> std::io::Result<()> {
-        std::fs::DirBuilder::new().mode(0o700).create(&self.0)
-    }
-
-    fn file(&self, name: &str) -> std::io::Result<File> {
-        File::options().write(true).create_new(true).mode(0o600).open(self.0.join(name))
-    }
+/// A new folder next to this one, removed with what is in it unless renamed.
+fn part(folder: &Path) -> std::io::Result<TempDir> {
+    let mut prefix = folder.file_name().unwrap_or_default().to_os_string();
+    prefix.push(PART);
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).permissions(Permissions::from_mode(0o700));
+    builder.tempdir_in(folder.parent().unwrap_or(Path::new("/")))
 }
 
-impl Drop for Part {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Away in one step, then removed: whoever looks meanwhile finds all of it or nothing.
+fn remove(folder: &Path) {
+    let _ = match part(folder) {
+        // Over the empty folder.
+        Ok(part) if std::fs::rename(folder, part.path()).is_ok() => part.close(),
+        _ => std::fs::remove_dir_all(folder),
+    };
 }
 
 /// Copies a file from its start, blocks of zeros as holes; the checksum covers the others and where they lie.
@@ -170,7 +170,7 @@ fn size(folder: &Path) -> u64 {
 }
 
 /// Removes snapshots, those used least recently first, until the rest has at most so many bytes; and what writers that
-/// were killed have left.
+/// were killed have left, known by its age: a writer may be in another container, where its process is not seen.
 fn clear(cache: &Path, bytes_max: u64) {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {
@@ -178,8 +178,9 @@ fn clear(cache: &Path, bytes_max: u64) {
         if !name.starts_with(PREFIX) {
             continue;
         }
-        if let Some((_, process)) = name.rsplit_once(PART) {
-            if !Path::new("/proc").join(process).exists() {
+        if name.contains(PART) {
+            let age = path.metadata().and_then(|m| m.modified()).ok().and_then(|m| m.elapsed().ok());
+            if age.is_some_and(|age| age > PART_AGE_MAX) {
                 let _ = std::fs::remove_dir_all(&path);
             }
             continue;
@@ -193,7 +194,7 @@ fn clear(cache: &Path, bytes_max: u64) {
         if total <= bytes_max {
             break;
         }
-        let _ = std::fs::remove_dir_all(&path);
+        remove(&path);
         total -= bytes;
     }
 }
@@ -267,10 +268,38 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         assert_eq!(all[0].load(&Files::empty(1 << 20)), Ok(true));
-        let left_by_the_dead = cache.path().join(format!("{PREFIX}x-d{PART}4294967295"));
-        std::fs::create_dir(&left_by_the_dead).unwrap();
         clear(cache.path(), 2 * bytes);
         assert!(all[0].folder().exists() && !all[1].folder().exists() && all[2].folder().exists());
-        assert!(!left_by_the_dead.exists());
+        assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_others_write_stays_until_it_is_old() {
+        let cache = tempfile::tempdir().unwrap();
+        let process = std::process::id();
+        let others = ["4294967295".into(), process.to_string(), "old".into()]
+            .map(|suffix| cache.path().join(format!("{PREFIX}x-key{PART}{suffix}")));
+        for folder in &others {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("memory"), "half").unwrap();
+        }
+        let old = SystemTime::now() - PART_AGE_MAX - Duration::from_secs(1);
+        File::open(&others[2]).unwrap().set_modified(old).unwrap();
+        snapshot(cache.path(), "key").keep(&files(&[(0, b"first")], b"state")).unwrap();
+        assert_eq!(others.map(|f| f.join("memory").exists()), [true, true, false]);
+        assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_removal_that_was_cut_short_does_not_block() {
+        let cache = tempfile::tempdir().unwrap();
+        let snapshot = snapshot(cache.path(), "key");
+        std::fs::create_dir(snapshot.folder()).unwrap();
+        std::fs::write(snapshot.folder().join("memory"), "rest").unwrap();
+        assert_eq!(snapshot.load(&Files::empty(1 << 20)), Ok(false));
+        snapshot.keep(&files(&[(0, b"first")], b"state")).unwrap();
+        assert_eq!(snapshot.load(&Files::empty(1 << 20)), Ok(true));
+        snapshot.remove();
+        assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 0);
     }
 }
