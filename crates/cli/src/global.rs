@@ -70,10 +70,10 @@ impl Global {
         Ok(())
     }
 
-    /// A remark for people, on stderr.
+    /// A remark for people, on stderr; nobody may be reading it, which ends no work.
     pub fn remark(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            eprintln!("tussle: {text}");
+            let _ = writeln!(std::io::stderr(), "tussle: {text}");
         }
     }
 

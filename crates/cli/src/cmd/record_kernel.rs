@@ -120,7 +120,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     match record(args, global) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(e) => {
-            eprintln!("tussle: {e:#}");
+            let _ = writeln!(std::io::stderr(), "tussle: {e:#}");
             Ok(ExitCode::from(125))
         }
     }
