@@ -1,7 +1,8 @@
 //! Booted guests, kept: the state of the devices, the guest's memory and the stream so far, in a folder of the cache.
 //!
 //! A guest stops at a marker that is always the same instruction, and goes on with the next one, restored or not: a
-//! run from a snapshot gives the same evidence as one that boots (`tests/record_kernel.rs` of the command line compares).
+//! run from a snapshot gives the same evidence as one that boots (`tests/record_kernel.rs` of the command line
+//! compares).
 
 use std::fs::{File, Permissions};
 use std::io::Write;
