@@ -16,6 +16,8 @@ const KEPT: [(u32, u32); 3] = [(512, 32), (1024, 8), (4096, 2)];
 const ACCESSES_MAX: u64 = 4096;
 /// Locks per thread (log2).
 const LOCKS_BITS_MAX: u32 = 12;
+/// Slots in which a lock is looked for: three quarters of them are taken at most, so that runs are short.
+const PROBES: usize = 64;
 /// Share of the memory cap that all of this may take.
 const MEMORY_SHARE: u64 = 16;
 
@@ -55,6 +57,9 @@ unsafe fn held(t: *mut Live, k: usize) -> *mut Held {
 /// A lock was taken: the section is that of the lock held longest, others inside of it are visits like any.
 pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
     unsafe {
+        if (*header()).operations == 0 {
+            return;
+        }
         let n = (*t).held_count as usize;
         for k in (0..n).rev() {
             if (*held(t, k)).addr == addr {
@@ -256,12 +261,8 @@ pub unsafe fn visit(t: *mut Live, addr: u64, n: u64, kind: u32) {
         let count = (*t).visits_count as usize;
         if count > 0 {
             let last = (*(&raw const (*t).visits[0]).add(count - 1)).what;
-            let (last_kind, last_size) = ((last >> 56) as u32, last >> 48 & 0xff);
-            let place = if n <= 8 && last_size <= 8 {
-                last << 16 >> 19 == addr >> 3
-            } else {
-                last << 16 >> 16 == addr
-            };
+            let last_kind = (last >> 56) as u32;
+            let place = last << 8 >> 8 == (addr & 0xffff_ffff_ffff | n << 48);
             // Reading what one has just written is no news; writing what one has read is.
             if place && last_kind <= RMW && (last_kind == kind || kind == READ) {
                 (*t).section_gap += words as u32;
@@ -298,21 +299,31 @@ unsafe fn stop(t: *mut Live) {
         if (*t).open == 0 {
             return;
         }
+        let l = (*t).section_lock as *mut Lock;
+        if (*t).traced != 0 && (*t).section_gap > 0 {
+            // Accesses after the last visit belong to the section as well.
+            put(t, (*l).addr, 0, RELEASED);
+        }
         let cut = (*t).traced == 0;
         show(t);
         (*t).open = 0;
         if cut {
             lost(LOST_SECTIONS, 1);
         }
-        let l = (*t).section_lock as *mut Lock;
         let s = new_unit(t, true) as *mut Section;
         if s.is_null() {
             lost(LOST_SECTIONS, 1);
             return;
         }
         let blocks = write_visits(t);
+        if blocks == 0 && (*t).visits_count > 0 {
+            lost(LOST_SECTIONS, 1);
+            (*s).next = (*t).free_sections;
+            (*t).free_sections = reference(s as u64);
+            return;
+        }
         (*s).blocks = blocks;
-        (*s).visits = if blocks == 0 { 0 } else { (*t).visits_count };
+        (*s).visits = (*t).visits_count;
         (*s).cut = cut as u32;
         (*s).shared = (*t).section_shared;
         (*s).stratum = (*t).section_number;
@@ -335,7 +346,6 @@ unsafe fn write_visits(t: *mut Live) -> u32 {
         for k in (0..n.div_ceil(VISITS_PER_BLOCK)).rev() {
             let b = new_unit(t, false) as *mut VisitBlock;
             if b.is_null() {
-                lost(LOST_SECTIONS, 1);
                 give_blocks(t, first);
                 return 0;
             }
@@ -426,16 +436,18 @@ unsafe fn lock_of(t: *mut Live, addr: u64) -> *mut Lock {
         if (*info).locks == 0 {
             return core::ptr::null_mut();
         }
+        // A full table would be searched from end to end for every lock that is not in it.
+        let full = (*info).locks_count * 4 >= 3 << (*info).locks_bits;
         let mask = (1usize << (*info).locks_bits) - 1;
         let table = at::<Lock>((*info).locks);
         let mut i = hash(addr) & mask;
-        for _ in 0..=mask {
+        for _ in 0..PROBES.min(mask + 1) {
             let l = table.add(i);
             if (*l).addr == addr {
                 return l;
             }
             if (*l).addr == 0 {
-                if (*info).locks_count as usize >= mask {
+                if full {
                     break;
                 }
                 (*l).addr = addr;

@@ -355,7 +355,7 @@ impl<'a> ProcessReader<'a> {
             (
                 LOST_SECTIONS,
                 "operations cut",
-                "sampled critical sections with more visits than are kept: the last ones are missing",
+                "sampled critical sections with more visits than are kept, or without memory for them: left out",
             ),
         ];
         for (what, name, note) in notes {

@@ -37,7 +37,7 @@ struct Shape {
 /// Sections of one shape.
 struct Alike {
     sections: u64,
-    /// Sums over the sections of the accesses before each visit.
+    /// Sums over the sections of the accesses before each visit, and after the last one.
     gaps: Vec<u64>,
     vt0: u64,
     vt1: u64,
@@ -85,9 +85,7 @@ impl Traced {
         let mut rows: Vec<Operation> = Vec::new();
         let mut unseen = 0u64;
         for (thread, l) in &self.locks {
-            if l.sections.is_empty() {
-                unseen = unseen.saturating_add(l.lock.count);
-            }
+            unseen = unseen.saturating_add(l.lock.count - seen(l));
             let thread = *thread;
             let mut one =
                 Reading { reader: &mut *reader, places: &mut *places, kept, shared: &self.shared, thread };
@@ -100,7 +98,9 @@ impl Traced {
             let (what, note) = (what.into(), note.into());
             reader.ev.losses.extend((count > 0).then_some(Loss { process, what, count, note }));
         };
-        say(unseen, "operations not sampled", "critical sections of locks of which none was traced");
+        let not_sampled = "critical sections of locks of which none was traced to its end, or that \
+                           traced ones with too many visits stand for";
+        say(unseen, "operations not sampled", not_sampled);
         say((all - left) as u64, "operations left out", "shapes of critical sections, rare ones first");
         rows.sort_by_key(|r| (r.actor, r.vt0, r.vt1));
         reader.ev.operations.get_or_insert_with(Vec::new).extend(rows);
@@ -113,6 +113,13 @@ fn line(addr: u64) -> u64 {
 
 fn address(v: &Visit) -> u64 {
     v.what & 0xffff_ffff_ffff
+}
+
+/// Sections of a lock that those stand for of which everything is known: of the others nothing is said.
+fn seen(l: &TracedLock) -> u64 {
+    let whole = l.sections.iter().filter(|s| s.0.cut == 0).count();
+    let share = u128::from(l.lock.count) * whole as u128 / l.sections.len().max(1) as u128;
+    share as u64
 }
 
 /// One thread's sections under one lock.
@@ -129,7 +136,7 @@ impl Reading<'_, '_> {
     fn one_lock(&mut self, l: &TracedLock) -> Vec<Operation> {
         let mut index: HashMap<Shape, usize> = HashMap::new();
         let mut all: Vec<Alike> = Vec::new();
-        for (s, visits) in l.sections.iter().rev() {
+        for (s, visits) in l.sections.iter().rev().filter(|s| s.0.cut == 0) {
             let (shape, gaps) = self.shape(l.lock.addr, s, visits);
             let next = index.len();
             let i = *index.entry(shape).or_insert(next);
@@ -141,7 +148,7 @@ impl Reading<'_, '_> {
             a.gaps.iter_mut().zip(&gaps).for_each(|(sum, g)| *sum = sum.saturating_add(*g));
             (a.vt0, a.vt1) = (a.vt0.min(s.vt0), a.vt1.max(s.vt1));
         }
-        share(l.lock.count, &mut all);
+        share(seen(l), &mut all);
         let actor = self.reader.first_actor + self.thread as u32;
         let mut shapes: Vec<(Shape, usize)> = index.into_iter().collect();
         shapes.sort_by_key(|s| s.1);
@@ -149,7 +156,7 @@ impl Reading<'_, '_> {
         rows.filter(|r| r.repeats > 0).collect()
     }
 
-    /// What a section did to memory that matters, and the accesses before each of these visits.
+    /// What a section did to memory that matters, and the accesses before each of these visits and after them.
     fn shape(&mut self, lock: u64, s: &Section, visits: &[Visit]) -> (Shape, Vec<u64>) {
         let when = (s.vt0, s.vt1);
         let (lock_object, lock_offset, _) = self.place(lock, 1, when);
@@ -176,6 +183,7 @@ impl Reading<'_, '_> {
                 _ => {}
             }
         }
+        gaps.push(gap);
         let end = wheres.len() as u32;
         let inner = inner.into_iter().map(|(_, i)| (i.0, i.1.min(end), i.2, i.3, i.4)).collect();
         (Shape { lock: (lock_object, lock_offset), shared: s.shared != 0, visits: wheres, inner }, gaps)
@@ -205,13 +213,20 @@ fn share(count: u64, shapes: &mut [Alike]) {
 
 fn row(actor: u32, s: Shape, a: &Alike) -> Operation {
     let mean = |sum: u64| (sum + a.sections / 2) / a.sections.max(1);
+    let rest = a.gaps.last().map_or(0, |sum| mean(*sum));
+    let mut visits: Vec<_> =
+        s.visits.into_iter().zip(&a.gaps).map(|((o, at, n, k), g)| (o, at, n, k, mean(*g))).collect();
+    if rest > 0 {
+        // Work after the last visit would count as time between sections: the release stands for its end.
+        visits.push((s.lock.0, s.lock.1, 1, TouchKind::Read, rest - 1));
+    }
     Operation {
         actor,
         lock_object: Some(s.lock.0),
         lock_offset: Some(s.lock.1),
         vt0: a.vt0,
         vt1: a.vt1,
-        visits: s.visits.into_iter().zip(&a.gaps).map(|((o, at, n, k), g)| (o, at, n, k, mean(*g))).collect(),
+        visits,
         repeats: a.repeats,
         shared: Some(s.shared),
         inner: Some(s.inner),

@@ -13,8 +13,8 @@
 //! To the compiler it still was a call: nothing lives in the red zone or in a register that a call may clobber (the
 //! hooks use fewer), the stack is aligned, unwind information is the same on both sides, and the address before the
 //! return address belongs to the source line of the access. Objects stay complete: hidden weak functions of the same
-//! names that call the `__tsan_` hooks stand in where the runtime is not linked (`gcc -fsanitize=thread` at the link,
-//! shared libraries).
+//! names that go on to the `__tsan_` hooks stand in where the runtime is not linked (`gcc -fsanitize=thread` at the
+//! link, shared libraries); they push the address, so that the hook sees the site and nothing of them.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -40,7 +40,7 @@ const HOOKS: [(&str, &str); 16] = [
 ];
 
 /// Rewrites the assembly that gcc made of an instrumented source for x86-64 (AT&T syntax). `None`: there is nothing
-/// to rewrite. Inline assembly is left alone.
+/// to rewrite, or it is in Intel syntax. Inline assembly is left alone.
 pub fn rewrite(assembly: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(assembly.len() + assembly.len() / 8);
     let mut used = BTreeSet::new();
@@ -50,6 +50,7 @@ pub fn rewrite(assembly: &[u8]) -> Option<Vec<u8>> {
         match line.trim_ascii() {
             b"#APP" => inline = true,
             b"#NO_APP" => inline = false,
+            other if other.starts_with(b".intel_syntax") => return None,
             _ => {}
         }
         match hook(line).filter(|_| !inline) {
@@ -90,8 +91,9 @@ fn stand_in(out: &mut Vec<u8>, site: &str) {
         out,
         "\t.section\t.text.tussle_site_{site},\"axG\",@progbits,tussle_site_{site},comdat\n\
          \t.weak\ttussle_site_{site}\n\t.hidden\ttussle_site_{site}\n\t.type\ttussle_site_{site}, @function\n\
-         tussle_site_{site}:\n\tpushq\t%r11\n\tsubq\t$8, %rsp\n\tcall\t__tsan_{site}@PLT\n\taddq\t$8, %rsp\n\
-         \tpopq\t%r11\n\tjmp\t*%r11\n\t.size\ttussle_site_{site}, .-tussle_site_{site}\n\t.text"
+         tussle_site_{site}:\n\t.cfi_startproc\n\t.cfi_def_cfa %rsp, 0\n\t.cfi_register %rip, %r11\n\
+         \tpushq\t%r11\n\t.cfi_def_cfa_offset 8\n\t.cfi_offset %rip, -8\n\
+         \tjmp\t__tsan_{site}@PLT\n\t.cfi_endproc\n\t.size\ttussle_site_{site}, .-tussle_site_{site}\n\t.text"
     );
 }
 
@@ -131,5 +133,6 @@ mod tests {
         check("\tcall__tsan_read8", None);
         check("#APP\n\tcall __tsan_read8\n#NO_APP", None);
         check("\tcall\tread8", None);
+        check("\t.intel_syntax noprefix\n\tcall\t__tsan_read8", None);
     }
 }

@@ -52,11 +52,11 @@ fn sections_come_in_order_under_their_lock() {
         assert_eq!((total(0), total(1), total(2)), (SECTIONS, SECTIONS, SECTIONS / 8));
 
         // glibc's mutex has 40 bytes; `a` and `b` follow. Between them are 40 accesses of the thread's own and one to
-        // a variable that nobody writes.
+        // a variable that nobody writes. Where the latter is the last, the mutex stands for it.
         let (mutex, rows) = locks.iter().find(|l| l.1.len() == 2).unwrap();
-        let plain = rows.iter().find(|o| o.visits.len() == 2).unwrap();
+        let plain = rows.iter().find(|o| o.visits.len() == 3).unwrap();
         let both = rows.iter().find(|o| o.visits.len() == 4).unwrap();
-        assert_eq!(visits(&e, *mutex, plain), [(40, Read, 0), (40, Write, 0)]);
+        assert_eq!(visits(&e, *mutex, plain), [(40, Read, 0), (40, Write, 0), (0, Read, 0)]);
         let thought = [(40, Read, 0), (40, Write, 0), (48, Read, 41), (48, Write, 0)];
         assert_eq!(visits(&e, *mutex, both), thought);
         let share = both.repeats as f64 / SECTIONS as f64;
@@ -65,7 +65,10 @@ fn sections_come_in_order_under_their_lock() {
 
         let readers: Vec<_> = locks.iter().filter(|l| l.1[0].shared == Some(true)).collect();
         assert_eq!(readers.len(), 1);
-        assert!(readers[0].1.iter().all(|o| o.visits.len() == 1 && o.visits[0].3 == Read));
+        // Two fields of one word.
+        let [o] = readers[0].1[..] else { panic!("{:?}", readers[0].1) };
+        let field = |k: usize| (address(&e, o.visits[k].0, o.visits[k].1), o.visits[k].2, o.visits[k].3);
+        assert_eq!((o.visits.len(), field(0), field(1)), (2, (mutex + 56, 4, Read), (mutex + 60, 4, Read)));
 
         let nested = &locks[2].1;
         let [o] = nested[..] else { panic!("{nested:?}") };
@@ -172,4 +175,36 @@ fn little_memory_is_not_exceeded_by_operations() {
     let lost: u64 =
         ran.evidence.losses.iter().filter(|l| l.what.starts_with("operations")).map(|l| l.count).sum();
     assert!(count + lost >= 2 * 2000, "{count} operations, {lost} lost");
+}
+
+/// Nothing is noted of locks when nobody asked.
+#[test]
+fn switched_off_no_lock_is_noted() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("sections", &[]);
+    for no_operations in [false, true] {
+        let session = tempfile::tempdir().unwrap();
+        lab.run_in(session.path(), &exe, &["100"], How { no_operations, ..How::default() });
+        let file = std::fs::read_dir(session.path()).unwrap().next().unwrap().unwrap();
+        let bytes = std::fs::read(file.path()).unwrap();
+        let raw = tussle_rt::RawFile::new("raw".into(), &bytes).unwrap();
+        let locks: usize = raw.threads().iter().map(|t| raw.locks(t).len()).sum();
+        assert_eq!(locks == 0, no_operations, "{locks} locks");
+    }
+}
+
+/// What was not seen to its end, or found no room, is a loss and no row.
+#[test]
+fn sections_beyond_the_limits_are_losses() {
+    let Some(lab) = Lab::new() else { return };
+    let e = lab.run(&lab.build("limits", &[]), &["3"], How::default()).evidence;
+    let rows = e.operations.as_deref().unwrap();
+    let repeats = |rows: &mut dyn Iterator<Item = &Operation>| rows.map(|o| o.repeats).sum::<u64>();
+    assert!(rows.iter().all(|o| !o.visits.is_empty() && o.visits.len() < 192));
+    let lost = |what: &str| e.losses.iter().filter(|l| l.what == what).map(|l| l.count).sum::<u64>();
+    assert!(lost("operations cut") > 0);
+    // Each thread finds room for half of the locks.
+    assert!(lost("locks") > 2 * 3 * 2000);
+    let all = 2 * (3 * 6000 + 1000);
+    assert_eq!(repeats(&mut rows.iter()) + lost("operations not sampled") + lost("locks"), all);
 }

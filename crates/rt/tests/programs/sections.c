@@ -4,7 +4,8 @@
 #include <signal.h>
 static struct {
     pthread_mutex_t lock;
-    volatile long a, b, c;
+    volatile long a, b;
+    volatile int c, d;
 } shared __attribute__((aligned(64))) = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_mutex_t inner __attribute__((aligned(64))) = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rw __attribute__((aligned(64))) = PTHREAD_RWLOCK_INITIALIZER;
@@ -34,6 +35,7 @@ static void *run(void *arg) {
         think(me);
         pthread_rwlock_rdlock(&rw);
         (void)shared.c;
+        (void)shared.d;
         pthread_rwlock_unlock(&rw);
         think(me);
         if (i % 8 == 0) {
