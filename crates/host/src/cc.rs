@@ -28,6 +28,9 @@ pub enum CcError {
     /// No compiler.
     #[error("no compiler `{0}` in PATH: install gcc or clang, or name one in {1}")]
     NoCompiler(String, &'static str),
+    /// No assembler.
+    #[error("no assembler `as` in PATH: install binutils, or name one in {ASSEMBLER_VARIABLE}")]
+    NoAssembler,
     /// The runtime could not be written to the cache.
     #[error(transparent)]
     Runtime(#[from] RecordError),
@@ -59,7 +62,7 @@ pub fn run(
     let mut compiler = find_compiler(language, called_as)?;
     let parsed = parse(args);
     if parsed.mode != Mode::Pass {
-        compiler.assembler = assembler::stand_in(&compiler, tussle, args);
+        compiler.assembler = assembler::stand_in(&compiler, tussle, &parsed.args);
     }
     for m in &parsed.messages {
         say(m.clone());

@@ -48,12 +48,11 @@ fn own() -> Option<std::path::PathBuf> {
     std::env::current_exe().and_then(std::fs::canonicalize).ok()
 }
 
-/// Runs as the assembler if `tussle cc` made gcc start this binary as one.
+/// Runs as the assembler if this binary was started as `as`, as `tussle cc` makes gcc do.
 pub fn run_as_assembler() -> Option<ExitCode> {
     let mut all = std::env::args_os();
     let name = std::path::PathBuf::from(all.next()?);
-    let called = name.file_name().is_some_and(|n| n == "as");
-    if !called || std::env::var_os(tussle_host::cc::ASSEMBLER_VARIABLE).is_none() {
+    if name.file_name().is_none_or(|n| n != "as") {
         return None;
     }
     let args: Vec<OsString> = all.collect();

@@ -22,7 +22,8 @@ const ASSEMBLY_MAX: u64 = 1 << 30;
 /// Position-independent code may become a shared library, whose calls go through a table that a jump would not survive.
 pub(super) fn stand_in(c: &Compiler, tussle: Option<&Path>, args: &[OsString]) -> Option<(PathBuf, PathBuf)> {
     const UNFIT: [&str; 6] = ["-fPIC", "-fpic", "-m32", "-mx32", "-masm=intel", "-fsplit-stack"];
-    if c.clang || !cfg!(target_arch = "x86_64") || args.iter().any(|a| UNFIT.iter().any(|u| a == u)) {
+    let unfit = c.own_args.iter().chain(args).any(|a| UNFIT.iter().any(|u| a == u));
+    if c.clang || !cfg!(target_arch = "x86_64") || unfit {
         return None;
     }
     let dir = assembler_folder(tussle?).ok()?;
@@ -32,15 +33,17 @@ pub(super) fn stand_in(c: &Compiler, tussle: Option<&Path>, args: &[OsString]) -
     Some((dir, real))
 }
 
-/// Runs as the assembler that [`ASSEMBLER_VARIABLE`] names, on rewritten input; returns its exit status.
+/// Runs as the assembler that [`ASSEMBLER_VARIABLE`] names, else the one in PATH, on rewritten input; returns its exit
+/// status.
 ///
 /// # Errors
-/// The assembler cannot be started, or its input cannot be read or written.
+/// There is no assembler, it cannot be started, or its input cannot be read or written.
 pub fn assemble(args: &[OsString]) -> Result<u8, CcError> {
-    let real = std::env::var_os(ASSEMBLER_VARIABLE).unwrap_or_else(|| "as".into());
+    let named = std::env::var_os(ASSEMBLER_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let real = named.or_else(|| search(&"as".into())).ok_or(CcError::NoAssembler)?;
     let mut command = Command::new(&real);
     command.env_remove(ASSEMBLER_VARIABLE);
-    let failed = |e| CcError::Io(real.to_string_lossy().into_owned(), e);
+    let failed = |e| CcError::Io(real.display().to_string(), e);
     let Some(input) = input(args) else { return Err(failed(command.args(args).exec())) };
     let Some(at) = input else {
         let mut text = Vec::new();
