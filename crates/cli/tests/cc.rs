@@ -126,3 +126,56 @@ fn objects_link_without_the_runtime() {
     }
     assert_eq!(lab.run("setarch", &["-R", "./p"]).status.code(), Some(1));
 }
+
+/// Objects that were not made for a shared library, in one: the code is the line of the access.
+#[test]
+fn shared_libraries_name_their_lines() {
+    let lab = Lab(tempfile::tempdir().unwrap());
+    let library = r#"static volatile struct { long a, b; } st;
+void one(void) {
+	for (int i = 0; i < 100000; i++)
+		st.a++;
+}
+void two(void) {
+	for (int i = 0; i < 100000; i++)
+		st.b++;
+}
+"#;
+    let program = r#"#include <pthread.h>
+void one(void), two(void);
+static void *f(void *p) { p ? one() : two(); return 0; }
+int main(void) {
+	pthread_t t;
+	pthread_create(&t, 0, f, "");
+	f(0);
+	return pthread_join(t, 0);
+}
+"#;
+    std::fs::write(lab.0.path().join("lib.c"), library).unwrap();
+    std::fs::write(lab.0.path().join("p.c"), program).unwrap();
+    std::fs::write(lab.0.path().join("fpic"), "-fPIC").unwrap();
+    for (flags, jumps) in [("-fPIE", true), ("@fpic", false)] {
+        let tussle = |arguments: &str| {
+            let out = lab.tussle(&arguments.split(' ').collect::<Vec<_>>());
+            assert!(out.status.success(), "{arguments}: {}", String::from_utf8_lossy(&out.stderr));
+        };
+        tussle(&format!("cc -O1 -g {flags} -c lib.c -o lib.o"));
+        assert_eq!(contains(&lab.0.path().join("lib.o"), b"tussle_site_"), jumps, "{flags}");
+        tussle("cc -shared lib.o -o lib.so");
+        tussle("cc -O1 -g -pthread p.c ./lib.so -o p");
+        tussle("record -- ./p");
+        let text = String::from_utf8_lossy(&lab.tussle(&["report"]).stdout).into_owned();
+        assert!(text.contains("lib.c:4 ") && text.contains("lib.c:8 "), "{flags}: {text}");
+    }
+}
+
+/// Called as `as` it is an assembler, whoever calls it.
+#[test]
+fn as_an_assembler_it_needs_no_variable() {
+    let lab = Lab(tempfile::tempdir().unwrap());
+    let own = lab.0.path().join("as");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tussle"), &own).unwrap();
+    let out = Command::new(&own).arg("--version").env_remove("TUSSLE_AS").output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success() && text.contains("assembler"), "{text}");
+}
