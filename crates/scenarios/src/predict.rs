@@ -364,7 +364,7 @@ fn measured(run: &tussle_sim::Run) -> Measured {
     let ops = run.operations.max(1) as f64;
     let seconds = run.measured_ns.max(1) as f64 / 1e9;
     // A scalar has no field: its name ends with the dot.
-    let name = |n: &str| n.trim_end_matches('.').to_string();
+    let name = |n: &str| n.trim_end_matches('.').replacen(".[", "[", 1);
     let field = |(n, t, h): &(String, u64, u64)| (name(n), *t as f64 / ops, *h as f64 / (*t).max(1) as f64);
     Measured {
         throughput: run.throughput(),

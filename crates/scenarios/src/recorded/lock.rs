@@ -1,6 +1,6 @@
 //! Which lock a recorded lock is, by the name of its type, and how it is simulated.
 
-use super::fields::Fields;
+use super::fields::{Fields, element};
 use crate::locks::mutex::Mutex;
 use crate::locks::rwsem::Rwsem;
 use crate::locks::spin::Queued;
@@ -14,6 +14,8 @@ use tussle_sim::{Cell, Env};
 pub enum Model {
     /// Queued spinlock, preemption off.
     Spin,
+    /// The kernel's reader-writer spinlock, taken as a queued spinlock: its readers wait for each other.
+    SpinRwlock,
     /// The kernel's mutex: optimistic spinning, hand-off.
     Mutex,
     /// The kernel's reader-writer semaphore: optimistic spinning, stealing, hand-off.
@@ -35,6 +37,9 @@ const TYPES: &[(&str, Model)] = &[
     ("arch_spinlock_t", Model::Spin),
     ("qspinlock", Model::Spin),
     ("seqlock_t", Model::Spin),
+    ("rwlock_t", Model::SpinRwlock),
+    ("arch_rwlock_t", Model::SpinRwlock),
+    ("qrwlock", Model::SpinRwlock),
     ("pthread_spinlock_t", Model::Spin),
     ("pthread_mutex_t", Model::SleepingMutex),
     ("std::mutex", Model::SleepingMutex),
@@ -76,6 +81,7 @@ impl Model {
     pub fn title(self) -> &'static str {
         match self {
             Model::Spin => "queued spinlock",
+            Model::SpinRwlock => "queued spinlock: its readers are serialised",
             Model::Mutex => "kernel mutex with optimistic spinning",
             Model::Rwsem => "kernel rwsem with optimistic spinning",
             Model::SleepingMutex => "mutex, waiters sleep at once",
@@ -97,6 +103,7 @@ impl Model {
     fn size(self) -> u64 {
         match self {
             Model::Spin => 4,
+            Model::SpinRwlock => 8,
             Model::Mutex => 32,
             Model::SleepingMutex | Model::Rwsem => 40,
             Model::SleepingRwlock => 56,
@@ -132,15 +139,15 @@ pub struct Found {
     pub words: Vec<(u64, u8)>,
 }
 
-/// The lock at `offset` of an object of type `of`; `kernel` decides between two defaults for unknown types.
+/// The lock at `offset` of an object of so many elements of a type; `kernel` decides between two defaults for unknown types.
 pub fn find(
     table: &TypeTable,
     fields: &mut Fields<'_>,
-    of: Option<TypeId>,
+    (of, count): (Option<TypeId>, u64),
     offset: u64,
     kernel: bool,
 ) -> Found {
-    let known = of.and_then(|ty| lock_type(table, ty, offset));
+    let known = of.and_then(|ty| lock_type(table, ty, count, offset));
     let default = if kernel { Model::Spin } else { Model::SleepingMutex };
     let (ty, assumed) = (known.as_ref().map(|k| k.ty), known.is_none());
     let (model, start, member) =
@@ -155,8 +162,8 @@ pub fn find(
         let (at, size) = leaf.map_or((default, size), |l| (l.offset, l.size.clamp(1, 8) as u8));
         (start.saturating_add(at), size)
     };
-    let words =
-        if model == Model::Spin { vec![(start, 4)] } else { model.words().iter().map(place).collect() };
+    let spins = matches!(model, Model::Spin | Model::SpinRwlock);
+    let words = if spins { vec![(start, 4)] } else { model.words().iter().map(place).collect() };
     let size = ty.and_then(|id| table.size(id)).unwrap_or(model.size()).clamp(1, 4_096);
     let name = ty.map(|id| table.name(id).trim_start_matches("struct ").to_string());
     Found { model, ty: name, member, assumed, start, size, words }
@@ -172,8 +179,9 @@ struct Known {
 
 /// The lock type around byte `offset`: the outermost that begins there, else the innermost that contains it. All
 /// members of unions are looked at.
-fn lock_type(table: &TypeTable, ty: TypeId, offset: u64) -> Option<Known> {
-    let (mut todo, mut inside, mut visits) = (vec![(ty, 0u64, String::new())], None, 0);
+fn lock_type(table: &TypeTable, ty: TypeId, count: u64, offset: u64) -> Option<Known> {
+    let first = element(table.size(ty).unwrap_or(0), count, offset);
+    let (mut todo, mut inside, mut visits) = (vec![(ty, first, String::new())], None, 0);
     while let Some((id, start, path)) = todo.pop() {
         visits += 1;
         if visits > VISITS_MAX {
@@ -184,7 +192,10 @@ fn lock_type(table: &TypeTable, ty: TypeId, offset: u64) -> Option<Known> {
             if start == offset {
                 return Some(known);
             }
-            inside = Some(known);
+            // A lock does not reach behind its end.
+            if table.size(id).is_none_or(|size| offset - start.min(offset) < size) {
+                inside = Some(known);
+            }
         }
         let Some(at) = offset.checked_sub(start) else { continue };
         match table.get(id) {
@@ -194,17 +205,31 @@ fn lock_type(table: &TypeTable, ty: TypeId, offset: u64) -> Option<Known> {
             | Type::Restrict(to)
             | Type::Atomic(to) => todo.push((*to, start, path)),
             Type::Array { elem, .. } => {
-                if let Some(size) = table.size(*elem).filter(|s| *s > 0) {
+                let inside = table.size(id).is_none_or(|all| all == 0 || at < all);
+                if let Some(size) = table.size(*elem).filter(|s| *s > 0 && inside) {
                     // The element matters as little as in other names of fields.
+                    let path = if path.is_empty() { path } else { path + "[]" };
                     todo.push((*elem, start + at / size * size, path));
                 }
             }
             Type::Aggregate(a) => {
-                // An object of several elements may be larger than its type.
-                let rest = at.checked_rem(a.size).unwrap_or(at);
+                let begins = |m: &&tussle_model::Member| m.role != MemberRole::Static && m.offset() <= at;
+                let bounded = |m: &&tussle_model::Member| at - m.offset() < table.size(m.ty).unwrap_or(0);
+                // A flexible array reaches as far as the memory does.
+                let flexible = |m: &&tussle_model::Member| {
+                    table.size(m.ty).unwrap_or(0) == 0
+                        && matches!(table.get(table.strip(m.ty)), Type::Array { .. })
+                };
+                let any = a.members.iter().filter(begins).any(|m| bounded(&m));
+                let tail = a.members.iter().filter(begins).map(|m| m.offset()).max();
                 let holds = |m: &&tussle_model::Member| {
-                    let size = table.size(m.ty).unwrap_or(0);
-                    m.role != MemberRole::Static && m.offset() <= rest && rest - m.offset() < size
+                    begins(m)
+                        && if any {
+                            bounded(m)
+                        } else {
+                            // The tail of a struct at the end of this one, too.
+                            Some(m.offset()) == tail && (flexible(m) || at >= a.size)
+                        }
                 };
                 let deeper = |m: &tussle_model::Member| match (m.name.as_deref(), path.is_empty()) {
                     (None, _) => path.clone(),
@@ -212,8 +237,7 @@ fn lock_type(table: &TypeTable, ty: TypeId, offset: u64) -> Option<Known> {
                     (Some(n), false) => format!("{path}.{n}"),
                 };
                 let members = a.members.iter().filter(holds).take(VISITS_MAX);
-                let members: Vec<_> =
-                    members.map(|m| (m.ty, start + (at - rest) + m.offset(), deeper(m))).collect();
+                let members: Vec<_> = members.map(|m| (m.ty, start + m.offset(), deeper(m))).collect();
                 todo.extend(members.into_iter().rev());
             }
             _ => {}
@@ -247,7 +271,7 @@ impl Lock {
     pub fn new(model: Model, words: SleepWords, nodes: &Nodes, spin: bool, steal: bool) -> Lock {
         let (spin, nodes) = (spin && model.spins(), nodes.clone());
         match model {
-            Model::Spin => Lock::Spin(Queued { word: words.count, nodes }),
+            Model::Spin | Model::SpinRwlock => Lock::Spin(Queued { word: words.count, nodes }),
             Model::Mutex => Lock::Sleep(SleepLock::Mutex(Mutex { words, nodes, spin, handoff: true })),
             Model::SleepingMutex => {
                 Lock::Sleep(SleepLock::Mutex(Mutex { words, nodes, spin, handoff: false }))
@@ -310,7 +334,7 @@ mod tests {
         let pthread = t.push(Type::Typedef { name: "pthread_mutex_t".into(), to: futex });
         let members = vec![member("x", long, 0), member("m", mutex, 8), member("p", pthread, 64)];
         let s = aggregate(&mut t, Some("s"), 104, members);
-        let found = |at: u64| find(&t, &mut Fields::new(&t), Some(s), at, false);
+        let found = |at: u64| find(&t, &mut Fields::new(&t), (Some(s), 2), at, false);
         assert_eq!(
             (found(8).model, found(8).ty.as_deref(), found(8).start),
             (Model::Mutex, Some("mutex"), 8)
@@ -325,6 +349,6 @@ mod tests {
         // The second element of an array of them.
         assert_eq!((found(104 + 64).model, found(104 + 64).start), (Model::SleepingMutex, 168));
         assert!(found(0).assumed && found(0).model == Model::SleepingMutex);
-        assert_eq!(find(&t, &mut Fields::new(&t), None, 16, true).model, Model::Spin);
+        assert_eq!(find(&t, &mut Fields::new(&t), (None, 1), 16, true).model, Model::Spin);
     }
 }

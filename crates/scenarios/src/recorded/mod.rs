@@ -95,6 +95,8 @@ struct Place {
     label: String,
     /// Its type and bytes of one element of it.
     ty: Option<(TypeId, u64)>,
+    /// Elements of the type, side by side.
+    count: u64,
     /// Recorded address of its first byte.
     base: u64,
     /// Bytes between the places where it may begin; `None` where it lies at its address.
@@ -270,6 +272,7 @@ impl Recording {
             let place = self.places.get(*object).map_or("?", |p| p.label.as_str());
             let at = match &found.member {
                 Some(m) => format!("{place}.{m}"),
+                None if found.start == 0 => place.into(),
                 None => format!("{place} at {} ({:#x})", found.start, found.start),
             };
             let new = LockRow { at: at.clone(), found, count: 0, operations: 0 };
@@ -288,8 +291,11 @@ impl Recording {
         let spots = self.spots.iter().map(|s| (s.object, s.offset));
         let words = self.locks.iter().flat_map(|l| l.found.words.iter().map(move |w| (l.object, w.0)));
         for (object, offset) in spots.chain(words) {
-            if let Some((ty, size)) = self.places.get(object).and_then(|p| p.ty) {
-                out.entry(ty).or_default().insert(offset % size.max(1));
+            let Some(place) = self.places.get(object) else { continue };
+            let Some((ty, size)) = place.ty else { continue };
+            let at = offset - fields::element(size, place.count, offset);
+            if at < size {
+                out.entry(ty).or_default().insert(at);
             }
         }
         out

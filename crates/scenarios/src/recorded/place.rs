@@ -1,5 +1,6 @@
 //! Where recorded fields lie: as recorded, in another layout, or each on a line of its own.
 
+use super::fields::element;
 use super::lock::{Lock, words};
 use super::{CELLS_MAX, RecordedError, Recording};
 use crate::nodes::Nodes;
@@ -245,8 +246,14 @@ fn wanted(
         let size = p.ty.map_or(u64::MAX, |t| t.1.max(1));
         let offset = match moved {
             Some(m) => {
-                let new = m.to.get(&(offset % size)).copied().unwrap_or(offset % size);
-                (offset / size).saturating_mul(m.size).saturating_add(new)
+                let element = element(size, p.count, offset);
+                let at = offset - element;
+                // What lies behind the struct keeps its distance from the struct's end.
+                let new = match at.checked_sub(size) {
+                    Some(behind) => m.size.saturating_add(behind),
+                    None => m.to.get(&at).copied().unwrap_or(at),
+                };
+                (element / size).saturating_mul(m.size).saturating_add(new)
             }
             None => offset,
         };

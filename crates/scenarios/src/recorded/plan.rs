@@ -7,6 +7,7 @@ use super::{
     THINK_NS, Think, VISITS_MAX, Visit,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use tussle_evidence::fields::Namer;
 use tussle_evidence::tables::{Evidence, Object, ObjectKind, Operation, Source, TouchKind};
 
 /// Bytes within which objects disturb each other: a pair of lines.
@@ -28,6 +29,7 @@ const SPOTS_MAX: usize = 50_000;
 struct Plan<'a> {
     evidence: &'a Evidence,
     fields: Fields<'a>,
+    namer: Namer<'a>,
     objects: HashMap<u32, usize>,
     places: Vec<Place>,
     /// Lowest and highest offset touched, by place.
@@ -54,6 +56,7 @@ pub fn recording(ev: &Evidence) -> Result<Recording, RecordedError> {
     let mut plan = Plan {
         evidence: ev,
         fields: Fields::new(&ev.types),
+        namer: Namer::new(ev),
         objects: HashMap::new(),
         places: Vec::new(),
         extent: Vec::new(),
@@ -218,14 +221,18 @@ impl Plan<'_> {
         let step = moves.then(|| o.align.max(8).checked_next_power_of_two().unwrap_or(BLOCK).min(BLOCK));
         let typed = ty.map(|(id, _)| ev.types.name(id));
         let named = ty.and_then(|t| ev.types.aggregate(t.0)).is_some_and(|a| a.name.is_some());
+        // As the report does: a variable is known by its name, everything else by its type.
+        let variable = matches!(o.kind, ObjectKind::Global | ObjectKind::PerCpu | ObjectKind::Tls);
         let label = match (typed, &o.name) {
+            (_, Some(name)) if variable => name.clone(),
             (Some(t), _) if named => t,
             (_, Some(name)) => name.clone(),
             (Some(t), None) => t,
             (None, None) => format!("object {object}"),
         };
         let label = label.trim_start_matches("struct ").to_string();
-        let place = Place { label, ty, base: o.base, step, group: self.places.len() };
+        let count = o.count;
+        let place = Place { label, ty, count, base: o.base, step, group: self.places.len() };
         self.places.push(place);
         self.extent.push((u64::MAX, 0));
         self.objects.insert(object, self.places.len() - 1);
@@ -233,17 +240,16 @@ impl Plan<'_> {
     }
 
     fn spot(&mut self, object: u32, place: usize, offset: u64, actor: usize) -> Option<u32> {
-        let (start, size, name) = self
-            .evidence
-            .objects
-            .get(object as usize)
-            .map_or((offset, 8, String::new()), |o| self.fields.at(o, offset));
+        let of = self.evidence.objects.get(object as usize);
+        let (start, size) = of.map_or((offset, 8), |o| self.fields.at(o, offset));
         let next = self.spots.len() as u32;
         if next as usize >= SPOTS_MAX && !self.spot_of.contains_key(&(place, start)) {
             return None;
         }
         let index = *self.spot_of.entry((place, start)).or_insert(next);
         if index == next {
+            let leaf = self.namer.name(object, start, size.into()).leaf;
+            let name = leaf.unwrap_or_else(|| format!("+{start:#x}"));
             self.spots.push(Spot { object: place, offset: start, size, name, owner: Some(actor) });
         }
         let spot = &mut self.spots[index as usize];
@@ -257,9 +263,9 @@ impl Plan<'_> {
         let place = self.place(object)?;
         let ev = self.evidence;
         let kernel = ev.run.source == Source::KernelRecorder;
-        let ty = self.object(object)?.ty;
+        let (ty, count) = self.object(object).map(|o| (o.ty, o.count))?;
         let fields = &mut self.fields;
-        let find = || lock::find(&ev.types, fields, ty, offset, kernel);
+        let find = || lock::find(&ev.types, fields, (ty, count), offset, kernel);
         let found = self.found.entry((object, offset)).or_insert_with(find).clone();
         let next = self.locks.len();
         let index = *self.lock_of.entry((place, found.start)).or_insert(next);

@@ -159,6 +159,75 @@ fn another_layout_is_followed_by_field_name() {
     assert_eq!(error(&TypeTable::new(8)), "6.1 has none of the recorded types: struct counters");
 }
 
+/// `struct sems { long id; union { long seq; void *next; }; struct sem { long val; spinlock_t lock; } sem[]; }`.
+fn flexible() -> (TypeTable, tussle_model::TypeId) {
+    let mut t = TypeTable::new(8);
+    let long = t.push(Type::Base(Base { name: "long".into(), size: 8, encoding: Encoding::Signed }));
+    let member = |name, ty, offset| Member::field(name, ty, offset);
+    let aggregate = |t: &mut TypeTable, kind, name, size, members| {
+        t.push(Type::Aggregate(Aggregate::new(kind, name, size, members)))
+    };
+    let kind = AggregateKind::Struct;
+    let raw = aggregate(&mut t, kind, None, 4, vec![]);
+    let spin = t.push(Type::Typedef { name: "spinlock_t".into(), to: raw });
+    let members = vec![member(Some("val"), long, 0), member(Some("lock"), spin, 8)];
+    let sem = aggregate(&mut t, kind, Some("sem"), 16, members);
+    let array = t.push(Type::Array { elem: sem, counts: vec![None] });
+    let both = vec![member(Some("seq"), long, 0), member(Some("next"), long, 0)];
+    let union = aggregate(&mut t, AggregateKind::Union, None, 8, both);
+    let members = vec![member(Some("id"), long, 0), member(None, union, 8), member(Some("sem"), array, 16)];
+    let id = aggregate(&mut t, kind, Some("sems"), 16, members);
+    (t, id)
+}
+
+/// Names of what is touched at these offsets of an object of one struct, and of the lock at 40.
+fn names(object: Object, (types, ty): (TypeTable, tussle_model::TypeId)) -> (Vec<String>, Vec<String>) {
+    let mut e = evidence(2, |_| 0, |_| Some(40));
+    e.types = types;
+    e.objects = vec![Object { ty: Some(ty), ..object }];
+    for o in e.operations.iter_mut().flatten() {
+        o.visits = [0, 8, 16, 32].map(|at| (0, at, 8, TouchKind::Write, 0)).to_vec();
+    }
+    let r = Recording::new(&e).unwrap();
+    let fields = r.spots.iter().map(|s| format!("{} {}", s.offset, s.name)).collect();
+    (fields, r.locks().iter().map(|l| l.at.clone()).collect())
+}
+
+#[test]
+fn what_lies_behind_a_struct_is_not_its_beginning() {
+    let slab = Object::unnamed(0, ObjectKind::Slab, 0x1000, 64);
+    let (fields, locks) = names(slab.clone(), flexible());
+    // All members of a union are named, as in the report.
+    assert_eq!(fields, ["0 id", "8 seq|next", "16 sem[0].val", "32 sem[1].val"]);
+    assert_eq!(locks, ["sems.sem[].lock"]);
+    let (mut table, ty) = flexible();
+    let Type::Aggregate(mut a) = table.get(ty).clone() else { unreachable!() };
+    a.members.pop();
+    table.set(ty, Type::Aggregate(a));
+    let (fields, locks) = names(slab.clone(), (table.clone(), ty));
+    assert_eq!(fields, ["0 id", "8 seq|next", "16 +0x10", "32 +0x20"]);
+    assert_eq!(locks, ["sems at 40 (0x28)"]);
+    // Elements side by side are each of the type.
+    let (fields, _) = names(Object { count: 4, ..slab }, (table, ty));
+    assert_eq!(fields, ["0 id", "8 seq|next", "16 id", "32 id"]);
+}
+
+#[test]
+fn variables_are_known_by_their_names_and_readers_of_spinning_locks_are_told_of() {
+    let mut e = evidence(2, |_| 0, |_| Some(0));
+    let mut t = TypeTable::new(8);
+    let raw = t.push(Type::Aggregate(Aggregate::new(AggregateKind::Struct, None, 8, vec![])));
+    let ty = t.push(Type::Typedef { name: "rwlock_t".into(), to: raw });
+    let object = Object { ty: Some(ty), ..Object::unnamed(0, ObjectKind::Global, 0x1000, 8) };
+    e.types = t;
+    e.objects = vec![Object { name: Some("tasklist_lock".into()), ..object }];
+    let r = Recording::new(&e).unwrap();
+    let locks = r.locks();
+    let lock = locks.first().unwrap();
+    assert_eq!((lock.at.as_str(), lock.found.ty.as_deref()), ("tasklist_lock", Some("rwlock_t")));
+    assert_eq!(lock.found.model.title(), "queued spinlock: its readers are serialised");
+}
+
 #[test]
 fn coverage_leaves_the_locks_own_words_out() {
     let mut e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
