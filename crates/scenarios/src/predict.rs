@@ -266,6 +266,8 @@ pub struct Measured {
     pub transfers: f64,
     /// Jain's index.
     pub fairness: f64,
+    /// Operations measured, per task.
+    pub operations: f64,
     /// Accesses simulated.
     pub accesses: u64,
     /// Most transferred fields: (name, transfers per operation, share of them hit-modified).
@@ -371,6 +373,7 @@ fn measured(run: &tussle_sim::Run) -> Measured {
         switches: run.counters.switches as f64 / seconds,
         transfers: run.counters.transfers as f64 / ops,
         fairness: run.fairness(),
+        operations: run.operations as f64 / run.by_task.len().max(1) as f64,
         accesses: run.counters.accesses,
         fields: run.by_field.iter().take(16).map(field).collect(),
     }
@@ -407,6 +410,10 @@ pub const EFFECT_MIN: f64 = 0.002;
 /// with more than half of the traffic left out, the simulated half may have the other sign.
 pub const COVERAGE_MIN: f64 = 0.5;
 
+/// Fewest operations per task that a verdict on recorded operations, or on a run of a length that was asked for, rests
+/// on; the scenarios' own lengths are part of what `docs/validation.md` compares.
+pub const OPERATIONS_MIN: f64 = 20.0;
+
 /// Draws of one number of CPUs, summed up.
 #[derive(Clone, Debug)]
 pub struct Point {
@@ -420,6 +427,8 @@ pub struct Point {
     pub high: f64,
     /// Share of draws with a positive effect.
     pub positive_share: f64,
+    /// Median operations measured per task, of the side with fewer.
+    pub operations: f64,
     /// Median throughput before and after.
     pub throughput: (f64, f64),
     /// Median change of context switches; `None` where there are next to none.
@@ -483,10 +492,17 @@ pub fn point(cpus: u32, samples: &[Sample]) -> Point {
         median,
         high: q(&effects, 0.95),
         positive_share: positive,
+        operations: median_of(&|s| s.before.operations.min(s.after.operations)),
         throughput: (median_of(&|s| s.before.throughput), median_of(&|s| s.after.throughput)),
         switches,
         verdict,
     }
+}
+
+/// Too few operations were simulated for a verdict.
+pub fn too_few(q: &Question, p: &Point) -> bool {
+    let asked = q.run_ns.is_some() || matches!(q.subject, Subject::Recording(_));
+    asked && p.operations < OPERATIONS_MIN
 }
 
 /// Sums up the samples of [`jobs`], in their order.
@@ -498,6 +514,9 @@ pub fn analyse(q: &Question, samples: Vec<Sample>) -> Prediction {
     let blind = q.subject.seen_share().is_some_and(|share| share < COVERAGE_MIN);
     if blind {
         curve.iter_mut().for_each(|p| p.verdict = Verdict::Undecided);
+    }
+    for p in curve.iter_mut().filter(|p| too_few(q, p)) {
+        p.verdict = Verdict::Undecided;
     }
     let few = (q.draws / 4).max(5).min(q.draws).max(1) as usize;
     let rest = samples.get(main..).unwrap_or_default();

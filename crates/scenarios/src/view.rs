@@ -1,6 +1,7 @@
 //! Predictions as a view.
 
-use crate::predict::{Ablation, COVERAGE_MIN, EFFECT_MIN, Point, Prediction, SHARE_MIN, Subject, Verdict};
+use crate::predict::{Ablation, COVERAGE_MIN, EFFECT_MIN, OPERATIONS_MIN, Point, Prediction, SHARE_MIN};
+use crate::predict::{Subject, Verdict, too_few};
 use crate::stories::Side;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};
 use tussle_sim::Machine;
@@ -121,6 +122,14 @@ fn what_to_measure(p: &Prediction) -> Vec<Node> {
              tussle bench.",
             share * 100.0,
             COVERAGE_MIN * 100.0
+        );
+        return vec![Node::Text(vec![Span::plain(text)])];
+    }
+    if let Some(point) = p.point().filter(|x| too_few(&p.question, x)) {
+        let text = format!(
+            "No verdict: too few operations simulated: {:.1} per task, fewer than {OPERATIONS_MIN:.0}. Simulate longer: \
+             --set run_us=MICROSECONDS.",
+            point.operations
         );
         return vec![Node::Text(vec![Span::plain(text)])];
     }
