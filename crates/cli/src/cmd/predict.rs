@@ -17,7 +17,7 @@ use tussle_scenarios::stories::Build;
 use tussle_scenarios::{Side, Story, validation, view};
 use tussle_sim::{Machine, machine};
 
-/// Machine for recorded operations when none is named: the largest whose figures all have a source.
+/// Machine for recorded operations when none is named: two sockets, and its figures all have a source.
 const EVIDENCE_MACHINE: &str = "2s-icelake-sp-96";
 
 /// Say what a layout or a lock choice costs on a machine that you do not own.

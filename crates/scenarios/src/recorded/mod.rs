@@ -301,8 +301,9 @@ impl Recording {
         out
     }
 
-    /// Simulated time of one run, ns: some hundred operations of every task and some thousand of all, so that an
-    /// operation more or less is below what a verdict needs; within what simulates in about a second.
+    /// Simulated time of one run, ns: some hundred operations of every task and some thousand of all if nobody were in
+    /// anybody's way; within what simulates in about a second. Under contention fewer complete, and below
+    /// [`OPERATIONS_MIN`](crate::predict::OPERATIONS_MIN) of them there is no verdict.
     pub fn run_ns(&self, cpus: u32) -> u64 {
         let (operation, think) = (self.operation_ns() + 20.0, self.think_ns());
         let steps = self.mean(|s| (s.steps.len() + 8) as f64);
