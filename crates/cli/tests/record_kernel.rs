@@ -42,6 +42,7 @@ fn a_run_from_a_snapshot_gives_the_evidence_of_a_boot() {
         record $small -o kept.data && record $small -o restored.data && record $small --no-snapshot -o booted.data &&
         record --smp 2 --workload page_fault1 --ops 3 -o other.data &&
         record --smp 2 --workload page_fault1 --ops 3 --no-snapshot -o other-booted.data &&
+        record $small --stream-max 2 -o cut.data && record $small --stream-max 2 --no-snapshot -o cut-booted.data &&
         ls -A cache/tussle | grep -c '^guest-' &&
         for part in state memory stream about.json; do
             echo damaged >$(echo cache/tussle/guest-*)/$part
@@ -56,7 +57,9 @@ fn a_run_from_a_snapshot_gives_the_evidence_of_a_boot() {
     assert!(read("other.data") == read("other-booted.data"), "another workload: {said}");
     assert!(read("kept.data") == read("again.data"), "after damage: {said}");
     assert_eq!(said.matches("the booted guest is kept for further runs").count(), 2, "{said}");
-    assert_eq!(said.matches("booted guest from ").count(), 2, "{said}");
+    assert!(read("cut.data") == read("cut-booted.data"), "at the limit of the stream: {said}");
+    assert_eq!(said.matches("records did not fit").count(), 2, "{said}");
+    assert_eq!(said.matches("booted guest from ").count(), 3, "{said}");
     assert_eq!(said.matches("; booting instead").count(), 1, "{said}");
     let out = String::from_utf8_lossy(&run.stdout);
     assert_eq!(out, "1\nabout.json\nmemory\nstate\nstream\n");
@@ -109,7 +112,7 @@ fn a_disk_that_fills_during_the_run_is_named() {
 #[test]
 fn a_program_that_cannot_start_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "exec \"$tussle\" record-kernel --vmlinux \"$vmlinux\" --smp 1 --run /bin/nothing --timeout 120 --no-snapshot";
+    let script = r#"eval "$record"; record --smp 1 --run /bin/nothing --no-snapshot"#;
     let Some(run) = shell(folder.path(), script) else { return };
     let said = said(&run);
     assert_eq!(run.status.code(), Some(125), "{said}");
