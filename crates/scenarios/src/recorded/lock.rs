@@ -139,7 +139,8 @@ pub struct Found {
     pub words: Vec<(u64, u8)>,
 }
 
-/// The lock at `offset` of an object of so many elements of a type; `kernel` decides between two defaults for unknown types.
+/// The lock at `offset` of an object of so many elements of a type; `kernel` decides between two defaults for unknown
+/// types.
 pub fn find(
     table: &TypeTable,
     fields: &mut Fields<'_>,

@@ -225,6 +225,18 @@ fn groups(r: &Recording, how: Arrangement<'_>, other: Arrangement<'_>) -> BTreeM
     out
 }
 
+/// Where a byte of an object of `count` elements of `size` bytes lies in the other layout.
+fn moved_to(m: &Moved, size: u64, count: u64, offset: u64) -> u64 {
+    let element = element(size, count, offset);
+    let at = offset - element;
+    // What lies behind the struct keeps its distance from the struct's end.
+    let new = match at.checked_sub(size) {
+        Some(behind) => m.size.saturating_add(behind),
+        None => m.to.get(&at).copied().unwrap_or(at),
+    };
+    (element / size).saturating_mul(m.size).saturating_add(new)
+}
+
 /// What one copy of a group has to have placed, with addresses from the beginning of the group.
 fn wanted(
     r: &Recording,
@@ -244,19 +256,7 @@ fn wanted(
             _ => None,
         };
         let size = p.ty.map_or(u64::MAX, |t| t.1.max(1));
-        let offset = match moved {
-            Some(m) => {
-                let element = element(size, p.count, offset);
-                let at = offset - element;
-                // What lies behind the struct keeps its distance from the struct's end.
-                let new = match at.checked_sub(size) {
-                    Some(behind) => m.size.saturating_add(behind),
-                    None => m.to.get(&at).copied().unwrap_or(at),
-                };
-                (element / size).saturating_mul(m.size).saturating_add(new)
-            }
-            None => offset,
-        };
+        let offset = moved.map_or(offset, |m| moved_to(m, size, p.count, offset));
         let align = moved.map_or(1, |m| m.align).checked_next_power_of_two().unwrap_or(BLOCK).min(BLOCK);
         let start = match p.step {
             // Several objects keep their distances; the first one's place decides.
