@@ -26,7 +26,8 @@ fn data(name: &str) -> String {
 
 #[test]
 fn scenarios() {
-    for (id, run) in [("000", "run_us=50"), ("001", "run_us=50"), ("002", "run_us=50"), ("003", "run_us=50")]
+    for (id, run) in
+        [("000", "run_us=1000"), ("001", "run_us=1000"), ("002", "run_us=1000"), ("003", "run_us=1000")]
     {
         let answer = check("predict", &["predict", id, "--cpus", "2,4", "--draws", "2", "--set", run]);
         assert_eq!(

@@ -353,13 +353,40 @@ pub fn run(q: &Question, job: &Job) -> Result<Sample, PredictError> {
         Ablation::NoPairs => machine.adjacent_pairs = false,
         Ablation::IdealSplit => after = Side::Name("ideal".into()),
     }
-    let measure = |side: &Side, other: &Side| -> Result<Measured, PredictError> {
-        let run = q.subject.simulate((side, other), &setup, &machine, &config)?;
+    let one = |side: &Side, other: &Side, config: &Config| -> Result<Measured, PredictError> {
+        let run = q.subject.simulate((side, other), &setup, &machine, config)?;
         let failed =
             |source| PredictError::Run { side: side.label().into(), cpus: job.cpus, draw: job.draw, source };
         Ok(measured(&run.map_err(failed)?))
     };
-    Ok(Sample { factors, before: measure(&q.before, &after)?, after: measure(&after, &q.before)? })
+    loop {
+        let before = one(&q.before, &after, &config)?;
+        let after = one(&after, &q.before, &config)?;
+        match longer(q, &config, [&before, &after]) {
+            Some(run_ns) => {
+                config = Config { free_stores: config.free_stores, ..Config::new(job.cpus, run_ns, seed) }
+            }
+            None => return Ok(Sample { factors, before, after }),
+        }
+    }
+}
+
+/// Operations of every task that a run of recorded operations should hold: how they wait for each other is not known
+/// before, and the first ones fetch lines that nobody has yet.
+const WANTED_PER_TASK: f64 = 100.0;
+/// Accesses of one run beyond which it is not made longer.
+const RUN_ACCESSES_MAX: f64 = 6e6;
+
+/// How long to run again, where too little happened in runs whose length nobody asked for.
+fn longer(q: &Question, config: &Config, sides: [&Measured; 2]) -> Option<u64> {
+    if q.run_ns.is_some() || !matches!(q.subject, Subject::Recording(_)) {
+        return None;
+    }
+    let done = sides.iter().map(|m| m.operations).fold(f64::INFINITY, f64::min);
+    let accesses = sides.iter().map(|m| m.accesses).max().unwrap_or(0).max(1) as f64;
+    let factor = (1.3 * WANTED_PER_TASK / done.max(1.0)).min(RUN_ACCESSES_MAX / accesses).min(16.0);
+    let run_ns = (config.run_ns as f64 * factor).min(1e9) as u64;
+    (done < WANTED_PER_TASK && factor >= 1.2 && run_ns > config.run_ns).then_some(run_ns)
 }
 
 fn measured(run: &tussle_sim::Run) -> Measured {

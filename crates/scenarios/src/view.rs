@@ -47,6 +47,7 @@ pub fn prediction(p: &Prediction) -> View {
             Cell::value("simulated", "simulated: an interval over what is not known exactly"),
         ),
     ])];
+    nodes.push(Node::Data { key: "machine_unsourced".into(), value: q.machine.unsourced.into() });
     if let Some(point) = p.point() {
         nodes.push(headline(p, point));
         nodes.push(Node::Data {
