@@ -128,8 +128,8 @@ fn what_to_measure(p: &Prediction) -> Vec<Node> {
     }
     if let Some(point) = p.point().filter(|x| too_few(&p.question, x)) {
         let text = format!(
-            "No verdict: too few operations simulated: {:.1} per task, fewer than {OPERATIONS_MIN:.0}. Simulate longer: \
-             --set run_us=MICROSECONDS.",
+            "No verdict: too few operations simulated: {:.1} per task, fewer than {OPERATIONS_MIN:.0}. Simulate \
+             longer: --set run_us=MICROSECONDS.",
             point.operations
         );
         return vec![Node::Text(vec![Span::plain(text)])];
