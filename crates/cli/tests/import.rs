@@ -2,6 +2,8 @@
 //! table.
 #![allow(clippy::unwrap_used)]
 
+mod schema;
+
 #[path = "../../perf/tests/support/mod.rs"]
 mod support;
 
@@ -26,9 +28,7 @@ fn json(folder: &Path, schema: &str, arguments: &[&str]) -> Value {
     let out = tussle(folder, &[arguments, &["--format", "json"]].concat());
     let document: Value =
         serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out)));
-    let path = format!("{}/../../docs/schema/{schema}.json", env!("CARGO_MANIFEST_DIR"));
-    let rules = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(tussle_render::schema::violations(&rules, &document), Vec::<String>::new(), "{document}");
+    schema::keeps_to(schema, &document);
     document
 }
 

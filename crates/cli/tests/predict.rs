@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod schema;
+
 use serde_json::Value;
-use std::fs;
 use std::process::Command;
 
 /// Output of a run that must succeed, held against a schema.
@@ -14,9 +15,7 @@ fn check(schema: &str, arguments: &[&str]) -> Value {
     let talk = String::from_utf8_lossy(&run.stderr);
     assert_eq!(run.status.code(), Some(0), "{arguments:?}: {talk}");
     let document: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{talk}"));
-    let path = format!("{}/../../docs/schema/{schema}.json", env!("CARGO_MANIFEST_DIR"));
-    let rules = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    assert_eq!(tussle_render::schema::violations(&rules, &document), Vec::<String>::new(), "{out}");
+    schema::keeps_to(schema, &document);
     document
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod schema;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -14,9 +16,7 @@ fn check(folder: &Path, schema: &str, arguments: &[&str]) -> Value {
     let out = String::from_utf8_lossy(&run.stdout).into_owned();
     let talk = String::from_utf8_lossy(&run.stderr);
     let document: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{talk}"));
-    let path = format!("{}/../../docs/schema/{schema}.json", env!("CARGO_MANIFEST_DIR"));
-    let rules = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    assert_eq!(tussle_render::schema::violations(&rules, &document), Vec::<String>::new(), "{out}");
+    schema::keeps_to(schema, &document);
     document
 }
 

@@ -133,22 +133,10 @@ rows!(
         live_max,
     ],
     Object {
-        process: 0,
-        kind: ObjectKind::Unknown,
-        base: 0,
-        size: 0,
-        name: None,
-        ty: None,
         count: 0,
-        confidence: 0.0,
         why: "unreadable".into(),
-        align: 1,
-        allocator: None,
-        alloc_code: None,
-        alloc_actor: None,
-        vt0: 0,
-        vt1: None,
         live_max: 0,
+        ..Object::unnamed(0, ObjectKind::Unknown, 0, 0)
     }
 );
 

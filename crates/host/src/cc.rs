@@ -7,7 +7,7 @@ pub use args::{Mode, Parsed, parse};
 pub use assembler::{ASSEMBLER_VARIABLE, assemble};
 
 use crate::record::{RecordError, object_file};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -177,7 +177,7 @@ fn find_compiler(language: Language, called_as: Option<&str>) -> Result<Compiler
 }
 
 /// The first program of that name in PATH that is not this binary under a compiler's name.
-fn search(name: &OsString) -> Option<PathBuf> {
+pub(crate) fn search(name: &OsStr) -> Option<PathBuf> {
     let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
     let other = |p: &PathBuf| p.is_file() && std::fs::canonicalize(p).ok() != own;
     if Path::new(name).components().count() > 1 {

@@ -29,7 +29,7 @@ pub(super) fn stand_in(c: &Compiler, tussle: Option<&Path>, args: &[OsString]) -
     let dir = assembler_folder(tussle?).ok()?;
     let out = Command::new(&c.program).args(&c.own_args).arg("-print-prog-name=as").output().ok()?;
     let name = String::from_utf8(out.stdout).ok()?;
-    let real = search(&OsString::from(name.trim())).filter(|_| out.status.success())?;
+    let real = search(name.trim().as_ref()).filter(|_| out.status.success())?;
     Some((dir, real))
 }
 
@@ -40,7 +40,7 @@ pub(super) fn stand_in(c: &Compiler, tussle: Option<&Path>, args: &[OsString]) -
 /// There is no assembler, it cannot be started, or its input cannot be read or written.
 pub fn assemble(args: &[OsString]) -> Result<u8, CcError> {
     let named = std::env::var_os(ASSEMBLER_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let real = named.or_else(|| search(&"as".into())).ok_or(CcError::NoAssembler)?;
+    let real = named.or_else(|| search("as".as_ref())).ok_or(CcError::NoAssembler)?;
     let mut command = Command::new(&real);
     command.env_remove(ASSEMBLER_VARIABLE);
     let failed = |e| CcError::Io(real.display().to_string(), e);

@@ -79,16 +79,17 @@ impl<'a> Launch<'a> {
 
     /// Everything that decides how the guest is when it has booted, as text.
     pub(super) fn key(&self) -> Result<String, EmulatorError> {
+        let sum = |bytes: &[u8]| format!("{} bytes, checksum {:08x}", bytes.len(), crc32fast::hash(bytes));
         let of = |path: &Path| {
             let io = || EmulatorError::io(path.display().to_string());
             let file = File::open(path).map_err(io())?;
             // SAFETY: read only; a file that shrinks meanwhile would end us, as any debugger.
             let bytes = unsafe { memmap2::Mmap::map(&file) }.map_err(io())?;
-            Ok::<_, EmulatorError>(format!("{} bytes, checksum {:08x}", bytes.len(), crc32fast::hash(&bytes)))
+            Ok::<_, EmulatorError>(sum(&bytes))
         };
-        let program = std::fs::metadata(resolved(&self.emulator.program));
+        let program =
+            crate::cc::search(self.emulator.program.as_os_str()).and_then(|p| std::fs::metadata(p).ok());
         let program = program.map(|m| format!("{} bytes of {}", m.len(), m.mtime())).unwrap_or_default();
-        let sum = |bytes: &[u8]| format!("{} bytes, checksum {:08x}", bytes.len(), crc32fast::hash(bytes));
         let lines = [
             format!("emulator {} {program}", self.emulator.version),
             format!("machine {}", self.machine("guest").join(" ")),
@@ -201,13 +202,6 @@ impl<'a> Launch<'a> {
         }
         command
     }
-}
-
-/// The file of a program that is looked for in `PATH`.
-fn resolved(program: &Path) -> std::path::PathBuf {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let mut all = std::env::split_paths(&paths).map(|folder| folder.join(program));
-    all.find(|p| p.is_file()).unwrap_or_else(|| program.to_path_buf())
 }
 
 /// How the emulator opens one of our files.

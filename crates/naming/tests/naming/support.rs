@@ -155,22 +155,10 @@ impl Program {
     /// A raw object.
     pub fn object(&mut self, kind: ObjectKind, base: u64, size: u64, alloc: Option<u32>) -> u32 {
         self.evidence.objects.push(Object {
-            process: 0,
-            kind,
-            base,
-            size,
-            name: None,
-            ty: None,
-            count: 1,
-            confidence: 0.0,
-            why: String::new(),
             align: 16,
             allocator: alloc.map(|_| "malloc".into()),
             alloc_code: alloc,
-            alloc_actor: None,
-            vt0: 0,
-            vt1: None,
-            live_max: 1,
+            ..Object::unnamed(0, kind, base, size)
         });
         self.evidence.objects.len() as u32 - 1
     }
