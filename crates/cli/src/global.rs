@@ -82,6 +82,19 @@ impl Global {
         !self.quiet && std::io::stderr().is_terminal()
     }
 
+    /// Draws one line of progress over the last one, where progress may be drawn.
+    pub fn draw(&self, line: impl std::fmt::Display) {
+        if self.progress() {
+            let mut err = std::io::stderr().lock();
+            let _ = write!(err, "\r\x1b[K{line}").and_then(|()| err.flush());
+        }
+    }
+
+    /// Takes the line of progress away.
+    pub fn erase(&self) {
+        self.draw("");
+    }
+
     fn style(&self) -> Style {
         let terminal = std::io::stdout().is_terminal();
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());

@@ -1,7 +1,6 @@
 //! `tussle bench`.
 
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -311,16 +310,9 @@ fn measure(plan: &Plan, file: &Path, global: &Global) -> anyhow::Result<Results>
         std::fs::rename(file, old).with_context(|| format!("cannot keep the older {}", file.display()))?;
     }
     let mut log = File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
-    let draw = global.progress();
-    let mut watch = |p: Progress<'_>| {
-        if draw {
-            progress(&p);
-        }
-    };
+    let mut watch = |p: Progress<'_>| global.draw(progress(&p));
     let run = bench::run(plan, Some(&mut log), &mut watch)?;
-    if draw {
-        eprint!("\r\x1b[K");
-    }
+    global.erase();
     match run.stopped {
         Some(why) => {
             Err(anyhow::Error::new(why).context(format!("samples so far are in {}", file.display())))
@@ -329,11 +321,10 @@ fn measure(plan: &Plan, file: &Path, global: &Global) -> anyhow::Result<Results>
     }
 }
 
-fn progress(p: &Progress<'_>) {
+fn progress(p: &Progress<'_>) -> String {
     let width = 24;
     let full = width * p.done / p.planned.max(1);
     let bar: String = (0..width).map(|i| if i < full { '#' } else { '.' }).collect();
     let left = p.left().as_secs();
-    eprint!("\r\x1b[K[{bar}] {}/{} runs, {}:{:02} left", p.done, p.planned, left / 60, left % 60);
-    let _ = std::io::stderr().flush();
+    format!("[{bar}] {}/{} runs, {}:{:02} left", p.done, p.planned, left / 60, left % 60)
 }

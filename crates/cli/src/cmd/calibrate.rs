@@ -65,15 +65,9 @@ fn profile(measured: &Measured, name: Option<&str>) -> anyhow::Result<Machine> {
 /// The grid of two threads, here and simulated.
 fn check(profile: &str, all: bool, global: &Global) -> anyhow::Result<ExitCode> {
     let machine = open_machine(profile)?;
-    let show = global.progress();
-    let (points, conditions) = grid::compare(&machine, 1, |done, of| {
-        if show {
-            eprint!("\r{done}/{of} points ");
-        }
-    })?;
-    if show {
-        eprint!("\r\x1b[K");
-    }
+    let draw = |done, of| global.draw(format!("{done}/{of} points "));
+    let (points, conditions) = grid::compare(&machine, 1, draw)?;
+    global.erase();
     global.print(&duel::view(&points, &conditions, all))?;
     Ok(ExitCode::SUCCESS)
 }

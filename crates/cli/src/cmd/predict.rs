@@ -179,20 +179,16 @@ pub fn open_side(story: Story, side: &str, global: &Global) -> anyhow::Result<Si
 
 fn predict_one(question: &Question, global: &Global) -> anyhow::Result<predict::Prediction> {
     let jobs = predict::jobs(question);
-    let (total, show, start) = (jobs.len(), global.progress(), Instant::now());
+    let (total, start) = (jobs.len(), Instant::now());
     let samples = tussle_host::threads::map(
         &jobs,
         |job| predict::run(question, job),
         |n| {
-            if show {
-                let left = start.elapsed().as_secs_f64() / n.max(1) as f64 * total.saturating_sub(n) as f64;
-                eprint!("\r{n} of {total} draws, {left:.0} s left \x1b[K");
-            }
+            let left = start.elapsed().as_secs_f64() / n.max(1) as f64 * total.saturating_sub(n) as f64;
+            global.draw(format!("{n} of {total} draws, {left:.0} s left "));
         },
     );
-    if show {
-        eprint!("\r\x1b[K");
-    }
+    global.erase();
     let samples = samples.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(predict::analyse(question, samples))
 }

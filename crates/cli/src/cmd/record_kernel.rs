@@ -138,7 +138,7 @@ fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
     let (guest, image) = std::thread::scope(|scope| {
         let image = (!args.no_record).then(|| scope.spawn(|| KernelImage::with_names(names, &vmlinux)));
         let guest = emulator::run(&emulator, &equipment, &boot, &mut |event| tell(global, event));
-        end_progress(global);
+        global.erase();
         (guest, image.map(|reader| reader.join()))
     });
     let guest = guest?;
@@ -278,15 +278,12 @@ fn map(path: &Path) -> anyhow::Result<memmap2::Mmap> {
 
 fn tell(global: &Global, event: Event) {
     let progress = |what: &str, elapsed: Duration| {
-        if global.progress() {
-            eprint!("\r\x1b[Ktussle: {what}, {} s ", elapsed.as_secs());
-            let _ = std::io::stderr().flush();
-        }
+        global.draw(format!("tussle: {what}, {} s ", elapsed.as_secs()));
     };
     match event {
         Event::Booting(elapsed) => return progress("the guest boots", elapsed),
         Event::Working(elapsed) => return progress("recording", elapsed),
-        _ => end_progress(global),
+        _ => global.erase(),
     }
     match event {
         Event::Kept { folder, bytes } => global.remark(format!(
@@ -300,11 +297,5 @@ fn tell(global: &Global, event: Event) {
         }
         Event::NotKept { why } => global.remark(format!("the booted guest could not be kept: {why}")),
         _ => {}
-    }
-}
-
-fn end_progress(global: &Global) {
-    if global.progress() {
-        eprint!("\r\x1b[K");
     }
 }
