@@ -28,6 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("perf", &["model", "debuginfo", "evidence", "render"]),
     ("kernel", &["model", "debuginfo", "evidence"]),
     ("workloads", &[]),
+    ("testkit", &[]),
     (
         "host",
         &[
@@ -72,7 +73,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Crates whose library may write to the terminal or touch files.
-const DOES_IO: &[&str] = &["host", "cli"];
+const DOES_IO: &[&str] = &["host", "cli", "testkit"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

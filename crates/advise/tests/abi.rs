@@ -144,12 +144,11 @@ fn program(structs: &[Generated]) -> String {
 #[test]
 fn offsets_equal_the_compilers() {
     if cfg!(not(target_pointer_width = "64")) {
-        return println!("skipped: not a 64-bit target");
+        return tussle_testkit::skip("not a 64-bit target");
     }
     let structs = sample(400);
     for compiler in ["gcc", "clang"] {
-        if Command::new(compiler).arg("--version").output().is_err() {
-            println!("skipped: {compiler}");
+        if !tussle_testkit::need(compiler) {
             continue;
         }
         let dir = tempfile::tempdir().expect("a folder");

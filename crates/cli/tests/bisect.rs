@@ -64,13 +64,9 @@ fn bisect(folder: &Path, arguments: &[&str]) -> Output {
     command.arg("bisect").arg(folder).args(["--run", "./prog"]).args(arguments).output().unwrap()
 }
 
+#[track_caller]
 fn skipped() -> bool {
-    let missing =
-        ["git", "cc", "make"].into_iter().find(|tool| Command::new(tool).arg("--version").output().is_err());
-    if let Some(tool) = missing {
-        println!("skipped: {tool}");
-    }
-    missing.is_some()
+    !["git", "cc", "make"].into_iter().all(tussle_testkit::need)
 }
 
 #[test]

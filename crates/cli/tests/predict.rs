@@ -6,6 +6,7 @@ mod schema;
 
 use serde_json::Value;
 use std::process::Command;
+use tussle_testkit::need;
 
 /// Output of a run that must succeed, held against a schema.
 fn check(schema: &str, arguments: &[&str]) -> Value {
@@ -83,16 +84,19 @@ fn the_same_question_has_the_same_bytes_on_any_number_of_cores() {
         if bound {
             command.args(["-c", "0", tussle]);
         }
-        command.args(arguments).output().map(|o| o.stdout)
+        command.args(arguments).output().unwrap().stdout
     };
-    let Ok(one) = ask(true) else { return println!("skipped: taskset") };
-    assert!(!one.is_empty() && one == ask(false).unwrap());
+    if !need("taskset") {
+        return;
+    }
+    let one = ask(true);
+    assert!(!one.is_empty() && one == ask(false));
 }
 
 #[test]
 fn calibration() {
-    if std::thread::available_parallelism().map_or(1, |n| n.get()) < 2 {
-        return println!("skipped: calibration needs two CPUs");
+    if !need("two CPUs") {
+        return;
     }
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("here.toml");

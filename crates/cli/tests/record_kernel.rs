@@ -8,18 +8,14 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Runs a shell script with `$tussle` and `$vmlinux` set; `None` where the kernel or a tool is missing.
+#[track_caller]
 fn shell(folder: &Path, script: &str) -> Option<Output> {
-    let Some(vmlinux) = std::env::var_os("TUSSLE_TEST_VMLINUX") else {
-        println!("skipped: TUSSLE_TEST_VMLINUX is not set");
-        return None;
-    };
-    let apart = ["-rm", "sh", "-c"];
-    if !Command::new("unshare").args(apart).arg("true").status().is_ok_and(|s| s.success()) {
-        println!("skipped: unshare");
+    let vmlinux = tussle_testkit::given("TUSSLE_TEST_VMLINUX")?;
+    if !tussle_testkit::need("user namespaces") {
         return None;
     }
     let mut command = Command::new("unshare");
-    command.args(apart).arg(script).current_dir(folder);
+    command.args(["-rm", "sh", "-c"]).arg(script).current_dir(folder);
     command.env("tussle", env!("CARGO_BIN_EXE_tussle")).env("vmlinux", vmlinux);
     command.env("record", RECORD);
     Some(command.output().unwrap())

@@ -15,12 +15,9 @@ fn tussle(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 /// A recording of two CPUs, or `None` where there is no kernel.
+#[track_caller]
 fn record(folder: &Path, name: &str) -> Option<Evidence> {
-    let Some(vmlinux) = std::env::var_os("TUSSLE_TEST_VMLINUX") else {
-        println!("skipped: TUSSLE_TEST_VMLINUX is not set");
-        return None;
-    };
-    let vmlinux = vmlinux.into_string().unwrap();
+    let vmlinux = tussle_testkit::given("TUSSLE_TEST_VMLINUX")?.into_string().unwrap();
     let run = tussle(
         folder,
         &[

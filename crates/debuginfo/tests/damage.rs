@@ -6,6 +6,7 @@ use common::*;
 use tussle_debuginfo::dwarf::Want;
 use tussle_debuginfo::{NoCompanions, open, snapshot};
 use tussle_model::{TypeTable, leaf::Arrays, leaves};
+use tussle_testkit::need;
 
 /// Touches everything that other crates use.
 fn use_table(table: &TypeTable) {
@@ -42,7 +43,7 @@ fn objects() -> Vec<Vec<u8>> {
         "gcc -g -gz -c a.c",
     ]
     .into_iter()
-    .filter(|c| has(c.split(' ').next().unwrap()))
+    .filter(|c| need(c.split(' ').next().unwrap()))
     .filter_map(object)
     .collect()
 }

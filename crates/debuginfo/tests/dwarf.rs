@@ -6,10 +6,11 @@ use common::*;
 use tussle_debuginfo::dwarf::Want;
 use tussle_debuginfo::{NoCompanions, open};
 use tussle_model::{AlignmentSource, MemberRole, Type, TypeTable};
+use tussle_testkit::need;
 
 #[test]
 fn c_of_every_compiler_version_and_width() {
-    for cc in ["gcc", "clang"].into_iter().filter(|cc| has(cc)) {
+    for cc in ["gcc", "clang"].into_iter().filter(|cc| need(cc)) {
         for flags in
             ["-gdwarf-4", "-gdwarf-5", "-gdwarf-4 -O2", "-gdwarf-5 -O2", "-gdwarf-5 -gdwarf64", "-g3"]
         {
@@ -62,7 +63,7 @@ int main() {{
 }}"#
     );
     for command in ["g++ -gdwarf-4", "g++ -gdwarf-5", "clang++ -gdwarf-4", "clang++ -gdwarf-5"] {
-        if !has(command.split(' ').next().unwrap()) {
+        if !need(command.split(' ').next().unwrap()) {
             continue;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -97,7 +98,7 @@ fn check_cpp(table: &TypeTable, context: &str) {
 
 #[test]
 fn rust_enums_tuples_and_names() {
-    if !has("rustc") {
+    if !need("rustc") {
         return;
     }
     let source = r#"
@@ -129,7 +130,7 @@ fn main() {
 
 #[test]
 fn what_the_source_says_is_kept() {
-    if !has("gcc") {
+    if !need("gcc") {
         return;
     }
     let source = "\
@@ -161,7 +162,7 @@ int main(void) { return 0; }
 
 #[test]
 fn a_name_is_found_without_reading_everything() {
-    if !has("gcc") {
+    if !need("gcc") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -189,7 +190,7 @@ fn layout(table: &TypeTable, id: tussle_model::TypeId) -> Vec<(String, u64, u64)
 
 #[test]
 fn two_structs_of_one_name_stay_apart() {
-    if !has("gcc") {
+    if !need("gcc") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -215,7 +216,7 @@ fn two_structs_of_one_name_stay_apart() {
 
 #[test]
 fn any_number_of_threads_reads_the_same() {
-    if !has("gcc") {
+    if !need("gcc") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use tussle_testkit::need;
 
 /// A type of a generated member.
 #[derive(Clone, Debug)]
@@ -166,7 +167,7 @@ fn check(structs: &[Struct], compiler: &str) {
 fn random_structs_as_the_compiler_lays_them_out() {
     let compilers: Vec<_> = ["gcc -gdwarf-5", "gcc -gdwarf-4", "clang -gdwarf-5", "clang -gdwarf-4"]
         .into_iter()
-        .filter(|c| has(c.split(' ').next().unwrap()))
+        .filter(|c| need(c.split(' ').next().unwrap()))
         .collect();
     if compilers.is_empty() {
         return;

@@ -126,11 +126,12 @@ mod tests {
     /// As root, renaming a file over `/dev/null` would take it from everybody.
     #[test]
     fn a_pipe_is_written_not_replaced() {
+        if !tussle_testkit::need("mkfifo") {
+            return;
+        }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
-        if !std::process::Command::new("mkfifo").arg(&path).status().is_ok_and(|s| s.success()) {
-            return println!("skipped: mkfifo");
-        }
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let reader = std::thread::spawn({
             let path = path.clone();
             move || std::fs::read(path).unwrap()

@@ -6,16 +6,13 @@ use std::process::Command;
 use tussle_debuginfo::dwarf::Want;
 use tussle_debuginfo::open;
 use tussle_host::companions::{FileCompanions, open_bytes};
+use tussle_testkit::need;
 
-/// Runs a command in a folder; false (and a note) when the tool is missing or refuses.
+/// Runs a command in a folder; true when it succeeds.
 fn run(dir: &Path, command: &str) -> bool {
     let mut words = command.split_whitespace();
     let program = words.next().unwrap_or_default();
-    let done = Command::new(program).args(words).current_dir(dir).status().is_ok_and(|s| s.success());
-    if !done {
-        println!("skipped: {command}");
-    }
-    done
+    Command::new(program).args(words).current_dir(dir).status().is_ok_and(|s| s.success())
 }
 
 /// `struct found` can be read from `file` with companions under `root`.
@@ -28,11 +25,16 @@ fn check(file: &Path, root: &Path, expect: bool) {
 }
 
 /// A folder with `a.c`, compiled to `a.out` with a build-id.
+#[track_caller]
 fn compiled(flags: &str) -> Option<tempfile::TempDir> {
+    if !need("gcc") || !need("objcopy") {
+        return None;
+    }
     let dir = tempfile::tempdir().unwrap();
     let text = "struct found { int here; } f; int main(void) { return f.here; }\n";
     std::fs::write(dir.path().join("a.c"), text).unwrap();
-    run(dir.path(), &format!("gcc -g -Wl,--build-id=0xabcdef12 {flags} a.c")).then_some(dir)
+    assert!(run(dir.path(), &format!("gcc -g -Wl,--build-id=0xabcdef12 {flags} a.c")));
+    Some(dir)
 }
 
 #[test]
@@ -75,14 +77,13 @@ fn split_objects_and_dwz() {
     let text = "struct found { int here; } f; struct more { struct found a[3], b[4]; char name[20]; } m; \
         struct third { struct more x; struct found y; } t; int main(void) { return f.here; }\n";
     std::fs::write(dir.path().join("a.c"), text).unwrap();
-    if !run(dir.path(), "gcc -g a.c -o one") || !run(dir.path(), "gcc -g a.c -o two") {
+    if !need("dwz") {
         return;
     }
-    if run(dir.path(), "dwz -m shared.debug -M shared.debug one two")
-        && dir.path().join("shared.debug").exists()
-    {
-        check(&dir.path().join("one"), &nowhere, true);
-    }
+    assert!(run(dir.path(), "gcc -g a.c -o one") && run(dir.path(), "gcc -g a.c -o two"));
+    assert!(run(dir.path(), "dwz -m shared.debug -M shared.debug one two"));
+    assert!(dir.path().join("shared.debug").exists());
+    check(&dir.path().join("one"), &nowhere, true);
 }
 
 #[test]

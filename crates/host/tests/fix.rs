@@ -1,11 +1,11 @@
 //! From advice to a patch whose offsets the compiler confirmed, on small programs.
 
 use std::path::Path;
-use std::process::Command;
 
 use tussle_advise::{Edit, Options};
 use tussle_evidence::sample::Sample;
 use tussle_host::fix::{self, Build, FixError, Patched, Request};
+use tussle_testkit::need;
 
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a folder");
@@ -24,14 +24,6 @@ fn patch(dir: &Path, type_name: &str, edits: &[&str], build: &Build) -> Result<P
 
 fn after(patched: &Patched, field: &str) -> u64 {
     patched.fields.iter().find(|f| f.path == field).expect("the field").after
-}
-
-fn have(tool: &str) -> bool {
-    let there = Command::new(tool).arg("--version").output().is_ok();
-    if !there {
-        println!("skipped: {tool}");
-    }
-    there
 }
 
 const QUEUE: &str = "\
@@ -55,7 +47,7 @@ int main(void) { struct pair p = { .tail = 3 }; q.taken++; return p.tail - 3 + (
 
 #[test]
 fn a_move_is_compiled_before_it_is_shown() {
-    if !have("gcc") {
+    if !need("gcc") {
         return;
     }
     let dir = folder(&[("queue.c", QUEUE)]);
@@ -91,7 +83,7 @@ fn a_move_is_compiled_before_it_is_shown() {
 
 #[test]
 fn every_kind_of_edit_gets_the_predicted_offsets() {
-    if !have("gcc") {
+    if !need("gcc") {
         return;
     }
     let dir = folder(&[("queue.c", QUEUE)]);
@@ -109,7 +101,7 @@ fn every_kind_of_edit_gets_the_predicted_offsets() {
 
 #[test]
 fn cpp_classes_are_patched_in_their_own_style() {
-    if !have("g++") {
+    if !need("g++") {
         return;
     }
     let text = "#include <atomic>
@@ -135,7 +127,7 @@ int main() { return (int)app::Stats().total(); }
 
 #[test]
 fn a_makefile_without_debug_information_will_do() {
-    if !have("make") || !have("gcc") {
+    if !need("make") || !need("gcc") {
         return;
     }
     let header =
@@ -156,7 +148,7 @@ fn a_makefile_without_debug_information_will_do() {
 
 #[test]
 fn a_compilation_database_names_the_flags() {
-    if !have("gcc") {
+    if !need("gcc") {
         return;
     }
     let dir = folder(&[
@@ -177,7 +169,7 @@ fn a_compilation_database_names_the_flags() {
 
 #[test]
 fn what_does_not_build_or_counts_by_position_is_refused() {
-    if !have("gcc") {
+    if !need("gcc") {
         return;
     }
     let check = |text: &str, edit: &str, expect: &str| {
@@ -197,7 +189,7 @@ fn what_does_not_build_or_counts_by_position_is_refused() {
 
 #[test]
 fn recorded_evidence_ends_in_a_verified_patch() {
-    if !have("gcc") {
+    if !need("gcc") {
         return;
     }
     let source = "struct worker {\n\tlong jobs; /* done */\n\tlong bytes;\n};

@@ -9,6 +9,7 @@ use tussle_advise::patch::member::{declared, statement_of};
 use tussle_debuginfo::NoCompanions;
 use tussle_debuginfo::dwarf::Want;
 use tussle_model::{AggregateKind, Language, MemberRole};
+use tussle_testkit::{given, need, skip};
 
 /// Headers that most machines with a C compiler have; missing ones are passed over.
 const HEADERS: &[&str] = &[
@@ -63,21 +64,22 @@ struct Tally {
 
 #[test]
 fn members_of_system_headers_map_to_one_statement() {
+    if !need("gcc") {
+        return;
+    }
     let dir = tempfile::tempdir().expect("a folder");
     let mut tally = Tally::default();
     for header in HEADERS {
         let text = format!("#define _GNU_SOURCE\n#include <stddef.h>\n#include <{header}>\nint x;\n");
         std::fs::write(dir.path().join("one.c"), text).expect("a file");
         let flags = ["-g", "-w", "-fno-eliminate-unused-debug-types", "-c", "one.c", "-o", "one.o"];
-        let Ok(built) = Command::new("gcc").args(flags).current_dir(dir.path()).output() else {
-            return println!("skipped: gcc");
-        };
+        let built = Command::new("gcc").args(flags).current_dir(dir.path()).output().expect("gcc");
         if built.status.success() {
             map_all(&dir.path().join("one.o"), &mut tally);
         }
     }
     if tally.members < 500 {
-        return println!("skipped: only {} members in the headers of this machine", tally.members);
+        return skip(&format!("only {} members in the headers of this machine", tally.members));
     }
     println!("{} of {} members mapped", tally.mapped, tally.members);
     let share = f64::from(tally.mapped) / f64::from(tally.members.max(1));
@@ -87,9 +89,7 @@ fn members_of_system_headers_map_to_one_statement() {
 /// Any object or vmlinux whose sources lie where its debug information says.
 #[test]
 fn members_of_a_given_build_map_to_one_statement() {
-    let Some(path) = std::env::var_os("TUSSLE_MAPPING_ELF") else {
-        return println!("skipped: TUSSLE_MAPPING_ELF names no build");
-    };
+    let Some(path) = given("TUSSLE_MAPPING_ELF") else { return };
     let mut tally = Tally::default();
     map_all(Path::new(&path), &mut tally);
     println!("{} of {} members mapped; {:#?}", tally.mapped, tally.members, tally.misses);

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tussle_host::record::{RecordError, RecordOptions, object_file, record};
+use tussle_testkit::{need, wish};
 
 const PROGRAM: &str = "#include <pthread.h>\nvolatile long pair[2];\n\
     static void *run(void *p) { for (int i = 0; i < 20000; i++) pair[(long)p]++; return 0; }\n\
@@ -14,9 +15,9 @@ const PROGRAM: &str = "#include <pthread.h>\nvolatile long pair[2];\n\
 struct Lab(tempfile::TempDir);
 
 impl Lab {
+    #[track_caller]
     fn new() -> Option<Lab> {
-        if Command::new("gcc").arg("--version").output().is_err() {
-            println!("skipped: gcc");
+        if !need("gcc") {
             return None;
         }
         let lab = Lab(tempfile::tempdir().unwrap());
@@ -57,9 +58,11 @@ impl Lab {
 #[test]
 fn an_executable_that_loads_libtsan_is_recorded_as_it_is() {
     let Some(lab) = Lab::new() else { return };
-    if lab.compile("gcc", "-g -O1 -fsanitize=thread p.c -o p -lpthread") {
-        lab.check_recorded(&lab.at("p"));
+    if !need("gcc -fsanitize=thread") {
+        return;
     }
+    assert!(lab.compile("gcc", "-g -O1 -fsanitize=thread p.c -o p -lpthread"));
+    lab.check_recorded(&lab.at("p"));
 }
 
 #[test]
@@ -94,10 +97,12 @@ fn what_cannot_be_recorded_is_refused_with_the_reason() {
     lab.check_refusal("p.c", 126, "chmod +x");
     assert!(lab.compile("gcc", "p.c -o plain -lpthread"));
     lab.check_refusal("plain", 125, "not instrumented: build it with `tussle cc`");
-    if lab.compile("gcc", "-fsanitize=thread -static-libtsan p.c -o inside") {
+    if need("gcc -fsanitize=thread -static-libtsan") {
+        assert!(lab.compile("gcc", "-fsanitize=thread -static-libtsan p.c -o inside"));
         lab.check_refusal("inside", 125, "linked in statically");
     }
-    if lab.compile("gcc", "-m32 p.c -o small") {
+    if wish("gcc -m32") {
+        assert!(lab.compile("gcc", "-m32 p.c -o small"));
         lab.check_refusal("small", 125, "32-bit");
     }
     let libs = Command::new("gcc").arg("-print-file-name=libtsan.so.2").output().unwrap().stdout;
@@ -135,9 +140,10 @@ fn executable(at: &Path, bytes: &[u8]) {
 #[test]
 fn a_launcher_is_recorded_for_what_it_starts() {
     let Some(lab) = Lab::new() else { return };
-    if !lab.compile("gcc", "-g -O1 -fsanitize=thread p.c -o p -lpthread") {
+    if !need("gcc -fsanitize=thread") {
         return;
     }
+    assert!(lab.compile("gcc", "-g -O1 -fsanitize=thread p.c -o p -lpthread"));
     executable(&lab.at("script"), format!("#!/bin/sh\n{}\n", lab.at("p").display()).as_bytes());
     let mut o = RecordOptions::new(vec![lab.at("script").into_os_string()]);
     o.children = true;

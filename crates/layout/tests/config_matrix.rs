@@ -11,6 +11,7 @@ use tussle_layout::place::{self, positions};
 use tussle_layout::rules::{Build, Status, check, parse};
 use tussle_layout::slots::parse_field;
 use tussle_model::{LineSize, TypeTable};
+use tussle_testkit::need;
 
 /// Member, size, alignment, option that it depends on.
 const FACTS: &str = include_str!("data/mm_struct-v5.10.csv");
@@ -81,16 +82,15 @@ fn member(name: &str, size: &str, align: &str) -> String {
     }
 }
 
-/// Compiles one variant under one configuration; `None` without a compiler.
-fn build(folder: &Path, seq: Seq, options: &[&str]) -> Option<TypeTable> {
+/// Compiles one variant under one configuration.
+fn build(folder: &Path, seq: Seq, options: &[&str]) -> TypeTable {
     let (c, o) = (folder.join("mm.c"), folder.join("mm.o"));
     std::fs::write(&c, source(seq)).expect("the folder can be written");
     let defines = options.iter().map(|o| format!("-D{o}"));
-    let built =
-        Command::new("gcc").args(["-g", "-c"]).args(defines).arg(&c).arg("-o").arg(&o).status().ok()?;
-    assert!(built.success(), "the generated source does not compile");
+    let built = Command::new("gcc").args(["-g", "-c"]).args(defines).arg(&c).arg("-o").arg(&o).status();
+    assert!(built.is_ok_and(|s| s.success()), "the generated source does not compile");
     let bytes = std::fs::read(&o).expect("the object can be read");
-    Some(tussle_debuginfo::open(&bytes, &Want::All, &mut NoCompanions).expect("types").0)
+    tussle_debuginfo::open(&bytes, &Want::All, &mut NoCompanions).expect("types").0
 }
 
 /// All subsets of the options.
@@ -107,12 +107,12 @@ fn split_is_good(table: &TypeTable) -> bool {
 
 #[test]
 fn two_of_eight_configurations_had_the_good_split_and_the_insertion_flips_the_full_one() {
-    let folder = tempfile::tempdir().expect("a folder");
-    if build(folder.path(), Seq::Absent, &[]).is_none() {
-        return println!("skipped: gcc");
+    if !need("gcc") {
+        return;
     }
+    let folder = tempfile::tempdir().expect("a folder");
     let good = |seq| -> Vec<bool> {
-        configs().iter().map(|c| split_is_good(&build(folder.path(), seq, c).expect("gcc"))).collect()
+        configs().iter().map(|c| split_is_good(&build(folder.path(), seq, c))).collect()
     };
     let before = good(Seq::Absent);
     let regressed = good(Seq::After("has_pinned"));
@@ -126,9 +126,12 @@ fn two_of_eight_configurations_had_the_good_split_and_the_insertion_flips_the_fu
 
 #[test]
 fn the_difference_names_the_insertion_and_the_hole_that_takes_it() {
+    if !need("gcc") {
+        return;
+    }
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(old) = build(folder.path(), Seq::Absent, &OPTIONS) else { return println!("skipped: gcc") };
-    let new = build(folder.path(), Seq::After("has_pinned"), &OPTIONS).expect("gcc");
+    let old = build(folder.path(), Seq::Absent, &OPTIONS);
+    let new = build(folder.path(), Seq::After("has_pinned"), &OPTIONS);
     let options = Options {
         line: LineSize::L64,
         at: Where::Phase(0),
@@ -151,12 +154,11 @@ fn the_difference_names_the_insertion_and_the_hole_that_takes_it() {
 
 #[test]
 fn the_hole_after_arg_lock_is_free_in_every_configuration() {
-    let folder = tempfile::tempdir().expect("a folder");
-    if build(folder.path(), Seq::Absent, &[]).is_none() {
-        return println!("skipped: gcc");
+    if !need("gcc") {
+        return;
     }
-    let tables: Vec<TypeTable> =
-        configs().iter().map(|c| build(folder.path(), Seq::Absent, c).expect("gcc")).collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let tables: Vec<TypeTable> = configs().iter().map(|c| build(folder.path(), Seq::Absent, c)).collect();
     let builds: Vec<place::Build<'_>> = tables
         .iter()
         .enumerate()

@@ -9,19 +9,12 @@ use tussle_debuginfo::dwarf::Want;
 use tussle_layout::holes::Holes;
 use tussle_layout::pahole::{Options, sizes_line, text};
 use tussle_model::{LineSize, TypeTable};
+use tussle_testkit::{given, need};
 
 /// Standard output of pahole; `None` when it is not installed.
 fn pahole(args: &[&str]) -> Option<String> {
     let out = Command::new("pahole").args(args).output().ok()?;
     Some(String::from_utf8_lossy(&out.stdout).into_owned())
-}
-
-fn installed() -> bool {
-    let found = pahole(&["--version"]).is_some_and(|v| v.trim() == "v1.24");
-    if !found {
-        println!("skipped: pahole 1.24");
-    }
-    found
 }
 
 /// The first definition of each name in pahole's output.
@@ -108,16 +101,14 @@ fn read(file: &str) -> (TypeTable, bool) {
 
 #[test]
 fn compiled_structs_read_as_in_pahole() {
+    if !need("gcc") || !need("pahole 1.24") {
+        return;
+    }
     let folder = tempfile::tempdir().expect("a folder");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/layouts.c");
     let object = folder.path().join("layouts.o");
     let built = Command::new("gcc").args(["-g", "-c", source, "-o"]).arg(&object).status();
-    if !built.is_ok_and(|s| s.success()) {
-        return println!("skipped: gcc");
-    }
-    if !installed() {
-        return;
-    }
+    assert!(built.is_ok_and(|s| s.success()), "layouts.c does not compile");
     let object = object.to_string_lossy().into_owned();
     let (table, btf) = read(&object);
     for (flags, set) in FLAGS {
@@ -135,10 +126,8 @@ fn compiled_structs_read_as_in_pahole() {
 
 #[test]
 fn whole_files_read_as_in_pahole() {
-    let Some(files) = std::env::var_os("TUSSLE_PAHOLE_FILES") else {
-        return println!("skipped: TUSSLE_PAHOLE_FILES is not set");
-    };
-    if !installed() {
+    let Some(files) = given("TUSSLE_PAHOLE_FILES") else { return };
+    if !need("pahole 1.24") {
         return;
     }
     for file in files.to_string_lossy().split(':') {

@@ -37,12 +37,12 @@ fn ours(data: &[u8]) -> Totals {
 }
 
 /// `perf c2c report --stats` as label → number; `None` when perf is not installed.
-fn theirs(path: &std::path::Path) -> Option<BTreeMap<String, u64>> {
+fn theirs(path: &std::path::Path) -> BTreeMap<String, u64> {
     let out = Command::new("perf")
         .args(["c2c", "report", "--stdio", "--stats", "--no-source", "-i"])
         .arg(path)
         .output()
-        .ok()?;
+        .unwrap();
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let mut rows = BTreeMap::new();
     for line in text.lines() {
@@ -53,21 +53,21 @@ fn theirs(path: &std::path::Path) -> Option<BTreeMap<String, u64>> {
         }
     }
     assert!(!rows.is_empty(), "perf printed no totals: {}", String::from_utf8_lossy(&out.stderr));
-    Some(rows)
+    rows
 }
 
 /// 12 files by default; TUSSLE_PERF_FILES=200 for the long form.
 #[test]
 fn totals_equal_those_of_perf_c2c() {
+    if !tussle_testkit::need("perf") {
+        return;
+    }
     let files: u64 = std::env::var("TUSSLE_PERF_FILES").ok().and_then(|v| v.parse().ok()).unwrap_or(12);
     let path = std::env::temp_dir().join(format!("tussle-perf-{}.data", std::process::id()));
     for seed in 0..files {
         let data = file(&random_plan(seed, 50 + Rng(seed).below(2000) as usize));
         std::fs::write(&path, &data).unwrap();
-        let Some(theirs) = theirs(&path) else {
-            eprintln!("skipped: perf is not installed");
-            return;
-        };
+        let theirs = theirs(&path);
         for totals in [ours(&data), import::perf_data(&data).unwrap().totals] {
             for (label, value) in totals.labelled() {
                 assert_eq!(theirs.get(label), Some(&value), "seed {seed}: {label}");
@@ -80,15 +80,15 @@ fn totals_equal_those_of_perf_c2c() {
 /// Kernel, modules, forks, programs that start others, guests: also the rejects are perf's.
 #[test]
 fn machines_equal_those_of_perf_c2c() {
+    if !tussle_testkit::need("perf") {
+        return;
+    }
     let files: u64 = std::env::var("TUSSLE_PERF_FILES").ok().and_then(|v| v.parse().ok()).unwrap_or(12);
     let path = std::env::temp_dir().join(format!("tussle-perf-machine-{}.data", std::process::id()));
     for seed in 0..files {
         let data = file(&machine_plan(seed, 200 + Rng(seed).below(2000) as usize));
         std::fs::write(&path, &data).unwrap();
-        let Some(theirs) = theirs(&path) else {
-            eprintln!("skipped: perf is not installed");
-            return;
-        };
+        let theirs = theirs(&path);
         let got = import::perf_data(&data).unwrap();
         assert_eq!(got.problems, []);
         let wrong: Vec<_> = got
@@ -149,6 +149,9 @@ fn lines_of(data: &[u8]) -> BTreeMap<u64, [u64; 5]> {
 /// Each line of the Pareto table, and the rows' sums, as perf prints them.
 #[test]
 fn lines_equal_those_of_perf_c2c() {
+    if !tussle_testkit::need("perf") {
+        return;
+    }
     let files: u64 = std::env::var("TUSSLE_PERF_FILES").ok().and_then(|v| v.parse().ok()).unwrap_or(12);
     let path = std::env::temp_dir().join(format!("tussle-perf-lines-{}.data", std::process::id()));
     for seed in 0..files {
@@ -156,10 +159,7 @@ fn lines_equal_those_of_perf_c2c() {
         std::fs::write(&path, &data).unwrap();
         let perf =
             Command::new("perf").args(["c2c", "report", "--stdio", "--no-source", "-i"]).arg(&path).output();
-        let Ok(out) = perf else {
-            eprintln!("skipped: perf is not installed");
-            return;
-        };
+        let out = perf.unwrap();
         let read = text::read(&String::from_utf8_lossy(&out.stdout));
         assert!(!read.lines.is_empty(), "seed {seed}: no line in perf's table");
         let ours = lines_of(&data);
@@ -177,15 +177,15 @@ fn lines_equal_those_of_perf_c2c() {
 /// The text of `perf script` gives the same lines as the file.
 #[test]
 fn script_text_gives_the_same_lines() {
+    if !tussle_testkit::need("perf") {
+        return;
+    }
     let path = std::env::temp_dir().join(format!("tussle-perf-script-{}.data", std::process::id()));
     let data = file(&random_plan(5, 1500));
     std::fs::write(&path, &data).unwrap();
     let fields = "pid,tid,ip,sym,addr,data_src,weight,phys_addr";
     let perf = Command::new("perf").args(["script", "-F", fields, "-i"]).arg(&path).output();
-    let Ok(out) = perf else {
-        eprintln!("skipped: perf is not installed");
-        return;
-    };
+    let out = perf.unwrap();
     let _ = std::fs::remove_file(path);
     let words = String::from_utf8_lossy(&out.stdout);
     assert!(script::is_script(&words));

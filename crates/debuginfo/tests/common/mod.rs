@@ -9,28 +9,23 @@ use std::sync::Arc;
 use tussle_debuginfo::dwarf::Want;
 use tussle_debuginfo::{Bytes, CompanionRequest, Companions};
 use tussle_model::{Member, TypeId, TypeTable};
-
-/// A tool of this name can be run.
-pub fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success());
-    if !found {
-        println!("skipped: {tool}");
-    }
-    found
-}
+use tussle_testkit::{skip, wish};
 
 /// Runs a command in a folder; `None` (and a note) when it fails, for tools that lack a feature.
+#[track_caller]
 pub fn attempt(dir: &Path, command: &str) -> Option<String> {
     let mut words = command.split_whitespace();
     let out = Command::new(words.next().unwrap()).args(words).current_dir(dir).output().ok()?;
     if !out.status.success() {
-        println!("skipped: {command}: {}", String::from_utf8_lossy(&out.stderr).lines().next().unwrap_or(""));
+        let text = String::from_utf8_lossy(&out.stderr);
+        skip(&format!("{command}: {}", text.lines().next().unwrap_or_default()));
         return None;
     }
     Some(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
 /// Runs a command that must work.
+#[track_caller]
 pub fn run(dir: &Path, command: &str) -> String {
     attempt(dir, command).unwrap_or_else(|| panic!("{command} failed"))
 }
@@ -174,14 +169,16 @@ int main(void) {{
     )
 }
 
-/// Compiles the C sample with `command` (which must write `a.out`) and checks the executable. `false` if the tools
-/// cannot do it.
+/// Compiles the C sample with `command` (`CC FLAGS sample.c`) and checks the executable. `false` if the compiler
+/// cannot do with these flags.
+#[track_caller]
 pub fn check_c(command: &str) -> bool {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("sample.c"), c_sample()).unwrap();
-    if attempt(dir.path(), command).is_none() {
+    if !wish(command.trim_end_matches(" sample.c")) {
         return false;
     }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("sample.c"), c_sample()).unwrap();
+    run(dir.path(), command);
     let facts = facts(&run(dir.path(), "./a.out"));
     assert_facts(&read(&dir.path().join("a.out")), &facts, command);
     true

@@ -133,8 +133,8 @@ fn counters_of_the_run_and_its_children_are_kept_or_their_absence_is_explained()
 
 #[test]
 fn a_migration_between_two_pinned_cpus_is_counted() {
-    if machine::cpus() < 2 || !std::path::Path::new("/usr/bin/taskset").exists() {
-        return println!("skipped: taskset or a second CPU");
+    if !tussle_testkit::need("two CPUs") || !tussle_testkit::need("taskset") {
+        return;
     }
     let there_and_back = "taskset -p 1 $$ >/dev/null; taskset -p 2 $$ >/dev/null; taskset -p 1 $$ >/dev/null; \
                           taskset -p 2 $$ >/dev/null";

@@ -51,10 +51,10 @@ impl Images for Disk {
     }
 }
 
-/// `None` (and a note) when the compiler is not installed.
+/// `None` (and a note) when the compiler cannot link a program with these flags.
+#[track_caller]
 pub fn compile(compiler: &str, flags: &[&str], source: &str) -> Option<Program> {
-    if Command::new(compiler).arg("--version").output().is_err() {
-        eprintln!("skipped: {compiler}");
+    if !tussle_testkit::need(&[&[compiler, "-pthread"], flags].concat().join(" ")) {
         return None;
     }
     let dir = tempfile::tempdir().unwrap();

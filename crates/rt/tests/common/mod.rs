@@ -36,9 +36,13 @@ pub struct How {
 
 impl Lab {
     /// `None` without a C compiler for this machine.
+    #[track_caller]
     pub fn new() -> Option<Lab> {
-        if tussle_rt::OBJECT.is_empty() || Command::new("gcc").arg("--version").output().is_err() {
-            println!("skipped: gcc");
+        if tussle_rt::OBJECT.is_empty() {
+            tussle_testkit::skip("this tussle has no runtime for the machine");
+            return None;
+        }
+        if !tussle_testkit::need("gcc") {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
