@@ -52,13 +52,15 @@ fn recorded_operations() {
         let base = ["predict", file.as_str(), "--machine", "2s-icelake-sp-96", "--draws", "5"];
         check("predict", &[&base[..], more].concat())
     };
+    // One operation takes 36 ns: too short for any verdict.
     let split = ask("two-locks.evidence", &[]);
-    assert_eq!((&split["verdict"], &split["after"]), (&"faster".into(), &"ideal".into()));
+    assert_eq!((&split["verdict"], &split["doubt"]), (&"undecided".into(), &"short".into()));
+    assert_eq!(split["after"], "ideal");
     let moved = ask("two-locks.evidence", &["-C", "counters", "--move", "align:b=64", "--cpus", "2,96"]);
-    assert_eq!((&moved["verdict"], &moved["effect"]["positive_share"]), (&"faster".into(), &1.0.into()));
+    assert_eq!((&moved["verdict"], &moved["effect"]["positive_share"]), (&"undecided".into(), &1.0.into()));
     assert_eq!(moved["assumptions"]["locks"]["rows"][0]["type"], "pthread_mutex_t");
     let back = ask("two-locks.evidence", &["--before", "ideal", "--after", "recorded"]);
-    assert_eq!(back["verdict"], "slower");
+    assert!(back["effect"]["high"].as_f64().unwrap() < 0.0, "{back}");
     let shared = ask("one-lock.evidence", &["--cpus", "16"]);
     assert_eq!(shared["verdict"], "undecided");
 }

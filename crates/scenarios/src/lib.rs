@@ -5,6 +5,7 @@
 //! Whoever
 //! only wants a lock in variants takes it from here.
 
+pub mod answer;
 pub mod atomic;
 pub mod duel;
 pub mod layouts;

@@ -1,7 +1,7 @@
 //! Predictions as a view.
 
-use crate::predict::{Ablation, COVERAGE_MIN, EFFECT_MIN, OPERATIONS_MIN, Point, Prediction, SHARE_MIN};
-use crate::predict::{Subject, Verdict, too_few};
+use crate::predict::{Ablation, COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATION_NS_MIN, OPERATIONS_MIN, Point};
+use crate::predict::{Prediction, SHARE_MIN, Subject, Verdict};
 use crate::stories::Side;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};
 use tussle_sim::Machine;
@@ -30,8 +30,8 @@ fn fact(key: &str, label: &str, cell: Cell) -> Fact {
     Fact { key: key.into(), label: label.into(), cell }
 }
 
-/// A prediction as tables and words.
-pub fn prediction(p: &Prediction) -> View {
+/// A prediction as tables and words; with `check` also the verdict that is withheld.
+pub fn prediction(p: &Prediction, check: bool) -> View {
     let q = &p.question;
     let id = q.subject.id();
     let mut nodes = vec![Node::Facts(vec![
@@ -58,8 +58,14 @@ pub fn prediction(p: &Prediction) -> View {
             }),
         });
         nodes.push(Node::Data { key: "verdict".into(), value: point.verdict.name().into() });
-        if point.verdict == Verdict::Undecided {
-            nodes.extend(what_to_measure(p));
+        if let Some(doubt) = point.doubt {
+            nodes.push(Node::Data { key: "doubt".into(), value: doubt.name().into() });
+            nodes.extend(what_to_measure(p, doubt));
+        }
+        if let Some(withheld) = point.withheld.filter(|_| check) {
+            let text = format!("Withheld verdict, for checking only: {}.", withheld.name());
+            nodes.push(Node::Text(vec![Span::plain(text)]));
+            nodes.push(Node::Data { key: "withheld".into(), value: withheld.name().into() });
         }
     }
     if let Subject::Recording(r) = &q.subject {
@@ -115,25 +121,35 @@ fn headline(p: &Prediction, point: &Point) -> Node {
 }
 
 /// Why there is no verdict, and what would give one.
-fn what_to_measure(p: &Prediction) -> Vec<Node> {
-    if let Some(share) = p.question.subject.seen_share().filter(|share| *share < COVERAGE_MIN) {
-        let text = format!(
+fn what_to_measure(p: &Prediction, doubt: Doubt) -> Vec<Node> {
+    let text = match doubt {
+        Doubt::Coverage(share) => format!(
             "No verdict: {:.1}% of the accesses to these objects lie in recorded operations, less than {:.0}%; the \
              rest is not simulated and may turn the sign. To decide it, build both versions and measure them with \
              tussle bench.",
             share * 100.0,
             COVERAGE_MIN * 100.0
-        );
-        return vec![Node::Text(vec![Span::plain(text)])];
-    }
-    if let Some(point) = p.point().filter(|x| too_few(&p.question, x)) {
-        let text = format!(
-            "No verdict: too few operations simulated: {:.1} per task, fewer than {OPERATIONS_MIN:.0}. Simulate \
-             longer: --set run_us=MICROSECONDS.",
-            point.operations
-        );
-        return vec![Node::Text(vec![Span::plain(text)])];
-    }
+        ),
+        Doubt::TooFew(operations) => format!(
+            "No verdict: too few operations simulated: {operations:.1} per task, fewer than {OPERATIONS_MIN:.0}. \
+             Simulate longer: --set run_us=MICROSECONDS."
+        ),
+        Doubt::Short(ns) => format!(
+            "No verdict: an operation takes {ns:.0} ns alone; below {OPERATION_NS_MIN:.0} ns a processor hides too \
+             much of a line's way. Build both versions and measure them with tussle bench."
+        ),
+        Doubt::Withheld => {
+            "No verdict: withheld until the closed loop holds (docs/validation.md). Build both \
+             versions and measure them with tussle bench; --check shows the verdict that is withheld."
+                .into()
+        }
+        Doubt::Draws => return undecided_draws(p),
+    };
+    vec![Node::Text(vec![Span::plain(text)])]
+}
+
+/// The draws do not agree: what would make them.
+fn undecided_draws(p: &Prediction) -> Vec<Node> {
     if p.samples.iter().all(|s| s.effect().abs() < EFFECT_MIN) {
         let text = format!("No difference: it is below {:.1}% in every draw.", EFFECT_MIN * 100.0);
         return vec![Node::Text(vec![Span::plain(text)])];

@@ -66,6 +66,9 @@ pub struct Args {
     /// Compare every scenario with its published figures
     #[arg(long)]
     validate: bool,
+    /// Also show the verdict that is withheld from recorded programs until the closed loop holds
+    #[arg(long)]
+    check: bool,
 }
 
 /// Runs the verb.
@@ -91,7 +94,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         global.remark(format_args!("{m} is unsourced: some of its figures are guesses"));
     }
     let prediction = predict_one(&question, global)?;
-    global.print(&view::prediction(&prediction))?;
+    global.print(&view::prediction(&prediction, args.check))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::predict::{Ablation, Job, Question, Verdict, analyse, jobs, run};
+use crate::predict::{Ablation, Doubt, Job, Question, Verdict, analyse, jobs, run};
 use proptest::prelude::*;
 use std::sync::Arc;
 use tussle_evidence::tables::*;
@@ -82,18 +82,19 @@ fn fields_falsely_shared_under_two_locks_gain_from_a_split() {
     let e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
     let p = answer(&ask(&e, 2));
     let point = p.point().unwrap();
-    assert_eq!((point.verdict, point.positive_share), (Verdict::Faster, 1.0), "{point:?}");
+    assert_eq!((point.verdict, point.withheld), (Verdict::Undecided, Some(Verdict::Faster)), "{point:?}");
+    assert_eq!((point.doubt, point.positive_share), (Some(Doubt::Withheld), 1.0), "{point:?}");
     assert!(point.median > 0.1, "{point:?}");
     // As much on 24 CPUs: each pair of tasks has a copy of its own of what one actor alone touched.
-    assert_eq!(answer(&ask(&e, 24)).point().unwrap().verdict, Verdict::Faster);
+    assert_eq!(answer(&ask(&e, 24)).point().unwrap().withheld, Some(Verdict::Faster));
 }
 
 #[test]
 fn operations_that_hold_little_of_the_traffic_give_no_verdict() {
     let mut e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
     let inside = 2 * 500 * 40;
-    for (outside, verdict) in
-        [(0, Verdict::Faster), (inside / 2, Verdict::Faster), (2 * inside, Verdict::Undecided)]
+    for (outside, withheld) in
+        [(0, Some(Verdict::Faster)), (inside / 2, Some(Verdict::Faster)), (2 * inside, None)]
     {
         e.accesses = vec![Access {
             object: 0,
@@ -106,8 +107,21 @@ fn operations_that_hold_little_of_the_traffic_give_no_verdict() {
             writes: 0,
             rmws: 0,
         }];
-        assert_eq!(answer(&ask(&e, 2)).point().unwrap().verdict, verdict, "{outside} accesses outside");
+        let p = answer(&ask(&e, 2));
+        let point = p.point().unwrap();
+        assert_eq!((point.verdict, point.withheld), (Verdict::Undecided, withheld), "{outside} outside");
+        assert_eq!(matches!(point.doubt, Some(Doubt::Coverage(_))), withheld.is_none(), "{point:?}");
     }
+}
+
+#[test]
+fn operations_too_short_for_the_model_give_no_verdict() {
+    let mut e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
+    e.operations.iter_mut().flatten().for_each(|o| o.visits.truncate(4));
+    let p = answer(&ask(&e, 2));
+    let point = p.point().unwrap();
+    assert_eq!((point.verdict, point.withheld), (Verdict::Undecided, None));
+    assert!(matches!(point.doubt, Some(Doubt::Short(ns)) if ns < 50.0), "{point:?}");
 }
 
 #[test]
@@ -141,10 +155,10 @@ fn another_layout_is_followed_by_field_name() {
     let mut q = ask(&e, 2);
     q.after = Side::Moved(Arc::new(moved));
     let patched = answer(&q);
-    assert_eq!(patched.point().unwrap().verdict, Verdict::Faster);
+    assert_eq!(patched.point().unwrap().withheld, Some(Verdict::Faster));
     // The other way round it is a loss.
     std::mem::swap(&mut q.before, &mut q.after);
-    assert_eq!(answer(&q).point().unwrap().verdict, Verdict::Slower);
+    assert_eq!(answer(&q).point().unwrap().withheld, Some(Verdict::Slower));
     // A layout without the field, and one without the type.
     let (mut less, id) = types(0, 8);
     let Type::Aggregate(mut a) = less.get(id).clone() else { unreachable!() };
