@@ -1,0 +1,56 @@
+//! Programs whose truth is known by construction (`suite/`), recorded and judged as a user would.
+//!
+//! `cargo test` runs a fixed forty. `TUSSLE_SLOW=suite-once` runs all of them once, `TUSSLE_SLOW=suite` all of them
+//! with every compiler, optimisation, number of threads and of CPUs. The outcome is printed as a table.
+
+mod suite {
+    pub mod judge;
+    pub mod manifest;
+    pub mod run;
+}
+
+use suite::judge::{Outcome, Tally};
+use suite::manifest::{Manifest, Twin};
+use suite::run::{Setting, Workshop};
+
+fn slow(what: &str) -> bool {
+    std::env::var("TUSSLE_SLOW").is_ok_and(|v| v.split(',').any(|w| w == what))
+}
+
+#[test]
+fn verdicts_are_those_that_the_programs_were_built_to_have() {
+    let manifest = Manifest::read();
+    let workshop = Workshop::new();
+    let settings = if slow("suite") { Setting::all() } else { vec![Setting::usual()] };
+    let whole = slow("suite") || slow("suite-once");
+    let mut tally = Tally::default();
+    for setting in &settings {
+        for case in &manifest.cases {
+            for twin in &case.twins(whole) {
+                match workshop.judge(case, twin, setting) {
+                    Ok(outcome) => tally.add(case, twin, setting, outcome),
+                    Err(skipped) => println!("skipped: {} {}: {skipped}", case.source, setting.words()),
+                }
+            }
+        }
+    }
+    println!("{}", tally.table());
+    let allowed = manifest.limits.scaled(tally.judged());
+    tally.check(&allowed);
+}
+
+#[test]
+fn the_fixed_set_has_forty_twins() {
+    let n: usize = Manifest::read().cases.iter().map(|c| c.twins(false).len()).sum();
+    assert_eq!(n, 40);
+}
+
+#[test]
+fn an_outcome_is_a_miss_an_accusation_or_right() {
+    let layout = Twin { fixed: false, class: "layout".into() };
+    let quiet = Twin { fixed: true, class: "quiet".into() };
+    assert!(Outcome { status: 0, ..Outcome::default() }.missed(&layout));
+    assert!(Outcome { status: 1, ..Outcome::default() }.accused(&quiet));
+    assert!(!Outcome { status: 1, ..Outcome::default() }.missed(&layout));
+    assert!(Outcome { status: 2, ..Outcome::default() }.missed(&quiet));
+}

@@ -1,0 +1,138 @@
+//! Builds, records and reports one twin.
+
+use super::judge::Outcome;
+use super::manifest::{Case, Twin, folder};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// How a program is built and run.
+pub struct Setting {
+    pub compiler: &'static str,
+    pub level: &'static str,
+    pub threads: u32,
+    pub cpus: u32,
+}
+
+impl Setting {
+    /// That of the fixed forty.
+    pub fn usual() -> Setting {
+        Setting { compiler: "gcc", level: "-O1", threads: 4, cpus: 2 }
+    }
+
+    /// Every combination.
+    pub fn all() -> Vec<Setting> {
+        let mut out = Vec::new();
+        for compiler in ["gcc", "clang"] {
+            for level in ["-O0", "-O1", "-O2"] {
+                for threads in [2, 4, 16, 64] {
+                    out.extend([1, 2].map(|cpus| Setting { compiler, level, threads, cpus }));
+                }
+            }
+        }
+        out
+    }
+
+    pub fn words(&self) -> String {
+        format!("{} {} {} threads {} CPUs", self.compiler, self.level, self.threads, self.cpus)
+    }
+
+    fn cxx(&self) -> &'static str {
+        if self.compiler == "gcc" { "g++" } else { "clang++" }
+    }
+}
+
+/// Where programs are built.
+pub struct Workshop {
+    dir: tempfile::TempDir,
+}
+
+impl Workshop {
+    pub fn new() -> Workshop {
+        Workshop { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// What `tussle report` says of one twin; `Err` is why it cannot be judged here.
+    pub fn judge(&self, case: &Case, twin: &Twin, setting: &Setting) -> Result<Outcome, String> {
+        let program = self.build(case, twin, setting)?;
+        let data = self.dir.path().join("suite.data");
+        let mut record = match setting.cpus {
+            1 => self.command("taskset"),
+            _ => self.command(env!("CARGO_BIN_EXE_tussle")),
+        };
+        if setting.cpus == 1 {
+            record.args(["-c", "0", env!("CARGO_BIN_EXE_tussle")]);
+        }
+        record.args(["record", "-o"]).arg(&data).arg("--").arg(&program).arg(setting.threads.to_string());
+        let recorded = run(&mut record)?;
+        if !recorded.status.success() {
+            return Err(format!("not recorded: {}", String::from_utf8_lossy(&recorded.stderr)));
+        }
+        let own = String::from_utf8_lossy(&recorded.stdout).into_owned();
+        let report =
+            run(self.command(env!("CARGO_BIN_EXE_tussle")).args(["report", "--format", "json"]).arg(&data))?;
+        Ok(Outcome::new(report.status.code().unwrap_or(-1), &report.stdout, &own, case.pair.as_ref()))
+    }
+
+    fn build(&self, case: &Case, twin: &Twin, setting: &Setting) -> Result<PathBuf, String> {
+        let source = folder().join("programs").join(&case.source);
+        let cxx = case.source.ends_with(".cc");
+        let compiler = if cxx { setting.cxx() } else { setting.compiler };
+        if let Some(header) = &case.needs {
+            self.has(compiler, header)?;
+        }
+        let program = self.dir.path().join("program");
+        let object = self.dir.path().join("object.o");
+        let mut flags: Vec<&str> = vec![setting.level, "-g", "-pthread"];
+        flags.extend(case.flags.iter().map(String::as_str));
+        flags.extend(twin.fixed.then_some("-DFIXED"));
+        let mut compile = match case.instrumented {
+            true => self.wrapper(cxx, compiler),
+            false => self.command(compiler),
+        };
+        done(compile.args(&flags).arg("-c").arg(&source).arg("-o").arg(&object))?;
+        let mut link = self.wrapper(cxx, compiler);
+        done(link.args(&flags).arg(&object).arg("-o").arg(&program).arg("-lrt"))?;
+        Ok(program)
+    }
+
+    /// Whether the compiler finds a header and links what it stands for.
+    fn has(&self, compiler: &str, header: &str) -> Result<(), String> {
+        let probe = self.dir.path().join("probe.c");
+        std::fs::write(&probe, format!("#include <{header}>\nint main(void) {{ return 0; }}\n")).unwrap();
+        let out = self.dir.path().join("probe");
+        done(self.command(compiler).arg("-fopenmp").arg(&probe).arg("-o").arg(out))
+            .map_err(|_| format!("{compiler} has no {header}"))
+    }
+
+    fn wrapper(&self, cxx: bool, compiler: &str) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_tussle"));
+        command.arg(if cxx { "c++" } else { "cc" });
+        command.env(if cxx { "TUSSLE_CXX" } else { "TUSSLE_CC" }, compiler);
+        command
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.dir.path())
+            .env("XDG_CACHE_HOME", cache(self.dir.path()))
+            .env("NO_COLOR", "1");
+        command
+    }
+}
+
+fn cache(dir: &Path) -> PathBuf {
+    dir.join("cache")
+}
+
+fn run(command: &mut Command) -> Result<Output, String> {
+    command.output().map_err(|e| format!("{}: {e}", command.get_program().to_string_lossy()))
+}
+
+fn done(command: &mut Command) -> Result<(), String> {
+    let out = run(command)?;
+    match out.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&out.stderr).into_owned()),
+    }
+}
