@@ -20,6 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("layout", &["model", "render"]),
     ("evidence", &["model", "render"]),
     ("naming", &["model", "debuginfo", "evidence"]),
+    ("rt-core", &[]),
     ("rt", &["model", "evidence"]),
     ("sim", &["model", "stats", "render"]),
     ("scenarios", &["model", "evidence", "sim", "stats", "render"]),

@@ -8,7 +8,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=runtime");
-    println!("cargo::rerun-if-changed=wire.rs");
+    println!("cargo::rerun-if-changed=../rt-core/src");
     println!("cargo::rerun-if-changed=build.rs");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let target = std::env::var("TARGET").expect("cargo sets TARGET");
@@ -19,23 +19,39 @@ fn main() {
         std::fs::write(&shared, []).expect("OUT_DIR is writable");
         return;
     }
-    compile(&target, &object);
+    let core = out.join("libtussle_rt_core.rlib");
+    compile(&target, "../rt-core/src/lib.rs", &["--crate-name=tussle_rt_core", "--crate-type=rlib"], &core);
+    let archive = out.join("libtussle_runtime.a");
+    let with_core = format!("--extern=tussle_rt_core={}", core.display());
+    let hooks = ["--crate-name=tussle_runtime", "--crate-type=staticlib", "-Clto=fat", &with_core];
+    compile(&target, "runtime/lib.rs", &hooks, &archive);
+    extract(&archive, &object);
     link(&object, &shared);
 }
 
-fn compile(target: &str, object: &Path) {
+fn compile(target: &str, source: &str, kind: &[&str], out: &Path) {
     let rustc = std::env::var_os("RUSTC").expect("cargo sets RUSTC");
     let mut c = Command::new(rustc);
-    c.args(["--edition=2024", "--crate-name=tussle_runtime", "--crate-type=staticlib", "--emit=obj"]);
-    c.args(["-Copt-level=3", "-Cpanic=abort", "-Ccodegen-units=1", "-Clto=fat", "-Cembed-bitcode=yes"]);
+    c.arg("--edition=2024").args(kind);
+    c.args(["-Copt-level=3", "-Cpanic=abort", "-Ccodegen-units=1", "-Cembed-bitcode=yes"]);
     c.args(["-Crelocation-model=pic", "-Cforce-unwind-tables=yes", "-Coverflow-checks=no", "-Cdebuginfo=0"]);
-    c.args(["-Cdebug-assertions=no", "--target", target, "-o"]).arg(object).arg("runtime/lib.rs");
+    c.args(["-Cdebug-assertions=no", "--target", target, "-o"]).arg(out).arg(source);
     run(&mut c);
 }
 
+/// One object of what the archive's first symbol needs: the archive holds all of the compiler's built-ins, too.
+fn extract(archive: &Path, object: &Path) {
+    let mut c = Command::new(linker());
+    c.args(["-r", "-nostdlib", "-Wl,--undefined=tussle_init", "-Wl,-S", "-o"]).arg(object).arg(archive);
+    run(&mut c);
+}
+
+fn linker() -> std::ffi::OsString {
+    std::env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into())
+}
+
 fn link(object: &Path, shared: &Path) {
-    let linker = std::env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
-    let mut c = Command::new(linker);
+    let mut c = Command::new(linker());
     c.args([
         "-shared",
         "-nostartfiles",
@@ -55,5 +71,8 @@ fn run(c: &mut Command) {
     let out = c.output().unwrap_or_else(|e| panic!("cannot run {:?}: {e}", c.get_program()));
     if !out.status.success() {
         panic!("{c:?} failed:\n{}", String::from_utf8_lossy(&out.stderr));
+    }
+    for line in String::from_utf8_lossy(&out.stderr).lines() {
+        println!("cargo::warning={line}");
     }
 }

@@ -1,7 +1,7 @@
 //! Allocation: malloc and its family, and C++ new and delete.
 
+use crate::arch::{alias, stub};
 use crate::heap;
-use crate::hooks::{alias, stub};
 use crate::interpose::*;
 use crate::libc_calls::call;
 use crate::sys;

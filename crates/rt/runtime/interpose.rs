@@ -1,12 +1,12 @@
 //! Functions of libc, pthread and the C++ runtime that the recorder stands in front of. Each calls the one behind it
 //! and returns exactly what that returned.
 
+use crate::arch::{alias, forwarder, stub, thread_pointer};
 use crate::arena::{alloc, recording};
-use crate::hooks::{alias, stub};
 use crate::libc_calls::{call, next};
+use crate::thread::Birth;
 use crate::wire::*;
 use crate::{sync, sys, thread};
-use core::arch::{asm, global_asm};
 use core::ffi::{c_int, c_void};
 
 /// Any pointer of C.
@@ -130,13 +130,9 @@ pub unsafe extern "C" fn tussle_pthread_create(th: *mut u64, attr: P, f: P, arg:
             let vt = sync::creation();
             let s = alloc(size_of::<Start>() as u64) as *mut Start;
             if !s.is_null() && vt != NONE as u64 {
-                let t = thread::current();
                 (*s).routine = f;
                 (*s).arg = arg;
-                (*s).creator = match (*t).info_at as *mut ThreadInfo {
-                    i if i.is_null() => NONE,
-                    i => (*i).index,
-                };
+                (*s).creator = thread::index();
                 (*s).vt = vt;
                 (*s).pc = pc;
                 (*s).stack_bytes = stack_bytes(attr);
@@ -168,11 +164,16 @@ unsafe extern "C" fn trampoline(p: P) -> P {
     unsafe {
         let s = p as *mut Start;
         let (routine, arg) = ((*s).routine, (*s).arg);
-        let tp: u64;
-        asm!("mov {0}, qword ptr fs:[0]", out(reg) tp, options(nostack, preserves_flags, readonly));
         // glibc's thread descriptor (about 2.3 kB) ends the stack's mapping.
-        let hi = (tp + 0x900 + 4095) & !4095;
-        thread::register((*s).creator, routine as u64, (*s).pc, (*s).vt, hi - (*s).stack_bytes, hi);
+        let hi = (thread_pointer() + 0x900 + 4095) & !4095;
+        thread::register(Birth {
+            creator: (*s).creator,
+            start: routine as u64,
+            create_pc: (*s).pc,
+            vt: (*s).vt,
+            stack: (hi - (*s).stack_bytes, hi),
+            pointer: 0,
+        });
         if let Some(k) = key() {
             pthread_setspecific(k, 3 as P);
         }
@@ -233,15 +234,7 @@ macro_rules! forward {
             pub unsafe extern "C" fn $find() -> P {
                 $next.get()
             }
-            global_asm!(
-                concat!(".weak ", $name, "\n.type ", $name, ",@function\n.hidden ", stringify!($find)),
-                concat!(".p2align 4\n", $name, ":"),
-                "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
-                concat!("call ", stringify!($find)),
-                "mov r11, rax",
-                "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
-                "jmp r11",
-            );
+            forwarder!($name, $find);
         )+
     };
 }

@@ -1,33 +1,27 @@
-//! The recorder runtime: what runs inside the recorded program.
+//! The recorder runtime: the names that it exports inside the recorded program. What they write down is in the crate
+//! `tussle-rt-core`.
 //!
 //! Built by `build.rs` on its own (no std, no allocation, no panics), linked into executables by `tussle cc` or loaded
-//! in the place of `libtsan.so.2`. It must never change what the program does: no errno, no file descriptor kept, no
-//! lock held while the program's code runs, no dependence on the program's heap. See `docs/recorder.md`.
+//! in the place of `libtsan.so.2`; never linked into tussle, whose malloc it would take over. It must never change what
+//! the program does: no errno, no file descriptor kept, no lock held while the program's code runs, no dependence on
+//! the program's heap. See `docs/recorder.md`.
 #![no_std]
-#![allow(clippy::missing_safety_doc, clippy::too_many_arguments, clippy::upper_case_acronyms)]
-#![allow(static_mut_refs, non_upper_case_globals)]
-
-#[allow(dead_code)]
-mod wire {
-    include!("../wire.rs");
-}
+#![allow(non_upper_case_globals)]
 
 mod alloc;
-mod arena;
+mod arch;
 mod atomics;
-mod code;
-mod heap;
+mod events;
 mod hooks;
 mod interpose;
 mod libc_calls;
 mod locks;
-mod mem;
 mod memory;
-mod record;
-mod sections;
-mod sync;
 mod sys;
 mod thread;
+
+use events::{heap, record, sections, sync};
+use tussle_rt_core::{arena, wire};
 
 /// Reached only by a bug in the runtime: stopping is better than corrupting the program.
 #[panic_handler]

@@ -1,8 +1,8 @@
 //! Mutexes, rwlocks, spin locks, barriers, conditions and semaphores: their own bytes are accesses, and what they
 //! order moves clocks.
 
+use crate::arch::{alias, stub};
 use crate::arena::recording;
-use crate::hooks::{alias, stub};
 use crate::interpose::*;
 use crate::libc_calls::call;
 use crate::wire::*;
@@ -69,23 +69,21 @@ fn taken(r: c_int) -> bool {
 
 /// Takes a lock without waiting, else waits with `wait` and advances the clock by what the lock was held meanwhile.
 #[inline(always)]
-unsafe fn lock(m: P, try_it: impl Fn() -> c_int, wait: impl Fn() -> c_int) -> c_int {
-    unsafe {
-        if !recording() {
-            return wait();
-        }
-        let r = try_it();
-        if taken(r) {
-            sync::locked(m as u64, None);
-            return r;
-        }
-        let before = if r == EBUSY { sync::lock_contended(m as u64) } else { None };
-        let r = wait();
-        if taken(r) {
-            sync::locked(m as u64, before);
-        }
-        r
+fn lock(m: P, try_it: impl Fn() -> c_int, wait: impl Fn() -> c_int) -> c_int {
+    if !recording() {
+        return wait();
     }
+    let r = try_it();
+    if taken(r) {
+        sync::locked(m as u64, None);
+        return r;
+    }
+    let before = if r == EBUSY { sync::lock_contended(m as u64) } else { None };
+    let r = wait();
+    if taken(r) {
+        sync::locked(m as u64, before);
+    }
+    r
 }
 
 #[unsafe(no_mangle)]

@@ -1,7 +1,7 @@
 //! Functions of libc that read or write the program's memory on its behalf.
 
+use crate::arch::{alias, stub};
 use crate::arena::recording;
-use crate::hooks::{alias, stub};
 use crate::interpose::*;
 use crate::libc_calls::call;
 use crate::wire::*;

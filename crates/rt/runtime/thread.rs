@@ -1,11 +1,13 @@
-//! Threads: registration, end, and what fork does to them.
+//! The calling thread's state, in thread-local storage: registration, end, and what fork does to it.
 
-use crate::arena::{self, alloc, at, header, lost, recording, reference};
-use crate::record;
-use crate::sys::{self, Spin};
+use crate::arch::{current, set_current, set_state, state, thread_pointer};
+use crate::sys;
 use crate::wire::*;
-use core::arch::asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use tussle_rt_core::arena::{self, Settings, lost, recording};
+use tussle_rt_core::record;
+use tussle_rt_core::thread as core_thread;
+pub use tussle_rt_core::thread::{Birth, Entered, vt_of};
 
 /// What threads use before they are registered and after their end: every access misses, nothing is written.
 #[unsafe(no_mangle)]
@@ -17,162 +19,64 @@ const ACTIVE: u64 = 1;
 const ENDED: u64 = 2;
 const BUSY: u64 = 3;
 
-static LIST: Spin = Spin::new();
-static FREE: AtomicU64 = AtomicU64::new(0);
-/// Threads registered and not ended.
-pub static ALIVE: AtomicU32 = AtomicU32::new(0);
-
-#[inline(always)]
-pub fn current() -> *mut Live {
-    let p: *mut Live;
-    unsafe {
-        asm!("mov {0}, qword ptr [rip + tussle_tls@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]", out(reg) p,
-            options(nostack, preserves_flags, readonly));
-    }
-    p
-}
-
-fn set_current(p: *mut Live) {
-    unsafe {
-        asm!("mov {1}, qword ptr [rip + tussle_tls@GOTTPOFF]", "mov qword ptr fs:[{1}], {0}", in(reg) p,
-            out(reg) _, options(nostack, preserves_flags));
-    }
-}
-
-fn state() -> u64 {
-    let s: u64;
-    unsafe {
-        asm!("mov {0}, qword ptr [rip + tussle_state@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]", out(reg) s,
-            options(nostack, preserves_flags, readonly));
-    }
-    s
-}
-
-fn set_state(s: u64) {
-    unsafe {
-        asm!("mov {1}, qword ptr [rip + tussle_state@GOTTPOFF]", "mov qword ptr fs:[{1}], {0}", in(reg) s,
-            out(reg) _, options(nostack, preserves_flags));
-    }
-}
-
 fn dummy() -> *mut Live {
     &raw mut tussle_dummy
 }
 
-/// The calling thread's state, marked busy; null if it is not to be recorded now. Pair with [`leave`].
+/// Enters the recorder; `None` if the calling thread is not to be recorded now.
 #[inline(always)]
-pub unsafe fn enter() -> *mut Live {
+pub fn enter() -> Option<Entered> {
     unsafe {
         let t = current();
-        if (*t).free == 0 || arena::forked() {
-            return enter_slowly(t);
+        match Entered::enter(t) {
+            None => enter_slowly(t),
+            entered => entered,
         }
-        (*t).free = 0;
-        t
     }
 }
 
 #[cold]
-unsafe fn enter_slowly(t: *mut Live) -> *mut Live {
+unsafe fn enter_slowly(t: *mut Live) -> Option<Entered> {
     unsafe {
         if !recording() {
-            return core::ptr::null_mut();
+            return None;
         }
-        if record::check_fork() {
-            return enter_again();
+        if check_fork() {
+            return Entered::enter(current());
         }
         if t != dummy() {
             lost(LOST_REENTRANT, 1);
-            return core::ptr::null_mut();
+            return None;
         }
         match state() {
             NEW => {
-                register(NONE, 0, 0, NONE as u64, 0, 0);
-                enter_again()
+                register(Birth::unknown());
+                Entered::enter(current())
             }
             ENDED => {
                 lost(LOST_AFTER_END, 1);
-                core::ptr::null_mut()
+                None
             }
-            _ => core::ptr::null_mut(),
+            _ => None,
         }
     }
 }
 
-unsafe fn enter_again() -> *mut Live {
-    unsafe {
-        let t = current();
-        if (*t).free == 0 {
-            return core::ptr::null_mut();
-        }
-        (*t).free = 0;
-        t
-    }
-}
-
-/// Leaves what [`enter`] entered.
-#[inline(always)]
-pub unsafe fn leave(t: *mut Live) {
-    unsafe { (*t).free = 1 }
-}
-
-/// Makes the calling thread a recorded one. `vt` of `NONE` means: start with the latest clock known.
-pub unsafe fn register(creator: u32, start: u64, pc: u64, vt: u64, stack_lo: u64, stack_hi: u64) {
+/// Makes the calling thread a recorded one.
+pub unsafe fn register(birth: Birth) {
     unsafe {
         if !recording() || state() == ACTIVE || state() == BUSY {
             return;
         }
         set_state(BUSY);
-        let t = take_live();
-        let info = alloc(size_of::<ThreadInfo>() as u64) as *mut ThreadInfo;
-        if t.is_null() || info.is_null() {
-            lost(LOST_THREADS, 1);
+        let t = core_thread::register(&Birth { pointer: thread_pointer(), ..birth });
+        if t.is_null() {
             set_state(ENDED);
             return;
         }
-        let vt = if vt == NONE as u64 { latest() } else { vt };
-        (*info).tid = sys::gettid();
-        (*info).creator = creator;
-        (*info).start = start;
-        (*info).create_pc = pc;
-        (*info).vt0 = vt;
-        (*info).stack_lo = stack_lo;
-        (*info).stack_hi = stack_hi;
-        (*info).tp = thread_pointer();
-        (*info).live = reference(t as u64);
-        name(info);
-        (*t).vt = vt;
-        (*t).sync_vt = vt;
-        (*t).burst_vt = u64::MAX;
-        (*t).sweep_vt = vt + WINDOW_VT;
-        (*t).epoch = 1;
-        (*t).info = reference(info as u64);
-        (*t).info_at = info as u64;
-        (*t).frames[1].sp = u64::MAX;
-        (*t).depth = size_of::<Frame>() as u32;
-        (*t).free = 1;
-        let h = header();
-        LIST.lock();
-        (*info).index = (*h).threads_count;
-        (*info).next = (*h).threads;
-        (*h).threads = reference(info as u64);
-        (*h).threads_count += 1;
-        LIST.unlock();
-        ALIVE.fetch_add(1, Relaxed);
         set_current(t);
         set_state(ACTIVE);
     }
-}
-
-fn thread_pointer() -> u64 {
-    let tp: u64;
-    unsafe { asm!("mov {0}, qword ptr fs:[0]", out(reg) tp, options(nostack, preserves_flags, readonly)) };
-    tp
-}
-
-unsafe fn name(info: *mut ThreadInfo) {
-    const PR_GET_NAME: usize = 16;
-    unsafe { sys::call3(sys::SYS_prctl, PR_GET_NAME, &raw mut (*info).name as usize, 0) };
 }
 
 /// Reads the calling thread's name again.
@@ -180,44 +84,18 @@ pub unsafe fn renamed() {
     unsafe {
         let t = current();
         if t != dummy() {
-            name((*t).info_at as *mut ThreadInfo);
+            core_thread::renamed(t);
         }
     }
 }
 
-/// The clock of the most advanced thread: for threads that nobody is known to have created.
-unsafe fn latest() -> u64 {
+/// Index of the calling thread; [`NONE`] if it is not recorded.
+pub fn index() -> u32 {
     unsafe {
-        let mut max = (*header()).fork_vt;
-        let mut i = (*header()).threads;
-        while i != 0 {
-            let info = at::<ThreadInfo>(i);
-            let vt = if (*info).live != 0 { (*at::<Live>((*info).live)).vt } else { (*info).vt1 };
-            max = max.max(vt);
-            i = (*info).next;
+        match (*current()).info_at as *mut ThreadInfo {
+            i if i.is_null() => NONE,
+            i => (*i).index,
         }
-        round(max)
-    }
-}
-
-/// The next boundary between windows: accesses before and after it never count as concurrent.
-pub fn round(vt: u64) -> u64 {
-    vt.div_ceil(WINDOW_VT) * WINDOW_VT
-}
-
-unsafe fn take_live() -> *mut Live {
-    unsafe {
-        LIST.lock();
-        let p = FREE.load(Relaxed) as *mut Live;
-        if !p.is_null() {
-            FREE.store((*p).next_free, Relaxed);
-        }
-        LIST.unlock();
-        if p.is_null() {
-            return alloc(size_of::<Live>() as u64) as *mut Live;
-        }
-        (*p).next_free = 0;
-        p
     }
 }
 
@@ -229,46 +107,13 @@ pub unsafe fn end() {
             set_state(ENDED);
             return;
         }
-        if record::check_fork() {
+        if check_fork() {
             return;
         }
-        (*t).free = 0;
-        (*t).depth = 0;
+        core_thread::shut(t);
         set_state(ENDED);
         set_current(dummy());
-        crate::sections::reset(t);
-        record::sweep(t);
-        let info = (*t).info_at as *mut ThreadInfo;
-        (*info).vt1 = (*t).vt;
-        name(info);
-        core::sync::atomic::compiler_fence(SeqCst);
-        (*info).live = 0;
-        for c in &mut (*t).code_cache {
-            c.pc = 0;
-        }
-        for c in &mut (*t).page_cache {
-            c.page = 0;
-        }
-        ALIVE.fetch_sub(1, Relaxed);
-        LIST.lock();
-        (*t).next_free = FREE.load(Relaxed);
-        FREE.store(t as u64, Relaxed);
-        LIST.unlock();
-    }
-}
-
-/// The clock at which the latest thread with this thread pointer stopped.
-pub unsafe fn vt_of(tp: u64) -> u64 {
-    unsafe {
-        let mut i = (*header()).threads;
-        while i != 0 {
-            let info = at::<ThreadInfo>(i);
-            if (*info).tp == tp {
-                return if (*info).live != 0 { (*at::<Live>((*info).live)).vt } else { (*info).vt1 };
-            }
-            i = (*info).next;
-        }
-        0
+        core_thread::end(t);
     }
 }
 
@@ -276,14 +121,22 @@ static FORK_VT: AtomicU64 = AtomicU64::new(0);
 
 /// Before fork: what was counted so far is the parent's.
 pub unsafe extern "C" fn before_fork() {
-    unsafe {
-        let t = enter();
-        if !t.is_null() {
+    if let Some(entered) = enter() {
+        unsafe {
+            let t = entered.live();
             record::sweep(t);
             FORK_VT.store((*t).vt, Relaxed);
-            leave(t);
         }
     }
+}
+
+/// A child forked without our seeing it must not write into its parent's file.
+unsafe fn check_fork() -> bool {
+    if arena::forked() {
+        unsafe { after_fork_in_child() };
+        return true;
+    }
+    false
 }
 
 /// In the child: a file of its own, one thread.
@@ -294,17 +147,24 @@ pub unsafe extern "C" fn after_fork_in_child() {
         }
         let (pid, seq) = arena::session_pid_seq();
         let was = state();
-        arena::reset_after_fork();
-        LIST.reset();
-        FREE.store(0, Relaxed);
-        ALIVE.store(0, Relaxed);
-        crate::heap::reset_after_fork();
-        crate::sync::reset_after_fork();
+        core_thread::reset_after_fork();
         set_current(dummy());
         set_state(NEW);
         let vt = FORK_VT.load(Relaxed);
-        if arena::open(pid, seq, vt) && was != ENDED {
-            register(NONE, 0, 0, vt, 0, 0);
+        if arena::open(&settings(), pid, seq, vt) && was != ENDED {
+            register(Birth { vt, ..Birth::unknown() });
+        }
+    }
+}
+
+/// What the environment says about this recording.
+fn settings() -> Settings {
+    unsafe {
+        Settings {
+            dir: sys::env(b"TUSSLE_SESSION"),
+            mem_max: sys::number(sys::env(b"TUSSLE_MEM_MAX")).unwrap_or(1 << 30),
+            operations: sys::number(sys::env(b"TUSSLE_OPERATIONS")) != Some(0),
+            thread_start: crate::interpose::thread_start(),
         }
     }
 }
@@ -317,12 +177,12 @@ pub unsafe fn init() {
             return;
         }
         crate::interpose::resolve();
-        if !arena::open(0, 0, 0) {
+        if !arena::open(&settings(), 0, 0, 0) {
             return;
         }
         sys::__register_atfork(Some(before_fork), None, Some(after_fork_in_child), core::ptr::null_mut());
         let (lo, hi) = main_stack();
-        register(NONE, 0, 0, 0, lo, hi);
+        register(Birth { vt: 0, stack: (lo, hi), ..Birth::unknown() });
     }
 }
 

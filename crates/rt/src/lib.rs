@@ -13,7 +13,7 @@ pub mod sites;
 /// Layout of raw files, shared with the runtime.
 #[allow(missing_docs)]
 pub mod wire {
-    include!("../wire.rs");
+    include!("../../rt-core/src/wire.rs");
 }
 
 pub use convert::{Converted, convert};

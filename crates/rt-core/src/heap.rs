@@ -1,9 +1,10 @@
 //! Heap objects: which bytes belonged to which allocation, when.
 
-use crate::arena::{alloc, at, header, lost, recording, reference};
+use crate::arena::{alloc, at, header, lost, reference};
 use crate::sys::Spin;
+use crate::thread::Entered;
 use crate::wire::*;
-use crate::{code, record, thread};
+use crate::{code, record};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Lives that one address keeps apart.
@@ -37,15 +38,9 @@ fn hash(base: u64, bits: u32) -> usize {
 }
 
 /// Notes an allocation.
-pub unsafe fn born(base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
-    if base == 0 || !recording() {
-        return;
-    }
+pub unsafe fn born(entered: &Entered, base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
     unsafe {
-        let t = thread::enter();
-        if t.is_null() {
-            return;
-        }
+        let t = entered.live();
         let code = code::id(t, pc);
         let info = (*t).info_at as *mut ThreadInfo;
         let site = site_of(info, code);
@@ -64,7 +59,6 @@ pub unsafe fn born(base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
         if site != 0 {
             counted(site, true);
         }
-        thread::leave(t);
     }
 }
 
@@ -110,15 +104,9 @@ unsafe fn keep_old(t: *mut Live, slot: *mut HeapSlot) {
 }
 
 /// Notes that an object is about to be freed: before it is, because its address may be reused at once.
-pub unsafe fn dead(base: u64) {
-    if base == 0 || !recording() {
-        return;
-    }
+pub unsafe fn dead(entered: &Entered, base: u64) {
     unsafe {
-        let t = thread::enter();
-        if t.is_null() {
-            return;
-        }
+        let t = entered.live();
         let s = shard(base);
         LOCKS[s].lock();
         let slot = slot_of(s, base, false);
@@ -133,15 +121,11 @@ pub unsafe fn dead(base: u64) {
         if size != 0 && site != 0 {
             counted(site, false);
         }
-        thread::leave(t);
     }
 }
 
 /// An object that [`dead`] was told of lives on: its reallocation failed.
-pub unsafe fn revived(base: u64) {
-    if base == 0 || !recording() {
-        return;
-    }
+pub unsafe fn revived(_entered: &Entered, base: u64) {
     unsafe {
         let s = shard(base);
         LOCKS[s].lock();

@@ -1,9 +1,8 @@
 //! What synchronisation does to clocks. A join that separates phases rounds up to a window boundary, so that accesses
 //! before and after it never fall into one window.
 
-use crate::arena::recording;
 use crate::sys::Spin;
-use crate::thread::{enter, leave, round};
+use crate::thread::{Entered, round};
 use crate::wire::*;
 use crate::{record, sections};
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -97,13 +96,11 @@ fn slot(addr: u64) -> &'static Slot {
 }
 
 /// Forgets an object whose address may become another one.
-pub fn forget(addr: u64) {
-    if recording() {
-        let s = slot(addr);
-        MAKE.lock();
-        clear(s);
-        MAKE.unlock();
-    }
+pub fn forget(_entered: &Entered, addr: u64) {
+    let s = slot(addr);
+    MAKE.lock();
+    clear(s);
+    MAKE.unlock();
 }
 
 /// Sets the clock forward; accesses before and after are different epochs.
@@ -122,40 +119,29 @@ unsafe fn advance(t: *mut Live, vt: u64) {
 }
 
 /// Empties the thread's table; its clock is exact afterwards.
-pub unsafe fn settle() -> u64 {
+pub unsafe fn settle(entered: &Entered) -> u64 {
     unsafe {
-        let t = enter();
-        if t.is_null() {
-            return 0;
-        }
+        let t = entered.live();
         record::sweep(t);
         let vt = (*t).vt;
-        leave(t);
         vt
     }
 }
 
 /// Brings the calling thread's clock to `vt` if it is behind.
-pub unsafe fn join(vt: u64) {
+pub unsafe fn join(entered: &Entered, vt: u64) {
     unsafe {
-        let t = enter();
-        if t.is_null() {
-            return;
-        }
+        let t = entered.live();
         record::sweep(t);
         advance(t, vt);
-        leave(t);
     }
 }
 
 /// A thread is about to be created: the clock at which it starts. All threads of one burst start together, after
 /// what their creator did before.
-pub unsafe fn creation() -> u64 {
+pub unsafe fn creation(entered: &Entered) -> u64 {
     unsafe {
-        let t = enter();
-        if t.is_null() {
-            return NONE as u64;
-        }
+        let t = entered.live();
         record::sweep(t);
         let near = (*t).burst_vt != u64::MAX && (*t).vt < (*t).burst_vt + WINDOW_VT / 8;
         if !near {
@@ -164,39 +150,29 @@ pub unsafe fn creation() -> u64 {
             (*t).burst_vt = vt;
         }
         let vt = (*t).burst_vt;
-        leave(t);
         vt
     }
 }
 
 /// A thread that ended at `vt` was joined.
-pub unsafe fn joined(vt: u64) {
+pub unsafe fn joined(entered: &Entered, vt: u64) {
     unsafe {
-        let t = enter();
-        if t.is_null() {
-            return;
-        }
+        let t = entered.live();
         record::sweep(t);
         advance(t, round(vt));
         (*t).burst_vt = u64::MAX;
-        leave(t);
     }
 }
 
-pub fn barrier_init(addr: u64, count: u64) {
-    if recording() {
-        forget(addr);
-        slot(addr).a.store(count, Relaxed);
-    }
+pub fn barrier_init(entered: &Entered, addr: u64, count: u64) {
+    forget(entered, addr);
+    slot(addr).a.store(count, Relaxed);
 }
 
 /// Before waiting at a barrier: the slot of this generation.
-pub unsafe fn barrier_arrive(addr: u64) -> u64 {
-    if !recording() {
-        return 0;
-    }
+pub unsafe fn barrier_arrive(entered: &Entered, addr: u64) -> u64 {
     unsafe {
-        let vt = settle();
+        let vt = settle(entered);
         let s = slot(addr);
         let count = s.a.load(Relaxed).max(1);
         let generation = s.b.fetch_add(1, AcqRel) / count;
@@ -208,19 +184,14 @@ pub unsafe fn barrier_arrive(addr: u64) -> u64 {
 }
 
 /// After the barrier: everybody goes on at the same clock.
-pub unsafe fn barrier_leave(addr: u64, generation: u64) {
-    if recording() {
-        unsafe { join(round(slot(addr).ring[generation as usize % RING].load(Acquire) + 1)) };
-    }
+pub unsafe fn barrier_leave(entered: &Entered, addr: u64, generation: u64) {
+    unsafe { join(entered, round(slot(addr).ring[generation as usize % RING].load(Acquire) + 1)) };
 }
 
 /// Before waiting for a condition: the number of wake-ups so far.
-pub unsafe fn cond_wait_begin(addr: u64) -> u64 {
-    if !recording() {
-        return 0;
-    }
+pub unsafe fn cond_wait_begin(entered: &Entered, addr: u64) -> u64 {
     unsafe {
-        let vt = settle();
+        let vt = settle(entered);
         let s = slot(addr);
         s.waited.fetch_max(vt, AcqRel);
         s.b.fetch_add(1, AcqRel);
@@ -229,34 +200,25 @@ pub unsafe fn cond_wait_begin(addr: u64) -> u64 {
 }
 
 /// After waiting for a condition; `woken` is false after a timeout.
-pub unsafe fn cond_wait_end(addr: u64, seq: u64, woken: bool) {
-    if !recording() {
-        return;
-    }
+pub unsafe fn cond_wait_end(entered: &Entered, addr: u64, seq: u64, woken: bool) {
     unsafe {
         let s = slot(addr);
         let _ = s.b.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
         if woken && s.seq.load(Acquire) != seq {
-            join(s.ring[(seq + 1) as usize % RING].load(Acquire));
+            join(entered, s.ring[(seq + 1) as usize % RING].load(Acquire));
         }
     }
 }
 
 /// Before a signal or broadcast.
-pub unsafe fn cond_wake(addr: u64, all: bool) {
-    if !recording() {
-        return;
-    }
+pub unsafe fn cond_wake(entered: &Entered, addr: u64, all: bool) {
     unsafe {
         let s = slot(addr);
         let waiters = s.b.load(Acquire);
         if waiters == 0 {
             return;
         }
-        let t = enter();
-        if t.is_null() {
-            return;
-        }
+        let t = entered.live();
         record::sweep(t);
         let most = s.c.fetch_max(waiters, AcqRel).max(waiters);
         let mut vt = (*t).vt;
@@ -270,20 +232,13 @@ pub unsafe fn cond_wake(addr: u64, all: bool) {
         let seq = s.seq.load(Acquire);
         s.ring[(seq + 1) as usize % RING].store(vt, Release);
         s.seq.store(seq + 1, Release);
-        leave(t);
     }
 }
 
 /// A lock was taken. `held_before` is what [`lock_contended`] returned if it had to be waited for.
-pub unsafe fn locked(addr: u64, held_before: Option<u64>) {
-    if !recording() {
-        return;
-    }
+pub unsafe fn locked(entered: &Entered, addr: u64, held_before: Option<u64>) {
     unsafe {
-        let t = enter();
-        if t.is_null() {
-            return;
-        }
+        let t = entered.live();
         let s = slot(addr);
         if let Some(before) = held_before {
             let held = s.b.load(Acquire).saturating_sub(before);
@@ -294,62 +249,44 @@ pub unsafe fn locked(addr: u64, held_before: Option<u64>) {
         }
         s.a.store((*t).vt, Relaxed);
         sections::begin(t, addr, false);
-        leave(t);
     }
 }
 
 /// Before waiting for a lock: for how long it has been held so far, all holders together.
-pub fn lock_contended(addr: u64) -> Option<u64> {
-    recording().then(|| slot(addr).b.load(Acquire))
+pub fn lock_contended(_entered: &Entered, addr: u64) -> u64 {
+    slot(addr).b.load(Acquire)
 }
 
 /// A lock is about to be released.
-pub unsafe fn unlocking(addr: u64) {
-    if !recording() {
-        return;
-    }
+pub unsafe fn unlocking(entered: &Entered, addr: u64) {
     unsafe {
-        let t = enter();
-        if t.is_null() {
-            return;
-        }
+        let t = entered.live();
         let s = slot(addr);
         let held = (*t).vt.saturating_sub(s.a.load(Relaxed));
         // The clock moves in steps when counters empty: what looks like a short hold may be no hold at all.
         if held >= HOLD_MIN {
             s.b.fetch_add(held, AcqRel);
         }
-        leave(t);
     }
 }
 
 /// Before waiting for a semaphore that is not free.
-pub unsafe fn sem_wait_begin(addr: u64) {
-    if recording() {
-        unsafe { settle() };
-        slot(addr).c.fetch_add(1, AcqRel);
-    }
+pub unsafe fn sem_wait_begin(entered: &Entered, addr: u64) {
+    unsafe { settle(entered) };
+    slot(addr).c.fetch_add(1, AcqRel);
 }
 
 /// After having waited for a semaphore.
-pub unsafe fn sem_wait_end(addr: u64) {
-    if recording() {
-        let s = slot(addr);
-        let _ = s.c.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
-        unsafe { join(s.ring[0].load(Acquire)) };
-    }
+pub unsafe fn sem_wait_end(entered: &Entered, addr: u64) {
+    let s = slot(addr);
+    let _ = s.c.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
+    unsafe { join(entered, s.ring[0].load(Acquire)) };
 }
 
 /// Before posting a semaphore.
-pub unsafe fn sem_post(addr: u64) {
-    if !recording() {
-        return;
-    }
+pub unsafe fn sem_post(entered: &Entered, addr: u64) {
     unsafe {
-        let t = enter();
-        if t.is_null() {
-            return;
-        }
+        let t = entered.live();
         let s = slot(addr);
         if s.c.load(Acquire) > 0 {
             record::sweep(t);
@@ -359,6 +296,5 @@ pub unsafe fn sem_post(addr: u64) {
             vt = round(vt);
         }
         s.ring[0].fetch_max(vt, AcqRel);
-        leave(t);
     }
 }

@@ -449,9 +449,23 @@ pub struct Site {
 
 /// Names of allocation functions.
 pub const ALLOCATORS: [&str; 17] = [
-    "malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "memalign", "valloc", "pvalloc", "reallocarray",
-    "operator new", "operator new[]", "operator new(nothrow)", "operator new[](nothrow)", "operator new(align)",
-    "operator new[](align)", "mmap", "operator new(align, nothrow)",
+    "malloc",
+    "calloc",
+    "realloc",
+    "aligned_alloc",
+    "posix_memalign",
+    "memalign",
+    "valloc",
+    "pvalloc",
+    "reallocarray",
+    "operator new",
+    "operator new[]",
+    "operator new(nothrow)",
+    "operator new[](nothrow)",
+    "operator new(align)",
+    "operator new[](align)",
+    "mmap",
+    "operator new(align, nothrow)",
 ];
 
 /// Kinds of access.

@@ -2,12 +2,11 @@
 //!
 //! What a thread writes down depends on its own stream of accesses only, never on who came first.
 
-use crate::arena::{at, forked, fullness, header, lost, recording, reference};
+use crate::arena::{at, forked, fullness, header, lost, reference};
 use crate::code;
 use crate::sections;
-use crate::thread;
+use crate::thread::Entered;
 use crate::wire::*;
-use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Gap in virtual time that never separates two runs of one epoch.
@@ -18,25 +17,20 @@ const PIECES_FEW: u16 = 32;
 /// Touch blocks per thread and line.
 const TOUCH_BLOCKS: u32 = 6;
 
-/// Entry from the hooks: `op` is size | kind << 8. The table did not have the line or these bytes, or a counter is
-/// full.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tussle_slow(addr: u64, pc: u64, op: u32) {
-    if !recording() {
-        return;
-    }
+/// The commonest case of a hook's slow path by far: a line that was not in the table, one whole access within it, no
+/// critical section traced. False if it is another case: nothing has been done then. `op` is size | kind << 8.
+#[inline(always)]
+pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
     unsafe {
         let (n, kind, line) = ((op & 0xff) as u64, op >> 8, addr & !(LINE - 1));
-        let t = thread::current();
         let e = (&raw mut (*t).entries[0]).add(index(line));
-        // The commonest case by far: a line that was not in the table, one whole access within it.
-        if (*e).key != line && (*t).free != 0 && (*t).traced == 0 && addr - line + n <= LINE && !forked() {
-            (*t).free = 0;
-            refill(t, e, line, addr - line, n, kind, pc);
-            (*t).free = 1;
-            return;
+        if (*e).key == line || (*t).free == 0 || (*t).traced != 0 || addr - line + n > LINE || forked() {
+            return false;
         }
-        note(addr, n, kind, pc, true)
+        let Some(entered) = Entered::enter(t) else { return false };
+        refill(t, e, line, addr - line, n, kind, pc);
+        drop(entered);
+        true
     }
 }
 
@@ -64,21 +58,15 @@ unsafe fn refill(t: *mut Live, e: *mut Entry, line: u64, off: u64, n: u64, kind:
     }
 }
 
-/// Records an access.
-#[inline(never)]
-pub unsafe fn access(addr: u64, n: u64, kind: u32, pc: u64) {
-    unsafe { note(addr, n, kind, pc, false) }
-}
-
 /// Records what a lock's function did to the lock's own words: no visit of a critical section.
-pub unsafe fn of_lock(addr: u64, n: u64, kind: u32, pc: u64) {
+pub unsafe fn of_lock(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64) {
     unsafe {
-        let t = thread::current();
+        let t = entered.live();
         let traced = (*t).traced == 1;
         if traced {
             (*t).traced = 2;
         }
-        note(addr, n, kind, pc, false);
+        note(entered, addr, n, kind, pc, false);
         if traced && (*t).traced == 2 {
             (*t).traced = 1;
         }
@@ -87,12 +75,9 @@ pub unsafe fn of_lock(addr: u64, n: u64, kind: u32, pc: u64) {
 
 /// Records an access. `counted`: the hook has already counted it if the table had line and bytes.
 #[inline(always)]
-unsafe fn note(addr: u64, n: u64, kind: u32, pc: u64, counted: bool) {
+pub unsafe fn note(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64, counted: bool) {
     unsafe {
-        let t = thread::enter();
-        if t.is_null() {
-            return;
-        }
+        let t = entered.live();
         let line = addr & !(LINE - 1);
         let off = addr - line;
         if off + n <= LINE {
@@ -101,20 +86,13 @@ unsafe fn note(addr: u64, n: u64, kind: u32, pc: u64, counted: bool) {
             touch(t, line, off, LINE - off, kind, pc, false);
             touch(t, line + LINE, 0, n - (LINE - off), kind, pc, false);
         }
-        (*t).free = 1;
     }
 }
 
 /// Records `[addr, addr + len)` word by word.
-pub unsafe fn range(addr: u64, len: u64, kind: u32, pc: u64) {
-    if len == 0 || !recording() {
-        return;
-    }
+pub unsafe fn range(entered: &Entered, addr: u64, len: u64, kind: u32, pc: u64) {
     unsafe {
-        let t = thread::enter();
-        if t.is_null() {
-            return;
-        }
+        let t = entered.live();
         let mut a = addr;
         let end = addr.saturating_add(len);
         while a < end {
@@ -123,7 +101,6 @@ pub unsafe fn range(addr: u64, len: u64, kind: u32, pc: u64) {
             touch(t, line, a - line, n, kind, pc, false);
             a += n;
         }
-        (*t).free = 1;
     }
 }
 
@@ -349,8 +326,7 @@ unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
         }
         // Walks go upwards more often than not: have the record of the line after next at hand.
         let ahead = *slot.add(if line >> 6 & 63 < 62 { 2 } else { 0 });
-        let p = at::<u8>(ahead);
-        asm!("prefetchw byte ptr [{0}]", "prefetchw byte ptr [{0} + 64]", in(reg) p, options(nostack, preserves_flags));
+        crate::arch::prefetch_two_lines_to_write(at::<u8>(ahead));
         at::<Record>(*slot) as u64
     }
 }
@@ -646,13 +622,4 @@ pub unsafe fn sweep_range(t: *mut Live, addr: u64, len: u64) {
             line += LINE;
         }
     }
-}
-
-/// A child forked without our seeing it must not write into its parent's file.
-pub unsafe fn check_fork() -> bool {
-    if forked() {
-        unsafe { thread::after_fork_in_child() };
-        return true;
-    }
-    false
 }

@@ -145,10 +145,22 @@ unsafe fn set_mark() {
     }
 }
 
+/// What a process's recording begins with.
+pub struct Settings {
+    /// Session folder, zero-terminated; null or empty means that nothing is recorded.
+    pub dir: *const u8,
+    /// Cap on the mapping, bytes.
+    pub mem_max: u64,
+    /// Whether critical sections are sampled.
+    pub operations: bool,
+    /// Address of the function that starts threads.
+    pub thread_start: u64,
+}
+
 /// Opens this process's file in the session folder and maps it. Leaves recording off if that is impossible.
-pub unsafe fn open(parent_pid: u32, parent_seq: u32, fork_vt: u64) -> bool {
+pub unsafe fn open(settings: &Settings, parent_pid: u32, parent_seq: u32, fork_vt: u64) -> bool {
     unsafe {
-        let dir = env(b"TUSSLE_SESSION");
+        let dir = settings.dir;
         if dir.is_null() || *dir == 0 {
             return false;
         }
@@ -170,7 +182,7 @@ pub unsafe fn open(parent_pid: u32, parent_seq: u32, fork_vt: u64) -> bool {
             }
             seq += 1;
         };
-        let cap = map(fd);
+        let cap = map(fd, settings.mem_max);
         call3(SYS_close, fd, 0, 0);
         if cap == 0 {
             return false;
@@ -187,8 +199,8 @@ pub unsafe fn open(parent_pid: u32, parent_seq: u32, fork_vt: u64) -> bool {
         (*h).base = BASE.load(Relaxed);
         (*h).used = PAGE;
         (*h).window_vt = WINDOW_VT;
-        (*h).operations = (number(env(b"TUSSLE_OPERATIONS")) != Some(0)) as u32;
-        (*h).thread_start = crate::interpose::thread_start();
+        (*h).operations = settings.operations as u32;
+        (*h).thread_start = settings.thread_start;
         set_mark();
         describe();
         AtomicU64::from_ptr(&raw mut (*h).magic).store(MAGIC, Release);
@@ -198,9 +210,9 @@ pub unsafe fn open(parent_pid: u32, parent_seq: u32, fork_vt: u64) -> bool {
 }
 
 /// Maps the file at [`PLACE`] with the largest cap that limits allow; returns that cap or 0.
-unsafe fn map(fd: usize) -> u64 {
+unsafe fn map(fd: usize, mem_max: u64) -> u64 {
     unsafe {
-        let mut cap = number(env(b"TUSSLE_MEM_MAX")).unwrap_or(1 << 30).clamp(1 << 20, 1 << 36);
+        let mut cap = mem_max.clamp(1 << 20, 1 << 36);
         cap = cap.min(file_size_limit()) & !(PAGE - 1);
         let old = BASE.swap(0, Relaxed);
         if old != 0 {
@@ -248,21 +260,6 @@ static OLD_CAP: AtomicU64 = AtomicU64::new(0);
 pub fn reset_after_fork() {
     GROW.reset();
     RECORDING.store(0, Relaxed);
-}
-
-unsafe fn number(s: *const u8) -> Option<u64> {
-    if s.is_null() {
-        return None;
-    }
-    let mut n = 0u64;
-    let mut i = 0;
-    unsafe {
-        while (*s.add(i)).is_ascii_digit() {
-            n = n.wrapping_mul(10).wrapping_add((*s.add(i) - b'0') as u64);
-            i += 1;
-        }
-    }
-    (i > 0).then_some(n)
 }
 
 /// `dir/pid.seq.raw`, zero-terminated.

@@ -4,9 +4,9 @@
 //! keys of the thread's table are hidden: every access takes the slow path, which notes the visit and then records as
 //! always. No other access pays for it, and the counts are the same with and without.
 
-use crate::arena::{alloc, at, header, lost, recording, reference};
+use crate::arena::{alloc, at, header, lost, reference};
 use crate::mem::take;
-use crate::thread::{enter, leave};
+use crate::thread::Entered;
 use crate::wire::*;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -22,31 +22,13 @@ const PROBES: usize = 64;
 const MEMORY_SHARE: u64 = 16;
 
 /// The calling thread has taken `addr`, perhaps together with other readers.
-pub unsafe fn taken(addr: u64, shared: bool) {
-    if !recording() {
-        return;
-    }
-    unsafe {
-        let t = enter();
-        if !t.is_null() {
-            begin(t, addr, shared);
-            leave(t);
-        }
-    }
+pub unsafe fn taken(entered: &Entered, addr: u64, shared: bool) {
+    unsafe { begin(entered.live(), addr, shared) }
 }
 
 /// The calling thread is about to release `addr`.
-pub unsafe fn releasing(addr: u64) {
-    if !recording() {
-        return;
-    }
-    unsafe {
-        let t = enter();
-        if !t.is_null() {
-            end(t, addr);
-            leave(t);
-        }
-    }
+pub unsafe fn releasing(entered: &Entered, addr: u64) {
+    unsafe { end(entered.live(), addr) }
 }
 
 #[inline(always)]

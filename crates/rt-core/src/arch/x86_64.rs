@@ -1,0 +1,34 @@
+//! x86-64 on Linux.
+
+use core::arch::asm;
+
+/// A raw system call; the result is negative on errors.
+///
+/// # Safety
+/// As the system call: pointers among the arguments must be valid for what the kernel does with them.
+#[inline(always)]
+pub unsafe fn call(n: usize, [a, b, c, d, e, f]: [usize; 6]) -> isize {
+    let r: isize;
+    // SAFETY: the kernel's calling convention: rcx and r11 are clobbered, the stack is not used.
+    unsafe {
+        asm!("syscall", inlateout("rax") n as isize => r, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
+            in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    r
+}
+
+/// Stops the process with SIGILL.
+pub fn die() -> ! {
+    // SAFETY: raises a fault, does not return.
+    unsafe { asm!("ud2", options(noreturn)) }
+}
+
+/// Has the line at `p` and the next one at hand for writing. Any address will do.
+#[inline(always)]
+pub fn prefetch_two_lines_to_write(p: *const u8) {
+    // SAFETY: a prefetch does not fault, whatever the address.
+    unsafe {
+        asm!("prefetchw byte ptr [{0}]", "prefetchw byte ptr [{0} + 64]", in(reg) p,
+            options(nostack, preserves_flags));
+    }
+}

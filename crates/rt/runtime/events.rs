@@ -1,0 +1,160 @@
+//! What the exported functions tell the core: each event enters the recorder, unless the calling thread is not recorded
+//! or inside of it already.
+
+/// Accesses.
+pub mod record {
+    use crate::arena::recording;
+    use crate::thread::enter;
+    use tussle_rt_core::record as core;
+
+    /// Records an access.
+    #[inline(never)]
+    pub unsafe fn access(addr: u64, n: u64, kind: u32, pc: u64) {
+        if let Some(t) = enter() {
+            unsafe { core::note(&t, addr, n, kind, pc, false) }
+        }
+    }
+
+    /// Records an access that the hook has counted already if the thread's table had line and bytes.
+    pub unsafe fn counted(addr: u64, n: u64, kind: u32, pc: u64) {
+        if let Some(t) = enter() {
+            unsafe { core::note(&t, addr, n, kind, pc, true) }
+        }
+    }
+
+    /// Records what a lock's function did to the lock's own words: no visit of a critical section.
+    pub unsafe fn of_lock(addr: u64, n: u64, kind: u32, pc: u64) {
+        if let Some(t) = enter() {
+            unsafe { core::of_lock(&t, addr, n, kind, pc) }
+        }
+    }
+
+    /// Records `[addr, addr + len)` word by word.
+    pub unsafe fn range(addr: u64, len: u64, kind: u32, pc: u64) {
+        if len != 0
+            && recording()
+            && let Some(t) = enter()
+        {
+            unsafe { core::range(&t, addr, len, kind, pc) }
+        }
+    }
+}
+
+/// Critical sections.
+pub mod sections {
+    use crate::arena::recording;
+    use crate::thread::enter;
+    use tussle_rt_core::sections as core;
+
+    /// The calling thread has taken `addr`, perhaps together with other readers.
+    pub unsafe fn taken(addr: u64, shared: bool) {
+        if recording()
+            && let Some(t) = enter()
+        {
+            unsafe { core::taken(&t, addr, shared) }
+        }
+    }
+
+    /// The calling thread is about to release `addr`.
+    pub unsafe fn releasing(addr: u64) {
+        if recording()
+            && let Some(t) = enter()
+        {
+            unsafe { core::releasing(&t, addr) }
+        }
+    }
+}
+
+/// Heap objects.
+pub mod heap {
+    use crate::arena::recording;
+    use crate::thread::enter;
+    use tussle_rt_core::heap as core;
+
+    /// Notes an allocation.
+    pub unsafe fn born(base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
+        if base != 0
+            && recording()
+            && let Some(t) = enter()
+        {
+            unsafe { core::born(&t, base, size, allocator, align, pc) }
+        }
+    }
+
+    /// Notes that an object is about to be freed: before it is, because its address may be reused at once.
+    pub unsafe fn dead(base: u64) {
+        if base != 0
+            && recording()
+            && let Some(t) = enter()
+        {
+            unsafe { core::dead(&t, base) }
+        }
+    }
+
+    /// An object that [`dead`] was told of lives on: its reallocation failed.
+    pub unsafe fn revived(base: u64) {
+        if base != 0
+            && recording()
+            && let Some(t) = enter()
+        {
+            unsafe { core::revived(&t, base) }
+        }
+    }
+}
+
+/// Synchronisation.
+pub mod sync {
+    use crate::arena::recording;
+    use crate::thread::enter;
+    use tussle_rt_core::sync as core;
+
+    macro_rules! forward {
+        ($($(#[$doc:meta])* $name:ident($($a:ident: $t:ty),*) $(-> $r:ty = $none:expr)?;)+) => { $(
+            $(#[$doc])*
+            pub fn $name($($a: $t),*) $(-> $r)? {
+                if recording() && let Some(t) = enter() {
+                    #[allow(unused_unsafe)]
+                    return unsafe { core::$name(&t $(, $a)*) };
+                }
+                $($none)?
+            }
+        )+ };
+    }
+    forward! {
+        /// A thread is about to be created: the clock at which it starts.
+        creation() -> u64 = crate::wire::NONE as u64;
+        /// A thread that ended at `vt` was joined.
+        joined(vt: u64);
+        /// Forgets an object whose address may become another one.
+        forget(addr: u64);
+        barrier_init(addr: u64, count: u64);
+        /// Before waiting at a barrier: the slot of this generation.
+        barrier_arrive(addr: u64) -> u64 = 0;
+        /// After the barrier: everybody goes on at the same clock.
+        barrier_leave(addr: u64, generation: u64);
+        /// Before waiting for a condition: the number of wake-ups so far.
+        cond_wait_begin(addr: u64) -> u64 = 0;
+        /// After waiting for a condition; `woken` is false after a timeout.
+        cond_wait_end(addr: u64, seq: u64, woken: bool);
+        /// Before a signal or broadcast.
+        cond_wake(addr: u64, all: bool);
+        /// A lock was taken; `held_before` is what [`lock_contended`] returned if it had to be waited for.
+        locked(addr: u64, held_before: Option<u64>);
+        /// A lock is about to be released.
+        unlocking(addr: u64);
+        /// Before waiting for a semaphore that is not free.
+        sem_wait_begin(addr: u64);
+        /// After having waited for a semaphore.
+        sem_wait_end(addr: u64);
+        /// Before posting a semaphore.
+        sem_post(addr: u64);
+    }
+
+    /// Before waiting for a lock: for how long it has been held so far, all holders together.
+    pub fn lock_contended(addr: u64) -> Option<u64> {
+        if !recording() {
+            return None;
+        }
+        enter().map(|t| core::lock_contended(&t, addr))
+    }
+}
