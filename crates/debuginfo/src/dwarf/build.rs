@@ -32,8 +32,7 @@ impl<'f> Types<'f> {
             return TypeId::VOID;
         }
         let Some((ctx, die)) = self.load(at) else { return TypeId::VOID };
-        let kind = if die.is_aggregate() { Kind::Layout } else { Kind::Shallow };
-        let key = self.hash(Some(at), kind, 0);
+        let key = self.key(at, &die);
         if let Some(&id) = self.keys.get(&key) {
             self.memo_mut(at).id = id.0;
             return id;
@@ -48,6 +47,21 @@ impl<'f> Types<'f> {
         }
         self.memo_mut(at).id = id.0;
         id
+    }
+
+    /// What tells the type from all others: its content, and for what is no struct also where its pointers lead.
+    fn key(&mut self, at: DieRef, die: &Die<'f>) -> u64 {
+        match die.tag {
+            t if die::is_aggregate(t) => self.hash(Some(at), Kind::Layout, 0),
+            dw::DW_TAG_pointer_type | dw::DW_TAG_reference_type | dw::DW_TAG_rvalue_reference_type => {
+                self.hash(Some(at), Kind::Shallow, 0)
+            }
+            _ => {
+                let layout = self.hash(Some(at), Kind::Layout, 0);
+                // mixed first: equal halves would cancel each other
+                super::hash::mix(super::hash::mix(layout, 19), self.hash(Some(at), Kind::Shallow, 0))
+            }
+        }
     }
 
     /// The type behind a pointer; only a declaration of it when just a few types are wanted.

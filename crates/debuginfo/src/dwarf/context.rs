@@ -173,14 +173,19 @@ impl<'f> Context<'f> {
             };
             let tag = abbrev.tag();
             let mut name = None;
+            let mut declared = None;
             if scopes && (opens_scope(tag) || is_root(tag)) {
                 for &spec in abbrev.attributes() {
                     let attr = raw.read_attribute(spec)?;
-                    if attr.name() == dw::DW_AT_name {
-                        name = Some(attr.raw_value());
+                    match (attr.name(), attr.raw_value()) {
+                        (dw::DW_AT_name, value) => name = Some(self.string(value)),
+                        // clang's type units name the class around theirs by its signature
+                        (dw::DW_AT_signature, value) if name.is_none() => name = self.signed_name(&value),
+                        (dw::DW_AT_specification, AttributeValue::UnitRef(at)) => declared = Some(at.0),
+                        _ => {}
                     }
                 }
-                walk.note(offset);
+                walk.note(offset, declared);
             } else {
                 raw.skip_attributes(abbrev.attributes())?;
             }
@@ -188,17 +193,29 @@ impl<'f> Context<'f> {
                 walk.root(offset, tag);
                 continue;
             }
-            let scope = (scopes && opens_scope(tag)).then(|| self.scope_part(tag, name));
-            if !walk.enter(offset, tag, scope, &self.budget) {
+            let scope = (scopes && opens_scope(tag)).then(|| Self::scope_part(tag, name));
+            let outer = walk.scope_of(offset);
+            if !walk.enter(Open { offset, tag, scope: outer }, scope, &self.budget) {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    fn scope_part(&self, tag: DwTag, name: Option<Value<'f>>) -> String {
+    /// The name of the type that a signature stands for.
+    fn signed_name(&self, value: &Value<'f>) -> Option<String> {
+        let AttributeValue::DebugTypesRef(signature) = value else { return None };
+        let at = self.units.signature(signature.0)?;
+        let entry = self.units.get(at.unit)?;
+        let dwarf = self.units.dwarf(entry.dwarf)?;
+        let unit = dwarf.unit(entry.header).ok()?;
+        let name = unit.entry(at.unit_offset()).ok()?.attr_value(dw::DW_AT_name)?;
+        Some(self.budget.string(dwarf.attr_string(&unit, name).ok()?.slice()))
+    }
+
+    fn scope_part(tag: DwTag, name: Option<String>) -> String {
         match name {
-            Some(n) => self.string(n),
+            Some(name) => name,
             None if tag == dw::DW_TAG_namespace => "(anonymous namespace)".into(),
             None => String::new(),
         }
@@ -222,16 +239,30 @@ struct Open {
 }
 
 impl Walk {
-    /// Remembers in which scope an entry lies.
-    fn note(&mut self, offset: u32) {
-        if let Some(scope) = self.open.last().and_then(|o| o.scope) {
+    /// Remembers in which scope an entry lies: that of its declaration, which may stand elsewhere (`struct A::B {}`,
+    /// gcc's type units), or else that of the entries around it.
+    fn note(&mut self, offset: u32, declared: Option<usize>) {
+        let declared = declared.and_then(|at| self.noted(u32::try_from(at).ok()?));
+        if let Some(scope) = declared.or_else(|| self.open.last().and_then(|o| o.scope)) {
             self.scopes.push((offset, scope));
         }
     }
 
-    fn enter(&mut self, offset: u32, tag: DwTag, part: Option<String>, budget: &Budget) -> bool {
-        let outer = self.open.last().and_then(|o| o.scope);
-        let scope = match part {
+    fn noted(&self, offset: u32) -> Option<u32> {
+        let found = self.scopes.binary_search_by_key(&offset, |&(at, _)| at).ok()?;
+        self.scopes.get(found).map(|s| s.1)
+    }
+
+    /// The scope of the entry that was looked at last.
+    fn scope_of(&self, offset: u32) -> Option<u32> {
+        let last = self.scopes.last().filter(|s| s.0 == offset).map(|s| s.1);
+        last.or_else(|| self.open.last().and_then(|o| o.scope))
+    }
+
+    /// Opens an entry in its scope; `part` is the name that it adds.
+    fn enter(&mut self, mut open: Open, part: Option<String>, budget: &Budget) -> bool {
+        let outer = open.scope;
+        open.scope = match part {
             Some(part) if !part.is_empty() => {
                 let before = outer.and_then(|s| self.names.get(s as usize));
                 let before = before.filter(|b| budget.charge(b.len()));
@@ -241,7 +272,7 @@ impl Walk {
             }
             _ => outer,
         };
-        self.open.push(Open { offset, tag, scope });
+        self.open.push(open);
         self.open.len() <= DEPTH_MAX
     }
 

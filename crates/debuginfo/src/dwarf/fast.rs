@@ -1,14 +1,14 @@
 //! Recognises types that were read before, without reading them again.
 //!
-//! The *print* of an entry is a hash over its own attributes and those of everything inside it, strings by their
-//! offset and files by their path. What members refer to goes in by tag, name and size. Equal prints of one program
+//! The *print* of an entry ([`super::content`]) is a hash over what it is, in its scope. Equal prints of one program
 //! are taken as the same type; unequal ones are compared in full by [`super::ident`].
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::collections::hash_map::Entry;
 
 use gimli::{AttributeValue, DebugLineOffset, DwTag, Section, constants as dw};
 
+use super::content::Contents;
 use super::die::is_aggregate;
 use super::files::Slice;
 use super::hash::{IntMap, bytes as hash_bytes, mix};
@@ -17,12 +17,6 @@ use super::units::Units;
 
 /// Entries nested deeper than this take the general way.
 const DEPTH_MAX: usize = 200;
-
-/// References are followed this far to tell what a member is.
-const PEEK_MAX: usize = 4;
-
-/// Entries of the cache of references.
-const PEEKED: usize = 1 << 10;
 
 /// A type of known print.
 #[derive(Clone, Copy)]
@@ -44,16 +38,10 @@ pub(super) struct Fresh {
     pub print: u64,
 }
 
-/// An entry whose children are being looked at.
-struct Open {
-    fresh: Option<Fresh>,
-    /// Hash of the scopes around its children.
-    scope: u64,
-}
-
 /// A unit opened for recognising.
 pub(super) struct Unit<'f> {
-    plans: Plans,
+    pub(super) id: u32,
+    pub(super) plans: Plans,
     cursor: Cursor<'f>,
     /// Offset of the root entry in `cursor.bytes`.
     root: usize,
@@ -61,11 +49,11 @@ pub(super) struct Unit<'f> {
     line: Option<DebugLineOffset>,
     strings: Option<(&'f [u8], usize)>,
     files: OnceCell<Vec<u64>>,
-    /// Names of the unit's language have scopes; the prints of its structs by offset are then kept here.
+    /// Names of the unit's language have scopes.
     scoped: bool,
-    printed: RefCell<IntMap<u32, u64>>,
-    /// Results of [`Unit::peek`] by offset modulo the length.
-    peeked: Box<[Cell<(u64, u64)>]>,
+    /// Hash of the scopes around each type that has any.
+    scopes: IntMap<u32, u64>,
+    pub(super) contents: Contents,
 }
 
 impl<'f> Unit<'f> {
@@ -90,8 +78,8 @@ impl<'f> Unit<'f> {
         let plans = Plans::compile(abbrev, header.debug_abbrev_offset().0, widths)?;
         let cursor = Cursor { bytes, at: 0, failed: false, widths };
         let root = header.root_offset().0;
-        let peeked = vec![Cell::new((0, 0)); PEEKED].into_boxed_slice();
         let mut unit = Unit {
+            id,
             plans,
             cursor,
             root,
@@ -100,10 +88,14 @@ impl<'f> Unit<'f> {
             strings: None,
             files: OnceCell::new(),
             scoped: false,
-            printed: RefCell::default(),
-            peeked,
+            scopes: IntMap::default(),
+            contents: Contents::for_bytes(bytes.len()),
         };
-        unit.read_root(header.version()).then_some(unit)
+        unit.read_root(header.version()).then_some(())?;
+        if unit.scoped {
+            unit.scopes = unit.read_scopes()?;
+        }
+        Some(unit)
     }
 
     /// Reads the language, file table and string offsets; false when the language is unknown (dwz's partial units).
@@ -131,7 +123,7 @@ impl<'f> Unit<'f> {
         language.is_some() && !cursor.failed
     }
 
-    fn at(&self, offset: usize) -> Cursor<'f> {
+    pub(super) fn at(&self, offset: usize) -> Cursor<'f> {
         Cursor { at: offset, ..self.cursor }
     }
 
@@ -139,60 +131,123 @@ impl<'f> Unit<'f> {
     /// and adds them. `None` when the unit is damaged: what was added stays unread and harmless.
     pub fn scan(&self, prints: &mut Prints) -> Option<Vec<Fresh>> {
         let mut fresh = Vec::new();
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<Option<Fresh>> = Vec::new();
         let mut cursor = self.at(self.root);
         while cursor.at < cursor.bytes.len() {
             let offset = cursor.at;
             let code = cursor.uleb();
             if code == 0 {
-                fresh.extend(open.pop().and_then(|o| o.fresh));
+                fresh.extend(open.pop().flatten());
                 continue;
             }
             let plan = self.plans.get(code)?;
             let tag = DwTag(plan.tag);
-            let outer = open.last().map_or(0, |o| o.scope);
-            let mut this = Open { fresh: None, scope: outer };
+            let mut this = None;
             let mut inside = plan.children;
-            if is_root(tag) {
-                let mut end = cursor;
-                let print = mix(self.print(plan, &mut end), outer);
-                this.scope = if self.scoped { print } else { 0 };
-                if self.scoped && is_aggregate(tag) {
-                    self.printed.borrow_mut().insert(offset as u32, print);
-                }
-                match prints.entry(print) {
+            let known = is_root(tag).then(|| self.root_print(offset as u32));
+            match known {
+                Some((print, end)) => match prints.entry(print) {
                     Entry::Occupied(_) => {
-                        cursor = end;
+                        cursor.at = end;
                         inside = false;
                     }
                     Entry::Vacant(new) => {
                         new.insert(Known { id: u32::MAX, layout: 0 });
                         self.plans.skip(plan, &mut cursor);
-                        this.fresh = Some(Fresh { offset: offset as u32, tag, print });
+                        this = Some(Fresh { offset: offset as u32, tag, print });
                     }
-                }
-            } else if self.scoped && opens_scope(tag) {
-                this.scope = self.scope(plan, &mut cursor, outer);
-            } else {
-                self.plans.skip(plan, &mut cursor);
+                },
+                None => self.plans.skip(plan, &mut cursor),
             }
             match inside {
                 true => open.push(this),
-                false => fresh.extend(this.fresh),
+                false => fresh.extend(this),
             }
-            if cursor.failed || open.len() > DEPTH_MAX {
+            if cursor.failed || self.contents.failed() || open.len() > DEPTH_MAX {
                 return None;
             }
         }
         Some(fresh)
     }
 
-    /// Hash of the scope that a namespace or function opens.
+    /// Print of the type at an offset, scopes included, and where its entry ends.
+    fn root_print(&self, offset: u32) -> (u64, usize) {
+        let (content, end) = self.content(offset);
+        (mix(content, self.scope_of(offset)), end)
+    }
+
+    /// Hash of the scopes around the type at an offset.
+    pub(super) fn scope_of(&self, offset: u32) -> u64 {
+        if self.scoped { self.scopes.get(&offset).copied().unwrap_or(0) } else { 0 }
+    }
+
+    /// The print of the struct, union or class at an offset and the bytes that it took; `None` for other entries.
+    pub fn print_at(&self, offset: u32) -> Option<(u64, usize)> {
+        let mut cursor = self.at(offset as usize);
+        self.plans.get(cursor.uleb()).filter(|p| is_aggregate(DwTag(p.tag)))?;
+        let before = self.contents.walked();
+        let (print, _) = self.root_print(offset);
+        (!self.contents.failed()).then_some((print, 1 + self.contents.walked() - before))
+    }
+
+    /// The scopes of all types. `None` when the unit is damaged.
+    fn read_scopes(&self) -> Option<IntMap<u32, u64>> {
+        let mut found = IntMap::default();
+        let mut open: Vec<u64> = Vec::new();
+        let mut cursor = self.at(self.root);
+        while cursor.at < cursor.bytes.len() {
+            let offset = cursor.at;
+            let code = cursor.uleb();
+            if code == 0 {
+                open.pop();
+                continue;
+            }
+            let plan = self.plans.get(code)?;
+            let tag = DwTag(plan.tag);
+            let mut outer = open.last().copied().unwrap_or(0);
+            if is_root(tag) {
+                let declared = self.declared(plan, cursor);
+                outer = declared.and_then(|at| found.get(&at).copied()).unwrap_or(outer);
+                if outer != 0 {
+                    found.insert(offset as u32, outer);
+                }
+            }
+            let scope = match opens_scope(tag) && plan.children {
+                true => self.scope(plan, &mut cursor, outer),
+                false => {
+                    self.plans.skip(plan, &mut cursor);
+                    outer
+                }
+            };
+            if plan.children {
+                open.push(scope);
+            }
+            if cursor.failed || open.len() > DEPTH_MAX {
+                return None;
+            }
+        }
+        Some(found)
+    }
+
+    /// The declaration that an entry completes; it may stand in another scope.
+    fn declared(&self, plan: Plan, mut cursor: Cursor<'f>) -> Option<u32> {
+        let mut found = None;
+        for op in self.plans.ops(plan) {
+            match op.at == dw::DW_AT_specification.0 {
+                true => found = u32::try_from(cursor.value(op)).ok(),
+                false => cursor.skip_op(op),
+            }
+        }
+        found
+    }
+
+    /// Hash of the scope that a namespace, class or function opens: its name in the scopes around it.
     fn scope(&self, plan: Plan, cursor: &mut Cursor<'f>, outer: u64) -> u64 {
         let mut scope = mix(outer, u64::from(plan.tag));
         for op in self.plans.ops(plan) {
             match op.role {
                 Role::Text => scope = mix(scope, self.text(op, cursor)),
+                Role::Reference if op.at == dw::DW_AT_signature.0 => scope = mix(scope, cursor.value(op)),
                 _ => cursor.skip_op(op),
             }
         }
@@ -249,66 +304,8 @@ impl<'f> Unit<'f> {
         Some(section.get(at..).unwrap_or(&[]))
     }
 
-    /// The print of the struct, union or class at an offset and the bytes that it took; `None` for other entries.
-    pub fn print_at(&self, offset: u32) -> Option<(u64, usize)> {
-        if self.scoped {
-            return self.printed.borrow().get(&offset).map(|&print| (print, 1));
-        }
-        let mut cursor = self.at(offset as usize);
-        let plan = self.plans.get(cursor.uleb()).filter(|p| is_aggregate(DwTag(p.tag)))?;
-        let print = mix(self.print(plan, &mut cursor), 0);
-        (!cursor.failed).then_some((print, cursor.at.saturating_sub(offset as usize)))
-    }
-
-    /// Hashes an entry whose code was read, and moves the cursor behind its children.
-    fn print(&self, plan: Plan, cursor: &mut Cursor<'f>) -> u64 {
-        let mut hash = self.attributes(plan, cursor, 0);
-        let mut depth = usize::from(plan.children);
-        while depth > 0 && cursor.at < cursor.bytes.len() {
-            let code = cursor.uleb();
-            if code == 0 {
-                depth -= 1;
-                hash = mix(hash, depth as u64);
-                continue;
-            }
-            let Some(plan) = self.plans.get(code) else {
-                cursor.failed = true;
-                break;
-            };
-            depth += usize::from(plan.children);
-            hash = self.attributes(plan, cursor, hash);
-        }
-        hash
-    }
-
-    #[inline]
-    fn attributes(&self, plan: Plan, cursor: &mut Cursor<'f>, hash: u64) -> u64 {
-        let mut hash = mix(hash, u64::from(plan.tag));
-        for op in self.plans.ops(plan) {
-            let part = match op.role {
-                Role::Ignored | Role::Unit => {
-                    cursor.skip_op(op);
-                    continue;
-                }
-                Role::File => {
-                    let file = cursor.value(op);
-                    // the file of a member is that of its struct
-                    if !is_root(DwTag(plan.tag)) {
-                        continue;
-                    }
-                    self.file(file)
-                }
-                Role::Text => self.text(op, cursor),
-                Role::Reference => self.reference(op, cursor),
-                Role::Value => cursor.value(op),
-            };
-            hash = mix(hash, part ^ u64::from(op.at) << 56);
-        }
-        hash
-    }
-
     /// Identity of a string: its offset, or its text where offsets do not identify it.
-    fn text(&self, op: &Op, cursor: &mut Cursor<'f>) -> u64 {
+    pub(super) fn text(&self, op: &Op, cursor: &mut Cursor<'f>) -> u64 {
         let value = cursor.value(op);
         match op.form {
             dw::DW_FORM_strx
@@ -331,57 +328,7 @@ impl<'f> Unit<'f> {
         (!cursor.failed).then_some(offset)
     }
 
-    fn reference(&self, op: &Op, cursor: &mut Cursor<'f>) -> u64 {
-        let value = cursor.value(op);
-        match op.form {
-            dw::DW_FORM_ref1
-            | dw::DW_FORM_ref2
-            | dw::DW_FORM_ref4
-            | dw::DW_FORM_ref8
-            | dw::DW_FORM_ref_udata => self.peek_cached(value),
-            // a section offset or signature is the same from everywhere
-            _ => value,
-        }
-    }
-
-    /// [`Unit::peek`], remembered: a few entries are referred to over and over.
-    #[inline]
-    fn peek_cached(&self, offset: u64) -> u64 {
-        let slot = &self.peeked[offset as usize % PEEKED];
-        let (of, hash) = slot.get();
-        if of == offset {
-            return hash;
-        }
-        let hash = self.peek(offset, 0);
-        slot.set((offset, hash));
-        hash
-    }
-
-    /// What the entry at an offset is: its tag, name and size, and the same of what it refers to while it has no
-    /// name of its own.
-    fn peek(&self, offset: u64, depth: usize) -> u64 {
-        let mut cursor = self.at(usize::try_from(offset).unwrap_or(usize::MAX));
-        let Some(plan) = self.plans.get(cursor.uleb()) else { return 1 };
-        let mut hash = u64::from(plan.tag);
-        let mut named = false;
-        for op in self.plans.ops(plan) {
-            match op.role {
-                Role::Text => {
-                    named = true;
-                    hash = mix(hash, self.text(op, &mut cursor));
-                }
-                Role::Value if op.at == dw::DW_AT_byte_size.0 => hash = mix(hash, cursor.value(op)),
-                Role::Reference if !named && depth < PEEK_MAX && op.form == dw::DW_FORM_ref4 => {
-                    let to = cursor.value(op);
-                    return mix(hash, self.peek(to, depth + 1));
-                }
-                _ => cursor.skip_op(op),
-            }
-        }
-        hash
-    }
-
-    fn file(&self, index: u64) -> u64 {
+    pub(super) fn file(&self, index: u64) -> u64 {
         let files = self.files.get_or_init(|| self.read_files().unwrap_or_default());
         usize::try_from(index).ok().and_then(|i| files.get(i).copied()).unwrap_or(index)
     }
@@ -410,12 +357,12 @@ impl<'f> Unit<'f> {
     }
 }
 
-fn is_root(tag: DwTag) -> bool {
+pub(super) fn is_root(tag: DwTag) -> bool {
     is_aggregate(tag) || matches!(tag, dw::DW_TAG_typedef | dw::DW_TAG_enumeration_type)
 }
 
 fn opens_scope(tag: DwTag) -> bool {
-    matches!(tag, dw::DW_TAG_namespace | dw::DW_TAG_subprogram | dw::DW_TAG_module)
+    is_aggregate(tag) || matches!(tag, dw::DW_TAG_namespace | dw::DW_TAG_subprogram | dw::DW_TAG_module)
 }
 
 /// Languages whose types have no scopes.

@@ -167,7 +167,8 @@ pub(crate) fn load_package(
 ) -> Option<DwarfPackageSections<SectionData<'static>>> {
     let loaded = Elf::parse((**bytes).as_ref()).and_then(|elf| {
         DwarfPackageSections::load(|id| match id.dwo_name() {
-            Some(name) if wanted(id) => elf.shared(name, bytes),
+            // all of them: a unit of the package is a row of parts of each, and none may be missing
+            Some(name) => elf.shared(name, bytes),
             _ => Ok(SectionData::default()),
         })
     });

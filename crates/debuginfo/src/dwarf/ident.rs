@@ -59,7 +59,8 @@ impl<'f> Types<'f> {
             t if die::is_aggregate(t) => self.hash_aggregate(ctx, die, kind, depth),
             dw::DW_TAG_enumeration_type => match kind {
                 Kind::Nominal => named(ctx, die),
-                _ => placed(ctx, die),
+                Kind::Shallow => placed(ctx, die),
+                Kind::Layout => self.hash_enumerators(ctx, die),
             },
             dw::DW_TAG_typedef => match kind {
                 Kind::Nominal => named(ctx, die),
@@ -87,6 +88,16 @@ impl<'f> Types<'f> {
                 }
             }
         }
+    }
+
+    fn hash_enumerators(&mut self, ctx: &Loaded<'f>, die: &Die<'f>) -> u64 {
+        let mut h = placed(ctx, die);
+        let walked = die::children(ctx, die, |child| {
+            h = mix(mix(h, text(ctx, child)), child.const_value.unwrap_or(0) as u64);
+            Ok(())
+        });
+        self.note(ctx, die, walked);
+        h
     }
 
     fn hash_function(&mut self, ctx: &Loaded<'f>, die: &Die<'f>, kind: Kind, depth: usize) -> u64 {

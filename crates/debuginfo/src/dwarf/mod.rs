@@ -5,6 +5,7 @@
 //! entry is asked for.
 
 mod build;
+mod content;
 mod context;
 mod die;
 mod fast;

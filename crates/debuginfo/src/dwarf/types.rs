@@ -248,7 +248,7 @@ impl<'f> Types<'f> {
             };
             match die.signature.and_then(|v| target(&ctx, &v)) {
                 Some(definition) if definition != at => at = definition,
-                _ => return Some((ctx, die)),
+                _ => return Some((ctx.clone(), named_by_declaration(&ctx, die))),
             }
         }
         None
@@ -301,6 +301,16 @@ impl<'f> Types<'f> {
         let (table, ids) = super::order::finish(self.table, &self.appeared);
         (table, ids, problems.0)
     }
+}
+
+/// A definition apart from its declaration may leave the name to that one.
+fn named_by_declaration<'f>(ctx: &Context<'f>, mut die: Die<'f>) -> Die<'f> {
+    let declaration = die.specification.filter(|_| die.name.is_none()).and_then(|v| target(ctx, &v));
+    if let Some(at) = declaration.filter(|at| at.unit == ctx.id) {
+        let read = ctx.unit.entries_raw(Some(at.unit_offset())).and_then(|mut raw| die::read(&mut raw));
+        die.name = read.ok().flatten().and_then(|d| d.name);
+    }
+    die
 }
 
 fn key(at: DieRef) -> u64 {
