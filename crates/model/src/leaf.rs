@@ -1,5 +1,9 @@
 //! Flattening of nested members to leaf fields (`mmap_lock.owner`), the unit in which contention is named.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::bases::virtual_bases;
 use crate::types::{Aggregate, AggregateKind, Member, MemberRole, Type, TypeId, TypeTable};
 
 /// Nesting deeper than this is cut: real code stays below 20, hostile files can be cyclic.
@@ -44,12 +48,15 @@ pub enum Arrays {
     Elements,
 }
 
-/// The leaf fields of `id` in order of offset, then of declaration. Never more than [`LEAVES_MAX`].
+/// The leaf fields of `id` in order of offset, then of declaration. Never more than [`LEAVES_MAX`]: who has so many
+/// has a cut list. What lies in a virtual base whose place is unknown is left out.
 pub fn leaves(table: &TypeTable, id: TypeId, arrays: Arrays) -> Vec<Leaf> {
-    let mut out = Vec::new();
-    Walk { table, arrays, out: &mut out, visits: 0, whole: false }.visit(id, String::new(), 0, false, 0);
-    out.sort_by_key(|l| l.offset);
-    out
+    Walk::over(table, arrays, 0..u64::MAX).run(id)
+}
+
+/// The leaf fields of `id` that touch some of these bytes. Arrays are not walked outside of them.
+pub fn leaves_within(table: &TypeTable, id: TypeId, arrays: Arrays, window: Range<u64>) -> Vec<Leaf> {
+    Walk::over(table, arrays, window).run(id)
 }
 
 /// The leaf fields as people speak of them, for pictures and tables: `mmap_lock.count` is one field though its type is
@@ -58,10 +65,7 @@ pub fn leaves(table: &TypeTable, id: TypeId, arrays: Arrays) -> Vec<Leaf> {
 /// The only member of a struct of its own size takes the struct's name; a named member of at most 8 bytes with a union
 /// inside is one field.
 pub fn fields(table: &TypeTable, id: TypeId, arrays: Arrays) -> Vec<Leaf> {
-    let mut out = Vec::new();
-    Walk { table, arrays, out: &mut out, visits: 0, whole: true }.visit(id, String::new(), 0, false, 0);
-    out.sort_by_key(|l| l.offset);
-    out
+    Walk { whole: true, ..Walk::over(table, arrays, 0..u64::MAX) }.run(id)
 }
 
 /// The leaf that holds byte `offset`, preferring one that starts there, then the smallest.
@@ -75,13 +79,84 @@ pub fn leaf_at(leaves: &[Leaf], offset: u64) -> Option<&Leaf> {
 struct Walk<'a> {
     table: &'a TypeTable,
     arrays: Arrays,
-    out: &'a mut Vec<Leaf>,
+    window: Range<u64>,
+    out: Vec<(Leaf, Option<String>)>,
     visits: usize,
     /// As [`fields`] has it.
     whole: bool,
 }
 
-impl Walk<'_> {
+/// What is known on the way to a leaf.
+#[derive(Clone)]
+struct At {
+    path: String,
+    /// The path with the bases that it goes through, if any.
+    full: Option<String>,
+    /// The base that is being looked into.
+    base: Option<String>,
+    offset: u64,
+    overlaps: bool,
+    depth: usize,
+    /// The object is no base of another: its virtual bases are its own.
+    complete: bool,
+}
+
+impl At {
+    fn top() -> At {
+        let (path, full, base) = (String::new(), None, None);
+        At { path, full, base, offset: 0, overlaps: false, depth: 0, complete: true }
+    }
+
+    /// A step down to a member of that name.
+    fn member(&self, name: Option<&str>, offset: u64, overlaps: bool) -> At {
+        let mut at = At { offset, overlaps, depth: self.depth + 1, complete: true, ..self.clone() };
+        let Some(name) = name else { return at };
+        if at.full.is_some() || at.base.is_some() {
+            let before = at.full.as_deref().unwrap_or(&at.path);
+            at.full = Some(match at.base.take() {
+                Some(base) => join(before, &format!("{base}::{name}")),
+                None => join(before, name),
+            });
+        }
+        at.path = join(&at.path, name);
+        at
+    }
+
+    fn base(&self, table: &TypeTable, ty: TypeId, offset: u64) -> At {
+        let name = table.aggregate(ty).and_then(|a| a.name.clone());
+        At { base: name, offset, depth: self.depth + 1, complete: false, ..self.clone() }
+    }
+}
+
+impl<'a> Walk<'a> {
+    fn over(table: &'a TypeTable, arrays: Arrays, window: Range<u64>) -> Walk<'a> {
+        Walk { table, arrays, window, out: Vec::new(), visits: 0, whole: false }
+    }
+
+    fn run(mut self, id: TypeId) -> Vec<Leaf> {
+        self.visit(id, At::top());
+        self.name_by_bases();
+        let mut out: Vec<Leaf> = self.out.into_iter().map(|(leaf, _)| leaf).collect();
+        out.sort_by_key(|l| l.offset);
+        out
+    }
+
+    /// Leaves of one path at different places get the bases that they lie in into their paths.
+    fn name_by_bases(&mut self) {
+        if self.out.iter().all(|(_, full)| full.is_none()) {
+            return;
+        }
+        let mut count: HashMap<String, usize> = HashMap::new();
+        for (leaf, _) in &self.out {
+            *count.entry(leaf.path.clone()).or_default() += 1;
+        }
+        for (leaf, full) in &mut self.out {
+            if let Some(full) = full.take().filter(|_| count.get(&leaf.path).is_some_and(|&n| n > 1)) {
+                leaf.path = full;
+            }
+        }
+    }
+
     /// `a` is all of its only member, so that the member's name adds nothing.
     fn wraps(&self, a: &Aggregate) -> bool {
         let mut fields = a.members.iter().filter(|m| m.role != MemberRole::Static);
@@ -96,80 +171,84 @@ impl Walk<'_> {
         self.whole && a.size <= 8 && depth < 8 && (union || a.members.iter().any(inner))
     }
 
-    fn visit(&mut self, id: TypeId, path: String, offset: u64, overlaps: bool, depth: usize) {
+    fn visit(&mut self, id: TypeId, at: At) {
         self.visits += 1;
-        if depth > DEPTH_MAX || self.full() {
+        if at.depth > DEPTH_MAX || self.full() || self.outside(id, &at) {
             return;
         }
         let id = self.table.strip(id);
         match self.table.get(id) {
-            Type::Aggregate(a) if !path.is_empty() && self.small_union(a, 0) => {
-                self.push(Leaf { path, offset, size: a.size, bits: None, ty: id, overlaps });
+            Type::Aggregate(a) if !at.path.is_empty() && self.small_union(a, 0) => {
+                self.push(id, a.size, None, at);
             }
-            Type::Aggregate(a) if !a.members.is_empty() => {
-                let wraps = self.wraps(a);
-                let in_union = overlaps || (a.kind == AggregateKind::Union && !wraps);
-                for m in &a.members {
-                    if m.role == MemberRole::Static {
-                        continue;
-                    }
-                    let over = in_union || m.role == MemberRole::Variant;
-                    let path = match wraps && !path.is_empty() {
-                        true => path.clone(),
-                        false => join(&path, m.name.as_deref()),
-                    };
-                    let at = offset.saturating_add(m.offset());
-                    match m.bit_size {
-                        Some(bits) => {
-                            let first = offset.saturating_mul(8).saturating_add(m.offset_bits);
-                            let end = first.saturating_add(u64::from(bits)).div_ceil(8);
-                            self.push(Leaf {
-                                path,
-                                offset: first / 8,
-                                size: end - (first / 8).min(end),
-                                bits: Some((first, bits)),
-                                ty: m.ty,
-                                overlaps: over,
-                            });
-                        }
-                        None => self.visit(m.ty, path, at, over, depth + 1),
-                    }
+            Type::Aggregate(a) if !a.members.is_empty() => self.aggregate(a, at),
+            Type::Array { elem, counts } => self.array(id, *elem, counts, at),
+            _ => self.push(id, self.table.size(id).unwrap_or(0), None, at),
+        }
+    }
+
+    /// Nothing of it lies in the window.
+    fn outside(&self, id: TypeId, at: &At) -> bool {
+        let Some(size) = self.table.size(id) else { return false };
+        // bases have data of the whole in their tails, virtual bases lie beyond theirs
+        let end = at.offset.saturating_add(size);
+        at.offset >= self.window.end || (at.complete && size > 0 && end <= self.window.start)
+    }
+
+    fn aggregate(&mut self, a: &Aggregate, at: At) {
+        let wraps = self.wraps(a);
+        let in_union = at.overlaps || (a.kind == AggregateKind::Union && !wraps);
+        for m in &a.members {
+            let over = in_union || m.role == MemberRole::Variant;
+            let offset = at.offset.saturating_add(m.offset());
+            match (m.role, m.bit_size) {
+                (MemberRole::Static | MemberRole::VirtualBase, _) => {}
+                (MemberRole::Base, _) => self.visit(m.ty, at.base(self.table, m.ty, offset)),
+                (_, Some(bits)) => self.bits(m, bits, at.member(m.name.as_deref(), offset, over), at.offset),
+                _ => {
+                    let name = m.name.as_deref().filter(|_| !wraps || at.path.is_empty());
+                    self.visit(m.ty, at.member(name, offset, over));
                 }
             }
-            Type::Array { elem, counts } => self.array(id, *elem, counts, path, offset, overlaps, depth),
-            _ => {
-                let size = self.table.size(id).unwrap_or(0);
-                self.push(Leaf { path, offset, size, bits: None, ty: id, overlaps });
+        }
+        let derived = |m: &Member| matches!(m.role, MemberRole::Base | MemberRole::VirtualBase);
+        if at.complete && a.members.iter().any(derived) {
+            for base in virtual_bases(self.table, a) {
+                let Some(offset) = base.offset else { continue };
+                self.visit(base.ty, at.base(self.table, base.ty, at.offset.saturating_add(offset)));
             }
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn array(
-        &mut self,
-        id: TypeId,
-        elem: TypeId,
-        counts: &[Option<u64>],
-        path: String,
-        offset: u64,
-        overlaps: bool,
-        depth: usize,
-    ) {
+    fn bits(&mut self, m: &Member, bits: u32, mut at: At, start: u64) {
+        let first = start.saturating_mul(8).saturating_add(m.offset_bits);
+        let end = first.saturating_add(u64::from(bits)).div_ceil(8);
+        at.offset = first / 8;
+        let size = end - at.offset.min(end);
+        self.push(m.ty, size, Some((first, bits)), at);
+    }
+
+    fn array(&mut self, id: TypeId, elem: TypeId, counts: &[Option<u64>], at: At) {
         let stride = self.table.size(elem).unwrap_or(0);
         let scalar = self.table.aggregate(elem).is_none()
             && !matches!(self.table.get(self.table.strip(elem)), Type::Array { .. });
         if stride == 0 || (scalar && self.arrays == Arrays::Whole) || counts.iter().any(|c| c.is_none()) {
-            let size = self.table.size(id).unwrap_or(0);
-            return self.push(Leaf { path, offset, size, bits: None, ty: id, overlaps });
+            return self.push(id, self.table.size(id).unwrap_or(0), None, at);
         }
         let counts: Vec<u64> = counts.iter().map(|c| c.unwrap_or(0)).collect();
         let total = counts.iter().fold(1u64, |n, c| n.saturating_mul(*c));
-        for i in 0..total {
+        let first = self.window.start.saturating_sub(at.offset) / stride;
+        let end = self.window.end.saturating_sub(at.offset).div_ceil(stride).min(total);
+        for i in first..end {
             if self.full() {
                 return;
             }
-            let path = format!("{path}{}", subscripts(i, &counts));
-            self.visit(elem, path, offset.saturating_add(i.saturating_mul(stride)), overlaps, depth + 1);
+            let offset = at.offset.saturating_add(i.saturating_mul(stride));
+            let mut element = at.member(None, offset, at.overlaps);
+            let subscripts = subscripts(i, &counts);
+            element.full = element.full.map(|full| full + &subscripts);
+            element.path += &subscripts;
+            self.visit(elem, element);
         }
     }
 
@@ -177,9 +256,11 @@ impl Walk<'_> {
         self.out.len() >= LEAVES_MAX || self.visits > VISITS_MAX
     }
 
-    fn push(&mut self, leaf: Leaf) {
-        if self.out.len() < LEAVES_MAX {
-            self.out.push(leaf);
+    fn push(&mut self, ty: TypeId, size: u64, bits: Option<(u64, u32)>, at: At) {
+        let leaf = Leaf { path: at.path, offset: at.offset, size, bits, ty, overlaps: at.overlaps };
+        let touches = leaf.offset < self.window.end && (leaf.end() > self.window.start || size == 0);
+        if touches && self.out.len() < LEAVES_MAX {
+            self.out.push((leaf, at.full));
         }
     }
 }
@@ -200,12 +281,8 @@ fn subscripts(flat: u64, counts: &[u64]) -> String {
     parts.concat()
 }
 
-fn join(path: &str, name: Option<&str>) -> String {
-    match name {
-        None => path.to_string(),
-        Some(n) if path.is_empty() => n.to_string(),
-        Some(n) => format!("{path}.{n}"),
-    }
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_string() } else { format!("{path}.{name}") }
 }
 
 #[cfg(test)]

@@ -3,13 +3,17 @@
 //! No I/O, no clock, no errors: every function here is total. Sizes and offsets are bytes unless a name ends in
 //! `_bits`. Recursion over types is bounded by [`leaf::DEPTH_MAX`] because type graphs come from hostile files.
 
+pub mod bases;
 pub mod leaf;
 pub mod line;
+pub mod path;
 pub mod placement;
 pub mod types;
 
-pub use leaf::{Leaf, fields, leaves};
+pub use bases::{VirtualBase, virtual_bases};
+pub use leaf::{Leaf, fields, leaves, leaves_within};
 pub use line::{LineSize, LineSpan};
+pub use path::{Spot, resolve};
 pub use placement::Placement;
 pub use types::{
     Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Language,

@@ -568,7 +568,8 @@ pub enum MemberRole {
     Field,
     /// A C++ base class.
     Base,
-    /// A virtual C++ base class, whose offset is dynamic.
+    /// A virtual C++ base class. Its offset holds for complete objects of the type only, and may be
+    /// [`Member::UNPLACED`].
     VirtualBase,
     /// A compiler-made pointer to the virtual table.
     Vptr,
@@ -605,6 +606,10 @@ pub struct Member {
 }
 
 impl Member {
+    /// [`Member::offset_bits`] of a virtual base: its place depends on the complete object (see
+    /// [`crate::bases::virtual_bases`]).
+    pub const UNPLACED: u64 = u64::MAX;
+
     /// An ordinary member, no bit-field, at this byte.
     pub fn field(name: Option<&str>, ty: TypeId, offset: u64) -> Member {
         Member {

@@ -3,7 +3,7 @@
 use gimli::constants as dw;
 use tussle_model::{
     Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Member,
-    MemberRole, SourceLoc, Type, TypeId,
+    MemberRole, SourceLoc, Type, TypeId, virtual_bases,
 };
 
 use super::context::Context;
@@ -180,7 +180,21 @@ impl<'f> Types<'f> {
             let member = self.member(ctx, &m, depth);
             aggregate.members.push(member);
         }
+        self.place_virtual_bases(&mut aggregate);
         Type::Aggregate(aggregate)
+    }
+
+    /// Debug information has no offset for them, the rest of the object may leave only one.
+    fn place_virtual_bases(&self, a: &mut Aggregate) {
+        if a.members.iter().all(|m| m.role != MemberRole::VirtualBase) {
+            return;
+        }
+        let places = virtual_bases(&self.table, a);
+        for m in a.members.iter_mut().filter(|m| m.role == MemberRole::VirtualBase) {
+            let ty = self.table.strip(m.ty);
+            let found = places.iter().find(|p| p.ty == ty).and_then(|p| p.offset);
+            m.offset_bits = found.map_or(Member::UNPLACED, |at| at.saturating_mul(8));
+        }
     }
 
     fn member(&mut self, ctx: &Loaded<'f>, m: &RawMember<'f>, depth: usize) -> Member {

@@ -1,7 +1,7 @@
 //! Members of structs, unions and classes as DWARF writes them.
 
 use gimli::{AttributeValue, Operation, UnitOffset, constants as dw};
-use tussle_model::MemberRole;
+use tussle_model::{Member, MemberRole};
 
 use super::context::Context;
 use super::die::{self, Die, Value, target};
@@ -89,6 +89,9 @@ fn base<'f>(ctx: &Context<'f>, die: &Die<'f>) -> RawMember<'f> {
     let mut member = plain(ctx, die);
     member.name = None;
     member.role = if die.virtuality { MemberRole::VirtualBase } else { MemberRole::Base };
+    if die.virtuality {
+        member.offset_bits = Member::UNPLACED;
+    }
     member
 }
 
@@ -119,8 +122,8 @@ fn variants<'f>(
     })
 }
 
-/// The byte offset of a member: a constant, or the expression that adds one (DWARF 2). Virtual bases have an offset
-/// that is looked up at run time: `None`.
+/// The byte offset of a member: a constant, or the expression that adds one (DWARF 2). What is looked up at run time
+/// (virtual bases) is `None`.
 fn offset(ctx: &Context<'_>, value: &Value<'_>) -> Option<u64> {
     let expression = match value {
         AttributeValue::Exprloc(e) => *e,

@@ -17,7 +17,10 @@ pub(super) fn write(w: &mut Writer<'_>, m: &Member, align: Option<u64>, conf: &C
             inner.base = offset;
         }
     }
-    boundary(w, offset, conf.indent, line);
+    let placed = m.offset_bits != Member::UNPLACED;
+    if placed {
+        boundary(w, offset, conf.indent, line);
+    }
     let start = w.out.len();
     let inherited = matches!(m.role, MemberRole::Base | MemberRole::VirtualBase);
     let name = match m.role {
@@ -51,7 +54,11 @@ pub(super) fn write(w: &mut Writer<'_>, m: &Member, align: Option<u64>, conf: &C
         room.max(0)
     };
     w.out.push_str(&pad_right(" ", room));
-    place(w, &p, offset);
+    match placed {
+        true => place(w, &p, offset),
+        // the vtable knows
+        false => w.out.push_str(&format!("/*     ? {:5} */", p.size)),
+    }
 }
 
 fn place(w: &mut Writer<'_>, p: &Place, offset: u64) {

@@ -1,0 +1,107 @@
+//! Virtual bases: where the program has them, or unknown.
+
+mod common;
+
+use common::*;
+use tussle_debuginfo::dwarf::Want;
+use tussle_debuginfo::{NoCompanions, open};
+use tussle_model::leaf::Arrays;
+use tussle_model::{leaves, resolve};
+use tussle_testkit::need;
+
+const SOURCE: &str = r#"
+#include <cstdio>
+struct Base { int x[4]; long tail; };
+struct VB : virtual Base { int own; };
+struct D : VB { char d; };
+struct Nearly { virtual void f() {} };
+struct N : virtual Nearly { long n; };
+struct Two : virtual Base, virtual Nearly { short s; };
+struct Odd { int a; char c; };
+struct O : virtual Odd { char t; };
+struct M : virtual Odd, virtual Base { };
+struct Left : virtual Odd { long l; };
+struct Right : virtual Odd { int r; };
+struct Diamond : Left, Right { char d; };
+struct Loose { char z; };
+struct L : virtual Loose { char own; };
+struct Holder { char first; VB vb; Diamond many[2]; };
+struct Plain { int p; };
+struct Wide : virtual Plain { alignas(32) char w; };
+VB vb; D d; N n; Two t; O o; M m; Diamond g; L l; Holder h; Wide w;
+#define P(t, o, f) printf(#t " " #f " %ld\n", (long)((char *)&o.f - (char *)&o))
+int main() {
+    P(VB, vb, x); P(VB, vb, tail); P(VB, vb, own); P(D, d, x); P(D, d, own); P(D, d, d); P(N, n, n);
+    P(Two, t, x); P(Two, t, s); P(O, o, a); P(O, o, c); P(O, o, t); P(M, m, a); P(M, m, c); P(M, m, x);
+    P(Diamond, g, a); P(Diamond, g, l); P(Diamond, g, r); P(Diamond, g, d); P(L, l, z); P(L, l, own);
+    P(Holder, h, vb.x); P(Holder, h, vb.own); P(Holder, h, many[1].a); P(Holder, h, many[1].d);
+    P(Wide, w, p); P(Wide, w, w);
+}
+"#;
+
+#[test]
+fn virtual_bases_lie_where_the_program_has_them_or_nowhere() {
+    for cc in ["g++", "clang++"].into_iter().filter(|cc| need(cc)) {
+        for flags in ["", " -O2", " -gdwarf-4", " -fdebug-types-section"] {
+            check(&format!("{cc} -g{flags} a.cc"));
+        }
+    }
+}
+
+fn check(command: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.cc"), SOURCE).unwrap();
+    run(dir.path(), command);
+    let printed = run(dir.path(), "./a.out");
+    let bytes = std::fs::read(dir.path().join("a.out")).unwrap();
+    let (table, _) = open(&bytes, &Want::All, &mut NoCompanions).unwrap();
+    let (mut known, mut unknown) = (0, 0);
+    for line in printed.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [ty, path, offset] = words.as_slice() else { panic!("{line}") };
+        let offset: u64 = offset.parse().unwrap();
+        let id = table.find(ty).unwrap();
+        let spots = resolve(&table, id, path);
+        assert_eq!(spots.len(), 1, "{command}: {ty} {path}: {spots:?}");
+        let listed = leaves(&table, id, Arrays::Whole).into_iter().find(|l| l.path == *path);
+        match spots[0].placed {
+            true => {
+                known += 1;
+                assert_eq!(spots[0].offset, offset, "{command}: {ty} {path}");
+                assert_eq!(listed.map(|l| l.offset), Some(offset), "{command}: {ty} {path}");
+            }
+            false => {
+                unknown += 1;
+                assert_eq!(listed, None, "{command}: {ty} {path}");
+            }
+        }
+    }
+    // `L::z` may lie in any of seven bytes, as far as debug information tells
+    assert!(known >= 20 && unknown >= 1, "{command}: {known} known, {unknown} unknown");
+}
+
+/// Three fields of one name in three bases.
+#[test]
+fn paths_through_bases_are_unique() {
+    if !need("g++") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let source = "#include <tuple>\nstruct S { std::tuple<int, long, char> t; struct A { int x; } a; } s;\n\
+        struct B1 { int x; }; struct B2 { int x; }; struct J : B1, B2 { int y; } j; int main() { return j.y; }\n";
+    std::fs::write(dir.path().join("a.cc"), source).unwrap();
+    run(dir.path(), "g++ -g a.cc");
+    let table = read(&dir.path().join("a.out"));
+    for (ty, fields) in [("S", 4), ("J", 3)] {
+        let id = table.find(ty).unwrap();
+        let leaves = leaves(&table, id, Arrays::Whole);
+        let paths: std::collections::BTreeSet<&str> = leaves.iter().map(|l| l.path.as_str()).collect();
+        assert_eq!((leaves.len(), paths.len()), (fields, fields), "{paths:?}");
+        for l in &leaves {
+            let spots = resolve(&table, id, &l.path);
+            assert_eq!(spots.iter().map(|s| s.offset).collect::<Vec<_>>(), [l.offset], "{}", l.path);
+        }
+    }
+    assert_eq!(resolve(&table, table.find("J").unwrap(), "x").len(), 2);
+    assert_eq!(resolve(&table, table.find("J").unwrap(), "B2::x")[0].offset, 4);
+}
