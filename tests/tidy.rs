@@ -11,44 +11,29 @@ const FILE_LINES_MAX: usize = 700;
 const FUNCTION_LINES_MAX: usize = 70;
 const LINE_CHARS_MAX: usize = 120;
 
-/// Which of our crates each crate may use (development dependencies excepted).
-const MAY_USE: &[(&str, &[&str])] = &[
+/// Which of our crates each crate uses (development dependencies excepted): neither more nor fewer.
+const USES: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("render", &[]),
     ("stats", &[]),
     ("debuginfo", &["model"]),
     ("layout", &["model", "render"]),
-    ("evidence", &["model", "render"]),
+    ("evidence", &["model"]),
+    ("contention", &["model", "evidence"]),
     ("naming", &["model", "debuginfo", "evidence"]),
     ("rt-core", &[]),
-    ("rt", &["model", "evidence"]),
-    ("sim", &["model", "stats", "render"]),
-    ("scenarios", &["model", "evidence", "sim", "stats", "render"]),
-    ("advise", &["model", "evidence", "render"]),
+    ("rt", &["evidence"]),
+    ("sim", &["model", "stats"]),
+    ("scenarios", &["model", "evidence", "contention", "sim", "stats", "render"]),
+    ("advise", &["model", "evidence", "contention"]),
+    ("report", &["model", "evidence", "contention", "advise", "render"]),
     ("bench", &["stats", "render"]),
-    ("perf", &["model", "debuginfo", "evidence", "render"]),
+    ("perf", &["model", "evidence"]),
     ("kernel", &["model", "debuginfo", "evidence"]),
-    ("workloads", &[]),
     ("testkit", &[]),
     (
         "host",
-        &[
-            "model",
-            "debuginfo",
-            "layout",
-            "evidence",
-            "naming",
-            "rt",
-            "perf",
-            "kernel",
-            "sim",
-            "scenarios",
-            "advise",
-            "stats",
-            "bench",
-            "render",
-            "workloads",
-        ],
+        &["model", "debuginfo", "evidence", "naming", "rt", "sim", "scenarios", "advise", "bench", "render"],
     ),
     (
         "cli",
@@ -57,18 +42,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "debuginfo",
             "layout",
             "evidence",
+            "contention",
             "naming",
-            "rt",
             "perf",
             "kernel",
             "sim",
             "scenarios",
             "advise",
+            "report",
             "stats",
             "bench",
             "render",
             "host",
-            "workloads",
         ],
     ),
 ];
@@ -110,32 +95,101 @@ fn files(under: &str, extension: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-#[test]
-fn crates_depend_downwards() {
-    let allowed: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
-    let mut wrong = Vec::new();
+/// Crates with their manifests' sections: `dependencies`, `dev-dependencies`, ... and the names in each.
+fn manifests() -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
+    let mut out: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for (path, text) in files("crates", "toml") {
-        let Some(name) = path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml")) else {
-            continue;
-        };
-        if name.contains('/') {
-            continue;
-        }
-        let Some(may) = allowed.get(name) else {
-            wrong.push(format!("crate {name} is not in the table of tests/tidy.rs"));
-            continue;
-        };
+        let name = path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml"));
+        let Some(name) = name.filter(|n| !n.contains('/')) else { continue };
+        let sections = out.entry(name.into()).or_default();
         let mut section = String::new();
         for line in text.lines() {
             if let Some(s) = line.strip_prefix('[') {
                 section = s.trim_end_matches(']').to_string();
+                continue;
             }
-            let used = line.split(['.', ' ', '=']).next().and_then(|w| w.strip_prefix("tussle-"));
-            if let (Some(used), "dependencies" | "build-dependencies") = (used, section.as_str())
-                && !may.contains(&used)
-            {
-                wrong.push(format!("{name} must not depend on {used}"));
+            let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if section.ends_with("dependencies") && !used.is_empty() && !used.starts_with('#') {
+                sections.entry(section.clone()).or_default().insert(used.into());
             }
+        }
+    }
+    out
+}
+
+#[test]
+fn crates_depend_downwards() {
+    let table: BTreeMap<&str, &[&str]> = USES.iter().copied().collect();
+    let found = manifests();
+    let mut wrong = Vec::new();
+    for (name, sections) in &found {
+        let Some(listed) = table.get(name.as_str()) else {
+            wrong.push(format!("crate {name} is not in the table of tests/tidy.rs"));
+            continue;
+        };
+        let used: BTreeSet<&str> = ["dependencies", "build-dependencies"]
+            .iter()
+            .filter_map(|s| sections.get(*s))
+            .flatten()
+            .filter_map(|d| d.strip_prefix("tussle-"))
+            .collect();
+        let listed: BTreeSet<&str> = listed.iter().copied().collect();
+        wrong.extend(used.difference(&listed).map(|d| format!("{name} must not depend on {d}")));
+        wrong.extend(listed.difference(&used).map(|d| format!("{name} does not use {d}: shorten the table")));
+    }
+    let gone = table.keys().filter(|name| !found.contains_key(**name));
+    wrong.extend(gone.map(|name| format!("the table of tests/tidy.rs lists {name}, which is no crate")));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The table goes from the bottom to the top: a crate uses only what stands above it there.
+#[test]
+fn the_table_has_no_circle() {
+    let mut seen = BTreeSet::new();
+    for (name, uses) in USES {
+        let later: Vec<_> = uses.iter().filter(|u| !seen.contains(*u)).collect();
+        assert!(later.is_empty(), "{name} uses {later:?}, which the table lists after it");
+        seen.insert(*name);
+    }
+}
+
+#[test]
+fn no_dependency_is_unused() {
+    let mut unused = Vec::new();
+    for (name, sections) in manifests() {
+        let source: String = files(&format!("crates/{name}"), "rs").into_iter().map(|f| f.1).collect();
+        let shared = if name == "cli" { files("tests", "rs") } else { Vec::new() };
+        let source = source + &shared.into_iter().map(|f| f.1).collect::<String>();
+        for dependency in sections.values().flatten() {
+            let path = dependency.replace('-', "_");
+            let mentioned = [format!("{path}::"), format!("use {path}"), format!("as {path}")];
+            if !mentioned.iter().any(|m| source.contains(m)) {
+                unused.push(format!("{name}: {dependency}"));
+            }
+        }
+    }
+    assert!(unused.is_empty(), "dependencies that no source file names:\n{}", unused.join("\n"));
+}
+
+/// ARCHITECTURE.md's table of crates says the same as the one above.
+#[test]
+fn architecture_lists_the_dependencies() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let rows: BTreeMap<&str, &str> = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("| `")?.strip_suffix(" |"))
+        .filter_map(|l| Some((l.split_once('`')?.0, l.rsplit_once(" | ")?.1)))
+        .collect();
+    let mut wrong = Vec::new();
+    for (name, uses) in USES {
+        let listed = match rows.get(name) {
+            None => "no row",
+            Some(&("all" | "–" | "the libraries")) => continue,
+            Some(listed) => listed,
+        };
+        let listed: BTreeSet<&str> = listed.split(", ").collect();
+        if listed != uses.iter().copied().collect() {
+            wrong.push(format!("{name}: ARCHITECTURE.md says {listed:?}, tests/tidy.rs {uses:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use tussle_evidence::window::{Piece, line_e, quick_e};
+use tussle_contention::window::{Piece, line_e, quick_e};
 use tussle_evidence::{Object, ObjectKind};
 use tussle_model::{Language, TypeId};
 

@@ -2,8 +2,7 @@
 //!
 //! Pure: sources come in as text, patches go out as text. [`abi`] computes offsets, [`edit`] names the changes,
 //! [`relayout`] follows one through all types that contain the struct, [`scene`] and [`cost`] evaluate recorded
-//! accesses under a layout, [`moves`] proposes and [`advice`] ranks edits, [`view`] prints the list, [`patch`] edits
-//! the source.
+//! accesses under a layout, [`moves`] proposes and [`advice`] ranks edits, [`patch`] edits the source.
 
 pub mod abi;
 pub mod advice;
@@ -14,7 +13,6 @@ pub mod moves;
 pub mod patch;
 pub mod relayout;
 pub mod scene;
-pub mod view;
 
 pub use advice::{Advice, AdviseError, Options, Report, advise, best, evaluate, sort_best};
 pub use edit::Edit;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use tussle_evidence::fields::Namer;
+use tussle_contention::fields::Namer;
 use tussle_evidence::{Evidence, Object, ObjectKind};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{Type, TypeId, TypeTable};

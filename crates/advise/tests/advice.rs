@@ -210,27 +210,3 @@ fn two_moves_gain_at_least_as_much_as_one() {
     let (one, two) = (most(1), most(2));
     assert!(one > 100_000.0 && two >= one, "{one} {two}");
 }
-
-#[test]
-fn the_view_is_the_same_in_text_and_json() {
-    use tussle_render::{Format, Style, render};
-    let (mut s, o, w) = longs(&["lock", "hits", "c", "d", "e", "f", "g", "h", "i"], 2);
-    s.access(o, 0, 8, w[0], ALL, [0, 0, 400_000]);
-    s.access(o, 8, 8, w[1], ALL, [0, 400_000, 0]);
-    let report = run(&s.evidence(), "s");
-    let view = tussle_advise::view::view(&report);
-    let text = render(&view, Format::Text, Style::default());
-    assert!(text.contains("g.hits and g.lock no longer share a line"), "{text}");
-    let json: serde_json::Value =
-        serde_json::from_str(&render(&view, Format::Json, Style::default())).expect("JSON");
-    assert_eq!(json["schema_version"], 1);
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/advise.json");
-    let schema: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(path).expect("the schema")).expect("JSON");
-    let (known, got) = (schema["properties"].as_object(), json.as_object());
-    let (known, got) = (known.expect("properties"), got.expect("an object"));
-    assert!(got.keys().all(|k| known.contains_key(k)), "{:?}", got.keys());
-    let required = schema["required"].as_array().expect("a list");
-    assert!(required.iter().all(|k| k.as_str().is_some_and(|k| got.contains_key(k))));
-    assert_eq!(json["advice"].as_array().map(Vec::len), Some(report.advices.len()));
-}

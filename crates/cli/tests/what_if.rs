@@ -48,7 +48,7 @@ fn a_recording_can_be_replayed_and_predicted() {
     let operations = e.operations.as_ref().unwrap();
     let lock = |o: &tussle_evidence::Operation| {
         let object = &e.objects[o.lock_object.unwrap() as usize];
-        tussle_evidence::fields::field_path(&e, o.lock_object.unwrap(), o.lock_offset.unwrap(), 8).path
+        tussle_contention::fields::field_path(&e, o.lock_object.unwrap(), o.lock_offset.unwrap(), 8).path
             + if object.ty.is_some() { "" } else { "?" }
     };
     let mmap: Vec<_> =

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use support::{Rng, file, kernel_plan, machine_plan, random_plan};
 use tussle_evidence::Sampled;
-use tussle_evidence::report::pmu;
 use tussle_model::LineSize;
 use tussle_perf::c2c::Totals;
 use tussle_perf::record::Mmap;
 use tussle_perf::{Attr, PerfFile, Sample, Visitor, import, script, text};
+use tussle_report::pmu;
 
 #[derive(Default)]
 struct Count {

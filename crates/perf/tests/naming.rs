@@ -1,10 +1,10 @@
 //! A pasted `perf c2c` report, before and after a patch, named without debug information of those kernels.
 
 use tussle_debuginfo::{NoCompanions, dwarf::Want};
-use tussle_evidence::report::{self, pmu};
 use tussle_model::{LineSize, TypeTable};
 use tussle_perf::guess::{Candidate, candidates};
 use tussle_perf::{import_text, objects, phases, text};
+use tussle_report::{self as report, pmu};
 
 const REPORT: &str = include_str!("data/i_mmap-c2c.txt");
 

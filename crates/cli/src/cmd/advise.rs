@@ -60,7 +60,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let line = args.line.map(u64::from);
     let options = Options { line, moves: args.moves.into(), frozen: args.frozen.clone(), builds };
     let report = tussle_advise::advise(&evidence, &args.name, &options)?;
-    global.print(&tussle_advise::view::view(&report))?;
+    global.print(&tussle_report::advice::view(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 

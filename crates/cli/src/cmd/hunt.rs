@@ -8,7 +8,7 @@ use anyhow::Context;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tussle_evidence::analysis::{Question, contention};
+use tussle_contention::analysis::{Question, contention};
 use tussle_host::evidence_file;
 
 /// Find, explain, fix and prove false sharing in a program.

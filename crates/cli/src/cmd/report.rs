@@ -6,11 +6,11 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tussle_evidence::analysis::{Bases, Question, Split};
-use tussle_evidence::report::{self, Options};
+use tussle_contention::analysis::{Bases, Question, Split};
 use tussle_evidence::{Evidence, Problem};
 use tussle_host::evidence_file;
 use tussle_model::LineSize;
+use tussle_report::{self as report, Options};
 
 /// Show contended lines by field.
 ///

@@ -8,12 +8,12 @@ use std::path::Path;
 use tussle_advise::Edit;
 use tussle_advise::abi::Shapes;
 use tussle_advise::relayout::Relayout;
-use tussle_evidence::report::Options;
-use tussle_evidence::report::what_if::{Question, what_if};
 use tussle_evidence::{Evidence, Object};
 use tussle_model::leaf::{Arrays, DEPTH_MAX, Leaf, leaf_at, leaves};
 use tussle_model::{Type, TypeId, TypeTable};
 use tussle_render::View;
+use tussle_report::Options;
+use tussle_report::what_if::{Question, what_if};
 
 /// Places of one struct in another that are followed.
 const PLACES_MAX: usize = 4096;

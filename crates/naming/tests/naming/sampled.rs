@@ -88,7 +88,7 @@ fn check(compiler: &str, flags: &[&str]) -> Option<(usize, usize)> {
     let table = tussle_debuginfo::open(&bytes, &Want::All, &mut NoCompanions).unwrap().0;
     fill(&mut p, &accesses);
     p.name();
-    let namer = fields::Namer::new(&p.evidence);
+    let namer = tussle_contention::fields::Namer::new(&p.evidence);
     let mut named = 0;
     for (s, (ip, at)) in p.evidence.samples.iter().flatten().zip(&accesses) {
         let o = &p.evidence.objects[s.object as usize];

@@ -196,7 +196,7 @@ impl Program {
 
     /// The names of all touches in order, for a snapshot.
     pub fn touched(&self) -> Vec<String> {
-        let namer = fields::Namer::new(&self.evidence);
+        let namer = tussle_contention::fields::Namer::new(&self.evidence);
         self.evidence.touches.iter().map(|t| namer.name(t.object, t.offset, u64::from(t.size)).path).collect()
     }
 }

@@ -5,8 +5,8 @@
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tussle_contention::analysis::{Contention, Question, Split, contention};
 use tussle_evidence::Evidence;
-use tussle_evidence::analysis::{Contention, Question, Split, contention};
 use tussle_rt::convert::Keep;
 use tussle_rt::{RawFile, convert};
 

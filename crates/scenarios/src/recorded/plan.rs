@@ -7,7 +7,7 @@ use super::{
     THINK_NS, Think, VISITS_MAX, Visit,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use tussle_evidence::fields::Namer;
+use tussle_contention::fields::Namer;
 use tussle_evidence::tables::{Evidence, Object, ObjectKind, Operation, Source, TouchKind};
 
 /// Bytes within which objects disturb each other: a pair of lines.

@@ -4,10 +4,10 @@ use super::steps::{Fix, e_false_in, edits};
 use std::collections::BTreeSet;
 use std::path::Path;
 use tussle_bench::{Outcome, Paired, Question, verdict};
+use tussle_contention::analysis::{Contention, latent};
+use tussle_contention::fields::Namer;
+use tussle_contention::group::{Group, groups};
 use tussle_evidence::Evidence;
-use tussle_evidence::analysis::{Contention, latent};
-use tussle_evidence::fields::Namer;
-use tussle_evidence::report::{Group, groups};
 use tussle_render::{Cell, Column, Fact, Finding, Level, Node, Span, Tone, View, offset, thousands};
 
 /// Version of the `hunt` document.
@@ -114,7 +114,7 @@ impl<'a> Story<'a> {
             Column::number("rmws", "atomics"),
             Column::text("code", "code"),
         ];
-        let row = |f: &tussle_evidence::report::FieldUse| {
+        let row = |f: &tussle_contention::group::FieldUse| {
             let n = |x: f64| Cell::count(x.round() as u64);
             vec![
                 Cell::text(f.path.clone()).tone(Tone::Name),
@@ -132,7 +132,7 @@ impl<'a> Story<'a> {
     }
 
     /// `worker.c:26 serve`, the places that touch a field most.
-    fn code_of(&self, f: &tussle_evidence::report::FieldUse) -> String {
+    fn code_of(&self, f: &tussle_contention::group::FieldUse) -> String {
         let overlaps = |t: &&tussle_evidence::Touch| {
             t.object == f.object && t.offset < f.offset + f.size && f.offset < t.offset + u64::from(t.size)
         };

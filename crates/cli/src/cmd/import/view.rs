@@ -3,13 +3,13 @@
 use crate::cmd::source::Source;
 use std::path::Path;
 use tussle_evidence::Evidence;
-use tussle_evidence::report::pmu;
 use tussle_model::{LineSize, TypeTable};
 use tussle_perf::guess::Candidate;
 use tussle_perf::objects;
 use tussle_perf::phases::{all_phases, pairs};
 use tussle_perf::text::TextLine;
 use tussle_render::{Cell, Column, Node, Span, Tone, View, thousands};
+use tussle_report::pmu;
 
 /// Lines whose candidates are printed.
 const LINES_MAX: usize = 10;

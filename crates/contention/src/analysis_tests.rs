@@ -1,6 +1,6 @@
 use super::*;
-use crate::sample::Sample;
 use proptest::prelude::*;
+use tussle_evidence::sample::Sample;
 
 fn observed(e: &Evidence) -> Contention {
     contention(e, &Question::observed())

@@ -2,8 +2,8 @@
 
 use crate::analysis::{Counts, LineContention};
 use crate::fields::{FieldName, Namer};
-use crate::tables::*;
 use std::collections::BTreeMap;
+use tussle_evidence::*;
 
 /// Lines with the same fields of the same kind of object.
 #[derive(Clone, Debug)]

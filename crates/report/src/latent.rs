@@ -1,11 +1,11 @@
 //! Cases that this run's addresses or this machine's lines hid.
 
-use super::group::{Group, groups};
-use super::line::Context;
-use super::{fact, invalidations, names};
-use crate::analysis::{HiddenBy, Latent};
-use crate::fields::Namer;
-use crate::tables::*;
+use crate::line::Context;
+use crate::{fact, invalidations, names};
+use tussle_contention::analysis::{HiddenBy, Latent};
+use tussle_contention::fields::Namer;
+use tussle_contention::group::{Group, groups};
+use tussle_evidence::*;
 use tussle_render::{Cell, Column, Node, Span, Tone};
 
 /// A latent case with its fields.
@@ -57,7 +57,7 @@ fn place(by: &HiddenBy) -> String {
     match by {
         HiddenBy::LineSize => "with 128-byte lines or line pairs".into(),
         HiddenBy::Phase { observed, worst, phases, .. } => {
-            let fights = phases.iter().filter(|p| p.1 >= crate::analysis::FINDING_E_MIN).count();
+            let fights = phases.iter().filter(|p| p.1 >= tussle_contention::analysis::FINDING_E_MIN).count();
             format!("at phase {worst}, not {observed} as here ({fights} of {} phases)", phases.len())
         }
     }

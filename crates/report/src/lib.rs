@@ -1,6 +1,6 @@
-//! The report: contended lines by field, as a view.
+//! Evidence, its comparison and advice as views: contended lines by field first.
 
-mod group;
+pub mod advice;
 pub mod kernel;
 mod latent;
 mod line;
@@ -10,13 +10,13 @@ pub mod pmu;
 mod side;
 pub mod what_if;
 
-pub use group::{FieldPair, FieldUse, Group, groups};
 pub use side::compare;
 
-use crate::analysis::{self, Bases, Contention, Question};
-use crate::fields::Namer;
-use crate::problem::Problem;
-use crate::tables::*;
+use tussle_contention::analysis::{self, Bases, Contention, Question};
+use tussle_contention::fields::Namer;
+use tussle_contention::group::{Group, groups};
+use tussle_evidence::Problem;
+use tussle_evidence::*;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, thousands};
 
 /// Version of the `report` document.

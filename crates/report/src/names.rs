@@ -1,7 +1,7 @@
 //! Words for threads, code and memory.
 
-use crate::tables::*;
 use std::collections::BTreeMap;
+use tussle_evidence::*;
 
 /// `4 × worker()`, `worker() T7`, `main thread`, `CPU 3`: actors by what they run, most first. `T7` is the actor's id.
 pub(super) fn threads(e: &Evidence, actors: &[u32]) -> String {

@@ -2,12 +2,12 @@
 //! objects together. Transfers are counted in the emulator's order of accesses, E is expected from shares of the
 //! accesses; both are shown, never added.
 
-use super::{Options, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, text};
-use crate::analysis::{self, LineContention};
-use crate::fields::Namer;
-use crate::problem::Problem;
-use crate::tables::*;
+use crate::{Options, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, text};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use tussle_contention::analysis::{self, LineContention};
+use tussle_contention::fields::Namer;
+use tussle_evidence::Problem;
+use tussle_evidence::*;
 use tussle_render::{Cell, Column, Fact, Node, Tone, View, offset, thousands};
 
 /// Groups in the table.
@@ -470,7 +470,7 @@ pub fn compare(first: &Evidence, second: &Evidence, options: &Options) -> Report
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use tussle_evidence::sample::Sample;
 
     /// Two counters on one line; the first moved 70 times, the second 30 times.
     fn evidence() -> Evidence {
@@ -503,7 +503,7 @@ mod tests {
         assert_eq!((all[0].transfers, all[0].dirty, all[0].sharing().as_str()), (100, 50, "false"));
         let offsets: Vec<u64> = all[0].uses.values().map(|u| u.offset).collect();
         assert_eq!(offsets, [0, 8]);
-        let shown = super::super::report(&e, &[], &Options::default());
+        let shown = crate::report(&e, &[], &Options::default());
         assert!(shown.finding, "by the same rule as everywhere");
         assert_eq!(shown.view.kind, "report");
     }

@@ -1,12 +1,12 @@
 //! One group of lines in full.
 
-use super::group::{FieldUse, Group};
-use super::{count, dim, fact, invalidations, names, text};
-use crate::analysis::Contention;
-use crate::fields::Namer;
-use crate::tables::*;
+use crate::{count, dim, fact, invalidations, names, text};
 use serde_json::json;
 use std::collections::BTreeMap;
+use tussle_contention::analysis::Contention;
+use tussle_contention::fields::Namer;
+use tussle_contention::group::{FieldUse, Group};
+use tussle_evidence::*;
 use tussle_model::Placement;
 use tussle_render::{Cell, Column, Fact, Finding, Level, Node, Tone, offset, thousands};
 
@@ -197,7 +197,7 @@ impl Context<'_> {
             Column::number("atomics", "atomics"),
         ];
         let row = |f: &FieldUse| {
-            let many = |c: &crate::analysis::Counts| c.total() >= 0.001 * f.counts.total();
+            let many = |c: &tussle_contention::analysis::Counts| c.total() >= 0.001 * f.counts.total();
             let ids: Vec<u32> = f.actors.iter().filter(|(_, c)| many(c)).map(|(a, _)| *a).collect();
             let name = match f.elements {
                 Some((low, high)) if low != high => format!("{}  {low}..{high}", f.path),
@@ -231,7 +231,7 @@ impl Context<'_> {
             Column::text("take_the_line_from", "take the line from users of"),
             Column::text("bytes", "bytes"),
         ];
-        let row = |p: &super::FieldPair| {
+        let row = |p: &tussle_contention::group::FieldPair| {
             let share = p.e / g.e.max(f64::MIN_POSITIVE);
             vec![
                 invalidations(p.e),

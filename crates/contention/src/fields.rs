@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{AggregateKind, MemberRole, Type, TypeId, TypeTable};
 
-use crate::tables::{Evidence, Object, ObjectKind};
+use tussle_evidence::{Evidence, Object, ObjectKind};
 
 /// Synchronisation types of POSIX, C11 and Linux whose insides nobody wants to see: naming stops at the member that
 /// has such a type.

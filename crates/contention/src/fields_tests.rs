@@ -1,5 +1,5 @@
 use super::*;
-use crate::tables::*;
+use tussle_evidence::*;
 use tussle_model::types::*;
 
 fn base(t: &mut TypeTable, name: &str, size: u64) -> TypeId {

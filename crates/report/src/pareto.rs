@@ -1,10 +1,10 @@
 //! Samples as users of `perf c2c` know them: the Pareto table with fields beside the offsets, and folded stacks.
 
-use super::pmu::{self, PmuLine};
-use super::{Options, SCHEMA_VERSION, dim};
-use crate::fields::Namer;
-use crate::tables::*;
+use crate::pmu::{self, PmuLine};
+use crate::{Options, SCHEMA_VERSION, dim};
 use std::collections::BTreeMap;
+use tussle_contention::fields::Namer;
+use tussle_evidence::*;
 use tussle_model::LineSize;
 use tussle_render::{Cell, Column, Node, View, thousands};
 

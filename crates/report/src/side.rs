@@ -1,10 +1,11 @@
 //! Two evidences side by side.
 
-use super::{Options, Report, SCHEMA_VERSION, group, invalidations, names, wanted};
-use crate::analysis;
-use crate::fields::Namer;
-use crate::tables::*;
+use crate::{Options, Report, SCHEMA_VERSION, invalidations, names, wanted};
 use std::collections::BTreeMap;
+use tussle_contention::analysis;
+use tussle_contention::fields::Namer;
+use tussle_contention::group;
+use tussle_evidence::*;
 use tussle_render::{Cell, Column, Node, Span, Tone, View, thousands};
 
 /// E of one story in one evidence.
@@ -19,10 +20,10 @@ struct Side {
 pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
     let kernel = |e: &Evidence| e.samples.is_some() && e.run.source == Source::KernelRecorder;
     if kernel(old) && kernel(new) {
-        return super::kernel::compare(old, new, options);
+        return crate::kernel::compare(old, new, options);
     }
     if old.samples.is_some() && new.samples.is_some() {
-        return super::pmu::compare(old, new, options);
+        return crate::pmu::compare(old, new, options);
     }
     let (a, b) = (sides(old, options), sides(new, options));
     let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
@@ -41,9 +42,9 @@ pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
     ];
     let finding = a.values().chain(b.values()).any(|s| s.finding);
     let mut nodes = vec![Node::Facts(vec![
-        super::fact("finding", "", Cell::value(finding, "")),
-        super::fact("old_command", "old", Cell::text(old.run.command.join(" "))),
-        super::fact("new_command", "new", Cell::text(new.run.command.join(" "))),
+        crate::fact("finding", "", Cell::value(finding, "")),
+        crate::fact("old_command", "old", Cell::text(old.run.command.join(" "))),
+        crate::fact("new_command", "new", Cell::text(new.run.command.join(" "))),
     ])];
     nodes.extend(doubts(old, new));
     if names.is_empty() {

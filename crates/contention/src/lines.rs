@@ -1,8 +1,8 @@
 //! Access rows onto cache lines: what lies on one line, for given bases and line size.
 
-use crate::tables::*;
 use crate::window::Piece;
 use std::collections::HashMap;
+use tussle_evidence::*;
 use tussle_model::LineSize;
 
 /// A row may reach over this many lines; a longer one is no access but a mistake of its source.

@@ -1,9 +1,9 @@
 //! Which lines are fought over, by whom, and what would happen on other lines.
 
 use crate::lines::{self, LinePieces, Range};
-use crate::tables::*;
 use crate::window::{self, LineE};
 use std::collections::HashMap;
+use tussle_evidence::*;
 use tussle_model::{LineSize, Placement};
 
 /// A line is a finding from this many expected invalidations on.

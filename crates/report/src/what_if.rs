@@ -1,10 +1,10 @@
 //! The ordered log replayed with fields elsewhere: transfers in a model before and after, field by field.
 
-use super::{Options, SCHEMA_VERSION, dim, fact, object_matches, text};
-use crate::fields::Namer;
-use crate::replay::{self, Moved, Spot};
-use crate::tables::*;
+use crate::{Options, SCHEMA_VERSION, dim, fact, object_matches, text};
 use std::collections::{BTreeMap, HashMap};
+use tussle_contention::fields::Namer;
+use tussle_contention::replay::{self, Moved, Spot};
+use tussle_evidence::*;
 use tussle_render::{Cell, Column, Node, Tone, View, thousands};
 
 /// Rows of the table.
@@ -177,8 +177,8 @@ fn table(fields: BTreeMap<String, [u64; 2]>) -> Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
     use insta::assert_snapshot;
+    use tussle_evidence::sample::Sample;
     use tussle_render::{Format, Style, render};
 
     /// Two CPUs that take turns with two counters on one line; what a recording counts is the replay in place.
@@ -229,7 +229,7 @@ mod tests {
         counted.
         ");
         let json = render(&view, Format::Json, Style::default());
-        let schema = include_str!("../../../../docs/schema/what_if.json");
+        let schema = include_str!("../../../docs/schema/what_if.json");
         let document: serde_json::Value = serde_json::from_str(&json).unwrap();
         let rules = serde_json::from_str(schema).unwrap();
         assert_eq!(tussle_render::schema::violations(&rules, &document), [""; 0], "{json}");

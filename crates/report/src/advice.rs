@@ -3,8 +3,8 @@
 use serde_json::json;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, thousands};
 
-use crate::advice::{Advice, Report};
-use crate::cost::Cost;
+use tussle_advise::advice::{Advice, Report};
+use tussle_advise::cost::Cost;
 
 /// Version of the JSON document of `advise`.
 pub const SCHEMA_VERSION: u32 = 1;

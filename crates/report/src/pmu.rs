@@ -1,10 +1,10 @@
 //! The report of samples of a performance monitoring unit: lines by HITM, never by E, whose unit is another.
 
-use super::{Options, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, text};
-use crate::fields::Namer;
-use crate::problem::Problem;
-use crate::tables::*;
+use crate::{Options, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, text};
 use std::collections::BTreeMap;
+use tussle_contention::fields::Namer;
+use tussle_evidence::Problem;
+use tussle_evidence::*;
 use tussle_model::LineSize;
 use tussle_render::{Cell, Column, Node, Tone, View, offset, thousands};
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::tables::*;
+use tussle_evidence::*;
 
 /// Actors told apart; a log has those of one machine.
 const ACTORS_MAX: u32 = 64;
@@ -120,7 +120,7 @@ pub fn counted(e: &Evidence) -> BTreeMap<Spot, Moved> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use tussle_evidence::sample::Sample;
 
     const R: TouchKind = TouchKind::Read;
     const W: TouchKind = TouchKind::Write;
