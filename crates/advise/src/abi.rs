@@ -27,12 +27,22 @@ pub struct Slot {
     pub gap_bits: u64,
     /// Offset that the compiler chose by other rules (bases, virtual table pointers), bits.
     pub fixed_bits: Option<u64>,
+    /// An array without a length, or of length 0: as the last member it holds what is allocated behind the object.
+    pub flexible: bool,
 }
 
 impl Slot {
     /// An ordinary member of `size` bytes aligned to `align`.
     pub fn plain(size: u64, align: u64) -> Slot {
-        Slot { size, align: align.max(1), declared: None, width: None, gap_bits: 0, fixed_bits: None }
+        Slot {
+            size,
+            align: align.max(1),
+            declared: None,
+            width: None,
+            gap_bits: 0,
+            fixed_bits: None,
+            flexible: false,
+        }
     }
 
     /// A bit-field of `width` bits of a type with `size` bytes.
@@ -224,6 +234,39 @@ impl<'a> Shapes<'a> {
         Ok(align.max(atomic).max(1).next_power_of_two())
     }
 
+    /// Alignment of a member whose own layout follows other rules (a class with bases, empty members): an unchanged
+    /// type is a block of known size, aligned like its strictest part. `fit` proves the guess by the offsets.
+    fn opaque_align(&self, id: TypeId, size: u64, error: ShapeError) -> Result<u64, ShapeError> {
+        let strictest = self.strictest(id, 0).ok_or(error)?;
+        let whole = if size == 0 { strictest } else { 1 << size.trailing_zeros().min(12) };
+        Ok(strictest.min(whole))
+    }
+
+    /// Largest alignment among the parts of a type, whatever rules place them.
+    fn strictest(&self, id: TypeId, depth: usize) -> Option<u64> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        let id = self.table.strip(id);
+        match self.table.get(id) {
+            Type::Array { elem, .. } => self.strictest(*elem, depth + 1),
+            Type::Aggregate(a) if !a.declaration => {
+                let fields = a.members.iter().filter(|m| m.role != MemberRole::Static);
+                let parts = fields.map(|m| Some(self.strictest(m.ty, depth + 1)?.max(m.align.unwrap_or(1))));
+                let own = a.align.map_or(1, |x| x.bytes);
+                parts.collect::<Option<Vec<u64>>>().map(|p| p.into_iter().fold(own, u64::max))
+            }
+            _ => self.align_at(id, depth + 1).ok(),
+        }
+    }
+
+    fn is_flexible(&self, id: TypeId) -> bool {
+        match self.table.get(self.table.strip(id)) {
+            Type::Array { counts, .. } => counts.iter().any(|c| c.is_none_or(|n| n == 0)),
+            _ => false,
+        }
+    }
+
     fn recover(&self, a: &Aggregate, depth: usize) -> Result<Shape, ShapeError> {
         let members: Vec<usize> =
             (0..a.members.len()).filter(|&i| a.members[i].role != MemberRole::Static).collect();
@@ -234,7 +277,13 @@ impl<'a> Shapes<'a> {
                 return Err(ShapeError::VirtualBase(a.display_name()));
             }
             let size = self.table.size(m.ty).unwrap_or(0);
-            let align = self.align_at(m.ty, depth + 1).or_else(|e| fixed_align(m.role, size, e))?;
+            let align = match m.role {
+                MemberRole::Field => {
+                    self.align_at(m.ty, depth + 1).or_else(|e| self.opaque_align(m.ty, size, e))?
+                }
+                // Bases and the like stand where they stand; their own inner rules do not matter.
+                _ => self.align_at(m.ty, depth + 1).unwrap_or(1 << size.trailing_zeros().min(3)),
+            };
             let fixed = !matches!(m.role, MemberRole::Field);
             slots.push(Slot {
                 size,
@@ -243,6 +292,7 @@ impl<'a> Shapes<'a> {
                 width: m.bit_size,
                 gap_bits: 0,
                 fixed_bits: fixed.then_some(m.offset_bits),
+                flexible: self.is_flexible(m.ty),
             });
         }
         let wanted: Vec<u64> = members.iter().map(|&i| a.members[i].offset_bits).collect();
@@ -262,14 +312,6 @@ impl<'a> Shapes<'a> {
                     .and_then(|i| a.members.get(i))
                     .map_or("its size".into(), |m| m.name.clone().unwrap_or("an unnamed member".into())),
             })
-    }
-}
-
-/// Bases and the like stand where they stand; their own inner rules do not matter.
-fn fixed_align(role: MemberRole, size: u64, error: ShapeError) -> Result<u64, ShapeError> {
-    match role {
-        MemberRole::Field => Err(error),
-        _ => Ok(1u64 << size.trailing_zeros().min(3)),
     }
 }
 

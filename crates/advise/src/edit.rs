@@ -325,11 +325,9 @@ impl State<'_> {
         }
     }
 
-    /// A last member without size is taken for a flexible array.
+    /// A flexible array stays last; elsewhere an array of length 0 is a marker and moves.
     fn not_flexible(&self, at: usize) -> Result<(), EditError> {
-        let last = at + 1 == self.slots.len();
-        let empty = self.slots[at].size == 0 && self.slots[at].width.is_none();
-        if last && empty {
+        if at + 1 == self.slots.len() && self.slots[at].flexible {
             return Err(EditError::Flexible(self.name(at).unwrap_or("the last member").into()));
         }
         Ok(())

@@ -110,6 +110,24 @@ impl<'a> Relayout<'a> {
         self.translate_at(id, offset, 0)
     }
 
+    /// The table with every changed type as it is laid out after the change.
+    pub fn after(&self) -> Result<TypeTable, RelayoutError> {
+        let mut out = self.table().clone();
+        for (id, a) in self.table().aggregates() {
+            let Ok(relaid) = self.relaid(id) else { continue };
+            if a.declaration || !relaid.changed {
+                continue;
+            }
+            let mut new = a.clone();
+            new.size = relaid.size;
+            for (member, at) in new.members.iter_mut().zip(&relaid.offsets_bits) {
+                member.offset_bits = *at;
+            }
+            out.set(id, Type::Aggregate(new));
+        }
+        Ok(out)
+    }
+
     fn translate_at(&self, id: TypeId, offset: u64, depth: usize) -> Result<u64, RelayoutError> {
         let table = self.table();
         let id = table.strip(id);

@@ -383,3 +383,21 @@ fn a_patch_is_taken_by_patch_and_git() {
         assert_eq!(std::fs::read_to_string(dir.path().join("dir/x.c")).expect("a file"), p.text);
     }
 }
+
+#[test]
+fn names_that_only_look_like_initialisers_refuse_nothing() {
+    let ok = |text: &str| assert_eq!(init::check("page", &[("x.c", text)]), Ok(()), "{text}");
+    ok("struct page { int a; int b; };\nstatic void put(struct page *page) { g(page->a, page->b); }");
+    ok("static void put(struct page page) { g(page.a, page.b); }");
+    ok("int f(struct page) { return 1; }");
+    ok("void f(void) { int page[] = { 1, 2 }; if (page) { g(1, 2); } }");
+    ok("struct page *page = { 0 };");
+    ok("void f(struct page *p) { while (p->page) { g(1, 2); } }");
+    let refused = |text: &str| assert!(init::check("page", &[("x.c", text)]).is_err(), "{text}");
+    refused("struct page p = { 1, 2 };");
+    refused("void f(void) { g((struct page){ 1, 2 }); }");
+    refused("struct page *f(void) { return &(const struct page){ 1, 2 }; }");
+    refused("struct page f(void) { return (struct page){ 1, 2 }; }");
+    refused("struct page *all = (struct page[]){ { 1, 2 }, { 3, 4 } };");
+    refused("typedef struct page page_t;\nconst page_t p = { 1, 2 };");
+}

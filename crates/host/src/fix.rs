@@ -5,16 +5,22 @@
 //! is there a diff.
 
 pub mod bill;
+mod calls;
 mod compdb;
 mod compile;
+mod cplusplus;
+mod diagnostics;
+mod meaning;
 mod sources;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tussle_advise::Edit;
 use tussle_advise::abi::Shapes;
 use tussle_advise::edit::{self, EditError};
-use tussle_advise::patch::{self, Refusal, Target};
+use tussle_advise::patch::{self, PatchedText, Refusal, Target};
 use tussle_advise::relayout::{Relayout, RelayoutError, holder};
 use tussle_model::leaf::{Arrays, leaves};
 use tussle_model::{MemberRole, SourceLoc, TypeId, TypeTable};
@@ -172,6 +178,9 @@ pub enum FixError {
         /// Bytes.
         actual: u64,
     },
+    /// Something in the program depends on the order of the members.
+    #[error("{0}")]
+    Meaning(String),
     /// The edits leave everything as it is.
     #[error("the edit changes nothing: {0}")]
     Nothing(String),
@@ -187,43 +196,58 @@ impl From<EditError> for FixError {
 pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result<Patched, FixError> {
     let sources = Sources::read(request.dir)?;
     let file = sources.definition(request.dir, request.type_name, request.decl)?;
+    if meaning::reorders(request.edits) {
+        patch::init::check(request.type_name, &sources.c_texts(&file)).map_err(FixError::Initialiser)?;
+    }
     let scratch = Scratch::copy_of(request.dir)?;
-    let compiler = compile::Compiler { request, sources: &sources, file: &file, root: scratch.path() };
+    let compiler = compile::Compiler::new(request, &sources, &file, scratch.path());
     let table = compiler.layout(false, announce)?;
     let target = table.find(request.type_name).ok_or_else(|| compiler.no_layout())?;
     let shapes = Shapes::new(&table);
     let relayout = Relayout::new(&shapes, target, request.edits)?;
-
-    let reorders = request.edits.iter().any(|e| matches!(e, Edit::Move { .. } | Edit::Swap { .. }));
-    if reorders {
-        patch::init::check(request.type_name, &sources.texts()).map_err(FixError::Initialiser)?;
-    }
-    let path = file.to_string_lossy().into_owned();
-    let old = sources.text(&file).to_string();
-    let members = members_with_lines(&table, target);
-    let line = table.aggregate(target).and_then(|a| a.decl.as_ref()).map(|d| d.line).filter(|l| *l > 0);
-    let pad_bytes = pad_bytes(&table, &shapes, target, request.edits)?;
-    let goal = Target { name: request.type_name, decl_line: line, members: &members, pad_bytes };
-    let patched = patch::patch(&path, &old, &goal, request.edits)
-        .map_err(|refusal| FixError::Refused { file: path.clone(), refusal })?;
-    if patched.text == old {
-        let edits: Vec<String> = request.edits.iter().map(Edit::to_string).collect();
-        return Err(FixError::Nothing(edits.join(" ")));
-    }
+    let old = sources.text(&file);
+    let patched = edited(request, &table, &shapes, &file, old)?;
     let place = scratch.path().join(&file);
-    std::fs::write(&place, &patched.text).map_err(|source| FixError::Io { path: place, source })?;
+    let meaning =
+        meaning::Meaning { compiler: &compiler, relayout: &relayout, target, place: &place, text: old };
+    let before = meaning.before(announce)?;
+    std::fs::write(&place, &patched.text).map_err(|source| FixError::Io { path: place.clone(), source })?;
     let after = compiler.layout(true, announce)?;
+    before.compare()?;
     let found = after.find(request.type_name).ok_or_else(|| compiler.no_layout())?;
     let fields = compare(&table, target, &relayout, &after, found)?;
     Ok(Patched {
         type_name: request.type_name.into(),
-        diff: patch::unified_diff(&path, &old, &patched.text),
+        diff: patch::unified_diff(&file.to_string_lossy(), old, &patched.text),
         size_before: table.size(target).unwrap_or(0),
         size_after: after.size(found).unwrap_or(0),
-        files: vec![PatchedFile { path: file, old, new: patched.text }],
+        files: vec![PatchedFile { old: old.to_string(), new: patched.text, path: file }],
         fields,
         notes: patched.notes,
     })
+}
+
+/// The edited text of `file`; an edit that changes nothing is an error.
+fn edited(
+    request: &Request<'_>,
+    table: &TypeTable,
+    shapes: &Shapes<'_>,
+    file: &Path,
+    old: &str,
+) -> Result<PatchedText, FixError> {
+    let target = table.find(request.type_name).unwrap_or(TypeId(0));
+    let path = file.to_string_lossy().into_owned();
+    let members = members_with_lines(table, target);
+    let line = table.aggregate(target).and_then(|a| a.decl.as_ref()).map(|d| d.line).filter(|l| *l > 0);
+    let pad_bytes = pad_bytes(table, shapes, target, request.edits)?;
+    let goal = Target { name: request.type_name, decl_line: line, members: &members, pad_bytes };
+    let patched = patch::patch(&path, old, &goal, request.edits)
+        .map_err(|refusal| FixError::Refused { file: path, refusal })?;
+    if patched.text == old {
+        let edits: Vec<String> = request.edits.iter().map(Edit::to_string).collect();
+        return Err(FixError::Nothing(edits.join(" ")));
+    }
+    Ok(patched)
 }
 
 /// Advice that became a patch, and what was refused before it.
@@ -320,6 +344,27 @@ fn pad_bytes(
     Ok(edit::pad_bytes(&edited.placed, *bytes))
 }
 
+/// `work` of every item, on every processor; results in the order of the items.
+fn parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    let run = || {
+        let mut out = Vec::new();
+        while let Some((i, item)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, items.get(i)?)))
+        {
+            out.push((i, work(item)));
+        }
+        out
+    };
+    let mut all: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        workers.into_iter().filter_map(|w| w.join().ok()).flatten().collect()
+    });
+    all.sort_by_key(|r| r.0);
+    all.into_iter().map(|r| r.1).collect()
+}
+
 /// Holds the compiler's offsets against the predicted ones.
 fn compare(
     old: &TypeTable,
@@ -333,16 +378,17 @@ fn compare(
     if size != actual {
         return Err(FixError::Mismatch { field: "the end".into(), predicted: size, actual });
     }
-    let after = leaves(new, found, Arrays::Whole);
-    let mut by_path: std::collections::HashMap<&str, u64> = std::collections::HashMap::new();
-    for leaf in &after {
-        by_path.entry(&leaf.path).or_insert(leaf.offset);
-    }
+    let by_path = |table: &TypeTable, id| -> HashMap<String, u64> {
+        leaves(table, id, Arrays::Whole).into_iter().rev().map(|l| (l.path, l.offset)).collect()
+    };
+    let (after, expected) = (by_path(new, found), by_path(&relayout.after()?, target));
     let mut out = Vec::new();
     for leaf in leaves(old, target, Arrays::Whole).into_iter().take(FIELDS_MAX) {
-        let predicted = relayout.translate(target, leaf.offset)?;
-        // Bit-fields may begin inside a byte of their neighbour; unnamed ones have no path to compare.
-        let Some(&actual) = by_path.get(leaf.path.as_str()) else { continue };
+        // Unnamed bit-fields have no path to compare.
+        let (Some(&predicted), Some(&actual)) = (expected.get(&leaf.path), after.get(&leaf.path)) else {
+            continue;
+        };
+        // Bit-fields may begin inside a byte of their neighbour.
         if predicted != actual && leaf.bits.is_none() && !leaf.overlaps {
             return Err(FixError::Mismatch { field: leaf.path, predicted, actual });
         }

@@ -66,14 +66,9 @@ fn first_positional(source: &Source<'_>, names: &[String], macros: &[(&str, &str
         if code[i].1.kind != Kind::Ident || !names.iter().any(|n| n == text(i)) {
             continue;
         }
-        let mut at = i + 1;
-        // `(struct foo){ ... }`, `(struct foo[]){ ... }`, `Foo{ ... }`
-        while matches!(text(at), ")" | "[" | "]" | "const") || is_dimension(&code, source, at) {
-            at += 1;
-        }
-        let compound =
-            at > i + 1 && text(at) == "{" && text(i + 1) != "[" || text(i + 1) == ")" && text(at) == "{";
-        if compound && group_is_positional(source, code[at].0, false) {
+        if let Some(open) = compound(source, &code, i)
+            && group_is_positional(source, code[open].0, text(open.saturating_sub(2)) == "]")
+        {
             return Some(code[i].1.line);
         }
         // `struct foo x[3] = { ... }`
@@ -89,7 +84,7 @@ fn first_positional(source: &Source<'_>, names: &[String], macros: &[(&str, &str
             array |= text(at) == "[";
             at += 1;
         }
-        if text(at) != "=" || at == i + 1 {
+        if text(at) != "=" || !names_type(source, &code, i) {
             continue;
         }
         let value = at + 1;
@@ -102,6 +97,35 @@ fn first_positional(source: &Source<'_>, names: &[String], macros: &[(&str, &str
         }
     }
     None
+}
+
+/// Whether the name at `i` is that of a type that declares something: behind `struct`, or before another name. A
+/// variable called like its struct is neither.
+fn names_type(source: &Source<'_>, code: &[(usize, &Token)], i: usize) -> bool {
+    let text = |i: usize| code.get(i).map_or("", |t| t.1.text(source.text));
+    let word = |i: usize| code.get(i).is_some_and(|t| t.1.kind == Kind::Ident);
+    let tag = i > 0 && matches!(text(i - 1), "struct" | "union" | "class");
+    word(i + 1) && (tag || !matches!(text(i.saturating_sub(1)), "." | ">" | "*"))
+}
+
+/// The `{` of a compound literal of the type named at `i`: `(struct foo){`, `(const foo_t []){`. Braces behind a
+/// function's parameters or a condition look alike, but there a word stands before the `(`.
+fn compound(source: &Source<'_>, code: &[(usize, &Token)], i: usize) -> Option<usize> {
+    let text = |i: usize| code.get(i).map_or("", |t| t.1.text(source.text));
+    let mut open = i.checked_sub(1)?;
+    while matches!(text(open), "struct" | "union" | "class" | "const" | "volatile") {
+        open = open.checked_sub(1)?;
+    }
+    if text(open) != "(" {
+        return None;
+    }
+    let before = open.checked_sub(1).and_then(|b| code.get(b));
+    let word = before.is_some_and(|t| t.1.kind == Kind::Ident && t.1.text(source.text) != "return");
+    let mut at = i + 1;
+    while matches!(text(at), "[" | "]" | "const" | "volatile") || is_dimension(code, source, at) {
+        at += 1;
+    }
+    (!word && text(at) == ")" && text(at + 1) == "{").then_some(at + 1)
 }
 
 fn is_dimension(code: &[(usize, &Token)], source: &Source<'_>, at: usize) -> bool {

@@ -49,7 +49,7 @@ fn entry(row: &Value, beside: &Path) -> Option<Entry> {
 }
 
 /// Drops `-o FILE`, `-c` and what writes dependency files.
-fn without_outputs(words: Vec<String>) -> Vec<String> {
+pub(super) fn without_outputs(words: Vec<String>) -> Vec<String> {
     let mut out = Vec::with_capacity(words.len());
     let mut words = words.into_iter();
     while let Some(word) = words.next() {

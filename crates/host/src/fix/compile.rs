@@ -1,5 +1,6 @@
 //! Builds a scratch copy and reads the layout of one type out of what came out.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -7,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use tussle_debuginfo::dwarf::Want;
 use tussle_model::TypeTable;
 
+use super::calls::{self, Call, is_cpp, is_unit};
 use super::sources::Sources;
 use super::{FixError, Request, compdb};
 use crate::companions::{FileCompanions, open_bytes};
@@ -56,9 +58,21 @@ pub(super) struct Compiler<'a> {
     pub(super) file: &'a Path,
     /// The scratch copy.
     pub(super) root: &'a Path,
+    /// What the first build of everything compiled.
+    calls: RefCell<Option<Vec<Call>>>,
 }
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
+    /// Nothing is built yet.
+    pub(super) fn new(
+        request: &'a Request<'a>,
+        sources: &'a Sources,
+        file: &'a Path,
+        root: &'a Path,
+    ) -> Self {
+        Compiler { request, sources, file, root, calls: RefCell::default() }
+    }
+
     /// Builds the copy and reads the type. `patched` only words errors.
     pub(super) fn layout(
         &self,
@@ -94,18 +108,59 @@ impl Compiler<'_> {
         announce: &mut dyn FnMut(&str),
     ) -> Result<TypeTable, FixError> {
         let tools = Scratch::empty()?;
-        let path = debug_compilers(tools.path())
-            .map_err(|source| FixError::Io { path: tools.path().into(), source })?;
+        let log = tools.path().join("calls");
+        let io = |source| FixError::Io { path: tools.path().into(), source };
+        std::fs::create_dir(&log).map_err(io)?;
+        let path = debug_compilers(tools.path(), &log).map_err(io)?;
         // Coarse clocks of file systems: what is a second older still counts as new.
         let start = SystemTime::now() - Duration::from_secs(1);
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.root).env("PATH", path);
         run(command, shown, patched, announce)?;
+        self.calls.borrow_mut().get_or_insert_with(|| calls::logged(&log));
         let mut files = Vec::new();
         new_elf_files(self.root, start, 24, &mut files);
         files.sort_by_key(|p| (p.extension().is_none_or(|e| e != "o"), p.clone()));
         let found = files.iter().take(OUTPUTS_MAX).find_map(|f| self.read(f));
         found.ok_or_else(|| self.no_layout())
+    }
+
+    /// Every known compilation of a unit that sees the file, run in the copy.
+    pub(super) fn calls(&self) -> Result<Vec<Call>, FixError> {
+        let users = self.sources.users(self.file);
+        let root = self.root.canonicalize().unwrap_or_else(|_| self.root.to_path_buf());
+        let all = match &self.request.build {
+            Build::Shell(_) | Build::Make => self.calls.borrow().clone().unwrap_or_default(),
+            Build::Compdb(path) => compdb::read(path)?.iter().filter_map(|e| self.database_call(e)).collect(),
+            Build::Plain => {
+                let units = users.iter().filter(|p| is_unit(&p.to_string_lossy()));
+                let calls: Vec<Call> = units.map(|u| self.plain_call(u)).collect();
+                if calls.is_empty() { vec![self.plain_call(self.file)] } else { calls }
+            }
+        };
+        let sees = |call: &Call| {
+            let file = call.file().map(|f| f.canonicalize().unwrap_or(f));
+            file.is_some_and(|f| f.strip_prefix(&root).is_ok_and(|f| users.contains(f)))
+        };
+        Ok(all.into_iter().filter(sees).collect())
+    }
+
+    /// An entry of the database, moved into the copy.
+    fn database_call(&self, entry: &compdb::Entry) -> Option<Call> {
+        let original = self.request.dir.canonicalize().unwrap_or_else(|_| self.request.dir.to_path_buf());
+        let here = |s: &str| s.replace(&*original.to_string_lossy(), &self.root.to_string_lossy());
+        let (compiler, rest) = entry.arguments.split_first()?;
+        let directory = PathBuf::from(here(&entry.directory.to_string_lossy()));
+        let directory = if directory.is_dir() { &directory } else { &entry.directory };
+        Some(Call::new(directory, compiler, rest.iter().map(|a| here(a)).collect()))
+    }
+
+    fn plain_call(&self, unit: &Path) -> Call {
+        let cpp = is_cpp(unit);
+        let language = if cpp { "c++" } else { "c" };
+        let mut args: Vec<String> = ["-I.", "-Iinclude", "-x", language].map(String::from).to_vec();
+        args.push(unit.to_string_lossy().into_owned());
+        Call::new(self.root, &compiler_name(cpp), args)
     }
 
     /// One compilation of the database that includes the file.
@@ -123,14 +178,17 @@ impl Compiler<'_> {
             let wanted = original.join(unit);
             let same = |p: &Path| p == wanted || p.canonicalize().is_ok_and(|c| c == wanted);
             let Some(entry) = entries.iter().find(|e| same(&e.file)) else { continue };
+            let Some(call) = self.database_call(entry) else { continue };
             let out = Scratch::empty()?;
             let object = out.path().join("unit.o");
-            let here = |s: &str| s.replace(&*original.to_string_lossy(), &self.root.to_string_lossy());
-            let Some((compiler, rest)) = entry.arguments.split_first() else { continue };
-            let mut command = Command::new(compiler);
-            command.args(rest.iter().map(|a| here(a))).args(DEBUG_FLAGS).arg("-c").arg("-o").arg(&object);
-            let directory = PathBuf::from(here(&entry.directory.to_string_lossy()));
-            command.current_dir(if directory.is_dir() { &directory } else { &entry.directory });
+            let mut command = Command::new(&call.compiler);
+            command
+                .args(&call.args)
+                .args(DEBUG_FLAGS)
+                .arg("-c")
+                .arg("-o")
+                .arg(&object)
+                .current_dir(&call.dir);
             let shown = entry.arguments.join(" ");
             match run(command, &shown, patched, announce) {
                 Ok(()) => match self.read(&object) {
@@ -152,18 +210,18 @@ impl Compiler<'_> {
         let units = self.sources.units_for(self.file);
         let header = (!units.iter().any(|u| u == self.file)).then(|| self.file.to_path_buf());
         for unit in units.into_iter().take(UNITS_MAX).chain(header) {
-            let cpp = matches!(
-                unit.extension().and_then(|e| e.to_str()),
-                Some("cc" | "cpp" | "cxx" | "C" | "hpp" | "hh")
-            );
-            let compiler = compiler_name(cpp);
             let out = Scratch::empty()?;
             let object = out.path().join("unit.o");
-            let language = if cpp { "c++" } else { "c" };
-            let mut command = Command::new(&compiler);
-            command.args(DEBUG_FLAGS).args(["-I.", "-Iinclude", "-x", language, "-c"]).arg(&unit);
-            command.arg("-o").arg(&object).current_dir(self.root);
-            let shown = format!("{compiler} -g -c {}", unit.display());
+            let call = self.plain_call(&unit);
+            let mut command = Command::new(&call.compiler);
+            command
+                .args(DEBUG_FLAGS)
+                .args(&call.args)
+                .arg("-c")
+                .arg("-o")
+                .arg(&object)
+                .current_dir(self.root);
+            let shown = format!("{} -g -c {}", call.compiler, unit.display());
             match run(command, &shown, patched, announce) {
                 Ok(()) => match self.read(&object) {
                     Some(table) => return Ok(table),
@@ -212,15 +270,18 @@ fn run(
     Err(failed(lines[lines.len().saturating_sub(20)..].join("\n")))
 }
 
-/// A folder of compilers that add debug information, first in `PATH`: makefiles often build without it.
-fn debug_compilers(dir: &Path) -> std::io::Result<std::ffi::OsString> {
+/// A folder of compilers that add debug information, first in `PATH`: makefiles often build without it. Each call is
+/// written down below `log`.
+fn debug_compilers(dir: &Path, log: &Path) -> std::io::Result<std::ffi::OsString> {
     use std::os::unix::fs::PermissionsExt;
     let path = std::env::var_os("PATH").unwrap_or_default();
     for name in crate::hunt::wrapper::NAMES {
         let real = std::env::split_paths(&path).map(|d| d.join(name)).find(|p| p.is_file());
         let Some(real) = real else { continue };
-        let quoted = real.to_string_lossy().replace('\'', r"'\''");
-        let script = format!("#!/bin/sh\nexec '{quoted}' \"$@\" {}\n", DEBUG_FLAGS.join(" "));
+        let quote = |p: &Path| format!("'{}'", p.to_string_lossy().replace('\'', r"'\''"));
+        let (real, log) = (quote(&real), quote(log));
+        let keep = format!("printf '%s\\0' \"$PWD\" {real} \"$@\" > {log}/$$");
+        let script = format!("#!/bin/sh\n{keep}\nexec {real} \"$@\" {}\n", DEBUG_FLAGS.join(" "));
         let file = dir.join(name);
         std::fs::write(&file, script)?;
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755))?;

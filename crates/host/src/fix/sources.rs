@@ -1,12 +1,13 @@
 //! The C and C++ sources below a folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
 use tussle_advise::patch::body::{Source, bare_name, bodies};
 use tussle_model::SourceLoc;
 
 use super::FixError;
+use super::calls::{is_cpp, is_unit};
 
 /// Source files above this are not looked at.
 const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -58,9 +59,15 @@ impl Sources {
         self.files.get(path).map_or("", String::as_str)
     }
 
-    /// All paths and texts.
-    pub(super) fn texts(&self) -> Vec<(&str, &str)> {
-        self.files.iter().filter_map(|(p, t)| Some((p.to_str()?, t.as_str()))).collect()
+    /// Paths and texts of C: none when only C++ units see `file`, which the compiler's syntax tree answers for.
+    pub(super) fn c_texts(&self, file: &Path) -> Vec<(&str, &str)> {
+        let users = self.users(file);
+        let units: Vec<&PathBuf> = users.iter().filter(|p| is_unit(&p.to_string_lossy())).collect();
+        if is_cpp(file) || (!units.is_empty() && units.iter().all(|u| is_cpp(u))) {
+            return Vec::new();
+        }
+        let c = self.files.iter().filter(|(p, _)| !is_cpp(p));
+        c.filter_map(|(p, t)| Some((p.to_str()?, t.as_str()))).collect()
     }
 
     /// Translation units, those that include a file named like `file` first.
@@ -73,6 +80,27 @@ impl Sources {
         let units = self.files.iter().filter(|(p, _)| is_unit(p));
         let (direct, others): (Vec<_>, Vec<_>) = units.partition(|(_, t)| includes(t, &name));
         direct.into_iter().chain(others).map(|(p, _)| p.clone()).collect()
+    }
+
+    /// The file and everything that includes it, directly or through others, as far as the names of files tell.
+    pub(super) fn users(&self, file: &Path) -> BTreeSet<PathBuf> {
+        let mut by_name: HashMap<&str, Vec<&PathBuf>> = HashMap::new();
+        for (path, text) in &self.files {
+            for name in included(text) {
+                by_name.entry(name).or_default().push(path);
+            }
+        }
+        let mut out = BTreeSet::from([file.to_path_buf()]);
+        let mut todo = vec![file.to_path_buf()];
+        while let Some(path) = todo.pop() {
+            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
+            for user in by_name.get(name).into_iter().flatten() {
+                if out.insert((*user).clone()) {
+                    todo.push((*user).clone());
+                }
+            }
+        }
+        out
     }
 
     /// The file that defines `name`: the one that the debug information names if it is here, else the only one.
@@ -127,6 +155,15 @@ fn is_source(path: &Path) -> bool {
 
 fn includes(text: &str, name: &str) -> bool {
     text.lines().any(|l| l.trim_start().starts_with('#') && l.contains("include") && l.contains(name))
+}
+
+/// Last parts of the paths that `text` includes.
+fn included(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
+        let path = rest.trim_start().strip_prefix(['"', '<'])?.split(['"', '>']).next()?;
+        path.rsplit('/').next()
+    })
 }
 
 /// Without `.` and `..`, as far as that can be told from the text.

@@ -1,0 +1,82 @@
+//! What compilers say about the units before and after a patch: a new warning about order, initialisation or missing
+//! initialisers refuses the patch.
+
+use std::collections::BTreeMap;
+
+use super::calls::Call;
+
+/// Warnings that a changed order of members can raise, all known to gcc. clang is told to be silent about those that
+/// it does not know; what a language does not have is told as a warning and falls out.
+const WARNINGS: [&str; 10] = [
+    "-Wall",
+    "-Wextra",
+    "-Wreorder",
+    "-Wuninitialized",
+    "-Wmaybe-uninitialized",
+    "-Wmissing-field-initializers",
+    "-Wmissing-braces",
+    "-Wnarrowing",
+    "-Wno-unknown-warning-option",
+    "-Wno-error",
+];
+
+/// Units whose diagnostics are compared; a front end takes up to a second each.
+pub(super) const UNITS_MAX: usize = 64;
+
+/// Messages with how often they came. Positions are left out: a patch moves lines.
+pub(super) type Messages = BTreeMap<String, usize>;
+
+/// Warnings and errors of the front end over `calls`, the first [`UNITS_MAX`] of them.
+pub(super) fn of(calls: &[Call]) -> Messages {
+    let calls = &calls[..calls.len().min(UNITS_MAX)];
+    let parts =
+        super::parallel(calls, |call| call.front_end(&WARNINGS).map(|o| o.stderr).unwrap_or_default());
+    let mut out = Messages::new();
+    for part in parts {
+        for line in String::from_utf8_lossy(&part).lines().filter_map(message) {
+            *out.entry(line).or_default() += 1;
+        }
+    }
+    out
+}
+
+/// The first message that `after` has more often than `before`.
+pub(super) fn new_one(before: &Messages, after: &Messages) -> Option<String> {
+    after.iter().find(|(m, n)| before.get(*m).is_none_or(|b| b < n)).map(|(m, _)| m.clone())
+}
+
+/// `file: warning: text` of `file:12:3: warning: text`.
+fn message(line: &str) -> Option<String> {
+    let (place, text) = [" warning: ", " error: "].iter().find_map(|w| {
+        let at = line.find(w)?;
+        Some((&line[..at], &line[at + 1..]))
+    })?;
+    if text.contains("command-line option")
+        || text.contains("command line option")
+        || text.contains("unknown warning")
+    {
+        return None;
+    }
+    let file = place.split(':').next().unwrap_or("");
+    let file = file.rsplit('/').next().unwrap_or("");
+    Some(format!("{file}: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_lose_their_place() {
+        let text = "/x/a.cpp:3:9: warning: 'S::b_' will be initialized after [-Wreorder]";
+        assert_eq!(
+            message(text).as_deref(),
+            Some("a.cpp: warning: 'S::b_' will be initialized after [-Wreorder]")
+        );
+        assert_eq!(message("a.cpp:3:9: note: here"), None);
+        let one = Messages::from([("a".into(), 1)]);
+        let two = Messages::from([("a".into(), 2)]);
+        assert_eq!(new_one(&one, &two).as_deref(), Some("a"));
+        assert_eq!(new_one(&two, &one), None);
+    }
+}

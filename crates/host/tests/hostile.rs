@@ -1,0 +1,173 @@
+//! C++ programs whose output depends on the order of members: a patch either keeps the output or is refused.
+
+use std::path::Path;
+use std::process::Command;
+
+use tussle_advise::Edit;
+use tussle_host::fix::{self, Build, FixError, Patched, Request};
+
+/// What `fix` must do; where it patches, the output must stay in any case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Expect<'a> {
+    /// A patch.
+    Patched,
+    /// A refusal with these words.
+    Refused(&'a str),
+}
+use Expect::{Patched as Patches, Refused};
+
+fn have(tool: &str) -> bool {
+    let there = Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success());
+    if !there {
+        println!("skipped: {tool}");
+    }
+    there
+}
+
+fn patch(dir: &Path, type_name: &str, edit: &str) -> Result<Patched, FixError> {
+    let edits: Vec<Edit> = vec![edit.parse().expect("an edit")];
+    fix::patch_tree(&Request { dir, type_name, decl: None, edits: &edits, build: &Build::Plain }, &mut |_| {})
+}
+
+/// Compiles and runs `main.cpp` in `dir`.
+fn output(dir: &Path) -> String {
+    let program = dir.join("program");
+    let compiled = Command::new("g++")
+        .args(["-std=c++20", "-w", "-o"])
+        .args([&program, &dir.join("main.cpp")])
+        .output()
+        .expect("g++");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let out = Command::new(&program).output().expect("the program runs");
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// Patches the program and compares what it prints.
+fn check(body: &str, type_name: &str, edit: &str, expect: Expect<'_>) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let main = dir.path().join("main.cpp");
+    let text = format!("#include <cstdio>\n#include <compare>\n{body}\n");
+    std::fs::write(&main, &text).expect("a file");
+    let database = format!(
+        r#"[{{"directory": {0:?}, "file": "main.cpp", "arguments": ["g++", "-std=c++20", "-c", "main.cpp"]}}]"#,
+        dir.path()
+    );
+    let compdb = dir.path().join("compile_commands.json");
+    std::fs::write(&compdb, database).expect("a file");
+    let before = output(dir.path());
+    let edits: Vec<Edit> = vec![edit.parse().expect("an edit")];
+    let build = Build::Compdb(compdb);
+    let request = Request { dir: dir.path(), type_name, decl: None, edits: &edits, build: &build };
+    match (fix::patch_tree(&request, &mut |_| {}), expect) {
+        (Ok(patched), _) => {
+            std::fs::write(&main, &patched.files[0].new).expect("a file");
+            assert_eq!(before, output(dir.path()), "{edit} changes what this prints:\n{body}");
+            assert_eq!(expect, Patches, "{edit}:\n{body}");
+        }
+        (Err(e), Refused(words)) => assert!(e.to_string().contains(words), "{edit}: {e}\n{body}"),
+        (Err(e), Patches) => panic!("{edit}: refused: {e}\n{body}"),
+    }
+}
+
+/// `main` that prints `what` as a long.
+fn main_prints(what: &str) -> String {
+    format!("int main() {{ printf(\"%ld\\n\", (long)({what})); }}")
+}
+
+#[test]
+fn initialisers_that_need_their_order_keep_it() {
+    if !have("g++") || !have("clang++") {
+        return;
+    }
+    let run = |class: &str, ty: &str, value: &str, edit: &str, expect| {
+        check(&format!("{class}\n{}", main_prints(value)), ty, edit, expect);
+    };
+    let reads = "struct S {\n  long a_ = 42;\n  long b_ = a_;\n  int c_ = 1;\n};";
+    run(reads, "S", "S().b_", "b_:before:a_", Refused("uses a_"));
+    run(reads, "S", "S().b_", "c_:before:b_", Patches);
+    run(reads, "S", "S().b_", "b_:after:c_", Patches);
+    let list = "struct S {\n  long a_;\n  long b_;\n  S() : a_(42), b_(a_) {}\n};";
+    run(list, "S", "S().b_", "swap:a_,b_", Refused("uses a_"));
+    let mixed = "static long n;\nstatic long next() { return ++n; }\nstruct S {\n  long a_ = next();\n  long b_;\n  long c_ = next();\n  S() : b_(7) {}\n};";
+    run(mixed, "S", "S().a_ * 10 + S().c_", "c_:before:a_", Refused("may show"));
+    run(mixed, "S", "S().b_", "b_:first", Patches);
+    let moved = "#include <string>\n#include <utility>\nstruct S {\n  long size_ = 0;\n  std::string s_;\n  std::string t_;\n  explicit S(std::string x) : s_(std::move(x)) {}\n};";
+    run(moved, "S", "S(\"abc\").s_.size()", "size_:after:t_", Patches);
+    let sides = "struct L {\n  long n;\n  explicit L(long i) : n(i) { printf(\"+%ld\", i); }\n  ~L() { printf(\"-%ld\", n); }\n};\nstruct S {\n  L a{1};\n  long x = 0;\n  L b{2};\n};";
+    run(sides, "S", "S().x", "b:first", Refused("constructed and destroyed"));
+    run(sides, "S", "S().x", "x:after:b", Patches);
+    let lambda = "#include <functional>\nstruct S {\n  long a = 5;\n  long b = [this] { return a; }();\n  long c = 0;\n};";
+    run(lambda, "S", "S().b", "b:first", Refused("b uses a"));
+}
+
+#[test]
+fn uses_by_position_refuse() {
+    if !have("g++") || !have("clang++") {
+        return;
+    }
+    let agg = "struct Agg {\n  int a;\n  int b;\n  int c;\n};\n";
+    let run = |rest: &str, expect| check(&format!("{agg}{rest}"), "Agg", "swap:a,c", expect);
+    let print = main_prints("x.a * 100 + x.b * 10 + x.c").replace("{ ", "{ Agg x = make(); ");
+    run(&format!("Agg make() {{ return Agg{{0, 1, 2}}; }}\n{print}"), Refused("by position"));
+    run(&format!("Agg make() {{ return {{0, 1, 2}}; }}\n{print}"), Refused("by position"));
+    run(
+        &format!(
+            "template <class T> T of() {{ return T{{0, 1, 2}}; }}\nAgg make() {{ return of<Agg>(); }}\n{print}"
+        ),
+        Refused("by position"),
+    );
+    run(&format!("Agg make() {{ Agg x; x.a = 3; x.b = 4; x.c = 5; return x; }}\n{print}"), Patches);
+    run(&format!("Agg make() {{ Agg x{{}}; x.a = 3; return x; }}\n{print}"), Patches);
+    let bind =
+        "int main() { Agg x{}; x.a = 1; x.c = 3; auto [p, q, r] = x; printf(\"%d %d %d\\n\", p, q, r); }";
+    run(bind, Refused("by position"));
+    let named = "int main() { Agg x{.a = 1, .b = 2, .c = 3}; printf(\"%d\\n\", x.a); }";
+    run(named, Refused("by position"));
+    let tie = "#include <tuple>\nint main() { Agg x{}, y{}; x.a = 1; y.c = 2; printf(\"%d\\n\", std::tie(x.a, x.b, x.c) < std::tie(y.a, y.b, y.c)); }";
+    run(tie, Patches);
+    let array = "static Agg all[] = {{1, 2, 3}, {4, 5, 6}};\nint main() { printf(\"%d\\n\", all[1].a); }";
+    run(array, Refused("by position"));
+}
+
+#[test]
+fn comparisons_templates_and_bases() {
+    if !have("g++") || !have("clang++") {
+        return;
+    }
+    let less = "struct V {\n  int major = 0;\n  int minor = 0;\n  auto operator<=>(const V &) const = default;\n};\nint main() { V a, b; a.major = 1; b.minor = 2; printf(\"%d\\n\", a < b); }";
+    check(less, "V", "swap:major,minor", Refused("<=>"));
+    check(less, "V", "align:minor=64", Patches);
+    let friend = "struct V {\n  int a = 0;\n  int b = 0;\n  friend bool operator==(const V &, const V &) = default;\n};\nint main() { V x, y; printf(\"%d\\n\", x == y); }";
+    check(friend, "V", "swap:a,b", Refused("operator=="));
+    let slot = "template <class T> struct Slot {\n  T a = 1;\n  T b = a + 1;\n  int c = 0;\n};\nint main() { Slot<long> s; printf(\"%ld\\n\", s.b); }";
+    check(slot, "Slot<long>", "swap:a,b", Refused("b uses a"));
+    check(slot, "Slot<long>", "align:c=64", Patches);
+    let base = "struct B {\n  int a = 1;\n  long b = 2;\n  int c = 3;\n};\nstruct D : B { int d = 4; };\nint main() { D d; printf(\"%d %zu\\n\", d.a, sizeof d); }";
+    check(base, "B", "c:after:a", Refused("base class"));
+    let packed = "struct __attribute__((packed)) P {\n  char a = 1;\n  int b = 2;\n  char c = 3;\n};\nint main() { P p; printf(\"%d\\n\", p.b); }";
+    check(packed, "P", "c:after:a", Patches);
+    let bits = "struct F {\n  unsigned a : 3;\n  unsigned b : 5;\n  int c;\n};\nint main() { F f{}; f.a = 1; printf(\"%d\\n\", f.a); }";
+    check(bits, "F", "a:after:c", Refused("bit-field"));
+    check(bits, "F", "c:first", Patches);
+}
+
+#[test]
+fn without_clang_only_alignment_and_padding_stay() {
+    if !have("g++") || have_clang_in_path() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let text = "struct S {\n  int a;\n  int b;\n};\nS s;\nint main() { return s.a; }\n";
+    std::fs::write(dir.path().join("main.cpp"), text).expect("a file");
+    let refused = patch(dir.path(), "S", "swap:a,b").expect_err("no clang").to_string();
+    assert!(refused.contains("only with clang++"), "{refused}");
+    patch(dir.path(), "S", "element=64").expect("a patch");
+}
+
+fn have_clang_in_path() -> bool {
+    let there = have("clang++");
+    if there {
+        println!("skipped: clang++ is installed");
+    }
+    there
+}
