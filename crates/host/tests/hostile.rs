@@ -143,7 +143,9 @@ fn comparisons_templates_and_bases() {
     check(slot, "Slot<long>", "swap:a,b", Refused("b uses a"));
     check(slot, "Slot<long>", "align:c=64", Patches);
     let base = "struct B {\n  int a = 1;\n  long b = 2;\n  int c = 3;\n};\nstruct D : B { int d = 4; };\nint main() { D d; printf(\"%d %zu\\n\", d.a, sizeof d); }";
-    check(base, "B", "c:after:a", Refused("base class"));
+    check(base, "B", "c:after:a", Patches);
+    let elided = base.replace("D d;", "D d{1, 2, 3, 4};");
+    check(&elided, "B", "swap:a,c", Refused("by position"));
     let packed = "struct __attribute__((packed)) P {\n  char a = 1;\n  int b = 2;\n  char c = 3;\n};\nint main() { P p; printf(\"%d\\n\", p.b); }";
     check(packed, "P", "c:after:a", Patches);
     let bits = "struct F {\n  unsigned a : 3;\n  unsigned b : 5;\n  int c;\n};\nint main() { F f{}; f.a = 1; printf(\"%d\\n\", f.a); }";

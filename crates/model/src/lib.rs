@@ -8,6 +8,7 @@ pub mod leaf;
 pub mod line;
 pub mod path;
 pub mod placement;
+mod spelling;
 pub mod types;
 
 pub use bases::{VirtualBase, virtual_bases};

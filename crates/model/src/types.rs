@@ -3,6 +3,7 @@
 //! A [`TypeTable`] owns every type of one build; a [`TypeId`] indexes it. Readers for DWARF, BTF and snapshots all
 //! produce this and nothing else does, so printing, diffing and naming never care where a layout came from.
 
+use crate::spelling::canonical;
 use serde::{Deserialize, Serialize};
 
 /// Index of a type in its [`TypeTable`]. Id 0 is always [`Type::Void`].
@@ -130,14 +131,21 @@ impl TypeTable {
         }
     }
 
-    /// Finds a defined aggregate by name: `foo`, `struct foo`, `union foo`, `ns::Foo`, or a typedef of one.
+    /// Finds a defined aggregate by name: `foo`, `struct foo`, `union foo`, `ns::Foo`, or a typedef of one; instances of
+    /// templates in any compiler's spelling (`Slot<long>`, `Slot<long int>`).
     /// The first definition wins; use [`TypeTable::aggregates`] to see them all.
     pub fn find(&self, name: &str) -> Option<TypeId> {
         let (kind, bare) = split_keyword(name);
         let direct = self
             .aggregates()
             .find(|(_, a)| kind.is_none_or(|k| a.kind == k) && a.name.as_deref().is_some_and(|n| n == bare));
-        if let Some((id, _)) = direct {
+        let instance = || {
+            let wanted = bare.contains('<').then(|| canonical(bare))?;
+            let same =
+                |a: &Aggregate| a.name.as_deref().is_some_and(|n| n.contains('<') && canonical(n) == wanted);
+            self.aggregates().find(|(_, a)| kind.is_none_or(|k| a.kind == k) && same(a))
+        };
+        if let Some((id, _)) = direct.or_else(instance) {
             return Some(id);
         }
         if kind.is_some() {

@@ -237,11 +237,14 @@ impl<'a> Compiler<'a> {
     fn read(&self, file: &Path) -> Option<TypeTable> {
         let bytes = open_bytes(file).ok()?;
         let names = [self.request.type_name.to_string()];
-        let mut companions = FileCompanions::new(file);
-        let (table, _) =
-            tussle_debuginfo::open((*bytes).as_ref(), &Want::Names(&names), &mut companions).ok()?;
-        table.find(self.request.type_name)?;
-        Some(table)
+        let read = |want: &Want<'_>| {
+            let (table, _) =
+                tussle_debuginfo::open((*bytes).as_ref(), want, &mut FileCompanions::new(file)).ok()?;
+            table.find(self.request.type_name).map(|_| table)
+        };
+        // Compilers spell instances of templates in their own ways: only a full table can be searched for them.
+        let instance = self.request.type_name.contains('<');
+        read(&Want::Names(&names)).or_else(|| instance.then(|| read(&Want::All))?)
     }
 }
 
