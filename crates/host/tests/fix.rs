@@ -124,8 +124,8 @@ int main() { return (int)app::Stats().total(); }
     // The constructor names hits first: a maintainer's -Wreorder would complain.
     let e =
         patch(dir.path(), "app::Stats", &["lock:first"], &Build::Plain).expect_err("a refusal").to_string();
-    assert!(if have("clang++") { e.contains("-Wreorder") } else { e.contains("only with clang++") }, "{e}");
-    if have("clang++") {
+    assert!(if need("clang++") { e.contains("-Wreorder") } else { e.contains("only with clang++") }, "{e}");
+    if need("clang++") {
         std::fs::write(dir.path().join("main.cpp"), text.replace(" : hits(0), lock(0) { }", " { }"))
             .expect("a file");
         let p = patch(dir.path(), "app::Stats", &["lock:first"], &Build::Plain).expect("a patch");
@@ -230,18 +230,27 @@ int main(void) { return 0; }
 
 #[test]
 fn members_without_bytes_and_of_opaque_types_move() {
-    if !have("gcc") || !have("g++") || !have("clang++") {
+    if !need("gcc") || !need("g++") || !need("clang++") {
         return;
     }
-    let text = "struct none { };\nstruct s {\n\tlong a;\n\tchar c;\n\tstruct none e;\n\tlong m[0];\n\tlong b;\n\tstruct none last;\n};
+    let text = "struct none { };\nstruct s {\n\tlong a;\n\tchar c;\n\tstruct none e;\n\tlong m[0];\n\
+        \tlong b;\n\tstruct none last;\n};
 struct s s;\nint main(void) { return (int)s.a; }\n";
     let dir = folder(&[("x.c", text)]);
     let p = patch(dir.path(), "s", &["b:after:a"], &Build::Plain).expect("a patch");
     assert_eq!((after(&p, "b"), after(&p, "c"), p.size_after), (8, 16, 24));
     patch(dir.path(), "s", &["last:first"], &Build::Plain).expect("an empty struct is no flexible array");
     patch(dir.path(), "s", &["m:after:b"], &Build::Plain).expect("a marker moves");
-    let text = "#include <string>\n#include <unordered_map>\nstruct base { int x; };\nstruct part : base { char c; };\nclass cache {
-public:\n  long hits;\n  std::string name;\n  std::unordered_map<int, int> map;\n  part p;\n  char tag;\n  long misses;\n};
+    let text = "#include <string>\n#include <unordered_map>\nstruct base { int x; };\n\
+        struct part : base { char c; };\nclass cache {
+public:
+  long hits;
+  std::string name;
+  std::unordered_map<int, int> map;
+  part p;
+  char tag;
+  long misses;
+};
 cache c;\nint main() { return (int)c.hits; }\n";
     let dir = folder(&[("x.cpp", text)]);
     let p = patch(dir.path(), "cache", &["misses:after:hits"], &Build::Plain).expect("a patch");

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use tussle_advise::Edit;
 use tussle_host::fix::{self, Build, FixError, Patched, Request};
+use tussle_testkit::need;
 
 /// What `fix` must do; where it patches, the output must stay in any case.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,14 +16,6 @@ enum Expect<'a> {
     Refused(&'a str),
 }
 use Expect::{Patched as Patches, Refused};
-
-fn have(tool: &str) -> bool {
-    let there = Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success());
-    if !there {
-        println!("skipped: {tool}");
-    }
-    there
-}
 
 fn patch(dir: &Path, type_name: &str, edit: &str) -> Result<Patched, FixError> {
     let edits: Vec<Edit> = vec![edit.parse().expect("an edit")];
@@ -76,7 +69,7 @@ fn main_prints(what: &str) -> String {
 
 #[test]
 fn initialisers_that_need_their_order_keep_it() {
-    if !have("g++") || !have("clang++") {
+    if !need("g++") || !need("clang++") {
         return;
     }
     let run = |class: &str, ty: &str, value: &str, edit: &str, expect| {
@@ -88,21 +81,25 @@ fn initialisers_that_need_their_order_keep_it() {
     run(reads, "S", "S().b_", "b_:after:c_", Patches);
     let list = "struct S {\n  long a_;\n  long b_;\n  S() : a_(42), b_(a_) {}\n};";
     run(list, "S", "S().b_", "swap:a_,b_", Refused("uses a_"));
-    let mixed = "static long n;\nstatic long next() { return ++n; }\nstruct S {\n  long a_ = next();\n  long b_;\n  long c_ = next();\n  S() : b_(7) {}\n};";
+    let mixed = "static long n;\nstatic long next() { return ++n; }\nstruct S {\n\
+        long a_ = next();\n  long b_;\n  long c_ = next();\n  S() : b_(7) {}\n};";
     run(mixed, "S", "S().a_ * 10 + S().c_", "c_:before:a_", Refused("may show"));
     run(mixed, "S", "S().b_", "b_:first", Patches);
-    let moved = "#include <string>\n#include <utility>\nstruct S {\n  long size_ = 0;\n  std::string s_;\n  std::string t_;\n  explicit S(std::string x) : s_(std::move(x)) {}\n};";
+    let moved = "#include <string>\n#include <utility>\nstruct S {\n  long size_ = 0;\n\
+        std::string s_;\n  std::string t_;\n  explicit S(std::string x) : s_(std::move(x)) {}\n};";
     run(moved, "S", "S(\"abc\").s_.size()", "size_:after:t_", Patches);
-    let sides = "struct L {\n  long n;\n  explicit L(long i) : n(i) { printf(\"+%ld\", i); }\n  ~L() { printf(\"-%ld\", n); }\n};\nstruct S {\n  L a{1};\n  long x = 0;\n  L b{2};\n};";
+    let sides = "struct L {\n  long n;\n  explicit L(long i) : n(i) { printf(\"+%ld\", i); }\n\
+        ~L() { printf(\"-%ld\", n); }\n};\nstruct S {\n  L a{1};\n  long x = 0;\n  L b{2};\n};";
     run(sides, "S", "S().x", "b:first", Refused("constructed and destroyed"));
     run(sides, "S", "S().x", "x:after:b", Patches);
-    let lambda = "#include <functional>\nstruct S {\n  long a = 5;\n  long b = [this] { return a; }();\n  long c = 0;\n};";
+    let lambda = "#include <functional>\nstruct S {\n  long a = 5;\n\
+        long b = [this] { return a; }();\n  long c = 0;\n};";
     run(lambda, "S", "S().b", "b:first", Refused("b uses a"));
 }
 
 #[test]
 fn uses_by_position_refuse() {
-    if !have("g++") || !have("clang++") {
+    if !need("g++") || !need("clang++") {
         return;
     }
     let agg = "struct Agg {\n  int a;\n  int b;\n  int c;\n};\n";
@@ -112,7 +109,8 @@ fn uses_by_position_refuse() {
     run(&format!("Agg make() {{ return {{0, 1, 2}}; }}\n{print}"), Refused("by position"));
     run(
         &format!(
-            "template <class T> T of() {{ return T{{0, 1, 2}}; }}\nAgg make() {{ return of<Agg>(); }}\n{print}"
+            "template <class T> T of() {{ return T{{0, 1, 2}}; }}\n\
+                Agg make() {{ return of<Agg>(); }}\n{print}"
         ),
         Refused("by position"),
     );
@@ -123,7 +121,8 @@ fn uses_by_position_refuse() {
     run(bind, Refused("by position"));
     let named = "int main() { Agg x{.a = 1, .b = 2, .c = 3}; printf(\"%d\\n\", x.a); }";
     run(named, Refused("by position"));
-    let tie = "#include <tuple>\nint main() { Agg x{}, y{}; x.a = 1; y.c = 2; printf(\"%d\\n\", std::tie(x.a, x.b, x.c) < std::tie(y.a, y.b, y.c)); }";
+    let tie = "#include <tuple>\nint main() { Agg x{}, y{}; x.a = 1; y.c = 2; printf(\"%d\\n\
+        \", std::tie(x.a, x.b, x.c) < std::tie(y.a, y.b, y.c)); }";
     run(tie, Patches);
     let array = "static Agg all[] = {{1, 2, 3}, {4, 5, 6}};\nint main() { printf(\"%d\\n\", all[1].a); }";
     run(array, Refused("by position"));
@@ -131,31 +130,39 @@ fn uses_by_position_refuse() {
 
 #[test]
 fn comparisons_templates_and_bases() {
-    if !have("g++") || !have("clang++") {
+    if !need("g++") || !need("clang++") {
         return;
     }
-    let less = "struct V {\n  int major = 0;\n  int minor = 0;\n  auto operator<=>(const V &) const = default;\n};\nint main() { V a, b; a.major = 1; b.minor = 2; printf(\"%d\\n\", a < b); }";
+    let less = "struct V {\n  int major = 0;\n  int minor = 0;\n\
+        auto operator<=>(const V &) const = default;\n};\n\
+        int main() { V a, b; a.major = 1; b.minor = 2; printf(\"%d\\n\", a < b); }";
     check(less, "V", "swap:major,minor", Refused("<=>"));
     check(less, "V", "align:minor=64", Patches);
-    let friend = "struct V {\n  int a = 0;\n  int b = 0;\n  friend bool operator==(const V &, const V &) = default;\n};\nint main() { V x, y; printf(\"%d\\n\", x == y); }";
+    let friend = "struct V {\n  int a = 0;\n  int b = 0;\n\
+        friend bool operator==(const V &, const V &) = default;\n};\n\
+        int main() { V x, y; printf(\"%d\\n\", x == y); }";
     check(friend, "V", "swap:a,b", Refused("operator=="));
-    let slot = "template <class T> struct Slot {\n  T a = 1;\n  T b = a + 1;\n  int c = 0;\n};\nint main() { Slot<long> s; printf(\"%ld\\n\", s.b); }";
+    let slot = "template <class T> struct Slot {\n  T a = 1;\n  T b = a + 1;\n  int c = 0;\n};\n\
+        int main() { Slot<long> s; printf(\"%ld\\n\", s.b); }";
     check(slot, "Slot<long>", "swap:a,b", Refused("b uses a"));
     check(slot, "Slot<long>", "align:c=64", Patches);
-    let base = "struct B {\n  int a = 1;\n  long b = 2;\n  int c = 3;\n};\nstruct D : B { int d = 4; };\nint main() { D d; printf(\"%d %zu\\n\", d.a, sizeof d); }";
+    let base = "struct B {\n  int a = 1;\n  long b = 2;\n  int c = 3;\n};\n\
+        struct D : B { int d = 4; };\nint main() { D d; printf(\"%d %zu\\n\", d.a, sizeof d); }";
     check(base, "B", "c:after:a", Patches);
     let elided = base.replace("D d;", "D d{1, 2, 3, 4};");
     check(&elided, "B", "swap:a,c", Refused("by position"));
-    let packed = "struct __attribute__((packed)) P {\n  char a = 1;\n  int b = 2;\n  char c = 3;\n};\nint main() { P p; printf(\"%d\\n\", p.b); }";
+    let packed = "struct __attribute__((packed)) P {\n  char a = 1;\n  int b = 2;\n  char c = 3;\n\
+        };\nint main() { P p; printf(\"%d\\n\", p.b); }";
     check(packed, "P", "c:after:a", Patches);
-    let bits = "struct F {\n  unsigned a : 3;\n  unsigned b : 5;\n  int c;\n};\nint main() { F f{}; f.a = 1; printf(\"%d\\n\", f.a); }";
+    let bits = "struct F {\n  unsigned a : 3;\n  unsigned b : 5;\n  int c;\n};\n\
+        int main() { F f{}; f.a = 1; printf(\"%d\\n\", f.a); }";
     check(bits, "F", "a:after:c", Refused("bit-field"));
     check(bits, "F", "c:first", Patches);
 }
 
 #[test]
 fn without_clang_only_alignment_and_padding_stay() {
-    if !have("g++") || have_clang_in_path() {
+    if !need("g++") || has_clang() {
         return;
     }
     let dir = tempfile::tempdir().expect("a folder");
@@ -166,10 +173,10 @@ fn without_clang_only_alignment_and_padding_stay() {
     patch(dir.path(), "S", "element=64").expect("a patch");
 }
 
-fn have_clang_in_path() -> bool {
-    let there = have("clang++");
+fn has_clang() -> bool {
+    let there = Command::new("clang++").arg("--version").output().is_ok();
     if there {
-        println!("skipped: clang++ is installed");
+        tussle_testkit::skip("clang++ is installed");
     }
     there
 }

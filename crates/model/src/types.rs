@@ -131,7 +131,7 @@ impl TypeTable {
         }
     }
 
-    /// Finds a defined aggregate by name: `foo`, `struct foo`, `union foo`, `ns::Foo`, or a typedef of one; instances of
+    /// Finds a defined aggregate by name: `foo`, `struct foo`, `union foo`, `ns::Foo`, a typedef of one; instances of
     /// templates in any compiler's spelling (`Slot<long>`, `Slot<long int>`).
     /// The first definition wins; use [`TypeTable::aggregates`] to see them all.
     pub fn find(&self, name: &str) -> Option<TypeId> {
