@@ -99,11 +99,12 @@ mod tests {
     #[test]
     fn draws_are_the_same_on_any_number_of_cores() {
         use tussle_scenarios::Story;
-        use tussle_scenarios::predict::{Question, jobs, run};
+        use tussle_scenarios::decide::Course;
+        use tussle_scenarios::predict::{Question, run};
         for story in [Story::Mmap, Story::Anon] {
             let mut q = Question::of(story).unwrap();
-            (q.draws, q.run_ns, q.cpus) = (6, Some(60_000), vec![8]);
-            let jobs = jobs(&q);
+            (q.draws, q.run_ns, q.cpus) = (Some(6), Some(60_000), vec![8]);
+            let jobs = Course::new(&q).next();
             let on = |workers| map_on(workers, &jobs, |j| run(&q, j).unwrap(), |_| {});
             let one = on(1);
             assert_eq!(one, on(2));

@@ -1,5 +1,6 @@
 //! From samples to an answer: an interval, what it hangs on, and a verdict or the one reason why there is none.
 
+use crate::decide::decide;
 use crate::predict::{Question, Sample, Unknown, ratio};
 use crate::subject::{Ablation, Subject};
 use tussle_stats::quantile;
@@ -26,10 +27,10 @@ impl Verdict {
     }
 }
 
-/// Share of draws that must agree, and the smallest median effect, for a verdict.
+/// Share of draws that must agree for a verdict.
 pub const SHARE_MIN: f64 = 0.8;
-/// Effects smaller than this are no verdict.
-pub const EFFECT_MIN: f64 = 0.002;
+/// Margin: effects smaller than this are no verdict. What real comparisons of whole programs tell apart at best.
+pub const EFFECT_MIN: f64 = 0.01;
 
 /// Smallest share of the accesses to the objects of recorded operations that must lie in the operations, for a verdict:
 /// with more than half of the traffic left out, the simulated half may have the other sign.
@@ -53,8 +54,12 @@ pub enum Doubt {
     TooFew(f64),
     /// An operation alone takes so long, ns: too short to be predicted.
     Short(f64),
+    /// More tasks than actors were recorded, and nobody knows what further ones would do.
+    Replicas(&'static str),
     /// The draws do not agree, or the effect is too small.
     Draws,
+    /// Without a mechanism that nobody has measured the effect has the other sign.
+    Turned(Ablation),
     /// Predictions of recorded programs have not held against reality yet.
     Withheld,
 }
@@ -66,7 +71,9 @@ impl Doubt {
             Doubt::Coverage(_) => "coverage",
             Doubt::TooFew(_) => "too_few",
             Doubt::Short(_) => "short",
+            Doubt::Replicas(_) => "replicas",
             Doubt::Draws => "draws",
+            Doubt::Turned(_) => "turned",
             Doubt::Withheld => "withheld",
         }
     }
@@ -83,6 +90,8 @@ pub struct Point {
     pub median: f64,
     /// 95% quantile.
     pub high: f64,
+    /// Draws.
+    pub draws: u32,
     /// Share of draws with a positive effect.
     pub positive_share: f64,
     /// Median operations measured per task, of the side with fewer.
@@ -134,18 +143,14 @@ impl Prediction {
     }
 }
 
-/// Sums up draws of one number of CPUs.
-pub fn point(cpus: u32, samples: &[Sample]) -> Point {
+/// Sums up draws of one number of CPUs; the verdict is what `alpha` allows: see [`decide`](crate::decide::decide).
+pub fn point(cpus: u32, samples: &[Sample], alpha: f64) -> Point {
     let effects: Vec<f64> = samples.iter().map(Sample::effect).collect();
     let q = |xs: &[f64], p| quantile(xs, p).unwrap_or(0.0);
     let median_of = |f: &dyn Fn(&Sample) -> f64| q(&samples.iter().map(f).collect::<Vec<_>>(), 0.5);
     let positive = effects.iter().filter(|e| **e > 0.0).count() as f64 / effects.len().max(1) as f64;
     let median = q(&effects, 0.5);
-    let verdict = match positive {
-        p if p >= SHARE_MIN && median >= EFFECT_MIN => Verdict::Faster,
-        p if p <= 1.0 - SHARE_MIN && median <= -EFFECT_MIN => Verdict::Slower,
-        _ => Verdict::Undecided,
-    };
+    let verdict = decide(&effects, alpha).unwrap_or(Verdict::Undecided);
     let before = median_of(&|s| s.before.switches);
     let switches = (before > 1_000.0).then(|| median_of(&|s| ratio(s.after.switches, s.before.switches)));
     Point {
@@ -153,6 +158,7 @@ pub fn point(cpus: u32, samples: &[Sample]) -> Point {
         low: q(&effects, 0.05),
         median,
         high: q(&effects, 0.95),
+        draws: effects.len() as u32,
         positive_share: positive,
         operations: median_of(&|s| s.before.operations.min(s.after.operations)),
         throughput: (median_of(&|s| s.before.throughput), median_of(&|s| s.after.throughput)),
@@ -164,23 +170,27 @@ pub fn point(cpus: u32, samples: &[Sample]) -> Point {
 }
 
 /// Why the draws' verdict on one number of CPUs is not the answer; the reason that weighs most.
-fn doubt(q: &Question, p: &Point) -> Option<Doubt> {
+fn doubt(q: &Question, p: &Point, turned: Option<Ablation>) -> Option<Doubt> {
     let recording = match &q.subject {
         Subject::Recording(r) => Some(r),
         Subject::Story(_) => None,
     };
     let share = q.subject.seen_share().filter(|share| *share < COVERAGE_MIN);
+    let tasks = q.tasks.unwrap_or(p.cpus) as usize;
+    let replicas = recording.filter(|r| tasks > r.actors()).and_then(|r| r.no_replicas());
     let short = recording.map(|r| r.operation_ns()).filter(|ns| *ns < OPERATION_NS_MIN);
     share
         .map(Doubt::Coverage)
         .or(too_few(q, p).then_some(Doubt::TooFew(p.operations)))
         .or(short.map(Doubt::Short))
+        .or(replicas.map(Doubt::Replicas))
         .or(p.doubt)
+        .or(turned.map(Doubt::Turned))
         .or(recording.map(|_| Doubt::Withheld))
 }
 
-fn judge(q: &Question, p: &mut Point) {
-    p.doubt = doubt(q, p);
+fn judge(q: &Question, p: &mut Point, turned: Option<Ablation>) {
+    p.doubt = doubt(q, p, turned);
     if p.doubt == Some(Doubt::Withheld) {
         p.withheld = Some(p.verdict);
     }
@@ -195,32 +205,41 @@ pub fn too_few(q: &Question, p: &Point) -> bool {
     asked && p.operations < OPERATIONS_MIN
 }
 
-/// Sums up the samples of [`jobs`], in their order.
-pub fn analyse(q: &Question, samples: Vec<Sample>) -> Prediction {
-    let draws = q.draws.max(1) as usize;
-    let main = q.cpus.len() * draws;
-    let mut curve: Vec<Point> =
-        q.cpus.iter().zip(samples.chunks(draws)).map(|(&cpus, chunk)| point(cpus, chunk)).collect();
+/// Sums up the draws of every number of CPUs, and those of the changed models.
+pub(crate) fn analyse(
+    q: &Question,
+    points: Vec<(u32, Vec<Sample>)>,
+    ablations: &[(Ablation, Vec<Sample>)],
+    alpha: f64,
+) -> Prediction {
+    let mut curve: Vec<Point> = points.iter().map(|(cpus, samples)| point(*cpus, samples, alpha)).collect();
+    let ablations: Vec<(Ablation, f64)> =
+        ablations.iter().map(|(a, samples)| (*a, point(0, samples, alpha).median)).collect();
+    let last = curve.len().saturating_sub(1);
+    for (i, p) in curve.iter_mut().enumerate() {
+        // The changed models were asked for the last number of CPUs.
+        let turned = turned(p, &ablations).filter(|_| i == last);
+        judge(q, p, turned);
+    }
     let blind = q.subject.seen_share().is_some_and(|share| share < COVERAGE_MIN);
-    curve.iter_mut().for_each(|p| judge(q, p));
-    let few = (q.draws / 4).max(5).min(q.draws).max(1) as usize;
-    let rest = samples.get(main..).unwrap_or_default();
-    let ablations = q
-        .subject
-        .ablations(&q.machine, &q.after)
-        .into_iter()
-        .zip(rest.chunks(few))
-        .map(|(a, chunk)| (a, point(0, chunk).median))
-        .collect();
-    let last = samples.get(main.saturating_sub(draws)..main).unwrap_or_default().to_vec();
+    let samples = points.into_iter().next_back().unwrap_or_default().1;
     Prediction {
         crossovers: if blind { Vec::new() } else { crossovers(&curve) },
-        tornado: tornado(&q.subject.unknowns(), &last),
+        tornado: tornado(&q.subject.unknowns(), &samples),
         question: q.clone(),
         curve,
         ablations,
-        samples: last,
+        samples,
     }
+}
+
+/// The unmeasured mechanism without which the effect has the other sign, beyond the margin; the one that turns it
+/// farthest.
+fn turned(p: &Point, ablations: &[(Ablation, f64)]) -> Option<Ablation> {
+    let against = |effect: f64| -effect * p.median.signum();
+    let turns = |(a, effect): &&(Ablation, f64)| a.unmeasured() && against(*effect) >= EFFECT_MIN;
+    let most = ablations.iter().filter(turns).max_by(|a, b| against(a.1).total_cmp(&against(b.1)));
+    most.filter(|_| p.median != 0.0).map(|a| a.0)
 }
 
 fn crossovers(curve: &[Point]) -> Vec<(u32, u32, &'static str)> {
@@ -268,13 +287,26 @@ mod tests {
 
     #[test]
     fn verdicts_need_agreement_and_size() {
-        let verdict = |e: &[f64]| point(8, &samples(e)).verdict;
-        assert_eq!(verdict(&[0.05; 10]), Verdict::Faster);
-        assert_eq!(verdict(&[-0.05; 10]), Verdict::Slower);
-        assert_eq!(verdict(&[0.0001; 10]), Verdict::Undecided);
-        assert_eq!(verdict(&[0.1, 0.1, -0.1, 0.1, -0.1]), Verdict::Undecided);
-        let p = point(8, &samples(&[0.1, 0.2, -0.1, 0.3]));
-        assert_eq!(p.positive_share, 0.75);
+        let verdict = |e: &[f64]| point(8, &samples(e), 0.05).verdict;
+        assert_eq!(verdict(&[0.05; 21]), Verdict::Faster);
+        assert_eq!(verdict(&[-0.05; 21]), Verdict::Slower);
+        assert_eq!(verdict(&[0.009; 21]), Verdict::Undecided);
+        assert_eq!(verdict(&[0.05; 10]), Verdict::Undecided, "ten draws do not show that 80% agree");
+        let p = point(8, &samples(&[0.1, 0.2, -0.1, 0.3]), 0.05);
+        assert_eq!((p.positive_share, p.draws), (0.75, 4));
+    }
+
+    #[test]
+    fn a_verdict_that_an_unmeasured_mechanism_turns_round_is_none() {
+        let q = Question::of(crate::Story::Fault).unwrap();
+        let asked = |effect: f64, ablation: Ablation| {
+            let without = vec![(ablation, samples(&[effect; 21]))];
+            analyse(&q, vec![(56, samples(&[0.016; 40]))], &without, 0.05).curve.remove(0)
+        };
+        let p = asked(-0.264, Ablation::NoEarlyRequest);
+        assert_eq!((p.verdict, p.doubt), (Verdict::Undecided, Some(Doubt::Turned(Ablation::NoEarlyRequest))));
+        assert_eq!(asked(-0.004, Ablation::NoEarlyRequest).verdict, Verdict::Faster, "within the margin");
+        assert_eq!(asked(-0.264, Ablation::NoStealing).verdict, Verdict::Faster, "a lock's known way");
     }
 
     #[test]

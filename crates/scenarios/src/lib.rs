@@ -7,6 +7,7 @@
 
 pub mod answer;
 pub mod atomic;
+pub mod decide;
 pub mod duel;
 pub mod layouts;
 pub mod locks;

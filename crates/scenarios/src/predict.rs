@@ -6,7 +6,6 @@
 
 pub use crate::answer::{
     COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATION_NS_MIN, OPERATIONS_MIN, Point, Prediction, SHARE_MIN, Verdict,
-    analyse,
 };
 use crate::recorded::{RecordedError, Recording};
 use crate::stories::{ScenarioError, Setup, Side, Story};
@@ -163,8 +162,8 @@ pub struct Question {
     pub cpus: Vec<u32>,
     /// Tasks instead of what the scenario has.
     pub tasks: Option<u32>,
-    /// Draws per number of CPUs.
-    pub draws: u32,
+    /// Draws per number of CPUs; `None`: until it is decided ([`decide`](crate::decide)).
+    pub draws: Option<u32>,
     /// Seed.
     pub seed: u64,
     /// Factors fixed by the user, by the key of their [`Unknown`].
@@ -188,7 +187,7 @@ impl Question {
             machine: tussle_sim::machine::find(about.machine)?,
             cpus: vec![about.cpus],
             tasks: None,
-            draws: 21,
+            draws: None,
             seed: 1,
             fixed: Vec::new(),
             run_ns: None,
@@ -205,7 +204,7 @@ impl Question {
             machine,
             cpus: vec![cpus],
             tasks: None,
-            draws: 21,
+            draws: None,
             seed: 1,
             fixed: Vec::new(),
             run_ns: None,
@@ -300,20 +299,6 @@ pub(crate) fn ratio(after: f64, before: f64) -> f64 {
     if before > 0.0 { after / before - 1.0 } else { 0.0 }
 }
 
-/// All jobs of a question, ablations last. An ablation takes a quarter of the draws, at least five.
-pub fn jobs(q: &Question) -> Vec<Job> {
-    let mut out = Vec::new();
-    for &cpus in &q.cpus {
-        out.extend((0..q.draws).map(|draw| Job { cpus, draw, ablation: Ablation::None }));
-    }
-    let few = (q.draws / 4).max(5).min(q.draws);
-    let Some(&cpus) = q.cpus.last() else { return out };
-    for ablation in q.subject.ablations(&q.machine, &q.after) {
-        out.extend((0..few).map(|draw| Job { cpus, draw, ablation }));
-    }
-    out
-}
-
 /// Runs both sides of one job. The same draw has the same unknowns, phases and seeds on both sides.
 ///
 /// # Errors
@@ -357,15 +342,15 @@ pub fn run(q: &Question, job: &Job) -> Result<Sample, PredictError> {
         Ablation::NoPairs => machine.adjacent_pairs = false,
         Ablation::IdealSplit => after = Side::Name("ideal".into()),
     }
-    let one = |side: &Side, other: &Side, config: &Config| -> Result<Measured, PredictError> {
-        let run = q.subject.simulate((side, other), &setup, &machine, config)?;
+    let one = |side: &Side, config: &Config| -> Result<Measured, PredictError> {
+        let run = q.subject.simulate(side, &setup, &machine, config)?;
         let failed =
             |source| PredictError::Run { side: side.label().into(), cpus: job.cpus, draw: job.draw, source };
         Ok(measured(&run.map_err(failed)?))
     };
     loop {
-        let before = one(&q.before, &after, &config)?;
-        let after = one(&after, &q.before, &config)?;
+        let before = one(&q.before, &config)?;
+        let after = one(&after, &config)?;
         match longer(q, &config, [&before, &after]) {
             Some(run_ns) => {
                 config = Config { free_stores: config.free_stores, ..Config::new(job.cpus, run_ns, seed) }

@@ -109,10 +109,10 @@ impl Subject {
         all
     }
 
-    /// Simulates `side`, compared with `other`.
+    /// Simulates `side`.
     pub(crate) fn simulate(
         &self,
-        (side, other): (&Side, &Side),
+        side: &Side,
         setup: &Setup,
         machine: &Machine,
         config: &Config,
@@ -120,7 +120,7 @@ impl Subject {
         match self {
             Subject::Story(story) => Ok(simulate(&World::build(*story, side, setup)?, machine, config)),
             Subject::Recording(r) => {
-                let replay = Replay::new(r, place_of(side)?, place_of(other)?, setup)?;
+                let replay = Replay::new(r, place_of(side)?, setup)?;
                 Ok(simulate(&replay, machine, config))
             }
         }
@@ -134,7 +134,7 @@ impl Subject {
         let setup = Setup::new(2);
         match self {
             Subject::Story(story) => drop(World::build(*story, side, &setup)?),
-            Subject::Recording(r) => drop(Replay::new(r, place_of(side)?, place_of(side)?, &setup)?),
+            Subject::Recording(r) => drop(Replay::new(r, place_of(side)?, &setup)?),
         }
         Ok(())
     }
@@ -166,6 +166,12 @@ pub enum Ablation {
 }
 
 impl Ablation {
+    /// A mechanism of the machine that no published or own measurement gives for it, unlike what a lock does, which
+    /// is known, or a layout that is asked for.
+    pub fn unmeasured(self) -> bool {
+        matches!(self, Ablation::NoEarlyRequest | Ablation::NoPairs)
+    }
+
     /// For people.
     pub fn title(self) -> &'static str {
         match self {

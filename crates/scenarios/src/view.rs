@@ -40,7 +40,7 @@ pub fn prediction(p: &Prediction, check: bool) -> View {
         fact("before", "Before", side_cell(&q.before)),
         fact("after", "After", side_cell(&q.after)),
         fact("cpus", "CPUs", q.cpus.last().map_or_else(Cell::unknown, |c| Cell::count(u64::from(*c)))),
-        fact("draws", "Draws", Cell::count(u64::from(q.draws))),
+        fact("draws", "Draws", p.point().map_or_else(Cell::unknown, |x| Cell::count(u64::from(x.draws)))),
         fact(
             "unit",
             "Numbers",
@@ -49,7 +49,7 @@ pub fn prediction(p: &Prediction, check: bool) -> View {
     ])];
     nodes.push(Node::Data { key: "machine_unsourced".into(), value: q.machine.unsourced.into() });
     if let Some(point) = p.point() {
-        nodes.push(headline(p, point));
+        nodes.push(headline(point, &q.subject));
         nodes.push(Node::Data {
             key: "effect".into(),
             value: serde_json::json!({
@@ -102,8 +102,8 @@ fn machine_cell(m: &Machine) -> Cell {
     if m.unsourced { cell.tone(Tone::Warn) } else { cell }
 }
 
-fn headline(p: &Prediction, point: &Point) -> Node {
-    let with = (point.positive_share * f64::from(p.question.draws)).round() as u32;
+fn headline(point: &Point, subject: &Subject) -> Node {
+    let with = (point.positive_share * f64::from(point.draws)).round() as u32;
     let tone = match point.verdict {
         Verdict::Faster => Tone::Good,
         Verdict::Slower => Tone::Bad,
@@ -115,8 +115,10 @@ fn headline(p: &Prediction, point: &Point) -> Node {
         percent(point.low),
         percent(point.high),
         percent(point.median),
-        p.question.draws
+        point.draws
     );
+    let guessed = matches!(subject, Subject::Recording(r) if r.think().guessed());
+    let text = if guessed { text + " Time between operations guessed." } else { text };
     Node::Text(vec![verdict, Span::plain(text)])
 }
 
@@ -138,6 +140,14 @@ fn what_to_measure(p: &Prediction, doubt: Doubt) -> Vec<Node> {
             "No verdict: an operation takes {ns:.0} ns alone; below {OPERATION_NS_MIN:.0} ns a processor hides too \
              much of a line's way. Build both versions and measure them with tussle bench."
         ),
+        Doubt::Replicas(why) => {
+            format!("No verdict: more tasks than were recorded, and {why}. Record with as many threads.")
+        }
+        Doubt::Turned(mechanism) => format!(
+            "No verdict: {}, which nobody has measured on this machine, the effect has the other sign. It is the \
+             dominant unknown. Build both versions and measure them with tussle bench.",
+            mechanism.title()
+        ),
         Doubt::Withheld => {
             "No verdict: withheld until the closed loop holds (docs/validation.md). Build both \
              versions and measure them with tussle bench; --check shows the verdict that is withheld."
@@ -156,7 +166,8 @@ fn undecided_draws(p: &Prediction) -> Vec<Node> {
     }
     let strongest: Vec<_> = p.tornado.iter().take(2).collect();
     let mut text = format!(
-        "No verdict: fewer than {:.0}% of the draws agree, or the median is below {:.1}%. To decide it, measure ",
+        "No verdict: it is not sure that {:.0}% of the draws agree and that the median is above {:.1}%. To decide it, \
+         measure ",
         SHARE_MIN * 100.0,
         EFFECT_MIN * 100.0
     );

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Instant;
 use tussle_advise::Edit;
 use tussle_advise::abi::Shapes;
+use tussle_advise::advice;
 use tussle_advise::relayout::Relayout;
 use tussle_evidence::Evidence;
+use tussle_scenarios::decide::Course;
 use tussle_scenarios::predict::{self, Question};
 use tussle_scenarios::recorded::{Recording, Relocation};
 use tussle_scenarios::stories::Build;
@@ -44,7 +46,7 @@ pub struct Args {
     /// in the layout of that file. Of recorded operations: recorded, ideal or a file
     #[arg(long, value_name = "VARIANT|FILE")]
     before: Option<String>,
-    /// The side compared with
+    /// The side compared with [default of recorded operations: the move that `tussle advise` proposes first]
     #[arg(long, value_name = "VARIANT|FILE", conflicts_with = "moves")]
     after: Option<String>,
     /// Struct that --move changes, in recorded operations
@@ -54,9 +56,9 @@ pub struct Args {
     /// FIELD:after:FIELD, swap:A,B, align:FIELD=N, ...; may be given several times
     #[arg(long = "move", value_name = "MOVE", requires = "class")]
     moves: Vec<Edit>,
-    /// Draws over the unknowns, per number of CPUs
-    #[arg(long, value_name = "N", default_value_t = 21)]
-    draws: u32,
+    /// Draws over the unknowns, per number of CPUs [default: until it is decided, at most 2000]
+    #[arg(long, value_name = "N")]
+    draws: Option<u32>,
     /// Seed of the draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -129,8 +131,8 @@ fn settings(args: &Args, q: &mut Question) -> anyhow::Result<()> {
             "--cpus {n}: {name} has CPUs 1 to {has}; --list-machines shows larger ones, a profile may describe one"
         );
     }
-    if !(1..=100_000).contains(&args.draws) {
-        bail!("--draws {}: from 1 to 100000", args.draws);
+    if let Some(n) = args.draws.filter(|n| !(1..=100_000).contains(n)) {
+        bail!("--draws {n}: from 1 to 100000");
     }
     (q.draws, q.seed) = (args.draws, args.seed);
     for pair in &args.set {
@@ -181,19 +183,24 @@ pub fn open_side(story: Story, side: &str, global: &Global) -> anyhow::Result<Si
 }
 
 fn predict_one(question: &Question, global: &Global) -> anyhow::Result<predict::Prediction> {
-    let jobs = predict::jobs(question);
-    let (total, start) = (jobs.len(), Instant::now());
-    let samples = tussle_host::threads::map(
-        &jobs,
-        |job| predict::run(question, job),
-        |n| {
-            let left = start.elapsed().as_secs_f64() / n.max(1) as f64 * total.saturating_sub(n) as f64;
-            global.draw(format!("{n} of {total} draws, {left:.0} s left "));
-        },
-    );
-    global.erase();
-    let samples = samples.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(predict::analyse(question, samples))
+    let mut course = Course::new(question);
+    loop {
+        let jobs = course.next();
+        if jobs.is_empty() {
+            return Ok(course.answer());
+        }
+        let (total, start) = (jobs.len(), Instant::now());
+        let samples = tussle_host::threads::map(
+            &jobs,
+            |job| predict::run(question, job),
+            |n| {
+                let left = start.elapsed().as_secs_f64() / n.max(1) as f64 * total.saturating_sub(n) as f64;
+                global.draw(format!("{n} of {total} draws, {left:.0} s left "));
+            },
+        );
+        global.erase();
+        course.add(&jobs, samples.into_iter().collect::<Result<Vec<_>, _>>()?);
+    }
 }
 
 /// Every scenario beside its published figures.
@@ -218,7 +225,10 @@ fn of_evidence(args: &Args, path: &Path, global: &Global) -> anyhow::Result<Ques
     let before = args.before.as_deref().map(side).transpose()?;
     let after = match &args.class {
         Some(class) => Some(moved(class, &args.moves, &recording, &evidence)?),
-        None => args.after.as_deref().map(side).transpose()?,
+        None => match args.after.as_deref() {
+            Some(name) => Some(side(name)?),
+            None => advised(&recording, &evidence, global),
+        },
     };
     let mut q = Question::of_recording(recording, machine);
     settings(args, &mut q)?;
@@ -241,6 +251,19 @@ fn recorded_side(
     let source = Source::open(Path::new(side), &names, global)?;
     let moved = Relocation::of_types(recording, &evidence.types, &source.table, side)?;
     Ok(Side::Moved(Arc::new(moved)))
+}
+
+/// The move that `tussle advise` would make first and that touches a recorded operation; `None`, told, where there is
+/// none: then every field on a line of its own is the only other layout that is known.
+fn advised(recording: &Recording, evidence: &Evidence, global: &Global) -> Option<Side> {
+    let advices = advice::best(evidence, &advice::Options::default());
+    let side = advices.iter().find_map(|a| moved(&a.type_name, &a.edits, recording, evidence).ok());
+    if side.is_none() {
+        global.remark(
+            "advise proposes no move of these fields: compared with every field on a line of its own",
+        );
+    }
+    side
 }
 
 /// The recorded layout after moves of one struct's members, everywhere it is contained.

@@ -7,13 +7,16 @@ use crate::locks::spin::Queued;
 use crate::locks::{SleepLock, SleepWords};
 use crate::nodes::Nodes;
 use tussle_model::{MemberRole, Type, TypeId, TypeTable};
-use tussle_sim::{Cell, Env};
+use tussle_sim::{Cell, Env, Spin};
 
 /// How a recorded lock behaves when it is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Model {
     /// Queued spinlock, preemption off.
     Spin,
+    /// glibc's spinlock: one word, waiters read it with a pause and try again when it is free; nobody is kept from
+    /// being preempted.
+    TestAndSet,
     /// The kernel's reader-writer spinlock, taken as a queued spinlock: its readers wait for each other.
     SpinRwlock,
     /// The kernel's mutex: optimistic spinning, hand-off.
@@ -40,7 +43,7 @@ const TYPES: &[(&str, Model)] = &[
     ("rwlock_t", Model::SpinRwlock),
     ("arch_rwlock_t", Model::SpinRwlock),
     ("qrwlock", Model::SpinRwlock),
-    ("pthread_spinlock_t", Model::Spin),
+    ("pthread_spinlock_t", Model::TestAndSet),
     ("pthread_mutex_t", Model::SleepingMutex),
     ("std::mutex", Model::SleepingMutex),
     ("std::recursive_mutex", Model::SleepingMutex),
@@ -81,6 +84,7 @@ impl Model {
     pub fn title(self) -> &'static str {
         match self {
             Model::Spin => "queued spinlock",
+            Model::TestAndSet => "test-and-set spinlock with a pause",
             Model::SpinRwlock => "queued spinlock: its readers are serialised",
             Model::Mutex => "kernel mutex with optimistic spinning",
             Model::Rwsem => "kernel rwsem with optimistic spinning",
@@ -102,7 +106,7 @@ impl Model {
     /// Bytes that the lock takes where its type is not known.
     fn size(self) -> u64 {
         match self {
-            Model::Spin => 4,
+            Model::Spin | Model::TestAndSet => 4,
             Model::SpinRwlock => 8,
             Model::Mutex => 32,
             Model::SleepingMutex | Model::Rwsem => 40,
@@ -163,7 +167,7 @@ pub fn find(
         let (at, size) = leaf.map_or((default, size), |l| (l.offset, l.size.clamp(1, 8) as u8));
         (start.saturating_add(at), size)
     };
-    let spins = matches!(model, Model::Spin | Model::SpinRwlock);
+    let spins = matches!(model, Model::Spin | Model::SpinRwlock | Model::TestAndSet);
     let words = if spins { vec![(start, 4)] } else { model.words().iter().map(place).collect() };
     let size = ty.and_then(|id| table.size(id)).unwrap_or(model.size()).clamp(1, 4_096);
     let name = ty.map(|id| table.name(id).trim_start_matches("struct ").to_string());
@@ -263,6 +267,8 @@ fn known_name(table: &TypeTable, id: TypeId) -> Option<Model> {
 pub enum Lock {
     /// Spins.
     Spin(Queued),
+    /// Spins on one word, as programs do.
+    TestAndSet(Cell),
     /// Sleeps.
     Sleep(SleepLock),
 }
@@ -273,6 +279,7 @@ impl Lock {
         let (spin, nodes) = (spin && model.spins(), nodes.clone());
         match model {
             Model::Spin | Model::SpinRwlock => Lock::Spin(Queued { word: words.count, nodes }),
+            Model::TestAndSet => Lock::TestAndSet(words.count),
             Model::Mutex => Lock::Sleep(SleepLock::Mutex(Mutex { words, nodes, spin, handoff: true })),
             Model::SleepingMutex => {
                 Lock::Sleep(SleepLock::Mutex(Mutex { words, nodes, spin, handoff: false }))
@@ -287,6 +294,11 @@ impl Lock {
     pub async fn lock<E: Env>(&self, e: &E, shared: bool) {
         match self {
             Lock::Spin(l) => l.lock(e).await,
+            Lock::TestAndSet(word) => {
+                while e.swap(*word, 1).await != 0 {
+                    e.spin(Spin::on(*word, 1)).await;
+                }
+            }
             Lock::Sleep(l) if shared => l.lock_shared(e).await,
             Lock::Sleep(l) => l.lock(e).await,
         }
@@ -296,6 +308,9 @@ impl Lock {
     pub async fn unlock<E: Env>(&self, e: &E, shared: bool) {
         match self {
             Lock::Spin(l) => l.unlock(e).await,
+            Lock::TestAndSet(word) => {
+                e.store(*word, 0).await;
+            }
             Lock::Sleep(l) if shared => l.unlock_shared(e).await,
             Lock::Sleep(l) => l.unlock(e).await,
         }

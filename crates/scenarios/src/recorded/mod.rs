@@ -6,6 +6,7 @@ mod lock;
 mod place;
 mod plan;
 mod replay;
+mod replicas;
 mod view;
 
 pub use lock::{Found, Model};
@@ -101,6 +102,8 @@ struct Place {
     base: u64,
     /// Bytes between the places where it may begin; `None` where it lies at its address.
     step: Option<u64>,
+    /// Its address was recorded.
+    known: bool,
     /// Objects of one group share lines, as recorded.
     group: usize,
 }
@@ -182,6 +185,13 @@ pub enum Think {
     Unknown,
 }
 
+impl Think {
+    /// The time between operations was neither measured nor counted in instructions.
+    pub fn guessed(self) -> bool {
+        !matches!(self, Think::Instructions)
+    }
+}
+
 /// Recorded operations, ready to be repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {
@@ -198,6 +208,8 @@ pub struct Recording {
     operations: (u64, u64),
     /// Accesses recorded to the objects of operations, and of these the ones in operations.
     accesses: (u64, u64),
+    /// Why further tasks cannot repeat what the recorded actors did.
+    no_replicas: Option<&'static str>,
 }
 
 impl Recording {
@@ -222,6 +234,12 @@ impl Recording {
     /// How the time between operations is known.
     pub fn think(&self) -> Think {
         self.think
+    }
+
+    /// Why nothing is known of more tasks than were recorded; `None` where further tasks can repeat what the recorded
+    /// actors did.
+    pub fn no_replicas(&self) -> Option<&'static str> {
+        self.no_replicas
     }
 
     /// Mean over operations, repeats counted.

@@ -14,6 +14,9 @@ use tussle_sim::{Cell, LayoutError, MemoryMap, Shape};
 /// Bytes of a pair of lines, the largest unit of sharing.
 const BLOCK: u64 = 128;
 
+/// An object grows or moves by no more than this many bytes.
+const GROWTH_MAX: i64 = 1 << 40;
+
 /// Another layout of recorded types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relocation {
@@ -139,11 +142,11 @@ enum Of {
 /// Spots and locks in one object.
 type Inside = (Vec<usize>, Vec<usize>);
 
-/// Lays a recording out for `tasks` tasks. Objects of types that either side moves lie apart from others on both.
+/// Lays a recording out for `tasks` tasks. Nothing depends on what it is compared with: before is where things were
+/// recorded.
 pub fn arrange(
     r: &Recording,
     how: Arrangement<'_>,
-    other: Arrangement<'_>,
     tasks: usize,
     setup: &Setup,
 ) -> Result<Arranged, RecordedError> {
@@ -155,7 +158,7 @@ pub fn arrange(
         return Err(RecordedError::TooMany { cells: r.spots.len(), tasks });
     }
     let mut memory = MemoryMap::new();
-    let groups = groups(r, how, other);
+    let groups = groups(r);
     let mut inside: Vec<Inside> = vec![Default::default(); r.places.len()];
     let mut note = |object: usize, spot: Option<usize>, lock: Option<usize>| {
         if let Some(i) = inside.get_mut(object) {
@@ -211,18 +214,67 @@ fn queue_shape() -> Arc<Shape> {
     Arc::new(Shape::new("lock queue", 64, &fields))
 }
 
-/// Objects by group; those that a layout moves are groups of their own.
-fn groups(r: &Recording, how: Arrangement<'_>, other: Arrangement<'_>) -> BTreeMap<usize, Vec<usize>> {
-    let moves = |ty: TypeId| {
-        [how, other].iter().any(|a| matches!(a, Arrangement::Moved(m) if m.types.contains_key(&ty)))
-    };
+/// Objects by group.
+fn groups(r: &Recording) -> BTreeMap<usize, Vec<usize>> {
     let mut out: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (i, p) in r.places.iter().enumerate() {
-        // Groups are numbered by one of their objects, so these numbers are free.
-        let alone = p.ty.is_some_and(|(ty, _)| moves(ty));
-        out.entry(if alone { r.places.len() + i } else { p.group }).or_default().push(i);
+    r.places.iter().enumerate().for_each(|(i, p)| out.entry(p.group).or_default().push(i));
+    out
+}
+
+/// Where the objects of one group begin, from the beginning of the group, by object.
+///
+/// As recorded they keep their places; one whose place was not recorded, and a further copy of one that the heap
+/// holds, begins anywhere its alignment allows. In another layout an object that grows pushes those behind it, as an
+/// allocator or a linker would, and one that its new alignment moves takes the others along.
+fn starts(
+    r: &Recording,
+    how: Arrangement<'_>,
+    members: &[usize],
+    copy: usize,
+    setup: &Setup,
+) -> HashMap<usize, u64> {
+    let mut order: Vec<(u64, usize)> =
+        members.iter().filter_map(|&m| Some((r.places.get(m)?.base, m))).collect();
+    order.sort_unstable();
+    let base = order.first().map_or(0, |o| o.0) / BLOCK * BLOCK;
+    let single = order.len() == 1;
+    let mut shift = 0i64;
+    let mut out = HashMap::with_capacity(order.len());
+    for (at, object) in order {
+        let place = &r.places[object];
+        let (align, grown) =
+            moved(how, place).map_or((1, 0), |(m, size)| (alignment(m), growth(m, size, place)));
+        let drawn = single && (copy > 0 || !place.known || grown != 0);
+        let start = match place.step.filter(|_| drawn) {
+            Some(step) => {
+                let step = step.max(align);
+                u64::from(setup.phase_of(object as u32 + copy as u32)) / step * step
+            }
+            None => ((at - base) % (1 << 40)).saturating_add_signed(shift).next_multiple_of(align),
+        };
+        let step = place.step.unwrap_or(align).max(1) as i64;
+        // What lies behind begins later by as much as the object begins and is longer.
+        shift = start as i64 - ((at - base) % (1 << 40)) as i64;
+        shift = (shift + (grown + step - 1).div_euclid(step) * step).clamp(-GROWTH_MAX, GROWTH_MAX);
+        out.insert(object, start);
     }
     out
+}
+
+/// How a layout changes the type of an object, and the bytes of one element as recorded.
+fn moved<'a>(how: Arrangement<'a>, place: &super::Place) -> Option<(&'a Moved, u64)> {
+    let (Arrangement::Moved(m), Some((ty, size))) = (how, place.ty) else { return None };
+    Some((m.types.get(&ty)?, size.max(1)))
+}
+
+fn alignment(m: &Moved) -> u64 {
+    m.align.checked_next_power_of_two().unwrap_or(BLOCK).min(BLOCK)
+}
+
+/// Bytes by which all elements of an object grow.
+fn growth(m: &Moved, size: u64, place: &super::Place) -> i64 {
+    let by = m.size.min(1 << 32) as i64 - size.min(1 << 32) as i64;
+    by.saturating_mul(place.count.clamp(1, 1 << 20) as i64).clamp(-GROWTH_MAX, GROWTH_MAX)
 }
 
 /// Where a byte of an object of `count` elements of `size` bytes lies in the other layout.
@@ -245,28 +297,12 @@ fn wanted(
     copy: usize,
     setup: &Setup,
 ) -> Vec<Wanted> {
-    let place = |object: usize| r.places.get(object);
-    let base = members.iter().filter_map(|&m| Some(place(m)?.base)).min().unwrap_or(0) / BLOCK * BLOCK;
-    let single = members.len() == 1;
+    let starts = starts(r, how, members, copy, setup);
     let mut out = Vec::new();
     let address = |object: usize, offset: u64| -> u64 {
-        let Some(p) = place(object) else { return offset };
-        let moved = match (how, p.ty) {
-            (Arrangement::Moved(m), Some((ty, _))) => m.types.get(&ty),
-            _ => None,
-        };
-        let size = p.ty.map_or(u64::MAX, |t| t.1.max(1));
-        let offset = moved.map_or(offset, |m| moved_to(m, size, p.count, offset));
-        let align = moved.map_or(1, |m| m.align).checked_next_power_of_two().unwrap_or(BLOCK).min(BLOCK);
-        let start = match p.step {
-            // Several objects keep their distances; the first one's place decides.
-            Some(step) if single => {
-                let step = step.max(align);
-                u64::from(setup.phase_of(object as u32 + copy as u32)) / step * step
-            }
-            _ => (p.base - base) % (1 << 40) / align * align,
-        };
-        start.saturating_add(offset)
+        let (Some(p), Some(start)) = (r.places.get(object), starts.get(&object)) else { return offset };
+        let to = moved(how, p).map(|(m, size)| moved_to(m, size, p.count, offset));
+        start.saturating_add(to.unwrap_or(offset))
     };
     let mine = || members.iter().filter_map(|&m| inside.get(m));
     for (i, s) in mine().flat_map(|m| &m.0).filter_map(|&i| Some((i, r.spots.get(i)?))) {

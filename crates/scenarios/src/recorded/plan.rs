@@ -2,6 +2,7 @@
 
 use super::fields::Fields;
 use super::lock::{self, Found};
+use super::replicas;
 use super::{
     ACCESS_NS, Held, INSTRUCTION_NS, OPERATIONS_MAX, Place, RecordedError, Recording, Shape, Spot, Step,
     THINK_NS, Think, VISITS_MAX, Visit,
@@ -88,6 +89,7 @@ pub fn recording(ev: &Evidence) -> Result<Recording, RecordedError> {
         locks: plan.locks,
         think,
         crossed,
+        no_replicas: replicas::refusal(ev, &actors, &kept),
         command: ev.run.command.join(" ").chars().filter(|c| !c.is_control()).take(120).collect(),
         operations,
     };
@@ -232,7 +234,8 @@ impl Plan<'_> {
         };
         let label = label.trim_start_matches("struct ").to_string();
         let count = o.count;
-        let place = Place { label, ty, count, base: o.base, step, group: self.places.len() };
+        let known = ev.run.sees.phases;
+        let place = Place { label, ty, count, base: o.base, step, known, group: self.places.len() };
         self.places.push(place);
         self.extent.push((u64::MAX, 0));
         self.objects.insert(object, self.places.len() - 1);

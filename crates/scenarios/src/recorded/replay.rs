@@ -29,18 +29,17 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A recording in one layout; `other` is the layout that it is compared with.
+    /// A recording in one layout.
     ///
     /// # Errors
     /// See [`RecordedError`].
     pub fn new(
         recording: &Arc<Recording>,
         how: Arrangement<'_>,
-        other: Arrangement<'_>,
         setup: &Setup,
     ) -> Result<Replay, RecordedError> {
         let tasks = setup.tasks.unwrap_or(setup.cpus).clamp(1, 65_000) as usize;
-        let arranged = arrange(recording, how, other, tasks, setup)?;
+        let arranged = arrange(recording, how, tasks, setup)?;
         let parts = recording.actors.min(tasks).max(1);
         let mut shapes = vec![Vec::new(); parts];
         for (i, s) in recording.shapes.iter().enumerate() {
