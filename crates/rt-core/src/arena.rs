@@ -1,6 +1,7 @@
 //! The file-backed memory of a recording: one shared mapping per process, populated in steps before use, so that a
 //! full disk is an error code here and never a SIGBUS.
 
+use crate::lockfree::{self, Bounds};
 use crate::sys::*;
 use crate::wire::*;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -15,7 +16,6 @@ const PAGE: u64 = 4096;
 static BASE: AtomicU64 = AtomicU64::new(0);
 /// 1 while this process is recorded.
 pub static RECORDING: AtomicU32 = AtomicU32::new(0);
-static GROW: Spin = Spin::new();
 /// A page that the kernel wipes in forked children: tells a child whose fork we did not see.
 static MARK: AtomicU64 = AtomicU64::new(0);
 
@@ -47,64 +47,45 @@ pub fn lost(what: usize, n: u64) {
     }
 }
 
-/// `bytes` of zeroed memory (a multiple of 64), or 0 when the cap or the disk is exhausted.
+/// `bytes` of zeroed memory (a multiple of 64), or 0 when the cap or the disk is exhausted. Takes no lock.
 pub fn alloc(bytes: u64) -> u64 {
     let h = header();
     if h.is_null() {
         return 0;
     }
-    let bytes = (bytes + UNIT - 1) & !(UNIT - 1);
+    let bytes = bytes.saturating_add(UNIT - 1) & !(UNIT - 1);
+    let from = lockfree::take(&unsafe { bounds(h) }, bytes, |ready, end| unsafe { grow(h, ready, end) });
+    from.map_or(0, |from| BASE.load(Relaxed) + from)
+}
+
+unsafe fn bounds<'a>(h: *mut Header) -> Bounds<'a> {
     unsafe {
-        let used = AtomicU64::from_ptr(&raw mut (*h).used);
-        let mut from = used.load(Relaxed);
-        loop {
-            let end = from + bytes;
-            if end > (*h).cap || (end > AtomicU64::from_ptr(&raw mut (*h).ready).load(Acquire) && !grow(end))
-            {
-                return 0;
-            }
-            match used.compare_exchange_weak(from, end, Relaxed, Relaxed) {
-                Ok(_) => return BASE.load(Relaxed) + from,
-                Err(now) => from = now,
-            }
+        Bounds {
+            used: AtomicU64::from_ptr(&raw mut (*h).used),
+            ready: AtomicU64::from_ptr(&raw mut (*h).ready),
+            cap: AtomicU64::from_ptr(&raw mut (*h).cap),
         }
     }
 }
 
-/// Share of the cap in use, in 256ths.
-pub fn fullness() -> u64 {
-    let h = header();
-    unsafe { (*h).used * 256 / (*h).cap.max(1) }
+/// The most that this process may record, bytes.
+pub fn cap() -> u64 {
+    unsafe { bounds(header()) }.cap.load(Relaxed)
 }
 
-/// Populates the mapping at least up to `end`.
-unsafe fn grow(end: u64) -> bool {
-    let h = header();
-    GROW.lock();
-    let ok = unsafe {
-        let ready = AtomicU64::from_ptr(&raw mut (*h).ready);
-        let from = ready.load(Relaxed);
-        if end <= from {
-            true
-        } else {
-            let step = from.clamp(STEP_MIN, STEP_MAX);
-            let mut to = ((end + step - 1) & !(PAGE - 1)).min((*h).cap);
-            let mut done = populate(BASE.load(Relaxed) + from, to - from);
-            if !done {
-                to = ((end + PAGE - 1) & !(PAGE - 1)).min((*h).cap);
-                done = populate(BASE.load(Relaxed) + from, to - from);
-            }
-            if done {
-                ready.store(to, Release);
-            } else {
-                // What was handed out stays; from now on everything else is a stated loss.
-                (*h).cap = from;
-            }
-            done
-        }
-    };
-    GROW.unlock();
-    ok
+/// Share of the cap in use, in 256ths.
+pub fn fullness() -> u64 {
+    let b = unsafe { bounds(header()) };
+    b.used.load(Relaxed) * 256 / b.cap.load(Relaxed).max(1)
+}
+
+/// Populates the mapping from `ready` at least up to `end`: up to where it did.
+unsafe fn grow(h: *mut Header, ready: u64, end: u64) -> Option<u64> {
+    let (base, cap) = (BASE.load(Relaxed), unsafe { bounds(h) }.cap.load(Relaxed));
+    let step = ready.clamp(STEP_MIN, STEP_MAX);
+    let page_end = |n: u64| ((n + PAGE - 1) & !(PAGE - 1)).min(cap);
+    let up_to = |to: u64| (to >= end && unsafe { populate(base + ready, to - ready) }).then_some(to);
+    up_to(page_end(end + step - PAGE)).or_else(|| up_to(page_end(end)))
 }
 
 /// MADV_POPULATE_WRITE: backs the range or says why not, without a signal.
@@ -258,7 +239,6 @@ static OLD_CAP: AtomicU64 = AtomicU64::new(0);
 
 /// Forgets locks and state of the parent.
 pub fn reset_after_fork() {
-    GROW.reset();
     RECORDING.store(0, Relaxed);
 }
 
@@ -314,8 +294,11 @@ pub unsafe fn snapshot_maps() {
         let h = header();
         let t = read_text(b"/proc/self/maps\0", false);
         if t != 0 {
-            (*at::<Text>(t)).next = (*h).maps;
-            (*h).maps = t;
+            lockfree::prepend(
+                AtomicU32::from_ptr(&raw mut (*h).maps),
+                t,
+                AtomicU32::from_ptr(&raw mut (*at::<Text>(t)).next),
+            );
         }
     }
 }

@@ -1,18 +1,18 @@
 //! Heap objects: which bytes belonged to which allocation, when.
 
 use crate::arena::{alloc, at, header, lost, reference};
+use crate::lockfree;
 use crate::sys::Spin;
-use crate::thread::Entered;
+use crate::thread::{Entered, now};
 use crate::wire::*;
 use crate::{code, record};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Lives that one address keeps apart.
 const GENERATIONS: u16 = 6;
 
 static LOCKS: [Spin; HEAP_SHARDS] = [const { Spin::new() }; HEAP_SHARDS];
 static COUNTS: [AtomicU64; HEAP_SHARDS] = [const { AtomicU64::new(0) }; HEAP_SHARDS];
-static SITES: Spin = Spin::new();
 const CACHE: usize = 256;
 static CACHED: [AtomicU64; CACHE] = [const { AtomicU64::new(0) }; CACHE];
 
@@ -24,7 +24,6 @@ pub fn reset_after_fork() {
     for c in &CACHED {
         c.store(0, Relaxed);
     }
-    SITES.reset();
 }
 
 fn shard(base: u64) -> usize {
@@ -45,7 +44,7 @@ pub unsafe fn born(entered: &Entered, base: u64, size: u64, allocator: u16, alig
         let info = (*t).info_at as *mut ThreadInfo;
         let site = site_of(info, code);
         let s = shard(base);
-        LOCKS[s].lock();
+        let held = LOCKS[s].lock(entered);
         let slot = slot_of(s, base, true);
         if slot.is_null() {
             lost(LOST_OBJECTS, 1);
@@ -55,7 +54,7 @@ pub unsafe fn born(entered: &Entered, base: u64, size: u64, allocator: u16, alig
             (*slot).align = align;
             (*slot).site = site;
         }
-        LOCKS[s].unlock();
+        drop(held);
         if site != 0 {
             counted(site, true);
         }
@@ -80,7 +79,7 @@ unsafe fn take(t: *mut Live, slot: *mut HeapSlot, size: u64, code: u32, thread: 
         (*slot).size = size;
         (*slot).code = code;
         (*slot).thread = thread;
-        (*slot).vt0 = (*t).vt;
+        (*slot).vt0 = now(t);
         (*slot).vt1 = u64::MAX;
         (*slot).generations = (*slot).generations.saturating_add(1);
     }
@@ -97,7 +96,7 @@ unsafe fn keep_old(t: *mut Live, slot: *mut HeapSlot) {
             *(old as *mut u64).add(k) = *(slot as *const u64).add(k);
         }
         if (*old).vt1 == u64::MAX {
-            (*old).vt1 = (*t).vt;
+            (*old).vt1 = now(t);
         }
         (*slot).older = reference(old as u64);
     }
@@ -108,16 +107,16 @@ pub unsafe fn dead(entered: &Entered, base: u64) {
     unsafe {
         let t = entered.live();
         let s = shard(base);
-        LOCKS[s].lock();
+        let held = LOCKS[s].lock(entered);
         let slot = slot_of(s, base, false);
         let (mut size, mut site) = (0, 0);
         if !slot.is_null() && (*slot).vt1 == u64::MAX {
             size = (*slot).size;
             site = (*slot).site;
             record::sweep_range(t, base, size);
-            (*slot).vt1 = (*t).vt;
+            (*slot).vt1 = now(t);
         }
-        LOCKS[s].unlock();
+        drop(held);
         if size != 0 && site != 0 {
             counted(site, false);
         }
@@ -125,15 +124,15 @@ pub unsafe fn dead(entered: &Entered, base: u64) {
 }
 
 /// An object that [`dead`] was told of lives on: its reallocation failed.
-pub unsafe fn revived(_entered: &Entered, base: u64) {
+pub unsafe fn revived(entered: &Entered, base: u64) {
     unsafe {
         let s = shard(base);
-        LOCKS[s].lock();
+        let held = LOCKS[s].lock(entered);
         let slot = slot_of(s, base, false);
         if !slot.is_null() {
             (*slot).vt1 = u64::MAX;
         }
-        LOCKS[s].unlock();
+        drop(held);
     }
 }
 
@@ -167,28 +166,28 @@ unsafe fn site_of(info: *mut ThreadInfo, code: u32) -> u32 {
                 return c;
             }
         }
-        SITES.lock();
-        let mut r = (*h).sites;
+        // Only the thread itself adds sites of its own: what is not in the list now will not get in meanwhile.
+        let head = AtomicU32::from_ptr(&raw mut (*h).sites);
+        let mut r = head.load(Acquire);
         let mut steps = 0;
         while r != 0 && !((*at::<Site>(r)).thread == (*info).index && (*at::<Site>(r)).code == code) {
             r = (*at::<Site>(r)).next;
             steps += 1;
             if steps > 4096 {
-                r = 0;
+                return 0;
             }
         }
-        if r == 0 && steps <= 4096 {
+        if r == 0 {
             let s = alloc(64) as *mut Site;
-            if !s.is_null() {
-                (*s).thread = (*info).index;
-                (*s).code = code;
-                (*s).next = (*h).sites;
-                r = reference(s as u64);
-                (*h).sites = r;
-                (*h).sites_count += 1;
+            if s.is_null() {
+                return 0;
             }
+            (*s).thread = (*info).index;
+            (*s).code = code;
+            r = reference(s as u64);
+            lockfree::prepend(head, r, AtomicU32::from_ptr(&raw mut (*s).next));
+            AtomicU32::from_ptr(&raw mut (*h).sites_count).fetch_add(1, Relaxed);
         }
-        SITES.unlock();
         slot.store(r as u64, Relaxed);
         r
     }

@@ -8,10 +8,16 @@
 #![no_std]
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments, missing_docs)]
 
+/// What `lockfree` is made of: here the machine's own, in its model test loom's.
+mod atomic {
+    pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+}
+
 pub mod arch;
 pub mod arena;
 pub mod code;
 pub mod heap;
+mod lockfree;
 pub mod mem;
 pub mod record;
 pub mod sections;

@@ -5,7 +5,7 @@
 use crate::arena::{at, forked, fullness, header, lost, reference};
 use crate::code;
 use crate::sections;
-use crate::thread::Entered;
+use crate::thread::{Entered, now, pass};
 use crate::wire::*;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -24,7 +24,12 @@ pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
     unsafe {
         let (n, kind, line) = ((op & 0xff) as u64, op >> 8, addr & !(LINE - 1));
         let e = (&raw mut (*t).entries[0]).add(index(line));
-        if (*e).key == line || (*t).free == 0 || (*t).traced != 0 || addr - line + n > LINE || forked() {
+        if (*e).key == line
+            || (*t).free.load(Relaxed) == 0
+            || (*t).traced != 0
+            || addr - line + n > LINE
+            || forked()
+        {
             return false;
         }
         let Some(entered) = Entered::enter(t) else { return false };
@@ -229,8 +234,8 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
         let r = at::<Record>((*e).rec & !RMW_FLAG);
         let n = if kind == RMW { *c } else { *c - COUNT_START } as u32;
         let from = first_vt(t, e);
-        (*t).vt += n as u64;
-        run(t, r, from, (*t).vt);
+        pass(t, n as u64);
+        run(t, r, from, now(t));
         match kind {
             RMW => add_rmw(t, r, w, n),
             _ => {
@@ -247,8 +252,8 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
         if d & 1 == 1 && kind != RMW {
             skew(r, c, w, kind, d);
         }
-        (*e).vt0 = (*t).vt as u32;
-        if (*t).vt >= (*t).sweep_vt {
+        (*e).vt0 = now(t) as u32;
+        if now(t) >= (*t).sweep_vt {
             stale(t);
         }
     }
@@ -269,8 +274,8 @@ unsafe fn skew(r: *mut Record, c: *mut u16, w: usize, kind: u32, d: u16) {
 #[inline(always)]
 unsafe fn first_vt(t: *mut Live, e: *mut Entry) -> u64 {
     unsafe {
-        let now = (*t).vt;
-        now - ((now as u32).wrapping_sub((*e).vt0)) as u64
+        let clock = now(t);
+        clock - ((clock as u32).wrapping_sub((*e).vt0)) as u64
     }
 }
 
@@ -287,7 +292,7 @@ unsafe fn fill(t: *mut Live, e: *mut Entry, i: usize, line: u64) -> bool {
         let rec = r as *mut Record;
         (*e).rmask = (*rec).rmask;
         (*e).wmask = (*rec).wmask;
-        (*e).vt0 = (*t).vt as u32;
+        (*e).vt0 = now(t) as u32;
         (*e).rec = reference(r);
         for c in &mut (*e).cnt {
             *c = COUNT_START;
@@ -352,8 +357,8 @@ unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
         if n == 0 {
             return;
         }
-        (*t).vt += n as u64;
-        run(t, r, from, (*t).vt);
+        pass(t, n as u64);
+        run(t, r, from, now(t));
         for k in 0..16 {
             // A run is closed long before a count could overflow, see `run`.
             (*r).words[k] = (*r).words[k].wrapping_add((*e).cnt[k] as u32);
@@ -367,7 +372,7 @@ unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
                 }
             }
         }
-        if (*t).vt >= (*t).sweep_vt {
+        if now(t) >= (*t).sweep_vt {
             stale(t);
         }
     }
@@ -573,7 +578,7 @@ unsafe fn find_more(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
 #[cold]
 unsafe fn stale(t: *mut Live) {
     unsafe {
-        let now = (*t).vt;
+        let clock = now(t);
         (*t).sweep_vt = u64::MAX;
         for g in 0..ENTRIES / 64 {
             let mut bits = (*t).used[g];
@@ -581,12 +586,12 @@ unsafe fn stale(t: *mut Live) {
                 let i = g * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
                 let e = (&raw mut (*t).entries[0]).add(i);
-                if (now as u32).wrapping_sub((*e).vt0) as u64 > WINDOW_VT {
+                if (clock as u32).wrapping_sub((*e).vt0) as u64 > WINDOW_VT {
                     empty(t, e, i);
                 }
             }
         }
-        (*t).sweep_vt = (*t).vt + WINDOW_VT;
+        (*t).sweep_vt = now(t) + WINDOW_VT;
     }
 }
 
@@ -602,7 +607,7 @@ pub unsafe fn sweep(t: *mut Live) {
                 empty(t, (&raw mut (*t).entries[0]).add(i), i);
             }
         }
-        (*t).sweep_vt = (*t).vt + WINDOW_VT;
+        (*t).sweep_vt = now(t) + WINDOW_VT;
     }
 }
 

@@ -4,9 +4,9 @@
 //! keys of the thread's table are hidden: every access takes the slow path, which notes the visit and then records as
 //! always. No other access pays for it, and the counts are the same with and without.
 
-use crate::arena::{alloc, at, header, lost, reference};
+use crate::arena::{alloc, at, cap, header, lost, reference};
 use crate::mem::take;
-use crate::thread::Entered;
+use crate::thread::{Entered, now};
 use crate::wire::*;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -29,6 +29,11 @@ pub unsafe fn taken(entered: &Entered, addr: u64, shared: bool) {
 /// The calling thread is about to release `addr`.
 pub unsafe fn releasing(entered: &Entered, addr: u64) {
     unsafe { end(entered.live(), addr) }
+}
+
+/// Memory of locks, sections and visits so far, bytes.
+fn section_bytes() -> u64 {
+    unsafe { AtomicU64::from_ptr(&raw mut (*header()).section_bytes) }.load(Relaxed)
 }
 
 #[inline(always)]
@@ -156,7 +161,7 @@ unsafe fn trace(t: *mut Live, l: *mut Lock, n: u64) {
         let h = header();
         let own = (*l).kept & !1;
         let mut room = KEPT.iter().find(|k| (*t).sections_kept < k.0).map_or(own, |k| k.1);
-        if (*h).section_bytes > (*h).cap / MEMORY_SHARE && (*t).free_sections == 0 {
+        if section_bytes() > cap() / MEMORY_SHARE && (*t).free_sections == 0 {
             room = room.min(own);
         }
         if (*h).operations == 0 || room == 0 {
@@ -201,7 +206,7 @@ unsafe fn exact(t: *mut Live) -> u64 {
                 }
             }
         });
-        (*t).vt + n
+        now(t) + n
     }
 }
 
@@ -354,11 +359,10 @@ unsafe fn new_unit(t: *mut Live, section: bool) -> u64 {
             *free = *p;
             return p as u64;
         }
-        let h = header();
-        if (*h).section_bytes > (*h).cap / MEMORY_SHARE {
+        if section_bytes() > cap() / MEMORY_SHARE {
             return 0;
         }
-        AtomicU64::from_ptr(&raw mut (*h).section_bytes).fetch_add(UNIT, Relaxed);
+        AtomicU64::from_ptr(&raw mut (*header()).section_bytes).fetch_add(UNIT, Relaxed);
         take(t, UNIT)
     }
 }
@@ -448,15 +452,14 @@ unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
         let old_bits = (*info).locks_bits;
         let bits = if (*info).locks == 0 { 3 } else { old_bits + 1 };
         let bytes = (size_of::<Lock>() as u64) << bits;
-        let h = header();
-        if bits > LOCKS_BITS_MAX || (*h).section_bytes + bytes > (*h).cap / MEMORY_SHARE {
+        if bits > LOCKS_BITS_MAX || section_bytes() + bytes > cap() / MEMORY_SHARE {
             return;
         }
         let new = if bytes <= 4096 { take(t, bytes) } else { alloc(bytes) };
         if new == 0 {
             return;
         }
-        AtomicU64::from_ptr(&raw mut (*h).section_bytes).fetch_add(bytes, Relaxed);
+        AtomicU64::from_ptr(&raw mut (*header()).section_bytes).fetch_add(bytes, Relaxed);
         if (*info).locks != 0 {
             let old = at::<Lock>((*info).locks);
             for k in 0..1usize << old_bits {

@@ -1,8 +1,10 @@
 //! What synchronisation does to clocks. A join that separates phases rounds up to a window boundary, so that accesses
 //! before and after it never fall into one window.
 
+use crate::arena::lost;
+use crate::lockfree;
 use crate::sys::Spin;
-use crate::thread::{Entered, round};
+use crate::thread::{Entered, now, round};
 use crate::wire::*;
 use crate::{record, sections};
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -42,10 +44,10 @@ static TABLE: [Slot; SLOTS] = [const {
         _pad: [0; 2],
     }
 }; SLOTS];
-static MAKE: Spin = Spin::new();
+static EVICT: Spin = Spin::new();
 
 pub fn reset_after_fork() {
-    MAKE.reset();
+    EVICT.reset();
     for s in &TABLE {
         // Waiters of the parent are not here.
         s.c.store(0, Relaxed);
@@ -62,59 +64,46 @@ fn clear(s: &Slot) {
     }
 }
 
-fn slot(addr: u64) -> &'static Slot {
+fn slot(entered: &Entered, addr: u64) -> &'static Slot {
     // Locks of one array fall into neighbouring slots.
     let h = (addr >> 3 ^ addr >> 15) as usize % SLOTS;
     let get = |k: usize| unsafe { TABLE.get_unchecked((h + k) % SLOTS) };
-    for k in 0..PROBES {
-        let s = get(k);
-        if s.addr.load(Acquire) == addr {
-            return s;
-        }
+    match lockfree::claim(PROBES, |k| &get(k).addr, addr) {
+        Some(k) => get(k),
+        None => evict(entered, get((addr >> 6) as usize % PROBES), addr),
     }
-    MAKE.lock();
-    let mut found = None;
-    for k in 0..PROBES {
-        let s = get(k);
-        let a = s.addr.load(Relaxed);
-        if a == addr {
-            found = Some(s);
-            break;
-        }
-        if a == 0 && found.is_none() {
-            found = Some(s);
-        }
-    }
-    // All taken: the one that the address picks makes room.
-    let s = found.unwrap_or_else(|| get((addr >> 6) as usize % PROBES));
+}
+
+/// All cells are taken: one makes room, and what was known of its lock is lost.
+#[cold]
+fn evict(entered: &Entered, s: &'static Slot, addr: u64) -> &'static Slot {
+    let held = EVICT.lock(entered);
     if s.addr.load(Relaxed) != addr {
+        lost(LOST_SLOTS, 1);
         clear(s);
         s.addr.store(addr, Release);
     }
-    MAKE.unlock();
+    drop(held);
     s
 }
 
 /// Forgets an object whose address may become another one.
-pub fn forget(_entered: &Entered, addr: u64) {
-    let s = slot(addr);
-    MAKE.lock();
-    clear(s);
-    MAKE.unlock();
+pub fn forget(entered: &Entered, addr: u64) {
+    clear(slot(entered, addr));
 }
 
 /// Sets the clock forward; accesses before and after are different epochs.
 unsafe fn advance(t: *mut Live, vt: u64) {
     unsafe {
-        if vt > (*t).vt {
+        if vt > now(t) {
             // Small moves within a window separate nothing; runs go on across them.
-            if vt / WINDOW_VT != (*t).vt / WINDOW_VT || vt - (*t).vt >= WINDOW_VT / 4 {
+            if vt / WINDOW_VT != now(t) / WINDOW_VT || vt - now(t) >= WINDOW_VT / 4 {
                 (*t).epoch = (*t).epoch.wrapping_add(1);
             }
-            (*t).vt = vt;
+            (*t).vt.store(vt, Relaxed);
             (*t).sweep_vt = vt + WINDOW_VT;
         }
-        (*t).sync_vt = (*t).vt;
+        (*t).sync_vt = now(t);
     }
 }
 
@@ -123,7 +112,7 @@ pub unsafe fn settle(entered: &Entered) -> u64 {
     unsafe {
         let t = entered.live();
         record::sweep(t);
-        let vt = (*t).vt;
+        let vt = now(t);
         vt
     }
 }
@@ -143,9 +132,9 @@ pub unsafe fn creation(entered: &Entered) -> u64 {
     unsafe {
         let t = entered.live();
         record::sweep(t);
-        let near = (*t).burst_vt != u64::MAX && (*t).vt < (*t).burst_vt + WINDOW_VT / 8;
+        let near = (*t).burst_vt != u64::MAX && now(t) < (*t).burst_vt + WINDOW_VT / 8;
         if !near {
-            let vt = round((*t).vt);
+            let vt = round(now(t));
             advance(t, vt);
             (*t).burst_vt = vt;
         }
@@ -166,33 +155,29 @@ pub unsafe fn joined(entered: &Entered, vt: u64) {
 
 pub fn barrier_init(entered: &Entered, addr: u64, count: u64) {
     forget(entered, addr);
-    slot(addr).a.store(count, Relaxed);
+    slot(entered, addr).a.store(count, Relaxed);
 }
 
 /// Before waiting at a barrier: the slot of this generation.
 pub unsafe fn barrier_arrive(entered: &Entered, addr: u64) -> u64 {
     unsafe {
         let vt = settle(entered);
-        let s = slot(addr);
-        let count = s.a.load(Relaxed).max(1);
-        let generation = s.b.fetch_add(1, AcqRel) / count;
-        let cell = &s.ring[generation as usize % RING];
-        // The last clock of eight generations ago is behind all of this one's.
-        cell.fetch_max(vt, AcqRel);
-        generation
+        let s = slot(entered, addr);
+        let count = s.a.load(Relaxed);
+        lockfree::arrive(&s.b, &s.ring, count, vt)
     }
 }
 
 /// After the barrier: everybody goes on at the same clock.
 pub unsafe fn barrier_leave(entered: &Entered, addr: u64, generation: u64) {
-    unsafe { join(entered, round(slot(addr).ring[generation as usize % RING].load(Acquire) + 1)) };
+    unsafe { join(entered, round(lockfree::latest(&slot(entered, addr).ring, generation) + 1)) };
 }
 
 /// Before waiting for a condition: the number of wake-ups so far.
 pub unsafe fn cond_wait_begin(entered: &Entered, addr: u64) -> u64 {
     unsafe {
         let vt = settle(entered);
-        let s = slot(addr);
+        let s = slot(entered, addr);
         s.waited.fetch_max(vt, AcqRel);
         s.b.fetch_add(1, AcqRel);
         s.seq.load(Acquire)
@@ -202,7 +187,7 @@ pub unsafe fn cond_wait_begin(entered: &Entered, addr: u64) -> u64 {
 /// After waiting for a condition; `woken` is false after a timeout.
 pub unsafe fn cond_wait_end(entered: &Entered, addr: u64, seq: u64, woken: bool) {
     unsafe {
-        let s = slot(addr);
+        let s = slot(entered, addr);
         let _ = s.b.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
         if woken && s.seq.load(Acquire) != seq {
             join(entered, s.ring[(seq + 1) as usize % RING].load(Acquire));
@@ -213,7 +198,7 @@ pub unsafe fn cond_wait_end(entered: &Entered, addr: u64, seq: u64, woken: bool)
 /// Before a signal or broadcast.
 pub unsafe fn cond_wake(entered: &Entered, addr: u64, all: bool) {
     unsafe {
-        let s = slot(addr);
+        let s = slot(entered, addr);
         let waiters = s.b.load(Acquire);
         if waiters == 0 {
             return;
@@ -221,7 +206,7 @@ pub unsafe fn cond_wake(entered: &Entered, addr: u64, all: bool) {
         let t = entered.live();
         record::sweep(t);
         let most = s.c.fetch_max(waiters, AcqRel).max(waiters);
-        let mut vt = (*t).vt;
+        let mut vt = now(t);
         if all && waiters == most {
             // Like a barrier: everybody waited for the last one.
             vt = round(vt.max(s.waited.load(Acquire)) + 1);
@@ -239,30 +224,30 @@ pub unsafe fn cond_wake(entered: &Entered, addr: u64, all: bool) {
 pub unsafe fn locked(entered: &Entered, addr: u64, held_before: Option<u64>) {
     unsafe {
         let t = entered.live();
-        let s = slot(addr);
+        let s = slot(entered, addr);
         if let Some(before) = held_before {
             let held = s.b.load(Acquire).saturating_sub(before);
             if held > 0 {
-                let vt = (*t).vt + held;
+                let vt = now(t) + held;
                 advance(t, vt);
             }
         }
-        s.a.store((*t).vt, Relaxed);
+        s.a.store(now(t), Relaxed);
         sections::begin(t, addr, false);
     }
 }
 
 /// Before waiting for a lock: for how long it has been held so far, all holders together.
-pub fn lock_contended(_entered: &Entered, addr: u64) -> u64 {
-    slot(addr).b.load(Acquire)
+pub fn lock_contended(entered: &Entered, addr: u64) -> u64 {
+    slot(entered, addr).b.load(Acquire)
 }
 
 /// A lock is about to be released.
 pub unsafe fn unlocking(entered: &Entered, addr: u64) {
     unsafe {
         let t = entered.live();
-        let s = slot(addr);
-        let held = (*t).vt.saturating_sub(s.a.load(Relaxed));
+        let s = slot(entered, addr);
+        let held = now(t).saturating_sub(s.a.load(Relaxed));
         // The clock moves in steps when counters empty: what looks like a short hold may be no hold at all.
         if held >= HOLD_MIN {
             s.b.fetch_add(held, AcqRel);
@@ -273,12 +258,12 @@ pub unsafe fn unlocking(entered: &Entered, addr: u64) {
 /// Before waiting for a semaphore that is not free.
 pub unsafe fn sem_wait_begin(entered: &Entered, addr: u64) {
     unsafe { settle(entered) };
-    slot(addr).c.fetch_add(1, AcqRel);
+    slot(entered, addr).c.fetch_add(1, AcqRel);
 }
 
 /// After having waited for a semaphore.
 pub unsafe fn sem_wait_end(entered: &Entered, addr: u64) {
-    let s = slot(addr);
+    let s = slot(entered, addr);
     let _ = s.c.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
     unsafe { join(entered, s.ring[0].load(Acquire)) };
 }
@@ -287,11 +272,11 @@ pub unsafe fn sem_wait_end(entered: &Entered, addr: u64) {
 pub unsafe fn sem_post(entered: &Entered, addr: u64) {
     unsafe {
         let t = entered.live();
-        let s = slot(addr);
+        let s = slot(entered, addr);
         if s.c.load(Acquire) > 0 {
             record::sweep(t);
         }
-        let mut vt = (*t).vt;
+        let mut vt = now(t);
         if vt - (*t).sync_vt >= WINDOW_VT / 4 {
             vt = round(vt);
         }

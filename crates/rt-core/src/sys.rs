@@ -2,10 +2,17 @@
 #![allow(non_upper_case_globals)]
 
 pub use crate::arch::die;
+use crate::thread::Entered;
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+const SIG_SETMASK: usize = 2;
 
 pub const SYS_open: usize = 2;
 pub const SYS_close: usize = 3;
 pub const SYS_read: usize = 0;
+pub const SYS_rt_sigprocmask: usize = 14;
+pub const SYS_rt_tgsigqueueinfo: usize = 297;
+pub const SYS_futex: usize = 202;
 pub const SYS_mmap: usize = 9;
 pub const SYS_munmap: usize = 11;
 pub const SYS_sched_yield: usize = 24;
@@ -47,30 +54,79 @@ pub fn file_size_limit() -> u64 {
     lim[0]
 }
 
-/// A spin lock that yields: held for a few instructions only, so it need not sleep.
-pub struct Spin(core::sync::atomic::AtomicU32);
+/// Blocks every signal in the calling thread; those that were blocked before.
+pub fn block_signals() -> u64 {
+    let (all, mut old) = (u64::MAX, 0u64);
+    unsafe { call(SYS_rt_sigprocmask, SIG_SETMASK, &raw const all as usize, &raw mut old as usize, 8, 0, 0) };
+    old
+}
+
+/// Blocks these signals in the calling thread and lets all others through.
+pub fn set_signal_mask(mask: u64) {
+    unsafe { call(SYS_rt_sigprocmask, SIG_SETMASK, &raw const mask as usize, 0, 8, 0, 0) };
+}
+
+/// No handler runs in the calling thread while this lives.
+pub struct Blocked(u64);
+
+impl Blocked {
+    /// Blocks all signals.
+    pub fn all() -> Blocked {
+        Blocked(block_signals())
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        set_signal_mask(self.0);
+    }
+}
+
+/// A lock that is held for a few instructions only. Waiting for it soon sleeps, so that under any scheduling policy the
+/// holder gets to run.
+pub struct Spin(AtomicU32);
+
+/// A [`Spin`] that is held until this is dropped.
+pub struct Guard<'a>(&'a AtomicU32);
 
 impl Spin {
+    /// Free.
     pub const fn new() -> Spin {
-        Spin(core::sync::atomic::AtomicU32::new(0))
+        Spin(AtomicU32::new(0))
     }
-    pub fn lock(&self) {
-        use core::sync::atomic::Ordering::*;
+
+    /// Takes the lock, which only those inside the recorder may: they are not interrupted.
+    pub fn lock<'a>(&'a self, _: &'a Entered) -> Guard<'a> {
         let mut n = 0u32;
         while self.0.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
             n += 1;
-            if n > 64 {
-                yield_cpu();
-            } else {
-                core::hint::spin_loop();
+            match n {
+                ..64 => core::hint::spin_loop(),
+                64..72 => yield_cpu(),
+                _ => self.sleep(),
             }
         }
+        Guard(&self.0)
     }
-    pub fn unlock(&self) {
-        self.0.store(0, core::sync::atomic::Ordering::Release);
+
+    /// Sleeps for a while, or not at all if the lock is free. Nobody wakes sleepers: that would cost every release.
+    #[cold]
+    fn sleep(&self) {
+        const FUTEX_WAIT_PRIVATE: usize = 128;
+        const NAP_NS: u64 = 100_000;
+        let nap = [0u64, NAP_NS];
+        let word = self.0.as_ptr() as usize;
+        unsafe { call(SYS_futex, word, FUTEX_WAIT_PRIVATE, 1, &raw const nap as usize, 0, 0) };
     }
+
     /// In a forked child nobody else is left who could hold it.
     pub fn reset(&self) {
-        self.unlock();
+        self.0.store(0, Release);
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Release);
     }
 }

@@ -2,16 +2,18 @@
 
 use crate::arena::{self, alloc, at, forked, header, lost, reference};
 use crate::record;
-use crate::sys::{self, Spin};
 use crate::wire::*;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use crate::{lockfree, sys};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, compiler_fence};
 
-static LIST: Spin = Spin::new();
+/// Stack of [`Live`]s whose threads have ended.
 static FREE: AtomicU64 = AtomicU64::new(0);
 /// Threads registered and not ended.
 pub static ALIVE: AtomicU32 = AtomicU32::new(0);
 
-/// The calling thread is inside the recorder: its state belongs to whoever holds this, until it is dropped.
+/// The calling thread is inside the recorder: its state belongs to whoever holds this, until it is dropped. None of the
+/// program's signal handlers runs in the thread meanwhile (`rt/runtime/signals.rs`), and it is not cancelled. What
+/// takes a lock of the recorder asks for this, so that nobody can be stopped or left for ever while holding one.
 pub struct Entered(*mut Live);
 
 impl Entered {
@@ -20,10 +22,26 @@ impl Entered {
     #[inline(always)]
     pub unsafe fn enter(t: *mut Live) -> Option<Entered> {
         unsafe {
-            if (*t).free == 0 || forked() {
+            if (*t).free.load(Relaxed) == 0 || forked() {
                 return None;
             }
-            (*t).free = 0;
+            (*t).free.store(0, Relaxed);
+            compiler_fence(SeqCst);
+            Some(Entered(t))
+        }
+    }
+
+    /// The same in a thread that can be cancelled at any instruction: signals are blocked until it leaves.
+    #[cold]
+    pub unsafe fn enter_asynchronous(t: *mut Live) -> Option<Entered> {
+        unsafe {
+            if (*t).asynchronous.load(Relaxed) != 1 || forked() {
+                return None;
+            }
+            (*t).signal_mask.store(sys::block_signals(), Relaxed);
+            (*t).asynchronous.store(2, Relaxed);
+            (*t).deferred.store(1, Relaxed);
+            compiler_fence(SeqCst);
             Some(Entered(t))
         }
     }
@@ -38,8 +56,71 @@ impl Entered {
 impl Drop for Entered {
     #[inline(always)]
     fn drop(&mut self) {
-        unsafe { (*self.0).free = 1 }
+        unsafe {
+            compiler_fence(SeqCst);
+            (*self.0).free.store(1, Relaxed);
+            // A signal that comes before this store is deferred, and seen here; one that comes after it is not.
+            compiler_fence(SeqCst);
+            if (*self.0).deferred.load(Relaxed) != 0 {
+                deliver(self.0);
+            }
+        }
     }
+}
+
+/// Lets deferred signals through; their handlers run before this returns.
+#[cold]
+unsafe fn deliver(t: *mut Live) {
+    unsafe {
+        if (*t).asynchronous.load(Relaxed) != 0 {
+            (*t).free.store(0, Relaxed);
+            (*t).asynchronous.store(1, Relaxed);
+        }
+        let mask = (*t).signal_mask.load(Relaxed);
+        (*t).deferred.store(0, Relaxed);
+        compiler_fence(SeqCst);
+        sys::set_signal_mask(mask);
+    }
+}
+
+/// A thread may be cancelled at any instruction from now on, or (`on` false) no more.
+pub unsafe fn set_asynchronous(t: *mut Live, on: bool) {
+    unsafe {
+        (*t).free.store(!on as u32, Relaxed);
+        (*t).asynchronous.store(on as u32, Relaxed);
+    }
+}
+
+/// True while none of the program's handlers may run in the calling thread.
+pub unsafe fn inside(t: *mut Live) -> bool {
+    unsafe { (*t).free.load(Relaxed) == 0 && (*t).asynchronous.load(Relaxed) == 0 }
+}
+
+/// Defers a signal that came while the thread is [`inside`]. `blocked` is the mask that returning from the handler
+/// restores: everything is blocked until the thread leaves, which restores what was blocked before. `now` are the
+/// signals that must not be blocked because the program's own instructions may raise them.
+pub unsafe fn defer(t: *mut Live, blocked: *mut u64, now: u64) {
+    unsafe {
+        // Of signals that come at once the last one's handler interrupts that of the one before, and the first one's
+        // has the mask of the recorder's caller: it returns last.
+        if *blocked | now != u64::MAX {
+            (*t).signal_mask.store(*blocked, Relaxed);
+        }
+        *blocked = !now;
+        (*t).deferred.store(1, Relaxed);
+    }
+}
+
+/// The clock.
+#[inline(always)]
+pub unsafe fn now(t: *mut Live) -> u64 {
+    unsafe { (*t).vt.load(Relaxed) }
+}
+
+/// Lets the clock of the calling thread go on.
+#[inline(always)]
+pub unsafe fn pass(t: *mut Live, n: u64) {
+    unsafe { (*t).vt.store((*t).vt.load(Relaxed) + n, Relaxed) }
 }
 
 /// What is known of a thread when it begins.
@@ -87,12 +168,9 @@ pub unsafe fn register(birth: &Birth) -> *mut Live {
         name(info);
         begin(t, info, vt);
         let h = header();
-        LIST.lock();
-        (*info).index = (*h).threads_count;
-        (*info).next = (*h).threads;
-        (*h).threads = reference(info as u64);
-        (*h).threads_count += 1;
-        LIST.unlock();
+        (*info).index = AtomicU32::from_ptr(&raw mut (*h).threads_count).fetch_add(1, Relaxed);
+        let next = AtomicU32::from_ptr(&raw mut (*info).next);
+        lockfree::prepend(AtomicU32::from_ptr(&raw mut (*h).threads), reference(info as u64), next);
         ALIVE.fetch_add(1, Relaxed);
         t
     }
@@ -101,7 +179,7 @@ pub unsafe fn register(birth: &Birth) -> *mut Live {
 /// The state that a thread begins with.
 unsafe fn begin(t: *mut Live, info: *mut ThreadInfo, vt: u64) {
     unsafe {
-        (*t).vt = vt;
+        (*t).vt.store(vt, Relaxed);
         (*t).sync_vt = vt;
         (*t).burst_vt = u64::MAX;
         (*t).sweep_vt = vt + WINDOW_VT;
@@ -110,7 +188,7 @@ unsafe fn begin(t: *mut Live, info: *mut ThreadInfo, vt: u64) {
         (*t).info_at = info as u64;
         (*t).frames[1].sp = u64::MAX;
         (*t).depth = size_of::<Frame>() as u32;
-        (*t).free = 1;
+        (*t).free.store(1, Relaxed);
     }
 }
 
@@ -128,14 +206,24 @@ pub unsafe fn renamed(t: *mut Live) {
 unsafe fn latest() -> u64 {
     unsafe {
         let mut max = (*header()).fork_vt;
-        let mut i = (*header()).threads;
+        let mut i = AtomicU32::from_ptr(&raw mut (*header()).threads).load(Acquire);
         while i != 0 {
             let info = at::<ThreadInfo>(i);
-            let vt = if (*info).live != 0 { (*at::<Live>((*info).live)).vt } else { (*info).vt1 };
+            let vt = clock(info);
             max = max.max(vt);
             i = (*info).next;
         }
         round(max)
+    }
+}
+
+/// A thread's clock, or where it stopped.
+unsafe fn clock(info: *mut ThreadInfo) -> u64 {
+    unsafe {
+        match AtomicU32::from_ptr(&raw mut (*info).live).load(Acquire) {
+            0 => AtomicU64::from_ptr(&raw mut (*info).vt1).load(Relaxed),
+            live => now(at(live)),
+        }
     }
 }
 
@@ -146,24 +234,18 @@ pub fn round(vt: u64) -> u64 {
 
 unsafe fn take_live() -> *mut Live {
     unsafe {
-        LIST.lock();
-        let p = FREE.load(Relaxed) as *mut Live;
-        if !p.is_null() {
-            FREE.store((*p).next_free, Relaxed);
+        match lockfree::pop(&FREE, |r| &(*at::<Live>(r)).next_free) {
+            0 => alloc(size_of::<Live>() as u64) as *mut Live,
+            r => at(r),
         }
-        LIST.unlock();
-        if p.is_null() {
-            return alloc(size_of::<Live>() as u64) as *mut Live;
-        }
-        (*p).next_free = 0;
-        p
     }
 }
 
 /// Keeps the calling thread's own hooks out for good: its recording is about to end.
 pub unsafe fn shut(t: *mut Live) {
     unsafe {
-        (*t).free = 0;
+        (*t).free.store(0, Relaxed);
+        (*t).asynchronous.store(0, Relaxed);
         (*t).depth = 0;
     }
 }
@@ -174,10 +256,9 @@ pub unsafe fn end(t: *mut Live) {
         crate::sections::reset(t);
         record::sweep(t);
         let info = (*t).info_at as *mut ThreadInfo;
-        (*info).vt1 = (*t).vt;
+        AtomicU64::from_ptr(&raw mut (*info).vt1).store(now(t), Relaxed);
         name(info);
-        core::sync::atomic::compiler_fence(SeqCst);
-        (*info).live = 0;
+        AtomicU32::from_ptr(&raw mut (*info).live).store(0, Release);
         for c in &mut (*t).code_cache {
             c.pc = 0;
         }
@@ -185,21 +266,18 @@ pub unsafe fn end(t: *mut Live) {
             c.page = 0;
         }
         ALIVE.fetch_sub(1, Relaxed);
-        LIST.lock();
-        (*t).next_free = FREE.load(Relaxed);
-        FREE.store(t as u64, Relaxed);
-        LIST.unlock();
+        lockfree::push(&FREE, reference(t as u64), &(*t).next_free);
     }
 }
 
 /// The clock at which the latest thread with this thread pointer stopped.
 pub unsafe fn vt_of(tp: u64) -> u64 {
     unsafe {
-        let mut i = (*header()).threads;
+        let mut i = AtomicU32::from_ptr(&raw mut (*header()).threads).load(Acquire);
         while i != 0 {
             let info = at::<ThreadInfo>(i);
             if (*info).tp == tp {
-                return if (*info).live != 0 { (*at::<Live>((*info).live)).vt } else { (*info).vt1 };
+                return clock(info);
             }
             i = (*info).next;
         }
@@ -209,7 +287,6 @@ pub unsafe fn vt_of(tp: u64) -> u64 {
 
 /// Forgets the parent's threads.
 pub fn reset_after_fork() {
-    LIST.reset();
     FREE.store(0, Relaxed);
     ALIVE.store(0, Relaxed);
     arena::reset_after_fork();

@@ -72,6 +72,8 @@ pub const LOST_AFTER_END: usize = 9;
 pub const LOST_LOCKS: usize = 10;
 /// Traced sections that were cut, or dropped for want of memory.
 pub const LOST_SECTIONS: usize = 11;
+/// Locks, conditions and semaphores that had to be forgotten for others: their next join may be missed.
+pub const LOST_SLOTS: usize = 12;
 /// How many counters there are.
 pub const LOST_COUNT: usize = 16;
 
@@ -222,14 +224,14 @@ pub struct Live {
     /// Top of the shadow stack, as a distance from `frames` in bytes; 0 where nothing is recorded. The frame at
     /// one is the bottom.
     pub depth: u32,
-    /// 1 unless the thread is inside the recorder (a signal handler then stays out) or not recorded.
-    pub free: u32,
+    /// 1 unless the thread is inside the recorder (signals are then deferred) or not recorded.
+    pub free: core::sync::atomic::AtomicU32,
     /// Not 0 while a critical section is traced and all keys are hidden; 2 while a lock's own words are accessed.
     pub traced: u32,
     /// 1 while a section is to be written down at its end.
     pub open: u32,
-    /// Virtual time: accesses flushed so far, plus what synchronisation added.
-    pub vt: u64,
+    /// Virtual time: accesses flushed so far, plus what synchronisation added. Other threads look at it.
+    pub vt: core::sync::atomic::AtomicU64,
     /// Counts synchronisation; runs of different epochs merge only if they look alike.
     pub epoch: u32,
     /// Reference of the [`ThreadInfo`].
@@ -250,8 +252,8 @@ pub struct Live {
     pub page_cache: [PageCache; 64],
     /// Address, as the mapping sees it, of the `ThreadInfo`.
     pub info_at: u64,
-    /// Next free `Live`.
-    pub next_free: u64,
+    /// Reference of the next free `Live`.
+    pub next_free: core::sync::atomic::AtomicU64,
     pub dither: u32,
     /// Locks held, in the order in which they were taken.
     pub held_count: u32,
@@ -273,7 +275,15 @@ pub struct Live {
     pub free_blocks: u32,
     /// Sections kept of all locks.
     pub sections_kept: u32,
-    pub pad2: u32,
+    /// 1 while a signal waits until the thread leaves the recorder; all signals are blocked then.
+    pub deferred: core::sync::atomic::AtomicU32,
+    /// The signals blocked before that.
+    pub signal_mask: core::sync::atomic::AtomicU64,
+    /// 1 if the thread can be cancelled at any instruction: it blocks signals whenever it enters; 2 while inside.
+    pub asynchronous: core::sync::atomic::AtomicU32,
+    /// A queueing signal that was deferred and comes before others of its number; 0 if none. Its `siginfo_t`.
+    pub saved_signal: u32,
+    pub saved: [u32; 32],
 }
 
 /// A lock that the thread holds, and how often.

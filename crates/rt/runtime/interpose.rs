@@ -6,8 +6,9 @@ use crate::arena::{alloc, recording};
 use crate::libc_calls::{call, next};
 use crate::thread::Birth;
 use crate::wire::*;
-use crate::{sync, sys, thread};
+use crate::{sync, thread};
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU32, Ordering::*};
 
 /// Any pointer of C.
 pub type P = *mut c_void;
@@ -93,19 +94,17 @@ struct Start {
 }
 
 /// pthread key whose destructor ends the recording of a thread, plus 1; 0 until made.
-static KEY: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
-static KEY_LOCK: sys::Spin = sys::Spin::new();
+static KEY: AtomicU32 = AtomicU32::new(0);
 
-unsafe fn key() -> Option<u32> {
-    use core::sync::atomic::Ordering::*;
-    if KEY.load(Acquire) == 0 {
-        KEY_LOCK.lock();
-        let mut k = 0;
-        if KEY.load(Acquire) == 0 && unsafe { pthread_key_create(&mut k, Some(ending)) } == 0 {
-            KEY.store(k + 1, Release);
-        }
-        KEY_LOCK.unlock();
+/// Makes the key, before there are threads.
+pub unsafe fn make_key() {
+    let mut k = 0;
+    if unsafe { pthread_key_create(&mut k, Some(ending)) } == 0 {
+        KEY.store(k + 1, Release);
     }
+}
+
+fn key() -> Option<u32> {
     KEY.load(Acquire).checked_sub(1)
 }
 

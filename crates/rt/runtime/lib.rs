@@ -17,6 +17,7 @@ mod interpose;
 mod libc_calls;
 mod locks;
 mod memory;
+mod signals;
 mod sys;
 mod thread;
 

@@ -6,6 +6,7 @@ use crate::wire::*;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use tussle_rt_core::arena::{self, Settings, lost, recording};
 use tussle_rt_core::record;
+use tussle_rt_core::sys::Blocked;
 use tussle_rt_core::thread as core_thread;
 pub use tussle_rt_core::thread::{Birth, Entered, vt_of};
 
@@ -21,6 +22,20 @@ const BUSY: u64 = 3;
 
 fn dummy() -> *mut Live {
     &raw mut tussle_dummy
+}
+
+/// True for the state of threads that are not recorded.
+pub fn is_dummy(t: *mut Live) -> bool {
+    t == dummy()
+}
+
+/// The calling thread may be cancelled at any instruction from now on, or (`on` false) no more.
+pub unsafe fn set_asynchronous(on: bool) {
+    drop(enter());
+    let t = current();
+    if t != dummy() {
+        unsafe { core_thread::set_asynchronous(t, on) };
+    }
 }
 
 /// Enters the recorder; `None` if the calling thread is not to be recorded now.
@@ -45,8 +60,12 @@ unsafe fn enter_slowly(t: *mut Live) -> Option<Entered> {
             return Entered::enter(current());
         }
         if t != dummy() {
-            lost(LOST_REENTRANT, 1);
-            return None;
+            let entered = Entered::enter_asynchronous(t);
+            if entered.is_none() {
+                // Only a handler that was installed by a raw system call, or of a fault, gets here.
+                lost(LOST_REENTRANT, 1);
+            }
+            return entered;
         }
         match state() {
             NEW => {
@@ -68,6 +87,7 @@ pub unsafe fn register(birth: Birth) {
         if !recording() || state() == ACTIVE || state() == BUSY {
             return;
         }
+        let _blocked = Blocked::all();
         set_state(BUSY);
         let t = core_thread::register(&Birth { pointer: thread_pointer(), ..birth });
         if t.is_null() {
@@ -110,6 +130,7 @@ pub unsafe fn end() {
         if check_fork() {
             return;
         }
+        let _blocked = Blocked::all();
         core_thread::shut(t);
         set_state(ENDED);
         set_current(dummy());
@@ -125,7 +146,7 @@ pub unsafe extern "C" fn before_fork() {
         unsafe {
             let t = entered.live();
             record::sweep(t);
-            FORK_VT.store((*t).vt, Relaxed);
+            FORK_VT.store(core_thread::now(t), Relaxed);
         }
     }
 }
@@ -145,6 +166,7 @@ pub unsafe extern "C" fn after_fork_in_child() {
         if !recording() {
             return;
         }
+        let _blocked = Blocked::all();
         let (pid, seq) = arena::session_pid_seq();
         let was = state();
         core_thread::reset_after_fork();
@@ -173,13 +195,16 @@ fn settings() -> Settings {
 pub unsafe fn init() {
     static ONCE: AtomicU32 = AtomicU32::new(0);
     unsafe {
-        if ONCE.swap(1, AcqRel) != 0 {
+        if ONCE.load(Relaxed) != 0 || ONCE.swap(1, AcqRel) != 0 {
             return;
         }
+        let _blocked = Blocked::all();
         crate::interpose::resolve();
+        crate::signals::resolve();
         if !arena::open(&settings(), 0, 0, 0) {
             return;
         }
+        crate::interpose::make_key();
         sys::__register_atfork(Some(before_fork), None, Some(after_fork_in_child), core::ptr::null_mut());
         let (lo, hi) = main_stack();
         register(Birth { vt: 0, stack: (lo, hi), ..Birth::unknown() });

@@ -324,14 +324,19 @@ impl<'a> ProcessReader<'a> {
         let h = self.file.header();
         let name = lossy(h.unsupported.split(|&b| b == 0).next().unwrap_or(&[]));
         let unsupported = format!("calls of hooks that record nothing, `{name}` first");
-        let notes: [(usize, &str, &str); 12] = [
+        let notes: [(usize, &str, &str); 13] = [
             (LOST_NO_MEMORY, "memory cap", "first accesses to a line that found no memory; raise --mem-max"),
             (
                 LOST_PIECES,
                 "pieces merged",
                 "stretches of time merged: alternation on these lines may look concurrent",
             ),
-            (LOST_REENTRANT, "signal handlers", "accesses of signal handlers that interrupted the recorder"),
+            (
+                LOST_REENTRANT,
+                "signal handlers",
+                "events in handlers of faults, or installed by a raw system call, that interrupted the recorder",
+            ),
+            (LOST_SLOTS, "lock slots", "locks forgotten for others: what they order may look concurrent"),
             (LOST_TOUCHES, "code samples", "samples of further code on lines with many code places"),
             (
                 LOST_OBJECTS,

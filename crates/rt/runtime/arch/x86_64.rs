@@ -262,6 +262,36 @@ atomic_hooks!("16");
 atomic_hooks!("32");
 atomic_hooks!("64");
 
+// What the kernel calls for a signal. The handler is jumped to: it sees the kernel's frame, and returns to it.
+global_asm!(
+    ".hidden tussle_signal",
+    ".globl tussle_signal",
+    ".hidden tussle_signal_decide",
+    ".type tussle_signal,@function",
+    ".p2align 4",
+    "tussle_signal:",
+    ".cfi_startproc",
+    "push rdi",
+    ".cfi_def_cfa_offset 16",
+    "push rsi",
+    ".cfi_def_cfa_offset 24",
+    "push rdx",
+    ".cfi_def_cfa_offset 32",
+    "call tussle_signal_decide",
+    "pop rdx",
+    ".cfi_def_cfa_offset 24",
+    "pop rsi",
+    ".cfi_def_cfa_offset 16",
+    "pop rdi",
+    ".cfi_def_cfa_offset 8",
+    "test rax, rax",
+    "jz 2f",
+    "jmp rax",
+    "2:",
+    "ret",
+    ".cfi_endproc",
+);
+
 /// Hooks that need do nothing, and those whose meaning is not recorded: these are counted, and the first is named.
 macro_rules! nothing {
     ($($name:literal)+) => { $(
