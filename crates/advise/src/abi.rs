@@ -120,8 +120,8 @@ fn position(slot: &Slot, cursor: u64, pack: Option<u64>) -> u64 {
     };
     let cursor = round_up(cursor, slot.declared.unwrap_or(0).saturating_mul(8).max(1));
     let unit = slot.align.saturating_mul(8).max(8);
-    let crosses =
-        (cursor + u64::from(width)).div_ceil(unit) - cursor / unit > slot.size.saturating_mul(8) / unit;
+    let crosses = cursor.saturating_add(u64::from(width)).div_ceil(unit) - cursor / unit
+        > slot.size.saturating_mul(8) / unit;
     if crosses && pack.is_none() { round_up(cursor, unit) } else { cursor }
 }
 
@@ -231,7 +231,9 @@ impl<'a> Shapes<'a> {
             Type::Other { size, .. } => (*size).min(8),
             _ => self.table.size(id).unwrap_or(1),
         };
-        Ok(align.max(atomic).max(1).next_power_of_two())
+        // A size that is no power of two, as of `long double` in some ABIs, is rounded up; beyond all sizes it stays.
+        let align = align.max(atomic).max(1);
+        Ok(align.checked_next_power_of_two().unwrap_or(align))
     }
 
     /// Alignment of a member whose own layout follows other rules (a class with bases, empty members): an unchanged
@@ -348,22 +350,16 @@ fn fit_slot(slots: &mut [Slot], i: usize, wanted: &[u64], rules: Rules) -> Resul
     }
     let before = slots[i].clone();
     if before.width.is_some() {
-        let cursor = if i == 0 || rules.union { 0 } else { wanted[i - 1] + bits(&slots[i - 1]) };
+        let cursor =
+            if i == 0 || rules.union { 0 } else { wanted[i - 1].saturating_add(bits(&slots[i - 1])) };
         slots[i].gap_bits = wanted[i].checked_sub(cursor).ok_or(Some(i))?;
         return if at(slots) == wanted[i] { Ok(()) } else { Err(Some(i)) };
     }
-    let mut tries = vec![];
-    let mut align = before.align / 2;
-    while align >= 1 {
-        tries.push(align);
-        align /= 2;
-    }
-    align = before.align.max(1) * 2;
-    while align <= ALIGN_INFERRED_MAX {
-        tries.push(align);
-        align *= 2;
-    }
-    for align in tries {
+    let halves = |a: &u64| Some(a / 2).filter(|a| *a >= 1);
+    let doubles = |a: &u64| a.checked_mul(2).filter(|a| *a <= ALIGN_INFERRED_MAX);
+    let smaller = std::iter::successors(Some(before.align), halves).skip(1);
+    let larger = std::iter::successors(Some(before.align.max(1)), doubles).skip(1);
+    for align in smaller.chain(larger) {
         slots[i] = Slot { align, declared: None, ..before.clone() };
         if at(slots) == wanted[i] {
             return Ok(());
@@ -388,7 +384,7 @@ fn fit_tail(
         if round_up(placed.data_end, align) == size {
             return Ok((slots, Rules { align, ..rules }));
         }
-        align *= 2;
+        align = align.saturating_mul(2);
     }
     // An empty C++ class has one byte.
     if placed.data_end == 0 && size == 1 { Ok((slots, rules)) } else { Err(None) }

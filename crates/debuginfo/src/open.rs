@@ -5,7 +5,7 @@ use tussle_model::TypeTable;
 use crate::companion::{CompanionRequest, Companions};
 use crate::dwarf::{self, Want};
 use crate::elf::{Elf, is_elf};
-use crate::error::{Error, Problem};
+use crate::error::{Error, Problem, Problems};
 use crate::{btf, snapshot};
 
 /// Reads the wanted types of a snapshot, raw BTF, or an ELF file with DWARF (preferred) or a `.BTF` section.
@@ -21,10 +21,10 @@ pub fn open(
     companions: &mut dyn Companions,
 ) -> Result<(TypeTable, Vec<Problem>), Error> {
     if is_elf(bytes) {
-        return open_elf(&Elf::parse(bytes)?, want, companions);
+        return open_elf(&Elf::parse(bytes)?, want, companions).map(bounded);
     }
     if btf::is_btf(bytes) {
-        return open_btf(bytes, None, want, 8, companions);
+        return open_btf(bytes, None, want, 8, companions).map(bounded);
     }
     if snapshot::is_snapshot(bytes) {
         return snapshot::read(bytes);
@@ -33,6 +33,16 @@ pub fn open(
         Some(what) => Err(Error::Unsupported { section: "file".into(), what: what.into() }),
         None => Err(Error::Format { start: bytes.iter().take(8).copied().collect() }),
     }
+}
+
+/// What debug information says, within the bounds of [`TypeTable::checked`].
+fn bounded((table, problems): (TypeTable, Vec<Problem>)) -> (TypeTable, Vec<Problem>) {
+    let (table, damage) = table.checked();
+    let mut all = Problems(problems);
+    for d in damage {
+        all.add("types", 0, format!("{}: {}", table.name(d.ty), d.what));
+    }
+    (table, all.0)
 }
 
 fn open_elf(

@@ -8,7 +8,7 @@
 //! declarations, so that one struct does not drag in a whole kernel.
 
 use serde::{Deserialize, Serialize};
-use tussle_model::{AggregateKind, Type, TypeId, TypeTable};
+use tussle_model::{Type, TypeId, TypeTable};
 
 use crate::error::{Error, Problem, Problems};
 
@@ -83,36 +83,17 @@ pub(crate) fn is_snapshot(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"{")
 }
 
-/// Everything that other code relies on: `void` first, alignments powers of two, references inside the table.
-fn checked(mut table: TypeTable, problems: &mut Problems) -> Result<TypeTable, Error> {
+/// Everything that other code relies on, see [`TypeTable::checked`]. A table without its first type is no snapshot.
+fn checked(table: TypeTable, problems: &mut Problems) -> Result<TypeTable, Error> {
     if !matches!(table.pointer_size, 2 | 4 | 8) {
         return Err(Error::Snapshot(format!("pointers of {} bytes", table.pointer_size)));
     }
     if *table.get(TypeId::VOID) != Type::Void || table.iter().next().is_none() {
         return Err(Error::Snapshot("type 0 is not void".into()));
     }
-    let count = table.len() as u32;
-    for id in (0..count).map(TypeId) {
-        let mut ty = table.get(id).clone();
-        let bad = std::cell::Cell::new(false);
-        ty.map_ids(|to| {
-            bad.set(bad.get() || to.0 >= count);
-            if to.0 < count { to } else { TypeId::VOID }
-        });
-        if let Type::Aggregate(a) = &mut ty {
-            let before = a.align;
-            a.align = a.align.filter(|x| x.bytes.is_power_of_two());
-            bad.set(bad.get() || a.align != before);
-            for m in &mut a.members {
-                let fine = m.align.is_none_or(u64::is_power_of_two);
-                m.align = m.align.filter(|_| fine);
-                bad.set(bad.get() || !fine || (a.kind == AggregateKind::Union && m.offset_bits / 8 > a.size));
-            }
-        }
-        if bad.get() {
-            problems.add("snapshot", u64::from(id.0), format!("type {} is damaged", id.0));
-            table.set(id, ty);
-        }
+    let (table, damage) = table.checked();
+    for d in damage {
+        problems.add("snapshot", u64::from(d.ty.0), format!("type {}: {}", d.ty.0, d.what));
     }
     Ok(table)
 }
@@ -141,7 +122,8 @@ mod tests {
         check(&table(""), "snapshot: type 0 is not void");
         check(&table(r#""Void""#), "1 types, 0 problems");
         check(&table(r#""Void",{"Const":9}"#), "2 types, 1 problems");
-        check(&table(r#""Void",{"Const":1}"#), "2 types, 0 problems");
+        check(&table(r#""Void",{"Const":1}"#), "2 types, 1 problems");
+        check(&table(r#""Void",{"Const":0}"#), "2 types, 0 problems");
         check(&"[".repeat(100_000), "snapshot: ");
     }
 }

@@ -3,6 +3,7 @@
 //! Every source (recorder, kernel recorder, perf import, simulator) fills an [`Evidence`]; report, advise, fix and
 //! predict read nothing else. `docs/evidence.md` fixes the file format and all columns.
 
+mod bounds;
 mod columns;
 pub mod file;
 mod problem;

@@ -1,5 +1,6 @@
 //! Makes an evidence consistent with itself: after this, every id refers to something and no range overflows.
 
+use crate::bounds::{self, Total, VT_MAX};
 use crate::problem::Problems;
 use crate::tables::*;
 use tussle_model::TypeTable;
@@ -7,6 +8,7 @@ use tussle_model::TypeTable;
 /// Repairs or drops what refers to nothing, and says so.
 pub(crate) fn validate(e: &mut Evidence, problems: &mut Problems) {
     run(&mut e.run, problems);
+    types(e, problems);
     let counts = Counts {
         processes: e.processes.len(),
         modules: e.modules.len(),
@@ -49,11 +51,20 @@ fn known(id: &mut Option<u32>, count: usize) -> u64 {
     u64::from(bad)
 }
 
+/// Makes a time that no run reaches the last one; counts repairs.
+fn early(vt: &mut u64) -> u64 {
+    let bad = *vt > VT_MAX;
+    *vt = (*vt).min(VT_MAX);
+    u64::from(bad)
+}
+
 impl Counts {
     fn actor(&self, a: &mut Actor) -> u64 {
         known(&mut a.process, self.processes)
             + known(&mut a.creator, self.actors)
             + known(&mut a.start, self.code)
+            + early(&mut a.vt0)
+            + early(&mut a.vt1)
     }
 
     fn object(&self, o: &mut Object, types: &TypeTable) -> u64 {
@@ -70,11 +81,7 @@ impl Counts {
             o.align = 1;
             n += 1;
         }
-        if o.base.checked_add(o.size).is_none() {
-            o.size = u64::MAX - o.base;
-            n += 1;
-        }
-        n
+        n + bounds::object(o, types)
     }
 
     fn code(&self, c: &mut Code) -> u64 {
@@ -94,9 +101,19 @@ fn run(r: &mut Run, problems: &mut Problems) {
         problems.push("run", 0, 0, &format!("line_bytes {} is impossible; 64 assumed", r.line_bytes));
         r.line_bytes = 64;
     }
-    if r.window_vt == 0 {
-        problems.push("run", 0, 0, "window_vt is 0; 1 assumed");
-        r.window_vt = 1;
+    if r.window_vt == 0 || r.window_vt > VT_MAX {
+        problems.push("run", 0, 0, &format!("window_vt {} is impossible; 1000 assumed", r.window_vt));
+        r.window_vt = 1000;
+    }
+}
+
+/// See [`TypeTable::checked`].
+fn types(e: &mut Evidence, problems: &mut Problems) {
+    let table = std::mem::replace(&mut e.types, TypeTable::new(8));
+    let (table, damage) = table.checked();
+    e.types = table;
+    for d in damage {
+        problems.push("types", 0, 0, &format!("type {}: {}", d.ty.0, d.what));
     }
 }
 
@@ -107,19 +124,40 @@ fn rows(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
             |o: &Object| size > 0 && offset.checked_add(u64::from(size)).is_some_and(|end| end <= o.size);
         objects.get(object as usize).is_some_and(within)
     };
+    let mut total = Total::default();
     let before = e.accesses.len();
-    e.accesses.retain(|a| (a.actor as usize) < counts.actors && inside(a.object, a.offset, a.size));
+    e.accesses.retain(|a| {
+        (a.actor as usize) < counts.actors && inside(a.object, a.offset, a.size) && total.access(a)
+    });
     let gone = before - e.accesses.len();
-    say(problems, "accesses", gone as u64, "rows refer to no actor or to no bytes of an object; dropped");
+    say(
+        problems,
+        "accesses",
+        gone as u64,
+        "rows refer to no actor or to no bytes of an object, or count what no run can; dropped",
+    );
+    let mut total = Total::default();
     let before = e.touches.len();
-    e.touches.retain(|t| (t.code as usize) < counts.code && inside(t.object, t.offset, t.size));
+    e.touches
+        .retain(|t| (t.code as usize) < counts.code && inside(t.object, t.offset, t.size) && total.touch(t));
     let gone = before - e.touches.len();
-    say(problems, "touches", gone as u64, "rows refer to no code or to no bytes of an object; dropped");
+    say(
+        problems,
+        "touches",
+        gone as u64,
+        "rows refer to no code or to no bytes of an object, or count what no run can; dropped",
+    );
     if let Some(samples) = &mut e.samples {
         let before = samples.len();
-        samples.retain(|s| inside(s.object, s.offset, s.size));
+        let mut total = Total::default();
+        samples.retain(|s| inside(s.object, s.offset, s.size) && total.sampled(s));
         let gone = (before - samples.len()) as u64;
-        say(problems, "samples", gone, "rows refer to no bytes of an object; dropped");
+        say(
+            problems,
+            "samples",
+            gone,
+            "rows refer to no bytes of an object, or count what no run can; dropped",
+        );
         for s in samples {
             known(&mut s.code, counts.code);
             known(&mut s.actor, counts.actors);
@@ -147,15 +185,26 @@ fn rows(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
         a.vt1 = a.vt1.max(a.vt0.saturating_add(1));
     }
     if let Some(operations) = &mut e.operations {
+        let mut total = Total::default();
         let before = operations.len();
         operations.retain(|o| {
-            (o.actor as usize) < counts.actors
+            total.operation(o)
+                && (o.actor as usize) < counts.actors
                 && o.visits.iter().all(|v| (v.0 as usize) < counts.objects)
                 && o.lock_object.is_none_or(|l| (l as usize) < counts.objects)
                 && o.inner.iter().flatten().all(|l| (l.2 as usize) < counts.objects)
         });
-        say(problems, "operations", (before - operations.len()) as u64, "rows refer to nothing; dropped");
+        say(
+            problems,
+            "operations",
+            (before - operations.len()) as u64,
+            "rows refer to nothing, or count what no run can; dropped",
+        );
     }
+    let mut total = Total::default();
+    let before = e.losses.len();
+    e.losses.retain(|l| total.loss(l));
+    say(problems, "losses", (before - e.losses.len()) as u64, "rows count what no run can; dropped");
 }
 
 fn say(problems: &mut Problems, table: &str, count: u64, what: &str) {

@@ -4,6 +4,7 @@
 //! `_bits`. Recursion over types is bounded by [`leaf::DEPTH_MAX`] because type graphs come from hostile files.
 
 pub mod bases;
+pub mod check;
 pub mod leaf;
 pub mod line;
 pub mod path;

@@ -49,6 +49,11 @@ impl TypeTable {
         self.types.get(id.0 as usize).unwrap_or(&Type::Void)
     }
 
+    /// The type of an id that is in the table.
+    pub(crate) fn get_mut(&mut self, id: TypeId) -> &mut Type {
+        &mut self.types[id.0 as usize]
+    }
+
     /// The same types in another order: `order` lists the old ids, each once and `void` first; `new` maps every old
     /// id to its new one (several old ids may become one). For readers that sort or merge what they have read.
     pub fn reordered(self, order: &[TypeId], new: &[TypeId]) -> TypeTable {

@@ -36,6 +36,18 @@ pub enum LayoutError {
         /// Bytes.
         size: u64,
     },
+    /// The type's size does not cover its own field, in a file that lies.
+    #[error("{ty} has {bytes} bytes, and its field {field} ends at {end}")]
+    Outside {
+        /// Type.
+        ty: String,
+        /// Field.
+        field: String,
+        /// One past its last byte.
+        end: u64,
+        /// Bytes of the type.
+        bytes: u64,
+    },
     /// The type is not in the table.
     #[error("type `{0}` not found")]
     UnknownType(String),
@@ -93,6 +105,10 @@ impl Shape {
 
     fn from_type(table: &TypeTable, id: TypeId, ty: &str, wanted: &[&[&str]]) -> Result<Shape, LayoutError> {
         let all = leaves(table, id, Arrays::Elements);
+        let bytes = table.size(id).unwrap_or(0);
+        if bytes > u64::from(BYTES_MAX) {
+            return Err(LayoutError::TooLarge);
+        }
         let mut fields = Vec::new();
         for paths in wanted {
             let leaf = paths.iter().find_map(|p| {
@@ -109,10 +125,12 @@ impl Shape {
                 });
             };
             let size = leaf.size.min(8);
-            if !size.is_power_of_two()
-                || !leaf.offset.is_multiple_of(size)
-                || leaf.offset > u64::from(BYTES_MAX)
-            {
+            let end = leaf.offset.saturating_add(size);
+            if end > bytes {
+                let field = leaf.path.clone();
+                return Err(LayoutError::Outside { ty: ty.into(), field, end, bytes });
+            }
+            if !size.is_power_of_two() || !leaf.offset.is_multiple_of(size) {
                 return Err(LayoutError::Misaligned {
                     ty: ty.into(),
                     field: leaf.path.clone(),
@@ -123,7 +141,7 @@ impl Shape {
             let name = paths.first().copied().unwrap_or_default();
             fields.push(Field { name: name.into(), offset: leaf.offset as u32, size: size as u8 });
         }
-        let size = table.size(id).unwrap_or(0).min(u64::from(BYTES_MAX)) as u32;
+        let size = bytes as u32;
         Ok(Shape { name: ty.into(), size, stride: size, fields })
     }
 
