@@ -118,93 +118,92 @@ fn types(e: &mut Evidence, problems: &mut Problems) {
 }
 
 fn rows(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
-    let objects = &e.objects;
-    let inside = |object: u32, offset: u64, size: u32| {
-        let within =
-            |o: &Object| size > 0 && offset.checked_add(u64::from(size)).is_some_and(|end| end <= o.size);
-        objects.get(object as usize).is_some_and(within)
-    };
+    accesses(e, counts, problems);
+    touches(e, counts, problems);
+    samples(e, counts, problems);
+    order(e, counts, problems);
+    operations(e, counts, problems);
     let mut total = Total::default();
-    let before = e.accesses.len();
-    e.accesses.retain(|a| {
-        (a.actor as usize) < counts.actors && inside(a.object, a.offset, a.size) && total.access(a)
+    let gone = retain(&mut e.losses, |l| total.loss(l));
+    say(problems, "losses", gone, "rows count what no run can; dropped");
+}
+
+/// Keeps the rows that are sound; returns how many were not.
+fn retain<T>(rows: &mut Vec<T>, sound: impl FnMut(&T) -> bool) -> u64 {
+    let before = rows.len();
+    rows.retain(sound);
+    (before - rows.len()) as u64
+}
+
+/// At least one byte, all of them in the object.
+fn inside(objects: &[Object], object: u32, offset: u64, size: u32) -> bool {
+    let within =
+        |o: &Object| size > 0 && offset.checked_add(u64::from(size)).is_some_and(|end| end <= o.size);
+    objects.get(object as usize).is_some_and(within)
+}
+
+fn accesses(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
+    let mut total = Total::default();
+    let gone = retain(&mut e.accesses, |a| {
+        (a.actor as usize) < counts.actors
+            && inside(&e.objects, a.object, a.offset, a.size)
+            && total.access(a)
     });
-    let gone = before - e.accesses.len();
-    say(
-        problems,
-        "accesses",
-        gone as u64,
-        "rows refer to no actor or to no bytes of an object, or count what no run can; dropped",
-    );
-    let mut total = Total::default();
-    let before = e.touches.len();
-    e.touches
-        .retain(|t| (t.code as usize) < counts.code && inside(t.object, t.offset, t.size) && total.touch(t));
-    let gone = before - e.touches.len();
-    say(
-        problems,
-        "touches",
-        gone as u64,
-        "rows refer to no code or to no bytes of an object, or count what no run can; dropped",
-    );
-    if let Some(samples) = &mut e.samples {
-        let before = samples.len();
-        let mut total = Total::default();
-        samples.retain(|s| inside(s.object, s.offset, s.size) && total.sampled(s));
-        let gone = (before - samples.len()) as u64;
-        say(
-            problems,
-            "samples",
-            gone,
-            "rows refer to no bytes of an object, or count what no run can; dropped",
-        );
-        for s in samples {
-            known(&mut s.code, counts.code);
-            known(&mut s.actor, counts.actors);
-        }
-    }
-    if let Some(order) = &mut e.order {
-        // A turn without one of its visits would be another order.
-        let whole =
-            |t: &Turn| (t.actor as usize) < counts.actors && t.visits.iter().all(|v| inside(v.0, v.1, v.2));
-        if !order.iter().all(whole) {
-            say(
-                problems,
-                "order",
-                order.len() as u64,
-                "rows, of which some refer to nothing; the table is dropped",
-            );
-            e.order = None;
-        }
-    }
-    for t in &mut e.touches {
-        known(&mut t.actor, counts.actors);
-    }
+    let what = "rows refer to no actor or to no bytes of an object, or count what no run can; dropped";
+    say(problems, "accesses", gone, what);
     for a in &mut e.accesses {
         // A row without length is one instant; one that ends before it begins is one too.
         a.vt1 = a.vt1.max(a.vt0.saturating_add(1));
     }
-    if let Some(operations) = &mut e.operations {
-        let mut total = Total::default();
-        let before = operations.len();
-        operations.retain(|o| {
-            total.operation(o)
-                && (o.actor as usize) < counts.actors
-                && o.visits.iter().all(|v| (v.0 as usize) < counts.objects)
-                && o.lock_object.is_none_or(|l| (l as usize) < counts.objects)
-                && o.inner.iter().flatten().all(|l| (l.2 as usize) < counts.objects)
-        });
-        say(
-            problems,
-            "operations",
-            (before - operations.len()) as u64,
-            "rows refer to nothing, or count what no run can; dropped",
-        );
-    }
+}
+
+fn touches(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
     let mut total = Total::default();
-    let before = e.losses.len();
-    e.losses.retain(|l| total.loss(l));
-    say(problems, "losses", (before - e.losses.len()) as u64, "rows count what no run can; dropped");
+    let gone = retain(&mut e.touches, |t| {
+        (t.code as usize) < counts.code && inside(&e.objects, t.object, t.offset, t.size) && total.touch(t)
+    });
+    let what = "rows refer to no code or to no bytes of an object, or count what no run can; dropped";
+    say(problems, "touches", gone, what);
+    for t in &mut e.touches {
+        known(&mut t.actor, counts.actors);
+    }
+}
+
+fn samples(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
+    let Some(samples) = &mut e.samples else { return };
+    let mut total = Total::default();
+    let gone = retain(samples, |s| inside(&e.objects, s.object, s.offset, s.size) && total.sampled(s));
+    say(problems, "samples", gone, "rows refer to no bytes of an object, or count what no run can; dropped");
+    for s in samples {
+        known(&mut s.code, counts.code);
+        known(&mut s.actor, counts.actors);
+    }
+}
+
+/// A turn without one of its visits would be another order: all or nothing.
+fn order(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
+    let Some(order) = &e.order else { return };
+    let whole = |t: &Turn| {
+        (t.actor as usize) < counts.actors && t.visits.iter().all(|v| inside(&e.objects, v.0, v.1, v.2))
+    };
+    if !order.iter().all(whole) {
+        let what = "rows, of which some refer to nothing; the table is dropped";
+        say(problems, "order", order.len() as u64, what);
+        e.order = None;
+    }
+}
+
+fn operations(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
+    let Some(operations) = &mut e.operations else { return };
+    let mut total = Total::default();
+    let gone = retain(operations, |o| {
+        (o.actor as usize) < counts.actors
+            && o.visits.iter().all(|v| (v.0 as usize) < counts.objects)
+            && o.lock_object.is_none_or(|l| (l as usize) < counts.objects)
+            && o.inner.iter().flatten().all(|l| (l.2 as usize) < counts.objects)
+            && total.operation(o)
+    });
+    say(problems, "operations", gone, "rows refer to nothing, or count what no run can; dropped");
 }
 
 fn say(problems: &mut Problems, table: &str, count: u64, what: &str) {
