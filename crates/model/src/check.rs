@@ -33,8 +33,8 @@ impl TypeTable {
     /// length has no length, a type that contains itself ends in `void`.
     ///
     /// After this, every id is in the table and type 0 is `void`, sizes and offsets are at most [`SIZE_MAX`],
-    /// alignments powers of two up to [`ALIGN_MAX`], bit-fields at most [`BITS_MAX`] wide, and by value types nest at most
-    /// [`NESTING_MAX`] deep, never in a circle.
+    /// alignments powers of two up to [`ALIGN_MAX`], bit-fields at most [`BITS_MAX`] wide, and by value types nest at
+    /// most [`NESTING_MAX`] deep, never in a circle.
     pub fn checked(mut self) -> (TypeTable, Vec<Damage>) {
         let mut damage = Vec::new();
         if !matches!(self.pointer_size, 2 | 4 | 8) {
