@@ -4,6 +4,7 @@
 //! apart. Whole statements move with their comments; what cannot be moved safely is refused with a reason.
 
 pub mod body;
+pub mod boundary;
 pub mod init;
 pub mod lex;
 pub mod member;
@@ -98,6 +99,18 @@ pub enum Refusal {
     SharedLine {
         /// Member.
         field: String,
+    },
+    /// Something outside of the program knows the layout.
+    #[error(
+        "the layout of {name} is known outside of the program: {place}: {how}; --abi-ok if nobody needs it"
+    )]
+    LeavesProcess {
+        /// Type.
+        name: String,
+        /// File, with its line where there is one.
+        place: String,
+        /// What happens there.
+        how: String,
     },
     /// Initialised by position somewhere.
     #[error("{file}:{line} initialises {name} by position; name the members there first (.member = ...)")]

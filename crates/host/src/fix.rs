@@ -49,6 +49,8 @@ pub struct Request<'a> {
     pub edits: &'a [Edit],
     /// How to build it.
     pub build: &'a Build,
+    /// Others may know the layout; the user says that nobody needs it.
+    pub abi_ok: bool,
 }
 
 /// A field before and after.
@@ -106,9 +108,9 @@ pub enum FixError {
         /// Why.
         refusal: Refusal,
     },
-    /// The positional initialiser names its own file.
+    /// A use in any file of the folder; the refusal names it.
     #[error(transparent)]
-    Initialiser(Refusal),
+    Use(Refusal),
     /// The edit does not fit the type.
     #[error(transparent)]
     Layout(#[from] RelayoutError),
@@ -197,7 +199,12 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     let sources = Sources::read(request.dir)?;
     let file = sources.definition(request.dir, request.type_name, request.decl)?;
     if meaning::reorders(request.edits) {
-        patch::init::check(request.type_name, &sources.c_texts(&file)).map_err(FixError::Initialiser)?;
+        patch::init::check(request.type_name, &sources.c_texts(&file)).map_err(FixError::Use)?;
+    }
+    if !request.abi_ok {
+        let path = file.to_string_lossy();
+        let shared = sources::builds_shared_library(request.dir);
+        patch::boundary::check(request.type_name, &path, shared, &sources.texts()).map_err(FixError::Use)?;
     }
     let scratch = Scratch::copy_of(request.dir)?;
     let compiler = compile::Compiler::new(request, &sources, &file, scratch.path());
@@ -267,16 +274,19 @@ pub fn patch_best(
     dir: &Path,
     advices: &[tussle_advise::Advice],
     build: &Build,
+    abi_ok: bool,
     announce: &mut dyn FnMut(&str),
 ) -> Result<Option<Chosen>, FixError> {
     let mut refused = Vec::new();
     for (index, advice) in advices.iter().enumerate().take(ATTEMPTS_MAX) {
         let (type_name, decl) = (advice.type_name.as_str(), advice.decl.as_ref());
-        let request = Request { dir, type_name, decl, edits: &advice.edits, build };
+        let request = Request { dir, type_name, decl, edits: &advice.edits, build, abi_ok };
         match patch_tree(&request, announce) {
             Ok(patched) => return Ok(Some(Chosen { index, patched, refused })),
             // Without the patch it does not build: nor will it with another one.
             Err(e @ FixError::BuildFailed { patched: false, .. }) => return Err(e),
+            // Every other patch would be refused for the same reason.
+            Err(e @ FixError::Use(Refusal::LeavesProcess { .. })) => return Err(e),
             Err(e) => refused.push((index, e)),
         }
     }

@@ -19,7 +19,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 fn patch(dir: &Path, type_name: &str, edits: &[&str], build: &Build) -> Result<Patched, FixError> {
     let edits: Vec<Edit> = edits.iter().map(|e| e.parse().expect("an edit")).collect();
-    fix::patch_tree(&Request { dir, type_name, decl: None, edits: &edits, build }, &mut |_| {})
+    fix::patch_tree(&Request { dir, type_name, decl: None, edits: &edits, build, abi_ok: false }, &mut |_| {})
 }
 
 fn after(patched: &Patched, field: &str) -> u64 {
@@ -188,7 +188,7 @@ fn what_does_not_build_or_counts_by_position_is_refused() {
     let s = "struct s {\n\tint a;\n\tlong b;\n\tint c;\n};\n";
     check(&format!("{s}struct s x = {{ 1, 2, 3 }};\n"), "swap:a,c", "x.c:6 initialises s by position");
     let pinned = format!("#include <stddef.h>\n{s}_Static_assert(offsetof(struct s, c) == 16, \"wire\");\n");
-    check(&pinned, "c:after:a", "failed with the patch");
+    check(&pinned, "c:after:a", "x.c:7: _Static_assert fixes its size or an offset");
     check(&format!("{s}struct s x;\nint f(void) {{ return y; }}\n"), "c:after:a", "failed:");
     check("#define S struct s { int a; long b; }\nS x;\n", "swap:a,b", "defines s");
     check(s, "swap:a,d", "has no member d");
@@ -218,8 +218,9 @@ int main(void) { return 0; }
     }
     let mut advices = tussle_advise::best(&s.evidence(), &Options::default());
     tussle_advise::sort_best(&mut advices);
-    let chosen =
-        fix::patch_best(dir.path(), &advices, &Build::Plain, &mut |_| {}).expect("a patch").expect("advice");
+    let chosen = fix::patch_best(dir.path(), &advices, &Build::Plain, false, &mut |_| {})
+        .expect("a patch")
+        .expect("advice");
     let p = &chosen.patched;
     assert!(p.size_after >= 64 && p.diff.contains("/* done */"), "{}", p.diff);
     assert!(advices[chosen.index].after.worst < 0.01 * advices[chosen.index].before.mean);
@@ -256,4 +257,61 @@ cache c;\nint main() { return (int)c.hits; }\n";
     let p = patch(dir.path(), "cache", &["misses:after:hits"], &Build::Plain).expect("a patch");
     assert_eq!(after(&p, "misses"), 8);
     patch(dir.path(), "cache", &["align:misses=64"], &Build::Plain).expect("a patch");
+}
+
+#[test]
+fn layouts_that_leave_the_process_are_refused_with_the_place() {
+    if !need("gcc") {
+        return;
+    }
+    let s = "struct s {\n\tint a;\n\tlong b;\n\tint c;\n};\n";
+    let head = "#include <stdio.h>\n#include <unistd.h>\n#include <sys/mman.h>\n\
+        #include <sys/ioctl.h>\n#include <sys/socket.h>\n";
+    let fix = |path: &str, text: &str, abi_ok| {
+        let include = format!("#include \"{path}\"\nstruct s s;\n");
+        let dir = folder(&[
+            (path, text),
+            ("use.c", &include),
+            ("Makefile", "all:\n\tgcc -c -I. use.c\n\tgcc -shared -o s.so use.o\n"),
+        ]);
+        let edits: Vec<Edit> = vec!["c:after:a".parse().expect("an edit")];
+        fix::patch_tree(
+            &Request {
+                dir: dir.path(),
+                type_name: "s",
+                decl: None,
+                edits: &edits,
+                build: &Build::Plain,
+                abi_ok,
+            },
+            &mut |_| {},
+        )
+    };
+    let refused = |path: &str, body: &str, expect: &str| {
+        let text = format!("{head}{s}{body}\n");
+        let e = fix(path, &text, false).expect_err("a refusal").to_string();
+        assert!(e.contains(expect) && e.contains("--abi-ok"), "{e}\n{body}");
+        fix(path, &text, true).expect("with --abi-ok");
+    };
+    refused("uapi/s.h", "", "uapi/s.h: user programs");
+    refused("include/s.h", "", "include/s.h: it is a public header");
+    refused("s.c", "void f(struct s *p) { write(1, p, sizeof(*p)); }", "s.c:11: write() takes its bytes");
+    refused(
+        "s.c",
+        "void f(FILE *o) { struct s x = { .a = 1 };\n fwrite(&x, sizeof x, 1, o); }",
+        "s.c:12: fwrite()",
+    );
+    refused("s.c", "void f(int n) { struct s x; recv(n, &x, sizeof(struct s), 0); }", "recv()");
+    refused("s.c", "void f(int n) { struct s x; ioctl(n, 7, &x); }", "ioctl()");
+    refused("s.c", "#define GET _IOR('x', 1, struct s)", "s.c:11: _IOR");
+    refused("s.c", "void f(int n) { struct s *p = mmap(0, 99, 1, 1, n, 0); (void)p; }", "mmap() maps it");
+    refused("s.c", "_Static_assert(sizeof(struct s) >= 16, \"wire\");", "_Static_assert");
+    let kept = |body: &str| {
+        let patched = fix("s.c", &format!("{head}{s}{body}\n"), false);
+        assert!(patched.is_ok(), "{:?}\n{body}", patched.err().map(|e| e.to_string()));
+    };
+    kept("void f(struct s *p) { write(1, &p->a, sizeof(p->a)); }");
+    kept("void f(void) { struct s *p = mmap(0, 99, 1, MAP_ANONYMOUS, -1, 0); (void)p; }");
+    kept("void f(struct s *p) { int n = 1; (void)p; write(1, &n, sizeof n); }");
+    kept("_Static_assert(sizeof(int) == 4, \"int\");");
 }

@@ -19,7 +19,10 @@ use Expect::{Patched as Patches, Refused};
 
 fn patch(dir: &Path, type_name: &str, edit: &str) -> Result<Patched, FixError> {
     let edits: Vec<Edit> = vec![edit.parse().expect("an edit")];
-    fix::patch_tree(&Request { dir, type_name, decl: None, edits: &edits, build: &Build::Plain }, &mut |_| {})
+    fix::patch_tree(
+        &Request { dir, type_name, decl: None, edits: &edits, build: &Build::Plain, abi_ok: false },
+        &mut |_| {},
+    )
 }
 
 /// Compiles and runs `main.cpp` in `dir`.
@@ -50,7 +53,8 @@ fn check(body: &str, type_name: &str, edit: &str, expect: Expect<'_>) {
     let before = output(dir.path());
     let edits: Vec<Edit> = vec![edit.parse().expect("an edit")];
     let build = Build::Compdb(compdb);
-    let request = Request { dir: dir.path(), type_name, decl: None, edits: &edits, build: &build };
+    let request =
+        Request { dir: dir.path(), type_name, decl: None, edits: &edits, build: &build, abi_ok: false };
     match (fix::patch_tree(&request, &mut |_| {}), expect) {
         (Ok(patched), _) => {
             std::fs::write(&main, &patched.files[0].new).expect("a file");

@@ -7,26 +7,48 @@ use super::lex::{Kind, Token};
 /// Looks through `files` (path and text) for positional initialisers of the type `name` (tag, and typedef names if its
 /// definition is among the files). `{}` and `{0}` do not count: they mean all zero.
 pub fn check(name: &str, files: &[(&str, &str)]) -> Result<(), Refusal> {
-    let sources: Vec<(&str, Source<'_>)> = files.iter().map(|(p, t)| (*p, Source::new(t))).collect();
-    let mut names = vec![bare_name(name).to_string()];
-    for (_, source) in &sources {
-        if let Ok(body) = find(source, name, None) {
+    let (names, sources) = read(name, files);
+    let positional_macro = |word: &str| {
+        let mentions = files.iter().filter(|f| f.1.contains(word));
+        mentions
+            .map(|f| Source::new(f.1))
+            .any(|source| defines(&source).iter().any(|m| m.0 == word && macro_is_positional(m.1)))
+    };
+    for (path, source) in &sources {
+        if let Some(line) = first_positional(source, &names, &positional_macro) {
+            return Err(Refusal::PositionalInitialiser { name: name.into(), file: (*path).into(), line });
+        }
+    }
+    Ok(())
+}
+
+/// Every name of the type `name` that the files show: its tag and its typedefs.
+pub fn names_of(name: &str, files: &[(&str, &str)]) -> Vec<String> {
+    read(name, files).0
+}
+
+/// The names, and the sources that mention one of them.
+fn read<'a>(name: &str, files: &[(&'a str, &'a str)]) -> (Vec<String>, Vec<(&'a str, Source<'a>)>) {
+    let bare = bare_name(name);
+    let mut names = vec![bare.to_string()];
+    let mut sources = Vec::new();
+    for (path, text) in files.iter().filter(|f| f.1.contains(bare)) {
+        let source = Source::new(text);
+        if let Ok(body) = find(&source, name, None) {
             if body.typedef {
                 names.extend(body.aliases.clone());
             }
             names.extend(body.tag.clone());
         }
-        names.extend(typedefs(source, bare_name(name)));
+        names.extend(typedefs(&source, bare));
+        sources.push((*path, source));
     }
     names.sort();
     names.dedup();
-    let macros: Vec<(&str, &str)> = sources.iter().flat_map(|(_, s)| defines(s)).collect();
-    for (path, source) in &sources {
-        if let Some(line) = first_positional(source, &names, &macros) {
-            return Err(Refusal::PositionalInitialiser { name: name.into(), file: (*path).into(), line });
-        }
-    }
-    Ok(())
+    let others =
+        files.iter().filter(|f| !f.1.contains(bare) && names.iter().any(|n| f.1.contains(n.as_str())));
+    sources.extend(others.map(|(path, text)| (*path, Source::new(text))));
+    (names, sources)
 }
 
 /// Names of `typedef struct name other;`.
@@ -58,7 +80,7 @@ fn defines<'a>(source: &Source<'a>) -> Vec<(&'a str, &'a str)> {
     out
 }
 
-fn first_positional(source: &Source<'_>, names: &[String], macros: &[(&str, &str)]) -> Option<u32> {
+fn first_positional(source: &Source<'_>, names: &[String], is_macro: &dyn Fn(&str) -> bool) -> Option<u32> {
     let code: Vec<(usize, &Token)> =
         source.tokens.iter().enumerate().filter(|(_, t)| t.is_code() && t.kind != Kind::Directive).collect();
     let text = |i: usize| code.get(i).map_or("", |t| t.1.text(source.text));
@@ -90,7 +112,7 @@ fn first_positional(source: &Source<'_>, names: &[String], macros: &[(&str, &str
         let value = at + 1;
         let bad = match text(value) {
             "{" => group_is_positional(source, code[value].0, array),
-            word => macros.iter().filter(|m| m.0 == word).any(|m| macro_is_positional(m.1)),
+            word => is_macro(word),
         };
         if bad {
             return Some(code[i].1.line);

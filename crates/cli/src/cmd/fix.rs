@@ -32,6 +32,10 @@ pub struct Args {
     /// Compilation database.
     #[arg(long, value_name = "FILE")]
     compdb: Option<PathBuf>,
+    /// Nobody else needs the layout: patch structs of uapi/ and of public headers, and those that go through write,
+    /// send, ioctl or mapped files, or have assertions on sizes and offsets.
+    #[arg(long)]
+    abi_ok: bool,
     /// Write the patch into the folder, once it is verified.
     #[arg(long)]
     apply: bool,
@@ -54,7 +58,14 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
             evidence.as_ref().and_then(|e| Some(e.types.aggregate(e.types.find(&args.name)?)?.decl.clone()));
         let decl = decl.flatten();
         let (dir, type_name) = (args.dir.as_path(), args.name.as_str());
-        let request = Request { dir, type_name, decl: decl.as_ref(), edits: &args.moves, build: &build };
+        let request = Request {
+            dir,
+            type_name,
+            decl: decl.as_ref(),
+            edits: &args.moves,
+            build: &build,
+            abi_ok: args.abi_ok,
+        };
         let patched = fix::patch_tree(&request, &mut announce)?;
         (
             patched,
@@ -102,7 +113,7 @@ fn best(
     let mut report = tussle_advise::advise(evidence, &args.name, &Options::default())?;
     tussle_advise::sort_best(&mut report.advices);
     let moves = |a: &Advice| a.edits.iter().map(|e| e.to_string()).collect::<Vec<_>>().join(" ");
-    let chosen = fix::patch_best(&args.dir, &report.advices, build, announce)?;
+    let chosen = fix::patch_best(&args.dir, &report.advices, build, args.abi_ok, announce)?;
     let chosen = chosen.with_context(|| {
         format!("nothing to fix: `tussle advise -C '{}'` says what was looked at", args.name)
     })?;

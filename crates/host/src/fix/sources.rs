@@ -59,6 +59,11 @@ impl Sources {
         self.files.get(path).map_or("", String::as_str)
     }
 
+    /// All paths and texts.
+    pub(super) fn texts(&self) -> Vec<(&str, &str)> {
+        self.files.iter().filter_map(|(p, t)| Some((p.to_str()?, t.as_str()))).collect()
+    }
+
     /// Paths and texts of C: none when only C++ units see `file`, which the compiler's syntax tree answers for.
     pub(super) fn c_texts(&self, file: &Path) -> Vec<(&str, &str)> {
         let users = self.users(file);
@@ -143,6 +148,24 @@ impl Sources {
             file.components().filter(|c| matches!(c, Component::Normal(_))).collect();
         (0..parts.len()).map(|n| parts[n..].iter().collect::<PathBuf>()).find(|p| self.files.contains_key(p))
     }
+}
+
+/// Whether a build file at the top of the folder makes a shared library. A kernel makes one for user programs (the
+/// vDSO), but its headers are its own; what is not stands under `uapi`.
+pub(super) fn builds_shared_library(dir: &Path) -> bool {
+    let files = [
+        "CMakeLists.txt",
+        "Makefile",
+        "GNUmakefile",
+        "makefile",
+        "Makefile.am",
+        "Makefile.in",
+        "meson.build",
+    ];
+    let text = |name: &&str| std::fs::read_to_string(dir.join(name)).ok();
+    let kernel = dir.join("Kbuild").is_file() && dir.join("Kconfig").is_file();
+    !kernel
+        && files.iter().filter_map(text).any(|t| tussle_advise::patch::boundary::builds_shared_library(&t))
 }
 
 fn extension(path: &Path) -> &str {

@@ -153,6 +153,7 @@ impl<'a> Hunt<'a> {
             decl: advice.decl.as_ref(),
             edits: &advice.edits,
             build: &build,
+            abi_ok: false,
         };
         let patched = fix::patch_tree(&request, &mut |command| self.global.remark(command))?;
         let scratch = Scratch::copy_of(&self.dir)?;
