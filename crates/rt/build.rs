@@ -1,57 +1,75 @@
 //! Builds the runtime: one object file, and a shared library made of it.
 //!
 //! No cargo inside cargo: `$RUSTC` is called directly. The object is what `tussle cc` adds to executables; the shared
-//! library takes the place of `libtsan.so.2`.
+//! library takes the place of `libtsan.so.2`. Both are for the programs that tussle records, whatever tussle itself is
+//! built for.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// What recorded programs are built for.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 fn main() {
     println!("cargo::rerun-if-changed=runtime");
     println!("cargo::rerun-if-changed=../rt-core/src");
     println!("cargo::rerun-if-changed=build.rs");
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let target = std::env::var("TARGET").expect("cargo sets TARGET");
+    println!("cargo::rerun-if-env-changed={LINKER}");
+    let out = PathBuf::from(variable("OUT_DIR"));
+    let ours = variable("TARGET");
     let (object, shared) = (out.join("tussle-rt.o"), out.join("libtsan.so.2"));
-    if !target.starts_with("x86_64-") || !target.contains("linux-gnu") {
+    if !ours.starts_with("x86_64-") || !ours.contains("-linux-") {
         // Everything but recording works there; `record` and `cc` say so.
         std::fs::write(&object, []).expect("OUT_DIR is writable");
         std::fs::write(&shared, []).expect("OUT_DIR is writable");
         return;
     }
     let core = out.join("libtussle_rt_core.rlib");
-    compile(&target, "../rt-core/src/lib.rs", &["--crate-name=tussle_rt_core", "--crate-type=rlib"], &core);
+    compile("../rt-core/src/lib.rs", &["--crate-name=tussle_rt_core", "--crate-type=rlib"], &core);
     let archive = out.join("libtussle_runtime.a");
     let with_core = format!("--extern=tussle_rt_core={}", core.display());
     let hooks = ["--crate-name=tussle_runtime", "--crate-type=staticlib", "-Clto=fat", &with_core];
-    compile(&target, "runtime/lib.rs", &hooks, &archive);
-    extract(&archive, &object);
-    link(&object, &shared);
+    compile("runtime/lib.rs", &hooks, &archive);
+    let linker = linker(&ours);
+    extract(&linker, &archive, &object);
+    link(&linker, &object, &shared);
 }
 
-fn compile(target: &str, source: &str, kind: &[&str], out: &Path) {
-    let rustc = std::env::var_os("RUSTC").expect("cargo sets RUSTC");
-    let mut c = Command::new(rustc);
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
+}
+
+/// Cargo's own name for the linker of [`TARGET`].
+const LINKER: &str = "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER";
+
+/// The compiler driver that links for [`TARGET`]. Cargo tells of the one for tussle's own target only.
+fn linker(ours: &str) -> OsString {
+    let host = variable("HOST");
+    let native = host.starts_with("x86_64-") && host.contains("-linux-");
+    let own = if ours == TARGET { std::env::var_os("RUSTC_LINKER") } else { None };
+    let usual = if native { "cc" } else { "x86_64-linux-gnu-gcc" };
+    std::env::var_os(LINKER).or(own).unwrap_or_else(|| usual.into())
+}
+
+fn compile(source: &str, kind: &[&str], out: &Path) {
+    let mut c = Command::new(variable("RUSTC"));
     c.arg("--edition=2024").args(kind);
     c.args(["-Copt-level=3", "-Cpanic=abort", "-Ccodegen-units=1", "-Cembed-bitcode=yes"]);
     c.args(["-Crelocation-model=pic", "-Cforce-unwind-tables=yes", "-Coverflow-checks=no", "-Cdebuginfo=0"]);
-    c.args(["-Cdebug-assertions=no", "--target", target, "-o"]).arg(out).arg(source);
-    run(&mut c);
+    c.args(["-Cdebug-assertions=no", "--target", TARGET, "-o"]).arg(out).arg(source);
+    run(&mut c, &format!("it needs Rust's core library for {TARGET}: rustup target add {TARGET}"));
 }
 
 /// One object of what the archive's first symbol needs: the archive holds all of the compiler's built-ins, too.
-fn extract(archive: &Path, object: &Path) {
-    let mut c = Command::new(linker());
+fn extract(linker: &OsString, archive: &Path, object: &Path) {
+    let mut c = Command::new(linker);
     c.args(["-r", "-nostdlib", "-Wl,--undefined=tussle_init", "-Wl,-S", "-o"]).arg(object).arg(archive);
-    run(&mut c);
+    run(&mut c, &linker_needed());
 }
 
-fn linker() -> std::ffi::OsString {
-    std::env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into())
-}
-
-fn link(object: &Path, shared: &Path) {
-    let mut c = Command::new(linker());
+fn link(linker: &OsString, object: &Path, shared: &Path) {
+    let mut c = Command::new(linker);
     c.args([
         "-shared",
         "-nostartfiles",
@@ -59,20 +77,30 @@ fn link(object: &Path, shared: &Path) {
         "-Wl,-Bsymbolic",
         "-Wl,-z,now",
         "-Wl,-s",
-        "-o",
     ]);
-    c.arg(shared).arg(object);
-    run(&mut c);
+    c.arg("-o").arg(shared).arg(object);
+    run(&mut c, &linker_needed());
 }
 
-fn run(c: &mut Command) {
+fn linker_needed() -> String {
+    format!("it needs a C compiler that links for {TARGET}; {LINKER} names one")
+}
+
+/// Runs a tool, shows its warnings, and stops with what is `needed` if it fails.
+fn run(c: &mut Command, needed: &str) {
     // Flags meant for the crate (coverage, sanitizers, native CPUs) are not meant for the runtime.
     c.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    let out = c.output().unwrap_or_else(|e| panic!("cannot run {:?}: {e}", c.get_program()));
+    let tool = c.get_program().to_owned();
+    let fail = |why: &str| -> ! {
+        eprintln!("cannot build the recorder's runtime; {needed}\n{tool:?}: {why}");
+        std::process::exit(1)
+    };
+    let out = c.output().unwrap_or_else(|e| fail(&e.to_string()));
+    let said = String::from_utf8_lossy(&out.stderr);
     if !out.status.success() {
-        panic!("{c:?} failed:\n{}", String::from_utf8_lossy(&out.stderr));
+        fail(&said);
     }
-    for line in String::from_utf8_lossy(&out.stderr).lines() {
+    for line in said.lines() {
         println!("cargo::warning={line}");
     }
 }

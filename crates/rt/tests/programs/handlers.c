@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 
 static volatile long pair[2] __attribute__((aligned(64)));
@@ -199,6 +200,40 @@ static int keeps_order(void) {
     return sent > 1000 && disorder == 0 && last_value == sent;
 }
 
+/* A handler makes children: by vfork and exec, by fork, and one that exits from a handler of its own. */
+static atomic_long children, good;
+static const char *self;
+static void leaves(int s) { _exit(s == SIGUSR1 ? 5 : 6); }
+static void makes_children(int s) {
+    (void)s;
+    int errno_before = errno, status = 0;
+    long n = children++;
+    pid_t p = n % 2 ? vfork() : fork();
+    if (p == 0 && n % 2) {
+        execl(self, self, "exits", NULL);
+        _exit(1);
+    }
+    if (p == 0) {
+        signal(SIGUSR1, leaves);
+        raise(SIGUSR1);
+        _exit(1);
+    }
+    good += waitpid(p, &status, 0) == p && WIFEXITED(status) && WEXITSTATUS(status) == 5;
+    errno = errno_before;
+}
+static int has_children(void) {
+    signal(SIGALRM, makes_children);
+    every_us(25000);
+    unsigned r = 1;
+    while (running()) {
+        r = r * 1664525 + 1013904223;
+        lines[(r >> 8) % LINES * 8]++;
+        sem_post(&sems[(r >> 8) % SEMS]);
+    }
+    every_us(0);
+    return children > 4 && good == children;
+}
+
 /* Cancelled at any instruction. */
 static void *computes(void *arg) {
     int old;
@@ -212,7 +247,7 @@ static void *computes(void *arg) {
 }
 static int is_cancelled_anywhere(void) {
     int n = 0;
-    for (; running() || n < 50; n++) {
+    for (; running() || n < 10; n++) {
         pthread_t t[2];
         void *r[2];
         for (long i = 0; i < 2; i++) pthread_create(&t[i], NULL, computes, (void *)(n + i));
@@ -264,11 +299,14 @@ static int has_priorities(void) {
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "";
     until = now_ms() + (argc > 2 ? atol(argv[2]) : 500);
+    self = argv[0];
     long stops = argc > 3 ? atol(argv[3]) : 100;
     int ok = 0;
     if (strcmp(how, "siglongjmp") == 0) ok = siglongjmps();
     if (strcmp(how, "stop") == 0) ok = stops_the_world(stops, argc > 3 ? stops : 1L << 40);
     if (strcmp(how, "sem_post") == 0) ok = posts_from_a_handler();
+    if (strcmp(how, "exits") == 0) return 5;
+    if (strcmp(how, "children") == 0) ok = has_children();
     if (strcmp(how, "queue") == 0) ok = keeps_order();
     if (strcmp(how, "cancel") == 0) ok = is_cancelled_anywhere();
     if (strcmp(how, "fifo") == 0) ok = has_priorities();
