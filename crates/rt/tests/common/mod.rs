@@ -141,7 +141,7 @@ impl Lab {
     }
 }
 
-fn run_tool(c: &mut Command) {
+pub fn run_tool(c: &mut Command) {
     let out = c.output().unwrap();
     assert!(out.status.success(), "{c:?}:\n{}", String::from_utf8_lossy(&out.stderr));
 }
