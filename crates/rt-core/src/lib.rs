@@ -15,6 +15,7 @@ mod atomic {
 
 pub mod arch;
 pub mod arena;
+pub mod callers;
 pub mod code;
 pub mod heap;
 mod lockfree;
@@ -24,5 +25,6 @@ pub mod sections;
 pub mod sync;
 pub mod sys;
 pub mod thread;
+pub mod unwind;
 #[allow(missing_docs)]
 pub mod wire;

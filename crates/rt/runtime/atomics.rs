@@ -2,7 +2,7 @@
 
 use crate::{record, sys};
 use crate::wire::*;
-use core::arch::asm;
+use crate::arch::{cas128, load_whole};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
@@ -150,31 +150,6 @@ atomics!(
     tussle_a64_cas,
     tussle_a64_cas_val
 );
-
-/// `cmpxchg16b`: the old value; the exchange happened if it equals `old`. `a` must be 16-byte aligned and writable:
-/// the instruction writes even where it does not exchange.
-///
-/// The compiler keeps rbx for itself, so the low half of `new` is exchanged into it; every other operand has a register
-/// of its own by name, because one that the compiler chose could be rbx.
-unsafe fn cas128(a: *mut u128, old: u128, new: u128) -> u128 {
-    let (mut lo, mut hi) = (old as u64, (old >> 64) as u64);
-    unsafe {
-        asm!("xchg rsi, rbx", "lock cmpxchg16b xmmword ptr [rdi]", "mov rbx, rsi", in("rdi") a,
-            inout("rsi") new as u64 => _, in("rcx") (new >> 64) as u64, inout("rax") lo, inout("rdx") hi,
-            options(nostack));
-    }
-    (hi as u128) << 64 | lo as u128
-}
-
-/// One aligned 16-byte load. Atomic on every processor with AVX (Intel SDM volume 3A, 9.1.1; AMD APM volume 2, 7.3.2).
-unsafe fn load_whole(a: *const u128) -> u128 {
-    let (lo, hi): (u64, u64);
-    unsafe {
-        asm!("movdqa {x}, xmmword ptr [{a}]", "movq {lo}, {x}", "psrldq {x}, 8", "movq {hi}, {x}", a = in(reg) a,
-            x = out(xmm_reg) _, lo = out(reg) lo, hi = lateout(reg) hi, options(nostack, readonly, preserves_flags));
-    }
-    (hi as u128) << 64 | lo as u128
-}
 
 /// Without AVX only `cmpxchg16b` is atomic, which a page that may not be written does not survive; there halves do, as
 /// nobody stores.

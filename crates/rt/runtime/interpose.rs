@@ -3,7 +3,7 @@
 
 use crate::arch::{alias, forwarder, stub, thread_pointer};
 use crate::arena::{alloc, recording};
-use crate::libc_calls::{call, next};
+use crate::libc_calls::{call, next_all};
 use crate::thread::Birth;
 use crate::wire::*;
 use crate::{sync, thread};
@@ -13,13 +13,12 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 /// Any pointer of C.
 pub type P = *mut c_void;
 
-next! {
+next_all! {
+    ALL:
     pub MALLOC = "malloc"; pub CALLOC = "calloc"; pub REALLOC = "realloc"; pub FREE = "free";
     pub ALIGNED_ALLOC = "aligned_alloc";
     pub POSIX_MEMALIGN = "posix_memalign"; pub MEMALIGN = "memalign"; pub VALLOC = "valloc"; pub PVALLOC = "pvalloc";
-    pub REALLOCARRAY = "reallocarray"; pub NEW = "_Znwm"; pub NEW_ARRAY = "_Znam";
-    pub NEW_ALIGN = "_ZnwmSt11align_val_t";
-    pub NEW_ARRAY_ALIGN = "_ZnamSt11align_val_t";
+    pub REALLOCARRAY = "reallocarray";
     pub MEMCPY = "memcpy"; pub MEMMOVE = "memmove"; pub MEMSET = "memset"; pub MEMCPY_CHK = "__memcpy_chk";
     pub MEMMOVE_CHK = "__memmove_chk"; pub MEMSET_CHK = "__memset_chk";
     pub MMAP = "mmap"; pub MUNMAP = "munmap"; pub READ_ = "read"; pub PREAD = "pread"; pub RECV = "recv";
@@ -47,18 +46,15 @@ next! {
     pub SEM_CLOCKWAIT = "sem_clockwait"; pub SEM_POST = "sem_post";
 }
 
-/// Resolves what may be called where looking up is not allowed (signal handlers, forked children).
+/// Resolves everything: looking up is not allowed later in signal handlers and forked children.
 pub unsafe fn resolve() {
-    for n in [
-        &MALLOC, &CALLOC, &REALLOC, &FREE, &MEMCPY, &MEMMOVE, &MEMSET, &M_LOCK, &M_TRYLOCK, &M_UNLOCK,
-        &SEM_POST,
-    ] {
-        n.find();
-    }
-    for n in
-        [&SEM_WAIT, &SEM_TRYWAIT, &READ_, &WRITE_, &EXIT_, &C_WAIT, &C_SIGNAL, &C_BROADCAST, &CREATE, &JOIN]
-    {
-        n.find();
+    unsafe {
+        for n in ALL.iter().chain(FORWARDED) {
+            n.find();
+        }
+        crate::caller::resolve();
+        // What is missing here (an older libc) must not be the error that the program asks for.
+        sys::dlerror();
     }
 }
 
@@ -227,7 +223,7 @@ pub unsafe extern "C" fn tussle_pthread_setname(th: u64, name: P) -> c_int {
 /// A program linked against libtsan asks for these without a version and would get the oldest from libc.
 macro_rules! forward {
     ($($name:literal $find:ident $next:ident;)+) => {
-        next! { $( $next = $name; )+ }
+        next_all! { FORWARDED: $( $next = $name; )+ }
         $(
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $find() -> P {

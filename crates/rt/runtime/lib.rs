@@ -11,6 +11,7 @@
 mod alloc;
 mod arch;
 mod atomics;
+mod caller;
 mod events;
 mod hooks;
 mod interpose;

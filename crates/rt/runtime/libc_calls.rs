@@ -47,7 +47,7 @@ impl Next {
 macro_rules! next {
     ($($vis:vis $id:ident = $sym:literal $(@ $ver:literal)?;)*) => {
         $( #[allow(non_upper_case_globals)] $vis static $id: crate::libc_calls::Next =
-            next!(@make $sym $(, $ver)?); )*
+            crate::libc_calls::next!(@make $sym $(, $ver)?); )*
     };
     (@make $sym:literal) => { crate::libc_calls::Next::new(concat!($sym, "\0").as_bytes()) };
     (@make $sym:literal, $ver:literal) => {
@@ -55,6 +55,15 @@ macro_rules! next {
     };
 }
 pub(crate) use next;
+
+/// As [`next`], with a list of them all.
+macro_rules! next_all {
+    ($all:ident: $($vis:vis $id:ident = $sym:literal $(@ $ver:literal)?;)*) => {
+        crate::libc_calls::next! { $( $vis $id = $sym $(@ $ver)?; )* }
+        static $all: &[&crate::libc_calls::Next] = &[$(&$id),*];
+    };
+}
+pub(crate) use next_all;
 
 /// Calls a [`Next`] with C arguments: `call!(NEXT, (a: T, b: U) -> R)`.
 macro_rules! call {

@@ -10,6 +10,8 @@ use crate::{record, sections, sync};
 use core::ffi::c_int;
 
 const EBUSY: c_int = 16;
+/// No error of pthreads.
+const NOT_TRIED: c_int = -1;
 /// EOWNERDEAD: the lock was taken, its last owner died.
 const OWNER_DIED: c_int = 130;
 
@@ -86,11 +88,26 @@ fn lock(m: P, try_it: impl Fn() -> c_int, wait: impl Fn() -> c_int) -> c_int {
     r
 }
 
+/// Tries to take a mutex. Robust ones are only looked at: glibc's trylock of one that cannot be recovered leaves it locked
+/// (its `__pthread_mutex_trylock` compares the old owner where it means the new one).
+unsafe fn mutex_try(m: P) -> c_int {
+    const KIND_AT: usize = 16;
+    const ROBUST: c_int = 16;
+    unsafe {
+        if *m.byte_add(KIND_AT).cast::<c_int>() & ROBUST == 0 {
+            return call!(M_TRYLOCK, (m => P) -> c_int);
+        }
+        let word = core::sync::atomic::AtomicU32::from_ptr(m.cast());
+        const OWNER: u32 = 0x3fff_ffff;
+        if word.load(core::sync::atomic::Ordering::Relaxed) & OWNER == 0 { NOT_TRIED } else { EBUSY }
+    }
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_lock(m: P, pc: u64) -> c_int {
     unsafe {
         mutex_seen(m, pc);
-        lock(m, || call!(M_TRYLOCK, (m => P) -> c_int), || call!(M_LOCK, (m => P) -> c_int))
+        lock(m, || mutex_try(m), || call!(M_LOCK, (m => P) -> c_int))
     }
 }
 
@@ -112,7 +129,7 @@ pub unsafe extern "C" fn tussle_mutex_trylock(m: P, pc: u64) -> c_int {
 pub unsafe extern "C" fn tussle_mutex_timedlock(m: P, t: P, pc: u64) -> c_int {
     unsafe {
         mutex_seen(m, pc);
-        lock(m, || call!(M_TRYLOCK, (m => P) -> c_int), || call!(M_TIMEDLOCK, (m => P, t => P) -> c_int))
+        lock(m, || mutex_try(m), || call!(M_TIMEDLOCK, (m => P, t => P) -> c_int))
     }
 }
 
@@ -121,7 +138,7 @@ pub unsafe extern "C" fn tussle_mutex_clocklock(m: P, c: c_int, t: P, pc: u64) -
     unsafe {
         mutex_seen(m, pc);
         let wait = || call!(M_CLOCKLOCK, (m => P, c => c_int, t => P) -> c_int);
-        lock(m, || call!(M_TRYLOCK, (m => P) -> c_int), wait)
+        lock(m, || mutex_try(m), wait)
     }
 }
 

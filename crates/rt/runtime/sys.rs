@@ -5,6 +5,7 @@ pub use tussle_rt_core::sys::*;
 
 unsafe extern "C" {
     pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    pub fn dlerror() -> *mut c_char;
     pub fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
     pub fn __libc_malloc(n: usize) -> *mut c_void;
     pub fn __libc_calloc(n: usize, m: usize) -> *mut c_void;

@@ -174,10 +174,15 @@ static int prlimits(void) {
         printf(" %d", __atomic_compare_exchange_n(&v, &want, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));     \
         printf(" %d", __atomic_compare_exchange_n(&v, &want, 1, 1, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));     \
         printf(" %d", (int)__sync_val_compare_and_swap(&v, 1, 2));                                           \
-        printf(" %d %d\n", (int)v, __atomic_test_and_set(&v, __ATOMIC_SEQ_CST));                             \
+        printf(" %d\n", (int)v);                                                                             \
     }
 static int atomics(void) {
     WIDTH(signed char) WIDTH(short) WIDTH(int) WIDTH(long)
+    static volatile _Bool flag;
+    printf("%d", __atomic_test_and_set(&flag, __ATOMIC_ACQUIRE));
+    printf(" %d", __atomic_test_and_set(&flag, __ATOMIC_SEQ_CST));
+    __atomic_clear(&flag, __ATOMIC_RELEASE);
+    printf(" %d\n", flag);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     fights();

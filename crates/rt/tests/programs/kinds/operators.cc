@@ -16,16 +16,21 @@ void operator delete(void *p) noexcept {
     gone++;
     if (p) free(static_cast<char *>(p) - room);
 }
+// What the compiler must not leave out.
+template <typename T> static T *kept(T *p) {
+    asm volatile("" : "+r"(p) : : "memory");
+    return p;
+}
 static int replaced() {
     std::vector<std::string> v;
     for (int i = 0; i < 100; i++) v.push_back(std::string(50, 'x'));
     v.clear(), v.shrink_to_fit();
-    delete[] new int[10];
-    delete new (std::nothrow) int;
-    int *p = new int(3);
+    delete[] kept(new int[10]);
+    delete kept(new (std::nothrow) int);
+    int *p = kept(new int(3));
     ::operator delete(p, sizeof *p);
-    std::make_shared<std::string>("shared and long enough for the heap");
-    std::get_temporary_buffer<int>(3);
+    auto shared = std::make_shared<std::string>("shared and long enough for the heap");
+    kept(shared.get());
     printf("%ld made, %ld gone\n", made, gone);
     fights();
     return 0;

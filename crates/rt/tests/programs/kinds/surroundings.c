@@ -37,6 +37,13 @@ static int empty(void) {
     execve("/proc/self/exe", args, none);
     return 1;
 }
+static int kept(void) {
+    char *args[] = {"program", "child", NULL};
+    setenv("KIND", "kept", 1);
+    fflush(stdout);
+    execv("/proc/self/exe", args);
+    return 1;
+}
 static int null_env(void) {
     char *args[] = {"program", "child", NULL};
     fflush(stdout);
@@ -45,7 +52,8 @@ static int null_env(void) {
 }
 static int child(void) {
     int n = 0;
-    for (char **e = environ; e && *e; e++) n++, puts(*e);
+    for (char **e = environ; e && *e; e++)
+        if (strcmp(*e, "KIND=kept") == 0 || !getenv("KIND")) n++, puts(*e);
     printf("%d variables\n", n);
     children("child of the exec");
     return 0;
@@ -140,6 +148,6 @@ static int comm(void) {
     children("not dumpable");
     return 0;
 }
-KINDS({"clearenv", cleared}, {"empty_env_exec", empty}, {"null_env_exec", null_env}, {"child", child},
+KINDS({"clearenv", cleared}, {"empty_env_exec", empty}, {"null_env_exec", null_env}, {"child", child}, {"kept_env_exec", kept},
       {"chroot_setuid", jailed}, {"environ_edits", edits}, {"descriptors", descriptors}, {"closefrom", closefroms},
       {"nofile", nofile}, {"auxv", auxv}, {"umask", moved}, {"dumpable", comm})

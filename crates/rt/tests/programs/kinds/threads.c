@@ -77,8 +77,19 @@ static int robust(void) {
     ended("holder", p);
     int r = pthread_mutex_lock(m);
     printf("%s\n", strerror(r));
-    printf("%d %d\n", pthread_mutex_consistent(m), pthread_mutex_unlock(m));
-    printf("%d\n", pthread_mutex_lock(m));
+    printf("%d", pthread_mutex_consistent(m));
+    printf(" %d\n", pthread_mutex_unlock(m));
+    fflush(stdout);
+    if ((p = fork()) == 0) {
+        pthread_mutex_lock(m);
+        _exit(0);
+    }
+    ended("second holder", p);
+    /* Given back without being made consistent: it cannot be recovered, for anyone, ever. */
+    printf("%d", pthread_mutex_lock(m));
+    printf(" %d", pthread_mutex_unlock(m));
+    for (int i = 0; i < 3; i++) printf(" %d", pthread_mutex_lock(m));
+    printf(" %d\n", pthread_mutex_trylock(m));
     return 0;
 }
 static int process_shared(void) {

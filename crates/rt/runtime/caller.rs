@@ -1,0 +1,150 @@
+//! Which of the program's code asked for memory.
+
+use crate::arch::current;
+use crate::interpose::P;
+use crate::libc_calls::next;
+use crate::wire::*;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use tussle_rt_core::callers::{Asker, Call, Known, asker};
+use tussle_rt_core::unwind;
+
+next! {
+    FIND_OBJECT = "_dl_find_object";
+}
+
+/// C++'s allocation functions and their positions in [`ALLOCATORS`].
+const OPERATORS: [(&[u8], u16); 8] = [
+    (b"_Znwm\0", 9),
+    (b"_Znam\0", 10),
+    (b"_ZnwmRKSt9nothrow_t\0", 11),
+    (b"_ZnamRKSt9nothrow_t\0", 12),
+    (b"_ZnwmSt11align_val_t\0", 13),
+    (b"_ZnamSt11align_val_t\0", 14),
+    (b"_ZnwmSt11align_val_tRKSt9nothrow_t\0", 16),
+    (b"_ZnamSt11align_val_tRKSt9nothrow_t\0", 16),
+];
+static STARTS: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+
+/// Looks up what must not be looked up inside malloc.
+pub unsafe fn resolve() {
+    unsafe {
+        FIND_OBJECT.find();
+        for ((name, _), start) in OPERATORS.iter().zip(&STARTS) {
+            let p = crate::sys::dlsym(core::ptr::null_mut(), name.as_ptr().cast());
+            start.store(p as u64, Relaxed);
+        }
+    }
+}
+
+/// The instrumented code behind a call of an allocation function. The shadow stack may hold frames that a longjmp or an
+/// exception left: they lie below the stack pointer.
+pub unsafe fn of(call: Call) -> Asker {
+    unsafe {
+        let t = current();
+        let mut depth = (*t).depth as usize / size_of::<Frame>();
+        let frame = loop {
+            if depth <= 1 {
+                break u64::MAX;
+            }
+            let sp = (*(&raw const (*t).frames[0]).add(depth & (FRAMES - 1))).sp;
+            if sp >= call.sp {
+                break sp;
+            }
+            depth -= 1;
+        };
+        asker(call, frame, |pc| look(pc))
+    }
+}
+
+fn look(pc: u64) -> Known {
+    unsafe {
+        let rule = unwind::rule(table(pc), pc);
+        let start = rule.map_or(0, |r| r.start);
+        let found = STARTS.iter().position(|s| start != 0 && s.load(Relaxed) == start);
+        Known { rule, allocator: found.and_then(|i| OPERATORS.get(i)).map_or(0, |o| o.1) }
+    }
+}
+
+/// glibc's `struct dl_find_object`.
+#[repr(C)]
+struct Found {
+    flags: u64,
+    map_start: *mut c_void,
+    map_end: *mut c_void,
+    link_map: *mut c_void,
+    eh_frame: *const u8,
+    reserved: [u64; 7],
+}
+
+/// The `.eh_frame_hdr` of the module at `pc`; null if there is none.
+unsafe fn table(pc: u64) -> *const u8 {
+    unsafe {
+        let f = FIND_OBJECT.known();
+        if f.is_null() {
+            return walk(pc);
+        }
+        let f: unsafe extern "C" fn(u64, *mut Found) -> c_int = core::mem::transmute(f);
+        let mut found: Found = core::mem::zeroed();
+        if f(pc, &mut found) == 0 { found.eh_frame } else { core::ptr::null() }
+    }
+}
+
+/// glibc's `struct dl_phdr_info`, as far as it is used.
+#[repr(C)]
+struct Info {
+    base: u64,
+    name: P,
+    headers: *const Segment,
+    count: u16,
+}
+
+/// `Elf64_Phdr`.
+#[repr(C)]
+struct Segment {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    address: u64,
+    physical: u64,
+    file_bytes: u64,
+    memory_bytes: u64,
+    align: u64,
+}
+
+struct Wanted {
+    pc: u64,
+    table: *const u8,
+}
+
+unsafe extern "C" {
+    fn dl_iterate_phdr(f: unsafe extern "C" fn(*const Info, usize, *mut Wanted) -> c_int, data: *mut Wanted) -> c_int;
+}
+
+/// Before glibc 2.35.
+unsafe fn walk(pc: u64) -> *const u8 {
+    let mut wanted = Wanted { pc, table: core::ptr::null() };
+    unsafe { dl_iterate_phdr(visit, &mut wanted) };
+    wanted.table
+}
+
+unsafe extern "C" fn visit(info: *const Info, _bytes: usize, wanted: *mut Wanted) -> c_int {
+    const PT_LOAD: u32 = 1;
+    const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+    unsafe {
+        let (mut inside, mut table) = (false, core::ptr::null());
+        for i in 0..(*info).count as usize {
+            let s = &*(*info).headers.add(i);
+            let at = (*info).base.wrapping_add(s.address);
+            match s.kind {
+                PT_LOAD => inside |= (*wanted).pc.wrapping_sub(at) < s.memory_bytes,
+                PT_GNU_EH_FRAME => table = at as *const u8,
+                _ => {}
+            }
+        }
+        if inside {
+            (*wanted).table = table;
+        }
+        inside as c_int
+    }
+}
