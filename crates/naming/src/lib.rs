@@ -12,6 +12,7 @@ mod globals;
 mod image;
 mod lives;
 mod nest;
+mod operators;
 mod retarget;
 mod site;
 mod tokens;
@@ -75,6 +76,7 @@ pub fn name_sampled(
     let mut loaded = Loaded::new(images);
     let mut pending = types::Pending::new(evidence);
     code::name(evidence, &mut loaded);
+    operators::pass(evidence);
     globals::split(evidence, &mut loaded, &mut pending);
     typed::place(evidence, &mut loaded, &mut pending, registers);
     let mut sites = site::Sites::default();

@@ -301,7 +301,10 @@ impl Machine {
                 self.depth = self.depth.checked_sub(1)?;
                 self.now = *self.stack.get(self.depth)?;
             }
-            0x0c => (self.now.register, self.now.cfa_bytes, self.now.unknown) = (b.uleb()?, b.uleb()? as i64, false),
+            0x0c => {
+                (self.now.register, self.now.cfa_bytes, self.now.unknown) =
+                    (b.uleb()?, b.uleb()? as i64, false)
+            }
             0x0d => self.now.register = b.uleb()?,
             0x0e => self.now.cfa_bytes = b.uleb()? as i64,
             0x0f => {
@@ -318,7 +321,9 @@ impl Machine {
                 let (register, offset) = (b.uleb()?, b.sleb()?);
                 self.saved(register, offset);
             }
-            0x12 => (self.now.register, self.now.cfa_bytes) = (b.uleb()?, b.sleb()?.wrapping_mul(self.data_align)),
+            0x12 => {
+                (self.now.register, self.now.cfa_bytes) = (b.uleb()?, b.sleb()?.wrapping_mul(self.data_align))
+            }
             0x13 => self.now.cfa_bytes = b.sleb()?.wrapping_mul(self.data_align),
             0x14 | 0x15 => drop((b.uleb()?, b.uleb()?)),
             // DW_CFA_GNU_args_size.

@@ -3,10 +3,10 @@
 
 use crate::arch::{alias, frame_stub};
 use crate::arena::recording;
-use crate::{caller, heap};
 use crate::interpose::*;
 use crate::libc_calls::call;
 use crate::sys;
+use crate::{caller, heap};
 use core::ffi::c_int;
 use tussle_rt_core::callers::Call;
 

@@ -1,8 +1,8 @@
 //! The atomic operations that the compiler hands to the runtime.
 
-use crate::{record, sys};
-use crate::wire::*;
 use crate::arch::{cas128, load_whole};
+use crate::wire::*;
+use crate::{record, sys};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 

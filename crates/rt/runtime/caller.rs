@@ -1,11 +1,10 @@
 //! Which of the program's code asked for memory.
 
-use crate::arch::current;
+use crate::arch::{current, operators};
 use crate::interpose::P;
 use crate::libc_calls::next;
 use crate::wire::*;
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tussle_rt_core::callers::{Asker, Call, Known, asker};
 use tussle_rt_core::unwind;
 
@@ -13,28 +12,12 @@ next! {
     FIND_OBJECT = "_dl_find_object";
 }
 
-/// C++'s allocation functions and their positions in [`ALLOCATORS`].
-const OPERATORS: [(&[u8], u16); 8] = [
-    (b"_Znwm\0", 9),
-    (b"_Znam\0", 10),
-    (b"_ZnwmRKSt9nothrow_t\0", 11),
-    (b"_ZnamRKSt9nothrow_t\0", 12),
-    (b"_ZnwmSt11align_val_t\0", 13),
-    (b"_ZnamSt11align_val_t\0", 14),
-    (b"_ZnwmSt11align_val_tRKSt9nothrow_t\0", 16),
-    (b"_ZnamSt11align_val_tRKSt9nothrow_t\0", 16),
-];
-static STARTS: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+/// C++'s allocation functions in the order of [`operators`], as positions in [`ALLOCATORS`].
+const POSITIONS: [u16; 8] = [9, 10, 11, 12, 13, 14, 16, 16];
 
 /// Looks up what must not be looked up inside malloc.
 pub unsafe fn resolve() {
-    unsafe {
-        FIND_OBJECT.find();
-        for ((name, _), start) in OPERATORS.iter().zip(&STARTS) {
-            let p = crate::sys::dlsym(core::ptr::null_mut(), name.as_ptr().cast());
-            start.store(p as u64, Relaxed);
-        }
-    }
+    FIND_OBJECT.find();
 }
 
 /// The instrumented code behind a call of an allocation function. The shadow stack may hold frames that a longjmp or an
@@ -61,8 +44,8 @@ fn look(pc: u64) -> Known {
     unsafe {
         let rule = unwind::rule(table(pc), pc);
         let start = rule.map_or(0, |r| r.start);
-        let found = STARTS.iter().position(|s| start != 0 && s.load(Relaxed) == start);
-        Known { rule, allocator: found.and_then(|i| OPERATORS.get(i)).map_or(0, |o| o.1) }
+        let found = operators().iter().position(|&o| start != 0 && o == start);
+        Known { rule, allocator: found.and_then(|i| POSITIONS.get(i)).map_or(0, |&p| p) }
     }
 }
 
@@ -118,7 +101,10 @@ struct Wanted {
 }
 
 unsafe extern "C" {
-    fn dl_iterate_phdr(f: unsafe extern "C" fn(*const Info, usize, *mut Wanted) -> c_int, data: *mut Wanted) -> c_int;
+    fn dl_iterate_phdr(
+        f: unsafe extern "C" fn(*const Info, usize, *mut Wanted) -> c_int,
+        data: *mut Wanted,
+    ) -> c_int;
 }
 
 /// Before glibc 2.35.

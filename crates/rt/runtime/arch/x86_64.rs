@@ -423,3 +423,27 @@ pub unsafe fn load_whole(a: *const u128) -> u128 {
     }
     (hi as u128) << 64 | lo as u128
 }
+
+/// Addresses of C++'s allocation functions as the program has them, its own, its library's or linked in; 0 where it has
+/// none. References that are weak bring nothing into the program.
+macro_rules! weak_addresses {
+    ($count:literal: $($name:literal)+) => {
+        global_asm!($( concat!(".weak ", $name) ),+);
+        /// See the names in the source.
+        pub fn operators() -> [u64; $count] {
+            [$( {
+                let p: u64;
+                // SAFETY: reads a word of the global offset table.
+                unsafe {
+                    asm!(concat!("mov {0}, qword ptr [rip + ", $name, "@GOTPCREL]"), out(reg) p,
+                        options(nostack, preserves_flags, readonly));
+                }
+                p
+            } ),+]
+        }
+    };
+}
+weak_addresses! { 8:
+    "_Znwm" "_Znam" "_ZnwmRKSt9nothrow_t" "_ZnamRKSt9nothrow_t" "_ZnwmSt11align_val_t" "_ZnamSt11align_val_t"
+    "_ZnwmSt11align_val_tRKSt9nothrow_t" "_ZnamSt11align_val_tRKSt9nothrow_t"
+}

@@ -51,6 +51,11 @@ impl Lab {
         Some(Lab { dir, runtime })
     }
 
+    /// The runtime as an object file.
+    pub fn runtime(&self) -> &Path {
+        &self.runtime
+    }
+
     pub fn path(&self) -> &Path {
         self.dir.path()
     }

@@ -1,7 +1,7 @@
 //! One program built twice, native and with the runtime inside, and run twice: what can be seen of it must be equal.
 
-use crate::common::{programs, read, run_tool};
 use super::Kind;
+use crate::common::{programs, read, run_tool};
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -121,7 +121,8 @@ impl Twin {
         let mut c = self.command(k.file, k.flags);
         c.args(objects).arg("-o").arg(exe);
         c.args(k.libraries.iter().map(|(_, name)| place.join(name)));
-        c.arg("-Wl,-rpath,$ORIGIN").args(k.flags.iter().filter(|f| f.starts_with("-l") || f.starts_with("-static")));
+        c.arg("-Wl,-rpath,$ORIGIN")
+            .args(k.flags.iter().filter(|f| f.starts_with("-l") || f.starts_with("-static")));
         run_tool(c.args(["-ldl", "-lrt"]));
     }
 
