@@ -88,8 +88,8 @@ fn lock(m: P, try_it: impl Fn() -> c_int, wait: impl Fn() -> c_int) -> c_int {
     r
 }
 
-/// Tries to take a mutex. Robust ones are only looked at: glibc's trylock of one that cannot be recovered leaves it locked
-/// (its `__pthread_mutex_trylock` compares the old owner where it means the new one).
+/// Tries to take a mutex. Robust ones are only looked at: glibc's trylock of one that cannot be recovered leaves it
+/// locked (its `__pthread_mutex_trylock` compares the old owner where it means the new one).
 unsafe fn mutex_try(m: P) -> c_int {
     const KIND_AT: usize = 16;
     const ROBUST: c_int = 16;

@@ -1,6 +1,7 @@
 //! Kinds of programs, each run native and recorded: output, exit status and files must be the same.
 //!
-//! One build each here (gcc -O1); gcc and clang at -O0 and -O2 with `TUSSLE_SLOW=recorder`. `docs/recorder.md` lists them.
+//! One build each here (gcc -O1); gcc and clang at -O0 and -O2 with `TUSSLE_SLOW=recorder`.
+//! `docs/recorder.md` lists them.
 
 #![allow(clippy::unwrap_used)]
 

@@ -171,8 +171,8 @@ macro_rules! stub {
     )+ };
 }
 
-/// Exports `$name`, which passes its stack pointer (the return address lies there) and its caller's frame pointer as two
-/// more arguments in `$sp` and `$bp` to `$target`.
+/// Exports `$name`, which passes its stack pointer (the return address lies there) and its caller's frame pointer as
+/// two more arguments in `$sp` and `$bp` to `$target`.
 macro_rules! frame_stub {
     ($($name:literal => $target:literal, $sp:literal, $bp:literal;)+) => { $(
         core::arch::global_asm!(
@@ -413,7 +413,8 @@ pub unsafe fn cas128(a: *mut u128, old: u128, new: u128) -> u128 {
     (hi as u128) << 64 | lo as u128
 }
 
-/// One 16-byte load; `a` must be 16-byte aligned and readable. Atomic on every processor with AVX (Intel SDM volume 3A, 9.1.1; AMD APM volume 2, 7.3.2).
+/// One 16-byte load; `a` must be 16-byte aligned and readable. Atomic on every processor with AVX (Intel SDM
+/// volume 3A, 9.1.1; AMD APM volume 2, 7.3.2).
 pub unsafe fn load_whole(a: *const u128) -> u128 {
     let (lo, hi): (u64, u64);
     // SAFETY: the caller's promise.
