@@ -54,7 +54,7 @@ pub unsafe fn resolve() {
         }
         crate::caller::resolve();
         // What is missing here (an older libc) must not be the error that the program asks for.
-        sys::dlerror();
+        crate::sys::dlerror();
     }
 }
 
