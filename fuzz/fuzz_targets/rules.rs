@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use tussle_debuginfo::snapshot;
-use tussle_layout::rules::{Build, check, emit_c, from_source, parse, view};
+use tussle_layout::rules::{Build, Context, Language, check, emit, from_source, parse, view};
 use tussle_model::TypeTable;
 
 static KERNEL: LazyLock<TypeTable> = LazyLock::new(|| {
@@ -16,10 +16,11 @@ static KERNEL: LazyLock<TypeTable> = LazyLock::new(|| {
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
     let _ = from_source(&text);
-    let Ok(rules) = parse(&text) else { return };
-    let _ = emit_c(&rules);
-    let build = || Build { name: "f".into(), table: &KERNEL, btf: false, arch: None, config: None, caches: None };
-    if let Ok(outcomes) = check(&rules, &[build()]) {
-        let _ = view(&rules, &[build()], &outcomes);
+    let Ok(set) = parse(&text) else { return };
+    for language in [Language::C, Language::Cpp, Language::Rust] {
+        let _ = emit(&set.rules, language);
     }
+    let build = || Build { name: "f".into(), table: &KERNEL, btf: false, arch: None, config: None, caches: None };
+    let outcomes = check(&set.rules, &[build()]);
+    let _ = view(&set.rules, &[build()], &outcomes, &Context { waivers: set.waivers, ..Context::default() });
 });

@@ -101,6 +101,22 @@ pub fn top(folder: &Path) -> Result<PathBuf, RevisionError> {
     Ok(PathBuf::from(git(folder, &["rev-parse", "--show-toplevel"])?.trim_end_matches('\n')))
 }
 
+/// A file as it was committed at a revision; `None` when the revision has no such file.
+///
+/// # Errors
+/// When git does not know the revision, or the file lies in no repository.
+pub fn file_at(revision: &str, path: &Path) -> Result<Option<Vec<u8>>, RevisionError> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let commit = one(folder, revision)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let object = format!("{}:./{name}", commit.hash);
+    match git(folder, &["cat-file", "-e", &object]) {
+        Ok(_) => git_bytes(folder, &["show", &object]).map(Some),
+        Err(RevisionError::Git { .. }) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
 /// [`one`], or the working tree for `.`.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 mod replay;
 
 use std::path::Path;
-use tussle_layout::rules::{Build, check, emit_c, from_source, parse, view};
+use tussle_layout::rules::{Build, Context, Language, check, emit, from_source, parse, view};
 
 #[test]
 fn rules() {
@@ -13,12 +13,14 @@ fn rules() {
     replay::replay("rules", 4, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let _ = from_source(&text);
-        let Ok(rules) = parse(&text) else { return };
-        let _ = emit_c(&rules);
+        let Ok(set) = parse(&text) else { return };
+        for language in [Language::C, Language::Cpp, Language::Rust] {
+            let _ = emit(&set.rules, language);
+        }
         let build =
             || Build { name: "f".into(), table: &table, btf: false, arch: None, config: None, caches: None };
-        if let Ok(outcomes) = check(&rules, &[build()]) {
-            let _ = view(&rules, &[build()], &outcomes);
-        }
+        let outcomes = check(&set.rules, &[build()]);
+        let _ =
+            view(&set.rules, &[build()], &outcomes, &Context { waivers: set.waivers, ..Context::default() });
     });
 }

@@ -52,6 +52,7 @@ fn ty() -> impl Strategy<Value = Type> {
                     decl: None,
                     declaration: false,
                     language: if size % 3 == 0 { Language::Rust } else { Language::C },
+                    unit: None,
                 })
             }
         ),
@@ -100,7 +101,7 @@ proptest! {
         }
         let text = "[[rule]]\ntype = \"s\"\nsame_line = [\"a\"]\n[[rule]]\ntype = \"s\"\nalone = [\"a\"]";
         let build = rules::Build { name: "b".into(), table: &t, btf: true, arch: None, config: None, caches: None };
-        let _ = rules::check(&rules::parse(text).expect("rules"), &[build]);
+        let _ = rules::check(&rules::parse(text).expect("rules").rules, &[build]);
     }
 
     #[test]
@@ -127,6 +128,7 @@ fn doubling_structs_end() {
             decl: None,
             declaration: false,
             language: Language::C,
+            unit: None,
         }));
     }
     assert!(pahole::text(&t, id, pahole::Options { btf: true, ..pahole::Options::default() }).len() < 10_000);

@@ -162,6 +162,25 @@ impl TypeTable {
         })
     }
 
+    /// All definitions that [`TypeTable::find`] could give: units of one program may define a name differently.
+    pub fn find_all(&self, name: &str) -> Vec<TypeId> {
+        let (kind, bare) = split_keyword(name);
+        let direct = self.aggregates().filter(|(_, a)| {
+            kind.is_none_or(|k| a.kind == k) && a.name.as_deref().is_some_and(|n| n == bare)
+        });
+        let mut found: Vec<TypeId> = direct.map(|(id, _)| id).collect();
+        if found.is_empty() && kind.is_none() {
+            let named = self.iter().filter_map(|(_, t)| match t {
+                Type::Typedef { name: n, to } if n == bare => self.aggregate(*to).map(|_| self.strip(*to)),
+                _ => None,
+            });
+            found = named.collect();
+            found.sort();
+            found.dedup();
+        }
+        found
+    }
+
     /// Size in bytes; `None` for incomplete types, functions and flexible arrays.
     pub fn size(&self, id: TypeId) -> Option<u64> {
         self.size_at(id, 0)
@@ -546,6 +565,10 @@ pub struct Aggregate {
     /// Source language.
     #[serde(default, skip_serializing_if = "is_default")]
     pub language: Language,
+    /// The compilation unit that was read first of those that define it so, where the program has several definitions
+    /// of the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
 }
 
 impl Aggregate {
@@ -560,6 +583,7 @@ impl Aggregate {
             decl: None,
             declaration: false,
             language: Language::C,
+            unit: None,
         }
     }
 

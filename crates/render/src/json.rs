@@ -186,6 +186,9 @@ fn finding(f: &Finding) -> Json {
     ];
     fields.push(("file".into(), Json::Value(f.file.clone().into())));
     fields.push(("line".into(), Json::Value(f.line.into())));
+    for (key, value) in [("help", &f.help), ("fingerprint", &f.fingerprint)] {
+        fields.extend(value.as_ref().map(|text| (key.to_string(), Json::text(text))));
+    }
     Json::Object(fields)
 }
 

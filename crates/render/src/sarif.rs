@@ -7,13 +7,14 @@ const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 pub(crate) fn render(view: &View) -> String {
     let findings = crate::findings(view);
-    let mut rules: Vec<&str> = findings.iter().map(|f| f.rule.as_str()).collect();
+    let mut rules: Vec<(&str, Option<&str>)> =
+        findings.iter().map(|f| (f.rule.as_str(), f.help.as_deref())).collect();
     rules.sort_unstable();
-    rules.dedup();
+    rules.dedup_by_key(|r| r.0);
     let driver = object([
         ("name", Json::text("tussle")),
         ("version", Json::text(env!("CARGO_PKG_VERSION"))),
-        ("rules", Json::Array(rules.iter().map(|r| object([("id", Json::text(*r))])).collect())),
+        ("rules", Json::Array(rules.iter().map(rule).collect())),
     ]);
     let run = object([
         ("tool", object([("driver", driver)])),
@@ -27,12 +28,21 @@ pub(crate) fn render(view: &View) -> String {
     log.pretty()
 }
 
+fn rule((id, help): &(&str, Option<&str>)) -> Json {
+    let mut fields = vec![("id", Json::text(*id))];
+    fields.extend(help.map(|text| ("help", object([("text", Json::text(text))]))));
+    object(fields)
+}
+
 fn result(f: &Finding) -> Json {
     let mut fields = vec![
         ("ruleId", Json::text(&f.rule)),
         ("level", Json::text(level(f.level))),
         ("message", object([("text", Json::text(&f.message))])),
     ];
+    if let Some(print) = &f.fingerprint {
+        fields.push(("partialFingerprints", object([("tussle/v1", Json::text(print))])));
+    }
     if let Some(file) = &f.file {
         let mut physical = vec![("artifactLocation", object([("uri", Json::text(uri(file)))]))];
         if let Some(line) = f.line.filter(|l| *l > 0) {

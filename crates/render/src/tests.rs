@@ -21,6 +21,7 @@ fn view() -> View {
         message: "`hits` and `misses`: 100% false".into(),
         file: Some("src/a b.c".into()),
         line: Some(7),
+        ..Finding::default()
     };
     let section = Node::Section {
         key: "line".into(),

@@ -203,7 +203,7 @@ pub enum Tone {
 }
 
 /// A violated rule or a contended line, for CI.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Finding {
     /// Stable identifier (`false-sharing`, `separate`).
     pub rule: String,
@@ -215,12 +215,17 @@ pub struct Finding {
     pub file: Option<String>,
     /// 1-based line in `file`.
     pub line: Option<u32>,
+    /// What to do about it; the same for all findings of a rule.
+    pub help: Option<String>,
+    /// The same for the same fault in other runs and builds.
+    pub fingerprint: Option<String>,
 }
 
 /// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
     /// Fails the check.
+    #[default]
     Error,
     /// Does not fail it.
     Warning,

@@ -55,7 +55,14 @@ impl Context<'_> {
         let e = thousands(g.e.round().max(0.0) as u64);
         let (file, line) = self.declared(g);
         let message = format!("{what}: {e} expected invalidations, {share} of them false");
-        Finding { rule: "false-sharing".into(), level: Level::Error, message, file, line }
+        Finding {
+            rule: "false-sharing".into(),
+            level: Level::Error,
+            message,
+            file,
+            line,
+            ..Finding::default()
+        }
     }
 
     /// Where the first of the two fields is declared, or the code that touches it most.

@@ -2,29 +2,49 @@
 
 use super::source::{Source, slab_caches};
 use crate::global::Global;
-use anyhow::{Context, bail};
+use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tussle_layout::rules::{Build, Rule, Status, check, emit_c, from_source, parse, view};
+use tussle_host::revisions;
+use tussle_layout::rules::known::Baseline;
+use tussle_layout::rules::{
+    Build, Context, Language, Outcome, Rule, RuleSet, Status, check, emit, from_markers, from_source, parse,
+    view,
+};
 use tussle_layout::slab::Cache;
 use tussle_render::{Node, View};
 
-/// Check layouts against rules; exit status 1 when one is violated.
+/// Check layouts against rules; exit status 1 when one is violated, 2 when one cannot be checked.
 #[derive(clap::Args)]
 pub struct Args {
     /// Rule file (TOML).
-    #[arg(long, value_name = "RULES.toml", required_unless_present = "from_source")]
+    #[arg(long, value_name = "RULES.toml", required_unless_present_any = ["from_source", "markers"])]
     rules: Vec<PathBuf>,
     /// Take rules from kernel source: CACHELINE_ASSERT lines, or a net_cachelines table.
     #[arg(long, value_name = "SOURCE")]
     from_source: Vec<PathBuf>,
-    /// Builds to check. An architecture comes from the file; a .config is looked for as FILE.config.
+    /// Take rules from the types' own __cacheline_group_begin and _end markers.
+    #[arg(long)]
+    markers: bool,
+    /// Builds to check. An architecture comes from the file; a .config from FILE.config, /boot, or the kernel itself.
     files: Vec<PathBuf>,
     /// Slab geometry: /sys/kernel/slab or a copy. Rules then cover the phases that really occur.
     #[arg(long, value_name = "DIR")]
     slab: Option<PathBuf>,
-    /// Write the rules in another form instead of checking them.
+    /// Violations that are known: those in the file are counted and do not fail.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Write the violations of now to the baseline file.
+    #[arg(long, requires = "baseline")]
+    update: bool,
+    /// Tell only what an older build does not violate: a file, or a git revision that holds the same files.
+    #[arg(long, value_name = "FILE|REV", conflicts_with = "update")]
+    against: Option<String>,
+    /// What cannot be decided fails, too.
+    #[arg(long)]
+    strict: bool,
+    /// Write the rules as assertions of a language instead of checking them.
     #[arg(long, value_enum)]
     emit: Option<Emit>,
 }
@@ -33,75 +53,191 @@ pub struct Args {
 enum Emit {
     /// `_Static_assert` lines.
     C,
+    /// `static_assert` lines.
+    #[value(name = "c++")]
+    Cpp,
+    /// `const _: () = assert!(..)` lines.
+    Rust,
 }
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let rules = rules(args, global)?;
-    if let Some(Emit::C) = args.emit {
-        let block = Node::Block { key: "c".into(), language: "c", text: emit_c(&rules) };
-        global.print(&View { kind: "rules", schema_version: 1, nodes: vec![block] })?;
-        return Ok(ExitCode::SUCCESS);
+    let mut set = rules(args, global)?;
+    if let Some(emit) = args.emit {
+        return print_assertions(&set.rules, emit, global);
     }
     if args.files.is_empty() {
         bail!("name at least one file to check");
     }
     let caches = args.slab.as_deref().map(slab_caches).transpose()?;
-    // Containers of a type can only be found when all types are read.
+    let wanted = wanted(args, &set.rules);
+    let open = |f: &PathBuf| Source::open(f, &wanted, global);
+    let sources = args.files.iter().map(open).collect::<anyhow::Result<Vec<Source>>>()?;
+    if args.markers {
+        add_markers(&mut set.rules, &sources)?;
+    }
+    let builds: Vec<Build<'_>> = sources.iter().map(|s| build(s, caches.as_deref())).collect();
+    let mut outcomes = check(&set.rules, &builds);
+    remark_undecided(&set.rules, &builds, &outcomes, global);
+    in_checkout(&mut outcomes);
+    let known = known(args, &set.rules, &outcomes, &wanted, caches.as_deref(), global)?;
+    let context = Context { known, waivers: set.waivers, today: today(), strict: args.strict };
+    let (nodes, verdict) = view(&set.rules, &builds, &outcomes, &context);
+    global.print(&View { kind: "check", schema_version: 1, nodes })?;
+    Ok(ExitCode::from(match (verdict.errors, verdict.fatal) {
+        (0, 0) => 0,
+        (0, _) => 1,
+        _ => 2,
+    }))
+}
+
+fn print_assertions(rules: &[Rule], language: Emit, global: &Global) -> anyhow::Result<ExitCode> {
+    let (key, language) = match language {
+        Emit::C => ("c", Language::C),
+        Emit::Cpp => ("c++", Language::Cpp),
+        Emit::Rust => ("rust", Language::Rust),
+    };
+    let block = Node::Block { key: "c".into(), language: key, text: emit(rules, language) };
+    global.print(&View { kind: "rules", schema_version: 1, nodes: vec![block] })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Types to read; all of them (empty) when types that hold others or have markers are looked for.
+fn wanted(args: &Args, rules: &[Rule]) -> Vec<String> {
+    if args.slab.is_some() || args.markers || rules.iter().any(|r| r.inherit) {
+        return Vec::new();
+    }
     let mut names: Vec<String> = rules.iter().map(|r| r.ty.clone()).collect();
     names.sort();
     names.dedup();
-    let wanted = if caches.is_some() { &[] } else { names.as_slice() };
-    let sources = args
-        .files
-        .iter()
-        .map(|f| Source::open(f, wanted, global))
-        .collect::<anyhow::Result<Vec<Source>>>()?;
-    let builds: Vec<Build<'_>> = sources.iter().map(|s| build(s, caches.as_deref())).collect();
-    let outcomes = check(&rules, &builds)?;
-    for o in &outcomes {
-        if let Status::Unknown(what) = &o.status {
-            let (name, ty) = (&builds[o.build].name, &rules[o.rule].ty);
-            global.remark(format_args!("{name}: rule {} ({ty}) not decided: {what}", rules[o.rule].index));
-        }
-    }
-    let nodes = view(&rules, &builds, &outcomes);
-    global.print(&View { kind: "check", schema_version: 1, nodes })?;
-    let failed = outcomes.iter().any(|o| matches!(o.status, Status::Fail { .. }));
-    Ok(ExitCode::from(u8::from(failed)))
+    names
 }
 
-fn rules(args: &Args, global: &Global) -> anyhow::Result<Vec<Rule>> {
-    let mut rules = Vec::new();
+fn rules(args: &Args, global: &Global) -> anyhow::Result<RuleSet> {
+    let mut all = RuleSet::default();
     for path in &args.rules {
-        rules.extend(parse(&read(path)?).with_context(|| format!("{}", path.display()))?);
+        let set = parse(&read(path)?).with_context(|| format!("{}", path.display()))?;
+        all.rules.extend(set.rules);
+        all.waivers.extend(set.waivers);
     }
     for path in &args.from_source {
         let found = from_source(&read(path)?);
         for (line, text) in &found.unread {
             global.remark(format_args!("{}:{line}: not understood: {text}", path.display()));
         }
-        rules.extend(found.rules);
+        all.rules.extend(found.rules);
     }
-    if rules.is_empty() {
+    if all.rules.is_empty() && !args.markers {
         bail!("no rules");
     }
-    Ok(rules)
+    Ok(all)
+}
+
+/// The markers of all files; of one type those of the first file that has them.
+fn add_markers(rules: &mut Vec<Rule>, sources: &[Source]) -> anyhow::Result<()> {
+    let before = rules.len();
+    for source in sources {
+        let known: Vec<String> = rules[before..].iter().map(|r| r.ty.clone()).collect();
+        rules.extend(from_markers(&source.table).into_iter().filter(|r| !known.contains(&r.ty)));
+    }
+    if rules.is_empty() {
+        bail!("no rules: no type has __cacheline_group_begin markers");
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))
 }
 
+fn remark_undecided(rules: &[Rule], builds: &[Build<'_>], outcomes: &[Outcome], global: &Global) {
+    for o in outcomes {
+        if let Status::Unknown(what) = &o.status {
+            let (name, rule) = (&builds[o.build].name, &rules[o.rule]);
+            global.remark(format_args!("{name}: rule {} ({}) not decided: {what}", rule.index, rule.ty));
+        }
+    }
+}
+
+/// What is no news: the baseline file, or what an older build violates as well.
+fn known(
+    args: &Args,
+    rules: &[Rule],
+    outcomes: &[Outcome],
+    wanted: &[String],
+    caches: Option<&[Cache]>,
+    global: &Global,
+) -> anyhow::Result<Baseline> {
+    if let Some(against) = &args.against {
+        let old = older(args, against, wanted, global)?;
+        let builds: Vec<Build<'_>> = old.iter().map(|s| build(s, caches)).collect();
+        return Ok(Baseline::of(rules, &check(rules, &builds)));
+    }
+    let Some(path) = &args.baseline else { return Ok(Baseline::default()) };
+    if args.update {
+        let now = Baseline::of(rules, outcomes);
+        std::fs::write(path, now.write()).with_context(|| format!("{}", path.display()))?;
+        global.remark(format_args!("{}: {} violations", path.display(), now.len()));
+        return Ok(now);
+    }
+    Baseline::read(&read(path)?).with_context(|| format!("{}", path.display()))
+}
+
+/// A file, or the files as they were committed at a revision.
+fn older(args: &Args, against: &str, wanted: &[String], global: &Global) -> anyhow::Result<Vec<Source>> {
+    if Path::new(against).exists() {
+        return Ok(vec![Source::open(Path::new(against), wanted, global)?]);
+    }
+    let mut old = Vec::new();
+    for path in &args.files {
+        match revisions::file_at(against, path).with_context(|| format!("--against {against}"))? {
+            Some(bytes) => old.push(Source::read(&bytes, path, wanted, global)?),
+            None => global.remark(format_args!("{}: not in {against}: all is new", path.display())),
+        }
+    }
+    Ok(old)
+}
+
 fn build<'a>(source: &'a Source, caches: Option<&'a [Cache]>) -> Build<'a> {
-    let mut config = source.path.clone().into_os_string();
-    config.push(".config");
     Build {
         name: source.path.display().to_string(),
         table: &source.table,
         btf: source.btf,
         arch: source.arch.clone(),
-        config: std::fs::read_to_string(config).ok(),
+        config: source.kernel_config(),
         caches,
     }
+}
+
+/// Source files as seen from here: debug information names the folder of the compilation, annotations need the path in
+/// the checkout.
+fn in_checkout(outcomes: &mut [Outcome]) {
+    for o in outcomes {
+        let Status::Fail(violations) = &mut o.status else { continue };
+        for at in violations.iter_mut().filter_map(|v| v.at.as_mut()) {
+            if let Some(here) = checkout_path(Path::new(&at.file)) {
+                at.file = here;
+            }
+        }
+    }
+}
+
+/// The longest end of the path that is a file from here on.
+fn checkout_path(path: &Path) -> Option<String> {
+    let parts: Vec<_> = path.components().filter(|c| matches!(c, std::path::Component::Normal(_))).collect();
+    let ends = (0..parts.len()).map(|i| parts[i..].iter().collect::<PathBuf>());
+    ends.into_iter().find(|end| end.is_file()).map(|end| end.display().to_string())
+}
+
+/// The day, UTC, as `2027-01-31`. The algorithm is Howard Hinnant's `civil_from_days`.
+fn today() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let days = now.as_secs() / 86_400 + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    format!("{:04}-{month:02}-{of_month:02}", era * 400 + year + u64::from(month <= 2))
 }

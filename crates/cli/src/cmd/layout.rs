@@ -11,7 +11,7 @@ use tussle_layout::homes;
 use tussle_layout::phases::{Where, object_align};
 use tussle_layout::{holes::Holes, lines, pahole};
 use tussle_model::leaf::Arrays;
-use tussle_model::{Aggregate, LineSize, TypeId, leaves};
+use tussle_model::{Aggregate, LineSize, TypeId, TypeTable, leaves};
 use tussle_render::{Format, Node, View};
 
 /// Print types with offsets, holes and cache lines.
@@ -80,7 +80,7 @@ fn ids(args: &Args, source: &Source, names: &[String]) -> anyhow::Result<Vec<Typ
     let table = &source.table;
     let mut ids: Vec<TypeId> = match names {
         [] => table.aggregates().filter(|(_, a)| a.name.is_some()).map(|(id, _)| id).collect(),
-        names => names.iter().map(|n| source.find(n)).collect::<Result<_, _>>()?,
+        names => names.iter().map(|n| source.find_all(n)).collect::<Result<Vec<_>, _>>()?.concat(),
     };
     if names.is_empty() && args.lines {
         bail!("--lines: name the types with -C");
@@ -106,7 +106,7 @@ fn text(
     // A listing shows what reads the same only once.
     let mut seen = HashSet::new();
     for &id in ids {
-        let whole = pahole::text(table, id, options);
+        let whole = format!("{}{}", unit_comment(table, id, names), pahole::text(table, id, options));
         if !names.is_empty() || seen.insert(whole.clone()) {
             match args.sizes && names.is_empty() {
                 true => text.push_str(&pahole::sizes_line(table, id).unwrap_or_default()),
@@ -121,6 +121,12 @@ fn text(
         nodes.push(Node::Data { key: "types".into(), value: json!(all) });
     }
     nodes
+}
+
+/// Where a name asked for has several definitions, each is shown under its unit.
+fn unit_comment(table: &TypeTable, id: TypeId, names: &[String]) -> String {
+    let unit = table.aggregate(id).and_then(|a| a.unit.as_deref()).filter(|_| !names.is_empty());
+    unit.map(|u| format!("/* {} */\n", u.replace("*/", "* /"))).unwrap_or_default()
 }
 
 fn facts(source: &Source, id: TypeId, a: &Aggregate) -> serde_json::Value {
@@ -139,6 +145,7 @@ fn facts(source: &Source, id: TypeId, a: &Aggregate) -> serde_json::Value {
         "name": a.display_name(), "size_bytes": a.size, "align_bytes": object_align(table, id, source.btf),
         "align_inferred": source.btf, "holes": holes.count, "holes_bytes": holes.sum_bytes(),
         "bit_holes": holes.bit_count, "padding_bytes": holes.padding,
-        "file": a.decl.as_ref().map(|d| &d.file), "line": a.decl.as_ref().map(|d| d.line), "fields": fields,
+        "file": a.decl.as_ref().map(|d| &d.file), "line": a.decl.as_ref().map(|d| d.line), "unit": a.unit,
+        "fields": fields,
     })
 }

@@ -22,14 +22,33 @@ pub struct Source {
     pub btf: bool,
     /// Architecture as the kernel names it (`x86_64`, `arm64`), if the file tells.
     pub arch: Option<String>,
+    /// The kernel configuration that the file carries.
+    pub config: Option<String>,
 }
+
+/// Every definition of a name is looked for in files up to this size, bytes; beyond it the first one is taken.
+const ALL_DEFINITIONS_MAX: usize = 2 << 30;
 
 impl Source {
     /// Opens `path` and reads the named types, or all of them when `names` is empty.
     pub fn open(path: &Path, names: &[String], global: &Global) -> anyhow::Result<Source> {
         let bytes = open_bytes(path).with_context(|| format!("{}", path.display()))?;
-        let bytes: &[u8] = (*bytes).as_ref();
-        let want = if names.is_empty() { Want::All } else { Want::Names(names) };
+        Source::read((*bytes).as_ref(), path, names, global)
+    }
+
+    /// [`Source::open`] of what was read of `path` already.
+    pub fn read(bytes: &[u8], path: &Path, names: &[String], global: &Global) -> anyhow::Result<Source> {
+        let want = match names {
+            [] => Want::All,
+            names if bytes.len() <= ALL_DEFINITIONS_MAX => Want::Definitions(names),
+            names => {
+                global.remark(format_args!(
+                    "{}: large: the first definition of each name is taken",
+                    path.display()
+                ));
+                Want::Names(names)
+            }
+        };
         let mut companions = FileCompanions::new(path).with_btf_base(global.btf_base.as_deref());
         let (table, problems) = tussle_debuginfo::open(bytes, &want, &mut companions)
             .with_context(|| format!("{}", path.display()))?;
@@ -41,7 +60,35 @@ impl Source {
         }
         // Only BTF has no source lines at all.
         let btf = table.aggregates().all(|(_, a)| a.decl.is_none());
-        Ok(Source { path: path.to_path_buf(), table, btf, arch: arch(bytes) })
+        let config = tussle_debuginfo::ikconfig(bytes);
+        Ok(Source { path: path.to_path_buf(), table, btf, arch: arch(bytes), config })
+    }
+
+    /// All definitions of that name.
+    ///
+    /// # Errors
+    /// Names close matches when there is none.
+    pub fn find_all(&self, name: &str) -> anyhow::Result<Vec<TypeId>> {
+        let found = self.table.find_all(name);
+        if found.is_empty() { self.find(name).map(|id| vec![id]) } else { Ok(found) }
+    }
+
+    /// The configuration of the kernel: beside the file as FILE.config, as `config-VERSION` for `vmlinux-VERSION` in
+    /// its folder or in /boot, or what the file carries itself.
+    pub fn kernel_config(&self) -> Option<String> {
+        let mut beside = self.path.clone().into_os_string();
+        beside.push(".config");
+        let name = self.path.file_name()?.to_string_lossy().into_owned();
+        let running = || std::fs::read_to_string("/proc/sys/kernel/osrelease").ok();
+        let version = match self.path == Path::new(KERNEL) {
+            true => running().map(|v| v.trim().to_string()),
+            false => ["vmlinux-", "vmlinuz-"].iter().find_map(|p| name.strip_prefix(p)).map(Into::into),
+        };
+        let folder = self.path.parent().map(Path::to_path_buf).unwrap_or_default();
+        let named = |v: String| [folder.join(format!("config-{v}")), format!("/boot/config-{v}").into()];
+        let read = |path: &PathBuf| std::fs::read_to_string(path).ok();
+        let files = std::iter::once(PathBuf::from(beside)).chain(version.into_iter().flat_map(named));
+        files.collect::<Vec<_>>().iter().find_map(read).or_else(|| self.config.clone())
     }
 
     /// The type of that name.

@@ -78,8 +78,8 @@ impl<'d> Reader<'d> {
             .is_some_and(|r| matches!(r.kind, kind::STRUCT | kind::UNION) && !self.text(r.name).is_empty())
     }
 
-    /// The first definition of `foo`, `struct foo` or a typedef.
-    pub fn find(&self, name: &str) -> Option<u32> {
+    /// The definitions of `foo`, `struct foo`, or else a typedef of that name.
+    pub fn find_all(&self, name: &str) -> Vec<u32> {
         let words = [("struct ", kind::STRUCT), ("union ", kind::UNION), ("enum ", kind::ENUM)];
         let keyword = words.iter().find_map(|&(w, k)| Some((k, name.strip_prefix(w)?)));
         let bare = keyword.map_or(name, |(_, rest)| rest).trim();
@@ -95,14 +95,15 @@ impl<'d> Reader<'d> {
             Some((k, _)) => r.kind == k,
             None => true,
         };
-        let mut hits = (1..self.len() as u32)
-            .filter_map(|id| self.record(id).filter(|r| named(r) && of_kind(r)).map(|r| (id, r.kind)));
-        let first = hits.next()?;
-        let aggregate = |k: u32| matches!(k, kind::STRUCT | kind::UNION);
-        if aggregate(first.1) {
-            return Some(first.0);
+        let hits: Vec<(u32, u32)> = (1..self.len() as u32)
+            .filter_map(|id| self.record(id).filter(|r| named(r) && of_kind(r)).map(|r| (id, r.kind)))
+            .collect();
+        let whole: Vec<u32> =
+            hits.iter().filter(|h| matches!(h.1, kind::STRUCT | kind::UNION)).map(|h| h.0).collect();
+        match whole.is_empty() {
+            true => hits.first().map(|h| h.0).into_iter().collect(),
+            false => whole,
         }
-        Some(hits.find(|&(_, k)| aggregate(k)).unwrap_or(first).0)
     }
 
     /// A struct or union of which only the name matters.
@@ -260,5 +261,6 @@ fn aggregate(union: bool, name: Option<String>) -> Aggregate {
         decl: None,
         declaration: false,
         language: Language::C,
+        unit: None,
     }
 }

@@ -53,7 +53,7 @@ pub fn read_types(
     let mut reader = Reader::new(blobs, pointer_size, problems);
     let mut table = match want {
         Want::All => all(&mut reader),
-        Want::Names(names) => named(&mut reader, names),
+        Want::Names(names) | Want::Definitions(names) => named(&mut reader, names),
     };
     infer_alignments(&mut table);
     if reader.len() > 1 && table.is_empty() && matches!(want, Want::All) {
@@ -77,13 +77,13 @@ fn all(reader: &mut Reader<'_>) -> TypeTable {
     crate::definitions::replace_declarations(table)
 }
 
-/// The first definition of each name and what it contains; types behind pointers become declarations.
+/// The definitions of each name and what it contains; types behind pointers become declarations.
 fn named(reader: &mut Reader<'_>, names: &[String]) -> TypeTable {
     let mut table = TypeTable::new(reader.pointer_size);
     let mut known: HashMap<(u32, bool), TypeId> = HashMap::new();
     let mut todo = Vec::new();
     for name in names {
-        if let Some(id) = reader.find(name) {
+        for id in reader.find_all(name) {
             let mut reserve = Reserve { table: &mut table, known: &mut known, todo: &mut todo };
             reserve.get(reader, id, true);
         }

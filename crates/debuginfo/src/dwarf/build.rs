@@ -261,6 +261,7 @@ fn header<'f>(ctx: &Context<'f>, die: &Die<'f>) -> Aggregate {
         decl: die.decl_file.and_then(|f| ctx.path(f)).map(|file| SourceLoc { file, line: die.decl_line }),
         declaration: die.declaration,
         language: ctx.language,
+        unit: None,
     }
 }
 

@@ -39,6 +39,8 @@ pub enum Want<'a> {
     /// The first definition of each name (`foo`, `struct foo`, `ns::Foo`, a typedef), with all that it contains.
     /// Types behind its pointers become declarations.
     Names(&'a [String]),
+    /// All definitions of each name, where units disagree about it: [`TypeTable::find_all`] tells them apart.
+    Definitions(&'a [String]),
 }
 
 impl<'d> Files<'d> {
@@ -70,6 +72,7 @@ pub fn read_types(
     match want {
         Want::All => types.read_all(),
         Want::Names(names) => types.read_named(names),
+        Want::Definitions(names) => types.read_definitions(names),
     }
     let (table, mut found) = types.finish();
     problems.append(&mut found);

@@ -15,6 +15,15 @@ const STRINGS_MAX: usize = 64;
 impl<'f> Types<'f> {
     /// Reads the first definition of each name (`foo`, `struct foo`, `ns::Foo`, a typedef of a struct).
     pub fn read_named(&mut self, names: &[String]) {
+        self.read_wanted(names, false);
+    }
+
+    /// Reads every definition of each name.
+    pub fn read_definitions(&mut self, names: &[String]) {
+        self.read_wanted(names, true);
+    }
+
+    fn read_wanted(&mut self, names: &[String], all: bool) {
         self.stubs = true;
         let mut missing: Vec<Wanted<'_>> = names.iter().map(|n| Wanted::new(n)).collect();
         let units = self.units;
@@ -25,16 +34,24 @@ impl<'f> Types<'f> {
             }
             let skip = mentions.as_ref().is_some_and(|m| !m.possible(units, unit));
             if !skip {
-                self.read_named_in(unit, &mut missing);
+                self.read_named_in(unit, &mut missing, all);
                 self.drain();
             }
+            self.fast = None;
         }
     }
 
-    fn read_named_in(&mut self, unit: u32, missing: &mut Vec<Wanted<'_>>) {
-        let quick = fast::Unit::open(self.units, unit).and_then(|fast| {
+    fn read_named_in(&mut self, unit: u32, missing: &mut Vec<Wanted<'_>>, all: bool) {
+        let fast = fast::Unit::open(self.units, unit);
+        let mut quick = fast.as_ref().and_then(|fast| {
             fast.named(|tag, text| missing.iter().any(|w| w.scope.is_empty() && w.starts(tag, text)))
         });
+        if all {
+            self.fast = fast.map(|f| (unit, f));
+            // most units say of a type what others have said
+            let unknown = |(offset, _): &(u32, _)| self.recognise(DieRef { unit, offset: *offset }).is_none();
+            quick = quick.map(|found| found.into_iter().filter(unknown).collect());
+        }
         if quick.as_ref().is_some_and(Vec::is_empty) {
             return;
         }
@@ -44,7 +61,7 @@ impl<'f> Types<'f> {
             None => ctx.roots().unwrap_or(&[]),
         };
         for &(offset, tag) in roots {
-            self.read_if_wanted(&ctx, DieRef { unit, offset }, tag, missing);
+            self.read_if_wanted(&ctx, DieRef { unit, offset }, tag, missing, all);
         }
     }
 
@@ -54,6 +71,7 @@ impl<'f> Types<'f> {
         at: DieRef,
         tag: gimli::DwTag,
         missing: &mut Vec<Wanted<'_>>,
+        all: bool,
     ) {
         let read = ctx.unit.entries_raw(Some(at.unit_offset())).and_then(|mut raw| die::read(&mut raw));
         let Ok(Some(die)) = read else { return };
@@ -65,8 +83,12 @@ impl<'f> Types<'f> {
         }
         let id = self.id(Some(at), 0);
         if self.is_definition(id) {
-            missing.swap_remove(index);
-            self.appeared.push(id);
+            if all {
+                self.remember(at, id);
+            } else {
+                missing.swap_remove(index);
+            }
+            self.appeared.push((id, at.unit));
         }
     }
 

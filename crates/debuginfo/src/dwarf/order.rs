@@ -1,8 +1,32 @@
 //! The finished table: structs in the order in which the file first shows them, declarations replaced by definitions.
 
-use tussle_model::{TypeId, TypeTable};
+use std::collections::HashMap;
 
+use tussle_model::{Type, TypeId, TypeTable};
+
+use super::units::Units;
 use crate::definitions::stand_ins;
+
+/// Where a name has several definitions, each gets the name of the unit that was read first with it.
+pub(super) fn name_units(table: &mut TypeTable, appeared: &[(TypeId, u32)], units: &Units<'_>) {
+    let mut of: HashMap<TypeId, u32> = HashMap::new();
+    for &(id, unit) in appeared {
+        of.entry(id).or_insert(unit);
+    }
+    let mut by_name: HashMap<&str, Vec<TypeId>> = HashMap::new();
+    for (id, a) in table.aggregates() {
+        if let Some(name) = a.name.as_deref() {
+            by_name.entry(name).or_default().push(id);
+        }
+    }
+    let several: Vec<TypeId> = by_name.into_values().filter(|ids| ids.len() > 1).flatten().collect();
+    for id in several {
+        let Type::Aggregate(a) = table.get(id) else { continue };
+        let unit = of.get(&id).and_then(|&unit| units.name(unit));
+        let named = tussle_model::Aggregate { unit, ..a.clone() };
+        table.set(id, Type::Aggregate(named));
+    }
+}
 
 /// Rebuilds the table with the aggregates of `appeared` first; also returns the new id of every old one.
 pub(super) fn finish(table: TypeTable, appeared: &[TypeId]) -> (TypeTable, Vec<TypeId>) {

@@ -24,7 +24,7 @@ const STACK_BYTES: usize = 16 << 20;
 struct Part {
     table: TypeTable,
     key_of: Vec<u64>,
-    appeared: Vec<TypeId>,
+    appeared: Vec<(TypeId, u32)>,
     problems: Vec<Problem>,
 }
 
@@ -90,7 +90,8 @@ impl Types<'_> {
                 self.key_of[new.0 as usize] = key;
             }
         }
-        self.appeared.extend(appeared.iter().filter_map(|id| ids.get(id.0 as usize)));
+        let here = |(id, unit): &(TypeId, u32)| Some((*ids.get(id.0 as usize)?, *unit));
+        self.appeared.extend(appeared.iter().filter_map(here));
         problems.into_iter().for_each(|p| self.problems.push(p));
     }
 }

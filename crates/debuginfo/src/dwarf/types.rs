@@ -33,12 +33,13 @@ pub struct Types<'f> {
     contexts: IntMap<u32, Option<Loaded<'f>>>,
     pub(super) pending: Vec<Pending>,
     pub(super) scratch: Vec<RawMember<'f>>,
-    pub(super) appeared: Vec<TypeId>,
+    /// Structs in the order in which they were read, with their units.
+    pub(super) appeared: Vec<(TypeId, u32)>,
     /// Key of each type by id, `void` first.
     pub(super) key_of: Vec<u64>,
     /// Types that need not be read again, and the unit that is open for recognising them.
     prints: Prints,
-    fast: Option<(u32, fast::Unit<'f>)>,
+    pub(super) fast: Option<(u32, fast::Unit<'f>)>,
     pub(super) stubs: bool,
     language: Language,
     pub(super) problems: Problems,
@@ -156,10 +157,22 @@ impl<'f> Types<'f> {
     fn read_fresh(&mut self, unit: u32, fresh: &Fresh) {
         let id = self.id(Some(DieRef { unit, offset: fresh.offset }), 0);
         if die::is_aggregate(fresh.tag) {
-            self.appeared.push(id);
+            self.appeared.push((id, unit));
         }
+        self.remember_print(fresh.print, id);
+    }
+
+    fn remember_print(&mut self, print: u64, id: TypeId) {
         let layout = self.key_of.get(id.0 as usize).copied().unwrap_or(0);
-        self.prints.insert(fresh.print, fast::Known { id: id.0, layout });
+        self.prints.insert(print, fast::Known { id: id.0, layout });
+    }
+
+    /// The struct at an entry of the unit that is open need not be read again.
+    pub(super) fn remember(&mut self, at: DieRef, id: TypeId) {
+        let open = self.fast.as_ref().filter(|(unit, _)| *unit == at.unit);
+        if let Some((print, _)) = open.and_then(|(_, fast)| fast.print_at(at.offset)) {
+            self.remember_print(print, id);
+        }
     }
 
     /// Reads a unit the general way.
@@ -171,7 +184,7 @@ impl<'f> Types<'f> {
                 for &(offset, tag) in roots {
                     let id = self.id(Some(DieRef { unit, offset }), 0);
                     if die::is_aggregate(tag) {
-                        self.appeared.push(id);
+                        self.appeared.push((id, unit));
                     }
                 }
             }
@@ -298,7 +311,10 @@ impl<'f> Types<'f> {
         if self.budget.is_spent() {
             problems.add(".debug_info", 0, "refers to the same places too often: reading stopped early");
         }
-        let (table, ids) = super::order::finish(self.table, &self.appeared);
+        let mut table = self.table;
+        super::order::name_units(&mut table, &self.appeared, self.units);
+        let appeared: Vec<TypeId> = self.appeared.iter().map(|a| a.0).collect();
+        let (table, ids) = super::order::finish(table, &appeared);
         (table, ids, problems.0)
     }
 }

@@ -83,6 +83,14 @@ impl<'f> Units<'f> {
         self.units.get(unit as usize)
     }
 
+    /// Name of the source file that the unit was compiled from.
+    pub fn name(&self, unit: u32) -> Option<String> {
+        let entry = self.get(unit)?;
+        let dwarf = self.dwarf(entry.dwarf)?;
+        let name = dwarf.unit(entry.header).ok()?.name?;
+        Some(String::from_utf8_lossy(name.slice()).into_owned())
+    }
+
     /// All units by index.
     pub fn iter(&self) -> impl Iterator<Item = &UnitEntry<'f>> {
         self.units.iter()

@@ -1,36 +1,81 @@
-//! Rules as C: `_Static_assert` lines that the compiler checks in every build.
+//! Rules as assertions that a compiler checks in every build: C, C++ and Rust.
 
 use super::{Demand, Rule};
 
-/// The rules as a C header. Rules over several phases become one assertion per phase; those of a type that is only
-/// known by its alignment at compile time are written for phase 0 and say so.
-pub fn emit_c(rules: &[Rule]) -> String {
-    let mut out = String::from(
-        "/* Layout rules as compile-time checks. Include it where the types are complete. */\n#include <stddef.h>\n",
-    );
+/// What the assertions are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// C11.
+    C,
+    /// C++11.
+    Cpp,
+    /// Rust 1.77, where `offset_of!` became stable.
+    Rust,
+}
+
+const HEAD_C: &str = "/* Layout rules as compile-time checks. Include it where the types are complete. */\n\
+    #include <stddef.h>\n";
+const HEAD_RUST: &str = "// Layout rules as compile-time checks. Include it where the types are in scope.\n\
+    #[allow(dead_code)]\nconst fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {\n    core::mem::size_of::<F>()\n}\n";
+
+/// The rules as source text. Rules over several phases become one assertion per phase; those of a type that is only
+/// known by its alignment at compile time are written for phase 0. What no constant expression can say (patterns,
+/// unnamed neighbours) is left as a comment.
+pub fn emit(rules: &[Rule], language: Language) -> String {
+    let rust = language == Language::Rust;
+    let mut out = String::from(if rust { HEAD_RUST } else { HEAD_C });
     for rule in rules {
         out.push('\n');
         if let Some(reason) = &rule.reason {
-            out.push_str(&format!("/* {} */\n", reason.replace("*/", "* /")));
+            out.push_str(&comment(reason, rust));
         }
-        let guard = guard(rule);
-        if let Some(guard) = &guard {
-            out.push_str(&format!("#if {guard}\n"));
+        let guard = guard(rule, rust);
+        let (open, close) = guard.map_or((String::new(), ""), |g| match rust {
+            true => (format!("#[cfg({g})]\n"), ""),
+            false => (format!("#if {g}\n"), "#endif\n"),
+        });
+        let words = format!("{}: {}", rule.ty, rule.demand.words()).replace(['"', '\\'], "'");
+        let phases = rule.phases.clone().unwrap_or_else(|| vec![0]);
+        let all: Option<Vec<String>> = phases
+            .iter()
+            .map(|&p| conditions(rule, p, language))
+            .collect::<Option<Vec<_>>>()
+            .map(|v| v.concat());
+        let Some(all) = all else {
+            out.push_str(&comment(&format!("not an assertion: {words}"), rust));
+            continue;
+        };
+        // an attribute covers one item only
+        out.push_str(if rust { "" } else { &open });
+        for condition in all {
+            out.push_str(if rust { &open } else { "" });
+            out.push_str(&match language {
+                Language::C => format!("_Static_assert({condition},\n\t\"{words}\");\n"),
+                Language::Cpp => format!("static_assert({condition},\n\t\"{words}\");\n"),
+                Language::Rust => {
+                    format!("const _: () = assert!({condition}, \"{}\");\n", words.replace(['{', '}'], ""))
+                }
+            });
         }
-        for phase in rule.phases.clone().unwrap_or_else(|| vec![0]) {
-            for condition in conditions(rule, phase) {
-                let words = format!("{}: {}", rule.ty, rule.demand.words()).replace('"', "'");
-                out.push_str(&format!("_Static_assert({condition},\n\t\"{words}\");\n"));
-            }
-        }
-        if guard.is_some() {
-            out.push_str("#endif\n");
-        }
+        out.push_str(close);
     }
     out
 }
 
-fn guard(rule: &Rule) -> Option<String> {
+fn comment(text: &str, rust: bool) -> String {
+    match rust {
+        true => format!("// {}\n", text.replace('\n', " ")),
+        false => format!("/* {} */\n", text.replace("*/", "* /")),
+    }
+}
+
+fn guard(rule: &Rule, rust: bool) -> Option<String> {
+    if rust {
+        // a kernel's options are not known to Rust's cfg by these names
+        let arch: Vec<String> =
+            rule.when.arch.iter().map(|a| format!("target_arch = \"{}\"", rust_arch(a))).collect();
+        return (!arch.is_empty()).then(|| format!("any({})", arch.join(", ")));
+    }
     let option = |c: &String| match c.strip_prefix('!') {
         Some(name) => format!("!defined({name})"),
         None => match c.split_once('=') {
@@ -55,25 +100,44 @@ fn arch_macro(arch: &str) -> String {
     }
 }
 
-/// Offsets of a field as C expressions.
+fn rust_arch(arch: &str) -> &str {
+    match arch {
+        "arm64" => "aarch64",
+        "s390" => "s390x",
+        "riscv" => "riscv64",
+        "loongarch" => "loongarch64",
+        other => other,
+    }
+}
+
+/// Offsets of a field as constant expressions.
 struct Field<'a> {
-    ty: &'a str,
+    ty: String,
     path: &'a str,
     phase: u64,
     line: u64,
+    language: Language,
 }
 
 impl<'a> Field<'a> {
-    fn new(rule: &'a Rule, path: &'a str, phase: u64) -> Field<'a> {
-        Field { ty: &rule.ty, path, phase, line: rule.line.bytes() }
+    fn new(rule: &'a Rule, path: &'a str, phase: u64, language: Language) -> Field<'a> {
+        Field { ty: tag(&rule.ty, language), path, phase, line: rule.line.bytes(), language }
     }
 
     fn offset(&self) -> String {
-        format!("offsetof({}, {})", tag(self.ty), self.path)
+        let (ty, path) = (&self.ty, self.path);
+        match self.language {
+            Language::Rust => format!("core::mem::offset_of!({ty}, {path})"),
+            _ => format!("offsetof({ty}, {path})"),
+        }
     }
 
     fn size(&self) -> String {
-        format!("sizeof((({} *)0)->{})", tag(self.ty), self.path)
+        let (ty, path) = (&self.ty, self.path);
+        match self.language {
+            Language::Rust => format!("size_of_field(|t: &{ty}| &t.{path})"),
+            _ => format!("sizeof((({ty} *)0)->{path})"),
+        }
     }
 
     fn first_line(&self) -> String {
@@ -89,61 +153,73 @@ impl<'a> Field<'a> {
     }
 }
 
-/// `struct foo` unless the name brings its keyword or is C++.
-fn tag(ty: &str) -> String {
-    if ty.contains(' ') || ty.contains("::") { ty.to_string() } else { format!("struct {ty}") }
+/// `struct foo` in C, unless the name brings its keyword.
+fn tag(ty: &str, language: Language) -> String {
+    let plain = language != Language::C || ty.contains(' ') || ty.contains("::");
+    if plain { ty.to_string() } else { format!("struct {ty}") }
 }
 
-fn conditions<'a>(rule: &'a Rule, phase: u64) -> Vec<String> {
+fn whole(ty: &str, language: Language) -> String {
+    if language == Language::Rust { format!("core::mem::size_of::<{ty}>()") } else { format!("sizeof({ty})") }
+}
+
+/// `None` for what is no constant expression.
+fn conditions(rule: &Rule, phase: u64, language: Language) -> Option<Vec<String>> {
+    if rule.demand.fields().iter().any(|f| f.contains('*') || f.contains("::")) {
+        return None;
+    }
     let line = rule.line.bytes();
-    let field = |path: &'a String| Field::new(rule, path, phase);
-    let ty = tag(&rule.ty);
-    match &rule.demand {
-        Demand::Separate(f) => {
-            let pairs = f.iter().enumerate().flat_map(|(i, a)| f[i + 1..].iter().map(move |b| (a, b)));
-            pairs.map(|(a, b)| apart(&field(a), &field(b))).collect()
-        }
+    let field = |path: &'_ str| -> (String, String, String, String) {
+        let f = Field::new(rule, path, phase, language);
+        (f.offset(), f.size(), f.first_line(), f.last_line())
+    };
+    let ty = tag(&rule.ty, language);
+    let size = whole(&ty, language);
+    let alone = |f: &String| {
+        format!(
+            "({}{}) % {line} == 0",
+            field(f).0,
+            if phase == 0 { String::new() } else { format!(" + {phase}") }
+        )
+    };
+    Some(match &rule.demand {
+        Demand::Separate(groups) => apart(groups, field),
         Demand::SameLine(f) | Demand::Together(f) => f
             .iter()
             .map(|x| {
-                format!(
-                    "{} == {} && {} == {}",
-                    field(&f[0]).first_line(),
-                    field(x).first_line(),
-                    field(x).first_line(),
-                    field(x).last_line()
-                )
+                let ((_, _, first, last), zero) = (field(x), field(&f[0]).2);
+                format!("{zero} == {first} && {first} == {last}")
             })
             .collect(),
-        Demand::Straddle(f) => {
-            f.iter().map(|x| format!("{} != {}", field(x).first_line(), field(x).last_line())).collect()
-        }
-        // Neighbours are not known by name here: the field must own its lines.
-        Demand::Alone(f) => {
-            f.iter().map(|x| format!("({}{}) % {line} == 0", field(x).offset(), field(x).plus())).collect()
-        }
-        Demand::MaxLines(n) => vec![format!("(sizeof({ty}) + {phase} + {}) / {line} <= {n}", line - 1)],
-        Demand::MaxSize(n) => vec![format!("sizeof({ty}) <= {n}")],
-        Demand::Offset(list) => list.iter().map(|(f, at)| format!("{} == {at}", field(f).offset())).collect(),
+        Demand::Straddle(f) => f.iter().map(|x| format!("{} != {}", field(x).2, field(x).3)).collect(),
+        // Neighbours are not known by name here: the field must begin its line.
+        Demand::Alone(f) => f.iter().map(alone).collect(),
+        Demand::MaxLines(n) => vec![format!("({size} + {phase} + {}) / {line} <= {n}", line - 1)],
+        Demand::MaxSize(n) => vec![format!("{size} <= {n}")],
+        Demand::Offset(list) => list.iter().map(|(f, at)| format!("{} == {at}", field(f).0)).collect(),
         Demand::Group(g) => {
-            let mark = |kind: &str| format!("offsetof({ty}, __cacheline_group_{kind}__{})", g.name);
-            let inside = |m: &'a String| {
-                let f = field(m);
-                format!(
-                    "{} >= {} && {} + {} <= {}",
-                    f.offset(),
-                    mark("begin"),
-                    f.offset(),
-                    f.size(),
-                    mark("end")
-                )
+            let mark = |kind: &str| field(&format!("__cacheline_group_{kind}__{}", g.name)).0;
+            let inside = |m: &String| {
+                let (at, size, ..) = field(m);
+                format!("{at} >= {} && {at} + {size} <= {}", mark("begin"), mark("end"))
             };
             let size = g.max_size.map(|n| format!("{} - {} <= {n}", mark("end"), mark("begin")));
             size.into_iter().chain(g.members.iter().map(inside)).collect()
         }
-    }
+        Demand::NothingBetween(_) | Demand::Within { .. } | Demand::GroupsApart => return None,
+    })
 }
 
-fn apart(a: &Field<'_>, b: &Field<'_>) -> String {
-    format!("{} < {} || {} < {}", a.last_line(), b.first_line(), b.last_line(), a.first_line())
+/// No field of one group and one of another in one line.
+fn apart(groups: &[Vec<String>], field: impl Fn(&str) -> (String, String, String, String)) -> Vec<String> {
+    let mut out = Vec::new();
+    for (i, group) in groups.iter().enumerate() {
+        for a in group {
+            for b in groups[i + 1..].iter().flatten() {
+                let ((_, _, a_first, a_last), (_, _, b_first, b_last)) = (field(a), field(b));
+                out.push(format!("{a_last} < {b_first} || {b_last} < {a_first}"));
+            }
+        }
+    }
+    out
 }

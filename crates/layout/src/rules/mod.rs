@@ -1,23 +1,29 @@
 //! Layout rules: the "please be careful" comment as something that fails.
 //!
 //! A rule file is TOML with `[[rule]]` tables. Every key is known or an error; a type or field that does not exist is
-//! an error when the rule is applied, never a pass.
+//! an error of its cell (rule and build), never a pass. What a tree violates already can be kept out of the way:
+//! waivers in the file, a baseline beside it, or an older build ([`known`]).
 
+mod case;
 mod emit;
 mod eval;
+pub mod known;
+mod markers;
+mod parse;
 mod source;
 mod view;
 
-pub use emit::emit_c;
-pub use eval::{Build, Outcome, Status, check};
+pub use emit::{Language, emit};
+pub use eval::{Build, Outcome, Status, Violation, check};
+pub use markers::from_markers;
+pub use parse::parse;
 pub use source::{SourceRules, from_source};
-pub use view::view;
+pub use view::{Context, Verdict, view};
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use tussle_model::LineSize;
 
-/// Why a rule file or a rule cannot be used.
+/// Why a rule file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,62 +40,43 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
-    /// A rule names a type that a build does not have.
-    #[error("{build}: rule {index}: no type named `{ty}`{close}")]
-    NoType {
-        /// File.
-        build: String,
-        /// 1-based position of the rule.
-        index: usize,
-        /// The name.
-        ty: String,
-        /// `; close: a, b` or nothing.
-        close: String,
-    },
-    /// A rule names a field that the type does not have.
-    #[error("{build}: rule {index}: {ty} has no field `{field}`{close}")]
-    NoField {
-        /// File.
-        build: String,
-        /// 1-based position of the rule.
-        index: usize,
-        /// The type.
-        ty: String,
-        /// The path.
-        field: String,
-        /// `; close: a, b` or nothing.
-        close: String,
-    },
 }
 
 /// A rule file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RuleFile {
-    #[serde(default)]
-    rule: Vec<RawRule>,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleSet {
+    /// What must hold.
+    pub rules: Vec<Rule>,
+    /// What is let go for a time.
+    pub waivers: Vec<Waiver>,
 }
 
-/// One `[[rule]]` as written.
+/// Violations that are let go until a day.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawRule {
-    #[serde(rename = "type")]
-    ty: String,
-    separate: Option<Vec<String>>,
-    together: Option<Vec<String>>,
-    alone: Option<Vec<String>>,
-    same_line: Option<Vec<String>>,
-    straddle: Option<Vec<String>>,
-    max_lines: Option<u64>,
-    max_size: Option<u64>,
-    offset: Option<BTreeMap<String, u64>>,
-    group: Option<Group>,
-    line: Option<u32>,
-    phases: Option<PhaseList>,
-    when: Option<When>,
-    reason: Option<String>,
-    evidence: Option<String>,
+pub struct Waiver {
+    /// `id` of the rule.
+    pub rule: String,
+    /// Only for this type.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub ty: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// Last day, `2027-01-31`.
+    pub until: String,
+}
+
+/// How bad a violation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It fails the check.
+    #[default]
+    Error,
+    /// It is told.
+    Warning,
+    /// It is told in passing.
+    Note,
 }
 
 /// A group between `__cacheline_group_begin` and `__cacheline_group_end`.
@@ -105,46 +92,26 @@ pub struct Group {
     pub max_size: Option<u64>,
 }
 
-/// Which phases a rule must hold in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-enum PhaseList {
-    /// `"all"`: every phase that the object can have.
-    Word(String),
-    /// These, in bytes.
-    Bytes(Vec<u64>),
-}
-
 /// Builds that a rule is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct When {
-    /// Architecture, or several.
-    #[serde(default, deserialize_with = "one_or_many")]
+    /// Architectures as the kernel names them, any of them.
+    #[serde(default, deserialize_with = "parse::one_or_many")]
     pub arch: Vec<String>,
     /// Options that must be set (`CONFIG_MMU`), or must not (`!CONFIG_MMU`), or have a value (`CONFIG_NR_CPUS=64`).
-    #[serde(default, deserialize_with = "one_or_many")]
+    #[serde(default, deserialize_with = "parse::one_or_many")]
     pub config: Vec<String>,
+    /// Fields that the type must have (`mmap_lock.count`), or must not (`!mmap_lock.rtmutex`).
+    #[serde(default, deserialize_with = "parse::one_or_many")]
+    pub has: Vec<String>,
 }
 
-fn one_or_many<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        One(String),
-        Many(Vec<String>),
-    }
-    Ok(match Either::deserialize(d)? {
-        Either::One(s) => vec![s],
-        Either::Many(v) => v,
-    })
-}
-
-/// What a rule demands.
+/// What a rule demands. Fields are paths, in which `*` stands for any part of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// No two of these fields touch a common line.
-    Separate(Vec<String>),
+    /// No field of one group touches a line of a field of another.
+    Separate(Vec<Vec<String>>),
     /// These fields touch no more lines than their bytes need.
     Together(Vec<String>),
     /// Each of these shares its lines with no other field.
@@ -153,6 +120,15 @@ pub enum Demand {
     SameLine(Vec<String>),
     /// Each of these lies across a line boundary.
     Straddle(Vec<String>),
+    /// Nothing but padding lies between each of these and the next.
+    NothingBetween(Vec<String>),
+    /// These fields touch at most so many lines.
+    Within {
+        /// The fields.
+        fields: Vec<String>,
+        /// Most lines.
+        lines: u64,
+    },
     /// The object touches at most so many lines.
     MaxLines(u64),
     /// The object has at most so many bytes.
@@ -161,6 +137,8 @@ pub enum Demand {
     Offset(Vec<(String, u64)>),
     /// A group has these members and at most that size.
     Group(Group),
+    /// No two groups of the type touch a common line.
+    GroupsApart,
 }
 
 impl Demand {
@@ -172,23 +150,43 @@ impl Demand {
             Demand::Alone(_) => "alone",
             Demand::SameLine(_) => "same_line",
             Demand::Straddle(_) => "straddle",
+            Demand::NothingBetween(_) => "nothing_between",
+            Demand::Within { .. } => "max_lines",
             Demand::MaxLines(_) => "max_lines",
             Demand::MaxSize(_) => "max_size",
             Demand::Offset(_) => "offset",
             Demand::Group(_) => "group",
+            Demand::GroupsApart => "groups",
+        }
+    }
+
+    /// Paths of the fields that it names.
+    pub fn fields(&self) -> Vec<&str> {
+        match self {
+            Demand::Separate(groups) => groups.iter().flatten().map(String::as_str).collect(),
+            Demand::Together(f) | Demand::Alone(f) | Demand::SameLine(f) | Demand::Straddle(f) => {
+                f.iter().map(String::as_str).collect()
+            }
+            Demand::NothingBetween(f) | Demand::Within { fields: f, .. } => {
+                f.iter().map(String::as_str).collect()
+            }
+            Demand::Offset(list) => list.iter().map(|(f, _)| f.as_str()).collect(),
+            Demand::Group(g) => g.members.iter().map(String::as_str).collect(),
+            Demand::MaxLines(_) | Demand::MaxSize(_) | Demand::GroupsApart => Vec::new(),
         }
     }
 
     /// The demand in words: `separate mmap_lock.count, mmap_lock.owner`.
     pub fn words(&self) -> String {
         match self {
-            Demand::Separate(f)
-            | Demand::Together(f)
-            | Demand::Alone(f)
-            | Demand::SameLine(f)
-            | Demand::Straddle(f) => {
-                format!("{} {}", self.key(), f.join(", "))
+            Demand::Separate(groups) => {
+                let group = |g: &Vec<String>| match g.as_slice() {
+                    [one] => one.clone(),
+                    many => format!("[{}]", many.join(", ")),
+                };
+                format!("separate {}", groups.iter().map(group).collect::<Vec<_>>().join(", "))
             }
+            Demand::Within { fields, lines } => format!("max_lines {lines} for {}", fields.join(", ")),
             Demand::MaxLines(n) => format!("max_lines {n}"),
             Demand::MaxSize(n) => format!("max_size {n}"),
             Demand::Offset(list) => {
@@ -196,6 +194,8 @@ impl Demand {
                 format!("offset {}", list.join(", "))
             }
             Demand::Group(g) => format!("group {}", g.name),
+            Demand::GroupsApart => "groups apart".into(),
+            _ => format!("{} {}", self.key(), self.fields().join(", ")),
         }
     }
 }
@@ -205,6 +205,8 @@ impl Demand {
 pub struct Rule {
     /// 1-based position in its file.
     pub index: usize,
+    /// Its name in findings, waivers and baselines.
+    pub id: Option<String>,
     /// The type that it is about.
     pub ty: String,
     /// What it demands.
@@ -215,71 +217,39 @@ pub struct Rule {
     pub phases: Option<Vec<u64>>,
     /// Builds that it is for.
     pub when: When,
+    /// It is also about every type that holds one of its type.
+    pub inherit: bool,
+    /// How bad a violation is.
+    pub severity: Severity,
+    /// What to do about a violation.
+    pub help: Option<String>,
     /// Why.
     pub reason: Option<String>,
     /// Where that was measured.
     pub evidence: Option<String>,
 }
 
-/// Reads a rule file.
-///
-/// # Errors
-/// [`Error::Syntax`] for unknown keys, [`Error::Rule`] for rules without exactly one demand.
-pub fn parse(text: &str) -> Result<Vec<Rule>, Error> {
-    let file: RuleFile = toml::from_str(text)?;
-    file.rule.into_iter().enumerate().map(|(i, raw)| rule(i + 1, raw)).collect()
-}
-
-fn rule(index: usize, raw: RawRule) -> Result<Rule, Error> {
-    let fail = |what: String| Error::Rule { index, ty: raw.ty.clone(), what };
-    let demand = demand(&raw).map_err(&fail)?;
-    let line = LineSize::new(raw.line.unwrap_or(64))
-        .filter(|l| [64, 128].contains(&l.bytes()))
-        .ok_or_else(|| fail("line is 64 or 128".into()))?;
-    let phases = match &raw.phases {
-        None => None,
-        Some(PhaseList::Word(w)) if w == "all" => None,
-        Some(PhaseList::Word(w)) => {
-            return Err(fail(format!("phases: \"all\" or a list of bytes, not \"{w}\"")));
+impl Rule {
+    /// A rule that demands something of a type in every build.
+    pub fn new(index: usize, ty: &str, demand: Demand, reason: Option<String>) -> Rule {
+        Rule {
+            index,
+            id: None,
+            ty: ty.into(),
+            demand,
+            line: LineSize::L64,
+            phases: None,
+            when: When::default(),
+            inherit: false,
+            severity: Severity::Error,
+            help: None,
+            reason,
+            evidence: None,
         }
-        Some(PhaseList::Bytes(list)) if list.is_empty() => {
-            return Err(fail("phases: the list is empty".into()));
-        }
-        Some(PhaseList::Bytes(list)) => Some(list.iter().map(|p| p % line.bytes()).collect()),
-    };
-    let when = raw.when.clone().unwrap_or_default();
-    Ok(Rule { index, ty: raw.ty, demand, line, phases, when, reason: raw.reason, evidence: raw.evidence })
-}
-
-fn demand(raw: &RawRule) -> Result<Demand, String> {
-    let mut found: Vec<Demand> = Vec::new();
-    let fields = |list: &Option<Vec<String>>, make: fn(Vec<String>) -> Demand| list.clone().map(make);
-    found.extend(fields(&raw.separate, Demand::Separate));
-    found.extend(fields(&raw.together, Demand::Together));
-    found.extend(fields(&raw.alone, Demand::Alone));
-    found.extend(fields(&raw.same_line, Demand::SameLine));
-    found.extend(fields(&raw.straddle, Demand::Straddle));
-    found.extend(raw.max_lines.map(Demand::MaxLines));
-    found.extend(raw.max_size.map(Demand::MaxSize));
-    found.extend(raw.offset.clone().map(|o| Demand::Offset(o.into_iter().collect())));
-    found.extend(raw.group.clone().map(Demand::Group));
-    if found.len() > 1 {
-        let keys: Vec<&str> = found.iter().map(Demand::key).collect();
-        return Err(format!("one demand per rule, not {}", keys.join(" and ")));
     }
-    let demand = found.pop().ok_or_else(|| {
-        String::from(
-            "one of separate, together, alone, same_line, straddle, max_lines, max_size, offset, group is needed",
-        )
-    })?;
-    let least = match &demand {
-        Demand::Separate(f) | Demand::Together(f) => Some((f.len(), 2)),
-        Demand::Alone(f) | Demand::SameLine(f) | Demand::Straddle(f) => Some((f.len(), 1)),
-        Demand::Offset(list) => Some((list.len(), 1)),
-        _ => None,
-    };
-    match least {
-        Some((n, least)) if n < least => Err(format!("{}: at least {least} fields are needed", demand.key())),
-        _ => Ok(demand),
+
+    /// Its `id`, or the key of its demand.
+    pub fn name(&self) -> &str {
+        self.id.as_deref().unwrap_or(self.demand.key())
     }
 }

@@ -1,8 +1,7 @@
 //! Rules out of kernel sources: `CACHELINE_ASSERT_*` lines and the tables of `net_cachelines`.
 
-use super::{Demand, Group, Rule, When};
+use super::{Demand, Group, Rule};
 use std::collections::BTreeMap;
-use tussle_model::LineSize;
 
 /// What was found in one text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,16 +18,7 @@ pub fn from_source(text: &str) -> SourceRules {
 }
 
 fn rule(ty: &str, demand: Demand, reason: String) -> Rule {
-    Rule {
-        index: 0,
-        ty: ty.into(),
-        demand,
-        line: LineSize::L64,
-        phases: None,
-        when: When::default(),
-        reason: Some(reason),
-        evidence: None,
-    }
+    Rule::new(0, ty, demand, Some(reason))
 }
 
 /// `CACHELINE_ASSERT_GROUP_MEMBER(struct tcp_sock, tcp_sock_read_tx, max_window);` and `.._GROUP_SIZE(..)`.
@@ -131,7 +121,7 @@ fn flush(ty: &str, classes: &mut BTreeMap<&'static str, Vec<String>>, rules: &mu
     let (read, written) = (classes.get("read"), classes.get("written"));
     for a in written.into_iter().flatten() {
         for b in read.into_iter().flatten() {
-            let demand = Demand::Separate(vec![a.clone(), b.clone()]);
+            let demand = Demand::Separate(vec![vec![a.clone()], vec![b.clone()]]);
             let reason = format!("net_cachelines: {a} is written on the fast path, {b} is only read there");
             rules.push(rule(ty, demand, reason));
         }

@@ -1,15 +1,48 @@
 //! The outcome of a check as a view: findings first, then the matrix.
 
-use super::{Build, Outcome, Rule, Status};
+use super::known::{Baseline, waiver};
+use super::{Build, Outcome, Rule, Severity, Status, Violation, Waiver};
+use serde_json::json;
 use tussle_render::{Cell, Column, Fact, Finding, Level, Node, Tone};
 
-/// Findings, counts and, with several builds, one row per rule with a column per build.
-pub fn view(rules: &[Rule], builds: &[Build<'_>], outcomes: &[Outcome]) -> Vec<Node> {
-    let mut nodes: Vec<Node> = outcomes
-        .iter()
-        .filter_map(|o| finding(&rules[o.rule], &builds[o.build], o))
-        .map(Node::Finding)
-        .collect();
+/// What a check is held against.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// Violations that are no news.
+    pub known: Baseline,
+    /// From the rule files.
+    pub waivers: Vec<Waiver>,
+    /// `2027-01-31`.
+    pub today: String,
+    /// What is not decided fails.
+    pub strict: bool,
+}
+
+/// What became of the violations of a check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Cells that could not be judged.
+    pub errors: u64,
+    /// Violations of severity `error` that nothing excuses, and with `strict` cells that are not decided.
+    pub fatal: u64,
+    /// Violations that a baseline or an older build has too.
+    pub known: u64,
+    /// Violations that a waiver lets go.
+    pub waived: u64,
+}
+
+/// Findings, counts and one row per rule with a column per build.
+pub fn view(
+    rules: &[Rule],
+    builds: &[Build<'_>],
+    outcomes: &[Outcome],
+    context: &Context,
+) -> (Vec<Node>, Verdict) {
+    let mut verdict = Verdict::default();
+    let mut nodes = Vec::new();
+    for o in outcomes {
+        nodes.extend(findings(&rules[o.rule], &builds[o.build], o, context, &mut verdict));
+    }
     let count = |f: fn(&Status) -> bool| outcomes.iter().filter(|o| f(&o.status)).count() as u64;
     let fact =
         |key: &str, label: &str, n: u64| Fact { key: key.into(), label: label.into(), cell: Cell::count(n) };
@@ -17,27 +50,83 @@ pub fn view(rules: &[Rule], builds: &[Build<'_>], outcomes: &[Outcome]) -> Vec<N
         fact("rules", "rules", rules.len() as u64),
         fact("builds", "builds", builds.len() as u64),
         fact("passed", "hold", count(|s| *s == Status::Pass)),
-        fact("failed", "violated", count(|s| matches!(s, Status::Fail { .. }))),
-        fact("excluded", "for other builds", count(|s| *s == Status::NotForThis)),
+        fact("failed", "violated", count(|s| matches!(s, Status::Fail(_)))),
+        fact("excluded", "not applicable", count(|s| *s == Status::NotForThis)),
         fact("unknown", "not decidable", count(|s| matches!(s, Status::Unknown(_)))),
+        fact("errors", "errors", verdict.errors),
+        fact("known", "violations known before", verdict.known),
+        fact("waived", "violations waived", verdict.waived),
     ]));
     nodes.push(matrix(rules, builds, outcomes));
-    nodes
+    (nodes, verdict)
 }
 
-fn finding(rule: &Rule, build: &Build<'_>, outcome: &Outcome) -> Option<Finding> {
-    let Status::Fail { message, at } = &outcome.status else { return None };
-    let mut text = format!("{}: {}: {message}", build.name, rule.ty);
-    if let Some(reason) = &rule.reason {
-        text.push_str(&format!(" ({reason})"));
+fn findings(
+    rule: &Rule,
+    build: &Build<'_>,
+    outcome: &Outcome,
+    context: &Context,
+    verdict: &mut Verdict,
+) -> Vec<Node> {
+    match &outcome.status {
+        Status::Fail(violations) => violations
+            .iter()
+            .filter_map(|v| violation(rule, build, v, context, verdict))
+            .map(Node::Finding)
+            .collect(),
+        Status::Error(what) => {
+            verdict.errors += 1;
+            vec![Node::Finding(plain(rule, build, Level::Error, format!("cannot be checked: {what}")))]
+        }
+        Status::Unknown(what) if context.strict => {
+            verdict.fatal += 1;
+            vec![Node::Finding(plain(rule, build, Level::Error, format!("not decided: {what}")))]
+        }
+        _ => Vec::new(),
     }
-    Some(Finding {
-        rule: rule.demand.key().into(),
-        level: Level::Error,
-        message: text,
-        file: at.as_ref().map(|l| l.file.clone()),
-        line: at.as_ref().map(|l| l.line),
-    })
+}
+
+fn plain(rule: &Rule, build: &Build<'_>, level: Level, what: String) -> Finding {
+    let message = format!("{}: {}: {what}", build.name, rule.ty);
+    Finding { rule: rule.name().into(), level, message, help: rule.help.clone(), ..Finding::default() }
+}
+
+/// A violation that is no news is counted and not told again.
+fn violation(
+    rule: &Rule,
+    build: &Build<'_>,
+    v: &Violation,
+    context: &Context,
+    verdict: &mut Verdict,
+) -> Option<Finding> {
+    if context.known.has(v) {
+        verdict.known += 1;
+        return None;
+    }
+    let mut finding = plain(rule, build, level(rule.severity), v.message.clone());
+    if let Some(w) = waiver(&context.waivers, rule, &context.today) {
+        verdict.waived += 1;
+        finding.level = Level::Note;
+        finding.message.push_str(&format!(" (waived until {}: {})", w.until, w.reason));
+    } else {
+        verdict.fatal += u64::from(rule.severity == Severity::Error);
+        if let Some(reason) = &rule.reason {
+            finding.message.push_str(&format!(" ({reason})"));
+        }
+    }
+    // BTF keeps no source lines: the build is the place then
+    finding.file = v.at.as_ref().map(|l| l.file.clone()).or_else(|| Some(build.name.clone()));
+    finding.line = v.at.as_ref().map(|l| l.line);
+    finding.fingerprint = Some(v.fingerprint.clone());
+    Some(finding)
+}
+
+fn level(severity: Severity) -> Level {
+    match severity {
+        Severity::Error => Level::Error,
+        Severity::Warning => Level::Warning,
+        Severity::Note => Level::Note,
+    }
 }
 
 fn matrix(rules: &[Rule], builds: &[Build<'_>], outcomes: &[Outcome]) -> Node {
@@ -48,7 +137,8 @@ fn matrix(rules: &[Rule], builds: &[Build<'_>], outcomes: &[Outcome]) -> Node {
         .iter()
         .enumerate()
         .map(|(r, rule)| {
-            let mut row = vec![Cell::text(format!("{}: {}", rule.ty, rule.demand.words()))];
+            let id = rule.id.as_deref().map(|id| format!("{id}: ")).unwrap_or_default();
+            let mut row = vec![Cell::text(format!("{id}{}: {}", rule.ty, rule.demand.words()))];
             row.extend(outcomes.iter().filter(|o| o.rule == r).map(|o| cell(&o.status)));
             row
         })
@@ -59,9 +149,10 @@ fn matrix(rules: &[Rule], builds: &[Build<'_>], outcomes: &[Outcome]) -> Node {
 fn cell(status: &Status) -> Cell {
     match status {
         Status::Pass => Cell::value("pass", "holds").tone(Tone::Good),
-        Status::Fail { .. } => Cell::value("fail", "VIOLATED").tone(Tone::Bad),
-        Status::NotForThis => Cell::value("excluded", "-").tone(Tone::Dim),
+        Status::Fail(_) => Cell::value("fail", "VIOLATED").tone(Tone::Bad),
+        Status::NotForThis => Cell::value("excluded", "not applicable").tone(Tone::Dim),
         Status::Unknown(_) => Cell::value("unknown", "unknown").tone(Tone::Warn),
+        Status::Error(_) => Cell::value(json!("error"), "ERROR").tone(Tone::Bad),
     }
 }
 

@@ -273,8 +273,7 @@ fn finding(g: &Group<'_>) -> Node {
         rule: "false-sharing".into(),
         level: Level::Error,
         message: format!("{}: {} expected invalidations", g.title(), whole(g.e)),
-        file: None,
-        line: None,
+        ..Finding::default()
     })
 }
 

@@ -1,0 +1,217 @@
+//! `tussle check`: a result per cell, exit statuses, what is known already, and where findings point.
+
+#![allow(clippy::unwrap_used)]
+
+mod schema;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use tussle_testkit::need;
+
+const SNAPSHOTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../layout/tests/data/snapshots");
+const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rules/linux-mm.toml");
+
+fn run(dir: &Path, program: &str, args: &[&str]) -> (i32, String) {
+    let out = Command::new(program).args(args).current_dir(dir).output().unwrap();
+    (out.status.code().unwrap(), String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+fn tussle(dir: &Path, args: &[&str]) -> (i32, String) {
+    run(dir, env!("CARGO_BIN_EXE_tussle"), args)
+}
+
+fn json(dir: &Path, args: &[&str]) -> (i32, Value) {
+    let (code, text) = tussle(dir, &[args, &["--format", "json"]].concat());
+    let json: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{args:?}: {e}: {text}"));
+    schema::keeps_to(json["kind"].as_str().unwrap(), &json);
+    (code, json)
+}
+
+#[test]
+fn the_shipped_rules_over_six_kernels_one_of_them_rt() {
+    let files = ["6.1-amd64", "6.1-arm64", "6.12-amd64", "6.12-rt", "7.2-amd64", "7.2-arm64"]
+        .map(|f| format!("{f}.json"));
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let (code, json) =
+        json(Path::new(SNAPSHOTS), &[&["check", "--rules", SHIPPED], files.as_slice()].concat());
+    assert_eq!(code, 1);
+    assert_eq!((&json["failed"], &json["excluded"], &json["errors"]), (&11.into(), &4.into(), &0.into()));
+    let matrix = json["matrix"].as_array().unwrap();
+    assert_eq!(matrix.len(), 7);
+    assert_eq!(
+        (&matrix[0]["6.12-rt.json"], &matrix[0]["6.1-amd64.json"]),
+        (&"excluded".into(), &"fail".into())
+    );
+    assert!(matrix.iter().all(|row| row.as_object().unwrap().len() == 7), "every cell is there");
+}
+
+/// A tree with a type that breaks a rule, and a repository around it.
+fn tree() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("src")).unwrap();
+    let source = "struct sh {\n\tlong lock;\n\tlong data;\n\tchar pad[112];\n} __attribute__((aligned(64)));\n\
+        struct sh s;\n";
+    std::fs::write(dir.path().join("src/a.c"), source).unwrap();
+    let rules = "[[rule]]\nid = \"apart\"\ntype = \"sh\"\nseparate = [\"lock\", \"data\"]\n\
+        help = \"move data behind pad\"\n";
+    std::fs::write(dir.path().join("rules.toml"), rules).unwrap();
+    assert_eq!(run(dir.path(), "gcc", &["-g", "-c", "src/a.c", "-o", "a.o"]).0, 0);
+    dir
+}
+
+#[test]
+fn exit_statuses_and_what_is_known() {
+    if !need("gcc") {
+        return;
+    }
+    let dir = tree();
+    let dir = dir.path();
+    let check = |more: &[&str]| json(dir, &[&["check", "--rules", "rules.toml", "a.o"], more].concat());
+    assert_eq!(check(&[]).0, 1);
+    assert_eq!(check(&["--baseline", "known.json", "--update"]).0, 0);
+    let (code, known) = check(&["--baseline", "known.json"]);
+    assert_eq!((code, &known["known"], &known["failed"]), (0, &1.into(), &1.into()));
+    assert_eq!(check(&["--against", "a.o"]).0, 0);
+    let extra = "[[rule]]\ntype = \"sh\"\nalone = [\"gone\"]\n[[rule]]\ntype = \"sh\"\nmax_size = 1\n\
+        when = { config = \"X\" }\n";
+    std::fs::write(dir.join("extra.toml"), extra).unwrap();
+    let (code, json) = check(&["--rules", "extra.toml"]);
+    assert_eq!((code, &json["errors"], &json["unknown"]), (2, &1.into(), &1.into()));
+    std::fs::write(dir.join("extra.toml"), extra.replace("gone", "pad")).unwrap();
+    assert_eq!(check(&["--rules", "extra.toml", "--baseline", "known.json"]).0, 1);
+    std::fs::write(
+        dir.join("extra.toml"),
+        "[[rule]]\ntype = \"sh\"\nmax_size = 1\nwhen = { config = \"X\" }\n",
+    )
+    .unwrap();
+    assert_eq!(check(&["--rules", "extra.toml", "--baseline", "known.json"]).0, 0);
+    assert_eq!(check(&["--rules", "extra.toml", "--baseline", "known.json", "--strict"]).0, 1);
+}
+
+#[test]
+fn findings_point_into_the_checkout() {
+    if !need("gcc") {
+        return;
+    }
+    let dir = tree();
+    let dir = dir.path();
+    let (code, text) = tussle(dir, &["check", "--rules", "rules.toml", "a.o", "--format", "github"]);
+    assert_eq!(code, 1);
+    assert!(text.starts_with("::error file=src/a.c,line=3,title=apart::"), "{text}");
+    let (_, text) = tussle(dir, &["check", "--rules", "rules.toml", "a.o", "--format", "sarif"]);
+    let sarif: Value = serde_json::from_str(&text).unwrap();
+    let run = &sarif["runs"][0];
+    let result = &run["results"][0];
+    assert_eq!(result["ruleId"], "apart");
+    assert_eq!(run["tool"]["driver"]["rules"][0]["help"]["text"], "move data behind pad");
+    let place = &result["locations"][0]["physicalLocation"];
+    assert_eq!(
+        (&place["artifactLocation"]["uri"], &place["region"]["startLine"]),
+        (&"src/a.c".into(), &3.into())
+    );
+    assert_eq!(result["partialFingerprints"]["tussle/v1"].as_str().map(str::len), Some(16));
+}
+
+#[test]
+fn new_since_a_revision() {
+    if !need("gcc") || !need("git") {
+        return;
+    }
+    let dir = tree();
+    let dir = dir.path();
+    assert_eq!(tussle(dir, &["snapshot", "a.o", "-C", "sh", "-o", "sh.json"]).0, 0);
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"];
+        assert_eq!(run(dir, "git", &[&who, args].concat()).0, 0, "git {args:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["add", "sh.json"]);
+    git(&["commit", "-qm", "layouts"]);
+    let check = || tussle(dir, &["check", "--rules", "rules.toml", "sh.json", "--against", "HEAD"]);
+    assert_eq!(check().0, 0);
+    std::fs::write(
+        dir.join("rules.toml"),
+        "[[rule]]\ntype = \"sh\"\nseparate = [\"lock\", \"data\", \"pad\"]\n",
+    )
+    .unwrap();
+    // the same rule over more fields: the same fault under another rule is no news only where it has its name
+    let (code, text) = tussle(dir, &["check", "--rules", "rules.toml", "sh.json"]);
+    assert_eq!(code, 1, "{text}");
+    std::fs::write(
+        dir.join("src/a.c"),
+        std::fs::read_to_string(dir.join("src/a.c"))
+            .unwrap()
+            .replace("\tlong data;\n", "\tlong data, more;\n"),
+    )
+    .unwrap();
+    std::fs::write(dir.join("rules.toml"), "[[rule]]\ntype = \"sh\"\nseparate = [\"lock\", \"*a*\"]\n")
+        .unwrap();
+    assert_eq!(run(dir, "gcc", &["-g", "-c", "src/a.c", "-o", "a.o"]).0, 0);
+    assert_eq!(tussle(dir, &["snapshot", "a.o", "-C", "sh", "-o", "sh.json"]).0, 0);
+    assert_eq!(check().0, 0, "more is no field that the pattern names");
+    std::fs::write(dir.join("rules.toml"), "[[rule]]\ntype = \"sh\"\nseparate = [\"lock\", \"*\"]\n")
+        .unwrap();
+    let (code, text) = check();
+    assert!(code == 1 && text.contains("more") && !text.contains("lock at 0 and data"), "{code}: {text}");
+}
+
+#[test]
+fn assertions_compile_in_three_languages() {
+    if !need("gcc") || !need("g++") {
+        return;
+    }
+    let dir = tree();
+    let dir = dir.path();
+    let rules = "[[rule]]\ntype = \"sh\"\nseparate = [\"lock\", \"pad\"]\nphases = [56]\n[[rule]]\n\
+        type = \"sh\"\nmax_size = 128\n\
+        [[rule]]\ntype = \"sh\"\nalone = [\"st*\"]\n";
+    std::fs::write(dir.join("rules.toml"), rules).unwrap();
+    let emit = |language: &str, file: &str, before: &str, compiler: &[&str]| {
+        let (code, text) = tussle(dir, &["check", "--rules", "rules.toml", "--emit", language]);
+        assert_eq!(code, 0);
+        for (text, fine) in [(text.clone(), true), (text.replace("128", "64"), false)] {
+            std::fs::write(dir.join(file), format!("{before}\n{text}")).unwrap();
+            let out =
+                Command::new(compiler[0]).args(&compiler[1..]).arg(file).current_dir(dir).output().unwrap();
+            assert_eq!(
+                out.status.success(),
+                fine,
+                "{language}: {}\n{text}",
+                String::from_utf8_lossy(&out.stderr)
+            );
+        }
+    };
+    let c = "struct sh { long lock, data; char pad[112]; };";
+    emit("c", "r.c", c, &["gcc", "-fsyntax-only", "-std=c11"]);
+    emit("c++", "r.cc", c, &["g++", "-fsyntax-only", "-std=c++11"]);
+    let rust = "#![crate_type = \"lib\"]\n#[allow(non_camel_case_types)]\n#[repr(C)]\n\
+        pub struct sh { lock: i64, data: i64, pad: [u8; 112] }";
+    emit("rust", "r.rs", rust, &["rustc", "--emit=metadata", "--edition=2021"]);
+}
+
+/// The outcome does not depend on which object the linker saw first.
+#[test]
+fn two_definitions_of_one_name() {
+    if !need("gcc") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let good = "struct two { long a; char pad[56]; long b; } __attribute__((aligned(64))) g;\n\
+        int main(void) { return 0; }\n";
+    std::fs::write(dir.join("good.c"), good).unwrap();
+    std::fs::write(dir.join("bad.c"), "struct two { long a; long b; } __attribute__((aligned(64))) h;\n")
+        .unwrap();
+    std::fs::write(dir.join("rules.toml"), "[[rule]]\ntype = \"two\"\nseparate = [\"a\", \"b\"]\n").unwrap();
+    for order in [["good.c", "bad.c"], ["bad.c", "good.c"]] {
+        assert_eq!(run(dir, "gcc", &["-g", order[0], order[1], "-o", "both"]).0, 0);
+        let (code, text) = tussle(dir, &["check", "--rules", "rules.toml", "both"]);
+        assert!(code == 1 && text.contains("as bad.c has it"), "{code}: {text}");
+        let (_, text) = tussle(dir, &["layout", "both", "-C", "two"]);
+        assert!(
+            text.contains("/* good.c */\nstruct two {") && text.contains("/* bad.c */\nstruct two {"),
+            "{text}"
+        );
+    }
+}
