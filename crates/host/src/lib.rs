@@ -13,6 +13,7 @@ pub mod hunt;
 
 pub mod images;
 pub mod record;
+pub mod replay;
 pub mod revisions;
 pub mod threads;
 pub mod workloads;

@@ -122,6 +122,9 @@ pub enum PredictError {
         "recorded operations have no variant `{0}`: recorded, ideal, a file with the types, or -C with --move"
     )]
     Variant(String),
+    /// Recorded operations on real threads.
+    #[error(transparent)]
+    Native(#[from] crate::recorded::NativeError),
     /// The machine.
     #[error(transparent)]
     Machine(#[from] MachineError),

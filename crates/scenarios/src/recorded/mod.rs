@@ -3,6 +3,9 @@
 
 mod fields;
 mod lock;
+pub mod measured;
+pub mod measured_view;
+pub mod native;
 mod place;
 mod plan;
 mod replay;
@@ -10,6 +13,7 @@ mod replicas;
 mod view;
 
 pub use lock::{Found, Model};
+pub use native::NativeError;
 pub use place::{Arrangement, Relocation};
 pub use replay::Replay;
 pub(crate) use view::assumptions;

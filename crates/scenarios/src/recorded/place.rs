@@ -71,7 +71,7 @@ impl Relocation {
             let to = offsets.iter().map(|&at| Ok((at, follow(&name, &old, &new, at)?)));
             let to = to.collect::<Result<Vec<_>, LayoutError>>();
             let to = to.map_err(|error| RecordedError::Layout { label: label.into(), error })?;
-            out.add(ty, other.size(id).unwrap_or(1), 1, to);
+            out.add(ty, other.size(id).unwrap_or(1), declared_align(other, id), to);
         }
         if out.is_empty() {
             let types: BTreeSet<String> = wanted.keys().map(|t| recorded.name(*t)).take(8).collect();
@@ -80,6 +80,13 @@ impl Relocation {
         }
         Ok(out)
     }
+}
+
+/// The alignment that a type's or a member's declaration asks for; 1 where nothing is told.
+fn declared_align(table: &TypeTable, id: TypeId) -> u64 {
+    let Some(a) = table.aggregate(id) else { return 1 };
+    let members = a.members.iter().filter_map(|m| m.align).max().unwrap_or(1);
+    a.align.map_or(1, |x| x.bytes).max(members)
 }
 
 /// Words of locks that newer kernels have under another name.
@@ -205,6 +212,61 @@ pub fn arrange(
         rest.iter_mut().for_each(|copy| copy[i] = first[0][i]);
     }
     Ok(Arranged { memory, cells: spots.into_iter().map(Arc::from).collect(), locks })
+}
+
+/// Where a recording's bytes lie in one piece of real memory, in one layout.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Native {
+    /// Bytes of it.
+    pub bytes: u64,
+    /// Place and size (1, 2, 4 or 8) of every spot, by its number; accesses never cross their size.
+    pub spots: Vec<(u64, u64)>,
+    /// Place of every lock's first byte, by its number, on a multiple of 8.
+    pub locks: BTreeMap<usize, u64>,
+}
+
+/// Lays a recording out in real memory: the same distances as in the simulator, with room for whole locks.
+pub fn native(r: &Recording, how: Arrangement<'_>, setup: &Setup) -> Result<Native, RecordedError> {
+    let mut inside: Vec<Inside> = vec![Default::default(); r.places.len()];
+    r.spots
+        .iter()
+        .enumerate()
+        .for_each(|(i, s)| inside.get_mut(s.object).into_iter().for_each(|o| o.0.push(i)));
+    r.locks
+        .iter()
+        .enumerate()
+        .for_each(|(i, l)| inside.get_mut(l.object).into_iter().for_each(|o| o.1.push(i)));
+    if r.spots.len() + r.locks.len() > CELLS_MAX {
+        return Err(RecordedError::TooMany { cells: r.spots.len(), tasks: r.actors });
+    }
+    let mut out = Native { bytes: 0, spots: vec![(0, 8); r.spots.len()], locks: BTreeMap::new() };
+    for members in groups(r).values() {
+        let mut wanted = wanted(r, how, (members, &inside), 0, setup);
+        // Words of a lock of a program but its first are its own business.
+        wanted.retain(|w| matches!(w.of, Of::Spot(_) | Of::Word(_, 0)));
+        let room = |w: &Wanted| match w.of {
+            Of::Spot(_) => u64::from(w.size),
+            Of::Word(l, _) => r.locks.get(l).map_or(8, |l| l.found.size.max(8)),
+        };
+        let blocks: BTreeSet<u64> =
+            wanted.iter().flat_map(|w| w.addr / BLOCK..=(w.addr + room(w) - 1) / BLOCK).collect();
+        let rank: HashMap<u64, u64> = blocks.iter().enumerate().map(|(i, b)| (*b, i as u64)).collect();
+        let apart = matches!(how, Arrangement::Ideal).then(|| split(r, &wanted));
+        let size = apart.as_ref().map_or(blocks.len() as u64 * BLOCK, |a| a.1 + BLOCK);
+        for (i, w) in wanted.iter().enumerate() {
+            let near = || rank.get(&(w.addr / BLOCK)).copied().unwrap_or(0) * BLOCK + w.addr % BLOCK;
+            let at = out.bytes + apart.as_ref().and_then(|a| a.0.get(i).copied()).unwrap_or_else(near);
+            match w.of {
+                Of::Spot(s) => {
+                    let size = [8u64, 4, 2].into_iter().find(|s| *s <= u64::from(w.size)).unwrap_or(1);
+                    out.spots[s] = (at / size * size, size);
+                }
+                Of::Word(l, _) => drop(out.locks.insert(l, at / 8 * 8)),
+            }
+        }
+        out.bytes = (out.bytes + size).next_multiple_of(BLOCK);
+    }
+    Ok(out)
 }
 
 /// Waiters of a lock that has no words for them: a bucket of the kernel's, on its own lines.

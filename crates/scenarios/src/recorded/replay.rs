@@ -140,6 +140,13 @@ impl Turns {
     }
 }
 
+/// The first `count` turns of these shapes.
+pub(super) fn turns(r: &Recording, shapes: &[u32], count: usize) -> Vec<u32> {
+    let repeats = |s: u32| r.shapes.get(s as usize).map_or(1, |s| s.repeats);
+    let mut turns = Turns::new(shapes, repeats);
+    (0..count).map_while(|_| turns.next(repeats)).collect()
+}
+
 impl Program for Replay {
     fn tasks(&self) -> usize {
         self.tasks

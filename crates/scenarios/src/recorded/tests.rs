@@ -505,6 +505,43 @@ fn many_actors_and_shapes_are_bounded() {
     run(&q, &Job { cpus: 96, draw: 0, ablation: Ablation::None }).unwrap();
 }
 
+#[test]
+fn generated_programs_are_bounded_and_hold_nothing_of_the_evidences_names() {
+    let mut e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
+    e.run.command = vec!["$(touch /tmp/x)".into()];
+    let program = |e: &Evidence| {
+        let r = Recording::new(e).unwrap();
+        native::program(&r, Arrangement::Recorded, Arrangement::Ideal, &crate::Setup::new(2))
+    };
+    let text = program(&e).unwrap();
+    assert!(!text.contains("counters") && !text.contains("touch"), "{text}");
+    assert!(text.contains("INCREMENT(64, ") && text.contains("MUTEX_LOCK("), "{text}");
+    let one = e.operations.as_ref().unwrap()[0].clone();
+    let more = |i: u32| Operation { actor: i % 2, visits: one.visits.repeat(100), ..one.clone() };
+    e.operations.as_mut().unwrap().extend((0..1_000).map(more));
+    assert!(program(&e).unwrap().len() < 4_000_000);
+    e.run.source = Source::KernelRecorder;
+    e.objects[0].ty = None;
+    assert!(matches!(program(&e), Err(NativeError::Lock(_))), "a kernel's lock is none of a program");
+}
+
+#[test]
+fn real_memory_has_the_distances_that_were_recorded() {
+    let e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
+    let r = Recording::new(&e).unwrap();
+    let setup = crate::Setup::new(2);
+    let at = place::native(&r, Arrangement::Recorded, &setup).unwrap();
+    assert_eq!((at.spots[0].0.abs_diff(at.spots[1].0), at.spots[0].1), (8, 8));
+    let apart = place::native(&r, Arrangement::Ideal, &setup).unwrap();
+    assert!(apart.spots[0].0.abs_diff(apart.spots[1].0) >= 64);
+    let mut all: Vec<u64> = apart.spots.iter().map(|s| s.0).chain(apart.locks.values().copied()).collect();
+    all.sort_unstable();
+    assert!(
+        all.windows(2).all(|w| w[1] - w[0] >= 40) && all.iter().all(|a| a + 128 <= apart.bytes),
+        "{all:?}"
+    );
+}
+
 /// Evidence files that the documents use, made here: written anew with `TUSSLE_WRITE_EXAMPLES=1`.
 #[test]
 fn example_files_are_what_this_makes() {

@@ -1,5 +1,7 @@
 //! `tussle predict`.
 
+mod here;
+
 use super::source::Source;
 use crate::global::Global;
 use anyhow::{Context, bail};
@@ -12,6 +14,7 @@ use tussle_advise::abi::Shapes;
 use tussle_advise::advice;
 use tussle_advise::relayout::Relayout;
 use tussle_evidence::Evidence;
+use tussle_render::View;
 use tussle_scenarios::decide::Course;
 use tussle_scenarios::predict::{self, Question};
 use tussle_scenarios::recorded::{Recording, Relocation};
@@ -19,7 +22,9 @@ use tussle_scenarios::stories::Build;
 use tussle_scenarios::{Side, Story, validation, view};
 use tussle_sim::{Machine, machine};
 
-/// Machine for recorded operations when none is named: two sockets, and its figures all have a source.
+/// This machine, by replay.
+const HERE: &str = "here";
+/// Machine for operations of a kernel when none is named: two sockets, and its figures all have a source.
 const EVIDENCE_MACHINE: &str = "2s-icelake-sp-96";
 
 /// Say what a layout or a lock choice costs on a machine that you do not own.
@@ -33,7 +38,8 @@ pub struct Args {
     /// recorded operations
     #[arg(value_name = "SCENARIO|EVIDENCE", required_unless_present_any = ["list_machines", "validate"])]
     scenario: Option<String>,
-    /// Machine by name, or a profile's file [default: that of the published figures]
+    /// Machine by name, or a profile's file; `here` replays recorded operations on threads of this one
+    /// [default: that of a scenario's published figures; `here` for recorded programs]
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
     /// Numbers of CPUs; with several, the last is the answer and all make the curve
@@ -62,6 +68,9 @@ pub struct Args {
     /// Seed of the draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// The recorded program without instrumentation, for the shell: tells the time between operations
+    #[arg(long, value_name = "CMD")]
+    native: Option<String>,
     /// Show the built-in machines
     #[arg(long)]
     list_machines: bool,
@@ -84,8 +93,15 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let Some(name) = &args.scenario else { bail!("which scenario?") };
     let question = match Story::find(name) {
+        Ok(_) if args.native.is_some() => bail!("--native: a scenario has no program to run"),
         Ok(story) => of_story(args, story, global)?,
-        Err(_) if Path::new(name).exists() => of_evidence(args, Path::new(name), global)?,
+        Err(_) if Path::new(name).exists() => match of_evidence(args, Path::new(name), global)? {
+            Asked::Simulated(question) => *question,
+            Asked::Answered(view) => {
+                global.print(&view)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        },
         Err(e) => bail!("{e}; and there is no file of that name"),
     };
     for side in [&question.before, &question.after] {
@@ -213,28 +229,53 @@ fn validate(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What became of a question about recorded operations.
+enum Asked {
+    /// It is to be simulated.
+    Simulated(Box<Question>),
+    /// This machine has answered.
+    Answered(View),
+}
+
 /// Recorded operations in two layouts.
-fn of_evidence(args: &Args, path: &Path, global: &Global) -> anyhow::Result<Question> {
+fn of_evidence(args: &Args, path: &Path, global: &Global) -> anyhow::Result<Asked> {
     let evidence = super::fix::read_evidence(path, global)?;
-    let machine = open_machine(args.machine.as_deref().unwrap_or(EVIDENCE_MACHINE))?;
-    if args.machine.is_none() {
+    let recording = Recording::new(&evidence).with_context(|| path.display().to_string())?;
+    let kernel = evidence.run.source == tussle_evidence::tables::Source::KernelRecorder;
+    let named = args.machine.as_deref();
+    if named == Some(HERE) || (named.is_none() && !kernel) {
+        return here::predict(args, recording, &evidence, global).map(Asked::Answered);
+    }
+    if args.native.is_some() {
+        bail!("--native: only with --machine {HERE}");
+    }
+    let machine = open_machine(named.unwrap_or(EVIDENCE_MACHINE))?;
+    if named.is_none() {
         global.remark(format_args!("no --machine: {EVIDENCE_MACHINE} it is (--list-machines shows others)"));
     }
-    let recording = Recording::new(&evidence).with_context(|| path.display().to_string())?;
-    let side = |name: &str| recorded_side(name, &recording, &evidence, global);
-    let before = args.before.as_deref().map(side).transpose()?;
-    let after = match &args.class {
-        Some(class) => Some(moved(class, &args.moves, &recording, &evidence)?),
-        None => match args.after.as_deref() {
-            Some(name) => Some(side(name)?),
-            None => advised(&recording, &evidence, global),
-        },
-    };
+    let (before, after) = recorded_sides(args, &recording, &evidence, global)?;
     let mut q = Question::of_recording(recording, machine);
     settings(args, &mut q)?;
     q.before = before.unwrap_or(q.before);
     q.after = after.unwrap_or(q.after);
-    Ok(q)
+    Ok(Asked::Simulated(Box::new(q)))
+}
+
+/// Both sides as asked for; `None` for what a question has by itself.
+fn recorded_sides(
+    args: &Args,
+    recording: &Recording,
+    evidence: &Evidence,
+    global: &Global,
+) -> anyhow::Result<(Option<Side>, Option<Side>)> {
+    let side = |name: &str| recorded_side(name, recording, evidence, global);
+    let before = args.before.as_deref().map(side).transpose()?;
+    let after = match (&args.class, args.after.as_deref()) {
+        (Some(class), _) => Some(moved(class, &args.moves, recording, evidence)?),
+        (None, Some(name)) => Some(side(name)?),
+        (None, None) => advised(recording, evidence, global),
+    };
+    Ok((before, after))
 }
 
 /// `recorded`, `ideal`, or the types of a file.

@@ -1,0 +1,103 @@
+//! Recorded operations on real threads of this machine: our own C, compiled and run, bounded in time.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tussle_scenarios::recorded::measured::{Pair, parse};
+
+/// Length of one burst, µs: long against a time slice's remainder, short against what disturbs a machine.
+const BURST_US: u64 = 8_000;
+/// Pairs of each kind and length of work.
+const PAIRS: u64 = 12;
+/// Longest time of the program; it ends itself after 60 s, too.
+const RUN_MAX: Duration = Duration::from_secs(65);
+/// Factors on lengths of work that were recorded in accesses: how long an access takes. One access is some three
+/// instructions; programs measured so far lie between 0.5 and 4 ns.
+const GUESSED: &[f64] = &[0.6, 1.0, 1.7, 3.0];
+/// The same where a native run tells: what is left of its error.
+const MEASURED: &[f64] = &[0.9, 1.0, 1.1];
+
+/// Why there is no replay.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// Nothing to compile with.
+    #[error(
+        "no C compiler (cc): a replay on this machine needs one; or name a machine to simulate (--machine NAME)"
+    )]
+    NoCompiler,
+    /// One CPU.
+    #[error("{threads} threads on {cpus} CPUs: a replay needs a CPU for each; or name a machine to simulate")]
+    Cpus {
+        /// Threads recorded.
+        threads: usize,
+        /// CPUs of this process.
+        cpus: u32,
+    },
+    /// The compiler refused our own program.
+    #[error("the replay does not compile: {0}")]
+    Compile(String),
+    /// It failed.
+    #[error("the replay ended with {0}")]
+    Run(String),
+    /// Files.
+    #[error("replay: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Compiles and runs `program`; `target_ns` is the CPU time of an operation in a native run.
+///
+/// # Errors
+/// See [`ReplayError`].
+pub fn replay(
+    program: &str,
+    threads: usize,
+    target_ns: Option<f64>,
+    seed: u64,
+) -> Result<Vec<Pair>, ReplayError> {
+    let cpus = crate::threads::cpus();
+    if threads as u64 > u64::from(cpus) {
+        return Err(ReplayError::Cpus { threads, cpus });
+    }
+    let folder = tempfile::tempdir()?;
+    let binary = folder.path().join("replay");
+    compile(program, folder.path(), &binary)?;
+    let factors = if target_ns.is_some() { MEASURED } else { GUESSED };
+    let mut command = Command::new(&binary);
+    command.args([
+        BURST_US.to_string(),
+        PAIRS.to_string(),
+        target_ns.unwrap_or(0.0).to_string(),
+        seed.to_string(),
+    ]);
+    command.args(factors.iter().map(f64::to_string));
+    let output = folder.path().join("pairs");
+    let mut child = command.stdin(Stdio::null()).stdout(std::fs::File::create(&output)?).spawn()?;
+    let end = Instant::now() + RUN_MAX;
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if Instant::now() > end => {
+                child.kill()?;
+                break child.wait()?;
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let pairs = parse(&std::fs::read_to_string(&output)?);
+    // A program that was cut short has told what it measured until then.
+    if pairs.is_empty() { Err(ReplayError::Run(status.to_string())) } else { Ok(pairs) }
+}
+
+fn compile(program: &str, folder: &Path, binary: &Path) -> Result<(), ReplayError> {
+    let source = folder.join("replay.c");
+    std::fs::write(&source, program)?;
+    let run =
+        Command::new("cc").args(["-O2", "-pthread", "-w", "-o"]).arg(binary).arg(&source).arg("-lm").output();
+    match run {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(ReplayError::NoCompiler),
+        Err(e) => Err(e.into()),
+        Ok(o) if o.status.success() => Ok(()),
+        Ok(o) => Err(ReplayError::Compile(String::from_utf8_lossy(&o.stderr).chars().take(2_000).collect())),
+    }
+}

@@ -1,0 +1,92 @@
+//! A replay's answer for people: five seconds to read, the rest below.
+
+use super::Recording;
+use super::measured::Replayed;
+use crate::answer::{COVERAGE_MIN, Verdict};
+use crate::stories::Side;
+use crate::view::percent;
+use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};
+
+/// The one thing that weakens an answer most.
+fn caveat(r: &Recording, a: &Replayed) -> (&'static str, String) {
+    let share = r.coverage().filter(|share| *share < COVERAGE_MIN);
+    if let Some(share) = share {
+        let share = share * 100.0;
+        return (
+            "coverage",
+            format!("only {share:.0}% of the accesses to these objects are in recorded operations"),
+        );
+    }
+    if !a.native && r.think().guessed() {
+        let text = "time between operations guessed: --native CMD measures it";
+        return ("guessed", text.into());
+    }
+    ("withheld", "withheld until the closed loop holds (docs/validation.md)".into())
+}
+
+/// The answer; with `check` also the verdict that is withheld.
+pub fn view(r: &Recording, (before, after): (&Side, &Side), a: &Replayed, check: bool) -> View {
+    let (doubt, why) = caveat(r, a);
+    let verdict = Span { text: Verdict::Undecided.name().into(), tone: Tone::Warn };
+    let text = format!(
+        ": {} to {} of throughput here (90%), median {}; {why}.",
+        percent(a.low),
+        percent(a.high),
+        percent(a.median)
+    );
+    let fact = |key: &str, label: &str, cell| Fact { key: key.into(), label: label.into(), cell };
+    let mut nodes = vec![Node::Text(vec![verdict, Span::plain(text)])];
+    if check {
+        let text = format!("Withheld verdict, for checking only: {}.", a.verdict.name());
+        nodes.push(Node::Text(vec![Span::plain(text)]));
+        nodes.push(Node::Data { key: "withheld".into(), value: a.verdict.name().into() });
+    }
+    let think = if a.native { "from a native run" } else { "from the recording" };
+    nodes.push(Node::Facts(vec![
+        fact("before", "Before", Cell::text(before.label())),
+        fact("after", "After", Cell::text(after.label())),
+        fact("threads", "Threads", Cell::count(r.actors() as u64)),
+        fact(
+            "period_ns",
+            "CPU time of an operation",
+            Cell::number(a.period_ns, format!("{:.0} ns", a.period_ns)),
+        ),
+        fact("think", "Time between operations", Cell::text(think)),
+        fact("error", "Widened by a model error of", Cell::number(a.error, format!("x{:.2}", a.error))),
+        fact("pairs", "Pairs of bursts", Cell::count(a.pairs as u64)),
+        fact(
+            "unit",
+            "Numbers",
+            Cell::value("replayed", "recorded operations replayed on threads of this machine"),
+        ),
+    ]));
+    nodes.push(Node::Data { key: "verdict".into(), value: Verdict::Undecided.name().into() });
+    nodes.push(Node::Data { key: "doubt".into(), value: doubt.into() });
+    nodes.push(Node::Data {
+        key: "effect".into(),
+        value: serde_json::json!({"low": a.low, "median": a.median, "high": a.high}),
+    });
+    nodes.push(variants(a));
+    View { kind: "replay", schema_version: 1, nodes }
+}
+
+fn variants(a: &Replayed) -> Node {
+    let columns = vec![
+        Column::text("work", "Work between accesses"),
+        Column::number("factor", "Length"),
+        Column::number("cpu_ns", "CPU ns/operation"),
+        Column::number("effect", "Median effect"),
+    ];
+    let row = |v: &super::measured::Variant| {
+        let work = if v.dependent { "waits for what was loaded" } else { "waits for nothing" };
+        vec![
+            Cell::value(if v.dependent { "dependent" } else { "independent" }, work),
+            Cell::number(v.factor, format!("x{:.2}", v.factor)),
+            Cell::number(v.cpu_ns, format!("{:.0}", v.cpu_ns)),
+            Cell::number(v.effect, percent(v.effect)),
+        ]
+    };
+    let table = Node::Table { key: "rows".into(), columns, rows: a.variants.iter().map(row).collect() };
+    let title = "By kind and length of work (which one the program has is not recorded)";
+    Node::Section { key: "variants".into(), title: title.into(), nodes: vec![table] }
+}
