@@ -62,8 +62,8 @@ fn operation_ns(
     let (cpu_s, wall_s) = best.context("no native run")?;
     if evidence.run.duration_s.is_some_and(|recorded| wall_s > 0.1 && wall_s > SAME_TIME * recorded) {
         bail!(
-            "--native {line}: takes {wall_s:.2} s, about as long as the recorded run: it seems to run for a fixed time, \
-             or to be instrumented. Give a command that does the recorded work without instrumentation"
+            "--native {line}: takes {wall_s:.2} s, about as long as the recorded run: it seems to run for a fixed \
+             time, or to be instrumented. Give a command that does the recorded work without instrumentation"
         );
     }
     Ok(cpu_s * 1e9 / recording.operations().0.max(1) as f64)

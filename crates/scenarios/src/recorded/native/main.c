@@ -123,7 +123,8 @@ int main(int argc, char **argv) {
                 int first = rand() & 1;
                 r[first] = burst(first, us);
                 r[!first] = burst(!first, us);
-                printf("%d %g %.0f %.0f %.2f %.2f\n", kind, base * atof(argv[f]), r[0].rate, r[1].rate, r[0].cpu_ns, r[1].cpu_ns);
+                printf("%d %g %.0f %.0f ", kind, base * atof(argv[f]), r[0].rate, r[1].rate);
+                printf("%.2f %.2f\n", r[0].cpu_ns, r[1].cpu_ns);
             }
             fflush(stdout);
         }

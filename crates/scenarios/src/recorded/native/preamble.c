@@ -35,10 +35,11 @@ static inline void apart(uint32_t n) {
 
 #define WORK(i) if (KIND == DEPENDENT) x = chain(x, work_rounds[i]); else apart(work_rounds[i]);
 #define AT(bits, at) ((volatile uint##bits##_t *)(MEMORY + (at)))
-#define LOAD(bits, at) { uint64_t v = *AT(bits, at); if (KIND == DEPENDENT) x ^= v; else __asm__ volatile("" : : "r"(v)); }
+#define SINK(v) if (KIND == DEPENDENT) x ^= (v); else __asm__ volatile("" : : "r"((uint64_t)(v)));
+#define LOAD(bits, at) { uint64_t v = *AT(bits, at); SINK(v) }
 #define STORE(bits, at) *AT(bits, at) = (uint##bits##_t)(KIND == DEPENDENT ? x : 1);
 #define INCREMENT(bits, at) { uint##bits##_t v = *AT(bits, at); *AT(bits, at) = v + 1; if (KIND == DEPENDENT) x ^= v; }
-#define ADD(bits, at) { uint64_t v = __atomic_fetch_add(AT(bits, at), 1, __ATOMIC_SEQ_CST); if (KIND == DEPENDENT) x ^= v; else __asm__ volatile("" : : "r"(v)); }
+#define ADD(bits, at) { uint64_t v = __atomic_fetch_add(AT(bits, at), 1, __ATOMIC_SEQ_CST); SINK(v) }
 #define MUTEX(at) ((pthread_mutex_t *)(void *)(MEMORY + (at)))
 #define MUTEX_INIT(at) pthread_mutex_init(MUTEX(at), 0);
 #define MUTEX_LOCK(at) pthread_mutex_lock(MUTEX(at));
