@@ -54,6 +54,14 @@ pub enum Edit {
         /// Bytes, a power of two.
         bytes: u64,
     },
+    /// `FIELD@OFFSET`: the field, nested ones by their path, changes places with as many bytes that begin there. In
+    /// sources: a move or an exchange of members after which it begins there.
+    Place {
+        /// Path.
+        field: String,
+        /// Byte.
+        byte: u64,
+    },
     /// `pad=N`: bytes appended until the size is a multiple of N; the alignment stays, so plain `malloc` still serves.
     Pad {
         /// Bytes.
@@ -71,6 +79,7 @@ impl fmt::Display for Edit {
             Edit::Align { field, bytes } => write!(f, "align:{field}={bytes}"),
             Edit::Element { bytes } => write!(f, "element={bytes}"),
             Edit::Pad { bytes } => write!(f, "pad={bytes}"),
+            Edit::Place { field, byte } => write!(f, "{field}@{byte}"),
         }
     }
 }
@@ -79,7 +88,7 @@ impl fmt::Display for Edit {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a move: write FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, \
-     element=N or pad=N"
+     element=N, pad=N or FIELD@OFFSET"
 )]
 pub struct ParseEditError(pub String);
 
@@ -105,6 +114,9 @@ fn parse(text: &str) -> Option<Edit> {
             _ => return None,
         };
         return Some(Edit::Move { field: field.into(), to });
+    }
+    if let Some((field, byte)) = text.split_once('@') {
+        return Some(Edit::Place { field: field.trim().into(), byte: byte.trim().parse().ok()? });
     }
     if let Some(rest) = text.strip_prefix("swap:") {
         let (a, b) = rest.split_once(',')?;
@@ -132,6 +144,11 @@ impl Edit {
             Edit::Swap { a, b } => name(a) && name(b) && a != b,
             Edit::Align { field, bytes } => name(field) && line(*bytes),
             Edit::Element { bytes } | Edit::Pad { bytes } => line(*bytes),
+            Edit::Place { field, .. } => {
+                !field.is_empty()
+                    && field.split(['.', '[', ']']).all(|p| p.is_empty() || name(p))
+                    && !field.contains(char::is_whitespace)
+            }
         }
     }
 
@@ -141,13 +158,14 @@ impl Edit {
             Edit::Move { field, to: Spot::After(o) | Spot::Before(o) } => vec![field, o],
             Edit::Move { field, .. } | Edit::Align { field, .. } => vec![field],
             Edit::Swap { a, b } => vec![a, b],
-            Edit::Element { .. } | Edit::Pad { .. } => vec![],
+            // Its path may lead into other structs.
+            Edit::Element { .. } | Edit::Pad { .. } | Edit::Place { .. } => vec![],
         }
     }
 
     /// Lines of source that change place or get a word more; the measure of how small a patch is.
     pub fn lines_touched(&self) -> u64 {
-        if matches!(self, Edit::Swap { .. }) { 2 } else { 1 }
+        if matches!(self, Edit::Swap { .. } | Edit::Place { .. }) { 2 } else { 1 }
     }
 
     /// What it does, as a sentence without a full stop.
@@ -160,6 +178,7 @@ impl Edit {
             Edit::Align { field, bytes } => format!("align {field} to {bytes} bytes"),
             Edit::Element { bytes } => format!("align every element to {bytes} bytes"),
             Edit::Pad { bytes } => format!("pad every element to a multiple of {bytes} bytes"),
+            Edit::Place { field, byte } => format!("{field} changes places with the bytes from {byte}"),
         }
     }
 }
@@ -195,6 +214,14 @@ pub enum EditError {
     /// A flexible array must stay last.
     #[error("{0} is a flexible array member and must stay last")]
     Flexible(String),
+    /// `FIELD@OFFSET` in a source.
+    #[error("no move or exchange of members puts {field} at byte {byte}")]
+    NoOrder {
+        /// Path.
+        field: String,
+        /// Byte asked for.
+        byte: u64,
+    },
     /// Compiler-made members and bases.
     #[error("{0} is not an ordinary member")]
     NotField(String),
@@ -271,6 +298,9 @@ impl State<'_> {
             }
             Edit::Element { bytes } => self.rules.align = self.rules.align.max(*bytes),
             Edit::Pad { bytes } => self.pad(*bytes)?,
+            Edit::Place { field, byte } => {
+                return Err(EditError::NoOrder { field: field.clone(), byte: *byte });
+            }
         }
         Ok(())
     }

@@ -242,6 +242,8 @@ impl Editor<'_, '_> {
             Edit::Align { field, bytes } => self.align(field, *bytes),
             Edit::Element { bytes } => Ok(self.element(*bytes)),
             Edit::Pad { bytes } => Ok(self.pad(*bytes)),
+            // Callers give the order that puts it there.
+            Edit::Place { field, .. } => Err(Refusal::NoStatement { field: field.clone() }),
         }
     }
 

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use tussle_model::leaf::DEPTH_MAX;
-use tussle_model::{MemberRole, Type, TypeId, TypeTable};
+use tussle_model::{Aggregate, Member, MemberRole, Type, TypeId, TypeTable};
 
 use crate::abi::{ShapeError, Shapes, place};
 use crate::edit::{Edit, EditError, apply};
+use crate::exchange::{Exchange, ExchangeError};
 
 /// Why a change cannot be followed through a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +21,12 @@ pub enum RelayoutError {
     /// The edit does not apply.
     #[error(transparent)]
     Edit(#[from] EditError),
+    /// `FIELD@OFFSET` that cannot be.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
+    /// Bytes that change places, and members that move.
+    #[error("FIELD@OFFSET does not go together with other moves")]
+    Mixed,
     /// The type to change is not in the table.
     #[error("no struct, class or union named {0}")]
     NoSuchType(String),
@@ -49,6 +56,8 @@ pub struct Relayout<'a> {
     target_name: String,
     /// Edits by the aggregate that holds their members: the struct itself, or an anonymous struct inside it.
     edits: HashMap<TypeId, Vec<Edit>>,
+    target: TypeId,
+    exchange: Exchange,
     cache: RefCell<HashMap<TypeId, Result<Rc<Relaid>, RelayoutError>>>,
 }
 
@@ -61,6 +70,16 @@ impl<'a> Relayout<'a> {
             return Err(RelayoutError::NoSuchType(table.name(target)));
         };
         let name = wanted.display_name();
+        let place = |e: &'_ Edit| match e {
+            Edit::Place { field, byte } => Some((field.clone(), *byte)),
+            _ => None,
+        };
+        let places: Vec<(String, u64)> = edits.iter().filter_map(place).collect();
+        if !places.is_empty() && places.len() < edits.len() {
+            return Err(RelayoutError::Mixed);
+        }
+        let exchange = Exchange::new(table, target, &places)?;
+        let edits = if exchange.is_empty() { edits } else { &[] };
         let mut by_type: HashMap<TypeId, Vec<Edit>> = HashMap::new();
         for edit in edits {
             by_type.entry(holder(table, target, edit)?).or_default().push(edit.clone());
@@ -74,7 +93,8 @@ impl<'a> Relayout<'a> {
                 by_type.entry(holder).or_default().push(edit.clone());
             }
         }
-        let this = Relayout { shapes, target_name: name, edits: by_type, cache: RefCell::default() };
+        let cache = RefCell::default();
+        let this = Relayout { shapes, target_name: name, edits: by_type, target, exchange, cache };
         this.relaid(target)?;
         Ok(this)
     }
@@ -146,6 +166,9 @@ impl<'a> Relayout<'a> {
                 if !relaid.changed {
                     return Ok(offset);
                 }
+                if id == self.target && !self.exchange.is_empty() {
+                    return Ok(self.exchange.translate(offset));
+                }
                 let Some(i) = member_at(table, a, offset) else { return Ok(offset) };
                 let m = &a.members[i];
                 let inside = offset - m.offset().min(offset);
@@ -187,6 +210,7 @@ impl<'a> Relayout<'a> {
             return Err(ShapeError::TooDeep.into());
         }
         let relaid = match self.edits.get(&id) {
+            _ if id == self.target && !self.exchange.is_empty() => self.exchanged(id),
             Some(edits) => self.target(id, edits),
             None => self.container(id, depth),
         };
@@ -214,13 +238,21 @@ impl<'a> Relayout<'a> {
         Ok(Rc::new(Relaid { size, align, offsets_bits, order: edited.members, changed }))
     }
 
+    /// The type whose bytes change places: its members, as far as they are known, stay.
+    fn exchanged(&self, id: TypeId) -> Result<Rc<Relaid>, RelayoutError> {
+        let Some(a) = self.table().aggregate(id) else {
+            return Err(RelayoutError::NoSuchType(self.target_name.clone()));
+        };
+        let align = self.shapes.align(id).unwrap_or(1);
+        Ok(Rc::new(Relaid { align, changed: true, ..unmoved(a) }))
+    }
+
     /// Any other type: unchanged unless it holds a changed one by value.
     fn container(&self, id: TypeId, depth: usize) -> Result<Rc<Relaid>, RelayoutError> {
         let table = self.table();
         let Some(a) = table.aggregate(id) else {
             return Err(ShapeError::NotAggregate(table.name(id)).into());
         };
-        let order = (0..a.members.len()).map(Some).collect();
         let mut news = Vec::with_capacity(a.members.len());
         for m in &a.members {
             let new = if m.role == MemberRole::Static { None } else { self.changed(m.ty, depth + 1)? };
@@ -229,10 +261,15 @@ impl<'a> Relayout<'a> {
             }
             news.push(new);
         }
-        let offsets_bits = a.members.iter().map(|m| m.offset_bits).collect();
-        if news.iter().all(Option::is_none) {
+        let reached = news.iter().any(Option::is_some);
+        let same = |(m, new): (&Member, &Option<(u64, u64)>)| {
+            new.is_none_or(|(size, align)| {
+                table.size(m.ty) == Some(size) && self.shapes.align(m.ty) == Ok(align)
+            })
+        };
+        if a.members.iter().zip(&news).all(same) {
             let align = self.shapes.align(id).unwrap_or(1);
-            return Ok(Rc::new(Relaid { size: a.size, align, offsets_bits, order, changed: false }));
+            return Ok(Rc::new(Relaid { align, changed: reached, ..unmoved(a) }));
         }
         let shape = self.shapes.shape(id)?;
         let mut slots = shape.slots.clone();
@@ -242,7 +279,7 @@ impl<'a> Relayout<'a> {
             }
         }
         let placed = place(&slots, shape.rules);
-        let mut offsets_bits: Vec<u64> = offsets_bits;
+        let Relaid { mut offsets_bits, order, .. } = unmoved(a);
         for (&i, at) in shape.members.iter().zip(&placed.offsets_bits) {
             offsets_bits[i] = *at;
         }
@@ -268,6 +305,13 @@ impl<'a> Relayout<'a> {
             _ => Ok(None),
         }
     }
+}
+
+/// An aggregate whose members stay; its alignment is left at 1.
+fn unmoved(a: &Aggregate) -> Relaid {
+    let offsets_bits = a.members.iter().map(|m| m.offset_bits).collect();
+    let order = (0..a.members.len()).map(Some).collect();
+    Relaid { size: a.size, align: 1, offsets_bits, order, changed: false }
 }
 
 /// The aggregate whose direct members `edit` names: `id` itself or an anonymous struct inside it.

@@ -82,6 +82,8 @@ pub struct PatchedFile {
 pub struct Patched {
     /// The struct, as the source names it.
     pub type_name: String,
+    /// What was done: moves of members, where `FIELD@OFFSET` was asked for.
+    pub edits: Vec<Edit>,
     /// Unified diff with `a/` and `b/`, for `patch -p1` and `git apply`.
     pub diff: String,
     /// The files it changes.
@@ -211,12 +213,20 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     let table = compiler.layout(false, announce)?;
     let target = table.find(request.type_name).ok_or_else(|| compiler.no_layout())?;
     let shapes = Shapes::new(&table);
+    let edits = tussle_advise::order::ordered(&shapes, target, request.edits)?;
+    let request = &Request { edits: &edits, ..*request };
     let relayout = Relayout::new(&shapes, target, request.edits)?;
     let old = sources.text(&file);
     let patched = edited(request, &table, &shapes, &file, old)?;
     let place = scratch.path().join(&file);
-    let meaning =
-        meaning::Meaning { compiler: &compiler, relayout: &relayout, target, place: &place, text: old };
+    let meaning = meaning::Meaning {
+        compiler: &compiler,
+        relayout: &relayout,
+        edits: &edits,
+        target,
+        place: &place,
+        text: old,
+    };
     let before = meaning.before(announce)?;
     std::fs::write(&place, &patched.text).map_err(|source| FixError::Io { path: place.clone(), source })?;
     let after = compiler.layout(true, announce)?;
@@ -225,6 +235,7 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     let fields = compare(&table, target, &relayout, &after, found)?;
     Ok(Patched {
         type_name: request.type_name.into(),
+        edits: request.edits.to_vec(),
         diff: patch::unified_diff(&file.to_string_lossy(), old, &patched.text),
         size_before: table.size(target).unwrap_or(0),
         size_after: after.size(found).unwrap_or(0),

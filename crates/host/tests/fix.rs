@@ -97,6 +97,10 @@ fn every_kind_of_edit_gets_the_predicted_offsets() {
     check(&["element=64"], (128, "taken", 8));
     check(&["pad=64"], (128, "taken", 8));
     check(&["depth:first", "pad=128"], (128, "lock", 8));
+    check(&["taken@64"], (72, "taken", 64));
+    check(&["lock@56"], (72, "lock", 56));
+    let e = patch(dir.path(), "queue", &["taken@20"], &Build::Plain).expect_err("a refusal").to_string();
+    assert!(e.contains("no move or exchange of members puts taken at byte 20"), "{e}");
 }
 
 #[test]

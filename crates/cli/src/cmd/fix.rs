@@ -19,8 +19,8 @@ pub struct Args {
     /// The struct to change.
     #[arg(short = 'C', long = "class", value_name = "NAME")]
     name: String,
-    /// FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, element=N or pad=N; may be given
-    /// several times. The default is the best advice.
+    /// FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, element=N, pad=N or FIELD@OFFSET
+    /// (the move or exchange that puts it there); may be given several times. The default is the best advice.
     #[arg(long = "move", value_name = "MOVE")]
     moves: Vec<Edit>,
     /// Folder of the sources; built in a copy, changed only with --apply.
@@ -67,11 +67,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
             abi_ok: args.abi_ok,
         };
         let patched = fix::patch_tree(&request, &mut announce)?;
-        (
-            patched,
-            evidence
-                .and_then(|e| tussle_advise::evaluate(&e, &args.name, &args.moves, &Options::default()).ok()),
-        )
+        let bill = |e| tussle_advise::evaluate(&e, &args.name, &patched.edits, &Options::default()).ok();
+        let bill = evidence.and_then(bill);
+        (patched, bill)
     };
     if args.apply {
         fix::apply(&args.dir, &patched)?;

@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "tussle")]
     style: StyleArg,
     /// Replay a kernel recording's accesses in their order with fields elsewhere: `TYPE: MOVE; MOVE`, a MOVE as of
-    /// `tussle fix --move`, or FIELD@BYTE to change places with what lies there. Transfers in a model, no speed.
+    /// `tussle fix --move`, or FIELD@OFFSET to change places with what lies there. Transfers in a model, no speed.
     #[arg(long, value_name = "CHANGE", conflicts_with_all = ["other", "layout", "style"])]
     what_if: Option<Change>,
     /// The same with all layouts as in this file: another kernel's vmlinux, BTF or snapshot.

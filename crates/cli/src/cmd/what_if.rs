@@ -26,30 +26,22 @@ const SEARCHED_MAX: usize = 100_000;
 pub struct Change {
     type_name: String,
     edits: Vec<Edit>,
-    /// Fields and the bytes with which they change places.
-    exchanges: Vec<(String, u64)>,
 }
 
 impl std::str::FromStr for Change {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Change, String> {
-        let how = "write `TYPE: MOVE; MOVE`, a MOVE as of `tussle fix --move`, or FIELD@BYTE";
+        let how = "write `TYPE: MOVE; MOVE`, a MOVE as of `tussle fix --move`";
         let (name, moves) = text.split_once(": ").ok_or(how)?;
-        let mut out = Change { type_name: name.trim().into(), edits: Vec::new(), exchanges: Vec::new() };
-        for one in moves.split(';').map(str::trim).filter(|m| !m.is_empty()) {
-            match one.split_once('@') {
-                Some((field, at)) => {
-                    let at = at.parse().map_err(|_| format!("`{one}`: {how}"))?;
-                    out.exchanges.push((field.trim().into(), at));
-                }
-                None => out.edits.push(one.parse().map_err(|e| format!("{e}, or FIELD@BYTE"))?),
-            }
-        }
-        match (out.edits.is_empty(), out.exchanges.is_empty()) {
-            (true, true) => Err(how.into()),
-            (false, false) => Err("FIELD@BYTE does not go together with other moves".into()),
-            _ => Ok(out),
+        let moves = moves.split(';').map(str::trim).filter(|m| !m.is_empty());
+        let edits: Vec<Edit> =
+            moves.map(|m| m.parse().map_err(|e| format!("{e}"))).collect::<Result<_, _>>()?;
+        let places = edits.iter().filter(|e| matches!(e, Edit::Place { .. })).count();
+        match (edits.len(), places) {
+            (0, _) => Err(how.into()),
+            (n, p) if p > 0 && p < n => Err("FIELD@OFFSET does not go together with other moves".into()),
+            _ => Ok(Change { type_name: name.trim().into(), edits }),
         }
     }
 }
@@ -72,8 +64,7 @@ pub fn of_change(e: &Evidence, options: &Options, change: &Change) -> anyhow::Re
         .with_context(|| format!("no recorded object has or holds the type `{}`", change.type_name))?;
     let shapes = Shapes::new(&e.types);
     let relayout = Relayout::new(&shapes, target, &change.edits)?;
-    let swaps = swaps(&e.types, target, &change.exchanges)?;
-    let mut inside: HashMap<TypeId, Vec<u64>> = HashMap::new();
+    let mut inside: HashSet<TypeId> = HashSet::new();
     for ty in e.objects.iter().filter_map(|o| o.ty).collect::<HashSet<_>>() {
         let at = Search::new(&e.types, target).places(ty).with_context(|| {
             let name = e.types.name(ty);
@@ -83,38 +74,29 @@ pub fn of_change(e: &Evidence, options: &Options, change: &Change) -> anyhow::Re
             )
         })?;
         if !at.is_empty() {
-            inside.insert(ty, at);
+            inside.insert(ty);
         }
     }
     let logged = e.order.iter().flatten().flat_map(|t| &t.visits).filter_map(|v| e.objects.get(v.0 as usize));
-    if e.order.is_some() && !logged.filter_map(|o| o.ty).any(|t| inside.contains_key(&t)) {
+    if e.order.is_some() && !logged.filter_map(|o| o.ty).any(|t| inside.contains(&t)) {
         bail!(
             "the ordered log holds no accesses to {}: it covers the objects of the hottest lines only, so nothing can \
              be said of this change",
             e.types.name(target)
         );
     }
-    let size = e.types.size(target).unwrap_or(0);
     let address = |id: u32, offset: u64| {
         let o = e.objects.get(id as usize)?;
-        let Some(places) = o.ty.and_then(|t| inside.get(&t)) else { return o.base.checked_add(offset) };
-        let ty = o.ty?;
+        let Some(ty) = o.ty.filter(|t| inside.contains(t)) else { return o.base.checked_add(offset) };
         let stride = e.types.size(ty).filter(|s| *s > 0)?;
         let (element, at) = if o.count > 1 { (offset / stride, offset % stride) } else { (0, offset) };
         let new_stride = relayout.size(ty).ok().flatten().unwrap_or(stride);
-        let moved = match places.iter().find(|p| (**p..*p + size).contains(&at)) {
-            Some(place) => place + swapped(&swaps, at - place),
-            None => at,
-        };
-        let moved = relayout.translate(ty, moved).ok()?;
+        let moved = relayout.translate(ty, at).ok()?;
         base(o, stride == new_stride).checked_add(element.checked_mul(new_stride)?)?.checked_add(moved)
     };
-    let mut words: Vec<String> = change.edits.iter().map(Edit::sentence).collect();
-    words.extend(
-        change.exchanges.iter().map(|(f, at)| format!("{f} changes places with the bytes from {at}")),
-    );
+    let words: Vec<String> = change.edits.iter().map(Edit::sentence).collect();
     let change = format!("{}: {}", e.types.name(target), words.join("; "));
-    let reaches = |o: &Object| o.ty.is_some_and(|t| inside.contains_key(&t));
+    let reaches = |o: &Object| o.ty.is_some_and(|t| inside.contains(&t));
     answer(e, options, &Question { change, address: &address, reaches: &reaches })
 }
 
@@ -189,58 +171,6 @@ impl Mapped {
     }
 }
 
-/// Ranges of equal length that change places, as (one, other, bytes).
-fn swaps(
-    table: &TypeTable,
-    target: TypeId,
-    wanted: &[(String, u64)],
-) -> anyhow::Result<Vec<(u64, u64, u64)>> {
-    let all = leaves(table, target, Arrays::Whole);
-    let size = table.size(target).unwrap_or(0);
-    let mut out: Vec<(u64, u64, u64)> = Vec::new();
-    for (path, to) in wanted {
-        let under = format!("{path}.");
-        let of: Vec<&Leaf> = all.iter().filter(|l| l.path == *path || l.path.starts_with(&under)).collect();
-        let (from, end) = (of.iter().map(|l| l.offset).min(), of.iter().map(|l| l.end()).max());
-        let (Some(from), Some(end)) = (from, end) else {
-            bail!("{} has no field `{path}`", table.name(target))
-        };
-        let bytes = end - from;
-        if to.checked_add(bytes).is_none_or(|e| e > size) {
-            bail!("{path} at byte {to} would reach behind the {size} bytes of {}", table.name(target));
-        }
-        let align = of.iter().map(|l| l.size.clamp(1, 8).next_power_of_two()).max().unwrap_or(1);
-        if to % align != from % align {
-            bail!("{path} at byte {to} would not be aligned to {align} bytes");
-        }
-        let cut =
-            |l: &&Leaf| l.offset < to + bytes && *to < l.end() && (l.offset < *to || to + bytes < l.end());
-        if let Some(l) = all.iter().find(cut) {
-            bail!("{path}: the {bytes} bytes from {to} would cut `{}` at {}..{}", l.path, l.offset, l.end());
-        }
-        let taken = |a: u64| {
-            out.iter().flat_map(|s| [(s.0, s.2), (s.1, s.2)]).any(|(b, n)| a < b + n && b < a + bytes)
-        };
-        if from != *to && (from < to + bytes && *to < end) || taken(from) || taken(*to) {
-            bail!("{path}: the bytes from {to} overlap what moves already");
-        }
-        out.push((from, *to, bytes));
-    }
-    Ok(out)
-}
-
-fn swapped(swaps: &[(u64, u64, u64)], offset: u64) -> u64 {
-    for &(a, b, n) in swaps {
-        if (a..a + n).contains(&offset) {
-            return offset - a + b;
-        }
-        if (b..b + n).contains(&offset) {
-            return offset - b + a;
-        }
-    }
-    offset
-}
-
 /// Where objects of a type hold the target by value.
 struct Search<'a> {
     table: &'a TypeTable,
@@ -304,11 +234,11 @@ mod tests {
 
     #[test]
     fn changes_as_they_are_written() {
-        let parse = |t: &str| t.parse::<Change>().map(|c| (c.type_name, c.edits.len(), c.exchanges));
-        assert_eq!(parse("mm_struct: mmap_lock:first").unwrap(), ("mm_struct".into(), 1, vec![]));
+        let parse = |t: &str| t.parse::<Change>().map(|c| (c.type_name, c.edits));
+        assert_eq!(parse("mm_struct: mmap_lock:first").unwrap().1.len(), 1);
         assert_eq!(
-            parse("mm_struct: mmap_lock.owner@192; map_count@0").unwrap().2,
-            [("mmap_lock.owner".to_string(), 192), ("map_count".into(), 0)]
+            parse("mm_struct: mmap_lock.owner@192; map_count@0").unwrap().1,
+            ["mmap_lock.owner@192".parse().unwrap(), "map_count@0".parse().unwrap()]
         );
         for wrong in ["mm_struct", "mm_struct: ", "mm_struct: a@b", "mm_struct: what", "t: a:first; b@3"] {
             assert!(parse(wrong).is_err(), "{wrong}");
@@ -323,18 +253,6 @@ mod tests {
         let members = vec![field("a", int, 0), field("b", int, 4), field("c", long, 8), field("d", long, 16)];
         let s = t.push(Type::Aggregate(Aggregate::new(AggregateKind::Struct, Some("s"), 24, members)));
         (t, s)
-    }
-
-    #[test]
-    fn exchanges_cut_no_field_and_keep_alignment() {
-        let (t, s) = table();
-        let ask = |field: &str, at| swaps(&t, s, &[(field.to_string(), at)]).map_err(|e| e.to_string());
-        assert_eq!(ask("c", 16), Ok(vec![(8, 16, 8)]));
-        assert_eq!(ask("c", 0), Ok(vec![(8, 0, 8)]));
-        assert_eq!(ask("a", 4), Ok(vec![(0, 4, 4)]));
-        assert_eq!(ask("a", 8).unwrap_err(), "a: the 4 bytes from 8 would cut `c` at 8..16");
-        assert_eq!(ask("a", 6).unwrap_err(), "a at byte 6 would not be aligned to 4 bytes");
-        assert!(ask("d", 24).unwrap_err().contains("behind the 24 bytes"));
     }
 
     #[test]
@@ -354,12 +272,5 @@ mod tests {
             twice = t.push(Type::Aggregate(nest));
         }
         assert_eq!(Search::new(&t, s).places(twice), None);
-    }
-
-    #[test]
-    fn bytes_change_places() {
-        let swaps = [(0, 64, 8)];
-        let moved: Vec<u64> = [0, 7, 8, 63, 64, 71, 72].iter().map(|o| swapped(&swaps, *o)).collect();
-        assert_eq!(moved, [64, 71, 8, 63, 0, 7, 72]);
     }
 }

@@ -16,13 +16,15 @@ use super::diagnostics::{self, Messages};
 
 /// Whether the edits change the order of members.
 pub(super) fn reorders(edits: &[Edit]) -> bool {
-    edits.iter().any(|e| matches!(e, Edit::Move { .. } | Edit::Swap { .. }))
+    edits.iter().any(|e| matches!(e, Edit::Move { .. } | Edit::Swap { .. } | Edit::Place { .. }))
 }
 
 /// A type whose members move, in a copy that still has the old text.
 pub(super) struct Meaning<'a> {
     pub(super) compiler: &'a Compiler<'a>,
     pub(super) relayout: &'a Relayout<'a>,
+    /// What is done, as moves of members.
+    pub(super) edits: &'a [Edit],
     pub(super) target: TypeId,
     /// The file that defines it, in the copy.
     pub(super) place: &'a Path,
@@ -39,7 +41,7 @@ pub(super) struct Before {
 impl Meaning<'_> {
     /// Asks whether the order may change, and keeps what the compilers say today.
     pub(super) fn before(&self, announce: &mut dyn FnMut(&str)) -> Result<Before, FixError> {
-        let edits = self.compiler.request.edits;
+        let edits = self.edits;
         if !reorders(edits) {
             return Ok(Before { calls: Vec::new(), messages: Messages::new() });
         }
