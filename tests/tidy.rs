@@ -207,6 +207,37 @@ fn architecture_mentions_every_crate() {
     assert!(missing.is_empty(), "ARCHITECTURE.md does not mention {missing:?}");
 }
 
+/// Sources of the recorder runtime: code inside of other people's programs.
+fn runtime_sources() -> impl Iterator<Item = (String, String)> {
+    files("crates/rt-core/src", "rs").into_iter().chain(files("crates/rt/runtime", "rs"))
+}
+
+#[test]
+fn unsafe_code_of_the_runtime_says_why_it_is_sound() {
+    let silent: Vec<_> = runtime_sources()
+        .flat_map(|(path, text)| {
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            let said = |i: usize| i > 0 && lines[..i].iter().rev().take(4).any(|l| l.contains("SAFETY:"));
+            let block = |l: &str| l.contains("unsafe {") && !l.starts_with("//");
+            (0..lines.len())
+                .filter(|&i| block(lines[i]) && !said(i))
+                .map(|i| format!("{path}:{}", i + 1))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(silent.is_empty(), "unsafe without a SAFETY line: {silent:?}");
+}
+
+#[test]
+fn machine_code_of_the_runtime_is_in_one_place() {
+    let strays: Vec<_> = runtime_sources()
+        .filter(|(path, _)| !path.contains("/arch/"))
+        .filter(|(_, text)| text.contains("asm!("))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(strays.is_empty(), "machine code belongs in arch/x86_64.rs: {strays:?}");
+}
+
 /// `path: what` for everything over a limit.
 fn over_limits() -> BTreeSet<String> {
     let mut over = BTreeSet::new();

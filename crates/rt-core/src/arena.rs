@@ -19,10 +19,13 @@ pub static RECORDING: AtomicU32 = AtomicU32::new(0);
 /// A page that the kernel wipes in forked children: tells a child whose fork we did not see.
 static MARK: AtomicU64 = AtomicU64::new(0);
 
+/// The header of this process's file; null when nothing is recorded.
 pub fn header() -> *mut Header {
     BASE.load(Relaxed) as *mut Header
 }
 
+/// True while this process is recorded.
+#[inline(always)]
 pub fn recording() -> bool {
     RECORDING.load(Relaxed) != 0
 }
@@ -43,6 +46,7 @@ pub fn reference(p: u64) -> u32 {
 pub fn lost(what: usize, n: u64) {
     let h = header();
     if !h.is_null() {
+        // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
         unsafe { AtomicU64::from_ptr(&raw mut (*h).losses[what]).fetch_add(n, Relaxed) };
     }
 }
@@ -54,11 +58,15 @@ pub fn alloc(bytes: u64) -> u64 {
         return 0;
     }
     let bytes = bytes.saturating_add(UNIT - 1) & !(UNIT - 1);
+    // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
     let from = lockfree::take(&unsafe { bounds(h) }, bytes, |ready, end| unsafe { grow(h, ready, end) });
     from.map_or(0, |from| BASE.load(Relaxed) + from)
 }
 
+/// # Safety
+/// `h` is the header of this process's mapping.
 unsafe fn bounds<'a>(h: *mut Header) -> Bounds<'a> {
+    // SAFETY: the header stays mapped; all threads use these cells as atomics.
     unsafe {
         Bounds {
             used: AtomicU64::from_ptr(&raw mut (*h).used),
@@ -70,29 +78,40 @@ unsafe fn bounds<'a>(h: *mut Header) -> Bounds<'a> {
 
 /// The most that this process may record, bytes.
 pub fn cap() -> u64 {
+    // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
     unsafe { bounds(header()) }.cap.load(Relaxed)
 }
 
 /// Share of the cap in use, in 256ths.
 pub fn fullness() -> u64 {
+    // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
     let b = unsafe { bounds(header()) };
     b.used.load(Relaxed) * 256 / b.cap.load(Relaxed).max(1)
 }
 
 /// Populates the mapping from `ready` at least up to `end`: up to where it did.
+///
+/// # Safety
+/// `h` is the header of this process's mapping.
 unsafe fn grow(h: *mut Header, ready: u64, end: u64) -> Option<u64> {
+    // SAFETY: the range lies within the mapping, whose size is the cap at most.
     let (base, cap) = (BASE.load(Relaxed), unsafe { bounds(h) }.cap.load(Relaxed));
     let step = ready.clamp(STEP_MIN, STEP_MAX);
     let page_end = |n: u64| ((n + PAGE - 1) & !(PAGE - 1)).min(cap);
+    // SAFETY: the range lies within the mapping, whose size is the cap at most.
     let up_to = |to: u64| (to >= end && unsafe { populate(base + ready, to - ready) }).then_some(to);
     up_to(page_end(end + step - PAGE)).or_else(|| up_to(page_end(end)))
 }
 
 /// MADV_POPULATE_WRITE: backs the range or says why not, without a signal.
+///
+/// # Safety
+/// `[from, from + len)` lies within the mapping.
 unsafe fn populate(from: u64, len: u64) -> bool {
     const MADV_POPULATE_WRITE: usize = 23;
     const EINTR: isize = -4;
     loop {
+        // SAFETY: populating memory of our own mapping changes no contents.
         let r = unsafe { call3(SYS_madvise, from as usize, len as usize, MADV_POPULATE_WRITE) };
         if r != EINTR {
             return r == 0;
@@ -104,11 +123,15 @@ unsafe fn populate(from: u64, len: u64) -> bool {
 #[inline(always)]
 pub fn forked() -> bool {
     let m = MARK.load(Relaxed) as *const u64;
+    // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
     !m.is_null() && unsafe { m.read_volatile() } == 0
 }
 
+/// # Safety
+/// No other thread sets the mark.
 unsafe fn set_mark() {
     const MADV_WIPEONFORK: usize = 18;
+    // SAFETY: a page of our own, which nobody else writes.
     unsafe {
         let mut m = MARK.load(Relaxed) as usize;
         if m == 0 {
@@ -139,7 +162,11 @@ pub struct Settings {
 }
 
 /// Opens this process's file in the session folder and maps it. Leaves recording off if that is impossible.
+///
+/// # Safety
+/// `settings.dir` is null or zero-terminated; no other thread of the process records.
 pub unsafe fn open(settings: &Settings, parent_pid: u32, parent_seq: u32, fork_vt: u64) -> bool {
+    // SAFETY: the caller's promise; the header was mapped just now, and nobody else knows of it.
     unsafe {
         let dir = settings.dir;
         if dir.is_null() || *dir == 0 {
@@ -191,7 +218,11 @@ pub unsafe fn open(settings: &Settings, parent_pid: u32, parent_seq: u32, fork_v
 }
 
 /// Maps the file at [`PLACE`] with the largest cap that limits allow; returns that cap or 0.
+///
+/// # Safety
+/// `fd` is the recording's file; no other thread of the process records.
 unsafe fn map(fd: usize, mem_max: u64) -> u64 {
+    // SAFETY: an old mapping is ours, and nobody uses it any more.
     unsafe {
         let mut cap = mem_max.clamp(1 << 20, 1 << 36);
         cap = cap.min(file_size_limit()) & !(PAGE - 1);
@@ -216,8 +247,11 @@ unsafe fn map(fd: usize, mem_max: u64) -> u64 {
     }
 }
 
+/// # Safety
+/// `p` is a new mapping of `cap` bytes.
 unsafe fn map_ready(p: u64, cap: u64) -> u64 {
     const MADV_DONTDUMP: usize = 16;
+    // SAFETY: the caller's promise; the header is within the first step.
     unsafe {
         call3(SYS_madvise, p as usize, cap as usize, MADV_DONTDUMP);
         let first = STEP_MIN.min(cap);
@@ -243,8 +277,12 @@ pub fn reset_after_fork() {
 }
 
 /// `dir/pid.seq.raw`, zero-terminated.
+///
+/// # Safety
+/// `dir` is zero-terminated.
 unsafe fn file_name(out: &mut [u8; 4200], dir: *const u8, pid: u32, seq: u32) -> bool {
     let mut n = 0;
+    // SAFETY: `dir` ends with a zero; 4,096 bytes of it, two numbers and a suffix fit.
     unsafe {
         while *dir.add(n) != 0 {
             if n >= 4096 {
@@ -265,12 +303,15 @@ unsafe fn file_name(out: &mut [u8; 4200], dir: *const u8, pid: u32, seq: u32) ->
     true
 }
 
+/// # Safety
+/// Ten bytes fit at `at`.
 unsafe fn decimal(out: &mut [u8; 4200], mut at: usize, n: u32) -> usize {
     let mut div = 1_000_000_000u32;
     while div > 1 && n / div == 0 {
         div /= 10;
     }
     while div > 0 {
+        // SAFETY: a number of 32 bits has ten digits at most.
         unsafe { *out.get_unchecked_mut(at) = b'0' + (n / div % 10) as u8 };
         at += 1;
         div /= 10;
@@ -279,7 +320,11 @@ unsafe fn decimal(out: &mut [u8; 4200], mut at: usize, n: u32) -> usize {
 }
 
 /// Executable, command line and memory map.
+///
+/// # Safety
+/// The header is mapped, and nobody else writes it.
 unsafe fn describe() {
+    // SAFETY: the caller's promise.
     unsafe {
         let h = header();
         (*h).exe = read_text(b"/proc/self/exe\0", true);
@@ -289,7 +334,11 @@ unsafe fn describe() {
 }
 
 /// Writes down which modules are mapped now.
+///
+/// # Safety
+/// The header is mapped.
 pub unsafe fn snapshot_maps() {
+    // SAFETY: the text is new and ours until it is in the list.
     unsafe {
         let h = header();
         let t = read_text(b"/proc/self/maps\0", false);
@@ -304,8 +353,12 @@ pub unsafe fn snapshot_maps() {
 }
 
 /// The text of a file (or target of a link) in a new block; 0 if that fails. At most 256 KiB.
+///
+/// # Safety
+/// The header is mapped; `path` is zero-terminated.
 unsafe fn read_text(path: &[u8], link: bool) -> u32 {
     const HEAD: u64 = 8;
+    // SAFETY: the kernel writes into a block of our own, at most as much as there is room.
     unsafe {
         let mut size = 4096u64;
         let fd = if link { 0 } else { call3(SYS_open, path.as_ptr() as usize, 0o2000000, 0) };
@@ -313,8 +366,14 @@ unsafe fn read_text(path: &[u8], link: bool) -> u32 {
             return 0;
         }
         let block = alloc(size);
+        if block == 0 {
+            if !link {
+                call3(SYS_close, fd as usize, 0, 0);
+            }
+            return 0;
+        }
         let mut len = 0u64;
-        while block != 0 {
+        loop {
             let to = (block + HEAD + len) as usize;
             let room = (size - HEAD - len) as usize;
             let n = match link {
@@ -339,22 +398,23 @@ unsafe fn read_text(path: &[u8], link: bool) -> u32 {
         if !link {
             call3(SYS_close, fd as usize, 0, 0);
         }
-        if block == 0 {
-            return 0;
-        }
         (*(block as *mut Text)).len = len as u32;
         reference(block)
     }
 }
 
+/// What names this process's file: pid, and number among the files of that pid.
 pub fn session_pid_seq() -> (u32, u32) {
     let h = header();
+    // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
     if h.is_null() { (0, 0) } else { unsafe { ((*h).pid, (*h).seq) } }
 }
 
+/// Notes how the process ends, one of `END_*`.
 pub fn mark_end(how: u32, status: u32) {
     let h = header();
     if !h.is_null() && recording() {
+        // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
         unsafe {
             (*h).end_status = status;
             (*h).end = how;

@@ -6,14 +6,21 @@ use crate::wire::*;
 
 const CODES_MAX: u32 = 60_000;
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn top(t: *mut Live) -> *mut Frame {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe { (&raw mut (*t).frames[0]).add(((*t).depth as usize / size_of::<Frame>()) & (FRAMES - 1)) }
 }
 
 /// Number of `pc` under the callers that the shadow stack has now; 0 if there is no room.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 pub unsafe fn id(t: *mut Live, pc: u64) -> u32 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let c = (&raw mut (*t).code_cache[0]).add((pc >> 1 ^ pc >> 6) as usize & 31);
         if (*c).pc == pc && (*c).depth == (*t).depth && (*c).top == (*top(t)).pc {
@@ -28,7 +35,10 @@ pub unsafe fn id(t: *mut Live, pc: u64) -> u32 {
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn lookup(t: *mut Live, pc: u64) -> u32 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let mut row = CodeRow { pc, count: 0, chain: [0; CHAIN] };
         let frames = ((*t).depth as usize / size_of::<Frame>()).saturating_sub(1).min(FRAMES - 1);
@@ -47,10 +57,13 @@ unsafe fn lookup(t: *mut Live, pc: u64) -> u32 {
     }
 }
 
+/// # Safety
+/// `info` is the calling thread's, `id` a slot of its table that is taken.
 #[inline(always)]
 unsafe fn row_of(info: *mut ThreadInfo, id: u32) -> *mut CodeRow {
     // Ids are dense; chunks form a list, so remember positions in the hash table instead of walking: slots hold
     // (reference of the row's chunk, position).
+    // SAFETY: the caller's promise; the position is masked.
     unsafe {
         let slot = at::<u32>((*info).codes).add(id as usize * 2);
         let chunk = at::<CodeChunk>(*slot);
@@ -59,7 +72,11 @@ unsafe fn row_of(info: *mut ThreadInfo, id: u32) -> *mut CodeRow {
 }
 
 /// The hash table has pairs (chunk reference, id); id 0 is a free slot.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn find(t: *mut Live, row: &CodeRow, h: u64) -> u32 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let info = (*t).info_at as *mut ThreadInfo;
         if (*info).codes == 0 || (*info).codes_count * 4 >= 3 << (*info).codes_bits {
@@ -91,7 +108,10 @@ unsafe fn find(t: *mut Live, row: &CodeRow, h: u64) -> u32 {
     }
 }
 
+/// # Safety
+/// `a` is a row of the calling thread's codes.
 unsafe fn equal(a: *const CodeRow, b: &CodeRow) -> bool {
+    // SAFETY: the caller's promise; counts are masked to the chain's length.
     unsafe {
         if (*a).pc != b.pc || (*a).count != b.count {
             return false;
@@ -100,14 +120,17 @@ unsafe fn equal(a: *const CodeRow, b: &CodeRow) -> bool {
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `info` is its description.
 unsafe fn append(t: *mut Live, info: *mut ThreadInfo, row: &CodeRow) -> (u32, u32) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let n = (*info).codes_count;
         if n >= CODES_MAX {
             lost(LOST_CODES, 1);
             return (0, 0);
         }
-        if n as usize % CODES_PER_CHUNK == 0 {
+        if (n as usize).is_multiple_of(CODES_PER_CHUNK) {
             let c = take(t, size_of::<CodeChunk>() as u64);
             if c == 0 {
                 lost(LOST_CODES, 1);
@@ -134,6 +157,9 @@ unsafe fn append(t: *mut Live, info: *mut ThreadInfo, row: &CodeRow) -> (u32, u3
 }
 
 /// New code outside of everything that the last snapshot of the memory map knew means a library was loaded.
+///
+/// # Safety
+/// The header is mapped.
 unsafe fn known_module(pc: u64) {
     use core::sync::atomic::Ordering::Relaxed;
     const REGION: u64 = 256 << 10;
@@ -145,6 +171,7 @@ unsafe fn known_module(pc: u64) {
         }
         if v == 0 {
             s.store(region, Relaxed);
+            // SAFETY: the caller's promise.
             unsafe { snapshot_maps() };
             return;
         }
@@ -154,7 +181,10 @@ unsafe fn known_module(pc: u64) {
 /// Regions of code that were looked up in a snapshot of the memory map.
 static SEEN: [core::sync::atomic::AtomicU64; 64] = [const { core::sync::atomic::AtomicU64::new(0) }; 64];
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `info` is its description.
 unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let old_bits = (*info).codes_bits;
         let bits = if (*info).codes == 0 { 6 } else { old_bits + 1 };
@@ -176,7 +206,10 @@ unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
     }
 }
 
+/// # Safety
+/// `table` has room for `1 << bits` pairs, and `chunk` holds the row of `id`.
 unsafe fn place(table: *mut u32, bits: u32, chunk: u32, id: u32) {
+    // SAFETY: the caller's promise; indices are masked.
     unsafe {
         let row = (&raw mut (*at::<CodeChunk>(chunk)).rows[0]).add((id as usize - 1) & (CODES_PER_CHUNK - 1));
         let mut h = (*row).pc.wrapping_mul(0x9e37_79b9_7f4a_7c15);

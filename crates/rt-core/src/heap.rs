@@ -16,6 +16,7 @@ static COUNTS: [AtomicU64; HEAP_SHARDS] = [const { AtomicU64::new(0) }; HEAP_SHA
 const CACHE: usize = 256;
 static CACHED: [AtomicU64; CACHE] = [const { AtomicU64::new(0) }; CACHE];
 
+/// In a forked child, whose file has no objects yet: nobody holds a lock.
 pub fn reset_after_fork() {
     for (l, c) in LOCKS.iter().zip(&COUNTS) {
         l.reset();
@@ -37,7 +38,8 @@ fn hash(base: u64, bits: u32) -> usize {
 }
 
 /// Notes an allocation.
-pub unsafe fn born(entered: &Entered, base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
+pub fn born(entered: &Entered, base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own, the shard's its lock holder's.
     unsafe {
         let t = entered.live();
         let code = code::id(t, pc);
@@ -62,7 +64,11 @@ pub unsafe fn born(entered: &Entered, base: u64, size: u64, allocator: u16, alig
 }
 
 /// Fills a slot for a new life of its address.
+///
+/// # Safety
+/// `t` is the calling thread's; the caller holds the lock of the slot's shard.
 unsafe fn take(t: *mut Live, slot: *mut HeapSlot, size: u64, code: u32, thread: u32) {
+    // SAFETY: the caller's promise.
     unsafe {
         if (*slot).generations > 0 {
             let alike = (*slot).size == size && (*slot).code == code && (*slot).thread == thread;
@@ -85,7 +91,10 @@ unsafe fn take(t: *mut Live, slot: *mut HeapSlot, size: u64, code: u32, thread: 
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's; the caller holds the lock of the slot's shard.
 unsafe fn keep_old(t: *mut Live, slot: *mut HeapSlot) {
+    // SAFETY: the caller's promise; a new slot is ours until it is linked.
     unsafe {
         let old = crate::mem::take(t, size_of::<HeapSlot>() as u64) as *mut HeapSlot;
         if old.is_null() {
@@ -103,7 +112,8 @@ unsafe fn keep_old(t: *mut Live, slot: *mut HeapSlot) {
 }
 
 /// Notes that an object is about to be freed: before it is, because its address may be reused at once.
-pub unsafe fn dead(entered: &Entered, base: u64) {
+pub fn dead(entered: &Entered, base: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own, the shard's its lock holder's.
     unsafe {
         let t = entered.live();
         let s = shard(base);
@@ -124,7 +134,8 @@ pub unsafe fn dead(entered: &Entered, base: u64) {
 }
 
 /// An object that [`dead`] was told of lives on: its reallocation failed.
-pub unsafe fn revived(entered: &Entered, base: u64) {
+pub fn revived(entered: &Entered, base: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own, the shard's its lock holder's.
     unsafe {
         let s = shard(base);
         let held = LOCKS[s].lock(entered);
@@ -137,7 +148,11 @@ pub unsafe fn revived(entered: &Entered, base: u64) {
 }
 
 /// Counts an object of a site up or down.
+///
+/// # Safety
+/// `site` is a reference of a [`Site`].
 unsafe fn counted(site: u32, up: bool) {
+    // SAFETY: the site stays in the mapping; its counts are used as atomics only.
     unsafe {
         let s = at::<Site>(site);
         let live = AtomicU64::from_ptr(&raw mut (*s).live);
@@ -152,10 +167,14 @@ unsafe fn counted(site: u32, up: bool) {
 }
 
 /// The site of a thread's code id: kept in a direct-mapped cache in front of a list.
+///
+/// # Safety
+/// `info` is the calling thread's.
 unsafe fn site_of(info: *mut ThreadInfo, code: u32) -> u32 {
     if code == 0 {
         return 0;
     }
+    // SAFETY: the list's nodes stay for ever, and what identifies them is written before they are in it.
     unsafe {
         let h = header();
         let slot = &CACHED[((*info).index as usize * 31 + code as usize) % CACHE];
@@ -194,7 +213,11 @@ unsafe fn site_of(info: *mut ThreadInfo, code: u32) -> u32 {
 }
 
 /// The slot of `base` in shard `s` (locked); null if there is none or no room.
+///
+/// # Safety
+/// The caller holds the lock of shard `s`.
 unsafe fn slot_of(s: usize, base: u64, make: bool) -> *mut HeapSlot {
+    // SAFETY: the shard's table is the lock holder's; indices are masked.
     unsafe {
         let h = header();
         let mut bits = (*h).heap_bits[s] as u32;
@@ -226,7 +249,10 @@ unsafe fn slot_of(s: usize, base: u64, make: bool) -> *mut HeapSlot {
     }
 }
 
+/// # Safety
+/// The caller holds the lock of shard `s`.
 unsafe fn grow(s: usize) {
+    // SAFETY: the shard's table is the lock holder's; the new one is twice as large.
     unsafe {
         let h = header();
         let old_bits = (*h).heap_bits[s] as u32;

@@ -5,8 +5,16 @@
 //! hands it in as an [`thread::Entered`]. `crates/rt/build.rs` links it with the exported hooks; here it is a crate
 //! like any other, so that the compiler, clippy and tests see it. No allocation, no panics, no libc. See
 //! `docs/recorder.md`.
+//!
+//! # What unsafe code relies on
+//!
+//! - The mapping of the process's file is never taken away while it records; what is handed out of it is handed out
+//!   once, zeroed, and never given back. References in it are written by this process only.
+//! - A thread's structures (its `Live`, its description, and all that hangs on them) are written by that thread only,
+//!   while it is inside ([`thread::Entered`]): no handler of its own comes between. What others read of them is atomic.
+//! - Addresses of the program are numbers: none is followed.
 #![no_std]
-#![allow(clippy::missing_safety_doc, clippy::too_many_arguments, missing_docs)]
+#![warn(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
 
 /// What `lockfree` is made of: here the machine's own, in its model test loom's.
 mod atomic {
@@ -21,6 +29,7 @@ pub mod heap;
 mod lockfree;
 pub mod mem;
 pub mod record;
+mod runs;
 pub mod sections;
 pub mod sync;
 pub mod sys;

@@ -7,8 +7,12 @@ const SLAB_MIN: u64 = 4096;
 const SLAB_MAX: u64 = 64 << 10;
 
 /// `bytes` (a multiple of 64) of zeroed memory from the thread's slab; 0 when memory is exhausted.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 pub unsafe fn take(t: *mut Live, bytes: u64) -> u64 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let p = (*t).slab;
         if p + bytes <= (*t).slab_end {
@@ -19,8 +23,11 @@ pub unsafe fn take(t: *mut Live, bytes: u64) -> u64 {
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[cold]
 unsafe fn refill(t: *mut Live, bytes: u64) -> u64 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let info = (*t).info_at as *mut ThreadInfo;
         // Slabs grow with what the thread already has: short threads stay small.
@@ -47,8 +54,12 @@ fn hash(page: u64, bits: u32) -> usize {
 }
 
 /// Address of the 64 record references of a page.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[cold]
 pub unsafe fn leaf(t: *mut Live, page: u64) -> u64 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let info = (*t).info_at as *mut ThreadInfo;
         if (*info).pages == 0 || (*info).pages_count * 4 >= 3 << (*info).pages_bits {
@@ -85,7 +96,11 @@ pub unsafe fn leaf(t: *mut Live, page: u64) -> u64 {
 }
 
 /// Doubles the table; the old one stays as waste (as much as the new one at most).
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `info` is its description.
 unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let old_bits = (*info).pages_bits;
         let bits = if (*info).pages == 0 { 5 } else { old_bits + 1 };

@@ -2,25 +2,25 @@
 //!
 //! What a thread writes down depends on its own stream of accesses only, never on who came first.
 
-use crate::arena::{at, forked, fullness, header, lost, reference};
+use crate::arena::{at, forked, lost, reference};
 use crate::code;
+use crate::runs::run;
 use crate::sections;
 use crate::thread::{Entered, now, pass};
 use crate::wire::*;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
-/// Gap in virtual time that never separates two runs of one epoch.
-const GAP: u64 = WINDOW_VT / 4;
-/// Pieces per thread and line while memory is plentiful, and when it is not.
-const PIECES_MANY: u16 = 2048;
-const PIECES_FEW: u16 = 32;
 /// Touch blocks per thread and line.
 const TOUCH_BLOCKS: u32 = 6;
 
 /// The commonest case of a hook's slow path by far: a line that was not in the table, one whole access within it, no
 /// critical section traced. False if it is another case: nothing has been done then. `op` is size | kind << 8.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let (n, kind, line) = ((op & 0xff) as u64, op >> 8, addr & !(LINE - 1));
         let e = (&raw mut (*t).entries[0]).add(index(line));
@@ -40,8 +40,12 @@ pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
 }
 
 /// Puts `line` into the entry and counts an access of it.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn refill(t: *mut Live, e: *mut Entry, line: u64, off: u64, n: u64, kind: u32, pc: u64) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let i = index(line);
         if (*e).key != 0 {
@@ -64,7 +68,8 @@ unsafe fn refill(t: *mut Live, e: *mut Entry, line: u64, off: u64, n: u64, kind:
 }
 
 /// Records what a lock's function did to the lock's own words: no visit of a critical section.
-pub unsafe fn of_lock(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64) {
+pub fn of_lock(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
         let traced = (*t).traced == 1;
@@ -80,7 +85,8 @@ pub unsafe fn of_lock(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64) 
 
 /// Records an access. `counted`: the hook has already counted it if the table had line and bytes.
 #[inline(always)]
-pub unsafe fn note(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64, counted: bool) {
+pub fn note(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64, counted: bool) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
         let line = addr & !(LINE - 1);
@@ -95,7 +101,8 @@ pub unsafe fn note(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64, cou
 }
 
 /// Records `[addr, addr + len)` word by word.
-pub unsafe fn range(entered: &Entered, addr: u64, len: u64, kind: u32, pc: u64) {
+pub fn range(entered: &Entered, addr: u64, len: u64, kind: u32, pc: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
         let mut a = addr;
@@ -115,8 +122,12 @@ fn index(line: u64) -> usize {
 }
 
 /// Read-modify-writes of an entry's words.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn rmw_of(t: *mut Live, i: usize) -> *mut u16 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe { (&raw mut (*t).rmw).cast::<u16>().add(i * 8) }
 }
 
@@ -126,8 +137,12 @@ fn bytes(off: u64, n: u64) -> u64 {
 }
 
 /// One access within one line.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[inline(never)]
 unsafe fn touch(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, counted: bool) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         if (*t).traced != 0 {
             touch_traced(t, line, off, n, kind, pc);
@@ -138,8 +153,12 @@ unsafe fn touch(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, c
 }
 
 /// The same while a critical section is traced: all keys are hidden, so that no hook has counted anything.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[cold]
 unsafe fn touch_traced(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let e = (&raw mut (*t).entries[0]).add(index(line));
         (*e).key &= !HIDDEN;
@@ -153,8 +172,11 @@ unsafe fn touch_traced(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc:
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn touch_now(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, counted: bool) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let i = index(line);
         let e = (&raw mut (*t).entries[0]).add(i);
@@ -172,7 +194,7 @@ unsafe fn touch_now(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u6
         }
         let mask = bytes(off, n);
         let new =
-            (mask & !(*e).rmask * ((kind != WRITE) as u64)) | (mask & !(*e).wmask * ((kind != READ) as u64));
+            (mask & (!(*e).rmask * (kind != WRITE) as u64)) | (mask & (!(*e).wmask * (kind != READ) as u64));
         let flag_missing = kind == RMW && (*e).rec & RMW_FLAG == 0;
         if new != 0 || flag_missing {
             counted = false;
@@ -188,7 +210,10 @@ unsafe fn touch_now(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u6
     }
 }
 
+/// # Safety
+/// `e` is an entry of the calling thread, which is inside the recorder.
 unsafe fn grow_masks(e: *mut Entry, mask: u64, kind: u32) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         if kind != WRITE {
             (*e).rmask |= mask;
@@ -203,8 +228,12 @@ unsafe fn grow_masks(e: *mut Entry, mask: u64, kind: u32) {
 }
 
 /// Counts every word of the access; empties counters that are full. True if one was.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn count(t: *mut Live, e: *mut Entry, i: usize, off: u64, n: u64, kind: u32, counted: bool) -> bool {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let first = (off / 8) as usize;
         // A scalar counts once, in the word where it starts; 16 bytes and ranges count per word.
@@ -229,7 +258,11 @@ unsafe fn count(t: *mut Live, e: *mut Entry, i: usize, off: u64, n: u64, kind: u
 }
 
 /// Moves one full counter into the record, so that hot words do not hide their neighbours from sampling.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it, `c` is a counter of the entry.
 unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let r = at::<Record>((*e).rec & !RMW_FLAG);
         let n = if kind == RMW { *c } else { *c - COUNT_START } as u32;
@@ -260,7 +293,11 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
 }
 
 /// Starts a counter late by `d`, borrowing those counts from the record.
+///
+/// # Safety
+/// `r` is a record of the calling thread, `c` is a counter of its entry, which is inside the recorder.
 unsafe fn skew(r: *mut Record, c: *mut u16, w: usize, kind: u32, d: u16) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let p = (&raw mut (*r).words[0]).add(w + 8 * kind as usize);
         if *p > d as u32 {
@@ -271,8 +308,12 @@ unsafe fn skew(r: *mut Record, c: *mut u16, w: usize, kind: u32, d: u16) {
 }
 
 /// The clock when the entry began to count.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn first_vt(t: *mut Live, e: *mut Entry) -> u64 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let clock = now(t);
         clock - ((clock as u32).wrapping_sub((*e).vt0)) as u64
@@ -280,8 +321,12 @@ unsafe fn first_vt(t: *mut Live, e: *mut Entry) -> u64 {
 }
 
 /// Takes a free entry for `line`.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn fill(t: *mut Live, e: *mut Entry, i: usize, line: u64) -> bool {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let r = record_of(t, line);
         (*t).fills += 1;
@@ -305,8 +350,12 @@ unsafe fn fill(t: *mut Live, e: *mut Entry, i: usize, line: u64) -> bool {
 }
 
 /// The record of a line, made if need be; 0 without memory.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let page = line >> 12;
         let cache = (&raw mut (*t).page_cache[0]).add((page & 63) as usize);
@@ -337,8 +386,12 @@ unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
 }
 
 /// Writes an entry's counts to its record and frees it.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let from = first_vt(t, e);
         (*e).key = 0;
@@ -378,7 +431,10 @@ unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 unsafe fn add_rmw(t: *mut Live, r: *mut Record, w: usize, n: u32) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         if (*r).rmw == 0 {
             let p = crate::mem::take(t, 64);
@@ -393,120 +449,13 @@ unsafe fn add_rmw(t: *mut Live, r: *mut Record, w: usize, n: u32) {
     }
 }
 
-/// Makes `[from, to)` part of the record's run, closing the run first if the two differ.
-#[inline(always)]
-unsafe fn run(t: *mut Live, r: *mut Record, from: u64, to: u64) {
-    unsafe {
-        if (*r).epoch == (*t).epoch && from < (*r).vt1 + GAP && (*r).vt1.wrapping_sub((*r).vt0) < 1 << 31 {
-            if from < (*r).vt0 {
-                (*r).vt0 = from;
-            }
-            (*r).vt1 = to;
-        } else {
-            far(t, r, from, to);
-        }
-    }
-}
-
-/// The cases of [`run`] that are not adjacent.
-#[cold]
-unsafe fn far(t: *mut Live, r: *mut Record, from: u64, to: u64) {
-    unsafe {
-        if (*r).vt0 == u64::MAX {
-            (*r).vt0 = from;
-        } else {
-            let gap = from.saturating_sub((*r).vt1).min(u32::MAX as u64) as u32;
-            let same = (*r).epoch == (*t).epoch;
-            let periodic = same && (*r).gap != 0 && gap / 2 <= (*r).gap && (*r).gap / 2 <= gap;
-            (*r).gap = if same { gap } else { 0 };
-            // Without room for a piece the run absorbs the gap.
-            if !periodic && close(t, r) {
-                (*r).vt0 = from;
-            }
-        }
-        (*r).vt1 = to;
-        (*r).epoch = (*t).epoch;
-    }
-}
-
-/// Turns the current run into a piece.
-unsafe fn close(t: *mut Live, r: *mut Record) -> bool {
-    unsafe {
-        let h = header();
-        let plenty = fullness() < 64;
-        if (*r).pieces_count >= if plenty { PIECES_MANY } else { PIECES_FEW } {
-            thin(r);
-        }
-        let p = crate::mem::take(t, size_of::<Piece>() as u64);
-        if p == 0 {
-            lost(LOST_PIECES, 1);
-            return false;
-        }
-        AtomicU64::from_ptr(&raw mut (*h).piece_bytes).fetch_add(size_of::<Piece>() as u64, Relaxed);
-        let p = p as *mut Piece;
-        (*p).vt0 = (*r).vt0;
-        (*p).vt1 = (*r).vt1;
-        (*p).epoch = (*r).epoch as u64;
-        for k in 0..16 {
-            (*p).words[k] = (*r).words[k];
-            (*r).words[k] = 0;
-        }
-        if (*r).rmw != 0 {
-            let m = at::<u32>((*r).rmw);
-            for w in 0..8 {
-                (*p).rmw[w] = *m.add(w);
-                *m.add(w) = 0;
-            }
-        }
-        (*p).next = (*r).pieces;
-        (*r).pieces = reference(p as u64);
-        (*r).pieces_count += 1;
-        true
-    }
-}
-
-/// Halves the pieces of a line: two pieces in one group of cells become the older one with the counts of both, so that
-/// phases that alternate still alternate and those that coincide still coincide. The groups follow from the clock
-/// alone, so that all threads thin alike.
-#[cold]
-unsafe fn thin(r: *mut Record) {
-    unsafe {
-        let mut shift = 17;
-        let before = (*r).pieces_count;
-        while (*r).pieces_count > before / 2 && shift < 60 {
-            let mut link = &raw mut (*r).pieces;
-            while *link != 0 {
-                let newer = at::<Piece>(*link);
-                let older = (*newer).next;
-                if older != 0 && (*newer).vt0 >> shift == (*at::<Piece>(older)).vt0 >> shift {
-                    fold(newer, at::<Piece>(older));
-                    *link = older;
-                    (*r).pieces_count -= 1;
-                } else {
-                    link = &raw mut (*newer).next;
-                }
-            }
-            shift += 1;
-        }
-        lost(LOST_PIECES, (before - (*r).pieces_count) as u64);
-    }
-}
-
-/// Adds the counts of `from` to `to`.
-unsafe fn fold(from: *mut Piece, to: *mut Piece) {
-    unsafe {
-        for k in 0..16 {
-            (*to).words[k] = (*to).words[k].saturating_add((*from).words[k]);
-        }
-        for k in 0..8 {
-            (*to).rmw[k] = (*to).rmw[k].saturating_add((*from).rmw[k]);
-        }
-    }
-}
-
 /// Notes which code touched which bytes.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 #[inline(always)]
 unsafe fn sample(t: *mut Live, r: *mut Record, off: u64, n: u64, kind: u32, pc: u64) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let id = code::id(t, pc);
         let size = match n {
@@ -530,8 +479,12 @@ unsafe fn sample(t: *mut Live, r: *mut Record, off: u64, n: u64, kind: u32, pc: 
 }
 
 /// The slot with that key, taken if it is new.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 #[inline(always)]
 unsafe fn find(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let first = &raw mut (*r).touch0;
         if *first & slot::KEY == key || *first == 0 {
@@ -542,7 +495,10 @@ unsafe fn find(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 unsafe fn find_more(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let mut link = &raw mut (*r).touches;
         let mut blocks = 0;
@@ -575,8 +531,12 @@ unsafe fn find_more(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
 }
 
 /// Flushes entries that have not been refreshed for a whole window: their counts belong to an earlier time.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[cold]
 unsafe fn stale(t: *mut Live) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let clock = now(t);
         (*t).sweep_vt = u64::MAX;
@@ -596,7 +556,11 @@ unsafe fn stale(t: *mut Live) {
 }
 
 /// Empties the whole table: what came before a synchronisation stays before it.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn sweep(t: *mut Live) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         (*t).sweep_vt = u64::MAX;
         for g in 0..ENTRIES / 64 {
@@ -612,7 +576,11 @@ pub unsafe fn sweep(t: *mut Live) {
 }
 
 /// Empties entries of `[addr, addr + len)`, so that the life of an object ends what was counted for it.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn sweep_range(t: *mut Live, addr: u64, len: u64) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         if len > 64 * LINE {
             return sweep(t);

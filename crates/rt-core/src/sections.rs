@@ -22,27 +22,37 @@ const PROBES: usize = 64;
 const MEMORY_SHARE: u64 = 16;
 
 /// The calling thread has taken `addr`, perhaps together with other readers.
-pub unsafe fn taken(entered: &Entered, addr: u64, shared: bool) {
+pub fn taken(entered: &Entered, addr: u64, shared: bool) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe { begin(entered.live(), addr, shared) }
 }
 
 /// The calling thread is about to release `addr`.
-pub unsafe fn releasing(entered: &Entered, addr: u64) {
+pub fn releasing(entered: &Entered, addr: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe { end(entered.live(), addr) }
 }
 
 /// Memory of locks, sections and visits so far, bytes.
 fn section_bytes() -> u64 {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe { AtomicU64::from_ptr(&raw mut (*header()).section_bytes) }.load(Relaxed)
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn held(t: *mut Live, k: usize) -> *mut Held {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe { (&raw mut (*t).held[0]).add(k) }
 }
 
 /// A lock was taken: the section is that of the lock held longest, others inside of it are visits like any.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         if (*header()).operations == 0 {
             return;
@@ -72,7 +82,11 @@ pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
 }
 
 /// A lock is about to be released. If others taken inside of it are still held, the oldest of them goes on.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn end(t: *mut Live, addr: u64) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let n = (*t).held_count as usize;
         let Some(k) = (0..n).rev().find(|&k| (*held(t, k)).addr == addr) else { return };
@@ -98,7 +112,11 @@ unsafe fn end(t: *mut Live, addr: u64) {
 }
 
 /// Drops what is known about locks held, and the open section.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn forget(t: *mut Live) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         show(t);
         (*t).open = 0;
@@ -107,7 +125,11 @@ pub unsafe fn forget(t: *mut Live) {
 }
 
 /// Drops shortcuts before the thread's memory is given to another one.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn reset(t: *mut Live) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         forget(t);
         for c in &mut (*t).lock_cache {
@@ -117,8 +139,11 @@ pub unsafe fn reset(t: *mut Live) {
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `h` is one of its held locks.
 #[inline(always)]
 unsafe fn start(t: *mut Live, h: *mut Held) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let addr = (*h).addr;
         let c = (&raw mut (*t).lock_cache[0]).add((addr >> 3 ^ addr >> 9) as usize & 15);
@@ -155,8 +180,13 @@ fn pick(stratum: u64, shift: u32) -> u64 {
 
 /// Begins to trace section `n` of a lock, unless there are enough: then every other one is dropped, and from now on
 /// the stretch for which one section stands is twice as long.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `l` is one of its locks.
 #[cold]
+#[allow(clippy::while_immutable_condition)] // `halve` changes the lock.
 unsafe fn trace(t: *mut Live, l: *mut Lock, n: u64) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let h = header();
         let own = (*l).kept & !1;
@@ -193,7 +223,11 @@ unsafe fn trace(t: *mut Live, l: *mut Lock, n: u64) {
 }
 
 /// The clock with what the table's entries have counted and not yet given to it.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn exact(t: *mut Live) -> u64 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let mut n = 0u64;
         each_used(t, |t, e, i| {
@@ -210,8 +244,11 @@ unsafe fn exact(t: *mut Live) -> u64 {
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn each_used(t: *mut Live, mut f: impl FnMut(*mut Live, *mut Entry, usize)) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         for g in 0..ENTRIES / 64 {
             let mut bits = *(&raw const (*t).used[0]).add(g);
@@ -224,14 +261,20 @@ unsafe fn each_used(t: *mut Live, mut f: impl FnMut(*mut Live, *mut Entry, usize
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn hide(t: *mut Live) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         (*t).traced = 1;
         each_used(t, |_, e, _| (*e).key |= HIDDEN);
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn show(t: *mut Live) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         if (*t).traced != 0 {
             (*t).traced = 0;
@@ -241,7 +284,11 @@ unsafe fn show(t: *mut Live) {
 }
 
 /// Notes an access of a traced section.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn visit(t: *mut Live, addr: u64, n: u64, kind: u32) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let words = if n <= 8 { 1 } else { ((addr & 7) + n).div_ceil(8) };
         (*t).section_accesses += words;
@@ -265,7 +312,11 @@ pub unsafe fn visit(t: *mut Live, addr: u64, n: u64, kind: u32) {
 }
 
 /// Adds a visit; ends the tracing when it has seen enough.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn put(t: *mut Live, addr: u64, n: u64, kind: u32) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let count = (*t).visits_count as usize;
         if count >= VISITS || (*t).section_accesses >= ACCESSES_MAX {
@@ -281,7 +332,11 @@ unsafe fn put(t: *mut Live, addr: u64, n: u64, kind: u32) {
 }
 
 /// Ends the open section and writes it down.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn stop(t: *mut Live) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         if (*t).open == 0 {
             return;
@@ -325,7 +380,11 @@ unsafe fn stop(t: *mut Live) {
 }
 
 /// Copies the visits to blocks; the reference of the first, 0 without visits or memory.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn write_visits(t: *mut Live) -> u32 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let mut first = 0u32;
         let n = (*t).visits_count as usize;
@@ -351,7 +410,11 @@ unsafe fn write_visits(t: *mut Live) -> u32 {
 }
 
 /// 64 bytes for a section or a block, used before or new.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn new_unit(t: *mut Live, section: bool) -> u64 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let free = if section { &raw mut (*t).free_sections } else { &raw mut (*t).free_blocks };
         if *free != 0 {
@@ -367,7 +430,10 @@ unsafe fn new_unit(t: *mut Live, section: bool) -> u64 {
     }
 }
 
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn give_blocks(t: *mut Live, first: u32) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let mut b = first;
         while b != 0 {
@@ -381,7 +447,11 @@ unsafe fn give_blocks(t: *mut Live, first: u32) {
 }
 
 /// Two stretches become one, with one of their two sections.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `l` is one of its locks.
 unsafe fn halve(t: *mut Live, l: *mut Lock) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         (*l).shift += 1;
         let mut link = &raw mut (*l).sections;
@@ -412,8 +482,12 @@ fn hash(addr: u64) -> usize {
 }
 
 /// The thread's entry of a lock, made if need be; null without room.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 #[cold]
 unsafe fn lock_of(t: *mut Live, addr: u64) -> *mut Lock {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let info = (*t).info_at as *mut ThreadInfo;
         if (*info).locks == 0 || (*info).locks_count * 4 >= 3 << (*info).locks_bits {
@@ -447,7 +521,11 @@ unsafe fn lock_of(t: *mut Live, addr: u64) -> *mut Lock {
 }
 
 /// Doubles the table; no section is open here.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `info` is its description.
 unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let old_bits = (*info).locks_bits;
         let bits = if (*info).locks == 0 { 3 } else { old_bits + 1 };

@@ -46,6 +46,7 @@ static TABLE: [Slot; SLOTS] = [const {
 }; SLOTS];
 static EVICT: Spin = Spin::new();
 
+/// In a forked child: nobody waits, nobody holds a lock.
 pub fn reset_after_fork() {
     EVICT.reset();
     for s in &TABLE {
@@ -67,6 +68,7 @@ fn clear(s: &Slot) {
 fn slot(entered: &Entered, addr: u64) -> &'static Slot {
     // Locks of one array fall into neighbouring slots.
     let h = (addr >> 3 ^ addr >> 15) as usize % SLOTS;
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     let get = |k: usize| unsafe { TABLE.get_unchecked((h + k) % SLOTS) };
     match lockfree::claim(PROBES, |k| &get(k).addr, addr) {
         Some(k) => get(k),
@@ -93,7 +95,11 @@ pub fn forget(entered: &Entered, addr: u64) {
 }
 
 /// Sets the clock forward; accesses before and after are different epochs.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
 unsafe fn advance(t: *mut Live, vt: u64) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         if vt > now(t) {
             // Small moves within a window separate nothing; runs go on across them.
@@ -108,17 +114,18 @@ unsafe fn advance(t: *mut Live, vt: u64) {
 }
 
 /// Empties the thread's table; its clock is exact afterwards.
-pub unsafe fn settle(entered: &Entered) -> u64 {
+pub fn settle(entered: &Entered) -> u64 {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
         record::sweep(t);
-        let vt = now(t);
-        vt
+        now(t)
     }
 }
 
 /// Brings the calling thread's clock to `vt` if it is behind.
-pub unsafe fn join(entered: &Entered, vt: u64) {
+pub fn join(entered: &Entered, vt: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
         record::sweep(t);
@@ -128,7 +135,8 @@ pub unsafe fn join(entered: &Entered, vt: u64) {
 
 /// A thread is about to be created: the clock at which it starts. All threads of one burst start together, after
 /// what their creator did before.
-pub unsafe fn creation(entered: &Entered) -> u64 {
+pub fn creation(entered: &Entered) -> u64 {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
         record::sweep(t);
@@ -138,13 +146,13 @@ pub unsafe fn creation(entered: &Entered) -> u64 {
             advance(t, vt);
             (*t).burst_vt = vt;
         }
-        let vt = (*t).burst_vt;
-        vt
+        (*t).burst_vt
     }
 }
 
 /// A thread that ended at `vt` was joined.
-pub unsafe fn joined(entered: &Entered, vt: u64) {
+pub fn joined(entered: &Entered, vt: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
         record::sweep(t);
@@ -153,50 +161,46 @@ pub unsafe fn joined(entered: &Entered, vt: u64) {
     }
 }
 
+/// A barrier for `count` threads was made.
 pub fn barrier_init(entered: &Entered, addr: u64, count: u64) {
     forget(entered, addr);
     slot(entered, addr).a.store(count, Relaxed);
 }
 
 /// Before waiting at a barrier: the slot of this generation.
-pub unsafe fn barrier_arrive(entered: &Entered, addr: u64) -> u64 {
-    unsafe {
-        let vt = settle(entered);
-        let s = slot(entered, addr);
-        let count = s.a.load(Relaxed);
-        lockfree::arrive(&s.b, &s.ring, count, vt)
-    }
+pub fn barrier_arrive(entered: &Entered, addr: u64) -> u64 {
+    let vt = settle(entered);
+    let s = slot(entered, addr);
+    let count = s.a.load(Relaxed);
+    lockfree::arrive(&s.b, &s.ring, count, vt)
 }
 
 /// After the barrier: everybody goes on at the same clock.
-pub unsafe fn barrier_leave(entered: &Entered, addr: u64, generation: u64) {
-    unsafe { join(entered, round(lockfree::latest(&slot(entered, addr).ring, generation) + 1)) };
+pub fn barrier_leave(entered: &Entered, addr: u64, generation: u64) {
+    join(entered, round(lockfree::latest(&slot(entered, addr).ring, generation) + 1));
 }
 
 /// Before waiting for a condition: the number of wake-ups so far.
-pub unsafe fn cond_wait_begin(entered: &Entered, addr: u64) -> u64 {
-    unsafe {
-        let vt = settle(entered);
-        let s = slot(entered, addr);
-        s.waited.fetch_max(vt, AcqRel);
-        s.b.fetch_add(1, AcqRel);
-        s.seq.load(Acquire)
-    }
+pub fn cond_wait_begin(entered: &Entered, addr: u64) -> u64 {
+    let vt = settle(entered);
+    let s = slot(entered, addr);
+    s.waited.fetch_max(vt, AcqRel);
+    s.b.fetch_add(1, AcqRel);
+    s.seq.load(Acquire)
 }
 
 /// After waiting for a condition; `woken` is false after a timeout.
-pub unsafe fn cond_wait_end(entered: &Entered, addr: u64, seq: u64, woken: bool) {
-    unsafe {
-        let s = slot(entered, addr);
-        let _ = s.b.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
-        if woken && s.seq.load(Acquire) != seq {
-            join(entered, s.ring[(seq + 1) as usize % RING].load(Acquire));
-        }
+pub fn cond_wait_end(entered: &Entered, addr: u64, seq: u64, woken: bool) {
+    let s = slot(entered, addr);
+    let _ = s.b.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
+    if woken && s.seq.load(Acquire) != seq {
+        join(entered, s.ring[(seq + 1) as usize % RING].load(Acquire));
     }
 }
 
 /// Before a signal or broadcast.
-pub unsafe fn cond_wake(entered: &Entered, addr: u64, all: bool) {
+pub fn cond_wake(entered: &Entered, addr: u64, all: bool) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let s = slot(entered, addr);
         let waiters = s.b.load(Acquire);
@@ -221,7 +225,8 @@ pub unsafe fn cond_wake(entered: &Entered, addr: u64, all: bool) {
 }
 
 /// A lock was taken. `held_before` is what [`lock_contended`] returned if it had to be waited for.
-pub unsafe fn locked(entered: &Entered, addr: u64, held_before: Option<u64>) {
+pub fn locked(entered: &Entered, addr: u64, held_before: Option<u64>) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
         let s = slot(entered, addr);
@@ -243,7 +248,8 @@ pub fn lock_contended(entered: &Entered, addr: u64) -> u64 {
 }
 
 /// A lock is about to be released.
-pub unsafe fn unlocking(entered: &Entered, addr: u64) {
+pub fn unlocking(entered: &Entered, addr: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
         let s = slot(entered, addr);
@@ -256,20 +262,21 @@ pub unsafe fn unlocking(entered: &Entered, addr: u64) {
 }
 
 /// Before waiting for a semaphore that is not free.
-pub unsafe fn sem_wait_begin(entered: &Entered, addr: u64) {
-    unsafe { settle(entered) };
+pub fn sem_wait_begin(entered: &Entered, addr: u64) {
+    settle(entered);
     slot(entered, addr).c.fetch_add(1, AcqRel);
 }
 
 /// After having waited for a semaphore.
-pub unsafe fn sem_wait_end(entered: &Entered, addr: u64) {
+pub fn sem_wait_end(entered: &Entered, addr: u64) {
     let s = slot(entered, addr);
     let _ = s.c.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
-    unsafe { join(entered, s.ring[0].load(Acquire)) };
+    join(entered, s.ring[0].load(Acquire));
 }
 
 /// Before posting a semaphore.
-pub unsafe fn sem_post(entered: &Entered, addr: u64) {
+pub fn sem_post(entered: &Entered, addr: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
         let s = slot(entered, addr);

@@ -7,49 +7,68 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 
 const SIG_SETMASK: usize = 2;
 
-pub const SYS_open: usize = 2;
-pub const SYS_close: usize = 3;
-pub const SYS_read: usize = 0;
-pub const SYS_rt_sigprocmask: usize = 14;
-pub const SYS_rt_tgsigqueueinfo: usize = 297;
-pub const SYS_futex: usize = 202;
-pub const SYS_mmap: usize = 9;
-pub const SYS_munmap: usize = 11;
-pub const SYS_sched_yield: usize = 24;
-pub const SYS_madvise: usize = 28;
-pub const SYS_getpid: usize = 39;
-pub const SYS_ftruncate: usize = 77;
-pub const SYS_readlink: usize = 89;
-pub const SYS_getppid: usize = 110;
-pub const SYS_prctl: usize = 157;
-pub const SYS_gettid: usize = 186;
-pub const SYS_prlimit64: usize = 302;
+/// Numbers of system calls on x86-64.
+#[allow(missing_docs)]
+mod numbers {
+    pub const SYS_open: usize = 2;
+    pub const SYS_close: usize = 3;
+    pub const SYS_read: usize = 0;
+    pub const SYS_rt_sigprocmask: usize = 14;
+    pub const SYS_rt_tgsigqueueinfo: usize = 297;
+    pub const SYS_futex: usize = 202;
+    pub const SYS_mmap: usize = 9;
+    pub const SYS_munmap: usize = 11;
+    pub const SYS_sched_yield: usize = 24;
+    pub const SYS_madvise: usize = 28;
+    pub const SYS_getpid: usize = 39;
+    pub const SYS_ftruncate: usize = 77;
+    pub const SYS_readlink: usize = 89;
+    pub const SYS_getppid: usize = 110;
+    pub const SYS_prctl: usize = 157;
+    pub const SYS_gettid: usize = 186;
+    pub const SYS_prlimit64: usize = 302;
+}
+pub use numbers::*;
 
 /// A raw system call; the result is negative on errors.
+///
+/// # Safety
+/// As the system call: pointers among the arguments are valid for what the kernel does with them.
 #[inline(always)]
 pub unsafe fn call(n: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+    // SAFETY: the caller's promise.
     unsafe { crate::arch::call(n, [a, b, c, d, e, f]) }
 }
 
+/// # Safety
+/// As the system call: pointers among the arguments are valid for what the kernel does with them.
 pub unsafe fn call3(n: usize, a: usize, b: usize, c: usize) -> isize {
+    // SAFETY: the caller's promise.
     unsafe { call(n, a, b, c, 0, 0, 0) }
 }
 
+/// Lets others run.
 pub fn yield_cpu() {
+    // SAFETY: a system call on memory of our own, or none.
     unsafe { call3(SYS_sched_yield, 0, 0, 0) };
 }
 
+/// Process id.
 pub fn getpid() -> u32 {
+    // SAFETY: a system call on memory of our own, or none.
     unsafe { call3(SYS_getpid, 0, 0, 0) as u32 }
 }
 
+/// Thread id.
 pub fn gettid() -> u32 {
+    // SAFETY: a system call on memory of our own, or none.
     unsafe { call3(SYS_gettid, 0, 0, 0) as u32 }
 }
 
 /// The limit on file sizes, bytes.
 pub fn file_size_limit() -> u64 {
     let mut lim = [u64::MAX; 2];
+    // SAFETY: a system call on memory of our own, or none.
     unsafe { call(SYS_prlimit64, 0, 1, 0, lim.as_mut_ptr() as usize, 0, 0) };
     lim[0]
 }
@@ -57,12 +76,14 @@ pub fn file_size_limit() -> u64 {
 /// Blocks every signal in the calling thread; those that were blocked before.
 pub fn block_signals() -> u64 {
     let (all, mut old) = (u64::MAX, 0u64);
+    // SAFETY: a system call on memory of our own, or none.
     unsafe { call(SYS_rt_sigprocmask, SIG_SETMASK, &raw const all as usize, &raw mut old as usize, 8, 0, 0) };
     old
 }
 
 /// Blocks these signals in the calling thread and lets all others through.
 pub fn set_signal_mask(mask: u64) {
+    // SAFETY: a system call on memory of our own, or none.
     unsafe { call(SYS_rt_sigprocmask, SIG_SETMASK, &raw const mask as usize, 0, 8, 0, 0) };
 }
 
@@ -88,6 +109,12 @@ pub struct Spin(AtomicU32);
 
 /// A [`Spin`] that is held until this is dropped.
 pub struct Guard<'a>(&'a AtomicU32);
+
+impl Default for Spin {
+    fn default() -> Spin {
+        Spin::new()
+    }
+}
 
 impl Spin {
     /// Free.
@@ -116,6 +143,7 @@ impl Spin {
         const NAP_NS: u64 = 100_000;
         let nap = [0u64, NAP_NS];
         let word = self.0.as_ptr() as usize;
+        // SAFETY: a system call on memory of our own, or none.
         unsafe { call(SYS_futex, word, FUTEX_WAIT_PRIVATE, 1, &raw const nap as usize, 0, 0) };
     }
 

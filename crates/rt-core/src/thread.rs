@@ -19,8 +19,12 @@ pub struct Entered(*mut Live);
 impl Entered {
     /// Enters with the calling thread's state; `None` if it is inside already, not recorded, or a forked child that has
     /// no file of its own yet.
+    ///
+    /// # Safety
+    /// `t` is the calling thread's state, or the state of threads that are not recorded.
     #[inline(always)]
     pub unsafe fn enter(t: *mut Live) -> Option<Entered> {
+        // SAFETY: the caller's promise; nobody else writes `free`.
         unsafe {
             if (*t).free.load(Relaxed) == 0 || forked() {
                 return None;
@@ -32,8 +36,12 @@ impl Entered {
     }
 
     /// The same in a thread that can be cancelled at any instruction: signals are blocked until it leaves.
+    ///
+    /// # Safety
+    /// `t` is the calling thread's state, or the state of threads that are not recorded.
     #[cold]
     pub unsafe fn enter_asynchronous(t: *mut Live) -> Option<Entered> {
+        // SAFETY: the caller's promise; only the thread itself writes these cells.
         unsafe {
             if (*t).asynchronous.load(Relaxed) != 1 || forked() {
                 return None;
@@ -56,6 +64,7 @@ impl Entered {
 impl Drop for Entered {
     #[inline(always)]
     fn drop(&mut self) {
+        // SAFETY: the state is the calling thread's, and stays in the mapping.
         unsafe {
             compiler_fence(SeqCst);
             (*self.0).free.store(1, Relaxed);
@@ -69,8 +78,12 @@ impl Drop for Entered {
 }
 
 /// Lets deferred signals through; their handlers run before this returns.
+///
+/// # Safety
+/// `t` is the calling thread's, which has just left.
 #[cold]
 unsafe fn deliver(t: *mut Live) {
+    // SAFETY: the caller's promise.
     unsafe {
         if (*t).asynchronous.load(Relaxed) != 0 {
             (*t).free.store(0, Relaxed);
@@ -84,7 +97,11 @@ unsafe fn deliver(t: *mut Live) {
 }
 
 /// A thread may be cancelled at any instruction from now on, or (`on` false) no more.
+///
+/// # Safety
+/// `t` is the calling thread's, which is not inside.
 pub unsafe fn set_asynchronous(t: *mut Live, on: bool) {
+    // SAFETY: the caller's promise.
     unsafe {
         (*t).free.store(!on as u32, Relaxed);
         (*t).asynchronous.store(on as u32, Relaxed);
@@ -92,14 +109,22 @@ pub unsafe fn set_asynchronous(t: *mut Live, on: bool) {
 }
 
 /// True while none of the program's handlers may run in the calling thread.
+///
+/// # Safety
+/// `t` is the calling thread's.
 pub unsafe fn inside(t: *mut Live) -> bool {
+    // SAFETY: the caller's promise; atomics.
     unsafe { (*t).free.load(Relaxed) == 0 && (*t).asynchronous.load(Relaxed) == 0 }
 }
 
 /// Defers a signal that came while the thread is [`inside`]. `blocked` is the mask that returning from the handler
 /// restores: everything is blocked until the thread leaves, which restores what was blocked before. `now` are the
 /// signals that must not be blocked because the program's own instructions may raise them.
+///
+/// # Safety
+/// `t` is the calling thread's; `blocked` is the mask in the frame of the handler that runs.
 pub unsafe fn defer(t: *mut Live, blocked: *mut u64, now: u64) {
+    // SAFETY: the caller's promise.
     unsafe {
         // Of signals that come at once the last one's handler interrupts that of the one before, and the first one's
         // has the mask of the recorder's caller: it returns last.
@@ -112,14 +137,22 @@ pub unsafe fn defer(t: *mut Live, blocked: *mut u64, now: u64) {
 }
 
 /// The clock.
+///
+/// # Safety
+/// `t` is a thread's state.
 #[inline(always)]
 pub unsafe fn now(t: *mut Live) -> u64 {
+    // SAFETY: states stay in the mapping; the clock is an atomic.
     unsafe { (*t).vt.load(Relaxed) }
 }
 
 /// Lets the clock of the calling thread go on.
+///
+/// # Safety
+/// `t` is the calling thread's.
 #[inline(always)]
 pub unsafe fn pass(t: *mut Live, n: u64) {
+    // SAFETY: only the thread itself writes its clock.
     unsafe { (*t).vt.store((*t).vt.load(Relaxed) + n, Relaxed) }
 }
 
@@ -147,7 +180,11 @@ impl Birth {
 }
 
 /// Makes the calling thread a recorded one: its state, null without memory.
+///
+/// # Safety
+/// Signals are blocked; the calling thread has no state yet.
 pub unsafe fn register(birth: &Birth) -> *mut Live {
+    // SAFETY: state and description are new and ours until they are in the list.
     unsafe {
         let t = take_live();
         let info = alloc(size_of::<ThreadInfo>() as u64) as *mut ThreadInfo;
@@ -177,7 +214,11 @@ pub unsafe fn register(birth: &Birth) -> *mut Live {
 }
 
 /// The state that a thread begins with.
+///
+/// # Safety
+/// Both are new, and nobody else knows of them.
 unsafe fn begin(t: *mut Live, info: *mut ThreadInfo, vt: u64) {
+    // SAFETY: the caller's promise.
     unsafe {
         (*t).vt.store(vt, Relaxed);
         (*t).sync_vt = vt;
@@ -192,18 +233,29 @@ unsafe fn begin(t: *mut Live, info: *mut ThreadInfo, vt: u64) {
     }
 }
 
+/// # Safety
+/// `info` is the calling thread's.
 unsafe fn name(info: *mut ThreadInfo) {
     const PR_GET_NAME: usize = 16;
+    // SAFETY: the kernel writes 16 bytes, which the name has.
     unsafe { sys::call3(sys::SYS_prctl, PR_GET_NAME, &raw mut (*info).name as usize, 0) };
 }
 
 /// Reads the calling thread's name again.
+///
+/// # Safety
+/// `t` is the calling thread's.
 pub unsafe fn renamed(t: *mut Live) {
+    // SAFETY: the caller's promise.
     unsafe { name((*t).info_at as *mut ThreadInfo) }
 }
 
 /// The clock of the most advanced thread: for threads that nobody is known to have created.
+///
+/// # Safety
+/// The header is mapped.
 unsafe fn latest() -> u64 {
+    // SAFETY: threads in the list stay in the mapping; what others write is read as atomics.
     unsafe {
         let mut max = (*header()).fork_vt;
         let mut i = AtomicU32::from_ptr(&raw mut (*header()).threads).load(Acquire);
@@ -218,7 +270,11 @@ unsafe fn latest() -> u64 {
 }
 
 /// A thread's clock, or where it stopped.
+///
+/// # Safety
+/// `info` is in the list of threads.
 unsafe fn clock(info: *mut ThreadInfo) -> u64 {
+    // SAFETY: descriptions and states stay in the mapping.
     unsafe {
         match AtomicU32::from_ptr(&raw mut (*info).live).load(Acquire) {
             0 => AtomicU64::from_ptr(&raw mut (*info).vt1).load(Relaxed),
@@ -232,7 +288,10 @@ pub fn round(vt: u64) -> u64 {
     vt.div_ceil(WINDOW_VT) * WINDOW_VT
 }
 
+/// # Safety
+/// The header is mapped.
 unsafe fn take_live() -> *mut Live {
+    // SAFETY: references on the stack are of states, which stay in the mapping.
     unsafe {
         match lockfree::pop(&FREE, |r| &(*at::<Live>(r)).next_free) {
             0 => alloc(size_of::<Live>() as u64) as *mut Live,
@@ -242,7 +301,11 @@ unsafe fn take_live() -> *mut Live {
 }
 
 /// Keeps the calling thread's own hooks out for good: its recording is about to end.
+///
+/// # Safety
+/// `t` is the calling thread's, which is not inside.
 pub unsafe fn shut(t: *mut Live) {
+    // SAFETY: the caller's promise.
     unsafe {
         (*t).free.store(0, Relaxed);
         (*t).asynchronous.store(0, Relaxed);
@@ -251,7 +314,11 @@ pub unsafe fn shut(t: *mut Live) {
 }
 
 /// Ends the recording of a thread that was [`shut`]; its numbers stay in the file.
+///
+/// # Safety
+/// `t` is the calling thread's, was [`shut`], and signals are blocked.
 pub unsafe fn end(t: *mut Live) {
+    // SAFETY: the caller's promise; the state is ours until it is on the stack.
     unsafe {
         crate::sections::reset(t);
         record::sweep(t);
@@ -271,7 +338,11 @@ pub unsafe fn end(t: *mut Live) {
 }
 
 /// The clock at which the latest thread with this thread pointer stopped.
+///
+/// # Safety
+/// The header is mapped.
 pub unsafe fn vt_of(tp: u64) -> u64 {
+    // SAFETY: threads in the list stay in the mapping; what others write is read as atomics.
     unsafe {
         let mut i = AtomicU32::from_ptr(&raw mut (*header()).threads).load(Acquire);
         while i != 0 {

@@ -14,6 +14,9 @@ use tussle_rt_core::callers::Call;
 static ASKING: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 
 /// The function behind, or null while it is being looked up (the linker may allocate).
+///
+/// # Safety
+/// None.
 #[inline(always)]
 unsafe fn behind(n: &crate::libc_calls::Next) -> P {
     use core::sync::atomic::Ordering::*;
@@ -41,7 +44,10 @@ macro_rules! behind_or {
     }};
 }
 
+/// # Safety
+/// As `malloc`.
 unsafe fn allocate(n: usize) -> P {
+    // SAFETY: libc's function has this type.
     unsafe { behind_or!(MALLOC, sys::__libc_malloc, (n => usize) -> P) }
 }
 
@@ -64,10 +70,14 @@ alias! {
 const MALLOC_ALIGN: u32 = 16;
 
 /// Notes an allocation by `call`; an operator that was passed on the way is what the program asked.
+///
+/// # Safety
+/// `call` is of the calling thread.
 unsafe fn born(base: P, size: usize, allocator: u16, align: u32, call: Call) {
     if base.is_null() || !recording() {
         return;
     }
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let asker = caller::of(call);
         let allocator = if asker.allocator != 0 { asker.allocator } else { allocator };
@@ -75,8 +85,11 @@ unsafe fn born(base: P, size: usize, allocator: u16, align: u32, call: Call) {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_malloc(n: usize, sp: u64, bp: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let p = allocate(n);
         born(p, n, 0, MALLOC_ALIGN, Call { sp, bp });
@@ -84,8 +97,11 @@ pub unsafe extern "C" fn tussle_malloc(n: usize, sp: u64, bp: u64) -> P {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_calloc(n: usize, m: usize, sp: u64, bp: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let p = behind_or!(CALLOC, sys::__libc_calloc, (n => usize, m => usize) -> P);
         born(p, n.wrapping_mul(m), 1, MALLOC_ALIGN, Call { sp, bp });
@@ -93,8 +109,11 @@ pub unsafe extern "C" fn tussle_calloc(n: usize, m: usize, sp: u64, bp: u64) -> 
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_realloc(old: P, n: usize, sp: u64, bp: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         heap::dead(old as u64);
         let p = behind_or!(REALLOC, sys::__libc_realloc, (old => P, n => usize) -> P);
@@ -107,8 +126,11 @@ pub unsafe extern "C" fn tussle_realloc(old: P, n: usize, sp: u64, bp: u64) -> P
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_reallocarray(old: P, n: usize, m: usize, sp: u64, bp: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         heap::dead(old as u64);
         let p = call!(REALLOCARRAY, (old => P, n => usize, m => usize) -> P);
@@ -121,16 +143,22 @@ pub unsafe extern "C" fn tussle_reallocarray(old: P, n: usize, m: usize, sp: u64
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_free(p: P) {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         heap::dead(p as u64);
         behind_or!(FREE, sys::__libc_free, (p => P) -> ())
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_aligned_alloc(a: usize, n: usize, sp: u64, bp: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let p = behind_or!(ALIGNED_ALLOC, sys::__libc_memalign, (a => usize, n => usize) -> P);
         born(p, n, 3, a as u32, Call { sp, bp });
@@ -138,8 +166,11 @@ pub unsafe extern "C" fn tussle_aligned_alloc(a: usize, n: usize, sp: u64, bp: u
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_posix_memalign(out: *mut P, a: usize, n: usize, sp: u64, bp: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let r = call!(POSIX_MEMALIGN, (out => *mut P, a => usize, n => usize) -> c_int);
         if r == 0 {
@@ -149,8 +180,11 @@ pub unsafe extern "C" fn tussle_posix_memalign(out: *mut P, a: usize, n: usize, 
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memalign(a: usize, n: usize, sp: u64, bp: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let p = behind_or!(MEMALIGN, sys::__libc_memalign, (a => usize, n => usize) -> P);
         born(p, n, 5, a as u32, Call { sp, bp });
@@ -158,8 +192,11 @@ pub unsafe extern "C" fn tussle_memalign(a: usize, n: usize, sp: u64, bp: u64) -
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_valloc(n: usize, sp: u64, bp: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let p = call!(VALLOC, (n => usize) -> P);
         born(p, n, 6, 4096, Call { sp, bp });
@@ -167,8 +204,11 @@ pub unsafe extern "C" fn tussle_valloc(n: usize, sp: u64, bp: u64) -> P {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pvalloc(n: usize, sp: u64, bp: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let p = call!(PVALLOC, (n => usize) -> P);
         born(p, n, 7, 4096, Call { sp, bp });

@@ -10,24 +10,30 @@ const RELAXED: u32 = 0;
 
 /// Notes an atomic access; cheap where nothing is recorded.
 #[inline(always)]
-unsafe fn note(addr: u64, n: u64, kind: u32, pc: u64) {
+fn note(addr: u64, n: u64, kind: u32, pc: u64) {
     if crate::arena::recording() {
-        unsafe { record::access(addr, n, kind, pc) }
+        record::access(addr, n, kind, pc)
     }
 }
 
 macro_rules! atomics {
     ($ty:ty, $atomic:ty, $bytes:literal, $load:ident, $store:ident, $xchg:ident, $add:ident, $sub:ident, $and:ident,
      $or:ident, $xor:ident, $nand:ident, $strong:ident, $val:ident) => {
+        /// # Safety
+        /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $load(a: *mut $ty, _mo: u32, pc: u64) -> $ty {
+            // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 note(a as u64, $bytes, READ, pc);
                 <$atomic>::from_ptr(a).load(SeqCst)
             }
         }
+        /// # Safety
+        /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $store(a: *mut $ty, v: $ty, mo: u32, pc: u64) {
+            // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 note(a as u64, $bytes, WRITE, pc);
                 // Memory orders of the C ABI: 3 is release, 5 sequentially consistent (a locked exchange).
@@ -39,8 +45,11 @@ macro_rules! atomics {
                 }
             }
         }
+        /// # Safety
+        /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $xchg(a: *mut $ty, v: $ty, _mo: u32, pc: u64) -> $ty {
+            // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 note(a as u64, $bytes, RMW, pc);
                 <$atomic>::from_ptr(a).swap(v, SeqCst)
@@ -52,8 +61,11 @@ macro_rules! atomics {
         atomics!(@fetch $ty, $atomic, $bytes, $or, fetch_or);
         atomics!(@fetch $ty, $atomic, $bytes, $xor, fetch_xor);
         atomics!(@fetch $ty, $atomic, $bytes, $nand, fetch_nand);
+        /// # Safety
+        /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $strong(a: *mut $ty, c: *mut $ty, v: $ty, _mo: u32, _fmo: u32, pc: u64) -> u32 {
+            // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(*c, v, SeqCst, SeqCst) {
@@ -65,8 +77,11 @@ macro_rules! atomics {
                 }
             }
         }
+        /// # Safety
+        /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $val(a: *mut $ty, c: $ty, v: $ty, _mo: u32, _fmo: u32, pc: u64) -> $ty {
+            // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(c, v, SeqCst, SeqCst) {
@@ -76,8 +91,11 @@ macro_rules! atomics {
         }
     };
     (@fetch $ty:ty, $atomic:ty, $bytes:literal, $name:ident, $op:ident) => {
+        /// # Safety
+        /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(a: *mut $ty, v: $ty, _mo: u32, pc: u64) -> $ty {
+            // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 note(a as u64, $bytes, RMW, pc);
                 <$atomic>::from_ptr(a).$op(v, SeqCst)
@@ -153,8 +171,12 @@ atomics!(
 
 /// Without AVX only `cmpxchg16b` is atomic, which a page that may not be written does not survive; there halves do, as
 /// nobody stores.
+///
+/// # Safety
+/// `a` is valid and aligned to 16 bytes.
 unsafe fn load_without_avx(a: *mut u128) -> u128 {
     const MADV_POPULATE_WRITE: usize = 23;
+    // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
     unsafe {
         let page = a as usize & !4095;
         match sys::call3(sys::SYS_madvise, page, 4096, MADV_POPULATE_WRITE) {
@@ -180,12 +202,20 @@ fn whole_is_atomic() -> bool {
 }
 
 /// The value of `a`, which is not written.
+///
+/// # Safety
+/// `a` is valid and aligned to 16 bytes.
 unsafe fn load128(a: *mut u128) -> u128 {
+    // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
     unsafe { if whole_is_atomic() { load_whole(a) } else { load_without_avx(a) } }
 }
 
 /// Read, change, write, until nobody came between.
+///
+/// # Safety
+/// `a` is valid and aligned to 16 bytes.
 unsafe fn update128(a: *mut u128, kind: u32, pc: u64, f: impl Fn(u128) -> u128) -> u128 {
+    // SAFETY: the caller's promise.
     unsafe {
         note(a as u64, 16, kind, pc);
         let mut old = load128(a);
@@ -199,23 +229,32 @@ unsafe fn update128(a: *mut u128, kind: u32, pc: u64, f: impl Fn(u128) -> u128) 
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_a128_load(a: *mut u128, _mo: u32, pc: u64) -> u128 {
+    // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
     unsafe {
         note(a as u64, 16, READ, pc);
         load128(a)
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_a128_store(a: *mut u128, v: u128, _mo: u32, pc: u64) {
+    // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
     unsafe { update128(a, WRITE, pc, |_| v) };
 }
 
 macro_rules! fetch128 {
     ($($name:ident = |$old:ident, $v:ident| $e:expr;)*) => { $(
+        /// # Safety
+        /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(a: *mut u128, $v: u128, _mo: u32, pc: u64) -> u128 {
+            // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe { update128(a, RMW, pc, |$old| $e) }
         }
     )* };
@@ -230,8 +269,11 @@ fetch128! {
     tussle_a128_fetch_nand = |old, v| !(old & v);
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_a128_cas(a: *mut u128, c: *mut u128, v: u128, _mo: u32, _fmo: u32) -> u32 {
+    // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
     unsafe {
         note(a as u64, 16, RMW, 0);
         let want = *c;
@@ -243,8 +285,11 @@ pub unsafe extern "C" fn tussle_a128_cas(a: *mut u128, c: *mut u128, v: u128, _m
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_a128_cas_val(a: *mut u128, c: u128, v: u128, _mo: u32) -> u128 {
+    // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
     unsafe {
         note(a as u64, 16, RMW, 0);
         cas128(a, c, v)

@@ -16,13 +16,20 @@ next! {
 const POSITIONS: [u16; 8] = [9, 10, 11, 12, 13, 14, 16, 16];
 
 /// Looks up what must not be looked up inside malloc.
+///
+/// # Safety
+/// Called once, where looking up is allowed.
 pub unsafe fn resolve() {
     FIND_OBJECT.find();
 }
 
 /// The instrumented code behind a call of an allocation function. The shadow stack may hold frames that a longjmp or an
 /// exception left: they lie below the stack pointer.
+///
+/// # Safety
+/// `call` is of the calling thread.
 pub unsafe fn of(call: Call) -> Asker {
+    // SAFETY: the shadow stack is the calling thread's; its indices are masked.
     unsafe {
         let t = current();
         let mut depth = (*t).depth as usize / size_of::<Frame>();
@@ -36,11 +43,12 @@ pub unsafe fn of(call: Call) -> Asker {
             }
             depth -= 1;
         };
-        asker(call, frame, |pc| look(pc))
+        asker(call, frame, look)
     }
 }
 
 fn look(pc: u64) -> Known {
+    // SAFETY: libc describes objects that stay loaded while their code runs.
     unsafe {
         let rule = unwind::rule(table(pc), pc);
         let start = rule.map_or(0, |r| r.start);
@@ -61,7 +69,11 @@ struct Found {
 }
 
 /// The `.eh_frame_hdr` of the module at `pc`; null if there is none.
+///
+/// # Safety
+/// `pc` is in code that runs.
 unsafe fn table(pc: u64) -> *const u8 {
+    // SAFETY: libc describes objects that stay loaded while their code runs.
     unsafe {
         let f = FIND_OBJECT.known();
         if f.is_null() {
@@ -108,15 +120,22 @@ unsafe extern "C" {
 }
 
 /// Before glibc 2.35.
+///
+/// # Safety
+/// `pc` is in code that runs.
 unsafe fn walk(pc: u64) -> *const u8 {
     let mut wanted = Wanted { pc, table: core::ptr::null() };
+    // SAFETY: libc describes objects that stay loaded while their code runs.
     unsafe { dl_iterate_phdr(visit, &mut wanted) };
     wanted.table
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 unsafe extern "C" fn visit(info: *const Info, _bytes: usize, wanted: *mut Wanted) -> c_int {
     const PT_LOAD: u32 = 1;
     const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+    // SAFETY: libc describes objects that stay loaded while their code runs.
     unsafe {
         let (mut inside, mut table) = (false, core::ptr::null());
         for i in 0..(*info).count as usize {

@@ -9,33 +9,33 @@ pub mod record {
 
     /// Records an access.
     #[inline(never)]
-    pub unsafe fn access(addr: u64, n: u64, kind: u32, pc: u64) {
+    pub fn access(addr: u64, n: u64, kind: u32, pc: u64) {
         if let Some(t) = enter() {
-            unsafe { core::note(&t, addr, n, kind, pc, false) }
+            core::note(&t, addr, n, kind, pc, false)
         }
     }
 
     /// Records an access that the hook has counted already if the thread's table had line and bytes.
-    pub unsafe fn counted(addr: u64, n: u64, kind: u32, pc: u64) {
+    pub fn counted(addr: u64, n: u64, kind: u32, pc: u64) {
         if let Some(t) = enter() {
-            unsafe { core::note(&t, addr, n, kind, pc, true) }
+            core::note(&t, addr, n, kind, pc, true)
         }
     }
 
     /// Records what a lock's function did to the lock's own words: no visit of a critical section.
-    pub unsafe fn of_lock(addr: u64, n: u64, kind: u32, pc: u64) {
+    pub fn of_lock(addr: u64, n: u64, kind: u32, pc: u64) {
         if let Some(t) = enter() {
-            unsafe { core::of_lock(&t, addr, n, kind, pc) }
+            core::of_lock(&t, addr, n, kind, pc)
         }
     }
 
     /// Records `[addr, addr + len)` word by word.
-    pub unsafe fn range(addr: u64, len: u64, kind: u32, pc: u64) {
+    pub fn range(addr: u64, len: u64, kind: u32, pc: u64) {
         if len != 0
             && recording()
             && let Some(t) = enter()
         {
-            unsafe { core::range(&t, addr, len, kind, pc) }
+            core::range(&t, addr, len, kind, pc)
         }
     }
 }
@@ -47,20 +47,20 @@ pub mod sections {
     use tussle_rt_core::sections as core;
 
     /// The calling thread has taken `addr`, perhaps together with other readers.
-    pub unsafe fn taken(addr: u64, shared: bool) {
+    pub fn taken(addr: u64, shared: bool) {
         if recording()
             && let Some(t) = enter()
         {
-            unsafe { core::taken(&t, addr, shared) }
+            core::taken(&t, addr, shared)
         }
     }
 
     /// The calling thread is about to release `addr`.
-    pub unsafe fn releasing(addr: u64) {
+    pub fn releasing(addr: u64) {
         if recording()
             && let Some(t) = enter()
         {
-            unsafe { core::releasing(&t, addr) }
+            core::releasing(&t, addr)
         }
     }
 }
@@ -72,32 +72,32 @@ pub mod heap {
     use tussle_rt_core::heap as core;
 
     /// Notes an allocation.
-    pub unsafe fn born(base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
+    pub fn born(base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
         if base != 0
             && recording()
             && let Some(t) = enter()
         {
-            unsafe { core::born(&t, base, size, allocator, align, pc) }
+            core::born(&t, base, size, allocator, align, pc)
         }
     }
 
     /// Notes that an object is about to be freed: before it is, because its address may be reused at once.
-    pub unsafe fn dead(base: u64) {
+    pub fn dead(base: u64) {
         if base != 0
             && recording()
             && let Some(t) = enter()
         {
-            unsafe { core::dead(&t, base) }
+            core::dead(&t, base)
         }
     }
 
     /// An object that [`dead`] was told of lives on: its reallocation failed.
-    pub unsafe fn revived(base: u64) {
+    pub fn revived(base: u64) {
         if base != 0
             && recording()
             && let Some(t) = enter()
         {
-            unsafe { core::revived(&t, base) }
+            core::revived(&t, base)
         }
     }
 }
@@ -113,8 +113,7 @@ pub mod sync {
             $(#[$doc])*
             pub fn $name($($a: $t),*) $(-> $r)? {
                 if recording() && let Some(t) = enter() {
-                    #[allow(unused_unsafe)]
-                    return unsafe { core::$name(&t $(, $a)*) };
+                    return core::$name(&t $(, $a)*);
                 }
                 $($none)?
             }

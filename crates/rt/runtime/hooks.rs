@@ -6,11 +6,15 @@ use crate::{arena, record};
 
 /// Entry from the hooks: `op` is size | kind << 8. The table did not have the line or these bytes, or a counter is
 /// full.
+///
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_slow(addr: u64, pc: u64, op: u32) {
     if !arena::recording() {
         return;
     }
+    // SAFETY: the addresses are only noted.
     unsafe {
         if !tussle_rt_core::record::refilled(current(), addr, pc, op) {
             record::counted(addr, (op & 0xff) as u64, op >> 8, pc);
@@ -45,10 +49,12 @@ alias! {
 
 macro_rules! sized {
     ($($name:ident = $n:literal, $kind:expr;)+) => { $(
+        /// # Safety
+        /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(a: u64, pc: u64) {
             if crate::arena::recording() {
-                unsafe { crate::record::access(a, $n, $kind, pc) }
+                crate::record::access(a, $n, $kind, pc)
             }
         }
     )+ };
@@ -66,14 +72,18 @@ sized! {
     tussle_write16 = 16, WRITE;
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_read_range(a: u64, n: u64, pc: u64) {
-    unsafe { crate::record::range(a, n, READ, pc) }
+    crate::record::range(a, n, READ, pc)
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_write_range(a: u64, n: u64, pc: u64) {
-    unsafe { crate::record::range(a, n, WRITE, pc) }
+    crate::record::range(a, n, WRITE, pc)
 }
 
 alias! {
@@ -130,11 +140,15 @@ unsupported! {
 }
 
 /// Counts a call of a hook without meaning here and keeps the first name.
+///
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_unsupported(name: *const u8) -> u64 {
     let h = crate::arena::header();
     if !h.is_null() {
         crate::arena::lost(LOST_UNSUPPORTED, 1);
+        // SAFETY: the addresses are only noted.
         unsafe {
             let to = &raw mut (*h).unsupported[0];
             if *to == 0 {
@@ -149,11 +163,16 @@ pub unsafe extern "C" fn tussle_unsupported(name: *const u8) -> u64 {
     0
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_init() {
+    // SAFETY: the addresses are only noted.
     unsafe { crate::thread::init() }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_fini() {
     crate::arena::mark_end(END_EXITED, 0);

@@ -47,7 +47,11 @@ next_all! {
 }
 
 /// Resolves everything: looking up is not allowed later in signal handlers and forked children.
+///
+/// # Safety
+/// Called once, where looking up is allowed.
 pub unsafe fn resolve() {
+    // SAFETY: libc's functions.
     unsafe {
         for n in ALL.iter().chain(FORWARDED) {
             n.find();
@@ -93,8 +97,12 @@ struct Start {
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// Makes the key, before there are threads.
+///
+/// # Safety
+/// Called once.
 pub unsafe fn make_key() {
     let mut k = 0;
+    // SAFETY: libc's function, a number of ours.
     if unsafe { pthread_key_create(&mut k, Some(ending)) } == 0 {
         KEY.store(k + 1, Release);
     }
@@ -105,7 +113,11 @@ fn key() -> Option<u32> {
 }
 
 /// Runs among the thread's own destructors; puts itself behind them twice.
+///
+/// # Safety
+/// Called by libc as a key's destructor.
 unsafe extern "C" fn ending(left: P) {
+    // SAFETY: the thread runs its last destructors, outside of the recorder.
     unsafe {
         let left = left as usize;
         match key() {
@@ -117,8 +129,11 @@ unsafe extern "C" fn ending(left: P) {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_create(th: *mut u64, attr: P, f: P, arg: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         thread::init();
         if recording() {
@@ -139,7 +154,10 @@ pub unsafe extern "C" fn tussle_pthread_create(th: *mut u64, attr: P, f: P, arg:
     }
 }
 
+/// # Safety
+/// `attr` is null or initialised attributes.
 unsafe fn stack_bytes(attr: P) -> u64 {
+    // SAFETY: libc's functions; 128 bytes are more than its attributes have.
     unsafe {
         let mut n = 0usize;
         if !attr.is_null() {
@@ -155,7 +173,10 @@ unsafe fn stack_bytes(attr: P) -> u64 {
     }
 }
 
+/// # Safety
+/// `p` is a [`Start`] that nobody else uses.
 unsafe extern "C" fn trampoline(p: P) -> P {
+    // SAFETY: the caller's promise; the routine and its argument are the program's.
     unsafe {
         let s = p as *mut Start;
         let (routine, arg) = ((*s).routine, (*s).arg);
@@ -182,35 +203,51 @@ pub fn thread_start() -> u64 {
     trampoline as *const () as u64
 }
 
-unsafe fn after_join(th: u64, r: c_int) -> c_int {
+fn after_join(th: u64, r: c_int) -> c_int {
     if r == 0 && recording() {
-        unsafe { sync::joined(thread::vt_of(th)) };
+        // SAFETY: libc's functions get the program's arguments.
+        sync::joined(unsafe { thread::vt_of(th) });
     }
     r
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_join(th: u64, out: *mut P) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { after_join(th, call!(JOIN, (th => u64, out => *mut P) -> c_int)) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_tryjoin(th: u64, out: *mut P) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { after_join(th, call!(TRYJOIN, (th => u64, out => *mut P) -> c_int)) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_timedjoin(th: u64, out: *mut P, t: P) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { after_join(th, call!(TIMEDJOIN, (th => u64, out => *mut P, t => P) -> c_int)) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_clockjoin(th: u64, out: *mut P, c: c_int, t: P) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { after_join(th, call!(CLOCKJOIN, (th => u64, out => *mut P, c => c_int, t => P) -> c_int)) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_setname(th: u64, name: P) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let r = call!(SETNAME, (th => u64, name => P) -> c_int);
         if r == 0 {
@@ -225,6 +262,8 @@ macro_rules! forward {
     ($($name:literal $find:ident $next:ident;)+) => {
         next_all! { FORWARDED: $( $next = $name; )+ }
         $(
+            /// # Safety
+            /// Behind an exported name: the arguments are the program's.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $find() -> P {
                 $next.get()

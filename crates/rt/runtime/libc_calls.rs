@@ -31,6 +31,7 @@ impl Next {
     }
     #[cold]
     pub fn find(&self) -> *mut c_void {
+        // SAFETY: names end with zeros.
         let p = unsafe {
             let v = match self.version {
                 b"\0" => core::ptr::null_mut(),

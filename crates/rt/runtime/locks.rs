@@ -43,22 +43,26 @@ alias! {
 
 /// Records an access of the pthread library to one of its objects.
 #[inline(always)]
-unsafe fn seen(addr: P, n: u64, kind: u32, pc: u64) {
+fn seen(addr: P, n: u64, kind: u32, pc: u64) {
     if recording() {
-        unsafe { record::access(addr as u64, n, kind, pc) }
+        record::access(addr as u64, n, kind, pc)
     }
 }
 
 /// Records an access of a lock's function to the lock.
 #[inline(always)]
-unsafe fn lock_seen(addr: P, n: u64, kind: u32, pc: u64) {
+fn lock_seen(addr: P, n: u64, kind: u32, pc: u64) {
     if recording() {
-        unsafe { record::of_lock(addr as u64, n, kind, pc) }
+        record::of_lock(addr as u64, n, kind, pc)
     }
 }
 
 /// glibc's mutex: lock word at 0, owner at 8, users at 12.
+///
+/// # Safety
+/// `m` is a mutex of the program.
 unsafe fn mutex_seen(m: P, pc: u64) {
+    // SAFETY: an address within the mutex, which is not looked at.
     unsafe {
         lock_seen(m, 4, RMW, pc);
         lock_seen(m.byte_add(8), 8, WRITE, pc);
@@ -90,9 +94,13 @@ fn lock(m: P, try_it: impl Fn() -> c_int, wait: impl Fn() -> c_int) -> c_int {
 
 /// Tries to take a mutex. Robust ones are only looked at: glibc's trylock of one that cannot be recovered leaves it
 /// locked (its `__pthread_mutex_trylock` compares the old owner where it means the new one).
+///
+/// # Safety
+/// `m` is a mutex of the program.
 unsafe fn mutex_try(m: P) -> c_int {
     const KIND_AT: usize = 16;
     const ROBUST: c_int = 16;
+    // SAFETY: the program's mutex, which the caller is about to use.
     unsafe {
         if *m.byte_add(KIND_AT).cast::<c_int>() & ROBUST == 0 {
             return call!(M_TRYLOCK, (m => P) -> c_int);
@@ -103,16 +111,22 @@ unsafe fn mutex_try(m: P) -> c_int {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_lock(m: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         mutex_seen(m, pc);
         lock(m, || mutex_try(m), || call!(M_LOCK, (m => P) -> c_int))
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_trylock(m: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let r = call!(M_TRYLOCK, (m => P) -> c_int);
         if taken(r) {
@@ -125,16 +139,22 @@ pub unsafe extern "C" fn tussle_mutex_trylock(m: P, pc: u64) -> c_int {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_timedlock(m: P, t: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         mutex_seen(m, pc);
         lock(m, || mutex_try(m), || call!(M_TIMEDLOCK, (m => P, t => P) -> c_int))
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_clocklock(m: P, c: c_int, t: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         mutex_seen(m, pc);
         let wait = || call!(M_CLOCKLOCK, (m => P, c => c_int, t => P) -> c_int);
@@ -142,8 +162,11 @@ pub unsafe extern "C" fn tussle_mutex_clocklock(m: P, c: c_int, t: P, pc: u64) -
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_unlock(m: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         sections::releasing(m as u64);
         mutex_seen(m, pc);
@@ -152,16 +175,22 @@ pub unsafe extern "C" fn tussle_mutex_unlock(m: P, pc: u64) -> c_int {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_destroy(m: P) -> c_int {
     sync::forget(m as u64);
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { call!(M_DESTROY, (m => P) -> c_int) }
 }
 
 macro_rules! rwlocks {
     ($($name:ident($next:ident, $shared:literal $(, $a:ident: $t:ty)*);)+) => { $(
+        /// # Safety
+        /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(l: P $(, $a: $t)*, pc: u64) -> c_int {
+            // SAFETY: libc's functions get the program's arguments.
             unsafe {
                 lock_seen(l, 4, RMW, pc);
                 let r = call!($next, (l => P $(, $a => $t)*) -> c_int);
@@ -184,8 +213,11 @@ rwlocks! {
 
 macro_rules! wrlocks {
     ($($name:ident($next:ident, $try:ident $(, $a:ident: $t:ty)*);)+) => { $(
+        /// # Safety
+        /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(l: P $(, $a: $t)*, pc: u64) -> c_int {
+            // SAFETY: libc's functions get the program's arguments.
             unsafe {
                 lock_seen(l, 4, RMW, pc);
                 lock(l, || call!($try, (l => P) -> c_int), || call!($next, (l => P $(, $a => $t)*) -> c_int))
@@ -200,8 +232,11 @@ wrlocks! {
     tussle_spin_lock(S_LOCK, S_TRYLOCK);
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_rw_unlock(l: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         sections::releasing(l as u64);
         lock_seen(l, 4, RMW, pc);
@@ -209,8 +244,11 @@ pub unsafe extern "C" fn tussle_rw_unlock(l: P, pc: u64) -> c_int {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_spin_unlock(l: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         sections::releasing(l as u64);
         lock_seen(l, 4, WRITE, pc);
@@ -219,14 +257,20 @@ pub unsafe extern "C" fn tussle_spin_unlock(l: P, pc: u64) -> c_int {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_barrier_init(b: P, attr: P, count: u32) -> c_int {
     sync::barrier_init(b as u64, count as u64);
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { call!(B_INIT, (b => P, attr => P, count => u32) -> c_int) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_barrier_destroy(b: P) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let r = call!(B_DESTROY, (b => P) -> c_int);
         sync::forget(b as u64);
@@ -234,8 +278,11 @@ pub unsafe extern "C" fn tussle_barrier_destroy(b: P) -> c_int {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_barrier_wait(b: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         seen(b, 4, RMW, pc);
         let generation = sync::barrier_arrive(b as u64);
@@ -262,20 +309,30 @@ alias! {
     "pthread_cond_destroy" => "tussle_cond_destroy";
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_init(c: P, attr: P) -> c_int {
     sync::forget(c as u64);
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { call!(C_INIT, (c => P, attr => P) -> c_int) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_destroy(c: P) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { call!(C_DESTROY, (c => P) -> c_int) }
 }
 
 /// Waiting releases the mutex and takes it again.
+///
+/// # Safety
+/// Condition and mutex are the program's.
 #[inline(always)]
 unsafe fn cond_wait(c: P, m: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
+    // SAFETY: an address within the mutex, which is not looked at.
     unsafe {
         seen(c, 8, RMW, pc);
         sections::releasing(m as u64);
@@ -290,23 +347,35 @@ unsafe fn cond_wait(c: P, m: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_wait(c: P, m: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { cond_wait(c, m, pc, || call!(C_WAIT, (c => P, m => P) -> c_int)) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_timedwait(c: P, m: P, t: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { cond_wait(c, m, pc, || call!(C_TIMEDWAIT, (c => P, m => P, t => P) -> c_int)) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_clockwait(c: P, m: P, k: c_int, t: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { cond_wait(c, m, pc, || call!(C_CLOCKWAIT, (c => P, m => P, k => c_int, t => P) -> c_int)) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_signal(c: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         seen(c, 8, RMW, pc);
         sync::cond_wake(c as u64, false);
@@ -314,8 +383,11 @@ pub unsafe extern "C" fn tussle_cond_signal(c: P, pc: u64) -> c_int {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_broadcast(c: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         seen(c, 8, RMW, pc);
         sync::cond_wake(c as u64, true);
@@ -324,8 +396,12 @@ pub unsafe extern "C" fn tussle_cond_broadcast(c: P, pc: u64) -> c_int {
 }
 
 /// Takes a semaphore if it is free, else waits; errno is left by whichever ran last, as the caller expects.
+///
+/// # Safety
+/// `s` is a semaphore of the program.
 #[inline(always)]
 unsafe fn sem_wait(s: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         seen(s, 8, RMW, pc);
         if !recording() {
@@ -349,31 +425,46 @@ unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_sem_wait(s: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { sem_wait(s, pc, || call!(SEM_WAIT, (s => P) -> c_int)) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_sem_trywait(s: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         seen(s, 8, RMW, pc);
         call!(SEM_TRYWAIT, (s => P) -> c_int)
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_sem_timedwait(s: P, t: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { sem_wait(s, pc, || call!(SEM_TIMEDWAIT, (s => P, t => P) -> c_int)) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_sem_clockwait(s: P, c: c_int, t: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe { sem_wait(s, pc, || call!(SEM_CLOCKWAIT, (s => P, c => c_int, t => P) -> c_int)) }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_sem_post(s: P, pc: u64) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         seen(s, 8, RMW, pc);
         sync::sem_post(s as u64);

@@ -1,12 +1,11 @@
 //! Functions of libc that read or write the program's memory on its behalf.
 
-use crate::arch::{alias, stub};
+use crate::arch::{alias, copy, fill, stub};
 use crate::arena::recording;
 use crate::interpose::*;
 use crate::libc_calls::call;
 use crate::wire::*;
 use crate::{heap, record};
-use core::arch::asm;
 use core::ffi::{c_int, c_long};
 
 stub! {
@@ -37,27 +36,33 @@ alias! {
 }
 
 #[inline(always)]
-unsafe fn note(addr: u64, n: usize, kind: u32, pc: u64) {
-    unsafe { record::range(addr, n as u64, kind, pc) }
+fn note(addr: u64, n: usize, kind: u32, pc: u64) {
+    record::range(addr, n as u64, kind, pc)
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memcpy(d: P, s: P, n: usize, pc: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         if recording() {
             note(s as u64, n, READ, pc);
             note(d as u64, n, WRITE, pc);
         }
         if MEMCPY.known().is_null() {
-            asm!("rep movsb", inout("rcx") n => _, inout("rdi") d => _, inout("rsi") s => _, options(nostack));
+            copy(d.cast(), s.cast(), n);
             return d;
         }
         call!(MEMCPY, (d => P, s => P, n => usize) -> P)
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memmove(d: P, s: P, n: usize, pc: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         if recording() {
             note(s as u64, n, READ, pc);
@@ -77,22 +82,28 @@ pub unsafe extern "C" fn tussle_memmove(d: P, s: P, n: usize, pc: u64) -> P {
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memset(d: P, c: c_int, n: usize, pc: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         if recording() {
             note(d as u64, n, WRITE, pc);
         }
         if MEMSET.known().is_null() {
-            asm!("rep stosb", inout("rcx") n => _, inout("rdi") d => _, in("al") c as u8, options(nostack));
+            fill(d.cast(), c as u8, n);
             return d;
         }
         call!(MEMSET, (d => P, c => c_int, n => usize) -> P)
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memcpy_chk(d: P, s: P, n: usize, room: usize, pc: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         note(s as u64, n, READ, pc);
         note(d as u64, n.min(room), WRITE, pc);
@@ -100,8 +111,11 @@ pub unsafe extern "C" fn tussle_memcpy_chk(d: P, s: P, n: usize, room: usize, pc
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memmove_chk(d: P, s: P, n: usize, room: usize, pc: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         note(s as u64, n, READ, pc);
         note(d as u64, n.min(room), WRITE, pc);
@@ -109,17 +123,23 @@ pub unsafe extern "C" fn tussle_memmove_chk(d: P, s: P, n: usize, room: usize, p
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memset_chk(d: P, c: c_int, n: usize, room: usize, pc: u64) -> P {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         note(d as u64, n.min(room), WRITE, pc);
         call!(MEMSET_CHK, (d => P, c => c_int, n => usize, room => usize) -> P)
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mmap(a: P, n: usize, prot: c_int, flags: c_int, fd: c_int, off: c_long) -> P {
     // Six arguments leave no register for the return address: the shadow stack's callers must do.
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let p =
             call!(MMAP, (a => P, n => usize, prot => c_int, flags => c_int, fd => c_int, off => c_long) -> P);
@@ -131,16 +151,22 @@ pub unsafe extern "C" fn tussle_mmap(a: P, n: usize, prot: c_int, flags: c_int, 
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_munmap(a: P, n: usize) -> c_int {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         heap::dead(a as u64);
         call!(MUNMAP, (a => P, n => usize) -> c_int)
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_read(fd: c_int, p: P, n: usize, pc: u64) -> isize {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let r = call!(READ_, (fd => c_int, p => P, n => usize) -> isize);
         note(p as u64, r.max(0) as usize, WRITE, pc);
@@ -148,8 +174,11 @@ pub unsafe extern "C" fn tussle_read(fd: c_int, p: P, n: usize, pc: u64) -> isiz
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pread(fd: c_int, p: P, n: usize, off: c_long, pc: u64) -> isize {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let r = call!(PREAD, (fd => c_int, p => P, n => usize, off => c_long) -> isize);
         note(p as u64, r.max(0) as usize, WRITE, pc);
@@ -157,8 +186,11 @@ pub unsafe extern "C" fn tussle_pread(fd: c_int, p: P, n: usize, off: c_long, pc
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_recv(fd: c_int, p: P, n: usize, flags: c_int, pc: u64) -> isize {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let r = call!(RECV, (fd => c_int, p => P, n => usize, flags => c_int) -> isize);
         note(p as u64, (r.max(0) as usize).min(n), WRITE, pc);
@@ -166,8 +198,11 @@ pub unsafe extern "C" fn tussle_recv(fd: c_int, p: P, n: usize, flags: c_int, pc
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_write(fd: c_int, p: P, n: usize, pc: u64) -> isize {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let r = call!(WRITE_, (fd => c_int, p => P, n => usize) -> isize);
         note(p as u64, r.max(0) as usize, READ, pc);
@@ -175,8 +210,11 @@ pub unsafe extern "C" fn tussle_write(fd: c_int, p: P, n: usize, pc: u64) -> isi
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_send(fd: c_int, p: P, n: usize, flags: c_int, pc: u64) -> isize {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let r = call!(SEND, (fd => c_int, p => P, n => usize, flags => c_int) -> isize);
         note(p as u64, r.max(0) as usize, READ, pc);
@@ -184,8 +222,11 @@ pub unsafe extern "C" fn tussle_send(fd: c_int, p: P, n: usize, flags: c_int, pc
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_fread(p: P, size: usize, n: usize, f: P, pc: u64) -> usize {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let r = call!(FREAD, (p => P, size => usize, n => usize, f => P) -> usize);
         note(p as u64, r * size, WRITE, pc);
@@ -193,8 +234,11 @@ pub unsafe extern "C" fn tussle_fread(p: P, size: usize, n: usize, f: P, pc: u64
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_fwrite(p: P, size: usize, n: usize, f: P, pc: u64) -> usize {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         let r = call!(FWRITE, (p => P, size => usize, n => usize, f => P) -> usize);
         note(p as u64, r * size, READ, pc);
@@ -202,8 +246,11 @@ pub unsafe extern "C" fn tussle_fwrite(p: P, size: usize, n: usize, f: P, pc: u6
     }
 }
 
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle__exit(status: c_int) {
+    // SAFETY: libc's functions get the program's arguments.
     unsafe {
         crate::arena::mark_end(END_UNDERSCORE_EXIT, status as u32);
         call!(EXIT_, (status => c_int) -> ())

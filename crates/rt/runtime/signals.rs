@@ -163,7 +163,7 @@ unsafe fn take_turns(t: *mut Live, info: *mut u32) {
     unsafe {
         let info = info as *mut [u32; 32];
         let last = (*info)[1] == STANDS_FOR_SAVED;
-        core::mem::swap(&mut *info, &mut (*t).saved);
+        core::ptr::swap(info, &raw mut (*t).saved);
         if last {
             (*t).saved_signal = 0;
         }

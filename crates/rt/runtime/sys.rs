@@ -25,7 +25,11 @@ unsafe extern "C" {
 pub const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
 
 /// Value of an environment variable; null if it is not set. Does not rely on libc being initialised.
+///
+/// # Safety
+/// The environment is not changed meanwhile.
 pub unsafe fn env(name: &[u8]) -> *const u8 {
+    // SAFETY: environment and its strings end with zeros.
     unsafe {
         let mut e = environ;
         if e.is_null() {
@@ -47,12 +51,16 @@ pub unsafe fn env(name: &[u8]) -> *const u8 {
 }
 
 /// A decimal number at the start of a string; `None` without one or for null.
+///
+/// # Safety
+/// `s` is null or zero-terminated.
 pub unsafe fn number(s: *const u8) -> Option<u64> {
     if s.is_null() {
         return None;
     }
     let mut n = 0u64;
     let mut i = 0;
+    // SAFETY: the caller's promise.
     unsafe {
         while (*s.add(i)).is_ascii_digit() {
             n = n.wrapping_mul(10).wrapping_add((*s.add(i) - b'0') as u64);
@@ -63,6 +71,10 @@ pub unsafe fn number(s: *const u8) -> Option<u64> {
 }
 
 /// Resolves `name` (zero-terminated) behind ours.
+///
+/// # Safety
+/// `name` is zero-terminated.
 pub unsafe fn next(name: &[u8]) -> *mut c_void {
+    // SAFETY: the caller's promise.
     unsafe { dlsym(RTLD_NEXT, name.as_ptr().cast()) }
 }

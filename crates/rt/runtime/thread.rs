@@ -12,6 +12,7 @@ pub use tussle_rt_core::thread::{Birth, Entered, vt_of};
 
 /// What threads use before they are registered and after their end: every access misses, nothing is written.
 #[unsafe(no_mangle)]
+// SAFETY: the state is the calling thread's.
 pub static mut tussle_dummy: Live = unsafe { core::mem::zeroed() };
 
 /// States of a thread, kept beside the pointer.
@@ -30,10 +31,14 @@ pub fn is_dummy(t: *mut Live) -> bool {
 }
 
 /// The calling thread may be cancelled at any instruction from now on, or (`on` false) no more.
+///
+/// # Safety
+/// Called by the program's code, not inside the recorder.
 pub unsafe fn set_asynchronous(on: bool) {
     drop(enter());
     let t = current();
     if t != dummy() {
+        // SAFETY: the state is the calling thread's.
         unsafe { core_thread::set_asynchronous(t, on) };
     }
 }
@@ -41,6 +46,7 @@ pub unsafe fn set_asynchronous(on: bool) {
 /// Enters the recorder; `None` if the calling thread is not to be recorded now.
 #[inline(always)]
 pub fn enter() -> Option<Entered> {
+    // SAFETY: the state is the calling thread's.
     unsafe {
         let t = current();
         match Entered::enter(t) {
@@ -50,8 +56,11 @@ pub fn enter() -> Option<Entered> {
     }
 }
 
+/// # Safety
+/// `t` is [`current`].
 #[cold]
 unsafe fn enter_slowly(t: *mut Live) -> Option<Entered> {
+    // SAFETY: the caller's promise.
     unsafe {
         if !recording() {
             return None;
@@ -82,7 +91,11 @@ unsafe fn enter_slowly(t: *mut Live) -> Option<Entered> {
 }
 
 /// Makes the calling thread a recorded one.
+///
+/// # Safety
+/// The calling thread is not inside the recorder.
 pub unsafe fn register(birth: Birth) {
+    // SAFETY: signals are blocked; the state is the calling thread's.
     unsafe {
         if !recording() || state() == ACTIVE || state() == BUSY {
             return;
@@ -100,7 +113,11 @@ pub unsafe fn register(birth: Birth) {
 }
 
 /// Reads the calling thread's name again.
+///
+/// # Safety
+/// The calling thread is not inside the recorder.
 pub unsafe fn renamed() {
+    // SAFETY: the state is the calling thread's.
     unsafe {
         let t = current();
         if t != dummy() {
@@ -111,6 +128,7 @@ pub unsafe fn renamed() {
 
 /// Index of the calling thread; [`NONE`] if it is not recorded.
 pub fn index() -> u32 {
+    // SAFETY: the state is the calling thread's.
     unsafe {
         match (*current()).info_at as *mut ThreadInfo {
             i if i.is_null() => NONE,
@@ -120,7 +138,11 @@ pub fn index() -> u32 {
 }
 
 /// Ends the recording of the calling thread; its numbers stay in the file.
+///
+/// # Safety
+/// The calling thread is not inside the recorder and runs none of the program's code any more.
 pub unsafe fn end() {
+    // SAFETY: signals are blocked; the state is the calling thread's.
     unsafe {
         let t = current();
         if t == dummy() || state() != ACTIVE {
@@ -141,8 +163,12 @@ pub unsafe fn end() {
 static FORK_VT: AtomicU64 = AtomicU64::new(0);
 
 /// Before fork: what was counted so far is the parent's.
+///
+/// # Safety
+/// Called by libc before a fork.
 pub unsafe extern "C" fn before_fork() {
     if let Some(entered) = enter() {
+        // SAFETY: the thread is inside the recorder: the state is its own.
         unsafe {
             let t = entered.live();
             record::sweep(t);
@@ -152,8 +178,12 @@ pub unsafe extern "C" fn before_fork() {
 }
 
 /// A child forked without our seeing it must not write into its parent's file.
+///
+/// # Safety
+/// The calling thread is not inside the recorder.
 unsafe fn check_fork() -> bool {
     if arena::forked() {
+        // SAFETY: the caller's promise.
         unsafe { after_fork_in_child() };
         return true;
     }
@@ -161,7 +191,11 @@ unsafe fn check_fork() -> bool {
 }
 
 /// In the child: a file of its own, one thread.
+///
+/// # Safety
+/// Called in a forked child that has one thread, outside of the recorder.
 pub unsafe extern "C" fn after_fork_in_child() {
+    // SAFETY: there is one thread, and signals are blocked.
     unsafe {
         if !recording() {
             return;
@@ -181,6 +215,7 @@ pub unsafe extern "C" fn after_fork_in_child() {
 
 /// What the environment says about this recording.
 fn settings() -> Settings {
+    // SAFETY: the state is the calling thread's.
     unsafe {
         Settings {
             dir: sys::env(b"TUSSLE_SESSION"),
@@ -192,8 +227,12 @@ fn settings() -> Settings {
 }
 
 /// Sets up the recording; the first of constructor, `__tsan_init` and thread creation does it.
+///
+/// # Safety
+/// None but that libc is loaded.
 pub unsafe fn init() {
     static ONCE: AtomicU32 = AtomicU32::new(0);
+    // SAFETY: signals are blocked, and one thread gets here once.
     unsafe {
         if ONCE.load(Relaxed) != 0 || ONCE.swap(1, AcqRel) != 0 {
             return;
@@ -216,8 +255,12 @@ unsafe extern "C" {
 }
 
 /// The main thread's stack as far as it may grow.
+///
+/// # Safety
+/// Called in the main thread.
 unsafe fn main_stack() -> (u64, u64) {
     let mut lim = [8u64 << 20; 2];
+    // SAFETY: the kernel writes two numbers; libc sets the other one before any code runs.
     unsafe {
         sys::call(sys::SYS_prlimit64, 0, 3, 0, lim.as_mut_ptr() as usize, 0, 0);
         // Arguments and environment lie above; they are the process's, 1 MiB is generous.

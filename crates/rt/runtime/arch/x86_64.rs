@@ -329,6 +329,7 @@ global_asm!(".hidden tussle_unsupported");
 #[inline(always)]
 pub fn current() -> *mut Live {
     let p: *mut Live;
+    // SAFETY: reads or writes the runtime's own thread-local words.
     unsafe {
         asm!("mov {0}, qword ptr [rip + tussle_tls@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]", out(reg) p,
             options(nostack, preserves_flags, readonly));
@@ -338,6 +339,7 @@ pub fn current() -> *mut Live {
 
 /// Changes [`current`].
 pub fn set_current(p: *mut Live) {
+    // SAFETY: reads or writes the runtime's own thread-local words.
     unsafe {
         asm!("mov {1}, qword ptr [rip + tussle_tls@GOTTPOFF]", "mov qword ptr fs:[{1}], {0}", in(reg) p,
             out(reg) _, options(nostack, preserves_flags));
@@ -347,6 +349,7 @@ pub fn set_current(p: *mut Live) {
 /// What kind of state [`current`] is, see `thread`.
 pub fn state() -> u64 {
     let s: u64;
+    // SAFETY: reads or writes the runtime's own thread-local words.
     unsafe {
         asm!("mov {0}, qword ptr [rip + tussle_state@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]", out(reg) s,
             options(nostack, preserves_flags, readonly));
@@ -356,6 +359,7 @@ pub fn state() -> u64 {
 
 /// Changes [`state`].
 pub fn set_state(s: u64) {
+    // SAFETY: reads or writes the runtime's own thread-local words.
     unsafe {
         asm!("mov {1}, qword ptr [rip + tussle_state@GOTTPOFF]", "mov qword ptr fs:[{1}], {0}", in(reg) s,
             out(reg) _, options(nostack, preserves_flags));
@@ -365,8 +369,33 @@ pub fn set_state(s: u64) {
 /// The thread pointer.
 pub fn thread_pointer() -> u64 {
     let tp: u64;
+    // SAFETY: reads or writes the runtime's own thread-local words.
     unsafe { asm!("mov {0}, qword ptr fs:[0]", out(reg) tp, options(nostack, preserves_flags, readonly)) };
     tp
+}
+
+/// Copies `n` bytes upwards, before libc's function is known.
+///
+/// # Safety
+/// As `memcpy`.
+pub unsafe fn copy(to: *mut u8, from: *const u8, n: usize) {
+    // SAFETY: the caller's promise; the direction flag is clear, as the ABI says.
+    unsafe {
+        asm!("rep movsb", inout("rcx") n => _, inout("rdi") to => _, inout("rsi") from => _,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// Sets `n` bytes to `byte`, before libc's function is known.
+///
+/// # Safety
+/// As `memset`.
+pub unsafe fn fill(to: *mut u8, byte: u8, n: usize) {
+    // SAFETY: the caller's promise; the direction flag is clear, as the ABI says.
+    unsafe {
+        asm!("rep stosb", inout("rcx") n => _, inout("rdi") to => _, in("al") byte,
+            options(nostack, preserves_flags));
+    }
 }
 
 /// Exports `$name`, which goes on to whatever `$find` returns, with its arguments as they are.
@@ -402,6 +431,9 @@ pub(crate) use {alias, forwarder, frame_stub, nothing, stub, unsupported};
 ///
 /// The compiler keeps rbx for itself, so the low half of `new` is exchanged into it; every other operand has a register
 /// of its own by name, because one that the compiler chose could be rbx.
+///
+/// # Safety
+/// The arguments are the program's.
 pub unsafe fn cas128(a: *mut u128, old: u128, new: u128) -> u128 {
     let (mut lo, mut hi) = (old as u64, (old >> 64) as u64);
     // SAFETY: the caller's promise; rbx has its value again behind the instruction.
@@ -415,6 +447,9 @@ pub unsafe fn cas128(a: *mut u128, old: u128, new: u128) -> u128 {
 
 /// One 16-byte load; `a` must be 16-byte aligned and readable. Atomic on every processor with AVX (Intel SDM
 /// volume 3A, 9.1.1; AMD APM volume 2, 7.3.2).
+///
+/// # Safety
+/// The arguments are the program's.
 pub unsafe fn load_whole(a: *const u128) -> u128 {
     let (lo, hi): (u64, u64);
     // SAFETY: the caller's promise.
