@@ -1,10 +1,13 @@
 //! What changed between two builds of a type, which fields share lines now, and why.
 
 mod cause;
+pub mod kinds;
+mod summary;
 mod view;
 
 pub use cause::{Cause, Change};
-pub use view::{summary_view, type_view};
+pub use summary::{HotPair, hot_pairs, summary_view};
+pub use view::type_view;
 
 use crate::near::near_paths;
 use crate::phases::{Where, is_below, line_count, span};
@@ -315,30 +318,57 @@ fn missing_in(a: &[Both], b: &[Both]) -> Vec<Both> {
     a.iter().filter(lacks).copied().collect()
 }
 
-/// Types of the same name and kind in both tables whose bodies differ. Of several definitions of a name in one build
-/// the first counts.
-pub fn changed(old: &TypeTable, new: &TypeTable) -> Vec<(TypeId, TypeId)> {
-    let index = |t: &'_ TypeTable| {
-        let mut map: HashMap<(String, u8), TypeId> = HashMap::new();
-        for (id, a) in t.aggregates() {
-            if let Some(name) = &a.name {
-                map.entry((name.clone(), a.kind as u8)).or_insert(id);
-            }
-        }
-        map
-    };
-    let olds = index(old);
-    let mut out: Vec<(TypeId, TypeId)> = index(new)
-        .into_iter()
-        .filter_map(|(key, n)| Some((*olds.get(&key)?, n)))
-        .filter(|&(o, n)| Shape::of(old, o) != Shape::of(new, n))
-        .collect();
-    out.sort();
+/// The types of two files side by side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Common {
+    /// Names that both have.
+    pub names: usize,
+    /// Definitions that differ, old and new.
+    pub changed: Vec<(TypeId, TypeId)>,
+}
+
+/// Types of the same name and kind in both tables whose bodies differ. Of several definitions of a name those that the
+/// other build has too are put aside, the others are compared in their order.
+pub fn changed(old: &TypeTable, new: &TypeTable) -> Common {
+    let olds = by_name(old);
+    let mut out = Common::default();
+    for (key, new_ids) in by_name(new) {
+        let Some(old_ids) = olds.get(&key) else { continue };
+        out.names += 1;
+        out.changed.extend(unmatched(old, old_ids, new, &new_ids));
+    }
+    out.changed.sort();
     out
 }
 
+fn by_name(t: &TypeTable) -> HashMap<(&str, u8), Vec<TypeId>> {
+    let mut map: HashMap<(&str, u8), Vec<TypeId>> = HashMap::new();
+    for (id, a) in t.aggregates() {
+        if let Some(name) = a.name.as_deref() {
+            map.entry((name, a.kind as u8)).or_default().push(id);
+        }
+    }
+    map
+}
+
+/// Pairs of definitions of one name that differ.
+pub fn unmatched(
+    old: &TypeTable,
+    old_ids: &[TypeId],
+    new: &TypeTable,
+    new_ids: &[TypeId],
+) -> Vec<(TypeId, TypeId)> {
+    let mut before: Vec<(TypeId, Shape)> = old_ids.iter().map(|&id| (id, Shape::of(old, id))).collect();
+    let mut after: Vec<(TypeId, Shape)> = new_ids.iter().map(|&id| (id, Shape::of(new, id))).collect();
+    let same = |list: &[(TypeId, Shape)], shape: &Shape| list.iter().any(|x| x.1 == *shape);
+    let (all_before, all_after) = (before.clone(), after.clone());
+    before.retain(|x| !same(&all_after, &x.1));
+    after.retain(|x| !same(&all_before, &x.1));
+    before.iter().zip(&after).map(|(o, n)| (o.0, n.0)).collect()
+}
+
 /// Offsets, sizes and names of everything inside, without the cost of building paths.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 struct Shape(u64, Vec<(Option<String>, u64, Option<u32>, u64)>);
 
 impl Shape {

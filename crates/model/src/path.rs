@@ -16,8 +16,10 @@ const SPOTS_MAX: usize = 4096;
 pub struct Spot {
     /// Its full path.
     pub path: String,
-    /// Its type.
+    /// Its type, without typedefs and qualifiers.
     pub ty: TypeId,
+    /// Its type as declared.
+    pub declared: TypeId,
     /// First byte, from the start of the object.
     pub offset: u64,
     /// Bytes that it touches; 0 when its type has no size.
@@ -60,6 +62,7 @@ pub fn resolve(table: &TypeTable, id: TypeId, path: &str) -> Vec<Spot> {
     let mut found = vec![Spot {
         path: String::new(),
         ty: table.strip(id),
+        declared: id,
         offset: 0,
         size: table.size(id).unwrap_or(0),
         bits: false,
@@ -199,6 +202,7 @@ impl<'a> Step<'a> {
         spot.size = stride.checked_mul(count)?;
         if rest.is_empty() {
             spot.ty = table.strip(*elem);
+            spot.declared = *elem;
         }
         spot.path.extend(self.subscripts.iter().map(|i| format!("[{i}]")));
         Some(spot)
@@ -215,6 +219,7 @@ fn inside(table: &TypeTable, at: &Spot, m: &Member) -> Spot {
     Spot {
         path: if at.path.is_empty() { name.into() } else { format!("{}.{name}", at.path) },
         ty: table.strip(m.ty),
+        declared: m.ty,
         offset: first_bit / 8,
         size,
         bits: m.bit_size.is_some(),

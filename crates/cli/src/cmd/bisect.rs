@@ -249,7 +249,7 @@ impl<'a> Search<'a> {
         let Some(line) = LineSize::new(64) else { return Vec::new() };
         let options = Options { line, at: Where::Any, hot: Vec::new() };
         let side = |table| Side { table, btf: false };
-        let pairs = changed(old, new).into_iter();
+        let pairs = changed(old, new).changed.into_iter();
         pairs.map(|(a, b)| diff(side(old), a, side(new), b, &options)).filter(|d| !d.is_same()).collect()
     }
 

@@ -5,14 +5,19 @@ use crate::global::Global;
 use anyhow::{Context, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tussle_layout::diff::{Options, Side, TypeDiff, changed, diff, summary_view, type_view, unknown_hot};
+use tussle_layout::diff::{
+    HotPair, Options, Side, TypeDiff, changed, diff, hot_pairs, summary_view, type_view, unknown_hot,
+    unmatched,
+};
 use tussle_layout::phases::Where;
-use tussle_model::LineSize;
-use tussle_render::{Cell, Fact, Node, View};
+use tussle_layout::rules::{Rule, parse};
+use tussle_model::{LineSize, TypeId};
+use tussle_render::{Format, Node, View};
 
 /// What changed between two builds: sizes, fields, which of them share a line now, and the cause.
 ///
-/// Without -C all types of both files are compared and those listed whose sharing changed.
+/// Without -C all types of both files are compared: new sharing of locks and counters first, then one row per cause.
+/// Exit status 1 when fields of --hot or of a rule share a line that did not before, 2 when no type is in both.
 #[derive(clap::Args)]
 pub struct Args {
     /// The old build.
@@ -31,6 +36,23 @@ pub struct Args {
     /// Answer for objects that begin this many bytes into a line [default: every phase possible].
     #[arg(long, value_name = "BYTES")]
     phase: Option<u64>,
+    /// Rule files: new sharing among the fields of one rule fails.
+    #[arg(long, value_name = "RULES.toml")]
+    rules: Vec<PathBuf>,
+    /// What fails: new sharing of fields named by --hot or --rules, or of any fields.
+    #[arg(long, value_enum, default_value = "hot")]
+    fail_on: FailOn,
+    /// All causes and all types, not only one screen of them.
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum FailOn {
+    /// Fields of --hot and --rules.
+    Hot,
+    /// Any fields.
+    Any,
 }
 
 /// Runs the verb.
@@ -40,12 +62,41 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let (old, new) = open_both(args, &names, global)?;
     let at = args.phase.map_or(Where::Any, Where::Phase);
     let options = Options { line, at, hot: args.hot.clone() };
-    let nodes = match names.is_empty() {
-        true => whole(&old, &new, &options),
-        false => named(&old, &new, &names, &options)?,
+    let rules = rules(args)?;
+    let (nodes, bad) = match names.is_empty() {
+        true => whole(args, &old, &new, &options, &rules, global)?,
+        false => named(args, &old, &new, &names, &options, &rules)?,
     };
     global.print(&View { kind: "diff", schema_version: 1, nodes })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(u8::from(bad)))
+}
+
+fn rules(args: &Args) -> anyhow::Result<Vec<Rule>> {
+    let mut rules = Vec::new();
+    for path in &args.rules {
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+        rules.extend(parse(&text).with_context(|| format!("{}", path.display()))?.rules);
+    }
+    Ok(rules)
+}
+
+/// Fields that must not share share a line now.
+fn is_bad(
+    args: &Args,
+    (old, a): (Side<'_>, TypeId),
+    (new, b): (Side<'_>, TypeId),
+    d: &TypeDiff,
+    options: &Options,
+    rules: &[Rule],
+) -> bool {
+    let of_type = |rule: &&Rule| new.table.find_all(&rule.ty).contains(&b);
+    let by_rule = |rule: &Rule| {
+        let hot: Vec<String> = rule.demand.fields().into_iter().map(Into::into).collect();
+        let options = Options { hot, line: rule.line, ..options.clone() };
+        !options.hot.is_empty() && !diff(old, a, new, b, &options).now_share.is_empty()
+    };
+    let any = args.fail_on == FailOn::Any || !options.hot.is_empty();
+    (any && !d.now_share.is_empty()) || rules.iter().filter(of_type).any(by_rule)
 }
 
 /// Reads both files at once: each takes a while when it is a kernel.
@@ -62,37 +113,66 @@ fn side(s: &Source) -> Side<'_> {
     Side { table: &s.table, btf: s.btf }
 }
 
-fn named(old: &Source, new: &Source, names: &[String], options: &Options) -> anyhow::Result<Vec<Node>> {
-    let types: Vec<_> =
-        names.iter().map(|name| Ok((old.find(name)?, new.find(name)?))).collect::<anyhow::Result<_>>()?;
+fn named(
+    args: &Args,
+    old: &Source,
+    new: &Source,
+    names: &[String],
+    options: &Options,
+    rules: &[Rule],
+) -> anyhow::Result<(Vec<Node>, bool)> {
+    let mut types = Vec::new();
+    for name in names {
+        let (before, after) = (old.find_all(name)?, new.find_all(name)?);
+        let differ = unmatched(&old.table, &before, &new.table, &after);
+        match (differ.is_empty(), before.first(), after.first()) {
+            (true, Some(&a), Some(&b)) => types.push((a, b)),
+            _ => types.extend(differ),
+        }
+    }
     if let Some((field, close)) = unknown_hot(side(old), side(new), &types, &options.hot) {
         let close = if close.is_empty() { String::new() } else { format!("; close: {}", close.join(", ")) };
         bail!("--hot: no field `{field}` in {}{close}", names.join(", "));
     }
-    let item = |&(a, b): &(_, _)| type_view(&diff(side(old), a, side(new), b, options));
-    Ok(vec![Node::List { key: "types".into(), items: types.iter().map(item).collect() }])
+    let mut bad = false;
+    let mut items = Vec::new();
+    for &(a, b) in &types {
+        let d = diff(side(old), a, side(new), b, options);
+        bad |= is_bad(args, (side(old), a), (side(new), b), &d, options, rules);
+        items.push(type_view(&d));
+    }
+    Ok((vec![Node::List { key: "types".into(), items }], bad))
 }
 
-/// Types whose sharing changed, the widest change first.
-fn whole(old: &Source, new: &Source, options: &Options) -> Vec<Node> {
-    let pairs = changed(&old.table, &new.table);
-    let mut diffs: Vec<TypeDiff> = parallel(&pairs, |(a, b)| diff(side(old), *a, side(new), *b, options))
-        .into_iter()
-        .filter(TypeDiff::sharing_changed)
-        .collect();
+/// All types of both files.
+fn whole(
+    args: &Args,
+    old: &Source,
+    new: &Source,
+    options: &Options,
+    rules: &[Rule],
+    global: &Global,
+) -> anyhow::Result<(Vec<Node>, bool)> {
+    let common = changed(&old.table, &new.table);
+    if common.names == 0 {
+        bail!("{} and {} have no type in common", old.path.display(), new.path.display());
+    }
+    let judged = parallel(&common.changed, |&(a, b)| {
+        let d = diff(side(old), a, side(new), b, options);
+        let bad = is_bad(args, (side(old), a), (side(new), b), &d, options, rules);
+        (hot_pairs(side(new), b, &d), d, bad)
+    });
+    let bad = judged.iter().any(|j| j.2);
+    let mut hot = Vec::new();
+    let mut diffs = Vec::new();
+    for (pairs, d, _) in judged {
+        hot.extend(pairs);
+        diffs.push(d);
+    }
+    hot.sort_by_key(HotPair::rank);
     diffs.sort_by(|x, y| y.now_share.len().cmp(&x.now_share.len()).then_with(|| x.name.cmp(&y.name)));
-    let fact = |key: &str, label: &str, n: usize| Fact {
-        key: key.into(),
-        label: label.into(),
-        cell: Cell::count(n as u64),
-    };
-    vec![
-        Node::Facts(vec![
-            fact("types_changed", "types whose layout changed", pairs.len()),
-            fact("types_sharing_changed", "types whose sharing changed", diffs.len()),
-        ]),
-        summary_view(&diffs),
-    ]
+    let whole = args.all || global.format() == Format::Json;
+    Ok((summary_view(&diffs, &hot, whole), bad))
 }
 
 /// `f` over all items on all CPUs, results in order.

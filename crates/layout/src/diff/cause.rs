@@ -1,10 +1,16 @@
-//! The first member whose insertion, growth or removal shifted the rest.
+//! The member whose insertion, growth or removal shifted the rest: a cause only where it explains the shift.
 
 use super::Side;
 use crate::align::takes_room;
 use crate::phases::object_align;
 use crate::slots::{NewField, Slot, slots};
 use tussle_model::{AggregateKind, Type, TypeId, TypeTable};
+
+/// Causes are followed into the types of members this deep.
+const DEPTH_MAX: usize = 16;
+
+/// Changes that are told where there are several.
+const TOLD_MAX: usize = 2;
 
 /// What was done to the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +23,10 @@ pub enum Change {
     Removed,
     /// It stood elsewhere in the order of declaration.
     Reordered,
+    /// Nothing in front of it changed, but it lies elsewhere: it is aligned differently.
+    Realigned,
+    /// No single change explains the shift: the changes in words, the first of them, and their number.
+    Several(Vec<String>, usize),
 }
 
 /// Why fields moved.
@@ -36,6 +46,9 @@ pub struct Cause {
     pub shift: i64,
     /// For an inserted member: places in the old layout where nothing would have moved.
     pub free_slots: Vec<Slot>,
+    /// The type in which it happened: that of the member whose size changed, where that is a struct that changed
+    /// itself. Empty when it happened in the type itself.
+    pub root: String,
 }
 
 /// A named member, unnamed structs flattened, in order of declaration.
@@ -45,6 +58,9 @@ struct Flat {
     offset: u64,
     size: u64,
     ty: TypeId,
+    /// Alignment that its declaration asks for, bytes.
+    align: u64,
+    bits: bool,
 }
 
 fn flat(table: &TypeTable, id: TypeId) -> Vec<Flat> {
@@ -55,25 +71,26 @@ fn flat(table: &TypeTable, id: TypeId) -> Vec<Flat> {
 
 fn flatten(table: &TypeTable, id: TypeId, base: u64, depth: usize, out: &mut Vec<Flat>) {
     let Type::Aggregate(a) = table.get(id) else { return };
-    if depth > 16 || out.len() > 65_536 {
+    if depth > DEPTH_MAX || out.len() > 65_536 {
         return;
     }
     for m in a.members.iter().filter(|m| takes_room(m.role)) {
         let offset = base.saturating_add(m.offset());
+        let (align, bits) = (m.align.unwrap_or(1), m.bit_size.is_some());
         match &m.name {
             Some(name) => {
                 let size = match m.bit_size {
                     Some(bits) => u64::from(bits).div_ceil(8),
                     None => table.size(m.ty).unwrap_or(0),
                 };
-                out.push(Flat { name: name.clone(), offset, size, ty: m.ty });
+                out.push(Flat { name: name.clone(), offset, size, ty: m.ty, align, bits });
             }
             None => {
                 let ty = table.strip(m.ty);
                 let union = table.aggregate(ty).is_some_and(|x| x.kind == AggregateKind::Union);
                 if union {
                     let size = table.size(ty).unwrap_or(0);
-                    out.push(Flat { name: first_name(table, ty), offset, size, ty });
+                    out.push(Flat { name: first_name(table, ty), offset, size, ty, align, bits });
                 } else {
                     flatten(table, ty, offset, depth + 1, out);
                 }
@@ -96,57 +113,194 @@ fn first_name(table: &TypeTable, mut id: TypeId) -> String {
     "(unnamed)".into()
 }
 
+/// The members of both builds and where the first of them moved.
+struct Pair<'a> {
+    old: Side<'a>,
+    new: Side<'a>,
+    a: Vec<Flat>,
+    b: Vec<Flat>,
+}
+
+/// One change in front of the first member that moved.
+struct Step {
+    member: Flat,
+    change: Change,
+}
+
 /// `None` when no member that both builds have moved and nothing was inserted, removed or resized at this level.
 pub(super) fn find(old: Side<'_>, old_id: TypeId, new: Side<'_>, new_id: TypeId) -> Option<Cause> {
-    let (a, b) = (flat(old.table, old_id), flat(new.table, new_id));
-    let in_old = |n: &str| a.iter().find(|f| f.name == n);
-    let in_new = |n: &str| b.iter().find(|f| f.name == n);
-    let shift = |f: &Flat| in_old(&f.name).map(|o| (f.offset as i64).wrapping_sub(o.offset as i64));
-    // The first member, in the new order, that both builds have and that lies elsewhere now.
-    let moved = b.iter().position(|f| shift(f).is_some_and(|s| s != 0));
-    let upto = moved.unwrap_or(b.len());
-    // Changes between the last member that stayed and the first that moved; the last one before the move decides,
-    // earlier ones were absorbed by holes.
-    let from = (0..upto).rev().find(|&i| shift(&b[i]) == Some(0) && same_size(&b[i], in_old(&b[i].name)));
-    let window = &b[from.map_or(0, |i| i + 1)..upto];
-    let found = window.iter().find_map(|f| match in_old(&f.name) {
-        None => Some((f.clone(), Change::Inserted)),
-        Some(o) if o.size != f.size => Some((f.clone(), Change::Resized(o.size, f.size))),
-        _ => None,
-    });
-    let first_moved = moved.map(|i| b[i].clone());
-    let (member, change) = found
-        .or_else(|| removed_before(&a, first_moved.as_ref(), in_new).map(|f| (f, Change::Removed)))
-        .or_else(|| first_moved.clone().map(|f| (f, Change::Reordered)))?;
-    let list = if change == Change::Removed { &a } else { &b };
-    let position = list.iter().position(|f| f.name == member.name)?;
-    let free_slots = match change {
-        Change::Inserted => free(old, old_id, new, &member),
-        _ => Vec::new(),
+    let pair = Pair { old, new, a: flat(old.table, old_id), b: flat(new.table, new_id) };
+    let mut cause = pair.cause(old_id)?;
+    cause.root = pair.root(&cause, 0).unwrap_or_default();
+    Some(cause)
+}
+
+impl Pair<'_> {
+    fn in_old(&self, name: &str) -> Option<&Flat> {
+        self.a.iter().find(|f| f.name == name)
+    }
+
+    fn in_new(&self, name: &str) -> Option<&Flat> {
+        self.b.iter().find(|f| f.name == name)
+    }
+
+    fn shift(&self, f: &Flat) -> Option<i64> {
+        self.in_old(&f.name).map(|o| (f.offset as i64).wrapping_sub(o.offset as i64))
+    }
+
+    fn cause(&self, old_id: TypeId) -> Option<Cause> {
+        // The first member, in the new order, that both builds have and that lies elsewhere now.
+        let moved = self.b.iter().position(|f| self.shift(f).is_some_and(|s| s != 0));
+        let upto = moved.unwrap_or(self.b.len());
+        // What stands in front of the last member that stayed was absorbed by holes.
+        let stayed =
+            |f: &Flat| self.shift(f) == Some(0) && self.in_old(&f.name).is_some_and(|o| o.size == f.size);
+        let from = (0..upto).rev().find(|&i| stayed(&self.b[i]));
+        let steps = self.steps(from, upto);
+        let first = moved.map(|i| &self.b[i]);
+        let (member, change) = self.decide(steps, from, first)?;
+        let list = if change == Change::Removed { &self.a } else { &self.b };
+        let position = list.iter().position(|f| f.name == member.name);
+        let free_slots = match change {
+            Change::Inserted => free(self.old, old_id, self.new, &member),
+            _ => Vec::new(),
+        };
+        let before = position.and_then(|i| i.checked_sub(1)).and_then(|i| list.get(i));
+        Some(Cause {
+            offset: member.offset,
+            after: before.map_or(String::new(), |f| f.name.clone()),
+            shift: first.and_then(|f| self.shift(f)).unwrap_or(0),
+            first_moved: first.map(|f| f.name.clone()),
+            member: member.name,
+            change,
+            free_slots,
+            root: String::new(),
+        })
+    }
+
+    /// Changes between the last member that stayed and the first that moved: members that came, went, grew, shrank, or
+    /// stood on the other side of those two.
+    fn steps(&self, from: Option<usize>, upto: usize) -> Vec<Step> {
+        let start = from.map_or(0, |i| i + 1);
+        let new = self.b.get(start..upto).unwrap_or(&[]);
+        let place = |name: &str| self.a.iter().position(|f| f.name == name);
+        let old_start = from.and_then(|i| place(&self.b[i].name)).map_or(0, |i| i + 1);
+        let old_end = self.b.get(upto).and_then(|f| place(&f.name)).unwrap_or(self.a.len());
+        let old = self.a.get(old_start..old_end.max(old_start)).unwrap_or(&[]);
+        let here = |list: &[Flat], name: &str| list.iter().any(|f| f.name == name);
+        let step = |f: &Flat, change| Step { member: f.clone(), change };
+        let came = new.iter().filter_map(|f| match self.in_old(&f.name) {
+            None => Some(step(f, Change::Inserted)),
+            Some(o) if o.size != f.size => Some(step(f, Change::Resized(o.size, f.size))),
+            Some(_) if !here(old, &f.name) => Some(step(f, Change::Reordered)),
+            Some(_) => None,
+        });
+        let went = old.iter().filter(|f| !here(new, &f.name)).map(|f| match self.in_new(&f.name) {
+            None => step(f, Change::Removed),
+            Some(n) => step(n, Change::Reordered),
+        });
+        came.chain(went).collect()
+    }
+
+    /// One change that explains the shift, or all of them.
+    fn decide(
+        &self,
+        mut steps: Vec<Step>,
+        from: Option<usize>,
+        first: Option<&Flat>,
+    ) -> Option<(Flat, Change)> {
+        let Some(first) = first else {
+            // nothing moved: what came or went did so behind all that stayed, or in holes
+            let step = steps.drain(..).find(|s| s.change != Change::Reordered)?;
+            return Some((step.member, step.change));
+        };
+        let reorders = steps.iter().any(|s| s.change == Change::Reordered) || self.overtook(from, first);
+        if steps.is_empty() {
+            let change = if reorders { Change::Reordered } else { Change::Realigned };
+            return Some((first.clone(), change));
+        }
+        let shift = self.shift(first).unwrap_or(0);
+        let several = steps.len() > 1;
+        let fit: Vec<usize> =
+            (0..steps.len()).filter(|&i| self.explains(&steps[i], first, shift, several)).collect();
+        match fit.as_slice() {
+            [only] if !reorders => {
+                let step = steps.swap_remove(*only);
+                Some((step.member, step.change))
+            }
+            _ if !several && reorders => Some((steps.swap_remove(0).member, Change::Reordered)),
+            _ => {
+                let words = steps.iter().take(TOLD_MAX).map(told).collect();
+                Some((steps.swap_remove(0).member, Change::Several(words, steps.len() + 1)))
+            }
+        }
+    }
+
+    /// The first member that moved stood in front of the last one that stayed.
+    fn overtook(&self, from: Option<usize>, first: &Flat) -> bool {
+        let place = |name: &str| self.a.iter().position(|f| f.name == name);
+        from.and_then(|i| place(&self.b[i].name)).is_some_and(|before| place(&first.name) < Some(before))
+    }
+
+    /// The change alone shifts what follows so far: by its own bytes, and by what alignment adds or takes. Beside other
+    /// changes it has to be exact.
+    fn explains(&self, step: &Step, first: &Flat, shift: i64, exact: bool) -> bool {
+        let side = if step.change == Change::Removed { self.old } else { self.new };
+        let own = alignment(side, &step.member);
+        let behind = alignment(self.new, first);
+        let slack = own.max(behind).saturating_sub(1);
+        let far = shift.unsigned_abs();
+        let fits = |bytes: u64| match exact {
+            true => far == bytes || bytes.checked_next_multiple_of(behind) == Some(far),
+            false => far <= bytes.saturating_add(slack) && bytes <= far.saturating_add(slack),
+        };
+        let size = if step.member.bits { 1 } else { step.member.size.max(1) };
+        match step.change {
+            Change::Inserted => shift > 0 && fits(size),
+            Change::Removed => shift < 0 && fits(size),
+            Change::Resized(old, new) => (shift > 0) == (new > old) && fits(new.abs_diff(old)),
+            _ => false,
+        }
+    }
+
+    /// The type in which a member's growth happened, followed from member to member.
+    fn root(&self, cause: &Cause, depth: usize) -> Option<String> {
+        if depth > DEPTH_MAX || !matches!(cause.change, Change::Resized(..)) {
+            return None;
+        }
+        let (o, n) = (self.in_old(&cause.member)?, self.in_new(&cause.member)?);
+        let (old_id, new_id) = (element(self.old.table, o.ty), element(self.new.table, n.ty));
+        let (x, y) = (self.old.table.aggregate(old_id)?, self.new.table.aggregate(new_id)?);
+        if x.name.is_none() || x.name != y.name || x.size == y.size {
+            return None;
+        }
+        let (a, b) = (flat(self.old.table, old_id), flat(self.new.table, new_id));
+        let inner = Pair { old: self.old, new: self.new, a, b };
+        let deeper = inner.cause(old_id).and_then(|c| inner.root(&c, depth + 1));
+        Some(deeper.unwrap_or_else(|| y.display_name()))
+    }
+}
+
+fn alignment(side: Side<'_>, f: &Flat) -> u64 {
+    object_align(side.table, f.ty, side.btf).max(f.align)
+}
+
+/// What an array is of.
+fn element(table: &TypeTable, id: TypeId) -> TypeId {
+    match table.get(table.strip(id)) {
+        Type::Array { elem, .. } => table.strip(*elem),
+        _ => table.strip(id),
+    }
+}
+
+fn told(step: &Step) -> String {
+    let what = match &step.change {
+        Change::Inserted => "inserted".into(),
+        Change::Removed => "removed".into(),
+        Change::Resized(old, new) => format!("{old} to {new} bytes"),
+        _ => "elsewhere".into(),
     };
-    Some(Cause {
-        member: member.name.clone(),
-        change,
-        offset: member.offset,
-        after: position.checked_sub(1).map_or(String::new(), |i| list[i].name.clone()),
-        shift: first_moved.as_ref().and_then(shift).unwrap_or(0),
-        first_moved: first_moved.map(|f| f.name),
-        free_slots,
-    })
-}
-
-fn same_size(f: &Flat, old: Option<&Flat>) -> bool {
-    old.is_some_and(|o| o.size == f.size)
-}
-
-/// The last member of the old build in front of the first moved one that the new build lacks.
-fn removed_before<'a>(
-    a: &[Flat],
-    moved: Option<&Flat>,
-    in_new: impl Fn(&str) -> Option<&'a Flat>,
-) -> Option<Flat> {
-    let upto = moved.and_then(|m| a.iter().position(|f| f.name == m.name)).unwrap_or(a.len());
-    a[..upto].iter().rev().find(|f| in_new(&f.name).is_none()).cloned()
+    format!("{} {what}", step.member.name)
 }
 
 fn free(old: Side<'_>, old_id: TypeId, new: Side<'_>, member: &Flat) -> Vec<Slot> {

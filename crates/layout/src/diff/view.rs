@@ -30,7 +30,7 @@ pub fn type_view(d: &TypeDiff) -> Node {
 }
 
 /// One row per type, for whole files.
-pub fn summary_view(diffs: &[TypeDiff]) -> Node {
+pub(super) fn table(diffs: &[&TypeDiff]) -> Node {
     let columns = vec![
         Column::text("name", "type"),
         Column::text("size_bytes", "size"),
@@ -70,14 +70,22 @@ pub fn sentence(c: &Cause) -> String {
         "" => String::from("at the start"),
         after => format!("after {after}"),
     };
-    let what = match c.change {
+    let what = match &c.change {
         Change::Inserted => format!("{} inserted {place}", c.member),
-        Change::Resized(old, new) => format!("{} {} from {old} to {new} bytes", c.member, verb(old, new)),
+        Change::Resized(old, new) => format!("{} {} from {old} to {new} bytes", c.member, verb(*old, *new)),
         Change::Removed => format!("{} removed {place}", c.member),
         Change::Reordered => format!("{} now stands {place}", c.member),
+        Change::Realigned => format!("{} is aligned differently {place}", c.member),
+        Change::Several(told, count) => {
+            let more =
+                if *count > told.len() { format!(" and {} more", count - told.len()) } else { String::new() };
+            format!("several changes ({}{more})", told.join(", "))
+        }
     };
     match &c.first_moved {
-        Some(first) if c.change != Change::Reordered => format!("{what}: {first} moves by {:+}", c.shift),
+        Some(first) if !matches!(c.change, Change::Reordered | Change::Realigned) => {
+            format!("{what}: {first} moves by {:+}", c.shift)
+        }
         _ => what,
     }
 }

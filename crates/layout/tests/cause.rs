@@ -1,0 +1,113 @@
+//! A cause explains its shift, or there are several.
+
+mod support;
+
+use support::Build as Table;
+use tussle_layout::diff::{Change, Options, Side, TypeDiff, changed, diff, hot_pairs, summary_view};
+use tussle_layout::phases::Where;
+use tussle_model::{LineSize, TypeTable};
+use tussle_render::{Format, Style, View, render};
+
+type Members<'a> = &'a [(&'a str, u64, u64)];
+
+/// A struct of members with name, size and offset.
+fn table(size: u64, members: Members<'_>) -> TypeTable {
+    let mut t = Table::new();
+    let char = t.base("char", 1);
+    let long = t.base("long", 8);
+    let made: Vec<_> = members
+        .iter()
+        .map(|&(name, bytes, at)| (name, if bytes == 8 { long } else { t.array(char, bytes) }, at))
+        .collect();
+    t.structure("o", size, &made);
+    t.table
+}
+
+fn compare(old: &TypeTable, new: &TypeTable, ty: &str) -> TypeDiff {
+    let options = Options { line: LineSize::L64, at: Where::Phase(0), hot: Vec::new() };
+    let side = |table| Side { table, btf: false };
+    diff(side(old), old.find(ty).expect("a type"), side(new), new.find(ty).expect("a type"), &options)
+}
+
+fn cause(old: (u64, Members<'_>), new: (u64, Members<'_>)) -> (String, Change, i64) {
+    let d = compare(&table(old.0, old.1), &table(new.0, new.1), "o");
+    let c = d.cause.expect("a cause");
+    (c.member, c.change, c.shift)
+}
+
+#[test]
+fn single_changes_explain_themselves() {
+    let old: (u64, Members<'_>) = (24, &[("a", 8, 0), ("b", 8, 8), ("c", 8, 16)]);
+    let cases: [((u64, Members<'_>), (&str, Change, i64)); 4] = [
+        ((32, &[("a", 8, 0), ("x", 8, 8), ("b", 8, 16), ("c", 8, 24)]), ("x", Change::Inserted, 8)),
+        ((16, &[("a", 8, 0), ("c", 8, 8)]), ("b", Change::Removed, -8)),
+        ((48, &[("a", 8, 0), ("b", 32, 8), ("c", 8, 40)]), ("b", Change::Resized(8, 32), 24)),
+        ((24, &[("a", 8, 0), ("c", 8, 8), ("b", 8, 16)]), ("b", Change::Reordered, -8)),
+    ];
+    for (new, (member, change, shift)) in cases {
+        assert_eq!(cause(old, new), (member.to_string(), change, shift));
+    }
+}
+
+/// A removed 8-byte member does not move others by 88, nor does a marker of no bytes move them by 200.
+#[test]
+fn impossible_causes_are_not_told() {
+    let old: (u64, Members<'_>) = (32, &[("a", 8, 0), ("gone", 8, 8), ("b", 8, 16), ("c", 8, 24)]);
+    let new: (u64, Members<'_>) =
+        (208, &[("a", 8, 0), ("mark", 0, 8), ("big", 88, 8), ("bigger", 96, 96), ("b", 8, 192)]);
+    let (_, change, shift) = cause(old, new);
+    assert!(matches!(change, Change::Several(_, 4)), "{change:?}");
+    assert_eq!(shift, 176);
+    // two insertions of which one lies in what the shift is
+    let new: (u64, Members<'_>) =
+        (56, &[("a", 8, 0), ("gone", 8, 8), ("x", 8, 16), ("y", 16, 24), ("b", 8, 40), ("c", 8, 48)]);
+    assert!(matches!(cause(old, new).1, Change::Several(_, 2)));
+    // something else stands behind what was removed far away
+    let new: (u64, Members<'_>) = (112, &[("a", 8, 0), ("b", 8, 104)]);
+    assert!(!matches!(cause((24, &[("a", 8, 0), ("gone", 8, 8), ("b", 8, 16)]), new).1, Change::Removed));
+}
+
+/// Two kernels in which a lock shrank: many types move, one cause is told, what is hot by kind comes first.
+fn kernel(lock: u64) -> TypeTable {
+    let mut t = Table::new();
+    let long = t.base("long", 8);
+    let int = t.base("int", 4);
+    let atomic_s = t.structure("", 4, &[("counter", int, 0)]);
+    let atomic = t.typedef("atomic_t", atomic_s);
+    let rest = t.array(long, (lock - 8) / 8);
+    let mutex = t.structure("mutex", lock, &[("owner", long, 0), ("rest", rest, 8)]);
+    for i in 0..40 {
+        let name = format!("user{i:02}");
+        let pad = t.array(long, 6);
+        let members =
+            [("lock", mutex, 0), ("pad", pad, lock), ("users", atomic, lock + 48), ("data", long, lock + 56)];
+        let id = t.structure(&name, lock + 64, &members);
+        t.aligned(id, 8);
+    }
+    t.table
+}
+
+#[test]
+fn one_screen_groups_types_by_their_cause() {
+    let (old, new) = (kernel(32), kernel(24));
+    let common = changed(&old, &new);
+    assert_eq!((common.names, common.changed.len()), (41, 41));
+    let options = Options { line: LineSize::L64, at: Where::Any, hot: Vec::new() };
+    let side = |table| Side { table, btf: false };
+    let mut diffs = Vec::new();
+    let mut hot = Vec::new();
+    for &(a, b) in &common.changed {
+        let d = diff(side(&old), a, side(&new), b, &options);
+        hot.extend(hot_pairs(side(&new), b, &d));
+        diffs.push(d);
+    }
+    let users = diffs.iter().filter(|d| d.name != "struct mutex");
+    assert!(users.clone().all(|d| d.cause.as_ref().is_some_and(|c| c.root == "struct mutex")));
+    assert!(!hot.is_empty(), "lock and users share a line at some phases");
+    let view = View { kind: "diff", schema_version: 1, nodes: summary_view(&diffs, &hot, false) };
+    let text = render(&view, Format::Text, Style::default());
+    assert!(text.lines().count() < 40, "{text}");
+    assert_eq!(text.matches("struct mutex").count(), 1, "{text}");
+    let row = text.lines().find(|l| l.starts_with("struct mutex")).expect("a row");
+    assert!(row.contains("40") && row.contains("rest shrank from 24 to 16 bytes"), "{row}");
+}
