@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_evidence::{Basis, Evidence, Object, ObjectKind, Unit};
 use tussle_model::leaf::{Arrays, leaves};
 use tussle_model::{Language, SourceLoc, Type, TypeId, TypeTable};
 
@@ -337,7 +337,7 @@ impl<'a> Search<'a> {
         Ok(Report {
             type_name: self.name.clone(),
             decl: self.decl.clone(),
-            unit: self.scene.evidence.run.unit.clone(),
+            unit: self.scene.evidence.run.unit.to_string(),
             cost: self.before,
             sharing: self.sharing.clone(),
             advices,
@@ -347,7 +347,7 @@ impl<'a> Search<'a> {
     }
 
     fn gain_min(&self) -> f64 {
-        let counted = self.scene.evidence.run.unit == "accesses";
+        let counted = self.scene.evidence.run.unit == Unit::Accesses;
         if counted { GAIN_MIN } else { 1.0 }
     }
 
@@ -505,7 +505,7 @@ impl<'a> Search<'a> {
                 ));
             }
             let grows = self.scene.object_size(o, layout).is_ok_and(|n| n > o.size);
-            if grows && !o.why.contains("sizeof") && language != Language::Cpp {
+            if grows && o.basis != Some(Basis::Sizeof) && language != Language::Cpp {
                 let at = self.allocation(o).map_or(String::new(), |at| format!(" at {at}"));
                 out.insert(format!(
                     "{allocator}{at} was not seen to use sizeof: make sure that it grows with the struct"

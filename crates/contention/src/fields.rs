@@ -76,7 +76,7 @@ impl<'a> Namer<'a> {
     /// Reads the `field` column of all touches once.
     pub fn new(evidence: &'a Evidence) -> Self {
         let mut said: HashMap<(u32, u64), Vec<(&str, u64)>> = HashMap::new();
-        for t in evidence.touches.iter().filter(|t| t.role().is_none()) {
+        for t in evidence.touches.iter().filter(|t| t.role.is_none()) {
             let Some(field) = t.field.as_deref() else { continue };
             let votes = said.entry((t.object, t.offset)).or_default();
             match votes.iter_mut().find(|(f, _)| *f == field) {

@@ -87,6 +87,8 @@ fn object(kind: ObjectKind, name: Option<&str>, ty: Option<TypeId>, count: u64, 
         vt0: 0,
         vt1: None,
         live_max: 1,
+        basis: None,
+        region: None,
     }
 }
 
@@ -137,6 +139,7 @@ fn the_code_decides_between_union_members() {
         kind: TouchKind::Read,
         samples: 1,
         field: Some("cas".into()),
+        role: None,
     });
     check(&e, 0, 8, 1, "struct worker.cas", None);
 }

@@ -104,14 +104,13 @@ pub fn counted(e: &Evidence) -> BTreeMap<Spot, Moved> {
     let logged: std::collections::HashSet<u32> =
         e.order.iter().flatten().flat_map(|t| &t.visits).map(|v| v.0).collect();
     let mut out: BTreeMap<Spot, Moved> = BTreeMap::new();
-    for s in e.samples.iter().flatten().filter(|s| logged.contains(&s.object)) {
-        let moved = out.entry((s.object, s.offset)).or_default();
-        let dirty = s.hitm_local.unwrap_or(0);
-        let rest = s.records.saturating_sub(dirty);
-        moved.dirty += dirty;
-        match s.loads.unwrap_or(0) > 0 {
-            true => moved.clean += rest,
-            false => moved.invalidated += rest,
+    for t in e.transfers.iter().flatten().filter(|t| logged.contains(&t.object)) {
+        let moved = out.entry((t.object, t.offset)).or_default();
+        let rest = t.transfers.saturating_sub(t.dirty);
+        moved.dirty += t.dirty;
+        match t.kind {
+            TouchKind::Read => moved.clean += rest,
+            TouchKind::Write | TouchKind::Rmw => moved.invalidated += rest,
         }
     }
     out
@@ -133,6 +132,7 @@ mod tests {
         let turn = |(actor, visits): &(u32, &[(u32, u64, TouchKind)])| Turn {
             actor: *actor,
             visits: visits.iter().map(|&(object, offset, kind)| (object, offset, 8, kind)).collect(),
+            schedule: None,
         };
         let mut e = s.evidence();
         e.order = Some(turns.iter().map(turn).collect());

@@ -45,6 +45,20 @@ impl Total {
         o.vt0.max(o.vt1) <= VT_MAX && self.take([each.checked_mul(o.repeats.max(1))])
     }
 
+    pub(crate) fn transfer(&mut self, t: &Transfer) -> bool {
+        self.take([Some(t.transfers)])
+    }
+
+    /// Events, and finite numbers of them per second.
+    pub(crate) fn rate(&mut self, r: &Rate) -> bool {
+        let numbers = [Some(r.from_s), Some(r.to_s), Some(r.per_s), r.low_per_s, r.high_per_s, r.first_s];
+        numbers.into_iter().flatten().all(|n| n.is_finite() && n >= 0.0) && self.take([Some(r.events)])
+    }
+
+    pub(crate) fn heat(&mut self, h: &Heat) -> bool {
+        self.take([h.reads, h.writes].map(Some))
+    }
+
     pub(crate) fn sampled(&mut self, s: &Sampled) -> bool {
         let counts = [
             Some(s.records),

@@ -15,6 +15,8 @@ pub(crate) trait Row: Sized + DeserializeOwned {
     const COLUMNS: &'static [&'static str];
     /// Appends the row as one JSON array.
     fn put(&self, out: &mut Vec<u8>) -> serde_json::Result<()>;
+    /// Appends each cell to its column.
+    fn cells(&self, columns: &mut [Vec<Value>]) -> serde_json::Result<()>;
     /// Takes the row's cells by position in [`Row::COLUMNS`]; a column that the file lacks is `Null`.
     fn take(cell: &mut dyn FnMut(usize) -> Value) -> Result<Self, String>;
     /// What stands in for an unreadable row where other tables refer to rows by number; `None` where none do.
@@ -37,6 +39,16 @@ macro_rules! rows {
                 )+
                 out.pop();
                 out.push(b']');
+                Ok(())
+            }
+
+            fn cells(&self, columns: &mut [Vec<Value>]) -> serde_json::Result<()> {
+                let mut columns = columns.iter_mut();
+                $(
+                    if let Some(column) = columns.next() {
+                        column.push(serde_json::to_value(&self.$column)?);
+                    }
+                )+
                 Ok(())
             }
 
@@ -78,6 +90,10 @@ rows!(
         window_vt,
         sees,
         complete,
+        flags,
+        compiler,
+        seed,
+        input_hash,
     ]
 );
 
@@ -123,6 +139,7 @@ rows!(
         ty,
         count,
         confidence,
+        basis,
         why,
         align,
         allocator,
@@ -131,6 +148,7 @@ rows!(
         vt0,
         vt1,
         live_max,
+        region,
     ],
     Object {
         count: 0,
@@ -148,7 +166,7 @@ rows!(
 );
 
 rows!(Access, "accesses", [object, offset, size, actor, vt0, vt1, reads, writes, rmws]);
-rows!(Touch, "touches", [object, offset, size, code, actor, kind, samples, field]);
+rows!(Touch, "touches", [object, offset, size, code, actor, kind, samples, field, role]);
 rows!(
     Operation,
     "operations",
@@ -163,7 +181,9 @@ rows!(
         shared,
         think_instructions,
         instructions,
-        inner
+        inner,
+        kind,
+        work,
     ]
 );
 rows!(
@@ -194,7 +214,35 @@ rows!(
         page_bytes,
     ]
 );
-rows!(Turn, "order", [actor, visits]);
+rows!(
+    Region,
+    "regions",
+    [process, start, end, backing, device, inode, offset, parent],
+    Region {
+        process: 0,
+        start: 0,
+        end: 0,
+        backing: None,
+        device: None,
+        inode: None,
+        offset: None,
+        parent: None,
+    }
+);
+rows!(
+    Schedule,
+    "schedules",
+    [turn_instructions, feedback_instructions, seed],
+    Schedule { turn_instructions: 0, feedback_instructions: None, seed: None }
+);
+rows!(Turn, "order", [actor, visits, schedule]);
+rows!(Transfer, "transfers", [object, offset, size, code, actor, kind, transfers, dirty, schedule]);
+rows!(
+    Rate,
+    "rates",
+    [object, offset, size, actor, code, of, from_s, to_s, events, per_s, low_per_s, high_per_s, first_s,]
+);
+rows!(Heat, "heat", [object, offset, size, reads, writes, within]);
 rows!(Loss, "losses", [process, what, count, note]);
 
 /// One type of the type table; its row number is its id.

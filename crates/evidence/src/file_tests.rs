@@ -2,9 +2,15 @@ use super::*;
 use crate::sample::Sample;
 use proptest::prelude::*;
 
-fn bytes(e: &Evidence) -> Vec<u8> {
+fn packed(e: &Evidence) -> Vec<u8> {
     let mut out = Vec::new();
     write(e, &mut out).unwrap();
+    out
+}
+
+fn bytes(e: &Evidence) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_jsonl(e, &mut out).unwrap();
     out
 }
 
@@ -37,39 +43,146 @@ fn small() -> Evidence {
         think_instructions: Some(1000),
         instructions: None,
         inner: Some(vec![(0, 1, 0, 8, None)]),
+        kind: Some(OperationKind::Section),
+        work: Some(vec![(WorkKind::Dependent, 12)]),
     }]);
-    e.order = Some(vec![Turn { actor: 1, visits: vec![(0, 0, 8, TouchKind::Rmw)] }]);
-    let e = s.tables();
+    e.schedules =
+        Some(vec![Schedule { turn_instructions: 1000, feedback_instructions: Some(0), seed: Some(7) }]);
+    e.order = Some(vec![Turn { actor: 1, visits: vec![(0, 0, 8, TouchKind::Rmw)], schedule: Some(0) }]);
+    numbers(e);
+    s.evidence()
+}
+
+/// A row of every kind of number.
+fn numbers(e: &mut Evidence) {
+    let kind = TouchKind::Write;
+    e.transfers = Some(vec![Transfer {
+        object: 0,
+        offset: 8,
+        size: 8,
+        code: Some(2),
+        actor: Some(1),
+        kind,
+        transfers: 9,
+        dirty: 4,
+        schedule: Some(0),
+    }]);
+    e.rates = Some(vec![Rate {
+        object: 0,
+        offset: 0,
+        size: 8,
+        actor: None,
+        code: Some(2),
+        of: RateOf::Conflicts,
+        from_s: 0.5,
+        to_s: 1.5,
+        events: 12,
+        per_s: 12.0,
+        low_per_s: None,
+        high_per_s: Some(20.5),
+        first_s: Some(0.25),
+    }]);
+    e.heat = Some(vec![Heat { object: 0, offset: 0, size: 8, reads: 3, writes: 4, within: Some(2.0) }]);
+    e.regions = Some(vec![Region {
+        process: 0,
+        start: 4096,
+        end: 8192,
+        backing: Some(Backing::File),
+        device: Some(3),
+        inode: Some(4),
+        offset: Some(0),
+        parent: None,
+    }]);
+    e.objects[0].region = Some(0);
+    e.run.flags = Some(vec!["--pieces".into()]);
+    e.run.seed = Some(1);
     e.samples =
         Some(vec![Sampled { records: 5, size: 1, hitm_local: Some(3), cpus: Some(2), ..Sampled::default() }]);
-    s.evidence()
 }
 
 #[test]
 fn round_trip() {
     for e in [small(), Sample::two_counters().evidence(), Sample::new(1).evidence()] {
-        let (back, problems) = read(&bytes(&e)).unwrap();
-        assert_eq!(problems, []);
-        assert_eq!(format!("{e:?}"), format!("{back:?}"));
+        for file in [bytes(&e), packed(&e)] {
+            let (back, problems) = read(&file).unwrap();
+            assert_eq!(problems, []);
+            assert_eq!(format!("{e:?}"), format!("{back:?}"));
+        }
     }
 }
 
 #[test]
 fn tables_longer_than_a_block_come_back_whole() {
     let mut s = Sample::two_counters();
-    for i in 0..3 * BLOCK_ROWS as u64 {
+    for i in 0..3 * packed::BLOCK_ROWS as u64 {
         s.access(0, 0, 8, 1, (i, i + 1), [i, 0, 0]);
     }
     let e = s.evidence();
-    let (back, problems) = read(&bytes(&e)).unwrap();
-    assert_eq!(problems, []);
+    for file in [bytes(&e), packed(&e)] {
+        let (back, problems) = read(&file).unwrap();
+        assert_eq!(problems, []);
+        assert_eq!(back.accesses, e.accesses);
+    }
+    assert!(8 * packed(&e).len() < bytes(&e).len(), "that is what packing is for");
+}
+
+#[test]
+fn a_damaged_packed_block_takes_only_its_own_rows() {
+    let mut s = Sample::two_counters();
+    for i in 0..3 * packed::BLOCK_ROWS as u64 {
+        s.access(0, 0, 8, 1, (i, i + 1), [i, 0, 0]);
+    }
+    let e = s.evidence();
+    let file = packed(&e);
+    let find = |from: usize, what: &[u8]| {
+        from + file[from..].windows(what.len()).position(|w| w == what).expect("the text")
+    };
+    let header = find(0, b"{\"table\":\"accesses\"");
+    let body = find(header, b"\n") + 1;
+    let read_with = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut damaged = file.clone();
+        change(&mut damaged);
+        let (e, problems) = read(&damaged).unwrap();
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        (e, problems.join("; "))
+    };
+    for (change, said) in [
+        (&(|f: &mut Vec<u8>| f[body + 9] ^= 1) as &dyn Fn(&mut Vec<u8>), "another checksum"),
+        (&|f: &mut Vec<u8>| f[header + 3] = b'T', "no header of a table"),
+        (&|f: &mut Vec<u8>| drop(f.drain(body..body + 7)), "16384 rows are lost"),
+    ] {
+        let (back, problems) = read_with(change);
+        assert!(problems.contains(said), "{problems}");
+        assert_eq!(back.accesses, e.accesses[packed::BLOCK_ROWS..], "{said}");
+        assert!(back.run.complete, "{said}: the end is there");
+    }
+    let (back, _) = read_with(&|f| f.truncate(find(body, b"{\"table\":\"accesses\"") + 200));
+    assert!(!back.run.complete);
+    assert_eq!(back.accesses, e.accesses[..packed::BLOCK_ROWS]);
+}
+
+#[test]
+fn lost_packed_rows_do_not_shift_the_ids_of_others() {
+    let e = small();
+    let mut file = packed(&e);
+    let at = file.windows(16).position(|w| w == b"{\"table\":\"actors").expect("actors");
+    let body = at + file[at..].iter().position(|b| *b == b'\n').expect("its end") + 1;
+    file[body + 4] ^= 0x55;
+    let (back, problems) = read(&file).unwrap();
+    assert!(problems.iter().any(|p| p.to_string().contains("another checksum")), "{problems:?}");
+    assert_eq!(back.actors.len(), e.actors.len());
+    assert!(back.actors.iter().all(|a| a.kind == ActorKind::Unknown));
     assert_eq!(back.accesses, e.accesses);
 }
 
 #[test]
 fn cut_at_any_byte_what_came_before_is_there() {
-    let e = small();
-    let whole = bytes(&e);
+    for whole in [bytes(&small()), packed(&small())] {
+        cut_everywhere(&small(), &whole);
+    }
+}
+
+fn cut_everywhere(e: &Evidence, whole: &[u8]) {
     let first = whole.iter().position(|b| *b == b'\n').unwrap();
     for cut in 0..whole.len() {
         match read(&whole[..cut]) {
@@ -87,9 +200,9 @@ fn cut_at_any_byte_what_came_before_is_there() {
 
 #[test]
 fn a_newer_major_version_is_refused_with_advice() {
-    let text = String::from_utf8(bytes(&small())).unwrap().replacen("\"major\":1", "\"major\":2", 1);
+    let text = String::from_utf8(bytes(&small())).unwrap().replacen("\"major\":2", "\"major\":3", 1);
     let error = read(text.as_bytes()).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 2, known: 1 }));
+    assert!(matches!(error, Error::Newer { found: 3, known: 2 }));
     assert!(error.to_string().contains("update tussle"));
     for foreign in [&b""[..], b"\x7fELF\x02", b"{}", b"{\"format\":\"other\",\"major\":1}"] {
         assert!(read(foreign).unwrap_err().to_string().contains("tussle record"));
@@ -165,14 +278,15 @@ fn columns_are_those_of_the_documentation() {
 proptest! {
     #[test]
     fn no_flip_of_bytes_panics(flips in proptest::collection::vec((0usize..100_000, any::<u8>()), 1..8)) {
-        let mut file = bytes(&small());
-        for (at, with) in flips {
-            let at = at % file.len();
-            file[at] ^= with;
-        }
-        if let Ok((e, _)) = read(&file) {
-            // What was read can be written again; `report` holds a test that it can be evaluated.
-            prop_assert!(read(&bytes(&e)).is_ok());
+        for mut file in [bytes(&small()), packed(&small())] {
+            for (at, with) in &flips {
+                let at = at % file.len();
+                file[at] ^= with;
+            }
+            if let Ok((e, _)) = read(&file) {
+                // What was read can be written again; `report` holds a test that it can be evaluated.
+                prop_assert!(read(&bytes(&e)).is_ok() && read(&packed(&e)).is_ok());
+            }
         }
     }
 

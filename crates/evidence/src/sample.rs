@@ -117,6 +117,7 @@ impl Sample {
             ty,
             count,
             confidence: if ty.is_some() { 0.9 } else { 0.0 },
+            basis: ty.map(|_| Basis::Sizeof),
             why: if ty.is_some() { "sizeof at the allocation".into() } else { String::new() },
             align,
             allocator: Some("malloc".into()),
@@ -125,6 +126,7 @@ impl Sample {
             vt0: 0,
             vt1: None,
             live_max: 1,
+            region: None,
         });
         self.evidence.objects.len() as u32 - 1
     }
@@ -138,6 +140,7 @@ impl Sample {
         o.allocator = None;
         o.alloc_actor = None;
         o.confidence = 1.0;
+        o.basis = Some(Basis::Variable);
         o.why = "variable's type".into();
         id
     }
@@ -176,7 +179,17 @@ impl Sample {
 
     /// `code` touched `size` bytes at `offset`.
     pub fn touch(&mut self, object: u32, offset: u64, size: u32, code: u32, actor: u32, kind: TouchKind) {
-        let row = Touch { object, offset, size, code, actor: Some(actor), kind, samples: 1, field: None };
+        let row = Touch {
+            object,
+            offset,
+            size,
+            code,
+            actor: Some(actor),
+            kind,
+            samples: 1,
+            field: None,
+            role: None,
+        };
         self.evidence.touches.push(row);
     }
 }

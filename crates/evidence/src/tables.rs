@@ -3,6 +3,14 @@
 //! Ids are indices into their table (row 0 has id 0). Virtual time (`vt`) counts accesses: each actor's clock advances
 //! by its own accesses and is joined with others at create, join, barrier, condition and contended mutex only.
 
+mod numbers;
+mod order;
+mod words;
+
+pub use numbers::{Heat, Rate, RateOf, Sampled, Transfer};
+pub use order::{InnerLock, Operation, OperationKind, Schedule, Turn, WorkKind};
+pub use words::{Basis, Role, Source, Unit};
+
 use serde::{Deserialize, Serialize};
 use tussle_model::{TypeId, TypeTable};
 
@@ -19,6 +27,8 @@ pub struct Evidence {
     pub actors: Vec<Actor>,
     /// Types of objects: only what objects need, so that the file explains itself.
     pub types: TypeTable,
+    /// What lies behind mappings, if the source looks: which memory of several processes is the same.
+    pub regions: Option<Vec<Region>>,
     /// Memory that was touched.
     pub objects: Vec<Object>,
     /// Code addresses that touched or allocated it, and their callers.
@@ -29,10 +39,18 @@ pub struct Evidence {
     pub touches: Vec<Touch>,
     /// Operations: visits of fields in order, if the source sees them.
     pub operations: Option<Vec<Operation>>,
+    /// Lengths of the turns that actors took, if the source decides them.
+    pub schedules: Option<Vec<Schedule>>,
     /// Accesses of all actors in one order, if the source has one.
     pub order: Option<Vec<Turn>>,
+    /// Transfers of lines in a model of coherence, if the source has one.
+    pub transfers: Option<Vec<Transfer>>,
     /// What samples of a performance monitoring unit found, if the source has one.
     pub samples: Option<Vec<Sampled>>,
+    /// What was measured while the program ran natively, if the source does.
+    pub rates: Option<Vec<Rate>>,
+    /// Totals of every object's fields, also of those whose accesses are not kept, if the source counts them.
+    pub heat: Option<Vec<Heat>>,
     /// What was merged or lost, and how much.
     pub losses: Vec<Loss>,
 }
@@ -46,30 +64,21 @@ impl Evidence {
             modules: Vec::new(),
             actors: Vec::new(),
             types: TypeTable::new(8),
+            regions: None,
             objects: Vec::new(),
             code: Vec::new(),
             accesses: Vec::new(),
             touches: Vec::new(),
             operations: None,
+            schedules: None,
             order: None,
+            transfers: None,
             samples: None,
+            rates: None,
+            heat: None,
             losses: Vec::new(),
         }
     }
-}
-
-/// Which tool produced the numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// `tussle record`.
-    Recorder,
-    /// `tussle record-kernel`.
-    KernelRecorder,
-    /// `tussle import`.
-    Perf,
-    /// `tussle predict`.
-    Simulator,
 }
 
 /// What a source can see. `false` means unknown, never zero.
@@ -89,12 +98,35 @@ pub struct Sees {
     pub locks: bool,
     /// Times of accesses.
     pub time: bool,
+    /// What the kernel writes to the program's memory (`read()`, futexes, signals).
+    #[serde(default)]
+    pub kernel_writes: bool,
 }
 
 impl Sees {
     /// Every access with its kind, place, time and callers; locks are accesses like others.
-    pub const ACCESSES: Sees =
-        Sees { reads: true, writes: true, rmws: true, phases: true, chains: true, locks: false, time: true };
+    pub const ACCESSES: Sees = Sees {
+        reads: true,
+        writes: true,
+        rmws: true,
+        phases: true,
+        chains: true,
+        locks: false,
+        time: true,
+        kernel_writes: false,
+    };
+
+    /// Nothing: all is unknown.
+    pub const NOTHING: Sees = Sees {
+        reads: false,
+        writes: false,
+        rmws: false,
+        phases: false,
+        chains: false,
+        locks: false,
+        time: false,
+        kernel_writes: false,
+    };
 }
 
 /// Header of the run.
@@ -106,8 +138,8 @@ pub struct Run {
     pub tool_version: String,
     /// Producer.
     pub source: Source,
-    /// Unit of counts: `accesses` or `HITM samples`.
-    pub unit: String,
+    /// What the counts of `accesses` and `samples` are.
+    pub unit: Unit,
     /// Command and arguments.
     pub command: Vec<String>,
     /// Start, seconds since the epoch; `None` where determinism forbids it.
@@ -128,6 +160,18 @@ pub struct Run {
     pub sees: Sees,
     /// False when the writer was cut off.
     pub complete: bool,
+    /// Options with which the recording was made, as given.
+    #[serde(default)]
+    pub flags: Option<Vec<String>>,
+    /// Compiler of the program, with its version.
+    #[serde(default)]
+    pub compiler: Option<String>,
+    /// Seed of whatever the source drew at random.
+    #[serde(default)]
+    pub seed: Option<u64>,
+    /// Hash of the program's input, hex, with its kind (`crc32:89abcdef`).
+    #[serde(default)]
+    pub input_hash: Option<String>,
 }
 
 impl Run {
@@ -138,7 +182,7 @@ impl Run {
             format_version: crate::file::MAJOR,
             tool_version: env!("CARGO_PKG_VERSION").into(),
             source,
-            unit: "accesses".into(),
+            unit: Unit::Accesses,
             command: Vec::new(),
             started_unix_s: None,
             duration_s: None,
@@ -149,6 +193,10 @@ impl Run {
             window_vt,
             sees,
             complete: true,
+            flags: None,
+            compiler: None,
+            seed: None,
+            input_hash: None,
         }
     }
 }
@@ -240,6 +288,42 @@ pub enum ObjectKind {
     Unknown,
 }
 
+/// What is behind a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backing {
+    /// This process alone; pages after a fork are other lines although their addresses are the same.
+    Private,
+    /// A file's pages, those of shared-memory objects included: device, inode and offset tell which.
+    File,
+    /// Shared memory without a file that a process has from its parent: `parent` tells which.
+    Inherited,
+    /// Shared memory without a file, made by this process.
+    Anonymous,
+}
+
+/// One mapping of one process. Bytes of two processes are the same memory when they have the same device, inode and
+/// offset in the file, or when one mapping is inherited from the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Region {
+    /// Process id (index).
+    pub process: u32,
+    /// First mapped address.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+    /// What is behind it; `None` where unknown.
+    pub backing: Option<Backing>,
+    /// Device of the file, as `stat` numbers it.
+    pub device: Option<u64>,
+    /// Inode of the file.
+    pub inode: Option<u64>,
+    /// Byte in the file at `start`.
+    pub offset: Option<u64>,
+    /// Region id (index) of the process that it was inherited from.
+    pub parent: Option<u32>,
+}
+
 /// A contiguous piece of memory with a life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Object {
@@ -259,7 +343,10 @@ pub struct Object {
     pub count: u64,
     /// How sure the type is, 0 to 1; 1 for debug information of a variable.
     pub confidence: f32,
-    /// Why: `variable's type`, `sizeof at the allocation`, `vote of 12 of 13 code lines`.
+    /// What the type rests on.
+    #[serde(default)]
+    pub basis: Option<Basis>,
+    /// The same in words, for people only: `sizeof at the allocation, 12 of 13 code lines agree`.
     pub why: String,
     /// Alignment that its allocator guarantees, bytes; phases follow from it.
     pub align: u64,
@@ -275,6 +362,9 @@ pub struct Object {
     pub vt1: Option<u64>,
     /// Objects of the same allocation site that were alive at most at the same time: what padding costs.
     pub live_max: u64,
+    /// Region id: the mapping in which it lies.
+    #[serde(default)]
+    pub region: Option<u32>,
 }
 
 impl Object {
@@ -289,6 +379,7 @@ impl Object {
             ty: None,
             count: 1,
             confidence: 0.0,
+            basis: None,
             why: String::new(),
             align: 1,
             allocator: None,
@@ -297,6 +388,7 @@ impl Object {
             vt0: 0,
             vt1: None,
             live_max: 1,
+            region: None,
         }
     }
 }
@@ -382,122 +474,12 @@ pub struct Touch {
     /// Times seen; a sample, not a count, for the recorder.
     pub samples: u64,
     /// Field that the expression in the source names here (`stats.hits`), where it could be read; filled by naming,
-    /// `None` in raw recordings. It decides between members of a union. In parentheses instead: what the bytes were
-    /// used for when they were no field at all, see [`Touch::role`].
+    /// `None` in raw recordings. It decides between members of a union.
     #[serde(default)]
     pub field: Option<String>,
-}
-
-impl Touch {
-    /// `(freelist word)`, `(zeroed on allocation)`, `(RCU head)`: the allocator or RCU touched the bytes, not the
-    /// code that owns the field.
-    pub fn role(&self) -> Option<&str> {
-        self.field.as_deref().filter(|f| f.starts_with('('))
-    }
-}
-
-/// A lock taken and released inside of an operation: first visit under it, one past the last, object and offset of the
-/// lock, shared with others (`None`: unknown).
-pub type InnerLock = (u32, u32, u32, u64, Option<bool>);
-
-/// Visits of fields between the start and end of one operation (a critical section).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Operation {
-    /// Actor id.
-    pub actor: u32,
-    /// Object of the lock that was held, if any.
-    pub lock_object: Option<u32>,
-    /// Offset of that lock.
-    pub lock_offset: Option<u64>,
-    /// Start.
-    pub vt0: u64,
-    /// End.
-    pub vt1: u64,
-    /// In order: (object, offset, size, kind, accesses since the previous visit).
-    pub visits: Vec<(u32, u64, u32, TouchKind, u64)>,
-    /// How many operations of this shape this row stands for.
-    pub repeats: u64,
-    /// The lock was held together with other readers; `None` where the source cannot tell.
+    /// What the bytes were used for when they were no field at all; then `field` is `None`.
     #[serde(default)]
-    pub shared: Option<bool>,
-    /// Instructions of the same task between its previous operation and this one, user mode included: think time. Mean
-    /// of those known; `None` where unknown.
-    #[serde(default)]
-    pub think_instructions: Option<u64>,
-    /// Instructions of the task inside the operation; mean of those known.
-    #[serde(default)]
-    pub instructions: Option<u64>,
-    /// Locks held inside of it; `None` where the source does not tell. Their own words are not among the visits, as
-    /// those of the lock itself are not.
-    #[serde(default)]
-    pub inner: Option<Vec<InnerLock>>,
-}
-
-/// Accesses of one actor that no access of another one interrupts, in order: one row of the ordered log. What repeats
-/// itself while no other actor comes near (see `docs/evidence.md`) is there once.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Turn {
-    /// Actor id.
-    pub actor: u32,
-    /// In order: (object, offset, size, kind).
-    pub visits: Vec<(u32, u64, u32, TouchKind)>,
-}
-
-/// Samples of a performance monitoring unit: what one actor's code found at one place. Counts are samples, not
-/// accesses; `None` means that this unit cannot tell, never zero.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sampled {
-    /// Object id.
-    pub object: u32,
-    /// Byte, from the object's start.
-    pub offset: u64,
-    /// Bytes; 1 where the unit tells the address only.
-    pub size: u32,
-    /// Code id, if known.
-    pub code: Option<u32>,
-    /// Actor id, if known.
-    pub actor: Option<u32>,
-    /// All samples of this row.
-    pub records: u64,
-    /// Loads that found the line modified in another cache of the same node.
-    pub hitm_local: Option<u64>,
-    /// The same in another node.
-    pub hitm_remote: Option<u64>,
-    /// Loads served by a peer cache, modified or not (Arm).
-    pub peer: Option<u64>,
-    /// Loads.
-    pub loads: Option<u64>,
-    /// Stores that hit the first level.
-    pub store_l1_hit: Option<u64>,
-    /// Stores that missed the first level.
-    pub store_l1_miss: Option<u64>,
-    /// Stores of which the unit does not tell the level.
-    pub store_no_level: Option<u64>,
-    /// Sum of the weights (load latencies) of the HITM or peer samples, cycles.
-    pub latency_cycles: Option<u64>,
-    /// CPUs that took part.
-    pub cpus: Option<u32>,
-    /// Sum of the samples' periods: events that they stand for.
-    #[serde(default)]
-    pub period: Option<u64>,
-    /// Samples of locked instructions.
-    #[serde(default)]
-    pub locked: Option<u64>,
-    /// Loads that waited for the data of an earlier store.
-    #[serde(default)]
-    pub blocked_data: Option<u64>,
-    /// Loads that waited because an earlier store's address clashed.
-    #[serde(default)]
-    pub blocked_address: Option<u64>,
-    /// Samples that missed the TLB.
-    #[serde(default)]
-    pub tlb_miss: Option<u64>,
-    /// Physical address, where all samples have the same.
-    #[serde(default)]
-    pub phys_addr: Option<u64>,
-    /// Size of the page, bytes.
-    #[serde(default)]
-    pub page_bytes: Option<u64>,
+    pub role: Option<Role>,
 }
 
 /// Something merged, capped or lost while recording.

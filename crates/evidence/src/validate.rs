@@ -15,6 +15,8 @@ pub(crate) fn validate(e: &mut Evidence, problems: &mut Problems) {
         actors: e.actors.len(),
         objects: e.objects.len(),
         code: e.code.len(),
+        regions: e.regions.as_ref().map_or(0, Vec::len),
+        schedules: e.schedules.as_ref().map_or(0, Vec::len),
     };
     let mut lost = 0;
     for a in &mut e.actors {
@@ -40,6 +42,8 @@ struct Counts {
     actors: usize,
     objects: usize,
     code: usize,
+    regions: usize,
+    schedules: usize,
 }
 
 /// Makes an id unknown when it is out of range; counts repairs.
@@ -68,7 +72,9 @@ impl Counts {
     }
 
     fn object(&self, o: &mut Object, types: &TypeTable) -> u64 {
-        let mut n = known(&mut o.alloc_code, self.code) + known(&mut o.alloc_actor, self.actors);
+        let mut n = known(&mut o.alloc_code, self.code)
+            + known(&mut o.alloc_actor, self.actors)
+            + known(&mut o.region, self.regions);
         if o.ty.is_some_and(|t| t.0 as usize >= types.len()) {
             o.ty = None;
             n += 1;
@@ -121,6 +127,10 @@ fn rows(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
     accesses(e, counts, problems);
     touches(e, counts, problems);
     samples(e, counts, problems);
+    transfers(e, counts, problems);
+    rates(e, counts, problems);
+    heat(e, problems);
+    regions(e, counts, problems);
     order(e, counts, problems);
     operations(e, counts, problems);
     let mut total = Total::default();
@@ -180,9 +190,53 @@ fn samples(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
     }
 }
 
+fn transfers(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
+    let Some(transfers) = &mut e.transfers else { return };
+    let mut total = Total::default();
+    let gone = retain(transfers, |t| inside(&e.objects, t.object, t.offset, t.size) && total.transfer(t));
+    say(
+        problems,
+        "transfers",
+        gone,
+        "rows refer to no bytes of an object, or count what no run can; dropped",
+    );
+    for t in transfers {
+        known(&mut t.code, counts.code);
+        known(&mut t.actor, counts.actors);
+        known(&mut t.schedule, counts.schedules);
+        t.dirty = t.dirty.min(t.transfers);
+    }
+}
+
+fn rates(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
+    let Some(rates) = &mut e.rates else { return };
+    let mut total = Total::default();
+    let gone = retain(rates, |r| inside(&e.objects, r.object, r.offset, r.size) && total.rate(r));
+    say(problems, "rates", gone, "rows refer to no bytes of an object, or count what no run can; dropped");
+    for r in rates {
+        known(&mut r.code, counts.code);
+        known(&mut r.actor, counts.actors);
+    }
+}
+
+fn heat(e: &mut Evidence, problems: &mut Problems) {
+    let Some(heat) = &mut e.heat else { return };
+    let mut total = Total::default();
+    let gone = retain(heat, |h| inside(&e.objects, h.object, h.offset, h.size) && total.heat(h));
+    say(problems, "heat", gone, "rows refer to no bytes of an object, or count what no run can; dropped");
+}
+
+fn regions(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
+    let lost: u64 = e.regions.iter_mut().flatten().map(|r| known(&mut r.parent, counts.regions)).sum();
+    say(problems, "regions", lost, "references to nothing became unknown");
+}
+
 /// A turn without one of its visits would be another order: all or nothing.
 fn order(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
-    let Some(order) = &e.order else { return };
+    let Some(order) = &mut e.order else { return };
+    for t in order.iter_mut() {
+        known(&mut t.schedule, counts.schedules);
+    }
     let whole = |t: &Turn| {
         (t.actor as usize) < counts.actors && t.visits.iter().all(|v| inside(&e.objects, v.0, v.1, v.2))
     };

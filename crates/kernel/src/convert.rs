@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use tussle_debuginfo::Elf;
 use tussle_evidence::{
-    Actor, ActorKind, Code, Evidence, Frame, Loss, Module, Object, Process, Run, Sees, Source,
+    Actor, ActorKind, Basis, Code, Evidence, Frame, Loss, Module, Object, Process, Run, Sees, Source,
 };
 use tussle_model::TypeId;
 
 use crate::image::{ImageError, KernelImage, KernelTypes};
 use crate::memory::Memory;
 use crate::orc::Orc;
-use crate::place::{Allocator, Atlas, How, PAGE_ARRAY, Place, TypeWish};
+use crate::place::{Allocator, Atlas, How, Place, TypeWish};
 use crate::slab::WALKED;
 use crate::stream::{Stream, Summary};
 use crate::typed::{self, Verdict};
@@ -264,6 +264,12 @@ fn object(p: Place, verdict: Option<Verdict>, element: u64, live_max: u64) -> Ob
         }
         _ => p.why,
     };
+    let basis = match p.how {
+        How::PageStruct if !is_page_table(&p.ty) => Some(Basis::PageArray),
+        _ if told => Some(Basis::Code),
+        How::Variable => verdict.as_ref().map(|_| Basis::Variable),
+        _ => verdict.as_ref().map(|_| Basis::Allocation),
+    };
     let size = match p.how {
         How::Slab | How::AllocationSite => p.size,
         _ => p.size.max(element),
@@ -278,6 +284,7 @@ fn object(p: Place, verdict: Option<Verdict>, element: u64, live_max: u64) -> Ob
         ty: verdict.as_ref().map(|v| v.ty),
         count: 1,
         confidence: verdict.as_ref().map_or(0.0, |v| v.confidence),
+        basis,
         why,
         align: p.align,
         allocator: p.site.map(|s| s.0),
@@ -286,7 +293,13 @@ fn object(p: Place, verdict: Option<Verdict>, element: u64, live_max: u64) -> Ob
         vt0: p.life.from,
         vt1: p.life.to,
         live_max,
+        region: None,
     }
+}
+
+/// A page whose `struct page` is shown as another type, because code took its lock.
+fn is_page_table(ty: &TypeWish) -> bool {
+    matches!(ty, TypeWish::Named(names) if names.iter().any(|n| n == "ptdesc"))
 }
 
 /// The first wished type that exists and fits, and how sure it is.
@@ -360,7 +373,7 @@ fn name_heads(evidence: &mut Evidence) {
         |c: &Code| c.frames.iter().any(|f| f.function == "_compound_head" || f.function == "compound_head");
     let reads_head: Vec<bool> = evidence.code.iter().map(heads).collect();
     for t in evidence.touches.iter_mut().filter(|t| t.field.is_none()) {
-        let page = evidence.objects.get(t.object as usize).is_some_and(|o| o.why == PAGE_ARRAY);
+        let page = evidence.objects.get(t.object as usize).is_some_and(|o| o.basis == Some(Basis::PageArray));
         if page && reads_head.get(t.code as usize) == Some(&true) {
             t.field = Some("compound_head".into());
         }

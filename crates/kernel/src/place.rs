@@ -16,7 +16,7 @@ use crate::typed::Told;
 const BOOT_BLOCK_MAX: u64 = 64 << 20;
 
 /// What is said of a `struct page`.
-pub(crate) const PAGE_ARRAY: &str = "the array of all struct page";
+const PAGE_ARRAY: &str = "the array of all struct page";
 
 /// A type that is still to be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]

@@ -1,6 +1,7 @@
 //! Types that an allocation site speaks of: `sizeof`, casts, the variable that takes the result, `new T`, the
 //! template argument of an allocator.
 
+use tussle_evidence::Basis;
 use tussle_model::{Type, TypeId, TypeTable};
 
 use crate::expr::{Eval, Ty, type_name};
@@ -19,6 +20,8 @@ pub(crate) struct Candidate {
     pub ty: TypeId,
     /// How far this kind of sign is to be trusted, 0 to 1.
     pub prior: f32,
+    /// What kind of sign it is.
+    pub basis: Basis,
     /// For people.
     pub why: String,
 }
@@ -92,6 +95,7 @@ fn from_templates(image: &Image, site: &Site) -> Vec<Candidate> {
                 image: site.image,
                 ty,
                 prior: 0.95,
+                basis: Basis::Allocation,
                 why: "element type of the allocator".into(),
             }]
         }
@@ -123,7 +127,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn candidate(&self, ty: Ty, prior: f32, why: &str) -> Option<Candidate> {
+    fn candidate(&self, ty: Ty, prior: f32, basis: Basis, why: &str) -> Option<Candidate> {
         if ty.stars > 0 || ty.id == TypeId::VOID {
             return None;
         }
@@ -132,7 +136,7 @@ impl Reader<'_> {
         if let Type::Array { elem, .. } = self.image.types.get(self.image.types.strip(id)) {
             id = *elem;
         }
-        Some(Candidate { image: self.site.image, ty: id, prior, why: why.into() })
+        Some(Candidate { image: self.site.image, ty: id, prior, basis, why: why.into() })
     }
 
     /// `new T(..)`, `new T[n]`: at the column, or the only one of the line.
@@ -150,7 +154,7 @@ impl Reader<'_> {
             |t: &Token| t.kind == Kind::Punct && matches!(&*t.text, "(" | "[" | "{" | ";" | "," | ")" | "}");
         let end = (start..tokens.len().min(start + 200)).find(|&i| stop(&tokens[i]))?;
         let ty = type_name(self.image, &self.site.scope, &tokens[start..end])?;
-        self.candidate(ty, 0.95, "`new` expression")
+        self.candidate(ty, 0.95, Basis::Allocation, "`new` expression")
     }
 
     /// A call whose name (or macro) is at `at`.
@@ -188,7 +192,7 @@ impl Reader<'_> {
                 Some(close) => eval.type_name(i + 2, close).or_else(|| eval.expression_at(i + 2).ty),
                 None => eval.unary_at(i + 1).ty,
             };
-            out.extend(ty.and_then(|t| self.candidate(t, 0.9, "sizeof at the allocation")));
+            out.extend(ty.and_then(|t| self.candidate(t, 0.9, Basis::Sizeof, "sizeof at the allocation")));
         }
         out
     }
@@ -209,7 +213,7 @@ impl Reader<'_> {
     fn cast_of(&self, tokens: &[Token], close: usize) -> Option<Candidate> {
         let open = opening(tokens, close)?;
         let ty = type_name(self.image, &self.site.scope, tokens.get(open + 1..close)?)?;
-        self.candidate(self.pointee(ty)?, 0.85, "cast at the allocation")
+        self.candidate(self.pointee(ty)?, 0.85, Basis::Allocation, "cast at the allocation")
     }
 
     fn pointee(&self, ty: Ty) -> Option<Ty> {
@@ -231,14 +235,24 @@ impl Reader<'_> {
         }
         if tokens[before].is("return") {
             let id = self.image.ty(self.site.scope.ret)?;
-            return self.candidate(self.pointee(Ty { id, stars: 0 })?, 0.7, "type that the function returns");
+            return self.candidate(
+                self.pointee(Ty { id, stars: 0 })?,
+                0.7,
+                Basis::Allocation,
+                "type that the function returns",
+            );
         }
         if !tokens[before].is("=") {
             return None;
         }
         let slice = expand(lvalue_before(tokens, before)?, self.macros, 0);
         let ty = Eval::new(self.image, self.site.svma, &self.site.scope, &slice).unary_at(0).ty?;
-        self.candidate(self.pointee(ty)?, 0.85, "type of the pointer that takes the result")
+        self.candidate(
+            self.pointee(ty)?,
+            0.85,
+            Basis::Allocation,
+            "type of the pointer that takes the result",
+        )
     }
 
     fn first_argument(&self, at: usize, close: usize) -> Option<Candidate> {
@@ -246,6 +260,11 @@ impl Reader<'_> {
         let args = arguments(tokens.get(at + 2..close)?);
         let slice = expand(args.first()?, self.macros, 0);
         let ty = Eval::new(self.image, self.site.svma, &self.site.scope, &slice).unary_at(0).ty?;
-        self.candidate(self.pointee(self.pointee(ty)?)?, 0.85, "type of the pointer that takes the result")
+        self.candidate(
+            self.pointee(self.pointee(ty)?)?,
+            0.85,
+            Basis::Allocation,
+            "type of the pointer that takes the result",
+        )
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_evidence::{Basis, Evidence, Object, ObjectKind};
 use tussle_model::TypeId;
 
 use crate::image::{ImageId, Images};
@@ -243,6 +243,7 @@ fn object_of(
         count: 1,
         // One line alone is worth 0.65, ten are worth 0.94.
         confidence: share * (0.3 + all) / (1.0 + all),
+        basis: Some(Basis::Code),
         why: format!(
             "{what}: {agree} of {lines} code lines that touch it agree ({all} lines name such objects)"
         ),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tussle_debuginfo::symbols::Variable;
-use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_evidence::{Basis, Evidence, Object, ObjectKind};
 
 use crate::image::{ImageId, Images};
 use crate::retarget::{self, Piece, Pieces};
@@ -133,6 +133,7 @@ fn object_of(found: &Found, old: &Object, images: &Images, pending: &mut Pending
         ty: ty.map(|t| pending.image(images, found.image, t)),
         count: 1,
         confidence: if ty.is_some() { 1.0 } else { 0.0 },
+        basis: ty.map(|_| Basis::Variable),
         why: why.into(),
         align,
         allocator: None,
@@ -141,6 +142,7 @@ fn object_of(found: &Found, old: &Object, images: &Images, pending: &mut Pending
         vt0: if v.tls { old.vt0 } else { 0 },
         vt1: if v.tls { old.vt1 } else { None },
         live_max: 1,
+        region: old.region,
     }
 }
 

@@ -65,6 +65,15 @@ pub(crate) fn apply(evidence: &mut Evidence, mut pieces: Pieces, new: Vec<Object
     for s in evidence.samples.iter_mut().flatten() {
         (s.object, s.offset) = locate(&pieces, s.object, s.offset);
     }
+    for t in evidence.transfers.iter_mut().flatten() {
+        (t.object, t.offset) = locate(&pieces, t.object, t.offset);
+    }
+    for r in evidence.rates.iter_mut().flatten() {
+        (r.object, r.offset) = locate(&pieces, r.object, r.offset);
+    }
+    for h in evidence.heat.iter_mut().flatten() {
+        (h.object, h.offset) = locate(&pieces, h.object, h.offset);
+    }
     drop_unused(evidence, &pieces, old);
 }
 
@@ -148,6 +157,9 @@ pub(crate) fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) 
     }
     evidence.order.iter().flatten().flat_map(|t| &t.visits).for_each(|v| mark(v.0));
     evidence.samples.iter().flatten().for_each(|s| mark(s.object));
+    evidence.transfers.iter().flatten().for_each(|t| mark(t.object));
+    evidence.rates.iter().flatten().for_each(|r| mark(r.object));
+    evidence.heat.iter().flatten().for_each(|h| mark(h.object));
     let mut ids: Vec<u32> = Vec::with_capacity(used.len());
     let mut next = 0u32;
     let mut kept = Vec::with_capacity(used.len());
@@ -167,6 +179,9 @@ pub(crate) fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) 
     evidence.accesses.iter_mut().for_each(|a| renumber(&mut a.object));
     evidence.touches.iter_mut().for_each(|t| renumber(&mut t.object));
     evidence.samples.iter_mut().flatten().for_each(|s| renumber(&mut s.object));
+    evidence.transfers.iter_mut().flatten().for_each(|t| renumber(&mut t.object));
+    evidence.rates.iter_mut().flatten().for_each(|r| renumber(&mut r.object));
+    evidence.heat.iter_mut().flatten().for_each(|h| renumber(&mut h.object));
     for op in evidence.operations.iter_mut().flatten() {
         op.lock_object.iter_mut().for_each(renumber);
         op.visits.iter_mut().for_each(|v| renumber(&mut v.0));

@@ -10,7 +10,7 @@ mod x86;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use tussle_evidence::{Evidence, Object, ObjectKind, Sampled};
+use tussle_evidence::{Basis, Evidence, Object, ObjectKind, Sampled};
 use tussle_model::TypeId;
 
 use crate::SampledRegisters;
@@ -226,6 +226,7 @@ fn add_objects(
         evidence.objects.push(Object {
             ty: Some(pending.image(images, f.image, f.ty)),
             confidence: CONFIDENCE,
+            basis: Some(Basis::Registers),
             why: f.why.clone(),
             align: align.get(&(f.image, f.ty)).copied().unwrap_or(1),
             ..Object::unnamed(f.process, kind, f.base, f.size)

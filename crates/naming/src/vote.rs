@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use tussle_evidence::{Evidence, ObjectKind, TouchKind};
+use tussle_evidence::{Basis, Evidence, ObjectKind, TouchKind};
 use tussle_model::{TypeId, TypeTable};
 
 use crate::alloc::{self, Candidate, Fit};
@@ -199,6 +199,7 @@ pub(crate) fn decide(
         };
         object.ty = Some(pending.image(images, c.image, c.ty));
         object.confidence = *confidence;
+        object.basis = Some(c.basis);
         object.why = why.clone();
     }
     match best {
@@ -289,7 +290,7 @@ fn from_claims(evidence: &Evidence, images: &Images, group: &Group, prior: f32) 
         let known = out.iter().any(|c| c.image == image && nest::same(table, c.ty, ty));
         if fits && !known && nest::structured(table, ty) && out.len() < CANDIDATES_MAX {
             let why = "what the code that touches it says".to_string();
-            out.push(Candidate { image, ty, prior, why });
+            out.push(Candidate { image, ty, prior, basis: Basis::Code, why });
         }
     }
     out

@@ -8,7 +8,7 @@ use crate::maps::Maps;
 use crate::record::Mmap;
 use crate::sums::{Row, Sums, counter};
 use crate::tables::Tables;
-use tussle_evidence::{Evidence, Loss, Sampled};
+use tussle_evidence::{Evidence, Loss, Sampled, Unit};
 
 pub use crate::sums::RegisterValues;
 
@@ -98,7 +98,7 @@ impl Build<'_> {
         run.arch = file.arch.clone().unwrap_or_default();
         run.cpu_model = file.cpu_model.clone().unwrap_or_else(|| "unknown CPU".into());
         run.cpus = file.cpus.unwrap_or(0);
-        run.unit = if hitm { "HITM samples" } else { "peer samples" }.into();
+        run.unit = if hitm { Unit::HitmSamples } else { Unit::PeerSamples };
         (run.sees.writes, run.complete) = (stores, complete);
         run.sees.chains = !self.sums.chains.is_empty();
         (evidence, registers)

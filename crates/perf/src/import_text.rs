@@ -3,7 +3,7 @@
 use crate::error::Problem;
 use crate::tables::Tables;
 use crate::text::{C2cText, TextLine, TextRow};
-use tussle_evidence::{Evidence, Loss, Sampled};
+use tussle_evidence::{Evidence, Loss, Sampled, Unit};
 
 /// Samples that no row accounts for lie somewhere in their line.
 const LINE: u32 = 64;
@@ -57,7 +57,7 @@ pub fn c2c_text(text: &C2cText, table: &[TextLine]) -> (Evidence, Vec<Problem>) 
     }
     let mut e = tables.finish();
     let hitm: u64 = table.iter().map(|l| l.counts.hitm()).sum();
-    e.run.unit = if hitm == 0 && peer { "peer samples" } else { "HITM samples" }.into();
+    e.run.unit = if hitm == 0 && peer { Unit::PeerSamples } else { Unit::HitmSamples };
     e.run.sees.writes = stores;
     e.run.command = vec!["perf".into(), "c2c".into(), "report".into(), "--stdio".into()];
     e.run.cpus = table.iter().flat_map(|l| &l.rows).map(|r| r.cpus).max().unwrap_or(0) as u32;

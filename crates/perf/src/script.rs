@@ -10,7 +10,7 @@ use crate::sample::Sample;
 use crate::sums::{Key, Sums};
 use crate::tables::Tables;
 use std::collections::HashMap;
-use tussle_evidence::{Evidence, Loss};
+use tussle_evidence::{Evidence, Loss, Unit};
 
 /// One line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,7 +140,7 @@ fn evidence(sums: &Sums, totals: &Totals, symbols: &HashMap<u64, String>, named:
         tables.sample(out);
     }
     let mut evidence = tables.finish();
-    evidence.run.unit = if sees_hitm { "HITM samples" } else { "peer samples" }.into();
+    evidence.run.unit = if sees_hitm { Unit::HitmSamples } else { Unit::PeerSamples };
     evidence.run.sees.writes = stores;
     evidence.run.command = vec!["perf".into(), "script".into()];
     if totals.unparsed > 0 {

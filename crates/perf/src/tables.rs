@@ -5,7 +5,7 @@ use crate::sums::Fast;
 use std::collections::HashMap;
 use tussle_evidence::{
     Access, Actor, ActorKind, Code, Evidence, Frame, Module, Object, ObjectKind, Process, Run, Sampled, Sees,
-    Source, Touch, TouchKind,
+    Source, Touch, TouchKind, Unit,
 };
 
 /// Executable of the process that stands for the kernel.
@@ -34,17 +34,9 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub(crate) fn new() -> Tables {
-        let sees = Sees {
-            reads: true,
-            writes: false,
-            rmws: false,
-            phases: true,
-            chains: false,
-            locks: false,
-            time: false,
-        };
+        let sees = Sees { reads: true, phases: true, ..Sees::NOTHING };
         let run = Run {
-            unit: "HITM samples".into(),
+            unit: Unit::HitmSamples,
             arch: String::new(),
             cpu_model: "unknown CPU".into(),
             cpus: 0,
@@ -213,7 +205,17 @@ impl Tables {
             for (kind, samples) in kinds.into_iter().filter(|k| k.1 > 0) {
                 let (object, offset, size) = (row.object, row.offset, row.size);
                 let actor = row.actor;
-                self.e.touches.push(Touch { object, offset, size, code, actor, kind, samples, field: None });
+                self.e.touches.push(Touch {
+                    object,
+                    offset,
+                    size,
+                    code,
+                    actor,
+                    kind,
+                    samples,
+                    field: None,
+                    role: None,
+                });
             }
         }
         self.e.samples.get_or_insert_default().push(row);

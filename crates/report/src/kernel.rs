@@ -84,22 +84,22 @@ impl KernelGroup {
     }
 }
 
-/// Groups of the samples, most transfers first.
+/// Groups of the transfers, most transfers first.
 pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<KernelGroup> {
     let line = options.question.line.bytes();
-    let mut by_line: BTreeMap<u64, Vec<&Sampled>> = BTreeMap::new();
-    for s in e.samples.iter().flatten() {
+    let mut by_line: BTreeMap<u64, Vec<&Transfer>> = BTreeMap::new();
+    for s in e.transfers.iter().flatten() {
         let Some(o) = e.objects.get(s.object as usize) else { continue };
         by_line.entry(o.base.saturating_add(s.offset) / line).or_default().push(s);
     }
     // A choice between members of a union holds for the code that made it, not for other code at the same bytes.
     let plain = Namer::without_choices(e);
-    let said = e.touches.iter().filter(|t| t.field.is_some() && t.role().is_none());
+    let said = e.touches.iter().filter(|t| t.field.is_some() && t.role.is_none());
     let chosen: HashSet<(u32, u64, u32)> = said.map(|t| (t.object, t.offset, t.code)).collect();
-    let roles: HashMap<(u32, u64, u32), &str> =
-        e.touches.iter().filter_map(|t| Some(((t.object, t.offset, t.code), t.role()?))).collect();
-    let role = |s: &Sampled| s.code.and_then(|c| roles.get(&(s.object, s.offset, c))).copied();
-    let chose = |s: &Sampled| s.code.is_some_and(|c| chosen.contains(&(s.object, s.offset, c)));
+    let roles: HashMap<(u32, u64, u32), Role> =
+        e.touches.iter().filter_map(|t| Some(((t.object, t.offset, t.code), t.role?))).collect();
+    let role = |s: &Transfer| s.code.and_then(|c| roles.get(&(s.object, s.offset, c))).copied();
+    let chose = |s: &Transfer| s.code.is_some_and(|c| chosen.contains(&(s.object, s.offset, c)));
     let seen = analysis::contention(e, &options.question);
     let contended: HashMap<u64, &LineContention> = seen.lines.iter().map(|l| (l.address / line, l)).collect();
     let mut out: BTreeMap<(String, i64), KernelGroup> = BTreeMap::new();
@@ -131,30 +131,29 @@ pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<Kern
 }
 
 /// The kind of object with most of the line's transfers, and where the line begins in it.
-fn owner(e: &Evidence, namer: &Namer, address: u64, rows: &[&Sampled]) -> Option<(String, i64)> {
+fn owner(e: &Evidence, namer: &Namer, address: u64, rows: &[&Transfer]) -> Option<(String, i64)> {
     let mut by_object: BTreeMap<u32, u64> = BTreeMap::new();
     for s in rows {
-        *by_object.entry(s.object).or_default() += s.records;
+        *by_object.entry(s.object).or_default() += s.transfers;
     }
     let most = by_object.into_iter().max_by_key(|(o, n)| (*n, std::cmp::Reverse(*o)))?.0;
     let o = e.objects.get(most as usize)?;
     Some((namer.root(o), address.wrapping_sub(o.base) as i64))
 }
 
-fn add(namer: &Namer, g: &mut KernelGroup, s: &Sampled, role: Option<&str>) {
+fn add(namer: &Namer, g: &mut KernelGroup, s: &Transfer, role: Option<Role>) {
     let mut path = namer.name(s.object, s.offset, u64::from(s.size)).path;
     if let Some(role) = role {
         path = format!("{path} {role}");
     }
-    let dirty = s.hitm_local.unwrap_or(0);
-    g.transfers += s.records;
-    g.dirty += dirty;
+    g.transfers += s.transfers;
+    g.dirty += s.dirty;
     g.objects.insert(s.object);
-    *g.fields.entry(path.clone()).or_default() += s.records;
+    *g.fields.entry(path.clone()).or_default() += s.transfers;
     let Some(code) = s.code else { return };
     let u = g.uses.entry((path, code)).or_insert_with(|| Use { offset: s.offset, ..Use::default() });
-    u.transfers += s.records;
-    u.dirty += dirty;
+    u.transfers += s.transfers;
+    u.dirty += s.dirty;
     u.kinds.insert(kind(s));
     if let Some(a) = s.actor {
         u.actors.insert(a);
@@ -162,8 +161,8 @@ fn add(namer: &Namer, g: &mut KernelGroup, s: &Sampled, role: Option<&str>) {
     }
 }
 
-fn kind(s: &Sampled) -> &'static str {
-    if s.loads.unwrap_or(0) > 0 { "load" } else { "store" }
+fn kind(s: &Transfer) -> &'static str {
+    if s.kind == TouchKind::Read { "load" } else { "store" }
 }
 
 /// The report.
@@ -477,19 +476,18 @@ mod tests {
         let mut s = Sample::two_counters();
         let e = s.tables();
         e.run.source = Source::KernelRecorder;
-        let row = |offset, code, actor, records| Sampled {
+        let row = |offset, code, actor, transfers| Transfer {
             object: 0,
             offset,
             size: 8,
             code: Some(code),
             actor: Some(actor),
-            records,
-            hitm_local: Some(records / 2),
-            loads: Some(0),
-            store_l1_miss: Some(records),
-            ..Sampled::default()
+            kind: TouchKind::Write,
+            transfers,
+            dirty: transfers / 2,
+            schedule: None,
         };
-        e.samples = Some(vec![row(8, 3, 2, 30), row(0, 2, 1, 70)]);
+        e.transfers = Some(vec![row(8, 3, 2, 30), row(0, 2, 1, 70)]);
         s.evidence()
     }
 
@@ -519,7 +517,8 @@ mod tests {
             actor: None,
             kind: TouchKind::Write,
             samples: 1,
-            field: Some("(freelist word)".into()),
+            field: None,
+            role: Some(Role::FreelistWord),
         };
         e.touches.push(touch(3));
         let all = groups(&e, &Namer::new(&e), &Options::default());

@@ -51,7 +51,7 @@ pub struct Report {
 
 /// The report of one evidence; `problems` are those of reading it.
 pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
-    if e.samples.is_some() && e.run.source == Source::KernelRecorder {
+    if e.transfers.is_some() {
         return kernel::report(e, problems, options);
     }
     if e.samples.is_some() {
@@ -162,16 +162,6 @@ fn count(n: f64) -> Cell {
     Cell::count(n.round().max(0.0) as u64)
 }
 
-/// What the numbers come from, in words.
-fn source(e: &Evidence) -> &'static str {
-    match e.run.source {
-        Source::Recorder => "recorded by tussle",
-        Source::KernelRecorder => "recorded in an emulated kernel",
-        Source::Perf => "imported from perf",
-        Source::Simulator => "simulated",
-    }
-}
-
 fn run_facts(e: &Evidence, seen: &Contention, finding: bool) -> Vec<Fact> {
     let r = &e.run;
     let accesses: f64 = e.accesses.iter().map(|a| a.reads as f64 + a.writes as f64 + a.rmws as f64).sum();
@@ -185,7 +175,7 @@ fn run_facts(e: &Evidence, seen: &Contention, finding: bool) -> Vec<Fact> {
         "E: stores that find the line with another thread, expected from each thread's share of the {}; {}, not \
          measured. Windows of {} accesses, {line}-byte lines.",
         r.unit,
-        source(e),
+        r.source,
         thousands(seen.window_vt)
     );
     let cpus = e.actors.iter().any(|a| a.kind == ActorKind::Cpu);
@@ -203,7 +193,7 @@ fn run_facts(e: &Evidence, seen: &Contention, finding: bool) -> Vec<Fact> {
     facts.push(silent("finding", finding.into()));
     facts.push(silent("complete", r.complete.into()));
     facts.push(silent("source", serde_json::to_value(r.source).unwrap_or_default()));
-    facts.push(silent("counts_unit", r.unit.clone().into()));
+    facts.push(silent("counts_unit", r.unit.to_string().into()));
     facts.push(silent("window_vt", seen.window_vt.into()));
     facts.push(silent("line_bytes", line.into()));
     facts.push(silent("lines_touched", seen.lines_touched.into()));

@@ -141,7 +141,7 @@ fn facts(e: &Evidence, total: u64, lines: usize, finding: bool) -> Node {
         thousands(lines as u64),
         if lines == 1 { "" } else { "s" }
     );
-    let unit = format!("{}; imported from perf: a sample of events, not a count of them", r.unit);
+    let unit = format!("{}; {}: a sample of events, not a count of them", r.unit, r.source);
     let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
     Node::Facts(vec![
         fact("command", "command", Cell::text(r.command.join(" "))),
@@ -151,7 +151,7 @@ fn facts(e: &Evidence, total: u64, lines: usize, finding: bool) -> Node {
         silent("finding", finding.into()),
         silent("complete", r.complete.into()),
         silent("source", serde_json::to_value(r.source).unwrap_or_default()),
-        silent("counts_unit", r.unit.clone().into()),
+        silent("counts_unit", r.unit.to_string().into()),
         silent("tool_version", r.tool_version.clone().into()),
     ])
 }
@@ -171,7 +171,7 @@ fn share(part: u64, whole: u64) -> Cell {
 }
 
 fn table(e: &Evidence, all: &[PmuLine], by_field: &[Vec<(String, u64)>], total: u64) -> Node {
-    let unit = if e.run.unit.starts_with("peer") { "peer" } else { "HITM" };
+    let unit = if e.run.unit == Unit::PeerSamples { "peer" } else { "HITM" };
     let columns = vec![
         Column::number("rank", "#"),
         Column::number("samples", unit),
@@ -269,7 +269,7 @@ pub fn compare(first: &Evidence, second: &Evidence, options: &Options) -> Report
     let row =
         |what: String, x: u64, y: u64| vec![Cell::text(what), Cell::count(x), Cell::count(y), change(x, y)];
     let rows = vec![
-        row(first.run.unit.clone(), a.0, b.0),
+        row(first.run.unit.to_string(), a.0, b.0),
         row("lines with any".into(), a.1, b.1),
         row("on the worst line".into(), a.2, b.2),
     ];

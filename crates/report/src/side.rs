@@ -18,8 +18,7 @@ struct Side {
 
 /// Lines of two runs matched by their fields. A finding in either makes a finding.
 pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
-    let kernel = |e: &Evidence| e.samples.is_some() && e.run.source == Source::KernelRecorder;
-    if kernel(old) && kernel(new) {
+    if old.transfers.is_some() && new.transfers.is_some() {
         return crate::kernel::compare(old, new, options);
     }
     if old.samples.is_some() && new.samples.is_some() {

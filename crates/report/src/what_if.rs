@@ -93,7 +93,7 @@ fn facts(
         let text = format!("{} before, {} after ({})", thousands(a), thousands(b), change(a, b));
         fact(key, label, Cell::value(serde_json::json!({ "before": a, "after": b }), text))
     };
-    let recorded: u64 = e.samples.iter().flatten().map(|s| s.records).sum();
+    let recorded: u64 = e.transfers.iter().flatten().map(|t| t.transfers).sum();
     let logged: u64 = replay::counted(e).values().map(Moved::all).sum();
     let visits: usize = e.order.iter().flatten().map(|t| t.visits.len()).sum();
     vec![
@@ -187,17 +187,21 @@ mod tests {
         let e = s.tables();
         e.run.source = Source::KernelRecorder;
         e.objects[0].base = 0x1000;
-        let turn = |actor, offset| Turn { actor, visits: vec![(0, offset, 8, TouchKind::Write)] };
+        let turn =
+            |actor, offset| Turn { actor, visits: vec![(0, offset, 8, TouchKind::Write)], schedule: None };
         e.order = Some((0..5).flat_map(|_| [turn(1, 0), turn(2, 8)]).collect());
-        let row = |offset, records| Sampled {
+        let row = |offset, transfers| Transfer {
+            object: 0,
             offset,
             size: 8,
-            records,
-            hitm_local: Some(records),
-            loads: Some(0),
-            ..Sampled::default()
+            code: None,
+            actor: None,
+            kind: TouchKind::Write,
+            transfers,
+            dirty: transfers,
+            schedule: None,
         };
-        e.samples = Some(vec![row(0, 4), row(8, records)]);
+        e.transfers = Some(vec![row(0, 4), row(8, records)]);
         s.evidence()
     }
 

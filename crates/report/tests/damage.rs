@@ -7,7 +7,7 @@ use tussle_report::{Options, compare, report};
 
 fn bytes() -> Vec<u8> {
     let mut out = Vec::new();
-    file::write(&Sample::two_counters().evidence(), &mut out).unwrap();
+    file::write_jsonl(&Sample::two_counters().evidence(), &mut out).unwrap();
     out
 }
 

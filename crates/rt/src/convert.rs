@@ -292,8 +292,8 @@ impl<'a> ProcessReader<'a> {
             let size = size.min(p.base + p.size - start) as u32;
             let object = self.object(place, places);
             let offset = start - p.base;
-            let (actor, field) = (Some(actor), None);
-            self.ev.touches.push(Touch { object, offset, size, code, actor, kind, samples, field });
+            let (actor, field, role) = (Some(actor), None, None);
+            self.ev.touches.push(Touch { object, offset, size, code, actor, kind, samples, field, role });
         }
     }
 

@@ -7,7 +7,7 @@ use crate::raw::{RawFile, TracedLock};
 use crate::wire::*;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tussle_evidence::tables::InnerLock;
-use tussle_evidence::{Loss, Operation, TouchKind};
+use tussle_evidence::{Loss, Operation, OperationKind, TouchKind};
 
 /// Rows and visits of one process; the most frequent ones are kept.
 const ROWS_MAX: usize = 20_000;
@@ -230,6 +230,7 @@ fn row(actor: u32, s: Shape, a: &Alike) -> Operation {
         repeats: a.repeats,
         shared: Some(s.shared),
         inner: Some(s.inner),
+        kind: Some(OperationKind::Section),
         ..Operation::default()
     }
 }

@@ -47,7 +47,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
             args.evidence.display()
         );
     }
-    if evidence.samples.is_some() && evidence.run.source == tussle_evidence::Source::Perf {
+    if evidence.samples.is_some() {
         global.remark(
             "this evidence holds samples of a PMU: the numbers are in samples, good for comparing edits with each \
              other and with nothing else",

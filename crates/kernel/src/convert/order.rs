@@ -76,7 +76,7 @@ impl Turns {
     fn add(&mut self, a: &Ordered, object: u32, offset: u64, room: u64) {
         let actor = u32::from(a.vcpu);
         if self.rows.last().is_none_or(|t| t.actor != actor) {
-            self.rows.push(Turn { actor, visits: Vec::new() });
+            self.rows.push(Turn { actor, ..Turn::default() });
             self.seen.clear();
         }
         // What reaches over the line's end is in the log twice.

@@ -5,16 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tussle_evidence::{Code, Evidence, Object, ObjectKind, TouchKind};
+use tussle_evidence::{Code, Evidence, Object, ObjectKind, Role, TouchKind};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{Type, TypeId, TypeTable};
-
-/// The link to the next free object of a slab, in the bytes of a free one.
-const FREELIST: &str = "(freelist word)";
-/// Cleared by the allocator before anybody had it.
-const ZEROED: &str = "(zeroed on allocation)";
-/// Link or function of a callback that waits for readers.
-const RCU: &str = "(RCU head)";
 
 /// Bytes of a pointer.
 const WORD: u32 = 8;
@@ -87,15 +80,15 @@ pub(super) fn name(evidence: &mut Evidence, free_pointers: &[Option<u64>], clear
         let free_pointer = free_pointers.get(t.object as usize).copied().flatten();
         let at_link = t.size == WORD && free_pointer == Some(t.offset);
         let role = if at_link && c.frames.iter().any(|f| FREELIST_CODE.contains(&f.function.as_str())) {
-            FREELIST
+            Role::FreelistWord
         } else if clearing.contains(&t.code) && t.kind == TouchKind::Write && is_allocated(o) {
-            ZEROED
+            Role::ZeroedOnAllocation
         } else if t.size == WORD && is_rcu_head(&evidence.types, o, c, t.offset) {
-            RCU
+            Role::RcuHead
         } else {
             continue;
         };
-        t.field = Some(role.into());
+        t.role = Some(role);
     }
 }
 
@@ -146,7 +139,7 @@ mod tests {
     const OTHER: &str = "shrink_slab";
 
     /// A slab object `struct node { long a; struct callback_head rcu; long b; }` whose link lies at `a`.
-    fn role(functions: &[&str], offset: u64, size: u32, free: Option<u64>, clears: bool) -> Option<String> {
+    fn role(functions: &[&str], offset: u64, size: u32, free: Option<u64>, clears: bool) -> Option<Role> {
         let mut s = Sample::new(1000);
         let long = s.long();
         let head = s.structure("callback_head", 16, &[("next", long, 0), ("func", long, 8)]);
@@ -161,22 +154,22 @@ mod tests {
             |f: &&str| Frame { function: f.to_string(), file: "mm/slub.c".into(), line: 1, column: 1 };
         e.code[0].frames = functions.iter().map(frame).collect();
         name(e, &[free], &clears.then_some(0).into_iter().collect());
-        e.touches[0].role().map(String::from)
+        e.touches[0].role
     }
 
     #[test]
     fn both_the_code_and_the_place_must_say_so() {
         let free = &["freelist_dereference", "get_freepointer", "___slab_alloc"];
-        assert_eq!(role(free, 0, 8, Some(0), false).as_deref(), Some(FREELIST));
+        assert_eq!(role(free, 0, 8, Some(0), false), Some(Role::FreelistWord));
         assert_eq!(role(free, 24, 8, Some(0), false), None, "not where the cache keeps its link");
         assert_eq!(role(free, 0, 4, Some(0), false), None, "not a whole pointer");
         assert_eq!(role(free, 0, 8, None, false), None, "no slab, or the cache of all caches");
         assert_eq!(role(&[OTHER], 0, 8, Some(0), false), None, "other code at the same bytes");
         let call = &["__call_rcu_common"];
-        assert_eq!(role(call, 16, 8, Some(0), false).as_deref(), Some(RCU));
+        assert_eq!(role(call, 16, 8, Some(0), false), Some(Role::RcuHead));
         assert_eq!(role(call, 24, 8, Some(0), false), None, "no callback there");
         assert_eq!(role(&["list_add", "call_rcu"], 16, 8, Some(0), false), None, "called from there only");
-        assert_eq!(role(&["memset"], 24, 1, Some(0), true).as_deref(), Some(ZEROED));
+        assert_eq!(role(&["memset"], 24, 1, Some(0), true), Some(Role::ZeroedOnAllocation));
         assert_eq!(role(&["memset"], 24, 1, Some(0), false), None, "clears for somebody else");
     }
 

@@ -1,8 +1,8 @@
-//! Access cells to rows of objects, accesses, touches, samples and code.
+//! Access cells to rows of objects, accesses, touches, transfers and code.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use tussle_evidence::{Access as Row, Evidence, Sampled, Touch, TouchKind};
+use tussle_evidence::{Access as Row, Evidence, Touch, TouchKind, Transfer};
 
 use crate::convert::{Attribution, code_row};
 use crate::place::{Atlas, How, Place, TypeWish, When};
@@ -198,23 +198,21 @@ impl<'a> Rows<'a> {
                 kind,
                 samples,
                 field: locks.contains(&(object, offset)).then(|| "ptl".to_string()),
+                role: None,
             });
             if dirty + clean + invalidated == 0 {
                 continue;
             }
-            let load = kind == TouchKind::Read;
-            let all = dirty + clean + invalidated;
-            evidence.samples.get_or_insert_default().push(Sampled {
+            evidence.transfers.get_or_insert_default().push(Transfer {
                 object,
                 offset,
                 size,
                 code,
                 actor,
-                records: all,
-                hitm_local: Some(dirty),
-                loads: Some(if load { all } else { 0 }),
-                store_l1_miss: Some(if load { 0 } else { all }),
-                ..Sampled::default()
+                kind,
+                transfers: dirty + clean + invalidated,
+                dirty,
+                schedule: None,
             });
         }
     }

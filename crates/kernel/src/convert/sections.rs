@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tussle_evidence::{InnerLock, Operation, TouchKind};
+use tussle_evidence::{InnerLock, Operation, OperationKind, TouchKind};
 
 use crate::convert::rows::Rows;
 use crate::hooks::is_shared;
@@ -82,6 +82,7 @@ pub(super) fn operations(stream: &Stream, ground: &mut dyn Ground) -> (Vec<Opera
                 vt1: s.ended,
                 shared,
                 inner: Some(inner),
+                kind: Some(OperationKind::Section),
                 visits: visits.clone(),
                 ..Operation::default()
             });

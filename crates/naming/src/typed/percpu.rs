@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_evidence::{Basis, Evidence, Object, ObjectKind};
 
 use super::{KERNEL_START, x86};
 use crate::globals::variable_at;
@@ -67,6 +67,7 @@ pub(super) fn place(
                 name: Some(v.name.clone()),
                 ty,
                 confidence: 1.0,
+                basis: Some(Basis::Variable),
                 why: format!("per-CPU variable of the CPU whose area begins at 0x{area:x}"),
                 align: v.align.unwrap_or(1),
                 ..Object::unnamed(process, ObjectKind::PerCpu, base, size)

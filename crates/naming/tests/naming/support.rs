@@ -186,6 +186,7 @@ impl Program {
             kind,
             samples: 1,
             field: None,
+            role: None,
         });
     }
 

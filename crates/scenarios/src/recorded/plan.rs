@@ -9,7 +9,7 @@ use super::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tussle_contention::fields::Namer;
-use tussle_evidence::tables::{Evidence, Object, ObjectKind, Operation, Source, TouchKind};
+use tussle_evidence::tables::{ActorKind, Evidence, Object, ObjectKind, Operation, TouchKind};
 
 /// Bytes within which objects disturb each other: a pair of lines.
 const BLOCK: u64 = 128;
@@ -265,7 +265,7 @@ impl Plan<'_> {
     fn lock(&mut self, object: u32, offset: u64, actor: usize, repeats: u64) -> Option<usize> {
         let place = self.place(object)?;
         let ev = self.evidence;
-        let kernel = ev.run.source == Source::KernelRecorder;
+        let kernel = ev.actors.iter().any(|a| a.kind == ActorKind::Cpu);
         let (ty, count) = self.object(object).map(|o| (o.ty, o.count))?;
         let fields = &mut self.fields;
         let find = || lock::find(&ev.types, fields, (ty, count), offset, kernel);

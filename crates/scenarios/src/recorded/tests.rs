@@ -463,6 +463,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         shared: counts.2,
         visits: lists.0,
         inner: lists.1,
+        ..Operation::default()
     })
 }
 

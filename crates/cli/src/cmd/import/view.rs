@@ -144,7 +144,7 @@ pub fn view(e: &Evidence, naming: &Naming, output: &Path) -> View {
     let mut nodes = vec![
         Node::Text(vec![Span::plain(head)]),
         Node::Data { key: "samples".into(), value: total.into() },
-        Node::Data { key: "unit".into(), value: e.run.unit.clone().into() },
+        Node::Data { key: "unit".into(), value: e.run.unit.to_string().into() },
     ];
     if !naming.totals.is_empty() {
         // As perf prints them, without those that are zero.

@@ -1,0 +1,255 @@
+//! Rows of a file on their way into the tables of an [`Evidence`].
+
+use super::{END, older, short};
+use crate::columns::{Row, TypeModel, TypeRow};
+use crate::problem::{Problem, Problems};
+use crate::tables::*;
+use serde_json::Value;
+use tussle_model::{TypeId, TypeTable};
+
+/// Where in the file something is.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    /// 1-based.
+    pub line: u64,
+    /// Byte offset.
+    pub byte: u64,
+}
+
+/// Which table a block belongs to, and where its columns are.
+pub(super) struct Columns {
+    kind: TableKind,
+    /// Position in the file's rows of each column that this build knows.
+    position: Vec<Option<usize>>,
+    /// Exactly the columns of this build, in its order.
+    usual: bool,
+}
+
+/// One row, in either form.
+enum Cells<'a> {
+    Line(&'a [u8]),
+    Values(&'a mut [std::vec::IntoIter<Value>]),
+    Absent,
+}
+
+macro_rules! tables {
+    ($($kind:ident $field:ident: $row:ty),+ ; $($optional:ident $of:ident: $item:ty),+ $(,)?) => {
+        #[derive(Clone, Copy, PartialEq)]
+        enum TableKind {
+            $($kind,)+
+            $($optional,)+
+            End,
+        }
+
+        impl TableKind {
+            fn by_name(name: &str) -> Option<(TableKind, &'static [&'static str])> {
+                match name {
+                    $(<$row>::TABLE => Some((TableKind::$kind, <$row>::COLUMNS)),)+
+                    $(<$item>::TABLE => Some((TableKind::$optional, <$item>::COLUMNS)),)+
+                    END => Some((TableKind::End, &[])),
+                    _ => None,
+                }
+            }
+        }
+
+        /// Tables while they grow.
+        #[derive(Default)]
+        pub(super) struct Reader {
+            $($field: Vec<$row>,)+
+            $($of: Option<Vec<$item>>,)+
+            /// Tables that had a header.
+            seen: Vec<String>,
+            ended: bool,
+            problems: Problems,
+        }
+
+        impl Reader {
+            /// The table is there, perhaps without rows.
+            fn present(&mut self, kind: TableKind) {
+                match kind {
+                    $(TableKind::$optional => {
+                        self.$of.get_or_insert_default();
+                    })+
+                    TableKind::End => self.ended = true,
+                    _ => {}
+                }
+            }
+
+            fn row(&mut self, columns: &Columns, cells: Cells, at: At) {
+                match columns.kind {
+                    $(TableKind::$kind => keep(&mut self.$field, columns, cells, at, &mut self.problems),)+
+                    $(TableKind::$optional => {
+                        keep(self.$of.get_or_insert_default(), columns, cells, at, &mut self.problems)
+                    })+
+                    TableKind::End => self.problem(END, at, "a row after the end"),
+                }
+            }
+        }
+    };
+}
+
+tables!(
+    Run run: Run,
+    Processes processes: Process,
+    Modules modules: Module,
+    Actors actors: Actor,
+    TypeModel type_model: TypeModel,
+    Types types: TypeRow,
+    Objects objects: Object,
+    Code code: Code,
+    Accesses accesses: Access,
+    Touches touches: Touch,
+    Losses losses: Loss;
+    Regions regions: Region,
+    Operations operations: Operation,
+    Schedules schedules: Schedule,
+    Order order: Turn,
+    Transfers transfers: Transfer,
+    Samples samples: Sampled,
+    Rates rates: Rate,
+    Heat heat: Heat,
+);
+
+impl Reader {
+    /// Notes a problem.
+    pub(super) fn problem(&mut self, table: &str, at: At, what: &str) {
+        self.problems.push(&short(table), at.line, at.byte, what);
+    }
+
+    /// A block begins; `None` where its table is unknown.
+    pub(super) fn open(&mut self, table: &str, columns: &[String], at: At) -> Option<Columns> {
+        if self.seen.len() < 64 && !self.seen.iter().any(|s| s == table) {
+            self.seen.push(table.into());
+        }
+        let Some((kind, names)) = TableKind::by_name(table) else {
+            self.problem(table, at, "unknown table, skipped (written by a newer tussle?)");
+            return None;
+        };
+        for c in columns.iter().filter(|c| !names.contains(&c.as_str())) {
+            self.problem(table, at, &format!("unknown column `{}`, skipped", short(c)));
+        }
+        self.present(kind);
+        let position: Vec<_> = names.iter().map(|n| columns.iter().position(|c| c == n)).collect();
+        let usual =
+            position.len() == columns.len() && position.iter().enumerate().all(|(i, c)| *c == Some(i));
+        Some(Columns { kind, position, usual })
+    }
+
+    /// A row as a JSON array.
+    pub(super) fn line(&mut self, columns: &Columns, text: &[u8], at: At) {
+        self.row(columns, Cells::Line(text), at);
+    }
+
+    /// Rows as columns of values; each column has `rows` of them.
+    pub(super) fn cells(&mut self, columns: &Columns, cells: Vec<Vec<Value>>, rows: usize, at: At) {
+        let mut cells: Vec<_> = cells.into_iter().map(Vec::into_iter).collect();
+        for _ in 0..rows {
+            self.row(columns, Cells::Values(&mut cells), at);
+        }
+    }
+
+    /// Rows that cannot be read, where ids count them.
+    pub(super) fn absent(&mut self, columns: &Columns, rows: usize) {
+        for _ in 0..rows {
+            self.row(columns, Cells::Absent, At { line: 0, byte: 0 });
+        }
+    }
+
+    /// The evidence, of a file of that major version.
+    pub(super) fn finish(mut self, major: u32) -> (Evidence, Vec<Problem>) {
+        let run = self.run_row();
+        let mut types = TypeTable::new(self.type_model.first().map_or(8, |m| m.pointer_bytes));
+        for (i, row) in self.types.into_iter().enumerate() {
+            match i {
+                0 => types.set(TypeId::VOID, row.body),
+                _ => {
+                    types.push(row.body);
+                }
+            }
+        }
+        let mut evidence = Evidence {
+            run,
+            processes: self.processes,
+            modules: self.modules,
+            actors: self.actors,
+            types,
+            regions: self.regions,
+            objects: self.objects,
+            code: self.code,
+            accesses: self.accesses,
+            touches: self.touches,
+            operations: self.operations,
+            schedules: self.schedules,
+            order: self.order,
+            transfers: self.transfers,
+            samples: self.samples,
+            rates: self.rates,
+            heat: self.heat,
+            losses: self.losses,
+        };
+        older::upgrade(&mut evidence, major);
+        crate::validate::validate(&mut evidence, &mut self.problems);
+        (evidence, self.problems.finish())
+    }
+
+    fn run_row(&mut self) -> Run {
+        let mut run = match self.run.is_empty() {
+            false => self.run.swap_remove(0),
+            true => {
+                self.problems.push("run", 0, 0, "absent: what ran is unknown");
+                let run = Run::new(Source::Recorder, 1, Sees::NOTHING);
+                Run { tool_version: String::new(), arch: String::new(), cpus: 0, complete: false, ..run }
+            }
+        };
+        for table in ["processes", "actors", "objects", "accesses", "touches", "losses"] {
+            if !self.seen.iter().any(|s| s == table) {
+                self.problems.push(table, 0, 0, "absent: unknown, not empty");
+            }
+        }
+        if !self.ended {
+            self.problems.push("", 0, 0, "the file is cut off: what came later is missing");
+            run.complete = false;
+        }
+        run
+    }
+}
+
+/// Keeps a row, or what stands in for it where ids count rows, or only says that it is lost.
+fn keep<R: Row>(table: &mut Vec<R>, columns: &Columns, cells: Cells, at: At, problems: &mut Problems) {
+    let row = match cells {
+        Cells::Absent => return table.extend(R::stand_in()),
+        Cells::Line(text) => from_line(columns, text),
+        Cells::Values(values) => from_values(columns, values),
+    };
+    match row {
+        Ok(r) => table.push(r),
+        Err(why) => {
+            problems.push(R::TABLE, at.line, at.byte, &format!("row dropped: {why}"));
+            table.extend(R::stand_in());
+        }
+    }
+}
+
+fn from_line<R: Row>(columns: &Columns, text: &[u8]) -> Result<R, String> {
+    // The common case, several times faster than going through a value per cell.
+    if columns.usual
+        && let Ok(row) = serde_json::from_slice::<R>(text)
+    {
+        return Ok(row);
+    }
+    let cells: serde_json::Result<Vec<Value>> = serde_json::from_slice(text);
+    let mut cells = cells.map_err(|_| "not a JSON array".to_string())?;
+    R::take(&mut |i: usize| {
+        let at = columns.position.get(i).copied().flatten();
+        at.and_then(|at| cells.get_mut(at)).map(Value::take).unwrap_or(Value::Null)
+    })
+}
+
+fn from_values<R: Row>(columns: &Columns, values: &mut [std::vec::IntoIter<Value>]) -> Result<R, String> {
+    // Every column goes one row further, also those that are not asked for or come after one that does not fit.
+    let mut row: Vec<Value> = values.iter_mut().map(|v| v.next().unwrap_or(Value::Null)).collect();
+    R::take(&mut |i: usize| {
+        let at = columns.position.get(i).copied().flatten();
+        at.and_then(|at| row.get_mut(at)).map(Value::take).unwrap_or(Value::Null)
+    })
+}

@@ -1,0 +1,161 @@
+//! Tables as packed columns: compressed batches of rows, one after the other.
+
+use super::kinds::{At, Columns, Reader};
+use super::{END, Header, Tables, pack, split_line};
+use crate::columns::Row;
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use serde_json::Value;
+use std::io::{self, Read, Write};
+
+/// Rows per block: what is lost when the writer is killed or a byte is damaged.
+pub(super) const BLOCK_ROWS: usize = 16_384;
+
+/// Rows of one block that a reader takes.
+const BLOCK_ROWS_MAX: u64 = 65_536;
+
+/// Bytes that one byte of deflate can stand for at most.
+const DEFLATE_RATIO_MAX: u64 = 1_040;
+
+/// Evidence repeats itself at short distance; more effort costs time and gains little (docs/evidence.md).
+const EFFORT: u32 = 3;
+
+/// What every header of a block begins with.
+const HEADER_START: &[u8] = b"\n{\"table\":";
+
+pub(super) struct Writer<'a, W> {
+    pub out: &'a mut W,
+}
+
+impl<W: Write> Writer<'_, W> {
+    fn block(&mut self, table: &str, columns: &[&str], rows: usize, raw: &[u8]) -> io::Result<()> {
+        let body = deflate(raw)?;
+        let header = Header {
+            table: table.into(),
+            columns: columns.iter().map(|c| c.to_string()).collect(),
+            rows: rows as u64,
+            bytes: body.len() as u64,
+            raw: Some(raw.len() as u64),
+            crc32: format!("{:08x}", crc32fast::hash(&body)),
+        };
+        serde_json::to_writer(&mut *self.out, &header)?;
+        self.out.write_all(b"\n")?;
+        if body.is_empty() {
+            return Ok(());
+        }
+        self.out.write_all(&body)?;
+        self.out.write_all(b"\n")
+    }
+}
+
+fn deflate(raw: &[u8]) -> io::Result<Vec<u8>> {
+    if raw.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(EFFORT));
+    encoder.write_all(raw)?;
+    encoder.finish()
+}
+
+impl<W: Write> Tables for Writer<'_, W> {
+    fn table<R: Row>(&mut self, rows: &[R]) -> io::Result<()> {
+        let mut rest = rows;
+        loop {
+            let (now, later) = rest.split_at(rest.len().min(BLOCK_ROWS));
+            let mut columns: Vec<Vec<Value>> =
+                R::COLUMNS.iter().map(|_| Vec::with_capacity(now.len())).collect();
+            for row in now {
+                row.cells(&mut columns)?;
+            }
+            let mut raw = Vec::new();
+            columns.iter().for_each(|c| pack::put(&mut raw, c));
+            self.block(R::TABLE, R::COLUMNS, now.len(), &raw)?;
+            rest = later;
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.block(END, &[], 0, &[])
+    }
+}
+
+/// Reads blocks from byte `from` on, which begins line 2. Lines are counted by headers: bodies are none.
+pub(super) fn read(bytes: &[u8], from: usize) -> Reader {
+    let mut reader = Reader::default();
+    let (mut at, mut number) = (from, 1);
+    while at < bytes.len() {
+        number += 1;
+        let place = At { line: number, byte: at as u64 };
+        let (line, length) = split_line(&bytes[at..]);
+        let body = at + length;
+        let Ok(header) = serde_json::from_slice::<Header>(line) else {
+            reader.problem("", place, "no header of a table; skipped up to the next one");
+            at = next_header(bytes, at);
+            continue;
+        };
+        let end = usize::try_from(header.bytes).ok().and_then(|n| body.checked_add(n));
+        let whole = end.and_then(|end| Some((end, bytes.get(body..end)?)));
+        let columns = reader.open(&header.table, &header.columns, place);
+        at = match whole {
+            Some((end, [])) => {
+                block(&mut reader, &header, columns, &[], place);
+                end
+            }
+            Some((end, packed)) if matches!(bytes.get(end), None | Some(b'\n')) => {
+                block(&mut reader, &header, columns, packed, place);
+                end.saturating_add(1)
+            }
+            _ => {
+                lost(&mut reader, &header, columns, place, "is cut off or damaged");
+                next_header(bytes, at)
+            }
+        };
+    }
+    reader
+}
+
+/// Where the next header begins after `at`, or the end.
+fn next_header(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at + 1..).unwrap_or_default();
+    let found = rest.windows(HEADER_START.len()).position(|w| w == HEADER_START);
+    found.map_or(bytes.len(), |i| at + 2 + i)
+}
+
+fn block(reader: &mut Reader, header: &Header, columns: Option<Columns>, packed: &[u8], at: At) {
+    if format!("{:08x}", crc32fast::hash(packed)) != header.crc32 {
+        return lost(reader, header, columns, at, "has another checksum");
+    }
+    let Some(known) = &columns else { return };
+    let cells = inflate(packed, header.raw.unwrap_or(0)).and_then(|raw| {
+        let rows = usize::try_from(header.rows).ok().filter(|_| header.rows <= BLOCK_ROWS_MAX)?;
+        pack::take(&raw, header.columns.len(), rows)
+    });
+    match cells {
+        Some(cells) => reader.cells(known, cells, header.rows as usize, at),
+        None => lost(reader, header, columns, at, "cannot be unpacked"),
+    }
+}
+
+fn inflate(packed: &[u8], raw: u64) -> Option<Vec<u8>> {
+    if raw > (packed.len() as u64).saturating_mul(DEFLATE_RATIO_MAX) {
+        return None;
+    }
+    if packed.is_empty() {
+        return Some(Vec::new());
+    }
+    let mut out = Vec::with_capacity(raw as usize);
+    DeflateDecoder::new(packed).take(raw + 1).read_to_end(&mut out).ok()?;
+    (out.len() as u64 == raw).then_some(out)
+}
+
+/// Says what a block that cannot be read takes with it; ids go on behind it.
+fn lost(reader: &mut Reader, header: &Header, columns: Option<Columns>, at: At, why: &str) {
+    reader.problem(&header.table, at, &format!("the block {why}: its {} rows are lost", header.rows));
+    if let Some(columns) = columns {
+        reader.absent(&columns, header.rows.min(BLOCK_ROWS_MAX) as usize);
+    }
+}

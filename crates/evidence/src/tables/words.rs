@@ -1,0 +1,93 @@
+//! Words of the tables that programs act upon: never compare the texts.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Which tool produced the numbers. It is said to people; what a view shows depends on the tables that are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// `tussle record`.
+    Recorder,
+    /// `tussle record-kernel`.
+    KernelRecorder,
+    /// `tussle import`.
+    Perf,
+    /// `tussle predict`.
+    Simulator,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Source::Recorder => "recorded by tussle",
+            Source::KernelRecorder => "recorded in an emulated kernel",
+            Source::Perf => "imported from perf",
+            Source::Simulator => "simulated",
+        })
+    }
+}
+
+/// What counts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Loads, stores and read-modify-writes.
+    Accesses,
+    /// Samples of loads that found the line modified in another cache.
+    #[serde(alias = "HITM samples")]
+    HitmSamples,
+    /// Samples of loads that another cache served, modified or not.
+    #[serde(alias = "peer samples")]
+    PeerSamples,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unit::Accesses => "accesses",
+            Unit::HitmSamples => "HITM samples",
+            Unit::PeerSamples => "peer samples",
+        })
+    }
+}
+
+/// What an object's type rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Debug information of the variable.
+    Variable,
+    /// The allocation asks for `sizeof` the type: it grows with it.
+    Sizeof,
+    /// The allocation names the type: `new`, a cast, the allocator's element, the slab cache.
+    Allocation,
+    /// Code that touches it.
+    Code,
+    /// What registers held when samples were taken.
+    Registers,
+    /// The kernel's array of `struct page`.
+    PageArray,
+}
+
+/// What bytes were used for when they were no field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The link to the next free object of a slab, in the bytes of a free one.
+    FreelistWord,
+    /// Cleared by the allocator before anybody had it.
+    ZeroedOnAllocation,
+    /// Link or function of a callback that waits for readers.
+    RcuHead,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::FreelistWord => "(freelist word)",
+            Role::ZeroedOnAllocation => "(zeroed on allocation)",
+            Role::RcuHead => "(RCU head)",
+        })
+    }
+}
