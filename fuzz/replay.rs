@@ -39,6 +39,14 @@ impl Random {
         (self.0 % n.max(1) as u64) as usize
     }
 
+    /// Puts another decimal number in the place of the next one.
+    fn number(&mut self, bytes: &mut Vec<u8>, at: usize) {
+        let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|n| at + n) else { return };
+        let end = bytes[start..].iter().position(|b| !b.is_ascii_digit()).map_or(bytes.len(), |n| start + n);
+        let number = (1u64 << self.below(64)).wrapping_sub(self.below(3) as u64);
+        bytes.splice(start..end, number.to_string().into_bytes());
+    }
+
     /// Flips, interesting numbers, copies within and between files, cuts.
     fn mutate(&mut self, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
         for _ in 0..1 + self.below(8) {
@@ -46,7 +54,7 @@ impl Random {
                 return;
             }
             let at = self.below(bytes.len());
-            match self.below(6) {
+            match self.below(7) {
                 0 => bytes[at] ^= 1 << self.below(8),
                 1 => bytes[at] = self.below(256) as u8,
                 2 => {
@@ -65,6 +73,7 @@ impl Random {
                     let from = self.below(other.len() - n + 1);
                     bytes[at..at + n].copy_from_slice(&other[from..from + n]);
                 }
+                5 => self.number(bytes, at),
                 _ => bytes.truncate(at.max(1)),
             }
         }

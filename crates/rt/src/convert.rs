@@ -211,7 +211,9 @@ impl<'a> ProcessReader<'a> {
         // Hooks that cannot tell their caller give 0; the innermost frame is then the nearest that is known.
         // The frame that starts threads is the recorder's own.
         let start = self.file.header().thread_start;
-        all.retain(|&pc| pc != 0 && (start == 0 || !(start..start + THREAD_START_BYTES).contains(&pc)));
+        all.retain(|&pc| {
+            pc != 0 && (start == 0 || !(start..start.saturating_add(THREAD_START_BYTES)).contains(&pc))
+        });
         let all: Vec<u64> = all.iter().map(|pc| pc - 1).collect();
         let (first, chain) = all.split_first()?;
         Some(self.code(*first, chain))

@@ -158,7 +158,7 @@ impl<'a> Lines<'a> {
             runs.push(current);
         }
         runs.extend(self.pending.get(&(thread, line)).cloned());
-        runs.retain(|r| r.total() > 0);
+        runs.retain(|r| r.total() > 0 && RawFile::is_time(r.vt0) && RawFile::is_time(r.vt1));
         let touches = if touches { self.file.touches(&r) } else { Vec::new() };
         Some(Use { thread: thread as usize, rmask: r.rmask, wmask: r.wmask, runs, touches })
     }

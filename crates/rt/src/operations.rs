@@ -212,7 +212,7 @@ fn share(count: u64, shapes: &mut [Alike]) {
 }
 
 fn row(actor: u32, s: Shape, a: &Alike) -> Operation {
-    let mean = |sum: u64| (sum + a.sections / 2) / a.sections.max(1);
+    let mean = |sum: u64| sum.saturating_add(a.sections / 2) / a.sections.max(1);
     let rest = a.gaps.last().map_or(0, |sum| mean(*sum));
     let mut visits: Vec<_> =
         s.visits.into_iter().zip(&a.gaps).map(|((o, at, n, k), g)| (o, at, n, k, mean(*g))).collect();

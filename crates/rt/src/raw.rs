@@ -65,6 +65,13 @@ pub struct TracedLock {
     pub sections: Vec<(Section, Vec<Visit>)>,
 }
 
+/// Addresses of a process lie below: 57 bits with five levels of page tables, of which the kernel has half. What lies
+/// above is damage.
+const ADDRESS_MAX: u64 = 1 << 56;
+
+/// Clocks stay below: they count accesses, a billion per second for two years.
+const VT_MAX: u64 = 1 << 56;
+
 /// Sections of one lock and thread that are read at most; the runtime keeps fewer.
 const SECTIONS_MAX: usize = 64;
 
@@ -106,18 +113,22 @@ impl<'a> RawFile<'a> {
 
     /// Threads in order of their index.
     pub fn threads(&self) -> Vec<ThreadInfo> {
-        let mut out: Vec<ThreadInfo> = self.list(self.header().threads, |t: &ThreadInfo| t.next);
+        let mut out: Vec<ThreadInfo> =
+            self.list(self.header().threads, self.steps(), |t: &ThreadInfo| t.next);
+        out.retain(|t| t.tp.max(t.stack_lo).max(t.stack_hi) <= ADDRESS_MAX);
+        out.iter_mut().for_each(|t| (t.vt0, t.vt1) = (t.vt0.min(VT_MAX), t.vt1.min(VT_MAX)));
         out.sort_by_key(|t| t.index);
         out
     }
 
-    fn list<T: Plain>(&self, first: u32, next: impl Fn(&T) -> u32) -> Vec<T> {
+    /// A list's items, at most `max`: a damaged one can be a circle.
+    fn list<T: Plain>(&self, first: u32, max: usize, next: impl Fn(&T) -> u32) -> Vec<T> {
         let mut out = Vec::new();
         let mut at = first;
         while let Some(item) = self.get::<T>(at, 0) {
             at = next(&item);
             out.push(item);
-            if out.len() > self.steps() {
+            if out.len() >= max {
                 break;
             }
         }
@@ -129,13 +140,13 @@ impl<'a> RawFile<'a> {
         let slots = 1u64 << t.pages_bits.min(30);
         for k in 0..slots {
             let Some(s) = self.get::<PageSlot>(t.pages, k) else { return };
-            if s.page == 0 {
+            if s.page == 0 || s.page > ADDRESS_MAX >> 12 {
                 continue;
             }
             let Some(leaf) = self.get::<[u32; 64]>(s.leaf, 0) else { continue };
             for (i, &r) in leaf.iter().enumerate() {
                 if r != 0 {
-                    each(((s.page - 1) << 12).wrapping_add(i as u64 * LINE), r);
+                    each(((s.page - 1) << 12) + i as u64 * LINE, r);
                 }
             }
         }
@@ -153,15 +164,18 @@ impl<'a> RawFile<'a> {
 
     /// Earlier runs of a record, newest first.
     pub fn pieces(&self, r: &Record) -> Vec<Piece> {
-        let mut out: Vec<Piece> = self.list(r.pieces, |p: &Piece| p.next);
-        out.truncate(usize::from(u16::MAX));
-        out
+        self.list(r.pieces, usize::from(u16::MAX), |p: &Piece| p.next)
+    }
+
+    /// A time that a clock can have shown.
+    pub(crate) fn is_time(vt: u64) -> bool {
+        vt <= VT_MAX
     }
 
     /// Touch slots of a record.
     pub fn touches(&self, r: &Record) -> Vec<u64> {
         let mut out = vec![r.touch0];
-        for b in self.list(r.touches, |b: &Touches| b.next).iter().take(64) {
+        for b in self.list(r.touches, 64, |b: &Touches| b.next) {
             out.extend(b.slots);
         }
         out.retain(|&s| s != 0);
@@ -199,13 +213,15 @@ impl<'a> RawFile<'a> {
             .map(|(e, rmw)| (Entry { key: e.key & !HIDDEN, ..e }, rmw))
             .filter(|(e, _)| e.key != 0)
             .collect();
-        Some((vt, entries))
+        Some((vt.min(VT_MAX), entries))
     }
 
     /// Locks that a thread held, each with its traced sections and their visits.
     pub fn locks(&self, t: &ThreadInfo) -> Vec<TracedLock> {
         let slots = if t.locks == 0 { 0 } else { 1u64 << t.locks_bits.min(20) };
-        let all = (0..slots).map_while(|k| self.get::<Lock>(t.locks, k)).filter(|l| l.addr != 0);
+        let all = (0..slots)
+            .map_while(|k| self.get::<Lock>(t.locks, k))
+            .filter(|l| l.addr != 0 && l.addr <= ADDRESS_MAX);
         all.map(|l| TracedLock { lock: l, sections: self.sections(&l) }).collect()
     }
 
@@ -215,6 +231,7 @@ impl<'a> RawFile<'a> {
         while out.len() < SECTIONS_MAX {
             let Some(s) = self.get::<Section>(at, 0) else { break };
             at = s.next;
+            let s = Section { vt0: s.vt0.min(VT_MAX), vt1: s.vt1.min(VT_MAX), ..s };
             out.push((s, self.visits(&s)));
         }
         out
@@ -253,6 +270,7 @@ impl<'a> RawFile<'a> {
                 }
             }
         }
+        out.retain(|s| s.base.max(s.size) <= ADDRESS_MAX && s.vt0 <= VT_MAX);
         out
     }
 

@@ -1,0 +1,43 @@
+//! Replays the corpora of those fuzz targets that need several crates: `fuzz/read/` says what each does with a file.
+//!
+//! `TUSSLE_FUZZ_SECONDS=300 cargo test --release -p tussle-cli --test corpora` mutates each corpus for so long.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../fuzz/read/bench.rs"]
+mod bench;
+#[path = "../../../fuzz/read/evidence.rs"]
+mod evidence;
+#[path = "../../../fuzz/read/kernel_stream.rs"]
+mod kernel_stream;
+#[path = "../../../fuzz/read/patch.rs"]
+mod patch;
+#[path = "../../../fuzz/read/raw.rs"]
+mod raw;
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
+
+#[test]
+fn evidence_files() {
+    replay::replay("evidence", 4, evidence::read);
+}
+
+#[test]
+fn kernel_streams() {
+    replay::replay("kernel_stream", 2, kernel_stream::read);
+}
+
+#[test]
+fn raw_files_of_the_recorder() {
+    replay::replay("raw", 2, raw::read);
+}
+
+#[test]
+fn sources_to_patch() {
+    replay::replay("patch", 4, patch::read);
+}
+
+#[test]
+fn results_of_measurements() {
+    replay::replay("bench", 6, bench::read);
+}
