@@ -32,6 +32,19 @@ fn raw_files_of_the_recorder() {
     replay::replay("raw", 2, raw::read);
 }
 
+/// A seed of an older layout exercises little more than its header.
+#[test]
+fn the_raw_seed_is_a_recording() {
+    let seed = raw::current(include_bytes!("../../../fuzz/corpus/raw/two_threads"));
+    let file = tussle_rt::RawFile::new("seed".into(), &seed).unwrap();
+    let e = tussle_rt::convert(&[file], tussle_rt::convert::Keep::Shared).evidence;
+    if e.accesses.is_empty() || e.operations.is_none() {
+        tussle_testkit::skip(
+            "fuzz/corpus/raw/two_threads is of an older layout; docs/testing.md says how to renew it",
+        );
+    }
+}
+
 #[test]
 fn sources_to_patch() {
     replay::replay("patch", 4, patch::read);

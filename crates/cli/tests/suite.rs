@@ -12,10 +12,7 @@ mod suite {
 use suite::judge::{Outcome, Tally};
 use suite::manifest::{Manifest, Twin};
 use suite::run::{Setting, Workshop};
-
-fn slow(what: &str) -> bool {
-    std::env::var("TUSSLE_SLOW").is_ok_and(|v| v.split(',').any(|w| w == what))
-}
+use tussle_testkit::{skip, slow};
 
 #[test]
 fn verdicts_are_those_that_the_programs_were_built_to_have() {
@@ -29,7 +26,7 @@ fn verdicts_are_those_that_the_programs_were_built_to_have() {
             for twin in &case.twins(whole) {
                 match workshop.judge(case, twin, setting) {
                     Ok(outcome) => tally.add(case, twin, setting, outcome),
-                    Err(skipped) => println!("skipped: {} {}: {skipped}", case.source, setting.words()),
+                    Err(skipped) => skip(&format!("{} {}: {skipped}", case.source, setting.words())),
                 }
             }
         }

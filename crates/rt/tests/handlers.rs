@@ -8,9 +8,10 @@ use common::{How, Lab, observed, total_e};
 use std::path::Path;
 use std::process::Command;
 
-/// How long the slow variants run.
+/// Whether the slow variants run.
+#[track_caller]
 fn slow() -> bool {
-    std::env::var("TUSSLE_SLOW").is_ok_and(|v| v.split(',').any(|w| w == "recorder"))
+    tussle_testkit::slow("recorder")
 }
 
 /// Runs a case of `handlers.c`: it must end well, its last two threads be recorded in full, and no event be lost in a
@@ -24,8 +25,7 @@ fn check(args: &[&str]) {
 fn check_exe(lab: &Lab, exe: &Path, args: &[&str]) {
     let ran = lab.run(exe, args, How::default());
     if ran.status == 77 {
-        println!("skipped: {args:?}: {}", ran.stdout.trim());
-        return;
+        return tussle_testkit::skip(&format!("{args:?}: {}", ran.stdout.trim()));
     }
     assert_eq!((ran.status, &ran.unusable[..]), (11, &[][..]), "{args:?}: {}", ran.stdout);
     let lost: u64 = ran.evidence.losses.iter().filter(|l| l.what == "signal handlers").map(|l| l.count).sum();
@@ -50,8 +50,6 @@ fn threads_are_stopped_anywhere() {
 fn threads_are_stopped_anywhere_for_long() {
     if slow() {
         check(&["stop", "60000", "10000"]);
-    } else {
-        println!("skipped: TUSSLE_SLOW=recorder");
     }
 }
 

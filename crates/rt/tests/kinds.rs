@@ -13,8 +13,7 @@ use kinds_table::{KINDS, Kind};
 
 /// All kinds of one source file, in one build.
 fn check(file: &str) {
-    let slow = std::env::var("TUSSLE_SLOW").is_ok_and(|v| v.split(',').any(|w| w == "recorder"));
-    let builds = if slow { Build::all() } else { Build::usual() };
+    let builds = if tussle_testkit::slow("recorder") { Build::all() } else { Build::usual() };
     let mut wrong = Vec::new();
     for build in builds {
         let Some(mut twin) = Twin::new(build) else { continue };

@@ -37,8 +37,7 @@ fn allocations(e: &Evidence, exe: &Path) -> Vec<(Vec<u64>, String)> {
 /// Builds with `flags`; the elements' and the text's site must be in the functions that made them.
 fn check(compile: &[&str], link: &[&str], allocator: &str, depth: usize) {
     let Some(lab) = Lab::new() else { return };
-    if Command::new("g++").arg("--version").output().is_err() {
-        println!("skipped: g++");
+    if !tussle_testkit::need("g++") {
         return;
     }
     let (object, exe) = (lab.path().join("fought.o"), lab.path().join("fought"));

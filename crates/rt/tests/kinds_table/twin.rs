@@ -64,8 +64,7 @@ impl Twin {
     /// `None`, and a word about it, without the compiler.
     pub fn new(build: Build) -> Option<Twin> {
         for c in [build.compiler("c"), build.compiler("cc")] {
-            if tussle_rt::OBJECT.is_empty() || Command::new(c).arg("--version").output().is_err() {
-                println!("skipped: {c}");
+            if tussle_rt::OBJECT.is_empty() || !tussle_testkit::need(c) {
                 return None;
             }
         }
@@ -80,7 +79,7 @@ impl Twin {
         let (native, recorded) = self.programs(k);
         let (want, _) = self.run(&native, k, None);
         if want.status == 77 {
-            println!("skipped: {} {}: {}", k.file, k.name, want.stdout.trim());
+            tussle_testkit::skip(&format!("{} {}: {}", k.file, k.name, want.stdout.trim()));
             return None;
         }
         let session = session();
