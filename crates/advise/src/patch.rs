@@ -8,7 +8,9 @@ pub mod boundary;
 pub mod init;
 pub mod lex;
 pub mod member;
+pub mod split;
 pub mod unit;
+pub mod word;
 
 use crate::edit::{Edit, PAD_NAME, Spot};
 use body::{Body, Source, Statement, find, statements};
@@ -73,6 +75,12 @@ pub enum Refusal {
     /// The move would change in which configurations the member exists.
     #[error("{field} would cross an #if: it would exist in other configurations than today")]
     CrossesIf {
+        /// Member.
+        field: String,
+    },
+    /// Builds for users leave it out.
+    #[error("{field} stands inside #ifdef DEBUG or NDEBUG: a patch there does nothing for the others")]
+    DebugOnly {
         /// Member.
         field: String,
     },
@@ -181,12 +189,17 @@ pub fn patch(path: &str, text: &str, target: &Target<'_>, edits: &[Edit]) -> Res
     let style = AlignStyle::of(path, text);
     let mut out = PatchedText { text: text.to_string(), notes: Vec::new() };
     for (n, edit) in edits.iter().enumerate() {
+        let split = separated(&out.text, target, edit, (n == 0).then_some(()).and(target.decl_line))?;
+        // The first edit and split declarations move lines, so that later ones go by name alone.
+        let lines = n == 0 && split.is_none();
+        if let Some(text) = split {
+            out.text = text;
+            out.notes.push("a declaration of several members is split, in its order".into());
+        }
         let source = Source::new(&out.text);
         let body = find(&source, target.name, target.decl_line)?;
         let (body, statements) = descend(&source, body, &edit.fields(), 0)?;
-        // The first edit moves lines, so that later ones go by name alone.
-        let editor =
-            Editor { source: &source, body: &body, statements: &statements, target, lines: n == 0, style };
+        let editor = Editor { source: &source, body: &body, statements: &statements, target, lines, style };
         let mut notes = Vec::new();
         let text = editor.edit(edit, &mut notes)?;
         for note in notes {
@@ -195,6 +208,33 @@ pub fn patch(path: &str, text: &str, target: &Target<'_>, edits: &[Edit]) -> Res
             }
         }
         out.text = text;
+    }
+    Ok(out)
+}
+
+/// The text with every declaration of several members that `edit` names written as one statement per member.
+fn separated(
+    text: &str,
+    target: &Target<'_>,
+    edit: &Edit,
+    decl_line: Option<u32>,
+) -> Result<Option<String>, Refusal> {
+    let mut out: Option<String> = None;
+    for field in edit.fields() {
+        let now = out.as_deref().unwrap_or(text);
+        let source = Source::new(now);
+        let body = find(&source, target.name, decl_line)?;
+        let (_, list) = descend(&source, body, &edit.fields(), 0)?;
+        let line = target.members.iter().find(|m| m.0 == field).map(|m| m.1).filter(|l| *l > 0);
+        let line = line.filter(|_| out.is_none() && decl_line.is_some());
+        let Ok(at) = member::statement_of(&source, &list, field, line) else { continue };
+        let statement = &list[at];
+        if member::declared(&source, statement).declarators > 1
+            && let Some(new) = split::split(&source, statement)
+        {
+            let range = source.tokens[statement.first].start..source.tokens[statement.last].end;
+            out = Some(splice(now, &[(range, &new)]));
+        }
     }
     Ok(out)
 }
@@ -254,7 +294,11 @@ impl Editor<'_, '_> {
     fn find(&self, field: &str) -> Result<usize, Refusal> {
         let line =
             self.target.members.iter().find(|m| m.0 == field).map(|m| m.1).filter(|l| self.lines && *l > 0);
-        member::statement_of(self.source, self.statements, field, line)
+        let at = member::statement_of(self.source, self.statements, field, line)?;
+        if self.statements[at].opened.iter().any(|&o| body::asks_for_debug(self.source, o)) {
+            return Err(Refusal::DebugOnly { field: field.into() });
+        }
+        Ok(at)
     }
 
     /// A statement that may move: one declarator, no bit-field, not the flexible last one.
@@ -300,6 +344,38 @@ impl Editor<'_, '_> {
         Ok(())
     }
 
+    /// What moves, and beside what: the statements, or the whole `#if` blocks around them in which the other is not.
+    fn items(
+        &self,
+        from: usize,
+        anchor: usize,
+        field: &str,
+        notes: &mut Vec<String>,
+    ) -> Result<(Unit, Unit), Refusal> {
+        let (a, b) = (&self.statements[from], &self.statements[anchor]);
+        if a.section != b.section {
+            return Err(Refusal::CrossesAccess { field: field.into() });
+        }
+        let common = a.context.iter().zip(&b.context).take_while(|(x, y)| x == y).count();
+        let crosses = || Refusal::CrossesIf { field: field.into() };
+        if let (Some(x), Some(y)) = (a.context.get(common), b.context.get(common))
+            && x.0 == y.0
+        {
+            return Err(crosses());
+        }
+        let item = |at: usize| match self.statements[at].opened.get(common) {
+            None => Ok(self.unit(at)),
+            Some(&open) => {
+                let range = body::block_lines(self.source, open).ok_or_else(crosses)?;
+                Ok(Unit { bare: range.clone(), range, whole_lines: true, comments: false })
+            }
+        };
+        if a.context.len() > common {
+            notes.push(format!("{field} moves with the whole #if block that it stands in"));
+        }
+        Ok((item(from)?, item(anchor)?))
+    }
+
     /// Notes on what lies between two statements.
     fn passed(&self, a: usize, b: usize, field: &str, notes: &mut Vec<String>) {
         let (low, high) = (a.min(b), a.max(b));
@@ -331,9 +407,8 @@ impl Editor<'_, '_> {
         if from == anchor {
             return Ok(self.text().to_string());
         }
-        self.same_context(from, anchor, field)?;
+        let (unit, goal) = self.items(from, anchor, field, notes)?;
         self.passed(from, anchor, field, notes);
-        let (unit, goal) = (self.unit(from), self.unit(anchor));
         let place = if after { goal.range.end } else { goal.range.start };
         let piece = match (unit.whole_lines, goal.whole_lines) {
             (true, true) => self.text()[unit.range.clone()].to_string(),
@@ -410,12 +485,16 @@ impl Editor<'_, '_> {
             return Err(Refusal::SeveralDeclarators { field: field.into() });
         }
         let s = &self.statements[at];
+        let (first, last) = (self.source.tokens[s.first].start, self.source.tokens[s.last].start);
+        if let Some(own) = word::of_file(self.source, bytes) {
+            let text = if own.behind { format!(" {}", own.text) } else { format!("{} ", own.text) };
+            let place = if own.behind { last } else { first };
+            return Ok(splice(self.text(), &[(place..place, &text)]));
+        }
         let (place, word) = match self.style {
-            AlignStyle::Attribute => {
-                (self.source.tokens[s.last].start, format!(" __attribute__((aligned({bytes})))"))
-            }
-            AlignStyle::C11 => (self.source.tokens[s.first].start, format!("_Alignas({bytes}) ")),
-            AlignStyle::Cpp => (self.source.tokens[s.first].start, format!("alignas({bytes}) ")),
+            AlignStyle::Attribute => (last, format!(" __attribute__((aligned({bytes})))")),
+            AlignStyle::C11 => (first, format!("_Alignas({bytes}) ")),
+            AlignStyle::Cpp => (first, format!("alignas({bytes}) ")),
         };
         Ok(splice(self.text(), &[(place..place, &word)]))
     }

@@ -146,9 +146,14 @@ fn what_is_not_safe_is_refused_with_its_reason() {
         assert_eq!(got, format!("refused: {expect}"), "{body}");
     };
     check(
-        "int a;\n#ifdef X\nint b;\n#endif\nint c;",
+        "int a;\n#ifdef X\nint b;\n#else\nint c;\n#endif",
         "b:after:c",
         "b would cross an #if: it would exist in other configurations than today",
+    );
+    check(
+        "int a;\n#ifdef DEBUG\nint b;\n#endif\nint c;",
+        "b:after:c",
+        "b stands inside #ifdef DEBUG or NDEBUG: a patch there does nothing for the others",
     );
     check(
         "int a;\n#ifdef X\nint b;\n#else\nint c;\n#endif",
@@ -156,7 +161,7 @@ fn what_is_not_safe_is_refused_with_its_reason() {
         "b would cross an #if: it would exist in other configurations than today",
     );
     check(
-        "int a, b;\nint c;",
+        "int a, (*b)(void);\nint c;",
         "a:after:c",
         "a shares its statement with other members; split the declaration first",
     );
@@ -400,4 +405,61 @@ fn names_that_only_look_like_initialisers_refuse_nothing() {
     refused("struct page f(void) { return (struct page){ 1, 2 }; }");
     refused("struct page *all = (struct page[]){ { 1, 2 }, { 3, 4 } };");
     refused("typedef struct page page_t;\nconst page_t p = { 1, 2 };");
+}
+
+#[test]
+fn blocks_move_whole_and_declarations_are_split() {
+    let s = "struct s {\n\tint a;\n#ifdef CONFIG_COMPAT\n\tint b;\n#else\n\tlong bb;\n#endif\n\tint c;\n\tint d;\n};\n";
+    assert_snapshot!(diff(s, "s", &["b:after:c"]), @r"
+     struct s {
+     	int a;
+    +	int c;
+     #ifdef CONFIG_COMPAT
+     	int b;
+     #else
+     	long bb;
+     #endif
+    -	int c;
+     	int d;
+     };
+    ");
+    assert_snapshot!(diff(s, "s", &["d:before:b"]), @r"
+     struct s {
+     	int a;
+    +	int d;
+     #ifdef CONFIG_COMPAT
+     	int b;
+     #else
+     	long bb;
+     #endif
+     	int c;
+    -	int d;
+     };
+    ");
+    let s = "struct s {\n\tunsigned long start, *end, data[2]; /* code */\n\tint c;\n};\n";
+    assert_snapshot!(diff(s, "s", &["end:after:c"]), @r"
+     struct s {
+    -	unsigned long start, *end, data[2]; /* code */
+    +	unsigned long start;
+    +	unsigned long data[2]; /* code */
+     	int c;
+    +	unsigned long *end;
+     };
+    ");
+}
+
+#[test]
+fn alignment_in_the_projects_own_word() {
+    let check = |path: &str, text: &str, expect: &str| {
+        let out = patch::patch(path, text, &target("s"), &edits(&["align:b=64"])).expect("a patch").text;
+        assert!(out.contains(expect), "{out}");
+    };
+    let s = "struct s {\n\tint a;\n\tint b;\n};\n";
+    let kernel = format!("struct t {{\n\tint x ____cacheline_aligned_in_smp;\n}};\n{s}");
+    check("x.h", &kernel, "\tint b ____cacheline_aligned_in_smp;");
+    check("x.h", &format!("struct t {{ CACHE_ALIGNED int x; }};\n{s}"), "\tCACHE_ALIGNED int b;");
+    check("x.h", &format!("class AE_ALIGN(64) T {{ }};\n{s}"), "\tAE_ALIGN(64) int b;");
+    let std = "alignas(std::hardware_destructive_interference_size)";
+    check("x.hpp", &format!("struct t {{ {std} int x; }};\n{s}"), &format!("\t{std} int b;"));
+    check("x.hpp", s, "\talignas(64) int b;");
 }

@@ -10,6 +10,8 @@ mod compdb;
 mod compile;
 mod cplusplus;
 mod diagnostics;
+mod farm;
+mod kernel;
 mod meaning;
 mod sources;
 
@@ -198,7 +200,7 @@ impl From<EditError> for FixError {
 
 /// Patches a copy of the folder, builds it, and compares offsets. Every command is told to `announce` before it runs.
 pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result<Patched, FixError> {
-    let sources = Sources::read(request.dir)?;
+    let sources = Sources::read(request.dir, request.type_name)?;
     let file = sources.definition(request.dir, request.type_name, request.decl)?;
     if meaning::reorders(request.edits) {
         patch::init::check(request.type_name, &sources.c_texts(&file)).map_err(FixError::Use)?;
@@ -208,7 +210,12 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
         let shared = sources::builds_shared_library(request.dir);
         patch::boundary::check(request.type_name, &path, shared, &sources.texts()).map_err(FixError::Use)?;
     }
-    let scratch = Scratch::copy_of(request.dir)?;
+    let scratch = match request.build {
+        Build::Shell(_) | Build::Make => Scratch::copy_of(request.dir)?,
+        // Nothing is written but the one file: links to the others do.
+        Build::Kernel => farm::tree(request.dir, &file, &kernel::REAL, &kernel::LEFT_OUT)?,
+        Build::Compdb(_) | Build::Plain => farm::tree(request.dir, &file, &[], &[])?,
+    };
     let compiler = compile::Compiler::new(request, &sources, &file, scratch.path());
     let table = compiler.layout(false, announce)?;
     let target = table.find(request.type_name).ok_or_else(|| compiler.no_layout())?;
@@ -228,7 +235,8 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
         text: old,
     };
     let before = meaning.before(announce)?;
-    std::fs::write(&place, &patched.text).map_err(|source| FixError::Io { path: place.clone(), source })?;
+    let io = |source| FixError::Io { path: place.clone(), source };
+    std::fs::write(&place, &patched.text).map_err(io)?;
     let after = compiler.layout(true, announce)?;
     before.compare()?;
     let found = after.find(request.type_name).ok_or_else(|| compiler.no_layout())?;

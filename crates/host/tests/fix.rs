@@ -175,8 +175,9 @@ fn a_compilation_database_names_the_flags() {
     std::fs::write(&path, json).expect("a file");
     let p = patch(dir.path(), "s", &["c:after:a"], &Build::Compdb(path)).expect("a patch");
     assert_eq!((p.size_before, after(&p, "c"), after(&p, "b")), (32, 1, 16));
-    let error = patch(dir.path(), "s", &["pad:after:c"], &Build::find(dir.path())).expect_err("crosses #if");
-    assert!(error.to_string().contains("would cross an #if"), "{error}");
+    let p = patch(dir.path(), "s", &["pad:after:c"], &Build::find(dir.path())).expect("the block moves");
+    assert_eq!((after(&p, "pad"), after(&p, "b")), (24, 8));
+    assert!(p.notes.iter().any(|n| n.contains("whole #if block")), "{:?}", p.notes);
 }
 
 #[test]
@@ -318,4 +319,22 @@ fn layouts_that_leave_the_process_are_refused_with_the_place() {
     kept("void f(void) { struct s *p = mmap(0, 99, 1, MAP_ANONYMOUS, -1, 0); (void)p; }");
     kept("void f(struct s *p) { int n = 1; (void)p; write(1, &n, sizeof n); }");
     kept("_Static_assert(sizeof(int) == 4, \"int\");");
+}
+
+/// `TUSSLE_TEST_KERNEL_TREE=.../linux-source-6.1 cargo test -p tussle-host --test fix kernel -- --nocapture`
+#[test]
+fn a_struct_of_a_kernel_tree_is_patched() {
+    let Some(tree) = tussle_testkit::given("TUSSLE_TEST_KERNEL_TREE") else { return };
+    let tree = Path::new(&tree);
+    let begin = std::time::Instant::now();
+    let edits: Vec<Edit> = vec!["mmap_lock:after:def_flags".parse().expect("an edit")];
+    let mut announce = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
+    let build = Build::find(tree);
+    assert_eq!(build, Build::Kernel);
+    let (dir, type_name) = (tree, "mm_struct");
+    let request = Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok: false };
+    let patched = fix::patch_tree(&request, &mut announce).expect("a patch");
+    println!("{:6.1} s  done", begin.elapsed().as_secs_f64());
+    let lock = patched.fields.iter().find(|f| f.path.starts_with("mmap_lock.")).expect("the lock");
+    assert!(lock.after > lock.before && patched.size_before == patched.size_after, "{lock:?}");
 }

@@ -200,6 +200,8 @@ pub struct Statement {
     pub role: Role,
     /// Which branches of which `#if` it stands in: (number of the `#if`, number of the branch).
     pub context: Vec<(u32, u32)>,
+    /// Tokens of those `#if`s.
+    pub opened: Vec<usize>,
     /// Grows with every `public:`, `private:`, `protected:`.
     pub section: u32,
     /// A directive stands between its tokens outside nested braces.
@@ -215,6 +217,7 @@ pub fn statements(source: &Source<'_>, body: &Body) -> Result<Vec<Statement>, Re
         first: None,
         split: false,
         stack: Vec::new(),
+        opened: Vec::new(),
         ifs: 0,
         section: 0,
     };
@@ -229,6 +232,7 @@ struct Cutter<'s, 'a> {
     first: Option<usize>,
     split: bool,
     stack: Vec<(u32, u32)>,
+    opened: Vec<usize>,
     ifs: u32,
     section: u32,
 }
@@ -246,7 +250,7 @@ impl Cutter<'_, '_> {
         let Some(token) = self.source.tokens.get(i) else { return Ok(i + 1) };
         if token.kind == Kind::Directive {
             self.split |= self.first.is_some();
-            self.directive(self.source.at(i))?;
+            self.directive(i)?;
             return Ok(i + 1);
         }
         if !token.is_code() {
@@ -291,25 +295,26 @@ impl Cutter<'_, '_> {
                 last,
                 role,
                 context: self.stack.clone(),
+                opened: self.opened.clone(),
                 section: self.section,
                 split,
             });
         }
     }
 
-    fn directive(&mut self, text: &str) -> Result<(), Refusal> {
-        let word: String =
-            text.trim_start_matches('#').trim_start().chars().take_while(|c| c.is_alphabetic()).collect();
-        match word.as_str() {
+    fn directive(&mut self, i: usize) -> Result<(), Refusal> {
+        match directive_word(self.source.at(i)) {
             "if" | "ifdef" | "ifndef" => {
                 self.ifs += 1;
                 self.stack.push((self.ifs, 0));
+                self.opened.push(i);
             }
             "elif" | "else" | "elifdef" | "elifndef" => {
                 self.stack.last_mut().ok_or(Refusal::UnbalancedIf)?.1 += 1
             }
             "endif" => {
                 self.stack.pop().ok_or(Refusal::UnbalancedIf)?;
+                self.opened.pop();
             }
             _ => {}
         }
@@ -392,6 +397,38 @@ impl Cutter<'_, '_> {
         }
         call && !(init_list && last.chars().all(|c| c.is_alphanumeric() || c == '_') && !last.is_empty())
     }
+}
+
+/// `ifdef` of `# ifdef X`.
+fn directive_word(text: &str) -> &str {
+    let rest = text.trim_start_matches('#').trim_start();
+    &rest[..rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len())]
+}
+
+/// Bytes of the lines from the `#if` at token `open` to its `#endif`.
+pub fn block_lines(source: &Source<'_>, open: usize) -> Option<std::ops::Range<usize>> {
+    let mut depth = 0usize;
+    for (i, token) in source.tokens.iter().enumerate().skip(open).filter(|(_, t)| t.kind == Kind::Directive) {
+        match directive_word(source.at(i)) {
+            "if" | "ifdef" | "ifndef" => depth += 1,
+            "endif" => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        if depth == 0 {
+            let first = source.text[..source.tokens[open].start].rfind('\n').map_or(0, |n| n + 1);
+            let end = source.text[token.end..].find('\n').map_or(source.text.len(), |n| token.end + n + 1);
+            // The directive's token may hold its newline.
+            let end = if source.text[..token.end].ends_with('\n') { token.end } else { end };
+            return Some(first..end);
+        }
+    }
+    None
+}
+
+/// Whether the `#if` at token `open` asks for `DEBUG` or `NDEBUG`.
+pub fn asks_for_debug(source: &Source<'_>, open: usize) -> bool {
+    let words = source.at(open).split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    words.into_iter().any(|w| matches!(w, "DEBUG" | "NDEBUG" | "_DEBUG"))
 }
 
 /// Words that take parentheses without being functions.

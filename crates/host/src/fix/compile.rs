@@ -10,7 +10,7 @@ use tussle_model::TypeTable;
 
 use super::calls::{self, Call, is_cpp, is_unit};
 use super::sources::Sources;
-use super::{FixError, Request, compdb};
+use super::{FixError, Request, compdb, kernel};
 use crate::companions::{FileCompanions, open_bytes};
 use crate::hunt::Scratch;
 
@@ -21,7 +21,7 @@ const UNITS_MAX: usize = 24;
 const OUTPUTS_MAX: usize = 400;
 
 /// Asks the compiler for types that no variable uses, too.
-const DEBUG_FLAGS: [&str; 3] = ["-g", "-fno-eliminate-unused-debug-types", "-w"];
+pub(super) const DEBUG_FLAGS: [&str; 3] = ["-g", "-fno-eliminate-unused-debug-types", "-w"];
 
 /// How the folder is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub enum Build {
     Make,
     /// One compilation out of this database.
     Compdb(PathBuf),
+    /// One object of a Linux kernel, built outside of its tree.
+    Kernel,
     /// One source file by itself: `cc -c FILE`.
     Plain,
 }
@@ -40,6 +42,9 @@ pub enum Build {
 impl Build {
     /// `make` if there is a makefile, a compilation database if there is one, else file by file.
     pub fn find(dir: &Path) -> Build {
+        if dir.join("Kbuild").is_file() && dir.join("Kconfig").is_file() {
+            return Build::Kernel;
+        }
         let database = ["compile_commands.json", "build/compile_commands.json"];
         if ["GNUmakefile", "makefile", "Makefile"].iter().any(|n| dir.join(n).is_file()) {
             return Build::Make;
@@ -83,6 +88,7 @@ impl<'a> Compiler<'a> {
             Build::Shell(command) => self.whole("sh", &["-c", command], command, patched, announce),
             Build::Make => self.whole("make", &["-B"], "make -B", patched, announce),
             Build::Compdb(path) => self.by_database(path, patched, announce),
+            Build::Kernel => kernel::layout(self, patched, announce),
             Build::Plain => self.plain(patched, announce),
         }
     }
@@ -92,6 +98,7 @@ impl<'a> Compiler<'a> {
         let command = match &self.request.build {
             Build::Shell(c) => c.clone(),
             Build::Make => "make -B".into(),
+            Build::Kernel => "make".into(),
             Build::Compdb(p) => p.display().to_string(),
             Build::Plain => "cc -c -g".into(),
         };
@@ -130,6 +137,8 @@ impl<'a> Compiler<'a> {
         let users = self.sources.users(self.file);
         let root = self.root.canonicalize().unwrap_or_else(|_| self.root.to_path_buf());
         let all = match &self.request.build {
+            // One command among thousands: the layout is compiled, diagnostics are not compared.
+            Build::Kernel => Vec::new(),
             Build::Shell(_) | Build::Make => self.calls.borrow().clone().unwrap_or_default(),
             Build::Compdb(path) => compdb::read(path)?.iter().filter_map(|e| self.database_call(e)).collect(),
             Build::Plain => {
@@ -234,7 +243,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// The type as `file` has it.
-    fn read(&self, file: &Path) -> Option<TypeTable> {
+    pub(super) fn read(&self, file: &Path) -> Option<TypeTable> {
         let bytes = open_bytes(file).ok()?;
         let names = [self.request.type_name.to_string()];
         let read = |want: &Want<'_>| {
@@ -255,7 +264,7 @@ fn compiler_name(cpp: bool) -> String {
 }
 
 /// Runs one command, its output kept for errors.
-fn run(
+pub(super) fn run(
     mut command: Command,
     shown: &str,
     patched: bool,

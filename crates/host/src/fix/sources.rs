@@ -12,56 +12,54 @@ use super::calls::{is_cpp, is_unit};
 /// Source files above this are not looked at.
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
-/// All sources together; more is no single program.
-const TOTAL_BYTES_MAX: u64 = 512 << 20;
+/// Texts that are kept whatever they say; in larger trees only those that mention the type.
+const KEPT_BYTES_MAX: u64 = 64 << 20;
 
 const EXTENSIONS: [&str; 14] =
     ["c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "C", "H", "inc", "inl", "ipp", "tcc"];
 
-/// Texts by path relative to the folder.
+/// One source.
+#[derive(Debug)]
+struct File {
+    /// Empty when the tree is large and it does not mention the type.
+    text: String,
+    /// Names of the files that it includes, without their folders.
+    includes: Vec<Box<str>>,
+}
+
+/// An index of the sources: paths relative to the folder, who includes whom, and the texts that count.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    files: BTreeMap<PathBuf, String>,
+    files: BTreeMap<PathBuf, File>,
 }
 
 impl Sources {
-    /// Reads every source that is text.
-    pub(super) fn read(dir: &Path) -> Result<Sources, FixError> {
+    /// Looks into every source that is text, for what mentions `type_name`.
+    pub(super) fn read(dir: &Path, type_name: &str) -> Result<Sources, FixError> {
         std::fs::metadata(dir).map_err(|source| FixError::Io { path: dir.into(), source })?;
-        let mut out = Sources::default();
-        let mut total = 0;
-        out.collect(dir, Path::new(""), 24, &mut total);
-        Ok(out)
-    }
-
-    fn collect(&mut self, dir: &Path, relative: &Path, depth: usize, total: &mut u64) {
-        let Ok(entries) = std::fs::read_dir(dir.join(relative)) else { return };
-        for entry in entries.flatten() {
-            let path = relative.join(entry.file_name());
-            let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() && depth > 0 && !entry.file_name().to_string_lossy().starts_with('.') {
-                self.collect(dir, &path, depth - 1, total);
-            } else if kind.is_file() && is_source(&path) {
-                let size = entry.metadata().map_or(u64::MAX, |m| m.len());
-                if size > FILE_BYTES_MAX || *total + size > TOTAL_BYTES_MAX {
-                    continue;
-                }
-                *total += size;
-                if let Ok(text) = std::fs::read_to_string(dir.join(&path)) {
-                    self.files.insert(path, text);
-                }
-            }
-        }
+        let (mut paths, mut total) = (Vec::new(), 0);
+        collect(dir, Path::new(""), 24, &mut paths, &mut total);
+        let wanted = memchr::memmem::Finder::new(bare_name(type_name));
+        let read = |path: &PathBuf| {
+            let bytes = std::fs::read(dir.join(path)).ok()?;
+            let keep = total <= KEPT_BYTES_MAX || wanted.find(&bytes).is_some();
+            let text = String::from_utf8(bytes).ok()?;
+            let includes = included(&text).map(Box::from).collect();
+            Some(File { text: if keep { text } else { String::new() }, includes })
+        };
+        let files = super::parallel(&paths, read);
+        Ok(Sources { files: paths.into_iter().zip(files).filter_map(|(p, f)| Some((p, f?))).collect() })
     }
 
     /// Text of a file, empty if it is not among the sources.
     pub(super) fn text(&self, path: &Path) -> &str {
-        self.files.get(path).map_or("", String::as_str)
+        self.files.get(path).map_or("", |f| f.text.as_str())
     }
 
-    /// All paths and texts.
+    /// Paths and texts of all that are kept.
     pub(super) fn texts(&self) -> Vec<(&str, &str)> {
-        self.files.iter().filter_map(|(p, t)| Some((p.to_str()?, t.as_str()))).collect()
+        let kept = self.files.iter().filter(|(_, f)| !f.text.is_empty());
+        kept.filter_map(|(p, f)| Some((p.to_str()?, f.text.as_str()))).collect()
     }
 
     /// Paths and texts of C: none when only C++ units see `file`, which the compiler's syntax tree answers for.
@@ -71,8 +69,7 @@ impl Sources {
         if is_cpp(file) || (!units.is_empty() && units.iter().all(|u| is_cpp(u))) {
             return Vec::new();
         }
-        let c = self.files.iter().filter(|(p, _)| !is_cpp(p));
-        c.filter_map(|(p, t)| Some((p.to_str()?, t.as_str()))).collect()
+        self.texts().into_iter().filter(|(p, _)| !is_cpp(Path::new(p))).collect()
     }
 
     /// Translation units, those that include a file named like `file` first.
@@ -83,15 +80,16 @@ impl Sources {
         }
         let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let units = self.files.iter().filter(|(p, _)| is_unit(p));
-        let (direct, others): (Vec<_>, Vec<_>) = units.partition(|(_, t)| includes(t, &name));
+        let direct = |f: &File| f.includes.iter().any(|i| **i == *name);
+        let (direct, others): (Vec<_>, Vec<_>) = units.partition(|(_, f)| direct(f));
         direct.into_iter().chain(others).map(|(p, _)| p.clone()).collect()
     }
 
     /// The file and everything that includes it, directly or through others, as far as the names of files tell.
     pub(super) fn users(&self, file: &Path) -> BTreeSet<PathBuf> {
         let mut by_name: HashMap<&str, Vec<&PathBuf>> = HashMap::new();
-        for (path, text) in &self.files {
-            for name in included(text) {
+        for (path, file) in &self.files {
+            for name in &file.includes {
                 by_name.entry(name).or_default().push(path);
             }
         }
@@ -125,9 +123,12 @@ impl Sources {
         if let Some(path) = decl.and_then(|d| self.resolve(dir, &d.file)).filter(|p| defines(self.text(p))) {
             return Ok(path);
         }
-        let found: Vec<&PathBuf> = self.files.iter().filter(|(_, t)| defines(t)).map(|(p, _)| p).collect();
+        let found: Vec<&PathBuf> =
+            self.files.iter().filter(|(_, f)| defines(&f.text)).map(|(p, _)| p).collect();
         match found.as_slice() {
             [one] => Ok((*one).clone()),
+            // Tools and tests of a kernel copy its headers.
+            many if in_kernel(many).is_some() => Ok(in_kernel(many).cloned().unwrap_or_default()),
             [] => Err(FixError::NoSource { dir: dir.into(), name: name.into() }),
             many => Err(FixError::ManySources {
                 name: name.into(),
@@ -148,6 +149,15 @@ impl Sources {
             file.components().filter(|c| matches!(c, Component::Normal(_))).collect();
         (0..parts.len()).map(|n| parts[n..].iter().collect::<PathBuf>()).find(|p| self.files.contains_key(p))
     }
+}
+
+/// The only one of the files that a kernel is built from, if `include/linux` or the like is among them.
+fn in_kernel<'p>(files: &[&'p PathBuf]) -> Option<&'p PathBuf> {
+    let own =
+        |p: &&&PathBuf| !["tools", "scripts", "samples", "Documentation"].iter().any(|d| p.starts_with(d));
+    let mut own = files.iter().filter(own).filter(|p| p.starts_with("include/linux"));
+    let first = own.next()?;
+    own.next().is_none().then_some(*first)
 }
 
 /// Whether a build file at the top of the folder makes a shared library. A kernel makes one for user programs (the
@@ -176,8 +186,22 @@ fn is_source(path: &Path) -> bool {
     EXTENSIONS.contains(&extension(path))
 }
 
-fn includes(text: &str, name: &str) -> bool {
-    text.lines().any(|l| l.trim_start().starts_with('#') && l.contains("include") && l.contains(name))
+/// Paths of sources below `dir`, and their bytes.
+fn collect(dir: &Path, relative: &Path, depth: usize, out: &mut Vec<PathBuf>, total: &mut u64) {
+    let Ok(entries) = std::fs::read_dir(dir.join(relative)) else { return };
+    for entry in entries.flatten() {
+        let path = relative.join(entry.file_name());
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() && depth > 0 && !entry.file_name().to_string_lossy().starts_with('.') {
+            collect(dir, &path, depth - 1, out, total);
+        } else if kind.is_file() && is_source(&path) {
+            let size = entry.metadata().map_or(u64::MAX, |m| m.len());
+            if size <= FILE_BYTES_MAX {
+                *total += size;
+                out.push(path);
+            }
+        }
+    }
 }
 
 /// Last parts of the paths that `text` includes.
