@@ -1,6 +1,6 @@
-/* A sleeping lock as kernels have it: a counter that everybody adds to, and the owner, whom waiters poll POLLS times per
- * store of it. Buggy: both in one line, so that every addition makes the pollers fetch the owner again and each of their
- * fetches takes the line from the next addition. Fixed: a line each. */
+/* A sleeping lock as kernels have it: a count that every taker and leaver adds to, and the owner, whom each waiter polls
+ * POLLS times per store of it. Buggy: both in one line, so that every addition makes the pollers fetch the owner again and
+ * each of their fetches takes the line from the next addition. Fixed: a line each. */
 #include "common.h"
 #ifndef POLLS
 #define POLLS 17
@@ -8,22 +8,21 @@
 static struct mm {
 	long count;
 	long owner APART;
-	long turns __attribute__((aligned(64)));
 } __attribute__((aligned(64))) mm;
 static void *work(void *arg)
 {
 	long id = (long)arg, seen = 0;
-	for (int turn = 0; turn < 4000; turn++) {
-		for (int i = 0; i < 16; i++) {
-			ADD(&mm.count, 1);
-			/* Waiters look whether the owner still runs. */
-			if (id > 0)
-				for (int k = 0; k < POLLS / 4 + 1; k++)
-					seen += LOAD(&mm.owner);
-		}
-		if (id == 0)
-			for (int i = 0; i < 4; i++)
-				STORE(&mm.owner, (long)turn);
+	int polls = POLLS * (threads - 1);
+	int turns = 400000 / (polls * threads) + 100;
+	for (int turn = 0; turn < turns; turn++) {
+		ADD(&mm.count, 1);
+		STORE(&mm.owner, id);
+		for (int k = 0; k < polls; k++)
+			seen += LOAD(&mm.owner);
+		STORE(&mm.owner, 0);
+		ADD(&mm.count, -1);
+		for (int k = 0; k < polls; k++)
+			seen += LOAD(&mm.owner);
 	}
 	return (void *)seen;
 }
@@ -31,6 +30,6 @@ int main(int argc, char **argv)
 {
 	arguments(argc, argv);
 	run_threads(work);
-	truth("stores", 4000L * 16 * threads + 16000);
+	truth("stores", (400000L / (POLLS * (threads - 1) * threads) + 100) * 4 * threads);
 	return 0;
 }

@@ -8,10 +8,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tussle_evidence::{Basis, Evidence, Object, ObjectKind, Unit};
 use tussle_model::leaf::{Arrays, leaves};
-use tussle_model::{Language, SourceLoc, Type, TypeId, TypeTable};
+use tussle_model::{Language, LineSize, SourceLoc, Type, TypeId, TypeTable};
 
 use crate::abi::Shapes;
 use crate::builds::{Build, Mapped};
+use crate::class::{Class, Verdicts};
 use crate::cost::{Cost, Sharing, honours_alignment};
 use crate::edit::Edit;
 use crate::moves::{candidates, hot_members};
@@ -95,11 +96,6 @@ impl Advice {
         self.before.observed - self.after.observed
     }
 
-    /// Expected transfers saved, mean over phases.
-    pub fn gain_transfers(&self) -> f64 {
-        self.before.transfers - self.after.transfers
-    }
-
     /// Bytes added to one object.
     pub fn bytes_added(&self) -> i64 {
         self.size_after as i64 - self.size_before as i64
@@ -120,7 +116,9 @@ pub struct Report {
     pub decl: Option<SourceLoc>,
     /// Unit of the counts behind expected invalidations.
     pub unit: String,
-    /// Expected invalidations today.
+    /// What the fights over its lines are: the class of the costliest.
+    pub class: Class,
+    /// Transfers today.
     pub cost: Cost,
     /// Who shares with whom today.
     pub sharing: Sharing,
@@ -168,13 +166,19 @@ pub fn source_name(table: &TypeTable, id: TypeId) -> Option<String> {
 /// Advice for the struct `name`.
 pub fn advise(evidence: &Evidence, name: &str, options: &Options<'_>) -> Result<Report, AdviseError> {
     let target = evidence.types.find(name).ok_or_else(|| AdviseError::NoSuchType(name.into()))?;
-    advise_type(evidence, target, options)
+    advise_type(evidence, target, options, &Verdicts::new(evidence, line_size(evidence, options)))
 }
 
-fn advise_type(evidence: &Evidence, target: TypeId, options: &Options<'_>) -> Result<Report, AdviseError> {
+fn advise_type(
+    evidence: &Evidence,
+    target: TypeId,
+    options: &Options<'_>,
+    verdicts: &Verdicts,
+) -> Result<Report, AdviseError> {
     let shapes = Shapes::new(&evidence.types);
     let scene = Scene::new(evidence, target, line_bytes(evidence, options));
-    let search = Search::new(&scene, &shapes, options)?;
+    let class = verdicts.of_objects(|o| scene.holds(o));
+    let search = Search::new(&scene, &shapes, options, class)?;
     search.report()
 }
 
@@ -182,8 +186,9 @@ fn advise_type(evidence: &Evidence, target: TypeId, options: &Options<'_>) -> Re
 /// [`sort_best`].
 pub fn best(evidence: &Evidence, options: &Options<'_>) -> Vec<Advice> {
     let mut out: Vec<Advice> = Vec::new();
+    let verdicts = Verdicts::new(evidence, line_size(evidence, options));
     for target in contended_types(evidence) {
-        if let Ok(report) = advise_type(evidence, target, options) {
+        if let Ok(report) = advise_type(evidence, target, options, &verdicts) {
             out.extend(report.advices);
         }
     }
@@ -200,7 +205,7 @@ pub fn sort_best(advices: &mut [Advice]) {
     advices.sort_by(|a, b| {
         bucket(here(b))
             .total_cmp(&bucket(here(a)))
-            .then(bucket(b.gain() + b.gain_transfers()).total_cmp(&bucket(a.gain() + a.gain_transfers())))
+            .then(bucket(b.gain()).total_cmp(&bucket(a.gain())))
             .then(a.notes.len().cmp(&b.notes.len()))
             .then(a.live_bytes.cmp(&b.live_bytes))
             .then(a.new_sharing.len().cmp(&b.new_sharing.len()))
@@ -218,10 +223,16 @@ pub fn evaluate(
     let target = evidence.types.find(name).ok_or_else(|| AdviseError::NoSuchType(name.into()))?;
     let shapes = Shapes::new(&evidence.types);
     let scene = Scene::new(evidence, target, line_bytes(evidence, options));
-    let search = Search::new(&scene, &shapes, options)?;
+    // A move of the caller's own is billed whatever the class.
+    let search = Search::new(&scene, &shapes, options, Class::Undecided)?;
     let layout = Relayout::new(&shapes, target, edits)?;
     let size = layout.size(target)?.unwrap_or(0);
     Ok(search.bill(Tried { edits: edits.to_vec(), after: scene.cost(&layout)?, size })?)
+}
+
+/// The line size by which fights are classed: 64 bytes, or 128 where that is the line.
+fn line_size(evidence: &Evidence, options: &Options<'_>) -> LineSize {
+    LineSize::new(line_bytes(evidence, options) as u32).unwrap_or(LineSize::L64)
 }
 
 fn line_bytes(evidence: &Evidence, options: &Options<'_>) -> u64 {
@@ -268,6 +279,7 @@ struct Search<'a> {
     options: &'a Options<'a>,
     name: String,
     decl: Option<SourceLoc>,
+    class: Class,
     before: Cost,
     sharing: Sharing,
     frozen: Vec<(String, u64)>,
@@ -287,6 +299,7 @@ impl<'a> Search<'a> {
         scene: &'a Scene<'a>,
         shapes: &'a Shapes<'a>,
         options: &'a Options<'a>,
+        class: Class,
     ) -> Result<Self, AdviseError> {
         let table = &scene.evidence.types;
         let name = source_name(table, scene.target).unwrap_or_else(|| table.name(scene.target));
@@ -305,7 +318,7 @@ impl<'a> Search<'a> {
         }
         let decl = table.aggregate(scene.target).and_then(|a| a.decl.clone());
         let (before, sharing) = (scene.cost(&as_is)?, scene.sharing(&as_is)?);
-        Ok(Search { scene, shapes, options, name, decl, before, sharing, frozen, leaves })
+        Ok(Search { scene, shapes, options, name, decl, class, before, sharing, frozen, leaves })
     }
 
     fn report(&self) -> Result<Report, AdviseError> {
@@ -313,7 +326,7 @@ impl<'a> Search<'a> {
         let hot: Vec<String> = hot_members(self.scene).into_iter().map(|h| h.0).collect();
         let mut notes = Vec::new();
         let mut tried = Vec::new();
-        if self.before.worst >= self.gain_min() {
+        if self.before.worst >= self.gain_min() && self.class.may_gain() {
             let list = candidates(table, self.scene.target, &hot, self.scene.line);
             let budget = self.budget();
             if list.len() > budget {
@@ -338,6 +351,7 @@ impl<'a> Search<'a> {
             type_name: self.name.clone(),
             decl: self.decl.clone(),
             unit: self.scene.evidence.run.unit.to_string(),
+            class: self.class,
             cost: self.before,
             sharing: self.sharing.clone(),
             advices,
@@ -403,24 +417,13 @@ impl<'a> Search<'a> {
     fn is_gain(&self, after: &Cost) -> bool {
         let enough = |before: f64, after: f64| before - after >= self.gain_min().max(GAIN_SHARE_MIN * before);
         let worse = after.mean > self.before.mean * 1.02;
-        let polled = !self.sharing.polled.is_empty() && enough(self.before.transfers, after.transfers);
-        !worse
-            && (enough(self.before.mean, after.mean)
-                || enough(self.before.observed, after.observed)
-                || polled)
-    }
-
-    /// Fewer transfers alone count only where a polled field is parted from what is written: without the order of
-    /// visits nothing else tells polling from a lock's holder who finds lock and data in one line.
-    fn parts_a_poll(&self, after: &Sharing) -> bool {
-        let gone = self.sharing.pairs.difference(&after.pairs);
-        gone.clone().any(|(a, b)| self.sharing.polled.contains(a) != self.sharing.polled.contains(b))
+        !worse && (enough(self.before.mean, after.mean) || enough(self.before.observed, after.observed))
     }
 
     /// A first, cheap Pareto filter, before fields are named.
     fn promising(&self, mut tried: Vec<Tried>) -> Vec<Tried> {
         tried.retain(|t| self.is_gain(&t.after));
-        let cost = |t: &Tried| t.after.mean + t.after.transfers;
+        let cost = |t: &Tried| t.after.mean;
         tried.sort_by(|a, b| cost(a).total_cmp(&cost(b)).then(a.size.cmp(&b.size)));
         let mut per_class: HashMap<(u64, usize), usize> = HashMap::new();
         tried.retain(|t| {
@@ -432,17 +435,8 @@ impl<'a> Search<'a> {
         tried
     }
 
-    /// The bill, if the gain is worth it.
+    /// The bill, if it can be made.
     fn advice(&self, tried: Tried) -> Option<Advice> {
-        let fewer =
-            self.before.mean - tried.after.mean >= self.gain_min().max(GAIN_SHARE_MIN * self.before.mean);
-        let fewer_here = self.before.observed - tried.after.observed >= self.gain_min();
-        if !fewer && !fewer_here {
-            let layout = Relayout::new(self.shapes, self.scene.target, &tried.edits).ok()?;
-            if !self.parts_a_poll(&self.scene.sharing(&layout).ok()?) {
-                return None;
-            }
-        }
         self.bill(tried).ok()
     }
 
@@ -568,10 +562,7 @@ impl<'a> Search<'a> {
 /// Drops what another advice beats in everything, and what no reader would reach.
 fn pareto(advices: &mut Vec<Advice>) {
     // Two percent of what the struct costs are no difference.
-    let steps = |a: &Advice| {
-        let whole = (a.before.mean + a.before.transfers).max(1.0);
-        ((a.gain() + a.gain_transfers()) / (0.02 * whole)).round() as i64
-    };
+    let steps = |a: &Advice| (a.gain() / (0.02 * a.before.mean.max(1.0))).round() as i64;
     advices.sort_by_key(|a| {
         let bill = (a.live_bytes, a.bytes_added(), a.notes.len(), a.edits.len(), a.moved.len());
         (std::cmp::Reverse(steps(a)), bill)
@@ -586,7 +577,6 @@ fn pareto(advices: &mut Vec<Advice>) {
         let beaten = kept.iter().any(|k| {
             let q = rank(k);
             let gains = k.gain() >= advice.gain() - 0.02 * advice.before.mean
-                && k.gain_transfers() >= advice.gain_transfers() - 0.02 * advice.before.transfers
                 && k.gain_observed() >= advice.gain_observed() - 0.02 * advice.before.observed;
             gains && q.0 <= r.0 && q.1 <= r.1 && q.2 <= r.2 && q.3 <= r.3 && q.4 <= r.4 && q.5 <= r.5
         });

@@ -1,8 +1,10 @@
-//! What a layout costs: expected invalidations of the recorded accesses under it, at every phase it allows.
+//! What a layout costs: the classifier's objective (stores that find the line elsewhere, and read copies lost) of the
+//! recorded accesses under it, at every phase it allows.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use tussle_contention::window::{Piece, line_e, quick_e};
+use tussle_contention::objective::transfers;
+use tussle_contention::window::{Piece, line_e};
 use tussle_evidence::{Object, ObjectKind};
 use tussle_model::{Language, TypeId};
 
@@ -33,10 +35,8 @@ impl Layout for Relayout<'_> {
     }
 }
 
-/// Reads per write from which on a shared field counts as polled.
-pub const POLL_READS: f64 = 8.0;
-
-/// Expected invalidations over the phases of one layout. Comparable within one evidence only.
+/// Stores that find the line elsewhere and copies lost, over the phases of one layout. Comparable within one evidence
+/// only.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// At the recorded addresses.
@@ -45,9 +45,6 @@ pub struct Cost {
     pub mean: f64,
     /// At the worst phase.
     pub worst: f64,
-    /// Expected transfers of lines, mean over all phases: every access that finds its copy invalidated. Unlike
-    /// invalidations they count each reader that polls a line on which others write.
-    pub transfers: f64,
     /// Number of phases of the cluster with the most.
     pub phases: u32,
     /// Lines that one actor touches, mean over actors and phases: what the layout costs without contention.
@@ -63,8 +60,6 @@ pub struct Sharing {
     pub e_true: f64,
     /// The rest.
     pub e_false: f64,
-    /// Fields that are read at least [`POLL_READS`] times as often as written, and written while others read.
-    pub polled: BTreeSet<String>,
     /// Fields of which other actors' accesses cost most, with their expected invalidations, in falling order.
     pub hottest: Vec<(String, f64)>,
 }
@@ -92,9 +87,7 @@ impl Scene<'_> {
                 let buckets = self.buckets(cluster, &placed, *shift);
                 let mut e = 0.0;
                 for pieces in buckets.values() {
-                    let (line, transfers) = self.share_of_target(pieces);
-                    total.transfers += transfers / shifts.len() as f64;
-                    e += line;
+                    e += self.share_of_target(pieces);
                 }
                 if n == 0 {
                     total.observed += e;
@@ -136,7 +129,6 @@ impl Scene<'_> {
             }
         }
         let name = |f: u32| self.fields.get(f as usize).cloned().unwrap_or_default();
-        out.polled = self.polled().into_iter().map(name).collect();
         pairs.retain(|(a, b)| self.is_own(*a) || self.is_own(*b));
         let named = pairs.into_iter().map(|(a, b)| ordered(name(a), name(b)));
         out.pairs = named.filter(|(a, b)| a != b).collect();
@@ -147,32 +139,17 @@ impl Scene<'_> {
 
     /// What the target's accesses add to a line: everything on it less what its neighbours cost among themselves. So
     /// an edit is neither blamed nor praised for what happens without it.
-    fn share_of_target(&self, pieces: &[Piece]) -> (f64, f64) {
+    fn share_of_target(&self, pieces: &[Piece]) -> f64 {
         let others: Vec<Piece> = pieces.iter().filter(|p| !self.is_own(p.part)).copied().collect();
         if others.len() == pieces.len() {
-            return (0.0, 0.0);
+            return 0.0;
         }
-        let both = |pieces: &[Piece]| {
-            let e = quick_e(pieces, self.evidence.run.window_vt);
-            (e, transfers(pieces, e))
-        };
-        let (all, rest) = (both(pieces), both(&others));
-        ((all.0 - rest.0).max(0.0), (all.1 - rest.1).max(0.0))
+        let cost = |pieces: &[Piece]| transfers(pieces, self.evidence.run.window_vt).total();
+        (cost(pieces) - cost(&others)).max(0.0)
     }
 
     fn is_own(&self, field: u32) -> bool {
         self.own.get(field as usize).copied().unwrap_or(false)
-    }
-
-    fn polled(&self) -> Vec<u32> {
-        let mut counts = vec![(0.0, 0.0); self.fields.len()];
-        for hit in self.clusters.iter().flat_map(|c| &c.hits) {
-            if let Some(c) = counts.get_mut(hit.field as usize) {
-                *c = (c.0 + hit.reads, c.1 + hit.writes + hit.rmws);
-            }
-        }
-        let is_polled = |c: &(f64, f64)| c.1 > 0.0 && c.0 >= POLL_READS * c.1;
-        (0u32..).zip(&counts).filter(|(_, c)| is_polled(c)).map(|(f, _)| f).collect()
     }
 
     /// Offsets in objects of the target's members that take part in contention, for the choice of candidates.
@@ -324,27 +301,6 @@ pub fn honours_alignment(o: &Object, language: Language) -> bool {
         }
         ObjectKind::Unknown => false,
     }
-}
-
-/// Expected transfers of one line with `e` expected invalidations. An access of actor i misses when somebody else wrote
-/// since i's last access; with accesses nᵢ and others' writes Wᵢ in random order that is nᵢWᵢ/(nᵢ + Wᵢ). Accesses
-/// that are never concurrent are taken out in the proportion in which `e` falls short of the whole run's value.
-fn transfers(pieces: &[Piece], e: f64) -> f64 {
-    if e <= 0.0 {
-        return 0.0;
-    }
-    let mut actors: Vec<(u32, f64, f64)> = Vec::new();
-    for p in pieces {
-        match actors.iter_mut().find(|a| a.0 == p.actor) {
-            Some(a) => (a.1, a.2) = (a.1 + p.accesses(), a.2 + p.stores()),
-            None => actors.push((p.actor, p.accesses(), p.stores())),
-        }
-    }
-    let all: f64 = actors.iter().map(|a| a.1).sum();
-    let stores: f64 = actors.iter().map(|a| a.2).sum();
-    let whole: f64 = actors.iter().map(|a| a.2 * (1.0 - a.1 / all.max(1.0))).sum();
-    let misses: f64 = actors.iter().map(|a| a.1 * (stores - a.2) / (a.1 + stores - a.2).max(1.0)).sum();
-    misses * (e / whole.max(e)).min(1.0)
 }
 
 fn count_lines(buckets: &HashMap<u64, Vec<Piece>>, shifts: usize, lines: &mut HashMap<u32, f64>) {

@@ -7,6 +7,7 @@
 pub mod abi;
 pub mod advice;
 pub mod builds;
+pub mod class;
 pub mod cost;
 pub mod edit;
 pub mod exchange;

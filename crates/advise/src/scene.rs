@@ -49,6 +49,8 @@ pub struct Scene<'a> {
     pub(crate) fields: Vec<String>,
     /// Whether a field belongs to an object that holds the target.
     pub(crate) own: Vec<bool>,
+    /// Types that hold the target by value, itself among them.
+    wanted: HashSet<TypeId>,
     pub(crate) line: u64,
     /// Accesses that were left out by [`HITS_MAX`].
     pub hits_dropped: u64,
@@ -66,11 +68,12 @@ impl<'a> Scene<'a> {
             clusters: Vec::new(),
             fields: Vec::new(),
             own: Vec::new(),
+            wanted: holders(&evidence.types, target),
             line,
             hits_dropped: 0,
         };
-        let wanted = holders(&evidence.types, target);
-        let affected: Vec<bool> = evidence.objects.iter().map(|o| scene.is_affected(o, &wanted)).collect();
+        let affected: Vec<bool> =
+            evidence.objects.iter().map(|o| scene.is_affected(o, &scene.wanted)).collect();
         let mut groups = clusters(evidence, &affected, line);
         scene.fill(&mut groups, &affected, line);
         scene.clusters = groups.into_iter().filter(|c| !c.hits.is_empty()).collect();
@@ -129,10 +132,15 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// Whether the change reaches an object's layout.
+    pub(crate) fn holds(&self, object: u32) -> bool {
+        let wanted = &self.wanted;
+        self.evidence.objects.get(object as usize).is_some_and(|o| self.is_affected(o, wanted))
+    }
+
     /// Objects whose layout the change reaches.
     pub fn objects(&self) -> impl Iterator<Item = &'a Object> + '_ {
-        let wanted = holders(&self.evidence.types, self.target);
-        self.evidence.objects.iter().filter(move |o| self.is_affected(o, &wanted))
+        self.evidence.objects.iter().filter(|o| self.is_affected(o, &self.wanted))
     }
 }
 

@@ -1,23 +1,14 @@
 //! Which lines are fought over, by whom, and what would happen on other lines.
 
 use crate::lines::{self, LinePieces, Range};
+use crate::objective::{self, LineCost};
 use crate::window::{self, LineE};
 use std::collections::HashMap;
 use tussle_evidence::*;
 use tussle_model::{LineSize, Placement};
 
-/// A line is a finding from this many expected invalidations on.
-pub const FINDING_E_MIN: f64 = 1000.0;
-
-/// And from this share of its accesses on.
-pub const FINDING_SHARE_MIN: f64 = 0.001;
-
-/// And when at least this much of its E is false or mixed: one whole invalidation, so that no rounding crumb counts.
-pub const FINDING_FALSE_E_MIN: f64 = 1.0;
-
-/// And at least this share of it, the same as [`FINDING_SHARE_MIN`]: a neighbour that main wrote once at start-up makes
-/// no false sharing out of a lock that everybody takes.
-pub const FINDING_FALSE_SHARE_MIN: f64 = 0.001;
+/// Below this many expected invalidations no line is looked at as a latent case.
+pub const LATENT_E_MIN: f64 = 1000.0;
 
 /// What to evaluate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,6 +76,8 @@ pub struct LineContention {
     pub parts: Vec<Part>,
     /// Expected invalidations and their shares; `pairs` count in `parts`.
     pub e: LineE,
+    /// Stores that find it elsewhere and copies lost, and what of them the best layout leaves.
+    pub cost: LineCost,
     /// All accesses of the line.
     pub accesses: f64,
     /// The split of the question.
@@ -141,18 +134,6 @@ impl LineContention {
         if self.e.e > 0.0 { (self.e.e_false + self.e.e_mixed) / self.e.e } else { 0.0 }
     }
 
-    /// Enough invalidations to matter, whatever their kind.
-    pub fn is_contended(&self) -> bool {
-        let e = self.ranked_e();
-        e >= FINDING_E_MIN && e >= FINDING_SHARE_MIN * self.accesses
-    }
-
-    /// The rule by which `report` exits 1.
-    pub fn is_finding(&self) -> bool {
-        let apart = self.e.e_false + self.e.e_mixed;
-        self.is_contended() && apart >= FINDING_FALSE_E_MIN.max(FINDING_FALSE_SHARE_MIN * self.e.e)
-    }
-
     /// Ids of the objects on it, ascending.
     pub fn objects(&self) -> Vec<u32> {
         let mut ids: Vec<u32> = self.parts.iter().map(|p| p.range.object).collect();
@@ -206,6 +187,7 @@ fn evaluate(l: &LinePieces, question: &Question, window_vt: u64, roles: &Roles) 
         line: question.line,
         parts,
         e,
+        cost: objective::line_cost(&l.pieces, window_vt),
         accesses,
         split: question.split,
     }
@@ -283,12 +265,15 @@ pub enum HiddenBy {
     LineSize,
 }
 
-/// Everything that is no finding at the observed bases with 64-byte lines but would be at another phase that the
-/// object's alignment allows, or with 128-byte lines. `seen` is the contention at the observed bases.
-pub fn latent(e: &Evidence, seen: &Contention) -> Vec<Latent> {
+/// Which lines are cases; the caller's judgement.
+pub type IsCase<'a> = &'a dyn Fn(&LineContention) -> bool;
+
+/// Everything that is no case at the observed bases with 64-byte lines but would be at another phase that the object's
+/// alignment allows, or with 128-byte lines. `seen` is the contention at the observed bases.
+pub fn latent(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Latent> {
     let mut out = Vec::new();
     let mut open: Vec<bool> = vec![true; e.objects.len()];
-    for l in seen.lines.iter().filter(|l| l.is_finding()) {
+    for l in seen.lines.iter().filter(|l| is_case(l)) {
         l.objects().into_iter().for_each(|o| open[o as usize] = false);
     }
     let mut rows: HashMap<u32, Vec<&Access>> = HashMap::new();
@@ -299,9 +284,9 @@ pub fn latent(e: &Evidence, seen: &Contention) -> Vec<Latent> {
     objects.sort_by_key(|o| o.0);
     let roles = Roles::new(e);
     for (object, rows) in objects {
-        out.extend(latent_phase(e, seen, object, &rows, &roles));
+        out.extend(latent_phase(e, seen, object, &rows, (&roles, is_case)));
     }
-    out.extend(latent_pairs(e, seen));
+    out.extend(latent_pairs(e, seen, is_case));
     // Other phases concern every machine, so they come first.
     let rank = |l: &Latent| (l.hidden_by == HiddenBy::LineSize, -l.line.e.e);
     out.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
@@ -313,12 +298,12 @@ fn latent_phase(
     seen: &Contention,
     object: u32,
     rows: &[&Access],
-    roles: &Roles,
+    (roles, is_case): (&Roles, IsCase<'_>),
 ) -> Option<Latent> {
     let o = e.objects.get(object as usize)?;
     let stores = rows.iter().map(|a| a.writes as f64 + a.rmws as f64).sum::<f64>();
     let several = rows.iter().any(|a| a.actor != rows[0].actor);
-    if stores < FINDING_E_MIN || !several || !e.run.sees.phases {
+    if stores < LATENT_E_MIN || !several || !e.run.sees.phases {
         return None;
     }
     let line = seen.question.line;
@@ -334,7 +319,7 @@ fn latent_phase(
             line,
             &|id, _| Some(apart(id, line, phase)),
             &mut |l| {
-                if l.can_fight() && l.stores() >= FINDING_E_MIN {
+                if l.can_fight() && l.stores() >= LATENT_E_MIN {
                     most = most.max(window::quick_e(&l.pieces, seen.window_vt));
                 }
             },
@@ -344,25 +329,25 @@ fn latent_phase(
             worst = Some((most, phase));
         }
     }
-    let (most, worst) = worst.filter(|(most, _)| *most >= FINDING_E_MIN)?;
+    let (most, worst) = worst.filter(|(most, _)| *most >= LATENT_E_MIN)?;
     let question = Question { bases: Bases::Phase(worst), ..seen.question };
     let (lines, _) = lines::lines_of(e, rows.iter().copied(), line, &|id, _| Some(apart(id, line, worst)));
     let line = lines
         .iter()
         .filter(|l| l.can_fight() && window::quick_e(&l.pieces, seen.window_vt) >= most * 0.999)
         .map(|l| evaluate(l, &question, seen.window_vt, roles))
-        .find(LineContention::is_finding)?;
+        .find(|l| is_case(l))?;
     Some(Latent { line, hidden_by: HiddenBy::Phase { object, observed, worst, phases } })
 }
 
-fn latent_pairs(e: &Evidence, seen: &Contention) -> Vec<Latent> {
+fn latent_pairs(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Latent> {
     if seen.question.line != LineSize::L64 {
         return Vec::new();
     }
     let known: std::collections::HashSet<(u32, u64)> =
-        seen.lines.iter().filter(|l| l.is_finding()).map(|l| (l.process, l.address / 128)).collect();
+        seen.lines.iter().filter(|l| is_case(l)).map(|l| (l.process, l.address / 128)).collect();
     let wide = contention(e, &Question { line: LineSize::L128, ..seen.question });
-    let new = |l: &LineContention| l.is_finding() && !known.contains(&(l.process, l.address / 128));
+    let new = |l: &LineContention| is_case(l) && !known.contains(&(l.process, l.address / 128));
     wide.lines.into_iter().filter(new).map(|line| Latent { line, hidden_by: HiddenBy::LineSize }).collect()
 }
 

@@ -2,8 +2,12 @@
 
 use crate::analysis::{Counts, LineContention};
 use crate::fields::{FieldName, Namer};
+use crate::objective::LineCost;
 use std::collections::BTreeMap;
 use tussle_evidence::*;
+
+/// From this share of its cost that a layout can remove on, a group is named by two different fields.
+const PART_SHARE_MIN: f64 = 0.15;
 
 /// Lines with the same fields of the same kind of object.
 #[derive(Clone, Debug)]
@@ -26,6 +30,8 @@ pub struct Group<'a> {
     pub e_false: f64,
     /// E between actors that share some bytes.
     pub e_mixed: f64,
+    /// Stores elsewhere and copies lost on all lines, and what of them the best layout leaves.
+    pub cost: LineCost,
     /// Accesses of all lines.
     pub accesses: f64,
     /// Times the lines passed from one set of actors to another.
@@ -100,20 +106,20 @@ fn one_story<'a>(
     namer: &Namer,
     parts: impl Iterator<Item = Vec<Named<'a>>>,
 ) -> Vec<Vec<Named<'a>>> {
-    let mut by_title: BTreeMap<(u32, bool, String, String), Vec<Named>> = BTreeMap::new();
+    let mut by_title: BTreeMap<(u32, String, String), Vec<Named>> = BTreeMap::new();
     for part in parts {
         let g = group(part.clone());
         let worst = g.fields.first().and_then(|f| e.objects.get(f.object as usize));
         let site = worst.map(|o| format!("{} {:?}", namer.root(o), o.alloc_code)).unwrap_or_default();
         let process = g.lines.first().map_or(0, |l| l.process);
-        by_title.entry((process, g.is_finding(), site, g.title())).or_default().extend(part);
+        by_title.entry((process, site, g.title())).or_default().extend(part);
     }
     by_title.into_values().collect()
 }
 
 /// What must be equal for two lines to be one story.
 fn key(e: &Evidence, namer: &Namer, line: &LineContention, names: &[FieldName]) -> String {
-    let mut words = vec![format!("{} {}", line.process, line.is_finding())];
+    let mut words = vec![line.process.to_string()];
     for object in line.objects() {
         let Some(o) = e.objects.get(object as usize) else { continue };
         words.push(format!("{} {:?}", namer.root(o), o.alloc_code));
@@ -144,6 +150,7 @@ fn group(mut lines: Vec<Named<'_>>) -> Group<'_> {
         e_true: 0.0,
         e_false: 0.0,
         e_mixed: 0.0,
+        cost: LineCost::default(),
         accesses: 0.0,
         handoffs: 0,
         actor_e: BTreeMap::new(),
@@ -157,6 +164,7 @@ fn group(mut lines: Vec<Named<'_>>) -> Group<'_> {
         g.e_true += line.e.e_true;
         g.e_false += line.e.e_false;
         g.e_mixed += line.e.e_mixed;
+        g.cost.add(&line.cost);
         g.accesses += line.accesses;
         g.handoffs += line.e.handoffs;
         for &(writer, victim, e) in &line.e.actor_pairs {
@@ -224,14 +232,9 @@ fn order(g: &mut Group, pairs: BTreeMap<(usize, usize, bool), f64>) {
 }
 
 impl Group<'_> {
-    /// One of its lines is a finding.
-    pub fn is_finding(&self) -> bool {
-        self.lines.iter().any(|l| l.is_finding())
-    }
-
-    /// One of its lines is contended enough to be listed.
-    pub fn is_contended(&self) -> bool {
-        self.lines.iter().any(|l| l.is_contended())
+    /// A layout could part what fights here.
+    fn can_part(&self) -> bool {
+        self.cost.removable_share() >= PART_SHARE_MIN
     }
 
     /// Share of E that is false or mixed, 0 to 1.
@@ -240,11 +243,12 @@ impl Group<'_> {
         if all > 0.0 { (self.e_false + self.e_mixed) / all } else { 0.0 }
     }
 
-    /// The two fields that cost each other most, both directions together; for a finding, two that share no byte.
+    /// The two fields that cost each other most, both directions together; where a layout can part
+    /// what fights, two that share no byte.
     pub fn worst_pair(&self) -> Option<(usize, usize)> {
-        let finding = self.is_finding();
+        let apart = self.can_part();
         let mut sums: BTreeMap<(usize, usize), f64> = BTreeMap::new();
-        for p in self.pairs.iter().filter(|p| !(finding && p.same_bytes)) {
+        for p in self.pairs.iter().filter(|p| !(apart && p.same_bytes)) {
             *sums.entry((p.stored.min(p.lost), p.stored.max(p.lost))).or_default() += p.e;
         }
         let best = sums.into_iter().max_by(|a, b| a.1.partial_cmp(&b.1).unwrap_or(std::cmp::Ordering::Equal));
@@ -258,7 +262,7 @@ impl Group<'_> {
         };
         let (a, b) = (&self.fields[a], &self.fields[b]);
         let one_element = a.elements.is_none_or(|(low, high)| low == high);
-        match a.path == b.path && (one_element || !self.is_finding()) {
+        match a.path == b.path && (one_element || !self.can_part()) {
             true => a.path.clone(),
             false => format!("{} \u{27f7} {}", a.path, b.path),
         }

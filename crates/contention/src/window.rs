@@ -154,7 +154,7 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    fn new(pieces: &[Piece], window_vt: u64) -> Spans {
+    pub(crate) fn new(pieces: &[Piece], window_vt: u64) -> Spans {
         let mut order: Vec<u32> = (0..pieces.len() as u32).collect();
         order.sort_unstable_by_key(|&i| {
             let p = &pieces[i as usize];
@@ -222,7 +222,7 @@ impl Spans {
     }
 
     /// Walks through time, telling `sink` each stretch of constant densities and each change.
-    fn sweep(&self, sink: &mut impl Sink) {
+    pub(crate) fn sweep(&self, sink: &mut impl Sink) {
         let mut events: Vec<(u64, bool, u32)> = Vec::with_capacity(2 * self.spans.len());
         for (i, s) in self.spans.iter().enumerate() {
             events.push((s.t0, true, i as u32));

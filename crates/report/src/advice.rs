@@ -4,6 +4,7 @@ use serde_json::json;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, thousands};
 
 use tussle_advise::advice::{Advice, Report};
+use tussle_advise::class::Class;
 use tussle_advise::cost::Cost;
 
 /// Version of the JSON document of `advise`.
@@ -39,40 +40,40 @@ fn facts(report: &Report) -> Vec<Fact> {
         out.push(fact("decl", "Defined at", Cell::text(format!("{}:{}", d.file, d.line))));
     }
     let e = |n: f64| Cell::number(n.round(), thousands(n.max(0.0).round() as u64));
-    out.push(fact("expected_invalidations", "Expected invalidations", cost_cell(&report.cost)));
-    out.push(fact("e_true", "of it on the same bytes", e(report.sharing.e_true)));
-    out.push(fact("e_false", "of it on different bytes", e(report.sharing.e_false)));
+    out.push(fact("class", "Class", Cell::text(report.class.words())));
+    out.push(fact("transfers", "Transfers", cost_cell(&report.cost)));
+    out.push(fact("e_true", "E on the same bytes", e(report.sharing.e_true)));
+    out.push(fact("e_false", "E on different bytes", e(report.sharing.e_false)));
     out
 }
 
 /// One sentence that says whether layout can help at all.
 fn verdict(report: &Report) -> String {
-    let s = &report.sharing;
     if !report.advices.is_empty() {
         let latent = report.advices.iter().all(Advice::is_latent);
         let hidden = " Hidden at the recorded addresses, paid at others.";
         return format!("What to change, and what it costs.{}", if latent { hidden } else { "" });
     }
-    if report.cost.worst < 1.0 {
-        return "Nothing to gain: no line of it is contended.".into();
+    let hottest = report.sharing.hottest.first().map_or("its fields", |h| h.0.as_str());
+    let (words, remedy) = (report.class.words(), report.class.remedy());
+    match report.class {
+        Class::Small => "Nothing to gain: too little is fought over here.".into(),
+        Class::SameBytes | Class::MovesWhole => {
+            format!("Nothing to gain by layout at {hottest}. {words}: {remedy}.")
+        }
+        Class::LayoutHelps | Class::Undecided => format!(
+            "{words}, but no move, exchange or alignment of its members gains enough: what fights is another object or \
+             memory without members."
+        ),
     }
-    let hottest = s.hottest.first().map_or("its fields", |h| h.0.as_str());
-    if s.e_true >= 0.9 * (s.e_true + s.e_false) {
-        return format!(
-            "Nothing to gain by layout: threads fight for the same bytes of {hottest}. Fewer writes help (a counter \
-             per thread, a smaller critical section), no move does."
-        );
-    }
-    "No move, exchange or alignment gains enough to be worth a patch.".into()
 }
 
 fn columns() -> Vec<Column> {
     vec![
         Column::number("rank", "#"),
         Column::text("change", "Change"),
-        Column::number("gain_expected_invalidations", "Gain"),
-        Column::number("after_expected_invalidations", "Left"),
-        Column::number("gain_expected_transfers", "Transfers saved"),
+        Column::number("gain_transfers", "Gain"),
+        Column::number("after_transfers", "Left"),
         Column::number("object_bytes_added", "Bytes"),
         Column::number("live_bytes_added", "Live bytes"),
         Column::number("new_sharing_pairs", "New sharing"),
@@ -92,10 +93,6 @@ fn row(n: usize, a: &Advice) -> Vec<Cell> {
         Cell::text(change.join(" ")).tone(Tone::Strong),
         Cell::number(gain.round(), format!("{} ({share:.0}%)", thousands(gain.max(0.0).round() as u64))),
         cost_cell(&a.after),
-        Cell::number(a.gain_transfers().round(), {
-            let share = 100.0 * a.gain_transfers() / a.before.transfers.max(1.0);
-            format!("{} ({share:.0}%)", signed_text(a.gain_transfers().round() as i64))
-        }),
         signed(a.bytes_added()),
         signed(a.live_bytes),
         Cell::count(a.new_sharing.len() as u64),
@@ -137,7 +134,7 @@ fn remarks(n: usize, a: &Advice) -> Vec<Node> {
 
 fn details(report: &Report) -> serde_json::Value {
     let cost = |c: &Cost| {
-        json!({ "observed": c.observed, "mean": c.mean, "worst": c.worst, "transfers": c.transfers, "phases": c.phases,
+        json!({ "observed": c.observed, "mean": c.mean, "worst": c.worst, "phases": c.phases,
                 "lines_per_actor": c.lines_per_actor })
     };
     let rows: Vec<_> = report
@@ -152,6 +149,7 @@ fn details(report: &Report) -> serde_json::Value {
             })
         })
         .collect();
-    json!({ "unit": format!("expected invalidations of {}", report.unit), "layouts_evaluated": report.evaluated,
+    let unit = format!("stores that find the line elsewhere and copies lost, of {}", report.unit);
+    json!({ "unit": unit, "layouts_evaluated": report.evaluated,
             "before": cost(&report.cost), "hottest": report.sharing.hottest, "advice": rows, "notes": report.notes })
 }

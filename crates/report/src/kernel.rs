@@ -2,10 +2,12 @@
 //! objects together. Transfers are counted in the emulator's order of accesses, E is expected from shares of the
 //! accesses; both are shown, never added.
 
-use crate::{Options, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, text};
+use crate::{Options, Outcome, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, text};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use tussle_advise::class::{self, Class};
 use tussle_contention::analysis::{self, LineContention};
 use tussle_contention::fields::Namer;
+use tussle_contention::objective::LineCost;
 use tussle_evidence::Problem;
 use tussle_evidence::*;
 use tussle_render::{Cell, Column, Fact, Node, Tone, View, offset, thousands};
@@ -49,10 +51,15 @@ pub(super) struct KernelGroup {
     e: f64,
     e_true: f64,
     e_apart: f64,
-    finding: bool,
+    cost: LineCost,
 }
 
 impl KernelGroup {
+    /// By the same rule as everywhere.
+    fn helps(&self) -> bool {
+        Class::of(&self.cost) == Class::LayoutHelps
+    }
+
     /// Fields, most transfers first.
     pub(super) fn ranked(&self) -> Vec<(&str, u64)> {
         let mut out: Vec<(&str, u64)> = self.fields.iter().map(|(f, n)| (f.as_str(), *n)).collect();
@@ -115,7 +122,7 @@ pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<Kern
             g.e += l.e.e;
             g.e_true += l.e.e_true;
             g.e_apart += l.e.e_false + l.e.e_mixed;
-            g.finding |= l.is_finding();
+            g.cost.add(&l.cost);
         }
     }
     let named = |g: &KernelGroup| {
@@ -170,7 +177,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let namer = Namer::new(e);
     let all = groups(e, &namer, options);
     let total: u64 = all.iter().map(|g| g.transfers).sum();
-    let finding = all.iter().any(|g| g.finding);
+    let finding = all.iter().any(KernelGroup::helps);
     let mut nodes = vec![Node::Facts(facts(e, &all, total, finding))];
     nodes.extend(loss_nodes(e, problems));
     nodes.push(field_table(e, &all, total));
@@ -189,7 +196,8 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
         "Transfers happened in a model: infinite caches, CPUs in turns, the accesses of one run in their order. They \
          say which fields meet on a line, not what it costs; `tussle predict` is about cost.",
     ));
-    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, finding }
+    let outcome = Outcome { helps: finding, listed: !all.is_empty(), blind: class::blind(e) };
+    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }
 
 fn facts(e: &Evidence, all: &[KernelGroup], total: u64, finding: bool) -> Vec<Fact> {
@@ -235,7 +243,7 @@ fn table(all: &[KernelGroup], total: u64) -> Node {
         let share = g.transfers as f64 / total.max(1) as f64;
         vec![
             Cell::count(i as u64 + 1),
-            Cell::count(g.transfers).tone(if g.finding { Tone::Bad } else { Tone::Plain }),
+            Cell::count(g.transfers).tone(if g.helps() { Tone::Bad } else { Tone::Plain }),
             Cell::number(share, names::percent(share)),
             Cell::count(g.dirty),
             Cell::count(g.e.round().max(0.0) as u64),
@@ -462,8 +470,8 @@ pub fn compare(first: &Evidence, second: &Evidence, options: &Options) -> Report
     nodes.push(dim(
         "Transfers in a model, each kernel in its own order of accesses: shares compare, totals do not tell speed.",
     ));
-    let finding = report(second, &[], options).finding;
-    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, finding }
+    let outcome = report(second, &[], options).outcome;
+    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }
 
 #[cfg(test)]
@@ -502,7 +510,7 @@ mod tests {
         let offsets: Vec<u64> = all[0].uses.values().map(|u| u.offset).collect();
         assert_eq!(offsets, [0, 8]);
         let shown = crate::report(&e, &[], &Options::default());
-        assert!(shown.finding, "by the same rule as everywhere");
+        assert!(shown.outcome.helps, "by the same rule as everywhere");
         assert_eq!(shown.view.kind, "report");
     }
 

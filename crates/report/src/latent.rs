@@ -16,6 +16,13 @@ pub struct Hidden<'a> {
     pub by: &'a HiddenBy,
 }
 
+impl Hidden<'_> {
+    /// The allocator decides anew in every run whether it fights.
+    pub fn by_luck(&self, e: &Evidence) -> bool {
+        tussle_advise::class::is_luck(e, self.by)
+    }
+}
+
 /// Names latent lines; those hidden by the line size are grouped like others.
 pub fn hidden<'a>(e: &Evidence, namer: &Namer, latent: &'a [Latent]) -> Vec<Hidden<'a>> {
     let mut out = Vec::new();
@@ -57,7 +64,7 @@ fn place(by: &HiddenBy) -> String {
     match by {
         HiddenBy::LineSize => "with 128-byte lines or line pairs".into(),
         HiddenBy::Phase { observed, worst, phases, .. } => {
-            let fights = phases.iter().filter(|p| p.1 >= tussle_contention::analysis::FINDING_E_MIN).count();
+            let fights = phases.iter().filter(|p| p.1 >= tussle_contention::analysis::LATENT_E_MIN).count();
             format!("at phase {worst}, not {observed} as here ({fights} of {} phases)", phases.len())
         }
     }

@@ -5,16 +5,19 @@ pub mod kernel;
 mod latent;
 mod line;
 mod names;
+mod outcome;
 pub mod pareto;
 pub mod pmu;
 mod side;
 pub mod what_if;
 
+pub use outcome::Outcome;
 pub use side::compare;
 
+use tussle_advise::class::{self, Class, Judged};
 use tussle_contention::analysis::{self, Bases, Contention, Question};
 use tussle_contention::fields::Namer;
-use tussle_contention::group::{Group, groups};
+use tussle_contention::group::Group;
 use tussle_evidence::Problem;
 use tussle_evidence::*;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, thousands};
@@ -40,13 +43,13 @@ impl Default for Options {
     }
 }
 
-/// A report and whether it has a finding (exit status 1).
+/// A report and what its exit status follows from.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// For printing.
     pub view: View,
-    /// At least one line is a finding.
-    pub finding: bool,
+    /// What was found.
+    pub outcome: Outcome,
 }
 
 /// The report of one evidence; `problems` are those of reading it.
@@ -60,49 +63,47 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let namer = Namer::new(e);
     let seen = analysis::contention(e, &options.question);
     let keep = |g: &Group| wanted(e, &namer, g, &options.names);
-    let mut all = groups(e, &namer, seen.lines.iter().filter(|l| l.is_contended()));
-    all.retain(keep);
+    let mut all = class::judge(e, &namer, &seen);
     let latent = match options.question.bases {
-        Bases::Observed => analysis::latent(e, &seen),
+        Bases::Observed => class::latent(e, &seen, &all),
         Bases::Phase(_) => Vec::new(),
     };
+    // A name that is asked for shows whatever there is.
+    all.retain(|j| keep(&j.group) && (j.class != Class::Small || !options.names.is_empty()));
     let mut hidden = latent::hidden(e, &namer, &latent);
     hidden.retain(|h| keep(&h.group));
-    let finding = all.iter().any(Group::is_finding);
-    let mut nodes = vec![Node::Facts(run_facts(e, &seen, finding))];
+    let outcome = Outcome::new(e, problems, &all, &hidden);
+    let mut nodes = vec![Node::Facts(run_facts(e, &seen, outcome.helps))];
     nodes.extend(loss_nodes(e, problems));
-    nodes.push(verdict(&all, &hidden, &seen));
+    nodes.push(outcome::sentence(&outcome, &all, &hidden, &seen));
+    nodes.extend(unshared(e, &namer, &all, options));
     nodes.push(table(e, &all));
-    let (findings, shared): (Vec<&Group>, Vec<&Group>) = all.iter().partition(|g| g.is_finding());
+    let (helped, others): (Vec<&Judged>, Vec<&Judged>) =
+        all.iter().partition(|j| j.class == Class::LayoutHelps);
     let context = line::Context { e, namer: &namer, seen: &seen };
-    let details = |list: &[&Group]| -> Vec<Node> {
-        list.iter().take(DETAILS_MAX).map(|g| context.section(g, number_of(&all, g))).collect()
+    let details = |list: &[&Judged]| -> Vec<Node> {
+        list.iter().take(DETAILS_MAX).map(|j| context.judged(j, number_of(&all, j))).collect()
     };
-    nodes.push(Node::List { key: "false_sharing".into(), items: details(&findings) });
-    if !shared.is_empty() {
-        nodes.push(line::true_sharing_advice());
-    }
-    nodes.push(Node::List { key: "true_sharing".into(), items: details(&shared) });
+    nodes.push(Node::List { key: "layout_helps".into(), items: details(&helped) });
+    nodes.push(Node::List { key: "other_classes".into(), items: details(&others) });
     nodes.extend(latent::nodes(&context, &hidden));
-    nodes.extend(findings.iter().map(|g| Node::Finding(context.finding(g))));
-    nodes.extend(next_step(&context, &findings));
-    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, finding }
+    nodes.extend(helped.iter().map(|j| Node::Finding(context.finding(&j.group))));
+    nodes.extend(hidden.iter().filter(|h| h.by_luck(e)).map(|h| Node::Finding(context.lucky(h))));
+    nodes.extend(next_step(&context, &helped));
+    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }
 
 /// What to do about the worst finding.
-fn next_step(context: &line::Context, findings: &[&Group]) -> Option<Node> {
-    let field = findings.first().and_then(|g| g.fields.first())?;
+fn next_step(context: &line::Context, findings: &[&Judged]) -> Option<Node> {
+    let field = findings.first().and_then(|j| j.group.fields.first())?;
     let o = context.e.objects.get(field.object as usize)?;
-    let name = match (&o.name, o.ty) {
-        (_, Some(t)) if context.e.types.aggregate(t).is_some() => context.e.types.name(t),
-        (Some(name), _) => name.clone(),
-        _ => return None,
-    };
+    // Only a struct with a name can be asked about.
+    let name = o.ty.and_then(|t| tussle_advise::advice::source_name(&context.e.types, t))?;
     Some(dim(format!("Next: tussle advise -C '{name}'")))
 }
 
-fn number_of(all: &[Group], one: &Group) -> usize {
-    all.iter().position(|g| std::ptr::eq(g, one)).map_or(0, |i| i + 1)
+fn number_of(all: &[Judged], one: &Judged) -> usize {
+    all.iter().position(|j| std::ptr::eq(j, one)).map_or(0, |i| i + 1)
 }
 
 /// Names of types and variables that were touched, for a message when `-C` matches none; at most `limit`.
@@ -245,58 +246,56 @@ fn loss_nodes(e: &Evidence, problems: &[Problem]) -> Vec<Node> {
     nodes
 }
 
-/// One sentence with the outcome.
-fn verdict(all: &[Group], hidden: &[latent::Hidden], seen: &Contention) -> Node {
-    let plural = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
-    let lines = |n: u64| format!("{} line{}", thousands(n), if n == 1 { "" } else { "s" });
-    let findings = all.iter().filter(|g| g.is_finding()).count();
-    let shared = all.len() - findings;
-    let mut parts = Vec::new();
-    if findings > 0 {
-        let words = plural(findings, "case of false sharing", "cases of false sharing");
-        parts.push(Span { text: words, tone: Tone::Bad });
-    } else {
-        parts.push(Span { text: "No false sharing".into(), tone: Tone::Good });
+/// A name that was asked for and that nobody fights over: what was done to it all the same.
+fn unshared(e: &Evidence, namer: &Namer, all: &[Judged], options: &Options) -> Option<Node> {
+    if options.names.is_empty() || !all.is_empty() {
+        return None;
     }
-    if shared > 0 {
-        parts.push(Span::plain(plural(shared, "of true sharing", "of true sharing")));
+    let asked = |a: &&Access| {
+        let o = e.objects.get(a.object as usize);
+        o.is_some_and(|o| options.names.iter().any(|n| object_matches(e, namer, o, n)))
+    };
+    let (mut accesses, mut stores, mut actors) = (0, 0, std::collections::BTreeSet::new());
+    for a in e.accesses.iter().filter(asked) {
+        accesses += a.reads + a.writes + a.rmws;
+        stores += a.writes + a.rmws;
+        actors.insert(a.actor);
     }
-    if !hidden.is_empty() {
-        let words = plural(hidden.len(), "latent case", "latent cases");
-        parts.push(Span { text: words, tone: Tone::Warn });
-    }
-    let mut spans = Vec::new();
-    for (i, p) in parts.into_iter().enumerate() {
-        if i > 0 {
-            spans.push(Span::plain(", "));
-        }
-        spans.push(p);
-    }
-    let quiet = seen.lines.iter().filter(|l| !l.is_contended()).count();
-    let touched = lines(seen.lines_touched);
-    spans.push(Span::plain(format!("; {touched} touched, {} shared without harm.", thousands(quiet as u64))));
-    Node::Text(spans)
+    Some(text(format!(
+        "{}: {} accesses kept, {} of them stores, by {} threads; no line of it was written by one and used by another \
+         at the same time.",
+        options.names.join(", "),
+        thousands(accesses),
+        thousands(stores),
+        actors.len()
+    )))
 }
 
-fn table(e: &Evidence, all: &[Group]) -> Node {
+fn table(e: &Evidence, all: &[Judged]) -> Node {
     let columns = vec![
         Column::number("rank", "#"),
         Column::number("expected_invalidations", "E"),
         Column::number("expected_invalidations_even_split", "E even"),
         Column::number("share_of_accesses", "of accesses"),
-        Column::text("sharing", "sharing"),
+        Column::number("transfers", "transfers"),
+        Column::number("removable_share", "removable"),
+        Column::text("class", "class"),
         Column::number("lines", "lines"),
         Column::text("threads", "threads"),
         Column::text("fields", "fields"),
     ];
-    let row = |(i, g): (usize, &Group)| {
+    let row = |(i, j): (usize, &Judged)| {
+        let g = &j.group;
         let share = g.e / g.accesses.max(1.0);
+        let removable = g.cost.removable_share();
         vec![
             Cell::count(i as u64 + 1),
-            invalidations(g.e).tone(if g.is_finding() { Tone::Bad } else { Tone::Plain }),
+            invalidations(g.e).tone(class_tone(j.class)),
             invalidations(g.e_even),
             Cell::number(share, names::percent(share)),
-            Cell::text(sharing_word(g)),
+            invalidations(g.cost.total()),
+            Cell::number((removable * 1e4).round() / 1e4, names::percent(removable)),
+            Cell::value(j.class.words(), j.class.short()).tone(class_tone(j.class)),
             Cell::count(g.lines.len() as u64),
             Cell::text(names::threads(e, &g.fighters())),
             Cell::text(g.title()).tone(Tone::Name),
@@ -305,12 +304,11 @@ fn table(e: &Evidence, all: &[Group]) -> Node {
     Node::Table { key: "lines".into(), columns, rows: all.iter().enumerate().map(row).collect() }
 }
 
-/// `false`, `true`, or `72% false`.
-fn sharing_word(g: &Group) -> String {
-    match g.false_share() {
-        s if s >= 0.995 => "false".into(),
-        _ if !g.is_finding() => "true".into(),
-        s => format!("{} false", names::percent(s)),
+fn class_tone(class: Class) -> Tone {
+    match class {
+        Class::LayoutHelps => Tone::Bad,
+        Class::Undecided => Tone::Warn,
+        _ => Tone::Plain,
     }
 }
 

@@ -1,9 +1,11 @@
 //! One group of lines in full.
 
-use crate::{count, dim, fact, invalidations, names, text};
+use crate::latent::Hidden;
+use crate::{count, dim, fact, invalidations, names};
 use serde_json::json;
 use std::collections::BTreeMap;
-use tussle_contention::analysis::Contention;
+use tussle_advise::class::Judged;
+use tussle_contention::analysis::{Contention, HiddenBy};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{FieldUse, Group};
 use tussle_evidence::*;
@@ -23,6 +25,18 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// A group with its class and what to do.
+    pub(super) fn judged(&self, j: &Judged, number: usize) -> Node {
+        let Node::Section { key, title, mut nodes } = self.section(&j.group, number) else {
+            return Node::Facts(Vec::new());
+        };
+        let words = format!("{}: {}", j.class.words(), j.class.remedy());
+        if let Some(Node::Facts(facts)) = nodes.first_mut() {
+            facts.insert(0, fact("class", "class", Cell::value(j.class.words(), words).tone(Tone::Strong)));
+        }
+        Node::Section { key, title, nodes }
+    }
+
     /// Everything about one group; `number` is its row in the table, 0 for latent ones.
     pub(super) fn section(&self, g: &Group, number: usize) -> Node {
         let title = match number {
@@ -51,18 +65,25 @@ impl Context<'_> {
             Some((a, b)) => format!("`{}` and `{}` share a {line}-byte line", a.path, b.path),
             None => format!("`{}` shares {line}-byte lines", g.title()),
         };
-        let share = names::percent(g.false_share());
-        let e = thousands(g.e.round().max(0.0) as u64);
+        let e = thousands(g.cost.total().round().max(0.0) as u64);
+        let share = names::percent(g.cost.removable_share());
         let (file, line) = self.declared(g);
-        let message = format!("{what}: {e} expected invalidations, {share} of them false");
-        Finding {
-            rule: "false-sharing".into(),
-            level: Level::Error,
-            message,
-            file,
-            line,
-            ..Finding::default()
+        let message =
+            format!("{what}: {e} expected invalidations and copies lost, the best layout removes {share}");
+        let (rule, level) = ("false-sharing".into(), Level::Error);
+        Finding { rule, level, message, file, line, ..Finding::default() }
+    }
+
+    /// A case that only this run's allocator hid.
+    pub(super) fn lucky(&self, h: &Hidden) -> Finding {
+        let mut finding = self.finding(&h.group);
+        if let HiddenBy::Phase { observed, worst, .. } = h.by {
+            finding.message = format!(
+                "{}, where the allocator puts it {worst} bytes into a line, not {observed} as in this run",
+                finding.message
+            );
         }
+        finding
     }
 
     /// Where the first of the two fields is declared, or the code that touches it most.
@@ -98,6 +119,7 @@ impl Context<'_> {
             fact("expected_invalidations_even_split", "even split", even(g)),
             fact("expected_invalidations_whole_run", "whole run", whole_run(g)),
             silent("accesses", (g.accesses.round().max(0.0) as u64).into()),
+            fact("transfers", "transfers", cost(g)),
             fact("sharing", "sharing", sharing(g)),
             fact("handoffs", "", Cell::count(g.handoffs)),
             fact("threads", "threads", Cell::text(names::threads(self.e, &g.fighters()))),
@@ -334,6 +356,23 @@ fn even(g: &Group) -> Cell {
     Cell { text: words, ..c }
 }
 
+/// The cost by which a group is classed.
+fn cost(g: &Group) -> Cell {
+    let n = |x: f64| thousands(x.round().max(0.0) as u64);
+    let c = &g.cost;
+    let words = format!(
+        "{}: {} stores that find the line elsewhere, {} copies lost; with every byte range on a line of its own {}",
+        n(c.total()),
+        n(c.now.stores),
+        n(c.now.copies),
+        n(c.apart)
+    );
+    let whole = |x: f64| json!(x.round());
+    let value =
+        json!({ "stores": whole(c.now.stores), "copies": whole(c.now.copies), "apart": whole(c.apart) });
+    Cell::value(value, words)
+}
+
 fn whole_run(g: &Group) -> Cell {
     let c = invalidations(g.e_whole_run);
     let words = format!("{} if all had happened at once; {} hand-offs", c.text, thousands(g.handoffs));
@@ -355,12 +394,4 @@ fn sharing(g: &Group) -> Cell {
     .collect();
     let round = |x: f64| (x * 1e4).round() / 1e4;
     Cell::value(json!({ "false": round(f), "mixed": round(m), "true": round(t) }), words.join(", "))
-}
-
-/// What true sharing means, once for all of it.
-pub(super) fn true_sharing_advice() -> Node {
-    text(
-        "True sharing, for information: the threads use the same bytes, so no padding and no move of fields can help. \
-         Fewer stores can: a copy per thread that is summed when read, batches, a test before the store.",
-    )
 }

@@ -1,7 +1,8 @@
 //! The report of samples of a performance monitoring unit: lines by HITM, never by E, whose unit is another.
 
-use crate::{Options, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, text};
+use crate::{Options, Outcome, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, text};
 use std::collections::BTreeMap;
+use tussle_advise::class;
 use tussle_contention::fields::Namer;
 use tussle_evidence::Problem;
 use tussle_evidence::*;
@@ -129,7 +130,8 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
         "A HITM sample says who found the line modified, not who had modified it: the other fields of the line and \
          its stores are where to look.",
     ));
-    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, finding }
+    let outcome = Outcome { helps: finding, listed: !all.is_empty(), blind: class::blind(e) };
+    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }
 
 fn facts(e: &Evidence, total: u64, lines: usize, finding: bool) -> Node {
@@ -282,6 +284,6 @@ pub fn compare(first: &Evidence, second: &Evidence, options: &Options) -> Report
         let inner = report(e, &[], options).view.nodes;
         nodes.push(Node::Section { key: key.into(), title: key.into(), nodes: inner });
     }
-    let finding = report(second, &[], options).finding;
-    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, finding }
+    let outcome = report(second, &[], options).outcome;
+    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }

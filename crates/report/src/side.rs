@@ -1,7 +1,8 @@
 //! Two evidences side by side.
 
-use crate::{Options, Report, SCHEMA_VERSION, invalidations, names, wanted};
+use crate::{Options, Outcome, Report, SCHEMA_VERSION, invalidations, names, wanted};
 use std::collections::BTreeMap;
+use tussle_advise::class::{self, Class};
 use tussle_contention::analysis;
 use tussle_contention::fields::Namer;
 use tussle_contention::group;
@@ -16,7 +17,7 @@ struct Side {
     finding: bool,
 }
 
-/// Lines of two runs matched by their fields. A finding in either makes a finding.
+/// Lines of two runs matched by their fields. The outcome is that of the new one.
 pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
     if old.transfers.is_some() && new.transfers.is_some() {
         return crate::kernel::compare(old, new, options);
@@ -39,7 +40,8 @@ pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
         Column::number("new_expected_invalidations_even_split", "E even new"),
         Column::text("fields", "fields"),
     ];
-    let finding = a.values().chain(b.values()).any(|s| s.finding);
+    let finding = b.values().any(|s| s.finding);
+    let outcome = Outcome { helps: finding, listed: !b.is_empty(), blind: class::blind(new) };
     let mut nodes = vec![Node::Facts(vec![
         crate::fact("finding", "", Cell::value(finding, "")),
         crate::fact("old_command", "old", Cell::text(old.run.command.join(" "))),
@@ -51,7 +53,7 @@ pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
         nodes.push(Node::Text(vec![quiet]));
     }
     nodes.push(Node::Table { key: "lines".into(), columns, rows });
-    Report { view: View { kind: "report_comparison", schema_version: SCHEMA_VERSION, nodes }, finding }
+    Report { view: View { kind: "report_comparison", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }
 
 /// All stories with E of at least 1, so that a fixed line shows what is left of it.
@@ -59,7 +61,8 @@ fn sides(e: &Evidence, options: &Options) -> BTreeMap<String, Side> {
     let namer = Namer::new(e);
     let seen = analysis::contention(e, &options.question);
     let mut out: BTreeMap<String, Side> = BTreeMap::new();
-    for g in group::groups(e, &namer, seen.lines.iter()) {
+    for j in class::judge(e, &namer, &seen) {
+        let g = j.group;
         if !wanted(e, &namer, &g, &options.names) {
             continue;
         }
@@ -67,7 +70,7 @@ fn sides(e: &Evidence, options: &Options) -> BTreeMap<String, Side> {
         s.e += g.e;
         s.e_even += g.e_even;
         s.accesses += g.accesses;
-        s.finding |= g.is_finding();
+        s.finding |= j.class == Class::LayoutHelps;
     }
     out.retain(|_, s| s.e >= 1.0);
     out

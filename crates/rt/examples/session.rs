@@ -9,7 +9,13 @@ fn main() {
     let c = common::observed(&e);
     println!("{} processes, {} threads, {} rows", e.processes.len(), e.actors.len(), e.accesses.len());
     for l in c.lines.iter().take(12) {
-        println!("{:#x} E {:.0} of {:.0}, finding {}", l.address, l.ranked_e(), l.accesses, l.is_finding());
+        println!(
+            "{:#x} E {:.0} of {:.0}, removable {:.0}",
+            l.address,
+            l.ranked_e(),
+            l.accesses,
+            l.cost.removable()
+        );
     }
     for l in &e.losses {
         println!("lost {}: {} ({})", l.what, l.count, l.note);

@@ -1,5 +1,7 @@
 //! `tussle hunt`: the whole loop. Build, record, report, advise, patch, rebuild, prove.
 
+mod gate;
+mod patches;
 mod screen;
 mod steps;
 
@@ -13,10 +15,12 @@ use tussle_host::evidence_file;
 
 /// Find, explain, fix and prove false sharing in a program.
 ///
-/// Builds a copy of DIR with instrumentation, runs it, names the fields that fight over cache lines, writes a patch and
-/// verifies its offsets by compiling it, then rebuilds both versions without instrumentation and measures them against
-/// each other in randomly ordered pairs. DIR itself is never written to. The evidence stays in tussle.data, the patch
-/// in tussle.patch. Exit status: 0 nothing found, 1 a finding, 2 an error.
+/// Builds a copy of DIR with instrumentation, runs it, names the fields that fight over cache lines, writes a patch
+/// and verifies its offsets by compiling it, then rebuilds both versions without instrumentation and measures them
+/// against each other in randomly ordered pairs. A patch counts only when the patched program was recorded again and
+/// saves at least half of what was promised, with nothing new; all cases are tried in turn. DIR itself is never
+/// written to. The evidence stays in tussle.data, the patch in tussle.patch. Exit status: 0 nothing that a layout
+/// helps, or all of it repaired and not slower; 1 something is left; 2 nothing was seen, or an error.
 #[derive(clap::Args)]
 pub struct Args {
     /// Folder with the program's sources.
@@ -56,38 +60,39 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let seen = contention(&evidence, &Question::observed());
     let mut story = screen::Story::new(&evidence, &seen, &args.output);
     if story.finding() {
-        match hunt.fix(&evidence) {
-            Ok(fix) => prove(&hunt, args, &argv, fix, &mut story)?,
-            Err(refused) => story.refused = refused,
-        }
+        let repairs = hunt.repair(&argv, &evidence);
+        prove(&hunt, args, &argv, repairs, &mut story)?;
     }
     global.print(&story.view())?;
-    Ok(ExitCode::from(u8::from(story.finding())))
+    Ok(ExitCode::from(story.status()))
 }
 
-/// Records the patched program and measures both without instrumentation.
+/// Keeps the patch and measures both versions without instrumentation.
 fn prove(
     hunt: &steps::Hunt<'_>,
     args: &Args,
     argv: &[OsString],
-    fix: steps::Fix,
+    repairs: gate::Repairs,
     story: &mut screen::Story<'_>,
 ) -> anyhow::Result<()> {
-    std::fs::write(&args.patch, &fix.patched.diff)
-        .with_context(|| format!("cannot write the patch to {}", args.patch.display()))?;
-    story.patch_file = Some(display(&args.patch));
-    // From here on a failure is told on the screen: the findings and the patch stand without it.
-    match hunt.build_instrumented(fix.scratch.path()).and_then(|rebuilt| hunt.record(&rebuilt, argv)) {
-        Ok(after) => story.after = Some(steps::e_false_of(&after, &fix.advice.type_name)),
-        Err(e) => story.failures.push(format!("the patched program was not recorded: {e:#}")),
-    }
-    if !args.no_bench {
-        match hunt.measure(args.pairs, argv, &fix) {
-            Ok(paired) => story.measured = Some(paired),
-            Err(e) => story.failures.push(format!("not measured: {e:#}")),
+    if let Some(patched) = repairs.scratch.as_ref() {
+        story.diff = repairs.diff(&hunt.dir)?;
+        // From here on a failure is told on the screen: the findings and the patch stand without it.
+        if !args.no_bench {
+            match hunt.measure(args.pairs, argv, patched.path()) {
+                Ok(paired) => story.measured = Some(paired),
+                Err(e) => story.failures.push(format!("not measured: {e:#}")),
+            }
+        }
+        if story.is_slower() {
+            story.diff.clear();
+        } else {
+            std::fs::write(&args.patch, &story.diff)
+                .with_context(|| format!("cannot write the patch to {}", args.patch.display()))?;
+            story.patch_file = Some(display(&args.patch));
         }
     }
-    story.fix = Some(fix);
+    story.repairs = Some(repairs);
     Ok(())
 }
 

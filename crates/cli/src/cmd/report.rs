@@ -14,9 +14,10 @@ use tussle_report::{self as report, Options};
 
 /// Show contended lines by field.
 ///
-/// Ranks cache lines by expected invalidations and names the fields, threads, code and objects on them. A line is a
-/// finding when it has at least 1,000 expected invalidations, at least 0.1% of its accesses, and part of them is false
-/// or mixed sharing; the exit status is 1 exactly then. Cases that only this run's addresses hid are listed as latent.
+/// Ranks fights over cache lines by the stores that find the line elsewhere and the copies that readers lose, and
+/// names fields, threads, code and objects. A fight is a case that a layout helps when the best layout removes at
+/// least a quarter of it and at least 1,000; the exit status is 1 exactly then, 2 when nothing was seen that could be
+/// judged. Others are listed with their class. Cases that only this run's addresses hid are listed as latent.
 #[derive(clap::Args)]
 pub struct Args {
     /// Evidence; with OTHER the older one of two to compare.
@@ -43,6 +44,9 @@ pub struct Args {
     /// `c2c`: the Pareto table of `perf c2c report` with fields, for what `tussle import` read.
     #[arg(long, value_enum, default_value = "tussle")]
     style: StyleArg,
+    /// What makes the exit status 1: a case that a layout helps, or any that is listed.
+    #[arg(long, value_enum, default_value = "layout")]
+    fail_on: FailOn,
     /// Replay a kernel recording's accesses in their order with fields elsewhere: `TYPE: MOVE; MOVE`, a MOVE as of
     /// `tussle fix --move`, or FIELD@OFFSET to change places with what lies there. Transfers in a model, no speed.
     #[arg(long, value_name = "CHANGE", conflicts_with_all = ["other", "layout", "style"])]
@@ -56,6 +60,12 @@ pub struct Args {
 enum StyleArg {
     Tussle,
     C2c,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    Layout,
+    Any,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -115,7 +125,17 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         }
     };
     global.print(&report.view)?;
-    Ok(ExitCode::from(u8::from(report.finding)))
+    Ok(ExitCode::from(status(&report.outcome, args.fail_on)))
+}
+
+/// A case beats not having seen everything, which beats having found nothing.
+fn status(outcome: &report::Outcome, fail_on: FailOn) -> u8 {
+    let case = outcome.helps || fail_on == FailOn::Any && outcome.listed;
+    match (case, &outcome.blind) {
+        (true, _) => 1,
+        (false, Some(_)) => 2,
+        (false, None) => 0,
+    }
 }
 
 impl Args {

@@ -188,7 +188,7 @@ pub fn even(e: &Evidence) -> Contention {
 
 /// E of all findings, or of everything if `all`.
 pub fn total_e(c: &Contention, all: bool) -> f64 {
-    c.lines.iter().filter(|l| all || l.is_finding()).map(|l| l.ranked_e()).sum()
+    c.lines.iter().filter(|l| all || l.cost.removable() >= 1000.0).map(|l| l.ranked_e()).sum()
 }
 
 /// Total accesses in the kept lines.

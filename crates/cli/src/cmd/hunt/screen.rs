@@ -1,20 +1,19 @@
 //! The one screen that a hunt ends in.
 
-use super::steps::{Fix, e_false_in, edits};
+use super::gate::{Case, Repairs, cases};
 use std::collections::BTreeSet;
 use std::path::Path;
+use tussle_advise::class::{self, Class, Judged};
 use tussle_bench::{Outcome, Paired, Question, verdict};
-use tussle_contention::analysis::{Contention, latent};
+use tussle_contention::analysis::Contention;
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{Group, groups};
+use tussle_contention::objective::LineCost;
 use tussle_evidence::Evidence;
-use tussle_render::{Cell, Column, Fact, Finding, Level, Node, Span, Tone, View, offset, thousands};
+use tussle_render::{Cell, Column, Finding, Level, Node, Span, Tone, View, thousands};
 
 /// Version of the `hunt` document.
 const SCHEMA_VERSION: u32 = 1;
-
-/// Fields shown with their offsets.
-const OFFSETS_MAX: usize = 12;
 
 /// Code lines shown per field.
 const CODE_MAX: usize = 2;
@@ -24,18 +23,18 @@ pub struct Story<'a> {
     evidence: &'a Evidence,
     seen: &'a Contention,
     evidence_file: String,
-    /// The verified patch.
-    pub fix: Option<Fix>,
-    /// Where the patch was put.
+    judged: Vec<Judged<'a>>,
+    cases: Vec<Case>,
+    /// Patches that survived, and what did not.
+    pub repairs: Option<Repairs>,
+    /// One patch of all of them.
+    pub diff: String,
+    /// Where it was put.
     pub patch_file: Option<String>,
-    /// Expected invalidations (false and mixed) of the struct after the patch.
-    pub after: Option<f64>,
     /// Runs of both versions.
     pub measured: Option<Paired>,
     /// Steps that failed after the patch was made.
     pub failures: Vec<String>,
-    /// Advices that could not be written, with the reason.
-    pub refused: Vec<(String, String)>,
 }
 
 impl<'a> Story<'a> {
@@ -46,49 +45,75 @@ impl<'a> Story<'a> {
             evidence,
             seen,
             evidence_file,
-            fix: None,
+            judged: class::judge(evidence, &Namer::new(evidence), seen),
+            cases: cases(evidence),
+            repairs: None,
+            diff: String::new(),
             patch_file: None,
-            after: None,
             measured: None,
             failures: Vec::new(),
-            refused: Vec::new(),
         }
     }
 
-    /// At least one line is a finding.
+    /// A layout helps somewhere.
     pub fn finding(&self) -> bool {
-        self.seen.lines.iter().any(|l| l.is_finding())
+        !self.cases.is_empty()
+    }
+
+    /// The measured interval lies on the slower side.
+    pub fn is_slower(&self) -> bool {
+        self.measured.as_ref().and_then(verdict).is_some_and(|v| v.outcome == Outcome::Regressed)
+    }
+
+    /// 0: nothing that a layout helps, or all of it repaired and not slower. 1: something is left. 2: nothing seen.
+    pub fn status(&self) -> u8 {
+        if !self.finding() {
+            return if class::blind(self.evidence).is_some() { 2 } else { 0 };
+        }
+        let repaired = self.repairs.as_ref().is_some_and(|r| r.left.is_empty() && !r.list.is_empty());
+        u8::from(!repaired || self.is_slower())
     }
 
     /// The screen.
     pub fn view(&self) -> View {
         let namer = Namer::new(self.evidence);
-        let all = groups(self.evidence, &namer, self.seen.lines.iter().filter(|l| l.is_contended()));
-        let mut nodes = vec![headline(&all)];
+        let all: Vec<&Judged<'_>> = self.judged.iter().filter(|j| j.class != Class::Small).collect();
+        let mut nodes = vec![self.headline()];
         nodes.push(self.lines(&all));
         nodes.extend(self.evidence_of(&all, &namer));
-        nodes.extend(self.patch());
+        nodes
+            .extend(self.repairs.iter().flat_map(|r| super::patches::nodes(r, &self.diff, self.is_slower())));
         nodes.extend(self.effect());
         nodes.extend(self.failed());
         nodes.push(self.next());
-        nodes.extend(all.iter().filter(|g| g.is_finding()).map(finding));
+        nodes.extend(self.cases.iter().map(finding));
         View { kind: "hunt", schema_version: SCHEMA_VERSION, nodes }
     }
 
+    fn headline(&self) -> Node {
+        let (text, tone) = match (self.cases.len(), class::blind(self.evidence)) {
+            (0, Some(reason)) => (format!("Cannot say: {reason}."), Tone::Warn),
+            (0, None) => ("Nothing found that a layout helps.".to_string(), Tone::Good),
+            (1, _) => ("One case found that a layout helps.".to_string(), Tone::Bad),
+            (n, _) => (format!("{n} cases found that a layout helps."), Tone::Bad),
+        };
+        Node::Text(vec![Span { text, tone }])
+    }
+
     /// All contended lines in one table; the latent ones below.
-    fn lines(&self, all: &[Group<'_>]) -> Node {
-        let hidden = latent(self.evidence, self.seen);
+    fn lines(&self, all: &[&Judged<'_>]) -> Node {
+        let hidden = class::latent(self.evidence, self.seen, &self.judged);
         let columns = vec![
-            Column::number("expected_invalidations", "expected inv."),
+            Column::number("transfers", "transfers"),
             Column::text("kind", "kind"),
             Column::text("fields", "fields"),
         ];
-        let mut rows: Vec<Vec<Cell>> = all.iter().map(line_row).collect();
+        let mut rows: Vec<Vec<Cell>> = all.iter().map(|j| line_row(j)).collect();
         let namer = Namer::new(self.evidence);
         let lines: Vec<_> = hidden.iter().map(|h| &h.line).collect();
         for g in groups(self.evidence, &namer, lines.into_iter()) {
             rows.push(vec![
-                Cell::number(g.e, thousands(g.e.round() as u64)).tone(Tone::Dim),
+                transfers(&g.cost).tone(Tone::Dim),
                 Cell::text("latent: only at other addresses or with 128-byte lines").tone(Tone::Warn),
                 Cell::text(g.title()).tone(Tone::Name),
             ]);
@@ -96,17 +121,17 @@ impl<'a> Story<'a> {
         Node::Table { key: "lines".into(), columns, rows }
     }
 
-    /// Who does what to the fields of the struct that was patched, or of the worst finding.
-    fn evidence_of(&self, all: &[Group<'_>], namer: &Namer) -> Option<Node> {
-        let target = self.fix.as_ref().map(|f| f.advice.type_name.clone());
-        let holds = |g: &&Group<'_>| {
-            let Some(name) = &target else { return true };
+    /// Who does what to the fields of the worst case.
+    fn evidence_of(&self, all: &[&Judged<'_>], namer: &Namer) -> Option<Node> {
+        let patched = self.repairs.as_ref().and_then(|r| r.list.first()).map(|r| r.advice.type_name.clone());
+        let holds = |g: &Group<'_>| {
+            let Some(name) = &patched else { return true };
             g.objects().iter().any(|o| {
                 self.evidence.objects.get(*o as usize).is_some_and(|o| namer.root(o).contains(bare(name)))
             })
         };
-        let mut findings = all.iter().filter(|g| g.is_finding());
-        let group = findings.clone().find(holds).or_else(|| findings.next())?;
+        let mut helped = all.iter().filter(|j| j.class == Class::LayoutHelps);
+        let group = &helped.clone().find(|j| holds(&j.group)).or_else(|| helped.next())?.group;
         let columns = vec![
             Column::text("field", "field"),
             Column::number("reads", "reads"),
@@ -151,65 +176,6 @@ impl<'a> Story<'a> {
         places.into_iter().take(CODE_MAX).map(|p| p.1).collect::<Vec<_>>().join(", ")
     }
 
-    fn patch(&self) -> Vec<Node> {
-        let Some(fix) = &self.fix else { return self.no_patch() };
-        let a = &fix.advice;
-        let before = e_false_in(self.evidence, self.seen, &a.type_name);
-        let text = |key: &str, label: &str, cell: Cell| Fact { key: key.into(), label: label.into(), cell };
-        let mut facts = vec![
-            text("edit", "edit", Cell::text(edits(a)).tone(Tone::Strong)),
-            text("why", "why", Cell::text(a.why.clone())),
-            text(
-                "size_bytes",
-                "size",
-                Cell::text(format!("{} to {} bytes", fix.patched.size_before, fix.patched.size_after)),
-            ),
-            text(
-                "live_bytes",
-                "memory",
-                Cell::value(a.live_bytes, format!("{:+} bytes over all live objects", a.live_bytes)),
-            ),
-            text("new_sharing", "new sharing", Cell::text(new_sharing(a))),
-        ];
-        if let Some(after) = self.after {
-            let shown = format!("{} to {}, recorded again after the patch", whole(before), whole(after));
-            let value = serde_json::json!({ "before": before, "after": after });
-            facts.push(text(
-                "expected_invalidations",
-                "expected inv.",
-                Cell::value(value, shown).tone(Tone::Good),
-            ));
-        }
-        for (title, reason) in &fix.refused {
-            let n = facts.len();
-            let cell = Cell::text(format!("{title}: {reason}")).tone(Tone::Dim);
-            facts.push(text(&format!("passed_over_{n}"), "passed over", cell));
-        }
-        for note in a.notes.iter().chain(&fix.patched.notes) {
-            let n = facts.len();
-            facts.push(text(&format!("note_{n}"), "note", Cell::text(note.clone()).tone(Tone::Warn)));
-        }
-        let diff = Node::Block { key: "diff".into(), language: "diff", text: fix.patched.diff.clone() };
-        let title = format!("Patch of {}, offsets verified by compiling it", a.type_name);
-        let nodes = vec![Node::Facts(facts), diff, offsets(fix)];
-        vec![Node::Section { key: "patch".into(), title, nodes }]
-    }
-
-    fn no_patch(&self) -> Vec<Node> {
-        if !self.finding() {
-            return Vec::new();
-        }
-        let text = match self.refused.is_empty() {
-            true => "No move of a field of the program's own structs would help.".to_string(),
-            false => "No patch could be written:".to_string(),
-        };
-        let mut nodes = vec![Node::Text(vec![Span { text, tone: Tone::Warn }])];
-        for (title, reason) in &self.refused {
-            nodes.push(Node::Text(vec![Span::plain(format!("  {title}: {reason}"))]));
-        }
-        nodes
-    }
-
     fn effect(&self) -> Option<Node> {
         let paired = self.measured.as_ref()?;
         let v = verdict(paired)?;
@@ -245,56 +211,32 @@ impl<'a> Story<'a> {
     }
 }
 
-fn headline(all: &[Group<'_>]) -> Node {
-    let findings = all.iter().filter(|g| g.is_finding()).count();
-    let (text, tone) = match findings {
-        0 => ("No false sharing found.".to_string(), Tone::Good),
-        1 => ("False sharing found in one place.".to_string(), Tone::Bad),
-        n => (format!("False sharing found in {n} places."), Tone::Bad),
-    };
-    Node::Text(vec![Span { text, tone }])
-}
-
-fn line_row(g: &Group<'_>) -> Vec<Cell> {
-    let (kind, tone) = match (g.is_finding(), g.false_share()) {
-        (true, share) if share < 0.95 => ("false and true sharing", Tone::Bad),
-        (true, _) => ("false sharing", Tone::Bad),
-        (false, _) => ("true sharing: the same bytes, no layout helps", Tone::Dim),
-    };
+fn line_row(j: &Judged<'_>) -> Vec<Cell> {
+    let tone = if j.class == Class::LayoutHelps { Tone::Bad } else { Tone::Dim };
     vec![
-        Cell::number(g.e, thousands(g.e.round() as u64)),
-        Cell::text(kind).tone(tone),
-        Cell::text(g.title()).tone(Tone::Name),
+        transfers(&j.group.cost),
+        Cell::text(j.class.words()).tone(tone),
+        Cell::text(j.group.title()).tone(Tone::Name),
     ]
 }
 
-fn finding(g: &Group<'_>) -> Node {
+/// The one unit of a hunt: stores that find the line elsewhere and copies lost.
+fn transfers(cost: &LineCost) -> Cell {
+    Cell::number(cost.total().round(), whole(cost.total()))
+}
+
+fn finding(case: &Case) -> Node {
+    let hidden = if case.latent { ", where the allocator puts it elsewhere" } else { "" };
     Node::Finding(Finding {
         rule: "false-sharing".into(),
         level: Level::Error,
-        message: format!("{}: {} expected invalidations", g.title(), whole(g.e)),
+        message: format!(
+            "{}: {} stores that find the line elsewhere and copies lost{hidden}",
+            case.title,
+            whole(case.cost)
+        ),
         ..Finding::default()
     })
-}
-
-fn offsets(fix: &Fix) -> Node {
-    let columns = vec![
-        Column::text("field", "field"),
-        Column::number("before_bytes", "before"),
-        Column::number("after_bytes", "after"),
-    ];
-    let cell = |bytes: u64| Cell::value(bytes, offset(bytes));
-    let changed = fix.patched.fields.iter().filter(|f| f.before != f.after);
-    let rows =
-        changed.take(OFFSETS_MAX).map(|f| vec![Cell::text(f.path.clone()), cell(f.before), cell(f.after)]);
-    Node::Table { key: "offsets".into(), columns, rows: rows.collect() }
-}
-
-fn new_sharing(a: &tussle_advise::Advice) -> String {
-    if a.new_sharing.is_empty() {
-        return "none".into();
-    }
-    a.new_sharing.iter().map(|(x, y)| format!("{x} \u{27f7} {y}")).collect::<Vec<_>>().join(", ")
 }
 
 fn whole(e: f64) -> String {

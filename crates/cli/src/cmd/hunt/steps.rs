@@ -7,9 +7,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use tussle_advise::{Advice, advice};
+use tussle_advise::Advice;
 use tussle_bench::Paired;
-use tussle_contention::analysis::{Contention, Question, contention};
 use tussle_evidence::Evidence;
 use tussle_host::bench::{self, Command, Plan, Until};
 use tussle_host::fix::{self, Patched};
@@ -20,9 +19,6 @@ use tussle_host::record::{RecordOptions, record};
 
 /// A benchmark takes about this long when nobody says how many pairs.
 const BENCH_SECONDS: f64 = 60.0;
-
-/// Advices tried until one can be written as a patch.
-const ADVICES_TRIED_MAX: usize = 8;
 
 /// What does not change from step to step.
 pub struct Hunt<'a> {
@@ -41,19 +37,12 @@ pub struct Built {
     program: Option<PathBuf>,
 }
 
-/// A verified patch, applied in a scratch copy.
-pub struct Fix {
-    /// The proposal.
-    pub advice: Advice,
-    /// The patch; its offsets are those of the compiler.
-    pub patched: Patched,
-    /// The patched copy.
-    pub scratch: Scratch,
-    /// Advices that came before and could not be written, with the reason.
-    pub refused: Vec<(String, String)>,
-}
-
 impl<'a> Hunt<'a> {
+    /// Tells what happens next.
+    pub fn remark(&self, what: impl std::fmt::Display) {
+        self.global.remark(what);
+    }
+
     /// Finds out how to build and what to run.
     pub fn new(args: &Args, global: &'a Global) -> anyhow::Result<Hunt<'a>> {
         let dir = args.dir.canonicalize().with_context(|| format!("cannot enter {}", args.dir.display()))?;
@@ -126,29 +115,14 @@ impl<'a> Hunt<'a> {
         Ok(evidence)
     }
 
-    /// The first advice that can be written as a patch, or why none could.
-    pub fn fix(&self, evidence: &Evidence) -> Result<Fix, Vec<(String, String)>> {
-        let advices = advice::best(evidence, &advice::Options::default());
-        let mut refused = Vec::new();
-        for advice in advices.into_iter().filter(|a| !a.is_latent()).take(ADVICES_TRIED_MAX) {
-            let title = format!("{}: {}", advice.type_name, edits(&advice));
-            self.global.remark(format!("patching a copy, {title}"));
-            match self.patch(&advice) {
-                Ok((scratch, patched)) => return Ok(Fix { patched, advice, scratch, refused }),
-                Err(e) => refused.push((title, format!("{e:#}"))),
-            }
-        }
-        Err(refused)
-    }
-
     /// Makes and verifies the patch, and applies it in a new copy.
-    fn patch(&self, advice: &Advice) -> anyhow::Result<(Scratch, Patched)> {
+    pub fn patch(&self, dir: &Path, advice: &Advice) -> anyhow::Result<(Scratch, Patched)> {
         let build = match &self.project.build {
             Build::Make => fix::Build::Make,
             Build::Shell(command) => fix::Build::Shell(command.clone()),
         };
         let request = fix::Request {
-            dir: &self.dir,
+            dir,
             type_name: &advice.type_name,
             decl: advice.decl.as_ref(),
             edits: &advice.edits,
@@ -156,16 +130,16 @@ impl<'a> Hunt<'a> {
             abi_ok: false,
         };
         let patched = fix::patch_tree(&request, &mut |command| self.global.remark(command))?;
-        let scratch = Scratch::copy_of(&self.dir)?;
+        let scratch = Scratch::copy_of(dir)?;
         fix::apply(scratch.path(), &patched)?;
         Ok((scratch, patched))
     }
 
     /// Builds both versions as the user would and measures them.
-    pub fn measure(&self, pairs: Option<usize>, argv: &[OsString], fix: &Fix) -> anyhow::Result<Paired> {
+    pub fn measure(&self, pairs: Option<usize>, argv: &[OsString], patched: &Path) -> anyhow::Result<Paired> {
         self.global.remark(format!("building both versions without instrumentation: {}", self.project.build));
         let old = self.build(&self.dir, &[])?;
-        let new = self.build(fix.scratch.path(), &[])?;
+        let new = self.build(patched, &[])?;
         let arm = |name: &str, built: &Built| {
             let dir = built.scratch.path();
             Command::argv(name, in_folder(dir, argv)).in_folder(dir)
@@ -211,25 +185,13 @@ impl<'a> Hunt<'a> {
     }
 }
 
-/// Expected invalidations that are false or mixed, over all lines with objects of the struct `name`.
-pub fn e_false_of(evidence: &Evidence, name: &str) -> f64 {
-    e_false_in(evidence, &contention(evidence, &Question::observed()), name)
-}
-
-/// The same for a contention that is known already.
-pub fn e_false_in(evidence: &Evidence, seen: &Contention, name: &str) -> f64 {
-    let bare = name.trim_start_matches("struct ").trim_start_matches("class ").trim_start_matches("union ");
-    let Some(target) = evidence.types.find(name).or_else(|| evidence.types.find(bare)) else { return 0.0 };
-    let holds = |object: u32| {
-        let ty = evidence.objects.get(object as usize).and_then(|o| o.ty);
-        ty.is_some_and(|t| contains(evidence, t, target, 0))
-    };
-    let lines = seen.lines.iter().filter(|l| l.objects().into_iter().any(holds));
-    lines.map(|l| l.e.e_false + l.e.e_mixed).sum()
-}
-
 /// `outer` is `inner`, or embeds it.
-fn contains(e: &Evidence, outer: tussle_model::TypeId, inner: tussle_model::TypeId, depth: usize) -> bool {
+pub fn contains(
+    e: &Evidence,
+    outer: tussle_model::TypeId,
+    inner: tussle_model::TypeId,
+    depth: usize,
+) -> bool {
     let (outer, inner) = (e.types.strip(outer), e.types.strip(inner));
     if outer == inner {
         return true;

@@ -1,0 +1,204 @@
+//! The one classifier: what each fight over cache lines is, and whether a layout helps. Every verb asks it.
+//!
+//! Judged are groups: lines on which the same fields of the same kind of object meet, by the sum of their cost, so that
+//! it makes no difference whether a fight happens on one line or on two thousand.
+
+use std::collections::{HashMap, HashSet};
+
+use tussle_contention::analysis::{self, Contention, HiddenBy, Latent, LineContention, Question};
+use tussle_contention::fields::Namer;
+use tussle_contention::group::{Group, groups};
+use tussle_contention::objective::LineCost;
+use tussle_evidence::{Evidence, ObjectKind, Source};
+use tussle_model::LineSize;
+
+/// A group is listed from this cost on, and a layout helps only if it removes as much: stores that find the line
+/// elsewhere and read copies lost, in the evidence's own unit.
+pub const COST_MIN: f64 = 1000.0;
+
+/// A layout helps when the best one removes this share of the group's cost.
+pub const HELPS_SHARE_MIN: f64 = 0.25;
+
+/// From here up to [`HELPS_SHARE_MIN`] it is undecided: windows and merging make the cost uncertain by about as much.
+pub const UNDECIDED_SHARE_MIN: f64 = 0.15;
+
+/// Below this share of what is left, no byte range alone is what the threads fight for: memory moves as a whole.
+const MAIN_SHARE_MIN: f64 = 0.5;
+
+/// Lines grouped at most; those with the highest E first.
+const LINES_MAX: usize = 50_000;
+
+/// What a fight is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// The best layout removes enough of it.
+    LayoutHelps,
+    /// It would remove a part that is within the error of the numbers.
+    Undecided,
+    /// Threads fight for the same bytes, wherever these lie.
+    SameBytes,
+    /// Memory is handed from thread to thread with all that is in it.
+    MovesWhole,
+    /// Too little to be listed.
+    Small,
+}
+
+impl Class {
+    /// The class of so much cost.
+    pub fn of(cost: &LineCost) -> Class {
+        let enough = cost.removable() >= COST_MIN;
+        match cost.removable_share() {
+            _ if cost.total() < COST_MIN => Class::Small,
+            share if enough && share >= HELPS_SHARE_MIN => Class::LayoutHelps,
+            share if enough && share >= UNDECIDED_SHARE_MIN => Class::Undecided,
+            _ if cost.main >= MAIN_SHARE_MIN * cost.apart => Class::SameBytes,
+            _ => Class::MovesWhole,
+        }
+    }
+
+    /// As reports print it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Class::LayoutHelps => "a layout helps",
+            Class::Undecided => "undecided",
+            Class::SameBytes => "no layout helps: the same bytes",
+            Class::MovesWhole => "moves as a whole",
+            Class::Small => "small",
+        }
+    }
+
+    /// The same for a column.
+    pub fn short(self) -> &'static str {
+        match self {
+            Class::LayoutHelps => "layout helps",
+            Class::SameBytes => "same bytes",
+            Class::MovesWhole => "moves whole",
+            Class::Undecided | Class::Small => self.words(),
+        }
+    }
+
+    /// What to do instead of, or besides, a layout.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Class::LayoutHelps => "move the fields apart: `tussle advise` says how",
+            Class::Undecided => "a layout would remove a part that is within the error of these numbers",
+            Class::SameBytes => {
+                "fewer stores help, no move does: a copy per thread that is summed when read, shards, batches, a test \
+                 before the store; for what is rarely written, a copy per reader"
+            }
+            Class::MovesWhole => "hand over less often or less: batches, work that stays with one thread",
+            Class::Small => "too little to act on",
+        }
+    }
+
+    /// Whether moves of fields are worth a search.
+    pub fn may_gain(self) -> bool {
+        matches!(self, Class::LayoutHelps | Class::Undecided)
+    }
+}
+
+/// A group with its class.
+#[derive(Clone, Debug)]
+pub struct Judged<'a> {
+    /// Lines, fields, pairs.
+    pub group: Group<'a>,
+    /// What it is.
+    pub class: Class,
+}
+
+/// All groups of an evidence, the costliest first; those of [`Class::Small`] are among them.
+pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judged<'a>> {
+    let judged = |group: Group<'a>| Judged { class: Class::of(&group.cost), group };
+    let mut out: Vec<Judged<'a>> =
+        groups(e, namer, seen.lines.iter().take(LINES_MAX)).into_iter().map(judged).collect();
+    out.sort_by(|a, b| b.group.cost.total().total_cmp(&a.group.cost.total()));
+    out
+}
+
+/// Whether a layout helps one line, taken by itself.
+pub fn helps_line(line: &LineContention) -> bool {
+    Class::of(&line.cost) == Class::LayoutHelps
+}
+
+/// Cases that the addresses of this run or the lines of this machine hid.
+pub fn latent(e: &Evidence, seen: &Contention, judged: &[Judged]) -> Vec<Latent> {
+    let told: HashSet<(u32, u64)> = judged
+        .iter()
+        .filter(|j| j.class == Class::LayoutHelps)
+        .flat_map(|j| j.group.lines.iter().map(|l| (l.process, l.address)))
+        .collect();
+    let is_case = |l: &LineContention| told.contains(&(l.process, l.address)) || helps_line(l);
+    analysis::latent(e, seen, &is_case)
+}
+
+/// A latent case that the allocator decides anew in every run: this run was lucky, the next one need not be.
+pub fn is_luck(e: &Evidence, by: &HiddenBy) -> bool {
+    let HiddenBy::Phase { object, .. } = by else { return false };
+    e.objects.get(*object as usize).is_some_and(|o| o.kind == ObjectKind::Heap)
+}
+
+/// The classes of everything in an evidence, by object: what advice starts from.
+pub struct Verdicts {
+    by_object: HashMap<u32, Class>,
+}
+
+impl Verdicts {
+    /// Judges an evidence as it was recorded, on lines of the given size.
+    pub fn new(e: &Evidence, line: LineSize) -> Verdicts {
+        let namer = Namer::new(e);
+        let seen = analysis::contention(e, &Question { line, ..Question::observed() });
+        let judged = judge(e, &namer, &seen);
+        let hidden = latent(e, &seen, &judged);
+        let mut by_object: HashMap<u32, Class> = HashMap::new();
+        let mut note = |object: u32, class: Class| {
+            let known = by_object.entry(object).or_insert(class);
+            *known = class.min(*known);
+        };
+        for j in &judged {
+            let lines = j.group.lines.iter();
+            lines.flat_map(|l| l.objects()).for_each(|o| note(o, j.class));
+        }
+        for l in &hidden {
+            l.line.objects().into_iter().for_each(|o| note(o, Class::LayoutHelps));
+        }
+        Verdicts { by_object }
+    }
+
+    /// The first class, in the order of [`Class`], of any object that `wanted` picks.
+    pub fn of_objects(&self, wanted: impl Fn(u32) -> bool) -> Class {
+        let of = self.by_object.iter().filter(|(o, _)| wanted(**o));
+        of.map(|(_, c)| *c).min().unwrap_or(Class::Small)
+    }
+}
+
+/// Why nothing can be said about an evidence in which nothing was found.
+pub fn blind(e: &Evidence) -> Option<String> {
+    if is_empty(e) {
+        return Some(
+            "nothing was recorded: code that was not built by `tussle cc` is not seen, a static library for instance"
+                .into(),
+        );
+    }
+    if !e.accesses.is_empty() && e.accesses.iter().any(|a| e.actors.get(a.actor as usize).is_none()) {
+        return Some("threads that accessed memory are missing".into());
+    }
+    let lost = |l: &&tussle_evidence::Loss| l.what == "threads" && l.count > 0;
+    e.losses.iter().find(lost).map(|l| format!("{} threads were not recorded", l.count))
+}
+
+/// Hardly an access. Only memory that threads share is kept, but their clocks tell of all of it: they advance by their
+/// own accesses, and by whole windows where threads wait for each other.
+fn is_empty(e: &Evidence) -> bool {
+    let accesses: u64 =
+        e.accesses.iter().map(|a| a.reads.saturating_add(a.writes).saturating_add(a.rmws)).sum();
+    let window = e.run.window_vt.max(1);
+    let own: u64 = match e.run.source {
+        Source::Recorder => e.actors.iter().map(|a| a.vt1.saturating_sub(a.vt0) % window).sum(),
+        _ => 0,
+    };
+    (accesses.saturating_add(own) as f64) < COST_MIN && e.samples.as_ref().is_none_or(Vec::is_empty)
+}
+
+#[cfg(test)]
+#[path = "class_tests.rs"]
+mod tests;

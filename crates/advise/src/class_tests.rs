@@ -1,0 +1,53 @@
+use super::*;
+use tussle_contention::analysis::{Question, contention};
+use tussle_contention::objective::Transfers;
+use tussle_evidence::sample::Sample;
+
+fn cost(total: f64, apart: f64, main: f64) -> LineCost {
+    LineCost { now: Transfers { stores: total, copies: 0.0 }, apart, main }
+}
+
+#[test]
+fn classes_follow_the_documented_bounds() {
+    for (c, class) in [
+        (cost(999.0, 0.0, 0.0), Class::Small),
+        (cost(1_000.0, 0.0, 0.0), Class::LayoutHelps),
+        (cost(4_000.0, 3_000.0, 3_000.0), Class::LayoutHelps),
+        (cost(10_000.0, 8_000.0, 8_000.0), Class::Undecided),
+        (cost(10_000.0, 8_600.0, 8_600.0), Class::SameBytes),
+        (cost(3_000.0, 2_100.0, 2_100.0), Class::SameBytes),
+        (cost(10_000.0, 10_000.0, 1_000.0), Class::MovesWhole),
+    ] {
+        assert_eq!(Class::of(&c), class, "{c:?}");
+    }
+}
+
+/// Two fields of each of many nodes of one allocation site, little on each.
+#[test]
+fn a_fight_spread_over_many_nodes_is_one_case() {
+    let mut s = Sample::new(1000);
+    let main = s.thread("main", None);
+    let start = s.code("worker", "w.c", 3, &[]);
+    let make = s.code("make", "w.c", 30, &[]);
+    let long = s.long();
+    let node = s.structure("node", 64, &[("in", long, 0), ("out", long, 8)]);
+    let (a, b) = (s.worker(main, start), s.worker(main, start));
+    for i in 0..200 {
+        let o = s.heap(0x10_000 + 64 * i, 64, Some(node), 1, 64, Some(make));
+        s.access(o, 0, 8, a, (0, 50_000), [0, 100, 0]);
+        s.access(o, 8, 8, b, (0, 50_000), [0, 100, 0]);
+    }
+    let e = s.evidence();
+    let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
+    let judged = judge(&e, &namer, &seen);
+    assert_eq!(judged.len(), 1);
+    assert_eq!(judged[0].class, Class::LayoutHelps);
+    assert!((judged[0].group.cost.total() - 20_000.0).abs() < 1.0);
+    assert_eq!(judged[0].group.title(), "struct node.in \u{27f7} struct node.out");
+}
+
+#[test]
+fn an_empty_evidence_says_nothing() {
+    assert!(blind(&Sample::new(1000).evidence()).is_some());
+    assert_eq!(blind(&Sample::two_counters().evidence()), None);
+}

@@ -1,0 +1,227 @@
+//! The gate: a patch counts only when the patched program was recorded again and is better, with nothing new.
+
+use super::steps::{Hunt, contains, edits};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsString;
+use std::path::Path;
+use tussle_advise::advice::{Advice, Options, best};
+use tussle_advise::class::{self, COST_MIN, Class};
+use tussle_contention::analysis::{Question, contention};
+use tussle_contention::fields::Namer;
+use tussle_evidence::Evidence;
+use tussle_host::fix::Patched;
+use tussle_host::hunt::Scratch;
+
+/// Patches that are made and recorded again in one hunt, whether they survive or not.
+const ATTEMPTS_MAX: usize = 10;
+
+/// A patch survives when it saves at least this share of what was promised.
+const SAVED_SHARE_MIN: f64 = 0.5;
+
+/// A case that was there grew by so much: that is new, too.
+const GROWN_MIN: f64 = 1.5;
+
+/// Something that a layout helps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// The pair of fields.
+    pub title: String,
+    /// The object or type it is in.
+    pub root: String,
+    /// Stores elsewhere and copies lost; for a latent one, at the phase where it fights.
+    pub cost: f64,
+    /// Hidden in that run by where the allocator put the object.
+    pub latent: bool,
+    /// Its objects.
+    objects: Vec<u32>,
+}
+
+/// All of them, the costliest first.
+pub fn cases(e: &Evidence) -> Vec<Case> {
+    let (namer, seen) = (Namer::new(e), contention(e, &Question::observed()));
+    let judged = class::judge(e, &namer, &seen);
+    let root = |object: Option<u32>| {
+        object.and_then(|o| e.objects.get(o as usize)).map(|o| namer.root(o)).unwrap_or_default()
+    };
+    let mut out = Vec::new();
+    for j in judged.iter().filter(|j| j.class == Class::LayoutHelps) {
+        let g = &j.group;
+        let root = root(g.fields.first().map(|f| f.object));
+        let (title, cost, objects) = (g.title(), g.cost.total(), g.objects());
+        out.push(Case { title, root, cost, latent: false, objects });
+    }
+    for l in class::latent(e, &seen, &judged).iter().filter(|l| class::is_luck(e, &l.hidden_by)) {
+        let objects = l.line.objects();
+        let root = root(objects.first().copied());
+        out.push(Case { title: root.clone(), root, cost: l.line.cost.total(), latent: true, objects });
+    }
+    out
+}
+
+/// A patch that survived.
+pub struct Repair {
+    /// The proposal.
+    pub advice: Advice,
+    /// The patch, on top of those before it.
+    pub patched: Patched,
+    /// What the struct's lines cost when recorded before and after it, and what was promised to be saved.
+    pub before: f64,
+    /// After.
+    pub after: f64,
+    /// Promised.
+    pub promised: f64,
+}
+
+/// All that survived, one on top of the other.
+pub struct Repairs {
+    /// In the order in which they were applied.
+    pub list: Vec<Repair>,
+    /// What did not, with the reason.
+    pub passed_over: Vec<(String, String)>,
+    /// The folder with all of them.
+    pub scratch: Option<Scratch>,
+    /// Cases that are left, recorded with all patches.
+    pub left: Vec<Case>,
+}
+
+impl Repairs {
+    /// One patch of all of them, against the folder as it was.
+    pub fn diff(&self, dir: &Path) -> anyhow::Result<String> {
+        let mut files: BTreeMap<&Path, &str> = BTreeMap::new();
+        for f in self.list.iter().flat_map(|r| &r.patched.files) {
+            files.insert(&f.path, &f.new);
+        }
+        let mut out = String::new();
+        for (path, new) in files {
+            let old = std::fs::read_to_string(dir.join(path))?;
+            out += &tussle_advise::patch::unified_diff(&path.to_string_lossy(), &old, new);
+        }
+        Ok(out)
+    }
+}
+
+impl Hunt<'_> {
+    /// Repairs case after case until none is left, nothing more is proposed, or enough was tried.
+    pub fn repair(&self, argv: &[OsString], evidence: &Evidence) -> Repairs {
+        let mut out =
+            Repairs { list: Vec::new(), passed_over: Vec::new(), scratch: None, left: cases(evidence) };
+        let mut now = evidence.clone();
+        let mut tried = HashSet::new();
+        for _ in 0..ATTEMPTS_MAX {
+            if out.left.is_empty() {
+                break;
+            }
+            let wanted = |a: &Advice| aims_at(&now, a, &out.left) && !tried.contains(&title(a));
+            let Some(advice) = best(&now, &Options::default()).into_iter().find(wanted) else { break };
+            tried.insert(title(&advice));
+            let dir = out.scratch.as_ref().map_or(self.dir.clone(), |s| s.path().to_path_buf());
+            match self.attempt(&dir, argv, &now, advice.clone()) {
+                Ok(done) => {
+                    out.list.push(done.repair);
+                    out.scratch = Some(done.scratch);
+                    out.left = done.left;
+                    now = done.evidence;
+                    tried.clear();
+                }
+                Err(e) => out.passed_over.push((title(&advice), format!("{e:#}"))),
+            }
+        }
+        out
+    }
+
+    /// Patches, builds, records and judges one proposal.
+    fn attempt(
+        &self,
+        dir: &Path,
+        argv: &[OsString],
+        before: &Evidence,
+        advice: Advice,
+    ) -> anyhow::Result<Done> {
+        self.remark(format!("patching a copy, {}", title(&advice)));
+        let (scratch, patched) = self.patch(dir, &advice)?;
+        let built = self.build_instrumented(scratch.path())?;
+        let evidence = self.record(&built, argv)?;
+        let left = cases(&evidence);
+        let repair = Repair {
+            before: cost_of(before, &advice.type_name),
+            after: cost_of(&evidence, &advice.type_name),
+            promised: if advice.is_latent() { 0.0 } else { advice.gain_observed().max(0.0) },
+            patched,
+            advice,
+        };
+        survives(&repair, &left, before, &evidence)?;
+        Ok(Done { repair, scratch, left, evidence })
+    }
+}
+
+struct Done {
+    repair: Repair,
+    scratch: Scratch,
+    left: Vec<Case>,
+    evidence: Evidence,
+}
+
+/// Type and change of a proposal.
+fn title(a: &Advice) -> String {
+    format!("{}: {}", a.type_name, edits(a))
+}
+
+/// A proposal changes the type of an open case: a latent one where it is hidden.
+fn aims_at(e: &Evidence, advice: &Advice, open: &[Case]) -> bool {
+    let of = |c: &Case| c.objects.iter().any(|o| holds(e, *o, &advice.type_name));
+    open.iter().any(|c| c.latent == advice.is_latent() && of(c))
+}
+
+/// Whether a second recording bears a patch out.
+fn survives(r: &Repair, after: &[Case], before: &Evidence, e: &Evidence) -> anyhow::Result<()> {
+    let whole = |x: f64| tussle_render::thousands(x.max(0.0).round() as u64);
+    let saved = r.before - r.after;
+    let of = |c: &&Case| c.objects.iter().any(|o| holds(e, *o, &r.advice.type_name));
+    if r.advice.is_latent() && after.iter().filter(of).any(|c| c.latent) {
+        anyhow::bail!("recorded again, it still depends on where the allocator puts the object");
+    }
+    if saved < SAVED_SHARE_MIN * r.promised {
+        anyhow::bail!("recorded again, it saves {} of the promised {}", whole(saved), whole(r.promised));
+    }
+    let known = by_root(before);
+    for c in after {
+        let was = known.get(&c.root).copied().unwrap_or(0.0);
+        if c.cost - was >= COST_MIN && c.cost > GROWN_MIN * was {
+            anyhow::bail!("recorded again, it brings a new case: {} with {}", c.title, whole(c.cost));
+        }
+    }
+    Ok(())
+}
+
+/// What was there already, whatever its class: cost by object or type.
+fn by_root(e: &Evidence) -> BTreeMap<String, f64> {
+    let (namer, seen) = (Namer::new(e), contention(e, &Question::observed()));
+    let judged = class::judge(e, &namer, &seen);
+    let mut out: BTreeMap<String, f64> = BTreeMap::new();
+    let mut add = |objects: Vec<u32>, cost: f64| {
+        let roots: BTreeSet<String> =
+            objects.iter().filter_map(|o| e.objects.get(*o as usize)).map(|o| namer.root(o)).collect();
+        roots.into_iter().for_each(|r| *out.entry(r).or_default() += cost);
+    };
+    judged.iter().for_each(|j| add(j.group.objects(), j.group.cost.total()));
+    for l in class::latent(e, &seen, &judged) {
+        add(l.line.objects(), l.line.cost.total());
+    }
+    out
+}
+
+/// Cost of all groups with objects of a type.
+fn cost_of(e: &Evidence, name: &str) -> f64 {
+    let (namer, seen) = (Namer::new(e), contention(e, &Question::observed()));
+    let judged = class::judge(e, &namer, &seen);
+    let of = |j: &&class::Judged| j.group.objects().into_iter().any(|o| holds(e, o, name));
+    judged.iter().filter(of).map(|j| j.group.cost.total()).sum()
+}
+
+/// An object is, or embeds, a struct of this name.
+fn holds(e: &Evidence, object: u32, name: &str) -> bool {
+    let bare = name.trim_start_matches("struct ").trim_start_matches("class ").trim_start_matches("union ");
+    let Some(target) = e.types.find(name).or_else(|| e.types.find(bare)) else { return false };
+    let ty = e.objects.get(object as usize).and_then(|o| o.ty);
+    ty.is_some_and(|t| contains(e, t, target, 0))
+}

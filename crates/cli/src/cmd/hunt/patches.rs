@@ -1,0 +1,102 @@
+//! What was repaired, what was not and why, as a view.
+
+use super::gate::{Repair, Repairs};
+use super::steps::edits;
+use tussle_advise::Advice;
+use tussle_render::{Cell, Column, Fact, Node, Span, Tone, offset, thousands};
+
+/// Fields shown with their offsets.
+const OFFSETS_MAX: usize = 12;
+
+/// Every patch with its bill, the one diff, what did not survive, what is left.
+pub fn nodes(repairs: &Repairs, diff: &str, slower: bool) -> Vec<Node> {
+    let mut out = Vec::new();
+    let items = repairs.list.iter().map(one).collect();
+    out.push(Node::List { key: "patches".into(), items });
+    if slower {
+        out.push(warn("The patched program is slower here: no patch is handed out."));
+    } else if !diff.is_empty() {
+        out.push(Node::Block { key: "diff".into(), language: "diff", text: diff.into() });
+    }
+    out.extend(rows(
+        "passed_over",
+        ("change", "not taken"),
+        ("reason", "because"),
+        repairs.passed_over.iter().map(|(t, r)| (t.clone(), r.clone())),
+    ));
+    if repairs.list.is_empty() {
+        let because = match repairs.passed_over.is_empty() {
+            true => "no move of members of the program's own structs was worth a try",
+            false => "of the reasons above",
+        };
+        out.push(warn(&format!("No patch survived, because {because}.")));
+    }
+    let left = repairs.left.iter().map(|c| {
+        let hidden = if c.latent { ", at another phase" } else { "" };
+        (c.title.clone(), format!("{}{hidden}", whole(c.cost)))
+    });
+    out.extend(rows("left", ("fields", "still there"), ("transfers", "transfers"), left));
+    out
+}
+
+fn one(r: &Repair) -> Node {
+    let a = &r.advice;
+    let fact = |key: &str, label: &str, cell: Cell| Fact { key: key.into(), label: label.into(), cell };
+    let shown = format!("{} to {}, recorded again after the patch", whole(r.before), whole(r.after));
+    let value = serde_json::json!({ "before": r.before, "after": r.after, "promised": r.promised });
+    let size = format!("{} to {} bytes", r.patched.size_before, r.patched.size_after);
+    let memory = format!("{:+} bytes over all live objects", a.live_bytes);
+    let mut facts = vec![
+        fact("type", "struct", Cell::text(a.type_name.clone()).tone(Tone::Name)),
+        fact("edit", "edit", Cell::text(edits(a)).tone(Tone::Strong)),
+        fact("why", "why", Cell::text(a.why.clone())),
+        fact("size_bytes", "size", Cell::text(size)),
+        fact("live_bytes", "memory", Cell::value(a.live_bytes, memory)),
+        fact("new_sharing", "new sharing", Cell::text(new_sharing(a))),
+        fact("transfers", "transfers", Cell::value(value, shown).tone(Tone::Good)),
+    ];
+    for (n, note) in a.notes.iter().chain(&r.patched.notes).enumerate() {
+        facts.push(fact(&format!("note_{n}"), "note", Cell::text(note.clone()).tone(Tone::Warn)));
+    }
+    let title = format!("Patch of {}, offsets verified by compiling it", a.type_name);
+    Node::Section { key: "patch".into(), title, nodes: vec![Node::Facts(facts), offsets(r)] }
+}
+
+fn offsets(r: &Repair) -> Node {
+    let columns = vec![
+        Column::text("field", "field"),
+        Column::number("before_bytes", "before"),
+        Column::number("after_bytes", "after"),
+    ];
+    let cell = |bytes: u64| Cell::value(bytes, offset(bytes));
+    let changed = r.patched.fields.iter().filter(|f| f.before != f.after);
+    let rows =
+        changed.take(OFFSETS_MAX).map(|f| vec![Cell::text(f.path.clone()), cell(f.before), cell(f.after)]);
+    Node::Table { key: "offsets".into(), columns, rows: rows.collect() }
+}
+
+fn rows(
+    key: &str,
+    a: (&'static str, &'static str),
+    b: (&'static str, &'static str),
+    list: impl Iterator<Item = (String, String)>,
+) -> Option<Node> {
+    let rows: Vec<Vec<Cell>> = list.map(|(x, y)| vec![Cell::text(x), Cell::text(y)]).collect();
+    let columns = vec![Column::text(a.0, a.1), Column::text(b.0, b.1)];
+    (!rows.is_empty()).then(|| Node::Table { key: key.into(), columns, rows })
+}
+
+fn new_sharing(a: &Advice) -> String {
+    if a.new_sharing.is_empty() {
+        return "none".into();
+    }
+    a.new_sharing.iter().map(|(x, y)| format!("{x} \u{27f7} {y}")).collect::<Vec<_>>().join(", ")
+}
+
+fn warn(text: &str) -> Node {
+    Node::Text(vec![Span { text: text.into(), tone: Tone::Warn }])
+}
+
+fn whole(e: f64) -> String {
+    thousands(e.max(0.0).round() as u64)
+}

@@ -1,0 +1,206 @@
+//! What a line costs: stores that find it elsewhere, and copies that readers lose. And what would be left of it if
+//! every byte range lay on a line of its own, which is the least that any layout leaves.
+//!
+//! Reads of one actor with no store of another one in between are one visit: whoever polls loses a copy once per
+//! store, however often it looks. Within a stretch of constant densities (see [`crate::window`]), with `wᵢ` stores and
+//! `rᵢ` loads of actor `i`,
+//!
+//! ```text
+//! copies lost by i   cᵢ = min(rᵢ, Σ_{j≠i} wⱼ)
+//! visits of i        vᵢ = wᵢ + cᵢ
+//! stores elsewhere   Σᵢ wᵢ (1 − vᵢ/V),   V = Σ v
+//! ```
+
+use crate::window::{Piece, Rate, Sink, Spans};
+use std::collections::BTreeMap;
+
+/// Pieces that may come of cutting the ones of a line at each other's borders; beyond it a line is taken as one range.
+const CUTS_MAX: usize = 400_000;
+
+/// Expected transfers of one line, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Transfers {
+    /// Stores that find the line with another actor.
+    pub stores: f64,
+    /// Copies that readers lose to them, hence fetch again.
+    pub copies: f64,
+}
+
+impl Transfers {
+    /// Both.
+    pub fn total(&self) -> f64 {
+        self.stores + self.copies
+    }
+}
+
+/// What a line, or several, cost, and what the best layout leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LineCost {
+    /// As it is.
+    pub now: Transfers,
+    /// With every byte range on a line of its own.
+    pub apart: f64,
+    /// The part of `apart` that is the costliest byte range's.
+    pub main: f64,
+}
+
+impl LineCost {
+    /// Stores elsewhere and copies lost.
+    pub fn total(&self) -> f64 {
+        self.now.total()
+    }
+
+    /// What the best layout removes.
+    pub fn removable(&self) -> f64 {
+        (self.total() - self.apart).max(0.0)
+    }
+
+    /// The same as a share of the whole, 0 to 1.
+    pub fn removable_share(&self) -> f64 {
+        if self.total() > 0.0 { self.removable() / self.total() } else { 0.0 }
+    }
+
+    /// Adds another line's.
+    pub fn add(&mut self, other: &LineCost) {
+        self.now.stores += other.now.stores;
+        self.now.copies += other.now.copies;
+        self.apart += other.apart;
+        self.main += other.main;
+    }
+}
+
+/// Expected transfers of one line.
+pub fn transfers(pieces: &[Piece], window_vt: u64) -> Transfers {
+    let line = Spans::new(pieces, window_vt);
+    let mut sink = Visits { rates: vec![Rate::default(); line.actors.len()], ..Visits::default() };
+    line.sweep(&mut sink);
+    sink.sum
+}
+
+/// A line as it is, and with its byte ranges apart.
+pub fn line_cost(pieces: &[Piece], window_vt: u64) -> LineCost {
+    let now = transfers(pieces, window_vt);
+    let mut cost = LineCost { now, ..LineCost::default() };
+    let ranges = ranges(pieces);
+    if is_handed_over(&ranges) {
+        // One transfer brings everything that is wanted; apart it would take one for each range.
+        return LineCost { apart: now.total(), main: 0.0, ..cost };
+    }
+    for range in ranges {
+        let alone = transfers(&range, window_vt).total();
+        cost.apart += alone;
+        cost.main = cost.main.max(alone);
+    }
+    // Random order may favour a crowd by a crumb; nobody is better off apart by costing more.
+    cost.apart = cost.apart.min(now.total());
+    cost
+}
+
+/// One actor of the line's stores: the rest may be initialisation or the last word.
+const PRODUCER_SHARE_MIN: f64 = 0.95;
+
+/// Share of stores, and of others' loads, that must be about bytes that both sides use.
+const WANTED_SHARE_MIN: f64 = 0.9;
+
+/// A range is used by both sides when the rarer use is at least this share of the more frequent one, per range.
+const COMPARABLE_MIN: f64 = 0.1;
+
+/// One actor fills several ranges and others read all of them, and nothing else: a message. Nobody loses the line for
+/// bytes that it does not want.
+fn is_handed_over(ranges: &[Vec<Piece>]) -> bool {
+    let mut stores: BTreeMap<u32, f64> = BTreeMap::new();
+    ranges.iter().flatten().for_each(|p| *stores.entry(p.actor).or_default() += p.stores());
+    let all: f64 = stores.values().sum();
+    let Some((&producer, &most)) = stores.iter().max_by(|a, b| a.1.total_cmp(b.1)) else { return false };
+    if ranges.len() < 2 || all <= 0.0 || most < PRODUCER_SHARE_MIN * all {
+        return false;
+    }
+    let used: Vec<(f64, f64)> = ranges.iter().map(|r| used(r, producer)).collect();
+    let (written, read) = used.iter().fold((0.0, 0.0), |sum, u| (sum.0 + u.0, sum.1 + u.1));
+    let (each_written, each_read) = (written / used.len() as f64, read / used.len() as f64);
+    let wanted = |u: &&(f64, f64)| u.0 >= COMPARABLE_MIN * each_written && u.1 >= COMPARABLE_MIN * each_read;
+    let both = used.iter().filter(wanted).fold((0.0, 0.0), |sum, u| (sum.0 + u.0, sum.1 + u.1));
+    read > 0.0 && both.0 >= WANTED_SHARE_MIN * written && both.1 >= WANTED_SHARE_MIN * read
+}
+
+/// The producer's stores to a range, and the others' loads from it.
+fn used(range: &[Piece], producer: u32) -> (f64, f64) {
+    range.iter().fold((0.0, 0.0), |(written, read), p| match p.actor == producer {
+        true => (written + p.stores(), read),
+        false => (written, read + p.reads),
+    })
+}
+
+/// The pieces by byte range. Ranges that overlap are cut at each other's borders, counts in proportion to bytes, so
+/// that one clearing of the whole struct does not make one range of it.
+fn ranges(pieces: &[Piece]) -> Vec<Vec<Piece>> {
+    let mut borders: Vec<u32> = pieces.iter().flat_map(|p| [p.first, p.first + p.size]).collect();
+    borders.sort_unstable();
+    borders.dedup();
+    if pieces.len().saturating_mul(borders.len()) > CUTS_MAX {
+        return vec![pieces.to_vec()];
+    }
+    let cut = |w: &[u32]| -> Vec<Piece> {
+        let inside = pieces.iter().filter(|p| p.first < w[1] && w[0] < p.first + p.size);
+        inside.map(|p| share(p, w[0], w[1])).collect()
+    };
+    borders.windows(2).map(cut).filter(|r| !r.is_empty()).collect()
+}
+
+/// The part of a piece that falls on `[from, to)`, which lies inside of it.
+fn share(p: &Piece, from: u32, to: u32) -> Piece {
+    let part = f64::from(to - from) / f64::from(p.size.max(1));
+    let (reads, writes, rmws) = (p.reads * part, p.writes * part, p.rmws * part);
+    Piece { part: from, first: from, size: to - from, reads, writes, rmws, ..*p }
+}
+
+/// Sums both kinds of transfers over virtual time.
+#[derive(Default)]
+struct Visits {
+    rates: Vec<Rate>,
+    active: Vec<usize>,
+    sum: Transfers,
+}
+
+impl Sink for Visits {
+    fn pass(&mut self, dt: f64) {
+        if self.active.len() < 2 {
+            return;
+        }
+        let stores: f64 = self.active.iter().map(|&i| self.rates[i].w).sum();
+        let lost = |i: usize| {
+            let r = &self.rates[i];
+            (r.n - r.w).max(0.0).min((stores - r.w).max(0.0))
+        };
+        let copies: f64 = self.active.iter().map(|&i| lost(i)).sum();
+        let visits = stores + copies;
+        if visits <= 0.0 {
+            return;
+        }
+        let one = |&i: &usize| {
+            let w = self.rates[i].w;
+            w * (1.0 - (w + lost(i)) / visits)
+        };
+        self.sum.stores += dt * self.active.iter().map(one).sum::<f64>().max(0.0);
+        self.sum.copies += dt * copies;
+    }
+
+    fn change(&mut self, actor: usize, _slot: usize, n: f64, w: f64, sign: i32) {
+        let was = self.rates[actor].live > 0;
+        self.rates[actor].add(n, w, sign);
+        match (was, self.rates[actor].live > 0) {
+            (false, true) => self.active.push(actor),
+            (true, false) => self.active.retain(|&a| a != actor),
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self) {
+        // The order of summing does not depend on the order of events.
+        self.active.sort_unstable();
+    }
+}
+
+#[cfg(test)]
+#[path = "objective_tests.rs"]
+mod tests;

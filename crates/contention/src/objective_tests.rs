@@ -1,0 +1,78 @@
+use super::*;
+
+const WINDOW: u64 = 1000;
+
+fn piece(actor: u32, first: u32, reads: f64, writes: f64) -> Piece {
+    Piece { actor, part: first, first, size: 8, vt0: 0, vt1: 100_000, reads, writes, rmws: 0.0 }
+}
+
+#[test]
+fn neighbours_cost_only_while_they_are_together() {
+    let cost = line_cost(&[piece(1, 0, 0.0, 5e4), piece(2, 8, 0.0, 5e4)], WINDOW);
+    assert!((cost.total() - 5e4).abs() < 1.0, "{cost:?}");
+    assert_eq!(cost.apart, 0.0);
+}
+
+#[test]
+fn the_same_bytes_cost_the_same_anywhere() {
+    let cost = line_cost(&[piece(1, 0, 0.0, 5e4), piece(2, 0, 0.0, 5e4)], WINDOW);
+    assert!((cost.apart - cost.total()).abs() < 1.0 && (cost.main - cost.apart).abs() < 1e-9, "{cost:?}");
+}
+
+#[test]
+fn a_poller_loses_a_copy_once_per_store_however_often_it_looks() {
+    let of = |polls: f64| transfers(&[piece(1, 0, 0.0, 4e3), piece(2, 8, polls, 0.0)], WINDOW);
+    assert!((of(1e5).copies - 4e3).abs() < 1.0, "{:?}", of(1e5));
+    assert!((of(1e9).total() - of(1e5).total()).abs() < 1.0);
+    // Between two looks there may be several stores.
+    assert!((of(1e3).copies - 1e3).abs() < 1.0);
+}
+
+#[test]
+fn a_store_of_the_whole_struct_does_not_join_its_fields() {
+    let mut pieces = vec![piece(1, 0, 0.0, 5e4), piece(2, 8, 0.0, 5e4)];
+    pieces.push(Piece { actor: 3, first: 0, size: 64, writes: 8.0, vt1: 10, ..pieces[0] });
+    let cost = line_cost(&pieces, WINDOW);
+    assert!(cost.removable_share() > 0.99, "{cost:?}");
+}
+
+/// A sleeping lock: each of four threads takes it, which is two additions to the count and two stores of the owner, and
+/// polls the owner while others have it, so often per store of theirs.
+#[test]
+fn polls_do_not_flip_the_founding_case() {
+    let share = |polls: f64| {
+        let mut pieces = Vec::new();
+        for actor in 1..=4 {
+            pieces.push(Piece { rmws: 2e4, ..piece(actor, 0, 0.0, 0.0) });
+            pieces.push(piece(actor, 8, polls * 6e4, 2e4));
+        }
+        line_cost(&pieces, WINDOW).removable_share()
+    };
+    for polls in [2.0, 7.0, 17.0, 50.0] {
+        assert!(
+            (share(polls) - share(2.0)).abs() < 0.01 && share(polls) >= 0.25,
+            "{polls}: {}",
+            share(polls)
+        );
+    }
+}
+
+#[test]
+fn phases_that_follow_each_other_cost_nothing() {
+    let first = Piece { vt0: 0, vt1: 50_000, ..piece(1, 0, 0.0, 5e4) };
+    let second = Piece { vt0: 50_000, vt1: 100_000, ..piece(2, 8, 0.0, 5e4) };
+    assert_eq!(line_cost(&[first, second], WINDOW).total(), 0.0);
+}
+
+#[test]
+fn a_message_is_no_case_and_a_flag_beside_a_counter_is_one() {
+    // Filled by one, read by another, its length at every step.
+    let mut message = vec![piece(1, 0, 0.0, 5e3), piece(2, 0, 4e4, 0.0)];
+    for word in 1..8 {
+        message.extend([piece(1, 8 * word, 0.0, 5e3), piece(2, 8 * word, 5e3, 0.0)]);
+    }
+    assert_eq!(line_cost(&message, WINDOW).removable(), 0.0);
+    // Read is only what is hardly ever written.
+    let flag = [piece(1, 0, 0.0, 1.0), piece(2, 0, 1e6, 0.0), piece(1, 8, 0.0, 4e4)];
+    assert!(line_cost(&flag, WINDOW).removable_share() > 0.99);
+}

@@ -1,0 +1,75 @@
+//! The outcome in one sentence, and what an exit status follows from.
+
+use crate::latent::Hidden;
+use tussle_advise::class::{self, Class, Judged};
+use tussle_contention::analysis::Contention;
+use tussle_evidence::{Evidence, Problem};
+use tussle_render::{Node, Span, Tone, thousands};
+
+/// What a report found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// A layout helps somewhere.
+    pub helps: bool,
+    /// Something is listed, whatever its class.
+    pub listed: bool,
+    /// Why nothing can be said.
+    pub blind: Option<String>,
+}
+
+impl Outcome {
+    pub(crate) fn new(e: &Evidence, problems: &[Problem], all: &[Judged], hidden: &[Hidden]) -> Outcome {
+        let helps = all.iter().any(|j| j.class == Class::LayoutHelps) || hidden.iter().any(|h| h.by_luck(e));
+        let damaged = problems.first().map(|p| format!("the evidence is damaged: {p}"));
+        Outcome { helps, listed: helps || !all.is_empty(), blind: class::blind(e).or(damaged) }
+    }
+}
+
+/// The sentence.
+pub(crate) fn sentence(outcome: &Outcome, all: &[Judged], hidden: &[Hidden], seen: &Contention) -> Node {
+    let mut parts = Vec::new();
+    if let Some(reason) = &outcome.blind {
+        let words = if outcome.helps { "Part of it was not seen" } else { "Cannot say" };
+        parts.push(Span { text: format!("{words}: {reason}"), tone: Tone::Warn });
+    }
+    parts.extend(counts(all));
+    if parts.is_empty() {
+        parts.push(Span { text: "Nothing that a layout helps".into(), tone: Tone::Good });
+    }
+    if !hidden.is_empty() {
+        parts.push(Span { text: plural(hidden.len(), "latent case", "latent cases"), tone: Tone::Warn });
+    }
+    let mut spans = Vec::new();
+    for (i, p) in parts.into_iter().enumerate() {
+        if i > 0 {
+            spans.push(Span::plain(", "));
+        }
+        spans.push(p);
+    }
+    let listed: usize = all.iter().map(|j| j.group.lines.len()).sum();
+    let quiet = thousands(seen.lines.len().saturating_sub(listed) as u64);
+    let touched = plural(seen.lines_touched as usize, "line", "lines");
+    spans.push(Span::plain(format!("; {touched} touched, {quiet} shared without harm.")));
+    Node::Text(spans)
+}
+
+/// How many of each class.
+fn counts(all: &[Judged]) -> Vec<Span> {
+    let kinds: [(Class, &str, &str, Tone); 5] = [
+        (Class::LayoutHelps, "case that a layout helps", "cases that a layout helps", Tone::Bad),
+        (Class::Undecided, "undecided", "undecided", Tone::Warn),
+        (Class::SameBytes, "of the same bytes", "of the same bytes", Tone::Plain),
+        (Class::MovesWhole, "that moves as a whole", "that move as a whole", Tone::Plain),
+        (Class::Small, "small", "small", Tone::Dim),
+    ];
+    let count = |class: Class| all.iter().filter(|j| j.class == class).count();
+    let span = |(class, one, many, tone): (Class, &str, &str, Tone)| {
+        let n = count(class);
+        (n > 0).then(|| Span { text: plural(n, one, many), tone })
+    };
+    kinds.into_iter().filter_map(span).collect()
+}
+
+fn plural(n: usize, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(n as u64), if n == 1 { one } else { many })
+}
