@@ -101,7 +101,7 @@ fn the_report_names_the_fields() {
     let id = objects::place(&mut e, best.base, refs[best.build], best.ty, best.confidence as f32, "by fit");
     assert!(id.is_some());
     let r = report::report(&e, &[], &report::Options::default());
-    assert!(r.finding);
+    assert!(r.outcome.helps);
     let printed =
         tussle_render::render(&r.view, tussle_render::Format::Text, tussle_render::Style::default());
     for field in ["i_mmap.rb_root", "i_mmap.rb_leftmost", "i_mmap_rwsem.count", "i_mmap_rwsem.owner"] {
