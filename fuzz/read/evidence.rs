@@ -10,7 +10,7 @@ const STRUCTS_MAX: usize = 3;
 pub fn read(bytes: &[u8]) {
     let Ok((e, problems)) = file::read(bytes) else { return };
     let observed = contention(&e, &Question::observed());
-    latent(&e, &observed);
+    latent(&e, &observed, &|l| l.cost.removable() >= 1.0);
     report(&e, &problems, &Options::default());
     let question = Question { bases: Bases::Phase(8), ..Question::observed() };
     report(&e, &problems, &Options { question, ..Options::default() });
