@@ -8,7 +8,7 @@ use crate::stories::Setup;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tussle_model::leaf::{Arrays, Leaf, leaf_at, leaves};
-use tussle_model::{TypeId, TypeTable};
+use tussle_model::{Type, TypeId, TypeTable};
 use tussle_sim::{Cell, LayoutError, MemoryMap, Shape};
 
 /// Bytes of a pair of lines, the largest unit of sharing.
@@ -65,13 +65,22 @@ impl Relocation {
         let mut out = Relocation::new(label);
         let wanted = recording.wanted();
         for (&ty, offsets) in &wanted {
-            let name = recorded.name(ty);
+            // A variable's type may be an array: its elements are what the other build has.
+            let (one, count) = element_type(recorded, ty);
+            let name = recorded.name(one);
             let Some(id) = other.find(&name) else { continue };
-            let (old, new) = (leaves(recorded, ty, Arrays::Elements), leaves(other, id, Arrays::Elements));
-            let to = offsets.iter().map(|&at| Ok((at, follow(&name, &old, &new, at)?)));
-            let to = to.collect::<Result<Vec<_>, LayoutError>>();
+            let (Some(size), Some(other_size)) = (recorded.size(one).filter(|s| *s > 0), other.size(id))
+            else {
+                continue;
+            };
+            let (old, new) = (leaves(recorded, one, Arrays::Elements), leaves(other, id, Arrays::Elements));
+            let follow = |at: u64| {
+                let index = (at / size).min(count - 1);
+                Ok((at, index * other_size + follow(&name, &old, &new, at - index * size)?))
+            };
+            let to = offsets.iter().map(|&at| follow(at)).collect::<Result<Vec<_>, LayoutError>>();
             let to = to.map_err(|error| RecordedError::Layout { label: label.into(), error })?;
-            out.add(ty, other.size(id).unwrap_or(1), declared_align(other, id), to);
+            out.add(ty, other_size.saturating_mul(count), declared_align(other, id), to);
         }
         if out.is_empty() {
             let types: BTreeSet<String> = wanted.keys().map(|t| recorded.name(*t)).take(8).collect();
@@ -79,6 +88,19 @@ impl Relocation {
             return Err(RecordedError::NoType { label: label.into(), types });
         }
         Ok(out)
+    }
+}
+
+/// The innermost element of an array of structs, and how many there are; a type that is no array is its own element.
+fn element_type(table: &TypeTable, ty: TypeId) -> (TypeId, u64) {
+    let (mut one, whole) = (ty, table.size(ty).unwrap_or(0));
+    while let Type::Array { elem, .. } = table.get(table.strip(one)) {
+        one = *elem;
+    }
+    let size = table.size(one).unwrap_or(0);
+    match (table.aggregate(one), whole.checked_div(size)) {
+        (Some(_), Some(count)) if count > 1 => (one, count),
+        _ => (ty, 1),
     }
 }
 

@@ -506,6 +506,34 @@ fn many_actors_and_shapes_are_bounded() {
     run(&q, &Job { cpus: 96, draw: 0, ablation: Ablation::None }).unwrap();
 }
 
+/// A variable that is an array of structs, and a build in which each has a line.
+#[test]
+fn elements_of_arrays_are_followed_to_another_build() {
+    let stripes = |size: u64| {
+        let (mut t, _) = types(0, 8);
+        let long = t.find("counters").and_then(|c| Some(t.aggregate(c)?.members[0].ty)).unwrap();
+        let members = ["lock", "count"].iter().zip([0, 8]).map(|(n, at)| Member::field(Some(n), long, at));
+        let s = Aggregate::new(AggregateKind::Struct, Some("stripe"), size, members.collect());
+        let s = t.push(Type::Aggregate(s));
+        let two = t.push(Type::Array { elem: s, counts: vec![Some(2)] });
+        (t, two)
+    };
+    let mut e = evidence(2, |_| 0, |_| None);
+    let (table, ty) = stripes(16);
+    (e.types, e.objects[0].ty, e.objects[0].size) = (table, Some(ty), 32);
+    for (i, o) in e.operations.iter_mut().flatten().enumerate() {
+        o.visits.iter_mut().for_each(|v| v.1 = i as u64 * 16 + 8);
+    }
+    let r = Recording::new(&e).unwrap();
+    let moved = Relocation::of_types(&r, &e.types, &stripes(64).0, "fixed").unwrap();
+    let setup = crate::Setup::new(2);
+    let apart = |how| {
+        let at = place::native(&r, how, &setup).unwrap();
+        at.spots[0].0.abs_diff(at.spots[1].0)
+    };
+    assert_eq!((apart(Arrangement::Recorded), apart(Arrangement::Moved(&moved))), (16, 64));
+}
+
 #[test]
 fn generated_programs_are_bounded_and_hold_nothing_of_the_evidences_names() {
     let mut e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
