@@ -4,6 +4,21 @@ use clap::ValueEnum;
 use std::io::{IsTerminal, Write};
 use tussle_render::{Format, Style, View};
 
+/// Views that can never hold a finding: an empty SARIF file would read as "all is well".
+const NO_FINDINGS: [&str; 11] = [
+    "layout",
+    "diff",
+    "place",
+    "rules",
+    "snapshot",
+    "predict",
+    "machines",
+    "import",
+    "history",
+    "calibrate",
+    "where",
+];
+
 /// Options of all verbs.
 #[derive(clap::Args)]
 pub struct Global {
@@ -62,6 +77,12 @@ impl Global {
     pub fn print(&self, view: &View) -> anyhow::Result<()> {
         if self.folded() {
             anyhow::bail!("--format folded is for `tussle report`: only it has stacks");
+        }
+        if matches!(self.format(), Format::Sarif | Format::Github) && NO_FINDINGS.contains(&view.kind) {
+            let kind = view.kind;
+            anyhow::bail!(
+                "--format sarif and github carry findings, and `{kind}` has none: use text, json, md or html"
+            );
         }
         let text = tussle_render::render(view, self.format(), self.style());
         let mut out = std::io::stdout().lock();

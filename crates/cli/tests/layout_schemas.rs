@@ -95,3 +95,68 @@ fn statuses_of_diff() {
     assert_eq!(status(&["6.1-amd64.json", "6.1-amd64.json", "--rules", rules]), 0);
     assert_eq!(status(&["6.1-amd64.json", other.to_str().unwrap()]), 2);
 }
+
+fn tussle(dir: &Path, args: &[&str]) -> (i32, String) {
+    let out = Command::new(env!("CARGO_BIN_EXE_tussle")).args(args).current_dir(dir).output().unwrap();
+    (out.status.code().unwrap(), String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+#[test]
+fn layouts_kept_in_a_repository() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(SNAPSHOTS);
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("layouts")).unwrap();
+    std::fs::create_dir(dir.join("build")).unwrap();
+    std::fs::copy(folder.join("6.1-amd64.json"), dir.join("build/k.json")).unwrap();
+    let first = ["snapshot", "build/k.json", "-C", "mm_struct,per_cpu_pages", "-o", "layouts/k.json"];
+    assert_eq!(tussle(dir, &first).0, 0);
+    let (code, text) = tussle(dir, &["diff", "layouts", "build", "--format", "json"]);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &json["types_changed"]), (0, &0.into()));
+    std::fs::copy(folder.join("7.2-amd64.json"), dir.join("build/k.json")).unwrap();
+    let (code, text) = tussle(dir, &["diff", "layouts", "build", "--format", "json", "--fail-on", "any"]);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    schema::keeps_to("diff", &json);
+    assert_eq!((code, &json["types_changed"]), (1, &2.into()));
+    assert!(tussle(dir, &["diff", "layouts", "build", "--format", "md"]).1.contains("mm_struct"));
+    assert_eq!(tussle(dir, &["snapshot", "--update", "layouts", "build"]).0, 0);
+    assert_eq!(tussle(dir, &["diff", "layouts", "build", "--fail-on", "any"]).0, 0);
+    std::fs::remove_file(dir.join("build/k.json")).unwrap();
+    assert_eq!(tussle(dir, &["diff", "layouts", "build"]).0, 2);
+}
+
+#[test]
+fn filters_orders_and_formats() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(SNAPSHOTS);
+    let sizes = |args: &[&str]| {
+        let (code, text) =
+            tussle(&folder, &[&["layout", "6.1-amd64.json", "--format", "json"], args].concat());
+        assert_eq!(code, 0, "{args:?}");
+        let json: Value = serde_json::from_str(&text).unwrap();
+        let types = json["types"].as_array().unwrap().clone();
+        types
+            .iter()
+            .map(|t| (t["name"].as_str().unwrap().to_string(), t["size_bytes"].as_u64().unwrap()))
+            .collect()
+    };
+    let like: Vec<(String, u64)> = sizes(&["-C", "*_struct"]);
+    assert!(like.len() >= 2 && like.iter().all(|(n, _)| n.ends_with("_struct")), "{like:?}");
+    let holders: Vec<(String, u64)> = sizes(&["-i", "rw_semaphore"]);
+    assert!(holders.iter().any(|(n, _)| n == "struct mm_struct"), "{holders:?}");
+    assert!(!holders.iter().any(|(n, _)| n == "struct per_cpu_pages"), "{holders:?}");
+    let sorted: Vec<(String, u64)> = sizes(&["--sort", "size"]);
+    assert!(sorted.len() > 5 && sorted.is_sorted_by_key(|x| std::cmp::Reverse(x.1)), "{sorted:?}");
+    for format in ["sarif", "github"] {
+        assert_eq!(
+            tussle(&folder, &["layout", "6.1-amd64.json", "-C", "mm_struct", "--format", format]).0,
+            2
+        );
+    }
+    let (_, page) =
+        tussle(&folder, &["layout", "6.1-amd64.json", "-C", "mm_struct", "--lines", "--format", "html"]);
+    assert!(page.contains("<svg") && page.contains("<rect"));
+    let (_, page) =
+        tussle(&folder, &["layout", "6.1-amd64.json", "-C", "mm_struct", "--lines", "--format", "md"]);
+    assert!(page.contains("<code>"));
+}

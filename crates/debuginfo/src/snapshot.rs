@@ -78,6 +78,19 @@ pub fn read(bytes: &[u8]) -> Result<(TypeTable, Vec<Problem>), Error> {
     Ok((table.reordered(&order, &new), problems.0))
 }
 
+/// Names of the types that a snapshot was taken of.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn root_names(bytes: &[u8]) -> Result<Vec<String>, Error> {
+    read(bytes)?;
+    let whole: Read = serde_json::from_slice(bytes).map_err(|e| Error::Snapshot(e.to_string()))?;
+    let name = |id: &TypeId| Some(whole.table.aggregate(*id)?.display_name());
+    let mut names: Vec<String> = whole.roots.iter().filter_map(name).collect();
+    names.dedup();
+    Ok(names)
+}
+
 /// The bytes look like a snapshot.
 pub(crate) fn is_snapshot(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"{")

@@ -6,11 +6,11 @@ use tussle_model::leaf::Arrays;
 use tussle_model::{Leaf, LineSize, TypeId, TypeTable, fields};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, offset};
 
-/// More lines than this are cut, with a remark.
-pub const LINES_MAX: u64 = 4096;
+/// More lines than this over all phases are cut, with a remark: a page of them has a few megabytes.
+pub const LINES_MAX: u64 = 2048;
 
 /// Parts of fields drawn in one picture; more are left out.
-const PARTS_MAX: usize = 200_000;
+const PARTS_MAX: usize = 20_000;
 
 /// One line of an object at one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub struct Part {
     pub straddles: bool,
 }
 
-/// The lines of an object of type `id` that begins `phase` bytes into a line, and whether some were cut.
-pub fn lines(table: &TypeTable, id: TypeId, phase: u64, line: LineSize) -> (Vec<Line>, bool) {
+/// The first `most` lines of an object of type `id` that begins `phase` bytes into a line, and whether some were cut.
+pub fn lines(table: &TypeTable, id: TypeId, phase: u64, line: LineSize, most: u64) -> (Vec<Line>, bool) {
     // Positions are signed below; no real object comes near this.
     let size = table.size(id).unwrap_or(0).min(1 << 48);
     let phase = phase % line.bytes();
@@ -45,7 +45,7 @@ pub fn lines(table: &TypeTable, id: TypeId, phase: u64, line: LineSize) -> (Vec<
         fields(table, id, Arrays::Whole).into_iter().filter(|l| l.end() <= 1 << 48).collect();
     let total = line.span(phase, size).end;
     let bytes = line.bytes();
-    let mut by_line: Vec<Vec<&Leaf>> = vec![Vec::new(); total.min(LINES_MAX) as usize];
+    let mut by_line: Vec<Vec<&Leaf>> = vec![Vec::new(); total.min(most) as usize];
     let mut room = PARTS_MAX;
     for leaf in leaves.iter().filter(|l| l.size > 0) {
         let s = span(leaf, phase, line);
@@ -75,7 +75,7 @@ pub fn lines(table: &TypeTable, id: TypeId, phase: u64, line: LineSize) -> (Vec<
         }
         Line { index, start, cells: cells.into_iter().collect(), fields }
     });
-    (out.collect(), total > LINES_MAX)
+    (out.collect(), total > most)
 }
 
 /// `a` to `z`, `A` to `Z`, then `#` for whatever a 128-byte line full of bytes still needs.
@@ -88,7 +88,8 @@ pub fn view(table: &TypeTable, id: TypeId, at: &Where, line: LineSize, btf: bool
     let phases = at.phases(table, id, line, btf);
     let name = table.name(id);
     let size = table.size(id).unwrap_or(0);
-    let items = phases.iter().map(|&p| phase_view(table, id, p, line)).collect();
+    let most = (LINES_MAX / phases.len().max(1) as u64).max(1);
+    let items = phases.iter().map(|&p| phase_view(table, id, p, line, most)).collect();
     Node::Section {
         key: "type".into(),
         title: name.clone(),
@@ -108,8 +109,8 @@ fn fact(key: &str, label: &str, cell: Cell) -> Fact {
     Fact { key: key.into(), label: label.into(), cell }
 }
 
-fn phase_view(table: &TypeTable, id: TypeId, phase: u64, line: LineSize) -> Node {
-    let (lines, cut) = lines(table, id, phase, line);
+fn phase_view(table: &TypeTable, id: TypeId, phase: u64, line: LineSize, most: u64) -> Node {
+    let (lines, cut) = lines(table, id, phase, line, most);
     let mut nodes = vec![Node::Facts(vec![
         fact("phase_bytes", "phase", Cell::count(phase)),
         fact("lines", "lines", Cell::count(lines.len() as u64)),
@@ -117,13 +118,13 @@ fn phase_view(table: &TypeTable, id: TypeId, phase: u64, line: LineSize) -> Node
     let columns = vec![
         Column::number("line", "line"),
         Column::text("offset_bytes", "offset"),
-        Column::number("cells", "bytes"),
+        Column::picture("cells", "bytes"),
         Column::text("fields", "fields"),
     ];
     let rows = lines.iter().map(row).collect();
     nodes.push(Node::Table { key: "rows".into(), columns, rows });
     if cut {
-        nodes.push(Node::Text(vec![Span { text: format!("cut after {LINES_MAX} lines"), tone: Tone::Warn }]));
+        nodes.push(Node::Text(vec![Span { text: format!("cut after {most} lines"), tone: Tone::Warn }]));
     }
     Node::Section { key: "layout".into(), title: format!("phase {phase}"), nodes }
 }

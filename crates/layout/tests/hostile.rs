@@ -92,7 +92,7 @@ proptest! {
             }
             pahole::sizes_line(&t, id);
             object_align(&t, id, true);
-            lines::lines(&t, id, phase, LineSize::L64);
+            lines::lines(&t, id, phase, LineSize::L64, 4096);
             slots(&t, id, &field, true, 4);
             embeddings(&t, id, 100);
             let side = Side { table: &t, btf: true };
@@ -133,6 +133,6 @@ fn doubling_structs_end() {
     }
     assert!(pahole::text(&t, id, pahole::Options { btf: true, ..pahole::Options::default() }).len() < 10_000);
     object_align(&t, id, true);
-    let (rows, cut) = lines::lines(&t, id, 0, LineSize::L64);
+    let (rows, cut) = lines::lines(&t, id, 0, LineSize::L64, lines::LINES_MAX);
     assert!(cut && rows.len() as u64 == lines::LINES_MAX);
 }

@@ -14,7 +14,7 @@ use tussle_render::{Format, Style, View, render};
 fn a_lock_across_a_boundary_is_drawn_in_both_lines() {
     let mut b = Build::new();
     let lock = rwsem(&mut b);
-    let (rows, cut) = lines(&b.table, lock, 52, LineSize::L64);
+    let (rows, cut) = lines(&b.table, lock, 52, LineSize::L64, 64);
     assert!(!cut);
     let cells: Vec<&str> = rows.iter().map(|r| r.cells.as_str()).collect();
     let first = format!("{}{}", " ".repeat(52), "aaaaaaaabbbb");

@@ -81,7 +81,8 @@ fn table(columns: &[Column], rows: &[Vec<Cell>], out: &mut String) {
     for row in rows {
         out.push_str("<tr>");
         for (c, value) in columns.iter().zip(row) {
-            out.push_str(&format!("<td{}>{}</td>", class(c), cell(value)));
+            let content = if c.picture { crate::svg::cells(&value.text) } else { cell(value) };
+            out.push_str(&format!("<td{}>{content}</td>", class(c)));
         }
         out.push_str("</tr>\n");
     }

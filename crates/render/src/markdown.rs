@@ -66,7 +66,8 @@ fn table(columns: &[Column], rows: &[Vec<Cell>], out: &mut String) {
     }
     out.push('\n');
     for row in rows {
-        let cells: Vec<String> = row.iter().map(cell).collect();
+        let text = |(c, value): (&Column, &Cell)| if c.picture { picture(&value.text) } else { cell(value) };
+        let cells: Vec<String> = columns.iter().zip(row).map(text).collect();
         out.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
     out.push('\n');
@@ -78,6 +79,19 @@ fn block(text: &str, language: &str, out: &mut String) {
     let fence = "`".repeat(longest.max(2) + 1);
     let end = if text.ends_with('\n') { "" } else { "\n" };
     out.push_str(&format!("{fence}{language}\n{text}{end}{fence}\n\n"));
+}
+
+/// In the font of code, with blanks that stay.
+fn picture(text: &str) -> String {
+    let mut out = String::from("<code>");
+    for c in text.chars() {
+        match c {
+            ' ' => out.push_str("&nbsp;"),
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '.' => out.push(c),
+            c => out.push_str(&format!("&#{};", c as u32)),
+        }
+    }
+    out + "</code>"
 }
 
 fn cell(c: &Cell) -> String {

@@ -296,3 +296,37 @@ fn x_ticks(plot: &Plot) -> Vec<(f64, String)> {
 fn short_tick(x: f64) -> String {
     if x.fract() == 0.0 && x.abs() < 1e6 { format!("{x:.0}") } else { short(x) }
 }
+
+/// Width and height of one character of [`cells`], in pixels.
+const CELL_PX: (usize, usize) = (9, 18);
+
+/// A row of byte cells: one box per run of a letter, an empty one per run of `.`, nothing for blanks and borders.
+pub(crate) fn cells(text: &str) -> String {
+    let chars: Vec<char> = text.chars().filter(|c| *c != '|').collect();
+    let (w, h) = CELL_PX;
+    let mut out = format!(
+        "<svg width=\"{}\" height=\"{h}\" role=\"img\" aria-label=\"{}\" font-family=\"ui-monospace,monospace\" \
+         font-size=\"11\" text-anchor=\"middle\" stroke=\"currentColor\">",
+        chars.len() * w,
+        crate::html::escape(text)
+    );
+    let mut at = 0;
+    for run in chars.chunk_by(|a, b| a == b) {
+        let (x, width) = (at * w, run.len() * w);
+        at += run.len();
+        let filled = match run[0] {
+            ' ' => continue,
+            '.' => "fill=\"none\" stroke-dasharray=\"2\" stroke-opacity=\".5\"",
+            _ => "fill=\"currentColor\" fill-opacity=\".12\"",
+        };
+        out.push_str(&format!("<rect x=\"{x}\" y=\"1\" width=\"{width}\" height=\"{}\" {filled}/>", h - 2));
+        if run[0] != '.' {
+            let middle = x + width / 2;
+            let letter = crate::html::escape(&run[0].to_string());
+            out.push_str(&format!(
+                "<text x=\"{middle}\" y=\"13\" stroke=\"none\" fill=\"currentColor\">{letter}</text>"
+            ));
+        }
+    }
+    out + "</svg>"
+}

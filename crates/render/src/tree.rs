@@ -88,17 +88,24 @@ pub struct Column {
     pub title: String,
     /// Numbers stand right, text left.
     pub right: bool,
+    /// A picture of characters: every blank counts.
+    pub picture: bool,
 }
 
 impl Column {
     /// A left-aligned column.
     pub fn text(key: &str, title: &str) -> Column {
-        Column { key: key.into(), title: title.into(), right: false }
+        Column { key: key.into(), title: title.into(), right: false, picture: false }
     }
 
     /// A right-aligned column.
     pub fn number(key: &str, title: &str) -> Column {
-        Column { key: key.into(), title: title.into(), right: true }
+        Column { key: key.into(), title: title.into(), right: true, picture: false }
+    }
+
+    /// A column of pictures, one character a cell: letters are drawn as boxes where there is room for them.
+    pub fn picture(key: &str, title: &str) -> Column {
+        Column { picture: true, ..Column::text(key, title) }
     }
 }
 

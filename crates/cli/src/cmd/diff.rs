@@ -1,9 +1,10 @@
 //! `tussle diff`.
 
+use super::golden;
 use super::source::{Source, split_names};
 use crate::global::Global;
 use anyhow::{Context, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tussle_layout::diff::{
     HotPair, Options, Side, TypeDiff, changed, diff, hot_pairs, summary_view, type_view, unknown_hot,
@@ -12,7 +13,7 @@ use tussle_layout::diff::{
 use tussle_layout::phases::Where;
 use tussle_layout::rules::{Rule, parse};
 use tussle_model::{LineSize, TypeId};
-use tussle_render::{Format, Node, View};
+use tussle_render::{Cell, Fact, Format, Node, View};
 
 /// What changed between two builds: sizes, fields, which of them share a line now, and the cause.
 ///
@@ -20,9 +21,9 @@ use tussle_render::{Format, Node, View};
 /// Exit status 1 when fields of --hot or of a rule share a line that did not before, 2 when no type is in both.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The old build.
+    /// The old build, or a folder of snapshots: each is compared with the build of its name.
     old: PathBuf,
-    /// The new build.
+    /// The new build, or a folder of builds.
     new: PathBuf,
     /// Types to compare, separated by commas.
     #[arg(short = 'C', value_name = "NAME,..")]
@@ -59,13 +60,20 @@ enum FailOn {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let line = LineSize::new(args.line).context("-c: a power of two from 8 to 65536 is needed")?;
     let names = split_names(&args.names);
-    let (old, new) = open_both(args, &names, global)?;
     let at = args.phase.map_or(Where::Any, Where::Phase);
     let options = Options { line, at, hot: args.hot.clone() };
     let rules = rules(args)?;
-    let (nodes, bad) = match names.is_empty() {
-        true => whole(args, &old, &new, &options, &rules, global)?,
-        false => named(args, &old, &new, &names, &options, &rules)?,
+    let (nodes, bad) = if args.old.is_dir() {
+        kept(args, &options, &rules, global)?
+    } else {
+        let (old, new) = open_both(&args.old, &args.new, &names, global)?;
+        match names.is_empty() {
+            true => whole(args, &old, &new, &options, &rules, global)?,
+            false => {
+                let (items, bad) = named(args, &old, &new, &names, &options, &rules)?;
+                (vec![Node::List { key: "types".into(), items }], bad)
+            }
+        }
     };
     global.print(&View { kind: "diff", schema_version: 1, nodes })?;
     Ok(ExitCode::from(u8::from(bad)))
@@ -100,11 +108,11 @@ fn is_bad(
 }
 
 /// Reads both files at once: each takes a while when it is a kernel.
-fn open_both(args: &Args, names: &[String], global: &Global) -> anyhow::Result<(Source, Source)> {
+fn open_both(old: &Path, new: &Path, names: &[String], global: &Global) -> anyhow::Result<(Source, Source)> {
     std::thread::scope(|s| {
-        let old = s.spawn(|| Source::open(&args.old, names, global));
-        let new = Source::open(&args.new, names, global);
-        let old = old.join().map_err(|_| anyhow::anyhow!("reading {} failed", args.old.display()))?;
+        let reader = s.spawn(|| Source::open(old, names, global));
+        let new = Source::open(new, names, global);
+        let old = reader.join().map_err(|_| anyhow::anyhow!("reading {} failed", old.display()))?;
         Ok((old?, new?))
     })
 }
@@ -141,7 +149,35 @@ fn named(
         bad |= is_bad(args, (side(old), a), (side(new), b), &d, options, rules);
         items.push(type_view(&d));
     }
-    Ok((vec![Node::List { key: "types".into(), items }], bad))
+    Ok((items, bad))
+}
+
+/// A folder of snapshots against the builds of their names: the types that changed.
+fn kept(
+    args: &Args,
+    options: &Options,
+    rules: &[Rule],
+    global: &Global,
+) -> anyhow::Result<(Vec<Node>, bool)> {
+    let (mut items, mut bad) = (Vec::new(), false);
+    for g in golden::of(&args.old, &args.new)? {
+        let (old, new) = open_both(&g.snapshot, &g.build, &g.names, global)?;
+        let differ = |name: &String| -> anyhow::Result<Option<String>> {
+            let (a, b) = (old.find_all(name)?, new.find_all(name)?);
+            let same = unmatched(&old.table, &a, &new.table, &b).is_empty();
+            Ok((!same).then(|| name.clone()))
+        };
+        let changed = g.names.iter().filter_map(|n| differ(n).transpose()).collect::<Result<Vec<_>, _>>()?;
+        let (more, worse) = named(args, &old, &new, &changed, options, rules)?;
+        items.extend(more);
+        bad |= worse;
+    }
+    let count = Fact {
+        key: "types_changed".into(),
+        label: "types whose layout changed".into(),
+        cell: Cell::count(items.len() as u64),
+    };
+    Ok((vec![Node::Facts(vec![count]), Node::List { key: "types".into(), items }], bad))
 }
 
 /// All types of both files.

@@ -11,7 +11,7 @@ use tussle_layout::homes;
 use tussle_layout::phases::{Where, object_align};
 use tussle_layout::{holes::Holes, lines, pahole};
 use tussle_model::leaf::Arrays;
-use tussle_model::{Aggregate, LineSize, TypeId, TypeTable, leaves};
+use tussle_model::{Aggregate, LineSize, Type, TypeId, TypeTable, leaves};
 use tussle_render::{Format, Node, View};
 
 /// Print types with offsets, holes and cache lines.
@@ -22,9 +22,15 @@ use tussle_render::{Format, Node, View};
 pub struct Args {
     /// File to read [default: the running kernel's BTF].
     file: Option<PathBuf>,
-    /// Types to print, separated by commas; all when not given.
+    /// Types to print, separated by commas, `*` for any part of a name; all when not given.
     #[arg(short = 'C', value_name = "NAME,..")]
     names: Vec<String>,
+    /// Only types that hold this one by value.
+    #[arg(short = 'i', long = "contains", value_name = "NAME", conflicts_with = "names")]
+    contains: Option<String>,
+    /// Order of the types [default: that of the file].
+    #[arg(long, value_enum)]
+    sort: Option<Sort>,
     /// Write out members of struct and union type.
     #[arg(short = 'E')]
     expand: bool,
@@ -48,13 +54,24 @@ pub struct Args {
     slab: Option<PathBuf>,
 }
 
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Sort {
+    /// The largest first.
+    Size,
+    /// The most bytes in holes and padding first.
+    Waste,
+    /// By name.
+    Name,
+}
+
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let line = LineSize::new(args.line).context("-c: a power of two from 8 to 65536 is needed")?;
     let names = split_names(&args.names);
     let path = args.file.clone().unwrap_or_else(|| KERNEL.into());
     // Containers of a type can only be found when all types are read.
-    let wanted = if args.slab.is_some() { &[] } else { names.as_slice() };
+    let all = args.slab.is_some() || args.contains.is_some() || names.iter().any(|n| n.contains('*'));
+    let wanted = if all { &[] } else { names.as_slice() };
     let source = Source::open(&path, wanted, global)?;
     let ids = ids(args, &source, &names)?;
     let nodes = match (&args.slab, args.lines || args.phase.is_some()) {
@@ -80,8 +97,15 @@ fn ids(args: &Args, source: &Source, names: &[String]) -> anyhow::Result<Vec<Typ
     let table = &source.table;
     let mut ids: Vec<TypeId> = match names {
         [] => table.aggregates().filter(|(_, a)| a.name.is_some()).map(|(id, _)| id).collect(),
-        names => names.iter().map(|n| source.find_all(n)).collect::<Result<Vec<_>, _>>()?.concat(),
+        names => names.iter().map(|n| named(source, n)).collect::<Result<Vec<_>, _>>()?.concat(),
     };
+    if let Some(name) = &args.contains {
+        let inner = source.find_all(name)?;
+        ids.retain(|&id| inner.iter().any(|&x| holds(table, id, x, 0)));
+    }
+    if let Some(sort) = args.sort {
+        ids.sort_by_cached_key(|&id| sort_key(table, id, sort));
+    }
     if names.is_empty() && args.lines {
         bail!("--lines: name the types with -C");
     }
@@ -89,6 +113,45 @@ fn ids(args: &Args, source: &Source, names: &[String]) -> anyhow::Result<Vec<Typ
         ids.retain(|&id| table.aggregate(id).is_some_and(|a| Holes::of(table, a).count >= least));
     }
     Ok(ids)
+}
+
+/// All types that a name or a pattern stands for.
+fn named(source: &Source, name: &str) -> anyhow::Result<Vec<TypeId>> {
+    if !name.contains('*') {
+        return source.find_all(name);
+    }
+    let fits = |a: &Aggregate| a.name.as_deref().is_some_and(|n| tussle_model::path::matches(name, n));
+    let found: Vec<TypeId> = source.table.aggregates().filter(|(_, a)| fits(a)).map(|(id, _)| id).collect();
+    if found.is_empty() {
+        bail!("{}: no type like `{name}`", source.path.display());
+    }
+    Ok(found)
+}
+
+/// A member of `id`, or of an unnamed member or array in it, is an `inner`.
+fn holds(table: &TypeTable, id: TypeId, inner: TypeId, depth: usize) -> bool {
+    let mut id = table.strip(id);
+    while let Type::Array { elem, .. } = table.get(id) {
+        id = table.strip(*elem);
+    }
+    let Some(a) = table.aggregate(id).filter(|a| depth == 0 || a.name.is_none() || id == inner) else {
+        return false;
+    };
+    (depth > 0 && id == inner)
+        || (depth < 8 && a.members.iter().any(|m| holds(table, m.ty, inner, depth + 1)))
+}
+
+fn sort_key(table: &TypeTable, id: TypeId, sort: Sort) -> (u64, String) {
+    let Some(a) = table.aggregate(id) else { return (0, String::new()) };
+    let name = a.name.clone().unwrap_or_default();
+    match sort {
+        Sort::Size => (u64::MAX - a.size, name),
+        Sort::Waste => {
+            let holes = Holes::of(table, a);
+            (u64::MAX - holes.sum_bytes().saturating_add(holes.padding), name)
+        }
+        Sort::Name => (0, name),
+    }
 }
 
 /// pahole's text, and the same facts for JSON.

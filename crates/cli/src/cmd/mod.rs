@@ -11,6 +11,7 @@ pub mod checkouts;
 pub mod compare;
 pub mod diff;
 pub mod fix;
+pub mod golden;
 pub mod history;
 pub mod hunt;
 pub mod import;
