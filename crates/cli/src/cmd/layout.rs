@@ -117,7 +117,9 @@ fn ids(args: &Args, source: &Source, names: &[String]) -> anyhow::Result<Vec<Typ
 
 /// All types that a name or a pattern stands for.
 fn named(source: &Source, name: &str) -> anyhow::Result<Vec<TypeId>> {
-    if !name.contains('*') {
+    // C++ names have stars of their own
+    let exact = source.table.find_all(name);
+    if !exact.is_empty() || !name.contains('*') {
         return source.find_all(name);
     }
     let fits = |a: &Aggregate| a.name.as_deref().is_some_and(|n| tussle_model::path::matches(name, n));
