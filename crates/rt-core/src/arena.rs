@@ -42,13 +42,14 @@ pub fn reference(p: u64) -> u32 {
     ((p - BASE.load(Relaxed)) / UNIT) as u32
 }
 
-/// Counts a loss.
-pub fn lost(what: usize, n: u64) {
+/// Counts a loss; how many there were before.
+pub fn lost(what: usize, n: u64) -> u64 {
     let h = header();
-    if !h.is_null() {
-        // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
-        unsafe { AtomicU64::from_ptr(&raw mut (*h).losses[what]).fetch_add(n, Relaxed) };
+    if h.is_null() {
+        return 0;
     }
+    // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
+    unsafe { AtomicU64::from_ptr(&raw mut (*h).losses[what]).fetch_add(n, Relaxed) }
 }
 
 /// `bytes` of zeroed memory (a multiple of 64), or 0 when the cap or the disk is exhausted. Takes no lock.
@@ -416,8 +417,8 @@ pub fn mark_end(how: u32, status: u32) {
     if !h.is_null() && recording() {
         // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
         unsafe {
-            (*h).end_status = status;
-            (*h).end = how;
+            AtomicU32::from_ptr(&raw mut (*h).end_status).store(status, Relaxed);
+            AtomicU32::from_ptr(&raw mut (*h).end).store(how, Release);
         }
     }
 }

@@ -73,22 +73,32 @@ pub fn file_size_limit() -> u64 {
     lim[0]
 }
 
-/// Blocks every signal in the calling thread; those that were blocked before.
-pub fn block_signals() -> u64 {
+/// Blocks every signal in the calling thread; those that were blocked before, or `None` if that cannot be done.
+pub fn block_signals() -> Option<u64> {
     let (all, mut old) = (u64::MAX, 0u64);
-    // SAFETY: a system call on memory of our own, or none.
-    unsafe { call(SYS_rt_sigprocmask, SIG_SETMASK, &raw const all as usize, &raw mut old as usize, 8, 0, 0) };
+    let (new, was) = (&raw const all as usize, &raw mut old as usize);
+    // SAFETY: the kernel reads and writes eight bytes of ours.
+    let done = unsafe { call(SYS_rt_sigprocmask, SIG_SETMASK, new, was, 8, 0, 0) };
+    (done >= 0).then_some(old)
+}
+
+/// Blocks these signals in the calling thread and lets all others through. Unlike other calls it is made whatever the
+/// program has given up: a thread whose signals stay blocked would be changed for ever.
+pub fn set_signal_mask(mask: u64) {
+    change_signal_mask(SIG_SETMASK, mask);
+}
+
+/// Changes the calling thread's mask as `sigprocmask` does; the mask before.
+pub fn change_signal_mask(how: usize, mask: u64) -> u64 {
+    let mut old = 0u64;
+    let (new, was) = (&raw const mask as usize, &raw mut old as usize);
+    // SAFETY: the kernel reads and writes eight bytes of ours.
+    unsafe { crate::arch::call(SYS_rt_sigprocmask, [how, new, was, 8, 0, 0]) };
     old
 }
 
-/// Blocks these signals in the calling thread and lets all others through.
-pub fn set_signal_mask(mask: u64) {
-    // SAFETY: a system call on memory of our own, or none.
-    unsafe { call(SYS_rt_sigprocmask, SIG_SETMASK, &raw const mask as usize, 0, 8, 0, 0) };
-}
-
 /// No handler runs in the calling thread while this lives.
-pub struct Blocked(u64);
+pub struct Blocked(Option<u64>);
 
 impl Blocked {
     /// Blocks all signals.
@@ -99,7 +109,9 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        set_signal_mask(self.0);
+        if let Some(mask) = self.0 {
+            set_signal_mask(mask);
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Entered {
             if (*t).asynchronous.load(Relaxed) != 1 || forked() {
                 return None;
             }
-            (*t).signal_mask.store(sys::block_signals(), Relaxed);
+            (*t).signal_mask.store(sys::block_signals()?, Relaxed);
             (*t).asynchronous.store(2, Relaxed);
             (*t).deferred.store(1, Relaxed);
             compiler_fence(SeqCst);

@@ -147,11 +147,11 @@ unsupported! {
 pub unsafe extern "C" fn tussle_unsupported(name: *const u8) -> u64 {
     let h = crate::arena::header();
     if !h.is_null() {
-        crate::arena::lost(LOST_UNSUPPORTED, 1);
-        // SAFETY: the addresses are only noted.
-        unsafe {
-            let to = &raw mut (*h).unsupported[0];
-            if *to == 0 {
+        // Only the first call writes.
+        if crate::arena::lost(LOST_UNSUPPORTED, 1) == 0 {
+            // SAFETY: the header has room for 64 bytes; `name` is a string of the hook.
+            unsafe {
+                let to = &raw mut (*h).unsupported[0];
                 let mut k = 0;
                 while k < 63 && *name.add(k) != 0 {
                     *to.add(k) = *name.add(k);

@@ -135,7 +135,7 @@ unsafe fn deferred(t: *mut Live, sig: c_int, info: *mut u32, context: *mut u8) -
     // SAFETY: `info` and `context` are the kernel's for this handler.
     unsafe {
         // A handler with SA_NODEFER would be entered again at once.
-        let blocked = sys::block_signals();
+        let Some(blocked) = sys::block_signals() else { return false };
         let mut again = *(info as *const [u32; 32]);
         let save = sig >= REAL_TIME && (*t).saved_signal == 0;
         if save {
@@ -285,10 +285,9 @@ pub unsafe extern "C" fn tussle_sigset(sig: c_int, handler: usize) -> usize {
             return told(sig, call!(SIGSET, (sig => c_int, handler => usize) -> usize));
         }
         let before = install(sig, handler, 0, 0);
-        let (own, mut blocked) = (bit(sig as u32), 0u64);
         const SIG_UNBLOCK: usize = 1;
-        let old = &raw mut blocked as usize;
-        sys::call(sys::SYS_rt_sigprocmask, SIG_UNBLOCK, &raw const own as usize, old, 8, 0, 0);
+        let own = bit(sig as u32);
+        let blocked = sys::change_signal_mask(SIG_UNBLOCK, own);
         if before != SIG_ERR && blocked & own != 0 { SIG_HOLD } else { before }
     }
 }

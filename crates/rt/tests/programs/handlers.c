@@ -1,5 +1,5 @@
 /* Signals that come at any instruction of the recorder, and what handlers may do. The first argument picks a case, the
-   second is how long it takes, in milliseconds. */
+   second is how long it takes, in milliseconds, the third how often threads are stopped at least. */
 #define _GNU_SOURCE
 #include "common.h"
 #include <errno.h>
@@ -99,7 +99,7 @@ static void *mutator(void *arg) {
     return NULL;
 }
 static void *short_lived(void *arg) { return arg; }
-static int stops_the_world(long stops_min, long stops_max) {
+static int stops_the_world(long stops_min) {
     struct sigaction sa = {.sa_handler = stop, .sa_flags = SA_RESTART};
     sigfillset(&sa.sa_mask);
     sigaction(SIGUSR1, &sa, NULL);
@@ -108,7 +108,7 @@ static int stops_the_world(long stops_min, long stops_max) {
     sem_init(&stopped, 0, 0);
     for (long i = 0; i < MUTATORS; i++) pthread_create(&mutators[i], NULL, mutator, (void *)(i + 1));
     long n = 0;
-    for (; n < stops_max && (running() || n < stops_min); n++) {
+    for (; running() || n < stops_min; n++) {
         for (int i = 0; i < MUTATORS; i++) pthread_kill(mutators[i], SIGUSR1);
         for (int i = 0; i < MUTATORS; i++)
             while (sem_wait(&stopped)) {}
@@ -303,7 +303,7 @@ int main(int argc, char **argv) {
     long stops = argc > 3 ? atol(argv[3]) : 100;
     int ok = 0;
     if (strcmp(how, "siglongjmp") == 0) ok = siglongjmps();
-    if (strcmp(how, "stop") == 0) ok = stops_the_world(stops, argc > 3 ? stops : 1L << 40);
+    if (strcmp(how, "stop") == 0) ok = stops_the_world(stops);
     if (strcmp(how, "sem_post") == 0) ok = posts_from_a_handler();
     if (strcmp(how, "exits") == 0) return 5;
     if (strcmp(how, "children") == 0) ok = has_children();
