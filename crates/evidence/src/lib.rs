@@ -7,9 +7,11 @@ mod bounds;
 mod columns;
 pub mod file;
 mod problem;
+mod redact;
 pub mod sample;
 pub mod tables;
 mod validate;
 
 pub use problem::Problem;
+pub use redact::redact;
 pub use tables::*;

@@ -51,14 +51,27 @@ pub fn read(path: &Path) -> Result<(Evidence, Vec<Problem>), Error> {
 }
 
 /// Writes atomically. At [`DEFAULT_PATH`] (the plain name, in any folder) an older file becomes `tussle.data.old`
-/// first; any other name is simply replaced. What is no regular file (`/dev/null`, a pipe) is written, never replaced.
+/// first; any other name is simply replaced. What is no regular file (`/dev/null`, a pipe) is written, never replaced. Only the
+/// owner can read the file: it says what ran, where and with which arguments.
 ///
 /// # Errors
 /// The file system refuses; the older file is then still there under its name or as `.old`.
 pub fn write(path: &Path, evidence: &Evidence) -> Result<(), Error> {
+    put(path, &|mut out| file::write(evidence, &mut out))
+}
+
+/// As [`write`], as JSON Lines.
+///
+/// # Errors
+/// As those of [`write`].
+pub fn write_jsonl(path: &Path, evidence: &Evidence) -> Result<(), Error> {
+    put(path, &|mut out| file::write_jsonl(evidence, &mut out))
+}
+
+fn put(path: &Path, form: &dyn Fn(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
     if path.metadata().is_ok_and(|m| !m.is_file()) {
         let device = std::fs::OpenOptions::new().write(true).open(path).map_err(|e| io(path, "write", e))?;
-        return file::write(evidence, &mut BufWriter::new(device)).map_err(|e| io(path, "write", e));
+        return form(&mut BufWriter::new(device)).map_err(|e| io(path, "write", e));
     }
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = tempfile::Builder::new()
@@ -66,10 +79,9 @@ pub fn write(path: &Path, evidence: &Evidence) -> Result<(), Error> {
         .tempfile_in(folder)
         .map_err(|e| io(path, "create a file beside it", e))?;
     let mut out = BufWriter::with_capacity(1 << 16, temporary.as_file());
-    file::write(evidence, &mut out).map_err(|e| io(path, "write", e))?;
+    form(&mut out).map_err(|e| io(path, "write", e))?;
     out.flush().map_err(|e| io(path, "write", e))?;
     drop(out);
-    readable_by_others(temporary.as_file());
     if path.file_name() == Some(DEFAULT_PATH.as_ref()) && path.exists() {
         std::fs::rename(path, old(path)).map_err(|e| io(path, "move the older one away", e))?;
     }
@@ -82,18 +94,6 @@ fn old(path: &Path) -> PathBuf {
     let mut name: OsString = path.as_os_str().into();
     name.push(".old");
     name.into()
-}
-
-/// Temporary files are made for their owner only; evidence is an ordinary file, as far as the umask allows.
-fn readable_by_others(file: &std::fs::File) {
-    use std::os::unix::fs::PermissionsExt;
-    // SAFETY: umask cannot fail; it is set back at once.
-    let mask = unsafe {
-        let mask = libc::umask(0o077);
-        libc::umask(mask);
-        mask
-    };
-    let _ = file.set_permissions(std::fs::Permissions::from_mode(0o666 & !mask));
 }
 
 fn io(path: &Path, what: &'static str, source: std::io::Error) -> Error {
@@ -121,6 +121,18 @@ mod tests {
         assert_eq!(command(&path), "third");
         assert_eq!(command(&old(&path)), "second");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn only_the_owner_can_read_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        for write in [write, write_jsonl] {
+            write(&path, &Sample::two_counters().evidence()).unwrap();
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(read(&path).unwrap().1, []);
+        }
     }
 
     /// As root, renaming a file over `/dev/null` would take it from everybody.

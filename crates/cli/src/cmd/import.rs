@@ -43,6 +43,9 @@ pub struct Args {
     /// Where to write the evidence; an older `tussle.data` becomes `tussle.data.old`.
     #[arg(short, long, default_value = evidence_file::DEFAULT_PATH)]
     output: PathBuf,
+    /// Leave out command, executables, folders and what quotes the source.
+    #[arg(long)]
+    redact: bool,
 }
 
 fn object(s: &str) -> Result<(u64, String), String> {
@@ -61,6 +64,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     naming.apply(&builds, &mut evidence);
     for l in &evidence.losses {
         global.remark(format!("{}: {} ({})", l.what, l.count, l.note));
+    }
+    if args.redact {
+        tussle_evidence::redact(&mut evidence);
     }
     evidence_file::write(&args.output, &evidence)?;
     global.print(&view::view(&evidence, &naming, &args.output))?;

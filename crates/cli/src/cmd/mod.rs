@@ -10,6 +10,7 @@ pub mod check;
 pub mod checkouts;
 pub mod compare;
 pub mod diff;
+pub mod export;
 pub mod fix;
 pub mod golden;
 pub mod history;

@@ -27,6 +27,9 @@ pub struct Args {
     /// Do not look up functions, lines and types.
     #[arg(long)]
     no_names: bool,
+    /// Leave out command, executables, folders and what quotes the source.
+    #[arg(long)]
+    redact: bool,
     /// Program and arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -76,6 +79,9 @@ fn record_and_write(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     for l in &recorded.evidence.losses {
         global.remark(format!("{}: {} ({})", l.what, l.count, l.note));
+    }
+    if args.redact {
+        tussle_evidence::redact(&mut recorded.evidence);
     }
     tussle_host::evidence_file::write(&args.output, &recorded.evidence)?;
     let e = &recorded.evidence;
