@@ -51,8 +51,8 @@ pub fn read(path: &Path) -> Result<(Evidence, Vec<Problem>), Error> {
 }
 
 /// Writes atomically. At [`DEFAULT_PATH`] (the plain name, in any folder) an older file becomes `tussle.data.old`
-/// first; any other name is simply replaced. What is no regular file (`/dev/null`, a pipe) is written, never replaced. Only the
-/// owner can read the file: it says what ran, where and with which arguments.
+/// first; any other name is simply replaced. What is no regular file (`/dev/null`, a pipe) is written, never replaced.
+/// Only the owner can read the file: it says what ran, where and with which arguments.
 ///
 /// # Errors
 /// The file system refuses; the older file is then still there under its name or as `.old`.
