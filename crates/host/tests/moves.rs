@@ -1,7 +1,7 @@
 //! Random moves in source trees, compiled and compared.
 //!
-//! `TUSSLE_SLOW=patches TUSSLE_TEST_TREES=leveldb:memcached TUSSLE_TEST_MOVES=100 cargo test -p tussle-host --test moves
-//! -- --nocapture`. A tree with a `compile_commands.json` is compiled by it, another file by file; what does not compile
+//! `TUSSLE_SLOW=patches TUSSLE_TEST_TREES=leveldb:redis TUSSLE_TEST_MOVES=100 cargo test -p tussle-host --test moves --
+//! --nocapture`. A tree with a `compile_commands.json` is compiled by it, another file by file; what does not compile
 //! unchanged is counted, not judged.
 
 use std::collections::BTreeMap;
