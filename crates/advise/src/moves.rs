@@ -106,6 +106,13 @@ pub fn candidates(table: &TypeTable, target: TypeId, hot: &[String], line: u64) 
 /// Alignments: one member, or one with the member behind it, so that nothing else shares its line.
 fn isolations(scope: &Scope, is_hot: &dyn Fn(&String) -> bool, line: u64, out: &mut Vec<Vec<Edit>>) {
     let align = |field: &String| Edit::Align { field: field.clone(), bytes: line };
+    // Every hot member on a line of its own, the rest behind the last: what the classifier compares with.
+    let mut alone: Vec<Edit> = scope.names.iter().filter(|n| is_hot(n)).map(align).collect();
+    let last = scope.names.iter().rposition(|n| is_hot(n));
+    alone.extend(last.and_then(|n| scope.names.get(n + 1)).map(align));
+    if alone.len() > 2 {
+        out.push(alone);
+    }
     for (i, name) in scope.names.iter().enumerate().filter(|(_, n)| is_hot(n)) {
         out.push(vec![align(name)]);
         // A group of hot members that follow each other stays together.

@@ -1,0 +1,69 @@
+//! On generated evidences, what report, advise and fix say never contradicts: one classifier, one unit.
+
+use proptest::prelude::*;
+use tussle_advise::advice::{Options, advise, best, evaluate};
+use tussle_advise::class::{Class, judge};
+use tussle_contention::analysis::{Question, contention};
+use tussle_contention::fields::Namer;
+use tussle_evidence::Evidence;
+use tussle_evidence::sample::Sample;
+
+const MEMBERS: usize = 8;
+
+/// One thread's use of one member: reads, writes, RMWs per thousand of virtual time, and when.
+type Use = (usize, usize, [u64; 3], u64);
+
+/// A struct of longs in one line, threads that use its members as drawn.
+fn evidence(threads: usize, uses: &[Use]) -> Evidence {
+    let mut s = Sample::new(1000);
+    let main = s.thread("main", None);
+    let start = s.code("worker", "w.c", 10, &[]);
+    let workers: Vec<u32> = (0..threads).map(|_| s.worker(main, start)).collect();
+    let long = s.long();
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let members: Vec<_> = names.iter().zip(0u64..).map(|(n, i)| (*n, long, 8 * i)).collect();
+    let ty = s.structure("s", 64, &members);
+    let o = s.global("g", 0x1000, 64, Some(ty), 64);
+    for &(thread, member, counts, phase) in uses {
+        let vt = (phase * 100_000, (phase + 1) * 100_000);
+        s.access(o, 8 * member as u64, 8, workers[thread % threads], vt, counts);
+    }
+    s.evidence()
+}
+
+/// Classes and costs as report judges them.
+fn reported(e: &Evidence) -> Vec<(Class, f64)> {
+    let (namer, seen) = (Namer::new(e), contention(e, &Question::observed()));
+    judge(e, &namer, &seen).iter().map(|j| (j.class, j.group.cost.total())).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn verbs_do_not_contradict_each_other(
+        threads in 2usize..6,
+        uses in prop::collection::vec(
+            (0usize..6, 0usize..MEMBERS, prop::array::uniform3(prop_oneof![Just(0u64), 0u64..100, 0u64..40_000]), 0u64..3),
+            1..14,
+        ),
+    ) {
+        let e = evidence(threads, &uses);
+        let classes = reported(&e);
+        let first = classes.iter().map(|c| c.0).min().unwrap_or(Class::Small);
+        let report = advise(&e, "s", &Options::default()).expect("a report");
+        prop_assert_eq!(report.class, first);
+        let whole: f64 = classes.iter().map(|c| c.1).sum();
+        prop_assert!((report.cost.observed - whole).abs() <= 1e-6 * whole.max(1.0), "{} {}", report.cost.observed, whole);
+        prop_assert!(report.advices.is_empty() || first.may_gain());
+        // A layout that helps is one that advise finds.
+        prop_assert!(first != Class::LayoutHelps || !report.advices.is_empty(), "{:?} {:?}", classes, uses);
+        prop_assert_eq!(best(&e, &Options::default()).is_empty(), report.advices.is_empty());
+        for a in &report.advices {
+            let bill = evaluate(&e, "s", &a.edits, &Options::default()).expect("a bill");
+            prop_assert_eq!(bill.gain(), a.gain());
+        }
+        let shown = tussle_report::report(&e, &[], &tussle_report::Options::default());
+        prop_assert_eq!(shown.outcome.helps, first == Class::LayoutHelps);
+    }
+}
