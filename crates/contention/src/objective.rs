@@ -117,8 +117,12 @@ fn is_handed_over(ranges: &[Vec<Piece>]) -> bool {
     }
     let used: Vec<(f64, f64)> = ranges.iter().map(|r| used(r, producer)).collect();
     let (written, read) = used.iter().fold((0.0, 0.0), |sum, u| (sum.0 + u.0, sum.1 + u.1));
-    let (each_written, each_read) = (written / used.len() as f64, read / used.len() as f64);
-    let wanted = |u: &&(f64, f64)| u.0 >= COMPARABLE_MIN * each_written && u.1 >= COMPARABLE_MIN * each_read;
+    // Looking at one value twice brings nothing more: the length of a message is read at every step.
+    let news = |u: &(f64, f64)| u.0.min(u.1);
+    let (each_written, each_news) =
+        (written / used.len() as f64, used.iter().map(news).sum::<f64>() / used.len() as f64);
+    let wanted =
+        |u: &&(f64, f64)| u.0 >= COMPARABLE_MIN * each_written && news(u) >= COMPARABLE_MIN * each_news;
     let both = used.iter().filter(wanted).fold((0.0, 0.0), |sum, u| (sum.0 + u.0, sum.1 + u.1));
     read > 0.0 && both.0 >= WANTED_SHARE_MIN * written && both.1 >= WANTED_SHARE_MIN * read
 }

@@ -67,11 +67,15 @@ fn phases_that_follow_each_other_cost_nothing() {
 #[test]
 fn a_message_is_no_case_and_a_flag_beside_a_counter_is_one() {
     // Filled by one, read by another, its length at every step.
-    let mut message = vec![piece(1, 0, 0.0, 5e3), piece(2, 0, 4e4, 0.0)];
+    let mut message = vec![piece(1, 0, 0.0, 5e3), piece(2, 0, 4e6, 0.0)];
     for word in 1..8 {
         message.extend([piece(1, 8 * word, 0.0, 5e3), piece(2, 8 * word, 5e3, 0.0)]);
     }
     assert_eq!(line_cost(&message, WINDOW).removable(), 0.0);
+    // A flag that is polled, beside a value that is read now and then: the poller wants the flag only.
+    let polled =
+        [piece(1, 0, 0.0, 100.0), piece(2, 0, 1e6, 0.0), piece(1, 8, 0.0, 4e4), piece(2, 8, 5e3, 0.0)];
+    assert!(line_cost(&polled, WINDOW).removable_share() > 0.25);
     // Read is only what is hardly ever written.
     let flag = [piece(1, 0, 0.0, 1.0), piece(2, 0, 1e6, 0.0), piece(1, 8, 0.0, 4e4)];
     assert!(line_cost(&flag, WINDOW).removable_share() > 0.99);
