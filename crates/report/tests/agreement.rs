@@ -37,16 +37,18 @@ fn reported(e: &Evidence) -> Vec<(Class, f64)> {
     judge(e, &namer, &seen).iter().map(|j| (j.class, j.group.cost.total())).collect()
 }
 
+fn one_use() -> impl Strategy<Value = Use> {
+    let count = prop_oneof![Just(0u64), 0u64..100, 0u64..40_000];
+    (0usize..6, 0usize..MEMBERS, prop::array::uniform3(count), 0u64..3)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn verbs_do_not_contradict_each_other(
         threads in 2usize..6,
-        uses in prop::collection::vec(
-            (0usize..6, 0usize..MEMBERS, prop::array::uniform3(prop_oneof![Just(0u64), 0u64..100, 0u64..40_000]), 0u64..3),
-            1..14,
-        ),
+        uses in prop::collection::vec(one_use(), 1..14),
     ) {
         let e = evidence(threads, &uses);
         let classes = reported(&e);
@@ -54,7 +56,8 @@ proptest! {
         let report = advise(&e, "s", &Options::default()).expect("a report");
         prop_assert_eq!(report.class, first);
         let whole: f64 = classes.iter().map(|c| c.1).sum();
-        prop_assert!((report.cost.observed - whole).abs() <= 1e-6 * whole.max(1.0), "{} {}", report.cost.observed, whole);
+        let here = report.cost.observed;
+        prop_assert!((here - whole).abs() <= 1e-6 * whole.max(1.0), "{} {}", here, whole);
         prop_assert!(report.advices.is_empty() || first.may_gain());
         // A layout that helps is one that advise finds.
         prop_assert!(first != Class::LayoutHelps || !report.advices.is_empty(), "{:?} {:?}", classes, uses);
