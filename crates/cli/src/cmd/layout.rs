@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use tussle_layout::homes;
 use tussle_layout::phases::{Where, object_align};
 use tussle_layout::{holes::Holes, lines, pahole};
-use tussle_model::leaf::Arrays;
+use tussle_model::leaf::{Arrays, LEAVES_MAX};
 use tussle_model::{Aggregate, LineSize, Type, TypeId, TypeTable, leaves};
 use tussle_render::{Format, Node, View};
 
@@ -197,7 +197,9 @@ fn unit_comment(table: &TypeTable, id: TypeId, names: &[String]) -> String {
 fn facts(source: &Source, id: TypeId, a: &Aggregate) -> serde_json::Value {
     let table = &source.table;
     let holes = Holes::of(table, a);
-    let fields: Vec<_> = leaves(table, id, Arrays::Whole)
+    let leaves = leaves(table, id, Arrays::Whole);
+    let cut = leaves.len() >= LEAVES_MAX;
+    let fields: Vec<_> = leaves
         .into_iter()
         .map(|l| {
             json!({
@@ -211,6 +213,6 @@ fn facts(source: &Source, id: TypeId, a: &Aggregate) -> serde_json::Value {
         "align_inferred": source.btf, "holes": holes.count, "holes_bytes": holes.sum_bytes(),
         "bit_holes": holes.bit_count, "padding_bytes": holes.padding,
         "file": a.decl.as_ref().map(|d| &d.file), "line": a.decl.as_ref().map(|d| d.line), "unit": a.unit,
-        "fields": fields,
+        "fields": fields, "fields_cut": cut,
     })
 }
