@@ -114,3 +114,46 @@ fn mistakes_are_told_before_anything_runs() {
     check(&["--good", "HEAD~1", "--confidence", "7"], "--confidence is a share");
     check(&["--good", "HEAD~1", "--build", "exit 3"], "does not build");
 }
+
+/// Prints the number in `value` with some noise; 125 where there is none, as git's own bisection has it.
+const RUN: &str = "v=$(cat value) || exit 125; echo $((v * 1000 + $$ % 20))";
+
+fn commit(folder: &Path, subject: &str, value: Option<u32>) {
+    let file = folder.join("value");
+    match value {
+        Some(v) => fs::write(file, v.to_string()).unwrap(),
+        None => drop(fs::remove_file(file)),
+    }
+    fs::write(folder.join("NEWS"), subject).unwrap();
+    git(folder, &["add", "-A"]);
+    git(folder, &["commit", "-qm", subject]);
+}
+
+#[test]
+fn a_merge_is_searched_and_an_end_that_says_125_is_left_out() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    git(at, &["init", "-q"]);
+    commit(at, "first", None);
+    commit(at, "second", Some(10));
+    git(at, &["checkout", "-qb", "topic"]);
+    for (i, value) in [10, 10, 12, 12].iter().enumerate() {
+        commit(at, &format!("topic {i}"), Some(*value));
+    }
+    git(at, &["checkout", "-q", "main"]);
+    git(at, &["commit", "-q", "--allow-empty", "-m", "third"]);
+    git(at, &["merge", "-q", "--no-ff", "-m", "Merge topic", "topic"]);
+    git(at, &["commit", "-q", "--allow-empty", "-m", "fourth"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tussle"));
+    command.arg("bisect").arg(at).args(["--good", "HEAD~4", "--build", "true", "--run", RUN]);
+    let run =
+        command.args(["--metric", "last-number", "--kind", "cost", "--format", "json"]).output().unwrap();
+    let (out, talk) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert_eq!(run.status.code(), Some(0), "{talk}{out}");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["subject"], "topic 2", "{talk}{out}");
+    assert!(talk.contains("an end of the range cannot be measured") && talk.contains("a merge"), "{talk}");
+}

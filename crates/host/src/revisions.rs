@@ -160,6 +160,19 @@ pub fn range(repository: &Path, good: &str, bad: &str) -> Result<Vec<Revision>, 
     Ok(out)
 }
 
+/// What a merge brought in: where its branch left the main line, and every commit from there to the branch's end, oldest
+/// first. `None` for a commit that is no merge, or whose branch is one commit.
+///
+/// # Errors
+/// When git does not know the commit.
+pub fn merged(repository: &Path, hash: &str) -> Result<Option<Vec<Revision>>, RevisionError> {
+    let parents = git(repository, &["log", "-1", "--format=%P", hash])?;
+    let [main, branch, ..] = parents.split_whitespace().collect::<Vec<_>>()[..] else { return Ok(None) };
+    let base = git(repository, &["merge-base", main, branch])?;
+    let commits = range(repository, base.trim(), branch)?;
+    Ok((commits.len() > 2).then_some(commits))
+}
+
 /// Built revisions of one repository, each in its own folder below the cache.
 #[derive(Clone, Debug)]
 pub struct Builds {

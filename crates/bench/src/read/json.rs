@@ -1,4 +1,4 @@
-//! hyperfine, criterion and google benchmark JSON.
+//! hyperfine, nanobench, criterion, google benchmark, pytest-benchmark and JMH JSON.
 
 use serde_json::Value;
 
@@ -13,13 +13,86 @@ pub(super) fn read(text: &str, problems: &mut Vec<String>) -> Vec<Series> {
             return Vec::new();
         }
     };
-    if let Some(results) = document.get("results").and_then(Value::as_array) {
-        return hyperfine(results, problems);
+    let mut series = any(&document, problems);
+    // A name without a sample is no result.
+    series.retain(|s| {
+        let any = !s.values.is_empty();
+        if !any {
+            problems.push(format!("{}: no samples in it", s.name));
+        }
+        any
+    });
+    series
+}
+
+fn any(document: &Value, problems: &mut Vec<String>) -> Vec<Series> {
+    let list = |key: &str| document.get(key).and_then(Value::as_array);
+    let has = |all: &[Value], key: &str| all.iter().any(|x| x.get(key).is_some());
+    match (document.as_array(), list("results"), list("benchmarks")) {
+        (Some(all), _, _) if has(all, "primaryMetric") => jmh(all, problems),
+        (_, Some(results), _) if has(results, "measurements") => nanobench(results, problems),
+        (_, Some(results), _) => hyperfine(results, problems),
+        (_, _, Some(benchmarks)) if has(benchmarks, "stats") => pytest(benchmarks, problems),
+        (_, _, Some(benchmarks)) => google(benchmarks, problems),
+        _ => criterion(document),
     }
-    if let Some(benchmarks) = document.get("benchmarks").and_then(Value::as_array) {
-        return google(benchmarks, problems);
-    }
-    criterion(&document)
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value.get(key).and_then(Value::as_str).unwrap_or_default().to_string()
+}
+
+/// nanobench's JSON template: `elapsed` of a measurement is seconds per iteration.
+fn nanobench(results: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
+    let one = |r: &Value| {
+        let measurements = r.get("measurements").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let seconds = measurements.iter().take(ROWS_MAX).filter_map(|m| m.get("elapsed")?.as_f64()).collect();
+        let name = text(r, "name");
+        let values = usable(seconds, &name, problems);
+        Series { format: Format::Nanobench, name, unit: "s".into(), direction: Direction::Lower, values }
+    };
+    results.iter().take(ROWS_MAX).map(one).collect()
+}
+
+/// pytest-benchmark: seconds of every round, where `--benchmark-save-data` kept them; else the mean.
+fn pytest(benchmarks: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
+    let one = |b: &Value| {
+        let stats = b.get("stats").unwrap_or(&Value::Null);
+        let mut seconds = numbers(stats.get("data"));
+        if seconds.is_empty() {
+            seconds.extend(stats.get("mean").and_then(Value::as_f64));
+        }
+        let name = text(b, "fullname");
+        let name = if name.is_empty() { text(b, "name") } else { name };
+        let values = usable(seconds, &name, problems);
+        Series {
+            format: Format::PytestBenchmark,
+            name,
+            unit: "s".into(),
+            direction: Direction::Lower,
+            values,
+        }
+    };
+    benchmarks.iter().take(ROWS_MAX).map(one).collect()
+}
+
+/// JMH: iterations of all forks; throughput is a rate, every other mode a time.
+fn jmh(all: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
+    let one = |b: &Value| {
+        let metric = b.get("primaryMetric").unwrap_or(&Value::Null);
+        let forks = metric.get("rawData").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let mut scores: Vec<f64> = forks.iter().take(ROWS_MAX).flat_map(|f| numbers(Some(f))).collect();
+        if scores.is_empty() {
+            scores.extend(metric.get("score").and_then(Value::as_f64));
+        }
+        let params = b.get("params").and_then(Value::as_object).into_iter().flatten();
+        let params = params.map(|(k, v)| format!(" {k}={}", v.as_str().unwrap_or_default()));
+        let name = params.fold(text(b, "benchmark"), |name, p| name + &p);
+        let direction = if text(b, "mode") == "thrpt" { Direction::Higher } else { Direction::Lower };
+        let values = usable(scores, &name, problems);
+        Series { format: Format::Jmh, name, unit: text(metric, "scoreUnit"), direction, values }
+    };
+    all.iter().take(ROWS_MAX).map(one).collect()
 }
 
 fn usable(values: Vec<f64>, name: &str, problems: &mut Vec<String>) -> Vec<f64> {
@@ -52,7 +125,6 @@ fn hyperfine(results: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
 
 /// Aggregates (mean, median, stddev) are left out when single repetitions are there; else the mean counts.
 fn google(benchmarks: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
-    let text = |b: &Value, key: &str| b.get(key).and_then(Value::as_str).unwrap_or_default().to_string();
     let aggregate = |b: &&Value| text(b, "run_type") == "aggregate";
     let kept = benchmarks.iter().take(ROWS_MAX);
     let mut out: Vec<Series> = Vec::new();

@@ -45,6 +45,12 @@ pub enum Format {
     Criterion,
     /// google benchmark's export.
     GoogleBenchmark,
+    /// nanobench's JSON template.
+    Nanobench,
+    /// pytest-benchmark's export.
+    PytestBenchmark,
+    /// JMH's export.
+    Jmh,
     /// `go test -bench`.
     GoBench,
     /// vmstat.
@@ -70,6 +76,9 @@ impl Format {
             Format::Hyperfine => "hyperfine JSON",
             Format::Criterion => "criterion JSON",
             Format::GoogleBenchmark => "google benchmark JSON",
+            Format::Nanobench => "nanobench JSON",
+            Format::PytestBenchmark => "pytest-benchmark JSON",
+            Format::Jmh => "JMH JSON",
             Format::GoBench => "go test -bench output",
             Format::Vmstat => "vmstat",
             Format::Turbostat => "turbostat",
@@ -189,7 +198,8 @@ pub enum ReadError {
     /// Nothing known was found.
     #[error(
         "no known format in it{0}; known are mmtests, lkp/0day and benchstat tables, will-it-scale, pft, UnixBench, \
-         go test -bench, vmstat, turbostat, perf report text, and hyperfine, criterion and google benchmark JSON"
+         go test -bench, vmstat, turbostat, perf report text, and hyperfine, nanobench, criterion, \
+         google benchmark, pytest-benchmark and JMH JSON"
     )]
     Unknown(String),
     /// Nothing at all.

@@ -87,32 +87,43 @@ static LKP_ROW: LazyLock<Regex> = LazyLock::new(|| {
     const NUMBER: &str = r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?";
     pattern(&format!(
         r"(?mx)(?:^|\s)({NUMBER})(?:\s*±\s*(\d+)%)?
-        \s+([+-]\d+(?:\.\d+)?(?:e[+-]\d+)?)(%?)
-        \s+({NUMBER})(?:\s*±\s*(\d+)%)?
+        ((?:\s+[+-]\d+(?:\.\d+)?(?:e[+-]\d+)?%?\s+{NUMBER}(?:\s*±\s*\d+%)?)+)
         \s+([A-Za-z][^\s]*\.[^\s]+)"
     ))
 });
+static LKP_CELL: LazyLock<Regex> = LazyLock::new(|| {
+    const NUMBER: &str = r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?";
+    pattern(&format!(r"(?mx)\s+([+-]\d+(?:\.\d+)?(?:e[+-]\d+)?)(%?)\s+({NUMBER})(?:\s*±\s*(\d+)%)?"))
+});
 
-/// Rows of the kernel test robot's tables, also when a mailer wrapped them.
+/// Rows of the kernel test robot's tables, also when a mailer wrapped them. With three and more commits every change is
+/// against the first one's column.
 pub(super) fn lkp(text: &str) -> Vec<Row> {
-    let row = |c: Captures| {
-        let percent = &c[4] == "%";
-        Some(Row {
-            format: Format::Lkp,
-            statistic: None,
-            name: c[7].into(),
-            column: 1,
-            direction: Direction::Unknown,
-            old: Printed::parse(&c[1])?,
-            new: Printed::parse(&c[5])?,
-            old_deviation_percent: c.get(2).and_then(|m| m.as_str().parse().ok()),
-            new_deviation_percent: c.get(6).and_then(|m| m.as_str().parse().ok()),
-            change: Printed::parse(&c[3]),
-            change_kind: if percent { ChangeKind::Percent } else { ChangeKind::Difference },
-            starred: None,
-        })
-    };
-    LKP_ROW.captures_iter(text).filter_map(row).take(ROWS_MAX).collect()
+    let rows = LKP_ROW.captures_iter(text).flat_map(|row| {
+        let cells: Vec<Captures> = LKP_CELL.captures_iter(row.get(3).map_or("", |m| m.as_str())).collect();
+        let rows: Vec<Row> =
+            cells.iter().enumerate().filter_map(|(i, cell)| lkp_row(&row, cell, i + 1)).collect();
+        rows
+    });
+    rows.take(ROWS_MAX).collect()
+}
+
+fn lkp_row(row: &Captures, cell: &Captures, column: usize) -> Option<Row> {
+    let percent = &cell[2] == "%";
+    Some(Row {
+        format: Format::Lkp,
+        statistic: None,
+        name: row[4].into(),
+        column,
+        direction: Direction::Unknown,
+        old: Printed::parse(&row[1])?,
+        new: Printed::parse(&cell[3])?,
+        old_deviation_percent: row.get(2).and_then(|m| m.as_str().parse().ok()),
+        new_deviation_percent: cell.get(4).and_then(|m| m.as_str().parse().ok()),
+        change: Printed::parse(&cell[1]),
+        change_kind: if percent { ChangeKind::Percent } else { ChangeKind::Difference },
+        starred: None,
+    })
 }
 
 static BENCHSTAT_CELL: LazyLock<Regex> = LazyLock::new(|| {

@@ -229,3 +229,51 @@ proptest::proptest! {
         }
     }
 }
+
+/// A mail of the kernel test robot about three commits: every change is against the first column.
+#[test]
+fn changes_of_further_commits_are_against_the_first_column() {
+    let mail = "\
+        ---------------- --------------------------- ---------------------------\n\
+            100000 ±  2%     -10.0%      90000             +5.0%     105000 ±  1%  will-it-scale.per_thread_ops\n\
+              4.50            +1.5        6.00             -0.5        4.00        perf-profile.calltrace.cycles-pp.down\n";
+    let (document, _) = read(mail).unwrap();
+    let seen: Vec<(usize, f64, f64)> =
+        document.rows.iter().map(|r| (r.column, r.old.value, r.new.value)).collect();
+    assert_eq!(seen, [(1, 1e5, 9e4), (2, 1e5, 1.05e5), (1, 4.5, 6.0), (2, 4.5, 4.0)]);
+    assert!(!crate::audit::audit(&document).accuses(), "{:?}", crate::audit::audit(&document));
+    assert_eq!(document.rows[1].new_deviation_percent, Some(1.0));
+}
+
+#[test]
+fn exports_of_other_tools_are_read_as_what_they_are() {
+    let one = |text: &str| {
+        let (document, problems) = read(text).unwrap();
+        assert!(problems.is_empty(), "{problems:?}");
+        let s = document.series.into_iter().next().unwrap();
+        (s.format, s.name, s.unit, s.direction, s.values)
+    };
+    let nanobench = r#"{"results": [{"title": "t", "name": "hash", "unit": "op", "batch": 1,
+        "median(elapsed)": 2e-9, "measurements": [{"iterations": 10, "elapsed": 2e-9}, {"iterations": 9, "elapsed": 3e-9}]}]}"#;
+    let (lower, higher) = (Direction::Lower, Direction::Higher);
+    assert_eq!(one(nanobench), (Format::Nanobench, "hash".into(), "s".into(), lower, vec![2e-9, 3e-9]));
+    let pytest = r#"{"machine_info": {}, "benchmarks": [{"name": "test_sort", "fullname": "t.py::test_sort",
+        "stats": {"mean": 0.5, "data": [0.4, 0.6]}}]}"#;
+    let name = "t.py::test_sort".to_string();
+    assert_eq!(one(pytest), (Format::PytestBenchmark, name, "s".into(), lower, vec![0.4, 0.6]));
+    let jmh = r#"[{"benchmark": "a.B.c", "mode": "thrpt", "params": {"n": "10"},
+        "primaryMetric": {"score": 5.0, "scoreUnit": "ops/us", "rawData": [[4.0, 5.0], [6.0]]}}]"#;
+    assert_eq!(one(jmh), (Format::Jmh, "a.B.c n=10".into(), "ops/us".into(), higher, vec![4.0, 5.0, 6.0]));
+}
+
+#[test]
+fn no_samples_are_no_result() {
+    for text in [
+        r#"{"results": [{"command": "x", "times": []}]}"#,
+        r#"{"results": [{"name": "x", "measurements": []}]}"#,
+        r#"{"benchmarks": [{"name": "x", "stats": {}}]}"#,
+    ] {
+        let error = read(text).unwrap_err();
+        assert!(error.to_string().contains("x: no samples in it"), "{error}");
+    }
+}

@@ -21,7 +21,8 @@ use crate::global::Global;
 
 /// Find the commit that changed a benchmark, in noise, with as few builds and runs as possible.
 ///
-/// Works on any git repository; it is only read. Exit status 1 when no commit could be named.
+/// A merge that it names is searched further, along the branch that it merged. Works on any git repository; it is only
+/// read. Exit status 1 when no commit could be named.
 #[derive(clap::Args)]
 pub struct Args {
     /// The repository
@@ -74,18 +75,64 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         bail!("--confidence is a share from 0.5 to below 1, not {}", args.confidence);
     }
     let repository = revisions::top(&args.repository)?;
-    let commits = revisions::range(&repository, &args.good, &args.bad)?;
+    let mut commits = revisions::range(&repository, &args.good, &args.bad)?;
     let temporary = tempfile::tempdir()?;
     let cache = args.cache.clone().unwrap_or_else(|| temporary.path().to_path_buf());
     std::fs::create_dir_all(&cache)?;
     let cache = cache.canonicalize()?;
     global.remark(format_args!("{} commits; build: {}; run: {}", commits.len() - 1, args.build, args.run));
     let builds = Builds { repository, cache, build: args.build.clone() };
-    let mut search = Search::new(args, global, &commits, builds)?;
-    search.all()?;
-    let (nodes, named) = search.report();
-    global.print(&View { kind: "bisect", schema_version: 1, nodes })?;
-    Ok(ExitCode::from(u8::from(!named)))
+    // The merge that was named before, should nothing be found within its branch.
+    let mut merge: Option<Vec<Node>> = None;
+    loop {
+        let found = search(args, global, &commits, &builds)?;
+        let inside =
+            found.commit.as_deref().map(|c| revisions::merged(&builds.repository, c)).transpose()?.flatten();
+        if let Some(inside) = inside {
+            global
+                .remark(format_args!("a merge: looking into the {} commits of its branch", inside.len() - 1));
+            (commits, merge) = (inside, Some(found.nodes));
+            continue;
+        }
+        let named = found.commit.is_some() || merge.is_some();
+        let nodes = if found.commit.is_some() { found.nodes } else { merge.unwrap_or(found.nodes) };
+        global.print(&View { kind: "bisect", schema_version: 1, nodes })?;
+        return Ok(ExitCode::from(u8::from(!named)));
+    }
+}
+
+/// What one range gave.
+struct Found {
+    nodes: Vec<Node>,
+    /// Hash of the commit that was named.
+    commit: Option<String>,
+}
+
+/// Searches a range. An end that cannot be built or run (`exit 125` of git's own bisection says so) moves inwards.
+fn search(args: &Args, global: &Global, commits: &[Revision], builds: &Builds) -> anyhow::Result<Found> {
+    let (mut first, mut last) = (0, commits.len());
+    let mut failures = Vec::new();
+    loop {
+        let mut search = Search::new(args, global, &commits[first..last], builds.clone())?;
+        search.failures = std::mem::take(&mut failures);
+        let unusable = search.all()?;
+        let Some(end) = unusable else {
+            let (nodes, named) = search.report();
+            let commit = named.then(|| search.commits[search.bisection.best().0].hash.clone());
+            return Ok(Found { nodes, commit });
+        };
+        failures = std::mem::take(&mut search.failures);
+        (first, last) = if end == 0 { (first + 1, last) } else { (first, last - 1) };
+        if last - first < 2 {
+            let why = failures.last().cloned().unwrap_or_default();
+            bail!("no two commits of the range can be measured: {why}");
+        }
+        global.remark(format_args!(
+            "an end of the range cannot be measured: it is now {} .. {}",
+            commits[first].short(),
+            commits[last - 1].short()
+        ));
+    }
 }
 
 struct Search<'a> {
@@ -130,14 +177,14 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn all(&mut self) -> anyhow::Result<()> {
+    /// Runs until it is settled; the index of an end of the range that cannot be measured.
+    fn all(&mut self) -> anyhow::Result<Option<usize>> {
         let last = self.commits.len() - 1;
         while self.bisection.total_runs() < self.args.runs_max {
             let step = self.bisection.next();
             let usable = self.step(step.commit, step.runs)?;
             if !usable && (step.commit == 0 || step.commit == last) {
-                let why = self.failures.last().cloned().unwrap_or_default();
-                bail!("an end of the range cannot be measured: {why}");
+                return Ok(Some(step.commit));
             }
             if self.settled() {
                 break;
@@ -146,7 +193,7 @@ impl<'a> Search<'a> {
                 bail!("nothing between the ends can be measured: {}", self.failures.join("; "));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Probable enough, and the levels apart far enough that it is not one unlucky run.
