@@ -160,8 +160,8 @@ pub fn range(repository: &Path, good: &str, bad: &str) -> Result<Vec<Revision>, 
     Ok(out)
 }
 
-/// What a merge brought in: where its branch left the main line, and every commit from there to the branch's end, oldest
-/// first. `None` for a commit that is no merge, or whose branch is one commit.
+/// What a merge brought in: where its branch left the main line, and every commit from there to the branch's end,
+/// oldest first. `None` for a commit that is no merge, or whose branch is one commit.
 ///
 /// # Errors
 /// When git does not know the commit.

@@ -254,7 +254,8 @@ fn exports_of_other_tools_are_read_as_what_they_are() {
         (s.format, s.name, s.unit, s.direction, s.values)
     };
     let nanobench = r#"{"results": [{"title": "t", "name": "hash", "unit": "op", "batch": 1,
-        "median(elapsed)": 2e-9, "measurements": [{"iterations": 10, "elapsed": 2e-9}, {"iterations": 9, "elapsed": 3e-9}]}]}"#;
+        "median(elapsed)": 2e-9,
+        "measurements": [{"iterations": 10, "elapsed": 2e-9}, {"iterations": 9, "elapsed": 3e-9}]}]}"#;
     let (lower, higher) = (Direction::Lower, Direction::Higher);
     assert_eq!(one(nanobench), (Format::Nanobench, "hash".into(), "s".into(), lower, vec![2e-9, 3e-9]));
     let pytest = r#"{"machine_info": {}, "benchmarks": [{"name": "test_sort", "fullname": "t.py::test_sort",
