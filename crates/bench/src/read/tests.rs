@@ -236,7 +236,7 @@ fn changes_of_further_commits_are_against_the_first_column() {
     let mail = "\
         ---------------- --------------------------- ---------------------------\n\
             100000 ±  2%     -10.0%      90000             +5.0%     105000 ±  1%  will-it-scale.per_thread_ops\n\
-              4.50            +1.5        6.00             -0.5        4.00        perf-profile.calltrace.cycles-pp.down\n";
+              4.50         +1.5        6.00         -0.5        4.00        perf-profile.calltrace.cycles-pp.down\n";
     let (document, _) = read(mail).unwrap();
     let seen: Vec<(usize, f64, f64)> =
         document.rows.iter().map(|r| (r.column, r.old.value, r.new.value)).collect();
