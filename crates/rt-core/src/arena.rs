@@ -8,12 +8,25 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Where the mapping goes if the place is free: far from everything that Linux places by itself.
 const PLACE: usize = 0x6f00_0000_0000;
+/// Where a child's goes while its parent's is still there: far enough for both to grow.
+const OTHER_PLACE: usize = 0x6e00_0000_0000;
 const STEP_MIN: u64 = 1 << 18;
 const STEP_MAX: u64 = 8 << 20;
 const PAGE: u64 = 4096;
+/// What is mapped at first: the rest follows in steps, so that limits on address space are the program's.
+const MAPPED_MIN: u64 = 4 << 20;
+/// Where address space is limited, this part of it may be the recorder's.
+const SHARE_OF_LIMIT: u64 = 16;
+/// Room for a forked child that cannot have a file of its own, bytes; less where the parent's cap is small.
+const NESTED_MAX: u64 = 8 << 20;
+const NESTED_MIN: u64 = 1 << 19;
 
 /// Start of the mapping; 0 when nothing is recorded.
 static BASE: AtomicU64 = AtomicU64::new(0);
+/// Start of the file's mapping: differs from [`BASE`] in children that lie in their parent's file.
+static FILE: AtomicU64 = AtomicU64::new(0);
+/// Bytes of the file that this process has mapped. A parent and children in its file have each their own.
+static MAPPED: AtomicU64 = AtomicU64::new(0);
 /// 1 while this process is recorded.
 pub static RECORDING: AtomicU32 = AtomicU32::new(0);
 /// A page that the kernel wipes in forked children: tells a child whose fork we did not see.
@@ -54,14 +67,56 @@ pub fn lost(what: usize, n: u64) -> u64 {
 
 /// `bytes` of zeroed memory (a multiple of 64), or 0 when the cap or the disk is exhausted. Takes no lock.
 pub fn alloc(bytes: u64) -> u64 {
-    let h = header();
+    // SAFETY: the header is null or mapped.
+    unsafe { alloc_in(header(), bytes) }
+}
+
+/// [`alloc`] in the arena with that header, which lies in this process's mapping.
+///
+/// # Safety
+/// `h` is null or the header of an arena in this process's mapping.
+unsafe fn alloc_in(h: *mut Header, bytes: u64) -> u64 {
     if h.is_null() {
         return 0;
     }
     let bytes = bytes.saturating_add(UNIT - 1) & !(UNIT - 1);
     // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
     let from = lockfree::take(&unsafe { bounds(h) }, bytes, |ready, end| unsafe { grow(h, ready, end) });
-    from.map_or(0, |from| BASE.load(Relaxed) + from)
+    let at = from.map_or(0, |from| h as u64 + from);
+    // Another process may have backed it, for its own mapping.
+    // SAFETY: the range was handed out just now.
+    if at != 0 && unsafe { !map_up_to(at + bytes) } { 0 } else { at }
+}
+
+/// Maps more of the file, at least up to an address.
+///
+/// # Safety
+/// `end` is an address in the arena, mapped or not.
+unsafe fn map_up_to(end: u64) -> bool {
+    let file = FILE.load(Relaxed);
+    let need = end - file;
+    loop {
+        let mapped = MAPPED.load(Acquire);
+        if need <= mapped {
+            return true;
+        }
+        let cap = FILE_CAP.load(Relaxed);
+        let bigger = (mapped * 2).max((need + PAGE - 1) & !(PAGE - 1)).min(cap.max(mapped));
+        if bigger < need {
+            return false;
+        }
+        // In place; where two threads do it at once, one of them fails and looks again.
+        // SAFETY: the mapping is ours, and what it grows over is free or the call fails.
+        let r = unsafe { call(SYS_mremap, file as usize, mapped as usize, bigger as usize, 0, 0, 0) };
+        if r >= 0 {
+            MAPPED.fetch_max(bigger, AcqRel);
+        // SAFETY: a page of the arena, mapped or not: the kernel says which.
+        } else if MAPPED.load(Acquire) == mapped && unsafe { !populate(file + mapped, PAGE) } {
+            return false;
+        } else {
+            yield_cpu();
+        }
+    }
 }
 
 /// # Safety
@@ -95,12 +150,13 @@ pub fn fullness() -> u64 {
 /// # Safety
 /// `h` is the header of this process's mapping.
 unsafe fn grow(h: *mut Header, ready: u64, end: u64) -> Option<u64> {
-    // SAFETY: the range lies within the mapping, whose size is the cap at most.
-    let (base, cap) = (BASE.load(Relaxed), unsafe { bounds(h) }.cap.load(Relaxed));
+    // SAFETY: as the caller.
+    let (base, cap) = (h as u64, unsafe { bounds(h) }.cap.load(Relaxed));
     let step = ready.clamp(STEP_MIN, STEP_MAX);
     let page_end = |n: u64| ((n + PAGE - 1) & !(PAGE - 1)).min(cap);
-    // SAFETY: the range lies within the mapping, whose size is the cap at most.
-    let up_to = |to: u64| (to >= end && unsafe { populate(base + ready, to - ready) }).then_some(to);
+    // SAFETY: the range lies within the arena, and is mapped.
+    let back = |to: u64| unsafe { map_up_to(base + to) && populate(base + ready, to - ready) };
+    let up_to = |to: u64| (to >= end && back(to)).then_some(to);
     up_to(page_end(end + step - PAGE)).or_else(|| up_to(page_end(end)))
 }
 
@@ -162,7 +218,8 @@ pub struct Settings {
     pub thread_start: u64,
 }
 
-/// Opens this process's file in the session folder and maps it. Leaves recording off if that is impossible.
+/// Opens this process's file in the session folder and maps it, or else takes room in the parent's file, which a child
+/// that changed its root, user or limits still has. Leaves recording off if neither is possible.
 ///
 /// # Safety
 /// `settings.dir` is null or zero-terminated; no other thread of the process records.
@@ -174,26 +231,9 @@ pub unsafe fn open(settings: &Settings, parent_pid: u32, parent_seq: u32, fork_v
             return false;
         }
         let pid = getpid();
-        let mut name = [0u8; 4200];
-        let mut seq = 0;
-        let fd = loop {
-            if !file_name(&mut name, dir, pid, seq) || seq > 10_000 {
-                return false;
-            }
-            // O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
-            let fd =
-                call3(SYS_open, name.as_ptr() as usize, 0o2 | 0o100 | 0o200 | 0o2000000 | 0o400000, 0o600);
-            if fd >= 0 {
-                break fd as usize;
-            }
-            if fd != -17 {
-                return false;
-            }
-            seq += 1;
-        };
-        let cap = map(fd, settings.mem_max);
-        call3(SYS_close, fd, 0, 0);
-        if cap == 0 {
+        let (seq, own) = open_file(settings, pid);
+        if !own && (parent_pid == 0 || !nest()) {
+            lost(LOST_CHILDREN, (parent_pid != 0) as u64);
             return false;
         }
         let h = header();
@@ -218,59 +258,167 @@ pub unsafe fn open(settings: &Settings, parent_pid: u32, parent_seq: u32, fork_v
     }
 }
 
-/// Maps the file at [`PLACE`] with the largest cap that limits allow; returns that cap or 0.
+/// Makes and maps a file; its sequence number, and whether that worked.
+///
+/// # Safety
+/// As [`open`].
+unsafe fn open_file(settings: &Settings, pid: u32) -> (u32, bool) {
+    const EEXIST: isize = 17;
+    const SEQUENCE_MAX: u32 = 10_000;
+    let mut name = [0u8; 4200];
+    let mut seq = 0;
+    // SAFETY: paths are zero-terminated; the descriptor is ours.
+    unsafe {
+        loop {
+            if seq > SEQUENCE_MAX || !file_name(&mut name, settings.dir, pid, seq) {
+                return (0, false);
+            }
+            // O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
+            let flags = 0o2 | 0o100 | 0o200 | 0o2000000 | 0o400000;
+            let fd = call3(SYS_open, name.as_ptr() as usize, flags, 0o600);
+            if fd >= 0 {
+                let mapped = map(fd as usize, settings.mem_max);
+                call3(SYS_close, fd as usize, 0, 0);
+                if !mapped {
+                    call3(SYS_unlink, name.as_ptr() as usize, 0, 0);
+                }
+                return (seq, mapped);
+            }
+            if fd != -EEXIST {
+                return (0, false);
+            }
+            seq += 1;
+        }
+    }
+}
+
+/// Takes room in the file of the process that this one was forked from, or of the process that has that one's.
+///
+/// # Safety
+/// As [`open`], in a forked child.
+unsafe fn nest() -> bool {
+    // SAFETY: the file's header is mapped; the room was handed out just now.
+    unsafe {
+        let file = FILE.load(Relaxed) as *mut Header;
+        if file.is_null() {
+            return false;
+        }
+        let cap = bounds(file).cap.load(Relaxed);
+        let bytes = (cap / SHARE_OF_LIMIT).min(NESTED_MAX) & !(PAGE - 1);
+        let at = if bytes < NESTED_MIN { 0 } else { alloc_in(file, UNIT + bytes) };
+        if at == 0 {
+            return false;
+        }
+        let n = at as *mut Nested;
+        (*n).bytes = bytes;
+        let h = (at + UNIT) as *mut Header;
+        (*h).cap = bytes;
+        (*h).ready = bytes;
+        let reference = ((at - file as u64) / UNIT) as u32;
+        let head = AtomicU32::from_ptr(&raw mut (*file).nested);
+        lockfree::prepend(head, reference, AtomicU32::from_ptr(&raw mut (*n).next));
+        BASE.store(h as u64, Relaxed);
+        true
+    }
+}
+
+/// Maps the start of the file at [`PLACE`], and gives the file the largest size that limits allow.
 ///
 /// # Safety
 /// `fd` is the recording's file; no other thread of the process records.
-unsafe fn map(fd: usize, mem_max: u64) -> u64 {
-    // SAFETY: an old mapping is ours, and nobody uses it any more.
+unsafe fn map(fd: usize, mem_max: u64) -> bool {
+    // SAFETY: system calls on the caller's descriptor.
     unsafe {
-        let mut cap = mem_max.clamp(1 << 20, 1 << 36);
-        cap = cap.min(file_size_limit()) & !(PAGE - 1);
-        let old = BASE.swap(0, Relaxed);
-        if old != 0 {
-            call3(SYS_munmap, old as usize, OLD_CAP.load(Relaxed) as usize, 0);
-        }
-        while cap >= 1 << 19 {
-            if call3(SYS_ftruncate, fd, cap as usize, 0) == 0 {
-                // MAP_SHARED | MAP_FIXED_NOREPLACE, then anywhere.
-                let mut p = call(SYS_mmap, PLACE, cap as usize, 3, 0x1 | 0x100000, fd, 0);
-                if p < 0 {
-                    p = call(SYS_mmap, 0, cap as usize, 3, 0x1, fd, 0);
-                }
-                if p >= 0 {
-                    return map_ready(p as u64, cap);
-                }
+        let limit = file_size_limit().min(address_space_limit() / SHARE_OF_LIMIT);
+        let mut cap = mem_max.clamp(1 << 20, 1 << 36).min(limit) & !(PAGE - 1);
+        while cap >= NESTED_MIN {
+            if call3(SYS_ftruncate, fd, cap as usize, 0) == 0 && map_start(fd, cap) {
+                return true;
             }
             cap /= 2;
         }
-        0
+        false
+    }
+}
+
+/// Maps the file's start, and lets go of what was mapped before.
+///
+/// # Safety
+/// As [`map`].
+unsafe fn map_start(fd: usize, cap: u64) -> bool {
+    let old = (FILE.load(Relaxed), MAPPED.load(Relaxed));
+    let first = MAPPED_MIN.min(cap);
+    // SAFETY: system calls on mappings of the recorder's own.
+    unsafe {
+        // MAP_SHARED | MAP_FIXED_NOREPLACE; a child's file takes the place beside its parent's.
+        let place = if old.0 == PLACE as u64 { OTHER_PLACE } else { PLACE };
+        let p = call(SYS_mmap, place, first as usize, 3, 0x1 | 0x100000, fd, 0);
+        let (p, mapped) = if p >= 0 {
+            (p, first)
+        } else {
+            // Anywhere: there may be no room to grow, so all of it.
+            (call(SYS_mmap, 0, cap as usize, 3, 0x1, fd, 0), cap)
+        };
+        if p < 0 || !map_ready(p as u64, cap, mapped) {
+            return false;
+        }
+        if old.0 != 0 {
+            call3(SYS_munmap, old.0 as usize, old.1 as usize, 0);
+        }
+        true
     }
 }
 
 /// # Safety
-/// `p` is a new mapping of `cap` bytes.
-unsafe fn map_ready(p: u64, cap: u64) -> u64 {
+/// `p` is a new mapping of `mapped` bytes.
+unsafe fn map_ready(p: u64, cap: u64, mapped: u64) -> bool {
     const MADV_DONTDUMP: usize = 16;
     // SAFETY: the caller's promise; the header is within the first step.
     unsafe {
-        call3(SYS_madvise, p as usize, cap as usize, MADV_DONTDUMP);
+        call3(SYS_madvise, p as usize, mapped as usize, MADV_DONTDUMP);
         let first = STEP_MIN.min(cap);
         if !populate(p, first) {
-            call3(SYS_munmap, p as usize, cap as usize, 0);
-            return 0;
+            call3(SYS_munmap, p as usize, mapped as usize, 0);
+            return false;
         }
         BASE.store(p, Relaxed);
-        OLD_CAP.store(cap, Relaxed);
+        FILE.store(p, Relaxed);
+        MAPPED.store(mapped, Relaxed);
+        FILE_CAP.store(cap, Relaxed);
         let h = p as *mut Header;
         (*h).cap = cap;
         (*h).ready = first;
-        cap
+        true
     }
 }
 
-/// Size of the mapping, which the header's `cap` may fall below.
-static OLD_CAP: AtomicU64 = AtomicU64::new(0);
+/// Size of the file, which the header's `cap` may fall below.
+static FILE_CAP: AtomicU64 = AtomicU64::new(0);
+
+/// Before the program gives up system calls: takes a last piece of memory and makes no call from now on.
+pub fn before_sandbox() {
+    const LAST: u64 = 4 << 20;
+    if recording() {
+        let h = header();
+        // SAFETY: the header stays mapped.
+        let b = unsafe { bounds(h) };
+        let ready = b.ready.load(Acquire);
+        // SAFETY: as in `alloc`.
+        if let Some(to) = unsafe { grow(h, ready, (ready + LAST).min(b.cap.load(Relaxed))) } {
+            b.ready.fetch_max(to, AcqRel);
+        }
+    }
+    silence(true);
+}
+
+/// The sandbox came, or the program could not enter it.
+pub fn after_sandbox(entered: bool) {
+    if entered {
+        lost(LOST_SANDBOX, 1);
+    } else {
+        silence(false);
+    }
+}
 
 /// Forgets locks and state of the parent.
 pub fn reset_after_fork() {

@@ -74,6 +74,12 @@ pub const LOST_LOCKS: usize = 10;
 pub const LOST_SECTIONS: usize = 11;
 /// Locks, conditions and semaphores that had to be forgotten for others: their next join may be missed.
 pub const LOST_SLOTS: usize = 12;
+/// Forked children for which there was neither a file nor room.
+pub const LOST_CHILDREN: usize = 13;
+/// Rings through which the kernel writes memory unseen.
+pub const LOST_KERNEL: usize = 14;
+/// 1 when the recorder makes no system call any more, because the program took them away.
+pub const LOST_SANDBOX: usize = 15;
 /// How many counters there are.
 pub const LOST_COUNT: usize = 16;
 
@@ -129,6 +135,17 @@ pub struct Header {
     pub thread_start: u64,
     /// Memory of locks, sections and visits, bytes.
     pub section_bytes: u64,
+    /// First of a list of [`Nested`]: children that lie in this file.
+    pub nested: u32,
+    pub pad: u32,
+}
+
+/// A forked child's recording inside of its parent's file, for want of a file of its own: a [`Header`] follows.
+#[repr(C, align(64))]
+pub struct Nested {
+    pub next: u32,
+    pub pad: u32,
+    pub bytes: u64,
 }
 
 /// Text of any length; `next` chains snapshots of the same thing, newest first.

@@ -57,6 +57,8 @@ pub unsafe fn resolve() {
             n.find();
         }
         crate::caller::resolve();
+        crate::exec::resolve();
+        crate::sandbox::resolve();
         // What is missing here (an older libc) must not be the error that the program asks for.
         crate::sys::dlerror();
     }
@@ -276,8 +278,6 @@ forward! {
     "fmemopen" tussle_find_fmemopen FMEMOPEN;
     "glob" tussle_find_glob GLOB;
     "glob64" tussle_find_glob64 GLOB64;
-    "posix_spawn" tussle_find_posix_spawn POSIX_SPAWN;
-    "posix_spawnp" tussle_find_posix_spawnp POSIX_SPAWNP;
     "realpath" tussle_find_realpath REALPATH;
     "regexec" tussle_find_regexec REGEXEC;
     "sched_getaffinity" tussle_find_sched_getaffinity SCHED_GETAFFINITY;

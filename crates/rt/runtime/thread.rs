@@ -1,8 +1,8 @@
 //! The calling thread's state, in thread-local storage: registration, end, and what fork does to it.
 
 use crate::arch::{current, set_current, set_state, state, thread_pointer};
-use crate::sys;
 use crate::wire::*;
+use crate::{exec, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use tussle_rt_core::arena::{self, Settings, lost, recording};
 use tussle_rt_core::record;
@@ -213,14 +213,14 @@ pub unsafe extern "C" fn after_fork_in_child() {
     }
 }
 
-/// What the environment says about this recording.
+/// What the environment said about this recording when the program began.
 fn settings() -> Settings {
     // SAFETY: the state is the calling thread's.
     unsafe {
         Settings {
-            dir: sys::env(b"TUSSLE_SESSION"),
-            mem_max: sys::number(sys::env(b"TUSSLE_MEM_MAX")).unwrap_or(1 << 30),
-            operations: sys::number(sys::env(b"TUSSLE_OPERATIONS")) != Some(0),
+            dir: exec::kept(exec::SESSION),
+            mem_max: sys::number(exec::kept(exec::MEM_MAX)).unwrap_or(1 << 30),
+            operations: sys::number(exec::kept(exec::OPERATIONS)) != Some(0),
             thread_start: crate::interpose::thread_start(),
         }
     }
@@ -240,6 +240,7 @@ pub unsafe fn init() {
         let _blocked = Blocked::all();
         crate::interpose::resolve();
         crate::signals::resolve();
+        exec::keep();
         if !arena::open(&settings(), 0, 0, 0) {
             return;
         }

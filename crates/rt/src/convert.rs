@@ -18,6 +18,25 @@ const RUNS_PER_LINE_MAX: usize = 512;
 const FINE_LINES: usize = 64;
 const RUNS_PER_FINE_LINE: usize = 4096;
 
+/// Losses by what the program asked of the system: index, name, explanation.
+const OUTSIDE: [(usize, &str, &str); 3] = [
+    (
+        LOST_CHILDREN,
+        "processes not recorded",
+        "forked children that could neither make a file nor had room in their parent's",
+    ),
+    (
+        LOST_KERNEL,
+        "writes of the kernel",
+        "io_uring rings set up: what the kernel reads and writes through them is not seen",
+    ),
+    (
+        LOST_SANDBOX,
+        "sandbox",
+        "the program gave up system calls (seccomp): from then on the recording got no further memory",
+    ),
+];
+
 /// No more than this is the runtime's function that starts threads.
 const THREAD_START_BYTES: u64 = 512;
 
@@ -31,7 +50,8 @@ pub struct Converted {
 
 /// Turns the raw files of one session, one per process, into evidence. `keep` says which lines matter.
 pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
-    let mut order: Vec<&RawFile<'_>> = files.iter().collect();
+    let nested: Vec<RawFile<'_>> = files.iter().flat_map(RawFile::nested).collect();
+    let mut order: Vec<&RawFile<'_>> = files.iter().chain(&nested).collect();
     order.sort_by_key(|f| (f.header().parent_pid != 0, f.header().pid, f.header().seq));
     let run = tussle_evidence::Run::new(Source::Recorder, WINDOW_VT, Sees::ACCESSES);
     let mut out = Converted { evidence: Evidence::empty(run), problems: Vec::new() };
@@ -365,7 +385,7 @@ impl<'a> ProcessReader<'a> {
                 "sampled critical sections with more visits than are kept, or without memory for them: left out",
             ),
         ];
-        for (what, name, note) in notes {
+        for (what, name, note) in notes.into_iter().chain(OUTSIDE) {
             let count = h.losses[what];
             if count > 0 {
                 let process = Some(self.process);

@@ -52,7 +52,7 @@ macro_rules! plain_structs {
         unsafe impl Plain for $t {}
     )* };
 }
-plain_structs!(Header ThreadInfo Entry PageSlot Record Piece Touches CodeRow HeapSlot Site Lock Section Visit);
+plain_structs!(Header Nested ThreadInfo Entry PageSlot Record Piece Touches CodeRow HeapSlot Site Lock Section Visit);
 
 /// An entry of a live thread's table and its read-modify-writes per word.
 pub type LiveEntry = (Entry, [u16; 8]);
@@ -74,6 +74,8 @@ const VT_MAX: u64 = 1 << 56;
 
 /// Sections of one lock and thread that are read at most; the runtime keeps fewer.
 const SECTIONS_MAX: usize = 64;
+/// Recordings inside of one file that are read at most.
+const NESTED_FILES_MAX: usize = 4096;
 
 impl<'a> RawFile<'a> {
     /// Checks the header of a file.
@@ -84,6 +86,25 @@ impl<'a> RawFile<'a> {
             Some(h) if h.magic == MAGIC => Err(RawError::Version { name: f.name, found: h.version }),
             _ => Err(RawError::NotReady { name: f.name }),
         }
+    }
+
+    /// Recordings of forked children that lie in this file.
+    pub fn nested(&self) -> Vec<RawFile<'a>> {
+        let list: Vec<(u32, Nested)> = {
+            let mut at = self.header().nested;
+            let mut out = Vec::new();
+            while let Some(n) = self.get::<Nested>(at, 0).filter(|_| out.len() < NESTED_FILES_MAX) {
+                out.push((at, n));
+                at = n.next;
+            }
+            out
+        };
+        let bytes_of = |(at, n): &(u32, Nested)| {
+            let from = usize::try_from((u64::from(*at) + 1) * UNIT).ok()?;
+            self.bytes.get(from..from.checked_add(usize::try_from(n.bytes).ok()?)?)
+        };
+        let children = list.iter().filter_map(bytes_of);
+        children.filter_map(|b| RawFile::new(format!("{} (child)", self.name), b).ok()).collect()
     }
 
     /// The header.

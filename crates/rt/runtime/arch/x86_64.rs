@@ -424,7 +424,52 @@ macro_rules! forwarder {
         );
     };
 }
+
+/// Exports `$name`, whose arguments from the second on are a list that ends with a null pointer, as `$target`, which
+/// takes the list's address. The return address makes room: below the arguments on the stack go those in registers.
+macro_rules! list_stub {
+    ($($name:literal => $target:literal;)+) => { $(
+        core::arch::global_asm!(
+            concat!(".weak ", $name, "\n.type ", $name, ",@function\n.hidden ", $target, "\n.p2align 4"),
+            concat!($name, ":"),
+            "mov r11, qword ptr [rsp]",
+            "mov qword ptr [rsp], r9",
+            "push r8",
+            "push rcx",
+            "push rdx",
+            "push rsi",
+            "mov rsi, rsp",
+            "push r11",
+            concat!("call ", $target),
+            "pop r11",
+            "add rsp, 32",
+            "mov qword ptr [rsp], r11",
+            "ret",
+        );
+    )+ };
+}
+
+/// Exports `$name` (`syscall`): numbers 157, 317 and 425 go to `$ours`, all others to the function that `$find` finds,
+/// with all registers and the stack as they are.
+macro_rules! syscall_stub {
+    ($name:literal, $find:ident, $ours:ident) => {
+        core::arch::global_asm!(
+            concat!(".hidden ", stringify!($ours)),
+            concat!(".weak ", $name, "\n.type ", $name, ",@function\n.p2align 4"),
+            concat!($name, ":"),
+            "cmp rdi, 157",
+            concat!("je ", stringify!($ours)),
+            "cmp rdi, 317",
+            concat!("je ", stringify!($ours)),
+            "cmp rdi, 425",
+            concat!("je ", stringify!($ours)),
+            "jmp tussle_forward_syscall",
+        );
+        crate::arch::forwarder!("tussle_forward_syscall", $find);
+    };
+}
 pub(crate) use {alias, forwarder, frame_stub, nothing, stub, unsupported};
+pub(crate) use {list_stub, syscall_stub};
 
 /// `cmpxchg16b`: the old value; the exchange happened if it equals `old`. `a` must be 16-byte aligned and writable:
 /// the instruction writes even where it does not exchange.

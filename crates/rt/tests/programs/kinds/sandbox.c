@@ -48,6 +48,17 @@ static int filtered(unsigned otherwise, int by_syscall) {
 static int kills(void) { return filtered(SECCOMP_RET_KILL_PROCESS, 0); }
 static int kills_by_syscall(void) { return filtered(SECCOMP_RET_KILL_PROCESS, 1); }
 static int fails(void) { return filtered(SECCOMP_RET_ERRNO | EPERM, 0); }
+/* A filter that cannot be entered, and a question. */
+static int refused(void) {
+    struct sock_fprog none = {0, NULL};
+    printf("%d", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &none));
+    printf(" %s\n", strerror(errno));
+    printf("%ld", syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL));
+    printf(" %s\n", strerror(errno));
+    printf("%d\n", prctl(PR_GET_SECCOMP) >= 0);
+    fights();
+    return 0;
+}
 static volatile sig_atomic_t trapped;
 static void trap(int s, siginfo_t *i, void *c) {
     (void)s, (void)c;
@@ -84,5 +95,5 @@ static int one_thread(void) {
     puts("others go on");
     return 0;
 }
-KINDS({"strict", strict}, {"kill", kills}, {"kill_by_syscall", kills_by_syscall}, {"errno", fails}, {"trap", traps},
+KINDS({"strict", strict}, {"kill", kills}, {"kill_by_syscall", kills_by_syscall}, {"errno", fails}, {"refused", refused}, {"trap", traps},
       {"one_thread", one_thread})

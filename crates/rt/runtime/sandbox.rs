@@ -1,0 +1,77 @@
+//! Programs that give up system calls (seccomp): from then on the recorder makes none. And what the kernel does to
+//! memory unseen.
+
+use crate::arch::{alias, syscall_stub};
+use crate::arena;
+use crate::interpose::P;
+use crate::libc_calls::{call, next_all};
+use crate::sys;
+use crate::wire::LOST_KERNEL;
+use core::ffi::{c_int, c_long};
+
+next_all! { ALL: PRCTL = "prctl"; SYSCALL = "syscall"; }
+
+/// Resolves the functions behind.
+pub unsafe fn resolve() {
+    for n in ALL {
+        n.find();
+    }
+}
+
+const PR_SET_SECCOMP: c_long = 22;
+
+alias! { "prctl" => "tussle_prctl"; }
+// A call that does not concern the recorder goes on to the real function with all that it has.
+syscall_stub!("syscall", tussle_find_syscall, tussle_syscall);
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_find_syscall() -> P {
+    SYSCALL.get()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_prctl(op: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int {
+    unsafe {
+        let go = || call!(PRCTL, (op => c_int, a => c_long, b => c_long, c => c_long, d => c_long) -> c_int);
+        if op as c_long != PR_SET_SECCOMP {
+            return go();
+        }
+        arena::before_sandbox();
+        let r = go();
+        arena::after_sandbox(r == 0);
+        r
+    }
+}
+
+/// `syscall` with a number that concerns the recorder.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_syscall(
+    n: c_long,
+    a: c_long,
+    b: c_long,
+    c: c_long,
+    d: c_long,
+    e: c_long,
+) -> c_long {
+    /// `SECCOMP_SET_MODE_STRICT` and `_FILTER`; other operations only ask.
+    const SET_MODES: [c_long; 2] = [0, 1];
+    unsafe {
+        let go = || call!(SYSCALL, (n => c_long, a => c_long, b => c_long, c => c_long, d => c_long, e => c_long) -> c_long);
+        let sets = match n as usize {
+            sys::SYS_seccomp => SET_MODES.contains(&a),
+            sys::SYS_prctl => a == PR_SET_SECCOMP,
+            _ => false,
+        };
+        if sets {
+            arena::before_sandbox();
+        }
+        let r = go();
+        if sets {
+            arena::after_sandbox(r >= 0);
+        }
+        if n as usize == sys::SYS_io_uring_setup && r >= 0 {
+            arena::lost(LOST_KERNEL, 1);
+        }
+        r
+    }
+}

@@ -1,0 +1,72 @@
+//! What the program takes away or hides is stated as a loss, never left out in silence.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{How, Lab, Ran};
+
+/// Runs one kind of program; `None` if it cannot be run here.
+fn run(file: &str, name: &str, how: How) -> Option<Ran> {
+    let lab = Lab::new()?;
+    let exe = lab.build(&format!("kinds/{file}"), &[]);
+    // Some make files where they run.
+    let native = std::process::Command::new(&exe).arg(name).current_dir(lab.path()).output().unwrap();
+    if native.status.code() == Some(77) {
+        println!("skipped: {file} {name}: {}", String::from_utf8_lossy(&native.stdout).trim());
+        return None;
+    }
+    let ran = lab.run(&exe, &[name], how);
+    assert_eq!(Some(ran.status), native.status.code(), "{}", ran.stdout);
+    Some(ran)
+}
+
+/// How often something was lost.
+fn lost(ran: &Ran, what: &str) -> u64 {
+    ran.evidence.losses.iter().filter(|l| l.what == what).map(|l| l.count).sum()
+}
+
+#[test]
+fn a_sandbox_is_stated() {
+    if let Some(ran) = run("sandbox", "kill", How::default()) {
+        assert_eq!(lost(&ran, "sandbox"), 1);
+    }
+    // The program could not enter it, or only asked.
+    if let Some(ran) = run("sandbox", "refused", How::default()) {
+        assert_eq!(lost(&ran, "sandbox"), 0);
+    }
+}
+
+#[test]
+fn writes_of_the_kernel_are_told() {
+    if let Some(ran) = run("input_output", "io_uring", How::default()) {
+        assert_eq!(lost(&ran, "writes of the kernel"), 1);
+    }
+}
+
+/// After the descriptors' limit only the parent's file is left, and that may have no room.
+#[test]
+fn children_without_room_are_counted() {
+    let small = How { mem_max_bytes: Some(1 << 20), ..How::default() };
+    if let Some(ran) = run("surroundings", "nofile", small) {
+        assert_eq!(ran.evidence.processes.len(), 1);
+        assert_eq!(lost(&ran, "processes not recorded"), 1);
+    }
+    if let Some(ran) = run("surroundings", "nofile", How::default()) {
+        assert_eq!(ran.evidence.processes.len(), 3);
+        assert_eq!(lost(&ran, "processes not recorded"), 0);
+        // The fights of all three: 5,000 each.
+        let each: Vec<u32> = ran.evidence.processes.iter().map(|p| p.pid).collect();
+        assert!(each[0] != each[1] && each[1] != each[2]);
+        assert!(common::accesses(&ran.evidence) >= 3 * 2 * 2 * 5000, "{}", common::accesses(&ran.evidence));
+    }
+}
+
+/// Address space is limited: a sixteenth of it is the recorder's at most.
+#[test]
+fn a_limit_on_address_space_is_shared() {
+    if let Some(ran) = run("memory", "rlimit_as", How::default()) {
+        assert_eq!(ran.evidence.processes.len(), 2);
+        assert_eq!(lost(&ran, "memory cap"), 0);
+    }
+}
