@@ -50,6 +50,25 @@ pub fn read(path: &Path) -> Result<(Evidence, Vec<Problem>), Error> {
     file::read(&bytes).map_err(|source| Error::Format { path: path.into(), source })
 }
 
+/// Whether [`write`] has a folder to write into, before anything is run for it.
+///
+/// # Errors
+/// The folder does not exist or cannot be written, or the name is a folder's.
+pub fn check(path: &Path) -> Result<(), Error> {
+    if path.is_dir() {
+        return Err(io(path, "write", std::io::ErrorKind::IsADirectory.into()));
+    }
+    if path.metadata().is_ok_and(|m| !m.is_file()) {
+        return Ok(());
+    }
+    let made = tempfile::Builder::new().prefix(".tussle.data.").tempfile_in(folder_of(path));
+    made.map(drop).map_err(|e| io(path, "create a file beside it", e))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Writes atomically. At [`DEFAULT_PATH`] (the plain name, in any folder) an older file becomes `tussle.data.old`
 /// first; any other name is simply replaced. What is no regular file (`/dev/null`, a pipe) is written, never replaced.
 /// Only the owner can read the file: it says what ran, where and with which arguments.
@@ -73,7 +92,7 @@ fn put(path: &Path, form: &dyn Fn(&mut dyn Write) -> std::io::Result<()>) -> Res
         let device = std::fs::OpenOptions::new().write(true).open(path).map_err(|e| io(path, "write", e))?;
         return form(&mut BufWriter::new(device)).map_err(|e| io(path, "write", e));
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let temporary = tempfile::Builder::new()
         .prefix(".tussle.data.")
         .tempfile_in(folder)

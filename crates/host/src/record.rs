@@ -1,9 +1,12 @@
 //! Running a program under the recorder.
 
+mod place;
 mod runtime_files;
+mod session;
 mod spawn;
 
 use crate::elf::{self, Inspection};
+use session::Note;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +15,7 @@ use tussle_rt::convert::Keep;
 use tussle_rt::{RawFile, convert};
 
 pub use runtime_files::{assembler_folder, object_file, shared_folder};
+pub use session::{Leftover, Session, leftovers};
 
 /// How to record.
 #[derive(Clone, Debug)]
@@ -49,6 +53,10 @@ pub struct Recorded {
     pub status: u8,
     /// For people: what could not be read or was lost.
     pub problems: Vec<String>,
+    /// The raw files, which go when this is dropped: to be kept where the evidence could not be written.
+    pub session: Session,
+    /// No process of the recording is known to be alive: the raw files hold all that there will be.
+    pub finished: bool,
 }
 
 /// Why nothing was recorded.
@@ -113,18 +121,58 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, RecordError> {
     };
     let program = find_program(name, options.folder.as_deref())?;
     let way = way_for(&program, options)?;
-    let session = session_folder(options.mem_max_bytes)?;
-    let started = std::time::SystemTime::now();
+    let (place, note) = place::choose(options.mem_max_bytes);
+    let session = Session::create(&place)?;
+    let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let mut known = Note {
+        command: options.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        program: program.clone(),
+        children: matches!(way, Way::Children),
+        keep_all: options.keep_all,
+        started_unix_s: started.map_or(0.0, |d| d.as_secs_f64()),
+        ..Note::default()
+    };
+    session.write(&known)?;
     let clock = std::time::Instant::now();
     let env = environment(&way, session.path(), options)?;
-    let end = spawn::run(&program, options, &env)
+    let begun = |pid| {
+        known.pid = Some(pid);
+        // Without the note the recording is still finished by this process.
+        let _ = session.write(&known);
+    };
+    let end = spawn::run(&program, options, &env, begun)
         .map_err(|e| RecordError::NotExecutable(program.display().to_string(), e.to_string()))?;
-    let duration = clock.elapsed().as_secs_f64();
-    let mut recorded = read_session(session.path(), options, &program, &end, matches!(way, Way::Children))?;
+    (known.duration_s, known.wait_status) = (Some(clock.elapsed().as_secs_f64()), end.wait_status());
+    session.write(&known)?;
+    spawn::tell_where(session.path());
+    let mut recorded = finish(session, &known, &end)?;
+    recorded.problems.splice(0..0, note);
+    Ok(recorded)
+}
+
+/// Finishes a recording whose tussle was ended, from its session folder. The folder stays if processes of the recording
+/// are still alive.
+pub fn convert_session(folder: &Path) -> Result<Recorded, RecordError> {
+    let (session, note) = Session::open(folder)?;
+    spawn::tell_where(session.path());
+    let end = spawn::End::of_note(note.pid.unwrap_or(0), note.wait_status);
+    let mut recorded = finish(session, &note, &end)?;
+    let alive: Vec<u32> = recorded.evidence.processes.iter().map(|p| p.pid).filter(|&p| alive(p)).collect();
+    if note.wait_status.is_none() && !alive.is_empty() {
+        let text = format!("processes {alive:?} are still alive: {} stays", folder.display());
+        recorded.problems.push(text);
+        recorded.finished = false;
+    }
+    Ok(recorded)
+}
+
+/// Reads the raw files and adds what is known of the run.
+fn finish(session: Session, note: &Note, end: &spawn::End) -> Result<Recorded, RecordError> {
+    let mut recorded = read_session(session, note, end)?;
     let run = &mut recorded.evidence.run;
-    run.command = options.command.iter().map(|a| a.to_string_lossy().into_owned()).collect();
-    run.started_unix_s = started.duration_since(std::time::UNIX_EPOCH).ok().map(|d| d.as_secs_f64());
-    run.duration_s = Some(duration);
+    run.command.clone_from(&note.command);
+    run.started_unix_s = (note.started_unix_s > 0.0).then_some(note.started_unix_s);
+    run.duration_s = note.duration_s;
     run.cpu_model = cpu_model();
     run.cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     Ok(recorded)
@@ -207,32 +255,6 @@ fn not_instrumented(dynamic: bool) -> String {
     }
 }
 
-/// A folder for raw files that only this user can enter, in memory if there is room for it.
-fn session_folder(mem_max_bytes: u64) -> Result<tempfile::TempDir, RecordError> {
-    let make = |at: &Path| {
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        tempfile::Builder::new().prefix("tussle-").permissions(private).tempdir_in(at)
-    };
-    let shm = Path::new("/dev/shm");
-    if room(shm) >= mem_max_bytes.min(256 << 20)
-        && let Ok(d) = make(shm)
-    {
-        return Ok(d);
-    }
-    let tmp = std::env::temp_dir();
-    make(&tmp).map_err(|e| RecordError::Io(format!("cannot make a session folder in {}", tmp.display()), e))
-}
-
-/// Bytes free at a path; 0 if unknown.
-fn room(at: &Path) -> u64 {
-    let Ok(c) = std::ffi::CString::new(at.as_os_str().as_bytes()) else { return 0 };
-    // SAFETY: statvfs fills plain data or fails.
-    unsafe {
-        let mut s: libc::statvfs = std::mem::zeroed();
-        if libc::statvfs(c.as_ptr(), &mut s) == 0 { s.f_bavail.saturating_mul(s.f_frsize) } else { 0 }
-    }
-}
-
 fn environment(
     way: &Way,
     session: &Path,
@@ -259,15 +281,9 @@ fn environment(
     Ok(env)
 }
 
-fn read_session(
-    session: &Path,
-    options: &RecordOptions,
-    program: &Path,
-    end: &spawn::End,
-    children: bool,
-) -> Result<Recorded, RecordError> {
+fn read_session(session: Session, note: &Note, end: &spawn::End) -> Result<Recorded, RecordError> {
     let mut problems = Vec::new();
-    let maps = map_files(session, &mut problems)?;
+    let maps = map_files(session.path(), &mut problems)?;
     let mut files = Vec::new();
     for (name, map) in &maps {
         match RawFile::new(name.clone(), map) {
@@ -275,19 +291,19 @@ fn read_session(
             Err(e) => problems.push(e.to_string()),
         }
     }
-    if !files.iter().any(|f| children || f.header().pid == end.pid) {
+    if !files.iter().any(|f| note.children || end.pid == 0 || f.header().pid == end.pid) {
         return Err(RecordError::NoReport {
-            program: program.display().to_string(),
+            program: note.program.display().to_string(),
             end: end.text(),
-            hint: no_report_hint(&problems, children),
+            hint: no_report_hint(&problems, note.children),
             status: end.status(),
         });
     }
-    let converted = convert(&files, if options.keep_all { Keep::All } else { Keep::Shared });
+    let converted = convert(&files, if note.keep_all { Keep::All } else { Keep::Shared });
     problems.extend(converted.problems);
     let mut evidence = converted.evidence;
     complete(&mut evidence, end);
-    Ok(Recorded { evidence, status: end.status(), problems })
+    Ok(Recorded { evidence, status: end.status(), problems, session, finished: true })
 }
 
 fn no_report_hint(problems: &[String], children: bool) -> String {
@@ -310,6 +326,9 @@ fn map_files(
     for entry in std::fs::read_dir(session).map_err(io)? {
         let path = entry.map_err(io)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !name.ends_with(".raw") {
+            continue;
+        }
         // SAFETY: the folder is private; a recorded process that is still alive may write, which the reader's
         // unaligned copies out of bounds-checked places tolerate. Files are never shortened.
         match std::fs::File::open(&path).and_then(|f| unsafe { memmap2::Mmap::map(&f) }) {

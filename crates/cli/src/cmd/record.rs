@@ -4,7 +4,7 @@ use crate::global::Global;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tussle_host::record::{RecordError, RecordOptions, record};
+use tussle_host::record::{RecordError, RecordOptions, Recorded, convert_session, leftovers, record};
 
 /// Run a program and record who touches which field.
 #[derive(clap::Args)]
@@ -30,8 +30,16 @@ pub struct Args {
     /// Leave out command, executables, folders and what quotes the source.
     #[arg(long)]
     redact: bool,
+    /// Finish a recording whose tussle was ended before it had written the evidence: its session folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    convert: Option<PathBuf>,
     /// Program and arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(
+        required_unless_present = "convert",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
     command: Vec<OsString>,
 }
 
@@ -62,12 +70,37 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 fn record_and_write(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    tussle_host::evidence_file::check(&args.output)?;
+    let mut recorded = match &args.convert {
+        Some(folder) => convert_session(folder)?,
+        None => record_program(args, global)?,
+    };
+    // Raw files stay unless the evidence is written.
+    recorded.session.keep();
+    name_and_write(args, global, &mut recorded)?;
+    let status = recorded.status;
+    if recorded.finished {
+        recorded.session.finish();
+    }
+    Ok(status)
+}
+
+fn record_program(args: &Args, global: &Global) -> anyhow::Result<Recorded> {
+    for l in leftovers() {
+        let (command, path) = (l.command.join(" "), l.path.display());
+        global.remark(format!(
+            "an unfinished recording of `{command}` lies in {path}: `tussle record --convert {path}` finishes it"
+        ));
+    }
     let mut options = RecordOptions::new(args.command.clone());
     options.mem_max_bytes = args.mem_max;
     options.preload = args.preload;
     options.children = args.children;
     options.keep_all = args.all_lines;
-    let mut recorded = record(&options)?;
+    Ok(record(&options)?)
+}
+
+fn name_and_write(args: &Args, global: &Global, recorded: &mut Recorded) -> anyhow::Result<()> {
     for p in &recorded.problems {
         global.remark(p);
     }
@@ -93,5 +126,5 @@ fn record_and_write(args: &Args, global: &Global) -> anyhow::Result<u8> {
         e.accesses.len(),
         args.output.display()
     ));
-    Ok(recorded.status)
+    Ok(())
 }

@@ -5,19 +5,30 @@ use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
 /// How the program ended.
 pub struct End {
-    /// Its process id.
+    /// Its process id; 0 if that is not known.
     pub pid: u32,
-    status: ExitStatus,
+    status: Option<ExitStatus>,
 }
 
 impl End {
-    /// As a shell shows it.
+    /// From what was written down, as `wait` had it.
+    pub fn of_note(pid: u32, wait_status: Option<i32>) -> End {
+        End { pid, status: wait_status.map(ExitStatus::from_raw) }
+    }
+
+    /// As `wait` had it.
+    pub fn wait_status(&self) -> Option<i32> {
+        self.status.map(ExitStatusExt::into_raw)
+    }
+
+    /// As a shell shows it; 0 if it is not known.
     pub fn status(&self) -> u8 {
-        match (self.status.code(), self.status.signal()) {
+        let Some(status) = self.status else { return 0 };
+        match (status.code(), status.signal()) {
             (Some(c), _) => c as u8,
             (None, Some(s)) => 128u8.wrapping_add(s as u8),
             (None, None) => 125,
@@ -26,7 +37,8 @@ impl End {
 
     /// For people: `exited 3`, `killed by signal 11`.
     pub fn text(&self) -> String {
-        match (self.status.code(), self.status.signal()) {
+        let Some(status) = self.status else { return "unknown".into() };
+        match (status.code(), status.signal()) {
             (Some(0), _) => "exited".into(),
             (Some(c), _) => format!("exited {c}"),
             (None, Some(s)) => format!("killed by signal {s}"),
@@ -96,8 +108,55 @@ impl Drop for Forwarding {
     }
 }
 
-/// Runs the program to its end.
-pub fn run(program: &Path, o: &RecordOptions, env: &[(OsString, OsString)]) -> std::io::Result<End> {
+/// What is said to who ends tussle while a recording is converted; null where there is nothing to say.
+static MESSAGE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+static MESSAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn say_where(signal: i32) {
+    let (at, n) = (MESSAGE.load(Ordering::Acquire), MESSAGE_BYTES.load(Ordering::Acquire));
+    // SAFETY: the message lives for ever; write, signal and raise are async-signal-safe.
+    unsafe {
+        if !at.is_null() {
+            libc::write(2, at.cast(), n);
+        }
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// From now on who ends tussle is told that the recording in this folder stays.
+pub fn tell_where(folder: &Path) {
+    let text = format!(
+        "\ntussle: ended before the recording was converted; it stays: tussle record --convert {}\n",
+        folder.display()
+    );
+    let text: &'static [u8] = Box::leak(text.into_bytes().into_boxed_slice());
+    MESSAGE_BYTES.store(text.len(), Ordering::Release);
+    MESSAGE.store(text.as_ptr().cast_mut(), Ordering::Release);
+    for s in ENDING {
+        // SAFETY: the handler is async-signal-safe. Who ignores a signal goes on ignoring it.
+        unsafe {
+            if libc::signal(s, say_where as *const () as usize) == libc::SIG_IGN {
+                libc::signal(s, libc::SIG_IGN);
+            }
+        }
+    }
+}
+
+/// There is nothing to say any more.
+pub fn told() {
+    MESSAGE.store(std::ptr::null_mut(), Ordering::Release);
+}
+
+/// Runs the program to its end; `begun` is told its process id.
+pub fn run(
+    program: &Path,
+    o: &RecordOptions,
+    env: &[(OsString, OsString)],
+    begun: impl FnOnce(u32),
+) -> std::io::Result<End> {
     let mut c = Command::new(program);
     if let Some((name, args)) = o.command.split_first() {
         c.arg0(name).args(args);
@@ -122,7 +181,8 @@ pub fn run(program: &Path, o: &RecordOptions, env: &[(OsString, OsString)]) -> s
     let forwarding = Forwarding::start();
     let mut child = c.spawn()?;
     CHILD.store(child.id() as i32, Ordering::Relaxed);
+    begun(child.id());
     let status = child.wait()?;
     drop(forwarding);
-    Ok(End { pid: child.id(), status })
+    Ok(End { pid: child.id(), status: Some(status) })
 }

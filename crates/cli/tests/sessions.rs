@@ -1,0 +1,104 @@
+//! Recordings are not lost: the output is checked before the program starts, and what tussle could not finish is found
+//! and finished later.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = "#include <pthread.h>\n#include <stdio.h>\n#include <unistd.h>\nvolatile long pair[2];\n\
+    static void *run(void *p) { for (int i = 0; i < 20000; i++) pair[(long)p]++; return 0; }\n\
+    int main(int argc, char **argv) { pthread_t t; pthread_create(&t, 0, run, (void *)1); run(0);\n\
+    pthread_join(t, 0); fclose(fopen(\"ran\", \"w\")); while (argc > 1 && access(argv[1], 0)) usleep(1000);\n\
+    return 7; }\n";
+
+fn tussle(folder: &Path) -> Command {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
+    c.current_dir(folder).stdin(Stdio::null());
+    c
+}
+
+/// A folder with the program `p`, instrumented; `None` without a compiler.
+fn lab() -> Option<tempfile::TempDir> {
+    if Command::new("gcc").arg("--version").output().is_err() {
+        println!("skipped: gcc");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("p.c"), PROGRAM).unwrap();
+    let built = tussle(dir.path()).args(["cc", "-O1", "p.c", "-o", "p", "-lpthread"]).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    Some(dir)
+}
+
+fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !there() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_found_before_the_program_runs() {
+    let Some(dir) = lab() else { return };
+    for output in ["nowhere/e.data", "."] {
+        let out = tussle(dir.path()).args(["record", "-o", output, "--", "./p"]).output().unwrap();
+        assert_eq!(out.status.code(), Some(125), "{output}: {}", String::from_utf8_lossy(&out.stderr));
+        assert!(!dir.path().join("ran").exists(), "{output}");
+    }
+}
+
+/// The session folder of a recording of `program` that nobody works on.
+fn left(program: &Path) -> Option<PathBuf> {
+    let program = program.display().to_string();
+    let all = tussle_host::record::leftovers();
+    all.into_iter().find(|l| l.command.first() == Some(&program)).map(|l| l.path)
+}
+
+#[test]
+fn a_recording_whose_tussle_was_killed_is_found_and_finished() {
+    let Some(dir) = lab() else { return };
+    let (at, program) = (dir.path(), dir.path().join("p"));
+    let mut recording = tussle(at)
+        .args(["record", "--"])
+        .arg(&program)
+        .arg("go")
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("the program works", || at.join("ran").exists());
+    assert_eq!(left(&program), None, "tussle is at work");
+    recording.kill().unwrap();
+    recording.wait().unwrap();
+    let folder = left(&program).unwrap();
+    // Another recording says so.
+    let other = tussle(at).args(["record", "-o", "other.data", "--", "./p"]).output().unwrap();
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(said.contains(&format!("tussle record --convert {}", folder.display())), "{said}");
+    // While the program lives, its raw files stay.
+    let convert = |output: &str| {
+        let out = tussle(at).args(["record", "-o", output, "--convert"]).arg(&folder).output().unwrap();
+        assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+        let (e, _) = tussle_host::evidence_file::read(&at.join(output)).unwrap();
+        let n: u64 = e.accesses.iter().map(|a| a.reads + a.writes).sum();
+        assert!(n >= 80_000, "{n} accesses");
+        assert_eq!(e.run.command, [program.display().to_string(), "go".into()]);
+    };
+    convert("early.data");
+    assert!(folder.exists());
+    std::fs::write(at.join("go"), "").unwrap();
+    let pid = std::fs::read_dir(&folder).unwrap().find_map(|e| {
+        let name = e.unwrap().file_name().into_string().unwrap();
+        name.strip_suffix(".0.raw").map(str::to_owned)
+    });
+    let process = format!("/proc/{}", pid.unwrap());
+    wait_for("the program ends", || {
+        let state = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
+        !Path::new(&process).exists() || state.contains(") Z ")
+    });
+    convert("late.data");
+    assert!(!folder.exists() || Path::new(&process).exists());
+    let _ = std::fs::remove_dir_all(&folder);
+}
