@@ -50,6 +50,7 @@ files! {
     an_allocator_inside = "own_malloc.c";
     an_allocator_beside = "replaced.c";
     modern_cxx = "modern.cc";
+    news = "news.cc";
     replaced_operators = "operators.cc";
     operators_of_a_library = "over_library.cc";
     loaded_libraries = "loads.cc";

@@ -306,55 +306,7 @@ int containers() {
     fights();
     return 0;
 }
-struct alignas(128) Wide {
-    long v[16] = {};
-};
-int handled;
-void handler() {
-    handled++;
-    if (handled == 2) std::set_new_handler(nullptr);
-    if (handled == 5) throw std::runtime_error("handler throws");
-}
-int news() {
-    auto *w = new Wide[3];
-    std::cout << reinterpret_cast<uintptr_t>(w) % 128 << "\n";
-    delete[] w;
-    delete new (std::nothrow) Wide;
-    volatile size_t huge = static_cast<size_t>(-1) / 4;
-    std::set_new_handler(handler);
-    std::cout << (::operator new(huge, std::nothrow) == nullptr) << " handled " << handled << "\n";
-    std::cout << (::operator new[](huge, std::align_val_t(64), std::nothrow) == nullptr) << " handled " << handled << "\n";
-    try {
-        ::operator new(huge);
-    } catch (const std::bad_alloc &e) {
-        std::cout << e.what() << " handled " << handled << "\n";
-    }
-    handled = 4;
-    std::set_new_handler(handler);
-    try {
-        ::operator new(huge, std::align_val_t(4096));
-    } catch (const std::exception &e) {
-        std::cout << e.what() << " handled " << handled << "\n";
-    }
-    std::set_new_handler(nullptr);
-    try {
-        std::cout << (new char[huge * 4 + 2] != nullptr);
-    } catch (const std::bad_alloc &) {
-        std::cout << "too long an array\n";
-    }
-    for (size_t a : {huge * 4 + 3, huge * 4 - 70})
-        try {
-            std::cout << (::operator new(a, std::align_val_t(64)) != nullptr) << " at the top\n";
-        } catch (const std::bad_alloc &) {
-            std::cout << "near the top\n";
-        }
-    alignas(16) char room[64];
-    std::cout << *new (room) int(5) << "\n";
-    ::operator delete(::operator new(0));
-    fights();
-    return 0;
-}
 } // namespace
 KINDS({"exceptions", exceptions}, {"across_threads", across_threads}, {"terminate", terminates},
       {"noexcept", noexcepts}, {"thread_local", thread_locals}, {"coroutines", coroutines}, {"threading", threading},
-      {"containers", containers}, {"new", news})
+      {"containers", containers})

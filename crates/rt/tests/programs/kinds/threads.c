@@ -247,9 +247,12 @@ static int semaphores(void) {
     printf("%ld %d %s\n", sum, r, strerror(errno));
     r = sem_trywait(&full);
     printf("%d %s\n", r, strerror(errno));
-    sem_t *named = sem_open("/tussle-kinds", O_CREAT, 0600, 1);
+    char name[40];
+    snprintf(name, sizeof name, "/tussle-kinds-%d", (int)getpid());
+    sem_t *named = sem_open(name, O_CREAT | O_EXCL, 0600, 1);
+    sem_unlink(name);
     printf("%d %d %d\n", sem_wait(named), sem_trywait(named), errno);
-    sem_close(named), sem_unlink("/tussle-kinds");
+    sem_close(named);
     return 0;
 }
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
