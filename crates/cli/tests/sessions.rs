@@ -21,8 +21,7 @@ fn tussle(folder: &Path) -> Command {
 
 /// A folder with the program `p`, instrumented; `None` without a compiler.
 fn lab() -> Option<tempfile::TempDir> {
-    if Command::new("gcc").arg("--version").output().is_err() {
-        println!("skipped: gcc");
+    if !tussle_testkit::need("gcc") {
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -61,13 +60,8 @@ fn left(program: &Path) -> Option<PathBuf> {
 fn a_recording_whose_tussle_was_killed_is_found_and_finished() {
     let Some(dir) = lab() else { return };
     let (at, program) = (dir.path(), dir.path().join("p"));
-    let mut recording = tussle(at)
-        .args(["record", "--"])
-        .arg(&program)
-        .arg("go")
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut recording =
+        tussle(at).args(["record", "--"]).arg(&program).arg("go").stderr(Stdio::null()).spawn().unwrap();
     wait_for("the program works", || at.join("ran").exists());
     assert_eq!(left(&program), None, "tussle is at work");
     recording.kill().unwrap();

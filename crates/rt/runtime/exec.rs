@@ -290,7 +290,10 @@ pub unsafe extern "C" fn tussle_execveat(
 ) -> c_int {
     unsafe {
         let program = if *p == 0 { Program::Descriptor(fd) } else { Program::At(fd, p) };
-        let go = |e: Variables| call!(EXECVEAT, (fd => c_int, p => *const u8, a => Arguments, e => Variables, flags => c_int) -> c_int);
+        let go = |e: Variables| {
+            type Text = *const u8;
+            call!(EXECVEAT, (fd => c_int, p => Text, a => Arguments, e => Variables, flags => c_int) -> c_int)
+        };
         with(program, e, go)
     }
 }
@@ -309,7 +312,8 @@ macro_rules! spawn {
         pub unsafe extern "C" fn $name(pid: P, p: *const u8, f: P, s: P, a: Arguments, e: Variables) -> c_int {
             unsafe {
                 with($program(p), e, |e| {
-                    call!($next, (pid => P, p => *const u8, f => P, s => P, a => Arguments, e => Variables) -> c_int)
+                    call!($next, (pid => P, p => *const u8, f => P, s => P, a => Arguments, e => Variables)
+                        -> c_int)
                 })
             }
         }

@@ -56,7 +56,10 @@ pub unsafe extern "C" fn tussle_syscall(
     /// `SECCOMP_SET_MODE_STRICT` and `_FILTER`; other operations only ask.
     const SET_MODES: [c_long; 2] = [0, 1];
     unsafe {
-        let go = || call!(SYSCALL, (n => c_long, a => c_long, b => c_long, c => c_long, d => c_long, e => c_long) -> c_long);
+        let go = || {
+            type L = c_long;
+            call!(SYSCALL, (n => L, a => L, b => L, c => L, d => L, e => L) -> L)
+        };
         let sets = match n as usize {
             sys::SYS_seccomp => SET_MODES.contains(&a),
             sys::SYS_prctl => a == PR_SET_SECCOMP,

@@ -13,7 +13,7 @@ fn run(file: &str, name: &str, how: How) -> Option<Ran> {
     // Some make files where they run.
     let native = std::process::Command::new(&exe).arg(name).current_dir(lab.path()).output().unwrap();
     if native.status.code() == Some(77) {
-        println!("skipped: {file} {name}: {}", String::from_utf8_lossy(&native.stdout).trim());
+        tussle_testkit::skip(&format!("{file} {name}: {}", String::from_utf8_lossy(&native.stdout).trim()));
         return None;
     }
     let ran = lab.run(&exe, &[name], how);
