@@ -26,6 +26,7 @@ static HAVE: AtomicU32 = AtomicU32::new(0);
 
 /// Keeps the variables, and hides those that the program was not meant to see.
 pub unsafe fn keep() {
+    // SAFETY: runs once, before main; the environment and its strings are zero-terminated.
     unsafe {
         for (i, name) in NAMES.iter().enumerate() {
             let value = sys::env(name);
@@ -52,6 +53,7 @@ pub unsafe fn keep() {
 
 /// Takes our variables out of the environment.
 unsafe fn hide() {
+    // SAFETY: before main nobody else uses the environment's array, which only becomes shorter.
     unsafe {
         let mut from = sys::environ as *mut *const u8;
         let mut to = from;
@@ -68,18 +70,21 @@ unsafe fn hide() {
 }
 
 unsafe fn is(text: *const u8, name: &[u8]) -> bool {
+    // SAFETY: compares up to the first difference, which a string's end is.
     unsafe { name.iter().enumerate().all(|(i, &b)| *text.add(i) == b) && *text.add(name.len()) == b'=' }
 }
 
 /// The value of a variable when the program began; null if it was not set.
 pub unsafe fn kept(which: usize) -> *const u8 {
     match (HAVE.load(Relaxed) >> which & 1, NAMES.get(which)) {
+        // SAFETY: the line was kept whole, and its name is in front.
         (1, Some(name)) => unsafe { line(which).add(name.len() + 1) },
         _ => core::ptr::null(),
     }
 }
 
 unsafe fn line(which: usize) -> *const u8 {
+    // SAFETY: in bounds: callers pass positions of names.
     unsafe { (&raw const KEPT).cast::<[u8; ROOM]>().add(which).cast() }
 }
 
@@ -97,6 +102,7 @@ const CWD: c_int = -100;
 
 /// Whether the program has this runtime inside: its note stands near the file's start.
 unsafe fn instrumented(p: Program) -> bool {
+    // SAFETY: the caller's program has zero-terminated names and an open descriptor.
     unsafe {
         match p {
             Program::Descriptor(fd) => has_note(fd as usize),
@@ -108,6 +114,7 @@ unsafe fn instrumented(p: Program) -> bool {
 }
 
 unsafe fn has_slash(s: *const u8) -> bool {
+    // SAFETY: the name is zero-terminated.
     unsafe { (0..ROOM).map(|i| *s.add(i)).take_while(|&b| b != 0).any(|b| b == b'/') }
 }
 
@@ -115,6 +122,7 @@ unsafe fn has_slash(s: *const u8) -> bool {
 unsafe fn note_at(folder: c_int, path: *const u8) -> Option<bool> {
     const O_CLOEXEC: usize = 0o2000000;
     const SYS_OPENAT: usize = 257;
+    // SAFETY: the path is zero-terminated; the descriptor is ours.
     unsafe {
         let fd = sys::call(SYS_OPENAT, folder as usize, path as usize, O_CLOEXEC, 0, 0, 0);
         if fd < 0 {
@@ -129,6 +137,7 @@ unsafe fn note_at(folder: c_int, path: *const u8) -> Option<bool> {
 unsafe fn has_note(fd: usize) -> bool {
     const NOTE: &[u8] = b"\x07\0\0\0\x04\0\0\0\x01\0\0\0tussle\0";
     let mut head = [0u8; 2048];
+    // SAFETY: the kernel writes at most as many bytes as the buffer has.
     let n = unsafe { sys::call(sys::SYS_pread64, fd, head.as_mut_ptr() as usize, head.len(), 0, 0, 0) };
     let head = head.get(..n.max(0) as usize).unwrap_or(&[]);
     head.starts_with(b"\x7fELF") && head.windows(NOTE.len()).any(|w| w == NOTE)
@@ -136,6 +145,7 @@ unsafe fn has_note(fd: usize) -> bool {
 
 /// The first program of that name in the folders of `PATH`.
 unsafe fn searched(name: *const u8) -> bool {
+    // SAFETY: `PATH` and the name are zero-terminated; the copy is bounds-checked.
     unsafe {
         let mut path = sys::env(b"PATH");
         if path.is_null() {
@@ -170,6 +180,7 @@ type Variables = *const *const u8;
 
 /// Calls `go` with `given`, or with our variables in front where the program is to be recorded and they are missing.
 unsafe fn with(p: Program, given: Variables, go: impl Fn(Variables) -> c_int) -> c_int {
+    // SAFETY: the list ends with a null pointer, as the caller promised exec.
     unsafe {
         let mut count = 0;
         while !given.is_null() && !(*given.add(count)).is_null() {
@@ -200,6 +211,7 @@ unsafe fn extended<const N: usize>(given: Variables, count: usize, go: impl Fn(V
             n += 1;
         }
     };
+    // SAFETY: the list has `count` strings.
     unsafe {
         add(HIDDEN_SET.as_ptr());
         for i in (0..NAMES.len()).filter(|i| HAVE.load(Relaxed) >> i & 1 == 1) {
@@ -244,6 +256,7 @@ type Arguments = *const *const u8;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_execve(path: *const u8, a: Arguments, e: Variables) -> c_int {
+    // SAFETY: as the caller of the function that this stands in front of.
     unsafe {
         let go = |e: Variables| call!(EXECVE, (path => *const u8, a => Arguments, e => Variables) -> c_int);
         with(Program::At(CWD, path), e, go)
@@ -252,11 +265,13 @@ pub unsafe extern "C" fn tussle_execve(path: *const u8, a: Arguments, e: Variabl
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_execv(path: *const u8, a: Arguments) -> c_int {
+    // SAFETY: as the caller of the function that this stands in front of.
     unsafe { tussle_execve(path, a, sys::environ.cast()) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_execvpe(name: *const u8, a: Arguments, e: Variables) -> c_int {
+    // SAFETY: as the caller of the function that this stands in front of.
     unsafe {
         let go = |e: Variables| call!(EXECVPE, (name => *const u8, a => Arguments, e => Variables) -> c_int);
         with(Program::Found(name), e, go)
@@ -265,12 +280,14 @@ pub unsafe extern "C" fn tussle_execvpe(name: *const u8, a: Arguments, e: Variab
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_execvp(name: *const u8, a: Arguments) -> c_int {
+    // SAFETY: as the caller of the function that this stands in front of.
     unsafe { tussle_execvpe(name, a, sys::environ.cast()) }
 }
 
 /// The environment follows the arguments' end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_execle(path: *const u8, a: Arguments) -> c_int {
+    // SAFETY: as the caller of the function that this stands in front of.
     unsafe {
         let mut n = 0;
         while !(*a.add(n)).is_null() {
@@ -288,6 +305,7 @@ pub unsafe extern "C" fn tussle_execveat(
     e: Variables,
     flags: c_int,
 ) -> c_int {
+    // SAFETY: as the caller of the function that this stands in front of.
     unsafe {
         let program = if *p == 0 { Program::Descriptor(fd) } else { Program::At(fd, p) };
         let go = |e: Variables| {
@@ -300,6 +318,7 @@ pub unsafe extern "C" fn tussle_execveat(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_fexecve(fd: c_int, a: Arguments, e: Variables) -> c_int {
+    // SAFETY: as the caller of the function that this stands in front of.
     unsafe {
         let go = |e: Variables| call!(FEXECVE, (fd => c_int, a => Arguments, e => Variables) -> c_int);
         with(Program::Descriptor(fd), e, go)
@@ -310,6 +329,7 @@ macro_rules! spawn {
     ($name:ident, $next:ident, $program:expr) => {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(pid: P, p: *const u8, f: P, s: P, a: Arguments, e: Variables) -> c_int {
+            // SAFETY: as the caller of the function that this stands in front of.
             unsafe {
                 with($program(p), e, |e| {
                     call!($next, (pid => P, p => *const u8, f => P, s => P, a => Arguments, e => Variables)

@@ -31,6 +31,7 @@ pub unsafe extern "C" fn tussle_find_syscall() -> P {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_prctl(op: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int {
+    // SAFETY: the arguments go on as they came.
     unsafe {
         let go = || call!(PRCTL, (op => c_int, a => c_long, b => c_long, c => c_long, d => c_long) -> c_int);
         if op as c_long != PR_SET_SECCOMP {
@@ -55,6 +56,7 @@ pub unsafe extern "C" fn tussle_syscall(
 ) -> c_long {
     /// `SECCOMP_SET_MODE_STRICT` and `_FILTER`; other operations only ask.
     const SET_MODES: [c_long; 2] = [0, 1];
+    // SAFETY: the arguments go on as they came.
     unsafe {
         let go = || {
             type L = c_long;
