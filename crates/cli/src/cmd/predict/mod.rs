@@ -278,6 +278,14 @@ fn recorded_sides(
     Ok((before, after))
 }
 
+/// The name of an array's element: a variable may be an array, a build has its elements.
+fn element(mut name: String) -> String {
+    while let Some(at) = name.rfind('[').filter(|_| name.ends_with(']')) {
+        name.truncate(at);
+    }
+    name
+}
+
 /// `recorded`, `ideal`, or the types of a file.
 fn recorded_side(
     side: &str,
@@ -288,7 +296,7 @@ fn recorded_side(
     if !Path::new(side).exists() {
         return Ok(Side::Name(side.into()));
     }
-    let names: Vec<String> = recording.wanted().keys().map(|t| evidence.types.name(*t)).collect();
+    let names: Vec<String> = recording.wanted().keys().map(|t| element(evidence.types.name(*t))).collect();
     let source = Source::open(Path::new(side), &names, global)?;
     let moved = Relocation::of_types(recording, &evidence.types, &source.table, side)?;
     Ok(Side::Moved(Arc::new(moved)))
