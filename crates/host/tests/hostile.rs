@@ -177,6 +177,23 @@ fn without_clang_only_alignment_and_padding_stay() {
     patch(dir.path(), "S", "element=64").expect("a patch");
 }
 
+#[test]
+fn units_beside_the_patched_header_are_asked() {
+    if !need("g++") || !need("clang++") {
+        return;
+    }
+    let header = "#pragma once\nstruct S {\n  int a = 0;\n  int b = 0;\n  int c = 0;\n};\n";
+    let try_with = |unit: &str| {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::write(dir.path().join("s.h"), header).expect("a file");
+        std::fs::write(dir.path().join("use.cpp"), format!("#include \"s.h\"\n{unit}\n")).expect("a file");
+        patch(dir.path(), "S", "c:first").map_err(|e| e.to_string())
+    };
+    try_with("S s; int main() { return s.a; }").expect("a patch");
+    let refused = try_with("S s{1, 2, 3}; int main() { return s.a; }").expect_err("by position");
+    assert!(refused.contains("by position"), "{refused}");
+}
+
 fn has_clang() -> bool {
     let there = Command::new("clang++").arg("--version").output().is_ok();
     if there {

@@ -58,11 +58,17 @@ fn candidates(tree: &Path) -> Vec<Candidate> {
             let member = |s| Some(declared(&source, s)).filter(|d| d.declarators > 0 && !d.macro_made);
             let members: Vec<String> = list.iter().filter_map(member).flat_map(|d| d.names).collect();
             if members.len() >= 3 && source.at(body.keyword) != "union" {
-                out.push(Candidate { name, members });
+                out.push(Candidate { name: scoped(&text, &name), members });
             }
         }
     }
     out
+}
+
+/// The name within the first namespace of the file: debug information has full names.
+fn scoped(text: &str, name: &str) -> String {
+    let space = text.lines().find_map(|l| l.strip_prefix("namespace ")?.strip_suffix('{'));
+    space.map(str::trim).filter(|s| !s.is_empty()).map_or(name.to_string(), |s| format!("{s}::{name}"))
 }
 
 fn random_edit(c: &Candidate, random: &mut Random) -> String {
@@ -85,6 +91,7 @@ fn verdict(result: Result<fix::Patched, FixError>) -> (&'static str, String) {
         Err(e @ (FixError::BuildFailed { patched: false, .. } | FixError::NoLayout { .. })) => {
             ("not built", e.to_string())
         }
+        Err(e @ (FixError::Compdb { .. } | FixError::ManySources { .. })) => ("not built", e.to_string()),
         Err(e @ FixError::Nothing(_)) => ("changes nothing", e.to_string()),
         Err(e) => ("refused", e.to_string()),
     }

@@ -147,9 +147,12 @@ impl<'a> Compiler<'a> {
                 if calls.is_empty() { vec![self.plain_call(self.file)] } else { calls }
             }
         };
+        // Most files of the copy are links: their own paths count, not where they lead.
         let sees = |call: &Call| {
-            let file = call.file().map(|f| f.canonicalize().unwrap_or(f));
-            file.is_some_and(|f| f.strip_prefix(&root).is_ok_and(|f| users.contains(f)))
+            let file = call.file().map(|f| super::sources::normal(&f));
+            let below =
+                file.as_deref().and_then(|f| f.strip_prefix(self.root).or(f.strip_prefix(&root)).ok());
+            below.is_some_and(|f| users.contains(f))
         };
         Ok(all.into_iter().filter(sees).collect())
     }

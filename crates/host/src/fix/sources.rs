@@ -214,7 +214,7 @@ fn included(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Without `.` and `..`, as far as that can be told from the text.
-fn normal(path: &Path) -> PathBuf {
+pub(super) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

@@ -29,7 +29,7 @@ pub(super) fn inert(clang: &Path, call: &Call, class: &str, members: &[String]) 
 }
 
 fn ask(clang: &Path, call: &Call, class: &str, members: &[String]) -> Option<BTreeSet<String>> {
-    let file = call.file()?.canonicalize().ok()?;
+    let file = call.file()?;
     let scratch = Scratch::empty().ok()?;
     let query = scratch.path().join("query.cpp");
     let mut text = format!("#include \"{}\"\n{PRELUDE}", file.display());
