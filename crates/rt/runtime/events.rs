@@ -69,6 +69,8 @@ pub mod sections {
 pub mod heap {
     use crate::arena::recording;
     use crate::thread::enter;
+    use ::core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use tussle_rt_core::arena::snapshot_maps;
     use tussle_rt_core::heap as core;
 
     /// Notes an allocation.
@@ -78,6 +80,21 @@ pub mod heap {
             && let Some(t) = enter()
         {
             core::born(&t, base, size, allocator, align, pc)
+        }
+    }
+
+    /// Memory maps that are written down for shared mappings, in one process at most.
+    const SHARED_MAPPINGS_MAX: u32 = 64;
+    static SHARED_MAPPINGS: AtomicU32 = AtomicU32::new(0);
+
+    /// Writes down what is mapped now: other processes may map the same memory elsewhere.
+    pub fn mapped_shared() {
+        if recording()
+            && let Some(_inside) = enter()
+            && SHARED_MAPPINGS.fetch_add(1, Relaxed) < SHARED_MAPPINGS_MAX
+        {
+            // SAFETY: the header of a process that records is mapped.
+            unsafe { snapshot_maps() };
         }
     }
 

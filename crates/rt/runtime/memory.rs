@@ -147,10 +147,15 @@ pub unsafe extern "C" fn tussle_mmap(a: P, n: usize, prot: c_int, flags: c_int, 
         if p as isize != -1 && prot & WRITABLE != 0 {
             heap::born(p as u64, n as u64, 15, 4096, 0);
         }
+        if p as isize != -1 && flags & SHARED != 0 {
+            heap::mapped_shared();
+        }
         p
     }
 }
 
+/// Set in `MAP_SHARED` and in `MAP_SHARED_VALIDATE`.
+const SHARED: c_int = 1;
 /// # Safety
 /// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]

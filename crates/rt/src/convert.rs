@@ -4,6 +4,7 @@ use crate::lines::{Lines, Run, Use, thin};
 use crate::objects::{Place, Places, What, blank};
 use crate::operations::Traced;
 use crate::raw::RawFile;
+use crate::shared::Shared;
 use crate::wire::*;
 use std::collections::{BTreeSet, HashMap};
 use tussle_evidence::*;
@@ -58,6 +59,14 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
     let id_of = |pid: u32, seq: u32| {
         order.iter().position(|f| f.header().pid == pid && f.header().seq == seq).map(|i| i as u32)
     };
+    let forked_from = |f: &&RawFile<'_>| {
+        let h = f.header();
+        id_of(h.parent_pid, h.parent_seq).filter(|_| h.forked != 0).map(|p| p as usize)
+    };
+    let shared = Shared::new(&order, &order.iter().map(forked_from).collect::<Vec<_>>());
+    out.evidence.regions = (!shared.is_empty()).then(|| shared.regions());
+    let fought = shared.fought(&order);
+    let mut one = SharedObjects { shared, ids: HashMap::new() };
     for (i, file) in order.iter().enumerate() {
         let h = file.header();
         let parent = if h.forked != 0 { id_of(h.parent_pid, h.parent_seq) } else { None };
@@ -72,7 +81,7 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
             end: end_of(&h, replaced).into(),
         });
         let from = parent.and_then(|p| order.get(p as usize).copied());
-        ProcessReader::new(i as u32, file, &mut out.evidence).read(from, keep);
+        ProcessReader::new(i as u32, file, &mut out.evidence, &mut one).read(from, keep, &fought[i]);
     }
     // Seen are the locks of all processes or none.
     let sampled = order.iter().all(|f| f.header().operations != 0) && !order.is_empty();
@@ -96,6 +105,12 @@ fn lossy(b: &[u8]) -> String {
     String::from_utf8_lossy(b).into_owned()
 }
 
+/// Objects in memory that processes share, by the process and address that stand for it.
+struct SharedObjects {
+    shared: Shared,
+    ids: HashMap<(usize, u64, u64), u32>,
+}
+
 pub(crate) struct ProcessReader<'a> {
     pub process: u32,
     pub file: &'a RawFile<'a>,
@@ -107,10 +122,11 @@ pub(crate) struct ProcessReader<'a> {
     first_module: usize,
     code_ids: HashMap<(u64, Vec<u64>), u32>,
     pub ev: &'a mut Evidence,
+    one: &'a mut SharedObjects,
 }
 
 impl<'a> ProcessReader<'a> {
-    fn new(process: u32, file: &'a RawFile<'a>, ev: &'a mut Evidence) -> Self {
+    fn new(process: u32, file: &'a RawFile<'a>, ev: &'a mut Evidence, one: &'a mut SharedObjects) -> Self {
         let threads = file.threads();
         let codes = threads.iter().map(|t| file.codes(t)).collect();
         let (first_actor, first_module) = (ev.actors.len() as u32, ev.modules.len());
@@ -125,17 +141,20 @@ impl<'a> ProcessReader<'a> {
             first_module,
             code_ids,
             ev,
+            one,
         }
     }
 
-    fn read(&mut self, parent: Option<&RawFile<'_>>, keep: Keep) {
+    /// `fought` are lines that threads of other processes use, too.
+    fn read(&mut self, parent: Option<&RawFile<'_>>, keep: Keep, fought: &BTreeSet<u64>) {
         self.modules();
         let lines = Lines::new(self.file, &self.threads);
         self.actors(&lines.ends);
         if let Some(p) = parent {
             self.parent_codes = p.threads().iter().map(|t| p.codes(t)).collect();
         }
-        let kept = lines.keep(keep);
+        let mut kept = lines.keep(keep);
+        kept.extend(fought);
         let traced = Traced::new(self.file, &self.threads, &kept);
         let mut known = kept.clone();
         known.extend(traced.lines());
@@ -144,7 +163,8 @@ impl<'a> ProcessReader<'a> {
         let mut met: Vec<(u64, u64)> = kept.iter().map(|&l| (lines.met(l), l)).filter(|m| m.0 > 0).collect();
         met.sort_unstable_by(|a, b| b.cmp(a));
         met.truncate(FINE_LINES);
-        let fine: BTreeSet<u64> = met.into_iter().map(|m| m.1).collect();
+        let mut fine: BTreeSet<u64> = met.into_iter().map(|m| m.1).collect();
+        fine.extend(fought.iter().take(FINE_LINES));
         let coarse = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
         let mut folded = 0;
         for &line in &kept {
@@ -339,7 +359,25 @@ impl<'a> ProcessReader<'a> {
                 o.alloc_code = self.code_of(thread as usize, code, inherited);
             }
         }
-        places.object(place, &mut self.ev.objects, |_: &Place| o)
+        match self.one.shared.canonical(self.process as usize, p.base) {
+            Some(at) => self.shared_object(at, o),
+            None => places.object(place, &mut self.ev.objects, |_: &Place| o),
+        }
+    }
+
+    /// Row of an object that several processes have: at the place that stands for it, for as long as one of them runs.
+    fn shared_object(&mut self, (process, base): (usize, u64), o: Object) -> u32 {
+        let objects = &mut self.ev.objects;
+        let regions = self.ev.regions.iter().flatten();
+        *self.one.ids.entry((process, base, o.size)).or_insert_with(|| {
+            let process = process as u32;
+            let region = regions
+                .clone()
+                .position(|r| r.process == process && (r.start..r.end).contains(&base))
+                .map(|r| r as u32);
+            objects.push(Object { process, base, vt1: None, region, ..o });
+            objects.len() as u32 - 1
+        })
     }
 
     fn losses(&mut self) {

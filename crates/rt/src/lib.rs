@@ -8,6 +8,7 @@ mod lines;
 mod objects;
 mod operations;
 pub mod raw;
+mod shared;
 pub mod sites;
 
 /// Layout of raw files, shared with the runtime.

@@ -144,6 +144,24 @@ impl<'a> Lines<'a> {
         sum - max
     }
 
+    /// Lines that start in a range of addresses.
+    pub fn within(&self, start: u64, end: u64) -> BTreeSet<u64> {
+        let from = self.index.partition_point(|e| e.0 < start);
+        self.index[from..].iter().take_while(|e| e.0 < end).map(|e| e.0).collect()
+    }
+
+    /// When the process's threads used a line. Their numbers count from `first_thread`.
+    pub fn spans(&self, line: u64, first_thread: usize) -> Vec<Span> {
+        let from = self.index.partition_point(|e| e.0 < line);
+        let of_line = self.index[from..].iter().take_while(|e| e.0 == line);
+        let uses: Vec<Use> = of_line.filter_map(|e| self.read(e, false)).collect();
+        let mut out = spans(&uses);
+        out.iter_mut().for_each(|s| s.2 += first_thread);
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
     fn read(&self, &(line, thread, record): &(u64, u32, u32), touches: bool) -> Option<Use> {
         let r = self.file.record(record)?;
         let mut runs: Vec<Run> = self.file.pieces(&r).iter().rev().map(piece).collect();
@@ -166,7 +184,7 @@ impl<'a> Lines<'a> {
     /// Two threads used the line within one window, and one of them wrote.
     fn shared(&self, group: &[(u64, u32, u32)]) -> bool {
         let uses: Vec<Use> = group.iter().filter_map(|e| self.read(e, false)).collect();
-        fight(&uses)
+        fight(spans(&uses))
     }
 
     /// A line of one thread's beside a line of another's: shared if lines were longer or objects lay elsewhere.
@@ -182,20 +200,22 @@ impl<'a> Lines<'a> {
         }
         let beside = self.index[at..].iter().take_while(|e| e.0 == line + LINE);
         let uses: Vec<Use> = group.iter().chain(beside).filter_map(|e| self.read(e, false)).collect();
-        fight(&uses)
+        fight(spans(&uses))
     }
 }
 
-fn fight(uses: &[Use]) -> bool {
-    // (start, end, thread, stores), both ends widened to whole windows.
-    let mut spans: Vec<(u64, u64, usize, bool)> = uses
-        .iter()
-        .flat_map(|u| {
-            u.runs
-                .iter()
-                .map(|r| (r.vt0 / WINDOW_VT, r.vt1.max(r.vt0 + 1).div_ceil(WINDOW_VT), u.thread, r.stores()))
-        })
-        .collect();
+/// (start, end, thread, stores), both ends widened to whole windows.
+pub(crate) type Span = (u64, u64, usize, bool);
+
+fn spans(uses: &[Use]) -> Vec<Span> {
+    let span = |u: &Use, r: &Run| {
+        (r.vt0 / WINDOW_VT, r.vt1.max(r.vt0 + 1).div_ceil(WINDOW_VT), u.thread, r.stores())
+    };
+    uses.iter().flat_map(|u| u.runs.iter().map(move |r| span(u, r))).collect()
+}
+
+/// Two threads within one window, and one of them wrote.
+pub(crate) fn fight(mut spans: Vec<Span>) -> bool {
     spans.sort_unstable();
     // Latest ends seen: of any thread and of another thread than that one; the same for spans that store.
     let mut any = Latest::default();

@@ -1,0 +1,170 @@
+//! Memory that several processes map: which bytes of which processes are the same.
+
+use crate::lines::{Lines, Span, fight};
+use crate::raw::RawFile;
+use crate::wire::*;
+use std::collections::{BTreeMap, BTreeSet};
+use tussle_evidence::{Backing, Region};
+
+/// A shared mapping of one process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Mapping {
+    pub start: u64,
+    pub end: u64,
+    /// Device and inode.
+    pub file: (u64, u64),
+    /// Byte in the file at `start`.
+    pub offset: u64,
+    pub writable: bool,
+}
+
+impl Mapping {
+    fn end_offset(&self) -> u64 {
+        self.offset.saturating_add(self.end - self.start)
+    }
+
+    fn meets(&self, other: &Mapping) -> bool {
+        self.file == other.file && self.offset < other.end_offset() && other.offset < self.end_offset()
+    }
+}
+
+/// What processes did to one line.
+#[derive(Default)]
+struct Used {
+    /// Each process's address of it.
+    lines: Vec<(usize, u64)>,
+    spans: Vec<Span>,
+}
+
+/// Mappings that processes share. Of several addresses of a byte, that in the first process counts for all.
+#[derive(Default)]
+pub(crate) struct Shared {
+    of: Vec<Vec<Mapping>>,
+}
+
+impl Shared {
+    /// Looks at all processes of a session; `parents` are their positions where one was forked from another.
+    pub fn new(files: &[&RawFile<'_>], parents: &[Option<usize>]) -> Shared {
+        let mut all: Vec<Vec<Mapping>> = vec![Vec::new(); files.len()];
+        for (i, file) in files.iter().enumerate() {
+            for (k, text) in file.maps().into_iter().enumerate() {
+                for m in mappings(&String::from_utf8_lossy(text)) {
+                    add(&mut all[i], m);
+                    // What a child is born with its parent has, too.
+                    if let Some(p) = parents[i].filter(|_| k == 0) {
+                        add(&mut all[p], m);
+                    }
+                }
+            }
+        }
+        let several = |i: usize, m: &Mapping| {
+            let others = all.iter().enumerate().filter(|(k, _)| *k != i).flat_map(|(_, o)| o);
+            let mut same = others.filter(|o| o.meets(m)).peekable();
+            same.peek().is_some() && (m.writable || same.any(|o| o.writable))
+        };
+        let kept = |(i, of): (usize, &Vec<Mapping>)| of.iter().filter(|m| several(i, m)).copied().collect();
+        Shared { of: all.iter().enumerate().map(kept).collect() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.of.iter().all(Vec::is_empty)
+    }
+
+    /// Process and address that stand for a byte of memory which processes share; `None` for other memory.
+    pub fn canonical(&self, process: usize, address: u64) -> Option<(usize, u64)> {
+        let m = self.of.get(process)?.iter().find(|m| (m.start..m.end).contains(&address))?;
+        let byte = m.offset + (address - m.start);
+        self.of.iter().enumerate().find_map(|(i, of)| {
+            let first = of.iter().find(|o| o.file == m.file && (o.offset..o.end_offset()).contains(&byte))?;
+            Some((i, first.start + (byte - first.offset)))
+        })
+    }
+
+    /// What all processes did to the lines of shared memory.
+    fn uses(&self, files: &[&RawFile<'_>]) -> BTreeMap<(usize, u64), Used> {
+        let mut out: BTreeMap<(usize, u64), Used> = BTreeMap::new();
+        for (i, file) in files.iter().enumerate().filter(|(i, _)| !self.of[*i].is_empty()) {
+            let lines = Lines::new(file, &file.threads());
+            for line in self.of[i].iter().flat_map(|m| lines.within(m.start, m.end)) {
+                let Some(at) = self.canonical(i, line) else { continue };
+                let used = out.entry(at).or_default();
+                used.lines.push((i, line));
+                used.spans.extend(lines.spans(line, i << 32));
+            }
+        }
+        out
+    }
+
+    /// Lines of each process in shared memory that threads of any processes fight for, and their neighbours.
+    pub fn fought(&self, files: &[&RawFile<'_>]) -> Vec<BTreeSet<u64>> {
+        let mut out = vec![BTreeSet::new(); files.len()];
+        let uses = self.uses(files);
+        for (&(process, line), used) in &uses {
+            let next = uses.get(&(process, line + LINE));
+            let beside = next.map_or(&[][..], |n| &n.spans[..]);
+            if !fight(used.spans.iter().chain(beside).copied().collect()) {
+                continue;
+            }
+            for &(i, l) in used.lines.iter().chain(next.iter().flat_map(|n| &n.lines)) {
+                out[i].extend([l.wrapping_sub(LINE), l, l.wrapping_add(LINE)]);
+            }
+        }
+        out
+    }
+
+    /// Rows for the evidence.
+    pub fn regions(&self) -> Vec<Region> {
+        let row = |process: usize, m: &Mapping| Region {
+            process: process as u32,
+            start: m.start,
+            end: m.end,
+            backing: Some(Backing::File),
+            device: Some(m.file.0),
+            inode: Some(m.file.1),
+            offset: Some(m.offset),
+            parent: None,
+        };
+        self.of.iter().enumerate().flat_map(|(i, of)| of.iter().map(move |m| row(i, m))).collect()
+    }
+}
+
+/// Adds a mapping unless another one holds its first byte: of mappings that came one after another at an address, the
+/// first counts.
+fn add(to: &mut Vec<Mapping>, m: Mapping) {
+    match to.iter_mut().find(|o| o.start < m.end && m.start < o.end) {
+        Some(o) if o.file == m.file && o.start == m.start && o.offset == m.offset => {
+            (o.end, o.writable) = (o.end.max(m.end), o.writable || m.writable);
+        }
+        Some(_) => {}
+        None => to.push(m),
+    }
+}
+
+/// Shared mappings of a `/proc/pid/maps` text, without the recorder's own.
+fn mappings(text: &str) -> Vec<Mapping> {
+    text.lines().filter_map(mapping).collect()
+}
+
+/// `7f00-7f10 rw-s 00000000 00:01 1024 /dev/zero (deleted)`: proc(5). Memory without a file has an inode, too.
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut f = line.splitn(6, ' ');
+    let (start, end) = f.next()?.split_once('-')?;
+    let permissions = f.next()?.as_bytes();
+    let (offset, (major, minor), inode) = (f.next()?, f.next()?.split_once(':')?, f.next()?);
+    let path = f.next().unwrap_or("").trim();
+    if permissions.get(3) != Some(&b's') || path.trim_end_matches(" (deleted)").ends_with(".raw") {
+        return None;
+    }
+    let hex = |s: &str| u64::from_str_radix(s, 16).ok();
+    let (start, end) = (hex(start)?, hex(end)?);
+    // As glibc's makedev(3) packs small numbers.
+    let (major, minor) = (hex(major)?, hex(minor)?);
+    let device = (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12;
+    let writable = permissions.get(1) == Some(&b'w');
+    let inode: u64 = inode.parse().ok().filter(|&i| i != 0 && start < end)?;
+    Some(Mapping { start, end, file: (device, inode), offset: hex(offset)?, writable })
+}
+
+#[cfg(test)]
+#[path = "shared_tests.rs"]
+mod tests;

@@ -1,0 +1,56 @@
+//! Memory that processes share, and memory that only has the same addresses.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{How, Lab, Ran, observed, total_e};
+
+fn ran(lab: &Lab, flags: &[&str], how: &str) -> Ran {
+    let exe = lab.build("processes", flags);
+    let path = lab.path().join("memory");
+    let args = [how, path.to_str().unwrap()];
+    let ran =
+        lab.run(&exe, if how == "objects" || how == "files" { &args } else { &args[..1] }, How::default());
+    assert_eq!((ran.status, &ran.unusable[..]), (0, &[][..]), "{how}");
+    ran
+}
+
+/// Two processes of 100,000 increments each: the E of two threads, which is half of the stores, without what the
+/// processes did before both ran.
+fn check_fight(how: &str) {
+    let Some(lab) = Lab::new() else { return };
+    let buggy = ran(&lab, &[], how);
+    let e = total_e(&observed(&buggy.evidence), true);
+    assert!((90_000.0..=101_000.0).contains(&e), "{how}: E {e}");
+    let fixed = total_e(&observed(&ran(&lab, &["-DFIXED"], how).evidence), true);
+    assert!(fixed < e / 1000.0, "{how}: E {fixed} when fixed");
+    let regions = buggy.evidence.regions.unwrap();
+    let of = |p: u32| regions.iter().filter(move |r| r.process == p);
+    let same =
+        of(0).filter(|a| of(1).chain(of(2)).any(|b| (a.device, a.inode) == (b.device, b.inode))).count();
+    assert!(same > 0, "{how}: {regions:?}");
+}
+
+#[test]
+fn anonymous_memory_of_parent_and_child() {
+    check_fight("anonymous");
+}
+
+#[test]
+fn one_object_at_two_addresses() {
+    check_fight("objects");
+}
+
+#[test]
+fn one_file_mapped_by_two_programs() {
+    check_fight("files");
+}
+
+#[test]
+fn private_pages_after_a_fork_are_two_processes_own() {
+    let Some(lab) = Lab::new() else { return };
+    let evidence = ran(&lab, &[], "private").evidence;
+    assert_eq!(total_e(&observed(&evidence), true), 0.0);
+    assert_eq!(evidence.regions, None, "nothing is shared");
+}
