@@ -1,4 +1,4 @@
-/* Neighbours in one line, but stored to once in a thousand steps: 100 stores each are no harm. */
+/* Neighbours in one line, but stored to once in ten thousand steps: 10 stores each are no harm. */
 #include "common.h"
 static volatile long beats[THREADS_MAX];
 static volatile long private_work[THREADS_MAX][64] __attribute__((aligned(64)));

@@ -182,8 +182,9 @@ pub fn blind(e: &Evidence) -> Option<String> {
     if !e.accesses.is_empty() && e.accesses.iter().any(|a| e.actors.get(a.actor as usize).is_none()) {
         return Some("threads that accessed memory are missing".into());
     }
-    let lost = |l: &&tussle_evidence::Loss| l.what == "threads" && l.count > 0;
-    e.losses.iter().find(lost).map(|l| format!("{} threads were not recorded", l.count))
+    let lost = |what: &str| e.losses.iter().find(|l| l.what == what && l.count > 0);
+    let threads = lost("threads").map(|l| format!("{} threads were not recorded", l.count));
+    threads.or_else(|| lost("shared memory").map(|_| "memory that processes share was not compared".into()))
 }
 
 /// Hardly an access. Only memory that threads share is kept, but their clocks tell of all of it: they advance by their

@@ -50,4 +50,8 @@ fn a_fight_spread_over_many_nodes_is_one_case() {
 fn an_empty_evidence_says_nothing() {
     assert!(blind(&Sample::new(1000).evidence()).is_some());
     assert_eq!(blind(&Sample::two_counters().evidence()), None);
+    let mut apart = Sample::two_counters().evidence();
+    let (process, what) = (None, "shared memory".into());
+    apart.losses.push(tussle_evidence::Loss { process, what, count: 1, note: String::new() });
+    assert_eq!(blind(&apart).as_deref(), Some("memory that processes share was not compared"));
 }

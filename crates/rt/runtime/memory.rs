@@ -31,6 +31,7 @@ stub! {
 }
 alias! {
     "munmap" => "tussle_munmap";
+    "shmat" => "tussle_shmat";
     "_exit" => "tussle__exit";
     "_Exit" => "tussle__exit";
 }
@@ -156,6 +157,21 @@ pub unsafe extern "C" fn tussle_mmap(a: P, n: usize, prot: c_int, flags: c_int, 
 
 /// Set in `MAP_SHARED` and in `MAP_SHARED_VALIDATE`.
 const SHARED: c_int = 1;
+
+/// # Safety
+/// Behind an exported name: the arguments are the program's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_shmat(id: c_int, at: P, flags: c_int) -> P {
+    // SAFETY: libc's functions get the program's arguments.
+    unsafe {
+        let p = call!(SHMAT, (id => c_int, at => P, flags => c_int) -> P);
+        if p as isize != -1 {
+            heap::mapped_shared();
+        }
+        p
+    }
+}
+
 /// # Safety
 /// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]

@@ -66,6 +66,12 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
     let shared = Shared::new(&order, &order.iter().map(forked_from).collect::<Vec<_>>());
     out.evidence.regions = (!shared.is_empty()).then(|| shared.regions());
     let fought = shared.fought(&order);
+    if shared.not_followed > 0 {
+        let note =
+            "mappings that processes share, where another one lay before: their accesses were not compared";
+        let (what, count) = ("shared memory".into(), shared.not_followed);
+        out.evidence.losses.push(Loss { process: None, what, count, note: note.into() });
+    }
     let mut one = SharedObjects { shared, ids: HashMap::new() };
     for (i, file) in order.iter().enumerate() {
         let h = file.header();
@@ -495,7 +501,7 @@ fn parse_maps(text: &str) -> Vec<Module> {
     let mut out: Vec<Module> = Vec::new();
     for line in text.lines() {
         let mut f = line.splitn(6, ' ');
-        let (Some(range), Some(_perm), Some(offset)) = (f.next(), f.next(), f.next()) else { continue };
+        let (Some(range), Some(permissions), Some(offset)) = (f.next(), f.next(), f.next()) else { continue };
         let path = f.nth(2).unwrap_or("").trim();
         let hex = |s: &str| u64::from_str_radix(s, 16).ok();
         let Some((Some(start), Some(end))) = range.split_once('-').map(|(a, b)| (hex(a), hex(b))) else {
@@ -509,7 +515,8 @@ fn parse_maps(text: &str) -> Vec<Module> {
             }
             continue;
         }
-        if !path.starts_with('/') || path.ends_with(".raw") {
+        // Shared mappings are data.
+        if !path.starts_with('/') || path.ends_with(".raw") || permissions.ends_with('s') {
             continue;
         }
         match out.iter_mut().rev().find(|m| m.path == path) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tussle_evidence::{Backing, Region};
 
 /// A shared mapping of one process.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mapping {
     pub start: u64,
     pub end: u64,
@@ -40,20 +40,23 @@ struct Used {
 #[derive(Default)]
 pub(crate) struct Shared {
     of: Vec<Vec<Mapping>>,
+    /// Mappings that processes share at addresses where another one lay before.
+    pub not_followed: u64,
 }
 
 impl Shared {
     /// Looks at all processes of a session; `parents` are their positions where one was forked from another.
     pub fn new(files: &[&RawFile<'_>], parents: &[Option<usize>]) -> Shared {
         let mut all: Vec<Vec<Mapping>> = vec![Vec::new(); files.len()];
+        let mut late: BTreeSet<(usize, Mapping)> = BTreeSet::new();
         for (i, file) in files.iter().enumerate() {
             for (k, text) in file.maps().into_iter().enumerate() {
                 for m in mappings(&String::from_utf8_lossy(text)) {
-                    add(&mut all[i], m);
                     // What a child is born with its parent has, too.
-                    if let Some(p) = parents[i].filter(|_| k == 0) {
-                        add(&mut all[p], m);
-                    }
+                    let parent = parents[i].filter(|_| k == 0);
+                    late.extend(
+                        std::iter::once(i).chain(parent).filter(|&p| !add(&mut all[p], m)).map(|p| (p, m)),
+                    );
                 }
             }
         }
@@ -63,7 +66,8 @@ impl Shared {
             same.peek().is_some() && (m.writable || same.any(|o| o.writable))
         };
         let kept = |(i, of): (usize, &Vec<Mapping>)| of.iter().filter(|m| several(i, m)).copied().collect();
-        Shared { of: all.iter().enumerate().map(kept).collect() }
+        let not_followed = late.iter().filter(|(i, m)| several(*i, m)).count() as u64;
+        Shared { of: all.iter().enumerate().map(kept).collect(), not_followed }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -128,16 +132,17 @@ impl Shared {
     }
 }
 
-/// Adds a mapping unless another one holds its first byte: of mappings that came one after another at an address, the
-/// first counts.
-fn add(to: &mut Vec<Mapping>, m: Mapping) {
+/// Adds a mapping unless another one has its addresses: of mappings that came one after another at an address, the
+/// first counts. Whether it is there now.
+fn add(to: &mut Vec<Mapping>, m: Mapping) -> bool {
     match to.iter_mut().find(|o| o.start < m.end && m.start < o.end) {
         Some(o) if o.file == m.file && o.start == m.start && o.offset == m.offset => {
             (o.end, o.writable) = (o.end.max(m.end), o.writable || m.writable);
         }
-        Some(_) => {}
+        Some(_) => return false,
         None => to.push(m),
     }
+    true
 }
 
 /// Shared mappings of a `/proc/pid/maps` text, without the recorder's own.
@@ -161,7 +166,8 @@ fn mapping(line: &str) -> Option<Mapping> {
     let (major, minor) = (hex(major)?, hex(minor)?);
     let device = (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12;
     let writable = permissions.get(1) == Some(&b'w');
-    let inode: u64 = inode.parse().ok().filter(|&i| i != 0 && start < end)?;
+    // The first System V segment has inode 0.
+    let inode: u64 = inode.parse().ok().filter(|&i| (device, i) != (0, 0) && start < end)?;
     Some(Mapping { start, end, file: (device, inode), offset: hex(offset)?, writable })
 }
 

@@ -27,7 +27,7 @@ fn one_byte_has_one_address() {
         writable: true,
     };
     let of = vec![vec![m(0x10000, 0, 42)], vec![m(0x50000, 0x1000, 42), m(0x80000, 0, 43)]];
-    let s = Shared { of };
+    let s = Shared { of, not_followed: 0 };
     assert_eq!(s.canonical(1, 0x50040), Some((0, 0x11040)));
     assert_eq!(s.canonical(0, 0x11040), Some((0, 0x11040)));
     // Beyond the first process's mapping the second one's address stands.
@@ -40,8 +40,8 @@ fn one_byte_has_one_address() {
 fn of_mappings_at_one_address_the_first_counts() {
     let mut all = Vec::new();
     let first = mappings(MAPS)[0];
-    add(&mut all, first);
-    add(&mut all, Mapping { file: (1, 9), ..first });
-    add(&mut all, Mapping { end: first.end + 0x1000, ..first });
+    assert!(add(&mut all, first));
+    assert!(!add(&mut all, Mapping { file: (1, 9), ..first }));
+    assert!(add(&mut all, Mapping { end: first.end + 0x1000, ..first }));
     assert_eq!(all, [Mapping { end: first.end + 0x1000, ..first }]);
 }

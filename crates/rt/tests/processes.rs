@@ -38,6 +38,11 @@ fn anonymous_memory_of_parent_and_child() {
 }
 
 #[test]
+fn system_v_segments() {
+    check_fight("segment");
+}
+
+#[test]
 fn one_object_at_two_addresses() {
     check_fight("objects");
 }

@@ -64,7 +64,7 @@ fn facts(patched: &Patched, bill: Option<&Advice>) -> Vec<Fact> {
                 format!("{} -> {} (mean over {} phases)", e(b.before.mean), e(b.after.mean), b.after.phases);
             out.push(fact(
                 "expected_invalidations",
-                "Expected invalidations",
+                "Stores elsewhere and copies lost",
                 Cell::number(b.after.mean, text),
             ));
             let here = format!("{} -> {}", e(b.before.observed), e(b.after.observed));
@@ -79,7 +79,7 @@ fn facts(patched: &Patched, bill: Option<&Advice>) -> Vec<Fact> {
             let live = Cell::value(b.live_bytes, format!("{:+}", b.live_bytes));
             out.push(fact("live_bytes_added", "Bytes over all live objects", live));
         }
-        None => out.push(fact("expected_invalidations", "Expected invalidations", Cell::unknown())),
+        None => out.push(fact("expected_invalidations", "Stores elsewhere and copies lost", Cell::unknown())),
     }
     let checked = format!("{} offsets equal the compiler's", patched.fields.len());
     out.push(fact("offsets_verified", "Verified", Cell::value(patched.fields.len() as u64, checked)));

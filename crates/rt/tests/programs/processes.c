@@ -1,10 +1,12 @@
 /* Two processes that count side by side, in memory that they share or do not.
-   processes anonymous | objects NAME | files PATH | private */
+   processes anonymous | segment | objects NAME | files PATH | private */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef FIXED
@@ -50,15 +52,20 @@ int main(int argc, char **argv)
 	struct pair *p = &own;
 	if (!strcmp(how, "anonymous"))
 		p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int segment = strcmp(how, "segment") ? -1 : shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
 	pid_t pid = fork();
 	if (pid == 0 && !strcmp(how, "files"))
 		execl("/proc/self/exe", argv[0], "second", argv[2], NULL);
 	if (argc > 2)
 		p = by_path(argv[2], pid == 0);
+	if (segment >= 0)
+		p = shmat(segment, NULL, 0);
 	count(pid ? &p->parent : &p->child);
 	if (pid == 0)
 		_exit(0);
 	waitpid(pid, NULL, 0);
+	if (segment >= 0)
+		shmctl(segment, IPC_RMID, NULL);
 	if (argc > 2)
 		unlink(argv[2]);
 	return 0;
