@@ -21,7 +21,8 @@ next_all! {
     pub REALLOCARRAY = "reallocarray";
     pub MEMCPY = "memcpy"; pub MEMMOVE = "memmove"; pub MEMSET = "memset"; pub MEMCPY_CHK = "__memcpy_chk";
     pub MEMMOVE_CHK = "__memmove_chk"; pub MEMSET_CHK = "__memset_chk";
-    pub MMAP = "mmap"; pub MUNMAP = "munmap"; pub SHMAT = "shmat"; pub READ_ = "read"; pub PREAD = "pread"; pub RECV = "recv";
+    pub MMAP = "mmap"; pub MUNMAP = "munmap";
+    pub SHMAT = "shmat"; pub READ_ = "read"; pub PREAD = "pread"; pub RECV = "recv";
     pub WRITE_ = "write"; pub SEND = "send";
     pub FREAD = "fread"; pub FWRITE = "fwrite"; pub EXIT_ = "_exit";
     pub CREATE = "pthread_create"; pub JOIN = "pthread_join"; pub TRYJOIN = "pthread_tryjoin_np";
