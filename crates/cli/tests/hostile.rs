@@ -148,7 +148,7 @@ fn rounds(few: usize) -> usize {
 
 fn written(sample: Sample) -> String {
     let mut bytes = Vec::new();
-    tussle_evidence::file::write(&sample.evidence(), &mut bytes).unwrap();
+    tussle_evidence::file::write_jsonl(&sample.evidence(), &mut bytes).unwrap();
     String::from_utf8(bytes).unwrap()
 }
 
