@@ -136,7 +136,9 @@ impl Shared {
 /// first counts. Whether it is there now.
 fn add(to: &mut Vec<Mapping>, m: Mapping) -> bool {
     match to.iter_mut().find(|o| o.start < m.end && m.start < o.end) {
-        Some(o) if o.file == m.file && o.start == m.start && o.offset == m.offset => {
+        // The kernel shows neighbours of one file as one mapping, and parts with other permissions as several.
+        Some(o) if o.file == m.file && m.start.wrapping_sub(o.start) == m.offset.wrapping_sub(o.offset) => {
+            (o.start, o.offset) = (o.start.min(m.start), o.offset.min(m.offset));
             (o.end, o.writable) = (o.end.max(m.end), o.writable || m.writable);
         }
         Some(_) => return false,
@@ -168,7 +170,9 @@ fn mapping(line: &str) -> Option<Mapping> {
     let writable = permissions.get(1) == Some(&b'w');
     // The first System V segment has inode 0.
     let inode: u64 = inode.parse().ok().filter(|&i| (device, i) != (0, 0) && start < end)?;
-    Some(Mapping { start, end, file: (device, inode), offset: hex(offset)?, writable })
+    // Beyond lies damage.
+    let offset = hex(offset).filter(|o| end.max(*o) <= 1 << 56)?;
+    Some(Mapping { start, end, file: (device, inode), offset, writable })
 }
 
 #[cfg(test)]

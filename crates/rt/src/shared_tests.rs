@@ -18,6 +18,15 @@ fn only_shared_mappings_of_the_program_count() {
 }
 
 #[test]
+fn damaged_lines_are_no_mappings() {
+    for text in
+        ["", "x-y rw-s 0 00:1a 42", "2000-1000 rw-s 0 00:1a 42", "1000-2000 rw-s ffffffffffffffff 00:1a 42"]
+    {
+        assert_eq!(mappings(text), [], "{text}");
+    }
+}
+
+#[test]
 fn one_byte_has_one_address() {
     let m = |start, offset, inode| Mapping {
         start,
@@ -43,5 +52,6 @@ fn of_mappings_at_one_address_the_first_counts() {
     assert!(add(&mut all, first));
     assert!(!add(&mut all, Mapping { file: (1, 9), ..first }));
     assert!(add(&mut all, Mapping { end: first.end + 0x1000, ..first }));
-    assert_eq!(all, [Mapping { end: first.end + 0x1000, ..first }]);
+    assert!(add(&mut all, Mapping { start: first.start - 0x1000, offset: 0, ..first }));
+    assert_eq!(all, [Mapping { start: first.start - 0x1000, offset: 0, end: first.end + 0x1000, ..first }]);
 }
