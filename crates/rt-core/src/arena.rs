@@ -395,6 +395,15 @@ unsafe fn map_ready(p: u64, cap: u64, mapped: u64) -> bool {
 /// Size of the file, which the header's `cap` may fall below.
 static FILE_CAP: AtomicU64 = AtomicU64::new(0);
 
+/// Takes the mapping out of the program's locked memory; what it grows by is not locked then either.
+pub fn unlock() {
+    let (file, mapped) = (FILE.load(Relaxed) as usize, MAPPED.load(Acquire) as usize);
+    if file != 0 {
+        // SAFETY: unlocking a mapping of the recorder's own changes no contents.
+        unsafe { call3(SYS_munlock, file, mapped, 0) };
+    }
+}
+
 /// Before the program gives up system calls: takes a last piece of memory and makes no call from now on.
 pub fn before_sandbox() {
     const LAST: u64 = 4 << 20;
@@ -501,55 +510,79 @@ pub unsafe fn snapshot_maps() {
     }
 }
 
-/// The text of a file (or target of a link) in a new block; 0 if that fails. At most 256 KiB.
+/// Bytes of a [`Text`] block before its text.
+const TEXT_HEAD: u64 = 16;
+const TEXT_BLOCK_MIN: u64 = 4096;
+const TEXT_BLOCK_MAX: u64 = 64 << 10;
+/// A text ends here: a memory map with the 65,530 mappings that Linux allows by default has half of it.
+const TEXT_MAX: u64 = 16 << 20;
+
+/// The text of a file (or target of a link) in a list of new blocks; 0 if that fails. What had no room is a loss.
 ///
 /// # Safety
 /// The header is mapped; `path` is zero-terminated.
 unsafe fn read_text(path: &[u8], link: bool) -> u32 {
-    const HEAD: u64 = 8;
-    // SAFETY: the kernel writes into a block of our own, at most as much as there is room.
+    let path = path.as_ptr() as usize;
+    // SAFETY: the path ends with a zero, the descriptor is ours, the kernel writes into blocks of our own.
     unsafe {
-        let mut size = 4096u64;
-        let fd = if link { 0 } else { call3(SYS_open, path.as_ptr() as usize, 0o2000000, 0) };
+        if link {
+            let read = |to, room| call3(SYS_readlink, path, to, room);
+            return text_block(TEXT_BLOCK_MIN, false, read).map_or(0, |(block, _)| block);
+        }
+        let fd = call3(SYS_open, path, 0o2000000, 0);
         if fd < 0 {
             return 0;
         }
-        let block = alloc(size);
-        if block == 0 {
-            if !link {
-                call3(SYS_close, fd as usize, 0, 0);
-            }
-            return 0;
-        }
-        let mut len = 0u64;
-        loop {
-            let to = (block + HEAD + len) as usize;
-            let room = (size - HEAD - len) as usize;
-            let n = match link {
-                true => call3(SYS_readlink, path.as_ptr() as usize, to, room),
-                false => call3(SYS_read, fd as usize, to, room),
-            };
-            if n <= 0 {
-                break;
-            }
-            len += n as u64;
-            if link {
-                break;
-            }
-            if len + HEAD == size {
-                // Blocks handed out in a row are contiguous unless another thread got in between.
-                if size >= 1 << 18 || alloc(size) != block + size {
-                    break;
-                }
-                size *= 2;
-            }
-        }
-        if !link {
-            call3(SYS_close, fd as usize, 0, 0);
-        }
-        (*(block as *mut Text)).len = len as u32;
-        reference(block)
+        let first = text_blocks(|to, room| call3(SYS_read, fd as usize, to, room));
+        call3(SYS_close, fd as usize, 0, 0);
+        first
     }
+}
+
+/// # Safety
+/// As [`text_block`].
+unsafe fn text_blocks(read: impl Fn(usize, usize) -> isize + Copy) -> u32 {
+    let (mut first, mut last, mut total, mut bytes) = (0, 0, 0, TEXT_BLOCK_MIN);
+    while total < TEXT_MAX {
+        // SAFETY: the caller's promise; the last block is ours until the text is in a list.
+        let Some((block, ended)) = (unsafe { text_block(bytes, true, read) }) else { break };
+        if first == 0 {
+            first = block;
+        } else {
+            // SAFETY: as above.
+            unsafe { (*at::<Text>(last)).more = block };
+        }
+        if ended {
+            return first;
+        }
+        (last, total) = (block, total + bytes);
+        bytes = (bytes * 2).min(TEXT_BLOCK_MAX);
+    }
+    lost(LOST_NO_MEMORY, 1);
+    first
+}
+
+/// A new block with what `read` puts to an address, at most so many bytes, and whether the text ended; once or, if
+/// `again`, until the block is full. `None` without memory.
+///
+/// # Safety
+/// The header is mapped; `read` writes where it is told only.
+unsafe fn text_block(bytes: u64, again: bool, read: impl Fn(usize, usize) -> isize) -> Option<(u32, bool)> {
+    let block = alloc(bytes);
+    if block == 0 {
+        return None;
+    }
+    let mut len = TEXT_HEAD;
+    let ended = loop {
+        let n = read((block + len) as usize, (bytes - len) as usize);
+        len += n.max(0) as u64;
+        if n <= 0 || !again || len == bytes {
+            break n <= 0;
+        }
+    };
+    // SAFETY: the block is new and has room for it.
+    unsafe { (*(block as *mut Text)).len = (len - TEXT_HEAD) as u32 };
+    Some((reference(block), ended))
 }
 
 /// What names this process's file: pid, and number among the files of that pid.

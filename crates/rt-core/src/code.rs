@@ -1,6 +1,6 @@
 //! Code addresses and their callers, numbered per thread.
 
-use crate::arena::{alloc, at, lost, reference, snapshot_maps};
+use crate::arena::{alloc, at, fullness, lost, reference, snapshot_maps};
 use crate::mem::take;
 use crate::wire::*;
 
@@ -152,6 +152,9 @@ unsafe fn append(t: *mut Live, info: *mut ThreadInfo, row: &CodeRow) -> (u32, u3
         }
         (*info).codes_count = n + 1;
         known_module(row.pc);
+        for k in 0..row.count as usize & 15 {
+            known_module(*row.chain.get_unchecked(k));
+        }
         ((*info).last_chunk, n + 1)
     }
 }
@@ -170,6 +173,11 @@ unsafe fn known_module(pc: u64) {
             return;
         }
         if v == 0 {
+            // Maps of many mappings are long: they must not fill the recording.
+            const QUARTER: u64 = 64;
+            if fullness() > QUARTER {
+                return;
+            }
             s.store(region, Relaxed);
             // SAFETY: the caller's promise.
             unsafe { snapshot_maps() };
@@ -179,7 +187,7 @@ unsafe fn known_module(pc: u64) {
 }
 
 /// Regions of code that were looked up in a snapshot of the memory map.
-static SEEN: [core::sync::atomic::AtomicU64; 64] = [const { core::sync::atomic::AtomicU64::new(0) }; 64];
+static SEEN: [core::sync::atomic::AtomicU64; 256] = [const { core::sync::atomic::AtomicU64::new(0) }; 256];
 
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `info` is its description.

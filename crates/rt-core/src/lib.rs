@@ -28,6 +28,7 @@ pub mod code;
 pub mod heap;
 mod lockfree;
 pub mod mem;
+pub mod probe;
 pub mod record;
 mod runs;
 pub mod sections;

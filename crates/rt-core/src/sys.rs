@@ -32,6 +32,11 @@ mod numbers {
     pub const SYS_prctl: usize = 157;
     pub const SYS_gettid: usize = 186;
     pub const SYS_prlimit64: usize = 302;
+    pub const SYS_munlock: usize = 150;
+    pub const SYS_openat: usize = 257;
+    pub const SYS_clone: usize = 56;
+    pub const SYS_wait4: usize = 61;
+    pub const SYS_exit_group: usize = 231;
 }
 pub use numbers::*;
 

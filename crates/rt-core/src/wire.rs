@@ -7,7 +7,7 @@
 /// First eight bytes of every raw file, once its process has set it up.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TUSSLE\x01\x00");
 /// Version of these structures; raw files are read only by the tussle that wrote them.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Window of virtual time, accesses. Synchronisation rounds clocks up to a multiple of it.
 pub const WINDOW_VT: u64 = 65_536;
 /// Bytes of a reference unit.
@@ -153,6 +153,9 @@ pub struct Nested {
 pub struct Text {
     pub next: u32,
     pub len: u32,
+    /// Reference of the block with what follows; 0 at the text's end.
+    pub more: u32,
+    pub pad: u32,
     // bytes follow
 }
 

@@ -107,6 +107,8 @@ struct Segment {
     align: u64,
 }
 
+/// What [`visit`] looks for, and finds.
+#[repr(C)]
 struct Wanted {
     pc: u64,
     table: *const u8,

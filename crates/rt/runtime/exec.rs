@@ -3,10 +3,11 @@
 //! Others get exactly what they were given.
 
 use crate::arch::{alias, list_stub};
-use crate::arena::recording;
+use crate::arena::{lost, recording};
 use crate::interpose::P;
 use crate::libc_calls::{call, next_all};
 use crate::sys;
+use crate::wire::LOST_CHILDREN;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -81,6 +82,11 @@ pub unsafe fn kept(which: usize) -> *const u8 {
         (1, Some(name)) => unsafe { line(which).add(name.len() + 1) },
         _ => core::ptr::null(),
     }
+}
+
+/// True if the program was started to be recorded.
+pub fn is_wanted() -> bool {
+    HAVE.load(Relaxed) >> SESSION & 1 == 1
 }
 
 unsafe fn line(which: usize) -> *const u8 {
@@ -225,7 +231,7 @@ unsafe fn extended<const N: usize>(given: Variables, count: usize, go: impl Fn(V
 next_all! {
     ALL:
     EXECVE = "execve"; EXECVEAT = "execveat"; FEXECVE = "fexecve"; EXECVPE = "execvpe"; SPAWN = "posix_spawn";
-    SPAWNP = "posix_spawnp";
+    SPAWNP = "posix_spawnp"; SYSTEM = "system"; POPEN = "popen";
 }
 
 /// Resolves the functions behind.
@@ -244,6 +250,8 @@ alias! {
     "fexecve" => "tussle_fexecve";
     "posix_spawn" => "tussle_posix_spawn";
     "posix_spawnp" => "tussle_posix_spawnp";
+    "system" => "tussle_system";
+    "popen" => "tussle_popen";
 }
 // Those that take their arguments one by one.
 list_stub! {
@@ -341,3 +349,33 @@ macro_rules! spawn {
 }
 spawn!(tussle_posix_spawn, SPAWN, |p| Program::At(CWD, p));
 spawn!(tussle_posix_spawnp, SPAWNP, Program::Found);
+
+/// A shell is about to run a command. libc starts it by itself, with the environment as it is: without our variables
+/// nothing of it is recorded.
+unsafe fn shell() {
+    // SAFETY: the environment is the program's, which is not changing it while it starts a command.
+    if recording() && unsafe { sys::env(NAMES[SESSION]) }.is_null() {
+        lost(LOST_CHILDREN, 1);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_system(command: *const u8) -> c_int {
+    // SAFETY: as the caller of the function that this stands in front of.
+    unsafe {
+        // Without a command it only asks whether there is a shell.
+        if !command.is_null() {
+            shell();
+        }
+        call!(SYSTEM, (command => *const u8) -> c_int)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_popen(command: *const u8, mode: *const u8) -> P {
+    // SAFETY: as the caller of the function that this stands in front of.
+    unsafe {
+        shell();
+        call!(POPEN, (command => *const u8, mode => *const u8) -> P)
+    }
+}

@@ -1,5 +1,5 @@
-//! Programs that give up system calls (seccomp): from then on the recorder makes none. And what the kernel does to
-//! memory unseen.
+//! What programs ask of the system and the recorder must follow: where they give up system calls (seccomp) it makes
+//! none; where they lock all memory its own stays out of it. And what the kernel does to memory unseen.
 
 use crate::arch::{alias, syscall_stub};
 use crate::arena;
@@ -9,7 +9,7 @@ use crate::sys;
 use crate::wire::LOST_KERNEL;
 use core::ffi::{c_int, c_long};
 
-next_all! { ALL: PRCTL = "prctl"; SYSCALL = "syscall"; }
+next_all! { ALL: PRCTL = "prctl"; SYSCALL = "syscall"; MLOCKALL = "mlockall"; }
 
 /// Resolves the functions behind.
 pub unsafe fn resolve() {
@@ -20,7 +20,7 @@ pub unsafe fn resolve() {
 
 const PR_SET_SECCOMP: c_long = 22;
 
-alias! { "prctl" => "tussle_prctl"; }
+alias! { "prctl" => "tussle_prctl"; "mlockall" => "tussle_mlockall"; }
 // A call that does not concern the recorder goes on to the real function with all that it has.
 syscall_stub!("syscall", tussle_find_syscall, tussle_syscall);
 
@@ -76,6 +76,19 @@ pub unsafe extern "C" fn tussle_syscall(
         }
         if n as usize == sys::SYS_io_uring_setup && r >= 0 {
             arena::lost(LOST_KERNEL, 1);
+        }
+        r
+    }
+}
+
+/// Locked memory counts against a limit: the recorder's must not take the program's part of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_mlockall(flags: c_int) -> c_int {
+    // SAFETY: the argument goes on as it came.
+    unsafe {
+        let r = call!(MLOCKALL, (flags => c_int) -> c_int);
+        if r == 0 {
+            arena::unlock();
         }
         r
     }

@@ -5,7 +5,7 @@ use crate::wire::*;
 use crate::{exec, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use tussle_rt_core::arena::{self, Settings, lost, recording};
-use tussle_rt_core::record;
+use tussle_rt_core::{probe, record};
 use tussle_rt_core::sys::Blocked;
 use tussle_rt_core::thread as core_thread;
 pub use tussle_rt_core::thread::{Birth, Entered, vt_of};
@@ -241,7 +241,7 @@ pub unsafe fn init() {
         crate::interpose::resolve();
         crate::signals::resolve();
         exec::keep();
-        if !arena::open(&settings(), 0, 0, 0) {
+        if !exec::is_wanted() || !probe::calls_are_safe() || !arena::open(&settings(), 0, 0, 0) {
             return;
         }
         crate::interpose::make_key();

@@ -24,7 +24,8 @@ const OUTSIDE: [(usize, &str, &str); 3] = [
     (
         LOST_CHILDREN,
         "processes not recorded",
-        "forked children that could neither make a file nor had room in their parent's",
+        "forked children that could neither make a file nor had room in their parent's; commands of system and popen \
+         without the environment that tussle set",
     ),
     (
         LOST_KERNEL,
@@ -37,6 +38,9 @@ const OUTSIDE: [(usize, &str, &str); 3] = [
         "the program gave up system calls (seccomp): from then on the recording got no further memory",
     ),
 ];
+
+/// Libraries, as their names begin, that bring a collector which moves objects.
+const MOVING: [&str; 5] = ["libjvm.so", "libcoreclr.so", "libmonosgen-2.0.so", "libv8.so", "libnode.so"];
 
 /// No more than this is the runtime's function that starts threads.
 const THREAD_START_BYTES: u64 = 512;
@@ -82,7 +86,7 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
         out.evidence.processes.push(Process {
             pid: h.pid,
             parent: parent.or(exec_of).or_else(by_pid).filter(|&p| p != i as u32),
-            exe: lossy(file.text(h.exe)),
+            exe: lossy(&file.text(h.exe)),
             build_id: None,
             end: end_of(&h, replaced).into(),
         });
@@ -191,7 +195,7 @@ impl<'a> ProcessReader<'a> {
 
     fn modules(&mut self) {
         for text in self.file.maps() {
-            for m in parse_maps(&lossy(text)) {
+            for m in parse_maps(&lossy(&text)) {
                 let old = self.ev.modules[self.first_module..].iter_mut().find(|o| o.path == m.path);
                 match old {
                     Some(o) if o.bias == m.bias => o.end = o.end.max(m.end),
@@ -386,7 +390,26 @@ impl<'a> ProcessReader<'a> {
         })
     }
 
+    fn moving_collectors(&mut self) {
+        let moves = |m: &&Module| {
+            let name = m.path.rsplit('/').next().unwrap_or("");
+            MOVING.iter().any(|known| name.starts_with(known))
+        };
+        let modules = self.ev.modules.get(self.first_module..).unwrap_or(&[]);
+        let found: Vec<String> = modules.iter().filter(moves).map(|m| m.path.clone()).collect();
+        for path in found {
+            let note = format!("{path} may move objects: bytes then show under what lay there first");
+            self.ev.losses.push(Loss {
+                process: Some(self.process),
+                what: "moving collector".into(),
+                count: 1,
+                note,
+            });
+        }
+    }
+
     fn losses(&mut self) {
+        self.moving_collectors();
         let h = self.file.header();
         let name = lossy(h.unsupported.split(|&b| b == 0).next().unwrap_or(&[]));
         let unsupported = format!("calls of hooks that record nothing, `{name}` first");

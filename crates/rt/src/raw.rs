@@ -43,7 +43,7 @@ unsafe trait Plain: Copy {}
 macro_rules! plain {
     ($($t:ty)*) => { $( unsafe impl Plain for $t {} )* };
 }
-plain!(u32 u64 [u32; 8] [u32; 64] [[u16; 8]; ENTRIES]);
+plain!(u32 u64 [u32; 4] [u32; 8] [u32; 64] [[u16; 8]; ENTRIES]);
 
 macro_rules! plain_structs {
     ($($t:ident)*) => { $(
@@ -300,15 +300,25 @@ impl<'a> RawFile<'a> {
         self.get::<Site>(site, 0).map_or(0, |s| s.live_max)
     }
 
-    /// A text block.
-    pub fn text(&self, reference: u32) -> &'a [u8] {
-        let Some(len) = self.get::<u32>(reference, 1) else { return &[] };
-        let from = (u64::from(reference) * UNIT + 8) as usize;
-        self.bytes.get(from..from.saturating_add(len as usize)).unwrap_or(&[])
+    /// A text, of all its blocks.
+    pub fn text(&self, reference: u32) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut at = reference;
+        while let Some([_, len, more, _]) = self.get::<[u32; 4]>(at, 0) {
+            let from = (u64::from(at) * UNIT) as usize + 16;
+            let bytes = self.bytes.get(from..from.saturating_add(len as usize)).unwrap_or(&[]);
+            // A damaged list may be a circle.
+            if bytes.is_empty() || out.len() + bytes.len() > self.bytes.len() {
+                break;
+            }
+            out.extend_from_slice(bytes);
+            at = more;
+        }
+        out
     }
 
     /// Snapshots of the memory map, oldest first.
-    pub fn maps(&self) -> Vec<&'a [u8]> {
+    pub fn maps(&self) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         let mut at = self.header().maps;
         while at != 0 && out.len() < 1000 {
@@ -317,5 +327,24 @@ impl<'a> RawFile<'a> {
         }
         out.reverse();
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn other_versions_are_refused_by_name() {
+        let mut bytes = vec![0u8; 8192];
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        assert!(RawFile::new("1.0.raw".into(), &bytes).is_ok());
+        bytes[8..12].copy_from_slice(&(VERSION - 1).to_le_bytes());
+        let refused = RawFile::new("1.0.raw".into(), &bytes).err().unwrap().to_string();
+        assert!(refused.contains(&format!("raw format {}", VERSION - 1)), "{refused}");
+        assert!(refused.contains(&format!("reads {VERSION}")), "{refused}");
     }
 }

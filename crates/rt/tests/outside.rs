@@ -4,14 +4,15 @@
 
 mod common;
 
-use common::{How, Lab, Ran};
+use common::{How, Lab, Ran, programs, run_tool};
+use std::process::Command;
 
 /// Runs one kind of program; `None` if it cannot be run here.
 fn run(file: &str, name: &str, how: How) -> Option<Ran> {
     let lab = Lab::new()?;
     let exe = lab.build(&format!("kinds/{file}"), &[]);
     // Some make files where they run.
-    let native = std::process::Command::new(&exe).arg(name).current_dir(lab.path()).output().unwrap();
+    let native = Command::new(&exe).arg(name).current_dir(lab.path()).output().unwrap();
     if native.status.code() == Some(77) {
         tussle_testkit::skip(&format!("{file} {name}: {}", String::from_utf8_lossy(&native.stdout).trim()));
         return None;
@@ -68,5 +69,51 @@ fn a_limit_on_address_space_is_shared() {
     if let Some(ran) = run("memory", "rlimit_as", How::default()) {
         assert_eq!(ran.evidence.processes.len(), 2);
         assert_eq!(lost(&ran, "memory cap"), 0);
+    }
+}
+
+/// Runs a program that has thousands of mappings before it loads a library of that name.
+fn with_library(name: &str) -> Option<Ran> {
+    let lab = Lab::new()?;
+    let library = lab.path().join(name);
+    let mut build = Command::new("gcc");
+    build
+        .args(["-g", "-O1", "-shared", "-fPIC"])
+        .arg(programs().join("late_library.c"))
+        .arg("-o")
+        .arg(&library);
+    run_tool(&mut build);
+    let exe = lab.build("late", &[]);
+    let ran = lab.run(&exe, &[library.to_str().unwrap()], How::default());
+    assert_eq!(ran.status, 0, "{}", ran.stdout);
+    Some(ran)
+}
+
+/// The memory map is then longer than any one block of the recording.
+#[test]
+fn late_libraries_keep_their_names_behind_thousands_of_mappings() {
+    let Some(ran) = with_library("liblate.so") else { return };
+    let e = &ran.evidence;
+    let module = e.modules.iter().position(|m| m.path.ends_with("/liblate.so"));
+    let module = module.expect("the library's name") as u32;
+    assert!(e.code.iter().any(|c| c.module == Some(module)));
+    assert_eq!(lost(&ran, "moving collector") + lost(&ran, "memory cap"), 0);
+}
+
+#[test]
+fn runtimes_that_move_objects_are_told() {
+    if let Some(ran) = with_library("libjvm.so") {
+        assert_eq!(lost(&ran, "moving collector"), 1);
+    }
+}
+
+/// The environment was cleared: what a shell starts is not recorded.
+#[test]
+fn commands_without_an_environment_are_counted() {
+    if let Some(ran) = run("surroundings", "cleared_shell", How::default()) {
+        assert_eq!(lost(&ran, "processes not recorded"), 2);
+    }
+    if let Some(ran) = run("life", "system_popen", How::default()) {
+        assert_eq!(lost(&ran, "processes not recorded"), 0);
     }
 }

@@ -148,6 +148,19 @@ static int locked(void) {
     fights();
     return 0;
 }
+/* All memory is locked, by an ordinary user under the usual limit: what others lock is missing for the last piece. */
+static int locked_user(void) {
+    static char area[512 << 10];
+    limit(RLIMIT_MEMLOCK, 8 << 20);
+    if (geteuid() == 0 && setuid(65534)) return 77;
+    if (mlockall(MCL_CURRENT | MCL_FUTURE)) return printf("mlockall %s\n", strerror(errno)), 77;
+    for (int i = 0; i < (int)sizeof area; i += 64) area[i]++;
+    void *p = mmap(NULL, 3 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    printf("%d\n", p != MAP_FAILED);
+    printf("%d\n", munlockall());
+    fights();
+    return 0;
+}
 static int prlimits(void) {
     struct rlimit r;
     for (int i = 0; i < RLIM_NLIMITS; i++) {
@@ -228,5 +241,5 @@ static int strings(void) {
 }
 KINDS({"mmap", mappings}, {"alloc", allocator}, {"huge_stack", stacks}, {"rlimit_as", address_space},
       {"limited", limited}, {"late_rlimit_as", late_address_space}, {"rlimit_fsize", file_size},
-      {"rlimit_stack", stack_limit}, {"memlock", locked}, {"prlimit", prlimits}, {"atomics", atomics}, {"tls", tls},
+      {"rlimit_stack", stack_limit}, {"memlock", locked}, {"memlock_user", locked_user}, {"prlimit", prlimits}, {"atomics", atomics}, {"tls", tls},
       {"strings", strings})

@@ -59,6 +59,36 @@ static int refused(void) {
     fights();
     return 0;
 }
+/* A filter that kills for `count` calls, then this program again under it. */
+static int again(const int *killing, int count) {
+    struct sock_filter f[20];
+    int n = 0;
+    fights();
+    fflush(stdout);
+    f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (int i = 0; i < count; i++)
+        f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)killing[i], (unsigned char)(count - i), 0);
+    f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    struct sock_fprog p = {(unsigned short)n, f};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p)) return 77;
+    execl("/proc/self/exe", "program", "under", NULL);
+    return 1;
+}
+static int under(void) {
+    fights();
+    printf("%d children\n", waitpid(-1, NULL, __WALL) == -1 ? 0 : 1);
+    return 5;
+}
+static int inherited(void) {
+    static const int killing[] = {SYS_ptrace, SYS_reboot};
+    return again(killing, 2);
+}
+static int inherited_narrow(void) {
+    static const int killing[] = {SYS_ftruncate, SYS_unlink, SYS_rt_tgsigqueueinfo};
+    return again(killing, 3);
+}
 static volatile sig_atomic_t trapped;
 static void trap(int s, siginfo_t *i, void *c) {
     (void)s, (void)c;
@@ -96,4 +126,4 @@ static int one_thread(void) {
     return 0;
 }
 KINDS({"strict", strict}, {"kill", kills}, {"kill_by_syscall", kills_by_syscall}, {"errno", fails}, {"refused", refused}, {"trap", traps},
-      {"one_thread", one_thread})
+      {"inherited", inherited}, {"inherited_narrow", inherited_narrow}, {"under", under}, {"one_thread", one_thread})

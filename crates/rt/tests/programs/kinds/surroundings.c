@@ -148,6 +148,19 @@ static int comm(void) {
     children("not dumpable");
     return 0;
 }
+/* Commands of the shell without an environment. */
+static int cleared_shell(void) {
+    char line[80];
+    fights();
+    clearenv();
+    fflush(stdout);
+    printf("system %d\n", WEXITSTATUS(system("exit 3")));
+    FILE *f = popen("echo through a pipe", "r");
+    while (f && fgets(line, sizeof line, f)) printf("popen %s", line);
+    printf("%d %d\n", f ? pclose(f) : -1, system(NULL) != 0);
+    return 0;
+}
 KINDS({"clearenv", cleared}, {"empty_env_exec", empty}, {"null_env_exec", null_env}, {"child", child}, {"kept_env_exec", kept},
       {"chroot_setuid", jailed}, {"environ_edits", edits}, {"descriptors", descriptors}, {"closefrom", closefroms},
-      {"nofile", nofile}, {"auxv", auxv}, {"umask", moved}, {"dumpable", comm})
+      {"nofile", nofile}, {"auxv", auxv}, {"umask", moved}, {"dumpable", comm},
+      {"cleared_shell", cleared_shell})
