@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn frames_are_walked_to_instrumented_code() {
         let mut stack = [0u64; 32];
-        let stack = std::hint::black_box(&mut stack);
+        let stack = core::hint::black_box(&mut stack);
         let base = stack.as_ptr() as u64;
         let place = |i: usize| base + i as u64 * 8;
         stack[0] = 0x7_1001;

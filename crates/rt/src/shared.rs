@@ -51,7 +51,7 @@ impl Shared {
         let mut late: BTreeSet<(usize, Mapping)> = BTreeSet::new();
         for (i, file) in files.iter().enumerate() {
             for (k, text) in file.maps().into_iter().enumerate() {
-                for m in mappings(&String::from_utf8_lossy(text)) {
+                for m in mappings(&String::from_utf8_lossy(&text)) {
                     // What a child is born with its parent has, too.
                     let parent = parents[i].filter(|_| k == 0);
                     late.extend(
