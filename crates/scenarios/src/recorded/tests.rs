@@ -549,7 +549,7 @@ fn generated_programs_are_bounded_and_hold_nothing_of_the_evidences_names() {
     let more = |i: u32| Operation { actor: i % 2, visits: one.visits.repeat(100), ..one.clone() };
     e.operations.as_mut().unwrap().extend((0..1_000).map(more));
     assert!(program(&e).unwrap().len() < 4_000_000);
-    e.run.source = Source::KernelRecorder;
+    e.actors.iter_mut().for_each(|a| a.kind = ActorKind::Cpu);
     e.objects[0].ty = None;
     assert!(matches!(program(&e), Err(NativeError::Lock(_))), "a kernel's lock is none of a program");
 }
@@ -585,7 +585,7 @@ fn example_files_are_what_this_makes() {
             o.vt1 = 200_000;
         }
         let mut out = Vec::new();
-        tussle_evidence::file::write(&e, &mut out).unwrap();
+        tussle_evidence::file::write_jsonl(&e, &mut out).unwrap();
         let path = folder.join(format!("{name}.evidence"));
         if std::env::var_os("TUSSLE_WRITE_EXAMPLES").is_some() {
             std::fs::create_dir_all(&folder).unwrap();
