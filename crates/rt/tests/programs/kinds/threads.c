@@ -251,7 +251,8 @@ static int semaphores(void) {
     snprintf(name, sizeof name, "/tussle-kinds-%d", (int)getpid());
     sem_t *named = sem_open(name, O_CREAT | O_EXCL, 0600, 1);
     sem_unlink(name);
-    printf("%d %d %d\n", sem_wait(named), sem_trywait(named), errno);
+    int taken = sem_wait(named), again = sem_trywait(named);
+    printf("%d %d %d\n", taken, again, errno);
     sem_close(named);
     return 0;
 }
