@@ -64,7 +64,8 @@ proptest! {
         prop_assert_eq!(best(&e, &Options::default()).is_empty(), report.advices.is_empty());
         for a in &report.advices {
             let bill = evaluate(&e, "s", &a.edits, &Options::default()).expect("a bill");
-            prop_assert_eq!(bill.gain(), a.gain());
+            // Sums of the same numbers in another order.
+            prop_assert!((bill.gain() - a.gain()).abs() <= 1e-9 * a.gain().abs(), "{} {}", bill.gain(), a.gain());
         }
         let shown = tussle_report::report(&e, &[], &tussle_report::Options::default());
         prop_assert_eq!(shown.outcome.helps, first == Class::LayoutHelps);
