@@ -67,7 +67,9 @@ fn hand_offs_are_not_contention() {
         let c = observed(&ran.evidence);
         // Without windows: two threads with equal shares of 500,000 writes each make 250,000.
         assert!(total_e(&c, true) < 2500.0, "{flags:?}: {}", total_e(&c, true));
-        assert_eq!(c.lines.iter().filter(|l| l.cost.now.stores >= 1000.0).count(), 0);
+        // A thousandth of the accesses: what a table entry does not know about times.
+        let told = c.lines.iter().map(|l| l.cost.now.stores).fold(0.0, f64::max);
+        assert!(told < 2000.0, "{flags:?}: {told} of 2,000,000 accesses");
     }
 }
 
