@@ -1,5 +1,6 @@
 //! Threads: who is inside the recorder, the list of threads, what a thread begins and ends with.
 
+use crate::arch;
 use crate::arena::{self, alloc, at, forked, header, lost, reference};
 use crate::record;
 use crate::wire::*;
@@ -29,6 +30,8 @@ impl Entered {
             if (*t).free.load(Relaxed) == 0 || forked() {
                 return None;
             }
+            // A stack overflow is raised before the thread is inside: its handler may leave by siglongjmp.
+            arch::reach_down_the_stack();
             (*t).free.store(0, Relaxed);
             compiler_fence(SeqCst);
             Some(Entered(t))
@@ -46,6 +49,7 @@ impl Entered {
             if (*t).asynchronous.load(Relaxed) != 1 || forked() {
                 return None;
             }
+            arch::reach_down_the_stack();
             (*t).signal_mask.store(sys::block_signals()?, Relaxed);
             (*t).asynchronous.store(2, Relaxed);
             (*t).deferred.store(1, Relaxed);

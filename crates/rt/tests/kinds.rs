@@ -47,6 +47,7 @@ files! {
     input_and_output = "input_output.c";
     contexts_and_clocks = "context.c";
     sandboxes = "sandbox.c";
+    corners = "corners.c";
     an_allocator_inside = "own_malloc.c";
     an_allocator_beside = "replaced.c";
     modern_cxx = "modern.cc";

@@ -18,3 +18,7 @@ pub fn die() -> ! {
 /// Nothing.
 #[inline(always)]
 pub fn prefetch_two_lines_to_write(_p: *const u8) {}
+
+/// Nothing.
+#[inline(always)]
+pub fn reach_down_the_stack() {}
