@@ -127,7 +127,7 @@ fn sharing_hidden_by_the_base_address_is_latent() {
     assert!(!report.advices.is_empty());
 }
 
-/// The hot part of `address_space` around seed 001: `i_mmap` written under the lock, `i_mmap_rwsem` polled by waiters.
+/// The hot part of `address_space` around `i_mmap`: `i_mmap` written under the lock, `i_mmap_rwsem` polled by waiters.
 fn address_space() -> Sample {
     let names: Vec<String> = (0..24).map(|i| format!("w{i:02}")).collect();
     let mut list: Vec<&str> = names.iter().map(String::as_str).collect();

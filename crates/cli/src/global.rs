@@ -4,26 +4,11 @@ use clap::ValueEnum;
 use std::io::{IsTerminal, Write};
 use tussle_render::{Format, Style, View};
 
-/// Views that can never hold a finding: an empty SARIF file would read as "all is well".
-const NO_FINDINGS: [&str; 11] = [
-    "layout",
-    "diff",
-    "place",
-    "rules",
-    "snapshot",
-    "predict",
-    "machines",
-    "import",
-    "history",
-    "calibrate",
-    "where",
-];
-
 /// Options of all verbs.
 #[derive(clap::Args)]
 pub struct Global {
     /// Output format.
-    #[arg(long, value_enum, global = true, default_value = "text", hide_possible_values = false)]
+    #[arg(long, value_enum, global = true, default_value = "text")]
     format: FormatArg,
     /// When to use colour: NO_COLOR is respected under `auto`.
     #[arg(long, value_enum, global = true, default_value = "auto")]
@@ -36,8 +21,9 @@ pub struct Global {
     pub btf_base: Option<std::path::PathBuf>,
 }
 
+/// Formats by name; `crate::verbs` says which verb has which.
 #[derive(Clone, Copy, ValueEnum)]
-enum FormatArg {
+pub enum FormatArg {
     Text,
     Json,
     Md,
@@ -75,15 +61,6 @@ impl Global {
 
     /// Prints the view on stdout in the format asked for.
     pub fn print(&self, view: &View) -> anyhow::Result<()> {
-        if self.folded() {
-            anyhow::bail!("--format folded is for `tussle report`: only it has stacks");
-        }
-        if matches!(self.format(), Format::Sarif | Format::Github) && NO_FINDINGS.contains(&view.kind) {
-            let kind = view.kind;
-            anyhow::bail!(
-                "--format sarif and github carry findings, and `{kind}` has none: use text, json, md or html"
-            );
-        }
         let text = tussle_render::render(view, self.format(), self.style());
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;

@@ -5,8 +5,9 @@
 
 mod cmd;
 mod global;
+mod verbs;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use global::Global;
 use std::process::ExitCode;
 
@@ -45,8 +46,8 @@ enum Verb {
     Calibrate(cmd::calibrate::Args),
     Bisect(cmd::bisect::Args),
     History(cmd::history::Args),
-    #[command(hide = true)]
     Workload(cmd::workload::Args),
+    Scenario(cmd::scenario::Args),
 }
 
 fn main() -> ExitCode {
@@ -59,7 +60,8 @@ fn main() -> ExitCode {
     if let Some(language) = cmd::cc::language_of_argv0() {
         return cmd::cc::run_as_compiler(language);
     }
-    let cli = match Cli::try_parse() {
+    let matches = verbs::command(Cli::command()).try_get_matches();
+    let cli = match matches.and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(e) => {
             let _ = e.print();
@@ -110,5 +112,6 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Bisect(a) => cmd::bisect::run(a, global),
         Verb::History(a) => cmd::history::run(a, global),
         Verb::Workload(a) => cmd::workload::run(a, global),
+        Verb::Scenario(a) => cmd::scenario::run(a, global),
     }
 }

@@ -176,6 +176,19 @@ fn spinning_instead_of_sleeping_is_seen() {
 }
 
 #[test]
+fn workloads_that_do_not_exist_or_cannot_run_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, expect) in [
+        (["workload", "-q", "mmap9", "--once"].as_slice(), "no workload is called mmap9"),
+        (&["workload", "-q", "mmap1", "--tasks", "0"], "from 1 to 4096 tasks"),
+    ] {
+        let run = tussle(folder.path(), arguments);
+        let talk = text(&run.stderr);
+        assert!(run.status.code() == Some(2) && talk.contains(expect), "{expect} is not in {talk}");
+    }
+}
+
+#[test]
 fn commands_that_cannot_be_measured_end_with_a_reason_and_keep_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
@@ -205,8 +218,6 @@ fn commands_that_cannot_be_measured_end_with_a_reason_and_keep_what_was_measured
     check(&["echo 5", "echo 6", "--cpus", "8000"], "there is no CPU 8000");
     check(&["echo 5", "echo 6", "--until", "decided", "--order", "blocked"], "cannot run the arms in blocks");
     check(&["a=sleep 9", "b=true", "--timeout", "0.1"], "a: ran into the time limit");
-    check(&["--workload", "mmap9"], "no workload is called mmap9");
-    check(&["--workload", "mmap1", "--tasks", "0"], "from 1 to 4096 tasks");
 
     // A benchmark that breaks in its ninth run: eight samples are kept, and `compare` reads what is complete.
     let breaks = "y=echo x >> runs; [ $(wc -l < runs) -le 4 ] && echo 7$(($$ % 10))";

@@ -121,7 +121,7 @@ const LAYOUT_VERBS: &[&[&str]] = &[
     &["diff", "good.json", "x.json", "-C", "mm_struct,s"],
     &["check", "--rules", "rules.toml", "x.json"],
     &["snapshot", "x.json", "-C", "mm_struct,s", "-o", "y.json"],
-    &["predict", "000", "--draws", "1", "--cpus", "2", "--set", "run_us=20", "--before", "x.json"],
+    &["predict", "mmap_lock", "--draws", "1", "--cpus", "2", "--set", "run_us=20", "--before", "x.json"],
     &["place", "x.json", "-C", "mm_struct", "--field", "int x"],
     &["place", "x.json", "good.json", "-C", "s", "--field", "char x"],
 ];

@@ -26,9 +26,7 @@ fn data(name: &str) -> String {
 
 #[test]
 fn scenarios() {
-    for (id, run) in
-        [("000", "run_us=1000"), ("001", "run_us=1000"), ("002", "run_us=1000"), ("003", "run_us=1000")]
-    {
+    for (id, run) in ["mmap_lock", "i_mmap", "vma_lock", "pcp_lists"].map(|name| (name, "run_us=1000")) {
         let answer = check("predict", &["predict", id, "--cpus", "2,4", "--draws", "2", "--set", run]);
         assert_eq!(
             (&answer["scenario"], answer["curve"]["points"].as_array().unwrap().len()),
@@ -39,7 +37,7 @@ fn scenarios() {
         let names = verdict != "undecided" || (small("low") && small("high"));
         assert!(names || answer.get("measure").is_some(), "{answer}");
     }
-    let four = ["predict", "004", "--cpus", "2", "--draws", "1", "--set", "run_us=2000"];
+    let four = ["predict", "anon_vma", "--cpus", "2", "--draws", "1", "--set", "run_us=2000"];
     assert_eq!(check("predict", &four)["machine"], "4s-westmere-ex-80");
     let machines = check("machines", &["predict", "--list-machines"]);
     let guess = |m: &Value| m["source"].as_str().unwrap().starts_with("unsourced");
@@ -87,10 +85,10 @@ fn recorded_operations_are_replayed_on_this_machine() {
 #[test]
 fn scenarios_on_real_threads_take_layouts_of_builds() {
     let build = format!("{}/../layout/tests/data/snapshots/7.2-amd64.json", env!("CARGO_MANIFEST_DIR"));
-    for id in ["000", "001", "002", "004"] {
+    for id in ["mmap_lock", "i_mmap", "vma_lock", "anon_vma"] {
         // The check of all objects at the end of every run is what this is about.
-        let base = ["bench", "--scenario", id, "--tasks", "2", "--pairs", "2", "--after", &build];
-        let measured = check("bench_scenario", &base);
+        let base = ["scenario", id, "--tasks", "2", "--pairs", "2", "--after", &build];
+        let measured = check("scenario", &base);
         assert!(measured["after"].as_f64().unwrap() > 0.0, "{measured}");
     }
 }
@@ -100,7 +98,7 @@ fn the_same_question_has_the_same_bytes_on_any_number_of_cores() {
     let ask = |bound: bool| {
         let tussle = env!("CARGO_BIN_EXE_tussle");
         let arguments =
-            ["predict", "000", "--cpus", "4", "--draws", "4", "--set", "run_us=50", "--format", "json"];
+            ["predict", "mmap_lock", "--cpus", "4", "--draws", "4", "--set", "run_us=50", "--format", "json"];
         let mut command = if bound { Command::new("taskset") } else { Command::new(tussle) };
         if bound {
             command.args(["-c", "0", tussle]);
@@ -126,7 +124,7 @@ fn calibration() {
     assert!(found["latency_ns"].as_f64().unwrap() > 0.0, "{found}");
     let answer = check(
         "predict",
-        &["predict", "000", "--machine", profile, "--cpus", "1", "--draws", "1", "--set", "run_us=20"],
+        &["predict", "mmap_lock", "--machine", profile, "--cpus", "1", "--draws", "1", "--set", "run_us=20"],
     );
     assert_eq!(answer["machine"], "1s-here-2");
 }

@@ -335,7 +335,7 @@ fn check_totals(out: &mut C2cText) {
 mod tests {
     use super::*;
 
-    /// Two rows and the header of seed 001's first table, on one line as the mail has it.
+    /// Two rows and the header of the `i_mmap` patch's first table, on one line as the mail has it.
     const FLAT: &str = "Pareto ------------------------------------------------------------- 0 3729 5791 0 0 \
         0xff19b3818445c740 ------------------------------------------------------------- 3.27% 3.02% 0.00% 0.00% 0x18 \
         0 1 0xffffffffa194403b 604 483 389 692 203 [k] vma_interval_tree_insert [kernel.kallsyms] \

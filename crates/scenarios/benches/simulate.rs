@@ -1,6 +1,6 @@
 //! Speed of the simulator: every scenario on 224 CPUs, and one draw of a prediction.
 //!
-//! The figure to hold is scenario 000 at 224 CPUs: at least 10 million accesses per second on one core, and a
+//! The figure to hold is scenario mmap_lock at 224 CPUs: at least 10 million accesses per second on one core, and a
 //! millisecond of simulated time in less than a second. Criterion counts accesses as elements of throughput.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -21,7 +21,7 @@ fn runs(c: &mut Criterion) {
             let config = Config::new(CPUS, 1_000_000, 1);
             let run = simulate(&world, &machine, &config).expect("a built-in scenario runs");
             group.throughput(Throughput::Elements(run.whole.accesses));
-            group.bench_function(format!("{} {name}", story.about().id), |b| {
+            group.bench_function(format!("{} {name}", story.about().name), |b| {
                 b.iter(|| simulate(&world, &machine, &config).expect("it ran before"))
             });
         }
@@ -35,7 +35,7 @@ fn draws(c: &mut Criterion) {
     for story in Story::ALL {
         let question = Question::of(story).expect("a built-in machine");
         let job = Job { cpus: story.about().cpus, draw: 1, ablation: Ablation::None };
-        group.bench_function(story.about().id, |b| {
+        group.bench_function(story.about().name, |b| {
             b.iter(|| predict::run(&question, &job).expect("a built-in scenario runs"))
         });
     }

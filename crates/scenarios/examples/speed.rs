@@ -1,4 +1,4 @@
-//! How fast a scenario is simulated: `cargo run --release --example speed -p tussle-scenarios -- 000 224
+//! How fast a scenario is simulated: `cargo run --release --example speed -p tussle-scenarios -- mmap_lock 224
 //! 2s-sapphirerapids-224 [factor on its simulated time]`.
 
 use std::error::Error;
@@ -8,7 +8,7 @@ use tussle_sim::{Config, machine, simulate};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let story = Story::find(args.first().map_or("000", |s| s.as_str()))?;
+    let story = Story::find(args.first().map_or("mmap_lock", |s| s.as_str()))?;
     let cpus: u32 = args.get(1).map_or(Ok(224), |s| s.parse())?;
     let machine = machine::find(args.get(2).map_or("2s-sapphirerapids-224", |s| s.as_str()))?;
     let factor: u64 = args.get(3).map_or(Ok(1), |s| s.parse())?;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!(
             "{} {name}: {:.0} operations/s, {:.2} ms simulated in {seconds:.3} s (objects built in {built:.3} s), \
              {:.1} million accesses/s, {:.1} million events/s, {} accesses",
-            story.about().id,
+            story.about().name,
             run.throughput(),
             run.whole.end_ns as f64 / 1e6,
             run.whole.accesses as f64 / seconds / 1e6,

@@ -30,7 +30,7 @@ fn from_types(types: &TypeTable, ty: &str, rows: Rows<'_>) -> Result<Shape, Layo
     Ok(shape)
 }
 
-/// Head of `mm_struct`; `lock` is the offset of `mmap_lock` (seed 000: 128 regressed, 120 before and after the fix).
+/// Head of `mm_struct`; `lock` is the offset of `mmap_lock` (128 regressed, 120 before and after the fix).
 /// Offsets of v5.10 with all three options set.
 fn mm_rows(lock: u32) -> Vec<(&'static [&'static str], u32, u8)> {
     let shift = lock - 120;
@@ -118,7 +118,7 @@ fn mapping_rows(lock: u32, after: [u32; 2]) -> Vec<(&'static [&'static str], u32
     ]
 }
 
-/// `address_space` of 6.4 by the name of a layout: `shared` (before seed 001), `exchanged` (its patch), `padded` (its
+/// `address_space` of 6.4 by the name of a layout: `shared` (before the patch), `exchanged` (the patch), `padded` (its
 /// first version), `upstream` (the order of 6.12).
 pub fn mapping(name: &str) -> Option<Shape> {
     let rows = match name {
@@ -139,7 +139,7 @@ pub fn mapping_from(types: &TypeTable) -> Result<Shape, LayoutError> {
     from_types(types, "address_space", &mapping_rows(88, [128, 144]))
 }
 
-/// Rows of `vm_area_struct` with a lock of seed 002: fields 0–4 are read by every fault, 5 is the sequence, 6 the
+/// Rows of `vm_area_struct` with a lock of its own: fields 0–4 are read by every fault, 5 is the sequence, 6 the
 /// detached flag, 7 the pointer to a split lock or the reference count, from 8 on the merged semaphore.
 fn area_rows(kind: crate::locks::vma::Kind) -> Vec<(&'static [&'static str], u32, u8)> {
     use crate::locks::vma::Kind;
@@ -174,7 +174,7 @@ fn area_rows(kind: crate::locks::vma::Kind) -> Vec<(&'static [&'static str], u32
     rows
 }
 
-/// `vm_area_struct` with a lock of seed 002.
+/// `vm_area_struct` with one of the locks of scenario `vma_lock`.
 pub fn area_locked(kind: crate::locks::vma::Kind) -> Shape {
     use crate::locks::vma::Kind;
     let size = match kind {
@@ -211,7 +211,7 @@ pub fn area_locked_from(types: &TypeTable, kind: crate::locks::vma::Kind) -> Res
     Ok(shape.with_stride(stride))
 }
 
-/// The part of `mm_struct` that faults of seed 002 touch: the lock, 6 its sequence beside it, 7 the root of the tree
+/// The part of `mm_struct` that page faults touch: the lock, 6 its sequence beside it, 7 the root of the tree
 /// with fields that faults read, 8 the writer that waits for readers of an area.
 const FAULT_MM: Rows<'static> = &[
     (&["mmap_lock.count"], 128, 8),
@@ -226,7 +226,7 @@ const FAULT_MM: Rows<'static> = &[
     (&["vma_writer_wait", "mm_lock_seq"], 256, 8),
 ];
 
-/// `mm_struct` as seed 002 needs it, with a word that counts what went wrong.
+/// `mm_struct` as scenario `vma_lock` needs it, with a word that counts what went wrong.
 pub fn fault_mm() -> Shape {
     let mut rows = FAULT_MM.to_vec();
     rows.push((&["bad"], 320, 8));

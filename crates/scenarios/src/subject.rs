@@ -21,10 +21,10 @@ const THINK_UNKNOWN: (f64, f64) = (0.1, 10.0);
 const ACCESSES: (f64, f64) = (0.5, 2.0);
 
 impl Subject {
-    /// `000`, or `recorded`.
-    pub fn id(&self) -> &'static str {
+    /// `mmap_lock`, or `recorded`.
+    pub fn name(&self) -> &'static str {
         match self {
-            Subject::Story(s) => s.about().id,
+            Subject::Story(s) => s.about().name,
             Subject::Recording(_) => "recorded",
         }
     }

@@ -24,7 +24,8 @@ pub fn published(story: Story) -> &'static [Published] {
     }
 }
 
-/// What to predict: every scenario where figures were published, and 000 over the range in which its sign must hold.
+/// What to predict: every scenario where figures were published, and mmap_lock over the range in which its sign must
+/// hold.
 ///
 /// # Errors
 /// Never for the built-in machines and scenarios.
@@ -87,7 +88,7 @@ pub fn view(rows: &[Prediction]) -> View {
             cells.push(vec![
                 Cell::text(format!(
                     "{} {} to {}",
-                    story.about().id,
+                    story.about().name,
                     p.question.before.label(),
                     p.question.after.label()
                 )),
@@ -121,30 +122,34 @@ pub fn view(rows: &[Prediction]) -> View {
 const NOTES: &[&str] = &[
     "Simulated numbers are 5% and 95% quantiles and the median over draws of what is not known exactly. Published \
      numbers are single comparisons by others on machines that differ in detail.",
-    "000 is tuned, not independent. With a first set of parameters (250 ns between an unlock and the next lock; a line \
-     lost by its holder the moment somebody asks for it) the sign was wrong. Two changes followed: a request takes two \
-     of three legs of its latency before the holder loses the line, and the time from mmap's unlocking to munmap's \
-     locking is 90 ns, a system call on these processors. Both are physically motivated, both were made after looking.",
-    "The late commit of stores was added when 002 showed no gain; it did not change 002. The ranges of the unknowns \
-     were set before this table was first made, but after sweeps of single scenarios had been looked at.",
-    "003 was left untouched by a look at its result until page tables and slab blocks joined the pages on its lists: \
-     its loss then read 1.1% at one CPU. Since then the desktop's profile has a locked operation at its own clock \
-     (20 cycles at 4.5 GHz) instead of a server's.",
-    "004's first sign was wrong, too (+7%). Looking for the cause found a bug of the simulator (wake-ups left over \
-     from earlier sleeps ended later ones early); after its repair the \"before\" lock was changed to the mutex \
-     of that time, without hand-off. So 004 is not independent either.",
-    "The bound on a writer's spinning for readers came later, for a writer that starved; its times are the kernel's.",
-    "Then came the mechanisms of docs/simulator.md, all but one from measurements of two threads or from the profiles' \
-     own definition, written down before this table was made anew. Under them 000 moved from +10 to +14% and 002 at 21 \
-     CPUs from +0.6 to +25%; 002 at 56 CPUs came out with the wrong sign, at 14% positive draws: who is served next \
-     when two sockets wait decided it, and nothing public says who. That became an unknown that is drawn, after \
-     this look; no other parameter was changed. So 002 at 56 CPUs is not independent, and right by few draws only.",
-    "Then verdicts came to need a binomial bound (80% of all draws agree, median above 1%) instead of a count of 21 \
-     draws: 002 at 21 and at 56 CPUs became undecided. At 56 its gain also turns into a loss without the early \
-     exclusive request.",
-    "Missed in size: 004 has far more additional context switches than the published +44.6%, because the simulated \
-     mail server has no other reasons to switch, and a smaller loss. The mail's observation that spinning brought no \
-     throughput is not reproduced: simulated, an owner and spinning close the gap.",
-    "001 on 224 CPUs is a guess of a machine and close to nothing on average over phases; no verdict is the honest \
-     answer. Without the sleepers of this scenario it has no sign either.",
+    "mmap_lock is tuned, not independent. With a first set of parameters (250 ns between an unlock and the next \
+     lock; a line lost by its holder the moment somebody asks for it) the sign was wrong. Two changes followed: a \
+     request takes two of three legs of its latency before the holder loses the line, and the time from mmap's \
+     unlocking to munmap's locking is 90 ns, a system call on these processors. Both are physically motivated, \
+     both were made after looking.",
+    "The late commit of stores was added when vma_lock showed no gain; it did not change vma_lock. The ranges of \
+     the unknowns were set before this table was first made, but after sweeps of single scenarios had been looked \
+     at.",
+    "pcp_lists was left untouched by a look at its result until page tables and slab blocks joined the pages on \
+     its lists: its loss then read 1.1% at one CPU. Since then the desktop's profile has a locked operation at \
+     its own clock (20 cycles at 4.5 GHz) instead of a server's.",
+    "anon_vma's first sign was wrong, too (+7%). Looking for the cause found a bug of the simulator (wake-ups \
+     left over from earlier sleeps ended later ones early); after its repair the \"before\" lock was changed to \
+     the mutex of that time, without hand-off. So anon_vma is not independent either.",
+    "The bound on a writer's spinning for readers came later, for a writer that starved; its times are the \
+     kernel's.",
+    "Then came the mechanisms of docs/simulator.md, all but one from measurements of two threads or from the \
+     profiles' own definition, written down before this table was made anew. Under them mmap_lock moved from +10 \
+     to +14% and vma_lock at 21 CPUs from +0.6 to +25%; vma_lock at 56 CPUs came out with the wrong sign, at 14% \
+     positive draws: who is served next when two sockets wait decided it, and nothing public says who. That \
+     became an unknown that is drawn, after this look; no other parameter was changed. So vma_lock at 56 CPUs is \
+     not independent, and right by few draws only.",
+    "Then verdicts came to need a binomial bound (80% of all draws agree, median above 1%) instead of a count of \
+     21 draws: vma_lock at 21 and at 56 CPUs became undecided. At 56 its gain also turns into a loss without the \
+     early exclusive request.",
+    "Missed in size: anon_vma has far more additional context switches than the published +44.6%, because the \
+     simulated mail server has no other reasons to switch, and a smaller loss. The mail's observation that \
+     spinning brought no throughput is not reproduced: simulated, an owner and spinning close the gap.",
+    "i_mmap on 224 CPUs is a guess of a machine and close to nothing on average over phases; no verdict is the \
+     honest answer. Without the sleepers of this scenario it has no sign either.",
 ];

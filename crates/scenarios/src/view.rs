@@ -2,7 +2,7 @@
 
 use crate::predict::{Ablation, COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATION_NS_MIN, OPERATIONS_MIN, Point};
 use crate::predict::{Prediction, SHARE_MIN, Subject, Verdict};
-use crate::stories::Side;
+use crate::stories::{Side, Story};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};
 use tussle_sim::Machine;
 
@@ -30,12 +30,36 @@ fn fact(key: &str, label: &str, cell: Cell) -> Fact {
     Fact { key: key.into(), label: label.into(), cell }
 }
 
+/// The built-in lock stories.
+pub fn stories() -> View {
+    let items = Story::ALL.iter().map(|s| {
+        let a = s.about();
+        let facts = Node::Facts(vec![
+            fact("number", "Number", Cell::text(a.number)),
+            fact("origin", "From", Cell::text(a.origin)),
+            fact("variants", "Variants", Cell::text(a.variants.join(" "))),
+            fact("types", "Types", Cell::text(a.types.join(" "))),
+        ]);
+        let name = Node::Data { key: "name".into(), value: a.name.into() };
+        Node::Section {
+            key: a.name.into(),
+            title: format!("{}: {}", a.name, a.title),
+            nodes: vec![name, facts],
+        }
+    });
+    View {
+        kind: "scenarios",
+        schema_version: 1,
+        nodes: vec![Node::List { key: "scenarios".into(), items: items.collect() }],
+    }
+}
+
 /// A prediction as tables and words; with `check` also the verdict that is withheld.
 pub fn prediction(p: &Prediction, check: bool) -> View {
     let q = &p.question;
-    let id = q.subject.id();
+    let name = q.subject.name();
     let mut nodes = vec![Node::Facts(vec![
-        fact("scenario", "Scenario", Cell::value(id, format!("{id} {}", q.subject.title()))),
+        fact("scenario", "Scenario", Cell::value(name, format!("{name}: {}", q.subject.title()))),
         fact("machine", "Machine", machine_cell(&q.machine)),
         fact("before", "Before", side_cell(&q.before)),
         fact("after", "After", side_cell(&q.after)),

@@ -11,16 +11,16 @@ fn digest(text: &str) -> u64 {
 
 /// A change of these figures is a change of the model: say so in the change log, and make `docs/validation.md` anew.
 const KNOWN: &str = "\
-000 regressed cc4ba26af4bf15b3
-000 fixed 7fa6530386f88963
-001 shared 3e557858cce202bd
-001 exchanged c3572b52dcbdd790
-002 rwsem-split 1216f2a94f47b197
-002 refcount ed38a41c2c9d0db5
-003 local 4839b9fae79887f1
-003 spinlock-irq 8bb8cb0815c2f110
-004 mutex-3.10 7f4e0511df013994
-004 rwsem-3.10 1394f10b32210dd9
+mmap_lock regressed cc4ba26af4bf15b3
+mmap_lock fixed 7fa6530386f88963
+i_mmap shared 3e557858cce202bd
+i_mmap exchanged c3572b52dcbdd790
+vma_lock rwsem-split 1216f2a94f47b197
+vma_lock refcount ed38a41c2c9d0db5
+pcp_lists local 4839b9fae79887f1
+pcp_lists spinlock-irq 8bb8cb0815c2f110
+anon_vma mutex-3.10 7f4e0511df013994
+anon_vma rwsem-3.10 1394f10b32210dd9
 ";
 
 #[test]
@@ -34,7 +34,7 @@ fn stored_digests_of_every_scenario() {
             (setup.phase, setup.think, setup.work) = (77, 0.8, 1.1);
             let world = World::build(story, &Side::Name(name.into()), &setup).unwrap();
             let run = simulate(&world, &machine, &Config::new(12, about.run_ns / 4, 9)).unwrap();
-            got += &format!("{} {name} {:016x}\n", about.id, digest(&format!("{run:?}")));
+            got += &format!("{} {name} {:016x}\n", about.name, digest(&format!("{run:?}")));
         }
     }
     assert_eq!(got, KNOWN, "\n{got}");

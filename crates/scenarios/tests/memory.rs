@@ -53,7 +53,7 @@ fn memory_per_simulated_cpu_is_as_documented() {
     ] {
         let (few, many) = (peak(story, 32), peak(story, 224));
         let each = many.saturating_sub(few) / 192;
-        println!("{}: {} kB on 224 CPUs, {} bytes per CPU", story.about().id, many >> 10, each);
-        assert!(each <= most, "{}: {each} bytes per CPU", story.about().id);
+        println!("{}: {} kB on 224 CPUs, {} bytes per CPU", story.about().name, many >> 10, each);
+        assert!(each <= most, "{}: {each} bytes per CPU", story.about().name);
     }
 }

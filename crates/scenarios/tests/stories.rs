@@ -15,8 +15,8 @@ fn every_variant_of_every_story_ends_with_its_objects_right() {
                 let world = World::build(story, &Side::Name((*name).into()), &setup).unwrap();
                 let run = simulate(&world, &machine, &Config::new(cpus, about.run_ns, 3));
                 match run {
-                    Ok(run) => assert!(run.operations > 0, "{} {name} on {cpus}: nothing done", about.id),
-                    Err(e) => panic!("{} {name} on {cpus}: {e}", about.id),
+                    Ok(run) => assert!(run.operations > 0, "{} {name} on {cpus}: nothing done", about.name),
+                    Err(e) => panic!("{} {name} on {cpus}: {e}", about.name),
                 }
             }
         }

@@ -23,8 +23,8 @@ fn every_variant_of_every_story_on_real_threads() {
             let world = World::build(story, &Side::Name((*name).into()), &setup).unwrap();
             let run = run_threads(&world, cpus(), Duration::from_millis(60), 5, |_, _| {});
             match run {
-                Ok(run) => assert!(run.throughput() > 0.0, "{} {name}: nothing done", story.about().id),
-                Err(e) => panic!("{} {name}: {e}", story.about().id),
+                Ok(run) => assert!(run.throughput() > 0.0, "{} {name}: nothing done", story.about().name),
+                Err(e) => panic!("{} {name}: {e}", story.about().name),
             }
         }
     }

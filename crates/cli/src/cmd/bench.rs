@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use tussle_bench::design::Order;
 use tussle_bench::metric::{Extract, known};
 use tussle_bench::sample::Results;
-use tussle_bench::{Metric, MetricKind, Outcome, Paired, Question, aa, family, scaling, view};
+use tussle_bench::{Metric, MetricKind, Outcome, Paired, Question, aa, family, view};
 use tussle_host::bench::{self, Command, Plan, Progress, Until};
 use tussle_render::{Node, Span, Tone, View};
 
@@ -69,27 +69,6 @@ pub struct Args {
     /// `blocked` runs all of one arm, then all of the next (to see what that does)
     #[arg(long, value_parser = ["random", "blocked"], default_value = "random")]
     order: String,
-    /// Measure a built-in workload instead: mmap1, page_fault1, page_fault2, pft, exec_storm, fork_storm, sem_ops
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["arms", "metric", "kind", "aa", "until"])]
-    workload: Option<String>,
-    /// Run both sides of a scenario on real threads instead: 000 to 004, as in predict
-    #[arg(long, value_name = "ID", conflicts_with_all = ["arms", "workload", "metric", "kind", "aa", "until"])]
-    scenario: Option<String>,
-    /// The scenario's side compared from, as in predict: a variant, a file with the types, or VARIANT@FILE
-    #[arg(long, value_name = "VARIANT|FILE", requires = "scenario")]
-    before: Option<String>,
-    /// The scenario's side compared with
-    #[arg(long, value_name = "VARIANT|FILE", requires = "scenario")]
-    after: Option<String>,
-    /// Numbers of tasks of the workload or scenario
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2")]
-    tasks: Vec<usize>,
-    /// What the tasks of the workload are
-    #[arg(long, value_parser = ["threads", "processes", "both"], default_value = "threads", requires = "workload")]
-    mode: String,
-    /// Time that one run of the workload counts
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, requires = "workload")]
-    seconds: f64,
     /// Where every sample goes, as JSON Lines
     #[arg(short, long, value_name = "FILE", default_value = "tussle-bench.jsonl")]
     output: PathBuf,
@@ -98,20 +77,6 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let question = question(args.margin)?;
-    if let Some(name) = &args.workload {
-        return workload(name, args, question, global);
-    }
-    if let Some(id) = &args.scenario {
-        let plan = super::bench_scenario::Plan {
-            id,
-            before: args.before.as_deref(),
-            after: args.after.as_deref(),
-            tasks: args.tasks.last().copied().unwrap_or(2) as u32,
-            pairs: args.pairs,
-            seed: args.seed,
-        };
-        return super::bench_scenario::run(&plan, global);
-    }
     let (arms, commits, _checkouts) = if args.checkouts.given() {
         let mut all = args.checkouts.prepare(&args.arms, args.aa, global)?;
         (std::mem::take(&mut all.arms), std::mem::take(&mut all.commits), Some(all))
@@ -140,37 +105,6 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     }]));
     global.print(&View { kind: "bench", schema_version: 1, nodes })?;
     Ok(ExitCode::from(u8::from(regressed)))
-}
-
-/// The scaling curve of a built-in workload: each number of tasks is an arm, run by this very program.
-fn workload(name: &str, args: &Args, question: Question, global: &Global) -> anyhow::Result<ExitCode> {
-    super::workload::by_name(name)?;
-    let me = std::env::current_exe().context("this program cannot find itself")?;
-    let modes: &[&str] = match args.mode.as_str() {
-        "both" => &["threads", "processes"],
-        "processes" => &["processes"],
-        _ => &["threads"],
-    };
-    let mut arms = Vec::new();
-    for mode in modes {
-        for tasks in &args.tasks {
-            let mut argv = vec![me.clone().into_os_string(), "workload".into(), name.into()];
-            argv.extend([format!("--tasks={tasks}").into(), format!("--seconds={}", args.seconds).into()]);
-            if *mode == "processes" {
-                argv.push("--processes".into());
-            }
-            arms.push(Command::argv(&format!("{mode}-{tasks}"), argv));
-        }
-    }
-    let mut plan = plan(args, arms, question)?;
-    plan.metric = Metric {
-        name: "operations/s".into(),
-        ..Metric::regex(r"^operations_per_s: ([\d.]+)", MetricKind::Rate)
-    };
-    let results = measure(&plan, &args.output, global)?;
-    let nodes = scaling::nodes(name, &scaling::points(&results), results.header.cpus);
-    global.print(&View { kind: "scaling", schema_version: 1, nodes })?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// A margin in percent as a question.
@@ -299,7 +233,7 @@ pub fn cpu_list(text: &str) -> anyhow::Result<Vec<usize>> {
 }
 
 /// Runs the plan with its samples in a file and progress on a terminal; an older regular file becomes `.old`.
-fn measure(plan: &Plan, file: &Path, global: &Global) -> anyhow::Result<Results> {
+pub(super) fn measure(plan: &Plan, file: &Path, global: &Global) -> anyhow::Result<Results> {
     for arm in &plan.arms {
         global.remark(format_args!("{}: {}", arm.name, arm.text()));
     }

@@ -19,7 +19,7 @@ use super::bench::metric;
 use super::source::Source;
 use crate::global::Global;
 
-/// Find the commit that changed a benchmark, in noise, with as few builds and runs as possible.
+/// Find the commit that changed a noisy benchmark, with few builds and runs.
 ///
 /// A merge that it names is searched further, along the branch that it merged. Works on any git repository; it is only
 /// read. Exit status 1 when no commit could be named.

@@ -15,7 +15,9 @@ use tussle_layout::rules::{
 use tussle_layout::slab::Cache;
 use tussle_render::{Node, View};
 
-/// Check layouts against rules; exit status 1 when one is violated, 2 when one cannot be checked.
+/// Check layouts against rules.
+///
+/// Exit status 1 when one is violated, 2 when one cannot be checked.
 #[derive(clap::Args)]
 pub struct Args {
     /// Rule file (TOML).

@@ -12,7 +12,7 @@ use crate::global::Global;
 #[derive(clap::Args)]
 pub struct Revisions {
     /// Compare revisions instead of commands: the command runs in a checkout of each (`.` is the working tree)
-    #[arg(long, value_name = "REV", conflicts_with_all = ["workload", "scenario"])]
+    #[arg(long, value_name = "REV")]
     checkout: Vec<String>,
     /// Builds a checkout, in its folder
     #[arg(long, value_name = "CMD", requires = "checkout")]

@@ -15,7 +15,7 @@ use tussle_layout::rules::{Rule, parse};
 use tussle_model::{LineSize, TypeId};
 use tussle_render::{Cell, Fact, Format, Node, View};
 
-/// What changed between two builds: sizes, fields, which of them share a line now, and the cause.
+/// What changed between two builds: sizes, fields, new sharing of lines, and the cause.
 ///
 /// Without -C all types of both files are compared: new sharing of locks and counters first, then one row per cause.
 /// Exit status 1 when fields of --hot or of a rule share a line that did not before, 2 when no type is in both.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tussle_host::evidence_file;
 
-/// Write evidence in a form for other programs, or without what says whose machine it was.
+/// Write evidence for other programs, or without what says whose machine it was.
 #[derive(clap::Args)]
 pub struct Args {
     /// Evidence to read.

@@ -17,7 +17,9 @@ use tussle_perf::guess::{self, Candidate};
 use tussle_perf::import::Imported;
 use tussle_perf::{import, import_text, mem_report, modules, objects, script, text};
 
-/// Turn what perf recorded into evidence: perf.data, or the text of `perf c2c report --stdio`, of
+/// Turn what perf recorded into evidence.
+///
+/// Reads perf.data, or the text of `perf c2c report --stdio`, of
 /// `perf script -F pid,tid,ip,sym,addr,data_src,weight,phys_addr`, or of `perf mem report` (best with `-D`).
 ///
 /// Text may be wrapped or flattened by a mailer. With `-k` or `--layout` a line of text gets the type and phase whose

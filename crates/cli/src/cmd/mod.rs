@@ -2,7 +2,6 @@
 
 pub mod advise;
 pub mod bench;
-pub mod bench_scenario;
 pub mod bisect;
 pub mod calibrate;
 pub mod cc;
@@ -22,6 +21,7 @@ pub mod predict;
 pub mod record;
 pub mod record_kernel;
 pub mod report;
+pub mod scenario;
 pub mod snapshot;
 pub mod source;
 pub mod what_if;

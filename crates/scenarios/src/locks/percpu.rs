@@ -1,5 +1,5 @@
-//! A lock for per-CPU lists, as seed 003 tells it: access by the owning CPU alone with interrupts off, against a
-//! spinlock that another CPU can take too.
+//! A lock for per-CPU lists, as scenario `pcp_lists` has it: access by the owning CPU alone with interrupts off,
+//! against a spinlock that another CPU can take too.
 
 use super::spin::Queued;
 use tussle_sim::{Env, Op};
@@ -9,7 +9,7 @@ use tussle_sim::{Env, Op};
 pub enum Kind {
     /// Interrupts off; only the CPU itself may touch its lists; others ask its worker to drain them.
     Local,
-    /// Interrupts off and a spinlock that is tried; others take it and drain the lists themselves. Seed 003's patch.
+    /// Interrupts off and a spinlock that is tried; others take it and drain the lists themselves. The patch's choice.
     SpinIrq,
     /// The spinlock alone, where the series went later.
     Spin,

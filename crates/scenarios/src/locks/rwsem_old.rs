@@ -22,7 +22,7 @@ pub struct OldRwsem {
     pub nodes: Nodes,
     /// Any writer may take a lock that is free though others wait (3.10); otherwise it is granted in order.
     pub steal: bool,
-    /// Writers spin while the owner runs (the first tweak of seed 004).
+    /// Writers spin while the owner runs (the first tweak of the mail behind scenario `anon_vma`).
     pub spin: bool,
     /// A writer that sees the lock active does not add its bias first (the second tweak).
     pub skip_bias: bool,

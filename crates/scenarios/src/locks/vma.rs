@@ -1,5 +1,5 @@
-//! The lock of one memory area, as seed 002 tells it: a semaphore in an object of its own, the same semaphore merged
-//! into the area, or a reference count with a writer bit, a limit and a detached state.
+//! The lock of one memory area, as scenario `vma_lock` has it: a semaphore in an object of its own, the same
+//! semaphore merged into the area, or a reference count with a writer bit, a limit and a detached state.
 
 use super::rwsem::Rwsem;
 use tussle_sim::{Cell, Env, Spin};

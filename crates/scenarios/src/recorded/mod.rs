@@ -32,7 +32,7 @@ pub enum RecordedError {
     /// The source did not see operations.
     #[error(
         "this evidence holds no operations (its source does not see locks, or nothing was held): \
-         `tussle report` shows its contention, `tussle predict 000` a scenario instead"
+         `tussle report` shows its contention, `tussle predict mmap_lock` a scenario instead"
     )]
     NoOperations,
     /// Nothing to contend with.

@@ -1,6 +1,5 @@
-//! Seed 004: a mail server forks for every message; every child enters its areas into its ancestors' anon_vma trees
-//! and
-//! leaves them at exit.
+//! Scenario `anon_vma`: a mail server forks for every message; every child enters its areas into its ancestors'
+//! anon_vma trees and leaves them at exit.
 
 use super::{ScenarioError, Setup, bump, spread, think};
 use crate::locks::{Kind, SleepLock, SleepWords};

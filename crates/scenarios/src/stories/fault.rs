@@ -1,5 +1,5 @@
-//! Seed 002: threads of one process fault pages of one area in, under the area's own lock, while now and then a
-//! writer changes, removes and re-creates areas.
+//! Scenario `vma_lock`: threads of one process fault pages of one area in, under the area's own lock, while now and
+//! then a writer changes, removes and re-creates areas.
 
 use super::{ScenarioError, Setup, think};
 use crate::locks::SleepWords;

@@ -1,4 +1,4 @@
-//! Seed 001: shell commands start and end, and each maps the same few files.
+//! Scenario `i_mmap`: shell commands start and end, and each maps the same few files.
 
 use super::{ScenarioError, Setup, spread, think};
 use crate::locks::{SleepWords, rwsem::Rwsem};

@@ -1,4 +1,4 @@
-//! Seed 000: threads of one process map and unmap memory, as will-it-scale's mmap1 does.
+//! Scenario `mmap_lock`: threads of one process map and unmap memory, as will-it-scale's mmap1 does.
 
 use super::{ScenarioError, Setup, bump, think};
 use crate::locks::{SleepWords, rwsem::Rwsem};

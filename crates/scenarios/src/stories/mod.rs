@@ -18,10 +18,7 @@ use tussle_sim::{Env, LayoutError, MemoryMap, Program, Shape, Words};
 #[non_exhaustive]
 pub enum ScenarioError {
     /// No such scenario.
-    #[error(
-        "no scenario `{0}`: there are 000 (mmap_lock), 001 (i_mmap), 002 (per-VMA locks), 003 (page lists), \
-         004 (anon_vma)"
-    )]
+    #[error("no scenario `{0}`: there are mmap_lock, i_mmap, vma_lock, pcp_lists and anon_vma (000 to 004)")]
     Unknown(String),
     /// No such variant.
     #[error("scenario {story} has no variant `{name}`: {known}, or a file with the types")]
@@ -71,23 +68,27 @@ pub enum ScenarioError {
 /// The scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Story {
-    /// 000: writers of `mmap_lock`.
+    /// `mmap_lock`: writers of one address space.
     Mmap,
-    /// 001: insert and remove in `i_mmap`.
+    /// `i_mmap`: insert and remove in a file's tree of mappings.
     IMmap,
-    /// 002: page faults by per-area locks.
+    /// `vma_lock`: page faults by per-area locks.
     Fault,
-    /// 003: per-CPU page lists.
+    /// `pcp_lists`: per-CPU page lists.
     Pcp,
-    /// 004: fork and exit under the anon_vma lock.
+    /// `anon_vma`: fork and exit under the anon_vma lock.
     Anon,
 }
 
 /// Facts about a scenario, for help and checks.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// Its number.
-    pub id: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Its number, an alias of the name.
+    pub number: &'static str,
+    /// Whose report or patch it retells, and when.
+    pub origin: &'static str,
     /// One line.
     pub title: &'static str,
     /// Variant compared from.
@@ -115,19 +116,22 @@ impl Story {
     /// All of them.
     pub const ALL: [Story; 5] = [Story::Mmap, Story::IMmap, Story::Fault, Story::Pcp, Story::Anon];
 
-    /// By number.
+    /// By name or number.
     ///
     /// # Errors
     /// [`ScenarioError::Unknown`].
-    pub fn find(id: &str) -> Result<Story, ScenarioError> {
-        Story::ALL.into_iter().find(|s| s.about().id == id).ok_or_else(|| ScenarioError::Unknown(id.into()))
+    pub fn find(name: &str) -> Result<Story, ScenarioError> {
+        let named = |s: &Story| s.about().name == name || s.about().number == name;
+        Story::ALL.into_iter().find(named).ok_or_else(|| ScenarioError::Unknown(name.into()))
     }
 
     /// What it is.
     pub fn about(self) -> About {
         match self {
             Story::Mmap => About {
-                id: "000",
+                name: "mmap_lock",
+                number: "000",
+                origin: "the mmap_lock regression, kernel test robot, May 2021",
                 title: "mmap and munmap in one process: writers of mmap_lock",
                 before: "regressed",
                 after: "fixed",
@@ -139,7 +143,9 @@ impl Story {
                 run_ns: 1_000_000,
             },
             Story::IMmap => About {
-                id: "001",
+                name: "i_mmap",
+                number: "001",
+                origin: "the patch that parted i_mmap from i_mmap_rwsem, June 2023",
                 title: "exec and exit: insert and remove in i_mmap under its rwsem, with sleepers",
                 before: "shared",
                 after: "exchanged",
@@ -151,7 +157,9 @@ impl Story {
                 run_ns: 2_000_000,
             },
             Story::Fault => About {
-                id: "002",
+                name: "vma_lock",
+                number: "002",
+                origin: "per-VMA locks back inside vm_area_struct, January 2025",
                 title: "page faults in one area under its own lock, with an occasional writer",
                 before: "rwsem-split",
                 after: "refcount",
@@ -163,7 +171,9 @@ impl Story {
                 run_ns: 1_000_000,
             },
             Story::Pcp => About {
-                id: "003",
+                name: "pcp_lists",
+                number: "003",
+                origin: "per-CPU page lists under a spinlock, 2022",
                 title: "per-CPU page lists over a buddy allocator, drained now and then",
                 before: "local",
                 after: "spinlock-irq",
@@ -175,7 +185,9 @@ impl Story {
                 run_ns: 4_000_000,
             },
             Story::Anon => About {
-                id: "004",
+                name: "anon_vma",
+                number: "004",
+                origin: "anon_vma from mutex to rw-semaphore, mail of 2013",
                 title: "fork and exit: insert and remove in anon_vma trees under their lock",
                 before: "mutex-3.10",
                 after: "rwsem-3.10",
@@ -262,7 +274,7 @@ impl Build {
         let told = match story {
             Story::Mmap | Story::IMmap if lock.is_some() => {
                 let what = format!("a lock in the layout of {label}");
-                return Err(ScenarioError::Foreign(about.id, what));
+                return Err(ScenarioError::Foreign(about.name, what));
             }
             Story::Mmap | Story::IMmap => None,
             _ if lock.is_some() => lock,
@@ -278,7 +290,7 @@ impl Build {
         if told.is_none() && !about.lock_fields.is_empty() {
             return Err(ScenarioError::NoLock {
                 label: label.into(),
-                story: about.id,
+                story: about.name,
                 ty: about.types.first().copied().unwrap_or_default(),
                 fields: about.lock_fields,
                 known: about.variants.join(" "),
@@ -306,22 +318,22 @@ impl Side {
 
 pub(crate) fn unknown(story: Story, name: &str) -> ScenarioError {
     let a = story.about();
-    ScenarioError::Variant { story: a.id, name: name.into(), known: a.variants.join(" ") }
+    ScenarioError::Variant { story: a.name, name: name.into(), known: a.variants.join(" ") }
 }
 
 /// A scenario that can run.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum World {
-    /// 000.
+    /// `mmap_lock`.
     Mmap(mmap::Mmap),
-    /// 001.
+    /// `i_mmap`.
     IMmap(i_mmap::IMmap),
-    /// 002.
+    /// `vma_lock`.
     Fault(fault::Fault),
-    /// 003.
+    /// `pcp_lists`.
     Pcp(pcp::Pcp),
-    /// 004.
+    /// `anon_vma`.
     Anon(anon::Anon),
 }
 
@@ -334,7 +346,7 @@ impl World {
         let (name, build) = match side {
             Side::Name(n) => (n.as_str(), None),
             Side::Build(b) => (b.lock.as_deref().unwrap_or_default(), Some(b)),
-            Side::Moved(m) => return Err(ScenarioError::Foreign(story.about().id, m.label.clone())),
+            Side::Moved(m) => return Err(ScenarioError::Foreign(story.about().name, m.label.clone())),
         };
         Ok(match story {
             Story::Mmap => World::Mmap(mmap::Mmap::new(mm_shape(name, build)?, setup)?),

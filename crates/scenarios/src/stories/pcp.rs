@@ -1,5 +1,5 @@
-//! Seed 003: faults take pages from their CPU's lists, exits give them back, and now and then somebody has all lists
-//! drained.
+//! Scenario `pcp_lists`: faults take pages from their CPU's lists, exits give them back, and now and then somebody
+//! has all lists drained.
 
 use super::{ScenarioError, Setup, bump, spread, think};
 use crate::locks::percpu::{Kind, PerCpuLock};

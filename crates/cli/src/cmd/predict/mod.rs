@@ -34,8 +34,8 @@ const EVIDENCE_MACHINE: &str = "2s-icelake-sp-96";
 /// agree.
 #[derive(clap::Args)]
 pub struct Args {
-    /// 000 mmap_lock, 001 i_mmap, 002 per-VMA locks, 003 per-CPU page lists, 004 anon_vma; or an evidence file with
-    /// recorded operations
+    /// A scenario (mmap_lock, i_mmap, vma_lock, pcp_lists, anon_vma: `tussle scenario` lists them), or an evidence file
+    /// with recorded operations
     #[arg(value_name = "SCENARIO|EVIDENCE", required_unless_present_any = ["list_machines", "validate"])]
     scenario: Option<String>,
     /// Machine by name, or a profile's file; `here` replays recorded operations on threads of this one
