@@ -17,6 +17,7 @@ mod numbers {
     pub const SYS_rt_tgsigqueueinfo: usize = 297;
     pub const SYS_futex: usize = 202;
     pub const SYS_mmap: usize = 9;
+    pub const SYS_mprotect: usize = 10;
     pub const SYS_munmap: usize = 11;
     pub const SYS_unlink: usize = 87;
     pub const SYS_mremap: usize = 25;

@@ -10,6 +10,7 @@
 
 mod alloc;
 mod arch;
+mod asleep;
 mod atomics;
 mod caller;
 mod events;

@@ -2,7 +2,7 @@
 
 use crate::arch::{current, set_current, set_state, state, thread_pointer};
 use crate::wire::*;
-use crate::{exec, sys};
+use crate::{asleep, exec, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use tussle_rt_core::arena::{self, Settings, lost, recording};
 use tussle_rt_core::{probe, record};
@@ -241,7 +241,11 @@ pub unsafe fn init() {
         crate::interpose::resolve();
         crate::signals::resolve();
         exec::keep();
-        if !exec::is_wanted() || !probe::calls_are_safe() || !arena::open(&settings(), 0, 0, 0) {
+        if !exec::is_wanted() {
+            asleep::sleep(true);
+            return;
+        }
+        if !probe::calls_are_safe() || !arena::open(&settings(), 0, 0, 0) {
             return;
         }
         crate::interpose::make_key();

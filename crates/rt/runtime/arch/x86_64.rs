@@ -58,25 +58,29 @@ global_asm!(
 ///
 /// `$site` is the same for sites that `tussle cc` rewrote from a call into a jump: the return address is in r11
 /// (`tussle_rt::sites`), so that an access costs one store less.
+///
+/// The first instruction has three bytes and no operand that the linker rewrites: `asleep` puts the return there.
 macro_rules! access {
     ($cnt:literal, $op:literal, [$($check:expr),+], $site:literal, $($name:literal),+) => {
-        access!(@hook $cnt, $op, [$($check),+], [".cfi_startproc"], ["ret"],
+        access!(@hook $cnt, $op, [$($check),+], concat!(".L", $site, "_called:"),
+            [".cfi_startproc"], ["ret"],
             ["mov rsi, qword ptr [rsp]", concat!("mov edx, ", $op), "jmp tussle_slow"], $($name),+);
-        access!(@hook $cnt, $op, [$($check),+],
+        access!(@hook $cnt, $op, [$($check),+], concat!(".L", $site, "_jumped:"),
             [".cfi_startproc", ".cfi_def_cfa rsp, 0", ".cfi_register rip, r11"], ["jmp r11"],
             ["mov rsi, r11", concat!("mov edx, ", $op), "jmp tussle_slow_site"], $site);
         // Reached without a procedure linkage table, which would clobber r11.
         global_asm!(concat!(".hidden ", $site));
     };
-    (@hook $cnt:literal, $op:literal, [$($check:expr),+], [$($cfi:expr),+], [$back:expr], [$($slow:expr),+],
-     $($name:literal),+) => {
+    (@hook $cnt:literal, $op:literal, [$($check:expr),+], $label:expr, [$($cfi:expr),+], [$back:expr],
+     [$($slow:expr),+], $($name:literal),+) => {
         global_asm!(
             $( concat!(".globl ", $name, "\n.type ", $name, ",@function"), )+
             ".p2align 5",
             $( concat!($name, ":"), )+
+            $label,
             $( $cfi, )+
-            "mov rax, qword ptr [rip + tussle_tls@GOTTPOFF]",
             "mov rdx, rdi",
+            "mov rax, qword ptr [rip + tussle_tls@GOTTPOFF]",
             "shr rdx, 9",
             "mov r8d, edi",
             "mov rax, qword ptr fs:[rax]",
@@ -202,6 +206,7 @@ global_asm!(
     ".type __tsan_func_entry,@function",
     ".p2align 5",
     "__tsan_func_entry:",
+    ".Ltussle_entry_called:",
     "mov rax, qword ptr [rip + tussle_tls@GOTTPOFF]",
     "mov rax, qword ptr fs:[rax]",
     "mov ecx, dword ptr [rax + 49152]",
@@ -231,6 +236,7 @@ global_asm!(
     ".type __tsan_func_exit,@function",
     ".p2align 5",
     "__tsan_func_exit:",
+    ".Ltussle_exit_called:",
     "mov rax, qword ptr [rip + tussle_tls@GOTTPOFF]",
     "mov rax, qword ptr fs:[rax]",
     "mov ecx, dword ptr [rax + 49152]",
@@ -241,6 +247,66 @@ global_asm!(
     "3:",
     "ret",
 );
+
+/// Names of the hooks whose first bytes change while nothing is recorded, `$how` they are reached.
+macro_rules! points {
+    ($start:literal, $end:literal: $($name:literal, $how:literal;)+) => {
+        global_asm!(
+            ".section .rodata.tussle_points,\"a\",@progbits",
+            ".p2align 2",
+            concat!($start, ":"),
+            $( concat!(".long .L", $name, "_", $how, " - ."), )+
+            concat!($end, ":"),
+            ".text",
+        );
+    };
+}
+points! { "tussle_called", "tussle_called_end":
+    "tussle_site_read1", "called"; "tussle_site_read2", "called"; "tussle_site_read4", "called";
+    "tussle_site_read8", "called"; "tussle_site_unaligned_read8", "called"; "tussle_site_write1", "called";
+    "tussle_site_write2", "called"; "tussle_site_write4", "called"; "tussle_site_write8", "called";
+    "tussle_site_unaligned_write8", "called"; "tussle_entry", "called"; "tussle_exit", "called";
+}
+points! { "tussle_jumped", "tussle_jumped_end":
+    "tussle_site_read1", "jumped"; "tussle_site_read2", "jumped"; "tussle_site_read4", "jumped";
+    "tussle_site_read8", "jumped"; "tussle_site_unaligned_read8", "jumped"; "tussle_site_write1", "jumped";
+    "tussle_site_write2", "jumped"; "tussle_site_write4", "jumped"; "tussle_site_write8", "jumped";
+    "tussle_site_unaligned_write8", "jumped";
+}
+
+/// A hook's first bytes awake and asleep, and how many of them differ. `mov rdx, rdi` and `jmp r11`; of those that are
+/// called a `ret` takes the place of the first byte (`rex.w` in all of them).
+pub struct Point {
+    /// Where it begins, on a multiple of eight.
+    pub at: *mut u64,
+    /// The bytes that change, in the low ones of the word.
+    pub mask: u64,
+    /// While something is recorded.
+    pub awake: u64,
+    /// While nothing is.
+    pub asleep: u64,
+}
+
+/// Calls `each` for all hooks whose first bytes may change.
+pub fn points(mut each: impl FnMut(Point)) {
+    let mut walk = |from: usize, to: usize, mask: u64, awake: u64, asleep: u64| {
+        for at in (from..to).step_by(4) {
+            // SAFETY: the list has distances of 32 bits.
+            let distance = unsafe { (at as *const i32).read() } as isize;
+            each(Point { at: at.wrapping_add_signed(distance) as *mut u64, mask, awake, asleep });
+        }
+    };
+    let (called, called_end, jumped, jumped_end): (usize, usize, usize, usize);
+    // SAFETY: addresses of the lists.
+    unsafe {
+        asm!("lea {0}, [rip + tussle_called]", "lea {1}, [rip + tussle_called_end]",
+            "lea {2}, [rip + tussle_jumped]", "lea {3}, [rip + tussle_jumped_end]",
+            out(reg) called, out(reg) called_end, out(reg) jumped, out(reg) jumped_end,
+            options(nomem, nostack, preserves_flags));
+    }
+    walk(called, called_end, 0xff, 0x48, 0xc3);
+    walk(jumped, jumped_end, 0xff_ffff, 0xfa_8948, 0xe3_ff41);
+}
 
 /// The hooks of one atomic width.
 macro_rules! atomic_hooks {

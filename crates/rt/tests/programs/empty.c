@@ -1,5 +1,6 @@
 /* Hooks that do nothing: the floor below which no recorder can go. Atomic operations must be done all the same.
-   COUNT: hooks that count into one word of the thread's own and know nothing else, the floor of what counts at all. */
+   COUNT: hooks that count into one word of the thread's own and know nothing else, the floor of what counts at all.
+   SITES: also those that are jumped to, as `tussle cc` has them. */
 #include <stdint.h>
 #define NOTHING(name) void name(void *a) { (void)a; }
 #ifdef COUNT
@@ -32,3 +33,15 @@ ATOMIC(8, uint8_t)
 ATOMIC(16, uint16_t)
 ATOMIC(32, uint32_t)
 ATOMIC(64, uint64_t)
+#define WEAK(bits, t)                                                                                              \
+    int __tsan_atomic##bits##_compare_exchange_weak(t *a, t *c, t v, int o, int f) {                               \
+        return __atomic_compare_exchange_n(a, c, v, 0, 5, 5);                                                      \
+    }
+WEAK(32, uint32_t)
+WEAK(64, uint64_t)
+#ifdef SITES
+#define SITE(name) asm(".globl tussle_site_" #name "\n.p2align 5\ntussle_site_" #name ": jmp *%r11");
+#define READ_WRITE(n) SITE(read##n) SITE(write##n)
+READ_WRITE(1) READ_WRITE(2) READ_WRITE(4) READ_WRITE(8)
+SITE(unaligned_read8) SITE(unaligned_write8)
+#endif
