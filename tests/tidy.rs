@@ -355,6 +355,115 @@ fn links_in_documents_lead_somewhere() {
     assert!(dead.is_empty(), "dead links:\n{}", dead.join("\n"));
 }
 
+/// Every file and folder of the repository, as a path from its root.
+fn tree() -> BTreeSet<String> {
+    fn enter(dir: &Path, shown: &str, out: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name == "target" || (name.starts_with('.') && name != ".ci") {
+                continue;
+            }
+            let path = format!("{shown}{name}");
+            if entry.path().is_dir() {
+                enter(&entry.path(), &format!("{path}/"), out);
+            }
+            out.insert(path);
+        }
+    }
+    let mut out = BTreeSet::new();
+    enter(&root(), "", &mut out);
+    out
+}
+
+/// Words of a document that look like a path of this repository: they begin with a folder of it, or name Rust source.
+/// From the first placeholder on (`*`, `<name>`, `{a,b}`, `NAME`), they are cut off.
+fn paths_named<'a>(text: &'a str, folders: &BTreeSet<&str>) -> Vec<&'a str> {
+    let part = |c: char| c.is_alphanumeric() || "._-/*<>{},$~:".contains(c);
+    let ours =
+        |w: &str| w.split_once('/').is_some_and(|(first, _)| folders.contains(first)) || w.ends_with(".rs");
+    text.split(|c| !part(c))
+        .map(|w| w.trim_start_matches("../").trim_end_matches([',', '.', ':']))
+        .filter(|w| ours(w) && !w.contains("://"))
+        .filter_map(|w| w.split(['*', '<', '{', ':']).next())
+        .map(|w| w.find("/NAME").map_or(w, |at| &w[..at]).trim_end_matches('/'))
+        .filter(|w| !w.is_empty())
+        .collect()
+}
+
+/// A path may be given from the root, from the document's folder, or by its end (`sync/mutex.rs`).
+#[test]
+fn paths_in_documents_exist() {
+    let tree = tree();
+    let folders: BTreeSet<&str> =
+        tree.iter().filter_map(|p| p.split_once('/')).map(|(first, _)| first).collect();
+    let ends: BTreeSet<&str> = tree
+        .iter()
+        .flat_map(|p| p.match_indices('/').map(|(at, _)| &p[at + 1..]).chain([p.as_str()]))
+        .collect();
+    let top = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "GUIDE.md"];
+    let mut documents = files("docs", "md");
+    documents
+        .extend(top.iter().filter_map(|f| Some((f.to_string(), fs::read_to_string(root().join(f)).ok()?))));
+    let named = documents.iter().map(|(path, text)| (path, paths_named(text, &folders)));
+    let (mut count, mut gone) = (0, BTreeSet::new());
+    for (path, words) in named {
+        count += words.len();
+        gone.extend(words.into_iter().filter(|w| !ends.contains(w)).map(|w| format!("{path}: {w}")));
+    }
+    assert!(count > 100, "only {count} paths found in documents");
+    assert!(gone.is_empty(), "paths that do not exist:\n{}", Vec::from_iter(gone).join("\n"));
+}
+
+/// Variables that are named in a text, by our prefix.
+fn variables(text: &str) -> BTreeSet<&str> {
+    let name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    text.split(|c| !name(c)).filter(|w| w.starts_with("TUSSLE_") && w.len() > "TUSSLE_".len()).collect()
+}
+
+/// Variables that tussle passes to itself, or that a test invents.
+const INTERNAL_VARIABLES: &[&str] = &["TUSSLE_PERF_BENCH_CHILD", "TUSSLE_TEST_NOTHING"];
+
+#[test]
+fn variables_of_tests_are_documented() {
+    let page = fs::read_to_string(root().join("docs/testing.md")).unwrap();
+    let documented = variables(&page);
+    let of_tests = |path: &str| ["/tests/", "/benches/", "/testkit/"].iter().any(|f| path.contains(f));
+    let (tests, product): (Vec<_>, Vec<_>) =
+        files("crates", "rs").into_iter().partition(|(path, _)| of_tests(path) || path.ends_with("tests.rs"));
+    let known: BTreeSet<&str> = product.iter().flat_map(|(_, text)| variables(text)).collect();
+    let missing: BTreeSet<_> = tests
+        .iter()
+        .flat_map(|(path, text)| variables(text).into_iter().map(move |v| (v, path)))
+        .filter(|(v, _)| !documented.contains(v) && !known.contains(v) && !INTERNAL_VARIABLES.contains(v))
+        .collect();
+    assert!(missing.is_empty(), "docs/testing.md does not say what these do: {missing:?}");
+    let kinds = |text: &str| -> BTreeSet<String> {
+        let calls = text.split("slow(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        calls.map(str::to_string).collect()
+    };
+    let mut kinds =
+        tests.iter().filter(|(path, _)| !path.contains("testkit")).flat_map(|(_, text)| kinds(text));
+    let unsaid: Vec<_> = kinds.by_ref().filter(|kind| !page.contains(&format!("`{kind}`"))).collect();
+    assert!(unsaid.is_empty(), "docs/testing.md does not list the slow kinds {unsaid:?}");
+}
+
+#[test]
+fn variables_in_documents_exist() {
+    let mut code = files("crates", "rs");
+    for (folder, extension) in [("fuzz", "rs"), ("scripts", "sh"), ("examples", "sh"), ("qemu", "c")] {
+        code.extend(files(folder, extension));
+    }
+    let read: BTreeSet<&str> = code.iter().flat_map(|(_, text)| variables(text)).collect();
+    let documents = files("", "md");
+    let gone: BTreeSet<_> = documents
+        .iter()
+        .filter(|(path, _)| path != "CHANGELOG.md")
+        .flat_map(|(path, text)| variables(text).into_iter().map(move |v| (v, path)))
+        .filter(|(v, _)| !read.contains(v))
+        .collect();
+    assert!(gone.is_empty(), "documents name variables that nothing reads: {gone:?}");
+}
+
 #[test]
 fn unfinished_places_do_not_hide() {
     let words = [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("FIX", "ME")];

@@ -14,22 +14,22 @@ mod kernel_stream;
 mod patch;
 #[path = "../../../fuzz/read/raw.rs"]
 mod raw;
-#[path = "../../../fuzz/replay.rs"]
-mod replay;
+
+use tussle_testkit::replay;
 
 #[test]
 fn evidence_files() {
-    replay::replay("evidence", 4, evidence::read);
+    replay("evidence", 4, evidence::read);
 }
 
 #[test]
 fn kernel_streams() {
-    replay::replay("kernel_stream", 2, kernel_stream::read);
+    replay("kernel_stream", 2, kernel_stream::read);
 }
 
 #[test]
 fn raw_files_of_the_recorder() {
-    replay::replay("raw", 2, raw::read);
+    replay("raw", 2, raw::read);
 }
 
 /// A seed of an older layout exercises little more than its header.
@@ -47,10 +47,10 @@ fn the_raw_seed_is_a_recording() {
 
 #[test]
 fn sources_to_patch() {
-    replay::replay("patch", 4, patch::read);
+    replay("patch", 4, patch::read);
 }
 
 #[test]
 fn results_of_measurements() {
-    replay::replay("bench", 6, bench::read);
+    replay("bench", 6, bench::read);
 }

@@ -1,13 +1,10 @@
 //! Replays the corpora of the fuzz targets, and shorter and damaged forms of each file.
 
-#[path = "../../../fuzz/replay.rs"]
-mod replay;
-
-use replay::replay;
 use std::sync::Arc;
 
 use tussle_debuginfo::dwarf::Want;
 use tussle_debuginfo::{Bytes, CompanionRequest, Companions, btf, open, snapshot};
+use tussle_testkit::replay;
 
 /// Hands out the file itself for every companion.
 struct Itself(Vec<u8>);

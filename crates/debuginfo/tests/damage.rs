@@ -6,7 +6,7 @@ use common::*;
 use tussle_debuginfo::dwarf::Want;
 use tussle_debuginfo::{NoCompanions, open, snapshot};
 use tussle_model::{TypeTable, leaf::Arrays, leaves};
-use tussle_testkit::need;
+use tussle_testkit::{Random, need};
 
 /// Touches everything that other crates use.
 fn use_table(table: &TypeTable) {
@@ -72,19 +72,13 @@ fn flipped_bytes() {
 #[test]
 fn random_damage() {
     let objects = objects();
-    let mut state = 0x2545_f491_4f6c_dd1du64;
-    let mut random = |n: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % n as u64) as usize
-    };
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
     for whole in &objects {
         for _ in 0..100 {
             let mut bytes = whole.clone();
-            for _ in 0..1 + random(30) {
-                let at = random(bytes.len());
-                bytes[at] = random(256) as u8;
+            for _ in 0..1 + random.below(30) {
+                let at = random.below(bytes.len());
+                bytes[at] = random.below(256) as u8;
             }
             survive(&bytes);
         }

@@ -11,24 +11,12 @@ use tussle_advise::Edit;
 use tussle_advise::patch::body::{Source, bodies, statements};
 use tussle_advise::patch::member::declared;
 use tussle_host::fix::{self, Build, FixError, Request};
-use tussle_testkit::{given, slow};
+use tussle_testkit::{Random, given, slow};
 
 /// A struct of a tree.
 struct Candidate {
     name: String,
     members: Vec<String>,
-}
-
-/// Xorshift: the same moves every time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n.max(1) as u64) as usize
-    }
 }
 
 fn sources(dir: &Path, out: &mut Vec<PathBuf>) {

@@ -6,6 +6,11 @@
 //! variables.
 
 mod probe;
+mod random;
+mod replay;
+
+pub use random::Random;
+pub use replay::replay;
 
 use std::ffi::OsString;
 use std::io::Write;

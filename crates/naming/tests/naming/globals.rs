@@ -1,5 +1,6 @@
 use crate::support::*;
 use tussle_evidence::*;
+use tussle_testkit::Random;
 
 const SOURCE: &str = r#"
 #include <pthread.h>
@@ -157,19 +158,16 @@ fn damaged_modules_never_panic() {
     let code = p.row(BIAS + 0x1150, &[]);
     pages(&mut p, &[("counter", 0, 8)], code);
     let raw = p.evidence.clone();
-    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for round in 0..60 {
         let mut bad = bytes.clone();
         if round % 4 == 0 {
             bad.truncate(bytes.len() * round / 60);
         }
         for _ in 0..20 {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            let n = bad.len().max(1) as u64;
-            if let Some(b) = bad.get_mut((random % n) as usize) {
-                *b = (random >> 32) as u8;
+            let at = random.below(bad.len());
+            if let Some(b) = bad.get_mut(at) {
+                *b = random.below(256) as u8;
             }
         }
         std::fs::write(p.exe(), &bad).unwrap();

@@ -1,9 +1,11 @@
 //! Replays a corpus of the fuzz targets as an ordinary test, then shorter and damaged forms of its files.
 //!
-//! A test takes it in with `#[path = "../../../fuzz/replay.rs"] mod replay;`.
+//! docs/testing.md says how the targets themselves are run.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use crate::Random;
 
 /// `TUSSLE_FUZZ_SECONDS` lets each corpus be mutated for so long instead of a moment.
 fn budget() -> Duration {
@@ -12,12 +14,16 @@ fn budget() -> Duration {
 }
 
 /// Reads every file of a corpus of at least `files_min` files, then mutations of them; none may take long.
+///
+/// # Panics
+/// When the corpus is not there, when `read` panics, or when it takes more than 20 seconds for one file.
 pub fn replay(corpus: &str, files_min: usize, read: impl Fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(corpus);
-    let mut paths: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
     paths.sort();
     assert!(paths.len() >= files_min, "{}", folder.display());
-    let files: Vec<_> = paths.iter().map(|p| std::fs::read(p).unwrap()).collect();
+    let files: Vec<_> = paths.iter().map(|p| std::fs::read(p).expect("a file of the corpus")).collect();
     files.iter().for_each(|f| read(f));
     let (start, mut random) = (Instant::now(), Random(0x2545_f491_4f6c_dd1d));
     while start.elapsed() < budget() {
@@ -29,16 +35,8 @@ pub fn replay(corpus: &str, files_min: usize, read: impl Fn(&[u8])) {
     }
 }
 
-struct Random(u64);
-
+/// Mutations of files, as a fuzzer makes them.
 impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n.max(1) as u64) as usize
-    }
-
     /// Puts another decimal number in the place of the next one.
     fn number(&mut self, bytes: &mut Vec<u8>, at: usize) {
         let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|n| at + n) else { return };
