@@ -2,7 +2,8 @@
 //!
 //! Pure: sources come in as text, patches go out as text. [`abi`] computes offsets, [`edit`] names the changes,
 //! [`relayout`] follows one through all types that contain the struct, [`scene`] and [`cost`] evaluate recorded
-//! accesses under a layout, [`moves`] proposes and [`advice`] ranks edits, [`patch`] edits the source.
+//! accesses under a layout, [`elsewhere`] says where recorded bytes would lie, [`moves`] proposes and [`advice`]
+//! ranks edits, [`patch`] edits the source.
 
 pub mod abi;
 pub mod advice;
@@ -10,7 +11,9 @@ pub mod builds;
 pub mod class;
 pub mod cost;
 pub mod edit;
+pub mod elsewhere;
 pub mod exchange;
+pub mod holders;
 pub mod moves;
 pub mod order;
 pub mod patch;

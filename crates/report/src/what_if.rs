@@ -2,6 +2,7 @@
 
 use crate::{Options, SCHEMA_VERSION, dim, fact, object_matches, text};
 use std::collections::{BTreeMap, HashMap};
+use tussle_advise::elsewhere::Elsewhere;
 use tussle_contention::fields::Namer;
 use tussle_contention::replay::{self, Moved, Spot};
 use tussle_evidence::*;
@@ -10,25 +11,15 @@ use tussle_render::{Cell, Column, Node, Tone, View, thousands};
 /// Rows of the table.
 const ROWS_MAX: usize = 40;
 
-/// Where bytes of objects lie in the changed layout.
-pub struct Question<'a> {
-    /// What is changed, in words.
-    pub change: String,
-    /// Address of a byte of an object in the changed layout; `None` for a field that the layout has not.
-    pub address: &'a dyn Fn(u32, u64) -> Option<u64>,
-    /// The change reaches objects of this type.
-    pub reaches: &'a dyn Fn(&Object) -> bool,
-}
-
 /// The table, or `None` when the evidence has no ordered log.
-pub fn what_if(e: &Evidence, options: &Options, question: &Question) -> Option<View> {
+pub fn what_if(e: &Evidence, options: &Options, other: &dyn Elsewhere) -> Option<View> {
     let line = options.question.line.bytes();
     let here = replay::recorded(e);
     let in_place = replay::replay(e, line, &here)?;
     // What the other layout has not is counted on neither side: else leaving a field out would look like a gain.
     let (before, gone): (BTreeMap<Spot, Moved>, BTreeMap<Spot, Moved>) =
-        in_place.iter().map(|(s, m)| (*s, *m)).partition(|(s, _)| (question.address)(s.0, s.1).is_some());
-    let there = |o: u32, at: u64| (question.address)(o, at);
+        in_place.iter().map(|(s, m)| (*s, *m)).partition(|(s, _)| other.address(s.0, s.1).is_some());
+    let there = |o: u32, at: u64| other.address(o, at);
     let after = replay::replay(e, line, &there)?;
     let namer = Namer::new(e);
     let sizes: HashMap<Spot, u32> =
@@ -46,8 +37,8 @@ pub fn what_if(e: &Evidence, options: &Options, question: &Question) -> Option<V
             fields.entry(namer.name(spot.0, spot.1, size(spot)).path).or_default()[i] += m.all();
         }
     }
-    let reached = reached(e, question, &before, &after);
-    let mut nodes = vec![Node::Facts(facts(e, question, line, [&before, &after], reached))];
+    let reached = reached(e, other, &before, &after);
+    let mut nodes = vec![Node::Facts(facts(e, other, line, [&before, &after], reached))];
     if line == u64::from(e.run.line_bytes) {
         nodes.extend(check(e, &in_place));
     }
@@ -70,12 +61,12 @@ pub fn what_if(e: &Evidence, options: &Options, question: &Question) -> Option<V
 /// Transfers of the objects that the change reaches.
 fn reached(
     e: &Evidence,
-    question: &Question,
+    other: &dyn Elsewhere,
     before: &BTreeMap<Spot, Moved>,
     after: &BTreeMap<Spot, Moved>,
 ) -> [u64; 2] {
     let sum = |all: &BTreeMap<Spot, Moved>| {
-        let of = |s: &Spot| e.objects.get(s.0 as usize).is_some_and(question.reaches);
+        let of = |s: &Spot| e.objects.get(s.0 as usize).is_some_and(|o| other.reaches(o));
         all.iter().filter(|(s, _)| of(s)).map(|(_, m)| m.all()).sum()
     };
     [sum(before), sum(after)]
@@ -83,7 +74,7 @@ fn reached(
 
 fn facts(
     e: &Evidence,
-    question: &Question,
+    other: &dyn Elsewhere,
     line: u64,
     [before, after]: [&BTreeMap<Spot, Moved>; 2],
     reached: [u64; 2],
@@ -98,7 +89,7 @@ fn facts(
     let visits: usize = e.order.iter().flatten().map(|t| t.visits.len()).sum();
     vec![
         fact("command", "command", Cell::text(e.run.command.join(" "))),
-        fact("change", "what if", Cell::text(question.change.clone())),
+        fact("change", "what if", Cell::text(other.words())),
         fact(
             "log",
             "replayed",
@@ -205,9 +196,24 @@ mod tests {
         s.evidence()
     }
 
+    struct Asked<'a>(&'a dyn Fn(u32, u64) -> Option<u64>);
+
+    impl Elsewhere for Asked<'_> {
+        fn words(&self) -> String {
+            "struct stats: move misses away".into()
+        }
+
+        fn address(&self, id: u32, offset: u64) -> Option<u64> {
+            (self.0)(id, offset)
+        }
+
+        fn reaches(&self, _object: &Object) -> bool {
+            true
+        }
+    }
+
     fn ask(e: &Evidence, address: &dyn Fn(u32, u64) -> Option<u64>) -> Option<View> {
-        let change = "struct stats: move misses away".to_string();
-        what_if(e, &Options::default(), &Question { change, address, reaches: &|_| true })
+        what_if(e, &Options::default(), &Asked(address))
     }
 
     #[test]

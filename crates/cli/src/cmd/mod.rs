@@ -24,5 +24,4 @@ pub mod report;
 pub mod scenario;
 pub mod snapshot;
 pub mod source;
-pub mod what_if;
 pub mod workload;

@@ -1,15 +1,19 @@
 //! `tussle report`.
 
-use crate::cmd::what_if::{self, Change};
+use crate::cmd::source::Source;
 use crate::global::Global;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tussle_advise::abi::Shapes;
+use tussle_advise::elsewhere::{Change, Elsewhere, Moved, OtherBuild};
 use tussle_contention::analysis::{Bases, Question, Split};
 use tussle_evidence::{Evidence, Problem};
 use tussle_host::evidence_file;
 use tussle_model::LineSize;
+use tussle_render::View;
+use tussle_report::what_if::what_if;
 use tussle_report::{self as report, Options};
 
 /// Show contended lines by field.
@@ -82,6 +86,23 @@ fn line_bytes(s: &str) -> Result<u32, String> {
     }
 }
 
+/// The report of --what-if or --layout.
+fn elsewhere(args: &Args, e: &Evidence, options: &Options, global: &Global) -> anyhow::Result<View> {
+    let ask = |other: &dyn Elsewhere| {
+        what_if(e, options, other).context(
+            "this evidence holds no ordered log of accesses: `tussle record-kernel` writes one (unless --ops made it \
+             too long)",
+        )
+    };
+    if let Some(change) = &args.what_if {
+        return ask(&Moved::new(e, &Shapes::new(&e.types), change)?);
+    }
+    let path = args.layout.as_deref().context("--what-if or --layout")?;
+    let other = Source::open(path, &OtherBuild::wanted(e), global)?;
+    let label = path.display().to_string();
+    ask(&OtherBuild::new(e, &other.table, &label).with_context(|| label.clone())?)
+}
+
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let options = args.options()?;
@@ -92,12 +113,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     }
     if args.what_if.is_some() || args.layout.is_some() {
         check_names(args, &[&first])?;
-        let view = match (&args.what_if, &args.layout) {
-            (Some(change), _) => what_if::of_change(&first, &options, change)?,
-            (None, Some(path)) => what_if::of_file(&first, &options, path, global)?,
-            (None, None) => return Ok(ExitCode::SUCCESS),
-        };
-        global.print(&view)?;
+        global.print(&elsewhere(args, &first, &options, global)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.style == StyleArg::C2c {
