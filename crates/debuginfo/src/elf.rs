@@ -138,6 +138,11 @@ impl<'d> Elf<'d> {
         })
     }
 
+    /// The whole file.
+    pub(crate) fn bytes(&self) -> &'d [u8] {
+        self.bytes
+    }
+
     /// Size of the file in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()

@@ -12,6 +12,7 @@ mod open;
 pub mod snapshot;
 pub mod symbols;
 mod text;
+mod vtables;
 
 pub use companion::{CompanionRequest, Companions, NoCompanions};
 pub use elf::{Bytes, Elf};

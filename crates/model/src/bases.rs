@@ -3,7 +3,7 @@
 //! Debug information gives their offset as a walk through the vtable of a running program. Under the Itanium C++ ABI
 //! (2.4.III) they follow the rest of the object in the order of a depth-first walk over the bases, each at its
 //! alignment, and the object ends with the last of them: often that leaves one place only. Where it leaves several, the
-//! place is unknown.
+//! place is unknown, unless the reader of the file knew it from the vtable.
 
 use crate::types::{Aggregate, Member, MemberRole, TypeId, TypeTable};
 
@@ -38,7 +38,14 @@ pub fn virtual_bases(table: &TypeTable, a: &Aggregate) -> Vec<VirtualBase> {
         return Vec::new();
     }
     let parts: Vec<Part> = types.iter().map(|&ty| part(table, ty)).collect();
-    place(table, a, &parts)
+    let mut found = place(table, a, &parts);
+    for base in &mut found {
+        let known =
+            a.members.iter().find(|m| m.role == MemberRole::VirtualBase && table.strip(m.ty) == base.ty);
+        let known = known.filter(|m| m.offset_bits != Member::UNPLACED);
+        base.offset = known.map(Member::offset).or(base.offset);
+    }
+    found
 }
 
 /// In inheritance graph order: a base, then what it inherits.

@@ -55,7 +55,8 @@ fn all_in_bounds(t: &TypeTable) {
             to
         });
         if let Type::Aggregate(a) = ty {
-            let unplaced = |m: &Member| m.role == MemberRole::VirtualBase && m.offset_bits == Member::UNPLACED;
+            let unplaced =
+                |m: &Member| m.role == MemberRole::VirtualBase && m.offset_bits == Member::UNPLACED;
             assert!(a.members.iter().all(|m| m.offset_bits <= 8 * SIZE_MAX || unplaced(m)));
             assert!(a.members.iter().all(|m| m.bit_size.is_none_or(|b| b <= BITS_MAX)));
             assert!(a.members.iter().all(|m| m.align.is_none_or(is_alignment)));

@@ -17,6 +17,7 @@ pub use leaf::{Leaf, fields, leaves, leaves_within};
 pub use line::{LineSize, LineSpan};
 pub use path::{Spot, resolve};
 pub use placement::Placement;
+pub use spelling::canonical;
 pub use types::{
     Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Language,
     Member, MemberRole, SourceLoc, Type, TypeId, TypeTable,

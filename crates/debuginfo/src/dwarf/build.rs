@@ -176,12 +176,26 @@ impl<'f> Types<'f> {
         let walked = members(ctx, die, &mut |m| raw.push(m));
         self.note(ctx, die, walked);
         aggregate.members.reserve_exact(raw.len());
-        for m in raw {
-            let member = self.member(ctx, &m, depth);
+        for m in &raw {
+            let member = self.member(ctx, m, depth);
             aggregate.members.push(member);
         }
+        self.read_vtable(&mut aggregate, &raw);
         self.place_virtual_bases(&mut aggregate);
         Type::Aggregate(aggregate)
+    }
+
+    /// Virtual bases lie where the program's vtable says.
+    fn read_vtable(&self, a: &mut Aggregate, raw: &[RawMember<'f>]) {
+        let Some(name) = a.name.as_deref() else { return };
+        let files = self.units.files();
+        for (m, raw) in a.members.iter_mut().zip(raw) {
+            let Some(distance) = raw.vtable_distance else { continue };
+            let little = files.endian == gimli::RunTimeEndian::Little;
+            let found = files.vtables.before(name, distance, files.pointer_size, little);
+            let fits = |at: &u64| at.checked_add(1).is_some_and(|end| end <= a.size);
+            m.offset_bits = found.filter(fits).map_or(Member::UNPLACED, |at| at * 8);
+        }
     }
 
     /// Debug information has no offset for them, the rest of the object may leave only one.

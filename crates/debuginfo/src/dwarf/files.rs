@@ -5,6 +5,7 @@ use gimli::{DwarfPackageSections, DwarfSections, EndianSlice, RunTimeEndian, Sec
 use crate::companion::{CompanionRequest, Companions};
 use crate::elf::{Bytes, Elf, SectionData};
 use crate::error::{Error, Problem, Problems};
+use crate::vtables::Vtables;
 
 /// The reader that all of DWARF is parsed with.
 pub type Slice<'f> = EndianSlice<'f, RunTimeEndian>;
@@ -20,6 +21,7 @@ pub struct Files<'d> {
     pub(crate) sup: Option<DwarfSections<SectionData<'d>>>,
     pub(crate) dwos: Vec<Dwo>,
     pub(crate) package: Option<DwarfPackageSections<SectionData<'static>>>,
+    pub(crate) vtables: Vtables<'d>,
     /// What could not be opened or loaded.
     pub problems: Vec<Problem>,
 }
@@ -41,7 +43,8 @@ impl<'d> Files<'d> {
         let mut problems = Problems::default();
         if has_dwarf(elf) {
             let main = load_sections(|name| elf.section(name).map(SectionData::from))?;
-            return Ok(Files::with_main(elf, main, companions, problems));
+            let vtables = Vtables::new(elf.bytes(), None);
+            return Ok(Files::with_main(elf, main, vtables, companions, problems));
         }
         let Some((bytes, how)) = separate(elf, companions, &mut problems) else {
             let why = if elf.has(".symtab") { "no .debug_info section" } else { "stripped" };
@@ -54,12 +57,14 @@ impl<'d> Files<'d> {
             });
         }
         let main = load_sections(|name| other.shared(name, &bytes))?;
-        Ok(Files::with_main(&other, main, companions, problems))
+        let vtables = Vtables::new(elf.bytes(), Some(bytes.clone()));
+        Ok(Files::with_main(&other, main, vtables, companions, problems))
     }
 
     fn with_main(
         elf: &Elf<'_>,
         main: DwarfSections<SectionData<'d>>,
+        vtables: Vtables<'d>,
         companions: &mut dyn Companions,
         mut problems: Problems,
     ) -> Files<'d> {
@@ -82,6 +87,7 @@ impl<'d> Files<'d> {
             sup,
             dwos: Vec::new(),
             package: None,
+            vtables,
             problems: Vec::new(),
         };
         super::split::load(&mut files, companions, &mut problems);

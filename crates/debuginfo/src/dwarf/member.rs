@@ -20,6 +20,8 @@ pub(super) struct RawMember<'f> {
     pub align: Option<u64>,
     pub line: u32,
     pub role: MemberRole,
+    /// How many bytes in front of the vtable the offset of a virtual base is written.
+    pub vtable_distance: Option<u64>,
 }
 
 /// Variant parts nest only in hostile files.
@@ -55,6 +57,7 @@ fn plain<'f>(ctx: &Context<'f>, die: &Die<'f>) -> RawMember<'f> {
         align: die.alignment,
         line: die.decl_line,
         role: MemberRole::Field,
+        vtable_distance: None,
     }
 }
 
@@ -91,6 +94,7 @@ fn base<'f>(ctx: &Context<'f>, die: &Die<'f>) -> RawMember<'f> {
     member.role = if die.virtuality { MemberRole::VirtualBase } else { MemberRole::Base };
     if die.virtuality {
         member.offset_bits = Member::UNPLACED;
+        member.vtable_distance = die.location.and_then(|v| vtable_distance(ctx, &v));
     }
     member
 }
@@ -141,6 +145,23 @@ fn offset(ctx: &Context<'_>, value: &Value<'_>) -> Option<u64> {
         Some(Operation::PlusConstant { .. }) => None,
         Some(_) => None,
     }
+}
+
+/// N of `*(*object - N) + object`, which is how compilers say where a virtual base lies.
+fn vtable_distance(ctx: &Context<'_>, value: &Value<'_>) -> Option<u64> {
+    let expression = match value {
+        AttributeValue::Exprloc(e) => *e,
+        AttributeValue::Block(b) => gimli::Expression(*b),
+        _ => return None,
+    };
+    let mut operations = expression.operations(ctx.unit.encoding());
+    let mut next = || operations.next().ok().flatten();
+    let Operation::Pick { index: 0 } = next()? else { return None };
+    let Operation::Deref { space: false, .. } = next()? else { return None };
+    let Operation::UnsignedConstant { value: distance } = next()? else { return None };
+    let rest = (next()?, next()?, next()?, next());
+    matches!(rest, (Operation::Minus, Operation::Deref { space: false, .. }, Operation::Plus, None))
+        .then_some(distance)
 }
 
 /// Bit offset from the start of the aggregate of an old-style bit-field in `storage` bytes.

@@ -1,5 +1,7 @@
 //! Finds a few types by name without reading all units.
 
+use std::collections::HashSet;
+
 use gimli::{Section, constants as dw};
 use memchr::memmem::{self, Finder};
 use tussle_model::{Type, TypeId};
@@ -8,6 +10,10 @@ use super::die::{self, is_aggregate};
 use super::fast;
 use super::types::{Loaded, Types};
 use super::units::{DieRef, Units};
+use crate::definitions::missing_parts;
+
+/// Parts that are only declared are looked for by name, and their parts again, at most so often.
+const ROUNDS_MAX: usize = 16;
 
 /// A name that ends so many other strings is looked for everywhere.
 const STRINGS_MAX: usize = 64;
@@ -25,6 +31,19 @@ impl<'f> Types<'f> {
 
     fn read_wanted(&mut self, names: &[String], all: bool) {
         self.stubs = true;
+        self.read_round(names, all);
+        let mut asked = HashSet::new();
+        for _ in 0..ROUNDS_MAX {
+            let parts: Vec<String> =
+                missing_parts(&self.table).into_iter().filter(|n| asked.insert(n.clone())).collect();
+            if parts.is_empty() {
+                break;
+            }
+            self.read_round(&parts, all);
+        }
+    }
+
+    fn read_round(&mut self, names: &[String], all: bool) {
         let mut missing: Vec<Wanted<'_>> = names.iter().map(|n| Wanted::new(n)).collect();
         let units = self.units;
         let mentions = Mentions::of(units, &missing);

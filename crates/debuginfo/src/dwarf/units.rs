@@ -32,6 +32,7 @@ pub struct UnitEntry<'f> {
 
 /// Every unit of an executable and its companions.
 pub struct Units<'f> {
+    files: &'f Files<'f>,
     dwarfs: Vec<gimli::Dwarf<Slice<'f>>>,
     units: Vec<UnitEntry<'f>>,
     /// Units of `.debug_info` per DWARF, ascending by offset.
@@ -49,6 +50,7 @@ impl<'f> Units<'f> {
     /// [`Error::Malformed`] when not even the first header can be read.
     pub(crate) fn load(files: &'f Files<'_>, problems: &mut Problems) -> Result<Units<'f>, Error> {
         let mut units = Units {
+            files,
             dwarfs: Vec::new(),
             units: Vec::new(),
             info: Vec::new(),
@@ -128,6 +130,11 @@ impl<'f> Units<'f> {
     /// Bytes of all units.
     pub(crate) fn bytes(&self) -> usize {
         self.units.iter().fold(0, |n, u| n.saturating_add(u.header.length_including_self()))
+    }
+
+    /// The files that the units lie in.
+    pub(super) fn files(&self) -> &'f Files<'f> {
+        self.files
     }
 
     /// Byte order of all files.
