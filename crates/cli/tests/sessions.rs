@@ -93,6 +93,57 @@ fn a_recording_whose_tussle_was_killed_is_found_and_finished() {
         !Path::new(&process).exists() || state.contains(") Z ")
     });
     convert("late.data");
-    assert!(!folder.exists() || Path::new(&process).exists());
-    let _ = std::fs::remove_dir_all(&folder);
+    assert!(!folder.exists());
+}
+
+/// A shell's line in a mount namespace of its own, where all places for raw files are `kib` large.
+fn in_small_places(folder: &Path, kib: u32, line: &str) -> Command {
+    let small = format!("mount -t tmpfs -o size={kib}k small");
+    let mut c = Command::new("unshare");
+    c.args(["-rm", "sh", "-c"]).arg(format!("{small} /dev/shm && {small} /var/tmp && {line}"));
+    c.env("TMPDIR", "/dev/shm").current_dir(folder).stdin(Stdio::null());
+    c
+}
+
+/// The place of the raw files fills up: what was recorded is kept, what was not is stated, and reading never faults.
+#[test]
+fn a_recording_on_a_full_file_system_is_finished() {
+    let Some(dir) = lab() else { return };
+    let ran = in_small_places(dir.path(), 300, "true").output();
+    if !ran.is_ok_and(|o| o.status.success()) {
+        return tussle_testkit::skip("no mounts in a namespace (unshare -rm)");
+    }
+    for kib in [300, 400, 600, 1000] {
+        let line = format!("{} record -o {kib}.data -- ./p", env!("CARGO_BIN_EXE_tussle"));
+        let out = in_small_places(dir.path(), kib, &line).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(7), "{kib}: {said}");
+        let (e, _) = tussle_host::evidence_file::read(&dir.path().join(format!("{kib}.data"))).unwrap();
+        assert_eq!(e.processes.len(), 1, "{kib}");
+        assert!(said.contains("threads: ") || e.actors.len() == 2, "{kib}: {said}");
+    }
+    let line = format!("{} record -o none.data -- ./p", env!("CARGO_BIN_EXE_tussle"));
+    let out = in_small_places(dir.path(), 200, &line).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(125), "{said}");
+    assert!(said.contains("has room for") && said.contains("set TMPDIR"), "{said}");
+}
+
+/// The namespaces of process ids that containers make give every process the id 1.
+#[test]
+fn processes_of_two_namespaces_with_one_id_are_two() {
+    let Some(dir) = lab() else { return };
+    if !Command::new("unshare").args(["-rpf", "true"]).output().is_ok_and(|o| o.status.success()) {
+        return tussle_testkit::skip("no namespaces of process ids (unshare -rpf)");
+    }
+    let both = "unshare -rpf ./p; unshare -rpf ./p; unshare -rpf ./p & unshare -rpf ./p; wait";
+    let out = tussle(dir.path())
+        .args(["record", "--children", "-o", "e.data", "--", "sh", "-c", both])
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    let (e, _) = tussle_host::evidence_file::read(&dir.path().join("e.data")).unwrap();
+    let told: Vec<_> = e.processes.iter().map(|p| (p.pid, p.parent, p.end.as_str())).collect();
+    assert_eq!(told, [(1, None, "exited"); 4]);
+    assert!(e.run.complete);
 }

@@ -1,5 +1,6 @@
 //! Running a program under the recorder.
 
+mod alive;
 mod place;
 mod runtime_files;
 mod session;
@@ -57,6 +58,8 @@ pub struct Recorded {
     pub session: Session,
     /// No process of the recording is known to be alive: the raw files hold all that there will be.
     pub finished: bool,
+    /// Ids of processes that still ran when their files were read.
+    pub alive: Vec<u32>,
 }
 
 /// Why nothing was recorded.
@@ -143,7 +146,8 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, RecordError> {
     let end = spawn::run(&program, options, &env, begun)
         .map_err(|e| RecordError::NotExecutable(program.display().to_string(), e.to_string()))?;
     (known.duration_s, known.wait_status) = (Some(clock.elapsed().as_secs_f64()), end.wait_status());
-    session.write(&known)?;
+    // There may be no room left for the note: it only matters if this process is ended before it has finished.
+    let _ = session.write(&known);
     spawn::tell_where(session.path());
     let mut recorded = finish(session, &known, &end)?;
     recorded.problems.splice(0..0, note);
@@ -157,9 +161,8 @@ pub fn convert_session(folder: &Path) -> Result<Recorded, RecordError> {
     spawn::tell_where(session.path());
     let end = spawn::End::of_note(note.pid.unwrap_or(0), note.wait_status);
     let mut recorded = finish(session, &note, &end)?;
-    let alive: Vec<u32> = recorded.evidence.processes.iter().map(|p| p.pid).filter(|&p| alive(p)).collect();
-    if note.wait_status.is_none() && !alive.is_empty() {
-        let text = format!("processes {alive:?} are still alive: {} stays", folder.display());
+    if note.wait_status.is_none() && !recorded.alive.is_empty() {
+        let text = format!("processes {:?} are still alive: {} stays", recorded.alive, folder.display());
         recorded.problems.push(text);
         recorded.finished = false;
     }
@@ -295,20 +298,30 @@ fn read_session(session: Session, note: &Note, end: &spawn::End) -> Result<Recor
         return Err(RecordError::NoReport {
             program: note.program.display().to_string(),
             end: end.text(),
-            hint: no_report_hint(&problems, note.children),
+            hint: no_report_hint(&problems, note.children, session.path()),
             status: end.status(),
         });
     }
     let converted = convert(&files, if note.keep_all { Keep::All } else { Keep::Shared });
     problems.extend(converted.problems);
     let mut evidence = converted.evidence;
-    complete(&mut evidence, end);
-    Ok(Recorded { evidence, status: end.status(), problems, session, finished: true })
+    let ids: Vec<u32> = evidence.processes.iter().map(|p| p.pid).collect();
+    let running: Vec<bool> =
+        ids.iter().zip(&converted.pid_namespaces).map(|(&p, &n)| alive::alive(p, n)).collect();
+    complete(&mut evidence, end, &running);
+    let alive = ids.into_iter().zip(running).filter(|p| p.1).map(|p| p.0).collect();
+    Ok(Recorded { evidence, status: end.status(), problems, session, finished: true, alive })
 }
 
-fn no_report_hint(problems: &[String], children: bool) -> String {
+fn no_report_hint(problems: &[String], children: bool, session: &Path) -> String {
+    /// A process's file begins with a quarter of it.
+    const ROOM_MIN: u64 = 1 << 20;
+    let room = place::room(session);
     match problems.first() {
         Some(p) => p.clone(),
+        None if room < ROOM_MIN => {
+            format!("the session folder {} has room for {} KiB only: set TMPDIR", session.display(), room >> 10)
+        }
         None if children => "none of the programs that it started is instrumented".into(),
         None => "it may have failed before main (a missing library), changed its user, or cleared its environment \
                  before starting itself again"
@@ -329,9 +342,7 @@ fn map_files(
         if !name.ends_with(".raw") {
             continue;
         }
-        // SAFETY: the folder is private; a recorded process that is still alive may write, which the reader's
-        // unaligned copies out of bounds-checked places tolerate. Files are never shortened.
-        match std::fs::File::open(&path).and_then(|f| unsafe { memmap2::Mmap::map(&f) }) {
+        match std::fs::File::open(&path).and_then(|f| map_written(&f)) {
             Ok(m) => out.push((name, m)),
             Err(e) => problems.push(format!("{name}: {e}")),
         }
@@ -340,8 +351,25 @@ fn map_files(
     Ok(out)
 }
 
-/// What only the parent knows: how the first process ended, and what the mapped files say of themselves.
-fn complete(evidence: &mut Evidence, end: &spawn::End) {
+/// Maps what was written of a file: everything before its first hole, because memory is populated in order. Reading a
+/// hole of a full tmpfs raises SIGBUS.
+fn map_written(f: &std::fs::File) -> std::io::Result<memmap2::Mmap> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: a system call on a descriptor that is open.
+    let hole = unsafe { libc::lseek(f.as_raw_fd(), 0, libc::SEEK_HOLE) };
+    let len = match usize::try_from(hole) {
+        Ok(hole) => hole,
+        // Where holes are unknown they take no memory when they are read.
+        Err(_) => usize::try_from(f.metadata()?.len()).unwrap_or(usize::MAX),
+    };
+    // SAFETY: the folder is private; a recorded process that is still alive may write, which the reader's unaligned
+    // copies out of bounds-checked places tolerate. Files are never shortened.
+    unsafe { memmap2::MmapOptions::new().len(len).map(f) }
+}
+
+/// What only the parent knows: how the first process ended, which are `running`, and what the mapped files say of
+/// themselves.
+fn complete(evidence: &mut Evidence, end: &spawn::End, running: &[bool]) {
     let mut known = std::collections::HashMap::new();
     for m in &mut evidence.modules {
         let (id, first) = known.entry(m.path.clone()).or_insert_with(|| {
@@ -359,19 +387,35 @@ fn complete(evidence: &mut Evidence, end: &spawn::End) {
         p.build_id = own.and_then(|m| m.build_id.clone());
         if p.pid == end.pid && p.end != "exec" {
             p.end = end.text();
-        } else if p.end == "cut off" && !alive(p.pid) {
+        } else if p.end == "cut off" && !running.get(i).copied().unwrap_or(false) {
             p.end = "killed".into();
         }
     }
     evidence.run.complete = evidence.processes.iter().all(|p| p.end != "cut off");
 }
 
-fn alive(pid: u32) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
-}
-
 fn cpu_model() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("model name"));
     line.and_then(|l| l.split_once(':')).map_or(String::new(), |(_, v)| v.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn a_file_is_mapped_up_to_its_first_hole() {
+        for place in ["/dev/shm", "/var/tmp"].map(Path::new).into_iter().filter(|p| p.is_dir()) {
+            let file = tempfile::tempfile_in(place).unwrap();
+            file.set_len(1 << 20).unwrap();
+            file.write_at(&[7; 65536], 0).unwrap();
+            file.write_at(&[7; 65536], 1 << 19).unwrap();
+            let map = map_written(&file).unwrap();
+            // Where holes are unknown the whole file is mapped.
+            assert!([1 << 16, 1 << 20].contains(&map.len()), "{}", map.len());
+            assert_eq!(map[65535], 7);
+        }
+    }
 }

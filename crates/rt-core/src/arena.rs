@@ -487,8 +487,19 @@ unsafe fn describe() {
         let h = header();
         (*h).exe = read_text(b"/proc/self/exe\0", true);
         (*h).cmdline = read_text(b"/proc/self/cmdline\0", false);
+        (*h).pid_namespace = pid_namespace();
         snapshot_maps();
     }
+}
+
+/// The namespace of this process's id, by the inode in the link `pid:[INODE]`; 0 if it cannot be read.
+fn pid_namespace() -> u32 {
+    let mut text = [0u8; 32];
+    let path = c"/proc/self/ns/pid".as_ptr() as usize;
+    // SAFETY: the path ends with a zero; the kernel writes as many bytes as there are at most.
+    let n = unsafe { call3(SYS_readlink, path, text.as_mut_ptr() as usize, text.len()) };
+    let digits = text.iter().take(n.max(0) as usize).filter(|b| b.is_ascii_digit());
+    digits.fold(0, |n: u32, b| n.wrapping_mul(10).wrapping_add((b - b'0') as u32))
 }
 
 /// Writes down which modules are mapped now.
@@ -592,12 +603,17 @@ pub fn session_pid_seq() -> (u32, u32) {
     if h.is_null() { (0, 0) } else { unsafe { ((*h).pid, (*h).seq) } }
 }
 
-/// Notes how the process ends, one of `END_*`.
+/// Notes how the process ends, one of `END_*`. A child that borrows its parent's memory (`vfork`) ends by itself.
 pub fn mark_end(how: u32, status: u32) {
     let h = header();
     if !h.is_null() && recording() {
         // SAFETY: the header is mapped, and stays so; shared cells are used as atomics.
         unsafe {
+            // Negative where the program has given up system calls.
+            let id = getpid();
+            if id as i32 > 0 && id != (*h).pid {
+                return;
+            }
             AtomicU32::from_ptr(&raw mut (*h).end_status).store(status, Relaxed);
             AtomicU32::from_ptr(&raw mut (*h).end).store(how, Release);
         }

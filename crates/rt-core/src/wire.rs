@@ -137,7 +137,8 @@ pub struct Header {
     pub section_bytes: u64,
     /// First of a list of [`Nested`]: children that lie in this file.
     pub nested: u32,
-    pub pad: u32,
+    /// Inode of the namespace that `pid` is of; 0 if unknown.
+    pub pid_namespace: u32,
 }
 
 /// A forked child's recording inside of its parent's file, for want of a file of its own: a [`Header`] follows.

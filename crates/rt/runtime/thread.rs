@@ -20,6 +20,8 @@ const NEW: u64 = 0;
 const ACTIVE: u64 = 1;
 const ENDED: u64 = 2;
 const BUSY: u64 = 3;
+/// Found no memory: the loss *threads* stands for all that it does.
+const REFUSED: u64 = 4;
 
 fn dummy() -> *mut Live {
     &raw mut tussle_dummy
@@ -97,14 +99,14 @@ unsafe fn enter_slowly(t: *mut Live) -> Option<Entered> {
 pub unsafe fn register(birth: Birth) {
     // SAFETY: signals are blocked; the state is the calling thread's.
     unsafe {
-        if !recording() || state() == ACTIVE || state() == BUSY {
+        if !recording() || [ACTIVE, BUSY, REFUSED].contains(&state()) {
             return;
         }
         let _blocked = Blocked::all();
         set_state(BUSY);
         let t = core_thread::register(&Birth { pointer: thread_pointer(), ..birth });
         if t.is_null() {
-            set_state(ENDED);
+            set_state(REFUSED);
             return;
         }
         set_current(t);

@@ -1,5 +1,6 @@
 //! From raw files to evidence, still without names.
 
+use crate::family::Family;
 use crate::lines::{Lines, Run, Use, thin};
 use crate::objects::{Place, Places, What, blank};
 use crate::operations::Traced;
@@ -51,6 +52,8 @@ pub struct Converted {
     pub evidence: Evidence,
     /// For people: what could not be read.
     pub problems: Vec<String>,
+    /// Inode of each process's namespace of process ids; 0 if unknown.
+    pub pid_namespaces: Vec<u32>,
 }
 
 /// Turns the raw files of one session, one per process, into evidence. `keep` says which lines matter.
@@ -59,15 +62,11 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
     let mut order: Vec<&RawFile<'_>> = files.iter().chain(&nested).collect();
     order.sort_by_key(|f| (f.header().parent_pid != 0, f.header().pid, f.header().seq));
     let run = tussle_evidence::Run::new(Source::Recorder, WINDOW_VT, Sees::ACCESSES);
-    let mut out = Converted { evidence: Evidence::empty(run), problems: Vec::new() };
-    let id_of = |pid: u32, seq: u32| {
-        order.iter().position(|f| f.header().pid == pid && f.header().seq == seq).map(|i| i as u32)
-    };
-    let forked_from = |f: &&RawFile<'_>| {
-        let h = f.header();
-        id_of(h.parent_pid, h.parent_seq).filter(|_| h.forked != 0).map(|p| p as usize)
-    };
-    let shared = Shared::new(&order, &order.iter().map(forked_from).collect::<Vec<_>>());
+    let mut out =
+        Converted { evidence: Evidence::empty(run), problems: Vec::new(), pid_namespaces: Vec::new() };
+    let family = Family::new(&order);
+    let forked_from = |i| family.forked_from(i);
+    let shared = Shared::new(&order, &(0..order.len()).map(forked_from).collect::<Vec<_>>());
     out.evidence.regions = (!shared.is_empty()).then(|| shared.regions());
     let fought = shared.fought(&order);
     if shared.not_followed > 0 {
@@ -79,18 +78,15 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
     let mut one = SharedObjects { shared, ids: HashMap::new() };
     for (i, file) in order.iter().enumerate() {
         let h = file.header();
-        let parent = if h.forked != 0 { id_of(h.parent_pid, h.parent_seq) } else { None };
-        let replaced = id_of(h.pid, h.seq + 1).is_some();
-        let exec_of = if h.seq > 0 { id_of(h.pid, h.seq - 1) } else { None };
-        let by_pid = || order.iter().position(|f| f.header().pid == h.ppid).map(|p| p as u32);
         out.evidence.processes.push(Process {
             pid: h.pid,
-            parent: parent.or(exec_of).or_else(by_pid).filter(|&p| p != i as u32),
+            parent: family.parent(i),
             exe: lossy(&file.text(h.exe)),
             build_id: None,
-            end: end_of(&h, replaced).into(),
+            end: end_of(&h, family.replaced(i)).into(),
         });
-        let from = parent.and_then(|p| order.get(p as usize).copied());
+        out.pid_namespaces.push(h.pid_namespace);
+        let from = forked_from(i).and_then(|p| order.get(p).copied());
         ProcessReader::new(i as u32, file, &mut out.evidence, &mut one).read(from, keep, &fought[i]);
     }
     // Seen are the locks of all processes or none.

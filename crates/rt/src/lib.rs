@@ -4,6 +4,7 @@
 //! their `malloc` and `pthread_create` would take over. [`convert()`] turns the raw files of a session into evidence.
 
 pub mod convert;
+mod family;
 mod lines;
 mod objects;
 mod operations;

@@ -88,6 +88,12 @@ impl<'a> RawFile<'a> {
         }
     }
 
+    /// Any bytes, whatever their header says.
+    #[cfg(test)]
+    pub(crate) fn for_tests(bytes: &'a [u8]) -> RawFile<'a> {
+        RawFile { name: String::new(), bytes }
+    }
+
     /// Recordings of forked children that lie in this file.
     pub fn nested(&self) -> Vec<RawFile<'a>> {
         let list: Vec<(u32, Nested)> = {
