@@ -1,4 +1,4 @@
-//! Which process came of which: by fork, or by exec with the same process id. Ids tell processes of one namespace apart.
+//! Which process came of which: by fork, or by exec with the same process id. Ids tell those of one namespace apart.
 
 use crate::raw::RawFile;
 use crate::wire::*;
