@@ -1,5 +1,6 @@
 //! Options that every verb understands, and the one place that prints a view.
 
+use crate::pager;
 use clap::ValueEnum;
 use std::io::{IsTerminal, Write};
 use tussle_render::{Format, Style, View};
@@ -10,12 +11,15 @@ pub struct Global {
     /// Output format.
     #[arg(long, value_enum, global = true, default_value = "text")]
     format: FormatArg,
-    /// When to use colour: NO_COLOR is respected under `auto`.
+    /// When to use colour: `auto` respects NO_COLOR, CLICOLOR_FORCE and TERM=dumb.
     #[arg(long, value_enum, global = true, default_value = "auto")]
     color: ColorArg,
     /// No progress and no remarks on stderr.
     #[arg(long, short, global = true)]
     pub quiet: bool,
+    /// Print long text at once, not through TUSSLE_PAGER, PAGER or less.
+    #[arg(long, global = true, hide_short_help = true)]
+    no_pager: bool,
     /// Kernel whose BTF a module's BTF continues, where it is not found by the module's version.
     #[arg(long, global = true, value_name = "VMLINUX", hide_short_help = true)]
     pub btf_base: Option<std::path::PathBuf>,
@@ -62,9 +66,11 @@ impl Global {
     /// Prints the view on stdout in the format asked for.
     pub fn print(&self, view: &View) -> anyhow::Result<()> {
         let text = tussle_render::render(view, self.format(), self.style());
-        let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.flush()?;
+        let text = if ascii_only() { tussle_render::ascii(&text) } else { text };
+        match self.pages() {
+            true => pager::show(&text),
+            false => pager::write(&text),
+        }?;
         Ok(())
     }
 
@@ -95,20 +101,25 @@ impl Global {
 
     fn style(&self) -> Style {
         let terminal = std::io::stdout().is_terminal();
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0");
+        let dumb = std::env::var_os("TERM").is_some_and(|t| t == "dumb");
         let colour = match self.color {
             ColorArg::Always => true,
             ColorArg::Never => false,
-            ColorArg::Auto => terminal && !no_color,
+            ColorArg::Auto if std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty()) => false,
+            ColorArg::Auto => set("CLICOLOR_FORCE") || terminal && !dumb,
         };
-        Style { colour, width: terminal.then(terminal_width).flatten() }
+        Style { colour, width: terminal.then(pager::screen).flatten().map(|(columns, _)| columns) }
+    }
+
+    /// Long text goes through a pager, as git's does.
+    fn pages(&self) -> bool {
+        !self.no_pager && self.format() == Format::Text && std::io::stdout().is_terminal()
     }
 }
 
-/// Columns of the terminal on stdout.
-fn terminal_width() -> Option<usize> {
-    // SAFETY: winsize is plain data and ioctl fills it or fails.
-    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
-    let got = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
-    (got == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+/// The locale that was asked for has no characters but ASCII's.
+fn ascii_only() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE"].iter().find_map(|n| std::env::var_os(n).filter(|v| !v.is_empty()));
+    locale.is_some_and(|l| l == "C" || l == "POSIX")
 }

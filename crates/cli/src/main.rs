@@ -5,6 +5,7 @@
 
 mod cmd;
 mod global;
+mod pager;
 mod verbs;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -30,6 +30,25 @@ pub fn render(view: &View, format: Format, style: Style) -> String {
     }
 }
 
+/// Text for terminals that have ASCII only: our signs become one ASCII character each, so that columns stay where they
+/// are; letters of names are left alone.
+pub fn ascii(text: &str) -> String {
+    let sign = |c: char| match c {
+        '⟷' => '~',
+        '←' => '<',
+        '→' => '>',
+        '·' | '…' => '.',
+        '×' => 'x',
+        '–' | '—' | '─' => '-',
+        '≤' => '<',
+        '≥' => '>',
+        '│' => '|',
+        '█' | '▓' | '▒' | '░' | '▀' | '▄' | '■' => '#',
+        other => other,
+    };
+    text.chars().map(sign).collect()
+}
+
 /// Every finding of a view, in reading order, however deep.
 pub fn findings(view: &View) -> Vec<&Finding> {
     fn walk<'a>(nodes: &'a [Node], out: &mut Vec<&'a Finding>) {

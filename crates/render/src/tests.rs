@@ -285,3 +285,44 @@ fn a_plot_of_nothing_or_of_one_level_is_drawn_without_harm() {
     let html = of_plot(level, Format::Html);
     assert!(html.contains("<svg") && !html.contains("NaN"), "{html}");
 }
+
+#[test]
+fn narrow_screens_wrap_text_first_and_then_give_up_columns_by_rank() {
+    let columns = vec![
+        Column::number("e", "E"),
+        Column::number("even", "even split").rank(2),
+        Column::text("threads", "threads").rank(1),
+        Column::text("field", "field"),
+    ];
+    let words = ["1,234", "2,345", "4 × worker_main()", "struct server_stats.audit_lock.audits_of_all_kinds"];
+    let table = Node::Table { key: "t".into(), columns, rows: vec![words.map(Cell::text).into()] };
+    let view = View { kind: "report", schema_version: 1, nodes: vec![table] };
+    let at = |width| render(&view, Format::Text, Style { colour: false, width: Some(width) });
+    for width in [40, 60, 80, 120] {
+        assert!(at(width).lines().all(|l| l.chars().count() <= width), "{width}:\n{}", at(width));
+    }
+    assert_snapshot!(at(120), @r"
+        E  even split  threads            field
+    1,234       2,345  4 × worker_main()  struct server_stats.audit_lock.audits_of_all_kinds
+    ");
+    assert_snapshot!(at(50), @r"
+        E  threads            field
+    1,234  4 × worker_main()  struct
+                              server_stats.audit_lock.
+                              audits_of_all_kinds
+    (left out, the screen is narrow: even split)
+    ");
+    assert_snapshot!(at(40), @r"
+        E  field
+    1,234  struct
+           server_stats.audit_lock.audits_
+           of_all_kinds
+    (left out, the screen is narrow: even
+    split, threads)
+    ");
+}
+
+#[test]
+fn signs_become_one_ascii_character_each() {
+    assert_eq!(ascii("4 × a() ⟷ b ← c · größe"), "4 x a() ~ b < c . größe");
+}

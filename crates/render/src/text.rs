@@ -116,35 +116,24 @@ impl Text {
     }
 
     fn table(&mut self, columns: &[Column], rows: &[Vec<crate::Cell>], depth: usize) {
-        let mut widths: Vec<usize> = columns.iter().map(|c| width(&c.title)).collect();
-        for row in rows {
-            for (w, cell) in widths.iter_mut().zip(row) {
-                *w = (*w).max(width(&cell.text));
-            }
-        }
-        self.squeeze(&mut widths, columns, depth);
-        if columns.iter().any(|c| !c.title.is_empty()) {
-            let heads: Vec<(String, Tone)> = columns.iter().map(|c| (c.title.clone(), Tone::Dim)).collect();
-            self.row(&heads, columns, &widths, depth);
+        let natural: Vec<usize> = (0..columns.len()).map(|i| natural_width(columns, rows, i)).collect();
+        let room = self.style.width.map(|w| w.saturating_sub(2 * depth));
+        let (shown, widths) = fit(columns, &natural, room);
+        let titles: Vec<Column> = shown.iter().map(|&i| columns[i].clone()).collect();
+        if titles.iter().any(|c| !c.title.is_empty()) {
+            let heads: Vec<(String, Tone)> = titles.iter().map(|c| (c.title.clone(), Tone::Dim)).collect();
+            self.row(&heads, &titles, &widths, depth);
         }
         for row in rows {
-            let cells: Vec<(String, Tone)> = row.iter().map(|c| (clean(&c.text), c.tone)).collect();
-            self.row(&cells, columns, &widths, depth);
+            let cells = shown.iter().filter_map(|&i| row.get(i)).map(|c| (clean(&c.text), c.tone));
+            self.row(&cells.collect::<Vec<_>>(), &titles, &widths, depth);
         }
-    }
-
-    /// Takes what a narrow terminal lacks from the widest text columns.
-    fn squeeze(&self, widths: &mut [usize], columns: &[Column], depth: usize) {
-        let Some(room) = self.style.width else { return };
-        let fixed = 2 * depth + GAP.len() * columns.len().saturating_sub(1);
-        while widths.iter().sum::<usize>() + fixed > room {
-            let widest = (0..widths.len().min(columns.len()))
-                .filter(|&i| !columns[i].right && widths[i] > WRAP_MIN)
-                .max_by_key(|&i| widths[i]);
-            match widest {
-                Some(i) => widths[i] -= 1,
-                None => return,
-            }
+        let hidden =
+            columns.iter().enumerate().filter(|(i, _)| !shown.contains(i)).map(|(_, c)| c.title.as_str());
+        let hidden: Vec<&str> = hidden.collect();
+        if !hidden.is_empty() {
+            let text = format!("(left out, the screen is narrow: {})", hidden.join(", "));
+            self.paragraph(&[Span { text, tone: Tone::Dim }], depth, depth);
         }
     }
 
@@ -273,7 +262,53 @@ impl Text {
     }
 }
 
-/// Breaks at blanks; a word longer than the room is broken where it must be. Line feeds in the text are kept.
+/// Width of a column that nothing squeezes.
+fn natural_width(columns: &[Column], rows: &[Vec<crate::Cell>], i: usize) -> usize {
+    let cells = rows.iter().filter_map(|r| r.get(i)).map(|c| width(&c.text));
+    cells.chain([width(&columns[i].title)]).max().unwrap_or(0)
+}
+
+/// The columns that a screen has room for, and their widths: text columns are wrapped first, then columns of the
+/// highest rank go, the last of them first.
+fn fit(columns: &[Column], natural: &[usize], room: Option<usize>) -> (Vec<usize>, Vec<usize>) {
+    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    loop {
+        let mut widths: Vec<usize> = shown.iter().map(|&i| natural[i]).collect();
+        let Some(room) = room else { return (shown, widths) };
+        let text: Vec<bool> = shown.iter().map(|&i| !columns[i].right && !columns[i].picture).collect();
+        let fits = squeeze(&mut widths, &text, room);
+        let goes = (0..shown.len()).max_by_key(|&k| (columns[shown[k]].rank, k));
+        match goes.filter(|&k| !fits && columns[shown[k]].rank > 0) {
+            Some(k) => drop(shown.remove(k)),
+            None => return (shown, widths),
+        }
+    }
+}
+
+/// Takes what a narrow terminal lacks from the widest text columns; false when that is not enough.
+fn squeeze(widths: &mut [usize], text: &[bool], room: usize) -> bool {
+    let gaps = GAP.len() * widths.len().saturating_sub(1);
+    loop {
+        if widths.iter().sum::<usize>() + gaps <= room {
+            return true;
+        }
+        let wide = (0..widths.len()).filter(|&i| text[i] && widths[i] > WRAP_MIN);
+        match wide.max_by_key(|&i| widths[i]) {
+            Some(i) => widths[i] -= 1,
+            None => return false,
+        }
+    }
+}
+
+/// Where a word that is too long is broken: behind the last sign of punctuation that has room, else in the middle.
+fn break_at(word: &str, room: usize) -> usize {
+    let end = word.char_indices().nth(room).map_or(word.len(), |(i, _)| i);
+    let sign = |c: char| "._/:,;<>[]()-=".contains(c);
+    let at = word[..end].char_indices().filter(|(_, c)| sign(*c)).map(|(i, c)| i + c.len_utf8()).last();
+    at.filter(|&i| 3 * i >= end).unwrap_or(end)
+}
+
+/// Breaks at blanks; a word longer than the room is broken behind a sign of punctuation. Line feeds in the text are kept.
 fn wrap(text: &str, room: Option<usize>) -> Vec<String> {
     let Some(room) = room else { return vec![text.to_string()] };
     if width(text) <= room {
@@ -288,7 +323,7 @@ fn wrap(text: &str, room: Option<usize>) -> Vec<String> {
             lines.push(std::mem::take(&mut line));
         }
         while width(word) > room {
-            let cut = word.char_indices().nth(room).map_or(word.len(), |(i, _)| i);
+            let cut = break_at(word, room);
             lines.push(word[..cut].to_string());
             word = &word[cut..];
         }

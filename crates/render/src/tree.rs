@@ -90,22 +90,29 @@ pub struct Column {
     pub right: bool,
     /// A picture of characters: every blank counts.
     pub picture: bool,
+    /// On a terminal too narrow for all columns those of the highest rank go first; 0 always stays.
+    pub rank: u8,
 }
 
 impl Column {
     /// A left-aligned column.
     pub fn text(key: &str, title: &str) -> Column {
-        Column { key: key.into(), title: title.into(), right: false, picture: false }
+        Column { key: key.into(), title: title.into(), right: false, picture: false, rank: 0 }
     }
 
     /// A right-aligned column.
     pub fn number(key: &str, title: &str) -> Column {
-        Column { key: key.into(), title: title.into(), right: true, picture: false }
+        Column { key: key.into(), title: title.into(), right: true, picture: false, rank: 0 }
     }
 
     /// A column of pictures, one character a cell: letters are drawn as boxes where there is room for them.
     pub fn picture(key: &str, title: &str) -> Column {
         Column { picture: true, ..Column::text(key, title) }
+    }
+
+    /// The same column, given up on narrow terminals before those of a lower rank.
+    pub fn rank(self, rank: u8) -> Column {
+        Column { rank, ..self }
     }
 }
 
