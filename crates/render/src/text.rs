@@ -308,7 +308,7 @@ fn break_at(word: &str, room: usize) -> usize {
     at.filter(|&i| 3 * i >= end).unwrap_or(end)
 }
 
-/// Breaks at blanks; a word longer than the room is broken behind a sign of punctuation. Line feeds in the text are kept.
+/// Breaks at blanks; a word longer than the room is broken behind punctuation. Line feeds in the text are kept.
 fn wrap(text: &str, room: Option<usize>) -> Vec<String> {
     let Some(room) = room else { return vec![text.to_string()] };
     if width(text) <= room {
