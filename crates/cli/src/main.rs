@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 /// Find which fields of which structures fight over a cache line, explain it, fix it, prove it.
 #[derive(Parser)]
-#[command(name = "tussle", version, max_term_width = 110)]
+#[command(name = "tussle", version = verbs::VERSION, max_term_width = 110)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -49,6 +49,8 @@ enum Verb {
     History(cmd::history::Args),
     Workload(cmd::workload::Args),
     Scenario(cmd::scenario::Args),
+    Completions(cmd::completions::Args),
+    Man(cmd::completions::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -114,5 +116,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::History(a) => cmd::history::run(a, global),
         Verb::Workload(a) => cmd::workload::run(a, global),
         Verb::Scenario(a) => cmd::scenario::run(a, global),
+        Verb::Completions(a) => cmd::completions::run(a, verbs::command(Cli::command())),
+        Verb::Man(a) => cmd::completions::run_man(a, verbs::command(Cli::command())),
     }
 }

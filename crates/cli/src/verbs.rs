@@ -4,13 +4,17 @@ use crate::global::FormatArg;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Command, ValueEnum};
 
+/// Version, with the commit in releases (`build.rs`).
+pub const VERSION: &str = env!("TUSSLE_VERSION");
+
 /// Verbs by what people want, in the order in which they meet them. Every verb stands in one of them (tested).
-pub const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Find, fix and prove", &["hunt", "record", "report", "advise", "fix", "bench"]),
     ("Layouts of types", &["layout", "diff", "check", "place", "snapshot"]),
     ("Kernels and hardware samples", &["record-kernel", "import"]),
     ("Other machines", &["predict", "calibrate", "scenario", "workload"]),
     ("Benchmarks, builds and files", &["compare", "history", "bisect", "cc", "c++", "export"]),
+    ("For the shell", &["completions", "man"]),
 ];
 
 /// Renderers of any view.
@@ -23,7 +27,7 @@ fn formats(verb: &str) -> Option<&'static [&'static str]> {
     match verb {
         "report" => Some(&["text", "json", "md", "sarif", "github", "html", "folded"]),
         "hunt" | "check" => Some(FINDINGS),
-        "cc" | "c++" | "record" | "record-kernel" | "export" | "snapshot" => None,
+        "cc" | "c++" | "record" | "record-kernel" | "export" | "snapshot" | "completions" | "man" => None,
         _ => Some(VIEWS),
     }
 }

@@ -8,6 +8,7 @@ pub mod cc;
 pub mod check;
 pub mod checkouts;
 pub mod compare;
+pub mod completions;
 pub mod diff;
 pub mod export;
 pub mod fix;
