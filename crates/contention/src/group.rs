@@ -167,9 +167,8 @@ fn group(mut lines: Vec<Named<'_>>) -> Group<'_> {
         g.cost.add(&line.cost);
         g.accesses += line.accesses;
         g.handoffs += line.e.handoffs;
-        for &(writer, victim, e) in &line.e.actor_pairs {
-            *g.actor_e.entry(writer).or_default() += e;
-            *g.actor_e.entry(victim).or_default() += e;
+        for &(actor, e) in &line.e.actor_e {
+            *g.actor_e.entry(actor).or_default() += e;
         }
         let at: Vec<usize> =
             line.parts.iter().zip(names).map(|(p, n)| field(&mut g, &mut index, p, n)).collect();

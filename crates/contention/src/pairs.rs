@@ -1,7 +1,7 @@
 //! Who invalidates whom: the sweep that tells fields and actors apart.
 
 use crate::even::Even;
-use crate::window::{LineE, Rate, Sink, Spans};
+use crate::window::{LineE, Rate, Sink, Slot, Spans};
 use std::collections::HashMap;
 
 /// Tables of pairs up to this many rows are dense.
@@ -39,6 +39,67 @@ impl PairSums {
     }
 }
 
+/// Up to so many actors of a line are each compared with each; beyond that those that use the same parts are compared
+/// as one crowd. Their pairs are all counted, but the share of bytes in common is that of the crowd.
+const SINGLE_ACTORS_MAX: usize = 128;
+
+/// Actors that are alike, with their rates together.
+struct Crowd {
+    /// Parts, in order; every member has one slot for each.
+    parts: Vec<u32>,
+    members: usize,
+    live: i32,
+    rates: Vec<Rate>,
+    /// Sum over members of stores to a part (row) times accesses of a part: what nobody does to itself.
+    own: Vec<f64>,
+    /// Sum over members of the slots.
+    slots: Vec<Slot>,
+    /// ∫ dt/N when the crowd changed last.
+    k_last: f64,
+    changed: bool,
+}
+
+impl Crowd {
+    fn new(slots: &[Slot]) -> Crowd {
+        let blank = |s: &Slot| Slot { mask: 0, n: 0.0, w: 0.0, ..*s };
+        Crowd {
+            parts: slots.iter().map(|s| s.part).collect(),
+            members: 0,
+            live: 0,
+            rates: vec![Rate::default(); slots.len()],
+            own: vec![0.0; slots.len() * slots.len()],
+            slots: slots.iter().map(blank).collect(),
+            k_last: 0.0,
+            changed: false,
+        }
+    }
+
+    fn join(&mut self, slots: &[Slot]) {
+        self.members += 1;
+        for (sum, s) in self.slots.iter_mut().zip(slots) {
+            (sum.mask, sum.n, sum.w) = (sum.mask | s.mask, sum.n + s.n, sum.w + s.w);
+        }
+    }
+
+    /// Adds (1) or takes away (-1) what a member does.
+    fn count(&mut self, member: &[Rate], sign: f64) {
+        for (sum, r) in self.rates.iter_mut().zip(member) {
+            sum.n = (sum.n + sign * r.n).max(0.0);
+            sum.w = (sum.w + sign * r.w).max(0.0);
+        }
+        if self.members > 1 {
+            let products = member.iter().flat_map(|g| member.iter().map(move |f| g.w * f.n));
+            self.own.iter_mut().zip(products).for_each(|(o, x)| *o = (*o + sign * x).max(0.0));
+        }
+    }
+
+    /// What rounding left where nobody is active.
+    fn clear(&mut self) {
+        self.rates.fill(Rate::default());
+        self.own.fill(0.0);
+    }
+}
+
 /// Sweep over one line that keeps apart fields and actors.
 pub(crate) struct Pairs<'a> {
     line: &'a Spans,
@@ -51,14 +112,18 @@ pub(crate) struct Pairs<'a> {
     /// Whether a slot is such.
     is_own: Vec<bool>,
     active: Vec<usize>,
+    crowds: Vec<Crowd>,
+    crowd_of: Vec<usize>,
+    active_crowds: Vec<usize>,
     total: f64,
     e: f64,
     /// ∫ dt/N. What i and j do to each other is settled when either changes: wᵢ nⱼ times the growth since then.
     k: f64,
-    k_last: Vec<f64>,
     changed: Vec<usize>,
+    is_changed: Vec<bool>,
     part_e: PairSums,
-    actor_e: PairSums,
+    crowd_e: PairSums,
+    actor_e: Vec<f64>,
     handoffs: u64,
     /// Actors of the last stretch of time in which there were any, and whether it stored.
     holders: Vec<usize>,
@@ -68,64 +133,70 @@ pub(crate) struct Pairs<'a> {
 impl<'a> Pairs<'a> {
     /// `roles`: one per actor of the line.
     pub(crate) fn new(line: &'a Spans, roles: Vec<u32>) -> Pairs<'a> {
-        let mut slots_of = vec![(usize::MAX, 0); line.actors.len()];
+        let count = line.actors.len();
+        let mut slots_of = vec![(usize::MAX, 0); count];
         for (i, s) in line.slots.iter().enumerate() {
             let r = &mut slots_of[s.actor as usize];
             *r = (r.0.min(i), i + 1);
         }
-        let mut spans_of = vec![0; line.actors.len()];
+        let mut spans_of = vec![0; count];
         for s in &line.spans {
             spans_of[line.slots[s.slot as usize].actor as usize] += 1;
         }
         let parts = line.slots.iter().map(|s| s.part as usize + 1).max().unwrap_or(0);
+        let (crowds, crowd_of) = crowds(line, &slots_of);
         Pairs {
             line,
             slots: vec![Rate::default(); line.slots.len()],
             slots_of,
-            actors: vec![Rate::default(); line.actors.len()],
-            own: vec![Rate::default(); line.actors.len()],
+            actors: vec![Rate::default(); count],
+            own: vec![Rate::default(); count],
             is_own: own_slots(line, &roles),
             active: Vec::new(),
+            crowd_e: PairSums::new(crowds.len()),
+            crowds,
+            crowd_of,
+            active_crowds: Vec::new(),
             total: 0.0,
             e: 0.0,
             k: 0.0,
-            k_last: vec![0.0; line.actors.len()],
             changed: Vec::new(),
+            is_changed: vec![false; count],
             part_e: PairSums::new(parts),
-            actor_e: PairSums::new(line.actors.len()),
+            actor_e: vec![0.0; count],
             handoffs: 0,
             holders: Vec::new(),
             even: Even::new(roles, spans_of),
         }
     }
 
-    /// Settles what `i` and the others did to each other since either changed last.
+    /// Settles what the crowd and the others did to each other since either changed last.
     fn settle_pairs(&mut self, i: usize) {
-        for at in 0..self.active.len() {
-            let j = self.active[at];
-            let grown = self.k - self.k_last[i].max(self.k_last[j]);
-            if j != i && grown > 0.0 {
+        for at in 0..self.active_crowds.len() {
+            let j = self.active_crowds[at];
+            let grown = self.k - self.crowds[i].k_last.max(self.crowds[j].k_last);
+            if grown > 0.0 && (j != i || self.crowds[i].members > 1) {
                 self.pair(i, j, grown);
-                self.pair(j, i, grown);
+                if j != i {
+                    self.pair(j, i, grown);
+                }
             }
         }
-        self.k_last[i] = self.k;
+        self.crowds[i].k_last = self.k;
     }
 
     fn pair(&mut self, writer: usize, victim: usize, grown: f64) {
-        let w = self.actors[writer].w * grown;
-        if w <= 0.0 {
-            return;
-        }
-        self.actor_e.add(writer as u32, victim as u32, w * self.actors[victim].n);
-        let (g0, g1) = self.slots_of[writer];
-        let (f0, f1) = self.slots_of[victim];
-        for g in (g0..g1).filter(|&g| self.slots[g].w > 0.0) {
-            for f in (f0..f1).filter(|&f| self.slots[f].n > 0.0) {
-                let x = self.slots[g].w * self.slots[f].n * grown;
-                self.part_e.add(self.line.slots[g].part, self.line.slots[f].part, x);
+        let (a, b) = (&self.crowds[writer], &self.crowds[victim]);
+        let mut sum = 0.0;
+        for (g, from) in a.rates.iter().enumerate().filter(|(_, r)| r.w > 0.0) {
+            for (f, to) in b.rates.iter().enumerate().filter(|(_, r)| r.n > 0.0) {
+                let own = if writer == victim { a.own[g * a.rates.len() + f] } else { 0.0 };
+                let x = (from.w * to.n - own).max(0.0) * grown;
+                self.part_e.add(a.parts[g], b.parts[f], x);
+                sum += x;
             }
         }
+        self.crowd_e.add(writer as u32, victim as u32, sum);
     }
 
     /// Sums up and sorts each pair of actors into true, false and mixed.
@@ -135,11 +206,11 @@ impl<'a> Pairs<'a> {
             e_even: self.even.finish(),
             handoffs: self.handoffs,
             pairs: self.part_e.list(),
+            actor_e: self.line.actors.iter().copied().zip(self.actor_e).filter(|a| a.1 > 0.0).collect(),
             ..LineE::default()
         };
-        let views: Vec<View> =
-            self.slots_of.iter().map(|&(a, b)| View::new(self.line.slots.get(a..b).unwrap_or(&[]))).collect();
-        for (i, j, e) in self.actor_e.list() {
+        let views: Vec<View> = self.crowds.iter().map(|c| View::new(&c.slots)).collect();
+        for (i, j, e) in self.crowd_e.list() {
             match views[i as usize].common(&views[j as usize]) {
                 None => out.e_false += e,
                 Some(share) => {
@@ -147,15 +218,34 @@ impl<'a> Pairs<'a> {
                     out.e_mixed += e * (1.0 - share);
                 }
             }
-            out.actor_pairs.push((self.line.actors[i as usize], self.line.actors[j as usize], e));
         }
         out
     }
 }
 
+/// The crowds of a line, and each actor's.
+fn crowds(line: &Spans, slots_of: &[(usize, usize)]) -> (Vec<Crowd>, Vec<usize>) {
+    let mut crowds: Vec<Crowd> = Vec::new();
+    let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
+    let mut crowd_of = Vec::with_capacity(slots_of.len());
+    for &(a, b) in slots_of {
+        let slots = line.slots.get(a..b).unwrap_or(&[]);
+        let at = match slots_of.len() > SINGLE_ACTORS_MAX {
+            true => *known.entry(slots.iter().map(|s| s.part).collect()).or_insert(crowds.len()),
+            false => crowds.len(),
+        };
+        if at == crowds.len() {
+            crowds.push(Crowd::new(slots));
+        }
+        crowds[at].join(slots);
+        crowd_of.push(at);
+    }
+    (crowds, crowd_of)
+}
+
 /// For each slot: no other actor of the same role uses that part.
 fn own_slots(line: &Spans, roles: &[u32]) -> Vec<bool> {
-    let key = |s: &crate::window::Slot| (s.part, roles.get(s.actor as usize).copied().unwrap_or(0));
+    let key = |s: &Slot| (s.part, roles.get(s.actor as usize).copied().unwrap_or(0));
     let mut users: HashMap<(u32, u32), u32> = HashMap::new();
     line.slots.iter().for_each(|s| *users.entry(key(s)).or_default() += 1);
     line.slots.iter().map(|s| users.get(&key(s)) == Some(&1)).collect()
@@ -163,7 +253,7 @@ fn own_slots(line: &Spans, roles: &[u32]) -> Vec<bool> {
 
 /// What one actor does on the line over the whole run.
 struct View<'a> {
-    slots: &'a [crate::window::Slot],
+    slots: &'a [Slot],
     touched: u128,
     stored: u128,
     n: f64,
@@ -171,7 +261,7 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(slots: &'a [crate::window::Slot]) -> View<'a> {
+    fn new(slots: &'a [Slot]) -> View<'a> {
         let mut v = View { slots, touched: 0, stored: 0, n: 0.0, w: 0.0 };
         for s in slots {
             v.touched |= s.mask;
@@ -216,30 +306,48 @@ impl Sink for Pairs<'_> {
         }
         let mut now = 0.0;
         if self.active.len() >= 2 && self.total > 0.0 {
-            let one = |&i: &usize| self.actors[i].w * (1.0 - self.actors[i].n / self.total);
-            now = dt * self.active.iter().map(one).sum::<f64>().max(0.0);
+            let stores: f64 = self.active.iter().map(|&i| self.actors[i].w).sum();
+            for &i in &self.active {
+                let Rate { n, w, .. } = self.actors[i];
+                let (writes, loses) = (w * (1.0 - n / self.total), n / self.total * (stores - w).max(0.0));
+                now += dt * writes;
+                self.actor_e[i] += dt * (writes.max(0.0) + loses);
+            }
+            now = now.max(0.0);
             self.e += now;
             self.k += dt / self.total;
         }
         self.even.pass(dt, &self.active, &self.actors, &self.own, now);
         if self.holders != self.active {
-            let strangers = !self.holders.is_empty() && self.active.iter().all(|i| !self.holders.contains(i));
+            // Both are in order.
+            let stayed = |i: &usize| self.holders.binary_search(i).is_ok();
+            let strangers = !self.holders.is_empty() && !self.active.iter().any(stayed);
             self.handoffs += u64::from(strangers);
             self.holders.clone_from(&self.active);
         }
     }
 
     fn change(&mut self, actor: usize, slot: usize, n: f64, w: f64, sign: i32) {
-        if !self.changed.contains(&actor) {
-            self.settle_pairs(actor);
+        let crowd = self.crowd_of[actor];
+        if !self.crowds[crowd].changed {
+            self.settle_pairs(crowd);
+            self.crowds[crowd].changed = true;
+        }
+        let (a, b) = self.slots_of[actor];
+        if !self.is_changed[actor] {
+            self.is_changed[actor] = true;
             self.changed.push(actor);
+            // It is counted again when all of its changes are known.
+            self.crowds[crowd].count(&self.slots[a..b], -1.0);
         }
         self.slots[slot].add(n, w, sign);
         self.even.change(actor, sign);
     }
 
     fn settle(&mut self) {
+        let mut left = false;
         for i in std::mem::take(&mut self.changed) {
+            self.is_changed[i] = false;
             let (a, b) = self.slots_of[i];
             let (mut sum, mut own) = (Rate::default(), Rate::default());
             for (r, is_own) in self.slots[a..b].iter().zip(&self.is_own[a..b]) {
@@ -254,13 +362,23 @@ impl Sink for Pairs<'_> {
             self.own[i] = own;
             let was = self.actors[i].live > 0;
             self.actors[i] = sum;
+            let crowd = &mut self.crowds[self.crowd_of[i]];
+            crowd.changed = false;
             match (was, sum.live > 0) {
-                (false, true) => self.active.push(i),
-                (true, false) => self.active.retain(|&a| a != i),
+                (false, true) => (self.active.push(i), crowd.live += 1).1,
+                (true, false) => (left = true, crowd.live -= 1).1,
                 _ => {}
             }
+            match crowd.live {
+                0 => crowd.clear(),
+                _ => crowd.count(&self.slots[a..b], 1.0),
+            }
+        }
+        if left {
+            self.active.retain(|&i| self.actors[i].live > 0);
         }
         self.active.sort_unstable();
+        self.active_crowds = (0..self.crowds.len()).filter(|&c| self.crowds[c].live > 0).collect();
         self.total = self.active.iter().map(|&i| self.actors[i].n).sum();
     }
 }

@@ -70,8 +70,8 @@ pub struct LineE {
     pub handoffs: u64,
     /// `(part written, part whose user loses the line, e)`; they add up to `e`. Empty when there are too many actors.
     pub pairs: Vec<(u32, u32, f64)>,
-    /// `(writing actor, actor that loses the line, e)`; they add up to `e`.
-    pub actor_pairs: Vec<(u32, u32, f64)>,
+    /// `(actor, e)`: what it does to others and others do to it, in order of the actors; twice `e` together.
+    pub actor_e: Vec<(u32, f64)>,
 }
 
 /// Constant densities of one slot over `[t0, t1)`.

@@ -197,7 +197,37 @@ fn cut(pieces: &[Piece], window: u64) -> Vec<Piece> {
     out
 }
 
+/// More actors than are each compared with each.
+#[test]
+fn a_crowd_is_judged_like_its_members() {
+    const ACTORS: u32 = 800;
+    let pieces: Vec<Piece> = (0..ACTORS).map(|a| piece(a, a % 8 * 8, 8, (0, 900), 100.0)).collect();
+    let got = all(&pieces, 1000);
+    let (others, alike) = (f64::from(ACTORS - 1), f64::from(ACTORS / 8 - 1));
+    assert!(near(got.e, 100.0 * others), "{}", got.e);
+    assert!(near(got.e_true, 100.0 * alike) && near(got.e_mixed, 0.0), "{} {}", got.e_true, got.e_mixed);
+    assert!(near(got.e_false, 100.0 * (others - alike)), "{}", got.e_false);
+    let own = got.pairs.iter().filter(|p| p.0 == p.1).map(|p| p.2).sum();
+    assert!(near(own, 100.0 * alike), "{own}");
+    assert!(got.actor_e.iter().all(|a| near(a.1, 2.0 * got.e / f64::from(ACTORS))));
+}
+
 proptest! {
+    #[test]
+    fn shares_and_pairs_of_crowds_add_up_to_e(some in pieces(), window in 1u64..5000) {
+        // Each of many actors does what some did, a little later.
+        let again = |k: u32| some.iter().map(move |p| {
+            let later = u64::from(k) * 37;
+            Piece { actor: p.actor + 50 * k, vt0: p.vt0 + later, vt1: p.vt1 + later, ..*p }
+        });
+        let many: Vec<Piece> = (0..70).flat_map(again).collect();
+        let got = all(&many, window);
+        prop_assert!(near(got.e_true + got.e_false + got.e_mixed, got.e), "{:?}", got);
+        prop_assert!(near(got.pairs.iter().map(|p| p.2).sum(), got.e), "{:?}", got);
+        prop_assert!(near(got.actor_e.iter().map(|a| a.1).sum(), 2.0 * got.e), "{:?}", got);
+        prop_assert!(near(got.e, quick_e(&many, window)));
+    }
+
     #[test]
     fn e_lies_between_zero_and_the_stores(pieces in pieces(), window in 1u64..5000) {
         let got = all(&pieces, window);
@@ -212,7 +242,7 @@ proptest! {
         let got = all(&pieces, window);
         prop_assert!(near(got.e_true + got.e_false + got.e_mixed, got.e), "{:?}", got);
         prop_assert!(near(got.pairs.iter().map(|p| p.2).sum(), got.e), "{:?}", got);
-        prop_assert!(near(got.actor_pairs.iter().map(|p| p.2).sum(), got.e), "{:?}", got);
+        prop_assert!(near(got.actor_e.iter().map(|a| a.1).sum(), 2.0 * got.e), "{:?}", got);
     }
 
     #[test]
