@@ -9,12 +9,15 @@ use tussle_contention::analysis::{self, Contention, HiddenBy, Latent, LineConten
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{Group, groups};
 use tussle_contention::objective::LineCost;
-use tussle_evidence::{Evidence, ObjectKind, Source};
+use tussle_evidence::{Evidence, ObjectKind, Source, Unit};
 use tussle_model::LineSize;
 
 /// A group is listed from this cost on, and a layout helps only if it removes as much: stores that find the line
 /// elsewhere and read copies lost, in the evidence's own unit.
 pub const COST_MIN: f64 = 1000.0;
+
+/// Samples of a clock are judged by shares alone, from this many on a group's lines on.
+pub const SAMPLES_MIN: f64 = 100.0;
 
 /// A layout helps when the best one removes this share of the group's cost.
 pub const HELPS_SHARE_MIN: f64 = 0.25;
@@ -51,6 +54,19 @@ impl Class {
             _ if cost.total() < COST_MIN => Class::Small,
             share if enough && share >= HELPS_SHARE_MIN => Class::LayoutHelps,
             share if enough && share >= UNDECIDED_SHARE_MIN => Class::Undecided,
+            _ if cost.main >= MAIN_SHARE_MIN * cost.apart => Class::SameBytes,
+            _ => Class::MovesWhole,
+        }
+    }
+
+    /// The class of so much cost in samples of a clock, whose number says nothing about the number of stores.
+    pub fn of_samples(cost: &LineCost, samples: f64) -> Class {
+        if samples < SAMPLES_MIN || cost.total() <= 0.0 {
+            return Class::Small;
+        }
+        match cost.removable_share() {
+            share if share >= HELPS_SHARE_MIN => Class::LayoutHelps,
+            share if share >= UNDECIDED_SHARE_MIN => Class::Undecided,
             _ if cost.main >= MAIN_SHARE_MIN * cost.apart => Class::SameBytes,
             _ => Class::MovesWhole,
         }
@@ -108,7 +124,11 @@ pub struct Judged<'a> {
 
 /// All groups of an evidence, the costliest first; those of [`Class::Small`] are among them.
 pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judged<'a>> {
-    let judged = |group: Group<'a>| Judged { class: Class::of(&group.cost), group };
+    let sampled = e.run.unit == Unit::ClockSamples;
+    let judged = |group: Group<'a>| match sampled {
+        true => Judged { class: Class::of_samples(&group.cost, group.accesses), group },
+        false => Judged { class: Class::of(&group.cost), group },
+    };
     let mut out: Vec<Judged<'a>> =
         groups(e, namer, seen.lines.iter().take(LINES_MAX)).into_iter().map(judged).collect();
     out.sort_by(|a, b| b.group.cost.total().total_cmp(&a.group.cost.total()));
@@ -122,6 +142,10 @@ pub fn helps_line(line: &LineContention) -> bool {
 
 /// Cases that the addresses of this run or the lines of this machine hid.
 pub fn latent(e: &Evidence, seen: &Contention, judged: &[Judged]) -> Vec<Latent> {
+    if e.run.unit == Unit::ClockSamples {
+        // What did not fight did not wait, and has no samples.
+        return Vec::new();
+    }
     let told: HashSet<(u32, u64)> = judged
         .iter()
         .filter(|j| j.class == Class::LayoutHelps)

@@ -212,6 +212,7 @@ rows!(
         tlb_miss,
         phys_addr,
         page_bytes,
+        rebuilt,
     ]
 );
 rows!(

@@ -9,7 +9,7 @@ mod words;
 
 pub use numbers::{Heat, Rate, RateOf, Sampled, Transfer};
 pub use order::{InnerLock, Operation, OperationKind, Schedule, Turn, WorkKind};
-pub use words::{Basis, Role, Source, Unit};
+pub use words::{Basis, ELSEWHERE, Role, Source, Unit};
 
 use serde::{Deserialize, Serialize};
 use tussle_model::{TypeId, TypeTable};
@@ -445,7 +445,7 @@ pub struct Access {
 }
 
 /// How code touches bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TouchKind {
     /// Load.

@@ -12,6 +12,7 @@ pub mod grid;
 pub mod hunt;
 
 pub mod images;
+pub mod live;
 pub mod record;
 pub mod replay;
 pub mod revisions;

@@ -10,7 +10,7 @@ mod x86;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use tussle_evidence::{Basis, Evidence, Object, ObjectKind, Sampled};
+use tussle_evidence::{Basis, Evidence, Object, ObjectKind, Rate, Sampled};
 use tussle_model::TypeId;
 
 use crate::SampledRegisters;
@@ -247,7 +247,7 @@ fn move_rows(evidence: &mut Evidence, of_row: &HashMap<u32, (u32, u64)>, old: us
     if of_row.is_empty() {
         return;
     }
-    let Evidence { samples, accesses, touches, .. } = evidence;
+    let Evidence { samples, accesses, touches, rates, objects, .. } = evidence;
     let samples = samples.get_or_insert_default();
     let parallel = samples.len() == accesses.len();
     let mut moved: HashMap<(u32, u64, Option<u32>), (u32, u64)> = HashMap::new();
@@ -264,12 +264,32 @@ fn move_rows(evidence: &mut Evidence, of_row: &HashMap<u32, (u32, u64)>, old: us
         }
         (s.object, s.offset) = to;
     }
+    follow(rates, objects, old);
     for t in touches.iter_mut() {
         if let Some(to) = moved.get(&(t.object, t.offset, Some(t.code))) {
             (t.object, t.offset) = *to;
         }
     }
     retarget::drop_unused(evidence, &emptied, old);
+}
+
+/// Rates go with the memory that they are about. Objects from `old` on are new.
+fn follow(rates: &mut Option<Vec<Rate>>, objects: &[Object], old: usize) {
+    for r in rates.iter_mut().flatten() {
+        let Some(page) = objects.get(r.object as usize).filter(|o| o.kind == ObjectKind::Unknown) else {
+            continue;
+        };
+        let address = page.base.wrapping_add(r.offset);
+        let holds = |o: &Object| {
+            o.process == page.process
+                && o.base <= address
+                && address - o.base < o.size
+                && o.base.saturating_add(o.size) >= address.saturating_add(u64::from(r.size))
+        };
+        if let Some(n) = objects.get(old..).and_then(|new| new.iter().position(holds)) {
+            (r.object, r.offset) = ((old + n) as u32, address - objects[old + n].base);
+        }
+    }
 }
 
 /// Largest power of two up to a line that divides all addresses of a type: what its allocator seems to keep.

@@ -4,6 +4,7 @@ pub mod advice;
 pub mod kernel;
 mod latent;
 mod line;
+pub mod live;
 mod names;
 mod outcome;
 pub mod pareto;
@@ -56,6 +57,9 @@ pub struct Report {
 pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     if e.transfers.is_some() {
         return kernel::report(e, problems, options);
+    }
+    if e.run.unit == Unit::ClockSamples {
+        return live::report(e, problems, options);
     }
     if e.samples.is_some() {
         return pmu::report(e, problems, options);

@@ -133,14 +133,14 @@ impl Context<'_> {
     }
 
     /// Which process, where there are several.
-    fn process(&self, g: &Group) -> Option<Fact> {
+    pub(super) fn process(&self, g: &Group) -> Option<Fact> {
         let p = self.e.processes.get(g.lines.first()?.process as usize)?;
         let label = if self.e.processes.len() > 1 { "process" } else { "" };
         Some(fact("pid", label, Cell::value(p.pid, format!("{} (pid {})", p.exe, p.pid))))
     }
 
     /// Which memory it is, how sure that is, where it came from, where in a line it began.
-    fn object(&self, g: &Group) -> Vec<Fact> {
+    pub(super) fn object(&self, g: &Group) -> Vec<Fact> {
         let ids = g.objects();
         let mut facts = Vec::new();
         let first = ids.iter().find(|i| g.fields.first().is_some_and(|f| f.object == **i)).or(ids.first());
@@ -216,7 +216,7 @@ impl Context<'_> {
         if words.is_empty() { String::new() } else { format!(", others at {}", words.join(", ")) }
     }
 
-    fn fields(&self, g: &Group) -> Node {
+    pub(super) fn fields(&self, g: &Group) -> Node {
         let columns = vec![
             Column::text("field", "field"),
             Column::number("offset_bytes", "offset"),
@@ -278,7 +278,7 @@ impl Context<'_> {
     }
 
     /// Code that touches the group's fields, most seen first.
-    fn code(&self, g: &Group) -> Vec<Node> {
+    pub(super) fn code(&self, g: &Group) -> Vec<Node> {
         let mut ranges: BTreeMap<u32, Vec<(u64, u64, usize)>> = BTreeMap::new();
         for line in &g.lines {
             for p in &line.parts {
@@ -380,7 +380,7 @@ fn whole_run(g: &Group) -> Cell {
 }
 
 /// Shares as text and as an object of three numbers.
-fn sharing(g: &Group) -> Cell {
+pub(super) fn sharing(g: &Group) -> Cell {
     let all = (g.e_true + g.e_false + g.e_mixed).max(f64::MIN_POSITIVE);
     let (t, f, m) = (g.e_true / all, g.e_false / all, g.e_mixed / all);
     let words: Vec<String> = [

@@ -13,6 +13,10 @@ pub(super) fn threads(e: &Evidence, actors: &[u32]) -> String {
     list.sort_by_key(|(_, (n, first))| (std::cmp::Reverse(*n), *first));
     let text = |(label, (n, first)): (String, (u32, usize))| match n {
         1 if label.ends_with("()") => format!("{label} T{}", actors[first]),
+        // Names of running threads are often all the same.
+        1 if e.run.unit == Unit::ClockSamples && label.starts_with("thread ") => {
+            e.actors.get(actors[first] as usize).map_or(label.clone(), |a| format!("{label} {}", a.number))
+        }
         1 => label,
         n => format!("{n} \u{d7} {label}"),
     };
@@ -26,11 +30,17 @@ fn thread(e: &Evidence, actor: u32) -> String {
     match (a.kind, start, &a.name) {
         (ActorKind::Cpu, _, _) => format!("CPU {}", a.number),
         (_, Some(f), _) => format!("{}()", f.function),
-        (ActorKind::Thread, None, _) if a.creator.is_none() => "main thread".into(),
+        (ActorKind::Thread, None, _) if a.creator.is_none() && !is_other(e, a) => "main thread".into(),
         (_, None, Some(name)) => format!("thread {name}"),
         (ActorKind::Thread, None, None) => format!("thread {}", a.number),
         (ActorKind::Unknown, None, None) => "unknown".into(),
     }
+}
+
+/// A source that does not see who starts threads: the main one has its process's number.
+fn is_other(e: &Evidence, a: &Actor) -> bool {
+    let pid = a.process.and_then(|p| e.processes.get(p as usize)).map(|p| p.pid);
+    e.run.unit == Unit::ClockSamples && pid != Some(a.number)
 }
 
 /// Functions from the innermost outwards: inlined frames, then the callers.

@@ -22,6 +22,9 @@ pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
     if old.transfers.is_some() && new.transfers.is_some() {
         return crate::kernel::compare(old, new, options);
     }
+    if old.run.unit == Unit::ClockSamples && new.run.unit == Unit::ClockSamples {
+        return crate::live::compare(old, new, options);
+    }
     if old.samples.is_some() && new.samples.is_some() {
         return crate::pmu::compare(old, new, options);
     }

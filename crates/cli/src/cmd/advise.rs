@@ -49,7 +49,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     }
     if evidence.samples.is_some() {
         global.remark(
-            "this evidence holds samples of a PMU: the numbers are in samples, good for comparing edits with each \
+            "this evidence holds samples: the numbers are in samples, good for comparing edits with each \
              other and with nothing else",
         );
     }

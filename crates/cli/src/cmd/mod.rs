@@ -17,6 +17,7 @@ pub mod history;
 pub mod hunt;
 pub mod import;
 pub mod layout;
+pub mod live;
 pub mod place;
 pub mod predict;
 pub mod record;

@@ -83,6 +83,9 @@ pub struct Sampled {
     /// Size of the page, bytes.
     #[serde(default)]
     pub page_bytes: Option<u64>,
+    /// Samples whose address was rebuilt from the registers after the instruction.
+    #[serde(default)]
+    pub rebuilt: Option<u64>,
 }
 
 /// What a rate counts.
@@ -95,6 +98,8 @@ pub enum RateOf {
     Writes,
     /// Atomic read-modify-writes.
     Rmws,
+    /// Accesses of any kind.
+    Accesses,
     /// Times that one actor stored where another had accessed since.
     Conflicts,
 }

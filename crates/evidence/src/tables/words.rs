@@ -15,6 +15,8 @@ pub enum Source {
     Perf,
     /// `tussle predict`.
     Simulator,
+    /// `tussle live`.
+    Live,
 }
 
 impl fmt::Display for Source {
@@ -24,9 +26,13 @@ impl fmt::Display for Source {
             Source::KernelRecorder => "recorded in an emulated kernel",
             Source::Perf => "imported from perf",
             Source::Simulator => "simulated",
+            Source::Live => "sampled while it ran",
         })
     }
 }
+
+/// [`super::Loss::what`] of samples that no row has: shares are of these and the rows' together.
+pub const ELSEWHERE: &str = "samples elsewhere";
 
 /// What counts are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,6 +46,8 @@ pub enum Unit {
     /// Samples of loads that another cache served, modified or not.
     #[serde(alias = "peer samples")]
     PeerSamples,
+    /// Samples of a clock that stood on code that touches the place: time there, not events.
+    ClockSamples,
 }
 
 impl fmt::Display for Unit {
@@ -48,6 +56,7 @@ impl fmt::Display for Unit {
             Unit::Accesses => "accesses",
             Unit::HitmSamples => "HITM samples",
             Unit::PeerSamples => "peer samples",
+            Unit::ClockSamples => "clock samples",
         })
     }
 }

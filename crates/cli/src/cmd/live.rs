@@ -1,0 +1,152 @@
+//! `tussle live`.
+
+use crate::global::Global;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use tussle_evidence::Evidence;
+use tussle_host::evidence_file;
+use tussle_host::images::HostImages;
+use tussle_host::live::{LiveImages, Options, RATE_HZ_MAX, Watching, Who};
+
+/// Watch running programs: no rebuild, no PMU, any language; x86-64 Linux.
+///
+/// Samples where threads stand with a software clock, works out from their registers which memory they touch, and
+/// confirms contended words with debug registers. Nothing is written to the program and it is never stopped. It needs
+/// the right to use perf events on that process; docs/live.md says what to change where that is refused.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub whom: Whom,
+    /// How long to watch (`10s`, `500ms`, `2m`); a command that ends earlier ends it.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    duration: Duration,
+    /// Where to write the evidence; an older `tussle.data` becomes `tussle.data.old`.
+    #[arg(short, long, default_value = evidence_file::DEFAULT_PATH)]
+    output: PathBuf,
+    /// Leave out command, executables, folders and what quotes the source.
+    #[arg(long)]
+    redact: bool,
+}
+
+/// Whom to watch and how hard.
+#[derive(clap::Args)]
+pub struct Whom {
+    /// Processes by number, separated by commas.
+    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
+    pid: Vec<u32>,
+    /// All processes of a user, by name or number.
+    #[arg(short, long, value_name = "USER", conflicts_with = "pid")]
+    user: Option<String>,
+    /// Samples per second of a running thread [default: 4000, less where the budget has no room]
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=RATE_HZ_MAX))]
+    rate: Option<u64>,
+    /// Share of the program's CPU time that watching may take.
+    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = percent)]
+    overhead: f64,
+    /// Do not use debug registers: samples only.
+    #[arg(long)]
+    no_confirm: bool,
+    /// A command to run and watch.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD", conflicts_with_all = ["pid", "user"])]
+    command: Vec<OsString>,
+}
+
+/// `10s`, `500ms`, `2m`, `10`.
+fn time(text: &str) -> Result<Duration, String> {
+    let (digits, unit) = text.split_at(text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len()));
+    let seconds = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("`{unit}` is no unit: use ms, s, m or h")),
+    };
+    let n: f64 = digits.parse().map_err(|_| format!("`{text}` is no time"))?;
+    let wanted = n * seconds;
+    match (0.01..=604_800.0).contains(&wanted) {
+        true => Ok(Duration::from_secs_f64(wanted)),
+        false => Err("from 10ms to 168h".into()),
+    }
+}
+
+/// `2%` or `2` as 0.02.
+fn percent(text: &str) -> Result<f64, String> {
+    let n: f64 = text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is no percentage"))?;
+    match (0.01..=50.0).contains(&n) {
+        true => Ok(n / 100.0),
+        false => Err("from 0.01% to 50%".into()),
+    }
+}
+
+impl Whom {
+    /// As the library wants it.
+    pub fn options(&self) -> anyhow::Result<Options> {
+        let who = match (&self.user, self.pid.is_empty(), self.command.is_empty()) {
+            (Some(user), ..) => Who::User(user.clone()),
+            (None, false, _) => Who::Pids(self.pid.clone()),
+            (None, true, false) => Who::Command(self.command.clone()),
+            (None, true, true) => anyhow::bail!("whom to watch? -p PID, -u USER or -- COMMAND"),
+        };
+        Ok(Options { who, rate_hz: self.rate, overhead: self.overhead, confirm: !self.no_confirm })
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    evidence_file::check(&args.output)?;
+    let mut watching = Watching::start(args.whom.options()?)?;
+    watching.remarks.drain(..).for_each(|r| global.remark(r));
+    watch(&mut watching, args.duration, global);
+    let mut evidence = named(&mut watching, global);
+    if args.redact {
+        tussle_evidence::redact(&mut evidence);
+    }
+    evidence_file::write(&args.output, &evidence)?;
+    let o = watching.overhead();
+    let share = o.share.map_or("unknown".into(), |s| format!("{:.2}%", 100.0 * s));
+    global.remark(format!(
+        "{} samples at {} Hz, {} hits of debug registers: cost the program about {share} (budget {:.2}%; a sample \
+         costs {:.1} µs here, a hit {:.1} µs) -> {}",
+        watching.session.counts.samples,
+        o.rate_hz,
+        o.hits,
+        100.0 * args.whom.overhead,
+        o.cost.sample_ns as f64 / 1e3,
+        o.cost.trap_ns as f64 / 1e3,
+        args.output.display()
+    ));
+    let report = tussle_report::report(&evidence, &[], &tussle_report::Options::default());
+    global.print(&report.view)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn watch(watching: &mut Watching, duration: Duration, global: &Global) {
+    let step = Duration::from_millis(500);
+    let mut left = duration;
+    while !left.is_zero() {
+        watching.step(left.min(step));
+        left = left.saturating_sub(step);
+        let samples = watching.session.counts.samples;
+        global.draw(format!("{:.0} s, {samples} samples", watching.seconds()));
+        if watching.finished() {
+            break;
+        }
+    }
+    global.erase();
+    if let Some(why) = watching.unconfirmed() {
+        global.remark(format!("lines are not confirmed: {why}; samples only"));
+    }
+}
+
+/// The evidence so far, with names.
+pub fn named(watching: &mut Watching, global: &Global) -> Evidence {
+    let (mut evidence, operands) = watching.evidence();
+    let registers = operands.into_iter().collect();
+    let mut images = LiveImages { procs: watching.procs(), host: HostImages::new() };
+    for p in tussle_naming::name_sampled(&mut evidence, &mut images, &registers) {
+        global.remark(p);
+    }
+    evidence
+}

@@ -1,0 +1,184 @@
+//! The software clock on all threads of some processes.
+//!
+//! One event per thread and CPU, inherited by what the thread starts, and one ring per CPU. Inherited events cannot
+//! write to a ring of their own thread (the kernel refuses `mmap` of an inherited event that follows its thread from CPU
+//! to CPU), and events of a thread without inheritance would miss threads that are born and die between two looks at
+//! `/proc`. CPU-wide events would see, and slow down, everybody else.
+
+use super::error::{LiveError, refused};
+use super::event::{Attr, CPU_CLOCK, Event, Ring, SOFTWARE, flag};
+use super::target;
+use std::collections::HashSet;
+use std::io;
+use tussle_live::decode::{self, Event as Record};
+
+/// Pages of a ring: what an unprivileged user may lock by default on each CPU.
+const RING_PAGES: usize = 128;
+
+/// Looks at the list of threads for ones that were born while it was read.
+const LOOKS_MAX: usize = 4;
+
+/// Descriptors that are needed for other things.
+const SPARE_DESCRIPTORS: usize = 64;
+
+/// The open events of all threads and the rings of all CPUs.
+pub(super) struct Clock {
+    attr: Attr,
+    cpus: Vec<i32>,
+    rings: Vec<Ring>,
+    /// Of each CPU the event that owns the ring comes first.
+    events: Vec<Vec<Event>>,
+    buffer: Vec<u8>,
+}
+
+impl Clock {
+    /// Nothing watched yet; `on_exec`: the clock starts when the process runs its program.
+    pub fn new(period_ns: u64, on_exec: bool) -> Clock {
+        let layout = decode::attr();
+        let start = if on_exec { flag::DISABLED | flag::ENABLE_ON_EXEC } else { 0 };
+        let records = flag::MMAP | flag::MMAP2 | flag::COMM | flag::COMM_EXEC | flag::TASK;
+        let attr = Attr {
+            kind: SOFTWARE,
+            config: CPU_CLOCK,
+            sample_period: period_ns,
+            sample_type: layout.sample_type,
+            sample_regs_user: layout.sample_regs_user,
+            flags: start
+                | records
+                | flag::INHERIT
+                | flag::EXCLUDE_KERNEL
+                | flag::EXCLUDE_HV
+                | flag::USE_CLOCKID,
+            clockid: libc::CLOCK_MONOTONIC,
+            ..Attr::default()
+        };
+        let cpus = online();
+        let events = cpus.iter().map(|_| Vec::new()).collect();
+        Clock { attr, cpus, rings: Vec::new(), events, buffer: Vec::new() }
+    }
+
+    /// Watches all threads of a process. Returns those that exist.
+    ///
+    /// # Errors
+    /// The kernel refuses; a thread that ends meanwhile is no error.
+    pub fn watch(&mut self, pid: u32) -> Result<Vec<u32>, LiveError> {
+        let mut known: HashSet<u32> = HashSet::new();
+        for _ in 0..LOOKS_MAX {
+            let new: Vec<u32> = target::threads(pid).into_iter().filter(|t| !known.contains(t)).collect();
+            if new.is_empty() {
+                break;
+            }
+            self.room(new.len())?;
+            for tid in new {
+                // Born of a thread that is watched already: it has inherited its events.
+                if known.insert(tid) && !self.born().contains(&tid) {
+                    self.open(pid, tid)?;
+                }
+            }
+        }
+        match known.is_empty() {
+            true => Err(LiveError::NoProcess(pid)),
+            false => Ok(known.into_iter().collect()),
+        }
+    }
+
+    /// Threads that the rings say were started.
+    fn born(&mut self) -> HashSet<u32> {
+        self.drain();
+        let records = decode::events(&self.buffer, &decode::attr());
+        let tid = |r: &Record| if let Record::Forked(_, _, tid) = r { Some(*tid) } else { None };
+        records.iter().filter_map(tid).collect()
+    }
+
+    fn room(&self, threads: usize) -> Result<(), LiveError> {
+        let open: usize = self.events.iter().map(Vec::len).sum();
+        let cpus = self.cpus.len();
+        let needed = open + threads * cpus + SPARE_DESCRIPTORS;
+        let limit = descriptors();
+        match needed > limit {
+            true => Err(LiveError::Descriptors { threads: needed / cpus.max(1), cpus, needed, limit }),
+            false => Ok(()),
+        }
+    }
+
+    fn open(&mut self, pid: u32, tid: u32) -> Result<(), LiveError> {
+        for (n, cpu) in self.cpus.iter().enumerate() {
+            let event = match Event::open(&self.attr, tid, *cpu) {
+                Ok(event) => event,
+                Err(e) if e.raw_os_error() == Some(libc::ESRCH) && tid != pid => return Ok(()),
+                Err(e) => return Err(refused(e, pid)),
+            };
+            match self.events[n].first() {
+                Some(first) => event.write_to(first).map_err(LiveError::Perf)?,
+                None => self.rings.push(ring(&event)?),
+            }
+            self.events[n].push(event);
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) {
+        for ring in &self.rings {
+            ring.drain(&mut self.buffer);
+        }
+    }
+
+    /// Everything that the kernel has written since the last call, CPU by CPU.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.drain();
+        std::mem::take(&mut self.buffer)
+    }
+}
+
+/// As large as allowed.
+fn ring(event: &Event) -> Result<Ring, LiveError> {
+    let mut pages = RING_PAGES;
+    loop {
+        match Ring::new(event, pages) {
+            Ok(ring) => return Ok(ring),
+            Err(e) if pages <= 4 => return Err(LiveError::Rings(e)),
+            Err(_) => pages /= 2,
+        }
+    }
+}
+
+/// `0-3,8` of `/sys/devices/system/cpu/online`.
+fn online() -> Vec<i32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let range = |part: &str| -> Option<Vec<i32>> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<i32>().ok()?, last.parse::<i32>().ok()?);
+        Some((first..=last.min(first + 65_535)).collect())
+    };
+    let cpus: Vec<i32> = text.trim().split(',').filter_map(range).flatten().collect();
+    let all = std::thread::available_parallelism().map_or(1, |n| n.get() as i32);
+    if cpus.is_empty() { (0..all).collect() } else { cpus }
+}
+
+/// File descriptors that we may have; the limit is raised as far as it goes.
+fn descriptors() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: reads and writes one rlimit.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        if limit.rlim_cur < limit.rlim_max {
+            let wanted = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wanted) == 0 {
+                limit = wanted;
+            }
+        }
+    }
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
+/// Whether breakpoints can be had at all, or why not.
+pub(super) fn why_no_registers(e: &io::Error) -> String {
+    match e.raw_os_error() {
+        Some(libc::ENOSPC) => "the debug registers are taken, by a debugger for instance".into(),
+        Some(libc::EACCES | libc::EPERM) => "the kernel refuses debug registers here (a container?)".into(),
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) => {
+            "this machine has no debug registers that perf can use".into()
+        }
+        _ => e.to_string(),
+    }
+}

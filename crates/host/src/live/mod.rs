@@ -1,0 +1,317 @@
+//! Watching running programs: perf's software clock, debug registers, `/proc`. Never `ptrace`, never a write to the
+//! watched process.
+
+mod clock;
+mod command;
+mod cost;
+mod error;
+mod event;
+mod target;
+mod watch;
+
+pub use cost::Cost;
+pub use error::LiveError;
+pub use target::{LiveImages, Procs};
+
+use clock::Clock;
+use command::Waiting;
+use std::ffi::OsString;
+use std::process::Child;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tussle_evidence::{Evidence, Loss};
+use tussle_live::convert::{self, About, Operands};
+use tussle_live::decode;
+use tussle_live::session::Session;
+use watch::Watcher;
+
+/// Samples per second of a running thread at most.
+pub const RATE_HZ_MAX: u64 = 10_000;
+
+/// Samples per second when nobody says, if the budget has room for them.
+pub const RATE_HZ: u64 = 4_000;
+
+/// The least that makes sense.
+const RATE_HZ_MIN: u64 = 50;
+
+/// Rings are read so often at least.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Maps of all processes are read so often.
+const REFRESH_NS: u64 = 1_000_000_000;
+
+/// Debug registers are used from here on: before, it is not known what is worth it.
+const FIRST_WATCH_NS: u64 = 500_000_000;
+
+/// Whom to watch.
+#[derive(Clone, Debug)]
+pub enum Who {
+    /// Processes.
+    Pids(Vec<u32>),
+    /// All processes of a user, by name or number.
+    User(String),
+    /// A command that is started.
+    Command(Vec<OsString>),
+}
+
+/// How to watch.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whom.
+    pub who: Who,
+    /// Samples per second of a running thread; `None` lets the budget decide.
+    pub rate_hz: Option<u64>,
+    /// Share of the watched threads' time that may be lost, 0 to 1.
+    pub overhead: f64,
+    /// Use debug registers.
+    pub confirm: bool,
+}
+
+/// What watching costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overhead {
+    /// Measured before.
+    pub cost: Cost,
+    /// Samples per second of a running thread.
+    pub rate_hz: u64,
+    /// Hits of debug registers.
+    pub hits: u64,
+    /// Times that words were armed.
+    pub armings: u64,
+    /// Share of the watched threads' CPU time; `None` when they had none.
+    pub share: Option<f64>,
+}
+
+/// Programs that are being watched.
+pub struct Watching {
+    /// What is known.
+    pub session: Session,
+    procs: Procs,
+    clock: Clock,
+    watcher: Watcher,
+    cost: Cost,
+    rate_hz: u64,
+    options: Options,
+    child: Option<Child>,
+    begin_ns: u64,
+    end_ns: u64,
+    refreshed_ns: u64,
+    started_unix_s: f64,
+    /// What people should know: a process that is stopped, no debug registers.
+    pub remarks: Vec<String>,
+}
+
+impl Watching {
+    /// Begins.
+    ///
+    /// # Errors
+    /// Nothing can be sampled; the message says what to change.
+    pub fn start(options: Options) -> Result<Watching, LiveError> {
+        let cost = cost::measure();
+        let rate_hz = rate(&options, &cost);
+        let begin_ns = event::now_ns();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let command = matches!(options.who, Who::Command(_));
+        let mut out = Watching {
+            session: Session::default(),
+            procs: Procs::default(),
+            clock: Clock::new(1_000_000_000 / rate_hz, command),
+            watcher: Watcher::new(now.as_nanos() as u64, begin_ns),
+            cost,
+            rate_hz,
+            options,
+            child: None,
+            begin_ns,
+            end_ns: begin_ns,
+            refreshed_ns: begin_ns,
+            started_unix_s: now.as_secs_f64(),
+            remarks: Vec::new(),
+        };
+        match out.options.who.clone() {
+            Who::Pids(pids) => pids.into_iter().try_for_each(|pid| out.attach(pid))?,
+            Who::User(user) => out.attach_user(&user)?,
+            Who::Command(command) => out.run(&command)?,
+        }
+        Ok(out)
+    }
+
+    fn attach(&mut self, pid: u32) -> Result<(), LiveError> {
+        if target::is_32_bit(pid) {
+            return Err(LiveError::Bits32(pid));
+        }
+        if target::state(pid).is_some_and(|s| matches!(s, 'T' | 't')) {
+            self.remarks.push(format!("process {pid} is stopped: nothing is sampled until it goes on"));
+        }
+        for tid in self.clock.watch(pid)? {
+            self.session.thread(pid, tid, &mut self.procs);
+        }
+        Ok(())
+    }
+
+    /// Processes that end meanwhile are no error.
+    fn attach_user(&mut self, user: &str) -> Result<(), LiveError> {
+        let mut first = Err(LiveError::NoneOfUser(user.into()));
+        for pid in target::of_user(user) {
+            match self.attach(pid) {
+                Err(LiveError::NoProcess(_) | LiveError::Bits32(_)) => {}
+                other => {
+                    first = first.or(other);
+                    if let Err(LiveError::Descriptors { .. }) = first {
+                        return first;
+                    }
+                }
+            }
+        }
+        first
+    }
+
+    fn run(&mut self, command: &[OsString]) -> Result<(), LiveError> {
+        let waiting = Waiting::new(command)?;
+        self.clock.watch(waiting.pid)?;
+        self.child = Some(waiting.run()?);
+        Ok(())
+    }
+
+    /// Watches for about so long; less when everything has ended.
+    pub fn step(&mut self, length: Duration) {
+        let until = event::now_ns() + length.as_nanos() as u64;
+        while event::now_ns() < until {
+            let before = event::now_ns();
+            if self.may_watch(before) {
+                // A random moment within about a tick.
+                let pause = self.watcher.random.below(TICK.as_nanos() as u64 / 4);
+                std::thread::sleep(Duration::from_nanos(pause));
+                self.watcher.once(&mut self.session, &mut self.procs);
+            } else {
+                std::thread::sleep(TICK.min(Duration::from_nanos(until - before)));
+            }
+            self.collect();
+            if self.finished() {
+                break;
+            }
+        }
+        self.end_ns = event::now_ns();
+    }
+
+    /// CPU time of the watched threads.
+    fn cpu_ns(&self) -> u64 {
+        (self.session.counts.samples + self.session.counts.lost) * 1_000_000_000 / self.rate_hz
+    }
+
+    fn may_watch(&self, now_ns: u64) -> bool {
+        let passed = now_ns.saturating_sub(self.begin_ns);
+        // The other half of the budget is for samples.
+        let allowed = (self.cpu_ns() as f64 * self.options.overhead / 2.0) as u64;
+        self.options.confirm
+            && self.watcher.refused.is_none()
+            && passed > FIRST_WATCH_NS
+            && self.watcher.spent.ns(&self.cost) < allowed
+            && self.session.lines.all().any(|l| l.1.shared())
+    }
+
+    fn collect(&mut self) {
+        let bytes = self.clock.take();
+        let layout = decode::attr();
+        for event in decode::events(&bytes, &layout) {
+            self.session.take(&event, &mut self.procs);
+        }
+        let now = event::now_ns();
+        if now - self.refreshed_ns > REFRESH_NS {
+            self.refreshed_ns = now;
+            self.session.refresh(&mut self.procs);
+        }
+    }
+
+    /// Everything that was watched has ended.
+    pub fn finished(&mut self) -> bool {
+        if let Some(child) = &mut self.child
+            && !matches!(child.try_wait(), Ok(None))
+        {
+            return self.session.alive().all(|(_, p)| target::state(p.pid).is_none_or(|s| s == 'Z'));
+        }
+        self.child.is_none()
+            && self.session.alive().all(|(_, p)| target::state(p.pid).is_none_or(|s| s == 'Z'))
+    }
+
+    /// What it cost so far.
+    pub fn overhead(&self) -> Overhead {
+        let samples = self.session.counts.samples + self.session.counts.lost;
+        let cpu_ns = self.cpu_ns();
+        let spent = self.watcher.spent;
+        let lost = samples * self.cost.sample_ns + spent.ns(&self.cost);
+        Overhead {
+            cost: self.cost,
+            rate_hz: self.rate_hz,
+            hits: spent.hits,
+            armings: spent.armings,
+            share: (cpu_ns > 0).then(|| lost as f64 / cpu_ns as f64),
+        }
+    }
+
+    /// Seconds watched.
+    pub fn seconds(&self) -> f64 {
+        (self.end_ns - self.begin_ns) as f64 / 1e9
+    }
+
+    /// Why debug registers are not used, if so.
+    pub fn unconfirmed(&self) -> Option<String> {
+        match (&self.watcher.refused, self.options.confirm) {
+            (Some(e), _) => Some(clock::why_no_registers(e)),
+            (None, false) => Some("--no-confirm was given".into()),
+            (None, true) => None,
+        }
+    }
+
+    /// The evidence of everything so far, names still missing.
+    pub fn evidence(&mut self) -> (Evidence, Operands) {
+        let loss = |why: String| Loss {
+            process: None,
+            what: "lines not confirmed by debug registers".into(),
+            count: 1,
+            note: why,
+        };
+        let o = self.overhead();
+        let share = o.share.map_or("unknown".into(), |s| format!("{:.2}%", 100.0 * s));
+        let flags = vec![
+            format!("rate={}", o.rate_hz),
+            format!("overhead={share} of {:.2}%", 100.0 * self.options.overhead),
+            format!("hits={}", o.hits),
+        ];
+        let about = About {
+            started_unix_s: self.started_unix_s,
+            duration_s: self.seconds(),
+            cpu_model: cpu_model(),
+            cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+            flags,
+            seed: self.watcher.random.0,
+            losses: self.unconfirmed().map(loss).into_iter().collect(),
+        };
+        convert::evidence(&mut self.session, &about, &mut self.procs)
+    }
+
+    /// Files for naming.
+    pub fn procs(&self) -> &Procs {
+        &self.procs
+    }
+}
+
+impl Drop for Watching {
+    /// A command that still runs when watching ends goes on by itself; one that has ended is not left as a zombie.
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.try_wait();
+        }
+    }
+}
+
+/// Half of the budget is for samples.
+fn rate(options: &Options, cost: &Cost) -> u64 {
+    let affordable = (options.overhead / 2.0 * 1e9 / cost.sample_ns as f64) as u64;
+    let wanted = options.rate_hz.unwrap_or(RATE_HZ).min(RATE_HZ_MAX);
+    wanted.min(affordable).max(RATE_HZ_MIN)
+}
+
+fn cpu_model() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':'));
+    line.map_or("unknown CPU".into(), |l| l.1.trim().to_string())
+}

@@ -1,0 +1,169 @@
+//! What `/proc` says about the watched processes.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tussle_debuginfo::{Bytes, CompanionRequest};
+use tussle_live::maps::Mapping;
+use tussle_live::session::{Program, Target};
+use tussle_naming::Images;
+
+use crate::images::HostImages;
+
+/// A list of JIT functions above this is not read.
+const JIT_BYTES_MAX: u64 = 256 << 20;
+
+/// The processes of this machine. Files that were read stay open, so that they can be named after their process ended.
+#[derive(Default)]
+pub struct Procs {
+    files: HashMap<String, (Bytes, u32)>,
+    jit_sizes: HashMap<u32, u64>,
+}
+
+/// Path of a file of a process's folder in `/proc`.
+fn proc(pid: u32, name: &str) -> PathBuf {
+    Path::new("/proc").join(pid.to_string()).join(name)
+}
+
+/// A path as the process sees it, by the way of its root folder.
+fn inside(pid: u32, path: &str) -> PathBuf {
+    proc(pid, "root").join(path.trim_start_matches('/'))
+}
+
+/// Threads of a process; empty when it is gone.
+pub(super) fn threads(pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir(proc(pid, "task")).into_iter().flatten().flatten();
+    entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Processes of a user by name or number, without this one.
+pub(super) fn of_user(user: &str) -> Vec<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let by_name = passwd.lines().find_map(|l| {
+        let mut words = l.split(':');
+        (words.next() == Some(user)).then(|| words.nth(1)?.parse::<u32>().ok())?
+    });
+    let Some(uid) = by_name.or_else(|| user.parse().ok()) else { return Vec::new() };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut out: Vec<u32> = entries
+        .filter(|e| e.metadata().is_ok_and(|m| m.uid() == uid))
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        // The kernel's own threads have no executable.
+        .filter(|pid| *pid != std::process::id() && fs::read_link(proc(*pid, "exe")).is_ok())
+        .collect();
+    out.sort_unstable();
+    out
+}
+
+/// Letter of the process's state (`T` when stopped).
+pub(super) fn state(pid: u32) -> Option<char> {
+    let text = fs::read_to_string(proc(pid, "stat")).ok()?;
+    text.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// Whether the process's executable is for 32-bit machines.
+pub(super) fn is_32_bit(pid: u32) -> bool {
+    use std::io::Read;
+    let mut head = [0; 5];
+    let read = fs::File::open(proc(pid, "exe")).and_then(|mut f| f.read_exact(&mut head));
+    read.is_ok() && head == *b"\x7fELF\x01"
+}
+
+fn map(path: &Path) -> Option<Bytes> {
+    let file = fs::File::open(path).ok().filter(|f| f.metadata().is_ok_and(|m| m.is_file()))?;
+    // SAFETY: private and only read, as in `images`.
+    let map = unsafe { memmap2::Mmap::map(&file) }.ok()?;
+    Some(Arc::new(map))
+}
+
+/// Number of the process in its own namespace, by which its files in `/tmp` are called.
+fn own_number(pid: u32) -> u32 {
+    let status = fs::read_to_string(proc(pid, "status")).unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
+    line.and_then(|l| l.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
+}
+
+impl Target for Procs {
+    fn maps(&mut self, pid: u32) -> Option<String> {
+        let bytes = fs::read(proc(pid, "maps")).ok().filter(|b| !b.is_empty())?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn program(&mut self, pid: u32) -> Option<Program> {
+        let exe = fs::read_link(proc(pid, "exe")).ok()?.to_string_lossy().into_owned();
+        let line = fs::read(proc(pid, "cmdline")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&line);
+        let command = text.trim_end_matches('\0').split('\0').map(str::to_string).collect();
+        Some(Program { exe: exe.trim_end_matches(" (deleted)").to_string(), command })
+    }
+
+    fn thread_name(&mut self, pid: u32, tid: u32) -> Option<String> {
+        let text = fs::read_to_string(proc(pid, "task").join(tid.to_string()).join("comm")).ok()?;
+        Some(text.trim_end().to_string())
+    }
+
+    fn file(&mut self, pid: u32, m: &Mapping) -> Option<Bytes> {
+        let exact = proc(pid, "map_files").join(format!("{:x}-{:x}", m.start, m.end));
+        let bytes = map(&exact).or_else(|| map(&inside(pid, &m.path))).or_else(|| map(Path::new(&m.path)))?;
+        self.files.insert(m.path.clone(), (bytes.clone(), pid));
+        Some(bytes)
+    }
+
+    fn memory(&mut self, pid: u32, address: u64, buffer: &mut [u8]) -> usize {
+        let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
+        // SAFETY: writes into our own buffer only; the other process's memory is read by the kernel.
+        let n = unsafe {
+            libc::process_vm_readv(pid as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0)
+        };
+        usize::try_from(n).unwrap_or(0)
+    }
+
+    fn jit_names(&mut self, pid: u32) -> Option<String> {
+        let path = inside(pid, &format!("/tmp/perf-{}.map", own_number(pid)));
+        let size = fs::metadata(&path).ok()?.len();
+        // Read again only when it has grown: there may be a sample in new code every millisecond.
+        if size > JIT_BYTES_MAX || self.jit_sizes.insert(pid, size) == Some(size) {
+            return None;
+        }
+        Some(String::from_utf8_lossy(&fs::read(&path).ok()?).into_owned())
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        super::event::now_ns()
+    }
+}
+
+/// Modules as the watched processes had them, everything else from this machine.
+pub struct LiveImages<'p> {
+    /// Files that were read while sampling.
+    pub procs: &'p Procs,
+    /// For the rest.
+    pub host: HostImages,
+}
+
+impl Images for LiveImages<'_> {
+    fn module(&mut self, path: &str, build_id: Option<&str>) -> Result<Bytes, String> {
+        match self.procs.files.get(path) {
+            Some((bytes, _)) => Ok(bytes.clone()),
+            None => self.host.module(path, build_id),
+        }
+    }
+
+    fn companion(&mut self, path: &str, request: &CompanionRequest) -> Option<Bytes> {
+        let own = self.host.companion(path, request);
+        let CompanionRequest::BuildId(id) = request else { return own };
+        let pid = self.procs.files.get(path)?.1;
+        own.or_else(|| {
+            let hex: String = id.iter().map(|b| format!("{b:02x}")).collect();
+            let (head, tail) = hex.split_at_checked(2)?;
+            map(&inside(pid, &format!("/usr/lib/debug/.build-id/{head}/{tail}.debug")))
+        })
+    }
+
+    fn source(&mut self, path: &str) -> Option<Arc<str>> {
+        self.host.source(path)
+    }
+}

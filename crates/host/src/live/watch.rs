@@ -1,0 +1,189 @@
+//! Words of contended lines under debug registers, one thread at a time, at random moments.
+
+use super::cost::{Cost, watching};
+use super::event::{Event, Ring, now_ns};
+use std::collections::HashMap;
+use std::io;
+use tussle_evidence::TouchKind;
+use tussle_live::confirm::{WATCHED_MAX, Waits, Watch};
+use tussle_live::decode::{self, Event as Record};
+use tussle_live::lines::{LINE_BYTES, LineId};
+use tussle_live::session::{Session, Target};
+use tussle_perf::Attr;
+use tussle_perf::attr::bit;
+
+/// Lines that are watched in turns: those with most samples.
+const LINES_MAX: usize = 8;
+
+/// Lines on which no store was seen that are watched beside them.
+const SUSPECTS_MAX: usize = 4;
+
+/// Threads of a line that are watched: those with most samples.
+const THREADS_MAX: usize = 6;
+
+/// How long words stay armed at most, drawn anew each time: short for what is hot, long for what is rare.
+const WINDOWS_NS: [u64; 3] = [500_000, 2_000_000, 8_000_000];
+
+/// A small generator of random numbers (SplitMix64): moments and choices are to be independent of the program's own
+/// rhythm, nothing more.
+pub(super) struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n.max(1)
+    }
+}
+
+/// What arming has cost so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    pub armings: u64,
+    pub hits: u64,
+}
+
+impl Spent {
+    /// Nanoseconds of the watched threads' time.
+    pub fn ns(&self, cost: &Cost) -> u64 {
+        self.hits * cost.trap_ns + self.armings * cost.arming_ns
+    }
+}
+
+/// Arms words.
+pub(super) struct Watcher {
+    pub random: Random,
+    pub spent: Spent,
+    /// Why there are no debug registers.
+    pub refused: Option<io::Error>,
+    turn: usize,
+    begin_ns: u64,
+}
+
+/// Words of one thread that are armed together.
+struct Group {
+    line: LineId,
+    thread: u32,
+    waits: Waits,
+    /// Address of the line's first byte in the thread's process.
+    address: u64,
+    words: Vec<u8>,
+}
+
+impl Watcher {
+    pub fn new(seed: u64, begin_ns: u64) -> Watcher {
+        Watcher { random: Random(seed), spent: Spent::default(), refused: None, turn: 0, begin_ns }
+    }
+
+    /// One arming of some words of one thread; returns without one when there is nothing to watch.
+    pub fn once(&mut self, session: &mut Session, target: &mut dyn Target) {
+        let Some(group) = self.choose(session) else { return };
+        let window = WINDOWS_NS[self.random.below(WINDOWS_NS.len() as u64) as usize];
+        let armed = match arm(&group, session) {
+            Ok(armed) => armed,
+            // The thread has ended.
+            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {
+                session.threads[group.thread as usize].ended = true;
+                return;
+            }
+            Err(e) => {
+                self.refused = Some(e);
+                return;
+            }
+        };
+        self.spent.armings += armed.events.len() as u64;
+        std::thread::sleep(std::time::Duration::from_nanos(window));
+        let times: Vec<(u64, u64)> = armed.events.iter().map(|e| e.count().unwrap_or_default()).collect();
+        let mut bytes = Vec::new();
+        armed.ring.drain(&mut bytes);
+        let span = (armed.armed_ns - self.begin_ns, now_ns() - self.begin_ns);
+        drop(armed.events);
+        let hits = self.hits(session, target, &group, &bytes);
+        for (word, (count, ran_ns)) in group.words.iter().zip(times) {
+            let watch = Watch { line: group.line, word: *word, thread: group.thread, waits: group.waits };
+            let tally = session.confirmed.tallies.entry(watch).or_default();
+            tally.address = group.address + 8 * u64::from(*word);
+            tally.add(span, ran_ns, count > 0);
+            if let Some((Some(code), kind)) = hits.get(word) {
+                *tally.codes.entry((*code, *kind)).or_default() += 1;
+            }
+        }
+    }
+
+    fn choose(&mut self, session: &Session) -> Option<Group> {
+        let mut lines = session.lines.ranked();
+        lines.truncate(LINES_MAX);
+        lines.extend(session.lines.suspects().into_iter().take(SUSPECTS_MAX));
+        self.turn += 1;
+        let (line, seen) = lines.get(self.turn % lines.len().max(1))?;
+        let alive = |t: &&(u32, u64)| session.threads.get(t.0 as usize).is_some_and(|t| !t.ended);
+        let threads = seen.threads();
+        let threads: Vec<u32> = threads.iter().filter(alive).take(THREADS_MAX).map(|t| t.0).collect();
+        let thread = *threads.get(self.random.below(threads.len() as u64) as usize)?;
+        let mut words = seen.words();
+        while words.len() > WATCHED_MAX {
+            let out = self.random.below(words.len() as u64) as usize;
+            words.swap_remove(out);
+        }
+        let waits = if self.random.below(2) == 0 { Waits::Stores } else { Waits::Any };
+        let address = home(session, *line, thread)?;
+        Some(Group { line: *line, thread, waits, address, words })
+    }
+
+    /// The code of the first hit of each word.
+    fn hits(&mut self, session: &mut Session, target: &mut dyn Target, group: &Group, bytes: &[u8]) -> Hits {
+        let layout = Attr { sample_type: layout(), ..decode::attr() };
+        let mut hits = Hits::new();
+        for record in decode::events(bytes, &layout) {
+            let Record::Sample(s) = record else { continue };
+            let Some(address) = s.addr else { continue };
+            self.spent.hits += 1;
+            let word = (address.wrapping_sub(group.address) / 8) as u8;
+            hits.entry(word).or_insert_with(|| session.hit(&s, address, target));
+        }
+        hits
+    }
+}
+
+/// By word: number of the code, and what it does there.
+type Hits = HashMap<u8, (Option<u32>, Option<TouchKind>)>;
+
+/// What the samples of a hit hold.
+fn layout() -> u64 {
+    bit::IP | bit::TID | bit::TIME | bit::ADDR | bit::REGS_USER
+}
+
+/// Where a line begins in the process of a thread, from what that thread did there.
+fn home(session: &Session, line: LineId, thread: u32) -> Option<u64> {
+    let row = session.lines.get(line)?.rows.iter().find(|r| r.thread == thread)?;
+    let start = row.address.wrapping_sub(u64::from(row.offset));
+    start.is_multiple_of(LINE_BYTES).then_some(start)
+}
+
+/// Armed words.
+struct Armed {
+    ring: Ring,
+    events: Vec<Event>,
+    armed_ns: u64,
+}
+
+fn arm(group: &Group, session: &Session) -> io::Result<Armed> {
+    let tid = session.threads[group.thread as usize].tid;
+    let mut events: Vec<Event> = Vec::new();
+    let mut ring = None;
+    for word in &group.words {
+        let attr = watching(group.address + 8 * u64::from(*word), group.waits == Waits::Any);
+        let event = Event::open(&attr, tid, -1)?;
+        match events.first() {
+            Some(first) => event.write_to(first)?,
+            None => ring = Some(Ring::new(&event, 1)?),
+        }
+        events.push(event);
+    }
+    let ring = ring.ok_or_else(|| io::Error::other("no word to watch"))?;
+    for event in &events {
+        event.once()?;
+    }
+    Ok(Armed { ring, events, armed_ns: now_ns() })
+}

@@ -1,0 +1,19 @@
+//! Samples of running programs to evidence: no rebuild, no PMU, no I/O here.
+//!
+//! `tussle-host` opens perf's software clock on the threads of a program and hands over the bytes of its rings. A
+//! sample holds the registers at an interrupted instruction, so the address that the instruction is about to access is
+//! known ([`address`]), often also that of the one before it ([`code`]). What threads touch is summed by cache line
+//! ([`lines`]); words of lines that several threads touch are watched by debug registers ([`confirm`]); [`convert`]
+//! makes evidence of it all.
+
+pub mod address;
+pub mod code;
+pub mod confirm;
+pub mod convert;
+pub mod decode;
+pub mod image;
+pub mod jit;
+pub mod lines;
+pub mod maps;
+pub mod registers;
+pub mod session;
