@@ -8,8 +8,9 @@ use clap::{Arg, Command, ValueEnum};
 pub const VERSION: &str = env!("TUSSLE_VERSION");
 
 /// Verbs by what people want, in the order in which they meet them. Every verb stands in one of them (tested).
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Find, fix and prove", &["hunt", "record", "report", "advise", "fix", "bench"]),
+    ("Programs that run", &["live"]),
     ("Layouts of types", &["layout", "diff", "check", "place", "snapshot"]),
     ("Kernels and hardware samples", &["record-kernel", "import"]),
     ("Other machines", &["predict", "calibrate", "scenario", "workload"]),
@@ -26,7 +27,7 @@ const FINDINGS: &[&str] = &["text", "json", "md", "sarif", "github", "html"];
 fn formats(verb: &str) -> Option<&'static [&'static str]> {
     match verb {
         "report" => Some(&["text", "json", "md", "sarif", "github", "html", "folded"]),
-        "hunt" | "check" => Some(FINDINGS),
+        "hunt" | "check" | "live" => Some(FINDINGS),
         "cc" | "c++" | "record" | "record-kernel" | "export" | "snapshot" | "completions" | "man" => None,
         _ => Some(VIEWS),
     }

@@ -34,8 +34,8 @@ pub struct Site {
     pub at: Option<Instruction>,
     /// The one that ran just before it, if that is sure.
     pub before: Option<Instruction>,
-    /// Stores that run next, whatever happens: compilers make `n++` a load, on which threads wait, and a store, on which
-    /// they do not.
+    /// Stores that run next, whatever happens: compilers make `n++` a load, on which threads wait, and a store, on
+    /// which they do not.
     pub ahead: Vec<Following>,
 }
 

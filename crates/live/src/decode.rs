@@ -79,7 +79,8 @@ fn event<'a>(r: &Record<'a>, attr: &Attr) -> Option<Event<'a>> {
     })
 }
 
-/// `struct { u32 pid, tid; u64 addr, len, pgoff; u32 maj, min; u64 ino, ino_generation; u32 prot, flags; char filename[]; }`
+/// `struct { u32 pid, tid; u64 addr, len, pgoff; u32 maj, min; u64 ino, ino_generation; u32 prot, flags;
+/// char filename[]; }`
 fn mapped<'a>(r: &Record<'a>) -> Option<Event<'a>> {
     const SHARED: u32 = 1;
     const EXEC: u32 = 4;

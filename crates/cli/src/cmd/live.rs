@@ -49,7 +49,12 @@ pub struct Whom {
     #[arg(long)]
     no_confirm: bool,
     /// A command to run and watch.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD", conflicts_with_all = ["pid", "user"])]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        conflicts_with_all = ["pid", "user"]
+    )]
     command: Vec<OsString>,
 }
 

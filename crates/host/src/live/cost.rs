@@ -1,4 +1,4 @@
-//! What a sample and a debug register's hit cost the watched thread, measured on this thread before anything is watched.
+//! What a sample and a debug register's hit cost the watched thread, measured on this thread before watching.
 
 use super::event::{Attr, BREAKPOINT, CPU_CLOCK, Event, Ring, SOFTWARE, TIMES, flag, thread_ns};
 use std::hint::black_box;

@@ -57,8 +57,8 @@ pub enum LiveError {
     },
     /// Memory for the rings.
     #[error(
-        "no memory for perf's rings ({0}): raise kernel.perf_event_mlock_kb (`sudo sysctl kernel.perf_event_mlock_kb=2048`), \
-         or run as root"
+        "no memory for perf's rings ({0}): raise kernel.perf_event_mlock_kb \
+         (`sudo sysctl kernel.perf_event_mlock_kb=2048`), or run as root"
     )]
     Rings(io::Error),
     /// The command cannot be started.
