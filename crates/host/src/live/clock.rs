@@ -1,8 +1,8 @@
 //! The software clock on all threads of some processes.
 //!
 //! One event per thread and CPU, inherited by what the thread starts, and one ring per CPU. Inherited events cannot
-//! write to a ring of their own thread (the kernel refuses `mmap` of an inherited event that follows its thread from
-//! CPU to CPU), and events of a thread without inheritance would miss threads that are born and die between two looks at
+//! write to a ring of their own thread: the kernel refuses `mmap` of an inherited event that follows its thread from
+//! CPU to CPU. Events of a thread without inheritance would miss threads that are born and die between two looks at
 //! `/proc`. CPU-wide events would see, and slow down, everybody else.
 
 use super::error::{LiveError, refused};
