@@ -6,6 +6,7 @@
 mod cmd;
 mod global;
 mod pager;
+mod topics;
 mod verbs;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -64,6 +65,9 @@ fn main() -> ExitCode {
     if let Some(language) = cmd::cc::language_of_argv0() {
         return cmd::cc::run_as_compiler(language);
     }
+    if let Some(text) = topic() {
+        return if pager::show(&text).is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) };
+    }
     let matches = verbs::command(Cli::command()).try_get_matches();
     let cli = match matches.and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
@@ -79,6 +83,12 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// What `tussle help TOPIC` prints.
+fn topic() -> Option<String> {
+    let mut words = std::env::args().skip(1);
+    (words.next()? == "help").then(|| topics::find(&words.next()?)).flatten()
 }
 
 /// An error with its causes, leaving out those that the text before them already says.

@@ -18,6 +18,9 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("For the shell", &["completions", "man"]),
 ];
 
+/// The end of the overview.
+const MORE: &str = "`tussle help VERB` says more; `tussle help topics` lists the words that are explained.";
+
 /// Renderers of any view.
 const VIEWS: &[&str] = &["text", "json", "md", "html"];
 /// Renderers of views that hold findings.
@@ -38,7 +41,7 @@ pub fn command(root: Command) -> Command {
     let format = root.get_arguments().find(|a| a.get_id() == "format").cloned();
     let verbs: Vec<String> = root.get_subcommands().map(|c| c.get_name().to_owned()).collect();
     let help = format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n`tussle help VERB` says more.\n\nOptions:\n{{options}}",
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n{MORE}\n\nOptions:\n{{options}}",
         groups(&root)
     );
     verbs.iter().zip(std::iter::repeat(format)).fold(root.help_template(help), |root, (verb, format)| {
