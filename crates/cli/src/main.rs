@@ -35,6 +35,7 @@ enum Verb {
     Cc(cmd::cc::Args),
     #[command(name = "c++")]
     Cxx(cmd::cc::Args),
+    Cargo(cmd::cargo::Args),
     Record(cmd::record::Args),
     RecordKernel(cmd::record_kernel::Args),
     Live(cmd::live::Args),
@@ -60,6 +61,9 @@ fn main() -> ExitCode {
     // SAFETY: resets a signal disposition before any thread exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     if let Some(code) = cmd::cc::run_as_assembler() {
+        return code;
+    }
+    if let Some(code) = cmd::cc::run_as_rustc() {
         return code;
     }
     if let Some(language) = cmd::cc::language_of_argv0() {
@@ -112,6 +116,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Snapshot(a) => cmd::snapshot::run(a, global),
         Verb::Cc(a) => cmd::cc::run(a, cmd::cc::Language::C),
         Verb::Cxx(a) => cmd::cc::run(a, cmd::cc::Language::Cxx),
+        Verb::Cargo(a) => cmd::cargo::run(a, global),
         Verb::Record(a) => cmd::record::run(a, global),
         Verb::RecordKernel(a) => cmd::record_kernel::run(a, global),
         Verb::Live(a) => cmd::live::run(a, global),

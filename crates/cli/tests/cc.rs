@@ -171,6 +171,61 @@ int main(void) {
     }
 }
 
+/// Precompiled headers and modules: compiled, not linked, and taken by the compiler that made them.
+#[test]
+fn precompiled_headers_and_modules_are_taken() {
+    let lab = Lab(tempfile::tempdir().unwrap());
+    let write = |name: &str, text: &str| std::fs::write(lab.0.path().join(name), text).unwrap();
+    write("all.h", "#include <vector>\ninline int answer() { return 7; }\n");
+    write("p.cc", "int main() { std::vector<int> v(1, answer()); return v[0]; }\n");
+    write("m.cppm", "export module m;\nexport int answer() { return 7; }\n");
+    write("u.cc", "import m;\nint main() { return answer(); }\n");
+    let gcc = [
+        "c++ -O1 all.h -o all.h.gch",
+        "c++ -O1 -Winvalid-pch -Werror -include all.h p.cc -o p",
+        "c++ -std=c++20 -fmodules-ts -x c++ -c m.cppm -o m.o",
+        "c++ -std=c++20 -fmodules-ts -c u.cc -o u.o",
+        "c++ u.o m.o -o u",
+    ];
+    let clang = [
+        "c++ -O1 -x c++-header all.h -o all.pch",
+        "c++ -O1 -include-pch all.pch p.cc -o p",
+        "c++ -std=c++20 --precompile m.cppm -o m.pcm",
+        "c++ -std=c++20 -c m.pcm -o m.o",
+        "c++ -std=c++20 -fmodule-file=m.pcm -c u.cc -o u.o",
+        "c++ u.o m.o -o u",
+    ];
+    for (compiler, lines) in [("g++", &gcc[..]), ("clang++", &clang[..])] {
+        if !need(compiler) {
+            continue;
+        }
+        for line in lines {
+            let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
+            c.args(line.split(' ')).current_dir(lab.0.path()).env("TUSSLE_CXX", compiler);
+            let out = c.env("XDG_CACHE_HOME", lab.0.path().join("cache")).output().unwrap();
+            assert!(out.status.success(), "{compiler} {line}: {}", String::from_utf8_lossy(&out.stderr));
+        }
+        for program in ["./p", "./u"] {
+            assert_eq!(lab.run(program, &[]).status.code(), Some(7), "{compiler} {program}");
+            assert!(contains(&lab.0.path().join(program), b"__tsan_func_entry"), "{compiler} {program}");
+        }
+    }
+}
+
+/// What stands before a compiler that a build system has chosen.
+#[test]
+fn a_launcher_takes_the_compiler_that_is_named() {
+    if !need("gcc") {
+        return;
+    }
+    let lab = Lab(tempfile::tempdir().unwrap());
+    std::fs::write(lab.0.path().join("p.c"), "int main(void) { return 7; }\n").unwrap();
+    let out = lab.tussle(&["cc", "--as", "gcc", "-O1", "p.c", "-o", "p"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(lab.run("./p", &[]).status.code(), Some(7));
+    assert!(!lab.tussle(&["cc", "--as", "no-such-compiler", "p.c"]).status.success());
+}
+
 /// Called as `as` it is an assembler, whoever calls it.
 #[test]
 fn as_an_assembler_it_needs_no_variable() {

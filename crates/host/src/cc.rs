@@ -12,6 +12,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Environment variable: what is compiled and linked now is to stay as it is (build scripts, procedural macros).
+pub const PLAIN_VARIABLE: &str = "TUSSLE_PLAIN";
+
 /// Source language of a compiler call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
@@ -59,7 +62,17 @@ pub fn run(
     args: &[OsString],
     say: &mut dyn FnMut(String),
 ) -> Result<u8, CcError> {
-    let mut compiler = find_compiler(language, called_as)?;
+    let (named, args) = match args {
+        [flag, compiler, rest @ ..] if flag == AS_FLAG => (Some(compiler), rest),
+        all => (None, all),
+    };
+    let mut compiler = match named {
+        Some(program) => exactly(program, language)?,
+        None => find_compiler(language, called_as)?,
+    };
+    if std::env::var_os(PLAIN_VARIABLE).is_some() {
+        return exec(&compiler, args);
+    }
     let parsed = parse(args);
     if parsed.mode != Mode::Pass {
         compiler.assembler = assembler::stand_in(&compiler, tussle, &parsed.args);
@@ -110,7 +123,11 @@ fn link_args(c: &Compiler, p: &Parsed, args: &[OsString]) -> Result<Vec<OsString
     if p.language_set {
         out.extend(["-x".into(), "none".into()]);
     }
-    out.push(object_file()?.into_os_string());
+    let object = object_file()?.into_os_string();
+    if out.contains(&object) {
+        return Ok(out);
+    }
+    out.push(object);
     out.extend(["-lpthread".into(), "-ldl".into()]);
     // Libraries loaded later with dlopen ask the executable for the hooks.
     out.push(if p.gold { "-rdynamic".into() } else { "-Wl,--export-dynamic-symbol=__tsan_*".into() });
@@ -158,6 +175,19 @@ fn call(c: &Compiler, args: &[OsString]) -> Result<u8, CcError> {
 fn exec(c: &Compiler, args: &[OsString]) -> Result<u8, CcError> {
     let e = command(c, args).exec();
     Err(CcError::Io(c.program.display().to_string(), e))
+}
+
+/// `tussle cc --as /usr/bin/gcc ARGS`: what stands before a compiler that a build system has chosen (a launcher).
+pub const AS_FLAG: &str = "--as";
+
+/// The compiler that a build system has chosen.
+fn exactly(program: &OsStr, language: Language) -> Result<Compiler, CcError> {
+    let variable = if language == Language::C { "TUSSLE_CC" } else { "TUSSLE_CXX" };
+    let found = search(program);
+    let program =
+        found.ok_or_else(|| CcError::NoCompiler(program.to_string_lossy().into_owned(), variable))?;
+    let clang = is_clang(&program, &[]);
+    Ok(Compiler { program, own_args: Vec::new(), clang, assembler: None })
 }
 
 fn find_compiler(language: Language, called_as: Option<&str>) -> Result<Compiler, CcError> {

@@ -6,7 +6,7 @@
 
 pub mod bill;
 mod calls;
-mod compdb;
+pub(crate) mod compdb;
 mod compile;
 mod cplusplus;
 mod diagnostics;
@@ -27,7 +27,7 @@ use tussle_advise::relayout::{Relayout, RelayoutError, holder};
 use tussle_model::leaf::{Arrays, leaves};
 use tussle_model::{MemberRole, SourceLoc, TypeId, TypeTable};
 
-use crate::hunt::{Scratch, ScratchError};
+use crate::project::{Scratch, ScratchError};
 pub use bill::view;
 pub use compile::Build;
 use sources::Sources;
@@ -211,12 +211,12 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
         patch::boundary::check(request.type_name, &path, shared, &sources.texts()).map_err(FixError::Use)?;
     }
     let scratch = match request.build {
-        Build::Shell(_) | Build::Make => Scratch::copy_of(request.dir)?,
+        Build::Shell(_) | Build::Make | Build::System(_) => Scratch::copy_of(request.dir)?,
         // Nothing is written but the one file: links to the others do.
         Build::Kernel => farm::tree(request.dir, &file, &kernel::REAL, &kernel::LEFT_OUT)?,
         Build::Compdb(_) | Build::Plain => farm::tree(request.dir, &file, &[], &[])?,
     };
-    let compiler = compile::Compiler::new(request, &sources, &file, scratch.path());
+    let compiler = compile::Compiler::new(request, &sources, &file, scratch.path())?;
     let table = compiler.layout(false, announce)?;
     let target = table.find(request.type_name).ok_or_else(|| compiler.no_layout())?;
     let shapes = Shapes::new(&table);

@@ -9,12 +9,12 @@ pub mod emulator;
 pub mod evidence_file;
 pub mod fix;
 pub mod grid;
-pub mod hunt;
-
 pub mod images;
 pub mod live;
+pub mod project;
 pub mod record;
 pub mod replay;
 pub mod revisions;
+pub mod rustc;
 pub mod threads;
 pub mod workloads;

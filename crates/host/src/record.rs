@@ -15,7 +15,7 @@ use tussle_evidence::Evidence;
 use tussle_rt::convert::Keep;
 use tussle_rt::{RawFile, convert};
 
-pub use runtime_files::{assembler_folder, object_file, shared_folder};
+pub use runtime_files::{assembler_folder, links_folder, object_file, shared_folder};
 pub use session::{Leftover, Session, leftovers};
 
 /// How to record.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 pub use tussle_host::cc::Language;
+use tussle_host::project::wrapper::{RUSTC_WRAPPER, language_of};
 
 /// Compile so that the program can be recorded.
 #[derive(clap::Args)]
@@ -20,10 +21,8 @@ fn called() -> Option<(Language, Option<String>, Vec<OsString>)> {
     let name = std::path::PathBuf::from(all.next()?);
     let name = name.file_name()?.to_str()?.to_string();
     let rest: Vec<OsString> = all.collect();
-    match name.as_str() {
-        "cc" | "gcc" | "clang" => return Some((Language::C, Some(name), rest)),
-        "c++" | "g++" | "clang++" => return Some((Language::Cxx, Some(name), rest)),
-        _ => {}
+    if let Some(language) = language_of(&name) {
+        return Some((language, Some(name), rest));
     }
     let (verb, rest) = rest.split_first()?;
     match verb.to_str()? {
@@ -60,6 +59,23 @@ pub fn run_as_assembler() -> Option<ExitCode> {
         Ok(status) => ExitCode::from(status),
         Err(e) => {
             eprintln!("tussle cc: {e}");
+            ExitCode::from(2)
+        }
+    })
+}
+
+/// Runs between cargo and rustc if this binary was started by the name that `RUSTC_WRAPPER` is given.
+pub fn run_as_rustc() -> Option<ExitCode> {
+    let mut all = std::env::args_os();
+    let name = std::path::PathBuf::from(all.next()?);
+    if name.file_name().is_none_or(|n| n != RUSTC_WRAPPER) {
+        return None;
+    }
+    let args: Vec<OsString> = all.collect();
+    Some(match tussle_host::rustc::run(&args) {
+        Ok(status) => ExitCode::from(status),
+        Err(e) => {
+            eprintln!("tussle: {e}");
             ExitCode::from(2)
         }
     })

@@ -23,10 +23,10 @@ use tussle_host::evidence_file;
 /// helps, or all of it repaired and not slower; 1 something is left; 2 nothing was seen, or an error.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Folder with the program's sources.
+    /// Folder with the program's sources, or a single source file.
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Shell command that builds it (default: make).
+    /// Shell command that builds it (default: what the folder is made for: cargo, meson, cmake, configure, make ..).
     #[arg(long, value_name = "COMMAND")]
     build: Option<String>,
     /// Command to run in the built folder, split into words (default: the one executable that the build makes).

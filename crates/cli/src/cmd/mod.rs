@@ -4,6 +4,7 @@ pub mod advise;
 pub mod bench;
 pub mod bisect;
 pub mod calibrate;
+pub mod cargo;
 pub mod cc;
 pub mod check;
 pub mod checkouts;

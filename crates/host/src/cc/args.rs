@@ -38,6 +38,8 @@ pub struct Parsed {
     pub relocatable: bool,
     /// `-nostdlib` and the like: not a program of the C library.
     pub bare: bool,
+    /// `-nodefaultlibs`.
+    no_defaults: bool,
     /// `-fuse-ld=gold`.
     pub gold: bool,
     /// A `-x` is in force at the end.
@@ -47,7 +49,7 @@ pub struct Parsed {
 }
 
 /// Options whose argument is the next word.
-const WITH_ARGUMENT: [&str; 35] = [
+const WITH_ARGUMENT: [&str; 36] = [
     "-o",
     "-x",
     "-I",
@@ -56,6 +58,7 @@ const WITH_ARGUMENT: [&str; 35] = [
     "-L",
     "-l",
     "-include",
+    "-include-pch",
     "-imacros",
     "-isystem",
     "-iquote",
@@ -85,10 +88,13 @@ const WITH_ARGUMENT: [&str; 35] = [
     "-dumpbase",
 ];
 
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 26] = [
     "c", "i", "ii", "m", "mm", "mi", "cc", "cp", "cxx", "cpp", "CPP", "c++", "C", "f", "f90", "s", "S", "sx",
-    "d", "go",
+    "d", "go", "cppm", "ccm", "cxxm", "c++m", "ixx", "mpp",
 ];
+
+/// A header as the only input becomes a precompiled one: nothing is linked.
+const HEADERS: [&str; 9] = ["h", "hh", "H", "hp", "hxx", "hpp", "HPP", "h++", "tcc"];
 
 /// Takes a command line apart. Response files are read, so that what they say is seen too.
 pub fn parse(args: &[OsString]) -> Parsed {
@@ -99,13 +105,14 @@ pub fn parse(args: &[OsString]) -> Parsed {
         shared: false,
         relocatable: false,
         bare: false,
+        no_defaults: false,
         gold: false,
         language_set: false,
         messages: Vec::new(),
     };
     let expanded = expand(args, 0);
     let mut language: Option<OsString> = None;
-    let mut inputs = 0;
+    let (mut inputs, mut headers) = (0, 0);
     let mut i = 0;
     while i < expanded.len() {
         let a = &expanded[i];
@@ -130,17 +137,28 @@ pub fn parse(args: &[OsString]) -> Parsed {
         }
         inputs += 1;
         let extension = Path::new(&text).extension().unwrap_or_default().to_string_lossy().into_owned();
+        let header_by_name = language.is_none() && HEADERS.contains(&extension.as_str());
+        headers += usize::from(header_by_name || language.as_ref().is_some_and(is_header_language));
         if language.is_some() || text == "-" || SOURCES.contains(&extension.as_str()) {
             p.sources.push(SourceFile { file: a.clone(), language: language.clone() });
         }
         p.args.push(a.clone());
     }
     p.language_set = language.is_some();
+    // rustc names every library of a program itself.
+    p.bare |= p.no_defaults && !p.args.iter().any(|a| a == "-lc");
     if inputs == 0 {
         // Objects may also come in by -l or -Wl alone, but then nothing of ours is linked.
         p.mode = Mode::Pass;
+    } else if headers == inputs {
+        p.mode = lower(p.mode, Mode::Compile);
     }
     p
+}
+
+/// `-x c++-header`, and gcc's names for the units of modules.
+fn is_header_language(language: &OsString) -> bool {
+    language.to_string_lossy().contains("-header")
 }
 
 impl Parsed {
@@ -153,12 +171,13 @@ impl Parsed {
             return self.sanitizers(list);
         }
         match text {
-            "-c" | "-S" => self.mode = lower(self.mode, Mode::Compile),
+            "-c" | "-S" | "--precompile" | "-emit-pch" => self.mode = lower(self.mode, Mode::Compile),
             "-E" | "-M" | "-MM" | "-fsyntax-only" | "--version" | "-dumpversion" | "-dumpmachine"
             | "-###" | "--help" | "-dumpspecs" | "-dumpfullversion" => self.mode = Mode::Pass,
             "-shared" | "--shared" => self.shared = true,
             "-r" => self.relocatable = true,
-            "-nostdlib" | "-nostartfiles" | "-nodefaultlibs" | "-ffreestanding" => self.bare = true,
+            "-nostdlib" | "-nostartfiles" | "-ffreestanding" => self.bare = true,
+            "-nodefaultlibs" => self.no_defaults = true,
             "-fuse-ld=gold" => self.gold = true,
             "-static" | "-static-pie" | "--static" => {
                 return self.drop_it(text, "a static program leaves no functions to stand in front of");
@@ -362,7 +381,13 @@ mod tests {
         check("--version", Mode::Pass, "--version", 0);
         check("-print-prog-name=ld", Mode::Pass, "-print-prog-name=ld", 0);
         check("-v", Mode::Pass, "-v", 0);
+        check("-O2 all.h -o all.h.gch", Mode::Compile, "-O2 all.h -o all.h.gch", 0);
+        check("-x c++-header all -o all.gch", Mode::Compile, "-x c++-header all -o all.gch", 0);
+        check("--precompile m.cppm -o m.pcm", Mode::Compile, "--precompile m.cppm -o m.pcm", 0);
+        assert_eq!(check("a.c a.h", Mode::Link, "a.c a.h", 0).sources.len(), 1);
         assert!(check("a.o -o a", Mode::Link, "a.o -o a", 0).sources.is_empty());
+        assert!(check("-nodefaultlibs a.o", Mode::Link, "-nodefaultlibs a.o", 0).bare);
+        assert!(!check("-nodefaultlibs a.o -lc", Mode::Link, "-nodefaultlibs a.o -lc", 0).bare);
         assert_eq!(check("a.c b.o -o a", Mode::Link, "a.c b.o -o a", 0).sources.len(), 1);
         assert!(check("-shared a.o -o a.so", Mode::Link, "-shared a.o -o a.so", 0).shared);
         assert!(check("-r a.o -o b.o", Mode::Link, "-r a.o -o b.o", 0).relocatable);

@@ -11,17 +11,17 @@ const BYTES_MAX: u64 = 512 << 20;
 
 /// One compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// Where it ran.
-    pub(super) directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// What was compiled, absolute.
-    pub(super) file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Compiler and arguments, without output and dependency files.
-    pub(super) arguments: Vec<String>,
+    pub(crate) arguments: Vec<String>,
 }
 
 /// Reads the database at `path`.
-pub(super) fn read(path: &Path) -> Result<Vec<Entry>, FixError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Entry>, FixError> {
     let io = |source| FixError::Io { path: path.into(), source };
     if std::fs::metadata(path).map_err(io)?.len() > BYTES_MAX {
         return Err(FixError::Compdb { path: path.into(), what: "is larger than 512 MiB".into() });

@@ -12,7 +12,7 @@ use super::calls::{self, Call, is_cpp, is_unit};
 use super::sources::Sources;
 use super::{FixError, Request, compdb, kernel};
 use crate::companions::{FileCompanions, open_bytes};
-use crate::hunt::Scratch;
+use crate::project::{Scratch, System};
 
 /// Compilations tried until one describes the type.
 const UNITS_MAX: usize = 24;
@@ -31,6 +31,8 @@ pub enum Build {
     Shell(String),
     /// `make -B`, run in a copy of the folder.
     Make,
+    /// Another build system, run in a copy of the folder.
+    System(System),
     /// One compilation out of this database.
     Compdb(PathBuf),
     /// One object of a Linux kernel, built outside of its tree.
@@ -40,18 +42,40 @@ pub enum Build {
 }
 
 impl Build {
-    /// `make` if there is a makefile, a compilation database if there is one, else file by file.
+    /// `make` if there is a makefile, a compilation database if there is one, another build system, else file by file.
     pub fn find(dir: &Path) -> Build {
         if dir.join("Kbuild").is_file() && dir.join("Kconfig").is_file() {
             return Build::Kernel;
         }
-        let database = ["compile_commands.json", "build/compile_commands.json"];
-        if ["GNUmakefile", "makefile", "Makefile"].iter().any(|n| dir.join(n).is_file()) {
-            return Build::Make;
+        let all = System::all_of(dir);
+        let database = all.iter().find_map(|s| match s {
+            System::Database(path) => Some(dir.join(path)),
+            _ => None,
+        });
+        match (all.contains(&System::Make), database, all.into_iter().next()) {
+            (true, ..) => Build::Make,
+            (_, Some(path), _) => Build::Compdb(path),
+            (.., Some(system)) => Build::of(&system, dir),
+            (.., None) => Build::Plain,
         }
-        match database.iter().map(|n| dir.join(n)).find(|p| p.is_file()) {
-            Some(path) => Build::Compdb(path),
-            None => Build::Plain,
+    }
+
+    /// How a type is looked up in a folder that is built by `system`.
+    pub fn of(system: &System, dir: &Path) -> Build {
+        match system {
+            System::Shell(command) => Build::Shell(command.clone()),
+            System::Make => Build::Make,
+            System::Database(path) => Build::Compdb(dir.join(path)),
+            System::Single(_) => Build::Plain,
+            other => Build::System(other.clone()),
+        }
+    }
+
+    /// What has to be there before a build of everything.
+    fn prepare(&self, root: &Path) -> std::io::Result<()> {
+        match self {
+            Build::System(system) => system.prepare(root),
+            _ => Ok(()),
         }
     }
 }
@@ -65,6 +89,8 @@ pub(super) struct Compiler<'a> {
     pub(super) root: &'a Path,
     /// What the first build of everything compiled.
     calls: RefCell<Option<Vec<Call>>>,
+    /// The compilers of every build of everything: build systems remember where the first one found them.
+    tools: Scratch,
 }
 
 impl<'a> Compiler<'a> {
@@ -74,8 +100,9 @@ impl<'a> Compiler<'a> {
         sources: &'a Sources,
         file: &'a Path,
         root: &'a Path,
-    ) -> Self {
-        Compiler { request, sources, file, root, calls: RefCell::default() }
+    ) -> Result<Self, FixError> {
+        let tools = Scratch::empty()?;
+        Ok(Compiler { request, sources, file, root, calls: RefCell::default(), tools })
     }
 
     /// Builds the copy and reads the type. `patched` only words errors.
@@ -87,6 +114,10 @@ impl<'a> Compiler<'a> {
         match &self.request.build {
             Build::Shell(command) => self.whole("sh", &["-c", command], command, patched, announce),
             Build::Make => self.whole("make", &["-B"], "make -B", patched, announce),
+            Build::System(system) => {
+                let command = system.command();
+                self.whole("sh", &["-c", &command], &command, patched, announce)
+            }
             Build::Compdb(path) => self.by_database(path, patched, announce),
             Build::Kernel => kernel::layout(self, patched, announce),
             Build::Plain => self.plain(patched, announce),
@@ -98,6 +129,7 @@ impl<'a> Compiler<'a> {
         let command = match &self.request.build {
             Build::Shell(c) => c.clone(),
             Build::Make => "make -B".into(),
+            Build::System(s) => s.command(),
             Build::Kernel => "make".into(),
             Build::Compdb(p) => p.display().to_string(),
             Build::Plain => "cc -c -g".into(),
@@ -114,11 +146,12 @@ impl<'a> Compiler<'a> {
         patched: bool,
         announce: &mut dyn FnMut(&str),
     ) -> Result<TypeTable, FixError> {
-        let tools = Scratch::empty()?;
-        let log = tools.path().join("calls");
-        let io = |source| FixError::Io { path: tools.path().into(), source };
+        let log = self.tools.path().join("calls");
+        let io = |source| FixError::Io { path: self.tools.path().into(), source };
+        let _ = std::fs::remove_dir_all(&log);
         std::fs::create_dir(&log).map_err(io)?;
-        let path = debug_compilers(tools.path(), &log).map_err(io)?;
+        let path = debug_compilers(self.tools.path(), &log).map_err(io)?;
+        self.request.build.prepare(self.root).map_err(io)?;
         // Coarse clocks of file systems: what is a second older still counts as new.
         let start = SystemTime::now() - Duration::from_secs(1);
         let mut command = Command::new(program);
@@ -139,7 +172,9 @@ impl<'a> Compiler<'a> {
         let all = match &self.request.build {
             // One command among thousands: the layout is compiled, diagnostics are not compared.
             Build::Kernel => Vec::new(),
-            Build::Shell(_) | Build::Make => self.calls.borrow().clone().unwrap_or_default(),
+            Build::Shell(_) | Build::Make | Build::System(_) => {
+                self.calls.borrow().clone().unwrap_or_default()
+            }
             Build::Compdb(path) => compdb::read(path)?.iter().filter_map(|e| self.database_call(e)).collect(),
             Build::Plain => {
                 let units = users.iter().filter(|p| is_unit(&p.to_string_lossy()));
@@ -290,7 +325,7 @@ pub(super) fn run(
 fn debug_compilers(dir: &Path, log: &Path) -> std::io::Result<std::ffi::OsString> {
     use std::os::unix::fs::PermissionsExt;
     let path = std::env::var_os("PATH").unwrap_or_default();
-    for name in crate::hunt::wrapper::NAMES {
+    for name in crate::project::wrapper::NAMES {
         let real = std::env::split_paths(&path).map(|d| d.join(name)).find(|p| p.is_file());
         let Some(real) = real else { continue };
         let quote = |p: &Path| format!("'{}'", p.to_string_lossy().replace('\'', r"'\''"));

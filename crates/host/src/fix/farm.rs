@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::FixError;
-use crate::hunt::Scratch;
+use crate::project::Scratch;
 
 /// A tree like `dir` in which the folders on the way to `file`, and those of `real`, are folders of their own full of
 /// links, and `file` is a copy. Paths in `left_out` are not there. Only programs that write nothing beside their

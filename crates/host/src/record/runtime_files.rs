@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Folder with the runtime as `libtsan.so.2` (and `.0`, the name that older compilers ask for).
 pub fn shared_folder() -> Result<PathBuf, RecordError> {
-    let dir = cache_folder(tussle_rt::SHARED)?;
+    let dir = cache_folder("rt", tussle_rt::SHARED)?;
     for name in ["libtsan.so.2", "libtsan.so.0"] {
         place(&dir, name, tussle_rt::SHARED)?;
     }
@@ -16,22 +16,29 @@ pub fn shared_folder() -> Result<PathBuf, RecordError> {
 
 /// The runtime as an object file for the linker.
 pub fn object_file() -> Result<PathBuf, RecordError> {
-    let dir = cache_folder(tussle_rt::OBJECT)?;
+    let dir = cache_folder("rt", tussle_rt::OBJECT)?;
     place(&dir, "tussle-rt.o", tussle_rt::OBJECT)
 }
 
 /// Folder in which `as` leads to `tussle` (the running binary): where gcc finds its assembler.
 pub fn assembler_folder(tussle: &Path) -> Result<PathBuf, RecordError> {
-    let dir = cache_folder(tussle.as_os_str().as_encoded_bytes())?;
-    let at = dir.join("as");
-    if std::fs::read_link(&at).is_ok_and(|to| to == tussle) {
+    links_folder(tussle, "as", &["as"])
+}
+
+/// Folder in which all `names` lead to `tussle` (the running binary): the same one for the same binary and `kind`.
+pub fn links_folder(tussle: &Path, kind: &str, names: &[&str]) -> Result<PathBuf, RecordError> {
+    let dir = cache_folder(kind, tussle.as_os_str().as_encoded_bytes())?;
+    let there = |name: &&str| std::fs::read_link(dir.join(name)).is_ok_and(|to| to == tussle);
+    if names.iter().all(there) {
         return Ok(dir);
     }
-    // Complete before it has its name, whoever else makes it at the same time.
-    let own = tempfile::Builder::new().prefix("as-").tempdir_in(&dir).map_err(failed(&dir))?;
-    let link = own.path().join("as");
-    std::os::unix::fs::symlink(tussle, &link).map_err(failed(&link))?;
-    std::fs::rename(&link, &at).map_err(failed(&at))?;
+    // Complete before they have their names, whoever else makes them at the same time.
+    let own = tempfile::Builder::new().prefix("new-").tempdir_in(&dir).map_err(failed(&dir))?;
+    for name in names {
+        let (link, at) = (own.path().join(name), dir.join(name));
+        std::os::unix::fs::symlink(tussle, &link).map_err(failed(&link))?;
+        std::fs::rename(&link, &at).map_err(failed(&at))?;
+    }
     Ok(dir)
 }
 
@@ -39,14 +46,14 @@ fn failed(at: &Path) -> impl Fn(std::io::Error) -> RecordError + '_ {
     move |e| RecordError::Io(at.display().to_string(), e)
 }
 
-/// `$XDG_CACHE_HOME/tussle/rt-<hash>`, mode 0700 and ours.
-fn cache_folder(content: &[u8]) -> Result<PathBuf, RecordError> {
+/// `$XDG_CACHE_HOME/tussle/<kind>-<hash>`, mode 0700 and ours.
+fn cache_folder(kind: &str, content: &[u8]) -> Result<PathBuf, RecordError> {
     let base = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(|p| p.is_absolute())
         .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache")))
         .unwrap_or_else(|| std::env::temp_dir().join(format!("tussle-{}", own_uid())));
-    let dir = base.join("tussle").join(format!("rt-{:08x}-{}", crc32fast::hash(content), content.len()));
+    let dir = base.join("tussle").join(format!("{kind}-{:08x}-{}", crc32fast::hash(content), content.len()));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed(&dir))?;
     let m = std::fs::metadata(&dir).map_err(failed(&dir))?;
     if m.uid() != own_uid() {

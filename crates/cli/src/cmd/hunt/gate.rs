@@ -10,7 +10,7 @@ use tussle_contention::analysis::{Question, contention};
 use tussle_contention::fields::Namer;
 use tussle_evidence::Evidence;
 use tussle_host::fix::Patched;
-use tussle_host::hunt::Scratch;
+use tussle_host::project::Scratch;
 
 /// Patches that are made and recorded again in one hunt, whether they survive or not.
 const ATTEMPTS_MAX: usize = 10;

@@ -12,10 +12,9 @@ use tussle_bench::Paired;
 use tussle_evidence::Evidence;
 use tussle_host::bench::{self, Command, Plan, Until};
 use tussle_host::fix::{self, Patched};
-use tussle_host::hunt::project::Executables;
-use tussle_host::hunt::{Build, Project, Scratch, Wrapper};
 use tussle_host::images::HostImages;
-use tussle_host::record::{RecordOptions, record};
+use tussle_host::project::{self, BuildError, Programs, Project, Scratch, System, Untouched, Wrapper};
+use tussle_host::record::{RecordError, RecordOptions, record};
 
 /// A benchmark takes about this long when nobody says how many pairs.
 const BENCH_SECONDS: f64 = 60.0;
@@ -27,6 +26,7 @@ pub struct Hunt<'a> {
     pub dir: PathBuf,
     project: Project,
     wrapper: Wrapper,
+    untouched: Untouched,
     /// What the command line says to run.
     asked: Vec<OsString>,
 }
@@ -34,7 +34,7 @@ pub struct Hunt<'a> {
 /// A copy of the folder, built.
 pub struct Built {
     scratch: Scratch,
-    program: Option<PathBuf>,
+    programs: Programs,
 }
 
 impl<'a> Hunt<'a> {
@@ -46,9 +46,6 @@ impl<'a> Hunt<'a> {
     /// Finds out how to build and what to run.
     pub fn new(args: &Args, global: &'a Global) -> anyhow::Result<Hunt<'a>> {
         let dir = args.dir.canonicalize().with_context(|| format!("cannot enter {}", args.dir.display()))?;
-        if !dir.is_dir() {
-            bail!("{} is not a folder; name the folder with the program's sources", args.dir.display());
-        }
         let project = Project::find(&dir, args.build.as_deref())?;
         let exe = std::env::current_exe().context("cannot find this binary")?;
         let wrapper = Wrapper::new(&exe).context("cannot make a folder of compiler names")?;
@@ -56,37 +53,52 @@ impl<'a> Hunt<'a> {
             Some(line) => words(line)?,
             None => args.command.clone(),
         };
-        Ok(Hunt { global, dir, project, wrapper, asked })
+        if !project.others.is_empty() {
+            let others: Vec<String> = project.others.iter().map(System::to_string).collect();
+            let system = &project.system;
+            global.remark(format!("built by {system}; --build chooses another way ({})", others.join(", ")));
+        }
+        let dir = project.dir.clone();
+        let untouched = Untouched::new(&dir);
+        Ok(Hunt { global, dir, project, wrapper, untouched, asked })
     }
 
     /// Builds a copy of `dir` with the compiler wrapper.
     pub fn build_instrumented(&self, dir: &Path) -> anyhow::Result<Built> {
-        self.global.remark(format!("building an instrumented copy: {}", self.project.build));
-        let env = [
-            ("PATH", self.wrapper.path_variable()),
-            ("CC", OsString::from("cc")),
-            ("CXX", OsString::from("c++")),
-        ];
-        self.build(dir, &env)
+        self.global.remark(format!("building an instrumented copy: {}", self.project.system.command()));
+        self.build(dir, &self.wrapper.environment())
     }
 
     fn build(&self, dir: &Path, env: &[(&str, OsString)]) -> anyhow::Result<Built> {
-        let scratch = Scratch::copy_of(dir)?;
-        let before = Executables::in_dir(scratch.path());
-        self.project.build_in(scratch.path(), env)?;
-        let program = match self.asked.is_empty() {
-            true => Some(self.project.executable(&before, &Executables::in_dir(scratch.path()))?),
-            false => None,
-        };
-        Ok(Built { scratch, program })
+        let scratch = self.project.copy(dir)?;
+        let before = Programs::before(scratch.path());
+        let built = self.project.build_in(&scratch, env);
+        if let Some(what) = self.untouched.changed() {
+            let command = self.project.system.command();
+            return Err(BuildError::Touched { command, what }.into());
+        }
+        built?;
+        let programs = Programs::after(&self.project.system, scratch.path(), &before);
+        Ok(Built { scratch, programs })
     }
 
-    /// What to run, relative to a built folder.
+    /// What to run, relative to a built folder: what was asked for, else the one program that was built.
     pub fn argv(&self, built: &Built) -> anyhow::Result<Vec<OsString>> {
-        match &built.program {
-            Some(program) => Ok(vec![Path::new(".").join(program).into_os_string()]),
-            None => Ok(self.asked.clone()),
+        let in_copy = |program: &Path| Path::new(".").join(program).into_os_string();
+        let Some(first) = self.asked.first() else {
+            return Ok(vec![in_copy(&built.programs.only(&self.project.system)?)]);
+        };
+        let mut argv = self.asked.clone();
+        let asked = Path::new(first);
+        match built.programs.named(built.scratch.path(), asked) {
+            Some(program) => argv[0] = in_copy(&program),
+            None if asked.is_relative() && asked.components().count() > 1 => {
+                let (asked, found) = (asked.display().to_string(), built.programs.names());
+                return Err(BuildError::NoSuchProgram { asked, found }.into());
+            }
+            None => {}
         }
+        Ok(argv)
     }
 
     /// Runs the instrumented program and names what it did.
@@ -98,7 +110,7 @@ impl<'a> Hunt<'a> {
             discard_stdout: true,
             ..RecordOptions::new(in_folder(dir, argv))
         };
-        let recorded = record(&options)?;
+        let recorded = record(&options).map_err(|e| self.explained(e, dir))?;
         recorded.problems.iter().for_each(|p| self.global.remark(p));
         let mut evidence = recorded.evidence;
         let mut images = HostImages::new();
@@ -115,12 +127,22 @@ impl<'a> Hunt<'a> {
         Ok(evidence)
     }
 
+    /// A program that is not instrumented, although its compilers were: with the reason, if the build says it.
+    fn explained(&self, error: RecordError, copy: &Path) -> anyhow::Error {
+        let refused = matches!(error, RecordError::Refused(..));
+        let named = if refused { project::compilers_named(copy) } else { Vec::new() };
+        let error = anyhow::Error::from(error);
+        if named.is_empty() {
+            return error;
+        }
+        let named = named.join("; ");
+        let advice = "say --build with the compiler's bare name, as in --build 'make CC=cc'";
+        error.context(format!("the build does not take its compiler from PATH: {named}; {advice}"))
+    }
+
     /// Makes and verifies the patch, and applies it in a new copy.
     pub fn patch(&self, dir: &Path, advice: &Advice) -> anyhow::Result<(Scratch, Patched)> {
-        let build = match &self.project.build {
-            Build::Make => fix::Build::Make,
-            Build::Shell(command) => fix::Build::Shell(command.clone()),
-        };
+        let build = fix::Build::of(&self.project.system, dir);
         let request = fix::Request {
             dir,
             type_name: &advice.type_name,
@@ -130,14 +152,17 @@ impl<'a> Hunt<'a> {
             abi_ok: false,
         };
         let patched = fix::patch_tree(&request, &mut |command| self.global.remark(command))?;
-        let scratch = Scratch::copy_of(dir)?;
+        let scratch = self.project.copy(dir)?;
         fix::apply(scratch.path(), &patched)?;
         Ok((scratch, patched))
     }
 
     /// Builds both versions as the user would and measures them.
     pub fn measure(&self, pairs: Option<usize>, argv: &[OsString], patched: &Path) -> anyhow::Result<Paired> {
-        self.global.remark(format!("building both versions without instrumentation: {}", self.project.build));
+        self.global.remark(format!(
+            "building both versions without instrumentation: {}",
+            self.project.system.command()
+        ));
         let old = self.build(&self.dir, &[])?;
         let new = self.build(patched, &[])?;
         let arm = |name: &str, built: &Built| {

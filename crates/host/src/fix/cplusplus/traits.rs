@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::super::calls::Call;
-use crate::hunt::Scratch;
+use crate::project::Scratch;
 
 /// `Inert<T>`: copies and destruction are trivial, and what a default constructor does the compiler can do as well.
 const PRELUDE: &str = "

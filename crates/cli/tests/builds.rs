@@ -1,0 +1,173 @@
+//! The same small program in C, C++ and Rust from every build system: found, named, patched, and the folder as it was.
+//! All of it with `TUSSLE_SLOW=builds`, which prints the table of docs/validation/builds.md; without, a part.
+
+#![allow(clippy::unwrap_used)]
+
+mod builds {
+    pub mod folders;
+}
+
+use builds::folders::{self, Folder};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+use tussle_testkit::{need, slow};
+
+fn tussle(dir: &Path, arguments: &[&str]) -> Output {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
+    c.args(arguments).current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache")).env("NO_COLOR", "1");
+    c.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Hunts in `folder`; the view, and what was said.
+fn hunt(folder: &Folder, at: &Path, more: &[&str]) -> (Value, String) {
+    let mut arguments = vec!["hunt", folder.argument, "--no-bench", "--format", "json"];
+    arguments.extend(more);
+    let out = tussle(at, &arguments);
+    let said = text(&out.stderr);
+    assert!(out.status.code().is_some_and(|c| c < 2), "{}: {said}", folder.name);
+    (serde_json::from_slice(&out.stdout).unwrap(), said)
+}
+
+/// Each of the three structs in the view: named in a line, and patched.
+fn found(view: &Value, structs: &[&str; 3]) -> [(bool, bool); 3] {
+    let list = |key: &str| view[key].as_array().cloned().unwrap_or_default();
+    let names = |row: &Value, what: &str, name: &str| row[what].as_str().is_some_and(|t| t.contains(name));
+    structs.map(|s| {
+        let patched = list("patches").iter().any(|p| names(p, "type", s));
+        (patched || list("lines").iter().any(|l| names(l, "fields", s)), patched)
+    })
+}
+
+/// The struct's fields are named and it is patched; the folder is as it was. One row of the table.
+fn check(folder: &Folder) -> Option<String> {
+    if !folder.needs.iter().all(|n| need(n)) {
+        return None;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    folder.write(lab.path());
+    let before = folders::stamps(lab.path());
+    let (view, said) = hunt(folder, lab.path(), &[]);
+    let after: Vec<_> = folders::stamps(lab.path());
+    assert_eq!(before, after, "{}: the folder was changed", folder.name);
+    let result = found(&view, &folder.structs());
+    for (name, (named, patched)) in folder.structs().iter().zip(result).take(folder.language.sure()) {
+        assert!(named, "{}: {name} is not named: {view:#}\n{said}", folder.name);
+        assert!(
+            patched || !folder.language.is_patched(),
+            "{}: {name} is not patched: {view:#}\n{said}",
+            folder.name
+        );
+    }
+    let word = |(n, p): (bool, bool)| {
+        if p {
+            "patched"
+        } else if n {
+            "named"
+        } else {
+            "-"
+        }
+    };
+    let cells: Vec<&str> = result.into_iter().map(word).collect();
+    Some(format!("| {} | {} |", folder.name, cells.join(" | ")))
+}
+
+#[test]
+fn a_program_is_repaired_whatever_builds_it() {
+    for name in ["C, cmake"] {
+        check(folders::all().iter().find(|f| f.name == name).unwrap());
+    }
+}
+
+#[test]
+fn every_language_from_every_build_system() {
+    if !slow("builds") {
+        return;
+    }
+    println!("| program | counters | lock and data | queue |\n|---|---|---|---|");
+    for folder in folders::all() {
+        if let Some(row) = check(&folder) {
+            println!("{row}");
+        }
+    }
+}
+
+/// An older build in the folder, in which cmake has the folder's absolute path written down, stays as it is.
+#[test]
+fn an_older_build_in_the_folder_stays_as_it_is() {
+    if !need("cmake") || !need("make") {
+        return;
+    }
+    let all = folders::all();
+    let folder = all.iter().find(|f| f.name == "C, cmake").unwrap();
+    let lab = tempfile::tempdir().unwrap();
+    folder.write(lab.path());
+    let dir = lab.path().join(folder.argument);
+    let cmake = |args: &[&str]| {
+        assert!(Command::new("cmake").args(args).current_dir(&dir).output().unwrap().status.success())
+    };
+    cmake(&["-S", ".", "-B", "build"]);
+    cmake(&["--build", "build"]);
+    std::fs::write(dir.join("Makefile"), "all:\n\t$(MAKE) -C build\n").unwrap();
+    let before = folders::stamps(lab.path());
+    let out = tussle(lab.path(), &["hunt", folder.argument, "--no-bench", "--build", "make"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(
+        text(&out.stderr).contains("left out of the copy as output of a build: build"),
+        "{}",
+        text(&out.stderr)
+    );
+    assert_eq!(before, folders::stamps(lab.path()));
+}
+
+#[test]
+fn a_build_that_writes_into_the_folder_is_stopped() {
+    let lab = tempfile::tempdir().unwrap();
+    let dir = lab.path().join("p");
+    std::fs::create_dir(&dir).unwrap();
+    let build = format!("touch {}/written", dir.canonicalize().unwrap().display());
+    let out = tussle(lab.path(), &["hunt", "p", "--build", &build]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("written appeared while"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn an_absolute_compiler_is_named_as_the_reason() {
+    if !need("make") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let at = |n: &str| lab.path().join("p").join(n);
+    std::fs::create_dir(lab.path().join("p")).unwrap();
+    let gcc = text(&Command::new("sh").args(["-c", "command -v gcc"]).output().unwrap().stdout);
+    std::fs::write(at("a.c"), "int main(void) { return 0; }\n").unwrap();
+    std::fs::write(at("Makefile"), format!("CC = {}\na: a.c\n\t$(CC) -o a a.c\n", gcc.trim())).unwrap();
+    let out = tussle(lab.path(), &["hunt", "p"]);
+    assert_eq!(out.status.code(), Some(2));
+    let said = text(&out.stderr);
+    assert!(said.contains(&format!("Makefile:1 names {}", gcc.trim())) && said.contains("--build"), "{said}");
+}
+
+#[test]
+fn several_programs_are_listed_and_one_is_found_by_its_name() {
+    if !need("make") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let at = |n: &str| lab.path().join("p").join(n);
+    std::fs::create_dir(lab.path().join("p")).unwrap();
+    std::fs::write(at("a.c"), "int main(void) { return 0; }\n").unwrap();
+    let rules =
+        "all:\n\tmkdir -p bin\n\t$(CC) -o bin/one a.c\n\t$(CC) -o bin/two a.c\n\t$(CC) -o bin/test_it a.c\n";
+    std::fs::write(at("Makefile"), rules).unwrap();
+    let out = tussle(lab.path(), &["hunt", "p"]);
+    let said = text(&out.stderr);
+    assert!(said.contains("--run ./bin/one") && said.contains("--run ./bin/two"), "{said}");
+    assert!(!said.contains("test_it"), "{said}");
+    let out = tussle(lab.path(), &["hunt", "p", "--run", "./two"]);
+    assert!(text(&out.stderr).contains("recording ./bin/two"), "{}", text(&out.stderr));
+}

@@ -1,0 +1,119 @@
+//! A folder with a program: what builds it, a copy of its sources, the build in there, and the programs that came out.
+//!
+//! The folder itself is only read. Every build happens in a [`Scratch`] copy; systems that can build outside of their
+//! sources do so in its folder [`BUILD_FOLDER`].
+
+mod blame;
+mod database;
+mod failure;
+mod scratch;
+mod system;
+mod targets;
+mod untouched;
+pub mod wrapper;
+
+pub use blame::compilers_named;
+pub use failure::BuildError;
+pub use scratch::{BUILD_FOLDER, Scratch, ScratchError};
+pub use system::{System, host_triple};
+pub use targets::Programs;
+pub use untouched::Untouched;
+pub use wrapper::Wrapper;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A folder and how to build it.
+#[derive(Clone, Debug)]
+pub struct Project {
+    /// Where the sources are.
+    pub dir: PathBuf,
+    /// What builds them.
+    pub system: System,
+    /// Other systems that the folder would have.
+    pub others: Vec<System>,
+}
+
+impl Project {
+    /// Takes the command given, or what the folder is made for. `path` may be a single source file.
+    ///
+    /// # Errors
+    /// Nothing says how to build the folder.
+    pub fn find(path: &Path, build: Option<&str>) -> Result<Project, BuildError> {
+        let dir = if path.is_file() { path.parent().unwrap_or(Path::new(".")) } else { path };
+        let mut found = match build {
+            Some(c) => vec![System::Shell(c.to_string())],
+            None if path.is_file() => System::of_file(path).into_iter().collect(),
+            None => System::all_of(dir),
+        };
+        if found.is_empty() {
+            return Err(BuildError::NoBuild { dir: path.to_path_buf() });
+        }
+        Ok(Project { dir: dir.to_path_buf(), system: found.remove(0), others: found })
+    }
+
+    /// A copy of `from` (the folder, or a patched copy of it), ready to be built.
+    ///
+    /// # Errors
+    /// It cannot be copied.
+    pub fn copy(&self, from: &Path) -> Result<Scratch, ScratchError> {
+        match &self.system {
+            System::Database(file) => {
+                let keep = file.parent().unwrap_or(Path::new(""));
+                let copy = Scratch::copy_keeping(from, keep)?;
+                database::prepare(&self.dir, from, copy.path(), file)?;
+                Ok(copy)
+            }
+            _ => Scratch::copy_of(from),
+        }
+    }
+
+    /// Builds in `copy` with `env` added to the environment. stdout and stderr are kept for errors.
+    ///
+    /// # Errors
+    /// The build cannot be started or fails.
+    pub fn build_in(&self, copy: &Scratch, env: &[(&str, OsString)]) -> Result<(), BuildError> {
+        let command = self.system.command();
+        let io = |source| BuildError::NotStarted { command: command.clone(), source };
+        self.system.prepare(copy.path()).map_err(io)?;
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(&command).current_dir(copy.path()).stdin(Stdio::null());
+        let output = shell.envs(env.iter().map(|(k, v)| (k, v))).output().map_err(io)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(failure::of_build(command, &output, copy))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_folder_without_a_build_needs_a_command() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(Project::find(dir.path(), None), Err(BuildError::NoBuild { .. })));
+        let p = Project::find(dir.path(), Some("exit 3")).unwrap();
+        let e = p.build_in(&p.copy(dir.path()).unwrap(), &[]).unwrap_err().to_string();
+        assert!(e.contains("exit 3") && e.contains("3"), "{e}");
+    }
+
+    #[test]
+    fn the_one_new_executable_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.c"), "int main(void){return 0;}\n").unwrap();
+        fs::copy("/bin/true", dir.path().join("old")).unwrap();
+        let build = "cc -o new a.c && cc -c a.c && : >script && chmod +x script";
+        let p = Project::find(dir.path(), Some(build)).unwrap();
+        let copy = p.copy(dir.path()).unwrap();
+        let before = Programs::before(copy.path());
+        p.build_in(&copy, &[]).unwrap();
+        let programs = Programs::after(&p.system, copy.path(), &before);
+        assert_eq!(programs.only(&p.system).unwrap(), Path::new("new"));
+        let none = Programs::after(&p.system, copy.path(), &Programs::before(copy.path()));
+        assert!(matches!(none.only(&p.system), Err(BuildError::NoExecutable { .. })));
+    }
+}

@@ -1,0 +1,79 @@
+//! Why a build did not use the compilers that stand first in `PATH`: its description names one by an absolute path.
+
+use std::fs;
+use std::path::Path;
+
+use super::wrapper::language_of;
+
+/// Descriptions above this are not read, bytes.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// Places that are shown.
+const PLACES_MAX: usize = 3;
+
+/// `Makefile:3 names /usr/bin/gcc`, for the first places in files that describe the build of a folder.
+pub fn compilers_named(dir: &Path) -> Vec<String> {
+    let mut out = Vec::new();
+    look(dir, Path::new(""), 4, &mut out);
+    out
+}
+
+fn look(dir: &Path, relative: &Path, depth: usize, out: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(dir.join(relative)) else { return };
+    let mut entries: Vec<_> = entries.flatten().collect();
+    entries.sort_by_key(|e| e.file_name());
+    for entry in entries {
+        let path = relative.join(entry.file_name());
+        let Ok(kind) = entry.file_type() else { continue };
+        if out.len() >= PLACES_MAX {
+            return;
+        }
+        if kind.is_dir() && depth > 0 {
+            look(dir, &path, depth - 1, out);
+        } else if kind.is_file() && describes_a_build(&path) {
+            let small = entry.metadata().is_ok_and(|m| m.len() <= BYTES_MAX);
+            let text =
+                if small { fs::read_to_string(entry.path()).unwrap_or_default() } else { String::new() };
+            out.extend(
+                named(&text)
+                    .into_iter()
+                    .map(|(line, what)| format!("{}:{line} names {what}", path.display())),
+            );
+            out.truncate(PLACES_MAX);
+        }
+    }
+}
+
+fn describes_a_build(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let known =
+        ["Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.build", "build.sh", "configure"];
+    let extension = path.extension().unwrap_or_default().to_string_lossy();
+    known.contains(&&*name) || ["mk", "mak", "ninja", "cmake"].contains(&&*extension)
+}
+
+/// Lines with an absolute path of a compiler, and that path.
+fn named(text: &str) -> Vec<(usize, String)> {
+    let separates = |c: char| c.is_whitespace() || "\"'=:;,()`$".contains(c);
+    let is_compiler = |word: &&str| {
+        word.starts_with('/') && word.rsplit('/').next().is_some_and(|n| language_of(n).is_some())
+    };
+    let lines = text.lines().enumerate().filter(|(_, l)| !l.trim_start().starts_with('#'));
+    lines.filter_map(|(n, l)| Some((n + 1, l.split(separates).find(is_compiler)?.to_string()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_by_an_absolute_path_is_named_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(
+            dir.path().join("Makefile"),
+            "# /usr/bin/gcc\nCC=/usr/bin/gcc-12 -O2\nall:\n\techo /usr/bin/env\n",
+        )
+        .unwrap();
+        assert_eq!(compilers_named(dir.path()), ["Makefile:2 names /usr/bin/gcc-12"]);
+    }
+}

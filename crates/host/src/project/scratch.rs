@@ -1,0 +1,227 @@
+//! Copies of a source folder: tussle never builds in, or writes to, the folder that it was pointed at.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// More files than this are not copied: `hunt` was probably pointed at the wrong folder.
+pub const FILES_MAX: usize = 200_000;
+
+/// The folder in a copy where systems build that can build outside of their sources.
+pub const BUILD_FOLDER: &str = ".tussle-build";
+
+/// A folder that disappears with this value.
+#[derive(Debug)]
+pub struct Scratch {
+    dir: tempfile::TempDir,
+    left_out: Vec<String>,
+}
+
+/// Why a folder could not be copied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScratchError {
+    /// Something could not be read or written.
+    #[error("cannot copy {path}: {source}")]
+    Io {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Too many files.
+    #[error("{path} holds more than {FILES_MAX} files; name the folder of the program itself")]
+    TooLarge {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+impl Scratch {
+    /// An empty private folder.
+    pub fn empty() -> Result<Scratch, ScratchError> {
+        let dir = tempfile::Builder::new()
+            .prefix("tussle-")
+            .tempdir()
+            .map_err(|source| ScratchError::Io { path: std::env::temp_dir(), source })?;
+        Ok(Scratch { dir, left_out: Vec::new() })
+    }
+
+    /// A copy of `from` without version control data and without what a build left there. Times are kept, so that
+    /// `make` sees what is up to date; links are copied as links, those with an absolute path into `from` lead into the
+    /// copy; sockets and devices are left out.
+    pub fn copy_of(from: &Path) -> Result<Scratch, ScratchError> {
+        Scratch::copy(from, None)
+    }
+
+    /// [`Scratch::copy_of`] with this folder in it, whatever it looks like.
+    pub fn copy_keeping(from: &Path, keep: &Path) -> Result<Scratch, ScratchError> {
+        Scratch::copy(from, Some(keep))
+    }
+
+    fn copy(from: &Path, keep: Option<&Path>) -> Result<Scratch, ScratchError> {
+        let mut scratch = Scratch::empty()?;
+        let mut copy = Copy { from, to: scratch.path(), keep, files: 0, left_out: Vec::new() };
+        copy.folder(Path::new(""))?;
+        scratch.left_out = copy.left_out;
+        Ok(scratch)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Folders that were not copied because a build made them, relative.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+}
+
+/// A copy under way.
+struct Copy<'a> {
+    from: &'a Path,
+    to: &'a Path,
+    keep: Option<&'a Path>,
+    files: usize,
+    left_out: Vec<String>,
+}
+
+impl Copy<'_> {
+    fn folder(&mut self, relative: &Path) -> Result<(), ScratchError> {
+        let at = self.from.join(relative);
+        let configured = relative == Path::new("") && at.join("CMakeCache.txt").is_file();
+        for entry in fs::read_dir(&at).map_err(io(&at))? {
+            let entry = entry.map_err(io(&at))?;
+            self.files += 1;
+            if self.files > FILES_MAX {
+                return Err(ScratchError::TooLarge { path: self.from.to_path_buf() });
+            }
+            let path = relative.join(entry.file_name());
+            let kind = entry.file_type().map_err(io(&entry.path()))?;
+            if kind.is_symlink() {
+                self.link(&path)?;
+            } else if kind.is_dir() {
+                self.enter(&path)?;
+            } else if kind.is_file()
+                && !(configured && made_by_cmake(&at, &path))
+                && !is_object(&entry.path())
+            {
+                self.file(&path, &entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, path: &Path) -> Result<(), ScratchError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if matches!(&*name, ".git" | ".hg" | ".svn" | BUILD_FOLDER) {
+            return Ok(());
+        }
+        if self.keep != Some(path) && is_build_output(&self.from.join(path)) {
+            self.left_out.push(path.display().to_string());
+            return Ok(());
+        }
+        let target = self.to.join(path);
+        fs::create_dir(&target).map_err(io(&target))?;
+        self.folder(path)
+    }
+
+    fn link(&self, path: &Path) -> Result<(), ScratchError> {
+        let (source, target) = (self.from.join(path), self.to.join(path));
+        let link = fs::read_link(&source).map_err(io(&source))?;
+        // A build that writes through the link must not reach the user's folder.
+        let link = link.strip_prefix(self.from).map_or(link.clone(), |inside| self.to.join(inside));
+        std::os::unix::fs::symlink(link, &target).map_err(io(&target))
+    }
+
+    fn file(&self, path: &Path, entry: &fs::DirEntry) -> Result<(), ScratchError> {
+        let target = self.to.join(path);
+        fs::copy(entry.path(), &target).map_err(io(&entry.path()))?;
+        let modified = entry.metadata().and_then(|m| m.modified());
+        if let (Ok(time), Ok(file)) = (modified, fs::File::options().append(true).open(&target)) {
+            let _ = file.set_modified(time);
+        }
+        Ok(())
+    }
+}
+
+fn io(path: &Path) -> impl Fn(std::io::Error) -> ScratchError + use<> {
+    let path = path.to_path_buf();
+    move |source| ScratchError::Io { path: path.clone(), source }
+}
+
+/// A folder that a build system made: it carries that system's mark. Caches of cmake and meson hold absolute paths, by
+/// which a build of the copy would write to the original.
+fn is_build_output(dir: &Path) -> bool {
+    let has = |n: &str| dir.join(n).exists();
+    has("CMakeCache.txt") || has("meson-private") || has(".rustc_info.json") || is_cmake_files(dir)
+}
+
+fn is_cmake_files(dir: &Path) -> bool {
+    dir.file_name().is_some_and(|n| n == "CMakeFiles")
+}
+
+/// At the top of a folder in which cmake was run.
+fn made_by_cmake(dir: &Path, path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    matches!(&*name, "CMakeCache.txt" | "cmake_install.cmake" | "CTestTestfile.cmake")
+        || (matches!(&*name, "Makefile" | "build.ninja") && super::system::is_generated(dir, &name))
+}
+
+/// An object file beside its source.
+fn is_object(path: &Path) -> bool {
+    const SOURCES: [&str; 7] = ["c", "cc", "cpp", "cxx", "C", "S", "s"];
+    path.extension().is_some_and(|e| e == "o" || e == "lo")
+        && SOURCES.iter().any(|e| path.with_extension(e).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for f in files {
+            let at = dir.path().join(f);
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            fs::write(at, "int x;\n").unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn a_copy_leaves_version_control_behind_and_keeps_times() {
+        let from = folder(&["a/x.c", "a/.git/config"]);
+        std::os::unix::fs::symlink("x.c", from.path().join("a/y.c")).unwrap();
+        let copy = Scratch::copy_of(from.path()).unwrap();
+        assert_eq!(fs::read_to_string(copy.path().join("a/y.c")).unwrap(), "int x;\n");
+        assert!(!copy.path().join("a/.git").exists());
+        let time = |p: &Path| fs::metadata(p).unwrap().modified().unwrap();
+        assert_eq!(time(&from.path().join("a/x.c")), time(&copy.path().join("a/x.c")));
+        let path = copy.path().to_path_buf();
+        drop(copy);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_copy_has_no_output_of_builds() {
+        let from =
+            folder(&["build/CMakeCache.txt", "build/x.h", "target/.rustc_info.json", "x.c", "x.o", "blob.o"]);
+        let copy = Scratch::copy_of(from.path()).unwrap();
+        let there = |n: &str| copy.path().join(n).exists();
+        assert!(there("x.c") && there("blob.o") && !there("x.o") && !there("build") && !there("target"));
+        let mut left_out = copy.left_out().to_vec();
+        left_out.sort();
+        assert_eq!(left_out, ["build", "target"]);
+        let copy = Scratch::copy_keeping(from.path(), Path::new("build")).unwrap();
+        assert!(copy.path().join("build/x.h").exists());
+    }
+
+    #[test]
+    fn links_with_absolute_paths_lead_into_the_copy() {
+        let from = folder(&["out/x.c"]);
+        std::os::unix::fs::symlink(from.path().join("out"), from.path().join("link")).unwrap();
+        let copy = Scratch::copy_of(from.path()).unwrap();
+        assert_eq!(fs::read_link(copy.path().join("link")).unwrap(), copy.path().join("out"));
+    }
+}

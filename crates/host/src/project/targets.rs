@@ -1,0 +1,238 @@
+//! The programs that a build left: as its own description names them, else executables that were not there before.
+
+use super::{BUILD_FOLDER, BuildError, System};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Folders are looked through to this depth.
+const DEPTH_MAX: usize = 16;
+
+/// ELF executables of a folder with the time of their last change.
+#[derive(Clone, Debug, Default)]
+pub struct Before(BTreeMap<PathBuf, Option<std::time::SystemTime>>);
+
+/// Programs of a built copy, relative to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Programs {
+    /// Those that the project is about.
+    pub candidates: Vec<PathBuf>,
+    /// Its tests, and what it tried while it configured itself.
+    pub others: Vec<PathBuf>,
+}
+
+impl Programs {
+    /// What is there before a build.
+    pub fn before(copy: &Path) -> Before {
+        let mut found = Before::default();
+        found.collect(copy, Path::new(""), DEPTH_MAX);
+        found
+    }
+
+    /// What a build left.
+    pub fn after(system: &System, copy: &Path, before: &Before) -> Programs {
+        let build = copy.join(BUILD_FOLDER);
+        let described = match system {
+            System::CMake => described_by_cmake(&build),
+            System::Meson => described_by_meson(&build),
+            _ => None,
+        };
+        let tests = tests_of(system, &build);
+        let found = described.unwrap_or_else(|| {
+            let now = Programs::before(copy).0;
+            now.into_iter()
+                .filter(|(p, time)| before.0.get(p) != Some(time))
+                .map(|(p, _)| copy.join(p))
+                .collect()
+        });
+        let mut out = Programs::default();
+        for path in found.iter().filter(|p| is_program(p)) {
+            let relative = path.strip_prefix(copy).unwrap_or(path).to_path_buf();
+            let aside = tests.contains(path) || is_aside(&relative);
+            if aside { &mut out.others } else { &mut out.candidates }.push(relative);
+        }
+        out
+    }
+
+    /// The one candidate.
+    ///
+    /// # Errors
+    /// There is none, or there are several; tests are listed when there is nothing else.
+    pub fn only(&self, system: &System) -> Result<PathBuf, BuildError> {
+        let command = system.command();
+        match (self.candidates.as_slice(), self.others.as_slice()) {
+            ([one], _) => Ok(one.clone()),
+            ([], []) => Err(BuildError::NoExecutable { command }),
+            ([], many) | (many, _) => {
+                let found = many.iter().map(|p| p.display().to_string()).collect();
+                Err(BuildError::ManyExecutables { command, found })
+            }
+        }
+    }
+
+    /// The program that somebody asks for by a path or by its name.
+    pub fn named(&self, copy: &Path, asked: &Path) -> Option<PathBuf> {
+        let asked = asked.strip_prefix(".").unwrap_or(asked);
+        let places = [asked.to_path_buf(), Path::new(BUILD_FOLDER).join(asked)];
+        let there = places.into_iter().find(|p| copy.join(p).is_file());
+        let all = || self.candidates.iter().chain(&self.others);
+        there
+            .or_else(|| all().find(|p| p.ends_with(asked)).cloned())
+            .or_else(|| all().find(|p| p.file_name() == asked.file_name()).cloned())
+    }
+
+    /// All of them, for people.
+    pub fn names(&self) -> Vec<String> {
+        self.candidates.iter().chain(&self.others).map(|p| p.display().to_string()).collect()
+    }
+}
+
+impl Before {
+    fn collect(&mut self, dir: &Path, relative: &Path, depth: usize) {
+        let Ok(entries) = fs::read_dir(dir) else { return };
+        for entry in entries.flatten() {
+            let relative = relative.join(entry.file_name());
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && depth > 0 => self.collect(&entry.path(), &relative, depth - 1),
+                Ok(kind) if kind.is_file() && is_program(&entry.path()) => {
+                    let time = entry.metadata().ok().and_then(|m| m.modified().ok());
+                    self.0.insert(relative, time);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// An executable ELF file that has an entry point: shared libraries are often marked executable too, but have none
+/// that anybody starts them by.
+fn is_program(path: &Path) -> bool {
+    use std::io::Read;
+    let runnable = fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o111 != 0);
+    let mut head = [0u8; 20];
+    let elf = runnable
+        && fs::File::open(path).and_then(|mut f| f.read_exact(&mut head)).is_ok()
+        && head.starts_with(b"\x7fELF")
+        && matches!(head[16], 2 | 3);
+    elf && !path.file_name().is_some_and(|n| n.to_string_lossy().contains(".so"))
+}
+
+/// What a build tries while it configures itself, its helpers and its tests, by their names.
+fn is_aside(relative: &Path) -> bool {
+    let inside =
+        |name: &str| relative.parent().is_some_and(|p| p.components().any(|c| c.as_os_str() == name));
+    let name = relative.file_name().unwrap_or_default().to_string_lossy();
+    const FOLDERS: [&str; 11] = [
+        "CMakeFiles",
+        "meson-private",
+        "test",
+        "tests",
+        "testing",
+        "deps",
+        "build",
+        "examples",
+        "incremental",
+        "bench",
+        "benches",
+    ];
+    // cargo's `build` folder holds build scripts; for others `build` is where programs lie.
+    let cargo = inside("release") || inside("debug");
+    let folder = FOLDERS.iter().any(|f| inside(f) && (cargo || !matches!(*f, "deps" | "build" | "examples")));
+    folder
+        || name.starts_with("conftest")
+        || name.starts_with("test_")
+        || name.starts_with("test-")
+        || name.ends_with("_test")
+        || name.ends_with("-test")
+        || name == "test"
+}
+
+/// Executables of cmake's file API (`codemodel-v2`), absolute; `None` if there is no answer.
+fn described_by_cmake(build: &Path) -> Option<Vec<PathBuf>> {
+    let reply = build.join(".cmake/api/v1/reply");
+    let targets = fs::read_dir(&reply)
+        .ok()?
+        .flatten()
+        .filter(|e| e.file_name().to_string_lossy().starts_with("target-"));
+    let mut out = BTreeSet::new();
+    for target in targets {
+        let Some(v) = json(&target.path()) else { continue };
+        if v["type"] == "EXECUTABLE" {
+            let paths = v["artifacts"].as_array().into_iter().flatten().filter_map(|a| a["path"].as_str());
+            out.extend(paths.map(|p| build.join(p)));
+        }
+    }
+    Some(out.into_iter().collect())
+}
+
+/// Executables of `meson introspect --targets`, as the build folder keeps them.
+fn described_by_meson(build: &Path) -> Option<Vec<PathBuf>> {
+    let targets = json(&build.join("meson-info/intro-targets.json"))?;
+    let programs = targets.as_array()?.iter().filter(|t| t["type"] == "executable");
+    let files = programs.flat_map(|t| t["filename"].as_array().into_iter().flatten());
+    Some(files.filter_map(|f| f.as_str().map(PathBuf::from)).collect())
+}
+
+/// Programs that the build runs as tests.
+fn tests_of(system: &System, build: &Path) -> BTreeSet<PathBuf> {
+    match system {
+        System::CMake => {
+            let mut out = BTreeSet::new();
+            ctest(build, DEPTH_MAX, &mut out);
+            out
+        }
+        System::Meson => ["intro-tests.json", "intro-benchmarks.json"]
+            .iter()
+            .filter_map(|f| json(&build.join("meson-info").join(f)))
+            .flat_map(|v| v.as_array().cloned().unwrap_or_default())
+            .filter_map(|t| t["cmd"][0].as_str().map(PathBuf::from))
+            .collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+/// `add_test(name "/path/of/program" ..)` in the files that ctest reads.
+fn ctest(dir: &Path, depth: usize, out: &mut BTreeSet<PathBuf>) {
+    let text = fs::read_to_string(dir.join("CTestTestfile.cmake")).unwrap_or_default();
+    let tests = text.lines().filter(|l| l.starts_with("add_test("));
+    out.extend(tests.filter_map(|l| l.split('"').nth(1)).map(PathBuf::from));
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let folders = entries.filter(|e| depth > 0 && e.file_type().is_ok_and(|t| t.is_dir()));
+    folders.for_each(|e| ctest(&e.path(), depth - 1, out));
+}
+
+fn json(path: &Path) -> Option<Value> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_and_probes_are_no_candidates() {
+        let aside = |p: &str| is_aside(Path::new(p));
+        for p in ["CMakeFiles/3.25/CompilerIdC/a.out", "conftest", "tests/t", "src/queue_test", "test_it"] {
+            assert!(aside(p), "{p}");
+        }
+        for p in ["x86_64-unknown-linux-gnu/release/deps/p-1", "release/build/p-1/build-script-build"] {
+            assert!(aside(p), "{p}");
+        }
+        for p in ["server", "build/server", "deps/tool", "x86_64-unknown-linux-gnu/release/server", "latest"]
+        {
+            assert!(!aside(p), "{p}");
+        }
+    }
+
+    #[test]
+    fn programs_are_found_by_path_or_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let programs = Programs { candidates: vec!["bin/server".into()], others: vec!["t/check".into()] };
+        let named = |n: &str| programs.named(dir.path(), Path::new(n));
+        assert_eq!(named("./server"), Some("bin/server".into()));
+        assert_eq!(named("check"), Some("t/check".into()));
+        assert_eq!(named("sleep"), None);
+    }
+}
