@@ -1,5 +1,6 @@
 //! Which columns each table has, in which order, and how a row becomes cells and comes back.
 
+use crate::cell::Cell;
 use crate::tables::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -17,12 +18,18 @@ pub(crate) trait Row: Sized + DeserializeOwned {
     fn put(&self, out: &mut Vec<u8>) -> serde_json::Result<()>;
     /// Appends each cell to its column.
     fn cells(&self, columns: &mut [Vec<Value>]) -> serde_json::Result<()>;
-    /// Takes the row's cells by position in [`Row::COLUMNS`]; a column that the file lacks is `Null`.
-    fn take(cell: &mut dyn FnMut(usize) -> Value) -> Result<Self, String>;
+    /// Takes the row's cells by position in [`Row::COLUMNS`]; a column that the file lacks is null.
+    fn take(cells: &mut dyn Cells) -> Result<Self, String>;
     /// What stands in for an unreadable row where other tables refer to rows by number; `None` where none do.
     fn stand_in() -> Option<Self> {
         None
     }
+}
+
+/// The cells of one row.
+pub(crate) trait Cells {
+    /// That of a column, by its position in [`Row::COLUMNS`].
+    fn cell(&mut self, column: usize) -> Cell<'_>;
 }
 
 macro_rules! rows {
@@ -52,10 +59,10 @@ macro_rules! rows {
                 Ok(())
             }
 
-            fn take(cell: &mut dyn FnMut(usize) -> Value) -> Result<Self, String> {
+            fn take(cells: &mut dyn Cells) -> Result<Self, String> {
                 let mut at = 0;
                 $(
-                    let $column = serde_json::from_value(cell(at))
+                    let $column = Deserialize::deserialize(cells.cell(at))
                         .map_err(|e| format!(concat!(stringify!($column), ": {}"), e))?;
                     at += 1;
                 )+

@@ -4,6 +4,7 @@
 //! predict read nothing else. `docs/evidence.md` fixes the file format and all columns.
 
 mod bounds;
+mod cell;
 mod columns;
 pub mod file;
 mod problem;

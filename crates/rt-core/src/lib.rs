@@ -28,10 +28,13 @@ pub mod code;
 pub mod heap;
 mod lockfree;
 pub mod mem;
+#[allow(missing_docs)]
+pub mod pieces;
 pub mod probe;
 pub mod record;
 mod runs;
 pub mod sections;
+mod stream;
 pub mod sync;
 pub mod sys;
 pub mod thread;

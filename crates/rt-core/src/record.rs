@@ -4,7 +4,7 @@
 
 use crate::arena::{at, forked, lost, reference};
 use crate::code;
-use crate::runs::run;
+use crate::runs::{more, run};
 use crate::sections;
 use crate::thread::{Entered, now, pass};
 use crate::wire::*;
@@ -25,6 +25,7 @@ pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
         let (n, kind, line) = ((op & 0xff) as u64, op >> 8, addr & !(LINE - 1));
         let e = (&raw mut (*t).entries[0]).add(index(line));
         if (*e).key == line
+            || line == 0
             || (*t).free.load(Relaxed) == 0
             || (*t).traced != 0
             || addr - line + n > LINE
@@ -144,7 +145,9 @@ fn bytes(off: u64, n: u64) -> u64 {
 unsafe fn touch(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, counted: bool) {
     // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
-        if (*t).traced != 0 {
+        if line == 0 {
+            // An empty entry has this key; the access is about to fault.
+        } else if (*t).traced != 0 {
             touch_traced(t, line, off, n, kind, pc);
         } else {
             touch_now(t, line, off, n, kind, pc, counted);
@@ -272,8 +275,13 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
         match kind {
             RMW => add_rmw(t, r, w, n),
             _ => {
-                let p = (&raw mut (*r).words[0]).add(w + 8 * kind as usize);
-                *p = (*p).saturating_add(n);
+                let words = words(t, r);
+                if words.is_null() {
+                    lost(LOST_NO_MEMORY, n as u64 - 1);
+                } else {
+                    let p = words.add(w + 8 * kind as usize);
+                    *p = (*p).saturating_add(n);
+                }
             }
         }
         // Dither: two places that take turns at one word must both be seen.
@@ -299,7 +307,10 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
 unsafe fn skew(r: *mut Record, c: *mut u16, w: usize, kind: u32, d: u16) {
     // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
-        let p = (&raw mut (*r).words[0]).add(w + 8 * kind as usize);
+        if (*r).more == 0 || (*at::<More>((*r).more)).words == 0 {
+            return;
+        }
+        let p = at::<u32>((*at::<More>((*r).more)).words).add(w + 8 * kind as usize);
         if *p > d as u32 {
             *p -= d as u32;
             *c += d;
@@ -335,6 +346,9 @@ unsafe fn fill(t: *mut Live, e: *mut Entry, i: usize, line: u64) -> bool {
             return false;
         }
         let rec = r as *mut Record;
+        // Wanted when the entry is emptied, and mostly far away.
+        crate::arch::prefetch_to_write(at::<u8>((*rec).more));
+        crate::arch::prefetch_to_write(at::<u8>((*rec).last));
         (*e).rmask = (*rec).rmask;
         (*e).wmask = (*rec).wmask;
         (*e).vt0 = now(t) as u32;
@@ -358,7 +372,7 @@ unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
     // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         let page = line >> 12;
-        let cache = (&raw mut (*t).page_cache[0]).add((page & 63) as usize);
+        let cache = (&raw mut (*t).page_cache[0]).add(page as usize & (PAGES_AT_HAND - 1));
         if (*cache).page != page + 1 {
             let leaf = crate::mem::leaf(t, page);
             if leaf == 0 {
@@ -380,7 +394,7 @@ unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
         }
         // Walks go upwards more often than not: have the record of the line after next at hand.
         let ahead = *slot.add(if line >> 6 & 63 < 62 { 2 } else { 0 });
-        crate::arch::prefetch_two_lines_to_write(at::<u8>(ahead));
+        crate::arch::prefetch_to_write(at::<u8>(ahead));
         at::<Record>(*slot) as u64
     }
 }
@@ -398,9 +412,8 @@ unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
         *(&raw mut (*t).used[0]).add(i / 64) &= !(1 << (i % 64));
         let r = at::<Record>((*e).rec & !RMW_FLAG);
         let mut n = 0u32;
-        for c in &mut (*e).cnt {
-            *c -= COUNT_START;
-            n += *c as u32;
+        for c in &(*e).cnt {
+            n += (*c - COUNT_START) as u32;
         }
         if (*e).rec & RMW_FLAG != 0 {
             for w in 0..8 {
@@ -412,10 +425,7 @@ unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
         }
         pass(t, n as u64);
         run(t, r, from, now(t));
-        for k in 0..16 {
-            // A run is closed long before a count could overflow, see `run`.
-            (*r).words[k] = (*r).words[k].wrapping_add((*e).cnt[k] as u32);
-        }
+        add(t, r, &(*e).cnt);
         if (*e).rec & RMW_FLAG != 0 {
             for w in 0..8 {
                 let c = rmw_of(t, i).add(w);
@@ -431,20 +441,84 @@ unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
     }
 }
 
+/// Adds an entry's counts to its record: small ones stay in it.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
+#[inline(always)]
+unsafe fn add(t: *mut Live, r: *mut Record, counts: &[u16; 16]) {
+    let mut sums = [0u16; 16];
+    let mut all = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for k in 0..16 {
+            sums[k] = counts[k] - COUNT_START + (*r).small[k] as u16;
+            all |= sums[k];
+        }
+        if all > u8::MAX as u16 {
+            return add_many(t, r, &sums);
+        }
+        for k in 0..16 {
+            (*r).small[k] = sums[k] as u8;
+        }
+    }
+}
+
+/// Adds `sums` to what the record has beside its small counts, which they contain.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
+#[cold]
+unsafe fn add_many(t: *mut Live, r: *mut Record, sums: &[u16; 16]) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    unsafe {
+        let words = words(t, r);
+        if words.is_null() {
+            return (0..16).for_each(|k| (*r).small[k] = sums[k].min(u8::MAX as u16) as u8);
+        }
+        (*r).small = [0; 16];
+        for k in 0..16 {
+            // A run is closed long before a count could overflow, see `run`.
+            *words.add(k) = (*words.add(k)).wrapping_add(sums[k] as u32);
+        }
+    }
+}
+
+/// The record's counts beside its small ones, made if need be; null without memory.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
+unsafe fn words(t: *mut Live, r: *mut Record) -> *mut u32 {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    unsafe {
+        let m = more(t, r);
+        if !m.is_null() && (*m).words == 0 {
+            let p = crate::mem::take(t, size_of::<[u32; 16]>() as u64);
+            (*m).words = if p == 0 { 0 } else { reference(p) };
+        }
+        if m.is_null() || (*m).words == 0 {
+            lost(LOST_NO_MEMORY, 1);
+            return core::ptr::null_mut();
+        }
+        at((*m).words)
+    }
+}
+
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 unsafe fn add_rmw(t: *mut Live, r: *mut Record, w: usize, n: u32) {
     // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
-        if (*r).rmw == 0 {
+        let m = more(t, r);
+        if !m.is_null() && (*m).rmw == 0 {
             let p = crate::mem::take(t, 64);
-            if p == 0 {
-                lost(LOST_NO_MEMORY, n as u64);
-                return;
-            }
-            (*r).rmw = reference(p);
+            (*m).rmw = if p == 0 { 0 } else { reference(p) };
         }
-        let p = at::<u32>((*r).rmw).add(w);
+        if m.is_null() || (*m).rmw == 0 {
+            lost(LOST_NO_MEMORY, n as u64);
+            return;
+        }
+        let p = at::<u32>((*m).rmw).add(w);
         *p = (*p).saturating_add(n);
     }
 }
@@ -500,7 +574,12 @@ unsafe fn find(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
 unsafe fn find_more(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
     // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
-        let mut link = &raw mut (*r).touches;
+        let m = more(t, r);
+        if m.is_null() {
+            lost(LOST_TOUCHES, 1);
+            return core::ptr::null_mut();
+        }
+        let mut link = &raw mut (*m).touches;
         let mut blocks = 0;
         while *link != 0 {
             let b = at::<Touches>(*link);

@@ -7,7 +7,7 @@
 /// First eight bytes of every raw file, once its process has set it up.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TUSSLE\x01\x00");
 /// Version of these structures; raw files are read only by the tussle that wrote them.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Window of virtual time, accesses. Synchronisation rounds clocks up to a multiple of it.
 pub const WINDOW_VT: u64 = 65_536;
 /// Bytes of a reference unit.
@@ -16,6 +16,8 @@ pub const UNIT: u64 = 64;
 pub const ENTRIES: usize = 512;
 /// Bytes of a cache line in the recording, whatever the machine has.
 pub const LINE: u64 = 64;
+/// Pages of which a thread has the leaf at hand.
+pub const PAGES_AT_HAND: usize = 256;
 /// Frames kept of a shadow call stack before it wraps.
 pub const FRAMES: usize = 512;
 /// Callers in a call chain.
@@ -270,7 +272,7 @@ pub struct Live {
     /// Entries in use.
     pub used: [u64; ENTRIES / 64],
     pub code_cache: [CodeCache; 32],
-    pub page_cache: [PageCache; 64],
+    pub page_cache: [PageCache; PAGES_AT_HAND],
     /// Address, as the mapping sees it, of the `ThreadInfo`.
     pub info_at: u64,
     /// Reference of the next free `Live`.
@@ -385,37 +387,54 @@ pub struct PageSlot {
     pub pad: u32,
 }
 
-/// What one thread did to one line: the current run, and references to earlier pieces.
+/// What one thread did to one line: one cache line, as long as it did little there.
 #[repr(C, align(64))]
 pub struct Record {
+    /// Start of the current run; `u64::MAX` before the first one.
     pub vt0: u64,
-    pub vt1: u64,
     pub rmask: u64,
     pub wmask: u64,
     /// First touch, see [`slot`].
     pub touch0: u64,
-    pub pieces: u32,
+    /// Length of the run, virtual time.
+    pub span: u32,
+    pub epoch: u32,
+    /// Reference of a [`More`].
+    pub more: u32,
+    /// Reference of the last of its [`PieceBlock`]s, to have it at hand.
+    pub last: u32,
+    /// Reads of eight words, then writes.
+    pub small: [u8; 16],
+}
+
+/// What a line has that was used again later or much, by several places in code, or by atomic operations.
+#[repr(C, align(64))]
+pub struct More {
+    /// End of the latest earlier run.
+    pub vt1: u64,
     /// Reference of eight `u32`: read-modify-writes of the run.
     pub rmw: u32,
     pub touches: u32,
-    pub epoch: u32,
     /// Last gap between visits, in virtual time.
     pub gap: u32,
-    pub pieces_count: u16,
-    pub pad: u16,
-    pub words: [u32; 16],
+    /// Earlier runs, and their bytes (`pieces.rs`): the first of them here, the others in a list of [`PieceBlock`]s.
+    pub pieces: u32,
+    pub bytes: u32,
+    pub next: u32,
+    /// Reference of 16 `u32`: what the run counted beside [`Record::small`].
+    pub words: u32,
+    pub first: [u8; PIECE_BYTES_FIRST],
 }
 
-/// An earlier run.
+/// Bytes of earlier runs in a [`More`], and in each [`PieceBlock`].
+pub const PIECE_BYTES_FIRST: usize = 28;
+pub const PIECE_BYTES: usize = 60;
+
+/// More bytes of earlier runs.
 #[repr(C, align(64))]
-pub struct Piece {
-    pub vt0: u64,
-    pub vt1: u64,
+pub struct PieceBlock {
     pub next: u32,
-    pub pad: u32,
-    pub epoch: u64,
-    pub rmw: [u32; 8],
-    pub words: [u32; 16],
+    pub bytes: [u8; PIECE_BYTES],
 }
 
 /// More touches of a record.

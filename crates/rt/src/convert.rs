@@ -1,8 +1,8 @@
 //! From raw files to evidence, still without names.
 
 use crate::family::Family;
-use crate::lines::{Lines, Run, Use, thin};
-use crate::objects::{Place, Places, What, blank};
+use crate::lines::{Kept, Lines, Run, Use, thin};
+use crate::objects::{Places, What, blank};
 use crate::operations::Traced;
 use crate::raw::RawFile;
 use crate::shared::Shared;
@@ -19,6 +19,9 @@ const RUNS_PER_LINE_MAX: usize = 512;
 /// The lines where threads meet most, and the runs that each of them keeps.
 const FINE_LINES: usize = 64;
 const RUNS_PER_FINE_LINE: usize = 4096;
+
+/// Lines of which everything is in memory at the same time.
+const LINES_AT_ONCE: usize = 4096;
 
 /// Losses by what the program asked of the system: index, name, explanation.
 const OUTSIDE: [(usize, &str, &str); 3] = [
@@ -159,25 +162,27 @@ impl<'a> ProcessReader<'a> {
         if let Some(p) = parent {
             self.parent_codes = p.threads().iter().map(|t| p.codes(t)).collect();
         }
-        let mut kept = lines.keep(keep);
+        let Kept { lines: mut kept, mut met } = lines.keep(keep);
         kept.extend(fought);
         let traced = Traced::new(self.file, &self.threads, &kept);
         let mut known = kept.clone();
         known.extend(traced.lines());
         let mut places = Places::new(self.file, parent, &known);
         // Where threads meet most, time is kept finely; elsewhere the file would only grow.
-        let mut met: Vec<(u64, u64)> = kept.iter().map(|&l| (lines.met(l), l)).filter(|m| m.0 > 0).collect();
+        met.retain(|m| kept.contains(&m.1));
         met.sort_unstable_by(|a, b| b.cmp(a));
         met.truncate(FINE_LINES);
         let mut fine: BTreeSet<u64> = met.into_iter().map(|m| m.1).collect();
         fine.extend(fought.iter().take(FINE_LINES));
         let coarse = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
         let mut folded = 0;
-        for &line in &kept {
-            let mut uses = lines.uses(line);
-            folded += thin(&mut uses, if fine.contains(&line) { RUNS_PER_FINE_LINE } else { coarse });
-            for u in &uses {
-                self.one_use(line, u, &mut places);
+        let all: Vec<u64> = kept.iter().copied().collect();
+        for part in all.chunks(LINES_AT_ONCE) {
+            for (&line, mut uses) in part.iter().zip(lines.uses_of(part)) {
+                folded += thin(&mut uses, if fine.contains(&line) { RUNS_PER_FINE_LINE } else { coarse });
+                for u in &uses {
+                    self.one_use(line, u, &mut places);
+                }
             }
         }
         if folded > 0 {
@@ -292,9 +297,9 @@ impl<'a> ProcessReader<'a> {
     ) {
         let start = line + lo;
         let place = places.find(start, run.vt0, run.vt1, thread);
-        let p = places.get(place).clone();
-        let size = (hi - lo).min(p.base + p.size - start);
         let object = self.object(place, places);
+        let p = places.get(place);
+        let size = (hi - lo).min(p.base + p.size - start);
         let (vt0, vt1) = (run.vt0, run.vt1.max(run.vt0 + 1));
         let offset = start - p.base;
         self.ev.accesses.push(Access {
@@ -336,9 +341,9 @@ impl<'a> ProcessReader<'a> {
                 (line + w * 8 + byte, 1u64 << size_code.min(4))
             };
             let place = places.find(start, vt0, vt1, thread);
-            let p = places.get(place).clone();
-            let size = size.min(p.base + p.size - start) as u32;
             let object = self.object(place, places);
+            let p = places.get(place);
+            let size = size.min(p.base + p.size - start) as u32;
             let offset = start - p.base;
             let (actor, field, role) = (Some(actor), None, None);
             self.ev.touches.push(Touch { object, offset, size, code, actor, kind, samples, field, role });
@@ -347,6 +352,10 @@ impl<'a> ProcessReader<'a> {
 
     /// Row of the object that a place is.
     pub fn object(&mut self, place: u32, places: &mut Places) -> u32 {
+        // Most accesses are to objects that have a row already.
+        if let Some(id) = places.id(place) {
+            return id;
+        }
         let p = places.get(place).clone();
         let mut o = blank(self.process, ObjectKind::Unknown, &p);
         match p.what {
@@ -365,10 +374,15 @@ impl<'a> ProcessReader<'a> {
                 o.alloc_code = self.code_of(thread as usize, code, inherited);
             }
         }
-        match self.one.shared.canonical(self.process as usize, p.base) {
+        let id = match self.one.shared.canonical(self.process as usize, p.base) {
             Some(at) => self.shared_object(at, o),
-            None => places.object(place, &mut self.ev.objects, |_: &Place| o),
-        }
+            None => {
+                self.ev.objects.push(o);
+                self.ev.objects.len() as u32 - 1
+            }
+        };
+        places.number(place, id);
+        id
     }
 
     /// Row of an object that several processes have: at the place that stands for it, for as long as one of them runs.

@@ -11,11 +11,18 @@ mod operations;
 pub mod raw;
 mod shared;
 pub mod sites;
+mod threads;
 
 /// Layout of raw files, shared with the runtime.
 #[allow(missing_docs)]
 pub mod wire {
     include!("../../rt-core/src/wire.rs");
+}
+
+/// Encoding of earlier runs, shared with the runtime.
+#[allow(missing_docs, dead_code)]
+mod pieces {
+    include!("../../rt-core/src/pieces.rs");
 }
 
 pub use convert::{Converted, convert};

@@ -1,6 +1,8 @@
 //! Which lines of a process are worth keeping: those that two threads used within one window, and their neighbours.
 
+use crate::pieces::Piece;
 use crate::raw::RawFile;
+use crate::threads;
 use crate::wire::*;
 use std::collections::{BTreeSet, HashMap};
 
@@ -30,6 +32,11 @@ impl Run {
                 *t = t.saturating_add(*f);
             }
         }
+    }
+
+    /// There was an access, at a time that can be.
+    fn happened(&self) -> bool {
+        self.total() > 0 && RawFile::is_time(self.vt0) && RawFile::is_time(self.vt1)
     }
 
     fn stores(&self) -> bool {
@@ -116,32 +123,68 @@ impl<'a> Lines<'a> {
         Lines { file, index, pending, ends }
     }
 
-    /// Lines to keep, in ascending order.
-    pub fn keep(&self, keep: Keep) -> BTreeSet<u64> {
-        let mut out = BTreeSet::new();
-        for group in self.index.chunk_by(|a, b| a.0 == b.0) {
-            let line = group[0].0;
-            if keep == Keep::All || (group.len() > 1 && self.shared(group)) || self.pair(group) {
-                out.extend([line.wrapping_sub(LINE), line, line.wrapping_add(LINE)]);
-            }
+    /// Lines to keep: those that two threads used within one window, one of them writing, and pairs of lines of which
+    /// that is true together (lines may be longer elsewhere, objects lie otherwise).
+    pub fn keep(&self, keep: Keep) -> Kept {
+        let parts = threads::parts(&self.index, |e| e.0);
+        let mut out = Kept::default();
+        for part in threads::map(&parts, |part| self.keep_of(part, keep)) {
+            out.lines.extend(part.lines);
+            out.met.extend(part.met);
         }
         out
     }
 
-    /// Uses of a line.
-    pub fn uses(&self, line: u64) -> Vec<Use> {
-        let from = self.index.partition_point(|e| e.0 < line);
-        self.index[from..].iter().take_while(|e| e.0 == line).filter_map(|e| self.read(e, true)).collect()
+    /// Of a part of the index, but with the line behind it.
+    fn keep_of(&self, part: &std::ops::Range<usize>, keep: Keep) -> Kept {
+        let mut kept = Kept::default();
+        let out = &mut kept.lines;
+        let mut before: Option<Spans> = None;
+        for group in self.index[part.start..].chunk_by(|a, b| a.0 == b.0) {
+            let line = group[0].0;
+            let own = before.as_ref().is_none_or(|b| b.line < self.index[part.end - 1].0);
+            let beside = before.take().filter(|b| !b.kept && b.line + LINE == line);
+            if !own && beside.is_none() {
+                break;
+            }
+            let mut here = self.use_spans(group);
+            if beside.as_ref().is_some_and(|b| b.with(&here).fight()) {
+                out.extend(around(line - LINE));
+            }
+            if !own {
+                break;
+            }
+            if keep == Keep::All || here.fight() {
+                here.kept = true;
+                out.extend(around(line));
+            }
+            kept.met.extend(Some((here.met(), line)).filter(|m| m.0 > 0));
+            before = Some(here);
+        }
+        kept
     }
 
-    /// Accesses to a line by all threads but its busiest one: an upper bound for what they can do to each other.
-    pub fn met(&self, line: u64) -> u64 {
+    /// When a line was used: all that it takes to tell whether it matters.
+    fn use_spans(&self, group: &[(u64, u32, u32)]) -> Spans {
+        let mut out = Spans { line: group[0].0, ..Spans::default() };
+        for &(line, thread, reference) in group {
+            let Some(r) = self.file.record(reference) else { continue };
+            out.totals.push(0);
+            self.file.runs(&r, |p| out.add(thread, &run(&p)));
+            self.pending.get(&(thread, line)).into_iter().for_each(|run| out.add(thread, run));
+        }
+        out
+    }
+
+    /// Uses of these lines, in their order.
+    pub fn uses_of(&self, lines: &[u64]) -> Vec<Vec<Use>> {
+        threads::map(lines, |line| self.uses(*line))
+    }
+
+    /// Uses of a line.
+    fn uses(&self, line: u64) -> Vec<Use> {
         let from = self.index.partition_point(|e| e.0 < line);
-        let of_line = self.index[from..].iter().take_while(|e| e.0 == line);
-        let totals =
-            of_line.filter_map(|e| self.read(e, false)).map(|u| u.runs.iter().map(Run::total).sum::<u64>());
-        let (sum, max) = totals.fold((0u64, 0u64), |(s, m), n| (s.saturating_add(n), m.max(n)));
-        sum - max
+        self.index[from..].iter().take_while(|e| e.0 == line).filter_map(|e| self.read(e, true)).collect()
     }
 
     /// Lines that start in a range of addresses.
@@ -164,54 +207,81 @@ impl<'a> Lines<'a> {
 
     fn read(&self, &(line, thread, record): &(u64, u32, u32), touches: bool) -> Option<Use> {
         let r = self.file.record(record)?;
-        let mut runs: Vec<Run> = self.file.pieces(&r).iter().rev().map(piece).collect();
-        let current = Run {
-            vt0: r.vt0,
-            vt1: r.vt1,
-            reads: half(&r.words, 0),
-            writes: half(&r.words, 8),
-            rmws: self.file.rmw(r.rmw),
-        };
-        if r.vt0 != u64::MAX && current.total() > 0 {
-            runs.push(current);
-        }
+        let mut runs: Vec<Run> = Vec::new();
+        self.file.runs(&r, |p| runs.push(run(&p)));
         runs.extend(self.pending.get(&(thread, line)).cloned());
-        runs.retain(|r| r.total() > 0 && RawFile::is_time(r.vt0) && RawFile::is_time(r.vt1));
+        runs.retain(Run::happened);
         let touches = if touches { self.file.touches(&r) } else { Vec::new() };
         Some(Use { thread: thread as usize, rmask: r.rmask, wmask: r.wmask, runs, touches })
     }
+}
 
-    /// Two threads used the line within one window, and one of them wrote.
-    fn shared(&self, group: &[(u64, u32, u32)]) -> bool {
-        let uses: Vec<Use> = group.iter().filter_map(|e| self.read(e, false)).collect();
-        fight(spans(&uses))
+/// A line with the two beside it.
+fn around(line: u64) -> [u64; 3] {
+    [line.wrapping_sub(LINE), line, line.wrapping_add(LINE)]
+}
+
+/// Lines to keep.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// In ascending order.
+    pub lines: BTreeSet<u64>,
+    /// Of lines that several threads used, kept or not: accesses by all but the busiest thread, an upper bound for what
+    /// they can do to each other.
+    pub met: Vec<(u64, u64)>,
+}
+
+/// When threads used a line.
+#[derive(Default)]
+struct Spans {
+    line: u64,
+    kept: bool,
+    list: Vec<Span>,
+    /// Accesses of each thread.
+    totals: Vec<u64>,
+}
+
+impl Spans {
+    fn add(&mut self, thread: u32, r: &Run) {
+        if r.happened() {
+            self.list.push(span(thread as usize, r));
+            if let Some(total) = self.totals.last_mut() {
+                *total = total.saturating_add(r.total());
+            }
+        }
     }
 
-    /// A line of one thread's beside a line of another's: shared if lines were longer or objects lay elsewhere.
-    fn pair(&self, group: &[(u64, u32, u32)]) -> bool {
-        let line = group[0].0;
-        let at = self.index.partition_point(|e| e.0 < line + LINE);
-        let Some(next) = self.index.get(at).filter(|e| e.0 == line + LINE) else { return false };
-        if group.len() == 1
-            && next.1 == group[0].1
-            && self.index.get(at + 1).is_none_or(|e| e.0 != line + LINE)
-        {
-            return false;
-        }
-        let beside = self.index[at..].iter().take_while(|e| e.0 == line + LINE);
-        let uses: Vec<Use> = group.iter().chain(beside).filter_map(|e| self.read(e, false)).collect();
-        fight(spans(&uses))
+    fn met(&self) -> u64 {
+        let sum = self.totals.iter().fold(0u64, |s, n| s.saturating_add(*n));
+        sum - self.totals.iter().max().unwrap_or(&0)
+    }
+
+    /// Both lines as one; empty if that is one thread's.
+    fn with(&self, other: &Spans) -> Spans {
+        let all = || self.list.iter().chain(&other.list);
+        let first = all().next().map(|s| s.2);
+        let list = if all().any(|s| Some(s.2) != first) { all().copied().collect() } else { Vec::new() };
+        Spans { list, ..Spans::default() }
+    }
+
+    /// Two threads used it within one window, and one of them wrote.
+    fn fight(&self) -> bool {
+        // What one thread had for itself, or all only read, is most of a program's memory.
+        let first = self.list.first().map(|s| s.2);
+        let several = self.list.iter().any(|s| Some(s.2) != first);
+        several && self.list.iter().any(|s| s.3) && fight(self.list.clone())
     }
 }
 
 /// (start, end, thread, stores), both ends widened to whole windows.
 pub(crate) type Span = (u64, u64, usize, bool);
 
+fn span(thread: usize, r: &Run) -> Span {
+    (r.vt0 / WINDOW_VT, r.vt1.max(r.vt0 + 1).div_ceil(WINDOW_VT), thread, r.stores())
+}
+
 fn spans(uses: &[Use]) -> Vec<Span> {
-    let span = |u: &Use, r: &Run| {
-        (r.vt0 / WINDOW_VT, r.vt1.max(r.vt0 + 1).div_ceil(WINDOW_VT), u.thread, r.stores())
-    };
-    uses.iter().flat_map(|u| u.runs.iter().map(move |r| span(u, r))).collect()
+    uses.iter().flat_map(|u| u.runs.iter().map(|r| span(u.thread, r))).collect()
 }
 
 /// Two threads within one window, and one of them wrote.
@@ -256,12 +326,9 @@ impl Latest {
     }
 }
 
-fn half(words: &[u32; 16], from: usize) -> [u32; 8] {
-    std::array::from_fn(|k| words[from + k])
-}
-
-fn piece(p: &Piece) -> Run {
-    Run { vt0: p.vt0, vt1: p.vt1, reads: half(&p.words, 0), writes: half(&p.words, 8), rmws: p.rmw }
+fn run(p: &Piece) -> Run {
+    let part = |from: usize| std::array::from_fn(|k| p.counts[from + k]);
+    Run { vt0: p.vt0, vt1: p.vt1, reads: part(0), writes: part(8), rmws: part(16) }
 }
 
 /// Counts that were still in the table when the process died.

@@ -131,20 +131,14 @@ impl Places {
         &self.places[place as usize]
     }
 
-    /// The object of a place, made by `make` when it is first asked for.
-    pub fn object(
-        &mut self,
-        place: u32,
-        objects: &mut Vec<Object>,
-        make: impl FnOnce(&Place) -> Object,
-    ) -> u32 {
-        if let Some(id) = self.ids[place as usize] {
-            return id;
-        }
-        let id = objects.len() as u32;
-        objects.push(make(&self.places[place as usize]));
+    /// Object id of a place, once it has one.
+    pub fn id(&self, place: u32) -> Option<u32> {
+        self.ids[place as usize]
+    }
+
+    /// Gives a place its object id.
+    pub fn number(&mut self, place: u32, id: u32) {
         self.ids[place as usize] = Some(id);
-        id
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reading raw files. A process may have died at any instruction, so nothing in a file is trusted: references are
 //! bounds-checked, lists and tables are walked for at most as many steps as the file has room for.
 
+use crate::pieces::{PIECE_BYTES_MAX, Piece, take_piece};
 use crate::wire::*;
 
 /// A raw file cannot be used.
@@ -43,7 +44,7 @@ unsafe trait Plain: Copy {}
 macro_rules! plain {
     ($($t:ty)*) => { $( unsafe impl Plain for $t {} )* };
 }
-plain!(u32 u64 [u32; 4] [u32; 8] [u32; 64] [[u16; 8]; ENTRIES]);
+plain!(u32 u64 [u32; 4] [u32; 8] [u32; 16] [u32; 64] [[u16; 8]; ENTRIES]);
 
 macro_rules! plain_structs {
     ($($t:ident)*) => { $(
@@ -52,7 +53,9 @@ macro_rules! plain_structs {
         unsafe impl Plain for $t {}
     )* };
 }
-plain_structs!(Header Nested ThreadInfo Entry PageSlot Record Piece Touches CodeRow HeapSlot Site Lock Section Visit);
+plain_structs!(
+    Header Nested ThreadInfo Entry PageSlot Record More PieceBlock Touches CodeRow HeapSlot Site Lock Section Visit
+);
 
 /// An entry of a live thread's table and its read-modify-writes per word.
 pub type LiveEntry = (Entry, [u16; 8]);
@@ -74,6 +77,8 @@ const VT_MAX: u64 = 1 << 56;
 
 /// Sections of one lock and thread that are read at most; the runtime keeps fewer.
 const SECTIONS_MAX: usize = 64;
+/// Earlier runs of one record that are read at most: the runtime keeps fewer.
+const PIECES_MAX: usize = 2100;
 /// Recordings inside of one file that are read at most.
 const NESTED_FILES_MAX: usize = 4096;
 
@@ -184,14 +189,42 @@ impl<'a> RawFile<'a> {
         self.get(reference, 0)
     }
 
-    /// Read-modify-writes of a record's run.
-    pub fn rmw(&self, reference: u32) -> [u32; 8] {
-        self.get(reference, 0).unwrap_or([0; 8])
+    /// Calls `each` with the runs of a record, earlier ones first; the current one may have counted nothing.
+    pub fn runs(&self, r: &Record, mut each: impl FnMut(Piece)) {
+        let more: Option<More> = self.get(r.more, 0);
+        if let Some(m) = more.filter(|m| m.bytes > 0) {
+            let bytes = self.piece_bytes(&m);
+            let (mut rest, mut end) = (bytes.iter(), 0);
+            while let Some(p) = take_piece(end, || rest.next().copied()) {
+                end = p.vt1;
+                each(p);
+            }
+        }
+        if r.vt0 != u64::MAX {
+            each(self.current(r, more.map_or((0, 0), |m| (m.words, m.rmw))));
+        }
     }
 
-    /// Earlier runs of a record, newest first.
-    pub fn pieces(&self, r: &Record) -> Vec<Piece> {
-        self.list(r.pieces, usize::from(u16::MAX), |p: &Piece| p.next)
+    fn current(&self, r: &Record, (words, rmw): (u32, u32)) -> Piece {
+        let mut p = Piece { vt0: r.vt0, vt1: r.vt0.saturating_add(u64::from(r.span)), counts: [0; 24] };
+        let words = self.get::<[u32; 16]>(words, 0).unwrap_or_default();
+        for k in 0..16 {
+            p.counts[k] = words[k].saturating_add(u32::from(r.small[k]));
+        }
+        p.counts[16..].copy_from_slice(&self.get::<[u32; 8]>(rmw, 0).unwrap_or_default());
+        p
+    }
+
+    fn piece_bytes(&self, m: &More) -> Vec<u8> {
+        let wanted = (m.bytes as usize).min(PIECES_MAX * PIECE_BYTES_MAX);
+        let mut out = m.first[..wanted.min(PIECE_BYTES_FIRST)].to_vec();
+        let mut at = m.next;
+        while out.len() < wanted {
+            let Some(block) = self.get::<PieceBlock>(at, 0) else { break };
+            out.extend(&block.bytes[..(wanted - out.len()).min(PIECE_BYTES)]);
+            at = block.next;
+        }
+        out
     }
 
     /// A time that a clock can have shown.
@@ -202,7 +235,8 @@ impl<'a> RawFile<'a> {
     /// Touch slots of a record.
     pub fn touches(&self, r: &Record) -> Vec<u64> {
         let mut out = vec![r.touch0];
-        for b in self.list(r.touches, 64, |b: &Touches| b.next) {
+        let first = self.get::<More>(r.more, 0).map_or(0, |m| m.touches);
+        for b in self.list(first, 64, |b: &Touches| b.next) {
             out.extend(b.slots);
         }
         out.retain(|&s| s != 0);

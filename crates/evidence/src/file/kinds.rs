@@ -1,7 +1,8 @@
 //! Rows of a file on their way into the tables of an [`Evidence`].
 
 use super::{END, older, short};
-use crate::columns::{Row, TypeModel, TypeRow};
+use crate::cell::{Cell, Column};
+use crate::columns::{self, Row, TypeModel, TypeRow};
 use crate::problem::{Problem, Problems};
 use crate::tables::*;
 use serde_json::Value;
@@ -28,7 +29,8 @@ pub(super) struct Columns {
 /// One row, in either form.
 enum Cells<'a> {
     Line(&'a [u8]),
-    Values(&'a mut [std::vec::IntoIter<Value>]),
+    /// Columns of a block, and the number of the row.
+    Block(&'a mut [Column], usize),
     Absent,
 }
 
@@ -140,11 +142,10 @@ impl Reader {
         self.row(columns, Cells::Line(text), at);
     }
 
-    /// Rows as columns of values; each column has `rows` of them.
-    pub(super) fn cells(&mut self, columns: &Columns, cells: Vec<Vec<Value>>, rows: usize, at: At) {
-        let mut cells: Vec<_> = cells.into_iter().map(Vec::into_iter).collect();
-        for _ in 0..rows {
-            self.row(columns, Cells::Values(&mut cells), at);
+    /// Rows as columns; each has `rows` cells.
+    pub(super) fn cells(&mut self, columns: &Columns, mut cells: Vec<Column>, rows: usize, at: At) {
+        for row in 0..rows {
+            self.row(columns, Cells::Block(&mut cells, row), at);
         }
     }
 
@@ -219,7 +220,7 @@ fn keep<R: Row>(table: &mut Vec<R>, columns: &Columns, cells: Cells, at: At, pro
     let row = match cells {
         Cells::Absent => return table.extend(R::stand_in()),
         Cells::Line(text) => from_line(columns, text),
-        Cells::Values(values) => from_values(columns, values),
+        Cells::Block(cells, row) => R::take(&mut OfBlock { columns, cells, row }),
     };
     match row {
         Ok(r) => table.push(r),
@@ -238,18 +239,31 @@ fn from_line<R: Row>(columns: &Columns, text: &[u8]) -> Result<R, String> {
         return Ok(row);
     }
     let cells: serde_json::Result<Vec<Value>> = serde_json::from_slice(text);
-    let mut cells = cells.map_err(|_| "not a JSON array".to_string())?;
-    R::take(&mut |i: usize| {
-        let at = columns.position.get(i).copied().flatten();
-        at.and_then(|at| cells.get_mut(at)).map(Value::take).unwrap_or(Value::Null)
-    })
+    let cells = cells.map_err(|_| "not a JSON array".to_string())?;
+    R::take(&mut OfLine { columns, cells })
 }
 
-fn from_values<R: Row>(columns: &Columns, values: &mut [std::vec::IntoIter<Value>]) -> Result<R, String> {
-    // Every column goes one row further, also those that are not asked for or come after one that does not fit.
-    let mut row: Vec<Value> = values.iter_mut().map(|v| v.next().unwrap_or(Value::Null)).collect();
-    R::take(&mut |i: usize| {
-        let at = columns.position.get(i).copied().flatten();
-        at.and_then(|at| row.get_mut(at)).map(Value::take).unwrap_or(Value::Null)
-    })
+struct OfLine<'a> {
+    columns: &'a Columns,
+    cells: Vec<Value>,
+}
+
+impl columns::Cells for OfLine<'_> {
+    fn cell(&mut self, column: usize) -> Cell<'_> {
+        let at = self.columns.position.get(column).copied().flatten();
+        at.and_then(|at| self.cells.get_mut(at)).map_or(Cell::Null, |v| Cell::Value(v.take()))
+    }
+}
+
+struct OfBlock<'a> {
+    columns: &'a Columns,
+    cells: &'a mut [Column],
+    row: usize,
+}
+
+impl columns::Cells for OfBlock<'_> {
+    fn cell(&mut self, column: usize) -> Cell<'_> {
+        let at = self.columns.position.get(column).copied().flatten();
+        at.and_then(|at| self.cells.get_mut(at)).map_or(Cell::Null, |c| c.take(self.row))
+    }
 }

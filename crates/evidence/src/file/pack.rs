@@ -14,6 +14,7 @@
 //! struct  = n, n times (m, m names); int payload: which of them; for each, a node for each name
 //! ```
 
+use crate::cell::Column;
 use serde_json::{Map, Number, Value};
 use std::collections::HashMap;
 
@@ -175,10 +176,10 @@ fn structs(out: &mut Vec<u8>, values: &[&Map<String, Value>]) {
 }
 
 /// The columns of a block; `None` where the bytes make no sense, and then nothing of them is used.
-pub(super) fn take(bytes: &[u8], columns: usize, rows: usize) -> Option<Vec<Vec<Value>>> {
+pub(super) fn take(bytes: &[u8], columns: usize, rows: usize) -> Option<Vec<Column>> {
     let room = columns.checked_mul(rows)?.checked_add(bytes.len().checked_mul(VALUES_PER_BYTE_MAX)?)?;
     let mut unpacker = Unpacker { rest: bytes, room };
-    let out = (0..columns).map(|_| unpacker.node(rows, DEPTH_MAX)).collect::<Option<Vec<_>>>()?;
+    let out = (0..columns).map(|_| unpacker.column(rows)).collect::<Option<Vec<_>>>()?;
     unpacker.rest.is_empty().then_some(out)
 }
 
@@ -223,6 +224,22 @@ impl Unpacker<'_> {
         Some(())
     }
 
+    /// A column as it lies there, where that is possible.
+    fn column(&mut self, count: usize) -> Option<Column> {
+        match self.rest.first()? {
+            &kind @ (NULL | INT | TEXT) => {
+                self.byte();
+                self.spend(count)?;
+                Some(match kind {
+                    NULL => Column::Nulls(count),
+                    INT => Column::Ints(self.ints(count)?),
+                    _ => self.texts(count)?,
+                })
+            }
+            _ => self.node(count, DEPTH_MAX).map(Column::Values),
+        }
+    }
+
     fn node(&mut self, count: usize, depth: u32) -> Option<Vec<Value>> {
         self.spend(count)?;
         let depth = depth.checked_sub(1)?;
@@ -253,7 +270,7 @@ impl Unpacker<'_> {
             INT => Some(self.ints(count)?.into_iter().map(Value::from).collect()),
             BELOW => Some(self.ints(count)?.into_iter().map(|n| Value::from(!(n as i64))).collect()),
             FLOAT => (0..count).map(|_| self.float()).collect(),
-            TEXT => self.texts(count),
+            TEXT => self.texts(count)?.into_values(),
             LIST => self.lists(count, depth),
             STRUCT => self.structs(count, depth),
             _ => None,
@@ -289,14 +306,15 @@ impl Unpacker<'_> {
         Some(std::str::from_utf8(self.bytes(n)?).ok()?.to_string())
     }
 
-    fn texts(&mut self, count: usize) -> Option<Vec<Value>> {
+    fn texts(&mut self, count: usize) -> Option<Column> {
         let n = self.count()?;
         let words = (0..n).map(|_| self.text()).collect::<Option<Vec<String>>>()?;
         let which = self.ints(count)?;
         // A long text that many rows share would grow beyond all bounds.
         let long: usize = which.iter().filter_map(|i| words.get(*i as usize)).map(|w| w.len() / 16).sum();
         self.spend(long)?;
-        which.into_iter().map(|i| Some(Value::String(words.get(usize::try_from(i).ok()?)?.clone()))).collect()
+        let whole = which.iter().all(|i| usize::try_from(*i).is_ok_and(|i| i < words.len()));
+        whole.then_some(Column::Texts { words, which })
     }
 
     fn lists(&mut self, count: usize, depth: u32) -> Option<Vec<Value>> {
@@ -351,7 +369,8 @@ mod tests {
     fn round(column: &[Value]) -> usize {
         let mut bytes = Vec::new();
         put(&mut bytes, column);
-        assert_eq!(take(&bytes, 1, column.len()), Some(vec![column.to_vec()]));
+        let back = take(&bytes, 1, column.len()).unwrap().remove(0);
+        assert_eq!(back.into_values().unwrap(), column);
         bytes.len()
     }
 
@@ -391,9 +410,9 @@ mod tests {
         let mut bytes = vec![LIST, 0, 0];
         varint(&mut bytes, 1 << 60);
         bytes.push(NULL);
-        assert_eq!(take(&bytes, 1, 1), None);
+        assert!(take(&bytes, 1, 1).is_none());
         let deep: Vec<u8> = std::iter::repeat_n([LIST, 1, 1], 1000).flatten().collect();
-        assert_eq!(take(&deep, 1, 1), None);
+        assert!(take(&deep, 1, 1).is_none());
     }
 
     proptest! {

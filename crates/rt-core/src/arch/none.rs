@@ -17,7 +17,7 @@ pub fn die() -> ! {
 
 /// Nothing.
 #[inline(always)]
-pub fn prefetch_two_lines_to_write(_p: *const u8) {}
+pub fn prefetch_to_write(_p: *const u8) {}
 
 /// Nothing.
 #[inline(always)]

@@ -23,14 +23,11 @@ pub fn die() -> ! {
     unsafe { asm!("ud2", options(noreturn)) }
 }
 
-/// Has the line at `p` and the next one at hand for writing. Any address will do.
+/// Has the line at `p` at hand for writing. Any address will do.
 #[inline(always)]
-pub fn prefetch_two_lines_to_write(p: *const u8) {
+pub fn prefetch_to_write(p: *const u8) {
     // SAFETY: a prefetch does not fault, whatever the address.
-    unsafe {
-        asm!("prefetchw byte ptr [{0}]", "prefetchw byte ptr [{0} + 64]", in(reg) p,
-            options(nostack, preserves_flags));
-    }
+    unsafe { asm!("prefetchw byte ptr [{0}]", in(reg) p, options(nostack, preserves_flags)) };
 }
 
 /// Reads a byte of the stack as far below as the recorder ever uses it (some 700 bytes, the deepest is a new place in
