@@ -387,4 +387,33 @@ mod tests {
         assert!(refused.contains(&format!("raw format {}", VERSION - 1)), "{refused}");
         assert!(refused.contains(&format!("reads {VERSION}")), "{refused}");
     }
+
+    #[test]
+    fn earlier_runs_come_back_from_their_bytes() {
+        use crate::pieces::put_piece;
+        let mut seed = 1u64;
+        let mut random = |bits: u32| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            seed >> (64 - bits)
+        };
+        let (mut bytes, mut written, mut end) = (Vec::new(), Vec::new(), 0);
+        for k in 0..2000u64 {
+            // Clocks go back at times: runs of different epochs may overlap.
+            let vt0 = if k % 7 == 0 { random(40) } else { end + random(20) };
+            let counts = std::array::from_fn(|i| if (k >> (i % 8)) & 1 == 0 { 0 } else { random(1 + i as u32) as u32 });
+            let p = Piece { vt0, vt1: vt0 + random(30), counts };
+            let before = bytes.len();
+            put_piece(&p, end, |b| bytes.push(b));
+            assert!(bytes.len() - before <= PIECE_BYTES_MAX);
+            end = p.vt1;
+            written.push(p);
+        }
+        let (mut rest, mut end, mut read) = (bytes.iter(), 0, Vec::new());
+        while let Some(p) = take_piece(end, || rest.next().copied()) {
+            end = p.vt1;
+            read.push(p);
+        }
+        assert_eq!(read, written);
+        assert_eq!(take_piece(0, || Some(0xff)), None, "a number without an end");
+    }
 }
