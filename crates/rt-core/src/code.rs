@@ -14,6 +14,64 @@ unsafe fn top(t: *mut Live) -> *mut Frame {
     unsafe { (&raw mut (*t).frames[0]).add(((*t).depth as usize / size_of::<Frame>()) & (FRAMES - 1)) }
 }
 
+/// Frames of a context that are kept while another one runs.
+const ASIDE: usize = 16;
+/// `Live::depth` of a shadow stack without frames; 0 where nothing is recorded.
+const EMPTY: u32 = size_of::<Frame>() as u32;
+
+/// The innermost frames of a context that another one takes the place of.
+pub struct Aside {
+    frames: [(u64, u64); ASIDE],
+    count: usize,
+}
+
+impl Aside {
+    /// No frames.
+    pub fn nothing() -> Aside {
+        Aside { frames: [(0, 0); ASIDE], count: 0 }
+    }
+
+    /// Takes all frames off the shadow stack: the next context has callers of its own.
+    ///
+    /// # Safety
+    /// `t` is the calling thread's, or the state of threads that are not recorded.
+    pub unsafe fn put(t: *mut Live) -> Aside {
+        let mut aside = Aside::nothing();
+        // SAFETY: the thread's own shadow stack; positions are masked. States that are not recorded stay as they are.
+        unsafe {
+            while (*t).depth > EMPTY && aside.count < ASIDE {
+                let f = top(t);
+                *aside.frames.get_unchecked_mut(aside.count) = ((*f).pc, (*f).sp);
+                aside.count += 1;
+                (*t).depth -= EMPTY;
+            }
+            (*t).depth = (*t).depth.min(EMPTY);
+        }
+        aside
+    }
+
+    /// Makes them the shadow stack again, whatever it holds.
+    ///
+    /// # Safety
+    /// As [`Aside::put`]; the thread may be another one.
+    pub unsafe fn take_back(&self, t: *mut Live) {
+        // SAFETY: as above; as many frames as were put aside.
+        unsafe {
+            if (*t).depth == 0 {
+                return;
+            }
+            (*t).depth = EMPTY;
+            for k in (0..self.count).rev() {
+                let &(pc, sp) = self.frames.get_unchecked(k);
+                (*t).depth += EMPTY;
+                let f = top(t);
+                (*f).pc = pc;
+                (*f).sp = sp;
+            }
+        }
+    }
+}
+
 /// Number of `pc` under the callers that the shadow stack has now; 0 if there is no room.
 ///
 /// # Safety

@@ -58,6 +58,7 @@ pub unsafe fn resolve() {
             n.find();
         }
         crate::caller::resolve();
+        crate::contexts::resolve();
         crate::exec::resolve();
         crate::sandbox::resolve();
         // What is missing here (an older libc) must not be the error that the program asks for.
