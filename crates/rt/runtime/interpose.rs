@@ -61,6 +61,7 @@ pub unsafe fn resolve() {
         crate::contexts::resolve();
         crate::exec::resolve();
         crate::sandbox::resolve();
+        crate::vectors::resolve();
         // What is missing here (an older libc) must not be the error that the program asks for.
         crate::sys::dlerror();
     }

@@ -25,6 +25,7 @@ mod sandbox;
 mod signals;
 mod sys;
 mod thread;
+mod vectors;
 
 use events::{heap, record, sections, sync};
 use tussle_rt_core::{arena, wire};

@@ -45,6 +45,30 @@ fn writes_of_the_kernel_are_told() {
     }
 }
 
+/// What the kernel copies for a call is the calling thread's store.
+#[test]
+fn places_and_messages_that_are_read_are_stores() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("kernel_writes", &[]);
+    for way in ["readv", "preadv", "recvmsg", "recvfrom"] {
+        let ran = lab.run(&exe, &[way], How::default());
+        assert_eq!((ran.status, ran.stdout.trim()), (0, "24000"), "{way}");
+        let e = &ran.evidence;
+        let first = e.actors.iter().position(|a| a.creator.is_none()).unwrap() as u32;
+        let other = e.accesses.iter().find(|a| a.actor != first && a.writes > 1000).map(|a| a.object);
+        let mine = e.accesses.iter().filter(|a| a.actor == first && Some(a.object) == other);
+        assert!(mine.map(|a| a.writes).sum::<u64>() >= 3000, "{way}: {:?}", e.accesses);
+    }
+}
+
+/// Handlers installed by a raw system call run inside the recorder, too: what they do there is counted.
+#[test]
+fn handlers_behind_libcs_back_are_told() {
+    if let Some(ran) = run("signals", "raw_handler", How::default()) {
+        assert!(lost(&ran, "signal handlers") > 0, "{:?}", ran.evidence.losses);
+    }
+}
+
 /// After the descriptors' limit only the parent's file is left, and that may have no room.
 #[test]
 fn children_without_room_are_counted() {

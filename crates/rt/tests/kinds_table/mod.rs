@@ -91,6 +91,7 @@ pub const KINDS: &[Kind] = &[
     kind("signals.c", "raise_again", 1),
     kind("signals.c", "sigqueue", 1),
     kind("signals.c", "sigaction", 1),
+    kind("signals.c", "raw_handler", 1),
     kind("threads.c", "detached", 1),
     kind("threads.c", "cancel", 1),
     kind("threads.c", "robust", 3),

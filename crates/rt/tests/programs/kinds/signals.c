@@ -285,7 +285,26 @@ static int actions(void) {
     printf("%d\n", signal(SIGUSR1, SIG_IGN) == tick);
     return 0;
 }
-KINDS({"storm", storm}, {"thread_storm", thread_storm}, {"posix_timers", posix_timers},
+/* Installed without libc. */
+void restorer(void);
+__asm__(".globl restorer\nrestorer: mov $15, %eax\nsyscall\n");
+static volatile long lines[1 << 17];
+static void touches(int s) {
+    (void)s;
+    for (int i = 0; i < 64; i++) lines[(ticks * 64 + i) * 8 & 0x1ffff]++;
+    ticks++;
+}
+static int raw_handler(void) {
+    struct { void (*handler)(int); unsigned long flags; void (*restorer)(void); unsigned long mask; } a = {
+        touches, 0x04000000 | SA_RESTART, restorer, 0};
+    printf("%ld\n", syscall(SYS_rt_sigaction, SIGALRM, &a, NULL, 8));
+    every(100);
+    for (long i = 0; ticks < 2000; i++) lines[i * 8 & 0x1ffff]++;
+    every(0);
+    fights();
+    return 0;
+}
+KINDS({"raw_handler", raw_handler}, {"storm", storm}, {"thread_storm", thread_storm}, {"posix_timers", posix_timers},
       {"thread_timers", thread_timers}, {"sigaltstack", altstack}, {"stack_overflow", overflow},
       {"siglongjmp", jumps}, {"segv_mprotect", barrier_faults}, {"signalfd", signal_fd}, {"sigwait", sig_wait},
       {"alarm", alarms}, {"eintr", restart}, {"handler_posts", handler_posts}, {"raise_again", rethrown},

@@ -1,0 +1,139 @@
+//! Calls that read into, or write from, several places at once, and messages. The calling thread's CPU does the copy.
+
+use crate::arch::{alias, stub};
+use crate::arena::recording;
+use crate::interpose::P;
+use crate::libc_calls::{call, next_all};
+use crate::record;
+use crate::wire::*;
+use core::ffi::{c_int, c_long};
+
+next_all! {
+    ALL:
+    READV = "readv"; WRITEV = "writev"; PREADV = "preadv"; PWRITEV = "pwritev"; RECVMSG = "recvmsg"; SENDMSG = "sendmsg";
+    RECVFROM = "recvfrom"; SENDTO = "sendto";
+}
+
+/// Looks up what may be called in handlers.
+pub fn resolve() {
+    for n in ALL {
+        n.find();
+    }
+}
+
+stub! {
+    "readv" => "tussle_readv", "rcx";
+    "writev" => "tussle_writev", "rcx";
+    "preadv" => "tussle_preadv", "r8";
+    "preadv64" => "tussle_preadv", "r8";
+    "pwritev" => "tussle_pwritev", "r8";
+    "pwritev64" => "tussle_pwritev", "r8";
+    "recvmsg" => "tussle_recvmsg", "rcx";
+    "sendmsg" => "tussle_sendmsg", "rcx";
+}
+alias! {
+    "recvfrom" => "tussle_recvfrom";
+    "sendto" => "tussle_sendto";
+}
+
+/// `struct iovec`.
+#[repr(C)]
+pub struct Place {
+    base: u64,
+    bytes: usize,
+}
+
+/// `struct msghdr` up to its places.
+#[repr(C)]
+pub struct Message {
+    name: u64,
+    name_bytes: u64,
+    places: *const Place,
+    count: usize,
+}
+
+/// Notes the first `bytes` of the places.
+///
+/// # Safety
+/// The kernel has just read that many places; `bytes` is not positive if it has not.
+unsafe fn note(places: *const Place, count: usize, bytes: isize, kind: u32, pc: u64) {
+    if !recording() {
+        return;
+    }
+    let mut left = bytes.max(0) as usize;
+    let mut k = 0;
+    while left > 0 && k < count {
+        // SAFETY: the caller's promise; the addresses in it are only noted.
+        let p = unsafe { &*places.add(k) };
+        let n = p.bytes.min(left);
+        record::range(p.base, n as u64, kind, pc);
+        left -= n;
+        k += 1;
+    }
+}
+
+macro_rules! vector {
+    ($($name:ident, $next:ident, $kind:expr, ($($extra:ident: $t:ty),*);)+) => { $(
+        /// # Safety
+        /// As the function that this stands in front of.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(fd: c_int, p: *const Place, n: c_int $(, $extra: $t)*, pc: u64) -> isize {
+            // SAFETY: the arguments go on as they came; places that the kernel has read are read again.
+            unsafe {
+                let r = call!($next, (fd => c_int, p => *const Place, n => c_int $(, $extra => $t)*) -> isize);
+                note(p, n.max(0) as usize, r, $kind, pc);
+                r
+            }
+        }
+    )+ };
+}
+vector! {
+    tussle_readv, READV, WRITE, ();
+    tussle_writev, WRITEV, READ, ();
+    tussle_preadv, PREADV, WRITE, (offset: c_long);
+    tussle_pwritev, PWRITEV, READ, (offset: c_long);
+}
+
+macro_rules! message {
+    ($($name:ident, $next:ident, $kind:expr;)+) => { $(
+        /// # Safety
+        /// As the function that this stands in front of.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(fd: c_int, m: *const Message, flags: c_int, pc: u64) -> isize {
+            // SAFETY: the arguments go on as they came; a message that the kernel has read is read again.
+            unsafe {
+                let r = call!($next, (fd => c_int, m => *const Message, flags => c_int) -> isize);
+                if r > 0 {
+                    note((*m).places, (*m).count, r, $kind, pc);
+                }
+                r
+            }
+        }
+    )+ };
+}
+message! {
+    tussle_recvmsg, RECVMSG, WRITE;
+    tussle_sendmsg, SENDMSG, READ;
+}
+
+macro_rules! datagram {
+    ($($name:ident, $next:ident, $kind:expr;)+) => { $(
+        /// Six arguments leave no register for the return address: the shadow stack's callers must do.
+        ///
+        /// # Safety
+        /// As the function that this stands in front of.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(fd: c_int, p: P, n: usize, flags: c_int, other: P, bytes: P) -> isize {
+            // SAFETY: the arguments go on as they came; the address is only noted.
+            unsafe {
+                let r = call!($next, (fd => c_int, p => P, n => usize, flags => c_int, other => P, bytes => P) -> isize);
+                record::range(p as u64, r.clamp(0, n.min(isize::MAX as usize) as isize) as u64, $kind, 0);
+                r
+            }
+        }
+    )+ };
+}
+datagram! {
+    tussle_recvfrom, RECVFROM, WRITE;
+    tussle_sendto, SENDTO, READ;
+}
