@@ -13,7 +13,7 @@
 //! - A thread's structures (its `Live`, its description, and all that hangs on them) are written by that thread only,
 //!   while it is inside ([`thread::Entered`]): no handler of its own comes between. What others read of them is atomic.
 //! - Addresses of the program are numbers: none is followed.
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 #![warn(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
 
 /// What `lockfree` is made of: here the machine's own, in its model test loom's.
@@ -39,5 +39,7 @@ pub mod sync;
 pub mod sys;
 pub mod thread;
 pub mod unwind;
+#[cfg(target_arch = "x86_64")]
+pub mod wide;
 #[allow(missing_docs)]
 pub mod wire;

@@ -1,10 +1,11 @@
 //! The atomic operations that the compiler hands to the runtime.
 
-use crate::arch::{cas128, load_whole};
+use crate::record;
 use crate::wire::*;
-use crate::{record, sys};
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use tussle_rt_core::arch::cas128;
+use tussle_rt_core::wide::load as load128;
 
 const RELAXED: u32 = 0;
 
@@ -168,47 +169,6 @@ atomics!(
     tussle_a64_cas,
     tussle_a64_cas_val
 );
-
-/// Without AVX only `cmpxchg16b` is atomic, which a page that may not be written does not survive; there halves do, as
-/// nobody stores.
-///
-/// # Safety
-/// `a` is valid and aligned to 16 bytes.
-unsafe fn load_without_avx(a: *mut u128) -> u128 {
-    const MADV_POPULATE_WRITE: usize = 23;
-    // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
-    unsafe {
-        let page = a as usize & !4095;
-        match sys::call3(sys::SYS_madvise, page, 4096, MADV_POPULATE_WRITE) {
-            0 => cas128(a, 0, 0),
-            _ => load_whole(a),
-        }
-    }
-}
-
-/// Whether [`load_whole`] is atomic; 0 while unknown, 1 no, 2 yes.
-static WHOLE: AtomicU8 = AtomicU8::new(0);
-
-fn whole_is_atomic() -> bool {
-    const AVX: u32 = 1 << 28;
-    match WHOLE.load(Relaxed) {
-        0 => {
-            let yes = core::arch::x86_64::__cpuid(1).ecx & AVX != 0;
-            WHOLE.store(1 + yes as u8, Relaxed);
-            yes
-        }
-        known => known == 2,
-    }
-}
-
-/// The value of `a`, which is not written.
-///
-/// # Safety
-/// `a` is valid and aligned to 16 bytes.
-unsafe fn load128(a: *mut u128) -> u128 {
-    // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
-    unsafe { if whole_is_atomic() { load_whole(a) } else { load_without_avx(a) } }
-}
 
 /// Read, change, write, until nobody came between.
 ///

@@ -10,8 +10,8 @@ use core::ffi::{c_int, c_long};
 
 next_all! {
     ALL:
-    READV = "readv"; WRITEV = "writev"; PREADV = "preadv"; PWRITEV = "pwritev"; RECVMSG = "recvmsg"; SENDMSG = "sendmsg";
-    RECVFROM = "recvfrom"; SENDTO = "sendto";
+    READV = "readv"; WRITEV = "writev"; PREADV = "preadv"; PWRITEV = "pwritev";
+    RECVMSG = "recvmsg"; SENDMSG = "sendmsg"; RECVFROM = "recvfrom"; SENDTO = "sendto";
 }
 
 /// Looks up what may be called in handlers.
@@ -126,7 +126,8 @@ macro_rules! datagram {
         pub unsafe extern "C" fn $name(fd: c_int, p: P, n: usize, flags: c_int, other: P, bytes: P) -> isize {
             // SAFETY: the arguments go on as they came; the address is only noted.
             unsafe {
-                let r = call!($next, (fd => c_int, p => P, n => usize, flags => c_int, other => P, bytes => P) -> isize);
+                type N = usize;
+                let r = call!($next, (fd => c_int, p => P, n => N, flags => c_int, other => P, bytes => P) -> isize);
                 record::range(p as u64, r.clamp(0, n.min(isize::MAX as usize) as isize) as u64, $kind, 0);
                 r
             }

@@ -400,7 +400,10 @@ mod tests {
         for k in 0..2000u64 {
             // Clocks go back at times: runs of different epochs may overlap.
             let vt0 = if k % 7 == 0 { random(40) } else { end + random(20) };
-            let counts = std::array::from_fn(|i| if (k >> (i % 8)) & 1 == 0 { 0 } else { random(1 + i as u32) as u32 });
+            let counts =
+                std::array::from_fn(
+                    |i| if (k >> (i % 8)) & 1 == 0 { 0 } else { random(1 + i as u32) as u32 },
+                );
             let p = Piece { vt0, vt1: vt0 + random(30), counts };
             let before = bytes.len();
             put_piece(&p, end, |b| bytes.push(b));

@@ -37,3 +37,43 @@ pub fn reach_down_the_stack() {
     // SAFETY: reads; a fault is what a call of the same depth would raise.
     unsafe { asm!("cmp byte ptr [rsp - 1024], 0", options(nostack, readonly)) };
 }
+
+/// `cmpxchg16b`: the old value; the exchange happened if it equals `old`. `a` must be 16-byte aligned and writable:
+/// the instruction writes even where it does not exchange.
+///
+/// The compiler keeps rbx for itself, so the low half of `new` is exchanged into it; every other operand has a register
+/// of its own by name, because one that the compiler chose could be rbx.
+///
+/// # Safety
+/// As the text says.
+pub unsafe fn cas128(a: *mut u128, old: u128, new: u128) -> u128 {
+    let (mut lo, mut hi) = (old as u64, (old >> 64) as u64);
+    // SAFETY: the caller's promise; rbx has its value again behind the instruction.
+    unsafe {
+        asm!("xchg rsi, rbx", "lock cmpxchg16b xmmword ptr [rdi]", "mov rbx, rsi", in("rdi") a,
+            inout("rsi") new as u64 => _, in("rcx") (new >> 64) as u64, inout("rax") lo, inout("rdx") hi,
+            options(nostack));
+    }
+    (hi as u128) << 64 | lo as u128
+}
+
+/// One 16-byte load; `a` must be 16-byte aligned and readable. Atomic on every processor with AVX (Intel SDM
+/// volume 3A, 9.1.1; AMD APM volume 2, 7.3.2).
+///
+/// # Safety
+/// As the text says.
+pub unsafe fn load_whole(a: *const u128) -> u128 {
+    let (lo, hi): (u64, u64);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("movdqa {x}, xmmword ptr [{a}]", "movq {lo}, {x}", "psrldq {x}, 8", "movq {hi}, {x}", a = in(reg) a,
+            x = out(xmm_reg) _, lo = out(reg) lo, hi = lateout(reg) hi, options(nostack, readonly, preserves_flags));
+    }
+    (hi as u128) << 64 | lo as u128
+}
+
+/// Whether the processor has AVX.
+pub fn has_avx() -> bool {
+    const AVX: u32 = 1 << 28;
+    core::arch::x86_64::__cpuid(1).ecx & AVX != 0
+}
