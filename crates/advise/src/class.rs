@@ -155,10 +155,12 @@ pub fn latent(e: &Evidence, seen: &Contention, judged: &[Judged]) -> Vec<Latent>
     analysis::latent(e, seen, &is_case)
 }
 
-/// A latent case that the allocator decides anew in every run: this run was lucky, the next one need not be.
+/// A latent case that the allocator decides anew in every run: this run was lucky, the next one need not be. Over all
+/// phases it must cost as much as a case that was seen: what one phase of many costs is not what a run costs.
 pub fn is_luck(e: &Evidence, by: &HiddenBy) -> bool {
-    let HiddenBy::Phase { object, .. } = by else { return false };
-    e.objects.get(*object as usize).is_some_and(|o| o.kind == ObjectKind::Heap)
+    let HiddenBy::Phase { object, phases, .. } = by else { return false };
+    let mean = phases.iter().map(|p| p.1).sum::<f64>() / phases.len().max(1) as f64;
+    mean >= COST_MIN && e.objects.get(*object as usize).is_some_and(|o| o.kind == ObjectKind::Heap)
 }
 
 /// The classes of everything in an evidence, by object: what advice starts from.
@@ -198,6 +200,12 @@ impl Verdicts {
 /// Why nothing can be said about an evidence in which nothing was found.
 pub fn blind(e: &Evidence) -> Option<String> {
     if is_empty(e) {
+        if let Some(n) = e.run.accesses.filter(|n| *n > 0) {
+            return Some(format!(
+                "only {n} accesses were recorded: code that was not built by `tussle cc` is not seen, and what the \
+                 compiler keeps in registers is none"
+            ));
+        }
         return Some(
             "nothing was recorded: code that was not built by `tussle cc` is not seen, a static library for instance"
                 .into(),
@@ -211,17 +219,18 @@ pub fn blind(e: &Evidence) -> Option<String> {
     threads.or_else(|| lost("shared memory").map(|_| "memory that processes share was not compared".into()))
 }
 
-/// Hardly an access. Only memory that threads share is kept, but their clocks tell of all of it: they advance by their
-/// own accesses, and by whole windows where threads wait for each other.
+/// Hardly an access. Only memory that threads share is kept, so its source says how many it saw in all; an older file
+/// does not, but clocks tell of them: they advance by their own accesses, and by whole windows where threads wait.
 fn is_empty(e: &Evidence) -> bool {
-    let accesses: u64 =
-        e.accesses.iter().map(|a| a.reads.saturating_add(a.writes).saturating_add(a.rmws)).sum();
+    let kept: u64 = e.accesses.iter().map(|a| a.reads.saturating_add(a.writes).saturating_add(a.rmws)).sum();
     let window = e.run.window_vt.max(1);
-    let own: u64 = match e.run.source {
-        Source::Recorder => e.actors.iter().map(|a| a.vt1.saturating_sub(a.vt0) % window).sum(),
-        _ => 0,
+    let own = || e.actors.iter().map(|a| a.vt1.saturating_sub(a.vt0) % window).sum::<u64>();
+    let seen = match (e.run.accesses, e.run.source) {
+        (Some(all), _) => all,
+        (None, Source::Recorder) => kept.saturating_add(own()),
+        (None, _) => kept,
     };
-    (accesses.saturating_add(own) as f64) < COST_MIN && e.samples.as_ref().is_none_or(Vec::is_empty)
+    (seen as f64) < COST_MIN && e.samples.as_ref().is_none_or(Vec::is_empty)
 }
 
 #[cfg(test)]

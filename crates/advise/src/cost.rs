@@ -280,6 +280,7 @@ impl Scene<'_> {
                     reads: hit.reads,
                     writes: hit.writes,
                     rmws: hit.rmws,
+                    under: hit.under,
                 });
                 at = stop;
             }

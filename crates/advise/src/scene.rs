@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tussle_contention::fields::Namer;
+use tussle_contention::under::Under;
 use tussle_evidence::{Evidence, Object, ObjectKind};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{Type, TypeId, TypeTable};
@@ -28,6 +29,8 @@ pub(crate) struct Hit {
     pub(crate) reads: f64,
     pub(crate) writes: f64,
     pub(crate) rmws: f64,
+    /// The lock under which they happened.
+    pub(crate) under: Under,
     /// Index into [`Scene::fields`].
     pub(crate) field: u32,
 }
@@ -117,7 +120,8 @@ impl<'a> Scene<'a> {
             own[field as usize] |= holds;
             let (reads, writes, rmws) = (a.reads as f64, a.writes as f64, a.rmws as f64);
             let (offset, size, actor, vt0, vt1) = (a.offset, a.size.max(1), a.actor, a.vt0, a.vt1);
-            rows.push((g, Hit { slot, offset, size, actor, vt0, vt1, reads, writes, rmws, field }));
+            let under = Under::of(a);
+            rows.push((g, Hit { slot, offset, size, actor, vt0, vt1, reads, writes, rmws, under, field }));
         }
         if rows.len() > HITS_MAX {
             rows.sort_by(|a, b| {

@@ -129,11 +129,6 @@ impl LineContention {
         }
     }
 
-    /// Share of E that is false or mixed, 0 to 1.
-    pub fn false_share(&self) -> f64 {
-        if self.e.e > 0.0 { (self.e.e_false + self.e.e_mixed) / self.e.e } else { 0.0 }
-    }
-
     /// Ids of the objects on it, ascending.
     pub fn objects(&self) -> Vec<u32> {
         let mut ids: Vec<u32> = self.parts.iter().map(|p| p.range.object).collect();

@@ -3,6 +3,7 @@
 use crate::analysis::{Counts, LineContention};
 use crate::fields::{FieldName, Namer};
 use crate::objective::LineCost;
+use crate::window::LineE;
 use std::collections::BTreeMap;
 use tussle_evidence::*;
 
@@ -18,24 +19,12 @@ pub struct Group<'a> {
     pub fields: Vec<FieldUse>,
     /// Who invalidates whom, largest E first.
     pub pairs: Vec<FieldPair>,
-    /// E of all lines at the question's split.
-    pub e: f64,
-    /// E of all lines at the even split.
-    pub e_even: f64,
-    /// E as if everything had been concurrent.
-    pub e_whole_run: f64,
-    /// E between actors that touch the same bytes.
-    pub e_true: f64,
-    /// E between actors that share no byte.
-    pub e_false: f64,
-    /// E between actors that share some bytes.
-    pub e_mixed: f64,
+    /// Sums over all lines, `e` at the question's split; who does it to whom is in `pairs` and `actor_e`.
+    pub e: LineE,
     /// Stores elsewhere and copies lost on all lines, and what of them the best layout leaves.
     pub cost: LineCost,
     /// Accesses of all lines.
     pub accesses: f64,
-    /// Times the lines passed from one set of actors to another.
-    pub handoffs: u64,
     /// E in which an actor stores or loses.
     pub actor_e: BTreeMap<u32, f64>,
 }
@@ -91,7 +80,7 @@ pub fn groups<'a>(
     }
     let mut out: Vec<Group> = one_story(e, namer, by_key.into_values()).into_iter().map(group).collect();
     out.sort_by(|a, b| {
-        let rank = |g: &Group| (-g.e, g.lines.first().map(|l| l.address));
+        let rank = |g: &Group| (-g.e.e, g.lines.first().map(|l| l.address));
         rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
     });
     out
@@ -144,29 +133,19 @@ fn group(mut lines: Vec<Named<'_>>) -> Group<'_> {
         lines: lines.iter().map(|l| l.0).collect(),
         fields: Vec::new(),
         pairs: Vec::new(),
-        e: 0.0,
-        e_even: 0.0,
-        e_whole_run: 0.0,
-        e_true: 0.0,
-        e_false: 0.0,
-        e_mixed: 0.0,
+        e: LineE::default(),
         cost: LineCost::default(),
         accesses: 0.0,
-        handoffs: 0,
         actor_e: BTreeMap::new(),
     };
     let mut index: BTreeMap<String, usize> = BTreeMap::new();
     let mut pairs: BTreeMap<(usize, usize, bool), f64> = BTreeMap::new();
+    let mut ranked = 0.0;
     for (line, names) in &lines {
-        g.e += line.ranked_e();
-        g.e_even += line.e.e_even;
-        g.e_whole_run += line.e.e_whole_run;
-        g.e_true += line.e.e_true;
-        g.e_false += line.e.e_false;
-        g.e_mixed += line.e.e_mixed;
+        g.e.add_sums(&line.e, 1.0);
+        ranked += line.ranked_e();
         g.cost.add(&line.cost);
         g.accesses += line.accesses;
-        g.handoffs += line.e.handoffs;
         for &(actor, e) in &line.e.actor_e {
             *g.actor_e.entry(actor).or_default() += e;
         }
@@ -179,6 +158,7 @@ fn group(mut lines: Vec<Named<'_>>) -> Group<'_> {
             g.fields[b].weight += if a == b { 0.0 } else { e };
         }
     }
+    g.e.e = ranked;
     order(&mut g, pairs);
     g
 }
@@ -238,8 +218,7 @@ impl Group<'_> {
 
     /// Share of E that is false or mixed, 0 to 1.
     pub fn false_share(&self) -> f64 {
-        let all = self.e_true + self.e_false + self.e_mixed;
-        if all > 0.0 { (self.e_false + self.e_mixed) / all } else { 0.0 }
+        self.e.false_share()
     }
 
     /// The two fields that cost each other most, both directions together; where a layout can part
@@ -269,7 +248,7 @@ impl Group<'_> {
 
     /// Actors with at least 1% of the fight, ascending; all of them where that is not known.
     pub fn fighters(&self) -> Vec<u32> {
-        let least = 0.01 * (self.e_true + self.e_false + self.e_mixed);
+        let least = 0.01 * (self.e.e_true + self.e.e_false + self.e.e_mixed);
         let mut ids: Vec<u32> = self.actor_e.iter().filter(|(_, e)| **e >= least).map(|(a, _)| *a).collect();
         if ids.is_empty() {
             ids = self.fields.iter().flat_map(|f| f.actors.keys().copied()).collect();

@@ -11,4 +11,5 @@ pub mod lines;
 pub mod objective;
 mod pairs;
 pub mod replay;
+pub mod under;
 pub mod window;

@@ -1,5 +1,6 @@
 //! Access rows onto cache lines: what lies on one line, for given bases and line size.
 
+use crate::under::Under;
 use crate::window::Piece;
 use std::collections::HashMap;
 use tussle_evidence::*;
@@ -134,6 +135,7 @@ fn cut(k: &Key, size: LineSize) -> (Range, Piece) {
         reads: a.reads as f64 * share,
         writes: a.writes as f64 * share,
         rmws: a.rmws as f64 * share,
+        under: Under::of(a),
     };
     (range, piece)
 }
@@ -212,7 +214,8 @@ fn clip(p: &Piece, from: u64, to: u64) -> Option<Piece> {
         return None;
     }
     let share = (vt1 - vt0) as f64 / (end - p.vt0) as f64;
-    Some(Piece { vt0, vt1, reads: p.reads * share, writes: p.writes * share, rmws: p.rmws * share, ..*p })
+    let (reads, writes, rmws) = (p.reads * share, p.writes * share, p.rmws * share);
+    Some(Piece { vt0, vt1, reads, writes, rmws, under: p.under.share(share), ..*p })
 }
 
 /// Different byte ranges on one line; more are named by their 8-byte words.

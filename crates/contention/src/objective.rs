@@ -11,6 +11,7 @@
 //! stores elsewhere   Σᵢ wᵢ (1 − vᵢ/V),   V = Σ v
 //! ```
 
+use crate::under::{self, Nodes};
 use crate::window::{Piece, Rate, Sink, Spans};
 use std::collections::BTreeMap;
 
@@ -69,10 +70,25 @@ impl LineCost {
     }
 }
 
-/// Expected transfers of one line.
+/// Expected transfers of one line. Pairs of accesses under one lock cost at most one transfer per turn of its owners.
 pub fn transfers(pieces: &[Piece], window_vt: u64) -> Transfers {
     let line = Spans::new(pieces, window_vt);
-    let mut sink = Visits { rates: vec![Rate::default(); line.actors.len()], ..Visits::default() };
+    let plain = visits(&line, false);
+    if !line.has_locks() {
+        return plain;
+    }
+    let mut bounded = visits(&line, true);
+    for turns in under::turns(pieces) {
+        let turns = visits(&Spans::new(&turns, window_vt), false);
+        bounded.stores += turns.stores;
+        bounded.copies += turns.copies;
+    }
+    Transfers { stores: plain.stores.min(bounded.stores), copies: plain.copies.min(bounded.copies) }
+}
+
+/// Sums over virtual time; with `locks` without pairs of accesses under the same lock.
+fn visits(line: &Spans, locks: bool) -> Transfers {
+    let mut sink = Visits::new(line, locks);
     line.sweep(&mut sink);
     sink.sum
 }
@@ -158,12 +174,45 @@ fn share(p: &Piece, from: u32, to: u32) -> Piece {
     Piece { part: from, first: from, size: to - from, reads, writes, rmws, ..*p }
 }
 
-/// Sums both kinds of transfers over virtual time.
-#[derive(Default)]
+/// Sums both kinds of transfers over virtual time. A node is an actor outside of locks, or under one.
 struct Visits {
+    nodes: Nodes,
     rates: Vec<Rate>,
     active: Vec<usize>,
+    /// Of each actor and each lock, the stores and the visits of the moment; those of lock 0 stay zero.
+    actors: Vec<(f64, f64)>,
+    locks: Vec<(f64, f64)>,
     sum: Transfers,
+}
+
+impl Visits {
+    fn new(line: &Spans, locks: bool) -> Visits {
+        let nodes = if locks { Nodes::new(line) } else { Nodes::without_locks(line) };
+        Visits {
+            rates: vec![Rate::default(); nodes.nodes.len()],
+            active: Vec::new(),
+            actors: vec![(0.0, 0.0); line.actors.len()],
+            locks: vec![(0.0, 0.0); nodes.locks],
+            nodes,
+            sum: Transfers::default(),
+        }
+    }
+
+    /// Adds a node's stores and visits to its actor and its lock.
+    fn tell(&mut self, node: usize, stores: f64, visits: f64) {
+        let (actor, lock) = self.nodes.nodes[node];
+        let add = |to: &mut (f64, f64)| *to = (to.0 + stores, to.1 + visits);
+        add(&mut self.actors[actor]);
+        if lock > 0 {
+            add(&mut self.locks[lock]);
+        }
+    }
+
+    /// What belongs to a node's actor or lock: nothing of it takes the line from the node. `own` is the node's part.
+    fn alike(&self, node: usize, own: f64, of: fn(&(f64, f64)) -> f64) -> f64 {
+        let (actor, lock) = self.nodes.nodes[node];
+        of(&self.actors[actor]) + if lock > 0 { of(&self.locks[lock]) - own } else { 0.0 }
+    }
 }
 
 impl Sink for Visits {
@@ -171,30 +220,39 @@ impl Sink for Visits {
         if self.active.len() < 2 {
             return;
         }
-        let stores: f64 = self.active.iter().map(|&i| self.rates[i].w).sum();
-        let lost = |i: usize| {
-            let r = &self.rates[i];
-            (r.n - r.w).max(0.0).min((stores - r.w).max(0.0))
+        self.actors.fill((0.0, 0.0));
+        self.locks.fill((0.0, 0.0));
+        let active = std::mem::take(&mut self.active);
+        let stores: f64 = active.iter().map(|&i| self.rates[i].w).sum();
+        active.iter().for_each(|&i| self.tell(i, self.rates[i].w, 0.0));
+        let lost = |v: &Visits, i: usize| {
+            let r = &v.rates[i];
+            (r.n - r.w).max(0.0).min((stores - v.alike(i, r.w, |a| a.0)).max(0.0))
         };
-        let copies: f64 = self.active.iter().map(|&i| lost(i)).sum();
-        let visits = stores + copies;
-        if visits <= 0.0 {
-            return;
+        let copies: Vec<f64> = active.iter().map(|&i| lost(self, i)).collect();
+        for (&i, c) in active.iter().zip(&copies) {
+            self.tell(i, 0.0, self.rates[i].w + c);
         }
-        let one = |&i: &usize| {
-            let w = self.rates[i].w;
-            w * (1.0 - (w + lost(i)) / visits)
-        };
-        self.sum.stores += dt * self.active.iter().map(one).sum::<f64>().max(0.0);
-        self.sum.copies += dt * copies;
+        let all: f64 = copies.iter().sum();
+        let visits = stores + all;
+        if visits > 0.0 {
+            let one = |(&i, c): (&usize, &f64)| {
+                let w = self.rates[i].w;
+                w * (1.0 - self.alike(i, w + c, |a| a.1) / visits)
+            };
+            self.sum.stores += dt * active.iter().zip(&copies).map(one).sum::<f64>().max(0.0);
+            self.sum.copies += dt * all;
+        }
+        self.active = active;
     }
 
-    fn change(&mut self, actor: usize, _slot: usize, n: f64, w: f64, sign: i32) {
-        let was = self.rates[actor].live > 0;
-        self.rates[actor].add(n, w, sign);
-        match (was, self.rates[actor].live > 0) {
-            (false, true) => self.active.push(actor),
-            (true, false) => self.active.retain(|&a| a != actor),
+    fn change(&mut self, _actor: usize, slot: usize, n: f64, w: f64, sign: i32) {
+        let node = self.nodes.of_slot[slot];
+        let was = self.rates[node].live > 0;
+        self.rates[node].add(n, w, sign);
+        match (was, self.rates[node].live > 0) {
+            (false, true) => self.active.push(node),
+            (true, false) => self.active.retain(|&a| a != node),
             _ => {}
         }
     }

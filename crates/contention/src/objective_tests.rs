@@ -1,9 +1,21 @@
 use super::*;
+use crate::under::Under;
 
 const WINDOW: u64 = 1000;
 
 fn piece(actor: u32, first: u32, reads: f64, writes: f64) -> Piece {
-    Piece { actor, part: first, first, size: 8, vt0: 0, vt1: 100_000, reads, writes, rmws: 0.0 }
+    Piece {
+        actor,
+        part: first,
+        first,
+        size: 8,
+        vt0: 0,
+        vt1: 100_000,
+        reads,
+        writes,
+        rmws: 0.0,
+        under: Under::NONE,
+    }
 }
 
 #[test]

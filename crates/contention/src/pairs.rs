@@ -1,6 +1,7 @@
 //! Who invalidates whom: the sweep that tells fields and actors apart.
 
 use crate::even::Even;
+use crate::under::Bound;
 use crate::window::{LineE, Rate, Sink, Slot, Spans};
 use std::collections::HashMap;
 
@@ -45,8 +46,8 @@ const SINGLE_ACTORS_MAX: usize = 128;
 
 /// Actors that are alike, with their rates together.
 struct Crowd {
-    /// Parts, in order; every member has one slot for each.
-    parts: Vec<u32>,
+    /// Parts with the lock under which they are used, in order; every member has one slot for each.
+    parts: Vec<(u32, u64)>,
     members: usize,
     live: i32,
     rates: Vec<Rate>,
@@ -63,7 +64,7 @@ impl Crowd {
     fn new(slots: &[Slot]) -> Crowd {
         let blank = |s: &Slot| Slot { mask: 0, n: 0.0, w: 0.0, ..*s };
         Crowd {
-            parts: slots.iter().map(|s| s.part).collect(),
+            parts: slots.iter().map(|s| (s.part, s.lock)).collect(),
             members: 0,
             live: 0,
             rates: vec![Rate::default(); slots.len()],
@@ -124,6 +125,8 @@ pub(crate) struct Pairs<'a> {
     part_e: PairSums,
     crowd_e: PairSums,
     actor_e: Vec<f64>,
+    /// Where anything happens under locks: E of pairs under the same one, which is not in `e`.
+    locks: Option<Bound>,
     handoffs: u64,
     /// Actors of the last stretch of time in which there were any, and whether it stored.
     holders: Vec<usize>,
@@ -164,6 +167,7 @@ impl<'a> Pairs<'a> {
             is_changed: vec![false; count],
             part_e: PairSums::new(parts),
             actor_e: vec![0.0; count],
+            locks: line.has_locks().then(|| Bound::new(line)),
             handoffs: 0,
             holders: Vec::new(),
             even: Even::new(roles, spans_of),
@@ -190,13 +194,23 @@ impl<'a> Pairs<'a> {
         let mut sum = 0.0;
         for (g, from) in a.rates.iter().enumerate().filter(|(_, r)| r.w > 0.0) {
             for (f, to) in b.rates.iter().enumerate().filter(|(_, r)| r.n > 0.0) {
+                let ((stored, under), (lost, of)) = (a.parts[g], b.parts[f]);
+                if under != 0 && under == of {
+                    // Nothing falls between two accesses of one holder.
+                    continue;
+                }
                 let own = if writer == victim { a.own[g * a.rates.len() + f] } else { 0.0 };
                 let x = (from.w * to.n - own).max(0.0) * grown;
-                self.part_e.add(a.parts[g], b.parts[f], x);
+                self.part_e.add(stored, lost, x);
                 sum += x;
             }
         }
         self.crowd_e.add(writer as u32, victim as u32, sum);
+    }
+
+    /// E of pairs of accesses under one lock, which `finish` leaves out.
+    pub(crate) fn bounded(&self) -> f64 {
+        self.locks.as_ref().map_or(0.0, |l| l.e)
     }
 
     /// Sums up and sorts each pair of actors into true, false and mixed.
@@ -226,12 +240,12 @@ impl<'a> Pairs<'a> {
 /// The crowds of a line, and each actor's.
 fn crowds(line: &Spans, slots_of: &[(usize, usize)]) -> (Vec<Crowd>, Vec<usize>) {
     let mut crowds: Vec<Crowd> = Vec::new();
-    let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
+    let mut known: HashMap<Vec<(u32, u64)>, usize> = HashMap::new();
     let mut crowd_of = Vec::with_capacity(slots_of.len());
     for &(a, b) in slots_of {
         let slots = line.slots.get(a..b).unwrap_or(&[]);
         let at = match slots_of.len() > SINGLE_ACTORS_MAX {
-            true => *known.entry(slots.iter().map(|s| s.part).collect()).or_insert(crowds.len()),
+            true => *known.entry(slots.iter().map(|s| (s.part, s.lock)).collect()).or_insert(crowds.len()),
             false => crowds.len(),
         };
         if at == crowds.len() {
@@ -246,9 +260,13 @@ fn crowds(line: &Spans, slots_of: &[(usize, usize)]) -> (Vec<Crowd>, Vec<usize>)
 /// For each slot: no other actor of the same role uses that part.
 fn own_slots(line: &Spans, roles: &[u32]) -> Vec<bool> {
     let key = |s: &Slot| (s.part, roles.get(s.actor as usize).copied().unwrap_or(0));
-    let mut users: HashMap<(u32, u32), u32> = HashMap::new();
-    line.slots.iter().for_each(|s| *users.entry(key(s)).or_default() += 1);
-    line.slots.iter().map(|s| users.get(&key(s)) == Some(&1)).collect()
+    // The only user, `None` where there are several.
+    let mut users: HashMap<(u32, u32), Option<u32>> = HashMap::new();
+    for s in &line.slots {
+        let user = users.entry(key(s)).or_insert(Some(s.actor));
+        *user = user.filter(|a| *a == s.actor);
+    }
+    line.slots.iter().map(|s| users.get(&key(s)).is_some_and(Option::is_some)).collect()
 }
 
 /// What one actor does on the line over the whole run.
@@ -313,6 +331,9 @@ impl Sink for Pairs<'_> {
                 now += dt * writes;
                 self.actor_e[i] += dt * (writes.max(0.0) + loses);
             }
+            if let Some(l) = &mut self.locks {
+                now -= l.count(dt, &mut self.actor_e);
+            }
             now = now.max(0.0);
             self.e += now;
             self.k += dt / self.total;
@@ -341,6 +362,9 @@ impl Sink for Pairs<'_> {
             self.crowds[crowd].count(&self.slots[a..b], -1.0);
         }
         self.slots[slot].add(n, w, sign);
+        if let Some(l) = &mut self.locks {
+            l.change(actor, slot, n, w, sign);
+        }
         self.even.change(actor, sign);
     }
 
@@ -376,6 +400,9 @@ impl Sink for Pairs<'_> {
         }
         if left {
             self.active.retain(|&i| self.actors[i].live > 0);
+        }
+        if let Some(l) = &mut self.locks {
+            l.settle();
         }
         self.active.sort_unstable();
         self.active_crowds = (0..self.crowds.len()).filter(|&c| self.crowds[c].live > 0).collect();

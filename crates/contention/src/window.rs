@@ -14,6 +14,7 @@
 //! follow each other (a barrier between them) do not. E does not depend on how a stretch is cut into pieces.
 
 use crate::pairs::Pairs;
+use crate::under::{self, Bound, Under};
 
 /// Accesses of one actor to one byte range of the line, uniform over a stretch of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,6 +37,8 @@ pub struct Piece {
     pub writes: f64,
     /// Atomic read-modify-writes, not contained in the other two.
     pub rmws: f64,
+    /// The lock under which they happened.
+    pub under: Under,
 }
 
 impl Piece {
@@ -91,6 +94,8 @@ pub(crate) struct Slot {
     /// Index into [`Spans::actors`].
     pub(crate) actor: u32,
     pub(crate) part: u32,
+    /// The lock under which they happened, see [`Under::lock`].
+    pub(crate) lock: u64,
     pub(crate) mask: u128,
     /// Accesses of the run.
     pub(crate) n: f64,
@@ -106,7 +111,13 @@ pub fn quick_e(pieces: &[Piece], window_vt: u64) -> f64 {
     let line = Spans::new(pieces, window_vt);
     let mut now = Totals::new(line.actors.len());
     line.sweep(&mut now);
-    now.e
+    if !line.has_locks() {
+        return now.e;
+    }
+    let mut bound = Bound::new(&line);
+    line.sweep(&mut bound);
+    let turns: f64 = under::turns(pieces).iter().map(|lock| quick_e(lock, window_vt)).sum();
+    (now.e - bound.e + turns.min(bound.e)).max(0.0)
 }
 
 /// Everything about one line. `role` groups actors for the even split (threads with the same start routine).
@@ -122,7 +133,53 @@ pub fn line_e(pieces: &[Piece], window_vt: u64, role: &dyn Fn(u32) -> u32) -> Li
     let roles = line.actors.iter().map(|&a| role(a)).collect();
     let mut full = Pairs::new(&line, roles);
     line.sweep(&mut full);
-    LineE { e_whole_run: whole, ..full.finish() }
+    let bounded = full.bounded();
+    let mut out = LineE { e_whole_run: whole, ..full.finish() };
+    if bounded > 0.0 {
+        let turns: Vec<LineE> =
+            under::turns(pieces).iter().map(|lock| line_e(lock, window_vt, role)).collect();
+        let all: f64 = turns.iter().map(|t| t.e).sum();
+        turns.into_iter().for_each(|t| out.add(t, (bounded / all).min(1.0)));
+    }
+    out
+}
+
+impl LineE {
+    /// Share of E that is false or mixed, of what was sorted, 0 to 1.
+    pub fn false_share(&self) -> f64 {
+        let all = self.e_true + self.e_false + self.e_mixed;
+        if all > 0.0 { (self.e_false + self.e_mixed) / all } else { 0.0 }
+    }
+
+    /// Adds a share of another's sums, without its pairs.
+    pub(crate) fn add_sums(&mut self, other: &LineE, share: f64) {
+        self.e += share * other.e;
+        self.e_even += share * other.e_even;
+        self.e_whole_run += share * other.e_whole_run;
+        self.e_true += share * other.e_true;
+        self.e_false += share * other.e_false;
+        self.e_mixed += share * other.e_mixed;
+        self.handoffs += other.handoffs;
+    }
+
+    /// Adds a share of what happens in turns on the same line.
+    fn add(&mut self, turns: LineE, share: f64) {
+        self.add_sums(&LineE { e_whole_run: 0.0, handoffs: 0, ..turns.clone() }, share);
+        self.pairs.extend(turns.pairs.into_iter().map(|(a, b, e)| (a, b, share * e)));
+        self.pairs.sort_by_key(|p| (p.0, p.1));
+        self.pairs.dedup_by(|next, kept| {
+            let same = (next.0, next.1) == (kept.0, kept.1);
+            kept.2 += if same { next.2 } else { 0.0 };
+            same
+        });
+        self.actor_e.extend(turns.actor_e.into_iter().map(|(a, e)| (a, share * e)));
+        self.actor_e.sort_by_key(|a| a.0);
+        self.actor_e.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            kept.1 += if same { next.1 } else { 0.0 };
+            same
+        });
+    }
 }
 
 /// Bytes `first..first + size` of a line as bits.
@@ -158,17 +215,18 @@ impl Spans {
         let mut order: Vec<u32> = (0..pieces.len() as u32).collect();
         order.sort_unstable_by_key(|&i| {
             let p = &pieces[i as usize];
-            (p.actor, p.part, p.vt0, p.vt1, i)
+            (p.actor, p.part, p.under.lock, p.vt0, p.vt1, i)
         });
         let mut line =
             Spans { spans: Vec::with_capacity(pieces.len()), slots: Vec::new(), actors: Vec::new() };
         let mut at = 0;
         while at < order.len() {
             let first = &pieces[order[at] as usize];
-            let slot = line.slot(first.actor, first.part);
+            let slot = line.slot(first.actor, first.part, first.under.lock);
             let (mut end, mut stop) = (first.vt1.max(first.vt0.saturating_add(1)), at + 1);
             while let Some(p) = order.get(stop).map(|&i| &pieces[i as usize]) {
-                if (p.actor, p.part) != (first.actor, first.part) || p.vt0 > end {
+                let key = |p: &Piece| (p.actor, p.part, p.under.lock);
+                if key(p) != key(first) || p.vt0 > end {
                     break;
                 }
                 end = end.max(p.vt1);
@@ -180,14 +238,19 @@ impl Spans {
         line
     }
 
+    /// Whether anything happened under a lock.
+    pub(crate) fn has_locks(&self) -> bool {
+        self.slots.iter().any(|s| s.lock != 0)
+    }
+
     /// Slots come in order of actor, so the last one is the only candidate.
-    fn slot(&mut self, actor: u32, part: u32) -> u32 {
+    fn slot(&mut self, actor: u32, part: u32, lock: u64) -> u32 {
         if self.actors.last() != Some(&actor) {
             self.actors.push(actor);
         }
         let actor = self.actors.len() as u32 - 1;
-        if self.slots.last().is_none_or(|s| (s.actor, s.part) != (actor, part)) {
-            self.slots.push(Slot { actor, part, mask: 0, n: 0.0, w: 0.0 });
+        if self.slots.last().is_none_or(|s| (s.actor, s.part, s.lock) != (actor, part, lock)) {
+            self.slots.push(Slot { actor, part, lock, mask: 0, n: 0.0, w: 0.0 });
         }
         self.slots.len() as u32 - 1
     }

@@ -2,7 +2,18 @@ use super::*;
 use proptest::prelude::*;
 
 fn piece(actor: u32, first: u32, size: u32, vt: (u64, u64), writes: f64) -> Piece {
-    Piece { actor, part: first / 8, first, size, vt0: vt.0, vt1: vt.1, reads: 0.0, writes, rmws: 0.0 }
+    Piece {
+        actor,
+        part: first / 8,
+        first,
+        size,
+        vt0: vt.0,
+        vt1: vt.1,
+        reads: 0.0,
+        writes,
+        rmws: 0.0,
+        under: Under::NONE,
+    }
 }
 
 fn all(pieces: &[Piece], window: u64) -> LineE {
@@ -170,6 +181,7 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
             reads: f64::from(reads),
             writes: f64::from(writes),
             rmws: f64::from(rmws),
+            under: Under::NONE,
         },
     );
     proptest::collection::vec(one, 1..20)

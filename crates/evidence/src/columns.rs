@@ -101,6 +101,7 @@ rows!(
         compiler,
         seed,
         input_hash,
+        accesses,
     ]
 );
 
@@ -172,7 +173,7 @@ rows!(
     Code { process: 0, module: None, address: 0, frames: Vec::new(), chain: Vec::new() }
 );
 
-rows!(Access, "accesses", [object, offset, size, actor, vt0, vt1, reads, writes, rmws]);
+rows!(Access, "accesses", [object, offset, size, actor, vt0, vt1, reads, writes, rmws, held]);
 rows!(Touch, "touches", [object, offset, size, code, actor, kind, samples, field, role]);
 rows!(
     Operation,

@@ -220,7 +220,7 @@ fn changed(from: &str, to: &str) -> (Evidence, String) {
 
 #[test]
 fn damage_is_said_and_bounded() {
-    let (e, problems) = changed("\"rmws\"]", "\"rmws\",\"hitm\"]");
+    let (e, problems) = changed("\"held\"]", "\"held\",\"hitm\"]");
     assert_eq!(e.accesses.len(), 2);
     assert!(problems.contains("unknown column `hitm`"), "{problems}");
     let (_, problems) = changed("{\"table\":\"losses\"", "{\"table\":\"wishes\"");

@@ -170,7 +170,8 @@ impl Sample {
         counts: [u64; 3],
     ) {
         let [reads, writes, rmws] = counts;
-        let row = Access { object, offset, size, actor, vt0: vt.0, vt1: vt.1, reads, writes, rmws };
+        let row =
+            Access { object, offset, size, actor, vt0: vt.0, vt1: vt.1, reads, writes, rmws, held: None };
         self.evidence.accesses.push(row);
         if let Some(a) = self.evidence.actors.get_mut(actor as usize) {
             a.vt1 = a.vt1.max(vt.1);

@@ -172,6 +172,9 @@ pub struct Run {
     /// Hash of the program's input, hex, with its kind (`crc32:89abcdef`).
     #[serde(default)]
     pub input_hash: Option<String>,
+    /// All accesses that the source saw, those to memory whose rows are not kept included; `None` where it does not count.
+    #[serde(default)]
+    pub accesses: Option<u64>,
 }
 
 impl Run {
@@ -197,6 +200,7 @@ impl Run {
             compiler: None,
             seed: None,
             input_hash: None,
+            accesses: None,
         }
     }
 }
@@ -442,7 +446,14 @@ pub struct Access {
     pub writes: u64,
     /// Atomic read-modify-writes (each both reads and writes; not contained in the other two).
     pub rmws: u64,
+    /// The lock under which all of these accesses happened, where that is known.
+    #[serde(default)]
+    pub held: Option<Held>,
 }
+
+/// A lock that was held: its object, its offset there, the critical sections in which these bytes were accessed, and
+/// those of them that stored to these bytes.
+pub type Held = (u32, u64, u64, u64);
 
 /// How code touches bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -161,10 +161,25 @@ fn accesses(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
     });
     let what = "rows refer to no actor or to no bytes of an object, or count what no run can; dropped";
     say(problems, "accesses", gone, what);
+    let mut lost = 0;
     for a in &mut e.accesses {
         // A row without length is one instant; one that ends before it begins is one too.
         a.vt1 = a.vt1.max(a.vt0.saturating_add(1));
+        lost += held(a, counts.objects);
     }
+    say(problems, "accesses", lost, "locks that cannot be became unknown");
+}
+
+/// Drops what cannot be known of a lock: one that is nowhere, or more sections than accesses. Counts repairs.
+fn held(a: &mut Access, objects: usize) -> u64 {
+    let all = a.reads + a.writes + a.rmws;
+    let bad = a.held.is_some_and(|(o, _, sections, storing)| {
+        o as usize >= objects || sections > all || storing > sections
+    });
+    if bad {
+        a.held = None;
+    }
+    u64::from(bad)
 }
 
 fn touches(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {

@@ -313,7 +313,18 @@ impl<'s> Build<'s> {
             ..Sampled::default()
         });
         let (vt0, vt1) = (0, WINDOW_VT);
-        self.e.accesses.push(Access { object, offset, size, actor, vt0, vt1, reads, writes, rmws });
+        self.e.accesses.push(Access {
+            object,
+            offset,
+            size,
+            actor,
+            vt0,
+            vt1,
+            reads,
+            writes,
+            rmws,
+            held: None,
+        });
         let (actor, kind) = (Some(actor), row.kind);
         self.e.touches.push(Touch {
             object,

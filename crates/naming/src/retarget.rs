@@ -47,6 +47,9 @@ pub(crate) fn apply(evidence: &mut Evidence, mut pieces: Pieces, new: Vec<Object
             false => evidence.touches.push(t),
         }
     }
+    for held in evidence.accesses.iter_mut().filter_map(|a| a.held.as_mut()) {
+        (held.0, held.1) = locate(&pieces, held.0, held.1);
+    }
     for op in evidence.operations.iter_mut().flatten() {
         if let (Some(object), Some(offset)) = (op.lock_object, op.lock_offset) {
             let (object, offset) = locate(&pieces, object, offset);
@@ -149,6 +152,7 @@ pub(crate) fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) 
         }
     };
     evidence.accesses.iter().for_each(|a| mark(a.object));
+    evidence.accesses.iter().filter_map(|a| a.held).for_each(|h| mark(h.0));
     evidence.touches.iter().for_each(|t| mark(t.object));
     for op in evidence.operations.iter().flatten() {
         op.lock_object.into_iter().for_each(&mut mark);
@@ -177,6 +181,7 @@ pub(crate) fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) 
         }
     };
     evidence.accesses.iter_mut().for_each(|a| renumber(&mut a.object));
+    evidence.accesses.iter_mut().filter_map(|a| a.held.as_mut()).for_each(|h| renumber(&mut h.0));
     evidence.touches.iter_mut().for_each(|t| renumber(&mut t.object));
     evidence.samples.iter_mut().flatten().for_each(|s| renumber(&mut s.object));
     evidence.transfers.iter_mut().flatten().for_each(|t| renumber(&mut t.object));

@@ -198,7 +198,18 @@ impl Tables {
         if let Some(actor) = row.actor {
             let (vt0, vt1) = (0, WINDOW_VT);
             let (object, offset, size) = (row.object, row.offset, row.size);
-            self.e.accesses.push(Access { object, offset, size, actor, vt0, vt1, reads, writes, rmws: 0 });
+            self.e.accesses.push(Access {
+                object,
+                offset,
+                size,
+                actor,
+                vt0,
+                vt1,
+                reads,
+                writes,
+                rmws: 0,
+                held: None,
+            });
         }
         if let Some(code) = row.code {
             let kinds = [(TouchKind::Read, reads), (TouchKind::Write, writes)];

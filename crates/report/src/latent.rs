@@ -50,7 +50,7 @@ pub(super) fn nodes(context: &Context, hidden: &[Hidden]) -> Vec<Node> {
     ];
     let row = |h: &Hidden| {
         vec![
-            invalidations(h.group.e).tone(Tone::Warn),
+            invalidations(h.group.e.e).tone(Tone::Warn),
             Cell::text(place(h.by)),
             Cell::text(h.group.title()).tone(Tone::Name),
         ]

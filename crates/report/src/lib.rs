@@ -290,12 +290,12 @@ fn table(e: &Evidence, all: &[Judged]) -> Node {
     ];
     let row = |(i, j): (usize, &Judged)| {
         let g = &j.group;
-        let share = g.e / g.accesses.max(1.0);
+        let share = g.e.e / g.accesses.max(1.0);
         let removable = g.cost.removable_share();
         vec![
             Cell::count(i as u64 + 1),
-            invalidations(g.e).tone(class_tone(j.class)),
-            invalidations(g.e_even),
+            invalidations(g.e.e).tone(class_tone(j.class)),
+            invalidations(g.e.e_even),
             Cell::number(share, names::percent(share)),
             invalidations(g.cost.total()),
             Cell::number((removable * 1e4).round() / 1e4, names::percent(removable)),

@@ -104,8 +104,8 @@ impl Context<'_> {
     }
 
     fn facts(&self, g: &Group, number: usize) -> Vec<Fact> {
-        let share = g.e / g.accesses.max(1.0);
-        let e = invalidations(g.e);
+        let share = g.e.e / g.accesses.max(1.0);
+        let e = invalidations(g.e.e);
         let words = format!(
             "{} expected invalidations, {} of {} accesses",
             e.text,
@@ -121,10 +121,10 @@ impl Context<'_> {
             silent("accesses", (g.accesses.round().max(0.0) as u64).into()),
             fact("transfers", "transfers", cost(g)),
             fact("sharing", "sharing", sharing(g)),
-            fact("handoffs", "", Cell::count(g.handoffs)),
+            fact("handoffs", "", Cell::count(g.e.handoffs)),
             fact("threads", "threads", Cell::text(names::threads(self.e, &g.fighters()))),
         ];
-        if g.e_whole_run <= 2.0 * g.e {
+        if g.e.e_whole_run <= 2.0 * g.e.e {
             facts[3].label = String::new();
         }
         facts.extend(self.process(g));
@@ -261,7 +261,7 @@ impl Context<'_> {
             Column::text("bytes", "bytes"),
         ];
         let row = |p: &tussle_contention::group::FieldPair| {
-            let share = p.e / g.e.max(f64::MIN_POSITIVE);
+            let share = p.e / g.e.e.max(f64::MIN_POSITIVE);
             vec![
                 invalidations(p.e),
                 Cell::number(share, names::percent(share)),
@@ -348,8 +348,8 @@ fn zero_as_dot(n: f64) -> Cell {
 }
 
 fn even(g: &Group) -> Cell {
-    let c = invalidations(g.e_even);
-    let words = match (g.e_even - g.e).abs() <= 0.05 * g.e {
+    let c = invalidations(g.e.e_even);
+    let words = match (g.e.e_even - g.e.e).abs() <= 0.05 * g.e.e {
         true => format!("{}: the same, the threads did equal shares", c.text),
         false => format!("{} if threads of one kind did equal shares", c.text),
     };
@@ -374,15 +374,15 @@ fn cost(g: &Group) -> Cell {
 }
 
 fn whole_run(g: &Group) -> Cell {
-    let c = invalidations(g.e_whole_run);
-    let words = format!("{} if all had happened at once; {} hand-offs", c.text, thousands(g.handoffs));
+    let c = invalidations(g.e.e_whole_run);
+    let words = format!("{} if all had happened at once; {} hand-offs", c.text, thousands(g.e.handoffs));
     Cell { text: words, ..c }
 }
 
 /// Shares as text and as an object of three numbers.
 pub(super) fn sharing(g: &Group) -> Cell {
-    let all = (g.e_true + g.e_false + g.e_mixed).max(f64::MIN_POSITIVE);
-    let (t, f, m) = (g.e_true / all, g.e_false / all, g.e_mixed / all);
+    let all = (g.e.e_true + g.e.e_false + g.e.e_mixed).max(f64::MIN_POSITIVE);
+    let (t, f, m) = (g.e.e_true / all, g.e.e_false / all, g.e.e_mixed / all);
     let words: Vec<String> = [
         (f, "false (no byte in common)"),
         (m, "mixed (some bytes in common)"),

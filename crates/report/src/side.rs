@@ -70,8 +70,8 @@ fn sides(e: &Evidence, options: &Options) -> BTreeMap<String, Side> {
             continue;
         }
         let s = out.entry(fields(&g)).or_insert(Side { e: 0.0, e_even: 0.0, accesses: 0.0, finding: false });
-        s.e += g.e;
-        s.e_even += g.e_even;
+        s.e += g.e.e;
+        s.e_even += g.e.e_even;
         s.accesses += g.accesses;
         s.finding |= j.class == Class::LayoutHelps;
     }

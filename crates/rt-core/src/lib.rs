@@ -39,6 +39,7 @@ pub mod sync;
 pub mod sys;
 pub mod thread;
 pub mod unwind;
+pub mod waits;
 #[cfg(target_arch = "x86_64")]
 pub mod wide;
 #[allow(missing_docs)]

@@ -323,6 +323,16 @@ unsafe fn put(t: *mut Live, addr: u64, n: u64, kind: u32) {
             show(t);
             return;
         }
+        append(t, addr, n, kind);
+    }
+}
+
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; there is room for a visit.
+unsafe fn append(t: *mut Live, addr: u64, n: u64, kind: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let count = (*t).visits_count as usize;
         let v = (&raw mut (*t).visits[0]).add(count);
         (*v).what = addr & 0xffff_ffff_ffff | n << 48 | (kind as u64) << 56;
         (*v).gap = (*t).section_gap as u64;
@@ -342,11 +352,11 @@ unsafe fn stop(t: *mut Live) {
             return;
         }
         let l = (*t).section_lock as *mut Lock;
-        if (*t).traced != 0 && (*t).section_gap > 0 {
-            // Accesses after the last visit belong to the section as well.
-            put(t, (*l).addr, 0, RELEASED);
-        }
         let cut = (*t).traced == 0;
+        if (*t).section_gap > 0 && ((*t).visits_count as usize) < VISITS {
+            // Accesses after the last visit belong to the section as well.
+            append(t, (*l).addr, 0, RELEASED);
+        }
         show(t);
         (*t).open = 0;
         if cut {

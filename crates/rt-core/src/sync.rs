@@ -17,7 +17,7 @@ const HOLD_MIN: u64 = WINDOW_VT / 16;
 const RING: usize = 8;
 
 /// What is known about one barrier, condition, mutex or semaphore.
-struct Slot {
+pub(crate) struct Slot {
     addr: AtomicU64,
     /// Barrier: number of threads. Mutex: clock when it was taken.
     a: AtomicU64,
@@ -27,8 +27,8 @@ struct Slot {
     c: AtomicU64,
     /// Condition: number of wake-ups sent. Latest clock of waiters in `waited`.
     seq: AtomicU64,
-    waited: AtomicU64,
-    ring: [AtomicU64; RING],
+    pub(crate) waited: AtomicU64,
+    pub(crate) ring: [AtomicU64; RING],
     _pad: [u64; 2],
 }
 
@@ -65,7 +65,7 @@ fn clear(s: &Slot) {
     }
 }
 
-fn slot(entered: &Entered, addr: u64) -> &'static Slot {
+pub(crate) fn slot(entered: &Entered, addr: u64) -> &'static Slot {
     // Locks of one array fall into neighbouring slots.
     let h = (addr >> 3 ^ addr >> 15) as usize % SLOTS;
     // SAFETY: the caller is inside the recorder: the thread's structures are its own.
@@ -245,6 +245,30 @@ pub fn locked(entered: &Entered, addr: u64, held_before: Option<u64>) {
 /// Before waiting for a lock: for how long it has been held so far, all holders together.
 pub fn lock_contended(entered: &Entered, addr: u64) -> u64 {
     slot(entered, addr).b.load(Acquire)
+}
+
+/// A lock was tried in vain.
+pub fn tried(entered: &Entered, addr: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    unsafe {
+        let t = entered.live();
+        if (*t).tried != addr {
+            (*t).tried_before = lock_contended(entered, addr);
+            (*t).tried = addr;
+        }
+    }
+}
+
+/// A lock was taken by a try: who had tried in vain before waited for it.
+pub fn locked_by_try(entered: &Entered, addr: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    let before = unsafe {
+        let t = entered.live();
+        let before = ((*t).tried == addr).then_some((*t).tried_before);
+        (*t).tried = 0;
+        before
+    };
+    locked(entered, addr, before);
 }
 
 /// A lock is about to be released.

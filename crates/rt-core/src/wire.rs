@@ -307,6 +307,27 @@ pub struct Live {
     /// A queueing signal that was deferred and comes before others of its number; 0 if none. Its `siginfo_t`.
     pub saved_signal: u32,
     pub saved: [u32; 32],
+    /// Atomic words that the thread looked at, see `waits`.
+    pub looks: [Look; LOOKS],
+    /// The one that it looked at last; 0 if none.
+    pub looked: u64,
+    /// The one that it took from 0 last; 0 if none.
+    pub took: u64,
+    /// A lock that it tried in vain, and for how long that had been held before.
+    pub tried: u64,
+    pub tried_before: u64,
+}
+
+/// Words per thread of which the latest look is known.
+pub const LOOKS: usize = 4;
+
+/// What a thread saw when it looked at an atomic word.
+#[repr(C)]
+pub struct Look {
+    pub addr: u64,
+    pub value: u64,
+    /// Whether it was the same value as at the look before.
+    pub again: u64,
 }
 
 /// A lock that the thread holds, and how often.

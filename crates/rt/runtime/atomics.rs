@@ -1,8 +1,8 @@
 //! The atomic operations that the compiler hands to the runtime.
 
-use crate::record;
+use crate::{record, waits};
 use crate::wire::*;
-use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use tussle_rt_core::arch::cas128;
 use tussle_rt_core::wide::load as load128;
@@ -17,6 +17,11 @@ fn note(addr: u64, n: u64, kind: u32, pc: u64) {
     }
 }
 
+/// What a comparing exchange will do, as things are: nothing, or leave `to`.
+fn exchange(now: u64, wanted: u64, to: u64) -> (Option<u64>, u64) {
+    (Some(now), if now == wanted { to } else { now })
+}
+
 macro_rules! atomics {
     ($ty:ty, $atomic:ty, $bytes:literal, $load:ident, $store:ident, $xchg:ident, $add:ident, $sub:ident, $and:ident,
      $or:ident, $xor:ident, $nand:ident, $strong:ident, $val:ident) => {
@@ -27,7 +32,9 @@ macro_rules! atomics {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 note(a as u64, $bytes, READ, pc);
-                <$atomic>::from_ptr(a).load(SeqCst)
+                let seen = <$atomic>::from_ptr(a).load(SeqCst);
+                waits::looked(a as u64, seen as u64);
+                seen
             }
         }
         /// # Safety
@@ -36,6 +43,10 @@ macro_rules! atomics {
         pub unsafe extern "C" fn $store(a: *mut $ty, v: $ty, mo: u32, pc: u64) {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
+                if v == 0 {
+                    waits::clearing(a as u64);
+                }
+                waits::changing(a as u64, || (None, v as u64));
                 note(a as u64, $bytes, WRITE, pc);
                 // Memory orders of the C ABI: 3 is release, 5 sequentially consistent (a locked exchange).
                 let a = <$atomic>::from_ptr(a);
@@ -52,26 +63,34 @@ macro_rules! atomics {
         pub unsafe extern "C" fn $xchg(a: *mut $ty, v: $ty, _mo: u32, pc: u64) -> $ty {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
+                waits::changing(a as u64, || (Some(<$atomic>::from_ptr(a).load(Relaxed) as u64), v as u64));
                 note(a as u64, $bytes, RMW, pc);
-                <$atomic>::from_ptr(a).swap(v, SeqCst)
+                let old = <$atomic>::from_ptr(a).swap(v, SeqCst);
+                waits::exchanged(a as u64, old as u64, v as u64);
+                old
             }
         }
-        atomics!(@fetch $ty, $atomic, $bytes, $add, fetch_add);
-        atomics!(@fetch $ty, $atomic, $bytes, $sub, fetch_sub);
-        atomics!(@fetch $ty, $atomic, $bytes, $and, fetch_and);
-        atomics!(@fetch $ty, $atomic, $bytes, $or, fetch_or);
-        atomics!(@fetch $ty, $atomic, $bytes, $xor, fetch_xor);
-        atomics!(@fetch $ty, $atomic, $bytes, $nand, fetch_nand);
+        atomics!(@fetch $ty, $atomic, $bytes, $add, fetch_add, |a, b| a.wrapping_add(b));
+        atomics!(@fetch $ty, $atomic, $bytes, $sub, fetch_sub, |a, b| a.wrapping_sub(b));
+        atomics!(@fetch $ty, $atomic, $bytes, $and, fetch_and, |a, b| a & b);
+        atomics!(@fetch $ty, $atomic, $bytes, $or, fetch_or, |a, b| a | b);
+        atomics!(@fetch $ty, $atomic, $bytes, $xor, fetch_xor, |a, b| a ^ b);
+        atomics!(@fetch $ty, $atomic, $bytes, $nand, fetch_nand, |a, b| !(a & b));
         /// # Safety
         /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $strong(a: *mut $ty, c: *mut $ty, v: $ty, _mo: u32, _fmo: u32, pc: u64) -> u32 {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
+                waits::changing(a as u64, || exchange(<$atomic>::from_ptr(a).load(Relaxed) as u64, *c as u64, v as u64));
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(*c, v, SeqCst, SeqCst) {
-                    Ok(_) => 1,
+                    Ok(old) => {
+                        waits::exchanged(a as u64, old as u64, v as u64);
+                        1
+                    }
                     Err(now) => {
+                        waits::looked(a as u64, now as u64);
                         *c = now;
                         0
                     }
@@ -84,22 +103,38 @@ macro_rules! atomics {
         pub unsafe extern "C" fn $val(a: *mut $ty, c: $ty, v: $ty, _mo: u32, _fmo: u32, pc: u64) -> $ty {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
+                waits::changing(a as u64, || exchange(<$atomic>::from_ptr(a).load(Relaxed) as u64, c as u64, v as u64));
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(c, v, SeqCst, SeqCst) {
-                    Ok(old) | Err(old) => old,
+                    Ok(old) => {
+                        waits::exchanged(a as u64, old as u64, v as u64);
+                        old
+                    }
+                    Err(old) => {
+                        waits::looked(a as u64, old as u64);
+                        old
+                    }
                 }
             }
         }
     };
-    (@fetch $ty:ty, $atomic:ty, $bytes:literal, $name:ident, $op:ident) => {
+    (@fetch $ty:ty, $atomic:ty, $bytes:literal, $name:ident, $op:ident, $to:expr) => {
         /// # Safety
         /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(a: *mut $ty, v: $ty, _mo: u32, pc: u64) -> $ty {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
+                let to: fn($ty, $ty) -> $ty = $to;
+                let change = || {
+                    let now = <$atomic>::from_ptr(a).load(Relaxed);
+                    (Some(now as u64), to(now, v) as u64)
+                };
+                waits::changing(a as u64, change);
                 note(a as u64, $bytes, RMW, pc);
-                <$atomic>::from_ptr(a).$op(v, SeqCst)
+                let old = <$atomic>::from_ptr(a).$op(v, SeqCst);
+                waits::exchanged(a as u64, old as u64, to(old, v) as u64);
+                old
             }
         }
     };

@@ -156,8 +156,16 @@ pub mod sync {
         cond_wake(addr: u64, all: bool);
         /// A lock was taken; `held_before` is what [`lock_contended`] returned if it had to be waited for.
         locked(addr: u64, held_before: Option<u64>);
+        /// A lock was tried in vain.
+        tried(addr: u64);
+        /// A lock was taken by a try.
+        locked_by_try(addr: u64);
         /// A lock is about to be released.
         unlocking(addr: u64);
+        /// Empties the thread's table; its clock.
+        settle() -> u64 = 0;
+        /// Brings the calling thread's clock to `vt` if it is behind.
+        join(vt: u64);
         /// Before waiting for a semaphore that is not free.
         sem_wait_begin(addr: u64);
         /// After having waited for a semaphore.
@@ -172,5 +180,74 @@ pub mod sync {
             return None;
         }
         enter().map(|t| core::lock_contended(&t, addr))
+    }
+}
+
+/// Words that threads poll.
+pub mod waits {
+    use crate::arena::recording;
+    use crate::arch::current;
+    use crate::thread::enter;
+    use tussle_rt_core::waits as core;
+
+    /// The calling thread saw `value`, or tried in vain to change it.
+    #[inline(always)]
+    pub fn looked(addr: u64, value: u64) {
+        // SAFETY: the state is the calling thread's.
+        if recording()
+            && unsafe { core::look(current(), addr, value) }
+            && let Some(t) = enter()
+        {
+            core::seen(&t, addr)
+        }
+    }
+
+    /// It is about to store 0.
+    #[inline(always)]
+    pub fn clearing(addr: u64) {
+        if recording() {
+            // SAFETY: the state is the calling thread's.
+            unsafe { core::taken_or_given(current(), addr, None, 0) }
+        }
+    }
+
+    /// It gives the CPU away.
+    pub fn yielding() {
+        if recording()
+            && let Some(t) = enter()
+        {
+            core::yielding(&t)
+        }
+    }
+
+    /// It is about to change the word as `change` says, if it is: from what, where one instruction does both, to what.
+    #[inline(always)]
+    pub fn changing(addr: u64, change: impl FnOnce() -> (Option<u64>, u64)) {
+        if recording() && core::watched(addr) {
+            let (from, to) = change();
+            if from != Some(to)
+                && let Some(t) = enter()
+            {
+                core::changing(&t, addr, from, to)
+            }
+        }
+    }
+
+    /// One instruction found `from` and left `to`.
+    #[inline(always)]
+    pub fn exchanged(addr: u64, from: u64, to: u64) {
+        if from == to {
+            return looked(addr, from);
+        }
+        if !recording() {
+            return;
+        }
+        // SAFETY: the state is the calling thread's.
+        unsafe { core::taken_or_given(current(), addr, Some(from), to) };
+        if core::watched(addr)
+            && let Some(t) = enter()
+        {
+            core::changed(&t, addr, from)
+        }
     }
 }

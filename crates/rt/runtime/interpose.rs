@@ -44,7 +44,7 @@ next_all! {
     pub C_SIGNAL = "pthread_cond_signal" @ "GLIBC_2.3.2"; pub C_BROADCAST = "pthread_cond_broadcast" @ "GLIBC_2.3.2";
     pub C_CLOCKWAIT = "pthread_cond_clockwait";
     pub SEM_WAIT = "sem_wait"; pub SEM_TRYWAIT = "sem_trywait"; pub SEM_TIMEDWAIT = "sem_timedwait";
-    pub SEM_CLOCKWAIT = "sem_clockwait"; pub SEM_POST = "sem_post";
+    pub YIELD = "sched_yield"; pub SEM_CLOCKWAIT = "sem_clockwait"; pub SEM_POST = "sem_post";
 }
 
 /// Resolves everything: looking up is not allowed later in signal handlers and forked children.

@@ -21,13 +21,14 @@ mod interpose;
 mod libc_calls;
 mod locks;
 mod memory;
+mod omp;
 mod sandbox;
 mod signals;
 mod sys;
 mod thread;
 mod vectors;
 
-use events::{heap, record, sections, sync};
+use events::{heap, record, sections, sync, waits};
 use tussle_rt_core::{arena, wire};
 
 /// Reached only by a bug in the runtime: stopping is better than corrupting the program.

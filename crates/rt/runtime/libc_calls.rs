@@ -24,6 +24,17 @@ impl Next {
         let p = self.at.load(Relaxed);
         if p.is_null() { self.find() } else { p }
     }
+    /// Address of the function in a library that is loaded; null if there is none.
+    ///
+    /// # Safety
+    /// `library` is a handle of the loader's.
+    #[cold]
+    pub unsafe fn find_in(&self, library: *mut c_void) -> *mut c_void {
+        // SAFETY: names end with zeros; the caller's promise.
+        let p = unsafe { sys::dlsym(library, self.name.as_ptr().cast()) };
+        self.at.store(p, Relaxed);
+        p
+    }
     /// Address if it was resolved before.
     #[inline(always)]
     pub fn known(&self) -> *mut c_void {

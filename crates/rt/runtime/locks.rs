@@ -6,7 +6,7 @@ use crate::arena::recording;
 use crate::interpose::*;
 use crate::libc_calls::call;
 use crate::wire::*;
-use crate::{record, sections, sync};
+use crate::{record, sections, sync, waits};
 use core::ffi::c_int;
 
 const EBUSY: c_int = 16;
@@ -131,9 +131,10 @@ pub unsafe extern "C" fn tussle_mutex_trylock(m: P, pc: u64) -> c_int {
         let r = call!(M_TRYLOCK, (m => P) -> c_int);
         if taken(r) {
             mutex_seen(m, pc);
-            sync::locked(m as u64, None);
+            sync::locked_by_try(m as u64);
         } else {
             lock_seen(m, 4, RMW, pc);
+            sync::tried(m as u64);
         }
         r
     }
@@ -205,10 +206,33 @@ macro_rules! rwlocks {
 rwlocks! {
     tussle_rw_rd(RW_RD, true);
     tussle_rw_tryrd(RW_TRYRD, true);
-    tussle_rw_trywr(RW_TRYWR, false);
     tussle_rw_timedrd(RW_TIMEDRD, true, t: P);
     tussle_rw_clockrd(RW_CLOCKRD, true, c: c_int, t: P);
-    tussle_spin_trylock(S_TRYLOCK, false);
+}
+
+macro_rules! tries {
+    ($($name:ident($next:ident);)+) => { $(
+        /// # Safety
+        /// Behind an exported name: the arguments are the program's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(l: P, pc: u64) -> c_int {
+            // SAFETY: libc's functions get the program's arguments.
+            unsafe {
+                lock_seen(l, 4, RMW, pc);
+                let r = call!($next, (l => P) -> c_int);
+                if taken(r) {
+                    sync::locked_by_try(l as u64);
+                } else {
+                    sync::tried(l as u64);
+                }
+                r
+            }
+        }
+    )+ };
+}
+tries! {
+    tussle_rw_trywr(RW_TRYWR);
+    tussle_spin_trylock(S_TRYLOCK);
 }
 
 macro_rules! wrlocks {
@@ -305,8 +329,18 @@ stub! {
     "sem_post" => "tussle_sem_post", "rsi";
 }
 alias! {
+    "sched_yield" => "tussle_sched_yield";
     "pthread_cond_init" => "tussle_cond_init";
     "pthread_cond_destroy" => "tussle_cond_destroy";
+}
+
+/// # Safety
+/// Behind an exported name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_sched_yield() -> c_int {
+    waits::yielding();
+    // SAFETY: libc's function.
+    unsafe { call!(YIELD, () -> c_int) }
 }
 
 /// # Safety

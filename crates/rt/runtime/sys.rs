@@ -5,6 +5,7 @@ pub use tussle_rt_core::sys::*;
 
 unsafe extern "C" {
     pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    pub fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
     pub fn dlerror() -> *mut c_char;
     pub fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
     pub fn __libc_malloc(n: usize) -> *mut c_void;
@@ -23,6 +24,10 @@ unsafe extern "C" {
 
 /// The next definition after ours.
 pub const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
+
+/// Flags of `dlopen`: look for a library that is loaded already.
+pub const RTLD_LAZY: c_int = 1;
+pub const RTLD_NOLOAD: c_int = 4;
 
 /// Value of an environment variable; null if it is not set. Does not rely on libc being initialised.
 ///

@@ -1,6 +1,7 @@
 //! From raw files to evidence, still without names.
 
 use crate::family::Family;
+use crate::held::{HeldLocks, Turns, accesses_of};
 use crate::lines::{Kept, Lines, Run, Use, thin};
 use crate::objects::{Places, What, blank};
 use crate::operations::Traced;
@@ -162,6 +163,8 @@ impl<'a> ProcessReader<'a> {
         if let Some(p) = parent {
             self.parent_codes = p.threads().iter().map(|t| p.codes(t)).collect();
         }
+        let seen = self.ev.run.accesses.unwrap_or(0).saturating_add(lines.accesses());
+        self.ev.run.accesses = Some(seen);
         let Kept { lines: mut kept, mut met } = lines.keep(keep);
         kept.extend(fought);
         let traced = Traced::new(self.file, &self.threads, &kept);
@@ -175,13 +178,14 @@ impl<'a> ProcessReader<'a> {
         let mut fine: BTreeSet<u64> = met.into_iter().map(|m| m.1).collect();
         fine.extend(fought.iter().take(FINE_LINES));
         let coarse = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
+        let held = traced.held(&kept);
         let mut folded = 0;
         let all: Vec<u64> = kept.iter().copied().collect();
         for part in all.chunks(LINES_AT_ONCE) {
             for (&line, mut uses) in part.iter().zip(lines.uses_of(part)) {
                 folded += thin(&mut uses, if fine.contains(&line) { RUNS_PER_FINE_LINE } else { coarse });
                 for u in &uses {
-                    self.one_use(line, u, &mut places);
+                    self.one_use(line, u, &held, &mut places);
                 }
             }
         }
@@ -270,12 +274,18 @@ impl<'a> ProcessReader<'a> {
         Some(self.code(*first, chain))
     }
 
-    fn one_use(&mut self, line: u64, u: &Use, places: &mut Places) {
+    fn one_use(&mut self, line: u64, u: &Use, held: &HeldLocks, places: &mut Places) {
         let actor = self.first_actor + u.thread as u32;
         let index = self.threads[u.thread].index;
+        let mut turns: HashMap<Span, Turns> = HashMap::new();
         for run in &u.runs {
             for (range, counts) in joined(u, run) {
-                self.access(line, range, counts, run, (actor, index), places);
+                let under = turns.entry(range).or_insert_with(|| {
+                    Turns::new(held.of(line, range, u.thread, |from| accesses_of(&u.runs, range, from)))
+                });
+                let (inside, outside, lock) = under.split(counts);
+                self.access(line, range, inside, run, (actor, index), lock, places);
+                self.access(line, range, outside, run, (actor, index), None, places);
             }
         }
         let Some(last) = u.runs.last() else { return };
@@ -293,8 +303,12 @@ impl<'a> ProcessReader<'a> {
         (reads, writes, rmws): Counts,
         run: &Run,
         (actor, thread): (u32, u32),
+        lock: Option<(u64, u64, u64)>,
         places: &mut Places,
     ) {
+        if reads + writes + rmws == 0 {
+            return;
+        }
         let start = line + lo;
         let place = places.find(start, run.vt0, run.vt1, thread);
         let object = self.object(place, places);
@@ -302,6 +316,11 @@ impl<'a> ProcessReader<'a> {
         let size = (hi - lo).min(p.base + p.size - start);
         let (vt0, vt1) = (run.vt0, run.vt1.max(run.vt0 + 1));
         let offset = start - p.base;
+        let held = lock.map(|(address, sections, storing)| {
+            let id = places.find(address, vt0, vt1, thread);
+            let base = places.get(id).base;
+            (self.object(id, places), address - base, sections, storing)
+        });
         self.ev.accesses.push(Access {
             object,
             offset,
@@ -312,6 +331,7 @@ impl<'a> ProcessReader<'a> {
             reads,
             writes,
             rmws,
+            held,
         });
     }
 

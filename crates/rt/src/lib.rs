@@ -5,6 +5,7 @@
 
 pub mod convert;
 mod family;
+mod held;
 mod lines;
 mod objects;
 mod operations;

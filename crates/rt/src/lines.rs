@@ -123,6 +123,12 @@ impl<'a> Lines<'a> {
         Lines { file, index, pending, ends }
     }
 
+    /// Accesses to all lines.
+    pub fn accesses(&self) -> u64 {
+        let all = self.index.iter().filter_map(|e| self.read(e, false));
+        all.flat_map(|u| u.runs).map(|r| r.total()).fold(0, u64::saturating_add)
+    }
+
     /// Lines to keep: those that two threads used within one window, one of them writing, and pairs of lines of which
     /// that is true together (lines may be longer elsewhere, objects lie otherwise).
     pub fn keep(&self, keep: Keep) -> Kept {

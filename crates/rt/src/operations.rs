@@ -2,6 +2,7 @@
 //! as the accesses between them.
 
 use crate::convert::ProcessReader;
+use crate::held::HeldLocks;
 use crate::objects::Places;
 use crate::raw::{RawFile, TracedLock};
 use crate::wire::*;
@@ -75,6 +76,11 @@ impl Traced {
     /// Lines of the locks.
     pub fn lines(&self) -> impl Iterator<Item = u64> {
         self.locks.iter().map(|(_, l)| l.lock.addr).chain(self.shared.iter().copied()).map(line)
+    }
+
+    /// Which accesses to kept lines happened under which lock.
+    pub fn held(&self, kept: &BTreeSet<u64>) -> HeldLocks {
+        HeldLocks::new(self.locks.iter(), |line| kept.contains(&line))
     }
 
     /// Adds the rows.

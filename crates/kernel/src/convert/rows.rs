@@ -182,7 +182,18 @@ impl<'a> Rows<'a> {
         for ((object, offset, size, actor), (quiet, windows)) in std::mem::take(&mut self.cells) {
             for (first, last, [reads, writes, rmws]) in merge(&windows, rows > ROWS_MAX, quiet) {
                 let (vt0, vt1) = (u64::from(first) * window, (u64::from(last) + 1) * window);
-                evidence.accesses.push(Row { object, offset, size, actor, vt0, vt1, reads, writes, rmws });
+                evidence.accesses.push(Row {
+                    object,
+                    offset,
+                    size,
+                    actor,
+                    vt0,
+                    vt1,
+                    reads,
+                    writes,
+                    rmws,
+                    held: None,
+                });
             }
         }
         for ((object, offset, size, code, actor, kind), sums) in std::mem::take(&mut self.touches) {

@@ -176,6 +176,7 @@ impl Program {
             reads,
             writes,
             rmws: 0,
+            held: None,
         });
         self.evidence.touches.push(Touch {
             object,

@@ -178,6 +178,7 @@ fn operations_that_hold_little_of_the_traffic_give_no_verdict() {
             reads: inside + outside,
             writes: 0,
             rmws: 0,
+            held: None,
         }];
         let p = answer(&ask(&e, 2));
         let point = p.point().unwrap();
@@ -327,6 +328,7 @@ fn coverage_leaves_the_locks_own_words_out() {
         reads: 20_000,
         writes: 20_000,
         rmws: 0,
+        held: None,
     };
     e.accesses = vec![access(0, 0), access(8, 1), access(256, 0), access(392, 1)];
     // 40 visits of each of 500 operations of both actors; all accesses to data but half lie in them.

@@ -18,6 +18,10 @@ const ATTEMPTS_MAX: usize = 10;
 /// A patch survives when it saves at least this share of what was promised.
 const SAVED_SHARE_MIN: f64 = 0.5;
 
+/// Bytes that a patch may add for every transfer that it saves. A line of 64 bytes more is fetched by everybody who
+/// uses it, in every run, and takes the place of another: it must save more than a handful of transfers.
+const BYTES_PER_TRANSFER_MAX: f64 = 1.0;
+
 /// A case that was there grew by so much: that is new, too.
 const GROWN_MIN: f64 = 1.5;
 
@@ -111,9 +115,8 @@ impl Hunt<'_> {
             if out.left.is_empty() {
                 break;
             }
-            let wanted = |a: &Advice| aims_at(&now, a, &out.left) && !tried.contains(&title(a));
-            let Some(advice) = best(&now, &Options::default()).into_iter().find(wanted) else { break };
-            tried.insert(title(&advice));
+            let proposed = best(&now, &Options::default());
+            let Some(advice) = proposed.into_iter().find(|a| out.takes(&now, a, &mut tried)) else { break };
             let dir = out.scratch.as_ref().map_or(self.dir.clone(), |s| s.path().to_path_buf());
             match self.attempt(&dir, argv, &now, advice.clone()) {
                 Ok(done) => {
@@ -142,16 +145,50 @@ impl Hunt<'_> {
         let built = self.build_instrumented(scratch.path())?;
         let evidence = self.record(&built, argv)?;
         let left = cases(&evidence);
+        let latent = advice.is_latent();
+        let was = cost_of(before, &advice.type_name, latent);
         let repair = Repair {
-            before: cost_of(before, &advice.type_name),
-            after: cost_of(&evidence, &advice.type_name),
-            promised: if advice.is_latent() { 0.0 } else { advice.gain_observed().max(0.0) },
+            before: was,
+            after: cost_of(&evidence, &advice.type_name, latent),
+            // Where the object lies elsewhere in the next run nothing is promised but that it does not matter.
+            promised: if latent { was } else { advice.gain_observed().max(0.0) },
             patched,
             advice,
         };
         survives(&repair, &left, before, &evidence)?;
         Ok(Done { repair, scratch, left, evidence })
     }
+}
+
+impl Repairs {
+    /// Whether a proposal is worth a try: it changes the type of an open case, removes enough of it, and is not dear.
+    /// Why one is passed over is noted once per type.
+    fn takes(&mut self, e: &Evidence, a: &Advice, tried: &mut HashSet<String>) -> bool {
+        let Some(cost) = aims_at(e, a, &self.left) else { return false };
+        if !tried.insert(title(a)) {
+            return false;
+        }
+        let Some(why) = too_dear(a, cost) else { return true };
+        let prefix = format!("{}: ", a.type_name);
+        if !self.passed_over.iter().any(|(t, _)| t.starts_with(&prefix)) {
+            self.passed_over.push((title(a), why));
+        }
+        false
+    }
+}
+
+/// Why a proposal for a case of this cost is not worth its bill.
+fn too_dear(a: &Advice, cost: f64) -> Option<String> {
+    let gain = if a.is_latent() { a.gain() } else { a.gain_observed() };
+    if !a.is_latent() && gain < class::HELPS_SHARE_MIN * cost {
+        return Some(format!("it promises {} of {}", whole(gain), whole(cost)));
+    }
+    let dear = a.live_bytes as f64 > BYTES_PER_TRANSFER_MAX * gain;
+    dear.then(|| format!("it adds {} bytes for {} transfers saved", whole(a.live_bytes as f64), whole(gain)))
+}
+
+fn whole(x: f64) -> String {
+    tussle_render::thousands(x.max(0.0).round() as u64)
 }
 
 struct Done {
@@ -166,15 +203,14 @@ fn title(a: &Advice) -> String {
     format!("{}: {}", a.type_name, edits(a))
 }
 
-/// A proposal changes the type of an open case: a latent one where it is hidden.
-fn aims_at(e: &Evidence, advice: &Advice, open: &[Case]) -> bool {
-    let of = |c: &Case| c.objects.iter().any(|o| holds(e, *o, &advice.type_name));
-    open.iter().any(|c| c.latent == advice.is_latent() && of(c))
+/// The cost of the costliest open case whose type a proposal changes: a latent one where it is hidden.
+fn aims_at(e: &Evidence, advice: &Advice, open: &[Case]) -> Option<f64> {
+    let of = |c: &&Case| c.objects.iter().any(|o| holds(e, *o, &advice.type_name));
+    open.iter().filter(|c| c.latent == advice.is_latent()).filter(of).map(|c| c.cost).max_by(f64::total_cmp)
 }
 
 /// Whether a second recording bears a patch out.
 fn survives(r: &Repair, after: &[Case], before: &Evidence, e: &Evidence) -> anyhow::Result<()> {
-    let whole = |x: f64| tussle_render::thousands(x.max(0.0).round() as u64);
     let saved = r.before - r.after;
     let of = |c: &&Case| c.objects.iter().any(|o| holds(e, *o, &r.advice.type_name));
     if r.advice.is_latent() && after.iter().filter(of).any(|c| c.latent) {
@@ -182,6 +218,9 @@ fn survives(r: &Repair, after: &[Case], before: &Evidence, e: &Evidence) -> anyh
     }
     if saved < SAVED_SHARE_MIN * r.promised {
         anyhow::bail!("recorded again, it saves {} of the promised {}", whole(saved), whole(r.promised));
+    }
+    if saved < COST_MIN {
+        anyhow::bail!("recorded again, it saves {}: too little to act on", whole(saved));
     }
     let known = by_root(before);
     for c in after {
@@ -210,8 +249,12 @@ fn by_root(e: &Evidence) -> BTreeMap<String, f64> {
     out
 }
 
-/// Cost of all groups with objects of a type.
-fn cost_of(e: &Evidence, name: &str) -> f64 {
+/// Cost of all groups with objects of a type; where they are hidden, of what a layout helps at another phase.
+fn cost_of(e: &Evidence, name: &str, latent: bool) -> f64 {
+    if latent {
+        let of = |c: &&Case| c.latent && c.objects.iter().any(|o| holds(e, *o, name));
+        return cases(e).iter().filter(of).map(|c| c.cost).sum();
+    }
     let (namer, seen) = (Namer::new(e), contention(e, &Question::observed()));
     let judged = class::judge(e, &namer, &seen);
     let of = |j: &&class::Judged| j.group.objects().into_iter().any(|o| holds(e, o, name));

@@ -1,0 +1,261 @@
+//! Which accesses happened under which lock, estimated from the critical sections that were traced.
+//!
+//! Traced sections of a thread and lock all stand for equally many. In one that was cut short, what was seen stands
+//! for all of it, in proportion to its length.
+
+use crate::lines::Run;
+use crate::raw::TracedLock;
+use crate::wire::*;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// From this share of a thread's accesses to some bytes on, all of them count as under the lock: sections that are not
+/// traced differ from those that are.
+const ALL_SHARE_MIN: f64 = 0.8;
+
+/// A lock that was recognised late must have been one for this share of the accesses at least.
+const LATE_MIN: f64 = 0.5;
+
+/// What a thread did to bytes of a line under one lock. Estimates.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Use {
+    pub accesses: f64,
+    /// Sections that visited the bytes.
+    pub sections: f64,
+    /// Those of them that stored to them.
+    pub storing: f64,
+}
+
+/// By line, byte in it and lock: of each thread.
+type Places = HashMap<(u64, u64), BTreeMap<u64, BTreeMap<usize, Use>>>;
+
+/// All of it.
+#[derive(Default)]
+pub(crate) struct HeldLocks {
+    places: Places,
+    /// Clock of the first section of each lock that was traced.
+    first: HashMap<u64, u64>,
+}
+
+/// A lock's share of a thread's accesses to some bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Share {
+    /// Address of the lock.
+    pub lock: u64,
+    /// Of the accesses; 1 is all.
+    pub share: f64,
+    /// Sections, and those that store, per access under the lock.
+    pub sections: f64,
+    pub storing: f64,
+}
+
+impl HeldLocks {
+    /// `locks` with the position of the thread that held them; `kept` says which lines matter.
+    pub fn new<'a>(
+        locks: impl Iterator<Item = &'a (usize, TracedLock)>,
+        kept: impl Fn(u64) -> bool,
+    ) -> HeldLocks {
+        let mut out = HeldLocks::default();
+        for (thread, l) in locks {
+            let weight = l.lock.count as f64 / l.sections.len().max(1) as f64;
+            for (section, visits) in &l.sections {
+                let first = out.first.entry(l.lock.addr).or_insert(section.vt0);
+                *first = section.vt0.min(*first);
+                out.section((*thread, l.lock.addr), section, visits, weight, &kept);
+            }
+        }
+        out
+    }
+
+    fn section(
+        &mut self,
+        (thread, outermost): (usize, u64),
+        section: &Section,
+        visits: &[Visit],
+        weight: f64,
+        kept: &impl Fn(u64) -> bool,
+    ) {
+        let longer = longer(section, visits);
+        let mut inner: Vec<u64> = Vec::new();
+        let mut seen: HashSet<(u64, u64, bool)> = HashSet::new();
+        for (k, v) in visits.iter().enumerate() {
+            let (addr, kind) = (v.what & 0xffff_ffff_ffff, (v.what >> 56) as u32);
+            match kind {
+                TAKEN | TAKEN_SHARED => inner.push(addr),
+                RELEASED => inner.retain(|l| *l != addr),
+                _ if kept(addr & !(LINE - 1)) => {
+                    // What follows a visit without being one of its own repeats it.
+                    let repeats = visits.get(k + 1).map_or(0, |next| next.gap);
+                    let n = (1 + repeats) as f64 * longer * weight;
+                    for lock in inner.iter().copied().chain([outermost]) {
+                        let first = seen.insert((lock, addr, false));
+                        let stores = kind != READ && seen.insert((lock, addr, true));
+                        let place = self.places.entry((addr & !(LINE - 1), addr & (LINE - 1))).or_default();
+                        let u = place.entry(lock).or_default().entry(thread).or_default();
+                        u.accesses += n;
+                        u.sections += if first { weight } else { 0.0 };
+                        u.storing += if stores { weight } else { 0.0 };
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The lock under which most of a thread's accesses to bytes `[lo, hi)` of a line happened; `after` gives those
+    /// from a moment on. Of several that cover them, that under which all threads together did most.
+    pub fn of(
+        &self,
+        line: u64,
+        (lo, hi): (u64, u64),
+        thread: usize,
+        after: impl Fn(u64) -> f64,
+    ) -> Option<Share> {
+        let all = after(0);
+        let mut sums: BTreeMap<u64, (f64, Use)> = BTreeMap::new();
+        for byte in lo..hi {
+            for (lock, threads) in self.places.get(&(line, byte)).into_iter().flatten() {
+                let sum = sums.entry(*lock).or_default();
+                sum.0 += threads.values().map(|u| u.accesses).sum::<f64>();
+                if let Some(u) = threads.get(&thread) {
+                    sum.1.accesses += u.accesses;
+                    sum.1.sections = sum.1.sections.max(u.sections);
+                    sum.1.storing = sum.1.storing.max(u.storing);
+                }
+            }
+        }
+        let covers = |lock: u64, u: &Use| {
+            // A lock made of atomics is taken for one only after some time.
+            let late = after(self.first.get(&lock).copied().unwrap_or(0));
+            u.accesses >= ALL_SHARE_MIN * all
+                || (late >= LATE_MIN * all && u.accesses >= ALL_SHARE_MIN * late)
+        };
+        let rank = |lock: u64, s: &(f64, Use)| match covers(lock, &s.1) {
+            true => (true, s.0),
+            false => (false, s.1.accesses),
+        };
+        let best = sums.into_iter().max_by(|a, b| {
+            let (x, y) = (rank(a.0, &a.1), rank(b.0, &b.1));
+            x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(b.0.cmp(&a.0))
+        });
+        let (lock, (_, u)) = best.filter(|(_, s)| s.1.accesses > 0.0 && all > 0.0)?;
+        let share = if covers(lock, &u) { 1.0 } else { u.accesses / all };
+        // More sections than accesses there are not.
+        let per_access = |n: f64| (n / (share * all)).min(1.0);
+        Some(Share { lock, share, sections: per_access(u.sections), storing: per_access(u.storing) })
+    }
+}
+
+/// How much longer a section was than what was seen of it.
+fn longer(section: &Section, visits: &[Visit]) -> f64 {
+    let seen: u64 = visits.iter().map(|v| v.gap.saturating_add(1)).fold(0, u64::saturating_add);
+    match section.cut {
+        0 => 1.0,
+        _ => (section.vt1.saturating_sub(section.vt0) as f64 / seen.max(1) as f64).max(1.0),
+    }
+}
+
+/// Accesses to bytes `[lo, hi)` of a line in all runs from a moment on; words are counted as a whole.
+pub(crate) fn accesses_of(runs: &[Run], (lo, hi): (u64, u64), from: u64) -> f64 {
+    let words = (lo / 8) as usize..(hi.div_ceil(8) as usize).min(8);
+    let of = |r: &Run| {
+        let all: f64 = words.clone().flat_map(|w| [r.reads[w], r.writes[w], r.rmws[w]]).map(f64::from).sum();
+        let length = r.vt1.saturating_sub(r.vt0).max(1);
+        all * r.vt1.saturating_sub(from.max(r.vt0)).min(length) as f64 / length as f64
+    };
+    runs.iter().map(of).sum()
+}
+
+/// Accesses of one thread to one range, under a lock or not, row by row, so that what is rounded away in one row is
+/// in a later one.
+pub(crate) struct Turns {
+    share: Option<Share>,
+    /// Accesses so far, under the lock so far.
+    seen: Counts,
+    inside: Counts,
+    sections: u64,
+    storing: u64,
+}
+
+/// Reads, writes, read-modify-writes.
+type Counts = (u64, u64, u64);
+
+impl Turns {
+    pub fn new(share: Option<Share>) -> Turns {
+        Turns { share, seen: (0, 0, 0), inside: (0, 0, 0), sections: 0, storing: 0 }
+    }
+
+    /// Of a row's counts: those under the lock, the others, and the lock with its sections and those that store.
+    pub fn split(&mut self, all: Counts) -> (Counts, Counts, Option<(u64, u64, u64)>) {
+        let Some(s) = self.share else { return ((0, 0, 0), all, None) };
+        self.seen = (self.seen.0 + all.0, self.seen.1 + all.1, self.seen.2 + all.2);
+        let up_to = |n: u64| (n as f64 * s.share).round() as u64;
+        let inside = (
+            (up_to(self.seen.0) - self.inside.0).min(all.0),
+            (up_to(self.seen.1) - self.inside.1).min(all.1),
+            (up_to(self.seen.2) - self.inside.2).min(all.2),
+        );
+        self.inside = (self.inside.0 + inside.0, self.inside.1 + inside.1, self.inside.2 + inside.2);
+        let total = inside.0 + inside.1 + inside.2;
+        let so_far = (self.inside.0 + self.inside.1 + self.inside.2) as f64;
+        let sections = ((so_far * s.sections).round() as u64).saturating_sub(self.sections).min(total);
+        let storing = ((so_far * s.storing).round() as u64).saturating_sub(self.storing).min(sections);
+        (self.sections, self.storing) = (self.sections + sections, self.storing + storing);
+        let outside = (all.0 - inside.0, all.1 - inside.1, all.2 - inside.2);
+        (inside, outside, Some((s.lock, sections, storing)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visit(addr: u64, kind: u32, gap: u64) -> Visit {
+        Visit { what: addr | 8 << 48 | u64::from(kind) << 56, gap }
+    }
+
+    fn traced(thread: usize, lock: u64, count: u64, visits: Vec<Visit>) -> (usize, TracedLock) {
+        // SAFETY: plain numbers, for which zeros are values.
+        let (mut l, section) = unsafe { (std::mem::zeroed::<Lock>(), std::mem::zeroed::<Section>()) };
+        (l.addr, l.count) = (lock, count);
+        (thread, TracedLock { lock: l, sections: vec![(section, visits)] })
+    }
+
+    #[test]
+    fn one_section_stands_for_all_of_its_lock() {
+        let locks =
+            [traced(0, 0x900, 100, vec![visit(0x40, READ, 0), visit(0x40, WRITE, 0), visit(0x48, READ, 4)])];
+        let held = HeldLocks::new(locks.iter(), |_| true);
+        // A read, a write, and four more before the next visit.
+        let share = held.of(0x40, (0, 8), 0, |_| 600.0).unwrap();
+        assert_eq!((share.lock, share.share, share.sections), (0x900, 1.0, 1.0 / 6.0));
+        // Three times as many in all: the others happened outside.
+        assert!((held.of(0x40, (0, 8), 0, |_| 1800.0).unwrap().share - 1.0 / 3.0).abs() < 1e-9);
+        assert_eq!(held.of(0x40, (16, 24), 0, |_| 10.0), None);
+        assert_eq!(held.of(0x40, (0, 8), 1, |_| 10.0), None);
+    }
+
+    #[test]
+    fn what_came_before_a_lock_was_recognised_counts_as_under_it() {
+        let (thread, mut l) = traced(0, 0x900, 150, vec![visit(0x40, WRITE, 0)]);
+        l.sections[0].0.vt0 = 1000;
+        let held = HeldLocks::new([(thread, l)].iter(), |_| true);
+        let share = |all: f64| held.of(0x40, (0, 8), 0, |from| if from == 0 { all } else { 150.0 }).unwrap();
+        assert_eq!((share(200.0).share, share(400.0).share), (1.0, 150.0 / 400.0));
+    }
+
+    #[test]
+    fn the_lock_that_all_threads_hold_protects() {
+        let inside = |outer: u64, thread: usize| {
+            traced(
+                thread,
+                outer,
+                10,
+                vec![visit(0x900, TAKEN, 0), visit(0x40, WRITE, 0), visit(0x900, RELEASED, 0)],
+            )
+        };
+        let locks = [inside(0x100, 0), inside(0x200, 1)];
+        let held = HeldLocks::new(locks.iter(), |_| true);
+        assert_eq!(held.of(0x40, (0, 8), 0, |_| 10.0).map(|s| s.lock), Some(0x900));
+        assert_eq!(held.of(0x40, (0, 8), 1, |_| 10.0).map(|s| s.lock), Some(0x900));
+    }
+}
