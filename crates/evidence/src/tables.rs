@@ -172,7 +172,8 @@ pub struct Run {
     /// Hash of the program's input, hex, with its kind (`crc32:89abcdef`).
     #[serde(default)]
     pub input_hash: Option<String>,
-    /// All accesses that the source saw, those to memory whose rows are not kept included; `None` where it does not count.
+    /// All accesses that the source saw, those to memory whose rows are not kept included; `None` where it does not
+    /// count.
     #[serde(default)]
     pub accesses: Option<u64>,
 }

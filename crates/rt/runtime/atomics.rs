@@ -82,7 +82,8 @@ macro_rules! atomics {
         pub unsafe extern "C" fn $strong(a: *mut $ty, c: *mut $ty, v: $ty, _mo: u32, _fmo: u32, pc: u64) -> u32 {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
-                waits::changing(a as u64, || exchange(<$atomic>::from_ptr(a).load(Relaxed) as u64, *c as u64, v as u64));
+                let now = || <$atomic>::from_ptr(a).load(Relaxed) as u64;
+                waits::changing(a as u64, || exchange(now(), *c as u64, v as u64));
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(*c, v, SeqCst, SeqCst) {
                     Ok(old) => {
@@ -103,7 +104,8 @@ macro_rules! atomics {
         pub unsafe extern "C" fn $val(a: *mut $ty, c: $ty, v: $ty, _mo: u32, _fmo: u32, pc: u64) -> $ty {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
-                waits::changing(a as u64, || exchange(<$atomic>::from_ptr(a).load(Relaxed) as u64, c as u64, v as u64));
+                let now = || <$atomic>::from_ptr(a).load(Relaxed) as u64;
+                waits::changing(a as u64, || exchange(now(), c as u64, v as u64));
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(c, v, SeqCst, SeqCst) {
                     Ok(old) => {
