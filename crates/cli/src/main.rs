@@ -50,6 +50,8 @@ enum Verb {
     Calibrate(cmd::calibrate::Args),
     Bisect(cmd::bisect::Args),
     History(cmd::history::Args),
+    #[command(hide = true)]
+    Drive(cmd::service::Args),
     Workload(cmd::workload::Args),
     Scenario(cmd::scenario::Args),
     Completions(cmd::completions::Args),
@@ -131,6 +133,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Calibrate(a) => cmd::calibrate::run(a, global),
         Verb::Bisect(a) => cmd::bisect::run(a, global),
         Verb::History(a) => cmd::history::run(a, global),
+        Verb::Drive(a) => cmd::service::run(a, global),
         Verb::Workload(a) => cmd::workload::run(a, global),
         Verb::Scenario(a) => cmd::scenario::run(a, global),
         Verb::Completions(a) => cmd::completions::run(a, verbs::command(Cli::command())),

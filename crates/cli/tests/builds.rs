@@ -78,7 +78,7 @@ fn check(folder: &Folder) -> Option<String> {
 
 #[test]
 fn a_program_is_repaired_whatever_builds_it() {
-    for name in ["C, cmake"] {
+    for name in ["C, cmake", "Rust, cargo"] {
         check(folders::all().iter().find(|f| f.name == name).unwrap());
     }
 }

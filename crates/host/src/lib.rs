@@ -16,5 +16,6 @@ pub mod record;
 pub mod replay;
 pub mod revisions;
 pub mod rustc;
+pub mod service;
 pub mod threads;
 pub mod workloads;

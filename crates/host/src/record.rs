@@ -35,6 +35,8 @@ pub struct RecordOptions {
     pub folder: Option<PathBuf>,
     /// The program's stdout goes nowhere.
     pub discard_stdout: bool,
+    /// It is driven by a load and then told to end.
+    pub service: Option<crate::service::Service>,
 }
 
 impl RecordOptions {
@@ -42,7 +44,8 @@ impl RecordOptions {
     pub fn new(command: Vec<OsString>) -> RecordOptions {
         let mem_max_bytes = tussle_rt::MEM_MAX_DEFAULT;
         let (preload, children, keep_all, discard_stdout) = (false, false, false, false);
-        RecordOptions { command, mem_max_bytes, preload, children, keep_all, folder: None, discard_stdout }
+        let (folder, service) = (None, None);
+        RecordOptions { command, mem_max_bytes, preload, children, keep_all, folder, discard_stdout, service }
     }
 }
 
@@ -150,7 +153,7 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, RecordError> {
     let _ = session.write(&known);
     spawn::tell_where(session.path());
     let mut recorded = finish(session, &known, &end)?;
-    recorded.problems.splice(0..0, note);
+    recorded.problems.splice(0..0, note.into_iter().chain(end.notes().iter().cloned()));
     Ok(recorded)
 }
 

@@ -7,6 +7,7 @@ use tussle_model::{Type, TypeId, TypeTable};
 use crate::expr::{Eval, Ty, type_name};
 use crate::image::{Image, ImageId, Images};
 use crate::nest;
+use crate::rust;
 use crate::site::{Site, Sites, lvalue_before};
 use crate::tokens::{Kind, Macro, Source, Token, arguments, closing, expand, opening};
 
@@ -56,6 +57,9 @@ pub(crate) fn candidates(
     frames: &[Site],
     bytes: u64,
 ) -> Vec<Candidate> {
+    if rust::allocates(frames) {
+        return rust::candidates(images, frames, bytes);
+    }
     let mut out: Vec<Candidate> = Vec::new();
     for (level, site) in frames.iter().take(LEVELS_MAX).enumerate() {
         let mut found = from_templates(images.get(site.image), site);

@@ -14,6 +14,7 @@ mod lives;
 mod nest;
 mod operators;
 mod retarget;
+mod rust;
 mod site;
 mod tokens;
 mod typed;
@@ -91,5 +92,6 @@ pub fn name_sampled(
     lives::take_out(evidence, &lines, &foreign);
     carve::carve(evidence, &loaded, &mut pending, &nests, &groups);
     types::fill(evidence, &loaded, pending);
+    rust::settle(evidence);
     loaded.into_problems()
 }

@@ -37,17 +37,22 @@ fn caller(evidence: &mut Evidence, code: u32) -> Option<(u32, String)> {
         found = Some(name);
     }
     let name = found?;
+    Some((with_callers(evidence, at, rest)?, name))
+}
+
+/// The row of code `at` that is called by `callers`: made if it is not there.
+pub(crate) fn with_callers(evidence: &mut Evidence, at: u32, callers: Vec<u32>) -> Option<u32> {
     let caller = evidence.code.get(at as usize)?;
-    if rest.is_empty() {
-        return Some((at, name));
+    if callers.is_empty() {
+        return Some(at);
     }
-    let row = Code { chain: rest, ..caller.clone() };
+    let row = Code { chain: callers, ..caller.clone() };
     let same = |c: &Code| (c.process, c.address, &c.chain) == (row.process, row.address, &row.chain);
     let id = evidence.code.iter().position(same).unwrap_or_else(|| {
         evidence.code.push(row);
         evidence.code.len() - 1
     });
-    Some((id as u32, name))
+    Some(id as u32)
 }
 
 /// `operator new` or `operator new[]` if the code's outermost function (others are inlined into it) is one.

@@ -87,6 +87,9 @@ impl Sites {
         if let Some(known) = self.sources.get(path) {
             return known.clone();
         }
+        if crate::rust::is_rust(path) {
+            return None;
+        }
         let read = images.source(path).map(|text| Rc::new(Source::read(&text)));
         if read.is_none() && !path.is_empty() {
             images.problem(path, "source not found: fields at its lines are named without it, or not at all");

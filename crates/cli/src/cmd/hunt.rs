@@ -35,6 +35,15 @@ pub struct Args {
     /// Pairs of runs to measure (default: as many as fit into about a minute, 5 to 40, ending early when decided).
     #[arg(long, value_name = "N")]
     pairs: Option<usize>,
+    #[command(flatten)]
+    service: super::service::ServiceArgs,
+    /// What is measured (default: wall time), as in `tussle bench`: last-number, regex:PATTERN, json:POINTER out of
+    /// what the program, or its load, prints.
+    #[arg(long, value_name = "METRIC", default_value = "wall")]
+    metric: String,
+    /// What such a figure means, as in `tussle bench`.
+    #[arg(long, value_name = "KIND", default_value = "rate")]
+    kind: String,
     /// Stop after the patch: do not measure.
     #[arg(long)]
     no_bench: bool,

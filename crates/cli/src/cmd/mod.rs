@@ -25,6 +25,7 @@ pub mod record;
 pub mod record_kernel;
 pub mod report;
 pub mod scenario;
+pub mod service;
 pub mod snapshot;
 pub mod source;
 pub mod workload;

@@ -27,6 +27,8 @@ pub struct Args {
     /// Do not look up functions, lines and types.
     #[arg(long)]
     no_names: bool,
+    #[command(flatten)]
+    service: super::service::ServiceArgs,
     /// Leave out command, executables, folders and what quotes the source.
     #[arg(long)]
     redact: bool,
@@ -97,6 +99,7 @@ fn record_program(args: &Args, global: &Global) -> anyhow::Result<Recorded> {
     options.preload = args.preload;
     options.children = args.children;
     options.keep_all = args.all_lines;
+    options.service = args.service.service(&args.command, None);
     Ok(record(&options)?)
 }
 

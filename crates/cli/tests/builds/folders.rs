@@ -20,9 +20,10 @@ impl Language {
         }
     }
 
-    /// Structs, of three, that must be named.
+    /// Structs, of three, that must be named. Of Rust's allocations that are inlined into `main` the recorder does not
+    /// see the caller.
     pub fn sure(self) -> usize {
-        if self == Language::Rust { 0 } else { 3 }
+        if self == Language::Rust { 1 } else { 3 }
     }
 
     /// Patches can be made.

@@ -12,12 +12,15 @@ pub struct End {
     /// Its process id; 0 if that is not known.
     pub pid: u32,
     status: Option<ExitStatus>,
+    /// We told it to end.
+    stopped: bool,
+    notes: Vec<String>,
 }
 
 impl End {
     /// From what was written down, as `wait` had it.
     pub fn of_note(pid: u32, wait_status: Option<i32>) -> End {
-        End { pid, status: wait_status.map(ExitStatus::from_raw) }
+        End { pid, status: wait_status.map(ExitStatus::from_raw), stopped: false, notes: Vec::new() }
     }
 
     /// As `wait` had it.
@@ -28,11 +31,25 @@ impl End {
     /// As a shell shows it; 0 if it is not known.
     pub fn status(&self) -> u8 {
         let Some(status) = self.status else { return 0 };
+        if self.stopped && self.was_told() {
+            return 0;
+        }
         match (status.code(), status.signal()) {
             (Some(c), _) => c as u8,
             (None, Some(s)) => 128u8.wrapping_add(s as u8),
             (None, None) => 125,
         }
+    }
+
+    /// It ended as programs do that get SIGTERM.
+    fn was_told(&self) -> bool {
+        let told = |s: ExitStatus| s.signal() == Some(libc::SIGTERM) || matches!(s.code(), Some(0 | 143));
+        self.status.is_some_and(told)
+    }
+
+    /// What happened while it was driven.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// For people: `exited 3`, `killed by signal 11`.
@@ -178,11 +195,18 @@ pub fn run(
             Ok(())
         });
     }
+    if let Some(service) = &o.service {
+        service.prepare(&mut c);
+    }
     let forwarding = Forwarding::start();
     let mut child = c.spawn()?;
     CHILD.store(child.id() as i32, Ordering::Relaxed);
     begun(child.id());
-    let status = child.wait()?;
+    let served = o.service.as_ref().map(|s| s.drive(&mut child, std::process::Stdio::inherit)).transpose()?;
+    let (status, stopped, notes) = match served {
+        Some(s) => (s.status, s.stopped, s.notes),
+        None => (child.wait()?, false, Vec::new()),
+    };
     drop(forwarding);
-    Ok(End { pid: child.id(), status: Some(status) })
+    Ok(End { pid: child.id(), status: Some(status), stopped, notes })
 }

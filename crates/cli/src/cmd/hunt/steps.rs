@@ -1,6 +1,7 @@
 //! The steps of a hunt, each printed before it runs.
 
 use super::Args;
+use crate::cmd::service::ServiceArgs;
 use crate::global::Global;
 use anyhow::{Context, bail};
 use std::ffi::OsString;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tussle_advise::Advice;
-use tussle_bench::Paired;
+use tussle_bench::{Metric, Paired};
 use tussle_evidence::Evidence;
 use tussle_host::bench::{self, Command, Plan, Until};
 use tussle_host::fix::{self, Patched};
@@ -26,9 +27,12 @@ pub struct Hunt<'a> {
     pub dir: PathBuf,
     project: Project,
     wrapper: Wrapper,
+    exe: PathBuf,
     untouched: Untouched,
     /// What the command line says to run.
     asked: Vec<OsString>,
+    service: ServiceArgs,
+    metric: Metric,
 }
 
 /// A copy of the folder, built.
@@ -60,7 +64,9 @@ impl<'a> Hunt<'a> {
         }
         let dir = project.dir.clone();
         let untouched = Untouched::new(&dir);
-        Ok(Hunt { global, dir, project, wrapper, untouched, asked })
+        let metric = crate::cmd::bench::metric(&args.metric, &args.kind)?;
+        let service = args.service.clone();
+        Ok(Hunt { global, dir, project, wrapper, exe, untouched, asked, service, metric })
     }
 
     /// Builds a copy of `dir` with the compiler wrapper.
@@ -105,10 +111,15 @@ impl<'a> Hunt<'a> {
     pub fn record(&self, built: &Built, argv: &[OsString]) -> anyhow::Result<Evidence> {
         self.global.remark(format!("recording {}", shown(argv)));
         let dir = built.scratch.path();
+        let argv = in_folder(dir, argv);
+        let built_here = Path::new(&argv[0]).starts_with(dir) && is_elf(Path::new(&argv[0]));
         let options = RecordOptions {
+            // A script, or a program of the system: what it starts is recorded.
+            children: !built_here,
+            service: self.service.service(&argv, Some(dir.to_path_buf())),
             folder: Some(dir.to_path_buf()),
             discard_stdout: true,
-            ..RecordOptions::new(in_folder(dir, argv))
+            ..RecordOptions::new(argv)
         };
         let recorded = record(&options).map_err(|e| self.explained(e, dir))?;
         recorded.problems.iter().for_each(|p| self.global.remark(p));
@@ -129,7 +140,7 @@ impl<'a> Hunt<'a> {
 
     /// A program that is not instrumented, although its compilers were: with the reason, if the build says it.
     fn explained(&self, error: RecordError, copy: &Path) -> anyhow::Error {
-        let refused = matches!(error, RecordError::Refused(..));
+        let refused = matches!(error, RecordError::Refused(..) | RecordError::NoReport { .. });
         let named = if refused { project::compilers_named(copy) } else { Vec::new() };
         let error = anyhow::Error::from(error);
         if named.is_empty() {
@@ -163,11 +174,21 @@ impl<'a> Hunt<'a> {
             "building both versions without instrumentation: {}",
             self.project.system.command()
         ));
+        let is_service = self.service.service(argv, None).is_some();
+        if is_service && !self.metric.needs_output() {
+            bail!("a server runs for as long as its load: --metric says which figure of the load counts");
+        }
         let old = self.build(&self.dir, &[])?;
         let new = self.build(patched, &[])?;
         let arm = |name: &str, built: &Built| {
             let dir = built.scratch.path();
-            Command::argv(name, in_folder(dir, argv)).in_folder(dir)
+            let mut argv = in_folder(dir, argv);
+            if is_service {
+                let exe = self.exe.clone().into_os_string();
+                let words = std::iter::once(exe).chain(self.service.words()).chain(["--".into()]);
+                argv.splice(0..0, words);
+            }
+            Command::argv(name, argv).in_folder(dir)
         };
         let arms = vec![arm("before", &old), arm("after", &new)];
         let plan = self.plan(pairs, arms)?;
@@ -206,6 +227,7 @@ impl<'a> Hunt<'a> {
         self.global.remark("measuring old against new in randomly ordered pairs");
         let mut plan = Plan::new(arms, 2);
         plan.until = pairs;
+        plan.metric = self.metric.clone();
         Ok(plan)
     }
 }
@@ -251,6 +273,12 @@ fn time_once(arm: &Command) -> anyhow::Result<Duration> {
         bail!("{} fails without instrumentation ({status})", arm.text());
     }
     Ok(start.elapsed())
+}
+
+fn is_elf(path: &Path) -> bool {
+    use std::io::Read;
+    let mut magic = [0u8; 4];
+    std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut magic)).is_ok() && &magic == b"\x7fELF"
 }
 
 /// Makes a relative program with a slash in it absolute below `dir`; a bare name is left to `PATH`.

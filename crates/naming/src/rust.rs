@@ -1,0 +1,188 @@
+//! What is Rust's own: frames of its library, element types of its containers, closures of its threads.
+//!
+//! Rust's containers say what they hold in the template parameters of their functions. Its sources are not read for
+//! expressions: what stands there follows other rules than C's.
+
+use std::collections::HashMap;
+
+use tussle_evidence::{ActorKind, Basis, Code, Evidence, Frame, ObjectKind};
+
+use crate::alloc::{Candidate, Fit, fit};
+use crate::image::Images;
+use crate::nest;
+use crate::operators::with_callers;
+use crate::site::Site;
+
+/// Frames of an allocation that are looked at: one call of a container is a dozen inlined ones.
+const FRAMES_MAX: usize = 64;
+
+/// Parts of the paths of its sources.
+const LIBRARY: [&str; 3] = ["/library/core/src/", "/library/alloc/src/", "/library/std/src/"];
+
+/// A source of Rust.
+pub(crate) fn is_rust(file: &str) -> bool {
+    file.ends_with(".rs")
+}
+
+/// A source of Rust's own library.
+fn is_library(frame: &Frame) -> bool {
+    let f = &frame.file;
+    (f.starts_with("/rustc/") || f.contains("/rustlib/src/rust/")) && LIBRARY.iter().any(|l| f.contains(l))
+}
+
+fn is_users(frame: &Frame) -> bool {
+    frame.line > 0 && !is_library(frame)
+}
+
+/// The allocation is the library's.
+pub(crate) fn allocates(frames: &[Site]) -> bool {
+    frames.first().is_some_and(|f| is_library(&f.frame))
+}
+
+/// The type parameter of the innermost container whose size divides the allocation (`ArcInner<T>` for an `Arc<T>`, `T`
+/// for a `Vec<T>` or a `Box<[T]>`), up to the first frame that is not the library's.
+pub(crate) fn candidates(images: &Images, frames: &[Site], bytes: u64) -> Vec<Candidate> {
+    for site in frames.iter().take(FRAMES_MAX) {
+        let image = images.get(site.image);
+        let types = site.scope.templates.iter().filter(|(name, _)| name == "T");
+        for ty in types.filter_map(|(_, die)| image.ty(*die)) {
+            let whole = matches!(fit(&image.types, ty, bytes), Fit::Elements(_));
+            if whole && nest::structured(&image.types, ty) {
+                let why = "element type of the container that allocates".into();
+                return vec![Candidate { image: site.image, ty, prior: 0.9, basis: Basis::Allocation, why }];
+            }
+        }
+        if !is_library(&site.frame) {
+            break;
+        }
+    }
+    Vec::new()
+}
+
+/// When everything else is named: threads get their closures, code the user's lines, allocations the user's calls.
+pub(crate) fn settle(evidence: &mut Evidence) {
+    if !evidence.code.iter().any(|c| c.frames.iter().any(is_library)) {
+        return;
+    }
+    threads(evidence);
+    for row in &mut evidence.code {
+        let first = row.frames.iter().position(is_users);
+        if let Some(n) = first.filter(|_| row.frames.first().is_some_and(is_library)) {
+            row.frames.drain(..n);
+        }
+    }
+    allocations(evidence);
+}
+
+/// A thread whose start routine is the library's gets the outermost function of the program that ran in it: the
+/// closure that was spawned.
+fn threads(e: &mut Evidence) {
+    let mut closures: HashMap<u32, Frame> = HashMap::new();
+    for t in &e.touches {
+        let Some(actor) = t.actor.filter(|a| starts_in_library(e, *a)) else { continue };
+        if closures.contains_key(&actor) {
+            continue;
+        }
+        let Some(row) = e.code.get(t.code as usize) else { continue };
+        let callers = row.chain.iter().rev().filter_map(|c| e.code.get(*c as usize));
+        let outwards_in = callers.chain([row]).flat_map(|c| c.frames.iter().rev());
+        // Beyond the library's own frames at the bottom of the stack.
+        let mut inside = outwards_in.skip_while(|f| !is_library(f));
+        if let Some(frame) = inside.find(|f| is_users(f)) {
+            closures.insert(actor, frame.clone());
+        }
+    }
+    let mut rows: HashMap<(Option<u32>, String), u32> = HashMap::new();
+    let mut closures: Vec<(u32, Frame)> = closures.into_iter().collect();
+    closures.sort_by_key(|c| c.0);
+    for (actor, frame) in closures {
+        let process = e.actors[actor as usize].process;
+        let next = e.code.len() as u32;
+        let row = *rows.entry((process, frame.function.clone())).or_insert(next);
+        if row == next {
+            let start = e.actors[actor as usize].start.and_then(|s| e.code.get(s as usize));
+            let Some(start) = start else { continue };
+            let code = Code { frames: vec![frame], chain: Vec::new(), ..start.clone() };
+            e.code.push(code);
+        }
+        e.actors[actor as usize].start = Some(row);
+    }
+}
+
+fn starts_in_library(e: &Evidence, actor: u32) -> bool {
+    let Some(a) = e.actors.get(actor as usize).filter(|a| a.kind == ActorKind::Thread) else { return false };
+    let frame = a.start.and_then(|s| e.code.get(s as usize)).and_then(|c| c.frames.first());
+    frame.is_some_and(|f| is_library(f) || f.function.contains("std::sys"))
+}
+
+/// Allocations by the library are put down to its caller.
+fn allocations(e: &mut Evidence) {
+    let mut moved: HashMap<u32, Option<u32>> = HashMap::new();
+    for i in 0..e.objects.len() {
+        let o = &e.objects[i];
+        let Some(code) = o.alloc_code.filter(|_| o.kind == ObjectKind::Heap) else { continue };
+        let known = moved.get(&code).copied();
+        let found = known.unwrap_or_else(|| user_of(e, code));
+        moved.insert(code, found);
+        if found.is_some() {
+            e.objects[i].alloc_code = found;
+        }
+    }
+}
+
+/// The nearest caller with a function of the program, if the code itself has none.
+fn user_of(e: &mut Evidence, code: u32) -> Option<u32> {
+    let row = e.code.get(code as usize)?;
+    if row.frames.iter().any(is_users) || !row.frames.first().is_some_and(is_library) {
+        return None;
+    }
+    let user = |c: &u32| e.code.get(*c as usize).is_some_and(|c| c.frames.iter().any(is_users));
+    let at = row.chain.iter().position(user)?;
+    let (caller, rest) = (row.chain[at], row.chain[at + 1..].to_vec());
+    with_callers(e, caller, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tussle_evidence::{Object, Run, Sees, Source};
+
+    const ATOMIC: &str = "/rustc/abc/library/core/src/sync/atomic.rs";
+
+    fn frame(function: &str, file: &str) -> Frame {
+        Frame { function: function.into(), file: file.into(), line: 9, column: 1 }
+    }
+
+    fn code(address: u64, frames: &[(&str, &str)], chain: &[u32]) -> Code {
+        let frames = frames.iter().map(|(f, file)| frame(f, file)).collect();
+        Code { process: 0, module: None, address, frames, chain: chain.to_vec() }
+    }
+
+    #[test]
+    fn the_users_line_is_shown_and_the_users_call_allocates() {
+        let mut e = Evidence::empty(Run::new(Source::Recorder, 1, Sees::ACCESSES));
+        e.code = vec![
+            code(1, &[("fetch_add", ATOMIC), ("app::work", "src/main.rs")], &[]),
+            code(2, &[("alloc", "/rustc/abc/library/alloc/src/alloc.rs")], &[3, 2]),
+            code(3, &[("app::main", "src/main.rs")], &[]),
+            code(4, &[("from_iter", "/rustc/abc/library/alloc/src/vec/mod.rs")], &[]),
+        ];
+        let mut o = Object::unnamed(0, ObjectKind::Heap, 4096, 64);
+        o.alloc_code = Some(1);
+        e.objects.push(o);
+        settle(&mut e);
+        assert_eq!(e.code[0].frames.len(), 1);
+        assert_eq!(e.code[0].frames[0].function, "app::work");
+        let at = e.objects[0].alloc_code.unwrap() as usize;
+        assert_eq!(e.code[at].frames[0].function, "app::main");
+    }
+
+    #[test]
+    fn the_library_is_known_by_its_paths() {
+        let library = |file: &str| is_library(&frame("f", file));
+        assert!(library(ATOMIC));
+        assert!(library("/home/u/.rustup/toolchains/x/lib/rustlib/src/rust/library/std/src/thread/mod.rs"));
+        assert!(!library("/home/u/app/library/core/src/lib.rs"));
+        assert!(!library("src/main.rs"));
+    }
+}
