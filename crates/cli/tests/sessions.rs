@@ -147,3 +147,22 @@ fn processes_of_two_namespaces_with_one_id_are_two() {
     assert_eq!(told, [(1, None, "exited"); 4]);
     assert!(e.run.complete);
 }
+
+#[test]
+fn a_recording_ends_after_its_duration() {
+    let Some(dir) = lab() else { return };
+    let at = dir.path();
+    let record = |seconds: &str, args: &[&str]| {
+        let mut c = tussle(at);
+        c.args(["record", "--duration", seconds, "--", "./p"]).args(args).output().unwrap()
+    };
+    // It waits for a file that never comes.
+    let out = record("0.5", &["never"]);
+    assert_eq!(out.status.code(), Some(128 + 15), "{}", String::from_utf8_lossy(&out.stderr));
+    let (e, _) = tussle_host::evidence_file::read(&at.join("tussle.data")).unwrap();
+    assert_eq!(e.processes[0].end, "killed by signal 15");
+    assert!(e.accesses.iter().map(|a| a.reads + a.writes).sum::<u64>() >= 80_000);
+    // One that ends before is not touched.
+    assert_eq!(record("600", &[]).status.code(), Some(7));
+    assert_eq!(record("soon", &[]).status.code(), Some(2));
+}

@@ -37,15 +37,24 @@ pub struct RecordOptions {
     pub discard_stdout: bool,
     /// It is driven by a load and then told to end.
     pub service: Option<crate::service::Service>,
+    /// Without a load: it is asked to end (SIGTERM) after so long.
+    pub duration: Option<std::time::Duration>,
 }
 
 impl RecordOptions {
     /// Records `command` with defaults.
     pub fn new(command: Vec<OsString>) -> RecordOptions {
-        let mem_max_bytes = tussle_rt::MEM_MAX_DEFAULT;
-        let (preload, children, keep_all, discard_stdout) = (false, false, false, false);
-        let (folder, service) = (None, None);
-        RecordOptions { command, mem_max_bytes, preload, children, keep_all, folder, discard_stdout, service }
+        RecordOptions {
+            command,
+            mem_max_bytes: tussle_rt::MEM_MAX_DEFAULT,
+            preload: false,
+            children: false,
+            keep_all: false,
+            folder: None,
+            discard_stdout: false,
+            service: None,
+            duration: None,
+        }
     }
 }
 

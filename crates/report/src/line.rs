@@ -289,7 +289,8 @@ impl Context<'_> {
                 }
             }
         }
-        let mut rows: BTreeMap<(String, Vec<String>, &str, usize), u64> = BTreeMap::new();
+        // By number first: there are far fewer places than touches, and names are long.
+        let mut counts: BTreeMap<(u32, &str, usize), u64> = BTreeMap::new();
         for t in &self.e.touches {
             let Some(of) = ranges.get(&t.object) else { continue };
             let end = t.offset + u64::from(t.size);
@@ -303,8 +304,12 @@ impl Context<'_> {
                 TouchKind::Write => "writes",
                 TouchKind::Rmw => "atomic",
             };
-            let key = (names::place(self.e, t.code), names::stack(self.e, t.code), kind, f);
-            *rows.entry(key).or_default() += t.samples.max(1);
+            *counts.entry((t.code, kind, f)).or_default() += t.samples.max(1);
+        }
+        let mut rows: BTreeMap<(String, Vec<String>, &str, usize), u64> = BTreeMap::new();
+        for ((code, kind, f), samples) in counts {
+            let key = (names::place(self.e, code), names::stack(self.e, code), kind, f);
+            *rows.entry(key).or_default() += samples;
         }
         self.code_table(g, rows)
     }

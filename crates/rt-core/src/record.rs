@@ -13,8 +13,9 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Touch blocks per thread and line.
 const TOUCH_BLOCKS: u32 = 6;
 
-/// The commonest case of a hook's slow path by far: a line that was not in the table, one whole access within it, no
-/// critical section traced. False if it is another case: nothing has been done then. `op` is size | kind << 8.
+/// The commonest cases of a hook's slow path by far: a line that was not in the table, or bytes of it that had not been
+/// seen; one whole access within it, no critical section traced. False if it is another case: nothing has been done
+/// then. `op` is size | kind << 8.
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
@@ -24,17 +25,24 @@ pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
     unsafe {
         let (n, kind, line) = ((op & 0xff) as u64, op >> 8, addr & !(LINE - 1));
         let e = (&raw mut (*t).entries[0]).add(index(line));
-        if (*e).key == line
-            || line == 0
-            || (*t).free.load(Relaxed) == 0
-            || (*t).traced != 0
-            || addr - line + n > LINE
-            || forked()
-        {
+        let off = addr - line;
+        if line == 0 || (*t).free.load(Relaxed) == 0 || (*t).traced != 0 || off + n > LINE || forked() {
+            return false;
+        }
+        let known = (*e).key == line;
+        let counter = (&raw mut (*e).cnt[0]).add((off / 8) as usize + 8 * kind as usize);
+        let seen = if kind == READ { (*e).rmask } else { (*e).wmask };
+        if known && (bytes(off, n) & !seen == 0 || *counter >= 0x7fff) {
             return false;
         }
         let Some(entered) = Entered::enter(t) else { return false };
-        refill(t, e, line, addr - line, n, kind, pc);
+        if known {
+            grow_masks(e, bytes(off, n), kind);
+            *counter += 1;
+            sample(t, at::<Record>((*e).rec & !RMW_FLAG), off, n, kind, pc);
+        } else {
+            refill(t, e, line, off, n, kind, pc);
+        }
         drop(entered);
         true
     }
@@ -565,7 +573,18 @@ unsafe fn find(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
             *first |= key;
             return first;
         }
-        find_more(t, r, key)
+        // The words of a line are touched by the same code mostly, one after the other.
+        let what = (reference(r as u64) as u64) << 32 | key;
+        let known = (&raw mut (*t).touch_cache[0]).add((what ^ what >> 24 ^ what >> 32) as usize % TOUCHES_AT_HAND);
+        if (*known).what == what {
+            return (*known).slot as *mut u64;
+        }
+        let slot = find_more(t, r, key);
+        if !slot.is_null() {
+            (*known).what = what;
+            (*known).slot = slot as u64;
+        }
+        slot
     }
 }
 

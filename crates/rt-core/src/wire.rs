@@ -18,6 +18,8 @@ pub const ENTRIES: usize = 512;
 pub const LINE: u64 = 64;
 /// Pages of which a thread has the leaf at hand.
 pub const PAGES_AT_HAND: usize = 256;
+/// Touches of which a thread has the slot at hand.
+pub const TOUCHES_AT_HAND: usize = 64;
 /// Frames kept of a shadow call stack before it wraps.
 pub const FRAMES: usize = 512;
 /// Callers in a call chain.
@@ -316,6 +318,14 @@ pub struct Live {
     /// A lock that it tried in vain, and for how long that had been held before.
     pub tried: u64,
     pub tried_before: u64,
+    pub touch_cache: [TouchCache; TOUCHES_AT_HAND],
+}
+
+/// Shortcut from a record (reference, high half) and a touch's key to the address of its slot.
+#[repr(C)]
+pub struct TouchCache {
+    pub what: u64,
+    pub slot: u64,
 }
 
 /// Words per thread of which the latest look is known.

@@ -167,6 +167,32 @@ pub fn told() {
     MESSAGE.store(std::ptr::null_mut(), Ordering::Release);
 }
 
+/// Waits for the end of a child, at most so long, and then asks it to end. It stays to be waited for, so that its id is
+/// nobody else's when it is signalled.
+fn end_after(duration: std::time::Duration, child: u32) {
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::scope(|s| {
+        s.spawn(move || {
+            if end.recv_timeout(duration).is_err() {
+                // SAFETY: a system call.
+                unsafe { libc::kill(child as i32, libc::SIGTERM) };
+            }
+        });
+        loop {
+            // SAFETY: the kernel fills plain data.
+            let r = unsafe {
+                let mut info: libc::siginfo_t = std::mem::zeroed();
+                libc::waitid(libc::P_PID, child, &mut info, libc::WEXITED | libc::WNOWAIT)
+            };
+            if r == 0 || std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+                break;
+            }
+        }
+        // Nobody listens if the time is over.
+        let _ = ended.send(());
+    });
+}
+
 /// Runs the program to its end; `begun` is told its process id.
 pub fn run(
     program: &Path,
@@ -205,7 +231,10 @@ pub fn run(
     let served = o.service.as_ref().map(|s| s.drive(&mut child, std::process::Stdio::inherit)).transpose()?;
     let (status, stopped, notes) = match served {
         Some(s) => (s.status, s.stopped, s.notes),
-        None => (child.wait()?, false, Vec::new()),
+        None => {
+            o.duration.into_iter().for_each(|d| end_after(d, child.id()));
+            (child.wait()?, false, Vec::new())
+        }
     };
     drop(forwarding);
     Ok(End { pid: child.id(), status: Some(status), stopped, notes })
