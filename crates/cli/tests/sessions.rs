@@ -157,12 +157,12 @@ fn a_recording_ends_after_its_duration() {
         c.args(["record", "--duration", seconds, "--", "./p"]).args(args).output().unwrap()
     };
     // It waits for a file that never comes.
-    let out = record("0.5", &["never"]);
+    let out = record("500ms", &["never"]);
     assert_eq!(out.status.code(), Some(128 + 15), "{}", String::from_utf8_lossy(&out.stderr));
     let (e, _) = tussle_host::evidence_file::read(&at.join("tussle.data")).unwrap();
     assert_eq!(e.processes[0].end, "killed by signal 15");
     assert!(e.accesses.iter().map(|a| a.reads + a.writes).sum::<u64>() >= 80_000);
     // One that ends before is not touched.
-    assert_eq!(record("600", &[]).status.code(), Some(7));
+    assert_eq!(record("10m", &[]).status.code(), Some(7));
     assert_eq!(record("soon", &[]).status.code(), Some(2));
 }

@@ -59,7 +59,7 @@ pub struct Whom {
 }
 
 /// `10s`, `500ms`, `2m`, `10`.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let (digits, unit) = text.split_at(text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len()));
     let seconds = match unit {
         "" | "s" => 1.0,

@@ -15,8 +15,8 @@ pub struct Args {
     /// Cap on each process's recording (bytes; K, M, G); what does not fit is counted.
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = bytes)]
     mem_max: u64,
-    /// Ask the program to end (SIGTERM) after so many seconds, and write what was recorded.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "convert")]
+    /// Ask the program to end (SIGTERM) after so long (ms, s, m, h), and write what was recorded.
+    #[arg(long, value_name = "TIME", value_parser = super::live::time, conflicts_with = "convert")]
     duration: Option<std::time::Duration>,
     /// Load the recorder into a program that is not instrumented but loads instrumented libraries.
     #[arg(long)]
@@ -60,12 +60,6 @@ fn bytes(text: &str) -> Result<u64, String> {
     };
     let n: u64 = digits.parse().map_err(|_| format!("`{text}` is not a number of bytes"))?;
     n.checked_shl(shift).filter(|b| *b >= 1 << 20).ok_or_else(|| "at least 1M is needed".into())
-}
-
-/// `0.5` as a time.
-fn seconds(text: &str) -> Result<std::time::Duration, String> {
-    let n: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
-    std::time::Duration::try_from_secs_f64(n).map_err(|e| e.to_string())
 }
 
 /// Runs the verb. The exit status is the program's own; 125 to 127 are recording's, as with `env`.

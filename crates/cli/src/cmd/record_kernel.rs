@@ -24,6 +24,9 @@ pub struct Args {
     /// Where to write the evidence; an older `tussle.data` becomes `tussle.data.old`.
     #[arg(short, long, default_value = "tussle.data")]
     output: PathBuf,
+    /// Leave out command, executables, folders and what quotes the source.
+    #[arg(long)]
+    redact: bool,
     /// What to boot, a vmlinux or a vmlinuz; left out, the file with debug information itself.
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
@@ -184,7 +187,10 @@ fn write(args: &Args, global: &Global, inputs: &Inputs, guest: &Guest) -> anyhow
     if let Some(path) = &args.keep_memory {
         std::fs::write(path, &guest.memory).with_context(|| path.display().to_string())?;
     }
-    let (evidence, attribution) = convert::evidence(inputs)?;
+    let (mut evidence, attribution) = convert::evidence(inputs)?;
+    if args.redact {
+        tussle_evidence::redact(&mut evidence);
+    }
     tussle_host::evidence_file::write(&args.output, &evidence)?;
     global.remark(attribution_line(&attribution));
     global.remark(format!(
