@@ -5,7 +5,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
 
-use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationFlags, RelocationTarget};
 
 use crate::error::Error;
 
@@ -141,6 +141,15 @@ impl<'d> Elf<'d> {
     /// The whole file.
     pub(crate) fn bytes(&self) -> &'d [u8] {
         self.bytes
+    }
+
+    /// What a segment holds from an address on: of a core dump, memory; of a program, what it is loaded with.
+    pub fn memory(&self, address: u64) -> Option<&'d [u8]> {
+        let holds =
+            |s: &object::Segment<'d, '_>| address.checked_sub(s.address()).is_some_and(|at| at < s.size());
+        let segment = self.file.segments().find(holds)?;
+        let at = usize::try_from(address - segment.address()).ok()?;
+        segment.data().ok()?.get(at..).filter(|rest| !rest.is_empty())
     }
 
     /// Size of the file in bytes.

@@ -4,6 +4,8 @@
 //! Everything is total over hostile tables: arithmetic saturates and recursion is bounded.
 
 pub mod align;
+pub mod compilable;
+pub mod data;
 pub mod diff;
 pub mod holes;
 pub mod homes;
@@ -12,6 +14,7 @@ pub mod near;
 pub mod pahole;
 pub mod phases;
 pub mod place;
+pub mod reorder;
 pub mod rules;
 pub mod slab;
 pub mod slots;

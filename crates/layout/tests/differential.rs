@@ -88,8 +88,12 @@ fn sizes(file: &str, table: &TypeTable, holes: u64) -> (Vec<String>, usize) {
 /// Flags of pahole and what they are for us.
 type Flags = (&'static [&'static str], fn(&mut Options));
 
-const FLAGS: &[Flags] =
-    &[(&[], |_| ()), (&["-E"], |o| o.expand = true), (&["-c", "128"], |o| o.line = LineSize::L128)];
+const FLAGS: &[Flags] = &[
+    (&[], |_| ()),
+    (&["-E"], |o| o.expand = true),
+    (&["-c", "128"], |o| o.line = LineSize::L128),
+    (&["--hex"], |o| o.hex = true),
+];
 
 fn read(file: &str) -> (TypeTable, bool) {
     let bytes = std::fs::read(file).expect("the file can be read");

@@ -1,5 +1,6 @@
 //! `tussle layout`.
 
+use super::memory;
 use super::source::{KERNEL, Source, slab_caches, split_names};
 use crate::global::Global;
 use anyhow::{Context, bail};
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tussle_layout::homes;
 use tussle_layout::phases::{Where, object_align};
-use tussle_layout::{holes::Holes, lines, pahole};
+use tussle_layout::{compilable, data, holes::Holes, lines, pahole, reorder};
 use tussle_model::leaf::{Arrays, LEAVES_MAX};
 use tussle_model::{Aggregate, LineSize, Type, TypeId, TypeTable, leaves};
 use tussle_render::{Format, Node, View};
@@ -37,6 +38,23 @@ pub struct Args {
     /// Line size in bytes; 128 for adjacent-line prefetchers.
     #[arg(short = 'c', value_name = "BYTES", default_value_t = 64)]
     line: u32,
+    /// Offsets and sizes in hexadecimal.
+    #[arg(long)]
+    hex: bool,
+    /// Only types whose names begin so.
+    #[arg(long, value_name = "PREFIX,..", value_delimiter = ',', conflicts_with = "names")]
+    prefix: Vec<String>,
+    /// No types whose names begin so.
+    #[arg(long, value_name = "PREFIX,..", value_delimiter = ',', conflicts_with = "names")]
+    exclude: Vec<String>,
+    /// A C header that compiles to the same offsets; -DTUSSLE_CHECK_LAYOUT asserts them.
+    #[arg(long, conflicts_with_all = ["lines", "phase", "slab", "expand", "sizes", "reorganize"])]
+    compile: bool,
+    /// Moves that make the type smaller. By size alone: `tussle advise` asks a recording what shares a line.
+    #[arg(short = 'R', long, requires = "names", conflicts_with_all = ["lines", "phase", "slab"])]
+    reorganize: bool,
+    #[command(flatten)]
+    place: memory::Place,
     /// Only name, size and number of holes.
     #[arg(short = 's')]
     sizes: bool,
@@ -74,6 +92,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let wanted = if all { &[] } else { names.as_slice() };
     let source = Source::open(&path, wanted, global)?;
     let ids = ids(args, &source, &names)?;
+    if args.compile || args.reorganize || args.place.is_given() {
+        return other(args, &source, &ids, global);
+    }
     let nodes = match (&args.slab, args.lines || args.phase.is_some()) {
         (Some(dir), _) => {
             let caches = slab_caches(dir)?;
@@ -93,6 +114,27 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is no listing: a header, advice, the values of an object.
+fn other(args: &Args, source: &Source, ids: &[TypeId], global: &Global) -> anyhow::Result<ExitCode> {
+    let table = &source.table;
+    let block = |text| Node::Block { key: "text".into(), language: "c", text };
+    let node = match (args.compile, args.reorganize) {
+        (true, _) => block(compilable::header(table, ids)),
+        (_, true) => {
+            let items = ids.iter().map(|&id| reorder::view(table, id, u64::from(args.line))).collect();
+            Node::List { key: "types".into(), items }
+        }
+        _ => {
+            let [id] = ids else { bail!("-C: an object has one type; {} are named", ids.len()) };
+            let bytes = args.place.read(table.size(*id).unwrap_or(0))?;
+            let memory = data::Memory { bytes: &bytes, little_endian: source.little_endian };
+            block(format!("({}) {}", table.name(*id), data::text(table, *id, memory)))
+        }
+    };
+    global.print(&View { kind: "layout", schema_version: 1, nodes: vec![node] })?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn ids(args: &Args, source: &Source, names: &[String]) -> anyhow::Result<Vec<TypeId>> {
     let table = &source.table;
     let mut ids: Vec<TypeId> = match names {
@@ -103,6 +145,11 @@ fn ids(args: &Args, source: &Source, names: &[String]) -> anyhow::Result<Vec<Typ
         let inner = source.find_all(name)?;
         ids.retain(|&id| inner.iter().any(|&x| holds(table, id, x, 0)));
     }
+    let begins = |id: TypeId, with: &[String]| {
+        let name = table.aggregate(id).and_then(|a| a.name.as_deref()).unwrap_or_default();
+        with.iter().any(|p| name.starts_with(p.as_str()))
+    };
+    ids.retain(|&id| (args.prefix.is_empty() || begins(id, &args.prefix)) && !begins(id, &args.exclude));
     if let Some(sort) = args.sort {
         ids.sort_by_cached_key(|&id| sort_key(table, id, sort));
     }
@@ -165,7 +212,7 @@ fn text(
     line: LineSize,
     global: &Global,
 ) -> Vec<Node> {
-    let options = pahole::Options { expand: args.expand, line, btf: source.btf };
+    let options = pahole::Options { expand: args.expand, line, btf: source.btf, hex: args.hex };
     let table = &source.table;
     let mut text = String::new();
     // A listing shows what reads the same only once.

@@ -22,6 +22,8 @@ pub struct Source {
     pub btf: bool,
     /// Architecture as the kernel names it (`x86_64`, `arm64`), if the file tells.
     pub arch: Option<String>,
+    /// Byte order of what the file describes; raw BTF and snapshots are taken for little-endian.
+    pub little_endian: bool,
     /// The kernel configuration that the file carries.
     pub config: Option<String>,
 }
@@ -61,7 +63,14 @@ impl Source {
         // Only BTF has no source lines at all.
         let btf = table.aggregates().all(|(_, a)| a.decl.is_none());
         let config = tussle_debuginfo::ikconfig(bytes);
-        Ok(Source { path: path.to_path_buf(), table, btf, arch: arch(bytes), config })
+        Ok(Source {
+            path: path.to_path_buf(),
+            table,
+            btf,
+            arch: arch(bytes),
+            little_endian: !bytes.starts_with(b"\x7fELF") || bytes.get(5) != Some(&2),
+            config,
+        })
     }
 
     /// All definitions of that name.

@@ -365,10 +365,13 @@ impl Writer<'_> {
         for v in &e.values {
             self.tabs(conf.indent + 1);
             let name = super::names::pad_right(&v.name, width);
-            match self.options.btf {
-                true => self.out.push_str(&format!("{name} = {},\n", v.value as u32)),
-                false => self.out.push_str(&format!("{name} = {},\n", v.value)),
-            }
+            let value = match (self.options.btf, self.options.hex && v.value != 0) {
+                (true, true) => format!("{:#x}", v.value as u32),
+                (true, false) => format!("{}", v.value as u32),
+                (false, true) => format!("{:#x}", v.value),
+                (false, false) => format!("{}", v.value),
+            };
+            self.out.push_str(&format!("{name} = {value},\n"));
         }
         self.tabs(conf.indent);
         self.out.push('}');

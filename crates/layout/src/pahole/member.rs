@@ -57,14 +57,25 @@ pub(super) fn write(w: &mut Writer<'_>, m: &Member, align: Option<u64>, conf: &C
     match placed {
         true => place(w, &p, offset),
         // the vtable knows
-        false => w.out.push_str(&format!("/*     ? {:5} */", p.size)),
+        false => w.out.push_str(&format!("/*     ? {:>5} */", number(w, p.size))),
     }
+}
+
+/// As C's `%u`, or `%#x`, which writes 0 without the prefix.
+fn number(w: &Writer<'_>, n: u64) -> String {
+    if w.options.hex && n > 0 { format!("{n:#x}") } else { n.to_string() }
 }
 
 fn place(w: &mut Writer<'_>, p: &Place, offset: u64) {
     match p.bits {
-        Some((bit, _)) => w.out.push_str(&format!("/* {offset:5}:{bit:2} {:2} */", p.size)),
-        None => w.out.push_str(&format!("/* {offset:5} {:5} */", p.size)),
+        Some((bit, _)) => {
+            let (offset, bit, size) = (number(w, offset), number(w, bit), number(w, p.size));
+            w.out.push_str(&format!("/* {offset:>5}:{bit:>2} {size:>2} */"));
+        }
+        None => {
+            let (offset, size) = (number(w, offset), number(w, p.size));
+            w.out.push_str(&format!("/* {offset:>5} {size:>5} */"));
+        }
     }
 }
 

@@ -23,11 +23,13 @@ pub struct Options {
     /// The types come from BTF: `aligned` is guessed from gaps because BTF does not keep it, and constants of
     /// enumerations print unsigned.
     pub btf: bool,
+    /// `--hex`: offsets and sizes of members in hexadecimal.
+    pub hex: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { expand: false, line: LineSize::L64, btf: false }
+        Options { expand: false, line: LineSize::L64, btf: false, hex: false }
     }
 }
 
