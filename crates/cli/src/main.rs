@@ -31,6 +31,7 @@ enum Verb {
     Diff(cmd::diff::Args),
     Check(cmd::check::Args),
     Place(cmd::place::Args),
+    Where(cmd::locate::Args),
     Snapshot(cmd::snapshot::Args),
     Cc(cmd::cc::Args),
     #[command(name = "c++")]
@@ -115,6 +116,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Diff(a) => cmd::diff::run(a, global),
         Verb::Check(a) => cmd::check::run(a, global),
         Verb::Place(a) => cmd::place::run(a, global),
+        Verb::Where(a) => cmd::locate::run(a, global),
         Verb::Snapshot(a) => cmd::snapshot::run(a, global),
         Verb::Cc(a) => cmd::cc::run(a, cmd::cc::Language::C),
         Verb::Cxx(a) => cmd::cc::run(a, cmd::cc::Language::Cxx),

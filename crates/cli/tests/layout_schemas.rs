@@ -43,6 +43,21 @@ fn layouts() {
 }
 
 #[test]
+fn headers_orders_and_values() {
+    let header = check(&["layout", "6.1-amd64.json", "--compile"]);
+    assert!(header["text"].as_str().is_some_and(|t| t.contains("struct mm_struct {")));
+    let orders = check(&["layout", "6.1-amd64.json", "-R", "-C", "mm_struct,address_space,per_cpu_pages"]);
+    assert_eq!(orders["types"].as_array().map(Vec::len), Some(3));
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml@0");
+    check(&["layout", "6.1-amd64.json", "-C", "per_cpu_pages", "--data", file]);
+    let listed = check(&["layout", "6.1-amd64.json", "--prefix", "mm_,per_", "--exclude", "per_cpu_pages"]);
+    let names = listed["types"].as_array().into_iter().flatten().filter_map(|t| t["name"].as_str());
+    assert!(
+        names.clone().count() > 0 && names.into_iter().all(|n| n.contains(" mm_") || n.contains(" per_"))
+    );
+}
+
+#[test]
 fn differences() {
     let whole = check(&["diff", "6.1-amd64.json", "6.12-amd64.json"]);
     assert!(whole["types_changed"].as_u64() >= whole["causes_count"].as_u64());

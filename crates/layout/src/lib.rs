@@ -18,3 +18,4 @@ pub mod reorder;
 pub mod rules;
 pub mod slab;
 pub mod slots;
+pub mod whereabouts;

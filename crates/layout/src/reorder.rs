@@ -6,7 +6,7 @@
 use crate::holes::Holes;
 use serde_json::json;
 use tussle_model::{Aggregate, AggregateKind, Language, Member, MemberRole, Type, TypeId, TypeTable};
-use tussle_render::{Cell, Column, Fact, Node, Span, Tone};
+use tussle_render::{Cell, Column, Fact, Node, Tone};
 
 /// Blocks beyond which moves are not searched.
 const BLOCKS_MAX: usize = 400;
@@ -176,42 +176,39 @@ fn best(blocks: &[Block], align: u64) -> Option<(usize, usize)> {
     found.map(|(_, _, from, to)| (from, to))
 }
 
-/// The answer of `tussle layout -R` for one type.
+/// The answer of `tussle layout -R` for one type. Without moves, no single one makes it smaller.
 pub fn view(table: &TypeTable, id: TypeId, line: u64) -> Node {
     let name = table.name(id);
-    let nodes = match advise(table, id) {
-        Err(why) => vec![note(format!("left as it is: {why}"))],
-        Ok(a) if a.moves.is_empty() => vec![note("no single move makes it smaller".into())],
-        Ok(a) => listed(&a, line),
-    };
+    let mut facts = vec![fact("name", "type", Cell::text(&name))];
+    let mut nodes = Vec::new();
+    match advise(table, id) {
+        Err(why) => facts.push(fact("left_because", "left as it is", Cell::text(why))),
+        Ok(a) => {
+            let size = |bytes: u64| {
+                let lines = bytes.div_ceil(line.max(1));
+                Cell::value(bytes, format!("{bytes} bytes, {lines} lines"))
+            };
+            facts.push(fact("before_bytes", "size", size(a.before)));
+            facts.push(fact("after_bytes", "then", size(a.after)));
+            nodes.push(moves(&a));
+        }
+    }
+    nodes.insert(0, Node::Facts(facts));
     Node::Section { key: "type".into(), title: name, nodes }
 }
 
-fn note(text: String) -> Node {
-    Node::Text(vec![Span { text, tone: Tone::Plain }])
+fn fact(key: &str, label: &str, cell: Cell) -> Fact {
+    Fact { key: key.into(), label: label.into(), cell }
 }
 
-fn listed(a: &Advice, line: u64) -> Vec<Node> {
-    let fact = |key: &str, label: &str, cell| Fact { key: key.into(), label: label.into(), cell };
-    let lines = |bytes: u64| bytes.div_ceil(line.max(1));
-    let size = |bytes: u64| Cell::value(bytes, format!("{bytes} bytes, {} lines", lines(bytes)));
+fn moves(a: &Advice) -> Node {
     let row = |m: &Move| {
         let place = m.behind.as_ref().map_or("to the start".into(), |b| format!("behind {b}"));
         vec![Cell::text(&m.field).tone(Tone::Name), Cell::value(json!(m.behind), place)]
     };
-    vec![
-        Node::Facts(vec![
-            fact("before_bytes", "size", size(a.before)),
-            fact("after_bytes", "then", size(a.after)),
-        ]),
-        Node::Table {
-            key: "moves".into(),
-            columns: vec![Column::text("field", "move"), Column::text("behind", "to")],
-            rows: a.moves.iter().map(row).collect(),
-        },
-        note(
-            "by size alone: what shares a line then was not asked (`tussle advise` does, with a recording)"
-                .into(),
-        ),
-    ]
+    Node::Table {
+        key: "moves".into(),
+        columns: vec![Column::text("field", "move"), Column::text("behind", "to")],
+        rows: a.moves.iter().map(row).collect(),
+    }
 }

@@ -118,20 +118,20 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 fn other(args: &Args, source: &Source, ids: &[TypeId], global: &Global) -> anyhow::Result<ExitCode> {
     let table = &source.table;
     let block = |text| Node::Block { key: "text".into(), language: "c", text };
-    let node = match (args.compile, args.reorganize) {
-        (true, _) => block(compilable::header(table, ids)),
+    let (kind, node) = match (args.compile, args.reorganize) {
+        (true, _) => ("header", block(compilable::header(table, ids))),
         (_, true) => {
             let items = ids.iter().map(|&id| reorder::view(table, id, u64::from(args.line))).collect();
-            Node::List { key: "types".into(), items }
+            ("reorganize", Node::List { key: "types".into(), items })
         }
         _ => {
             let [id] = ids else { bail!("-C: an object has one type; {} are named", ids.len()) };
             let bytes = args.place.read(table.size(*id).unwrap_or(0))?;
             let memory = data::Memory { bytes: &bytes, little_endian: source.little_endian };
-            block(format!("({}) {}", table.name(*id), data::text(table, *id, memory)))
+            ("data", block(format!("({}) {}", table.name(*id), data::text(table, *id, memory))))
         }
     };
-    global.print(&View { kind: "layout", schema_version: 1, nodes: vec![node] })?;
+    global.print(&View { kind, schema_version: 1, nodes: vec![node] })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -19,6 +19,7 @@ pub mod hunt;
 pub mod import;
 pub mod layout;
 pub mod live;
+pub mod locate;
 pub mod memory;
 pub mod place;
 pub mod predict;

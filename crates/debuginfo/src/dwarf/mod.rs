@@ -21,7 +21,9 @@ mod split;
 mod types;
 mod units;
 
-use tussle_model::TypeTable;
+use std::collections::HashMap;
+
+use tussle_model::{TypeId, TypeTable};
 
 use crate::companion::Companions;
 use crate::elf::Elf;
@@ -54,6 +56,31 @@ impl<'d> Files<'d> {
         problems.append(&mut found.0);
         units
     }
+}
+
+/// The types at these offsets of the main file's `.debug_info`, as `symbols::Variable::ty` has them. Types behind their
+/// pointers are declarations.
+///
+/// # Errors
+/// As [`read_types`].
+pub fn read_entries(
+    elf: &Elf<'_>,
+    offsets: &[usize],
+    companions: &mut dyn Companions,
+) -> Result<(TypeTable, HashMap<usize, TypeId>), Error> {
+    let files = Files::load(elf, companions)?;
+    let units = files.units(&mut Vec::new())?;
+    let mut types = Types::new(&units, files.pointer_size());
+    types.stubs = true;
+    let mut found = HashMap::new();
+    for &offset in offsets {
+        if let Some(at) = types.entry(gimli::DebugInfoOffset(offset)) {
+            found.insert(offset, types.resolve(at));
+        }
+    }
+    let (table, ids, _) = types.finish_with_ids();
+    found.retain(|_, id| ids.get(id.0 as usize).map(|new| *id = *new).is_some());
+    Ok((table, found))
 }
 
 /// Reads the wanted types of an executable with DWARF.

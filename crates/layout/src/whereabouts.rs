@@ -1,0 +1,125 @@
+//! What lies at an address: the object, the field, and who shares its line.
+
+use tussle_model::leaf::{Arrays, leaf_at};
+use tussle_model::{Leaf, LineSize, TypeId, TypeTable, leaves_within};
+use tussle_render::{Cell, Column, Fact, Node, Span, Tone, offset};
+
+/// Neighbours that are listed.
+const ROWS_MAX: usize = 200;
+
+/// An object with a known place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Name of the variable, or what the caller calls it.
+    pub name: String,
+    /// First byte.
+    pub start: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Its type in the table; `None` when only its place is known.
+    pub ty: Option<TypeId>,
+}
+
+impl Object {
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.size)
+    }
+
+    fn holds(&self, at: u64) -> bool {
+        self.start <= at && at < self.end()
+    }
+
+    /// Its fields that touch these addresses; the whole object where it has none.
+    fn fields(&self, table: &TypeTable, from: u64, to: u64) -> Vec<Leaf> {
+        let window = from.saturating_sub(self.start)..to.saturating_sub(self.start);
+        let whole = Leaf {
+            path: String::new(),
+            offset: 0,
+            size: self.size,
+            bits: None,
+            ty: TypeId::VOID,
+            overlaps: false,
+        };
+        match self.ty.map(|ty| leaves_within(table, ty, Arrays::Elements, window)) {
+            Some(all) if !all.is_empty() => all,
+            _ => vec![whole],
+        }
+    }
+}
+
+/// The answer of `tussle where`: object and field at `address`, and all fields of `objects` in its line.
+pub fn view(table: &TypeTable, objects: &[Object], address: u64, line: LineSize) -> Vec<Node> {
+    let first = address - line.offset(address);
+    let end = first.saturating_add(line.bytes());
+    let mut nodes = vec![Node::Facts(facts(table, objects, address, line))];
+    let mut rows = Vec::new();
+    let mut near: Vec<&Object> = objects.iter().filter(|o| o.start < end && o.end() > first).collect();
+    near.sort_by_key(|o| o.start);
+    for o in near {
+        for l in o.fields(table, first, end).iter().take(ROWS_MAX.saturating_sub(rows.len())) {
+            let at = o.start.saturating_add(l.offset);
+            if at < end && at.saturating_add(l.size) > first {
+                rows.push(row(table, o, l, at, address));
+            }
+        }
+    }
+    if rows.is_empty() {
+        let text = "no known object touches this line".into();
+        nodes.push(Node::Text(vec![Span { text, tone: Tone::Warn }]));
+    }
+    nodes.push(Node::Table {
+        key: "line".into(),
+        columns: vec![
+            Column::text("at_bytes", "at"),
+            Column::number("size_bytes", "size"),
+            Column::text("object", "object"),
+            Column::text("field", "field"),
+            Column::text("type", "type"),
+        ],
+        rows,
+    });
+    nodes
+}
+
+fn row(table: &TypeTable, o: &Object, l: &Leaf, at: u64, address: u64) -> Vec<Cell> {
+    let here = at <= address && address < at.saturating_add(l.size);
+    let tone = if here { Tone::Name } else { Tone::Plain };
+    let ty = if l.ty == TypeId::VOID { String::new() } else { table.name(l.ty) };
+    vec![
+        Cell::value(at, format!("{at:#x}")),
+        Cell::count(l.size),
+        Cell::text(&o.name),
+        Cell::text(&l.path).tone(tone),
+        Cell::text(ty),
+    ]
+}
+
+fn facts(table: &TypeTable, objects: &[Object], address: u64, line: LineSize) -> Vec<Fact> {
+    let fact = |key: &str, label: &str, cell| Fact { key: key.into(), label: label.into(), cell };
+    let mut out = vec![
+        fact("address", "address", Cell::value(address, format!("{address:#x}"))),
+        fact(
+            "line_offset_bytes",
+            "in its line",
+            Cell::value(line.offset(address), offset(line.offset(address))),
+        ),
+    ];
+    let Some(o) = objects.iter().filter(|o| o.holds(address)).min_by_key(|o| o.size) else {
+        out.push(fact("object", "object", Cell::value(serde_json::Value::Null, "unknown")));
+        return out;
+    };
+    let inside = address - o.start;
+    out.push(fact("object", "object", Cell::text(&o.name)));
+    let ty = o.ty.map(|ty| table.name(ty));
+    out.push(fact("type", "type", Cell::value(ty.clone(), ty.unwrap_or_else(|| "unknown".into()))));
+    out.push(fact("offset_bytes", "offset in it", Cell::value(inside, offset(inside))));
+    let fields = o.fields(table, address, address.saturating_add(1));
+    let path = match (leaf_at(&fields, inside), o.ty) {
+        (Some(l), Some(_)) if l.path.is_empty() => Some("the whole object".to_string()),
+        (Some(l), Some(_)) => Some(l.path.clone()),
+        (None, Some(_)) => Some("padding".to_string()),
+        (_, None) => None,
+    };
+    out.push(fact("field", "field", Cell::value(path.clone(), path.unwrap_or_else(|| "unknown".into()))));
+    out
+}
