@@ -13,7 +13,7 @@ use tussle_layout::whereabouts::{Object, view};
 use tussle_model::{LineSize, TypeTable};
 use tussle_render::View;
 
-/// Say what lies at an address of a running process: object, field, and who shares its line.
+/// Name the object and field at an address of a process, and their neighbours.
 ///
 /// Global and static variables are found by themselves. Of objects on heap and stack only their owner knows the type:
 /// give it with --type and --base (`scripts/gdb-tussle.py` does).
