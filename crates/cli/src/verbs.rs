@@ -10,12 +10,8 @@ pub const VERSION: &str = env!("TUSSLE_VERSION");
 /// Verbs by what people want, in the order in which they meet them. Every verb stands in one of them (tested).
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Find, fix and prove", &["hunt", "record", "report", "advise", "fix", "bench"]),
-<<<<<<< HEAD
-    ("Programs that run", &["live"]),
+    ("Programs that run", &["live", "where"]),
     ("Layouts of types", &["layout", "diff", "check", "place", "snapshot"]),
-=======
-    ("Layouts of types", &["layout", "diff", "check", "place", "where", "snapshot"]),
->>>>>>> 94f6fb2 (tussle where; schemas of headers, orders and values; commands for gdb and drgn)
     ("Kernels and hardware samples", &["record-kernel", "import"]),
     ("Other machines", &["predict", "calibrate", "scenario", "workload"]),
     ("Benchmarks, builds and files", &["compare", "history", "bisect", "cc", "c++", "export"]),
