@@ -14,7 +14,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Layouts of types", &["layout", "diff", "check", "place", "snapshot"]),
     ("Kernels and hardware samples", &["record-kernel", "import"]),
     ("Other machines", &["predict", "calibrate", "scenario", "workload"]),
-    ("Benchmarks, builds and files", &["compare", "history", "bisect", "cc", "c++", "export"]),
+    ("Benchmarks, builds and files", &["compare", "history", "bisect", "cc", "c++", "cargo", "export"]),
     ("For the shell", &["completions", "man"]),
 ];
 

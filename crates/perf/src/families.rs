@@ -7,7 +7,8 @@ pub(crate) struct Family {
     pub functions: &'static [&'static str],
     /// Types (without keyword) on whose insides they work.
     pub types: &'static [&'static str],
-    /// `(part of the function's name, member it mostly touches)`, first match counts; `""` matches all.
+    /// `(part of the function's name, member it mostly touches)`, the first part that matches counts, with all
+    /// its members; `""` matches all.
     pub members: &'static [(&'static str, &'static str)],
 }
 
@@ -68,19 +69,39 @@ pub(crate) const FAMILIES: &[Family] = &[
         members: &[("", "rb_leftmost")],
     },
     Family {
-        functions: &["interval_tree", "rb_insert", "rb_erase", "rb_first", "rb_next"],
+        functions: &[
+            "interval_tree",
+            "rb_insert",
+            "rb_erase",
+            "rb_first",
+            "rb_last",
+            "rb_next",
+            "rb_prev",
+            "rb_replace",
+        ],
         types: &["rb_root_cached", "rb_root", "rb_node"],
         members: &[("", "rb_node")],
     },
     Family { functions: &["xas_", "xa_"], types: &["xarray"], members: &[("", "xa_head")] },
     Family {
-        functions: &["list_add", "list_del", "list_lru_"],
-        types: &["list_head", "hlist_head", "hlist_node"],
-        members: &[("", "next")],
+        functions: &["list_add", "list_del", "list_move", "list_splice", "list_lru_", "list_bl_"],
+        types: &[
+            "list_head",
+            "hlist_head",
+            "hlist_node",
+            "hlist_bl_head",
+            "hlist_bl_node",
+            "hlist_nulls_node",
+        ],
+        members: &[("", "next"), ("", "first")],
     },
     Family { functions: &["percpu_counter_"], types: &["percpu_counter"], members: &[("", "count")] },
     Family { functions: &["page_counter_"], types: &["page_counter"], members: &[("", "usage")] },
-    Family { functions: &["refcount_"], types: &["refcount_struct"], members: &[("", "refs")] },
+    Family {
+        functions: &["refcount_", "kref_get", "kref_put"],
+        types: &["refcount_struct", "kref"],
+        members: &[("", "refs")],
+    },
     Family {
         functions: &["wake_up", "prepare_to_wait"],
         types: &["wait_queue_head"],
@@ -114,29 +135,30 @@ fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| w.len() > 2)
 }
 
-/// How well a function fits a field, -1 to 1.5: `types` are the names of the types from the object down to the field,
-/// outermost first, `path` is the field's path and `target` what it points to, if it is a pointer.
-pub(crate) fn fit(function: &str, path: &str, types: &[String], target: Option<&str>) -> f64 {
+/// What a function of a family can give at most.
+pub(crate) const FAMILY: f64 = 1.5;
+
+/// What a function gives of which nothing is known: as much as it could, so it neither helps nor harms.
+pub(crate) const NEUTRAL: f64 = 0.25;
+
+/// How well a function fits a field, -1 to [`FAMILY`]: `types` are the names of the types from the object down to the
+/// field, outermost first, `path` is the field's path. A function outside of all families speaks against the insides
+/// of types that only their own functions touch, and for a field with which it shares a word.
+pub(crate) fn fit(function: &str, path: &str, types: &[String]) -> f64 {
     let inside = |list: &[&str]| types.iter().any(|t| list.contains(&t.as_str()));
     if let Some(f) = family(function) {
         if !inside(f.types) {
             return -1.0;
         }
-        let member = f.members.iter().find(|(part, _)| function.contains(part)).map(|m| m.1);
-        let hit = member.is_some_and(|m| path.rsplit('.').take(2).any(|p| p == m));
-        return if hit { 1.5 } else { 0.5 };
+        let part = f.members.iter().find(|(part, _)| function.contains(part)).map(|m| m.0);
+        let members = f.members.iter().filter(|m| Some(m.0) == part);
+        let hit = members.into_iter().any(|m| path.rsplit('.').take(2).any(|p| p == m.1));
+        return if hit { FAMILY } else { 0.5 };
     }
     if inside(PRIVATE) {
         return -0.5;
     }
-    // Opening something installs or reads its operations.
-    let operations = target.is_some_and(|t| t.ends_with("operations") || t.ends_with("_ops"));
-    let opens = words(function).any(|w| w == "open" || w == "check");
     let shared =
         words(function).any(|w| words(path).chain(types.iter().flat_map(|t| words(t))).any(|x| x == w));
-    match (operations && opens, shared) {
-        (true, _) => 0.75,
-        (false, true) => 0.5,
-        (false, false) => 0.0,
-    }
+    if shared { 0.5 } else { NEUTRAL }
 }

@@ -1,7 +1,7 @@
 //! What object a line of a text is, without debug information of that build: every type of a similar build, at every
 //! place in the line, scored by how well the rows' functions fit the fields at their offsets.
 
-use crate::families::{family, fit};
+use crate::families::{FAMILY, NEUTRAL, family, fit};
 use crate::text::{TextLine, TextRow};
 use std::collections::HashMap;
 use tussle_model::leaf::{Arrays, Leaf, leaf_at, leaves};
@@ -89,7 +89,7 @@ pub fn candidates(line: &TextLine, builds: &[&TypeTable], line_bytes: u64) -> Ve
                 continue;
             }
             let Some(shape) = shape(build, table, ty, a.size, &clues) else { continue };
-            out.extend(places(&shape, table, &clues, line, line_bytes).map(|c| (c, a.size)));
+            out.extend(places(&shape, &clues, line, line_bytes).map(|c| (c, a.size)));
         }
     }
     // The smallest type that explains all: what embeds it explains it as well, and says less.
@@ -166,7 +166,6 @@ fn around(table: &TypeTable, ty: TypeId, offset: u64) -> Vec<String> {
 /// All places of the object around the line, by phases of 8 bytes, that fit well enough.
 fn places<'a>(
     shape: &'a Shape,
-    table: &'a TypeTable,
     clues: &'a [Clue],
     line: &'a TextLine,
     line_bytes: u64,
@@ -175,7 +174,7 @@ fn places<'a>(
     let lines = shape.size.div_ceil(8) as i64;
     (-(line_bytes as i64 / 8) + 1..lines).filter_map(move |step| {
         let shift = 8 * step;
-        score(shape, table, clues, shift).map(|(fit, fields)| Candidate {
+        score(shape, clues, shift).map(|(fit, fields)| Candidate {
             build: shape.build,
             ty: shape.ty,
             type_name: shape.name.clone(),
@@ -190,26 +189,23 @@ fn places<'a>(
 
 /// Fit of one place and the fields that it names; `None` below [`FIT_MIN`].
 #[allow(clippy::type_complexity)]
-fn score(
-    shape: &Shape,
-    table: &TypeTable,
-    clues: &[Clue],
-    shift: i64,
-) -> Option<(f64, Vec<(u64, Vec<String>, String)>)> {
+fn score(shape: &Shape, clues: &[Clue], shift: i64) -> Option<(f64, Vec<(u64, Vec<String>, String)>)> {
     let (mut sum, mut best) = (0.0, 0.0);
     let mut fields: Vec<(u64, Vec<String>, String)> = Vec::new();
     for c in clues {
         let at = u64::try_from(c.offset as i64 + shift).ok();
         let leaf = at.and_then(|at| leaf_at(&shape.leaves, at));
-        best += c.weight * if family(c.function).is_some() { 1.5 } else { 0.75 };
+        let most = if family(c.function).is_some() { FAMILY } else { NEUTRAL };
         let Some(leaf) = leaf else {
+            best += c.weight * most;
             sum -= c.weight;
             continue;
         };
         let index = shape.leaves.iter().position(|l| std::ptr::eq(l, leaf)).unwrap_or(0);
         let types = &shape.types[index];
-        let target = pointee(table, leaf.ty);
-        sum += c.weight * fit(c.function, &leaf.path, types, target.as_deref());
+        let given = fit(c.function, &leaf.path, types);
+        best += c.weight * most.max(given);
+        sum += c.weight * given;
         match fields.last_mut().filter(|f| f.0 == c.offset) {
             Some(f) => f.1.push(c.function.into()),
             None => fields.push((c.offset, vec![c.function.into()], leaf.path.clone())),
@@ -217,12 +213,4 @@ fn score(
     }
     let fit = (sum / f64::max(best, 1e-9)).clamp(0.0, 1.0);
     (fit >= FIT_MIN).then_some((fit, fields))
-}
-
-/// Name of the struct that a pointer points to.
-fn pointee(table: &TypeTable, ty: TypeId) -> Option<String> {
-    match table.get(table.strip(ty)) {
-        Type::Pointer { to, .. } => table.aggregate(*to).and_then(|a| a.name.clone()),
-        _ => None,
-    }
 }
