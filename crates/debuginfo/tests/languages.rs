@@ -63,7 +63,8 @@ fn rust_program() -> String {
         "std::mem::MaybeUninit<@>",
     ];
     let mut types = String::from(
-        "#![allow(dead_code)]\nstruct Pair<A, B> { one: A, two: B, three: A }\nenum E { A, B(u64), C { x: u8, y: u32 } }\n",
+        "#![allow(dead_code)]\nstruct Pair<A, B> { one: A, two: B, three: A }\n\
+         enum E { A, B(u64), C { x: u8, y: u32 } }\n",
     );
     let mut prints = String::new();
     for i in 0..TYPES {

@@ -141,7 +141,8 @@ fn bytes_read_as_the_program_wrote_them() {
     }
     let dir = tempfile::tempdir().unwrap();
     let source = "enum color { RED, BLUE = 7 }; struct in { short s; float f; };\n\
-        struct s { int i; unsigned b:3, c:7; signed d:2; char name[8]; enum color e; struct in in[2]; _Bool on; void *p;\n\
+        struct s { int i; unsigned b:3, c:7; signed d:2; char name[8];\n\
+        enum color e; struct in in[2]; _Bool on; void *p;\n\
         union { int u; char c2; }; } s = { -5, 5, 99, -1, \"eth0\", BLUE, {{1, 1.5f}, {-2, 0.25f}}, 1, 0, {66} };\n";
     std::fs::write(dir.path().join("s.c"), source).unwrap();
     assert!(compile(dir.path(), "gcc", "-fno-zero-initialized-in-bss", "s.c"));

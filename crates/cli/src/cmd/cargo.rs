@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use tussle_host::evidence_file;
 use tussle_host::project::{Wrapper, host_triple};
 
-/// Build, run, test or bench a Rust program so that it is recorded, with the stable toolchain that is there.
+/// Build, run, test or bench a Rust program so that it is recorded, on stable Rust.
 ///
 /// `tussle cargo build --release` builds, `tussle cargo run --release` records the program, `tussle cargo test` and
 /// `bench` record each executable that they start, one evidence after the other: name one with --test, --bench or
