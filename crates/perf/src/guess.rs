@@ -102,7 +102,22 @@ pub fn candidates(line: &TextLine, builds: &[&TypeTable], line_bytes: u64) -> Ve
         }
     }
     confide(&mut kept);
+    let sure = certainty(&clues);
+    kept.iter_mut().for_each(|c| c.confidence *= sure);
     kept
+}
+
+/// How far the clues can decide, 0 to 1. Known functions at two places hold a type fast; at one place, what else the
+/// line says is not explained by anything.
+fn certainty(clues: &[Clue]) -> f64 {
+    let known = |c: &&Clue| family(c.function).is_some();
+    let mut places: Vec<u64> = clues.iter().filter(known).map(|c| c.offset).collect();
+    places.dedup();
+    let weight = |all: &mut dyn Iterator<Item = &Clue>| all.map(|c| c.weight).sum::<f64>();
+    match places.len() {
+        0 | 1 => weight(&mut clues.iter().filter(known)) / weight(&mut clues.iter()).max(1e-9),
+        _ => 1.0,
+    }
 }
 
 /// The same fields inside another type: `inode.i_data.i_mmap` for `address_space.i_mmap`.
