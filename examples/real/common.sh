@@ -3,12 +3,16 @@ root=$(cd "$here/../.." && pwd)
 # shellcheck source=debian-source.sh
 . "$here/debian-source.sh"
 
-# need PACKAGES TOOL...: ends the script with success and one line where a tool is missing.
+# need PACKAGES TOOL...: ends the script with success and one line where a tool is missing; with TUSSLE_STRICT=1 it fails.
 need() {
 	local packages=$1 tool
 	shift
 	for tool in "$@"; do
-		command -v "$tool" >/dev/null || { echo "skipped: $tool is missing (apt-get install $packages)"; exit 0; }
+		command -v "$tool" >/dev/null || {
+			echo "skipped: $tool is missing (apt-get install $packages)"
+			[ "${TUSSLE_STRICT:-0}" = 0 ]
+			exit
+		}
 	done
 }
 
