@@ -16,7 +16,9 @@ fn shell(folder: &Path, script: &str) -> Option<Output> {
     }
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c"]).arg(script).current_dir(folder);
-    command.env("tussle", env!("CARGO_BIN_EXE_tussle")).env("vmlinux", vmlinux);
+    // Unoptimised, the types of a whole kernel take most of the time.
+    let tussle = std::env::var_os("TUSSLE_TEST_BINARY").unwrap_or(env!("CARGO_BIN_EXE_tussle").into());
+    command.env("tussle", tussle).env("vmlinux", vmlinux);
     command.env("record", RECORD);
     Some(command.output().unwrap())
 }

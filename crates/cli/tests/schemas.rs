@@ -36,7 +36,7 @@ fn bench_and_compare() {
     check(at, "bench", &[&arms[..4], &number, &["--until", "decided", "--pairs-max", "12"]].concat());
     let alone = check(at, "bench", &[&arms[..3], &number, &["--pairs", "6", "--aa"]].concat());
     assert!(alone["noise"]["pairs"] == 6 && alone.get("comparisons").is_none(), "{alone}");
-    let scaling = ["workload", "-q", "sem_ops", "--tasks", "1,2", "--pairs", "2", "--seconds", "0.02"];
+    let scaling = ["workload", "-q", "sem_ops", "--tasks", "1,2", "--pairs", "2", "--seconds", "0.2"];
     let curve = check(at, "scaling", &[&scaling[..], &["--mode", "both"]].concat());
     assert_eq!(curve["points"].as_array().unwrap().len(), 4);
 }

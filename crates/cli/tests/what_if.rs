@@ -11,7 +11,8 @@ use serde_json::Value;
 use tussle_evidence::{Evidence, file};
 
 fn tussle(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tussle")).current_dir(folder).args(arguments).output().unwrap()
+    let tussle = std::env::var_os("TUSSLE_TEST_BINARY").unwrap_or(env!("CARGO_BIN_EXE_tussle").into());
+    Command::new(tussle).current_dir(folder).args(arguments).output().unwrap()
 }
 
 /// A recording of two CPUs, or `None` where there is no kernel.

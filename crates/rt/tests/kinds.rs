@@ -16,7 +16,7 @@ fn check(file: &str) {
     let builds = if tussle_testkit::slow("recorder") { Build::all() } else { Build::usual() };
     let mut wrong = Vec::new();
     for build in builds {
-        let Some(mut twin) = Twin::new(build) else { continue };
+        let Some(mut twin) = Twin::new(build, file) else { continue };
         let kinds: Vec<&Kind> = KINDS.iter().filter(|k| k.file == file).collect();
         assert!(!kinds.is_empty(), "{file}");
         for k in kinds {

@@ -61,9 +61,10 @@ pub struct Twin {
 }
 
 impl Twin {
-    /// `None`, and a word about it, without the compiler.
-    pub fn new(build: Build) -> Option<Twin> {
-        for c in [build.compiler("c"), build.compiler("cc")] {
+    /// For programs of this source file; `None`, and a word about it, without their compilers.
+    #[track_caller]
+    pub fn new(build: Build, source: &str) -> Option<Twin> {
+        for c in [build.compiler("c"), build.compiler(source)] {
             if tussle_rt::OBJECT.is_empty() || !tussle_testkit::need(c) {
                 return None;
             }
