@@ -68,9 +68,12 @@ pub fn bind(index: u32) -> bool {
 /// permitted.
 pub fn real_time(priority: i32) -> bool {
     let policy = if priority > 0 { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
-    let param = libc::sched_param { sched_priority: priority };
-    // SAFETY: changes the calling thread only; the structure is plain data.
-    unsafe { libc::sched_setscheduler(0, policy, &param) == 0 }
+    // SAFETY: changes the calling thread only; the structure is plain data, of which musl has more.
+    unsafe {
+        let mut param: libc::sched_param = std::mem::zeroed();
+        param.sched_priority = priority;
+        libc::sched_setscheduler(0, policy, &param) == 0
+    }
 }
 
 /// Runs a scenario on real threads of this machine, bound as the scenario says, and checks its objects at the end.

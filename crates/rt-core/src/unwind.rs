@@ -113,6 +113,9 @@ pub unsafe fn rule(header: *const u8, pc: u64) -> Option<Rule> {
 }
 
 /// The bytes of one record behind its length.
+///
+/// # Safety
+/// `at` is the start of a record in a `.eh_frame` that is loaded.
 unsafe fn record(at: *const u8) -> Option<Bytes> {
     // SAFETY: `at` is a record's start, which has four bytes at least.
     let length = unsafe { at.cast::<u32>().read_unaligned() };
@@ -122,6 +125,9 @@ unsafe fn record(at: *const u8) -> Option<Bytes> {
 }
 
 /// The record of the function that `pc` may lie in: binary search in the header's table.
+///
+/// # Safety
+/// `header` is a `.eh_frame_hdr` that is loaded.
 unsafe fn find(header: *const u8, pc: u64) -> Option<*const u8> {
     // Version 1; pointers are relative, of four bytes each: what every linker writes.
     const KNOWN: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
@@ -147,6 +153,8 @@ unsafe fn find(header: *const u8, pc: u64) -> Option<*const u8> {
     }
 }
 
+/// # Safety
+/// `at` is the start of a common record in a `.eh_frame` that is loaded.
 unsafe fn common(at: *const u8) -> Option<Common> {
     // SAFETY: a record of the module.
     let mut c = unsafe { record(at)? };

@@ -86,10 +86,11 @@ unsafe fn born(base: P, size: usize, allocator: u16, align: u32, call: Call) {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `malloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_malloc(n: usize, sp: u64, bp: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `malloc` behind ours gets the arguments as they came; `sp` and `bp` are those of the call, on a
+    // stack that is in use.
     unsafe {
         let p = allocate(n);
         born(p, n, 0, MALLOC_ALIGN, Call { sp, bp });
@@ -98,10 +99,11 @@ pub unsafe extern "C" fn tussle_malloc(n: usize, sp: u64, bp: u64) -> P {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `calloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_calloc(n: usize, m: usize, sp: u64, bp: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `calloc` behind ours gets the arguments as they came; `sp` and `bp` are those of the call, on a
+    // stack that is in use.
     unsafe {
         let p = behind_or!(CALLOC, sys::__libc_calloc, (n => usize, m => usize) -> P);
         born(p, n.wrapping_mul(m), 1, MALLOC_ALIGN, Call { sp, bp });
@@ -110,10 +112,11 @@ pub unsafe extern "C" fn tussle_calloc(n: usize, m: usize, sp: u64, bp: u64) -> 
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `realloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_realloc(old: P, n: usize, sp: u64, bp: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `realloc` behind ours gets the arguments as they came; `sp` and `bp` are those of the call, on a
+    // stack that is in use.
     unsafe {
         heap::dead(old as u64);
         let p = behind_or!(REALLOC, sys::__libc_realloc, (old => P, n => usize) -> P);
@@ -127,10 +130,11 @@ pub unsafe extern "C" fn tussle_realloc(old: P, n: usize, sp: u64, bp: u64) -> P
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `reallocarray`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_reallocarray(old: P, n: usize, m: usize, sp: u64, bp: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `reallocarray` behind ours gets the arguments as they came; `sp` and `bp` are those of the call,
+    // on a stack that is in use.
     unsafe {
         heap::dead(old as u64);
         let p = call!(REALLOCARRAY, (old => P, n => usize, m => usize) -> P);
@@ -144,10 +148,11 @@ pub unsafe extern "C" fn tussle_reallocarray(old: P, n: usize, m: usize, sp: u64
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_free(p: P) {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `free` behind ours gets the arguments as they came; the recorder notes their addresses and follows
+    // none.
     unsafe {
         heap::dead(p as u64);
         behind_or!(FREE, sys::__libc_free, (p => P) -> ())
@@ -155,10 +160,11 @@ pub unsafe extern "C" fn tussle_free(p: P) {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `aligned_alloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_aligned_alloc(a: usize, n: usize, sp: u64, bp: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `aligned_alloc` behind ours gets the arguments as they came; `sp` and `bp` are those of the call,
+    // on a stack that is in use.
     unsafe {
         let p = behind_or!(ALIGNED_ALLOC, sys::__libc_memalign, (a => usize, n => usize) -> P);
         born(p, n, 3, a as u32, Call { sp, bp });
@@ -167,10 +173,11 @@ pub unsafe extern "C" fn tussle_aligned_alloc(a: usize, n: usize, sp: u64, bp: u
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `posix_memalign`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_posix_memalign(out: *mut P, a: usize, n: usize, sp: u64, bp: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `posix_memalign` behind ours gets the arguments as they came; `sp` and `bp` are those of the call,
+    // on a stack that is in use.
     unsafe {
         let r = call!(POSIX_MEMALIGN, (out => *mut P, a => usize, n => usize) -> c_int);
         if r == 0 {
@@ -181,10 +188,11 @@ pub unsafe extern "C" fn tussle_posix_memalign(out: *mut P, a: usize, n: usize, 
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `memalign`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memalign(a: usize, n: usize, sp: u64, bp: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `memalign` behind ours gets the arguments as they came; `sp` and `bp` are those of the call, on a
+    // stack that is in use.
     unsafe {
         let p = behind_or!(MEMALIGN, sys::__libc_memalign, (a => usize, n => usize) -> P);
         born(p, n, 5, a as u32, Call { sp, bp });
@@ -193,10 +201,11 @@ pub unsafe extern "C" fn tussle_memalign(a: usize, n: usize, sp: u64, bp: u64) -
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `valloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_valloc(n: usize, sp: u64, bp: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `valloc` behind ours gets the arguments as they came; `sp` and `bp` are those of the call, on a
+    // stack that is in use.
     unsafe {
         let p = call!(VALLOC, (n => usize) -> P);
         born(p, n, 6, 4096, Call { sp, bp });
@@ -205,10 +214,11 @@ pub unsafe extern "C" fn tussle_valloc(n: usize, sp: u64, bp: u64) -> P {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pvalloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pvalloc(n: usize, sp: u64, bp: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pvalloc` behind ours gets the arguments as they came; `sp` and `bp` are those of the call, on a
+    // stack that is in use.
     unsafe {
         let p = call!(PVALLOC, (n => usize) -> P);
         born(p, n, 7, 4096, Call { sp, bp });

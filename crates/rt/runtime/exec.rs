@@ -26,6 +26,9 @@ static mut KEPT: [[u8; ROOM]; 3] = [[0; ROOM]; 3];
 static HAVE: AtomicU32 = AtomicU32::new(0);
 
 /// Keeps the variables, and hides those that the program was not meant to see.
+///
+/// # Safety
+/// Called once, before `main`, with one thread.
 pub unsafe fn keep() {
     // SAFETY: runs once, before main; the environment and its strings are zero-terminated.
     unsafe {
@@ -53,6 +56,9 @@ pub unsafe fn keep() {
 }
 
 /// Takes our variables out of the environment.
+///
+/// # Safety
+/// As [`keep`].
 unsafe fn hide() {
     // SAFETY: before main nobody else uses the environment's array, which only becomes shorter.
     unsafe {
@@ -70,12 +76,17 @@ unsafe fn hide() {
     }
 }
 
+/// # Safety
+/// `text` is zero-terminated.
 unsafe fn is(text: *const u8, name: &[u8]) -> bool {
     // SAFETY: compares up to the first difference, which a string's end is.
     unsafe { name.iter().enumerate().all(|(i, &b)| *text.add(i) == b) && *text.add(name.len()) == b'=' }
 }
 
 /// The value of a variable when the program began; null if it was not set.
+///
+/// # Safety
+/// None: what [`keep`] wrote stays as it is.
 pub unsafe fn kept(which: usize) -> *const u8 {
     match (HAVE.load(Relaxed) >> which & 1, NAMES.get(which)) {
         // SAFETY: the line was kept whole, and its name is in front.
@@ -89,6 +100,8 @@ pub fn is_wanted() -> bool {
     HAVE.load(Relaxed) >> SESSION & 1 == 1
 }
 
+/// # Safety
+/// `which` is a position in [`NAMES`].
 unsafe fn line(which: usize) -> *const u8 {
     // SAFETY: in bounds: callers pass positions of names.
     unsafe { (&raw const KEPT).cast::<[u8; ROOM]>().add(which).cast() }
@@ -107,6 +120,9 @@ enum Program {
 const CWD: c_int = -100;
 
 /// Whether the program has this runtime inside: its note stands near the file's start.
+///
+/// # Safety
+/// Names in `p` are zero-terminated.
 unsafe fn instrumented(p: Program) -> bool {
     // SAFETY: the caller's program has zero-terminated names and an open descriptor.
     unsafe {
@@ -119,12 +135,17 @@ unsafe fn instrumented(p: Program) -> bool {
     }
 }
 
+/// # Safety
+/// `s` is zero-terminated.
 unsafe fn has_slash(s: *const u8) -> bool {
     // SAFETY: the name is zero-terminated.
     unsafe { (0..ROOM).map(|i| *s.add(i)).take_while(|&b| b != 0).any(|b| b == b'/') }
 }
 
 /// `None` if there is no such program.
+///
+/// # Safety
+/// `path` is zero-terminated.
 unsafe fn note_at(folder: c_int, path: *const u8) -> Option<bool> {
     const O_CLOEXEC: usize = 0o2000000;
     const SYS_OPENAT: usize = 257;
@@ -140,6 +161,8 @@ unsafe fn note_at(folder: c_int, path: *const u8) -> Option<bool> {
     }
 }
 
+/// # Safety
+/// None: a descriptor that is not open is an error of the system call.
 unsafe fn has_note(fd: usize) -> bool {
     const NOTE: &[u8] = b"\x07\0\0\0\x04\0\0\0\x01\0\0\0tussle\0";
     let mut head = [0u8; 2048];
@@ -150,6 +173,9 @@ unsafe fn has_note(fd: usize) -> bool {
 }
 
 /// The first program of that name in the folders of `PATH`.
+///
+/// # Safety
+/// `name` is zero-terminated, and the environment is not changed meanwhile.
 unsafe fn searched(name: *const u8) -> bool {
     // SAFETY: `PATH` and the name are zero-terminated; the copy is bounds-checked.
     unsafe {
@@ -185,6 +211,9 @@ unsafe fn searched(name: *const u8) -> bool {
 type Variables = *const *const u8;
 
 /// Calls `go` with `given`, or with our variables in front where the program is to be recorded and they are missing.
+///
+/// # Safety
+/// Names in `p` and variables in `given` are zero-terminated, as is the list of these.
 unsafe fn with(p: Program, given: Variables, go: impl Fn(Variables) -> c_int) -> c_int {
     // SAFETY: the list ends with a null pointer, as the caller promised exec.
     unsafe {
@@ -235,6 +264,9 @@ next_all! {
 }
 
 /// Resolves the functions behind.
+///
+/// # Safety
+/// Called where looking up is allowed.
 pub unsafe fn resolve() {
     for n in ALL {
         n.find();
@@ -262,6 +294,8 @@ list_stub! {
 
 type Arguments = *const *const u8;
 
+/// # Safety
+/// As `execve`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_execve(path: *const u8, a: Arguments, e: Variables) -> c_int {
     // SAFETY: as the caller of the function that this stands in front of.
@@ -271,12 +305,16 @@ pub unsafe extern "C" fn tussle_execve(path: *const u8, a: Arguments, e: Variabl
     }
 }
 
+/// # Safety
+/// As `execv`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_execv(path: *const u8, a: Arguments) -> c_int {
     // SAFETY: as the caller of the function that this stands in front of.
     unsafe { tussle_execve(path, a, sys::environ.cast()) }
 }
 
+/// # Safety
+/// As `execvpe`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_execvpe(name: *const u8, a: Arguments, e: Variables) -> c_int {
     // SAFETY: as the caller of the function that this stands in front of.
@@ -286,6 +324,8 @@ pub unsafe extern "C" fn tussle_execvpe(name: *const u8, a: Arguments, e: Variab
     }
 }
 
+/// # Safety
+/// As `execvp`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_execvp(name: *const u8, a: Arguments) -> c_int {
     // SAFETY: as the caller of the function that this stands in front of.
@@ -293,6 +333,9 @@ pub unsafe extern "C" fn tussle_execvp(name: *const u8, a: Arguments) -> c_int {
 }
 
 /// The environment follows the arguments' end.
+///
+/// # Safety
+/// As `execle`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_execle(path: *const u8, a: Arguments) -> c_int {
     // SAFETY: as the caller of the function that this stands in front of.
@@ -305,6 +348,8 @@ pub unsafe extern "C" fn tussle_execle(path: *const u8, a: Arguments) -> c_int {
     }
 }
 
+/// # Safety
+/// As `execveat`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_execveat(
     fd: c_int,
@@ -324,6 +369,8 @@ pub unsafe extern "C" fn tussle_execveat(
     }
 }
 
+/// # Safety
+/// As `fexecve`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_fexecve(fd: c_int, a: Arguments, e: Variables) -> c_int {
     // SAFETY: as the caller of the function that this stands in front of.
@@ -352,6 +399,9 @@ spawn!(tussle_posix_spawnp, SPAWNP, Program::Found);
 
 /// A shell is about to run a command. libc starts it by itself, with the environment as it is: without our variables
 /// nothing of it is recorded.
+///
+/// # Safety
+/// The environment is not changed meanwhile.
 unsafe fn shell() {
     // SAFETY: the environment is the program's, which is not changing it while it starts a command.
     if recording() && unsafe { sys::env(NAMES[SESSION]) }.is_null() {
@@ -359,6 +409,8 @@ unsafe fn shell() {
     }
 }
 
+/// # Safety
+/// As `system`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_system(command: *const u8) -> c_int {
     // SAFETY: as the caller of the function that this stands in front of.
@@ -371,6 +423,8 @@ pub unsafe extern "C" fn tussle_system(command: *const u8) -> c_int {
     }
 }
 
+/// # Safety
+/// As `popen`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_popen(command: *const u8, mode: *const u8) -> P {
     // SAFETY: as the caller of the function that this stands in front of.

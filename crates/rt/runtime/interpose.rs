@@ -135,10 +135,10 @@ unsafe extern "C" fn ending(left: P) {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_create`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_create(th: *mut u64, attr: P, f: P, arg: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_create` behind ours gets the arguments as they came, and is of the thread that they name.
     unsafe {
         thread::init();
         if recording() {
@@ -217,42 +217,46 @@ fn after_join(th: u64, r: c_int) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_join`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_join(th: u64, out: *mut P) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_join` behind ours gets the arguments as they came, and is of the thread that they name.
     unsafe { after_join(th, call!(JOIN, (th => u64, out => *mut P) -> c_int)) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_tryjoin_np`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_tryjoin(th: u64, out: *mut P) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_tryjoin_np` behind ours gets the arguments as they came, and is of the thread that they
+    // name.
     unsafe { after_join(th, call!(TRYJOIN, (th => u64, out => *mut P) -> c_int)) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_timedjoin_np`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_timedjoin(th: u64, out: *mut P, t: P) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_timedjoin_np` behind ours gets the arguments as they came, and is of the thread that they
+    // name.
     unsafe { after_join(th, call!(TIMEDJOIN, (th => u64, out => *mut P, t => P) -> c_int)) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_clockjoin_np`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_clockjoin(th: u64, out: *mut P, c: c_int, t: P) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_clockjoin_np` behind ours gets the arguments as they came, and is of the thread that they
+    // name.
     unsafe { after_join(th, call!(CLOCKJOIN, (th => u64, out => *mut P, c => c_int, t => P) -> c_int)) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_setname_np`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_setname(th: u64, name: P) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_setname_np` behind ours gets the arguments as they came, and is of the thread that they
+    // name.
     unsafe {
         let r = call!(SETNAME, (th => u64, name => P) -> c_int);
         if r == 0 {

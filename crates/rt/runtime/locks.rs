@@ -112,10 +112,11 @@ unsafe fn mutex_try(m: P) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_mutex_lock`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_lock(m: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_mutex_lock` behind ours gets the arguments as they came; the recorder notes the address
+    // of the lock or condition.
     unsafe {
         mutex_seen(m, pc);
         lock(m, || mutex_try(m), || call!(M_LOCK, (m => P) -> c_int))
@@ -123,10 +124,11 @@ pub unsafe extern "C" fn tussle_mutex_lock(m: P, pc: u64) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_mutex_trylock`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_trylock(m: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_mutex_trylock` behind ours gets the arguments as they came; the recorder notes the
+    // address of the lock or condition.
     unsafe {
         let r = call!(M_TRYLOCK, (m => P) -> c_int);
         if taken(r) {
@@ -141,10 +143,11 @@ pub unsafe extern "C" fn tussle_mutex_trylock(m: P, pc: u64) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_mutex_timedlock`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_timedlock(m: P, t: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_mutex_timedlock` behind ours gets the arguments as they came; the recorder notes the
+    // address of the lock or condition.
     unsafe {
         mutex_seen(m, pc);
         lock(m, || mutex_try(m), || call!(M_TIMEDLOCK, (m => P, t => P) -> c_int))
@@ -152,10 +155,11 @@ pub unsafe extern "C" fn tussle_mutex_timedlock(m: P, t: P, pc: u64) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_mutex_clocklock`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_clocklock(m: P, c: c_int, t: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_mutex_clocklock` behind ours gets the arguments as they came; the recorder notes the
+    // address of the lock or condition.
     unsafe {
         mutex_seen(m, pc);
         let wait = || call!(M_CLOCKLOCK, (m => P, c => c_int, t => P) -> c_int);
@@ -164,10 +168,11 @@ pub unsafe extern "C" fn tussle_mutex_clocklock(m: P, c: c_int, t: P, pc: u64) -
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_mutex_unlock`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_unlock(m: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_mutex_unlock` behind ours gets the arguments as they came; the recorder notes the address
+    // of the lock or condition.
     unsafe {
         sections::releasing(m as u64);
         mutex_seen(m, pc);
@@ -177,11 +182,12 @@ pub unsafe extern "C" fn tussle_mutex_unlock(m: P, pc: u64) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_mutex_destroy`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_destroy(m: P) -> c_int {
     sync::forget(m as u64);
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_mutex_destroy` behind ours gets the arguments as they came; the recorder notes the
+    // address of the lock or condition.
     unsafe { call!(M_DESTROY, (m => P) -> c_int) }
 }
 
@@ -257,10 +263,11 @@ wrlocks! {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_rwlock_unlock`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_rw_unlock(l: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_rwlock_unlock` behind ours gets the arguments as they came; the recorder notes the
+    // address of the lock or condition.
     unsafe {
         sections::releasing(l as u64);
         lock_seen(l, 4, RMW, pc);
@@ -269,10 +276,11 @@ pub unsafe extern "C" fn tussle_rw_unlock(l: P, pc: u64) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_spin_unlock`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_spin_unlock(l: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_spin_unlock` behind ours gets the arguments as they came; the recorder notes the address
+    // of the lock or condition.
     unsafe {
         sections::releasing(l as u64);
         lock_seen(l, 4, WRITE, pc);
@@ -282,19 +290,21 @@ pub unsafe extern "C" fn tussle_spin_unlock(l: P, pc: u64) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_barrier_init`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_barrier_init(b: P, attr: P, count: u32) -> c_int {
     sync::barrier_init(b as u64, count as u64);
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_barrier_init` behind ours gets the arguments as they came; the recorder notes the address
+    // of the lock or condition.
     unsafe { call!(B_INIT, (b => P, attr => P, count => u32) -> c_int) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_barrier_destroy`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_barrier_destroy(b: P) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_barrier_destroy` behind ours gets the arguments as they came; the recorder notes the
+    // address of the lock or condition.
     unsafe {
         let r = call!(B_DESTROY, (b => P) -> c_int);
         sync::forget(b as u64);
@@ -303,10 +313,11 @@ pub unsafe extern "C" fn tussle_barrier_destroy(b: P) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_barrier_wait`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_barrier_wait(b: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_barrier_wait` behind ours gets the arguments as they came; the recorder notes the address
+    // of the lock or condition.
     unsafe {
         seen(b, 4, RMW, pc);
         let generation = sync::barrier_arrive(b as u64);
@@ -344,19 +355,21 @@ pub unsafe extern "C" fn tussle_sched_yield() -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_cond_init`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_init(c: P, attr: P) -> c_int {
     sync::forget(c as u64);
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_cond_init` behind ours gets the arguments as they came; the recorder notes the address of
+    // the lock or condition.
     unsafe { call!(C_INIT, (c => P, attr => P) -> c_int) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_cond_destroy`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_destroy(c: P) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_cond_destroy` behind ours gets the arguments as they came; the recorder notes the address
+    // of the lock or condition.
     unsafe { call!(C_DESTROY, (c => P) -> c_int) }
 }
 
@@ -382,34 +395,38 @@ unsafe fn cond_wait(c: P, m: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_cond_wait`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_wait(c: P, m: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_cond_wait` behind ours gets the arguments as they came; the recorder notes the address of
+    // the lock or condition.
     unsafe { cond_wait(c, m, pc, || call!(C_WAIT, (c => P, m => P) -> c_int)) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_cond_timedwait`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_timedwait(c: P, m: P, t: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_cond_timedwait` behind ours gets the arguments as they came; the recorder notes the
+    // address of the lock or condition.
     unsafe { cond_wait(c, m, pc, || call!(C_TIMEDWAIT, (c => P, m => P, t => P) -> c_int)) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_cond_clockwait`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_clockwait(c: P, m: P, k: c_int, t: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_cond_clockwait` behind ours gets the arguments as they came; the recorder notes the
+    // address of the lock or condition.
     unsafe { cond_wait(c, m, pc, || call!(C_CLOCKWAIT, (c => P, m => P, k => c_int, t => P) -> c_int)) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_cond_signal`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_signal(c: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_cond_signal` behind ours gets the arguments as they came; the recorder notes the address
+    // of the lock or condition.
     unsafe {
         seen(c, 8, RMW, pc);
         sync::cond_wake(c as u64, false);
@@ -418,10 +435,11 @@ pub unsafe extern "C" fn tussle_cond_signal(c: P, pc: u64) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pthread_cond_broadcast`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_cond_broadcast(c: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pthread_cond_broadcast` behind ours gets the arguments as they came; the recorder notes the
+    // address of the lock or condition.
     unsafe {
         seen(c, 8, RMW, pc);
         sync::cond_wake(c as u64, true);
@@ -460,18 +478,20 @@ unsafe extern "C" {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `sem_wait`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_sem_wait(s: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `sem_wait` behind ours gets the arguments as they came; the recorder notes the address of the lock
+    // or condition.
     unsafe { sem_wait(s, pc, || call!(SEM_WAIT, (s => P) -> c_int)) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `sem_trywait`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_sem_trywait(s: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `sem_trywait` behind ours gets the arguments as they came; the recorder notes the address of the
+    // lock or condition.
     unsafe {
         seen(s, 8, RMW, pc);
         call!(SEM_TRYWAIT, (s => P) -> c_int)
@@ -479,26 +499,29 @@ pub unsafe extern "C" fn tussle_sem_trywait(s: P, pc: u64) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `sem_timedwait`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_sem_timedwait(s: P, t: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `sem_timedwait` behind ours gets the arguments as they came; the recorder notes the address of the
+    // lock or condition.
     unsafe { sem_wait(s, pc, || call!(SEM_TIMEDWAIT, (s => P, t => P) -> c_int)) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `sem_clockwait`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_sem_clockwait(s: P, c: c_int, t: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `sem_clockwait` behind ours gets the arguments as they came; the recorder notes the address of the
+    // lock or condition.
     unsafe { sem_wait(s, pc, || call!(SEM_CLOCKWAIT, (s => P, c => c_int, t => P) -> c_int)) }
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `sem_post`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_sem_post(s: P, pc: u64) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `sem_post` behind ours gets the arguments as they came; the recorder notes the address of the lock
+    // or condition.
     unsafe {
         seen(s, 8, RMW, pc);
         sync::sem_post(s as u64);

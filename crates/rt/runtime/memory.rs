@@ -42,10 +42,11 @@ fn note(addr: u64, n: usize, kind: u32, pc: u64) {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `memcpy`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memcpy(d: P, s: P, n: usize, pc: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `memcpy` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         if recording() {
             note(s as u64, n, READ, pc);
@@ -60,10 +61,11 @@ pub unsafe extern "C" fn tussle_memcpy(d: P, s: P, n: usize, pc: u64) -> P {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `memmove`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memmove(d: P, s: P, n: usize, pc: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `memmove` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         if recording() {
             note(s as u64, n, READ, pc);
@@ -84,10 +86,11 @@ pub unsafe extern "C" fn tussle_memmove(d: P, s: P, n: usize, pc: u64) -> P {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `memset`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memset(d: P, c: c_int, n: usize, pc: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `memset` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         if recording() {
             note(d as u64, n, WRITE, pc);
@@ -101,10 +104,11 @@ pub unsafe extern "C" fn tussle_memset(d: P, c: c_int, n: usize, pc: u64) -> P {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `__memcpy_chk`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memcpy_chk(d: P, s: P, n: usize, room: usize, pc: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `__memcpy_chk` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         note(s as u64, n, READ, pc);
         note(d as u64, n.min(room), WRITE, pc);
@@ -113,10 +117,11 @@ pub unsafe extern "C" fn tussle_memcpy_chk(d: P, s: P, n: usize, room: usize, pc
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `__memmove_chk`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memmove_chk(d: P, s: P, n: usize, room: usize, pc: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `__memmove_chk` behind ours gets the arguments as they came; the recorder notes their addresses
+    // and follows none.
     unsafe {
         note(s as u64, n, READ, pc);
         note(d as u64, n.min(room), WRITE, pc);
@@ -125,10 +130,11 @@ pub unsafe extern "C" fn tussle_memmove_chk(d: P, s: P, n: usize, room: usize, p
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `__memset_chk`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memset_chk(d: P, c: c_int, n: usize, room: usize, pc: u64) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `__memset_chk` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         note(d as u64, n.min(room), WRITE, pc);
         call!(MEMSET_CHK, (d => P, c => c_int, n => usize, room => usize) -> P)
@@ -136,11 +142,12 @@ pub unsafe extern "C" fn tussle_memset_chk(d: P, c: c_int, n: usize, room: usize
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `mmap`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mmap(a: P, n: usize, prot: c_int, flags: c_int, fd: c_int, off: c_long) -> P {
     // Six arguments leave no register for the return address: the shadow stack's callers must do.
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `mmap` behind ours gets the arguments as they came; the recorder notes their addresses and follows
+    // none.
     unsafe {
         let p =
             call!(MMAP, (a => P, n => usize, prot => c_int, flags => c_int, fd => c_int, off => c_long) -> P);
@@ -159,10 +166,11 @@ pub unsafe extern "C" fn tussle_mmap(a: P, n: usize, prot: c_int, flags: c_int, 
 const SHARED: c_int = 1;
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `shmat`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_shmat(id: c_int, at: P, flags: c_int) -> P {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `shmat` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         let p = call!(SHMAT, (id => c_int, at => P, flags => c_int) -> P);
         if p as isize != -1 {
@@ -173,10 +181,11 @@ pub unsafe extern "C" fn tussle_shmat(id: c_int, at: P, flags: c_int) -> P {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `munmap`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_munmap(a: P, n: usize) -> c_int {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `munmap` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         heap::dead(a as u64);
         call!(MUNMAP, (a => P, n => usize) -> c_int)
@@ -184,10 +193,11 @@ pub unsafe extern "C" fn tussle_munmap(a: P, n: usize) -> c_int {
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `read`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_read(fd: c_int, p: P, n: usize, pc: u64) -> isize {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `read` behind ours gets the arguments as they came; the recorder notes their addresses and follows
+    // none.
     unsafe {
         let r = call!(READ_, (fd => c_int, p => P, n => usize) -> isize);
         note(p as u64, r.max(0) as usize, WRITE, pc);
@@ -196,10 +206,11 @@ pub unsafe extern "C" fn tussle_read(fd: c_int, p: P, n: usize, pc: u64) -> isiz
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `pread`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pread(fd: c_int, p: P, n: usize, off: c_long, pc: u64) -> isize {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `pread` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         let r = call!(PREAD, (fd => c_int, p => P, n => usize, off => c_long) -> isize);
         note(p as u64, r.max(0) as usize, WRITE, pc);
@@ -208,10 +219,11 @@ pub unsafe extern "C" fn tussle_pread(fd: c_int, p: P, n: usize, off: c_long, pc
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `recv`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_recv(fd: c_int, p: P, n: usize, flags: c_int, pc: u64) -> isize {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `recv` behind ours gets the arguments as they came; the recorder notes their addresses and follows
+    // none.
     unsafe {
         let r = call!(RECV, (fd => c_int, p => P, n => usize, flags => c_int) -> isize);
         note(p as u64, (r.max(0) as usize).min(n), WRITE, pc);
@@ -220,10 +232,11 @@ pub unsafe extern "C" fn tussle_recv(fd: c_int, p: P, n: usize, flags: c_int, pc
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `write`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_write(fd: c_int, p: P, n: usize, pc: u64) -> isize {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `write` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         let r = call!(WRITE_, (fd => c_int, p => P, n => usize) -> isize);
         note(p as u64, r.max(0) as usize, READ, pc);
@@ -232,10 +245,11 @@ pub unsafe extern "C" fn tussle_write(fd: c_int, p: P, n: usize, pc: u64) -> isi
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `send`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_send(fd: c_int, p: P, n: usize, flags: c_int, pc: u64) -> isize {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `send` behind ours gets the arguments as they came; the recorder notes their addresses and follows
+    // none.
     unsafe {
         let r = call!(SEND, (fd => c_int, p => P, n => usize, flags => c_int) -> isize);
         note(p as u64, r.max(0) as usize, READ, pc);
@@ -244,10 +258,11 @@ pub unsafe extern "C" fn tussle_send(fd: c_int, p: P, n: usize, flags: c_int, pc
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `fread`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_fread(p: P, size: usize, n: usize, f: P, pc: u64) -> usize {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `fread` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         let r = call!(FREAD, (p => P, size => usize, n => usize, f => P) -> usize);
         note(p as u64, r * size, WRITE, pc);
@@ -256,10 +271,11 @@ pub unsafe extern "C" fn tussle_fread(p: P, size: usize, n: usize, f: P, pc: u64
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `fwrite`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_fwrite(p: P, size: usize, n: usize, f: P, pc: u64) -> usize {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `fwrite` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         let r = call!(FWRITE, (p => P, size => usize, n => usize, f => P) -> usize);
         note(p as u64, r * size, READ, pc);
@@ -268,10 +284,11 @@ pub unsafe extern "C" fn tussle_fwrite(p: P, size: usize, n: usize, f: P, pc: u6
 }
 
 /// # Safety
-/// Behind an exported name: the arguments are the program's.
+/// As `_exit`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle__exit(status: c_int) {
-    // SAFETY: libc's functions get the program's arguments.
+    // SAFETY: the `_exit` behind ours gets the arguments as they came; the recorder notes their addresses and
+    // follows none.
     unsafe {
         crate::arena::mark_end(END_UNDERSCORE_EXIT, status as u32);
         call!(EXIT_, (status => c_int) -> ())

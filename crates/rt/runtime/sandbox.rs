@@ -12,6 +12,9 @@ use core::ffi::{c_int, c_long};
 next_all! { ALL: PRCTL = "prctl"; SYSCALL = "syscall"; MLOCKALL = "mlockall"; }
 
 /// Resolves the functions behind.
+///
+/// # Safety
+/// Called where looking up is allowed.
 pub unsafe fn resolve() {
     for n in ALL {
         n.find();
@@ -24,11 +27,15 @@ alias! { "prctl" => "tussle_prctl"; "mlockall" => "tussle_mlockall"; }
 // A call that does not concern the recorder goes on to the real function with all that it has.
 syscall_stub!("syscall", tussle_find_syscall, tussle_syscall);
 
+/// # Safety
+/// None.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_find_syscall() -> P {
     SYSCALL.get()
 }
 
+/// # Safety
+/// As `prctl`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_prctl(op: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int {
     // SAFETY: the arguments go on as they came.
@@ -45,6 +52,9 @@ pub unsafe extern "C" fn tussle_prctl(op: c_int, a: c_long, b: c_long, c: c_long
 }
 
 /// `syscall` with a number that concerns the recorder.
+///
+/// # Safety
+/// As `syscall`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_syscall(
     n: c_long,
@@ -82,6 +92,9 @@ pub unsafe extern "C" fn tussle_syscall(
 }
 
 /// Locked memory counts against a limit: the recorder's must not take the program's part of it.
+///
+/// # Safety
+/// As `mlockall`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mlockall(flags: c_int) -> c_int {
     // SAFETY: the argument goes on as it came.

@@ -131,6 +131,9 @@ pub unsafe extern "C" fn tussle_signal_decide(sig: c_int, info: *mut u32, contex
 }
 
 /// Has the signal come again when the thread leaves the recorder. False if it cannot be queued.
+///
+/// # Safety
+/// `t` is the calling thread's; `info` and `context` are the kernel's for the handler that runs.
 unsafe fn deferred(t: *mut Live, sig: c_int, info: *mut u32, context: *mut u8) -> bool {
     // SAFETY: `info` and `context` are the kernel's for this handler.
     unsafe {
@@ -158,6 +161,9 @@ unsafe fn deferred(t: *mut Live, sig: c_int, info: *mut u32, context: *mut u8) -
 }
 
 /// The signal that was saved is first, this one waits for the next turn; the one that stands for it is the last.
+///
+/// # Safety
+/// `t` is the calling thread's; `info` is the kernel's for the handler that runs.
 unsafe fn take_turns(t: *mut Live, info: *mut u32) {
     // SAFETY: the kernel's siginfo has 128 bytes.
     unsafe {
@@ -171,6 +177,9 @@ unsafe fn take_turns(t: *mut Live, info: *mut u32) {
 }
 
 /// What SA_RESETHAND asks for; the kernel would do it for the wrapper before a signal is known to be deferred.
+///
+/// # Safety
+/// None: a number that is no signal is an error of libc.
 unsafe fn reset(sig: c_int, w: &Wanted) {
     let mut a = NO_ACTION;
     // SAFETY: two valid structures.
@@ -182,6 +191,8 @@ unsafe fn reset(sig: c_int, w: &Wanted) {
     }
 }
 
+/// # Safety
+/// As `sigaction`.
 unsafe fn real(sig: c_int, new: *const Action, old: *mut Action) -> c_int {
     // SAFETY: libc's function, arguments as the caller's.
     unsafe { call!(SIGACTION, (sig => c_int, new => *const Action, old => *mut Action) -> c_int) }
@@ -218,6 +229,9 @@ pub unsafe extern "C" fn tussle_sigaction(sig: c_int, new: *const Action, old: *
 }
 
 /// Installs a handler as `signal` and its relatives do; the one before.
+///
+/// # Safety
+/// `handler` is a function for that signal.
 unsafe fn install(sig: c_int, handler: usize, mask: u64, flags: u32) -> usize {
     let mut new = Action { handler, flags, ..NO_ACTION };
     new.mask[0] = mask;

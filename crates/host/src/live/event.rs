@@ -85,7 +85,7 @@ impl Event {
 
     fn control(&self, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
         // SAFETY: none of the requests used here takes a pointer.
-        match unsafe { libc::ioctl(self.fd.as_raw_fd(), request, argument) } {
+        match unsafe { libc::ioctl(self.fd.as_raw_fd(), request as libc::Ioctl, argument) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }

@@ -76,12 +76,13 @@ pub(super) fn room(at: &Path) -> u64 {
 
 /// Whether a folder lies in a tmpfs or ramfs.
 fn in_memory(at: &Path) -> bool {
-    const RAMFS_MAGIC: i64 = 0x8584_58f6;
+    const RAMFS_MAGIC: u64 = 0x8584_58f6;
     let Ok(c) = std::ffi::CString::new(at.as_os_str().as_bytes()) else { return false };
     // SAFETY: statfs fills plain data or fails.
     unsafe {
         let mut s: libc::statfs = std::mem::zeroed();
-        libc::statfs(c.as_ptr(), &mut s) == 0 && [libc::TMPFS_MAGIC, RAMFS_MAGIC].contains(&s.f_type)
+        libc::statfs(c.as_ptr(), &mut s) == 0
+            && [libc::TMPFS_MAGIC as u64, RAMFS_MAGIC].contains(&(s.f_type as u64))
     }
 }
 
