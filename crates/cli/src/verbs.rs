@@ -10,7 +10,7 @@ pub const VERSION: &str = env!("TUSSLE_VERSION");
 /// Verbs by what people want, in the order in which they meet them. Every verb stands in one of them (tested).
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Find, fix and prove", &["hunt", "record", "report", "advise", "fix", "bench"]),
-    ("Programs that run", &["live", "where"]),
+    ("Programs that run", &["live", "top", "where"]),
     ("Layouts of types", &["layout", "diff", "check", "place", "snapshot"]),
     ("Kernels and hardware samples", &["record-kernel", "import"]),
     ("Other machines", &["predict", "calibrate", "scenario", "workload"]),
@@ -31,7 +31,9 @@ fn formats(verb: &str) -> Option<&'static [&'static str]> {
     match verb {
         "report" => Some(&["text", "json", "md", "sarif", "github", "html", "folded"]),
         "hunt" | "check" | "live" => Some(FINDINGS),
-        "cc" | "c++" | "record" | "record-kernel" | "export" | "snapshot" | "completions" | "man" => None,
+        "cc" | "c++" | "record" | "record-kernel" | "export" | "snapshot" | "completions" | "man" | "top" => {
+            None
+        }
         _ => Some(VIEWS),
     }
 }

@@ -189,7 +189,7 @@ impl<'s> Build<'s> {
         let p = self.session.processes.get(number as usize)?;
         let (pid, mapping) = (p.pid, file_of(p, address)?.clone());
         let image = self.session.image(pid, &mapping, self.target)?;
-        let bias = mapping.start.wrapping_sub(image.svma(mapping.offset)?);
+        let bias = image.bias(mapping.start, mapping.offset, mapping.end - mapping.start)?;
         let process = self.process(number);
         let key = (process, mapping.path.clone(), bias);
         if let Some(known) = self.modules.get(&key) {
@@ -374,10 +374,11 @@ impl<'s> Build<'s> {
     fn finish(mut self, about: &About) -> (Evidence, Operands) {
         let (c, l) = (&self.session.counts, &self.session.lines);
         let kept: u64 = self.e.samples.iter().flatten().map(|s| s.records).sum();
-        let elsewhere =
-            "on lines of one thread, or of code that touches no memory: shares are of all samples";
+        let seen = l.all().map(|l| l.1.samples).sum::<u64>() + l.dropped_samples;
+        let without = c.no_memory + c.unknown + c.no_code;
+        let elsewhere = "on lines of one thread, or of code that touches no memory: shares are of all";
         let all = [
-            (ELSEWHERE, c.samples.saturating_sub(kept), elsewhere),
+            (ELSEWHERE, (seen + without).saturating_sub(kept), elsewhere),
             ("records lost by the kernel", c.lost, "a ring was full; shares stay, totals are too low"),
             ("samples throttled", c.throttled, "times that the kernel's own limit stopped the clock"),
             ("samples with code that cannot be read", c.no_code, "not attributed"),

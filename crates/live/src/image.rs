@@ -2,6 +2,9 @@
 
 use tussle_debuginfo::{Bytes, Elf, function_ranges, loads};
 
+/// The loader maps whole pages.
+const PAGE: u64 = 4096;
+
 /// A loaded part of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
@@ -35,14 +38,17 @@ impl Image {
         Some(Image { segments, functions, build_id, is_32_bit, bytes })
     }
 
-    /// Address in the file's own terms of a byte of the file.
-    pub fn svma(&self, file_offset: u64) -> Option<u64> {
-        let s = self.segments.iter().find(|s| {
-            // A mapping begins at the page of the segment.
-            let begin = s.file_offset / 4096 * 4096;
-            begin <= file_offset && file_offset < s.file_offset.saturating_add(s.file_size)
-        })?;
-        Some(s.svma.wrapping_add(file_offset).wrapping_sub(s.file_offset))
+    /// Run-time address minus address in the file's own terms, for a mapping of these bytes of the file to `start`.
+    /// Segments may share pages of the file: the mapping is that of the segment that begins on its first page, or, where
+    /// it was split later, of the one with most bytes in it.
+    pub fn bias(&self, start: u64, file_offset: u64, bytes: u64) -> Option<u64> {
+        let overlap = |s: &Segment| {
+            let end = s.file_offset.saturating_add(s.file_size).min(file_offset.saturating_add(bytes));
+            end.saturating_sub(s.file_offset.max(file_offset))
+        };
+        let begins = |s: &Segment| s.file_offset / PAGE * PAGE == file_offset;
+        let s = self.segments.iter().filter(|s| overlap(s) > 0).max_by_key(|s| (begins(s), overlap(s)))?;
+        Some(start.wrapping_sub(file_offset).wrapping_sub(s.svma.wrapping_sub(s.file_offset)))
     }
 
     /// Bytes at an address of the file, up to `size`.
@@ -59,5 +65,37 @@ impl Image {
     pub fn function(&self, svma: u64) -> Option<(u64, u64)> {
         let end = self.functions.partition_point(|f| f.0 <= svma);
         self.functions[..end].iter().rev().take(4).find(|f| svma < f.1).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// As lld and gold lay out files: segments share pages of the file and have a page of their own in memory.
+    #[test]
+    fn mappings_belong_to_the_segment_that_begins_in_them() {
+        let segment = |file_offset, svma, file_size| Segment { file_offset, svma, file_size };
+        let image = Image {
+            bytes: Arc::new(Vec::new()),
+            segments: vec![
+                segment(0, 0, 0x6e3c),
+                segment(0x6e40, 0x7e40, 0x44000),
+                segment(0x4ae40, 0x4ce40, 0x2000),
+            ],
+            functions: Vec::new(),
+            build_id: None,
+            is_32_bit: false,
+        };
+        let base = 0x5500_0000_0000;
+        for (address, offset, bytes) in
+            [(0, 0, 0x7000), (0x7000, 0x6000, 0x45000), (0x4c000, 0x4a000, 0x3000)]
+        {
+            assert_eq!(image.bias(base + address, offset, bytes), Some(base), "{offset:#x}");
+        }
+        // Made read-only after relocation, the data's mapping is two.
+        assert_eq!(image.bias(base + 0x4d000, 0x4b000, 0x2000), Some(base));
+        assert_eq!(image.bias(base, 0x100_0000, 0x1000), None);
     }
 }

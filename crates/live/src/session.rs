@@ -407,9 +407,9 @@ impl Session {
         let (pid, mapping) = (p.pid, p.maps.find(ip).cloned());
         if let Some(m) = mapping.as_ref().filter(|m| m.path.starts_with('/'))
             && let Some(image) = self.image(pid, m, target)
-            && let Some(svma) = image.svma(ip - m.start + m.offset)
+            && let Some(bias) = image.bias(m.start, m.offset, m.end - m.start)
         {
-            return of_image(&image, svma, ip);
+            return of_image(&image, ip.wrapping_sub(bias), ip);
         }
         self.of_memory(process, ip, target)
     }

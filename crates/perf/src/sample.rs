@@ -41,6 +41,8 @@ pub struct Sample<'a> {
     pub data_page_size: Option<u64>,
     /// Code page size in bytes.
     pub code_page_size: Option<u64>,
+    /// Nanoseconds in which the event was counting, of its own thread's time (`PERF_FORMAT_TOTAL_TIME_RUNNING`).
+    pub running_ns: Option<u64>,
     /// Call chain as recorded; see [`Sample::callers`].
     pub chain: Words<'a>,
     /// Registers of the process when the kernel was entered.
@@ -141,7 +143,7 @@ impl<'a> Sample<'a> {
             s.period = Some(b.u64()?);
         }
         if has(bit::READ) {
-            skip_read(&mut b, attr.read_format)?;
+            s.running_ns = read(&mut b, attr.read_format)?;
         }
         if has(bit::CALLCHAIN) {
             s.chain = chain(&mut b, swap)?;
@@ -206,21 +208,25 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// `PERF_SAMPLE_READ`: a value or a group of values, by `read_format`.
-fn skip_read(b: &mut Bytes<'_>, format: u64) -> Option<()> {
+/// `PERF_SAMPLE_READ`: a value or a group of values, by `read_format`; the time that it was counted, if it is there.
+fn read(b: &mut Bytes<'_>, format: u64) -> Option<Option<u64>> {
     const TIME_ENABLED: u64 = 1;
-    const TIME_RUNNING: u64 = 2;
+    const RUNNING: u64 = 2;
     const ID: u64 = 4;
     const GROUP: u64 = 8;
     const LOST: u64 = 16;
-    let times = 8 * ((format & TIME_ENABLED != 0) as usize + (format & TIME_RUNNING != 0) as usize);
     let value = 8 * (1 + (format & ID != 0) as usize + (format & LOST != 0) as usize);
-    if format & GROUP == 0 {
-        return b.skip(value + times);
+    let count = match format & GROUP {
+        0 => b.skip(8).map(|()| 0)?,
+        _ => usize::try_from(b.u64()?).ok()?,
+    };
+    if format & TIME_ENABLED != 0 {
+        b.skip(8)?;
     }
-    let count = usize::try_from(b.u64()?).ok()?;
-    b.skip(times)?;
-    b.skip(count.checked_mul(value)?)
+    let running = if format & RUNNING != 0 { Some(b.u64()?) } else { None };
+    let rest = if format & GROUP == 0 { value - 8 } else { count.checked_mul(value)? };
+    b.skip(rest)?;
+    Some(running)
 }
 
 fn chain<'a>(b: &mut Bytes<'a>, swap: bool) -> Option<Words<'a>> {

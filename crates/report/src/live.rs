@@ -94,8 +94,8 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let items = sections.map(|(s, rank)| section(&context, s, rank, total)).collect();
     nodes.push(Node::List { key: "live_lines".into(), items });
     nodes.push(dim(
-        "Samples stand where threads wait: shares are of time. Rates are from times to the first hit of a debug \
-         register; what a layout gains is for `tussle bench` to say.",
+        "Samples are taken where threads are, and threads wait at contended memory: shares lean to what is slow. Rates \
+         are from times to the first hit of a debug register; what a layout gains is for `tussle bench` to say.",
     ));
     nodes.extend(loss_nodes(e, problems));
     let helped = all.iter().filter(|s| s.judged.class == Class::LayoutHelps);
@@ -132,12 +132,13 @@ fn facts(e: &Evidence, total: f64, finding: bool) -> Vec<Fact> {
         Some(s) => Cell::number(s, format!("{s:.1} s")),
         None => Cell::unknown(),
     };
+    let all = total.round() as u64;
     let flags = r.flags.clone().unwrap_or_default();
     let unit = format!("{}; {}", r.unit, r.source);
     let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
     vec![
         fact("command", "command", Cell::text(r.command.join(" "))),
-        fact("samples", "samples", Cell::count(total.round() as u64)),
+        fact("samples", "sampled", Cell::value(all, format!("{} accesses", thousands(all)))),
         fact("duration_s", "watched", lasted),
         fact("machine", "machine", Cell::text(format!("{}, {} CPUs, {}", r.cpu_model, r.cpus, r.arch))),
         fact("sampling", "sampling", Cell::value(flags.clone(), flags.join(", "))),
@@ -168,7 +169,10 @@ fn sentence(e: &Evidence, all: &[Seen], total: f64) -> Node {
     let share = names::percent(first.judged.group.accesses / total);
     Node::Text(vec![
         Span { text: format!("{helps} {lines} over a line that a layout ends"), tone },
-        Span::plain(format!(", {} listed in all; {share} of all samples stand on the first.", all.len())),
+        Span::plain(format!(
+            ", {} listed in all; {share} of all sampled accesses are to the first.",
+            all.len()
+        )),
     ])
 }
 
@@ -295,7 +299,7 @@ fn rounded(per_s: f64) -> String {
 fn finding(s: &Seen, total: f64) -> Finding {
     let g = &s.judged.group;
     let share = names::percent(g.accesses / total);
-    let message = format!("{}: threads fight over one line, {share} of all samples stand on it", g.title());
+    let message = format!("{}: threads fight over a line with {share} of all sampled accesses", g.title());
     Finding {
         rule: "false-sharing".into(),
         level: Level::Warning,

@@ -86,6 +86,17 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl Whom {
+    /// For a heading.
+    pub fn title(&self) -> String {
+        let pids: Vec<String> = self.pid.iter().map(ToString::to_string).collect();
+        let words: Vec<_> = self.command.iter().map(|c| c.to_string_lossy()).collect();
+        match &self.user {
+            Some(user) => format!("-u {user}"),
+            None if pids.is_empty() => words.join(" "),
+            None => format!("-p {}", pids.join(",")),
+        }
+    }
+
     /// As the library wants it.
     pub fn options(&self) -> anyhow::Result<Options> {
         let who = match (&self.user, self.pid.is_empty(), self.command.is_empty()) {
@@ -104,7 +115,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let mut watching = Watching::start(args.whom.options()?)?;
     watching.remarks.drain(..).for_each(|r| global.remark(r));
     watch(&mut watching, args.duration, global);
-    let mut evidence = named(&mut watching, global);
+    let (mut evidence, problems) = named(&mut watching);
+    problems.iter().for_each(|p| global.remark(p));
     if args.redact {
         tussle_evidence::redact(&mut evidence);
     }
@@ -122,6 +134,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         o.cost.trap_ns as f64 / 1e3,
         args.output.display()
     ));
+    if let Some(pid) = watching.still_runs() {
+        global.remark(format!("the command goes on, as process {pid}"));
+    }
     let report = tussle_report::report(&evidence, &[], &tussle_report::Options::default());
     global.print(&report.view)?;
     Ok(ExitCode::SUCCESS)
@@ -145,13 +160,11 @@ fn watch(watching: &mut Watching, duration: Duration, global: &Global) {
     }
 }
 
-/// The evidence so far, with names.
-pub fn named(watching: &mut Watching, global: &Global) -> Evidence {
+/// The evidence so far, with names, and what could not be named.
+pub fn named(watching: &mut Watching) -> (Evidence, Vec<tussle_naming::Problem>) {
     let (mut evidence, operands) = watching.evidence();
     let registers = operands.into_iter().collect();
     let mut images = LiveImages { procs: watching.procs(), host: HostImages::new() };
-    for p in tussle_naming::name_sampled(&mut evidence, &mut images, &registers) {
-        global.remark(p);
-    }
-    evidence
+    let problems = tussle_naming::name_sampled(&mut evidence, &mut images, &registers);
+    (evidence, problems)
 }

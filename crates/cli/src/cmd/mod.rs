@@ -30,4 +30,5 @@ pub mod scenario;
 pub mod service;
 pub mod snapshot;
 pub mod source;
+pub mod top;
 pub mod workload;

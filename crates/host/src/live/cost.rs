@@ -84,12 +84,15 @@ fn trap() -> Option<(u64, u64)> {
     Some((trap_ns, arming_ns))
 }
 
+/// What the samples of hits hold.
+pub(super) const HIT: u64 = bit::IP | bit::TID | bit::TIME | bit::ADDR | bit::READ | bit::REGS_USER;
+
 /// A debug register on the eight bytes at an address.
 pub(super) fn watching(address: u64, loads_too: bool) -> Attr {
     Attr {
         kind: BREAKPOINT,
         sample_period: 1,
-        sample_type: bit::IP | bit::TID | bit::TIME | bit::ADDR | bit::REGS_USER,
+        sample_type: HIT,
         sample_regs_user: SAMPLED,
         read_format: TIMES,
         flags: flag::DISABLED | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV | flag::USE_CLOCKID,

@@ -288,6 +288,12 @@ impl Watching {
         convert::evidence(&mut self.session, &about, &mut self.procs)
     }
 
+    /// Number of the command that was started, if it still runs.
+    pub fn still_runs(&mut self) -> Option<u32> {
+        let child = self.child.as_mut()?;
+        matches!(child.try_wait(), Ok(None)).then(|| child.id())
+    }
+
     /// Files for naming.
     pub fn procs(&self) -> &Procs {
         &self.procs

@@ -1,7 +1,7 @@
 //! Words of contended lines under debug registers, one thread at a time, at random moments.
 
-use super::cost::{Cost, watching};
-use super::event::{Event, Ring, now_ns};
+use super::cost::{Cost, HIT, watching};
+use super::event::{Event, Ring, TIMES, now_ns};
 use std::collections::HashMap;
 use std::io;
 use tussle_evidence::TouchKind;
@@ -10,7 +10,6 @@ use tussle_live::decode::{self, Event as Record};
 use tussle_live::lines::{LINE_BYTES, LineId};
 use tussle_live::session::{Session, Target};
 use tussle_perf::Attr;
-use tussle_perf::attr::bit;
 
 /// Lines that are watched in turns: those with most samples.
 const LINES_MAX: usize = 8;
@@ -104,9 +103,12 @@ impl Watcher {
             let watch = Watch { line: group.line, word: *word, thread: group.thread, waits: group.waits };
             let tally = session.confirmed.tallies.entry(watch).or_default();
             tally.address = group.address + 8 * u64::from(*word);
-            tally.add(span, ran_ns, count > 0);
-            if let Some((Some(code), kind)) = hits.get(word) {
-                *tally.codes.entry((*code, *kind)).or_default() += 1;
+            let hit = hits.get(word);
+            // Up to the trap, not what the trap itself took.
+            let until_hit = hit.and_then(|h| h.ran_ns).filter(|ns| *ns <= ran_ns);
+            tally.add(span, until_hit.unwrap_or(ran_ns), count > 0);
+            if let Some(code) = hit.and_then(|h| h.code) {
+                *tally.codes.entry((code, hit.and_then(|h| h.kind))).or_default() += 1;
             }
         }
     }
@@ -133,25 +135,33 @@ impl Watcher {
 
     /// The code of the first hit of each word.
     fn hits(&mut self, session: &mut Session, target: &mut dyn Target, group: &Group, bytes: &[u8]) -> Hits {
-        let layout = Attr { sample_type: layout(), ..decode::attr() };
+        let layout = Attr { sample_type: HIT, read_format: TIMES, ..decode::attr() };
         let mut hits = Hits::new();
         for record in decode::events(bytes, &layout) {
             let Record::Sample(s) = record else { continue };
             let Some(address) = s.addr else { continue };
             self.spent.hits += 1;
             let word = (address.wrapping_sub(group.address) / 8) as u8;
-            hits.entry(word).or_insert_with(|| session.hit(&s, address, target));
+            hits.entry(word).or_insert_with(|| {
+                let (code, kind) = session.hit(&s, address, target);
+                Hit { code, kind, ran_ns: s.running_ns }
+            });
         }
         hits
     }
 }
 
-/// By word: number of the code, and what it does there.
-type Hits = HashMap<u8, (Option<u32>, Option<TouchKind>)>;
+/// By word.
+type Hits = HashMap<u8, Hit>;
 
-/// What the samples of a hit hold.
-fn layout() -> u64 {
-    bit::IP | bit::TID | bit::TIME | bit::ADDR | bit::REGS_USER
+/// The first hit of a word.
+struct Hit {
+    /// Number of the code.
+    code: Option<u32>,
+    /// What it does there.
+    kind: Option<TouchKind>,
+    /// Time that the thread ran while the word was armed, up to the trap.
+    ran_ns: Option<u64>,
 }
 
 /// Where a line begins in the process of a thread, from what that thread did there.
