@@ -9,8 +9,8 @@ use crate::lines::LineId;
 use std::collections::BTreeMap;
 use tussle_evidence::TouchKind;
 
-/// A first hit within so many nanoseconds says "at least": interrupting the thread's CPU to load its debug registers takes
-/// part of the time. Hits of stores in a tight loop came after 10 to 70 µs on a virtual machine.
+/// A first hit within so many nanoseconds says "at least": interrupting the thread's CPU to load its debug registers
+/// takes part of the time. Hits of stores in a tight loop came after 10 to 70 µs on a virtual machine.
 pub const ARMING_NS: u64 = 100_000;
 
 /// Words watched at a time: x86 has four debug registers.
