@@ -39,8 +39,8 @@ impl Image {
     }
 
     /// Run-time address minus address in the file's own terms, for a mapping of these bytes of the file to `start`.
-    /// Segments may share pages of the file: the mapping is that of the segment that begins on its first page, or, where
-    /// it was split later, of the one with most bytes in it.
+    /// Segments may share pages of the file: the mapping is that of the segment that begins on its first page, or,
+    /// where it was split later, of the one with most bytes in it.
     pub fn bias(&self, start: u64, file_offset: u64, bytes: u64) -> Option<u64> {
         let overlap = |s: &Segment| {
             let end = s.file_offset.saturating_add(s.file_size).min(file_offset.saturating_add(bytes));
