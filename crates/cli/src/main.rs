@@ -56,6 +56,7 @@ enum Verb {
     Drive(cmd::service::Args),
     Workload(cmd::workload::Args),
     Scenario(cmd::scenario::Args),
+    Cache(cmd::cache::Args),
     Completions(cmd::completions::Args),
     Man(cmd::completions::ManArgs),
 }
@@ -137,6 +138,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Calibrate(a) => cmd::calibrate::run(a, global),
         Verb::Bisect(a) => cmd::bisect::run(a, global),
         Verb::History(a) => cmd::history::run(a, global),
+        Verb::Cache(a) => cmd::cache::run(a, global),
         Verb::Drive(a) => cmd::service::run(a, global),
         Verb::Workload(a) => cmd::workload::run(a, global),
         Verb::Scenario(a) => cmd::scenario::run(a, global),

@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Kernels and hardware samples", &["record-kernel", "import"]),
     ("Other machines", &["predict", "calibrate", "scenario", "workload"]),
     ("Benchmarks, builds and files", &["compare", "history", "bisect", "cc", "c++", "cargo", "export"]),
-    ("For the shell", &["completions", "man"]),
+    ("For the shell", &["cache", "completions", "man"]),
 ];
 
 /// The end of the overview.
@@ -31,9 +31,8 @@ fn formats(verb: &str) -> Option<&'static [&'static str]> {
     match verb {
         "report" => Some(&["text", "json", "md", "sarif", "github", "html", "folded"]),
         "hunt" | "check" | "live" => Some(FINDINGS),
-        "cc" | "c++" | "record" | "record-kernel" | "export" | "snapshot" | "completions" | "man" | "top" => {
-            None
-        }
+        "cc" | "c++" | "cargo" | "drive" | "record" | "record-kernel" | "export" | "snapshot"
+        | "completions" | "man" | "top" => None,
         _ => Some(VIEWS),
     }
 }
@@ -81,7 +80,8 @@ mod tests {
     #[test]
     fn every_verb_stands_in_one_group() {
         let root = crate::Cli::command();
-        let mut known: Vec<&str> = root.get_subcommands().map(Command::get_name).collect();
+        let shown = root.get_subcommands().filter(|c| !c.is_hide_set());
+        let mut known: Vec<&str> = shown.map(Command::get_name).collect();
         let mut listed: Vec<&str> = GROUPS.iter().flat_map(|g| g.1.iter().copied()).collect();
         known.sort_unstable();
         listed.sort_unstable();

@@ -1,6 +1,7 @@
 //! What touches the machine: files, processes, caches, compilers.
 
 pub mod bench;
+pub mod cache;
 pub mod calibrate;
 pub mod cc;
 pub mod companions;

@@ -39,11 +39,11 @@ pub struct Args {
     service: super::service::ServiceArgs,
     /// What is measured (default: wall time), as in `tussle bench`: last-number, regex:PATTERN, json:POINTER out of
     /// what the program, or its load, prints.
-    #[arg(long, value_name = "METRIC", default_value = "wall")]
-    metric: String,
+    #[arg(long, value_name = "METRIC")]
+    metric: Option<String>,
     /// What such a figure means, as in `tussle bench`.
-    #[arg(long, value_name = "KIND", default_value = "rate")]
-    kind: String,
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
     /// Stop after the patch: do not measure.
     #[arg(long)]
     no_bench: bool,

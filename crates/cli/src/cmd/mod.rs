@@ -3,6 +3,7 @@
 pub mod advise;
 pub mod bench;
 pub mod bisect;
+pub mod cache;
 pub mod calibrate;
 pub mod cargo;
 pub mod cc;
@@ -23,6 +24,7 @@ pub mod locate;
 pub mod memory;
 pub mod place;
 pub mod predict;
+pub mod project_file;
 pub mod record;
 pub mod record_kernel;
 pub mod report;

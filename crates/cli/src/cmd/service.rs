@@ -1,5 +1,6 @@
 //! Options of programs that end when they are told to, and the hidden verb that runs one without recording.
 
+use super::project_file::ProjectFile;
 use crate::global::Global;
 use anyhow::Context;
 use std::ffi::OsString;
@@ -26,6 +27,27 @@ pub struct ServiceArgs {
 }
 
 impl ServiceArgs {
+    /// What the command line leaves open is taken from the project's file.
+    ///
+    /// # Errors
+    /// A time or sign there cannot be read.
+    pub fn or(&self, file: &ProjectFile) -> anyhow::Result<ServiceArgs> {
+        let of_file =
+            |text: &Option<String>| text.as_deref().map(duration).transpose().map_err(anyhow::Error::msg);
+        let ready = file.ready.as_deref().map(str::parse).transpose().map_err(anyhow::Error::msg)?;
+        Ok(ServiceArgs {
+            load: self.load.clone().or(file.load.clone()),
+            time: self.time.or(of_file(&file.time)?),
+            ready: self.ready.clone().or(ready),
+            warmup: self.warmup.or(of_file(&file.warmup)?),
+        })
+    }
+
+    /// The command that drives the program.
+    pub fn load(&self) -> Option<&str> {
+        self.load.as_deref()
+    }
+
     /// The service, if the options make the program one. `command` and the load run in `folder`.
     pub fn service(&self, command: &[OsString], folder: Option<PathBuf>) -> Option<Service> {
         if self.load.is_none() && self.time.is_none() {

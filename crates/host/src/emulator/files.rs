@@ -80,15 +80,17 @@ fn place(at: &Path, content: &str) -> Result<(), EmulatorError> {
 pub(super) fn private_folder(name: &str) -> std::io::Result<PathBuf> {
     // SAFETY: cannot fail.
     let uid = unsafe { libc::geteuid() };
-    let base = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|p| p.is_absolute())
-        .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache")))
-        .unwrap_or_else(|| std::env::temp_dir().join(format!("tussle-{uid}")));
-    let folder = base.join("tussle").join(name);
+    let base = crate::cache::folder();
+    let folder = base.join(name);
+    if !folder.is_dir() {
+        crate::cache::trim(&base);
+    }
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
     match std::fs::metadata(&folder)?.uid() == uid {
-        true => Ok(folder),
+        true => {
+            crate::cache::mark(&folder);
+            Ok(folder)
+        }
         false => Err(std::io::Error::other(format!("{} belongs to another user", folder.display()))),
     }
 }

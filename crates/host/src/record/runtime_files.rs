@@ -48,12 +48,11 @@ fn failed(at: &Path) -> impl Fn(std::io::Error) -> RecordError + '_ {
 
 /// `$XDG_CACHE_HOME/tussle/<kind>-<hash>`, mode 0700 and ours.
 fn cache_folder(kind: &str, content: &[u8]) -> Result<PathBuf, RecordError> {
-    let base = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|p| p.is_absolute())
-        .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache")))
-        .unwrap_or_else(|| std::env::temp_dir().join(format!("tussle-{}", own_uid())));
-    let dir = base.join("tussle").join(format!("{kind}-{:08x}-{}", crc32fast::hash(content), content.len()));
+    let base = crate::cache::folder();
+    let dir = base.join(format!("{kind}-{:08x}-{}", crc32fast::hash(content), content.len()));
+    if !dir.is_dir() {
+        crate::cache::trim(&base);
+    }
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed(&dir))?;
     let m = std::fs::metadata(&dir).map_err(failed(&dir))?;
     if m.uid() != own_uid() {
@@ -65,6 +64,7 @@ fn cache_folder(kind: &str, content: &[u8]) -> Result<PathBuf, RecordError> {
     if m.permissions().mode() & 0o077 != 0 {
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).map_err(failed(&dir))?;
     }
+    crate::cache::mark(&dir);
     Ok(dir)
 }
 

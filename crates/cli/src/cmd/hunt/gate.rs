@@ -116,7 +116,9 @@ impl Hunt<'_> {
                 break;
             }
             let proposed = best(&now, &Options::default());
-            let Some(advice) = proposed.into_iter().find(|a| out.takes(&now, a, &mut tried)) else { break };
+            let Some(advice) = proposed.into_iter().find(|a| out.takes(self, &now, a, &mut tried)) else {
+                break;
+            };
             let dir = out.scratch.as_ref().map_or(self.dir.clone(), |s| s.path().to_path_buf());
             match self.attempt(&dir, argv, &now, advice.clone()) {
                 Ok(done) => {
@@ -163,12 +165,14 @@ impl Hunt<'_> {
 impl Repairs {
     /// Whether a proposal is worth a try: it changes the type of an open case, removes enough of it, and is not dear.
     /// Why one is passed over is noted once per type.
-    fn takes(&mut self, e: &Evidence, a: &Advice, tried: &mut HashSet<String>) -> bool {
+    fn takes(&mut self, hunt: &Hunt<'_>, e: &Evidence, a: &Advice, tried: &mut HashSet<String>) -> bool {
         let Some(cost) = aims_at(e, a, &self.left) else { return false };
         if !tried.insert(title(a)) {
             return false;
         }
-        let Some(why) = too_dear(a, cost) else { return true };
+        let frozen = || format!("{} freezes it", crate::cmd::project_file::NAME);
+        let frozen = (!hunt.file.allows(&a.type_name)).then(frozen);
+        let Some(why) = frozen.or_else(|| too_dear(a, cost)) else { return true };
         let prefix = format!("{}: ", a.type_name);
         if !self.passed_over.iter().any(|(t, _)| t.starts_with(&prefix)) {
             self.passed_over.push((title(a), why));

@@ -1,6 +1,7 @@
 //! The steps of a hunt, each printed before it runs.
 
 use super::Args;
+use crate::cmd::project_file::ProjectFile;
 use crate::cmd::service::ServiceArgs;
 use crate::global::Global;
 use anyhow::{Context, bail};
@@ -33,6 +34,8 @@ pub struct Hunt<'a> {
     asked: Vec<OsString>,
     service: ServiceArgs,
     metric: Metric,
+    /// What the folder's `tussle.toml` says.
+    pub file: ProjectFile,
 }
 
 /// A copy of the folder, built.
@@ -50,13 +53,13 @@ impl<'a> Hunt<'a> {
     /// Finds out how to build and what to run.
     pub fn new(args: &Args, global: &'a Global) -> anyhow::Result<Hunt<'a>> {
         let dir = args.dir.canonicalize().with_context(|| format!("cannot enter {}", args.dir.display()))?;
-        let project = Project::find(&dir, args.build.as_deref())?;
+        let file = ProjectFile::of(&dir)?;
+        let build = args.build.as_ref().or(file.build.as_ref());
+        let project = Project::find(&dir, build.map(String::as_str))?;
         let exe = std::env::current_exe().context("cannot find this binary")?;
         let wrapper = Wrapper::new(&exe).context("cannot make a folder of compiler names")?;
-        let asked = match &args.run {
-            Some(line) => words(line)?,
-            None => args.command.clone(),
-        };
+        let run = args.run.as_ref().or(file.run.as_ref().filter(|_| args.command.is_empty()));
+        let asked = run.map_or_else(|| Ok(args.command.clone()), |line| words(line))?;
         if !project.others.is_empty() {
             let others: Vec<String> = project.others.iter().map(System::to_string).collect();
             let system = &project.system;
@@ -64,9 +67,13 @@ impl<'a> Hunt<'a> {
         }
         let dir = project.dir.clone();
         let untouched = Untouched::new(&dir);
-        let metric = crate::cmd::bench::metric(&args.metric, &args.kind)?;
-        let service = args.service.clone();
-        Ok(Hunt { global, dir, project, wrapper, exe, untouched, asked, service, metric })
+        let either = |given: &Option<String>, file: &Option<String>, default: &str| {
+            given.clone().or(file.clone()).unwrap_or_else(|| default.into())
+        };
+        let metric = either(&args.metric, &file.metric, "wall");
+        let metric = crate::cmd::bench::metric(&metric, &either(&args.kind, &file.kind, "rate"))?;
+        let service = args.service.or(&file)?;
+        Ok(Hunt { global, dir, project, wrapper, exe, untouched, asked, service, metric, file })
     }
 
     /// Builds a copy of `dir` with the compiler wrapper.
@@ -110,6 +117,9 @@ impl<'a> Hunt<'a> {
     /// Runs the instrumented program and names what it did.
     pub fn record(&self, built: &Built, argv: &[OsString]) -> anyhow::Result<Evidence> {
         self.global.remark(format!("recording {}", shown(argv)));
+        if let Some(load) = self.service.load() {
+            self.global.remark(format!("driven by {load}"));
+        }
         let dir = built.scratch.path();
         let argv = in_folder(dir, argv);
         let built_here = Path::new(&argv[0]).starts_with(dir) && is_elf(Path::new(&argv[0]));
