@@ -10,8 +10,9 @@ use tussle_evidence::sample::Sample;
 
 const MEMBERS: usize = 8;
 
-/// One thread's use of one member: reads, writes, RMWs per thousand of virtual time, and when.
-type Use = (usize, usize, [u64; 3], u64);
+/// One thread's use of one member: reads, writes, RMWs per thousand of virtual time, when, and under which lock (0:
+/// none) in how many sections.
+type Use = (usize, usize, [u64; 3], u64, (u64, u64));
 
 /// A struct of longs in one line, threads that use its members as drawn.
 fn evidence(threads: usize, uses: &[Use]) -> Evidence {
@@ -24,9 +25,15 @@ fn evidence(threads: usize, uses: &[Use]) -> Evidence {
     let members: Vec<_> = names.iter().zip(0u64..).map(|(n, i)| (*n, long, 8 * i)).collect();
     let ty = s.structure("s", 64, &members);
     let o = s.global("g", 0x1000, 64, Some(ty), 64);
-    for &(thread, member, counts, phase) in uses {
+    let locks = s.global("locks", 0x2000, 64, None, 64);
+    for &(thread, member, counts, phase, (lock, sections)) in uses {
         let vt = (phase * 100_000, (phase + 1) * 100_000);
         s.access(o, 8 * member as u64, 8, workers[thread % threads], vt, counts);
+        let all = counts.iter().sum::<u64>();
+        let storing = sections.min(counts[1] + counts[2]);
+        if let Some(row) = s.tables().accesses.last_mut().filter(|_| lock > 0 && sections <= all) {
+            row.held = Some((locks, 8 * lock, sections, storing));
+        }
     }
     s.evidence()
 }
@@ -39,7 +46,8 @@ fn reported(e: &Evidence) -> Vec<(Class, f64)> {
 
 fn one_use() -> impl Strategy<Value = Use> {
     let count = prop_oneof![Just(0u64), 0u64..100, 0u64..40_000];
-    (0usize..6, 0usize..MEMBERS, prop::array::uniform3(count), 0u64..3)
+    let lock = (0u64..3, prop_oneof![0u64..10, 0u64..20_000]);
+    (0usize..6, 0usize..MEMBERS, prop::array::uniform3(count), 0u64..3, lock)
 }
 
 proptest! {

@@ -575,7 +575,8 @@ unsafe fn find(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
         }
         // The words of a line are touched by the same code mostly, one after the other.
         let what = (reference(r as u64) as u64) << 32 | key;
-        let known = (&raw mut (*t).touch_cache[0]).add((what ^ what >> 24 ^ what >> 32) as usize % TOUCHES_AT_HAND);
+        let known =
+            (&raw mut (*t).touch_cache[0]).add((what ^ what >> 24 ^ what >> 32) as usize % TOUCHES_AT_HAND);
         if (*known).what == what {
             return (*known).slot as *mut u64;
         }

@@ -8,7 +8,8 @@ use tussle_advise::advice::{Advice, Options, best};
 use tussle_advise::class::{self, COST_MIN, Class};
 use tussle_contention::analysis::{Question, contention};
 use tussle_contention::fields::Namer;
-use tussle_evidence::Evidence;
+use tussle_contention::group::Group;
+use tussle_evidence::{Evidence, ObjectKind};
 use tussle_host::fix::Patched;
 use tussle_host::project::Scratch;
 
@@ -36,6 +37,9 @@ pub struct Case {
     pub cost: f64,
     /// Hidden in that run by where the allocator put the object.
     pub latent: bool,
+    /// Two heap objects of different allocations that the allocator put side by side in that run: an aligned
+    /// allocation parts them, no member of either struct does.
+    pub neighbours: bool,
     /// Its objects.
     objects: Vec<u32>,
 }
@@ -52,14 +56,35 @@ pub fn cases(e: &Evidence) -> Vec<Case> {
         let g = &j.group;
         let root = root(g.fields.first().map(|f| f.object));
         let (title, cost, objects) = (g.title(), g.cost.total(), g.objects());
-        out.push(Case { title, root, cost, latent: false, objects });
+        let neighbours = are_neighbours(e, g);
+        out.push(Case { title, root, cost, latent: false, neighbours, objects });
     }
     for l in class::latent(e, &seen, &judged).iter().filter(|l| class::is_luck(e, &l.hidden_by)) {
         let objects = l.line.objects();
         let root = root(objects.first().copied());
-        out.push(Case { title: root.clone(), root, cost: l.line.cost.total(), latent: true, objects });
+        out.push(Case {
+            title: root.clone(),
+            root,
+            cost: l.line.cost.total(),
+            latent: true,
+            neighbours: false,
+            objects,
+        });
     }
     out
+}
+
+/// The two fields that fight lie in heap objects of different allocation sites.
+fn are_neighbours(e: &Evidence, g: &Group<'_>) -> bool {
+    let Some((a, b)) = g.worst_pair() else { return false };
+    let object = |field: usize| e.objects.get(g.fields.get(field)?.object as usize);
+    let (Some(a), Some(b)) = (object(a), object(b)) else { return false };
+    a.kind == ObjectKind::Heap && b.kind == ObjectKind::Heap && a.alloc_code != b.alloc_code
+}
+
+/// Those that a patch can repair, and those that only lie side by side.
+fn split(all: Vec<Case>) -> (Vec<Case>, Vec<Case>) {
+    all.into_iter().partition(|c| !c.neighbours)
 }
 
 /// A patch that survived.
@@ -86,6 +111,8 @@ pub struct Repairs {
     pub scratch: Option<Scratch>,
     /// Cases that are left, recorded with all patches.
     pub left: Vec<Case>,
+    /// Of these, heap objects that only lie side by side.
+    pub beside: Vec<Case>,
 }
 
 impl Repairs {
@@ -107,8 +134,8 @@ impl Repairs {
 impl Hunt<'_> {
     /// Repairs case after case until none is left, nothing more is proposed, or enough was tried.
     pub fn repair(&self, argv: &[OsString], evidence: &Evidence) -> Repairs {
-        let mut out =
-            Repairs { list: Vec::new(), passed_over: Vec::new(), scratch: None, left: cases(evidence) };
+        let (left, beside) = split(cases(evidence));
+        let mut out = Repairs { list: Vec::new(), passed_over: Vec::new(), scratch: None, left, beside };
         let mut now = evidence.clone();
         let mut tried = HashSet::new();
         for _ in 0..ATTEMPTS_MAX {
@@ -124,7 +151,7 @@ impl Hunt<'_> {
                 Ok(done) => {
                     out.list.push(done.repair);
                     out.scratch = Some(done.scratch);
-                    out.left = done.left;
+                    (out.left, out.beside) = (done.left, done.beside);
                     now = done.evidence;
                     tried.clear();
                 }
@@ -146,7 +173,7 @@ impl Hunt<'_> {
         let (scratch, patched) = self.patch(dir, &advice)?;
         let built = self.build_instrumented(scratch.path())?;
         let evidence = self.record(&built, argv)?;
-        let left = cases(&evidence);
+        let (left, beside) = split(cases(&evidence));
         let latent = advice.is_latent();
         let was = cost_of(before, &advice.type_name, latent);
         let repair = Repair {
@@ -158,7 +185,7 @@ impl Hunt<'_> {
             advice,
         };
         survives(&repair, &left, before, &evidence)?;
-        Ok(Done { repair, scratch, left, evidence })
+        Ok(Done { repair, scratch, left, beside, evidence })
     }
 }
 
@@ -199,6 +226,7 @@ struct Done {
     repair: Repair,
     scratch: Scratch,
     left: Vec<Case>,
+    beside: Vec<Case>,
     evidence: Evidence,
 }
 

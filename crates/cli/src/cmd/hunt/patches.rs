@@ -36,6 +36,11 @@ pub fn nodes(repairs: &Repairs, diff: &str, slower: bool) -> Vec<Node> {
         (c.title.clone(), format!("{}{hidden}", whole(c.cost)))
     });
     out.extend(rows("left", ("fields", "still there"), ("transfers", "transfers"), left));
+    let beside = repairs.beside.iter().map(|c| {
+        let remedy = "side by side on the heap in this run: align the allocation, aligned_alloc(64, ..)";
+        (c.title.clone(), format!("{}, {remedy}", whole(c.cost)))
+    });
+    out.extend(rows("beside", ("fields", "neighbours"), ("transfers", "transfers"), beside));
     out
 }
 
