@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
 /// How the program ended.
 pub struct End {
@@ -67,6 +67,9 @@ impl End {
 /// The program that signals are passed on to.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
+/// The program has a process group of its own, which signals of the terminal do not reach.
+static APART: AtomicBool = AtomicBool::new(false);
+
 /// Signals that are passed on.
 const FORWARDED: [i32; 8] = [
     libc::SIGINT,
@@ -83,7 +86,7 @@ extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
     let child = CHILD.load(Ordering::Relaxed);
     // SAFETY: the kernel passes a valid siginfo. Signals of the terminal reach the program by themselves.
     let from_user = unsafe { !info.is_null() && (*info).si_code <= 0 };
-    if child > 0 && from_user {
+    if child > 0 && (from_user || APART.load(Ordering::Relaxed)) {
         // SAFETY: kill is async-signal-safe.
         unsafe { libc::kill(child, signal) };
     }
@@ -224,6 +227,7 @@ pub fn run(
     if let Some(service) = &o.service {
         service.prepare(&mut c);
     }
+    APART.store(o.service.is_some(), Ordering::Relaxed);
     let forwarding = Forwarding::start();
     let mut child = c.spawn()?;
     CHILD.store(child.id() as i32, Ordering::Relaxed);
