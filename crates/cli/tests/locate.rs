@@ -85,6 +85,10 @@ fn addresses_of_a_process_have_names() {
         says(&["where", &pid, &inside, "--type", "stats", "--base", &at[2]], &["struct stats", "misses"]);
         let file = dir.path().join("p").display().to_string();
         says(&["layout", &file, "-C", "stats", "--pid", &pid, "--addr", &at[2]], &[".misses = 42"]);
+        let (text, code) = tussle(&["layout", &file, "-C", "stats", "--addr", "5"]);
+        assert!(code == Some(2) && text.contains("--pid or --core"), "{text}");
+        let (text, code) = tussle(&["layout", &file, "--prefix", "nothing_begins_so"]);
+        assert!(code == Some(2) && text.contains("leave no type"), "{text}");
         let (text, code) = tussle(&["where", &pid, "0x10"]);
         assert!(code == Some(2) && text.contains("nothing at 0x10"), "{text}");
     }

@@ -150,6 +150,9 @@ fn ids(args: &Args, source: &Source, names: &[String]) -> anyhow::Result<Vec<Typ
         with.iter().any(|p| name.starts_with(p.as_str()))
     };
     ids.retain(|&id| (args.prefix.is_empty() || begins(id, &args.prefix)) && !begins(id, &args.exclude));
+    if ids.is_empty() && !(args.prefix.is_empty() && args.exclude.is_empty()) {
+        bail!("{}: --prefix and --exclude leave no type", source.path.display());
+    }
     if let Some(sort) = args.sort {
         ids.sort_by_cached_key(|&id| sort_key(table, id, sort));
     }

@@ -19,14 +19,14 @@ pub struct Place {
     #[arg(long, value_name = "FILE", requires = "addr", conflicts_with = "pid")]
     core: Option<PathBuf>,
     /// Address of the object.
-    #[arg(long, value_name = "ADDR", value_parser = number)]
+    #[arg(long, value_name = "ADDR", value_parser = number, conflicts_with = "data")]
     addr: Option<u64>,
 }
 
 impl Place {
     /// Is an object to be printed?
     pub fn is_given(&self) -> bool {
-        self.data.is_some() || self.pid.is_some() || self.core.is_some()
+        self.data.is_some() || self.pid.is_some() || self.core.is_some() || self.addr.is_some()
     }
 
     /// Up to `size` bytes of the object: fewer where the file ends.

@@ -24,8 +24,6 @@ pub struct Source {
     pub arch: Option<String>,
     /// Byte order of what the file describes; raw BTF and snapshots are taken for little-endian.
     pub little_endian: bool,
-    /// The kernel configuration that the file carries.
-    pub config: Option<String>,
 }
 
 /// Every definition of a name is looked for in files up to this size, bytes; beyond it the first one is taken.
@@ -62,14 +60,12 @@ impl Source {
         }
         // Only BTF has no source lines at all.
         let btf = table.aggregates().all(|(_, a)| a.decl.is_none());
-        let config = tussle_debuginfo::ikconfig(bytes);
         Ok(Source {
             path: path.to_path_buf(),
             table,
             btf,
             arch: arch(bytes),
             little_endian: !bytes.starts_with(b"\x7fELF") || bytes.get(5) != Some(&2),
-            config,
         })
     }
 
@@ -97,7 +93,10 @@ impl Source {
         let named = |v: String| [folder.join(format!("config-{v}")), format!("/boot/config-{v}").into()];
         let read = |path: &PathBuf| std::fs::read_to_string(path).ok();
         let files = std::iter::once(PathBuf::from(beside)).chain(version.into_iter().flat_map(named));
-        files.collect::<Vec<_>>().iter().find_map(read).or_else(|| self.config.clone())
+        files.collect::<Vec<_>>().iter().find_map(read).or_else(|| {
+            // looked for only here: it may lie anywhere in the file
+            open_bytes(&self.path).ok().and_then(|b| tussle_debuginfo::ikconfig((*b).as_ref()))
+        })
     }
 
     /// The type of that name.
