@@ -101,7 +101,9 @@ impl Text {
     }
 
     fn facts(&mut self, facts: &[Fact], depth: usize) {
-        self.title = false;
+        if facts.iter().any(|f| !f.label.is_empty()) {
+            self.blank();
+        }
         let label = facts.iter().map(|f| width(&f.label)).max().unwrap_or(0);
         let room = self.room(2 * depth + label + 2);
         for f in facts.iter().filter(|f| !f.label.is_empty()) {

@@ -77,14 +77,16 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let mut hidden = latent::hidden(e, &namer, &latent);
     hidden.retain(|h| keep(&h.group));
     let outcome = Outcome::new(e, problems, &all, &hidden);
-    let mut nodes = vec![Node::Facts(run_facts(e, &seen, outcome.helps))];
-    nodes.extend(loss_nodes(e, problems));
-    nodes.push(outcome::sentence(&outcome, &all, &hidden, &seen));
-    nodes.extend(unshared(e, &namer, &all, options));
-    nodes.push(table(e, &all));
     let (helped, others): (Vec<&Judged>, Vec<&Judged>) =
         all.iter().partition(|j| j.class == Class::LayoutHelps);
     let context = line::Context { e, namer: &namer, seen: &seen };
+    let mut nodes = vec![outcome::sentence(&outcome, &all, &hidden, &seen)];
+    let mut facts = worst(&context, &helped);
+    facts.extend(run_facts(e, &seen, outcome.helps));
+    nodes.push(Node::Facts(facts));
+    nodes.extend(loss_nodes(e, problems));
+    nodes.extend(unshared(e, &namer, &all, options));
+    nodes.push(table(e, &all));
     let details = |list: &[&Judged]| -> Vec<Node> {
         list.iter().take(DETAILS_MAX).map(|j| context.judged(j, number_of(&all, j))).collect()
     };
@@ -93,17 +95,21 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     nodes.extend(latent::nodes(&context, &hidden));
     nodes.extend(helped.iter().map(|j| Node::Finding(context.finding(&j.group))));
     nodes.extend(hidden.iter().filter(|h| h.by_luck(e)).map(|h| Node::Finding(context.lucky(h))));
-    nodes.extend(next_step(&context, &helped));
     Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }
 
-/// What to do about the worst finding.
-fn next_step(context: &line::Context, findings: &[&Judged]) -> Option<Node> {
-    let field = findings.first().and_then(|j| j.group.fields.first())?;
-    let o = context.e.objects.get(field.object as usize)?;
+/// The worst finding in a sentence, and what to do about it.
+fn worst(context: &line::Context, findings: &[&Judged]) -> Vec<Fact> {
+    let Some(judged) = findings.first() else { return Vec::new() };
+    let mut facts = vec![fact("worst", "worst", Cell::text(context.finding(&judged.group).message))];
+    let object = judged.group.fields.first().and_then(|f| context.e.objects.get(f.object as usize));
     // Only a struct with a name can be asked about.
-    let name = o.ty.and_then(|t| tussle_advise::advice::source_name(&context.e.types, t))?;
-    Some(dim(format!("Next: tussle advise -C '{name}'")))
+    let ty = object.and_then(|o| o.ty);
+    if let Some(name) = ty.and_then(|t| tussle_advise::advice::source_name(&context.e.types, t)) {
+        let command = format!("tussle advise -C '{name}'");
+        facts.push(fact("next", "next", Cell::text(command).tone(Tone::Strong)));
+    }
+    facts
 }
 
 fn number_of(all: &[Judged], one: &Judged) -> usize {
@@ -279,13 +285,13 @@ fn table(e: &Evidence, all: &[Judged]) -> Node {
     let columns = vec![
         Column::number("rank", "#"),
         Column::number("expected_invalidations", "E"),
-        Column::number("expected_invalidations_even_split", "E even"),
-        Column::number("share_of_accesses", "of accesses"),
+        Column::number("expected_invalidations_even_split", "E even").rank(3),
+        Column::number("share_of_accesses", "of accesses").rank(4),
         Column::number("transfers", "transfers"),
-        Column::number("removable_share", "removable"),
+        Column::number("removable_share", "removable").rank(2),
         Column::text("class", "class"),
-        Column::number("lines", "lines"),
-        Column::text("threads", "threads"),
+        Column::number("lines", "lines").rank(2),
+        Column::text("threads", "threads").rank(1),
         Column::text("fields", "fields"),
     ];
     let row = |(i, j): (usize, &Judged)| {
