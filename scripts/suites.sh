@@ -76,7 +76,7 @@ results() {
 		-e 's/^== (.*)/ok\t\1 begins/p' \
 		-e 's/^exit 0$/ok\tall exits/p' -e 's/^exit .*/not ok\tall exits/p' ;;
 	libuv1) sed -nE 's/^(ok|not ok) [0-9]+ - ([^ ]+)( # .*)?$/\1\t\2/p' ;;
-	apr) sed -nE -e 's/^.*\r//' -e 's/^([a-z_0-9]+) +: .*SUCCESS$/ok\t\1/p' -e 's/^([a-z_0-9]+) +: .*FAILED.*/not ok\t\1/p' ;;
+	apr) sed -nE -e 's/^.*\r//' -e 's/^([a-z_0-9]+) +: .*SUCCESS$/ok\t\1/p' -e 's/^([a-z_0-9]+) +: .*(FAILED|Line [0-9]+:).*/not ok\t\1/p' ;;
 	esac
 }
 

@@ -448,6 +448,12 @@ fn await_child(child: libc::pid_t) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    /// Where other programs take the CPUs, no task may get its turn in a short measurement.
+    fn works(workload: Workload, setting: Setting) -> bool {
+        let longer = Setting { measure: Duration::from_secs(3), ..setting };
+        [setting, longer].into_iter().any(|s| run(workload, s).unwrap().operations_per_s > 0.0)
+    }
+
     #[test]
     fn every_workload_runs_as_threads() {
         for (name, workload) in ALL {
@@ -458,11 +464,12 @@ mod tests {
                 region_bytes: 1 << 20,
                 ..Setting::default()
             };
-            let rates = run(workload, setting).unwrap();
-            assert!(rates.operations_per_s > 0.0, "{name}: {rates:?}");
+            assert!(works(workload, setting), "{name}");
             // More tasks than pages of the region.
-            let crowded = run(workload, Setting { tasks: 3, region_bytes: 2 * PAGE, ..setting }).unwrap();
-            assert!(crowded.operations_per_s > 0.0, "{name}: {crowded:?}");
+            assert!(
+                works(workload, Setting { tasks: 3, region_bytes: 2 * PAGE, ..setting }),
+                "{name}, crowded"
+            );
             assert_eq!(Workload::by_name(name), Some(workload));
         }
         assert_eq!(Workload::by_name("mmap2"), None);
