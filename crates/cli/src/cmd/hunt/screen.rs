@@ -70,7 +70,10 @@ impl<'a> Story<'a> {
         if !self.finding() {
             return if class::blind(self.evidence).is_some() { 2 } else { 0 };
         }
-        let repaired = self.repairs.as_ref().is_some_and(|r| r.left.is_empty() && !r.list.is_empty());
+        let repaired = self
+            .repairs
+            .as_ref()
+            .is_some_and(|r| r.left.is_empty() && r.beside.is_empty() && !r.list.is_empty());
         u8::from(!repaired || self.is_slower())
     }
 
