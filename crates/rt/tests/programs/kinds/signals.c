@@ -170,11 +170,12 @@ static int signal_fd(void) {
     int fd = signalfd(-1, &s, SFD_CLOEXEC);
     fights();
     raise(SIGUSR1);
-    printf("%zd %u\n", read(fd, &i, sizeof i), i.ssi_signo);
+    ssize_t n = read(fd, &i, sizeof i);
+    printf("%zd %u\n", n, i.ssi_signo);
     fflush(stdout);
     if (fork() == 0) _exit(4);
-    printf("%zd", read(fd, &i, sizeof i));
-    printf(" %u %d\n", i.ssi_signo, i.ssi_status);
+    n = read(fd, &i, sizeof i);
+    printf("%zd %u %d\n", n, i.ssi_signo, i.ssi_status);
     return 0;
 }
 static void *waits(void *arg) {
