@@ -65,17 +65,8 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tussle_model::{Aggregate, AggregateKind, Base, Encoding, Member};
-
-    fn table() -> (TypeTable, TypeId) {
-        let mut t = TypeTable::new(8);
-        let int = t.push(Type::Base(Base { name: "int".into(), size: 4, encoding: Encoding::Signed }));
-        let long = t.push(Type::Base(Base { name: "long".into(), size: 8, encoding: Encoding::Signed }));
-        let field = |n, ty, at| Member::field(Some(n), ty, at);
-        let members = vec![field("a", int, 0), field("b", int, 4), field("c", long, 8), field("d", long, 16)];
-        let s = t.push(Type::Aggregate(Aggregate::new(AggregateKind::Struct, Some("s"), 24, members)));
-        (t, s)
-    }
+    use crate::testing::table;
+    use tussle_model::{Aggregate, AggregateKind, Member};
 
     #[test]
     fn types_that_hold_another_without_end_are_refused() {

@@ -19,6 +19,8 @@ pub mod order;
 pub mod patch;
 pub mod relayout;
 pub mod scene;
+#[cfg(test)]
+mod testing;
 
 pub use advice::{Advice, AdviseError, Options, Report, advise, best, evaluate, sort_best};
 pub use edit::Edit;
