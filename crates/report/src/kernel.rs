@@ -2,7 +2,9 @@
 //! objects together. Transfers are counted in the emulator's order of accesses, E is expected from shares of the
 //! accesses; both are shown, never added.
 
-use crate::{Options, Outcome, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, text};
+use crate::{
+    Options, Outcome, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, silent, text,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tussle_advise::class::{self, Class};
 use tussle_contention::analysis::{self, LineContention};
@@ -212,18 +214,14 @@ fn facts(e: &Evidence, all: &[KernelGroup], total: u64, finding: bool) -> Vec<Fa
     );
     let unit = "transfers: counted by a coherence model in the emulator; E: invalidations expected from each CPU's \
                 share of the accesses; neither is measured";
-    let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
-    vec![
+    let mut facts = vec![
         fact("command", "command", Cell::text(r.command.join(" "))),
         fact("transfers", "recorded", Cell::value(total, seen)),
         fact("machine", "machine", Cell::text(format!("{}, {} CPUs, {}", r.cpu_model, r.cpus, r.arch))),
         fact("unit", "numbers", Cell::text(unit)),
-        silent("finding", finding.into()),
-        silent("complete", r.complete.into()),
-        silent("source", serde_json::to_value(r.source).unwrap_or_default()),
-        silent("counts_unit", "transfers".into()),
-        silent("tool_version", r.tool_version.clone().into()),
-    ]
+    ];
+    facts.extend(silent(e, finding, "transfers".into()));
+    facts
 }
 
 fn table(all: &[KernelGroup], total: u64) -> Node {

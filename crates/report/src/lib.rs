@@ -200,16 +200,25 @@ fn run_facts(e: &Evidence, seen: &Contention, finding: bool) -> Vec<Fact> {
         fact("machine", "machine", Cell::text(format!("{}, {} CPUs used, {}", r.cpu_model, r.cpus, r.arch))),
         fact("unit", "numbers", Cell::value(unit.clone(), unit)),
     ];
-    let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
-    facts.push(silent("finding", finding.into()));
-    facts.push(silent("complete", r.complete.into()));
-    facts.push(silent("source", serde_json::to_value(r.source).unwrap_or_default()));
-    facts.push(silent("counts_unit", r.unit.to_string().into()));
-    facts.push(silent("window_vt", seen.window_vt.into()));
-    facts.push(silent("line_bytes", line.into()));
-    facts.push(silent("lines_touched", seen.lines_touched.into()));
-    facts.push(silent("tool_version", r.tool_version.clone().into()));
+    let [finding, complete, source, unit, version] = silent(e, finding, r.unit.to_string());
+    let window = fact("window_vt", "", Cell::value(seen.window_vt, ""));
+    let line = fact("line_bytes", "", Cell::value(line, ""));
+    let touched = fact("lines_touched", "", Cell::value(seen.lines_touched, ""));
+    facts.extend([finding, complete, source, unit, window, line, touched, version]);
     facts
+}
+
+/// What only machines read, of every source: the outcome, and where the numbers come from.
+pub(crate) fn silent(e: &Evidence, finding: bool, counts_unit: String) -> [Fact; 5] {
+    let r = &e.run;
+    let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
+    [
+        silent("finding", finding.into()),
+        silent("complete", r.complete.into()),
+        silent("source", serde_json::to_value(r.source).unwrap_or_default()),
+        silent("counts_unit", counts_unit.into()),
+        silent("tool_version", r.tool_version.clone().into()),
+    ]
 }
 
 /// What was lost, merged, damaged or cannot be seen: said before any number.

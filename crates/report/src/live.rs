@@ -3,7 +3,7 @@
 //! is never promised.
 
 use crate::line::Context;
-use crate::{Options, Outcome, Report, class_tone, dim, fact, loss_nodes, names, text, wanted};
+use crate::{Options, Outcome, Report, class_tone, dim, fact, loss_nodes, names, silent, text, wanted};
 use std::collections::BTreeSet;
 use tussle_advise::class::{self, Class, Judged, SAMPLES_MIN};
 use tussle_contention::analysis::{self, Contention};
@@ -135,20 +135,16 @@ fn facts(e: &Evidence, total: f64, finding: bool) -> Vec<Fact> {
     let all = total.round() as u64;
     let flags = r.flags.clone().unwrap_or_default();
     let unit = format!("{}; {}", r.unit, r.source);
-    let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
-    vec![
+    let mut facts = vec![
         fact("command", "command", Cell::text(r.command.join(" "))),
         fact("samples", "sampled", Cell::value(all, format!("{} accesses", thousands(all)))),
         fact("duration_s", "watched", lasted),
         fact("machine", "machine", Cell::text(format!("{}, {} CPUs, {}", r.cpu_model, r.cpus, r.arch))),
         fact("sampling", "sampling", Cell::value(flags.clone(), flags.join(", "))),
         fact("unit", "numbers", Cell::value(unit.clone(), unit)),
-        silent("finding", finding.into()),
-        silent("complete", r.complete.into()),
-        silent("source", serde_json::to_value(r.source).unwrap_or_default()),
-        silent("counts_unit", r.unit.to_string().into()),
-        silent("tool_version", r.tool_version.clone().into()),
-    ]
+    ];
+    facts.extend(silent(e, finding, r.unit.to_string()));
+    facts
 }
 
 fn sentence(e: &Evidence, all: &[Seen], total: f64) -> Node {

@@ -1,6 +1,8 @@
 //! The report of samples of a performance monitoring unit: lines by HITM, never by E, whose unit is another.
 
-use crate::{Options, Outcome, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, text};
+use crate::{
+    Options, Outcome, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, silent, text,
+};
 use std::collections::BTreeMap;
 use tussle_advise::class;
 use tussle_contention::fields::Namer;
@@ -144,18 +146,14 @@ fn facts(e: &Evidence, total: u64, lines: usize, finding: bool) -> Node {
         if lines == 1 { "" } else { "s" }
     );
     let unit = format!("{}; {}: a sample of events, not a count of them", r.unit, r.source);
-    let silent = |key: &str, value: serde_json::Value| fact(key, "", Cell::value(value, ""));
-    Node::Facts(vec![
+    let mut facts = vec![
         fact("command", "command", Cell::text(r.command.join(" "))),
         fact("samples", "sampled", Cell::value(total, total_text)),
         fact("machine", "machine", Cell::text(format!("{}, {} CPUs, {}", r.cpu_model, r.cpus, r.arch))),
         fact("unit", "numbers", Cell::value(unit.clone(), unit)),
-        silent("finding", finding.into()),
-        silent("complete", r.complete.into()),
-        silent("source", serde_json::to_value(r.source).unwrap_or_default()),
-        silent("counts_unit", r.unit.to_string().into()),
-        silent("tool_version", r.tool_version.clone().into()),
-    ])
+    ];
+    facts.extend(silent(e, finding, r.unit.to_string()));
+    Node::Facts(facts)
 }
 
 fn sum(l: &PmuLine, of: impl Fn(&Sampled) -> Option<u64>) -> Cell {
