@@ -1,6 +1,7 @@
 //! Companion files: debug information that lies beside the executable. The host opens them; this crate only asks.
 
 pub use crate::elf::Bytes;
+use crate::elf::Elf;
 
 /// A file that debug information points at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,14 @@ pub enum CompanionRequest {
 pub trait Companions {
     /// The contents of the file, or `None` when it is nowhere to be found.
     fn open(&mut self, request: &CompanionRequest) -> Option<Bytes>;
+}
+
+/// The separate debug file of an executable, by its build-id first, then by name; and what it was found by.
+pub fn separate(elf: &Elf<'_>, companions: &mut dyn Companions) -> Option<(Bytes, &'static str)> {
+    let by_id = elf.build_id().map(|id| (CompanionRequest::BuildId(id.to_vec()), "build-id"));
+    let link = elf.debuglink().map(|(name, crc)| CompanionRequest::Debuglink { name, crc });
+    let by_link = link.map(|request| (request, ".gnu_debuglink"));
+    by_id.into_iter().chain(by_link).find_map(|(request, how)| Some((companions.open(&request)?, how)))
 }
 
 /// No companion files at all.

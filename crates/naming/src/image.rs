@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tussle_debuginfo::companion::separate;
 use tussle_debuginfo::dwarf::{Files, Types};
 use tussle_debuginfo::symbols::Symbols;
 use tussle_debuginfo::{Bytes, CompanionRequest, Companions, Elf};
@@ -147,8 +148,9 @@ impl<'a> Images<'a> {
                  rebuilding. Its addresses are not named"
             ));
         }
-        let debug = self.separate(path, &elf);
-        let debug_bytes = debug.as_ref().map(|d| (**d).as_ref());
+        let bare = !elf.has(".debug_info") && !elf.has(".zdebug_info");
+        let debug = bare.then(|| separate(&elf, &mut Beside { source: self.source, path })).flatten();
+        let debug_bytes = debug.as_ref().map(|(d, _)| (**d).as_ref());
         let (symbols, problems) = Symbols::read((*bytes).as_ref(), debug_bytes).map_err(|e| e.to_string())?;
         for p in problems {
             self.problem(path, p.to_string());
@@ -160,16 +162,6 @@ impl<'a> Images<'a> {
         };
         drop(elf);
         Ok(Some(Image::new(symbols, types, by_die, bytes)))
-    }
-
-    /// The debug file of a stripped module.
-    fn separate(&mut self, path: &str, elf: &Elf) -> Option<Bytes> {
-        if elf.has(".debug_info") || elf.has(".zdebug_info") {
-            return None;
-        }
-        let by_id = elf.build_id().map(|id| CompanionRequest::BuildId(id.to_vec()));
-        let by_link = elf.debuglink().map(|(name, crc)| CompanionRequest::Debuglink { name, crc });
-        by_id.into_iter().chain(by_link).find_map(|request| self.source.companion(path, &request))
     }
 
     /// All types of a module, and those of the variables and of the functions at `svmas` by their entries.

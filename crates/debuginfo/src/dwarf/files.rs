@@ -2,7 +2,7 @@
 
 use gimli::{DwarfPackageSections, DwarfSections, EndianSlice, RunTimeEndian, SectionId};
 
-use crate::companion::{CompanionRequest, Companions};
+use crate::companion::{CompanionRequest, Companions, separate};
 use crate::elf::{Bytes, Elf, SectionData};
 use crate::error::{Error, Problem, Problems};
 use crate::vtables::Vtables;
@@ -40,13 +40,13 @@ impl<'d> Files<'d> {
     /// # Errors
     /// [`Error::NoDebugInfo`] when there is no `.debug_info` anywhere, [`Error::Malformed`] when it does not load.
     pub fn load(elf: &Elf<'d>, companions: &mut dyn Companions) -> Result<Files<'d>, Error> {
-        let mut problems = Problems::default();
+        let problems = Problems::default();
         if has_dwarf(elf) {
             let main = load_sections(|name| elf.section(name).map(SectionData::from))?;
             let vtables = Vtables::new(elf.bytes(), None);
             return Ok(Files::with_main(elf, main, vtables, companions, problems));
         }
-        let Some((bytes, how)) = separate(elf, companions, &mut problems) else {
+        let Some((bytes, how)) = separate(elf, companions) else {
             let why = if elf.has(".symtab") { "no .debug_info section" } else { "stripped" };
             return Err(Error::NoDebugInfo { why: why.into() });
         };
@@ -179,24 +179,4 @@ pub(crate) fn load_package(
         })
     });
     loaded.map_err(|e| problems.add(".dwp", 0, e)).ok()
-}
-
-/// The separate debug file: by build-id first, then by name.
-fn separate(
-    elf: &Elf<'_>,
-    companions: &mut dyn Companions,
-    problems: &mut Problems,
-) -> Option<(Bytes, &'static str)> {
-    if let Some(id) = elf.build_id() {
-        let request = CompanionRequest::BuildId(id.to_vec());
-        if let Some(bytes) = companions.open(&request) {
-            return Some((bytes, "build-id"));
-        }
-    }
-    let (name, crc) = elf.debuglink()?;
-    let found = companions.open(&CompanionRequest::Debuglink { name: name.clone(), crc });
-    if found.is_none() {
-        problems.add(".gnu_debuglink", 0, format!("{name} was not found"));
-    }
-    found.map(|bytes| (bytes, ".gnu_debuglink"))
 }
