@@ -7,12 +7,14 @@ mod bounds;
 mod cell;
 mod columns;
 pub mod file;
+mod maps;
 mod problem;
 mod redact;
 pub mod sample;
 pub mod tables;
 mod validate;
 
+pub use maps::Mapped;
 pub use problem::Problem;
 pub use redact::redact;
 pub use tables::*;

@@ -1,6 +1,7 @@
 //! What is mapped where: `/proc/PID/maps`, kept up to date by the kernel's records.
 
 use std::collections::BTreeMap;
+use tussle_evidence::Mapped;
 
 /// One mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,28 +27,19 @@ pub struct Mapping {
 /// Bytes in which a thread is asked for its stack: the mapping around its stack pointer.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// Reads one line of `/proc/PID/maps`: `start-end rwxp offset major:minor inode path`.
+/// Reads one line of `/proc/PID/maps`.
 pub fn parse(line: &str) -> Option<Mapping> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let flags = words.next()?.as_bytes();
-    let hex = |s: &str| u64::from_str_radix(s, 16).ok();
-    let offset = hex(words.next()?)?;
-    let (major, minor) = words.next()?.split_once(':')?;
-    let inode = words.next()?.parse().ok()?;
-    let path = words.next().unwrap_or("").trim_start();
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    let m = Mapped::parse(line)?;
     Some(Mapping {
-        start: hex(start)?,
-        end: hex(end)?,
-        offset,
-        device: hex(major)? << 32 | hex(minor)?,
-        inode,
-        path: path.chars().take(PATH_BYTES_MAX).collect(),
-        shared: flags.get(3) == Some(&b's'),
-        code: flags.get(2) == Some(&b'x'),
+        start: m.start,
+        end: m.end,
+        offset: m.offset,
+        device: m.device.0 << 32 | m.device.1,
+        inode: m.inode,
+        path: m.file().chars().take(PATH_BYTES_MAX).collect(),
+        shared: m.shared(),
+        code: m.code(),
     })
-    .filter(|m| m.start < m.end)
 }
 
 /// The mappings of one process by their first address.

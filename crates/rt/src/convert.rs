@@ -552,15 +552,8 @@ fn ranges(u: &Use, run: &Run, w: usize) -> Vec<(Span, Counts)> {
 /// Mapped files of a `/proc/pid/maps` text: whole extents, and the bias of the first mapping.
 fn parse_maps(text: &str) -> Vec<Module> {
     let mut out: Vec<Module> = Vec::new();
-    for line in text.lines() {
-        let mut f = line.splitn(6, ' ');
-        let (Some(range), Some(permissions), Some(offset)) = (f.next(), f.next(), f.next()) else { continue };
-        let path = f.nth(2).unwrap_or("").trim();
-        let hex = |s: &str| u64::from_str_radix(s, 16).ok();
-        let Some((Some(start), Some(end))) = range.split_once('-').map(|(a, b)| (hex(a), hex(b))) else {
-            continue;
-        };
-        let Some(offset) = hex(offset) else { continue };
+    for here in text.lines().filter_map(Mapped::parse) {
+        let Mapped { start, end, offset, path, .. } = here;
         if path.is_empty() {
             // Zero-initialised data follows its file without a name.
             if let Some(m) = out.last_mut().filter(|m| m.end == start) {
@@ -569,7 +562,7 @@ fn parse_maps(text: &str) -> Vec<Module> {
             continue;
         }
         // Shared mappings are data.
-        if !path.starts_with('/') || path.ends_with(".raw") || permissions.ends_with('s') {
+        if !path.starts_with('/') || path.ends_with(".raw") || here.shared() {
             continue;
         }
         match out.iter_mut().rev().find(|m| m.path == path) {

@@ -4,7 +4,7 @@ use crate::lines::{Lines, Span, fight};
 use crate::raw::RawFile;
 use crate::wire::*;
 use std::collections::{BTreeMap, BTreeSet};
-use tussle_evidence::{Backing, Region};
+use tussle_evidence::{Backing, Mapped, Region};
 
 /// A shared mapping of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,27 +152,19 @@ fn mappings(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(mapping).collect()
 }
 
-/// `7f00-7f10 rw-s 00000000 00:01 1024 /dev/zero (deleted)`: proc(5). Memory without a file has an inode, too.
+/// One such line. Memory without a file has an inode, too.
 fn mapping(line: &str) -> Option<Mapping> {
-    let mut f = line.splitn(6, ' ');
-    let (start, end) = f.next()?.split_once('-')?;
-    let permissions = f.next()?.as_bytes();
-    let (offset, (major, minor), inode) = (f.next()?, f.next()?.split_once(':')?, f.next()?);
-    let path = f.next().unwrap_or("").trim();
-    if permissions.get(3) != Some(&b's') || path.trim_end_matches(" (deleted)").ends_with(".raw") {
+    let m = Mapped::parse(line)?;
+    if !m.shared() || m.file().ends_with(".raw") {
         return None;
     }
-    let hex = |s: &str| u64::from_str_radix(s, 16).ok();
-    let (start, end) = (hex(start)?, hex(end)?);
     // As glibc's makedev(3) packs small numbers.
-    let (major, minor) = (hex(major)?, hex(minor)?);
+    let (major, minor) = m.device;
     let device = (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12;
-    let writable = permissions.get(1) == Some(&b'w');
-    // The first System V segment has inode 0.
-    let inode: u64 = inode.parse().ok().filter(|&i| (device, i) != (0, 0) && start < end)?;
-    // Beyond lies damage.
-    let offset = hex(offset).filter(|o| end.max(*o) <= 1 << 56)?;
-    Some(Mapping { start, end, file: (device, inode), offset, writable })
+    // The first System V segment has inode 0. Beyond 2^56 lies damage.
+    let sound = (device, m.inode) != (0, 0) && m.end.max(m.offset) <= 1 << 56;
+    let file = (device, m.inode);
+    sound.then_some(Mapping { start: m.start, end: m.end, file, offset: m.offset, writable: m.writable() })
 }
 
 #[cfg(test)]

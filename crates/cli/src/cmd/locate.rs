@@ -6,8 +6,10 @@ use crate::global::Global;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tussle_debuginfo::companion::separate;
 use tussle_debuginfo::symbols::{Segment, Symbols, Variable};
-use tussle_debuginfo::{Bytes, CompanionRequest, Companions, Elf, dwarf};
+use tussle_debuginfo::{Elf, dwarf};
+use tussle_evidence::Mapped;
 use tussle_host::companions::{FileCompanions, open_bytes};
 use tussle_layout::whereabouts::{Object, view};
 use tussle_model::{LineSize, TypeTable};
@@ -41,18 +43,12 @@ pub struct Args {
 /// Mappings begin at multiples of this.
 const PAGE_BYTES: u64 = 4096;
 
-/// One line of /proc/PID/maps.
-struct Mapping {
-    start: u64,
-    end: u64,
-    offset: u64,
-    path: String,
-}
-
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let line = LineSize::new(args.line).context("-c: a power of two from 8 to 65536 is needed")?;
-    let maps = maps(args.pid)?;
+    let path = format!("/proc/{}/maps", args.pid);
+    let text = std::fs::read_to_string(&path).with_context(|| format!("process {}: {path}", args.pid))?;
+    let maps: Vec<Mapped> = text.lines().filter_map(Mapped::parse).collect();
     let Some(here) = maps.iter().find(|m| m.start <= args.address && args.address < m.end) else {
         bail!("process {} has nothing at {:#x}", args.pid, args.address);
     };
@@ -62,26 +58,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     };
     let nodes = view(&table, &objects, args.address, line);
     if objects.is_empty() && args.ty.is_none() {
-        let place =
-            if here.path.is_empty() { "unnamed memory (heap, a thread's stack)" } else { here.path.as_str() };
+        let place = if here.path.is_empty() { "unnamed memory (heap, a thread's stack)" } else { here.path };
         global.remark(format_args!("{place}: the type is not known; --type and --base tell it"));
     }
     global.print(&View { kind: "where", schema_version: 1, nodes })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn maps(pid: u32) -> anyhow::Result<Vec<Mapping>> {
-    let path = format!("/proc/{pid}/maps");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("process {pid}: {path}"))?;
-    let parse = |line: &str| {
-        let mut words = line.splitn(6, ' ');
-        let (start, end) = words.next()?.split_once('-')?;
-        let offset = words.nth(1)?;
-        let hex = |s| u64::from_str_radix(s, 16).ok();
-        let path = words.nth(2).unwrap_or_default().trim().to_string();
-        Some(Mapping { start: hex(start)?, end: hex(end)?, offset: hex(offset)?, path })
-    };
-    Ok(text.lines().filter_map(parse).collect())
 }
 
 /// The object that the user has told the type of.
@@ -103,15 +84,15 @@ fn told(args: &Args, ty: &str, base: u64, global: &Global) -> anyhow::Result<(Ty
 /// Variables of the module that the address belongs to which touch its line.
 fn globals(
     args: &Args,
-    maps: &[Mapping],
-    here: &Mapping,
+    maps: &[Mapped],
+    here: &Mapped,
     line: LineSize,
 ) -> anyhow::Result<(TypeTable, Vec<Object>)> {
     let none = || (TypeTable::new(8), Vec::new());
     // .bss is unnamed memory right behind its module
     let module = maps.iter().rev().find(|m| m.start <= here.start && m.path.starts_with('/'));
     let Some(module) = module.filter(|_| !here.path.starts_with('[')) else { return Ok(none()) };
-    let path = Path::new(&module.path);
+    let path = Path::new(module.path);
     let inside =
         PathBuf::from(format!("/proc/{}/root", args.pid)).join(path.strip_prefix("/").unwrap_or(path));
     let path = if path.is_file() { path.to_path_buf() } else { inside };
@@ -121,8 +102,8 @@ fn globals(
     }
     let elf = Elf::parse((*bytes).as_ref()).with_context(|| format!("{}", path.display()))?;
     let mut companions = FileCompanions::new(&path);
-    let debug = separate(&elf, &mut companions);
-    let debug = debug.as_ref().map(|d| (**d).as_ref());
+    let debug = if elf.has(".debug_info") { None } else { separate(&elf, &mut companions) };
+    let debug = debug.as_ref().map(|(bytes, _)| (**bytes).as_ref());
     let (symbols, _) = Symbols::read((*bytes).as_ref(), debug)?;
     let holds = |s: &&Segment| {
         let inside = module.offset.checked_sub(s.file_offset).is_some_and(|at| at < s.file_size);
@@ -134,15 +115,6 @@ fn globals(
     let bias = module.start.wrapping_sub(start);
     let first = args.address.wrapping_sub(bias) & !(line.bytes() - 1);
     Ok(in_line(&elf, &symbols, &mut companions, bias, first..first.saturating_add(line.bytes())))
-}
-
-fn separate(elf: &Elf<'_>, companions: &mut FileCompanions) -> Option<Bytes> {
-    if elf.has(".debug_info") {
-        return None;
-    }
-    let by_id = elf.build_id().map(|id| CompanionRequest::BuildId(id.to_vec()));
-    let by_link = elf.debuglink().map(|(name, crc)| CompanionRequest::Debuglink { name, crc });
-    by_id.into_iter().chain(by_link).find_map(|request| companions.open(&request))
 }
 
 /// Variables that touch these file addresses, with their types, at their addresses in the process.
