@@ -1,5 +1,6 @@
 //! `tussle live`.
 
+use super::service::duration;
 use crate::global::Global;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -58,20 +59,11 @@ pub struct Whom {
     command: Vec<OsString>,
 }
 
-/// `10s`, `500ms`, `2m`, `10`.
+/// How long to watch.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
-    let (digits, unit) = text.split_at(text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len()));
-    let seconds = match unit {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("`{unit}` is no unit: use ms, s, m or h")),
-    };
-    let n: f64 = digits.parse().map_err(|_| format!("`{text}` is no time"))?;
-    let wanted = n * seconds;
-    match (0.01..=604_800.0).contains(&wanted) {
-        true => Ok(Duration::from_secs_f64(wanted)),
+    let wanted = duration(text)?;
+    match (Duration::from_millis(10)..=Duration::from_secs(604_800)).contains(&wanted) {
+        true => Ok(wanted),
         false => Err("from 10ms to 168h".into()),
     }
 }

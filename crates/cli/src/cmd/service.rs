@@ -75,14 +75,15 @@ impl ServiceArgs {
     }
 }
 
-/// `10s`, `500ms`, `2m`, `10` (seconds).
-fn duration(text: &str) -> Result<Duration, String> {
+/// `10s`, `500ms`, `2m`, `1h`, `10` (seconds).
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let (digits, unit) = text.split_at(text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len()));
     let scale = match unit {
-        "ms" => 0.001,
+        "ms" => 1e-3,
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
-        _ => return Err(format!("`{unit}` is no unit: use ms, s or m")),
+        "h" => 3600.0,
+        _ => return Err(format!("`{unit}` is no unit: use ms, s, m or h")),
     };
     let n: f64 = digits.parse().map_err(|_| format!("`{text}` is no time"))?;
     Duration::try_from_secs_f64(n * scale).map_err(|e| e.to_string())
