@@ -223,7 +223,8 @@ fn architecture_mentions_every_crate() {
 
 /// Sources of the recorder runtime: code inside of other people's programs.
 fn runtime_sources() -> impl Iterator<Item = (String, String)> {
-    files("crates/rt-core/src", "rs").into_iter().chain(files("crates/rt/runtime", "rs"))
+    let folders = ["crates/rt-core/src", "crates/rt/runtime", "crates/rt/emulated"];
+    folders.into_iter().flat_map(|f| files(f, "rs"))
 }
 
 #[test]

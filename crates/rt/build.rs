@@ -1,4 +1,5 @@
-//! Builds the runtime: one object file, and a shared library made of it.
+//! Builds the runtime: one object file, and a shared library made of it; and the recorder inside of an emulator, one
+//! object file.
 //!
 //! No cargo inside cargo: `$RUSTC` is called directly. The object is what `tussle cc` adds to executables; the shared
 //! library takes the place of `libtsan.so.2`. Both are for the programs that tussle records, whatever tussle itself is
@@ -13,27 +14,34 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 fn main() {
     println!("cargo::rerun-if-changed=runtime");
+    println!("cargo::rerun-if-changed=emulated");
     println!("cargo::rerun-if-changed=../rt-core/src");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed={LINKER}");
     let out = PathBuf::from(variable("OUT_DIR"));
     let ours = variable("TARGET");
     let (object, shared) = (out.join("tussle-rt.o"), out.join("libtsan.so.2"));
+    let emulated = out.join("tussle-emulated.o");
     if !ours.starts_with("x86_64-") || !ours.contains("-linux-") {
         // Everything but recording works there; `record` and `cc` say so.
         std::fs::write(&object, []).expect("OUT_DIR is writable");
         std::fs::write(&shared, []).expect("OUT_DIR is writable");
+        std::fs::write(&emulated, []).expect("OUT_DIR is writable");
         return;
     }
     let core = out.join("libtussle_rt_core.rlib");
     compile("../rt-core/src/lib.rs", &["--crate-name=tussle_rt_core", "--crate-type=rlib"], &core);
-    let archive = out.join("libtussle_runtime.a");
     let with_core = format!("--extern=tussle_rt_core={}", core.display());
-    let hooks = ["--crate-name=tussle_runtime", "--crate-type=staticlib", "-Clto=fat", &with_core];
-    compile("runtime/lib.rs", &hooks, &archive);
+    let library = |name: &str, source: &str| {
+        let archive = out.join(format!("libtussle_{name}.a"));
+        let name = format!("--crate-name=tussle_{name}");
+        compile(source, &[&name, "--crate-type=staticlib", "-Clto=fat", &with_core], &archive);
+        archive
+    };
     let linker = linker(&ours);
-    extract(&linker, &archive, &object);
+    extract(&linker, &library("runtime", "runtime/lib.rs"), "tussle_init", &object);
     link(&linker, &object, &shared);
+    extract(&linker, &library("emulated", "emulated/lib.rs"), "tussle_emulated_begin", &emulated);
 }
 
 fn variable(name: &str) -> String {
@@ -61,10 +69,10 @@ fn compile(source: &str, kind: &[&str], out: &Path) {
     run(&mut c, &format!("it needs Rust's core library for {TARGET}: rustup target add {TARGET}"));
 }
 
-/// One object of what the archive's first symbol needs: the archive holds all of the compiler's built-ins, too.
-fn extract(linker: &OsString, archive: &Path, object: &Path) {
+/// One object of what the archive's `first` symbol needs: the archive holds all of the compiler's built-ins, too.
+fn extract(linker: &OsString, archive: &Path, first: &str, object: &Path) {
     let mut c = Command::new(linker);
-    c.args(["-r", "-nostdlib", "-Wl,--undefined=tussle_init", "-Wl,-S", "-o"]).arg(object).arg(archive);
+    c.args(["-r", "-nostdlib", "-Wl,-S", &format!("-Wl,--undefined={first}"), "-o"]).arg(object).arg(archive);
     run(&mut c, &linker_needed());
 }
 

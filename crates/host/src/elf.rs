@@ -58,7 +58,7 @@ pub fn inspect(
     }
 }
 
-fn machine_name(machine: elf::Machine) -> String {
+pub(crate) fn machine_name(machine: elf::Machine) -> String {
     match machine {
         elf::EM_AARCH64 => "64-bit Arm".into(),
         elf::EM_RISCV => "RISC-V".into(),
@@ -216,6 +216,11 @@ pub fn find_library(name: &str, paths: &[PathBuf], executable: &Path) -> Option<
         let at = dir.join(name);
         Some((at.clone(), std::fs::read(&at).ok()?))
     })
+}
+
+/// Names of the libraries that a file needs.
+pub(crate) fn needed(bytes: &[u8]) -> Vec<String> {
+    Image::new(bytes).map(|i| i.needed).unwrap_or_default()
 }
 
 /// Address in the file's own numbering of its first byte: what is above 0 in programs that are not

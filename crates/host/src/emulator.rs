@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+pub(crate) use files::private_folder;
 pub use files::{Equipment, equipment};
 pub use run::{Event, Guest, run};
 
@@ -155,7 +156,7 @@ pub fn find() -> Result<Emulator, EmulatorError> {
 }
 
 /// Major, minor and the whole number out of `QEMU emulator version 10.0.2 (Debian ...)`.
-fn version(text: &str) -> Option<(u32, u32, String)> {
+pub(crate) fn version(text: &str) -> Option<(u32, u32, String)> {
     let full = text.split("version ").nth(1)?.split_whitespace().next()?;
     let mut parts = full.split('.').map(|p| p.parse().ok());
     Some((parts.next()??, parts.next()??, full.into()))

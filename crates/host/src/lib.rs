@@ -6,6 +6,7 @@ pub mod calibrate;
 pub mod cc;
 pub mod companions;
 pub mod elf;
+pub mod emulate;
 pub mod emulator;
 pub mod evidence_file;
 pub mod fix;

@@ -7,6 +7,7 @@ mod session;
 mod spawn;
 
 use crate::elf::{self, Inspection};
+use crate::emulate::{EmulateError, Emulation};
 use session::Note;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -29,6 +30,8 @@ pub struct RecordOptions {
     pub preload: bool,
     /// Accept a program that is not instrumented, for the instrumented ones that it starts.
     pub children: bool,
+    /// Run it under an emulator that carries the recorder, whatever the program is.
+    pub emulate: bool,
     /// Keep lines that only one thread used, too.
     pub keep_all: bool,
     /// Folder in which the program runs; the current one if `None`.
@@ -49,6 +52,7 @@ impl RecordOptions {
             mem_max_bytes: tussle_rt::MEM_MAX_DEFAULT,
             preload: false,
             children: false,
+            emulate: false,
             keep_all: false,
             folder: None,
             discard_stdout: false,
@@ -124,6 +128,7 @@ enum Way {
     LibraryPath,
     Preload,
     Children,
+    Emulated(Box<Emulation>),
 }
 
 /// Runs the program and reads what its processes recorded. The program keeps stdin, stdout and stderr.
@@ -138,12 +143,20 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, RecordError> {
     let way = way_for(&program, options)?;
     let (place, note) = place::choose(options.mem_max_bytes);
     let session = Session::create(&place)?;
+    let emulated = match &way {
+        Way::Emulated(e) => {
+            e.prepare(session.path()).map_err(|e| refused(&program, &e))?;
+            Some((e.version.clone(), e.machine.name.to_string()))
+        }
+        _ => None,
+    };
     let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let mut known = Note {
         command: options.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
         program: program.clone(),
         children: matches!(way, Way::Children),
         keep_all: options.keep_all,
+        emulated,
         started_unix_s: started.map_or(0.0, |d| d.as_secs_f64()),
         ..Note::default()
     };
@@ -155,7 +168,11 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, RecordError> {
         // Without the note the recording is still finished by this process.
         let _ = session.write(&known);
     };
-    let end = spawn::run(&program, options, &env, begun)
+    let (file, command) = match &way {
+        Way::Emulated(e) => (&e.emulator, e.command(&program, &options.command, &HIDDEN)),
+        _ => (&program, options.command.clone()),
+    };
+    let end = spawn::run(file, &command, options, &env, begun)
         .map_err(|e| RecordError::NotExecutable(program.display().to_string(), e.to_string()))?;
     (known.duration_s, known.wait_status) = (Some(clock.elapsed().as_secs_f64()), end.wait_status());
     // There may be no room left for the note: it only matters if this process is ended before it has finished.
@@ -189,8 +206,20 @@ fn finish(session: Session, note: &Note, end: &spawn::End) -> Result<Recorded, R
     run.started_unix_s = (note.started_unix_s > 0.0).then_some(note.started_unix_s);
     run.duration_s = note.duration_s;
     run.cpu_model = cpu_model();
+    if let Some((emulator, machine)) = &note.emulated {
+        (run.arch, run.cpu_model) = (machine.clone(), format!("{}, emulated by {emulator}", run.cpu_model));
+        run.flags = Some(vec!["--emulate".into()]);
+    }
     run.cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     Ok(recorded)
+}
+
+/// What an emulated program does not see of its environment: it is for the recorder in the emulator.
+const HIDDEN: [&str; 3] =
+    [tussle_rt::SESSION_VARIABLE, tussle_rt::MEM_MAX_VARIABLE, tussle_rt::OPERATIONS_VARIABLE];
+
+fn refused(program: &Path, why: &EmulateError) -> RecordError {
+    RecordError::Refused(program.display().to_string(), why.to_string())
 }
 
 /// The file that a shell would run for `name`.
@@ -225,6 +254,11 @@ fn executable(p: &Path) -> bool {
 }
 
 fn way_for(program: &Path, options: &RecordOptions) -> Result<Way, RecordError> {
+    if options.emulate {
+        let mut announce = |command: &str| eprintln!("tussle: {command}");
+        let emulation = Emulation::new(program, &mut announce).map_err(|e| refused(program, &e))?;
+        return Ok(Way::Emulated(Box::new(emulation)));
+    }
     let name = program.display().to_string();
     let bytes =
         std::fs::read(program).map_err(|e| RecordError::NotExecutable(name.clone(), e.to_string()))?;

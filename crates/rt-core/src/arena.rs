@@ -492,6 +492,29 @@ unsafe fn describe() {
     }
 }
 
+/// Says which program runs, where the process's own executable is an emulator of it.
+///
+/// # Safety
+/// `path` is null or zero-terminated; no other thread of the process records yet.
+pub unsafe fn runs(path: *const u8) {
+    const PATH_MAX: usize = 4000;
+    // SAFETY: the caller's promise; the block is new and has room for the text.
+    unsafe {
+        let h = header();
+        let block = if path.is_null() || h.is_null() { 0 } else { alloc(TEXT_BLOCK_MIN) };
+        if block == 0 {
+            return;
+        }
+        let mut n = 0;
+        while n < PATH_MAX && *path.add(n) != 0 {
+            *((block + TEXT_HEAD) as *mut u8).add(n) = *path.add(n);
+            n += 1;
+        }
+        (*(block as *mut Text)).len = n as u32;
+        (*h).exe = reference(block);
+    }
+}
+
 /// The namespace of this process's id, by the inode in the link `pid:[INODE]`; 0 if it cannot be read.
 fn pid_namespace() -> u32 {
     let mut text = [0u8; 32];

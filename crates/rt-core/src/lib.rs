@@ -31,6 +31,7 @@ pub mod mem;
 #[allow(missing_docs)]
 pub mod pieces;
 pub mod probe;
+pub mod quick;
 pub mod record;
 mod runs;
 pub mod sections;

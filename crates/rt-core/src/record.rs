@@ -126,7 +126,7 @@ pub fn range(entered: &Entered, addr: u64, len: u64, kind: u32, pc: u64) {
 }
 
 #[inline(always)]
-fn index(line: u64) -> usize {
+pub(crate) fn index(line: u64) -> usize {
     (((line >> 9) ^ line) & 0x7fc0) as usize / 64
 }
 
@@ -141,7 +141,7 @@ unsafe fn rmw_of(t: *mut Live, i: usize) -> *mut u16 {
 }
 
 #[inline(always)]
-fn bytes(off: u64, n: u64) -> u64 {
+pub(crate) fn bytes(off: u64, n: u64) -> u64 {
     (u64::MAX >> (64 - n)) << off
 }
 

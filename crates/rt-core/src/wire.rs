@@ -51,6 +51,8 @@ pub const END_RUNNING: u32 = 0;
 pub const END_EXITED: u32 = 1;
 /// It called `_exit`.
 pub const END_UNDERSCORE_EXIT: u32 = 2;
+/// It executed another program, of which nothing is recorded.
+pub const END_REPLACED: u32 = 3;
 
 /// Counters of what was lost, indices into [`Header::losses`].
 pub const LOST_NO_MEMORY: usize = 0;
@@ -529,7 +531,7 @@ pub struct Site {
 }
 
 /// Names of allocation functions.
-pub const ALLOCATORS: [&str; 17] = [
+pub const ALLOCATORS: [&str; 18] = [
     "malloc",
     "calloc",
     "realloc",
@@ -547,6 +549,7 @@ pub const ALLOCATORS: [&str; 17] = [
     "operator new[](align)",
     "mmap",
     "operator new(align, nothrow)",
+    "runtime.mallocgc",
 ];
 
 /// Kinds of access.

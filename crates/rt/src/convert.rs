@@ -106,6 +106,7 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
 fn end_of(h: &Header, replaced: bool) -> &'static str {
     match h.end {
         END_EXITED | END_UNDERSCORE_EXIT => "exited",
+        END_REPLACED => "exec",
         _ if replaced => "exec",
         _ => "cut off",
     }
@@ -243,8 +244,9 @@ impl<'a> ProcessReader<'a> {
         }
         let callers: Vec<u32> = chain.iter().map(|&c| self.code(c, &[])).collect();
         let modules = &self.ev.modules[self.first_module..];
-        let module = modules.iter().position(|m| m.start <= address && address < m.end);
-        let module = module.map(|i| (i + self.first_module) as u32);
+        // What lies behind a file without a name counts as its own: of several files the nearest below.
+        let within = modules.iter().enumerate().filter(|(_, m)| m.start <= address && address < m.end);
+        let module = within.max_by_key(|(_, m)| m.start).map(|(i, _)| (i + self.first_module) as u32);
         let id = self.ev.code.len() as u32;
         self.ev.code.push(Code {
             process: self.process,

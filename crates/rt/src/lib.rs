@@ -26,6 +26,12 @@ mod pieces {
     include!("../../rt-core/src/pieces.rs");
 }
 
+/// What functions do that the recorder in an emulator watches, by number.
+#[allow(missing_docs)]
+pub mod watched {
+    include!("../emulated/kinds.rs");
+}
+
 pub use convert::{Converted, convert};
 pub use raw::{RawError, RawFile};
 
@@ -34,6 +40,9 @@ pub static SHARED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtsan.so.
 
 /// The runtime as an object file for the linker; empty where recording is not supported.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tussle-rt.o"));
+
+/// The recorder inside of an emulator as an object file for its plugin; empty where recording is not supported.
+pub static EMULATED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tussle-emulated.o"));
 
 /// Name of the environment variable that tells the runtime the session folder.
 pub const SESSION_VARIABLE: &str = "TUSSLE_SESSION";

@@ -39,6 +39,7 @@ fn probe(what: &str) -> Answer {
         "pahole 1.24" => pahole("v1.24"),
         "valgrind" => run(Command::new("valgrind").args(["--tool=lackey", "true"])),
         _ if is_compiler(words.first().copied().unwrap_or_default()) => compiler(&words),
+        "go" => run(Command::new("go").arg("version")),
         _ => run(Command::new(what).arg("--version")),
     }
 }

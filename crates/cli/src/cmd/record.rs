@@ -24,6 +24,9 @@ pub struct Args {
     /// Accept a program that is not instrumented, for those that it starts (a shell script, a launcher).
     #[arg(long)]
     children: bool,
+    /// Run any program, as it is, under an emulator that carries the recorder (QEMU's user mode): slow, but no rebuild.
+    #[arg(long, conflicts_with_all = ["preload", "children", "convert"])]
+    emulate: bool,
     /// Keep lines that only one thread used, too.
     #[arg(long)]
     all_lines: bool,
@@ -101,6 +104,7 @@ fn record_program(args: &Args, global: &Global) -> anyhow::Result<Recorded> {
     options.mem_max_bytes = args.mem_max;
     options.preload = args.preload;
     options.children = args.children;
+    options.emulate = args.emulate;
     options.keep_all = args.all_lines;
     options.service = args.service.service(&args.command, None);
     options.duration = args.duration;

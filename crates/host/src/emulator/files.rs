@@ -77,7 +77,7 @@ fn place(at: &Path, content: &str) -> Result<(), EmulatorError> {
 ///
 /// # Errors
 /// It cannot be made, or belongs to somebody else.
-pub(super) fn private_folder(name: &str) -> std::io::Result<PathBuf> {
+pub(crate) fn private_folder(name: &str) -> std::io::Result<PathBuf> {
     // SAFETY: cannot fail.
     let uid = unsafe { libc::geteuid() };
     let base = crate::cache::folder();

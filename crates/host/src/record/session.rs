@@ -29,6 +29,9 @@ pub struct Note {
     pub pid: Option<u32>,
     /// Its status as `wait` gives it, once it has ended.
     pub wait_status: Option<i32>,
+    /// What emulated it, and the machine that it was built for.
+    #[serde(default)]
+    pub emulated: Option<(String, String)>,
 }
 
 /// A session folder. It is removed when this is dropped, unless it is to be kept.

@@ -196,15 +196,16 @@ fn end_after(duration: std::time::Duration, child: u32) {
     });
 }
 
-/// Runs the program to its end; `begun` is told its process id.
+/// Runs the program with `command` to its end; `begun` is told its process id.
 pub fn run(
     program: &Path,
+    command: &[OsString],
     o: &RecordOptions,
     env: &[(OsString, OsString)],
     begun: impl FnOnce(u32),
 ) -> std::io::Result<End> {
     let mut c = Command::new(program);
-    if let Some((name, args)) = o.command.split_first() {
+    if let Some((name, args)) = command.split_first() {
         c.arg0(name).args(args);
     }
     if let Some(f) = &o.folder {

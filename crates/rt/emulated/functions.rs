@@ -1,0 +1,292 @@
+//! Functions of the program that allocate, lock or switch stacks, known by their symbols: entered with arguments, left
+//! with a result.
+
+use crate::calls::{self, caller_at};
+use crate::cpu::{Cpu, PENDING_MAX, ended, enter, live};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use tussle_rt_core::thread::{Entered, vt_of};
+use tussle_rt_core::{heap, sections, sync};
+
+#[allow(dead_code)]
+mod kinds {
+    include!("kinds.rs");
+}
+use kinds::*;
+
+/// Positions in [`tussle_rt_core::wire::ALLOCATORS`].
+const MMAP: u16 = 15;
+const GO: u16 = 17;
+
+/// A function whose result is waited for.
+#[derive(Clone, Copy)]
+pub struct Pending {
+    kind: u32,
+    /// The shadow stack's depth while it runs.
+    depth: u32,
+    args: [u64; 3],
+    /// What was known when it began, or when it began to wait.
+    before: Option<u64>,
+}
+
+impl Pending {
+    pub const NONE: Pending = Pending { kind: 0, depth: 0, args: [0; 3], before: None };
+}
+
+fn innermost(me: &mut Cpu) -> Option<&mut Pending> {
+    me.pending.get_mut(me.pending_count.checked_sub(1)?)
+}
+
+/// The thread is inside of a function that takes or leaves a lock.
+pub fn in_lock(cpu: u32) -> bool {
+    // SAFETY: the calling thread has this number.
+    unsafe { innermost(Cpu::of(cpu)).is_some_and(|p| LOCKS.contains(&p.kind)) }
+}
+
+/// The thread is about to sleep at a word: true if a function that it is in will tell what that orders.
+pub fn sleeping(cpu: u32, entered: &Entered) -> bool {
+    // SAFETY: the calling thread has this number.
+    let Some(p) = (unsafe { innermost(Cpu::of(cpu)) }) else { return false };
+    if LOCKS.contains(&p.kind) && p.before.is_none() {
+        p.before = Some(sync::lock_contended(entered, p.args[0]));
+    } else if p.kind == SEM_WAIT && p.before.is_none() {
+        sync::sem_wait_begin(entered, p.args[0]);
+        p.before = Some(0);
+    }
+    LOCKS.contains(&p.kind) || [SEM_WAIT, COND_WAIT, BARRIER_WAIT, JOIN].contains(&p.kind)
+}
+
+/// A function begins whose address was given with `kind`; `args` are its first four arguments.
+///
+/// # Safety
+/// The calling thread has this number; there are four arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_emulated_function(cpu: u32, kind: u32, args: *const u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (a, b, c) = (*args, *args.add(1), *args.add(2));
+        if kind == GO_SWITCH {
+            return calls::forget(cpu);
+        }
+        let me = Cpu::of(cpu);
+        if kind == CREATE {
+            me.starts = (c, calls::caller(live(cpu)));
+            return;
+        }
+        let depth = (*live(cpu)).depth;
+        // Left by a longjmp or an exception.
+        while innermost(me).is_some_and(|p| p.depth > depth) {
+            me.pending_count -= 1;
+        }
+        let inside = innermost(me).is_some_and(|p| ALLOCATIONS.contains(&p.kind));
+        if inside || me.pending_count >= PENDING_MAX {
+            return;
+        }
+        let Some(entered) = enter(cpu) else { return };
+        let mut p = Pending { kind, depth, args: [a, b, c], before: None };
+        if begun(&entered, &mut p) && depth > calls::STEP {
+            me.pending[me.pending_count] = p;
+            me.pending_count += 1;
+        }
+    }
+}
+
+/// What the beginning of a function means; true if its result is wanted.
+fn begun(entered: &Entered, p: &mut Pending) -> bool {
+    let [a, b, _] = p.args;
+    match p.kind {
+        FREE => {
+            if a != 0 {
+                heap::dead(entered, a);
+            }
+            return false;
+        }
+        REALLOC | REALLOCARRAY if a != 0 => heap::dead(entered, a),
+        MUTEX_UNLOCK | RW_UNLOCK | SPIN_UNLOCK => {
+            left(entered, a);
+            return false;
+        }
+        FORGET => {
+            sync::forget(entered, a);
+            return false;
+        }
+        COND_WAIT => {
+            left(entered, b);
+            p.before = Some(sync::cond_wait_begin(entered, a));
+        }
+        COND_SIGNAL | COND_BROADCAST => {
+            sync::cond_wake(entered, a, p.kind == COND_BROADCAST);
+            return false;
+        }
+        BARRIER_INIT => {
+            sync::barrier_init(entered, a, p.args[2]);
+            return false;
+        }
+        BARRIER_WAIT => p.before = Some(sync::barrier_arrive(entered, a)),
+        SEM_POST => {
+            sync::sem_post(entered, a);
+            return false;
+        }
+        GO_READY => {
+            sync::sem_post(entered, b);
+            return false;
+        }
+        GO_RUN => {
+            sync::sem_wait_end(entered, a);
+            return false;
+        }
+        _ => {}
+    }
+    true
+}
+
+/// A lock is about to be released.
+fn left(entered: &Entered, lock: u64) {
+    sections::releasing(entered, lock);
+    sync::unlocking(entered, lock);
+}
+
+/// The call whose frame was at `depth` has returned: true if it was one that is waited for.
+pub fn returned_to(cpu: u32, depth: u32) -> bool {
+    // SAFETY: the calling thread has this number.
+    unsafe {
+        let me = Cpu::of(cpu);
+        while innermost(me).is_some_and(|p| p.depth > depth) {
+            me.pending_count -= 1;
+        }
+        innermost(me).is_some_and(|p| p.depth == depth)
+    }
+}
+
+/// The result of the function that has returned just now.
+///
+/// # Safety
+/// The calling thread has this number; [`calls::tussle_emulated_landed`] asked for it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_emulated_result(cpu: u32, result: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let me = Cpu::of(cpu);
+        let Some(p) = innermost(me).copied() else { return };
+        me.pending_count -= 1;
+        let Some(entered) = enter(cpu) else { return };
+        match p.kind {
+            k if ALLOCATIONS.contains(&k) => allocated(&entered, &p, result),
+            _ => ended_with(&entered, &p, result as u32),
+        }
+    }
+}
+
+fn allocated(entered: &Entered, p: &Pending, result: u64) {
+    let [a, b, c] = p.args;
+    let (at, size, allocator, align) = match p.kind {
+        CALLOC => (result, a.saturating_mul(b), 1, 16),
+        REALLOC => (result, b, 2, 16),
+        REALLOCARRAY => (result, b.saturating_mul(c), 8, 16),
+        ALIGNED_ALLOC => (result, b, 3, a),
+        MEMALIGN => (result, b, 5, a),
+        // SAFETY: the function has just written there.
+        POSIX_MEMALIGN if result as u32 == 0 => (unsafe { *(a as *const u64) }, c, 4, b),
+        POSIX_MEMALIGN => return,
+        VALLOC => (result, a, 6, 4096),
+        GO_MALLOC => (result, a, GO, 8),
+        _ => (result, a, 0, 16),
+    };
+    if at == 0 || size == 0 {
+        if matches!(p.kind, REALLOC | REALLOCARRAY) && a != 0 && size != 0 {
+            heap::revived(entered, a);
+        }
+        return;
+    }
+    let align = align.clamp(1, 1 << 30) as u32;
+    // SAFETY: the thread is inside the recorder: its frames are its own.
+    unsafe { asked(entered, |pc| heap::born(entered, at, size, allocator, align, pc)) };
+}
+
+/// The function that has returned was no allocation.
+fn ended_with(entered: &Entered, p: &Pending, result: u32) {
+    const OWNER_DIED: u32 = 130;
+    let [a, b, _] = p.args;
+    let got = result == 0 || result == OWNER_DIED;
+    match p.kind {
+        MUTEX_LOCK | RW_WRITE | SPIN_LOCK if got => sync::locked(entered, a, p.before),
+        MUTEX_TRY if got => sync::locked_by_try(entered, a),
+        MUTEX_TRY => sync::tried(entered, a),
+        RW_READ if got => sections::taken(entered, a, true),
+        COND_WAIT => {
+            sync::cond_wait_end(entered, a, p.before.unwrap_or(0), result == 0);
+            sync::locked(entered, b, None);
+        }
+        BARRIER_WAIT => sync::barrier_leave(entered, a, p.before.unwrap_or(0)),
+        SEM_WAIT if p.before.is_some() && result == 0 => sync::sem_wait_end(entered, a),
+        JOIN if result == 0 => {
+            // glibc's descriptor of a thread holds the word that the system clears.
+            const DESCRIPTOR_BYTES: u64 = 4096;
+            let by_word = ended(a, DESCRIPTOR_BYTES);
+            // SAFETY: the thread is inside the recorder.
+            let vt = by_word.unwrap_or_else(|| unsafe { vt_of(a) });
+            sync::joined(entered, vt);
+        }
+        _ => {}
+    }
+}
+
+/// Code between the program's and the allocator: ranges in order, two numbers each.
+static BETWEEN: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
+static BETWEEN_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Says which code stands between the program and the allocator (operators, runtimes, containers): `count` ranges, in
+/// order, apart from each other.
+///
+/// # Safety
+/// The ranges stay where they are for ever.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_emulated_between(ranges: *const u64, count: usize) {
+    BETWEEN_COUNT.store(0, Release);
+    BETWEEN.store(ranges.cast_mut(), Release);
+    BETWEEN_COUNT.store(count, Release);
+}
+
+fn is_between(pc: u64) -> bool {
+    let (at, n) = (BETWEEN.load(Acquire), BETWEEN_COUNT.load(Acquire));
+    if at.is_null() {
+        return false;
+    }
+    // SAFETY: as many ranges as were given.
+    let ranges = unsafe { core::slice::from_raw_parts(at.cast::<[u64; 2]>(), n) };
+    let after = ranges.partition_point(|r| r[0] < pc);
+    after.checked_sub(1).and_then(|k| ranges.get(k)).is_some_and(|r| pc <= r[1])
+}
+
+/// Calls `note` with the innermost code of the program itself that waits for the allocator, under its callers. The
+/// allocator's own frame has been taken off the shadow stack by its return, and lies above the top.
+///
+/// # Safety
+/// The thread is inside the recorder.
+unsafe fn asked(entered: &Entered, note: impl FnOnce(u64)) {
+    const FRAMES_MAX: u32 = 24;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let t = entered.live();
+        let depth = (*t).depth;
+        (*t).depth = depth + calls::STEP;
+        let all = (0..FRAMES_MAX).map(|k| (k, caller_at(t, k))).take_while(|f| f.1 != 0);
+        let found = all.clone().find(|f| !is_between(f.1)).or(all.clone().next());
+        let (k, pc) = found.unwrap_or((0, 0));
+        (*t).depth = depth.saturating_sub(k * calls::STEP).max(calls::STEP);
+        note(pc);
+        (*t).depth = depth;
+    }
+}
+
+/// The program got memory from the system itself.
+pub fn mapped(entered: &Entered, at: u64, size: u64) {
+    // SAFETY: the thread is inside the recorder.
+    let pc = unsafe { calls::caller(entered.live()) };
+    heap::born(entered, at, size, MMAP, 4096, pc);
+}
+
+/// The thread is in an allocation: memory from the system is the allocator's.
+pub fn allocating(cpu: u32) -> bool {
+    // SAFETY: the calling thread has this number.
+    unsafe { innermost(Cpu::of(cpu)).is_some_and(|p| ALLOCATIONS.contains(&p.kind)) }
+}
