@@ -92,7 +92,7 @@ pub fn root_names(bytes: &[u8]) -> Result<Vec<String>, Error> {
 }
 
 /// The bytes look like a snapshot.
-pub(crate) fn is_snapshot(bytes: &[u8]) -> bool {
+pub fn is_snapshot(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"{")
 }
 

@@ -5,7 +5,7 @@ pub mod kernel;
 mod latent;
 mod line;
 pub mod live;
-mod names;
+pub mod names;
 mod outcome;
 pub mod pareto;
 pub mod pmu;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use tussle_evidence::*;
 
 /// `4 × worker()`, `worker() T7`, `main thread`, `CPU 3`: actors by what they run, most first. `T7` is the actor's id.
-pub(super) fn threads(e: &Evidence, actors: &[u32]) -> String {
+pub fn threads(e: &Evidence, actors: &[u32]) -> String {
     let mut kinds: BTreeMap<String, (u32, usize)> = BTreeMap::new();
     for (i, &a) in actors.iter().enumerate() {
         kinds.entry(thread(e, a)).or_insert((0, i)).0 += 1;
@@ -82,7 +82,7 @@ fn frames(c: &Code) -> Vec<String> {
 }
 
 /// `server.c:21`, or the address.
-pub(super) fn place(e: &Evidence, code: u32) -> String {
+pub fn place(e: &Evidence, code: u32) -> String {
     let Some(c) = e.code.get(code as usize) else { return "unknown".into() };
     match c.frames.first() {
         Some(f) if f.line > 0 => format!("{}:{}", f.file, f.line),

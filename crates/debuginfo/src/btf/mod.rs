@@ -17,7 +17,7 @@ use build::Reader;
 use raw::{Blob, kind};
 
 pub use infer::infer_alignments;
-pub(crate) use raw::is_btf;
+pub use raw::is_btf;
 
 /// Reads all types of raw BTF. `base` is the BTF that a module's (split) BTF continues: usually that of `vmlinux`.
 /// Type ids of the table are those of the BTF.

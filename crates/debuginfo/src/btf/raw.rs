@@ -69,7 +69,7 @@ fn word(bytes: &[u8], little: bool) -> u32 {
 }
 
 /// Raw BTF in either byte order begins like this.
-pub(crate) fn is_btf(bytes: &[u8]) -> bool {
+pub fn is_btf(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC.to_le_bytes()) || bytes.starts_with(&MAGIC.to_be_bytes())
 }
 

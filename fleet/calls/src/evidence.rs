@@ -1,0 +1,131 @@
+//! Verbs about what was recorded or measured: `report`, `advise`, `compare`.
+
+use crate::{Answer, Source};
+use anyhow::{Context, bail};
+use std::path::Path;
+use tussle_advise::advice::Options as AdviseOptions;
+use tussle_advise::builds::Build;
+use tussle_bench::verdict::{Outcome, Question as Margin};
+use tussle_bench::{family, sample, view};
+use tussle_contention::analysis::{Bases, Question, Split};
+use tussle_evidence::{ActorKind, Evidence, Problem};
+use tussle_render::{Node, View};
+use tussle_report as report;
+
+/// The question that a report answers. `phase`: what if every object began so many bytes into a line.
+///
+/// # Errors
+/// An impossible line size or phase.
+pub fn question(
+    line: u32,
+    phase: Option<u64>,
+    window_vt: Option<u64>,
+    even: bool,
+) -> anyhow::Result<Question> {
+    let line = crate::layouts::line_size(line)?;
+    let bases = match phase {
+        None => Bases::Observed,
+        Some(p) if p < line.bytes() => Bases::Phase(p),
+        Some(p) => bail!("phase {p} is not inside a line of {} bytes", line.bytes()),
+    };
+    let split = if even { Split::Even } else { Split::Observed };
+    Ok(Question { line, bases, window_vt, split })
+}
+
+/// The report of an evidence. Status 1: a layout helps; 2: nothing was seen that could be judged.
+///
+/// # Errors
+/// Nothing recorded has one of the names.
+pub fn reported(
+    e: &Evidence,
+    problems: &[Problem],
+    names: &[String],
+    question: Question,
+) -> anyhow::Result<Answer> {
+    for name in names {
+        if !report::is_known(e, name) {
+            let known = report::known_names(e, 12).join(", ");
+            bail!("nothing recorded has the name or type `{name}`; there is: {known}");
+        }
+    }
+    let found = report::report(e, problems, &report::Options { names: names.to_vec(), question });
+    let status = match (found.outcome.helps, &found.outcome.blind) {
+        (true, _) => 1,
+        (false, Some(_)) => 2,
+        (false, None) => 0,
+    };
+    Ok(Answer { view: found.view, status })
+}
+
+/// Two evidences side by side.
+pub fn compared(old: &Evidence, new: &Evidence, names: &[String], question: Question) -> Answer {
+    let found = report::compare(old, new, &report::Options { names: names.to_vec(), question });
+    Answer { status: found.outcome.helps.into(), view: found.view }
+}
+
+/// What advice is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted<'a> {
+    /// The struct to change.
+    pub name: &'a str,
+    /// Line size in bytes; that of the recorded machine by default.
+    pub line: Option<u64>,
+    /// Moves per proposal at most, 1 to 3.
+    pub moves: u8,
+    /// Members whose offset must stay.
+    pub frozen: Vec<String>,
+}
+
+/// Moves of fields, each with its bill; they must hold in all `builds`.
+///
+/// # Errors
+/// The evidence cannot rank moves, or has no such struct.
+pub fn advised(e: &Evidence, wanted: &Wanted<'_>, builds: &[&Source]) -> anyhow::Result<Answer> {
+    let actors = e.actors.iter().any(|a| a.kind != ActorKind::Unknown);
+    if e.samples.is_some() && !(e.run.sees.writes && actors) {
+        bail!(
+            "imported samples that tell no stores or no threads (unknown, not zero), so no move can be ranked"
+        );
+    }
+    if !(1..=3).contains(&wanted.moves) {
+        bail!("{} moves: from 1 to 3", wanted.moves);
+    }
+    let types = builds.iter().map(|b| Ok(b.find(wanted.name)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
+    let builds = builds.iter().zip(&types).map(|(b, t)| Build { name: &b.name, table: &t.table }).collect();
+    let frozen = wanted.frozen.clone();
+    let options = AdviseOptions { line: wanted.line, moves: wanted.moves.into(), frozen, builds };
+    Ok(Answer::clean(report::advice::view(&tussle_advise::advise(e, wanted.name, &options)?)))
+}
+
+/// Results of `tussle bench`, with what could not be read.
+///
+/// # Errors
+/// The file cannot be read, or is no result.
+pub fn bench_results(path: &Path) -> anyhow::Result<(sample::Results, Vec<String>)> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let (results, problems) =
+        sample::parse(&String::from_utf8_lossy(&bytes)).with_context(|| path.display().to_string())?;
+    Ok((results, problems.iter().map(ToString::to_string).collect()))
+}
+
+/// Every arm of a result against the first. Status 1: one regressed by more than the margin.
+///
+/// # Errors
+/// Fewer than two arms or pairs.
+pub fn benched(results: &sample::Results, margin_percent: f64) -> anyhow::Result<Answer> {
+    if !(0.0..100.0).contains(&margin_percent) {
+        bail!("a margin is a percentage from 0 to 100, not {margin_percent}");
+    }
+    let question = Margin { margin: margin_percent / 100.0, ..Margin::default() };
+    let all = family::judge(results, question)?;
+    let regressed = all.iter().any(|j| j.verdict.outcome == Outcome::Regressed);
+    let several = all.len() > 1;
+    let section = |j: &family::Judged| {
+        let name = &j.paired.names[1];
+        let title = if several { name.clone() } else { String::new() };
+        Node::Section { key: name.clone(), title, nodes: view::nodes(&j.paired, &j.verdict, question) }
+    };
+    let list = Node::List { key: "comparisons".into(), items: all.iter().map(section).collect() };
+    let nodes = view::overview(&all).into_iter().chain([list]).collect();
+    Ok(Answer { view: View { kind: "compare", schema_version: 1, nodes }, status: regressed.into() })
+}

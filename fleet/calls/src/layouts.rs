@@ -1,0 +1,213 @@
+//! Verbs about layouts: `layout --lines`, `diff`, `check`, `place`.
+
+use crate::{Answer, Source};
+use anyhow::{Context, bail};
+use tussle_layout::diff::{
+    HotPair, Options, Side, changed, diff, hot_pairs, summary_view, type_view, unknown_hot, unmatched,
+};
+use tussle_layout::phases::Where;
+use tussle_layout::rules::{self, Build, Rule, RuleSet};
+use tussle_layout::slots::parse_field;
+use tussle_layout::{lines, place};
+use tussle_model::{LineSize, TypeId};
+use tussle_render::{Node, View};
+
+/// A line size in bytes.
+///
+/// # Errors
+/// It is no power of two from 8 to 65536.
+pub fn line_size(bytes: u32) -> anyhow::Result<LineSize> {
+    LineSize::new(bytes)
+        .with_context(|| format!("a line of {bytes} bytes: a power of two from 8 to 65536 is needed"))
+}
+
+fn at(phase: Option<u64>) -> Where {
+    phase.map_or(Where::Any, Where::Phase)
+}
+
+/// Every line of a type, at one phase or at all that are possible.
+///
+/// # Errors
+/// There is no such type.
+pub fn lines(source: &Source, name: &str, line: LineSize, phase: Option<u64>) -> anyhow::Result<Answer> {
+    let (types, ids) = source.find(name)?;
+    let items = ids.iter().map(|&id| lines::view(&types.table, id, &at(phase), line, types.btf)).collect();
+    let nodes = vec![Node::List { key: "types".into(), items }];
+    Ok(Answer::clean(View { kind: "layout", schema_version: 1, nodes }))
+}
+
+/// What changed between two builds; all types of both when no name is given. Status 1: fields of `hot` share a line
+/// that did not before.
+///
+/// # Errors
+/// A type or a field is in neither, or no type is in both.
+pub fn diffs(old: &Source, new: &Source, names: &[String], options: &Options) -> anyhow::Result<Answer> {
+    let (nodes, bad) = match names {
+        [] => whole(old, new, options)?,
+        names => named(old, new, names, options)?,
+    };
+    Ok(Answer { view: View { kind: "diff", schema_version: 1, nodes }, status: bad.into() })
+}
+
+/// Options of [`diffs`].
+pub fn diff_options(line: LineSize, phase: Option<u64>, hot: Vec<String>) -> Options {
+    Options { line, at: at(phase), hot }
+}
+
+fn named(
+    old: &Source,
+    new: &Source,
+    names: &[String],
+    options: &Options,
+) -> anyhow::Result<(Vec<Node>, bool)> {
+    let (mut items, mut bad) = (Vec::new(), false);
+    for name in names {
+        let ((a, before), (b, after)) = (old.find(name)?, new.find(name)?);
+        let sides = (Side { table: &a.table, btf: a.btf }, Side { table: &b.table, btf: b.btf });
+        let differ = unmatched(&a.table, &before, &b.table, &after);
+        let pairs: Vec<(TypeId, TypeId)> = match (differ.is_empty(), before.first(), after.first()) {
+            (true, Some(&a), Some(&b)) => vec![(a, b)],
+            _ => differ,
+        };
+        if let Some((field, close)) = unknown_hot(sides.0, sides.1, &pairs, &options.hot) {
+            let close =
+                if close.is_empty() { String::new() } else { format!("; close: {}", close.join(", ")) };
+            bail!("no field `{field}` in {name}{close}");
+        }
+        for (x, y) in pairs {
+            let d = diff(sides.0, x, sides.1, y, options);
+            bad |= !options.hot.is_empty() && !d.now_share.is_empty();
+            items.push(type_view(&d));
+        }
+    }
+    Ok((vec![Node::List { key: "types".into(), items }], bad))
+}
+
+fn whole(old: &Source, new: &Source, options: &Options) -> anyhow::Result<(Vec<Node>, bool)> {
+    let (a, b) = (old.types(&[])?, new.types(&[])?);
+    let common = changed(&a.table, &b.table);
+    if common.names == 0 {
+        bail!("{} and {} have no type in common", old.name, new.name);
+    }
+    let sides = (Side { table: &a.table, btf: a.btf }, Side { table: &b.table, btf: b.btf });
+    let (mut hot, mut diffs) = (Vec::new(), Vec::new());
+    for (x, y) in common.changed {
+        let d = diff(sides.0, x, sides.1, y, options);
+        hot.extend(hot_pairs(sides.1, y, &d));
+        diffs.push(d);
+    }
+    let bad = !options.hot.is_empty() && diffs.iter().any(|d| !d.now_share.is_empty());
+    hot.sort_by_key(HotPair::rank);
+    diffs.sort_by(|x, y| y.now_share.len().cmp(&x.now_share.len()).then_with(|| x.name.cmp(&y.name)));
+    Ok((summary_view(&diffs, &hot, true), bad))
+}
+
+/// The rules of one rule file's text.
+///
+/// # Errors
+/// It is no rule file, or has no rules.
+pub fn rules(text: &str) -> anyhow::Result<RuleSet> {
+    let set = rules::parse(text)?;
+    if set.rules.is_empty() {
+        bail!("no rules");
+    }
+    Ok(set)
+}
+
+/// How one rule fared in one build.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// Name of the build.
+    pub build: String,
+    /// The type that the rule is about.
+    pub type_name: String,
+    /// The rule's id, or what it demands.
+    pub rule: String,
+    /// `holds`, `violated`, `not applicable`, `unknown`, `error`.
+    pub status: &'static str,
+    /// What is wrong or unknown.
+    pub message: Option<String>,
+}
+
+/// Rules against builds. Status 1: one is violated; 2: one cannot be checked.
+///
+/// # Errors
+/// A build's types cannot be read.
+pub fn check(set: &RuleSet, builds: &[&Source]) -> anyhow::Result<(Answer, Vec<Checked>)> {
+    let mut names: Vec<String> = set.rules.iter().map(|r| r.ty.clone()).collect();
+    names.sort();
+    names.dedup();
+    if set.rules.iter().any(|r| r.inherit) {
+        names.clear();
+    }
+    let types = builds.iter().map(|b| b.types(&names)).collect::<anyhow::Result<Vec<_>>>()?;
+    let cells: Vec<Build<'_>> = (builds.iter().zip(&types))
+        .map(|(b, t)| Build {
+            name: b.name.clone(),
+            table: &t.table,
+            btf: t.btf,
+            arch: b.arch(),
+            config: b.config(),
+            caches: None,
+        })
+        .collect();
+    let outcomes = rules::check(&set.rules, &cells);
+    let rows =
+        outcomes.iter().map(|o| checked(&set.rules[o.rule], &cells[o.build].name, &o.status)).collect();
+    let context = rules::Context { waivers: set.waivers.clone(), today: today(), ..Default::default() };
+    let (nodes, verdict) = rules::view(&set.rules, &cells, &outcomes, &context);
+    let status = match (verdict.errors, verdict.fatal) {
+        (0, 0) => 0,
+        (0, _) => 1,
+        _ => 2,
+    };
+    Ok((Answer { view: View { kind: "check", schema_version: 1, nodes }, status }, rows))
+}
+
+fn checked(rule: &Rule, build: &str, status: &rules::Status) -> Checked {
+    let (status, message) = match status {
+        rules::Status::Pass => ("holds", None),
+        rules::Status::Fail(v) => {
+            ("violated", Some(v.iter().map(|v| v.message.clone()).collect::<Vec<_>>().join("; ")))
+        }
+        rules::Status::NotForThis => ("not applicable", None),
+        rules::Status::Unknown(what) => ("unknown", Some(what.clone())),
+        rules::Status::Error(what) => ("error", Some(what.clone())),
+    };
+    Checked { build: build.into(), type_name: rule.ty.clone(), rule: rule.name().into(), status, message }
+}
+
+/// Where a new field (`TYPE NAME`) fits into a type without moving any other, in every build.
+///
+/// # Errors
+/// No such type, or not of that form.
+pub fn places(builds: &[&Source], name: &str, field: &str, line: LineSize) -> anyhow::Result<Answer> {
+    // The field's own type may be any type of the file.
+    let types = builds.iter().map(|b| b.types(&[])).collect::<anyhow::Result<Vec<_>>>()?;
+    let ids = builds.iter().map(|b| Ok(b.find(name)?.1[0])).collect::<anyhow::Result<Vec<TypeId>>>()?;
+    let parsed = types.iter().find_map(|t| parse_field(&t.table, field, t.btf));
+    let parsed =
+        parsed.with_context(|| format!("field `{field}`: no such type, or not of the form 'TYPE NAME'"))?;
+    let cells: Vec<place::Build<'_>> = (builds.iter().zip(&types).zip(ids))
+        .map(|((b, t), id)| place::Build { name: b.name.clone(), table: &t.table, id, btf: t.btf })
+        .collect();
+    Ok(Answer::clean(View { kind: "place", schema_version: 1, nodes: place::view(&cells, &parsed, line) }))
+}
+
+/// The day, UTC, as `2027-01-31`. The algorithm is Howard Hinnant's `civil_from_days`.
+pub fn today() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    day_of(now.as_secs())
+}
+
+/// The day of so many seconds since 1970, UTC.
+pub fn day_of(unix_s: u64) -> String {
+    let days = unix_s / 86_400 + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    format!("{:04}-{month:02}-{of_month:02}", era * 400 + year + u64::from(month <= 2))
+}

@@ -1,0 +1,226 @@
+//! A folder of Parquet files, partitioned by kind, day, host and build. Files are written beside, synced and renamed,
+//! so that what has a name is whole; a file's name is the hash of what it came from, so that nothing is there twice.
+
+use anyhow::{Context, bail};
+use arrow_array::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// Version of the dataset's schema: grows when a column changes its meaning; new columns do not change it.
+pub(crate) const SCHEMA: u32 = 1;
+const MARKER: &str = "tussle-dataset.json";
+const FORMAT: &str = "tussle-dataset";
+
+/// The marker file.
+#[derive(Serialize, Deserialize)]
+struct Marker {
+    format: String,
+    schema: u32,
+}
+
+/// Where rows belong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Partition {
+    /// `2026-11-22`, or `unknown`.
+    pub(crate) day: String,
+    /// Name of the machine.
+    pub(crate) host: String,
+    /// Build-id or what stands for it.
+    pub(crate) build: String,
+}
+
+/// A dataset that this version can append to.
+pub(crate) struct Dataset {
+    root: PathBuf,
+}
+
+impl Dataset {
+    /// Opens a folder, or makes it a dataset when it is new or empty.
+    ///
+    /// # Errors
+    /// The folder holds something else, a newer schema, or cannot be written.
+    pub(crate) fn open_or_create(root: &Path) -> anyhow::Result<Dataset> {
+        let at = || root.display().to_string();
+        let marker = root.join(MARKER);
+        if marker.exists() {
+            return Dataset::open(root);
+        }
+        fs::create_dir_all(root).with_context(at)?;
+        if fs::read_dir(root)
+            .with_context(at)?
+            .flatten()
+            .any(|e| !e.file_name().to_string_lossy().starts_with('.'))
+        {
+            bail!("{}: a folder with other things in it; name an empty or a new one", root.display());
+        }
+        let text = serde_json::to_vec(&Marker { format: FORMAT.into(), schema: SCHEMA })?;
+        put(&marker, |file| Ok(std::io::Write::write_all(file, &text)?)).with_context(at)?;
+        Ok(Dataset { root: root.into() })
+    }
+
+    /// Opens a dataset.
+    ///
+    /// # Errors
+    /// It is none, or of a newer schema.
+    pub(crate) fn open(root: &Path) -> anyhow::Result<Dataset> {
+        let marker = root.join(MARKER);
+        let text = fs::read(&marker).with_context(|| {
+            format!("{}: no dataset (`tussle export --parquet --to FOLDER` makes one)", root.display())
+        })?;
+        let read: Marker = serde_json::from_slice(&text).with_context(|| marker.display().to_string())?;
+        if read.format != FORMAT || read.schema > SCHEMA {
+            bail!(
+                "{}: {} of schema {}; this tussle-fleet writes {FORMAT} of schema {SCHEMA}: update it, or name \
+                 another folder",
+                root.display(),
+                read.format,
+                read.schema
+            );
+        }
+        Ok(Dataset { root: root.into() })
+    }
+
+    /// Its folder.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Folder of one kind.
+    pub(crate) fn kind(&self, kind: &str) -> PathBuf {
+        self.root.join(format!("kind={kind}"))
+    }
+
+    /// The file that rows of `kind` from the source with this key have or will have.
+    pub(crate) fn file(&self, kind: &str, p: &Partition, key: &str) -> PathBuf {
+        let folder = |name: &str, value: &str| format!("{name}={}", escape(value));
+        let path = self.kind(kind).join(folder("day", &p.day)).join(folder("host", &p.host));
+        path.join(folder("build", &p.build)).join(format!("{key}.parquet"))
+    }
+
+    /// Writes a file. The same key again replaces it by the same rows.
+    ///
+    /// # Errors
+    /// The file system refuses; nothing with that name is there then, or the older whole file.
+    pub(crate) fn append(
+        &self,
+        kind: &str,
+        p: &Partition,
+        key: &str,
+        batches: impl Iterator<Item = anyhow::Result<RecordBatch>>,
+    ) -> anyhow::Result<u64> {
+        let path = self.file(kind, p, key);
+        let mut rows = 0;
+        let folder = path.parent().unwrap_or(&self.root);
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        put(&path, |file| {
+            let mut writer: Option<ArrowWriter<&mut File>> = None;
+            let mut file = Some(file);
+            for batch in batches {
+                let batch = batch?;
+                if let Some(file) = file.take() {
+                    writer = Some(ArrowWriter::try_new(file, batch.schema(), Some(properties()))?);
+                }
+                rows += batch.num_rows() as u64;
+                if let Some(w) = writer.as_mut() {
+                    w.write(&batch)?;
+                }
+            }
+            match writer {
+                Some(w) => w.close().map(drop)?,
+                None => bail!("no table"),
+            }
+            Ok(())
+        })
+        .with_context(|| path.display().to_string())?;
+        Ok(rows)
+    }
+}
+
+fn properties() -> WriterProperties {
+    let schema = KeyValue::new("tussle.schema".to_string(), SCHEMA.to_string());
+    let made = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_created_by(format!("tussle-fleet {}", env!("CARGO_PKG_VERSION")))
+        .set_key_value_metadata(Some(vec![schema]));
+    made.build()
+}
+
+/// Writes beside, syncs, renames, syncs the folder. A name that begins with a dot is never read.
+fn put(path: &Path, write: impl FnOnce(&mut File) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut temporary =
+        tempfile::Builder::new().prefix(".part-").permissions(readable()).tempfile_in(folder)?;
+    write(temporary.as_file_mut())?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(path).map_err(|e| e.error)?;
+    File::open(folder)?.sync_all()?;
+    Ok(())
+}
+
+/// A dataset is for others; what the umask takes away stays away.
+fn readable() -> fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    fs::Permissions::from_mode(0o666)
+}
+
+/// The name of a folder: what is no letter, digit, dot, dash or underscore as `%2F`.
+fn escape(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let byte = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
+    let name: String = text.bytes().map(byte).collect();
+    if name.is_empty() { "unknown".into() } else { name }
+}
+
+/// The hash of what rows came from, 32 hex digits.
+pub(crate) fn key(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().take(16).map(|b| format!("{b:02x}")).collect()
+}
+
+/// This machine's name.
+pub(crate) fn host_name() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match text.trim() {
+        "" => "unknown".into(),
+        name => name.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_other_things_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("thesis.tex"), "x").unwrap();
+        let refused = Dataset::open_or_create(folder.path()).err().unwrap().to_string();
+        assert!(refused.contains("other things"), "{refused}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(MARKER), r#"{"format":"tussle-dataset","schema":99}"#).unwrap();
+        let refused = Dataset::open_or_create(folder.path()).err().unwrap().to_string();
+        assert!(refused.contains("schema 99"), "{refused}");
+    }
+
+    #[test]
+    fn names_of_folders_are_safe() {
+        assert_eq!(escape("../a b=ü"), "..%2Fa%20b%3D%C3%BC");
+        assert_eq!(escape(""), "unknown");
+        assert_ne!(key(&[b"ab", b"c"]), key(&[b"a", b"bc"]));
+    }
+}

@@ -1,0 +1,186 @@
+//! `tussle export --parquet`: evidence and results of `tussle bench` into a dataset.
+
+use crate::args::Args;
+use crate::batches::{batch, keyed};
+use crate::dataset::{Dataset, Partition, SCHEMA, host_name, key};
+use anyhow::{Context, bail};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tussle_calls::evidence::{bench_results, question};
+use tussle_calls::layouts::day_of;
+use tussle_evidence::{Evidence, file};
+use tussle_tables::bench::{BENCH, bench_rows};
+use tussle_tables::evidence::{Table, tables};
+use tussle_tables::report::{LINES, line_rows};
+use tussle_tables::{Column, Field, fields};
+
+/// The row of a run.
+#[derive(Debug, Default, Serialize)]
+struct RunRow {
+    run: String,
+    schema: i64,
+    tool_version: Option<String>,
+    source: Option<String>,
+    unit: Option<String>,
+    command: Option<String>,
+    exe: Option<String>,
+    started_unix_s: Option<f64>,
+    duration_s: Option<f64>,
+    arch: Option<String>,
+    cpu_model: Option<String>,
+    cpus: Option<i64>,
+    line_bytes: Option<i64>,
+    kernel: Option<String>,
+    complete: Option<bool>,
+    accesses: Option<i64>,
+    losses: Option<i64>,
+    problems: Option<i64>,
+    lines_known: Option<bool>,
+}
+
+const RUN: &[Field] = fields![
+    Text => run; I64 => schema; Text => tool_version source unit command exe; F64 => started_unix_s duration_s;
+    Text => arch cpu_model; I64 => cpus line_bytes; Text => kernel; Bool => complete; I64 => accesses losses problems;
+    Bool => lines_known
+];
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let to = args.path("to").context("--to FOLDER: where is the dataset?")?;
+    let dataset = Dataset::open_or_create(to)?;
+    let default = [PathBuf::from(tussle_host::evidence_file::DEFAULT_PATH)];
+    let sources = if args.words.is_empty() { &default[..] } else { &args.words };
+    for path in sources {
+        let done = one(args, &dataset, path).with_context(|| path.display().to_string())?;
+        if !args.has("quiet") {
+            eprintln!("tussle: {}: {done}", path.display());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn one(args: &Args, dataset: &Dataset, path: &Path) -> anyhow::Result<String> {
+    let bytes = std::fs::read(path)?;
+    match bytes.starts_with(b"{\"tussle_bench\"") {
+        true => bench(args, dataset, path, &bytes),
+        false => evidence(args, dataset, &bytes),
+    }
+}
+
+/// Tables first, the row of the run last: without it nothing of the run counts.
+fn evidence(args: &Args, dataset: &Dataset, bytes: &[u8]) -> anyhow::Result<String> {
+    let key = key(&[b"evidence", bytes]);
+    let (mut e, problems) = file::read(bytes)?;
+    if args.has("redact") {
+        tussle_evidence::redact(&mut e);
+    }
+    let p = partition(args, &e);
+    if dataset.file("runs", &p, &key).exists() {
+        return Ok("already there".into());
+    }
+    let found = line_rows(&e, &question(e.run.line_bytes, None, None, false)?, false);
+    let row = RunRow { problems: Some(problems.len() as i64), ..run_row(args, &e, &key, found.is_some()) };
+    let keys = [("run", key.as_str()), ("tool_version", e.run.tool_version.as_str())];
+    let column = Column::table(LINES, &found.unwrap_or_default())?;
+    let lines =
+        dataset.append("lines", &p, &key, std::iter::once(keyed(&batch(LINES, column)?, &keys, None)))?;
+    let mut rows = 0;
+    let e = Arc::new(e);
+    for table in tables().filter(|t| t.name != "run" && !args.has("no-raw")) {
+        rows += raw(dataset, &p, &key, table, &e)?;
+    }
+    let column = Column::table(RUN, &[row])?;
+    dataset.append("runs", &p, &key, std::iter::once(batch(RUN, column)))?;
+    Ok(format!("{lines} fights, {rows} raw rows"))
+}
+
+/// One table, in batches; an absent one is no file.
+fn raw(
+    dataset: &Dataset,
+    p: &Partition,
+    key: &str,
+    table: &'static Table,
+    e: &Arc<Evidence>,
+) -> anyhow::Result<u64> {
+    let Some(mut next) = table.batches(e.clone()) else { return Ok(0) };
+    let mut row = 0;
+    let mut one = move || -> anyhow::Result<Option<_>> {
+        let Some(column) = next().map_err(anyhow::Error::msg)? else { return Ok(None) };
+        let made = keyed(&batch(table.fields, column)?, &[("run", key)], Some(row))?;
+        row += made.num_rows() as u64;
+        Ok(Some(made))
+    };
+    let Some(first) = one()? else { return Ok(0) };
+    let rest = std::iter::from_fn(|| one().transpose());
+    dataset.append(table.name, p, key, std::iter::once(Ok(first)).chain(rest))
+}
+
+fn partition(args: &Args, e: &Evidence) -> Partition {
+    let started = e.run.started_unix_s.filter(|s| *s > 0.0 && *s < 1e11);
+    Partition {
+        day: started.map_or("unknown".into(), |s| day_of(s as u64)),
+        host: args.text("host").unwrap_or_else(host_name),
+        build: args.text("build").or_else(|| build_of(e)).unwrap_or_else(|| "unknown".into()),
+    }
+}
+
+/// The build-id of what ran.
+fn build_of(e: &Evidence) -> Option<String> {
+    let process = e.processes.iter().find_map(|p| p.build_id.clone());
+    process.or_else(|| e.modules.iter().find_map(|m| m.build_id.clone()))
+}
+
+fn run_row(args: &Args, e: &Evidence, key: &str, lines_known: bool) -> RunRow {
+    let r = &e.run;
+    let kept: u64 = e.accesses.iter().map(|a| a.reads.saturating_add(a.writes).saturating_add(a.rmws)).sum();
+    let all = r.accesses.unwrap_or(kept);
+    RunRow {
+        run: key.into(),
+        schema: SCHEMA.into(),
+        tool_version: Some(r.tool_version.clone()),
+        source: word(&r.source),
+        unit: word(&r.unit),
+        command: Some(r.command.join(" ")),
+        exe: e.processes.first().map(|p| p.exe.clone()),
+        started_unix_s: r.started_unix_s,
+        duration_s: r.duration_s,
+        arch: Some(r.arch.clone()),
+        cpu_model: Some(r.cpu_model.clone()).filter(|m| !m.is_empty()),
+        cpus: Some(r.cpus.into()),
+        line_bytes: Some(r.line_bytes.into()),
+        kernel: args.text("kernel"),
+        complete: Some(r.complete),
+        accesses: i64::try_from(all).ok().filter(|n| *n > 0),
+        losses: Some(e.losses.len() as i64),
+        problems: None,
+        lines_known: Some(lines_known),
+    }
+}
+
+/// As the file has it.
+fn word(value: &impl Serialize) -> Option<String> {
+    serde_json::to_value(value).ok()?.as_str().map(str::to_string)
+}
+
+/// Runs of `tussle bench`. Its file does not say when it began, so its rows are of the day of the file.
+fn bench(args: &Args, dataset: &Dataset, path: &Path, bytes: &[u8]) -> anyhow::Result<String> {
+    let key = key(&[b"bench", bytes]);
+    let (results, _) = bench_results(path)?;
+    let modified = path.metadata()?.modified().ok();
+    let since = modified.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+    let p = Partition {
+        day: since.map_or("unknown".into(), |s| day_of(s.as_secs())),
+        host: args.text("host").unwrap_or_else(host_name),
+        build: args.text("build").unwrap_or_else(|| "unknown".into()),
+    };
+    let rows = bench_rows(&results);
+    if rows.is_empty() {
+        bail!("a result without a run");
+    }
+    let keys = [("run", key.as_str()), ("tool_version", env!("CARGO_PKG_VERSION"))];
+    let column = Column::table(BENCH, &rows)?;
+    let n = dataset.append("bench", &p, &key, std::iter::once(keyed(&batch(BENCH, column)?, &keys, None)))?;
+    Ok(format!("{n} runs of a benchmark"))
+}

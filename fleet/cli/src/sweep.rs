@@ -1,0 +1,155 @@
+//! `tussle sweep`: the same question at every point of a product of parameters, its answers in a dataset.
+
+mod plan;
+mod ray;
+mod task;
+mod write;
+
+use crate::args::Args;
+use crate::dataset::Dataset;
+use anyhow::{Context, bail};
+use plan::{Job, Plan};
+use std::collections::HashSet;
+use std::io::{IsTerminal, Write};
+use std::ops::Range;
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+use task::Worker;
+use write::Writer;
+
+/// How often progress is said where nobody watches a terminal.
+const QUIET_PROGRESS: Duration = Duration::from_secs(10);
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let [path] = args.words.as_slice() else { bail!("one plan: tussle sweep PLAN.toml --to FOLDER") };
+    let plan = Plan::open(path)?;
+    let jobs = range(args, plan.len())?;
+    if args.has("list") {
+        return list(&plan, jobs);
+    }
+    let dataset = Dataset::open_or_create(args.path("to").context("--to FOLDER: where do the answers go?")?)?;
+    match args.text("engine").as_deref() {
+        None | Some("threads") => on_threads(args, &plan, jobs, &dataset),
+        Some("ray") => ray::run(args, &plan, path, jobs, &dataset),
+        Some(other) => bail!("--engine {other}: threads or ray"),
+    }
+}
+
+/// `A..B`, B not included; all jobs by default.
+fn range(args: &Args, jobs: u64) -> anyhow::Result<Range<u64>> {
+    let Some(text) = args.text("jobs") else { return Ok(0..jobs) };
+    let ends = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    let (a, b): (u64, u64) =
+        ends.with_context(|| format!("--jobs {text}: A..B is needed, B not included"))?;
+    if a > b || b > jobs {
+        bail!("--jobs {text}: this plan has jobs 0..{jobs}");
+    }
+    Ok(a..b)
+}
+
+fn list(plan: &Plan, jobs: Range<u64>) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for job in jobs {
+        let job = plan.job(job)?;
+        writeln!(out, "{} {} {}", job.number, job.task, job.parameters_text())?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Jobs whose answer is not there yet.
+fn pending(plan: &Plan, jobs: Range<u64>, done: &HashSet<String>) -> anyhow::Result<Vec<Job>> {
+    let mut out = Vec::new();
+    for number in jobs {
+        let job = plan.job(number)?;
+        if !done.contains(&job.task) {
+            out.push(job);
+        }
+    }
+    Ok(out)
+}
+
+fn on_threads(args: &Args, plan: &Plan, jobs: Range<u64>, dataset: &Dataset) -> anyhow::Result<ExitCode> {
+    let all = jobs.end - jobs.start;
+    let done = write::finished(dataset, &plan.name)?;
+    let open = pending(plan, jobs, &done)?;
+    let threads = args.parsed::<u32>("threads")?.unwrap_or(tussle_host::threads::cpus()).max(1);
+    let mut progress = Progress::new(args, open.len(), all);
+    let mut writer = Writer::new(dataset, plan, args.parsed("batch")?);
+    let worker = Worker::new(plan);
+    let (to, from) = channel();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let failed = std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (to, open, worker, next) = (to.clone(), &open, &worker, &next);
+            scope.spawn(move || {
+                while let Some(job) = open.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    if to.send(worker.answer(job)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(to);
+        let mut failed = 0u64;
+        while let Ok(answer) = from.recv() {
+            failed += u64::from(answer.row.error.is_some());
+            writer.add(answer)?;
+            progress.one();
+        }
+        writer.flush()?;
+        anyhow::Ok(failed)
+    })?;
+    progress.end(failed);
+    Ok(ExitCode::from(if failed > 0 { 2 } else { 0 }))
+}
+
+/// What is said meanwhile, on stderr.
+struct Progress {
+    quiet: bool,
+    terminal: bool,
+    todo: usize,
+    all: u64,
+    done: usize,
+    start: Instant,
+    said: Instant,
+}
+
+impl Progress {
+    fn new(args: &Args, todo: usize, all: u64) -> Progress {
+        let now = Instant::now();
+        let terminal = std::io::stderr().is_terminal();
+        let p = Progress { quiet: args.has("quiet"), terminal, todo, all, done: 0, start: now, said: now };
+        if all > todo as u64 && !p.quiet {
+            eprintln!("tussle: {} of {all} points are there already", all - todo as u64);
+        }
+        p
+    }
+
+    fn one(&mut self) {
+        self.done += 1;
+        let wait = if self.terminal { Duration::from_millis(200) } else { QUIET_PROGRESS };
+        if self.quiet || self.said.elapsed() < wait {
+            return;
+        }
+        self.said = Instant::now();
+        let left = self.start.elapsed().as_secs_f64() / self.done as f64 * (self.todo - self.done) as f64;
+        let (start, end) = if self.terminal { ("\r\x1b[K", "") } else { ("", "\n") };
+        eprint!("{start}tussle: {} of {} points, {left:.0} s left{end}", self.done, self.todo);
+    }
+
+    fn end(&self, failed: u64) {
+        if self.quiet {
+            return;
+        }
+        let start = if self.terminal { "\r\x1b[K" } else { "" };
+        let errors = if failed > 0 {
+            format!(", {failed} with an error (`tussle fleet sweep`)")
+        } else {
+            String::new()
+        };
+        eprintln!("{start}tussle: {} of {} points done now{errors}", self.done, self.all);
+    }
+}

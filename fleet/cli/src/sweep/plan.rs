@@ -1,0 +1,260 @@
+//! A plan: a verb, what is fixed, and what is varied. Its jobs are the numbered points of the product, so that any
+//! machine that has the file knows what job 4711 is.
+//!
+//! ```toml
+//! verb = "check"
+//! [fixed]
+//! rules = "rules.toml"
+//! [over]
+//! build = ["snapshots/*.json"]
+//! line = [64, 128]
+//! ```
+
+use crate::dataset::key;
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use toml::Value;
+
+/// Points of a plan at most.
+const JOBS_MAX: u64 = 100_000_000;
+/// Parameters that name files: their contents are part of a task's hash.
+const FILES: &[&str] = &["build", "old", "new", "rules", "evidence", "before", "after", "machine"];
+
+/// The file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    verb: String,
+    #[serde(default)]
+    fixed: BTreeMap<String, Value>,
+    #[serde(default)]
+    over: BTreeMap<String, Vec<Value>>,
+}
+
+/// A plan that was read.
+pub(crate) struct Plan {
+    /// Name of its file without folder and ending, with a hash of what it asks.
+    pub(crate) name: String,
+    /// `check`, `diff`, `predict`, `advise`.
+    pub(crate) verb: String,
+    fixed: BTreeMap<String, Value>,
+    over: Vec<(String, Vec<Value>)>,
+    folder: PathBuf,
+    /// Hashes of files that were read.
+    hashes: Mutex<BTreeMap<PathBuf, Option<Arc<str>>>>,
+}
+
+/// One point.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// From 0, in the order of the product; the last parameter by name varies fastest.
+    pub(crate) number: u64,
+    /// Its parameters; files with their path from here.
+    pub(crate) parameters: BTreeMap<String, Value>,
+    /// Hash of verb, parameters, contents of files and version: the same task has the same answer.
+    pub(crate) task: String,
+}
+
+impl Job {
+    /// A text parameter.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.parameters.get(name).and_then(Value::as_str)
+    }
+
+    /// A text parameter that the verb needs.
+    ///
+    /// # Errors
+    /// The plan has none.
+    pub(crate) fn need(&self, name: &str) -> anyhow::Result<&str> {
+        self.text(name).with_context(|| format!("the plan has no text `{name}`"))
+    }
+
+    /// A whole number.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn whole<T: TryFrom<i64>>(&self, name: &str) -> anyhow::Result<Option<T>> {
+        let Some(value) = self.parameters.get(name) else { return Ok(None) };
+        let number = value.as_integer().and_then(|n| T::try_from(n).ok());
+        number.map(Some).with_context(|| format!("{name} = {value}: a whole number is needed"))
+    }
+
+    /// Texts of a list, or one text.
+    pub(crate) fn list(&self, name: &str) -> Vec<String> {
+        match self.parameters.get(name) {
+            Some(Value::String(one)) => vec![one.clone()],
+            Some(Value::Array(many)) => many.iter().filter_map(|v| v.as_str().map(str::to_string)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// All parameters as JSON.
+    pub(crate) fn parameters_text(&self) -> String {
+        serde_json::to_string(&self.parameters).unwrap_or_default()
+    }
+}
+
+impl Plan {
+    /// Reads a plan; names of files are relative to its folder.
+    ///
+    /// # Errors
+    /// It cannot be read, is no plan, or has too many points.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Plan> {
+        let at = || path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(at)?;
+        let read: Text = toml::from_str(&text).with_context(at)?;
+        if !["check", "diff", "predict", "advise"].contains(&read.verb.as_str()) {
+            bail!("{}: verb `{}`: check, diff, predict or advise", path.display(), read.verb);
+        }
+        if let Some(both) = read.over.keys().find(|k| read.fixed.contains_key(*k)) {
+            bail!("{}: `{both}` is fixed and varied", path.display());
+        }
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let mut plan = Plan {
+            name: String::new(),
+            verb: read.verb,
+            fixed: read.fixed,
+            over: Vec::new(),
+            folder,
+            hashes: Mutex::default(),
+        };
+        for (name, values) in read.over {
+            let values = plan.expanded(&name, values).with_context(at)?;
+            plan.over.push((name, values));
+        }
+        let points = plan.over.iter().try_fold(1u64, |n, o| n.checked_mul(o.1.len() as u64));
+        if points.is_none_or(|n| n > JOBS_MAX) {
+            bail!("{}: more than {JOBS_MAX} points", path.display());
+        }
+        let asked = serde_json::to_string(&(&plan.verb, &plan.fixed, &plan.over))?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        plan.name = format!("{stem}-{}", &key(&[asked.as_bytes()])[..12]);
+        Ok(plan)
+    }
+
+    /// Values of one parameter: of files, `*` in the last part of a path stands for all that are there, sorted.
+    fn expanded(&self, name: &str, values: Vec<Value>) -> anyhow::Result<Vec<Value>> {
+        let mut out = Vec::new();
+        for value in values {
+            match value.as_str().filter(|v| FILES.contains(&name) && v.contains('*')) {
+                None => out.push(value),
+                Some(pattern) => out.extend(self.matching(pattern)?.into_iter().map(Value::String)),
+            }
+        }
+        if out.is_empty() {
+            bail!("`{name}` has no values");
+        }
+        Ok(out)
+    }
+
+    fn matching(&self, pattern: &str) -> anyhow::Result<Vec<String>> {
+        let (folder, last) = pattern.rsplit_once('/').unwrap_or((".", pattern));
+        let here = self.folder.join(folder);
+        let entries = std::fs::read_dir(&here).with_context(|| here.display().to_string())?;
+        let names = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
+        let fits = |n: &String| !n.starts_with('.') && tussle_calls::source::fits(last, n);
+        let mut found: Vec<String> = names.filter(fits).map(|n| format!("{folder}/{n}")).collect();
+        found.sort();
+        Ok(found)
+    }
+
+    /// Number of points.
+    pub(crate) fn len(&self) -> u64 {
+        self.over.iter().map(|o| o.1.len() as u64).product()
+    }
+
+    /// The point of that number.
+    ///
+    /// # Errors
+    /// A file that it names cannot be read.
+    pub(crate) fn job(&self, number: u64) -> anyhow::Result<Job> {
+        let (mut rest, mut parameters) = (number, self.fixed.clone());
+        for (name, values) in self.over.iter().rev() {
+            let at = usize::try_from(rest % values.len() as u64)?;
+            rest /= values.len() as u64;
+            parameters.insert(name.clone(), values[at].clone());
+        }
+        let asked = serde_json::to_string(&(&self.verb, &parameters))?;
+        let mut parts: Vec<Vec<u8>> = vec![env!("CARGO_PKG_VERSION").into(), asked.into_bytes()];
+        for (name, value) in parameters.iter_mut().filter(|(n, _)| FILES.contains(&n.as_str())) {
+            let Some(text) = value.as_str() else { continue };
+            let path = self.folder.join(text);
+            match self.hash(&path) {
+                Some(hash) => {
+                    parts.push(hash.as_bytes().to_vec());
+                    *value = Value::String(path.display().to_string());
+                }
+                // `machine` and the sides of a prediction may be names.
+                None if ["machine", "before", "after"].contains(&name.as_str()) => {}
+                None => bail!("{name}: {}: cannot be read", path.display()),
+            }
+        }
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        Ok(Job { number, parameters, task: key(&parts) })
+    }
+
+    /// The hash of a file's contents; `None` when there is no such file.
+    fn hash(&self, path: &Path) -> Option<Arc<str>> {
+        let mut hashes = self.hashes.lock().unwrap_or_else(|e| e.into_inner());
+        let made = || std::fs::read(path).ok().map(|bytes| key(&[&bytes]).into());
+        hashes.entry(path.to_path_buf()).or_insert_with(made).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str, folder: &Path) -> anyhow::Result<Plan> {
+        let path = folder.join("p.toml");
+        std::fs::write(&path, text).unwrap();
+        Plan::open(&path)
+    }
+
+    #[test]
+    fn jobs_are_a_function_of_the_plan() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "verb = \"predict\"\n[fixed]\nscenario = \"x\"\n[over]\ncpus = [1, 2, 4]\nseed = [7, 8]\n";
+        let (a, b) = (plan(text, folder.path()).unwrap(), plan(text, folder.path()).unwrap());
+        assert_eq!((a.len(), &a.name), (6, &b.name));
+        let tasks: Vec<String> = (0..6).map(|n| a.job(n).unwrap().task).collect();
+        let again: Vec<String> = (0..6).map(|n| b.job(n).unwrap().task).collect();
+        assert_eq!(tasks, again);
+        assert_eq!(tasks.iter().collect::<std::collections::BTreeSet<_>>().len(), 6);
+        let four = a.job(4).unwrap();
+        assert_eq!(
+            (four.whole::<u32>("cpus").unwrap(), four.whole::<u64>("seed").unwrap()),
+            (Some(4), Some(7))
+        );
+    }
+
+    #[test]
+    fn other_contents_are_another_task() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "verb = \"check\"\n[fixed]\nrules = \"r\"\n[over]\nbuild = [\"*.snap\"]\n";
+        for name in ["r", "a.snap", "b.snap", ".hidden.snap"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let before = plan(text, folder.path()).unwrap();
+        assert_eq!(before.len(), 2);
+        let (a, b) = (before.job(0).unwrap().task, before.job(1).unwrap().task);
+        std::fs::write(folder.path().join("b.snap"), "changed").unwrap();
+        let after = plan(text, folder.path()).unwrap();
+        assert_eq!(after.job(0).unwrap().task, a);
+        assert_ne!(after.job(1).unwrap().task, b);
+    }
+
+    #[test]
+    fn mistakes_are_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let said =
+            |text| plan(text, folder.path()).err().map(|e| tussle_calls::in_full(&e)).unwrap_or_default();
+        assert!(said("verb = \"sing\"").contains("check, diff, predict or advise"));
+        assert!(said("verb = \"check\"\n[over]\nbuild = []").contains("no values"));
+        assert!(said("verb = \"check\"\nwhat = 1").contains("unknown field"));
+        assert!(said("verb = \"check\"\n[fixed]\na = 1\n[over]\na = [1]").contains("fixed and varied"));
+    }
+}

@@ -1,0 +1,49 @@
+//! The same sweep on a Ray cluster: each task of Ray is `tussle-fleet sweep PLAN --jobs A..B`. What a task that died
+//! had written stays, and its retry goes on from there.
+
+use super::plan::Plan;
+use crate::args::Args;
+use crate::dataset::Dataset;
+use crate::query::python;
+use anyhow::{Context, bail};
+use serde_json::json;
+use std::ops::Range;
+use std::path::Path;
+use std::process::ExitCode;
+
+const SCRIPT: &str = include_str!("../../../engine/sweep_ray.py");
+/// Points of a task of Ray when nobody says: what a task costs there is then below a percent (docs/fleet.md).
+const BATCH: u64 = 1_000;
+
+/// Runs the jobs on the cluster at `--master`, or on one that is started here.
+///
+/// # Errors
+/// Ray is not there, or a task failed more often than it is tried.
+pub(crate) fn run(
+    args: &Args,
+    plan: &Plan,
+    path: &Path,
+    jobs: Range<u64>,
+    dataset: &Dataset,
+) -> anyhow::Result<ExitCode> {
+    let batch = args.parsed::<u64>("batch")?.unwrap_or(BATCH).max(1);
+    let ends = |from: u64| json!([from, (from + batch).min(jobs.end)]);
+    let step = usize::try_from(batch)?;
+    let ranges: Vec<_> = jobs.clone().step_by(step).map(ends).collect();
+    let request = json!({
+        "program": std::env::current_exe()?, "plan": path.canonicalize()?, "to": dataset.root().canonicalize()?,
+        "ranges": ranges, "address": args.text("master"), "cpus": args.parsed::<u32>("threads")?,
+        "quiet": args.has("quiet"),
+    });
+    let out = python(SCRIPT, &request)?;
+    let said: serde_json::Value = serde_json::from_slice(&out).context("the answer of Ray")?;
+    if let Some(what) = said["error"].as_str() {
+        bail!("{what}");
+    }
+    let done = super::write::finished(dataset, &plan.name)?;
+    let left = super::pending(plan, jobs, &done)?.len();
+    if left > 0 {
+        bail!("{left} points have no answer; run it again, it goes on from here");
+    }
+    Ok(ExitCode::from(u8::try_from(said["status"].as_u64().unwrap_or(2)).unwrap_or(2)))
+}

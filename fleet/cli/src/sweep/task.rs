@@ -1,0 +1,227 @@
+//! One point answered. The same libraries as the command line, in this process: a check of a snapshot takes less than
+//! starting a program would.
+
+use super::plan::{Job, Plan};
+use anyhow::Context;
+use serde::Serialize;
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use tussle_calls::predict::{self, Asked};
+use tussle_calls::source::Source;
+use tussle_calls::{Answer, evidence, layouts};
+use tussle_render::{Format, Style, render};
+
+/// Files that stay open between points at most.
+const SOURCES_MAX: usize = 64;
+
+/// The row of a point.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct AnswerRow {
+    pub(crate) task: String,
+    pub(crate) batch: String,
+    pub(crate) plan: String,
+    pub(crate) job: i64,
+    pub(crate) verb: String,
+    pub(crate) parameters: String,
+    pub(crate) tool_version: &'static str,
+    /// As the command line would exit.
+    pub(crate) status: i64,
+    pub(crate) error: Option<String>,
+    /// The JSON document of the verb.
+    pub(crate) document: Option<String>,
+}
+
+/// One rule in one build.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CheckRow {
+    pub(crate) task: String,
+    pub(crate) batch: String,
+    pub(crate) subject: String,
+    pub(crate) rules: String,
+    pub(crate) tool_version: &'static str,
+    pub(crate) type_name: String,
+    pub(crate) rule: String,
+    pub(crate) status: &'static str,
+    pub(crate) message: Option<String>,
+}
+
+/// One prediction.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PredictionRow {
+    pub(crate) task: String,
+    pub(crate) batch: String,
+    pub(crate) subject: String,
+    pub(crate) tool_version: &'static str,
+    pub(crate) machine: String,
+    pub(crate) cpus: i64,
+    pub(crate) seed: i64,
+    pub(crate) draws: i64,
+    pub(crate) before: String,
+    pub(crate) after: String,
+    pub(crate) low: f64,
+    pub(crate) median: f64,
+    pub(crate) high: f64,
+    pub(crate) verdict: &'static str,
+}
+
+/// Everything that one point gives.
+pub(crate) struct Answered {
+    pub(crate) row: AnswerRow,
+    pub(crate) checks: Vec<CheckRow>,
+    pub(crate) predictions: Vec<PredictionRow>,
+}
+
+/// What a point says, before it has its keys.
+#[derive(Default)]
+struct Said {
+    answer: Option<Answer>,
+    checks: Vec<CheckRow>,
+    predictions: Vec<PredictionRow>,
+}
+
+/// Answers points, from any thread.
+pub(crate) struct Worker<'a> {
+    plan: &'a Plan,
+    open: Mutex<Open>,
+}
+
+/// Files that are open, the oldest first.
+#[derive(Default)]
+struct Open {
+    sources: HashMap<String, Arc<Source>>,
+    order: VecDeque<String>,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(plan: &'a Plan) -> Worker<'a> {
+        Worker { plan, open: Mutex::default() }
+    }
+
+    /// The answer; what fails is an answer, too.
+    pub(crate) fn answer(&self, job: &Job) -> Answered {
+        let said = catch_unwind(AssertUnwindSafe(|| self.say(job)));
+        let said = said.unwrap_or_else(|_| Err(anyhow::anyhow!("a fault in tussle: the work panicked")));
+        let error = said.as_ref().err().map(tussle_calls::in_full);
+        let said = said.unwrap_or_default();
+        let document = said.answer.as_ref().map(|a| render(&a.view, Format::Json, Style::default()));
+        let row = AnswerRow {
+            task: job.task.clone(),
+            batch: String::new(),
+            plan: self.plan.name.clone(),
+            job: i64::try_from(job.number).unwrap_or(i64::MAX),
+            verb: self.plan.verb.clone(),
+            parameters: job.parameters_text(),
+            tool_version: env!("CARGO_PKG_VERSION"),
+            status: said.answer.as_ref().map_or(2, |a| a.status.into()),
+            error,
+            document,
+        };
+        Answered { row, checks: said.checks, predictions: said.predictions }
+    }
+
+    fn say(&self, job: &Job) -> anyhow::Result<Said> {
+        match self.plan.verb.as_str() {
+            "check" => self.check(job),
+            "diff" => self.diff(job),
+            "predict" => self.predict(job),
+            _ => self.advise(job),
+        }
+    }
+
+    /// A file, opened once for all points that name it.
+    fn source(&self, path: &str) -> anyhow::Result<Arc<Source>> {
+        if let Some(known) = self.open.lock().unwrap_or_else(|e| e.into_inner()).sources.get(path) {
+            return Ok(known.clone());
+        }
+        let source = Arc::new(Source::open(Path::new(path), None)?);
+        let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
+        open.order.push_back(path.into());
+        open.sources.insert(path.into(), source.clone());
+        if open.order.len() > SOURCES_MAX {
+            let oldest = open.order.pop_front().unwrap_or_default();
+            open.sources.remove(&oldest);
+        }
+        Ok(source)
+    }
+
+    fn check(&self, job: &Job) -> anyhow::Result<Said> {
+        let (build, rules) = (job.need("build")?, job.need("rules")?);
+        let text = std::fs::read_to_string(rules).with_context(|| rules.to_string())?;
+        let set = layouts::rules(&text).with_context(|| rules.to_string())?;
+        let (answer, cells) = layouts::check(&set, &[&*self.source(build)?])?;
+        let row = |c: layouts::Checked| CheckRow {
+            task: job.task.clone(),
+            batch: String::new(),
+            subject: c.build,
+            rules: rules.into(),
+            tool_version: env!("CARGO_PKG_VERSION"),
+            type_name: c.type_name,
+            rule: c.rule,
+            status: c.status,
+            message: c.message,
+        };
+        Ok(Said { answer: Some(answer), checks: cells.into_iter().map(row).collect(), ..Said::default() })
+    }
+
+    fn diff(&self, job: &Job) -> anyhow::Result<Said> {
+        let (old, new) = (self.source(job.need("old")?)?, self.source(job.need("new")?)?);
+        let line = layouts::line_size(job.whole("line")?.unwrap_or(64))?;
+        let options = layouts::diff_options(line, job.whole("phase")?, job.list("hot"));
+        let answer = layouts::diffs(&old, &new, &job.list("name"), &options)?;
+        Ok(Said { answer: Some(answer), ..Said::default() })
+    }
+
+    fn advise(&self, job: &Job) -> anyhow::Result<Said> {
+        let e = read(job)?;
+        let wanted = evidence::Wanted {
+            name: job.need("name")?,
+            line: job.whole("line")?,
+            moves: job.whole("moves")?.unwrap_or(1),
+            frozen: job.list("frozen"),
+        };
+        Ok(Said { answer: Some(evidence::advised(&e, &wanted, &[])?), ..Said::default() })
+    }
+
+    fn predict(&self, job: &Job) -> anyhow::Result<Said> {
+        let seed: u64 = job.whole("seed")?.unwrap_or(1);
+        let asked = Asked {
+            machine: job.text("machine").map(str::to_string),
+            cpus: job.whole("cpus")?.into_iter().collect(),
+            before: job.text("before").map(str::to_string),
+            after: job.text("after").map(str::to_string),
+            set: Vec::new(),
+            draws: job.whole("draws")?,
+            seed,
+        };
+        let (subject, found) = match job.text("scenario") {
+            Some(name) => (name.to_string(), predict::scenario(name, &asked, 1)?),
+            None => (job.need("evidence")?.to_string(), predict::recorded(&read(job)?, &asked, 1)?),
+        };
+        let question = &found.question;
+        let row = |p: &tussle_scenarios::answer::Point| PredictionRow {
+            task: job.task.clone(),
+            batch: String::new(),
+            subject: subject.clone(),
+            tool_version: env!("CARGO_PKG_VERSION"),
+            machine: question.machine.name.clone(),
+            cpus: p.cpus.into(),
+            seed: i64::try_from(seed).unwrap_or(i64::MAX),
+            draws: p.draws.into(),
+            before: question.before.label().into(),
+            after: question.after.label().into(),
+            low: p.low,
+            median: p.median,
+            high: p.high,
+            verdict: p.verdict.name(),
+        };
+        let predictions = found.point().map(row).into_iter().collect();
+        Ok(Said { answer: Some(predict::answer(&found)), predictions, ..Said::default() })
+    }
+}
+
+fn read(job: &Job) -> anyhow::Result<tussle_evidence::Evidence> {
+    let path = Path::new(job.need("evidence")?);
+    Ok(tussle_host::evidence_file::read(path)?.0)
+}

@@ -1,0 +1,238 @@
+"""Runs one query over a dataset with DuckDB or Spark. Reads a request as JSON on standard input, writes rows as JSON.
+
+Started by `tussle-fleet`, which carries this file and the SQL inside.
+Request: {"engine", "dataset", "views", "sql", "parameters", "threads", "memory_bytes", "master"}.
+Answer: {"columns": [..], "rows": [[..]], "files": {kind: n}} or {"error": ".."}.
+"""
+
+import json
+import math
+import os
+import re
+import sys
+
+# Columns of each kind. A kind without files is an empty table of these.
+KINDS = {
+    "runs": {"run": "VARCHAR", "tool_version": "VARCHAR", "source": "VARCHAR", "unit": "VARCHAR", "command": "VARCHAR",
+             "started_unix_s": "DOUBLE", "duration_s": "DOUBLE", "cpu_model": "VARCHAR", "cpus": "BIGINT",
+             "kernel": "VARCHAR", "arch": "VARCHAR", "complete": "BOOLEAN", "accesses": "BIGINT"},
+    "lines": {"run": "VARCHAR", "tool_version": "VARCHAR", "exe": "VARCHAR", "type_name": "VARCHAR",
+              "fields": "VARCHAR", "field_a": "VARCHAR", "field_b": "VARCHAR", "class": "VARCHAR", "unit": "VARCHAR",
+              "phase_bytes": "BIGINT", "e": "DOUBLE", "transfers": "DOUBLE", "removable_share": "DOUBLE",
+              "threads": "VARCHAR", "code_a": "VARCHAR", "code_b": "VARCHAR"},
+    "accesses": {"run": "VARCHAR", "object": "BIGINT", "offset": "BIGINT", "reads": "BIGINT", "writes": "BIGINT",
+                 "rmws": "BIGINT"},
+    "answers": {"task": "VARCHAR", "batch": "VARCHAR", "plan": "VARCHAR", "job": "BIGINT", "verb": "VARCHAR",
+                "parameters": "VARCHAR", "tool_version": "VARCHAR", "status": "BIGINT", "error": "VARCHAR"},
+    "checks": {"task": "VARCHAR", "batch": "VARCHAR", "subject": "VARCHAR", "rules": "VARCHAR",
+               "tool_version": "VARCHAR", "type_name": "VARCHAR", "rule": "VARCHAR", "status": "VARCHAR",
+               "message": "VARCHAR"},
+    "predictions": {"task": "VARCHAR", "batch": "VARCHAR", "subject": "VARCHAR", "tool_version": "VARCHAR",
+                    "machine": "VARCHAR", "cpus": "BIGINT", "seed": "BIGINT", "draws": "BIGINT", "before": "VARCHAR",
+                    "after": "VARCHAR", "low": "DOUBLE", "median": "DOUBLE", "high": "DOUBLE", "verdict": "VARCHAR"},
+}  # fmt: skip
+FOLDERS = ["day", "host", "build"]
+
+
+class Refused(Exception):
+    """Said as it is, without a trace."""
+
+
+def files_of(dataset, kind):
+    """Whole files of one kind: writers rename, so whatever begins with a dot is not finished."""
+    found = []
+    for folder, folders, names in os.walk(os.path.join(dataset, f"kind={kind}")):
+        folders[:] = sorted(f for f in folders if not f.startswith("."))
+        found += [os.path.join(folder, n) for n in sorted(names) if n.endswith(".parquet") and not n.startswith(".")]
+    return found
+
+
+def name_of(view):
+    return re.search(r"VIEW (\w+)", view).group(1)
+
+
+def needed(sql, views):
+    """The views that a query names, in their order, and the kinds of files below them."""
+    text, kept = sql, []
+    for view in reversed(views):
+        if re.search(rf"\b{name_of(view)}\b", text):
+            text += view
+            kept.insert(0, view)
+    return kept, [k for k in KINDS if re.search(rf"\bfiles_{k}\b", text)]
+
+
+def foreign(path, kind, columns):
+    need = "task" if "task" in KINDS[kind] else "run"
+    if need not in columns:
+        raise Refused(f"{path}: no file of tussle: it has no column `{need}`; move it out of the dataset")
+
+
+class Duck:
+    """DuckDB, embedded."""
+
+    def __init__(self, request):
+        try:
+            import duckdb
+        except ImportError:
+            raise Refused("needs DuckDB: pip install duckdb, or name another Python with TUSSLE_PYTHON") from None
+        self.module = duckdb
+        self.db = duckdb.connect()
+        self.db.execute(f"SET threads = {int(request['threads'])}")
+        self.db.execute(f"SET memory_limit = '{int(request['memory_bytes'])}B'")
+
+    def register(self, kind, files, dataset):
+        columns = KINDS[kind]
+        empty = ", ".join(f"NULL::{t} AS {c}" for c, t in columns.items())
+        folders = ", ".join(f"NULL::VARCHAR AS {c}" for c in FOLDERS)
+        if not files:
+            self.db.execute(f"CREATE VIEW files_{kind} AS SELECT {empty}, {folders} WHERE false")
+            return
+        # Files of other versions may lack columns: they are matched by name.
+        listed = f"[{', '.join(quoted(f) for f in files)}]"
+        source = f"read_parquet({listed}, hive_partitioning = true, hive_types_autocast = false, union_by_name = true)"
+        try:
+            self.look(kind, listed)
+            rows = self.db.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        except self.module.Error as e:
+            raise Refused(damaged(str(e))) from None
+        have = {r[0] for r in rows}
+        lacking = [f"NULL::{t} AS {c}" for c, t in columns.items() if c not in have]
+        self.db.execute(f"CREATE VIEW files_{kind} AS SELECT {', '.join(['*', *lacking])} FROM {source}")
+
+    def look(self, kind, listed):
+        """A file of somebody else: its footer lacks our key column."""
+        need = "task" if "task" in KINDS[kind] else "run"
+        missing = self.db.execute(
+            f"SELECT file_name FROM parquet_schema({listed}) GROUP BY file_name "
+            f"HAVING count(*) FILTER (name = '{need}') = 0 ORDER BY file_name LIMIT 1"
+        ).fetchall()
+        for (path,) in missing:
+            foreign(path, kind, [])
+
+    def run(self, views, sql, parameters):
+        try:
+            for view in views:
+                self.db.execute(view)
+            got = self.db.execute(re.sub(r":(\w+)", r"$\1", sql), parameters)
+            return [d[0] for d in got.description], got.fetchall()
+        except self.module.Error as e:
+            raise Refused(damaged(str(e))) from None
+
+
+class Spark:
+    """Spark, in local mode or on a cluster."""
+
+    def __init__(self, request):
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise Refused("needs Spark: pip install pyspark, or name another Python with TUSSLE_PYTHON") from None
+        master = request.get("master") or f"local[{int(request['threads'])}]"
+        memory = max(1, int(request["memory_bytes"]) >> 20)
+        self.spark = (
+            SparkSession.builder.master(master)
+            .appName("tussle fleet")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.memory", f"{memory}m")
+            .config("spark.sql.shuffle.partitions", str(2 * int(request["threads"])))
+            .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+            .config("spark.sql.parquet.mergeSchema", "true")
+            .config("spark.sql.ansi.enabled", "false")
+            .getOrCreate()
+        )
+        self.spark.sparkContext.setLogLevel("OFF")
+
+    def register(self, kind, files, dataset):
+        from pyspark.sql import functions as f
+
+        types = {"VARCHAR": "string", "DOUBLE": "double", "BIGINT": "bigint", "BOOLEAN": "boolean"}
+        columns = KINDS[kind] | {c: "VARCHAR" for c in FOLDERS}
+        if not files:
+            schema = ", ".join(f"`{c}` {types[t]}" for c, t in columns.items())
+            self.spark.createDataFrame([], schema).createOrReplaceTempView(f"files_{kind}")
+            return
+        try:
+            frame = self.spark.read.option("basePath", os.path.join(dataset, f"kind={kind}")).parquet(
+                *sorted({os.path.dirname(p) for p in files})
+            )
+        except Exception as e:
+            raise Refused(damaged(first_cause(e))) from None
+        foreign(os.path.join(dataset, f"kind={kind}"), kind, frame.columns)
+        for c, t in columns.items():
+            if c not in frame.columns:
+                frame = frame.withColumn(c, f.lit(None).cast(types[t]))
+        frame.createOrReplaceTempView(f"files_{kind}")
+
+    def run(self, views, sql, parameters):
+        try:
+            for view in views:
+                self.spark.sql(view)
+            frame = self.spark.sql(sql, args=parameters) if parameters else self.spark.sql(sql)
+            return frame.columns, [tuple(r) for r in frame.collect()]
+        except Exception as e:
+            raise Refused(damaged(first_cause(e))) from None
+
+
+def first_cause(e):
+    return next((l for l in str(e).splitlines() if l.strip()), type(e).__name__)
+
+
+def quoted(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+def damaged(what):
+    what = " ".join(what.split())
+    return f"{what[:600]}\nA damaged file is left alone; move it out of the dataset and export its evidence again."
+
+
+def plain(cell):
+    """One form for both engines: decimals as whole numbers, floats to nine digits, what is no number as null."""
+    if isinstance(cell, bool) or cell is None or isinstance(cell, (int, str)):
+        return cell
+    if isinstance(cell, float):
+        return float(f"{cell:.9g}") if math.isfinite(cell) else None
+    if type(cell).__name__ == "Decimal":
+        return int(cell) if cell == cell.to_integral_value() else float(f"{float(cell):.9g}")
+    return str(cell)
+
+
+def answer(request):
+    dataset = request["dataset"]
+    marker = os.path.join(dataset, "tussle-dataset.json")
+    try:
+        with open(marker, encoding="utf-8") as f:
+            schema = json.load(f)["schema"]
+    except FileNotFoundError:
+        raise Refused(f"{dataset}: no dataset: `tussle export --parquet --to {dataset}` makes one") from None
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise Refused(f"{marker}: {e}") from None
+    if schema > request["schema"]:
+        raise Refused(f"{dataset}: schema {schema} is newer than {request['schema']}, which this tussle-fleet reads")
+    views = [v.strip() for v in re.sub(r"--[^\n]*", "", request["views"]).split(";") if v.strip()]
+    sql = re.sub(r"--[^\n]*", "", request["sql"])
+    engine = Spark(request) if request["engine"] == "spark" else Duck(request)
+    counts = {}
+    views, kinds = needed(sql, views)
+    for kind in kinds:
+        files = files_of(dataset, kind)
+        counts[kind] = len(files)
+        engine.register(kind, files, dataset)
+    parameters = {k: v for k, v in request["parameters"].items() if re.search(rf":{k}\b", sql)}
+    columns, rows = engine.run(views, sql, parameters)
+    return {"columns": columns, "rows": [[plain(c) for c in r] for r in rows], "files": counts}
+
+
+def main():
+    try:
+        out = answer(json.load(sys.stdin))
+    except Refused as e:
+        out = {"error": str(e)}
+    except PermissionError as e:
+        out = {"error": str(e)}
+    json.dump(out, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

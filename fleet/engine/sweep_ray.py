@@ -1,0 +1,59 @@
+"""Ranges of a sweep as tasks of Ray. Started by `tussle-fleet sweep --engine ray`.
+
+Request: {"program", "plan", "to", "ranges": [[a, b], ..], "address", "cpus", "quiet"}.
+Answer: {"status": worst exit status, "tasks": n} or {"error": ".."}.
+The folder `to` and the program must be at the same place on every machine of the cluster.
+"""
+
+import json
+import subprocess
+import sys
+import time
+
+TRIES = 4
+
+
+def main():
+    ask = json.load(sys.stdin)
+    try:
+        import ray
+    except ImportError:
+        json.dump({"error": "needs Ray: pip install ray, or name another Python with TUSSLE_PYTHON"}, sys.stdout)
+        return
+    started = {"address": ask["address"]} if ask["address"] else {"num_cpus": ask["cpus"], "include_dashboard": False}
+    ray.init(log_to_driver=False, logging_level="ERROR", **{k: v for k, v in started.items() if v is not None})
+
+    # A worker that is killed takes its program with it; Ray starts the task again, which finds what is done.
+    @ray.remote(num_cpus=1, max_retries=TRIES - 1)
+    def part(a, b):
+        words = [ask["program"], "sweep", ask["plan"], "--to", ask["to"], "--jobs", f"{a}..{b}", "--threads", "1", "-q"]
+        for _ in range(TRIES):
+            done = subprocess.run(words, capture_output=True, text=True)
+            if done.returncode >= 0 and (done.returncode != 2 or not done.stderr):
+                return done.returncode, ""
+        return 2, done.stderr.strip() or f"ended by signal {-done.returncode}"
+
+    waiting = [part.remote(a, b) for a, b in ask["ranges"]]
+    total, worst, errors, start, said = len(waiting), 0, [], time.monotonic(), 0.0
+    while waiting:
+        ready, waiting = ray.wait(waiting, num_returns=1, timeout=1.0)
+        for r in ready:
+            try:
+                status, error = ray.get(r)
+            except Exception as e:
+                status, error = 2, str(e).splitlines()[0]
+            worst = max(worst, status)
+            errors += [error] if error else []
+        now, done = time.monotonic(), total - len(waiting)
+        if ready and done and not ask["quiet"] and now - said > 5:
+            said = now
+            print(f"tussle: {done} of {total} parts, {(now - start) / done * len(waiting):.0f} s left", file=sys.stderr)
+    ray.shutdown()
+    if errors:
+        json.dump({"error": f"{len(errors)} parts failed: {errors[0]}"}, sys.stdout)
+    else:
+        json.dump({"status": worst, "tasks": total}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

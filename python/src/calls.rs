@@ -1,0 +1,181 @@
+//! Verbs about several files.
+
+use crate::Error;
+use crate::evidence::Evidence;
+use crate::long::long;
+use crate::table::Table;
+use crate::types::Types;
+use crate::view::View;
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tussle_calls::predict::{self as predictions, Asked};
+use tussle_calls::source::Source;
+use tussle_calls::{Answer, evidence as recorded, layouts};
+use tussle_tables::bench as rows;
+
+/// What was opened, or a path to open.
+#[derive(FromPyObject)]
+pub(crate) enum Build<'py> {
+    Open(PyRef<'py, Types>),
+    Path(PathBuf),
+}
+
+/// [`Build`] without Python.
+enum Ready {
+    Open(Arc<Source>),
+    Path(PathBuf),
+}
+
+impl Build<'_> {
+    fn ready(self) -> Ready {
+        match self {
+            Build::Open(types) => Ready::Open(types.source.clone()),
+            Build::Path(path) => Ready::Path(path),
+        }
+    }
+}
+
+impl Ready {
+    fn open(self) -> anyhow::Result<Arc<Source>> {
+        match self {
+            Ready::Open(source) => Ok(source),
+            Ready::Path(path) => Ok(Arc::new(Source::open(&path, None)?)),
+        }
+    }
+}
+
+fn open_all(builds: Vec<Ready>) -> anyhow::Result<Vec<Arc<Source>>> {
+    builds.into_iter().map(Ready::open).collect()
+}
+
+/// What changed between two builds.
+#[pyfunction]
+#[pyo3(signature = (old, new, names = Vec::new(), *, hot = Vec::new(), line_bytes = 64, phase = None))]
+pub(crate) fn diff(
+    py: Python<'_>,
+    old: Build<'_>,
+    new: Build<'_>,
+    names: Vec<String>,
+    hot: Vec<String>,
+    line_bytes: u32,
+    phase: Option<u64>,
+) -> PyResult<View> {
+    let (old, new) = (old.ready(), new.ready());
+    let answer = long(py, move || {
+        let options = layouts::diff_options(layouts::line_size(line_bytes)?, phase, hot);
+        layouts::diffs(&*old.open()?, &*new.open()?, &names, &options)
+    })?;
+    Ok(View::new(answer))
+}
+
+/// Layouts against rules.
+#[pyfunction]
+pub(crate) fn check(py: Python<'_>, builds: Vec<Build<'_>>, rules: PathBuf) -> PyResult<View> {
+    let builds = builds.into_iter().map(Build::ready).collect();
+    let answer = long(py, move || {
+        let text =
+            std::fs::read_to_string(&rules).map_err(|e| anyhow::anyhow!("{}: {e}", rules.display()))?;
+        let set = layouts::rules(&text).map_err(|e| e.context(rules.display().to_string()))?;
+        let open = open_all(builds)?;
+        let builds: Vec<&Source> = open.iter().map(|b| &**b).collect();
+        Ok(layouts::check(&set, &builds)?.0)
+    })?;
+    Ok(View::new(answer))
+}
+
+/// Where a new field fits.
+#[pyfunction]
+#[pyo3(signature = (builds, name, field, *, line_bytes = 64))]
+pub(crate) fn place(
+    py: Python<'_>,
+    builds: Vec<Build<'_>>,
+    name: String,
+    field: String,
+    line_bytes: u32,
+) -> PyResult<View> {
+    let builds = builds.into_iter().map(Build::ready).collect();
+    let answer = long(py, move || {
+        let open = open_all(builds)?;
+        let builds: Vec<&Source> = open.iter().map(|b| &**b).collect();
+        layouts::places(&builds, &name, &field, layouts::line_size(line_bytes)?)
+    })?;
+    Ok(View::new(answer))
+}
+
+/// An evidence, or a result of `tussle bench`.
+#[derive(FromPyObject)]
+pub(crate) enum Compared<'py> {
+    Evidence(PyRef<'py, Evidence>),
+    Path(PathBuf),
+}
+
+/// Two evidences side by side, or the arms of one result of `tussle bench`.
+#[pyfunction]
+#[pyo3(signature = (one, other = None, *, margin_percent = 1.0))]
+pub(crate) fn compare(
+    py: Python<'_>,
+    one: Compared<'_>,
+    other: Option<Compared<'_>>,
+    margin_percent: f64,
+) -> PyResult<View> {
+    let answer: Answer = match (one, other) {
+        (Compared::Path(path), None) => {
+            long(py, move || recorded::benched(&recorded::bench_results(&path)?.0, margin_percent))?
+        }
+        (Compared::Evidence(a), Some(Compared::Evidence(b))) => {
+            let (a, b) = (a.from(), b.from());
+            let question = recorded::question(64, None, None, false).map_err(crate::long::error)?;
+            long(py, move || Ok(recorded::compared(&a.read()?.0, &b.read()?.0, &[], question)))?
+        }
+        _ => return Err(Error::new_err("give two evidences, or the path of one result of `tussle bench`")),
+    };
+    Ok(View::new(answer))
+}
+
+/// The samples of a result of `tussle bench`.
+#[pyfunction]
+pub(crate) fn bench(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
+    let found = long(py, move || Ok(rows::bench_rows(&recorded::bench_results(&path)?.0)))?;
+    Ok(Table::of_rows("bench", rows::BENCH, found))
+}
+
+/// A scenario by name, or recorded operations.
+#[derive(FromPyObject)]
+pub(crate) enum Subject<'py> {
+    Evidence(PyRef<'py, Evidence>),
+    Scenario(String),
+}
+
+/// What a layout or a lock costs on another machine.
+#[pyfunction]
+#[pyo3(signature = (subject, *, machine = None, cpus = Vec::new(), before = None, after = None, set = BTreeMap::new(),
+    draws = None, seed = 1))]
+#[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
+pub(crate) fn predict(
+    py: Python<'_>,
+    subject: Subject<'_>,
+    machine: Option<String>,
+    cpus: Vec<u32>,
+    before: Option<String>,
+    after: Option<String>,
+    set: BTreeMap<String, f64>,
+    draws: Option<u32>,
+    seed: u64,
+) -> PyResult<View> {
+    let asked = Asked { machine, cpus, before, after, set: set.into_iter().collect(), draws, seed };
+    let threads = tussle_host::threads::cpus();
+    let answer = match subject {
+        Subject::Scenario(name) => {
+            long(py, move || Ok(predictions::answer(&predictions::scenario(&name, &asked, threads)?)))
+        }
+        Subject::Evidence(e) => {
+            let from = e.from();
+            long(py, move || {
+                Ok(predictions::answer(&predictions::recorded(&from.read()?.0, &asked, threads)?))
+            })
+        }
+    }?;
+    Ok(View::new(answer))
+}

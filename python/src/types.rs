@@ -1,0 +1,283 @@
+//! Types of a file: sizes, members, holes, lines, phases.
+
+use crate::Error;
+use crate::long::{error, long};
+use crate::table::Table;
+use crate::view::View;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tussle_calls::source::{Source, Types as Read};
+use tussle_calls::{Answer, layouts};
+use tussle_layout::holes::{Holes, order};
+use tussle_layout::phases::{Where, object_align};
+use tussle_layout::{lines, pahole};
+use tussle_model::{Aggregate, AggregateKind, LineSize, TypeId};
+use tussle_tables::layout;
+
+/// A path, or the bytes of a file.
+#[derive(FromPyObject)]
+pub(crate) enum PathOrBytes {
+    Bytes(Vec<u8>),
+    Path(PathBuf),
+}
+
+/// A file that holds layouts.
+#[pyclass(frozen, module = "tussle")]
+pub(crate) struct Types {
+    pub(crate) source: Arc<Source>,
+}
+
+/// Opens an executable, object, kernel, BTF file or snapshot.
+#[pyfunction]
+#[pyo3(signature = (path_or_bytes, *, btf_base = None))]
+pub(crate) fn open(py: Python<'_>, path_or_bytes: PathOrBytes, btf_base: Option<PathBuf>) -> PyResult<Types> {
+    let source = long(py, move || match path_or_bytes {
+        PathOrBytes::Path(path) => Source::open(&path, btf_base.as_deref()),
+        PathOrBytes::Bytes(bytes) => Source::of_bytes(bytes),
+    })?;
+    Ok(Types { source: Arc::new(source) })
+}
+
+impl Types {
+    fn read(&self, py: Python<'_>) -> PyResult<Arc<Read>> {
+        let source = self.source.clone();
+        long(py, move || source.types(&[]))
+    }
+}
+
+#[pymethods]
+impl Types {
+    #[getter]
+    fn path(&self) -> &str {
+        &self.source.name
+    }
+
+    #[getter]
+    fn arch(&self) -> Option<String> {
+        self.source.arch()
+    }
+
+    #[getter]
+    fn build_id(&self) -> Option<String> {
+        self.source.build_id()
+    }
+
+    #[getter]
+    fn problems(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.read(py)?.problems.clone())
+    }
+
+    fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let read = self.read(py)?;
+        let mut names: Vec<String> = read.table.aggregates().filter_map(|(_, a)| a.name.clone()).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    fn definitions(&self, py: Python<'_>, name: String) -> PyResult<Vec<Type>> {
+        let source = self.source.clone();
+        let (read, ids) = long(py, move || source.find(&name))?;
+        Ok(ids.into_iter().map(|id| Type { source: self.source.clone(), read: read.clone(), id }).collect())
+    }
+
+    fn __getitem__(&self, py: Python<'_>, name: String) -> PyResult<Type> {
+        let first = self.definitions(py, name)?.into_iter().next();
+        first.ok_or_else(|| Error::new_err("no such type"))
+    }
+
+    fn __contains__(&self, py: Python<'_>, name: String) -> PyResult<bool> {
+        let source = self.source.clone();
+        long(py, move || Ok(source.types(std::slice::from_ref(&name))?.table.find(&name).is_some()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<tussle.Types of {}>", self.source.name)
+    }
+}
+
+/// One definition of a struct, union, class or enumeration.
+#[pyclass(frozen, module = "tussle")]
+pub(crate) struct Type {
+    source: Arc<Source>,
+    read: Arc<Read>,
+    id: TypeId,
+}
+
+/// A member of a type.
+#[pyclass(frozen, get_all, module = "tussle")]
+pub(crate) struct Member {
+    name: Option<String>,
+    r#type: String,
+    offset_bytes: Option<u64>,
+    size_bytes: Option<u64>,
+    bit_offset: Option<u64>,
+    bits: Option<u32>,
+    line: Option<u32>,
+}
+
+#[pymethods]
+impl Member {
+    fn __repr__(&self) -> String {
+        let name = self.name.as_deref().unwrap_or("(unnamed)");
+        let at = self.offset_bytes.map_or("unknown".into(), |o| o.to_string());
+        format!("<tussle.Member {} {name} at {at}>", self.r#type)
+    }
+}
+
+/// Unused bytes of a type.
+#[pyclass(frozen, get_all, module = "tussle")]
+pub(crate) struct Hole {
+    after: Option<String>,
+    offset_bytes: u64,
+    size_bytes: u64,
+}
+
+#[pymethods]
+impl Hole {
+    fn __repr__(&self) -> String {
+        format!("<tussle.Hole of {} bytes at {}>", self.size_bytes, self.offset_bytes)
+    }
+}
+
+impl Type {
+    fn aggregate(&self) -> Option<&Aggregate> {
+        self.read.table.aggregate(self.read.table.strip(self.id))
+    }
+
+    fn at(&self, line_bytes: u32, phase: Option<u64>) -> PyResult<(LineSize, Where)> {
+        let line = layouts::line_size(line_bytes).map_err(error)?;
+        Ok((line, phase.map_or(Where::Any, Where::Phase)))
+    }
+
+    fn member(&self, m: &tussle_model::Member) -> Member {
+        let table = &self.read.table;
+        let known = m.offset_bits != tussle_model::Member::UNPLACED;
+        let place = tussle_layout::holes::Place::of(table, m);
+        Member {
+            name: m.name.clone(),
+            r#type: table.name(m.ty),
+            offset_bytes: known.then_some(place.offset),
+            size_bytes: table.size(m.ty),
+            bit_offset: place.bits.map(|b| b.0),
+            bits: m.bit_size,
+            line: Some(m.decl_line).filter(|l| *l > 0),
+        }
+    }
+}
+
+#[pymethods]
+impl Type {
+    #[getter]
+    fn name(&self) -> String {
+        self.read.table.name(self.id)
+    }
+
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.aggregate().map_or("other", |a| match a.kind {
+            AggregateKind::Union => "union",
+            _ => "struct",
+        })
+    }
+
+    #[getter]
+    fn size_bytes(&self) -> Option<u64> {
+        self.read.table.size(self.id)
+    }
+
+    #[getter]
+    fn align_bytes(&self) -> u64 {
+        object_align(&self.read.table, self.id, self.read.btf)
+    }
+
+    #[getter]
+    fn align_inferred(&self) -> bool {
+        self.read.btf
+    }
+
+    #[getter]
+    fn file(&self) -> Option<String> {
+        self.aggregate()?.decl.as_ref().map(|d| d.file.clone())
+    }
+
+    #[getter]
+    fn line(&self) -> Option<u32> {
+        self.aggregate()?.decl.as_ref().map(|d| d.line)
+    }
+
+    #[getter]
+    fn members(&self) -> Vec<Member> {
+        let Some(a) = self.aggregate() else { return Vec::new() };
+        order(a).into_iter().map(|i| self.member(&a.members[i])).collect()
+    }
+
+    #[getter]
+    fn holes(&self) -> Vec<Hole> {
+        let Some(a) = self.aggregate() else { return Vec::new() };
+        let holes = Holes::of(&self.read.table, a);
+        let place = |i: usize| tussle_layout::holes::Place::of(&self.read.table, &a.members[i]);
+        let start = holes.before.bytes;
+        let mut out: Vec<Hole> = (start > 0)
+            .then_some(Hole { after: None, offset_bytes: 0, size_bytes: start })
+            .into_iter()
+            .collect();
+        for i in order(a).into_iter().filter(|&i| holes.after[i].bytes > 0) {
+            let p = place(i);
+            let end =
+                if p.bits.is_some() { p.end_bit().div_ceil(8) } else { p.offset.saturating_add(p.size) };
+            let (after, size_bytes) = (a.members[i].name.clone(), holes.after[i].bytes);
+            out.push(Hole { after, offset_bytes: end, size_bytes });
+        }
+        out
+    }
+
+    #[getter]
+    fn padding_bytes(&self) -> u64 {
+        self.aggregate().map_or(0, |a| Holes::of(&self.read.table, a).padding)
+    }
+
+    #[pyo3(signature = (line_bytes = 64))]
+    fn phases(&self, line_bytes: u32) -> PyResult<Vec<u64>> {
+        let (line, at) = self.at(line_bytes, None)?;
+        Ok(at.phases(&self.read.table, self.id, line, self.read.btf))
+    }
+
+    fn fields(&self) -> Table {
+        Table::of_rows("fields", layout::FIELDS, layout::field_rows(&self.read.table, self.id))
+    }
+
+    #[pyo3(signature = (line_bytes = 64, phase = None))]
+    fn lines(&self, line_bytes: u32, phase: Option<u64>) -> PyResult<Table> {
+        let (line, at) = self.at(line_bytes, phase)?;
+        let rows = layout::line_rows(&self.read.table, self.id, &at, line, self.read.btf);
+        Ok(Table::of_rows("lines", layout::LINES, rows))
+    }
+
+    #[pyo3(signature = (line_bytes = 64))]
+    fn text(&self, line_bytes: u32) -> PyResult<String> {
+        let (line, _) = self.at(line_bytes, None)?;
+        let options = pahole::Options { expand: false, line, btf: self.read.btf, hex: false };
+        Ok(pahole::text(&self.read.table, self.id, options))
+    }
+
+    #[pyo3(signature = (line_bytes = 64, phase = None))]
+    fn view(&self, line_bytes: u32, phase: Option<u64>) -> PyResult<View> {
+        let (line, at) = self.at(line_bytes, phase)?;
+        let node = lines::view(&self.read.table, self.id, &at, line, self.read.btf);
+        let view = tussle_render::View { kind: "layout", schema_version: 1, nodes: vec![node] };
+        Ok(View::new(Answer { view, status: 0 }))
+    }
+
+    /// At phase 0: a notebook shows one picture, not eight.
+    fn _repr_html_(&self) -> PyResult<String> {
+        let view = self.view(64, Some(0))?;
+        Ok(crate::view::framed(&view.html()))
+    }
+
+    fn __repr__(&self) -> String {
+        let size = self.size_bytes().map_or("unknown size".into(), |s| format!("{s} bytes"));
+        format!("<tussle.Type {}: {size}, {}>", self.name(), self.source.name)
+    }
+}

@@ -1,0 +1,118 @@
+"""Arrow tables are the evidence, row for row."""
+
+import pytest
+from made import tables, write_evidence
+
+import tussle
+
+pa = pytest.importorskip("pyarrow")
+
+PARTS = {
+    ("accesses", "held"): ["object", "offset", "sections", "stores"],
+    ("operations", "visits"): ["object", "offset", "size", "kind", "accesses_between"],
+    ("operations", "inner"): ["first", "end", "object", "offset", "shared"],
+    ("operations", "work"): ["kind", "instructions"],
+}
+
+
+def flat(table, column, value):
+    """A cell of Arrow as the file has it: tuples are structs with names there."""
+    names = PARTS.get((table, column))
+    if names is None or value is None:
+        return value
+    one = lambda v: [v[n] for n in names]
+    return one(value) if isinstance(value, dict) else [one(v) for v in value]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_cell_is_that_of_the_file(tmp_path, seed):
+    path = tmp_path / "e.data"
+    expected = tables(seed, rows=seed * 300)
+    write_evidence(path, expected)
+    e = tussle.evidence(path)
+    assert e.problems == []
+    for name, columns, rows in expected:
+        got = pa.table(e.table(name))
+        assert set(columns) <= set(got.column_names), name
+        cells = [got[c].to_pylist() for c in columns]
+        got_rows = [[flat(name, c, v) for c, v in zip(columns, row)] for row in zip(*cells)]
+        assert got_rows == rows, name
+
+
+def test_more_rows_than_a_batch(tmp_path):
+    path = tmp_path / "e.data"
+    expected = tables(3, rows=150_000)
+    write_evidence(path, expected)
+    t = tussle.evidence(path.read_bytes()).table("accesses")
+    reader = pa.RecordBatchReader.from_stream(t)
+    sizes = [b.num_rows for b in reader]
+    assert sum(sizes) == 150_002 and max(sizes) == 65_536
+    rows = next(r for n, _, r in expected if n == "accesses")
+    assert pa.table(t)["reads"].to_pylist() == [r[6] for r in rows]
+
+
+def test_others_take_the_same_table(evidence_file):
+    t = tussle.evidence(evidence_file).table("accesses")
+    want = sum(r[7] for r in next(r for n, _, r in tables() if n == "accesses"))
+    duckdb = pytest.importorskip("duckdb")
+    assert duckdb.sql("select sum(writes) from t").fetchall()[0][0] == want
+    pl = pytest.importorskip("polars")
+    assert pl.DataFrame(t)["writes"].sum() == want
+    pytest.importorskip("pandas")
+    assert int(pa.table(t).to_pandas()["writes"].sum()) == want
+
+
+def test_absent_is_unknown_not_empty(evidence_file):
+    e = tussle.evidence(evidence_file)
+    assert "samples" not in e.table_names and "accesses" in e.table_names
+    with pytest.raises(tussle.Error, match="unknown, not empty"):
+        e.table("samples")
+    with pytest.raises(tussle.Error, match="no table `x`"):
+        e.table("x")
+
+
+def test_a_table_that_nobody_takes_is_freed(evidence_file):
+    e = tussle.evidence(evidence_file)
+    for _ in range(100):
+        e.table("code").__arrow_c_stream__()
+        e.table("code").__arrow_c_schema__()
+
+
+def test_fights_by_name(evidence_file):
+    e = tussle.evidence(evidence_file)
+    rows = pa.table(tussle.contention(e)).to_pylist()
+    top = rows[0]
+    assert {top["field_a"], top["field_b"]} == {"stats+0..8", "stats+8..16"} or "stats" in top["fields"]
+    assert top["rank"] == 1 and top["class"] == "a layout helps" and top["unit"] == "accesses"
+    assert top["e"] > 10_000 and 0 < top["share"] <= 1 and top["phase_bytes"] == 0
+    listed = tussle.report(e)
+    assert listed.status == 1
+    assert listed.dict()["lines"][0]["expected_invalidations"] == round(top["e"])
+    assert "stats" in listed.text() and "<iframe" in listed._repr_html_()
+
+
+def test_bad_files_say_what_the_command_line_says(tmp_path):
+    with pytest.raises(tussle.Error, match="tussle record"):
+        tussle.evidence(tmp_path / "absent")
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"\x7fELF")
+    with pytest.raises(tussle.Error, match="not an evidence file"):
+        tussle.evidence(bad).problems
+    with pytest.raises(tussle.Error, match="newer than"):
+        tussle.evidence(b'{"format":"tussle-evidence","major":9,"minor":0}\n').problems
+
+
+def test_a_cut_file_gives_what_is_there(evidence_file):
+    whole = evidence_file.read_bytes()
+    for cut in range(100, len(whole), len(whole) // 40):
+        e = tussle.evidence(whole[:cut])
+        assert isinstance(e.problems, list)
+        if "accesses" in e.table_names:
+            assert pa.table(e.table("accesses")).num_rows <= 202
+
+
+def test_two_side_by_side(evidence_file):
+    e = tussle.evidence(evidence_file)
+    assert tussle.compare(e, e).kind == "report_comparison"
+    with pytest.raises(tussle.Error, match="give two evidences"):
+        tussle.compare(e)

@@ -1,0 +1,114 @@
+"""Layouts against the compiler's own offsetof."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+from made import SOURCE
+
+import tussle
+
+
+def test_offsets_are_the_compilers(program, tmp_path):
+    fields = ["hits", "flag", "in", "misses"]
+    asks = "".join(f'printf("%zu\\n", offsetof(struct stats, {f}));' for f in fields)
+    main = f"#include <stdio.h>\n#include <stddef.h>\n{SOURCE.split('int main')[0]}"
+    (tmp_path / "ask.c").write_text(main + "int main(void) {" + asks + 'printf("%zu\\n", sizeof(struct stats));}')
+    subprocess.run(["gcc", "-o", tmp_path / "ask", tmp_path / "ask.c"], check=True)
+    out = [int(n) for n in subprocess.check_output([tmp_path / "ask"], text=True).split()]
+    ty = tussle.open(program)["stats"]
+    members = {m.name: m for m in ty.members}
+    assert [members[f].offset_bytes for f in fields] + [ty.size_bytes] == out
+    assert members["low"].bits == 3 and members["high"].bits == 7
+    assert [(h.after, h.offset_bytes, h.size_bytes) for h in ty.holes][0] == ("flag", 9, 3)
+    covered = sum(h.size_bytes for h in ty.holes) + ty.padding_bytes
+    assert 0 < covered < ty.size_bytes and ty.align_bytes == 8 and ty.kind == "struct"
+    assert ty.file.endswith("p.c") and ty.line == 3 and not ty.align_inferred
+
+
+def test_lines_and_phases(program):
+    pa = pytest.importorskip("pyarrow")
+    ty = tussle.open(str(program))["struct stats2"]
+    assert ty.phases() == [0, 8, 16, 24, 32, 40, 48, 56]
+    rows = pa.table(ty.lines(phase=8)).to_pylist()
+    assert [r["line"] for r in rows] == [0, 1, 2] and all(r["straddles"] and r["path"] == "x" for r in rows)
+    assert pa.table(ty.lines())["phase_bytes"].unique().to_pylist() == ty.phases()
+    fields = pa.table(tussle.open(program)["stats"].fields())
+    assert fields["path"].to_pylist()[:3] == ["hits", "flag", "in.a"]
+    assert "x" in ty.view().text() and "srcdoc" in ty._repr_html_() and "struct stats2" in ty.text()
+
+
+def test_bytes_are_as_good_as_a_file(program):
+    a, b = tussle.open(program), tussle.open(pathlib.Path(program).read_bytes())
+    assert a["stats"].text() == b["stats"].text() and a.build_id == b.build_id and a.arch == "x86_64"
+    assert "stats" in a.names() and "stats" in a and "nothing" not in a
+
+
+def test_errors_have_the_command_lines_text(program, tmp_path):
+    with pytest.raises(tussle.Error, match="close: stats"):
+        tussle.open(program)["statz"]
+    with pytest.raises(tussle.Error, match="No such file"):
+        tussle.open(tmp_path / "nothing")
+    with pytest.raises(tussle.Error, match="the file is empty"):
+        tussle.open(b"")
+    with pytest.raises(tussle.Error, match="evidence"):
+        tussle.open(b'{"format":"tussle-evidence","major":2}')
+    with pytest.raises(tussle.Error, match="power of two"):
+        tussle.open(program)["stats"].lines(line_bytes=3)
+    with pytest.raises(TypeError):
+        tussle.open(3)
+
+
+def test_diff_check_place(program, tmp_path):
+    new = program.with_name("q")
+    d = tussle.diff(program, tussle.open(new), ["stats"], hot=["hits", "misses"])
+    assert d.kind == "diff" and d.dict()["types"][0]["name"].endswith("stats")
+    assert tussle.diff(program, program).status == 0
+    with pytest.raises(tussle.Error, match="no field `nothing`"):
+        tussle.diff(program, new, ["stats"], hot=["nothing"])
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\ntype = "stats"\nseparate = ["hits", "misses"]\nphases = [0]\n')
+    bad = tussle.check([program], rules)
+    assert bad.status == 1 and bad.dict()["failed"] == 1
+    assert tussle.check([new], rules).status == 0
+    rules.write_text("[[rule]]\ntype = 3\n")
+    with pytest.raises(tussle.Error, match=re.escape(str(rules))):
+        tussle.check([program], rules)
+    spot = tussle.place([program], "stats", "char more")
+    assert spot.kind == "place" and "flag" in spot.text()
+
+
+def test_the_gil_is_released_and_ctrl_c_works():
+    """A prediction of many draws: another thread runs meanwhile, and an interrupt ends the wait at once."""
+    ticks = 0
+    stop = threading.Event()
+
+    def tick():
+        nonlocal ticks
+        while not stop.wait(0.01):
+            ticks += 1
+        
+    def interrupt():
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threads = [threading.Thread(target=tick), threading.Thread(target=interrupt)]
+    for t in threads:
+        t.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        tussle.predict("mmap_lock", draws=100_000)
+    assert time.monotonic() - start < 5 and ticks >= 5
+    stop.set()
+
+
+def test_predict_a_scenario():
+    p = tussle.predict("pcp_lists", draws=4, seed=3)
+    assert p.kind == "predict" and p.dict() == tussle.predict("pcp_lists", draws=4, seed=3).dict()
+    with pytest.raises(tussle.Error, match="no_such_story"):
+        tussle.predict("no_such_story")
