@@ -46,18 +46,30 @@ pub fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
+/// Numbers of the CPUs that the calling thread may use; empty where the system does not tell.
+fn usable() -> Vec<usize> {
+    // SAFETY: cpu_set_t is plain data, and the call is given its size.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &mut allowed) != 0 {
+            return Vec::new();
+        }
+        (0..libc::CPU_SETSIZE as usize).filter(|&c| libc::CPU_ISSET(c, &allowed)).collect()
+    }
+}
+
+/// Number of the first CPU that this process may use.
+pub fn first_cpu() -> Option<usize> {
+    usable().first().copied()
+}
+
 /// Binds the calling thread to the `index`-th CPU that this process may use. False when that is not possible.
 pub fn bind(index: u32) -> bool {
     let size = std::mem::size_of::<libc::cpu_set_t>();
-    // SAFETY: cpu_set_t is plain data, and both calls are given its size.
+    let usable = usable();
+    let Some(&cpu) = usable.get(index as usize % usable.len().max(1)) else { return false };
+    // SAFETY: cpu_set_t is plain data, and the call is given its size.
     unsafe {
-        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
-            return false;
-        }
-        let usable: Vec<usize> =
-            (0..libc::CPU_SETSIZE as usize).filter(|&c| libc::CPU_ISSET(c, &allowed)).collect();
-        let Some(&cpu) = usable.get(index as usize % usable.len().max(1)) else { return false };
         let mut one: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut one);
         libc::sched_setaffinity(0, size, &one) == 0

@@ -26,7 +26,8 @@ pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
         let (n, kind, line) = ((op & 0xff) as u64, op >> 8, addr & !(LINE - 1));
         let e = (&raw mut (*t).entries[0]).add(index(line));
         let off = addr - line;
-        if line == 0 || (*t).free.load(Relaxed) == 0 || (*t).traced != 0 || off + n > LINE || forked() {
+        let special = (*t).traced != 0 || now(t) >= (*t).window_vt;
+        if line == 0 || (*t).free.load(Relaxed) == 0 || special || off + n > LINE || forked() {
             return false;
         }
         let known = (*e).key == line;
@@ -159,6 +160,7 @@ unsafe fn touch(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, c
             touch_traced(t, line, off, n, kind, pc);
         } else {
             touch_now(t, line, off, n, kind, pc, counted);
+            sections::window(t);
         }
     }
 }

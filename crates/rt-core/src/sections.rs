@@ -1,5 +1,7 @@
 //! Critical sections: which words a thread visits, in which order, while it holds a lock.
 //!
+//! What happens under no lock is traced in windows of some hundred accesses, which are sections of no lock.
+//!
 //! A sample of the sections of every (thread, lock) is traced, chosen by their number alone. While one is traced, the
 //! keys of the thread's table are hidden: every access takes the slow path, which notes the visit and then records as
 //! always. No other access pays for it, and the counts are the same with and without.
@@ -14,6 +16,12 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const KEPT: [(u32, u32); 3] = [(512, 32), (1024, 8), (4096, 2)];
 /// Accesses of a section that are traced: the slow path must not become the rule in a section that never ends.
 const ACCESSES_MAX: u64 = 4096;
+/// Windows kept of one thread.
+const WINDOWS: u32 = 16;
+/// A window stands for this many accesses (log2) at least.
+const WINDOW_SHIFT: u32 = 12;
+/// Accesses of a window.
+const WINDOW_ACCESSES: u64 = 1024;
 /// Locks per thread (log2).
 const LOCKS_BITS_MAX: u32 = 12;
 /// Slots in which a lock is looked for: three quarters of them are taken at most, so that runs are short.
@@ -74,6 +82,7 @@ pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
         (*h).shared = shared as u32;
         (*t).held_count += 1;
         if (*t).held_count == 1 {
+            close(t);
             start(t, h);
         } else if (*t).traced != 0 {
             put(t, addr, 0, if shared { TAKEN_SHARED } else { TAKEN });
@@ -131,6 +140,7 @@ pub unsafe fn forget(t: *mut Live) {
 pub unsafe fn reset(t: *mut Live) {
     // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
+        close(t);
         forget(t);
         for c in &mut (*t).lock_cache {
             c.addr = 0;
@@ -211,14 +221,85 @@ unsafe fn trace(t: *mut Live, l: *mut Lock, n: u64) {
             }
         }
         (*l).next = pick((n >> (*l).shift) + 1, (*l).shift);
+        open(t, l, n >> (*l).shift, 1);
+    }
+}
+
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder and has nothing open; `l` is one of its locks.
+unsafe fn open(t: *mut Live, l: *mut Lock, stratum: u64, what: u32) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    unsafe {
         (*t).section_lock = l as u64;
-        (*t).section_number = n >> (*l).shift;
+        (*t).section_number = stratum;
         (*t).section_vt0 = exact(t);
         (*t).section_accesses = 0;
         (*t).section_gap = 0;
         (*t).visits_count = 0;
-        (*t).open = 1;
+        (*t).open = what;
         hide(t);
+    }
+}
+
+/// Begins a window of accesses under no lock, if its time has come.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder and traces nothing.
+#[inline(always)]
+pub unsafe fn window(t: *mut Live) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if now(t) >= (*t).window_vt {
+            begin_window(t);
+        }
+    }
+}
+
+/// A stretch of the thread's accesses has one window, and stretches become longer as with the sections of a lock.
+///
+/// # Safety
+/// As [`window`].
+#[cold]
+#[allow(clippy::while_immutable_condition)] // `halve` changes the lock.
+unsafe fn begin_window(t: *mut Live) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    unsafe {
+        if (*t).held_count != 0 || (*t).open != 0 {
+            return;
+        }
+        let full = section_bytes() > cap() / MEMORY_SHARE / 2 && (*t).free_sections == 0;
+        let none = (*header()).operations == 0 || full;
+        let l = if none { core::ptr::null_mut() } else { lock_of(t, NO_LOCK) };
+        if l.is_null() {
+            (*t).window_vt = u64::MAX;
+            return;
+        }
+        while (*l).kept >= WINDOWS && (*l).shift < 40 {
+            halve(t, l);
+        }
+        let stratum = now(t) >> WINDOW_SHIFT >> (*l).shift;
+        (*t).window_vt = ((stratum + 1) << (*l).shift) << WINDOW_SHIFT;
+        // One was kept of this stretch, now that it is longer.
+        if (*l).sections != 0 && (*at::<Section>((*l).sections)).stratum == stratum {
+            return;
+        }
+        (*l).count += 1;
+        (*t).section_shared = 0;
+        open(t, l, stratum, WINDOW);
+    }
+}
+
+/// Ends an open window: a lock is taken, or it is long enough.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
+#[inline(always)]
+unsafe fn close(t: *mut Live) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if (*t).open == WINDOW {
+            stop(t);
+        }
     }
 }
 
@@ -297,17 +378,37 @@ pub unsafe fn visit(t: *mut Live, addr: u64, n: u64, kind: u32) {
             let last = (*(&raw const (*t).visits[0]).add(count - 1)).what;
             let last_kind = (last >> 56) as u32;
             let place = last << 8 >> 8 == (addr & 0xffff_ffff_ffff | n << 48);
-            // Reading what one has just written is no news; writing what one has read is.
-            if place && last_kind <= RMW && (last_kind == kind || kind == READ) {
+            // Reading what one has just written is no news; writing what one has read is. Under no lock others may have
+            // written in between.
+            let again = if (*t).open == WINDOW { kind != RMW } else { last_kind <= RMW };
+            let news = last_kind != kind && (kind != READ || (*t).open == WINDOW);
+            if place && again && !news {
                 (*t).section_gap += words as u32;
-                if (*t).section_accesses >= ACCESSES_MAX {
-                    show(t);
-                }
-                return;
+                return enough(t);
             }
         }
         put(t, addr, n, kind);
         (*t).section_gap = words as u32 - 1;
+        if (*t).open == WINDOW {
+            enough(t);
+        }
+    }
+}
+
+/// Ends a window that is long enough, and the tracing of a section that never ends.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
+unsafe fn enough(t: *mut Live) {
+    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    unsafe {
+        let (count, accesses) = ((*t).visits_count as usize, (*t).section_accesses);
+        match (*t).open {
+            WINDOW if count >= VISITS || accesses >= WINDOW_ACCESSES => stop(t),
+            WINDOW => {}
+            _ if accesses >= ACCESSES_MAX => show(t),
+            _ => {}
+        }
     }
 }
 

@@ -228,6 +228,7 @@ unsafe fn begin(t: *mut Live, info: *mut ThreadInfo, vt: u64) {
         (*t).sync_vt = vt;
         (*t).burst_vt = u64::MAX;
         (*t).sweep_vt = vt + WINDOW_VT;
+        (*t).window_vt = vt;
         (*t).epoch = 1;
         (*t).info = reference(info as u64);
         (*t).info_at = info as u64;

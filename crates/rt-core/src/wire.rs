@@ -7,7 +7,7 @@
 /// First eight bytes of every raw file, once its process has set it up.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TUSSLE\x01\x00");
 /// Version of these structures; raw files are read only by the tussle that wrote them.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Window of virtual time, accesses. Synchronisation rounds clocks up to a multiple of it.
 pub const WINDOW_VT: u64 = 65_536;
 /// Bytes of a reference unit.
@@ -38,6 +38,10 @@ pub const HIDDEN: u64 = 1 << 63;
 pub const HELD: usize = 8;
 /// Visits of a traced section; what comes after is counted as cut.
 pub const VISITS: usize = 192;
+/// `Live::open` while a window is traced.
+pub const WINDOW: u32 = 2;
+/// Windows of accesses under no lock are sections of a lock at this address, where nothing can be.
+pub const NO_LOCK: u64 = 1;
 /// Visits per block.
 pub const VISITS_PER_BLOCK: usize = 3;
 /// Value of a counter that has not counted: it turns negative after `COUNT_SPAN` steps.
@@ -255,7 +259,7 @@ pub struct Live {
     pub free: core::sync::atomic::AtomicU32,
     /// Not 0 while a critical section is traced and all keys are hidden; 2 while a lock's own words are accessed.
     pub traced: u32,
-    /// 1 while a section is to be written down at its end.
+    /// 1 while a section is to be written down at its end, [`WINDOW`] while a window of accesses under no lock is.
     pub open: u32,
     /// Virtual time: accesses flushed so far, plus what synchronisation added. Other threads look at it.
     pub vt: core::sync::atomic::AtomicU64,
@@ -292,6 +296,8 @@ pub struct Live {
     pub section_number: u64,
     pub section_vt0: u64,
     pub section_accesses: u64,
+    /// Virtual time from which on the next window of accesses under no lock may begin.
+    pub window_vt: u64,
     pub section_gap: u32,
     pub section_shared: u32,
     pub visits_count: u32,

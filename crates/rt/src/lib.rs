@@ -13,6 +13,7 @@ pub mod raw;
 mod shared;
 pub mod sites;
 mod threads;
+mod windows;
 
 /// Layout of raw files, shared with the runtime.
 #[allow(missing_docs)]

@@ -19,12 +19,14 @@ const VISITS_MAX: usize = 500_000;
 pub(crate) struct Traced {
     /// Position of the thread, and a lock that it held.
     locks: Vec<(usize, TracedLock)>,
+    /// Position of the thread, and its windows of accesses under no lock.
+    windows: Vec<(usize, TracedLock)>,
     /// Addresses of locks that two threads took.
     shared: HashSet<u64>,
 }
 
 /// Where a visit was and what it did: object, offset, size, kind.
-type Where = (u32, u64, u32, TouchKind);
+pub(crate) type Where = (u32, u64, u32, TouchKind);
 
 /// What two sections have in common that count as one operation.
 #[derive(PartialEq, Eq, Hash)]
@@ -49,7 +51,8 @@ impl Traced {
     pub fn new(file: &RawFile<'_>, threads: &[ThreadInfo], kept: &BTreeSet<u64>) -> Traced {
         let all =
             threads.iter().enumerate().flat_map(|(i, t)| file.locks(t).into_iter().map(move |l| (i, l)));
-        let mut locks: Vec<(usize, TracedLock)> = all.collect();
+        let (windows, mut locks): (Vec<_>, Vec<(usize, TracedLock)>) =
+            all.partition(|(_, l)| l.lock.addr == NO_LOCK);
         // Locks, inner ones too, with the first thread that took them, and whether there was another one.
         let mut takers: HashMap<u64, (usize, bool)> = HashMap::new();
         for (i, l) in &locks {
@@ -70,7 +73,7 @@ impl Traced {
         locks
             .retain(|(_, l)| shared.contains(&l.lock.addr) || kept.contains(&line(l.lock.addr)) || visits(l));
         locks.sort_by_key(|(i, l)| (*i, l.lock.addr));
-        Traced { locks, shared }
+        Traced { locks, windows, shared }
     }
 
     /// Lines of the locks.
@@ -96,6 +99,12 @@ impl Traced {
             let mut one =
                 Reading { reader: &mut *reader, places: &mut *places, kept, shared: &self.shared, thread };
             rows.extend(one.one_lock(l));
+        }
+        for (thread, l) in &self.windows {
+            let thread = *thread;
+            let mut one =
+                Reading { reader: &mut *reader, places: &mut *places, kept, shared: &self.shared, thread };
+            rows.extend(one.windows(l));
         }
         let all = rows.len();
         let left = most_frequent(&mut rows);
@@ -128,9 +137,9 @@ fn seen(l: &TracedLock) -> u64 {
     share as u64
 }
 
-/// One thread's sections under one lock.
-struct Reading<'r, 'f> {
-    reader: &'r mut ProcessReader<'f>,
+/// One thread's sections under one lock, or its windows.
+pub(crate) struct Reading<'r, 'f> {
+    pub(crate) reader: &'r mut ProcessReader<'f>,
     places: &'r mut Places,
     kept: &'r BTreeSet<u64>,
     shared: &'r HashSet<u64>,
@@ -155,17 +164,29 @@ impl Reading<'_, '_> {
             (a.vt0, a.vt1) = (a.vt0.min(s.vt0), a.vt1.max(s.vt1));
         }
         share(seen(l), &mut all);
-        let actor = self.reader.first_actor + self.thread as u32;
+        let actor = self.actor();
         let mut shapes: Vec<(Shape, usize)> = index.into_iter().collect();
         shapes.sort_by_key(|s| s.1);
         let rows = shapes.into_iter().map(|(shape, i)| row(actor, shape, &all[i]));
         rows.filter(|r| r.repeats > 0).collect()
     }
 
-    /// What a section did to memory that matters, and the accesses before each of these visits and after them.
+    /// The thread.
+    pub(crate) fn actor(&self) -> u32 {
+        self.reader.first_actor + self.thread as u32
+    }
+
+    /// A section as operations are told apart, and the accesses before each visit and after them.
     fn shape(&mut self, lock: u64, s: &Section, visits: &[Visit]) -> (Shape, Vec<u64>) {
+        let (lock_object, lock_offset, _) = self.place(lock, 1, (s.vt0, s.vt1));
+        let (visits, gaps, inner) = self.walk(s, visits);
+        (Shape { lock: (lock_object, lock_offset), shared: s.shared != 0, visits, inner }, gaps)
+    }
+
+    /// What a section did to memory that matters, the accesses before each of these visits and after them, and the
+    /// locks inside.
+    pub(crate) fn walk(&mut self, s: &Section, visits: &[Visit]) -> (Vec<Where>, Vec<u64>, Vec<InnerLock>) {
         let when = (s.vt0, s.vt1);
-        let (lock_object, lock_offset, _) = self.place(lock, 1, when);
         let (mut wheres, mut gaps, mut gap) = (Vec::new(), Vec::new(), 0u64);
         let mut inner: Vec<(u64, InnerLock)> = Vec::new();
         for v in visits {
@@ -192,7 +213,7 @@ impl Reading<'_, '_> {
         gaps.push(gap);
         let end = wheres.len() as u32;
         let inner = inner.into_iter().map(|(_, i)| (i.0, i.1.min(end), i.2, i.3, i.4)).collect();
-        (Shape { lock: (lock_object, lock_offset), shared: s.shared != 0, visits: wheres, inner }, gaps)
+        (wheres, gaps, inner)
     }
 
     /// Object, offset and size within it of what lay at an address.

@@ -6,7 +6,7 @@ mod common;
 
 use common::{How, Lab};
 use std::collections::BTreeMap;
-use tussle_evidence::{Evidence, Operation, TouchKind};
+use tussle_evidence::{Evidence, Operation, OperationKind, TouchKind};
 
 const SECTIONS: u64 = 10_000;
 
@@ -22,10 +22,15 @@ fn address(e: &Evidence, object: u32, offset: u64) -> u64 {
     e.objects[object as usize].base + offset
 }
 
+/// Rows of critical sections.
+fn sections(e: &Evidence) -> impl Iterator<Item = &Operation> {
+    e.operations.iter().flatten().filter(|o| o.kind == Some(OperationKind::Section))
+}
+
 /// Rows of one thread, by lock, the lock that was taken most often first.
 fn by_lock(e: &Evidence, actor: u32) -> Vec<(u64, Vec<&Operation>)> {
     let mut out: Vec<(u64, Vec<&Operation>)> = Vec::new();
-    for o in e.operations.iter().flatten().filter(|o| o.actor == actor) {
+    for o in sections(e).filter(|o| o.actor == actor) {
         let lock = address(e, o.lock_object.unwrap(), o.lock_offset.unwrap());
         match out.iter_mut().find(|l| l.0 == lock) {
             Some(l) => l.1.push(o),
@@ -80,11 +85,30 @@ fn sections_come_in_order_under_their_lock() {
     }
 }
 
+/// Without locks the accesses themselves are operations: windows of them, of which a loop is one turn.
+#[test]
+fn accesses_under_no_lock_are_operations() {
+    let Some(lab) = Lab::new() else { return };
+    for n in [100u64, 300_000] {
+        let e = lab.run(&lab.build("counters", &[]), &[&n.to_string()], How::default()).evidence;
+        // A turn reads the bound of the loop and adds.
+        let turn = |o: &&Operation| o.visits.iter().map(|v| v.3).eq([TouchKind::Read, TouchKind::Rmw]);
+        let rows: Vec<&Operation> = e.operations.iter().flatten().filter(turn).collect();
+        let [a, b, c] = rows[..] else { panic!("{:?}", e.operations) };
+        for o in [a, b, c] {
+            assert_eq!((o.kind, o.lock_object), (Some(OperationKind::Window), None));
+            assert!(o.repeats.abs_diff(n) <= 1 + n / 100 && o.visits[1].4 == 0, "{o:?}");
+        }
+        assert_eq!((a.visits[1].0, a.visits[1].2), (b.visits[1].0, 4));
+        assert_ne!(a.visits[1].1, b.visits[1].1);
+    }
+}
+
 #[test]
 fn think_time_follows_from_the_clock() {
     let Some(e) = recorded() else { return };
     for actor in [1, 2] {
-        let rows: Vec<_> = e.operations.iter().flatten().filter(|o| o.actor == actor).collect();
+        let rows: Vec<_> = sections(&e).filter(|o| o.actor == actor).collect();
         let first = rows.iter().map(|o| o.vt0).min().unwrap();
         let last = rows.iter().map(|o| o.vt1).max().unwrap();
         let count: u64 = rows.iter().map(|o| o.repeats).sum();
@@ -127,8 +151,7 @@ fn sampling_changes_no_count() {
 fn sampling_is_the_same_in_every_run() {
     let (Some(a), Some(b)) = (recorded(), recorded()) else { return };
     let rows = |e: &Evidence| {
-        let all = e.operations.iter().flatten();
-        let mut rows: Vec<_> = all
+        let mut rows: Vec<_> = sections(e)
             .map(|o| {
                 let lock = address(e, o.lock_object.unwrap(), o.lock_offset.unwrap());
                 (lock, o.repeats, visits(e, lock, o).len())
@@ -156,7 +179,7 @@ fn a_traced_section_may_never_end() {
     assert!(unusable.is_empty());
     let plain =
         |o: &&Operation| o.visits.len() >= 2 && o.inner.as_deref() == Some(&[]) && o.shared == Some(false);
-    let row = e.operations.iter().flatten().find(plain);
+    let row = sections(&e).find(plain);
     let (object, offset) = row.map(|o| (o.visits[0].0, o.visits[0].1)).unwrap();
     let a = address(&e, object, offset);
     let counts: Vec<_> = e
@@ -174,7 +197,7 @@ fn little_memory_is_not_exceeded_by_operations() {
     let how = How { mem_max_bytes: Some(1 << 20), ..How::default() };
     let ran = lab.run(&lab.build("sections", &[]), &["2000"], how);
     assert_eq!(ran.status, 0);
-    let count: u64 = ran.evidence.operations.iter().flatten().map(|o| o.repeats).sum();
+    let count: u64 = sections(&ran.evidence).map(|o| o.repeats).sum();
     let lost: u64 =
         ran.evidence.losses.iter().filter(|l| l.what.starts_with("operations")).map(|l| l.count).sum();
     assert!(count + lost >= 2 * 2000, "{count} operations, {lost} lost");
@@ -201,7 +224,7 @@ fn switched_off_no_lock_is_noted() {
 fn sections_beyond_the_limits_are_losses() {
     let Some(lab) = Lab::new() else { return };
     let e = lab.run(&lab.build("limits", &[]), &["3"], How::default()).evidence;
-    let rows = e.operations.as_deref().unwrap();
+    let rows: Vec<&Operation> = sections(&e).collect();
     let repeats = |rows: &mut dyn Iterator<Item = &Operation>| rows.map(|o| o.repeats).sum::<u64>();
     assert!(rows.iter().all(|o| !o.visits.is_empty() && o.visits.len() < 192));
     let lost = |what: &str| e.losses.iter().filter(|l| l.what == what).map(|l| l.count).sum::<u64>();
@@ -209,5 +232,5 @@ fn sections_beyond_the_limits_are_losses() {
     // Each thread finds room for half of the locks.
     assert!(lost("locks") > 2 * 3 * 2000);
     let all = 2 * (3 * 6000 + 1000);
-    assert_eq!(repeats(&mut rows.iter()) + lost("operations not sampled") + lost("locks"), all);
+    assert_eq!(repeats(&mut rows.iter().copied()) + lost("operations not sampled") + lost("locks"), all);
 }

@@ -4,6 +4,8 @@
 //! looks
 //! for its own kind; [`read`] puts together what they found.
 
+mod benchstat_csv;
+mod generic;
 mod json;
 mod mailer;
 mod number;
@@ -59,6 +61,10 @@ pub enum Format {
     Turbostat,
     /// `perf report --stdio`, flat.
     Profile,
+    /// A table of comma-separated values that is nobody's format.
+    Csv,
+    /// JSON that is nobody's format.
+    Json,
 }
 
 impl Format {
@@ -83,6 +89,8 @@ impl Format {
             Format::Vmstat => "vmstat",
             Format::Turbostat => "turbostat",
             Format::Profile => "perf report",
+            Format::Csv => "comma-separated values",
+            Format::Json => "JSON",
         }
     }
 }
@@ -199,7 +207,7 @@ pub enum ReadError {
     #[error(
         "no known format in it{0}; known are mmtests, lkp/0day and benchstat tables, will-it-scale, pft, UnixBench, \
          go test -bench, vmstat, turbostat, perf report text, and hyperfine, nanobench, criterion, \
-         google benchmark, pytest-benchmark and JMH JSON"
+         google benchmark, pytest-benchmark and JMH JSON; csv:FILE and json:FILE read any such file"
     )]
     Unknown(String),
     /// Nothing at all.
@@ -220,6 +228,7 @@ pub fn read(text: &str) -> Result<(Document, Vec<String>), ReadError> {
     }
     let mut problems = Vec::new();
     let mut document = Document::default();
+    let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with(['{', '[']) {
         document.series = json::read(text, &mut problems);
     } else {
@@ -227,9 +236,34 @@ pub fn read(text: &str) -> Result<(Document, Vec<String>), ReadError> {
         document.rows = tables::mmtests(&text, &mut problems);
         document.rows.extend(tables::lkp(&text));
         document.rows.extend(tables::benchstat(&text, &mut problems));
+        document.rows.extend(benchstat_csv::read(&text, &mut problems));
         document.series = results::read(&text, &mut problems);
         document.reports = system::read(&text, &mut problems);
     }
+    found(document, problems)
+}
+
+/// Reads a text as comma-separated values or as JSON, whoever wrote it.
+///
+/// # Errors
+/// As [`read`]; a text without a number in it.
+pub fn read_any(text: &str, format: Format) -> Result<(Document, Vec<String>), ReadError> {
+    if text.trim().is_empty() {
+        return Err(ReadError::Empty);
+    }
+    if text.len() > BYTES_MAX {
+        return Err(ReadError::TooLong(text.len()));
+    }
+    let text = text.trim_start_matches('\u{feff}');
+    let mut problems = Vec::new();
+    let series = match format {
+        Format::Csv => generic::csv(text, &mut problems),
+        _ => generic::json(text, &mut problems),
+    };
+    found(Document { series, ..Document::default() }, problems)
+}
+
+fn found(document: Document, problems: Vec<String>) -> Result<(Document, Vec<String>), ReadError> {
     if document == Document::default() {
         let why = if problems.is_empty() { String::new() } else { format!(" ({})", problems.join("; ")) };
         return Err(ReadError::Unknown(why));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use tussle_bench::read::{self, Direction, Document, Series};
+use tussle_bench::read::{self, Direction, Document, Format, Series};
 use tussle_bench::sample::{self, Results};
 use tussle_bench::style::{lkp, mmtests};
 use tussle_bench::{audit, audit_view};
@@ -22,10 +22,11 @@ use crate::global::Global;
 /// file of another tool is read and its arithmetic checked. Exit status 1 on a regression or a wrong percentage.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Results: JSON Lines of `tussle bench`, or anything that --read knows
+    /// Results: JSON Lines of `tussle bench`, or anything that --read knows; csv:FILE and json:FILE for tables and JSON
+    /// of anybody
     #[arg(value_name = "RESULT")]
     results: Vec<PathBuf>,
-    /// Read the output or the table of another tool and check it (- is stdin)
+    /// Read the output or the table of another tool and check it (- is stdin; csv:FILE, json:FILE)
     #[arg(long, value_name = "FILE", conflicts_with = "results")]
     read: Option<PathBuf>,
     /// Relative difference that nobody minds, in percent
@@ -76,7 +77,18 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
 }
 
 fn document(path: &Path) -> anyhow::Result<(Document, Vec<String>)> {
-    read::read(&text_of(path)?).with_context(|| path.display().to_string())
+    let found = match forced(path) {
+        Some((format, file)) => read::read_any(&text_of(file)?, format),
+        None => read::read(&text_of(path)?),
+    };
+    found.with_context(|| path.display().to_string())
+}
+
+/// `csv:FILE` and `json:FILE`: whoever wrote it, unless there is a file of that very name.
+fn forced(path: &Path) -> Option<(Format, &Path)> {
+    let name = path.to_str().filter(|_| !path.exists())?;
+    let kind = |prefix: &str, format| Some((format, Path::new(name.strip_prefix(prefix)?)));
+    kind("csv:", Format::Csv).or_else(|| kind("json:", Format::Json))
 }
 
 fn audit_file(path: &Path, global: &Global) -> anyhow::Result<ExitCode> {
@@ -113,8 +125,8 @@ fn criterion_name(path: &Path) -> Option<String> {
     Some(about.get("full_id")?.as_str()?.to_string())
 }
 
-/// Raw results of a file or of the logs in a folder.
-fn series(path: &Path, args: &Args) -> anyhow::Result<Vec<Series>> {
+/// Raw results of a file or of the logs in a folder; directions where the format tells.
+pub fn raw(path: &Path) -> anyhow::Result<Vec<Series>> {
     let mut out = Vec::new();
     if path.is_dir() {
         for file in logs(path)? {
@@ -128,6 +140,11 @@ fn series(path: &Path, args: &Args) -> anyhow::Result<Vec<Series>> {
     if out.is_empty() {
         bail!("{}: no raw results in it; for tables use --read", path.display());
     }
+    Ok(out)
+}
+
+fn series(path: &Path, args: &Args) -> anyhow::Result<Vec<Series>> {
+    let mut out = raw(path)?;
     for s in &mut out {
         if args.lower_is_better {
             s.direction = Direction::Lower;

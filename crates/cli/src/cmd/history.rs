@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use tussle_bench::history::{self, Entry};
-use tussle_bench::sample;
+use tussle_bench::read::{Direction, Series};
+use tussle_bench::sample::{self, Results};
 use tussle_host::revisions;
 use tussle_render::View;
 
@@ -21,26 +22,32 @@ pub struct Args {
     /// The history
     #[arg(default_value = "tussle-history.jsonl")]
     file: PathBuf,
-    /// Append a result of `tussle bench` first
+    /// Append a result first: of `tussle bench`, or anything that `tussle compare` reads
     #[arg(long, value_name = "RESULT")]
     add: Option<PathBuf>,
-    /// Arm of that result [default: the last]
+    /// Arm of that result, or benchmark of a foreign one [default: the last arm, all benchmarks]
     #[arg(long, value_name = "NAME", requires = "add")]
     arm: Option<String>,
     /// Commit that it was measured at [default: the arm's own under --checkout, else HEAD]
     #[arg(long, value_name = "REV", requires = "add")]
     commit: Option<String>,
-    /// Name of the series [default: the name of the arm]
+    /// Name of the series [default: the name of the arm or of the benchmark]
     #[arg(long, requires = "add")]
     name: Option<String>,
+    /// Lower values of a foreign result are better, where its format does not say
+    #[arg(long, requires = "add", conflicts_with = "higher_is_better")]
+    lower_is_better: bool,
+    /// Higher values are better, where its format does not say
+    #[arg(long, requires = "add")]
+    higher_is_better: bool,
 }
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     if let Some(result) = &args.add {
-        let line = sample::line(&entry(args, result)?);
+        let lines: String = entries(args, result)?.iter().map(sample::line).collect();
         let file = OpenOptions::new().create(true).append(true).open(&args.file);
-        file.and_then(|mut f| f.write_all(line.as_bytes()))
+        file.and_then(|mut f| f.write_all(lines.as_bytes()))
             .with_context(|| format!("cannot write {}", args.file.display()))?;
     }
     let text = fs::read_to_string(&args.file)
@@ -58,9 +65,55 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(history::regressed(&all))))
 }
 
-fn entry(args: &Args, result: &Path) -> anyhow::Result<Entry> {
-    let text = fs::read_to_string(result).with_context(|| format!("cannot read {}", result.display()))?;
-    let (results, _) = sample::parse(&text).with_context(|| result.display().to_string())?;
+fn entries(args: &Args, result: &Path) -> anyhow::Result<Vec<Entry>> {
+    let ours = fs::read_to_string(result).ok().and_then(|text| sample::parse(&text).ok());
+    match ours {
+        Some((results, _)) => Ok(vec![of_bench(args, result, &results)?]),
+        None => of_others(args, result),
+    }
+}
+
+/// Every benchmark of a foreign result, or the one that `--arm` names.
+fn of_others(args: &Args, result: &Path) -> anyhow::Result<Vec<Entry>> {
+    let mut all = super::compare::raw(result)?;
+    if let Some(arm) = &args.arm {
+        let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
+        all.retain(|s| s.name == *arm);
+        if all.is_empty() {
+            bail!("{}: no benchmark is called {arm}; it has {}", result.display(), names.join(", "));
+        }
+    }
+    if args.name.is_some() && all.len() > 1 {
+        bail!("--name: {} has {} benchmarks; --arm takes one", result.display(), all.len());
+    }
+    let revision = revisions::one(Path::new("."), args.commit.as_deref().unwrap_or("HEAD"))?;
+    let entry = |s: Series| {
+        let higher_is_better = match s.direction {
+            Direction::Higher => true,
+            Direction::Lower => false,
+            Direction::Unknown if args.higher_is_better || args.lower_is_better => args.higher_is_better,
+            Direction::Unknown => {
+                bail!("{}: which way is better? --lower-is-better or --higher-is-better", s.name)
+            }
+        };
+        let values: Vec<f64> = s.values.into_iter().filter(|v| v.is_finite() && *v > 0.0).collect();
+        if values.is_empty() {
+            bail!("{}: {} has no value above 0", result.display(), s.name);
+        }
+        Ok(Entry {
+            tussle_history: history::SCHEMA_VERSION,
+            commit: revision.hash.clone(),
+            subject: revision.subject.clone(),
+            name: args.name.clone().unwrap_or(s.name),
+            metric: if s.unit.is_empty() { s.format.name().into() } else { s.unit },
+            higher_is_better,
+            values,
+        })
+    };
+    all.into_iter().map(entry).collect()
+}
+
+fn of_bench(args: &Args, result: &Path, results: &Results) -> anyhow::Result<Entry> {
     let arms = &results.header.arms;
     let arm = match &args.arm {
         Some(name) => arms.iter().position(|a| a == name).with_context(|| {

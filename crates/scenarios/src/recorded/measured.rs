@@ -1,45 +1,34 @@
 //! What a replay on real threads says: pairs of bursts to an interval, and the verdict that would follow.
 
 use super::Recording;
+pub use super::bursts::{Each, Pair, Work, parse};
 use crate::answer::{COVERAGE_MIN, EFFECT_MIN, Verdict};
 use tussle_stats::quantile;
 
-/// One pair of bursts, both layouts.
+/// CPU time of one operation of the uninstrumented program.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pair {
-    /// The work between accesses waits for what was loaded before it.
-    pub dependent: bool,
-    /// Factor on the recorded lengths of work.
-    pub factor: f64,
-    /// Operations per second of all threads, before and after.
-    pub rate: [f64; 2],
-    /// CPU time of an operation, ns, before and after.
-    pub cpu_ns: [f64; 2],
-}
-
-/// Reads what the generated program printed; lines that are none of its own are left out.
-pub fn parse(text: &str) -> Vec<Pair> {
-    let one = |line: &str| {
-        let n: Vec<f64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-        let [kind, factor, before, after, cpu_before, cpu_after] = n[..] else { return None };
-        let sound = [factor, before, after].iter().all(|x| x.is_finite() && *x > 0.0);
-        let (rate, cpu_ns) = ([before, after], [cpu_before, cpu_after]);
-        sound.then_some(Pair { dependent: kind == 0.0, factor, rate, cpu_ns })
-    };
-    text.lines().filter_map(one).collect()
+pub struct NativeTime {
+    /// On all CPUs, ns.
+    pub all_ns: f64,
+    /// With all threads on one CPU, where no line is on its way, ns; `None` where that could not be measured.
+    pub alone_ns: Option<f64>,
 }
 
 /// Bursts with one kind and length of work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variant {
     /// Kind of work.
-    pub dependent: bool,
+    pub work: Work,
     /// Factor on its length.
     pub factor: f64,
-    /// Median effect, as after/before - 1.
+    /// Median effect as replayed, as after/before - 1.
     pub effect: f64,
     /// Median CPU time of an operation before, ns.
     pub cpu_ns: f64,
+    /// The same with all threads on one CPU.
+    pub alone_ns: f64,
+    /// It counts: its operations lose about as much to lines on their way as those of the native run.
+    pub counts: bool,
 }
 
 /// The answer of a replay.
@@ -61,8 +50,8 @@ pub struct Replayed {
     pub pairs: usize,
     /// What the interval says; it is withheld until the closed loop holds.
     pub verdict: Verdict,
-    /// Time between operations comes from a native run.
-    pub native: bool,
+    /// Native runs, from which the time between operations comes.
+    pub native: Option<NativeTime>,
 }
 
 /// Largest factors between (1 + effect) replayed and measured, by CPU time of an operation in ns: 15 cases replayed by
@@ -82,36 +71,80 @@ pub fn error_factor(period_ns: f64) -> f64 {
     ERRORS[2].1
 }
 
-/// Sums up pairs; `None` without any. Effects of all kinds and lengths of work count the same: which of them the
-/// program has is not known.
-pub fn summary(r: &Recording, pairs: &[Pair], native: bool) -> Option<Replayed> {
-    let logs: Vec<f64> = pairs.iter().map(|p| (p.rate[1] / p.rate[0]).ln()).collect();
-    let cpu: Vec<f64> = pairs.iter().map(|p| p.cpu_ns[0]).collect();
-    let period_ns = quantile(&cpu, 0.5)?;
-    let [low, median, high] = [0.05, 0.5, 0.95].map(|p| quantile(&logs, p).unwrap_or(0.0));
+/// Kinds of work whose loss to lines is this much worse than that of the kind that is nearest to the native run, as a
+/// logarithm, do not count.
+const LEEWAY: f64 = 0.1;
+
+/// Time of an operation of the native run on all CPUs, as a multiple of that on one; `None` where not measured.
+fn native_ratio(native: Option<NativeTime>) -> Option<f64> {
+    let native = native?;
+    native.alone_ns.filter(|ns| *ns > 0.0).map(|alone| (native.all_ns / alone).max(1.0))
+}
+
+/// Kinds of work that count: all of them where no native run tells.
+fn likely(pairs: &[Pair], shares: &[f64], ratio: Option<f64>) -> Vec<Work> {
+    let Some(ratio) = ratio else { return Work::ALL.to_vec() };
+    let off = |work: Work| {
+        let lost = |p: &Pair| p.whole(0, shares, 1.0).cpu_ns / p.alone(shares);
+        let lost: Vec<f64> = pairs.iter().filter(|p| p.work == work).map(lost).collect();
+        quantile(&lost, 0.5).map(|lost| (work, (ratio / lost.max(0.5)).ln().abs()))
+    };
+    let all: Vec<(Work, f64)> = Work::ALL.into_iter().filter_map(off).collect();
+    let least = all.iter().map(|w| w.1).fold(f64::INFINITY, f64::min);
+    all.into_iter().filter(|w| w.1 <= least + LEEWAY).map(|w| w.0).collect()
+}
+
+/// Sums up pairs; `None` without any. Effects of all kinds of work that count, and of all their lengths, count the
+/// same.
+pub fn summary(r: &Recording, pairs: &[Pair], native: Option<NativeTime>) -> Option<Replayed> {
+    let shares = r.shares();
+    let ratio = native_ratio(native);
+    let kinds = likely(pairs, &shares, ratio);
+    let counting: Vec<&Pair> = pairs.iter().filter(|p| kinds.contains(&p.work)).collect();
+    let ln = |p: &&Pair| match (native, ratio) {
+        (_, Some(ratio)) => p.ln_speedup(&shares, p.scale(&shares, ratio)),
+        (Some(_), None) => p.ln_speedup(&shares, 1.0),
+        (None, _) => p.ln_effect(),
+    };
+    let logs: Vec<f64> = counting.iter().map(ln).collect();
+    let cpu: Vec<f64> = counting.iter().map(|p| p.whole(0, &shares, 1.0).cpu_ns).collect();
+    let period_ns = native.map_or(quantile(&cpu, 0.5), |n| Some(n.all_ns))?;
+    let [low, median, high] = [0.05, 0.5, 0.95].map(|p| quantile(&logs, p));
+    let (low, median, high) = (low?, median?, high?);
     let error = error_factor(period_ns);
     // Errors of the model and of the choice of work have nothing to do with each other.
     let wide = |half: f64| half.hypot(error.ln());
     let (low, high) = (median - wide(median - low), median + wide(high - median));
     let [low, median, high] = [low, median, high].map(|x| x.exp() - 1.0);
+    let verdict = verdict(r, low, median, high);
+    let variants = variants(pairs, &shares, &kinds);
+    Some(Replayed { low, median, high, error, period_ns, variants, pairs: pairs.len(), verdict, native })
+}
+
+fn verdict(r: &Recording, low: f64, median: f64, high: f64) -> Verdict {
     let blind = r.coverage().is_some_and(|share| share < COVERAGE_MIN);
-    let verdict = match () {
+    match () {
         () if blind => Verdict::Undecided,
         () if low > 0.0 && median >= EFFECT_MIN => Verdict::Faster,
         () if high < 0.0 && median <= -EFFECT_MIN => Verdict::Slower,
         () => Verdict::Undecided,
-    };
-    let variants = variants(pairs);
-    Some(Replayed { low, median, high, error, period_ns, variants, pairs: pairs.len(), verdict, native })
+    }
 }
 
-fn variants(pairs: &[Pair]) -> Vec<Variant> {
-    let same = |a: &Pair, b: &Pair| (a.dependent, a.factor) == (b.dependent, b.factor);
+fn variants(pairs: &[Pair], shares: &[f64], kinds: &[Work]) -> Vec<Variant> {
+    let same = |a: &Pair, b: &Pair| (a.work, a.factor) == (b.work, b.factor);
     let one = |group: &[Pair]| {
-        let of = |f: fn(&Pair) -> f64| quantile(&group.iter().map(f).collect::<Vec<_>>(), 0.5).unwrap_or(0.0);
-        let effect = of(|p| p.rate[1] / p.rate[0] - 1.0);
-        let Pair { dependent, factor, .. } = group[0];
-        Variant { dependent, factor, effect, cpu_ns: of(|p| p.cpu_ns[0]) }
+        let of =
+            |f: &dyn Fn(&Pair) -> f64| quantile(&group.iter().map(f).collect::<Vec<_>>(), 0.5).unwrap_or(0.0);
+        let Pair { work, factor, .. } = group[0];
+        Variant {
+            work,
+            factor,
+            effect: of(&|p| p.ln_effect().exp() - 1.0),
+            cpu_ns: of(&|p| p.whole(0, shares, 1.0).cpu_ns),
+            alone_ns: of(&|p| p.alone(shares)),
+            counts: kinds.contains(&work),
+        }
     };
     pairs.chunk_by(same).map(one).collect()
 }
@@ -120,12 +153,24 @@ fn variants(pairs: &[Pair]) -> Vec<Variant> {
 mod tests {
     use super::*;
 
+    fn pair(work: Work, alone_ns: f64, ns: [f64; 2]) -> Pair {
+        let sides = ns.map(|ns| vec![Each { wall_ns: ns, cpu_ns: ns }; 2]);
+        Pair { work, factor: 1.0, sides, alone_ns: vec![alone_ns; 2] }
+    }
+
     #[test]
-    fn foreign_lines_are_no_pairs() {
-        let pairs = parse("0 1 100 150 20 15\nhello\n1 0.5 100 nan 1 1\n1 2 0 5 1 1\n1 0.5 100 90 30 33\n");
-        assert_eq!(pairs.iter().map(|p| p.dependent).collect::<Vec<_>>(), [true, false]);
-        let v = variants(&pairs);
-        assert!((v[0].effect - 0.5).abs() < 1e-9 && (v[1].effect + 0.1).abs() < 1e-9, "{v:?}");
+    fn the_native_loss_chooses_the_kind_of_work() {
+        let pairs = [
+            pair(Work::Chain, 50.0, [55.0, 50.0]),
+            pair(Work::Fed, 50.0, [150.0, 50.0]),
+            pair(Work::Independent, 50.0, [145.0, 50.0]),
+        ];
+        let likely = |ratio| likely(&pairs, &[0.5, 0.5], ratio);
+        assert_eq!(likely(Some(1.12)), [Work::Chain]);
+        assert_eq!(likely(Some(3.0)), [Work::Fed, Work::Independent]);
+        assert_eq!(likely(None), Work::ALL);
+        let all = variants(&pairs, &[0.5, 0.5], &[Work::Chain]);
+        assert!((all[1].effect - 2.0).abs() < 1e-9 && all[0].counts && !all[1].counts, "{all:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A replay's answer for people: five seconds to read, the rest below.
 
 use super::Recording;
-use super::measured::Replayed;
+use super::measured::{NativeTime, Replayed};
 use crate::answer::{COVERAGE_MIN, Verdict};
 use crate::stories::Side;
 use crate::view::percent;
@@ -17,7 +17,7 @@ fn caveat(r: &Recording, a: &Replayed) -> (&'static str, String) {
             format!("only {share:.0}% of the accesses to these objects are in recorded operations"),
         );
     }
-    if !a.native && r.think().guessed() {
+    if a.native.is_none() && r.think().guessed() {
         let text = "time between operations guessed: --native CMD measures it";
         return ("guessed", text.into());
     }
@@ -41,7 +41,11 @@ pub fn view(r: &Recording, (before, after): (&Side, &Side), a: &Replayed, check:
         nodes.push(Node::Text(vec![Span::plain(text)]));
         nodes.push(Node::Data { key: "withheld".into(), value: a.verdict.name().into() });
     }
-    let think = if a.native { "from a native run" } else { "from the recording" };
+    let think = match a.native {
+        Some(NativeTime { alone_ns: Some(_), .. }) => "from native runs, on all CPUs and on one",
+        Some(_) => "from a native run",
+        None => "from the recording",
+    };
     nodes.push(Node::Facts(vec![
         fact("before", "Before", Cell::text(before.label())),
         fact("after", "After", Cell::text(after.label())),
@@ -52,6 +56,7 @@ pub fn view(r: &Recording, (before, after): (&Side, &Side), a: &Replayed, check:
             Cell::number(a.period_ns, format!("{:.0} ns", a.period_ns)),
         ),
         fact("think", "Time between operations", Cell::text(think)),
+        native_fact(a),
         fact("error", "Widened by a model error of", Cell::number(a.error, format!("x{:.2}", a.error))),
         fact("pairs", "Pairs of bursts", Cell::count(a.pairs as u64)),
         fact(
@@ -70,23 +75,37 @@ pub fn view(r: &Recording, (before, after): (&Side, &Side), a: &Replayed, check:
     View { kind: "replay", schema_version: 1, nodes }
 }
 
+/// What the uninstrumented program loses to lines on their way.
+fn native_fact(a: &Replayed) -> Fact {
+    let cell = match a.native {
+        Some(NativeTime { all_ns, alone_ns: Some(alone) }) => {
+            Cell::number(alone, format!("{alone:.0} ns; {all_ns:.0} ns on all"))
+        }
+        _ => Cell::unknown(),
+    };
+    Fact { key: "alone_ns".into(), label: "The program's on one CPU".into(), cell }
+}
+
 fn variants(a: &Replayed) -> Node {
     let columns = vec![
         Column::text("work", "Work between accesses"),
         Column::number("factor", "Length"),
         Column::number("cpu_ns", "CPU ns/operation"),
-        Column::number("effect", "Median effect"),
+        Column::number("alone_ns", "on one CPU"),
+        Column::number("effect", "Replayed effect"),
+        Column::text("counts", "Counts"),
     ];
     let row = |v: &super::measured::Variant| {
-        let work = if v.dependent { "waits for what was loaded" } else { "waits for nothing" };
         vec![
-            Cell::value(if v.dependent { "dependent" } else { "independent" }, work),
+            Cell::value(v.work.key(), v.work.title()),
             Cell::number(v.factor, format!("x{:.2}", v.factor)),
             Cell::number(v.cpu_ns, format!("{:.0}", v.cpu_ns)),
+            Cell::number(v.alone_ns, format!("{:.0}", v.alone_ns)),
             Cell::number(v.effect, percent(v.effect)),
+            Cell::value(v.counts, if v.counts { "yes" } else { "no" }),
         ]
     };
     let table = Node::Table { key: "rows".into(), columns, rows: a.variants.iter().map(row).collect() };
-    let title = "By kind and length of work (which one the program has is not recorded)";
+    let title = "By kind and length of work (those count that lose to lines what the native run loses)";
     Node::Section { key: "variants".into(), title: title.into(), nodes: vec![table] }
 }

@@ -1,6 +1,7 @@
 //! Predictions from recorded operations: every task repeats the operations of a recorded actor, as often as they were
 //! seen, under the locks that were held, on the fields where they lay or where another layout puts them.
 
+mod bursts;
 mod fields;
 mod lock;
 pub mod measured;
@@ -31,7 +32,8 @@ use tussle_sim::LayoutError;
 pub enum RecordedError {
     /// The source did not see operations.
     #[error(
-        "this evidence holds no operations (its source does not see locks, or nothing was held): \
+        "this evidence holds no operations (its source sees neither critical sections nor the order of accesses, or \
+         no thread touched what others touch in what was sampled): \
          `tussle report` shows its contention, `tussle predict mmap_lock` a scenario instead"
     )]
     NoOperations,
@@ -228,6 +230,16 @@ impl Recording {
     /// Actors with operations.
     pub fn actors(&self) -> usize {
         self.actors
+    }
+
+    /// Share of every actor in the operations, repeats counted.
+    pub fn shares(&self) -> Vec<f64> {
+        let mut out = vec![0.0; self.actors];
+        for s in &self.shapes {
+            out[s.actor] += s.repeats as f64;
+        }
+        let all: f64 = out.iter().sum();
+        out.iter().map(|n| n / all.max(1.0)).collect()
     }
 
     /// What ran.

@@ -2,9 +2,8 @@
 //! nothing of the evidence's names.
 //!
 //! Both layouts are in one program, so that it can measure them in interleaved pairs. Time between accesses is work
-//! whose kind the evidence does not tell: every operation exists twice, once with work that waits for what was loaded
-//! before it (one chain), once with work that waits for nothing. How much of a line's way a processor hides depends on
-//! that kind more than on the length of the work, so an answer spans both.
+//! whose kind the evidence does not tell: every operation exists once for each of [`KINDS`]. How much of a line's way a
+//! processor hides depends on that kind more than on the length of the work.
 
 use super::place::{Arrangement, Native, native};
 use super::replay::turns;
@@ -17,6 +16,9 @@ use std::fmt::Write;
 const PREAMBLE: &str = include_str!("native/preamble.c");
 /// How it runs.
 const MAIN: &str = include_str!("native/main.c");
+/// Kinds of work between accesses, as the templates name them: a chain that goes on whatever was loaded, one that waits
+/// for it, and work that waits for nothing.
+const KINDS: [&str; 3] = ["CHAIN", "FED", "INDEPENDENT"];
 /// Shapes of one actor, the most frequent first.
 const SHAPES_MAX: usize = 16;
 /// Steps of one shape.
@@ -71,7 +73,7 @@ pub fn program(
     c.line(&format!("#define THREADS {}\n#define BYTES {bytes}", r.actors));
     c.text.push_str(PREAMBLE);
     for (layout, side) in sides.iter().enumerate() {
-        for (kind, name) in ["DEPENDENT", "INDEPENDENT"].iter().enumerate() {
+        for (kind, name) in KINDS.iter().enumerate() {
             c.line(&format!(
                 "#undef KIND\n#define KIND {name}\n#undef MEMORY\n#define MEMORY memory[{layout}]"
             ));
@@ -229,9 +231,11 @@ impl Code {
             works.len(),
             works.join(", ")
         );
-        let _ = writeln!(text, "static const struct round rounds[2][2][THREADS] = {{");
+        let shares: Vec<String> = r.shares().iter().map(|s| format!("{s:.9}")).collect();
+        let _ = writeln!(text, "static const double share[THREADS] = {{{}}};", shares.join(", "));
+        let _ = writeln!(text, "static const struct round rounds[2][KINDS][THREADS] = {{");
         for layout in 0..2 {
-            for kind in 0..2 {
+            for kind in 0..KINDS.len() {
                 for actor in 0..r.actors {
                     let name = format!("{layout}_{kind}_{actor}");
                     let _ = writeln!(text, "    [{layout}][{kind}][{actor}] = {{round_{name}, OPS_{name}}},");

@@ -19,6 +19,8 @@ const WIDE_MAX: u64 = 16;
 /// Visits of all operations beyond this many are left out.
 const VISITS_ALL: usize = 200_000;
 
+/// Actors that do less than this part of what the busiest one does are left out.
+const BUSY_SHARE: u128 = 100;
 /// Accesses to own memory in a row, at most.
 const GAP_MAX: u64 = 1 << 20;
 /// Locks inside one operation, at most.
@@ -46,7 +48,7 @@ struct Plan<'a> {
 /// See [`Recording::new`].
 pub fn recording(ev: &Evidence) -> Result<Recording, RecordedError> {
     let all = ev.operations.as_deref().filter(|o| !o.is_empty()).ok_or(RecordedError::NoOperations)?;
-    let kept = frequent(ev, all);
+    let kept = busy(frequent(ev, all));
     let mut actors: BTreeMap<u32, usize> = kept.iter().map(|o| (o.actor, 0)).collect();
     actors.values_mut().enumerate().for_each(|(i, a)| *a = i);
     match actors.len() {
@@ -114,6 +116,21 @@ fn frequent<'a>(ev: &Evidence, all: &'a [Operation]) -> Vec<&'a Operation> {
         });
     }
     kept.sort_by_key(|o| (o.actor, o.vt0));
+    kept
+}
+
+/// Takes out actors that do less than one hundredth of what the busiest one does, such as the thread that starts the
+/// others and reads their results: repeated for ever, they would be in everybody's way. Two actors stay in any case.
+fn busy(mut kept: Vec<&Operation>) -> Vec<&Operation> {
+    let mut done: BTreeMap<u32, u128> = BTreeMap::new();
+    for o in &kept {
+        let accesses: u128 = o.visits.iter().map(|v| u128::from(v.4) + 1).sum();
+        *done.entry(o.actor).or_default() += (accesses + 1) * u128::from(o.repeats);
+    }
+    let mut most: Vec<u128> = done.values().copied().collect();
+    most.sort_unstable_by(|a, b| b.cmp(a));
+    let least = most.first().map_or(0, |m| m / BUSY_SHARE).min(most.get(1).copied().unwrap_or(0));
+    kept.retain(|o| done.get(&o.actor).is_some_and(|d| *d >= least));
     kept
 }
 

@@ -1,9 +1,12 @@
 /* Bursts of both layouts in pairs, in an order drawn anew for each. Prints, per pair: kind of work, factor on its
-   length, operations per second and CPU nanoseconds per operation of the first and of the second layout. */
+   length; for every thread nanoseconds and CPU nanoseconds of an operation, of the first and of the second layout; and
+   for every thread those of the first layout where it runs by itself, and no line is on its way. */
 struct worker { _Alignas(256) uint64_t ops, ns, cpu_ns; };
+struct result { double ns[THREADS], cpu_ns[THREADS]; };
 static struct worker workers[THREADS];
 static _Alignas(256) volatile int stop;
-static _Alignas(256) int layout, kind, done;
+/* The thread that runs by itself, or -1. */
+static _Alignas(256) int layout, kind, by_itself = -1, done;
 static pthread_barrier_t gate;
 static cpu_set_t allowed;
 
@@ -27,12 +30,17 @@ static void bind(int number) {
 
 static void *work(void *arg) {
     struct worker *me = arg;
-    bind((int)(me - workers));
+    int number = (int)(me - workers);
+    bind(number);
     for (;;) {
         pthread_barrier_wait(&gate);
         if (done)
             return 0;
-        const struct round *r = &rounds[layout][kind][me - workers];
+        if (by_itself >= 0 && by_itself != number) {
+            pthread_barrier_wait(&gate);
+            continue;
+        }
+        const struct round *r = &rounds[layout][kind][number];
         uint64_t x = 1, ops = 0, from = now(CLOCK_MONOTONIC), cpu = now(CLOCK_THREAD_CPUTIME_ID);
         while (!stop) {
             x = r->run(x);
@@ -46,22 +54,41 @@ static void *work(void *arg) {
     }
 }
 
-struct result { double rate, cpu_ns; };
-
-static struct result burst(int l, long us) {
+static void run(int l, long us) {
     layout = l;
     stop = 0;
     pthread_barrier_wait(&gate);
     usleep((useconds_t)us);
     stop = 1;
     pthread_barrier_wait(&gate);
-    double rate = 0, ops = 0, cpu = 0;
+}
+
+static struct result burst(int l, long us) {
+    struct result r;
+    run(l, us);
     for (int i = 0; i < THREADS; i++) {
-        rate += 1e9 * (double)workers[i].ops / (double)(workers[i].ns ? workers[i].ns : 1);
-        ops += (double)workers[i].ops;
-        cpu += (double)workers[i].cpu_ns;
+        double ops = (double)(workers[i].ops ? workers[i].ops : 1);
+        r.ns[i] = (double)(workers[i].ns + 1) / ops;
+        r.cpu_ns[i] = (double)(workers[i].cpu_ns + 1) / ops;
     }
-    return (struct result){rate, ops > 0 ? cpu / ops : 0};
+    return r;
+}
+
+/* CPU nanoseconds of an operation of the first layout, every thread by itself. */
+static void alone(double *ns, long us) {
+    for (by_itself = 0; by_itself < THREADS; by_itself++) {
+        struct worker *w = &workers[by_itself];
+        run(0, us / THREADS > 1000 ? us / THREADS : 1000);
+        ns[by_itself] = (double)(w->cpu_ns + 1) / (double)(w->ops ? w->ops : 1);
+    }
+    by_itself = -1;
+}
+
+static double mean(const double *ns) {
+    double sum = 0;
+    for (int i = 0; i < THREADS; i++)
+        sum += share[i] * ns[i];
+    return sum;
 }
 
 /* Nanoseconds of one round of work of a kind. */
@@ -69,7 +96,7 @@ static double unit(int k) {
     double best = 1e9;
     for (int i = 0; i < 9; i++) {
         uint64_t from = now(CLOCK_MONOTONIC), x = 1;
-        if (k == DEPENDENT)
+        if (k != INDEPENDENT)
             x = chain(x, 200000);
         else
             apart(200000);
@@ -85,13 +112,22 @@ static void lengths(double factor, double unit_ns) {
         work_rounds[i] = (uint32_t)(work_ns[i] * factor / unit_ns + 0.5);
 }
 
+/* CPU nanoseconds of an operation of the first layout, mean over threads: each by itself, or all at once. */
+static double operation(int by_themselves, long us) {
+    double ns[THREADS];
+    if (!by_themselves)
+        return mean(burst(0, us).cpu_ns);
+    alone(ns, us);
+    return mean(ns);
+}
+
 /* The factor at which an operation of the first layout takes this CPU time; the nearest end if none does. */
-static double solve(double target_ns, double unit_ns, long us) {
+static double solve(double target_ns, int by_themselves, double unit_ns, long us) {
     double low = 0.002, high = 300;
     for (int i = 0; i < 14; i++) {
         double middle = __builtin_sqrt(low * high);
         lengths(middle, unit_ns);
-        if (burst(0, us).cpu_ns < target_ns)
+        if (operation(by_themselves, us) < target_ns)
             low = middle;
         else
             high = middle;
@@ -99,12 +135,44 @@ static double solve(double target_ns, double unit_ns, long us) {
     return __builtin_sqrt(low * high);
 }
 
+static void show(const struct result *r) {
+    for (int i = 0; i < THREADS; i++)
+        printf(" %.2f %.2f", r->ns[i], r->cpu_ns[i]);
+}
+
+/* Pairs with work of one kind and length. */
+static void measure(double factor, double unit_ns, long pairs, long us) {
+    double least[THREADS], again[THREADS];
+    lengths(factor, unit_ns);
+    alone(least, us);
+    for (int i = 0; i < 2; i++) {
+        alone(again, us);
+        for (int t = 0; t < THREADS; t++)
+            least[t] = again[t] < least[t] ? again[t] : least[t];
+    }
+    burst(0, us);
+    for (long p = 0; p < pairs; p++) {
+        struct result r[2];
+        int first = rand() & 1;
+        r[first] = burst(first, us);
+        r[!first] = burst(!first, us);
+        printf("%d %g", kind, factor);
+        show(&r[0]);
+        show(&r[1]);
+        for (int t = 0; t < THREADS; t++)
+            printf(" %.2f", least[t]);
+        printf("\n");
+    }
+    fflush(stdout);
+}
+
 int main(int argc, char **argv) {
-    if (argc < 6)
+    if (argc < 7)
         return 2;
     long us = atol(argv[1]), pairs = atol(argv[2]);
     double target_ns = atof(argv[3]);
-    srand((unsigned)atol(argv[4]));
+    int by_themselves = atoi(argv[4]);
+    srand((unsigned)atol(argv[5]));
     alarm(60);
     sched_getaffinity(0, sizeof allowed, &allowed);
     make_locks();
@@ -113,21 +181,10 @@ int main(int argc, char **argv) {
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], 0, work, &workers[i]))
             return 3;
-    for (kind = 0; kind < 2; kind++) {
-        double ns = unit(kind), base = target_ns > 0 ? solve(target_ns, ns, us) : 1;
-        for (int f = 5; f < argc; f++) {
-            lengths(base * atof(argv[f]), ns);
-            burst(0, us);
-            for (long p = 0; p < pairs; p++) {
-                struct result r[2];
-                int first = rand() & 1;
-                r[first] = burst(first, us);
-                r[!first] = burst(!first, us);
-                printf("%d %g %.0f %.0f ", kind, base * atof(argv[f]), r[0].rate, r[1].rate);
-                printf("%.2f %.2f\n", r[0].cpu_ns, r[1].cpu_ns);
-            }
-            fflush(stdout);
-        }
+    for (kind = 0; kind < KINDS; kind++) {
+        double ns = unit(kind), base = target_ns > 0 ? solve(target_ns, by_themselves, ns, us) : 1;
+        for (int f = 6; f < argc; f++)
+            measure(base * atof(argv[f]), ns, pairs, us);
     }
     done = 1;
     pthread_barrier_wait(&gate);

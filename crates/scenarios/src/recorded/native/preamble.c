@@ -8,8 +8,12 @@
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noinline))
-#define DEPENDENT 0
-#define INDEPENDENT 1
+/* Kinds of work between accesses: one chain that goes on whatever was loaded, one that waits for what was loaded, and
+   work that waits for nothing. A processor hides most of a line's way behind the first. */
+#define CHAIN 0
+#define FED 1
+#define INDEPENDENT 2
+#define KINDS 3
 
 static _Alignas(4096) unsigned char memory[2][BYTES];
 /* Rounds of work by its number; written while nobody runs. */
@@ -33,12 +37,12 @@ static inline void apart(uint32_t n) {
     }
 }
 
-#define WORK(i) if (KIND == DEPENDENT) x = chain(x, work_rounds[i]); else apart(work_rounds[i]);
+#define WORK(i) if (KIND == INDEPENDENT) apart(work_rounds[i]); else x = chain(x, work_rounds[i]);
 #define AT(bits, at) ((volatile uint##bits##_t *)(MEMORY + (at)))
-#define SINK(v) if (KIND == DEPENDENT) x ^= (v); else __asm__ volatile("" : : "r"((uint64_t)(v)));
+#define SINK(v) if (KIND == FED) x ^= (v); else __asm__ volatile("" : : "r"((uint64_t)(v)));
 #define LOAD(bits, at) { uint64_t v = *AT(bits, at); SINK(v) }
-#define STORE(bits, at) *AT(bits, at) = (uint##bits##_t)(KIND == DEPENDENT ? x : 1);
-#define INCREMENT(bits, at) { uint##bits##_t v = *AT(bits, at); *AT(bits, at) = v + 1; if (KIND == DEPENDENT) x ^= v; }
+#define STORE(bits, at) *AT(bits, at) = (uint##bits##_t)(KIND == FED ? x : 1);
+#define INCREMENT(bits, at) { uint##bits##_t v = *AT(bits, at); *AT(bits, at) = v + 1; if (KIND == FED) x ^= v; }
 #define ADD(bits, at) { uint64_t v = __atomic_fetch_add(AT(bits, at), 1, __ATOMIC_SEQ_CST); SINK(v) }
 #define MUTEX(at) ((pthread_mutex_t *)(void *)(MEMORY + (at)))
 #define MUTEX_INIT(at) pthread_mutex_init(MUTEX(at), 0);
