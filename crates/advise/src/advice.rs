@@ -13,9 +13,10 @@ use tussle_model::{Language, LineSize, SourceLoc, Type, TypeId, TypeTable};
 use crate::abi::Shapes;
 use crate::builds::{Build, Mapped};
 use crate::class::{Class, Verdicts};
-use crate::cost::{Cost, Sharing, honours_alignment};
+use crate::cost::{Cost, Sharing, from_c_heap, honours_alignment};
 use crate::edit::Edit;
 use crate::moves::{candidates, hot_members};
+use crate::patch::alloc::Site;
 use crate::relayout::{Relayout, RelayoutError};
 use crate::scene::{Scene, holders};
 
@@ -83,6 +84,8 @@ pub struct Advice {
     pub why: String,
     /// Conditions that the edit alone does not meet.
     pub notes: Vec<String>,
+    /// Allocations of C's heap that must give more alignment than today.
+    pub sites: Vec<Site>,
 }
 
 impl Advice {
@@ -94,6 +97,22 @@ impl Advice {
     /// Expected invalidations saved at the recorded addresses.
     pub fn gain_observed(&self) -> f64 {
         self.before.observed - self.after.observed
+    }
+
+    /// It parts objects that the heap puts side by side: their memory gets whole lines.
+    pub fn parts_neighbours(&self) -> bool {
+        !self.sites.is_empty()
+    }
+
+    /// What has to change beside the struct: conditions for the reader, allocations for the patch.
+    fn conditions(&self) -> usize {
+        self.notes.len() + usize::from(!self.sites.is_empty())
+    }
+
+    /// Where the patch changes allocations, as `main.c:61`.
+    pub fn allocations(&self) -> Vec<String> {
+        let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_string();
+        self.sites.iter().map(|s| format!("{}:{}", name(&s.file), s.line)).collect()
     }
 
     /// Bytes added to one object.
@@ -208,6 +227,7 @@ pub fn sort_best(advices: &mut [Advice]) {
             .then(bucket(b.gain()).total_cmp(&bucket(a.gain())))
             .then(a.notes.len().cmp(&b.notes.len()))
             .then(a.live_bytes.cmp(&b.live_bytes))
+            .then(a.sites.len().cmp(&b.sites.len()))
             .then(a.new_sharing.len().cmp(&b.new_sharing.len()))
             .then(a.edits.len().cmp(&b.edits.len()))
     });
@@ -327,7 +347,10 @@ impl<'a> Search<'a> {
         let mut notes = Vec::new();
         let mut tried = Vec::new();
         if self.before.worst >= self.gain_min() && self.class.may_gain() {
-            let list = candidates(table, self.scene.target, &hot, self.scene.line);
+            let mut list = candidates(table, self.scene.target, &hot, self.scene.line);
+            if self.on_c_heap() {
+                list.insert(0, vec![Edit::Alloc { bytes: self.scene.line }]);
+            }
             let budget = self.budget();
             if list.len() > budget {
                 notes.push(format!(
@@ -358,6 +381,13 @@ impl<'a> Search<'a> {
             evaluated,
             notes,
         })
+    }
+
+    /// Objects of the struct itself come from functions of C's heap that align less than to a line.
+    fn on_c_heap(&self) -> bool {
+        let types = &self.scene.evidence.types;
+        let own = |o: &&Object| o.ty.is_some_and(|t| types.strip(t) == self.scene.target);
+        self.scene.objects().filter(own).any(|o| from_c_heap(o) && o.align < self.scene.line)
     }
 
     fn gain_min(&self) -> f64 {
@@ -392,6 +422,7 @@ impl<'a> Search<'a> {
     /// What tells layouts apart: offsets, size, alignment.
     fn key(&self, layout: &Relayout<'_>) -> Result<Vec<u64>, RelayoutError> {
         let mut key = vec![layout.size(self.scene.target)?.unwrap_or(0), layout.align(self.scene.target)?];
+        key.push(layout.heap_block(self.scene.target).unwrap_or(0));
         for leaf in &self.leaves {
             key.push(layout.translate(self.scene.target, leaf.offset)?);
         }
@@ -458,6 +489,7 @@ impl<'a> Search<'a> {
             decl: self.decl.clone(),
             why: self.why(&after, &tried),
             notes: self.notes(&tried, &layout),
+            sites: self.sites(&layout),
             edits: tried.edits,
             before: self.before,
             after: tried.after,
@@ -474,6 +506,9 @@ impl<'a> Search<'a> {
         let element = matches!(tried.edits[..], [Edit::Element { .. } | Edit::Pad { .. }]);
         if element && tried.edits.len() == 1 {
             return format!("every {} gets cache lines of its own", self.name);
+        }
+        if matches!(tried.edits[..], [Edit::Alloc { .. }]) {
+            return format!("no other object of the heap shares a line with {}", self.name);
         }
         let heat = |f: &String| self.sharing.hottest.iter().find(|h| &h.0 == f).map_or(0.0, |h| h.1);
         let gone = self.sharing.pairs.difference(&after.pairs);
@@ -507,6 +542,21 @@ impl<'a> Search<'a> {
             }
         }
         out.into_iter().take(NOTES_MAX).collect()
+    }
+
+    /// Allocations that must give more alignment than they do.
+    fn sites(&self, layout: &Relayout<'_>) -> Vec<Site> {
+        let more = |o: &&Object| {
+            let Some(ty) = o.ty else { return false };
+            let asks = layout.align(ty).ok().filter(|a| self.shapes.align(ty).is_ok_and(|b| b < *a));
+            from_c_heap(o) && asks.into_iter().chain(layout.heap_block(ty)).any(|n| n > o.align)
+        };
+        let site = |o: &Object| {
+            let frame = self.scene.evidence.code.get(o.alloc_code? as usize)?.frames.first()?;
+            Some(Site { file: frame.file.clone(), line: frame.line, function: o.allocator.clone()? })
+        };
+        let all: BTreeSet<Site> = self.scene.objects().filter(more).filter_map(site).collect();
+        all.into_iter().collect()
     }
 
     /// Where an object was allocated.
@@ -564,11 +614,11 @@ fn pareto(advices: &mut Vec<Advice>) {
     // Two percent of what the struct costs are no difference.
     let steps = |a: &Advice| (a.gain() / (0.02 * a.before.mean.max(1.0))).round() as i64;
     advices.sort_by_key(|a| {
-        let bill = (a.live_bytes, a.bytes_added(), a.notes.len(), a.edits.len(), a.moved.len());
+        let bill = (a.live_bytes, a.bytes_added(), a.conditions(), a.edits.len(), a.moved.len());
         (std::cmp::Reverse(steps(a)), bill)
     });
     let rank = |a: &Advice| {
-        (a.bytes_added(), a.live_bytes, a.new_sharing.len(), a.edits.len(), a.moved.len(), a.notes.len())
+        (a.bytes_added(), a.live_bytes, a.new_sharing.len(), a.edits.len(), a.moved.len(), a.conditions())
     };
     let mut kept: Vec<Advice> = Vec::new();
     for advice in advices.drain(..) {

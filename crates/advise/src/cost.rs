@@ -19,6 +19,10 @@ pub trait Layout {
     fn size(&self, ty: TypeId) -> Result<Option<u64>, RelayoutError>;
     /// Alignment of `ty` in bytes.
     fn align(&self, ty: TypeId) -> Result<u64, RelayoutError>;
+    /// Bytes of the blocks in which the heap gives objects of `ty`, where the layout says so.
+    fn heap_block(&self, _ty: TypeId) -> Option<u64> {
+        None
+    }
 }
 
 impl Layout for Relayout<'_> {
@@ -32,6 +36,10 @@ impl Layout for Relayout<'_> {
 
     fn align(&self, ty: TypeId) -> Result<u64, RelayoutError> {
         Relayout::align(self, ty)
+    }
+
+    fn heap_block(&self, ty: TypeId) -> Option<u64> {
+        Relayout::heap_block(self, ty)
     }
 }
 
@@ -240,12 +248,14 @@ impl Scene<'_> {
         let new = layout.size(ty)?.unwrap_or(old);
         let count = (o.size / old).max(1);
         let beyond = o.size.saturating_sub(count.saturating_mul(old));
-        Ok(count.saturating_mul(new).saturating_add(beyond))
+        let size = count.saturating_mul(new).saturating_add(beyond);
+        Ok(heap_block(o, layout).map_or(size, |block| size.div_ceil(block).saturating_mul(block)))
     }
 
     /// Alignment that the object really gets: an allocator that was not asked gives what it always gives.
     fn object_align(&self, o: &Object, layout: &dyn Layout) -> Result<u64, RelayoutError> {
         let given = o.align.max(1).next_power_of_two().min(1 << 20);
+        let given = given.max(heap_block(o, layout).unwrap_or(1));
         match o.ty {
             Some(ty) if honours_alignment(o, self.language(ty)) => Ok(given.max(layout.align(ty)?)),
             _ => Ok(given),
@@ -289,7 +299,19 @@ impl Scene<'_> {
     }
 }
 
-/// Whether whoever allocates `o` aligns it as its type asks: the linker and C++17's `new` do, C's `malloc` does not.
+/// Whole blocks of so many bytes in which `o` is allocated under a layout: only C's functions can be told.
+fn heap_block(o: &Object, layout: &dyn Layout) -> Option<u64> {
+    o.ty.filter(|_| from_c_heap(o)).and_then(|ty| layout.heap_block(ty))
+}
+
+/// Whether `o` comes from a function of C's heap that a patch can replace ([`crate::patch::alloc`]).
+pub fn from_c_heap(o: &Object) -> bool {
+    let replaced = |a: &str| matches!(a, "malloc" | "calloc" | "realloc");
+    o.kind == ObjectKind::Heap && o.allocator.as_deref().is_some_and(replaced)
+}
+
+/// Whether whoever allocates `o` aligns it as its type asks: the linker and C++17's `new` do, C's `malloc` does where
+/// a patch of the type changes the allocation, too, which takes a `sizeof` to be found by.
 pub fn honours_alignment(o: &Object, language: Language) -> bool {
     match o.kind {
         ObjectKind::Global | ObjectKind::Tls | ObjectKind::Stack | ObjectKind::Slab | ObjectKind::PerCpu => {
@@ -298,7 +320,8 @@ pub fn honours_alignment(o: &Object, language: Language) -> bool {
         ObjectKind::Mapped => true,
         ObjectKind::Heap => {
             let by_new = o.allocator.as_deref().is_some_and(|a| a.contains("new") || a.starts_with("_Zn"));
-            language == Language::Cpp && by_new
+            (language == Language::Cpp && by_new)
+                || (from_c_heap(o) && o.basis == Some(tussle_evidence::Basis::Sizeof))
         }
         ObjectKind::Unknown => false,
     }

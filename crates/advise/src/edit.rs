@@ -62,6 +62,11 @@ pub enum Edit {
         /// Byte.
         byte: u64,
     },
+    /// `alloc=N`: objects on the heap begin on a multiple of N bytes, and what lies behind them does, too. The type stays.
+    Alloc {
+        /// Bytes, a power of two.
+        bytes: u64,
+    },
     /// `pad=N`: bytes appended until the size is a multiple of N; the alignment stays, so plain `malloc` still serves.
     Pad {
         /// Bytes.
@@ -79,6 +84,7 @@ impl fmt::Display for Edit {
             Edit::Align { field, bytes } => write!(f, "align:{field}={bytes}"),
             Edit::Element { bytes } => write!(f, "element={bytes}"),
             Edit::Pad { bytes } => write!(f, "pad={bytes}"),
+            Edit::Alloc { bytes } => write!(f, "alloc={bytes}"),
             Edit::Place { field, byte } => write!(f, "{field}@{byte}"),
         }
     }
@@ -88,7 +94,7 @@ impl fmt::Display for Edit {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a move: write FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, \
-     element=N, pad=N or FIELD@OFFSET"
+     element=N, pad=N, alloc=N or FIELD@OFFSET"
 )]
 pub struct ParseEditError(pub String);
 
@@ -129,6 +135,9 @@ fn parse(text: &str) -> Option<Edit> {
     if let Some(n) = text.strip_prefix("element=") {
         return Some(Edit::Element { bytes: n.parse().ok()? });
     }
+    if let Some(n) = text.strip_prefix("alloc=") {
+        return Some(Edit::Alloc { bytes: n.parse().ok()? });
+    }
     text.strip_prefix("pad=").and_then(|n| n.parse().ok()).map(|bytes| Edit::Pad { bytes })
 }
 
@@ -144,6 +153,8 @@ impl Edit {
             Edit::Swap { a, b } => name(a) && name(b) && a != b,
             Edit::Align { field, bytes } => name(field) && line(*bytes),
             Edit::Element { bytes } | Edit::Pad { bytes } => line(*bytes),
+            // C's functions take multiples of a pointer's size only.
+            Edit::Alloc { bytes } => line(*bytes) && *bytes >= 16,
             Edit::Place { field, .. } => {
                 !field.is_empty()
                     && field.split(['.', '[', ']']).all(|p| p.is_empty() || name(p))
@@ -159,7 +170,7 @@ impl Edit {
             Edit::Move { field, .. } | Edit::Align { field, .. } => vec![field],
             Edit::Swap { a, b } => vec![a, b],
             // Its path may lead into other structs.
-            Edit::Element { .. } | Edit::Pad { .. } | Edit::Place { .. } => vec![],
+            Edit::Element { .. } | Edit::Pad { .. } | Edit::Alloc { .. } | Edit::Place { .. } => vec![],
         }
     }
 
@@ -178,6 +189,7 @@ impl Edit {
             Edit::Align { field, bytes } => format!("align {field} to {bytes} bytes"),
             Edit::Element { bytes } => format!("align every element to {bytes} bytes"),
             Edit::Pad { bytes } => format!("pad every element to a multiple of {bytes} bytes"),
+            Edit::Alloc { bytes } => format!("align allocations to {bytes} bytes"),
             Edit::Place { field, byte } => format!("{field} changes places with the bytes from {byte}"),
         }
     }
@@ -298,6 +310,7 @@ impl State<'_> {
             }
             Edit::Element { bytes } => self.rules.align = self.rules.align.max(*bytes),
             Edit::Pad { bytes } => self.pad(*bytes)?,
+            Edit::Alloc { .. } => {}
             Edit::Place { field, byte } => {
                 return Err(EditError::NoOrder { field: field.clone(), byte: *byte });
             }

@@ -7,6 +7,7 @@ use tussle_model::leaf::{Arrays, Leaf, leaf_at, leaves};
 use tussle_model::{TypeId, TypeTable};
 
 use crate::abi::Shapes;
+use crate::cost::from_c_heap;
 use crate::edit::Edit;
 use crate::holders::{PLACES_MAX, places};
 use crate::relayout::{Relayout, RelayoutError};
@@ -135,7 +136,10 @@ impl Elsewhere for Moved<'_> {
         let (element, at) = if o.count > 1 { (offset / stride, offset % stride) } else { (0, offset) };
         let new_stride = self.relayout.size(ty).ok().flatten().unwrap_or(stride);
         let moved = self.relayout.translate(ty, at).ok()?;
-        base(o, stride == new_stride).checked_add(element.checked_mul(new_stride)?)?.checked_add(moved)
+        let block = self.relayout.heap_block(ty).filter(|_| from_c_heap(o));
+        let same = stride == new_stride && block.is_none();
+        let base = block.map_or(base(o, same), |b| base(o, same) / b * b);
+        base.checked_add(element.checked_mul(new_stride)?)?.checked_add(moved)
     }
 
     fn reaches(&self, object: &Object) -> bool {

@@ -3,11 +3,13 @@
 //! A lossless scanner instead of a parser: C parsers trip over kernel macros, and only statements have to be told
 //! apart. Whole statements move with their comments; what cannot be moved safely is refused with a reason.
 
+pub mod alloc;
 pub mod body;
 pub mod boundary;
 pub mod init;
 pub mod lex;
 pub mod member;
+mod scan;
 pub mod split;
 pub mod unit;
 pub mod word;
@@ -119,6 +121,16 @@ pub enum Refusal {
         place: String,
         /// What happens there.
         how: String,
+    },
+    /// Memory that does not get the alignment which the patch needs.
+    #[error("{file}:{line}: {why}, so that its memory would not be aligned; pad=N needs no alignment")]
+    Allocation {
+        /// File.
+        file: String,
+        /// 1-based.
+        line: u32,
+        /// What stands there.
+        why: String,
     },
     /// Initialised by position somewhere.
     #[error("{file}:{line} initialises {name} by position; name the members there first (.member = ...)")]
@@ -282,6 +294,8 @@ impl Editor<'_, '_> {
             Edit::Align { field, bytes } => self.align(field, *bytes),
             Edit::Element { bytes } => Ok(self.element(*bytes)),
             Edit::Pad { bytes } => Ok(self.pad(*bytes)),
+            // Not in the declaration: [`alloc::rewrite`].
+            Edit::Alloc { .. } => Ok(self.text().to_string()),
             // Callers give the order that puts it there.
             Edit::Place { field, .. } => Err(Refusal::NoStatement { field: field.clone() }),
         }

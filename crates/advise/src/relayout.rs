@@ -58,6 +58,8 @@ pub struct Relayout<'a> {
     edits: HashMap<TypeId, Vec<Edit>>,
     target: TypeId,
     exchange: Exchange,
+    /// What [`Edit::Alloc`] asks of allocations of the type.
+    alloc_bytes: Option<u64>,
     cache: RefCell<HashMap<TypeId, Result<Rc<Relaid>, RelayoutError>>>,
 }
 
@@ -93,8 +95,11 @@ impl<'a> Relayout<'a> {
                 by_type.entry(holder).or_default().push(edit.clone());
             }
         }
+        let asked = |e: &Edit| if let Edit::Alloc { bytes } = e { Some(*bytes) } else { None };
+        let alloc_bytes = edits.iter().filter_map(asked).max();
         let cache = RefCell::default();
-        let this = Relayout { shapes, target_name: name, edits: by_type, target, exchange, cache };
+        let this =
+            Relayout { shapes, target_name: name, edits: by_type, target, exchange, alloc_bytes, cache };
         this.relaid(target)?;
         Ok(this)
     }
@@ -122,6 +127,21 @@ impl<'a> Relayout<'a> {
             Type::Aggregate(a) if !a.declaration => Ok(self.relaid(id)?.align),
             _ => Ok(self.shapes.align(id)?),
         }
+    }
+
+    /// Bytes of the blocks in which the heap gives objects of type `id`, where the change says so.
+    pub fn heap_block(&self, id: TypeId) -> Option<u64> {
+        let table = self.table();
+        let is = |id: TypeId| {
+            let (a, b) = (table.aggregate(id), table.aggregate(self.target));
+            id == self.target || a.zip(b).is_some_and(|(a, b)| a.name.is_some() && a.name == b.name)
+        };
+        let id = table.strip(id);
+        let own = match table.get(id) {
+            Type::Array { elem, .. } => is(table.strip(*elem)),
+            _ => is(id),
+        };
+        self.alloc_bytes.filter(|_| own)
     }
 
     /// Where byte `offset` of an object of type `id` lies after the change. Bytes of padding keep their distance from

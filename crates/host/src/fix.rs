@@ -4,6 +4,7 @@
 //! source, builds again, and compares the offsets that the compiler chose with those that were predicted. Only then
 //! is there a diff.
 
+mod allocation;
 pub mod bill;
 mod calls;
 pub(crate) mod compdb;
@@ -22,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tussle_advise::Edit;
 use tussle_advise::abi::Shapes;
 use tussle_advise::edit::{self, EditError};
+use tussle_advise::patch::alloc::Site;
 use tussle_advise::patch::{self, PatchedText, Refusal, Target};
 use tussle_advise::relayout::{Relayout, RelayoutError, holder};
 use tussle_model::leaf::{Arrays, leaves};
@@ -53,6 +55,8 @@ pub struct Request<'a> {
     pub build: &'a Build,
     /// Others may know the layout; the user says that nobody needs it.
     pub abi_ok: bool,
+    /// Recorded allocations that must give more alignment than today.
+    pub sites: &'a [Site],
 }
 
 /// A field before and after.
@@ -210,11 +214,13 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
         let shared = sources::builds_shared_library(request.dir);
         patch::boundary::check(request.type_name, &path, shared, &sources.texts()).map_err(FixError::Use)?;
     }
+    let mut real = allocation::candidates(request, &sources);
+    real.push(file.clone());
     let scratch = match request.build {
         Build::Shell(_) | Build::Make | Build::System(_) => Scratch::copy_of(request.dir)?,
-        // Nothing is written but the one file: links to the others do.
-        Build::Kernel => farm::tree(request.dir, &file, &kernel::REAL, &kernel::LEFT_OUT)?,
-        Build::Compdb(_) | Build::Plain => farm::tree(request.dir, &file, &[], &[])?,
+        // Nothing is written but these files: links to the others do.
+        Build::Kernel => farm::tree(request.dir, &real, &kernel::REAL, &kernel::LEFT_OUT)?,
+        Build::Compdb(_) | Build::Plain => farm::tree(request.dir, &real, &[], &[])?,
     };
     let compiler = compile::Compiler::new(request, &sources, &file, scratch.path())?;
     let table = compiler.layout(false, announce)?;
@@ -224,7 +230,9 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     let request = &Request { edits: &edits, ..*request };
     let relayout = Relayout::new(&shapes, target, request.edits)?;
     let old = sources.text(&file);
-    let patched = edited(request, &table, &shapes, &file, old)?;
+    let mut patched = edited(request, &table, &shapes, &file, old)?;
+    let needs = allocation::Needs::of(request, &sources, &shapes, target, &relayout)?;
+    let files = changed_files(request, &sources, &file, needs.as_ref(), &mut patched)?;
     let place = scratch.path().join(&file);
     let meaning = meaning::Meaning {
         compiler: &compiler,
@@ -233,27 +241,62 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
         target,
         place: &place,
         text: old,
+        aligns: needs.is_some(),
     };
     let before = meaning.before(announce)?;
-    let io = |source| FixError::Io { path: place.clone(), source };
-    std::fs::write(&place, &patched.text).map_err(io)?;
+    for changed in &files {
+        let path = scratch.path().join(&changed.path);
+        std::fs::write(&path, &changed.new).map_err(|source| FixError::Io { path, source })?;
+    }
     let after = compiler.layout(true, announce)?;
     before.compare()?;
     let found = after.find(request.type_name).ok_or_else(|| compiler.no_layout())?;
     let fields = compare(&table, target, &relayout, &after, found)?;
+    let diff = files.iter().map(|f| patch::unified_diff(&f.path.to_string_lossy(), &f.old, &f.new)).collect();
     Ok(Patched {
         type_name: request.type_name.into(),
         edits: request.edits.to_vec(),
-        diff: patch::unified_diff(&file.to_string_lossy(), old, &patched.text),
+        diff,
         size_before: table.size(target).unwrap_or(0),
         size_after: after.size(found).unwrap_or(0),
-        files: vec![PatchedFile { old: old.to_string(), new: patched.text, path: file }],
+        files,
         fields,
         notes: patched.notes,
     })
 }
 
-/// The edited text of `file`; an edit that changes nothing is an error.
+/// The file with the struct and those with allocations; none is an error.
+fn changed_files(
+    request: &Request<'_>,
+    sources: &Sources,
+    file: &Path,
+    needs: Option<&allocation::Needs>,
+    patched: &mut PatchedText,
+) -> Result<Vec<PatchedFile>, FixError> {
+    let mut files = vec![(file.to_path_buf(), patched.text.clone())];
+    if let Some(needs) = needs {
+        let changed = needs.changes(request, sources, file, &patched.text)?;
+        patched.notes.extend(needs.notes(&changed));
+        for c in changed {
+            match Path::new(&c.path) == file {
+                true => files[0].1 = c.text,
+                false => files.push((c.path.into(), c.text)),
+            }
+        }
+    }
+    let files: Vec<PatchedFile> = files
+        .into_iter()
+        .map(|(path, new)| PatchedFile { old: sources.text(&path).to_string(), new, path })
+        .filter(|f| f.old != f.new)
+        .collect();
+    if files.is_empty() {
+        let edits: Vec<String> = request.edits.iter().map(Edit::to_string).collect();
+        return Err(FixError::Nothing(edits.join(" ")));
+    }
+    Ok(files)
+}
+
+/// The edited text of `file`.
 fn edited(
     request: &Request<'_>,
     table: &TypeTable,
@@ -267,13 +310,7 @@ fn edited(
     let line = table.aggregate(target).and_then(|a| a.decl.as_ref()).map(|d| d.line).filter(|l| *l > 0);
     let pad_bytes = pad_bytes(table, shapes, target, request.edits)?;
     let goal = Target { name: request.type_name, decl_line: line, members: &members, pad_bytes };
-    let patched = patch::patch(&path, old, &goal, request.edits)
-        .map_err(|refusal| FixError::Refused { file: path, refusal })?;
-    if patched.text == old {
-        let edits: Vec<String> = request.edits.iter().map(Edit::to_string).collect();
-        return Err(FixError::Nothing(edits.join(" ")));
-    }
-    Ok(patched)
+    patch::patch(&path, old, &goal, request.edits).map_err(|refusal| FixError::Refused { file: path, refusal })
 }
 
 /// Advice that became a patch, and what was refused before it.
@@ -299,7 +336,8 @@ pub fn patch_best(
     let mut refused = Vec::new();
     for (index, advice) in advices.iter().enumerate().take(ATTEMPTS_MAX) {
         let (type_name, decl) = (advice.type_name.as_str(), advice.decl.as_ref());
-        let request = Request { dir, type_name, decl, edits: &advice.edits, build, abi_ok };
+        let (edits, sites) = (&advice.edits, &advice.sites);
+        let request = Request { dir, type_name, decl, edits, build, abi_ok, sites };
         match patch_tree(&request, announce) {
             Ok(patched) => return Ok(Some(Chosen { index, patched, refused })),
             // Without the patch it does not build: nor will it with another one.

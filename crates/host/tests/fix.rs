@@ -19,7 +19,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 fn patch(dir: &Path, type_name: &str, edits: &[&str], build: &Build) -> Result<Patched, FixError> {
     let edits: Vec<Edit> = edits.iter().map(|e| e.parse().expect("an edit")).collect();
-    fix::patch_tree(&Request { dir, type_name, decl: None, edits: &edits, build, abi_ok: false }, &mut |_| {})
+    fix::patch_tree(&Request { dir, type_name, decl: None, edits: &edits, build, abi_ok: false, sites: &[] }, &mut |_| {})
 }
 
 fn after(patched: &Patched, field: &str) -> u64 {
@@ -288,6 +288,7 @@ fn layouts_that_leave_the_process_are_refused_with_the_place() {
                 edits: &edits,
                 build: &Build::Plain,
                 abi_ok,
+                sites: &[],
             },
             &mut |_| {},
         )
@@ -321,6 +322,73 @@ fn layouts_that_leave_the_process_are_refused_with_the_place() {
     kept("_Static_assert(sizeof(int) == 4, \"int\");");
 }
 
+/// Compiles and runs the C sources of `dir` with `flags`.
+fn output(dir: &Path, sources: &[&str], flags: &[&str]) -> String {
+    let program = dir.join("program");
+    let mut command = std::process::Command::new("gcc");
+    let compiled = command.current_dir(dir).args(flags).args(["-o", "program"]).args(sources).output();
+    let compiled = compiled.expect("gcc");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let out = std::process::Command::new(program).output().expect("the program runs");
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+const POOL_H: &str = "#ifndef POOL_H\n#define POOL_H\n#include <stddef.h>\n\
+    struct stats {\n\tlong hits;\n\tlong misses;\n};\n\
+    struct pool {\n\tstruct stats *all;\n\tsize_t n;\n};\n\
+    void pool_add(struct pool *p);\nstruct stats *one(void);\n#endif\n";
+
+const POOL_C: &str = "#include \"pool.h\"\n#include <stdlib.h>\n\n\
+    /* One more. */\nvoid pool_add(struct pool *p)\n{\n\
+    \tstruct stats *more = realloc(p->all, (p->n + 1) * sizeof(*p->all));\n\n\
+    \tif (!more)\n\t\tabort();\n\tp->all = more;\n\tmore[p->n].hits = (long)p->n;\n\
+    \tmore[p->n++].misses = 1;\n}\n\n\
+    struct stats *one(void)\n{\n\treturn malloc(sizeof(struct stats));\n}\n";
+
+const POOL_MAIN: &str = "#include \"pool.h\"\n#include <stdio.h>\n#include <stdlib.h>\n\n\
+    int main(void)\n{\n\tstruct pool p = { .n = 0 };\n\tstruct stats *zeros = calloc(3, sizeof(struct stats));\n\
+    \tstruct stats *s = one();\n\tlong sum = 0;\n\n\
+    \tfor (int i = 0; i < 1000; i++)\n\t\tpool_add(&p);\n\
+    \tfor (size_t i = 0; i < p.n; i++)\n\t\tsum += p.all[i].hits * p.all[i].misses;\n\
+    \tfor (int i = 0; i < 3; i++)\n\t\tsum += zeros[i].hits + zeros[i].misses;\n\
+    \ts->hits = 7;\n\tprintf(\"%ld %ld\\n\", sum, s->hits);\n\
+    #ifdef ALIGNED\n\tprintf(\"%d\\n\", (int)(((size_t)p.all | (size_t)zeros | (size_t)s) % 64));\n#endif\n\
+    \tfree(zeros);\n\tfree(s);\n\tfree(p.all);\n\treturn 0;\n}\n";
+
+#[test]
+fn allocations_change_with_the_alignment() {
+    if !need("gcc") {
+        return;
+    }
+    let dir = folder(&[("pool.h", POOL_H), ("pool.c", POOL_C), ("main.c", POOL_MAIN)]);
+    let sources = ["main.c", "pool.c"];
+    let before = output(dir.path(), &sources, &["-O2"]);
+    for edit in ["element=64", "align:misses=64", "alloc=64"] {
+        let p = patch(dir.path(), "struct stats", &[edit], &Build::Plain).expect("a patch");
+        let paths: Vec<&str> = p.files.iter().filter_map(|f| f.path.to_str()).collect();
+        assert!(paths.contains(&"main.c") && paths.contains(&"pool.c"), "{edit}: {paths:?}");
+        fix::apply(dir.path(), &p).expect("applied");
+        let flags = ["-O2", "-Wall", "-Werror"];
+        assert_eq!(output(dir.path(), &sources, &flags), before, "{edit}\n{}", p.diff);
+        let flags = ["-O2", "-DALIGNED", "-fsanitize=address,undefined", "-fno-sanitize-recover"];
+        if need("gcc -fsanitize=address") {
+            assert_eq!(output(dir.path(), &sources, &flags), format!("{before}0\n"), "{edit}\n{}", p.diff);
+        }
+        for (name, text) in [("pool.h", POOL_H), ("pool.c", POOL_C), ("main.c", POOL_MAIN)] {
+            std::fs::write(dir.path().join(name), text).expect("a file");
+        }
+    }
+    // C99 does not declare aligned_alloc: its result would be an int.
+    let json = format!(
+        r#"[{{"directory": {0:?}, "file": "pool.c", "arguments": ["gcc", "-std=c99", "-c", "pool.c"]}}]"#,
+        dir.path().canonicalize().expect("a path")
+    );
+    let path = dir.path().join("compile_commands.json");
+    std::fs::write(&path, json).expect("a file");
+    let e = patch(dir.path(), "stats", &["element=64"], &Build::Compdb(path)).expect_err("a refusal").to_string();
+    assert!(e.contains("with the patch the compiler says: pool.c"), "{e}");
+}
+
 /// `TUSSLE_TEST_KERNEL_TREE=.../linux-source-6.1 cargo test -p tussle-host --test fix kernel -- --nocapture`
 #[test]
 fn a_struct_of_a_kernel_tree_is_patched() {
@@ -332,7 +400,7 @@ fn a_struct_of_a_kernel_tree_is_patched() {
     let build = Build::find(tree);
     assert_eq!(build, Build::Kernel);
     let (dir, type_name) = (tree, "mm_struct");
-    let request = Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok: false };
+    let request = Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok: false, sites: &[] };
     let patched = fix::patch_tree(&request, &mut announce).expect("a patch");
     println!("{:6.1} s  done", begin.elapsed().as_secs_f64());
     let lock = patched.fields.iter().find(|f| f.path.starts_with("mmap_lock.")).expect("the lock");

@@ -129,6 +129,10 @@ fn remarks(n: usize, a: &Advice) -> Vec<Node> {
         out.push(text(format!("{n}: new in one line: {x} and {y}")));
     }
     out.extend(a.notes.iter().map(|note| text(format!("{n}: {note}"))));
+    let allocations = a.allocations();
+    if !allocations.is_empty() {
+        out.push(text(format!("{n}: the patch aligns the memory of {}, too", allocations.join(", "))));
+    }
     out
 }
 
@@ -146,6 +150,7 @@ fn details(report: &Report) -> serde_json::Value {
                 "before": cost(&a.before), "after": cost(&a.after),
                 "size_before_bytes": a.size_before, "size_after_bytes": a.size_after,
                 "new_sharing": a.new_sharing, "fields_moved": a.moved, "latent": a.is_latent(), "notes": a.notes,
+                "allocations": a.allocations(),
             })
         })
         .collect();

@@ -4,6 +4,7 @@ use super::Refusal;
 use super::body::Source;
 use super::init::names_of;
 use super::lex::Kind;
+use super::scan::Code;
 
 /// How a layout leaves the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,41 +101,32 @@ fn in_macros(source: &Source<'_>, names: &[String]) -> Option<(u32, String)> {
     })
 }
 
-/// The code tokens of one file.
+/// The code of one file, and the names of the type.
 struct Scan<'s, 'a> {
-    source: &'s Source<'a>,
-    code: Vec<usize>,
+    code: Code<'s, 'a>,
     names: &'s [String],
 }
 
 impl<'s, 'a> Scan<'s, 'a> {
     fn new(source: &'s Source<'a>, names: &'s [String]) -> Self {
-        let is_code = |i: &usize| {
-            let token = source.tokens[*i];
-            token.is_code() && token.kind != Kind::Directive
-        };
-        Scan { source, code: (0..source.tokens.len()).filter(is_code).collect(), names }
+        Scan { code: Code::new(source), names }
     }
 
     fn text(&self, i: usize) -> &'a str {
-        self.code.get(i).map_or("", |&t| self.source.at(t))
-    }
-
-    fn is_word(&self, i: usize) -> bool {
-        self.code.get(i).is_some_and(|&t| self.source.tokens[t].kind == Kind::Ident)
+        self.code.text(i)
     }
 
     /// Line and sentence of the first call that shows the layout.
     fn first(&self) -> Option<(u32, String)> {
-        (0..self.code.len()).filter(|&i| self.is_word(i) && self.text(i + 1) == "(").find_map(|i| {
+        (0..self.code.len()).filter(|&i| self.code.is_word(i) && self.text(i + 1) == "(").find_map(|i| {
             let how = self.call(i)?;
-            Some((self.source.tokens[self.code[i]].line, how))
+            Some((self.code.line(i), how))
         })
     }
 
     fn call(&self, i: usize) -> Option<String> {
         let word = self.text(i);
-        let end = self.closing(i + 1)?;
+        let end = self.code.closing(i + 1)?;
         let (from, to) = (i + 2, end);
         if ASSERTIONS.contains(&word) {
             let asks =
@@ -155,22 +147,8 @@ impl<'s, 'a> Scan<'s, 'a> {
         (mapped && !private).then(|| format!("{word}() maps it"))
     }
 
-    /// Place of the `)` of the `(` at `open`.
-    fn closing(&self, open: usize) -> Option<usize> {
-        let mut depth = 0usize;
-        for i in open..self.code.len().min(open + 400) {
-            match self.text(i) {
-                "(" => depth += 1,
-                ")" if depth == 1 => return Some(i),
-                ")" => depth = depth.checked_sub(1)?,
-                _ => {}
-            }
-        }
-        None
-    }
-
     fn is_name(&self, i: usize) -> bool {
-        self.is_word(i) && self.names.iter().any(|n| n == self.text(i))
+        self.code.is_word(i) && self.names.iter().any(|n| n == self.text(i))
     }
 
     fn names_type(&self, from: usize, to: usize) -> bool {
@@ -190,34 +168,10 @@ impl<'s, 'a> Scan<'s, 'a> {
 
     /// The word at `i` was last declared with the type.
     fn is_variable(&self, i: usize) -> bool {
-        if !self.is_word(i) || matches!(self.text(i.saturating_sub(1)), "." | ">") {
+        if !self.code.is_word(i) || matches!(self.text(i.saturating_sub(1)), "." | ">") {
             return false;
         }
-        let name = self.text(i);
-        let declared = (1..i).rev().find(|&j| {
-            self.text(j) == name
-                && matches!(self.text(j + 1), ";" | "," | "=" | ")" | "[" | "{")
-                && self.type_before(j).is_some()
-        });
-        declared.and_then(|j| self.type_before(j)).is_some_and(|t| self.is_name(t))
-    }
-
-    /// The type's name before a declarator: behind `*`, `&` and `const`.
-    fn type_before(&self, declarator: usize) -> Option<usize> {
-        let mut at = declarator.checked_sub(1)?;
-        while matches!(self.text(at), "*" | "&" | "const" | "restrict") {
-            at = at.checked_sub(1)?;
-        }
-        let word =
-            self.is_word(at) && !matches!(self.text(at), "return" | "sizeof" | "else" | "case" | "goto");
-        let plain = at + 1 == declarator || !self.is_operand(at);
-        (word && plain).then_some(at)
-    }
-
-    /// `a * b` multiplies where a value stands before: only statements and parameter lists begin declarations.
-    fn is_operand(&self, at: usize) -> bool {
-        let before = at.checked_sub(1).map_or(";", |b| self.text(b));
-        !matches!(before, ";" | "{" | "}" | "(" | "," | "struct" | "const" | "static" | "class" | ":")
+        self.code.variable(self.text(i), i).is_some_and(|d| self.is_name(d.ty))
     }
 
     /// What the call at `i` returns becomes an object of the type.

@@ -19,8 +19,8 @@ pub struct Args {
     /// The struct to change.
     #[arg(short = 'C', long = "class", value_name = "NAME")]
     name: String,
-    /// FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, element=N, pad=N or FIELD@OFFSET
-    /// (the move or exchange that puts it there); may be given several times. The default is the best advice.
+    /// FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, element=N, pad=N, alloc=N or
+    /// FIELD@OFFSET (the move or exchange that puts it there); may be given several times. The default is the best advice.
     #[arg(long = "move", value_name = "MOVE")]
     moves: Vec<Edit>,
     /// Folder of the sources; built in a copy, changed only with --apply.
@@ -58,17 +58,14 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
             evidence.as_ref().and_then(|e| Some(e.types.aggregate(e.types.find(&args.name)?)?.decl.clone()));
         let decl = decl.flatten();
         let (dir, type_name) = (args.dir.as_path(), args.name.as_str());
-        let request = Request {
-            dir,
-            type_name,
-            decl: decl.as_ref(),
-            edits: &args.moves,
-            build: &build,
-            abi_ok: args.abi_ok,
+        let bill = |edits: &[Edit]| {
+            tussle_advise::evaluate(evidence.as_ref()?, &args.name, edits, &Options::default()).ok()
         };
+        let sites = bill(&args.moves).map_or(Vec::new(), |b| b.sites);
+        let (decl, edits, build, sites) = (decl.as_ref(), args.moves.as_slice(), &build, sites.as_slice());
+        let request = Request { dir, type_name, decl, edits, build, abi_ok: args.abi_ok, sites };
         let patched = fix::patch_tree(&request, &mut announce)?;
-        let bill = |e| tussle_advise::evaluate(&e, &args.name, &patched.edits, &Options::default()).ok();
-        let bill = evidence.and_then(bill);
+        let bill = bill(&patched.edits);
         (patched, bill)
     };
     if args.apply {

@@ -1,19 +1,24 @@
-//! A folder of links: a source tree in which one file can be changed without copying the others.
+//! A folder of links: a source tree in which some files can be changed without copying the others.
 
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::FixError;
 use crate::project::Scratch;
 
-/// A tree like `dir` in which the folders on the way to `file`, and those of `real`, are folders of their own full of
-/// links, and `file` is a copy. Paths in `left_out` are not there. Only programs that write nothing beside their
+/// A tree like `dir` in which the folders on the way to `files`, and those of `real`, are folders of their own full of
+/// links, and `files` are copies. Paths in `left_out` are not there. Only programs that write nothing beside their
 /// sources may run in it.
-pub(super) fn tree(dir: &Path, file: &Path, real: &[&str], left_out: &[&str]) -> Result<Scratch, FixError> {
+pub(super) fn tree(
+    dir: &Path,
+    files: &[PathBuf],
+    real: &[&str],
+    left_out: &[&str],
+) -> Result<Scratch, FixError> {
     let scratch = Scratch::empty()?;
     let dir = dir.canonicalize().map_err(|source| FixError::Io { path: dir.into(), source })?;
-    let farm = Farm { dir: &dir, root: scratch.path(), file, real, left_out };
+    let farm = Farm { dir: &dir, root: scratch.path(), files, real, left_out };
     farm.fill(Path::new("")).map_err(|source| FixError::Io { path: dir.clone(), source })?;
     Ok(scratch)
 }
@@ -21,7 +26,7 @@ pub(super) fn tree(dir: &Path, file: &Path, real: &[&str], left_out: &[&str]) ->
 struct Farm<'a> {
     dir: &'a Path,
     root: &'a Path,
-    file: &'a Path,
+    files: &'a [PathBuf],
     real: &'a [&'a str],
     left_out: &'a [&'a str],
 }
@@ -35,7 +40,7 @@ impl Farm<'_> {
                 continue;
             }
             let (from, to) = (entry.path(), self.root.join(&path));
-            if path == self.file {
+            if self.files.contains(&path) {
                 // Through links, too: the copy is what gets changed.
                 std::fs::copy(&from, &to)?;
             } else if entry.file_type()?.is_dir() && self.is_real(&path) {
@@ -49,7 +54,7 @@ impl Farm<'_> {
     }
 
     fn is_real(&self, path: &Path) -> bool {
-        self.file.starts_with(path) || self.real.iter().any(|r| Path::new(r).starts_with(path))
+        self.files.iter().any(|f| f.starts_with(path)) || self.real.iter().any(|r| Path::new(r).starts_with(path))
     }
 }
 
@@ -65,7 +70,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let tree = tree(from.path(), Path::new("a/b/x.h"), &[], &[".config"]).unwrap();
+        let tree = tree(from.path(), &["a/b/x.h".into()], &[], &[".config"]).unwrap();
         let at = |p: &str| tree.path().join(p);
         std::fs::write(at("a/b/x.h"), "changed").unwrap();
         assert_eq!(std::fs::read_to_string(from.path().join("a/b/x.h")).unwrap(), "1");

@@ -30,6 +30,8 @@ pub(super) struct Meaning<'a> {
     pub(super) place: &'a Path,
     /// Its text.
     pub(super) text: &'a str,
+    /// Memory must be aligned to more than today: compilers may know places that do not.
+    pub(super) aligns: bool,
 }
 
 /// What compilers said of the unpatched copy.
@@ -42,10 +44,14 @@ impl Meaning<'_> {
     /// Asks whether the order may change, and keeps what the compilers say today.
     pub(super) fn before(&self, announce: &mut dyn FnMut(&str)) -> Result<Before, FixError> {
         let edits = self.edits;
-        if !reorders(edits) {
+        if !reorders(edits) && !self.aligns {
             return Ok(Before { calls: Vec::new(), messages: Messages::new() });
         }
         let calls = self.compiler.calls()?;
+        if !reorders(edits) {
+            let messages = diagnostics::of(&calls);
+            return Ok(Before { calls, messages });
+        }
         let cpp: Vec<Call> = calls.iter().filter(|c| c.is_cpp()).cloned().collect();
         if self.is_cpp() || !cpp.is_empty() {
             announce(&format!("clang++ -fsyntax-only of {} units, for what depends on the order", cpp.len()));

@@ -4,6 +4,7 @@ use super::steps::{Hunt, contains, edits};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::path::Path;
+use tussle_advise::Edit;
 use tussle_advise::advice::{Advice, Options, best};
 use tussle_advise::class::{self, COST_MIN, Class};
 use tussle_contention::analysis::{Question, contention};
@@ -37,8 +38,8 @@ pub struct Case {
     pub cost: f64,
     /// Hidden in that run by where the allocator put the object.
     pub latent: bool,
-    /// Two heap objects of different allocations that the allocator put side by side in that run: an aligned
-    /// allocation parts them, no member of either struct does.
+    /// Two heap objects of different allocations that the allocator put side by side in that run: `alloc=N` parts
+    /// them, no member of either struct does.
     pub neighbours: bool,
     /// Its objects.
     objects: Vec<u32>,
@@ -139,7 +140,7 @@ impl Hunt<'_> {
         let mut now = evidence.clone();
         let mut tried = HashSet::new();
         for _ in 0..ATTEMPTS_MAX {
-            if out.left.is_empty() {
+            if out.left.is_empty() && out.beside.is_empty() {
                 break;
             }
             let proposed = best(&now, &Options::default());
@@ -193,7 +194,10 @@ impl Repairs {
     /// Whether a proposal is worth a try: it changes the type of an open case, removes enough of it, and is not dear.
     /// Why one is passed over is noted once per type.
     fn takes(&mut self, hunt: &Hunt<'_>, e: &Evidence, a: &Advice, tried: &mut HashSet<String>) -> bool {
-        let Some(cost) = aims_at(e, a, &self.left) else { return false };
+        let only_allocations = a.edits.iter().all(|e| matches!(e, Edit::Alloc { .. }));
+        let inside = self.left.iter().filter(|_| !only_allocations);
+        let open = inside.chain(self.beside.iter().filter(|_| a.parts_neighbours()));
+        let Some(cost) = aims_at(e, a, open) else { return false };
         if !tried.insert(title(a)) {
             return false;
         }
@@ -236,9 +240,9 @@ fn title(a: &Advice) -> String {
 }
 
 /// The cost of the costliest open case whose type a proposal changes: a latent one where it is hidden.
-fn aims_at(e: &Evidence, advice: &Advice, open: &[Case]) -> Option<f64> {
+fn aims_at<'c>(e: &Evidence, advice: &Advice, open: impl Iterator<Item = &'c Case>) -> Option<f64> {
     let of = |c: &&Case| c.objects.iter().any(|o| holds(e, *o, &advice.type_name));
-    open.iter().filter(|c| c.latent == advice.is_latent()).filter(of).map(|c| c.cost).max_by(f64::total_cmp)
+    open.filter(|c| c.latent == advice.is_latent()).filter(of).map(|c| c.cost).max_by(f64::total_cmp)
 }
 
 /// Whether a second recording bears a patch out.

@@ -171,6 +171,7 @@ impl<'a> Hunt<'a> {
             edits: &advice.edits,
             build: &build,
             abi_ok: false,
+            sites: &advice.sites,
         };
         let patched = fix::patch_tree(&request, &mut |command| self.global.remark(command))?;
         let scratch = self.project.copy(dir)?;

@@ -1,0 +1,119 @@
+//! Reads a file's code tokens for calls and declarations: enough to say which type a name was declared with.
+
+use super::body::Source;
+use super::lex::Kind;
+
+/// Tokens that a call's parentheses may hold; more is no call that somebody wrote.
+const CALL_TOKENS_MAX: usize = 400;
+
+/// The code tokens of one file, without comments and directives. Places are indices among them.
+pub(super) struct Code<'s, 'a> {
+    pub(super) source: &'s Source<'a>,
+    tokens: Vec<usize>,
+}
+
+/// What a name was declared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Declared {
+    /// Place of the type's name.
+    pub(super) ty: usize,
+    /// Stars and brackets: how often it is dereferenced to get the type itself.
+    pub(super) depth: usize,
+}
+
+impl<'s, 'a> Code<'s, 'a> {
+    pub(super) fn new(source: &'s Source<'a>) -> Self {
+        let is_code = |i: &usize| {
+            let token = source.tokens[*i];
+            token.is_code() && token.kind != Kind::Directive
+        };
+        Code { source, tokens: (0..source.tokens.len()).filter(is_code).collect() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    pub(super) fn text(&self, i: usize) -> &'a str {
+        self.tokens.get(i).map_or("", |&t| self.source.at(t))
+    }
+
+    /// Bytes of the token at `i`; empty behind the end.
+    pub(super) fn range(&self, i: usize) -> std::ops::Range<usize> {
+        let end = self.source.text.len();
+        self.tokens.get(i).map_or(end..end, |&t| self.source.tokens[t].start..self.source.tokens[t].end)
+    }
+
+    pub(super) fn line(&self, i: usize) -> u32 {
+        self.tokens.get(i).map_or(0, |&t| self.source.tokens[t].line)
+    }
+
+    pub(super) fn is_word(&self, i: usize) -> bool {
+        self.tokens.get(i).is_some_and(|&t| self.source.tokens[t].kind == Kind::Ident)
+    }
+
+    /// Place of the first code token at or behind token `t` of the source.
+    pub(super) fn place_of(&self, t: usize) -> usize {
+        self.tokens.partition_point(|&x| x < t)
+    }
+
+    /// Place of the `)` of the `(` at `open`.
+    pub(super) fn closing(&self, open: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        for i in open..self.len().min(open + CALL_TOKENS_MAX) {
+            match self.text(i) {
+                "(" => depth += 1,
+                ")" if depth == 1 => return Some(i),
+                ")" => depth = depth.checked_sub(1)?,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The last declaration of the variable `name` before `i`.
+    pub(super) fn variable(&self, name: &str, i: usize) -> Option<Declared> {
+        (1..i).rev().filter(|&j| self.text(j) == name).find_map(|j| self.declaration(j))
+    }
+
+    /// The declaration whose declarator is the name at `j`, if it is one.
+    pub(super) fn declaration(&self, j: usize) -> Option<Declared> {
+        if !matches!(self.text(j + 1), ";" | "," | "=" | ")" | "[" | "{" | ":") {
+            return None;
+        }
+        let ty = self.type_before(j)?;
+        let stars = (ty + 1..j).filter(|&k| self.text(k) == "*").count();
+        let mut brackets = 0;
+        let mut at = j + 1;
+        while self.text(at) == "[" {
+            brackets += 1;
+            at = (at..self.len()).find(|&k| self.text(k) == "]")? + 1;
+        }
+        Some(Declared { ty, depth: stars + brackets })
+    }
+
+    /// The type's name before a declarator: behind `*`, `&` and `const`.
+    fn type_before(&self, declarator: usize) -> Option<usize> {
+        let behind = |mut at: usize| {
+            while matches!(self.text(at), "*" | "&" | "const" | "restrict" | "volatile") {
+                at = at.checked_sub(1)?;
+            }
+            Some(at)
+        };
+        let mut at = behind(declarator.checked_sub(1)?)?;
+        // `struct foo *a, *b;`: over the declarators before this one.
+        while self.text(at) == "," && self.is_word(at.checked_sub(1)?) {
+            at = behind(at.checked_sub(2)?)?;
+        }
+        let word =
+            self.is_word(at) && !matches!(self.text(at), "return" | "sizeof" | "else" | "case" | "goto");
+        let plain = at + 1 == declarator || !self.is_operand(at);
+        (word && plain).then_some(at)
+    }
+
+    /// `a * b` multiplies where a value stands before: only statements and parameter lists begin declarations.
+    fn is_operand(&self, at: usize) -> bool {
+        let before = at.checked_sub(1).map_or(";", |b| self.text(b));
+        !matches!(before, ";" | "{" | "}" | "(" | "," | "struct" | "const" | "static" | "class" | ":")
+    }
+}
