@@ -62,7 +62,8 @@ pub enum Edit {
         /// Byte.
         byte: u64,
     },
-    /// `alloc=N`: objects on the heap begin on a multiple of N bytes, and what lies behind them does, too. The type stays.
+    /// `alloc=N`: objects on the heap begin on a multiple of N bytes, and so does what lies behind them. The type
+    /// stays.
     Alloc {
         /// Bytes, a power of two.
         bytes: u64,

@@ -310,7 +310,8 @@ fn edited(
     let line = table.aggregate(target).and_then(|a| a.decl.as_ref()).map(|d| d.line).filter(|l| *l > 0);
     let pad_bytes = pad_bytes(table, shapes, target, request.edits)?;
     let goal = Target { name: request.type_name, decl_line: line, members: &members, pad_bytes };
-    patch::patch(&path, old, &goal, request.edits).map_err(|refusal| FixError::Refused { file: path, refusal })
+    patch::patch(&path, old, &goal, request.edits)
+        .map_err(|refusal| FixError::Refused { file: path, refusal })
 }
 
 /// Advice that became a patch, and what was refused before it.

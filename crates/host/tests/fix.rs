@@ -19,7 +19,10 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 fn patch(dir: &Path, type_name: &str, edits: &[&str], build: &Build) -> Result<Patched, FixError> {
     let edits: Vec<Edit> = edits.iter().map(|e| e.parse().expect("an edit")).collect();
-    fix::patch_tree(&Request { dir, type_name, decl: None, edits: &edits, build, abi_ok: false, sites: &[] }, &mut |_| {})
+    fix::patch_tree(
+        &Request { dir, type_name, decl: None, edits: &edits, build, abi_ok: false, sites: &[] },
+        &mut |_| {},
+    )
 }
 
 fn after(patched: &Patched, field: &str) -> u64 {
@@ -385,7 +388,8 @@ fn allocations_change_with_the_alignment() {
     );
     let path = dir.path().join("compile_commands.json");
     std::fs::write(&path, json).expect("a file");
-    let e = patch(dir.path(), "stats", &["element=64"], &Build::Compdb(path)).expect_err("a refusal").to_string();
+    let e =
+        patch(dir.path(), "stats", &["element=64"], &Build::Compdb(path)).expect_err("a refusal").to_string();
     assert!(e.contains("with the patch the compiler says: pool.c"), "{e}");
 }
 
@@ -400,7 +404,8 @@ fn a_struct_of_a_kernel_tree_is_patched() {
     let build = Build::find(tree);
     assert_eq!(build, Build::Kernel);
     let (dir, type_name) = (tree, "mm_struct");
-    let request = Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok: false, sites: &[] };
+    let request =
+        Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok: false, sites: &[] };
     let patched = fix::patch_tree(&request, &mut announce).expect("a patch");
     println!("{:6.1} s  done", begin.elapsed().as_secs_f64());
     let lock = patched.fields.iter().find(|f| f.path.starts_with("mmap_lock.")).expect("the lock");

@@ -20,7 +20,15 @@ use Expect::{Patched as Patches, Refused};
 fn patch(dir: &Path, type_name: &str, edit: &str) -> Result<Patched, FixError> {
     let edits: Vec<Edit> = vec![edit.parse().expect("an edit")];
     fix::patch_tree(
-        &Request { dir, type_name, decl: None, edits: &edits, build: &Build::Plain, abi_ok: false, sites: &[] },
+        &Request {
+            dir,
+            type_name,
+            decl: None,
+            edits: &edits,
+            build: &Build::Plain,
+            abi_ok: false,
+            sites: &[],
+        },
         &mut |_| {},
     )
 }
@@ -53,8 +61,15 @@ fn check(body: &str, type_name: &str, edit: &str, expect: Expect<'_>) {
     let before = output(dir.path());
     let edits: Vec<Edit> = vec![edit.parse().expect("an edit")];
     let build = Build::Compdb(compdb);
-    let request =
-        Request { dir: dir.path(), type_name, decl: None, edits: &edits, build: &build, abi_ok: false, sites: &[] };
+    let request = Request {
+        dir: dir.path(),
+        type_name,
+        decl: None,
+        edits: &edits,
+        build: &build,
+        abi_ok: false,
+        sites: &[],
+    };
     match (fix::patch_tree(&request, &mut |_| {}), expect) {
         (Ok(patched), _) => {
             std::fs::write(&main, &patched.files[0].new).expect("a file");

@@ -106,7 +106,8 @@ fn random_moves_get_the_predicted_offsets() {
         let database = dir.join("compile_commands.json");
         let build = if database.is_file() { Build::Compdb(database) } else { Build::Plain };
         let type_name = c.name.as_str();
-        let request = Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok: true, sites: &[] };
+        let request =
+            Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok: true, sites: &[] };
         let (kind, text) = verdict(fix::patch_tree(&request, &mut |_| {}));
         println!("{kind}: {type_name} {}: {}", edits[0], text.lines().next().unwrap_or(""));
         *counts.entry(kind).or_default() += 1;

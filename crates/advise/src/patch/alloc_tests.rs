@@ -63,7 +63,10 @@ fn a_function_is_put_below_the_includes_once() {
     let body = "void f(struct server *s) { s->stats = calloc(4, sizeof(*s->stats)); }\n";
     let once = run(body, true, &[]).unwrap();
     assert!(once.contains("#include <string.h>\n\n/* calloc() of whole blocks"), "{once}");
-    let more = format!("{}void g(struct server *s) {{ s->stats = calloc(9, sizeof(*s->stats)); }}\n", &once[HEAD.len()..]);
+    let more = format!(
+        "{}void g(struct server *s) {{ s->stats = calloc(9, sizeof(*s->stats)); }}\n",
+        &once[HEAD.len()..]
+    );
     let twice = run(&more, true, &[]).unwrap();
     assert_eq!(twice.matches("static void *").count(), 1, "{twice}");
     assert_eq!(twice.matches("calloc_aligned(").count(), 3, "{twice}");
@@ -73,7 +76,9 @@ fn a_function_is_put_below_the_includes_once() {
 fn what_cannot_be_changed_is_refused_with_its_place() {
     let site = |line| [Site { file: "/build/src/main.c".into(), line, function: "malloc".into() }];
     let body = "void *get(size_t n) { return malloc(n); }\n";
-    assert!(run(body, true, &site(3)).unwrap_err().starts_with("/build/src/main.c:3: malloc there is not seen"));
+    assert!(
+        run(body, true, &site(3)).unwrap_err().starts_with("/build/src/main.c:3: malloc there is not seen")
+    );
     let body = "void f(struct stats *p) { p = malloc(sizeof(*p)); }\n";
     assert!(run(body, true, &site(3)).is_ok() && run(body, true, &site(4)).is_err());
     let own = format!("#define malloc(n) my_malloc(n)\n{body}");

@@ -20,7 +20,7 @@ pub struct Args {
     #[arg(short = 'C', long = "class", value_name = "NAME")]
     name: String,
     /// FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, element=N, pad=N, alloc=N or
-    /// FIELD@OFFSET (the move or exchange that puts it there); may be given several times. The default is the best advice.
+    /// FIELD@OFFSET (the move or exchange that puts it there); may be given several times. Default: the best advice.
     #[arg(long = "move", value_name = "MOVE")]
     moves: Vec<Edit>,
     /// Folder of the sources; built in a copy, changed only with --apply.

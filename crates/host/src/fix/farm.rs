@@ -54,7 +54,8 @@ impl Farm<'_> {
     }
 
     fn is_real(&self, path: &Path) -> bool {
-        self.files.iter().any(|f| f.starts_with(path)) || self.real.iter().any(|r| Path::new(r).starts_with(path))
+        self.files.iter().any(|f| f.starts_with(path))
+            || self.real.iter().any(|r| Path::new(r).starts_with(path))
     }
 }
 

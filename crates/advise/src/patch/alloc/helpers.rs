@@ -52,7 +52,8 @@ impl<'s, 'a> Helpers<'s, 'a> {
         let newline = self.newline();
         let copies = self.wanted.iter().any(|f| *f != "malloc");
         let has_string = text.contains("<string.h>") || text.contains("<cstring>");
-        let include = if copies && !has_string { format!("#include <string.h>{newline}") } else { String::new() };
+        let include =
+            if copies && !has_string { format!("#include <string.h>{newline}") } else { String::new() };
         Ok(Some((at..at, format!("{include}{newline}{}", bodies.join(newline)))))
     }
 

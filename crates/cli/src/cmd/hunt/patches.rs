@@ -37,7 +37,8 @@ pub fn nodes(repairs: &Repairs, diff: &str, slower: bool) -> Vec<Node> {
     });
     out.extend(rows("left", ("fields", "still there"), ("transfers", "transfers"), left));
     let beside = repairs.beside.iter().map(|c| {
-        let remedy = "side by side on the heap in this run: an allocation of whole lines (alloc=64) parts them";
+        let remedy =
+            "side by side on the heap in this run: an allocation of whole lines (alloc=64) parts them";
         (c.title.clone(), format!("{}, {remedy}", whole(c.cost)))
     });
     out.extend(rows("beside", ("fields", "neighbours"), ("transfers", "transfers"), beside));
