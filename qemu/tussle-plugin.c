@@ -57,6 +57,7 @@ enum { STATE_PAUSED = 4 }; /* RunState in QEMU's qapi/run-state.json */
 #define VMALLOC_END 0xffffe90000000000ull
 #define ENTRY_START 0xfffffe0000000000ull
 #define ENTRY_END 0xffffff0000000000ull
+#define IMAGE_START 0xffffffff80000000ull
 #define FIXMAP_START 0xffffffffff000000ull /* interrupt controllers and other device registers */
 
 static qemu_plugin_id_t self;
@@ -508,12 +509,18 @@ struct life { uint64_t object, one; uint32_t number, alive; };
 static struct table lives;
 static uint32_t births;
 
+/* In a variable of the kernel's image, or given as it is. */
+static uint64_t base(uint64_t x)
+{
+    return x >= IMAGE_START ? load(x) : x;
+}
+
 static bool find_geometry(void)
 {
     static bool known;
     if (!known && geometry.page_bytes) {
-        geometry.direct_map = load(geometry.direct_map);
-        geometry.page_array = load(geometry.page_array);
+        geometry.direct_map = base(geometry.direct_map);
+        geometry.page_array = base(geometry.page_array);
         known = true;
     }
     return known;
@@ -521,8 +528,10 @@ static bool find_geometry(void)
 
 static uint64_t head_of(uint64_t page)
 {
-    uint64_t head = load(page + geometry.compound_head);
-    return head & 1 ? head - 1 : page;
+    uint64_t word = load(page + geometry.compound_head), head = word & ~1ull;
+    if (!(word & 1))
+        return page;
+    return head > page ? page & head : head; /* a mask since 7.3: above every page */
 }
 
 /* Bytes of the slot that begins here; 0 when none does. */
@@ -590,7 +599,7 @@ static void forget(uint64_t slab)
     uint64_t at, pages = 1;
     if (!running || !record || !find_geometry())
         return;
-    while (pages < 64 && load(slab + pages * geometry.page_bytes + geometry.compound_head) == slab + 1)
+    while (pages < 64 && head_of(slab + pages * geometry.page_bytes) == slab)
         pages++;
     at = geometry.direct_map + (slab - geometry.page_array) / geometry.page_bytes * 4096;
     mark(at, pages * 4096, 0);

@@ -1,10 +1,10 @@
 # Sourced: makes apt look at the configured Debian suites and at the backports of this release, in a folder of its own.
-# Sets APT (words for apt-get and apt-cache) and BACKPORTS (the suite). No host name is written here: the sources are
-# those that this machine has configured, with the suite replaced.
+# Sets APT (words for apt-get and apt-cache) and BACKPORTS (the suite; SUITE names another one). No host name is
+# written here: the sources are those that this machine has configured, with the suite replaced.
 set -euo pipefail
 
 . /etc/os-release
-BACKPORTS="$VERSION_CODENAME-backports"
+BACKPORTS="${SUITE:-$VERSION_CODENAME-backports}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"

@@ -1,26 +1,71 @@
 #!/usr/bin/env bash
-# Fetches a Debian cloud kernel and its debug information by package name and unpacks the two without installing them.
+# Fetches the debug information of a Debian cloud kernel by package name and unpacks its vmlinux, nothing else. The
+# kernel itself is not needed: the emulator boots the vmlinux. Nothing is installed.
 #
-#   scripts/fetch-kernel.sh FOLDER               this release's kernel
-#   scripts/fetch-kernel.sh FOLDER --backports   the newer one of its backports
+#   scripts/fetch-kernel.sh FOLDER                          this release's kernel
+#   scripts/fetch-kernel.sh FOLDER --backports              the newer one of its backports
+#   scripts/fetch-kernel.sh FOLDER --suite trixie-backports the one of another suite
+#   scripts/fetch-kernel.sh FOLDER --suite S --version 7.2  of several in a suite, the newest that begins so
+#   scripts/fetch-kernel.sh FOLDER --suite S --list         the versions there are
 #
-# Prints the paths for `tussle record-kernel --vmlinux`. Needs about 1 GB in FOLDER.
+# The last line names the file for `tussle record-kernel --vmlinux`. FOLDER needs room for the package (250 MB for 6.1
+# and 6.12) and for the vmlinux (about 600 MB); the package is removed.
 set -euo pipefail
-folder=${1:?usage: fetch-kernel.sh FOLDER [--backports]}
-. "$(dirname "$0")/backports.sh"
+usage() {
+	sed -n 's/^#   //p' "$0" >&2
+	exit 2
+}
+[ $# -gt 0 ] || usage
+folder=$1
+shift
+suite= wanted= list=
+while [ $# -gt 0 ]; do
+	case $1 in
+	--backports) suite=backports ;;
+	--suite) suite=${2:-}; shift ;;
+	--version) wanted=${2:-}; shift ;;
+	--list) list=yes ;;
+	*) usage ;;
+	esac
+	shift
+done
+[ "$suite" = backports ] || [ -z "$suite" ] || SUITE=$suite
+. "$(dirname "$0")/backports.sh" >&2
 
-[ "${2:-}" = --backports ] && APT+=(-o APT::Default-Release="$BACKPORTS")
-package=$(apt-cache "${APT[@]}" --no-all-versions show linux-image-cloud-amd64 |
-	sed -n 's/^Depends: \(linux-image-[^ ,]*\).*/\1/p' | head -n 1)
-[ -n "$package" ] || { echo "no package linux-image-cloud-amd64" >&2; exit 1; }
-version=${package#linux-image-}
+# Versions of all suites, or of the one asked for, newest first. Names are linux-image-VERSION-cloud-amd64-dbg in all.
+versions() {
+	apt-cache "${APT[@]}" search --names-only '^linux-image-[0-9.]+.*-cloud-amd64-dbg$' | while read -r name _; do
+		from=$(apt-cache "${APT[@]}" madison "$name" | awk -F'|' '{ print $3 }')
+		[ -z "$suite" ] || case $from in *" $BACKPORTS/"*) ;; *) continue ;; esac
+		[ -n "$suite" ] || case $from in *" $BACKPORTS/"*) continue ;; esac
+		name=${name#linux-image-}
+		echo "${name%-dbg}"
+	done | grep '[0-9]\.[0-9]*\.[0-9]' | sort -rV
+}
+
+if [ -n "$list" ]; then
+	versions
+	exit
+fi
+# Without --version what the meta package of the suite depends on, whatever else it depends on.
+depended_on() {
+	[ -z "$suite" ] || APT+=(-o APT::Default-Release="$BACKPORTS")
+	apt-cache "${APT[@]}" --no-all-versions show linux-image-cloud-amd64-dbg |
+		sed -n 's/^Depends: \(.*, \)\?linux-image-\([^ ,]*\)-dbg.*/\2/p' | head -n 1
+}
+if [ -n "$wanted" ]; then
+	version=$(versions | awk -v w="$wanted" 'index($0, w) == 1 { print; exit }')
+else
+	version=$(depended_on)
+fi
+[ -n "$version" ] || { echo "no package linux-image-$wanted*-cloud-amd64-dbg${suite:+ in $BACKPORTS}" >&2; exit 1; }
 mkdir -p "$folder"
 cd "$folder"
-if [ ! -e "usr/lib/debug/boot/vmlinux-$version" ]; then
-	for name in "linux-image-$version-unsigned" "linux-image-$version-dbg"; do
-		apt-get "${APT[@]}" download "$name"
-		dpkg -x "$name"_*.deb .
-		rm -f "$name"_*.deb
-	done
+file=usr/lib/debug/boot/vmlinux-$version
+if [ ! -e "$file" ]; then
+	package=linux-image-$version-dbg
+	apt-get "${APT[@]}" download "$package" >&2
+	dpkg --fsys-tarfile "${package}"_*.deb | tar -x --wildcards './usr/lib/debug/*vmlinux*'
+	rm -f "${package}"_*.deb
 fi
-echo "$folder/usr/lib/debug/boot/vmlinux-$version"
+echo "$PWD/$file"

@@ -89,6 +89,8 @@ struct Header {
 
 const FORMAT: &str = "tussle-evidence";
 const END: &str = "end";
+/// A block whose body is a whole file: the same work with turns of another length.
+const OTHER: &str = "other";
 const PACKED: &str = "packed";
 
 /// Writes the whole file, packed. Nothing is buffered beyond one block.
@@ -117,6 +119,11 @@ fn magic(out: &mut impl Write, body: Option<String>) -> io::Result<()> {
 /// Where tables go.
 trait Tables {
     fn table<R: Row>(&mut self, rows: &[R]) -> io::Result<()>;
+    /// An evidence inside of this one; JSON Lines hold none.
+    fn other(&mut self, _: &Evidence) -> io::Result<()> {
+        Ok(())
+    }
+
     fn end(&mut self) -> io::Result<()>;
 
     fn optional<R: Row>(&mut self, rows: &Option<Vec<R>>) -> io::Result<()> {
@@ -146,6 +153,7 @@ fn all(e: &Evidence, to: &mut impl Tables) -> io::Result<()> {
     to.optional(&e.rates)?;
     to.optional(&e.heat)?;
     to.table(&e.losses)?;
+    e.others.iter().try_for_each(|other| to.other(other))?;
     to.end()
 }
 
@@ -158,6 +166,11 @@ fn all(e: &Evidence, to: &mut impl Tables) -> io::Result<()> {
 /// # Errors
 /// The first line is not that of an evidence file, or its major version is newer than [`MAJOR`].
 pub fn read(bytes: &[u8]) -> Result<(Evidence, Vec<Problem>), Error> {
+    read_in(bytes, false)
+}
+
+/// As [`read`]; `inside`: of another file.
+fn read_in(bytes: &[u8], inside: bool) -> Result<(Evidence, Vec<Problem>), Error> {
     let (first, rest) = split_line(bytes);
     if first.is_empty() {
         return Err(Error::NotEvidence { why: "it is empty".into() });
@@ -172,7 +185,7 @@ pub fn read(bytes: &[u8]) -> Result<(Evidence, Vec<Problem>), Error> {
     }
     let reader = match magic.body.as_deref() {
         None => text::read(bytes, rest),
-        Some(PACKED) => packed::read(bytes, rest),
+        Some(PACKED) => packed::read(bytes, rest, inside),
         Some(other) => {
             let why = format!("its tables are {:?}, which this tussle cannot read", short(other));
             return Err(Error::NotEvidence { why });

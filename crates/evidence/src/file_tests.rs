@@ -297,3 +297,29 @@ proptest! {
         prop_assert!(read(&file).is_ok());
     }
 }
+
+#[test]
+fn turns_of_other_lengths_stay_apart() {
+    let with = |turn_instructions, others: Vec<Evidence>| {
+        let mut e = crate::sample::Sample::two_counters().evidence();
+        let schedule = Schedule { turn_instructions, feedback_instructions: None, seed: None };
+        (e.schedules, e.others) = (Some(vec![schedule]), others);
+        e
+    };
+    let e = with(1000, vec![with(100, Vec::new()), with(10_000, vec![with(7, Vec::new())])]);
+    let mut bytes = Vec::new();
+    write(&e, &mut bytes).unwrap();
+    let (again, problems) = read(&bytes).unwrap();
+    let turns: Vec<_> = again.turn_lengths().map(|e| (e.turn_instructions(), e.accesses.len())).collect();
+    let rows = e.accesses.len();
+    assert_eq!(turns, [(Some(1000), rows), (Some(100), rows), (Some(10_000), rows)]);
+    let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 1, "one went deeper: {said:?}");
+    let at = bytes.len() - 200;
+    bytes[at] ^= 1;
+    let (damaged, problems) = read(&bytes).unwrap();
+    assert!(damaged.others.len() == 1 && problems.len() == 1, "{problems:?}");
+    let mut text = Vec::new();
+    write_jsonl(&e, &mut text).unwrap();
+    assert_eq!(read(&text).unwrap().0.others.len(), 0, "one turn length per file of text");
+}

@@ -10,6 +10,7 @@ const GONE: &str = "[redacted]";
 /// that quote the machine or the source. Names of functions, types, fields, threads and of source files without their
 /// folders stay: a report is about them.
 pub fn redact(e: &mut Evidence) {
+    e.others.iter_mut().for_each(redact);
     let run = &mut e.run;
     run.command = vec![GONE.into()];
     (run.started_unix_s, run.flags, run.input_hash) = (None, None, None);

@@ -53,6 +53,9 @@ pub struct Evidence {
     pub heat: Option<Vec<Heat>>,
     /// What was merged or lost, and how much.
     pub losses: Vec<Loss>,
+    /// The same work recorded again with turns of other lengths, each complete in itself and without others of its own.
+    /// How long an actor goes on is nobody's choice on a machine: numbers of two are never added, nor is there a mean.
+    pub others: Vec<Evidence>,
 }
 
 impl Evidence {
@@ -77,7 +80,18 @@ impl Evidence {
             rates: None,
             heat: None,
             losses: Vec::new(),
+            others: Vec::new(),
         }
+    }
+
+    /// Instructions of a turn, where the source decides them; `None` where that is not known.
+    pub fn turn_instructions(&self) -> Option<u64> {
+        Some(self.schedules.as_ref()?.first()?.turn_instructions)
+    }
+
+    /// This and [`Evidence::others`].
+    pub fn turn_lengths(&self) -> impl Iterator<Item = &Evidence> {
+        std::iter::once(self).chain(&self.others)
     }
 }
 

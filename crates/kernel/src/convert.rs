@@ -87,7 +87,7 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     let walked: Vec<String> = WALKED.iter().map(|n| n.to_string()).chain(["pglist_data".into()]).collect();
     let types = KernelTypes::read(inputs.vmlinux, &walked, &all)?;
     let vcpus = u64::from(inputs.machine.vcpus);
-    let atlas = Atlas::new(inputs.image, &types, memory, inputs.stream, inputs.allocators, vcpus)?;
+    let atlas = Atlas::new(inputs.image, &types, memory, inputs.stream, inputs.allocators, vcpus);
     let mut tables = rows::Rows::new(inputs.stream, &end, &atlas);
     tables.add_all();
     let attribution = tables.attribution.clone();
@@ -110,6 +110,7 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     let clearing = roles::clearing(&evidence.code, &chains, &functions);
     roles::name(&mut evidence, &free_pointers, &clearing);
     evidence.losses.extend(losses(&end, &attribution));
+    evidence.losses.extend(atlas.slabs.missing.iter().map(unknown_layout));
     evidence.losses.extend(section_losses(inputs.stream, &end, left_out));
     Ok((evidence, attribution))
 }
@@ -400,6 +401,12 @@ fn section_losses(stream: &Stream, end: &Summary, left_out: u64) -> Vec<Loss> {
     ];
     out.retain(|l| l.count > 0);
     out
+}
+
+/// A struct of the kernel that is laid out in a way that is not known here.
+fn unknown_layout(why: &ImageError) -> Loss {
+    let note = format!("{why}: this kernel lays it out in a way that is not known here; slab objects may lack owners");
+    Loss { process: None, what: "unknown layouts".into(), count: 1, note }
 }
 
 /// What was left out, and what could not be attributed.

@@ -2,6 +2,7 @@
 
 use crate::image::{ImageError, KernelNames, KernelTypes};
 use crate::place::{Allocator, Gives};
+use crate::slab::{BASES, Offsets};
 
 /// How the plugin learns the size that an allocator was asked for.
 const UNSIZED: char = 'a';
@@ -23,6 +24,8 @@ const ALLOCATORS: &[(&str, Gives, char)] = &[
     ("kmalloc_node_trace", Gives::Object, FOURTH),
     ("__kmalloc_cache", Gives::Object, THIRD),
     ("__kmalloc_cache_node", Gives::Object, FOURTH),
+    ("__kmalloc_flags", Gives::Object, FIRST),
+    ("__kmalloc_nolock", Gives::Object, FIRST),
     ("kvmalloc_node", Gives::Object, FIRST),
     ("__kvmalloc_node", Gives::Object, FIRST),
     ("__alloc_percpu", Gives::PerCpu, FIRST),
@@ -40,7 +43,11 @@ const OBJECTS: &[(&str, char)] = &[
     ("kmem_cache_alloc_lru", 'n'),
     ("kmem_cache_alloc_node", 'n'),
     ("kmem_cache_alloc_bulk", 'N'),
+    ("kmem_cache_alloc_from_sheaf", 'n'),
     ("kfree", 'd'),
+    ("kfree_nolock", 'd'),
+    // Objects that wait for readers in a sheaf of the CPU (since 6.18) come back without another call.
+    ("__kfree_rcu_sheaf", 'e'),
     ("kmem_cache_free", 'e'),
     ("kmem_cache_free_bulk", 'D'),
 ];
@@ -63,6 +70,7 @@ const LOCKS: &[LockFunction] = &[
     ("down_write_trylock", 't', false),
     ("_raw_spin_lock", 'l', false),
     ("_raw_spin_lock_irq", 'l', false),
+    ("_raw_spin_lock_irq_disable", 'l', false),
     ("_raw_spin_lock_irqsave", 'l', false),
     ("_raw_spin_lock_bh", 'l', false),
     ("_raw_spin_trylock", 't', false),
@@ -87,6 +95,7 @@ const RELEASES: &[&str] = &[
     "up_write",
     "_raw_spin_unlock",
     "_raw_spin_unlock_irq",
+    "_raw_spin_unlock_irq_enable",
     "_raw_spin_unlock_irqrestore",
     "_raw_spin_unlock_bh",
     "_raw_read_unlock",
@@ -141,26 +150,24 @@ pub fn is_shared(function: u32) -> Option<bool> {
 pub fn hooks(image: &KernelNames, vmlinux: &[u8]) -> Result<Hooks, ImageError> {
     let types = KernelTypes::read(vmlinux, &crate::slab::WALKED.map(String::from), &[])?;
     let mut hooks = functions(image);
-    hooks.text.insert_str(0, &geometry(image, &types)?);
+    hooks.text.insert_str(0, &geometry(image, &types).unwrap_or_default());
     if let Some(thunk) = image.label(RETURN_THUNK) {
         hooks.text.insert_str(0, &format!("x {thunk:x}\n"));
     }
     Ok(hooks)
 }
 
-/// The plugin's line about the slab allocator: addresses of the two bases, size of a `struct page`, offsets.
-fn geometry(image: &KernelNames, types: &KernelTypes) -> Result<String, ImageError> {
-    let label = |name| image.label(name).ok_or(ImageError::Symbol(name));
-    let page = types.named("page").and_then(|t| types.table.size(t));
-    let page = page.ok_or(ImageError::Member("page", "flags"))?;
-    let member = |of, name| types.member(of, name).map(|m| m.0);
-    Ok(format!(
-        "g {:x} {:x} {page:x} {:x} {:x} {:x}\n",
-        label("page_offset_base")?,
-        label("vmemmap_base")?,
-        member("page", "compound_head")?,
-        member("slab", "slab_cache")?,
-        member("kmem_cache", "size")?,
+/// The plugin's line about the slab allocator: addresses of the two bases or, below the kernel's image, the bases
+/// themselves; size of a `struct page`; offsets. `None` where the layout is not known: then no object has lives.
+fn geometry(image: &KernelNames, types: &KernelTypes) -> Option<String> {
+    let (offsets, _) = Offsets::read(types);
+    let [direct_map, page_array] = BASES.map(|(name, default)| image.label(name).unwrap_or(default));
+    Some(format!(
+        "g {direct_map:x} {page_array:x} {:x} {:x} {:x} {:x}\n",
+        Some(offsets.page_size).filter(|s| *s > 0)?,
+        offsets.compound_head?,
+        offsets.slab_cache?,
+        types.member("kmem_cache", "size").ok()?.0,
     ))
 }
 

@@ -1,11 +1,12 @@
 //! From an address to what lies there: variable, per-CPU variable, slab object, `struct page`, page of some use.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use tussle_evidence::ObjectKind;
 use tussle_model::{Type, TypeId};
 
-use crate::image::{ImageError, KernelImage, KernelTypes};
+use crate::image::{KernelImage, KernelTypes};
 use crate::lives::{Lives, Span};
 use crate::memory::Memory;
 use crate::slab::{PAGE, SlabObject, Slabs, type_names};
@@ -136,7 +137,8 @@ pub struct Atlas<'a> {
     pub slabs: Slabs<'a>,
     lives: Lives,
     per_cpu: Vec<u64>,
-    per_cpu_end: u64,
+    /// Link addresses of per-CPU variables: from 0 on until Linux 6.14, since then amid the image's other data.
+    per_cpu_section: Range<u64>,
     /// Pointer values of global variables in ascending order: name of the variable, struct behind it.
     roots: BTreeMap<u64, (String, Option<String>, u64)>,
     /// Allocations by the object's address, in order of time.
@@ -172,9 +174,6 @@ pub enum Gives {
 
 impl<'a> Atlas<'a> {
     /// Reads the guest's state.
-    ///
-    /// # Errors
-    /// The kernel lacks a symbol or member that is needed.
     pub fn new(
         image: &'a KernelImage,
         types: &KernelTypes,
@@ -182,18 +181,20 @@ impl<'a> Atlas<'a> {
         stream: &Stream,
         allocators: &'a [Allocator],
         vcpus: u64,
-    ) -> Result<Atlas<'a>, ImageError> {
+    ) -> Atlas<'a> {
         let makers: Vec<u32> = numbers(allocators, Gives::Slab);
-        let slabs = Slabs::read(image, types, memory, stream, &makers)?;
-        let offsets = image.label("__per_cpu_offset").ok_or(ImageError::Symbol("__per_cpu_offset"))?;
-        let per_cpu = (0..vcpus).map_while(|cpu| memory.u64(offsets + 8 * cpu)).collect();
+        let slabs = Slabs::read(image, types, memory, stream, &makers);
+        // A kernel for one CPU has no such array, and no per-CPU memory.
+        let offsets = image.label("__per_cpu_offset");
+        let per_cpu = (0..vcpus).map_while(|cpu| memory.u64(offsets?.checked_add(8 * cpu)?)).collect();
         let mut atlas = Atlas {
             image,
             memory,
             slabs,
             lives: Lives::read(stream),
             per_cpu,
-            per_cpu_end: image.label("__per_cpu_end").unwrap_or(0),
+            per_cpu_section: image.label("__per_cpu_start").unwrap_or(0)
+                ..image.label("__per_cpu_end").unwrap_or(0),
             roots: BTreeMap::new(),
             allocations: HashMap::new(),
             per_cpu_allocations: BTreeMap::new(),
@@ -203,7 +204,7 @@ impl<'a> Atlas<'a> {
         atlas.reserved = atlas.reserved_mask();
         atlas.find_roots(types);
         atlas.read_allocations(stream);
-        Ok(atlas)
+        atlas
     }
 
     /// Global pointers lead to what was allocated before the slab allocator: node data, hash tables.
@@ -320,12 +321,12 @@ impl<'a> Atlas<'a> {
     fn per_cpu(&self, address: u64) -> Option<Place> {
         let all = self.image.symbols.static_variables();
         for &offset in &self.per_cpu {
-            let Some(at) = address.checked_sub(offset) else { continue };
-            if at < self.per_cpu_end {
+            let at = address.wrapping_sub(offset);
+            if self.per_cpu_section.contains(&at) {
                 let end = all.partition_point(|v| v.svma <= at);
                 let found =
                     all[..end].iter().rev().take(4).find(|v| v.size.is_some_and(|s| at - v.svma < s))?;
-                let (size, base) = (found.size?, offset + found.svma);
+                let (size, base) = (found.size?, offset.wrapping_add(found.svma));
                 let (kind, how) = (ObjectKind::PerCpu, How::PerCpu);
                 return Some(self.of_variable(&found.name, base, size, found.ty, kind, how));
             }

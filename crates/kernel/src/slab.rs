@@ -62,13 +62,52 @@ struct Span {
     cache: Option<usize>,
 }
 
-/// Offsets of what is read of each page.
+/// Offsets of what is read of each page; `None` where this kernel's structs have no member that is known here.
 #[derive(Clone, Copy, Debug)]
-struct Offsets {
-    page_size: u64,
-    compound_head: u64,
-    slab_cache: u64,
+pub(crate) struct Offsets {
+    pub(crate) page_size: u64,
+    pub(crate) compound_head: Option<u64>,
+    pub(crate) slab_cache: Option<u64>,
 }
+
+impl Offsets {
+    /// Looks members up by all names that they have had; what is missing is told in words.
+    pub(crate) fn read(types: &KernelTypes) -> (Offsets, Vec<ImageError>) {
+        let mut missing = Vec::new();
+        let mut one = |members: &[(&'static str, &'static str)]| {
+            let found = members.iter().find_map(|(of, name)| types.member(of, name).ok());
+            let first = members.first().map(|m| ImageError::Member(m.0, m.1));
+            missing.extend(first.filter(|_| found.is_none()));
+            found.map(|m| m.0)
+        };
+        let compound_head = one(&COMPOUND_HEAD);
+        let slab_cache = one(&SLAB_CACHE);
+        let page_size = types.named("page").and_then(|t| types.table.size(t)).unwrap_or(0);
+        (Offsets { page_size, compound_head, slab_cache }, missing)
+    }
+}
+
+/// A tail page's word that leads to its head. Renamed in Linux 7.3.
+const COMPOUND_HEAD: [(&str, &str); 2] = [("page", "compound_head"), ("page", "compound_info")];
+
+/// The cache of a slab's objects. `struct slab` came with Linux 5.17; before, all was in `struct page`.
+const SLAB_CACHE: [(&str, &str); 2] = [("slab", "slab_cache"), ("page", "slab_cache")];
+
+/// The head of a compound page, from a tail's word: its address, or since Linux 7.3 where `struct page` has a power of
+/// two bytes, a mask for the tail's own address (`compound_info_has_mask()`). Bit 0 says that there is one. A mask's top
+/// bits are all ones, so it lies above every page.
+pub(crate) fn head(page: u64, word: u64) -> u64 {
+    match (word & 1, word & !1) {
+        (0, _) => page,
+        (_, at) if at > page => page & at,
+        (_, at) => at,
+    }
+}
+
+/// Where the direct map and the array of page structs begin on x86-64 with four-level tables, unless the kernel moves
+/// them (Documentation/arch/x86/x86_64/mm.rst).
+pub(crate) const BASES: [(&str, u64); 2] =
+    [("page_offset_base", 0xffff_8880_0000_0000), ("vmemmap_base", 0xffff_ea00_0000_0000)];
 
 /// All caches and who owned which page.
 #[derive(Debug)]
@@ -82,41 +121,40 @@ pub struct Slabs<'m> {
     page_array: u64,
     /// By the first page's address: owners in order of time.
     history: BTreeMap<u64, Vec<Span>>,
+    /// What this kernel's structs lack; owners that hang on it are unknown.
+    pub missing: Vec<ImageError>,
 }
 
 impl<'m> Slabs<'m> {
-    /// Reads the list of caches, and from the stream which slabs came and went.
-    ///
-    /// # Errors
-    /// A member that is needed is not there.
+    /// Reads the list of caches, and from the stream which slabs came and went. What cannot be read is in `missing`, and
+    /// no reason to say nothing of the rest.
     pub fn read(
         image: &KernelImage,
         types: &KernelTypes,
         memory: Memory<'m>,
         stream: &Stream,
         slab_makers: &[u32],
-    ) -> Result<Slabs<'m>, ImageError> {
-        let caches = caches(image, types, memory)?;
-        let label = |name| image.label(name).ok_or(ImageError::Symbol(name));
-        let pointer = |name| label(name).map(|at| memory.u64(at).unwrap_or(0));
-        let page = types.named("page").and_then(|t| types.table.size(t));
-        let offsets = Offsets {
-            page_size: page.filter(|s| *s > 0).ok_or(ImageError::Member("page", "flags"))?,
-            compound_head: types.member("page", "compound_head")?.0,
-            slab_cache: types.member("slab", "slab_cache")?.0,
-        };
+    ) -> Slabs<'m> {
+        let (offsets, mut missing) = Offsets::read(types);
+        let caches = caches(image, types, memory).unwrap_or_else(|why| {
+            missing.push(why);
+            Vec::new()
+        });
+        let [direct_map, page_array] = BASES
+            .map(|(name, default)| image.label(name).map_or(default, |at| memory.u64(at).unwrap_or(default)));
         let by_address = caches.iter().enumerate().map(|(i, c)| (c.address, i)).collect();
         let mut slabs = Slabs {
             caches,
             memory,
             by_address,
             offsets,
-            direct_map: pointer("page_offset_base")?,
-            page_array: pointer("vmemmap_base")?,
+            direct_map,
+            page_array,
             history: BTreeMap::new(),
+            missing,
         };
         slabs.read_history(stream, slab_makers);
-        Ok(slabs)
+        slabs
     }
 
     fn read_history(&mut self, stream: &Stream, slab_makers: &[u32]) {
@@ -143,7 +181,7 @@ impl<'m> Slabs<'m> {
 
     /// Address in the direct map of the page that a `struct page` describes.
     pub fn page_address(&self, page: u64) -> Option<u64> {
-        let index = page.checked_sub(self.page_array)? / self.offsets.page_size;
+        let index = page.checked_sub(self.page_array)?.checked_div(self.offsets.page_size)?;
         let bytes = index.checked_mul(PAGE).filter(|b| *b < self.memory.size())?;
         self.direct_map.checked_add(bytes)
     }
@@ -163,16 +201,14 @@ impl<'m> Slabs<'m> {
     pub fn page_struct(&self, address: u64) -> Option<(u64, u64)> {
         let offset = address.checked_sub(self.page_array)?;
         let pages = self.memory.size() / PAGE;
-        let index = offset / self.offsets.page_size;
+        let index = offset.checked_div(self.offsets.page_size)?;
         (index < pages).then(|| (self.page_array + index * self.offsets.page_size, self.offsets.page_size))
     }
 
     /// The first page of the compound page.
     pub fn head_of(&self, page: u64) -> u64 {
-        match self.memory.u64(page + self.offsets.compound_head) {
-            Some(head) if head & 1 == 1 => head - 1,
-            _ => page,
-        }
+        let word = self.offsets.compound_head.and_then(|at| self.memory.u64(page.checked_add(at)?));
+        head(page, word.unwrap_or(0))
     }
 
     /// The object at an address during a window, given in accesses of all vCPUs before its start and its end.
@@ -203,7 +239,7 @@ impl<'m> Slabs<'m> {
 
     fn object_at_end(&self, address: u64) -> Option<SlabObject> {
         let head = self.head_of(self.page_of(address)?);
-        let cache = self.memory.u64(head + self.offsets.slab_cache)?;
+        let cache = self.memory.u64(head.checked_add(self.offsets.slab_cache?)?)?;
         let cache = self.by_address.get(&cache).copied()?;
         self.place(cache, self.page_address(head)?, address, false)
     }
@@ -277,4 +313,51 @@ pub fn type_names(cache: &str) -> Vec<String> {
     let mut names: Vec<String> = other.chain(usual).collect();
     names.dedup();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tussle_evidence::sample::Sample;
+
+    const PAGES: u64 = 0xffff_ea00_0000_0000;
+
+    #[test]
+    fn heads_by_address_and_by_mask() {
+        let tail = PAGES + 0x40 * 13;
+        assert_eq!(head(tail, 0xdead_4ead_0000_0100), tail, "no tail: a list's link");
+        assert_eq!(head(tail, PAGES + 0x40 * 8 + 1), PAGES + 0x40 * 8, "until 7.2");
+        // Order 3 of 64-byte structs: the head lies at a multiple of 512 bytes.
+        assert_eq!(head(tail, !0x1ff | 1), PAGES + 0x40 * 8, "since 7.3");
+    }
+
+    /// Types of a kernel whose `struct page` and `struct slab` have these words from byte 8 on.
+    fn types(page: &[&str], slab: &[&str]) -> KernelTypes {
+        let mut s = Sample::new(1);
+        let long = s.long();
+        for (name, members) in [("page", page), ("slab", slab)] {
+            let members: Vec<_> = members.iter().zip(1..).map(|(m, i)| (*m, long, 8 * i)).collect();
+            if !members.is_empty() {
+                s.structure(name, 64, &members);
+            }
+        }
+        KernelTypes::of(s.evidence().types, HashMap::new())
+    }
+
+    #[test]
+    fn an_unknown_layout_is_told_and_refuses_nothing() {
+        let check = |page: &[&str], slab: &[&str], want: (Option<u64>, Option<u64>), missing: &[&str]| {
+            let (o, said) = Offsets::read(&types(page, slab));
+            assert_eq!((o.compound_head, o.slab_cache), want);
+            let said: Vec<String> = said.iter().map(ToString::to_string).collect();
+            assert_eq!(said.len(), missing.len(), "{said:?}");
+            assert!(said.iter().zip(missing).all(|(s, m)| s.contains(m)), "{said:?}");
+        };
+        check(&["compound_head"], &["slab_cache"], (Some(8), Some(8)), &[]);
+        check(&["compound_info"], &["slab_cache"], (Some(8), Some(8)), &[]);
+        check(&["compound_head", "slab_cache"], &[], (Some(8), Some(16)), &[]);
+        check(&["something"], &["slab_cache"], (None, Some(8)), &["struct page has no member compound_head"]);
+        let both = ["struct page has no member compound_head", "struct slab has no member slab_cache"];
+        check(&["something"], &[], (None, None), &both);
+    }
 }

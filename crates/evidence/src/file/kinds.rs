@@ -1,6 +1,6 @@
 //! Rows of a file on their way into the tables of an [`Evidence`].
 
-use super::{END, older, short};
+use super::{END, OTHER, older, short};
 use crate::cell::{Cell, Column};
 use crate::columns::{self, Row, TypeModel, TypeRow};
 use crate::problem::{Problem, Problems};
@@ -40,6 +40,7 @@ macro_rules! tables {
         enum TableKind {
             $($kind,)+
             $($optional,)+
+            Other,
             End,
         }
 
@@ -48,6 +49,7 @@ macro_rules! tables {
                 match name {
                     $(<$row>::TABLE => Some((TableKind::$kind, <$row>::COLUMNS)),)+
                     $(<$item>::TABLE => Some((TableKind::$optional, <$item>::COLUMNS)),)+
+                    OTHER => Some((TableKind::Other, &[])),
                     END => Some((TableKind::End, &[])),
                     _ => None,
                 }
@@ -61,6 +63,8 @@ macro_rules! tables {
             $($of: Option<Vec<$item>>,)+
             /// Tables that had a header.
             seen: Vec<String>,
+            /// Whole evidences inside of this one.
+            pub(super) others: Vec<Evidence>,
             ended: bool,
             problems: Problems,
         }
@@ -83,7 +87,7 @@ macro_rules! tables {
                     $(TableKind::$optional => {
                         keep(self.$of.get_or_insert_default(), columns, cells, at, &mut self.problems)
                     })+
-                    TableKind::End => self.problem(END, at, "a row after the end"),
+                    TableKind::Other | TableKind::End => self.problem(END, at, "a row of a block without rows"),
                 }
             }
         }
@@ -187,6 +191,7 @@ impl Reader {
             rates: self.rates,
             heat: self.heat,
             losses: self.losses,
+            others: self.others,
         };
         older::upgrade(&mut evidence, major);
         crate::validate::validate(&mut evidence, &mut self.problems);

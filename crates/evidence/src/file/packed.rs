@@ -1,8 +1,9 @@
 //! Tables as packed columns: compressed batches of rows, one after the other.
 
 use super::kinds::{At, Columns, Reader};
-use super::{END, Header, Tables, pack, split_line};
+use super::{END, Header, OTHER, Tables, pack, split_line};
 use crate::columns::Row;
+use crate::tables::Evidence;
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
@@ -78,13 +79,21 @@ impl<W: Write> Tables for Writer<'_, W> {
         }
     }
 
+    /// Older readers skip the block: a table that they do not know.
+    fn other(&mut self, e: &Evidence) -> io::Result<()> {
+        let mut inside = Vec::new();
+        super::write(e, &mut inside)?;
+        self.block(OTHER, &[], 0, &inside)
+    }
+
     fn end(&mut self) -> io::Result<()> {
         self.block(END, &[], 0, &[])
     }
 }
 
-/// Reads blocks from byte `from` on, which begins line 2. Lines are counted by headers: bodies are none.
-pub(super) fn read(bytes: &[u8], from: usize) -> Reader {
+/// Reads blocks from byte `from` on, which begins line 2. Lines are counted by headers: bodies are none. `inside`: of
+/// another file, so that nothing goes deeper.
+pub(super) fn read(bytes: &[u8], from: usize, inside: bool) -> Reader {
     let mut reader = Reader::default();
     let (mut at, mut number) = (from, 1);
     while at < bytes.len() {
@@ -106,7 +115,11 @@ pub(super) fn read(bytes: &[u8], from: usize) -> Reader {
                 end
             }
             Some((end, packed)) if matches!(bytes.get(end), None | Some(b'\n')) => {
-                block(&mut reader, &header, columns, packed, place);
+                match header.table == OTHER {
+                    true if inside => reader.problem(OTHER, place, "inside of another one; skipped"),
+                    true => other(&mut reader, &header, packed, place),
+                    false => block(&mut reader, &header, columns, packed, place),
+                }
                 end.saturating_add(1)
             }
             _ => {
@@ -137,6 +150,20 @@ fn block(reader: &mut Reader, header: &Header, columns: Option<Columns>, packed:
     match cells {
         Some(cells) => reader.cells(known, cells, header.rows as usize, at),
         None => lost(reader, header, columns, at, "cannot be unpacked"),
+    }
+}
+
+/// An evidence inside of this one.
+fn other(reader: &mut Reader, header: &Header, packed: &[u8], at: At) {
+    let whole = format!("{:08x}", crc32fast::hash(packed)) == header.crc32;
+    let inside = inflate(packed, header.raw.unwrap_or(0)).filter(|_| whole);
+    let Some(inside) = inside else { return reader.problem(OTHER, at, "the block is damaged; dropped") };
+    match super::read_in(&inside, true) {
+        Ok((e, problems)) => {
+            problems.iter().for_each(|p| reader.problem(OTHER, at, &p.to_string()));
+            reader.others.push(e);
+        }
+        Err(why) => reader.problem(OTHER, at, &format!("dropped: {why}")),
     }
 }
 
