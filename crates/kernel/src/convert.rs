@@ -405,7 +405,9 @@ fn section_losses(stream: &Stream, end: &Summary, left_out: u64) -> Vec<Loss> {
 
 /// A struct of the kernel that is laid out in a way that is not known here.
 fn unknown_layout(why: &ImageError) -> Loss {
-    let note = format!("{why}: this kernel lays it out in a way that is not known here; slab objects may lack owners");
+    let note = format!(
+        "{why}: this kernel lays it out in a way that is not known here; slab objects may lack owners"
+    );
     Loss { process: None, what: "unknown layouts".into(), count: 1, note }
 }
 

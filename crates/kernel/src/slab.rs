@@ -93,9 +93,9 @@ const COMPOUND_HEAD: [(&str, &str); 2] = [("page", "compound_head"), ("page", "c
 /// The cache of a slab's objects. `struct slab` came with Linux 5.17; before, all was in `struct page`.
 const SLAB_CACHE: [(&str, &str); 2] = [("slab", "slab_cache"), ("page", "slab_cache")];
 
-/// The head of a compound page, from a tail's word: its address, or since Linux 7.3 where `struct page` has a power of
-/// two bytes, a mask for the tail's own address (`compound_info_has_mask()`). Bit 0 says that there is one. A mask's top
-/// bits are all ones, so it lies above every page.
+/// The head of a compound page, from a tail's word: its address, or since Linux 7.3 where `struct page` has a power
+/// of two bytes, a mask for the tail's own address (`compound_info_has_mask()`). Bit 0 says that there is one. A
+/// mask's top bits are all ones, so it lies above every page.
 pub(crate) fn head(page: u64, word: u64) -> u64 {
     match (word & 1, word & !1) {
         (0, _) => page,
@@ -126,8 +126,8 @@ pub struct Slabs<'m> {
 }
 
 impl<'m> Slabs<'m> {
-    /// Reads the list of caches, and from the stream which slabs came and went. What cannot be read is in `missing`, and
-    /// no reason to say nothing of the rest.
+    /// Reads the list of caches, and from the stream which slabs came and went. What cannot be read is in `missing`,
+    /// and no reason to say nothing of the rest.
     pub fn read(
         image: &KernelImage,
         types: &KernelTypes,
