@@ -164,7 +164,7 @@ unsafe fn grow(h: *mut Header, ready: u64, end: u64) -> Option<u64> {
 ///
 /// # Safety
 /// `[from, from + len)` lies within the mapping.
-unsafe fn populate(from: u64, len: u64) -> bool {
+pub(crate) unsafe fn populate(from: u64, len: u64) -> bool {
     const MADV_POPULATE_WRITE: usize = 23;
     const EINTR: isize = -4;
     loop {
@@ -230,6 +230,7 @@ pub unsafe fn open(settings: &Settings, parent_pid: u32, parent_seq: u32, fork_v
         if dir.is_null() || *dir == 0 {
             return false;
         }
+        session(settings);
         let pid = getpid();
         let (seq, own) = open_file(settings, pid);
         if !own && (parent_pid == 0 || !nest()) {
@@ -432,6 +433,38 @@ pub fn after_sandbox(entered: bool) {
 /// Forgets locks and state of the parent.
 pub fn reset_after_fork() {
     RECORDING.store(0, Relaxed);
+}
+
+/// The session folder, zero-terminated; null until a recording began.
+static DIR: AtomicU64 = AtomicU64::new(0);
+
+/// Keeps which folder the session has.
+pub(crate) fn session(settings: &Settings) {
+    DIR.store(settings.dir as u64, Relaxed);
+}
+
+/// Path of a file of the session folder; `name` has a slash before it and a zero behind.
+pub(crate) fn session_file(out: &mut [u8; 4200], name: &[u8]) -> bool {
+    let dir = DIR.load(Relaxed) as *const u8;
+    // SAFETY: the folder's name is zero-terminated and stays where it is.
+    let ended = |n: &usize| unsafe { *dir.add(*n) == 0 };
+    if dir.is_null() {
+        return false;
+    }
+    let Some(len) = (0..4096).find(ended) else { return false };
+    // SAFETY: as many bytes as were looked at.
+    let text = unsafe { core::slice::from_raw_parts(dir, len) };
+    for (to, from) in out.iter_mut().zip(text.iter().chain(name)) {
+        *to = *from;
+    }
+    true
+}
+
+/// Path of a recording of the session.
+pub(crate) fn recording_file(out: &mut [u8; 4200], pid: u32, seq: u32) -> bool {
+    let dir = DIR.load(Relaxed) as *const u8;
+    // SAFETY: the folder's name is zero-terminated.
+    !dir.is_null() && unsafe { file_name(out, dir, pid, seq) }
 }
 
 /// `dir/pid.seq.raw`, zero-terminated.

@@ -25,12 +25,14 @@ pub mod arch;
 pub mod arena;
 pub mod callers;
 pub mod code;
+pub mod guards;
 pub mod heap;
 mod lockfree;
 pub mod mem;
 #[allow(missing_docs)]
 pub mod pieces;
 pub mod probe;
+pub mod processes;
 pub mod quick;
 pub mod record;
 mod runs;

@@ -1,12 +1,12 @@
 //! What synchronisation does to clocks. A join that separates phases rounds up to a window boundary, so that accesses
 //! before and after it never fall into one window.
 
-use crate::arena::lost;
+use crate::arena::{self, lost};
 use crate::lockfree;
 use crate::sys::Spin;
 use crate::thread::{Entered, now, round};
 use crate::wire::*;
-use crate::{record, sections};
+use crate::{processes, record, sections};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 const SLOTS: usize = 4096;
@@ -16,9 +16,10 @@ const HOLD_MIN: u64 = WINDOW_VT / 16;
 /// Generations whose clocks are kept.
 const RING: usize = 8;
 
-/// What is known about one barrier, condition, mutex or semaphore.
+/// What is known about one barrier, condition, mutex or semaphore. Several processes may have it.
+#[repr(C)]
 pub(crate) struct Slot {
-    addr: AtomicU64,
+    pub(crate) addr: AtomicU64,
     /// Barrier: number of threads. Mutex: clock when it was taken.
     a: AtomicU64,
     /// Barrier: arrivals. Mutex: clock for which it was held, in total. Condition: waiters now.
@@ -29,7 +30,10 @@ pub(crate) struct Slot {
     seq: AtomicU64,
     pub(crate) waited: AtomicU64,
     pub(crate) ring: [AtomicU64; RING],
-    _pad: [u64; 2],
+    /// Word of a lock: its value when it is free. By how much each of several readers changes it, 0 if unknown. What
+    /// kind of guard it is.
+    pub(crate) free: AtomicU64,
+    pub(crate) kind: AtomicU64,
 }
 
 static TABLE: [Slot; SLOTS] = [const {
@@ -41,7 +45,8 @@ static TABLE: [Slot; SLOTS] = [const {
         seq: AtomicU64::new(0),
         waited: AtomicU64::new(0),
         ring: [const { AtomicU64::new(0) }; RING],
-        _pad: [0; 2],
+        free: AtomicU64::new(0),
+        kind: AtomicU64::new(0),
     }
 }; SLOTS];
 static EVICT: Spin = Spin::new();
@@ -57,7 +62,7 @@ pub fn reset_after_fork() {
 }
 
 fn clear(s: &Slot) {
-    for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited] {
+    for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind] {
         x.store(0, Relaxed);
     }
     for r in &s.ring {
@@ -66,6 +71,9 @@ fn clear(s: &Slot) {
 }
 
 pub(crate) fn slot(entered: &Entered, addr: u64) -> &'static Slot {
+    if let Some(s) = processes::slot(addr) {
+        return s;
+    }
     // Locks of one array fall into neighbouring slots.
     let h = (addr >> 3 ^ addr >> 15) as usize % SLOTS;
     // SAFETY: the caller is inside the recorder: the thread's structures are its own.
@@ -291,11 +299,35 @@ pub fn sem_wait_begin(entered: &Entered, addr: u64) {
     slot(entered, addr).c.fetch_add(1, AcqRel);
 }
 
+/// Meaning of the ring's cells in slots of semaphores.
+const POSTED: usize = 0;
+const LAST_POST: usize = 1;
+/// The thread that took it last, and 1 once another one posted it: then it is no lock but a signal.
+const TAKER: usize = 2;
+const SIGNAL: usize = 3;
+
 /// After having waited for a semaphore.
 pub fn sem_wait_end(entered: &Entered, addr: u64) {
     let s = slot(entered, addr);
     let _ = s.c.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
-    join(entered, s.ring[0].load(Acquire));
+    s.ring[TAKER].store(thread_number(entered), Relaxed);
+    join(entered, s.ring[POSTED].load(Acquire));
+}
+
+/// A semaphore was taken without waiting. If it is a signal, what came before it did so in time as well.
+pub fn sem_taken(entered: &Entered, addr: u64) {
+    let s = slot(entered, addr);
+    s.ring[TAKER].store(thread_number(entered), Relaxed);
+    if s.ring[SIGNAL].load(Relaxed) != 0 {
+        join(entered, s.ring[POSTED].load(Acquire));
+    }
+}
+
+/// What tells the calling thread from all others of all processes; never 0.
+pub(crate) fn thread_number(entered: &Entered) -> u64 {
+    let process = (arena::session_pid_seq().0 as u64) << 32;
+    // SAFETY: the thread's own description.
+    process | unsafe { (*((*entered.live()).info_at as *const ThreadInfo)).index as u64 + 1 }
 }
 
 /// Before posting a semaphore.
@@ -304,13 +336,19 @@ pub fn sem_post(entered: &Entered, addr: u64) {
     unsafe {
         let t = entered.live();
         let s = slot(entered, addr);
-        if s.c.load(Acquire) > 0 {
+        if s.ring[TAKER].load(Relaxed) != thread_number(entered) {
+            s.ring[SIGNAL].store(1, Relaxed);
+        }
+        if s.c.load(Acquire) > 0 || s.ring[SIGNAL].load(Relaxed) != 0 {
             record::sweep(t);
         }
         let mut vt = now(t);
-        if vt - (*t).sync_vt >= WINDOW_VT / 4 {
+        let last = s.ring[LAST_POST].fetch_max(vt, AcqRel);
+        // Who posts goes on beside who was woken, not before.
+        if vt - (*t).sync_vt >= WINDOW_VT / 4 && vt >= last + WINDOW_VT / 4 {
             vt = round(vt);
+            advance(t, vt);
         }
-        s.ring[0].fetch_max(vt, AcqRel);
+        s.ring[POSTED].fetch_max(vt, AcqRel);
     }
 }

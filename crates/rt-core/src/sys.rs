@@ -12,6 +12,7 @@ const SIG_SETMASK: usize = 2;
 mod numbers {
     pub const SYS_open: usize = 2;
     pub const SYS_close: usize = 3;
+    pub const SYS_fstat: usize = 5;
     pub const SYS_read: usize = 0;
     pub const SYS_rt_sigprocmask: usize = 14;
     pub const SYS_rt_tgsigqueueinfo: usize = 297;

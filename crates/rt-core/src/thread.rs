@@ -259,7 +259,7 @@ pub unsafe fn renamed(t: *mut Live) {
 ///
 /// # Safety
 /// The header is mapped.
-unsafe fn latest() -> u64 {
+pub unsafe fn latest() -> u64 {
     // SAFETY: threads in the list stay in the mapping; what others write is read as atomics.
     unsafe {
         let mut max = (*header()).fork_vt;

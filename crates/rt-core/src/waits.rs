@@ -1,23 +1,23 @@
 //! Waiting without libc: words that one thread polls and another one writes. Barriers, latches, flags and locks made of
 //! atomics are such, whatever they are called; with futexes, too: who sleeps looks before and after.
 //!
-//! A word becomes *watched* when a thread sees the same value in it twice in a row, or takes it from 0 and brings it
-//! back. All that follows costs only those who use watched words.
+//! A word becomes *watched* when a thread sees the same value in it twice in a row, or changes it and brings it back. All that follows costs only those who use watched words.
 //!
 //! - A watched word that changes rarely (on average, and since its last change, a quarter window) separates phases like
 //!   a barrier, when one who changes it or waits for it has worked for as long since its clock was last set: who
 //!   changes it, and everybody who sees the change, go on at the window boundary after the latest of those who wait.
 //!   Words that change more often order nothing here: on few CPUs the order would be the scheduler's.
-//! - A watched word that one thread takes from 0 to something else, and the same thread brings back to 0, time and
-//!   again, and nobody else meanwhile, is a lock: what happens between is a critical section.
+//! - A watched word that one thread changes from one value to something else, and the same thread brings back, time and
+//!   again, and nobody else meanwhile, is a lock: what happens between is a critical section. When others change it
+//!   meanwhile by as much as the first one, these are readers, who are counted. More kinds are in `guards`.
 
+use crate::processes::{self, WATCHED};
 use crate::sections;
-use crate::sync::{self, Slot};
+use crate::sync::{self, Slot, thread_number};
 use crate::thread::{Entered, now, round};
 use crate::wire::*;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
-const WATCHED: usize = 4096;
 /// One byte per hash of an address: 0, or why such a word is watched.
 static TABLE: [AtomicU8; WATCHED] = [const { AtomicU8::new(0) }; WATCHED];
 
@@ -27,7 +27,7 @@ const POLLED: u8 = 2;
 /// A word that changes again within so much is no border between phases.
 const RARE: u64 = WINDOW_VT / 4;
 /// Times that a word must have been taken and given back to count as a lock.
-const LOCKED_MIN: u64 = 2;
+pub(crate) const LOCKED_MIN: u64 = 2;
 
 /// What the latest look at a word showed: nothing to compare with, the same value again, another one.
 const FIRST: u64 = 0;
@@ -42,8 +42,13 @@ const NO_LOCK: usize = 3;
 const CHANGED: usize = 4;
 const CHANGES: usize = 5;
 const FIRST_CHANGE: usize = 6;
+const TAKEN_TO: usize = 7;
 
+#[inline(always)]
 fn cell(addr: u64) -> &'static AtomicU8 {
+    if let Some(shared) = processes::watched(addr) {
+        return shared;
+    }
     // SAFETY: below the table's size.
     unsafe { TABLE.get_unchecked((addr >> 2 ^ addr >> 14) as usize % WATCHED) }
 }
@@ -82,7 +87,7 @@ pub unsafe fn look(t: *mut Live, addr: u64, value: u64) -> bool {
     }
 }
 
-/// Notes that the calling thread brought a word from `from` to `to`: one that it takes from 0 and gives back may be a
+/// Notes that the calling thread brought a word from `from` to `to`: one that it brings back to what it was may be a
 /// lock, and is watched from then on.
 ///
 /// # Safety
@@ -94,12 +99,32 @@ pub unsafe fn taken_or_given(t: *mut Live, addr: u64, from: Option<u64>, to: u64
         if crate::arena::forked() {
             return;
         }
-        if to == 0 && (*t).took == addr {
-            let _ = cell(addr).compare_exchange(0, GIVEN_BACK, Relaxed, Relaxed);
-        } else if from == Some(0) {
-            (*t).took = addr;
+        if brings_back(t, addr, to) {
+            watch(addr);
+        } else if let Some(from) = from {
+            ((*t).took, (*t).took_from) = (addr, from);
         }
     }
+}
+
+/// The word becomes again what it was before the thread changed it.
+///
+/// # Safety
+/// As for [`look`].
+#[inline(always)]
+unsafe fn brings_back(t: *mut Live, addr: u64, to: u64) -> bool {
+    // SAFETY: the thread's own cells.
+    unsafe { (*t).took == addr && (*t).took_from == to }
+}
+
+/// Watches a word.
+pub(crate) fn watch(addr: u64) {
+    let _ = cell(addr).compare_exchange(0, GIVEN_BACK, Relaxed, Relaxed);
+}
+
+/// Somebody waits for this word, or one with its hash.
+pub(crate) fn is_polled(addr: u64) -> bool {
+    cell(addr).load(Relaxed) == POLLED
 }
 
 /// The calling thread saw the same value again, or another one than before.
@@ -128,8 +153,13 @@ pub fn seen(entered: &Entered, addr: u64) {
 /// The calling thread gives the CPU away: it waits for the word that it looked at last.
 pub fn yielding(entered: &Entered) {
     // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    asleep_for(entered, unsafe { (*entered.live()).looked });
+}
+
+/// The calling thread goes to sleep until a word changes at which it has looked.
+pub fn asleep_for(entered: &Entered, addr: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
-        let addr = (*entered.live()).looked;
         if addr != 0 && (*own(entered.live(), addr)).addr == addr {
             (*own(entered.live(), addr)).again = AGAIN;
             seen(entered, addr);
@@ -161,15 +191,20 @@ fn ring(s: &'static Slot, k: usize) -> &'static AtomicU64 {
     unsafe { s.ring.get_unchecked(k) }
 }
 
-fn is_lock(s: &'static Slot) -> bool {
-    ring(s, NO_LOCK).load(Relaxed) == 0 && ring(s, RELEASES).load(Relaxed) >= LOCKED_MIN
+pub(crate) fn holder(s: &'static Slot) -> &'static AtomicU64 {
+    ring(s, HOLDER)
 }
 
-/// # Safety
-/// `t` is the calling thread's, which is inside the recorder.
-unsafe fn me(t: *mut Live) -> u64 {
-    // SAFETY: the thread's own description.
-    unsafe { (*((*t).info_at as *const ThreadInfo)).index as u64 + 1 }
+pub(crate) fn releases(s: &'static Slot) -> &'static AtomicU64 {
+    ring(s, RELEASES)
+}
+
+pub(crate) fn no_lock(s: &'static Slot) {
+    ring(s, NO_LOCK).store(1, Relaxed);
+}
+
+pub(crate) fn is_lock(s: &'static Slot) -> bool {
+    ring(s, NO_LOCK).load(Relaxed) == 0 && ring(s, RELEASES).load(Relaxed) >= LOCKED_MIN
 }
 
 /// The calling thread is about to change a watched word to `to`; `from` is what one instruction will find there.
@@ -183,10 +218,16 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         (*l).addr = addr;
         (*l).value = to;
         (*l).again = FIRST;
-        if to == 0 {
-            release(entered, s, addr);
+        if brings_back(t, addr, to) && holder(s).load(Relaxed) == 0 && releases(s).load(Relaxed) == 0 {
+            s.free.store(to, Relaxed);
         }
-        let taking = from == Some(0) && ring(s, NO_LOCK).load(Relaxed) == 0;
+        let free = s.free.load(Relaxed);
+        if to == free {
+            release(entered, s, addr);
+        } else if readers(s) != 0 && from == Some(to.wrapping_add(readers(s))) {
+            sections::releasing(entered, addr);
+        }
+        let taking = from == Some(free) && ring(s, NO_LOCK).load(Relaxed) == 0;
         if taking || is_lock(s) || cell(addr).load(Relaxed) != POLLED {
             return;
         }
@@ -209,39 +250,54 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
 }
 
 /// The calling thread has changed a watched word with one instruction.
-pub fn changed(entered: &Entered, addr: u64, from: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
-    unsafe {
-        let s = sync::slot(entered, addr);
-        if from == 0 && ring(s, NO_LOCK).load(Relaxed) == 0 {
-            ring(s, HOLDER).store(me(entered.live()), Relaxed);
-            if is_lock(s) {
-                sync::locked_by_try(entered, addr);
-            }
+pub fn changed(entered: &Entered, addr: u64, from: u64, to: u64) {
+    let s = sync::slot(entered, addr);
+    let (free, me, step) = (s.free.load(Relaxed), thread_number(entered), to.wrapping_sub(from));
+    if ring(s, NO_LOCK).load(Relaxed) != 0 {
+        return;
+    }
+    if readers(s) != 0 && step == readers(s) {
+        if is_lock(s) {
+            sections::taken(entered, addr, true);
         }
+    } else if from == free {
+        ring(s, TAKEN_TO).store(to, Relaxed);
+        holder(s).store(me, Relaxed);
+        if is_lock(s) {
+            sync::locked_by_try(entered, addr);
+        }
+    } else if joined(s, from, step, me) {
+        s.kind.store(step, Relaxed);
+        holder(s).store(0, Relaxed);
     }
 }
 
-/// The word is, or is about to be, 0 again: if the calling thread took it, it was a lock.
-///
-/// # Safety
-/// The slot is of `addr`.
-unsafe fn release(entered: &Entered, s: &'static Slot, addr: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
-    unsafe {
-        let holder = ring(s, HOLDER).load(Relaxed);
-        if holder == 0 || ring(s, NO_LOCK).load(Relaxed) != 0 {
-            return;
-        }
-        if holder != me(entered.live()) {
-            ring(s, NO_LOCK).store(1, Relaxed);
-            return;
-        }
-        if is_lock(s) {
-            sections::releasing(entered, addr);
-            sync::unlocking(entered, addr);
-        }
-        ring(s, HOLDER).store(0, Relaxed);
-        ring(s, RELEASES).fetch_add(1, Relaxed);
+/// A second thread changes a word that another one took, by as much: they are readers, who are counted.
+fn joined(s: &'static Slot, from: u64, step: u64, me: u64) -> bool {
+    let others = ![0, me].contains(&holder(s).load(Relaxed));
+    let as_much = from == ring(s, TAKEN_TO).load(Relaxed) && step == from.wrapping_sub(s.free.load(Relaxed));
+    readers(s) == 0 && others && as_much
+}
+
+/// By how much each reader changes the word; 0 if none is known.
+fn readers(s: &'static Slot) -> u64 {
+    s.kind.load(Relaxed)
+}
+
+/// The word is about to be free again: if the calling thread took it, it was a lock.
+fn release(entered: &Entered, s: &'static Slot, addr: u64) {
+    let holder = ring(s, HOLDER).load(Relaxed);
+    if holder == 0 || ring(s, NO_LOCK).load(Relaxed) != 0 {
+        return;
     }
+    if holder != thread_number(entered) {
+        ring(s, NO_LOCK).store(1, Relaxed);
+        return;
+    }
+    if is_lock(s) {
+        sections::releasing(entered, addr);
+        sync::unlocking(entered, addr);
+    }
+    ring(s, HOLDER).store(0, Relaxed);
+    ring(s, RELEASES).fetch_add(1, Relaxed);
 }

@@ -321,8 +321,10 @@ pub struct Live {
     pub looks: [Look; LOOKS],
     /// The one that it looked at last; 0 if none.
     pub looked: u64,
-    /// The one that it took from 0 last; 0 if none.
+    /// The one that it changed last with one instruction, 0 if none, and from what.
     pub took: u64,
+    pub took_from: u64,
+    pub guard: Guard,
     /// A lock that it tried in vain, and for how long that had been held before.
     pub tried: u64,
     pub tried_before: u64,
@@ -338,6 +340,35 @@ pub struct TouchCache {
 
 /// Words per thread of which the latest look is known.
 pub const LOOKS: usize = 4;
+
+/// A lock made of several words, see `guards`.
+#[repr(C)]
+pub struct Guard {
+    /// What the thread has, and what it waits for: 0 or one of the kinds.
+    pub kind: u64,
+    pub wait: u64,
+    /// The word that stands for the lock; while the thread waits for its ticket, that which gave it.
+    pub word: u64,
+    pub ticket: u64,
+    /// Nodes of a queue: the thread's, that of the one before, of the one behind.
+    pub node: u64,
+    pub before: u64,
+    pub next: u64,
+    /// The word by which it gave the lock away just now.
+    pub gave: u64,
+}
+
+/// Kinds of [`Guard`]s.
+pub const NOTHING: u64 = 0;
+pub const TICKET: u64 = 1;
+pub const QUEUE: u64 = 2;
+pub const SEQUENCE: u64 = 3;
+
+impl Guard {
+    /// No lock.
+    pub const NONE: Guard =
+        Guard { kind: 0, wait: 0, word: 0, ticket: 0, node: 0, before: 0, next: 0, gave: 0 };
+}
 
 /// What a thread saw when it looked at an atomic word.
 #[repr(C)]

@@ -43,10 +43,8 @@ macro_rules! atomics {
         pub unsafe extern "C" fn $store(a: *mut $ty, v: $ty, mo: u32, pc: u64) {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
-                if v == 0 {
-                    waits::clearing(a as u64);
-                }
                 waits::changing(a as u64, || (None, v as u64));
+                waits::storing(a as u64, v as u64);
                 note(a as u64, $bytes, WRITE, pc);
                 // Memory orders of the C ABI: 3 is release, 5 sequentially consistent (a locked exchange).
                 let a = <$atomic>::from_ptr(a);
@@ -66,7 +64,7 @@ macro_rules! atomics {
                 waits::changing(a as u64, || (Some(<$atomic>::from_ptr(a).load(Relaxed) as u64), v as u64));
                 note(a as u64, $bytes, RMW, pc);
                 let old = <$atomic>::from_ptr(a).swap(v, SeqCst);
-                waits::exchanged(a as u64, old as u64, v as u64);
+                waits::exchanged(a as u64, $bytes, old as u64, v as u64);
                 old
             }
         }
@@ -87,7 +85,7 @@ macro_rules! atomics {
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(*c, v, SeqCst, SeqCst) {
                     Ok(old) => {
-                        waits::exchanged(a as u64, old as u64, v as u64);
+                        waits::exchanged(a as u64, $bytes, old as u64, v as u64);
                         1
                     }
                     Err(now) => {
@@ -109,7 +107,7 @@ macro_rules! atomics {
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(c, v, SeqCst, SeqCst) {
                     Ok(old) => {
-                        waits::exchanged(a as u64, old as u64, v as u64);
+                        waits::exchanged(a as u64, $bytes, old as u64, v as u64);
                         old
                     }
                     Err(old) => {
@@ -135,7 +133,7 @@ macro_rules! atomics {
                 waits::changing(a as u64, change);
                 note(a as u64, $bytes, RMW, pc);
                 let old = <$atomic>::from_ptr(a).$op(v, SeqCst);
-                waits::exchanged(a as u64, old as u64, to(old, v) as u64);
+                waits::exchanged(a as u64, $bytes, old as u64, to(old, v) as u64);
                 old
             }
         }

@@ -71,7 +71,7 @@ pub mod heap {
     use crate::thread::enter;
     use ::core::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use tussle_rt_core::arena::snapshot_maps;
-    use tussle_rt_core::heap as core;
+    use tussle_rt_core::{heap as core, processes};
 
     /// Notes an allocation.
     pub fn born(base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
@@ -83,12 +83,30 @@ pub mod heap {
         }
     }
 
+    /// `[start, start + bytes)` may be mapped by other processes, too.
+    pub fn shared(start: u64, bytes: u64, memory: &processes::Memory) {
+        if recording()
+            && let Some(_inside) = enter()
+        {
+            processes::mapped(start, bytes, memory);
+        }
+        mapped_shared();
+    }
+
+    /// The mapping that begins there is about to be taken away.
+    pub fn unmapped(start: u64) {
+        if recording() {
+            processes::unmapped(start);
+        }
+        dead(start);
+    }
+
     /// Memory maps that are written down for shared mappings, in one process at most.
     const SHARED_MAPPINGS_MAX: u32 = 64;
     static SHARED_MAPPINGS: AtomicU32 = AtomicU32::new(0);
 
     /// Writes down what is mapped now: other processes may map the same memory elsewhere.
-    pub fn mapped_shared() {
+    fn mapped_shared() {
         if recording()
             && let Some(_inside) = enter()
             && SHARED_MAPPINGS.fetch_add(1, Relaxed) < SHARED_MAPPINGS_MAX
@@ -170,6 +188,8 @@ pub mod sync {
         sem_wait_begin(addr: u64);
         /// After having waited for a semaphore.
         sem_wait_end(addr: u64);
+        /// A semaphore was taken without waiting.
+        sem_taken(addr: u64);
         /// Before posting a semaphore.
         sem_post(addr: u64);
     }
@@ -188,26 +208,35 @@ pub mod waits {
     use crate::arena::recording;
     use crate::arch::current;
     use crate::thread::enter;
-    use tussle_rt_core::waits as core;
+    use tussle_rt_core::{guards, waits as core};
 
     /// The calling thread saw `value`, or tried in vain to change it.
     #[inline(always)]
     pub fn looked(addr: u64, value: u64) {
+        if !recording() {
+            return;
+        }
         // SAFETY: the state is the calling thread's.
-        if recording()
-            && unsafe { core::look(current(), addr, value) }
+        let (news, begins) =
+            unsafe { (core::look(current(), addr, value), guards::may_begin(current(), addr, value)) };
+        if (news || begins)
             && let Some(t) = enter()
         {
-            core::seen(&t, addr)
+            if begins {
+                guards::seen(&t, addr, value);
+            }
+            if news {
+                core::seen(&t, addr);
+            }
         }
     }
 
-    /// It is about to store 0.
+    /// It is about to store `to`.
     #[inline(always)]
-    pub fn clearing(addr: u64) {
+    pub fn storing(addr: u64, to: u64) {
         if recording() {
             // SAFETY: the state is the calling thread's.
-            unsafe { core::taken_or_given(current(), addr, None, 0) }
+            unsafe { core::taken_or_given(current(), addr, None, to) }
         }
     }
 
@@ -220,22 +249,35 @@ pub mod waits {
         }
     }
 
+    /// It goes to sleep until a word changes.
+    pub fn asleep_for(addr: u64) {
+        if recording()
+            && let Some(t) = enter()
+        {
+            core::asleep_for(&t, addr)
+        }
+    }
+
     /// It is about to change the word as `change` says, if it is: from what, where one instruction does both, to what.
     #[inline(always)]
     pub fn changing(addr: u64, change: impl FnOnce() -> (Option<u64>, u64)) {
-        if recording() && core::watched(addr) {
+        // SAFETY: the state is the calling thread's.
+        if recording() && (core::watched(addr) || unsafe { guards::has_one(current()) }) {
             let (from, to) = change();
             if from != Some(to)
                 && let Some(t) = enter()
             {
-                core::changing(&t, addr, from, to)
+                guards::changing(&t, addr, from.is_some(), to);
+                if core::watched(addr) {
+                    core::changing(&t, addr, from, to)
+                }
             }
         }
     }
 
-    /// One instruction found `from` and left `to`.
+    /// One instruction found `from` in so many bytes and left `to`.
     #[inline(always)]
-    pub fn exchanged(addr: u64, from: u64, to: u64) {
+    pub fn exchanged(addr: u64, bytes: u64, from: u64, to: u64) {
         if from == to {
             return looked(addr, from);
         }
@@ -243,11 +285,20 @@ pub mod waits {
             return;
         }
         // SAFETY: the state is the calling thread's.
-        unsafe { core::taken_or_given(current(), addr, Some(from), to) };
-        if core::watched(addr)
+        let steps = unsafe {
+            core::taken_or_given(current(), addr, Some(from), to);
+            guards::stepping(current(), addr, bytes, from, to)
+        };
+        let watched = core::watched(addr);
+        if (steps || watched)
             && let Some(t) = enter()
         {
-            core::changed(&t, addr, from)
+            if watched {
+                core::changed(&t, addr, from, to);
+            }
+            if steps {
+                guards::stepped(&t);
+            }
         }
     }
 }

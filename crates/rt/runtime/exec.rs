@@ -6,7 +6,7 @@ use crate::arch::{alias, list_stub};
 use crate::arena::{lost, recording};
 use crate::interpose::P;
 use crate::libc_calls::{call, next_all};
-use crate::sys;
+use crate::{sync, sys};
 use crate::wire::LOST_CHILDREN;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -386,6 +386,7 @@ macro_rules! spawn {
         pub unsafe extern "C" fn $name(pid: P, p: *const u8, f: P, s: P, a: Arguments, e: Variables) -> c_int {
             // SAFETY: as the caller of the function that this stands in front of.
             unsafe {
+                sync::creation();
                 with($program(p), e, |e| {
                     call!($next, (pid => P, p => *const u8, f => P, s => P, a => Arguments, e => Variables)
                         -> c_int)

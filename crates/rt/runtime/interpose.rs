@@ -58,6 +58,7 @@ pub unsafe fn resolve() {
             n.find();
         }
         crate::caller::resolve();
+        crate::children::resolve();
         crate::contexts::resolve();
         crate::exec::resolve();
         crate::sandbox::resolve();

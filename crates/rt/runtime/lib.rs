@@ -13,6 +13,7 @@ mod arch;
 mod asleep;
 mod atomics;
 mod caller;
+mod children;
 mod contexts;
 mod events;
 mod exec;

@@ -461,6 +461,7 @@ unsafe fn sem_wait(s: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
         }
         let errno = *__errno_location();
         if call!(SEM_TRYWAIT, (s => P) -> c_int) == 0 {
+            sync::sem_taken(s as u64);
             return 0;
         }
         *__errno_location() = errno;
@@ -494,7 +495,11 @@ pub unsafe extern "C" fn tussle_sem_trywait(s: P, pc: u64) -> c_int {
     // lock or condition.
     unsafe {
         seen(s, 8, RMW, pc);
-        call!(SEM_TRYWAIT, (s => P) -> c_int)
+        let r = call!(SEM_TRYWAIT, (s => P) -> c_int);
+        if r == 0 {
+            sync::sem_taken(s as u64);
+        }
+        r
     }
 }
 

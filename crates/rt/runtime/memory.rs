@@ -7,6 +7,7 @@ use crate::libc_calls::call;
 use crate::wire::*;
 use crate::{heap, record};
 use core::ffi::{c_int, c_long};
+use tussle_rt_core::processes::Memory;
 
 stub! {
     "memcpy" => "tussle_memcpy", "rcx";
@@ -156,7 +157,9 @@ pub unsafe extern "C" fn tussle_mmap(a: P, n: usize, prot: c_int, flags: c_int, 
             heap::born(p as u64, n as u64, 15, 4096, 0);
         }
         if p as isize != -1 && flags & SHARED != 0 {
-            heap::mapped_shared();
+            let anonymous = flags & ANONYMOUS != 0;
+            let memory = if anonymous { Memory::Anonymous } else { Memory::File(fd, off as u64) };
+            heap::shared(p as u64, n as u64, &memory);
         }
         p
     }
@@ -164,6 +167,7 @@ pub unsafe extern "C" fn tussle_mmap(a: P, n: usize, prot: c_int, flags: c_int, 
 
 /// Set in `MAP_SHARED` and in `MAP_SHARED_VALIDATE`.
 const SHARED: c_int = 1;
+const ANONYMOUS: c_int = 0x20;
 
 /// # Safety
 /// As `shmat`.
@@ -174,10 +178,21 @@ pub unsafe extern "C" fn tussle_shmat(id: c_int, at: P, flags: c_int) -> P {
     unsafe {
         let p = call!(SHMAT, (id => c_int, at => P, flags => c_int) -> P);
         if p as isize != -1 {
-            heap::mapped_shared();
+            heap::shared(p as u64, segment_bytes(id), &Memory::Segment(id as u32));
         }
         p
     }
+}
+
+/// Size of a System V segment, bytes; 0 if it cannot be told.
+fn segment_bytes(id: c_int) -> u64 {
+    const SYS_SHMCTL: usize = 31;
+    const IPC_STAT: usize = 2;
+    // `struct shmid64_ds` of x86-64: 48 bytes of permissions, then the size; 112 bytes in all.
+    let mut about = [0u64; 32];
+    // SAFETY: the kernel writes 112 bytes.
+    let r = unsafe { crate::sys::call3(SYS_SHMCTL, id as usize, IPC_STAT, about.as_mut_ptr() as usize) };
+    if r == 0 { about[6] } else { 0 }
 }
 
 /// # Safety
@@ -187,7 +202,7 @@ pub unsafe extern "C" fn tussle_munmap(a: P, n: usize) -> c_int {
     // SAFETY: the `munmap` behind ours gets the arguments as they came; the recorder notes their addresses and
     // follows none.
     unsafe {
-        heap::dead(a as u64);
+        heap::unmapped(a as u64);
         call!(MUNMAP, (a => P, n => usize) -> c_int)
     }
 }

@@ -5,7 +5,7 @@ use crate::arch::{alias, syscall_stub};
 use crate::arena;
 use crate::interpose::P;
 use crate::libc_calls::{call, next_all};
-use crate::sys;
+use crate::{sys, waits};
 use crate::wire::LOST_KERNEL;
 use core::ffi::{c_int, c_long};
 
@@ -63,15 +63,22 @@ pub unsafe extern "C" fn tussle_syscall(
     c: c_long,
     d: c_long,
     e: c_long,
+    f: c_long,
 ) -> c_long {
     /// `SECCOMP_SET_MODE_STRICT` and `_FILTER`; other operations only ask.
     const SET_MODES: [c_long; 2] = [0, 1];
+    /// `FUTEX_WAIT` and `FUTEX_WAIT_BITSET`, without flags.
+    const FUTEX_WAITS: [c_long; 2] = [0, 9];
+    const FUTEX_OPERATION: c_long = 127;
     // SAFETY: the arguments go on as they came.
     unsafe {
         let go = || {
             type L = c_long;
-            call!(SYSCALL, (n => L, a => L, b => L, c => L, d => L, e => L) -> L)
+            call!(SYSCALL, (n => L, a => L, b => L, c => L, d => L, e => L, f => L) -> L)
         };
+        if n as usize == sys::SYS_futex && FUTEX_WAITS.contains(&(b & FUTEX_OPERATION)) {
+            waits::asleep_for(a as u64);
+        }
         let sets = match n as usize {
             sys::SYS_seccomp => SET_MODES.contains(&a),
             sys::SYS_prctl => a == PR_SET_SECCOMP,

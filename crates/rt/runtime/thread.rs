@@ -5,7 +5,7 @@ use crate::wire::*;
 use crate::{asleep, exec, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use tussle_rt_core::arena::{self, Settings, lost, recording};
-use tussle_rt_core::{probe, record};
+use tussle_rt_core::{probe, processes, sync};
 use tussle_rt_core::sys::Blocked;
 use tussle_rt_core::thread as core_thread;
 pub use tussle_rt_core::thread::{Birth, Entered, vt_of};
@@ -162,7 +162,8 @@ pub unsafe fn end() {
     }
 }
 
-static FORK_VT: AtomicU64 = AtomicU64::new(0);
+/// The clock of the child that is about to be forked; [`NONE`] if nobody said so.
+static FORK_VT: AtomicU64 = AtomicU64::new(NONE as u64);
 
 /// Before fork: what was counted so far is the parent's.
 ///
@@ -170,13 +171,16 @@ static FORK_VT: AtomicU64 = AtomicU64::new(0);
 /// Called by libc before a fork.
 pub unsafe extern "C" fn before_fork() {
     if let Some(entered) = enter() {
-        // SAFETY: the thread is inside the recorder: the state is its own.
-        unsafe {
-            let t = entered.live();
-            record::sweep(t);
-            FORK_VT.store(core_thread::now(t), Relaxed);
-        }
+            FORK_VT.store(sync::creation(&entered), Relaxed);
     }
+}
+
+/// In the parent, after fork.
+///
+/// # Safety
+/// Called by libc after a fork.
+pub unsafe extern "C" fn after_fork_in_parent() {
+    FORK_VT.store(NONE as u64, Relaxed);
 }
 
 /// A child forked without our seeing it must not write into its parent's file.
@@ -205,10 +209,13 @@ pub unsafe extern "C" fn after_fork_in_child() {
         let _blocked = Blocked::all();
         let (pid, seq) = arena::session_pid_seq();
         let was = state();
+        let vt = match FORK_VT.swap(NONE as u64, Relaxed) {
+            vt if vt == NONE as u64 => core_thread::latest(),
+            vt => vt,
+        };
         core_thread::reset_after_fork();
         set_current(dummy());
         set_state(NEW);
-        let vt = FORK_VT.load(Relaxed);
         if arena::open(&settings(), pid, seq, vt) && was != ENDED {
             register(Birth { vt, ..Birth::unknown() });
         }
@@ -247,13 +254,18 @@ pub unsafe fn init() {
             asleep::sleep(true);
             return;
         }
-        if !probe::calls_are_safe() || !arena::open(&settings(), 0, 0, 0) {
+        if !probe::calls_are_safe() {
+            return;
+        }
+        let settings = settings();
+        let vt = processes::clock_of_the_start(&settings);
+        if !arena::open(&settings, 0, 0, vt) {
             return;
         }
         crate::interpose::make_key();
-        sys::__register_atfork(Some(before_fork), None, Some(after_fork_in_child), core::ptr::null_mut());
+        sys::__register_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child), core::ptr::null_mut());
         let (lo, hi) = main_stack();
-        register(Birth { vt: 0, stack: (lo, hi), ..Birth::unknown() });
+        register(Birth { vt, stack: (lo, hi), ..Birth::unknown() });
     }
 }
 

@@ -48,6 +48,10 @@ pub(crate) struct Share {
     pub storing: f64,
 }
 
+fn address(v: &Visit) -> u64 {
+    v.what & 0xffff_ffff_ffff
+}
+
 impl HeldLocks {
     /// `locks` with the position of the thread that held them; `kept` says which lines matter.
     pub fn new<'a>(
@@ -75,18 +79,22 @@ impl HeldLocks {
         kept: &impl Fn(u64) -> bool,
     ) {
         let longer = longer(section, visits);
-        let mut inner: Vec<u64> = Vec::new();
+        let mut inner: Vec<(u64, bool)> = Vec::new();
         let mut seen: HashSet<(u64, u64, bool)> = HashSet::new();
+        // Readers hold a lock together: it keeps nobody from what they store.
+        let stored: HashSet<u64> =
+            visits.iter().filter(|v| [WRITE, RMW].contains(&((v.what >> 56) as u32))).map(address).collect();
         for (k, v) in visits.iter().enumerate() {
-            let (addr, kind) = (v.what & 0xffff_ffff_ffff, (v.what >> 56) as u32);
+            let (addr, kind) = (address(v), (v.what >> 56) as u32);
             match kind {
-                TAKEN | TAKEN_SHARED => inner.push(addr),
-                RELEASED => inner.retain(|l| *l != addr),
+                TAKEN | TAKEN_SHARED => inner.push((addr, kind == TAKEN_SHARED)),
+                RELEASED => inner.retain(|l| l.0 != addr),
                 _ if kept(addr & !(LINE - 1)) => {
                     // What follows a visit without being one of its own repeats it.
                     let repeats = visits.get(k + 1).map_or(0, |next| next.gap);
                     let n = (1 + repeats) as f64 * longer * weight;
-                    for lock in inner.iter().copied().chain([outermost]) {
+                    let all = inner.iter().copied().chain([(outermost, section.shared != 0)]);
+                    for (lock, _) in all.filter(|(_, shared)| !shared || !stored.contains(&addr)) {
                         let first = seen.insert((lock, addr, false));
                         let stores = kind != READ && seen.insert((lock, addr, true));
                         let place = self.places.entry((addr & !(LINE - 1), addr & (LINE - 1))).or_default();

@@ -59,3 +59,38 @@ fn private_pages_after_a_fork_are_two_processes_own() {
     assert_eq!(total_e(&observed(&evidence), true), 0.0);
     assert_eq!(evidence.regions, None, "nothing is shared");
 }
+
+/// Runs `phases HOW MEMORY WHEN ..`; E of all lines, and stores to counters that share one.
+fn phases(lab: &Lab, exe: &std::path::Path, how: &str, by_file: bool, when: &str) -> (f64, f64) {
+    let path = lab.path().join(format!("phases-{how}-{when}"));
+    let memory = if by_file { path.to_str().unwrap() } else { "-" };
+    let ran = lab.run(exe, &[how, memory, when], How::default());
+    assert_eq!((ran.status, &ran.unusable[..]), (0, &[][..]), "{how}");
+    let stores: f64 = ran.stdout.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let _ = std::fs::remove_file(path);
+    (total_e(&observed(&ran.evidence), true), stores)
+}
+
+/// In turns there are 8 hand-offs at most, whatever orders the turns, and at whatever addresses the memory lies; all at
+/// once every other store finds the line elsewhere.
+#[test]
+fn what_orders_processes_orders_their_clocks() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("phases", &[]);
+    let all = ["wait", "sem", "mutex", "cond", "barrier", "word"].map(|how| [(how, false), (how, true)]);
+    let other = [("exec", true), ("spawn", true)];
+    let mut wrong = Vec::new();
+    for (how, by_file) in all.into_iter().flatten().chain(other) {
+        let (e, _) = phases(&lab, &exe, how, by_file, "turns");
+        if e > 200.0 {
+            wrong.push(format!("{how} (file: {by_file}) in turns: E {e}"));
+        }
+    }
+    for (how, by_file) in [("wait", false), ("wait", true), ("spawn", true), ("exec", true)] {
+        let (e, stores) = phases(&lab, &exe, how, by_file, "once");
+        if !(0.4 * stores..0.51 * stores).contains(&e) {
+            wrong.push(format!("{how} (file: {by_file}) at once: E {e} of {stores} stores"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -515,7 +515,7 @@ macro_rules! list_stub {
     )+ };
 }
 
-/// Exports `$name` (`syscall`): numbers 157, 317 and 425 go to `$ours`, all others to the function that `$find` finds,
+/// Exports `$name` (`syscall`): numbers 157, 202, 317 and 425 go to `$ours`, all others to the function that `$find` finds,
 /// with all registers and the stack as they are.
 macro_rules! syscall_stub {
     ($name:literal, $find:ident, $ours:ident) => {
@@ -523,6 +523,8 @@ macro_rules! syscall_stub {
             concat!(".hidden ", stringify!($ours)),
             concat!(".weak ", $name, "\n.type ", $name, ",@function\n.p2align 4"),
             concat!($name, ":"),
+            "cmp rdi, 202",
+            concat!("je ", stringify!($ours)),
             "cmp rdi, 157",
             concat!("je ", stringify!($ours)),
             "cmp rdi, 317",

@@ -160,6 +160,9 @@ pub fn read(session: &Path, keep: Keep) -> (Evidence, Vec<String>) {
     let mut maps = Vec::new();
     for e in std::fs::read_dir(session).unwrap() {
         let path = e.unwrap().path();
+        if path.extension().is_none_or(|e| e != "raw") {
+            continue;
+        }
         let file = std::fs::File::open(&path).unwrap();
         // SAFETY: a private folder.
         let map = unsafe { memmap2::Mmap::map(&file).unwrap() };

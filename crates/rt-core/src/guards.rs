@@ -1,0 +1,194 @@
+//! Locks made of atomics that are not one word which goes from free to taken and back (those are in `waits`). Each is
+//! told by what only a lock of its kind does, and is dropped when two threads have it at once:
+//!
+//! - ticket locks: a thread adds to one word (or to the upper half of a word), and polls another one (the lower half)
+//!   until it shows what that word was; then it alone changes it;
+//! - queue locks (MCS, CLH): a thread exchanges the address of a node of its own into the queue's tail, waits for a word
+//!   in its node or in that of the one before, and gives the lock on through the next one's node, its own or the tail;
+//! - sequence locks: a word that writers make odd, and the same thread even again.
+//!
+//! What a thread waits for and has is in its own [`Guard`]; who has a lock is in a slot beside the word's own: that of
+//! the byte after it.
+
+use crate::sections;
+use crate::sync::{self, Slot};
+use crate::thread::Entered;
+use crate::waits;
+use crate::wire::*;
+use core::sync::atomic::Ordering::*;
+
+/// Addresses, as far as locks go: no number that a program counts.
+const ADDRESS_MIN: u64 = 1 << 16;
+const ADDRESS_MAX: u64 = 1 << 47;
+/// Bytes of a node in which its words lie.
+const NODE: u64 = 192;
+
+fn is_address(value: u64) -> bool {
+    (ADDRESS_MIN..ADDRESS_MAX).contains(&value)
+}
+
+fn within(addr: u64, node: u64) -> bool {
+    node != 0 && (node..node + NODE).contains(&addr)
+}
+
+/// What the thread waits for or has.
+///
+/// # Safety
+/// `t` is the calling thread's.
+#[inline(always)]
+unsafe fn guard<'a>(t: *mut Live) -> &'a mut Guard {
+    // SAFETY: only the thread itself uses it.
+    unsafe { &mut (*t).guard }
+}
+
+/// The calling thread has such a lock: what it changes may give it away.
+///
+/// # Safety
+/// `t` is the calling thread's.
+#[inline(always)]
+pub unsafe fn has_one(t: *mut Live) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { guard(t).kind != NOTHING }
+}
+
+/// Whether seeing `value` may end a wait, so that [`seen`] is to be told.
+///
+/// # Safety
+/// `t` is the calling thread's.
+#[inline(always)]
+pub unsafe fn may_begin(t: *mut Live, addr: u64, value: u64) -> bool {
+    // SAFETY: the caller's promise.
+    let g = unsafe { guard(t) };
+    match g.wait {
+        NOTHING => g.kind == QUEUE && within(addr, g.node) && is_address(value),
+        TICKET => value == g.ticket && addr != g.word,
+        _ => value == 0 && (within(addr, g.before) || within(addr, g.node)),
+    }
+}
+
+/// The thread saw `value`: the end of a wait, or who is the next one of a queue.
+pub fn seen(entered: &Entered, addr: u64, value: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    let g = unsafe { guard(entered.live()) };
+    match g.wait {
+        NOTHING if g.kind == QUEUE && within(addr, g.node) && is_address(value) => g.next = value,
+        TICKET if value == g.ticket && addr != g.word => begin(entered, TICKET, addr),
+        QUEUE if value == 0 && (within(addr, g.before) || within(addr, g.node)) => {
+            begin(entered, QUEUE, g.word)
+        }
+        _ => {}
+    }
+}
+
+/// Notes that one instruction brought a word of so many bytes from `from` to `to`, which may be the first step to such a
+/// lock; true if [`stepped`] is to be told. Without entering the recorder, as [`waits::look`].
+///
+/// # Safety
+/// `t` is the calling thread's.
+#[inline(always)]
+pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, from: u64, to: u64) -> bool {
+    // SAFETY: the caller's promise.
+    let g = unsafe { guard(t) };
+    let step = to.wrapping_sub(from);
+    if g.kind != NOTHING || core::mem::take(&mut g.gave) == addr {
+        return false;
+    }
+    if step == 1 && from & 1 == 0 && waits::is_polled(addr) {
+        *g = Guard { wait: SEQUENCE, word: addr, ..Guard::NONE };
+        return true;
+    }
+    if step == 1 || step == 1 << (bytes * 4) {
+        let (ticket, serving) = (from >> step.trailing_zeros(), from & (step - 1));
+        *g =
+            Guard { wait: TICKET, word: if step == 1 { addr } else { 0 }, ticket, node: addr, ..Guard::NONE };
+        return step > 1 && serving == ticket;
+    }
+    if bytes == 8 && is_address(to) && (from == 0 || is_address(from)) {
+        *g = Guard { wait: QUEUE, word: addr, node: to, before: from, ..Guard::NONE };
+        return true;
+    }
+    false
+}
+
+/// What [`stepping`] noted is the beginning, or that of a wait.
+pub fn stepped(entered: &Entered) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    let g = unsafe { guard(entered.live()) };
+    match g.wait {
+        QUEUE if g.before != 0 => waiting(entered, g.word),
+        TICKET => begin(entered, TICKET, g.node),
+        kind => begin(entered, kind, g.word),
+    }
+}
+
+fn slot(entered: &Entered, word: u64) -> &'static Slot {
+    sync::slot(entered, word + 1)
+}
+
+fn is_lock(s: &'static Slot) -> bool {
+    waits::is_lock(s)
+}
+
+fn waiting(entered: &Entered, word: u64) {
+    if is_lock(slot(entered, word)) {
+        sync::tried(entered, word);
+    }
+}
+
+/// The thread has the lock.
+fn begin(entered: &Entered, kind: u64, word: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    let (g, me) = (unsafe { guard(entered.live()) }, sync::thread_number(entered));
+    (g.kind, g.wait, g.word, g.next) = (kind, NOTHING, word, 0);
+    waits::watch(word);
+    let s = slot(entered, word);
+    s.kind.store(kind, Relaxed);
+    if waits::holder(s).swap(me, AcqRel) != 0 {
+        // Somebody has it, or its end was not seen: begin to trust anew.
+        waits::releases(s).store(0, Relaxed);
+    }
+    if is_lock(s) {
+        sync::locked_by_try(entered, word);
+    }
+}
+
+/// Words that writers make odd and even again are changed by nobody else meanwhile, or are no locks.
+fn foreign(entered: &Entered, addr: u64, me: u64) {
+    if waits::is_polled(addr) {
+        let s = slot(entered, addr);
+        let holder = waits::holder(s).load(Relaxed);
+        if s.kind.load(Relaxed) == SEQUENCE && holder != 0 && holder != me {
+            waits::no_lock(s);
+        }
+    }
+}
+
+/// The thread is about to change a word to `to`, with an instruction that reads it, too, if `at_once`: does that give
+/// its lock away?
+pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    let (g, me) = (unsafe { guard(entered.live()) }, sync::thread_number(entered));
+    foreign(entered, addr, me);
+    let gives = match g.kind {
+        NOTHING => return,
+        TICKET => addr == g.word,
+        SEQUENCE => addr == g.word && to & 1 == 0,
+        _ => addr == g.word || within(addr, g.node) || within(addr, g.next),
+    };
+    if !gives {
+        return;
+    }
+    let (s, word) = (slot(entered, g.word), g.word);
+    // What gives a lock away is no step to the next one.
+    *g = Guard { gave: if at_once { addr } else { 0 }, ..Guard::NONE };
+    if waits::holder(s).load(Relaxed) != me {
+        waits::releases(s).store(0, Relaxed);
+        return;
+    }
+    if is_lock(s) {
+        sections::releasing(entered, word);
+        sync::unlocking(entered, word);
+    }
+    waits::holder(s).store(0, Relaxed);
+    waits::releases(s).fetch_add(1, Relaxed);
+}
