@@ -3,8 +3,9 @@
 //!
 //! - ticket locks: a thread adds to one word (or to the upper half of a word), and polls another one (the lower half)
 //!   until it shows what that word was; then it alone changes it;
-//! - queue locks (MCS, CLH): a thread exchanges the address of a node of its own into the queue's tail, waits for a word
-//!   in its node or in that of the one before, and gives the lock on through the next one's node, its own or the tail;
+//! - queue locks (MCS, CLH): a thread exchanges the address of a node of its own into the queue's tail, waits for a
+//!   word in its node or in that of the one before, and gives the lock on through the next one's node,
+//!   its own or the tail;
 //! - sequence locks: a word that writers make odd, and the same thread even again.
 //!
 //! What a thread waits for and has is in its own [`Guard`]; who has a lock is in a slot beside the word's own: that of
@@ -80,8 +81,8 @@ pub fn seen(entered: &Entered, addr: u64, value: u64) {
     }
 }
 
-/// Notes that one instruction brought a word of so many bytes from `from` to `to`, which may be the first step to such a
-/// lock; true if [`stepped`] is to be told. Without entering the recorder, as [`waits::look`].
+/// Notes that one instruction brought a word of so many bytes from `from` to `to`, which may be the first step to such
+/// a lock; true if [`stepped`] is to be told. Without entering the recorder, as [`waits::look`].
 ///
 /// # Safety
 /// `t` is the calling thread's.

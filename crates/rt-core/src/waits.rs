@@ -1,7 +1,8 @@
 //! Waiting without libc: words that one thread polls and another one writes. Barriers, latches, flags and locks made of
 //! atomics are such, whatever they are called; with futexes, too: who sleeps looks before and after.
 //!
-//! A word becomes *watched* when a thread sees the same value in it twice in a row, or changes it and brings it back. All that follows costs only those who use watched words.
+//! A word becomes *watched* when a thread sees the same value in it twice in a row, or changes it and brings it back.
+//! All that follows costs only those who use watched words.
 //!
 //! - A watched word that changes rarely (on average, and since its last change, a quarter window) separates phases like
 //!   a barrier, when one who changes it or waits for it has worked for as long since its clock was last set: who

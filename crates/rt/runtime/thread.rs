@@ -263,7 +263,9 @@ pub unsafe fn init() {
             return;
         }
         crate::interpose::make_key();
-        sys::__register_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child), core::ptr::null_mut());
+        let child = Some(after_fork_in_child as unsafe extern "C" fn());
+        let dso = core::ptr::null_mut();
+        sys::__register_atfork(Some(before_fork), Some(after_fork_in_parent), child, dso);
         let (lo, hi) = main_stack();
         register(Birth { vt, stack: (lo, hi), ..Birth::unknown() });
     }
