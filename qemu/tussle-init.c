@@ -8,11 +8,13 @@
  *
  *   WORKLOAD TASKS OPERATIONS PAGES        mmap1 page_fault1 page_fault2 pft exec_storm fork_storm sem_ops
  *   run TASKS OPERATIONS PAGES COMMAND...  every task starts COMMAND that often and waits for it
+ *   threads 1 OPERATIONS PAGES COMMAND...  COMMAND brings its own threads: the one task is not bound to a CPU
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,11 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/io.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/sem.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -141,7 +145,7 @@ static void do_exec(char **argv)
 {
     pid_t child = fork();
     if (child == 0) {
-        execv(argv[0], argv);
+        execvp(argv[0], argv);
         __atomic_store_n(&shared->not_started, errno, __ATOMIC_SEQ_CST);
         _exit(127);
     }
@@ -157,7 +161,15 @@ static void do_sem(void)
     }
 }
 
-static void one(const char *workload, long task)
+static const char *workload;
+
+/* "threads" differs in that its task may run on any CPU. */
+static bool runs_command(void)
+{
+    return !strcmp(workload, "run") || !strcmp(workload, "threads");
+}
+
+static void one(long task)
 {
     static char *true_argv[] = { "/bin/true", NULL };
     if (!strcmp(workload, "mmap1"))
@@ -172,15 +184,13 @@ static void one(const char *workload, long task)
         do_fork_storm();
     else if (!strcmp(workload, "sem_ops"))
         do_sem();
-    else if (!strcmp(workload, "run"))
+    else if (runs_command())
         do_exec(command);
     else {
         errno = 0;
         fail("unknown workload");
     }
 }
-
-static const char *workload;
 
 static void wait_for(int *counter, int value)
 {
@@ -194,9 +204,9 @@ static void *task(void *number)
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(me, &set);
-    if (sched_setaffinity(0, sizeof set, &set))
+    if (strcmp(workload, "threads") && sched_setaffinity(0, sizeof set, &set))
         fail("sched_setaffinity");
-    one(workload, me);
+    one(me);
     __atomic_add_fetch(&shared->ready, 1, __ATOMIC_SEQ_CST);
     if (me == 0) {
         wait_for(&shared->ready, tasks);
@@ -207,7 +217,7 @@ static void *task(void *number)
     }
     wait_for(&shared->go, 1);
     for (long i = 0; i < operations; i++)
-        one(workload, me);
+        one(me);
     __atomic_add_fetch(&shared->done, 1, __ATOMIC_SEQ_CST);
     if (me == 0) {
         wait_for(&shared->done, tasks);
@@ -240,7 +250,7 @@ static void prepare(void)
 
 static bool uses_processes(void)
 {
-    return !strcmp(workload, "exec_storm") || !strcmp(workload, "fork_storm") || !strcmp(workload, "run") ||
+    return !strcmp(workload, "exec_storm") || !strcmp(workload, "fork_storm") || runs_command() ||
            !strcmp(workload, "sem_ops");
 }
 
@@ -314,6 +324,28 @@ static void mounts(void)
     mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
 }
 
+static void more_mounts(void)
+{
+    mkdir("/dev/pts", 0755);
+    mkdir("/dev/shm", 01777);
+    mount("devpts", "/dev/pts", "devpts", 0, NULL);
+    mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777");
+}
+
+/* Programs that talk to themselves find 127.0.0.1. */
+static void loopback_up(void)
+{
+    struct ifreq lo = { .ifr_name = "lo" };
+    int s = socket(AF_INET, SOCK_DGRAM, 0);
+    if (s < 0)
+        return;
+    if (!ioctl(s, SIOCGIFFLAGS, &lo)) {
+        lo.ifr_flags |= IFF_UP | IFF_RUNNING;
+        ioctl(s, SIOCSIFFLAGS, &lo);
+    }
+    close(s);
+}
+
 int main(int argc, char **argv)
 {
     static char *words[WORDS + 1];
@@ -337,8 +369,13 @@ int main(int argc, char **argv)
     operations = atol(words[2]);
     pages = atol(words[3]);
     command = words + 4;
-    if (tasks < 1 || tasks > TASKS_MAX || operations < 1 || pages < 1 || (!strcmp(workload, "run") && n < 5))
+    if (tasks < 1 || tasks > TASKS_MAX || operations < 1 || pages < 1 || (runs_command() && n < 5))
         fail("usage");
+    if (runs_command()) {
+        more_mounts();
+        loopback_up();
+        setenv("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", 1);
+    }
     prepare();
     printf("tussle-init: %s with %ld tasks, %ld operations each\n", workload, tasks, operations);
     fflush(stdout);

@@ -19,6 +19,7 @@ use crate::moves::{candidates, hot_members};
 use crate::patch::alloc::Site;
 use crate::relayout::{Relayout, RelayoutError};
 use crate::scene::{Scene, holders};
+use crate::turns::{self, Envelope};
 
 /// Least gain in expected invalidations, the same bound as for a finding of `report`.
 pub const GAIN_MIN: f64 = 1000.0;
@@ -86,9 +87,33 @@ pub struct Advice {
     pub notes: Vec<String>,
     /// Allocations of C's heap that must give more alignment than today.
     pub sites: Vec<Site>,
+    /// The recorded accesses replayed in their order, at every length of a turn; `None` where there is no order, and
+    /// beyond the first few of a list.
+    pub replayed: Option<Envelope>,
 }
 
 impl Advice {
+    #[cfg(test)]
+    pub(crate) fn of_nothing() -> Advice {
+        let cost = Cost::default();
+        Advice {
+            type_name: String::new(),
+            decl: None,
+            edits: Vec::new(),
+            before: cost,
+            after: cost,
+            size_before: 0,
+            size_after: 0,
+            live_bytes: 0,
+            new_sharing: Vec::new(),
+            moved: Vec::new(),
+            why: String::new(),
+            notes: Vec::new(),
+            sites: Vec::new(),
+            replayed: None,
+        }
+    }
+
     /// Expected invalidations saved, mean over phases.
     pub fn gain(&self) -> f64 {
         self.before.mean - self.after.mean
@@ -185,7 +210,10 @@ pub fn source_name(table: &TypeTable, id: TypeId) -> Option<String> {
 /// Advice for the struct `name`.
 pub fn advise(evidence: &Evidence, name: &str, options: &Options<'_>) -> Result<Report, AdviseError> {
     let target = evidence.types.find(name).ok_or_else(|| AdviseError::NoSuchType(name.into()))?;
-    advise_type(evidence, target, options, &Verdicts::new(evidence, line_size(evidence, options)))
+    let verdicts = Verdicts::new(evidence, line_size(evidence, options));
+    let mut report = advise_type(evidence, target, options, &verdicts)?;
+    turns::rank(evidence, line_bytes(evidence, options), &mut report.advices);
+    Ok(report)
 }
 
 fn advise_type(
@@ -212,11 +240,12 @@ pub fn best(evidence: &Evidence, options: &Options<'_>) -> Vec<Advice> {
         }
     }
     sort_best(&mut out);
+    turns::rank(evidence, line_bytes(evidence, options), &mut out);
     out
 }
 
 /// Orders advice as somebody would take it: gain at the recorded addresses first, then on other phases, and of about
-/// equal gain the cheapest.
+/// equal gain the cheapest. What was replayed goes by that where all lengths of a turn agree.
 pub fn sort_best(advices: &mut [Advice]) {
     // Gains within 5% are the same: the evidence is not finer.
     let bucket = |g: f64| (g.max(1.0).ln() / 0.05).floor();
@@ -231,6 +260,7 @@ pub fn sort_best(advices: &mut [Advice]) {
             .then(a.new_sharing.len().cmp(&b.new_sharing.len()))
             .then(a.edits.len().cmp(&b.edits.len()))
     });
+    turns::sort(advices);
 }
 
 /// The bill of given edits, whether they gain or not.
@@ -498,6 +528,7 @@ impl<'a> Search<'a> {
             live_bytes: self.live_bytes(&layout),
             new_sharing,
             moved: moved.into_iter().collect(),
+            replayed: None,
         })
     }
 

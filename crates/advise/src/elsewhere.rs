@@ -53,6 +53,13 @@ pub struct Change {
     edits: Vec<Edit>,
 }
 
+impl Change {
+    /// Edits of one struct.
+    pub fn new(type_name: &str, edits: &[Edit]) -> Change {
+        Change { type_name: type_name.into(), edits: edits.to_vec() }
+    }
+}
+
 impl std::str::FromStr for Change {
     type Err = String;
 

@@ -2,8 +2,8 @@
 //!
 //! Pure: sources come in as text, patches go out as text. [`abi`] computes offsets, [`edit`] names the changes,
 //! [`relayout`] follows one through all types that contain the struct, [`scene`] and [`cost`] evaluate recorded
-//! accesses under a layout, [`elsewhere`] says where recorded bytes would lie, [`moves`] proposes and [`advice`]
-//! ranks edits, [`patch`] edits the source.
+//! accesses under a layout, [`elsewhere`] says where recorded bytes would lie and [`turns`] what that saves,
+//! [`moves`] proposes and [`advice`] ranks edits, [`patch`] edits the source.
 
 pub mod abi;
 pub mod advice;
@@ -21,6 +21,7 @@ pub mod relayout;
 pub mod scene;
 #[cfg(test)]
 mod testing;
+pub mod turns;
 
 pub use advice::{Advice, AdviseError, Options, Report, advise, best, evaluate, sort_best};
 pub use edit::Edit;

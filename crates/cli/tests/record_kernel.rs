@@ -36,10 +36,10 @@ fn a_run_from_a_snapshot_gives_the_evidence_of_a_boot() {
     let script = r#"
         eval "$record"
         export XDG_CACHE_HOME=$PWD/cache
-        small="--smp 2 --workload mmap1 --ops 50"
+        small="--smp 2 --workload mmap1 --ops 50 --quantum 1000"
         record $small -o kept.data && record $small -o restored.data && record $small --no-snapshot -o booted.data &&
-        record --smp 2 --workload page_fault1 --ops 3 -o other.data &&
-        record --smp 2 --workload page_fault1 --ops 3 --no-snapshot -o other-booted.data &&
+        record --smp 2 --workload page_fault1 --ops 3 --quantum 1000 -o other.data &&
+        record --smp 2 --workload page_fault1 --ops 3 --quantum 1000 --no-snapshot -o other-booted.data &&
         record $small --stream-max 2 -o cut.data && record $small --stream-max 2 --no-snapshot -o cut-booted.data &&
         ls -A cache/tussle | grep -c '^guest-' &&
         for part in state memory stream about.json; do
@@ -70,14 +70,15 @@ fn a_program_comes_with_its_libraries_and_its_words() {
     let script = r#"
         eval "$record"
         export XDG_CACHE_HOME=$PWD/cache
-        add() { record --smp 2 --initrd-add /bin/cat --initrd-add "$PWD/a file=/a file" "$@"; }
+        add() { record --smp 2 --quantum 1000 --initrd-add /bin/cat --initrd-add "$PWD/a file=/a file" "$@"; }
         add --run "/bin/cat '/a file'" || exit 1
         echo fails >&2
         add --run "/bin/cat /missing""#;
     let Some(run) = shell(folder.path(), script) else { return };
     let said = said(&run);
     assert_eq!(run.status.code(), Some(125), "{said}");
-    assert!(said.contains("/bin/cat exited with status 1"), "{said}");
+    assert!(said.contains("/bin/cat exited with status 1. The guest said last:"), "{said}");
+    assert!(said.contains("cat: /missing: No such file or directory"), "its own words: {said}");
     assert!(folder.path().join("tussle.data").exists(), "{said}");
 }
 

@@ -65,6 +65,11 @@ fn a_recording_can_be_replayed_and_predicted() {
     let view = tussle(at, &["report", "a.data", "--what-if", "mm_struct: map_count@0", "--format", "json"]);
     let view: Value = serde_json::from_slice(&view.stdout).unwrap();
     assert_eq!(view["places_that_differ"], 0, "{view}");
+    let lengths: Vec<_> = e.turn_lengths().map(tussle_evidence::Evidence::turn_instructions).collect();
+    assert_eq!(lengths, [Some(1000), Some(100), Some(10_000)]);
+    let turns: Vec<_> =
+        view["turns"].as_array().unwrap().iter().map(|t| t["turn_instructions"].as_u64().unwrap()).collect();
+    assert_eq!(turns, [100, 1000, 10_000], "{view}");
     assert!(view["reached"]["before"].as_u64() > Some(0) && view["log"].as_u64() > Some(1000), "{view}");
     let same = tussle(at, &["report", "a.data", "--layout", &std::env::var("TUSSLE_TEST_VMLINUX").unwrap()]);
     let same = String::from_utf8_lossy(&same.stdout).into_owned();

@@ -8,6 +8,7 @@ mod cell;
 mod columns;
 pub mod file;
 mod maps;
+mod named;
 mod problem;
 mod redact;
 pub mod sample;
@@ -15,6 +16,7 @@ pub mod tables;
 mod validate;
 
 pub use maps::Mapped;
+pub use named::Named;
 pub use problem::Problem;
 pub use redact::redact;
 pub use tables::*;

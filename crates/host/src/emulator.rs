@@ -83,14 +83,12 @@ pub enum EmulatorError {
         said: String,
     },
     /// The guest took too long.
-    #[error(
-        "the guest was still {phase} after {seconds} s and was ended (--timeout allows more). It said last:\n{said}"
-    )]
+    #[error("the guest was still {phase} after {stuck} and was ended. It said last:\n{said}")]
     Timeout {
         /// `booting` or `working`.
         phase: &'static str,
-        /// Limit.
-        seconds: u64,
+        /// After what, in words.
+        stuck: String,
         /// Last lines of its console.
         said: String,
     },
@@ -183,7 +181,7 @@ pub struct Boot {
     pub window: u32,
     /// Watch accesses; false only runs the workload, for comparison.
     pub record: bool,
-    /// Limit for everything.
+    /// CPU time of the emulator for everything.
     pub timeout: Duration,
     /// The stream's limit in bytes.
     pub stream_bytes_max: u64,

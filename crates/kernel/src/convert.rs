@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use tussle_debuginfo::Elf;
 use tussle_evidence::{
-    Actor, ActorKind, Basis, Code, Evidence, Frame, Loss, Module, Object, Process, Run, Sees, Source,
+    Actor, ActorKind, Basis, Code, Evidence, Frame, Loss, Module, Object, Process, Run, Schedule, Sees,
+    Source,
 };
 use tussle_model::TypeId;
 
@@ -33,6 +34,8 @@ pub struct Machine {
     pub command: Vec<String>,
     /// Path of the debug file, as given.
     pub vmlinux: String,
+    /// Instructions that a vCPU lost with every transfer.
+    pub feedback: u64,
 }
 
 /// Everything that a conversion needs.
@@ -155,6 +158,11 @@ fn empty(inputs: &Inputs, end: &Summary) -> Evidence {
         complete: end.lost == 0,
         ..Run::new(Source::KernelRecorder, end.window.max(1), Sees { locks: true, ..Sees::ACCESSES })
     };
+    let schedule = Schedule {
+        turn_instructions: end.quantum,
+        feedback_instructions: Some(machine.feedback),
+        seed: None,
+    };
     let process = Process {
         pid: 0,
         parent: None,
@@ -185,6 +193,7 @@ fn empty(inputs: &Inputs, end: &Summary) -> Evidence {
         modules: vec![module],
         actors: actors.collect(),
         samples: Some(Vec::new()),
+        schedules: Some(vec![schedule]),
         ..Evidence::empty(run)
     }
 }

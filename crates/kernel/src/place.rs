@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use tussle_evidence::ObjectKind;
+use tussle_model::leaf::{Arrays, leaves};
 use tussle_model::{Type, TypeId};
 
 use crate::image::{KernelImage, KernelTypes};
@@ -11,10 +12,21 @@ use crate::lives::{Lives, Span};
 use crate::memory::Memory;
 use crate::slab::{PAGE, SlabObject, Slabs, type_names};
 use crate::stream::{Hook, HookKind, Stream};
-use crate::typed::Told;
+use crate::typed::{Pointed, Told};
 
 /// How far behind the pointer that leads to it boot memory of unknown size may reach.
 const BOOT_BLOCK_MAX: u64 = 64 << 20;
+
+/// Pages of an array that are looked at; larger ones stay without a type.
+const ARRAY_PAGES_MAX: usize = 4096;
+
+/// Members of one variable that are looked at.
+const LEAVES_MAX: usize = 2000;
+
+/// What is said of pages that nothing tells the use of.
+const OWNERLESS: &str = "page without an owner at the end";
+/// And of those that the boot allocator gave to somebody.
+const RESERVED: &str = "boot memory";
 
 /// What is said of a `struct page`.
 const PAGE_ARRAY: &str = "the array of all struct page";
@@ -125,6 +137,8 @@ pub struct Place {
     pub free_pointer: Option<u64>,
     /// Which life of a slab's slot; elsewhere the whole run.
     pub life: Life,
+    /// A struct that a global pointer leads to here; to be confirmed by the accessing code.
+    pub pointed: Option<Pointed>,
     /// How it was found.
     pub how: How,
 }
@@ -141,6 +155,8 @@ pub struct Atlas<'a> {
     per_cpu_section: Range<u64>,
     /// Pointer values of global variables in ascending order: name of the variable, struct behind it.
     roots: BTreeMap<u64, (String, Option<String>, u64)>,
+    /// The same of pointers to structs, also those inside of global structs: where arrays may begin.
+    arrays: BTreeMap<u64, (Pointed, u64)>,
     /// Allocations by the object's address, in order of time.
     allocations: HashMap<u64, Vec<Hook>>,
     /// The same for per-CPU memory, whose addresses are relative.
@@ -196,6 +212,7 @@ impl<'a> Atlas<'a> {
             per_cpu_section: image.label("__per_cpu_start").unwrap_or(0)
                 ..image.label("__per_cpu_end").unwrap_or(0),
             roots: BTreeMap::new(),
+            arrays: BTreeMap::new(),
             allocations: HashMap::new(),
             per_cpu_allocations: BTreeMap::new(),
             allocators,
@@ -203,6 +220,7 @@ impl<'a> Atlas<'a> {
         };
         atlas.reserved = atlas.reserved_mask();
         atlas.find_roots(types);
+        atlas.find_arrays(types);
         atlas.read_allocations(stream);
         atlas
     }
@@ -225,6 +243,34 @@ impl<'a> Atlas<'a> {
                 }
             }
         }
+    }
+
+    /// Pointers to complete structs in all global variables, and in the structs that these are.
+    fn find_arrays(&mut self, types: &KernelTypes) {
+        for v in self.image.symbols.static_variables() {
+            let Some(ty) = types.entry(v.ty).filter(|_| v.svma >= 0xffff_ffff_8000_0000) else { continue };
+            for (offset, path, to) in pointers(types, ty) {
+                let Some(value) = self.memory.u64(v.svma.wrapping_add(offset)) else { continue };
+                let (Some(_), Some((name, size))) = (self.slabs.page_of(value), complete(types, to)) else {
+                    continue;
+                };
+                let variable = format!("{}{path}", v.name);
+                self.arrays.entry(value).or_insert((Pointed { name, variable }, size));
+            }
+        }
+    }
+
+    /// The element of an array behind a global pointer, if no other page use begins between its start and the address.
+    fn element(&self, address: u64) -> Option<(u64, u64, Pointed)> {
+        let (start, (pointed, size)) = self.arrays.range(..=address).next_back()?;
+        let at = address - start;
+        if at >= BOOT_BLOCK_MAX || *size == 0 {
+            return None;
+        }
+        let pages = (start / PAGE * PAGE..=address).step_by(PAGE as usize);
+        let bare = |a: u64| self.slabs.page_of(a).is_some_and(|p| self.page_use(p) == OWNERLESS);
+        let alike = pages.take(ARRAY_PAGES_MAX + 1).enumerate().all(|(i, a)| i < ARRAY_PAGES_MAX && bare(a));
+        alike.then(|| (start + at / size * size, *size, pointed.clone()))
     }
 
     fn size_behind(&self, name: &Option<String>, types: &KernelTypes, to: TypeId) -> u64 {
@@ -265,6 +311,7 @@ impl<'a> Atlas<'a> {
                 asked: 0,
                 free_pointer: None,
                 life: Life::default(),
+                pointed: None,
                 how: How::PageStruct,
             };
         }
@@ -314,6 +361,7 @@ impl<'a> Atlas<'a> {
             asked: 0,
             free_pointer: None,
             life: Life::default(),
+            pointed: None,
             how,
         }
     }
@@ -355,6 +403,7 @@ impl<'a> Atlas<'a> {
             asked: 0,
             free_pointer: None,
             life: Life::default(),
+            pointed: None,
             how: How::PerCpu,
         })
     }
@@ -393,6 +442,7 @@ impl<'a> Atlas<'a> {
             // The cache of all caches holds the allocator's own fields, touched by the same functions.
             free_pointer: (cache.name != "kmem_cache").then_some(cache.free_pointer),
             life: Life::default(),
+            pointed: None,
             how: How::Slab,
         };
         if !cache.is_general() {
@@ -470,6 +520,7 @@ impl<'a> Atlas<'a> {
             asked: 0,
             free_pointer: None,
             life: Life::default(),
+            pointed: None,
             how: How::BootMemory,
         })
     }
@@ -511,9 +562,19 @@ impl<'a> Atlas<'a> {
             asked: 0,
             free_pointer: None,
             life: Life::default(),
+            pointed: None,
             how: How::Page,
         };
+        if what == OWNERLESS || what == RESERVED {
+            // Nobody's: shown as it is, counted as unknown.
+            place.kind = ObjectKind::Unknown;
+        }
+        if let Some((base, size, pointed)) = self.element(address).filter(|_| seen.is_none()) {
+            (place.base, place.size, place.align) = (base, size, size & size.wrapping_neg());
+            place.pointed = Some(pointed);
+        }
         if let Some(h) = seen {
+            place.kind = ObjectKind::Mapped;
             place.name = Some(format!("pages in {}", self.site_name(h.b)));
             place.site = Some((self.allocator(h.function), h.b));
             place.how = How::AllocationSite;
@@ -527,8 +588,8 @@ impl<'a> Atlas<'a> {
         match mapping & 3 {
             1 => "anonymous user page",
             0 if mapping > 0xffff_8000_0000_0000 => "page of the page cache",
-            _ if flags & self.reserved != 0 => "boot memory",
-            _ => "page without an owner at the end",
+            _ if flags & self.reserved != 0 => RESERVED,
+            _ => OWNERLESS,
         }
     }
 }
@@ -565,6 +626,30 @@ fn is_wrapper(function: &str) -> bool {
     WRAPPERS.contains(&stem.trim_start_matches("__")) || WRAPPERS.contains(&stem)
 }
 
+/// Pointers in a variable of this type, with offset and path behind the variable's name.
+fn pointers(types: &KernelTypes, ty: TypeId) -> Vec<(u64, String, TypeId)> {
+    leaves(&types.table, ty, Arrays::Whole)
+        .into_iter()
+        .take(LEAVES_MAX)
+        .filter_map(|leaf| match types.table.get(types.table.strip(leaf.ty)) {
+            Type::Pointer { to, .. } if leaf.path.is_empty() => Some((leaf.offset, String::new(), *to)),
+            Type::Pointer { to, .. } => Some((leaf.offset, format!(".{}", leaf.path), *to)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Name and size of a struct that can be an array's element: links of lists lead into other structs, never to one.
+fn complete(types: &KernelTypes, to: TypeId) -> Option<(String, u64)> {
+    let name = types.table.aggregate(types.table.strip(to))?.name.clone()?;
+    let link = ["list_head", "hlist_node", "hlist_head", "rb_node", "llist_node", "callback_head"];
+    if link.contains(&name.as_str()) {
+        return None;
+    }
+    let size = types.named(&name).and_then(|t| types.table.size(t)).filter(|s| *s > 0)?;
+    Some((name, size))
+}
+
 fn numbers(allocators: &[Allocator], gives: Gives) -> Vec<u32> {
     allocators.iter().filter(|a| a.gives == gives).map(|a| a.number).collect()
 }
@@ -582,6 +667,7 @@ fn nothing(address: u64) -> Place {
         asked: 0,
         free_pointer: None,
         life: Life::default(),
+        pointed: None,
         how: How::Nothing,
     }
 }

@@ -24,6 +24,8 @@ const RECEIVED: f32 = 0.95;
 const RECEIVED_MORE: f32 = 0.8;
 /// Only the accessing code says so.
 const ACCESSED: f32 = 0.85;
+/// The same, and the size is only bounded by the slot.
+const ACCESSED_ONLY: f32 = 0.6;
 
 /// General registers by DWARF's numbers (System V ABI for x86-64, figure 3.36).
 const DWARF: [Register; 16] = [
@@ -63,6 +65,17 @@ pub struct Told {
     pub accessed: BTreeMap<Holder, u32>,
     /// Bytes that were asked for; 0 where unknown or not always the same.
     pub asked: u32,
+    /// The struct that a pointer of a global variable leads to here; believed if the accessing code agrees.
+    pub pointed: Option<Pointed>,
+}
+
+/// What a global variable says of memory behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pointed {
+    /// Name of the struct.
+    pub name: String,
+    /// The variable, with its member.
+    pub variable: String,
 }
 
 impl Told {
@@ -184,6 +197,9 @@ pub struct Verdict {
 
 /// Decides. `slot` is what the cache hands out, bytes.
 pub fn decide(types: &KernelTypes, told: &Told, slot: u64) -> Option<Verdict> {
+    if let Some(pointed) = &told.pointed {
+        return by_pointer(types, told, pointed);
+    }
     let asked = u64::from(told.asked);
     let known: Vec<(TypeId, u64, &str)> = told
         .received
@@ -196,7 +212,7 @@ pub fn decide(types: &KernelTypes, told: &Told, slot: u64) -> Option<Verdict> {
         let why = format!("received by `{variable}`, and {size} bytes were asked for");
         return Some(Verdict { ty, confidence: RECEIVED, why });
     }
-    if let Some(v) = by_access(types, told, asked) {
+    if let Some(v) = by_access(types, told, asked, slot) {
         return Some(v);
     }
     if !exact.is_empty() {
@@ -210,12 +226,37 @@ pub fn decide(types: &KernelTypes, told: &Told, slot: u64) -> Option<Verdict> {
     Some(Verdict { ty, confidence: RECEIVED_MORE, why })
 }
 
-/// Code accessed the object through pointers to one struct of just the size that was asked for.
-fn by_access(types: &KernelTypes, told: &Told, asked: u64) -> Option<Verdict> {
+/// A global variable leads here, and code accesses it through pointers to the same struct.
+fn by_pointer(types: &KernelTypes, told: &Told, pointed: &Pointed) -> Option<Verdict> {
+    let ty = types.named(&pointed.name)?;
+    let agrees = |h: &&Holder| {
+        structure(types, h.entry)
+            .and_then(|(ty, _)| types.table.aggregate(ty)?.name.as_deref())
+            .is_some_and(|name| name == pointed.name)
+    };
+    let (n, variable) = match told.accessed.iter().find(|(h, _)| agrees(h)) {
+        Some((h, n)) => (n, &h.variable),
+        None => return None,
+    };
+    let plural = if *n == 1 { "" } else { "s" };
+    let why = format!(
+        "{} points to an array of them, and {n} instruction{plural} use it as `{variable}`",
+        pointed.variable
+    );
+    Some(Verdict { ty, confidence: ACCESSED, why })
+}
+
+/// Code accessed the object through pointers to one struct of just the size that was asked for, or, where that is not
+/// known, of one that no smaller slot holds.
+fn by_access(types: &KernelTypes, told: &Told, asked: u64, slot: u64) -> Option<Verdict> {
+    let fits = |size: u64| match asked {
+        0 => size > slot / 2 && size <= slot,
+        _ => size == asked,
+    };
     let mut votes: BTreeMap<String, (TypeId, u32, &str)> = BTreeMap::new();
     for (h, n) in &told.accessed {
         let Some((ty, size)) = structure(types, h.entry) else { continue };
-        if asked > 0 && size == asked {
+        if fits(size) {
             let vote = votes.entry(types.table.name(ty)).or_insert((ty, 0, &h.variable));
             vote.1 += n;
         }
@@ -225,8 +266,18 @@ fn by_access(types: &KernelTypes, told: &Told, asked: u64) -> Option<Verdict> {
         return None;
     }
     let plural = if n == 1 { "" } else { "s" };
-    let why = format!("{n} instruction{plural} use it as `{variable}`, whose {asked} bytes were asked for");
-    Some(Verdict { ty, confidence: ACCESSED, why })
+    let (confidence, why) = match asked {
+        0 => (
+            ACCESSED_ONLY,
+            format!("{n} instruction{plural} use it as `{variable}`; its allocation was not seen"),
+        ),
+        _ => {
+            let why =
+                format!("{n} instruction{plural} use it as `{variable}`, whose {asked} bytes were asked for");
+            (ACCESSED, why)
+        }
+    };
+    Some(Verdict { ty, confidence, why })
 }
 
 /// The one type, when all agree.
@@ -301,6 +352,7 @@ mod tests {
                 received: received.iter().map(|e| holder(*e)).collect(),
                 accessed: accessed.iter().map(|(e, n)| (holder(*e), *n)).collect(),
                 asked,
+                pointed: None,
             };
             let types = types();
             let verdict = decide(&types, &told, 96);
@@ -321,7 +373,28 @@ mod tests {
         check(&[], &[(1, 3), (2, 9)], 24, Some(("struct a", ACCESSED)));
         check(&[], &[(1, 3)], 80, None);
         check(&[], &[(1, 3)], 0, None);
+        // Nobody saw the allocation: 64 bytes fill a slot of 96, 24 would lie in a smaller one.
+        check(&[], &[(2, 3)], 0, Some(("struct b", ACCESSED_ONLY)));
+        check(&[], &[(1, 9), (2, 3)], 0, Some(("struct b", ACCESSED_ONLY)));
         check(&[1], &[(2, 1)], 64, Some(("struct b", ACCESSED)));
+    }
+
+    #[test]
+    fn a_pointer_to_an_array_needs_code_that_agrees() {
+        let check = |name: &str, accessed: &[usize], want: Option<&str>| {
+            let holder = |e: &usize| (Holder { entry: *e, variable: "hb".into() }, 2);
+            let pointed = Some(Pointed { name: name.into(), variable: "futex.queues".into() });
+            let told = Told { accessed: accessed.iter().map(holder).collect(), pointed, ..Told::default() };
+            let types = types();
+            let verdict = decide(&types, &told, 64);
+            assert_eq!(verdict.map(|v| v.why).as_deref(), want);
+        };
+        let why = "futex.queues points to an array of them, and 2 instructions use it as `hb`";
+        check("b", &[2], Some(why));
+        check("b", &[1, 2], Some(why));
+        check("b", &[1], None);
+        check("b", &[], None);
+        check("nothing", &[2], None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, thousands};
 use tussle_advise::advice::{Advice, Report};
 use tussle_advise::class::Class;
 use tussle_advise::cost::Cost;
+use tussle_advise::turns::{AtTurn, Sign};
 
 /// Version of the JSON document of `advise`.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -13,11 +14,22 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// What `tussle advise` prints.
 pub fn view(report: &Report) -> View {
     let mut nodes = vec![Node::Facts(facts(report)), Node::Text(vec![Span::plain(verdict(report))])];
+    let replayed = report.advices.iter().any(|a| a.replayed.is_some());
+    let with = |cells: Vec<Cell>, a: &Advice| match replayed {
+        true => cells.into_iter().chain([replay(a)]).collect(),
+        false => cells,
+    };
     nodes.push(Node::Table {
         key: "advice".into(),
-        columns: columns(),
-        rows: report.advices.iter().enumerate().map(|(n, a)| row(n + 1, a)).collect(),
+        columns: columns()
+            .into_iter()
+            .chain(replayed.then(|| Column::text("replayed", "Replayed")))
+            .collect(),
+        rows: report.advices.iter().enumerate().map(|(n, a)| with(row(n + 1, a), a)).collect(),
     });
+    if replayed {
+        nodes.push(Node::Text(vec![Span { text: REPLAYED.into(), tone: Tone::Dim }]));
+    }
     for (n, a) in report.advices.iter().enumerate() {
         nodes.extend(remarks(n + 1, a));
     }
@@ -100,6 +112,25 @@ fn row(n: usize, a: &Advice) -> Vec<Cell> {
         Cell::number(lines, format!("{lines:+.1}")),
         Cell::text(&a.why),
     ]
+}
+
+/// What the column says.
+const REPLAYED: &str = "Replayed: change of the transfers with the recorded accesses in their order, from the least to \
+                        the most over the recorded lengths of a turn. Where all agree it ranks, by the worst; \
+                        elsewhere the order is unknown and Gain ranks, which is expected from shares of accesses.";
+
+fn replay(a: &Advice) -> Cell {
+    let Some(r) = &a.replayed else { return Cell::text("order unknown: not replayed") };
+    let text = match r.sign() {
+        Sign::Turns | Sign::Unknown => format!("order unknown: {}", r.range()),
+        Sign::Fewer | Sign::Same | Sign::More => r.range(),
+    };
+    let of = |t: &AtTurn| {
+        json!({ "turn_instructions": t.turn_instructions, "before": t.reached.map(|r| r[0]),
+                "after": t.reached.map(|r| r[1]) })
+    };
+    let turns: Vec<_> = r.0.iter().map(of).collect();
+    Cell::value(json!({ "sign": r.sign().key(), "turns": turns }), text.trim_end_matches(": "))
 }
 
 /// `1,234` or, when phases differ, `1,234 (0..5,000 over 4 phases)`.

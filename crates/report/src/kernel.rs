@@ -194,6 +194,10 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     }
     let items = all.iter().zip(1..).take(DETAILS_MAX).map(|(g, n)| section(e, &namer, g, n)).collect();
     nodes.push(Node::List { key: "kernel_lines".into(), items });
+    let named = Named::of(e);
+    let value = serde_json::json!({ "field": named.field, "owner": named.owner, "nothing": named.nothing });
+    nodes.push(Node::Data { key: "named".into(), value });
+    nodes.push(dim(format!("Names: {}.", named.words())));
     nodes.push(dim(
         "Transfers happened in a model: infinite caches, CPUs in turns, the accesses of one run in their order. They \
          say which fields meet on a line, not what it costs; `tussle predict` is about cost.",

@@ -3,6 +3,7 @@
 use crate::{Options, SCHEMA_VERSION, dim, fact, object_matches, text};
 use std::collections::{BTreeMap, HashMap};
 use tussle_advise::elsewhere::Elsewhere;
+use tussle_advise::turns::{AtTurn, Envelope};
 use tussle_contention::fields::Namer;
 use tussle_contention::replay::{self, Moved, Spot};
 use tussle_evidence::*;
@@ -11,8 +12,8 @@ use tussle_render::{Cell, Column, Node, Tone, View, thousands};
 /// Rows of the table.
 const ROWS_MAX: usize = 40;
 
-/// The table, or `None` when the evidence has no ordered log.
-pub fn what_if(e: &Evidence, options: &Options, other: &dyn Elsewhere) -> Option<View> {
+/// The table, or `None` when the evidence has no ordered log. `envelope` is the same change at every length of a turn.
+pub fn what_if(e: &Evidence, options: &Options, other: &dyn Elsewhere, envelope: &Envelope) -> Option<View> {
     let line = options.question.line.bytes();
     let here = replay::recorded(e);
     let in_place = replay::replay(e, line, &here)?;
@@ -38,7 +39,9 @@ pub fn what_if(e: &Evidence, options: &Options, other: &dyn Elsewhere) -> Option
         }
     }
     let reached = reached(e, other, &before, &after);
-    let mut nodes = vec![Node::Facts(facts(e, other, line, [&before, &after], reached))];
+    let mut facts = facts(e, other, line, [&before, &after], reached);
+    facts.extend(turns(envelope));
+    let mut nodes = vec![Node::Facts(facts)];
     if line == u64::from(e.run.line_bytes) {
         nodes.extend(check(e, &in_place));
     }
@@ -109,6 +112,26 @@ fn facts(
     ]
 }
 
+/// The change at every length of a turn, and whether it has a sign.
+fn turns(envelope: &Envelope) -> Vec<tussle_render::Fact> {
+    let length = |t: &AtTurn| t.turn_instructions.map_or("unknown".into(), thousands);
+    let said = |t: &AtTurn| match t.reached {
+        Some([a, b]) => format!("{} instructions: {}", length(t), change(a, b)),
+        None => format!("{} instructions: not in that log", length(t)),
+    };
+    let value = |t: &AtTurn| {
+        serde_json::json!({ "turn_instructions": t.turn_instructions, "before": t.reached.map(|r| r[0]),
+                            "after": t.reached.map(|r| r[1]) })
+    };
+    let all: Vec<_> = envelope.0.iter().map(value).collect();
+    let text = envelope.0.iter().map(said).collect::<Vec<_>>().join(", ");
+    let sign = envelope.sign();
+    vec![
+        fact("turns", "by turn length", Cell::value(all, text)),
+        fact("sign", "sign", Cell::value(sign.key(), sign.words())),
+    ]
+}
+
 /// The log in place must give what the recording counted.
 fn check(e: &Evidence, before: &BTreeMap<Spot, Moved>) -> [Node; 2] {
     let counted = replay::counted(e);
@@ -169,6 +192,7 @@ fn table(fields: BTreeMap<String, [u64; 2]>) -> Node {
 mod tests {
     use super::*;
     use insta::assert_snapshot;
+    use tussle_advise::turns;
     use tussle_evidence::sample::Sample;
     use tussle_render::{Format, Style, render};
 
@@ -213,7 +237,35 @@ mod tests {
     }
 
     fn ask(e: &Evidence, address: &dyn Fn(u32, u64) -> Option<u64>) -> Option<View> {
-        what_if(e, &Options::default(), &Asked(address))
+        let asked = Asked(address);
+        let envelope = Envelope::new(e, |e| turns::reached(e, 64, &asked));
+        what_if(e, &Options::default(), &asked, &envelope)
+    }
+
+    /// The second half of the turns gains nothing by what the first gains all by.
+    #[test]
+    fn a_sign_that_turns_is_none() {
+        let at = |turn_instructions, turns: &[(u32, u64)]| {
+            let mut e = evidence(5);
+            let turn = |(actor, offset): &(u32, u64)| Turn {
+                actor: *actor,
+                visits: vec![(0, *offset, 8, TouchKind::Write)],
+                schedule: None,
+            };
+            e.order = Some(turns.iter().map(turn).collect());
+            e.schedules = Some(vec![Schedule { turn_instructions, feedback_instructions: None, seed: None }]);
+            e
+        };
+        let away = |_: u32, at: u64| Some(0x1000 + 8 * at);
+        let mut e = at(1000, &[(1, 0), (2, 8), (1, 0), (2, 8)]);
+        let one = render(&ask(&e, &away).unwrap(), Format::Text, Style { colour: false, width: None });
+        assert!(one.contains("not decided: one turn length only"), "{one}");
+        // Each takes both: together they cost one transfer a turn, apart two.
+        e.others = vec![at(100, &[(1, 0), (1, 8), (2, 0), (2, 8), (1, 0), (1, 8)])];
+        let view = ask(&e, &away).unwrap();
+        let text = render(&view, Format::Text, Style { colour: false, width: None });
+        assert!(text.contains("100 instructions: +100.0%, 1,000 instructions: -100.0%"), "{text}");
+        assert!(text.contains("sign             none: it turns"), "{text}");
     }
 
     #[test]
@@ -227,6 +279,9 @@ mod tests {
         of what changes  9 before, 0 after (-100.0%)
         all in the log   9 before, 0 after (-100.0%)
         numbers          transfers in a model, in the recorded order
+        by turn length   unknown instructions: -100.0%
+        sign             not decided: one turn length only, and it may turn with that (`record-kernel`
+                         without --quantum has three)
 
         Replayed in place: 9 transfers, place by place as recorded.
 

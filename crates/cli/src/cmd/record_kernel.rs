@@ -7,11 +7,18 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tussle_evidence::{Evidence, Named};
 use tussle_host::emulator::{self, Boot, Event, Guest};
 use tussle_kernel::convert::{self, Attribution, Inputs, Machine};
 use tussle_kernel::hooks::{Hooks, hooks};
 use tussle_kernel::image::{KernelImage, KernelNames};
+use tussle_kernel::place::Allocator;
 use tussle_kernel::stream::{self, Stream};
+
+/// Instructions of a turn in what reports show.
+const TURN: u32 = 1000;
+/// And in what is recorded beside it: a tenth and ten times as many.
+const OTHER_TURNS: [u32; 2] = [100, 10_000];
 
 /// Record which fields of a Linux kernel fight over cache lines, in an emulator.
 ///
@@ -42,10 +49,13 @@ pub struct Args {
     /// Run this program in the guest instead, on every CPU; it is looked for in the guest (see --initrd-add).
     #[arg(long, value_name = "CMD", conflicts_with = "workload")]
     run: Option<String>,
+    /// The program of --run brings its own threads: start it once at a time, on no CPU in particular.
+    #[arg(long, requires = "run")]
+    threads: bool,
     /// Put a file of this machine into the guest, under the same path or `FILE=PATH`, with the libraries it loads.
     #[arg(long, value_name = "FILE[=PATH]")]
     initrd_add: Vec<String>,
-    /// Operations of each task; left out, as many as suit the workload.
+    /// Operations of each task (starts of the program of --run); left out, as many as suit the workload.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ops: Option<u32>,
     /// Pages that one operation maps or touches.
@@ -54,9 +64,10 @@ pub struct Args {
     /// Memory of the guest in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(128..=2047))]
     memory: u64,
-    /// Instructions between forced changes of the running CPU.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(50..))]
-    quantum: u32,
+    /// Record once, with this many instructions between forced changes of the running CPU
+    /// [default: three times, with 1000, 100 and 10000, kept apart: what a layout does may turn with that]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(50..))]
+    quantum: Option<u32>,
     /// Instructions of its turn that a CPU loses with every transfer, so that contention shapes the run; 0: watching
     /// changes nothing.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..1_000_000))]
@@ -64,7 +75,7 @@ pub struct Args {
     /// Accesses per window of virtual time.
     #[arg(long, value_name = "N", default_value_t = 65536, value_parser = clap::value_parser!(u32).range(256..))]
     window: u32,
-    /// End the guest after so many seconds.
+    /// End a guest after so many seconds of the emulator's CPU time: a busy machine takes none of it.
     #[arg(long, value_name = "S", default_value_t = 240)]
     timeout: u64,
     /// Limit of the temporary recording (MiB).
@@ -137,15 +148,21 @@ fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
     let equipment = emulator::equipment(&mut |command| global.remark(command))?;
     let hooks = hooks(&names, &vmlinux).with_context(shown)?;
     let boot = boot(args, &names, &hooks)?;
-    // Debug information is read while the guest runs.
-    let (guest, image) = std::thread::scope(|scope| {
-        let image = (!args.no_record).then(|| scope.spawn(|| KernelImage::with_names(names, &vmlinux)));
+    let run = |quantum: u32| -> anyhow::Result<(Guest, Stream)> {
+        let boot = Boot { quantum, ..boot.clone() };
         let guest = emulator::run(&emulator, &equipment, &boot, &mut |event| tell(global, event));
         global.erase();
-        (guest, image.map(|reader| reader.join()))
+        let guest = guest?;
+        let stream = decoded(global, &guest)?;
+        Ok((guest, stream))
+    };
+    let (first, others) = args.turns();
+    // Debug information is read while the guest runs.
+    let (recorded, image) = std::thread::scope(|scope| {
+        let image = (!args.no_record).then(|| scope.spawn(|| KernelImage::with_names(names, &vmlinux)));
+        (run(first), image.map(|reader| reader.join()))
     });
-    let guest = guest?;
-    let stream = decoded(global, &guest)?;
+    let recorded = recorded?;
     let Some(image) = image else { return Ok(()) };
     let image = image.map_err(|_| anyhow::anyhow!("reading the debug information failed"))?;
     let (image, problems) = image.with_context(shown)?;
@@ -153,15 +170,59 @@ fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
         global.remark(p);
     }
     let machine = machine(args, &emulator.version);
-    let inputs = Inputs {
-        vmlinux: &vmlinux,
-        image: &image,
-        ram: &guest.memory,
-        stream: &stream,
-        allocators: &hooks.allocators,
-        machine: &machine,
-    };
-    write(args, global, &inputs, &guest)
+    let kernel =
+        Kernel { vmlinux: &vmlinux, image: &image, allocators: &hooks.allocators, machine: &machine };
+    keep_memory(args, &recorded.0)?;
+    let (mut evidence, attribution) = kernel.evidence(recorded)?;
+    for quantum in others {
+        match run(*quantum).and_then(|recorded| kernel.evidence(recorded)) {
+            Ok((other, _)) => evidence.others.push(other),
+            // One is enough for a report, and the others are known to be missing.
+            Err(e) => global.remark(format!("left out: turns of {quantum} instructions: {e:#}")),
+        }
+    }
+    write(args, global, evidence, &attribution)
+}
+
+impl Args {
+    /// Lengths of turns in instructions: that of all reports, and those recorded beside it.
+    fn turns(&self) -> (u32, &'static [u32]) {
+        match self.quantum {
+            Some(one) => (one, &[]),
+            None if self.no_record => (TURN, &[]),
+            None => (TURN, &OTHER_TURNS),
+        }
+    }
+}
+
+/// The kernel whose guests were run.
+struct Kernel<'a> {
+    vmlinux: &'a [u8],
+    image: &'a KernelImage,
+    allocators: &'a [Allocator],
+    machine: &'a Machine,
+}
+
+impl Kernel<'_> {
+    /// The guest's memory goes with it.
+    fn evidence(&self, (guest, stream): (Guest, Stream)) -> anyhow::Result<(Evidence, Attribution)> {
+        let inputs = Inputs {
+            vmlinux: self.vmlinux,
+            image: self.image,
+            ram: &guest.memory,
+            stream: &stream,
+            allocators: self.allocators,
+            machine: self.machine,
+        };
+        Ok(convert::evidence(&inputs)?)
+    }
+}
+
+fn keep_memory(args: &Args, guest: &Guest) -> anyhow::Result<()> {
+    match &args.keep_memory {
+        Some(path) => std::fs::write(path, &guest.memory).with_context(|| path.display().to_string()),
+        None => Ok(()),
+    }
 }
 
 /// The plugin's stream, with remarks about the whole run.
@@ -172,7 +233,8 @@ fn decoded(global: &Global, guest: &Guest) -> anyhow::Result<Stream> {
     }
     let end = stream.end.context("the guest never reached its stop marker")?;
     global.remark(format!(
-        "guest: {:.6} s of its own time, {} instructions, {} forced changes of the CPU",
+        "turns of {} instructions: guest: {:.6} s of its own time, {} instructions, {} forced changes of the CPU",
+        end.quantum,
         (end.ended_ns - end.started_ns) as f64 * 1e-9,
         end.instructions,
         end.switches
@@ -183,16 +245,17 @@ fn decoded(global: &Global, guest: &Guest) -> anyhow::Result<Stream> {
     Ok(stream)
 }
 
-fn write(args: &Args, global: &Global, inputs: &Inputs, guest: &Guest) -> anyhow::Result<()> {
-    if let Some(path) = &args.keep_memory {
-        std::fs::write(path, &guest.memory).with_context(|| path.display().to_string())?;
-    }
-    let (mut evidence, attribution) = convert::evidence(inputs)?;
+fn write(
+    args: &Args,
+    global: &Global,
+    mut evidence: Evidence,
+    attribution: &Attribution,
+) -> anyhow::Result<()> {
     if args.redact {
         tussle_evidence::redact(&mut evidence);
     }
     tussle_host::evidence_file::write(&args.output, &evidence)?;
-    global.remark(attribution_line(&attribution));
+    global.remark(attribution_line(&evidence, attribution));
     global.remark(format!(
         "{} objects, {} rows of accesses -> {}",
         evidence.objects.len(),
@@ -202,17 +265,12 @@ fn write(args: &Args, global: &Global, inputs: &Inputs, guest: &Guest) -> anyhow
     Ok(())
 }
 
-fn attribution_line(attribution: &Attribution) -> String {
+fn attribution_line(evidence: &Evidence, attribution: &Attribution) -> String {
     let total: u64 = attribution.values().sum();
-    let unknown: u64 = attribution.iter().filter(|(how, _)| !how.is_attributed()).map(|(_, n)| n).sum();
     let share = |n: u64| 100.0 * n as f64 / total.max(1) as f64;
     let parts: Vec<String> =
         attribution.iter().map(|(how, n)| format!("{} {:.1}%", how.text(), share(*n))).collect();
-    format!(
-        "{total} transfers between CPUs, {:.1}% of them unattributed ({})",
-        share(unknown),
-        parts.join(", ")
-    )
+    format!("{total} transfers between CPUs; {} ({})", Named::of(evidence).words(), parts.join(", "))
 }
 
 fn machine(args: &Args, emulator: &str) -> Machine {
@@ -232,13 +290,15 @@ fn machine(args: &Args, emulator: &str) -> Machine {
         emulator: emulator.into(),
         command,
         vmlinux: args.vmlinux.display().to_string(),
+        feedback: args.feedback.into(),
     }
 }
 
 fn boot(args: &Args, names: &KernelNames, hooks: &Hooks) -> anyhow::Result<Boot> {
     let (name, ops, pages) = args.workload.map_or(("run", 3, 16), WorkloadArg::defaults);
     let (ops, pages) = (args.ops.unwrap_or(ops), args.pages.unwrap_or(pages));
-    let mut init = vec![name.to_string(), args.smp.to_string(), ops.to_string(), pages.to_string()];
+    let (name, tasks) = if args.threads { ("threads", 1) } else { (name, args.smp) };
+    let mut init = vec![name.to_string(), tasks.to_string(), ops.to_string(), pages.to_string()];
     if let Some(line) = &args.run {
         let words = shell_words::split(line).context("--run")?;
         if words.is_empty() || words.iter().any(|w| w.is_empty() || w.contains('\0')) || words.len() > 60 {
@@ -252,7 +312,7 @@ fn boot(args: &Args, names: &KernelNames, hooks: &Hooks) -> anyhow::Result<Boot>
         snapshot: !args.no_snapshot,
         vcpus: args.smp,
         memory_mib: args.memory,
-        quantum: args.quantum,
+        quantum: TURN,
         feedback: args.feedback,
         window: args.window,
         record: !args.no_record,

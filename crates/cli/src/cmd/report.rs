@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tussle_advise::abi::Shapes;
 use tussle_advise::elsewhere::{Change, Elsewhere, Moved, OtherBuild};
+use tussle_advise::turns::{self, Envelope};
 use tussle_contention::analysis::{Bases, Question, Split};
 use tussle_evidence::{Evidence, Problem};
 use tussle_host::evidence_file;
@@ -88,19 +89,26 @@ fn line_bytes(s: &str) -> Result<u32, String> {
 
 /// The report of --what-if or --layout.
 fn elsewhere(args: &Args, e: &Evidence, options: &Options, global: &Global) -> anyhow::Result<View> {
-    let ask = |other: &dyn Elsewhere| {
-        what_if(e, options, other).context(
+    let line = options.question.line.bytes();
+    let ask = |other: &dyn Elsewhere, envelope: &Envelope| {
+        what_if(e, options, other, envelope).context(
             "this evidence holds no ordered log of accesses: `tussle record-kernel` writes one (unless --ops made it \
              too long)",
         )
     };
     if let Some(change) = &args.what_if {
-        return ask(&Moved::new(e, &Shapes::new(&e.types), change)?);
+        let shapes = Shapes::new(&e.types);
+        return ask(&Moved::new(e, &shapes, change)?, &turns::replayed(e, line, change));
     }
     let path = args.layout.as_deref().context("--what-if or --layout")?;
-    let other = Source::open(path, &OtherBuild::wanted(e), global)?;
+    let mut wanted: Vec<String> = e.turn_lengths().flat_map(OtherBuild::wanted).collect();
+    wanted.sort();
+    wanted.dedup();
+    let other = Source::open(path, &wanted, global)?;
     let label = path.display().to_string();
-    ask(&OtherBuild::new(e, &other.table, &label).with_context(|| label.clone())?)
+    let envelope =
+        Envelope::new(e, |e| turns::reached(e, line, &OtherBuild::new(e, &other.table, &label).ok()?));
+    ask(&OtherBuild::new(e, &other.table, &label).with_context(|| label.clone())?, &envelope)
 }
 
 /// Runs the verb.

@@ -17,13 +17,15 @@ use super::{Boot, Emulator, EmulatorError, Equipment};
 /// Console lines kept.
 const CONSOLE_BYTES_MAX: usize = 1 << 20;
 /// Lines shown with an error.
-const SAID_LINES: usize = 6;
+const SAID_LINES: usize = 12;
 /// Longest record that the plugin writes before the start marker.
 const BOOT_RECORD_BYTES_MAX: u64 = 4096;
 /// What init says first.
 const READY: &str = "tussle-init: ";
 /// What init says before the marker at which a snapshot is taken.
 const UP: &str = "tussle-init: up";
+/// What init says when the workload failed.
+const FAILED: &str = "tussle-init: failed: ";
 /// What the plugin says when the stream's disk is full.
 const UNWRITTEN: &str = "tussle: cannot write the stream: ";
 
@@ -185,6 +187,7 @@ impl<'b> Attempt<'b> {
         tell: &mut dyn FnMut(Event),
     ) -> Result<ExitStatus, EmulatorError> {
         let started = Instant::now();
+        let mut limit = Limit::new(self.boot.timeout);
         let mut shown = Duration::ZERO;
         loop {
             while let Ok(text) = self.said.recv_timeout(Duration::from_millis(20)) {
@@ -207,10 +210,9 @@ impl<'b> Attempt<'b> {
                 self.said.try_iter().for_each(|text| keep(&mut self.console, &text));
                 return Err(EmulatorError::Panic { said: from(&self.console, "Kernel panic") });
             }
-            if started.elapsed() > self.boot.timeout {
+            if let Some(stuck) = limit.over(cpu_time(self.running.child.id()), started.elapsed()) {
                 let phase = if working { "working" } else { "booting" };
-                let seconds = self.boot.timeout.as_secs();
-                return Err(EmulatorError::Timeout { phase, seconds, said: last_lines(&self.console) });
+                return Err(EmulatorError::Timeout { phase, stuck, said: last_lines(&self.console) });
             }
         }
     }
@@ -251,6 +253,51 @@ impl<'b> Attempt<'b> {
             said => format!("{why}: {said}"),
         }
     }
+}
+
+/// When a guest has had enough time. What it gets done follows the emulator's CPU time, whatever else this machine does
+/// meanwhile; an emulator that gets nothing done at all stands still.
+struct Limit {
+    cpu: Duration,
+    seen: Duration,
+    /// Wall time at which the CPU time last grew.
+    grew: Duration,
+}
+
+/// Wall time in which even an overloaded machine lets an emulator run for a moment.
+const STILL_MAX: Duration = Duration::from_secs(60);
+
+impl Limit {
+    fn new(cpu: Duration) -> Limit {
+        Limit { cpu, seen: Duration::ZERO, grew: Duration::ZERO }
+    }
+
+    /// Why it is over; `used` is `None` where the system does not tell, and wall time counts.
+    fn over(&mut self, used: Option<Duration>, elapsed: Duration) -> Option<String> {
+        let seconds = self.cpu.as_secs();
+        let Some(used) = used else {
+            return (elapsed > self.cpu).then(|| format!("{seconds} s (--timeout allows more)"));
+        };
+        if used > self.seen {
+            (self.seen, self.grew) = (used, elapsed);
+        }
+        if used > self.cpu {
+            return Some(format!("{seconds} s of the emulator's CPU time (--timeout allows more)"));
+        }
+        let still = elapsed.saturating_sub(self.grew);
+        (still > STILL_MAX.min(self.cpu)).then(|| format!("{} s in which it did nothing", still.as_secs()))
+    }
+}
+
+/// CPU time of a process: the fields utime and stime of /proc/PID/stat (proc(5)), in ticks.
+fn cpu_time(pid: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; utime is the 12th word behind it.
+    let rest = stat.rsplit_once(')')?.1;
+    let ticks: u64 = rest.split_whitespace().skip(11).take(2).map(|w| w.parse().unwrap_or(0u64)).sum();
+    // SAFETY: asks for a constant of the system.
+    let per_s = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|n| *n > 0)?;
+    Some(Duration::from_millis(ticks.saturating_mul(1000) / per_s))
 }
 
 /// The process, ended when this goes out of scope.
@@ -300,13 +347,27 @@ fn verdict(status: ExitStatus, console: &str) -> Result<(), EmulatorError> {
             Err(EmulatorError::Unwritten { folder, said: after(console, UNWRITTEN) })
         }
         // EX_NOINPUT in the plugin: the failure marker.
-        Some(66) => Err(EmulatorError::Workload { said: failure(console) }),
+        Some(66) => {
+            let said = match before_failure(console) {
+                before if before.is_empty() => failure(console),
+                before => format!("{}. The guest said last:\n{before}", failure(console)),
+            };
+            Err(EmulatorError::Workload { said })
+        }
         _ => Err(EmulatorError::Ended { status: status.to_string(), said: last_lines(console) }),
     }
 }
 
 fn failure(console: &str) -> String {
-    after(console, "tussle-init: failed: ")
+    after(console, FAILED)
+}
+
+/// What programs and the kernel said between the start of the workload and its failure, the last lines of it.
+fn before_failure(console: &str) -> String {
+    let end = console.rfind(FAILED).unwrap_or(console.len());
+    let all: Vec<&str> = console[..end].lines().collect();
+    let from = all.iter().rposition(|l| l.contains(READY)).map_or(0, |i| i + 1);
+    last_lines(&all[from..].join("\n"))
 }
 
 /// The rest of the last line that holds these words.
@@ -347,10 +408,40 @@ mod tests {
     }
 
     #[test]
+    fn a_busy_machine_takes_no_time_from_a_guest() {
+        let s = Duration::from_secs;
+        let mut limit = Limit::new(s(240));
+        assert_eq!(limit.over(Some(s(1)), s(50)), None);
+        assert_eq!(limit.over(Some(s(2)), s(100)), None);
+        assert_eq!(limit.over(Some(s(200)), s(2000)), None, "ten times slower");
+        assert!(limit.over(Some(s(241)), s(2001)).unwrap().contains("240 s of the emulator's CPU time"));
+        let mut limit = Limit::new(s(240));
+        assert_eq!(limit.over(Some(s(1)), s(1)), None);
+        assert_eq!(limit.over(Some(s(1)), s(60)), None);
+        assert_eq!(limit.over(Some(s(1)), s(62)).unwrap(), "61 s in which it did nothing");
+        assert!(Limit::new(s(5)).over(None, s(6)).is_some());
+        let before = cpu_time(std::process::id()).unwrap();
+        while cpu_time(std::process::id()).unwrap() == before {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
     fn consoles() {
         let console = "a\n\n[ 1.0] Kernel panic - not syncing: no init\nmore\n";
         assert_eq!(from(console, "Kernel panic"), "Kernel panic - not syncing: no init\nmore");
-        assert_eq!(last_lines("1\n2\n\n3\n4\n5\n6\n7\n"), "2\n3\n4\n5\n6\n7");
+        let many: String = (1..=SAID_LINES + 1).map(|n| format!("{n}\n\n")).collect();
+        assert!(last_lines(&many).starts_with("2\n3\n"));
+        let failed = "up\ntussle-init: up\ntussle-init: run with 1 tasks, 3 operations each\nserver: cannot bind: in use\n\
+                      tussle-init: failed: /bin/server exited with status 3\n";
+        assert_eq!(before_failure(failed), "server: cannot bind: in use");
+        assert_eq!(
+            verdict(std::os::unix::process::ExitStatusExt::from_raw(66 << 8), failed)
+                .unwrap_err()
+                .to_string(),
+            "the workload failed in the guest: /bin/server exited with status 3. The guest said last:\n\
+             server: cannot bind: in use"
+        );
         assert_eq!(
             failure("x\ntussle-init: failed: mmap: Cannot allocate memory\n"),
             "mmap: Cannot allocate memory"

@@ -7,36 +7,68 @@ use tussle_evidence::{Evidence, ObjectKind};
 
 use crate::convert::Inputs;
 use crate::place::{How, Place, TypeWish};
-use crate::typed::{Code, Holder, Told};
+use crate::typed::{Code, Holder, Pointed, Told};
 
 /// Sites asked about at most.
 const SITES_MAX: usize = 20_000;
 
-/// Return address of the allocation and bytes asked for.
-type Site = (u64, u32);
+/// Objects that are asked about together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Site {
+    /// Return address of the allocation and bytes asked for.
+    Allocation(u64, u32),
+    /// Elements of the array that a global variable points to, with the struct's name.
+    Pointed(String, String),
+    /// One object of a general cache of which nobody saw the allocation.
+    Alone(u32),
+}
+
+impl Site {
+    fn of(p: &Place, id: u32) -> Option<Site> {
+        if p.ty != TypeWish::Unknown {
+            return None;
+        }
+        match (p.how, &p.pointed) {
+            (How::AllocationSite, _) if p.kind == ObjectKind::Slab => {
+                Some(Site::Allocation(p.site.as_ref()?.1, p.asked))
+            }
+            (How::GeneralCache, _) => Some(Site::Alone(id)),
+            (_, Some(to)) => Some(Site::Pointed(to.variable.clone(), to.name.clone())),
+            _ => None,
+        }
+    }
+
+    fn told(&self, code: &Code) -> Told {
+        match self {
+            Site::Allocation(back, asked) => {
+                Told { received: code.received(*back), asked: *asked, ..Told::default() }
+            }
+            Site::Pointed(variable, name) => {
+                let pointed = Pointed { name: name.clone(), variable: variable.clone() };
+                Told { pointed: Some(pointed), ..Told::default() }
+            }
+            Site::Alone(_) => Told::default(),
+        }
+    }
+}
 
 /// Wishes for the types of all objects with a known allocation.
 pub(super) fn ask(inputs: &Inputs, evidence: &Evidence, objects: &mut [Place]) {
     let code = Code { symbols: &inputs.image.symbols, file: inputs.vmlinux };
-    let site = |p: &Place| -> Option<Site> {
-        let general = p.how == How::AllocationSite && p.kind == ObjectKind::Slab && p.ty == TypeWish::Unknown;
-        general.then_some((p.site.as_ref()?.1, p.asked))
-    };
     let of: HashMap<u32, Site> =
-        objects.iter().zip(0u32..).filter_map(|(p, id)| Some((id, site(p)?))).collect();
+        objects.iter().zip(0u32..).filter_map(|(p, id)| Some((id, Site::of(p, id)?))).collect();
     let mut told: BTreeMap<Site, Told> = BTreeMap::new();
     for site in of.values().collect::<BTreeSet<_>>().into_iter().take(SITES_MAX) {
-        let received = code.received(site.0);
-        told.insert(*site, Told { received, asked: site.1, ..Told::default() });
+        told.insert(site.clone(), site.told(&code));
     }
     let mut holders: HashMap<u32, Vec<(Holder, i64)>> = HashMap::new();
-    let mut counted: HashSet<(Site, u64, u32)> = HashSet::new();
+    let mut counted: HashSet<(&Site, u64, u32)> = HashSet::new();
     for t in &evidence.touches {
         let Some(site) = of.get(&t.object) else { continue };
         let (Some(told), Some(c)) = (told.get_mut(site), evidence.code.get(t.code as usize)) else {
             continue;
         };
-        if !counted.insert((*site, t.offset, t.code)) {
+        if !counted.insert((site, t.offset, t.code)) {
             continue;
         }
         let holders = holders.entry(t.code).or_insert_with(|| code.accessed(c.address));
@@ -45,8 +77,8 @@ pub(super) fn ask(inputs: &Inputs, evidence: &Evidence, objects: &mut [Place]) {
         }
     }
     let told: HashMap<Site, Rc<Told>> = told.into_iter().map(|(s, t)| (s, Rc::new(t))).collect();
-    for (id, site) in of {
-        if let (Some(p), Some(t)) = (objects.get_mut(id as usize), told.get(&site)) {
+    for (id, site) in &of {
+        if let (Some(p), Some(t)) = (objects.get_mut(*id as usize), told.get(site)) {
             p.ty = TypeWish::Told(t.clone());
         }
     }
