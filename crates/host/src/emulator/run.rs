@@ -432,7 +432,8 @@ mod tests {
         assert_eq!(from(console, "Kernel panic"), "Kernel panic - not syncing: no init\nmore");
         let many: String = (1..=SAID_LINES + 1).map(|n| format!("{n}\n\n")).collect();
         assert!(last_lines(&many).starts_with("2\n3\n"));
-        let failed = "up\ntussle-init: up\ntussle-init: run with 1 tasks, 3 operations each\nserver: cannot bind: in use\n\
+        let failed = "up\ntussle-init: up\ntussle-init: run with 1 tasks, 3 operations each\n\
+                      server: cannot bind: in use\n\
                       tussle-init: failed: /bin/server exited with status 3\n";
         assert_eq!(before_failure(failed), "server: cannot bind: in use");
         assert_eq!(
