@@ -1,9 +1,9 @@
 //! Options that every verb understands, and the one place that prints a view.
 
-use crate::pager;
+use crate::{pager, topics};
 use clap::ValueEnum;
 use std::io::{IsTerminal, Write};
-use tussle_render::{Format, Style, View};
+use tussle_render::{Format, Node, Style, View};
 
 /// Options of all verbs.
 #[derive(clap::Args)]
@@ -65,7 +65,10 @@ impl Global {
 
     /// Prints the view on stdout in the format asked for.
     pub fn print(&self, view: &View) -> anyhow::Result<()> {
-        let text = tussle_render::render(view, self.format(), self.style());
+        let text = match self.format() {
+            Format::Html => tussle_render::render(&with_help(view), Format::Html, self.style()),
+            other => tussle_render::render(view, other, self.style()),
+        };
         let text = if ascii_only() { tussle_render::ascii(&text) } else { text };
         match self.pages() {
             true => pager::show(&text),
@@ -116,6 +119,16 @@ impl Global {
     fn pages(&self) -> bool {
         !self.no_pager && self.format() == Format::Text && std::io::stdout().is_terminal()
     }
+}
+
+/// The view with the passages of the glossary whose words it uses, folded at its end.
+fn with_help(view: &View) -> View {
+    let plain = Style { colour: false, width: None };
+    let text = tussle_render::render(view, Format::Text, plain);
+    let help = |(title, text): (String, String)| Node::Help { title, text };
+    let nodes = topics::used_in(&text).map(help).collect();
+    let words = Node::Section { key: String::new(), title: "What am I looking at?".into(), nodes };
+    View { nodes: view.nodes.iter().cloned().chain([words]).collect(), ..*view }
 }
 
 /// The locale that was asked for has no characters but ASCII's.

@@ -141,9 +141,10 @@ fn object(nodes: &[Node], fields: &mut Vec<(String, Json)>) {
                 };
                 put(fields, key, Json::Array(rows.iter().map(row).collect()));
             }
-            Node::Text(_) => {}
+            Node::Text(_) | Node::Help { .. } => {}
             Node::Block { key, text, .. } => put(fields, key, Json::text(text)),
             Node::Plot(p) => put(fields, &p.key, Json::from_value(&p.json())),
+            Node::Bytes(b) => put(fields, &b.key, Json::from_value(&b.json())),
             Node::Finding(f) => findings.push(finding(f)),
             Node::Data { key, value } => put(fields, key, Json::from_value(value)),
         }

@@ -4,6 +4,7 @@
 //! Nothing is formatted twice: a [`Cell`] carries its raw value (for JSON) and how it reads (for people).
 //! No I/O and no terminal detection here: the caller says which [`Style`] to use.
 
+mod bytes;
 mod github;
 mod html;
 mod json;
@@ -15,6 +16,7 @@ mod svg;
 mod text;
 pub mod tree;
 
+pub use bytes::{Bytes, Phase, Stretch, StretchKind, Use};
 pub use plot::{Axis, Curve, Dot, Draw, Mark, Plot, Scale};
 pub use tree::*;
 

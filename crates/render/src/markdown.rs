@@ -31,20 +31,15 @@ fn nodes(list: &[Node], level: usize, out: &mut String) {
                 out.push('\n');
             }
             Node::Table { columns, rows, .. } if !rows.is_empty() => table(columns, rows, out),
-            Node::Table { .. } | Node::Data { .. } => {}
+            Node::Table { .. } | Node::Data { .. } | Node::Help { .. } => {}
             Node::Text(spans) => {
                 let text: String = spans.iter().map(|s| toned(&s.text, s.tone)).collect();
                 out.push_str(&text);
                 out.push_str("\n\n");
             }
             Node::Block { text, language, .. } => block(text, language, out),
-            Node::Plot(p) => {
-                let lines = p.lines();
-                if !lines.is_empty() {
-                    out.push_str(&format!("{}\n\n", escape(&p.title)));
-                    block(&lines.join("\n"), "text", out);
-                }
-            }
+            Node::Plot(p) => figure(&p.title, &p.lines(), out),
+            Node::Bytes(b) => figure(&b.title, &b.lines(), out),
             Node::Finding(f) => {
                 let level = crate::json::level(f.level);
                 out.push_str(&format!("- **{level}**: {} (`{}`)", escape(&f.message), f.rule));
@@ -55,6 +50,13 @@ fn nodes(list: &[Node], level: usize, out: &mut String) {
                 out.push_str("\n\n");
             }
         }
+    }
+}
+
+fn figure(title: &str, lines: &[String], out: &mut String) {
+    if !lines.is_empty() {
+        out.push_str(&format!("{}\n\n", escape(title)));
+        block(&lines.join("\n"), "text", out);
     }
 }
 

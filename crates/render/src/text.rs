@@ -65,13 +65,14 @@ impl Text {
                 self.blank();
                 self.table(columns, rows, depth);
             }
-            Node::Table { .. } | Node::Data { .. } => {}
+            Node::Table { .. } | Node::Data { .. } | Node::Help { .. } => {}
             Node::Text(spans) => {
                 self.blank();
                 self.paragraph(spans, depth, depth);
             }
             Node::Block { text, language, .. } => self.block(text, language),
-            Node::Plot(p) => self.plot(p, depth),
+            Node::Plot(p) => self.figure(&p.title, p.lines(), depth),
+            Node::Bytes(b) => self.figure(&b.title, b.lines(), depth),
             Node::Finding(f) => {
                 if !together {
                     self.blank();
@@ -210,13 +211,12 @@ impl Text {
     }
 
     /// The title says what the field means; lines are never wrapped.
-    fn plot(&mut self, plot: &crate::Plot, depth: usize) {
-        let lines = plot.lines();
+    fn figure(&mut self, title: &str, lines: Vec<String>, depth: usize) {
         if lines.is_empty() {
             return;
         }
         self.blank();
-        let title = self.paint(&clean(&plot.title), Tone::Dim);
+        let title = self.paint(&clean(title), Tone::Dim);
         self.line(depth, &title);
         for line in lines {
             self.line(depth, &clean(&line));

@@ -59,6 +59,15 @@ pub enum Node {
     Finding(Finding),
     /// Points with intervals: characters in text and Markdown, data in JSON, a picture in HTML.
     Plot(crate::plot::Plot),
+    /// Bytes in cache lines: letters in text and Markdown, data in JSON, cells to look into in HTML.
+    Bytes(Box<crate::bytes::Bytes>),
+    /// What a word means, folded; HTML only.
+    Help {
+        /// The word.
+        title: String,
+        /// Its passage, in paragraphs parted by empty lines.
+        text: String,
+    },
     /// JSON only.
     Data {
         /// JSON name.

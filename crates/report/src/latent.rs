@@ -6,7 +6,7 @@ use tussle_contention::analysis::{HiddenBy, Latent};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{Group, groups};
 use tussle_evidence::*;
-use tussle_render::{Cell, Column, Node, Span, Tone};
+use tussle_render::{Bytes, Cell, Column, Node, Phase, Span, Tone};
 
 /// A latent case with its fields.
 pub struct Hidden<'a> {
@@ -70,6 +70,16 @@ fn place(by: &HiddenBy) -> String {
     }
 }
 
+/// The object where it would fight, with E at every place that its allocator may choose.
+fn drawing(context: &Context, h: &Hidden, worst: u64, phases: &[(u64, f64)]) -> Option<Node> {
+    let drawn = context.drawing(&h.group, Some(worst))?;
+    let phase = |&(bytes, e): &(u64, f64)| Phase {
+        bytes: bytes as u32,
+        expected_invalidations: Some(e.round().max(0.0) as u64),
+    };
+    Some(Node::Bytes(Box::new(Bytes { phases: phases.iter().map(phase).collect(), ..drawn })))
+}
+
 fn section(context: &Context, h: &Hidden) -> Node {
     let Node::Section { key, title, mut nodes } = context.section(&h.group, 0) else {
         return Node::Facts(Vec::new());
@@ -87,6 +97,9 @@ fn section(context: &Context, h: &Hidden) -> Node {
                  for phase {worst}.",
                 phases.len()
             );
+            if let Some(at) = nodes.iter().position(|n| matches!(n, Node::Bytes(_))) {
+                nodes.splice(at..=at, drawing(context, h, *worst, phases));
+            }
             nodes.insert(0, Node::Text(vec![Span { text: why, tone: Tone::Warn }]));
             nodes.insert(
                 1,

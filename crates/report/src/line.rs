@@ -45,6 +45,7 @@ impl Context<'_> {
         };
         let mut nodes = Vec::new();
         nodes.push(Node::Facts(self.facts(g, number)));
+        nodes.extend(self.drawing(g, None).map(|b| Node::Bytes(Box::new(b))));
         nodes.push(self.fields(g));
         nodes.extend(self.pairs(g));
         nodes.extend(self.code(g));

@@ -44,6 +44,11 @@ fn two_counters_in_one_line() {
       from        malloc in make_stats (server.c:12)
       phase       0 (0x0) in its line; alignment of 16 bytes allows 4 phases
 
+      struct stats in 64-byte lines: offsets of the object on the left
+         byte  0       8       16      24      32      40      48      56
+            0  aaaaaaaabbbbbbbb
+      a hits (worker() T1)  b misses (worker() T2)
+
       field                 offset  threads      reads  writes  atomics
       struct stats.hits    0 (0x0)  worker() T1      ·  50,000        ·
       struct stats.misses  8 (0x8)  worker() T2      ·  50,000        ·
