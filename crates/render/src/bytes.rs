@@ -214,7 +214,8 @@ impl Bytes {
         let more = if more > 0 { format!("; {more} more threads") } else { String::new() };
         let uses = if uses.is_empty() { "not touched".into() } else { uses.join("; ") + &more };
         let name = if s.kind == StretchKind::Hole { "hole" } else { s.name.as_str() };
-        format!("{name}, {} bytes at {}. {uses}", s.size, s.start)
+        let bytes = if s.size == 1 { "byte" } else { "bytes" };
+        format!("{name}, {} {bytes} at {}. {uses}", s.size, s.start)
     }
 }
 

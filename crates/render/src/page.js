@@ -6,6 +6,7 @@ const el = (tag, cls, text) => {
   if (text !== undefined) e.textContent = text;
   return e;
 };
+const many = n => `${n} byte${n === 1 ? "" : "s"}`;
 const nice = n => n.toLocaleString("en-US");
 const colour = list => {
   const c = list.map(t => `var(--t${t % 8})`);
@@ -40,12 +41,12 @@ const fighters = (d, pieces) => {
 const words = (d, s) => {
   const uses = s.uses.map(u => `${d.threads[u.thread] ?? "unknown"}: ${nice(u.reads)} reads, ${nice(u.writes)} writes`);
   const name = s.kind === "hole" ? "hole" : s.name;
-  return `${name}, ${s.size_bytes} bytes at ${s.offset_bytes}. ${uses.join("; ") || "not touched"}`;
+  return `${name}, ${many(s.size_bytes)} at ${s.offset_bytes}. ${uses.join("; ") || "not touched"}`;
 };
 const detail = (d, s, box) => {
   box.replaceChildren();
   const head = el("p");
-  head.append(el("span", "n", s.kind === "hole" ? "hole" : s.name), ` ${s.size_bytes} bytes at offset ${s.offset_bytes}`);
+  head.append(el("span", "n", s.kind === "hole" ? "hole" : s.name), ` ${many(s.size_bytes)} at offset ${s.offset_bytes}`);
   box.append(head);
   if (s.kind === "neighbour") box.append(el("p", "d", "Another object: it lay here in this run; the allocator decides anew in the next."));
   if (!s.uses.length) box.append(el("p", "d", "Not touched in this run."));
@@ -85,7 +86,6 @@ const draw = (fig, d, phase) => {
       b.style.gridColumn = `${p.column + 1}/span ${p.size}`;
       if (s.uses.length) b.style.setProperty("--c", colour(s.uses.map(u => u.thread)));
       b.title = words(d, s);
-      b.setAttribute("aria-label", words(d, s));
       b.setAttribute("aria-pressed", "false");
       b.onclick = () => {
         for (const x of fig.querySelectorAll("[aria-pressed=true]")) x.setAttribute("aria-pressed", "false");

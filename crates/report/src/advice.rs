@@ -1,6 +1,9 @@
 //! The advice as a view tree.
 
+use crate::before_after;
 use serde_json::json;
+use tussle_evidence::Evidence;
+use tussle_model::LineSize;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, thousands};
 
 use tussle_advise::advice::{Advice, Report};
@@ -43,6 +46,15 @@ pub fn view(report: &Report) -> View {
         nodes.push(Node::Text(vec![Span::plain(command)]));
     }
     View { kind: "advise", schema_version: SCHEMA_VERSION, nodes }
+}
+
+/// The same with the best change drawn: an object's bytes today and after it.
+pub fn drawn(e: &Evidence, report: &Report, line: LineSize) -> View {
+    let mut view = view(report);
+    let at = view.nodes.iter().position(|n| matches!(n, Node::Table { .. })).map_or(0, |i| i + 1);
+    let drawings = report.advices.first().map_or(Vec::new(), |a| before_after::drawings(e, a, line));
+    view.nodes.splice(at..at, drawings);
+    view
 }
 
 fn facts(report: &Report) -> Vec<Fact> {

@@ -143,7 +143,8 @@ impl Context<'_> {
             let name = self.namer.name(d.id, at as u64, 1);
             let hole = d.o.ty.is_some() && name.leaf.is_none();
             let mut s = self.named(d.id, at as u64, 1);
-            (s.start, s.name, s.short) = (at, without_numbers(&s.name), without_numbers(&s.short));
+            (s.start, s.name) = (at, without_numbers(&s.name));
+            s.short = last_word(&s.name).to_string();
             if hole {
                 (s.kind, s.name, s.short) = (StretchKind::Hole, String::new(), String::new());
             }
@@ -176,7 +177,7 @@ impl Context<'_> {
 }
 
 /// The last component of a path: `audit_lock..audits` of `struct stats.audit_lock..audits`.
-fn last_word(path: &str) -> &str {
+pub(crate) fn last_word(path: &str) -> &str {
     let bytes = path.as_bytes();
     let dot = |i: usize| bytes.get(i) == Some(&b'.');
     let ends = |&i: &usize| bytes[i] == b' ' || dot(i) && !dot(i + 1) && !(i > 0 && dot(i - 1));
@@ -184,7 +185,7 @@ fn last_word(path: &str) -> &str {
 }
 
 /// Elements that nobody touched are one stretch: `bulk[]` of `bulk[7]`.
-fn without_numbers(path: &str) -> String {
+pub(crate) fn without_numbers(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     let mut inside = false;
     for c in path.chars() {

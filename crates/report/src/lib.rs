@@ -1,6 +1,7 @@
 //! Evidence, its comparison and advice as views: contended lines by field first.
 
 pub mod advice;
+mod before_after;
 mod drawing;
 pub mod kernel;
 mod latent;

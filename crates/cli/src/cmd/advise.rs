@@ -9,7 +9,7 @@ use tussle_advise::builds::Build;
 use tussle_debuginfo::dwarf::Want;
 use tussle_host::companions::{FileCompanions, open_bytes};
 use tussle_host::evidence_file;
-use tussle_model::TypeTable;
+use tussle_model::{LineSize, TypeTable};
 
 use crate::global::Global;
 
@@ -60,7 +60,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let line = args.line.map(u64::from);
     let options = Options { line, moves: args.moves.into(), frozen: args.frozen.clone(), builds };
     let report = tussle_advise::advise(&evidence, &args.name, &options)?;
-    global.print(&tussle_report::advice::view(&report))?;
+    let line = LineSize::new(args.line.unwrap_or(evidence.run.line_bytes)).unwrap_or(LineSize::L64);
+    global.print(&tussle_report::advice::drawn(&evidence, &report, line))?;
     Ok(ExitCode::SUCCESS)
 }
 
