@@ -201,7 +201,8 @@ fn bytes(b: &Bytes, out: &mut String) {
             escape(name)
         ));
     }
-    out.push_str("<li class=\"d\">thick foot: stored to; stripes: several threads; hatched: hole; italic: another object</li>\n");
+    let marks = "thick foot: stored to; stripes: several threads; hatched: hole; italic: another object";
+    out.push_str(&format!("<li class=\"d\">{marks}</li>\n"));
     out.push_str("</ul>\n<div class=\"det\" aria-live=\"polite\"></div>\n");
     out.push_str(&format!("<script type=\"application/json\">{}</script>\n</figure>\n", data(&b.json())));
 }
