@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 python=${TUSSLE_PYTHON:-python3}
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
-.venv/bin/pip install -q maturin pytest pyarrow duckdb polars pandas numpy ${TUSSLE_FLEET_EXTRA:-}
+.venv/bin/pip install -q maturin pytest pyarrow duckdb polars pandas numpy nbclient nbformat ipykernel ${TUSSLE_FLEET_EXTRA:-}
 cargo test --workspace --exclude tussle-python
 cargo build --workspace
 install -m 644 target/debug/lib_tussle.so ../python/tussle/_tussle.abi3.so

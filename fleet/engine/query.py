@@ -77,6 +77,8 @@ class Duck:
             raise Refused("needs DuckDB: pip install duckdb, or name another Python with TUSSLE_PYTHON") from None
         self.module = duckdb
         self.db = duckdb.connect()
+        # It would be drawn on standard output, into the answer.
+        self.db.execute("SET enable_progress_bar = false")
         self.db.execute(f"SET threads = {int(request['threads'])}")
         self.db.execute(f"SET memory_limit = '{int(request['memory_bytes'])}B'")
 
@@ -188,13 +190,13 @@ def damaged(what):
 
 
 def plain(cell):
-    """One form for both engines: decimals as whole numbers, floats to nine digits, what is no number as null."""
+    """One form for both engines: decimals as whole numbers, floats to twelve digits, what is no number as null."""
     if isinstance(cell, bool) or cell is None or isinstance(cell, (int, str)):
         return cell
     if isinstance(cell, float):
-        return float(f"{cell:.9g}") if math.isfinite(cell) else None
+        return float(f"{cell:.12g}") if math.isfinite(cell) else None
     if type(cell).__name__ == "Decimal":
-        return int(cell) if cell == cell.to_integral_value() else float(f"{float(cell):.9g}")
+        return int(cell) if cell == cell.to_integral_value() else float(f"{float(cell):.12g}")
     return str(cell)
 
 

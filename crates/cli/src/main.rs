@@ -43,6 +43,8 @@ enum Verb {
     Top(cmd::top::Args),
     Import(cmd::import::Args),
     Export(cmd::export::Args),
+    Fleet(cmd::fleet::Args),
+    Sweep(cmd::fleet::SweepArgs),
     Report(cmd::report::Args),
     Advise(cmd::advise::Args),
     Fix(cmd::fix::Args),
@@ -76,6 +78,10 @@ fn main() -> ExitCode {
     }
     if let Some(text) = topic() {
         return if pager::show(&text).is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) };
+    }
+    if let Some(e) = cmd::fleet::forward() {
+        eprintln!("tussle: {}", in_full(&e));
+        return ExitCode::from(2);
     }
     let matches = verbs::command(Cli::command()).try_get_matches();
     let cli = match matches.and_then(|m| Cli::from_arg_matches(&m)) {
@@ -129,6 +135,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Top(a) => cmd::top::run(a, global),
         Verb::Import(a) => cmd::import::run(a, global),
         Verb::Export(a) => cmd::export::run(a, global),
+        Verb::Fleet(a) => cmd::fleet::run("fleet", &a.words),
+        Verb::Sweep(a) => cmd::fleet::run("sweep", &a.words),
         Verb::Report(a) => cmd::report::run(a, global),
         Verb::Advise(a) => cmd::advise::run(a, global),
         Verb::Fix(a) => cmd::fix::run(a, global),

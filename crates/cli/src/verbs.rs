@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Programs that run", &["live", "top", "where"]),
     ("Layouts of types", &["layout", "diff", "check", "place", "snapshot"]),
     ("Kernels and hardware samples", &["record-kernel", "import"]),
-    ("Other machines", &["predict", "calibrate", "scenario", "workload"]),
+    ("Other machines", &["predict", "calibrate", "scenario", "workload", "fleet", "sweep"]),
     ("Benchmarks, builds and files", &["compare", "history", "bisect", "cc", "c++", "cargo", "export"]),
     ("For the shell", &["cache", "completions", "man"]),
 ];
@@ -32,7 +32,7 @@ fn formats(verb: &str) -> Option<&'static [&'static str]> {
         "report" => Some(&["text", "json", "md", "sarif", "github", "html", "folded"]),
         "hunt" | "check" | "live" => Some(FINDINGS),
         "cc" | "c++" | "cargo" | "drive" | "record" | "record-kernel" | "export" | "snapshot"
-        | "completions" | "man" | "top" => None,
+        | "completions" | "man" | "top" | "fleet" | "sweep" => None,
         _ => Some(VIEWS),
     }
 }

@@ -174,7 +174,7 @@ pub(crate) fn table(about: &str, dataset: &Dataset, rows: &Rows, facts: Vec<Fact
     all.extend(facts);
     let number = |c: usize| rows.rows.iter().any(|r| r.get(c).is_some_and(Value::is_number));
     let column = |(c, name): (usize, &String)| {
-        let title = name.replace('_', " ");
+        let title = name.trim_end_matches("_ppm").replace('_', " ");
         if number(c) { Column::number(name, &title) } else { Column::text(name, &title) }
     };
     let columns = rows.columns.iter().enumerate().map(column).collect();

@@ -66,7 +66,7 @@ fn builds(args: &Args, dataset: &Dataset, asked: &Value) -> anyhow::Result<(Stri
 fn intervals(rows: Rows) -> Rows {
     let fields = rows.rows.len().max(1) as f64;
     let tail = (1.0 - CONFIDENCE) / 2.0 / fields;
-    let mut out = Rows { columns: rows.columns.clone(), ..Rows::default() };
+    let mut out = Rows { columns: rows.columns.clone(), files: rows.files.clone(), ..Rows::default() };
     out.columns.retain(|c| c != "mean_log" && c != "sd_log");
     out.columns.extend(["ratio", "low", "high"].map(String::from));
     for row in 0..rows.rows.len() {

@@ -16,6 +16,9 @@ pub struct Args {
     /// JSON Lines: one array per row under a header per table (docs/evidence.md).
     #[arg(long)]
     jsonl: bool,
+    /// Into a dataset of Parquet files, by `tussle-fleet`; `tussle export --parquet --help` lists its options.
+    #[arg(long, conflicts_with_all = ["jsonl", "output"])]
+    parquet: bool,
     /// Leave out command, executables, folders and what quotes the source.
     #[arg(long)]
     redact: bool,
@@ -26,6 +29,9 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    if args.parquet {
+        bail!("--parquet: name it after `export`, with nothing but -q before");
+    }
     let (mut evidence, problems) = evidence_file::read(&args.evidence)?;
     for p in &problems {
         global.remark(p);

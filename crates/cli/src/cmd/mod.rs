@@ -14,6 +14,7 @@ pub mod completions;
 pub mod diff;
 pub mod export;
 pub mod fix;
+pub mod fleet;
 pub mod golden;
 pub mod history;
 pub mod hunt;

@@ -1,0 +1,159 @@
+"""Sweeps: every point once, whatever is killed."""
+
+import collections
+import json
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tool
+from tool import PROGRAM, fleet, rows
+
+duckdb = pytest.importorskip("duckdb")
+pytest.importorskip("pyarrow")
+
+TYPES = 40
+
+
+def snapshot(number):
+    """A snapshot of types as `tussle snapshot` writes it: fields in another order in every one."""
+    dice = random.Random(number)
+    names = ["lock", "hits", "misses", "flags", "owner", "next"]
+    dice.shuffle(names)
+    return names
+
+
+@pytest.fixture(scope="session")
+def builds(tmp_path_factory):
+    """Objects with the same struct in other orders, and rules about it."""
+    if not shutil.which("gcc"):
+        pytest.skip("gcc")
+    folder = tmp_path_factory.mktemp("builds")
+    for i in range(12):
+        fields = "".join(f"long {n}; char {n}_pad[{random.Random(i).randrange(1, 60)}];" for n in snapshot(i))
+        (folder / f"b{i:02}.c").write_text(f"struct s {{ {fields} }}; struct s x{i};\n")
+        subprocess.run(["gcc", "-g", "-c", "-o", folder / f"b{i:02}.o", folder / f"b{i:02}.c"], check=True)
+    for i, (a, b) in enumerate([("lock", "hits"), ("lock", "misses"), ("owner", "next")]):
+        (folder / f"r{i}.toml").write_text(f'[[rule]]\nid = "r{i}"\ntype = "s"\nseparate = ["{a}", "{b}"]\n')
+    (folder / "check.toml").write_text(
+        'verb = "check"\n[over]\nbuild = ["*.o"]\nrules = ["r0.toml", "r1.toml", "r2.toml"]\n'
+    )
+    (folder / "diff.toml").write_text(
+        'verb = "diff"\n[fixed]\nname = "s"\nhot = ["lock", "hits"]\n'
+        '[over]\nold = ["*.o"]\nnew = ["*.o"]\nline = [64, 128]\nphase = [0, 8, 16]\n'
+    )
+    return folder
+
+
+def answers(to):
+    """Everything that does not hang on when it was done."""
+    sql = "select task, job, parameters, status, error, document from read_parquet('{}/kind=answers/**/*.parquet')"
+    return sorted(duckdb.sql(sql.format(to)).fetchall(), key=str)
+
+
+def test_a_check_of_everything(builds, tmp_path):
+    to = tmp_path / "set"
+    fleet("sweep", builds / "check.toml", "--to", to, "-q")
+    points = rows("sweep", "--dataset", to)
+    assert sum(r["points"] for r in points) == 36 and all(r["errors"] == 0 for r in points)
+    broken = rows("rules", "--dataset", to, "--limit", 100)
+    # Held against the command line's own library, rule by rule.
+    tussle = pytest.importorskip("tussle")
+    want = set()
+    for build in sorted(builds.glob("*.o")):
+        for i in range(3):
+            if tussle.check([build], builds / f"r{i}.toml").status == 1:
+                want.add((build.name, f"r{i}"))
+    assert {(pathlib.Path(r["build"]).name, r["rule"]) for r in broken} == want and want
+
+
+def test_jobs_in_parts_are_the_whole(builds, tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    fleet("sweep", builds / "diff.toml", "--to", whole, "-q")
+    listed = fleet("sweep", builds / "diff.toml", "--list").splitlines()
+    assert len(listed) == 12 * 12 * 2 * 3 == len(answers(whole))
+    for a, b in [(0, 100), (100, 101), (101, 864), (50, 200)]:
+        fleet("sweep", builds / "diff.toml", "--to", parts, "--jobs", f"{a}..{b}", "-q")
+    assert answers(parts) == answers(whole)
+    before = sorted((whole / "kind=answers").rglob("*.parquet"))
+    fleet("sweep", builds / "diff.toml", "--to", whole, "-q")
+    assert sorted((whole / "kind=answers").rglob("*.parquet")) == before
+
+
+def test_killed_again_and_again(builds, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    fleet("sweep", builds / "diff.toml", "--to", whole, "-q")
+    dice = random.Random(5)
+    for _ in range(8):
+        words = [PROGRAM, "sweep", builds / "diff.toml", "--to", cut, "--batch", "20", "-q"]
+        child = subprocess.Popen(words)
+        time.sleep(0.02 + dice.random() * 0.3)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    fleet("sweep", builds / "diff.toml", "--to", cut, "-q")
+    assert answers(cut) == answers(whole)
+    assert max(collections.Counter(r[0] for r in answers(cut)).values()) == 1
+
+
+def test_what_fails_is_an_answer(builds, tmp_path):
+    plan = builds / "bad.toml"
+    plan.write_text('verb = "diff"\n[fixed]\nold = "b00.o"\nnew = "b01.o"\n[over]\nname = ["s", "nothing"]\n')
+    to = tmp_path / "set"
+    fleet("sweep", plan, "--to", to, "-q", status=2)
+    errors = [r for r in rows("sweep", "--dataset", to) if r["errors"]]
+    assert len(errors) == 1 and "no type named `nothing`" in errors[0]["first_error"] and errors[0]["status"] == 2
+    plan.write_text('verb = "diff"\n[fixed]\nold = "absent.o"\nnew = "b01.o"\n')
+    assert "absent.o" in fleet("sweep", plan, "--to", to, "-q", status=2)
+
+
+def test_a_damaged_answer_stops_a_resume(builds, tmp_path):
+    to = tmp_path / "set"
+    fleet("sweep", builds / "check.toml", "--to", to, "-q")
+    file = next((to / "kind=answers").rglob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:100])
+    assert "damaged" in fleet("sweep", builds / "check.toml", "--to", to, "-q", status=2)
+    assert file.stat().st_size == 100
+    file.unlink()
+    fleet("sweep", builds / "check.toml", "--to", to, "-q")
+    assert sum(r["points"] for r in rows("sweep", "--dataset", to)) == 36
+
+
+def test_predictions(builds, tmp_path):
+    plan = tmp_path / "p.toml"
+    plan.write_text('verb = "predict"\n[fixed]\nscenario = "pcp_lists"\ndraws = 2\n[over]\ncpus = [2, 4]\nseed = [1, 2]\n')
+    to = tmp_path / "set"
+    fleet("sweep", plan, "--to", to, "-q")
+    got = rows("predictions", "--dataset", to)
+    assert sorted(r["cpus"] for r in got) == [2, 4] and all(r["points"] == 2 for r in got)
+    assert all(r["lowest"] <= r["mean_median"] <= r["highest"] for r in got)
+
+
+def test_ray_gives_the_same_and_survives_a_dead_worker(builds, tmp_path):
+    pytest.importorskip("ray")
+    whole, spread = tmp_path / "whole", tmp_path / "spread"
+    fleet("sweep", builds / "diff.toml", "--to", whole, "-q")
+    words = ["sweep", builds / "diff.toml", "--to", spread, "--engine", "ray", "--batch", "100", "--threads", "2"]
+    env = {**__import__("os").environ, "TUSSLE_PYTHON": sys.executable}
+    child = subprocess.Popen([PROGRAM, *map(str, words), "-q"], env=env)
+    killed = 0
+    for _ in range(600):
+        if child.poll() is not None or killed >= 2:
+            break
+        # Points of this sweep only: the programs that Ray started for it.
+        mine = subprocess.run(["pgrep", "-f", f"tussle-fleet sweep .*--to {spread.resolve()} --jobs"],
+                              capture_output=True, text=True).stdout.split()  # fmt: skip
+        for pid in mine[:1]:
+            try:
+                __import__("os").kill(int(pid), signal.SIGKILL)
+                killed += 1
+            except ProcessLookupError:
+                pass
+        time.sleep(0.05)
+    assert child.wait(timeout=300) == 0 or child.returncode == 1
+    assert killed and answers(spread) == answers(whole)
+    assert json.loads(fleet("fleet", "sweep", "--dataset", spread, "--format", "json"))["rows"]
