@@ -70,7 +70,7 @@ fn the_action_runs_its_command_as_words_and_never_as_shell() {
             .args(["-e", "-c", script])
             .env("GITHUB_ACTION_PATH", ROOT)
             .env("RUNNER_TEMP", folder.path())
-            .env("TUSSLE_COMMAND", command)
+            .env("STEP_COMMAND", command)
             .env_remove("GITHUB_ACTIONS")
             .env_remove("TUSSLE")
             .output()
