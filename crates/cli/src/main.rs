@@ -57,6 +57,7 @@ enum Verb {
     #[command(hide = true)]
     Drive(cmd::service::Args),
     Workload(cmd::workload::Args),
+    Demo(cmd::demo::Args),
     Scenario(cmd::scenario::Args),
     Cache(cmd::cache::Args),
     Completions(cmd::completions::Args),
@@ -149,6 +150,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Cache(a) => cmd::cache::run(a, global),
         Verb::Drive(a) => cmd::service::run(a, global),
         Verb::Workload(a) => cmd::workload::run(a, global),
+        Verb::Demo(a) => cmd::demo::run(a, global),
         Verb::Scenario(a) => cmd::scenario::run(a, global),
         Verb::Completions(a) => cmd::completions::run(a, verbs::command(Cli::command())),
         Verb::Man(a) => cmd::completions::run_man(a, verbs::command(Cli::command())),

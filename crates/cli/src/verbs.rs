@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Programs that run", &["live", "top", "where"]),
     ("Layouts of types", &["layout", "diff", "check", "place", "snapshot"]),
     ("Kernels and hardware samples", &["record-kernel", "import"]),
-    ("Other machines", &["predict", "calibrate", "scenario", "workload", "fleet", "sweep"]),
+    ("Other machines", &["predict", "calibrate", "scenario", "workload", "demo", "fleet", "sweep"]),
     ("Benchmarks, builds and files", &["compare", "history", "bisect", "cc", "c++", "cargo", "export"]),
     ("For the shell", &["cache", "completions", "man"]),
 ];

@@ -11,6 +11,7 @@ pub mod check;
 pub mod checkouts;
 pub mod compare;
 pub mod completions;
+pub mod demo;
 pub mod diff;
 pub mod export;
 pub mod fix;
