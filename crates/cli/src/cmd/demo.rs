@@ -17,6 +17,10 @@ pub struct Args {
     rounds: u16,
 }
 
+/// What the numbers are.
+const MEASURED: &str =
+    "Measured here, both threads together: medians, with the slowest and the fastest run of each distance.";
+
 /// How long one run counts.
 const RUN: Duration = Duration::from_millis(150);
 
@@ -85,8 +89,11 @@ fn view(runs: &[Run]) -> View {
             fact("ratio", "", Cell::number(ratio, "")),
         ]),
         Node::Plot(plot(&all)),
-        text("Measured here, two threads together: medians, with the slowest and the fastest run of each distance.".into()),
-        text("`tussle hunt DIR` looks for such counters in a program; `tussle help false-sharing` says more.".into()),
+        text(MEASURED.into()),
+        text(
+            "`tussle hunt DIR` looks for such counters in a program; `tussle help false-sharing` says more."
+                .into(),
+        ),
     ];
     View { kind: "demo", schema_version: 1, nodes }
 }
