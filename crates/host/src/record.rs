@@ -1,6 +1,7 @@
 //! Running a program under the recorder.
 
 mod alive;
+mod inherited;
 mod place;
 mod runtime_files;
 mod session;
@@ -209,6 +210,8 @@ fn finish(session: Session, note: &Note, end: &spawn::End) -> Result<Recorded, R
     if let Some((emulator, machine)) = &note.emulated {
         (run.arch, run.cpu_model) = (machine.clone(), format!("{}, emulated by {emulator}", run.cpu_model));
         run.flags = Some(vec!["--emulate".into()]);
+        // The emulator tells of simple reads only, not of vectors and messages.
+        run.sees.kernel_writes = false;
     }
     run.cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     Ok(recorded)

@@ -670,6 +670,9 @@ pub fn mark_end(how: u32, status: u32) {
             if id as i32 > 0 && id != (*h).pid {
                 return;
             }
+            if lost(LOST_KERNEL, 0) == 0 && crate::rings::mapped() {
+                lost(LOST_KERNEL, 1);
+            }
             AtomicU32::from_ptr(&raw mut (*h).end_status).store(status, Relaxed);
             AtomicU32::from_ptr(&raw mut (*h).end).store(how, Release);
         }

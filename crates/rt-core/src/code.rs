@@ -10,7 +10,7 @@ const CODES_MAX: u32 = 60_000;
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn top(t: *mut Live) -> *mut Frame {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the position is masked to the number of frames.
     unsafe { (&raw mut (*t).frames[0]).add(((*t).depth as usize / size_of::<Frame>()) & (FRAMES - 1)) }
 }
 
@@ -78,7 +78,7 @@ impl Aside {
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 pub unsafe fn id(t: *mut Live, pc: u64) -> u32 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the cache has 32 entries, and the index five bits; only this thread reads or writes them.
     unsafe {
         let c = (&raw mut (*t).code_cache[0]).add((pc >> 1 ^ pc >> 6) as usize & 31);
         if (*c).pc == pc && (*c).depth == (*t).depth && (*c).top == (*top(t)).pc {
@@ -96,7 +96,7 @@ pub unsafe fn id(t: *mut Live, pc: u64) -> u32 {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn lookup(t: *mut Live, pc: u64) -> u32 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: frame positions are masked to their number, and the chain is written below CHAIN only.
     unsafe {
         let mut row = CodeRow { pc, count: 0, chain: [0; CHAIN] };
         let frames = ((*t).depth as usize / size_of::<Frame>()).saturating_sub(1).min(FRAMES - 1);
@@ -134,7 +134,8 @@ unsafe fn row_of(info: *mut ThreadInfo, id: u32) -> *mut CodeRow {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn find(t: *mut Live, row: &CodeRow, h: u64) -> u32 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the table has `1 << codes_bits` pairs, indices are masked to that, and only this thread changes table
+    // and number.
     unsafe {
         let info = (*t).info_at as *mut ThreadInfo;
         if (*info).codes == 0 || (*info).codes_count * 4 >= 3 << (*info).codes_bits {
@@ -181,7 +182,7 @@ unsafe fn equal(a: *const CodeRow, b: &CodeRow) -> bool {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `info` is its description.
 unsafe fn append(t: *mut Live, info: *mut ThreadInfo, row: &CodeRow) -> (u32, u32) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `last_chunk` is of the last chunk made, zeroed by `take`; the row's position is below CODES_PER_CHUNK.
     unsafe {
         let n = (*info).codes_count;
         if n >= CODES_MAX {
@@ -250,7 +251,8 @@ static SEEN: [core::sync::atomic::AtomicU64; 256] = [const { core::sync::atomic:
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `info` is its description.
 unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the new table is twice as large and this thread's alone; slots of the old one are read below its own
+    // size.
     unsafe {
         let old_bits = (*info).codes_bits;
         let bits = if (*info).codes == 0 { 6 } else { old_bits + 1 };

@@ -69,7 +69,7 @@ pub unsafe fn may_begin(t: *mut Live, addr: u64, value: u64) -> bool {
 
 /// The thread saw `value`: the end of a wait, or who is the next one of a queue.
 pub fn seen(entered: &Entered, addr: u64, value: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.
     let g = unsafe { guard(entered.live()) };
     match g.wait {
         NOTHING if g.kind == QUEUE && within(addr, g.node) && is_address(value) => g.next = value,
@@ -113,7 +113,7 @@ pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, from: u64, to: u64) 
 
 /// What [`stepping`] noted is the beginning, or that of a wait.
 pub fn stepped(entered: &Entered) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.
     let g = unsafe { guard(entered.live()) };
     match g.wait {
         QUEUE if g.before != 0 => waiting(entered, g.word),
@@ -138,7 +138,7 @@ fn waiting(entered: &Entered, word: u64) {
 
 /// The thread has the lock.
 fn begin(entered: &Entered, kind: u64, word: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.
     let (g, me) = (unsafe { guard(entered.live()) }, sync::thread_number(entered));
     (g.kind, g.wait, g.word, g.next) = (kind, NOTHING, word, 0);
     waits::watch(word);
@@ -167,7 +167,7 @@ fn foreign(entered: &Entered, addr: u64, me: u64) {
 /// The thread is about to change a word to `to`, with an instruction that reads it, too, if `at_once`: does that give
 /// its lock away?
 pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.
     let (g, me) = (unsafe { guard(entered.live()) }, sync::thread_number(entered));
     foreign(entered, addr, me);
     let gives = match g.kind {

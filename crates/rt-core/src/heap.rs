@@ -39,7 +39,8 @@ fn hash(base: u64, bits: u32) -> usize {
 
 /// Notes an allocation.
 pub fn born(entered: &Entered, base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own, the shard's its lock holder's.
+    // SAFETY: site and code are this thread's; the slot belongs to its shard, whose lock `held` keeps until it is
+    // filled.
     unsafe {
         let t = entered.live();
         let code = code::id(t, pc);
@@ -113,7 +114,8 @@ unsafe fn keep_old(t: *mut Live, slot: *mut HeapSlot) {
 
 /// Notes that an object is about to be freed: before it is, because its address may be reused at once.
 pub fn dead(entered: &Entered, base: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own, the shard's its lock holder's.
+    // SAFETY: the slot belongs to its shard, whose lock is held while it is read and written; what is swept is this
+    // thread's.
     unsafe {
         let t = entered.live();
         let s = shard(base);
@@ -135,7 +137,7 @@ pub fn dead(entered: &Entered, base: u64) {
 
 /// An object that [`dead`] was told of lives on: its reallocation failed.
 pub fn revived(entered: &Entered, base: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own, the shard's its lock holder's.
+    // SAFETY: the slot belongs to its shard, whose lock is held.
     unsafe {
         let s = shard(base);
         let held = LOCKS[s].lock(entered);

@@ -25,6 +25,8 @@ pub mod arch;
 pub mod arena;
 pub mod callers;
 pub mod code;
+#[allow(missing_docs)]
+pub mod foreign;
 pub mod guards;
 pub mod heap;
 mod lockfree;
@@ -35,6 +37,7 @@ pub mod probe;
 pub mod processes;
 pub mod quick;
 pub mod record;
+pub mod rings;
 mod runs;
 pub mod sections;
 mod stream;

@@ -12,7 +12,8 @@ const SLAB_MAX: u64 = 64 << 10;
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 pub unsafe fn take(t: *mut Live, bytes: u64) -> u64 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: nobody else hands out of this thread's slab, and what lies between `slab` and `slab_end` was never
+    // handed out.
     unsafe {
         let p = (*t).slab;
         if p + bytes <= (*t).slab_end {
@@ -27,7 +28,7 @@ pub unsafe fn take(t: *mut Live, bytes: u64) -> u64 {
 /// `t` is the calling thread's, which is inside the recorder.
 #[cold]
 unsafe fn refill(t: *mut Live, bytes: u64) -> u64 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `alloc` gave the range to this thread; it joins the slab only where it begins at the slab's end.
     unsafe {
         let info = (*t).info_at as *mut ThreadInfo;
         // Slabs grow with what the thread already has: short threads stay small.
@@ -59,7 +60,8 @@ fn hash(page: u64, bits: u32) -> usize {
 /// `t` is the calling thread's, which is inside the recorder.
 #[cold]
 pub unsafe fn leaf(t: *mut Live, page: u64) -> u64 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: indices are masked to the table's size; a free slot is always found, as an eighth stays free; leaf
+    // before key.
     unsafe {
         let info = (*t).info_at as *mut ThreadInfo;
         if (*info).pages == 0 || (*info).pages_count * 4 >= 3 << (*info).pages_bits {
@@ -100,7 +102,7 @@ pub unsafe fn leaf(t: *mut Live, page: u64) -> u64 {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `info` is its description.
 unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the new table has room for twice as many pages and is this thread's alone until `pages` names it.
     unsafe {
         let old_bits = (*info).pages_bits;
         let bits = if (*info).pages == 0 { 5 } else { old_bits + 1 };

@@ -21,7 +21,8 @@ const TOUCH_BLOCKS: u32 = 6;
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the entry's index is below ENTRIES and the counter's below 16: the access ends within its line, as was
+    // checked.
     unsafe {
         let (n, kind, line) = ((op & 0xff) as u64, op >> 8, addr & !(LINE - 1));
         let e = (&raw mut (*t).entries[0]).add(index(line));
@@ -55,7 +56,8 @@ pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
 /// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn refill(t: *mut Live, e: *mut Entry, line: u64, off: u64, n: u64, kind: u32, pc: u64) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `fill` made the entry this line's before it counts; the counter's index is below 16 as the access ends
+    // in the line.
     unsafe {
         let i = index(line);
         if (*e).key != 0 {
@@ -79,7 +81,7 @@ unsafe fn refill(t: *mut Live, e: *mut Entry, line: u64, off: u64, n: u64, kind:
 
 /// Records what a lock's function did to the lock's own words: no visit of a critical section.
 pub fn of_lock(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: `traced` is the thread's own word, and no handler that could change it runs meanwhile.
     unsafe {
         let t = entered.live();
         let traced = (*t).traced == 1;
@@ -96,7 +98,8 @@ pub fn of_lock(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64) {
 /// Records an access. `counted`: the hook has already counted it if the table had line and bytes.
 #[inline(always)]
 pub fn note(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64, counted: bool) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: `touch` gets ranges within one line each: the first ends at the line's end, the second begins the next
+    // one.
     unsafe {
         let t = entered.live();
         let line = addr & !(LINE - 1);
@@ -112,14 +115,15 @@ pub fn note(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64, counted: b
 
 /// Records `[addr, addr + len)` word by word.
 pub fn range(entered: &Entered, addr: u64, len: u64, kind: u32, pc: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: each piece ends at its line's end at the latest, as `touch` requires.
     unsafe {
         let t = entered.live();
         let mut a = addr;
         let end = addr.saturating_add(len);
         while a < end {
             let line = a & !(LINE - 1);
-            let n = (line + LINE).min(end) - a;
+            // The last line of the address space has no next one.
+            let n = line.saturating_add(LINE).min(end) - a;
             touch(t, line, a - line, n, kind, pc, false);
             a += n;
         }
@@ -137,7 +141,7 @@ pub(crate) fn index(line: u64) -> usize {
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn rmw_of(t: *mut Live, i: usize) -> *mut u16 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: eight counters per entry, of ENTRIES entries; `i` is an entry's index.
     unsafe { (&raw mut (*t).rmw).cast::<u16>().add(i * 8) }
 }
 
@@ -152,7 +156,7 @@ pub(crate) fn bytes(off: u64, n: u64) -> u64 {
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(never)]
 unsafe fn touch(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, counted: bool) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: line, offset and length go on as they came; `traced` is the thread's own word.
     unsafe {
         if line == 0 {
             // An empty entry has this key; the access is about to fault.
@@ -171,7 +175,7 @@ unsafe fn touch(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, c
 /// `t` is the calling thread's, which is inside the recorder.
 #[cold]
 unsafe fn touch_traced(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the entry's index is below ENTRIES; its key is hidden again before anybody but this thread can look.
     unsafe {
         let e = (&raw mut (*t).entries[0]).add(index(line));
         (*e).key &= !HIDDEN;
@@ -189,7 +193,7 @@ unsafe fn touch_traced(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc:
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn touch_now(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u64, counted: bool) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the entry's index is below ENTRIES; `fill` gives it a record before anything is counted.
     unsafe {
         let i = index(line);
         let e = (&raw mut (*t).entries[0]).add(i);
@@ -226,7 +230,7 @@ unsafe fn touch_now(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u6
 /// # Safety
 /// `e` is an entry of the calling thread, which is inside the recorder.
 unsafe fn grow_masks(e: *mut Entry, mask: u64, kind: u32) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: an entry whose key is set has a record, whose reference only `fill` of this thread writes.
     unsafe {
         if kind != WRITE {
             (*e).rmask |= mask;
@@ -246,7 +250,7 @@ unsafe fn grow_masks(e: *mut Entry, mask: u64, kind: u32) {
 /// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn count(t: *mut Live, e: *mut Entry, i: usize, off: u64, n: u64, kind: u32, counted: bool) -> bool {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: words are below 8, as the access ends within its line: the counters of one kind.
     unsafe {
         let first = (off / 8) as usize;
         // A scalar counts once, in the word where it starts; 16 bytes and ranges count per word.
@@ -275,7 +279,7 @@ unsafe fn count(t: *mut Live, e: *mut Entry, i: usize, off: u64, n: u64, kind: u
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it, `c` is a counter of the entry.
 unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: an entry in use has a record; `words` has 16 counts, of which reads and writes of word `w` are two.
     unsafe {
         let r = at::<Record>((*e).rec & !RMW_FLAG);
         let n = if kind == RMW { *c } else { *c - COUNT_START } as u32;
@@ -315,7 +319,7 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
 /// # Safety
 /// `r` is a record of the calling thread, `c` is a counter of its entry, which is inside the recorder.
 unsafe fn skew(r: *mut Record, c: *mut u16, w: usize, kind: u32, d: u16) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `words` names 16 counts where it is not 0; `w` is below 8 and `kind` is a read or a write.
     unsafe {
         if (*r).more == 0 || (*at::<More>((*r).more)).words == 0 {
             return;
@@ -334,7 +338,8 @@ unsafe fn skew(r: *mut Record, c: *mut u16, w: usize, kind: u32, d: u16) {
 /// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn first_vt(t: *mut Live, e: *mut Entry) -> u64 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the entry's clock was written by this thread when it was filled, less than 2^32 ago: `stale` sees to
+    // that.
     unsafe {
         let clock = now(t);
         clock - ((clock as u32).wrapping_sub((*e).vt0)) as u64
@@ -347,7 +352,7 @@ unsafe fn first_vt(t: *mut Live, e: *mut Entry) -> u64 {
 /// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn fill(t: *mut Live, e: *mut Entry, i: usize, line: u64) -> bool {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the entry is free, so nobody counts into it before its key is written, which comes last.
     unsafe {
         let r = record_of(t, line);
         (*t).fills += 1;
@@ -379,7 +384,7 @@ unsafe fn fill(t: *mut Live, e: *mut Entry, i: usize, line: u64) -> bool {
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: a leaf has 64 references, one per line of its page; the cache's index is below PAGES_AT_HAND.
     unsafe {
         let page = line >> 12;
         let cache = (&raw mut (*t).page_cache[0]).add(page as usize & (PAGES_AT_HAND - 1));
@@ -415,7 +420,7 @@ unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
 /// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the entry is in use and has a record; its key goes first, so that no hook counts into it any more.
     unsafe {
         let from = first_vt(t, e);
         (*e).key = 0;
@@ -480,7 +485,7 @@ unsafe fn add(t: *mut Live, r: *mut Record, counts: &[u16; 16]) {
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 #[cold]
 unsafe fn add_many(t: *mut Live, r: *mut Record, sums: &[u16; 16]) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `words` gives 16 counts of this record, or null.
     unsafe {
         let words = words(t, r);
         if words.is_null() {
@@ -499,7 +504,7 @@ unsafe fn add_many(t: *mut Live, r: *mut Record, sums: &[u16; 16]) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 unsafe fn words(t: *mut Live, r: *mut Record) -> *mut u32 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `take` gives zeroed room for 16 counts, which this record alone refers to.
     unsafe {
         let m = more(t, r);
         if !m.is_null() && (*m).words == 0 {
@@ -517,7 +522,7 @@ unsafe fn words(t: *mut Live, r: *mut Record) -> *mut u32 {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 unsafe fn add_rmw(t: *mut Live, r: *mut Record, w: usize, n: u32) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `take` gives zeroed room for eight counts, of which `w` is one.
     unsafe {
         let m = more(t, r);
         if !m.is_null() && (*m).rmw == 0 {
@@ -539,7 +544,7 @@ unsafe fn add_rmw(t: *mut Live, r: *mut Record, w: usize, n: u32) {
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 #[inline(always)]
 unsafe fn sample(t: *mut Live, r: *mut Record, off: u64, n: u64, kind: u32, pc: u64) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `find` gives a slot of this record, or null.
     unsafe {
         let id = code::id(t, pc);
         let size = match n {
@@ -568,7 +573,8 @@ unsafe fn sample(t: *mut Live, r: *mut Record, off: u64, n: u64, kind: u32, pc: 
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 #[inline(always)]
 unsafe fn find(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: slots stay where they are as long as the file is mapped, so that the cache's pointer to one never
+    // dangles.
     unsafe {
         let first = &raw mut (*r).touch0;
         if *first & slot::KEY == key || *first == 0 {
@@ -594,7 +600,7 @@ unsafe fn find(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 unsafe fn find_more(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: blocks form a list of at most TOUCH_BLOCKS, which only this thread lengthens; each has seven slots.
     unsafe {
         let m = more(t, r);
         if m.is_null() {
@@ -637,7 +643,7 @@ unsafe fn find_more(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
 /// `t` is the calling thread's, which is inside the recorder.
 #[cold]
 unsafe fn stale(t: *mut Live) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: indices come from bits of `used`, which has one per entry; `empty` clears the bit that was taken.
     unsafe {
         let clock = now(t);
         (*t).sweep_vt = u64::MAX;
@@ -661,7 +667,7 @@ unsafe fn stale(t: *mut Live) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn sweep(t: *mut Live) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: indices come from bits of `used`, which has one per entry; `empty` clears the bit that was taken.
     unsafe {
         (*t).sweep_vt = u64::MAX;
         for g in 0..ENTRIES / 64 {
@@ -681,7 +687,7 @@ pub unsafe fn sweep(t: *mut Live) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn sweep_range(t: *mut Live, addr: u64, len: u64) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `index` is below ENTRIES, and an entry with that key is in use.
     unsafe {
         if len > 64 * LINE {
             return sweep(t);

@@ -21,7 +21,7 @@ const SPAN_MAX: u32 = 1 << 31;
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 #[inline(always)]
 pub unsafe fn run(t: *mut Live, r: *mut Record, from: u64, to: u64) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the record's run is written by this thread alone; `far` decides what does not join it.
     unsafe {
         let end = (*r).vt0.wrapping_add((*r).span as u64);
         if (*r).epoch == (*t).epoch && from < end.wrapping_add(GAP) && (*r).span < SPAN_MAX {
@@ -46,7 +46,7 @@ fn span(from: u64, to: u64) -> u32 {
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 #[cold]
 unsafe fn far(t: *mut Live, r: *mut Record, from: u64, to: u64) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `more` gives this record's second part, or null, and it stays where it is.
     unsafe {
         if (*r).vt0 == u64::MAX {
             (*r).vt0 = from;
@@ -76,7 +76,7 @@ unsafe fn far(t: *mut Live, r: *mut Record, from: u64, to: u64) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 pub unsafe fn more(t: *mut Live, r: *mut Record) -> *mut More {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `take` gives zeroed room, which this record alone refers to.
     unsafe {
         if (*r).more == 0 {
             let m = crate::mem::take(t, size_of::<More>() as u64);
@@ -94,7 +94,7 @@ pub unsafe fn more(t: *mut Live, r: *mut Record) -> *mut More {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own, `m` its second part.
 unsafe fn close(t: *mut Live, r: *mut Record, m: *mut More) -> bool {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `words` and `rmw` name 16 and 8 counts of this record where they are not 0.
     unsafe {
         let plenty = fullness() < 64;
         if (*m).pieces >= if plenty { PIECES_MANY } else { PIECES_FEW } {
@@ -134,7 +134,7 @@ unsafe fn close(t: *mut Live, r: *mut Record, m: *mut More) -> bool {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own, `m` its second part.
 unsafe fn append(t: *mut Live, r: *mut Record, m: *mut More, p: &Piece) -> Option<u64> {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the stream begins at this record's own last block, and lengthens it with blocks of this thread's.
     unsafe {
         let mut s = Stream::at_end(m, (*r).last);
         let mut room = true;
@@ -160,7 +160,7 @@ unsafe fn append(t: *mut Live, r: *mut Record, m: *mut More, p: &Piece) -> Optio
 /// `r` is a record of the calling thread, which is inside the recorder, `m` its second part.
 #[cold]
 unsafe fn thin(r: *mut Record, m: *mut More) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: both streams walk this record's blocks; what is written stays behind what is read, as said above.
     unsafe {
         let before = (*m).pieces;
         let shift = shift_for(m, before / 2);

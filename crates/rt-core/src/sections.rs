@@ -31,19 +31,19 @@ const MEMORY_SHARE: u64 = 16;
 
 /// The calling thread has taken `addr`, perhaps together with other readers.
 pub fn taken(entered: &Entered, addr: u64, shared: bool) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: `Entered` hands out the calling thread's state only.
     unsafe { begin(entered.live(), addr, shared) }
 }
 
 /// The calling thread is about to release `addr`.
 pub fn releasing(entered: &Entered, addr: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: `Entered` hands out the calling thread's state only.
     unsafe { end(entered.live(), addr) }
 }
 
 /// Memory of locks, sections and visits so far, bytes.
 fn section_bytes() -> u64 {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: a recording thread has a mapped header; all use this cell as an atomic.
     unsafe { AtomicU64::from_ptr(&raw mut (*header()).section_bytes) }.load(Relaxed)
 }
 
@@ -51,7 +51,7 @@ fn section_bytes() -> u64 {
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn held(t: *mut Live, k: usize) -> *mut Held {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `k` is below HELD: `begin` starts anew before there are more.
     unsafe { (&raw mut (*t).held[0]).add(k) }
 }
 
@@ -60,7 +60,8 @@ unsafe fn held(t: *mut Live, k: usize) -> *mut Held {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `held_count` is below HELD after `forget`, so the new lock has a place; the header's `operations` never
+    // changes.
     unsafe {
         if (*header()).operations == 0 {
             return;
@@ -95,7 +96,7 @@ pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn end(t: *mut Live, addr: u64) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: all positions are below `held_count`; those behind the released one move down by one.
     unsafe {
         let n = (*t).held_count as usize;
         let Some(k) = (0..n).rev().find(|&k| (*held(t, k)).addr == addr) else { return };
@@ -125,7 +126,7 @@ unsafe fn end(t: *mut Live, addr: u64) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn forget(t: *mut Live) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: words of the thread's own; `show` brings all keys back before they are looked at again.
     unsafe {
         show(t);
         (*t).open = 0;
@@ -138,7 +139,7 @@ pub unsafe fn forget(t: *mut Live) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn reset(t: *mut Live) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: words of the thread's own, before anybody else gets this state.
     unsafe {
         close(t);
         forget(t);
@@ -153,7 +154,8 @@ pub unsafe fn reset(t: *mut Live) {
 /// `t` is the calling thread's, which is inside the recorder; `h` is one of its held locks.
 #[inline(always)]
 unsafe fn start(t: *mut Live, h: *mut Held) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the cache has 16 entries and the index four bits; an entry names a lock of the table that is in use:
+    // `grow` clears it.
     unsafe {
         let addr = (*h).addr;
         let c = (&raw mut (*t).lock_cache[0]).add((addr >> 3 ^ addr >> 9) as usize & 15);
@@ -196,7 +198,7 @@ fn pick(stratum: u64, shift: u32) -> u64 {
 #[cold]
 #[allow(clippy::while_immutable_condition)] // `halve` changes the lock.
 unsafe fn trace(t: *mut Live, l: *mut Lock, n: u64) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `l` lies in the table that is in use, which does not move while a section is open.
     unsafe {
         let h = header();
         let own = (*l).kept & !1;
@@ -308,7 +310,7 @@ unsafe fn close(t: *mut Live) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn exact(t: *mut Live) -> u64 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `each_used` gives entries in use; there are eight read-modify-write counters beside each.
     unsafe {
         let mut n = 0u64;
         each_used(t, |t, e, i| {
@@ -329,7 +331,7 @@ unsafe fn exact(t: *mut Live) -> u64 {
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 unsafe fn each_used(t: *mut Live, mut f: impl FnMut(*mut Live, *mut Entry, usize)) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: bits of `used` are one per entry, so that indices are below ENTRIES.
     unsafe {
         for g in 0..ENTRIES / 64 {
             let mut bits = *(&raw const (*t).used[0]).add(g);
@@ -345,7 +347,7 @@ unsafe fn each_used(t: *mut Live, mut f: impl FnMut(*mut Live, *mut Entry, usize
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn hide(t: *mut Live) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: keys of entries in use; no hook of this thread runs before all have the bit.
     unsafe {
         (*t).traced = 1;
         each_used(t, |_, e, _| (*e).key |= HIDDEN);
@@ -355,7 +357,7 @@ unsafe fn hide(t: *mut Live) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn show(t: *mut Live) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: keys of entries in use lose the bit that `hide` gave them.
     unsafe {
         if (*t).traced != 0 {
             (*t).traced = 0;
@@ -369,7 +371,7 @@ unsafe fn show(t: *mut Live) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 pub unsafe fn visit(t: *mut Live, addr: u64, n: u64, kind: u32) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the last visit is read below `visits_count`, and only if there is one.
     unsafe {
         let words = if n <= 8 { 1 } else { ((addr & 7) + n).div_ceil(8) };
         (*t).section_accesses += words;
@@ -417,7 +419,7 @@ unsafe fn enough(t: *mut Live) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn put(t: *mut Live, addr: u64, n: u64, kind: u32) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: `append` is called below VISITS only.
     unsafe {
         let count = (*t).visits_count as usize;
         if count >= VISITS || (*t).section_accesses >= ACCESSES_MAX {
@@ -447,7 +449,8 @@ unsafe fn append(t: *mut Live, addr: u64, n: u64, kind: u32) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn stop(t: *mut Live) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the section's lock does not move while it is open; a new unit is this thread's until the lock's list
+    // has it.
     unsafe {
         if (*t).open == 0 {
             return;
@@ -495,7 +498,7 @@ unsafe fn stop(t: *mut Live) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn write_visits(t: *mut Live) -> u32 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: visits are read below `visits_count`; blocks are new or given back, and have VISITS_PER_BLOCK places.
     unsafe {
         let mut first = 0u32;
         let n = (*t).visits_count as usize;
@@ -525,7 +528,7 @@ unsafe fn write_visits(t: *mut Live) -> u32 {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn new_unit(t: *mut Live, section: bool) -> u64 {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: units on the free list are this thread's, and their first word is the next one's reference.
     unsafe {
         let free = if section { &raw mut (*t).free_sections } else { &raw mut (*t).free_blocks };
         if *free != 0 {
@@ -544,7 +547,8 @@ unsafe fn new_unit(t: *mut Live, section: bool) -> u64 {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn give_blocks(t: *mut Live, first: u32) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: blocks of a section that is not in any list any more; the first word of each is the next one's
+    // reference.
     unsafe {
         let mut b = first;
         while b != 0 {
@@ -562,7 +566,8 @@ unsafe fn give_blocks(t: *mut Live, first: u32) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `l` is one of its locks.
 unsafe fn halve(t: *mut Live, l: *mut Lock) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the list is this lock's, and only this thread changes it; a section leaves it before its blocks are
+    // given back.
     unsafe {
         (*l).shift += 1;
         let mut link = &raw mut (*l).sections;
@@ -598,7 +603,7 @@ fn hash(addr: u64) -> usize {
 /// `t` is the calling thread's, which is inside the recorder.
 #[cold]
 unsafe fn lock_of(t: *mut Live, addr: u64) -> *mut Lock {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: indices are masked to the table's size; only this thread takes places in it.
     unsafe {
         let info = (*t).info_at as *mut ThreadInfo;
         if (*info).locks == 0 || (*info).locks_count * 4 >= 3 << (*info).locks_bits {
@@ -636,7 +641,8 @@ unsafe fn lock_of(t: *mut Live, addr: u64) -> *mut Lock {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `info` is its description.
 unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: the new table is this thread's alone until `locks` names it; no section is open, so that nothing points
+    // into the old.
     unsafe {
         let old_bits = (*info).locks_bits;
         let bits = if (*info).locks == 0 { 3 } else { old_bits + 1 };

@@ -76,7 +76,7 @@ pub(crate) fn slot(entered: &Entered, addr: u64) -> &'static Slot {
     }
     // Locks of one array fall into neighbouring slots.
     let h = (addr >> 3 ^ addr >> 15) as usize % SLOTS;
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the index is below SLOTS.
     let get = |k: usize| unsafe { TABLE.get_unchecked((h + k) % SLOTS) };
     match lockfree::claim(PROBES, |k| &get(k).addr, addr) {
         Some(k) => get(k),
@@ -107,7 +107,7 @@ pub fn forget(entered: &Entered, addr: u64) {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 unsafe fn advance(t: *mut Live, vt: u64) {
-    // SAFETY: the thread's own structures, which only it writes; references are its own file's.
+    // SAFETY: clock and epoch are the thread's own; others read the clock as an atomic.
     unsafe {
         if vt > now(t) {
             // Small moves within a window separate nothing; runs go on across them.
@@ -123,7 +123,7 @@ unsafe fn advance(t: *mut Live, vt: u64) {
 
 /// Empties the thread's table; its clock is exact afterwards.
 pub fn settle(entered: &Entered) -> u64 {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: `sweep` empties this thread's table, and the clock is its own.
     unsafe {
         let t = entered.live();
         record::sweep(t);
@@ -133,7 +133,7 @@ pub fn settle(entered: &Entered) -> u64 {
 
 /// Brings the calling thread's clock to `vt` if it is behind.
 pub fn join(entered: &Entered, vt: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the state is the calling thread's, whose clock only it sets.
     unsafe {
         let t = entered.live();
         record::sweep(t);
@@ -144,7 +144,7 @@ pub fn join(entered: &Entered, vt: u64) {
 /// A thread is about to be created: the clock at which it starts. All threads of one burst start together, after
 /// what their creator did before.
 pub fn creation(entered: &Entered) -> u64 {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the state is the calling thread's, whose clock only it sets.
     unsafe {
         let t = entered.live();
         record::sweep(t);
@@ -160,7 +160,7 @@ pub fn creation(entered: &Entered) -> u64 {
 
 /// A thread that ended at `vt` was joined.
 pub fn joined(entered: &Entered, vt: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the state is the calling thread's, whose clock only it sets.
     unsafe {
         let t = entered.live();
         record::sweep(t);
@@ -208,7 +208,7 @@ pub fn cond_wait_end(entered: &Entered, addr: u64, seq: u64, woken: bool) {
 
 /// Before a signal or broadcast.
 pub fn cond_wake(entered: &Entered, addr: u64, all: bool) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the state is the calling thread's; what waiters share are the slot's atomics.
     unsafe {
         let s = slot(entered, addr);
         let waiters = s.b.load(Acquire);
@@ -234,7 +234,7 @@ pub fn cond_wake(entered: &Entered, addr: u64, all: bool) {
 
 /// A lock was taken. `held_before` is what [`lock_contended`] returned if it had to be waited for.
 pub fn locked(entered: &Entered, addr: u64, held_before: Option<u64>) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the state is the calling thread's; what holders share are the slot's atomics.
     unsafe {
         let t = entered.live();
         let s = slot(entered, addr);
@@ -257,7 +257,7 @@ pub fn lock_contended(entered: &Entered, addr: u64) -> u64 {
 
 /// A lock was tried in vain.
 pub fn tried(entered: &Entered, addr: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: `tried` and `tried_before` are the thread's own words.
     unsafe {
         let t = entered.live();
         if (*t).tried != addr {
@@ -269,7 +269,7 @@ pub fn tried(entered: &Entered, addr: u64) {
 
 /// A lock was taken by a try: who had tried in vain before waited for it.
 pub fn locked_by_try(entered: &Entered, addr: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: `tried` and `tried_before` are the thread's own words.
     let before = unsafe {
         let t = entered.live();
         let before = ((*t).tried == addr).then_some((*t).tried_before);
@@ -281,7 +281,7 @@ pub fn locked_by_try(entered: &Entered, addr: u64) {
 
 /// A lock is about to be released.
 pub fn unlocking(entered: &Entered, addr: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the clock is the calling thread's; what holders share are the slot's atomics.
     unsafe {
         let t = entered.live();
         let s = slot(entered, addr);
@@ -332,7 +332,7 @@ pub(crate) fn thread_number(entered: &Entered) -> u64 {
 
 /// Before posting a semaphore.
 pub fn sem_post(entered: &Entered, addr: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the state is the calling thread's; what waiters share are the slot's atomics.
     unsafe {
         let t = entered.live();
         let s = slot(entered, addr);

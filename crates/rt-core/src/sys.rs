@@ -14,6 +14,10 @@ mod numbers {
     pub const SYS_close: usize = 3;
     pub const SYS_fstat: usize = 5;
     pub const SYS_read: usize = 0;
+    pub const SYS_readv: usize = 19;
+    pub const SYS_recvfrom: usize = 45;
+    pub const SYS_recvmsg: usize = 47;
+    pub const SYS_preadv: usize = 295;
     pub const SYS_rt_sigprocmask: usize = 14;
     pub const SYS_rt_tgsigqueueinfo: usize = 297;
     pub const SYS_futex: usize = 202;

@@ -130,7 +130,7 @@ pub(crate) fn is_polled(addr: u64) -> bool {
 
 /// The calling thread saw the same value again, or another one than before.
 pub fn seen(entered: &Entered, addr: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the look is one of the thread's own, below LOOKS; what threads share are the slot's atomics.
     unsafe {
         let t = entered.live();
         let again = (*own(t, addr)).again;
@@ -153,13 +153,13 @@ pub fn seen(entered: &Entered, addr: u64) {
 
 /// The calling thread gives the CPU away: it waits for the word that it looked at last.
 pub fn yielding(entered: &Entered) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: `looked` is the thread's own word.
     asleep_for(entered, unsafe { (*entered.live()).looked });
 }
 
 /// The calling thread goes to sleep until a word changes at which it has looked.
 pub fn asleep_for(entered: &Entered, addr: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the look is one of the thread's own, below LOOKS.
     unsafe {
         if addr != 0 && (*own(entered.live(), addr)).addr == addr {
             (*own(entered.live(), addr)).again = AGAIN;
@@ -210,7 +210,7 @@ pub(crate) fn is_lock(s: &'static Slot) -> bool {
 
 /// The calling thread is about to change a watched word to `to`; `from` is what one instruction will find there.
 pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    // SAFETY: the look is one of the thread's own, below LOOKS; what threads share are the slot's atomics.
     unsafe {
         let t = entered.live();
         let s = sync::slot(entered, addr);

@@ -24,6 +24,8 @@ next_all! {
     pub MMAP = "mmap"; pub MUNMAP = "munmap";
     pub SHMAT = "shmat"; pub READ_ = "read"; pub PREAD = "pread"; pub RECV = "recv";
     pub WRITE_ = "write"; pub SEND = "send";
+    pub READ_CHK = "__read_chk"; pub PREAD_CHK = "__pread_chk"; pub RECV_CHK = "__recv_chk";
+    pub FREAD_CHK = "__fread_chk"; pub FREAD_UNLOCKED = "fread_unlocked";
     pub FREAD = "fread"; pub FWRITE = "fwrite"; pub EXIT_ = "_exit";
     pub CREATE = "pthread_create"; pub JOIN = "pthread_join"; pub TRYJOIN = "pthread_tryjoin_np";
     pub TIMEDJOIN = "pthread_timedjoin_np"; pub CLOCKJOIN = "pthread_clockjoin_np"; pub SETNAME = "pthread_setname_np";

@@ -1,7 +1,6 @@
 //! Functions of libc that read or write the program's memory on its behalf.
 
 use crate::arch::{alias, copy, fill, stub};
-use crate::arena::recording;
 use crate::interpose::*;
 use crate::libc_calls::call;
 use crate::wire::*;
@@ -28,6 +27,12 @@ stub! {
     "write" => "tussle_write", "rcx";
     "send" => "tussle_send", "r8";
     "fread" => "tussle_fread", "r8";
+    "fread_unlocked" => "tussle_fread_unlocked", "r8";
+    "__read_chk" => "tussle_read_chk", "r8";
+    "__pread_chk" => "tussle_pread_chk", "r9";
+    "__pread64_chk" => "tussle_pread_chk", "r9";
+    "__recv_chk" => "tussle_recv_chk", "r9";
+    "__fread_chk" => "tussle_fread_chk", "r9";
     "fwrite" => "tussle_fwrite", "r8";
 }
 alias! {
@@ -42,6 +47,12 @@ fn note(addr: u64, n: usize, kind: u32, pc: u64) {
     record::range(addr, n as u64, kind, pc)
 }
 
+/// Notes a copy that has been made: only then its length is known to be one.
+fn copied(d: P, s: P, n: usize, pc: u64) {
+    note(s as u64, n, READ, pc);
+    note(d as u64, n, WRITE, pc);
+}
+
 /// # Safety
 /// As `memcpy`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
@@ -49,15 +60,13 @@ pub unsafe extern "C" fn tussle_memcpy(d: P, s: P, n: usize, pc: u64) -> P {
     // SAFETY: the `memcpy` behind ours gets the arguments as they came; the recorder notes their addresses and
     // follows none.
     unsafe {
-        if recording() {
-            note(s as u64, n, READ, pc);
-            note(d as u64, n, WRITE, pc);
-        }
         if MEMCPY.known().is_null() {
             copy(d.cast(), s.cast(), n);
-            return d;
+        } else {
+            call!(MEMCPY, (d => P, s => P, n => usize) -> P);
         }
-        call!(MEMCPY, (d => P, s => P, n => usize) -> P)
+        copied(d, s, n, pc);
+        d
     }
 }
 
@@ -68,10 +77,6 @@ pub unsafe extern "C" fn tussle_memmove(d: P, s: P, n: usize, pc: u64) -> P {
     // SAFETY: the `memmove` behind ours gets the arguments as they came; the recorder notes their addresses and
     // follows none.
     unsafe {
-        if recording() {
-            note(s as u64, n, READ, pc);
-            note(d as u64, n, WRITE, pc);
-        }
         if MEMMOVE.known().is_null() {
             let mut k = 0;
             let up = (d as usize) <= (s as usize);
@@ -80,9 +85,11 @@ pub unsafe extern "C" fn tussle_memmove(d: P, s: P, n: usize, pc: u64) -> P {
                 (d as *mut u8).add(i).write_volatile((s as *const u8).add(i).read_volatile());
                 k += 1;
             }
-            return d;
+        } else {
+            call!(MEMMOVE, (d => P, s => P, n => usize) -> P);
         }
-        call!(MEMMOVE, (d => P, s => P, n => usize) -> P)
+        copied(d, s, n, pc);
+        d
     }
 }
 
@@ -93,14 +100,13 @@ pub unsafe extern "C" fn tussle_memset(d: P, c: c_int, n: usize, pc: u64) -> P {
     // SAFETY: the `memset` behind ours gets the arguments as they came; the recorder notes their addresses and
     // follows none.
     unsafe {
-        if recording() {
-            note(d as u64, n, WRITE, pc);
-        }
         if MEMSET.known().is_null() {
             fill(d.cast(), c as u8, n);
-            return d;
+        } else {
+            call!(MEMSET, (d => P, c => c_int, n => usize) -> P);
         }
-        call!(MEMSET, (d => P, c => c_int, n => usize) -> P)
+        note(d as u64, n, WRITE, pc);
+        d
     }
 }
 
@@ -111,9 +117,9 @@ pub unsafe extern "C" fn tussle_memcpy_chk(d: P, s: P, n: usize, room: usize, pc
     // SAFETY: the `__memcpy_chk` behind ours gets the arguments as they came; the recorder notes their addresses and
     // follows none.
     unsafe {
-        note(s as u64, n, READ, pc);
-        note(d as u64, n.min(room), WRITE, pc);
-        call!(MEMCPY_CHK, (d => P, s => P, n => usize, room => usize) -> P)
+        call!(MEMCPY_CHK, (d => P, s => P, n => usize, room => usize) -> P);
+        copied(d, s, n, pc);
+        d
     }
 }
 
@@ -124,9 +130,9 @@ pub unsafe extern "C" fn tussle_memmove_chk(d: P, s: P, n: usize, room: usize, p
     // SAFETY: the `__memmove_chk` behind ours gets the arguments as they came; the recorder notes their addresses
     // and follows none.
     unsafe {
-        note(s as u64, n, READ, pc);
-        note(d as u64, n.min(room), WRITE, pc);
-        call!(MEMMOVE_CHK, (d => P, s => P, n => usize, room => usize) -> P)
+        call!(MEMMOVE_CHK, (d => P, s => P, n => usize, room => usize) -> P);
+        copied(d, s, n, pc);
+        d
     }
 }
 
@@ -137,8 +143,9 @@ pub unsafe extern "C" fn tussle_memset_chk(d: P, c: c_int, n: usize, room: usize
     // SAFETY: the `__memset_chk` behind ours gets the arguments as they came; the recorder notes their addresses and
     // follows none.
     unsafe {
-        note(d as u64, n.min(room), WRITE, pc);
-        call!(MEMSET_CHK, (d => P, c => c_int, n => usize, room => usize) -> P)
+        call!(MEMSET_CHK, (d => P, c => c_int, n => usize, room => usize) -> P);
+        note(d as u64, n, WRITE, pc);
+        d
     }
 }
 
@@ -280,6 +287,55 @@ pub unsafe extern "C" fn tussle_fread(p: P, size: usize, n: usize, f: P, pc: u64
     // follows none.
     unsafe {
         let r = call!(FREAD, (p => P, size => usize, n => usize, f => P) -> usize);
+        note(p as u64, r * size, WRITE, pc);
+        r
+    }
+}
+
+macro_rules! checked {
+    ($($name:ident, $next:ident, ($($a:ident: $t:ty),+), ($to:ident, $most:ident);)+) => { $(
+        /// What `_FORTIFY_SOURCE` makes of the call.
+        ///
+        /// # Safety
+        /// As the function that this stands in front of; `pc` is the return address of the call.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($a: $t),+, pc: u64) -> isize {
+            // SAFETY: the function behind gets the arguments as they came; the address is only noted.
+            unsafe {
+                let r = call!($next, ($($a => $t),+) -> isize);
+                note($to as u64, (r.max(0) as usize).min($most), WRITE, pc);
+                r
+            }
+        }
+    )+ };
+}
+checked! {
+    tussle_read_chk, READ_CHK, (fd: c_int, p: P, n: usize, room: usize), (p, n);
+    tussle_pread_chk, PREAD_CHK, (fd: c_int, p: P, n: usize, off: c_long, room: usize), (p, n);
+    tussle_recv_chk, RECV_CHK, (fd: c_int, p: P, n: usize, room: usize, flags: c_int), (p, n);
+}
+
+/// What `_FORTIFY_SOURCE` makes of `fread`.
+///
+/// # Safety
+/// As `fread` with the room behind `p`; `pc` is the return address of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_fread_chk(p: P, room: usize, size: usize, n: usize, f: P, pc: u64) -> usize {
+    // SAFETY: the function behind gets the arguments as they came; the address is only noted.
+    unsafe {
+        let r = call!(FREAD_CHK, (p => P, room => usize, size => usize, n => usize, f => P) -> usize);
+        note(p as u64, r * size, WRITE, pc);
+        r
+    }
+}
+
+/// # Safety
+/// As `fread_unlocked`; `pc` is the return address of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_fread_unlocked(p: P, size: usize, n: usize, f: P, pc: u64) -> usize {
+    // SAFETY: the function behind gets the arguments as they came; the address is only noted.
+    unsafe {
+        let r = call!(FREAD_UNLOCKED, (p => P, size => usize, n => usize, f => P) -> usize);
         note(p as u64, r * size, WRITE, pc);
         r
     }

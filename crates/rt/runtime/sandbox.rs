@@ -1,12 +1,12 @@
-//! What programs ask of the system and the recorder must follow: where they give up system calls (seccomp) it makes
-//! none; where they lock all memory its own stays out of it. And what the kernel does to memory unseen.
+//! What programs ask of the system and the recorder must follow: where they give up system calls (seccomp, user
+//! dispatch) it makes none; where they lock all memory its own stays out of it. And what the kernel does to memory unseen.
 
 use crate::arch::{alias, syscall_stub};
 use crate::arena;
 use crate::interpose::P;
 use crate::libc_calls::{call, next_all};
-use crate::{sys, waits};
-use crate::wire::LOST_KERNEL;
+use crate::wire::{LOST_KERNEL, WRITE};
+use crate::{record, sys, vectors, waits};
 use core::ffi::{c_int, c_long};
 
 next_all! { ALL: PRCTL = "prctl"; SYSCALL = "syscall"; MLOCKALL = "mlockall"; }
@@ -22,6 +22,13 @@ pub unsafe fn resolve() {
 }
 
 const PR_SET_SECCOMP: c_long = 22;
+/// System calls become signals: the recorder's would be the program's.
+const PR_SET_SYSCALL_USER_DISPATCH: c_long = 59;
+
+/// Whether a `prctl` takes system calls away.
+fn takes_calls_away(op: c_long, a: c_long) -> bool {
+    op == PR_SET_SECCOMP || op == PR_SET_SYSCALL_USER_DISPATCH && a != 0
+}
 
 alias! { "prctl" => "tussle_prctl"; "mlockall" => "tussle_mlockall"; }
 // A call that does not concern the recorder goes on to the real function with all that it has.
@@ -41,7 +48,7 @@ pub unsafe extern "C" fn tussle_prctl(op: c_int, a: c_long, b: c_long, c: c_long
     // SAFETY: the arguments go on as they came.
     unsafe {
         let go = || call!(PRCTL, (op => c_int, a => c_long, b => c_long, c => c_long, d => c_long) -> c_int);
-        if op as c_long != PR_SET_SECCOMP {
+        if !takes_calls_away(op as c_long, a) {
             return go();
         }
         arena::before_sandbox();
@@ -81,7 +88,7 @@ pub unsafe extern "C" fn tussle_syscall(
         }
         let sets = match n as usize {
             sys::SYS_seccomp => SET_MODES.contains(&a),
-            sys::SYS_prctl => a == PR_SET_SECCOMP,
+            sys::SYS_prctl => takes_calls_away(a, b),
             _ => false,
         };
         if sets {
@@ -94,7 +101,29 @@ pub unsafe extern "C" fn tussle_syscall(
         if n as usize == sys::SYS_io_uring_setup && r >= 0 {
             arena::lost(LOST_KERNEL, 1);
         }
+        filled(n, b, c, r);
         r
+    }
+}
+
+/// Notes what a reading call put into memory. Its caller is told by the shadow stack.
+///
+/// # Safety
+/// The kernel has just done the call, whose second and third argument are `to` and `count`.
+unsafe fn filled(n: c_long, to: c_long, count: c_long, r: c_long) {
+    if r <= 0 {
+        return;
+    }
+    match n as usize {
+        sys::SYS_read | sys::SYS_pread64 | sys::SYS_recvfrom => {
+            // A datagram may have been longer than its room.
+            record::range(to as u64, r.min(count) as u64, WRITE, 0);
+        }
+        // SAFETY: the caller's promise: places and messages that the kernel has read are read again.
+        sys::SYS_readv | sys::SYS_preadv => unsafe { vectors::note(to as _, count as usize, r as isize, WRITE, 0) },
+        // SAFETY: as before.
+        sys::SYS_recvmsg => unsafe { vectors::note_message(to as _, r as isize, WRITE, 0) },
+        _ => {}
     }
 }
 

@@ -35,6 +35,10 @@ const NOT_OURS: u64 = bit(9) | bit(19) | bit(32) | bit(33);
 const REAL_TIME: c_int = 34;
 /// Where a signal's frame keeps the mask that returning from the handler restores: `ucontext_t.uc_sigmask`.
 const UC_SIGMASK: usize = 296;
+/// Upper half of the `si_errno` of a signal that is sent again with another `si_code`, which the lower half keeps.
+const KEEPS_CODE: u32 = 0x5455;
+/// `saved_signal` has this bit where nothing waits that stands for it: the limit on queued signals is reached.
+const ALONE: u32 = 1 << 31;
 /// `si_errno` of a signal that only says that an earlier one waits in `Live::saved`.
 const STANDS_FOR_SAVED: u32 = 0x7455_534c;
 
@@ -119,9 +123,10 @@ pub unsafe extern "C" fn tussle_signal_decide(sig: c_int, info: *mut u32, contex
             if core_thread::inside(t) && !raised && deferred(t, sig, info, context) {
                 return 0;
             }
-            if sig == (*t).saved_signal as c_int {
+            if sig == ((*t).saved_signal & !ALONE) as c_int {
                 take_turns(t, info);
             }
+            restore_code(info);
         }
         if w.flags.load(Relaxed) & SA_RESETHAND != 0 {
             reset(sig, w);
@@ -140,6 +145,9 @@ unsafe fn deferred(t: *mut Live, sig: c_int, info: *mut u32, context: *mut u8) -
         // A handler with SA_NODEFER would be entered again at once.
         let Some(blocked) = sys::block_signals() else { return false };
         let mut again = *(info as *const [u32; 32]);
+        if sig < REAL_TIME {
+            keep_code(&mut again);
+        }
         let save = sig >= REAL_TIME && (*t).saved_signal == 0;
         if save {
             // Others of this signal may be queued already, and must not come before this one.
@@ -147,16 +155,49 @@ unsafe fn deferred(t: *mut Live, sig: c_int, info: *mut u32, context: *mut u8) -
             again[1] = STANDS_FOR_SAVED;
         }
         let (pid, tid) = (sys::getpid() as usize, sys::gettid() as usize);
-        let at = &raw const again as usize;
-        if sys::call(sys::SYS_rt_tgsigqueueinfo, pid, tid, sig as usize, at, 0, 0) < 0 {
+        let send = |what: &[u32; 32]| {
+            let at = &raw const *what as usize;
+            sys::call(sys::SYS_rt_tgsigqueueinfo, pid, tid, sig as usize, at, 0, 0)
+        };
+        let mut alone = 0;
+        let mut sent = send(&again);
+        if sent < 0 && save {
+            // No room in the queue: a signal as `kill` sends it comes all the same, without its siginfo.
+            (again[1], again[2], alone) = (0, SI_USER, ALONE);
+            sent = send(&again);
+        }
+        if sent < 0 {
             sys::set_signal_mask(blocked);
             return false;
         }
         if save {
-            (*t).saved_signal = sig as u32;
+            (*t).saved_signal = sig as u32 | alone;
         }
         core_thread::defer(t, context.add(UC_SIGMASK).cast(), RAISED & !bit(sig as u32));
         true
+    }
+}
+
+const SI_USER: u32 = 0;
+
+/// Gives a signal that does not queue the code of `kill`: the kernel then finds room for its siginfo whatever
+/// RLIMIT_SIGPENDING says, as it does for the timer or the kernel's own that came first. The true code is kept.
+fn keep_code(info: &mut [u32; 32]) {
+    if info[1] == 0 && info[2] as i32 == i32::from(info[2] as i16) {
+        info[1] = KEEPS_CODE << 16 | info[2] & 0xffff;
+        info[2] = SI_USER;
+    }
+}
+
+/// # Safety
+/// `info` is the kernel's for the handler that runs.
+unsafe fn restore_code(info: *mut u32) {
+    // SAFETY: the caller's promise: `si_errno` and `si_code` are its second and third word.
+    unsafe {
+        if *info.add(1) >> 16 == KEEPS_CODE && *info.add(2) == SI_USER {
+            *info.add(2) = i32::from(*info.add(1) as i16) as u32;
+            *info.add(1) = 0;
+        }
     }
 }
 
@@ -168,7 +209,9 @@ unsafe fn take_turns(t: *mut Live, info: *mut u32) {
     // SAFETY: the kernel's siginfo has 128 bytes.
     unsafe {
         let info = info as *mut [u32; 32];
-        let last = (*info)[1] == STANDS_FOR_SAVED;
+        let alone = (*t).saved_signal & ALONE != 0;
+        // Without room in the queue it comes without a sender.
+        let last = if alone { (*info)[2] == SI_USER && (*info)[4] == 0 } else { (*info)[1] == STANDS_FOR_SAVED };
         core::ptr::swap(info, &raw mut (*t).saved);
         if last {
             (*t).saved_signal = 0;

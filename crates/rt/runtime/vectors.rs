@@ -11,6 +11,7 @@ use core::ffi::{c_int, c_long};
 next_all! {
     ALL:
     READV = "readv"; WRITEV = "writev"; PREADV = "preadv"; PWRITEV = "pwritev";
+    PREADV2 = "preadv2"; PWRITEV2 = "pwritev2";
     RECVMSG = "recvmsg"; SENDMSG = "sendmsg"; RECVFROM = "recvfrom"; SENDTO = "sendto";
 }
 
@@ -28,6 +29,10 @@ stub! {
     "preadv64" => "tussle_preadv", "r8";
     "pwritev" => "tussle_pwritev", "r8";
     "pwritev64" => "tussle_pwritev", "r8";
+    "preadv2" => "tussle_preadv2", "r9";
+    "preadv64v2" => "tussle_preadv2", "r9";
+    "pwritev2" => "tussle_pwritev2", "r9";
+    "pwritev64v2" => "tussle_pwritev2", "r9";
     "recvmsg" => "tussle_recvmsg", "rcx";
     "sendmsg" => "tussle_sendmsg", "rcx";
 }
@@ -56,7 +61,7 @@ pub struct Message {
 ///
 /// # Safety
 /// The kernel has just read that many places; `bytes` is not positive if it has not.
-unsafe fn note(places: *const Place, count: usize, bytes: isize, kind: u32, pc: u64) {
+pub unsafe fn note(places: *const Place, count: usize, bytes: isize, kind: u32, pc: u64) {
     if !recording() {
         return;
     }
@@ -69,6 +74,17 @@ unsafe fn note(places: *const Place, count: usize, bytes: isize, kind: u32, pc: 
         record::range(p.base, n as u64, kind, pc);
         left -= n;
         k += 1;
+    }
+}
+
+/// Notes the first `bytes` of a message's places.
+///
+/// # Safety
+/// The kernel has just read the message; `bytes` is not positive if it has not.
+pub unsafe fn note_message(m: *const Message, bytes: isize, kind: u32, pc: u64) {
+    if bytes > 0 {
+        // SAFETY: the caller's promise.
+        unsafe { note((*m).places, (*m).count, bytes, kind, pc) }
     }
 }
 
@@ -92,6 +108,8 @@ vector! {
     tussle_writev, WRITEV, READ, ();
     tussle_preadv, PREADV, WRITE, (offset: c_long);
     tussle_pwritev, PWRITEV, READ, (offset: c_long);
+    tussle_preadv2, PREADV2, WRITE, (offset: c_long, flags: c_int);
+    tussle_pwritev2, PWRITEV2, READ, (offset: c_long, flags: c_int);
 }
 
 macro_rules! message {
@@ -103,9 +121,7 @@ macro_rules! message {
             // SAFETY: the arguments go on as they came; a message that the kernel has read is read again.
             unsafe {
                 let r = call!($next, (fd => c_int, m => *const Message, flags => c_int) -> isize);
-                if r > 0 {
-                    note((*m).places, (*m).count, r, $kind, pc);
-                }
+                note_message(m, r, $kind, pc);
                 r
             }
         }

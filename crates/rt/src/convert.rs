@@ -25,7 +25,7 @@ const RUNS_PER_FINE_LINE: usize = 4096;
 const LINES_AT_ONCE: usize = 4096;
 
 /// Losses by what the program asked of the system: index, name, explanation.
-const OUTSIDE: [(usize, &str, &str); 3] = [
+const OUTSIDE: [(usize, &str, &str); 2] = [
     (
         LOST_CHILDREN,
         "processes not recorded",
@@ -33,16 +33,14 @@ const OUTSIDE: [(usize, &str, &str); 3] = [
          without the environment that tussle set",
     ),
     (
-        LOST_KERNEL,
-        "writes of the kernel",
-        "io_uring rings set up: what the kernel reads and writes through them is not seen",
-    ),
-    (
         LOST_SANDBOX,
         "sandbox",
-        "the program gave up system calls (seccomp): from then on the recording got no further memory",
+        "the program gave up system calls (seccomp) or has them sent to it as signals: from then on the recording got no further memory",
     ),
 ];
+
+/// Name of the loss for memory that others than the program's threads write.
+const KERNEL_WRITES: &str = "writes of the kernel";
 
 /// Libraries, as their names begin, that bring a collector which moves objects.
 const MOVING: [&str; 5] = ["libjvm.so", "libcoreclr.so", "libmonosgen-2.0.so", "libv8.so", "libnode.so"];
@@ -99,6 +97,9 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
     if sampled {
         out.evidence.operations.get_or_insert_with(Vec::new);
     }
+    // What calls of libc bring into memory is stored by their callers; other ways are told where they were noticed.
+    out.evidence.run.sees.kernel_writes =
+        !order.is_empty() && out.evidence.losses.iter().all(|l| l.what != KERNEL_WRITES);
     out.evidence.run.complete = out.evidence.processes.iter().all(|p| p.end != "cut off");
     out
 }
@@ -440,8 +441,25 @@ impl<'a> ProcessReader<'a> {
         }
     }
 
+    /// Rings and devices: counted by the runtime, or named in what it wrote down of the memory map.
+    fn other_writers(&mut self) {
+        let maps = self.file.maps();
+        let lines = maps.iter().flat_map(|text| text.split(|b| *b == b'\n'));
+        let mut who: Vec<&str> = lines.filter_map(crate::foreign::writer).collect();
+        who.sort_unstable();
+        who.dedup();
+        let count = self.file.header().losses[LOST_KERNEL].max(who.len() as u64);
+        if count > 0 {
+            let who = if who.is_empty() { "a ring or a device".into() } else { who.join(", ") };
+            let note = format!("memory that {who} writes: not seen; nor are readers of it");
+            let process = Some(self.process);
+            self.ev.losses.push(Loss { process, what: KERNEL_WRITES.into(), count, note });
+        }
+    }
+
     fn losses(&mut self) {
         self.moving_collectors();
+        self.other_writers();
         let h = self.file.header();
         let name = lossy(h.unsupported.split(|&b| b == 0).next().unwrap_or(&[]));
         let unsupported = format!("calls of hooks that record nothing, `{name}` first");

@@ -27,6 +27,11 @@ mod pieces {
     include!("../../rt-core/src/pieces.rs");
 }
 
+/// Who else writes to memory, shared with the runtime.
+mod foreign {
+    include!("../../rt-core/src/foreign.rs");
+}
+
 /// What functions do that the recorder in an emulator watches, by number.
 #[allow(missing_docs)]
 pub mod watched {

@@ -48,6 +48,8 @@ files! {
     contexts_and_clocks = "context.c";
     sandboxes = "sandbox.c";
     corners = "corners.c";
+    odd_processes = "odd.c";
+    odd_cxx = "odd.cc";
     an_allocator_inside = "own_malloc.c";
     an_allocator_beside = "replaced.c";
     modern_cxx = "modern.cc";

@@ -42,6 +42,20 @@ fn a_sandbox_is_stated() {
 fn writes_of_the_kernel_are_told() {
     if let Some(ran) = run("input_output", "io_uring", How::default()) {
         assert_eq!(lost(&ran, "writes of the kernel"), 1);
+        assert!(!ran.evidence.run.sees.kernel_writes);
+    }
+    // Rings that a library sets up with system calls of its own are seen by their mappings.
+    if let Some(ran) = run("input_output", "hidden_ring", How::default()) {
+        assert_eq!(lost(&ran, "writes of the kernel"), 1);
+        assert!(!ran.evidence.run.sees.kernel_writes);
+    }
+}
+
+/// System calls that become signals of the program take the recorder's away, too.
+#[test]
+fn dispatched_system_calls_are_stated() {
+    if let Some(ran) = run("odd", "dispatch", How::default()) {
+        assert_eq!(lost(&ran, "sandbox"), 1);
     }
 }
 
@@ -50,9 +64,11 @@ fn writes_of_the_kernel_are_told() {
 fn places_and_messages_that_are_read_are_stores() {
     let Some(lab) = Lab::new() else { return };
     let exe = lab.build("kernel_writes", &[]);
-    for way in ["readv", "preadv", "recvmsg", "recvfrom"] {
+    let ways = ["readv", "preadv", "recvmsg", "recvfrom", "preadv2", "read_chk", "fread_unlocked"];
+    for way in ways.into_iter().chain(["raw_read", "raw_readv", "raw_recvmsg", "raw_recvfrom"]) {
         let ran = lab.run(&exe, &[way], How::default());
         assert_eq!((ran.status, ran.stdout.trim()), (0, "24000"), "{way}");
+        assert!(ran.evidence.run.sees.kernel_writes, "{way}");
         let e = &ran.evidence;
         let first = e.actors.iter().position(|a| a.creator.is_none()).unwrap() as u32;
         let other = e.accesses.iter().find(|a| a.actor != first && a.writes > 1000).map(|a| a.object);

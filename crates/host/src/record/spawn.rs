@@ -70,26 +70,69 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 /// The program has a process group of its own, which signals of the terminal do not reach.
 static APART: AtomicBool = AtomicBool::new(false);
 
-/// Signals that are passed on.
-const FORWARDED: [i32; 8] = [
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGCONT,
-    libc::SIGWINCH,
-];
+/// Signals that are passed on: all that would end or concern the program if it stood in tussle's place. Not those that
+/// tussle's own instructions and files raise, nor those that stop and those of children.
+fn forwarded() -> impl Iterator<Item = i32> {
+    use libc::*;
+    let named = [
+        SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGALRM, SIGVTALRM, SIGPROF,
+        SIGIO, SIGPWR, SIGSTKFLT, SIGXCPU,
+    ];
+    named.into_iter().chain(SIGRTMIN()..=SIGRTMAX())
+}
 
 extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let child = CHILD.load(Ordering::Relaxed);
     // SAFETY: the kernel passes a valid siginfo. Signals of the terminal reach the program by themselves.
-    let from_user = unsafe { !info.is_null() && (*info).si_code <= 0 };
-    if child > 0 && (from_user || APART.load(Ordering::Relaxed)) {
+    let (from_user, sender) = unsafe {
+        match info.as_ref() {
+            Some(i) => (i.si_code <= 0, i.si_pid()),
+            None => (false, 0),
+        }
+    };
+    let apart = APART.load(Ordering::Relaxed);
+    if child > 0 && (apart || from_user && !descends(sender, child)) {
         // SAFETY: kill is async-signal-safe.
         unsafe { libc::kill(child, signal) };
     }
+}
+
+/// Whether `process` is `ancestor`, or comes of it: what the program sends to its own process group reaches tussle,
+/// too, and must not come back to it a second time. Async-signal-safe.
+fn descends(mut process: libc::pid_t, ancestor: libc::pid_t) -> bool {
+    const GENERATIONS_MAX: usize = 64;
+    for _ in 0..GENERATIONS_MAX {
+        if process == ancestor {
+            return true;
+        }
+        match parent(process) {
+            Some(p) if p > 1 => process = p,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The parent of a process by `/proc/N/stat`; `None` if it is gone. Async-signal-safe: no allocation, errno is kept.
+fn parent(process: libc::pid_t) -> Option<libc::pid_t> {
+    use std::io::Write;
+    let (mut path, mut text) = ([0u8; 32], [0u8; 512]);
+    write!(&mut path[..31], "/proc/{process}/stat").ok()?;
+    // SAFETY: the path ends with a zero; the kernel fills a buffer of ours; the descriptor is ours.
+    let n = unsafe {
+        let errno = *libc::__errno_location();
+        let fd = libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let n = if fd < 0 { 0 } else { libc::read(fd, text.as_mut_ptr().cast(), text.len()) };
+        if fd >= 0 {
+            libc::close(fd);
+        }
+        *libc::__errno_location() = errno;
+        n.max(0) as usize
+    };
+    // The name may contain anything; behind its last bracket come the state and the parent.
+    let text = text.get(..n)?;
+    let behind = text.get(text.iter().rposition(|b| *b == b')')? + 1..)?;
+    std::str::from_utf8(behind).ok()?.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Signal handling while the program runs; restores what was before.
@@ -98,7 +141,7 @@ struct Forwarding(Vec<(i32, libc::sigaction)>);
 impl Forwarding {
     fn start() -> Forwarding {
         let mut old = Vec::new();
-        for s in FORWARDED {
+        for s in forwarded() {
             // SAFETY: plain data; the handler only calls kill.
             unsafe {
                 let mut new: libc::sigaction = std::mem::zeroed();
@@ -227,6 +270,8 @@ pub fn run(
     }
     if let Some(service) = &o.service {
         service.prepare(&mut c);
+    } else {
+        super::inherited::hand_on(&mut c, u32::from(o.discard_stdout) << 1);
     }
     APART.store(o.service.is_some(), Ordering::Relaxed);
     let forwarding = Forwarding::start();

@@ -85,6 +85,9 @@ macro_rules! access {
             "mov r8d, edi",
             "mov rax, qword ptr fs:[rax]",
             "xor edx, edi",
+            // Resolvers of functions run before the loader fills thread-local storage.
+            "test rax, rax",
+            "jz 2f",
             "shr r8d, 3",
             "and edx, 0x7fc0",
             "and r8d, 7",
@@ -209,6 +212,8 @@ global_asm!(
     ".Ltussle_entry_called:",
     "mov rax, qword ptr [rip + tussle_tls@GOTTPOFF]",
     "mov rax, qword ptr fs:[rax]",
+    "test rax, rax",
+    "jz 3f",
     "mov ecx, dword ptr [rax + 49152]",
     "test ecx, ecx",
     "jz 3f",
@@ -239,6 +244,8 @@ global_asm!(
     ".Ltussle_exit_called:",
     "mov rax, qword ptr [rip + tussle_tls@GOTTPOFF]",
     "mov rax, qword ptr fs:[rax]",
+    "test rax, rax",
+    "jz 3f",
     "mov ecx, dword ptr [rax + 49152]",
     "cmp ecx, 32",
     "jb 3f",
@@ -391,7 +398,8 @@ macro_rules! unsupported {
     )+ };
 }
 global_asm!(".hidden tussle_unsupported");
-/// The calling thread's state.
+/// The calling thread's state; that of threads that are not recorded as long as the loader has not filled thread-local
+/// storage.
 #[inline(always)]
 pub fn current() -> *mut Live {
     let p: *mut Live;
@@ -400,7 +408,7 @@ pub fn current() -> *mut Live {
         asm!("mov {0}, qword ptr [rip + tussle_tls@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]", out(reg) p,
             options(nostack, preserves_flags, readonly));
     }
-    p
+    if p.is_null() { &raw mut crate::thread::tussle_dummy } else { p }
 }
 
 /// Changes [`current`].
@@ -515,7 +523,7 @@ macro_rules! list_stub {
     )+ };
 }
 
-/// Exports `$name` (`syscall`): numbers 157, 202, 317 and 425 go to `$ours`, all others to the function that `$find`
+/// Exports `$name` (`syscall`): numbers that concern the recorder go to `$ours`, all others to the function that `$find`
 /// finds, with all registers and the stack as they are.
 macro_rules! syscall_stub {
     ($name:literal, $find:ident, $ours:ident) => {
@@ -523,9 +531,22 @@ macro_rules! syscall_stub {
             concat!(".hidden ", stringify!($ours)),
             concat!(".weak ", $name, "\n.type ", $name, ",@function\n.p2align 4"),
             concat!($name, ":"),
+            // read, pread64, readv, recvfrom, recvmsg, prctl, futex, preadv, seccomp, io_uring_setup.
+            "test rdi, rdi",
+            concat!("je ", stringify!($ours)),
+            "cmp rdi, 17",
+            concat!("je ", stringify!($ours)),
+            "cmp rdi, 19",
+            concat!("je ", stringify!($ours)),
+            "cmp rdi, 45",
+            concat!("je ", stringify!($ours)),
+            "cmp rdi, 47",
+            concat!("je ", stringify!($ours)),
             "cmp rdi, 202",
             concat!("je ", stringify!($ours)),
             "cmp rdi, 157",
+            concat!("je ", stringify!($ours)),
+            "cmp rdi, 295",
             concat!("je ", stringify!($ours)),
             "cmp rdi, 317",
             concat!("je ", stringify!($ours)),
