@@ -112,8 +112,8 @@ pub struct Sees {
     pub locks: bool,
     /// Times of accesses.
     pub time: bool,
-    /// What calls that read and receive put into the program's memory is among the accesses, and no other way in (rings,
-    /// devices) was noticed. Small results of other calls and futexes are never seen.
+    /// What calls that read and receive put into the program's memory is among the accesses, and no other way in
+    /// (rings, devices) was noticed. Small results of other calls and futexes are never seen.
     #[serde(default)]
     pub kernel_writes: bool,
 }

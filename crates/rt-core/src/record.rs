@@ -21,8 +21,7 @@ const TOUCH_BLOCKS: u32 = 6;
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
-    // SAFETY: the entry's index is below ENTRIES and the counter's below 16: the access ends within its line, as was
-    // checked.
+    // SAFETY: the index is below ENTRIES, the counter's below 16: that the access ends in its line is checked.
     unsafe {
         let (n, kind, line) = ((op & 0xff) as u64, op >> 8, addr & !(LINE - 1));
         let e = (&raw mut (*t).entries[0]).add(index(line));
@@ -56,8 +55,7 @@ pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
 /// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn refill(t: *mut Live, e: *mut Entry, line: u64, off: u64, n: u64, kind: u32, pc: u64) {
-    // SAFETY: `fill` made the entry this line's before it counts; the counter's index is below 16 as the access ends
-    // in the line.
+    // SAFETY: `fill` made the entry this line's; the counter's index is below 16, as the access ends in the line.
     unsafe {
         let i = index(line);
         if (*e).key != 0 {
@@ -98,8 +96,7 @@ pub fn of_lock(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64) {
 /// Records an access. `counted`: the hook has already counted it if the table had line and bytes.
 #[inline(always)]
 pub fn note(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64, counted: bool) {
-    // SAFETY: `touch` gets ranges within one line each: the first ends at the line's end, the second begins the next
-    // one.
+    // SAFETY: `touch` gets ranges within one line each: the second begins where the first one's line ends.
     unsafe {
         let t = entered.live();
         let line = addr & !(LINE - 1);
@@ -338,8 +335,7 @@ unsafe fn skew(r: *mut Record, c: *mut u16, w: usize, kind: u32, d: u16) {
 /// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
 unsafe fn first_vt(t: *mut Live, e: *mut Entry) -> u64 {
-    // SAFETY: the entry's clock was written by this thread when it was filled, less than 2^32 ago: `stale` sees to
-    // that.
+    // SAFETY: the entry's clock is this thread's, and less than 2^32 old: `stale` sees to that.
     unsafe {
         let clock = now(t);
         clock - ((clock as u32).wrapping_sub((*e).vt0)) as u64
@@ -573,8 +569,7 @@ unsafe fn sample(t: *mut Live, r: *mut Record, off: u64, n: u64, kind: u32, pc: 
 /// `t` is the calling thread's, which is inside the recorder; `r` is a record of its own.
 #[inline(always)]
 unsafe fn find(t: *mut Live, r: *mut Record, key: u64) -> *mut u64 {
-    // SAFETY: slots stay where they are as long as the file is mapped, so that the cache's pointer to one never
-    // dangles.
+    // SAFETY: slots stay where they are while the file is mapped: the cache's pointers never dangle.
     unsafe {
         let first = &raw mut (*r).touch0;
         if *first & slot::KEY == key || *first == 0 {

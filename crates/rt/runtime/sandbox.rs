@@ -1,5 +1,6 @@
 //! What programs ask of the system and the recorder must follow: where they give up system calls (seccomp, user
-//! dispatch) it makes none; where they lock all memory its own stays out of it. And what the kernel does to memory unseen.
+//! dispatch) it makes none; where they lock all memory its own stays out of it. And what the kernel
+//! does to memory unseen.
 
 use crate::arch::{alias, syscall_stub};
 use crate::arena;

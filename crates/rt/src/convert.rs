@@ -35,7 +35,8 @@ const OUTSIDE: [(usize, &str, &str); 2] = [
     (
         LOST_SANDBOX,
         "sandbox",
-        "the program gave up system calls (seccomp) or has them sent to it as signals: from then on the recording got no further memory",
+        "the program gave up system calls (seccomp) or has them sent to it as signals: from then on the recording got \
+         no further memory",
     ),
 ];
 

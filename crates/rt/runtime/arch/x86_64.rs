@@ -523,8 +523,8 @@ macro_rules! list_stub {
     )+ };
 }
 
-/// Exports `$name` (`syscall`): numbers that concern the recorder go to `$ours`, all others to the function that `$find`
-/// finds, with all registers and the stack as they are.
+/// Exports `$name` (`syscall`): numbers that concern the recorder go to `$ours`, all others to the function that
+/// `$find` finds, with all registers and the stack as they are.
 macro_rules! syscall_stub {
     ($name:literal, $find:ident, $ours:ident) => {
         core::arch::global_asm!(
