@@ -60,6 +60,8 @@ pub enum Doubt {
     Draws,
     /// Without a mechanism that nobody has measured the effect has the other sign.
     Turned(Ablation),
+    /// Recorded with turns of several lengths, which no machine has, and they do not agree on a sign.
+    TurnLength,
     /// Predictions of recorded programs have not held against reality yet.
     Withheld,
 }
@@ -74,6 +76,7 @@ impl Doubt {
             Doubt::Replicas(_) => "replicas",
             Doubt::Draws => "draws",
             Doubt::Turned(_) => "turned",
+            Doubt::TurnLength => "turn_length",
             Doubt::Withheld => "withheld",
         }
     }

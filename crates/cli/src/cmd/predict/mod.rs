@@ -1,6 +1,7 @@
 //! `tussle predict`.
 
 mod here;
+mod turns;
 
 use super::source::Source;
 use crate::global::Global;
@@ -32,7 +33,7 @@ const EVIDENCE_MACHINE: &str = "2s-icelake-sp-96";
 /// Simulates both sides of a scenario, or of recorded operations, many times over what nobody knows exactly, and
 /// answers with an interval, the share of draws of that sign, what it hangs on, and a verdict only where the draws
 /// agree.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Args {
     /// A scenario (mmap_lock, i_mmap, vma_lock, pcp_lists, anon_vma: `tussle scenario` lists them), or an evidence file
     /// with recorded operations
@@ -92,17 +93,25 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         return validate(args, global);
     }
     let Some(name) = &args.scenario else { bail!("which scenario?") };
+    let evidence = match Story::find(name) {
+        Err(_) if Path::new(name).exists() => Some(super::fix::read_evidence(Path::new(name), global)?),
+        _ => None,
+    };
+    let same = evidence.as_ref().map(|e| turns::same_change(args, e));
+    let args = same.as_ref().unwrap_or(args);
     let question = match Story::find(name) {
         Ok(_) if args.native.is_some() => bail!("--native: a scenario has no program to run"),
         Ok(story) => of_story(args, story, global)?,
-        Err(_) if Path::new(name).exists() => match of_evidence(args, Path::new(name), global)? {
-            Asked::Simulated(question) => *question,
-            Asked::Answered(view) => {
-                global.print(&view)?;
-                return Ok(ExitCode::SUCCESS);
-            }
+        Err(e) => match &evidence {
+            None => bail!("{e}; and there is no file of that name"),
+            Some(evidence) => match about(args, evidence, name, global)? {
+                Asked::Simulated(question) => *question,
+                Asked::Answered(view) => {
+                    global.print(&view)?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+            },
         },
-        Err(e) => bail!("{e}; and there is no file of that name"),
     };
     for side in [&question.before, &question.after] {
         question.subject.check(side)?;
@@ -111,8 +120,16 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         let m = &question.machine.name;
         global.remark(format_args!("{m} is unsourced: some of its figures are guesses"));
     }
-    let prediction = predict_one(&question, global)?;
-    global.print(&view::prediction(&prediction, args.check))?;
+    let mut prediction = predict_one(&question, global)?;
+    let others = match &evidence {
+        Some(e) => turns::others(args, e, name, global)?,
+        None => Vec::new(),
+    };
+    turns::judge(&mut prediction, &others);
+    let mut view = view::prediction(&prediction, args.check);
+    let instructions = evidence.as_ref().and_then(Evidence::turn_instructions);
+    turns::add(&mut view, turns::Turn { instructions, point: prediction.point().cloned() }, others);
+    global.print(&view)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -238,13 +255,12 @@ enum Asked {
 }
 
 /// Recorded operations in two layouts.
-fn of_evidence(args: &Args, path: &Path, global: &Global) -> anyhow::Result<Asked> {
-    let evidence = super::fix::read_evidence(path, global)?;
-    let recording = Recording::new(&evidence).with_context(|| path.display().to_string())?;
+fn about(args: &Args, evidence: &Evidence, label: &str, global: &Global) -> anyhow::Result<Asked> {
+    let recording = Recording::new(evidence).with_context(|| label.to_string())?;
     let kernel = evidence.run.source == tussle_evidence::tables::Source::KernelRecorder;
     let named = args.machine.as_deref();
     if named == Some(HERE) || (named.is_none() && !kernel) {
-        return here::predict(args, recording, &evidence, global).map(Asked::Answered);
+        return here::predict(args, recording, evidence, global).map(Asked::Answered);
     }
     if args.native.is_some() {
         bail!("--native: only with --machine {HERE}");
@@ -253,7 +269,7 @@ fn of_evidence(args: &Args, path: &Path, global: &Global) -> anyhow::Result<Aske
     if named.is_none() {
         global.remark(format_args!("no --machine: {EVIDENCE_MACHINE} it is (--list-machines shows others)"));
     }
-    let (before, after) = recorded_sides(args, &recording, &evidence, global)?;
+    let (before, after) = recorded_sides(args, &recording, evidence, global)?;
     let mut q = Question::of_recording(recording, machine);
     settings(args, &mut q)?;
     q.before = before.unwrap_or(q.before);
