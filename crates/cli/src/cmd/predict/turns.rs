@@ -1,6 +1,6 @@
 //! The same question about recordings with other lengths of turns: an answer that hangs on the length is none.
 
-use super::{Args, Asked, about, predict_one};
+use super::{Args, Asked, EVIDENCE_MACHINE, about, predict_one};
 use crate::global::Global;
 use tussle_advise::advice;
 use tussle_evidence::Evidence;
@@ -37,9 +37,12 @@ pub fn same_change(args: &Args, e: &Evidence) -> Args {
 
 /// Asks the other recordings.
 pub fn others(args: &Args, e: &Evidence, label: &str, global: &Global) -> anyhow::Result<Vec<Turn>> {
+    // The machine that went without saying was said already.
+    let machine = args.machine.clone().or(Some(EVIDENCE_MACHINE.into()));
+    let args = Args { machine, ..args.clone() };
     let mut out = Vec::new();
     for other in &e.others {
-        let point = match about(args, other, label, global) {
+        let point = match about(&args, other, label, global) {
             Ok(Asked::Simulated(q)) => predict_one(&q, global)?.point().cloned(),
             Ok(Asked::Answered(_)) => None,
             Err(why) => {
