@@ -172,9 +172,11 @@ fn what_to_measure(p: &Prediction, doubt: Doubt) -> Vec<Node> {
              dominant unknown. Build both versions and measure them with tussle bench.",
             mechanism.title()
         ),
-        Doubt::TurnLength => "No verdict: recordings with turns of other lengths do not have the same sign (below), and \
-                              no machine tells which is right. Build both versions and measure them with tussle bench."
-            .into(),
+        Doubt::TurnLength => {
+            "No verdict: recordings with turns of other lengths do not have the same sign (below), \
+             and no machine tells which is right. Build both versions and measure them with tussle bench."
+                .into()
+        }
         Doubt::Withheld => {
             "No verdict: withheld until the closed loop holds (docs/validation.md). Build both \
              versions and measure them with tussle bench; --check shows the verdict that is withheld."
