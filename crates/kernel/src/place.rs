@@ -237,7 +237,7 @@ impl<'a> Atlas<'a> {
             let behind = types.table.aggregate(*to).and_then(|a| a.name.clone());
             for i in 0..count.min(64) {
                 let Some(value) = self.memory.u64(v.svma + 8 * i) else { break };
-                if self.slabs.page_of(value).is_some() {
+                if self.is_no_slab(value) {
                     let size = self.size_behind(&behind, types, *to);
                     self.roots.entry(value).or_insert((v.name.clone(), behind.clone(), size));
                 }
@@ -251,13 +251,20 @@ impl<'a> Atlas<'a> {
             let Some(ty) = types.entry(v.ty).filter(|_| v.svma >= 0xffff_ffff_8000_0000) else { continue };
             for (offset, path, to) in pointers(types, ty) {
                 let Some(value) = self.memory.u64(v.svma.wrapping_add(offset)) else { continue };
-                let (Some(_), Some((name, size))) = (self.slabs.page_of(value), complete(types, to)) else {
+                let Some((name, size)) = complete(types, to).filter(|_| self.is_no_slab(value)) else {
                     continue;
                 };
                 let variable = format!("{}{path}", v.name);
                 self.arrays.entry(value).or_insert((Pointed { name, variable }, size));
             }
         }
+    }
+
+    /// In the direct map, and in no slab: an object of a cache ends where it ends, whatever the pointer's type says of
+    /// what comes behind (`e820_table` points to a copy that is shorter than its struct).
+    fn is_no_slab(&self, address: u64) -> bool {
+        let end = (u64::MAX - 1, u64::MAX - 1);
+        self.slabs.page_of(address).is_some() && self.slabs.object(address, end).is_none()
     }
 
     /// The element of an array behind a global pointer, if no other page use begins between its start and the address.
@@ -503,6 +510,11 @@ impl<'a> Atlas<'a> {
     fn boot_memory(&self, address: u64) -> Option<Place> {
         let (start, (name, behind, size)) = self.roots.range(..=address).next_back()?;
         let offset = address - start;
+        let in_use = self.slabs.page_of(address).map(|page| self.page_use(page));
+        if !in_use.is_some_and(|what| what == OWNERLESS || what == RESERVED) {
+            // Given back after the boot, and user memory or page cache by now.
+            return None;
+        }
         let known = *size > 0 && offset < *size;
         if !known && (offset >= BOOT_BLOCK_MAX || !self.is_reserved(*start, address)) {
             return None;
