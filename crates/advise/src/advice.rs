@@ -39,8 +39,11 @@ const NOTES_MAX: usize = 4;
 /// Leaves that tell two layouts of one struct apart.
 const LEAVES_COMPARED_MAX: usize = 2000;
 
+/// What the sources say against edits of the struct; `None`: nothing.
+pub type Refuses<'a> = &'a dyn Fn(&[Edit]) -> Option<String>;
+
 /// What to look for.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options<'a> {
     /// Line in bytes; `None` takes the recorded machine's.
     pub line: Option<u64>,
@@ -50,11 +53,13 @@ pub struct Options<'a> {
     pub frozen: Vec<String>,
     /// Builds in which the advice must hold, too.
     pub builds: Vec<Build<'a>>,
+    /// Edits that no source would allow are left out.
+    pub refuses: Option<Refuses<'a>>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { line: None, moves: 1, frozen: Vec::new(), builds: Vec::new() }
+        Options { line: None, moves: 1, frozen: Vec::new(), builds: Vec::new(), refuses: None }
     }
 }
 
@@ -90,6 +95,8 @@ pub struct Advice {
     /// The recorded accesses replayed in their order, at every length of a turn; `None` where there is no order, and
     /// beyond the first few of a list.
     pub replayed: Option<Envelope>,
+    /// Variables that change by themselves; empty where a struct changes.
+    pub variables: Vec<String>,
 }
 
 impl Advice {
@@ -111,6 +118,7 @@ impl Advice {
             notes: Vec::new(),
             sites: Vec::new(),
             replayed: None,
+            variables: Vec::new(),
         }
     }
 
@@ -207,9 +215,35 @@ pub fn source_name(table: &TypeTable, id: TypeId) -> Option<String> {
     })
 }
 
+/// The same where the source has no name for it: that of the global variable that is declared with it.
+fn name_of(evidence: &Evidence, id: TypeId) -> Option<String> {
+    let table = &evidence.types;
+    let id = table.strip(id);
+    let own = |ty: TypeId| match table.get(table.strip(ty)) {
+        Type::Array { elem, .. } => table.strip(*elem) == id,
+        _ => table.strip(ty) == id,
+    };
+    let variable = |o: &&Object| o.kind == ObjectKind::Global && o.ty.is_some_and(own);
+    source_name(table, id)
+        .or_else(|| table.aggregate(id).and_then(|_| evidence.objects.iter().find(variable)?.name.clone()))
+}
+
+/// The type that a user calls `name`: a struct, or what a variable of that name is declared with.
+fn type_named(evidence: &Evidence, name: &str) -> Option<TypeId> {
+    let table = &evidence.types;
+    let unnamed = || {
+        let found = table.aggregates().map(|a| a.0).filter(|id| source_name(table, *id).is_none());
+        found.into_iter().find(|id| name_of(evidence, *id).as_deref() == Some(name))
+    };
+    table.find(name).or_else(unnamed)
+}
+
 /// Advice for the struct `name`.
 pub fn advise(evidence: &Evidence, name: &str, options: &Options<'_>) -> Result<Report, AdviseError> {
-    let target = evidence.types.find(name).ok_or_else(|| AdviseError::NoSuchType(name.into()))?;
+    let Some(target) = type_named(evidence, name) else {
+        let report = crate::variables::report(evidence, name, line_bytes(evidence, options));
+        return report.ok_or_else(|| AdviseError::NoSuchType(name.into()));
+    };
     let verdicts = Verdicts::new(evidence, line_size(evidence, options));
     let mut report = advise_type(evidence, target, options, &verdicts)?;
     turns::rank(evidence, line_bytes(evidence, options), &mut report.advices);
@@ -239,6 +273,7 @@ pub fn best(evidence: &Evidence, options: &Options<'_>) -> Vec<Advice> {
             out.extend(report.advices);
         }
     }
+    out.extend(crate::variables::all(evidence, line_bytes(evidence, options)));
     sort_best(&mut out);
     turns::rank(evidence, line_bytes(evidence, options), &mut out);
     out
@@ -270,7 +305,7 @@ pub fn evaluate(
     edits: &[Edit],
     options: &Options<'_>,
 ) -> Result<Advice, AdviseError> {
-    let target = evidence.types.find(name).ok_or_else(|| AdviseError::NoSuchType(name.into()))?;
+    let target = type_named(evidence, name).ok_or_else(|| AdviseError::NoSuchType(name.into()))?;
     let shapes = Shapes::new(&evidence.types);
     let scene = Scene::new(evidence, target, line_bytes(evidence, options));
     // A move of the caller's own is billed whatever the class.
@@ -306,7 +341,7 @@ fn contended_types(evidence: &Evidence) -> Vec<TypeId> {
     let mut out: Vec<(u64, TypeId)> = table
         .aggregates()
         .filter(|(id, a)| {
-            a.decl.as_ref().is_some_and(|d| is_own_source(&d.file)) && source_name(table, *id).is_some()
+            a.decl.as_ref().is_some_and(|d| is_own_source(&d.file)) && name_of(evidence, *id).is_some()
         })
         .filter_map(|(id, _)| {
             let n: u64 = holders(table, id).iter().filter_map(|h| heat.get(h)).sum();
@@ -315,7 +350,7 @@ fn contended_types(evidence: &Evidence) -> Vec<TypeId> {
         .collect();
     out.sort_by_key(|(n, id)| (std::cmp::Reverse(*n), *id));
     let mut seen = HashSet::new();
-    out.into_iter().map(|o| o.1).filter(|id| seen.insert(source_name(table, *id))).take(16).collect()
+    out.into_iter().map(|o| o.1).filter(|id| seen.insert(name_of(evidence, *id))).take(16).collect()
 }
 
 /// Whether a source file belongs to the program and not to the system.
@@ -352,7 +387,7 @@ impl<'a> Search<'a> {
         class: Class,
     ) -> Result<Self, AdviseError> {
         let table = &scene.evidence.types;
-        let name = source_name(table, scene.target).unwrap_or_else(|| table.name(scene.target));
+        let name = name_of(scene.evidence, scene.target).unwrap_or_else(|| table.name(scene.target));
         let as_is = Relayout::new(shapes, scene.target, &[])?;
         let mut leaves = leaves(table, scene.target, Arrays::Whole);
         leaves.truncate(LEAVES_COMPARED_MAX);
@@ -399,6 +434,7 @@ impl<'a> Search<'a> {
         let mut advices: Vec<Advice> =
             self.promising(tried).into_iter().filter_map(|t| self.advice(t)).collect();
         advices.retain(|a| self.holds_in_builds(a, &mut notes));
+        self.leave_refused_out(&mut advices, &mut notes);
         pareto(&mut advices);
         Ok(Report {
             type_name: self.name.clone(),
@@ -411,6 +447,21 @@ impl<'a> Search<'a> {
             evaluated,
             notes,
         })
+    }
+
+    /// Drops what the sources do not allow, with the reason for the best of them.
+    fn leave_refused_out(&self, advices: &mut Vec<Advice>, notes: &mut Vec<String>) {
+        let Some(refuses) = self.options.refuses else { return };
+        let mut refused: Vec<(f64, String)> = Vec::new();
+        advices.retain(|a| {
+            let Some(why) = refuses(&a.edits) else { return true };
+            let edits: Vec<String> = a.edits.iter().map(Edit::to_string).collect();
+            refused.push((a.gain(), format!("{}: {why}", edits.join(" "))));
+            false
+        });
+        if let Some((_, best)) = refused.iter().max_by(|a, b| a.0.total_cmp(&b.0)) {
+            notes.push(format!("left out, as fix would refuse them: {}, the best {best}", refused.len()));
+        }
     }
 
     /// Objects of the struct itself come from functions of C's heap that align less than to a line.
@@ -520,6 +571,7 @@ impl<'a> Search<'a> {
             why: self.why(&after, &tried),
             notes: self.notes(&tried, &layout),
             sites: self.sites(&layout),
+            variables: Vec::new(),
             edits: tried.edits,
             before: self.before,
             after: tried.after,

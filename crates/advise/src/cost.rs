@@ -23,6 +23,34 @@ pub trait Layout {
     fn heap_block(&self, _ty: TypeId) -> Option<u64> {
         None
     }
+    /// How a variable lies that is changed by itself.
+    fn variable(&self, _object: &Object) -> Option<Variable> {
+        None
+    }
+}
+
+/// A variable that begins on a multiple of `align` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Bytes.
+    pub align: u64,
+    /// Bytes from element to element of an array, before and after.
+    pub stride: Option<(u64, u64)>,
+}
+
+impl Variable {
+    /// Its bytes, of `size` before.
+    pub fn size(&self, size: u64) -> u64 {
+        self.offset(size)
+    }
+
+    /// Where byte `offset` lies.
+    pub fn offset(&self, offset: u64) -> u64 {
+        match self.stride {
+            Some((old, new)) if old > 0 => (offset / old).saturating_mul(new).saturating_add(offset % old),
+            _ => offset,
+        }
+    }
 }
 
 impl Layout for Relayout<'_> {
@@ -220,6 +248,9 @@ impl Scene<'_> {
         cache: &mut HashMap<(TypeId, u64), u64>,
     ) -> Result<u64, RelayoutError> {
         let o = self.object(cluster, hit.slot);
+        if let Some(variable) = layout.variable(o) {
+            return Ok(variable.offset(hit.offset));
+        }
         let Some(ty) = o.ty else { return Ok(hit.offset) };
         let old = self.evidence.types.size(ty).unwrap_or(0);
         if old == 0 {
@@ -240,6 +271,9 @@ impl Scene<'_> {
 
     /// New size of an object: its elements, plus what it had beyond them.
     pub(crate) fn object_size(&self, o: &Object, layout: &dyn Layout) -> Result<u64, RelayoutError> {
+        if let Some(variable) = layout.variable(o) {
+            return Ok(variable.size(o.size));
+        }
         let Some(ty) = o.ty else { return Ok(o.size) };
         let old = self.evidence.types.size(ty).unwrap_or(0);
         if old == 0 {
@@ -256,6 +290,7 @@ impl Scene<'_> {
     fn object_align(&self, o: &Object, layout: &dyn Layout) -> Result<u64, RelayoutError> {
         let given = o.align.max(1).next_power_of_two().min(1 << 20);
         let given = given.max(heap_block(o, layout).unwrap_or(1));
+        let given = given.max(layout.variable(o).map_or(1, |v| v.align));
         match o.ty {
             Some(ty) if honours_alignment(o, self.language(ty)) => Ok(given.max(layout.align(ty)?)),
             _ => Ok(given),

@@ -22,6 +22,7 @@ pub mod scene;
 #[cfg(test)]
 mod testing;
 pub mod turns;
+pub mod variables;
 
 pub use advice::{Advice, AdviseError, Options, Report, advise, best, evaluate, sort_best};
 pub use edit::Edit;

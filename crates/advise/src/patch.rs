@@ -12,6 +12,7 @@ pub mod member;
 mod scan;
 pub mod split;
 pub mod unit;
+pub mod variable;
 pub mod word;
 
 use crate::edit::{Edit, PAD_NAME, Spot};
@@ -125,6 +126,16 @@ pub enum Refusal {
     /// Memory that does not get the alignment which the patch needs.
     #[error("{file}:{line}: {why}, so that its memory would not be aligned; pad=N needs no alignment")]
     Allocation {
+        /// File.
+        file: String,
+        /// 1-based.
+        line: u32,
+        /// What stands there.
+        why: String,
+    },
+    /// A variable whose declaration or uses cannot be changed.
+    #[error("{file}:{line}: {why}")]
+    Variable {
         /// File.
         file: String,
         /// 1-based.

@@ -52,8 +52,8 @@ pub struct Scene<'a> {
     pub(crate) fields: Vec<String>,
     /// Whether a field belongs to an object that holds the target.
     pub(crate) own: Vec<bool>,
-    /// Types that hold the target by value, itself among them.
-    wanted: HashSet<TypeId>,
+    /// Whether the change reaches the layout of an object.
+    affected: Vec<bool>,
     pub(crate) line: u64,
     /// Accesses that were left out by [`HITS_MAX`].
     pub hits_dropped: u64,
@@ -63,32 +63,38 @@ impl<'a> Scene<'a> {
     /// Objects that hold `target` by value, their neighbours, and the accesses where two actors come within a line or
     /// two of each other. `line` in bytes.
     pub fn new(evidence: &'a Evidence, target: TypeId, line: u64) -> Scene<'a> {
-        let line = line.max(8);
         let target = evidence.types.strip(target);
+        let wanted = holders(&evidence.types, target);
+        let is_affected = |o: &Object| o.ty.is_some_and(|t| wanted.contains(&evidence.types.strip(t)));
+        Scene::of(evidence, target, evidence.objects.iter().map(is_affected).collect(), line)
+    }
+
+    /// The same for objects that change by themselves, whatever their type.
+    pub fn of_objects(evidence: &'a Evidence, objects: &HashSet<u32>, line: u64) -> Scene<'a> {
+        let affected = (0..evidence.objects.len() as u32).map(|o| objects.contains(&o)).collect();
+        Scene::of(evidence, TypeId(0), affected, line)
+    }
+
+    fn of(evidence: &'a Evidence, target: TypeId, affected: Vec<bool>, line: u64) -> Scene<'a> {
+        let line = line.max(8);
         let mut scene = Scene {
             evidence,
             target,
             clusters: Vec::new(),
             fields: Vec::new(),
             own: Vec::new(),
-            wanted: holders(&evidence.types, target),
+            affected,
             line,
             hits_dropped: 0,
         };
-        let affected: Vec<bool> =
-            evidence.objects.iter().map(|o| scene.is_affected(o, &scene.wanted)).collect();
-        let mut groups = clusters(evidence, &affected, line);
-        scene.fill(&mut groups, &affected, line);
+        let mut groups = clusters(evidence, &scene.affected, line);
+        scene.fill(&mut groups, line);
         scene.clusters = groups.into_iter().filter(|c| !c.hits.is_empty()).collect();
         scene
     }
 
-    fn is_affected(&self, o: &Object, wanted: &HashSet<TypeId>) -> bool {
-        o.ty.is_some_and(|t| wanted.contains(&self.evidence.types.strip(t)))
-    }
-
     /// Puts accesses into their clusters, only where more than one actor is near.
-    fn fill(&mut self, groups: &mut [Cluster], affected: &[bool], line: u64) {
+    fn fill(&mut self, groups: &mut [Cluster], line: u64) {
         let mut home: HashMap<u32, (usize, u32)> = HashMap::new();
         for (g, cluster) in groups.iter().enumerate() {
             for (slot, object) in cluster.objects.iter().enumerate() {
@@ -108,7 +114,7 @@ impl<'a> Scene<'a> {
                 continue;
             }
             let (fields, own) = (&mut self.fields, &mut self.own);
-            let holds = affected[a.object as usize];
+            let holds = self.affected[a.object as usize];
             let field = *known.entry((a.object, a.offset, a.size)).or_insert_with(|| {
                 let path = namer.name(a.object, a.offset, u64::from(a.size)).path;
                 *names.entry(path.clone()).or_insert_with(|| {
@@ -138,13 +144,13 @@ impl<'a> Scene<'a> {
 
     /// Whether the change reaches an object's layout.
     pub(crate) fn holds(&self, object: u32) -> bool {
-        let wanted = &self.wanted;
-        self.evidence.objects.get(object as usize).is_some_and(|o| self.is_affected(o, wanted))
+        self.affected.get(object as usize).copied().unwrap_or(false)
     }
 
     /// Objects whose layout the change reaches.
     pub fn objects(&self) -> impl Iterator<Item = &'a Object> + '_ {
-        self.evidence.objects.iter().filter(|o| self.is_affected(o, &self.wanted))
+        let all = self.evidence.objects.iter().zip(&self.affected);
+        all.filter(|(_, reached)| **reached).map(|(o, _)| o)
     }
 }
 

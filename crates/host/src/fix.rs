@@ -12,9 +12,11 @@ mod compile;
 mod cplusplus;
 mod diagnostics;
 mod farm;
+mod foresight;
 mod kernel;
 mod meaning;
 mod sources;
+mod variable;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,7 @@ use tussle_model::{MemberRole, SourceLoc, TypeId, TypeTable};
 use crate::project::{Scratch, ScratchError};
 pub use bill::view;
 pub use compile::Build;
+pub use foresight::Foresight;
 use sources::Sources;
 
 /// Most leaf fields that are compared; beyond it only every struct's own size is.
@@ -205,7 +208,12 @@ impl From<EditError> for FixError {
 /// Patches a copy of the folder, builds it, and compares offsets. Every command is told to `announce` before it runs.
 pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result<Patched, FixError> {
     let sources = Sources::read(request.dir, request.type_name)?;
-    let file = sources.definition(request.dir, request.type_name, request.decl)?;
+    let file = match sources.definition(request.dir, request.type_name, request.decl) {
+        Err(e @ FixError::NoSource { .. }) => {
+            return variable::patch_tree(request, &sources, announce)?.ok_or(e);
+        }
+        found => found?,
+    };
     if meaning::reorders(request.edits) {
         patch::init::check(request.type_name, &sources.c_texts(&file)).map_err(FixError::Use)?;
     }
@@ -224,13 +232,13 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     };
     let compiler = compile::Compiler::new(request, &sources, &file, scratch.path())?;
     let table = compiler.layout(false, announce)?;
-    let target = table.find(request.type_name).ok_or_else(|| compiler.no_layout())?;
+    let target = compiler.target(&table).ok_or_else(|| compiler.no_layout())?;
     let shapes = Shapes::new(&table);
     let edits = tussle_advise::order::ordered(&shapes, target, request.edits)?;
     let request = &Request { edits: &edits, ..*request };
     let relayout = Relayout::new(&shapes, target, request.edits)?;
     let old = sources.text(&file);
-    let mut patched = edited(request, &table, &shapes, &file, old)?;
+    let mut patched = edited(request, target, &shapes, &file, old)?;
     let needs = allocation::Needs::of(request, &sources, &shapes, target, &relayout)?;
     let files = changed_files(request, &sources, &file, needs.as_ref(), &mut patched)?;
     let place = scratch.path().join(&file);
@@ -250,7 +258,7 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     }
     let after = compiler.layout(true, announce)?;
     before.compare()?;
-    let found = after.find(request.type_name).ok_or_else(|| compiler.no_layout())?;
+    let found = compiler.target(&after).ok_or_else(|| compiler.no_layout())?;
     let fields = compare(&table, target, &relayout, &after, found)?;
     let diff = files.iter().map(|f| patch::unified_diff(&f.path.to_string_lossy(), &f.old, &f.new)).collect();
     Ok(Patched {
@@ -299,12 +307,12 @@ fn changed_files(
 /// The edited text of `file`.
 fn edited(
     request: &Request<'_>,
-    table: &TypeTable,
+    target: TypeId,
     shapes: &Shapes<'_>,
     file: &Path,
     old: &str,
 ) -> Result<PatchedText, FixError> {
-    let target = table.find(request.type_name).unwrap_or(TypeId(0));
+    let table = shapes.table();
     let path = file.to_string_lossy().into_owned();
     let members = members_with_lines(table, target);
     let line = table.aggregate(target).and_then(|a| a.decl.as_ref()).map(|d| d.line).filter(|l| *l > 0);

@@ -393,6 +393,56 @@ fn allocations_change_with_the_alignment() {
     assert!(e.contains("with the patch the compiler says: pool.c"), "{e}");
 }
 
+const COUNTS: &str = "#include <stdio.h>\n#include <string.h>\n\n#define N 4\n\n\
+    static volatile long counts[N];\nstatic long sent, received;\n\n\
+    static long sum(void)\n{\n\tlong out = 0;\n\n\
+    \tfor (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)\n\t\tout = out * 10 + counts[i];\n\
+    \treturn out;\n}\n\n\
+    int main(void)\n{\n\tmemset((void *)&sent, 0, sizeof(sent));\n\
+    \tfor (int i = 0; i < N; i++)\n\t\tcounts[i] += i, sent++, received += counts[i];\n\
+    \tcounts[counts[2]]--;\n\tprintf(\"%ld %ld %ld\\n\", sum(), sent, received);\n\treturn 0;\n}\n";
+
+#[test]
+fn variables_are_patched_with_their_uses() {
+    if !need("gcc") {
+        return;
+    }
+    let dir = folder(&[("count.c", COUNTS)]);
+    let before = output(dir.path(), &["count.c"], &["-O2"]);
+    for (edits, fields) in [
+        (&["element=64"][..], 4),
+        (&["align:sent=64", "align:received=64"][..], 2),
+        (&["align:counts=64"][..], 1),
+    ] {
+        let name = if fields == 2 { "sent" } else { "counts" };
+        let p = patch(dir.path(), name, edits, &Build::Plain).expect("a patch");
+        assert_eq!(p.fields.len(), fields, "{:?}", p.fields);
+        fix::apply(dir.path(), &p).expect("applied");
+        assert_eq!(
+            output(dir.path(), &["count.c"], &["-O2", "-Wall", "-Wextra", "-Werror"]),
+            before,
+            "{}",
+            p.diff
+        );
+        std::fs::write(dir.path().join("count.c"), COUNTS).expect("a file");
+    }
+    let p = patch(dir.path(), "counts", &["element=64"], &Build::Plain).expect("a patch");
+    assert_eq!((p.size_before, p.size_after, p.fields[3].after), (32, 256, 192));
+    let refused = |text: &str, expect: &str| {
+        std::fs::write(dir.path().join("count.c"), text).expect("a file");
+        let e =
+            patch(dir.path(), "counts", &["element=64"], &Build::Plain).expect_err("a refusal").to_string();
+        assert!(e.contains(expect), "{e}");
+    };
+    refused(
+        &COUNTS.replace("counts[counts[2]]--;", "fwrite((void *)counts, 8, N, stdout);"),
+        "used as a whole",
+    );
+    refused(&COUNTS.replace("counts[counts[2]]--;", "*&counts[2] -= 1;"), "address of an element");
+    let e = patch(dir.path(), "sent", &["pad=64"], &Build::Plain).expect_err("a refusal").to_string();
+    assert!(e.contains("sent is a variable"), "{e}");
+}
+
 /// `TUSSLE_TEST_KERNEL_TREE=.../linux-source-6.1 cargo test -p tussle-host --test fix kernel -- --nocapture`
 #[test]
 fn a_struct_of_a_kernel_tree_is_patched() {

@@ -102,13 +102,91 @@ impl<'s, 'a> Code<'s, 'a> {
         };
         let mut at = behind(declarator.checked_sub(1)?)?;
         // `struct foo *a, *b;`: over the declarators before this one.
-        while self.text(at) == "," && self.is_word(at.checked_sub(1)?) {
-            at = behind(at.checked_sub(2)?)?;
+        while self.text(at) == "," {
+            let name = self.before_attribute(at.checked_sub(1)?)?;
+            if !self.is_word(name) {
+                break;
+            }
+            at = behind(name.checked_sub(1)?)?;
         }
+        let at = self.before_arguments(at)?;
         let word =
             self.is_word(at) && !matches!(self.text(at), "return" | "sizeof" | "else" | "case" | "goto");
-        let plain = at + 1 == declarator || !self.is_operand(at);
-        (word && plain).then_some(at)
+        let plain = matches!(self.text(declarator - 1), ">" | ")") || at + 1 == declarator;
+        (word && (plain || !self.is_operand(at))).then_some(at)
+    }
+
+    /// The token before `__attribute__((..))` that ends at `at`; else `at`.
+    fn before_attribute(&self, at: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        for j in (at.saturating_sub(CALL_TOKENS_MAX)..=at).rev() {
+            match self.text(j) {
+                ")" => depth += 1,
+                "(" => depth = depth.checked_sub(1)?,
+                _ => {}
+            }
+            if depth == 0 {
+                let word = j.checked_sub(1).map_or("", |b| self.text(b));
+                let attribute = j != at && matches!(word, "__attribute__" | "alignas" | "_Alignas");
+                return if attribute { j.checked_sub(2) } else { Some(at) };
+            }
+        }
+        Some(at)
+    }
+
+    /// The name before `<..>` that ends at `at`, or `_Atomic` before `(..)`; else `at`.
+    fn before_arguments(&self, at: usize) -> Option<usize> {
+        let before = at.checked_sub(1).map_or("", |b| self.text(b));
+        let (open, close) = match (self.text(at), before) {
+            (">", "-") => return None,
+            (">", _) => ("<", ">"),
+            (")", _) => ("(", ")"),
+            _ => return Some(at),
+        };
+        let mut depth = 0usize;
+        for j in (at.saturating_sub(CALL_TOKENS_MAX)..=at).rev() {
+            match self.text(j) {
+                text if text == close => depth += 1,
+                text if text == open => depth -= 1,
+                ";" | "{" | "}" => return None,
+                _ => {}
+            }
+            if depth == 0 {
+                let before = j.checked_sub(1)?;
+                let template = close == ">" || matches!(self.text(before), "_Atomic" | "alignas" | "typeof");
+                return template.then_some(before);
+            }
+        }
+        None
+    }
+
+    /// Place of the `{` that the token at `i` stands in; `None` outside of all.
+    pub(super) fn enclosing(&self, i: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        for j in (0..i).rev() {
+            match self.text(j) {
+                "}" => depth += 1,
+                "{" if depth == 0 => return Some(j),
+                "{" => depth -= 1,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Places of the statement around the token at `i`: its first token, and its `;` or what ends it.
+    pub(super) fn statement(&self, i: usize) -> (usize, usize) {
+        let start = (0..i).rev().find(|&j| matches!(self.text(j), ";" | "{" | "}")).map_or(0, |j| j + 1);
+        let mut depth = 0usize;
+        let end = (i..self.len()).find(|&j| {
+            match self.text(j) {
+                "{" | "(" | "[" => depth += 1,
+                "}" | ")" | "]" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth == 0 && self.text(j) == ";"
+        });
+        (start, end.unwrap_or(self.len()))
     }
 
     /// `a * b` multiplies where a value stands before: only statements and parameter lists begin declarations.

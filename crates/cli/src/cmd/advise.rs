@@ -4,11 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use tussle_advise::Edit;
 use tussle_advise::advice::Options;
 use tussle_advise::builds::Build;
 use tussle_debuginfo::dwarf::Want;
+use tussle_evidence::Evidence;
 use tussle_host::companions::{FileCompanions, open_bytes};
 use tussle_host::evidence_file;
+use tussle_host::fix::Foresight;
 use tussle_model::{LineSize, TypeTable};
 
 use crate::global::Global;
@@ -58,11 +61,22 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let names: Vec<String> = args.builds.iter().map(|p| p.display().to_string()).collect();
     let builds = names.iter().zip(&tables).map(|(name, table)| Build { name, table }).collect();
     let line = args.line.map(u64::from);
-    let options = Options { line, moves: args.moves.into(), frozen: args.frozen.clone(), builds };
+    let foresight = foresight(&evidence, &args.name);
+    let refuses = |edits: &[Edit]| foresight.as_ref().and_then(|f| f.refuses(edits));
+    let (moves, frozen) = (args.moves.into(), args.frozen.clone());
+    let options = Options { line, moves, frozen, builds, refuses: Some(&refuses) };
     let report = tussle_advise::advise(&evidence, &args.name, &options)?;
     let line = LineSize::new(args.line.unwrap_or(evidence.run.line_bytes)).unwrap_or(LineSize::L64);
     global.print(&tussle_report::advice::drawn(&evidence, &report, line))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The struct's sources, if they lie below the current folder: rows that `fix` would refuse there are left out.
+fn foresight(evidence: &Evidence, name: &str) -> Option<Foresight> {
+    let decl = evidence.types.aggregate(evidence.types.find(name)?)?.decl.clone()?;
+    let here = std::env::current_dir().ok()?.canonicalize().ok()?;
+    let file = std::path::Path::new(&decl.file).canonicalize().ok()?;
+    file.starts_with(&here).then(|| Foresight::new(&here, name, Some(&decl)))?
 }
 
 /// The types of another build.

@@ -1,12 +1,14 @@
 //! Builds a scratch copy and reads the layout of one type out of what came out.
 
 use std::cell::RefCell;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+use tussle_advise::patch::body::{Source, find};
 use tussle_debuginfo::dwarf::Want;
-use tussle_model::TypeTable;
+use tussle_model::{SourceLoc, TypeId, TypeTable};
 
 use super::calls::{self, Call, is_cpp, is_unit};
 use super::sources::Sources;
@@ -87,6 +89,8 @@ pub(super) struct Compiler<'a> {
     pub(super) file: &'a Path,
     /// The scratch copy.
     pub(super) root: &'a Path,
+    /// Lines on which a struct without a name of its own begins: the type is called by a variable.
+    unnamed: Option<RangeInclusive<u32>>,
     /// What the first build of everything compiled.
     calls: RefCell<Option<Vec<Call>>>,
     /// The compilers of every build of everything: build systems remember where the first one found them.
@@ -102,7 +106,8 @@ impl<'a> Compiler<'a> {
         root: &'a Path,
     ) -> Result<Self, FixError> {
         let tools = Scratch::empty()?;
-        Ok(Compiler { request, sources, file, root, calls: RefCell::default(), tools })
+        let unnamed = unnamed(sources.text(file), request);
+        Ok(Compiler { request, sources, file, root, unnamed, calls: RefCell::default(), tools })
     }
 
     /// Builds the copy and reads the type. `patched` only words errors.
@@ -112,15 +117,28 @@ impl<'a> Compiler<'a> {
         announce: &mut dyn FnMut(&str),
     ) -> Result<TypeTable, FixError> {
         match &self.request.build {
-            Build::Shell(command) => self.whole("sh", &["-c", command], command, patched, announce),
-            Build::Make => self.whole("make", &["-B"], "make -B", patched, announce),
+            Build::Kernel => kernel::layout(self, patched, announce),
+            _ => self.find(patched, announce, &|file| self.read(file)),
+        }
+    }
+
+    /// Builds the copy and reads what `probe` finds in the first file that was built and has it.
+    pub(super) fn find<T>(
+        &self,
+        patched: bool,
+        announce: &mut dyn FnMut(&str),
+        probe: &dyn Fn(&Path) -> Option<T>,
+    ) -> Result<T, FixError> {
+        match &self.request.build {
+            Build::Shell(command) => self.whole(&["sh", "-c", command], command, patched, announce, probe),
+            Build::Make => self.whole(&["make", "-B"], "make -B", patched, announce, probe),
             Build::System(system) => {
                 let command = system.command();
-                self.whole("sh", &["-c", &command], &command, patched, announce)
+                self.whole(&["sh", "-c", &command], &command, patched, announce, probe)
             }
-            Build::Compdb(path) => self.by_database(path, patched, announce),
-            Build::Kernel => kernel::layout(self, patched, announce),
-            Build::Plain => self.plain(patched, announce),
+            Build::Compdb(path) => self.by_database(path, patched, announce, probe),
+            Build::Kernel => Err(self.no_layout()),
+            Build::Plain => self.plain(patched, announce, probe),
         }
     }
 
@@ -138,14 +156,14 @@ impl<'a> Compiler<'a> {
     }
 
     /// Runs a build of everything and looks into the files that are new after it.
-    fn whole(
+    fn whole<T>(
         &self,
-        program: &str,
-        arguments: &[&str],
+        words: &[&str],
         shown: &str,
         patched: bool,
         announce: &mut dyn FnMut(&str),
-    ) -> Result<TypeTable, FixError> {
+        probe: &dyn Fn(&Path) -> Option<T>,
+    ) -> Result<T, FixError> {
         let log = self.tools.path().join("calls");
         let io = |source| FixError::Io { path: self.tools.path().into(), source };
         let _ = std::fs::remove_dir_all(&log);
@@ -154,14 +172,14 @@ impl<'a> Compiler<'a> {
         self.request.build.prepare(self.root).map_err(io)?;
         // Coarse clocks of file systems: what is a second older still counts as new.
         let start = SystemTime::now() - Duration::from_secs(1);
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(self.root).env("PATH", path);
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).current_dir(self.root).env("PATH", path);
         run(command, shown, patched, announce)?;
         self.calls.borrow_mut().get_or_insert_with(|| calls::logged(&log));
         let mut files = Vec::new();
         new_elf_files(self.root, start, 24, &mut files);
         files.sort_by_key(|p| (p.extension().is_none_or(|e| e != "o"), p.clone()));
-        let found = files.iter().take(OUTPUTS_MAX).find_map(|f| self.read(f));
+        let found = files.iter().take(OUTPUTS_MAX).find_map(|f| probe(f));
         found.ok_or_else(|| self.no_layout())
     }
 
@@ -211,12 +229,13 @@ impl<'a> Compiler<'a> {
     }
 
     /// One compilation of the database that includes the file.
-    fn by_database(
+    fn by_database<T>(
         &self,
         path: &Path,
         patched: bool,
         announce: &mut dyn FnMut(&str),
-    ) -> Result<TypeTable, FixError> {
+        probe: &dyn Fn(&Path) -> Option<T>,
+    ) -> Result<T, FixError> {
         let entries = compdb::read(path)?;
         let original = self.request.dir.canonicalize().unwrap_or_else(|_| self.request.dir.to_path_buf());
         let units = self.sources.units_for(self.file);
@@ -238,7 +257,7 @@ impl<'a> Compiler<'a> {
                 .current_dir(&call.dir);
             let shown = entry.arguments.join(" ");
             match run(command, &shown, patched, announce) {
-                Ok(()) => match self.read(&object) {
+                Ok(()) => match probe(&object) {
                     Some(table) => return Ok(table),
                     None => last = Some(self.no_layout()),
                 },
@@ -252,7 +271,12 @@ impl<'a> Compiler<'a> {
     }
 
     /// `cc -c` of the file, or of a file that includes it, or of the header alone.
-    fn plain(&self, patched: bool, announce: &mut dyn FnMut(&str)) -> Result<TypeTable, FixError> {
+    fn plain<T>(
+        &self,
+        patched: bool,
+        announce: &mut dyn FnMut(&str),
+        probe: &dyn Fn(&Path) -> Option<T>,
+    ) -> Result<T, FixError> {
         let mut last = None;
         let units = self.sources.units_for(self.file);
         let header = (!units.iter().any(|u| u == self.file)).then(|| self.file.to_path_buf());
@@ -270,7 +294,7 @@ impl<'a> Compiler<'a> {
                 .current_dir(self.root);
             let shown = format!("{} -g -c {}", call.compiler, unit.display());
             match run(command, &shown, patched, announce) {
-                Ok(()) => match self.read(&object) {
+                Ok(()) => match probe(&object) {
                     Some(table) => return Ok(table),
                     None => last = Some(self.no_layout()),
                 },
@@ -280,6 +304,16 @@ impl<'a> Compiler<'a> {
         Err(last.unwrap_or_else(|| self.no_layout()))
     }
 
+    /// The type in a table.
+    pub(super) fn target(&self, table: &TypeTable) -> Option<TypeId> {
+        let Some(lines) = &self.unnamed else { return table.find(self.request.type_name) };
+        let name = self.file.file_name()?.to_str()?;
+        let here = |d: &SourceLoc| lines.contains(&d.line) && d.file.ends_with(name);
+        let mut all =
+            table.aggregates().filter(|(_, a)| a.name.is_none() && a.decl.as_ref().is_some_and(here));
+        all.next().map(|(id, _)| id)
+    }
+
     /// The type as `file` has it.
     pub(super) fn read(&self, file: &Path) -> Option<TypeTable> {
         let bytes = open_bytes(file).ok()?;
@@ -287,12 +321,23 @@ impl<'a> Compiler<'a> {
         let read = |want: &Want<'_>| {
             let (table, _) =
                 tussle_debuginfo::open((*bytes).as_ref(), want, &mut FileCompanions::new(file)).ok()?;
-            table.find(self.request.type_name).map(|_| table)
+            self.target(&table).map(|_| table)
         };
+        if self.unnamed.is_some() {
+            return read(&Want::All);
+        }
         // Compilers spell instances of templates in their own ways: only a full table can be searched for them.
         let instance = self.request.type_name.contains('<');
         read(&Want::Names(&names)).or_else(|| instance.then(|| read(&Want::All))?)
     }
+}
+
+/// Lines of the keyword and the brace of a struct that has neither a tag nor a typedef.
+fn unnamed(text: &str, request: &Request<'_>) -> Option<RangeInclusive<u32>> {
+    let source = Source::new(text);
+    let body = find(&source, request.type_name, request.decl.map(|d| d.line)).ok()?;
+    let line = |i: usize| source.tokens.get(i).map_or(0, |t| t.line);
+    (body.tag.is_none() && !body.typedef).then(|| line(body.keyword)..=line(body.open))
 }
 
 /// `TUSSLE_CC` and `TUSSLE_CXX`, else gcc, as everywhere.

@@ -297,8 +297,13 @@ fn cost_of(e: &Evidence, name: &str, latent: bool) -> f64 {
     judged.iter().filter(of).map(|j| j.group.cost.total()).sum()
 }
 
-/// An object is, or embeds, a struct of this name.
+/// An object is the variable of this name, or is or embeds a struct of it.
 fn holds(e: &Evidence, object: u32, name: &str) -> bool {
+    let variable =
+        |o: &tussle_evidence::Object| o.kind == ObjectKind::Global && o.name.as_deref() == Some(name);
+    if e.objects.get(object as usize).is_some_and(variable) {
+        return true;
+    }
     let bare = name.trim_start_matches("struct ").trim_start_matches("class ").trim_start_matches("union ");
     let Some(target) = e.types.find(name).or_else(|| e.types.find(bare)) else { return false };
     let ty = e.objects.get(object as usize).and_then(|o| o.ty);

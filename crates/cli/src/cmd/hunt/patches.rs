@@ -53,7 +53,11 @@ fn one(r: &Repair) -> Node {
     let size = format!("{} to {} bytes", r.patched.size_before, r.patched.size_after);
     let memory = format!("{:+} bytes over all live objects", a.live_bytes);
     let mut facts = vec![
-        fact("type", "struct", Cell::text(a.type_name.clone()).tone(Tone::Name)),
+        fact(
+            "type",
+            if a.variables.is_empty() { "struct" } else { "variable" },
+            Cell::text(a.type_name.clone()).tone(Tone::Name),
+        ),
         fact("edit", "edit", Cell::text(edits(a)).tone(Tone::Strong)),
         fact("why", "why", Cell::text(a.why.clone())),
         fact("size_bytes", "size", Cell::text(size)),

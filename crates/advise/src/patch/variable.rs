@@ -1,0 +1,272 @@
+//! Variables that are no structs: an alignment for single ones, a line of its own for every element of an array.
+//!
+//! An array's element becomes a struct with one member, and every use `name[i]` becomes `name[i].value`. Only uses that
+//! are subscripts can be followed: whoever takes the array's address counts on where the elements lie.
+
+mod uses;
+
+use std::ops::Range;
+
+use super::alloc::Changed;
+use super::body::Source;
+use super::scan::Code;
+use super::word;
+use super::{AlignStyle, Refusal, splice};
+
+/// Name of the member that an element becomes.
+pub const MEMBER: &str = "value";
+
+/// What happens to a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It begins on a multiple of so many bytes.
+    Align(u64),
+    /// Each element of the array does.
+    Spread(u64),
+}
+
+/// Changes the global or static variable `name`, whose definition is in one of `files` (path and text).
+///
+/// # Errors
+/// No definition or several, one that is more than a declarator, uses that cannot be followed.
+pub fn patch(name: &str, change: Change, files: &[(&str, &str)]) -> Result<Vec<Changed>, Refusal> {
+    let bare = name.rsplit("::").next().unwrap_or(name);
+    let sources: Vec<(&str, Source<'_>)> =
+        files.iter().filter(|f| f.1.contains(bare)).map(|f| (f.0, Source::new(f.1))).collect();
+    let codes: Vec<(&str, Code<'_, '_>)> = sources.iter().map(|(p, s)| (*p, Code::new(s))).collect();
+    let at = definition(bare, &codes)?;
+    match change {
+        Change::Align(bytes) => Ok(vec![align(&codes[at.file], at.place, bytes)?]),
+        Change::Spread(bytes) => spread(bare, bytes, &codes, at),
+    }
+}
+
+/// Whether `files` define a variable of that name, changeable or not.
+pub fn is_defined(name: &str, files: &[(&str, &str)]) -> bool {
+    !matches!(patch(name, Change::Align(1), files), Err(Refusal::NotFound { .. }))
+}
+
+/// Where a variable is defined.
+#[derive(Clone, Copy)]
+struct Definition {
+    /// Index of the file.
+    file: usize,
+    /// Place of the name.
+    place: usize,
+    /// Nobody else sees it.
+    is_private: bool,
+}
+
+fn refusal(path: &str, code: &Code<'_, '_>, place: usize, why: impl Into<String>) -> Refusal {
+    Refusal::Variable { file: path.into(), line: code.line(place), why: why.into() }
+}
+
+/// The one definition; everything else of that name that is declared, members apart, makes it ambiguous.
+fn definition(name: &str, codes: &[(&str, Code<'_, '_>)]) -> Result<Definition, Refusal> {
+    let mut found: Vec<Definition> = Vec::new();
+    for (file, (path, code)) in codes.iter().enumerate() {
+        for place in (0..code.len()).filter(|&j| code.text(j) == name) {
+            let Some(kind) = declared(code, place) else { continue };
+            match (kind, found.first()) {
+                (Kind::Member | Kind::Extern, _) => {}
+                (Kind::Local, _) => {
+                    let why =
+                        format!("another {name} is declared here: which one a use means cannot be told");
+                    return Err(refusal(path, code, place, why));
+                }
+                (Kind::Global { .. }, Some(first)) => {
+                    let at = format!("{}:{}", codes[first.file].0, codes[first.file].1.line(first.place));
+                    return Err(refusal(path, code, place, format!("{name} is defined here and at {at}")));
+                }
+                (Kind::Global { is_static }, None) => {
+                    let header =
+                        [".h", ".hh", ".hpp", ".hxx", ".H", ".inc"].iter().any(|e| path.ends_with(e));
+                    found.push(Definition { file, place, is_private: is_static && !header });
+                }
+            }
+        }
+    }
+    found.first().copied().ok_or_else(|| Refusal::NotFound { name: name.into() })
+}
+
+/// What a declaration declares.
+enum Kind {
+    Member,
+    Extern,
+    Local,
+    Global { is_static: bool },
+}
+
+/// The kind of the declaration whose declarator is at `place`, if it is one.
+fn declared(code: &Code<'_, '_>, place: usize) -> Option<Kind> {
+    code.declaration(place)?;
+    let (start, _) = code.statement(place);
+    let words: Vec<&str> = (start..place).map(|j| code.text(j)).collect();
+    let has = |w: &str| words.contains(&w);
+    let parens = words.iter().filter(|w| **w == "(").count() > words.iter().filter(|w| **w == ")").count();
+    if parens {
+        return Some(Kind::Local);
+    }
+    if has("extern") && code.text(place + 1) != "=" {
+        return Some(Kind::Extern);
+    }
+    let block = block(code, place);
+    Some(match block {
+        Block::Struct => Kind::Member,
+        _ if has("static") => Kind::Global { is_static: true },
+        Block::File => Kind::Global { is_static: false },
+        Block::Function => Kind::Local,
+    })
+}
+
+enum Block {
+    File,
+    Struct,
+    Function,
+}
+
+/// What the innermost braces around `place` are.
+fn block(code: &Code<'_, '_>, place: usize) -> Block {
+    let mut at = place;
+    while let Some(open) = code.enclosing(at) {
+        let (start, _) = code.statement(open);
+        let words: Vec<&str> = (start..open).map(|j| code.text(j)).collect();
+        let opens = |w: &[&str]| words.iter().any(|x| w.contains(x)) && !words.contains(&"(");
+        if opens(&["struct", "union", "class", "enum"]) {
+            return Block::Struct;
+        }
+        if !(opens(&["namespace"]) || words.first() == Some(&"extern")) {
+            return Block::Function;
+        }
+        at = open;
+    }
+    Block::File
+}
+
+/// One past the brackets of the declarator at `place`.
+fn declarator_end(code: &Code<'_, '_>, place: usize) -> usize {
+    let mut at = place + 1;
+    while code.text(at) == "[" {
+        at = (at..code.len()).find(|&j| code.text(j) == "]").map_or(code.len(), |j| j + 1);
+    }
+    at
+}
+
+/// The statement declares nothing else.
+fn is_alone(code: &Code<'_, '_>, place: usize) -> bool {
+    let (start, end) = code.statement(place);
+    let mut depth = 0i32;
+    !(start..end).any(|j| {
+        match code.text(j) {
+            "(" | "[" | "{" | "<" => depth += 1,
+            ")" | "]" | "}" | ">" => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && code.text(j) == ","
+    })
+}
+
+fn align(file: &(&str, Code<'_, '_>), place: usize, bytes: u64) -> Result<Changed, Refusal> {
+    let (path, code) = file;
+    let text = code.source.text;
+    let behind = code.range(declarator_end(code, place).saturating_sub(1)).end;
+    let start = code.range(code.statement(place).0).start;
+    let own = word::of_file(code.source, bytes);
+    let style = AlignStyle::of(path, text);
+    let attribute = format!("__attribute__((aligned({bytes})))");
+    let change = match (own, style) {
+        (Some(own), _) if own.behind => (behind..behind, format!(" {}", own.text)),
+        (Some(own), _) if is_alone(code, place) => (start..start, format!("{} ", own.text)),
+        (_, AlignStyle::Cpp) if is_alone(code, place) => (start..start, format!("alignas({bytes}) ")),
+        _ => (behind..behind, format!(" {attribute}")),
+    };
+    let lines = vec![code.line(place)];
+    Ok(Changed { path: path.to_string(), text: splice(text, &[(change.0, change.1.as_str())]), lines })
+}
+
+/// Words of a declaration that say where it is stored, not what it is.
+const STORAGE: [&str; 8] =
+    ["static", "thread_local", "__thread", "_Thread_local", "inline", "constinit", "register", "extern"];
+
+fn spread(
+    name: &str,
+    bytes: u64,
+    codes: &[(&str, Code<'_, '_>)],
+    at: Definition,
+) -> Result<Vec<Changed>, Refusal> {
+    let (path, code) = &codes[at.file];
+    let declaration = element_struct(name, bytes, path, code, at.place)?;
+    let mut out = Vec::new();
+    for (file, (path, code)) in codes.iter().enumerate() {
+        if at.is_private && file != at.file {
+            continue;
+        }
+        let definition = (file == at.file).then_some(at.place);
+        let mut changes: Vec<(Range<usize>, String)> = uses::rewrite(name, path, code, definition)?;
+        if definition.is_some() {
+            changes.extend(declaration.clone());
+        }
+        if changes.is_empty() {
+            continue;
+        }
+        let lines = vec![code.line(definition.unwrap_or(0))];
+        let new: Vec<(Range<usize>, &str)> = changes.iter().map(|(r, t)| (r.clone(), t.as_str())).collect();
+        out.push(Changed { path: path.to_string(), text: splice(code.source.text, &new), lines });
+    }
+    Ok(out)
+}
+
+/// The definition with a struct around the element's type.
+fn element_struct(
+    name: &str,
+    bytes: u64,
+    path: &str,
+    code: &Code<'_, '_>,
+    place: usize,
+) -> Result<Vec<(Range<usize>, String)>, Refusal> {
+    let refuse = |why: &str| Err(refusal(path, code, place, why));
+    let (start, end) = code.statement(place);
+    if code.text(place + 1) != "[" {
+        return refuse("this is no array");
+    }
+    if !is_alone(code, place) {
+        return refuse("the statement declares other variables, too; declare this one by itself first");
+    }
+    let first_end = (place..end).find(|&j| code.text(j) == "]").map_or(end, |j| j + 1);
+    let dims_end = declarator_end(code, place);
+    let initialiser: String = (dims_end..end).map(|j| code.text(j)).collect();
+    if !matches!(initialiser.as_str(), "" | "={0}" | "={}" | "{}") {
+        return refuse("its elements are initialised one by one");
+    }
+    let mut ty = start;
+    while STORAGE.contains(&code.text(ty)) {
+        ty += 1;
+    }
+    if (ty..place).any(|j| matches!(code.text(j), "{" | "alignas" | "_Alignas" | "__attribute__")) {
+        return refuse("its declaration is more than a type and a name");
+    }
+    let text = |from: usize, to: usize| &code.source.text[code.range(from).start..code.range(to - 1).end];
+    let rest = if first_end < dims_end { text(first_end, dims_end) } else { "" };
+    let element = text(ty, place);
+    let space = if element.ends_with('*') { "" } else { " " };
+    let line_start = code.source.text[..code.range(start).start].rfind('\n').map_or(0, |n| n + 1);
+    let indent = super::unit::indent_of(code.source.text, line_start);
+    let step = if code.source.text.contains("\n\t") { "\t" } else { "    " };
+    let member = match AlignStyle::of(path, code.source.text) {
+        AlignStyle::Attribute => format!("{element}{space}{MEMBER}{rest} __attribute__((aligned({bytes})));"),
+        AlignStyle::C11 => format!("_Alignas({bytes}) {element}{space}{MEMBER}{rest};"),
+        AlignStyle::Cpp => format!("alignas({bytes}) {element}{space}{MEMBER}{rest};"),
+    };
+    let tag = format!("{name}_element");
+    let newline = if code.source.text.contains("\r\n") { "\r\n" } else { "\n" };
+    let new = format!("struct {tag} {{{newline}{indent}{step}{member}{newline}{indent}}} ");
+    let mut out = vec![(code.range(ty).start..code.range(place).start, new)];
+    if !rest.is_empty() {
+        out.push((code.range(first_end).start..code.range(dims_end - 1).end, String::new()));
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+#[path = "variable_tests.rs"]
+mod tests;

@@ -1,0 +1,83 @@
+use super::*;
+
+fn run(path: &str, text: &str, name: &str, change: Change) -> Result<String, String> {
+    let out = patch(name, change, &[(path, text)]).map_err(|e| e.to_string())?;
+    assert_eq!(out.len(), 1);
+    Ok(out.into_iter().next().map(|c| c.text).unwrap_or_default())
+}
+
+fn check(path: &str, text: &str, name: &str, change: Change, expect: &str) {
+    assert_eq!(run(path, text, name, change).as_deref(), Ok(expect));
+}
+
+#[test]
+fn single_variables_are_aligned_in_the_files_own_way() {
+    let attribute = "static volatile long sent __attribute__((aligned(64))), other;\n";
+    check("a.c", "static volatile long sent, other;\n", "sent", Change::Align(64), attribute);
+    check(
+        "a.cc",
+        "std::atomic<long> hits{0};\n",
+        "hits",
+        Change::Align(64),
+        "alignas(64) std::atomic<long> hits{0};\n",
+    );
+    check(
+        "a.c",
+        "long a[4] = { 1 };\n",
+        "a",
+        Change::Align(64),
+        "long a[4] __attribute__((aligned(64))) = { 1 };\n",
+    );
+    let own = "#define CACHE_ALIGNED x\nstatic int b CACHE_ALIGNED;\nint a;\n";
+    check("a.c", own, "a", Change::Align(64), &own.replace("int a;", "int a CACHE_ALIGNED;"));
+    check(
+        "a.cc",
+        "namespace n {\nlong x = 1;\n}\n",
+        "n::x",
+        Change::Align(64),
+        "namespace n {\nalignas(64) long x = 1;\n}\n",
+    );
+    let local = "void f(void)\n{\n\tstatic long calls;\n\tcalls++;\n}\n";
+    check(
+        "a.c",
+        local,
+        "f::calls",
+        Change::Align(64),
+        &local.replace("calls;", "calls __attribute__((aligned(64)));"),
+    );
+}
+
+#[test]
+fn elements_get_a_struct_and_uses_follow() {
+    let text = "#define N 4\nstatic volatile long counts[N];\n\tlong f(int i, struct s *p)\n{\n\
+        \tmemset(counts, 0, sizeof(counts));\n\tfor (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)\n\
+        \t\tcounts[counts[i] & 3]++;\n\treturn p->counts[i] + counts[i];\n}\n";
+    let expect = "#define N 4\nstatic struct counts_element {\n\tvolatile long value __attribute__((aligned(64)));\n} \
+        counts[N];\n\tlong f(int i, struct s *p)\n{\n\
+        \tmemset(counts, 0, sizeof(counts));\n\tfor (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)\n\
+        \t\tcounts[counts[i].value & 3].value++;\n\treturn p->counts[i] + counts[i].value;\n}\n";
+    check("a.c", text, "counts", Change::Spread(64), expect);
+    let rows = "char *names[2][3] = {0};\nchar *f() { return names[0][1]; }\n";
+    let expect = "struct names_element {\n    alignas(64) char *value[3];\n} names[2] = {0};\n\
+        char *f() { return names[0].value[1]; }\n";
+    check("a.cc", rows, "names", Change::Spread(64), expect);
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused_with_its_place() {
+    let refused = |text: &str, expect: &str| {
+        let e = run("a.c", text, "n", Change::Spread(64)).unwrap_err();
+        assert!(e.starts_with("a.c:") && e.contains(expect), "{e}\n{text}");
+    };
+    let n = "static long n[4];\n";
+    refused(&format!("{n}long *f(void) {{ return n; }}\n"), "a.c:2: n is used as a whole");
+    refused(&format!("{n}long *f(int i) {{ return &n[i]; }}\n"), "the address of an element");
+    refused(&format!("{n}long f(long n[]) {{ return n[0]; }}\n"), "another n is declared here");
+    refused(&format!("{n}int f(void) {{ int n = 1; return n; }}\n"), "another n is declared here");
+    refused(&format!("{n}#define ADD(i) n[i]++\n"), "a macro uses n");
+    refused("static long n[4] = { 1, 2 };\n", "one by one");
+    refused("static long n[4], m;\n", "other variables");
+    refused("long n;\n", "no array");
+    refused("extern long n[4];\nlong n[4];\n", "declared here, too");
+    assert!(run("a.c", "int m;\n", "n", Change::Align(64)).is_err());
+}

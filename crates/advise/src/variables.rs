@@ -1,0 +1,227 @@
+//! Advice about variables that are no structs of the program: single globals, and arrays whose elements different
+//! threads write.
+//!
+//! What is proposed follows from who fights: an array with itself gets a line per element, several variables one each.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use tussle_contention::analysis::{Question, contention};
+use tussle_contention::fields::Namer;
+use tussle_contention::group::{FieldPair, Group};
+use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_model::{Type, TypeId, TypeTable};
+
+use crate::advice::{Advice, Report, is_own_source};
+use crate::class::{Judged, judge};
+use crate::cost::{Layout, Variable};
+use crate::edit::Edit;
+use crate::relayout::RelayoutError;
+use crate::scene::Scene;
+
+/// Variables of one fight that are changed at most: more are a matter for a person.
+const VARIABLES_MAX: usize = 8;
+
+/// A fight between variables, and what to do.
+struct Plan {
+    /// The variable that is named first, and all that change.
+    names: Vec<String>,
+    edits: Vec<Edit>,
+    class: crate::class::Class,
+}
+
+/// Advice about every fight between such variables, in no order.
+pub fn all(evidence: &Evidence, line: u64) -> Vec<Advice> {
+    plans(evidence, line).iter().filter_map(|p| p.advice(evidence, line)).collect()
+}
+
+/// What is known of the variable `name`; `None` where it takes part in no fight.
+pub fn report(evidence: &Evidence, name: &str, line: u64) -> Option<Report> {
+    let plan = plans(evidence, line).into_iter().find(|p| p.names.iter().any(|n| n == name))?;
+    let scene = plan.scene(evidence, line);
+    let before = scene.cost(&plan.layout(evidence, false)).ok()?;
+    let sharing = scene.sharing(&plan.layout(evidence, false)).ok()?;
+    Some(Report {
+        type_name: name.into(),
+        decl: None,
+        unit: evidence.run.unit.to_string(),
+        class: plan.class,
+        cost: before,
+        sharing,
+        advices: plan.advice(evidence, line).into_iter().collect(),
+        evaluated: 1,
+        notes: Vec::new(),
+    })
+}
+
+/// Whether an object is a variable that a patch can change by itself.
+fn is_plain(e: &Evidence, o: &Object) -> bool {
+    let own = |t: TypeId| {
+        let mut id = e.types.strip(t);
+        while let Type::Array { elem, .. } = e.types.get(id) {
+            id = e.types.strip(*elem);
+        }
+        e.types.aggregate(id).is_some_and(|a| a.decl.as_ref().is_some_and(|d| is_own_source(&d.file)))
+    };
+    o.kind == ObjectKind::Global && o.name.is_some() && o.ty.is_some_and(|t| !own(t))
+}
+
+/// Bytes of an array's first-dimension elements.
+fn stride(types: &TypeTable, o: &Object) -> Option<u64> {
+    match types.get(types.strip(o.ty?)) {
+        Type::Array { counts, .. } => {
+            let n = (*counts.first()?)?;
+            (n > 1 && o.size % n == 0).then(|| o.size / n)
+        }
+        _ => None,
+    }
+}
+
+fn plans(e: &Evidence, line: u64) -> Vec<Plan> {
+    let question = Question::observed();
+    let (namer, seen) = (Namer::new(e), contention(e, &question));
+    let helped = judge(e, &namer, &seen).into_iter().filter(|j| j.class.may_gain());
+    helped.filter_map(|j| plan(e, &j, line)).collect()
+}
+
+/// What to do about one fight; `None` where something else than plain variables takes part.
+fn plan(e: &Evidence, judged: &Judged<'_>, line: u64) -> Option<Plan> {
+    let group = &judged.group;
+    let pairs = fighting(group);
+    let fields = pairs.iter().flat_map(|p| [p.stored, p.lost]).filter_map(|f| group.fields.get(f));
+    let fighters: BTreeSet<u32> = fields.map(|f| f.object).collect();
+    let objects: Vec<&Object> = fighters.iter().filter_map(|o| e.objects.get(*o as usize)).collect();
+    let plain = objects.iter().all(|o| is_plain(e, o)) && !objects.is_empty();
+    let mut edits: BTreeMap<&str, Edit> = BTreeMap::new();
+    for o in objects.iter().filter(|_| plain) {
+        let name = o.name.as_deref()?;
+        let edit = match spreads(e, group, &pairs, o, line) {
+            true => Edit::Element { bytes: line },
+            false => Edit::Align { field: name.into(), bytes: line },
+        };
+        edits.insert(name, edit);
+    }
+    let element = edits.values().filter(|e| matches!(e, Edit::Element { .. })).count();
+    let possible = match element {
+        0 => edits.len() > 1,
+        // One array at a time; others follow when it is repaired.
+        _ => edits.len() == 1,
+    };
+    if !possible {
+        edits.retain(|_, e| matches!(e, Edit::Element { .. }));
+        edits = edits.into_iter().take(1).collect();
+    }
+    let names: Vec<String> = edits.keys().map(|n| n.to_string()).collect();
+    let edits: Vec<Edit> = edits.into_values().collect();
+    (!edits.is_empty() && edits.len() <= VARIABLES_MAX).then_some(Plan { names, edits, class: judged.class })
+}
+
+/// Pairs of fields that a layout can part, with at least 1% of what such pairs cost.
+fn fighting(group: &Group<'_>) -> Vec<FieldPair> {
+    let apart = || group.pairs.iter().filter(|p| !p.same_bytes);
+    let least = 0.01 * apart().map(|p| p.e).sum::<f64>();
+    apart().filter(|p| p.e >= least).copied().collect()
+}
+
+/// Threads meet in the array itself, whose elements are no whole lines.
+fn spreads(e: &Evidence, group: &Group<'_>, pairs: &[FieldPair], o: &Object, line: u64) -> bool {
+    let whole = stride(&e.types, o).is_none_or(|s| s % line == 0);
+    let of = |f: usize| {
+        let object = group.fields.get(f).and_then(|f| e.objects.get(f.object as usize));
+        object.is_some_and(|x| x.name == o.name && x.kind == o.kind)
+    };
+    !whole && pairs.iter().any(|p| of(p.stored) && of(p.lost))
+}
+
+impl Plan {
+    fn objects(&self, e: &Evidence) -> HashSet<u32> {
+        let named = |o: &Object| {
+            o.kind == ObjectKind::Global && o.name.as_ref().is_some_and(|n| self.names.contains(n))
+        };
+        (0..e.objects.len() as u32).filter(|&i| named(&e.objects[i as usize])).collect()
+    }
+
+    fn scene<'a>(&self, e: &'a Evidence, line: u64) -> Scene<'a> {
+        Scene::of_objects(e, &self.objects(e), line)
+    }
+
+    fn layout<'a>(&'a self, e: &'a Evidence, changed: bool) -> Changed<'a> {
+        Changed { evidence: e, plan: self, changed }
+    }
+
+    fn advice(&self, e: &Evidence, line: u64) -> Option<Advice> {
+        let scene = self.scene(e, line);
+        let (old, new) = (self.layout(e, false), self.layout(e, true));
+        let (before, after) = (scene.cost(&old).ok()?, scene.cost(&new).ok()?);
+        let (shared, sharing) = (scene.sharing(&old).ok()?, scene.sharing(&new).ok()?);
+        let first = scene.objects().find(|o| o.name.as_ref() == self.names.first())?;
+        let grown = |o: &Object| new.variable(o).map_or(o.size, |v| v.size(o.size));
+        let live = scene.objects().map(|o| grown(o) as i64 - o.size as i64).max().unwrap_or(0);
+        let gains = before.observed - after.observed >= crate::class::COST_MIN;
+        gains.then(|| Advice {
+            type_name: self.names.first().cloned().unwrap_or_default(),
+            decl: None,
+            edits: self.edits.clone(),
+            before,
+            after,
+            size_before: first.size,
+            size_after: grown(first),
+            live_bytes: live,
+            new_sharing: sharing.pairs.difference(&shared.pairs).cloned().collect(),
+            moved: Vec::new(),
+            why: self.why(),
+            notes: Vec::new(),
+            sites: Vec::new(),
+            replayed: None,
+            variables: self.names.clone(),
+        })
+    }
+
+    fn why(&self) -> String {
+        match self.edits[..] {
+            [Edit::Element { .. }] => {
+                format!("every element of {} gets a cache line of its own", self.names[0])
+            }
+            _ => format!("{} begin on cache lines of their own", self.names.join(", ")),
+        }
+    }
+}
+
+/// The variables of a plan, as they are or as they would be.
+struct Changed<'a> {
+    evidence: &'a Evidence,
+    plan: &'a Plan,
+    changed: bool,
+}
+
+impl Changed<'_> {
+    fn variable(&self, o: &Object) -> Option<Variable> {
+        let name = o.name.as_ref().filter(|_| self.changed && o.kind == ObjectKind::Global)?;
+        let at = self.plan.names.iter().position(|n| n == name)?;
+        match self.plan.edits.get(at)? {
+            Edit::Element { bytes } => {
+                let old = stride(&self.evidence.types, o)?;
+                Some(Variable { align: *bytes, stride: Some((old, old.div_ceil(*bytes) * bytes)) })
+            }
+            Edit::Align { bytes, .. } => Some(Variable { align: *bytes, stride: None }),
+            _ => None,
+        }
+    }
+}
+
+impl Layout for Changed<'_> {
+    fn translate(&self, _ty: TypeId, offset: u64) -> Result<u64, RelayoutError> {
+        Ok(offset)
+    }
+
+    fn size(&self, ty: TypeId) -> Result<Option<u64>, RelayoutError> {
+        Ok(self.evidence.types.size(ty))
+    }
+
+    fn align(&self, _ty: TypeId) -> Result<u64, RelayoutError> {
+        Ok(1)
+    }
+
+    fn variable(&self, object: &Object) -> Option<Variable> {
+        Changed::variable(self, object)
+    }
+}

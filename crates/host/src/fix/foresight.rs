@@ -1,0 +1,60 @@
+//! What `fix` would refuse, as far as the sources alone tell: no build, no compiler. `advise` leaves such rows out.
+
+use std::path::{Path, PathBuf};
+
+use tussle_advise::Edit;
+use tussle_advise::patch::{self, Refusal, Target};
+use tussle_model::SourceLoc;
+
+use super::calls::is_cpp;
+use super::meaning::reorders;
+use super::sources::{self, Sources};
+
+/// The sources of one struct.
+#[derive(Debug)]
+pub struct Foresight {
+    name: String,
+    decl_line: Option<u32>,
+    file: PathBuf,
+    text: String,
+    /// Against every change.
+    whole: Option<Refusal>,
+    /// Against another order of members.
+    order: Option<String>,
+}
+
+impl Foresight {
+    /// Reads the sources below `dir`; `None` where they do not define the struct.
+    pub fn new(dir: &Path, name: &str, decl: Option<&SourceLoc>) -> Option<Foresight> {
+        let sources = Sources::read(dir, name).ok()?;
+        let file = sources.definition(dir, name, decl).ok()?;
+        let shared = sources::builds_shared_library(dir);
+        let texts = sources.texts();
+        let whole = patch::boundary::check(name, &file.to_string_lossy(), shared, &texts).err();
+        let by_position = patch::init::check(name, &sources.c_texts(&file)).err().map(|e| e.to_string());
+        let no_clang = is_cpp(&file) && crate::cc::search("clang++".as_ref()).is_none();
+        let no_clang =
+            no_clang.then(|| "members of C++ classes are reordered with clang++ in PATH only".into());
+        Some(Foresight {
+            name: name.into(),
+            decl_line: decl.map(|d| d.line).filter(|l| *l > 0),
+            text: sources.text(&file).to_string(),
+            file,
+            whole,
+            order: by_position.or(no_clang),
+        })
+    }
+
+    /// Why these edits would be refused.
+    pub fn refuses(&self, edits: &[Edit]) -> Option<String> {
+        if let Some(refusal) = &self.whole {
+            return Some(refusal.to_string());
+        }
+        if let Some(why) = self.order.as_ref().filter(|_| reorders(edits)) {
+            return Some(why.clone());
+        }
+        let target = Target { name: &self.name, decl_line: self.decl_line, members: &[], pad_bytes: 1 };
+        let patched = patch::patch(&self.file.to_string_lossy(), &self.text, &target, edits);
+        patched.err().map(|e| e.to_string())
+    }
+}
