@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tussle_evidence::{Basis, Evidence, Object, ObjectKind, Unit};
 use tussle_model::leaf::{Arrays, leaves};
-use tussle_model::{Language, LineSize, SourceLoc, Type, TypeId, TypeTable};
+use tussle_model::{Language, LineSize, SourceLoc, TypeId};
 
 use crate::abi::Shapes;
 use crate::builds::{Build, Mapped};
@@ -16,9 +16,11 @@ use crate::class::{Class, Verdicts};
 use crate::cost::{Cost, Sharing, from_c_heap, honours_alignment};
 use crate::edit::Edit;
 use crate::moves::{candidates, hot_members};
+use crate::named::{contended_types, name_of, type_named};
+pub use crate::named::{is_own_source, source_name};
 use crate::patch::alloc::Site;
 use crate::relayout::{Relayout, RelayoutError};
-use crate::scene::{Scene, holders};
+use crate::scene::Scene;
 use crate::turns::{self, Envelope};
 
 /// Least gain in expected invalidations, the same bound as for a finding of `report`.
@@ -202,42 +204,6 @@ pub enum AdviseError {
     Layout(#[from] RelayoutError),
 }
 
-/// The name by which source code calls a type: its tag, or the typedef of an anonymous one.
-pub fn source_name(table: &TypeTable, id: TypeId) -> Option<String> {
-    let id = table.strip(id);
-    let a = table.aggregate(id)?;
-    if a.name.is_some() {
-        return Some(a.display_name());
-    }
-    table.iter().find_map(|(_, t)| match t {
-        Type::Typedef { name, to } if table.strip(*to) == id => Some(name.clone()),
-        _ => None,
-    })
-}
-
-/// The same where the source has no name for it: that of the global variable that is declared with it.
-fn name_of(evidence: &Evidence, id: TypeId) -> Option<String> {
-    let table = &evidence.types;
-    let id = table.strip(id);
-    let own = |ty: TypeId| match table.get(table.strip(ty)) {
-        Type::Array { elem, .. } => table.strip(*elem) == id,
-        _ => table.strip(ty) == id,
-    };
-    let variable = |o: &&Object| o.kind == ObjectKind::Global && o.ty.is_some_and(own);
-    source_name(table, id)
-        .or_else(|| table.aggregate(id).and_then(|_| evidence.objects.iter().find(variable)?.name.clone()))
-}
-
-/// The type that a user calls `name`: a struct, or what a variable of that name is declared with.
-fn type_named(evidence: &Evidence, name: &str) -> Option<TypeId> {
-    let table = &evidence.types;
-    let unnamed = || {
-        let found = table.aggregates().map(|a| a.0).filter(|id| source_name(table, *id).is_none());
-        found.into_iter().find(|id| name_of(evidence, *id).as_deref() == Some(name))
-    };
-    table.find(name).or_else(unnamed)
-}
-
 /// Advice for the struct `name`.
 pub fn advise(evidence: &Evidence, name: &str, options: &Options<'_>) -> Result<Report, AdviseError> {
     let Some(target) = type_named(evidence, name) else {
@@ -322,40 +288,6 @@ fn line_size(evidence: &Evidence, options: &Options<'_>) -> LineSize {
 
 fn line_bytes(evidence: &Evidence, options: &Options<'_>) -> u64 {
     options.line.unwrap_or(u64::from(evidence.run.line_bytes)).clamp(16, 4096).next_power_of_two()
-}
-
-/// Named types with a source that hold contended bytes, those with most accesses first.
-fn contended_types(evidence: &Evidence) -> Vec<TypeId> {
-    let table = &evidence.types;
-    let mut actors: HashMap<u32, (HashSet<u32>, u64)> = HashMap::new();
-    for a in &evidence.accesses {
-        let entry = actors.entry(a.object).or_default();
-        entry.0.insert(a.actor);
-        entry.1 += a.reads + a.writes + a.rmws;
-    }
-    let mut heat: HashMap<TypeId, u64> = HashMap::new();
-    for (object, (_, n)) in &actors {
-        let Some(ty) = evidence.objects.get(*object as usize).and_then(|o| o.ty) else { continue };
-        *heat.entry(table.strip(ty)).or_default() += n;
-    }
-    let mut out: Vec<(u64, TypeId)> = table
-        .aggregates()
-        .filter(|(id, a)| {
-            a.decl.as_ref().is_some_and(|d| is_own_source(&d.file)) && name_of(evidence, *id).is_some()
-        })
-        .filter_map(|(id, _)| {
-            let n: u64 = holders(table, id).iter().filter_map(|h| heat.get(h)).sum();
-            (n > 0).then_some((n, id))
-        })
-        .collect();
-    out.sort_by_key(|(n, id)| (std::cmp::Reverse(*n), *id));
-    let mut seen = HashSet::new();
-    out.into_iter().map(|o| o.1).filter(|id| seen.insert(name_of(evidence, *id))).take(16).collect()
-}
-
-/// Whether a source file belongs to the program and not to the system.
-pub fn is_own_source(path: &str) -> bool {
-    !path.is_empty() && !path.starts_with("/usr/") && !path.starts_with('<')
 }
 
 struct Search<'a> {

@@ -15,6 +15,7 @@ pub mod elsewhere;
 pub mod exchange;
 pub mod holders;
 pub mod moves;
+mod named;
 pub mod order;
 pub mod patch;
 pub mod relayout;

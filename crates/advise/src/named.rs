@@ -1,0 +1,78 @@
+//! What a user and the source call a type, and which types are worth a look.
+
+use std::collections::{HashMap, HashSet};
+
+use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_model::{Type, TypeId, TypeTable};
+
+use crate::scene::holders;
+
+/// The name by which source code calls a type: its tag, or the typedef of an anonymous one.
+pub fn source_name(table: &TypeTable, id: TypeId) -> Option<String> {
+    let id = table.strip(id);
+    let a = table.aggregate(id)?;
+    if a.name.is_some() {
+        return Some(a.display_name());
+    }
+    table.iter().find_map(|(_, t)| match t {
+        Type::Typedef { name, to } if table.strip(*to) == id => Some(name.clone()),
+        _ => None,
+    })
+}
+
+/// The same where the source has no name for it: that of the global variable that is declared with it.
+pub(crate) fn name_of(evidence: &Evidence, id: TypeId) -> Option<String> {
+    let table = &evidence.types;
+    let id = table.strip(id);
+    let own = |ty: TypeId| match table.get(table.strip(ty)) {
+        Type::Array { elem, .. } => table.strip(*elem) == id,
+        _ => table.strip(ty) == id,
+    };
+    let variable = |o: &&Object| o.kind == ObjectKind::Global && o.ty.is_some_and(own);
+    source_name(table, id)
+        .or_else(|| table.aggregate(id).and_then(|_| evidence.objects.iter().find(variable)?.name.clone()))
+}
+
+/// The type that a user calls `name`: a struct, or what a variable of that name is declared with.
+pub(crate) fn type_named(evidence: &Evidence, name: &str) -> Option<TypeId> {
+    let table = &evidence.types;
+    let unnamed = || {
+        let found = table.aggregates().map(|a| a.0).filter(|id| source_name(table, *id).is_none());
+        found.into_iter().find(|id| name_of(evidence, *id).as_deref() == Some(name))
+    };
+    table.find(name).or_else(unnamed)
+}
+
+/// Named types with a source that hold contended bytes, those with most accesses first.
+pub(crate) fn contended_types(evidence: &Evidence) -> Vec<TypeId> {
+    let table = &evidence.types;
+    let mut actors: HashMap<u32, (HashSet<u32>, u64)> = HashMap::new();
+    for a in &evidence.accesses {
+        let entry = actors.entry(a.object).or_default();
+        entry.0.insert(a.actor);
+        entry.1 += a.reads + a.writes + a.rmws;
+    }
+    let mut heat: HashMap<TypeId, u64> = HashMap::new();
+    for (object, (_, n)) in &actors {
+        let Some(ty) = evidence.objects.get(*object as usize).and_then(|o| o.ty) else { continue };
+        *heat.entry(table.strip(ty)).or_default() += n;
+    }
+    let mut out: Vec<(u64, TypeId)> = table
+        .aggregates()
+        .filter(|(id, a)| {
+            a.decl.as_ref().is_some_and(|d| is_own_source(&d.file)) && name_of(evidence, *id).is_some()
+        })
+        .filter_map(|(id, _)| {
+            let n: u64 = holders(table, id).iter().filter_map(|h| heat.get(h)).sum();
+            (n > 0).then_some((n, id))
+        })
+        .collect();
+    out.sort_by_key(|(n, id)| (std::cmp::Reverse(*n), *id));
+    let mut seen = HashSet::new();
+    out.into_iter().map(|o| o.1).filter(|id| seen.insert(name_of(evidence, *id))).take(16).collect()
+}
+
+/// Whether a source file belongs to the program and not to the system.
+pub fn is_own_source(path: &str) -> bool {
+    !path.is_empty() && !path.starts_with("/usr/") && !path.starts_with('<')
+}
