@@ -15,6 +15,7 @@ pub mod paired;
 pub mod read;
 pub mod sample;
 pub mod scaling;
+pub mod sessions;
 pub mod style;
 pub mod verdict;
 pub mod view;

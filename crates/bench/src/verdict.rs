@@ -350,7 +350,10 @@ fn machine_warnings(paired: &Paired) -> Vec<String> {
         |each: Option<Vec<f64>>| each.map(|all| all.iter().sum::<f64>() / capacity).filter(|s| s.is_finite());
     let mut out = Vec::new();
     if let Some(foreign) = share(runs.iter().map(|s| s.foreign_s).collect()).filter(|&s| s > 0.05) {
-        out.push(format!("others used {:.0}% of this machine's CPU time during the runs", foreign * 100.0));
+        // CPU time suffers less from others than wall time.
+        let hint = if paired.metric == crate::Metric::wall() { "; see what --metric cpu says" } else { "" };
+        let share = foreign * 100.0;
+        out.push(format!("others used {share:.0}% of this machine's CPU time during the runs{hint}"));
     }
     if let Some(steal) = share(runs.iter().map(|s| s.steal_s).collect()).filter(|&s| s > 0.01) {
         out.push(format!("the hypervisor gave {:.0}% of the CPU time to others (steal)", steal * 100.0));

@@ -219,7 +219,13 @@ fn rule(paired: &Paired, v: &Verdict, question: Question) -> String {
     };
     let level = question.confidence * 100.0;
     let several = if v.p_holm.is_some() { ", Holm's correction for several candidates" } else { "" };
-    format!("{how}, {level:.0}%{several}, margin {:.2}%, n = {} pairs", question.margin * 100.0, v.pairs)
+    let margin = question.margin * 100.0;
+    // Sessions of the same binaries may give disjoint intervals.
+    format!(
+        "{how}, {level:.0}%{several}, margin {margin:.2}%, n = {} pairs of this one session \
+         (compare --join takes several)",
+        v.pairs
+    )
 }
 
 /// The nodes of an A/A measurement.

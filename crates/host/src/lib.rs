@@ -21,4 +21,5 @@ pub mod revisions;
 pub mod rustc;
 pub mod service;
 pub mod threads;
+pub mod threads_cpu;
 pub mod workloads;

@@ -53,7 +53,7 @@ pub enum ReplayError {
 pub fn replay(
     program: &str,
     threads: usize,
-    native: Option<NativeTime>,
+    native: Option<&NativeTime>,
     seed: u64,
 ) -> Result<Vec<Pair>, ReplayError> {
     let cpus = crate::threads::cpus();
@@ -65,13 +65,8 @@ pub fn replay(
     compile(program, folder.path(), &binary)?;
     let factors = if native.is_some() { MEASURED } else { GUESSED };
     let mut command = Command::new(&binary);
-    command.args([
-        BURST_US.to_string(),
-        PAIRS.to_string(),
-        native.map_or(0.0, |n| n.alone_ns.unwrap_or(n.all_ns)).to_string(),
-        u8::from(native.is_some_and(|n| n.alone_ns.is_some())).to_string(),
-        seed.to_string(),
-    ]);
+    command.args([BURST_US.to_string(), PAIRS.to_string(), seed.to_string()]);
+    command.args(targets(native, threads));
     command.args(factors.iter().map(f64::to_string));
     let output = folder.path().join("pairs");
     let mut child = command.stdin(Stdio::null()).stdout(std::fs::File::create(&output)?).spawn()?;
@@ -89,6 +84,17 @@ pub fn replay(
     let pairs = parse(&std::fs::read_to_string(&output)?, threads);
     // A program that was cut short has told what it measured until then.
     if pairs.is_empty() { Err(ReplayError::Run(status.to_string())) } else { Ok(pairs) }
+}
+
+/// What is known of the CPU time of an operation, and that of every thread: see `main` in the template.
+fn targets(native: Option<&NativeTime>, threads: usize) -> Vec<String> {
+    let (known, each) = match native {
+        None => (0, vec![0.0; threads]),
+        Some(n @ NativeTime { alone: None, .. }) => (1, vec![n.typical_ns().unwrap_or(0.0); threads]),
+        Some(NativeTime { alone: Some(a), .. }) if a.each_ns.len() == threads => (3, a.each_ns.clone()),
+        Some(NativeTime { alone: Some(a), .. }) => (2, vec![a.mean_ns; threads]),
+    };
+    std::iter::once(known.to_string()).chain(each.iter().map(f64::to_string)).collect()
 }
 
 fn compile(program: &str, folder: &Path, binary: &Path) -> Result<(), ReplayError> {

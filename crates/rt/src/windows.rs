@@ -73,7 +73,7 @@ impl Reading<'_, '_> {
     fn row(&self, shape: Vec<Where>, a: &Alike, accesses: u64, visits: u64) -> Operation {
         let share = u128::from(accesses.max(visits)) * u128::from(a.visits) / u128::from(visits.max(1));
         let repeats = (share / shape.len().max(1) as u128) as u64;
-        let gap = |sum: &u64| (sum + a.windows / 2) / a.windows.max(1);
+        let gap = |sum: &u64| sum.saturating_add(a.windows / 2) / a.windows.max(1);
         let visits = shape.iter().zip(&a.gaps).map(|(w, g)| (w.0, w.1, w.2, w.3, gap(g))).collect();
         Operation {
             actor: self.actor(),
@@ -106,7 +106,7 @@ fn stretch(wheres: Vec<Where>, gaps: &[u64]) -> Stretch {
     let mean = |phase: usize| {
         let all = (phase..wheres.len()).step_by(period).filter(|i| *i > 0);
         let (sum, count) = all.fold((0u64, 0u64), |(s, n), i| (s.saturating_add(gaps[i]), n + 1));
-        (sum + count / 2) / count.max(1)
+        sum.saturating_add(count / 2) / count.max(1)
     };
     Stretch {
         visits: rotated(best).map(|i| wheres[i]).collect(),

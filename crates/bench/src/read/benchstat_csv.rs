@@ -82,7 +82,6 @@ fn rows_of(cells: &[String], head: &Head, rows: &mut Vec<Row>, problems: &mut Ve
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::read;
 
     fn check(text: &str, expect: &[(&str, usize, f64, f64, Option<bool>)]) {

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use tussle_bench::read::{self, Direction, Document, Format, Series};
 use tussle_bench::sample::{self, Results};
+use tussle_bench::sessions::{self, Session};
 use tussle_bench::style::{lkp, mmtests};
-use tussle_bench::{audit, audit_view};
+use tussle_bench::{Outcome, Paired, Question, audit, audit_view};
 use tussle_render::View;
 
 use super::bench::{comparisons, question};
@@ -29,6 +30,9 @@ pub struct Args {
     /// Read the output or the table of another tool and check it (- is stdin; csv:FILE, json:FILE)
     #[arg(long, value_name = "FILE", conflicts_with = "results")]
     read: Option<PathBuf>,
+    /// The results are sessions of one benchmark: one answer out of all of them
+    #[arg(long, conflicts_with_all = ["read", "style"])]
+    join: bool,
     /// Relative difference that nobody minds, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
     margin: f64,
@@ -45,6 +49,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let question = question(args.margin)?;
     if let Some(file) = &args.read {
         return audit_file(file, global);
+    }
+    if args.join {
+        return join(args, question, global);
     }
     if args.style != "own" {
         print!("{}", in_style(args)?);
@@ -63,6 +70,19 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     };
     global.print(&View { kind: "compare", schema_version: 1, nodes })?;
     Ok(ExitCode::from(u8::from(regressed)))
+}
+
+/// Sessions of `tussle bench` with the same first two arms.
+fn join(args: &Args, question: Question, global: &Global) -> anyhow::Result<ExitCode> {
+    let session = |path: &PathBuf| {
+        let paired = Paired::from_results(&own(path)?, 0, 1).with_context(|| path.display().to_string())?;
+        Ok(Session { name: path.display().to_string(), paired })
+    };
+    let all: Vec<Session> = args.results.iter().map(session).collect::<anyhow::Result<_>>()?;
+    let joined = sessions::join(&all, question)?;
+    let nodes = all.first().map(|first| sessions::nodes(&joined, &first.paired)).unwrap_or_default();
+    global.print(&View { kind: "sessions", schema_version: 1, nodes })?;
+    Ok(ExitCode::from(u8::from(joined.outcome == Outcome::Regressed)))
 }
 
 fn text_of(path: &Path) -> anyhow::Result<String> {

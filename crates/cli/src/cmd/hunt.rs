@@ -2,6 +2,7 @@
 
 mod gate;
 mod patches;
+mod predicted;
 mod screen;
 mod steps;
 
@@ -88,9 +89,21 @@ fn prove(
         story.diff = repairs.diff(&hunt.dir)?;
         // From here on a failure is told on the screen: the findings and the patch stand without it.
         if !args.no_bench {
-            match hunt.measure(args.pairs, argv, patched.path()) {
+            let evidence = story.evidence;
+            let mut predicted = None;
+            let mut predict = |before| {
+                predicted = Some(predicted::predict(evidence, &repairs, before, hunt.global));
+                if let Some(Err(e)) = &predicted {
+                    hunt.remark(format_args!("no prediction: {e:#}"));
+                }
+            };
+            match hunt.measure(args.pairs, argv, patched.path(), &mut predict) {
                 Ok(paired) => story.measured = Some(paired),
                 Err(e) => story.failures.push(format!("not measured: {e:#}")),
+            }
+            story.predicted = predicted.and_then(Result::ok);
+            if let Some((answer, measured)) = story.predicted.as_ref().zip(story.measured.as_ref()) {
+                predicted::keep(&evidence.run.command.join(" "), answer, measured);
             }
         }
         if story.is_slower() {

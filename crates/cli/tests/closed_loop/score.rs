@@ -82,17 +82,40 @@ fn own_width((low, middle, high, error): (f64, f64, f64, f64)) -> (f64, f64) {
     (without(ln(middle) - ln(low)), without(ln(high) - ln(middle)))
 }
 
-/// A hit with the error that nine of ten cases of the *other* programs had.
-fn hit_by_others(case: &Outcome, all: &[Outcome]) -> bool {
-    let ln = |x: f64| (1.0 + x).max(1e-6).ln();
-    let miss = |o: &Outcome| Some((ln(o.predicted?.1) - ln(o.truth?.1)).abs());
+fn ln(effect: f64) -> f64 {
+    (1.0 + effect).max(1e-6).ln()
+}
+
+/// The error that widens each case so that nine of ten cases of the *other* programs lie inside: logarithm of a factor.
+fn error_of_others(case: &Outcome, all: &[Outcome]) -> f64 {
+    // What is missing beside the width that a case has by itself.
+    let miss = |o: &Outcome| {
+        let (p, t) = o.predicted.zip(o.truth)?;
+        let (down, up) = own_width(p);
+        let off = ln(t.1) - ln(p.1);
+        let own = if off > 0.0 { up } else { down };
+        Some((off * off - own * own).max(0.0).sqrt())
+    };
     let mut others: Vec<f64> = all.iter().filter(|o| o.program != case.program).filter_map(miss).collect();
     others.sort_by(f64::total_cmp);
-    let error = others.get(others.len() * 9 / 10).copied().unwrap_or(f64::INFINITY);
-    let Some((p, t)) = case.predicted.zip(case.truth) else { return false };
+    others.get(others.len() * 9 / 10).copied().unwrap_or(f64::INFINITY)
+}
+
+/// The interval of a case with that error, effects.
+fn with_others(case: &Outcome, all: &[Outcome]) -> Option<(f64, f64)> {
+    let (p, error) = (case.predicted?, error_of_others(case, all));
     let (down, up) = own_width(p);
-    let off = ln(t.1) - ln(p.1);
-    off <= up.hypot(error) && -off <= down.hypot(error)
+    Some(((ln(p.1) - down.hypot(error)).exp() - 1.0, (ln(p.1) + up.hypot(error)).exp() - 1.0))
+}
+
+/// The verdicts that follow from these intervals: decided, unsupported or opposite.
+fn decided_with_others(all: &[Outcome]) -> (usize, usize) {
+    let sides = all.iter().filter_map(|o| Some((with_others(o, all)?, o.truth?)));
+    let decided: Vec<bool> = sides
+        .filter(|((low, high), _)| *low > 0.0 || *high < 0.0)
+        .map(|((low, _), t)| if low > 0.0 { t.0 > 0.0 } else { t.2 < 0.0 })
+        .collect();
+    (decided.len(), decided.iter().filter(|right| !**right).count())
 }
 
 /// The table at the end.
@@ -110,9 +133,18 @@ pub fn table(all: &[Outcome]) -> String {
     let clear = count(&Outcome::clear);
     let mut out = String::new();
     let mut line = |text: String| out += &format!("{text}\n");
-    line(format!("hits {} of {n}; with the other programs' error {}", count(&Outcome::hit), {
-        count(&|o| hit_by_others(o, all))
-    }));
+    line(format!("hits {} of {n}", count(&Outcome::hit)));
+    let inside =
+        |o: &Outcome| with_others(o, all).zip(o.truth).is_some_and(|(p, t)| (p.0..=p.1).contains(&t.1));
+    let wide = all.iter().filter_map(|o| with_others(o, all)).map(|p| (1.0 + p.1) / (1.0 + p.0)).collect();
+    let error = median(all.iter().map(|o| error_of_others(o, all).exp()).collect());
+    let (decided, wrong) = decided_with_others(all);
+    line(format!(
+        "with the other programs' error (x{error:.2}): hits {}, width {:.2}, decided {decided}, \
+         of these not supported {wrong}",
+        count(&inside),
+        median(wide)
+    ));
     line(format!(
         "verdicts (withheld) {}: supported {}, unsupported {unsupported}, opposite {}",
         count(&Outcome::decided),

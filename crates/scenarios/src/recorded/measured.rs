@@ -6,12 +6,40 @@ use crate::answer::{COVERAGE_MIN, EFFECT_MIN, Verdict};
 use tussle_stats::quantile;
 
 /// CPU time of one operation of the uninstrumented program.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NativeTime {
-    /// On all CPUs, ns.
-    pub all_ns: f64,
-    /// With all threads on one CPU, where no line is on its way, ns; `None` where that could not be measured.
-    pub alone_ns: Option<f64>,
+    /// On all CPUs, ns: how much of it lines cost differs from run to run, so every run counts.
+    pub all_ns: Vec<f64>,
+    /// With all threads on one CPU, where no line is on its way; `None` where that could not be measured.
+    pub alone: Option<Alone>,
+    /// Share of the machine that others used meanwhile; `None` where unknown.
+    pub others: Option<f64>,
+}
+
+/// Others who use more of the machine than this keep threads from running at the same time.
+pub const OTHERS_MAX: f64 = 0.1;
+
+impl NativeTime {
+    /// Median of the runs on all CPUs, ns.
+    pub fn typical_ns(&self) -> Option<f64> {
+        quantile(&self.all_ns, 0.5)
+    }
+
+    /// Of every run, how many times as long operations take on all CPUs as on one; empty where not measured.
+    fn ratios(&self) -> Vec<f64> {
+        let alone = self.alone.as_ref().map_or(0.0, |a| a.mean_ns);
+        let runs = self.all_ns.iter().filter(|_| alone > 0.0);
+        runs.map(|ns| (ns / alone).max(1.0)).collect()
+    }
+}
+
+/// CPU time of one operation on one CPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alone {
+    /// Mean over operations, ns.
+    pub mean_ns: f64,
+    /// Of every actor, ns; empty where the threads could not be told apart.
+    pub each_ns: Vec<f64>,
 }
 
 /// Bursts with one kind and length of work.
@@ -75,12 +103,6 @@ pub fn error_factor(period_ns: f64) -> f64 {
 /// logarithm, do not count.
 const LEEWAY: f64 = 0.1;
 
-/// Time of an operation of the native run on all CPUs, as a multiple of that on one; `None` where not measured.
-fn native_ratio(native: Option<NativeTime>) -> Option<f64> {
-    let native = native?;
-    native.alone_ns.filter(|ns| *ns > 0.0).map(|alone| (native.all_ns / alone).max(1.0))
-}
-
 /// Kinds of work that count: all of them where no native run tells.
 fn likely(pairs: &[Pair], shares: &[f64], ratio: Option<f64>) -> Vec<Work> {
     let Some(ratio) = ratio else { return Work::ALL.to_vec() };
@@ -94,21 +116,23 @@ fn likely(pairs: &[Pair], shares: &[f64], ratio: Option<f64>) -> Vec<Work> {
     all.into_iter().filter(|w| w.1 <= least + LEEWAY).map(|w| w.0).collect()
 }
 
-/// Sums up pairs; `None` without any. Effects of all kinds of work that count, and of all their lengths, count the
-/// same.
+/// Sums up pairs; `None` without any. Effects of all kinds of work that count, of all their lengths, and of all
+/// native runs count the same.
 pub fn summary(r: &Recording, pairs: &[Pair], native: Option<NativeTime>) -> Option<Replayed> {
     let shares = r.shares();
-    let ratio = native_ratio(native);
-    let kinds = likely(pairs, &shares, ratio);
+    let ratios = native.as_ref().map(NativeTime::ratios).unwrap_or_default();
+    let kinds = likely(pairs, &shares, quantile(&ratios, 0.5));
     let counting: Vec<&Pair> = pairs.iter().filter(|p| kinds.contains(&p.work)).collect();
-    let ln = |p: &&Pair| match (native, ratio) {
-        (_, Some(ratio)) => p.ln_speedup(&shares, p.scale(&shares, ratio)),
-        (Some(_), None) => p.ln_speedup(&shares, 1.0),
-        (None, _) => p.ln_effect(),
+    let ln = |p: &&Pair| -> Vec<f64> {
+        match &native {
+            None => vec![p.ln_effect()],
+            Some(_) if ratios.is_empty() => vec![p.ln_speedup(&shares, 1.0)],
+            Some(_) => ratios.iter().map(|r| p.ln_speedup(&shares, p.scale(&shares, *r))).collect(),
+        }
     };
-    let logs: Vec<f64> = counting.iter().map(ln).collect();
+    let logs: Vec<f64> = counting.iter().flat_map(ln).collect();
     let cpu: Vec<f64> = counting.iter().map(|p| p.whole(0, &shares, 1.0).cpu_ns).collect();
-    let period_ns = native.map_or(quantile(&cpu, 0.5), |n| Some(n.all_ns))?;
+    let period_ns = native.as_ref().map_or(quantile(&cpu, 0.5), NativeTime::typical_ns)?;
     let [low, median, high] = [0.05, 0.5, 0.95].map(|p| quantile(&logs, p));
     let (low, median, high) = (low?, median?, high?);
     let error = error_factor(period_ns);

@@ -1,7 +1,7 @@
 //! A replay's answer for people: five seconds to read, the rest below.
 
 use super::Recording;
-use super::measured::{NativeTime, Replayed};
+use super::measured::{NativeTime, OTHERS_MAX, Replayed};
 use crate::answer::{COVERAGE_MIN, Verdict};
 use crate::stories::Side;
 use crate::view::percent;
@@ -20,6 +20,14 @@ fn caveat(r: &Recording, a: &Replayed) -> (&'static str, String) {
     if a.native.is_none() && r.think().guessed() {
         let text = "time between operations guessed: --native CMD measures it";
         return ("guessed", text.into());
+    }
+    let others = a.native.as_ref().and_then(|n| n.others).filter(|share| *share > OTHERS_MAX);
+    if let Some(share) = others {
+        let share = share * 100.0;
+        return (
+            "others",
+            format!("others used {share:.0}% of this machine meanwhile: repeat it on a quiet one"),
+        );
     }
     ("withheld", "withheld until the closed loop holds (docs/validation.md)".into())
 }
@@ -41,8 +49,8 @@ pub fn view(r: &Recording, (before, after): (&Side, &Side), a: &Replayed, check:
         nodes.push(Node::Text(vec![Span::plain(text)]));
         nodes.push(Node::Data { key: "withheld".into(), value: a.verdict.name().into() });
     }
-    let think = match a.native {
-        Some(NativeTime { alone_ns: Some(_), .. }) => "from native runs, on all CPUs and on one",
+    let think = match &a.native {
+        Some(NativeTime { alone: Some(_), .. }) => "from native runs, on all CPUs and on one",
         Some(_) => "from a native run",
         None => "from the recording",
     };
@@ -77,9 +85,13 @@ pub fn view(r: &Recording, (before, after): (&Side, &Side), a: &Replayed, check:
 
 /// What the uninstrumented program loses to lines on their way.
 fn native_fact(a: &Replayed) -> Fact {
-    let cell = match a.native {
-        Some(NativeTime { all_ns, alone_ns: Some(alone) }) => {
-            Cell::number(alone, format!("{alone:.0} ns; {all_ns:.0} ns on all"))
+    let cell = match &a.native {
+        Some(native @ NativeTime { alone: Some(alone), .. }) => {
+            let all_ns = native.typical_ns().unwrap_or(0.0);
+            let each: Vec<String> = alone.each_ns.iter().map(|ns| format!("{ns:.0}")).collect();
+            let each =
+                if each.is_empty() { String::new() } else { format!(" ({} by thread)", each.join(", ")) };
+            Cell::number(alone.mean_ns, format!("{:.0} ns{each}; {all_ns:.0} ns on all", alone.mean_ns))
         }
         _ => Cell::unknown(),
     };

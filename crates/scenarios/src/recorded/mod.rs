@@ -202,6 +202,8 @@ impl Think {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {
     actors: usize,
+    /// Their numbers in the evidence.
+    actor_ids: Vec<u32>,
     shapes: Vec<Shape>,
     spots: Vec<Spot>,
     places: Vec<Place>,
@@ -232,14 +234,25 @@ impl Recording {
         self.actors
     }
 
+    /// Numbers of the actors in the evidence, in their order here.
+    pub fn actor_ids(&self) -> &[u32] {
+        &self.actor_ids
+    }
+
+    /// Operations of every actor, repeats counted.
+    pub fn operations_of_actors(&self) -> Vec<u64> {
+        let mut out = vec![0u64; self.actors];
+        for s in &self.shapes {
+            out[s.actor] = out[s.actor].saturating_add(s.repeats);
+        }
+        out
+    }
+
     /// Share of every actor in the operations, repeats counted.
     pub fn shares(&self) -> Vec<f64> {
-        let mut out = vec![0.0; self.actors];
-        for s in &self.shapes {
-            out[s.actor] += s.repeats as f64;
-        }
-        let all: f64 = out.iter().sum();
-        out.iter().map(|n| n / all.max(1.0)).collect()
+        let each = self.operations_of_actors();
+        let all: f64 = each.iter().map(|n| *n as f64).sum();
+        each.iter().map(|n| *n as f64 / all.max(1.0)).collect()
     }
 
     /// What ran.

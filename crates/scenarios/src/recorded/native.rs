@@ -69,7 +69,7 @@ pub fn program(
     let sides = [native(r, before, setup)?, native(r, after, setup)?];
     let shapes: Vec<Vec<u32>> = (0..r.actors).map(|a| frequent(r, a)).collect();
     let bytes = sides.iter().map(|s| s.bytes).max().unwrap_or(0).next_multiple_of(4096) + 4096;
-    let mut c = Code { text: String::new(), works: Vec::new() };
+    let mut c = Code { text: String::new(), works: Vec::new(), actor: 0 };
     c.line(&format!("#define THREADS {}\n#define BYTES {bytes}", r.actors));
     c.text.push_str(PREAMBLE);
     for (layout, side) in sides.iter().enumerate() {
@@ -78,6 +78,7 @@ pub fn program(
                 "#undef KIND\n#define KIND {name}\n#undef MEMORY\n#define MEMORY memory[{layout}]"
             ));
             for (actor, mine) in shapes.iter().enumerate() {
+                c.actor = actor;
                 c.actor(r, side, mine, &format!("{layout}_{kind}_{actor}"))?;
             }
         }
@@ -108,10 +109,11 @@ fn verbs(model: Model, shared: bool) -> Result<[&'static str; 3], NativeError> {
     })
 }
 
-/// Text in the making, and the nominal length of every piece of work, ns.
+/// Text in the making, and the nominal length of every piece of work, ns, with the actor that does it.
 struct Code {
     text: String,
-    works: Vec<f64>,
+    works: Vec<(f64, usize)>,
+    actor: usize,
 }
 
 impl Code {
@@ -120,14 +122,15 @@ impl Code {
         self.text.push('\n');
     }
 
-    /// Work of this length; a piece of the same length is the same piece.
+    /// Work of this length; a piece of the same length and actor is the same piece.
     fn work(&mut self, ns: f64) {
         let ns = ns.clamp(0.0, WORK_NS_MAX);
         if ns < 0.1 {
             return;
         }
-        let index = self.works.iter().position(|w| *w == ns).unwrap_or_else(|| {
-            self.works.push(ns);
+        let piece = (ns, self.actor);
+        let index = self.works.iter().position(|w| *w == piece).unwrap_or_else(|| {
+            self.works.push(piece);
             self.works.len() - 1
         });
         self.line(&format!("    WORK({index})"));
@@ -222,12 +225,12 @@ impl Code {
 
     /// Lengths of work, the table of rounds, and how the locks are made.
     fn tables(&mut self, r: &Recording, sides: &[Native; 2]) -> Result<(), NativeError> {
-        let works: Vec<String> = self.works.iter().map(|w| format!("{w:.2}")).collect();
+        let works: Vec<String> = self.works.iter().map(|w| format!("{{{:.2}, {}}}", w.0, w.1)).collect();
         let text = &mut self.text;
         // A string takes any text.
         let _ = writeln!(
             text,
-            "#define WORKS {}\nstatic const double work_ns[WORKS + 1] = {{{}}};",
+            "#define WORKS {}\nstatic const struct piece works[WORKS + 1] = {{{}}};",
             works.len(),
             works.join(", ")
         );

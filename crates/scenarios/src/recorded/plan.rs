@@ -84,6 +84,7 @@ pub fn recording(ev: &Evidence) -> Result<Recording, RecordedError> {
     let accesses = plan.accesses();
     let mut recording = Recording {
         actors: actors.len(),
+        actor_ids: actors.keys().copied().collect(),
         shapes,
         accesses: (accesses, plan.inside),
         spots: plan.spots,
@@ -125,7 +126,8 @@ fn busy(mut kept: Vec<&Operation>) -> Vec<&Operation> {
     let mut done: BTreeMap<u32, u128> = BTreeMap::new();
     for o in &kept {
         let accesses: u128 = o.visits.iter().map(|v| u128::from(v.4) + 1).sum();
-        *done.entry(o.actor).or_default() += (accesses + 1) * u128::from(o.repeats);
+        let sum = done.entry(o.actor).or_default();
+        *sum = sum.saturating_add(accesses.saturating_add(1).saturating_mul(u128::from(o.repeats)));
     }
     let mut most: Vec<u128> = done.values().copied().collect();
     most.sort_unstable_by(|a, b| b.cmp(a));

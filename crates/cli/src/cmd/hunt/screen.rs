@@ -20,7 +20,8 @@ const CODE_MAX: usize = 2;
 
 /// What a hunt found and did.
 pub struct Story<'a> {
-    evidence: &'a Evidence,
+    /// What was recorded.
+    pub evidence: &'a Evidence,
     seen: &'a Contention,
     evidence_file: String,
     judged: Vec<Judged<'a>>,
@@ -31,6 +32,8 @@ pub struct Story<'a> {
     pub diff: String,
     /// Where it was put.
     pub patch_file: Option<String>,
+    /// What a replay said before.
+    pub predicted: Option<tussle_scenarios::recorded::measured::Replayed>,
     /// Runs of both versions.
     pub measured: Option<Paired>,
     /// Steps that failed after the patch was made.
@@ -50,6 +53,7 @@ impl<'a> Story<'a> {
             repairs: None,
             diff: String::new(),
             patch_file: None,
+            predicted: None,
             measured: None,
             failures: Vec::new(),
         }
@@ -86,6 +90,7 @@ impl<'a> Story<'a> {
         nodes.extend(self.evidence_of(&all, &namer));
         nodes
             .extend(self.repairs.iter().flat_map(|r| super::patches::nodes(r, &self.diff, self.is_slower())));
+        nodes.extend(self.predicted.as_ref().map(super::predicted::node));
         nodes.extend(self.effect());
         nodes.extend(self.failed());
         nodes.push(self.next());

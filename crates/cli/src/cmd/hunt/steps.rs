@@ -23,7 +23,8 @@ const BENCH_SECONDS: f64 = 60.0;
 
 /// What does not change from step to step.
 pub struct Hunt<'a> {
-    global: &'a Global,
+    /// Where remarks go.
+    pub global: &'a Global,
     /// The program's folder, absolute.
     pub dir: PathBuf,
     project: Project,
@@ -43,6 +44,9 @@ pub struct Built {
     scratch: Scratch,
     programs: Programs,
 }
+
+/// A program that runs for longer is measured without a prediction, which takes several runs.
+const PREDICT_RUN_S_MAX: f64 = 5.0;
 
 impl<'a> Hunt<'a> {
     /// Tells what happens next.
@@ -180,7 +184,14 @@ impl<'a> Hunt<'a> {
     }
 
     /// Builds both versions as the user would and measures them.
-    pub fn measure(&self, pairs: Option<usize>, argv: &[OsString], patched: &Path) -> anyhow::Result<Paired> {
+    /// Where time is measured and one run is short enough, `predict` is given the unpatched program first.
+    pub fn measure(
+        &self,
+        pairs: Option<usize>,
+        argv: &[OsString],
+        patched: &Path,
+        predict: &mut dyn FnMut(Command),
+    ) -> anyhow::Result<Paired> {
         self.global.remark(format!(
             "building both versions without instrumentation: {}",
             self.project.system.command()
@@ -202,6 +213,10 @@ impl<'a> Hunt<'a> {
             Command::argv(name, argv).in_folder(dir)
         };
         let arms = vec![arm("before", &old), arm("after", &new)];
+        let timed = !is_service && !self.metric.needs_output();
+        if timed && time_once(&arms[0])?.as_secs_f64() < PREDICT_RUN_S_MAX {
+            predict(arms[0].clone());
+        }
         let plan = self.plan(pairs, arms)?;
         let progress = self.global.progress();
         let run = bench::run(&plan, None, &mut |p| {

@@ -5,17 +5,21 @@ use crate::global::Global;
 use anyhow::{Context, bail};
 use std::time::Duration;
 use tussle_evidence::Evidence;
+use tussle_evidence::tables::ActorKind;
 use tussle_host::bench::{self, Command, Plan};
 use tussle_render::View;
-use tussle_scenarios::recorded::measured::NativeTime;
+use tussle_scenarios::recorded::measured::{Alone, NativeTime, Replayed};
 use tussle_scenarios::recorded::{Recording, measured, measured_view, native};
 use tussle_scenarios::{Setup, Side};
+use tussle_stats::quantile;
 
 /// Native runs on all CPUs.
-const NATIVE_RUNS: usize = 3;
+const NATIVE_RUNS: usize = 5;
 /// Native runs on one CPU.
 const ALONE_RUNS: usize = 2;
-/// A run on one CPU that takes this many times the CPU time of one on all CPUs is given up.
+/// Least share of a run's CPU time that has to be seen by thread.
+const SEEN_MIN: f64 = 0.8;
+/// A run on one CPU that takes this many times the time and CPU time of one on all CPUs is given up.
 const ALONE_TIMES_MAX: f64 = 4.0;
 /// A native run that takes this share of the recorded one's time may run for a fixed time.
 const SAME_TIME: f64 = 0.7;
@@ -33,64 +37,113 @@ pub fn predict(
     let (before, after) = recorded_sides(args, &recording, evidence, global)?;
     let (before, after) =
         (before.unwrap_or(Side::Name("recorded".into())), after.unwrap_or(Side::Name("ideal".into())));
-    let setup = Setup::new(recording.actors() as u32);
-    let program = native::of_sides(&recording, &before, &after, &setup)?;
-    let native =
-        args.native.as_deref().map(|line| native_time(line, &recording, evidence, global)).transpose()?;
-    global.draw("replaying on this machine, some seconds ");
-    let pairs = tussle_host::replay::replay(&program, recording.actors(), native, args.seed);
-    global.erase();
-    let answer = measured::summary(&recording, &pairs?, native).context("the replay measured nothing")?;
+    let native = args.native.as_deref().map(|line| Command::shell("native", line));
+    let question = Question { recording: &recording, evidence, sides: (&before, &after), seed: args.seed };
+    let answer = replayed(&question, native, global)?;
     Ok(measured_view::view(&recording, (&before, &after), &answer, args.check))
+}
+
+/// What is to be replayed.
+pub struct Question<'a> {
+    /// Recorded operations.
+    pub recording: &'a Recording,
+    /// Where they are from.
+    pub evidence: &'a Evidence,
+    /// Layouts compared.
+    pub sides: (&'a Side, &'a Side),
+    /// Of the order of bursts.
+    pub seed: u64,
+}
+
+/// Runs the program itself, if it is given, and replays the operations.
+pub fn replayed(q: &Question<'_>, native: Option<Command>, global: &Global) -> anyhow::Result<Replayed> {
+    let setup = Setup::new(q.recording.actors() as u32);
+    let program = native::of_sides(q.recording, q.sides.0, q.sides.1, &setup)?;
+    let native = native.map(|command| native_time(command, q.recording, q.evidence, global)).transpose()?;
+    global.draw("replaying on this machine, some seconds ");
+    let pairs = tussle_host::replay::replay(&program, q.recording.actors(), native.as_ref(), q.seed);
+    global.erase();
+    measured::summary(q.recording, &pairs?, native).context("the replay measured nothing")
 }
 
 /// CPU time of one operation when the program runs without instrumentation, on all CPUs and on one.
 fn native_time(
-    line: &str,
+    command: Command,
     recording: &Recording,
     evidence: &Evidence,
     global: &Global,
 ) -> anyhow::Result<NativeTime> {
-    let mut plan = Plan::new(vec![Command::shell("native", line)], 2);
-    let all =
-        least_cpu(&plan, NATIVE_RUNS, global)?.map_err(|text| anyhow::anyhow!("--native {line}: {text}"))?;
-    if evidence.run.duration_s.is_some_and(|recorded| all.wall_s > 0.1 && all.wall_s > SAME_TIME * recorded) {
+    let mut plan = Plan::new(vec![command], 2);
+    let text = plan.arms[0].text();
+    let all = runs(&plan, NATIVE_RUNS, global)?.map_err(|why| anyhow::anyhow!("{text}: {why}"))?;
+    let wall_s = all.iter().map(|a| a.wall_s).fold(f64::INFINITY, f64::min);
+    if evidence.run.duration_s.is_some_and(|recorded| wall_s > 0.1 && wall_s > SAME_TIME * recorded) {
         global.remark(format_args!(
-            "--native {line}: takes {:.2} s, as long as the recorded run; if it runs for a fixed time its \
-             operations are not those recorded, and this prediction is void",
-            all.wall_s
+            "{text}: takes {wall_s:.2} s, as long as the recorded run; if it runs for a fixed time its \
+             operations are not those recorded, and this prediction is void"
         ));
     }
     // On one CPU no line is on its way between caches. A program whose threads wait for each other by spinning may take
     // for ever there.
     plan.cpus = tussle_host::threads::first_cpu().map(|cpu| vec![cpu]);
-    plan.timeout = Some(Duration::from_secs_f64(all.cpu_s * ALONE_TIMES_MAX + 1.0));
-    let alone = if plan.cpus.is_some() { least_cpu(&plan, ALONE_RUNS, global)?.ok() } else { None };
-    // One that binds its threads itself runs on several all the same.
+    let most_s = all.iter().map(|a| a.cpu_s + a.wall_s).fold(0.0, f64::max);
+    plan.timeout = Some(Duration::from_secs_f64(most_s * ALONE_TIMES_MAX + 1.0));
+    let alone = if plan.cpus.is_some() { runs(&plan, ALONE_RUNS, global)?.ok() } else { None };
+    // Others can only add to the least one. One that binds its threads itself runs on several CPUs all the same.
+    let alone = alone.and_then(|a| a.into_iter().min_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s)));
     let alone = alone.filter(|a| a.cpu_s <= a.wall_s * 1.05);
     let each = 1e9 / recording.operations().0.max(1) as f64;
-    Ok(NativeTime { all_ns: all.cpu_s * each, alone_ns: alone.map(|a| a.cpu_s * each) })
+    let alone = alone.map(|a| Alone { mean_ns: a.cpu_s * each, each_ns: by_actor(&a, recording, evidence) });
+    let others = all.iter().map(|a| a.others).collect::<Option<Vec<f64>>>().and_then(|o| quantile(&o, 0.5));
+    Ok(NativeTime { all_ns: all.iter().map(|a| a.cpu_s * each).collect(), alone, others })
+}
+
+/// CPU time of an operation of every actor, ns. Threads are known by the order of their creation, so that a run with
+/// another number of threads tells nothing.
+fn by_actor(run: &Took, recording: &Recording, evidence: &Evidence) -> Vec<f64> {
+    let ids = recording.actor_ids();
+    let actor = |id: u32| evidence.actors.get(id as usize);
+    let process = ids.first().and_then(|id| actor(*id)).map(|a| a.process);
+    let mates: Vec<u32> = (0..evidence.actors.len() as u32)
+        .filter(|id| actor(*id).is_some_and(|a| a.kind == ActorKind::Thread && Some(a.process) == process))
+        .collect();
+    let seen: f64 = run.threads_s.iter().sum();
+    if mates.len() != run.threads_s.len() || seen < run.cpu_s * SEEN_MIN {
+        return Vec::new();
+    }
+    // The end of a thread is not seen.
+    let whole = run.cpu_s / seen;
+    let one = |(id, n): (&u32, u64)| {
+        let at = mates.iter().position(|m| m == id)?;
+        Some(run.threads_s[at] * whole * 1e9 / n.max(1) as f64).filter(|ns| *ns > 0.0)
+    };
+    ids.iter().zip(recording.operations_of_actors()).map(one).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// What a run took.
 struct Took {
     cpu_s: f64,
     wall_s: f64,
+    /// Share of the machine that others used.
+    others: Option<f64>,
+    /// CPU time of its threads; empty where unknown.
+    threads_s: Vec<f64>,
 }
 
-/// The run with least CPU time, since others can only add to it; as text why there is none.
-fn least_cpu(plan: &Plan, runs: usize, global: &Global) -> anyhow::Result<Result<Took, String>> {
-    let mut best: Option<Took> = None;
-    for i in 0..runs {
-        global.draw(format!("native run {} of {runs} ", i + 1));
-        let (sample, text) = bench::once(plan, i)?;
+/// What so many runs took; as text why there are none.
+fn runs(plan: &Plan, count: usize, global: &Global) -> anyhow::Result<Result<Vec<Took>, String>> {
+    let mut out = Vec::with_capacity(count);
+    for i in 0..count {
+        global.draw(format!("native run {} of {count} ", i + 1));
+        let (ran, threads_s) = tussle_host::threads_cpu::watch(|| bench::once(plan, i));
+        let (sample, text) = ran?;
         global.erase();
         let Some(cpu_s) = sample.cpu_s().filter(|_| sample.value.is_some()) else {
             return Ok(Err(format!("{:?}: {text}", sample.status)));
         };
-        if best.as_ref().is_none_or(|b| cpu_s < b.cpu_s) {
-            best = Some(Took { cpu_s, wall_s: sample.wall_s });
-        }
+        let machine_s = sample.wall_s * f64::from(tussle_host::threads::cpus());
+        let others = sample.foreign_s.map(|s| s.max(0.0) / machine_s.max(1e-9));
+        out.push(Took { cpu_s, wall_s: sample.wall_s, others, threads_s });
     }
-    Ok(best.ok_or_else(|| "no run".into()))
+    Ok(Ok(out))
 }

@@ -1,6 +1,6 @@
 //! `tussle predict`.
 
-mod here;
+pub mod here;
 mod turns;
 
 use super::source::Source;
@@ -332,7 +332,12 @@ fn advised(recording: &Recording, evidence: &Evidence, global: &Global) -> Optio
 }
 
 /// The recorded layout after moves of one struct's members, everywhere it is contained.
-fn moved(class: &str, moves: &[Edit], recording: &Recording, evidence: &Evidence) -> anyhow::Result<Side> {
+pub fn moved(
+    class: &str,
+    moves: &[Edit],
+    recording: &Recording,
+    evidence: &Evidence,
+) -> anyhow::Result<Side> {
     let types = &evidence.types;
     let target = types.find(class).with_context(|| format!("the evidence has no type named `{class}`"))?;
     let shapes = Shapes::new(types);

@@ -107,9 +107,12 @@ static double unit(int k) {
     return best > 0.01 ? best : 0.01;
 }
 
+/* Factors on the length of every thread's work. */
+static double scale[THREADS];
+
 static void lengths(double factor, double unit_ns) {
     for (int i = 0; i < WORKS; i++)
-        work_rounds[i] = (uint32_t)(work_ns[i] * factor / unit_ns + 0.5);
+        work_rounds[i] = (uint32_t)(works[i].ns * factor * scale[works[i].thread] / unit_ns + 0.5);
 }
 
 /* CPU nanoseconds of an operation of the first layout, mean over threads: each by itself, or all at once. */
@@ -121,10 +124,14 @@ static double operation(int by_themselves, long us) {
     return mean(ns);
 }
 
+#define LOWEST 0.002
+#define HIGHEST 300
+#define STEPS 14
+
 /* The factor at which an operation of the first layout takes this CPU time; the nearest end if none does. */
 static double solve(double target_ns, int by_themselves, double unit_ns, long us) {
-    double low = 0.002, high = 300;
-    for (int i = 0; i < 14; i++) {
+    double low = LOWEST, high = HIGHEST;
+    for (int i = 0; i < STEPS; i++) {
         double middle = __builtin_sqrt(low * high);
         lengths(middle, unit_ns);
         if (operation(by_themselves, us) < target_ns)
@@ -133,6 +140,23 @@ static double solve(double target_ns, int by_themselves, double unit_ns, long us
             high = middle;
     }
     return __builtin_sqrt(low * high);
+}
+
+/* The same for every thread by itself, where each has a time of its own. */
+static void solve_each(const double *target_ns, double unit_ns, long us) {
+    double low[THREADS], high[THREADS], ns[THREADS];
+    for (int t = 0; t < THREADS; t++)
+        low[t] = LOWEST, high[t] = HIGHEST;
+    for (int i = 0; i < STEPS; i++) {
+        for (int t = 0; t < THREADS; t++)
+            scale[t] = __builtin_sqrt(low[t] * high[t]);
+        lengths(1, unit_ns);
+        alone(ns, us);
+        for (int t = 0; t < THREADS; t++)
+            *(ns[t] < target_ns[t] ? &low[t] : &high[t]) = scale[t];
+    }
+    for (int t = 0; t < THREADS; t++)
+        scale[t] = __builtin_sqrt(low[t] * high[t]);
 }
 
 static void show(const struct result *r) {
@@ -156,7 +180,7 @@ static void measure(double factor, double unit_ns, long pairs, long us) {
         int first = rand() & 1;
         r[first] = burst(first, us);
         r[!first] = burst(!first, us);
-        printf("%d %g", kind, factor);
+        printf("%d %g", kind, factor * mean(scale));
         show(&r[0]);
         show(&r[1]);
         for (int t = 0; t < THREADS; t++)
@@ -166,13 +190,19 @@ static void measure(double factor, double unit_ns, long pairs, long us) {
     fflush(stdout);
 }
 
+/* Arguments: length of a burst, pairs, seed, what is known of the CPU time of an operation (nothing; its mean where all
+   threads run; its mean where each runs by itself; that of every thread by itself), one target per thread, factors. */
+enum { NOTHING, ALL, BY_ITSELF, EACH_BY_ITSELF };
+
 int main(int argc, char **argv) {
-    if (argc < 7)
+    if (argc < 6 + THREADS)
         return 2;
     long us = atol(argv[1]), pairs = atol(argv[2]);
-    double target_ns = atof(argv[3]);
-    int by_themselves = atoi(argv[4]);
-    srand((unsigned)atol(argv[5]));
+    int known = atoi(argv[4]);
+    double target_ns[THREADS];
+    for (int t = 0; t < THREADS; t++)
+        target_ns[t] = atof(argv[5 + t]);
+    srand((unsigned)atol(argv[3]));
     alarm(60);
     sched_getaffinity(0, sizeof allowed, &allowed);
     make_locks();
@@ -182,8 +212,14 @@ int main(int argc, char **argv) {
         if (pthread_create(&threads[i], 0, work, &workers[i]))
             return 3;
     for (kind = 0; kind < KINDS; kind++) {
-        double ns = unit(kind), base = target_ns > 0 ? solve(target_ns, by_themselves, ns, us) : 1;
-        for (int f = 6; f < argc; f++)
+        double ns = unit(kind), base = 1;
+        for (int t = 0; t < THREADS; t++)
+            scale[t] = 1;
+        if (known == EACH_BY_ITSELF)
+            solve_each(target_ns, ns, us);
+        else if (known != NOTHING)
+            base = solve(mean(target_ns), known == BY_ITSELF, ns, us);
+        for (int f = 5 + THREADS; f < argc; f++)
             measure(base * atof(argv[f]), ns, pairs, us);
     }
     done = 1;
