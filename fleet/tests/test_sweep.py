@@ -2,6 +2,7 @@
 
 import collections
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -138,22 +139,22 @@ def test_ray_gives_the_same_and_survives_a_dead_worker(builds, tmp_path):
     whole, spread = tmp_path / "whole", tmp_path / "spread"
     fleet("sweep", builds / "diff.toml", "--to", whole, "-q")
     words = ["sweep", builds / "diff.toml", "--to", spread, "--engine", "ray", "--batch", "100", "--threads", "2"]
-    env = {**__import__("os").environ, "TUSSLE_PYTHON": sys.executable}
+    env = os.environ | {"TUSSLE_PYTHON": sys.executable}
     child = subprocess.Popen([PROGRAM, *map(str, words), "-q"], env=env)
     killed = 0
-    for _ in range(600):
+    for _ in range(6000):
         if child.poll() is not None or killed >= 2:
             break
         # Points of this sweep only: the programs that Ray started for it.
-        mine = subprocess.run(["pgrep", "-f", f"tussle-fleet sweep .*--to {spread.resolve()} --jobs"],
+        mine = subprocess.run(["pgrep", "-f", f"sweep .*--to {spread.resolve()} --jobs"],
                               capture_output=True, text=True).stdout.split()  # fmt: skip
         for pid in mine[:1]:
             try:
-                __import__("os").kill(int(pid), signal.SIGKILL)
+                os.kill(int(pid), signal.SIGKILL)
                 killed += 1
             except ProcessLookupError:
                 pass
-        time.sleep(0.05)
+        time.sleep(0.005)
     assert child.wait(timeout=300) == 0 or child.returncode == 1
     assert killed and answers(spread) == answers(whole)
     assert json.loads(fleet("fleet", "sweep", "--dataset", spread, "--format", "json"))["rows"]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-PROGRAM = HERE.parent / "target" / "debug" / "tussle-fleet"
+PROGRAM = pathlib.Path(os.environ.get("TUSSLE_FLEET", HERE.parent / "target" / "debug" / "tussle-fleet"))
 
 
 def fleet(*words, status=0, python=sys.executable):

@@ -70,5 +70,6 @@ pub(crate) fn framed(page: &str) -> String {
     let lines = page.matches("</tr>").count() + page.matches("</dt>").count();
     let height = (140 + 32 * lines).clamp(200, 700);
     let page = page.replace('&', "&amp;").replace('"', "&quot;");
-    format!("<iframe sandbox style=\"width:100%;height:{height}px;border:0\" srcdoc=\"{page}\"></iframe>")
+    let style = format!("width:100%;height:{height}px;border:0");
+    format!("<iframe sandbox=\"allow-scripts\" style=\"{style}\" srcdoc=\"{page}\"></iframe>")
 }
