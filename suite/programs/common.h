@@ -31,7 +31,7 @@ static void *suite_begin(void *id)
 }
 
 /* Runs `work` in `threads` threads, which get 0, 1, 2, .. */
-static void run_threads(void *(*work)(void *))
+__attribute__((unused)) static void run_threads(void *(*work)(void *))
 {
 	pthread_t all[THREADS_MAX];
 	suite_work = work;

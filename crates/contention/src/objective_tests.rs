@@ -92,3 +92,12 @@ fn a_message_is_no_case_and_a_flag_beside_a_counter_is_one() {
     let flag = [piece(1, 0, 0.0, 1.0), piece(2, 0, 1e6, 0.0), piece(1, 8, 0.0, 4e4)];
     assert!(line_cost(&flag, WINDOW).removable_share() > 0.99);
 }
+
+/// Two counts of four bytes, and who lowers the first one looks at both with one load.
+#[test]
+fn a_load_of_a_word_is_not_parted_from_the_half_that_others_store_to() {
+    let half = |actor| Piece { size: 4, rmws: 1e5, ..piece(actor, 0, 0.0, 0.0) };
+    let pieces = [half(1), half(2), piece(1, 0, 5e4, 0.0), piece(2, 0, 5e4, 0.0)];
+    let cost = line_cost(&pieces, WINDOW);
+    assert!(cost.total() > 1e5 && cost.removable_share() < 0.01, "{cost:?}");
+}

@@ -38,11 +38,13 @@ pub struct Options {
     pub names: Vec<String>,
     /// Line size, bases, window, split.
     pub question: Question,
+    /// The evidence's file where other verbs would not look for it by themselves.
+    pub file: Option<String>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { names: Vec::new(), question: Question::observed() }
+        Options { names: Vec::new(), question: Question::observed(), file: None }
     }
 }
 
@@ -83,7 +85,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
         all.iter().partition(|j| j.class == Class::LayoutHelps);
     let context = line::Context { e, namer: &namer, seen: &seen };
     let mut nodes = vec![outcome::sentence(&outcome, &all, &hidden, &seen)];
-    let mut facts = worst(&context, &helped);
+    let mut facts = worst(&context, &helped, options);
     facts.extend(run_facts(e, &seen, outcome.helps));
     nodes.push(Node::Facts(facts));
     nodes.extend(loss_nodes(e, problems));
@@ -101,17 +103,31 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
 }
 
 /// The worst finding in a sentence, and what to do about it.
-fn worst(context: &line::Context, findings: &[&Judged]) -> Vec<Fact> {
+fn worst(context: &line::Context, findings: &[&Judged], options: &Options) -> Vec<Fact> {
     let Some(judged) = findings.first() else { return Vec::new() };
     let mut facts = vec![fact("worst", "worst", Cell::text(context.finding(&judged.group).message))];
     let object = judged.group.fields.first().and_then(|f| context.e.objects.get(f.object as usize));
     // Only a struct with a name can be asked about.
     let ty = object.and_then(|o| o.ty);
     if let Some(name) = ty.and_then(|t| tussle_advise::advice::source_name(&context.e.types, t)) {
-        let command = format!("tussle advise -C '{name}'");
+        let file = options.file.iter().map(|f| format!(" {}", quoted(f))).collect::<String>();
+        let line = match options.question.line.bytes() {
+            64 => String::new(),
+            bytes => format!(" -c {bytes}"),
+        };
+        let command = format!("tussle advise{file} -C '{name}'{line}");
         facts.push(fact("next", "next", Cell::text(command).tone(Tone::Strong)));
     }
     facts
+}
+
+/// A file's name as a shell takes it for one word.
+fn quoted(file: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%=".contains(c);
+    match file.chars().all(plain) {
+        true => file.into(),
+        false => format!("'{}'", file.replace('\'', "'\\''")),
+    }
 }
 
 fn number_of(all: &[Judged], one: &Judged) -> usize {

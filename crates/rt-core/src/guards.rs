@@ -154,37 +154,38 @@ fn begin(entered: &Entered, kind: u64, word: u64) {
 }
 
 /// Words that writers make odd and even again are changed by nobody else meanwhile, or are no locks.
-fn foreign(entered: &Entered, addr: u64, me: u64) {
-    if waits::is_polled(addr) {
+pub(crate) fn foreign(entered: &Entered, addr: u64, from: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    let gave = unsafe { guard(entered.live()).gave } == addr;
+    if from & 1 == 1 && !gave && waits::is_polled(addr) {
         let s = slot(entered, addr);
         let holder = waits::holder(s).load(Relaxed);
-        if s.kind.load(Relaxed) == SEQUENCE && holder != 0 && holder != me {
+        if s.kind.load(Relaxed) == SEQUENCE && ![0, sync::thread_number(entered)].contains(&holder) {
             waits::no_lock(s);
         }
     }
 }
 
-/// The thread is about to change a word to `to`, with an instruction that reads it, too, if `at_once`: does that give
-/// its lock away?
-pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) {
+/// The thread is about to change a word to `to`, with an instruction that reads it, too, if `at_once`: whether that
+/// gives its lock away.
+pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) -> bool {
     // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.
     let (g, me) = (unsafe { guard(entered.live()) }, sync::thread_number(entered));
-    foreign(entered, addr, me);
     let gives = match g.kind {
-        NOTHING => return,
+        NOTHING => false,
         TICKET => addr == g.word,
         SEQUENCE => addr == g.word && to & 1 == 0,
         _ => addr == g.word || within(addr, g.node) || within(addr, g.next),
     };
     if !gives {
-        return;
+        return false;
     }
     let (s, word) = (slot(entered, g.word), g.word);
     // What gives a lock away is no step to the next one.
     *g = Guard { gave: if at_once { addr } else { 0 }, ..Guard::NONE };
     if waits::holder(s).load(Relaxed) != me {
         waits::releases(s).store(0, Relaxed);
-        return;
+        return true;
     }
     if is_lock(s) {
         sections::releasing(entered, word);
@@ -192,4 +193,5 @@ pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) {
     }
     waits::holder(s).store(0, Relaxed);
     waits::releases(s).fetch_add(1, Relaxed);
+    true
 }

@@ -135,14 +135,48 @@ fn common() -> Option<&'static Common> {
     unsafe { at.as_ref() }
 }
 
-/// The slot of a lock or word in shared memory; `None` for other memory, or where all slots are taken.
-#[inline(always)]
-pub(crate) fn slot(addr: u64) -> Option<&'static Slot> {
-    let key = key(addr)?;
+/// Threads of this process that wrote to pipes after long work.
+static TOLD: AtomicU32 = AtomicU32::new(0);
+
+/// Something was written to a pipe after long work.
+pub(crate) fn told() {
+    TOLD.store(1, Relaxed);
+}
+
+/// What names the pipe or event counter behind a descriptor; `None` for files, sockets and all else.
+pub(crate) fn channel(fd: i32) -> Option<u64> {
+    const MODE: usize = 3;
+    const FORMAT: u64 = 0o170000;
+    const FIFO: u64 = 0o010000;
+    let mut stat = [0u64; 32];
+    // SAFETY: the kernel writes 144 bytes.
+    let r = unsafe { call3(SYS_fstat, fd as usize, stat.as_mut_ptr() as usize, 0) };
+    match stat[MODE] & FORMAT {
+        _ if r != 0 => None,
+        FIFO => Some(mix(mix(stat[0]) ^ stat[1]) | SHARED),
+        // Event counters have no type of file, and all of them one inode.
+        0 => Some(mix(mix(stat[0]) ^ fd as u64) | SHARED),
+        _ => None,
+    }
+}
+
+/// The same if somebody may have told something through it.
+pub(crate) fn channel_told(fd: i32) -> Option<u64> {
+    if TOLD.load(Relaxed) == 0 && COMMON.load(Relaxed) == 0 { None } else { channel(fd) }
+}
+
+/// The slot of a key that all processes have.
+pub(crate) fn slot_of(key: u64) -> Option<&'static Slot> {
     let all = &common()?.slots;
     let h = mix(key) as usize;
     let get = |k: usize| &all[(h.wrapping_add(k)) % SLOTS];
     lockfree::claim(PROBES, |k| &get(k).addr, key).map(get)
+}
+
+/// The slot of a lock or word in shared memory; `None` for other memory, or where all slots are taken.
+#[inline(always)]
+pub(crate) fn slot(addr: u64) -> Option<&'static Slot> {
+    slot_of(key(addr)?)
 }
 
 /// Whether a word of shared memory is watched, by its hash; `None` for other memory.

@@ -26,8 +26,9 @@ pub(crate) struct Slot {
     b: AtomicU64,
     /// Condition: most waiters at one broadcast. Semaphore: waiters now.
     c: AtomicU64,
-    /// Condition: number of wake-ups sent. Latest clock of waiters in `waited`.
-    seq: AtomicU64,
+    /// Condition: number of wake-ups sent. Word or pipe: the clock of who told others something last. Latest clock of
+    /// waiters in `waited`.
+    pub(crate) seq: AtomicU64,
     pub(crate) waited: AtomicU64,
     pub(crate) ring: [AtomicU64; RING],
     /// Word of a lock: its value when it is free. By how much each of several readers changes it, 0 if unknown. What
@@ -71,9 +72,11 @@ fn clear(s: &Slot) {
 }
 
 pub(crate) fn slot(entered: &Entered, addr: u64) -> &'static Slot {
-    if let Some(s) = processes::slot(addr) {
-        return s;
-    }
+    processes::slot(addr).unwrap_or_else(|| own_slot(entered, addr))
+}
+
+/// The slot of what this process has for itself.
+fn own_slot(entered: &Entered, addr: u64) -> &'static Slot {
     // Locks of one array fall into neighbouring slots.
     let h = (addr >> 3 ^ addr >> 15) as usize % SLOTS;
     // SAFETY: the index is below SLOTS.
@@ -350,5 +353,33 @@ pub fn sem_post(entered: &Entered, addr: u64) {
             advance(t, vt);
         }
         s.ring[POSTED].fetch_max(vt, AcqRel);
+    }
+}
+
+/// Before something is written to a pipe or its like. Who reads it goes on after the writer's work, if that was long.
+pub fn sending(entered: &Entered, fd: i32) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    unsafe {
+        let t = entered.live();
+        if now(t) < (*t).sync_vt + WINDOW_VT / 4 {
+            return;
+        }
+        if let Some(key) = processes::channel(fd) {
+            let vt = settle(entered);
+            let s = processes::slot_of(key).unwrap_or_else(|| own_slot(entered, key));
+            let last = s.ring[LAST_POST].fetch_max(vt, AcqRel);
+            if vt >= last + WINDOW_VT / 4 {
+                s.seq.fetch_max(vt, AcqRel);
+                processes::told();
+            }
+        }
+    }
+}
+
+/// Something was read from a pipe or its like.
+pub fn received(entered: &Entered, fd: i32) {
+    if let Some(key) = processes::channel_told(fd) {
+        let s = processes::slot_of(key).unwrap_or_else(|| own_slot(entered, key));
+        join(entered, round(s.seq.load(Acquire)));
     }
 }

@@ -12,6 +12,7 @@
 //!   again, and nobody else meanwhile, is a lock: what happens between is a critical section. When others change it
 //!   meanwhile by as much as the first one, these are readers, who are counted. More kinds are in `guards`.
 
+use crate::guards;
 use crate::processes::{self, WATCHED};
 use crate::sections;
 use crate::sync::{self, Slot, thread_number};
@@ -24,6 +25,8 @@ static TABLE: [AtomicU8; WATCHED] = [const { AtomicU8::new(0) }; WATCHED];
 
 const GIVEN_BACK: u8 = 1;
 const POLLED: u8 = 2;
+/// Changed by somebody who had worked for long; nobody has waited for it.
+const TOLD: u8 = 3;
 
 /// A word that changes again within so much is no border between phases.
 const RARE: u64 = WINDOW_VT / 4;
@@ -57,7 +60,34 @@ fn cell(addr: u64) -> &'static AtomicU8 {
 /// Somebody polls this word, or one with its hash.
 #[inline(always)]
 pub fn watched(addr: u64) -> bool {
-    cell(addr).load(Relaxed) != 0
+    [GIVEN_BACK, POLLED].contains(&cell(addr).load(Relaxed))
+}
+
+/// The thread has worked for so long that a change of this word may be news to others.
+///
+/// # Safety
+/// `t` is the calling thread's.
+#[inline(always)]
+pub unsafe fn may_tell(t: *mut Live, addr: u64) -> bool {
+    // SAFETY: the thread's own cells.
+    unsafe { worked(t) && !((*t).told == addr && now(t) < (*t).told_vt + RARE) }
+}
+
+/// The calling thread is about to change a word that nobody has waited for, after it worked for long: who looks at the
+/// word later, for the first time or again, does so after that work. Locks are left out: to take and to give back tells
+/// nothing of what lies between two sections.
+pub fn tell(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
+    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+    unsafe {
+        let t = entered.live();
+        if from == Some(0) || brings_back(t, addr, to) || !may_tell(t, addr) {
+            return;
+        }
+        let vt = sync::settle(entered);
+        ((*t).told, (*t).told_vt) = (addr, vt);
+        sync::slot(entered, addr).seq.fetch_max(vt, AcqRel);
+        let _ = cell(addr).compare_exchange(0, TOLD, Relaxed, Relaxed);
+    }
 }
 
 /// Notes that the calling thread saw `value`; true if [`seen`] is to be told. Without entering the recorder: only the
@@ -78,11 +108,11 @@ pub unsafe fn look(t: *mut Live, addr: u64, value: u64) -> bool {
             (*l).addr = addr;
             (*l).value = value;
             (*l).again = FIRST;
-            return watched(addr);
+            return cell(addr).load(Relaxed) != 0;
         }
         let same = (*l).value == value;
         (*l).value = value;
-        let news = if same { (*l).again != AGAIN } else { watched(addr) };
+        let news = if same { (*l).again != AGAIN } else { cell(addr).load(Relaxed) != 0 };
         (*l).again = if same { AGAIN } else { OTHER };
         news
     }
@@ -120,7 +150,9 @@ unsafe fn brings_back(t: *mut Live, addr: u64, to: u64) -> bool {
 
 /// Watches a word.
 pub(crate) fn watch(addr: u64) {
-    let _ = cell(addr).compare_exchange(0, GIVEN_BACK, Relaxed, Relaxed);
+    let c = cell(addr);
+    let _ = c.compare_exchange(0, GIVEN_BACK, Relaxed, Relaxed);
+    let _ = c.compare_exchange(TOLD, GIVEN_BACK, Relaxed, Relaxed);
 }
 
 /// Somebody waits for this word, or one with its hash.
@@ -135,10 +167,13 @@ pub fn seen(entered: &Entered, addr: u64) {
         let t = entered.live();
         let again = (*own(t, addr)).again;
         let s = sync::slot(entered, addr);
-        if again == OTHER {
-            let vt = ring(s, PUBLISHED).load(Acquire);
+        if again != AGAIN {
+            let vt = ring(s, PUBLISHED).load(Acquire).max(round(s.seq.load(Acquire)));
             if vt > now(t) {
                 return sync::join(entered, vt);
+            }
+            if cell(addr).load(Relaxed) == TOLD {
+                return;
             }
         }
         cell(addr).store(POLLED, Relaxed);
@@ -224,7 +259,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         }
         let free = s.free.load(Relaxed);
         if to == free {
-            release(entered, s, addr);
+            release(entered, s, addr, from);
         } else if readers(s) != 0 && from == Some(to.wrapping_add(readers(s))) {
             sections::releasing(entered, addr);
         }
@@ -252,6 +287,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
 
 /// The calling thread has changed a watched word with one instruction.
 pub fn changed(entered: &Entered, addr: u64, from: u64, to: u64) {
+    guards::foreign(entered, addr, from);
     let s = sync::slot(entered, addr);
     let (free, me, step) = (s.free.load(Relaxed), thread_number(entered), to.wrapping_sub(from));
     if ring(s, NO_LOCK).load(Relaxed) != 0 {
@@ -286,9 +322,16 @@ fn readers(s: &'static Slot) -> u64 {
 }
 
 /// The word is about to be free again: if the calling thread took it, it was a lock.
-fn release(entered: &Entered, s: &'static Slot, addr: u64) {
+fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
     let holder = ring(s, HOLDER).load(Relaxed);
     if holder == 0 || ring(s, NO_LOCK).load(Relaxed) != 0 {
+        return;
+    }
+    let taken_to = ring(s, TAKEN_TO).load(Relaxed);
+    if holder != thread_number(entered) && from == Some(taken_to) && readers(s) == 0 {
+        // The last one of several, who changed it by as much.
+        s.kind.store(taken_to.wrapping_sub(s.free.load(Relaxed)), Relaxed);
+        ring(s, HOLDER).store(0, Relaxed);
         return;
     }
     if holder != thread_number(entered) {

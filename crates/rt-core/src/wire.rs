@@ -324,6 +324,9 @@ pub struct Live {
     /// The one that it changed last with one instruction, 0 if none, and from what.
     pub took: u64,
     pub took_from: u64,
+    /// The word that it told others of last, and when, see `waits`.
+    pub told: u64,
+    pub told_vt: u64,
     pub guard: Guard,
     /// A lock that it tried in vain, and for how long that had been held before.
     pub tried: u64,

@@ -188,6 +188,10 @@ pub mod sync {
         sem_wait_begin(addr: u64);
         /// After having waited for a semaphore.
         sem_wait_end(addr: u64);
+        /// Before something is written to a descriptor.
+        sending(fd: i32);
+        /// Something was read from a descriptor.
+        received(fd: i32);
         /// A semaphore was taken without waiting.
         sem_taken(addr: u64);
         /// Before posting a semaphore.
@@ -262,14 +266,17 @@ pub mod waits {
     #[inline(always)]
     pub fn changing(addr: u64, change: impl FnOnce() -> (Option<u64>, u64)) {
         // SAFETY: the state is the calling thread's.
-        if recording() && (core::watched(addr) || unsafe { guards::has_one(current()) }) {
+        let may_tell = || unsafe { guards::has_one(current()) || core::may_tell(current(), addr) };
+        if recording() && (core::watched(addr) || may_tell()) {
             let (from, to) = change();
             if from != Some(to)
                 && let Some(t) = enter()
             {
-                guards::changing(&t, addr, from.is_some(), to);
+                let gives = guards::changing(&t, addr, from.is_some(), to);
                 if core::watched(addr) {
                     core::changing(&t, addr, from, to)
+                } else if !gives {
+                    core::tell(&t, addr, from, to)
                 }
             }
         }
@@ -285,20 +292,17 @@ pub mod waits {
             return;
         }
         // SAFETY: the state is the calling thread's.
-        let steps = unsafe {
-            core::taken_or_given(current(), addr, Some(from), to);
-            guards::stepping(current(), addr, bytes, from, to)
-        };
-        let watched = core::watched(addr);
-        if (steps || watched)
+        unsafe { core::taken_or_given(current(), addr, Some(from), to) };
+        if core::watched(addr)
             && let Some(t) = enter()
         {
-            if watched {
-                core::changed(&t, addr, from, to);
-            }
-            if steps {
-                guards::stepped(&t);
-            }
+            core::changed(&t, addr, from, to);
+        }
+        // SAFETY: as above.
+        if unsafe { guards::stepping(current(), addr, bytes, from, to) }
+            && let Some(t) = enter()
+        {
+            guards::stepped(&t);
         }
     }
 }

@@ -59,6 +59,7 @@ pub unsafe fn resolve() {
         for n in ALL.iter().chain(FORWARDED) {
             n.find();
         }
+        crate::c11::resolve();
         crate::caller::resolve();
         crate::children::resolve();
         crate::contexts::resolve();
@@ -143,22 +144,35 @@ unsafe extern "C" fn ending(left: P) {
 pub unsafe extern "C" fn tussle_pthread_create(th: *mut u64, attr: P, f: P, arg: P, pc: u64) -> c_int {
     // SAFETY: the `pthread_create` behind ours gets the arguments as they came, and is of the thread that they name.
     unsafe {
-        thread::init();
-        if recording() {
-            let vt = sync::creation();
-            let s = alloc(size_of::<Start>() as u64) as *mut Start;
-            if !s.is_null() && vt != NONE as u64 {
-                (*s).routine = f;
-                (*s).arg = arg;
-                (*s).creator = thread::index();
-                (*s).vt = vt;
-                (*s).pc = pc;
-                (*s).stack_bytes = stack_bytes(attr);
-                let start = trampoline as *const () as P;
-                return call!(CREATE, (th => *mut u64, attr => P, start => P, s as P => P) -> c_int);
-            }
-        }
+        let (f, arg) = started(attr, f, arg, pc).unwrap_or((f, arg));
         call!(CREATE, (th => *mut u64, attr => P, f => P, arg => P) -> c_int)
+    }
+}
+
+/// A thread is about to be created: the routine, and its argument, that tell the recorder of it; `None` if nothing is
+/// recorded.
+///
+/// # Safety
+/// `attr` is null or initialised attributes; `pc` is the return address of the call.
+pub unsafe fn started(attr: P, f: P, arg: P, pc: u64) -> Option<(P, P)> {
+    // SAFETY: the start is new and ours until the thread has it.
+    unsafe {
+        thread::init();
+        if !recording() {
+            return None;
+        }
+        let vt = sync::creation();
+        let s = alloc(size_of::<Start>() as u64) as *mut Start;
+        if s.is_null() || vt == NONE as u64 {
+            return None;
+        }
+        (*s).routine = f;
+        (*s).arg = arg;
+        (*s).creator = thread::index();
+        (*s).vt = vt;
+        (*s).pc = pc;
+        (*s).stack_bytes = stack_bytes(attr);
+        Some((trampoline as *const () as P, s as P))
     }
 }
 
@@ -211,7 +225,8 @@ pub fn thread_start() -> u64 {
     trampoline as *const () as u64
 }
 
-fn after_join(th: u64, r: c_int) -> c_int {
+/// A thread was joined, if the call worked.
+pub fn after_join(th: u64, r: c_int) -> c_int {
     if r == 0 && recording() {
         // SAFETY: libc's functions get the program's arguments.
         sync::joined(unsafe { thread::vt_of(th) });

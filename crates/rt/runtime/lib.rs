@@ -12,6 +12,7 @@ mod alloc;
 mod arch;
 mod asleep;
 mod atomics;
+mod c11;
 mod caller;
 mod children;
 mod contexts;

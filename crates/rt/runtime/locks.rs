@@ -43,7 +43,7 @@ alias! {
 
 /// Records an access of the pthread library to one of its objects.
 #[inline(always)]
-fn seen(addr: P, n: u64, kind: u32, pc: u64) {
+pub fn seen(addr: P, n: u64, kind: u32, pc: u64) {
     if recording() {
         record::access(addr as u64, n, kind, pc)
     }
@@ -51,7 +51,7 @@ fn seen(addr: P, n: u64, kind: u32, pc: u64) {
 
 /// Records an access of a lock's function to the lock.
 #[inline(always)]
-fn lock_seen(addr: P, n: u64, kind: u32, pc: u64) {
+pub fn lock_seen(addr: P, n: u64, kind: u32, pc: u64) {
     if recording() {
         record::of_lock(addr as u64, n, kind, pc)
     }
@@ -61,7 +61,7 @@ fn lock_seen(addr: P, n: u64, kind: u32, pc: u64) {
 ///
 /// # Safety
 /// `m` is a mutex of the program.
-unsafe fn mutex_seen(m: P, pc: u64) {
+pub unsafe fn mutex_seen(m: P, pc: u64) {
     // SAFETY: an address within the mutex, which is not looked at.
     unsafe {
         lock_seen(m, 4, RMW, pc);
@@ -69,13 +69,13 @@ unsafe fn mutex_seen(m: P, pc: u64) {
     }
 }
 
-fn taken(r: c_int) -> bool {
+pub fn taken(r: c_int) -> bool {
     r == 0 || r == OWNER_DIED
 }
 
 /// Takes a lock without waiting, else waits with `wait` and advances the clock by what the lock was held meanwhile.
 #[inline(always)]
-fn lock(m: P, try_it: impl Fn() -> c_int, wait: impl Fn() -> c_int) -> c_int {
+pub fn lock(m: P, try_it: impl Fn() -> c_int, wait: impl Fn() -> c_int) -> c_int {
     if !recording() {
         return wait();
     }
@@ -97,7 +97,7 @@ fn lock(m: P, try_it: impl Fn() -> c_int, wait: impl Fn() -> c_int) -> c_int {
 ///
 /// # Safety
 /// `m` is a mutex of the program.
-unsafe fn mutex_try(m: P) -> c_int {
+pub unsafe fn mutex_try(m: P) -> c_int {
     const KIND_AT: usize = 16;
     const ROBUST: c_int = 16;
     // SAFETY: the program's mutex, which the caller is about to use.
@@ -378,7 +378,7 @@ pub unsafe extern "C" fn tussle_cond_destroy(c: P) -> c_int {
 /// # Safety
 /// Condition and mutex are the program's.
 #[inline(always)]
-unsafe fn cond_wait(c: P, m: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
+pub unsafe fn cond_wait(c: P, m: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
     // SAFETY: an address within the mutex, which is not looked at.
     unsafe {
         seen(c, 8, RMW, pc);

@@ -4,7 +4,7 @@ use crate::arch::{alias, copy, fill, stub};
 use crate::interpose::*;
 use crate::libc_calls::call;
 use crate::wire::*;
-use crate::{heap, record};
+use crate::{heap, record, sync};
 use core::ffi::{c_int, c_long};
 use tussle_rt_core::processes::Memory;
 
@@ -222,6 +222,9 @@ pub unsafe extern "C" fn tussle_read(fd: c_int, p: P, n: usize, pc: u64) -> isiz
     // none.
     unsafe {
         let r = call!(READ_, (fd => c_int, p => P, n => usize) -> isize);
+        if r > 0 {
+            sync::received(fd);
+        }
         note(p as u64, r.max(0) as usize, WRITE, pc);
         r
     }
@@ -260,6 +263,7 @@ pub unsafe extern "C" fn tussle_write(fd: c_int, p: P, n: usize, pc: u64) -> isi
     // SAFETY: the `write` behind ours gets the arguments as they came; the recorder notes their addresses and
     // follows none.
     unsafe {
+        sync::sending(fd);
         let r = call!(WRITE_, (fd => c_int, p => P, n => usize) -> isize);
         note(p as u64, r.max(0) as usize, READ, pc);
         r

@@ -48,7 +48,7 @@ pub fn reported(
             bail!("nothing recorded has the name or type `{name}`; there is: {known}");
         }
     }
-    let found = report::report(e, problems, &report::Options { names: names.to_vec(), question });
+    let found = report::report(e, problems, &report::Options { names: names.to_vec(), question, file: None });
     let status = match (found.outcome.helps, &found.outcome.blind) {
         (true, _) => 1,
         (false, Some(_)) => 2,
@@ -59,7 +59,7 @@ pub fn reported(
 
 /// Two evidences side by side.
 pub fn compared(old: &Evidence, new: &Evidence, names: &[String], question: Question) -> Answer {
-    let found = report::compare(old, new, &report::Options { names: names.to_vec(), question });
+    let found = report::compare(old, new, &report::Options { names: names.to_vec(), question, file: None });
     Answer { status: found.outcome.helps.into(), view: found.view }
 }
 

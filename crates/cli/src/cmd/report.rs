@@ -175,7 +175,9 @@ impl Args {
             SplitArg::Even => Split::Even,
         };
         let question = Question { line, bases, window_vt: self.window, split };
-        Ok(Options { names: self.names.clone(), question })
+        let elsewhere = self.evidence != Path::new(evidence_file::DEFAULT_PATH);
+        let file = elsewhere.then(|| self.evidence.display().to_string());
+        Ok(Options { names: self.names.clone(), question, file })
     }
 }
 

@@ -9,6 +9,8 @@ pub struct Outcome {
     pub status: i32,
     /// Some case that a layout helps names both fields.
     pub named: bool,
+    /// What the report says to do next did not work.
+    pub broken_next: Option<String>,
     /// The classes listed, the worst first.
     pub classes: Vec<String>,
     /// The program's own counts, as it printed them.
@@ -40,6 +42,7 @@ impl Outcome {
             named: rows.iter().filter(helps).any(names),
             classes: rows.iter().map(class).collect(),
             own: own.collect(),
+            broken_next: None,
         }
     }
 
@@ -94,6 +97,7 @@ impl Tally {
             setting.words()
         );
         assert!(outcome.truth_holds(twin), "{name}: the program counted {:?}", outcome.own);
+        assert_eq!(outcome.broken_next, None, "{name}: the command that the report names next");
         let missed = outcome.missed(twin);
         let misnamed = twin.class == "layout" && !missed && !outcome.named;
         let classes = outcome.classes.iter().take(3).cloned().collect::<Vec<_>>().join(", ");

@@ -70,7 +70,20 @@ impl Workshop {
         let own = String::from_utf8_lossy(&recorded.stdout).into_owned();
         let report =
             run(self.command(env!("CARGO_BIN_EXE_tussle")).args(["report", "--format", "json"]).arg(&data))?;
-        Ok(Outcome::new(report.status.code().unwrap_or(-1), &report.stdout, &own, case.pair.as_ref()))
+        let status = report.status.code().unwrap_or(-1);
+        let mut outcome = Outcome::new(status, &report.stdout, &own, case.pair.as_ref());
+        outcome.broken_next = self.next_fails(&report.stdout)?;
+        Ok(outcome)
+    }
+
+    /// Runs the command that a report names next, where the evidence lies; the command if it failed.
+    fn next_fails(&self, report: &[u8]) -> Result<Option<String>, String> {
+        let view: serde_json::Value = serde_json::from_slice(report).unwrap_or_default();
+        let Some(next) = view["next"].as_str().and_then(|n| n.strip_prefix("tussle ")) else { return Ok(None) };
+        let line = format!("{} {next}", env!("CARGO_BIN_EXE_tussle"));
+        let out = run(self.command("sh").args(["-c", &line]))?;
+        let said = || format!("{next}: {}", String::from_utf8_lossy(&out.stderr));
+        Ok((!matches!(out.status.code(), Some(0 | 1))).then(said))
     }
 
     fn build(&self, case: &Case, twin: &Twin, setting: &Setting) -> Result<PathBuf, String> {
