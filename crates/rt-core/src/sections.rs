@@ -157,7 +157,8 @@ unsafe fn start(t: *mut Live, h: *mut Held) {
     // SAFETY: the cache has 16 entries and the index four bits; an entry names a lock of the table that is in use:
     // `grow` clears it.
     unsafe {
-        let addr = (*h).addr;
+        // What readers do differs from what writers do: each has a sample of its own.
+        let addr = (*h).addr | if (*h).shared != 0 { LOCK_SHARED } else { 0 };
         let c = (&raw mut (*t).lock_cache[0]).add((addr >> 3 ^ addr >> 9) as usize & 15);
         if (*c).addr != addr {
             let l = lock_of(t, addr);

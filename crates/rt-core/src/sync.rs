@@ -21,11 +21,11 @@ const RING: usize = 8;
 pub(crate) struct Slot {
     pub(crate) addr: AtomicU64,
     /// Barrier: number of threads. Mutex: clock when it was taken.
-    a: AtomicU64,
+    pub(crate) a: AtomicU64,
     /// Barrier: arrivals. Mutex: clock for which it was held, in total. Condition: waiters now.
     b: AtomicU64,
     /// Condition: most waiters at one broadcast. Semaphore: waiters now.
-    c: AtomicU64,
+    pub(crate) c: AtomicU64,
     /// Condition: number of wake-ups sent. Word or pipe: the clock of who told others something last. Latest clock of
     /// waiters in `waited`.
     pub(crate) seq: AtomicU64,

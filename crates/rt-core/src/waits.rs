@@ -258,10 +258,11 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
             s.free.store(to, Relaxed);
         }
         let free = s.free.load(Relaxed);
+        if readers(s) != 0 && from == Some(to.wrapping_add(readers(s))) {
+            sections::releasing(entered, addr);
+        }
         if to == free {
             release(entered, s, addr, from);
-        } else if readers(s) != 0 && from == Some(to.wrapping_add(readers(s))) {
-            sections::releasing(entered, addr);
         }
         let taking = from == Some(free) && ring(s, NO_LOCK).load(Relaxed) == 0;
         if taking || is_lock(s) || cell(addr).load(Relaxed) != POLLED {
@@ -299,6 +300,9 @@ pub fn changed(entered: &Entered, addr: u64, from: u64, to: u64) {
         }
     } else if from == free {
         ring(s, TAKEN_TO).store(to, Relaxed);
+        // SAFETY: the state is the calling thread's, which is inside the recorder.
+        let long = unsafe { worked(entered.live()) };
+        s.a.store(if long { sync::settle(entered) } else { 0 }, Release);
         holder(s).store(me, Relaxed);
         if is_lock(s) {
             sync::locked_by_try(entered, addr);
@@ -327,16 +331,8 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
     if holder == 0 || ring(s, NO_LOCK).load(Relaxed) != 0 {
         return;
     }
-    let taken_to = ring(s, TAKEN_TO).load(Relaxed);
-    if holder != thread_number(entered) && from == Some(taken_to) && readers(s) == 0 {
-        // The last one of several, who changed it by as much.
-        s.kind.store(taken_to.wrapping_sub(s.free.load(Relaxed)), Relaxed);
-        ring(s, HOLDER).store(0, Relaxed);
-        return;
-    }
     if holder != thread_number(entered) {
-        ring(s, NO_LOCK).store(1, Relaxed);
-        return;
+        return given_by_another(entered, s, from);
     }
     if is_lock(s) {
         sections::releasing(entered, addr);
@@ -344,4 +340,19 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
     }
     ring(s, HOLDER).store(0, Relaxed);
     ring(s, RELEASES).fetch_add(1, Relaxed);
+}
+
+/// One thread took a word and another one brings it back: the last one of several readers, or who takes what was posted
+/// to a semaphore, after the work of who posted it. More often, without readers ever seen together, it is no lock.
+fn given_by_another(entered: &Entered, s: &'static Slot, from: Option<u64>) {
+    const READERS_UNSEEN_MAX: u64 = 2;
+    holder(s).store(0, Relaxed);
+    if readers(s) != 0 {
+        return;
+    }
+    let as_taken = from == Some(ring(s, TAKEN_TO).load(Relaxed));
+    if as_taken && s.c.fetch_add(1, Relaxed) < READERS_UNSEEN_MAX {
+        return sync::join(entered, round(s.a.load(Acquire)));
+    }
+    no_lock(s);
 }

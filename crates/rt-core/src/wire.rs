@@ -398,6 +398,9 @@ pub struct LockCache {
     pub at: u64,
 }
 
+/// Set in the address of a [`Lock`] that stands for sections which several readers may be in.
+pub const LOCK_SHARED: u64 = 1 << 63;
+
 /// A lock as one thread used it: sections under it as the outermost lock held, and a sample of them.
 #[repr(C, align(64))]
 pub struct Lock {

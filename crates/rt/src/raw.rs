@@ -282,6 +282,7 @@ impl<'a> RawFile<'a> {
         let slots = if t.locks == 0 { 0 } else { 1u64 << t.locks_bits.min(20) };
         let all = (0..slots)
             .map_while(|k| self.get::<Lock>(t.locks, k))
+            .map(|l| Lock { addr: l.addr & !LOCK_SHARED, ..l })
             .filter(|l| l.addr != 0 && l.addr <= ADDRESS_MAX);
         all.map(|l| TracedLock { lock: l, sections: self.sections(&l) }).collect()
     }
