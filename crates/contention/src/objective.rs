@@ -170,8 +170,8 @@ fn ranges(pieces: &[Piece]) -> Vec<Vec<Piece>> {
 /// Bytes of a word: what lies within one is accessed by one instruction, mostly.
 const WORD: u32 = 8;
 
-/// The part of a piece that falls on `[from, to)`, which lies inside of it. An access of one word needs all of its bytes:
-/// it visits every range that it covers, wherever these lie.
+/// The part of a piece that falls on `[from, to)`, which lies inside of it. An access of one word needs all of its
+/// bytes: it visits every range that it covers, wherever these lie.
 fn share(p: &Piece, from: u32, to: u32) -> Piece {
     let one_word = p.first / WORD == (p.first + p.size.max(1) - 1) / WORD;
     let part = if one_word { 1.0 } else { f64::from(to - from) / f64::from(p.size.max(1)) };

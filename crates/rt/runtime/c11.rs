@@ -1,5 +1,5 @@
-//! The threads, mutexes and conditions of C11. In glibc they are those of pthreads under other names, called from inside
-//! where nobody can stand in front.
+//! The threads, mutexes and conditions of C11. In glibc they are those of pthreads under other names, called from
+//! inside where nobody can stand in front.
 
 use crate::arch::{alias, stub};
 use crate::arena::recording;

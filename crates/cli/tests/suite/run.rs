@@ -79,7 +79,9 @@ impl Workshop {
     /// Runs the command that a report names next, where the evidence lies; the command if it failed.
     fn next_fails(&self, report: &[u8]) -> Result<Option<String>, String> {
         let view: serde_json::Value = serde_json::from_slice(report).unwrap_or_default();
-        let Some(next) = view["next"].as_str().and_then(|n| n.strip_prefix("tussle ")) else { return Ok(None) };
+        let Some(next) = view["next"].as_str().and_then(|n| n.strip_prefix("tussle ")) else {
+            return Ok(None);
+        };
         let line = format!("{} {next}", env!("CARGO_BIN_EXE_tussle"));
         let out = run(self.command("sh").args(["-c", &line]))?;
         let said = || format!("{next}: {}", String::from_utf8_lossy(&out.stderr));
