@@ -30,6 +30,7 @@ enum { PLAIN, STACK, CALL, LINK };
 static bool x86, arm, begun;
 static char session[TEXT];
 static const char *program;
+static char *own_maps; /* the emulator's, before the program is mapped */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- what is watched, and where it lies ---- */
@@ -86,6 +87,27 @@ static int by_address(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
+}
+
+static char *maps_now(void)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    size_t n = 0, room = 1 << 16;
+    char *text = malloc(room);
+    while (f && text && n + 1 < room) {
+        size_t got = fread(text + n, 1, room - 1 - n, f);
+        n += got;
+        if (!got) {
+            break;
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+    if (text) {
+        text[n] = 0;
+    }
+    return text;
 }
 
 typedef void (*mapping_fn)(uint64_t lo, uint64_t hi, uint64_t offset, const char *path, void *data);
@@ -271,7 +293,7 @@ static void begin(unsigned vcpu, void *udata)
     }
     begun = true;
     struct within stack = stack_below(stack_pointer() + guest_base + 1);
-    tussle_emulated_begin(session, program, number_of("TUSSLE_MEM_MAX", 1ull << 30),
+    tussle_emulated_begin(session, program, own_maps, number_of("TUSSLE_MEM_MAX", 1ull << 30),
                           number_of("TUSSLE_OPERATIONS", 1) != 0, stack.lo, stack.hi);
 }
 
@@ -453,6 +475,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     mmap_number = x86 ? 9 : 222;
     snprintf(session, sizeof session, "%s", getenv("TUSSLE_SESSION") ? getenv("TUSSLE_SESSION") : "");
     read_watch_file();
+    own_maps = maps_now();
     qemu_plugin_register_vcpu_init_cb(id, vcpu_begins);
     qemu_plugin_register_vcpu_exit_cb(id, vcpu_ends);
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);

@@ -65,8 +65,8 @@ GByteArray *g_byte_array_new(void);
 GByteArray *g_byte_array_set_size(GByteArray *array, unsigned length);
 
 /* The recorder: crates/rt/emulated. */
-bool tussle_emulated_begin(const char *dir, const char *program, uint64_t mem_max, bool operations, uint64_t stack_lo,
-                           uint64_t stack_hi);
+bool tussle_emulated_begin(const char *dir, const char *program, const char *maps, uint64_t mem_max, bool operations,
+                           uint64_t stack_lo, uint64_t stack_hi);
 void tussle_emulated_created(unsigned creator, unsigned vcpu, uint64_t lo, uint64_t hi);
 uint64_t tussle_emulated_child_stack(unsigned vcpu);
 void tussle_emulated_ended(unsigned vcpu);

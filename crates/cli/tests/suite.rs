@@ -12,7 +12,7 @@ mod suite {
 use suite::judge::{Outcome, Tally};
 use suite::manifest::{Manifest, Twin};
 use suite::run::{Setting, Workshop};
-use tussle_testkit::{skip, slow};
+use tussle_testkit::{need, skip, slow};
 
 #[test]
 fn verdicts_are_those_that_the_programs_were_built_to_have() {
@@ -34,6 +34,27 @@ fn verdicts_are_those_that_the_programs_were_built_to_have() {
     println!("{}", tally.table());
     let allowed = manifest.limits.scaled(tally.judged());
     tally.check(&allowed);
+}
+
+/// The same programs as their compiler leaves them, at -O2, but for those that are about what is not instrumented.
+#[test]
+fn verdicts_under_emulation_are_the_same() {
+    if !slow("suite-emulated") || !need("qemu-x86_64") {
+        return;
+    }
+    let (workshop, setting) = (Workshop::new(), Setting::emulated());
+    let mut tally = Tally::default();
+    let manifest = Manifest::read();
+    for case in manifest.cases.iter().filter(|c| c.instrumented) {
+        for twin in &case.twins(true) {
+            match workshop.judge(case, twin, &setting) {
+                Ok(outcome) => tally.add(case, twin, &setting, outcome),
+                Err(skipped) => skip(&format!("{} {}: {skipped}", case.source, setting.words())),
+            }
+        }
+    }
+    println!("{}", tally.table());
+    tally.check(&manifest.limits.scaled(tally.judged()));
 }
 
 #[test]

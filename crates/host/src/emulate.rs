@@ -1,6 +1,7 @@
 //! Programs that carry no recorder, under QEMU's user-mode emulation with a plugin that carries it: found, checked,
 //! equipped, told what to watch.
 
+pub(crate) mod go;
 mod plugin;
 mod watch;
 

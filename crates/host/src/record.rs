@@ -77,6 +77,8 @@ pub struct Recorded {
     pub finished: bool,
     /// Ids of processes that still ran when their files were read.
     pub alive: Vec<u32>,
+    /// Objects whose allocator was told the name of their type, or of their elements' type.
+    pub told: Vec<(u32, String)>,
 }
 
 /// Why nothing was recorded.
@@ -359,7 +361,8 @@ fn read_session(session: Session, note: &Note, end: &spawn::End) -> Result<Recor
         ids.iter().zip(&converted.pid_namespaces).map(|(&p, &n)| alive::alive(p, n)).collect();
     complete(&mut evidence, end, &running);
     let alive = ids.into_iter().zip(running).filter(|p| p.1).map(|p| p.0).collect();
-    Ok(Recorded { evidence, status: end.status(), problems, session, finished: true, alive })
+    let told = crate::emulate::go::names(&evidence, &converted.described);
+    Ok(Recorded { evidence, status: end.status(), problems, session, finished: true, alive, told })
 }
 
 fn no_report_hint(problems: &[String], children: bool, session: &Path) -> String {

@@ -17,6 +17,7 @@ mod retarget;
 mod rust;
 mod site;
 mod tokens;
+mod told;
 mod typed;
 mod types;
 mod vote;
@@ -68,16 +69,31 @@ pub fn name(evidence: &mut Evidence, images: &mut dyn Images) -> Vec<Problem> {
     name_sampled(evidence, images, &SampledRegisters::new())
 }
 
+/// [`name`] where allocators were told the types of objects (ids of rows, with names as the debug information has them).
+pub fn name_told(evidence: &mut Evidence, images: &mut dyn Images, told: &[(u32, String)]) -> Vec<Problem> {
+    name_all(evidence, images, &SampledRegisters::new(), told)
+}
+
 /// [`name`] for samples that came with registers.
 pub fn name_sampled(
     evidence: &mut Evidence,
     images: &mut dyn Images,
     registers: &SampledRegisters,
 ) -> Vec<Problem> {
+    name_all(evidence, images, registers, &[])
+}
+
+fn name_all(
+    evidence: &mut Evidence,
+    images: &mut dyn Images,
+    registers: &SampledRegisters,
+    told: &[(u32, String)],
+) -> Vec<Problem> {
     let mut loaded = Loaded::new(images);
     let mut pending = types::Pending::new(evidence);
     code::name(evidence, &mut loaded);
     operators::pass(evidence);
+    told::apply(evidence, &mut loaded, &mut pending, told);
     globals::split(evidence, &mut loaded, &mut pending);
     typed::place(evidence, &mut loaded, &mut pending, registers);
     let mut sites = site::Sites::default();

@@ -525,26 +525,46 @@ unsafe fn describe() {
     }
 }
 
-/// Says which program runs, where the process's own executable is an emulator of it.
+/// Says which program runs, where the process's own executable is an emulator of it, and which mappings were there
+/// before the program: the emulator's own.
 ///
 /// # Safety
-/// `path` is null or zero-terminated; no other thread of the process records yet.
-pub unsafe fn runs(path: *const u8) {
-    const PATH_MAX: usize = 4000;
+/// Both are null or zero-terminated; no other thread of the process records yet.
+pub unsafe fn runs(path: *const u8, maps: *const u8) {
+    let h = header();
+    if h.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise; the header is mapped.
+    unsafe {
+        (*h).emulator = text_of(maps);
+        match text_of(path) {
+            0 => {}
+            text => (*h).exe = text,
+        }
+    }
+}
+
+/// A text of these bytes; 0 without any, or without memory.
+///
+/// # Safety
+/// `from` is null or zero-terminated.
+unsafe fn text_of(from: *const u8) -> u32 {
+    let mut n = 0;
     // SAFETY: the caller's promise; the block is new and has room for the text.
     unsafe {
-        let h = header();
-        let block = if path.is_null() || h.is_null() { 0 } else { alloc(TEXT_BLOCK_MIN) };
-        if block == 0 {
-            return;
-        }
-        let mut n = 0;
-        while n < PATH_MAX && *path.add(n) != 0 {
-            *((block + TEXT_HEAD) as *mut u8).add(n) = *path.add(n);
+        while !from.is_null() && *from.add(n) != 0 && (n as u64) < TEXT_BLOCK_MAX {
             n += 1;
         }
+        let block = if n == 0 { 0 } else { alloc(TEXT_HEAD + n as u64) };
+        if block == 0 {
+            return 0;
+        }
+        for k in 0..n {
+            *((block + TEXT_HEAD) as *mut u8).add(k) = *from.add(k);
+        }
         (*(block as *mut Text)).len = n as u32;
-        (*h).exe = reference(block);
+        reference(block)
     }
 }
 

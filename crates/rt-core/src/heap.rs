@@ -39,6 +39,18 @@ fn hash(base: u64, bits: u32) -> usize {
 
 /// Notes an allocation.
 pub fn born(entered: &Entered, base: u64, size: u64, allocator: u16, align: u32, pc: u64) {
+    described(entered, base, size, (allocator, align), 0, pc)
+}
+
+/// [`born`] where the allocator, beside which its alignment stands, was given a description of the type.
+pub fn described(
+    entered: &Entered,
+    base: u64,
+    size: u64,
+    (allocator, align): (u16, u32),
+    descriptor: u64,
+    pc: u64,
+) {
     // SAFETY: site and code are this thread's; the slot belongs to its shard, whose lock `held` keeps until it is
     // filled.
     unsafe {
@@ -55,6 +67,7 @@ pub fn born(entered: &Entered, base: u64, size: u64, allocator: u16, align: u32,
             take(t, slot, size, code, (*info).index);
             (*slot).allocator = allocator;
             (*slot).align = align;
+            (*slot).descriptor = descriptor;
             (*slot).site = site;
         }
         drop(held);

@@ -149,6 +149,8 @@ pub struct Header {
     pub nested: u32,
     /// Inode of the namespace that `pid` is of; 0 if unknown.
     pub pid_namespace: u32,
+    /// [`Text`] with the mappings of the emulator that runs the program; 0 if there is none.
+    pub emulator: u32,
 }
 
 /// A forked child's recording inside of its parent's file, for want of a file of its own: a [`Header`] follows.
@@ -559,6 +561,8 @@ pub struct HeapSlot {
     /// Reference of the [`Site`].
     pub site: u32,
     pub align: u32,
+    /// Address of the type's description that the allocator was given (Go); 0 if none.
+    pub descriptor: u64,
 }
 
 /// An allocation site of one thread: how many of its objects live.

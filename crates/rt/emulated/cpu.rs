@@ -146,13 +146,14 @@ fn index(cpu: u32) -> u32 {
     }
 }
 
-/// What a recording begins with; kept for forked children.
-struct Kept(UnsafeCell<Option<(Settings, *const u8)>>);
+/// What a recording begins with; kept for forked children: program and mappings of the emulator beside the settings.
+struct Kept(UnsafeCell<Option<(Settings, *const u8, *const u8)>>);
 // SAFETY: written once, before the program's first instruction.
 unsafe impl Sync for Kept {}
 static KEPT: Kept = Kept(UnsafeCell::new(None));
 
-/// Begins to record; false if that cannot be. `stack` is the main thread's.
+/// Begins to record; false if that cannot be. `maps` were the emulator's mappings before it had the program's, the stack
+/// is the main thread's.
 ///
 /// # Safety
 /// The texts are zero-terminated and stay; the calling thread is the program's only one.
@@ -160,6 +161,7 @@ static KEPT: Kept = Kept(UnsafeCell::new(None));
 pub unsafe extern "C" fn tussle_emulated_begin(
     dir: *const u8,
     program: *const u8,
+    maps: *const u8,
     mem_max: u64,
     operations: bool,
     stack_lo: u64,
@@ -171,9 +173,9 @@ pub unsafe extern "C" fn tussle_emulated_begin(
         if !arena::open(&settings, 0, 0, 0) {
             return false;
         }
-        arena::runs(program);
+        arena::runs(program, maps);
         name_after(program);
-        *KEPT.0.get() = Some((settings, program));
+        *KEPT.0.get() = Some((settings, program, maps));
         let me = Cpu::of(0);
         me.birth = Birth { vt: 0, stack: (stack_lo, stack_hi), ..Birth::unknown() };
         register(0)
@@ -222,10 +224,10 @@ pub unsafe fn forked(cpu: u32) {
         for l in &LIVES {
             l.store(core::ptr::null_mut(), Relaxed);
         }
-        let Some((settings, program)) = &*KEPT.0.get() else { return };
+        let Some((settings, program, maps)) = &*KEPT.0.get() else { return };
         let vt = FORK_VT.load(Relaxed);
         if arena::open(settings, pid, seq, vt) {
-            arena::runs(*program);
+            arena::runs(*program, *maps);
             let me = Cpu::of(cpu);
             me.birth = Birth { vt, pointer: me.birth.pointer, stack: me.birth.stack, ..Birth::unknown() };
             register(cpu);

@@ -198,8 +198,9 @@ fn allocated(entered: &Entered, p: &Pending, result: u64) {
         return;
     }
     let align = align.clamp(1, 1 << 30) as u32;
+    let descriptor = if p.kind == GO_MALLOC { b } else { 0 };
     // SAFETY: the thread is inside the recorder: its frames are its own.
-    unsafe { asked(entered, |pc| heap::born(entered, at, size, allocator, align, pc)) };
+    unsafe { asked(entered, |pc| heap::described(entered, at, size, (allocator, align), descriptor, pc)) };
 }
 
 /// The function that has returned was no allocation.

@@ -2,6 +2,7 @@
 
 use crate::cpu::{self, Cpu, ended, enter};
 use crate::{functions, memory};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use tussle_rt_core::wire::*;
 use tussle_rt_core::{arena, heap, sync};
 
@@ -81,7 +82,22 @@ const CLONE_VFORK: u64 = 0x4000;
 const CLONE_SETTLS: u64 = 0x80000;
 const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 const ARCH_SET_FS: u64 = 0x1002;
+const MAP_SHARED: u64 = 0x1;
 const MAP_ANONYMOUS: u64 = 0x20;
+
+/// Memory maps that are written down for shared mappings, in one process at most.
+const SHARED_MAPPINGS_MAX: u32 = 64;
+static SHARED_MAPPINGS: AtomicU32 = AtomicU32::new(0);
+
+/// Writes down what is mapped now: other processes may map the same memory elsewhere.
+fn shared(cpu: u32) {
+    if let Some(_inside) = enter(cpu)
+        && SHARED_MAPPINGS.fetch_add(1, Relaxed) < SHARED_MAPPINGS_MAX
+    {
+        // SAFETY: the header of a process that records is mapped.
+        unsafe { arena::snapshot_maps() };
+    }
+}
 
 /// A system call begins; `args` are its six arguments, addresses among them not yet the emulator's: `base` is to be
 /// added.
@@ -180,6 +196,7 @@ pub unsafe extern "C" fn tussle_emulated_system_end(cpu: u32, result: i64, args:
             Fork if result == 0 => cpu::forked(cpu),
             Exec => arena::mark_end(END_RUNNING, 0),
             Futex => woken(cpu, result),
+            Mmap if result > 0 && a[3] & MAP_SHARED != 0 => shared(cpu),
             Mmap if result > 0 && a[3] & MAP_ANONYMOUS != 0 && !functions::allocating(cpu) => {
                 if let Some(entered) = enter(cpu) {
                     functions::mapped(&entered, result as u64 + base, a[1]);

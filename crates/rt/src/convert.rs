@@ -57,6 +57,8 @@ pub struct Converted {
     pub problems: Vec<String>,
     /// Inode of each process's namespace of process ids; 0 if unknown.
     pub pid_namespaces: Vec<u32>,
+    /// Objects whose allocator was told the type, and the address of the type's description in the program.
+    pub described: Vec<(u32, u64)>,
 }
 
 /// Turns the raw files of one session, one per process, into evidence. `keep` says which lines matter.
@@ -65,8 +67,12 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
     let mut order: Vec<&RawFile<'_>> = files.iter().chain(&nested).collect();
     order.sort_by_key(|f| (f.header().parent_pid != 0, f.header().pid, f.header().seq));
     let run = tussle_evidence::Run::new(Source::Recorder, WINDOW_VT, Sees::ACCESSES);
-    let mut out =
-        Converted { evidence: Evidence::empty(run), problems: Vec::new(), pid_namespaces: Vec::new() };
+    let mut out = Converted {
+        evidence: Evidence::empty(run),
+        problems: Vec::new(),
+        pid_namespaces: Vec::new(),
+        described: Vec::new(),
+    };
     let family = Family::new(&order);
     let forked_from = |i| family.forked_from(i);
     let shared = Shared::new(&order, &(0..order.len()).map(forked_from).collect::<Vec<_>>());
@@ -78,7 +84,7 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
         let (what, count) = ("shared memory".into(), shared.not_followed);
         out.evidence.losses.push(Loss { process: None, what, count, note: note.into() });
     }
-    let mut one = SharedObjects { shared, ids: HashMap::new() };
+    let mut one = SharedObjects { shared, ids: HashMap::new(), described: Vec::new() };
     for (i, file) in order.iter().enumerate() {
         let h = file.header();
         out.evidence.processes.push(Process {
@@ -92,6 +98,7 @@ pub fn convert(files: &[RawFile<'_>], keep: Keep) -> Converted {
         let from = forked_from(i).and_then(|p| order.get(p).copied());
         ProcessReader::new(i as u32, file, &mut out.evidence, &mut one).read(from, keep, &fought[i]);
     }
+    out.described = one.described;
     // Seen are the locks of all processes or none.
     let sampled = order.iter().all(|f| f.header().operations != 0) && !order.is_empty();
     out.evidence.run.sees.locks = sampled;
@@ -122,6 +129,8 @@ fn lossy(b: &[u8]) -> String {
 struct SharedObjects {
     shared: Shared,
     ids: HashMap<(usize, u64, u64), u32>,
+    /// As [`Converted::described`].
+    described: Vec<(u32, u64)>,
 }
 
 pub(crate) struct ProcessReader<'a> {
@@ -202,8 +211,9 @@ impl<'a> ProcessReader<'a> {
     }
 
     fn modules(&mut self) {
+        let emulators: Vec<u64> = parse_starts(&lossy(&self.file.text(self.file.header().emulator)));
         for text in self.file.maps() {
-            for m in parse_maps(&lossy(&text)) {
+            for m in parse_maps(&lossy(&text), &emulators) {
                 let old = self.ev.modules[self.first_module..].iter_mut().find(|o| o.path == m.path);
                 match old {
                     Some(o) if o.bias == m.bias => o.end = o.end.max(m.end),
@@ -386,7 +396,7 @@ impl<'a> ProcessReader<'a> {
             What::Page => o.align = 4096,
             What::Tls { thread } => (o.kind, o.alloc_actor) = (ObjectKind::Tls, self.actor(thread)),
             What::Stack { thread } => (o.kind, o.alloc_actor) = (ObjectKind::Stack, self.actor(thread)),
-            What::Heap { code, thread, allocator, align, site, inherited } => {
+            What::Heap { code, thread, allocator, align, site, inherited, .. } => {
                 let name = ALLOCATORS.get(usize::from(allocator)).copied().unwrap_or("?");
                 o.kind = if name == "mmap" { ObjectKind::Mapped } else { ObjectKind::Heap };
                 o.allocator = Some(name.into());
@@ -405,6 +415,9 @@ impl<'a> ProcessReader<'a> {
                 self.ev.objects.len() as u32 - 1
             }
         };
+        if let What::Heap { descriptor: at @ 1.., .. } = p.what {
+            self.one.described.push((id, at));
+        }
         places.number(place, id);
         id
     }
@@ -570,10 +583,16 @@ fn ranges(u: &Use, run: &Run, w: usize) -> Vec<(Span, Counts)> {
     }
 }
 
-/// Mapped files of a `/proc/pid/maps` text: whole extents, and the bias of the first mapping.
-fn parse_maps(text: &str) -> Vec<Module> {
+/// Where the mappings of a `/proc/pid/maps` text begin.
+fn parse_starts(text: &str) -> Vec<u64> {
+    text.lines().filter_map(Mapped::parse).map(|m| m.start).collect()
+}
+
+/// Mapped files of a `/proc/pid/maps` text: whole extents, and the bias of the first mapping. Mappings that begin at
+/// one of `others` are not the program's.
+fn parse_maps(text: &str, others: &[u64]) -> Vec<Module> {
     let mut out: Vec<Module> = Vec::new();
-    for here in text.lines().filter_map(Mapped::parse) {
+    for here in text.lines().filter_map(Mapped::parse).filter(|m| !others.contains(&m.start)) {
         let Mapped { start, end, offset, path, .. } = here;
         if path.is_empty() {
             // Zero-initialised data follows its file without a name.

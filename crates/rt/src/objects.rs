@@ -29,6 +29,8 @@ pub(crate) enum What {
         align: u32,
         site: u32,
         inherited: bool,
+        /// Address of the type's description, 0 if none.
+        descriptor: u64,
     },
     Tls {
         thread: u32,
@@ -144,7 +146,8 @@ impl Places {
 
 fn heap_place(s: &HeapSlot, inherited: bool) -> Place {
     let (code, thread, allocator, align, site) = (s.code, s.thread, s.allocator, s.align, s.site);
-    let what = What::Heap { code, thread, allocator, align, site, inherited };
+    let descriptor = s.descriptor;
+    let what = What::Heap { code, thread, allocator, align, site, inherited, descriptor };
     Place { base: s.base, size: s.size.max(1), vt0: s.vt0, vt1: s.vt1, what }
 }
 

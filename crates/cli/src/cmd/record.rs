@@ -117,7 +117,7 @@ fn name_and_write(args: &Args, global: &Global, recorded: &mut Recorded) -> anyh
     }
     if !args.no_names {
         let mut images = tussle_host::images::HostImages::new();
-        for p in tussle_naming::name(&mut recorded.evidence, &mut images) {
+        for p in tussle_naming::name_told(&mut recorded.evidence, &mut images, &recorded.told) {
             global.remark(p);
         }
     }

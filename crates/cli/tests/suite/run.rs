@@ -6,17 +6,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// How a program is built and run.
+#[derive(Clone, Copy)]
 pub struct Setting {
     pub compiler: &'static str,
     pub level: &'static str,
     pub threads: u32,
     pub cpus: u32,
+    /// As the compiler leaves it, under an emulator.
+    pub emulated: bool,
 }
 
 impl Setting {
     /// That of the fixed forty.
     pub fn usual() -> Setting {
-        Setting { compiler: "gcc", level: "-O1", threads: 4, cpus: 2 }
+        Setting { compiler: "gcc", level: "-O1", threads: 4, cpus: 2, emulated: false }
+    }
+
+    /// Nothing rebuilt.
+    pub fn emulated() -> Setting {
+        Setting { level: "-O2", emulated: true, ..Setting::usual() }
     }
 
     /// Every combination.
@@ -25,7 +33,8 @@ impl Setting {
         for compiler in ["gcc", "clang"] {
             for level in ["-O0", "-O1", "-O2"] {
                 for threads in [2, 4, 16, 64] {
-                    out.extend([1, 2].map(|cpus| Setting { compiler, level, threads, cpus }));
+                    let one = Setting { compiler, level, threads, ..Setting::usual() };
+                    out.extend([1, 2].map(|cpus| Setting { cpus, ..one }));
                 }
             }
         }
@@ -33,7 +42,8 @@ impl Setting {
     }
 
     pub fn words(&self) -> String {
-        format!("{} {} {} threads {} CPUs", self.compiler, self.level, self.threads, self.cpus)
+        let how = if self.emulated { "emulated " } else { "" };
+        format!("{how}{} {} {} threads {} CPUs", self.compiler, self.level, self.threads, self.cpus)
     }
 
     fn cxx(&self) -> &'static str {
@@ -62,7 +72,8 @@ impl Workshop {
         if setting.cpus == 1 {
             record.args(["-c", "0", env!("CARGO_BIN_EXE_tussle")]);
         }
-        record.args(["record", "-o"]).arg(&data).arg("--").arg(&program).arg(setting.threads.to_string());
+        record.arg("record").args(setting.emulated.then_some("--emulate"));
+        record.arg("-o").arg(&data).arg("--").arg(&program).arg(setting.threads.to_string());
         let recorded = run(&mut record)?;
         if !recorded.status.success() {
             return Err(format!("not recorded: {}", String::from_utf8_lossy(&recorded.stderr)));
@@ -100,12 +111,12 @@ impl Workshop {
         let mut flags: Vec<&str> = vec![setting.level, "-g", "-pthread"];
         flags.extend(case.flags.iter().map(String::as_str));
         flags.extend(twin.fixed.then_some("-DFIXED"));
-        let mut compile = match case.instrumented {
+        let tool = |instrumented| match instrumented && !setting.emulated {
             true => self.wrapper(cxx, compiler),
             false => self.command(compiler),
         };
-        done(compile.args(&flags).arg("-c").arg(&source).arg("-o").arg(&object))?;
-        let mut link = self.wrapper(cxx, compiler);
+        done(tool(case.instrumented).args(&flags).arg("-c").arg(&source).arg("-o").arg(&object))?;
+        let mut link = tool(true);
         done(link.args(&flags).arg(&object).arg("-o").arg(&program).arg("-lrt"))?;
         Ok(program)
     }
