@@ -25,7 +25,7 @@ EXPORT int qemu_plugin_version = 1;
 enum { ARGS = 4, TEXT = 4096, PAGE = 4096, CALL_BYTES_MAX = 7 };
 enum { GO_MALLOC = 9, GO_READY = 28, GO_RUN = 29, GO_SWITCH = 30, BETWEEN = 31 };
 /* Results of looking at an instruction. */
-enum { PLAIN, STACK, CALL, LINK };
+enum { PLAIN, SKIP, CALL, LINK };
 
 static bool x86, arm, begun;
 static char session[TEXT];
@@ -355,9 +355,13 @@ static int look_at_x86(const uint8_t *b, size_t n)
     if (op == 0xff && i + 1 < n && (b[i + 1] >> 3 & 7) == 2) {
         return CALL;
     }
+    /* jumps through tables that do not change, most of them the linker's */
+    if (op == 0xff && i + 1 < n && (b[i + 1] >> 3 & 7) == 4) {
+        return SKIP;
+    }
     /* push and pop of registers and constants, leave, ret: what only the compiler knows of */
     if ((op & 0xf0) == 0x50 || op == 0x68 || op == 0x6a || op == 0xc9 || op == 0xc3 || op == 0xc2) {
-        return STACK;
+        return SKIP;
     }
     return PLAIN;
 }
@@ -416,11 +420,11 @@ static void watch_insn(struct qemu_plugin_insn *insn)
     void *pc = (void *)(uintptr_t)(at + 1), *next = (void *)(uintptr_t)(at + bytes);
     vcpu_mem_cb_t memory = (vcpu_mem_cb_t)tussle_emulated_memory;
     switch (look_at((const uint8_t *)(uintptr_t)at, bytes)) {
-    case STACK:
+    case SKIP:
         return;
     case CALL:
-        qemu_plugin_register_vcpu_mem_cb(insn, memory, CB_NO_REGS, MEM_R, pc);
-        qemu_plugin_register_vcpu_mem_cb(insn, (vcpu_mem_cb_t)tussle_emulated_call, CB_NO_REGS, MEM_W, next);
+        /* of both kinds: QEMU 7.2 takes reads for stores when only one of them is asked for */
+        qemu_plugin_register_vcpu_mem_cb(insn, (vcpu_mem_cb_t)tussle_emulated_call, CB_NO_REGS, MEM_RW, next);
         return;
     case LINK:
         qemu_plugin_register_vcpu_insn_exec_cb(insn, (vcpu_udata_cb_t)tussle_emulated_linked, CB_NO_REGS, next);

@@ -69,7 +69,8 @@ pub fn name(evidence: &mut Evidence, images: &mut dyn Images) -> Vec<Problem> {
     name_sampled(evidence, images, &SampledRegisters::new())
 }
 
-/// [`name`] where allocators were told the types of objects (ids of rows, with names as the debug information has them).
+/// [`name`] where allocators were told the types of objects: ids of rows, with names as the debug information has
+/// them.
 pub fn name_told(evidence: &mut Evidence, images: &mut dyn Images, told: &[(u32, String)]) -> Vec<Problem> {
     name_all(evidence, images, &SampledRegisters::new(), told)
 }

@@ -6,8 +6,8 @@ use crate::alloc::{Fit, fit};
 use crate::image::{ImageId, Images};
 use crate::types::Pending;
 
-/// Gives objects the types that their allocator was told, as far as the program's debug information has one of that name
-/// that fits.
+/// Gives objects the types that their allocator was told, as far as the program's debug information has one of that
+/// name that fits.
 pub(crate) fn apply(
     evidence: &mut Evidence,
     images: &mut Images,

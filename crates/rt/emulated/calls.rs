@@ -37,15 +37,19 @@ pub unsafe fn caller_at(t: *mut Live, k: u32) -> u64 {
     }
 }
 
-/// A call: `sp` is where the return address was written, 0 if the machine keeps it in a register. It is QEMU's callback
-/// for accesses.
+/// QEMU's callback for accesses of a call: `sp` is where the return address was written, 0 if the machine keeps it in a
+/// register; or the call reads from there where it leads.
 ///
 /// # Safety
 /// The calling thread has this number.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tussle_emulated_call(cpu: u32, _info: u32, sp: u64, ret: u64) {
+pub unsafe extern "C" fn tussle_emulated_call(cpu: u32, info: u32, sp: u64, ret: u64) {
+    const STORES: u32 = 1 << 17;
     // SAFETY: the state is the calling thread's; one that is not recorded has no depth.
     unsafe {
+        if info & STORES == 0 && sp != 0 {
+            return crate::memory::tussle_emulated_memory(cpu, info, sp, ret);
+        }
         let t = live(cpu);
         if (*t).depth == 0 {
             return;

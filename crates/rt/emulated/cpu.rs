@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use tussle_rt_core::arena::{self, Settings, lost, recording};
-use tussle_rt_core::thread::{self, Birth, Entered};
+use tussle_rt_core::thread::{self as threads, Birth, Entered};
 use tussle_rt_core::wire::*;
 use tussle_rt_core::{record, sync, sys};
 
@@ -20,7 +20,79 @@ struct Dummy(UnsafeCell<MaybeUninit<Live>>);
 unsafe impl Sync for Dummy {}
 static DUMMY: Dummy = Dummy(UnsafeCell::new(MaybeUninit::zeroed()));
 
-static LIVES: [AtomicPtr<Live>; CPUS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; CPUS];
+/// What every access of a thread looks at.
+#[repr(align(64))]
+struct Hot {
+    /// Its state; null while it is not recorded.
+    live: AtomicPtr<Live>,
+    /// The same, null while every access is to be looked at.
+    table: AtomicPtr<Live>,
+    last_pc: AtomicU64,
+    last_addr: AtomicU64,
+    last_what: AtomicU64,
+}
+
+impl Hot {
+    const fn new() -> Hot {
+        let none = core::ptr::null_mut();
+        let (live, table) = (AtomicPtr::new(none), AtomicPtr::new(none));
+        let (last_pc, last_addr, last_what) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Hot { live, table, last_pc, last_addr, last_what }
+    }
+
+    fn set(&self, t: *mut Live) {
+        self.live.store(t, Relaxed);
+        self.table.store(t, Relaxed);
+    }
+}
+
+/// The last one is for threads beyond, of which nothing is recorded.
+static HOT: [Hot; CPUS + 1] = [const { Hot::new() }; CPUS + 1];
+
+/// A thread on its way through an access.
+pub struct Thread {
+    pub cpu: u32,
+    hot: &'static Hot,
+}
+
+/// The thread with this number.
+#[inline(always)]
+pub fn thread(cpu: u32) -> Thread {
+    Thread { cpu, hot: HOT.get(cpu as usize).unwrap_or(&HOT[CPUS]) }
+}
+
+fn recorded(at: *mut Live) -> *mut Live {
+    if at.is_null() { DUMMY.0.get().cast() } else { at }
+}
+
+impl Thread {
+    /// Its state, or zeroes while every access is to be looked at.
+    #[inline(always)]
+    pub fn table(&self) -> *mut Live {
+        recorded(self.hot.table.load(Relaxed))
+    }
+
+    /// Code, address, and size and kind (from bit 8 on) of its last access.
+    #[inline(always)]
+    pub fn last(&self) -> (u64, u64, u64) {
+        let h = self.hot;
+        (h.last_pc.load(Relaxed), h.last_addr.load(Relaxed), h.last_what.load(Relaxed))
+    }
+
+    /// See [`Thread::last`].
+    #[inline(always)]
+    pub fn set_last(&self, pc: u64, addr: u64, what: u64) {
+        self.hot.last_what.store(what, Relaxed);
+        self.hot.last_pc.store(pc, Relaxed);
+        self.hot.last_addr.store(addr, Relaxed);
+    }
+
+    /// Has every access looked at from now on, or not.
+    pub fn look_at_all(&self, on: bool) {
+        let t = if on { core::ptr::null_mut() } else { self.hot.live.load(Relaxed) };
+        self.hot.table.store(t, Relaxed);
+    }
+}
 
 /// What is known of a thread beside its state. Used by the thread itself, and by its creator before it runs.
 pub struct Cpu {
@@ -35,6 +107,8 @@ pub struct Cpu {
     /// Functions that it is in, whose result matters.
     pub pending: [Pending; PENDING_MAX],
     pub pending_count: usize,
+    /// The word that it read last of those that threads wait for, what it held, and the changes told by then.
+    pub polled: (u64, u64, u32),
     /// The word that it sleeps at, and the wake-ups before.
     pub sleeps: Option<(u64, u64)>,
     /// Result of the system call that it is in matters.
@@ -58,6 +132,7 @@ impl Cpu {
             starts: (0, 0),
             pending: [Pending::NONE; PENDING_MAX],
             pending_count: 0,
+            polled: (0, 0, 0),
             sleeps: None,
             system: crate::system::Call::Other,
             refused: false,
@@ -84,8 +159,7 @@ impl Cpu {
 /// The thread's state; zeroes while it is not recorded.
 #[inline(always)]
 pub fn live(cpu: u32) -> *mut Live {
-    let at = LIVES.get(cpu as usize).map_or(core::ptr::null_mut(), |l| l.load(Relaxed));
-    if at.is_null() { DUMMY.0.get().cast() } else { at }
+    recorded(thread(cpu).hot.live.load(Relaxed))
 }
 
 /// Enters the recorder; `None` if the thread cannot be recorded.
@@ -108,8 +182,7 @@ fn enter_slowly(cpu: u32) -> Option<Entered> {
         if arena::forked() {
             forked(cpu);
         }
-        let slot = LIVES.get(cpu as usize);
-        if slot.is_none_or(|s| s.load(Relaxed).is_null()) && !register(cpu) {
+        if thread(cpu).hot.live.load(Relaxed).is_null() && !register(cpu) {
             return None;
         }
         Entered::enter(live(cpu))
@@ -124,13 +197,13 @@ unsafe fn register(cpu: u32) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         let me = Cpu::of(cpu);
-        let Some(slot) = LIVES.get(cpu as usize).filter(|_| recording() && !me.refused) else {
+        if cpu as usize >= CPUS || !recording() || me.refused {
             lost(LOST_THREADS, (cpu as usize >= CPUS) as u64);
             return false;
-        };
-        let t = thread::register(&me.birth);
+        }
+        let t = threads::register(&me.birth);
         me.refused = t.is_null();
-        slot.store(t, Relaxed);
+        thread(cpu).hot.set(t);
         !t.is_null()
     }
 }
@@ -152,8 +225,8 @@ struct Kept(UnsafeCell<Option<(Settings, *const u8, *const u8)>>);
 unsafe impl Sync for Kept {}
 static KEPT: Kept = Kept(UnsafeCell::new(None));
 
-/// Begins to record; false if that cannot be. `maps` were the emulator's mappings before it had the program's, the stack
-/// is the main thread's.
+/// Begins to record; false if that cannot be. `maps` were the emulator's mappings before it had the program's, the
+/// stack is the main thread's.
 ///
 /// # Safety
 /// The texts are zero-terminated and stay; the calling thread is the program's only one.
@@ -220,9 +293,9 @@ pub unsafe fn forked(cpu: u32) {
     // SAFETY: the caller's promise.
     unsafe {
         let (pid, seq) = arena::session_pid_seq();
-        thread::reset_after_fork();
-        for l in &LIVES {
-            l.store(core::ptr::null_mut(), Relaxed);
+        threads::reset_after_fork();
+        for h in &HOT {
+            h.set(core::ptr::null_mut());
         }
         let Some((settings, program, maps)) = &*KEPT.0.get() else { return };
         let vt = FORK_VT.load(Relaxed);
@@ -300,21 +373,22 @@ pub fn ended(from: u64, bytes: u64) -> Option<u64> {
 pub unsafe extern "C" fn tussle_emulated_ended(cpu: u32) {
     // SAFETY: the caller's promise.
     unsafe {
-        let Some(slot) = LIVES.get(cpu as usize) else { return };
-        let t = slot.swap(core::ptr::null_mut(), Relaxed);
+        let hot = thread(cpu).hot;
+        let t = hot.live.load(Relaxed);
+        hot.set(core::ptr::null_mut());
         if t.is_null() || arena::forked() {
             return;
         }
-        thread::shut(t);
+        threads::shut(t);
         record::sweep(t);
         let me = Cpu::of(cpu);
         if me.ends_at != 0 {
             let k = ENDED_COUNT.fetch_add(1, Relaxed) as usize % ENDED;
             let (at, vt) = &ENDED_AT[k];
-            vt.store(thread::now(t), Relaxed);
+            vt.store(threads::now(t), Relaxed);
             at.store(me.ends_at, Release);
         }
-        thread::end(t);
+        threads::end(t);
         *me = Cpu::new();
     }
 }

@@ -2,10 +2,11 @@
 //! with a result.
 
 use crate::calls::{self, caller_at};
-use crate::cpu::{Cpu, PENDING_MAX, ended, enter, live};
+use crate::cpu::{Cpu, PENDING_MAX, ended, enter, live, thread};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use tussle_rt_core::thread::{Entered, vt_of};
-use tussle_rt_core::{heap, sections, sync};
+use tussle_rt_core::wire::{RMW, WRITE};
+use tussle_rt_core::{heap, record, sections, sync};
 
 #[allow(dead_code)]
 mod kinds {
@@ -36,10 +37,21 @@ fn innermost(me: &mut Cpu) -> Option<&mut Pending> {
     me.pending.get_mut(me.pending_count.checked_sub(1)?)
 }
 
-/// The thread is inside of a function that takes or leaves a lock.
-pub fn in_lock(cpu: u32) -> bool {
+/// Functions of the thread library: what they do to their objects is told when they begin, as where a recorder stands
+/// in front of them, and not access by access.
+fn library(kind: u32) -> bool {
+    LOCKS.contains(&kind) || (COND_WAIT..=JOIN).contains(&kind)
+}
+
+/// The thread is inside of the thread library.
+pub fn is_quiet(cpu: u32) -> bool {
     // SAFETY: the calling thread has this number.
-    unsafe { innermost(Cpu::of(cpu)).is_some_and(|p| LOCKS.contains(&p.kind)) }
+    unsafe { innermost(Cpu::of(cpu)).is_some_and(|p| library(p.kind)) }
+}
+
+/// Which accesses are looked at follows from the functions that the thread is in.
+fn settle(cpu: u32) {
+    thread(cpu).look_at_all(is_quiet(cpu));
 }
 
 /// The thread is about to sleep at a word: true if a function that it is in will tell what that orders.
@@ -83,10 +95,33 @@ pub unsafe extern "C" fn tussle_emulated_function(cpu: u32, kind: u32, args: *co
         }
         let Some(entered) = enter(cpu) else { return };
         let mut p = Pending { kind, depth, args: [a, b, c], before: None };
+        touched(&entered, &p, calls::caller(live(cpu)));
         if begun(&entered, &mut p) && depth > calls::STEP {
             me.pending[me.pending_count] = p;
             me.pending_count += 1;
         }
+        drop(entered);
+        settle(cpu);
+    }
+}
+
+/// What the thread library does to its objects (glibc's: the lock word at 0, a mutex's owner at 8).
+fn touched(entered: &Entered, p: &Pending, pc: u64) {
+    let [a, b, _] = p.args;
+    let word = |at: u64| record::of_lock(entered, at, 4, RMW, pc);
+    let mutex = |at: u64| {
+        word(at);
+        record::of_lock(entered, at + 8, 8, WRITE, pc);
+    };
+    match p.kind {
+        MUTEX_LOCK | MUTEX_TRY | MUTEX_UNLOCK => mutex(a),
+        k if LOCKS.contains(&k) || k == BARRIER_WAIT => word(a),
+        COND_WAIT => {
+            record::note(entered, a, 8, RMW, pc, false);
+            mutex(b);
+        }
+        COND_SIGNAL | COND_BROADCAST | SEM_WAIT | SEM_POST => record::note(entered, a, 8, RMW, pc, false),
+        _ => {}
     }
 }
 
@@ -101,10 +136,7 @@ fn begun(entered: &Entered, p: &mut Pending) -> bool {
             return false;
         }
         REALLOC | REALLOCARRAY if a != 0 => heap::dead(entered, a),
-        MUTEX_UNLOCK | RW_UNLOCK | SPIN_UNLOCK => {
-            left(entered, a);
-            return false;
-        }
+        MUTEX_UNLOCK | RW_UNLOCK | SPIN_UNLOCK => left(entered, a),
         FORGET => {
             sync::forget(entered, a);
             return false;
@@ -113,19 +145,13 @@ fn begun(entered: &Entered, p: &mut Pending) -> bool {
             left(entered, b);
             p.before = Some(sync::cond_wait_begin(entered, a));
         }
-        COND_SIGNAL | COND_BROADCAST => {
-            sync::cond_wake(entered, a, p.kind == COND_BROADCAST);
-            return false;
-        }
+        COND_SIGNAL | COND_BROADCAST => sync::cond_wake(entered, a, p.kind == COND_BROADCAST),
         BARRIER_INIT => {
             sync::barrier_init(entered, a, p.args[2]);
             return false;
         }
         BARRIER_WAIT => p.before = Some(sync::barrier_arrive(entered, a)),
-        SEM_POST => {
-            sync::sem_post(entered, a);
-            return false;
-        }
+        SEM_POST => sync::sem_post(entered, a),
         GO_READY => {
             sync::sem_post(entered, b);
             return false;
@@ -150,8 +176,12 @@ pub fn returned_to(cpu: u32, depth: u32) -> bool {
     // SAFETY: the calling thread has this number.
     unsafe {
         let me = Cpu::of(cpu);
+        let had = me.pending_count;
         while innermost(me).is_some_and(|p| p.depth > depth) {
             me.pending_count -= 1;
+        }
+        if me.pending_count != had {
+            settle(cpu);
         }
         innermost(me).is_some_and(|p| p.depth == depth)
     }
@@ -168,6 +198,7 @@ pub unsafe extern "C" fn tussle_emulated_result(cpu: u32, result: u64) {
         let me = Cpu::of(cpu);
         let Some(p) = innermost(me).copied() else { return };
         me.pending_count -= 1;
+        settle(cpu);
         let Some(entered) = enter(cpu) else { return };
         match p.kind {
             k if ALLOCATIONS.contains(&k) => allocated(&entered, &p, result),

@@ -12,6 +12,7 @@ mod cpu;
 mod functions;
 mod memory;
 mod system;
+mod words;
 
 /// Reached only by a bug in the recorder: stopping is better than corrupting the program.
 #[panic_handler]

@@ -1,8 +1,9 @@
 //! Accesses.
 
-use crate::cpu::{enter, live};
-use crate::functions;
-use tussle_rt_core::{quick, record};
+use crate::cpu::{Thread, enter, live, thread};
+use crate::{functions, words};
+use tussle_rt_core::wire::*;
+use tussle_rt_core::{quick, record, waits};
 
 /// An access as QEMU describes it: `info` holds the size's logarithm in bits 4 to 6 and reading or writing in bits 16
 /// and 17 (the plugin checks that this is so); an atomic instruction does both at once. `pc` is the instruction's
@@ -14,20 +15,40 @@ use tussle_rt_core::{quick, record};
 pub unsafe extern "C" fn tussle_emulated_memory(cpu: u32, info: u32, addr: u64, pc: u64) {
     let n = 1 << (info >> 4 & 7);
     let kind = (info >> 16 & 3).saturating_sub(1);
+    let thread = thread(cpu);
+    let (last_pc, last_addr, _) = thread.last();
+    let repeated = last_addr == addr && last_pc == pc && kind == READ;
     // SAFETY: the state is the calling thread's.
-    if !unsafe { quick::counted(live(cpu), addr, n, kind) } {
-        slow(cpu, addr, n, kind, pc);
+    let quick = !repeated && !words::marked(addr) && unsafe { quick::counted(thread.table(), addr, n, kind) };
+    if !quick {
+        slow(&thread, addr, n, kind, pc, repeated);
     }
+    thread.set_last(pc, addr, n | (kind as u64) << 8);
 }
 
 #[cold]
-fn slow(cpu: u32, addr: u64, n: u64, kind: u32, pc: u64) {
-    let Some(entered) = enter(cpu) else { return };
-    if functions::in_lock(cpu) {
-        record::of_lock(&entered, addr, n, kind, pc);
-    } else {
-        record::note(&entered, addr, n, kind, pc, false);
+fn slow(thread: &Thread, addr: u64, n: u64, kind: u32, pc: u64, repeated: bool) {
+    if functions::is_quiet(thread.cpu) {
+        return;
     }
+    let Some(entered) = enter(thread.cpu) else { return };
+    if kind == RMW || repeated || words::marked(addr) {
+        words::seen(thread.cpu, &entered, addr, n, kind, repeated);
+    }
+    record::note(&entered, addr, n, kind, pc, false);
+}
+
+/// The thread lets others run: it waits for what it has read last.
+pub fn yielding(cpu: u32) {
+    let (_, addr, what) = thread(cpu).last();
+    if addr == 0 || functions::is_quiet(cpu) {
+        return;
+    }
+    let Some(entered) = enter(cpu) else { return };
+    if what >> 8 == READ as u64 {
+        words::seen(cpu, &entered, addr, what & 0xff, READ, true);
+    }
+    waits::yielding(&entered);
 }
 
 /// The system read or wrote memory for the program.
@@ -35,7 +56,7 @@ pub fn by_system(cpu: u32, addr: u64, len: u64, kind: u32) {
     const MOST: u64 = 1 << 24;
     if let Some(entered) = enter(cpu) {
         // SAFETY: the thread is inside the recorder: its frames are its own.
-        let pc = unsafe { crate::calls::caller(entered.live()) };
+        let pc = unsafe { crate::calls::caller(live(cpu)) };
         record::range(&entered, addr, len.min(MOST), kind, pc);
     }
 }

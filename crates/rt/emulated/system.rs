@@ -1,7 +1,7 @@
 //! System calls: threads, processes, sleeping and waking, memory.
 
 use crate::cpu::{self, Cpu, ended, enter};
-use crate::{functions, memory};
+use crate::{functions, memory, words};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use tussle_rt_core::wire::*;
 use tussle_rt_core::{arena, heap, sync};
@@ -25,17 +25,20 @@ pub enum Call {
     /// Reads into, or writes from, the second argument.
     Read,
     Write,
+    /// Lets others run.
+    Yield,
 }
 
 use Call::*;
 
 /// Numbers of x86-64: `arch/x86/entry/syscalls/syscall_64.tbl` of Linux.
-const X86_64: [(i64, Call); 15] = [
+const X86_64: [(i64, Call); 16] = [
     (0, Read),
     (1, Write),
     (9, Mmap),
     (11, Munmap),
     (17, Read),
+    (24, Yield),
     (18, Write),
     (44, Write),
     (45, Read),
@@ -51,7 +54,7 @@ const X86_64_EXIT_GROUP: i64 = 231;
 const X86_64_EXECVEAT: i64 = 322;
 
 /// Numbers that newer architectures share: `include/uapi/asm-generic/unistd.h` of Linux.
-const GENERIC: [(i64, Call); 14] = [
+const GENERIC: [(i64, Call); 15] = [
     (63, Read),
     (64, Write),
     (67, Read),
@@ -59,6 +62,7 @@ const GENERIC: [(i64, Call); 14] = [
     (93, Exit),
     (94, ExitGroup),
     (98, Futex),
+    (124, Yield),
     (206, Write),
     (207, Read),
     (215, Munmap),
@@ -133,6 +137,7 @@ pub unsafe extern "C" fn tussle_emulated_system(
                 arena::mark_end(END_UNDERSCORE_EXIT, a[0] as u32);
             }
             Futex => futex(cpu, &a, base),
+            Yield => memory::yielding(cpu),
             // The kernel may give it to somebody else at once.
             Munmap => {
                 if let Some(entered) = enter(cpu) {
@@ -171,12 +176,14 @@ fn futex(cpu: u32, a: &[u64; 6], base: u64) {
             // but itself.
             let lock = a[2] as u32 == 2 || a[2] as u32 >> 31 == 1;
             if !functions::sleeping(cpu, &entered) && !lock {
+                words::sleeping(cpu, &entered, word);
                 let before = sync::cond_wait_begin(&entered, word);
                 // SAFETY: the calling thread has this number.
                 unsafe { Cpu::of(cpu).sleeps = Some((word, before)) };
             }
         }
-        WAKE | WAKE_BITSET | REQUEUE | CMP_REQUEUE | WAKE_OP => {
+        // What the thread library's functions order is told by them.
+        WAKE | WAKE_BITSET | REQUEUE | CMP_REQUEUE | WAKE_OP if !functions::is_quiet(cpu) => {
             sync::cond_wake(&entered, word, a[2] as u32 > 1);
         }
         _ => {}
