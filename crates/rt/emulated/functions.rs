@@ -3,7 +3,7 @@
 
 use crate::calls::{self, caller_at};
 use crate::cpu::{Cpu, PENDING_MAX, ended, enter, live, thread};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use tussle_rt_core::thread::{Entered, vt_of};
 use tussle_rt_core::wire::{RMW, WRITE};
 use tussle_rt_core::{heap, record, sections, sync};
@@ -67,6 +67,14 @@ pub fn sleeping(cpu: u32, entered: &Entered) -> bool {
     LOCKS.contains(&p.kind) || [SEM_WAIT, COND_WAIT, BARRIER_WAIT, JOIN].contains(&p.kind)
 }
 
+/// Goroutines have run: their scheduler says what comes after what, and words of the threads below do not.
+static GOROUTINES: AtomicU32 = AtomicU32::new(0);
+
+/// The program is Go's, and its symbols are there.
+pub fn is_go() -> bool {
+    GOROUTINES.load(Relaxed) != 0
+}
+
 /// A function begins whose address was given with `kind`; `args` are its first four arguments.
 ///
 /// # Safety
@@ -77,6 +85,7 @@ pub unsafe extern "C" fn tussle_emulated_function(cpu: u32, kind: u32, args: *co
     unsafe {
         let (a, b, c) = (*args, *args.add(1), *args.add(2));
         if kind == GO_SWITCH {
+            GOROUTINES.store(1, Relaxed);
             return calls::forget(cpu);
         }
         let me = Cpu::of(cpu);

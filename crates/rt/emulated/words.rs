@@ -43,6 +43,9 @@ fn value(addr: u64, n: u64) -> u64 {
 /// An access that may mean something: of a marked word, an atomic one, or a read that repeats the one before.
 #[cold]
 pub fn seen(cpu: u32, entered: &Entered, addr: u64, n: u64, kind: u32, repeated: bool) {
+    if crate::functions::is_go() {
+        return;
+    }
     if kind == RMW || repeated {
         MARKED[hash(addr)].store(1, Relaxed);
     }
@@ -58,6 +61,9 @@ pub fn seen(cpu: u32, entered: &Entered, addr: u64, n: u64, kind: u32, repeated:
 
 /// The thread is about to sleep until a word of four bytes changes.
 pub fn sleeping(cpu: u32, entered: &Entered, addr: u64) {
+    if crate::functions::is_go() {
+        return;
+    }
     MARKED[hash(addr)].store(1, Relaxed);
     read(cpu, entered, addr, value(addr, 4));
     waits::asleep_for(entered, addr);
