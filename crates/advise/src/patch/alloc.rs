@@ -5,6 +5,7 @@
 //! that is put below the file's includes. All of them give memory that `free` and `realloc` take.
 
 mod helpers;
+mod hidden;
 mod types;
 
 use std::ops::Range;
@@ -29,6 +30,8 @@ pub struct Goal<'a> {
     pub bytes: u64,
     /// The types' sizes are multiples of that already.
     pub whole: bool,
+    /// The types themselves need it: memory that cannot be changed refuses the patch.
+    pub strict: bool,
 }
 
 /// A place where a recorded object was allocated.
@@ -71,6 +74,9 @@ pub fn rewrite(goal: &Goal<'_>, files: &[(&str, &str)], sites: &[Site]) -> Resul
         if !calls.is_empty() {
             out.extend(changed(goal, path, &code, &calls)?);
         }
+    }
+    if goal.strict {
+        hidden::check(goal, files)?;
     }
     if let Some(site) = unseen.first() {
         let why = format!("{} there is not seen to allocate by sizeof of the struct", site.function);

@@ -7,7 +7,7 @@ const TYPES: &str = "struct stats { long a; };\ntypedef struct other { int x; } 
 fn run(body: &str, whole: bool, sites: &[Site]) -> Result<String, String> {
     let text = format!("{HEAD}{body}");
     let types = ["stats".to_string()];
-    let goal = Goal { types: &types, bytes: 64, whole };
+    let goal = Goal { types: &types, bytes: 64, whole, strict: whole };
     let files = [("s.h", TYPES), ("src/main.c", text.as_str())];
     let out = rewrite(&goal, &files, sites).map_err(|e| e.to_string())?;
     assert!(out.len() <= 1 && out.iter().all(|c| c.path == "src/main.c"));
@@ -48,6 +48,17 @@ fn sizeof_of_the_type_of_a_variable_and_of_a_member_is_found() {
 }
 
 #[test]
+fn types_named_without_struct_and_unions_are_found() {
+    let text = "#include <cstdlib>\nstruct stats { long a; };\nunion u { long x; };\n\
+        void f() { auto p = (stats *)std::malloc(sizeof(stats)); union u *q = malloc(sizeof *q); }\n";
+    let types = ["stats".to_string(), "u".to_string()];
+    let goal = Goal { types: &types, bytes: 64, whole: true, strict: true };
+    let out = rewrite(&goal, &[("a.cc", text)], &[]).unwrap();
+    assert!(out[0].text.contains("(stats *)aligned_alloc(64, sizeof(stats))"), "{}", out[0].text);
+    assert!(out[0].text.contains("aligned_alloc(64, sizeof *q)"), "{}", out[0].text);
+}
+
+#[test]
 fn other_types_and_pointers_stay() {
     let same = |body: &str| assert_eq!(run(body, true, &[]).unwrap(), format!("{HEAD}{body}"));
     same("void f(struct server *s) { s->others = calloc(4, sizeof(*s->others)); }\n");
@@ -85,6 +96,10 @@ fn what_cannot_be_changed_is_refused_with_its_place() {
     assert!(run(&own, true, &[]).unwrap_err().contains("src/main.c:3: the project has a malloc of its own"));
     let own = format!("void free(void *p) {{ }}\n{body}");
     assert!(run(&own, true, &[]).unwrap_err().contains("a free of its own"));
+    let macros = "#define NEW(t) malloc(sizeof(t))\nvoid *f(void) { return NEW(struct stats); }\n";
+    assert!(run(macros, true, &[]).unwrap_err().contains("src/main.c:4: the macro NEW allocates it"));
+    let placed = "void f(char *b) { new (b) stats; }\n";
+    assert!(run(placed, true, &[]).unwrap_err().contains("placement new"));
     let body = "void f(struct stats *p) { posix_memalign((void **)&p, 32, sizeof(*p)); }\n";
     assert!(run(body, true, &[]).unwrap_err().contains("another alignment than 64"));
 }

@@ -6,6 +6,26 @@ use super::lex::Kind;
 /// Tokens that a call's parentheses may hold; more is no call that somebody wrote.
 const CALL_TOKENS_MAX: usize = 400;
 
+/// Words before a name that are no type of it.
+const NO_TYPES: [&str; 16] = [
+    "return",
+    "sizeof",
+    "else",
+    "case",
+    "goto",
+    "struct",
+    "class",
+    "union",
+    "enum",
+    "namespace",
+    "new",
+    "delete",
+    "throw",
+    "typename",
+    "using",
+    "typedef",
+];
+
 /// The code tokens of one file, without comments and directives. Places are indices among them.
 pub(super) struct Code<'s, 'a> {
     pub(super) source: &'s Source<'a>,
@@ -110,8 +130,7 @@ impl<'s, 'a> Code<'s, 'a> {
             at = behind(name.checked_sub(1)?)?;
         }
         let at = self.before_arguments(at)?;
-        let word =
-            self.is_word(at) && !matches!(self.text(at), "return" | "sizeof" | "else" | "case" | "goto");
+        let word = self.is_word(at) && !NO_TYPES.contains(&self.text(at));
         let plain = matches!(self.text(declarator - 1), ">" | ")") || at + 1 == declarator;
         (word && (plain || !self.is_operand(at))).then_some(at)
     }
@@ -192,6 +211,7 @@ impl<'s, 'a> Code<'s, 'a> {
     /// `a * b` multiplies where a value stands before: only statements and parameter lists begin declarations.
     fn is_operand(&self, at: usize) -> bool {
         let before = at.checked_sub(1).map_or(";", |b| self.text(b));
-        !matches!(before, ";" | "{" | "}" | "(" | "," | "struct" | "const" | "static" | "class" | ":")
+        let begins = matches!(before, ";" | "{" | "}" | "(" | "," | ":" | "const" | "volatile" | "static");
+        !begins && !matches!(before, "struct" | "class" | "union" | "enum" | "typename")
     }
 }

@@ -37,6 +37,7 @@ pub(super) struct Needs {
     types: Vec<String>,
     bytes: u64,
     whole: bool,
+    strict: bool,
 }
 
 impl Needs {
@@ -52,7 +53,7 @@ impl Needs {
             return Ok(None);
         }
         let table = shapes.table();
-        let mut out = Needs { types: Vec::new(), bytes: 0, whole: true };
+        let mut out = Needs { types: Vec::new(), bytes: 0, whole: true, strict: false };
         let mut names = BTreeSet::new();
         if let Some(bytes) = relayout.heap_block(target) {
             out.bytes = bytes;
@@ -62,7 +63,7 @@ impl Needs {
         for (id, _) in table.aggregates() {
             let (Ok(old), Ok(new)) = (shapes.align(id), relayout.align(id)) else { continue };
             if new > old && new > HEAP_ALIGN {
-                out.bytes = out.bytes.max(new);
+                (out.bytes, out.strict) = (out.bytes.max(new), true);
                 names.extend(tussle_advise::advice::source_name(table, id));
             }
         }
@@ -79,7 +80,7 @@ impl Needs {
         file: &Path,
         new: &str,
     ) -> Result<Vec<Changed>, FixError> {
-        let goal = Goal { types: &self.types, bytes: self.bytes, whole: self.whole };
+        let goal = Goal { types: &self.types, bytes: self.bytes, whole: self.whole, strict: self.strict };
         let mut texts = sources.texts();
         alloc::rewrite(&goal, &texts, request.sites).map_err(FixError::Use)?;
         for (path, text) in texts.iter_mut().filter(|t| Path::new(t.0) == file) {
