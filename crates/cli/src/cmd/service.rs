@@ -123,7 +123,8 @@ mod tests {
     fn times_have_units() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("1h"), Ok(Duration::from_secs(3600)));
         assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
-        assert!(duration("10h").is_err() && duration("-1").is_err() && duration("x").is_err());
+        assert!(duration("10d").is_err() && duration("-1").is_err() && duration("x").is_err());
     }
 }
