@@ -188,7 +188,7 @@ static int resumed(void) {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (returned == 0) setitimer(ITIMER_REAL, &tv, NULL);
-    while (returned < 50) words[returned & 63]++, free(malloc(9));
+    while (returned < 50) words[returned & 63]++; /* jumping out of malloc would be undefined */
     memset(&tv, 0, sizeof tv);
     setitimer(ITIMER_REAL, &tv, NULL);
     printf("%d\n", returned);

@@ -328,8 +328,9 @@ static int own_stacks(void) {
     pthread_join(all[0], NULL);
     pthread_getattr_np(pthread_self(), &a);
     pthread_attr_getstacksize(&a, &n);
-    printf("%zu\n", n);
-    pthread_attr_setstacksize(&a, 1ul << 46);
+    printf("%zu MiB\n", (n + (1 << 19)) >> 20); /* some pages less, by chance */
+    pthread_attr_init(&a); /* that was the main thread's own stack */
+    pthread_attr_setstacksize(&a, 1ul << 48);
     printf("%d\n", pthread_create(&all[0], &a, fight, NULL));
     return 0;
 }
