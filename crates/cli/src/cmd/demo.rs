@@ -6,7 +6,7 @@ use std::time::Duration;
 use tussle_host::demo::{DISTANCES_BYTES, Run, measure};
 use tussle_render::{Axis, Cell, Curve, Dot, Draw, Fact, Node, Plot, Scale, Span, Tone, View};
 
-/// Show what false sharing costs here: two threads, two counters, the bytes between them.
+/// Show what false sharing costs here, with two threads and two counters.
 ///
 /// Each thread adds to a counter of its own and never looks at the other's. Only the distance of the two counters
 /// changes. It takes about ten seconds and writes nothing.
