@@ -316,3 +316,26 @@ impl SectionData<'_> {
         }
     }
 }
+
+/// The kernel's name of the architecture that an ELF file is for. Raw BTF and snapshots do not tell.
+pub fn arch(bytes: &[u8]) -> Option<String> {
+    if !bytes.starts_with(b"\x7fELF") {
+        return None;
+    }
+    let machine = bytes.get(18..20).map(|b| match bytes.get(5) {
+        Some(2) => u16::from_be_bytes([b[0], b[1]]),
+        _ => u16::from_le_bytes([b[0], b[1]]),
+    })?;
+    let name = match machine {
+        3 => "x86",
+        20 | 21 => "powerpc",
+        22 => "s390",
+        40 => "arm",
+        62 => "x86_64",
+        183 => "arm64",
+        243 => "riscv",
+        258 => "loongarch",
+        _ => return None,
+    };
+    Some(name.into())
+}

@@ -16,7 +16,7 @@ mod text;
 mod vtables;
 
 pub use companion::{CompanionRequest, Companions, NoCompanions};
-pub use elf::{Bytes, Elf};
+pub use elf::{Bytes, Elf, arch};
 pub use error::{Error, Problem};
 pub use functions::{function_ranges, loads};
 pub use ikconfig::ikconfig;

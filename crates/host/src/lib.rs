@@ -5,6 +5,7 @@ pub mod cache;
 pub mod calibrate;
 pub mod cc;
 pub mod companions;
+pub mod day;
 pub mod demo;
 pub mod elf;
 pub mod emulate;

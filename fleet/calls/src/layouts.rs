@@ -154,7 +154,11 @@ pub fn check(set: &RuleSet, builds: &[&Source]) -> anyhow::Result<(Answer, Vec<C
     let outcomes = rules::check(&set.rules, &cells);
     let rows =
         outcomes.iter().map(|o| checked(&set.rules[o.rule], &cells[o.build].name, &o.status)).collect();
-    let context = rules::Context { waivers: set.waivers.clone(), today: today(), ..Default::default() };
+    let context = rules::Context {
+        waivers: set.waivers.clone(),
+        today: tussle_host::day::today(),
+        ..Default::default()
+    };
     let (nodes, verdict) = rules::view(&set.rules, &cells, &outcomes, &context);
     let status = match (verdict.errors, verdict.fatal) {
         (0, 0) => 0,
@@ -192,22 +196,4 @@ pub fn places(builds: &[&Source], name: &str, field: &str, line: LineSize) -> an
         .map(|((b, t), id)| place::Build { name: b.name.clone(), table: &t.table, id, btf: t.btf })
         .collect();
     Ok(Answer::clean(View { kind: "place", schema_version: 1, nodes: place::view(&cells, &parsed, line) }))
-}
-
-/// The day, UTC, as `2027-01-31`. The algorithm is Howard Hinnant's `civil_from_days`.
-pub fn today() -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    day_of(now.as_secs())
-}
-
-/// The day of so many seconds since 1970, UTC.
-pub fn day_of(unix_s: u64) -> String {
-    let days = unix_s / 86_400 + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    format!("{:04}-{month:02}-{of_month:02}", era * 400 + year + u64::from(month <= 2))
 }

@@ -112,23 +112,7 @@ impl Source {
 
     /// The kernel's name of the architecture that an ELF file is for; raw BTF and snapshots do not tell.
     pub fn arch(&self) -> Option<String> {
-        let bytes: &[u8] = (*self.bytes).as_ref();
-        let machine = Elf::parse(bytes).ok().and_then(|_| bytes.get(18..20)).map(|b| match bytes.get(5) {
-            Some(2) => u16::from_be_bytes([b[0], b[1]]),
-            _ => u16::from_le_bytes([b[0], b[1]]),
-        })?;
-        let name = match machine {
-            3 => "x86",
-            20 | 21 => "powerpc",
-            22 => "s390",
-            40 => "arm",
-            62 => "x86_64",
-            183 => "arm64",
-            243 => "riscv",
-            258 => "loongarch",
-            _ => return None,
-        };
-        Some(name.into())
+        tussle_debuginfo::arch((*self.bytes).as_ref())
     }
 
     /// The build's configuration, of a kernel: `FILE.config` beside it, or what the file carries itself.

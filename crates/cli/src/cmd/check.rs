@@ -83,7 +83,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     remark_undecided(&set.rules, &builds, &outcomes, global);
     in_checkout(&mut outcomes);
     let known = known(args, &set.rules, &outcomes, &wanted, caches.as_deref(), global)?;
-    let context = Context { known, waivers: set.waivers, today: today(), strict: args.strict };
+    let context =
+        Context { known, waivers: set.waivers, today: tussle_host::day::today(), strict: args.strict };
     let (nodes, verdict) = view(&set.rules, &builds, &outcomes, &context);
     global.print(&View { kind: "check", schema_version: 1, nodes })?;
     Ok(ExitCode::from(match (verdict.errors, verdict.fatal) {
@@ -229,17 +230,4 @@ fn checkout_path(path: &Path) -> Option<String> {
     let parts: Vec<_> = path.components().filter(|c| matches!(c, std::path::Component::Normal(_))).collect();
     let ends = (0..parts.len()).map(|i| parts[i..].iter().collect::<PathBuf>());
     ends.into_iter().find(|end| end.is_file()).map(|end| end.display().to_string())
-}
-
-/// The day, UTC, as `2027-01-31`. The algorithm is Howard Hinnant's `civil_from_days`.
-fn today() -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let days = now.as_secs() / 86_400 + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    format!("{:04}-{month:02}-{of_month:02}", era * 400 + year + u64::from(month <= 2))
 }

@@ -64,7 +64,7 @@ impl Source {
             path: path.to_path_buf(),
             table,
             btf,
-            arch: arch(bytes),
+            arch: tussle_debuginfo::arch(bytes),
             little_endian: !bytes.starts_with(b"\x7fELF") || bytes.get(5) != Some(&2),
         })
     }
@@ -118,29 +118,6 @@ impl Source {
             close => bail!("{file}: no type named `{name}`; close: {}", close.join(", ")),
         }
     }
-}
-
-/// The kernel's name of the architecture that an ELF file is for. Raw BTF and snapshots do not tell.
-fn arch(bytes: &[u8]) -> Option<String> {
-    if !bytes.starts_with(b"\x7fELF") {
-        return None;
-    }
-    let machine = bytes.get(18..20).map(|b| match bytes.get(5) {
-        Some(2) => u16::from_be_bytes([b[0], b[1]]),
-        _ => u16::from_le_bytes([b[0], b[1]]),
-    })?;
-    let name = match machine {
-        3 => "x86",
-        20 | 21 => "powerpc",
-        22 => "s390",
-        40 => "arm",
-        62 => "x86_64",
-        183 => "arm64",
-        243 => "riscv",
-        258 => "loongarch",
-        _ => return None,
-    };
-    Some(name.into())
 }
 
 /// Names out of `-C a,b`; commas inside `<>` or `()` belong to C++ names.

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tussle_calls::layouts::today;
+use tussle_host::day::today;
 use tussle_tables::{Column, Field, fields};
 
 /// Answers of a batch at most, and the longest that an answer waits.
