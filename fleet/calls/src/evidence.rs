@@ -93,7 +93,8 @@ pub fn advised(e: &Evidence, wanted: &Wanted<'_>, builds: &[&Source]) -> anyhow:
     let types = builds.iter().map(|b| Ok(b.find(wanted.name)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
     let builds = builds.iter().zip(&types).map(|(b, t)| Build { name: &b.name, table: &t.table }).collect();
     let frozen = wanted.frozen.clone();
-    let options = AdviseOptions { line: wanted.line, moves: wanted.moves.into(), frozen, builds, ..AdviseOptions::default() };
+    let (line, moves) = (wanted.line, wanted.moves.into());
+    let options = AdviseOptions { line, moves, frozen, builds, ..AdviseOptions::default() };
     Ok(Answer::clean(report::advice::view(&tussle_advise::advise(e, wanted.name, &options)?)))
 }
 
