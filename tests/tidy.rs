@@ -82,6 +82,8 @@ fn root() -> PathBuf {
 fn walk(dir: &Path, extension: &str, out: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     let mut entries: Vec<_> = entries.flatten().map(|e| e.path()).collect();
+    // A link to a folder leads to files that are walked where they are.
+    entries.retain(|p| !p.is_symlink());
     entries.sort();
     for path in entries {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -370,6 +372,29 @@ fn links_in_documents_lead_somewhere() {
     assert!(dead.is_empty(), "dead links:\n{}", dead.join("\n"));
 }
 
+/// Files that `text` includes by a literal path.
+fn included(text: &str) -> impl Iterator<Item = &str> {
+    let start = ["include_str!(\"", "include_bytes!(\"", "include!(\""];
+    start.into_iter().flat_map(|s| text.split(s).skip(1)).filter_map(|rest| rest.split('"').next())
+}
+
+/// `cargo package` takes what lies in the crate's folder, links followed, and no more.
+#[test]
+fn packages_are_whole() {
+    let mut wrong = Vec::new();
+    for name in manifests().keys() {
+        let folder = root().join("crates").join(name);
+        let texts = ["LICENSE-MIT", "LICENSE-APACHE"].map(|l| folder.join(l));
+        wrong.extend(texts.iter().filter(|l| !l.exists()).map(|l| l.display().to_string()));
+        for (path, text) in files(&format!("crates/{name}"), "rs") {
+            let depth = path.split('/').count() - 3; // folders between the crate's and the file
+            let leaves = |p: &&str| p.split('/').take_while(|part| *part == "..").count() > depth;
+            wrong.extend(included(&text).filter(leaves).map(|p| format!("{path} includes {p}")));
+        }
+    }
+    assert!(wrong.is_empty(), "not in the package:\n{}", wrong.join("\n"));
+}
+
 /// Every file and folder of the repository, as a path from its root.
 fn tree() -> BTreeSet<String> {
     fn enter(dir: &Path, shown: &str, out: &mut BTreeSet<String>) {
@@ -379,7 +404,7 @@ fn tree() -> BTreeSet<String> {
                 continue;
             }
             let path = format!("{shown}{name}");
-            if entry.path().is_dir() {
+            if entry.path().is_dir() && !entry.path().is_symlink() {
                 enter(&entry.path(), &format!("{path}/"), out);
             }
             out.insert(path);

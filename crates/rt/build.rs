@@ -15,7 +15,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 fn main() {
     println!("cargo::rerun-if-changed=runtime");
     println!("cargo::rerun-if-changed=emulated");
-    println!("cargo::rerun-if-changed=../rt-core/src");
+    println!("cargo::rerun-if-changed=core");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed={LINKER}");
     let out = PathBuf::from(variable("OUT_DIR"));
@@ -30,7 +30,7 @@ fn main() {
         return;
     }
     let core = out.join("libtussle_rt_core.rlib");
-    compile("../rt-core/src/lib.rs", &["--crate-name=tussle_rt_core", "--crate-type=rlib"], &core);
+    compile("core/lib.rs", &["--crate-name=tussle_rt_core", "--crate-type=rlib"], &core);
     let with_core = format!("--extern=tussle_rt_core={}", core.display());
     let library = |name: &str, source: &str| {
         let archive = out.join(format!("libtussle_{name}.a"));

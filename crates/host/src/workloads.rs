@@ -478,7 +478,7 @@ mod tests {
     /// The guest of the kernel recorder knows the same workloads and no others.
     #[test]
     fn the_guest_has_the_same_workloads() {
-        let source = include_str!("../../../qemu/tussle-init.c");
+        let source = include_str!("../qemu/tussle-init.c");
         let mut there: Vec<&str> = source
             .split("strcmp(workload, \"")
             .skip(1)

@@ -121,7 +121,7 @@ fn check_schema(view: &View, schema: &str) {
 
 #[test]
 fn json_follows_the_published_schema() {
-    let schema = include_str!("../../../docs/schema/report.json");
+    let schema = include_str!("../schema/report.json");
     let mut lossy = server();
     let loss = Loss { process: Some(0), what: "pieces merged".into(), count: 3, note: "E within 2%".into() };
     lossy.tables().losses.push(loss);
@@ -131,7 +131,7 @@ fn json_follows_the_published_schema() {
         [Sample::new(1).evidence(), Sample::two_counters().evidence(), server().evidence(), lossy.evidence()]
     {
         check_schema(&report(&e, &problems, &Options::default()).view, schema);
-        let comparison = include_str!("../../../docs/schema/report_comparison.json");
+        let comparison = include_str!("../schema/report_comparison.json");
         let other = Sample::two_counters().evidence();
         check_schema(&compare(&e, &other, &Options::default()).view, comparison);
     }

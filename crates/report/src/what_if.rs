@@ -294,7 +294,7 @@ mod tests {
         counted.
         ");
         let json = render(&view, Format::Json, Style::default());
-        let schema = include_str!("../../../docs/schema/what_if.json");
+        let schema = include_str!("../schema/what_if.json");
         let document: serde_json::Value = serde_json::from_str(&json).unwrap();
         let rules = serde_json::from_str(schema).unwrap();
         assert_eq!(tussle_render::schema::violations(&rules, &document), [""; 0], "{json}");

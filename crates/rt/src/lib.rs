@@ -18,18 +18,18 @@ mod windows;
 /// Layout of raw files, shared with the runtime.
 #[allow(missing_docs)]
 pub mod wire {
-    include!("../../rt-core/src/wire.rs");
+    include!("../core/wire.rs");
 }
 
 /// Encoding of earlier runs, shared with the runtime.
 #[allow(missing_docs, dead_code)]
 mod pieces {
-    include!("../../rt-core/src/pieces.rs");
+    include!("../core/pieces.rs");
 }
 
 /// Who else writes to memory, shared with the runtime.
 mod foreign {
-    include!("../../rt-core/src/foreign.rs");
+    include!("../core/foreign.rs");
 }
 
 /// What functions do that the recorder in an emulator watches, by number.

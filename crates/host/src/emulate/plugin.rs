@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The plugin is a separate work under GPL-2.0-or-later (`qemu/COPYING`): it is never linked into this program.
-const PLUGIN: &str = include_str!("../../../../qemu/emulate/tussle-emulate.c");
-const HEADER: &str = include_str!("../../../../qemu/emulate/tussle-emulate.h");
+const PLUGIN: &str = include_str!("../../qemu/emulate/tussle-emulate.c");
+const HEADER: &str = include_str!("../../qemu/emulate/tussle-emulate.h");
 const FLAGS: [&str; 5] = ["-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,now"];
 
 /// The plugin's file.

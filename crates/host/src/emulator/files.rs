@@ -7,9 +7,9 @@ use std::process::Command;
 use super::EmulatorError;
 
 /// The plugin is a separate work under GPL-2.0-or-later (`qemu/COPYING`): it is never linked into this program.
-const PLUGIN: &str = include_str!("../../../../qemu/tussle-plugin.c");
-const PLUGIN_HEADER: &str = include_str!("../../../../qemu/tussle-plugin.h");
-const INIT: &str = include_str!("../../../../qemu/tussle-init.c");
+const PLUGIN: &str = include_str!("../../qemu/tussle-plugin.c");
+const PLUGIN_HEADER: &str = include_str!("../../qemu/tussle-plugin.h");
+const INIT: &str = include_str!("../../qemu/tussle-init.c");
 
 /// Flags of the plugin.
 const PLUGIN_FLAGS: &[&str] = &["-O2", "-shared", "-fPIC", "-fvisibility=hidden"];
