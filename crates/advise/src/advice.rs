@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tussle_evidence::{Basis, Evidence, Object, ObjectKind, Unit};
 use tussle_model::leaf::{Arrays, leaves};
+use tussle_model::near::{also, also_fields, near};
 use tussle_model::{Language, LineSize, SourceLoc, TypeId};
 
 use crate::abi::Shapes;
@@ -189,26 +190,32 @@ pub struct Report {
 #[non_exhaustive]
 pub enum AdviseError {
     /// No such type among the recorded objects.
-    #[error("no recorded object holds a {0}; `tussle report` lists the types that were touched")]
-    NoSuchType(String),
+    #[error("no recorded object holds a {0}; `tussle report` lists the types that were touched{1}")]
+    NoSuchType(String, String),
     /// A frozen member does not exist.
-    #[error("{ty} has no member {field} to freeze")]
+    #[error("{ty} has no member {field} to freeze{close}")]
     NoSuchField {
         /// Type.
         ty: String,
         /// Member.
         field: String,
+        /// Members like it, as the sentence ends; may be empty.
+        close: String,
     },
     /// Its layout cannot be computed.
     #[error(transparent)]
     Layout(#[from] RelayoutError),
 }
 
+fn no_such_type(evidence: &Evidence, name: &str) -> AdviseError {
+    AdviseError::NoSuchType(name.into(), also(&near(&evidence.types, name, 3)))
+}
+
 /// Advice for the struct `name`.
 pub fn advise(evidence: &Evidence, name: &str, options: &Options<'_>) -> Result<Report, AdviseError> {
     let Some(target) = type_named(evidence, name) else {
         let report = crate::variables::report(evidence, name, line_bytes(evidence, options));
-        return report.ok_or_else(|| AdviseError::NoSuchType(name.into()));
+        return report.ok_or_else(|| no_such_type(evidence, name));
     };
     let verdicts = Verdicts::new(evidence, line_size(evidence, options));
     let mut report = advise_type(evidence, target, options, &verdicts)?;
@@ -271,7 +278,7 @@ pub fn evaluate(
     edits: &[Edit],
     options: &Options<'_>,
 ) -> Result<Advice, AdviseError> {
-    let target = type_named(evidence, name).ok_or_else(|| AdviseError::NoSuchType(name.into()))?;
+    let target = type_named(evidence, name).ok_or_else(|| no_such_type(evidence, name))?;
     let shapes = Shapes::new(&evidence.types);
     let scene = Scene::new(evidence, target, line_bytes(evidence, options));
     // A move of the caller's own is billed whatever the class.
@@ -330,7 +337,10 @@ impl<'a> Search<'a> {
             };
             match leaves.iter().find(|l| prefix(&l.path)) {
                 Some(l) => frozen.push((field.clone(), l.offset)),
-                None => return Err(AdviseError::NoSuchField { ty: name, field: field.clone() }),
+                None => {
+                    let close = also_fields(table, scene.target, field);
+                    return Err(AdviseError::NoSuchField { ty: name, field: field.clone(), close });
+                }
             }
         }
         let decl = table.aggregate(scene.target).and_then(|a| a.decl.clone());

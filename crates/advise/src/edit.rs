@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use tussle_model::{Aggregate, MemberRole};
+use tussle_model::{Aggregate, MemberRole, TypeId, TypeTable, near};
 
 use crate::abi::{Placed, Shape, Slot, place};
 
@@ -196,17 +196,27 @@ impl Edit {
     }
 }
 
+impl EditError {
+    /// No such field of a type, with what it may have meant.
+    pub(crate) fn missing(table: &TypeTable, id: TypeId, field: &str) -> EditError {
+        let close = near::also_fields(table, id, field);
+        EditError::NoSuchField { ty: table.name(id), field: field.into(), close }
+    }
+}
+
 /// Why an edit cannot be applied to a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError {
     /// No direct member has that name.
-    #[error("{ty} has no member {field}")]
+    #[error("{ty} has no member {field}{close}")]
     NoSuchField {
         /// Type.
         ty: String,
         /// Name looked for.
         field: String,
+        /// Names like it, as the sentence ends; may be empty.
+        close: String,
     },
     /// Members of different structs.
     #[error(
@@ -339,8 +349,9 @@ impl State<'_> {
         match (0..self.members.len()).find(|&i| self.name(i) == Some(field)) {
             Some(at) => Ok(at),
             None => {
-                let (ty, field) = (self.a.display_name(), field.to_string());
-                Err(EditError::NoSuchField { ty, field })
+                let names = self.a.members.iter().filter_map(|m| m.name.as_deref());
+                let close = near::also(&near::near_paths(names, field, 3));
+                Err(EditError::NoSuchField { ty: self.a.display_name(), field: field.to_string(), close })
             }
         }
     }

@@ -2,19 +2,21 @@
 //! members need give that; it asks where a field would do less harm.
 
 use tussle_model::leaf::{Arrays, Leaf, leaves};
-use tussle_model::{TypeId, TypeTable};
+use tussle_model::{TypeId, TypeTable, near};
 
 /// Why bytes cannot change places.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
     /// No such field.
-    #[error("{ty} has no field `{field}`")]
+    #[error("{ty} has no field `{field}`{close}")]
     NoSuchField {
         /// Type.
         ty: String,
         /// Path looked for.
         field: String,
+        /// Paths like it, as the sentence ends; may be empty.
+        close: String,
     },
     /// The goal lies outside.
     #[error("{field} at byte {to} would reach behind the {size} bytes of {ty}")]
@@ -95,7 +97,8 @@ impl Exchange {
         let of: Vec<&Leaf> = all.iter().filter(under).collect();
         let (from, end) = (of.iter().map(|l| l.offset).min(), of.iter().map(|l| l.end()).max());
         let (Some(from), Some(end)) = (from, end) else {
-            return Err(ExchangeError::NoSuchField { ty: String::new(), field: field() });
+            let close = near::also(&near::near_paths(all.iter().map(|l| l.path.as_str()), path, 3));
+            return Err(ExchangeError::NoSuchField { ty: String::new(), field: field(), close });
         };
         let bytes = end - from;
         if to.checked_add(bytes).is_none_or(|e| e > size) {
@@ -141,7 +144,7 @@ impl Exchange {
 fn named(error: ExchangeError, name: &str) -> ExchangeError {
     let ty = name.to_string();
     match error {
-        ExchangeError::NoSuchField { field, .. } => ExchangeError::NoSuchField { ty, field },
+        ExchangeError::NoSuchField { field, close, .. } => ExchangeError::NoSuchField { ty, field, close },
         ExchangeError::Behind { field, to, size, .. } => ExchangeError::Behind { ty, field, to, size },
         other => other,
     }

@@ -35,7 +35,7 @@ fn one(
     let dot = format!("{path}.");
     let all = leaves(table, target, Arrays::Whole);
     let Some(leaf) = all.iter().find(|l| l.path == path || l.path.starts_with(&dot)) else {
-        return Err(EditError::NoSuchField { ty: table.name(target), field: path.into() }.into());
+        return Err(EditError::missing(table, target, path).into());
     };
     let member = path.split(['.', '[']).next().unwrap_or(path);
     let scope = scopes(table, target).into_iter().find(|s| s.names.iter().any(|n| n == member));

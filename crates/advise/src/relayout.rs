@@ -338,12 +338,11 @@ fn unmoved(a: &Aggregate) -> Relaid {
 pub fn holder(table: &TypeTable, id: TypeId, edit: &Edit) -> Result<TypeId, EditError> {
     let fields = edit.fields();
     find_holder(table, table.strip(id), &fields, 0).unwrap_or_else(|| {
-        let ty = table.name(id);
         let leaves = tussle_model::leaves(table, id, tussle_model::leaf::Arrays::Whole);
         let missing = fields.iter().find(|f| !leaves.iter().any(|l| first_name(&l.path) == **f));
         Err(match missing {
-            Some(field) => EditError::NoSuchField { ty, field: field.to_string() },
-            None => EditError::Nested { ty, field: fields.join(" and ") },
+            Some(field) => EditError::missing(table, id, field),
+            None => EditError::Nested { ty: table.name(id), field: fields.join(" and ") },
         })
     })
 }

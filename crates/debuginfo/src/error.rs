@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum Error {
     /// The file is none of the formats that can hold layouts.
-    #[error("not an ELF file, raw BTF or tussle snapshot (it begins with {start:02x?})")]
+    #[error("not an ELF file, raw BTF or tussle snapshot ({})", begins(start))]
     Format {
         /// The first bytes of the file, at most eight.
         start: Vec<u8>,
@@ -96,4 +96,18 @@ impl Problems {
             self.0.push(problem);
         }
     }
+}
+
+/// What a file begins with, as text where it is text.
+fn begins(start: &[u8]) -> String {
+    let text = |b: &u8| b.is_ascii_graphic() || b.is_ascii_whitespace();
+    if start.is_empty() {
+        return "it is empty".into();
+    }
+    if !start.iter().all(text) {
+        let hex: Vec<String> = start.iter().map(|b| format!("{b:02x}")).collect();
+        return format!("it begins with the bytes {}", hex.join(" "));
+    }
+    let quoted = String::from_utf8_lossy(start).trim_end().to_string();
+    format!("it begins with the text {quoted:?}; of a source file, compile it with -g first and give what comes out")
 }

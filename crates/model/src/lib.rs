@@ -7,6 +7,7 @@ pub mod bases;
 pub mod check;
 pub mod leaf;
 pub mod line;
+pub mod near;
 pub mod path;
 pub mod placement;
 mod spelling;

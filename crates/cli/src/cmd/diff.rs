@@ -139,7 +139,7 @@ fn named(
         }
     }
     if let Some((field, close)) = unknown_hot(side(old), side(new), &types, &options.hot) {
-        let close = if close.is_empty() { String::new() } else { format!("; close: {}", close.join(", ")) };
+        let close = tussle_layout::near::also(&close);
         bail!("--hot: no field `{field}` in {}{close}", names.join(", "));
     }
     let mut bad = false;

@@ -95,6 +95,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     if args.compile || args.reorganize || args.place.is_given() {
         return other(args, &source, &ids, global);
     }
+    if let Some(phase) = args.phase.filter(|&p| p >= line.bytes()) {
+        let bytes = line.bytes();
+        bail!("--phase {phase}: an object begins 0 to {} bytes into a line of {bytes} bytes", bytes - 1);
+    }
     let nodes = match (&args.slab, args.lines || args.phase.is_some()) {
         (Some(dir), _) => {
             let caches = slab_caches(dir)?;

@@ -5,7 +5,7 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use tussle_debuginfo::dwarf::Want;
 use tussle_host::companions::{FileCompanions, open_bytes};
-use tussle_layout::near::near;
+use tussle_layout::near::{also, near};
 use tussle_layout::slab::Cache;
 use tussle_model::{TypeId, TypeTable};
 
@@ -113,10 +113,7 @@ impl Source {
         });
         let close = all.map(|(table, _)| near(&table, name, 5)).unwrap_or_default();
         let file = self.path.display();
-        match close.as_slice() {
-            [] => bail!("{file}: no type named `{name}`"),
-            close => bail!("{file}: no type named `{name}`; close: {}", close.join(", ")),
-        }
+        bail!("{file}: no type named `{name}`{}", also(&close))
     }
 }
 

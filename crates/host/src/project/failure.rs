@@ -88,7 +88,10 @@ pub(super) fn of_build(command: String, output: &Output, copy: &Scratch) -> Buil
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
     let lines: Vec<&str> = text.lines().collect();
-    let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
+    let tail = match lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n") {
+        nothing if nothing.trim().is_empty() => "(it printed nothing)".into(),
+        tail => tail,
+    };
     let left_out = match copy.left_out() {
         [] => String::new(),
         some => format!("\n(left out of the copy as output of a build: {})", some.join(", ")),

@@ -2,7 +2,7 @@
 
 use super::eval::{Build, Home};
 use super::{Demand, Group, Rule};
-use crate::near::near_paths;
+use crate::near::{also, near_paths};
 use crate::phases::{is_below, line_count, list};
 use tussle_model::leaf::Arrays;
 use tussle_model::{Leaf, LineSpan, SourceLoc, Spot, leaves_within, resolve};
@@ -109,7 +109,7 @@ impl Case<'_> {
         if close.is_empty() {
             close = near_paths(leaves.iter().map(|l| l.path.as_str()), path, 3);
         }
-        let close = if close.is_empty() { String::new() } else { format!("; close: {}", close.join(", ")) };
+        let close = also(&close);
         format!("{} has no field `{path}`{close}", self.rule.ty)
     }
 

@@ -3,7 +3,7 @@
 use super::case::{Case, Failure};
 use super::known::fingerprint;
 use super::{Rule, When};
-use crate::near::near;
+use crate::near::{also, near};
 use crate::phases::Where;
 use std::collections::HashSet;
 use tussle_model::{LineSize, SourceLoc, Type, TypeId, TypeTable, resolve};
@@ -124,7 +124,7 @@ fn of_all_definitions(rule: &Rule, build: &Build<'_>) -> Status {
     let all = table.find_all(&rule.ty);
     if all.is_empty() {
         let close = near(table, &rule.ty, 3);
-        let close = if close.is_empty() { String::new() } else { format!("; close: {}", close.join(", ")) };
+        let close = also(&close);
         return Status::Error(format!("no type named `{}`{close}", rule.ty));
     }
     let several = all.len() > 1;

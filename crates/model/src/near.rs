@@ -1,6 +1,18 @@
 //! Names close to one that was not found.
 
-use tussle_model::TypeTable;
+use crate::leaf::{Arrays, leaves};
+use crate::{TypeId, TypeTable};
+
+/// `; close: a, b`, or nothing: how an error about a name ends.
+pub fn also(close: &[String]) -> String {
+    if close.is_empty() { String::new() } else { format!("; close: {}", close.join(", ")) }
+}
+
+/// Up to three fields of a type close to `path`, as an error ends.
+pub fn also_fields(table: &TypeTable, id: TypeId, path: &str) -> String {
+    let leaves = leaves(table, id, Arrays::Whole);
+    also(&near_paths(leaves.iter().map(|l| l.path.as_str()), path, 3))
+}
 
 /// Up to `limit` defined names closest to `name`: by edit distance, and names that contain it.
 pub fn near(table: &TypeTable, name: &str, limit: usize) -> Vec<String> {
@@ -33,7 +45,8 @@ fn score(want: &str, have: &str) -> Option<usize> {
     if last == want {
         return Some(0);
     }
-    let allowed = (want.len() / 3).clamp(1, 4);
+    // Of one or two letters every name is one edit away.
+    let allowed = if want.len() < 3 { 0 } else { (want.len() / 3).clamp(1, 4) };
     if want.len().abs_diff(last.len()) <= allowed {
         let d = distance(want, last);
         if d <= allowed {
@@ -70,5 +83,13 @@ mod tests {
         {
             assert_eq!(distance(a, b), want, "{a} {b}");
         }
+    }
+
+    #[test]
+    fn errors_end_with_names_that_may_have_been_meant() {
+        let close = |path| also(&near_paths(["requests", "lock.count", "a"].into_iter(), path, 3));
+        assert_eq!(close("requets"), "; close: requests");
+        assert_eq!(close("stats.cont"), "; close: lock.count");
+        assert_eq!((close("b"), close("nothing_like_it")), (String::new(), String::new()));
     }
 }
