@@ -98,6 +98,7 @@ fn name_all(
     globals::split(evidence, &mut loaded, &mut pending);
     typed::place(evidence, &mut loaded, &mut pending, registers);
     let mut sites = site::Sites::default();
+    rust::part(evidence, &mut loaded, &mut sites, &mut pending);
     let nests = vote::Nests::default();
     let (groups, lines) = vote::groups(evidence, &mut loaded, &mut sites);
     let reused = lives::reused(evidence);

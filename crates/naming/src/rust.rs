@@ -3,15 +3,20 @@
 //! Rust's containers say what they hold in the template parameters of their functions. Its sources are not read for
 //! expressions: what stands there follows other rules than C's.
 
+mod blocks;
+
 use std::collections::HashMap;
 
 use tussle_evidence::{ActorKind, Basis, Code, Evidence, Frame, ObjectKind};
+use tussle_model::TypeId;
 
 use crate::alloc::{Candidate, Fit, fit};
-use crate::image::Images;
+use crate::image::{ImageId, Images};
 use crate::nest;
 use crate::operators::with_callers;
 use crate::site::Site;
+
+pub(crate) use blocks::part;
 
 /// Frames of an allocation that are looked at: one call of a container is a dozen inlined ones.
 const FRAMES_MAX: usize = 64;
@@ -27,11 +32,20 @@ pub(crate) fn is_rust(file: &str) -> bool {
 /// A source of Rust's own library.
 fn is_library(frame: &Frame) -> bool {
     let f = &frame.file;
-    (f.starts_with("/rustc/") || f.contains("/rustlib/src/rust/")) && LIBRARY.iter().any(|l| f.contains(l))
+    let own = f.starts_with("/rustc/") || f.contains("/rustlib/src/rust/");
+    (own && LIBRARY.iter().any(|l| f.contains(l))) || is_hashbrown(f)
 }
 
+/// The hash map behind std's, whether std's copy or the program's.
+fn is_hashbrown(file: &str) -> bool {
+    file.contains("/hashbrown-")
+}
+
+/// Code of the program: not of Rust's library, and not libc's, which begins every stack.
 fn is_users(frame: &Frame) -> bool {
-    frame.line > 0 && !is_library(frame)
+    let libc =
+        frame.function.starts_with("__libc_start") || matches!(&*frame.function, "start_thread" | "clone3");
+    frame.line > 0 && !is_library(frame) && !libc
 }
 
 /// The allocation is the library's.
@@ -42,21 +56,26 @@ pub(crate) fn allocates(frames: &[Site]) -> bool {
 /// The type parameter of the innermost container whose size divides the allocation (`ArcInner<T>` for an `Arc<T>`, `T`
 /// for a `Vec<T>` or a `Box<[T]>`), up to the first frame that is not the library's.
 pub(crate) fn candidates(images: &Images, frames: &[Site], bytes: u64) -> Vec<Candidate> {
-    for site in frames.iter().take(FRAMES_MAX) {
-        let image = images.get(site.image);
+    let fits = |(image, ty): &(ImageId, TypeId)| {
+        let table = &images.get(*image).types;
+        matches!(fit(table, *ty, bytes), Fit::Elements(_)) && nest::structured(table, *ty)
+    };
+    let why = "element type of the container that allocates".to_string();
+    let found = elements(images, frames).find(fits);
+    let candidate = |(image, ty)| Candidate { image, ty, prior: 0.9, basis: Basis::Allocation, why };
+    found.map(candidate).into_iter().collect()
+}
+
+/// The type parameters `T` of the library's functions, the innermost first, up to the first frame that is not the
+/// library's.
+fn elements<'a>(images: &'a Images, frames: &'a [Site]) -> impl Iterator<Item = (ImageId, TypeId)> + 'a {
+    let end = frames.iter().position(|f| !is_library(&f.frame)).map_or(frames.len(), |n| n + 1);
+    let near = frames.iter().take(end.min(FRAMES_MAX));
+    near.flat_map(move |site| {
         let types = site.scope.templates.iter().filter(|(name, _)| name == "T");
-        for ty in types.filter_map(|(_, die)| image.ty(*die)) {
-            let whole = matches!(fit(&image.types, ty, bytes), Fit::Elements(_));
-            if whole && nest::structured(&image.types, ty) {
-                let why = "element type of the container that allocates".into();
-                return vec![Candidate { image: site.image, ty, prior: 0.9, basis: Basis::Allocation, why }];
-            }
-        }
-        if !is_library(&site.frame) {
-            break;
-        }
-    }
-    Vec::new()
+        let image = images.get(site.image);
+        types.filter_map(move |(_, die)| Some((site.image, image.ty(*die)?)))
+    })
 }
 
 /// When everything else is named: threads get their closures, code the user's lines, allocations the user's calls.

@@ -81,13 +81,13 @@ pub unsafe fn id(t: *mut Live, pc: u64) -> u32 {
     // SAFETY: the cache has 32 entries, and the index five bits; only this thread reads or writes them.
     unsafe {
         let c = (&raw mut (*t).code_cache[0]).add((pc >> 1 ^ pc >> 6) as usize & 31);
-        if (*c).pc == pc && (*c).depth == (*t).depth && (*c).top == (*top(t)).pc {
+        if (*c).pc == pc && (*c).depth == (*t).depth && (*c).top == (*top(t)).caller() {
             return (*c).code;
         }
         let code = lookup(t, pc);
         (*c).pc = pc;
         (*c).depth = (*t).depth;
-        (*c).top = (*top(t)).pc;
+        (*c).top = (*top(t)).caller();
         (*c).code = code;
         code
     }
@@ -104,7 +104,7 @@ unsafe fn lookup(t: *mut Live, pc: u64) -> u32 {
         let mut k = 0;
         while k < CHAIN && k < frames {
             let i = ((*t).depth as usize / size_of::<Frame>() - k) & (FRAMES - 1);
-            let pc = (*(&raw mut (*t).frames[0]).add(i)).pc;
+            let pc = (*(&raw mut (*t).frames[0]).add(i)).caller();
             *row.chain.get_unchecked_mut(k) = pc;
             h = (h ^ pc).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             h ^= h >> 29;

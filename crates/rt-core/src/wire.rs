@@ -227,8 +227,17 @@ pub struct Entry {
 /// Frame of a shadow call stack.
 #[repr(C)]
 pub struct Frame {
+    /// Return address; in the upper 16 bits, how many inlined functions with hooks of their own have begun in it.
     pub pc: u64,
     pub sp: u64,
+}
+
+impl Frame {
+    /// Return address alone.
+    #[inline(always)]
+    pub fn caller(&self) -> u64 {
+        self.pc << 16 >> 16
+    }
 }
 
 /// Shortcut from code address and caller to a code id.

@@ -203,7 +203,9 @@ macro_rules! alias {
     )+ };
 }
 
-// The shadow call stack. Entries below the stack pointer belong to functions left by longjmp or an exception.
+// The shadow call stack. Entries below the stack pointer belong to functions left by longjmp or an exception. Compilers
+// that inline after instrumenting (LTO of clang and rustc) leave the hooks of the inlined function in its caller: the
+// same stack pointer and return address once more. The upper 16 bits of the return address count these.
 global_asm!(
     ".globl __tsan_func_entry",
     ".type __tsan_func_entry,@function",
@@ -232,6 +234,16 @@ global_asm!(
     "3:",
     "ret",
     "4:",
+    "jne 6f",
+    "mov rsi, qword ptr [rax + rdx + 40960]",
+    "xor rsi, rdi",
+    "shl rsi, 16",
+    "jnz 6f",
+    "cmp word ptr [rax + rdx + 40966], 255",
+    "jae 3b",
+    "inc word ptr [rax + rdx + 40966]",
+    "ret",
+    "6:",
     "sub ecx, 16",
     "cmp ecx, 16",
     "ja 2b",
@@ -249,9 +261,16 @@ global_asm!(
     "mov ecx, dword ptr [rax + 49152]",
     "cmp ecx, 32",
     "jb 3f",
+    "mov edx, ecx",
+    "and edx, 0x1ff0",
+    "cmp word ptr [rax + rdx + 40966], 0",
+    "jne 4f",
     "sub ecx, 16",
     "mov dword ptr [rax + 49152], ecx",
     "3:",
+    "ret",
+    "4:",
+    "dec word ptr [rax + rdx + 40966]",
     "ret",
 );
 
