@@ -87,6 +87,19 @@ impl Use {
     }
 }
 
+/// Whose bytes these are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hand {
+    /// Nobody touched them.
+    Nobody,
+    /// One thread alone: its position in [`Bytes::threads`].
+    One(usize),
+    /// Several threads, one of which stores.
+    Several,
+    /// Several threads, all of which only read.
+    Readers,
+}
+
 /// One line of cache.
 pub(crate) struct Row {
     /// The object's byte at the line's first column.
@@ -139,6 +152,12 @@ impl Bytes {
 
     /// Characters: a ruler, a row of letters for each line, and what the letters mean.
     pub(crate) fn lines(&self) -> Vec<String> {
+        let text = |parts: Vec<(String, Hand)>| parts.into_iter().map(|p| p.0).collect::<String>();
+        self.painted(None).into_iter().map(|parts| text(parts).trim_end().to_string()).collect()
+    }
+
+    /// The same, with whose every part is; what the letters mean stays within `room` columns.
+    pub(crate) fn painted(&self, room: Option<usize>) -> Vec<Vec<(String, Hand)>> {
         let rows = self.rows();
         let scale = u64::from(self.line_bytes).div_ceil(ROW_COLUMNS).max(1);
         let label = |n: i64| format!("{n:>7}  ");
@@ -146,18 +165,21 @@ impl Bytes {
         for at in (0..u64::from(self.line_bytes)).step_by(8 * scale as usize) {
             ruler.push_str(&format!("{at:<8}"));
         }
-        let mut out = vec![format!("   byte  {}", ruler.trim_end())];
+        let mut out = vec![vec![(format!("   byte  {}", ruler.trim_end()), Hand::Nobody)]];
         for row in &rows {
-            let mut cells = vec![' '; u64::from(self.line_bytes).div_ceil(scale) as usize];
+            let mut cells = vec![(' ', Hand::Nobody); u64::from(self.line_bytes).div_ceil(scale) as usize];
             for p in &row.pieces {
                 let to = (p.column + p.size).div_ceil(scale) as usize;
                 let end = to.min(cells.len());
-                cells[((p.column / scale) as usize).min(end)..end].fill(self.letter(p.stretch));
+                cells[((p.column / scale) as usize).min(end)..end].fill((self.letter(p.stretch), self.hand(p.stretch)));
             }
-            let text: String = cells.into_iter().collect();
-            out.push((label(row.start) + &text).trim_end().to_string());
+            let mut parts = vec![(label(row.start), Hand::Nobody)];
+            for same in cells.chunk_by(|a, b| a.1 == b.1) {
+                parts.push((same.iter().map(|c| c.0).collect(), same[0].1));
+            }
+            out.push(parts);
         }
-        out.extend(self.legend(&rows));
+        out.extend(self.legend(&rows, room));
         out
     }
 
@@ -172,7 +194,16 @@ impl Bytes {
         }
     }
 
-    fn legend(&self, rows: &[Row]) -> Vec<String> {
+    fn hand(&self, stretch: usize) -> Hand {
+        match self.stretches[stretch].uses.as_slice() {
+            [] => Hand::Nobody,
+            [one] => Hand::One(one.thread),
+            several if several.iter().any(|u| u.writes > 0) => Hand::Several,
+            _ => Hand::Readers,
+        }
+    }
+
+    fn legend(&self, rows: &[Row], room: Option<usize>) -> Vec<Vec<(String, Hand)>> {
         let mut drawn: Vec<usize> = rows.iter().flat_map(|r| r.pieces.iter().map(|p| p.stretch)).collect();
         drawn.dedup();
         drawn.retain(|&i| !self.stretches[i].uses.is_empty());
@@ -183,9 +214,21 @@ impl Bytes {
         let words = |&i: &usize| {
             let s = &self.stretches[i];
             let stored = if s.uses.iter().any(|u| u.writes > 0) { "" } else { ", only read" };
-            format!("{} {} ({}{stored})", self.letter(i), s.short, who(s))
+            (format!("{} {} ({}{stored})", self.letter(i), s.short, who(s)), self.hand(i))
         };
-        drawn.chunks(3).map(|few| few.iter().map(words).collect::<Vec<_>>().join("  ")).collect()
+        let mut out: Vec<Vec<(String, Hand)>> = Vec::new();
+        let mut used = 0;
+        for entry in drawn.iter().map(words) {
+            let wide = entry.0.chars().count() + 2;
+            let full = out.last().is_none_or(|l| l.len() == 6 || room.is_some_and(|r| used + wide > r + 2));
+            if full {
+                out.push(Vec::new());
+                used = 0;
+            }
+            used += wide;
+            out.last_mut().into_iter().for_each(|l| l.extend([entry.clone(), ("  ".into(), Hand::Nobody)]));
+        }
+        out
     }
 
     /// Everything, for JSON and for the page's script.

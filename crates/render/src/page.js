@@ -148,7 +148,8 @@ for (const table of document.querySelectorAll("table[data-t]")) {
   grow(0);
   table.grow = () => grow(rest.length);
   [...table.tHead.rows[0].cells].forEach((th, i) => {
-    const b = el("button", "", th.textContent || "\u2195");
+    if (!th.textContent) return;
+    const b = el("button", "", th.textContent);
     b.type = "button";
     th.replaceChildren(b);
     b.onclick = () => {

@@ -44,6 +44,27 @@ fn plain() -> Style {
     Style { colour: false, width: None }
 }
 
+/// Letters of one thread have its colour, in the drawing and in the legend; those of several are red.
+#[test]
+fn bytes_have_the_colours_of_their_threads() {
+    let stretch = |start, threads: &[usize]| {
+        let uses = threads.iter().map(|&thread| Use { thread, reads: 1, writes: 1 }).collect();
+        Stretch { start, size: 8, short: "f".into(), uses, ..Stretch::default() }
+    };
+    let drawn = Bytes {
+        title: "s".into(),
+        line_bytes: 64,
+        threads: vec!["t1".into(), "t2".into()],
+        stretches: vec![stretch(0, &[0]), stretch(8, &[1]), stretch(16, &[0, 1])],
+        ..Bytes::default()
+    };
+    let view = View { kind: "report", schema_version: 1, nodes: vec![Node::Bytes(Box::new(drawn))] };
+    let text = render(&view, Format::Text, Style { colour: true, ..Style::default() });
+    for (code, letters) in [("36", "aaaaaaaa"), ("33", "bbbbbbbb"), ("31", "cccccccc"), ("36", "a f (t1)")] {
+        assert!(text.contains(&format!("\u{1b}[{code}m{letters}\u{1b}[0m")), "{letters}: {text:?}");
+    }
+}
+
 #[test]
 fn text() {
     assert_snapshot!(render(&view(), Format::Text, plain()), @r#"

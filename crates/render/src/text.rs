@@ -1,10 +1,15 @@
 //! Text for a terminal or a pipe.
 
 use crate::tree::{Column, Fact, Finding, Level, Node, Span, Style, Tone, View};
+use crate::bytes::{Bytes, Hand};
 use anstyle::{AnsiColor, Effects};
 
 /// Columns are separated by this.
 const GAP: &str = "  ";
+
+/// Colours of threads; red is for bytes of several.
+const THREADS: [AnsiColor; 5] =
+    [AnsiColor::Cyan, AnsiColor::Yellow, AnsiColor::Magenta, AnsiColor::Green, AnsiColor::Blue];
 
 /// Narrower than this nothing is wrapped: the result would be worse than long lines.
 const WRAP_MIN: usize = 24;
@@ -71,8 +76,8 @@ impl Text {
                 self.paragraph(spans, depth, depth);
             }
             Node::Block { text, language, .. } => self.block(text, language),
-            Node::Plot(p) => self.figure(&p.title, p.lines(), depth),
-            Node::Bytes(b) => self.figure(&b.title, b.lines(), depth),
+            Node::Plot(p) => self.figure(&p.title, p.lines().iter().map(|l| clean(l)).collect(), depth),
+            Node::Bytes(b) => self.figure(&b.title, self.bytes(b, depth), depth),
             Node::Finding(f) => {
                 if !together {
                     self.blank();
@@ -219,8 +224,25 @@ impl Text {
         let title = self.paint(&clean(title), Tone::Dim);
         self.line(depth, &title);
         for line in lines {
-            self.line(depth, &clean(&line));
+            self.line(depth, &line);
         }
+    }
+
+    /// Bytes of one thread have its colour, those for which several fight are red.
+    fn bytes(&self, b: &Bytes, depth: usize) -> Vec<String> {
+        let part = |(text, hand): &(String, Hand)| {
+            let style = match hand {
+                Hand::Nobody => anstyle::Style::new(),
+                Hand::One(thread) => THREADS[thread % THREADS.len()].on_default(),
+                Hand::Several => AnsiColor::Red.on_default().bold(),
+                Hand::Readers => anstyle::Style::new().bold(),
+            };
+            match !self.style.colour || text.trim().is_empty() || *hand == Hand::Nobody {
+                true => clean(text),
+                false => format!("{}{}{}", style.render(), clean(text), style.render_reset()),
+            }
+        };
+        b.painted(self.room(2 * depth)).iter().map(|parts| parts.iter().map(part).collect()).collect()
     }
 
     fn finding(&mut self, f: &Finding, depth: usize) {

@@ -98,11 +98,13 @@ fn columns() -> Vec<Column> {
         Column::text("change", "Change"),
         Column::number("gain_transfers", "Gain"),
         Column::number("after_transfers", "Left"),
+        Column::number("after_here_transfers", "Left here").rank(5),
+        Column::number("after_worst_transfers", "At worst").rank(2),
         Column::number("object_bytes_added", "Bytes"),
-        Column::number("live_bytes_added", "Live bytes"),
+        Column::number("live_bytes_added", "Live bytes").rank(1),
         Column::number("new_sharing_pairs", "New sharing"),
-        Column::number("fields_moved", "Fields on other lines"),
-        Column::number("lines_per_actor_added", "Lines/thread"),
+        Column::number("fields_moved", "Fields on other lines").rank(4),
+        Column::number("lines_per_actor_added", "Lines/thread").rank(3),
         Column::text("why", "Why"),
     ]
 }
@@ -116,7 +118,9 @@ fn row(n: usize, a: &Advice) -> Vec<Cell> {
         Cell::count(n as u64),
         Cell::text(change.join(" ")).tone(Tone::Strong),
         Cell::number(gain.round(), format!("{} ({share:.0}%)", thousands(gain.max(0.0).round() as u64))),
-        cost_cell(&a.after),
+        transfers(a.after.mean),
+        transfers(a.after.observed),
+        transfers(a.after.worst),
         signed(a.bytes_added()),
         signed(a.live_bytes),
         Cell::count(a.new_sharing.len() as u64),
@@ -154,6 +158,10 @@ fn cost_cell(c: &Cost) -> Cell {
         n(c.mean)
     };
     Cell::number(c.mean.round(), text)
+}
+
+fn transfers(x: f64) -> Cell {
+    Cell::count(x.max(0.0).round() as u64)
 }
 
 fn signed(n: i64) -> Cell {
