@@ -133,7 +133,10 @@ fn split_access(pieces: &Pieces, a: Access) -> Vec<Access> {
         let reads = share(a.reads, &mut left.0);
         let writes = share(a.writes, &mut left.1);
         let rmws = share(a.rmws, &mut left.2);
-        out.push(Access { object, offset, size, reads, writes, rmws, ..a.clone() });
+        let all = reads.saturating_add(writes).saturating_add(rmws);
+        // A section that visits several pieces visits each of them, but no more often than there are accesses.
+        let held = a.held.map(|(lock, at, sections, storing)| (lock, at, sections.min(all), storing.min(all)));
+        out.push(Access { object, offset, size, reads, writes, rmws, held, ..a.clone() });
     }
     out
 }
@@ -193,4 +196,33 @@ pub(crate) fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) 
         op.inner.iter_mut().flatten().for_each(|l| renumber(&mut l.2));
     }
     evidence.order.iter_mut().flatten().flat_map(|t| &mut t.visits).for_each(|v| renumber(&mut v.0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_under_a_lock_stays_sound_when_two_variables_share_it() {
+        let piece = |start, object| Piece { start, end: start + 4, object, at: 0 };
+        let pieces = Pieces::from([(0, vec![piece(0, 1), piece(4, 2)])]);
+        let whole = Access {
+            object: 0,
+            offset: 0,
+            size: 8,
+            actor: 0,
+            vt0: 0,
+            vt1: 1,
+            reads: 0,
+            writes: 120,
+            rmws: 0,
+            held: Some((3, 0, 61, 59)),
+        };
+        let parts = split_access(&pieces, whole);
+        let of = |a: &Access| (a.object, a.writes, a.held);
+        assert_eq!(
+            parts.iter().map(of).collect::<Vec<_>>(),
+            [(1, 60, Some((3, 0, 60, 59))), (2, 60, Some((3, 0, 60, 59)))]
+        );
+    }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Slot {
     /// kind of guard it is.
     pub(crate) free: AtomicU64,
     pub(crate) kind: AtomicU64,
+    /// Word of a lock: by how much a second thread changed it while another one had it, 0 if none did.
+    pub(crate) second: AtomicU64,
 }
 
 static TABLE: [Slot; SLOTS] = [const {
@@ -48,6 +50,7 @@ static TABLE: [Slot; SLOTS] = [const {
         ring: [const { AtomicU64::new(0) }; RING],
         free: AtomicU64::new(0),
         kind: AtomicU64::new(0),
+        second: AtomicU64::new(0),
     }
 }; SLOTS];
 static EVICT: Spin = Spin::new();
@@ -63,7 +66,7 @@ pub fn reset_after_fork() {
 }
 
 fn clear(s: &Slot) {
-    for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind] {
+    for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second] {
         x.store(0, Relaxed);
     }
     for r in &s.ring {
@@ -176,6 +179,11 @@ pub fn joined(entered: &Entered, vt: u64) {
 pub fn barrier_init(entered: &Entered, addr: u64, count: u64) {
     forget(entered, addr);
     slot(entered, addr).a.store(count, Relaxed);
+}
+
+/// For how many threads a barrier was made; 0 if it is not known.
+pub fn barrier_threads(entered: &Entered, addr: u64) -> u64 {
+    slot(entered, addr).a.load(Relaxed)
 }
 
 /// Before waiting at a barrier: the slot of this generation.

@@ -258,6 +258,10 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
             s.free.store(to, Relaxed);
         }
         let free = s.free.load(Relaxed);
+        if leaves_with_others(s, from, to) {
+            s.kind.store(s.second.load(Relaxed), Relaxed);
+            holder(s).store(0, Relaxed);
+        }
         if readers(s) != 0 && from == Some(to.wrapping_add(readers(s))) {
             sections::releasing(entered, addr);
         }
@@ -299,7 +303,10 @@ pub fn changed(entered: &Entered, addr: u64, from: u64, to: u64) {
             sections::taken(entered, addr, true);
         }
     } else if from == free {
+        s.second.store(0, Relaxed);
         ring(s, TAKEN_TO).store(to, Relaxed);
+        // Nobody has what is free: what this thread seemed to have was none.
+        sections::releasing(entered, addr);
         // SAFETY: the state is the calling thread's, which is inside the recorder.
         let long = unsafe { worked(entered.live()) };
         s.a.store(if long { sync::settle(entered) } else { 0 }, Release);
@@ -308,12 +315,19 @@ pub fn changed(entered: &Entered, addr: u64, from: u64, to: u64) {
             sync::locked_by_try(entered, addr);
         }
     } else if joined(s, from, step, me) {
-        s.kind.store(step, Relaxed);
-        holder(s).store(0, Relaxed);
+        s.second.store(step, Relaxed);
     }
 }
 
-/// A second thread changes a word that another one took, by as much: they are readers, who are counted.
+/// Two threads changed a word by as much, and one of them takes that back while the other one's change stays: they are
+/// readers, who are counted. A mutex whose waiters mark it is freed at once.
+fn leaves_with_others(s: &'static Slot, from: Option<u64>, to: u64) -> bool {
+    let second = s.second.load(Relaxed);
+    let taken_to = ring(s, TAKEN_TO).load(Relaxed);
+    second != 0 && readers(s) == 0 && to == taken_to && from == Some(taken_to.wrapping_add(second))
+}
+
+/// A second thread changes a word that another one took, by as much: perhaps they are readers.
 fn joined(s: &'static Slot, from: u64, step: u64, me: u64) -> bool {
     let others = ![0, me].contains(&holder(s).load(Relaxed));
     let as_much = from == ring(s, TAKEN_TO).load(Relaxed) && step == from.wrapping_sub(s.free.load(Relaxed));
@@ -343,7 +357,8 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
 }
 
 /// One thread took a word and another one brings it back: the last one of several readers, or who takes what was posted
-/// to a semaphore, after the work of who posted it. More often, without readers ever seen together, it is no lock.
+/// to a semaphore, after the work of who posted it. Then what was held to be taken may be free: a semaphore of one is a
+/// lock. More often, without readers ever seen together, it is no lock.
 fn given_by_another(entered: &Entered, s: &'static Slot, from: Option<u64>) {
     const READERS_UNSEEN_MAX: u64 = 2;
     holder(s).store(0, Relaxed);
@@ -352,6 +367,8 @@ fn given_by_another(entered: &Entered, s: &'static Slot, from: Option<u64>) {
     }
     let as_taken = from == Some(ring(s, TAKEN_TO).load(Relaxed));
     if as_taken && s.c.fetch_add(1, Relaxed) < READERS_UNSEEN_MAX {
+        s.free.store(ring(s, TAKEN_TO).load(Relaxed), Relaxed);
+        ring(s, RELEASES).store(0, Relaxed);
         return sync::join(entered, round(s.a.load(Acquire)));
     }
     no_lock(s);

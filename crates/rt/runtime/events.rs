@@ -162,6 +162,8 @@ pub mod sync {
         /// Forgets an object whose address may become another one.
         forget(addr: u64);
         barrier_init(addr: u64, count: u64);
+        /// For how many threads a barrier was made; 0 if it is not known.
+        barrier_threads(addr: u64) -> u64 = 0;
         /// Before waiting at a barrier: the slot of this generation.
         barrier_arrive(addr: u64) -> u64 = 0;
         /// After the barrier: everybody goes on at the same clock.

@@ -24,6 +24,7 @@ mod libc_calls;
 mod locks;
 mod memory;
 mod omp;
+mod ompt;
 mod sandbox;
 mod signals;
 mod sys;

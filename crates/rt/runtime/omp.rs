@@ -13,6 +13,7 @@ crate::libc_calls::next! {
     PARALLEL = "GOMP_parallel"; THREADS = "omp_get_num_threads"; LEVEL = "omp_get_level";
     CRITICAL = "GOMP_critical_start"; CRITICAL_END = "GOMP_critical_end";
     NAMED = "GOMP_critical_name_start"; NAMED_END = "GOMP_critical_name_end";
+    ORDERED = "GOMP_ordered_start"; ORDERED_END = "GOMP_ordered_end";
     SET = "omp_set_lock"; UNSET = "omp_unset_lock";
 }
 
@@ -25,6 +26,8 @@ alias! {
     "GOMP_critical_end" => "tussle_omp_critical_end";
     "GOMP_critical_name_start" => "tussle_omp_named";
     "GOMP_critical_name_end" => "tussle_omp_named_end";
+    "GOMP_ordered_start" => "tussle_omp_ordered";
+    "GOMP_ordered_end" => "tussle_omp_ordered_end";
     "omp_set_lock" => "tussle_omp_set";
     "omp_unset_lock" => "tussle_omp_unset";
 }
@@ -65,9 +68,10 @@ unsafe fn number(next: &'static Next) -> c_int {
     }
 }
 
-/// Stands for the barrier of the one team, and for the unnamed critical section.
+/// Stands for the barrier of the one team, for the unnamed critical section, and for parts that are done in order.
 static TEAM: AtomicU64 = AtomicU64::new(0);
 static UNNAMED: AtomicU64 = AtomicU64::new(0);
+static IN_ORDER: AtomicU64 = AtomicU64::new(0);
 
 /// Waits with `wait` as a team. Of nested teams several may wait at once, and which one this is nobody tells.
 ///
@@ -145,22 +149,30 @@ pub unsafe extern "C" fn tussle_omp_parallel(body: unsafe extern "C" fn(P), data
     }
 }
 
-/// # Safety
-/// Behind an exported name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tussle_omp_critical() {
-    // SAFETY: the library's function.
-    unsafe { omp!(CRITICAL, ()) };
-    sync::locked(&raw const UNNAMED as u64, None);
+/// Locks without an argument: one in all of the program.
+macro_rules! single {
+    ($($take:ident($next:ident), $give:ident($end:ident), $key:ident;)+) => { $(
+        /// # Safety
+        /// Behind an exported name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $take() {
+            // SAFETY: the library's function.
+            unsafe { omp!($next, ()) };
+            sync::locked(&raw const $key as u64, None);
+        }
+        /// # Safety
+        /// Behind an exported name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $give() {
+            released(&raw const $key as u64);
+            // SAFETY: the library's function.
+            unsafe { omp!($end, ()) };
+        }
+    )+ };
 }
-
-/// # Safety
-/// Behind an exported name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tussle_omp_critical_end() {
-    released(&raw const UNNAMED as u64);
-    // SAFETY: the library's function.
-    unsafe { omp!(CRITICAL_END, ()) };
+single! {
+    tussle_omp_critical(CRITICAL), tussle_omp_critical_end(CRITICAL_END), UNNAMED;
+    tussle_omp_ordered(ORDERED), tussle_omp_ordered_end(ORDERED_END), IN_ORDER;
 }
 
 fn released(lock: u64) {

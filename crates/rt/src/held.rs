@@ -15,10 +15,16 @@ const ALL_SHARE_MIN: f64 = 0.8;
 /// A lock that was recognised late must have been one for this share of the accesses at least.
 const LATE_MIN: f64 = 0.5;
 
+/// A sample of sections may miss this many of its standard errors: readers and writers of one lock, say, are one
+/// sample, of which few are writers.
+const SAMPLE_ERRORS_MAX: f64 = 3.0;
+
 /// What a thread did to bytes of a line under one lock. Estimates.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Use {
     pub accesses: f64,
+    /// Variance of `accesses`: each section was sampled or not.
+    pub variance: f64,
     /// Sections that visited the bytes.
     pub sections: f64,
     /// Those of them that stored to them.
@@ -34,6 +40,8 @@ pub(crate) struct HeldLocks {
     places: Places,
     /// Clock of the first section of each lock that was traced.
     first: HashMap<u64, u64>,
+    /// By thread and byte: the clock of the last window of accesses under no lock in which it was visited.
+    outside: HashMap<(usize, u64), u64>,
 }
 
 /// A lock's share of a thread's accesses to some bytes.
@@ -53,12 +61,22 @@ fn address(v: &Visit) -> u64 {
 }
 
 impl HeldLocks {
-    /// `locks` with the position of the thread that held them; `kept` says which lines matter.
+    /// `locks` with the position of the thread that held them, `windows` of accesses under no lock; `kept` says which
+    /// lines matter.
     pub fn new<'a>(
         locks: impl Iterator<Item = &'a (usize, TracedLock)>,
+        windows: impl Iterator<Item = &'a (usize, TracedLock)>,
         kept: impl Fn(u64) -> bool,
     ) -> HeldLocks {
         let mut out = HeldLocks::default();
+        for (thread, l) in windows {
+            for (section, visits) in &l.sections {
+                visits.iter().filter(|v| kept(address(v) & !(LINE - 1))).for_each(|v| {
+                    let last = out.outside.entry((*thread, address(v))).or_insert(0);
+                    *last = section.vt0.max(*last);
+                });
+            }
+        }
         for (thread, l) in locks {
             let weight = l.lock.count as f64 / l.sections.len().max(1) as f64;
             for (section, visits) in &l.sections {
@@ -79,6 +97,7 @@ impl HeldLocks {
         kept: &impl Fn(u64) -> bool,
     ) {
         let longer = longer(section, visits);
+        let mut sums: BTreeMap<(u64, u64), f64> = BTreeMap::new();
         let mut inner: Vec<(u64, bool)> = Vec::new();
         let mut seen: HashSet<(u64, u64, bool)> = HashSet::new();
         // Readers hold a lock together: it keeps nobody from what they store.
@@ -100,6 +119,7 @@ impl HeldLocks {
                         let place = self.places.entry((addr & !(LINE - 1), addr & (LINE - 1))).or_default();
                         let u = place.entry(lock).or_default().entry(thread).or_default();
                         u.accesses += n;
+                        *sums.entry((lock, addr)).or_default() += n;
                         u.sections += if first { weight } else { 0.0 };
                         u.storing += if stores { weight } else { 0.0 };
                     }
@@ -107,6 +127,15 @@ impl HeldLocks {
                 _ => {}
             }
         }
+        for ((lock, addr), n) in sums {
+            let place = self.places.entry((addr & !(LINE - 1), addr & (LINE - 1))).or_default();
+            place.entry(lock).or_default().entry(thread).or_default().variance += n * n;
+        }
+    }
+
+    /// Whether a thread was seen at bytes `[lo, hi)` of a line under no lock, from a moment on.
+    fn is_seen_outside(&self, thread: usize, line: u64, (lo, hi): (u64, u64), from: u64) -> bool {
+        (lo..hi).any(|byte| self.outside.get(&(thread, line + byte)).is_some_and(|last| *last >= from))
     }
 
     /// The lock under which most of a thread's accesses to bytes `[lo, hi)` of a line happened; `after` gives those
@@ -126,6 +155,7 @@ impl HeldLocks {
                 sum.0 += threads.values().map(|u| u.accesses).sum::<f64>();
                 if let Some(u) = threads.get(&thread) {
                     sum.1.accesses += u.accesses;
+                    sum.1.variance += u.variance;
                     sum.1.sections = sum.1.sections.max(u.sections);
                     sum.1.storing = sum.1.storing.max(u.storing);
                 }
@@ -133,9 +163,15 @@ impl HeldLocks {
         }
         let covers = |lock: u64, u: &Use| {
             // A lock made of atomics is taken for one only after some time.
-            let late = after(self.first.get(&lock).copied().unwrap_or(0));
-            u.accesses >= ALL_SHARE_MIN * all
-                || (late >= LATE_MIN * all && u.accesses >= ALL_SHARE_MIN * late)
+            let first = self.first.get(&lock).copied().unwrap_or(0);
+            let late = after(first);
+            // Who is never met outside has done all of it inside, as far as the sample can tell.
+            let error = match u.accesses > 0.0 && !self.is_seen_outside(thread, line, (lo, hi), first) {
+                true => SAMPLE_ERRORS_MAX * u.variance.sqrt(),
+                false => 0.0,
+            };
+            let inside = u.accesses + error;
+            inside >= ALL_SHARE_MIN * all || (late >= LATE_MIN * all && inside >= ALL_SHARE_MIN * late)
         };
         let rank = |lock: u64, s: &(f64, Use)| match covers(lock, &s.1) {
             true => (true, s.0),
@@ -232,7 +268,7 @@ mod tests {
     fn one_section_stands_for_all_of_its_lock() {
         let locks =
             [traced(0, 0x900, 100, vec![visit(0x40, READ, 0), visit(0x40, WRITE, 0), visit(0x48, READ, 4)])];
-        let held = HeldLocks::new(locks.iter(), |_| true);
+        let held = HeldLocks::new(locks.iter(), [].iter(), |_| true);
         // A read, a write, and four more before the next visit.
         let share = held.of(0x40, (0, 8), 0, |_| 600.0).unwrap();
         assert_eq!((share.lock, share.share, share.sections), (0x900, 1.0, 1.0 / 6.0));
@@ -243,10 +279,31 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_with_few_writers_covers_all_unless_they_are_met_outside() {
+        // Ten of eighty sections were kept, three of which store 4,000 times; truly it is half of them.
+        let (thread, mut l) = traced(0, 0x900, 80, vec![]);
+        let (section, _) = l.sections.pop().unwrap();
+        for k in 0..10 {
+            let section = Section { shared: section.shared, ..section };
+            let visits = if k < 3 { vec![visit(0x40, WRITE, 0), visit(0x80, READ, 3999)] } else { vec![] };
+            l.sections.push((section, visits));
+        }
+        let locks = [(thread, l)];
+        let share = |windows: &[(usize, TracedLock)]| {
+            let held = HeldLocks::new(locks.iter(), windows.iter(), |_| true);
+            held.of(0x40, (0, 8), 0, |_| 160_000.0).unwrap().share
+        };
+        assert_eq!(share(&[]), 1.0);
+        let outside = traced(0, NO_LOCK, 1, vec![visit(0x40, WRITE, 0)]);
+        assert!((share(&[outside]) - 0.6).abs() < 1e-9);
+        assert_eq!(share(&[traced(1, NO_LOCK, 1, vec![visit(0x40, WRITE, 0)])]), 1.0, "another thread");
+    }
+
+    #[test]
     fn what_came_before_a_lock_was_recognised_counts_as_under_it() {
         let (thread, mut l) = traced(0, 0x900, 150, vec![visit(0x40, WRITE, 0)]);
         l.sections[0].0.vt0 = 1000;
-        let held = HeldLocks::new([(thread, l)].iter(), |_| true);
+        let held = HeldLocks::new([(thread, l)].iter(), [].iter(), |_| true);
         let share = |all: f64| held.of(0x40, (0, 8), 0, |from| if from == 0 { all } else { 150.0 }).unwrap();
         assert_eq!((share(200.0).share, share(400.0).share), (1.0, 150.0 / 400.0));
     }
@@ -262,7 +319,7 @@ mod tests {
             )
         };
         let locks = [inside(0x100, 0), inside(0x200, 1)];
-        let held = HeldLocks::new(locks.iter(), |_| true);
+        let held = HeldLocks::new(locks.iter(), [].iter(), |_| true);
         assert_eq!(held.of(0x40, (0, 8), 0, |_| 10.0).map(|s| s.lock), Some(0x900));
         assert_eq!(held.of(0x40, (0, 8), 1, |_| 10.0).map(|s| s.lock), Some(0x900));
     }

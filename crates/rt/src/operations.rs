@@ -83,7 +83,7 @@ impl Traced {
 
     /// Which accesses to kept lines happened under which lock.
     pub fn held(&self, kept: &BTreeSet<u64>) -> HeldLocks {
-        HeldLocks::new(self.locks.iter(), |line| kept.contains(&line))
+        HeldLocks::new(self.locks.iter(), self.windows.iter(), |line| kept.contains(&line))
     }
 
     /// Adds the rows.
