@@ -6,9 +6,13 @@
 pub mod alloc;
 pub mod body;
 pub mod boundary;
+pub mod bytes;
+pub mod generic;
 pub mod init;
 pub mod lex;
 pub mod member;
+pub mod neighbours;
+mod objects;
 mod scan;
 pub mod split;
 pub mod unit;
@@ -58,7 +62,10 @@ pub enum Refusal {
         field: String,
     },
     /// `int a, b;`
-    #[error("{field} shares its statement with other members; split the declaration first")]
+    #[error(
+        "{field} shares its statement with other members, and more than names, stars, lengths and values stands \
+         there; split the declaration first"
+    )]
     SeveralDeclarators {
         /// Member.
         field: String,
@@ -100,7 +107,7 @@ pub enum Refusal {
         field: String,
     },
     /// `name[]` must stay last.
-    #[error("{field} is a flexible array member and must stay last")]
+    #[error("{field} is a flexible array member (or one of length 1, as before C99) and must stay last")]
     Flexible {
         /// Member.
         field: String,
@@ -121,6 +128,18 @@ pub enum Refusal {
         /// File, with its line where there is one.
         place: String,
         /// What happens there.
+        how: String,
+    },
+    /// Something in the program looks at the bytes of objects, or counts on which member stands beside which.
+    #[error(
+        "{place}: {how}, so that another layout of {name} may change what the program does; --abi-ok if not"
+    )]
+    SeesLayout {
+        /// Type.
+        name: String,
+        /// File and line.
+        place: String,
+        /// What happens there, as a sentence part.
         how: String,
     },
     /// Memory that does not get the alignment which the patch needs.

@@ -163,7 +163,8 @@ fn what_is_not_safe_is_refused_with_its_reason() {
     check(
         "int a, (*b)(void);\nint c;",
         "a:after:c",
-        "a shares its statement with other members; split the declaration first",
+        "a shares its statement with other members, and more than names, stars, lengths and values stands there; split \
+         the declaration first",
     );
     check("int c;\nDECLARE_BITMAP(bits, 64);", "bits:first", "bits is made by a macro");
     check(
@@ -171,11 +172,15 @@ fn what_is_not_safe_is_refused_with_its_reason() {
         "a:after:c",
         "a is a bit-field; bit-fields share their storage and do not move alone",
     );
-    check("int n;\nint c;\nchar data[];", "data:first", "data is a flexible array member and must stay last");
+    check(
+        "int n;\nint c;\nchar data[];",
+        "data:first",
+        "data is a flexible array member (or one of length 1, as before C99) and must stay last",
+    );
     check(
         "int n;\nint c;\nchar data[];",
         "n:after:data",
-        "data is a flexible array member and must stay last",
+        "data is a flexible array member (or one of length 1, as before C99) and must stay last",
     );
     check("int n;\n", "m:first", "no statement declares m; a macro may make it");
     check(

@@ -15,6 +15,7 @@ mod farm;
 mod foresight;
 mod kernel;
 mod meaning;
+mod positions;
 mod sources;
 mod variable;
 
@@ -214,14 +215,7 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
         }
         found => found?,
     };
-    if meaning::reorders(request.edits) {
-        patch::init::check(request.type_name, &sources.c_texts(&file)).map_err(FixError::Use)?;
-    }
-    if !request.abi_ok {
-        let path = file.to_string_lossy();
-        let shared = sources::builds_shared_library(request.dir);
-        patch::boundary::check(request.type_name, &path, shared, &sources.texts()).map_err(FixError::Use)?;
-    }
+    uses(request, &sources, &file)?;
     let mut real = allocation::candidates(request, &sources);
     real.push(file.clone());
     let scratch = match request.build {
@@ -235,6 +229,9 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     let target = compiler.target(&table).ok_or_else(|| compiler.no_layout())?;
     let shapes = Shapes::new(&table);
     let edits = tussle_advise::order::ordered(&shapes, target, request.edits)?;
+    if edits != request.edits {
+        uses(&Request { edits: &edits, ..*request }, &sources, &file)?;
+    }
     let request = &Request { edits: &edits, ..*request };
     let relayout = Relayout::new(&shapes, target, request.edits)?;
     let old = sources.text(&file);
@@ -271,6 +268,26 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
         fields,
         notes: patched.notes,
     })
+}
+
+/// Refuses when the sources show that the layout is known elsewhere, looked at, or counted on.
+fn uses(request: &Request<'_>, sources: &Sources, file: &Path) -> Result<(), FixError> {
+    let (name, reorders) = (request.type_name, meaning::reorders(request.edits));
+    if reorders {
+        patch::init::check(name, &sources.c_texts(file)).map_err(FixError::Use)?;
+    }
+    if request.abi_ok {
+        return Ok(());
+    }
+    let texts = sources.texts();
+    let shared = sources::builds_shared_library(request.dir);
+    patch::boundary::check(name, &file.to_string_lossy(), shared, &texts).map_err(FixError::Use)?;
+    patch::bytes::check(name, &texts).map_err(FixError::Use)?;
+    patch::generic::check(name, &texts).map_err(FixError::Use)?;
+    if reorders {
+        patch::neighbours::check(name, request.edits, &texts).map_err(FixError::Use)?;
+    }
+    Ok(())
 }
 
 /// The file with the struct and those with allocations; none is an error.

@@ -1,17 +1,19 @@
-//! Random moves in source trees, compiled and compared.
+//! Random moves in source trees, compiled and compared: no field may lie elsewhere than predicted.
 //!
-//! `TUSSLE_SLOW=patches TUSSLE_TEST_TREES=leveldb:redis TUSSLE_TEST_MOVES=100 cargo test -p tussle-host --test moves --
-//! --nocapture`. A tree with a `compile_commands.json` is compiled by it, another file by file; what does not compile
-//! unchanged is counted, not judged.
+//! `TUSSLE_SLOW=moves cargo test -p tussle-host --test moves -- --nocapture`. Without `TUSSLE_TEST_TREES` (folders
+//! between colons) the sources of five Debian packages are fetched with `apt-get source`. `TUSSLE_TEST_MOVES` says how
+//! many (500), `TUSSLE_TEST_SEED` where to begin. What does not compile unchanged is counted, not judged; refusals are
+//! counted by their reasons and printed, to be looked at by hand.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tussle_advise::Edit;
 use tussle_advise::patch::body::{Source, bodies, statements};
 use tussle_advise::patch::member::declared;
 use tussle_host::fix::{self, Build, FixError, Request};
-use tussle_testkit::{Random, given, slow};
+use tussle_testkit::{Random, slow, wish};
 
 /// A struct of a tree.
 struct Candidate {
@@ -85,34 +87,111 @@ fn verdict(result: Result<fix::Patched, FixError>) -> (&'static str, String) {
     }
 }
 
+/// Debian packages whose sources are moved about in.
+const PACKAGES: [&str; 5] = ["leveldb", "abseil", "fmtlib", "redis", "memcached"];
+
+/// The trees that were named, else those of the packages, unpacked below `dir`.
+fn trees(dir: &Path) -> Vec<PathBuf> {
+    if let Some(named) = std::env::var_os("TUSSLE_TEST_TREES").filter(|v| !v.is_empty()) {
+        return std::env::split_paths(&named).collect();
+    }
+    if !wish("apt-get") || !wish("dpkg-source") {
+        return Vec::new();
+    }
+    for package in PACKAGES {
+        let out = Command::new("apt-get").args(["source", package]).current_dir(dir).output();
+        let fetched = out.is_ok_and(|o| o.status.success());
+        if !fetched {
+            println!("{package}: apt-get source fails; are there deb-src lines?");
+        }
+    }
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|e| e.path()).filter(|p| p.is_dir()).collect()
+}
+
+/// A database that compiles the tree's units: cmake's, else every C file with all folders of headers.
+fn database(tree: &Path) -> PathBuf {
+    let there = tree.join("compile_commands.json");
+    if there.is_file() {
+        return there;
+    }
+    if tree.join("CMakeLists.txt").is_file() {
+        let mut cmake = Command::new("cmake");
+        cmake.args(["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-S", ".", "-B", "tussle-build"]).current_dir(tree);
+        let _ = cmake.output();
+        return tree.join("tussle-build/compile_commands.json");
+    }
+    let mut files = Vec::new();
+    sources(tree, &mut files);
+    let mut folders: Vec<String> = files
+        .iter()
+        .filter(|f| f.extension().is_some_and(|e| e == "h"))
+        .filter_map(|f| Some(format!("-I{}", f.parent()?.display())))
+        .collect();
+    folders.sort();
+    folders.dedup();
+    let entry = |file: &PathBuf| {
+        let mut words =
+            vec!["gcc".to_string(), "-D_GNU_SOURCE".into(), "-c".into(), file.display().to_string()];
+        words.extend(folders.iter().cloned());
+        serde_json::json!({ "directory": tree, "file": file, "arguments": words })
+    };
+    let units = files.iter().filter(|f| f.extension().is_some_and(|e| e == "c"));
+    let text = serde_json::Value::from(units.map(entry).collect::<Vec<_>>()).to_string();
+    std::fs::write(&there, text).expect("a database");
+    there
+}
+
+/// A reason without the names in it.
+fn reason(text: &str) -> String {
+    let words = text
+        .lines()
+        .next()
+        .unwrap_or("")
+        .split(' ')
+        .filter(|w| w.chars().all(|c| c.is_ascii_lowercase() || matches!(c, ',' | ';' | '\'')));
+    words.collect::<Vec<_>>().join(" ").chars().take(90).collect()
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
 #[test]
 fn random_moves_get_the_predicted_offsets() {
-    if !slow("patches") {
+    if !slow("moves") {
         return;
     }
-    let Some(trees) = given("TUSSLE_TEST_TREES") else { return };
-    let moves: usize = std::env::var("TUSSLE_TEST_MOVES").ok().and_then(|n| n.parse().ok()).unwrap_or(500);
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let trees: Vec<(PathBuf, Vec<Candidate>)> = std::env::split_paths(&trees)
+    let folder = tempfile::tempdir().expect("a folder");
+    let trees: Vec<(PathBuf, Vec<Candidate>)> = trees(folder.path())
+        .into_iter()
         .map(|t| (t.clone(), candidates(&t)))
         .filter(|t| !t.1.is_empty())
         .collect();
+    if trees.is_empty() {
+        return;
+    }
+    let mut random = Random(number("TUSSLE_TEST_SEED", 0x9e37_79b9_7f4a_7c15));
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for n in 0..moves {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for n in 0..number("TUSSLE_TEST_MOVES", 500) as usize {
         let (dir, list) = &trees[n % trees.len()];
         let c = &list[random.below(list.len())];
         let Ok(edit) = random_edit(c, &mut random).parse::<Edit>() else { continue };
         let edits = [edit];
-        let database = dir.join("compile_commands.json");
-        let build = if database.is_file() { Build::Compdb(database) } else { Build::Plain };
-        let type_name = c.name.as_str();
+        let build = Build::Compdb(database(dir));
+        // Half of them with layouts that leave the process.
+        let (type_name, abi_ok) = (c.name.as_str(), n % 2 == 0);
         let request =
-            Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok: true, sites: &[] };
+            Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok, sites: &[] };
         let (kind, text) = verdict(fix::patch_tree(&request, &mut |_| {}));
-        println!("{kind}: {type_name} {}: {}", edits[0], text.lines().next().unwrap_or(""));
+        println!("{n} {kind}: {type_name} {}: {}", edits[0], text.lines().next().unwrap_or(""));
         *counts.entry(kind).or_default() += 1;
+        if kind == "refused" {
+            *reasons.entry(reason(&text)).or_default() += 1;
+        }
     }
-    println!("{counts:?}");
+    println!("{counts:?}\n{reasons:#?}");
     assert!(counts.get("compiled as predicted").is_some_and(|n| *n > 0), "{counts:?}");
     assert_eq!(counts.get("WRONG"), None, "{counts:?}");
 }

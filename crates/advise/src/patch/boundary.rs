@@ -2,9 +2,9 @@
 
 use super::Refusal;
 use super::body::Source;
-use super::init::names_of;
+use super::init::{members_of, names_of};
 use super::lex::Kind;
-use super::scan::Code;
+use super::objects::Objects;
 
 /// How a layout leaves the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,106 +80,91 @@ fn of_path(path: &str, shared: bool) -> Option<Boundary> {
 
 fn of_uses(name: &str, files: &[(&str, &str)]) -> Option<Boundary> {
     let names = names_of(name, files);
-    let mentions = |text: &str| names.iter().any(|n| text.contains(n.as_str()));
+    let members = members_of(&names, files);
+    let mentions = |text: &str| names.iter().chain(&members).any(|n| text.contains(n.as_str()));
     files.iter().filter(|f| mentions(f.1)).find_map(|(path, text)| {
         let source = Source::new(text);
-        let scan = Scan::new(&source, &names);
-        let direct = scan.first();
-        let (line, how) = direct.or_else(|| in_macros(&source, &names))?;
+        let direct = first(&Objects::new(&source, &names, &members));
+        let (line, how) = direct.or_else(|| in_macros(&source, &names, &members))?;
         Some(Boundary { place: format!("{path}:{line}"), how })
     })
 }
 
 /// Boundaries in the bodies of macros: `#define GET _IOR('x', 1, struct foo)`.
-fn in_macros(source: &Source<'_>, names: &[String]) -> Option<(u32, String)> {
+fn in_macros(source: &Source<'_>, names: &[String], members: &[String]) -> Option<(u32, String)> {
     let directives = source.tokens.iter().filter(|t| t.kind == Kind::Directive);
     directives.clone().find_map(|token| {
         let text = token.text(source.text).trim_start_matches('#').trim_start();
         let body = text.strip_prefix("define")?;
         let source = Source::new(body);
-        Scan::new(&source, names).first().map(|(_, how)| (token.line, how))
+        first(&Objects::new(&source, names, members)).map(|(_, how)| (token.line, how))
     })
 }
 
-/// The code of one file, and the names of the type.
-struct Scan<'s, 'a> {
-    code: Code<'s, 'a>,
-    names: &'s [String],
+/// Line and sentence of the first call that shows the layout.
+fn first(objects: &Objects<'_, '_>) -> Option<(u32, String)> {
+    let calls = (0..objects.code.len()).filter(|&i| objects.code.is_word(i) && objects.text(i + 1) == "(");
+    let called = calls.clone().find_map(|i| Some((objects.code.line(i), call(objects, i)?)));
+    called.or_else(|| {
+        let vectors = (0..objects.code.len()).filter(|&i| objects.text(i) == "iov_base");
+        let mut passed = vectors.filter(|&i| objects.text(i + 1) == "=" && objects.address(i + 2).is_some());
+        passed.next().map(|i| (objects.code.line(i), "writev(), readv() or their kin take its bytes".into()))
+    })
 }
 
-impl<'s, 'a> Scan<'s, 'a> {
-    fn new(source: &'s Source<'a>, names: &'s [String]) -> Self {
-        Scan { code: Code::new(source), names }
+fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let word = objects.text(i);
+    let end = objects.code.closing(i + 1)?;
+    let (from, to) = (i + 2, end);
+    if ASSERTIONS.contains(&word) {
+        let asks =
+            (from..to).any(|j| matches!(objects.text(j), "sizeof" | "offsetof" | "alignof" | "_Alignof"));
+        return (asks && objects.names_type(from, to)).then(|| format!("{word} fixes its size or an offset"));
     }
-
-    fn text(&self, i: usize) -> &'a str {
-        self.code.text(i)
+    if matches!(word, "_IOR" | "_IOW" | "_IOWR") {
+        return objects.names_type(from, to).then(|| format!("{word} makes it an argument of ioctl"));
     }
+    if TRANSFERS.contains(&word) {
+        let sized = (from..to).any(|j| objects.text(j) == "sizeof" && objects.measures(j, to));
+        let passed = word == "ioctl" && (from..to).any(|j| objects.is_variable(j));
+        let buffer = buffer(objects, i);
+        let whole = buffer.is_some_and(|b| objects.is_address(b));
+        let parsed = buffer.is_some_and(|b| (b.0..b.1).any(|j| is_buffer(objects, j)));
+        return (sized || passed || whole || parsed).then(|| format!("{word}() takes its bytes"));
+    }
+    let mapped = matches!(word, "mmap" | "mmap64" | "shmat") && assigned(objects, i);
+    let private = (from..to).any(|j| matches!(objects.text(j), "MAP_ANONYMOUS" | "MAP_ANON"));
+    (mapped && !private).then(|| format!("{word}() maps it"))
+}
 
-    /// Line and sentence of the first call that shows the layout.
-    fn first(&self) -> Option<(u32, String)> {
-        (0..self.code.len()).filter(|&i| self.code.is_word(i) && self.text(i + 1) == "(").find_map(|i| {
-            let how = self.call(i)?;
-            Some((self.code.line(i), how))
+/// The argument of a call of the C library that points to what is moved.
+fn buffer(objects: &Objects<'_, '_>, i: usize) -> Option<(usize, usize)> {
+    let place = match objects.text(i) {
+        "fwrite" | "fread" => 0,
+        "write" | "pwrite" | "pwrite64" | "send" | "sendto" | "read" | "pread" | "pread64" | "recv"
+        | "recvfrom" | "msgsnd" | "msgrcv" | "mq_send" => 1,
+        _ => return None,
+    };
+    let arguments = objects.arguments(i + 1);
+    let method = i > 0 && matches!(objects.text(i - 1), "." | ">");
+    (!method && arguments.len() >= 3).then(|| arguments[place])
+}
+
+/// The word at `j` is a buffer of bytes in which the function sees objects.
+fn is_buffer(objects: &Objects<'_, '_>, j: usize) -> bool {
+    objects.code.is_word(j)
+        && objects.code.variable(objects.text(j), j).is_some_and(|d| {
+            matches!(objects.text(d.ty), "char" | "uint8_t" | "u8" | "byte" | "void" | "unsigned")
         })
-    }
+        && objects.becomes_object(j)
+}
 
-    fn call(&self, i: usize) -> Option<String> {
-        let word = self.text(i);
-        let end = self.code.closing(i + 1)?;
-        let (from, to) = (i + 2, end);
-        if ASSERTIONS.contains(&word) {
-            let asks =
-                (from..to).any(|j| matches!(self.text(j), "sizeof" | "offsetof" | "alignof" | "_Alignof"));
-            return (asks && self.names_type(from, to))
-                .then(|| format!("{word} fixes its size or an offset"));
-        }
-        if matches!(word, "_IOR" | "_IOW" | "_IOWR") {
-            return self.names_type(from, to).then(|| format!("{word} makes it an argument of ioctl"));
-        }
-        if TRANSFERS.contains(&word) {
-            let sized = (from..to).any(|j| self.text(j) == "sizeof" && self.measures(j, to));
-            let passed = word == "ioctl" && (from..to).any(|j| self.is_variable(j));
-            return (sized || passed).then(|| format!("{word}() takes its bytes"));
-        }
-        let mapped = matches!(word, "mmap" | "mmap64" | "shmat") && self.assigned(i);
-        let private = (from..to).any(|j| matches!(self.text(j), "MAP_ANONYMOUS" | "MAP_ANON"));
-        (mapped && !private).then(|| format!("{word}() maps it"))
-    }
-
-    fn is_name(&self, i: usize) -> bool {
-        self.code.is_word(i) && self.names.iter().any(|n| n == self.text(i))
-    }
-
-    fn names_type(&self, from: usize, to: usize) -> bool {
-        (from..to).any(|i| self.is_name(i))
-    }
-
-    /// `sizeof` at `i` measures the type or a variable of it.
-    fn measures(&self, i: usize, to: usize) -> bool {
-        let mut at = i + 1;
-        while at < to && matches!(self.text(at), "(" | "*" | "struct" | "const" | "&") {
-            at += 1;
-        }
-        // `sizeof(x->member)` measures something else.
-        let whole = !matches!(self.text(at + 1), "." | "-" | "[");
-        whole && (self.is_name(at) || self.is_variable(at))
-    }
-
-    /// The word at `i` was last declared with the type.
-    fn is_variable(&self, i: usize) -> bool {
-        if !self.code.is_word(i) || matches!(self.text(i.saturating_sub(1)), "." | ">") {
-            return false;
-        }
-        self.code.variable(self.text(i), i).is_some_and(|d| self.is_name(d.ty))
-    }
-
-    /// What the call at `i` returns becomes an object of the type.
-    fn assigned(&self, i: usize) -> bool {
-        let start = (0..i).rev().find(|&j| matches!(self.text(j), ";" | "{" | "}")).map_or(0, |j| j + 1);
-        let target = (start..i).rev().find(|&j| self.text(j) == "=").and_then(|j| j.checked_sub(1));
-        self.names_type(start, i) || target.is_some_and(|t| self.is_variable(t))
-    }
+/// What the call at `i` returns becomes an object of the type.
+fn assigned(objects: &Objects<'_, '_>, i: usize) -> bool {
+    let start = (0..i).rev().find(|&j| matches!(objects.text(j), ";" | "{" | "}")).map_or(0, |j| j + 1);
+    let target = (start..i).rev().find(|&j| objects.text(j) == "=").and_then(|j| j.checked_sub(1));
+    objects.names_type(start, i)
+        || target.is_some_and(|t| objects.is_variable(t) || objects.becomes_object(t))
 }
 
 /// Whether a build file makes a shared library.

@@ -1,8 +1,9 @@
 //! Initialisers that count on the order of members: `struct foo x = { 1, 2 };`.
 
 use super::Refusal;
-use super::body::{Source, bare_name, find};
+use super::body::{Body, Source, bare_name, bodies, find, statements};
 use super::lex::{Kind, Token};
+use super::member::declared;
 
 /// Looks through `files` (path and text) for positional initialisers of the type `name` (tag, and typedef names if its
 /// definition is among the files). `{}` and `{0}` do not count: they mean all zero.
@@ -51,16 +52,64 @@ fn read<'a>(name: &str, files: &[(&'a str, &'a str)]) -> (Vec<String>, Vec<(&'a 
     (names, sources)
 }
 
-/// Names of `typedef struct name other;`.
+/// Names of `typedef struct name other;`, `typedef name other[2];` and `using other = name;`, pointers excepted.
 fn typedefs(source: &Source<'_>, name: &str) -> Vec<String> {
-    let code: Vec<&Token> = source.tokens.iter().filter(|t| t.is_code()).collect();
+    let code: Vec<&Token> =
+        source.tokens.iter().filter(|t| t.is_code() && t.kind != Kind::Directive).collect();
     let text = |i: usize| code.get(i).map_or("", |t| t.text(source.text));
-    (0..code.len())
-        .filter(|&i| {
-            text(i) == "typedef" && text(i + 1) == "struct" && text(i + 2) == name && text(i + 4) == ";"
-        })
-        .map(|i| text(i + 3).to_string())
-        .collect()
+    let qualifier = |i: usize| matches!(text(i), "struct" | "const" | "volatile" | "union" | "class");
+    let skip = |mut i: usize| {
+        while qualifier(i) {
+            i += 1;
+        }
+        i
+    };
+    let mut out = Vec::new();
+    for i in 0..code.len() {
+        let at = skip(i + 1);
+        let word = |j: usize| code.get(j).is_some_and(|t| t.kind == Kind::Ident);
+        if text(i) == "typedef" && text(at) == name && word(at + 1) && matches!(text(at + 2), ";" | "[") {
+            out.push(text(at + 1).to_string());
+        } else if text(i) == "using" && text(i + 2) == "=" {
+            let at = skip(i + 3);
+            let named = (at..at + 6).take_while(|&j| text(j) != ";").last();
+            if named.is_some_and(|j| text(j) == name)
+                && (at..at + 6).all(|j| text(j) != "*" || text(j - 1) == ";")
+            {
+                out.push(text(i + 1).to_string());
+            }
+        }
+    }
+    out
+}
+
+/// Names of the members, of any struct in `files`, that are declared with one of `names`.
+pub fn members_of(names: &[String], files: &[(&str, &str)]) -> Vec<String> {
+    let mut out = Vec::new();
+    for (_, text) in files.iter().filter(|f| names.iter().any(|n| f.1.contains(n.as_str()))) {
+        let source = Source::new(text);
+        for body in bodies(&source) {
+            out.extend(held(&source, &body, names));
+        }
+    }
+    out.sort();
+    out.dedup();
+    out
+}
+
+/// The members of `body` that are declared with one of `names`, by value.
+fn held(source: &Source<'_>, body: &Body, names: &[String]) -> Vec<String> {
+    let mut out = Vec::new();
+    for statement in statements(source, body).unwrap_or_default() {
+        let tokens = statement.first..statement.last;
+        let words: Vec<&str> = tokens.filter(|&i| source.tokens[i].is_code()).map(|i| source.at(i)).collect();
+        let keyword = |w: &&&str| matches!(**w, "struct" | "const" | "volatile" | "union" | "class");
+        let ours = words.iter().find(|w| !keyword(w)).is_some_and(|w| names.iter().any(|n| n == w));
+        if ours && !words.contains(&"*") && !words.contains(&"(") {
+            out.extend(declared(source, &statement).names);
+        }
+    }
+    out
 }
 
 /// Object-like and function-like macros: name and body.
@@ -186,8 +235,26 @@ fn group_is_positional(source: &Source<'_>, open: usize, array: bool) -> bool {
         // `struct foo x[] = { 1, 2, 3, 4 }` fills members one after the other.
         return !matches!(source.at(first), "{" | "}" | "[" | "0");
     }
-    let second = source.code_from(first + 1);
-    let zero = source.at(first) == "0"
-        && (source.at(second) == "}" || source.at(source.code_from(second + 1)) == "}");
-    !(matches!(source.at(first), "}" | ".") || zero)
+    let items = items(source, open, end);
+    let zero = items.len() == 1 && source.at(first) == "0" && source.at(source.code_from(first + 1)) != ":";
+    // `.a = 1, 2` gives 2 to the member behind a; `a: 1` is what GNU C wrote before C99.
+    let named = |i: usize| source.at(i) == "." || source.at(source.code_from(i + 1)) == ":";
+    !zero && items.iter().any(|&i| !named(i))
+}
+
+/// First tokens of what stands between the commas of the group that opens at `open`.
+fn items(source: &Source<'_>, open: usize, end: usize) -> Vec<usize> {
+    let mut out = Vec::new();
+    let mut at = source.code_from(open + 1);
+    while at + 1 < end {
+        out.push(at);
+        while at + 1 < end && source.at(at) != "," {
+            at = match source.at(at) {
+                "(" | "[" | "{" => source.group_end(at).unwrap_or(end),
+                _ => at + 1,
+            };
+        }
+        at = source.code_from(at + 1);
+    }
+    out
 }

@@ -15,7 +15,7 @@ pub struct Declared {
     pub declarators: usize,
     /// Token of the `:` of a bit-field.
     pub bit_field: bool,
-    /// The last declarator is `name[]`.
+    /// The last declarator is `name[]`, or `name[0]` or `name[1]` as written before C99.
     pub flexible: bool,
     /// `DECLARE_BITMAP(name, 3);`: a macro makes the member.
     pub macro_made: bool,
@@ -170,7 +170,7 @@ fn declarator(source: &Source<'_>, part: &[(usize, &str)], out: &mut Declared) {
             let brackets = part.get(n + 1).filter(|t| t.1 == "[]");
             out.flexible = brackets.is_some_and(|t| {
                 let inside = source.at(source.code_from(t.0 + 1));
-                inside == "]" || (inside == "0" && source.at(source.code_from(t.0 + 2)) == "]")
+                inside == "]" || (matches!(inside, "0" | "1") && source.at(source.code_from(t.0 + 2)) == "]")
             });
         }
         None => out.macro_made |= macro_call,

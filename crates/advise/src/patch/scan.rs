@@ -93,7 +93,12 @@ impl<'s, 'a> Code<'s, 'a> {
 
     /// The last declaration of the variable `name` before `i`.
     pub(super) fn variable(&self, name: &str, i: usize) -> Option<Declared> {
-        (1..i).rev().filter(|&j| self.text(j) == name).find_map(|j| self.declaration(j))
+        self.variable_at(name, i).map(|(_, d)| d)
+    }
+
+    /// The last declaration of the variable `name` before `i`, and where it stands.
+    pub(super) fn variable_at(&self, name: &str, i: usize) -> Option<(usize, Declared)> {
+        (1..i).rev().filter(|&j| self.text(j) == name).find_map(|j| Some((j, self.declaration(j)?)))
     }
 
     /// The declaration whose declarator is the name at `j`, if it is one.

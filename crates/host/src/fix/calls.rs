@@ -45,6 +45,18 @@ impl Call {
         name.contains("++") || is_cpp(Path::new(source)) || self.args.windows(2).any(|w| w == ["-x", "c++"])
     }
 
+    /// The same compilation by gcc; `None` where there is none.
+    pub(super) fn with_gcc(&self) -> Option<Call> {
+        let name = self.compiler.rsplit('/').next().unwrap_or("");
+        if name.contains("gcc") {
+            return Some(self.clone());
+        }
+        let gcc = crate::cc::search("gcc".as_ref())?;
+        let mut args: Vec<String> = self.meaning().into_iter().map(str::to_string).collect();
+        args.extend(self.source().map(str::to_string));
+        Some(Call { compiler: gcc.to_string_lossy().into_owned(), args, dir: self.dir.clone() })
+    }
+
     /// Runs the compiler's front end with `extra` behind its own arguments.
     pub(super) fn front_end(&self, extra: &[&str]) -> std::io::Result<Output> {
         let args = self.args.iter().filter(|a| !matches!(a.as_str(), "-w" | "-Werror" | "-S" | "-E"));

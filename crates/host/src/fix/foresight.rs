@@ -30,7 +30,8 @@ impl Foresight {
         let file = sources.definition(dir, name, decl).ok()?;
         let shared = sources::builds_shared_library(dir);
         let texts = sources.texts();
-        let whole = patch::boundary::check(name, &file.to_string_lossy(), shared, &texts).err();
+        let known = patch::boundary::check(name, &file.to_string_lossy(), shared, &texts);
+        let whole = known.and_then(|()| patch::bytes::check(name, &texts)).err();
         let by_position = patch::init::check(name, &sources.c_texts(&file)).err().map(|e| e.to_string());
         let no_clang = is_cpp(&file) && crate::cc::search("clang++".as_ref()).is_none();
         let no_clang =

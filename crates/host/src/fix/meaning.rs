@@ -59,8 +59,16 @@ impl Meaning<'_> {
                 self.ask(edit, &cpp)?;
             }
         }
+        let (name, decl) = (self.compiler.request.type_name, self.decl_line());
+        super::positions::check(name, (self.place, self.text), decl, &calls).map_err(FixError::Meaning)?;
         let messages = diagnostics::of(&calls);
         Ok(Before { calls, messages })
+    }
+
+    /// Line of the type's definition, if known.
+    fn decl_line(&self) -> Option<u32> {
+        let class = self.relayout.table().aggregate(self.target)?;
+        class.decl.as_ref().map(|d| d.line).filter(|l| *l > 0)
     }
 
     fn is_cpp(&self) -> bool {
@@ -84,7 +92,7 @@ impl Meaning<'_> {
             class: class.name.as_deref().unwrap_or(bare),
             file: self.place,
             text: self.text,
-            decl_line: class.decl.as_ref().map(|d| d.line).filter(|l| *l > 0),
+            decl_line: self.decl_line(),
             before: &before,
             after: &after,
         };

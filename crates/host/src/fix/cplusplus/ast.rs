@@ -24,6 +24,8 @@ type Inits = BTreeMap<String, Effects>;
 /// The class in one unit.
 #[derive(Debug, Default)]
 pub(super) struct Class {
+    /// Its declarations, as clang numbers them.
+    ids: BTreeSet<String>,
     /// Initialisers at the declaration.
     declared: Inits,
     /// Types of members, as clang names them.
@@ -54,9 +56,12 @@ impl Class {
                 if text(node, "name") == name && holds(node, members) =>
             {
                 *found = true;
+                self.ids.insert(text(node, "id").to_string());
                 self.record(node);
             }
             "CXXConstructorDecl" => self.constructor(node, name),
+            // `auto S::operator<=>(const S &) const = default;` behind the class.
+            "CXXMethodDecl" if self.ids.contains(text(node, "parentDeclContextId")) => self.comparison(node),
             _ => {}
         }
         if !kind(node).ends_with("Expr") && !kind(node).ends_with("Stmt") {
@@ -70,14 +75,16 @@ impl Class {
                 "FieldDecl" => self.field(child),
                 "CXXRecordDecl" if text(child, "name").is_empty() => self.record(child),
                 "FriendDecl" => self.record(child),
-                "CXXMethodDecl" | "FunctionDecl"
-                    if child.get("explicitlyDefaulted").is_some()
-                        && matches!(text(child, "name"), "operator<=>" | "operator==") =>
-                {
-                    self.defaulted.get_or_insert_with(|| text(child, "name").to_string());
-                }
+                "CXXMethodDecl" | "FunctionDecl" => self.comparison(child),
                 _ => {}
             }
+        }
+    }
+
+    fn comparison(&mut self, node: &Value) {
+        let name = text(node, "name");
+        if node.get("explicitlyDefaulted").is_some() && matches!(name, "operator<=>" | "operator==") {
+            self.defaulted.get_or_insert_with(|| name.to_string());
         }
     }
 

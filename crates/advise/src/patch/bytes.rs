@@ -1,0 +1,167 @@
+//! Uses that look at an object's bytes without moving them out of the process: hashes, comparisons, copies into
+//! buffers, casts to numbers, inline assembly. Any other layout may change what they give.
+
+use super::Refusal;
+use super::body::Source;
+use super::init::{members_of, names_of};
+use super::objects::{Objects, Pointee};
+
+/// Parts of names of functions that take an object and its size and only make, clear, copy or order it as a whole.
+const KEEPS: [&str; 21] = [
+    "alloc", "new", "free", "dup", "clone", "zero", "memset", "memcpy", "memmove", "sort", "search", "init",
+    "assert", "swap", "printf", "create", "cache", "register", "unmap", "delete", "sizeof",
+];
+
+/// Refuses when a source looks at the bytes of objects of `name`.
+pub fn check(name: &str, files: &[(&str, &str)]) -> Result<(), Refusal> {
+    let names = names_of(name, files);
+    let members = members_of(&names, files);
+    for (path, text) in
+        files.iter().filter(|f| names.iter().chain(&members).any(|n| f.1.contains(n.as_str())))
+    {
+        let source = Source::new(text);
+        let objects = Objects::new(&source, &names, &members);
+        if let Some((line, how)) = (0..objects.code.len()).find_map(|i| seen(&objects, i)) {
+            let place = format!("{path}:{line}");
+            return Err(Refusal::SeesLayout { name: name.into(), place, how });
+        }
+    }
+    Ok(())
+}
+
+/// Line and sentence, if the use at `i` looks at bytes.
+fn seen(objects: &Objects<'_, '_>, i: usize) -> Option<(u32, String)> {
+    let how = match objects.text(i) {
+        "(" | "reinterpret_cast" => cast(objects, i).or_else(|| carved(objects, i)),
+        "sizeof" => compared(objects, i),
+        "asm" | "__asm__" | "__asm" => assembly(objects, i),
+        _ if objects.code.is_word(i) => call(objects, i),
+        _ => None,
+    }?;
+    Some((objects.code.line(i), how))
+}
+
+/// `(const char *)&x` and what becomes of it: distances and places of members are none of the layout's order.
+fn cast(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let cast = objects.cast(i)?;
+    let Pointee::Scalar(word) = cast.pointee else { return None };
+    let behind = objects.text(cast.end);
+    let before = i.checked_sub(1).map_or("", |b| objects.text(b));
+    let moved =
+        matches!(behind, "+" | "-") && !objects.text(cast.end + 1).starts_with(|c: char| c.is_ascii_digit());
+    let distance = matches!(before, "-" | "<" | ">") || matches!(behind, "<" | ">");
+    let passed = (0..i).rev().take(40).take_while(|&j| !matches!(objects.text(j), ";" | "{" | "}"));
+    let kept = passed
+        .filter(|&j| objects.code.is_word(j) && objects.text(j + 1) == "(")
+        .any(|j| keeps(objects.text(j)));
+    (!moved && !distance && !kept).then(|| format!("it is read through a pointer to {word}"))
+}
+
+/// `(struct s *)pool` where `pool` is an array of so many bytes, or memory in which bytes are counted.
+fn carved(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let reinterpret = objects.text(i) == "reinterpret_cast";
+    let close = match reinterpret {
+        true => (i..i + 10).find(|&j| objects.text(j) == ">")?,
+        false => objects.code.closing(i)?,
+    };
+    let ours = objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 8;
+    let value = close + 1 + usize::from(reinterpret);
+    if !ours || !objects.code.is_word(value) {
+        return None;
+    }
+    let name = objects.text(value);
+    let (at, declared) = objects.code.variable_at(name, value)?;
+    if !matches!(objects.text(declared.ty), "char" | "uint8_t" | "u8" | "byte") || declared.depth != 1 {
+        return None;
+    }
+    let counted = |j: usize| {
+        objects.text(j) == name
+            && objects.text(j + 1) == "+"
+            && objects.text(j + 2).starts_with(|c: char| c.is_ascii_digit() && c != '0')
+    };
+    let (from, to) = objects.function(value);
+    let fixed = objects.text(at + 1) == "["
+        && !(at..at + 40).take_while(|&j| objects.text(j) != ";").any(|j| objects.text(j) == "sizeof");
+    (fixed || (from..to).any(counted)).then(|| format!("{name} is a place of so many bytes for it"))
+}
+
+/// `sizeof(struct s) <= 64`: a branch that another size takes. Distances and counts of elements are none.
+fn compared(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let close = objects.code.closing(i + 1)?;
+    if !objects.measures(i, close) {
+        return None;
+    }
+    let number = |j: usize| objects.text(j).starts_with(|c: char| c.is_ascii_digit());
+    let operator = |t: &str| matches!(t, "<" | ">" | "=" | "!");
+    let behind = operator(objects.text(close + 1))
+        && (number(close + 2) || (objects.text(close + 2) == "=" && number(close + 3)));
+    let before = i > 1 && operator(objects.text(i - 1)) && (number(i - 2) || number(i.saturating_sub(3)));
+    (behind || before).then(|| "its size is compared with a number".to_string())
+}
+
+pub(super) fn keeps(function: &str) -> bool {
+    let lower = function.to_lowercase();
+    KEEPS.iter().any(|k| lower.contains(k))
+}
+
+/// `asm("..." : : "r"(&x))`.
+fn assembly(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let open = (i + 1..i + 4).find(|&j| objects.text(j) == "(")?;
+    let close = objects.code.closing(open)?;
+    let operand = |j: usize| {
+        objects.text(j) == "(" && objects.code.closing(j).is_some_and(|end| objects.is_address((j + 1, end)))
+    };
+    (open + 1..close).any(operand).then(|| "assembly is given its address".to_string())
+}
+
+/// Calls with an object and its size, and those that exist to see bytes.
+fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let word = objects.text(i);
+    if matches!(word, "bit_cast" | "as_bytes" | "as_writable_bytes" | "__builtin_bit_cast") {
+        let (start, end) = objects.code.statement(i);
+        let object = (start..end).any(|j| objects.is_name(j) || objects.is_object(j));
+        return object.then(|| format!("{word} shows its bytes"));
+    }
+    if objects.text(i + 1) != "(" || is_declaration(objects, i) {
+        return None;
+    }
+    let arguments = objects.arguments(i + 1);
+    let sized = |&(from, to): &(usize, usize)| {
+        (from..to).any(|j| objects.text(j) == "sizeof" && objects.measures(j, to))
+    };
+    if !arguments.iter().any(sized) {
+        return None;
+    }
+    match word {
+        "memcmp" | "bcmp" => Some(format!("{word}() compares its bytes")),
+        "memcpy" | "memmove" | "__builtin_memcpy" | "std" => copied(objects, &arguments, word),
+        _ if keeps(word) => None,
+        _ => {
+            let passed = arguments.iter().any(|a| objects.is_address(*a));
+            passed.then(|| format!("{word}() is given its bytes"))
+        }
+    }
+}
+
+/// `int f(struct s *s, size_t n)`: parameters, not arguments.
+fn is_declaration(objects: &Objects<'_, '_>, i: usize) -> bool {
+    i > 0
+        && (objects.code.is_word(i - 1) && !matches!(objects.text(i - 1), "return" | "else" | "case" | "do"))
+}
+
+/// A copy between an object and an array of bytes.
+fn copied(objects: &Objects<'_, '_>, arguments: &[(usize, usize)], word: &str) -> Option<String> {
+    let (to, from) = (arguments.first()?, arguments.get(1)?);
+    let object = objects.is_address(*to) || objects.is_address(*from);
+    let bytes = |&(from, to): &(usize, usize)| {
+        (from..to).any(|j| {
+            objects.code.is_word(j)
+                && objects.code.variable(objects.text(j), j).is_some_and(|d| {
+                    d.depth > 0
+                        && matches!(objects.text(d.ty), "char" | "uint8_t" | "u8" | "byte" | "unsigned")
+                })
+        })
+    };
+    (object && (bytes(to) || bytes(from)))
+        .then(|| format!("{word}() copies its bytes from or to an array of bytes"))
+}

@@ -1,0 +1,57 @@
+use super::*;
+
+const S: &str = "struct s {\n\tint a;\n\tint b;\n\tint c;\n\tchar name[8];\n};\n";
+
+fn check(body: &str, edit: &str, expect: Option<&str>) {
+    let text = format!("{S}{body}\n");
+    let edits: Vec<Edit> = vec![edit.parse().unwrap()];
+    let found = super::check("s", &edits, &[("x.c", &text)]).err().map(|e| e.to_string());
+    match (found, expect) {
+        (Some(found), Some(words)) => assert!(found.contains(words), "{body}: {found}"),
+        (found, expect) => assert_eq!(found.as_deref(), expect, "{body}"),
+    }
+}
+
+#[test]
+fn ranges_of_members() {
+    let f =
+        |code: &str, expect| check(&format!("void f(struct s *p, int *v) {{ {code} }}"), "swap:b,c", expect);
+    f("memset(&p->b, 0, sizeof(*p) - offsetof(struct s, b));", Some("up to or from"));
+    f("memcpy(&p->a, v, 2 * sizeof(int));", Some("reaches from a on"));
+    f("memcpy(&p->a, v, sizeof(p->a));", None);
+    f("memcpy(&p->a, v, sizeof(int));", None);
+    f("memcpy(&p->a, v, 4);", None);
+    f("memcpy(&p->a, v, 8);", Some("reaches from a on"));
+    f("memset(p->name, 0, sizeof(p->name));", None);
+    f("memset(p, 0, sizeof(*p));", None);
+    f("use(offsetof(struct s, b));", None);
+    f("if (offsetof(struct s, b) < 8) return;", Some("compared or subtracted"));
+}
+
+#[test]
+fn arithmetic_on_addresses() {
+    let f = |code: &str, expect| check(&format!("int f(struct s *p) {{ {code} }}"), "swap:b,c", expect);
+    f("return *(&p->a + 1);", Some("arithmetic on the address of a"));
+    f("return (&p->a)[1];", Some("arithmetic"));
+    f("return &p->c - &p->a;", Some("arithmetic"));
+    f("int *q = &p->a; return q[1];", Some("arithmetic"));
+    f("int *q = &p->a; return q[0] + *q;", None);
+    f("return g(&p->a, &p->b) + 1;", None);
+    f("return p->a & p->b + 1;", None);
+    f("return p->a - p->b;", None);
+}
+
+#[test]
+fn other_types_laid_over() {
+    let base = "struct base { int a; int b; };\n";
+    let f = |code: &str, edit, expect| check(&format!("{base}{code}"), edit, expect);
+    f("int f(struct s *p) { return g((struct base *)p); }", "swap:b,c", Some("looked at as base"));
+    f("int f(struct s *p) { return g((struct base *)p); }", "c:after:name", None);
+    f(
+        "int f(struct base *p) { struct s *q = (struct s *)p; return q->c; }",
+        "b:first",
+        Some("pointer to base"),
+    );
+    f("union u { struct s s; int v[5]; };", "swap:b,c", Some("union"));
+    f("union u { struct s *s; int v[5]; };", "swap:b,c", None);
+}

@@ -1,0 +1,308 @@
+//! Which names in a file stand for objects of one type, and which expressions for their addresses.
+
+use super::body::Source;
+use super::scan::Code;
+
+/// Words that make pointees bytes or plain numbers: who reads an object through them reads its layout.
+const SCALARS: [&str; 31] = [
+    "char", "short", "int", "long", "float", "double", "unsigned", "signed", "bool", "_Bool", "byte",
+    "uchar", "uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t", "int32_t", "uint64_t", "int64_t", "u8",
+    "u16", "u32", "u64", "s8", "s16", "s32", "s64", "__u8", "__u32", "__u64",
+];
+
+/// Words beside the names in a cast or a declaration.
+const QUALIFIERS: [&str; 8] = ["const", "volatile", "struct", "class", "union", "std", "restrict", "static"];
+
+/// Tokens behind a use that are looked at for what becomes of it.
+const FUNCTION_TOKENS_MAX: usize = 4000;
+
+/// What a pointer points to after a cast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pointee<'a> {
+    /// Bytes or numbers.
+    Scalar(&'a str),
+    /// Another type.
+    Other(&'a str),
+}
+
+/// A cast of an object's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cast<'a> {
+    /// First token.
+    pub(super) first: usize,
+    /// One past the last token.
+    pub(super) end: usize,
+    /// What it is looked at as.
+    pub(super) pointee: Pointee<'a>,
+}
+
+/// The code of one file, and the names of the type.
+pub(super) struct Objects<'s, 'a> {
+    pub(super) code: Code<'s, 'a>,
+    names: &'s [String],
+    /// Members of any struct that are declared with the type.
+    members: &'s [String],
+}
+
+impl<'s, 'a> Objects<'s, 'a> {
+    pub(super) fn new(source: &'s Source<'a>, names: &'s [String], members: &'s [String]) -> Self {
+        Objects { code: Code::new(source), names, members }
+    }
+
+    pub(super) fn text(&self, i: usize) -> &'a str {
+        self.code.text(i)
+    }
+
+    pub(super) fn is_name(&self, i: usize) -> bool {
+        self.code.is_word(i) && self.names.iter().any(|n| n == self.text(i))
+    }
+
+    pub(super) fn names_type(&self, from: usize, to: usize) -> bool {
+        (from..to).any(|i| self.is_name(i))
+    }
+
+    /// `sizeof` at `i` measures the type, or a variable or a member of it.
+    pub(super) fn measures(&self, i: usize, to: usize) -> bool {
+        let mut at = i + 1;
+        while at < to && matches!(self.text(at), "(" | "*" | "struct" | "const" | "&") {
+            at += 1;
+        }
+        let last = self.path_end(at);
+        // `sizeof(x->member)` measures something else, if that is not one of ours.
+        let whole = !matches!(self.text(last + 1), "[" | "+" | "-");
+        whole && (self.is_name(at) && last == at || self.is_object(last))
+    }
+
+    /// The word at `i` names a variable or a member of the type, or pointers or arrays to it.
+    pub(super) fn is_object(&self, i: usize) -> bool {
+        if !self.code.is_word(i) {
+            return false;
+        }
+        match self.text(i.saturating_sub(1)) {
+            "." | ">" if self.text(i.saturating_sub(2)) != "<" && self.is_access(i) => {
+                self.members.iter().any(|m| m == self.text(i))
+            }
+            _ => self.is_variable(i),
+        }
+    }
+
+    fn is_access(&self, i: usize) -> bool {
+        self.text(i - 1) == "." || (i >= 2 && self.text(i - 2) == "-")
+    }
+
+    /// The word at `i` was last declared with the type.
+    pub(super) fn is_variable(&self, i: usize) -> bool {
+        self.declared_with(i, 0)
+    }
+
+    fn declared_with(&self, i: usize, depth: usize) -> bool {
+        if !self.code.is_word(i) || (i > 0 && self.is_access(i)) || depth > 4 {
+            return false;
+        }
+        let Some((at, declared)) = self.code.variable_at(self.text(i), i) else { return false };
+        if self.is_name(declared.ty) {
+            return true;
+        }
+        match self.text(declared.ty) {
+            "auto" | "__auto_type" => self.value_is_object(at, depth),
+            // `std::vector<foo> v`, `unique_ptr<foo>`.
+            _ if self.text(declared.ty + 1) == "<" => self.names_type(declared.ty + 2, at),
+            _ => false,
+        }
+    }
+
+    /// What the variable declared by `auto` at `i` begins with has the type.
+    fn value_is_object(&self, i: usize, depth: usize) -> bool {
+        let end = (i..self.code.len().min(i + 60)).find(|&j| matches!(self.text(j), ";" | "{")).unwrap_or(i);
+        (i + 1..end).any(|j| {
+            self.is_name(j)
+                || (self.text(j + 1) == "(" && self.returns_object(self.text(j)))
+                || (self.text(j) != self.text(i) && self.declared_with(j, depth + 1))
+        })
+    }
+
+    /// A function `name` is declared to return the type.
+    fn returns_object(&self, name: &str) -> bool {
+        let at = |i: usize| self.text(i) == name && self.text(i + 1) == "(";
+        (1..self.code.len()).any(|i| at(i) && (i.saturating_sub(3)..i).any(|j| self.is_name(j)))
+    }
+
+    /// The last word of `a.b->c` that begins at `at`; subscripts count.
+    pub(super) fn path_end(&self, at: usize) -> usize {
+        let (mut last, mut i) = (at, at + 1);
+        loop {
+            if self.text(i) == "." && self.code.is_word(i + 1) {
+                last = i + 1;
+            } else if self.text(i) == "-" && self.text(i + 1) == ">" && self.code.is_word(i + 2) {
+                last = i + 2;
+            } else {
+                return last;
+            }
+            i = last + 1;
+        }
+    }
+
+    /// One past the address of a whole object that begins at `i`: `&x`, `&x[0]`, `p`, `v.data()`, `this`.
+    pub(super) fn address(&self, i: usize) -> Option<usize> {
+        let taken = self.text(i) == "&";
+        let mut at = i + usize::from(taken);
+        while self.text(at) == "(" && taken {
+            at += 1;
+        }
+        if self.text(at) == "this" && !taken && self.text(at + 1) != "-" {
+            return self.is_method(at).then_some(at + 1);
+        }
+        let last = self.path_end(at);
+        let called = matches!(self.text(last), "data" | "get" | "begin") && self.text(last + 1) == "(";
+        if called {
+            return self.is_object(at).then_some(last + 3);
+        }
+        if !self.is_object(last) {
+            return None;
+        }
+        let mut end = last + 1;
+        if self.text(end) == "[" {
+            end = (end..self.code.len()).find(|&j| self.text(j) == "]")? + 1;
+            // `v[0].x` is a member, `v[0]` alone no address.
+            if !taken {
+                return None;
+            }
+        }
+        let member = self.text(end) == "." || (self.text(end) == "-" && self.text(end + 1) == ">");
+        let pointer = taken || self.is_pointer(last);
+        (!member && self.text(end) != "(" && pointer).then_some(end)
+    }
+
+    fn is_pointer(&self, i: usize) -> bool {
+        self.code.variable_at(self.text(i), i).is_none_or(|(at, d)| {
+            d.depth > 0
+                || (self.text(d.ty) == "auto" && (at..at + 4).any(|j| matches!(self.text(j), "&" | "new")))
+        })
+    }
+
+    /// The token at `i` stands in a function of the type.
+    fn is_method(&self, i: usize) -> bool {
+        let mut at = i;
+        while let Some(open) = self.code.enclosing(at) {
+            let (start, _) = self.code.statement(open);
+            let class = matches!(self.text(start), "struct" | "class" | "template");
+            if (start..open).any(|j| self.is_name(j) && (class || self.text(j + 1) == ":")) {
+                return true;
+            }
+            at = open;
+        }
+        false
+    }
+
+    /// The cast that begins at `i`, if it makes the address of a whole object another pointer.
+    pub(super) fn cast(&self, i: usize) -> Option<Cast<'a>> {
+        let reinterpret = self.text(i) == "reinterpret_cast" && self.text(i + 1) == "<";
+        let open = if reinterpret { i + 1 } else { i };
+        if !reinterpret && (self.text(i) != "(" || self.is_call(i)) {
+            return None;
+        }
+        let (pointee, close) = self.pointee(open + 1, if reinterpret { ">" } else { ")" })?;
+        let operand = close + 1 + usize::from(reinterpret);
+        let end = self.address(operand)?;
+        if reinterpret && self.text(end) != ")" {
+            return None;
+        }
+        Some(Cast { first: i, end: end + usize::from(reinterpret), pointee })
+    }
+
+    /// `const unsigned char *` up to the token `until`: what it points to, and the place of `until`.
+    fn pointee(&self, from: usize, until: &str) -> Option<(Pointee<'a>, usize)> {
+        let (mut word, mut stars, mut at) = (None, 0, from);
+        while self.text(at) != until {
+            match self.text(at) {
+                "*" | "&" => stars += 1,
+                ":" => {}
+                text if QUALIFIERS.contains(&text) && stars == 0 => {}
+                "const" | "volatile" | "restrict" => {}
+                text if self.code.is_word(at) && stars == 0 => word = Some(text),
+                _ => return None,
+            }
+            at += 1;
+        }
+        let word = word.filter(|w| *w != "void" && !self.names.iter().any(|n| n == w) && stars == 1)?;
+        Some((if is_scalar(word) { Pointee::Scalar(word) } else { Pointee::Other(word) }, at))
+    }
+
+    /// The `(` at `i` belongs to a call, a condition or `sizeof`.
+    fn is_call(&self, i: usize) -> bool {
+        i > 0
+            && (self.code.is_word(i - 1) && self.text(i - 1) != "return"
+                || matches!(self.text(i - 1), ")" | "]"))
+    }
+
+    /// The variable at `i` is made a pointer to the type in its function: `(struct foo *)buf`, `struct foo *p = buf;`.
+    pub(super) fn becomes_object(&self, i: usize) -> bool {
+        let name = self.text(i);
+        let (from, to) = self.function(i);
+        (from..to).filter(|&j| self.text(j) == name && j > 2).any(|j| {
+            let back =
+                (j.saturating_sub(8)..j).rev().take_while(|&k| !matches!(self.text(k), ";" | "{" | "}"));
+            let words: Vec<usize> = back.collect();
+            let star = words.iter().any(|&k| self.text(k) == "*");
+            let cast = matches!(self.text(j - 1), ")" | "(" | "&" | "=");
+            let assigned = self.text(j - 1) == "=" && self.is_variable(j - 2);
+            cast && star && words.iter().any(|&k| self.is_name(k)) || assigned
+        })
+    }
+
+    /// Tokens of the outermost braces around `i`.
+    pub(super) fn function(&self, i: usize) -> (usize, usize) {
+        let mut open = None;
+        let mut at = i;
+        while let Some(outer) = self.code.enclosing(at) {
+            open = Some(outer);
+            at = outer;
+            let (start, _) = self.code.statement(outer);
+            if (start..outer).any(|j| self.text(j) == "(") {
+                break;
+            }
+        }
+        let from = open.unwrap_or(i);
+        (from, self.code.len().min(from + FUNCTION_TOKENS_MAX))
+    }
+
+    /// Ranges of the arguments of the call whose `(` is at `open`.
+    pub(super) fn arguments(&self, open: usize) -> Vec<(usize, usize)> {
+        let Some(close) = self.code.closing(open) else { return Vec::new() };
+        let (mut depth, mut from) = (0usize, open + 1);
+        let mut out = Vec::new();
+        for i in open + 1..close {
+            match self.text(i) {
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" => depth = depth.saturating_sub(1),
+                "," if depth == 0 => {
+                    out.push((from, i));
+                    from = i + 1;
+                }
+                _ => {}
+            }
+        }
+        if from < close {
+            out.push((from, close));
+        }
+        out
+    }
+
+    /// The argument is the address of a whole object, with or without a cast.
+    pub(super) fn is_address(&self, (from, to): (usize, usize)) -> bool {
+        let mut at = from;
+        // `(const void *)&x`
+        while self.text(at) == "(" && self.text(at + 1) != "&" {
+            match self.code.closing(at) {
+                Some(close) if close + 1 < to => at = close + 1,
+                _ => return false,
+            }
+        }
+        self.address(at).is_some_and(|end| end == to) || self.cast(from).is_some_and(|c| c.end == to)
+    }
+}
+
+/// The word stands for a number or a byte.
+pub(super) fn is_scalar(word: &str) -> bool {
+    SCALARS.contains(&word)
+}
