@@ -229,20 +229,44 @@ fn runtime_sources() -> impl Iterator<Item = (String, String)> {
     folders.into_iter().flat_map(|f| files(f, "rs"))
 }
 
+/// Lines that `what` holds for and that have no `word` in the `reach` lines before them or in themselves.
+fn silent(text: &str, what: fn(&str) -> bool, word: &str, reach: usize) -> Vec<usize> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let said = |i: usize| lines[i.saturating_sub(reach)..=i].iter().any(|l| l.contains(word));
+    (0..lines.len())
+        .filter(|&i| what(lines[i]) && !lines[i].starts_with("//") && !said(i))
+        .map(|i| i + 1)
+        .collect()
+}
+
 #[test]
-fn unsafe_code_of_the_runtime_says_why_it_is_sound() {
-    let silent: Vec<_> = runtime_sources()
-        .flat_map(|(path, text)| {
-            let lines: Vec<&str> = text.lines().map(str::trim).collect();
-            let said = |i: usize| i > 0 && lines[..i].iter().rev().take(4).any(|l| l.contains("SAFETY:"));
-            let block = |l: &str| l.contains("unsafe {") && !l.starts_with("//");
-            (0..lines.len())
-                .filter(|&i| block(lines[i]) && !said(i))
-                .map(|i| format!("{path}:{}", i + 1))
-                .collect::<Vec<_>>()
+fn unsafe_code_says_why_it_is_sound() {
+    let block = |l: &str| l.contains("unsafe {");
+    let found: Vec<_> = ["crates", "fleet", "python"]
+        .into_iter()
+        .flat_map(|f| files(f, "rs"))
+        .filter_map(|(path, text)| {
+            Some((path, silent(&text, block, "SAFETY:", 6))).filter(|(_, l)| !l.is_empty())
         })
         .collect();
-    assert!(silent.is_empty(), "unsafe without a SAFETY line: {silent:?}");
+    assert!(found.is_empty(), "unsafe without a SAFETY line: {found:?}");
+}
+
+#[test]
+fn unsafe_functions_of_the_runtime_have_a_contract() {
+    let function = |l: &str| l.contains("unsafe fn ") || l.contains("unsafe extern \"C\" fn ");
+    // Definitions, not types of functions and not what libc declares.
+    let defined = |l: &str| l.ends_with('{') && !l.contains("= unsafe") && !l.contains(": unsafe");
+    let found: Vec<_> = runtime_sources()
+        .map(|(path, text)| {
+            let lines: Vec<&str> = text.lines().collect();
+            let mut missing = silent(&text, function, "# Safety", 14);
+            missing.retain(|i| defined(lines[i - 1]));
+            (path, missing)
+        })
+        .filter(|(_, l)| !l.is_empty())
+        .collect();
+    assert!(found.is_empty(), "unsafe functions without a `# Safety` section: {found:?}");
 }
 
 #[test]

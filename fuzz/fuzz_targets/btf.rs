@@ -1,12 +1,11 @@
 //! BTF: whole, as a module's that continues itself, and by name.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use tussle_debuginfo::btf;
 use tussle_debuginfo::dwarf::Want;
 use tussle_model::{leaf::Arrays, leaves};
 
-fuzz_target!(|bytes: &[u8]| {
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = btf::read(bytes, Some(bytes));
     let _ = btf::read_types(bytes, None, &Want::Names(&["s".into()]), 4);
     if let Ok((table, _)) = btf::read(bytes, None) {

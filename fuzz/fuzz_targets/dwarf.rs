@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use libfuzzer_sys::fuzz_target;
 use tussle_debuginfo::dwarf::Want;
 use tussle_debuginfo::{Bytes, CompanionRequest, Companions, open};
 use tussle_model::{leaf::Arrays, leaves};
@@ -16,7 +15,7 @@ impl Companions for Itself {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut companions = Itself(bytes.to_vec());
     let _ = open(bytes, &Want::Names(&["outer".into()]), &mut companions);
     if let Ok((table, _)) = open(bytes, &Want::All, &mut companions) {

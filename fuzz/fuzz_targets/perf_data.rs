@@ -1,10 +1,9 @@
 //! perf.data: what is imported adds up to what was counted, and can be written.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use tussle_perf::import;
 
-fuzz_target!(|bytes: &[u8]| {
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok(got) = import::perf_data(bytes) else { return };
     let rows = got.evidence.samples.iter().flatten().map(|s| s.records).fold(0, u64::saturating_add);
     assert!(rows <= got.totals.load + got.totals.store);

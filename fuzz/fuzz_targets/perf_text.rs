@@ -1,10 +1,9 @@
 //! Text of `perf c2c report`, `perf script` and `perf mem report`.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use tussle_perf::{import_text, mem_report, script, text};
 
-fuzz_target!(|bytes: &[u8]| {
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let words = String::from_utf8_lossy(bytes);
     let read = text::read(&words);
     for table in import_text::split(&read) {

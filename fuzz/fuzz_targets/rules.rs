@@ -3,7 +3,6 @@
 
 use std::sync::LazyLock;
 
-use libfuzzer_sys::fuzz_target;
 use tussle_debuginfo::snapshot;
 use tussle_layout::rules::{Build, Context, Language, check, emit, from_source, parse, view};
 use tussle_model::TypeTable;
@@ -13,14 +12,15 @@ static KERNEL: LazyLock<TypeTable> = LazyLock::new(|| {
     snapshot::read(bytes).expect("our own file").0
 });
 
-fuzz_target!(|bytes: &[u8]| {
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
     let _ = from_source(&text);
     let Ok(set) = parse(&text) else { return };
     for language in [Language::C, Language::Cpp, Language::Rust] {
         let _ = emit(&set.rules, language);
     }
-    let build = || Build { name: "f".into(), table: &KERNEL, btf: false, arch: None, config: None, caches: None };
+    let build =
+        || Build { name: "f".into(), table: &KERNEL, btf: false, arch: None, config: None, caches: None };
     let outcomes = check(&set.rules, &[build()]);
     let _ = view(&set.rules, &[build()], &outcomes, &Context { waivers: set.waivers, ..Context::default() });
 });

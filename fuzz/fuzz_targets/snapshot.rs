@@ -1,11 +1,10 @@
 //! Snapshots: what is read can be used and written again.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use tussle_debuginfo::snapshot;
 use tussle_model::{leaf::Arrays, leaves};
 
-fuzz_target!(|bytes: &[u8]| {
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok((table, _)) = snapshot::read(bytes) else { return };
     let ids: Vec<_> = table.iter().map(|(id, _)| id).take(64).collect();
     for &id in &ids {

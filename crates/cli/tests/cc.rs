@@ -236,3 +236,23 @@ fn as_an_assembler_it_needs_no_variable() {
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(out.status.success() && text.contains("assembler"), "{text}");
 }
+
+/// What is no program of the C library has nobody to call: it is compiled as it is.
+#[test]
+fn programs_without_libc_stay_what_they_are() {
+    const START: &str = "static long w[8];\nvoid _start(void) {\nfor (int i = 0; i < 100; i++) w[i & 7]++;\n\
+        __asm__(\"mov $60, %eax; mov $3, %edi; syscall\");\n}\n";
+    if !need("gcc") {
+        return;
+    }
+    let lab = Lab(tempfile::tempdir().unwrap());
+    std::fs::write(lab.0.path().join("s.c"), START).unwrap();
+    for flags in ["-nostdlib", "-nostdlib -static", "-ffreestanding -nostdlib -O2 -g"] {
+        let mut all = vec!["cc"];
+        all.extend(flags.split(' '));
+        all.extend(["s.c", "-o", "s"]);
+        let out = lab.tussle(&all);
+        assert!(out.status.success(), "{flags}: {}", String::from_utf8_lossy(&out.stderr));
+        assert_eq!(lab.run("./s", &[]).status.code(), Some(3), "{flags}");
+    }
+}

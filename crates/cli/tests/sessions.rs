@@ -49,6 +49,39 @@ fn an_output_that_cannot_be_written_is_found_before_the_program_runs() {
     }
 }
 
+/// A program that gets its owner's rights writes no file where its caller says, and is refused with the reason.
+#[test]
+fn a_program_with_more_rights_than_its_caller_records_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    const NOBODY: u32 = 65534;
+    let Some(dir) = lab() else { return };
+    let program = dir.path().join("p");
+    if std::os::unix::fs::chown(&program, Some(NOBODY), None).is_err() {
+        return tussle_testkit::skip("only root gives files away");
+    }
+    let folder = |name: &str, mode| {
+        let at = dir.path().join(name);
+        std::fs::create_dir(&at).unwrap();
+        std::fs::set_permissions(&at, PermissionsExt::from_mode(mode)).unwrap();
+        at
+    };
+    let (session, open) = (folder("session", 0o777), folder("open", 0o777));
+    let files = || std::fs::read_dir(&session).unwrap().count();
+    let run = |program: &Path| {
+        let _ = std::fs::remove_file(open.join("ran"));
+        let mut c = Command::new(program);
+        c.current_dir(&open).env(tussle_rt::SESSION_VARIABLE, &session).status().unwrap().code()
+    };
+    assert_eq!((run(&program), files()), (Some(7), 1));
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
+    assert_eq!((run(&program), files()), (Some(7), 1));
+    let out = tussle(dir.path()).args(["record", "--", "./p"]).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(125), "{said}");
+    assert!(said.contains("set-user-id"), "{said}");
+    assert!(!dir.path().join("ran").exists());
+}
+
 /// The session folder of a recording of `program` that nobody works on.
 fn left(program: &Path) -> Option<PathBuf> {
     let program = program.display().to_string();

@@ -74,6 +74,11 @@ pub fn run(
         return exec(&compiler, args);
     }
     let parsed = parse(args);
+    let program_of_libc = !parsed.bare || parsed.shared || parsed.relocatable;
+    if parsed.mode == Mode::Link && !parsed.sources.is_empty() && !program_of_libc {
+        // There is nothing that its hooks could lead to.
+        return exec(&compiler, args);
+    }
     if parsed.mode != Mode::Pass {
         compiler.assembler = assembler::stand_in(&compiler, tussle, &parsed.args);
     }

@@ -258,6 +258,15 @@ fn executable(p: &Path) -> bool {
     unsafe { libc::access(c.as_ptr(), libc::X_OK) == 0 }
 }
 
+/// True if the kernel would run it as somebody else.
+fn gets_rights(program: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(m) = std::fs::metadata(program) else { return false };
+    // SAFETY: system calls that only answer.
+    let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
+    (m.mode() & 0o4000 != 0 && m.uid() != user) || (m.mode() & 0o2010 == 0o2010 && m.gid() != group)
+}
+
 fn way_for(program: &Path, options: &RecordOptions) -> Result<Way, RecordError> {
     if options.emulate {
         let mut announce = |command: &str| eprintln!("tussle: {command}");
@@ -269,7 +278,15 @@ fn way_for(program: &Path, options: &RecordOptions) -> Result<Way, RecordError> 
         std::fs::read(program).map_err(|e| RecordError::NotExecutable(name.clone(), e.to_string()))?;
     let mut libraries = |n: &str, paths: &[PathBuf]| elf::find_library(n, paths, program);
     let refuse = |why: String| Err(RecordError::Refused(name.clone(), why));
-    match elf::inspect(&bytes, &mut libraries) {
+    let found = elf::inspect(&bytes, &mut libraries);
+    if !matches!(found, Inspection::NotInstrumented { .. } | Inspection::Script(_)) && gets_rights(program) {
+        return refuse(
+            "it is set-user-id or set-group-id, and records nothing while it has more rights than you: record a copy \
+             of it, or run tussle as its owner"
+                .into(),
+        );
+    }
+    match found {
         Inspection::OwnRuntime => Ok(Way::Inside),
         Inspection::NeedsLibtsan(_) => Ok(Way::LibraryPath),
         Inspection::InstrumentedLibraries(_) => Ok(Way::Preload),

@@ -15,6 +15,7 @@ impl Page {
     fn new() -> Page {
         let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: asks for memory at a place of the kernel's choice.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 16, access, flags, -1, 0) };
         assert_ne!(at, libc::MAP_FAILED);
         Page(at.cast())
@@ -23,6 +24,7 @@ impl Page {
     /// Code in the first half.
     fn write(&self, code: &[u8]) -> u64 {
         assert!(code.len() < 1 << 15);
+        // SAFETY: the page is larger, ours, and nothing else.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), self.0, code.len()) };
         self.0 as u64
     }
@@ -35,6 +37,7 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
+        // SAFETY: what `new` mapped; nobody keeps a pointer to it.
         unsafe { libc::munmap(self.0.cast(), 1 << 16) };
     }
 }
@@ -82,6 +85,7 @@ fn run(page: &Page, instruction: &[u8], before: &[u64; 16]) -> ([u64; 16], u64) 
     // pop r15..r12, rbp, rbx; ret
     code.extend([0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b, 0xc3]);
     let entry = page.write(&code);
+    // SAFETY: the page holds a whole function that keeps to the calling convention.
     let f: extern "C" fn() = unsafe { std::mem::transmute(entry) };
     f();
     let mut after = [0; 16];

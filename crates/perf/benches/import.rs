@@ -38,6 +38,7 @@ fn number(name: &str, default: u64) -> u64 {
 fn measure(command: &mut Command) -> Option<(f64, u64)> {
     let start = Instant::now();
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+    // SAFETY: a structure of numbers, for which zero is a value.
     let (mut status, mut usage) = (0, unsafe { std::mem::zeroed::<libc::rusage>() });
     // SAFETY: the child is ours and is waited for once; both pointers are to locals.
     let waited = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };

@@ -6,8 +6,8 @@ use crate::arch::{alias, list_stub};
 use crate::arena::{lost, recording};
 use crate::interpose::P;
 use crate::libc_calls::{call, next_all};
-use crate::{sync, sys};
 use crate::wire::LOST_CHILDREN;
+use crate::{sync, sys};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -25,11 +25,17 @@ const ROOM: usize = 4200;
 static mut KEPT: [[u8; ROOM]; 3] = [[0; ROOM]; 3];
 static HAVE: AtomicU32 = AtomicU32::new(0);
 
-/// Keeps the variables, and hides those that the program was not meant to see.
+/// Keeps the variables, and hides those that the program was not meant to see. A program that runs with more rights
+/// than who started it (set-user-id) keeps none: it would write files of its own user where somebody else says.
 ///
 /// # Safety
 /// Called once, before `main`, with one thread.
 pub unsafe fn keep() {
+    const AT_SECURE: u64 = 23;
+    // SAFETY: libc answers from what the kernel gave the process.
+    if unsafe { sys::getauxval(AT_SECURE) } != 0 {
+        return;
+    }
     // SAFETY: runs once, before main; the environment and its strings are zero-terminated.
     unsafe {
         for (i, name) in NAMES.iter().enumerate() {
@@ -236,6 +242,10 @@ unsafe fn with(p: Program, given: Variables, go: impl Fn(Variables) -> c_int) ->
     }
 }
 
+/// Goes on with our variables behind the `count` given ones.
+///
+/// # Safety
+/// `given` has `count` strings that end with zeros, and a null behind them.
 #[inline(never)]
 unsafe fn extended<const N: usize>(given: Variables, count: usize, go: impl Fn(Variables) -> c_int) -> c_int {
     let mut all = [core::ptr::null::<u8>(); N];

@@ -7,6 +7,7 @@ unsafe extern "C" {
     pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     pub fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
     pub fn dlerror() -> *mut c_char;
+    pub fn getauxval(what: u64) -> u64;
     pub fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
     pub fn __libc_malloc(n: usize) -> *mut c_void;
     pub fn __libc_calloc(n: usize, m: usize) -> *mut c_void;

@@ -121,6 +121,7 @@ impl<'a> RawFile<'a> {
     /// The header.
     pub fn header(&self) -> Header {
         // `new` has read it; an all-zero header would mean an empty file and ends every walk.
+        // SAFETY: the header is made of numbers, for which zero is a value.
         self.at(0).unwrap_or_else(|| Header { ..unsafe { std::mem::zeroed() } })
     }
 

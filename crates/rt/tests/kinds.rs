@@ -50,6 +50,11 @@ files! {
     corners = "corners.c";
     odd_processes = "odd.c";
     odd_cxx = "odd.cc";
+    servers_and_libraries = "servers.c";
+    write_barriers = "barriers.c";
+    denied_code = "denied.c";
+    names_of_the_program = "names.c";
+    plugins = "plugins.cc";
     an_allocator_inside = "own_malloc.c";
     an_allocator_beside = "replaced.c";
     modern_cxx = "modern.cc";

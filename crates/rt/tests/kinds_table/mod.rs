@@ -34,6 +34,12 @@ const fn with(
     Kind { file, name, flags: CXX, libraries, processes: 1 }
 }
 
+/// The library is not linked to: the program loads and closes it.
+const fn plugged(name: &'static str) -> Kind {
+    let flags = &["-std=c++20", "-fnon-call-exceptions", "-Wl,--as-needed", "-latomic"];
+    Kind { flags, ..with("plugins.cc", name, &[("plugin.cc", "libplugin.so")]) }
+}
+
 /// Every kind that is tried.
 pub const KINDS: &[Kind] = &[
     flagged("wide.c", "operations", &["-mcx16", "-latomic"]),
@@ -192,6 +198,33 @@ pub const KINDS: &[Kind] = &[
     kind("odd.c", "inheritance", 0),
     kind("odd.c", "protected_stack", 1),
     kind("odd.c", "bad_lengths", 1),
+    kind("servers.c", "landlock", 4),
+    kind("servers.c", "libc_threads", 1),
+    kind("servers.c", "nested_functions", 1),
+    kind("servers.c", "made_code", 1),
+    kind("servers.c", "bus", 1),
+    kind("servers.c", "system_v", 4),
+    kind("servers.c", "data_limit", 1),
+    kind("servers.c", "own_switches", 1),
+    // A handler finds functions by their names.
+    flagged("servers.c", "crash_report", &["-rdynamic"]),
+    kind("servers.c", "services", 1),
+    kind("servers.c", "event_loop", 1),
+    kind("servers.c", "kernel_memory", 2),
+    kind("servers.c", "late_threads", 1),
+    kind("servers.c", "told_sizes", 1),
+    kind("barriers.c", "barriers", 1),
+    kind("barriers.c", "left_inside", 1),
+    kind("barriers.c", "by_signals", 1),
+    kind("barriers.c", "told_by_signals", 1),
+    kind("barriers.c", "many_maps", 1),
+    kind("barriers.c", "crowds", 101),
+    kind("barriers.c", "user_namespace", 3),
+    kind("barriers.c", "deep_and_long", 1),
+    kind("barriers.c", "kernel_copies", 2),
+    kind("barriers.c", "crash_dump", 2),
+    kind("denied.c", "mdwe", 5),
+    kind("names.c", "all", 1),
     // As a program that defines malloc is built: gcc -O2 makes a calloc of malloc and memset, also inside of calloc.
     flagged("own_malloc.c", "own", &["-fno-builtin"]),
     flagged("modern.cc", "exceptions", CXX),
@@ -229,4 +262,9 @@ pub const KINDS: &[Kind] = &[
         ..with("replaced.c", "replaced", &[("interposed_malloc.c", "liballocator.so")])
     },
     with("loads.cc", "loads", &[("loaded.cc", "libloaded.so")]),
+    plugged("handlers_throw"),
+    plugged("owners"),
+    plugged("files"),
+    plugged("closed_library"),
+    plugged("exits_in_static"),
 ];

@@ -191,7 +191,7 @@ static int resumed(void) {
     while (returned < 50) words[returned & 63]++; /* jumping out of malloc would be undefined */
     memset(&tv, 0, sizeof tv);
     setitimer(ITIMER_REAL, &tv, NULL);
-    printf("%d\n", returned);
+    printf("%d\n", returned >= 50);
     fights();
     return 0;
 }
@@ -207,7 +207,7 @@ static int single_steps(void) {
     p[3] = 1;
     free(p);
     __asm__ volatile("pushf; andq $~0x100, (%%rsp); popf" ::: "memory", "cc");
-    printf("%d\n", steps > 1000);
+    printf("%d\n", steps > 200);
     fights();
     return 0;
 }
@@ -461,12 +461,13 @@ static int ended_threads(void) {
     pthread_create(&t, &a, looks, NULL);
     while (pthread_tryjoin_np(t, NULL) == EBUSY) usleep(100);
     pthread_create(&t, NULL, looks, NULL);
-    usleep(20000);
     clockid_t c;
-    printf("%d %d\n", pthread_kill(t, 0), pthread_getcpuclockid(t, &c));
+    while (pthread_getcpuclockid(t, &c) == 0) usleep(100);
+    printf("%d\n", pthread_kill(t, 0));
     printf("%d\n", pthread_cancel(t));
     void *r;
-    printf("%d %d\n", pthread_join(t, &r), r == NULL);
+    int joined = pthread_join(t, &r);
+    printf("%d %d\n", joined, r == NULL);
     looks(NULL);
     fights();
     return 0;

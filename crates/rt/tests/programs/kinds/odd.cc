@@ -34,9 +34,9 @@ static void fights() {
 static long table[4] = {3, 5, 7, 9};
 static volatile int resolved;
 extern "C" {
-static long one(long n) { words[2] = words[2] + 1; return n + table[1]; }
+long one(long n) { words[2] = words[2] + 1; return n + table[1]; }
 typedef long (*function)(long);
-__attribute__((used)) static function resolve(void) {
+function resolve(void) {
     long sum = 0;
     for (int i = 0; i < 4; i++) sum += table[i];
     resolved = sum;
