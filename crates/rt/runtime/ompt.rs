@@ -71,6 +71,9 @@ unsafe extern "C" fn initialize(lookup: Lookup, _device: c_int, _tool: Data) -> 
 unsafe extern "C" fn finalize(_tool: Data) {}
 
 /// A region begins: its threads start where its creator is.
+///
+/// # Safety
+/// Called by the OpenMP library: `region` is null, or the tool's word of a region that has no other thread yet.
 unsafe extern "C" fn parallel_begin(_: Data, _: P, region: Data, _threads: c_uint, _: c_int, _: P) {
     let start = sync::creation();
     if !region.is_null() && start != u64::from(crate::wire::NONE) {
@@ -80,6 +83,9 @@ unsafe extern "C" fn parallel_begin(_: Data, _: P, region: Data, _threads: c_uin
 }
 
 /// A thread begins its part of a region. The library keeps teams: the same address is the same team, mostly.
+///
+/// # Safety
+/// Called by the OpenMP library: `region` and `task` are null, or the tool's words; `task` is the calling thread's.
 unsafe extern "C" fn implicit_task(end: c_int, region: Data, task: Data, threads: c_uint, _: c_uint, _: c_int) {
     if end != BEGIN || region.is_null() || task.is_null() || !crate::arena::recording() {
         return;
@@ -99,6 +105,9 @@ unsafe extern "C" fn implicit_task(end: c_int, region: Data, task: Data, threads
 
 /// A team waits, or goes on. The end of a region's last barrier comes when the thread is needed again, without its
 /// region; there is nothing to do then, for it begins the next one where its creator is.
+///
+/// # Safety
+/// As [`implicit_task`].
 unsafe extern "C" fn sync_region(kind: c_int, end: c_int, region: Data, task: Data, _: P) {
     if !BARRIERS.contains(&kind) || region.is_null() || task.is_null() || !crate::arena::recording() {
         return;
@@ -117,12 +126,20 @@ unsafe extern "C" fn sync_region(kind: c_int, end: c_int, region: Data, task: Da
     }
 }
 
+/// A thread has a lock.
+///
+/// # Safety
+/// None: `lock` is a number.
 unsafe extern "C" fn mutex_acquired(kind: c_int, lock: u64, _: P) {
     if !LOCKS.contains(&kind) {
         sync::locked(lock, None);
     }
 }
 
+/// A thread gives a lock back.
+///
+/// # Safety
+/// None: `lock` is a number.
 unsafe extern "C" fn mutex_released(kind: c_int, lock: u64, _: P) {
     if !LOCKS.contains(&kind) {
         sections::releasing(lock);
