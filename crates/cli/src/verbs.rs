@@ -11,7 +11,7 @@ pub const VERSION: &str = env!("TUSSLE_VERSION");
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Find, fix and prove", &["hunt", "record", "report", "advise", "fix", "bench"]),
     ("Programs that run", &["live", "top", "where"]),
-    ("Layouts of types", &["layout", "diff", "check", "place", "snapshot"]),
+    ("Layouts of types", &["layout", "diff", "check", "lint", "place", "snapshot"]),
     ("Kernels and hardware samples", &["record-kernel", "import"]),
     ("Other machines", &["predict", "calibrate", "scenario", "workload", "demo", "fleet", "sweep"]),
     ("Benchmarks, builds and files", &["compare", "history", "bisect", "cc", "c++", "cargo", "export"]),
@@ -30,7 +30,7 @@ const FINDINGS: &[&str] = &["text", "json", "md", "sarif", "github", "html"];
 fn formats(verb: &str) -> Option<&'static [&'static str]> {
     match verb {
         "report" => Some(&["text", "json", "md", "sarif", "github", "html", "folded"]),
-        "hunt" | "check" | "live" => Some(FINDINGS),
+        "hunt" | "check" | "lint" | "live" => Some(FINDINGS),
         "cc" | "c++" | "cargo" | "drive" | "record" | "record-kernel" | "export" | "snapshot"
         | "completions" | "man" | "top" | "fleet" | "sweep" => None,
         _ => Some(VIEWS),

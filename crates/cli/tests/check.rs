@@ -215,3 +215,62 @@ fn two_definitions_of_one_name() {
         );
     }
 }
+
+/// `has` chooses among definitions; what one of them lacks is said of that one, and hides no violation of another.
+#[test]
+fn two_definitions_of_which_one_lacks_the_field() {
+    if !need("gcc") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("a.c"), "struct elem { int flag; int a; } g;\nint main(void) { return 0; }\n")
+        .unwrap();
+    std::fs::write(dir.join("b.c"), "struct elem { long hits; int other; } h;\n").unwrap();
+    let rule = "[[rule]]\ntype = \"elem\"\nseparate = [\"flag\", \"a\"]\n";
+    std::fs::write(dir.join("plain.toml"), rule).unwrap();
+    std::fs::write(dir.join("has.toml"), format!("{rule}when = {{ has = \"flag\" }}\n")).unwrap();
+    for order in [["a.c", "b.c"], ["b.c", "a.c"]] {
+        assert_eq!(run(dir, "gcc", &["-g", order[0], order[1], "-o", "both"]).0, 0);
+        let (code, text) = tussle(dir, &["check", "--rules", "plain.toml", "both"]);
+        let said = text.contains("no field `flag` (as b.c has it); violated besides: flag at 0");
+        assert!(code == 2 && said, "{code}: {text}");
+        let (code, text) = tussle(dir, &["check", "--rules", "has.toml", "both"]);
+        assert!(code == 1 && text.contains("as a.c has it"), "{code}: {text}");
+    }
+}
+
+/// Members from a file that is included into the body: its line counts in another file.
+#[test]
+fn members_from_an_included_file_point_at_the_struct() {
+    if !need("gcc") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("fields.inc"), "\n\n\n\nlong inner;\n").unwrap();
+    let source = "\n#define FIELD(n) long n;\nstruct s {\n\tFIELD(a)\n#include \"fields.inc\"\n\tlong c;\n};\n\
+        struct s g;\n";
+    std::fs::write(dir.join("a.c"), source).unwrap();
+    assert_eq!(run(dir, "gcc", &["-g", "-c", "a.c", "-o", "a.o"]).0, 0);
+    for (fields, line) in [("\"a\", \"inner\"", 3), ("\"inner\", \"a\"", 4), ("\"a\", \"c\"", 6)] {
+        let rule = format!("[[rule]]\ntype = \"s\"\nseparate = [{fields}]\n");
+        std::fs::write(dir.join("rules.toml"), rule).unwrap();
+        let (_, text) = tussle(dir, &["check", "--rules", "rules.toml", "a.o", "--format", "github"]);
+        assert!(text.contains(&format!("file=a.c,line={line},")), "{fields}: {text}");
+    }
+}
+
+/// One file of a matrix that cannot be read keeps no other from being judged.
+#[test]
+fn a_file_without_debug_information_is_a_column_of_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("not-a-build"), "hello hello hello").unwrap();
+    let bad = dir.path().join("not-a-build").display().to_string();
+    let snapshots = Path::new(SNAPSHOTS);
+    let (code, json) = json(snapshots, &["check", "--rules", SHIPPED, &bad, "6.1-amd64.json"]);
+    assert_eq!((code, &json["errors"], &json["builds"]), (2, &7.into(), &2.into()));
+    let row = &json["matrix"][0];
+    assert_eq!((&row["not-a-build"], &row["6.1-amd64.json"]), (&"error".into(), &"fail".into()));
+    assert_eq!(tussle(snapshots, &["check", "--rules", SHIPPED, &bad]).0, 2);
+}

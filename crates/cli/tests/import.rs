@@ -43,6 +43,19 @@ fn text_keeps_to_its_schemas() {
     let pareto = json(at, "pareto", &["report", "--style", "c2c"]);
     assert_eq!(pareto["lines"][0]["contended"], 9520);
     assert_eq!(pareto["lines"][0]["total_hitm_remote"], 3729);
+    let types = json(at, "types", &["report", "--style", "type"]);
+    let fields = types["layouts"][0]["fields"].as_array().unwrap();
+    let owner = fields.iter().find(|f| f["field"] == "i_mmap_rwsem.owner").unwrap();
+    assert!(owner["hitm"] == 5093 && owner["latency_cycles"].is_u64(), "{owner}");
+    assert_eq!(types["layouts"][0]["outside"], 3436, "the table counts them in no row");
+    // the exchange of the two fields undone: what was sampled fails, and says which fields
+    let diff = json(at, "diff", &["diff", AFTER, BEFORE, "--evidence", "tussle.data"]);
+    let pairs = diff["recorded"].as_array().unwrap();
+    let has = |p: &Value, a: &str| p["field"].as_str() == Some(a) || p["other"].as_str() == Some(a);
+    assert!(pairs.iter().any(|p| has(p, "i_mmap.rb_leftmost") && has(p, "i_mmap_rwsem.owner")), "{diff}");
+    let evidence = ["--evidence", "tussle.data"];
+    assert_eq!(tussle(at, &[&["diff", AFTER, BEFORE], &evidence[..]].concat()).status.code(), Some(1));
+    assert_eq!(tussle(at, &[&["diff", BEFORE, BEFORE], &evidence[..]].concat()).status.code(), Some(0));
 }
 
 /// A layout of another build fits in part: nothing is named by it, and no move is made of it.

@@ -70,6 +70,13 @@ fn differences() {
 }
 
 #[test]
+fn doubts() {
+    let json = check(&["lint", "--experimental", "6.1-amd64.json", "6.12-amd64.json"]);
+    assert_eq!(json["doubts"].as_u64(), Some(json["findings"].as_array().map_or(0, Vec::len) as u64));
+    assert!(json["types"].as_u64() > Some(10), "{json}");
+}
+
+#[test]
 fn rules_and_places() {
     let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rules/linux-mm.toml");
     let json = check(&["check", "--rules", rules, "6.1-amd64.json", "7.2-arm64.json"]);

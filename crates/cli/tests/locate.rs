@@ -96,6 +96,34 @@ fn addresses_of_a_process_have_names() {
 }
 
 #[test]
+fn drgn_asks_for_its_process() {
+    let found =
+        Command::new("python3").args(["-c", "import drgn"]).output().is_ok_and(|o| o.status.success());
+    if !found {
+        return tussle_testkit::skip("python3 has no drgn");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    build(dir.path(), &["-O0"]);
+    let (child, at) = start(dir.path());
+    let code = format!(
+        "import drgn, sys\nsys.path.insert(0, {:?})\nfrom drgn_tussle import where\nfrom drgn import Object\n\
+         p = drgn.program_from_pid({})\nwhere(p, p['counters'].misses.address_of_())\n\
+         heap = Object(p, 'struct stats *', value={})\nwhere(p, heap.misses.address_of_(), heap)\n",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts"),
+        child.0.id(),
+        at[2]
+    );
+    let mut python = Command::new("python3");
+    let out = python.args(["-c", &code]).env("TUSSLE", env!("CARGO_BIN_EXE_tussle")).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    if text.contains("Operation not permitted") {
+        return tussle_testkit::skip("drgn may not read a process here");
+    }
+    let times = |w: &str| text.matches(w).count();
+    assert!(times("misses") >= 4 && text.contains("counters") && text.contains("(stats *)0x"), "{text}");
+}
+
+#[test]
 fn gdb_asks_for_its_process() {
     if !need("gcc") || !need("gdb") {
         return;

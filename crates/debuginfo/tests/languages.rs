@@ -75,7 +75,10 @@ fn rust_program() -> String {
         for f in 0..1 + random.below(9) {
             let ty = field(&mut random, &scalars, &wraps, i, |t, n| format!("[{t}; {n}]"));
             let _ = writeln!(types, "    f{f}: {ty},");
-            let _ = writeln!(prints, "println!(\"S{i} f{f} {{}}\", std::mem::offset_of!(S{i}, f{f}));");
+            let _ = writeln!(
+                prints,
+                "println!(\"S{i} f{f} {{}} {{}}\", std::mem::offset_of!(S{i}, f{f}), std::mem::size_of::<{ty}>());"
+            );
         }
         let _ = writeln!(types, "}}\n#[used] static K{i}: Keep<S{i}> = Keep(std::ptr::null());");
     }
@@ -115,7 +118,10 @@ fn go_program() -> String {
         for f in 0..1 + random.below(9) {
             let ty = field(&mut random, &scalars, &wraps, i, |t, n| format!("[{n}]{t}"));
             let _ = writeln!(types, "\tf{f} {ty}");
-            let _ = writeln!(prints, "fmt.Println(\"S{i}\", \"f{f}\", unsafe.Offsetof(v{i}.f{f}))");
+            let _ = writeln!(
+                prints,
+                "fmt.Println(\"S{i}\", \"f{f}\", unsafe.Offsetof(v{i}.f{f}), unsafe.Sizeof(v{i}.f{f}))"
+            );
         }
         let _ = writeln!(types, "}}\nvar v{i} S{i}");
     }
@@ -127,14 +133,15 @@ fn compare(table: &TypeTable, prefix: &str, printed: &str) -> (usize, usize) {
     let (mut types, mut fields) = (0, 0);
     for line in printed.lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let [name, field, number] = words.as_slice() else { panic!("{line}") };
+        let [name, field, number, size @ ..] = words.as_slice() else { panic!("{line}") };
         let id = table.find(&format!("{prefix}{name}")).unwrap_or_else(|| panic!("no {prefix}{name}"));
         let a = table.aggregate(id).unwrap();
-        let found = match *field {
-            "-" => Some(a.size),
-            field => a.members.iter().find(|m| m.name.as_deref() == Some(field)).map(|m| m.offset()),
-        };
+        let member = a.members.iter().find(|m| m.name.as_deref() == Some(*field));
+        let found = if *field == "-" { Some(a.size) } else { member.map(|m| m.offset()) };
         assert_eq!(found, number.parse().ok(), "{line}");
+        if let (Some(m), [size]) = (member, size) {
+            assert_eq!(table.size(m.ty).unwrap_or(0), size.parse::<u64>().unwrap(), "{line}");
+        }
         match *field {
             "-" => types += 1,
             _ => fields += 1,

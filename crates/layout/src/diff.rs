@@ -6,7 +6,7 @@ mod summary;
 mod view;
 
 pub use cause::{Cause, Change};
-pub use summary::{HotPair, hot_pairs, summary_view};
+pub use summary::{HotPair, Recorded, hot_pairs, recorded_view, summary_view};
 pub use view::type_view;
 
 use crate::near::near_paths;

@@ -10,6 +10,7 @@ pub mod diff;
 pub mod holes;
 pub mod homes;
 pub mod lines;
+pub mod lint;
 pub use tussle_model::near;
 pub mod pahole;
 pub mod phases;

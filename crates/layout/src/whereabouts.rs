@@ -56,7 +56,7 @@ pub fn view(table: &TypeTable, objects: &[Object], address: u64, line: LineSize)
     let mut near: Vec<&Object> = objects.iter().filter(|o| o.start < end && o.end() > first).collect();
     near.sort_by_key(|o| o.start);
     for o in near {
-        for l in o.fields(table, first, end).iter().take(ROWS_MAX.saturating_sub(rows.len())) {
+        for l in texts(o.fields(table, first, end)).iter().take(ROWS_MAX.saturating_sub(rows.len())) {
             let at = o.start.saturating_add(l.offset);
             if at < end && at.saturating_add(l.size) > first {
                 rows.push(row(table, o, l, at, address));
@@ -79,6 +79,27 @@ pub fn view(table: &TypeTable, objects: &[Object], address: u64, line: LineSize)
         rows,
     });
     nodes
+}
+
+/// Neighbouring bytes of one array (a text, a buffer) are one row: `name[0..15]`.
+fn texts(leaves: Vec<Leaf>) -> Vec<Leaf> {
+    let mut out: Vec<Leaf> = Vec::new();
+    let mut first = String::new();
+    for l in leaves {
+        let array = l.path.strip_suffix(']').and_then(|p| p.rsplit_once('[')).filter(|_| l.size == 1);
+        let before = out.last_mut().filter(|b| b.end() == l.offset);
+        match (array, before) {
+            (Some((stem, index)), Some(b)) if !first.is_empty() && first.starts_with(&format!("{stem}[")) => {
+                b.size += 1;
+                b.path = format!("{first}..{index}]");
+            }
+            _ => {
+                first = array.map(|(stem, index)| format!("{stem}[{index}")).unwrap_or_default();
+                out.push(l);
+            }
+        }
+    }
+    out
 }
 
 fn row(table: &TypeTable, o: &Object, l: &Leaf, at: u64, address: u64) -> Vec<Cell> {
@@ -122,4 +143,43 @@ fn facts(table: &TypeTable, objects: &[Object], address: u64, line: LineSize) ->
     };
     out.push(fact("field", "field", Cell::value(path.clone(), path.unwrap_or_else(|| "unknown".into()))));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_a_text_are_one_row() {
+        let leaf = |path: &str, offset, size| Leaf {
+            path: path.into(),
+            offset,
+            size,
+            bits: None,
+            ty: TypeId::VOID,
+            overlaps: false,
+        };
+        let got = texts(vec![
+            leaf("n", 0, 8),
+            leaf("a[0]", 8, 1),
+            leaf("a[1]", 9, 1),
+            leaf("a[2]", 10, 1),
+            leaf("b[0]", 11, 1),
+            leaf("v[3]", 12, 4),
+            leaf("v[4]", 16, 4),
+            leaf("t[0].a[0]", 20, 1),
+            leaf("t[1].a[0]", 21, 1),
+        ]);
+        let got: Vec<_> = got.into_iter().map(|l| (l.path, l.size)).collect();
+        let want = [
+            ("n", 8),
+            ("a[0..2]", 3),
+            ("b[0]", 1),
+            ("v[3]", 4),
+            ("v[4]", 4),
+            ("t[0].a[0]", 1),
+            ("t[1].a[0]", 1),
+        ];
+        assert_eq!(got, want.map(|(p, n)| (p.to_string(), n)));
+    }
 }

@@ -111,3 +111,42 @@ fn one_screen_groups_types_by_their_cause() {
     let row = text.lines().find(|l| l.starts_with("struct mutex")).expect("a row");
     assert!(row.contains("40") && row.contains("rest shrank from 24 to 16 bytes"), "{row}");
 }
+
+/// A member that grew out of its place is the cause itself, not an alignment.
+#[test]
+fn a_member_that_no_longer_fits_where_it_lay() {
+    let old: (u64, Members<'_>) = (12, &[("a", 4, 0), ("b", 2, 4), ("c", 4, 8)]);
+    let new: (u64, Members<'_>) = (24, &[("a", 4, 0), ("b", 8, 8), ("c", 4, 16)]);
+    assert_eq!(cause(old, new), ("b".to_string(), Change::Resized(2, 8), 4));
+}
+
+/// A struct inside, of the same size and at the same place, whose members changed their order.
+#[test]
+fn a_change_inside_of_a_member_has_that_type_as_its_root() {
+    let table = |first: &str, second: &str| {
+        let mut t = Table::new();
+        let long = t.base("long", 8);
+        let inner = t.structure("inner", 16, &[(first, long, 0), (second, long, 8)]);
+        let middle = t.structure("middle", 24, &[("n", long, 0), ("in", inner, 8)]);
+        t.structure("o", 32, &[("m", middle, 0), ("last", long, 24)]);
+        t.table
+    };
+    let d = compare(&table("x", "y"), &table("y", "x"), "o");
+    let c = d.cause.expect("a cause");
+    assert_eq!((c.root.as_str(), c.member.as_str()), ("struct inner", "m.in.x"));
+    assert!(matches!(c.change, Change::Reordered), "{:?}", c.change);
+}
+
+/// A member that went into an unnamed union is still there.
+#[test]
+fn a_member_in_an_unnamed_union_is_not_removed() {
+    let mut t = Table::new();
+    let long = t.base("long", 8);
+    let union = t.aggregate(tussle_model::AggregateKind::Union, "", 8, &[("a", long, 0), ("b", long, 0)]);
+    t.structure("o", 16, &[("", union, 0), ("c", long, 8)]);
+    let old = table(24, &[("a", 8, 0), ("b", 8, 8), ("c", 8, 16)]);
+    let c = compare(&old, &t.table, "o").cause.expect("a cause");
+    assert_eq!((c.member.as_str(), &c.change, c.offset), ("b", &Change::Reordered, 0));
+    let c = compare(&t.table, &old, "o").cause.expect("a cause");
+    assert_eq!((c.member.as_str(), &c.change), ("b", &Change::Reordered));
+}

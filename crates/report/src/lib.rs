@@ -2,6 +2,7 @@
 
 pub mod advice;
 mod before_after;
+pub mod by_type;
 mod drawing;
 pub mod kernel;
 mod latent;

@@ -82,8 +82,13 @@ fn fields(e: &Evidence, namer: &Namer, l: &PmuLine) -> Vec<(String, u64)> {
     out
 }
 
+/// Its byte in the object; `None` for what a text counts for the whole line and in none of its rows.
+pub(super) fn place(s: &Sampled) -> Option<u64> {
+    (s.code.is_some() || s.size <= 8).then_some(s.offset)
+}
+
 pub(super) fn field(e: &Evidence, namer: &Namer, s: &Sampled) -> String {
-    if s.code.is_none() && s.size > 8 {
+    if place(s).is_none() {
         return "(no row in the text)".into();
     }
     let known = e.objects.get(s.object as usize).is_some_and(|o| o.ty.is_some() || o.name.is_some());

@@ -4,6 +4,7 @@ use super::source::{Source, slab_caches};
 use crate::global::Global;
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tussle_host::revisions;
@@ -73,13 +74,17 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let caches = args.slab.as_deref().map(slab_caches).transpose()?;
     let wanted = wanted(args, &set.rules);
-    let open = |f: &PathBuf| Source::open(f, &wanted, global);
-    let sources = args.files.iter().map(open).collect::<anyhow::Result<Vec<Source>>>()?;
+    let (sources, unreadable) = open_all(&args.files, &wanted, global)?;
     if args.markers {
         add_markers(&mut set.rules, &sources)?;
     }
     let builds: Vec<Build<'_>> = sources.iter().map(|s| build(s, caches.as_deref())).collect();
     let mut outcomes = check(&set.rules, &builds);
+    for o in &mut outcomes {
+        if let Some(why) = unreadable.get(&o.build) {
+            o.status = Status::Error(why.clone());
+        }
+    }
     remark_undecided(&set.rules, &builds, &outcomes, global);
     in_checkout(&mut outcomes);
     let known = known(args, &set.rules, &outcomes, &wanted, caches.as_deref(), global)?;
@@ -92,6 +97,26 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         (0, _) => 1,
         _ => 2,
     }))
+}
+
+/// Of several files one that cannot be read is a column of errors, and keeps no other from being judged.
+fn open_all(
+    files: &[PathBuf],
+    wanted: &[String],
+    global: &Global,
+) -> anyhow::Result<(Vec<Source>, BTreeMap<usize, String>)> {
+    let (mut sources, mut unreadable) = (Vec::new(), BTreeMap::new());
+    for (i, file) in files.iter().enumerate() {
+        let source = Source::open(file, wanted, global).or_else(|e| match files.len() {
+            1 => Err(e),
+            _ => {
+                unreadable.insert(i, format!("{e:#}"));
+                Ok(Source::unreadable(file))
+            }
+        });
+        sources.push(source?);
+    }
+    Ok((sources, unreadable))
 }
 
 fn print_assertions(rules: &[Rule], language: Emit, global: &Global) -> anyhow::Result<ExitCode> {
@@ -226,7 +251,7 @@ fn in_checkout(outcomes: &mut [Outcome]) {
 }
 
 /// The longest end of the path that is a file from here on.
-fn checkout_path(path: &Path) -> Option<String> {
+pub(super) fn checkout_path(path: &Path) -> Option<String> {
     let parts: Vec<_> = path.components().filter(|c| matches!(c, std::path::Component::Normal(_))).collect();
     let ends = (0..parts.len()).map(|i| parts[i..].iter().collect::<PathBuf>());
     ends.into_iter().find(|end| end.is_file()).map(|end| end.display().to_string())

@@ -7,18 +7,21 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tussle_layout::diff::{
-    HotPair, Options, Side, TypeDiff, changed, diff, hot_pairs, summary_view, type_view, unknown_hot,
+    HotPair, Options, Side, changed, diff, hot_pairs, recorded_view, summary_view, type_view, unknown_hot,
     unmatched,
 };
 use tussle_layout::phases::Where;
-use tussle_layout::rules::{Rule, parse};
-use tussle_model::{LineSize, TypeId};
+use tussle_model::LineSize;
 use tussle_render::{Cell, Fact, Format, Node, View};
+use watch::{Judged, Watch};
+
+mod watch;
 
 /// What changed between two builds: sizes, fields, new sharing of lines, and the cause.
 ///
 /// Without -C all types of both files are compared: new sharing of locks and counters first, then one row per cause.
-/// Exit status 1 when fields of --hot or of a rule share a line that did not before, 2 when no type is in both.
+/// Exit status 1 when fields of --hot, a rule or an evidence share a line that did not before, 2 when no type is in
+/// both.
 #[derive(clap::Args)]
 pub struct Args {
     /// The old build, or a folder of snapshots: each is compared with the build of its name.
@@ -40,7 +43,11 @@ pub struct Args {
     /// Rule files: new sharing among the fields of one rule fails.
     #[arg(long, value_name = "RULES.toml")]
     rules: Vec<PathBuf>,
-    /// What fails: new sharing of fields named by --hot or --rules, or of any fields.
+    /// What was recorded: new sharing among the fields of a type that it saw several threads use fails, where one of
+    /// the two is stored to.
+    #[arg(long, value_name = "FILE")]
+    evidence: Option<PathBuf>,
+    /// What fails: new sharing of fields named by --hot, --rules or --evidence, or of any fields.
     #[arg(long, value_enum, default_value = "hot")]
     fail_on: FailOn,
     /// All causes and all types, not only one screen of them.
@@ -50,7 +57,7 @@ pub struct Args {
 
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
 enum FailOn {
-    /// Fields of --hot and --rules.
+    /// Fields of --hot, --rules and --evidence.
     Hot,
     /// Any fields.
     Any,
@@ -62,49 +69,23 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let names = split_names(&args.names);
     let at = args.phase.map_or(Where::Any, Where::Phase);
     let options = Options { line, at, hot: args.hot.clone() };
-    let rules = rules(args)?;
-    let (nodes, bad) = if args.old.is_dir() {
-        kept(args, &options, &rules, global)?
+    let any = args.fail_on == FailOn::Any;
+    let watch = Watch::new(&args.rules, args.evidence.as_deref(), any)?;
+    let (mut nodes, judged) = if args.old.is_dir() {
+        kept(args, &options, &watch, global)?
     } else {
         let (old, new) = open_both(&args.old, &args.new, &names, global)?;
         match names.is_empty() {
-            true => whole(args, &old, &new, &options, &rules, global)?,
+            true => whole(args, &old, &new, &options, &watch, global)?,
             false => {
-                let (items, bad) = named(args, &old, &new, &names, &options, &rules)?;
-                (vec![Node::List { key: "types".into(), items }], bad)
+                let (items, judged) = named(&old, &new, &names, &options, &watch)?;
+                (vec![Node::List { key: "types".into(), items }], judged)
             }
         }
     };
+    nodes.splice(0..0, recorded_view(&judged.seen));
     global.print(&View { kind: "diff", schema_version: 1, nodes })?;
-    Ok(ExitCode::from(u8::from(bad)))
-}
-
-fn rules(args: &Args) -> anyhow::Result<Vec<Rule>> {
-    let mut rules = Vec::new();
-    for path in &args.rules {
-        let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
-        rules.extend(parse(&text).with_context(|| format!("{}", path.display()))?.rules);
-    }
-    Ok(rules)
-}
-
-/// Fields that must not share share a line now.
-fn is_bad(
-    args: &Args,
-    (old, a): (Side<'_>, TypeId),
-    (new, b): (Side<'_>, TypeId),
-    d: &TypeDiff,
-    options: &Options,
-    rules: &[Rule],
-) -> bool {
-    let of_type = |rule: &&Rule| new.table.find_all(&rule.ty).contains(&b);
-    let by_rule = |rule: &Rule| {
-        let hot: Vec<String> = rule.demand.fields().into_iter().map(Into::into).collect();
-        let options = Options { hot, line: rule.line, ..options.clone() };
-        !options.hot.is_empty() && !diff(old, a, new, b, &options).now_share.is_empty()
-    };
-    let any = args.fail_on == FailOn::Any || !options.hot.is_empty();
-    (any && !d.now_share.is_empty()) || rules.iter().filter(of_type).any(by_rule)
+    Ok(ExitCode::from(u8::from(judged.bad)))
 }
 
 /// Reads both files at once: each takes a while when it is a kernel.
@@ -122,13 +103,12 @@ fn side(s: &Source) -> Side<'_> {
 }
 
 fn named(
-    args: &Args,
     old: &Source,
     new: &Source,
     names: &[String],
     options: &Options,
-    rules: &[Rule],
-) -> anyhow::Result<(Vec<Node>, bool)> {
+    watch: &Watch,
+) -> anyhow::Result<(Vec<Node>, Judged)> {
     let mut types = Vec::new();
     for name in names {
         let (before, after) = (old.find_all(name)?, new.find_all(name)?);
@@ -142,24 +122,24 @@ fn named(
         let close = tussle_layout::near::also(&close);
         bail!("--hot: no field `{field}` in {}{close}", names.join(", "));
     }
-    let mut bad = false;
+    let mut judged = Judged::default();
     let mut items = Vec::new();
     for &(a, b) in &types {
         let d = diff(side(old), a, side(new), b, options);
-        bad |= is_bad(args, (side(old), a), (side(new), b), &d, options, rules);
+        judged.add(watch.judge((side(old), a), (side(new), b), &d, options));
         items.push(type_view(&d));
     }
-    Ok((items, bad))
+    Ok((items, judged))
 }
 
 /// A folder of snapshots against the builds of their names: the types that changed.
 fn kept(
     args: &Args,
     options: &Options,
-    rules: &[Rule],
+    watch: &Watch,
     global: &Global,
-) -> anyhow::Result<(Vec<Node>, bool)> {
-    let (mut items, mut bad) = (Vec::new(), false);
+) -> anyhow::Result<(Vec<Node>, Judged)> {
+    let (mut items, mut judged) = (Vec::new(), Judged::default());
     for g in golden::of(&args.old, &args.new)? {
         let (old, new) = open_both(&g.snapshot, &g.build, &g.names, global)?;
         let differ = |name: &String| -> anyhow::Result<Option<String>> {
@@ -168,16 +148,16 @@ fn kept(
             Ok((!same).then(|| name.clone()))
         };
         let changed = g.names.iter().filter_map(|n| differ(n).transpose()).collect::<Result<Vec<_>, _>>()?;
-        let (more, worse) = named(args, &old, &new, &changed, options, rules)?;
+        let (more, worse) = named(&old, &new, &changed, options, watch)?;
         items.extend(more);
-        bad |= worse;
+        judged.add(worse);
     }
     let count = Fact {
         key: "types_changed".into(),
         label: "types whose layout changed".into(),
         cell: Cell::count(items.len() as u64),
     };
-    Ok((vec![Node::Facts(vec![count]), Node::List { key: "types".into(), items }], bad))
+    Ok((vec![Node::Facts(vec![count]), Node::List { key: "types".into(), items }], judged))
 }
 
 /// All types of both files.
@@ -186,29 +166,28 @@ fn whole(
     old: &Source,
     new: &Source,
     options: &Options,
-    rules: &[Rule],
+    watch: &Watch,
     global: &Global,
-) -> anyhow::Result<(Vec<Node>, bool)> {
+) -> anyhow::Result<(Vec<Node>, Judged)> {
     let common = changed(&old.table, &new.table);
     if common.names == 0 {
         bail!("{} and {} have no type in common", old.path.display(), new.path.display());
     }
     let judged = parallel(&common.changed, |&(a, b)| {
         let d = diff(side(old), a, side(new), b, options);
-        let bad = is_bad(args, (side(old), a), (side(new), b), &d, options, rules);
-        (hot_pairs(side(new), b, &d), d, bad)
+        let judged = watch.judge((side(old), a), (side(new), b), &d, options);
+        (hot_pairs(side(new), b, &d), d, judged)
     });
-    let bad = judged.iter().any(|j| j.2);
-    let mut hot = Vec::new();
-    let mut diffs = Vec::new();
-    for (pairs, d, _) in judged {
+    let (mut hot, mut diffs, mut all) = (Vec::new(), Vec::new(), Judged::default());
+    for (pairs, d, judged) in judged {
         hot.extend(pairs);
         diffs.push(d);
+        all.add(judged);
     }
     hot.sort_by_key(HotPair::rank);
     diffs.sort_by(|x, y| y.now_share.len().cmp(&x.now_share.len()).then_with(|| x.name.cmp(&y.name)));
     let whole = args.all || global.format() == Format::Json;
-    Ok((summary_view(&diffs, &hot, whole), bad))
+    Ok((summary_view(&diffs, &hot, whole), all))
 }
 
 /// `f` over all items on all CPUs, results in order.

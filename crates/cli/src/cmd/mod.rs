@@ -21,6 +21,7 @@ pub mod history;
 pub mod hunt;
 pub mod import;
 pub mod layout;
+pub mod lint;
 pub mod live;
 pub mod locate;
 pub mod memory;

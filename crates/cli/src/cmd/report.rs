@@ -46,7 +46,8 @@ pub struct Args {
     /// Rank and judge by the threads' recorded shares of the work, or by equal ones.
     #[arg(long, value_enum, default_value = "observed")]
     split: SplitArg,
-    /// `c2c`: the Pareto table of `perf c2c report` with fields, for what `tussle import` read.
+    /// `c2c`: the Pareto table of `perf c2c report` with fields, for what `tussle import` read. `type`: every struct
+    /// with what its fields met, as `perf annotate --data-type` shows it.
     #[arg(long, value_enum, default_value = "tussle")]
     style: StyleArg,
     /// What makes the exit status 1: a case that a layout helps, or any that is listed.
@@ -65,6 +66,7 @@ pub struct Args {
 enum StyleArg {
     Tussle,
     C2c,
+    Type,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -124,14 +126,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         global.print(&elsewhere(args, &first, &options, global)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if args.style == StyleArg::C2c {
-        if first.samples.is_none() {
-            bail!(
-                "{}: --style c2c is for samples of a PMU, which `tussle import` reads",
-                args.evidence.display()
-            );
-        }
-        global.print(&report::pareto::pareto(&first, &options))?;
+    if args.style != StyleArg::Tussle {
+        global.print(&styled(args, &first, &options)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = match &args.other {
@@ -150,6 +146,24 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     };
     global.print(&report.view)?;
     Ok(ExitCode::from(status(&report.outcome, args.fail_on)))
+}
+
+/// The report in a style that others made known.
+fn styled(args: &Args, e: &Evidence, options: &Options) -> anyhow::Result<View> {
+    if args.other.is_some() {
+        bail!("--style shows one evidence");
+    }
+    if args.style == StyleArg::Type {
+        check_names(args, &[e])?;
+        return Ok(report::by_type::by_type(e, options));
+    }
+    if e.samples.is_none() {
+        bail!(
+            "{}: --style c2c is for samples of a PMU, which `tussle import` reads",
+            args.evidence.display()
+        );
+    }
+    Ok(report::pareto::pareto(e, options))
 }
 
 /// A case beats not having seen everything, which beats having found nothing.

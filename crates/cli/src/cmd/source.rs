@@ -52,6 +52,11 @@ impl Source {
         let mut companions = FileCompanions::new(path).with_btf_base(global.btf_base.as_deref());
         let (table, problems) = tussle_debuginfo::open(bytes, &want, &mut companions)
             .with_context(|| format!("{}", path.display()))?;
+        if let (true, true, Some(first)) =
+            (names.is_empty(), table.aggregates().next().is_none(), problems.first())
+        {
+            bail!("{}: no type can be read: {first}", path.display());
+        }
         for problem in problems.iter().take(5) {
             global.remark(format_args!("{}: {problem}", path.display()));
         }
@@ -67,6 +72,17 @@ impl Source {
             arch: tussle_debuginfo::arch(bytes),
             little_endian: !bytes.starts_with(b"\x7fELF") || bytes.get(5) != Some(&2),
         })
+    }
+
+    /// Stands for a file that cannot be read: no types.
+    pub fn unreadable(path: &Path) -> Source {
+        Source {
+            path: path.to_path_buf(),
+            table: TypeTable::new(8),
+            btf: false,
+            arch: None,
+            little_endian: true,
+        }
     }
 
     /// All definitions of that name.

@@ -106,6 +106,8 @@ impl<'f> Types<'f> {
             dw::DW_TAG_pointer_type | dw::DW_TAG_reference_type | dw::DW_TAG_rvalue_reference_type => {
                 return self.pointer(ctx, die, inner);
             }
+            // of a size only in Go: a pointer to a closure
+            dw::DW_TAG_subroutine_type if die.byte_size.is_some_and(|n| n > 0) => other(ctx, die),
             dw::DW_TAG_subroutine_type => return self.function(ctx, die, inner),
             dw::DW_TAG_ptr_to_member_type => self.member_pointer(ctx, die, inner, depth),
             _ if die.name.is_none() && inner.is_some() => return self.id(inner, depth),

@@ -63,6 +63,10 @@ fn plain<'f>(ctx: &Context<'f>, die: &Die<'f>) -> RawMember<'f> {
 
 fn field<'f>(ctx: &Context<'f>, die: &Die<'f>, aggregate: &Die<'f>) -> RawMember<'f> {
     let mut member = plain(ctx, die);
+    // a line counts in the aggregate's file: members may come from a file that is included into the body
+    if die.decl_file.is_some_and(|f| aggregate.decl_file.is_some_and(|a| a != f)) {
+        member.line = 0;
+    }
     let is_static = die.tag == dw::DW_TAG_variable
         || ((die.external || die.declaration) && die.location.is_none() && die.data_bit_offset.is_none());
     if is_static {

@@ -4,7 +4,8 @@ use super::Side;
 use crate::align::takes_room;
 use crate::phases::object_align;
 use crate::slots::{NewField, Slot, slots};
-use tussle_model::{AggregateKind, Type, TypeId, TypeTable};
+use std::collections::HashSet;
+use tussle_model::{AggregateKind, Type, TypeId, TypeTable, resolve};
 
 /// Causes are followed into the types of members this deep.
 const DEPTH_MAX: usize = 16;
@@ -117,6 +118,7 @@ fn first_name(table: &TypeTable, mut id: TypeId) -> String {
 struct Pair<'a> {
     old: Side<'a>,
     new: Side<'a>,
+    ids: (TypeId, TypeId),
     a: Vec<Flat>,
     b: Vec<Flat>,
 }
@@ -127,15 +129,24 @@ struct Step {
     change: Change,
 }
 
-/// `None` when no member that both builds have moved and nothing was inserted, removed or resized at this level.
+/// `None` when no member that both builds have moved and nothing was inserted, removed or resized, neither here nor in
+/// a member that kept its place and size.
 pub(super) fn find(old: Side<'_>, old_id: TypeId, new: Side<'_>, new_id: TypeId) -> Option<Cause> {
-    let pair = Pair { old, new, a: flat(old.table, old_id), b: flat(new.table, new_id) };
-    let mut cause = pair.cause(old_id)?;
-    cause.root = pair.root(&cause, 0).unwrap_or_default();
-    Some(cause)
+    let pair = Pair::of(old, old_id, new, new_id);
+    match pair.cause() {
+        Some(mut cause) => {
+            cause.root = pair.root(&cause, 0).unwrap_or_default();
+            Some(cause)
+        }
+        None => pair.inside(&mut HashSet::new(), 0),
+    }
 }
 
-impl Pair<'_> {
+impl<'a> Pair<'a> {
+    fn of(old: Side<'a>, old_id: TypeId, new: Side<'a>, new_id: TypeId) -> Pair<'a> {
+        Pair { old, new, ids: (old_id, new_id), a: flat(old.table, old_id), b: flat(new.table, new_id) }
+    }
+
     fn in_old(&self, name: &str) -> Option<&Flat> {
         self.a.iter().find(|f| f.name == name)
     }
@@ -148,7 +159,7 @@ impl Pair<'_> {
         self.in_old(&f.name).map(|o| (f.offset as i64).wrapping_sub(o.offset as i64))
     }
 
-    fn cause(&self, old_id: TypeId) -> Option<Cause> {
+    fn cause(&self) -> Option<Cause> {
         // The first member, in the new order, that both builds have and that lies elsewhere now.
         let moved = self.b.iter().position(|f| self.shift(f).is_some_and(|s| s != 0));
         let upto = moved.unwrap_or(self.b.len());
@@ -162,10 +173,14 @@ impl Pair<'_> {
         let list = if change == Change::Removed { &self.a } else { &self.b };
         let position = list.iter().position(|f| f.name == member.name);
         let free_slots = match change {
-            Change::Inserted => free(self.old, old_id, self.new, &member),
+            Change::Inserted => free(self.old, self.ids.0, self.new, &member),
             _ => Vec::new(),
         };
-        let before = position.and_then(|i| i.checked_sub(1)).and_then(|i| list.get(i));
+        let before = match position {
+            Some(i) => i.checked_sub(1).and_then(|i| list.get(i)),
+            // inside of an unnamed union
+            None => list.iter().rfind(|f| f.offset.saturating_add(f.size) <= member.offset),
+        };
         Some(Cause {
             offset: member.offset,
             after: before.map_or(String::new(), |f| f.name.clone()),
@@ -190,16 +205,54 @@ impl Pair<'_> {
         let here = |list: &[Flat], name: &str| list.iter().any(|f| f.name == name);
         let step = |f: &Flat, change| Step { member: f.clone(), change };
         let came = new.iter().filter_map(|f| match self.in_old(&f.name) {
+            None if self.hidden(self.old, self.ids.0, f).is_some() => Some(step(f, Change::Reordered)),
             None => Some(step(f, Change::Inserted)),
             Some(o) if o.size != f.size => Some(step(f, Change::Resized(o.size, f.size))),
             Some(_) if !here(old, &f.name) => Some(step(f, Change::Reordered)),
             Some(_) => None,
         });
-        let went = old.iter().filter(|f| !here(new, &f.name)).map(|f| match self.in_new(&f.name) {
-            None => step(f, Change::Removed),
-            Some(n) => step(n, Change::Reordered),
+        let went = old.iter().filter(|f| !here(new, &f.name)).map(|f| {
+            let elsewhere = self.in_new(&f.name).cloned().or_else(|| self.hidden(self.new, self.ids.1, f));
+            match elsewhere {
+                None => step(f, Change::Removed),
+                Some(n) => step(&n, Change::Reordered),
+            }
         });
         came.chain(went).collect()
+    }
+
+    /// The member in an unnamed union of that build, which goes by its first member's name.
+    fn hidden(&self, side: Side<'_>, id: TypeId, f: &Flat) -> Option<Flat> {
+        let spot = resolve(side.table, id, &f.name).into_iter().next()?;
+        Some(Flat { offset: spot.offset, size: spot.size, ty: spot.declared, ..f.clone() })
+    }
+
+    /// The cause in a member that lies where it lay and has the size that it had.
+    fn inside(&self, seen: &mut HashSet<(TypeId, TypeId)>, depth: usize) -> Option<Cause> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        self.b.iter().find_map(|f| {
+            let o = self.in_old(&f.name)?;
+            let (x, y) = (element(self.old.table, o.ty), element(self.new.table, f.ty));
+            let named = self.new.table.aggregate(y).filter(|a| a.name.is_some());
+            let (Some(a), true) = (named, seen.insert((x, y))) else { return None };
+            let pair = Pair::of(self.old, x, self.new, y);
+            let cause = pair.cause().map(|c| Cause { root: a.display_name(), ..c });
+            let cause = cause.or_else(|| pair.inside(seen, depth + 1))?;
+            Some(Cause {
+                member: format!("{}.{}", f.name, cause.member),
+                after: if cause.after.is_empty() {
+                    f.name.clone()
+                } else {
+                    format!("{}.{}", f.name, cause.after)
+                },
+                first_moved: cause.first_moved.map(|m| format!("{}.{m}", f.name)),
+                offset: cause.offset.saturating_add(f.offset),
+                free_slots: Vec::new(),
+                ..cause
+            })
+        })
     }
 
     /// One change that explains the shift, or all of them.
@@ -216,7 +269,13 @@ impl Pair<'_> {
         };
         let reorders = steps.iter().any(|s| s.change == Change::Reordered) || self.overtook(from, first);
         if steps.is_empty() {
-            let change = if reorders { Change::Reordered } else { Change::Realigned };
+            let resized = self.in_old(&first.name).map(|o| o.size).filter(|size| *size != first.size);
+            let change = match (reorders, resized) {
+                (true, _) => Change::Reordered,
+                // it no longer fits where it lay
+                (false, Some(size)) => Change::Resized(size, first.size),
+                (false, None) => Change::Realigned,
+            };
             return Some((first.clone(), change));
         }
         let shift = self.shift(first).unwrap_or(0);
@@ -274,9 +333,8 @@ impl Pair<'_> {
         if x.name.is_none() || x.name != y.name || x.size == y.size {
             return None;
         }
-        let (a, b) = (flat(self.old.table, old_id), flat(self.new.table, new_id));
-        let inner = Pair { old: self.old, new: self.new, a, b };
-        let deeper = inner.cause(old_id).and_then(|c| inner.root(&c, depth + 1));
+        let inner = Pair::of(self.old, old_id, self.new, new_id);
+        let deeper = inner.cause().and_then(|c| inner.root(&c, depth + 1));
         Some(deeper.unwrap_or_else(|| y.display_name()))
     }
 }

@@ -4,7 +4,7 @@ use tussle_model::{TypeId, TypeTable, resolve};
 
 /// Type names, with what they are: of the kernel (include/linux), of POSIX threads, of C++ and Rust's standard
 /// libraries. Only types that exist to be written by several threads.
-const KINDS: [(&str, Kind); 36] = [
+const KINDS: [(&str, Kind); 44] = [
     ("spinlock_t", Kind::Lock),
     ("raw_spinlock_t", Kind::Lock),
     ("arch_spinlock_t", Kind::Lock),
@@ -28,6 +28,14 @@ const KINDS: [(&str, Kind); 36] = [
     ("std::mutex", Kind::Lock),
     ("std::shared_mutex", Kind::Lock),
     ("std::recursive_mutex", Kind::Lock),
+    ("std::recursive_timed_mutex", Kind::Lock),
+    ("std::timed_mutex", Kind::Lock),
+    ("mtx_t", Kind::Lock),
+    ("GMutex", Kind::Lock),
+    ("GRecMutex", Kind::Lock),
+    ("GRWLock", Kind::Lock),
+    ("sync.Mutex", Kind::Lock),
+    ("sync.RWMutex", Kind::Lock),
     ("refcount_t", Kind::Count),
     ("struct refcount_struct", Kind::Count),
     ("struct kref", Kind::Count),
@@ -41,6 +49,15 @@ const KINDS: [(&str, Kind); 36] = [
     ("core::sync::atomic::AtomicUsize", Kind::Atomic),
     ("core::sync::atomic::AtomicU64", Kind::Atomic),
     ("core::sync::atomic::AtomicU32", Kind::Atomic),
+];
+
+/// Atomics that are instances of templates or come in sizes.
+const ATOMIC_PREFIXES: [&str; 5] = [
+    "std::atomic<",
+    "std::__atomic_base<",
+    "core::sync::atomic::Atomic",
+    "sync/atomic.Int",
+    "sync/atomic.Uint",
 ];
 
 /// What a field is for.
@@ -74,16 +91,26 @@ pub fn kind(table: &TypeTable, id: TypeId, path: &str) -> Option<Kind> {
     })
 }
 
+/// The kind of a type of exactly that name.
+pub fn of_name(name: &str) -> Option<Kind> {
+    KINDS.iter().find(|(n, _)| *n == name).map(|(_, kind)| *kind)
+}
+
 /// The kind of a type by its name, typedefs followed.
 pub fn of_type(table: &TypeTable, mut id: TypeId) -> Option<Kind> {
     use tussle_model::Type;
     for _ in 0..16 {
         let name = table.name(id);
-        if let Some((_, kind)) = KINDS.iter().find(|(n, _)| *n == name) {
-            return Some(*kind);
+        if let Some(kind) = of_name(&name) {
+            return Some(kind);
         }
-        if name.starts_with("std::atomic<") || name.starts_with("std::__atomic_base<") {
+        if ATOMIC_PREFIXES.iter().any(|p| name.starts_with(p)) {
             return Some(Kind::Atomic);
+        }
+        if name.starts_with("std::sync::mutex::Mutex<")
+            || name.starts_with("std::sync::poison::mutex::Mutex<")
+        {
+            return Some(Kind::Lock);
         }
         id = match table.get(id) {
             Type::Atomic(_) => return Some(Kind::Atomic),

@@ -2,7 +2,7 @@
 
 use super::kinds::{Kind, kind};
 use super::view::sentence;
-use super::{Side, TypeDiff};
+use super::{Pair, Side, TypeDiff};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 use tussle_model::TypeId;
@@ -55,6 +55,38 @@ pub fn hot_pairs(new: Side<'_>, id: TypeId, d: &TypeDiff) -> Vec<HotPair> {
     out.sort();
     out.dedup_by(|x, y| (&x.ty, &x.a, &x.b) == (&y.ty, &y.a, &y.b));
     out
+}
+
+/// Two fields in one line now that an evidence saw in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The type.
+    pub ty: String,
+    /// The fields.
+    pub pair: Pair,
+    /// Phases that were asked about.
+    pub phases: usize,
+}
+
+/// What was recorded stands before all that is only known by its kind.
+pub fn recorded_view(seen: &[Recorded]) -> Option<Node> {
+    let columns = vec![
+        Column::text("type", "recorded, and now in one line in"),
+        Column::text("field", "field"),
+        Column::text("other", "with"),
+        Column::text("phases", "phases"),
+    ];
+    let row = |r: &Recorded| {
+        let (some, all) = (r.pair.phases.len(), r.phases);
+        vec![
+            Cell::text(&r.ty).tone(Tone::Name),
+            Cell::text(&r.pair.a).tone(Tone::Bad),
+            Cell::text(&r.pair.b).tone(Tone::Bad),
+            Cell::value(json!([some, all]), format!("{some} of {all}")),
+        ]
+    };
+    let rows: Vec<_> = seen.iter().map(row).collect();
+    (!rows.is_empty()).then(|| Node::Table { key: "recorded".into(), columns, rows })
 }
 
 /// Types that changed for one reason.

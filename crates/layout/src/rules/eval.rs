@@ -82,15 +82,12 @@ fn cell(rule: &Rule, build: &Build<'_>) -> Status {
 }
 
 fn applies(rule: &Rule, build: &Build<'_>) -> Result<bool, String> {
-    let When { arch, config, has } = &rule.when;
+    let When { arch, config, has: _ } = &rule.when;
     if !arch.is_empty() {
         let known = build.arch.as_ref().ok_or("its architecture is not known")?;
         if !arch.contains(known) {
             return Ok(false);
         }
-    }
-    if !has.iter().all(|want| has_field(rule, build, want)) {
-        return Ok(false);
     }
     if config.is_empty() {
         return Ok(true);
@@ -99,11 +96,12 @@ fn applies(rule: &Rule, build: &Build<'_>) -> Result<bool, String> {
     Ok(config.iter().all(|want| option_holds(text, want)))
 }
 
-/// Some definition of the rule's type has the field, or none has for `!field`.
-fn has_field(rule: &Rule, build: &Build<'_>, want: &str) -> bool {
-    let (negated, path) = want.strip_prefix('!').map_or((false, want), |path| (true, path));
-    let found = build.table.find_all(&rule.ty);
-    found.iter().any(|&id| !resolve(build.table, id, path).is_empty()) != negated
+/// This definition of the rule's type has the fields that the rule is for, and none that it is not for.
+fn has_fields(rule: &Rule, table: &TypeTable, id: TypeId) -> bool {
+    rule.when.has.iter().all(|want| {
+        let (negated, path) = want.strip_prefix('!').map_or((false, want.as_str()), |path| (true, path));
+        resolve(table, id, path).is_empty() == negated
+    })
 }
 
 fn option_holds(config: &str, want: &str) -> bool {
@@ -122,14 +120,18 @@ fn option_holds(config: &str, want: &str) -> bool {
 fn of_all_definitions(rule: &Rule, build: &Build<'_>) -> Status {
     let table = build.table;
     let all = table.find_all(&rule.ty);
-    if all.is_empty() {
+    if all.is_empty() && rule.when.has.iter().all(|want| want.starts_with('!')) {
         let close = near(table, &rule.ty, 3);
         let close = also(&close);
         return Status::Error(format!("no type named `{}`{close}", rule.ty));
     }
     let several = all.len() > 1;
+    let meant: Vec<TypeId> = all.into_iter().filter(|&id| has_fields(rule, table, id)).collect();
+    if meant.is_empty() {
+        return Status::NotForThis;
+    }
     let mut statuses: Vec<Status> = Vec::new();
-    for &id in &all {
+    for &id in &meant {
         let of = if several { definition(table, id) } else { String::new() };
         statuses.push(one(rule, build, Home { id, at: 0, inner: id, path: String::new() }, &of));
         if rule.inherit {
@@ -153,7 +155,7 @@ fn definition(table: &TypeTable, id: TypeId) -> String {
     }
 }
 
-/// An error hides no violation of its cell and a violation nothing undecided: the worst is told, with all its reasons.
+/// The worst is told; an error tells the violations of its cell, too.
 fn worst(statuses: Vec<Status>) -> Status {
     let mut failed: Vec<Violation> = Vec::new();
     let (mut error, mut unknown) = (None, None);
@@ -166,7 +168,11 @@ fn worst(statuses: Vec<Status>) -> Status {
         }
     }
     match (error, failed.is_empty(), unknown) {
-        (Some(what), _, _) => Status::Error(what),
+        (Some(what), true, _) => Status::Error(what),
+        (Some(what), false, _) => {
+            let violated: Vec<String> = failed.into_iter().map(|v| v.message).collect();
+            Status::Error(format!("{what}; violated besides: {}", violated.join("; ")))
+        }
         (None, false, _) => Status::Fail(failed),
         (None, true, Some(what)) => Status::Unknown(what),
         (None, true, None) => Status::Pass,
@@ -194,8 +200,8 @@ fn one(rule: &Rule, build: &Build<'_>, home: Home, of: &str) -> Status {
     };
     let case = Case { rule, build, home: &home, phases };
     match case.evaluate() {
-        Err(Failure::Missing(what)) => Status::Error(what),
-        Err(Failure::Unplaced(what)) => Status::Unknown(what),
+        Err(Failure::Missing(what)) => Status::Error(format!("{what}{of}")),
+        Err(Failure::Unplaced(what)) => Status::Unknown(format!("{what}{of}")),
         Ok(failed) if failed.is_empty() => Status::Pass,
         Ok(failed) => {
             let holder = if home.path.is_empty() { String::new() } else { build.table.name(home.id) };
