@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use tussle_model::leaf::DEPTH_MAX;
-use tussle_model::{Aggregate, AggregateKind, MemberRole, Type, TypeId, TypeTable};
+use tussle_model::{Aggregate, AggregateKind, Language, MemberRole, Type, TypeId, TypeTable};
 
 /// Alignments above this are not inferred: a page is the largest that real structs ask for.
 const ALIGN_INFERRED_MAX: u64 = 4096;
@@ -151,7 +151,7 @@ pub enum ShapeError {
 /// The inputs of [`place`] for one aggregate of debug information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// One slot per data member, in declaration order.
+    /// One slot per data member, in declaration order; of Rust in the order of their offsets.
     pub slots: Vec<Slot>,
     /// Index into [`Aggregate::members`] of every slot (static members take no slot).
     pub members: Vec<usize>,
@@ -270,8 +270,12 @@ impl<'a> Shapes<'a> {
     }
 
     fn recover(&self, a: &Aggregate, depth: usize) -> Result<Shape, ShapeError> {
-        let members: Vec<usize> =
+        let mut members: Vec<usize> =
             (0..a.members.len()).filter(|&i| a.members[i].role != MemberRole::Static).collect();
+        if a.language == Language::Rust {
+            // Declared in one order, placed in another: the compiler's.
+            members.sort_by_key(|&i| a.members[i].offset_bits);
+        }
         let mut slots = Vec::with_capacity(members.len());
         for &i in &members {
             let m = &a.members[i];

@@ -16,7 +16,7 @@ use crate::builds::{Build, Mapped};
 use crate::class::{Class, Verdicts};
 use crate::cost::{Cost, Sharing, from_c_heap, honours_alignment};
 use crate::edit::Edit;
-use crate::moves::{candidates, hot_members};
+use crate::moves::{candidates, hot_members, leave_impossible_out};
 use crate::named::{contended_types, name_of, type_named};
 pub use crate::named::{is_own_source, source_name};
 use crate::patch::alloc::Site;
@@ -45,6 +45,9 @@ const LEAVES_COMPARED_MAX: usize = 2000;
 /// What the sources say against edits of the struct; `None`: nothing.
 pub type Refuses<'a> = &'a dyn Fn(&[Edit]) -> Option<String>;
 
+/// Whether a Rust struct of this name and place is `repr(C)`.
+pub type Ordered<'a> = &'a dyn Fn(&str, Option<&SourceLoc>) -> bool;
+
 /// What to look for.
 #[derive(Clone)]
 pub struct Options<'a> {
@@ -58,11 +61,13 @@ pub struct Options<'a> {
     pub builds: Vec<Build<'a>>,
     /// Edits that no source would allow are left out.
     pub refuses: Option<Refuses<'a>>,
+    /// Whether the source of a Rust struct fixes the order of its fields; without it none does.
+    pub ordered: Option<Ordered<'a>>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { line: None, moves: 1, frozen: Vec::new(), builds: Vec::new(), refuses: None }
+        Options { line: None, moves: 1, frozen: Vec::new(), builds: Vec::new(), refuses: None, ordered: None }
     }
 }
 
@@ -358,6 +363,10 @@ impl<'a> Search<'a> {
             if self.on_c_heap() {
                 list.insert(0, vec![Edit::Alloc { bytes: self.scene.line }]);
             }
+            if self.language() == Language::Rust {
+                let ordered = self.options.ordered.is_some_and(|f| f(&self.name, self.decl.as_ref()));
+                notes.extend(leave_impossible_out(&mut list, ordered));
+            }
             let budget = self.budget();
             if list.len() > budget {
                 notes.push(format!(
@@ -406,11 +415,16 @@ impl<'a> Search<'a> {
         }
     }
 
+    fn language(&self) -> Language {
+        self.scene.evidence.types.aggregate(self.scene.target).map_or(Language::C, |a| a.language)
+    }
+
     /// Objects of the struct itself come from functions of C's heap that align less than to a line.
     fn on_c_heap(&self) -> bool {
         let types = &self.scene.evidence.types;
         let own = |o: &&Object| o.ty.is_some_and(|t| types.strip(t) == self.scene.target);
-        self.scene.objects().filter(own).any(|o| from_c_heap(o) && o.align < self.scene.line)
+        self.language() != Language::Rust
+            && self.scene.objects().filter(own).any(|o| from_c_heap(o) && o.align < self.scene.line)
     }
 
     fn gain_min(&self) -> f64 {
@@ -559,7 +573,7 @@ impl<'a> Search<'a> {
                 ));
             }
             let grows = self.scene.object_size(o, layout).is_ok_and(|n| n > o.size);
-            if grows && o.basis != Some(Basis::Sizeof) && language != Language::Cpp {
+            if grows && o.basis != Some(Basis::Sizeof) && language == Language::C {
                 let at = self.allocation(o).map_or(String::new(), |at| format!(" at {at}"));
                 out.insert(format!(
                     "{allocator}{at} was not seen to use sizeof: make sure that it grows with the struct"
@@ -574,7 +588,8 @@ impl<'a> Search<'a> {
         let more = |o: &&Object| {
             let Some(ty) = o.ty else { return false };
             let asks = layout.align(ty).ok().filter(|a| self.shapes.align(ty).is_ok_and(|b| b < *a));
-            from_c_heap(o) && asks.into_iter().chain(layout.heap_block(ty)).any(|n| n > o.align)
+            let c = self.language() != Language::Rust && from_c_heap(o);
+            c && asks.into_iter().chain(layout.heap_block(ty)).any(|n| n > o.align)
         };
         let site = |o: &Object| {
             let frame = self.scene.evidence.code.get(o.alloc_code? as usize)?.frames.first()?;

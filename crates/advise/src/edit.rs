@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use tussle_model::{Aggregate, MemberRole, TypeId, TypeTable, near};
+use tussle_model::{Aggregate, Language, MemberRole, TypeId, TypeTable, near};
 
 use crate::abi::{Placed, Shape, Slot, place};
 
@@ -42,7 +42,7 @@ pub enum Edit {
         /// The other.
         b: String,
     },
-    /// `align:FIELD=N`: the member begins on a multiple of N bytes.
+    /// `align:FIELD=N`: the member begins on a multiple of N bytes; in Rust it also has whole multiples to itself.
     Align {
         /// Member.
         field: String,
@@ -318,6 +318,10 @@ impl State<'_> {
                 }
                 let slot = &mut self.slots[at];
                 slot.declared = Some(slot.declared.unwrap_or(1).max(*bytes));
+                if self.a.language == Language::Rust {
+                    // Only types are aligned: the one around the field has a size that is a multiple, too.
+                    slot.size = slot.size.next_multiple_of(*bytes);
+                }
             }
             Edit::Element { bytes } => self.rules.align = self.rules.align.max(*bytes),
             Edit::Pad { bytes } => self.pad(*bytes)?,

@@ -103,6 +103,20 @@ pub fn candidates(table: &TypeTable, target: TypeId, hot: &[String], line: u64) 
     out
 }
 
+/// Leaves what Rust can have: types are aligned, and fields have an order if `ordered` (`repr(C)`). The word to the
+/// reader where they have none.
+pub fn leave_impossible_out(list: &mut Vec<Vec<Edit>>, ordered: bool) -> Option<String> {
+    let possible = |e: &Edit| match e {
+        Edit::Align { .. } | Edit::Element { .. } => true,
+        Edit::Move { .. } | Edit::Swap { .. } => ordered,
+        _ => false,
+    };
+    list.retain(|edits| edits.iter().all(possible));
+    let word = "the compiler orders the fields of a Rust struct without #[repr(C)]: an alignment holds, an order in \
+                the source does not";
+    (!ordered).then(|| word.into())
+}
+
 /// Alignments: one member, or one with the member behind it, so that nothing else shares its line.
 fn isolations(scope: &Scope, is_hot: &dyn Fn(&String) -> bool, line: u64, out: &mut Vec<Vec<Edit>>) {
     let align = |field: &String| Edit::Align { field: field.clone(), bytes: line };

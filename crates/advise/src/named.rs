@@ -74,5 +74,8 @@ pub(crate) fn contended_types(evidence: &Evidence) -> Vec<TypeId> {
 
 /// Whether a source file belongs to the program and not to the system.
 pub fn is_own_source(path: &str) -> bool {
-    !path.is_empty() && !path.starts_with("/usr/") && !path.starts_with('<')
+    // Rust's library, and crates of others.
+    const FOREIGN: [&str; 3] = ["/rustlib/src/", "/registry/src/", "/git/checkouts/"];
+    let foreign = path.starts_with("/rustc/") || FOREIGN.iter().any(|f| path.contains(f));
+    !path.is_empty() && !path.starts_with("/usr/") && !path.starts_with('<') && !foreign
 }

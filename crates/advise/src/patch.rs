@@ -13,6 +13,7 @@ pub mod lex;
 pub mod member;
 pub mod neighbours;
 mod objects;
+pub mod rust;
 mod scan;
 pub mod split;
 pub mod unit;
@@ -171,6 +172,14 @@ pub enum Refusal {
         file: String,
         /// 1-based.
         line: u32,
+    },
+    /// A struct of Rust.
+    #[error("{name}: {why}")]
+    Rust {
+        /// Type.
+        name: String,
+        /// What is unclear, or what such a struct cannot have.
+        why: String,
     },
 }
 

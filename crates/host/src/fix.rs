@@ -16,6 +16,7 @@ mod foresight;
 mod kernel;
 mod meaning;
 mod positions;
+mod rust;
 mod sources;
 mod variable;
 
@@ -36,6 +37,7 @@ use crate::project::{Scratch, ScratchError};
 pub use bill::view;
 pub use compile::Build;
 pub use foresight::Foresight;
+pub use rust::is_ordered;
 use sources::Sources;
 
 /// Most leaf fields that are compared; beyond it only every struct's own size is.
@@ -208,6 +210,9 @@ impl From<EditError> for FixError {
 
 /// Patches a copy of the folder, builds it, and compares offsets. Every command is told to `announce` before it runs.
 pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result<Patched, FixError> {
+    if rust::is_rust(request) {
+        return rust::patch_tree(request, announce);
+    }
     let sources = Sources::read(request.dir, request.type_name)?;
     let file = match sources.definition(request.dir, request.type_name, request.decl) {
         Err(e @ FixError::NoSource { .. }) => {

@@ -64,6 +64,8 @@ fn flags(minor: u32) -> Vec<&'static str> {
     out.push("-Cforce-frame-pointers=yes");
     if minor >= MISMATCH_MINOR {
         out.push("-Cunsafe-allow-abi-mismatch=sanitizer");
+        // Where a struct is defined: for patches.
+        out.push("-Zdebug-info-type-line-numbers=yes");
     }
     out
 }

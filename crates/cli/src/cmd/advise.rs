@@ -1,6 +1,6 @@
 //! `tussle advise`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -11,8 +11,8 @@ use tussle_debuginfo::dwarf::Want;
 use tussle_evidence::Evidence;
 use tussle_host::companions::{FileCompanions, open_bytes};
 use tussle_host::evidence_file;
-use tussle_host::fix::Foresight;
-use tussle_model::{LineSize, TypeTable};
+use tussle_host::fix::{Foresight, is_ordered};
+use tussle_model::{LineSize, SourceLoc, TypeTable};
 
 use crate::global::Global;
 
@@ -63,8 +63,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let line = args.line.map(u64::from);
     let foresight = foresight(&evidence, &args.name);
     let refuses = |edits: &[Edit]| foresight.as_ref().and_then(|f| f.refuses(edits));
+    let ordered = |name: &str, decl: Option<&SourceLoc>| is_ordered(Path::new("."), name, decl);
     let (moves, frozen) = (args.moves.into(), args.frozen.clone());
-    let options = Options { line, moves, frozen, builds, refuses: Some(&refuses) };
+    let options = Options { line, moves, frozen, builds, refuses: Some(&refuses), ordered: Some(&ordered) };
     let report = tussle_advise::advise(&evidence, &args.name, &options)?;
     let line = LineSize::new(args.line.unwrap_or(evidence.run.line_bytes)).unwrap_or(LineSize::L64);
     global.print(&tussle_report::advice::drawn(&evidence, &report, line))?;

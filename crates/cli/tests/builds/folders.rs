@@ -19,17 +19,6 @@ impl Language {
             Language::Rust => "rust/jobs.rs",
         }
     }
-
-    /// Structs, of three, that must be named. Of Rust's allocations that are inlined into `main` the recorder does not
-    /// see the caller.
-    pub fn sure(self) -> usize {
-        if self == Language::Rust { 1 } else { 3 }
-    }
-
-    /// Patches can be made.
-    pub fn is_patched(self) -> bool {
-        self != Language::Rust
-    }
 }
 
 /// One folder to hunt in.

@@ -387,7 +387,8 @@ fn debug_compilers(dir: &Path, log: &Path) -> std::io::Result<std::ffi::OsString
     Ok(first)
 }
 
-fn new_elf_files(dir: &Path, since: SystemTime, depth: usize, out: &mut Vec<PathBuf>) {
+/// Executables, objects and libraries that are new.
+pub(super) fn new_elf_files(dir: &Path, since: SystemTime, depth: usize, out: &mut Vec<PathBuf>) {
     use std::io::Read;
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     for entry in entries.flatten() {

@@ -13,6 +13,7 @@ use tussle_contention::group::Group;
 use tussle_evidence::{Evidence, ObjectKind};
 use tussle_host::fix::Patched;
 use tussle_host::project::Scratch;
+use tussle_model::SourceLoc;
 
 /// Patches that are made and recorded again in one hunt, whether they survive or not.
 const ATTEMPTS_MAX: usize = 10;
@@ -143,7 +144,9 @@ impl Hunt<'_> {
             if out.left.is_empty() && out.beside.is_empty() {
                 break;
             }
-            let proposed = best(&now, &Options::default());
+            let ordered =
+                |name: &str, decl: Option<&SourceLoc>| tussle_host::fix::is_ordered(&self.dir, name, decl);
+            let proposed = best(&now, &Options { ordered: Some(&ordered), ..Options::default() });
             let Some(advice) = proposed.into_iter().find(|a| out.takes(self, &now, a, &mut tried)) else {
                 break;
             };

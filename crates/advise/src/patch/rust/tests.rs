@@ -1,0 +1,96 @@
+use super::*;
+
+const COUNTERS: &str = "use std::sync::atomic::AtomicU64;\n\n#[derive(Default)]\nstruct Counter {\n    done: AtomicU64, \
+                        // all\n    /// Lost.\n    failed: AtomicU64,\n}\n";
+
+fn edit(text: &str, name: &str, edits: &[&str]) -> Result<String, String> {
+    let edits: Vec<Edit> = edits.iter().map(|e| e.parse().unwrap()).collect();
+    patch(text, name, None, &edits, &Wrapper::Own).map(|p| p.text).map_err(|e| e.to_string())
+}
+
+#[test]
+fn a_struct_is_aligned() {
+    let new = edit(COUNTERS, "app::Counter", &["element=64"]).unwrap();
+    assert!(new.contains("#[derive(Default)]\n#[repr(align(64))]\nstruct Counter {"), "{new}");
+    let one = edit(
+        "#[repr(C)] pub(crate) struct A<T: Fn() -> u8> where T: Copy { a: T }",
+        "A<u8>",
+        &["element=64"],
+    );
+    assert_eq!(
+        one.unwrap(),
+        "#[repr(C)] #[repr(align(64))] pub(crate) struct A<T: Fn() -> u8> where T: Copy { a: T }"
+    );
+    let more = edit("#[repr(C, align(16))]\nstruct A { a: u8 }", "A", &["element=64"]).unwrap();
+    assert_eq!(more, "#[repr(C, align(64))]\nstruct A { a: u8 }");
+}
+
+#[test]
+fn what_is_unclear_is_refused() {
+    let refused = |text: &str, edits: &str, why: &str| {
+        let e = edit(text, "A", &[edits]).unwrap_err();
+        assert!(e.contains(why), "{e}");
+    };
+    refused("#[repr(packed)]\nstruct A { a: u8 }", "element=64", "packed");
+    refused("#[cfg_attr(x, repr(C))]\nstruct A { a: u8 }", "element=64", "condition");
+    refused("macro_rules! m { ($t:ty) => { struct A { a: $t } } }", "element=64", "macro");
+    refused("struct A(u8, u8);", "element=64", "no names");
+    refused("struct B { a: u8 }", "element=64", "no definition");
+    refused("struct A { a: u8 }\nmod m { struct A { b: u8 } }", "element=64", "2 definitions");
+    refused("struct A { a: u8, b: u8 }", "a:after:b", "the compiler orders");
+    refused("#[repr(C)]\n#[derive(Pod)]\nstruct A {\n    a: u8,\n    b: u8,\n}", "b:first", "Pod");
+    let ffi = "#[repr(C)]\nstruct A {\n    a: u8,\n    b: u8,\n}\nextern \"C\" fn f(a: &A) {}";
+    refused(ffi, "b:first", "calling convention");
+    refused("struct A { a: u8 }", "pad=64", "types alone");
+    refused("#[repr(C)]\nstruct A { a: u8, b: u8 }", "b:first", "shares its line");
+}
+
+#[test]
+fn fields_of_repr_c_move_with_their_comments() {
+    let text = "#[repr(C)]\nstruct A {\n    a: Vec<(u8, u16)>, // first\n    /// Two.\n    #[allow(unused)]\n    pub b: [u8; 2],\n    c: u8\n}\n";
+    assert_eq!(
+        edit(text, "A", &["c:after:a"]).unwrap(),
+        "#[repr(C)]\nstruct A {\n    a: Vec<(u8, u16)>, // first\n    c: u8,\n    /// Two.\n    #[allow(unused)]\n    pub b: [u8; 2],\n}\n"
+    );
+    assert_eq!(
+        edit(text, "A", &["swap:a,c"]).unwrap(),
+        "#[repr(C)]\nstruct A {\n    c: u8,\n    /// Two.\n    #[allow(unused)]\n    pub b: [u8; 2],\n    a: Vec<(u8, u16)>, // first\n}\n"
+    );
+}
+
+#[test]
+fn a_field_gets_lines_of_its_own_where_it_is_declared_and_made() {
+    let text = "#[derive(Debug, Default, Serialize)]\nstruct A {\n    a: AtomicU64,\n    b: AtomicU64,\n}\n\nimpl A {\n    fn new(b: \
+                AtomicU64) -> A {\n        let a = Self { a: AtomicU64::new(0), b };\n        let A { a: x, .. } = a;\n        A { a: \
+                x, b: AtomicU64::new(f::<u8, u8>(1, 2)) }\n    }\n}\n";
+    let new = edit(text, "A", &["align:b=64"]).unwrap();
+    for expected in [
+        "    b: CacheLine64<AtomicU64>,\n",
+        "Self { a: AtomicU64::new(0), b: CacheLine64(b) }",
+        "let A { a: x, .. } = a;",
+        "A { a: x, b: CacheLine64(AtomicU64::new(f::<u8, u8>(1, 2))) }",
+        "-> A {\n",
+        "#[derive(Debug, Default)]\n#[repr(align(64))]\nstruct CacheLine64<T>(T);",
+    ] {
+        assert!(new.contains(expected), "{expected}\n{new}");
+    }
+    let again = edit(&new, "A", &["align:a=64"]).unwrap();
+    assert_eq!(again.matches("struct CacheLine64").count(), 1, "{again}");
+    assert!(edit(&new, "A", &["align:b=64"]).unwrap_err().contains("already"));
+    let padded = Wrapper::Padded("crossbeam_utils::CachePadded".into());
+    let edits = ["align:a=64".parse().unwrap()];
+    let new = patch(text, "A", None, &edits, &padded).unwrap();
+    assert!(new.text.contains("a: crossbeam_utils::CachePadded<AtomicU64>,"), "{}", new.text);
+    assert!(
+        new.text.contains("a: crossbeam_utils::CachePadded::new(AtomicU64::new(0)), b }"),
+        "{}",
+        new.text
+    );
+}
+
+#[test]
+fn order_is_known_by_repr() {
+    assert!(is_ordered("#[repr(C, align(8))]\nstruct A { a: u8 }", "x::A<u8>", None));
+    assert!(!is_ordered("struct A { a: u8 }", "A", None));
+    assert!(!is_ordered("", "A", None));
+}

@@ -1,0 +1,281 @@
+//! Patches of Rust structs: the text is edited, cargo or rustc compiles it, and what the compiler made is held against
+//! what the patch claims.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use tussle_advise::Edit;
+use tussle_advise::abi::Shapes;
+use tussle_advise::patch::rust::{self, PADDED_BYTES, Wrapper};
+use tussle_advise::patch::unified_diff;
+use tussle_advise::relayout::Relayout;
+use tussle_debuginfo::dwarf::Want;
+use tussle_model::{Aggregate, MemberRole, SourceLoc, TypeId, TypeTable};
+
+use super::compile::{new_elf_files, run};
+use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request};
+use crate::companions::{FileCompanions, open_bytes};
+use crate::project::{BUILD_FOLDER, Scratch, System};
+
+/// Sources above this are not looked at.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+
+/// Folders below the top.
+const DEPTH_MAX: usize = 16;
+
+/// What a release build leaves out unless it is asked.
+const DEBUG: [(&str, &str); 4] = [
+    ("CARGO_PROFILE_RELEASE_DEBUG", "2"),
+    ("CARGO_PROFILE_RELEASE_STRIP", "none"),
+    ("CARGO_PROFILE_DEV_DEBUG", "2"),
+    ("CARGO_PROFILE_DEV_STRIP", "none"),
+];
+
+/// The struct is Rust's.
+pub(super) fn is_rust(request: &Request<'_>) -> bool {
+    let cargo = *request.build == Build::System(System::Cargo);
+    request.decl.map_or(cargo, |d| d.file.ends_with(".rs"))
+}
+
+/// The fields of the struct lie in the order of its source (`repr(C)`), as far as the sources below `dir` tell.
+pub fn is_ordered(dir: &Path, name: &str, decl: Option<&SourceLoc>) -> bool {
+    let sources = sources(dir);
+    let found = definition(dir, &sources, name, decl);
+    found.is_ok_and(|path| rust::is_ordered(&sources[&path], name, line(decl)))
+}
+
+/// Patches a copy of the folder, builds it, and compares.
+pub(super) fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result<Patched, FixError> {
+    let sources = sources(request.dir);
+    let file = definition(request.dir, &sources, request.type_name, request.decl)?;
+    let old = &sources[&file];
+    let wrapper = wrapper(request.dir, &file);
+    let text = rust::patch(old, request.type_name, line(request.decl), request.edits, &wrapper)
+        .map_err(|refusal| FixError::Refused { file: file.display().to_string(), refusal })?;
+    let scratch = Scratch::copy_of(request.dir)?;
+    let builder = Builder { request, file: &file, root: scratch.path() };
+    let before = builder.layout(false, announce)?;
+    let path = scratch.path().join(&file);
+    std::fs::write(&path, &text.text).map_err(|source| FixError::Io { path, source })?;
+    let after = builder.layout(true, announce)?;
+    let (Some(a), Some(b)) = (aggregate(&before, request), aggregate(&after, request)) else {
+        return Err(builder.no_layout());
+    };
+    let fields = compare(request, &wrapper, (&before, a), b)?;
+    let path = file.to_string_lossy().into_owned();
+    let mut notes = text.notes;
+    if request.type_name.contains('<') {
+        notes.push("it is generic: every instance changes, this one was looked at".into());
+    }
+    Ok(Patched {
+        type_name: request.type_name.into(),
+        edits: request.edits.to_vec(),
+        diff: unified_diff(&path, old, &text.text),
+        size_before: a.1.size,
+        size_after: b.1.size,
+        files: vec![PatchedFile { old: old.clone(), new: text.text, path: file }],
+        fields,
+        notes,
+    })
+}
+
+fn line(decl: Option<&SourceLoc>) -> Option<u32> {
+    decl.map(|d| d.line).filter(|l| *l > 0)
+}
+
+/// Text of every Rust source below `dir`, without what cargo built.
+fn sources(dir: &Path) -> BTreeMap<PathBuf, String> {
+    let mut out = BTreeMap::new();
+    collect(dir, Path::new(""), DEPTH_MAX, &mut out);
+    out
+}
+
+fn collect(dir: &Path, relative: &Path, depth: usize, out: &mut BTreeMap<PathBuf, String>) {
+    let Ok(entries) = std::fs::read_dir(dir.join(relative)) else { return };
+    for entry in entries.flatten() {
+        let path = relative.join(entry.file_name());
+        let Ok(meta) = entry.metadata() else { continue };
+        let built = dir.join(&path).join("CACHEDIR.TAG").exists();
+        let hidden = entry.file_name().to_string_lossy().starts_with('.');
+        if meta.is_dir() && depth > 0 && !hidden && !built {
+            collect(dir, &path, depth - 1, out);
+        } else if meta.is_file()
+            && path.extension().is_some_and(|e| e == "rs")
+            && meta.len() <= FILE_BYTES_MAX
+        {
+            out.extend(std::fs::read_to_string(dir.join(&path)).ok().map(|text| (path, text)));
+        }
+    }
+}
+
+/// The file that the debug information names (its longest tail that is here), else the only one with the struct.
+fn definition(
+    dir: &Path,
+    sources: &BTreeMap<PathBuf, String>,
+    name: &str,
+    decl: Option<&SourceLoc>,
+) -> Result<PathBuf, FixError> {
+    let named = |path: &&PathBuf| decl.is_some_and(|d| Path::new(&d.file).ends_with(path));
+    let told = sources.keys().filter(named).max_by_key(|p| p.components().count());
+    if let Some(path) = told.filter(|p| rust::defines(&sources[*p], name)) {
+        return Ok(path.clone());
+    }
+    let all: Vec<&PathBuf> = sources.iter().filter(|s| rust::defines(s.1, name)).map(|s| s.0).collect();
+    match all.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => Err(FixError::NoSource { dir: dir.into(), name: name.into() }),
+        many => Err(FixError::ManySources {
+            name: name.into(),
+            files: many.iter().map(|p| p.display().to_string()).collect(),
+        }),
+    }
+}
+
+/// `CachePadded` where the nearest manifest above the file depends on a crate that has it.
+fn wrapper(dir: &Path, file: &Path) -> Wrapper {
+    let manifests = file.ancestors().skip(1).map(|d| dir.join(d).join("Cargo.toml"));
+    let text = manifests.into_iter().find_map(|m| std::fs::read_to_string(m).ok()).unwrap_or_default();
+    let depends = |name: &str| {
+        let mut section = "";
+        text.lines().map(str::trim).any(|l| {
+            if l.starts_with('[') {
+                section = l;
+            }
+            let own = section == "[dependencies]" && l.split(['=', '.', ' ']).next() == Some(name);
+            own || l == format!("[dependencies.{name}]")
+        })
+    };
+    match (depends("crossbeam-utils"), depends("crossbeam")) {
+        (true, _) => Wrapper::Padded("crossbeam_utils::CachePadded".into()),
+        (_, true) => Wrapper::Padded("crossbeam::utils::CachePadded".into()),
+        _ => Wrapper::Own,
+    }
+}
+
+/// Builds the copy.
+struct Builder<'a> {
+    request: &'a Request<'a>,
+    file: &'a Path,
+    root: &'a Path,
+}
+
+impl Builder<'_> {
+    fn command(&self) -> String {
+        match self.request.build {
+            Build::Shell(c) => c.clone(),
+            Build::Make => "make -B".into(),
+            Build::System(s) => s.command(),
+            _ => System::Single(self.file.to_path_buf()).command(),
+        }
+    }
+
+    fn no_layout(&self) -> FixError {
+        FixError::NoLayout { name: self.request.type_name.into(), command: self.command() }
+    }
+
+    /// What was built, as a table with the struct.
+    fn layout(&self, patched: bool, announce: &mut dyn FnMut(&str)) -> Result<TypeTable, FixError> {
+        let shown = self.command();
+        let folder = self.root.join(BUILD_FOLDER);
+        std::fs::create_dir_all(&folder).map_err(|source| FixError::Io { path: folder, source })?;
+        // Coarse clocks of file systems: what is a second older still counts as new.
+        let start = SystemTime::now() - Duration::from_secs(1);
+        let mut command = Command::new("sh");
+        command.args(["-c", &shown]).current_dir(self.root).envs(DEBUG);
+        run(command, &shown, patched, announce)?;
+        let mut files = Vec::new();
+        new_elf_files(self.root, start, DEPTH_MAX, &mut files);
+        let found = files.iter().find_map(|f| self.read(f));
+        found.ok_or_else(|| self.no_layout())
+    }
+
+    fn read(&self, file: &Path) -> Option<TypeTable> {
+        let bytes = open_bytes(file).ok()?;
+        let names = [self.request.type_name.to_string()];
+        let mut companions = FileCompanions::new(file);
+        let open = tussle_debuginfo::open((*bytes).as_ref(), &Want::Names(&names), &mut companions);
+        let (table, _) = open.ok()?;
+        aggregate(&table, self.request).is_some().then_some(table)
+    }
+}
+
+fn aggregate<'t>(table: &'t TypeTable, request: &Request<'_>) -> Option<(TypeId, &'t Aggregate)> {
+    let id = table.strip(table.find(request.type_name)?);
+    Some((id, table.aggregate(id).filter(|a| !a.declaration)?))
+}
+
+/// Holds what the compiler made against what was promised: with `repr(C)` every offset; of a type with an alignment that
+/// nothing else lies on its lines, wherever the compiler puts it.
+fn compare(
+    request: &Request<'_>,
+    wrapper: &Wrapper,
+    (before, old): (&TypeTable, (TypeId, &Aggregate)),
+    new: (TypeId, &Aggregate),
+) -> Result<Vec<FieldMove>, FixError> {
+    let named = |a: &Aggregate| -> Vec<(String, u64)> {
+        let fields = a.members.iter().filter(|m| m.role == MemberRole::Field);
+        fields.filter_map(|m| Some((m.name.clone()?, m.offset_bits / 8))).collect()
+    };
+    let after: BTreeMap<String, u64> = named(new.1).into_iter().collect();
+    let wraps = request.edits.iter().any(|e| matches!(e, Edit::Align { .. }));
+    if wraps {
+        alone(request, wrapper, new.1, &after)?;
+    } else {
+        predicted(request, before, old, (&after, new.1.size))?;
+    }
+    let moved = |(path, was): (String, u64)| {
+        let m = old.1.members.iter().find(|m| m.name.as_ref() == Some(&path))?;
+        let size = before.size(m.ty).unwrap_or(0);
+        Some(FieldMove { before: was, after: *after.get(&path)?, size, path })
+    };
+    Ok(named(old.1).into_iter().filter_map(moved).collect())
+}
+
+/// Offsets and size as the layout rules give them.
+fn predicted(
+    request: &Request<'_>,
+    before: &TypeTable,
+    old: (TypeId, &Aggregate),
+    (after, size): (&BTreeMap<String, u64>, u64),
+) -> Result<(), FixError> {
+    let shapes = Shapes::new(before);
+    let relaid = Relayout::new(&shapes, old.0, request.edits)?.relaid(old.0)?;
+    let mismatch = |field: &str, predicted, actual| {
+        if predicted == actual {
+            Ok(())
+        } else {
+            Err(FixError::Mismatch { field: field.into(), predicted, actual })
+        }
+    };
+    mismatch("the end", relaid.size, size)?;
+    for (m, bits) in old.1.members.iter().zip(&relaid.offsets_bits) {
+        let Some((name, actual)) = m.name.as_ref().and_then(|n| after.get_key_value(n)) else { continue };
+        mismatch(name, bits / 8, *actual)?;
+    }
+    Ok(())
+}
+
+/// No other field begins on the lines of a wrapped one.
+fn alone(
+    request: &Request<'_>,
+    wrapper: &Wrapper,
+    new: &Aggregate,
+    after: &BTreeMap<String, u64>,
+) -> Result<(), FixError> {
+    for edit in request.edits {
+        let Edit::Align { field, bytes } = edit else { continue };
+        let bytes = if *wrapper == Wrapper::Own { *bytes } else { PADDED_BYTES };
+        let Some(at) = after.get(field) else {
+            return Err(FixError::Nothing(edit.to_string()));
+        };
+        let start = at / bytes * bytes;
+        let wrong = after.iter().find(|(name, o)| *name != field && (start..at + bytes).contains(*o));
+        if at % bytes != 0 || new.size % bytes != 0 || wrong.is_some() {
+            let (field, actual) = wrong.map_or((field.clone(), *at), |w| (w.0.clone(), *w.1));
+            return Err(FixError::Mismatch { field, predicted: at.next_multiple_of(bytes), actual });
+        }
+    }
+    Ok(())
+}
