@@ -1,9 +1,9 @@
 //! Edits of Rust structs: an alignment of the whole, a field on lines of its own, the order of fields under `repr(C)`.
 //!
-//! Without `repr(C)` the compiler orders fields as it likes, so that no order in the source holds anything; a type with
-//! an alignment of its own holds wherever it is placed. A field gets lines of its own by a type around it, with `Deref`,
-//! so that methods of atomics and locks are called as before; what cannot be used so does not compile, and then there is
-//! no patch.
+//! Without `repr(C)` the compiler orders fields as it likes, so that no order in the source holds anything; a type
+//! with an alignment of its own holds wherever it is placed. A field gets lines of its own by a type around it, with
+//! `Deref`, so that methods of atomics and locks are called as before; what cannot be used so does not compile, and
+//! then there is no patch.
 
 mod item;
 mod lex;

@@ -206,8 +206,8 @@ fn aggregate<'t>(table: &'t TypeTable, request: &Request<'_>) -> Option<(TypeId,
     Some((id, table.aggregate(id).filter(|a| !a.declaration)?))
 }
 
-/// Holds what the compiler made against what was promised: with `repr(C)` every offset; of a type with an alignment that
-/// nothing else lies on its lines, wherever the compiler puts it.
+/// Holds what the compiler made against what was promised: with `repr(C)` every offset; of a type with an
+/// alignment that nothing else lies on its lines, wherever the compiler puts it.
 fn compare(
     request: &Request<'_>,
     wrapper: &Wrapper,

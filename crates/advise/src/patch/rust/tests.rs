@@ -1,6 +1,7 @@
 use super::*;
 
-const COUNTERS: &str = "use std::sync::atomic::AtomicU64;\n\n#[derive(Default)]\nstruct Counter {\n    done: AtomicU64, \
+const COUNTERS: &str = "use std::sync::atomic::AtomicU64;\n\n#[derive(Default)]\nstruct Counter {\n\
+\x20   done: AtomicU64, \
                         // all\n    /// Lost.\n    failed: AtomicU64,\n}\n";
 
 fn edit(text: &str, name: &str, edits: &[&str]) -> Result<String, String> {
@@ -47,21 +48,26 @@ fn what_is_unclear_is_refused() {
 
 #[test]
 fn fields_of_repr_c_move_with_their_comments() {
-    let text = "#[repr(C)]\nstruct A {\n    a: Vec<(u8, u16)>, // first\n    /// Two.\n    #[allow(unused)]\n    pub b: [u8; 2],\n    c: u8\n}\n";
+    let text = "#[repr(C)]\nstruct A {\n    a: Vec<(u8, u16)>, // first\n    /// Two.\n    #[allow(unused)]\n\
+    \x20   pub b: [u8; 2],\n    c: u8\n}\n";
     assert_eq!(
         edit(text, "A", &["c:after:a"]).unwrap(),
-        "#[repr(C)]\nstruct A {\n    a: Vec<(u8, u16)>, // first\n    c: u8,\n    /// Two.\n    #[allow(unused)]\n    pub b: [u8; 2],\n}\n"
+        "#[repr(C)]\nstruct A {\n    a: Vec<(u8, u16)>, // first\n    c: u8,\n    /// Two.\n\
+        \x20   #[allow(unused)]\n    pub b: [u8; 2],\n}\n"
     );
     assert_eq!(
         edit(text, "A", &["swap:a,c"]).unwrap(),
-        "#[repr(C)]\nstruct A {\n    c: u8,\n    /// Two.\n    #[allow(unused)]\n    pub b: [u8; 2],\n    a: Vec<(u8, u16)>, // first\n}\n"
+        "#[repr(C)]\nstruct A {\n    c: u8,\n    /// Two.\n    #[allow(unused)]\n    pub b: [u8; 2],\n\
+        \x20   a: Vec<(u8, u16)>, // first\n}\n"
     );
 }
 
 #[test]
 fn a_field_gets_lines_of_its_own_where_it_is_declared_and_made() {
-    let text = "#[derive(Debug, Default, Serialize)]\nstruct A {\n    a: AtomicU64,\n    b: AtomicU64,\n}\n\nimpl A {\n    fn new(b: \
-                AtomicU64) -> A {\n        let a = Self { a: AtomicU64::new(0), b };\n        let A { a: x, .. } = a;\n        A { a: \
+    let text = "#[derive(Debug, Default, Serialize)]\nstruct A {\n    a: AtomicU64,\n    b: AtomicU64,\n}\n\n\
+    impl A {\n    fn new(b: \
+                AtomicU64) -> A {\n        let a = Self { a: AtomicU64::new(0), b };\n\
+                \x20       let A { a: x, .. } = a;\n        A { a: \
                 x, b: AtomicU64::new(f::<u8, u8>(1, 2)) }\n    }\n}\n";
     let new = edit(text, "A", &["align:b=64"]).unwrap();
     for expected in [
