@@ -345,8 +345,8 @@ pub fn from_c_heap(o: &Object) -> bool {
     o.kind == ObjectKind::Heap && o.allocator.as_deref().is_some_and(replaced)
 }
 
-/// Whether whoever allocates `o` aligns it as its type asks: the linker, Rust and C++17's `new` do, C's `malloc` does where
-/// a patch of the type changes the allocation, too, which takes a `sizeof` to be found by.
+/// Whether whoever allocates `o` aligns it as its type asks: the linker, Rust and C++17's `new` do, C's `malloc` does
+/// where a patch of the type changes the allocation, too, which takes a `sizeof` to be found by.
 pub fn honours_alignment(o: &Object, language: Language) -> bool {
     match o.kind {
         // Its containers ask for the alignment of their elements.
