@@ -1,5 +1,6 @@
 //! Running a program under the recorder.
 
+mod about;
 mod alive;
 mod inherited;
 mod place;
@@ -159,6 +160,9 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, RecordError> {
         program: program.clone(),
         children: matches!(way, Way::Children),
         keep_all: options.keep_all,
+        flags: about::flags(options),
+        compiler: about::compiler(&program),
+        input_hash: Some(about::input_hash(options)),
         emulated,
         started_unix_s: started.map_or(0.0, |d| d.as_secs_f64()),
         ..Note::default()
@@ -208,10 +212,11 @@ fn finish(session: Session, note: &Note, end: &spawn::End) -> Result<Recorded, R
     run.command.clone_from(&note.command);
     run.started_unix_s = (note.started_unix_s > 0.0).then_some(note.started_unix_s);
     run.duration_s = note.duration_s;
+    run.flags = Some(note.flags.clone());
+    (run.compiler, run.input_hash) = (note.compiler.clone(), note.input_hash.clone());
     run.cpu_model = cpu_model();
     if let Some((emulator, machine)) = &note.emulated {
         (run.arch, run.cpu_model) = (machine.clone(), format!("{}, emulated by {emulator}", run.cpu_model));
-        run.flags = Some(vec!["--emulate".into()]);
         // The emulator tells of simple reads only, not of vectors and messages.
         run.sees.kernel_writes = false;
     }

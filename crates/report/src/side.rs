@@ -135,6 +135,15 @@ fn doubts(old: &Evidence, new: &Evidence) -> Vec<Node> {
             a.tool_version, b.tool_version
         ));
     }
+    let differ = |x: &Option<String>, y: &Option<String>| x.is_some() && y.is_some() && x != y;
+    if differ(&a.input_hash, &b.input_hash) {
+        say("The inputs differ (arguments, files that they name, or stdin).".into());
+    }
+    if let (Some(x), Some(y)) = (&a.compiler, &b.compiler)
+        && x != y
+    {
+        say(format!("Built by different compilers ({x} and {y})."));
+    }
     let total = |e: &Evidence| e.accesses.iter().map(|r| (r.reads + r.writes + r.rmws) as f64).sum::<f64>();
     let (x, y) = (total(old), total(new));
     if x > 0.0 && y > 0.0 && !(0.8..=1.25).contains(&(y / x)) {

@@ -199,3 +199,26 @@ fn nothing_shared_is_said_in_one_line() {
               accesses; recorded by tussle, not measured. Windows of 1 accesses, 64-byte lines.
     ");
 }
+
+/// Two recordings of different inputs or compilers are not put side by side without a word.
+#[test]
+fn comparisons_say_what_was_not_the_same() {
+    let of = |input: Option<&str>, compiler: &str| {
+        let mut s = server();
+        let run = &mut s.tables().run;
+        (run.input_hash, run.compiler) = (input.map(str::to_string), Some(compiler.into()));
+        s.evidence()
+    };
+    let text = |a: &Evidence, b: &Evidence| {
+        render(&compare(a, b, &Options::default()).view, Format::Text, Style::default())
+    };
+    let old = of(Some("crc32:1"), "GCC: 12.2.0");
+    assert!(text(&old, &of(Some("crc32:2"), "GCC: 12.2.0")).contains("The inputs differ"));
+    assert!(
+        text(&old, &of(Some("crc32:1"), "clang 14"))
+            .contains("different compilers (GCC: 12.2.0 and clang 14)")
+    );
+    for same in [of(Some("crc32:1"), "GCC: 12.2.0"), of(None, "GCC: 12.2.0")] {
+        assert!(!text(&old, &same).contains("iffer"));
+    }
+}

@@ -29,6 +29,15 @@ pub struct Note {
     pub pid: Option<u32>,
     /// Its status as `wait` gives it, once it has ended.
     pub wait_status: Option<i32>,
+    /// Options that it was recorded with.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// What compiled it.
+    #[serde(default)]
+    pub compiler: Option<String>,
+    /// Hash of its input.
+    #[serde(default)]
+    pub input_hash: Option<String>,
     /// What emulated it, and the machine that it was built for.
     #[serde(default)]
     pub emulated: Option<(String, String)>,
