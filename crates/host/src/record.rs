@@ -15,8 +15,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tussle_evidence::Evidence;
-use tussle_rt::convert::Keep;
-use tussle_rt::{RawFile, convert};
+use tussle_rt::convert::{Keep, convert_telling};
+use tussle_rt::RawFile;
 
 pub use runtime_files::{assembler_folder, links_folder, object_file, shared_folder};
 pub use session::{Leftover, Session, leftovers};
@@ -42,6 +42,8 @@ pub struct RecordOptions {
     pub discard_stdout: bool,
     /// It is driven by a load and then told to end.
     pub service: Option<crate::service::Service>,
+    /// Hears how far the reading of the raw files is, from 0 to 1.
+    pub converting: Option<fn(f64)>,
     /// Without a load: it is asked to end (SIGTERM) after so long.
     pub duration: Option<std::time::Duration>,
 }
@@ -59,6 +61,7 @@ impl RecordOptions {
             folder: None,
             discard_stdout: false,
             service: None,
+            converting: None,
             duration: None,
         }
     }
@@ -185,18 +188,18 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, RecordError> {
     // There may be no room left for the note: it only matters if this process is ended before it has finished.
     let _ = session.write(&known);
     spawn::tell_where(session.path());
-    let mut recorded = finish(session, &known, &end)?;
+    let mut recorded = finish(session, &known, &end, options.converting)?;
     recorded.problems.splice(0..0, note.into_iter().chain(end.notes().iter().cloned()));
     Ok(recorded)
 }
 
 /// Finishes a recording whose tussle was ended, from its session folder. The folder stays if processes of the recording
 /// are still alive.
-pub fn convert_session(folder: &Path) -> Result<Recorded, RecordError> {
+pub fn convert_session(folder: &Path, converting: Option<fn(f64)>) -> Result<Recorded, RecordError> {
     let (session, note) = Session::open(folder)?;
     spawn::tell_where(session.path());
     let end = spawn::End::of_note(note.pid.unwrap_or(0), note.wait_status);
-    let mut recorded = finish(session, &note, &end)?;
+    let mut recorded = finish(session, &note, &end, converting)?;
     if note.wait_status.is_none() && !recorded.alive.is_empty() {
         let text = format!("processes {:?} are still alive: {} stays", recorded.alive, folder.display());
         recorded.problems.push(text);
@@ -206,8 +209,13 @@ pub fn convert_session(folder: &Path) -> Result<Recorded, RecordError> {
 }
 
 /// Reads the raw files and adds what is known of the run.
-fn finish(session: Session, note: &Note, end: &spawn::End) -> Result<Recorded, RecordError> {
-    let mut recorded = read_session(session, note, end)?;
+fn finish(
+    session: Session,
+    note: &Note,
+    end: &spawn::End,
+    converting: Option<fn(f64)>,
+) -> Result<Recorded, RecordError> {
+    let mut recorded = read_session(session, note, end, converting)?;
     let run = &mut recorded.evidence.run;
     run.command.clone_from(&note.command);
     run.started_unix_s = (note.started_unix_s > 0.0).then_some(note.started_unix_s);
@@ -357,7 +365,12 @@ fn environment(
     Ok(env)
 }
 
-fn read_session(session: Session, note: &Note, end: &spawn::End) -> Result<Recorded, RecordError> {
+fn read_session(
+    session: Session,
+    note: &Note,
+    end: &spawn::End,
+    converting: Option<fn(f64)>,
+) -> Result<Recorded, RecordError> {
     let mut problems = Vec::new();
     let maps = map_files(session.path(), &mut problems)?;
     let mut files = Vec::new();
@@ -375,7 +388,9 @@ fn read_session(session: Session, note: &Note, end: &spawn::End) -> Result<Recor
             status: end.status(),
         });
     }
-    let converted = convert(&files, if note.keep_all { Keep::All } else { Keep::Shared });
+    let keep = if note.keep_all { Keep::All } else { Keep::Shared };
+    let mut tell = |share| converting.into_iter().for_each(|f| f(share));
+    let converted = convert_telling(&files, keep, &mut tell);
     problems.extend(converted.problems);
     let mut evidence = converted.evidence;
     let ids: Vec<u32> = evidence.processes.iter().map(|p| p.pid).collect();

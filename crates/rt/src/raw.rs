@@ -118,6 +118,11 @@ impl<'a> RawFile<'a> {
         children.filter_map(|b| RawFile::new(format!("{} (child)", self.name), b).ok()).collect()
     }
 
+    /// Bytes of the file.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The header.
     pub fn header(&self) -> Header {
         // `new` has read it; an all-zero header would mean an empty file and ends every walk.

@@ -4,7 +4,12 @@ use crate::global::Global;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 use tussle_host::record::{RecordError, RecordOptions, Recorded, convert_session, leftovers, record};
+
+/// What is over sooner shows no progress.
+const SHOWN_AFTER: Duration = Duration::from_millis(500);
 
 /// Run a program and record who touches which field.
 #[derive(clap::Args)]
@@ -80,7 +85,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 fn record_and_write(args: &Args, global: &Global) -> anyhow::Result<u8> {
     tussle_host::evidence_file::check(&args.output)?;
     let mut recorded = match &args.convert {
-        Some(folder) => convert_session(folder)?,
+        Some(folder) => convert_session(folder, converting(global))?,
         None => record_program(args, global)?,
     };
     // Raw files stay unless the evidence is written.
@@ -108,10 +113,26 @@ fn record_program(args: &Args, global: &Global) -> anyhow::Result<Recorded> {
     options.keep_all = args.all_lines;
     options.service = args.service.service(&args.command, None);
     options.duration = args.duration;
+    options.converting = converting(global);
     Ok(record(&options)?)
 }
 
+/// Draws how far the reading of a recording is, where progress may be drawn.
+fn converting(global: &Global) -> Option<fn(f64)> {
+    static BEGUN: OnceLock<Instant> = OnceLock::new();
+    fn draw(share: f64) {
+        let spent = BEGUN.get_or_init(Instant::now).elapsed();
+        // A line for what is over at once would only flicker.
+        if spent > SHOWN_AFTER && share > 0.0 {
+            let left = spent.mul_f64((1.0 - share) / share).as_secs();
+            eprint!("\r\x1b[Ktussle: reading the recording: {:.0}%, {left} s left", 100.0 * share);
+        }
+    }
+    global.progress().then_some(draw)
+}
+
 fn name_and_write(args: &Args, global: &Global, recorded: &mut Recorded) -> anyhow::Result<()> {
+    global.erase();
     for p in &recorded.problems {
         global.remark(p);
     }

@@ -30,8 +30,8 @@ pub(super) fn flags(o: &RecordOptions) -> Vec<String> {
     out
 }
 
-/// What compiled the executable, as its section `.comment` says, separated by semicolons. Linkers name themselves there,
-/// too: `Linker: LLD` is left out.
+/// What compiled the executable, as its section `.comment` says, separated by semicolons. Linkers that name themselves
+/// there (`Linker: LLD`) are left out.
 pub(super) fn compiler(program: &Path) -> Option<String> {
     let file = File::open(program).ok()?;
     // SAFETY: read only; a file that is cut while it is mapped is the program's own trouble, as everywhere here.
@@ -49,8 +49,8 @@ pub(super) fn compiler(program: &Path) -> Option<String> {
     (!names.is_empty()).then(|| names.join("; "))
 }
 
-/// CRC-32 (IEEE) of the arguments, of the regular files that they name, and of standard input where that is a file: what
-/// the program was given, as far as that can be told from outside. Environment and network are not in it.
+/// CRC-32 (IEEE) of the arguments, of the regular files that they name, and of standard input where that is a file:
+/// what the program was given, as far as that can be told from outside. Environment and network are not in it.
 pub(super) fn input_hash(o: &RecordOptions) -> String {
     let mut hash = crc32fast::Hasher::new();
     for argument in o.command.iter().skip(1) {

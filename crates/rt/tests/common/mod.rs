@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tussle_contention::analysis::{Contention, Question, Split, contention};
 use tussle_evidence::Evidence;
-use tussle_rt::convert::Keep;
-use tussle_rt::{RawFile, convert};
+use tussle_rt::convert::{Keep, convert_telling};
+use tussle_rt::RawFile;
 
 /// One folder for the binaries of a test process.
 pub struct Lab {
@@ -176,7 +176,10 @@ pub fn read(session: &Path, keep: Keep) -> (Evidence, Vec<String>) {
             Err(e) => unusable.push(e.to_string()),
         }
     }
-    (convert(&files, keep).evidence, unusable)
+    let mut told = vec![0.0];
+    let converted = convert_telling(&files, keep, &mut |share| told.push(share));
+    assert!(told.is_sorted() && told.iter().all(|s| (0.0..=1.0).contains(s)), "{told:?}");
+    (converted.evidence, unusable)
 }
 
 /// Contention as observed.
