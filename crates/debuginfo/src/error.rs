@@ -91,6 +91,12 @@ impl Problems {
         }
     }
 
+    /// For what is missing from the result: told before damage, however much of that there is.
+    pub fn push_first(&mut self, section: &str, what: String) {
+        self.0.insert(0, Problem { file: None, section: section.into(), offset: 0, what });
+        self.0.truncate(PROBLEMS_MAX);
+    }
+
     pub fn push(&mut self, problem: Problem) {
         if self.0.len() < PROBLEMS_MAX {
             self.0.push(problem);
@@ -109,5 +115,7 @@ fn begins(start: &[u8]) -> String {
         return format!("it begins with the bytes {}", hex.join(" "));
     }
     let quoted = String::from_utf8_lossy(start).trim_end().to_string();
-    format!("it begins with the text {quoted:?}; of a source file, compile it with -g first and give what comes out")
+    format!(
+        "it begins with the text {quoted:?}; of a source file, compile it with -g first and give what comes out"
+    )
 }

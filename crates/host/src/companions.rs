@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 use tussle_debuginfo::{Bytes, CompanionRequest, Companions, Elf};
 
 /// Where distributions install separate debug files.
@@ -166,9 +167,42 @@ pub fn open_bytes(path: &Path) -> std::io::Result<Bytes> {
     // SAFETY: the map is only read. A file that shrinks meanwhile kills the reader with SIGBUS, as in every
     // tool that maps executables.
     match unsafe { Mmap::map(&file) } {
-        Ok(map) if !map.is_empty() => Ok(Arc::new(map)),
+        Ok(map) if !map.is_empty() => {
+            let map = Arc::new(map);
+            if map.len() as u64 > RESIDENT_MAX {
+                keep_resident_low(Arc::downgrade(&map));
+            }
+            Ok(map)
+        }
         _ => Ok(Arc::new(std::fs::read(path)?)),
     }
+}
+
+/// Pages of a mapped file that may stay in memory, bytes: debug information of several gigabytes is read from its
+/// beginning to its end.
+const RESIDENT_MAX: u64 = 768 << 20;
+
+/// Gives the pages of a large map back from time to time, as long as it exists. They stay in the system's cache.
+fn keep_resident_low(map: Weak<Mmap>) {
+    let work = move || {
+        while let Some(map) = map.upgrade() {
+            if resident_of_files().is_some_and(|bytes| bytes > RESIDENT_MAX) {
+                // SAFETY: the map is of a file and only read: a page that is dropped is read again.
+                let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
+            }
+            drop(map);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let _ = std::thread::Builder::new().name("trim".into()).spawn(work);
+}
+
+/// File pages of this process in memory, bytes.
+fn resident_of_files() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    // SAFETY: a plain call.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+    text.split(' ').nth(2)?.parse::<u64>().ok()?.checked_mul(page)
 }
 
 fn map(path: &Path) -> Option<Bytes> {

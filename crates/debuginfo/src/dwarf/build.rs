@@ -177,6 +177,7 @@ impl<'f> Types<'f> {
         let mut raw = Vec::new();
         let walked = members(ctx, die, &mut |m| raw.push(m));
         self.note(ctx, die, walked);
+        self.members += raw.len() + 1;
         aggregate.members.reserve_exact(raw.len());
         for m in &raw {
             let member = self.member(ctx, m, depth);

@@ -14,6 +14,10 @@ use crate::error::Problem;
 /// More threads find the same types over and over.
 const THREADS_MAX: usize = 8;
 
+/// Structs and members that a listing of everything may hold: at some 170 bytes each half a gigabyte, twenty times a
+/// kernel's. What a name asks for is found beyond it.
+const MEMBERS_MAX: usize = 3_000_000;
+
 /// A thread is worth its start for this many bytes of debug information.
 const BYTES_MIN: usize = 8 << 20;
 
@@ -39,7 +43,9 @@ impl Types<'_> {
     pub fn read_all_on(&mut self, threads: usize) {
         let units = self.units;
         let pointer_size = self.table.pointer_size;
-        let mut runs = runs(units, threads.clamp(1, THREADS_MAX));
+        let threads = threads.clamp(1, THREADS_MAX);
+        let most = MEMBERS_MAX / threads;
+        let mut runs = runs(units, threads);
         let own = runs.next().unwrap_or(0..0);
         let parts: Vec<Option<Part>> = std::thread::scope(|scope| {
             let workers: Vec<_> = runs
@@ -47,13 +53,13 @@ impl Types<'_> {
                     let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
                     let work = move || {
                         let mut types = Types::new(units, pointer_size);
-                        types.read_run(run);
+                        types.read_run(run, most);
                         types.into_part()
                     };
                     builder.spawn_scoped(scope, work).ok()
                 })
                 .collect();
-            self.read_run(own);
+            self.read_run(own, most);
             workers.into_iter().map(|w| w?.join().ok()).collect()
         });
         for part in parts {
@@ -66,9 +72,19 @@ impl Types<'_> {
         }
     }
 
-    fn read_run(&mut self, run: Range<usize>) {
+    /// Reads units until there are so many members.
+    fn read_run(&mut self, run: Range<usize>, most: usize) {
         let units = self.units;
-        for &unit in units.order().get(run).unwrap_or(&[]) {
+        let run = units.order().get(run).unwrap_or(&[]);
+        for (i, &unit) in run.iter().enumerate() {
+            if self.members > most {
+                let what = format!(
+                    "more than {most} fields: the types of {} units are left out; ask for them by name",
+                    run.len() - i
+                );
+                self.problems.push_first(".debug_info", what);
+                return;
+            }
             self.read_unit(unit);
         }
     }

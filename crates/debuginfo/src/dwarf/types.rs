@@ -43,6 +43,8 @@ pub struct Types<'f> {
     pub(super) stubs: bool,
     language: Language,
     pub(super) problems: Problems,
+    /// Members of all structs read.
+    pub(super) members: usize,
     budget: Rc<Budget>,
 }
 
@@ -107,6 +109,7 @@ impl<'f> Types<'f> {
             stubs: false,
             language: Language::C,
             problems: Problems::default(),
+            members: 0,
             budget: Rc::new(Budget::for_input(units.bytes())),
         }
     }

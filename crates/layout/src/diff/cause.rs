@@ -269,7 +269,10 @@ impl<'a> Pair<'a> {
         };
         let reorders = steps.iter().any(|s| s.change == Change::Reordered) || self.overtook(from, first);
         if steps.is_empty() {
-            let resized = self.in_old(&first.name).map(|o| o.size).filter(|size| *size != first.size);
+            // a scalar's alignment grows with it, a struct's does not
+            let scalar = self.new.table.aggregate(element(self.new.table, first.ty)).is_none();
+            let before = self.in_old(&first.name).filter(|_| scalar).map(|o| o.size);
+            let resized = before.filter(|size| *size != first.size);
             let change = match (reorders, resized) {
                 (true, _) => Change::Reordered,
                 // it no longer fits where it lay
