@@ -405,6 +405,11 @@ pub fn apply(dir: &Path, patched: &Patched) -> Result<(), FixError> {
     Ok(())
 }
 
+/// A name as it is written inside of the file: `app::Item` of `app::(anonymous namespace)::Item`.
+fn without_unnamed(name: &str) -> String {
+    name.replace("(anonymous namespace)::", "")
+}
+
 /// Members of the type and of the anonymous structs inside it, with their lines.
 fn members_with_lines(table: &TypeTable, id: TypeId) -> Vec<(String, u32)> {
     let mut out = Vec::new();

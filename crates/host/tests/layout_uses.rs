@@ -173,3 +173,23 @@ fn comparisons_that_are_defaulted_behind_the_class() {
         fix::patch_tree(&request, &mut |_| {}).map_err(|e: FixError| e.to_string()).expect_err("defaulted");
     assert!(refused.contains("operator<=> is defaulted"), "{refused}");
 }
+
+#[test]
+fn classes_that_other_units_describe_and_unnamed_namespaces() {
+    if !need("g++") || !need("clang++") {
+        return;
+    }
+    // The key function of Order stands elsewhere: by default g++ describes Order only there.
+    let text = "struct Order { virtual ~Order(); virtual int of(int); long rank; };\nnamespace app { namespace {\n\
+        struct Set {\n\tOrder order;\n\tlong first = 1;\n\tchar tail = 2;\n\tlong last = 3;\n};\n} }\n\
+        long use(Order *o) { app::Set *s = new app::Set; return s->first + s->last + o->of(1); }\n";
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("set.cpp"), text).expect("a file");
+    let edits: Vec<Edit> = vec!["swap:first,last".parse().expect("an edit")];
+    let (dir, edits, build) = (dir.path(), edits.as_slice(), &Build::Plain);
+    for type_name in ["app::Set", "app::(anonymous namespace)::Set"] {
+        let request = Request { dir, type_name, decl: None, edits, build, abi_ok: false, sites: &[] };
+        let patched = fix::patch_tree(&request, &mut |_| {}).expect("a patch");
+        assert!(patched.fields.iter().any(|f| f.path == "last" && f.after == 16), "{:?}", patched.fields);
+    }
+}

@@ -13,12 +13,14 @@ use tussle_advise::Edit;
 use tussle_advise::patch::body::{Source, bodies, statements};
 use tussle_advise::patch::member::declared;
 use tussle_host::fix::{self, Build, FixError, Request};
+use tussle_model::SourceLoc;
 use tussle_testkit::{Random, slow, wish};
 
 /// A struct of a tree.
 struct Candidate {
     name: String,
     members: Vec<String>,
+    decl: SourceLoc,
 }
 
 fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
@@ -33,12 +35,21 @@ fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
+/// Part of what is built by [`database`], as far as a path tells.
+fn is_product(path: &Path) -> bool {
+    let text = path.to_string_lossy().to_lowercase();
+    !["test", "bench", "fuzz", "example", "windows", "win32", "deps/", "doc/"]
+        .iter()
+        .any(|w| text.contains(w))
+}
+
 fn candidates(tree: &Path) -> Vec<Candidate> {
     let mut files = Vec::new();
     sources(tree, &mut files);
     files.sort();
     let mut out = Vec::new();
-    for text in files.iter().filter_map(|f| std::fs::read_to_string(f).ok()) {
+    files.retain(|f| f.strip_prefix(tree).is_ok_and(is_product));
+    for (file, text) in files.iter().filter_map(|f| Some((f, std::fs::read_to_string(f).ok()?))) {
         let source = Source::new(&text);
         for body in bodies(&source) {
             let alias = body.aliases.first().filter(|_| body.typedef).cloned();
@@ -48,7 +59,9 @@ fn candidates(tree: &Path) -> Vec<Candidate> {
             let member = |s| Some(declared(&source, s)).filter(|d| d.declarators > 0 && !d.macro_made);
             let members: Vec<String> = list.iter().filter_map(member).flat_map(|d| d.names).collect();
             if members.len() >= 3 && source.at(body.keyword) != "union" {
-                out.push(Candidate { name: scoped(&text, &name), members });
+                let line = source.tokens[body.keyword].line;
+                let decl = SourceLoc { file: file.display().to_string(), line };
+                out.push(Candidate { name: scoped(&text, &name), members, decl });
             }
         }
     }
@@ -117,15 +130,31 @@ fn database(tree: &Path) -> PathBuf {
     }
     if tree.join("CMakeLists.txt").is_file() {
         let mut cmake = Command::new("cmake");
-        cmake.args(["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-S", ".", "-B", "tussle-build"]).current_dir(tree);
-        let _ = cmake.output();
-        return tree.join("tussle-build/compile_commands.json");
+        cmake.args(["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DBUILD_TESTING=OFF", "-DFMT_TEST=OFF"]);
+        cmake.args([
+            "-DLEVELDB_BUILD_TESTS=OFF",
+            "-DLEVELDB_BUILD_BENCHMARKS=OFF",
+            "-DCMAKE_CXX_STANDARD=17",
+        ]);
+        cmake.args(["-S", ".", "-B", "tussle-build"]).current_dir(tree);
+        let made = tree.join("tussle-build/compile_commands.json");
+        if cmake.output().is_ok_and(|o| o.status.success()) && made.is_file() {
+            return made;
+        }
     }
     let mut files = Vec::new();
     sources(tree, &mut files);
+    if tree.join("configure").is_file() {
+        let _ = Command::new("./configure").current_dir(tree).output();
+    }
+    let foreign = |f: &Path| {
+        let text = f.to_string_lossy().to_lowercase();
+        ["msvc", "win32", "/test", "example"].iter().any(|w| text.contains(w))
+    };
     let mut folders: Vec<String> = files
         .iter()
         .filter(|f| f.extension().is_some_and(|e| e == "h"))
+        .filter(|f| f.strip_prefix(tree).is_ok_and(|f| !foreign(&Path::new("/").join(f))))
         .filter_map(|f| Some(format!("-I{}", f.parent()?.display())))
         .collect();
     folders.sort();
@@ -171,6 +200,7 @@ fn random_moves_get_the_predicted_offsets() {
     if trees.is_empty() {
         return;
     }
+    let databases: Vec<PathBuf> = trees.iter().map(|t| database(&t.0)).collect();
     let mut random = Random(number("TUSSLE_TEST_SEED", 0x9e37_79b9_7f4a_7c15));
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
@@ -179,11 +209,11 @@ fn random_moves_get_the_predicted_offsets() {
         let c = &list[random.below(list.len())];
         let Ok(edit) = random_edit(c, &mut random).parse::<Edit>() else { continue };
         let edits = [edit];
-        let build = Build::Compdb(database(dir));
+        let build = Build::Compdb(databases[n % trees.len()].clone());
         // Half of them with layouts that leave the process.
         let (type_name, abi_ok) = (c.name.as_str(), n % 2 == 0);
         let request =
-            Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok, sites: &[] };
+            Request { dir, type_name, decl: Some(&c.decl), edits: &edits, build: &build, abi_ok, sites: &[] };
         let (kind, text) = verdict(fix::patch_tree(&request, &mut |_| {}));
         println!("{n} {kind}: {type_name} {}: {}", edits[0], text.lines().next().unwrap_or(""));
         *counts.entry(kind).or_default() += 1;

@@ -25,6 +25,17 @@ const OUTPUTS_MAX: usize = 400;
 /// Asks the compiler for types that no variable uses, too.
 pub(super) const DEBUG_FLAGS: [&str; 3] = ["-g", "-fno-eliminate-unused-debug-types", "-w"];
 
+/// What compilers must be told to describe every class that a unit knows: by default, those with virtual functions are
+/// described in one unit only, and members of such types have no layout in the others.
+fn class_flags(compiler: &str) -> &'static [&'static str] {
+    let name = compiler.rsplit('/').next().unwrap_or("");
+    match (name.contains("clang"), name.contains("++")) {
+        (true, _) => &["-fstandalone-debug"],
+        (false, true) => &["-femit-class-debug-always"],
+        (false, false) => &[],
+    }
+}
+
 /// How the folder is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -251,6 +262,7 @@ impl<'a> Compiler<'a> {
             command
                 .args(&call.args)
                 .args(DEBUG_FLAGS)
+                .args(class_flags(&call.compiler))
                 .arg("-c")
                 .arg("-o")
                 .arg(&object)
@@ -287,6 +299,7 @@ impl<'a> Compiler<'a> {
             let mut command = Command::new(&call.compiler);
             command
                 .args(DEBUG_FLAGS)
+                .args(class_flags(&call.compiler))
                 .args(&call.args)
                 .arg("-c")
                 .arg("-o")
@@ -306,7 +319,9 @@ impl<'a> Compiler<'a> {
 
     /// The type in a table.
     pub(super) fn target(&self, table: &TypeTable) -> Option<TypeId> {
-        let Some(lines) = &self.unnamed else { return table.find(self.request.type_name) };
+        let Some(lines) = &self.unnamed else {
+            return table.find(self.request.type_name).or_else(|| hidden(table, self.request.type_name));
+        };
         let name = self.file.file_name()?.to_str()?;
         let here = |d: &SourceLoc| lines.contains(&d.line) && d.file.ends_with(name);
         let mut all =
@@ -326,10 +341,20 @@ impl<'a> Compiler<'a> {
         if self.unnamed.is_some() {
             return read(&Want::All);
         }
-        // Compilers spell instances of templates in their own ways: only a full table can be searched for them.
-        let instance = self.request.type_name.contains('<');
-        read(&Want::Names(&names)).or_else(|| instance.then(|| read(&Want::All))?)
+        // Compilers spell instances of templates in their own ways, and people leave unnamed namespaces out: only a
+        // full table can be searched for them.
+        let spelt = self.request.type_name.contains('<') || is_cpp(self.file);
+        read(&Want::Names(&names)).or_else(|| spelt.then(|| read(&Want::All))?)
     }
+}
+
+/// The only type that has this name but for unnamed namespaces.
+fn hidden(table: &TypeTable, name: &str) -> Option<TypeId> {
+    let wanted = super::without_unnamed(name);
+    let same = |n: &str| n.contains('(') && super::without_unnamed(n) == wanted;
+    let mut all = table.aggregates().filter(|(_, a)| a.name.as_deref().is_some_and(same));
+    let found = all.next()?.0;
+    all.next().is_none().then_some(found)
 }
 
 /// Lines of the keyword and the brace of a struct that has neither a tag nor a typedef.
@@ -376,7 +401,8 @@ fn debug_compilers(dir: &Path, log: &Path) -> std::io::Result<std::ffi::OsString
         let quote = |p: &Path| format!("'{}'", p.to_string_lossy().replace('\'', r"'\''"));
         let (real, log) = (quote(&real), quote(log));
         let keep = format!("printf '%s\\0' \"$PWD\" {real} \"$@\" > {log}/$$");
-        let script = format!("#!/bin/sh\n{keep}\nexec {real} \"$@\" {}\n", DEBUG_FLAGS.join(" "));
+        let flags = [&DEBUG_FLAGS, class_flags(name)].concat().join(" ");
+        let script = format!("#!/bin/sh\n{keep}\nexec {real} \"$@\" {flags}\n");
         let file = dir.join(name);
         std::fs::write(&file, script)?;
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755))?;

@@ -32,6 +32,7 @@ fn ask(clang: &Path, call: &Call, class: &str, members: &[String]) -> Option<BTr
     let file = call.file()?;
     let scratch = Scratch::empty().ok()?;
     let query = scratch.path().join("query.cpp");
+    let class = super::super::without_unnamed(class);
     let mut text = format!("#include \"{}\"\n{PRELUDE}", file.display());
     for m in members {
         let of =
