@@ -67,7 +67,20 @@ fn ends(dir: &Path, edit: &str) -> [(&'static str, Option<i32>, String); 3] {
         run("report", &["report", "--what-if", &what_if]),
         run(
             "predict",
-            &["predict", "tussle.data", "--draws", "1", "--cpus", "2", "-C", "stats", "--move", edit],
+            &[
+                "predict",
+                "tussle.data",
+                "--machine",
+                "2s-icelake-sp-96",
+                "--draws",
+                "1",
+                "--cpus",
+                "2",
+                "-C",
+                "stats",
+                "--move",
+                edit,
+            ],
         ),
         run("fix", &["fix", "-C", "stats", "--move", edit]),
     ]
