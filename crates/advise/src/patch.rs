@@ -290,6 +290,15 @@ fn separated(
     Ok(out)
 }
 
+/// Line on which the body of `name` declares `field` inside an `#if`.
+pub fn left_out(text: &str, name: &str, field: &str) -> Option<u32> {
+    let source = Source::new(text);
+    let list = statements(&source, &find(&source, name, None).ok()?).ok()?;
+    let named = |s: &&Statement| member::declared(&source, s).names.iter().any(|n| n == field);
+    let found = list.iter().filter(|s| !s.opened.is_empty()).find(named)?;
+    source.tokens.get(found.first).map(|t| t.line)
+}
+
 /// The innermost body that declares all `fields`: `body` itself or an anonymous struct inside it.
 fn descend(
     source: &Source<'_>,

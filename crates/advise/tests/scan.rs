@@ -354,6 +354,10 @@ fn initialisers_by_position_are_found() {
     check("#define S_INIT(n) { .a = (n) }\nstruct s x = S_INIT(3);", false);
     check("struct s *p = &x; struct s y = *p; int z = 1;", false);
     check("struct t x = { 1, 2 };", false);
+    check("struct s x = { .a = 1, 2 };", true);
+    check("struct s x = { .a = 1, two };", true);
+    check("struct s x = { .a = 1, INIT_B(y) .c = 3, };", false);
+    check("struct s x = { a: 1 };", false);
 }
 
 #[test]

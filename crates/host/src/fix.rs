@@ -233,12 +233,14 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     let table = compiler.layout(false, announce)?;
     let target = compiler.target(&table).ok_or_else(|| compiler.no_layout())?;
     let shapes = Shapes::new(&table);
-    let edits = tussle_advise::order::ordered(&shapes, target, request.edits)?;
+    let edits = tussle_advise::order::ordered(&shapes, target, request.edits);
+    let edits = edits.map_err(|e| elsewhere(e.into(), request, sources.text(&file)))?;
     if edits != request.edits {
         uses(&Request { edits: &edits, ..*request }, &sources, &file)?;
     }
     let request = &Request { edits: &edits, ..*request };
-    let relayout = Relayout::new(&shapes, target, request.edits)?;
+    let relayout = Relayout::new(&shapes, target, request.edits)
+        .map_err(|e| elsewhere(e.into(), request, sources.text(&file)))?;
     let old = sources.text(&file);
     let mut patched = edited(request, target, &shapes, &file, old)?;
     let needs = allocation::Needs::of(request, &sources, &shapes, target, &relayout)?;
@@ -293,6 +295,20 @@ fn uses(request: &Request<'_>, sources: &Sources, file: &Path) -> Result<(), Fix
         patch::neighbours::check(name, request.edits, &texts).map_err(FixError::Use)?;
     }
     Ok(())
+}
+
+/// The error of a member that the source declares, and the configuration that was built does not.
+fn elsewhere(error: FixError, request: &Request<'_>, text: &str) -> FixError {
+    let FixError::Layout(RelayoutError::Edit(EditError::NoSuchField { ty, field, .. })) = &error else {
+        return error;
+    };
+    match patch::left_out(text, request.type_name, field) {
+        None => error,
+        Some(line) => FixError::Meaning(format!(
+            "{field} of {ty} stands at line {line} in an #if that this build leaves out: its place cannot be verified; \
+             give a build that has it"
+        )),
+    }
 }
 
 /// The file with the struct and those with allocations; none is an error.

@@ -15,8 +15,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tussle_evidence::Evidence;
-use tussle_rt::convert::{Keep, convert_telling};
 use tussle_rt::RawFile;
+use tussle_rt::convert::{Keep, convert_telling};
 
 pub use runtime_files::{assembler_folder, links_folder, object_file, shared_folder};
 pub use session::{Leftover, Session, leftovers};

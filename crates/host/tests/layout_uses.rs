@@ -193,3 +193,19 @@ fn classes_that_other_units_describe_and_unnamed_namespaces() {
         assert!(patched.fields.iter().any(|f| f.path == "last" && f.after == 16), "{:?}", patched.fields);
     }
 }
+
+#[test]
+fn members_that_the_build_leaves_out_are_named_as_such() {
+    if !need("gcc") {
+        return;
+    }
+    let text =
+        "struct s {\n\tint k;\n#ifdef CONFIG_COMPAT\n\tint compat;\n#endif\n\tint z;\n};\nstruct s g;\n";
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("s.c"), text).expect("a file");
+    let edits: Vec<Edit> = vec!["compat:after:z".parse().expect("an edit")];
+    let (dir, edits, build) = (dir.path(), edits.as_slice(), &Build::Plain);
+    let request = Request { dir, type_name: "s", decl: None, edits, build, abi_ok: false, sites: &[] };
+    let refused = fix::patch_tree(&request, &mut |_| {}).expect_err("left out").to_string();
+    assert!(refused.contains("line 4 in an #if that this build leaves out"), "{refused}");
+}

@@ -160,8 +160,13 @@ fn database(tree: &Path) -> PathBuf {
     folders.sort();
     folders.dedup();
     let entry = |file: &PathBuf| {
-        let mut words =
-            vec!["gcc".to_string(), "-D_GNU_SOURCE".into(), "-c".into(), file.display().to_string()];
+        let mut words = vec![
+            "gcc".to_string(),
+            "-D_GNU_SOURCE".into(),
+            "-DHAVE_CONFIG_H".into(),
+            "-c".into(),
+            file.display().to_string(),
+        ];
         words.extend(folders.iter().cloned());
         serde_json::json!({ "directory": tree, "file": file, "arguments": words })
     };

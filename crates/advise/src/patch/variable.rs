@@ -64,16 +64,13 @@ fn refusal(path: &str, code: &Code<'_, '_>, place: usize, why: impl Into<String>
 /// The one definition; everything else of that name that is declared, members apart, makes it ambiguous.
 fn definition(name: &str, codes: &[(&str, Code<'_, '_>)]) -> Result<Definition, Refusal> {
     let mut found: Vec<Definition> = Vec::new();
+    let mut local = None;
     for (file, (path, code)) in codes.iter().enumerate() {
         for place in (0..code.len()).filter(|&j| code.text(j) == name) {
             let Some(kind) = declared(code, place) else { continue };
             match (kind, found.first()) {
                 (Kind::Member | Kind::Extern, _) => {}
-                (Kind::Local, _) => {
-                    let why =
-                        format!("another {name} is declared here: which one a use means cannot be told");
-                    return Err(refusal(path, code, place, why));
-                }
+                (Kind::Local, _) => drop(local.get_or_insert((*path, code, place))),
                 (Kind::Global { .. }, Some(first)) => {
                     let at = format!("{}:{}", codes[first.file].0, codes[first.file].1.line(first.place));
                     return Err(refusal(path, code, place, format!("{name} is defined here and at {at}")));
@@ -86,7 +83,15 @@ fn definition(name: &str, codes: &[(&str, Code<'_, '_>)]) -> Result<Definition, 
             }
         }
     }
-    found.first().copied().ok_or_else(|| Refusal::NotFound { name: name.into() })
+    let why = match found.is_empty() {
+        true => format!("{name} is a local variable or a parameter; global and static variables are changed"),
+        false => format!("another {name} is declared here: which one a use means cannot be told"),
+    };
+    match (local, found.first()) {
+        (Some((path, code, place)), _) => Err(refusal(path, code, place, why)),
+        (None, Some(first)) => Ok(*first),
+        (None, None) => Err(Refusal::NotFound { name: name.into() }),
+    }
 }
 
 /// What a declaration declares.
@@ -234,10 +239,10 @@ fn element_struct(
     }
     let first_end = (place..end).find(|&j| code.text(j) == "]").map_or(end, |j| j + 1);
     let dims_end = declarator_end(code, place);
-    let initialiser: String = (dims_end..end).map(|j| code.text(j)).collect();
-    if !matches!(initialiser.as_str(), "" | "={0}" | "={}" | "{}") {
-        return refuse("its elements are initialised one by one");
-    }
+    let rows = first_end < dims_end;
+    let Some(values) = wrapped(code, dims_end, end, rows) else {
+        return refuse("its elements are initialised by more than one value each, between commas");
+    };
     let mut ty = start;
     while STORAGE.contains(&code.text(ty)) {
         ty += 1;
@@ -261,10 +266,52 @@ fn element_struct(
     let newline = if code.source.text.contains("\r\n") { "\r\n" } else { "\n" };
     let new = format!("struct {tag} {{{newline}{indent}{step}{member}{newline}{indent}}} ");
     let mut out = vec![(code.range(ty).start..code.range(place).start, new)];
+    out.extend(values);
     if !rest.is_empty() {
         out.push((code.range(first_end).start..code.range(dims_end - 1).end, String::new()));
     }
     Ok(out)
+}
+
+/// Braces around each value of the initialiser from `from` to `end`; `None` where values of rows stand without braces
+/// of their own. Nothing for zeros.
+fn wrapped(code: &Code<'_, '_>, from: usize, end: usize, rows: bool) -> Option<Vec<(Range<usize>, String)>> {
+    let whole: String = (from..end).map(|j| code.text(j)).collect();
+    if matches!(whole.as_str(), "" | "={0}" | "={}" | "{}") {
+        return Some(Vec::new());
+    }
+    let open = from + usize::from(code.text(from) == "=");
+    if code.text(open) != "{" || code.text(end - 1) != "}" {
+        return None;
+    }
+    let mut out = Vec::new();
+    let (mut depth, mut first) = (0usize, open + 1);
+    for j in open + 1..end {
+        match code.text(j) {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" if depth > 0 => depth -= 1,
+            "," | "}" if depth == 0 => {
+                if first < j {
+                    let value = value_of(code, first, j);
+                    if rows && code.text(value) != "{" {
+                        return None;
+                    }
+                    let (begins, ends) = (code.range(value).start, code.range(j - 1).end);
+                    out.push((begins..begins, "{ ".to_string()));
+                    out.push((ends..ends, " }".to_string()));
+                }
+                first = j + 1;
+            }
+            _ => {}
+        }
+    }
+    Some(out)
+}
+
+/// Where the value begins behind `[1] =`.
+fn value_of(code: &Code<'_, '_>, first: usize, end: usize) -> usize {
+    let assigned = (first..end).find(|&j| code.text(first) == "[" && code.text(j) == "=");
+    assigned.map_or(first, |j| j + 1)
 }
 
 #[cfg(test)]

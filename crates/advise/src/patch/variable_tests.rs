@@ -64,6 +64,23 @@ fn elements_get_a_struct_and_uses_follow() {
 }
 
 #[test]
+fn initialised_elements_and_atomics() {
+    let of = |values: &str| {
+        format!("static long n[] = {values};\nlong f(int i) {{ return __atomic_load_n(&n[i], 0); }}\n")
+    };
+    let expect = |values: &str| {
+        format!(
+            "static struct n_element {{\n    long value __attribute__((aligned(64)));\n}} n[] = {values};\n\
+                long f(int i) {{ return __atomic_load_n(&n[i].value, 0); }}\n"
+        )
+    };
+    let run = |before: &str, after: &str| check("a.c", &of(before), "n", Change::Spread(64), &expect(after));
+    run("{ 1, 2 + f(3, 4), }", "{ { 1 }, { 2 + f(3, 4) }, }");
+    run("{ [1] = 5, [3] = 7 }", "{ [1] = { 5 }, [3] = { 7 } }");
+    run("{ 0 }", "{ 0 }");
+}
+
+#[test]
 fn what_cannot_be_followed_is_refused_with_its_place() {
     let refused = |text: &str, expect: &str| {
         let e = run("a.c", text, "n", Change::Spread(64)).unwrap_err();
@@ -75,7 +92,8 @@ fn what_cannot_be_followed_is_refused_with_its_place() {
     refused(&format!("{n}long f(long n[]) {{ return n[0]; }}\n"), "another n is declared here");
     refused(&format!("{n}int f(void) {{ int n = 1; return n; }}\n"), "another n is declared here");
     refused(&format!("{n}#define ADD(i) n[i]++\n"), "a macro uses n");
-    refused("static long n[4] = { 1, 2 };\n", "one by one");
+    refused("static long n[2][2] = { 1, 2, 3, 4 };\n", "more than one value each");
+    refused("int f(long *n) { return n[0]; }\n", "n is a local variable or a parameter");
     refused("static long n[4], m;\n", "other variables");
     refused("long n;\n", "no array");
     refused("extern long n[4];\nlong n[4];\n", "declared here, too");

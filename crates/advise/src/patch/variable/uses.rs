@@ -49,7 +49,11 @@ fn one(name: &str, path: &str, code: &Code<'_, '_>, place: usize) -> Result<Opti
     }
     match declared(code, place) {
         Some(Kind::Member) => return Ok(None),
-        Some(Kind::Extern) => return refuse(format!("{name} is declared here, too, for other files")),
+        Some(Kind::Extern) => {
+            return refuse(format!(
+                "{name} is declared here, too, with the type that its elements have today"
+            ));
+        }
         Some(_) => return refuse(format!("another {name} is declared here")),
         None => {}
     }
@@ -66,6 +70,9 @@ fn one(name: &str, path: &str, code: &Code<'_, '_>, place: usize) -> Result<Opti
     if before(1) == "sizeof" || sizeof_parens(code, place) {
         return Ok(None);
     }
+    if before(1) == "&" && before(2) == "(" && is_atomic(before(3)) {
+        return Ok(Some(close));
+    }
     if matches!(before(1), "typeof" | "decltype" | "__typeof__" | "&") && before(2) != "&" {
         return refuse(format!(
             "the address of an element of {name} is taken; what reads it may count on the element behind it"
@@ -75,6 +82,13 @@ fn one(name: &str, path: &str, code: &Code<'_, '_>, place: usize) -> Result<Opti
         return refuse(format!("the type of an element of {name} is asked for"));
     }
     Ok(Some(close))
+}
+
+/// Functions that touch the one element whose address they take first.
+fn is_atomic(function: &str) -> bool {
+    let prefixes =
+        ["__atomic_", "__sync_", "atomic_", "__c11_atomic_", "InterlockedAdd", "InterlockedIncrement"];
+    prefixes.iter().any(|p| function.starts_with(p))
 }
 
 /// `sizeof(name..)`, whatever stands behind it.
