@@ -1,5 +1,7 @@
 //! The whole loop as a user runs it, on the example, without the measurement (wall time is no test).
 
+mod schema;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -36,6 +38,8 @@ fn the_example_is_found_explained_and_patched() {
     let dir = tempfile::tempdir().unwrap();
     let out = hunt(dir.path(), &["--format", "json"]);
     let view: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    schema::keeps_to("hunt", &view);
+    assert!(view["patches"].as_array().unwrap().iter().any(|p| p["before"]["stretches"].is_array()), "drawn");
     // Recorded again with all patches: everything that a layout helps is gone, neighbours on the heap, too.
     let left = view["left"].as_array().cloned().unwrap_or_default();
     assert_eq!(view["beside"], serde_json::Value::Null, "{}", text(&out.stderr));

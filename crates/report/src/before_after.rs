@@ -14,12 +14,12 @@ use tussle_render::{Bytes, Node, Phase, Stretch, StretchKind, Use};
 /// Bytes of an object that are drawn: eight lines.
 const BYTES_MAX: u64 = 512;
 
-/// Today and after the change, of the object that is accessed most; nothing where none has just this type.
-pub fn drawings(e: &Evidence, advice: &Advice, line: LineSize) -> Vec<Node> {
-    both(e, advice, line).map_or(Vec::new(), |b| b.map(|b| Node::Bytes(Box::new(b))).into())
+/// Today and `after` the change (in words), of the object that is accessed most; nothing where none has just this type.
+pub fn drawings(e: &Evidence, advice: &Advice, line: LineSize, after: &str) -> Vec<Node> {
+    both(e, advice, line, after).map_or(Vec::new(), |b| b.map(|b| Node::Bytes(Box::new(b))).into())
 }
 
-fn both(e: &Evidence, advice: &Advice, line: LineSize) -> Option<[Bytes; 2]> {
+fn both(e: &Evidence, advice: &Advice, line: LineSize, later: &str) -> Option<[Bytes; 2]> {
     let target = e.types.strip(e.types.find(&advice.type_name)?);
     let (id, o) = busiest(e, target)?;
     let shapes = Shapes::new(&e.types);
@@ -48,7 +48,7 @@ fn both(e: &Evidence, advice: &Advice, line: LineSize) -> Option<[Bytes; 2]> {
     let first = drawn("before", format!("today: {name}, {before} bytes{elements}"), phase, stretches.clone());
     let then = relaid(stretches, &moved, after * o.count.max(1));
     let second =
-        drawn("after", format!("after #1: {name}, {after} bytes{elements}"), phase & !(align - 1), then);
+        drawn("after", format!("{later}: {name}, {after} bytes{elements}"), phase & !(align - 1), then);
     Some([Bytes { phases: phases(line, o.align), ..first }, second])
 }
 

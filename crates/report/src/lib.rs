@@ -1,7 +1,7 @@
 //! Evidence, its comparison and advice as views: contended lines by field first.
 
 pub mod advice;
-mod before_after;
+pub mod before_after;
 pub mod by_type;
 mod drawing;
 pub mod kernel;

@@ -13,7 +13,9 @@ use tussle_contention::group::Group;
 use tussle_evidence::{Evidence, ObjectKind};
 use tussle_host::fix::Patched;
 use tussle_host::project::Scratch;
-use tussle_model::SourceLoc;
+use tussle_model::{LineSize, SourceLoc};
+use tussle_render::Node;
+use tussle_report::before_after;
 
 /// Patches that are made and recorded again in one hunt, whether they survive or not.
 const ATTEMPTS_MAX: usize = 10;
@@ -101,6 +103,8 @@ pub struct Repair {
     pub after: f64,
     /// Promised.
     pub promised: f64,
+    /// An object of the struct before and after it.
+    pub drawn: Vec<Node>,
 }
 
 /// All that survived, one on top of the other.
@@ -180,7 +184,10 @@ impl Hunt<'_> {
         let (left, beside) = split(cases(&evidence));
         let latent = advice.is_latent();
         let was = cost_of(before, &advice.type_name, latent);
+        let line = LineSize::new(before.run.line_bytes).unwrap_or(LineSize::L64);
+        let drawn = before_after::drawings(before, &advice, line, "with the patch");
         let repair = Repair {
+            drawn,
             before: was,
             after: cost_of(&evidence, &advice.type_name, latent),
             // Where the object lies elsewhere in the next run nothing is promised but that it does not matter.

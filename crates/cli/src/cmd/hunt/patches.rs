@@ -50,6 +50,7 @@ fn one(r: &Repair) -> Node {
     let fact = |key: &str, label: &str, cell: Cell| Fact { key: key.into(), label: label.into(), cell };
     let shown = format!("{} to {}, recorded again after the patch", whole(r.before), whole(r.after));
     let value = serde_json::json!({ "before": r.before, "after": r.after, "promised": r.promised });
+    let bytes = serde_json::json!({ "before": r.patched.size_before, "after": r.patched.size_after });
     let size = format!("{} to {} bytes", r.patched.size_before, r.patched.size_after);
     let memory = format!("{:+} bytes over all live objects", a.live_bytes);
     let mut facts = vec![
@@ -60,7 +61,7 @@ fn one(r: &Repair) -> Node {
         ),
         fact("edit", "edit", Cell::text(edits(a)).tone(Tone::Strong)),
         fact("why", "why", Cell::text(a.why.clone())),
-        fact("size_bytes", "size", Cell::text(size)),
+        fact("size_bytes", "size", Cell::value(bytes, size)),
         fact("live_bytes", "memory", Cell::value(a.live_bytes, memory)),
         fact("new_sharing", "new sharing", Cell::text(new_sharing(a))),
         fact("transfers", "transfers", Cell::value(value, shown).tone(Tone::Good)),
@@ -69,7 +70,11 @@ fn one(r: &Repair) -> Node {
         facts.push(fact(&format!("note_{n}"), "note", Cell::text(note.clone()).tone(Tone::Warn)));
     }
     let title = format!("Patch of {}, offsets verified by compiling it", a.type_name);
-    Node::Section { key: "patch".into(), title, nodes: vec![Node::Facts(facts), offsets(r)] }
+    Node::Section {
+        key: "patch".into(),
+        title,
+        nodes: [vec![Node::Facts(facts), offsets(r)], r.drawn.clone()].concat(),
+    }
 }
 
 fn offsets(r: &Repair) -> Node {

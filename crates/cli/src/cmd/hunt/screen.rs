@@ -13,7 +13,7 @@ use tussle_evidence::Evidence;
 use tussle_render::{Cell, Column, Finding, Level, Node, Span, Tone, View, thousands};
 
 /// Version of the `hunt` document.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 
 /// Code lines shown per field.
 const CODE_MAX: usize = 2;
