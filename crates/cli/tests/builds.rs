@@ -167,3 +167,29 @@ fn several_programs_are_listed_and_one_is_found_by_its_name() {
     let out = tussle(lab.path(), &["hunt", "p", "--run", "./two"]);
     assert!(text(&out.stderr).contains("recording ./bin/two"), "{}", text(&out.stderr));
 }
+
+/// `record --project` needs nothing but the folder, and `check` reads its rules there and runs nothing.
+#[test]
+fn a_project_file_says_what_to_record_and_to_check() {
+    if !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let at = |n: &str| lab.path().join("p p").join(n);
+    std::fs::create_dir(lab.path().join("p p")).unwrap();
+    std::fs::write(at("a.c"), "struct s { int a, b; } x;\nint main(int n, char **v) { return n - 2; }\n")
+        .unwrap();
+    let rules = "[[rule]]\ntype = \"struct s\"\nsize_max = 4\n";
+    std::fs::write(at("layout.toml"), rules).unwrap();
+    let project =
+        "build = \"cc -g -o out a.c\"\nrun = \"./out 1\"\nrules = [\"layout.toml\"]\ncheck = [\"out\"]\n";
+    std::fs::write(at("tussle.toml"), project).unwrap();
+    let out = tussle(lab.path(), &["record", "--project", "p p"]);
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    assert!(said.contains("cc -g -o out a.c") && said.contains("recording ./out 1"), "{said}");
+    assert!(lab.path().join("tussle.data").is_file() && !at("out").exists());
+    let out = tussle(&lab.path().join("p p"), &["check"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("out") && !at("out").exists(), "{}", text(&out.stderr));
+}

@@ -1,5 +1,6 @@
 //! `tussle check`.
 
+use super::project_file::ProjectFile;
 use super::source::{Source, slab_caches};
 use crate::global::Global;
 use anyhow::{Context as _, bail};
@@ -19,10 +20,10 @@ use tussle_render::{Node, View};
 /// Check layouts against rules.
 ///
 /// Exit status 1 when one is violated, 2 when one cannot be checked.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub struct Args {
-    /// Rule file (TOML).
-    #[arg(long, value_name = "RULES.toml", required_unless_present_any = ["from_source", "markers"])]
+    /// Rule file (TOML); default: what tussle.toml in this folder names.
+    #[arg(long, value_name = "RULES.toml")]
     rules: Vec<PathBuf>,
     /// Take rules from kernel source: CACHELINE_ASSERT lines, or a net_cachelines table.
     #[arg(long, value_name = "SOURCE")]
@@ -30,7 +31,7 @@ pub struct Args {
     /// Take rules from the types' own __cacheline_group_begin and _end markers.
     #[arg(long)]
     markers: bool,
-    /// Builds to check. An architecture comes from the file; a .config from FILE.config, /boot, or the kernel itself.
+    /// Builds to check; default: what tussle.toml in this folder names. An architecture comes from the file; a .config from FILE.config, /boot, or the kernel itself.
     files: Vec<PathBuf>,
     /// Slab geometry: /sys/kernel/slab or a copy. Rules then cover the phases that really occur.
     #[arg(long, value_name = "DIR")]
@@ -63,8 +64,32 @@ enum Emit {
     Rust,
 }
 
+impl Args {
+    /// What the command line leaves open is taken from the folder's `tussle.toml`. Nothing of it is run.
+    fn completed(&self) -> anyhow::Result<Args> {
+        let mut all = self.clone();
+        let silent = self.rules.is_empty() && self.from_source.is_empty() && !self.markers;
+        if silent || (self.files.is_empty() && self.emit.is_none()) {
+            let file = ProjectFile::of(std::path::Path::new("."))?;
+            if silent {
+                all.rules = file.rules.iter().map(PathBuf::from).collect();
+            }
+            if self.files.is_empty() {
+                all.files = file.check.iter().map(PathBuf::from).collect();
+            }
+        }
+        if silent && all.rules.is_empty() {
+            bail!(
+                "say which rules hold: --rules RULES.toml, --from-source, --markers, or `rules` in tussle.toml"
+            );
+        }
+        Ok(all)
+    }
+}
+
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let args = &args.completed()?;
     let mut set = rules(args, global)?;
     if let Some(emit) = args.emit {
         return print_assertions(&set.rules, emit, global);

@@ -69,12 +69,38 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot keep the evidence in {}", args.output.display()))?;
     let seen = contention(&evidence, &Question::observed());
     let mut story = screen::Story::new(&evidence, &seen, &args.output);
+    story.transfers_max = hunt.file.transfers_max;
     if story.finding() {
         let repairs = hunt.repair(&argv, &evidence);
         prove(&hunt, args, &argv, repairs, &mut story)?;
     }
     global.print(&story.view())?;
     Ok(ExitCode::from(story.status()))
+}
+
+/// `record --project`: builds an instrumented copy of `dir` as its `tussle.toml` or its build system says, and records.
+pub fn record_project(
+    dir: &Path,
+    service: &super::service::ServiceArgs,
+    global: &Global,
+) -> anyhow::Result<tussle_evidence::Evidence> {
+    let args = Args {
+        dir: dir.to_path_buf(),
+        build: None,
+        run: None,
+        pairs: None,
+        service: service.clone(),
+        metric: None,
+        kind: None,
+        no_bench: true,
+        output: PathBuf::new(),
+        patch: PathBuf::new(),
+        command: Vec::new(),
+    };
+    let hunt = steps::Hunt::new(&args, global)?;
+    let instrumented = hunt.build_instrumented(&hunt.dir)?;
+    let argv = hunt.argv(&instrumented)?;
+    hunt.record(&instrumented, &argv)
 }
 
 /// Keeps the patch and measures both versions without instrumentation.

@@ -1,6 +1,7 @@
-//! `tussle.toml` in a project's folder: what `hunt` would otherwise be told on its command line.
+//! `tussle.toml` in a project's folder: what verbs would otherwise be told on their command lines.
 //!
-//! Its commands are run by `hunt` alone, only from the folder that the command line names, and printed first.
+//! Its commands are run by `hunt` and `record --project` alone, only from the folder that the command line names, and
+//! printed first. `check` reads which rules hold for which files, and runs nothing.
 
 use anyhow::Context;
 use std::path::Path;
@@ -32,6 +33,14 @@ pub struct ProjectFile {
     /// Structs whose layout stays as it is: no patch of them is tried.
     #[serde(default)]
     pub frozen: Vec<String>,
+    /// Cases that cost at most so many transfers do not make `hunt` fail. They are shown all the same, in their class.
+    pub transfers_max: Option<f64>,
+    /// Rule files of `check`, relative to the folder.
+    #[serde(default)]
+    pub rules: Vec<String>,
+    /// Builds that `check` looks into, relative to the folder.
+    #[serde(default)]
+    pub check: Vec<String>,
 }
 
 impl ProjectFile {
@@ -64,7 +73,7 @@ mod tests {
     fn the_file_says_what_to_do_and_nothing_unknown() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(ProjectFile::of(dir.path()).unwrap(), ProjectFile::default());
-        let text = "build = 'make'\nrun = './s -p 1'\nfor = '10s'\nfrozen = ['struct wire']\n";
+        let text = "transfers_max = 5000\nrules = ['l.toml']\nbuild = 'make'\nrun = './s -p 1'\nfor = '10s'\nfrozen = ['struct wire']\n";
         std::fs::write(dir.path().join(NAME), text).unwrap();
         let file = ProjectFile::of(dir.path()).unwrap();
         assert_eq!((file.build.as_deref(), file.time.as_deref()), (Some("make"), Some("10s")));

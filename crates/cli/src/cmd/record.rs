@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+use tussle_evidence::Evidence;
 use tussle_host::record::{RecordError, RecordOptions, Recorded, convert_session, leftovers, record};
 
 /// What is over sooner shows no progress.
@@ -43,12 +44,16 @@ pub struct Args {
     /// Leave out command, executables, folders and what quotes the source.
     #[arg(long)]
     redact: bool,
+    /// Build an instrumented copy of DIR and record what its tussle.toml says, as `hunt DIR` does first.
+    #[arg(long, value_name = "DIR",
+        conflicts_with_all = ["convert", "command", "preload", "children", "emulate", "duration", "no_names"])]
+    project: Option<PathBuf>,
     /// Finish a recording whose tussle was ended before it had written the evidence: its session folder.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     convert: Option<PathBuf>,
     /// Program and arguments.
     #[arg(
-        required_unless_present = "convert",
+        required_unless_present_any = ["convert", "project"],
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "CMD"
@@ -84,6 +89,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 
 fn record_and_write(args: &Args, global: &Global) -> anyhow::Result<u8> {
     tussle_host::evidence_file::check(&args.output)?;
+    if let Some(dir) = &args.project {
+        let mut evidence = super::hunt::record_project(dir, &args.service, global)?;
+        write(args, global, &mut evidence)?;
+        return Ok(0);
+    }
     let mut recorded = match &args.convert {
         Some(folder) => convert_session(folder, converting(global))?,
         None => record_program(args, global)?,
@@ -142,14 +152,18 @@ fn name_and_write(args: &Args, global: &Global, recorded: &mut Recorded) -> anyh
             global.remark(p);
         }
     }
-    for l in &recorded.evidence.losses {
+    write(args, global, &mut recorded.evidence)
+}
+
+fn write(args: &Args, global: &Global, evidence: &mut Evidence) -> anyhow::Result<()> {
+    for l in &evidence.losses {
         global.remark(format!("{}: {} ({})", l.what, l.count, l.note));
     }
     if args.redact {
-        tussle_evidence::redact(&mut recorded.evidence);
+        tussle_evidence::redact(evidence);
     }
-    tussle_host::evidence_file::write(&args.output, &recorded.evidence)?;
-    let e = &recorded.evidence;
+    tussle_host::evidence_file::write(&args.output, evidence)?;
+    let e = &*evidence;
     global.remark(format!(
         "{} processes, {} threads, {} objects, {} rows of accesses -> {}",
         e.processes.len(),

@@ -26,8 +26,16 @@ pub(super) fn choose(mem_max_bytes: u64) -> (PathBuf, Option<String>) {
     } else {
         return (SHM.into(), None);
     };
-    let disk =
-        [std::env::temp_dir(), "/var/tmp".into()].into_iter().find(|p| !in_memory(p) && room(p) >= need);
+    let writable: Vec<PathBuf> =
+        [std::env::temp_dir(), "/var/tmp".into()].into_iter().filter(|p| is_writable(p)).collect();
+    if writable.is_empty() && is_writable(Path::new(SHM)) {
+        let note = format!(
+            "raw files go to {SHM}, although {why}: no other folder can be written. What does not fit is counted as \
+             lost; a writable /tmp or TMPDIR helps"
+        );
+        return (SHM.into(), Some(note));
+    }
+    let disk = writable.into_iter().find(|p| !in_memory(p) && room(p) >= need);
     let place = disk.unwrap_or_else(std::env::temp_dir);
     let note = format!("raw files go to {}, because {why}", place.display());
     (place, Some(note))
@@ -72,6 +80,13 @@ pub(super) fn room(at: &Path) -> u64 {
         let mut s: libc::statvfs = std::mem::zeroed();
         if libc::statvfs(c.as_ptr(), &mut s) == 0 { s.f_bavail.saturating_mul(s.f_frsize) } else { 0 }
     }
+}
+
+/// Files can be made in a folder: it lies in no file system that is mounted for reading alone.
+fn is_writable(at: &Path) -> bool {
+    let Ok(c) = std::ffi::CString::new(at.as_os_str().as_bytes()) else { return false };
+    // SAFETY: access reads a path that ends.
+    unsafe { libc::access(c.as_ptr(), libc::W_OK) == 0 }
 }
 
 /// Whether a folder lies in a tmpfs or ramfs.

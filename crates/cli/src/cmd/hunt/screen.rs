@@ -38,6 +38,8 @@ pub struct Story<'a> {
     pub measured: Option<Paired>,
     /// Steps that failed after the patch was made.
     pub failures: Vec<String>,
+    /// Cases that cost at most so much do not make the exit status 1.
+    pub transfers_max: Option<f64>,
 }
 
 impl<'a> Story<'a> {
@@ -56,6 +58,7 @@ impl<'a> Story<'a> {
             predicted: None,
             measured: None,
             failures: Vec::new(),
+            transfers_max: None,
         }
     }
 
@@ -74,10 +77,10 @@ impl<'a> Story<'a> {
         if !self.finding() {
             return if class::blind(self.evidence).is_some() { 2 } else { 0 };
         }
-        let repaired = self
-            .repairs
-            .as_ref()
-            .is_some_and(|r| r.left.is_empty() && r.beside.is_empty() && !r.list.is_empty());
+        let open =
+            |r: &Repairs| r.left.iter().chain(&r.beside).any(|c| c.cost > self.transfers_max.unwrap_or(0.0));
+        let tried = |r: &Repairs| !r.list.is_empty() || self.transfers_max.is_some();
+        let repaired = self.repairs.as_ref().is_some_and(|r| !open(r) && tried(r));
         u8::from(!repaired || self.is_slower())
     }
 
