@@ -31,7 +31,8 @@ pub struct Args {
     /// Take rules from the types' own __cacheline_group_begin and _end markers.
     #[arg(long)]
     markers: bool,
-    /// Builds to check; default: what tussle.toml in this folder names. An architecture comes from the file; a .config from FILE.config, /boot, or the kernel itself.
+    /// Builds to check; default: what tussle.toml in this folder names. An architecture comes from the file; a .config
+    /// from FILE.config, /boot, or the kernel itself.
     files: Vec<PathBuf>,
     /// Slab geometry: /sys/kernel/slab or a copy. Rules then cover the phases that really occur.
     #[arg(long, value_name = "DIR")]

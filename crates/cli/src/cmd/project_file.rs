@@ -73,8 +73,9 @@ mod tests {
     fn the_file_says_what_to_do_and_nothing_unknown() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(ProjectFile::of(dir.path()).unwrap(), ProjectFile::default());
-        let text = "transfers_max = 5000\nrules = ['l.toml']\nbuild = 'make'\nrun = './s -p 1'\nfor = '10s'\nfrozen = ['struct wire']\n";
-        std::fs::write(dir.path().join(NAME), text).unwrap();
+        let checks = "transfers_max = 5000\nrules = ['l.toml']\n";
+        let text = "build = 'make'\nrun = './s -p 1'\nfor = '10s'\nfrozen = ['struct wire']\n";
+        std::fs::write(dir.path().join(NAME), format!("{checks}{text}")).unwrap();
         let file = ProjectFile::of(dir.path()).unwrap();
         assert_eq!((file.build.as_deref(), file.time.as_deref()), (Some("make"), Some("10s")));
         assert!(!file.allows("wire") && file.allows("struct wires"));
