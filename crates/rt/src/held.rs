@@ -268,7 +268,8 @@ mod tests {
     fn one_section_stands_for_all_of_its_lock() {
         let locks =
             [traced(0, 0x900, 100, vec![visit(0x40, READ, 0), visit(0x40, WRITE, 0), visit(0x48, READ, 4)])];
-        let held = HeldLocks::new(locks.iter(), [].iter(), |_| true);
+        let outside = [traced(0, NO_LOCK, 1, vec![visit(0x40, READ, 0)])];
+        let held = HeldLocks::new(locks.iter(), outside.iter(), |_| true);
         // A read, a write, and four more before the next visit.
         let share = held.of(0x40, (0, 8), 0, |_| 600.0).unwrap();
         assert_eq!((share.lock, share.share, share.sections), (0x900, 1.0, 1.0 / 6.0));
@@ -303,7 +304,9 @@ mod tests {
     fn what_came_before_a_lock_was_recognised_counts_as_under_it() {
         let (thread, mut l) = traced(0, 0x900, 150, vec![visit(0x40, WRITE, 0)]);
         l.sections[0].0.vt0 = 1000;
-        let held = HeldLocks::new([(thread, l)].iter(), [].iter(), |_| true);
+        let (_, mut outside) = traced(0, NO_LOCK, 1, vec![visit(0x40, WRITE, 0)]);
+        outside.sections[0].0.vt0 = 2000;
+        let held = HeldLocks::new([(thread, l)].iter(), [(thread, outside)].iter(), |_| true);
         let share = |all: f64| held.of(0x40, (0, 8), 0, |from| if from == 0 { all } else { 150.0 }).unwrap();
         assert_eq!((share(200.0).share, share(400.0).share), (1.0, 150.0 / 400.0));
     }

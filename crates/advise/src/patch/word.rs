@@ -25,7 +25,8 @@ fn word_at(source: &Source<'_>, i: usize, bytes: u64) -> Option<Word> {
     let next = source.code_from(i + 1);
     let end = source.group_end(next).filter(|_| source.at(next) == "(");
     if bytes == 64 && matches!(name, "alignas" | "_Alignas") {
-        let inside = &source.text[source.tokens[next].end..source.tokens[end? - 1].start];
+        let close = end? - 1;
+        let inside = &source.text[source.tokens[next].end..source.tokens[close].start];
         let interference = inside.trim().ends_with("hardware_destructive_interference_size");
         return interference.then(|| Word { text: format!("{name}({})", inside.trim()), behind: false });
     }

@@ -211,7 +211,7 @@ static int floating() {
     double up = one / three;
     feclearexcept(FE_ALL_EXCEPT);
     for (int i = 0; i < 1000; i++) words[i & 63] = words[i & 63] + i, free(malloc(i));
-    printf("%d %d\n", fegetround() == FE_UPWARD, fetestexcept(FE_ALL_EXCEPT));
+    printf("%d %d\n", fegetround() == FE_UPWARD, fetestexcept(FE_ALL_EXCEPT & ~FE_INEXACT));
     fights();
     printf("%d %a %a\n", fegetround() == FE_UPWARD, up, one / three);
     typedef double four __attribute__((vector_size(32)));
