@@ -5,9 +5,9 @@ use crate::arch::{alias, stub};
 use crate::arena::recording;
 use crate::interpose::{P, after_join, started};
 use crate::libc_calls::{call, next_all};
-use crate::locks::{cond_wait, lock, lock_seen, mutex_seen, mutex_try, seen, taken};
+use crate::locks::{cond_wait, mutex_given_back, mutex_tried, mutex_wanted, seen};
 use crate::wire::*;
-use crate::{sections, sync};
+use crate::sync;
 use core::ffi::c_int;
 
 next_all! {
@@ -79,8 +79,7 @@ pub unsafe extern "C" fn tussle_thrd_yield() {
 pub unsafe extern "C" fn tussle_mtx_lock(m: P, pc: u64) -> c_int {
     // SAFETY: the function behind gets the arguments as they came.
     unsafe {
-        mutex_seen(m, pc);
-        lock(m, || mutex_try(m), || call!(LOCK, (m => P) -> c_int))
+        mutex_wanted(m, pc, || call!(LOCK, (m => P) -> c_int))
     }
 }
 
@@ -90,15 +89,7 @@ pub unsafe extern "C" fn tussle_mtx_lock(m: P, pc: u64) -> c_int {
 pub unsafe extern "C" fn tussle_mtx_trylock(m: P, pc: u64) -> c_int {
     // SAFETY: the function behind gets the arguments as they came.
     unsafe {
-        let r = call!(TRYLOCK, (m => P) -> c_int);
-        if taken(r) {
-            mutex_seen(m, pc);
-            sync::locked_by_try(m as u64);
-        } else {
-            lock_seen(m, 4, RMW, pc);
-            sync::tried(m as u64);
-        }
-        r
+        mutex_tried(m, call!(TRYLOCK, (m => P) -> c_int), pc)
     }
 }
 
@@ -108,8 +99,7 @@ pub unsafe extern "C" fn tussle_mtx_trylock(m: P, pc: u64) -> c_int {
 pub unsafe extern "C" fn tussle_mtx_timedlock(m: P, t: P, pc: u64) -> c_int {
     // SAFETY: the function behind gets the arguments as they came.
     unsafe {
-        mutex_seen(m, pc);
-        lock(m, || mutex_try(m), || call!(TIMEDLOCK, (m => P, t => P) -> c_int))
+        mutex_wanted(m, pc, || call!(TIMEDLOCK, (m => P, t => P) -> c_int))
     }
 }
 
@@ -119,9 +109,7 @@ pub unsafe extern "C" fn tussle_mtx_timedlock(m: P, t: P, pc: u64) -> c_int {
 pub unsafe extern "C" fn tussle_mtx_unlock(m: P, pc: u64) -> c_int {
     // SAFETY: the function behind gets the arguments as they came.
     unsafe {
-        sections::releasing(m as u64);
-        mutex_seen(m, pc);
-        sync::unlocking(m as u64);
+        mutex_given_back(m, pc);
         call!(UNLOCK, (m => P) -> c_int)
     }
 }

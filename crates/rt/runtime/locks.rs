@@ -111,6 +111,47 @@ pub unsafe fn mutex_try(m: P) -> c_int {
     }
 }
 
+/// A mutex is taken by `wait`, a function of libc's, unless a try gets it.
+///
+/// # Safety
+/// `m` is a mutex of the program; `pc` is the return address of its call.
+pub unsafe fn mutex_wanted(m: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
+    // SAFETY: the program's mutex, which it is about to take.
+    unsafe {
+        mutex_seen(m, pc);
+        lock(m, || mutex_try(m), wait)
+    }
+}
+
+/// A try of a mutex gave `result`, which is given back.
+///
+/// # Safety
+/// As [`mutex_wanted`].
+pub unsafe fn mutex_tried(m: P, result: c_int, pc: u64) -> c_int {
+    // SAFETY: only the address is noted.
+    unsafe {
+        if taken(result) {
+            mutex_seen(m, pc);
+            sync::locked_by_try(m as u64);
+        } else {
+            lock_seen(m, 4, RMW, pc);
+            sync::tried(m as u64);
+        }
+    }
+    result
+}
+
+/// A mutex is about to be given back.
+///
+/// # Safety
+/// As [`mutex_wanted`].
+pub unsafe fn mutex_given_back(m: P, pc: u64) {
+    sections::releasing(m as u64);
+    // SAFETY: only the address is noted.
+    unsafe { mutex_seen(m, pc) };
+    sync::unlocking(m as u64);
+}
+
 /// # Safety
 /// As `pthread_mutex_lock`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
@@ -118,8 +159,7 @@ pub unsafe extern "C" fn tussle_mutex_lock(m: P, pc: u64) -> c_int {
     // SAFETY: the `pthread_mutex_lock` behind ours gets the arguments as they came; the recorder notes the address
     // of the lock or condition.
     unsafe {
-        mutex_seen(m, pc);
-        lock(m, || mutex_try(m), || call!(M_LOCK, (m => P) -> c_int))
+        mutex_wanted(m, pc, || call!(M_LOCK, (m => P) -> c_int))
     }
 }
 
@@ -130,15 +170,7 @@ pub unsafe extern "C" fn tussle_mutex_trylock(m: P, pc: u64) -> c_int {
     // SAFETY: the `pthread_mutex_trylock` behind ours gets the arguments as they came; the recorder notes the
     // address of the lock or condition.
     unsafe {
-        let r = call!(M_TRYLOCK, (m => P) -> c_int);
-        if taken(r) {
-            mutex_seen(m, pc);
-            sync::locked_by_try(m as u64);
-        } else {
-            lock_seen(m, 4, RMW, pc);
-            sync::tried(m as u64);
-        }
-        r
+        mutex_tried(m, call!(M_TRYLOCK, (m => P) -> c_int), pc)
     }
 }
 
@@ -149,8 +181,7 @@ pub unsafe extern "C" fn tussle_mutex_timedlock(m: P, t: P, pc: u64) -> c_int {
     // SAFETY: the `pthread_mutex_timedlock` behind ours gets the arguments as they came; the recorder notes the
     // address of the lock or condition.
     unsafe {
-        mutex_seen(m, pc);
-        lock(m, || mutex_try(m), || call!(M_TIMEDLOCK, (m => P, t => P) -> c_int))
+        mutex_wanted(m, pc, || call!(M_TIMEDLOCK, (m => P, t => P) -> c_int))
     }
 }
 
@@ -161,9 +192,7 @@ pub unsafe extern "C" fn tussle_mutex_clocklock(m: P, c: c_int, t: P, pc: u64) -
     // SAFETY: the `pthread_mutex_clocklock` behind ours gets the arguments as they came; the recorder notes the
     // address of the lock or condition.
     unsafe {
-        mutex_seen(m, pc);
-        let wait = || call!(M_CLOCKLOCK, (m => P, c => c_int, t => P) -> c_int);
-        lock(m, || mutex_try(m), wait)
+        mutex_wanted(m, pc, || call!(M_CLOCKLOCK, (m => P, c => c_int, t => P) -> c_int))
     }
 }
 
@@ -174,9 +203,7 @@ pub unsafe extern "C" fn tussle_mutex_unlock(m: P, pc: u64) -> c_int {
     // SAFETY: the `pthread_mutex_unlock` behind ours gets the arguments as they came; the recorder notes the address
     // of the lock or condition.
     unsafe {
-        sections::releasing(m as u64);
-        mutex_seen(m, pc);
-        sync::unlocking(m as u64);
+        mutex_given_back(m, pc);
         call!(M_UNLOCK, (m => P) -> c_int)
     }
 }
