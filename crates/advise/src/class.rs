@@ -140,7 +140,8 @@ pub fn helps_line(line: &LineContention) -> bool {
     Class::of(&line.cost) == Class::LayoutHelps
 }
 
-/// Cases that the addresses of this run or the lines of this machine hid.
+/// Cases that the addresses of this run or the lines of this machine hid. What objects like it showed at that very
+/// phase was not hidden: it is judged by what they did.
 pub fn latent(e: &Evidence, seen: &Contention, judged: &[Judged]) -> Vec<Latent> {
     if e.run.unit == Unit::ClockSamples {
         // What did not fight did not wait, and has no samples.
@@ -152,7 +153,65 @@ pub fn latent(e: &Evidence, seen: &Contention, judged: &[Judged]) -> Vec<Latent>
         .flat_map(|j| j.group.lines.iter().map(|l| (l.process, l.address)))
         .collect();
     let is_case = |l: &LineContention| told.contains(&(l.process, l.address)) || helps_line(l);
-    analysis::latent(e, seen, &is_case)
+    let alike = Alike::new(e, seen.question.line);
+    let mut out = analysis::latent(e, seen, &is_case);
+    out.retain(|l| !alike.showed(e, &l.hidden_by));
+    out
+}
+
+/// Heap objects of one size and type from one place in the code: the allocator puts them at this phase or that, and
+/// whichever a later run will see, this one saw in another object. Accesses by kind and phase.
+struct Alike {
+    line: LineSize,
+    /// By kind and phase, of objects that several actors used.
+    accesses: HashMap<(Kind, u64), u64>,
+    of_object: HashMap<u32, Uses>,
+}
+
+/// Accesses to one object.
+struct Uses {
+    accesses: u64,
+    first: u32,
+    several: bool,
+}
+
+/// Code that allocated, type, size in bytes.
+type Kind = (u32, Option<tussle_model::TypeId>, u64);
+
+/// Objects at a phase showed what it brings when they were used by this share of one object's accesses, all together.
+const SHOWED_SHARE_MIN: f64 = 0.5;
+
+impl Alike {
+    fn new(e: &Evidence, line: LineSize) -> Alike {
+        let mut out = Alike { line, accesses: HashMap::new(), of_object: HashMap::new() };
+        for a in &e.accesses {
+            let fresh = Uses { accesses: 0, first: a.actor, several: false };
+            let uses = out.of_object.entry(a.object).or_insert(fresh);
+            let n = a.reads.saturating_add(a.writes).saturating_add(a.rmws);
+            uses.accesses = uses.accesses.saturating_add(n);
+            uses.several |= uses.first != a.actor;
+        }
+        for (object, uses) in out.of_object.iter().filter(|u| u.1.several) {
+            if let Some((kind, base)) = kind(e, *object) {
+                let sum = out.accesses.entry((kind, line.offset(base))).or_default();
+                *sum = sum.saturating_add(uses.accesses);
+            }
+        }
+        out
+    }
+
+    fn showed(&self, e: &Evidence, by: &HiddenBy) -> bool {
+        let HiddenBy::Phase { object, worst, .. } = by else { return false };
+        let Some((kind, _)) = kind(e, *object) else { return false };
+        let there = self.accesses.get(&(kind, self.line.offset(*worst))).copied().unwrap_or(0);
+        let own = self.of_object.get(object).map_or(0, |u| u.accesses);
+        there > 0 && there as f64 >= SHOWED_SHARE_MIN * own as f64
+    }
+}
+
+fn kind(e: &Evidence, object: u32) -> Option<(Kind, u64)> {
+    let o = e.objects.get(object as usize).filter(|o| o.kind == ObjectKind::Heap)?;
+    Some(((o.alloc_code?, o.ty, o.size), o.base))
 }
 
 /// A latent case that the allocator decides anew in every run: this run was lucky, the next one need not be. Over all

@@ -143,6 +143,15 @@ fn parse(text: &str) -> Option<Edit> {
 }
 
 impl Edit {
+    /// Statements of the struct's body that a patch changes.
+    pub fn statements(&self) -> usize {
+        match self {
+            Edit::Swap { .. } | Edit::Place { .. } => 2,
+            Edit::Alloc { .. } => 0,
+            _ => 1,
+        }
+    }
+
     fn is_sound(&self) -> bool {
         let name = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '$');
         let line = |n: u64| n.is_power_of_two() && n <= 65_536;
