@@ -3,7 +3,7 @@
 //! Pure: sources come in as text, patches go out as text. [`abi`] computes offsets, [`edit`] names the changes,
 //! [`relayout`] follows one through all types that contain the struct, [`scene`] and [`cost`] evaluate recorded
 //! accesses under a layout, [`elsewhere`] says where recorded bytes would lie and [`turns`] what that saves,
-//! [`moves`] proposes and [`advice`] ranks edits, [`patch`] edits the source.
+//! [`moves`] proposes edits, [`advice`] bills and [`rank`] orders them, [`patch`] edits the source.
 
 pub mod abi;
 pub mod advice;
@@ -18,6 +18,7 @@ pub mod moves;
 mod named;
 pub mod order;
 pub mod patch;
+pub mod rank;
 pub mod relayout;
 pub mod scene;
 #[cfg(test)]
@@ -25,5 +26,6 @@ mod testing;
 pub mod turns;
 pub mod variables;
 
-pub use advice::{Advice, AdviseError, Options, Report, advise, best, evaluate, sort_best};
+pub use advice::{Advice, AdviseError, Options, Report, advise, best, evaluate};
 pub use edit::Edit;
+pub use rank::sort_best;

@@ -141,7 +141,9 @@ impl<'a> Namer<'a> {
             index = Some(first);
             at = offset % stride;
         }
-        let r = Resolve::new(table, said).visit(ty, at, size.max(1), 0);
+        // Of a type of the library that has no other name, its own names are all there are.
+        let named = o.name.is_some() || !is_library(&table.name(ty));
+        let r = Resolve { named, ..Resolve::new(table, said) }.visit(ty, at, size.max(1), 0);
         if !r.is_field && o.count <= 1 && stride > 0 && offset >= stride {
             // A block may be longer than the struct at its start.
             let path = bytes_text(&format!("behind {root}"), offset, size);
@@ -235,7 +237,9 @@ impl Found {
     fn under(mut self, name: Option<&str>, exact: Option<&str>, at: u64) -> Found {
         if let Some(n) = name {
             self.path = attach(n, &self.path);
-            self.exact = attach(exact.unwrap_or(n), &self.exact);
+        }
+        if let Some(n) = exact.or(name) {
+            self.exact = attach(n, &self.exact);
         }
         self.leaf.0 = self.leaf.0.saturating_add(at);
         self
@@ -245,6 +249,8 @@ impl Found {
 struct Resolve<'a> {
     table: &'a TypeTable,
     said: &'a [(&'a str, u64)],
+    /// What stands before the field is a name of the program's.
+    named: bool,
     /// Types that may still be entered: members that overlap, nested in each other, would double them at every level.
     left: Cell<u32>,
 }
@@ -259,11 +265,27 @@ struct Part<'a> {
     start: u64,
     end: u64,
     bits: bool,
+    /// A member of the C++ library's own: no name that the program knows.
+    inner: bool,
+}
+
+/// Namespaces of the C++ library's types.
+const LIBRARY: [&str; 3] = ["std::", "__gnu_cxx::", "__cxx11::"];
+
+fn is_library(ty: &str) -> bool {
+    LIBRARY.iter().any(|l| ty.starts_with(l))
+}
+
+impl Part<'_> {
+    /// The name for people: `slots`, not `slots._M_impl._M_start`.
+    fn shown(&self) -> Option<&str> {
+        self.name.filter(|_| !self.inner)
+    }
 }
 
 impl<'a> Resolve<'a> {
     fn new(table: &'a TypeTable, said: &'a [(&'a str, u64)]) -> Resolve<'a> {
-        Resolve { table, said, left: Cell::new(VISITS_MAX) }
+        Resolve { table, said, named: true, left: Cell::new(VISITS_MAX) }
     }
 
     fn visit(&self, id: TypeId, offset: u64, size: u64, depth: usize) -> Found {
@@ -306,6 +328,7 @@ impl<'a> Resolve<'a> {
 
     fn parts<'b>(&self, a: &'b tussle_model::Aggregate) -> Vec<Part<'b>> {
         let mut parts = Vec::new();
+        let library = self.named && a.name.as_deref().is_some_and(is_library);
         for m in &a.members {
             if m.role == MemberRole::Static {
                 continue;
@@ -320,7 +343,9 @@ impl<'a> Resolve<'a> {
                 end == start && !bits && matches!(self.table.get(self.table.strip(m.ty)), Type::Array { .. });
             let end = if flexible { u64::MAX } else { end };
             let name = if m.role == MemberRole::Base { None } else { m.name.as_deref() };
-            parts.push(Part { name, ty: m.ty, start, end, bits });
+            let own = |n: &str| (library && n.starts_with('_')) || (self.named && n.starts_with("_M_"));
+            let inner = name.is_some_and(own);
+            parts.push(Part { name, ty: m.ty, start, end, bits, inner });
         }
         parts
     }
@@ -337,7 +362,7 @@ impl<'a> Resolve<'a> {
             [p] => self.descend(p, offset, size, depth),
             many if union || !many.iter().all(|p| p.bits) => self.choose(many, offset, size, depth),
             many => {
-                let names: Vec<&str> = many.iter().filter_map(|p| p.name).collect();
+                let names: Vec<&str> = many.iter().filter_map(|p| p.shown()).collect();
                 Found::text(names.join("|"), false, true)
             }
         }
@@ -345,9 +370,9 @@ impl<'a> Resolve<'a> {
 
     fn descend(&self, p: &Part, offset: u64, size: u64, depth: usize) -> Found {
         if p.bits {
-            return Found::whole(p.end - p.start).under(p.name, None, p.start);
+            return Found::whole(p.end - p.start).under(p.shown(), p.name, p.start);
         }
-        self.visit(p.ty, offset - p.start, size, depth + 1).under(p.name, None, p.start)
+        self.visit(p.ty, offset - p.start, size, depth + 1).under(p.shown(), p.name, p.start)
     }
 
     /// Members of a union: the one that the code names, else the one that fits exactly, else all of them.
@@ -404,7 +429,11 @@ impl<'a> Resolve<'a> {
             }
             [one] => Found::text(part_name(one), false, true),
             [first, .., last] => {
-                Found::text(format!("{}..{}", part_name(first), part_name(last)), false, true)
+                let text = match (part_name(first), part_name(last)) {
+                    (from, to) if from == to || from.is_empty() || to.is_empty() => from,
+                    (from, to) => format!("{from}..{to}"),
+                };
+                Found::text(text, false, true)
             }
         }
     }

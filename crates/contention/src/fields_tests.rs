@@ -166,3 +166,24 @@ fn unknown_stays_unknown() {
     check(&e, 0, 104, 8, "behind struct worker, bytes 104..111", None);
     assert_eq!(field_path(&e, 4, 24, 8).certainty, 0.0);
 }
+
+/// `struct pool { long sum; std::vector<long> slots; }`
+#[test]
+fn members_of_the_cxx_library_are_no_names() {
+    let mut t = TypeTable::new(8);
+    let long = base(&mut t, "long", 8);
+    let fields = |names: [&str; 3]| (0..3).map(|i| Member::field(Some(names[i]), long, 8 * i as u64)).collect();
+    let inner = fields(["_M_start", "_M_finish", "_M_end_of_storage"]);
+    let inner = aggregate(&mut t, AggregateKind::Struct, Some("std::_Vector_base<long>::_Vector_impl"), 24, inner);
+    let vector = vec![Member::field(Some("_M_impl"), inner, 0)];
+    let vector = aggregate(&mut t, AggregateKind::Class, Some("std::vector<long>"), 24, vector);
+    let members = vec![Member::field(Some("sum"), long, 0), Member::field(Some("slots"), vector, 8)];
+    let pool = aggregate(&mut t, AggregateKind::Struct, Some("pool"), 32, members);
+    let name = |at: u64, size: u64| {
+        let f = Resolve::new(&t, &[]).visit(pool, at, size, 0);
+        (f.path, f.exact)
+    };
+    assert_eq!(name(8, 8), ("slots".into(), "slots._M_impl._M_start".into()));
+    assert_eq!(name(16, 16).0, "slots");
+    assert_eq!(name(0, 16).0, "sum..slots");
+}

@@ -7,6 +7,7 @@
 mod alloc;
 mod carve;
 mod code;
+mod cplusplus;
 mod expr;
 mod globals;
 mod image;
@@ -110,6 +111,7 @@ fn name_all(
     lives::take_out(evidence, &lines, &foreign);
     carve::carve(evidence, &loaded, &mut pending, &nests, &groups);
     types::fill(evidence, &loaded, pending);
+    cplusplus::threads(evidence, &mut loaded, &mut sites);
     rust::settle(evidence);
     loaded.into_problems()
 }

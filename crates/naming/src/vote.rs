@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use tussle_evidence::{Basis, Evidence, ObjectKind, TouchKind};
+use tussle_evidence::{Basis, Evidence, ObjectKind, Touch, TouchKind};
 use tussle_model::{TypeId, TypeTable};
 
 use crate::alloc::{self, Candidate, Fit};
@@ -189,7 +189,9 @@ pub(crate) fn decide(
             continue;
         };
         let table = &images.get(c.image).types;
+        let one = c.basis == Basis::Code && !is_array(&evidence.touches, group, table.size(c.ty));
         object.count = match alloc::fit(table, c.ty, object.size) {
+            Fit::Elements(_) if one => 1,
             Fit::Elements(n) => n,
             Fit::Header => 1,
             Fit::No => {
@@ -206,6 +208,12 @@ pub(crate) fn decide(
         Some((_, _, _, c)) => contradictions(evidence, images, nests, group, reused, c),
         None => Vec::new(),
     }
+}
+
+/// Code was seen behind the first element of an object. Elsewhere a block may just be longer than the struct in it.
+fn is_array(touches: &[Touch], group: &Group, element: Option<u64>) -> bool {
+    let element = element.unwrap_or(u64::MAX);
+    touches.iter().any(|t| t.offset >= element && group.objects.contains(&t.object))
 }
 
 /// Confidence, size and reason.

@@ -12,7 +12,7 @@ pub fn threads(e: &Evidence, actors: &[u32]) -> String {
     let mut list: Vec<(String, (u32, usize))> = kinds.into_iter().collect();
     list.sort_by_key(|(_, (n, first))| (std::cmp::Reverse(*n), *first));
     let text = |(label, (n, first)): (String, (u32, usize))| match n {
-        1 if label.ends_with("()") => format!("{label} T{}", actors[first]),
+        1 if label.ends_with(')') || label.starts_with("lambda ") => format!("{label} T{}", actors[first]),
         // Names of running threads are often all the same.
         1 if e.run.unit == Unit::ClockSamples && label.starts_with("thread ") => {
             e.actors.get(actors[first] as usize).map_or(label.clone(), |a| format!("{label} {}", a.number))
@@ -29,6 +29,8 @@ fn thread(e: &Evidence, actor: u32) -> String {
     let start = a.start.and_then(|c| e.code.get(c as usize)).and_then(|c| c.frames.first());
     match (a.kind, start, &a.name) {
         (ActorKind::Cpu, _, _) => format!("CPU {}", a.number),
+        // C++ functions come with their parameters, lambdas with their place.
+        (_, Some(f), _) if f.function.contains(['(', ' ']) => f.function.clone(),
         (_, Some(f), _) => format!("{}()", f.function),
         (ActorKind::Thread, None, _) if a.creator.is_none() && !is_other(e, a) => "main thread".into(),
         (_, None, Some(name)) => format!("thread {name}"),
@@ -43,17 +45,39 @@ fn is_other(e: &Evidence, a: &Actor) -> bool {
     e.run.unit == Unit::ClockSamples && pid != Some(a.number)
 }
 
-/// Functions from the innermost outwards: inlined frames, then the callers.
+/// Functions from the innermost outwards: inlined frames, then the callers. Those of system headers only where there
+/// are no others.
 pub(super) fn stack(e: &Evidence, code: u32) -> Vec<String> {
-    let mut out = Vec::new();
-    let Some(c) = e.code.get(code as usize) else { return out };
-    out.extend(frames(c));
-    for &caller in c.chain.iter().take(8) {
-        if let Some(c) = e.code.get(caller as usize) {
-            out.extend(frames(c));
-        }
+    let Some(c) = e.code.get(code as usize) else { return Vec::new() };
+    let callers = c.chain.iter().take(8).filter_map(|c| e.code.get(*c as usize));
+    let mut rows: Vec<&Code> = std::iter::once(c).chain(callers).collect();
+    let users = rows.iter().flat_map(|c| &c.frames).any(is_users);
+    if users {
+        rows.retain(|c| c.frames.is_empty() || c.frames.iter().any(|f| !is_header(f)));
     }
-    out
+    rows.into_iter().flat_map(|c| frames(c, users)).collect()
+}
+
+/// Where compilers and systems keep headers.
+const SYSTEM_HEADERS: [&str; 4] = ["/usr/include/", "/usr/lib/gcc/", "/usr/lib/llvm-", "/include/c++/"];
+
+/// Code of a system header: a container's, a smart pointer's.
+fn is_header(f: &Frame) -> bool {
+    let [include, gcc, llvm, cxx] = SYSTEM_HEADERS;
+    [include, gcc, llvm].iter().any(|h| f.file.starts_with(h)) || f.file.contains(cxx)
+}
+
+/// The program's own, with a line.
+fn is_users(f: &Frame) -> bool {
+    f.line > 0 && !is_header(f) && !is_scaffold(f)
+}
+
+/// The first frame outside of system headers, of the code or its callers, where the code itself is of one.
+fn user_frame<'a>(e: &'a Evidence, c: &'a Code) -> Option<&'a Frame> {
+    c.frames.first().filter(|f| is_header(f))?;
+    let callers = c.chain.iter().take(8).filter_map(|c| e.code.get(*c as usize));
+    let mut all = std::iter::once(c).chain(callers).flat_map(|c| &c.frames);
+    all.find(|f| is_users(f))
 }
 
 /// Functions that start programs and threads, and the recorder's own: in every chain, and nobody's cause.
@@ -61,6 +85,8 @@ const SCAFFOLD: &[&str] = &[
     "_start",
     "__libc_start_main",
     "__libc_start_call_main",
+    "call_init",
+    "__run_exit_handlers",
     "start_thread",
     "clone",
     "__clone",
@@ -68,23 +94,24 @@ const SCAFFOLD: &[&str] = &[
     "__clone3",
 ];
 
-fn frames(c: &Code) -> Vec<String> {
-    let interesting = |f: &&Frame| {
-        let bare = f.function.split('@').next().unwrap_or("");
-        !SCAFFOLD.contains(&bare)
-            && !bare.starts_with("tussle_runtime::")
-            && !bare.starts_with("__libc_start_main")
-    };
+fn is_scaffold(f: &Frame) -> bool {
+    let bare = f.function.split('@').next().unwrap_or("");
+    SCAFFOLD.contains(&bare) || bare.starts_with("tussle_runtime::") || bare.starts_with("__libc_start_main")
+}
+
+/// Functions of one address, with or without those of system headers.
+fn frames(c: &Code, without_headers: bool) -> Vec<String> {
+    let interesting = |f: &&Frame| !is_scaffold(f) && !(without_headers && is_header(f));
     match c.frames.is_empty() {
         true => vec![format!("{:#x}", c.address)],
         false => c.frames.iter().filter(interesting).map(|f| f.function.clone()).collect(),
     }
 }
 
-/// `server.c:21`, or the address.
+/// `server.c:21`, or the address. Of code in system headers the program's line that called for it.
 pub fn place(e: &Evidence, code: u32) -> String {
     let Some(c) = e.code.get(code as usize) else { return "unknown".into() };
-    match c.frames.first() {
+    match user_frame(e, c).or(c.frames.first()) {
         Some(f) if f.line > 0 => format!("{}:{}", f.file, f.line),
         Some(f) if !f.file.is_empty() => f.file.clone(),
         _ => format!("{:#x}", c.address),

@@ -105,7 +105,12 @@ pub struct Repair {
     pub promised: f64,
     /// An object of the struct before and after it.
     pub drawn: Vec<Node>,
+    /// For lines of so many bytes: what a layout would still remove at the struct, of the second recording.
+    pub left_by_line: Vec<(u64, f64)>,
 }
+
+/// Lines of most machines; of Apple's and POWER's, and two at once on x86; of s390.
+const LINES_BYTES: [u32; 3] = [64, 128, 256];
 
 /// All that survived, one on top of the other.
 pub struct Repairs {
@@ -190,6 +195,7 @@ impl Hunt<'_> {
             drawn,
             before: was,
             after: cost_of(&evidence, &advice.type_name, latent),
+            left_by_line: left_by_line(&evidence, &advice.type_name),
             // Where the object lies elsewhere in the next run nothing is promised but that it does not matter.
             promised: if latent { was } else { advice.gain_observed().max(0.0) },
             patched,
@@ -314,6 +320,20 @@ fn cost_of(e: &Evidence, name: &str, latent: bool) -> f64 {
     let judged = class::judge(e, &namer, &seen);
     let of = |j: &&class::Judged| j.group.objects().into_iter().any(|o| holds(e, o, name));
     judged.iter().filter(of).map(|j| j.group.cost.total()).sum()
+}
+
+/// The cost of what a layout helps at objects of a type, for each size of a line, at the recorded addresses.
+fn left_by_line(e: &Evidence, name: &str) -> Vec<(u64, f64)> {
+    let namer = Namer::new(e);
+    let left = |line: LineSize| {
+        let seen = contention(e, &Question { line, ..Question::observed() });
+        let judged = class::judge(e, &namer, &seen);
+        let of = |j: &&class::Judged| {
+            j.class == Class::LayoutHelps && j.group.objects().into_iter().any(|o| holds(e, o, name))
+        };
+        (line.bytes(), judged.iter().filter(of).map(|j| j.group.cost.total()).sum())
+    };
+    LINES_BYTES.into_iter().filter_map(LineSize::new).map(left).collect()
 }
 
 /// An object is the variable of this name, or is or embeds a struct of it.

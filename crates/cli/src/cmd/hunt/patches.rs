@@ -3,6 +3,7 @@
 use super::gate::{Repair, Repairs};
 use super::steps::edits;
 use tussle_advise::Advice;
+use tussle_advise::class::COST_MIN;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, offset, thousands};
 
 /// Fields shown with their offsets.
@@ -65,6 +66,7 @@ fn one(r: &Repair) -> Node {
         fact("live_bytes", "memory", Cell::value(a.live_bytes, memory)),
         fact("new_sharing", "new sharing", Cell::text(new_sharing(a))),
         fact("transfers", "transfers", Cell::value(value, shown).tone(Tone::Good)),
+        fact("lines", "lines", Cell::value(serde_json::json!(r.left_by_line), lines(&r.left_by_line))),
     ];
     for (n, note) in a.notes.iter().chain(&r.patched.notes).enumerate() {
         facts.push(fact(&format!("note_{n}"), "note", Cell::text(note.clone()).tone(Tone::Warn)));
@@ -75,6 +77,21 @@ fn one(r: &Repair) -> Node {
         title,
         nodes: [vec![Node::Facts(facts), offsets(r)], r.drawn.clone()].concat(),
     }
+}
+
+/// `holds for 64 bytes, 128 (Apple, POWER, pairs on x86); with 256 (s390) 12,345 transfers are left`.
+fn lines(left: &[(u64, f64)]) -> String {
+    let name = |bytes: u64| match bytes {
+        128 => "128 (Apple, POWER, pairs of lines on x86)".to_string(),
+        256 => "256 (s390)".to_string(),
+        _ => format!("{bytes} bytes"),
+    };
+    type Lines<'a> = Vec<&'a (u64, f64)>;
+    let (open, holds): (Lines<'_>, Lines<'_>) = left.iter().partition(|l| l.1 >= COST_MIN);
+    let holds: Vec<String> = holds.iter().map(|l| name(l.0)).collect();
+    let open = open.iter().map(|l| format!("with {} {} transfers are left", name(l.0), whole(l.1)));
+    let said = (!holds.is_empty()).then(|| format!("holds for {}", holds.join(", ")));
+    said.into_iter().chain(open).collect::<Vec<_>>().join("; ")
 }
 
 fn offsets(r: &Repair) -> Node {
@@ -114,4 +131,18 @@ fn warn(text: &str) -> Node {
 
 fn whole(e: f64) -> String {
     thousands(e.max(0.0).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_names_the_lines_that_it_holds_for() {
+        let left = [(64, 0.0), (128, 20.0), (256, 12_345.0)];
+        let want = "holds for 64 bytes, 128 (Apple, POWER, pairs of lines on x86); \
+                    with 256 (s390) 12,345 transfers are left";
+        assert_eq!(lines(&left), want);
+        assert_eq!(lines(&[(64, 5_000.0)]), "with 64 bytes 5,000 transfers are left");
+    }
 }

@@ -1,0 +1,59 @@
+//! Which proposal comes first.
+
+use crate::advice::Advice;
+use crate::edit::Edit;
+use crate::turns;
+
+/// Gains that differ by less are equal: windows and merging make them uncertain by about as much.
+pub const EQUAL_SHARE: f64 = crate::class::UNDECIDED_SHARE_MIN;
+
+/// Bytes that nobody counts, all live objects together: a page.
+const BYTES_EQUAL_MAX: i64 = 4096;
+
+/// Orders advice as somebody would take it: gain at the recorded addresses first, then on other phases, and of equal
+/// gain ([`EQUAL_SHARE`]) what makes nothing new and changes the fewest statements. What was replayed goes by that
+/// where all lengths of a turn agree.
+pub fn sort_best(advices: &mut [Advice]) {
+    let here = |a: &Advice| if a.is_latent() { 0.0 } else { a.gain_observed() };
+    let (levels_here, levels) = (levels(advices, here), levels(advices, Advice::gain));
+    let bill = |a: &Advice| {
+        let statements: usize = a.edits.iter().map(Edit::statements).sum::<usize>() + a.sites.len();
+        let bytes = a.live_bytes.max(BYTES_EQUAL_MAX);
+        (a.notes.len(), bytes, !a.new_sharing.is_empty(), statements, a.live_bytes, a.new_sharing.len())
+    };
+    advices.sort_by_cached_key(|a| (level(&levels_here, here(a)), level(&levels, a.gain()), bill(a)));
+    turns::sort(advices);
+}
+
+/// The largest gain of each level, in falling order: a level begins where the gains of the one before end.
+fn levels(advices: &[Advice], gain: impl Fn(&Advice) -> f64) -> Vec<f64> {
+    let mut out: Vec<f64> = advices.iter().map(|a| gain(a).max(1.0)).collect();
+    out.sort_by(|a, b| b.total_cmp(a));
+    out.dedup_by(|next, first| *next > (1.0 - EQUAL_SHARE) * *first);
+    out
+}
+
+/// The number of a gain's level.
+fn level(levels: &[f64], gain: f64) -> usize {
+    levels.partition_point(|first| gain.max(1.0) <= (1.0 - EQUAL_SHARE) * first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Cost;
+
+    #[test]
+    fn of_equal_gain_the_fewest_statements_come_first() {
+        let advice = |gain: f64, edits: Vec<Edit>| {
+            let before = Cost { mean: gain, observed: gain, ..Cost::default() };
+            Advice { before, edits, ..Advice::of_nothing() }
+        };
+        let align = |field: &str| Edit::Align { field: field.into(), bytes: 64 };
+        let seven = advice(100_000.0, ["a", "b", "c", "d", "e", "f", "g"].map(align).to_vec());
+        let (one, less) = (advice(90_000.0, vec![align("a")]), advice(80_000.0, vec![align("b")]));
+        let mut list = vec![less.clone(), seven.clone(), one.clone()];
+        sort_best(&mut list);
+        assert_eq!(list, [one, seven, less]);
+    }
+}
