@@ -46,7 +46,14 @@ fn main() {
     if std::path::Path::new(btf).exists() {
         let ours = words(&[TUSSLE, "layout", "-C", "mm_struct", btf]);
         let theirs = words(&["pahole", "-C", "mm_struct", btf]);
-        rows.push(Row { what: "one struct, BTF", ours, theirs, time: 1.0 / 3.0, by_cpu: false, memory: None });
+        rows.push(Row {
+            what: "one struct, BTF",
+            ours,
+            theirs,
+            time: 1.0 / 3.0,
+            by_cpu: false,
+            memory: None,
+        });
     }
     println!(
         "{:<22} {:>8} {:>6} {:>6}  {:>8} {:>6} {:>6}  {:>6} {:>6} {:>6}  {:>6}  peer",

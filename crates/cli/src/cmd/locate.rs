@@ -105,16 +105,31 @@ fn globals(
     let debug = if elf.has(".debug_info") { None } else { separate(&elf, &mut companions) };
     let debug = debug.as_ref().map(|(bytes, _)| (**bytes).as_ref());
     let (symbols, _) = Symbols::read((*bytes).as_ref(), debug)?;
-    let holds = |s: &&Segment| {
-        let inside = module.offset.checked_sub(s.file_offset).is_some_and(|at| at < s.file_size);
-        inside || s.file_offset & !(PAGE_BYTES - 1) == module.offset
-    };
-    // of two segments in one page of the file the later one is mapped with its own permissions
-    let Some(segment) = symbols.segments.iter().rev().find(holds) else { return Ok(none()) };
-    let start = segment.svma.wrapping_add(module.offset).wrapping_sub(segment.file_offset);
-    let bias = module.start.wrapping_sub(start);
+    let Some(bias) = bias(&symbols.segments, maps, module) else { return Ok(none()) };
     let first = args.address.wrapping_sub(bias) & !(line.bytes() - 1);
     Ok(in_line(&elf, &symbols, &mut companions, bias, first..first.saturating_add(line.bytes())))
+}
+
+/// How far the module lies from where its file says. Two segments may share a page of the file, which is then mapped
+/// twice: the distance is right that puts most segments where the process has them.
+fn bias(segments: &[Segment], maps: &[Mapped], module: &Mapped) -> Option<u64> {
+    let page = |at: u64| at & !(PAGE_BYTES - 1);
+    let holds = |s: &&Segment| {
+        let inside = module.offset.checked_sub(s.file_offset).is_some_and(|at| at < s.file_size);
+        inside || page(s.file_offset) == module.offset
+    };
+    let here = |s: &Segment| {
+        let start = s.svma.wrapping_add(module.offset).wrapping_sub(s.file_offset);
+        module.start.wrapping_sub(start)
+    };
+    let fits = |bias: &u64| {
+        let mapped = |s: &&Segment| {
+            let start = page(s.svma.wrapping_add(*bias));
+            maps.iter().any(|m| m.path == module.path && m.start == start && m.offset == page(s.file_offset))
+        };
+        segments.iter().filter(mapped).count()
+    };
+    segments.iter().filter(holds).map(here).max_by_key(fits)
 }
 
 /// Variables that touch these file addresses, with their types, at their addresses in the process.
