@@ -281,12 +281,12 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
 fn uses(request: &Request<'_>, sources: &Sources, file: &Path) -> Result<(), FixError> {
     let (name, reorders) = (request.type_name, meaning::reorders(request.edits));
     if reorders {
-        patch::init::check(name, &sources.c_texts(file)).map_err(FixError::Use)?;
+        patch::init::check(name, &sources.c_texts(name, file)).map_err(FixError::Use)?;
     }
     if request.abi_ok {
         return Ok(());
     }
-    let texts = sources.texts();
+    let texts = sources.texts_of(name, file);
     let shared = sources::builds_shared_library(request.dir);
     patch::boundary::check(name, &file.to_string_lossy(), shared, &texts).map_err(FixError::Use)?;
     patch::bytes::check(name, &texts).map_err(FixError::Use)?;

@@ -209,3 +209,30 @@ fn members_that_the_build_leaves_out_are_named_as_such() {
     let refused = fix::patch_tree(&request, &mut |_| {}).expect_err("left out").to_string();
     assert!(refused.contains("line 4 in an #if that this build leaves out"), "{refused}");
 }
+
+#[test]
+fn another_folders_type_of_the_same_name_is_not_meant() {
+    if !need("gcc") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let header = "struct s {\n\tint a;\n\tint b;\n};\n";
+    let files = [
+        ("src/s.h", header),
+        ("src/main.c", "#include \"s.h\"\nstruct s g;\nint main(void) { return g.a; }\n"),
+        ("deps/other/s.h", "struct s {\n\tlong x;\n\tlong y;\n};\n"),
+        ("deps/other/use.c", "#include \"s.h\"\nstruct s h = { 1, 2 };\n"),
+    ];
+    for (path, text) in files {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+    let decl = tussle_model::SourceLoc { file: "src/s.h".into(), line: 1 };
+    let edits: Vec<Edit> = vec!["swap:a,b".parse().expect("an edit")];
+    let build = &Build::Shell("gcc -c src/main.c -o main.o".into());
+    let (dir, edits, decl) = (dir.path(), edits.as_slice(), Some(&decl));
+    let request = Request { dir, type_name: "s", decl, edits, build, abi_ok: false, sites: &[] };
+    let patched = fix::patch_tree(&request, &mut |_| {}).expect("a patch");
+    assert!(patched.diff.contains("a/src/s.h"), "{}", patched.diff);
+}

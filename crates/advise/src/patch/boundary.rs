@@ -71,7 +71,7 @@ fn of_path(path: &str, shared: bool) -> Option<Boundary> {
     let how = if path.split('/').any(|p| p == "uapi") {
         "user programs are built with this header"
     } else if shared && header && folders.any(|p| p == "include") {
-        "it is a public header of a shared library, and programs are built with it"
+        "it is a public header of a library that is or can be shared, and programs are built with it"
     } else {
         return None;
     };

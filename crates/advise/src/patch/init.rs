@@ -240,7 +240,8 @@ fn group_is_positional(source: &Source<'_>, open: usize, array: bool) -> bool {
     // `.a = 1, 2` gives 2 to the member behind a; `a: 1` is what GNU C wrote before C99.
     let named = |i: usize| source.at(i) == "." || source.at(source.code_from(i + 1)) == ":";
     // `INIT_MM_CONTEXT(init_mm)` among named ones is a macro that names what it gives.
-    let is_macro = |i: usize| i != first && !source.at(i).contains(|c: char| c.is_ascii_lowercase() || c == '{');
+    let is_macro =
+        |i: usize| i != first && !source.at(i).contains(|c: char| c.is_ascii_lowercase() || c == '{');
     let word = |i: usize| source.tokens.get(i).is_some_and(|t| t.kind == Kind::Ident);
     !zero && items.iter().any(|&i| !named(i) && !(is_macro(i) && word(i)))
 }

@@ -148,6 +148,10 @@ impl Uses<'_, '_> {
     /// The member whose address is taken at `i`, and the place of its name.
     fn member_address(&self, i: usize) -> Option<(&Member, usize)> {
         let objects = &self.objects;
+        // `a && p->b > 3`
+        if objects.text(i + 1) == "&" || objects.text(i.saturating_sub(1)) == "&" {
+            return None;
+        }
         let mut at = i + 1;
         while objects.text(at) == "(" {
             at += 1;
@@ -243,17 +247,16 @@ impl Uses<'_, '_> {
     fn arithmetic(&self, i: usize) -> Option<String> {
         let objects = &self.objects;
         let (member, last) = self.member_address(i).filter(|(m, _)| !m.array)?;
-        let mut end = last + 1;
-        while objects.text(end) == ")" && objects.text(end + 1) == "["
-            || objects.text(end) == ")"
-                && objects.text(i.saturating_sub(1)) == "("
-                && end == last + 1
-                && matches!(objects.text(end + 1), "+" | "-")
-        {
-            end += 1;
-        }
-        let operator = matches!(objects.text(end), "+" | "-" | "<" | ">" | "[")
-            || matches!(objects.text(i.saturating_sub(1)), "-" | "<" | ">" | "+");
+        // In parentheses of its own: `(&x->a)[1]`; `&x->a[1]` is the address of an element.
+        let own = objects.text(i.saturating_sub(1)) == "(" && objects.text(last + 1) == ")";
+        let before = objects.text(i.saturating_sub(1 + usize::from(own)));
+        let behind = objects.text(last + 1 + usize::from(own));
+        let call = own && i >= 2 && objects.code.is_word(i - 2) && objects.text(i - 2) != "return";
+        let arrow = behind == "-" && objects.text(last + 2 + usize::from(own)) == ">";
+        let operator = (matches!(behind, "+" | "-" | "<" | ">") && !arrow)
+            || (own && behind == "[")
+            || matches!(before, "-" | "<" | ">" | "+");
+        let operator = operator && !call;
         let kept = objects.text(i.saturating_sub(1)) == "="
             && objects.text(i.saturating_sub(2)) != "="
             && matches!(objects.text(last + 1), ";" | ",");

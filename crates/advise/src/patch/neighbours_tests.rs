@@ -39,6 +39,11 @@ fn arithmetic_on_addresses() {
     f("return g(&p->a, &p->b) + 1;", None);
     f("return p->a & p->b + 1;", None);
     f("return p->a - p->b;", None);
+    f("return v && p->a > 3 && p->b < 4;", None);
+    f("return v && p->name[2] == 1;", None);
+    f("return g(&p->a) + 1;", None);
+    f("return g(&p->name[1]) < h(&p->c);", None);
+    f("return (&p->a)->x;", None);
 }
 
 #[test]

@@ -62,14 +62,43 @@ impl Sources {
         kept.filter_map(|(p, f)| Some((p.to_str()?, f.text.as_str()))).collect()
     }
 
+    /// Paths and texts of those that mean the type `name` as `file` defines it: where others define it, too, a source
+    /// means the definition whose folder is nearest to its own.
+    pub(super) fn texts_of(&self, name: &str, file: &Path) -> Vec<(&str, &str)> {
+        let rivals = self.definitions(name);
+        let texts = self.texts();
+        if rivals.len() < 2 {
+            return texts;
+        }
+        let near = |path: &Path, other: &Path| {
+            let folder = other.parent().unwrap_or(Path::new(""));
+            path.components().zip(folder.components()).take_while(|(a, b)| a == b).count()
+        };
+        let means = |path: &Path| {
+            let own = near(path, file);
+            // The rival in a source's own folder wins over one that is as near but elsewhere.
+            let beside = |r: &Path| r.parent() == path.parent();
+            path == file
+                || !rivals.iter().any(|r| *r != file && (near(path, r) > own || (beside(r) && !beside(file))))
+        };
+        texts.into_iter().filter(|(p, _)| means(Path::new(p))).collect()
+    }
+
+    /// Every file that defines a type of this name.
+    fn definitions(&self, name: &str) -> Vec<&Path> {
+        let bare = bare_name(name);
+        let all = self.files.iter().filter(|(_, f)| defines(&f.text, bare));
+        all.map(|(p, _)| p.as_path()).collect()
+    }
+
     /// Paths and texts of C: none when only C++ units see `file`, which the compiler's syntax tree answers for.
-    pub(super) fn c_texts(&self, file: &Path) -> Vec<(&str, &str)> {
+    pub(super) fn c_texts(&self, name: &str, file: &Path) -> Vec<(&str, &str)> {
         let users = self.users(file);
         let units: Vec<&PathBuf> = users.iter().filter(|p| is_unit(&p.to_string_lossy())).collect();
         if is_cpp(file) || (!units.is_empty() && units.iter().all(|u| is_cpp(u))) {
             return Vec::new();
         }
-        self.texts().into_iter().filter(|(p, _)| !is_cpp(Path::new(p))).collect()
+        self.texts_of(name, file).into_iter().filter(|(p, _)| !is_cpp(Path::new(p))).collect()
     }
 
     /// Translation units, those that include a file named like `file` first.
@@ -114,17 +143,13 @@ impl Sources {
         decl: Option<&SourceLoc>,
     ) -> Result<PathBuf, FixError> {
         let bare = bare_name(name);
-        let defines = |text: &str| {
-            text.contains(bare)
-                && bodies(&Source::new(text))
-                    .iter()
-                    .any(|b| b.tag.as_deref() == Some(bare) || b.aliases.iter().any(|a| a == bare))
-        };
-        if let Some(path) = decl.and_then(|d| self.resolve(dir, &d.file)).filter(|p| defines(self.text(p))) {
+        if let Some(path) =
+            decl.and_then(|d| self.resolve(dir, &d.file)).filter(|p| defines(self.text(p), bare))
+        {
             return Ok(path);
         }
         let found: Vec<&PathBuf> =
-            self.files.iter().filter(|(_, f)| defines(&f.text)).map(|(p, _)| p).collect();
+            self.files.iter().filter(|(_, f)| defines(&f.text, bare)).map(|(p, _)| p).collect();
         match found.as_slice() {
             [one] => Ok((*one).clone()),
             // Tools and tests of a kernel copy its headers.
@@ -149,6 +174,24 @@ impl Sources {
             file.components().filter(|c| matches!(c, Component::Normal(_))).collect();
         (0..parts.len()).map(|n| parts[n..].iter().collect::<PathBuf>()).find(|p| self.files.contains_key(p))
     }
+}
+
+/// Whether `text` defines the type `bare`. Most texts only mention it, and are not cut into tokens.
+fn defines(text: &str, bare: &str) -> bool {
+    may_define(text, bare)
+        && bodies(&Source::new(text))
+            .iter()
+            .any(|b| b.tag.as_deref() == Some(bare) || b.aliases.iter().any(|a| a == bare))
+}
+
+/// Some mention of `bare` has a brace behind it before the statement ends, or stands behind one.
+fn may_define(text: &str, bare: &str) -> bool {
+    memchr::memmem::find_iter(text.as_bytes(), bare.as_bytes()).any(|at| {
+        let behind =
+            text.as_bytes()[at + bare.len()..].iter().find(|b| matches!(b, b'{' | b';' | b')' | b'}' | b'='));
+        let before = text.as_bytes()[..at].iter().rev().find(|b| matches!(b, b'{' | b';' | b'}'));
+        behind == Some(&b'{') || behind == Some(&b')') || before == Some(&b'}')
+    })
 }
 
 /// The only one of the files that a kernel is built from, if `include/linux` or the like is among them.
