@@ -4,24 +4,26 @@ use crate::advice::Advice;
 use crate::edit::Edit;
 use crate::turns;
 
-/// Gains that differ by less are equal: windows and merging make them uncertain by about as much.
-pub const EQUAL_SHARE: f64 = crate::class::UNDECIDED_SHARE_MIN;
+/// Gains that differ by less are equal: the evidence is not finer.
+pub const EQUAL_SHARE: f64 = 0.05;
 
 /// Bytes that nobody counts, all live objects together: a page.
 const BYTES_EQUAL_MAX: i64 = 4096;
 
 /// Orders advice as somebody would take it: gain at the recorded addresses first, then on other phases, and of equal
-/// gain ([`EQUAL_SHARE`]) what makes nothing new and changes the fewest statements. What was replayed goes by that
-/// where all lengths of a turn agree.
+/// gain ([`EQUAL_SHARE`]) what leaves nothing at any phase, makes nothing new and changes the fewest
+/// statements. What was replayed goes by that where all lengths of a turn agree.
 pub fn sort_best(advices: &mut [Advice]) {
     let here = |a: &Advice| if a.is_latent() { 0.0 } else { a.gain_observed() };
     let (levels_here, levels) = (levels(advices, here), levels(advices, Advice::gain));
+    // What leaves a part at some phase is back when the allocator decides otherwise.
+    let leaves = |a: &Advice| a.after.worst > EQUAL_SHARE * a.before.worst;
     let bill = |a: &Advice| {
         let statements: usize = a.edits.iter().map(Edit::statements).sum::<usize>() + a.sites.len();
         let bytes = a.live_bytes.max(BYTES_EQUAL_MAX);
         (a.notes.len(), bytes, !a.new_sharing.is_empty(), statements, a.live_bytes, a.new_sharing.len())
     };
-    advices.sort_by_cached_key(|a| (level(&levels_here, here(a)), level(&levels, a.gain()), bill(a)));
+    advices.sort_by_cached_key(|a| (level(&levels_here, here(a)), level(&levels, a.gain()), leaves(a), bill(a)));
     turns::sort(advices);
 }
 
@@ -51,9 +53,11 @@ mod tests {
         };
         let align = |field: &str| Edit::Align { field: field.into(), bytes: 64 };
         let seven = advice(100_000.0, ["a", "b", "c", "d", "e", "f", "g"].map(align).to_vec());
-        let (one, less) = (advice(90_000.0, vec![align("a")]), advice(80_000.0, vec![align("b")]));
-        let mut list = vec![less.clone(), seven.clone(), one.clone()];
+        let (one, less) = (advice(96_000.0, vec![align("a")]), advice(80_000.0, vec![align("b")]));
+        let mut partly = advice(99_000.0, vec![align("c")]);
+        (partly.before.worst, partly.after.worst) = (100_000.0, 20_000.0);
+        let mut list = vec![partly.clone(), less.clone(), seven.clone(), one.clone()];
         sort_best(&mut list);
-        assert_eq!(list, [one, seven, less]);
+        assert_eq!(list, [one, seven, partly, less]);
     }
 }
