@@ -3,10 +3,11 @@
 use crate::global::Global;
 use anyhow::Context;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use tussle_host::evidence_file;
 use tussle_host::project::{Wrapper, host_triple};
+use tussle_host::record::object_file;
 
 /// Build, run, test or bench a Rust program so that it is recorded, on stable Rust.
 ///
@@ -31,12 +32,51 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let line = command_line(&args.args);
     let shown: Vec<_> = line.iter().map(|a| a.to_string_lossy()).collect();
     global.remark(format!("cargo {}", shown.join(" ")));
+    let (recorder, folder) = (Recorder::new()?, Path::new(FOLDER));
+    recorder.renew(folder)?;
     let mut command = Command::new("cargo");
     command.args(&line).envs(wrapper.environment());
     let output = std::path::absolute(&args.output).context("no current folder")?;
     command.env(runner_variable(), runner(&exe, &output)?);
     let status = command.status().context("cannot run cargo; install Rust")?;
+    recorder.remember(folder);
     Ok(ExitCode::from(status.code().map_or(101, |c| c as u8)))
+}
+
+/// Where cargo builds, unless the user has named a folder.
+const FOLDER: &str = "target/tussle";
+
+/// The recorder that programs in [`FOLDER`] are linked with. cargo does not know of it: what another tussle has built
+/// there is built again.
+struct Recorder {
+    object: String,
+}
+
+impl Recorder {
+    fn new() -> anyhow::Result<Recorder> {
+        Ok(Recorder { object: object_file()?.to_string_lossy().into_owned() })
+    }
+
+    fn mark(folder: &Path) -> PathBuf {
+        folder.join(".recorder")
+    }
+
+    /// Empties the folder if it is of another one.
+    fn renew(&self, folder: &Path) -> anyhow::Result<()> {
+        let of = std::fs::read_to_string(Recorder::mark(folder)).ok();
+        if folder.is_dir() && of.as_ref() != Some(&self.object) {
+            std::fs::remove_dir_all(folder).with_context(|| format!("cannot renew {}", folder.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Remembers it, where cargo has made the folder.
+    fn remember(&self, folder: &Path) {
+        if folder.is_dir() {
+            // What cannot be remembered is built again.
+            let _ = std::fs::write(Recorder::mark(folder), &self.object);
+        }
+    }
 }
 
 /// With the target and a folder of its own, unless the user has named them.
@@ -52,7 +92,7 @@ fn command_line(args: &[OsString]) -> Vec<OsString> {
         out.extend(["--target".into(), host_triple().into()]);
     }
     if !named("--target-dir") {
-        out.extend(["--target-dir".into(), "target/tussle".into()]);
+        out.extend(["--target-dir".into(), FOLDER.into()]);
     }
     out.extend(rest.iter().cloned());
     out
@@ -73,7 +113,7 @@ fn runner(exe: &std::path::Path, output: &std::path::Path) -> anyhow::Result<Str
 
 #[cfg(test)]
 mod tests {
-    use super::command_line;
+    use super::{Recorder, command_line};
     use std::ffi::OsString;
 
     #[track_caller]
@@ -81,6 +121,22 @@ mod tests {
         let args: Vec<OsString> = line.split(' ').map(Into::into).collect();
         let got: Vec<_> = command_line(&args).iter().map(|a| a.to_string_lossy().into_owned()).collect();
         assert_eq!(got.join(" "), expect);
+    }
+
+    #[test]
+    fn what_another_recorder_was_linked_with_is_built_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("target");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("old"), "").unwrap();
+        let recorder = Recorder::new().unwrap();
+        recorder.renew(&folder).unwrap();
+        assert!(!folder.exists());
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("new"), "").unwrap();
+        recorder.remember(&folder);
+        recorder.renew(&folder).unwrap();
+        assert!(folder.join("new").exists());
     }
 
     #[test]

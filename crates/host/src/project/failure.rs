@@ -41,7 +41,14 @@ pub enum BuildError {
         source: std::io::Error,
     },
     /// The build left no executable.
-    #[error("`{command}` left no new executable; say what to run with --run 'COMMAND'")]
+    #[error(
+        "`{command}` left no new executable; {}",
+        if command.starts_with("cargo build") {
+            "of a library `tussle cargo test` records the tests, `tussle cargo bench` the benches"
+        } else {
+            "say what to run with --run 'COMMAND'"
+        }
+    )]
     NoExecutable {
         /// What was run.
         command: String,

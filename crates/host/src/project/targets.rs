@@ -167,11 +167,14 @@ fn described_by_cmake(build: &Path) -> Option<Vec<PathBuf>> {
     Some(out.into_iter().collect())
 }
 
-/// Executables of `meson introspect --targets`, as the build folder keeps them.
+/// Executables of `meson introspect --targets`, as the build folder keeps them; tools of subprojects only where the
+/// project has no program of its own.
 fn described_by_meson(build: &Path) -> Option<Vec<PathBuf>> {
     let targets = json(&build.join("meson-info/intro-targets.json"))?;
-    let programs = targets.as_array()?.iter().filter(|t| t["type"] == "executable");
-    let files = programs.flat_map(|t| t["filename"].as_array().into_iter().flatten());
+    let all: Vec<&Value> = targets.as_array()?.iter().filter(|t| t["type"] == "executable").collect();
+    let own: Vec<&Value> = all.iter().copied().filter(|t| t["subproject"].is_null()).collect();
+    let programs = if own.is_empty() { all } else { own };
+    let files = programs.into_iter().flat_map(|t| t["filename"].as_array().into_iter().flatten());
     Some(files.filter_map(|f| f.as_str().map(PathBuf::from)).collect())
 }
 
