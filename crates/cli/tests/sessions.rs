@@ -8,8 +8,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PROGRAM: &str = "#include <pthread.h>\n#include <stdio.h>\n#include <unistd.h>\nvolatile long pair[2];\n\
-    static void *run(void *p) { for (int i = 0; i < 20000; i++) pair[(long)p]++; return 0; }\n\
-    int main(int argc, char **argv) { pthread_t t; pthread_create(&t, 0, run, (void *)1); run(0);\n\
+    static volatile char wide[1 << 20];\nstatic int much;\n\
+    static void *run(void *p) { for (int i = 0; i < 20000; i++) pair[(long)p]++;\n\
+    for (long i = (long)p; much && i < sizeof wide; i += 4) wide[i]++; return 0; }\n\
+    int main(int argc, char **argv) { pthread_t t; much = argc > 2; pthread_create(&t, 0, run, (void *)1); run(0);\n\
     pthread_join(t, 0); fclose(fopen(\"ran\", \"w\")); while (argc > 1 && access(argv[1], 0)) usleep(1000);\n\
     return 7; }\n";
 
@@ -127,6 +129,45 @@ fn a_recording_whose_tussle_was_killed_is_found_and_finished() {
     });
     convert("late.data");
     assert!(!folder.exists());
+}
+
+/// SIGTERM while the evidence is made: tussle ends and says how to finish, and the raw files stay.
+#[test]
+fn a_conversion_that_is_terminated_is_finished_later() {
+    let Some(dir) = lab() else { return };
+    let (at, program) = (dir.path(), dir.path().join("p"));
+    for _ in 0..5 {
+        let mut recording = tussle(at);
+        recording
+            .args(["record", "-o", "e.data", "--"])
+            .arg(&program)
+            .args(["go", "much"])
+            .stderr(Stdio::piped());
+        let recording = recording.spawn().unwrap();
+        wait_for("the program works", || at.join("ran").exists());
+        std::fs::write(at.join("go"), "").unwrap();
+        let children = format!("/proc/{0}/task/{0}/children", recording.id());
+        wait_for("the program ends", || {
+            std::fs::read_to_string(&children).is_ok_and(|c| c.trim().is_empty())
+        });
+        // SAFETY: a signal to a child of ours that has not been waited for.
+        unsafe { libc::kill(recording.id() as i32, libc::SIGTERM) };
+        let out = recording.wait_with_output().unwrap();
+        let (said, folder) = (String::from_utf8_lossy(&out.stderr).into_owned(), left(&program));
+        ["ran", "go"].iter().for_each(|f| std::fs::remove_file(at.join(f)).unwrap());
+        let Some(folder) = folder else {
+            assert_eq!(out.status.code(), Some(7), "{said}");
+            continue;
+        };
+        assert!(said.contains(&format!("tussle record --convert {}", folder.display())), "{said}");
+        let out = tussle(at).args(["record", "-o", "e.data", "--convert"]).arg(&folder).output().unwrap();
+        assert_eq!(out.status.code(), Some(7), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(!folder.exists());
+        let (e, _) = tussle_host::evidence_file::read(&at.join("e.data")).unwrap();
+        assert!(e.accesses.iter().map(|a| a.writes).sum::<u64>() >= 500_000);
+        return;
+    }
+    tussle_testkit::skip("conversions end before they can be terminated");
 }
 
 /// A shell's line in a mount namespace of its own, where all places for raw files are `kib` large.
