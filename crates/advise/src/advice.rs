@@ -20,8 +20,8 @@ use crate::moves::{candidates, hot_members, leave_impossible_out};
 use crate::named::{contended_types, name_of, type_named};
 pub use crate::named::{is_own_source, source_name};
 use crate::patch::alloc::Site;
-use crate::relayout::{Relayout, RelayoutError};
 use crate::rank::sort_best;
+use crate::relayout::{Relayout, RelayoutError};
 use crate::scene::Scene;
 use crate::turns::{self, Envelope};
 

@@ -23,7 +23,8 @@ pub fn sort_best(advices: &mut [Advice]) {
         let bytes = a.live_bytes.max(BYTES_EQUAL_MAX);
         (a.notes.len(), bytes, !a.new_sharing.is_empty(), statements, a.live_bytes, a.new_sharing.len())
     };
-    advices.sort_by_cached_key(|a| (level(&levels_here, here(a)), level(&levels, a.gain()), leaves(a), bill(a)));
+    advices
+        .sort_by_cached_key(|a| (level(&levels_here, here(a)), level(&levels, a.gain()), leaves(a), bill(a)));
     turns::sort(advices);
 }
 

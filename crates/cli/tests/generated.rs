@@ -30,7 +30,8 @@ fn program(seed: u64) -> String {
     let count = if array { threads } else { 1 };
     let mut out = String::from("#include <pthread.h>\n#include <stdlib.h>\n\nstruct shared {\n");
     for f in 0..fields {
-        let ty = ["long", "int", "unsigned char", "char gap[24]; long"][r.below(4)].replace("gap", &format!("gap{f}"));
+        let ty = ["long", "int", "unsigned char", "char gap[24]; long"][r.below(4)]
+            .replace("gap", &format!("gap{f}"));
         let align = if apart { " __attribute__((aligned(64)))" } else { "" };
         writeln!(out, "\t{ty} f{f}{align};").unwrap();
     }
@@ -87,7 +88,8 @@ fn contradiction(folder: &Path) -> Option<String> {
     let view: serde_json::Value = serde_json::from_slice(&advise.stdout).unwrap_or_default();
     let rows = view["advice"].as_array().map_or(0, Vec::len);
     let class = view["class"].as_str().unwrap_or("not fought over");
-    let said = format!("report ends with {report:?}, advise says {class} with {rows} rows, fix ends with {fix:?}");
+    let said =
+        format!("report ends with {report:?}, advise says {class} with {rows} rows, fix ends with {fix:?}");
     let acts = rows > 0 && fix == Some(0);
     let wrong = match (report, class) {
         (Some(1), "a layout helps") => !acts,

@@ -172,9 +172,11 @@ fn unknown_stays_unknown() {
 fn members_of_the_cxx_library_are_no_names() {
     let mut t = TypeTable::new(8);
     let long = base(&mut t, "long", 8);
-    let fields = |names: [&str; 3]| (0..3).map(|i| Member::field(Some(names[i]), long, 8 * i as u64)).collect();
+    let fields =
+        |names: [&str; 3]| (0..3).map(|i| Member::field(Some(names[i]), long, 8 * i as u64)).collect();
     let inner = fields(["_M_start", "_M_finish", "_M_end_of_storage"]);
-    let inner = aggregate(&mut t, AggregateKind::Struct, Some("std::_Vector_base<long>::_Vector_impl"), 24, inner);
+    let inner =
+        aggregate(&mut t, AggregateKind::Struct, Some("std::_Vector_base<long>::_Vector_impl"), 24, inner);
     let vector = vec![Member::field(Some("_M_impl"), inner, 0)];
     let vector = aggregate(&mut t, AggregateKind::Class, Some("std::vector<long>"), 24, vector);
     let members = vec![Member::field(Some("sum"), long, 0), Member::field(Some("slots"), vector, 8)];

@@ -106,9 +106,14 @@ mod tests {
     #[test]
     fn the_programs_outermost_function_is_above_the_librarys() {
         let mut e = Evidence::empty(Run::new(Source::Recorder, 1, Sees::ACCESSES));
-        let inlined = [("operator()", "/home/me/app.cc"), ("std::__invoke<L>", "/usr/include/c++/12/bits/invoke.h")];
+        let inlined =
+            [("operator()", "/home/me/app.cc"), ("std::__invoke<L>", "/usr/include/c++/12/bits/invoke.h")];
         e.code = vec![
-            row(1, &[("std::vector<long>::push_back(long const&)", "/usr/include/c++/12/bits/stl_vector.h")], &[1, 2]),
+            row(
+                1,
+                &[("std::vector<long>::push_back(long const&)", "/usr/include/c++/12/bits/stl_vector.h")],
+                &[1, 2],
+            ),
             row(2, &inlined, &[]),
             row(3, &[("std::thread::_State_impl<L>::_M_run()", THREAD)], &[]),
             row(4, &[("work(int)", "/home/me/app.cc")], &[4]),

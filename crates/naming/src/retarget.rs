@@ -135,7 +135,8 @@ fn split_access(pieces: &Pieces, a: Access) -> Vec<Access> {
         let rmws = share(a.rmws, &mut left.2);
         let all = reads.saturating_add(writes).saturating_add(rmws);
         // A section that visits several pieces visits each of them, but no more often than there are accesses.
-        let held = a.held.map(|(lock, at, sections, storing)| (lock, at, sections.min(all), storing.min(all)));
+        let held =
+            a.held.map(|(lock, at, sections, storing)| (lock, at, sections.min(all), storing.min(all)));
         out.push(Access { object, offset, size, reads, writes, rmws, held, ..a.clone() });
     }
     out

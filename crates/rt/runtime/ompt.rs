@@ -86,7 +86,14 @@ unsafe extern "C" fn parallel_begin(_: Data, _: P, region: Data, _threads: c_uin
 ///
 /// # Safety
 /// Called by the OpenMP library: `region` and `task` are null, or the tool's words; `task` is the calling thread's.
-unsafe extern "C" fn implicit_task(end: c_int, region: Data, task: Data, threads: c_uint, _: c_uint, _: c_int) {
+unsafe extern "C" fn implicit_task(
+    end: c_int,
+    region: Data,
+    task: Data,
+    threads: c_uint,
+    _: c_uint,
+    _: c_int,
+) {
     if end != BEGIN || region.is_null() || task.is_null() || !crate::arena::recording() {
         return;
     }
