@@ -108,8 +108,10 @@ pub(super) fn keeps(function: &str) -> bool {
 fn assembly(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let open = (i + 1..i + 4).find(|&j| objects.text(j) == "(")?;
     let close = objects.code.closing(open)?;
+    // `"r"(p)`: behind its constraint, and not the argument of a call.
     let operand = |j: usize| {
-        objects.text(j) == "(" && objects.code.closing(j).is_some_and(|end| objects.is_address((j + 1, end)))
+        let constrained = objects.text(j) == "(" && objects.text(j - 1).ends_with('"');
+        constrained && objects.code.closing(j).is_some_and(|end| objects.is_address((j + 1, end)))
     };
     (open + 1..close).any(operand).then(|| "assembly is given its address".to_string())
 }

@@ -321,8 +321,25 @@ impl Uses<'_, '_> {
         let head = objects.text(word);
         let same = !first.array && first.ty.split(' ').any(|w| w == head) && !first.ty.ends_with('*');
         let void = objects.text(from.ty) == "void" && from.depth == 1 && !objects.is_name(word);
+        let void = void && self.receives(value);
         let over = if same { Over::First } else { Over::Like(head.into()) };
         void.then(|| (over, format!("a void pointer becomes one to {head}, and it begins like that")))
+    }
+
+    /// An object's address becomes the value of the variable at `value`: it is assigned, or passed to its function.
+    fn receives(&self, value: usize) -> bool {
+        let objects = &self.objects;
+        let name = objects.text(value);
+        let (open, _) = objects.function(value);
+        let (start, _) = objects.code.statement(open);
+        let own = (start..open).find(|&j| objects.code.is_word(j) && objects.text(j + 1) == "(");
+        let called = own.map(|j| objects.text(j));
+        (0..objects.code.len()).any(|j| {
+            let assigned = objects.text(j) == name && objects.text(j + 1) == "=";
+            let passed = Some(j) != own && called == Some(objects.text(j)) && objects.text(j + 1) == "(";
+            (assigned && objects.address(j + 2).is_some())
+                || (passed && objects.arguments(j + 1).iter().any(|a| objects.is_address(*a)))
+        })
     }
 
     /// A union with an object of the type beside numbers or other structs.

@@ -57,6 +57,9 @@ fn other_types_laid_over() {
         "b:first",
         Some("pointer to base"),
     );
+    let first = "int first(const void *v) { return *(const int *)v; }\n";
+    f(&format!("{first}int f(struct s *p) {{ return first(p); }}"), "b:first", Some("a void pointer"));
+    f(&format!("{first}int f(struct s *p) {{ return first(&p->b); }}"), "b:first", None);
     f("union u { struct s s; int v[5]; };", "swap:b,c", Some("union"));
     f("union u { struct s *s; int v[5]; };", "swap:b,c", None);
 }
