@@ -7,12 +7,9 @@ use crate::turns;
 /// Gains that differ by less are equal: the evidence is not finer.
 pub const EQUAL_SHARE: f64 = 0.05;
 
-/// Bytes that nobody counts, all live objects together: a page.
-const BYTES_EQUAL_MAX: i64 = 4096;
-
 /// Orders advice as somebody would take it: gain at the recorded addresses first, then on other phases, and of equal
-/// gain ([`EQUAL_SHARE`]) what leaves nothing at any phase, makes nothing new and changes the fewest
-/// statements. What was replayed goes by that where all lengths of a turn agree.
+/// gain ([`EQUAL_SHARE`]) what leaves nothing at any phase, makes nothing new, adds the fewest bytes
+/// and changes the fewest statements. What was replayed goes by that where all lengths of a turn agree.
 pub fn sort_best(advices: &mut [Advice]) {
     let here = |a: &Advice| if a.is_latent() { 0.0 } else { a.gain_observed() };
     let (levels_here, levels) = (levels(advices, here), levels(advices, Advice::gain));
@@ -20,8 +17,7 @@ pub fn sort_best(advices: &mut [Advice]) {
     let leaves = |a: &Advice| a.after.worst > EQUAL_SHARE * a.before.worst;
     let bill = |a: &Advice| {
         let statements: usize = a.edits.iter().map(Edit::statements).sum::<usize>() + a.sites.len();
-        let bytes = a.live_bytes.max(BYTES_EQUAL_MAX);
-        (a.notes.len(), bytes, !a.new_sharing.is_empty(), statements, a.live_bytes, a.new_sharing.len())
+        (a.notes.len(), !a.new_sharing.is_empty(), a.live_bytes, statements, a.new_sharing.len())
     };
     advices
         .sort_by_cached_key(|a| (level(&levels_here, here(a)), level(&levels, a.gain()), leaves(a), bill(a)));
