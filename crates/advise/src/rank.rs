@@ -4,8 +4,11 @@ use crate::advice::Advice;
 use crate::edit::Edit;
 use crate::turns;
 
-/// Gains that differ by less are equal: the evidence is not finer.
-pub const EQUAL_SHARE: f64 = 0.05;
+/// Gains that differ by less are equal: below this share a class is undecided, too, because the evidence is not finer.
+pub const EQUAL_SHARE: f64 = crate::class::UNDECIDED_SHARE_MIN;
+
+/// What leaves more than this share of the cost at some phase has left something.
+const LEFT_SHARE: f64 = 0.05;
 
 /// Orders advice as somebody would take it: gain at the recorded addresses first, then on other phases, and of equal
 /// gain ([`EQUAL_SHARE`]) what leaves nothing at any phase, makes nothing new, adds the fewest bytes
@@ -14,7 +17,7 @@ pub fn sort_best(advices: &mut [Advice]) {
     let here = |a: &Advice| if a.is_latent() { 0.0 } else { a.gain_observed() };
     let (levels_here, levels) = (levels(advices, here), levels(advices, Advice::gain));
     // What leaves a part at some phase is back when the allocator decides otherwise.
-    let leaves = |a: &Advice| a.after.worst > EQUAL_SHARE * a.before.worst;
+    let leaves = |a: &Advice| a.after.worst > LEFT_SHARE * a.before.worst;
     let bill = |a: &Advice| {
         let statements: usize = a.edits.iter().map(Edit::statements).sum::<usize>() + a.sites.len();
         (a.notes.len(), !a.new_sharing.is_empty(), a.live_bytes, statements, a.new_sharing.len())

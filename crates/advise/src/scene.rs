@@ -184,7 +184,8 @@ pub fn holders(table: &TypeTable, target: TypeId) -> HashSet<TypeId> {
     out
 }
 
-/// Objects near each other, as far as an affected one is among them.
+/// Objects near each other, as far as an affected one is among them. What always begins a line, and blocks of whole
+/// lines, are walls on the heap: nothing shares a line across them, and where one side lies says nothing of the other.
 fn clusters(evidence: &Evidence, affected: &[bool], line: u64) -> Vec<Cluster> {
     let usable = |o: &Object| o.kind != ObjectKind::Unknown && o.kind != ObjectKind::Stack;
     let mut order: Vec<u32> = (0..evidence.objects.len() as u32)
@@ -209,8 +210,11 @@ fn clusters(evidence: &Evidence, affected: &[bool], line: u64) -> Vec<Cluster> {
     };
     for i in order {
         let o = &evidence.objects[i as usize];
+        let walled = |o: &Object| o.kind == ObjectKind::Heap && o.align >= line;
         let near =
             end.is_some_and(|(process, end)| process == o.process && o.base < end.saturating_add(line));
+        let last = current.last().map(|&l| &evidence.objects[l as usize]);
+        let near = near && !walled(o) && !last.is_some_and(|l| walled(l) && l.size.is_multiple_of(line));
         if !near {
             close(&mut current);
         }

@@ -127,6 +127,24 @@ fn sharing_hidden_by_the_base_address_is_latent() {
     assert!(!report.advices.is_empty());
 }
 
+/// Blocks of whole lines that always begin a line say nothing of where malloc puts what lies between them.
+#[test]
+fn aligned_neighbours_do_not_fix_where_an_object_begins() {
+    let (mut s, _, w) = longs(&["a", "b", "c", "d", "e", "f", "g", "h"], 2);
+    let ty = s.tables().types.find("s");
+    for aligned in [0x4fc0, 0x5080] {
+        let o = s.heap(aligned, 64, None, 1, 64, None);
+        s.access(o, 0, 8, w[0], ALL, [0, 100_000, 0]);
+    }
+    let o = s.heap(0x5020, 64, ty, 1, 16, None);
+    s.access(o, 24, 8, w[0], ALL, [0, 100_000, 0]);
+    s.access(o, 40, 8, w[1], ALL, [0, 100_000, 0]);
+    let report = run(&s.evidence(), "s");
+    assert_eq!(report.cost.phases, 4);
+    assert!(report.cost.observed < 1.0 && report.cost.worst > 90_000.0, "{:?}", report.cost);
+    assert!(report.advices.iter().any(|a| a.is_latent() && a.after.worst < 1.0), "{:?}", all_moves(&report));
+}
+
 /// The hot part of `address_space` around `i_mmap`: `i_mmap` written under the lock, `i_mmap_rwsem` polled by waiters.
 fn address_space() -> Sample {
     let names: Vec<String> = (0..24).map(|i| format!("w{i:02}")).collect();
