@@ -314,12 +314,17 @@ fn by_root(e: &Evidence) -> BTreeMap<String, f64> {
 fn cost_of(e: &Evidence, name: &str, latent: bool) -> f64 {
     if latent {
         let of = |c: &&Case| c.latent && c.objects.iter().any(|o| holds(e, *o, name));
-        return cases(e).iter().filter(of).map(|c| c.cost).sum();
+        return sum(cases(e).iter().filter(of).map(|c| c.cost));
     }
     let (namer, seen) = (Namer::new(e), contention(e, &Question::observed()));
     let judged = class::judge(e, &namer, &seen);
     let of = |j: &&class::Judged| j.group.objects().into_iter().any(|o| holds(e, o, name));
-    judged.iter().filter(of).map(|j| j.group.cost.total()).sum()
+    sum(judged.iter().filter(of).map(|j| j.group.cost.total()))
+}
+
+/// Of nothing 0: an empty sum of floating point numbers is -0.
+fn sum(costs: impl Iterator<Item = f64>) -> f64 {
+    costs.fold(0.0, |a, b| a + b)
 }
 
 /// The cost of what a layout helps at objects of a type, for each size of a line, at the recorded addresses.
@@ -331,7 +336,7 @@ fn left_by_line(e: &Evidence, name: &str) -> Vec<(u64, f64)> {
         let of = |j: &&class::Judged| {
             j.class == Class::LayoutHelps && j.group.objects().into_iter().any(|o| holds(e, o, name))
         };
-        (line.bytes(), judged.iter().filter(of).map(|j| j.group.cost.total()).sum())
+        (line.bytes(), sum(judged.iter().filter(of).map(|j| j.group.cost.total())))
     };
     LINES_BYTES.into_iter().filter_map(LineSize::new).map(left).collect()
 }

@@ -51,6 +51,8 @@ fn one(r: &Repair) -> Node {
     let fact = |key: &str, label: &str, cell: Cell| Fact { key: key.into(), label: label.into(), cell };
     let shown = format!("{} to {}, recorded again after the patch", whole(r.before), whole(r.after));
     let value = serde_json::json!({ "before": r.before, "after": r.after, "promised": r.promised });
+    let of_line = |(bytes, left): &(u64, f64)| serde_json::json!({ "line_bytes": bytes, "transfers": left });
+    let by_line: Vec<serde_json::Value> = r.left_by_line.iter().map(of_line).collect();
     let bytes = serde_json::json!({ "before": r.patched.size_before, "after": r.patched.size_after });
     let size = format!("{} to {} bytes", r.patched.size_before, r.patched.size_after);
     let memory = format!("{:+} bytes over all live objects", a.live_bytes);
@@ -66,7 +68,7 @@ fn one(r: &Repair) -> Node {
         fact("live_bytes", "memory", Cell::value(a.live_bytes, memory)),
         fact("new_sharing", "new sharing", Cell::text(new_sharing(a))),
         fact("transfers", "transfers", Cell::value(value, shown).tone(Tone::Good)),
-        fact("lines", "lines", Cell::value(serde_json::json!(r.left_by_line), lines(&r.left_by_line))),
+        fact("lines", "lines", Cell::value(by_line, lines(&r.left_by_line))),
     ];
     for (n, note) in a.notes.iter().chain(&r.patched.notes).enumerate() {
         facts.push(fact(&format!("note_{n}"), "note", Cell::text(note.clone()).tone(Tone::Warn)));
