@@ -18,9 +18,8 @@ cp -r examples/tallyd "$work/tallyd"
 cd "$work/tallyd"
 make -s CC="$tussle cc"
 "$tussle" record -- ./tallyd >/dev/null
-# The report's first finding, as far as its fields; the best proposal, drawn before and after; what a shared line costs.
+# The report's first finding, as far as its fields; what a shared line costs.
 python3 "$svg" --columns 104 --rows 26 --from '#1  ' "$pictures/report.svg" "$tussle" --no-pager report
-python3 "$svg" --columns 104 --rows 60 "$pictures/advise.svg" "$tussle" --no-pager advise -C worker_stats
 python3 "$svg" --columns 104 "$pictures/demo.svg" "$tussle" --no-pager demo
 for verb in report "advise -C worker_stats"; do
 	# shellcheck disable=SC2086
