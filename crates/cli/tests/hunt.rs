@@ -56,9 +56,12 @@ fn the_example_is_found_explained_and_patched() {
     assert!(kind("server_stats").iter().any(|k| k == "a layout helps"), "{lines:?}");
     // Every worker writes the one counter: contended, but nothing to fix.
     assert!(kind("answer_number").iter().all(|k| k == "no layout helps: the same bytes"), "{lines:?}");
-    let first = &view["patches"][0]["transfers"];
-    let of_first = |what: &str| first[what].as_f64().unwrap();
-    assert!(of_first("before") > 1000.0 && of_first("after") < of_first("before") / 10.0, "{first}");
+    // In which order they are repaired hangs on the run; that the workers' struct is, and well, does not.
+    let patches = view["patches"].as_array().unwrap();
+    let of_workers = patches.iter().find(|p| p["type"].as_str().unwrap().contains("worker_stats"));
+    let of_workers = &of_workers.unwrap_or_else(|| panic!("{patches:?}"))["transfers"];
+    let transfers = |what: &str| of_workers[what].as_f64().unwrap();
+    assert!(transfers("before") > 1000.0 && transfers("after") < transfers("before") / 10.0, "{of_workers}");
     // The patch applies to the example as it is, and the example was not touched.
     let patch = std::fs::read_to_string(dir.path().join("tussle.patch")).unwrap();
     assert!(patch.contains("--- a/tallyd.h\n+++ b/tallyd.h\n"), "{patch}");

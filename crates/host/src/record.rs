@@ -42,8 +42,6 @@ pub struct RecordOptions {
     pub discard_stdout: bool,
     /// It is driven by a load and then told to end.
     pub service: Option<crate::service::Service>,
-    /// Hears how far the reading of the raw files is, from 0 to 1.
-    pub converting: Option<fn(f64)>,
     /// Without a load: it is asked to end (SIGTERM) after so long.
     pub duration: Option<std::time::Duration>,
 }
@@ -61,7 +59,6 @@ impl RecordOptions {
             folder: None,
             discard_stdout: false,
             service: None,
-            converting: None,
             duration: None,
         }
     }
@@ -140,6 +137,11 @@ enum Way {
 
 /// Runs the program and reads what its processes recorded. The program keeps stdin, stdout and stderr.
 pub fn record(options: &RecordOptions) -> Result<Recorded, RecordError> {
+    record_telling(options, &mut |_| {})
+}
+
+/// As [`record`]; `tell` hears how far the reading of the raw files is, from 0 to 1.
+pub fn record_telling(options: &RecordOptions, tell: &mut dyn FnMut(f64)) -> Result<Recorded, RecordError> {
     if tussle_rt::SHARED.is_empty() {
         return Err(RecordError::Unsupported);
     }
@@ -188,18 +190,18 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, RecordError> {
     // There may be no room left for the note: it only matters if this process is ended before it has finished.
     let _ = session.write(&known);
     spawn::tell_where(session.path());
-    let mut recorded = finish(session, &known, &end, options.converting)?;
+    let mut recorded = finish(session, &known, &end, tell)?;
     recorded.problems.splice(0..0, note.into_iter().chain(end.notes().iter().cloned()));
     Ok(recorded)
 }
 
 /// Finishes a recording whose tussle was ended, from its session folder. The folder stays if processes of the recording
 /// are still alive.
-pub fn convert_session(folder: &Path, converting: Option<fn(f64)>) -> Result<Recorded, RecordError> {
+pub fn convert_session(folder: &Path, tell: &mut dyn FnMut(f64)) -> Result<Recorded, RecordError> {
     let (session, note) = Session::open(folder)?;
     spawn::tell_where(session.path());
     let end = spawn::End::of_note(note.pid.unwrap_or(0), note.wait_status);
-    let mut recorded = finish(session, &note, &end, converting)?;
+    let mut recorded = finish(session, &note, &end, tell)?;
     if note.wait_status.is_none() && !recorded.alive.is_empty() {
         let text = format!("processes {:?} are still alive: {} stays", recorded.alive, folder.display());
         recorded.problems.push(text);
@@ -213,9 +215,9 @@ fn finish(
     session: Session,
     note: &Note,
     end: &spawn::End,
-    converting: Option<fn(f64)>,
+    tell: &mut dyn FnMut(f64),
 ) -> Result<Recorded, RecordError> {
-    let mut recorded = read_session(session, note, end, converting)?;
+    let mut recorded = read_session(session, note, end, tell)?;
     let run = &mut recorded.evidence.run;
     run.command.clone_from(&note.command);
     run.started_unix_s = (note.started_unix_s > 0.0).then_some(note.started_unix_s);
@@ -369,7 +371,7 @@ fn read_session(
     session: Session,
     note: &Note,
     end: &spawn::End,
-    converting: Option<fn(f64)>,
+    tell: &mut dyn FnMut(f64),
 ) -> Result<Recorded, RecordError> {
     let mut problems = Vec::new();
     let maps = map_files(session.path(), &mut problems)?;
@@ -389,8 +391,7 @@ fn read_session(
         });
     }
     let keep = if note.keep_all { Keep::All } else { Keep::Shared };
-    let mut tell = |share| converting.into_iter().for_each(|f| f(share));
-    let converted = convert_telling(&files, keep, &mut tell);
+    let converted = convert_telling(&files, keep, tell);
     problems.extend(converted.problems);
     let mut evidence = converted.evidence;
     let ids: Vec<u32> = evidence.processes.iter().map(|p| p.pid).collect();

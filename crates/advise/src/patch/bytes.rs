@@ -2,9 +2,7 @@
 //! buffers, casts to numbers, inline assembly. Any other layout may change what they give.
 
 use super::Refusal;
-use super::body::Source;
-use super::init::{members_of, names_of};
-use super::objects::{Objects, Pointee};
+use super::objects::{Objects, Pointee, no_use};
 
 /// Parts of names of functions that take an object and its size and only make, clear, copy or order it as a whole.
 const KEEPS: [&str; 21] = [
@@ -14,31 +12,18 @@ const KEEPS: [&str; 21] = [
 
 /// Refuses when a source looks at the bytes of objects of `name`.
 pub fn check(name: &str, files: &[(&str, &str)]) -> Result<(), Refusal> {
-    let names = names_of(name, files);
-    let members = members_of(&names, files);
-    for (path, text) in
-        files.iter().filter(|f| names.iter().chain(&members).any(|n| f.1.contains(n.as_str())))
-    {
-        let source = Source::new(text);
-        let objects = Objects::new(&source, &names, &members);
-        if let Some((line, how)) = (0..objects.code.len()).find_map(|i| seen(&objects, i)) {
-            let place = format!("{path}:{line}");
-            return Err(Refusal::SeesLayout { name: name.into(), place, how });
-        }
-    }
-    Ok(())
+    no_use(name, files, |objects| (0..objects.code.len()).find_map(|i| Some((i, seen(objects, i)?))))
 }
 
-/// Line and sentence, if the use at `i` looks at bytes.
-fn seen(objects: &Objects<'_, '_>, i: usize) -> Option<(u32, String)> {
-    let how = match objects.text(i) {
+/// A sentence, if the use at `i` looks at bytes.
+fn seen(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    match objects.text(i) {
         "(" | "reinterpret_cast" => cast(objects, i).or_else(|| carved(objects, i)),
         "sizeof" => compared(objects, i),
         "asm" | "__asm__" | "__asm" => assembly(objects, i),
         _ if objects.code.is_word(i) => call(objects, i),
         _ => None,
-    }?;
-    Some((objects.code.line(i), how))
+    }
 }
 
 /// `(const char *)&x` and what becomes of it: distances and places of members are none of the layout's order.

@@ -10,6 +10,9 @@ use super::scan::Code;
 /// Tokens of one template that are looked at.
 const TEMPLATE_TOKENS_MAX: usize = 600;
 
+/// Tokens of the parameters of one template.
+const PARAMETER_TOKENS_MAX: usize = 80;
+
 /// Refuses when an object of `name`, or the type itself, is given to such a template of `files`.
 pub fn check(name: &str, files: &[(&str, &str)]) -> Result<(), Refusal> {
     let mut curious = Vec::new();
@@ -52,7 +55,7 @@ fn given(objects: &Objects<'_, '_>, i: usize) -> bool {
 
 /// Name of the template at `i`, and what it does with its parameters' layout.
 fn template(code: &Code<'_, '_>, i: usize) -> Option<(String, &'static str)> {
-    let close = closing_angle(code, i + 1)?;
+    let close = code.matching(i + 1, ["<", ">"], PARAMETER_TOKENS_MAX)?;
     let parameters: Vec<&str> = (i + 2..close)
         .filter(|&j| matches!(code.text(j - 1), "typename" | "class" | "."))
         .map(|j| code.text(j))
@@ -93,19 +96,6 @@ fn curious(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'stati
             .then_some("asks for the first members of"),
         _ => None,
     }
-}
-
-fn closing_angle(code: &Code<'_, '_>, open: usize) -> Option<usize> {
-    let mut depth = 0usize;
-    for i in open..code.len().min(open + 80) {
-        match code.text(i) {
-            "<" => depth += 1,
-            ">" if depth == 1 => return Some(i),
-            ">" => depth = depth.checked_sub(1)?,
-            _ => {}
-        }
-    }
-    None
 }
 
 /// One past the `}` or at the `;` that ends the template.

@@ -3,9 +3,8 @@
 
 use super::Refusal;
 use super::body::{Source, bodies, find, statements};
-use super::init::{members_of, names_of};
 use super::member::declared;
-use super::objects::{Objects, Pointee, is_scalar};
+use super::objects::{Objects, Pointee, is_scalar, no_use};
 use crate::edit::{Edit, Spot};
 
 /// A member as its declaration tells it.
@@ -19,26 +18,18 @@ struct Member {
 
 /// Refuses an order of members that `files` count on.
 pub fn check(name: &str, edits: &[Edit], files: &[(&str, &str)]) -> Result<(), Refusal> {
-    let names = names_of(name, files);
-    let holders = members_of(&names, files);
     let members = files.iter().find_map(|f| members(f.1, name)).unwrap_or_default();
-    let mentions = |f: &&(&str, &str)| names.iter().chain(&holders).any(|n| f.1.contains(n.as_str()));
-    for (path, text) in files.iter().filter(mentions) {
-        let source = Source::new(text);
-        let uses = Uses { objects: Objects::new(&source, &names, &holders), members: &members };
-        let changed = |over: Over| changes(&members, edits, over.prefix(&members, files, &names));
-        let found = (0..uses.objects.code.len()).find_map(|i| {
+    no_use(name, files, |objects| {
+        let uses = Uses { objects, members: &members };
+        let changed = |over: Over| changes(&members, edits, over.prefix(&members, files, objects.names));
+        (0..objects.code.len()).find_map(|i| {
             let how = uses.at(i).or_else(|| {
                 let (over, how) = uses.laid_over(i)?;
                 changed(over).then_some(how)
             })?;
-            Some((uses.objects.code.line(i), how))
-        });
-        if let Some((line, how)) = found {
-            return Err(Refusal::SeesLayout { name: name.into(), place: format!("{path}:{line}"), how });
-        }
-    }
-    Ok(())
+            Some((i, how))
+        })
+    })
 }
 
 /// Members of `name` in the order of their declaration, if this file defines it.
@@ -127,12 +118,12 @@ fn moved<'m>(order: &mut Vec<&'m str>, edit: &Edit) {
     }
 }
 
-struct Uses<'s, 'a> {
-    objects: Objects<'s, 'a>,
-    members: &'s [Member],
+struct Uses<'u, 's, 'a> {
+    objects: &'u Objects<'s, 'a>,
+    members: &'u [Member],
 }
 
-impl Uses<'_, '_> {
+impl Uses<'_, '_, '_> {
     /// What counts on neighbours at `i`.
     fn at(&self, i: usize) -> Option<String> {
         match self.objects.text(i) {
@@ -147,7 +138,7 @@ impl Uses<'_, '_> {
 
     /// The member whose address is taken at `i`, and the place of its name.
     fn member_address(&self, i: usize) -> Option<(&Member, usize)> {
-        let objects = &self.objects;
+        let objects = self.objects;
         // `a && p->b > 3`
         if objects.text(i + 1) == "&" || objects.text(i.saturating_sub(1)) == "&" {
             return None;
@@ -169,7 +160,7 @@ impl Uses<'_, '_> {
 
     /// `memset(&x->b, 0, sizeof(*x) - offsetof(struct s, b))`.
     fn range(&self, i: usize) -> Option<String> {
-        let objects = &self.objects;
+        let objects = self.objects;
         let arguments = objects.arguments(i + 1);
         let size = *arguments.last()?;
         let word = objects.text(i);
@@ -195,7 +186,7 @@ impl Uses<'_, '_> {
 
     /// The argument is `sizeof` the member, its type, or something declared like it; or no more bytes than it has.
     fn is_size_of(&self, member: &Member, (from, to): (usize, usize)) -> bool {
-        let objects = &self.objects;
+        let objects = self.objects;
         if to == from + 1 && !objects.code.is_word(from) {
             let bytes: Option<u64> = objects.text(from).trim_end_matches(['u', 'U', 'l', 'L']).parse().ok();
             return bytes.is_some_and(|b| size(&member.ty).is_none_or(|s| b <= s));
@@ -226,7 +217,7 @@ impl Uses<'_, '_> {
 
     /// `offsetof` compared, subtracted, or made a constant of the language.
     fn offset(&self, i: usize) -> Option<String> {
-        let objects = &self.objects;
+        let objects = self.objects;
         let close = objects.code.closing(i + 1)?;
         if !objects.names_type(i + 1, close) {
             return None;
@@ -245,7 +236,7 @@ impl Uses<'_, '_> {
 
     /// `&x->a + 1`, `(&x->a)[1]`, `&x->c - &x->a`, `p = &x->a` and then `p[1]`.
     fn arithmetic(&self, i: usize) -> Option<String> {
-        let objects = &self.objects;
+        let objects = self.objects;
         let (member, last) = self.member_address(i).filter(|(m, _)| !m.array)?;
         // In parentheses of its own: `(&x->a)[1]`; `&x->a[1]` is the address of an element.
         let own = objects.text(i.saturating_sub(1)) == "(" && objects.text(last + 1) == ")";
@@ -266,7 +257,7 @@ impl Uses<'_, '_> {
 
     /// The pointer variable at `variable` is indexed or moved behind `from`.
     fn walks(&self, variable: usize, from: usize) -> bool {
-        let objects = &self.objects;
+        let objects = self.objects;
         let name = objects.text(variable);
         let (_, end) = objects.function(variable);
         (from..end).filter(|&j| objects.text(j) == name && objects.text(j - 1) != ".").any(|j| {
@@ -280,7 +271,7 @@ impl Uses<'_, '_> {
 
     /// Casts to and from other types, and unions.
     fn laid_over(&self, i: usize) -> Option<(Over, String)> {
-        let objects = &self.objects;
+        let objects = self.objects;
         if matches!(objects.text(i), "(" | "reinterpret_cast")
             && let Some(cast) = objects.cast(i)
             && let Pointee::Other(other) = cast.pointee
@@ -295,7 +286,7 @@ impl Uses<'_, '_> {
 
     /// `(struct s *)base` of a pointer to another type.
     fn downcast(&self, i: usize) -> Option<(Over, String)> {
-        let objects = &self.objects;
+        let objects = self.objects;
         let close = objects.code.closing(i).filter(|_| objects.text(i) == "(")?;
         let ours = objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 6;
         let value = close + 1;
@@ -309,7 +300,7 @@ impl Uses<'_, '_> {
 
     /// `(struct head *)v` of a `void *`: what it points to may be an object that begins with such a member.
     fn from_void(&self, i: usize) -> Option<(Over, String)> {
-        let objects = &self.objects;
+        let objects = self.objects;
         let close = objects.code.closing(i).filter(|_| objects.text(i) == "(")?;
         let word = (i + 1..close).rev().find(|&j| objects.code.is_word(j) && objects.text(j) != "const")?;
         let value = close + 1;
@@ -328,7 +319,7 @@ impl Uses<'_, '_> {
 
     /// An object's address becomes the value of the variable at `value`: it is assigned, or passed to its function.
     fn receives(&self, value: usize) -> bool {
-        let objects = &self.objects;
+        let objects = self.objects;
         let name = objects.text(value);
         let (open, _) = objects.function(value);
         let (start, _) = objects.code.statement(open);
@@ -344,7 +335,7 @@ impl Uses<'_, '_> {
 
     /// A union with an object of the type beside numbers or other structs.
     fn union(&self, i: usize) -> Option<(Over, String)> {
-        let objects = &self.objects;
+        let objects = self.objects;
         let source = objects.code.source;
         let body = bodies(source).into_iter().find(|b| objects.code.place_of(b.keyword) == i)?;
         let (mut ours, mut other) = (false, None);

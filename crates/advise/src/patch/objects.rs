@@ -1,6 +1,8 @@
 //! Which names in a file stand for objects of one type, and which expressions for their addresses.
 
+use super::Refusal;
 use super::body::Source;
+use super::init::{members_of, names_of};
 use super::scan::Code;
 
 /// Words that make pointees bytes or plain numbers: who reads an object through them reads its layout.
@@ -39,9 +41,30 @@ pub(super) struct Cast<'a> {
 /// The code of one file, and the names of the type.
 pub(super) struct Objects<'s, 'a> {
     pub(super) code: Code<'s, 'a>,
-    names: &'s [String],
+    pub(super) names: &'s [String],
     /// Members of any struct that are declared with the type.
     members: &'s [String],
+}
+
+/// Refuses at the first use, by place among the code tokens and in words, that `find` has in a file which knows of
+/// the type `name`.
+pub(super) fn no_use(
+    name: &str,
+    files: &[(&str, &str)],
+    find: impl Fn(&Objects<'_, '_>) -> Option<(usize, String)>,
+) -> Result<(), Refusal> {
+    let names = names_of(name, files);
+    let members = members_of(&names, files);
+    let mentions = |f: &&(&str, &str)| names.iter().chain(&members).any(|n| f.1.contains(n.as_str()));
+    for (path, text) in files.iter().filter(mentions) {
+        let source = Source::new(text);
+        let objects = Objects::new(&source, &names, &members);
+        if let Some((i, how)) = find(&objects) {
+            let place = format!("{path}:{}", objects.code.line(i));
+            return Err(Refusal::SeesLayout { name: name.into(), place, how });
+        }
+    }
+    Ok(())
 }
 
 impl<'s, 'a> Objects<'s, 'a> {

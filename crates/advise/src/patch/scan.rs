@@ -79,12 +79,17 @@ impl<'s, 'a> Code<'s, 'a> {
 
     /// Place of the `)` of the `(` at `open`.
     pub(super) fn closing(&self, open: usize) -> Option<usize> {
+        self.matching(open, ["(", ")"], CALL_TOKENS_MAX)
+    }
+
+    /// Place of the bracket that closes the first one at or behind `open`, at most `tokens` away.
+    pub(super) fn matching(&self, open: usize, [left, right]: [&str; 2], tokens: usize) -> Option<usize> {
         let mut depth = 0usize;
-        for i in open..self.len().min(open + CALL_TOKENS_MAX) {
+        for i in open..self.len().min(open.saturating_add(tokens)) {
             match self.text(i) {
-                "(" => depth += 1,
-                ")" if depth == 1 => return Some(i),
-                ")" => depth = depth.checked_sub(1)?,
+                t if t == left => depth += 1,
+                t if t == right && depth == 1 => return Some(i),
+                t if t == right => depth = depth.checked_sub(1)?,
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
 //! `tussle diff`.
 
 use super::golden;
-use super::source::{Source, split_names};
+use super::source::{Source, phase_in, split_names};
 use crate::global::Global;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ enum FailOn {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let line = LineSize::new(args.line).context("-c: a power of two from 8 to 65536 is needed")?;
     let names = split_names(&args.names);
-    let at = args.phase.map_or(Where::Any, Where::Phase);
+    let at = phase_in(line, args.phase)?.map_or(Where::Any, Where::Phase);
     let options = Options { line, at, hot: args.hot.clone() };
     let any = args.fail_on == FailOn::Any;
     let watch = Watch::new(&args.rules, args.evidence.as_deref(), any)?;

@@ -1,7 +1,7 @@
 //! `tussle layout`.
 
 use super::memory;
-use super::source::{KERNEL, Source, slab_caches, split_names};
+use super::source::{KERNEL, Source, phase_in, slab_caches, split_names};
 use crate::global::Global;
 use anyhow::{Context, bail};
 use serde_json::json;
@@ -95,17 +95,14 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     if args.compile || args.reorganize || args.place.is_given() {
         return other(args, &source, &ids, global);
     }
-    if let Some(phase) = args.phase.filter(|&p| p >= line.bytes()) {
-        let bytes = line.bytes();
-        bail!("--phase {phase}: an object begins 0 to {} bytes into a line of {bytes} bytes", bytes - 1);
-    }
-    let nodes = match (&args.slab, args.lines || args.phase.is_some()) {
+    let phase = phase_in(line, args.phase)?;
+    let nodes = match (&args.slab, args.lines || phase.is_some()) {
         (Some(dir), _) => {
             let caches = slab_caches(dir)?;
             ids.iter().map(|&id| homes::view(&source.table, id, &caches, line)).collect()
         }
         (None, true) => {
-            let at = args.phase.map_or(Where::Any, Where::Phase);
+            let at = phase.map_or(Where::Any, Where::Phase);
             ids.iter().map(|&id| lines::view(&source.table, id, &at, line, source.btf)).collect()
         }
         (None, false) => text(args, &source, &ids, &names, line, global),

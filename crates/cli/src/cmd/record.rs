@@ -4,10 +4,9 @@ use crate::global::Global;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tussle_evidence::Evidence;
-use tussle_host::record::{RecordError, RecordOptions, Recorded, convert_session, leftovers, record};
+use tussle_host::record::{RecordError, RecordOptions, Recorded, convert_session, leftovers, record_telling};
 
 /// What is over sooner shows no progress.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
@@ -95,7 +94,7 @@ fn record_and_write(args: &Args, global: &Global) -> anyhow::Result<u8> {
         return Ok(0);
     }
     let mut recorded = match &args.convert {
-        Some(folder) => convert_session(folder, converting(global))?,
+        Some(folder) => convert_session(folder, &mut reading(global))?,
         None => record_program(args, global)?,
     };
     // Raw files stay unless the evidence is written.
@@ -123,22 +122,20 @@ fn record_program(args: &Args, global: &Global) -> anyhow::Result<Recorded> {
     options.keep_all = args.all_lines;
     options.service = args.service.service(&args.command, None);
     options.duration = args.duration;
-    options.converting = converting(global);
-    Ok(record(&options)?)
+    Ok(record_telling(&options, &mut reading(global))?)
 }
 
 /// Draws how far the reading of a recording is, where progress may be drawn.
-fn converting(global: &Global) -> Option<fn(f64)> {
-    static BEGUN: OnceLock<Instant> = OnceLock::new();
-    fn draw(share: f64) {
-        let spent = BEGUN.get_or_init(Instant::now).elapsed();
+fn reading(global: &Global) -> impl FnMut(f64) + '_ {
+    let mut begun = None;
+    move |share| {
+        let spent = begun.get_or_insert_with(Instant::now).elapsed();
         // A line for what is over at once would only flicker.
         if spent > SHOWN_AFTER && share > 0.0 {
             let left = spent.mul_f64((1.0 - share) / share).as_secs();
-            eprint!("\r\x1b[Ktussle: reading the recording: {:.0}%, {left} s left", 100.0 * share);
+            global.draw(format_args!("tussle: reading the recording: {:.0}%, {left} s left", 100.0 * share));
         }
     }
-    global.progress().then_some(draw)
 }
 
 fn name_and_write(args: &Args, global: &Global, recorded: &mut Recorded) -> anyhow::Result<()> {

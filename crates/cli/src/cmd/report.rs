@@ -1,6 +1,6 @@
 //! `tussle report`.
 
-use crate::cmd::source::Source;
+use crate::cmd::source::{Source, phase_in};
 use crate::global::Global;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -179,11 +179,7 @@ fn status(outcome: &report::Outcome, fail_on: FailOn) -> u8 {
 impl Args {
     fn options(&self) -> anyhow::Result<Options> {
         let line = LineSize::new(self.line).context("impossible line size")?;
-        let bases = match self.phase {
-            None => Bases::Observed,
-            Some(p) if p < line.bytes() => Bases::Phase(p),
-            Some(p) => bail!("phase {p} is not inside a line of {} bytes", line.bytes()),
-        };
+        let bases = phase_in(line, self.phase)?.map_or(Bases::Observed, Bases::Phase);
         let split = match self.split {
             SplitArg::Observed => Split::Observed,
             SplitArg::Even => Split::Even,

@@ -7,7 +7,7 @@ use tussle_debuginfo::dwarf::Want;
 use tussle_host::companions::{FileCompanions, open_bytes};
 use tussle_layout::near::{also, near};
 use tussle_layout::slab::Cache;
-use tussle_model::{TypeId, TypeTable};
+use tussle_model::{LineSize, TypeId, TypeTable};
 
 /// The running kernel's types.
 pub const KERNEL: &str = "/sys/kernel/btf/vmlinux";
@@ -130,6 +130,17 @@ impl Source {
         let close = all.map(|(table, _)| near(&table, name, 5)).unwrap_or_default();
         let file = self.path.display();
         bail!("{file}: no type named `{name}`{}", also(&close))
+    }
+}
+
+/// The argument of `--phase`: an object begins inside of a line.
+pub fn phase_in(line: LineSize, phase: Option<u64>) -> anyhow::Result<Option<u64>> {
+    let (bytes, outside) = (line.bytes(), phase.filter(|&p| p >= line.bytes()));
+    match outside {
+        Some(p) => {
+            bail!("--phase {p}: an object begins 0 to {} bytes into a line of {bytes} bytes", bytes - 1)
+        }
+        None => Ok(phase),
     }
 }
 

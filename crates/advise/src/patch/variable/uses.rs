@@ -65,8 +65,9 @@ fn one(name: &str, path: &str, code: &Code<'_, '_>, place: usize) -> Result<Opti
             }
         };
     }
-    let close =
-        closing(code, place + 1).ok_or_else(|| refusal(path, code, place, "the brackets do not match"))?;
+    let close = code
+        .matching(place + 1, ["[", "]"], usize::MAX)
+        .ok_or_else(|| refusal(path, code, place, "the brackets do not match"))?;
     if before(1) == "sizeof" || sizeof_parens(code, place) {
         return Ok(None);
     }
@@ -100,16 +101,4 @@ fn sizeof_parens(code: &Code<'_, '_>, place: usize) -> bool {
 fn zeroed(code: &Code<'_, '_>, place: usize) -> bool {
     let before = |n: usize| place.checked_sub(n).map_or("", |j| code.text(j));
     before(1) == "(" && before(2) == "memset" && code.text(place + 1) == "," && code.text(place + 2) == "0"
-}
-
-fn closing(code: &Code<'_, '_>, open: usize) -> Option<usize> {
-    let mut depth = 0usize;
-    (open..code.len()).find(|&j| {
-        match code.text(j) {
-            "[" => depth += 1,
-            "]" => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth == 0
-    })
 }

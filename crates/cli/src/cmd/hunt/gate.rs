@@ -189,19 +189,20 @@ impl Hunt<'_> {
         let (left, beside) = split(cases(&evidence));
         let latent = advice.is_latent();
         let was = cost_of(before, &advice.type_name, latent);
-        let line = LineSize::new(before.run.line_bytes).unwrap_or(LineSize::L64);
-        let drawn = before_after::drawings(before, &advice, line, "with the patch");
-        let repair = Repair {
-            drawn,
+        let mut repair = Repair {
+            drawn: Vec::new(),
             before: was,
             after: cost_of(&evidence, &advice.type_name, latent),
-            left_by_line: left_by_line(&evidence, &advice.type_name),
+            left_by_line: Vec::new(),
             // Where the object lies elsewhere in the next run nothing is promised but that it does not matter.
             promised: if latent { was } else { advice.gain_observed().max(0.0) },
             patched,
             advice,
         };
         survives(&repair, &left, before, &evidence)?;
+        let line = LineSize::new(before.run.line_bytes).unwrap_or(LineSize::L64);
+        repair.drawn = before_after::drawings(before, &repair.advice, line, "with the patch");
+        repair.left_by_line = left_by_line(&evidence, &repair.advice.type_name);
         Ok(Done { repair, scratch, left, beside, evidence })
     }
 }
