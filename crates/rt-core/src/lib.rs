@@ -29,6 +29,7 @@ pub mod code;
 pub mod foreign;
 pub mod guards;
 pub mod heap;
+pub mod latches;
 mod lockfree;
 pub mod mem;
 #[allow(missing_docs)]

@@ -37,6 +37,9 @@ pub(crate) struct Slot {
     pub(crate) kind: AtomicU64,
     /// Word of a lock: by how much a second thread changed it while another one had it, 0 if none did.
     pub(crate) second: AtomicU64,
+    /// Word that threads count: what is known of it, and the latest clock of those who did.
+    pub(crate) count: AtomicU64,
+    pub(crate) counted: AtomicU64,
 }
 
 static TABLE: [Slot; SLOTS] = [const {
@@ -51,6 +54,8 @@ static TABLE: [Slot; SLOTS] = [const {
         free: AtomicU64::new(0),
         kind: AtomicU64::new(0),
         second: AtomicU64::new(0),
+        count: AtomicU64::new(0),
+        counted: AtomicU64::new(0),
     }
 }; SLOTS];
 static EVICT: Spin = Spin::new();
@@ -66,7 +71,7 @@ pub fn reset_after_fork() {
 }
 
 fn clear(s: &Slot) {
-    for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second] {
+    for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second, &s.count, &s.counted] {
         x.store(0, Relaxed);
     }
     for r in &s.ring {
@@ -80,8 +85,9 @@ pub(crate) fn slot(entered: &Entered, addr: u64) -> &'static Slot {
 
 /// The slot of what this process has for itself.
 fn own_slot(entered: &Entered, addr: u64) -> &'static Slot {
-    // Locks of one array fall into neighbouring slots.
-    let h = (addr >> 3 ^ addr >> 15) as usize % SLOTS;
+    // Locks of one array fall into neighbouring slots, words of 4 bytes each into its own; what is known beside a word
+    // (`guards`) into the other half.
+    let h = ((addr >> 2 ^ addr >> 14) as usize + (addr as usize & 1) * (SLOTS / 2)) % SLOTS;
     // SAFETY: the index is below SLOTS.
     let get = |k: usize| unsafe { TABLE.get_unchecked((h + k) % SLOTS) };
     match lockfree::claim(PROBES, |k| &get(k).addr, addr) {

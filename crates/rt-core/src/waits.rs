@@ -13,6 +13,7 @@
 //!   meanwhile by as much as the first one, these are readers, who are counted. More kinds are in `guards`.
 
 use crate::guards;
+use crate::latches;
 use crate::processes::{self, WATCHED};
 use crate::sections;
 use crate::sync::{self, Slot, thread_number};
@@ -167,7 +168,11 @@ pub fn seen(entered: &Entered, addr: u64) {
         let t = entered.live();
         let again = (*own(t, addr)).again;
         let s = sync::slot(entered, addr);
+        let value = (*own(t, addr)).value;
         if again != AGAIN {
+            if value == 0 {
+                latches::zero(entered, addr);
+            }
             let vt = ring(s, PUBLISHED).load(Acquire).max(round(s.seq.load(Acquire)));
             if vt > now(t) {
                 return sync::join(entered, vt);
@@ -177,8 +182,13 @@ pub fn seen(entered: &Entered, addr: u64) {
             }
         }
         cell(addr).store(POLLED, Relaxed);
-        if again == AGAIN && is_lock(s) {
-            sync::tried(entered, addr);
+        if again == AGAIN {
+            if value != 0 {
+                latches::waits(entered, addr);
+            }
+            if is_lock(s) {
+                sync::tried(entered, addr);
+            }
         }
         if worked(t) && now(t) >= ring(s, CHANGED).load(Relaxed) + RARE {
             s.waited.fetch_max(sync::settle(entered), AcqRel);
@@ -257,6 +267,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         if brings_back(t, addr, to) && holder(s).load(Relaxed) == 0 && releases(s).load(Relaxed) == 0 {
             s.free.store(to, Relaxed);
         }
+        latches::changing(entered, s, from, to);
         let free = s.free.load(Relaxed);
         if leaves_with_others(s, from, to) {
             s.kind.store(s.second.load(Relaxed), Relaxed);

@@ -335,6 +335,9 @@ pub struct Live {
     /// The one that it changed last with one instruction, 0 if none, and from what.
     pub took: u64,
     pub took_from: u64,
+    /// The word that it counted down last, 0 if none, and its looks at it since, see `latches`.
+    pub counted: u64,
+    pub counted_looks: u64,
     /// The word that it told others of last, and when, see `waits`.
     pub told: u64,
     pub told_vt: u64,

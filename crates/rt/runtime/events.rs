@@ -214,7 +214,7 @@ pub mod waits {
     use crate::arena::recording;
     use crate::arch::current;
     use crate::thread::enter;
-    use tussle_rt_core::{guards, waits as core};
+    use tussle_rt_core::{guards, latches, waits as core};
 
     /// The calling thread saw `value`, or tried in vain to change it.
     #[inline(always)]
@@ -223,11 +223,20 @@ pub mod waits {
             return;
         }
         // SAFETY: the state is the calling thread's.
-        let (news, begins) =
-            unsafe { (core::look(current(), addr, value), guards::may_begin(current(), addr, value)) };
-        if (news || begins)
+        let (news, begins, counts) = unsafe {
+            let t = current();
+            (
+                core::look(t, addr, value),
+                guards::may_begin(t, addr, value),
+                latches::looks_first(t, addr, value),
+            )
+        };
+        if (news || begins || counts)
             && let Some(t) = enter()
         {
+            if counts {
+                latches::first(&t, addr, value);
+            }
             if begins {
                 guards::seen(&t, addr, value);
             }
@@ -294,7 +303,10 @@ pub mod waits {
             return;
         }
         // SAFETY: the state is the calling thread's.
-        unsafe { core::taken_or_given(current(), addr, Some(from), to) };
+        unsafe {
+            core::taken_or_given(current(), addr, Some(from), to);
+            latches::counted(current(), addr, from, to);
+        }
         if core::watched(addr)
             && let Some(t) = enter()
         {

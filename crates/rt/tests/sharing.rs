@@ -137,3 +137,25 @@ fn heap_objects_and_chains_are_told() {
     assert!(!e.touches.is_empty() && e.code.iter().any(|c| !c.chain.is_empty()));
     assert!(e.modules.iter().any(|m| m.path == exe.display().to_string()));
 }
+
+/// E of `latches MODE`: 160 steps of 2,000 stores by each of four threads, or by one of them in turn.
+fn e_of_steps(lab: &Lab, exe: &std::path::Path, mode: &str) -> f64 {
+    let ran = lab.run(exe, &[mode], How::default());
+    assert_eq!(ran.status, 0, "{mode}");
+    total_e(&observed(&ran.evidence), false)
+}
+
+#[test]
+fn words_counted_down_once_order_steps_however_short() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("latches", &[]);
+    let together = e_of_steps(&lab, &exe, "together");
+    // Three of four stores to the line find it elsewhere.
+    assert!((860_000.0..=1_000_000.0).contains(&together), "E {together}");
+    // In turns it is one hand-off per step. Where nobody waits yet when a step ends, its successor looks concurrent.
+    let turns = e_of_steps(&lab, &exe, "turns");
+    assert!(turns < together / 100.0, "E {turns} in turns, {together} together");
+    // What goes up again is no latch: threads that are let in two at a time do fight.
+    let reused = e_of_steps(&lab, &exe, "reused");
+    assert!(reused > together / 2.0, "E {reused} by two at a time");
+}
