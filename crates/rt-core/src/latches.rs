@@ -1,7 +1,7 @@
-//! Words that threads count down, each with one instruction, and for which they wait until they are 0: C++20's latch, and
-//! the same by hand. Who sees the 0 goes on after all who counted, however short their work was: unlike a flag, whose
-//! changes a scheduler may order otherwise, a count does not get there without the last one. So it is treated as a
-//! barrier is, also where each word is used once.
+//! Words that threads count down, each with one instruction, and for which they wait until they are 0: C++20's latch,
+//! and the same by hand. Who sees the 0 goes on after all who counted, however short their work was: unlike a flag,
+//! whose changes a scheduler may order otherwise, a count does not get there without the last one. So it is treated as
+//! a barrier is, also where each word is used once.
 //!
 //! A word becomes a *count* when a thread looks twice in vain at what it has just counted down, or when another one
 //! waits for a value above 0 that others count down. A word that also goes up is none (a semaphore, a counter of

@@ -1,5 +1,5 @@
-/* Four threads in steps of 2,000 stores. At the end of each step all count down a word that is used once, and wait until
-   it is 0.   latches turns|together|reused   turns: one thread stores in each step. together: all of them, each to
+/* Four threads in steps of 2,000 stores. At the end of each step all count down a word that is used once, and wait
+   until it is 0.   latches turns|together|reused   turns: one thread stores in each step. together: all of them, each to
    its own element. reused: together, and what they wait for goes up and down (a semaphore's word). */
 #include "common.h"
 #include <sched.h>
