@@ -94,13 +94,17 @@ if [ "${1:-}" = --suite ]; then
 fi
 
 prepare() {
-	local package=$1 source
+	local package=$1 source by
 	mkdir -p "$work/$package"
 	cd "$work/$package"
-	if ! [ -e source ]; then
+	# The recorder is inside of what is built: another tussle builds anew.
+	by=$(sha256sum <"$tussle")
+	if ! [ -e source ] || [ "$(cat built-by 2>/dev/null)" != "$by" ]; then
+		find . -mindepth 1 -delete
 		source=$(debian_source "$package" "$PWD")
 		"build_$package" "$source" >build.log 2>&1 || { tail -n 20 build.log >&2; return 1; }
 		ln -s "$source" source
+		echo "$by" >built-by
 	fi
 }
 

@@ -21,6 +21,7 @@ pub mod replay;
 pub mod revisions;
 pub mod rustc;
 pub mod service;
+pub mod source_text;
 pub mod threads;
 pub mod threads_cpu;
 pub mod workloads;

@@ -52,7 +52,8 @@ pub fn view(report: &Report) -> View {
 pub fn drawn(e: &Evidence, report: &Report, line: LineSize) -> View {
     let mut view = view(report);
     let at = view.nodes.iter().position(|n| matches!(n, Node::Table { .. })).map_or(0, |i| i + 1);
-    let drawings = report.advices.first().map_or(Vec::new(), |a| before_after::drawings(e, a, line, "after #1"));
+    let drawings =
+        report.advices.first().map_or(Vec::new(), |a| before_after::drawings(e, a, line, "after #1"));
     view.nodes.splice(at..at, drawings);
     view
 }

@@ -4,6 +4,7 @@ pub mod advice;
 pub mod before_after;
 pub mod by_type;
 mod drawing;
+pub mod excerpt;
 pub mod kernel;
 mod latent;
 mod line;

@@ -12,6 +12,7 @@ use tussle_advise::turns::{self, Envelope};
 use tussle_contention::analysis::{Bases, Question, Split};
 use tussle_evidence::{Evidence, Problem};
 use tussle_host::evidence_file;
+use tussle_host::source_text::SourceText;
 use tussle_model::LineSize;
 use tussle_render::View;
 use tussle_report::what_if::what_if;
@@ -60,6 +61,9 @@ pub struct Args {
     /// The same with all layouts as in this file: another kernel's vmlinux, BTF or snapshot.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["other", "style"])]
     layout: Option<PathBuf>,
+    /// Show lines of source files below this folder beside the places of code, unless they changed since.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    sources: PathBuf,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -130,7 +134,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         global.print(&styled(args, &first, &options)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let report = match &args.other {
+    let mut report = match &args.other {
         None => {
             check_names(args, &[&first])?;
             report::report(&first, &problems, &options)
@@ -144,6 +148,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
             report::compare(&first, &second, &options)
         }
     };
+    let mut sources = SourceText::below(&args.sources, first.run.started_unix_s)
+        .with_context(|| format!("--sources {}", args.sources.display()))?;
+    report::excerpt::attach(&mut report.view, &mut |file, line| sources.line(file, line));
     global.print(&report.view)?;
     Ok(ExitCode::from(status(&report.outcome, args.fail_on)))
 }
