@@ -12,6 +12,7 @@ libc=$(dpkg-query -W -f '${Version}' libc6 | sed 's/-.*//')
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 install -D -m 755 -s "$tussle" "$root/usr/bin/tussle"
+install -D -m 644 crates/rt/include/tussle.h "$root/usr/include/tussle.h"
 "$tussle" man "$root/usr/share/man/man1"
 gzip -9n "$root"/usr/share/man/man1/*.1
 install -d "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" \

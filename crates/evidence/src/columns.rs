@@ -252,6 +252,7 @@ rows!(
     [object, offset, size, actor, code, of, from_s, to_s, events, per_s, low_per_s, high_per_s, first_s,]
 );
 rows!(Heat, "heat", [object, offset, size, reads, writes, within]);
+rows!(Mark, "marks", [process, kind, name, count]);
 rows!(Loss, "losses", [process, what, count, note]);
 
 /// One type of the type table; its row number is its id.

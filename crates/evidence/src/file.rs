@@ -152,6 +152,7 @@ fn all(e: &Evidence, to: &mut impl Tables) -> io::Result<()> {
     to.optional(&e.samples)?;
     to.optional(&e.rates)?;
     to.optional(&e.heat)?;
+    to.optional(&e.marks)?;
     to.table(&e.losses)?;
     e.others.iter().try_for_each(|other| to.other(other))?;
     to.end()

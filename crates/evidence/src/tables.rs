@@ -7,7 +7,7 @@ mod numbers;
 mod order;
 mod words;
 
-pub use numbers::{Heat, Rate, RateOf, Sampled, Transfer};
+pub use numbers::{Heat, Mark, MarkKind, Rate, RateOf, Sampled, Transfer};
 pub use order::{InnerLock, Operation, OperationKind, Schedule, Turn, WorkKind};
 pub use words::{Basis, ELSEWHERE, Role, Source, Unit};
 
@@ -51,6 +51,8 @@ pub struct Evidence {
     pub rates: Option<Vec<Rate>>,
     /// Totals of every object's fields, also of those whose accesses are not kept, if the source counts them.
     pub heat: Option<Vec<Heat>>,
+    /// What the program told of itself by name, if it told anything.
+    pub marks: Option<Vec<Mark>>,
     /// What was merged or lost, and how much.
     pub losses: Vec<Loss>,
     /// The same work recorded again with turns of other lengths, each complete in itself and without others of its own.
@@ -79,6 +81,7 @@ impl Evidence {
             samples: None,
             rates: None,
             heat: None,
+            marks: None,
             losses: Vec::new(),
             others: Vec::new(),
         }

@@ -6,7 +6,7 @@ mod assembler;
 pub use args::{Mode, Parsed, parse};
 pub use assembler::{ASSEMBLER_VARIABLE, assemble};
 
-use crate::record::{RecordError, object_file};
+use crate::record::{RecordError, include_folder, object_file};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -71,13 +71,13 @@ pub fn run(
         None => find_compiler(language, called_as)?,
     };
     if std::env::var_os(PLAIN_VARIABLE).is_some() {
-        return exec(&compiler, args);
+        return exec(&compiler, &including(args));
     }
     let parsed = parse(args);
     let program_of_libc = !parsed.bare || parsed.shared || parsed.relocatable;
     if parsed.mode == Mode::Link && !parsed.sources.is_empty() && !program_of_libc {
         // There is nothing that its hooks could lead to.
-        return exec(&compiler, args);
+        return exec(&compiler, &including(args));
     }
     if parsed.mode != Mode::Pass {
         compiler.assembler = assembler::stand_in(&compiler, tussle, &parsed.args);
@@ -86,8 +86,8 @@ pub fn run(
         say(m.clone());
     }
     match parsed.mode {
-        Mode::Pass => exec(&compiler, args),
-        Mode::Compile => exec(&compiler, &compile_args(&compiler, &parsed.args)),
+        Mode::Pass => exec(&compiler, &including(args)),
+        Mode::Compile => exec(&compiler, &including(&compile_args(&compiler, &parsed.args))),
         Mode::Link if parsed.sources.is_empty() => {
             exec(&compiler, &link_args(&compiler, &parsed, &parsed.link_args())?)
         }
@@ -116,9 +116,29 @@ fn compile_args(c: &Compiler, args: &[OsString]) -> Vec<OsString> {
     out
 }
 
+/// The arguments, and behind all other folders the one with `tussle.h`, where something is compiled.
+fn including(args: &[OsString]) -> Vec<OsString> {
+    let is_source = |a: &OsString| Path::new(a).extension().is_some_and(|e| SOURCES.iter().any(|s| e == *s));
+    let reads = args.iter().any(|a| READING.iter().any(|r| a == *r)) || args.iter().any(is_source);
+    let folder = if reads { include_folder().ok() } else { None };
+    let flag = folder.map(|f| [OsString::from("-idirafter"), f.into_os_string()]);
+    flag.into_iter().flatten().chain(args.iter().cloned()).collect()
+}
+
+/// Options with which sources are read, and how the names of sources end.
+const READING: [&str; 6] = ["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"];
+const SOURCES: [&str; 9] = ["c", "cc", "cpp", "cxx", "c++", "C", "CC", "cp", "h"];
+
+/// `tussle cc --print-include`: the folder with `tussle.h`, for other compilers.
+pub const PRINT_INCLUDE: &str = "--print-include";
+
 fn is_debug_flag(a: &OsString) -> bool {
     a.to_str().is_some_and(|a| a.starts_with("-g") && a != "-g0" && !a.starts_with("-gcc-toolchain"))
 }
+
+/// What libraries that are loaded later ask the program for: hooks, and what marks tell.
+const EXPORTED: [&str; 2] =
+    ["-Wl,--export-dynamic-symbol=__tsan_*", "-Wl,--export-dynamic-symbol=tussle_mark_*"];
 
 fn link_args(c: &Compiler, p: &Parsed, args: &[OsString]) -> Result<Vec<OsString>, CcError> {
     let mut out = args.to_vec();
@@ -134,8 +154,11 @@ fn link_args(c: &Compiler, p: &Parsed, args: &[OsString]) -> Result<Vec<OsString
     }
     out.push(object);
     out.extend(["-lpthread".into(), "-ldl".into()]);
-    // Libraries loaded later with dlopen ask the executable for the hooks.
-    out.push(if p.gold { "-rdynamic".into() } else { "-Wl,--export-dynamic-symbol=__tsan_*".into() });
+    // Libraries loaded later with dlopen ask the executable.
+    match p.gold {
+        true => out.push("-rdynamic".into()),
+        false => out.extend(EXPORTED.map(OsString::from)),
+    }
     let _ = c;
     Ok(out)
 }
@@ -152,7 +175,7 @@ fn compile_and_link(c: &Compiler, p: &Parsed) -> Result<u8, CcError> {
         let object = dir.path().join(format!("{i}-{stem}.o"));
         let mut args = compile_args(c, &p.compile_flags(s));
         args.extend(["-o".into(), object.clone().into_os_string()]);
-        let status = call(c, &args)?;
+        let status = call(c, &including(&args))?;
         if status != 0 {
             return Ok(status);
         }

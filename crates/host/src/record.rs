@@ -18,7 +18,7 @@ use tussle_evidence::Evidence;
 use tussle_rt::RawFile;
 use tussle_rt::convert::{Keep, convert_telling};
 
-pub use runtime_files::{assembler_folder, links_folder, object_file, shared_folder};
+pub use runtime_files::{assembler_folder, include_folder, links_folder, object_file, shared_folder};
 pub use session::{Leftover, Session, leftovers};
 
 /// How to record.
@@ -399,7 +399,8 @@ fn read_session(
         ids.iter().zip(&converted.pid_namespaces).map(|(&p, &n)| alive::alive(p, n)).collect();
     complete(&mut evidence, end, &running);
     let alive = ids.into_iter().zip(running).filter(|p| p.1).map(|p| p.0).collect();
-    let told = crate::emulate::go::names(&evidence, &converted.described);
+    let mut told = crate::emulate::go::names(&evidence, &converted.described);
+    told.extend(converted.named);
     Ok(Recorded { evidence, status: end.status(), problems, session, finished: true, alive, told })
 }
 

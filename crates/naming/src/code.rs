@@ -6,6 +6,9 @@ use tussle_evidence::{Evidence, Frame};
 
 use crate::image::Images;
 
+/// The header by which programs tell of themselves.
+const MARKS: &str = "/tussle.h";
+
 /// Fills `frames` of every code row whose module can be read.
 pub(crate) fn name(evidence: &mut Evidence, images: &mut Images) {
     let mut known: HashMap<(usize, u64), Vec<Frame>> = HashMap::new();
@@ -42,5 +45,11 @@ fn frames_at(images: &Images, image: usize, svma: u64) -> Vec<Frame> {
         line: f.line,
         column: f.column,
     };
-    frames.into_iter().map(convert).collect()
+    let mut frames: Vec<Frame> = frames.into_iter().map(convert).collect();
+    // What marks something is not who does it.
+    let marks = frames.iter().take_while(|f| f.file.ends_with(MARKS)).count();
+    if marks < frames.len() {
+        frames.drain(..marks);
+    }
+    frames
 }

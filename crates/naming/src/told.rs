@@ -25,7 +25,9 @@ pub(crate) fn apply(
             Fit::Header => table.size(**ty).map(|size| bytes / size),
             Fit::No => None,
         };
-        let Some(&ty) = images.get(image).named(name).iter().find(|ty| fits(ty).is_some()) else { continue };
+        let named = spellings(name);
+        let mut all = named.iter().flat_map(|n| images.get(image).named(n));
+        let Some(&ty) = all.find(|ty| fits(ty).is_some()) else { continue };
         let count = fits(&&ty).unwrap_or(1);
         let handle = pending.image(images, image, ty);
         let object = &mut evidence.objects[*id as usize];
@@ -33,6 +35,14 @@ pub(crate) fn apply(
         object.basis = Some(Basis::Allocation);
         object.why = "the allocator was told the type".into();
     }
+}
+
+/// A name as it was told, and as other languages write it: C++ needs no `struct`.
+fn spellings(name: &str) -> [String; 3] {
+    let name = name.trim();
+    let tag = ["struct ", "union ", "class ", "enum "].iter().find_map(|t| name.strip_prefix(t));
+    let bare = tag.map_or(name, str::trim);
+    [name.into(), bare.into(), format!("struct {bare}")]
 }
 
 /// The image of a process's program.

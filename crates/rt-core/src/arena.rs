@@ -537,23 +537,23 @@ pub unsafe fn runs(path: *const u8, maps: *const u8) {
     }
     // SAFETY: the caller's promise; the header is mapped.
     unsafe {
-        (*h).emulator = text_of(maps);
-        match text_of(path) {
+        (*h).emulator = text_of(maps, TEXT_BLOCK_MAX as usize);
+        match text_of(path, TEXT_BLOCK_MAX as usize) {
             0 => {}
             text => (*h).exe = text,
         }
     }
 }
 
-/// A text of these bytes; 0 without any, or without memory.
+/// A text of these bytes, `max` at most; 0 without any, or without memory.
 ///
 /// # Safety
 /// `from` is null or zero-terminated.
-unsafe fn text_of(from: *const u8) -> u32 {
+pub(crate) unsafe fn text_of(from: *const u8, max: usize) -> u32 {
     let mut n = 0;
     // SAFETY: the caller's promise; the block is new and has room for the text.
     unsafe {
-        while !from.is_null() && *from.add(n) != 0 && (n as u64) < TEXT_BLOCK_MAX {
+        while !from.is_null() && *from.add(n) != 0 && n < max {
             n += 1;
         }
         let block = if n == 0 { 0 } else { alloc(TEXT_HEAD + n as u64) };

@@ -125,7 +125,27 @@ unsafe fn keep_old(t: *mut Live, slot: *mut HeapSlot) {
     }
 }
 
+/// The program told the type of the object that begins there (`bytes` is 0), or of a part of one that an allocator of
+/// its own hands out. `mark` is the name's.
+pub fn typed(entered: &Entered, base: u64, bytes: u64, mark: u32, pc: u64) {
+    let descriptor = TOLD | u64::from(mark);
+    if bytes != 0 {
+        return described(entered, base | PART, bytes, (ALLOCATOR_TOLD, 1), descriptor, pc);
+    }
+    // SAFETY: the slot belongs to its shard, whose lock is held.
+    unsafe {
+        let s = shard(base);
+        let held = LOCKS[s].lock(entered);
+        let slot = slot_of(s, base, false);
+        if !slot.is_null() && (*slot).vt1 == u64::MAX {
+            (*slot).descriptor = descriptor;
+        }
+        drop(held);
+    }
+}
+
 /// Notes that an object is about to be freed: before it is, because its address may be reused at once.
+/// `base` has the bit [`PART`] where the program tells of a part's end.
 pub fn dead(entered: &Entered, base: u64) {
     // SAFETY: the slot belongs to its shard, whose lock is held while it is read and written; what is swept is this
     // thread's.
@@ -138,7 +158,7 @@ pub fn dead(entered: &Entered, base: u64) {
         if !slot.is_null() && (*slot).vt1 == u64::MAX {
             size = (*slot).size;
             site = (*slot).site;
-            record::sweep_range(t, base, size);
+            record::sweep_range(t, base & !PART, size);
             (*slot).vt1 = now(t);
         }
         drop(held);

@@ -25,12 +25,14 @@ pub mod arch;
 pub mod arena;
 pub mod callers;
 pub mod code;
+pub mod counting;
 #[allow(missing_docs)]
 pub mod foreign;
 pub mod guards;
 pub mod heap;
 pub mod latches;
 mod lockfree;
+pub mod marks;
 pub mod mem;
 #[allow(missing_docs)]
 pub mod pieces;

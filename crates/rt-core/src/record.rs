@@ -3,11 +3,10 @@
 //! What a thread writes down depends on its own stream of accesses only, never on who came first.
 
 use crate::arena::{at, forked, lost, reference};
-use crate::code;
 use crate::runs::{more, run};
-use crate::sections;
 use crate::thread::{Entered, now, pass};
 use crate::wire::*;
+use crate::{code, counting, sections};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Touch blocks per thread and line.
@@ -26,7 +25,7 @@ pub unsafe fn refilled(t: *mut Live, addr: u64, pc: u64, op: u32) -> bool {
         let (n, kind, line) = ((op & 0xff) as u64, op >> 8, addr & !(LINE - 1));
         let e = (&raw mut (*t).entries[0]).add(index(line));
         let off = addr - line;
-        let special = (*t).traced != 0 || now(t) >= (*t).window_vt;
+        let special = (*t).traced != 0 || now(t) >= (*t).window_vt || counting::is_behind(t);
         if line == 0 || (*t).free.load(Relaxed) == 0 || special || off + n > LINE || forked() {
             return false;
         }
@@ -96,6 +95,7 @@ pub fn of_lock(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64) {
 /// Records an access. `counted`: the hook has already counted it if the table had line and bytes.
 #[inline(always)]
 pub fn note(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64, counted: bool) {
+    counting::catch_up(entered);
     // SAFETY: `touch` gets ranges within one line each: the second begins where the first one's line ends.
     unsafe {
         let t = entered.live();
@@ -112,11 +112,11 @@ pub fn note(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64, counted: b
 
 /// Records `[addr, addr + len)` word by word.
 pub fn range(entered: &Entered, addr: u64, len: u64, kind: u32, pc: u64) {
+    counting::catch_up(entered);
     // SAFETY: each piece ends at its line's end at the latest, as `touch` requires.
     unsafe {
         let t = entered.live();
-        let mut a = addr;
-        let end = addr.saturating_add(len);
+        let (mut a, end) = (addr, addr.saturating_add(len));
         while a < end {
             let line = a & !(LINE - 1);
             // The last line of the address space has no next one.

@@ -7,6 +7,7 @@
 //! always. No other access pays for it, and the counts are the same with and without.
 
 use crate::arena::{alloc, at, cap, header, lost, reference};
+use crate::counting::counting;
 use crate::mem::take;
 use crate::thread::{Entered, now};
 use crate::wire::*;
@@ -84,7 +85,9 @@ pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
         (*t).held_count += 1;
         if (*t).held_count == 1 {
             close(t);
-            start(t, h);
+            if counting() {
+                start(t, h);
+            }
         } else if (*t).traced != 0 {
             put(t, addr, 0, if shared { TAKEN_SHARED } else { TAKEN });
         }
@@ -112,7 +115,7 @@ unsafe fn end(t: *mut Live, addr: u64) {
         (*t).held_count -= 1;
         if k == 0 {
             stop(t);
-            if n > 1 {
+            if n > 1 && counting() {
                 start(t, held(t, 0));
             }
         } else if (*t).traced != 0 {
@@ -252,7 +255,7 @@ unsafe fn open(t: *mut Live, l: *mut Lock, stratum: u64, what: u32) {
 pub unsafe fn window(t: *mut Live) {
     // SAFETY: the caller's promise.
     unsafe {
-        if now(t) >= (*t).window_vt {
+        if now(t) >= (*t).window_vt && (*t).tells_operations == 0 {
             begin_window(t);
         }
     }
@@ -264,7 +267,7 @@ pub unsafe fn window(t: *mut Live) {
 /// As [`window`].
 #[cold]
 #[allow(clippy::while_immutable_condition)] // `halve` changes the lock.
-unsafe fn begin_window(t: *mut Live) {
+pub(crate) unsafe fn begin_window(t: *mut Live) {
     // SAFETY: the thread's own structures, which only it writes; references are its own file's.
     unsafe {
         if (*t).held_count != 0 || (*t).open != 0 {
@@ -292,12 +295,12 @@ unsafe fn begin_window(t: *mut Live) {
     }
 }
 
-/// Ends an open window: a lock is taken, or it is long enough.
+/// Ends an open window: a lock is taken, or an operation ends.
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
-unsafe fn close(t: *mut Live) {
+pub(crate) unsafe fn close(t: *mut Live) {
     // SAFETY: the caller's promise.
     unsafe {
         if (*t).open == WINDOW {
@@ -357,7 +360,7 @@ unsafe fn hide(t: *mut Live) {
 
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
-unsafe fn show(t: *mut Live) {
+pub(crate) unsafe fn show(t: *mut Live) {
     // SAFETY: keys of entries in use lose the bit that `hide` gave them.
     unsafe {
         if (*t).traced != 0 {

@@ -229,6 +229,8 @@ unsafe fn begin(t: *mut Live, info: *mut ThreadInfo, vt: u64) {
         (*t).burst_vt = u64::MAX;
         (*t).sweep_vt = vt + WINDOW_VT;
         (*t).window_vt = vt;
+        (*t).tells_operations = 0;
+        (*t).regions_begun = 0;
         (*t).epoch = 1;
         (*t).info = reference(info as u64);
         (*t).info_at = info as u64;
@@ -367,5 +369,6 @@ pub fn reset_after_fork() {
     ALIVE.store(0, Relaxed);
     arena::reset_after_fork();
     crate::heap::reset_after_fork();
+    crate::marks::reset_after_fork();
     crate::sync::reset_after_fork();
 }

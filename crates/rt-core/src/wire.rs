@@ -7,7 +7,7 @@
 /// First eight bytes of every raw file, once its process has set it up.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TUSSLE\x01\x00");
 /// Version of these structures; raw files are read only by the tussle that wrote them.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Window of virtual time, accesses. Synchronisation rounds clocks up to a multiple of it.
 pub const WINDOW_VT: u64 = 65_536;
 /// Bytes of a reference unit.
@@ -90,8 +90,10 @@ pub const LOST_CHILDREN: usize = 13;
 pub const LOST_KERNEL: usize = 14;
 /// 1 when the recorder makes no system call any more, because the program took them away.
 pub const LOST_SANDBOX: usize = 15;
+/// Times that counting could not be stopped or begun, because the system does not let code be changed.
+pub const LOST_SWITCHES: usize = 16;
 /// How many counters there are.
-pub const LOST_COUNT: usize = 16;
+pub const LOST_COUNT: usize = 17;
 
 /// First 4,096 bytes of a file.
 #[repr(C, align(64))]
@@ -151,7 +153,29 @@ pub struct Header {
     pub pid_namespace: u32,
     /// [`Text`] with the mappings of the emulator that runs the program; 0 if there is none.
     pub emulator: u32,
+    /// 1 if only what happens in marked regions is counted.
+    pub regions_marked: u32,
+    /// Regions that began, and the name of the first one, zero-terminated.
+    pub regions_begun: u64,
+    pub region: [u8; 64],
+    /// First of a list of [`NameTold`]s, and how many there are.
+    pub marks: u32,
+    pub marks_count: u32,
 }
+
+/// A name that the program told: of types, or of operations, with how many of them ended, all threads together.
+#[repr(C, align(64))]
+pub struct NameTold {
+    pub next: u32,
+    /// [`Text`] with the name.
+    pub name: u32,
+    pub count: u64,
+}
+
+/// Set in [`HeapSlot::descriptor`] where the program told the name of the type: the reference of a [`NameTold`].
+pub const TOLD: u64 = 1 << 63;
+/// Set in [`HeapSlot::base`] of a part of an object, which the program told of: it may begin where the object does.
+pub const PART: u64 = 1 << 62;
 
 /// A forked child's recording inside of its parent's file, for want of a file of its own: a [`Header`] follows.
 #[repr(C, align(64))]
@@ -312,6 +336,10 @@ pub struct Live {
     pub section_gap: u32,
     pub section_shared: u32,
     pub visits_count: u32,
+    /// 1 if the thread tells of its operations (`tussle.h`): windows of accesses under no lock are whole ones then.
+    pub tells_operations: u32,
+    /// Marked regions that it began.
+    pub regions_begun: u32,
     pub pad: u32,
     pub visits: [Visit; VISITS],
     /// Dropped [`Section`]s and [`VisitBlock`]s, to be used again.
@@ -590,7 +618,7 @@ pub struct Site {
 }
 
 /// Names of allocation functions.
-pub const ALLOCATORS: [&str; 18] = [
+pub const ALLOCATORS: [&str; 19] = [
     "malloc",
     "calloc",
     "realloc",
@@ -609,7 +637,11 @@ pub const ALLOCATORS: [&str; 18] = [
     "mmap",
     "operator new(align, nothrow)",
     "runtime.mallocgc",
+    "tussle_type",
 ];
+
+/// Position of what the program told, in [`ALLOCATORS`].
+pub const ALLOCATOR_TOLD: u16 = 18;
 
 /// Kinds of access.
 pub const READ: u32 = 0;

@@ -1,4 +1,4 @@
-//! Hooks that return at once while nothing is recorded.
+//! Hooks that return at once while nothing is recorded, or nothing is counted for a while.
 //!
 //! A hook that looked whether it is to record would cost every access a load and a branch, recorded or not. Instead the
 //! first bytes of each hook become a return. They are written as one aligned word within one instruction, so that a
@@ -13,10 +13,23 @@ const READ_EXEC: usize = 1 | 4;
 const WRITE: usize = 2;
 const PAGE: usize = 4096;
 
-/// Lets the hooks return at once, or (`on` false) record again. True if they do now.
-pub fn sleep(on: bool) -> bool {
+/// Lets all hooks return at once, for good. True if they do now.
+pub fn sleep() -> bool {
+    change(true, true)
+}
+
+/// Lets the hooks of accesses record, or (`on` false) return at once for a while; those of functions go on, so that it
+/// is known who called whom. True if they do now; if not they are as before.
+pub fn count(on: bool) -> bool {
+    change(!on, false) || {
+        change(on, false);
+        false
+    }
+}
+
+fn change(asleep: bool, frames: bool) -> bool {
     let (mut low, mut high) = (usize::MAX, 0);
-    points(|p| (low, high) = (low.min(p.at as usize), high.max(p.at as usize + 8)));
+    points(frames, |p| (low, high) = (low.min(p.at as usize), high.max(p.at as usize + 8)));
     let from = low & !(PAGE - 1);
     let bytes = high.next_multiple_of(PAGE) - from;
     // SAFETY: pages of the runtime's own code; it stays executable throughout, and readable.
@@ -24,8 +37,8 @@ pub fn sleep(on: bool) -> bool {
         return false;
     }
     let mut done = true;
-    points(|p| {
-        let (old, new) = if on { (p.awake, p.asleep) } else { (p.asleep, p.awake) };
+    points(frames, |p| {
+        let (old, new) = if asleep { (p.awake, p.asleep) } else { (p.asleep, p.awake) };
         // SAFETY: hooks begin on multiples of 32 bytes, and the page can be written now.
         let word = unsafe { AtomicU64::from_ptr(p.at) };
         let now = word.load(SeqCst);

@@ -87,23 +87,23 @@ unsafe fn table(pc: u64) -> *const u8 {
 
 /// glibc's `struct dl_phdr_info`, as far as it is used.
 #[repr(C)]
-struct Info {
-    base: u64,
+pub struct Info {
+    pub base: u64,
     name: P,
-    headers: *const Segment,
-    count: u16,
+    pub headers: *const Segment,
+    pub count: u16,
 }
 
 /// `Elf64_Phdr`.
 #[repr(C)]
-struct Segment {
-    kind: u32,
+pub struct Segment {
+    pub kind: u32,
     flags: u32,
     offset: u64,
-    address: u64,
+    pub address: u64,
     physical: u64,
     file_bytes: u64,
-    memory_bytes: u64,
+    pub memory_bytes: u64,
     align: u64,
 }
 
@@ -115,9 +115,9 @@ struct Wanted {
 }
 
 unsafe extern "C" {
-    fn dl_iterate_phdr(
-        f: unsafe extern "C" fn(*const Info, usize, *mut Wanted) -> c_int,
-        data: *mut Wanted,
+    pub fn dl_iterate_phdr(
+        f: unsafe extern "C" fn(*const Info, usize, *mut c_void) -> c_int,
+        data: *mut c_void,
     ) -> c_int;
 }
 
@@ -128,13 +128,14 @@ unsafe extern "C" {
 unsafe fn walk(pc: u64) -> *const u8 {
     let mut wanted = Wanted { pc, table: core::ptr::null() };
     // SAFETY: libc describes objects that stay loaded while their code runs.
-    unsafe { dl_iterate_phdr(visit, &mut wanted) };
+    unsafe { dl_iterate_phdr(visit, (&raw mut wanted).cast()) };
     wanted.table
 }
 
 /// # Safety
 /// Behind an exported name: the arguments are the program's.
-unsafe extern "C" fn visit(info: *const Info, _bytes: usize, wanted: *mut Wanted) -> c_int {
+unsafe extern "C" fn visit(info: *const Info, _bytes: usize, wanted: *mut c_void) -> c_int {
+    let wanted = wanted.cast::<Wanted>();
     const PT_LOAD: u32 = 1;
     const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
     // SAFETY: libc describes objects that stay loaded while their code runs.

@@ -3,28 +3,35 @@
 
 /// Accesses.
 pub mod record {
-    use crate::arena::recording;
+    use crate::arena;
     use crate::thread::enter;
+    use tussle_rt_core::counting::counting;
     use tussle_rt_core::record as core;
 
     /// Records an access.
     #[inline(never)]
     pub fn access(addr: u64, n: u64, kind: u32, pc: u64) {
-        if let Some(t) = enter() {
+        if counting()
+            && let Some(t) = enter()
+        {
             core::note(&t, addr, n, kind, pc, false)
         }
     }
 
     /// Records an access that the hook has counted already if the thread's table had line and bytes.
     pub fn counted(addr: u64, n: u64, kind: u32, pc: u64) {
-        if let Some(t) = enter() {
+        if counting()
+            && let Some(t) = enter()
+        {
             core::note(&t, addr, n, kind, pc, true)
         }
     }
 
     /// Records what a lock's function did to the lock's own words: no visit of a critical section.
     pub fn of_lock(addr: u64, n: u64, kind: u32, pc: u64) {
-        if let Some(t) = enter() {
+        if counting()
+            && let Some(t) = enter()
+        {
             core::of_lock(&t, addr, n, kind, pc)
         }
     }
@@ -32,7 +39,8 @@ pub mod record {
     /// Records `[addr, addr + len)` word by word.
     pub fn range(addr: u64, len: u64, kind: u32, pc: u64) {
         if len != 0
-            && recording()
+            && arena::recording()
+            && counting()
             && let Some(t) = enter()
         {
             core::range(&t, addr, len, kind, pc)

@@ -11,7 +11,7 @@ use crate::{arena, record};
 /// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_slow(addr: u64, pc: u64, op: u32) {
-    if !arena::recording() {
+    if !arena::recording() || !tussle_rt_core::counting::counting() {
         return;
     }
     // SAFETY: the addresses are only noted.

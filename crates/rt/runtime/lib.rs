@@ -22,6 +22,7 @@ mod hooks;
 mod interpose;
 mod libc_calls;
 mod locks;
+mod marks;
 mod memory;
 mod omp;
 mod ompt;

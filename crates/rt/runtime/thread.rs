@@ -2,10 +2,10 @@
 
 use crate::arch::{current, set_current, set_state, state, thread_pointer};
 use crate::wire::*;
-use crate::{asleep, exec, sys};
+use crate::{asleep, exec, marks, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use tussle_rt_core::arena::{self, Settings, lost, recording};
-use tussle_rt_core::{probe, processes, sync};
+use tussle_rt_core::{counting, probe, processes, sync};
 use tussle_rt_core::sys::Blocked;
 use tussle_rt_core::thread as core_thread;
 pub use tussle_rt_core::thread::{Birth, Entered, vt_of};
@@ -216,7 +216,9 @@ pub unsafe extern "C" fn after_fork_in_child() {
         core_thread::reset_after_fork();
         set_current(dummy());
         set_state(NEW);
+        counting::reset_after_fork(asleep::count);
         if arena::open(&settings(), pid, seq, vt) && was != ENDED {
+            marks::go_on();
             register(Birth { vt, ..Birth::unknown() });
         }
     }
@@ -251,7 +253,7 @@ pub unsafe fn init() {
         crate::signals::resolve();
         exec::keep();
         if !exec::is_wanted() {
-            asleep::sleep(true);
+            asleep::sleep();
             return;
         }
         if !probe::calls_are_safe() {
@@ -262,6 +264,7 @@ pub unsafe fn init() {
         if !arena::open(&settings, 0, 0, vt) {
             return;
         }
+        marks::begin();
         crate::interpose::make_key();
         let child = Some(after_fork_in_child as unsafe extern "C" fn());
         let dso = core::ptr::null_mut();

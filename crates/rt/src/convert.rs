@@ -8,7 +8,7 @@ use crate::operations::Traced;
 use crate::raw::RawFile;
 use crate::shared::Shared;
 use crate::wire::*;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tussle_evidence::*;
 
 pub use crate::lines::Keep;
@@ -29,7 +29,12 @@ const LINES_AT_ONCE: usize = 4096;
 const FOUND: f64 = 0.4;
 
 /// Losses by what the program asked of the system: index, name, explanation.
-const OUTSIDE: [(usize, &str, &str); 2] = [
+const OUTSIDE: [(usize, &str, &str); 3] = [
+    (
+        LOST_SWITCHES,
+        "counting not stopped",
+        "the system does not let the program's code be changed: more, or less, was counted than was asked for",
+    ),
     (
         LOST_CHILDREN,
         "processes not recorded",
@@ -63,6 +68,8 @@ pub struct Converted {
     pub pid_namespaces: Vec<u32>,
     /// Objects whose allocator was told the type, and the address of the type's description in the program.
     pub described: Vec<(u32, u64)>,
+    /// Objects of which the program told the type by name (`tussle.h`).
+    pub named: Vec<(u32, String)>,
 }
 
 /// Turns the raw files of one session, one per process, into evidence. `keep` says which lines matter.
@@ -81,6 +88,7 @@ pub fn convert_telling(files: &[RawFile<'_>], keep: Keep, tell: &mut dyn FnMut(f
         problems: Vec::new(),
         pid_namespaces: Vec::new(),
         described: Vec::new(),
+        named: Vec::new(),
     };
     let family = Family::new(&order);
     let forked_from = |i| family.forked_from(i);
@@ -93,7 +101,7 @@ pub fn convert_telling(files: &[RawFile<'_>], keep: Keep, tell: &mut dyn FnMut(f
         let (what, count) = ("shared memory".into(), shared.not_followed);
         out.evidence.losses.push(Loss { process: None, what, count, note: note.into() });
     }
-    let mut one = SharedObjects { shared, ids: HashMap::new(), described: Vec::new() };
+    let mut one = SharedObjects { shared, ids: HashMap::new(), described: Vec::new(), named: Vec::new() };
     let all: f64 = order.iter().map(|f| f.len() as f64).sum();
     let mut done = 0.0;
     for (i, file) in order.iter().enumerate() {
@@ -113,7 +121,7 @@ pub fn convert_telling(files: &[RawFile<'_>], keep: Keep, tell: &mut dyn FnMut(f
             .read(from, keep, &fought[i], &mut told);
         done += own;
     }
-    out.described = one.described;
+    (out.described, out.named) = (one.described, one.named);
     // Seen are the locks of all processes or none.
     let sampled = order.iter().all(|f| f.header().operations != 0) && !order.is_empty();
     out.evidence.run.sees.locks = sampled;
@@ -146,6 +154,8 @@ struct SharedObjects {
     ids: HashMap<(usize, u64, u64), u32>,
     /// As [`Converted::described`].
     described: Vec<(u32, u64)>,
+    /// As [`Converted::named`].
+    named: Vec<(u32, String)>,
 }
 
 pub(crate) struct ProcessReader<'a> {
@@ -441,6 +451,8 @@ impl<'a> ProcessReader<'a> {
         if let What::Heap { descriptor: at @ 1.., .. } = p.what {
             self.one.described.push((id, at));
         }
+        let told = p.told.and_then(|n| places.names.get(n as usize));
+        self.one.named.extend(told.map(|name| (id, name.clone())));
         places.number(place, id);
         id
     }
@@ -478,6 +490,33 @@ impl<'a> ProcessReader<'a> {
         }
     }
 
+    /// What the program told of itself.
+    fn marks(&mut self) {
+        let h = self.file.header();
+        let process = Some(self.process);
+        let mut rows: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, count) in self.file.marks().into_iter().filter(|m| m.1 > 0) {
+            let sum = rows.entry(name).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        let mut marks: Vec<Mark> = rows
+            .into_iter()
+            .map(|(name, count)| Mark { process, kind: MarkKind::Operation, name, count })
+            .collect();
+        if h.regions_begun > 0 {
+            let name = lossy(h.region.split(|&b| b == 0).next().unwrap_or(&[]));
+            marks.push(Mark { process, kind: MarkKind::Region, name, count: h.regions_begun });
+        }
+        if !marks.is_empty() {
+            self.ev.marks.get_or_insert_default().extend(marks);
+        }
+        if h.regions_marked != 0 {
+            let (what, count) = ("outside of regions".into(), h.regions_begun.max(1));
+            let note = "the program marks regions (tussle.h): what happened outside of them was not counted";
+            self.ev.losses.push(Loss { process, what, count, note: note.into() });
+        }
+    }
+
     /// Rings and devices: counted by the runtime, or named in what it wrote down of the memory map.
     fn other_writers(&mut self) {
         let maps = self.file.maps();
@@ -495,6 +534,7 @@ impl<'a> ProcessReader<'a> {
     }
 
     fn losses(&mut self) {
+        self.marks();
         self.moving_collectors();
         self.other_writers();
         let h = self.file.header();

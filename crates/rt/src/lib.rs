@@ -47,6 +47,9 @@ pub static SHARED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtsan.so.
 /// The runtime as an object file for the linker; empty where recording is not supported.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tussle-rt.o"));
 
+/// `tussle.h`, by which programs tell the recorder what matters in them.
+pub static HEADER: &str = include_str!("../include/tussle.h");
+
 /// The recorder inside of an emulator as an object file for its plugin; empty where recording is not supported.
 pub static EMULATED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tussle-emulated.o"));
 

@@ -8,6 +8,8 @@ use tussle_evidence::{Object, ObjectKind};
 /// Bytes below the thread pointer that may be thread-local variables.
 const TLS_BYTES: u64 = 4096;
 const PAGE: u64 = 4096;
+/// Lives of one address that are looked at; the runtime keeps fewer.
+const LIVES: usize = 64;
 
 /// A candidate: something that occupied `[base, base + size)` during `[vt0, vt1)`.
 #[derive(Clone)]
@@ -17,6 +19,8 @@ pub(crate) struct Place {
     pub vt0: u64,
     pub vt1: u64,
     pub what: What,
+    /// Position in [`Places::names`] of the type that the program told.
+    pub told: Option<u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,6 +50,8 @@ pub(crate) struct Places {
     places: Vec<Place>,
     by_line: HashMap<u64, Vec<u32>>,
     pages: HashMap<u64, u32>,
+    /// Names of types that the program told.
+    pub names: Vec<String>,
     /// Object id of each place, once it is used.
     ids: Vec<Option<u32>>,
 }
@@ -53,16 +59,23 @@ pub(crate) struct Places {
 impl Places {
     /// Collects the places of a process that meet `lines`. `parent` is the file that it was forked from.
     pub fn new(file: &RawFile<'_>, parent: Option<&RawFile<'_>>, lines: &BTreeSet<u64>) -> Places {
-        let mut places: Vec<Place> = file.heap().iter().map(|s| heap_place(s, false)).collect();
+        let mut names = Names::default();
+        let mut places: Vec<Place> =
+            file.heap().iter().map(|s| heap_place(s, false, names.of(file, s))).collect();
         if let Some(parent) = parent {
             let fork = file.header().fork_vt;
             let alive = |s: &HeapSlot| s.vt0 <= fork && s.vt1 > fork;
-            places.extend(parent.heap().iter().filter(|s| alive(s)).map(|s| heap_place(s, true)));
+            let theirs = parent.heap();
+            names.known.clear();
+            places
+                .extend(theirs.iter().filter(|s| alive(s)).map(|s| heap_place(s, true, names.of(parent, s))));
         }
+        end_parts(&mut places);
         for t in file.threads() {
             let (vt0, vt1) = (t.vt0, if t.live != 0 { u64::MAX } else { t.vt1 });
             let low = t.tp.saturating_sub(TLS_BYTES);
-            places.push(Place { base: low, size: t.tp - low, vt0, vt1, what: What::Tls { thread: t.index } });
+            let what = What::Tls { thread: t.index };
+            places.push(Place { base: low, size: t.tp - low, vt0, vt1, what, told: None });
             if t.stack_lo != 0 && t.stack_hi > t.stack_lo {
                 let top = if (t.stack_lo..t.stack_hi).contains(&low) { low } else { t.stack_hi };
                 let size = top - t.stack_lo;
@@ -72,6 +85,7 @@ impl Places {
                     vt0,
                     vt1,
                     what: What::Stack { thread: t.index },
+                    told: None,
                 });
             }
         }
@@ -83,7 +97,7 @@ impl Places {
             }
         }
         let ids = vec![None; places.len()];
-        Places { places, by_line, pages: HashMap::new(), ids }
+        Places { places, by_line, pages: HashMap::new(), names: names.all, ids }
     }
 
     /// The place that held byte `addr` for most of `[vt0, vt1)`; a page if nothing is known.
@@ -101,7 +115,8 @@ impl Places {
             let p = &self.places[i as usize];
             // Heap objects and thread-local variables lie inside of larger things.
             let class = match p.what {
-                What::Heap { .. } => 3u8,
+                What::Heap { .. } if p.told.is_some() => 4u8,
+                What::Heap { .. } => 3,
                 What::Tls { .. } => 2,
                 What::Stack { .. } => 1,
                 What::Page => 0,
@@ -122,7 +137,7 @@ impl Places {
             return i;
         }
         let i = self.places.len() as u32;
-        self.places.push(Place { base, size: PAGE, vt0: 0, vt1: u64::MAX, what: What::Page });
+        self.places.push(Place { base, size: PAGE, vt0: 0, vt1: u64::MAX, what: What::Page, told: None });
         self.ids.push(None);
         self.pages.insert(base, i);
         i
@@ -144,11 +159,53 @@ impl Places {
     }
 }
 
-fn heap_place(s: &HeapSlot, inherited: bool) -> Place {
+fn heap_place(s: &HeapSlot, inherited: bool, told: Option<u32>) -> Place {
     let (code, thread, allocator, align, site) = (s.code, s.thread, s.allocator, s.align, s.site);
-    let descriptor = s.descriptor;
+    let descriptor = if s.descriptor & TOLD == 0 { s.descriptor } else { 0 };
     let what = What::Heap { code, thread, allocator, align, site, inherited, descriptor };
-    Place { base: s.base, size: s.size.max(1), vt0: s.vt0, vt1: s.vt1, what }
+    Place { base: s.base & !PART, size: s.size.max(1), vt0: s.vt0, vt1: s.vt1, what, told }
+}
+
+/// Names of types that the program told, each once.
+#[derive(Default)]
+struct Names {
+    all: Vec<String>,
+    /// Their positions by the mark in the file that is read now.
+    known: HashMap<u64, Option<u32>>,
+}
+
+impl Names {
+    fn of(&mut self, file: &RawFile<'_>, s: &HeapSlot) -> Option<u32> {
+        if s.descriptor & TOLD == 0 {
+            return None;
+        }
+        let all = &mut self.all;
+        *self.known.entry(s.descriptor).or_insert_with(|| {
+            let (name, _) = file.mark(s.descriptor as u32)?;
+            all.push(name);
+            Some(all.len() as u32 - 1)
+        })
+    }
+}
+
+/// Parts of an object live no longer than it does.
+fn end_parts(places: &mut [Place]) {
+    let is_part = |p: &Place| matches!(p.what, What::Heap { allocator: ALLOCATOR_TOLD, .. });
+    if !places.iter().any(is_part) {
+        return;
+    }
+    let mut whole: Vec<(u64, u64, u64, u64)> = places
+        .iter()
+        .filter(|p| matches!(p.what, What::Heap { .. }) && !is_part(p))
+        .map(|p| (p.base, p.vt0, p.base + p.size, p.vt1))
+        .collect();
+    whole.sort_unstable();
+    for p in places.iter_mut().filter(|p| is_part(p)) {
+        // The nearest one below; its lives come in order.
+        let upto = whole.partition_point(|w| (w.0, w.1) <= (p.base, p.vt0));
+        let around = whole[..upto].iter().rev().take(LIVES).find(|w| p.base < w.2 && p.vt0 < w.3);
+        p.vt1 = around.map_or(p.vt1, |w| p.vt1.min(w.3));
+    }
 }
 
 /// An object row without names.

@@ -54,7 +54,7 @@ macro_rules! plain_structs {
     )* };
 }
 plain_structs!(
-    Header Nested ThreadInfo Entry PageSlot Record More PieceBlock Touches CodeRow HeapSlot Site Lock Section Visit
+    Header Nested ThreadInfo Entry PageSlot Record More PieceBlock Touches CodeRow HeapSlot Site Lock Section Visit NameTold
 );
 
 /// An entry of a live thread's table and its read-modify-writes per word.
@@ -79,6 +79,8 @@ const VT_MAX: u64 = 1 << 56;
 const SECTIONS_MAX: usize = 64;
 /// Earlier runs of one record that are read at most: the runtime keeps fewer.
 const PIECES_MAX: usize = 2100;
+/// Names that the program told that are read at most; the runtime keeps fewer.
+const MARKS_MAX: usize = 8192;
 /// Recordings inside of one file that are read at most.
 const NESTED_FILES_MAX: usize = 4096;
 
@@ -338,13 +340,30 @@ impl<'a> RawFile<'a> {
                 }
             }
         }
-        out.retain(|s| s.base.max(s.size) <= ADDRESS_MAX && s.vt0 <= VT_MAX);
+        out.retain(|s| (s.base & !PART).max(s.size) <= ADDRESS_MAX && s.vt0 <= VT_MAX);
         out
     }
 
     /// Objects of a site that were alive at most at the same time.
     pub fn live_max(&self, site: u32) -> u64 {
         self.get::<Site>(site, 0).map_or(0, |s| s.live_max)
+    }
+
+    /// A name that the program told, and how often.
+    pub fn mark(&self, reference: u32) -> Option<(String, u64)> {
+        let m = self.get::<NameTold>(reference, 0)?;
+        Some((String::from_utf8_lossy(&self.text(m.name)).into_owned(), m.count))
+    }
+
+    /// All of them, newest first.
+    pub fn marks(&self) -> Vec<(String, u64)> {
+        let mut out = Vec::new();
+        let mut at = self.header().marks;
+        while let Some((name, count)) = self.mark(at).filter(|_| out.len() < MARKS_MAX) {
+            out.push((name, count));
+            at = self.get::<NameTold>(at, 0).map_or(0, |m| m.next);
+        }
+        out
     }
 
     /// A text, of all its blocks.

@@ -7,6 +7,8 @@ pub use tussle_host::cc::Language;
 use tussle_host::project::wrapper::{RUSTC_WRAPPER, language_of};
 
 /// Compile so that the program can be recorded.
+///
+/// `#include "tussle.h"` finds the marks of docs/marks.md; `--print-include` prints their folder for other compilers.
 #[derive(clap::Args)]
 pub struct Args {
     /// Arguments of the compiler, unchanged.
@@ -84,6 +86,9 @@ pub fn run_as_rustc() -> Option<ExitCode> {
 /// Runs as the compiler that the first arguments name.
 pub fn run_as_compiler(language: Language) -> ExitCode {
     let (_, name, args) = called().unwrap_or((language, None, Vec::new()));
+    if let Some(done) = print_include(&args) {
+        return done;
+    }
     let own = own();
     let mut say = |m: String| eprintln!("tussle cc: {m}");
     match tussle_host::cc::run(language, name.as_deref(), own.as_deref(), &args, &mut say) {
@@ -93,6 +98,23 @@ pub fn run_as_compiler(language: Language) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// `tussle cc --print-include`.
+fn print_include(args: &[OsString]) -> Option<ExitCode> {
+    if !matches!(args, [only] if only == tussle_host::cc::PRINT_INCLUDE) {
+        return None;
+    }
+    Some(match tussle_host::record::include_folder() {
+        Ok(folder) => {
+            println!("{}", folder.display());
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("tussle cc: {e}");
+            ExitCode::from(2)
+        }
+    })
 }
 
 /// Runs the verb.

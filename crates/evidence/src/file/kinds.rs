@@ -114,6 +114,7 @@ tables!(
     Samples samples: Sampled,
     Rates rates: Rate,
     Heat heat: Heat,
+    Marks marks: Mark,
 );
 
 impl Reader {
@@ -190,6 +191,7 @@ impl Reader {
             samples: self.samples,
             rates: self.rates,
             heat: self.heat,
+            marks: self.marks,
             losses: self.losses,
             others: self.others,
         };

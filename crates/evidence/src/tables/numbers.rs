@@ -135,6 +135,29 @@ pub struct Rate {
     pub first_s: Option<f64>,
 }
 
+/// What a [`Mark`] is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkKind {
+    /// Units of the program's work.
+    Operation,
+    /// Stretches of its run outside of which nothing was counted.
+    Region,
+}
+
+/// What the program told of itself (`tussle.h`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Process id.
+    pub process: Option<u32>,
+    /// What it is.
+    pub kind: MarkKind,
+    /// Its name in the program.
+    pub name: String,
+    /// Operations that ended, regions that began.
+    pub count: u64,
+}
+
 /// How much a field is used, whoever uses it: about, from saturating logarithmic counters, or exactly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Heat {

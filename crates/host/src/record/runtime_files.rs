@@ -20,6 +20,13 @@ pub fn object_file() -> Result<PathBuf, RecordError> {
     place(&dir, "tussle-rt.o", tussle_rt::OBJECT)
 }
 
+/// Folder with `tussle.h`.
+pub fn include_folder() -> Result<PathBuf, RecordError> {
+    let dir = cache_folder("include", tussle_rt::HEADER.as_bytes())?;
+    place(&dir, "tussle.h", tussle_rt::HEADER.as_bytes())?;
+    Ok(dir)
+}
+
 /// Folder in which `as` leads to `tussle` (the running binary): where gcc finds its assembler.
 pub fn assembler_folder(tussle: &Path) -> Result<PathBuf, RecordError> {
     links_folder(tussle, "as", &["as"])

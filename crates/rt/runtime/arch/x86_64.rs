@@ -291,7 +291,10 @@ points! { "tussle_called", "tussle_called_end":
     "tussle_site_read1", "called"; "tussle_site_read2", "called"; "tussle_site_read4", "called";
     "tussle_site_read8", "called"; "tussle_site_unaligned_read8", "called"; "tussle_site_write1", "called";
     "tussle_site_write2", "called"; "tussle_site_write4", "called"; "tussle_site_write8", "called";
-    "tussle_site_unaligned_write8", "called"; "tussle_entry", "called"; "tussle_exit", "called";
+    "tussle_site_unaligned_write8", "called";
+}
+points! { "tussle_frames", "tussle_frames_end":
+    "tussle_entry", "called"; "tussle_exit", "called";
 }
 points! { "tussle_jumped", "tussle_jumped_end":
     "tussle_site_read1", "jumped"; "tussle_site_read2", "jumped"; "tussle_site_read4", "jumped";
@@ -313,8 +316,8 @@ pub struct Point {
     pub asleep: u64,
 }
 
-/// Calls `each` for all hooks whose first bytes may change.
-pub fn points(mut each: impl FnMut(Point)) {
+/// Calls `each` for all access hooks, whose first bytes may change, and with `frames` for those of functions, too.
+pub fn points(frames: bool, mut each: impl FnMut(Point)) {
     let mut walk = |from: usize, to: usize, mask: u64, awake: u64, asleep: u64| {
         for at in (from..to).step_by(4) {
             // SAFETY: the list has distances of 32 bits.
@@ -323,15 +326,21 @@ pub fn points(mut each: impl FnMut(Point)) {
         }
     };
     let (called, called_end, jumped, jumped_end): (usize, usize, usize, usize);
+    let (functions, functions_end): (usize, usize);
     // SAFETY: addresses of the lists.
     unsafe {
         asm!("lea {0}, [rip + tussle_called]", "lea {1}, [rip + tussle_called_end]",
             "lea {2}, [rip + tussle_jumped]", "lea {3}, [rip + tussle_jumped_end]",
+            "lea {4}, [rip + tussle_frames]", "lea {5}, [rip + tussle_frames_end]",
             out(reg) called, out(reg) called_end, out(reg) jumped, out(reg) jumped_end,
+            out(reg) functions, out(reg) functions_end,
             options(nomem, nostack, preserves_flags));
     }
     walk(called, called_end, 0xff, 0x48, 0xc3);
     walk(jumped, jumped_end, 0xff_ffff, 0xfa_8948, 0xe3_ff41);
+    if frames {
+        walk(functions, functions_end, 0xff, 0x48, 0xc3);
+    }
 }
 
 /// The hooks of one atomic width.
