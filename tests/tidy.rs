@@ -521,6 +521,7 @@ fn variables_in_documents_exist() {
         ("scripts", "sh"),
         ("examples", "sh"),
         ("qemu", "c"),
+        ("crates", "h"),
     ] {
         code.extend(files(folder, extension));
     }

@@ -9,133 +9,16 @@ use tussle_evidence::{Evidence, MarkKind};
 use tussle_testkit::need;
 
 /// Two threads, three phases; the one in the middle is a region of each thread, and begins before all are there.
-const PHASES: &str = r#"
-#include "tussle.h"
-#include <pthread.h>
-#include <stdio.h>
-static volatile long words[3][8] __attribute__((aligned(64)));
-static pthread_barrier_t barrier;
-static void phase(int k, int who, long n) { for (long i = 0; i < n; i++) words[k][who] = i; }
-static void *run(void *p) {
-	int who = (int)(long)p;
-	phase(0, who, 300000);
-	pthread_barrier_wait(&barrier);
-	tussle_region_begin("middle");
-	tussle_region_begin("inner");
-	phase(1, who, 50000);
-	tussle_region_end("inner");
-	phase(1, who, 50000);
-	tussle_region_end("middle");
-	pthread_barrier_wait(&barrier);
-	phase(2, who, 300000);
-	tussle_region_end("never began");
-	return 0;
-}
-int main(void) {
-	pthread_t t;
-	pthread_barrier_init(&barrier, 0, 2);
-	pthread_create(&t, 0, run, (void *)1L);
-	run(0);
-	pthread_join(t, 0);
-	printf("done\n");
-	return 3;
-}
-"#;
+const PHASES: &str = include_str!("marks/phases.c");
 
 /// A pool whose elements only the program knows, an allocation behind an opaque function, and operations.
-const TYPES: &str = r#"
-#include "tussle.h"
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-struct conn { long hits; long misses; char rest[48]; };
-struct whole { long a; long b; };
-static char *pool;
-static void *one;
-static __attribute__((noinline)) char *opaque(size_t n) { return (char *)aligned_alloc(64, n); }
-static void *run(void *p) {
-	long who = (long)p;
-	for (int i = 0; i < 20000; i++) {
-		tussle_operation_begin("request");
-		volatile long *f = (volatile long *)(pool + 64);
-		f[who]++;
-		volatile long *g = (volatile long *)one;
-		g[who]++;
-		tussle_operation_end("request");
-	}
-	return 0;
-}
-int main(void) {
-	pool = opaque(4096), one = opaque(64);
-	for (int i = 0; i < 8; i++) TUSSLE_PART(pool + 64 * i, struct conn);
-	TUSSLE_TYPE(one, struct whole);
-	pthread_t t;
-	pthread_create(&t, 0, run, (void *)1L);
-	run(0);
-	pthread_join(t, 0);
-	for (int i = 0; i < 8; i++) TUSSLE_PART_END(pool + 64 * i);
-	struct conn c = {0};
-	struct whole w = {0};
-	printf("%ld\n", c.hits + w.a);
-	return 0;
-}
-"#;
+const TYPES: &str = include_str!("marks/types.c");
 
 /// Four threads begin and end regions as fast as they can, and count.
-const STORM: &str = r#"
-#include "tussle.h"
-#include <pthread.h>
-#include <stdio.h>
-static long sums[4][8] __attribute__((aligned(64)));
-static _Atomic long all;
-static long twice(long n) { return 2 * n; }
-static void *run(void *p) {
-	long who = (long)p;
-	long (*volatile f)(long) = twice;
-	for (int i = 0; i < 400; i++) {
-		tussle_region_begin("storm");
-		for (int k = 0; k < 200; k++) sums[who][k & 7] += f(k), all++;
-		tussle_region_end("storm");
-		for (int k = 0; k < 200; k++) sums[who][k & 7] += f(k), all++;
-	}
-	return 0;
-}
-int main(void) {
-	pthread_t t[4];
-	long sum = 0;
-	for (long i = 0; i < 4; i++) pthread_create(&t[i], 0, run, (void *)i);
-	for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
-	for (int i = 0; i < 4; i++)
-		for (int k = 0; k < 8; k++) sum += sums[i][k];
-	printf("%ld %ld\n", sum, (long)all);
-	return 0;
-}
-"#;
+const STORM: &str = include_str!("marks/storm.c");
 
 /// In C of 1989 and C++ of 1998.
-const EVERY_MARK: &str = r#"
-#include "tussle.h"
-#include <stdio.h>
-#include <stdlib.h>
-struct conn { long a; long b; };
-int main(void) {
-	struct conn *p = (struct conn *)calloc(4, sizeof *p);
-	TUSSLE_TYPE(p, struct conn);
-	tussle_region_begin("x");
-	tussle_operation_begin("y");
-	p->a = 1;
-	tussle_operation_end("y");
-	tussle_region_end("x");
-	TUSSLE_PART(p + 1, struct conn);
-	TUSSLE_PART_END(p + 1);
-#ifdef __cplusplus
-	tussle::region r("x");
-	tussle::operation o("y");
-#endif
-	printf("%ld\n", p->a);
-	return 0;
-}
-"#;
+const EVERY_MARK: &str = include_str!("marks/every_mark.c");
 
 struct Lab(tempfile::TempDir);
 

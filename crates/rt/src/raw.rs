@@ -54,7 +54,8 @@ macro_rules! plain_structs {
     )* };
 }
 plain_structs!(
-    Header Nested ThreadInfo Entry PageSlot Record More PieceBlock Touches CodeRow HeapSlot Site Lock Section Visit NameTold
+    Header Nested ThreadInfo Entry PageSlot Record More PieceBlock Touches CodeRow HeapSlot Site Lock Section Visit
+    NameTold
 );
 
 /// An entry of a live thread's table and its read-modify-writes per word.
