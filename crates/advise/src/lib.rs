@@ -3,10 +3,11 @@
 //! Pure: sources come in as text, patches go out as text. [`abi`] computes offsets, [`edit`] names the changes,
 //! [`relayout`] follows one through all types that contain the struct, [`scene`] and [`cost`] evaluate recorded
 //! accesses under a layout, [`elsewhere`] says where recorded bytes would lie and [`turns`] what that saves,
-//! [`moves`] proposes edits, [`advice`] bills and [`rank`] orders them, [`patch`] edits the source.
+//! [`moves`] proposes edits, [`apart`] those that part two fields by layout alone, [`advice`] bills and [`rank`] orders them, [`patch`] edits the source.
 
 pub mod abi;
 pub mod advice;
+pub mod apart;
 pub mod builds;
 pub mod class;
 pub mod cost;
@@ -21,6 +22,7 @@ pub mod patch;
 pub mod rank;
 pub mod relayout;
 pub mod scene;
+pub mod signs;
 #[cfg(test)]
 mod testing;
 pub mod turns;

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Find, fix and prove", &["hunt", "record", "report", "advise", "fix", "bench"]),
     ("Programs that run", &["live", "top", "where"]),
     ("Layouts of types", &["layout", "diff", "check", "lint", "place", "snapshot"]),
-    ("Kernels and hardware samples", &["record-kernel", "import"]),
+    ("Kernels and hardware samples", &["record-kernel", "import", "triage"]),
     ("Other machines", &["predict", "calibrate", "scenario", "workload", "demo", "fleet", "sweep"]),
     ("Benchmarks, builds and files", &["compare", "history", "bisect", "cc", "c++", "cargo", "export"]),
     ("For the shell", &["cache", "completions", "man"]),

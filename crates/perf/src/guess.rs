@@ -33,7 +33,7 @@ pub struct Candidate {
     pub fit: f64,
     /// 0 to 1: the fit, shared with the other answers that fit as well.
     pub confidence: f64,
-    /// `(offset in the line, functions, field)`.
+    /// `(offset in the line, functions, field)`; behind the line's end where the object lies on several.
     pub fields: Vec<(u64, Vec<String>, String)>,
 }
 
@@ -44,10 +44,14 @@ struct Clue<'a> {
     weight: f64,
 }
 
-fn clues(line: &TextLine) -> Vec<Clue<'_>> {
+fn clues<'a>(lines: &[&'a TextLine]) -> Vec<Clue<'a>> {
+    let first = lines.first().map_or(0, |l| l.address);
     let mut sums: HashMap<(u64, &str), f64> = HashMap::new();
-    for r in &line.rows {
-        *sums.entry((r.offset, r.symbol.as_str())).or_default() += share(r, line);
+    for line in lines {
+        let at = line.address.wrapping_sub(first);
+        for r in &line.rows {
+            *sums.entry((at.wrapping_add(r.offset), r.symbol.as_str())).or_default() += share(r, line);
+        }
     }
     let all: f64 = sums.values().sum::<f64>().max(1e-9);
     let mut out: Vec<Clue> = sums
@@ -78,7 +82,14 @@ struct Shape {
 
 /// Candidates for `line`, best first. `line_bytes` is 64 almost everywhere.
 pub fn candidates(line: &TextLine, builds: &[&TypeTable], line_bytes: u64) -> Vec<Candidate> {
-    let clues = clues(line);
+    together(&[line], builds, line_bytes)
+}
+
+/// Candidates for one object that lies on all of `lines`, in order of address. Offsets of the fields count from the
+/// first line.
+pub(crate) fn together(lines: &[&TextLine], builds: &[&TypeTable], line_bytes: u64) -> Vec<Candidate> {
+    let clues = clues(lines);
+    let first = lines.first().map_or(0, |l| l.address);
     if !clues.iter().any(|c| family(c.function).is_some()) {
         return Vec::new();
     }
@@ -89,7 +100,7 @@ pub fn candidates(line: &TextLine, builds: &[&TypeTable], line_bytes: u64) -> Ve
                 continue;
             }
             let Some(shape) = shape(build, table, ty, a.size, &clues) else { continue };
-            out.extend(places(&shape, &clues, line, line_bytes).map(|c| (c, a.size)));
+            out.extend(places(&shape, &clues, first, line_bytes).map(|c| (c, a.size)));
         }
     }
     // The smallest type that explains all: what embeds it explains it as well, and says less.
@@ -182,7 +193,7 @@ fn around(table: &TypeTable, ty: TypeId, offset: u64) -> Vec<String> {
 fn places<'a>(
     shape: &'a Shape,
     clues: &'a [Clue],
-    line: &'a TextLine,
+    first: u64,
     line_bytes: u64,
 ) -> impl Iterator<Item = Candidate> + 'a {
     // `shift` is how far before the line the object begins, or after it when negative.
@@ -194,7 +205,7 @@ fn places<'a>(
             ty: shape.ty,
             type_name: shape.name.clone(),
             phase: (-shift).rem_euclid(line_bytes as i64) as u64,
-            base: line.address.wrapping_sub(shift as u64),
+            base: first.wrapping_sub(shift as u64),
             fit,
             confidence: 0.0,
             fields,

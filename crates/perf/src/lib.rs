@@ -16,6 +16,8 @@ pub mod guess;
 pub mod import;
 pub mod import_text;
 pub mod input;
+pub mod joint;
+pub mod mail;
 mod maps;
 pub mod mem_report;
 pub mod modules;

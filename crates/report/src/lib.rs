@@ -14,6 +14,7 @@ mod outcome;
 pub mod pareto;
 pub mod pmu;
 mod side;
+pub mod signs;
 pub mod what_if;
 
 pub use outcome::Outcome;

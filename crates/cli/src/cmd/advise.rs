@@ -44,11 +44,15 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let evidence = super::fix::read_evidence(&args.evidence, global)?;
     let actors = evidence.actors.iter().any(|a| a.kind != tussle_evidence::ActorKind::Unknown);
     if evidence.samples.is_some() && !(evidence.run.sees.writes && actors) {
-        anyhow::bail!(
-            "{}: imported samples that tell no stores or no threads (unknown, not zero), so no move can be ranked; \
-             `tussle report` shows the lines, `perf c2c record` with stores or `tussle record` gives what is missing",
+        global.remark(format!(
+            "{}: imported samples that tell no stores or no threads (unknown, not zero): edits are listed, their size is \
+             not known; `perf c2c record` with stores or `tussle record` gives what is missing",
             args.evidence.display()
-        );
+        ));
+        let line = u64::from(args.line.unwrap_or(evidence.run.line_bytes));
+        let signs = tussle_advise::signs::signs(&evidence, &args.name, line)?;
+        global.print(&tussle_report::signs::view(&signs))?;
+        return Ok(ExitCode::SUCCESS);
     }
     if evidence.samples.is_some() {
         global.remark(

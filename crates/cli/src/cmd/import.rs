@@ -1,7 +1,7 @@
 //! `tussle import`.
 
-mod input;
-mod view;
+pub mod input;
+pub mod view;
 
 use self::input::Found;
 use super::source::Source;
@@ -15,7 +15,7 @@ use tussle_host::evidence_file;
 use tussle_model::TypeTable;
 use tussle_perf::guess::{self, Candidate};
 use tussle_perf::import::Imported;
-use tussle_perf::{import, import_text, mem_report, modules, objects, script, text};
+use tussle_perf::{import, import_text, joint, mem_report, modules, objects, script, text};
 
 /// Turn what perf recorded into evidence.
 ///
@@ -171,7 +171,8 @@ fn any_text(
     }
     let types: Vec<&TypeTable> = builds.iter().map(|b| &b.table).collect();
     let guess = |l: &text::TextLine| -> Vec<Candidate> { guess::candidates(l, &types, 64) };
-    naming.lines = table.iter().map(|l| (l.address, guess(l))).collect();
+    naming.lines = joint::name(table, &types, 64, view::DECIDED);
+    naming.primitives = joint::primitives(table, &types, 64, view::DECIDED);
     naming.add_moves(&tables, args.table - 1, &types, &guess);
     Ok(evidence)
 }

@@ -36,4 +36,5 @@ pub mod service;
 pub mod snapshot;
 pub mod source;
 pub mod top;
+pub mod triage;
 pub mod workload;

@@ -5,6 +5,7 @@ use std::path::Path;
 use tussle_evidence::Evidence;
 use tussle_model::{LineSize, TypeTable};
 use tussle_perf::guess::Candidate;
+use tussle_perf::joint::{Named, Primitive};
 use tussle_perf::objects;
 use tussle_perf::phases::{all_phases, pairs};
 use tussle_perf::text::TextLine;
@@ -15,15 +16,17 @@ use tussle_report::pmu;
 const LINES_MAX: usize = 10;
 
 /// Candidates below this confidence are shown, but name nothing.
-const DECIDED: f64 = 0.8;
+pub const DECIDED: f64 = 0.8;
 
 /// Candidates for the lines of a text.
 #[derive(Default)]
 pub struct Naming {
     /// Names of the builds.
     pub builds: Vec<String>,
-    /// Address of a line, and what it can be.
-    pub lines: Vec<(u64, Vec<Candidate>)>,
+    /// What each line can be.
+    pub lines: Vec<Named>,
+    /// Locks and trees whose place is sure.
+    pub primitives: Vec<Primitive>,
     /// Totals of a recording under perf's labels, samples; empty for texts.
     pub totals: Vec<(&'static str, u64)>,
     /// Statements about objects that moved between tables.
@@ -69,13 +72,15 @@ impl Naming {
 
     /// Gives the lines' memory the best candidate's type.
     pub fn apply(&self, builds: &[Source], e: &mut Evidence) {
-        for (_, candidates) in &self.lines {
+        for named in &self.lines {
             // Several answers that fit as well are no answer: all are printed, none is written down.
-            let Some(best) = candidates.first().filter(|c| c.confidence >= DECIDED) else { continue };
-            let Some(build) = builds.get(best.build) else { continue };
+            let best = named.candidates.first().filter(|c| c.confidence >= DECIDED);
+            let Some((best, build)) = best.and_then(|b| Some((b, builds.get(b.build)?))) else { continue };
+            let lines = named.fitted.len();
+            let together = if lines > 1 { format!(", on {lines} lines together") } else { String::new() };
             let why = format!(
-                "functions fit its fields at phase {} ({:.0}% of the best possible), without debug information of \
-                 that build",
+                "functions fit its fields at phase {} ({:.0}% of the best possible{together}), without debug \
+                 information of that build",
                 best.phase,
                 100.0 * best.fit
             );
@@ -83,7 +88,8 @@ impl Naming {
         }
     }
 
-    fn candidates(&self) -> Node {
+    /// What each line can be.
+    pub fn candidates(&self) -> Node {
         let columns = vec![
             Column::text("line", "line"),
             Column::number("confidence", "confidence"),
@@ -94,7 +100,7 @@ impl Naming {
             Column::text("fields", "fields by offset in the line"),
         ];
         let mut rows = Vec::new();
-        for (address, candidates) in self.lines.iter().take(LINES_MAX) {
+        for Named { address, candidates, .. } in self.lines.iter().take(LINES_MAX) {
             for c in candidates.iter().take(4) {
                 let fields: Vec<String> = c.fields.iter().map(|f| format!("{} {}", f.0, f.2)).collect();
                 rows.push(vec![
@@ -111,9 +117,31 @@ impl Naming {
         Node::Table { key: "candidates".into(), columns, rows }
     }
 
+    /// Where locks and trees begin that lie in no object with a name.
+    pub fn places(&self) -> Vec<String> {
+        let decided: Vec<&Named> = self
+            .lines
+            .iter()
+            .filter(|n| n.candidates.first().is_some_and(|c| c.confidence >= DECIDED))
+            .collect();
+        let known =
+            |p: &&Primitive| !p.fields.iter().all(|f| decided.iter().any(|n| n.address == f.0 / 64 * 64));
+        let say = |p: &Primitive| {
+            let fields: Vec<String> = p.fields.iter().map(|f| format!("{} at 0x{:x}", f.1, f.0)).collect();
+            format!(
+                "A {} begins at 0x{:x} ({}; fit {:.2}), whatever holds it.",
+                p.type_name,
+                p.base,
+                fields.join(", "),
+                p.fit
+            )
+        };
+        self.primitives.iter().filter(known).map(say).collect()
+    }
+
     /// The best candidate of the worst line at all its phases.
     fn phases(&self) -> Option<Node> {
-        let (address, best) = self.lines.iter().find_map(|(a, c)| Some((*a, c.first()?)))?;
+        let (address, best) = self.lines.iter().find_map(|n| Some((n.address, n.candidates.first()?)))?;
         let columns =
             vec![Column::number("phase", "phase"), Column::text("lines", "hot fields, a line each")];
         let rows = all_phases(best, address, 64).into_iter().map(|p| {
@@ -153,10 +181,10 @@ pub fn view(e: &Evidence, naming: &Naming, output: &Path) -> View {
         let columns = vec![Column::text("event", "event"), Column::number("samples", "samples")];
         nodes.push(Node::Table { key: "totals".into(), columns, rows });
     }
-    if naming.lines.iter().any(|l| !l.1.is_empty()) {
+    if naming.lines.iter().any(|l| !l.candidates.is_empty()) {
         nodes.push(naming.candidates());
-        let open =
-            naming.lines.iter().filter(|l| l.1.first().is_some_and(|c| c.confidence < DECIDED)).count();
+        let open = |l: &&Named| l.candidates.first().is_some_and(|c| c.confidence < DECIDED);
+        let open = naming.lines.iter().filter(open).count();
         if open > 0 {
             nodes.push(Node::Text(vec![Span::plain(format!(
                 "{open} of these lines stay without a name: no candidate is at least {DECIDED:.2} sure. --object \
@@ -164,6 +192,7 @@ pub fn view(e: &Evidence, naming: &Naming, output: &Path) -> View {
             ))]));
         }
     }
+    nodes.extend(naming.places().into_iter().map(|words| Node::Text(vec![Span::plain(words)])));
     nodes.extend(naming.moves.iter().map(|m| Node::Text(vec![Span::plain(m.clone())])));
     nodes.push(Node::Data { key: "moves".into(), value: naming.moves.clone().into() });
     nodes.extend(naming.phases());
