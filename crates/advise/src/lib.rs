@@ -3,7 +3,8 @@
 //! Pure: sources come in as text, patches go out as text. [`abi`] computes offsets, [`edit`] names the changes,
 //! [`relayout`] follows one through all types that contain the struct, [`scene`] and [`cost`] evaluate recorded
 //! accesses under a layout, [`elsewhere`] says where recorded bytes would lie and [`turns`] what that saves,
-//! [`moves`] proposes edits, [`apart`] those that part two fields by layout alone, [`advice`] bills and [`rank`] orders them, [`patch`] edits the source.
+//! [`apart`] parts two fields by the layout alone, [`signs`] asks that for samples, [`moves`] proposes edits,
+//! [`advice`] bills and [`rank`] orders them, [`patch`] edits the source.
 
 pub mod abi;
 pub mod advice;

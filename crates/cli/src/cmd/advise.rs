@@ -45,8 +45,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let actors = evidence.actors.iter().any(|a| a.kind != tussle_evidence::ActorKind::Unknown);
     if evidence.samples.is_some() && !(evidence.run.sees.writes && actors) {
         global.remark(format!(
-            "{}: imported samples that tell no stores or no threads (unknown, not zero): edits are listed, their size is \
-             not known; `perf c2c record` with stores or `tussle record` gives what is missing",
+            "{}: imported samples that tell no stores or no threads (unknown, not zero): edits are listed, their \
+             size is not known; `perf c2c record` with stores or `tussle record` gives what is missing",
             args.evidence.display()
         ));
         let line = u64::from(args.line.unwrap_or(evidence.run.line_bytes));
