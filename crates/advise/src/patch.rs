@@ -4,10 +4,12 @@
 //! apart. Whole statements move with their comments; what cannot be moved safely is refused with a reason.
 
 pub mod alloc;
+mod blocks;
 pub mod body;
 pub mod boundary;
 pub mod bytes;
 pub mod generic;
+mod held;
 pub mod init;
 pub mod lex;
 pub mod member;
@@ -86,6 +88,14 @@ pub enum Refusal {
     /// The move would change in which configurations the member exists.
     #[error("{field} would cross an #if: it would exist in other configurations than today")]
     CrossesIf {
+        /// Member.
+        field: String,
+    },
+    /// The whole block would move, and not all in it has a name.
+    #[error(
+        "the #if block around {field} moves as a whole, and holds an anonymous struct or a bit-field; move it by hand"
+    )]
+    BlockHolds {
         /// Member.
         field: String,
     },
@@ -233,12 +243,14 @@ pub struct PatchedText {
     pub text: String,
     /// What a reviewer should know.
     pub notes: Vec<String>,
+    /// The edits as the layout sees them: where a whole `#if` block moves, a move of each of its members.
+    pub edits: Vec<Edit>,
 }
 
 /// Applies `edits` to the definition of `target` in `text`; `path` only decides the style.
 pub fn patch(path: &str, text: &str, target: &Target<'_>, edits: &[Edit]) -> Result<PatchedText, Refusal> {
     let style = AlignStyle::of(path, text);
-    let mut out = PatchedText { text: text.to_string(), notes: Vec::new() };
+    let mut out = PatchedText { text: text.to_string(), notes: Vec::new(), edits: Vec::new() };
     for (n, edit) in edits.iter().enumerate() {
         let split = separated(&out.text, target, edit, (n == 0).then_some(()).and(target.decl_line))?;
         // The first edit and split declarations move lines, so that later ones go by name alone.
@@ -253,6 +265,7 @@ pub fn patch(path: &str, text: &str, target: &Target<'_>, edits: &[Edit]) -> Res
         let editor = Editor { source: &source, body: &body, statements: &statements, target, lines, style };
         let mut notes = Vec::new();
         let text = editor.edit(edit, &mut notes)?;
+        out.edits.extend(editor.told(edit)?);
         for note in notes {
             if !out.notes.contains(&note) {
                 out.notes.push(note);
@@ -406,6 +419,24 @@ impl Editor<'_, '_> {
         Ok(())
     }
 
+    /// How many branches of `#if`s two statements share.
+    fn common(&self, a: usize, b: usize) -> usize {
+        let (a, b) = (&self.statements[a], &self.statements[b]);
+        a.context.iter().zip(&b.context).take_while(|(x, y)| x == y).count()
+    }
+
+    /// The statement beside which `field` goes, and whether behind it.
+    fn goal(&self, field: &str, to: &Spot) -> Result<(usize, bool), Refusal> {
+        Ok(match to {
+            Spot::After(other) => (self.anchor_after(other)?, true),
+            Spot::Before(other) => (self.find(other)?, false),
+            Spot::First => {
+                let first = self.statements.iter().position(|s| self.is_member(s));
+                (first.ok_or_else(|| Refusal::NoStatement { field: field.into() })?, false)
+            }
+        })
+    }
+
     /// What moves, and beside what: the statements, or the whole `#if` blocks around them in which the other is not.
     fn items(
         &self,
@@ -418,7 +449,7 @@ impl Editor<'_, '_> {
         if a.section != b.section {
             return Err(Refusal::CrossesAccess { field: field.into() });
         }
-        let common = a.context.iter().zip(&b.context).take_while(|(x, y)| x == y).count();
+        let common = self.common(from, anchor);
         let crosses = || Refusal::CrossesIf { field: field.into() };
         if let (Some(x), Some(y)) = (a.context.get(common), b.context.get(common))
             && x.0 == y.0
@@ -458,14 +489,7 @@ impl Editor<'_, '_> {
 
     fn move_member(&self, field: &str, to: &Spot, notes: &mut Vec<String>) -> Result<String, Refusal> {
         let from = self.movable(field)?;
-        let (anchor, after) = match to {
-            Spot::After(other) => (self.anchor_after(other)?, true),
-            Spot::Before(other) => (self.find(other)?, false),
-            Spot::First => {
-                let first = self.statements.iter().position(|s| self.is_member(s));
-                (first.ok_or_else(|| Refusal::NoStatement { field: field.into() })?, false)
-            }
-        };
+        let (anchor, after) = self.goal(field, to)?;
         if from == anchor {
             return Ok(self.text().to_string());
         }

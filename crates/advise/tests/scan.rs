@@ -407,7 +407,10 @@ fn names_that_only_look_like_initialisers_refuse_nothing() {
     ok("void f(void) { int page[] = { 1, 2 }; if (page) { g(1, 2); } }");
     ok("struct page *page = { 0 };");
     ok("void f(struct page *p) { while (p->page) { g(1, 2); } }");
+    ok("struct page p[] = {\n(struct page) {.a = 10, .b = 20},\n(struct page) {.a = 20}, };");
     let refused = |text: &str| assert!(init::check("page", &[("x.c", text)]).is_err(), "{text}");
+    refused("struct page p[] = {\n(struct page) {10, 20},\n};");
+    refused("struct page p[] = { (1), 2 };");
     refused("struct page p = { 1, 2 };");
     refused("void f(void) { g((struct page){ 1, 2 }); }");
     refused("struct page *f(void) { return &(const struct page){ 1, 2 }; }");

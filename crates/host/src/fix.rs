@@ -235,16 +235,22 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     let shapes = Shapes::new(&table);
     let edits = tussle_advise::order::ordered(&shapes, target, request.edits);
     let edits = edits.map_err(|e| elsewhere(e.into(), request, sources.text(&file)))?;
+    let old = sources.text(&file);
+    Relayout::new(&shapes, target, &edits).map_err(|e| elsewhere(e.into(), request, old))?;
+    let edits = by_members(request, target, &table, &file, old, edits)?;
     if edits != request.edits {
         uses(&Request { edits: &edits, ..*request }, &sources, &file)?;
     }
+    let asked = request.edits;
     let request = &Request { edits: &edits, ..*request };
-    let relayout = Relayout::new(&shapes, target, request.edits)
-        .map_err(|e| elsewhere(e.into(), request, sources.text(&file)))?;
-    let old = sources.text(&file);
+    let relayout = Relayout::new(&shapes, target, request.edits)?;
+    places_kept(asked, target, &relayout)?;
     let mut patched = edited(request, target, &shapes, &file, old)?;
     let needs = allocation::Needs::of(request, &sources, &shapes, target, &relayout)?;
     let files = changed_files(request, &sources, &file, needs.as_ref(), &mut patched)?;
+    if let Some(needs) = &needs {
+        patched.notes.extend(needs.by_new(&sources, &compiler.calls()?)?);
+    }
     let place = scratch.path().join(&file);
     let meaning = meaning::Meaning {
         compiler: &compiler,
@@ -295,6 +301,48 @@ fn uses(request: &Request<'_>, sources: &Sources, file: &Path) -> Result<(), Fix
         patch::neighbours::check(name, request.edits, &texts).map_err(FixError::Use)?;
     }
     Ok(())
+}
+
+/// The edits as moves of single members: where a whole `#if` block moves, its members do.
+fn by_members(
+    request: &Request<'_>,
+    target: TypeId,
+    table: &TypeTable,
+    file: &Path,
+    text: &str,
+    edits: Vec<Edit>,
+) -> Result<Vec<Edit>, FixError> {
+    let path = file.to_string_lossy().into_owned();
+    let members = members_with_lines(table, target);
+    let goal = Target {
+        name: request.type_name,
+        decl_line: decl_line(table, target),
+        members: &members,
+        pad_bytes: 0,
+    };
+    let patched = patch::patch(&path, text, &goal, &edits);
+    patched.map(|p| p.edits).map_err(|refusal| FixError::Refused { file: path, refusal })
+}
+
+/// Refuses when a field that was asked for at a byte does not get there, because its whole `#if` block moves.
+fn places_kept(asked: &[Edit], target: TypeId, relayout: &Relayout<'_>) -> Result<(), FixError> {
+    let [.., Edit::Place { field, byte }] = asked else { return Ok(()) };
+    let before = leaves(relayout.table(), target, Arrays::Whole);
+    let dot = format!("{field}.");
+    let Some(leaf) = before.iter().find(|l| l.path == *field || l.path.starts_with(&dot)) else {
+        return Ok(());
+    };
+    match relayout.translate(target, leaf.offset)? {
+        at if at == *byte => Ok(()),
+        at => Err(FixError::Meaning(format!(
+            "{field} moves with the whole #if block that it stands in, and comes to byte {at}, not to {byte}"
+        ))),
+    }
+}
+
+/// Line of the type's definition, if known.
+fn decl_line(table: &TypeTable, target: TypeId) -> Option<u32> {
+    table.aggregate(target).and_then(|a| a.decl.as_ref()).map(|d| d.line).filter(|l| *l > 0)
 }
 
 /// The error of a member that the source declares, and the configuration that was built does not.
@@ -353,9 +401,9 @@ fn edited(
     let table = shapes.table();
     let path = file.to_string_lossy().into_owned();
     let members = members_with_lines(table, target);
-    let line = table.aggregate(target).and_then(|a| a.decl.as_ref()).map(|d| d.line).filter(|l| *l > 0);
     let pad_bytes = pad_bytes(table, shapes, target, request.edits)?;
-    let goal = Target { name: request.type_name, decl_line: line, members: &members, pad_bytes };
+    let decl_line = decl_line(table, target);
+    let goal = Target { name: request.type_name, decl_line, members: &members, pad_bytes };
     patch::patch(&path, old, &goal, request.edits)
         .map_err(|refusal| FixError::Refused { file: path, refusal })
 }

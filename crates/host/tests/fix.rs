@@ -107,6 +107,43 @@ fn every_kind_of_edit_gets_the_predicted_offsets() {
 }
 
 #[test]
+fn a_block_of_a_configuration_moves_whole() {
+    if !need("gcc") {
+        return;
+    }
+    let text = "\
+#define COMPAT 1
+struct mm {
+\tlong users;
+\tstruct { long next, prev; } mmlist;
+\tlong base;
+#ifdef COMPAT
+\t/* Base addresses for compat tasks. */
+\tlong compat_base;
+\tint compat_legacy;
+#endif
+#ifdef NUMA
+\tlong scan;
+#endif
+\tlong flags;
+};
+struct mm one;
+int main(void) { one.compat_base = 3; return (int)one.compat_base - 3; }
+";
+    let dir = folder(&[("mm.c", text)]);
+    let p = patch(dir.path(), "struct mm", &["compat_base:after:users"], &Build::Plain).expect("a patch");
+    assert_eq!((after(&p, "compat_base"), after(&p, "compat_legacy"), after(&p, "mmlist.next")), (8, 16, 24));
+    let block = "users;\n#ifdef COMPAT\n\t/* Base addresses for compat tasks. */\n\tlong compat_base;\n\tint compat_legacy;\n\
+                 #endif\n\tstruct";
+    assert!(p.files[0].new.contains(block), "{}", p.diff);
+    assert_eq!(p.edits.len(), 2, "{:?}", p.edits);
+    let p = patch(dir.path(), "struct mm", &["flags:before:compat_legacy"], &Build::Plain).expect("a patch");
+    assert_eq!((after(&p, "flags"), after(&p, "compat_base")), (32, 40));
+    let e = patch(dir.path(), "struct mm", &["compat_legacy@8"], &Build::Plain).expect_err("a refusal");
+    assert!(e.to_string().contains("comes to byte 16, not to 8"), "{e}");
+}
+
+#[test]
 fn cpp_classes_are_patched_in_their_own_style() {
     if !need("g++") {
         return;
@@ -138,6 +175,29 @@ int main() { return (int)app::Stats().total(); }
         let p = patch(dir.path(), "app::Stats", &["lock:first"], &Build::Plain).expect("a patch");
         assert_eq!(p.fields.iter().find(|f| f.path.starts_with("hits")).map(|f| f.after), Some(8));
     }
+}
+
+#[test]
+fn containers_of_aligned_classes_need_an_aligning_new() {
+    if !need("g++") {
+        return;
+    }
+    let text = "\
+#include <vector>
+struct Slot { long hits; };
+std::vector<Slot> slots(4);
+int main() { return (int)slots[1].hits; }
+";
+    let dir = folder(&[("slots.cc", text), ("Makefile", "")]);
+    let with = |standard: &str| {
+        let flags = format!("slots: slots.cc\n\tg++ -std={standard} -o slots slots.cc\n");
+        std::fs::write(dir.path().join("Makefile"), flags).expect("a file");
+        patch(dir.path(), "Slot", &["element=64"], &Build::Make)
+    };
+    let p = with("c++17").expect("a patch");
+    assert!(p.notes.iter().any(|n| n.contains("__cpp_aligned_new")), "{:?}", p.notes);
+    let e = with("c++14").expect_err("a refusal").to_string();
+    assert!(e.contains("slots.cc:3") && e.contains("before C++17"), "{e}");
 }
 
 #[test]

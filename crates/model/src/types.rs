@@ -156,10 +156,13 @@ impl TypeTable {
         if kind.is_some() {
             return None;
         }
-        self.iter().find_map(|(_, t)| match t {
-            Type::Typedef { name: n, to } if n == bare => self.aggregate(*to).map(|_| self.strip(*to)),
+        let behind = self.iter().filter_map(|(_, t)| match t {
+            Type::Typedef { name: n, to } if n == bare => self.aggregate(*to).map(|a| (self.strip(*to), a)),
             _ => None,
-        })
+        });
+        // A pointer's target may be known by its name alone.
+        let (id, _) = behind.min_by_key(|(_, a)| a.declaration)?;
+        Some(id)
     }
 
     /// All definitions that [`TypeTable::find`] could give: units of one program may define a name differently.
@@ -279,6 +282,8 @@ impl Extract<'_> {
         if old == TypeId::VOID {
             return old;
         }
+        // What has no body to leave out is one type, however it is reached.
+        let body = body || !self.has_name_and_body(old);
         if let Some(&new) = self.map.get(&(old, true)).or_else(|| self.map.get(&(old, body))) {
             return new;
         }
@@ -286,6 +291,19 @@ impl Extract<'_> {
         self.map.insert((old, body), new);
         todo.push((old, body, new));
         new
+    }
+
+    /// Whether a declaration can stand for the type, or for what it is a typedef or an array of.
+    fn has_name_and_body(&self, id: TypeId) -> bool {
+        let mut id = self.from.strip(id);
+        for _ in 0..64 {
+            match self.from.get(id) {
+                Type::Array { elem, .. } => id = self.from.strip(*elem),
+                Type::Aggregate(a) => return a.name.is_some() && !a.declaration,
+                _ => return false,
+            }
+        }
+        true
     }
 
     fn rewrite(&mut self, old: TypeId, body: bool, todo: &mut Vec<(TypeId, bool, TypeId)>) -> Type {
@@ -665,3 +683,7 @@ impl Member {
         self.offset_bits / 8
     }
 }
+
+#[cfg(test)]
+#[path = "types_tests.rs"]
+mod tests;

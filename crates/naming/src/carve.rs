@@ -61,6 +61,8 @@ pub(crate) fn carve(
         let mut guesses = guesses(evidence, images, &sightings);
         guesses.sort_by_key(|g| std::cmp::Reverse((g.lines.len(), size_of(images, g))));
         let mut taken: HashMap<u32, BTreeMap<u64, u64>> = HashMap::new();
+        let (made, mut arrays) = (new.len(), BTreeMap::<u32, BTreeMap<usize, u64>>::new());
+        let mut parents = Vec::new();
         for wanted in pieces_of(evidence, images, &guesses) {
             let list = taken.entry(wanted.object).or_default();
             let before = list.range(..wanted.end).next_back();
@@ -73,9 +75,14 @@ pub(crate) fn carve(
             let id = (evidence.objects.len() + new.len()) as u32;
             let Some(parent) = evidence.objects.get(wanted.object as usize) else { continue };
             new.push(object_of(parent, guess, &wanted, images, pending, (agree, lines)));
+            parents.push(wanted.object);
+            if wanted.stride.is_some() {
+                arrays.entry(wanted.object).or_default().entry(wanted.guess).or_insert(wanted.start);
+            }
             let piece = Piece { start: wanted.start, end: wanted.end, object: id, at: 0 };
             pieces.entry(wanted.object).or_default().push(piece);
         }
+        align_as_neighbours(&mut new[made..], &parents, &arrays);
     }
     for (&id, found) in &pieces {
         if let Some(o) = evidence.objects.get_mut(id as usize) {
@@ -83,6 +90,18 @@ pub(crate) fn carve(
         }
     }
     retarget::apply(evidence, pieces, new);
+}
+
+/// Where several arrays lie in one block, the least aligned of them tells to what its allocator aligns: what begins on
+/// a line by luck may begin elsewhere in the next configuration. `arrays`: parent → guess → first start.
+fn align_as_neighbours(new: &mut [Object], parents: &[u32], arrays: &BTreeMap<u32, BTreeMap<usize, u64>>) {
+    for (object, parent) in new.iter_mut().zip(parents) {
+        let Some(starts) = arrays.get(parent).filter(|a| a.len() > 1) else { continue };
+        let bits = starts.values().fold(0, |all, start| all | start);
+        if bits != 0 {
+            object.align = object.align.min(1 << bits.trailing_zeros());
+        }
+    }
 }
 
 fn size_of(images: &Images, g: &Guess) -> u64 {

@@ -6,6 +6,7 @@
 
 mod helpers;
 mod hidden;
+pub mod slab;
 mod types;
 
 use std::ops::Range;
@@ -15,6 +16,7 @@ use super::lex::Kind;
 use super::scan::Code;
 use super::{Refusal, splice};
 use helpers::Helpers;
+pub use hidden::by_new;
 use types::Types;
 
 /// Functions of C's heap, as evidence and sources call them.

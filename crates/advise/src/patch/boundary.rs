@@ -2,7 +2,8 @@
 
 use super::Refusal;
 use super::body::Source;
-use super::init::{members_of, names_of};
+use super::held::Held;
+use super::init::names_of;
 use super::lex::Kind;
 use super::objects::Objects;
 
@@ -80,24 +81,24 @@ fn of_path(path: &str, shared: bool) -> Option<Boundary> {
 
 fn of_uses(name: &str, files: &[(&str, &str)]) -> Option<Boundary> {
     let names = names_of(name, files);
-    let members = members_of(&names, files);
-    let mentions = |text: &str| names.iter().chain(&members).any(|n| text.contains(n.as_str()));
+    let held = Held::of(&names, files);
+    let mentions = |text: &str| names.iter().chain(&held.names).any(|n| text.contains(n.as_str()));
     files.iter().filter(|f| mentions(f.1)).find_map(|(path, text)| {
         let source = Source::new(text);
-        let direct = first(&Objects::new(&source, &names, &members));
-        let (line, how) = direct.or_else(|| in_macros(&source, &names, &members))?;
+        let direct = first(&Objects::new(&source, &names, &held));
+        let (line, how) = direct.or_else(|| in_macros(&source, &names, &held))?;
         Some(Boundary { place: format!("{path}:{line}"), how })
     })
 }
 
 /// Boundaries in the bodies of macros: `#define GET _IOR('x', 1, struct foo)`.
-fn in_macros(source: &Source<'_>, names: &[String], members: &[String]) -> Option<(u32, String)> {
+fn in_macros(source: &Source<'_>, names: &[String], held: &Held) -> Option<(u32, String)> {
     let directives = source.tokens.iter().filter(|t| t.kind == Kind::Directive);
     directives.clone().find_map(|token| {
         let text = token.text(source.text).trim_start_matches('#').trim_start();
         let body = text.strip_prefix("define")?;
         let source = Source::new(body);
-        first(&Objects::new(&source, names, members)).map(|(_, how)| (token.line, how))
+        first(&Objects::new(&source, names, held)).map(|(_, how)| (token.line, how))
     })
 }
 

@@ -3,7 +3,8 @@
 use super::Refusal;
 use super::body::Source;
 use super::bytes::keeps;
-use super::init::{members_of, names_of};
+use super::held::Held;
+use super::init::names_of;
 use super::objects::Objects;
 use super::scan::Code;
 
@@ -27,10 +28,10 @@ pub fn check(name: &str, files: &[(&str, &str)]) -> Result<(), Refusal> {
         return Ok(());
     }
     let names = names_of(name, files);
-    let members = members_of(&names, files);
+    let held = Held::of(&names, files);
     for (path, text) in files.iter().filter(|f| curious.iter().any(|c| f.1.contains(c.0.as_str()))) {
         let source = Source::new(text);
-        let objects = Objects::new(&source, &names, &members);
+        let objects = Objects::new(&source, &names, &held);
         for i in 0..objects.code.len() {
             if let Some((word, how)) =
                 curious.iter().find(|c| c.0 == objects.text(i)).filter(|_| given(&objects, i))

@@ -1,9 +1,8 @@
 //! Initialisers that count on the order of members: `struct foo x = { 1, 2 };`.
 
 use super::Refusal;
-use super::body::{Body, Source, bare_name, bodies, find, statements};
+use super::body::{Source, bare_name, find};
 use super::lex::{Kind, Token};
-use super::member::declared;
 
 /// Looks through `files` (path and text) for positional initialisers of the type `name` (tag, and typedef names if its
 /// definition is among the files). `{}` and `{0}` do not count: they mean all zero.
@@ -78,35 +77,6 @@ fn typedefs(source: &Source<'_>, name: &str) -> Vec<String> {
             {
                 out.push(text(i + 1).to_string());
             }
-        }
-    }
-    out
-}
-
-/// Names of the members, of any struct in `files`, that are declared with one of `names`.
-pub fn members_of(names: &[String], files: &[(&str, &str)]) -> Vec<String> {
-    let mut out = Vec::new();
-    for (_, text) in files.iter().filter(|f| names.iter().any(|n| f.1.contains(n.as_str()))) {
-        let source = Source::new(text);
-        for body in bodies(&source) {
-            out.extend(held(&source, &body, names));
-        }
-    }
-    out.sort();
-    out.dedup();
-    out
-}
-
-/// The members of `body` that are declared with one of `names`, by value.
-fn held(source: &Source<'_>, body: &Body, names: &[String]) -> Vec<String> {
-    let mut out = Vec::new();
-    for statement in statements(source, body).unwrap_or_default() {
-        let tokens = statement.first..statement.last;
-        let words: Vec<&str> = tokens.filter(|&i| source.tokens[i].is_code()).map(|i| source.at(i)).collect();
-        let keyword = |w: &&&str| matches!(**w, "struct" | "const" | "volatile" | "union" | "class");
-        let ours = words.iter().find(|w| !keyword(w)).is_some_and(|w| names.iter().any(|n| n == w));
-        if ours && !words.contains(&"*") && !words.contains(&"(") {
-            out.extend(declared(source, &statement).names);
         }
     }
     out
@@ -233,7 +203,9 @@ fn group_is_positional(source: &Source<'_>, open: usize, array: bool) -> bool {
             }
         }
         // `struct foo x[] = { 1, 2, 3, 4 }` fills members one after the other.
-        return !matches!(source.at(first), "{" | "}" | "[" | "0");
+        let behind = source.group_end(first).map(|e| source.code_from(e)).filter(|_| source.at(first) == "(");
+        let compound = behind.is_some_and(|b| source.at(b) == "{");
+        return !compound && !matches!(source.at(first), "{" | "}" | "[" | "0");
     }
     let items = items(source, open, end);
     let zero = items.len() == 1 && source.at(first) == "0" && source.at(source.code_from(first + 1)) != ":";

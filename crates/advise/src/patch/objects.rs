@@ -2,7 +2,8 @@
 
 use super::Refusal;
 use super::body::Source;
-use super::init::{members_of, names_of};
+use super::held::Held;
+use super::init::names_of;
 use super::scan::Code;
 
 /// Words that make pointees bytes or plain numbers: who reads an object through them reads its layout.
@@ -43,7 +44,7 @@ pub(super) struct Objects<'s, 'a> {
     pub(super) code: Code<'s, 'a>,
     pub(super) names: &'s [String],
     /// Members of any struct that are declared with the type.
-    members: &'s [String],
+    held: &'s Held,
 }
 
 /// Refuses at the first use, by place among the code tokens and in words, that `find` has in a file which knows of
@@ -54,11 +55,11 @@ pub(super) fn no_use(
     find: impl Fn(&Objects<'_, '_>) -> Option<(usize, String)>,
 ) -> Result<(), Refusal> {
     let names = names_of(name, files);
-    let members = members_of(&names, files);
-    let mentions = |f: &&(&str, &str)| names.iter().chain(&members).any(|n| f.1.contains(n.as_str()));
+    let held = Held::of(&names, files);
+    let mentions = |f: &&(&str, &str)| names.iter().chain(&held.names).any(|n| f.1.contains(n.as_str()));
     for (path, text) in files.iter().filter(mentions) {
         let source = Source::new(text);
-        let objects = Objects::new(&source, &names, &members);
+        let objects = Objects::new(&source, &names, &held);
         if let Some((i, how)) = find(&objects) {
             let place = format!("{path}:{}", objects.code.line(i));
             return Err(Refusal::SeesLayout { name: name.into(), place, how });
@@ -68,8 +69,8 @@ pub(super) fn no_use(
 }
 
 impl<'s, 'a> Objects<'s, 'a> {
-    pub(super) fn new(source: &'s Source<'a>, names: &'s [String], members: &'s [String]) -> Self {
-        Objects { code: Code::new(source), names, members }
+    pub(super) fn new(source: &'s Source<'a>, names: &'s [String], held: &'s Held) -> Self {
+        Objects { code: Code::new(source), names, held }
     }
 
     pub(super) fn text(&self, i: usize) -> &'a str {
@@ -103,10 +104,25 @@ impl<'s, 'a> Objects<'s, 'a> {
         }
         match self.text(i.saturating_sub(1)) {
             "." | ">" if self.text(i.saturating_sub(2)) != "<" && self.is_access(i) => {
-                self.members.iter().any(|m| m == self.text(i))
+                self.held.has(self.text(i)) && !self.is_of_another(i)
             }
             _ => self.is_variable(i),
         }
+    }
+
+    /// The member at `i` is one of a variable that is declared as `struct other`, where that name means another type.
+    /// Classes may inherit it: of C++ nothing is known.
+    fn is_of_another(&self, i: usize) -> bool {
+        let base = i.saturating_sub(if self.text(i - 1) == "." { 2 } else { 3 });
+        if !self.code.is_word(base)
+            || (base > 0 && self.is_access(base))
+            || self.code.source.text.contains("::")
+        {
+            return false;
+        }
+        let Some(declared) = self.code.variable(self.text(base), base) else { return false };
+        let tagged = declared.ty > 0 && matches!(self.text(declared.ty - 1), "struct" | "union");
+        tagged && !self.held.has_in(self.text(declared.ty), self.text(i))
     }
 
     fn is_access(&self, i: usize) -> bool {

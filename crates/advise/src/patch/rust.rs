@@ -65,7 +65,7 @@ pub fn patch(
     wrapper: &Wrapper,
 ) -> Result<PatchedText, Refusal> {
     let name = bare(name);
-    let mut out = PatchedText { text: text.to_string(), notes: Vec::new() };
+    let mut out = PatchedText { text: text.to_string(), notes: Vec::new(), edits: edits.to_vec() };
     for (n, edit) in edits.iter().enumerate() {
         let s = Source::new(&out.text);
         let item = find(&s, name, line.filter(|_| n == 0))?;

@@ -37,7 +37,11 @@ pub fn patch(name: &str, change: Change, files: &[(&str, &str)]) -> Result<Vec<C
     let at = definition(bare, &codes)?;
     match change {
         Change::Align(bytes) => Ok(vec![align(&codes[at.file], at.place, bytes)?]),
-        Change::Spread(bytes) => spread(bare, bytes, &codes, at),
+        Change::Spread(bytes) => {
+            let shown = shown(bare, &codes);
+            let sees = shown.is_some_and(|h| includes(codes[at.file].0, codes[h.0].0, files));
+            spread(bare, bytes, &codes, at, shown.map(|s| (s, sees)))
+        }
     }
 }
 
@@ -55,6 +59,40 @@ struct Definition {
     place: usize,
     /// Nobody else sees it.
     is_private: bool,
+}
+
+/// File and place of the one declaration of the variable for other units, if it stands in a header and alone.
+fn shown(name: &str, codes: &[(&str, Code<'_, '_>)]) -> Option<(usize, usize)> {
+    let all = codes.iter().enumerate().flat_map(|(file, (_, code))| {
+        let at = |j: &usize| code.text(*j) == name && matches!(declared(code, *j), Some(Kind::Extern));
+        (0..code.len()).filter(at).map(move |j| (file, j)).collect::<Vec<_>>()
+    });
+    let all: Vec<(usize, usize)> = all.collect();
+    let [(file, place)] = all[..] else { return None };
+    let (path, code) = &codes[file];
+    (is_header(path) && matches!(block(code, place), Block::File)).then_some((file, place))
+}
+
+fn is_header(path: &str) -> bool {
+    [".h", ".hh", ".hpp", ".hxx", ".H", ".inc"].iter().any(|e| path.ends_with(e))
+}
+
+/// Whether the file at `from` includes the one at `header`, by itself or through others, as far as names of files tell.
+fn includes(from: &str, header: &str, files: &[(&str, &str)]) -> bool {
+    let base = |p: &str| p.rsplit('/').next().unwrap_or(p).to_string();
+    let mut seen = std::collections::BTreeSet::from([base(from)]);
+    let mut todo: Vec<&str> = files.iter().filter(|f| f.0 == from).map(|f| f.1).collect();
+    while let Some(text) = todo.pop() {
+        let directives = text.lines().filter_map(|l| l.trim_start().strip_prefix('#'));
+        let paths =
+            directives.filter_map(|d| d.trim_start().strip_prefix("include")?.split(['"', '<', '>']).nth(1));
+        for name in paths.map(base) {
+            if seen.insert(name.clone()) {
+                todo.extend(files.iter().filter(|f| base(f.0) == name).map(|f| f.1));
+            }
+        }
+    }
+    seen.contains(&base(header))
 }
 
 fn refusal(path: &str, code: &Code<'_, '_>, place: usize, why: impl Into<String>) -> Refusal {
@@ -76,9 +114,7 @@ fn definition(name: &str, codes: &[(&str, Code<'_, '_>)]) -> Result<Definition, 
                     return Err(refusal(path, code, place, format!("{name} is defined here and at {at}")));
                 }
                 (Kind::Global { is_static }, None) => {
-                    let header =
-                        [".h", ".hh", ".hpp", ".hxx", ".H", ".inc"].iter().any(|e| path.ends_with(e));
-                    found.push(Definition { file, place, is_private: is_static && !header });
+                    found.push(Definition { file, place, is_private: is_static && !is_header(path) });
                 }
             }
         }
@@ -193,38 +229,44 @@ fn align(file: &(&str, Code<'_, '_>), place: usize, bytes: u64) -> Result<Change
 const STORAGE: [&str; 8] =
     ["static", "thread_local", "__thread", "_Thread_local", "inline", "constinit", "register", "extern"];
 
+/// `shown`: the declaration in a header, and whether the file of the definition includes that.
 fn spread(
     name: &str,
     bytes: u64,
     codes: &[(&str, Code<'_, '_>)],
     at: Definition,
+    shown: Option<((usize, usize), bool)>,
 ) -> Result<Vec<Changed>, Refusal> {
-    let (path, code) = &codes[at.file];
-    let declaration = element_struct(name, bytes, path, code, at.place)?;
+    let places = [Some(((at.file, at.place), shown.is_some_and(|s| s.1))), shown.map(|s| (s.0, false))];
     let mut out = Vec::new();
     for (file, (path, code)) in codes.iter().enumerate() {
         if at.is_private && file != at.file {
             continue;
         }
-        let definition = (file == at.file).then_some(at.place);
-        let mut changes: Vec<(Range<usize>, String)> = uses::rewrite(name, path, code, definition)?;
-        if definition.is_some() {
-            changes.extend(declaration.clone());
+        let here: Vec<(usize, bool)> =
+            places.iter().flatten().filter(|p| p.0.0 == file).map(|p| (p.0.1, p.1)).collect();
+        let declared: Vec<usize> = here.iter().map(|h| h.0).collect();
+        let mut changes: Vec<(Range<usize>, String)> = uses::rewrite(name, path, code, &declared)?;
+        for (place, known) in here {
+            changes.extend(element_struct(name, (bytes, known), path, code, place)?);
         }
         if changes.is_empty() {
             continue;
         }
-        let lines = vec![code.line(definition.unwrap_or(0))];
+        let lines = vec![code.line(declared.first().copied().unwrap_or(0))];
         let new: Vec<(Range<usize>, &str)> = changes.iter().map(|(r, t)| (r.clone(), t.as_str())).collect();
-        out.push(Changed { path: path.to_string(), text: splice(code.source.text, &new), lines });
+        let changed = Changed { path: path.to_string(), text: splice(code.source.text, &new), lines };
+        // The file of the definition first: its object has the variable.
+        out.insert(if file == at.file { 0 } else { out.len() }, changed);
     }
     Ok(out)
 }
 
-/// The definition with a struct around the element's type.
+/// The declaration with a struct around the element's type, so many bytes apart; only the struct's name where a header
+/// defines that already.
 fn element_struct(
     name: &str,
-    bytes: u64,
+    (bytes, known): (u64, bool),
     path: &str,
     code: &Code<'_, '_>,
     place: usize,
@@ -264,7 +306,10 @@ fn element_struct(
     };
     let tag = format!("{name}_element");
     let newline = if code.source.text.contains("\r\n") { "\r\n" } else { "\n" };
-    let new = format!("struct {tag} {{{newline}{indent}{step}{member}{newline}{indent}}} ");
+    let new = match known {
+        true => format!("struct {tag} "),
+        false => format!("struct {tag} {{{newline}{indent}{step}{member}{newline}{indent}}} "),
+    };
     let mut out = vec![(code.range(ty).start..code.range(place).start, new)];
     out.extend(values);
     if !rest.is_empty() {

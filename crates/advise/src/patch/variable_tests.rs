@@ -99,3 +99,24 @@ fn what_cannot_be_followed_is_refused_with_its_place() {
     refused("extern long n[4];\nlong n[4];\n", "declared here, too");
     assert!(run("a.c", "int m;\n", "n", Change::Align(64)).is_err());
 }
+
+#[test]
+fn an_array_that_a_header_declares_changes_in_both() {
+    let run = |source: &str| {
+        let header = "extern volatile long n[];\nlong total(void);\n";
+        let files = [("count.h", header), ("count.c", source), ("use.c", "long f(void) { return n[1]; }\n")];
+        let out = patch("n", Change::Spread(64), &files).map_err(|e| e.to_string())?;
+        Ok::<_, String>(out.into_iter().map(|c| (c.path, c.text)).collect::<Vec<_>>())
+    };
+    let element = "struct n_element {\n    volatile long value __attribute__((aligned(64)));\n} n[";
+    let texts = run("#include \"count.h\"\nvolatile long n[4] = { 1 };\n").expect("a patch");
+    assert_eq!(texts[0].0, "count.c");
+    assert_eq!(texts[0].1, "#include \"count.h\"\nstruct n_element n[4] = { { 1 } };\n");
+    assert_eq!(texts[1].1, format!("extern {element}];\nlong total(void);\n"));
+    assert_eq!(texts[2].1, "long f(void) { return n[1].value; }\n");
+    // Who defines it without its header needs the struct, too.
+    assert_eq!(run("volatile long n[4];\n").expect("a patch")[0].1, format!("{element}4];\n"));
+    let again =
+        run("#include \"count.h\"\nvoid f(void) { extern volatile long n[]; }\nvolatile long n[4];\n");
+    assert!(again.unwrap_err().contains("declared here, too"));
+}

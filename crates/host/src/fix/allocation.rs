@@ -6,16 +6,21 @@ use std::path::{Path, PathBuf};
 
 use tussle_advise::Edit;
 use tussle_advise::abi::Shapes;
-use tussle_advise::patch::alloc::{self, Changed, Goal, HEAP};
+use tussle_advise::patch::Refusal;
+use tussle_advise::patch::alloc::{self, Changed, Goal, HEAP, slab};
 use tussle_advise::patch::init::names_of;
 use tussle_advise::relayout::Relayout;
 use tussle_model::TypeId;
 
+use super::calls::Call;
 use super::sources::Sources;
 use super::{Build, FixError, Request};
 
 /// What C's `malloc` gives on 64-bit machines, bytes (`alignof(max_align_t)`).
 const HEAP_ALIGN: u64 = 16;
+
+/// What a kernel's slab gives, bytes (`ARCH_SLAB_MINALIGN`).
+const SLAB_ALIGN: u64 = 8;
 
 /// Whether edits may ask for other allocations.
 pub(super) fn may_change(edits: &[Edit]) -> bool {
@@ -24,10 +29,14 @@ pub(super) fn may_change(edits: &[Edit]) -> bool {
 
 /// Files that such edits may change, beside the one with the struct.
 pub(super) fn candidates(request: &Request<'_>, sources: &Sources) -> Vec<PathBuf> {
-    if !may_change(request.edits) || request.build == &Build::Kernel {
+    if !may_change(request.edits) {
         return Vec::new();
     }
-    let allocates = |t: &str| t.contains("sizeof") && HEAP.iter().any(|h| t.contains(h));
+    let kernel = request.build == &Build::Kernel;
+    let allocates = |t: &str| match kernel {
+        true => slab::makes_caches(t),
+        false => t.contains("sizeof") && HEAP.iter().any(|h| t.contains(h)),
+    };
     let all = sources.texts().into_iter().filter(|f| allocates(f.1));
     all.map(|f| PathBuf::from(f.0)).collect()
 }
@@ -38,6 +47,7 @@ pub(super) struct Needs {
     bytes: u64,
     whole: bool,
     strict: bool,
+    kernel: bool,
 }
 
 impl Needs {
@@ -49,11 +59,13 @@ impl Needs {
         target: TypeId,
         relayout: &Relayout<'_>,
     ) -> Result<Option<Needs>, FixError> {
-        if !may_change(request.edits) || request.build == &Build::Kernel {
+        let kernel = request.build == &Build::Kernel;
+        if !may_change(request.edits) {
             return Ok(None);
         }
         let table = shapes.table();
-        let mut out = Needs { types: Vec::new(), bytes: 0, whole: true, strict: false };
+        let mut out = Needs { types: Vec::new(), bytes: 0, whole: true, strict: false, kernel };
+        let given = if kernel { SLAB_ALIGN } else { HEAP_ALIGN };
         let mut names = BTreeSet::new();
         if let Some(bytes) = relayout.heap_block(target) {
             out.bytes = bytes;
@@ -62,7 +74,7 @@ impl Needs {
         }
         for (id, _) in table.aggregates() {
             let (Ok(old), Ok(new)) = (shapes.align(id), relayout.align(id)) else { continue };
-            if new > old && new > HEAP_ALIGN {
+            if new > old && new > given {
                 (out.bytes, out.strict) = (out.bytes.max(new), true);
                 names.extend(tussle_advise::advice::source_name(table, id));
             }
@@ -82,11 +94,42 @@ impl Needs {
     ) -> Result<Vec<Changed>, FixError> {
         let goal = Goal { types: &self.types, bytes: self.bytes, whole: self.whole, strict: self.strict };
         let mut texts = sources.texts();
-        alloc::rewrite(&goal, &texts, request.sites).map_err(FixError::Use)?;
+        if !self.kernel {
+            alloc::rewrite(&goal, &texts, request.sites).map_err(FixError::Use)?;
+        }
         for (path, text) in texts.iter_mut().filter(|t| Path::new(t.0) == file) {
             (*path, *text) = (*path, new);
         }
+        if self.kernel {
+            return Ok(slab::rewrite(&self.types, self.bytes, &texts));
+        }
         alloc::rewrite(&goal, &texts, &[]).map_err(FixError::Use)
+    }
+
+    /// Refuses where C++ allocates such types by `new` or in containers and the compiler does not align them (before
+    /// C++17); a note where it does.
+    pub(super) fn by_new(&self, sources: &Sources, calls: &[Call]) -> Result<Option<String>, FixError> {
+        let texts = sources.texts();
+        let Some((file, line)) = alloc::by_new(&self.types, &texts).filter(|_| self.strict) else {
+            return Ok(None);
+        };
+        let mut asked: Vec<Vec<String>> = Vec::new();
+        for call in calls.iter().filter(|c| c.is_cpp()) {
+            let mut key: Vec<String> = call.args.iter().filter(|a| a.starts_with("-std=")).cloned().collect();
+            key.push(call.compiler.clone());
+            if asked.contains(&key) {
+                continue;
+            }
+            asked.push(key);
+            if call.aligns_new() == Some(false) {
+                let why =
+                    "new and the standard containers align to 16 bytes at most before C++17 (-faligned-new)";
+                let file = file.to_string();
+                return Err(FixError::Use(Refusal::Allocation { file, line, why: why.into() }));
+            }
+        }
+        let note = "new and the standard containers align it: the build's C++ does (__cpp_aligned_new)";
+        Ok((!asked.is_empty()).then(|| note.into()))
     }
 
     /// Notes for a reviewer.
@@ -96,6 +139,18 @@ impl Needs {
             format!("{}:{}", c.path, lines.join(","))
         };
         let places: Vec<String> = changed.iter().map(places).collect();
+        if self.kernel {
+            let caches = match places.is_empty() {
+                true => "none by sizeof is seen to need a change".to_string(),
+                false => {
+                    format!("changed at {}, compiled only where that is the object above", places.join(" "))
+                }
+            };
+            return vec![format!(
+                "slab caches align objects as their creation says, not as the type needs: {caches}; other caches \
+                 and kmalloc of sizes that are no power of two are for you to check"
+            )];
+        }
         match places.is_empty() {
             true => Vec::new(),
             false => vec![format!(

@@ -57,6 +57,18 @@ impl Call {
         Some(Call { compiler: gcc.to_string_lossy().into_owned(), args, dir: self.dir.clone() })
     }
 
+    /// Whether `new` and the standard containers align what needs more than the heap gives, as the compiler says of this
+    /// compilation (`__cpp_aligned_new`: C++17, or `-faligned-new`); `None` when it cannot be asked.
+    pub(super) fn aligns_new(&self) -> Option<bool> {
+        let meaning =
+            |a: &&String| a.starts_with("-std=") || a.contains("aligned-new") || a.contains("aligned-alloc");
+        let mut command = Command::new(&self.compiler);
+        command.args(self.args.iter().filter(meaning)).args(["-x", "c++", "-dM", "-E", "/dev/null"]);
+        let out = command.current_dir(&self.dir).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
+        let text = String::from_utf8_lossy(&out.stdout);
+        text.contains("__cplusplus").then(|| text.contains("__cpp_aligned_new"))
+    }
+
     /// Runs the compiler's front end with `extra` behind its own arguments.
     pub(super) fn front_end(&self, extra: &[&str]) -> std::io::Result<Output> {
         let args = self.args.iter().filter(|a| !matches!(a.as_str(), "-w" | "-Werror" | "-S" | "-E"));

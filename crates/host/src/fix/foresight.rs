@@ -57,6 +57,11 @@ impl Foresight {
         }
         let target = Target { name: &self.name, decl_line: self.decl_line, members: &[], pad_bytes: 1 };
         let patched = patch::patch(&self.file.to_string_lossy(), &self.text, &target, edits);
-        patched.err().map(|e| e.to_string())
+        match patched {
+            // Its bill would be another one.
+            Ok(p) if p.edits != edits => Some("the whole #if block would move".into()),
+            Ok(_) => None,
+            Err(e) => Some(e.to_string()),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What must be known before members change their order, beside offsets: what the language makes of the order, and
 //! what the compilers say before and after.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use tussle_advise::Edit;
@@ -55,8 +56,12 @@ impl Meaning<'_> {
         let cpp: Vec<Call> = calls.iter().filter(|c| c.is_cpp()).cloned().collect();
         if self.is_cpp() || !cpp.is_empty() {
             announce(&format!("clang++ -fsyntax-only of {} units, for what depends on the order", cpp.len()));
+            let mut asked = HashSet::new();
             for edit in edits {
-                self.ask(edit, &cpp)?;
+                let holder = holder(self.relayout.table(), self.target, edit)?;
+                if asked.insert(holder) {
+                    self.ask(holder, &cpp)?;
+                }
             }
         }
         let (name, decl) = (self.compiler.request.type_name, self.decl_line());
@@ -76,10 +81,9 @@ impl Meaning<'_> {
         of_type == Some(Language::Cpp) || is_cpp(self.place)
     }
 
-    /// Asks about the members of the struct whose members `edit` names.
-    fn ask(&self, edit: &Edit, cpp: &[Call]) -> Result<(), FixError> {
+    /// Asks about the members of `holder`: the struct or an anonymous one inside it.
+    fn ask(&self, holder: TypeId, cpp: &[Call]) -> Result<(), FixError> {
         let table = self.relayout.table();
-        let holder = holder(table, self.target, edit)?;
         let (Some(class), Some(a)) = (table.aggregate(self.target), table.aggregate(holder)) else {
             return Ok(());
         };

@@ -30,6 +30,9 @@ pub(super) fn patch_tree(
         request.edits.iter().map(|e| change(request.type_name, e)).collect::<Result<_, _>>()?;
     let files = changed(sources, &changes).map_err(FixError::Use)?;
     let Some(first) = files.first() else { return Ok(None) };
+    if !request.abi_ok {
+        public(request, &files).map_err(FixError::Use)?;
+    }
     let real: Vec<PathBuf> = files.iter().map(|f| f.path.clone()).collect();
     let scratch = match request.build {
         Build::Shell(_) | Build::Make | Build::System(_) => Scratch::copy_of(request.dir)?,
@@ -63,6 +66,14 @@ pub(super) fn patch_tree(
         size_after: after[0],
         notes: Vec::new(),
     }))
+}
+
+/// Refuses where programs outside of the folder are built with a header that changes.
+fn public(request: &Request<'_>, files: &[PatchedFile]) -> Result<(), Refusal> {
+    let shared = super::sources::builds_shared_library(request.dir);
+    let check =
+        |f: &PatchedFile| patch::boundary::check(request.type_name, &f.path.to_string_lossy(), shared, &[]);
+    files.iter().try_for_each(check)
 }
 
 /// What an edit does to which variable.

@@ -61,6 +61,31 @@ fn objects_are_found_inside_of_a_pool() {
     assert!(items[0].why.contains("inside of a larger block"), "{}", items[0].why);
 }
 
+/// Alignment of items every 64 bytes of mapped memory, with an array of others behind them.
+fn items_align_beside(others_at: u64) -> Option<Vec<u32>> {
+    let mut p = compile("gcc", &["-O0"], POOL)?;
+    let object = p.object(ObjectKind::Heap, 0x7f00_0000_0000, 4096, None);
+    p.evidence.objects[object as usize].align = 4096;
+    let (refs, a, b) =
+        (p.code("it->refs++", "++", &[]), p.code("o->a = 7", "=", &[]), p.code("o->b++", "++", &[]));
+    for n in 0..4 {
+        p.touch(object, 128 + 64 * n + 8, 4, refs, TouchKind::Write);
+        p.touch(object, others_at + 16 * n, 8, a, TouchKind::Write);
+        p.touch(object, others_at + 16 * n + 8, 8, b, TouchKind::Write);
+    }
+    p.name();
+    let items = p.evidence.objects.iter().filter(|o| o.size == 64);
+    Some(items.map(|o| o.align as u32).collect())
+}
+
+#[test]
+fn pieces_of_a_block_are_aligned_no_better_than_their_neighbours_show() {
+    let Some(lone) = items_align_beside(2048) else { return };
+    assert_eq!(lone, [64; 4]);
+    // Whoever laid out the block begins arrays on 16 bytes: that the items begin on lines is luck.
+    assert_eq!(items_align_beside(2064), Some(vec![16; 4]));
+}
+
 #[test]
 fn variables_on_a_stack_are_named_by_the_code_that_uses_them_by_name() {
     let Some(mut p) = compile("gcc", &["-O0"], POOL) else { return };

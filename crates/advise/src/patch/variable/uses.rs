@@ -7,17 +7,17 @@ use crate::patch::Refusal;
 use crate::patch::lex::Kind as Token;
 use crate::patch::scan::Code;
 
-/// What must be inserted at every use of `name` in one file; `definition` is the place of its declarator, if that is
-/// here.
+/// What must be inserted at every use of `name` in one file; `own` are the places of its declarators that change
+/// otherwise.
 pub(super) fn rewrite(
     name: &str,
     path: &str,
     code: &Code<'_, '_>,
-    definition: Option<usize>,
+    own: &[usize],
 ) -> Result<Vec<(Range<usize>, String)>, Refusal> {
     in_macros(name, path, code)?;
     let mut out = Vec::new();
-    for place in (0..code.len()).filter(|&j| code.text(j) == name && Some(j) != definition) {
+    for place in (0..code.len()).filter(|&j| code.text(j) == name && !own.contains(&j)) {
         if let Some(end) = one(name, path, code, place)? {
             let at = code.range(end).end;
             out.push((at..at, format!(".{MEMBER}")));
@@ -51,7 +51,8 @@ fn one(name: &str, path: &str, code: &Code<'_, '_>, place: usize) -> Result<Opti
         Some(Kind::Member) => return Ok(None),
         Some(Kind::Extern) => {
             return refuse(format!(
-                "{name} is declared here, too, with the type that its elements have today"
+                "{name} is declared here, too, with the type that its elements have today; one extern declaration in a \
+                 header is changed"
             ));
         }
         Some(_) => return refuse(format!("another {name} is declared here")),
