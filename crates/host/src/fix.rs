@@ -233,11 +233,8 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     let table = compiler.layout(false, announce)?;
     let target = compiler.target(&table).ok_or_else(|| compiler.no_layout())?;
     let shapes = Shapes::new(&table);
-    let edits = tussle_advise::order::ordered(&shapes, target, request.edits);
-    let edits = edits.map_err(|e| elsewhere(e.into(), request, sources.text(&file)))?;
     let old = sources.text(&file);
-    Relayout::new(&shapes, target, &edits).map_err(|e| elsewhere(e.into(), request, old))?;
-    let edits = by_members(request, target, &table, &file, old, edits)?;
+    let edits = by_members(request, &shapes, target, &file, old)?;
     if edits != request.edits {
         uses(&Request { edits: &edits, ..*request }, &sources, &file)?;
     }
@@ -303,23 +300,22 @@ fn uses(request: &Request<'_>, sources: &Sources, file: &Path) -> Result<(), Fix
     Ok(())
 }
 
-/// The edits as moves of single members: where a whole `#if` block moves, its members do.
+/// The edits as moves of single members: those that bring a field to a byte, and where a whole `#if` block moves, its
+/// members.
 fn by_members(
     request: &Request<'_>,
+    shapes: &Shapes<'_>,
     target: TypeId,
-    table: &TypeTable,
     file: &Path,
     text: &str,
-    edits: Vec<Edit>,
 ) -> Result<Vec<Edit>, FixError> {
+    let left_out = |e: RelayoutError| elsewhere(e.into(), request, text);
+    let edits = tussle_advise::order::ordered(shapes, target, request.edits).map_err(left_out)?;
+    Relayout::new(shapes, target, &edits).map_err(left_out)?;
     let path = file.to_string_lossy().into_owned();
-    let members = members_with_lines(table, target);
-    let goal = Target {
-        name: request.type_name,
-        decl_line: decl_line(table, target),
-        members: &members,
-        pad_bytes: 0,
-    };
+    let members = members_with_lines(shapes.table(), target);
+    let decl_line = decl_line(shapes.table(), target);
+    let goal = Target { name: request.type_name, decl_line, members: &members, pad_bytes: 0 };
     let patched = patch::patch(&path, text, &goal, &edits);
     patched.map(|p| p.edits).map_err(|refusal| FixError::Refused { file: path, refusal })
 }

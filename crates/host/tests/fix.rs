@@ -133,9 +133,10 @@ int main(void) { one.compat_base = 3; return (int)one.compat_base - 3; }
     let dir = folder(&[("mm.c", text)]);
     let p = patch(dir.path(), "struct mm", &["compat_base:after:users"], &Build::Plain).expect("a patch");
     assert_eq!((after(&p, "compat_base"), after(&p, "compat_legacy"), after(&p, "mmlist.next")), (8, 16, 24));
-    let block = "users;\n#ifdef COMPAT\n\t/* Base addresses for compat tasks. */\n\tlong compat_base;\n\tint compat_legacy;\n\
-                 #endif\n\tstruct";
-    assert!(p.files[0].new.contains(block), "{}", p.diff);
+    let lines =
+        ["users;", "#ifdef COMPAT", "\t/* Base addresses for compat tasks. */", "\tlong compat_base;"];
+    let block = format!("{}\n\tint compat_legacy;\n#endif\n\tstruct", lines.join("\n"));
+    assert!(p.files[0].new.contains(&block), "{}", p.diff);
     assert_eq!(p.edits.len(), 2, "{:?}", p.edits);
     let p = patch(dir.path(), "struct mm", &["flags:before:compat_legacy"], &Build::Plain).expect("a patch");
     assert_eq!((after(&p, "flags"), after(&p, "compat_base")), (32, 40));

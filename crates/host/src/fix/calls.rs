@@ -57,8 +57,8 @@ impl Call {
         Some(Call { compiler: gcc.to_string_lossy().into_owned(), args, dir: self.dir.clone() })
     }
 
-    /// Whether `new` and the standard containers align what needs more than the heap gives, as the compiler says of this
-    /// compilation (`__cpp_aligned_new`: C++17, or `-faligned-new`); `None` when it cannot be asked.
+    /// Whether `new` and the standard containers align what needs more than the heap gives, as the compiler says of
+    /// this compilation (`__cpp_aligned_new`: C++17, or `-faligned-new`); `None` when it cannot be asked.
     pub(super) fn aligns_new(&self) -> Option<bool> {
         let meaning =
             |a: &&String| a.starts_with("-std=") || a.contains("aligned-new") || a.contains("aligned-alloc");

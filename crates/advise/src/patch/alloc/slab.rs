@@ -1,5 +1,5 @@
-//! Slab caches of a kernel: objects of `kmem_cache_create` are aligned as its third argument and its flags say, whatever
-//! the type needs.
+//! Slab caches of a kernel: objects of `kmem_cache_create` are aligned as its third argument and its flags say,
+//! whatever the type needs.
 
 use std::ops::Range;
 
