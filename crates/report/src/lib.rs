@@ -10,6 +10,7 @@ mod latent;
 mod line;
 pub mod live;
 pub mod names;
+mod narrowest;
 mod outcome;
 pub mod pareto;
 pub mod pmu;

@@ -1,6 +1,7 @@
 //! One group of lines in full.
 
 use crate::latent::Hidden;
+use crate::narrowest::Ranges;
 use crate::{count, dim, fact, invalidations, names};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -280,26 +281,19 @@ impl Context<'_> {
 
     /// Code that touches the group's fields, most seen first.
     pub(super) fn code(&self, g: &Group) -> Vec<Node> {
-        let mut ranges: BTreeMap<u32, Vec<(u64, u64, usize)>> = BTreeMap::new();
-        for line in &g.lines {
-            for p in &line.parts {
-                let name = self.namer.name(p.range.object, p.range.offset, u64::from(p.range.size)).path;
-                if let Some(f) = g.fields.iter().position(|f| f.path == name) {
-                    let end = p.range.offset + u64::from(p.range.size);
-                    ranges.entry(p.range.object).or_default().push((p.range.offset, end, f));
-                }
+        let mut ranges: BTreeMap<u32, Ranges> = BTreeMap::new();
+        for p in g.lines.iter().flat_map(|line| &line.parts) {
+            let width = u64::from(p.range.size);
+            let name = self.namer.name(p.range.object, p.range.offset, width).path;
+            if let Some(f) = g.fields.iter().position(|f| f.path == name) {
+                ranges.entry(p.range.object).or_default().add(p.range.offset, width, f);
             }
         }
         // By number first: there are far fewer places than touches, and names are long.
         let mut counts: BTreeMap<(u32, &str, usize), u64> = BTreeMap::new();
         for t in &self.e.touches {
-            let Some(of) = ranges.get(&t.object) else { continue };
-            let end = t.offset + u64::from(t.size);
-            // Copies and clears span several fields; what this code touches is the narrowest.
-            let over = of.iter().filter(|r| r.0 < end && t.offset < r.1);
-            let Some(f) = over.min_by_key(|r| (r.0 > t.offset || r.1 < end, r.1 - r.0)).map(|r| r.2) else {
-                continue;
-            };
+            let end = t.offset.saturating_add(u64::from(t.size));
+            let Some(f) = ranges.get(&t.object).and_then(|of| of.of(t.offset, end)) else { continue };
             let kind = match t.kind {
                 TouchKind::Read => "reads",
                 TouchKind::Write => "writes",
