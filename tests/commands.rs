@@ -2,5 +2,5 @@
 
 #[test]
 fn documented_commands_hold() {
-    trycmd::TestCases::new().case("../../tests/cmd/*.md").case("../../docs/guide.md");
+    trycmd::TestCases::new().case("../../tests/cmd/*.md").case("../../docs/guide.md").case("../../docs/stories.md");
 }
