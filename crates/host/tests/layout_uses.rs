@@ -84,6 +84,12 @@ fn bytes_that_are_looked_at() {
     f("void g(struct s *x) { __asm__ volatile(\"\" : : \"r\"(x)); }", "assembly");
     f("struct s *g(void) { static char pool[48]; return (struct s *)pool; }", "so many bytes");
     f("int g(void) { return sizeof(struct s) <= 32; }", "compared with a number");
+    f("int g(void) { return sizeof(struct s) / sizeof(int); }", "counted in numbers");
+    f("void g(struct s *x, char *b) { memcpy(b, x, 16); }", "from the first on");
+    f(
+        "struct t { int a, b; };\nvoid g(struct s *x, struct t *t) { memcpy(x, t, sizeof(*t)); }",
+        "from the first on",
+    );
     f("union u { struct s s; int v[5]; };", "union");
     f(
         "#include <sys/uio.h>\nint g(struct s *x) { struct iovec v = { .iov_base = x }; return writev(1, &v, 1); }",
@@ -106,6 +112,8 @@ static int by_c(const void *x, const void *y) { return ((const struct s *)x)->c 
 int main(void) {
 \tstruct s t[3] = { { 0 } }, *h = malloc(sizeof(*h)), copy;
 \tmemset(h, 0, sizeof(*h));
+\tstruct s *k;
+\tmemcpy(&k, &h, sizeof(void *));
 \th->c = 7;
 \tt[1].c = 2;
 \tmemcpy(&copy, h, sizeof(copy));

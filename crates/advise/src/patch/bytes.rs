@@ -2,12 +2,13 @@
 //! buffers, casts to numbers, inline assembly. Any other layout may change what they give.
 
 use super::Refusal;
-use super::objects::{Objects, Pointee, no_use};
+use super::objects::{Objects, Pointee, is_scalar, no_use};
 
 /// Parts of names of functions that take an object and its size and only make, clear, copy or order it as a whole.
-const KEEPS: [&str; 21] = [
+const KEEPS: [&str; 25] = [
     "alloc", "new", "free", "dup", "clone", "zero", "memset", "memcpy", "memmove", "sort", "search", "init",
-    "assert", "swap", "printf", "create", "cache", "register", "unmap", "delete", "sizeof",
+    "assert", "swap", "printf", "create", "cache", "register", "unmap", "delete", "sizeof", "poison",
+    "kasan", "kmsan", "prefetch",
 ];
 
 /// Refuses when a source looks at the bytes of objects of `name`.
@@ -81,6 +82,11 @@ fn compared(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let behind = operator(objects.text(close + 1))
         && (number(close + 2) || (objects.text(close + 2) == "=" && number(close + 3)));
     let before = i > 1 && operator(objects.text(i - 1)) && (number(i - 2) || number(i.saturating_sub(3)));
+    // `sizeof(x) / 8`, `sizeof(x) / sizeof(long)`: it is taken for so many numbers.
+    let scalar = objects.text(close + 2) == "sizeof" && is_scalar(objects.text(close + 4));
+    if matches!(objects.text(close + 1), "/" | "%") && (number(close + 2) || scalar) {
+        return Some("its size is counted in numbers".into());
+    }
     (behind || before).then(|| "its size is compared with a number".to_string())
 }
 

@@ -171,7 +171,11 @@ impl Uses<'_, '_, '_> {
         if offset(size) {
             return Some(format!("{word}() takes the members up to or from one of them"));
         }
-        arguments[..arguments.len() - 1].iter().find_map(|&(from, to)| {
+        let objects_given = &arguments[..arguments.len() - 1];
+        if self.is_some_bytes(size) && objects_given.iter().any(|a| self.is_whole(*a)) {
+            return Some(format!("{word}() takes some of its bytes, from the first on"));
+        }
+        objects_given.iter().find_map(|&(from, to)| {
             let (member, _) = (from..to)
                 .filter(|&j| objects.text(j) == "&")
                 .find_map(|j| self.member_address(j).filter(|(_, last)| last + 1 == to))?;
@@ -182,6 +186,23 @@ impl Uses<'_, '_, '_> {
                 )
             })
         })
+    }
+
+    /// The argument is a number, or the size of something else.
+    fn is_some_bytes(&self, (from, to): (usize, usize)) -> bool {
+        let objects = self.objects;
+        let number = to == from + 1 && objects.text(from).starts_with(|c: char| c.is_ascii_digit());
+        let sizeof = objects.text(from) == "sizeof" && objects.code.closing(from + 1) == Some(to - 1);
+        let own = objects.measures(from, to) || (from..to).any(|j| objects.text(j) == "this");
+        number || (sizeof && !own)
+    }
+
+    /// The argument is the address of an object, and not that of a pointer to one.
+    fn is_whole(&self, (from, to): (usize, usize)) -> bool {
+        let objects = self.objects;
+        let variable = objects.code.variable(objects.text(to - 1), to - 1);
+        let of_pointer = objects.text(from) == "&" && variable.is_some_and(|d| d.depth > 0);
+        objects.is_address((from, to)) && !of_pointer
     }
 
     /// The argument is `sizeof` the member, its type, or something declared like it; or no more bytes than it has.

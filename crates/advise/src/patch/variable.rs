@@ -238,6 +238,7 @@ fn spread(
     shown: Option<((usize, usize), bool)>,
 ) -> Result<Vec<Changed>, Refusal> {
     let places = [Some(((at.file, at.place), shown.is_some_and(|s| s.1))), shown.map(|s| (s.0, false))];
+    let counters = uses::counters(codes);
     let mut out = Vec::new();
     for (file, (path, code)) in codes.iter().enumerate() {
         if at.is_private && file != at.file {
@@ -246,7 +247,7 @@ fn spread(
         let here: Vec<(usize, bool)> =
             places.iter().flatten().filter(|p| p.0.0 == file).map(|p| (p.0.1, p.1)).collect();
         let declared: Vec<usize> = here.iter().map(|h| h.0).collect();
-        let mut changes: Vec<(Range<usize>, String)> = uses::rewrite(name, path, code, &declared)?;
+        let mut changes: Vec<(Range<usize>, String)> = uses::rewrite(name, path, code, &declared, &counters)?;
         for (place, known) in here {
             changes.extend(element_struct(name, (bytes, known), path, code, place)?);
         }

@@ -97,6 +97,18 @@ fn what_cannot_be_followed_is_refused_with_its_place() {
     refused("static long n[4], m;\n", "other variables");
     refused("long n;\n", "no array");
     refused("extern long n[4];\nlong n[4];\n", "declared here, too");
+    let size = "the size of n is used for more";
+    refused(&format!("{n}int f(void) {{ return sizeof(n) / sizeof(long); }}\n"), size);
+    refused(&format!("{n}int f(void) {{ return sizeof n / 8; }}\n"), size);
+    refused(&format!("{n}int f(void) {{ return sizeof(n[0]); }}\n"), size);
+    refused("static long n[2][2];\nvoid f(void) { memset(n[0], 0, sizeof(n)); }\n", size);
+    refused(&format!("{n}void f(void) {{ asm(\"incq n+8(%rip)\"); }}\n"), "named in a string");
+    refused(&format!("{n}void *f(void) {{ return dlsym(0, \"n\"); }}\n"), "named in a string");
+    let by_type = "#define COUNT(x) (sizeof(x) / sizeof(long))\n";
+    refused(
+        &format!("{by_type}{n}int f(void) {{ return COUNT(n); }}\n").replace("a.c:2", ""),
+        "used as a whole",
+    );
     assert!(run("a.c", "int m;\n", "n", Change::Align(64)).is_err());
 }
 
@@ -119,4 +131,20 @@ fn an_array_that_a_header_declares_changes_in_both() {
     let again =
         run("#include \"count.h\"\nvoid f(void) { extern volatile long n[]; }\nvolatile long n[4];\n");
     assert!(again.unwrap_err().contains("declared here, too"));
+}
+
+#[test]
+fn elements_are_counted_by_their_own_size() {
+    let same = |code: &str| {
+        let define = "#define ARRAY_SIZE(arr) (sizeof(arr) / sizeof((arr)[0]) + __must_be_array(arr))\n";
+        let text = format!("{define}static long n[4];\nint f(void) {{ return {code}; }}\n");
+        let new = run("a.c", &text, "n", Change::Spread(64)).expect(code);
+        assert!(new.contains(&format!("return {code};")), "{new}");
+    };
+    same("sizeof(n) / sizeof(n[0])");
+    same("(int)(sizeof n / sizeof *n)");
+    same("sizeof(n)/sizeof(*n)");
+    same("sizeof n / sizeof n[0]");
+    same("ARRAY_SIZE(n)");
+    same("(memset(n, 0, sizeof(n)), 1)");
 }

@@ -8,17 +8,19 @@ use crate::patch::lex::Kind as Token;
 use crate::patch::scan::Code;
 
 /// What must be inserted at every use of `name` in one file; `own` are the places of its declarators that change
-/// otherwise.
+/// otherwise, `counters` macros that count elements.
 pub(super) fn rewrite(
     name: &str,
     path: &str,
     code: &Code<'_, '_>,
     own: &[usize],
+    counters: &[String],
 ) -> Result<Vec<(Range<usize>, String)>, Refusal> {
     in_macros(name, path, code)?;
+    in_strings(name, path, code)?;
     let mut out = Vec::new();
     for place in (0..code.len()).filter(|&j| code.text(j) == name && !own.contains(&j)) {
-        if let Some(end) = one(name, path, code, place)? {
+        if let Some(end) = one(name, path, code, place, counters)? {
             let at = code.range(end).end;
             out.push((at..at, format!(".{MEMBER}")));
         }
@@ -40,8 +42,36 @@ fn in_macros(name: &str, path: &str, code: &Code<'_, '_>) -> Result<(), Refusal>
     }
 }
 
+/// Assembly names variables inside of strings, and so does `dlsym`.
+fn in_strings(name: &str, path: &str, code: &Code<'_, '_>) -> Result<(), Refusal> {
+    let is_word = |text: &str| text.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|w| w == name);
+    let in_assembly = |j: usize| {
+        let (start, _) = code.statement(j);
+        (start..j).any(|k| matches!(code.text(k), "asm" | "__asm__" | "__asm"))
+    };
+    let names = |j: &usize| {
+        let text = code.text(*j);
+        text.starts_with('"') && (text.trim_matches('"') == name || (is_word(text) && in_assembly(*j)))
+    };
+    match (0..code.len()).find(names) {
+        None => Ok(()),
+        Some(j) => Err(refusal(
+            path,
+            code,
+            j,
+            format!("{name} is named in a string: what looks it up cannot be followed"),
+        )),
+    }
+}
+
 /// Place of the `]` behind which the member goes; `None` where nothing changes.
-fn one(name: &str, path: &str, code: &Code<'_, '_>, place: usize) -> Result<Option<usize>, Refusal> {
+fn one(
+    name: &str,
+    path: &str,
+    code: &Code<'_, '_>,
+    place: usize,
+    counters: &[String],
+) -> Result<Option<usize>, Refusal> {
     let refuse = |why: String| Err(refusal(path, code, place, why));
     let before = |n: usize| place.checked_sub(n).map_or("", |j| code.text(j));
     if before(1) == "." || (before(1) == ">" && before(2) == "-") {
@@ -58,8 +88,16 @@ fn one(name: &str, path: &str, code: &Code<'_, '_>, place: usize) -> Result<Opti
         Some(_) => return refuse(format!("another {name} is declared here")),
         None => {}
     }
+    if let Some(size) = Size::around(code, place) {
+        return match size.counts(code, name) {
+            true => Ok(None),
+            false => refuse(format!("the size of {name} is used for more than the number of its elements")),
+        };
+    }
     if code.text(place + 1) != "[" {
-        return match zeroed(code, place) || matches!(before(1), "sizeof") || sizeof_parens(code, place) {
+        let counted =
+            before(1) == "(" && code.text(place + 1) == ")" && counters.iter().any(|c| c == before(2));
+        return match counted || zeroed(code, place) {
             true => Ok(None),
             false => {
                 refuse(format!("{name} is used as a whole, by what may count on where its elements lie"))
@@ -69,9 +107,6 @@ fn one(name: &str, path: &str, code: &Code<'_, '_>, place: usize) -> Result<Opti
     let close = code
         .matching(place + 1, ["[", "]"], usize::MAX)
         .ok_or_else(|| refusal(path, code, place, "the brackets do not match"))?;
-    if before(1) == "sizeof" || sizeof_parens(code, place) {
-        return Ok(None);
-    }
     if before(1) == "&" && before(2) == "(" && is_atomic(before(3)) {
         return Ok(Some(close));
     }
@@ -93,9 +128,86 @@ fn is_atomic(function: &str) -> bool {
     prefixes.iter().any(|p| function.starts_with(p))
 }
 
-/// `sizeof(name..)`, whatever stands behind it.
-fn sizeof_parens(code: &Code<'_, '_>, place: usize) -> bool {
-    place >= 2 && code.text(place - 1) == "(" && code.text(place - 2) == "sizeof"
+/// `sizeof` of the array or of an element.
+struct Size {
+    /// Place of `sizeof`.
+    first: usize,
+    /// Its last place.
+    last: usize,
+}
+
+impl Size {
+    /// The one whose operand holds the name at `place` first: `sizeof n`, `sizeof(n[0])`, `sizeof(*n)`.
+    fn around(code: &Code<'_, '_>, place: usize) -> Option<Size> {
+        let mut at = place.checked_sub(1)?;
+        while at > 0 && matches!(code.text(at), "(" | "*") {
+            at -= 1;
+        }
+        if code.text(at) != "sizeof" {
+            return None;
+        }
+        let end = |from: usize, pair| code.matching(from, pair, usize::MAX);
+        let last = match code.text(at + 1) {
+            "(" => end(at + 1, ["(", ")"])?,
+            _ if code.text(place + 1) == "[" => end(place + 1, ["[", "]"])?,
+            _ => place,
+        };
+        Some(Size { first: at, last })
+    }
+
+    /// What it measures, without blanks and parentheses.
+    fn operand(&self, code: &Code<'_, '_>) -> String {
+        (self.first + 1..=self.last).map(|j| code.text(j)).filter(|t| !matches!(*t, "(" | ")")).collect()
+    }
+
+    /// It is one side of `sizeof(n) / sizeof(n[0])`, or how much `memset(n, 0, sizeof(n))` clears.
+    fn counts(&self, code: &Code<'_, '_>, name: &str) -> bool {
+        let operand = self.operand(code);
+        let element = |o: &str| o == format!("*{name}") || o.starts_with(&format!("{name}["));
+        let behind =
+            || (code.text(self.last + 1) == "/").then(|| Size::around(code, self.name_behind(code, name)?));
+        if operand == name && behind().flatten().is_some_and(|s| element(&s.operand(code))) {
+            return true;
+        }
+        let before = |n: usize| self.first.checked_sub(n).map_or("", |j| code.text(j));
+        if element(&operand) && before(1) == "/" {
+            let sizeof = (self.first.saturating_sub(6)..self.first).rev().find(|&j| code.text(j) == "sizeof");
+            let words =
+                |j: usize| (j + 1..self.first - 1).map(|k| code.text(k)).filter(|t| !matches!(*t, "(" | ")"));
+            return sizeof.is_some_and(|j| words(j).eq([name]));
+        }
+        let memset = [",", "0", ",", name, "(", "memset"];
+        operand == name && memset.iter().enumerate().all(|(n, t)| before(n + 1) == *t)
+    }
+
+    /// Place of the name in the `sizeof` behind the `/` behind this one.
+    fn name_behind(&self, code: &Code<'_, '_>, name: &str) -> Option<usize> {
+        let from = self.last + 2;
+        (code.text(from) == "sizeof").then(|| (from..from + 5).find(|&j| code.text(j) == name)).flatten()
+    }
+}
+
+/// Names of macros that count an array's elements by its own size and that of an element, whatever their type.
+pub(super) fn counters(files: &[(&str, Code<'_, '_>)]) -> Vec<String> {
+    let directives = files.iter().flat_map(|(_, code)| {
+        let of_file = code.source.tokens.iter().filter(|t| t.kind == Token::Directive);
+        of_file.map(|t| t.text(code.source.text))
+    });
+    directives.filter_map(counter).collect()
+}
+
+/// The name in `#define NAME(x) (sizeof(x) / sizeof((x)[0]))`, with whatever is added to that.
+fn counter(directive: &str) -> Option<String> {
+    let rest = directive.trim_start_matches('#').trim_start().strip_prefix("define")?.trim_start();
+    let (name, rest) = rest.split_once('(')?;
+    let (parameter, body) = rest.split_once(')')?;
+    let parameter = parameter.trim();
+    let plain: String =
+        body.chars().filter(|c| !c.is_whitespace() && !matches!(c, '(' | ')' | '\\')).collect();
+    let whole = format!("sizeof{parameter}/sizeof");
+    let counts =
+        [format!("{whole}{parameter}[0]"), format!("{whole}*{parameter}")].iter().any(|c| plain.contains(c));
+    (counts && name.chars().all(|c| c.is_alphanumeric() || c == '_')).then(|| name.to_string())
 }
 
 /// `memset(name, 0, ..)`.
