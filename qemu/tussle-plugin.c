@@ -28,6 +28,8 @@ extern void cpu_exit(CPUState *cpu) __attribute__((weak));
 extern int vm_stop(int state) __attribute__((weak));
 
 enum { VCPUS_MAX = 64, REG_RAX = 0, REG_RCX = 2, REG_RDX = 3, REG_RSI = 4, REG_RDI = 5, REG_RBP = 6, REG_RSP = 7, STACK_BYTES = 768, CHAINS_PER_CELL = 2 };
+/* Marks of tussle.h, of any program. */
+enum { REGION_BEGIN = 1, REGION_END = 2 };
 enum { MARK_START = 1, MARK_STOP = 2, MARK_FAIL = 3, MARK_UP = 4, MARK_QUIET = 5 };
 enum {
     HOOK_ALLOC = 'a', /* allocator; its size is not known */
@@ -68,6 +70,8 @@ static uint64_t debt[VCPUS_MAX]; /* of turns, instructions */
 static uint64_t order_left = 16 << 20, order_lost, sections, sections_lost;
 static bool record = true, hold, running;
 static uint64_t left, instructions, switches, accesses, window, left_user, left_stack, left_entry, transfers;
+static bool by_region; /* only what happens while a program has a region open (tussle.h) is looked at */
+static uint64_t regions_open, regions_begun, outside;
 static int64_t started_ns, ended_ns; /* the guest's own monotonic clock, from the marker's register */
 
 /* ---- the stream ---- */
@@ -96,14 +100,14 @@ static void emit(uint8_t tag, const void *payload, uint32_t length)
 struct __attribute__((packed)) summary {
     uint64_t version, quantum, window, windows, instructions, switches, accesses, user, stack, entry, transfers, lost;
     int64_t started_ns, ended_ns;
-    uint64_t order_lost, sections, sections_lost;
+    uint64_t order_lost, sections, sections_lost, regions, outside;
 };
 
 static void summarise(uint8_t tag)
 {
     struct summary s = { 2, quantum, window_accesses, window + 1, instructions, switches, accesses, left_user,
                          left_stack, left_entry, transfers, lost, started_ns, ended_ns,
-                         order_lost, sections, sections_lost };
+                         order_lost, sections, sections_lost, regions_begun, outside };
     emit(tag, &s, sizeof s);
 }
 
@@ -426,6 +430,10 @@ static void on_access(unsigned index, qemu_plugin_meminfo_t info, uint64_t vaddr
     int kind = qemu_plugin_mem_is_store(info) ? WRITE : READ;
     unsigned shift = qemu_plugin_mem_size_shift(info);
     (void)index;
+    if (by_region && !regions_open) {
+        outside++;
+        return;
+    }
     if (vaddr < KERNEL_START) {
         left_out(&left_user);
         return;
@@ -763,6 +771,8 @@ static void drop(struct context *x)
 static void open_section(struct context *x, const struct hook *h, struct lock *l, unsigned cpu)
 {
     uint64_t now;
+    if (by_region && !regions_open)
+        return;
     uint32_t weight = stands_for(l->sections++);
     if (!weight)
         return;
@@ -1141,6 +1151,35 @@ static void on_marker(unsigned index, void *udata)
     }
 }
 
+static void on_region(unsigned index, void *udata)
+{
+    (void)index;
+    if ((uintptr_t)udata == REGION_BEGIN) {
+        regions_open++;
+        regions_begun++;
+    } else if (regions_open) {
+        regions_open--;
+    }
+}
+
+/* A mark of tussle.h for a region, or 0. */
+static unsigned region_mark(const uint8_t *code)
+{
+    static const uint8_t mark[] = { 0x0f, 0x1f, 0x80 };
+    bool is = !memcmp(code, mark, 3) && code[4] == 0x53 && code[5] == 0x55 && code[6] == 0x54;
+    return is && (code[3] == REGION_BEGIN || code[3] == REGION_END) ? code[3] : 0;
+}
+
+static void user_insn(struct qemu_plugin_insn *insn, const uint8_t *code, size_t size)
+{
+    static const uint8_t marker[] = { 0x0f, 0x1f, 0x84, 0x00 };
+    if (size == 8 && !memcmp(code, marker, 4) && code[5] == 0x55 && code[6] == 0x73 && code[7] == 0x74)
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, CB_R_REGS, (void *)(uintptr_t)code[4]);
+    unsigned region = size == 7 && by_region && running ? region_mark(code) : 0;
+    if (region)
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, on_region, CB_NO_REGS, (void *)(uintptr_t)region);
+}
+
 static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     size_t n = qemu_plugin_tb_n_insns(tb);
@@ -1152,13 +1191,11 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, k);
         size_t size = qemu_plugin_insn_size(insn);
         uint8_t code[16] = { 0 };
-        if (!kernel && size != 8)
+        if (!kernel && size != 7 && size != 8)
             continue;
         qemu_plugin_insn_data(insn, code, sizeof code);
         if (!kernel) {
-            static const uint8_t marker[] = { 0x0f, 0x1f, 0x84, 0x00 };
-            if (!memcmp(code, marker, 4) && code[5] == 0x55 && code[6] == 0x73 && code[7] == 0x74)
-                qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, CB_R_REGS, (void *)(uintptr_t)code[4]);
+            user_insn(insn, code, size);
             continue;
         }
         uint64_t pc = qemu_plugin_insn_vaddr(insn);
@@ -1221,6 +1258,8 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
             out_max = strtoull(value, NULL, 10);
         } else if (!strcmp(argv[i], "record")) {
             record = !strcmp(value, "on");
+        } else if (!strcmp(argv[i], "regions")) {
+            by_region = !strcmp(value, "on");
         } else if (!strcmp(argv[i], "hold")) {
             hold = !strcmp(value, "on");
             if (hold && !vm_stop) {

@@ -12,7 +12,8 @@ shift 2
 out=${OUT:-target/kernel-pairs}
 tussle=${TUSSLE:-tussle}
 mkdir -p "$out"
-"${CC:-cc}" -O2 -static -pthread -o "$out/work" "$(dirname "$0")/work.c"
+here=$(dirname "$0")
+"${CC:-cc}" -O2 -static -pthread -I"$here/../../crates/rt/include" -o "$out/work" "$here/work.c"
 
 # record NUMBER VMLINUX WORDS...
 record() {

@@ -1,4 +1,4 @@
-// Small workloads for `tussle record-kernel --threads`: `work NAME ROUNDS` runs four threads, each on a CPU of its own
+// Small workloads for `tussle record-kernel --threads`: `work NAME ROUNDS [FILE]` runs four threads, each on a CPU of its own
 // where there are four, which begin together. See docs/kernel-pairs.md for what each is to show.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -14,8 +14,15 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#if __has_include("tussle.h")
+#include "tussle.h"
+#else
+#define tussle_region_begin(name) ((void)0)
+#define tussle_region_end(name) ((void)0)
+#endif
+
 enum { THREADS = 4 };
-static const char FILE_NAME[] = "/dev/shm/one-file";
+static const char *file_name = "/dev/shm/one-file";
 static pthread_barrier_t begin;
 static int pipes[THREADS][2];
 static int server[2], receiver, rounds;
@@ -36,13 +43,13 @@ static void turn_about(int me) {
 static void stat_file(int me) {
 	(void)me;
 	struct stat st;
-	for (int i = 0; i < rounds; i++) check(stat(FILE_NAME, &st), "stat");
+	for (int i = 0; i < rounds; i++) check(stat(file_name, &st), "stat");
 }
 
 static void open_file(int me) {
 	(void)me;
 	for (int i = 0; i < rounds; i++) {
-		int fd = open(FILE_NAME, O_RDONLY);
+		int fd = open(file_name, O_RDONLY);
 		check(fd < 0, "open");
 		close(fd);
 	}
@@ -127,17 +134,20 @@ static void *thread(void *arg) {
 	CPU_SET(me % (int)sysconf(_SC_NPROCESSORS_ONLN), &cpus);
 	check(sched_setaffinity(0, sizeof cpus, &cpus), "sched_setaffinity");
 	pthread_barrier_wait(&begin);
+	tussle_region_begin("work");
 	work(me);
+	tussle_region_end("work");
 	return NULL;
 }
 
 int main(int argc, char **argv) {
-	for (size_t i = 0; argc == 3 && i < sizeof WORK / sizeof *WORK; i++)
+	for (size_t i = 0; argc >= 3 && i < sizeof WORK / sizeof *WORK; i++)
 		if (!strcmp(argv[1], WORK[i].name)) work = WORK[i].run;
-	rounds = argc == 3 ? atoi(argv[2]) : 0;
-	if (!work || rounds < 1) return fprintf(stderr, "usage: work NAME ROUNDS\n"), 2;
-	int fd = open(FILE_NAME, O_CREAT | O_RDONLY, 0644);
-	check(fd < 0, FILE_NAME);
+	rounds = argc >= 3 ? atoi(argv[2]) : 0;
+	if (argc > 3) file_name = argv[3];
+	if (!work || rounds < 1) return fprintf(stderr, "usage: work NAME ROUNDS [FILE]\n"), 2;
+	int fd = open(file_name, O_CREAT | O_RDONLY, 0644);
+	check(fd < 0, file_name);
 	close(fd);
 	for (int i = 0; i < THREADS; i++) check(pipe(pipes[i]), "pipe");
 	receiver = bound(SOCK_DGRAM);

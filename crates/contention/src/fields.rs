@@ -106,7 +106,10 @@ impl<'a> Namer<'a> {
         let Some(ty) = o.ty else {
             // Of a page that nothing is known of, what it holds is of interest, not where.
             let page = o.kind == ObjectKind::Mapped && o.size == PAGE_BYTES && o.allocator.is_none();
+            let told = self.said.get(&(object, offset)).map(Vec::as_slice);
             let path = match (o.name.as_ref(), offset == 0 && size >= o.size) {
+                // The accessing code says what these bytes are to it; where it disagrees, they are bytes.
+                _ if let Some([(field, _)]) = told => format!("{root}, {field}"),
                 (Some(_), true) => root,
                 (Some(_), false) if page => root + "[]",
                 _ => bytes_text(&root, offset, size),

@@ -1,11 +1,13 @@
 //! How far the transfers of a model are explained: by field, by owner only, or by nothing.
 
+use std::collections::HashSet;
+
 use crate::tables::*;
 
 /// Transfers of one evidence by what is known of the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Named {
-    /// Memory of a known type: a struct's field, a variable, a `struct page`.
+    /// Memory of a known type: a struct's field, a variable, a `struct page`; and what the accessing code names itself.
     pub field: u64,
     /// Memory of which only is known who allocated it, or what it is used for.
     pub owner: u64,
@@ -17,9 +19,12 @@ impl Named {
     /// Sums the transfers of the evidence.
     pub fn of(e: &Evidence) -> Named {
         let mut out = Named::default();
+        let told = e.touches.iter().filter(|t| t.field.is_some() && t.role.is_none());
+        let told: HashSet<(u32, u64, Option<u32>)> = told.map(|t| (t.object, t.offset, Some(t.code))).collect();
         for t in e.transfers.iter().flatten() {
             match e.objects.get(t.object as usize) {
                 Some(o) if o.ty.is_some() => out.field += t.transfers,
+                Some(_) if told.contains(&(t.object, t.offset, t.code)) => out.field += t.transfers,
                 Some(o) if has_owner(o) => out.owner += t.transfers,
                 _ => out.nothing += t.transfers,
             }
@@ -36,11 +41,11 @@ impl Named {
     }
 }
 
-/// A slab of a general cache is nobody's unless its allocation was seen.
+/// A slab of a general cache is nobody's unless its allocation was seen; another cache's name tells whose it is.
 fn has_owner(o: &Object) -> bool {
     match o.kind {
         ObjectKind::Unknown => false,
-        ObjectKind::Slab => o.alloc_code.is_some(),
+        ObjectKind::Slab => o.alloc_code.is_some() || o.name.as_ref().is_some_and(|n| !n.contains("kmalloc-")),
         _ => o.name.is_some(),
     }
 }
@@ -86,5 +91,22 @@ mod tests {
             named.words(),
             "of the transfers 70.0% have a field's name, 20.0% only an owner's, 10.0% none"
         );
+        // A cache made for one type, and code that tells the field.
+        e.objects[2].name = Some("ip_dst_cache".into());
+        let touch = |object| Touch {
+            object,
+            offset: 0,
+            size: 8,
+            code: 3,
+            actor: None,
+            kind: TouchKind::Read,
+            samples: 1,
+            field: Some("struct bucket.lock".into()),
+            role: None,
+        };
+        e.touches = vec![touch(4)];
+        e.transfers.iter_mut().flatten().for_each(|t| t.code = Some(3));
+        let named = Named::of(&e);
+        assert_eq!((named.field, named.owner, named.nothing), (73, 26, 1));
     }
 }

@@ -179,6 +179,8 @@ pub struct Boot {
     pub feedback: u32,
     /// Accesses per window.
     pub window: u32,
+    /// Count only while a program has a region of `tussle.h` open.
+    pub regions: bool,
     /// Watch accesses; false only runs the workload, for comparison.
     pub record: bool,
     /// CPU time of the emulator for everything.

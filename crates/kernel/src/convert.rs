@@ -1,5 +1,6 @@
 //! Stream, guest memory and debug information to evidence.
 
+mod inner;
 mod order;
 mod roles;
 mod rows;
@@ -64,6 +65,11 @@ pub enum ConvertError {
     /// The plugin stopped early.
     #[error("the recording has no end: the guest never reached its stop marker")]
     CutOff,
+    /// Only regions were asked for.
+    #[error(
+        "no region was begun in the guest, so nothing was counted: the program needs the marks of tussle.h (docs/marks.md)"
+    )]
+    NoRegion,
     /// The guest's memory belongs to another kernel than the debug file.
     #[error("the guest does not run the kernel of {vmlinux}: it says `{guest}`, the file `{file}`")]
     Mismatch {
@@ -85,6 +91,9 @@ pub type Attribution = BTreeMap<How, u64>;
 /// [`ConvertError`].
 pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError> {
     let end = inputs.stream.end.ok_or(ConvertError::CutOff)?;
+    if end.outside > 0 && end.regions == 0 {
+        return Err(ConvertError::NoRegion);
+    }
     let memory = memory(inputs)?;
     let all: Vec<usize> = inputs.image.symbols.static_variables().iter().filter_map(|v| v.ty).collect();
     let walked: Vec<String> = WALKED.iter().map(|n| n.to_string()).chain(["pglist_data".into()]).collect();
@@ -104,7 +113,9 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     let mut objects = std::mem::take(&mut tables.objects);
     told::ask(inputs, &evidence, &mut objects);
     let free_pointers: Vec<Option<u64>> = objects.iter().map(|p| p.free_pointer).collect();
-    fill_objects(inputs, &mut evidence, objects)?;
+    let bases = inner::bases(inputs, &evidence, &objects);
+    let types = fill_objects(inputs, &mut evidence, objects, &bases)?;
+    inner::name(&types, &bases, &mut evidence);
     let chains = sampled_chains(inputs, &tables);
     name_code(inputs, &mut evidence, &chains);
     name_heads(&mut evidence);
@@ -198,15 +209,24 @@ fn empty(inputs: &Inputs, end: &Summary) -> Evidence {
     }
 }
 
-/// Reads the types that the places wish for and writes the objects.
-fn fill_objects(inputs: &Inputs, evidence: &mut Evidence, places: Vec<Place>) -> Result<(), ConvertError> {
+/// Reads the types that the places wish for, and those of variables in base registers, and writes the objects.
+fn fill_objects(
+    inputs: &Inputs,
+    evidence: &mut Evidence,
+    places: Vec<Place>,
+    bases: &inner::Bases,
+) -> Result<KernelTypes, ConvertError> {
     let mut names = Vec::new();
-    let mut entries = Vec::new();
+    let mut entries: Vec<usize> = bases.values().flatten().map(|b| b.0.entry).collect();
     for p in &places {
         match &p.ty {
             TypeWish::Named(n) => names.extend(n.iter().cloned()),
             TypeWish::Entry(e) => entries.push(*e),
             TypeWish::Told(t) => entries.extend(t.entries()),
+            TypeWish::Cache(c) => {
+                names.extend(c.names.iter().cloned());
+                entries.extend(c.told.iter().flat_map(|t| t.entries()));
+            }
             TypeWish::Unknown => {}
         }
     }
@@ -241,7 +261,7 @@ fn fill_objects(inputs: &Inputs, evidence: &mut Evidence, places: Vec<Place>) ->
         let element = verdict.as_ref().and_then(|v| evidence.types.size(v.ty)).unwrap_or(0);
         evidence.objects.push(Object { alloc_code, ..object(p, verdict, element, live_max) });
     }
-    Ok(())
+    Ok(types)
 }
 
 /// How many objects of a kind were alive at the same time at most.
@@ -272,7 +292,12 @@ fn object(p: Place, verdict: Option<Verdict>, element: u64, live_max: u64) -> Ob
             let site = name.split_once(" in ").map_or("", |n| n.1);
             format!("{}, allocated in {site}: {}", p.why, v.why)
         }
+        (Some(v), None) if !v.why.is_empty() => format!("{}: {}", p.why, v.why),
         _ => p.why,
+    };
+    let cache = match &p.ty {
+        TypeWish::Cache(c) if verdict.is_none() => Some(c.name.clone()),
+        _ => None,
     };
     let basis = match p.how {
         How::PageStruct if !is_page_table(&p.ty) => Some(Basis::PageArray),
@@ -290,7 +315,7 @@ fn object(p: Place, verdict: Option<Verdict>, element: u64, live_max: u64) -> Ob
         kind: p.kind,
         base: p.base,
         size,
-        name: if told || verdict.is_some() && p.how == How::Slab { None } else { p.name },
+        name: if told || verdict.is_some() && p.how == How::Slab { None } else { p.name.or(cache) },
         ty: verdict.as_ref().map(|v| v.ty),
         count: 1,
         confidence: verdict.as_ref().map_or(0.0, |v| v.confidence),
@@ -319,21 +344,29 @@ fn choose(types: &KernelTypes, p: &Place) -> Option<Verdict> {
         TypeWish::Unknown => None,
         TypeWish::Told(told) => typed::decide(types, told, p.size),
         TypeWish::Entry(e) => Some(sure(types.entry(Some(*e))?, 1.0)),
-        TypeWish::Named(names) => names.iter().find_map(|name| {
-            let ty = types.named(name)?;
-            let size = types.table.size(ty)?;
-            // A cache rounds its objects up to its alignment; variable parts come behind the struct.
-            let exact = size <= p.size && p.size - size < 64;
-            let first = names.first() == Some(name);
-            match (exact, first && size <= p.size, p.how) {
-                (true, _, _) => Some(sure(ty, 1.0)),
-                (false, true, _) => Some(sure(ty, 0.9)),
-                // `task_struct` ends in a part that a CPU may need less of.
-                (false, false, How::Slab) if first => Some(sure(ty, 0.9)),
-                _ => None,
-            }
-        }),
+        TypeWish::Named(names) => by_name(types, p, names),
+        TypeWish::Cache(c) => by_name(types, p, &c.names)
+            .or_else(|| typed::of_cache(types, c.told.as_deref()?, u64::from(p.asked))),
     }
+}
+
+/// The first of some structs that exists and fits.
+fn by_name(types: &KernelTypes, p: &Place, names: &[String]) -> Option<Verdict> {
+    let sure = |ty, confidence| Verdict { ty, confidence, why: String::new() };
+    names.iter().find_map(|name| {
+        let ty = types.named(name)?;
+        let size = types.table.size(ty)?;
+        // A cache rounds its objects up to its alignment; variable parts come behind the struct.
+        let exact = size <= p.size && p.size - size < 64;
+        let first = names.first() == Some(name);
+        match (exact, first && size <= p.size, p.how) {
+            (true, _, _) => Some(sure(ty, 1.0)),
+            (false, true, _) => Some(sure(ty, 0.9)),
+            // `task_struct` ends in a part that a CPU may need less of.
+            (false, false, How::Slab) if first => Some(sure(ty, 0.9)),
+            _ => None,
+        }
+    })
 }
 
 /// Callers of every code row, from the sampled stacks.
@@ -425,6 +458,7 @@ fn losses(end: &Summary, attribution: &Attribution) -> Vec<Loss> {
     let loss = |what: &str, count: u64, note: String| Loss { process: None, what: what.into(), count, note };
     let total: u64 = attribution.values().sum();
     let mut out = vec![
+        loss("outside of regions", end.outside, format!("accesses left out; {} regions were begun", end.regions)),
         loss("kernel stacks and vmalloc memory", end.stack, "accesses left out".into()),
         loss("user memory accessed by the kernel", end.user, "accesses left out".into()),
         loss("CPU entry areas and device registers", end.entry, "accesses left out".into()),

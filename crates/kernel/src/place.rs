@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use std::rc::Rc;
 
 use tussle_evidence::ObjectKind;
 use tussle_model::leaf::{Arrays, leaves};
@@ -42,7 +43,26 @@ pub enum TypeWish {
     /// The first of these structs that exists and fits.
     Named(Vec<String>),
     /// What variables say that held the object's address.
-    Told(std::rc::Rc<Told>),
+    Told(Rc<Told>),
+    /// An object of a cache that is made for one type.
+    Cache(OfCache),
+}
+
+/// Whose objects a cache holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OfCache {
+    /// Its name.
+    pub name: String,
+    /// The first of these structs that exists and fits.
+    pub names: Vec<String>,
+    /// What variables say, for caches that are not named after their struct.
+    pub told: Option<Rc<Told>>,
+}
+
+impl OfCache {
+    fn new(name: &str) -> OfCache {
+        OfCache { name: name.into(), names: type_names(name), told: None }
+    }
 }
 
 /// How an address was explained; counted and printed.
@@ -131,7 +151,7 @@ pub struct Place {
     pub align: u64,
     /// Allocation function and return address in its caller.
     pub site: Option<(String, u64)>,
-    /// Bytes that were asked for; 0 where unknown.
+    /// Bytes that were asked for, or that a cache was made for; 0 where unknown.
     pub asked: u32,
     /// Where a free object keeps the free list's pointer, from its first byte; of slab objects.
     pub free_pointer: Option<u64>,
@@ -436,7 +456,7 @@ impl<'a> Atlas<'a> {
             base: object.start,
             size: stride,
             name: None,
-            ty: TypeWish::Named(type_names(&cache.name)),
+            ty: TypeWish::Cache(OfCache::new(&cache.name)),
             why: match object.past {
                 false => format!("object of the cache {}", cache.name),
                 true => {
@@ -445,7 +465,7 @@ impl<'a> Atlas<'a> {
             },
             align: (stride & stride.wrapping_neg()).min(PAGE),
             site: None,
-            asked: 0,
+            asked: u32::try_from(cache.object_size).unwrap_or(0),
             // The cache of all caches holds the allocator's own fields, touched by the same functions.
             free_pointer: (cache.name != "kmem_cache").then_some(cache.free_pointer),
             life: Life::default(),
@@ -455,7 +475,7 @@ impl<'a> Atlas<'a> {
         if !cache.is_general() {
             return place;
         }
-        place.ty = TypeWish::Unknown;
+        (place.ty, place.asked) = (TypeWish::Unknown, 0);
         match allocation {
             Some(h) => {
                 place.site = Some((self.allocator(h.function), h.b));
@@ -651,11 +671,16 @@ fn pointers(types: &KernelTypes, ty: TypeId) -> Vec<(u64, String, TypeId)> {
         .collect()
 }
 
+/// Structs that lead into others.
+pub(crate) fn is_link(name: &str) -> bool {
+    const LINKS: [&str; 6] = ["list_head", "hlist_node", "hlist_head", "rb_node", "llist_node", "callback_head"];
+    LINKS.contains(&name.trim_start_matches("struct "))
+}
+
 /// Name and size of a struct that can be an array's element: links of lists lead into other structs, never to one.
 fn complete(types: &KernelTypes, to: TypeId) -> Option<(String, u64)> {
     let name = types.table.aggregate(types.table.strip(to))?.name.clone()?;
-    let link = ["list_head", "hlist_node", "hlist_head", "rb_node", "llist_node", "callback_head"];
-    if link.contains(&name.as_str()) {
+    if is_link(&name) {
         return None;
     }
     let size = types.named(&name).and_then(|t| types.table.size(t)).filter(|s| *s > 0)?;

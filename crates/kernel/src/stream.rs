@@ -223,6 +223,10 @@ pub struct Summary {
     pub sections: u64,
     /// Sections given up, because another task released the lock.
     pub sections_lost: u64,
+    /// Regions that programs of the guest began (`tussle.h`); 0 where they were not asked for.
+    pub regions: u64,
+    /// Kernel accesses left out because no region was open.
+    pub outside: u64,
 }
 
 /// The whole stream.
@@ -495,6 +499,8 @@ fn summary(f: &mut Fields) -> Option<Summary> {
         order_lost: f.u64()?,
         sections: f.u64()?,
         sections_lost: f.u64()?,
+        regions: f.u64()?,
+        outside: f.u64()?,
     })
 }
 

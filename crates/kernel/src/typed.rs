@@ -12,6 +12,7 @@ use tussle_debuginfo::symbols::{Place, Placed, Symbols};
 use tussle_model::{Type, TypeId};
 
 use crate::image::KernelTypes;
+use crate::place::is_link;
 
 /// Instructions followed after an allocator's return.
 const STEPS_MAX: usize = 12;
@@ -26,6 +27,11 @@ const RECEIVED_MORE: f32 = 0.8;
 const ACCESSED: f32 = 0.85;
 /// The same, and the size is only bounded by the slot.
 const ACCESSED_ONLY: f32 = 0.6;
+
+/// Instructions that must use an object's beginning as one struct; one alone may be of a cast.
+const BEGINNING_VOTES_MIN: u32 = 2;
+/// Structs in each other that are followed.
+const BEGINNINGS_MAX: usize = 16;
 
 /// General registers by DWARF's numbers (System V ABI for x86-64, figure 3.36).
 const DWARF: [Register; 16] = [
@@ -280,6 +286,43 @@ fn by_access(types: &KernelTypes, told: &Told, asked: u64, slot: u64) -> Option<
     Some(Verdict { ty, confidence, why })
 }
 
+/// The type of a cache's objects, which its name does not tell: the accessing code uses them as one struct of the size
+/// that the cache was made for; else as one that they begin with, if all agree.
+pub fn of_cache(types: &KernelTypes, told: &Told, size: u64) -> Option<Verdict> {
+    by_access(types, told, size, size).filter(|_| size > 0).or_else(|| by_beginning(types, told, size))
+}
+
+/// Code uses the objects as structs that all begin the largest of them: that is what lies at the objects' beginning.
+fn by_beginning(types: &KernelTypes, told: &Told, size: u64) -> Option<Verdict> {
+    let mut votes: BTreeMap<String, (TypeId, u64, u32, &str)> = BTreeMap::new();
+    for (h, n) in &told.accessed {
+        let Some((ty, bytes)) = structure(types, h.entry) else { continue };
+        let name = types.table.name(ty);
+        if !is_link(&name) {
+            votes.entry(name).or_insert((ty, bytes, 0, &h.variable)).2 += n;
+        }
+    }
+    let (ty, bytes, n, variable) = *votes.values().max_by_key(|v| v.1)?;
+    let begins = |v: &(TypeId, u64, u32, &str)| v.0 == ty || beginnings(types, ty).contains(&types.table.name(v.0));
+    let agrees = votes.values().all(begins) && n >= BEGINNING_VOTES_MIN && (size == 0 || bytes <= size);
+    let why = format!("{n} instructions use its beginning as `{variable}`");
+    agrees.then_some(Verdict { ty, confidence: ACCESSED_ONLY, why })
+}
+
+/// Names of the structs that lie at a struct's first byte, one in the other.
+fn beginnings(types: &KernelTypes, ty: TypeId) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut at = types.table.strip(ty);
+    while out.len() < BEGINNINGS_MAX {
+        let Some(first) = types.table.aggregate(at).and_then(|a| a.members.iter().find(|m| m.offset() == 0)) else {
+            break;
+        };
+        at = types.table.strip(first.ty);
+        out.push(types.table.name(at));
+    }
+    out
+}
+
 /// The one type, when all agree.
 fn only<'a>(types: &KernelTypes, all: &[&(TypeId, u64, &'a str)]) -> Option<(TypeId, u64, &'a str)> {
     let first = all.first()?;
@@ -288,7 +331,7 @@ fn only<'a>(types: &KernelTypes, all: &[&(TypeId, u64, &'a str)]) -> Option<(Typ
 }
 
 /// The complete struct that a pointer leads to, and its size.
-fn structure(types: &KernelTypes, entry: usize) -> Option<(TypeId, u64)> {
+pub(crate) fn structure(types: &KernelTypes, entry: usize) -> Option<(TypeId, u64)> {
     let ty = types.entry(Some(entry))?;
     let Type::Pointer { to, .. } = types.table.get(types.table.strip(ty)) else { return None };
     let to = types.table.strip(*to);
@@ -377,6 +420,24 @@ mod tests {
         check(&[], &[(2, 3)], 0, Some(("struct b", ACCESSED_ONLY)));
         check(&[], &[(1, 9), (2, 3)], 0, Some(("struct b", ACCESSED_ONLY)));
         check(&[1], &[(2, 1)], 64, Some(("struct b", ACCESSED)));
+    }
+
+    /// A cache for 64 bytes: `struct b` has as many; 24 bytes of `struct a` begin something larger.
+    #[test]
+    fn a_cache_has_the_type_of_its_size_or_of_its_beginning() {
+        let check = |accessed: &[(usize, u32)], want: Option<(&str, f32)>| {
+            let holder = |(e, n): &(usize, u32)| (Holder { entry: *e, variable: "v".into() }, *n);
+            let told = Told { accessed: accessed.iter().map(holder).collect(), asked: 64, ..Told::default() };
+            let types = types();
+            let verdict = of_cache(&types, &told, 64).map(|v| (types.table.name(v.ty), v.confidence));
+            assert_eq!(verdict.as_ref().map(|(n, c)| (n.as_str(), *c)), want, "{accessed:?}");
+        };
+        check(&[(2, 1)], Some(("struct b", ACCESSED)));
+        check(&[(1, 5), (2, 1)], Some(("struct b", ACCESSED)));
+        check(&[(1, 5)], Some(("struct a", ACCESSED_ONLY)));
+        check(&[(1, 1)], None);
+        check(&[(4, 9)], None);
+        check(&[], None);
     }
 
     #[test]

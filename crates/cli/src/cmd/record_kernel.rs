@@ -52,6 +52,10 @@ pub struct Args {
     /// The program of --run brings its own threads: start it once at a time, on no CPU in particular.
     #[arg(long, requires = "run")]
     threads: bool,
+    /// Count only what happens while the program of --run has a region open (`tussle.h`, docs/marks.md): neither its
+    /// start nor its end.
+    #[arg(long, requires = "run")]
+    regions: bool,
     /// Put a file of this machine into the guest, under the same path or `FILE=PATH`, with the libraries it loads.
     #[arg(long, value_name = "FILE[=PATH]")]
     initrd_add: Vec<String>,
@@ -315,6 +319,7 @@ fn boot(args: &Args, names: &KernelNames, hooks: &Hooks) -> anyhow::Result<Boot>
         quantum: TURN,
         feedback: args.feedback,
         window: args.window,
+        regions: args.regions,
         record: !args.no_record,
         timeout: Duration::from_secs(args.timeout),
         stream_bytes_max: args.stream_max << 20,

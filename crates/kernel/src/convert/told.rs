@@ -1,4 +1,4 @@
-//! What the debug information tells of kmalloc objects: asked once for each allocation site and size.
+//! What the debug information tells of slab objects: asked once for each allocation site and size, and each cache.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -21,12 +21,16 @@ enum Site {
     Pointed(String, String),
     /// One object of a general cache of which nobody saw the allocation.
     Alone(u32),
+    /// Objects of a cache made for one type, of so many bytes.
+    Cache(String, u32),
 }
 
 impl Site {
     fn of(p: &Place, id: u32) -> Option<Site> {
-        if p.ty != TypeWish::Unknown {
-            return None;
+        match &p.ty {
+            TypeWish::Cache(c) => return Some(Site::Cache(c.name.clone(), p.asked)),
+            TypeWish::Unknown => {}
+            _ => return None,
         }
         match (p.how, &p.pointed) {
             (How::AllocationSite, _) if p.kind == ObjectKind::Slab => {
@@ -47,6 +51,7 @@ impl Site {
                 let pointed = Pointed { name: name.clone(), variable: variable.clone() };
                 Told { pointed: Some(pointed), ..Told::default() }
             }
+            Site::Cache(_, asked) => Told { asked: *asked, ..Told::default() },
             Site::Alone(_) => Told::default(),
         }
     }
@@ -78,8 +83,10 @@ pub(super) fn ask(inputs: &Inputs, evidence: &Evidence, objects: &mut [Place]) {
     }
     let told: HashMap<Site, Rc<Told>> = told.into_iter().map(|(s, t)| (s, Rc::new(t))).collect();
     for (id, site) in &of {
-        if let (Some(p), Some(t)) = (objects.get_mut(*id as usize), told.get(site)) {
-            p.ty = TypeWish::Told(t.clone());
+        let (Some(p), Some(t)) = (objects.get_mut(*id as usize), told.get(site)) else { continue };
+        match &mut p.ty {
+            TypeWish::Cache(c) => c.told = Some(t.clone()),
+            ty => *ty = TypeWish::Told(t.clone()),
         }
     }
 }
