@@ -67,7 +67,8 @@ pub enum ConvertError {
     CutOff,
     /// Only regions were asked for.
     #[error(
-        "no region was begun in the guest, so nothing was counted: the program needs the marks of tussle.h (docs/marks.md)"
+        "no region was begun in the guest, so nothing was counted: the program needs the marks of tussle.h \
+         (docs/marks.md)"
     )]
     NoRegion,
     /// The guest's memory belongs to another kernel than the debug file.

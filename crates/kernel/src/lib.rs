@@ -13,3 +13,4 @@ pub mod place;
 pub mod slab;
 pub mod stream;
 pub mod typed;
+pub mod wish;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::rc::Rc;
 
 use tussle_evidence::ObjectKind;
 use tussle_model::leaf::{Arrays, leaves};
@@ -11,9 +10,11 @@ use tussle_model::{Type, TypeId};
 use crate::image::{KernelImage, KernelTypes};
 use crate::lives::{Lives, Span};
 use crate::memory::Memory;
-use crate::slab::{PAGE, SlabObject, Slabs, type_names};
+use crate::slab::{PAGE, SlabObject, Slabs};
 use crate::stream::{Hook, HookKind, Stream};
-use crate::typed::{Pointed, Told};
+use crate::typed::Pointed;
+use crate::wish::is_link;
+pub use crate::wish::{OfCache, TypeWish};
 
 /// How far behind the pointer that leads to it boot memory of unknown size may reach.
 const BOOT_BLOCK_MAX: u64 = 64 << 20;
@@ -31,39 +32,6 @@ const RESERVED: &str = "boot memory";
 
 /// What is said of a `struct page`.
 const PAGE_ARRAY: &str = "the array of all struct page";
-
-/// A type that is still to be read.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub enum TypeWish {
-    /// Nothing is known.
-    #[default]
-    Unknown,
-    /// The type at an entry of `.debug_info`.
-    Entry(usize),
-    /// The first of these structs that exists and fits.
-    Named(Vec<String>),
-    /// What variables say that held the object's address.
-    Told(Rc<Told>),
-    /// An object of a cache that is made for one type.
-    Cache(OfCache),
-}
-
-/// Whose objects a cache holds.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct OfCache {
-    /// Its name.
-    pub name: String,
-    /// The first of these structs that exists and fits.
-    pub names: Vec<String>,
-    /// What variables say, for caches that are not named after their struct.
-    pub told: Option<Rc<Told>>,
-}
-
-impl OfCache {
-    fn new(name: &str) -> OfCache {
-        OfCache { name: name.into(), names: type_names(name), told: None }
-    }
-}
 
 /// How an address was explained; counted and printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -669,12 +637,6 @@ fn pointers(types: &KernelTypes, ty: TypeId) -> Vec<(u64, String, TypeId)> {
             _ => None,
         })
         .collect()
-}
-
-/// Structs that lead into others.
-pub(crate) fn is_link(name: &str) -> bool {
-    const LINKS: [&str; 6] = ["list_head", "hlist_node", "hlist_head", "rb_node", "llist_node", "callback_head"];
-    LINKS.contains(&name.trim_start_matches("struct "))
 }
 
 /// Name and size of a struct that can be an array's element: links of lists lead into other structs, never to one.

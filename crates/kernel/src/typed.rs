@@ -12,7 +12,7 @@ use tussle_debuginfo::symbols::{Place, Placed, Symbols};
 use tussle_model::{Type, TypeId};
 
 use crate::image::KernelTypes;
-use crate::place::is_link;
+use crate::wish::is_link;
 
 /// Instructions followed after an allocator's return.
 const STEPS_MAX: usize = 12;

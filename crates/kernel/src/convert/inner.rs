@@ -17,7 +17,8 @@ pub(super) type Bases = BTreeMap<u32, Vec<(Holder, i64)>>;
 /// Asks for the code that touches objects which may stay without a type.
 pub(super) fn bases(inputs: &Inputs, evidence: &Evidence, objects: &[Place]) -> Bases {
     let code = Code { symbols: &inputs.image.symbols, file: inputs.vmlinux };
-    let open = |o: u32| objects.get(o as usize).is_some_and(|p| !matches!(p.ty, TypeWish::Named(_) | TypeWish::Entry(_)));
+    let sure = |p: &Place| matches!(p.ty, TypeWish::Named(_) | TypeWish::Entry(_));
+    let open = |o: u32| objects.get(o as usize).is_some_and(|p| !sure(p));
     let mut out = Bases::new();
     for t in evidence.touches.iter().filter(|t| t.field.is_none() && open(t.object)) {
         let Some(row) = evidence.code.get(t.code as usize) else { continue };
