@@ -521,7 +521,7 @@ mod tests {
         }
         access.extend([2, 8, 1, 0]);
         let insn = [&0u32.to_le_bytes()[..], &0xffff_ffff_8100_0000u64.to_le_bytes()].concat();
-        [record(b'V', b"tussle02"), record(b'I', &insn), record(b'A', &access), record(b'E', &[0; 136])]
+        [record(b'V', b"tussle02"), record(b'I', &insn), record(b'A', &access), record(b'E', &[0; 152])]
             .concat()
     }
 
