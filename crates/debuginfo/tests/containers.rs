@@ -315,3 +315,25 @@ fn errors_say_what_to_do() {
     let error = open(&plain[..plain.len() / 2], &Want::All, &mut NoCompanions).unwrap_err();
     assert!(matches!(error, Error::Malformed { .. } | Error::NoDebugInfo { .. }), "{error}");
 }
+
+/// An object that was built again after the program was linked.
+#[test]
+fn a_split_object_of_another_compilation_is_refused() {
+    for flags in ["-gdwarf-4", "-gdwarf-5"] {
+        for compiler in ["gcc", "clang"].into_iter().filter(|c| need(c)) {
+            let dir = tempfile::tempdir().unwrap();
+            let compile = |source: &str| {
+                std::fs::write(dir.path().join("s.c"), source).unwrap();
+                run(dir.path(), &format!("{compiler} -g {flags} -gsplit-dwarf -c s.c"));
+            };
+            compile("struct s { long a, b; } s; int main(void) { return s.a; }\n");
+            run(dir.path(), &format!("{compiler} -o a.out s.o"));
+            compile("struct s { long a, b, rest[9]; } s; int main(void) { return s.b; }\n");
+            let bytes = std::fs::read(dir.path().join("a.out")).unwrap();
+            let mut companions = Folder(dir.path().to_path_buf());
+            let (table, problems) = tussle_debuginfo::open(&bytes, &Want::All, &mut companions).unwrap();
+            assert_eq!(table.find("s"), None, "{compiler} {flags}");
+            assert!(problems[0].to_string().contains("of another compilation"), "{problems:?}");
+        }
+    }
+}

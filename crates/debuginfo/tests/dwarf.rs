@@ -256,3 +256,23 @@ fn any_number_of_threads_reads_the_same() {
         assert_eq!(read(threads), one, "{threads} threads");
     }
 }
+
+/// A struct around an array of variable length has no layout of its own; 2^32 elements are no -1.
+#[test]
+fn arrays_of_variable_and_of_huge_length() {
+    let source = "struct h { char big[4294967296]; int t; }; struct h *p; int f(void) { return p->t; }\n\
+        int g(int n) { struct vla { int a; char v[n]; int b; } x; x.b = n; p = (void *)&x; return x.b; }\n";
+    for compiler in ["gcc", "clang"].into_iter().filter(|c| need(c)) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("h.c"), source).unwrap();
+        if common::attempt(dir.path(), &format!("{compiler} -g -c h.c")).is_none() {
+            continue;
+        }
+        let bytes = std::fs::read(dir.path().join("h.o")).unwrap();
+        let (table, problems) = tussle_debuginfo::open(&bytes, &Want::All, &mut NoCompanions).unwrap();
+        let h = table.aggregate(table.find("h").unwrap()).unwrap();
+        assert_eq!(table.size(h.members[0].ty), Some(1 << 32), "{compiler}");
+        assert_eq!(table.find("vla"), None, "{compiler}");
+        assert!(problems.iter().any(|p| p.to_string().contains("computed at run time")), "{problems:?}");
+    }
+}

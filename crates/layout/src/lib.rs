@@ -4,6 +4,7 @@
 //! Everything is total over hostile tables: arithmetic saturates and recursion is bounded.
 
 pub mod align;
+pub mod bounds;
 pub mod compilable;
 pub mod data;
 pub mod diff;

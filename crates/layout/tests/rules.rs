@@ -225,7 +225,8 @@ __be32                  inet_saddr        read_write                            
 
 #[test]
 fn the_shipped_rules_are_rules() {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../rules/linux-mm.toml")).unwrap();
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../rules/linux-mm.toml")).unwrap();
     let rules = parse(&text).expect("the shipped rules").rules;
     assert!(rules.iter().all(|r| r.reason.is_some()), "every rule says why");
     for ty in ["mm_struct", "address_space", "vm_area_struct", "per_cpu_pages", "anon_vma"] {
@@ -395,4 +396,26 @@ fn a_types_own_markers_are_rules() {
     let rules = from_markers(&t.table);
     assert_eq!(rules.len(), 3);
     assert!(matches!(check(&rules, &[build(&t.table)])[2].status, Status::Fail(_)));
+}
+
+/// BTF keeps no `aligned`: what holds in phase 0 and not in others is not decided where the size allows both.
+#[test]
+fn what_an_unrecorded_alignment_decides_is_unknown() {
+    let mut t = Table::new();
+    let long = t.base("long", 8);
+    let rest = t.array(long, 7);
+    t.structure("o", 64, &[("hot", long, 0), ("rest", rest, 8)]);
+    t.structure("odd", 72, &[("hot", long, 0), ("rest", rest, 8), ("last", long, 64)]);
+    let table = t.table;
+    let btf = |ty: &str, rule: &str| {
+        let rules = parse(&format!("[[rule]]\ntype = \"{ty}\"\n{rule}\n")).unwrap().rules;
+        check(&rules, &[Build { btf: true, ..build(&table) }]).remove(0).status
+    };
+    let Status::Unknown(why) = btf("o", "max_lines = 1") else { panic!() };
+    assert!(why.contains("8 to 64 bytes are possible"), "{why}");
+    assert_eq!(btf("o", "same_line = [\"hot\"]"), Status::Pass);
+    assert!(matches!(btf("o", "separate = [\"hot\", \"rest\"]"), Status::Fail(_)));
+    // 72 bytes are aligned to 8 at most
+    assert!(matches!(btf("odd", "max_lines = 1"), Status::Fail(_)));
+    assert!(matches!(outcome_in(&table, "o", "max_lines = 1"), Status::Fail(_)));
 }

@@ -125,6 +125,9 @@ fn alignment(table: &TypeTable, a: &Aggregate, depth: usize) -> u64 {
 
 fn type_alignment(table: &TypeTable, id: TypeId, depth: usize) -> u64 {
     use crate::types::Type;
+    if let Some(known) = table.exact_align(id) {
+        return known;
+    }
     match table.get(table.strip(id)) {
         _ if depth > DEPTH_MAX => 1,
         Type::Aggregate(a) => alignment(table, a, depth),

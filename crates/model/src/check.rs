@@ -55,6 +55,11 @@ impl TypeTable {
             let bounds = in_bounds(ty).err();
             damage.extend([refers, bounds].into_iter().flatten().map(|what| Damage { ty: id, what }));
         }
+        self.exact.retain(|id, e| {
+            let sound = e.size.is_none_or(|n| n <= SIZE_MAX)
+                && [e.align, e.align_most].into_iter().flatten().all(is_alignment);
+            (id.0 as usize) < count && sound
+        });
         cut_nesting(&mut self, &mut damage);
         for id in ids(count) {
             if matches!(self.get(id), Type::Array { .. }) && self.size(id).is_none_or(|s| s > SIZE_MAX) {

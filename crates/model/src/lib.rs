@@ -5,6 +5,7 @@
 
 pub mod bases;
 pub mod check;
+mod exact;
 pub mod leaf;
 pub mod line;
 pub mod near;
@@ -14,6 +15,7 @@ mod spelling;
 pub mod types;
 
 pub use bases::{VirtualBase, virtual_bases};
+pub use exact::Exact;
 pub use leaf::{Leaf, fields, leaves, leaves_within};
 pub use line::{LineSize, LineSpan};
 pub use path::{Spot, resolve};

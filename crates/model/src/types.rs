@@ -3,8 +3,10 @@
 //! A [`TypeTable`] owns every type of one build; a [`TypeId`] indexes it. Readers for DWARF, BTF and snapshots all
 //! produce this and nothing else does, so printing, diffing and naming never care where a layout came from.
 
+use crate::exact::Exact;
 use crate::spelling::canonical;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Index of a type in its [`TypeTable`]. Id 0 is always [`Type::Void`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -22,12 +24,18 @@ pub struct TypeTable {
     types: Vec<Type>,
     /// Size of a pointer in bytes (8 or 4).
     pub pointer_size: u8,
+    /// Sizes and alignments that do not follow from what the types are made of.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) exact: BTreeMap<TypeId, Exact>,
+    /// The types come from BTF, which keeps no alignments. `None` where that is not told (older snapshots).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aligns_lost: Option<bool>,
 }
 
 impl TypeTable {
     /// A table that holds only `void`. `pointer_size` in bytes.
     pub fn new(pointer_size: u8) -> Self {
-        TypeTable { types: vec![Type::Void], pointer_size }
+        TypeTable { types: vec![Type::Void], pointer_size, exact: BTreeMap::new(), aligns_lost: None }
     }
 
     /// Adds a type and returns its id. Tables of more than `u32::MAX` types do not occur: readers bound their input.
@@ -66,7 +74,12 @@ impl TypeTable {
         for ty in &mut types {
             ty.map_ids(map);
         }
-        TypeTable { types, pointer_size: self.pointer_size }
+        let mut exact = BTreeMap::new();
+        for (id, known) in self.exact {
+            exact.entry(map(id)).or_insert(known);
+        }
+        exact.remove(&TypeId::VOID);
+        TypeTable { types, exact, pointer_size: self.pointer_size, aligns_lost: self.aligns_lost }
     }
 
     /// Adds the types of another table, except those that `known` finds here already, and returns the id that each
@@ -79,6 +92,7 @@ impl TypeTable {
             let id = if old == TypeId::VOID { Some(old) } else { known(old) };
             ids.push(id.unwrap_or_else(|| {
                 let id = self.push(Type::Void);
+                self.exact.extend(other.exact.get(&old).map(|e| (id, *e)));
                 fresh.push((id, ty));
                 id
             }));
@@ -193,7 +207,11 @@ impl TypeTable {
         if depth > crate::leaf::DEPTH_MAX {
             return None;
         }
-        match self.get(self.strip(id)) {
+        let id = self.strip(id);
+        if let Some(size) = self.exact.get(&id).and_then(|e| e.size) {
+            return Some(size);
+        }
+        match self.get(id) {
             Type::Base(b) => Some(b.size),
             Type::Pointer { size, .. } => Some(*size),
             Type::Reference { .. } => Some(u64::from(self.pointer_size)),
@@ -212,6 +230,7 @@ impl TypeTable {
     /// struct does not drag in the whole kernel), and the new ids of the roots in the same order.
     pub fn extract(&self, roots: &[TypeId]) -> (TypeTable, Vec<TypeId>) {
         let mut copy = Extract { from: self, to: TypeTable::new(self.pointer_size), map: Default::default() };
+        copy.to.aligns_lost = self.aligns_lost;
         let ids = roots.iter().map(|&r| copy.whole(r)).collect();
         (copy.to, ids)
     }
@@ -288,6 +307,7 @@ impl Extract<'_> {
             return new;
         }
         let new = self.to.push(Type::Void);
+        self.to.exact.extend(self.from.exact.get(&old).map(|e| (new, *e)));
         self.map.insert((old, body), new);
         todo.push((old, body, new));
         new

@@ -8,8 +8,9 @@ use serde_json::json;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tussle_layout::bounds::bounds;
 use tussle_layout::homes;
-use tussle_layout::phases::{Where, object_align};
+use tussle_layout::phases::Where;
 use tussle_layout::{compilable, data, holes::Holes, lines, pahole, reorder};
 use tussle_model::leaf::{Arrays, LEAVES_MAX};
 use tussle_model::{Aggregate, LineSize, Type, TypeId, TypeTable, leaves};
@@ -248,6 +249,7 @@ fn unit_comment(table: &TypeTable, id: TypeId, names: &[String]) -> String {
 fn facts(source: &Source, id: TypeId, a: &Aggregate) -> serde_json::Value {
     let table = &source.table;
     let holes = Holes::of(table, a);
+    let align = bounds(table, id, source.btf);
     let leaves = leaves(table, id, Arrays::Whole);
     let cut = leaves.len() >= LEAVES_MAX;
     let fields: Vec<_> = leaves
@@ -260,8 +262,8 @@ fn facts(source: &Source, id: TypeId, a: &Aggregate) -> serde_json::Value {
         })
         .collect();
     json!({
-        "name": a.display_name(), "size_bytes": a.size, "align_bytes": object_align(table, id, source.btf),
-        "align_inferred": source.btf, "holes": holes.count, "holes_bytes": holes.sum_bytes(),
+        "name": a.display_name(), "size_bytes": a.size, "align_bytes": align.likely,
+        "align_inferred": !align.is_certain(), "holes": holes.count, "holes_bytes": holes.sum_bytes(),
         "bit_holes": holes.bit_count, "padding_bytes": holes.padding,
         "file": a.decl.as_ref().map(|d| &d.file), "line": a.decl.as_ref().map(|d| d.line), "unit": a.unit,
         "fields": fields, "fields_cut": cut,

@@ -63,8 +63,9 @@ impl Source {
         if problems.len() > 5 {
             global.remark(format_args!("{}: {} more problems", path.display(), problems.len() - 5));
         }
-        // Only BTF has no source lines at all.
-        let btf = table.aggregates().all(|(_, a)| a.decl.is_none());
+        // Snapshots that do not tell: only BTF has no source lines at all.
+        let no_lines = || table.aggregates().all(|(_, a)| a.decl.is_none());
+        let btf = table.aligns_lost.unwrap_or_else(no_lines);
         Ok(Source {
             path: path.to_path_buf(),
             table,

@@ -56,6 +56,7 @@ pub fn read_types(
         Want::Names(names) | Want::Definitions(names) => named(&mut reader, names),
     };
     infer_alignments(&mut table);
+    table.aligns_lost = Some(true);
     if reader.len() > 1 && table.is_empty() && matches!(want, Want::All) {
         reader.problems.add("BTF", 0, "holds no readable type");
     }

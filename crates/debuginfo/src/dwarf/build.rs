@@ -2,10 +2,11 @@
 
 use gimli::constants as dw;
 use tussle_model::{
-    Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Member,
-    MemberRole, SourceLoc, Type, TypeId, virtual_bases,
+    Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Exact,
+    Member, MemberRole, SourceLoc, Type, TypeId, virtual_bases,
 };
 
+use super::abi;
 use super::context::Context;
 use super::die::{self, Die, target};
 use super::ident::Kind;
@@ -40,6 +41,7 @@ impl<'f> Types<'f> {
         // while the type is made, whatever contains itself by value sees void
         self.memo_mut(at).id = TypeId::VOID.0;
         let id = self.build(&ctx, &die, depth + 1);
+        self.note_exact(&ctx, &die, id);
         self.keys.insert(key, id);
         self.key_of.resize(self.table.len(), 0);
         if let Some(slot) = self.key_of.get_mut(id.0 as usize).filter(|k| **k == 0) {
@@ -85,6 +87,24 @@ impl<'f> Types<'f> {
         let id = self.table.push(Type::Aggregate(stub));
         self.keys.insert(key, id);
         id
+    }
+
+    /// Remembers size and alignment of a type that was just made, where its parts do not tell them.
+    fn note_exact(&mut self, ctx: &Loaded<'f>, die: &Die<'f>, id: TypeId) {
+        let known = match (die.tag, self.table.get(id)) {
+            (dw::DW_TAG_base_type, Type::Base(b)) => abi::base(ctx, die, b.size, &b.name),
+            (dw::DW_TAG_array_type, _) if die.vector => abi::vector(ctx, die, self.table.size(id)),
+            (dw::DW_TAG_ptr_to_member_type, _) => abi::words(ctx),
+            _ => Exact::default(),
+        };
+        let made = die.is_aggregate()
+            || die.tag == dw::DW_TAG_typedef
+            || known.align.is_some()
+            || known.size.is_some();
+        match abi::stated(ctx, die).filter(|_| made) {
+            Some(align) => self.table.set_exact(id, Exact { size: known.size, ..Exact::aligned(align) }),
+            None => self.table.set_exact(id, known),
+        }
     }
 
     fn build(&mut self, ctx: &Loaded<'f>, die: &Die<'f>, depth: usize) -> TypeId {
@@ -178,6 +198,13 @@ impl<'f> Types<'f> {
         let walked = members(ctx, die, &mut |m| raw.push(m));
         self.note(ctx, die, walked);
         self.members += raw.len() + 1;
+        if raw.iter().any(|m| m.computed) {
+            // `struct { int a; char v[n]; int b; }` in a function: no such object is like another
+            aggregate.declaration = true;
+            let what = format!("{}: its layout is computed at run time", aggregate.display_name());
+            self.problem(ctx.id, die.offset, what);
+            return Type::Aggregate(aggregate);
+        }
         aggregate.members.reserve_exact(raw.len());
         for m in &raw {
             let member = self.member(ctx, m, depth);
@@ -297,7 +324,13 @@ fn base<'f>(ctx: &Context<'f>, die: &Die<'f>) -> Type {
 
 fn other<'f>(ctx: &Context<'f>, die: &Die<'f>) -> Type {
     let name = ctx.qualified(die).unwrap_or_else(|| die.tag.to_string());
-    Type::Other { name, size: die.byte_size.unwrap_or(0) }
+    // compilers leave out the size of `decltype(nullptr)`
+    let word = || match name.as_str() {
+        "decltype(nullptr)" => u64::from(ctx.unit.header.address_size()),
+        _ => 0,
+    };
+    let size = die.byte_size.unwrap_or_else(word);
+    Type::Other { name, size }
 }
 
 /// The number of elements of each dimension of an array, outermost first; `None` for a flexible one.
@@ -306,7 +339,7 @@ pub(super) fn dimensions<'f>(ctx: &Context<'f>, die: &Die<'f>) -> impl Iterator<
     // a cut-off array keeps the dimensions that were readable
     let _ = die::children(ctx, die, |child| {
         if child.tag == dw::DW_TAG_subrange_type && counts.len() < DIMENSIONS_MAX {
-            counts.push(elements(child));
+            counts.push(elements(child, ctx.unit.header.address_size()));
         }
         Ok(())
     });
@@ -316,12 +349,13 @@ pub(super) fn dimensions<'f>(ctx: &Context<'f>, die: &Die<'f>) -> impl Iterator<
     counts.into_iter()
 }
 
-fn elements(range: &Die<'_>) -> Option<u64> {
+fn elements(range: &Die<'_>, address_size: u8) -> Option<u64> {
     if let Some(n) = range.count {
         return Some(n);
     }
     let lower = range.lower_bound.unwrap_or(0);
     match range.upper_bound {
+        Some(upper) if upper == u64::from(u32::MAX) && address_size == 4 => Some(0),
         Some(upper) => Some((upper as i64).wrapping_sub(lower).wrapping_add(1).max(0) as u64),
         None if range.empty => Some(0),
         None => None,

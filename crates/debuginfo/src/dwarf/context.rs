@@ -22,6 +22,8 @@ pub(super) struct Context<'f> {
     pub units: &'f Units<'f>,
     pub unit: gimli::Unit<Slice<'f>>,
     pub language: Language,
+    /// The alignment of a struct, where it is given, is that of its objects.
+    pub states_alignments: bool,
     dwarf: &'f gimli::Dwarf<Slice<'f>>,
     /// The skeleton of a split unit: it has the file table.
     skeleton: Option<Box<gimli::Unit<Slice<'f>>>>,
@@ -60,6 +62,7 @@ impl<'f> Context<'f> {
             units,
             unit,
             language: fallback,
+            states_alignments: false,
             dwarf,
             skeleton,
             paths: RefCell::default(),
@@ -71,6 +74,7 @@ impl<'f> Context<'f> {
         if let Some(language) = ctx.read_language()? {
             ctx.language = language;
         }
+        ctx.states_alignments = ctx.language == Language::Rust || ctx.made_by_gnu();
         if ctx.language != Language::C {
             let walk = ctx.scan(true)?;
             ctx.scopes = walk.scopes;
@@ -87,6 +91,18 @@ impl<'f> Context<'f> {
             Some(AttributeValue::Language(language)) => Some(language_of(language)),
             _ => None,
         })
+    }
+
+    /// `GNU C17 12.2.0 ..`, what gcc calls itself.
+    fn made_by_gnu(&self) -> bool {
+        let root = self.skeleton.as_deref().unwrap_or(&self.unit);
+        let dwarf = if self.skeleton.is_some() { self.units.dwarf(0) } else { Some(self.dwarf) };
+        let producer = |unit: &gimli::Unit<Slice<'f>>, dwarf: &'f gimli::Dwarf<Slice<'f>>| {
+            let value = unit.entry(unit.header.root_offset()).ok()?.attr_value(dw::DW_AT_producer)?;
+            Some(dwarf.attr_string(unit, value).ok()?.slice().starts_with(b"GNU "))
+        };
+        let own = producer(&self.unit, self.dwarf);
+        own.or_else(|| producer(root, dwarf?)).unwrap_or(false)
     }
 
     /// The sections of the unit.

@@ -42,6 +42,8 @@ pub(super) struct Die<'f> {
     pub external: bool,
     pub artificial: bool,
     pub virtuality: bool,
+    /// GNU's mark on arrays that are vectors.
+    pub vector: bool,
 }
 
 /// Reads the next entry; `None` for the end of a list of siblings.
@@ -89,6 +91,7 @@ impl<'f> Die<'f> {
             external: false,
             artificial: false,
             virtuality: false,
+            vector: false,
         }
     }
 
@@ -125,6 +128,7 @@ impl<'f> Die<'f> {
             dw::DW_AT_external => self.external = flag(&value),
             dw::DW_AT_artificial => self.artificial = flag(&value),
             dw::DW_AT_virtuality => self.virtuality = value.udata_value().is_some_and(|v| v != 0),
+            dw::DW_AT_GNU_vector => self.vector = flag(&value),
             dw::DW_AT_specification => self.specification = Some(value),
             dw::DW_AT_abstract_origin => self.origin = Some(value),
             dw::DW_AT_signature => self.signature = Some(value),
@@ -148,12 +152,10 @@ fn flag(value: &Value<'_>) -> bool {
     matches!(value, AttributeValue::Flag(true)) || value.udata_value().is_some_and(|v| v != 0)
 }
 
-/// gcc writes the upper bound of `[0]` as -1 in the width of the form.
+/// Older gcc writes the upper bound of `[0]` as -1 in the width of an address. In 4 bytes that is also the bound of an
+/// array of 2^32 elements, on 64-bit machines.
 fn is_minus_one(value: &Value<'_>) -> bool {
-    matches!(
-        value,
-        AttributeValue::Sdata(-1) | AttributeValue::Data4(u32::MAX) | AttributeValue::Data8(u64::MAX)
-    )
+    matches!(value, AttributeValue::Sdata(-1) | AttributeValue::Data8(u64::MAX))
 }
 
 /// An enumerator's value. Fixed-width forms are unsigned: gcc and clang write negative values as `sdata`.

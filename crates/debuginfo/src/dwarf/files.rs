@@ -17,6 +17,7 @@ pub(crate) const DWOS_MAX: usize = 100_000;
 pub struct Files<'d> {
     pub(crate) endian: RunTimeEndian,
     pub(crate) pointer_size: u8,
+    pub(crate) arch: object::Architecture,
     pub(crate) main: DwarfSections<SectionData<'d>>,
     pub(crate) sup: Option<DwarfSections<SectionData<'d>>>,
     pub(crate) dwos: Vec<Dwo>,
@@ -83,6 +84,7 @@ impl<'d> Files<'d> {
         let mut files = Files {
             endian: elf.endian(),
             pointer_size: elf.pointer_size(),
+            arch: object::Object::architecture(elf.object()),
             main,
             sup,
             dwos: Vec::new(),

@@ -64,7 +64,10 @@ impl<'f> Types<'f> {
             },
             dw::DW_TAG_typedef => match kind {
                 Kind::Nominal => named(ctx, die),
-                _ => mix(named(ctx, die), self.hash(inner, kind, depth)),
+                _ => {
+                    let h = die.alignment.map_or(named(ctx, die), |n| mix(named(ctx, die), n));
+                    mix(h, self.hash(inner, kind, depth))
+                }
             },
             dw::DW_TAG_pointer_type | dw::DW_TAG_reference_type | dw::DW_TAG_rvalue_reference_type => {
                 let to = if kind == Kind::Layout { Kind::Nominal } else { kind };
@@ -76,7 +79,7 @@ impl<'f> Types<'f> {
                 for count in super::build::dimensions(ctx, die) {
                     h = mix(h, count.map_or(u64::MAX, |n| n));
                 }
-                h
+                if die.vector { mix(h, die.byte_size.unwrap_or(6)) } else { h }
             }
             dw::DW_TAG_subroutine_type => self.hash_function(ctx, die, kind, depth),
             _ => {

@@ -22,6 +22,8 @@ pub(super) struct RawMember<'f> {
     pub role: MemberRole,
     /// How many bytes in front of the vtable the offset of a virtual base is written.
     pub vtable_distance: Option<u64>,
+    /// Its offset is an expression over the program's state: it lies behind an array of variable length.
+    pub computed: bool,
 }
 
 /// Variant parts nest only in hostile files.
@@ -48,16 +50,18 @@ pub(super) fn members<'f>(
 }
 
 fn plain<'f>(ctx: &Context<'f>, die: &Die<'f>) -> RawMember<'f> {
+    let at = die.location.map(|v| offset(ctx, &v));
     RawMember {
         name: die.name,
         ty: die.ty.and_then(|v| target(ctx, &v)),
-        offset_bits: die.location.and_then(|v| offset(ctx, &v)).unwrap_or(0).wrapping_mul(8),
+        offset_bits: at.flatten().unwrap_or(0).wrapping_mul(8),
         bit_size: None,
         old_bits: None,
         align: die.alignment,
         line: die.decl_line,
         role: MemberRole::Field,
         vtable_distance: None,
+        computed: at == Some(None),
     }
 }
 
@@ -96,6 +100,7 @@ fn base<'f>(ctx: &Context<'f>, die: &Die<'f>) -> RawMember<'f> {
     let mut member = plain(ctx, die);
     member.name = None;
     member.role = if die.virtuality { MemberRole::VirtualBase } else { MemberRole::Base };
+    member.computed = false;
     if die.virtuality {
         member.offset_bits = Member::UNPLACED;
         member.vtable_distance = die.location.and_then(|v| vtable_distance(ctx, &v));

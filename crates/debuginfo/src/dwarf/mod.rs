@@ -4,6 +4,7 @@
 //! [`Types`] resolves entries to types of one [`TypeTable`]: all of them, the ones with given names, or whichever
 //! entry is asked for.
 
+mod abi;
 mod build;
 mod content;
 mod context;

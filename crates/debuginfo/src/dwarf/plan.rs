@@ -189,6 +189,7 @@ fn role_of(at: u16) -> Role {
         | dw::DW_AT_const_value
         | dw::DW_AT_encoding
         | dw::DW_AT_declaration
+        | dw::DW_AT_GNU_vector
         | dw::DW_AT_external => Role::Value,
         dw::DW_AT_language | dw::DW_AT_stmt_list | dw::DW_AT_str_offsets_base => Role::Unit,
         _ => Role::Ignored,

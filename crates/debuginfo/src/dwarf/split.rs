@@ -4,6 +4,7 @@ use gimli::{DwAt, EndianSlice, Section, constants as dw};
 
 use super::files::{DWOS_MAX, Dwo, Files, Slice, load_dwo, load_package};
 use crate::companion::{CompanionRequest, Companions};
+use crate::elf::SectionData;
 use crate::error::Problems;
 
 /// What a skeleton unit says about its other half.
@@ -32,9 +33,36 @@ pub(crate) fn load(files: &mut Files<'_>, companions: &mut dyn Companions, probl
             continue;
         };
         if let Some(sections) = load_dwo(&bytes, &s.name, problems) {
+            if let Some(other) = foreign(&sections, s.id, files.endian) {
+                let what = format!(
+                    "split object {} is of another compilation (it has id {other:#x}, {:#x} is wanted): \
+                     its types are unknown; build again",
+                    s.name, s.id
+                );
+                problems.add(".debug_info", 0, what);
+                continue;
+            }
             files.dwos.push(Dwo { id: s.id, name: s.name, sections });
         }
     }
+}
+
+/// The id of the first unit of a split object that has units, but none with the id that is wanted.
+fn foreign(
+    sections: &gimli::DwarfSections<SectionData<'static>>,
+    id: u64,
+    endian: gimli::RunTimeEndian,
+) -> Option<u64> {
+    let dwarf = sections.borrow(|s| EndianSlice::new(s.get(), endian));
+    let mut units = dwarf.units();
+    let mut first = None;
+    while let Ok(Some(header)) = units.next() {
+        match dwo_id(&dwarf, &header) {
+            Some(found) if found == id => return None,
+            found => first = first.or(found),
+        }
+    }
+    first
 }
 
 /// Tells whether the package holds a unit.

@@ -94,9 +94,11 @@ pub(super) struct Pending {
 impl<'f> Types<'f> {
     /// An empty table over `units`. `pointer_size` in bytes.
     pub fn new(units: &'f Units<'f>, pointer_size: u8) -> Types<'f> {
+        let mut table = TypeTable::new(pointer_size);
+        table.aligns_lost = Some(false);
         Types {
             units,
-            table: TypeTable::new(pointer_size),
+            table,
             keys: IntMap::default(),
             memos: IntMap::default(),
             contexts: IntMap::default(),
@@ -296,7 +298,7 @@ impl<'f> Types<'f> {
         }
     }
 
-    fn problem(&mut self, unit: u32, offset: u32, what: impl ToString) {
+    pub(super) fn problem(&mut self, unit: u32, offset: u32, what: impl ToString) {
         let start = self.units.get(unit).and_then(|u| u.header.debug_info_offset()).map_or(0, |o| o.0 as u64);
         self.problems.add(".debug_info", start + u64::from(offset), what);
     }

@@ -3,8 +3,9 @@
 use super::case::{Case, Failure};
 use super::known::fingerprint;
 use super::{Rule, When};
+use crate::bounds::bounds;
 use crate::near::{also, near};
-use crate::phases::Where;
+use crate::phases::Possible;
 use std::collections::HashSet;
 use tussle_model::{LineSize, SourceLoc, Type, TypeId, TypeTable, resolve};
 
@@ -192,14 +193,23 @@ pub(super) struct Home {
 }
 
 fn one(rule: &Rule, build: &Build<'_>, home: Home, of: &str) -> Status {
-    let phases = match (&rule.phases, build.caches) {
+    let Possible { all, certain } = match (&rule.phases, build.caches) {
         // written for an object of its own
-        (Some(list), _) if home.path.is_empty() => list.clone(),
+        (Some(list), _) if home.path.is_empty() => Possible::exactly(list.clone()),
         (_, Some(caches)) => slab_phases(build, home.id, caches, rule.line),
-        _ => Where::Any.phases(build.table, home.id, rule.line, build.btf),
+        _ => Possible::of(build.table, home.id, rule.line, build.btf),
     };
-    let case = Case { rule, build, home: &home, phases };
-    match case.evaluate() {
+    let in_phases = |phases: &[u64]| Case { rule, build, home: &home, phases: phases.to_vec() }.evaluate();
+    let found = in_phases(&all);
+    // what is wrong only in phases that the alignment may rule out is not known to be wrong
+    let found = match &found {
+        Ok(faults) if !faults.is_empty() && certain != all => match in_phases(&certain) {
+            Ok(sure) if sure.is_empty() => Err(Failure::Unplaced(doubt(build, home.id, &faults[0].message))),
+            sure => sure,
+        },
+        _ => found,
+    };
+    match found {
         Err(Failure::Missing(what)) => Status::Error(format!("{what}{of}")),
         Err(Failure::Unplaced(what)) => Status::Unknown(format!("{what}{of}")),
         Ok(failed) if failed.is_empty() => Status::Pass,
@@ -215,13 +225,21 @@ fn one(rule: &Rule, build: &Build<'_>, home: Home, of: &str) -> Status {
     }
 }
 
+/// Why a fault that depends on the alignment is none for certain.
+fn doubt(build: &Build<'_>, id: TypeId, fault: &str) -> String {
+    let known = bounds(build.table, id, build.btf);
+    let name = build.table.name(id);
+    let (least, most) = (known.least, known.most);
+    format!("perhaps {fault}: the alignment of {name} is not recorded ({least} to {most} bytes are possible)")
+}
+
 /// Phases that occur in the slabs that hold the type; by alignment when none does.
-fn slab_phases(build: &Build<'_>, id: TypeId, caches: &[crate::slab::Cache], line: LineSize) -> Vec<u64> {
+fn slab_phases(build: &Build<'_>, id: TypeId, caches: &[crate::slab::Cache], line: LineSize) -> Possible {
     let homes = crate::slab::homes(build.table, id, caches);
     let mut phases: Vec<u64> = homes.iter().flat_map(|h| h.phases(line).into_keys()).collect();
     phases.sort_unstable();
     phases.dedup();
-    if phases.is_empty() { Where::Any.phases(build.table, id, line, build.btf) } else { phases }
+    if phases.is_empty() { Possible::of(build.table, id, line, build.btf) } else { Possible::exactly(phases) }
 }
 
 /// Every named type that holds a `ty` by value, at any depth.
