@@ -6,6 +6,7 @@
 pub mod bases;
 pub mod check;
 mod exact;
+mod extract;
 pub mod leaf;
 pub mod line;
 pub mod near;
