@@ -16,15 +16,18 @@ use tussle_model::{LineSize, SourceLoc, TypeTable};
 
 use crate::global::Global;
 
+/// Structs named beside the first one where no name is asked for.
+const OTHERS_MAX: usize = 4;
+
 /// Propose moves of fields, each with its bill.
 #[derive(clap::Args)]
 pub struct Args {
     /// What was recorded.
     #[arg(default_value = evidence_file::DEFAULT_PATH)]
     evidence: PathBuf,
-    /// The struct to change.
+    /// The struct to change; without it the one that a layout helps most.
     #[arg(short = 'C', long = "class", value_name = "NAME")]
-    name: String,
+    name: Option<String>,
     /// Moves per proposal at most; above 1 they are found one after the other.
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u8).range(1..=3))]
     moves: u8,
@@ -42,6 +45,10 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let evidence = super::fix::read_evidence(&args.evidence, global)?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => worst(&evidence, args, global)?,
+    };
     let actors = evidence.actors.iter().any(|a| a.kind != tussle_evidence::ActorKind::Unknown);
     if evidence.samples.is_some() && !(evidence.run.sees.writes && actors) {
         global.remark(format!(
@@ -50,7 +57,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
             args.evidence.display()
         ));
         let line = u64::from(args.line.unwrap_or(evidence.run.line_bytes));
-        let signs = tussle_advise::signs::signs(&evidence, &args.name, line)?;
+        let signs = tussle_advise::signs::signs(&evidence, &name, line)?;
         global.print(&tussle_report::signs::view(&signs))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -61,19 +68,40 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         );
     }
     let tables =
-        args.builds.iter().map(|p| types_of(p, &args.name)).collect::<anyhow::Result<Vec<TypeTable>>>()?;
-    let names: Vec<String> = args.builds.iter().map(|p| p.display().to_string()).collect();
-    let builds = names.iter().zip(&tables).map(|(name, table)| Build { name, table }).collect();
+        args.builds.iter().map(|p| types_of(p, &name)).collect::<anyhow::Result<Vec<TypeTable>>>()?;
+    let files: Vec<String> = args.builds.iter().map(|p| p.display().to_string()).collect();
+    let builds = files.iter().zip(&tables).map(|(name, table)| Build { name, table }).collect();
     let line = args.line.map(u64::from);
-    let foresight = foresight(&evidence, &args.name);
+    let foresight = foresight(&evidence, &name);
     let refuses = |edits: &[Edit]| foresight.as_ref().and_then(|f| f.refuses(edits));
     let ordered = |name: &str, decl: Option<&SourceLoc>| is_ordered(Path::new("."), name, decl);
     let (moves, frozen) = (args.moves.into(), args.frozen.clone());
     let options = Options { line, moves, frozen, builds, refuses: Some(&refuses), ordered: Some(&ordered) };
-    let report = tussle_advise::advise(&evidence, &args.name, &options)?;
+    let report = tussle_advise::advise(&evidence, &name, &options)?;
     let line = LineSize::new(args.line.unwrap_or(evidence.run.line_bytes)).unwrap_or(LineSize::L64);
     global.print(&tussle_report::advice::drawn(&evidence, &report, line))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The name of the struct or variable with the best proposal; others are named on stderr.
+fn worst(evidence: &Evidence, args: &Args, global: &Global) -> anyhow::Result<String> {
+    let line = args.line.map(u64::from);
+    let mut names: Vec<String> = Vec::new();
+    for advice in tussle_advise::advice::best(evidence, &Options { line, ..Options::default() }) {
+        if !names.contains(&advice.type_name) {
+            names.push(advice.type_name);
+        }
+    }
+    let mut names = names.into_iter();
+    let first = names.next().context(
+        "no change of any struct is worth a proposal here: `tussle report` lists what fights and why; -C NAME asks \
+         about one struct",
+    )?;
+    let others: Vec<String> = names.take(OTHERS_MAX).map(|n| format!("-C '{n}'")).collect();
+    if !others.is_empty() {
+        global.remark(format!("{first} first; then {}", others.join(", ")));
+    }
+    Ok(first)
 }
 
 /// The struct's sources, if they lie below the current folder: rows that `fix` would refuse there are left out.
