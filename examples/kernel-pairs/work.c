@@ -1,5 +1,5 @@
-// Small workloads for `tussle record-kernel --threads`: `work NAME ROUNDS [FILE]` runs four threads, each on a CPU of its own
-// where there are four, which begin together. See docs/kernel-pairs.md for what each is to show.
+// Small workloads for `tussle record-kernel --threads`: `work NAME ROUNDS [FILE]` runs four threads, each on a CPU of
+// its own where there are four, which begin together. See docs/kernel-pairs.md for what each is to show.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>

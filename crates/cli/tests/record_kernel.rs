@@ -117,3 +117,45 @@ fn a_program_that_cannot_start_is_named() {
     assert_eq!(run.status.code(), Some(125), "{said}");
     assert!(said.contains("cannot start /bin/nothing: No such file or directory"), "{said}");
 }
+
+/// A program that opens and closes files, between marks or without them.
+const MARKED: &str = r#"
+    #include <fcntl.h>
+    #include <unistd.h>
+    #include "tussle.h"
+    int main(int argc, char **argv) {
+        (void)argv;
+        if (argc > 1) tussle_region_begin("work");
+        for (int i = 0; i < 50; i++) close(open("/dev/null", O_RDONLY));
+        if (argc > 1) tussle_region_end("work");
+        return 0;
+    }"#;
+
+#[test]
+fn regions_leave_start_and_end_out() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("marked.c"), MARKED).unwrap();
+    let script = r#"
+        eval "$record"
+        export XDG_CACHE_HOME=$PWD/cache
+        cc -O2 -static -I"$("$tussle" cc --print-include)" -o marked marked.c || exit 3
+        run() { record --smp 2 --quantum 1000 --initrd-add ./marked=/bin/marked --ops 2 "$@"; }
+        run --run "/bin/marked yes" -o all.data || exit 4
+        run --run "/bin/marked yes" --regions -o part.data || exit 5
+        for name in all part; do "$tussle" report $name.data --format json >$name.json; done
+        run --run /bin/marked --regions -o none.data"#;
+    let Some(run) = shell(folder.path(), script) else { return };
+    let said = said(&run);
+    assert_eq!(run.status.code(), Some(125), "{said}");
+    assert!(said.contains("no region was begun in the guest"), "{said}");
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(folder.path().join(name)).unwrap()).unwrap()
+    };
+    let (all, part) = (read("all.json"), read("part.json"));
+    let count = |v: &serde_json::Value| v["transfers"].as_u64().unwrap();
+    assert!(count(&part) > 0 && count(&part) * 2 < count(&all), "{} of {}", count(&part), count(&all));
+    let outside = part["losses"].as_array().unwrap().iter().find(|l| l["what"] == "outside of regions").unwrap();
+    assert_eq!(outside["note"], "accesses left out; 4 regions were begun");
+    let execs = |v: &serde_json::Value| v.to_string().contains("exec_mmap");
+    assert!(!execs(&part), "{part}");
+}

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tussle_evidence::Evidence;
+use tussle_evidence::{Evidence, Touch};
 use tussle_model::leaf::{Arrays, leaf_at, leaves};
 
 use crate::convert::Inputs;
@@ -38,6 +38,20 @@ pub(super) fn name(types: &KernelTypes, bases: &Bases, evidence: &mut Evidence) 
         let member = || bases.get(&t.code).and_then(|held| member(types, held));
         t.field = known.entry(t.code).or_insert_with(member).clone();
     }
+    spread(&untyped, &mut evidence.touches);
+}
+
+/// Code whose own variables say nothing touches the same bytes: they are what all others call them.
+fn spread(untyped: &[bool], touches: &mut [Touch]) {
+    let open = |t: &Touch| untyped.get(t.object as usize) == Some(&true) && t.role.is_none();
+    let mut said: HashMap<(u32, u64, u32), Option<String>> = HashMap::new();
+    for t in touches.iter().filter(|t| open(t) && t.field.is_some()) {
+        let all = said.entry((t.object, t.offset, t.size)).or_insert_with(|| t.field.clone());
+        *all = all.take().filter(|one| Some(one) == t.field.as_ref());
+    }
+    for t in touches.iter_mut().filter(|t| open(t) && t.field.is_none()) {
+        t.field = said.get(&(t.object, t.offset, t.size)).cloned().flatten();
+    }
 }
 
 /// `struct x.member`, if every variable says the same.
@@ -52,4 +66,34 @@ fn member(types: &KernelTypes, held: &[(Holder, i64)]) -> Option<String> {
     let mut said = held.iter().filter_map(one);
     let first = said.next()?;
     said.all(|other| other == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tussle_evidence::TouchKind;
+
+    fn touch(code: u32, offset: u64, field: Option<&str>) -> Touch {
+        let (kind, field) = (TouchKind::Read, field.map(Into::into));
+        Touch { object: 0, offset, size: 4, code, actor: None, kind, samples: 1, field, role: None }
+    }
+
+    #[test]
+    fn bytes_are_what_all_who_know_call_them() {
+        let mut touches = vec![
+            touch(1, 16, Some("struct chunk.free")),
+            touch(2, 16, None),
+            touch(3, 24, Some("struct chunk.base")),
+            touch(4, 24, Some("struct page.flags")),
+            touch(5, 24, None),
+            touch(6, 40, None),
+        ];
+        spread(&[true], &mut touches);
+        let said: Vec<Option<&str>> = touches.iter().map(|t| t.field.as_deref()).collect();
+        assert_eq!(said[1], Some("struct chunk.free"));
+        assert_eq!(&said[4..], [None, None], "two say different things, or nobody anything");
+        let mut typed = vec![touch(1, 16, Some("struct chunk.free")), touch(2, 16, None)];
+        spread(&[false], &mut typed);
+        assert_eq!(typed[1].field, None);
+    }
 }
