@@ -243,7 +243,8 @@ impl Verdicts {
             let lines = j.group.lines.iter();
             lines.flat_map(|l| l.objects()).for_each(|o| note(o, j.class));
         }
-        for l in &hidden {
+        // What only wider lines bring together is no fight on these.
+        for l in hidden.iter().filter(|l| l.hidden_by != HiddenBy::LineSize) {
             l.line.objects().into_iter().for_each(|o| note(o, Class::LayoutHelps));
         }
         Verdicts { by_object }

@@ -3,8 +3,8 @@
 //! Pure: sources come in as text, patches go out as text. [`abi`] computes offsets, [`edit`] names the changes,
 //! [`relayout`] follows one through all types that contain the struct, [`scene`] and [`cost`] evaluate recorded
 //! accesses under a layout, [`elsewhere`] says where recorded bytes would lie and [`turns`] what that saves,
-//! [`apart`] parts two fields by the layout alone, [`signs`] asks that for samples, [`moves`] proposes edits,
-//! [`advice`] bills and [`rank`] orders them, [`patch`] edits the source.
+//! [`lines`] what of it holds on other machines, [`apart`] parts two fields by the layout alone, [`signs`] asks that
+//! for samples, [`moves`] proposes edits, [`advice`] bills and [`rank`] orders them, [`patch`] edits the source.
 
 pub mod abi;
 pub mod advice;
@@ -16,6 +16,7 @@ pub mod edit;
 pub mod elsewhere;
 pub mod exchange;
 pub mod holders;
+pub mod lines;
 pub mod moves;
 mod named;
 pub mod order;

@@ -53,6 +53,15 @@ pub fn report(evidence: &Evidence, name: &str, line: u64) -> Option<Report> {
     })
 }
 
+/// What the variables of a proposal cost without and with it, on lines of so many bytes.
+pub(crate) fn costs(evidence: &Evidence, advice: &Advice, line: u64) -> Option<(f64, f64)> {
+    let (names, edits) = (advice.variables.clone(), advice.edits.clone());
+    let plan = Plan { names, edits, class: crate::class::Class::LayoutHelps };
+    let scene = plan.scene(evidence, line);
+    let cost = |changed| Some(scene.cost(&plan.layout(evidence, changed)).ok()?.mean);
+    Some((cost(false)?, cost(true)?))
+}
+
 /// Whether an object is a variable that a patch can change by itself.
 fn is_plain(e: &Evidence, o: &Object) -> bool {
     let own = |t: TypeId| {

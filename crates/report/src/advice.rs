@@ -1,6 +1,6 @@
 //! The advice as a view tree.
 
-use crate::before_after;
+use crate::{before_after, lines};
 use serde_json::json;
 use tussle_evidence::Evidence;
 use tussle_model::LineSize;
@@ -55,7 +55,21 @@ pub fn drawn(e: &Evidence, report: &Report, line: LineSize) -> View {
     let drawings =
         report.advices.first().map_or(Vec::new(), |a| before_after::drawings(e, a, line, "after #1"));
     view.nodes.splice(at..at, drawings);
+    view.nodes.extend(on_lines(e, report, line));
     view
+}
+
+/// The sizes of lines for which the first change holds; where there is none, those on which a layout would help.
+fn on_lines(e: &Evidence, report: &Report, line: LineSize) -> Vec<Node> {
+    let text = |s: String| Node::Text(vec![Span::plain(s)]);
+    if let Some(first) = report.advices.first() {
+        let left = tussle_advise::lines::left(e, first);
+        let value = lines::left_value(&left);
+        return vec![text(format!("1: {}", lines::left(&left))), Node::Data { key: "by_line".into(), value }];
+    }
+    let helped = tussle_advise::lines::helped(e, &report.type_name);
+    let wider = helped.iter().find(|bytes| u64::from(**bytes) > line.bytes());
+    wider.map_or(Vec::new(), |bytes| vec![text(lines::on_wider(&report.type_name, &helped, *bytes))])
 }
 
 fn facts(report: &Report) -> Vec<Fact> {

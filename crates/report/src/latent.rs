@@ -17,6 +17,11 @@ pub struct Hidden<'a> {
 }
 
 impl Hidden<'_> {
+    /// Its objects lie where they lay.
+    pub(crate) fn is_here(&self) -> bool {
+        *self.by == HiddenBy::LineSize
+    }
+
     /// The allocator decides anew in every run whether it fights.
     pub fn by_luck(&self, e: &Evidence) -> bool {
         tussle_advise::class::is_luck(e, self.by)
@@ -112,6 +117,7 @@ fn section(context: &Context, h: &Hidden) -> Node {
         HiddenBy::LineSize => {
             let why = "Two 64-byte lines that machines with 128-byte lines, or adjacent-line prefetch, move as one.";
             nodes.insert(0, Node::Text(vec![Span { text: why.into(), tone: Tone::Warn }]));
+            nodes.extend(context.on_lines(&h.group).map(|f| Node::Facts(vec![f])));
         }
     }
     let share = names::percent(h.group.false_share());

@@ -8,6 +8,7 @@ pub mod excerpt;
 pub mod kernel;
 mod latent;
 mod line;
+pub mod lines;
 pub mod live;
 pub mod names;
 mod narrowest;
@@ -22,6 +23,7 @@ pub use outcome::Outcome;
 pub use side::compare;
 
 use tussle_advise::class::{self, Class, Judged};
+use tussle_advise::lines::ByLine;
 use tussle_contention::analysis::{self, Bases, Contention, Question};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::Group;
@@ -87,7 +89,8 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let outcome = Outcome::new(e, problems, &all, &hidden);
     let (helped, others): (Vec<&Judged>, Vec<&Judged>) =
         all.iter().partition(|j| j.class == Class::LayoutHelps);
-    let context = line::Context { e, namer: &namer, seen: &seen };
+    let by_line = by_line(e, &seen, &all, &hidden);
+    let context = line::Context { e, namer: &namer, seen: &seen, by_line };
     let mut nodes = vec![outcome::sentence(&outcome, &all, &hidden, &seen)];
     let mut facts = worst(&context, &helped, options);
     facts.extend(run_facts(e, &seen, outcome.helps));
@@ -104,6 +107,13 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     nodes.extend(helped.iter().map(|j| Node::Finding(context.finding(&j.group))));
     nodes.extend(hidden.iter().filter(|h| h.by_luck(e)).map(|h| Node::Finding(context.lucky(h))));
     Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, outcome }
+}
+
+/// What listed cases are on lines of other sizes; where objects lie elsewhere than they did, nobody knows.
+fn by_line(e: &Evidence, seen: &Contention, all: &[Judged], hidden: &[latent::Hidden]) -> Option<ByLine> {
+    let shown = all.iter().map(|j| &j.group).chain(hidden.iter().filter(|h| h.is_here()).map(|h| &h.group));
+    let lines = shown.flat_map(|g| g.lines.iter().copied());
+    (seen.question.bases == Bases::Observed).then(|| ByLine::new(e, seen.window_vt, lines))
 }
 
 /// The worst finding in a sentence, and what to do about it.

@@ -6,6 +6,7 @@ use crate::{count, dim, fact, invalidations, names};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tussle_advise::class::Judged;
+use tussle_advise::lines::ByLine;
 use tussle_contention::analysis::{Contention, HiddenBy};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{FieldUse, Group};
@@ -23,6 +24,7 @@ pub(super) struct Context<'a> {
     pub(super) e: &'a Evidence,
     pub(super) namer: &'a Namer<'a>,
     pub(super) seen: &'a Contention,
+    pub(super) by_line: Option<ByLine>,
 }
 
 impl Context<'_> {
@@ -34,8 +36,14 @@ impl Context<'_> {
         let words = format!("{}: {}", j.class.words(), j.class.remedy());
         if let Some(Node::Facts(facts)) = nodes.first_mut() {
             facts.insert(0, fact("class", "class", Cell::value(j.class.words(), words).tone(Tone::Strong)));
+            facts.extend(self.on_lines(&j.group));
         }
         Node::Section { key, title, nodes }
+    }
+
+    /// What a group is on lines of other sizes.
+    pub(super) fn on_lines(&self, g: &Group) -> Option<Fact> {
+        self.by_line.as_ref().map(|b| crate::lines::verdicts(&b.verdicts(&g.lines)))
     }
 
     /// Everything about one group; `number` is its row in the table, 0 for latent ones.

@@ -7,6 +7,7 @@ use std::path::Path;
 use tussle_advise::Edit;
 use tussle_advise::advice::{Advice, Options, best};
 use tussle_advise::class::{self, COST_MIN, Class};
+use tussle_advise::lines::LINES_BYTES;
 use tussle_contention::analysis::{Question, contention};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::Group;
@@ -108,9 +109,6 @@ pub struct Repair {
     /// For lines of so many bytes: what a layout would still remove at the struct, of the second recording.
     pub left_by_line: Vec<(u64, f64)>,
 }
-
-/// Lines of most machines; of Apple's and POWER's, and two at once on x86; of s390.
-const LINES_BYTES: [u32; 3] = [64, 128, 256];
 
 /// All that survived, one on top of the other.
 pub struct Repairs {

@@ -5,6 +5,7 @@ use super::steps::edits;
 use tussle_advise::Advice;
 use tussle_advise::class::COST_MIN;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, offset, thousands};
+use tussle_report::lines::name;
 
 /// Fields shown with their offsets.
 const OFFSETS_MAX: usize = 12;
@@ -83,11 +84,6 @@ fn one(r: &Repair) -> Node {
 
 /// `holds for 64 bytes, 128 (Apple, POWER, pairs on x86); with 256 (s390) 12,345 transfers are left`.
 fn lines(left: &[(u64, f64)]) -> String {
-    let name = |bytes: u64| match bytes {
-        128 => "128 (Apple, POWER, pairs of lines on x86)".to_string(),
-        256 => "256 (s390)".to_string(),
-        _ => format!("{bytes} bytes"),
-    };
     type Lines<'a> = Vec<&'a (u64, f64)>;
     let (open, holds): (Lines<'_>, Lines<'_>) = left.iter().partition(|l| l.1 >= COST_MIN);
     let holds: Vec<String> = holds.iter().map(|l| name(l.0)).collect();
