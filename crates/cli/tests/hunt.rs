@@ -86,3 +86,50 @@ fn a_build_that_fails_shows_its_last_lines() {
     assert_eq!(out.status.code(), Some(2));
     assert!(text(&out.stderr).contains("no such header"), "{}", text(&out.stderr));
 }
+
+/// Two threads, each counting in its own member by a function of another file.
+const COUNTERS: [(&str, &str); 4] = [
+    (
+        "s.h",
+        "struct stats { long a; long b; };\nextern struct stats all;\nvoid inc_a(void);\nvoid inc_b(void);\n",
+    ),
+    (
+        "inc.c",
+        "#include \"s.h\"\nstruct stats all;\nvoid inc_a(void) { all.a++; }\nvoid inc_b(void) { all.b++; }\n",
+    ),
+    (
+        "main.c",
+        "#include <pthread.h>\n#include \"s.h\"\nstatic pthread_barrier_t go;\n\
+         static void *a(void *x) { pthread_barrier_wait(&go); for (int i = 0; i < 100000; i++) inc_a(); return x; }\n\
+         static void *b(void *x) { pthread_barrier_wait(&go); for (int i = 0; i < 100000; i++) inc_b(); return x; }\n\
+         int main(void)\n{\n\tpthread_t t[2];\n\tpthread_barrier_init(&go, 0, 2);\n\
+         \tpthread_create(&t[0], 0, a, 0);\n\tpthread_create(&t[1], 0, b, 0);\n\
+         \tpthread_join(t[0], 0);\n\tpthread_join(t[1], 0);\n\treturn all.a + all.b != 200000;\n}\n",
+    ),
+    ("Makefile", "CC = gcc\nprog: main.o inc.o\n\t$(CC) $(CFLAGS) -pthread -o $@ $^\n"),
+];
+
+/// What a hunt of the counters, built with these flags, says of the program as it is built for use.
+fn built_for_use(flags: &str) -> serde_json::Value {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in COUNTERS {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    let build = format!("make CC=cc CFLAGS='{flags}'");
+    let out = tussle(dir.path(), &["hunt", ".", "--build", &build, "--pairs", "2", "--format", "json"]);
+    let view: serde_json::Value =
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out.stderr)));
+    schema::keeps_to("hunt", &view);
+    assert_eq!(view["lines"][0]["kind"], "a layout helps", "{flags}: {view}");
+    view["only_instrumented"].clone()
+}
+
+#[test]
+fn stores_that_link_time_optimisation_removes_are_only_in_the_instrumented_build() {
+    if !tussle_testkit::need("make") || !tussle_testkit::need("gcc") {
+        return;
+    }
+    let gone = built_for_use("-O2 -g -flto");
+    assert!(gone[0]["why"].as_str().unwrap().starts_with("only in the instrumented build"), "{gone}");
+    assert_eq!(built_for_use("-O2 -g"), serde_json::Value::Null, "the loops call a function that stores");
+}

@@ -232,6 +232,11 @@ impl Symbols {
         candidates.find(|s| s.size == 0 || svma - s.svma < s.size)
     }
 
+    /// The functions whose length the symbol table knows, in order of address.
+    pub fn functions(&self) -> impl Iterator<Item = &Symbol> {
+        self.symbols.iter().filter(|s| s.kind == SymbolKind::Code && s.size > 0)
+    }
+
     /// The thread-local variables in order of their offset.
     pub fn tls_variables(&self) -> &[Variable] {
         let first = self.variables.partition_point(|v| !v.tls);

@@ -75,6 +75,13 @@ pub fn writes_memory(i: &Instruction) -> bool {
     !i.is_string_instruction() && !is_masked(i) && info.used_memory().iter().any(|m| writes(m.access()))
 }
 
+/// Whether the instruction may write memory.
+pub fn stores_somewhere(i: &Instruction) -> bool {
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info_options(i, InstructionInfoOptions::NO_REGISTER_USAGE);
+    info.used_memory().iter().any(|m| changes(m.access()))
+}
+
 /// General registers that the instruction changes, or may.
 pub fn overwritten(i: &Instruction) -> Vec<Register> {
     let mut factory = InstructionInfoFactory::new();

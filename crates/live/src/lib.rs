@@ -4,7 +4,8 @@
 //! sample holds the registers at an interrupted instruction, so the address that the instruction is about to access is
 //! known ([`address`]), often also that of the one before it ([`code`]). What threads touch is summed by cache line
 //! ([`lines`]); words of lines that several threads touch are watched by debug registers ([`confirm`]); [`convert`]
-//! makes evidence of it all.
+//! makes evidence of it all. [`stores`] reads a program's file, not a running one: how often its code stores to a
+//! variable.
 
 pub mod address;
 pub mod code;
@@ -17,3 +18,4 @@ pub mod lines;
 pub mod maps;
 pub mod registers;
 pub mod session;
+pub mod stores;

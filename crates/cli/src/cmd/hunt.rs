@@ -4,6 +4,7 @@ mod gate;
 mod patches;
 mod predicted;
 mod screen;
+mod shipped;
 mod steps;
 
 use crate::global::Global;
@@ -71,6 +72,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let mut story = screen::Story::new(&evidence, &seen, &args.output);
     story.transfers_max = hunt.file.transfers_max;
     if story.finding() {
+        if !args.no_bench {
+            hunt.program_for_use(&argv).iter().for_each(|exe| story.look_at(exe));
+        }
         let repairs = hunt.repair(&argv, &evidence);
         prove(&hunt, args, &argv, repairs, &mut story)?;
     }

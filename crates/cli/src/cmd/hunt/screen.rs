@@ -1,6 +1,7 @@
 //! The one screen that a hunt ends in.
 
 use super::gate::{Case, Repairs, cases};
+use super::shipped::{self, Gone};
 use std::collections::BTreeSet;
 use std::path::Path;
 use tussle_advise::class::{self, Class, Judged};
@@ -26,6 +27,8 @@ pub struct Story<'a> {
     evidence_file: String,
     judged: Vec<Judged<'a>>,
     cases: Vec<Case>,
+    /// Cases whose stores the program as built for use does not make.
+    pub gone: Vec<Gone>,
     /// Patches that survived, and what did not.
     pub repairs: Option<Repairs>,
     /// One patch of all of them.
@@ -52,6 +55,7 @@ impl<'a> Story<'a> {
             evidence_file,
             judged: class::judge(evidence, &Namer::new(evidence), seen),
             cases: cases(evidence),
+            gone: Vec::new(),
             repairs: None,
             diff: String::new(),
             patch_file: None,
@@ -90,6 +94,7 @@ impl<'a> Story<'a> {
         let all: Vec<&Judged<'_>> = self.judged.iter().filter(|j| j.class != Class::Small).collect();
         let mut nodes = vec![self.headline()];
         nodes.push(self.lines(&all));
+        nodes.extend(self.not_shipped());
         nodes.extend(self.evidence_of(&all, &namer));
         nodes
             .extend(self.repairs.iter().flat_map(|r| super::patches::nodes(r, &self.diff, self.is_slower())));
@@ -97,7 +102,7 @@ impl<'a> Story<'a> {
         nodes.extend(self.effect());
         nodes.extend(self.failed());
         nodes.push(self.next());
-        nodes.extend(self.cases.iter().map(finding));
+        nodes.extend(self.cases.iter().map(|c| self.finding_of(c)));
         View { kind: "hunt", schema_version: SCHEMA_VERSION, nodes }
     }
 
@@ -130,6 +135,18 @@ impl<'a> Story<'a> {
             ]);
         }
         Node::Table { key: "lines".into(), columns, rows }
+    }
+
+    /// Looks at the program as it is built for use.
+    pub fn look_at(&mut self, exe: &Path) {
+        self.gone = shipped::gone(self.evidence, &self.judged, exe);
+    }
+
+    fn not_shipped(&self) -> Option<Node> {
+        let row = |g: &Gone| vec![Cell::text(g.title.clone()).tone(Tone::Name), Cell::text(g.why.clone())];
+        let columns = vec![Column::text("fields", "fields"), Column::text("why", "built for use")];
+        let rows: Vec<Vec<Cell>> = self.gone.iter().map(row).collect();
+        (!rows.is_empty()).then(|| Node::Table { key: "only_instrumented".into(), columns, rows })
     }
 
     /// Who does what to the fields of the worst case.
@@ -213,6 +230,10 @@ impl<'a> Story<'a> {
         (!rows.is_empty()).then(|| Node::Table { key: "failures".into(), columns, rows })
     }
 
+    fn finding_of(&self, case: &Case) -> Node {
+        finding(case, self.gone.iter().any(|g| g.title == case.title))
+    }
+
     fn next(&self) -> Node {
         let mut words = vec![format!("Evidence is in {} (tussle report)", self.evidence_file)];
         if let Some(file) = &self.patch_file {
@@ -236,8 +257,12 @@ fn transfers(cost: &LineCost) -> Cell {
     Cell::number(cost.total().round(), whole(cost.total()))
 }
 
-fn finding(case: &Case) -> Node {
-    let hidden = if case.latent { ", where the allocator puts it elsewhere" } else { "" };
+fn finding(case: &Case, gone: bool) -> Node {
+    let hidden = match (case.latent, gone) {
+        (true, _) => ", where the allocator puts it elsewhere",
+        (false, true) => ", only in the instrumented build",
+        (false, false) => "",
+    };
     Node::Finding(Finding {
         rule: "false-sharing".into(),
         level: Level::Error,

@@ -5,6 +5,7 @@ use crate::cmd::project_file::ProjectFile;
 use crate::cmd::service::ServiceArgs;
 use crate::global::Global;
 use anyhow::{Context, bail};
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -37,6 +38,7 @@ pub struct Hunt<'a> {
     metric: Metric,
     /// What the folder's `tussle.toml` says.
     pub file: ProjectFile,
+    for_use: OnceCell<Built>,
 }
 
 /// A copy of the folder, built.
@@ -77,7 +79,8 @@ impl<'a> Hunt<'a> {
         let metric = either(&args.metric, &file.metric, "wall");
         let metric = crate::cmd::bench::metric(&metric, &either(&args.kind, &file.kind, "rate"))?;
         let service = args.service.or(&file)?;
-        Ok(Hunt { global, dir, project, wrapper, exe, untouched, asked, service, metric, file })
+        let for_use = OnceCell::new();
+        Ok(Hunt { global, dir, project, wrapper, exe, untouched, asked, service, metric, file, for_use })
     }
 
     /// Builds a copy of `dir` with the compiler wrapper.
@@ -165,6 +168,24 @@ impl<'a> Hunt<'a> {
         error.context(format!("the build does not take its compiler from PATH: {named}; {advice}"))
     }
 
+    /// The program as its users build it; built once.
+    fn for_use(&self) -> anyhow::Result<&Built> {
+        if let Some(built) = self.for_use.get() {
+            return Ok(built);
+        }
+        let command = self.project.system.command();
+        self.remark(format_args!("building a copy without instrumentation: {command}"));
+        let built = self.build(&self.dir, &[])?;
+        Ok(self.for_use.get_or_init(|| built))
+    }
+
+    /// The file of that program, if what runs is one that was built; what fails is told when it is to be measured.
+    pub fn program_for_use(&self, argv: &[OsString]) -> Option<PathBuf> {
+        let dir = self.for_use().ok()?.scratch.path();
+        let exe = PathBuf::from(in_folder(dir, argv).first()?);
+        (exe.starts_with(dir) && is_elf(&exe)).then_some(exe)
+    }
+
     /// Makes and verifies the patch, and applies it in a new copy.
     pub fn patch(&self, dir: &Path, advice: &Advice) -> anyhow::Result<(Scratch, Patched)> {
         let build = fix::Build::of(&self.project.system, dir);
@@ -192,15 +213,12 @@ impl<'a> Hunt<'a> {
         patched: &Path,
         predict: &mut dyn FnMut(Command),
     ) -> anyhow::Result<Paired> {
-        self.global.remark(format!(
-            "building both versions without instrumentation: {}",
-            self.project.system.command()
-        ));
         let is_service = self.service.service(argv, None).is_some();
         if is_service && !self.metric.needs_output() {
             bail!("a server runs for as long as its load: --metric says which figure of the load counts");
         }
-        let old = self.build(&self.dir, &[])?;
+        let old = self.for_use()?;
+        self.remark("building the patched version without instrumentation");
         let new = self.build(patched, &[])?;
         let arm = |name: &str, built: &Built| {
             let dir = built.scratch.path();
@@ -212,7 +230,7 @@ impl<'a> Hunt<'a> {
             }
             Command::argv(name, argv).in_folder(dir)
         };
-        let arms = vec![arm("before", &old), arm("after", &new)];
+        let arms = vec![arm("before", old), arm("after", &new)];
         let timed = !is_service && !self.metric.needs_output();
         if timed && time_once(&arms[0])?.as_secs_f64() < PREDICT_RUN_S_MAX {
             predict(arms[0].clone());
