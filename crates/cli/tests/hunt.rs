@@ -112,11 +112,13 @@ const COUNTERS: [(&str, &str); 4] = [
 /// What a hunt of the counters, built with these flags, says of the program as it is built for use.
 fn built_for_use(flags: &str) -> serde_json::Value {
     let dir = tempfile::tempdir().unwrap();
+    let project = dir.path().join("project");
+    std::fs::create_dir(&project).unwrap();
     for (name, text) in COUNTERS {
-        std::fs::write(dir.path().join(name), text).unwrap();
+        std::fs::write(project.join(name), text).unwrap();
     }
     let build = format!("make CC=cc CFLAGS='{flags}'");
-    let out = tussle(dir.path(), &["hunt", ".", "--build", &build, "--pairs", "2", "--format", "json"]);
+    let out = tussle(dir.path(), &["hunt", "project", "--build", &build, "--pairs", "2", "--format", "json"]);
     let view: serde_json::Value =
         serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out.stderr)));
     schema::keeps_to("hunt", &view);
