@@ -333,5 +333,20 @@ fn load(elf: &Elf, problems: &mut Problems) -> Option<gimli::Dwarf<Reader>> {
 
 /// Demangles C++ and Rust names; everything else stays.
 pub(crate) fn demangle(name: &str) -> String {
-    addr2line::demangle_auto(name.into(), None).into_owned()
+    // Mangled names of all languages begin so. C's `a` is no `signed char`, as the grammar of C++'s would have it.
+    match name.starts_with('_') {
+        true => addr2line::demangle_auto(name.into(), None).into_owned(),
+        false => name.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::demangle;
+
+    #[test]
+    fn names_of_c_are_not_mangled_types() {
+        assert_eq!(["a", "b", "main", "_start"].map(demangle), ["a", "b", "main", "_start"]);
+        assert_eq!(demangle("_Z3fooi"), "foo(int)");
+    }
 }
