@@ -101,8 +101,10 @@ fn contradiction(folder: &Path) -> Option<String> {
     wrong.then_some(said)
 }
 
-/// A hunt repairs what it finds, or says that something is left; what it hands out applies to the program.
+/// A hunt repairs what it finds, or says that something is left; what it hands out applies to the program. It begins
+/// with a folder in which nothing was built.
 fn hunted(folder: &Path) -> Option<String> {
+    std::fs::remove_file(folder.join("prog")).unwrap();
     let run = tussle(folder, &["hunt", ".", "--build", "make", "--no-bench"]);
     let code = run.status.code();
     (!matches!(code, Some(0 | 1))).then(|| format!("hunt ends with {code:?}: {}", text(&run.stderr)))
