@@ -12,6 +12,7 @@ pub mod emulate;
 pub mod emulator;
 pub mod evidence_file;
 pub mod fix;
+pub mod for_use;
 pub mod grid;
 pub mod images;
 pub mod live;

@@ -46,7 +46,7 @@ pub enum BuildError {
         if command.starts_with("cargo build") {
             "of a library `tussle cargo test` records the tests, `tussle cargo bench` the benches"
         } else {
-            "say what to run with --run 'COMMAND', or, where it was built already, a --build that builds all of it anew \
+            "say what to run with --run 'COMMAND', or, where it was built already, a --build that builds all anew \
              (make -B)"
         }
     )]

@@ -6,9 +6,8 @@ use std::path::Path;
 use tussle_advise::class::{Class, Judged};
 use tussle_contention::analysis::Counts;
 use tussle_contention::group::{FieldUse, Group};
-use tussle_debuginfo::symbols::Symbols;
 use tussle_evidence::{Evidence, ObjectKind};
-use tussle_live::stores::Stores;
+use tussle_host::for_use::{self, Stores};
 
 /// Stores of the instrumented program, beside which one per thread is none.
 const STORES_PER_THREAD_MIN: f64 = 100.0;
@@ -24,15 +23,13 @@ pub struct Gone {
 /// Cases that a layout helps, of which the program at `exe` stores to every field at most once per thread. What cannot
 /// be told (heap objects, pointers, stripped programs) is not among them.
 pub fn gone(e: &Evidence, judged: &[Judged<'_>], exe: &Path) -> Vec<Gone> {
-    let Ok(image) = std::fs::read(exe) else { return Vec::new() };
-    let Ok((symbols, _)) = Symbols::read(&image, None) else { return Vec::new() };
-    let Some(stores) = Stores::new(&symbols, &image) else { return Vec::new() };
     let starts = starts(e);
-    let of = |j: &Judged<'_>| {
-        let functions = once_per_thread(e, &j.group, &stores, &starts)?;
+    let of = |stores: &Stores<'_>, j: &Judged<'_>| {
+        let functions = once_per_thread(e, &j.group, stores, &starts)?;
         Some(Gone { title: j.group.title(), why: words(&functions) })
     };
-    judged.iter().filter(|j| j.class == Class::LayoutHelps).filter_map(of).collect()
+    let helped = || judged.iter().filter(|j| j.class == Class::LayoutHelps);
+    for_use::ask(exe, |stores| helped().filter_map(|j| of(stores, j)).collect()).unwrap_or_default()
 }
 
 fn stored(counts: &Counts) -> f64 {
