@@ -11,5 +11,6 @@ pub mod lines;
 pub mod objective;
 mod pairs;
 pub mod replay;
+pub mod sampling;
 pub mod under;
 pub mod window;

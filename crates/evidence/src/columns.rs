@@ -102,6 +102,7 @@ rows!(
         seed,
         input_hash,
         accesses,
+        sample_every,
     ]
 );
 
@@ -253,6 +254,7 @@ rows!(
 );
 rows!(Heat, "heat", [object, offset, size, reads, writes, within]);
 rows!(Mark, "marks", [process, kind, name, count]);
+rows!(Stretch, "stretches", [process, vt0, vt1]);
 rows!(Loss, "losses", [process, what, count, note]);
 
 /// One type of the type table; its row number is its id.

@@ -153,6 +153,7 @@ fn all(e: &Evidence, to: &mut impl Tables) -> io::Result<()> {
     to.optional(&e.rates)?;
     to.optional(&e.heat)?;
     to.optional(&e.marks)?;
+    to.optional(&e.stretches)?;
     to.table(&e.losses)?;
     e.others.iter().try_for_each(|other| to.other(other))?;
     to.end()

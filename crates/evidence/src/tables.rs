@@ -7,7 +7,7 @@ mod numbers;
 mod order;
 mod words;
 
-pub use numbers::{Heat, Mark, MarkKind, Rate, RateOf, Sampled, Transfer};
+pub use numbers::{Heat, Mark, MarkKind, Rate, RateOf, Sampled, Stretch, Transfer};
 pub use order::{InnerLock, Operation, OperationKind, Schedule, Turn, WorkKind};
 pub use words::{Basis, ELSEWHERE, Role, Source, Unit};
 
@@ -53,6 +53,8 @@ pub struct Evidence {
     pub heat: Option<Vec<Heat>>,
     /// What the program told of itself by name, if it told anything.
     pub marks: Option<Vec<Mark>>,
+    /// Parts of the run in which accesses were counted, if not all were.
+    pub stretches: Option<Vec<Stretch>>,
     /// What was merged or lost, and how much.
     pub losses: Vec<Loss>,
     /// The same work recorded again with turns of other lengths, each complete in itself and without others of its own.
@@ -82,6 +84,7 @@ impl Evidence {
             rates: None,
             heat: None,
             marks: None,
+            stretches: None,
             losses: Vec::new(),
             others: Vec::new(),
         }
@@ -194,6 +197,9 @@ pub struct Run {
     /// count.
     #[serde(default)]
     pub accesses: Option<u64>,
+    /// Counts are estimates: about one of so many parts of the run was counted (table `stretches`). `None`: all of it.
+    #[serde(default)]
+    pub sample_every: Option<u32>,
 }
 
 impl Run {
@@ -220,6 +226,7 @@ impl Run {
             seed: None,
             input_hash: None,
             accesses: None,
+            sample_every: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod about;
 mod alive;
+mod counting;
 mod inherited;
 mod place;
 mod runtime_files;
@@ -18,6 +19,7 @@ use tussle_evidence::Evidence;
 use tussle_rt::RawFile;
 use tussle_rt::convert::{Keep, convert_telling};
 
+pub use counting::{Counting, signal};
 pub use runtime_files::{assembler_folder, include_folder, links_folder, object_file, shared_folder};
 pub use session::{Leftover, Session, leftovers};
 
@@ -44,6 +46,8 @@ pub struct RecordOptions {
     pub service: Option<crate::service::Service>,
     /// Without a load: it is asked to end (SIGTERM) after so long.
     pub duration: Option<std::time::Duration>,
+    /// Which part of the run is counted.
+    pub counting: Counting,
 }
 
 impl RecordOptions {
@@ -60,6 +64,7 @@ impl RecordOptions {
             discard_stdout: false,
             service: None,
             duration: None,
+            counting: Counting::default(),
         }
     }
 }
@@ -173,10 +178,13 @@ pub fn record_telling(options: &RecordOptions, tell: &mut dyn FnMut(f64)) -> Res
         ..Note::default()
     };
     session.write(&known)?;
+    let control = counting::Control::new(session.path(), &options.counting)
+        .map_err(|e| RecordError::Io(session.path().display().to_string(), e))?;
     let clock = std::time::Instant::now();
     let env = environment(&way, session.path(), options)?;
     let begun = |pid| {
         known.pid = Some(pid);
+        control.iter().for_each(|c| c.begin(&options.counting));
         // Without the note the recording is still finished by this process.
         let _ = session.write(&known);
     };
@@ -186,6 +194,7 @@ pub fn record_telling(options: &RecordOptions, tell: &mut dyn FnMut(f64)) -> Res
     };
     let end = spawn::run(file, &command, options, &env, begun)
         .map_err(|e| RecordError::NotExecutable(program.display().to_string(), e.to_string()))?;
+    drop(control);
     (known.duration_s, known.wait_status) = (Some(clock.elapsed().as_secs_f64()), end.wait_status());
     // There may be no room left for the note: it only matters if this process is ended before it has finished.
     let _ = session.write(&known);

@@ -42,8 +42,11 @@ pub mod quick;
 pub mod record;
 pub mod rings;
 mod runs;
+pub mod sampling;
 pub mod sections;
 mod stream;
+#[allow(missing_docs)]
+pub mod stretches;
 pub mod sync;
 pub mod sys;
 pub mod thread;

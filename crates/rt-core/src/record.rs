@@ -6,7 +6,7 @@ use crate::arena::{at, forked, lost, reference};
 use crate::runs::{more, run};
 use crate::thread::{Entered, now, pass};
 use crate::wire::*;
-use crate::{code, counting, sections};
+use crate::{code, counting, sampling, sections};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Touch blocks per thread and line.
@@ -100,7 +100,7 @@ pub fn note(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64, counted: b
     unsafe {
         let t = entered.live();
         let line = addr & !(LINE - 1);
-        let off = addr - line;
+        let off = addr & (LINE - 1);
         if off + n <= LINE {
             touch(t, line, off, n, kind, pc, counted);
         } else {
@@ -664,6 +664,7 @@ unsafe fn stale(t: *mut Live) {
 pub unsafe fn sweep(t: *mut Live) {
     // SAFETY: indices come from bits of `used`, which has one per entry; `empty` clears the bit that was taken.
     unsafe {
+        sampling::settle(t);
         (*t).sweep_vt = u64::MAX;
         for g in 0..ENTRIES / 64 {
             let mut bits = (*t).used[g];

@@ -8,6 +8,7 @@
 
 use crate::arena::{alloc, at, cap, header, lost, reference};
 use crate::counting::counting;
+use crate::sampling;
 use crate::mem::take;
 use crate::thread::{Entered, now};
 use crate::wire::*;
@@ -85,7 +86,7 @@ pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
         (*t).held_count += 1;
         if (*t).held_count == 1 {
             close(t);
-            if counting() {
+            if counting() && sampling::within(t) {
                 start(t, h);
             }
         } else if (*t).traced != 0 {
@@ -115,7 +116,7 @@ unsafe fn end(t: *mut Live, addr: u64) {
         (*t).held_count -= 1;
         if k == 0 {
             stop(t);
-            if n > 1 && counting() {
+            if n > 1 && counting() && sampling::within(t) {
                 start(t, held(t, 0));
             }
         } else if (*t).traced != 0 {

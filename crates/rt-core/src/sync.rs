@@ -6,7 +6,7 @@ use crate::lockfree;
 use crate::sys::Spin;
 use crate::thread::{Entered, now, round};
 use crate::wire::*;
-use crate::{processes, record, sections};
+use crate::{processes, record, sampling, sections};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 const SLOTS: usize = 4096;
@@ -128,6 +128,7 @@ unsafe fn advance(t: *mut Live, vt: u64) {
             }
             (*t).vt.store(vt, Relaxed);
             (*t).sweep_vt = vt + WINDOW_VT;
+            sampling::place(t);
         }
         (*t).sync_vt = now(t);
     }

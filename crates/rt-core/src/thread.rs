@@ -4,7 +4,7 @@ use crate::arch;
 use crate::arena::{self, alloc, at, forked, header, lost, reference};
 use crate::record;
 use crate::wire::*;
-use crate::{lockfree, sys};
+use crate::{lockfree, sampling, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, compiler_fence};
 
 /// Stack of [`Live`]s whose threads have ended.
@@ -231,6 +231,8 @@ unsafe fn begin(t: *mut Live, info: *mut ThreadInfo, vt: u64) {
         (*t).window_vt = vt;
         (*t).tells_operations = 0;
         (*t).regions_begun = 0;
+        ((*t).skip, (*t).skip_from, (*t).skipped, (*t).within) = (0, 0, 0, 0);
+        sampling::place(t);
         (*t).epoch = 1;
         (*t).info = reference(info as u64);
         (*t).info_at = info as u64;
@@ -331,6 +333,8 @@ pub unsafe fn end(t: *mut Live) {
         record::sweep(t);
         let info = (*t).info_at as *mut ThreadInfo;
         AtomicU64::from_ptr(&raw mut (*info).vt1).store(now(t), Relaxed);
+        sampling::settle(t);
+        (*info).skipped = (*t).skipped;
         name(info);
         AtomicU32::from_ptr(&raw mut (*info).live).store(0, Release);
         for c in &mut (*t).code_cache {

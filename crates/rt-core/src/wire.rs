@@ -161,6 +161,22 @@ pub struct Header {
     /// First of a list of [`NameTold`]s, and how many there are.
     pub marks: u32,
     pub marks_count: u32,
+    /// First of a list of [`Stretch`]es.
+    pub stretches: u32,
+    /// 1 if it was asked that counting be off for a part of the run.
+    pub told: u32,
+    /// Stretches are a sample of the run: about one of so many parts of it was counted. 0 if they are all of it.
+    pub sample_every: u32,
+    pub pad: u32,
+}
+
+/// A stretch of the run in which accesses were counted because that was asked.
+#[repr(C, align(64))]
+pub struct Stretch {
+    pub next: u32,
+    pub pad: u32,
+    /// No access of it is earlier, none of the one before is later.
+    pub vt0: u64,
 }
 
 /// A name that the program told: of types, or of operations, with how many of them ended, all threads together.
@@ -229,6 +245,8 @@ pub struct ThreadInfo {
     pub stack_hi: u64,
     /// Thread pointer (fs base).
     pub tp: u64,
+    /// Accesses that were passed over because counting was off.
+    pub skipped: u64,
     pub name: [u8; 16],
 }
 
@@ -290,6 +308,8 @@ pub struct Live {
     /// Top of the shadow stack, as a distance from `frames` in bytes; 0 where nothing is recorded. The frame at
     /// one is the bottom.
     pub depth: u32,
+    /// While hooks pass accesses over: how many more until they tell; it turns negative then.
+    pub skip: i32,
     /// 1 unless the thread is inside the recorder (signals are then deferred) or not recorded.
     pub free: core::sync::atomic::AtomicU32,
     /// Not 0 while a critical section is traced and all keys are hidden; 2 while a lock's own words are accessed.
@@ -340,7 +360,14 @@ pub struct Live {
     pub tells_operations: u32,
     /// Marked regions that it began.
     pub regions_begun: u32,
-    pub pad: u32,
+    /// What `skip` began at.
+    pub skip_from: i32,
+    /// Accesses that were passed over, but for those that `skip` counts now.
+    pub skipped: u64,
+    /// Of a sampled run: 1 while it is in a stretch that is counted, which ends at this clock, or when `skip` is less.
+    pub within: u32,
+    pub skip_end: i32,
+    pub stretch_end: u64,
     pub visits: [Visit; VISITS],
     /// Dropped [`Section`]s and [`VisitBlock`]s, to be used again.
     pub free_sections: u32,

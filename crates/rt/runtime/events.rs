@@ -5,14 +5,17 @@
 pub mod record {
     use crate::arena;
     use crate::thread::enter;
-    use tussle_rt_core::counting::counting;
+    use tussle_rt_core::counting::{counting, may_count};
     use tussle_rt_core::record as core;
+    use tussle_rt_core::sampling::counts;
 
     /// Records an access.
     #[inline(never)]
     pub fn access(addr: u64, n: u64, kind: u32, pc: u64) {
-        if counting()
+        if may_count()
             && let Some(t) = enter()
+            && counting()
+            && counts(&t, 1, false)
         {
             core::note(&t, addr, n, kind, pc, false)
         }
@@ -20,8 +23,10 @@ pub mod record {
 
     /// Records an access that the hook has counted already if the thread's table had line and bytes.
     pub fn counted(addr: u64, n: u64, kind: u32, pc: u64) {
-        if counting()
+        if may_count()
             && let Some(t) = enter()
+            && counting()
+            && counts(&t, 1, true)
         {
             core::note(&t, addr, n, kind, pc, true)
         }
@@ -29,8 +34,10 @@ pub mod record {
 
     /// Records what a lock's function did to the lock's own words: no visit of a critical section.
     pub fn of_lock(addr: u64, n: u64, kind: u32, pc: u64) {
-        if counting()
+        if may_count()
             && let Some(t) = enter()
+            && counting()
+            && counts(&t, 1, false)
         {
             core::of_lock(&t, addr, n, kind, pc)
         }
@@ -38,10 +45,14 @@ pub mod record {
 
     /// Records `[addr, addr + len)` word by word.
     pub fn range(addr: u64, len: u64, kind: u32, pc: u64) {
-        if len != 0
-            && arena::recording()
-            && counting()
+        if len == 0 || !arena::recording() {
+            return;
+        }
+        let words = (addr & 7).saturating_add(len).saturating_add(7) >> 3;
+        if may_count()
             && let Some(t) = enter()
+            && counting()
+            && counts(&t, words, false)
         {
             core::range(&t, addr, len, kind, pc)
         }

@@ -3,6 +3,8 @@
 use crate::arch::{alias, current, nothing, stub, unsupported};
 use crate::wire::*;
 use crate::{arena, record};
+use tussle_rt_core::counting;
+use tussle_rt_core::sampling::sampled;
 
 /// Entry from the hooks: `op` is size | kind << 8. The table did not have the line or these bytes, or a counter is
 /// full.
@@ -11,12 +13,18 @@ use crate::{arena, record};
 /// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_slow(addr: u64, pc: u64, op: u32) {
-    if !arena::recording() || !tussle_rt_core::counting::counting() {
+    if !arena::recording() {
         return;
     }
-    // SAFETY: the addresses are only noted.
+    // SAFETY: the addresses are only noted; the state is the calling thread's.
     unsafe {
-        if !tussle_rt_core::record::refilled(current(), addr, pc, op) {
+        if !counting::counting() && (*current()).skip < 0 {
+            counting::passed_over(current());
+        }
+        if !counting::may_count() {
+            return;
+        }
+        if sampled() || !tussle_rt_core::record::refilled(current(), addr, pc, op) {
             record::counted(addr, (op & 0xff) as u64, op >> 8, pc);
         }
     }

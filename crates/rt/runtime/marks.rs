@@ -1,7 +1,7 @@
 //! What the program tells by `tussle.h`: regions that matter, types of allocations, operations.
 
 use crate::arch::{alias, stub};
-use crate::arena::{self, recording};
+use crate::arena::recording;
 use crate::caller::{Info, dl_iterate_phdr};
 use crate::thread::enter;
 use crate::{asleep, heap};
@@ -21,14 +21,7 @@ pub unsafe fn begin() {
     let mut marked = 0u32;
     // SAFETY: libc describes what is loaded; the answer goes to a variable of ours.
     unsafe { dl_iterate_phdr(visit, (&raw mut marked).cast()) };
-    counting::begin(if marked != 0 { counting::OUTSIDE } else { 0 }, asleep::count);
-    go_on();
-}
-
-/// The recording's file is a new one.
-pub fn go_on() {
-    // SAFETY: the file was opened just now.
-    unsafe { (*arena::header()).regions_marked = counting::marked() as u32 };
+    counting::begin(marked != 0, asleep::count);
 }
 
 /// # Safety

@@ -51,10 +51,16 @@ pub fn enter() -> Option<Entered> {
     // SAFETY: the state is the calling thread's.
     unsafe {
         let t = current();
-        match Entered::enter(t) {
+        let entered = match Entered::enter(t) {
             None => enter_slowly(t),
             entered => entered,
+        };
+        if counting::news()
+            && let Some(entered) = &entered
+        {
+            counting::obey(entered, asleep::count);
         }
+        entered
     }
 }
 
@@ -218,7 +224,7 @@ pub unsafe extern "C" fn after_fork_in_child() {
         set_state(NEW);
         counting::reset_after_fork(asleep::count);
         if arena::open(&settings(), pid, seq, vt) && was != ENDED {
-            marks::go_on();
+            counting::describe();
             register(Birth { vt, ..Birth::unknown() });
         }
     }

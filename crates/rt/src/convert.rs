@@ -8,7 +8,7 @@ use crate::operations::Traced;
 use crate::raw::RawFile;
 use crate::shared::Shared;
 use crate::wire::*;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use tussle_evidence::*;
 
 pub use crate::lines::Keep;
@@ -206,9 +206,8 @@ impl<'a> ProcessReader<'a> {
         if let Some(p) = parent {
             self.parent_codes = p.threads().iter().map(|t| p.codes(t)).collect();
         }
-        let seen = self.ev.run.accesses.unwrap_or(0).saturating_add(lines.accesses());
-        self.ev.run.accesses = Some(seen);
-        let Kept { lines: mut kept, mut met } = lines.keep(keep);
+        let first_row = (self.ev.accesses.len(), self.ev.operations.as_ref().map_or(0, Vec::len));
+        let Kept { lines: mut kept, mut met, accesses } = lines.keep(keep);
         kept.extend(fought);
         let traced = Traced::new(self.file, &self.threads, &kept);
         let mut known = kept.clone();
@@ -240,6 +239,8 @@ impl<'a> ProcessReader<'a> {
             self.ev.losses.push(Loss { process, what, count: folded, note: note.into() });
         }
         traced.rows(self, &kept, &mut places);
+        let all = self.scale(first_row, accesses);
+        self.ev.run.accesses = Some(self.ev.run.accesses.unwrap_or(0).saturating_add(all));
         self.losses();
     }
 
@@ -490,33 +491,6 @@ impl<'a> ProcessReader<'a> {
         }
     }
 
-    /// What the program told of itself.
-    fn marks(&mut self) {
-        let h = self.file.header();
-        let process = Some(self.process);
-        let mut rows: BTreeMap<String, u64> = BTreeMap::new();
-        for (name, count) in self.file.marks().into_iter().filter(|m| m.1 > 0) {
-            let sum = rows.entry(name).or_default();
-            *sum = sum.saturating_add(count);
-        }
-        let mut marks: Vec<Mark> = rows
-            .into_iter()
-            .map(|(name, count)| Mark { process, kind: MarkKind::Operation, name, count })
-            .collect();
-        if h.regions_begun > 0 {
-            let name = lossy(h.region.split(|&b| b == 0).next().unwrap_or(&[]));
-            marks.push(Mark { process, kind: MarkKind::Region, name, count: h.regions_begun });
-        }
-        if !marks.is_empty() {
-            self.ev.marks.get_or_insert_default().extend(marks);
-        }
-        if h.regions_marked != 0 {
-            let (what, count) = ("outside of regions".into(), h.regions_begun.max(1));
-            let note = "the program marks regions (tussle.h): what happened outside of them was not counted";
-            self.ev.losses.push(Loss { process, what, count, note: note.into() });
-        }
-    }
-
     /// Rings and devices: counted by the runtime, or named in what it wrote down of the memory map.
     fn other_writers(&mut self) {
         let maps = self.file.maps();
@@ -535,6 +509,7 @@ impl<'a> ProcessReader<'a> {
 
     fn losses(&mut self) {
         self.marks();
+        self.stretches();
         self.moving_collectors();
         self.other_writers();
         let h = self.file.header();

@@ -13,6 +13,7 @@ pub mod raw;
 mod shared;
 pub mod sites;
 mod threads;
+mod told;
 mod windows;
 
 /// Layout of raw files, shared with the runtime.
@@ -25,6 +26,11 @@ pub mod wire {
 #[allow(missing_docs, dead_code)]
 mod pieces {
     include!("../core/pieces.rs");
+}
+
+/// Which parts of virtual time a sample is made of, shared with the runtime.
+mod stretches {
+    include!("../core/stretches.rs");
 }
 
 /// Who else writes to memory, shared with the runtime.

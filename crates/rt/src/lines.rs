@@ -123,12 +123,6 @@ impl<'a> Lines<'a> {
         Lines { file, index, pending, ends }
     }
 
-    /// Accesses to all lines.
-    pub fn accesses(&self) -> u64 {
-        let all = self.index.iter().filter_map(|e| self.read(e, false));
-        all.flat_map(|u| u.runs).map(|r| r.total()).fold(0, u64::saturating_add)
-    }
-
     /// Lines to keep: those that two threads used within one window, one of them writing, and pairs of lines of which
     /// that is true together (lines may be longer elsewhere, objects lie otherwise).
     pub fn keep(&self, keep: Keep) -> Kept {
@@ -137,6 +131,7 @@ impl<'a> Lines<'a> {
         for part in threads::map(&parts, |part| self.keep_of(part, keep)) {
             out.lines.extend(part.lines);
             out.met.extend(part.met);
+            out.accesses = out.accesses.saturating_add(part.accesses);
         }
         out
     }
@@ -144,7 +139,6 @@ impl<'a> Lines<'a> {
     /// Of a part of the index, but with the line behind it.
     fn keep_of(&self, part: &std::ops::Range<usize>, keep: Keep) -> Kept {
         let mut kept = Kept::default();
-        let out = &mut kept.lines;
         let mut before: Option<Spans> = None;
         for group in self.index[part.start..].chunk_by(|a, b| a.0 == b.0) {
             let line = group[0].0;
@@ -155,14 +149,15 @@ impl<'a> Lines<'a> {
             }
             let mut here = self.use_spans(group);
             if beside.as_ref().is_some_and(|b| b.with(&here).fight()) {
-                out.extend(around(line - LINE));
+                kept.lines.extend(around(line - LINE));
             }
             if !own {
                 break;
             }
+            kept.accesses = here.totals.iter().fold(kept.accesses, |sum, n| sum.saturating_add(*n));
             if keep == Keep::All || here.fight() {
                 here.kept = true;
-                out.extend(around(line));
+                kept.lines.extend(around(line));
             }
             kept.met.extend(Some((here.met(), line)).filter(|m| m.0 > 0));
             before = Some(here);
@@ -235,6 +230,8 @@ pub(crate) struct Kept {
     /// Of lines that several threads used, kept or not: accesses by all but the busiest thread, an upper bound for what
     /// they can do to each other.
     pub met: Vec<(u64, u64)>,
+    /// Accesses to all lines, kept or not.
+    pub accesses: u64,
 }
 
 /// When threads used a line.

@@ -55,7 +55,7 @@ macro_rules! plain_structs {
 }
 plain_structs!(
     Header Nested ThreadInfo Entry PageSlot Record More PieceBlock Touches CodeRow HeapSlot Site Lock Section Visit
-    NameTold
+    NameTold Stretch
 );
 
 /// An entry of a live thread's table and its read-modify-writes per word.
@@ -80,6 +80,8 @@ const VT_MAX: u64 = 1 << 56;
 const SECTIONS_MAX: usize = 64;
 /// Earlier runs of one record that are read at most: the runtime keeps fewer.
 const PIECES_MAX: usize = 2100;
+/// Stretches that are read at most: a day of one each 10 ms.
+const STRETCHES_MAX: usize = 8_640_000;
 /// Names that the program told that are read at most; the runtime keeps fewer.
 const MARKS_MAX: usize = 8192;
 /// Recordings inside of one file that are read at most.
@@ -348,6 +350,29 @@ impl<'a> RawFile<'a> {
     /// Objects of a site that were alive at most at the same time.
     pub fn live_max(&self, site: u32) -> u64 {
         self.get::<Site>(site, 0).map_or(0, |s| s.live_max)
+    }
+
+    /// Accesses of a thread that were passed over because counting was off.
+    pub fn skipped(&self, t: &ThreadInfo) -> u64 {
+        if t.live == 0 {
+            return t.skipped;
+        }
+        let field = |at: usize| u64::from(t.live) * UNIT + at as u64;
+        let number = |at: usize| self.at::<u32>(field(at)).unwrap_or(0);
+        let now = number(std::mem::offset_of!(Live, skip_from)).saturating_sub(number(std::mem::offset_of!(Live, skip)));
+        self.at::<u64>(field(std::mem::offset_of!(Live, skipped))).unwrap_or(0).saturating_add(now.into())
+    }
+
+    /// Where stretches begin in which accesses were counted because that was asked, in ascending order.
+    pub fn stretches(&self) -> Vec<u64> {
+        let mut out = Vec::new();
+        let mut at = self.header().stretches;
+        while let Some(s) = self.get::<Stretch>(at, 0).filter(|_| out.len() < STRETCHES_MAX) {
+            out.push(s.vt0.min(VT_MAX));
+            at = s.next;
+        }
+        out.sort_unstable();
+        out
     }
 
     /// A name that the program told, and how often.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tussle_evidence::Evidence;
-use tussle_host::record::{RecordError, RecordOptions, Recorded, convert_session, leftovers, record_telling};
+use tussle_host::record::{Counting, RecordError, RecordOptions, Recorded, convert_session, leftovers, record_telling};
 
 /// What is over sooner shows no progress.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
@@ -23,6 +23,8 @@ pub struct Args {
     /// Ask the program to end (SIGTERM) after so long (ms, s, m, h), and write what was recorded.
     #[arg(long, value_name = "TIME", value_parser = super::live::time, conflicts_with = "convert")]
     duration: Option<std::time::Duration>,
+    #[command(flatten)]
+    counting: CountingArgs,
     /// Load the recorder into a program that is not instrumented but loads instrumented libraries.
     #[arg(long)]
     preload: bool,
@@ -30,7 +32,7 @@ pub struct Args {
     #[arg(long)]
     children: bool,
     /// Run any program, as it is, under an emulator that carries the recorder (QEMU's user mode): slow, but no rebuild.
-    #[arg(long, conflicts_with_all = ["preload", "children", "convert"])]
+    #[arg(long, conflicts_with_all = ["preload", "children", "convert", "sample", "toggle", "count_after", "count_for"])]
     emulate: bool,
     /// Keep lines that only one thread used, too.
     #[arg(long)]
@@ -45,7 +47,8 @@ pub struct Args {
     redact: bool,
     /// Build an instrumented copy of DIR and record what its tussle.toml says, as `hunt DIR` does first.
     #[arg(long, value_name = "DIR",
-        conflicts_with_all = ["convert", "command", "preload", "children", "emulate", "duration", "no_names"])]
+        conflicts_with_all = ["convert", "command", "preload", "children", "emulate", "duration", "no_names", "sample",
+            "toggle", "count_after", "count_for"])]
     project: Option<PathBuf>,
     /// Finish a recording whose tussle was ended before it had written the evidence: its session folder.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
@@ -58,6 +61,55 @@ pub struct Args {
         value_name = "CMD"
     )]
     command: Vec<OsString>,
+}
+
+/// Which part of the run is counted; the rest runs almost as fast as unrecorded.
+#[derive(clap::Args)]
+struct CountingArgs {
+    /// Count one of N parts of the run, a sample: counts are estimates, and the report says how far E may be off.
+    #[arg(long, value_name = "1/N", value_parser = sample, conflicts_with = "convert", help_heading = "What is counted")]
+    sample: Option<u32>,
+    /// Begin without counting; `--toggle` begins.
+    #[arg(long, requires = "toggle", help_heading = "What is counted")]
+    stopped: bool,
+    /// Begin or end counting whenever tussle gets this signal (USR1, USR2, HUP, WINCH, IO), which the program then does not.
+    #[arg(long, value_name = "SIGNAL", value_parser = tussle_host::record::signal, conflicts_with_all = ["convert", "sample"],
+        help_heading = "What is counted")]
+    toggle: Option<i32>,
+    /// Begin counting so long after the start (ms, s, m, h).
+    #[arg(long, value_name = "TIME", value_parser = super::live::time, conflicts_with_all = ["convert", "toggle"],
+        help_heading = "What is counted")]
+    count_after: Option<Duration>,
+    /// End counting so long after it began; the program goes on to its end.
+    #[arg(long, value_name = "TIME", value_parser = super::live::time, conflicts_with_all = ["convert", "toggle"],
+        help_heading = "What is counted")]
+    count_for: Option<Duration>,
+}
+
+impl CountingArgs {
+    fn counting(&self) -> Counting {
+        let CountingArgs { sample, stopped, toggle, count_after, count_for } = *self;
+        Counting { stopped, toggle, after: count_after, lasts: count_for, every: sample }
+    }
+}
+
+/// `1/10` as 10.
+fn sample(text: &str) -> Result<u32, String> {
+    let wrong = || format!("`{text}` is no share: 1/10, say, counts a tenth of the run");
+    let n = text.trim().strip_prefix("1/").ok_or_else(wrong)?.trim().parse().map_err(|_| wrong())?;
+    if (2..=1000).contains(&n) { Ok(n) } else { Err("from 1/2 to 1/1000".into()) }
+}
+
+/// How far E of a sampled run may be off, for the loss that says so.
+fn state_the_error(evidence: &mut Evidence) {
+    let Some(s) = tussle_contention::sampling::sampled(evidence) else { return };
+    let share = |error: Option<f64>, e: f64| match error {
+        Some(error) if e > 0.0 => format!("\u{b1}{:.0}%", (100.0 * error / e).ceil()),
+        _ => "unknown: too few stretches".into(),
+    };
+    let (all, worst) = (share(s.error, s.e), share(s.worst_error, s.worst_e));
+    let note = format!("; 95% interval of E over all lines {all}, of the worst line {worst}");
+    evidence.losses.iter_mut().filter(|l| l.what == "sampled").for_each(|l| l.note.push_str(&note));
 }
 
 /// `64M` as bytes.
@@ -122,6 +174,7 @@ fn record_program(args: &Args, global: &Global) -> anyhow::Result<Recorded> {
     options.keep_all = args.all_lines;
     options.service = args.service.service(&args.command, None);
     options.duration = args.duration;
+    options.counting = args.counting.counting();
     Ok(record_telling(&options, &mut reading(global))?)
 }
 
@@ -153,6 +206,7 @@ fn name_and_write(args: &Args, global: &Global, recorded: &mut Recorded) -> anyh
 }
 
 fn write(args: &Args, global: &Global, evidence: &mut Evidence) -> anyhow::Result<()> {
+    state_the_error(evidence);
     for l in &evidence.losses {
         global.remark(format!("{}: {} ({})", l.what, l.count, l.note));
     }

@@ -115,6 +115,7 @@ tables!(
     Rates rates: Rate,
     Heat heat: Heat,
     Marks marks: Mark,
+    Stretches stretches: Stretch,
 );
 
 impl Reader {
@@ -192,6 +193,7 @@ impl Reader {
             rates: self.rates,
             heat: self.heat,
             marks: self.marks,
+            stretches: self.stretches,
             losses: self.losses,
             others: self.others,
         };

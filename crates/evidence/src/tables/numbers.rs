@@ -158,6 +158,17 @@ pub struct Mark {
     pub count: u64,
 }
 
+/// A part of the run in which accesses were counted; between two of them none were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// Process id.
+    pub process: Option<u32>,
+    /// Virtual time that none of its accesses is earlier than, and all of the stretch before are.
+    pub vt0: u64,
+    /// Where it ends, if that is known.
+    pub vt1: Option<u64>,
+}
+
 /// How much a field is used, whoever uses it: about, from saturating logarithmic counters, or exactly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Heat {

@@ -27,6 +27,7 @@ pub(super) fn flags(o: &RecordOptions) -> Vec<String> {
         out.push(format!("--mem-max={}", o.mem_max_bytes));
     }
     out.extend(o.duration.map(|d| format!("--duration={}s", d.as_secs_f64())));
+    out.extend(o.counting.flags());
     out
 }
 

@@ -82,6 +82,9 @@ fn forwarded() -> impl Iterator<Item = i32> {
 }
 
 extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    if super::counting::toggled_by(signal) {
+        return;
+    }
     let child = CHILD.load(Ordering::Relaxed);
     // SAFETY: the kernel passes a valid siginfo. Signals of the terminal reach the program by themselves.
     let (from_user, sender) = unsafe {

@@ -12,7 +12,7 @@ const _: () = assert!(offset_of!(Live, entries) == 0 && size_of::<Entry>() == 64
 const _: () = assert!(offset_of!(Entry, rmask) == 8 && offset_of!(Entry, wmask) == 16);
 const _: () = assert!(offset_of!(Entry, cnt) == 32);
 const _: () = assert!(offset_of!(Live, frames) == 40960 && size_of::<Frame>() == 16 && FRAMES == 512);
-const _: () = assert!(offset_of!(Live, depth) == 49152);
+const _: () = assert!(offset_of!(Live, depth) == 49152 && offset_of!(Live, skip) == 49156);
 
 global_asm!(
     ".section .tdata,\"awT\",@progbits",
@@ -24,6 +24,7 @@ global_asm!(
     ".size tussle_state,8",
     "tussle_state: .quad 0",
     ".hidden tussle_dummy",
+    ".hidden tussle_counting",
     ".hidden tussle_slow",
     ".text",
 );
@@ -59,13 +60,14 @@ global_asm!(
 /// `$site` is the same for sites that `tussle cc` rewrote from a call into a jump: the return address is in r11
 /// (`tussle_rt::sites`), so that an access costs one store less.
 ///
-/// The first instruction has three bytes and no operand that the linker rewrites: `asleep` puts the return there.
+/// The first instruction has three bytes and no operand that the linker rewrites: `asleep` puts the return there, or a
+/// jump to the end, where accesses are only counted (`paused`).
 macro_rules! access {
     ($cnt:literal, $op:literal, [$($check:expr),+], $site:literal, $($name:literal),+) => {
-        access!(@hook $cnt, $op, [$($check),+], concat!(".L", $site, "_called:"),
+        access!(@hook $cnt, $op, [$($check),+], concat!(".L", $site, "_called"),
             [".cfi_startproc"], ["ret"],
             ["mov rsi, qword ptr [rsp]", concat!("mov edx, ", $op), "jmp tussle_slow"], $($name),+);
-        access!(@hook $cnt, $op, [$($check),+], concat!(".L", $site, "_jumped:"),
+        access!(@hook $cnt, $op, [$($check),+], concat!(".L", $site, "_jumped"),
             [".cfi_startproc", ".cfi_def_cfa rsp, 0", ".cfi_register rip, r11"], ["jmp r11"],
             ["mov rsi, r11", concat!("mov edx, ", $op), "jmp tussle_slow_site"], $site);
         // Reached without a procedure linkage table, which would clobber r11.
@@ -77,9 +79,10 @@ macro_rules! access {
             $( concat!(".globl ", $name, "\n.type ", $name, ",@function"), )+
             ".p2align 5",
             $( concat!($name, ":"), )+
-            $label,
+            concat!($label, ":"),
             $( $cfi, )+
             "mov rdx, rdi",
+            "3:",
             "mov rax, qword ptr [rip + tussle_tls@GOTTPOFF]",
             "shr rdx, 9",
             "mov r8d, edi",
@@ -98,6 +101,19 @@ macro_rules! access {
             $back,
             "2:",
             $( $slow, )+
+            concat!($label, "_paused:"),
+            "mov rax, qword ptr [rip + tussle_tls@GOTTPOFF]",
+            "mov rax, qword ptr fs:[rax]",
+            "test rax, rax",
+            "jz 2b",
+            "dec dword ptr [rax + 49156]",
+            "js 4f",
+            $back,
+            "4:",
+            "cmp dword ptr [rip + tussle_counting], 0",
+            "jne 2b",
+            "mov rdx, rdi",
+            "jmp 3b",
             ".cfi_endproc",
         );
     };
@@ -281,7 +297,8 @@ macro_rules! points {
             ".section .rodata.tussle_points,\"a\",@progbits",
             ".p2align 2",
             concat!($start, ":"),
-            $( concat!(".long .L", $name, "_", $how, " - ."), )+
+            $( concat!(".long .L", $name, "_", $how, " - ."),
+               concat!(".long .L", $name, "_", $how, "_paused - .L", $name, "_", $how), )+
             concat!($end, ":"),
             ".text",
         );
@@ -293,9 +310,15 @@ points! { "tussle_called", "tussle_called_end":
     "tussle_site_write2", "called"; "tussle_site_write4", "called"; "tussle_site_write8", "called";
     "tussle_site_unaligned_write8", "called";
 }
-points! { "tussle_frames", "tussle_frames_end":
-    "tussle_entry", "called"; "tussle_exit", "called";
-}
+global_asm!(
+    ".section .rodata.tussle_points,\"a\",@progbits",
+    ".p2align 2",
+    "tussle_frames:",
+    ".long .Ltussle_entry_called - ., 0",
+    ".long .Ltussle_exit_called - ., 0",
+    "tussle_frames_end:",
+    ".text",
+);
 points! { "tussle_jumped", "tussle_jumped_end":
     "tussle_site_read1", "jumped"; "tussle_site_read2", "jumped"; "tussle_site_read4", "jumped";
     "tussle_site_read8", "jumped"; "tussle_site_unaligned_read8", "jumped"; "tussle_site_write1", "jumped";
@@ -303,26 +326,30 @@ points! { "tussle_jumped", "tussle_jumped_end":
     "tussle_site_unaligned_write8", "jumped";
 }
 
-/// A hook's first bytes awake and asleep, and how many of them differ. `mov rdx, rdi` and `jmp r11`; of those that are
-/// called a `ret` takes the place of the first byte (`rex.w` in all of them).
+/// A hook's first three bytes in all forms: `mov rdx, rdi` (of function hooks, the begin of a longer instruction), a
+/// return or a jump back, a jump to its own end.
 pub struct Point {
     /// Where it begins, on a multiple of eight.
     pub at: *mut u64,
-    /// The bytes that change, in the low ones of the word.
-    pub mask: u64,
-    /// While something is recorded.
+    /// While accesses are recorded.
     pub awake: u64,
-    /// While nothing is.
-    pub asleep: u64,
+    /// While nothing is: it returns at once.
+    pub returning: u64,
+    /// While accesses are only counted; `None` where it cannot be.
+    pub paused: Option<u64>,
 }
 
 /// Calls `each` for all access hooks, whose first bytes may change, and with `frames` for those of functions, too.
 pub fn points(frames: bool, mut each: impl FnMut(Point)) {
-    let mut walk = |from: usize, to: usize, mask: u64, awake: u64, asleep: u64| {
-        for at in (from..to).step_by(4) {
-            // SAFETY: the list has distances of 32 bits.
-            let distance = unsafe { (at as *const i32).read() } as isize;
-            each(Point { at: at.wrapping_add_signed(distance) as *mut u64, mask, awake, asleep });
+    let mut walk = |from: usize, to: usize, awake: u64, returning: u64| {
+        for at in (from..to).step_by(8) {
+            // SAFETY: the list has pairs of 32 bits.
+            let [distance, paused] = unsafe { (at as *const [i32; 2]).read() };
+            // A short jump counts from its own end.
+            let jump = u8::try_from(paused - 2).ok().filter(|j| *j < 128);
+            let paused = jump.map(|j| 0xfa_00eb | (j as u64) << 8);
+            let at = at.wrapping_add_signed(distance as isize) as *mut u64;
+            each(Point { at, awake, returning, paused });
         }
     };
     let (called, called_end, jumped, jumped_end): (usize, usize, usize, usize);
@@ -336,10 +363,10 @@ pub fn points(frames: bool, mut each: impl FnMut(Point)) {
             out(reg) functions, out(reg) functions_end,
             options(nomem, nostack, preserves_flags));
     }
-    walk(called, called_end, 0xff, 0x48, 0xc3);
-    walk(jumped, jumped_end, 0xff_ffff, 0xfa_8948, 0xe3_ff41);
+    walk(called, called_end, 0xfa_8948, 0xfa_89c3);
+    walk(jumped, jumped_end, 0xfa_8948, 0xe3_ff41);
     if frames {
-        walk(functions, functions_end, 0xff, 0x48, 0xc3);
+        walk(functions, functions_end, 0x05_8b48, 0x05_8bc3);
     }
 }
 
