@@ -15,8 +15,6 @@ use tussle_rt_core::sampling::sampled;
 const READ_EXEC: usize = 1 | 4;
 const WRITE: usize = 2;
 const PAGE: usize = 4096;
-/// The bytes that change.
-const MASK: u64 = 0xff_ffff;
 
 /// Lets all hooks return at once, for good. True if they do now.
 pub fn sleep() -> bool {
@@ -52,9 +50,9 @@ fn change(frames: bool, to: impl Fn(&Point) -> Option<u64>) -> bool {
         let word = unsafe { AtomicU64::from_ptr(p.at) };
         let now = word.load(SeqCst);
         // What somebody else put there (a debugger's breakpoint) stays.
-        let known = [Some(p.awake), Some(p.returning), p.paused].contains(&Some(now & MASK));
+        let known = [Some(p.awake), Some(p.returning), p.paused].contains(&Some(now & p.mask));
         match to(&p).filter(|_| known) {
-            Some(new) => word.store((now & !MASK) | new, SeqCst),
+            Some(new) => word.store((now & !p.mask) | new, SeqCst),
             None => done = false,
         }
     });

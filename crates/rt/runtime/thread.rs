@@ -270,7 +270,10 @@ pub unsafe fn init() {
         if !arena::open(&settings, 0, 0, vt) {
             return;
         }
+        // What the recorder itself does is not the program's (compilers call memset for it).
+        set_state(BUSY);
         marks::begin();
+        set_state(NEW);
         crate::interpose::make_key();
         let child = Some(after_fork_in_child as unsafe extern "C" fn());
         let dso = core::ptr::null_mut();

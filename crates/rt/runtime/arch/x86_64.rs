@@ -326,11 +326,13 @@ points! { "tussle_jumped", "tussle_jumped_end":
     "tussle_site_unaligned_write8", "jumped";
 }
 
-/// A hook's first three bytes in all forms: `mov rdx, rdi` (of function hooks, the begin of a longer instruction), a
-/// return or a jump back, a jump to its own end.
+/// A hook's first bytes in all forms: `mov rdx, rdi`, a return or a jump back, a jump to its own end. Of function hooks
+/// only the first one is known: linkers rewrite the others.
 pub struct Point {
     /// Where it begins, on a multiple of eight.
     pub at: *mut u64,
+    /// The bytes that change, in the low ones of the word.
+    pub mask: u64,
     /// While accesses are recorded.
     pub awake: u64,
     /// While nothing is: it returns at once.
@@ -341,7 +343,7 @@ pub struct Point {
 
 /// Calls `each` for all access hooks, whose first bytes may change, and with `frames` for those of functions, too.
 pub fn points(frames: bool, mut each: impl FnMut(Point)) {
-    let mut walk = |from: usize, to: usize, awake: u64, returning: u64| {
+    let mut walk = |from: usize, to: usize, mask: u64, awake: u64, returning: u64| {
         for at in (from..to).step_by(8) {
             // SAFETY: the list has pairs of 32 bits.
             let [distance, paused] = unsafe { (at as *const [i32; 2]).read() };
@@ -349,7 +351,7 @@ pub fn points(frames: bool, mut each: impl FnMut(Point)) {
             let jump = u8::try_from(paused - 2).ok().filter(|j| *j < 128);
             let paused = jump.map(|j| 0xfa_00eb | (j as u64) << 8);
             let at = at.wrapping_add_signed(distance as isize) as *mut u64;
-            each(Point { at, awake, returning, paused });
+            each(Point { at, mask, awake, returning, paused });
         }
     };
     let (called, called_end, jumped, jumped_end): (usize, usize, usize, usize);
@@ -363,10 +365,10 @@ pub fn points(frames: bool, mut each: impl FnMut(Point)) {
             out(reg) functions, out(reg) functions_end,
             options(nomem, nostack, preserves_flags));
     }
-    walk(called, called_end, 0xfa_8948, 0xfa_89c3);
-    walk(jumped, jumped_end, 0xfa_8948, 0xe3_ff41);
+    walk(called, called_end, 0xff_ffff, 0xfa_8948, 0xfa_89c3);
+    walk(jumped, jumped_end, 0xff_ffff, 0xfa_8948, 0xe3_ff41);
     if frames {
-        walk(functions, functions_end, 0x05_8b48, 0x05_8bc3);
+        walk(functions, functions_end, 0xff, 0x48, 0xc3);
     }
 }
 
