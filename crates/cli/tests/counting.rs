@@ -68,7 +68,10 @@ fn a_sample_states_its_error_and_holds_it() {
             assert!((found.e - truth).abs() <= error, "{kind} {every}: {found:?}");
             assert!(error <= 0.6 * truth, "{kind} {every}: {found:?}");
             // The views find the same, and all that was passed over is known.
-            let c = tussle_contention::analysis::contention(&e, &tussle_contention::analysis::Question::observed());
+            let c = tussle_contention::analysis::contention(
+                &e,
+                &tussle_contention::analysis::Question::observed(),
+            );
             let seen: f64 = c.lines.iter().map(|l| l.e.e).sum();
             assert!((seen / found.e - 1.0).abs() < 0.05, "{seen} {found:?}");
             let all = e.run.accesses.unwrap() as f64;

@@ -99,8 +99,7 @@ pub fn note(entered: &Entered, addr: u64, n: u64, kind: u32, pc: u64, counted: b
     // SAFETY: `touch` gets ranges within one line each: the second begins where the first one's line ends.
     unsafe {
         let t = entered.live();
-        let line = addr & !(LINE - 1);
-        let off = addr & (LINE - 1);
+        let (line, off) = (addr & !(LINE - 1), addr & (LINE - 1));
         if off + n <= LINE {
             touch(t, line, off, n, kind, pc, counted);
         } else {

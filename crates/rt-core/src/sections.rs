@@ -8,8 +8,8 @@
 
 use crate::arena::{alloc, at, cap, header, lost, reference};
 use crate::counting::counting;
-use crate::sampling;
 use crate::mem::take;
+use crate::sampling;
 use crate::thread::{Entered, now};
 use crate::wire::*;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -359,7 +359,8 @@ impl<'a> RawFile<'a> {
         }
         let field = |at: usize| u64::from(t.live) * UNIT + at as u64;
         let number = |at: usize| self.at::<u32>(field(at)).unwrap_or(0);
-        let now = number(std::mem::offset_of!(Live, skip_from)).saturating_sub(number(std::mem::offset_of!(Live, skip)));
+        let now = number(std::mem::offset_of!(Live, skip_from))
+            .saturating_sub(number(std::mem::offset_of!(Live, skip)));
         self.at::<u64>(field(std::mem::offset_of!(Live, skipped))).unwrap_or(0).saturating_add(now.into())
     }
 

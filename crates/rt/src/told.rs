@@ -58,10 +58,11 @@ impl ProcessReader<'_> {
         };
         let count = starts.len() as u64;
         let ends = |vt0: u64| (h.sample_every > 0).then_some(vt0 + STRETCH_VT);
-        self.ev
-            .stretches
-            .get_or_insert_default()
-            .extend(starts.into_iter().map(|vt0| Stretch { process: process_of, vt0, vt1: ends(vt0) }));
+        self.ev.stretches.get_or_insert_default().extend(starts.into_iter().map(|vt0| Stretch {
+            process: process_of,
+            vt0,
+            vt1: ends(vt0),
+        }));
         let (what, note) = match h.sample_every {
             0 => (
                 "not counted".into(),

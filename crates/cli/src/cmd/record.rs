@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tussle_evidence::Evidence;
-use tussle_host::record::{Counting, RecordError, RecordOptions, Recorded, convert_session, leftovers, record_telling};
+use tussle_host::record::{
+    Counting, RecordError, RecordOptions, Recorded, convert_session, leftovers, record_telling,
+};
 
 /// What is over sooner shows no progress.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
@@ -32,7 +34,8 @@ pub struct Args {
     #[arg(long)]
     children: bool,
     /// Run any program, as it is, under an emulator that carries the recorder (QEMU's user mode): slow, but no rebuild.
-    #[arg(long, conflicts_with_all = ["preload", "children", "convert", "sample", "toggle", "count_after", "count_for"])]
+    #[arg(long, conflicts_with_all = ["preload", "children", "convert", "sample", "toggle", "count_after",
+        "count_for"])]
     emulate: bool,
     /// Keep lines that only one thread used, too.
     #[arg(long)]
@@ -67,13 +70,15 @@ pub struct Args {
 #[derive(clap::Args)]
 struct CountingArgs {
     /// Count one of N parts of the run, a sample: counts are estimates, and the report says how far E may be off.
-    #[arg(long, value_name = "1/N", value_parser = sample, conflicts_with = "convert", help_heading = "What is counted")]
+    #[arg(long, value_name = "1/N", value_parser = sample, conflicts_with = "convert",
+        help_heading = "What is counted")]
     sample: Option<u32>,
     /// Begin without counting; `--toggle` begins.
     #[arg(long, requires = "toggle", help_heading = "What is counted")]
     stopped: bool,
-    /// Begin or end counting whenever tussle gets this signal (USR1, USR2, HUP, WINCH, IO), which the program then does not.
-    #[arg(long, value_name = "SIGNAL", value_parser = tussle_host::record::signal, conflicts_with_all = ["convert", "sample"],
+    /// Begin or end counting whenever tussle gets this signal (USR1, USR2, HUP, WINCH, IO), and do not pass it on.
+    #[arg(long, value_name = "SIGNAL", value_parser = tussle_host::record::signal,
+        conflicts_with_all = ["convert", "sample"],
         help_heading = "What is counted")]
     toggle: Option<i32>,
     /// Begin counting so long after the start (ms, s, m, h).

@@ -124,8 +124,13 @@ impl Drop for Control {
 }
 
 /// Signals that may let counting begin and end: names as `kill -l` has them.
-const SIGNALS: [(&str, i32); 5] =
-    [("USR1", libc::SIGUSR1), ("USR2", libc::SIGUSR2), ("HUP", libc::SIGHUP), ("WINCH", libc::SIGWINCH), ("IO", libc::SIGIO)];
+const SIGNALS: [(&str, i32); 5] = [
+    ("USR1", libc::SIGUSR1),
+    ("USR2", libc::SIGUSR2),
+    ("HUP", libc::SIGHUP),
+    ("WINCH", libc::SIGWINCH),
+    ("IO", libc::SIGIO),
+];
 
 /// The number of a signal by its name, with `SIG` or without.
 pub fn signal(name: &str) -> Result<i32, String> {
