@@ -1,7 +1,7 @@
 //! A sample of the run: of each part of virtual time one stretch is counted, the same ones of all threads.
 //!
-//! Clocks go on in between: hooks count how many accesses they pass over, so that every clock is what it would be if all
-//! were recorded, and nothing hangs on who has a CPU when. What is counted in a stretch is all that happens in it.
+//! Clocks go on in between: hooks count how many accesses they pass over, so that every clock is what it would be if
+//! all were recorded, and nothing hangs on who has a CPU when. What is counted in a stretch is all that happens in it.
 
 use crate::stretches::{STRETCH_VT, period_vt, stretch_vt};
 use crate::thread::{Entered, now, pass};

@@ -21,8 +21,8 @@ fn scale_of(every: u32, stretches: usize, counted: u64, all: u64) -> f64 {
 }
 
 impl ProcessReader<'_> {
-    /// Accesses of all threads, of which `counted` were counted. Where that is a sample of the run, rows from `first` on
-    /// (accesses, operations) are scaled by what each stretch stands for.
+    /// Accesses of all threads, of which `counted` were counted. Where that is a sample of the run, rows from `first`
+    /// on (accesses, operations) are scaled by what each stretch stands for.
     pub fn scale(&mut self, first: (usize, usize), counted: u64) -> u64 {
         let h = self.file.header();
         if h.sample_every == 0 {
