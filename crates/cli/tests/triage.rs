@@ -74,6 +74,7 @@ fn a_pasted_table_gives_the_pair_and_what_parts_it() {
     assert_eq!(tussle(at, &["triage", "-q", TABLES, "--layout", BEFORE]).status.code(), Some(1));
     let bare = text(&tussle(at, &["triage", "-q", TABLES]));
     assert!(bare.contains("fields are unknown") && bare.contains("rwsem_spin_on_owner"), "{bare}");
+    assert!(bare.contains("bytes 48 (5093 samples) and 32 (364) of line 0xff19b3818445c740 meet"), "{bare}");
 }
 
 /// What parts the pair really does: the layout after the edit has them on two lines.

@@ -92,6 +92,22 @@ impl<'a> Namer<'a> {
         Namer { evidence, said: HashMap::new() }
     }
 
+    /// Name of bytes of an object without a type.
+    fn untyped(&self, object: u32, o: &Object, root: String, offset: u64, size: u64) -> String {
+        // Of a page that nothing is known of, what it holds is of interest, not where.
+        let page = o.kind == ObjectKind::Mapped && o.size == PAGE_BYTES && o.allocator.is_none();
+        // With the type: an expression alone (`stats.hits`) does not say whose field it is.
+        let whole = |f: &str| f.starts_with("struct ") || f.starts_with("union ");
+        let told = self.said.get(&(object, offset)).map(Vec::as_slice);
+        match (told, o.name.as_ref(), offset == 0 && size >= o.size) {
+            // The accessing code says what these bytes are to it; where it disagrees, they are bytes.
+            (Some([(field, _)]), _, _) if whole(field) => format!("{root}, {field}"),
+            (_, Some(_), true) => root,
+            (_, Some(_), false) if page => root + "[]",
+            _ => bytes_text(&root, offset, size),
+        }
+    }
+
     /// Name of `size` bytes at `offset` from the start of `object`.
     pub fn name(&self, object: u32, offset: u64, size: u64) -> FieldName {
         let Some(o) = self.evidence.objects.get(object as usize) else {
@@ -104,16 +120,7 @@ impl<'a> Namer<'a> {
         };
         let root = self.root(o);
         let Some(ty) = o.ty else {
-            // Of a page that nothing is known of, what it holds is of interest, not where.
-            let page = o.kind == ObjectKind::Mapped && o.size == PAGE_BYTES && o.allocator.is_none();
-            let told = self.said.get(&(object, offset)).map(Vec::as_slice);
-            let path = match (o.name.as_ref(), offset == 0 && size >= o.size) {
-                // The accessing code says what these bytes are to it; where it disagrees, they are bytes.
-                _ if let Some([(field, _)]) = told => format!("{root}, {field}"),
-                (Some(_), true) => root,
-                (Some(_), false) if page => root + "[]",
-                _ => bytes_text(&root, offset, size),
-            };
+            let path = self.untyped(object, o, root, offset, size);
             return FieldName { path, leaf: None, index: None, certainty: 0.0 };
         };
         let table = &self.evidence.types;

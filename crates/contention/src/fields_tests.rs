@@ -189,3 +189,22 @@ fn members_of_the_cxx_library_are_no_names() {
     assert_eq!(name(16, 16).0, "slots");
     assert_eq!(name(0, 16).0, "sum..slots");
 }
+
+#[test]
+fn code_names_bytes_of_objects_without_a_type() {
+    let mut s = sample::Sample::new(1);
+    let object = s.heap(0x1000, 192, None, 1, 64, None);
+    for (code, offset) in [(0, 16), (1, 24), (2, 24), (3, 40)] {
+        s.touch(object, offset, 4, code, 0, TouchKind::Read);
+    }
+    let mut e = s.evidence();
+    e.objects[0].name = Some("kmalloc-192 in f".into());
+    let fields = ["struct chunk.free", "struct chunk.base", "struct page.flags", "stats.hits"];
+    for (t, field) in e.touches.iter_mut().zip(fields) {
+        t.field = Some(field.into());
+    }
+    let namer = Namer::new(&e);
+    assert_eq!(namer.name(object, 16, 4).path, "kmalloc-192 in f, struct chunk.free");
+    assert_eq!(namer.name(object, 24, 4).path, "kmalloc-192 in f, bytes 24..27", "they disagree");
+    assert_eq!(namer.name(object, 40, 4).path, "kmalloc-192 in f, bytes 40..43", "whose field it is stays open");
+}

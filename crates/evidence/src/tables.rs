@@ -511,7 +511,8 @@ pub struct Touch {
     /// Times seen; a sample, not a count, for the recorder.
     pub samples: u64,
     /// Field that the expression in the source names here (`stats.hits`), where it could be read; filled by naming,
-    /// `None` in raw recordings. It decides between members of a union.
+    /// `None` in raw recordings. It decides between members of a union. In kernel objects without a type it is the
+    /// member of the struct that the code takes these bytes for, with the type (`struct pcpu_chunk.free_bytes`).
     #[serde(default)]
     pub field: Option<String>,
     /// What the bytes were used for when they were no field at all; then `field` is `None`.

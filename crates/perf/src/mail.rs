@@ -61,6 +61,31 @@ pub fn plain(text: &str) -> String {
     text.chars().filter_map(blank).collect()
 }
 
+/// A raw mail whose body is quoted-printable (RFC 2045), decoded; others as they are. Joined lines are one line again.
+pub fn decoded(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    if !lower.contains("content-transfer-encoding: quoted-printable") {
+        return text.to_string();
+    }
+    let joined = text.replace("=\r\n", "").replace("=\n", "");
+    let mut parts = joined.split('=');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let code = part.get(..2).filter(|c| c.bytes().all(|b| b.is_ascii_hexdigit()));
+        match code.and_then(|c| u8::from_str_radix(c, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend(&part.as_bytes()[2..]);
+            }
+            None => {
+                bytes.push(b'=');
+                bytes.extend(part.as_bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// The text without quotes, in words.
 fn words(text: &str) -> Vec<&str> {
     let unquoted = text.lines().map(|l| l.trim_start_matches(['>', ' ', '\t']));
@@ -102,7 +127,7 @@ fn title(rest: &[&str]) -> Option<String> {
 }
 
 /// The commit before and the one that is blamed. A robot's table names both below `commit:`; prose says `due to commit`
-/// or `caused by commit`.
+/// or `caused by commit`; else it is what stands behind the first `commit:`.
 pub fn blamed(text: &str) -> (Option<Commit>, Option<Commit>) {
     let all = words(text);
     let known = commits(text);
@@ -122,8 +147,11 @@ pub fn blamed(text: &str) -> (Option<Commit>, Option<Commit>) {
         let i = all.windows(3).position(hit)?;
         (i + 3..i + 12).find_map(at)
     };
+    let alone = || all.windows(2).filter(|w| w[0] == "commit:").find_map(|w| hash(w[1])).and_then(|h| {
+        known.iter().find(|c| c.hash.starts_with(h) || h.starts_with(&c.hash)).cloned()
+    });
     let causes = [["due", "to", "commit"], ["caused", "by", "commit"], ["by", "this", "commit"]];
-    (None, causes.into_iter().find_map(after))
+    (None, causes.into_iter().find_map(after).or_else(alone))
 }
 
 /// Functions of a profile: lkp's rows `perf-profile.self.cycles-pp.NAME` (the column of the blamed commit) and
@@ -384,6 +412,16 @@ mod tests {
             "slower by a tenth, caused by commit \n> deadbee1234 (\"net: move\n> something\"). See 12345678.";
         assert_eq!(blamed(text).1.unwrap().title, "net: move something");
         assert_eq!(blamed("nothing to see"), (None, None));
+    }
+
+    #[test]
+    fn a_raw_mail_is_decoded() {
+        let raw = "Content-Transfer-Encoding: quoted-printable\n\ncommit: deadbee1234 (\"net: mo=\nve =E2=80=9Cit\")\n\
+            x =3D y, 50=\n%, a=zz";
+        let text = decoded(raw);
+        assert_eq!(blamed(&text).1.unwrap().title, "net: move \u{201c}it");
+        assert!(text.ends_with("x = y, 50%, a=zz"), "{text}");
+        assert_eq!(decoded("a=3Db"), "a=3Db", "no header, no code");
     }
 
     const PATCH: &str = "+++ b/include/linux/x.h\n@@ -10,6 +10,6 @@ struct outer {\n \tlong a;\n-\tstruct lock l;\n \

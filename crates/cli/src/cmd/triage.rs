@@ -86,7 +86,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 fn mail_text(path: &Path) -> anyhow::Result<String> {
     match input::find(path)? {
         input::Found::Bytes(bytes) if !input::is_perf_data(&bytes) => {
-            Ok(mail::plain(&String::from_utf8_lossy(&bytes)))
+            Ok(mail::plain(&mail::decoded(&String::from_utf8_lossy(&bytes))))
         }
         _ => bail!("{}: a recording, no text: tussle import reads it, with more to say", path.display()),
     }

@@ -4,8 +4,10 @@
 use super::Found;
 use super::suspects::Suspect;
 use crate::cmd::import::view::DECIDED;
+use std::collections::BTreeMap;
 use tussle_advise::Edit;
 use tussle_perf::mail::{Change, Commit};
+use tussle_perf::text::{TextLine, TextRow};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, offset};
 use tussle_report::signs;
 
@@ -77,10 +79,13 @@ fn finding(found: &Found) -> String {
         );
     }
     if found.no_types && !found.lines.is_empty() {
-        return "fields are unknown: no file with types was given".into();
+        return format!("fields are unknown: no file with types was given{}", two_places(found));
     }
     if let Some(p) = found.naming.primitives.first() {
         return format!("a {} at 0x{:x} is fought over; what holds it is not known", p.type_name, p.base);
+    }
+    if !found.lines.is_empty() {
+        return format!("no type is sure enough for the lines{}", two_places(found));
     }
     if let Some(f) = found.families.first() {
         let functions = f.functions.first().map_or("", String::as_str);
@@ -91,6 +96,32 @@ fn finding(found: &Found) -> String {
         );
     }
     "undecided: nothing in the text ties the loss to two fields".into()
+}
+
+/// The two hottest places of the first line, where it has as many.
+fn two_places(found: &Found) -> String {
+    let Some(line) = found.lines.first() else { return String::new() };
+    let mut sums: BTreeMap<u64, f64> = BTreeMap::new();
+    for r in &line.rows {
+        *sums.entry(r.offset).or_default() += samples(r, line);
+    }
+    let mut places: Vec<(u64, f64)> = sums.into_iter().collect();
+    places.sort_by(|a, b| b.1.total_cmp(&a.1));
+    match places[..] {
+        [(a, x), (b, y), ..] if y >= 1.0 => {
+            format!("; bytes {a} ({x:.0} samples) and {b} ({y:.0}) of line 0x{:x} meet", line.address)
+        }
+        _ => String::new(),
+    }
+}
+
+/// Contended samples of a row: HITM, or peers where the machine cannot tell HITM.
+fn samples(r: &TextRow, line: &TextLine) -> f64 {
+    let peers = || Some(r.percent.get(2)? / 100.0 * line.counts.peer? as f64);
+    match line.counts.hitm() {
+        0 if line.counts.peer_remote.is_none() => peers().unwrap_or(0.0),
+        _ => r.hitm(line),
+    }
 }
 
 /// Lines of the table: named, or as offsets and functions.
@@ -134,7 +165,7 @@ fn bare(found: &Found) -> Node {
         places.dedup();
         for at in places {
             let here: Vec<_> = line.rows.iter().filter(|r| r.offset == at).collect();
-            let samples = here.iter().map(|r| r.hitm(line)).sum::<f64>().round() as u64;
+            let samples = here.iter().map(|r| samples(r, line)).sum::<f64>().round() as u64;
             let mut names: Vec<&str> = here.iter().map(|r| r.symbol.as_str()).collect();
             names.dedup();
             rows.push(vec![
