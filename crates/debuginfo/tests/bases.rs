@@ -165,3 +165,22 @@ fn bases_that_are_only_declared_are_found_by_name() {
         }
     }
 }
+
+/// Padding of a `[[no_unique_address]]` member is used again by what follows, and debug information does not tell of it:
+/// a place behind the padding is not the only one.
+#[test]
+fn what_may_lie_in_the_padding_of_a_member_is_not_placed_behind_it() {
+    let source = "#include <cstdio>\nstruct V { long z, y; };\nstruct Mid : virtual V { };\n\
+        struct Pad { alignas(16) long a; long b; char t; Pad() {} };\n\
+        struct Out : Mid { [[no_unique_address]] Pad p; } o;\n\
+        int main() { printf(\"%ld\", (long)((char *)&o.z - (char *)&o)); }\n";
+    for cc in ["g++", "clang++"].into_iter().filter(|cc| need(cc)) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.cc"), source).unwrap();
+        run(dir.path(), &format!("{cc} -std=c++20 -g a.cc"));
+        let truth: u64 = run(dir.path(), "./a.out").parse().unwrap();
+        let table = read(&dir.path().join("a.out"));
+        let spots = resolve(&table, table.find("Out").unwrap(), "z");
+        assert!(!spots[0].placed || spots[0].offset == truth, "{cc}: {spots:?}, truth {truth}");
+    }
+}

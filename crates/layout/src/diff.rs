@@ -109,7 +109,7 @@ pub fn diff(old: Side<'_>, old_id: TypeId, new: Side<'_>, new_id: TypeId, option
         phases.iter().map(|&p| line_count(size, p, options.line)).max().unwrap_or(0)
     };
     let mut d = TypeDiff {
-        name: new.table.name(new_id),
+        name: title(new.table, new_id),
         size,
         lines: (most(size.0, &phases), most(size.1, &new_phases)),
         ..TypeDiff::default()
@@ -123,6 +123,18 @@ pub fn diff(old: Side<'_>, old_id: TypeId, new: Side<'_>, new_id: TypeId, option
         d.cause = cause::find(old, old_id, new, new_id);
     }
     d
+}
+
+/// The type's name; that of its typedef where it has none of its own.
+fn title(table: &TypeTable, id: TypeId) -> String {
+    if table.aggregate(id).is_some_and(|a| a.name.is_some()) {
+        return table.name(id);
+    }
+    let typedef = table.iter().find_map(|(_, t)| match t {
+        Type::Typedef { name, to } if table.strip(*to) == id => Some(name.clone()),
+        _ => None,
+    });
+    typedef.unwrap_or_else(|| table.name(id))
 }
 
 fn members(a: &[Leaf], b: &[Leaf], d: &mut TypeDiff) {
@@ -325,6 +337,10 @@ pub struct Common {
     pub names: usize,
     /// Definitions that differ, old and new.
     pub changed: Vec<(TypeId, TypeId)>,
+    /// Further definitions of such a name that only the old build has.
+    pub only_old: Vec<TypeId>,
+    /// And that only the new one has.
+    pub only_new: Vec<TypeId>,
 }
 
 /// Types of the same name and kind in both tables whose bodies differ. Of several definitions of a name those that the
@@ -335,12 +351,15 @@ pub fn changed(old: &TypeTable, new: &TypeTable) -> Common {
     for (key, new_ids) in by_name(new) {
         let Some(old_ids) = olds.get(&key) else { continue };
         out.names += 1;
-        out.changed.extend(unmatched(old, old_ids, new, &new_ids));
+        out.add(old, old_ids, new, &new_ids);
     }
     out.changed.sort();
+    out.only_old.sort();
+    out.only_new.sort();
     out
 }
 
+/// Structs and unions by name and kind; those without a name under the names of their typedefs.
 fn by_name(t: &TypeTable) -> HashMap<(&str, u8), Vec<TypeId>> {
     let mut map: HashMap<(&str, u8), Vec<TypeId>> = HashMap::new();
     for (id, a) in t.aggregates() {
@@ -348,23 +367,58 @@ fn by_name(t: &TypeTable) -> HashMap<(&str, u8), Vec<TypeId>> {
             map.entry((name, a.kind as u8)).or_default().push(id);
         }
     }
+    for (_, ty) in t.iter() {
+        let Type::Typedef { name, to } = ty else { continue };
+        let id = t.strip(*to);
+        let Type::Aggregate(a) = t.get(id) else { continue };
+        if a.name.is_some() || a.declaration {
+            continue;
+        }
+        let ids = map.entry((name, TYPEDEF | a.kind as u8)).or_default();
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
     map
 }
 
-/// Pairs of definitions of one name that differ.
-pub fn unmatched(
+/// Typedefs have names of their own in C.
+const TYPEDEF: u8 = 1 << 7;
+
+/// What became of all definitions of one name. Those that the other build has too are put aside, the others are compared
+/// in their order; what is left has no counterpart.
+pub fn matched(old: &TypeTable, old_ids: &[TypeId], new: &TypeTable, new_ids: &[TypeId]) -> Common {
+    let mut out = Common::default();
+    out.add(old, old_ids, new, new_ids);
+    out
+}
+
+impl Common {
+    fn add(&mut self, old: &TypeTable, old_ids: &[TypeId], new: &TypeTable, new_ids: &[TypeId]) {
+        let mut before: Vec<(TypeId, Shape)> = old_ids.iter().map(|&id| (id, Shape::of(old, id))).collect();
+        let mut after: Vec<(TypeId, Shape)> = new_ids.iter().map(|&id| (id, Shape::of(new, id))).collect();
+        let same = |list: &[(TypeId, Shape)], shape: &Shape| list.iter().any(|x| x.1 == *shape);
+        let (all_before, all_after) = (before.clone(), after.clone());
+        before.retain(|x| !same(&all_after, &x.1));
+        after.retain(|x| !same(&all_before, &x.1));
+        let pairs = before.len().min(after.len());
+        self.changed.extend(before.iter().zip(&after).map(|(o, n)| (o.0, n.0)));
+        self.only_old.extend(before[pairs..].iter().map(|x| x.0));
+        self.only_new.extend(after[pairs..].iter().map(|x| x.0));
+    }
+}
+
+/// The first two definitions of one name that are the same in both builds.
+pub fn twins(
     old: &TypeTable,
     old_ids: &[TypeId],
     new: &TypeTable,
     new_ids: &[TypeId],
-) -> Vec<(TypeId, TypeId)> {
-    let mut before: Vec<(TypeId, Shape)> = old_ids.iter().map(|&id| (id, Shape::of(old, id))).collect();
-    let mut after: Vec<(TypeId, Shape)> = new_ids.iter().map(|&id| (id, Shape::of(new, id))).collect();
-    let same = |list: &[(TypeId, Shape)], shape: &Shape| list.iter().any(|x| x.1 == *shape);
-    let (all_before, all_after) = (before.clone(), after.clone());
-    before.retain(|x| !same(&all_after, &x.1));
-    after.retain(|x| !same(&all_before, &x.1));
-    before.iter().zip(&after).map(|(o, n)| (o.0, n.0)).collect()
+) -> Option<(TypeId, TypeId)> {
+    old_ids.iter().find_map(|&a| {
+        let shape = Shape::of(old, a);
+        new_ids.iter().find(|&&b| Shape::of(new, b) == shape).map(|&b| (a, b))
+    })
 }
 
 /// Offsets, sizes and names of everything inside, without the cost of building paths.

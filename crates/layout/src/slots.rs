@@ -3,7 +3,8 @@
 use crate::align::takes_room;
 use crate::holes::Place;
 use crate::phases::object_align;
-use tussle_model::{AggregateKind, Member, Type, TypeId, TypeTable};
+use std::collections::HashMap;
+use tussle_model::{Aggregate, AggregateKind, Member, Type, TypeId, TypeTable};
 
 /// A field that is to be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,22 +73,24 @@ fn scope(
     if a.kind == AggregateKind::Union || depth > 16 || out.len() >= SLOTS_MAX {
         return;
     }
-    let items = items(table, id, btf);
+    let (items, align) = (items(table, id, btf), object_align(table, id, btf));
+    let nested = nested(table, a);
     for i in 0..=items.len() {
-        if let Some(m) = i.checked_sub(1).and_then(|k| nested(table, id, &items[k])) {
-            scope(table, m.0, base.saturating_add(m.1), field, btf, moves_max, depth + 1, out);
+        if let Some((at, ty)) = i.checked_sub(1).and_then(|k| nested.get_key_value(&items[k].offset)) {
+            scope(table, *ty, base.saturating_add(*at), field, btf, moves_max, depth + 1, out);
         }
-        out.push(insert(&items, i, a.size, object_align(table, id, btf), base, field, moves_max));
+        out.push(insert(&items, i, a.size, align, base, field, moves_max));
     }
 }
 
-/// The unnamed struct that an item is, with its offset.
-fn nested(table: &TypeTable, id: TypeId, item: &Item) -> Option<(TypeId, u64)> {
-    let Type::Aggregate(a) = table.get(id) else { return None };
-    let m =
-        a.members.iter().find(|m| m.name.is_none() && m.bit_size.is_none() && m.offset() == item.offset)?;
-    let ty = table.strip(m.ty);
-    matches!(table.get(ty), Type::Aggregate(x) if x.kind == AggregateKind::Struct).then_some((ty, m.offset()))
+/// The unnamed structs inside, by their offsets.
+fn nested(table: &TypeTable, a: &Aggregate) -> HashMap<u64, TypeId> {
+    let mut found = HashMap::new();
+    for m in a.members.iter().filter(|m| m.name.is_none() && m.bit_size.is_none()) {
+        found.entry(m.offset()).or_insert_with(|| table.strip(m.ty));
+    }
+    found.retain(|_, ty| matches!(table.get(*ty), Type::Aggregate(x) if x.kind == AggregateKind::Struct));
+    found
 }
 
 fn items(table: &TypeTable, id: TypeId, btf: bool) -> Vec<Item> {

@@ -3,9 +3,9 @@
 mod support;
 
 use support::Build as Table;
-use tussle_layout::diff::{Change, Options, Side, TypeDiff, changed, diff, hot_pairs, summary_view};
+use tussle_layout::diff::{Change, Options, Side, TypeDiff, changed, diff, hot_pairs, summary_view, twins};
 use tussle_layout::phases::Where;
-use tussle_model::{LineSize, TypeTable};
+use tussle_model::{AggregateKind, LineSize, TypeTable};
 use tussle_render::{Format, Style, View, render};
 
 type Members<'a> = &'a [(&'a str, u64, u64)];
@@ -91,7 +91,8 @@ fn kernel(lock: u64) -> TypeTable {
 fn one_screen_groups_types_by_their_cause() {
     let (old, new) = (kernel(32), kernel(24));
     let common = changed(&old, &new);
-    assert_eq!((common.names, common.changed.len()), (41, 41));
+    // the lock's counter is a typedef without a struct's name
+    assert_eq!((common.names, common.changed.len()), (42, 41));
     let options = Options { line: LineSize::L64, at: Where::Any, hot: Vec::new() };
     let side = |table| Side { table, btf: false };
     let mut diffs = Vec::new();
@@ -149,4 +150,83 @@ fn a_member_in_an_unnamed_union_is_not_removed() {
     assert_eq!((c.member.as_str(), &c.change, c.offset), ("b", &Change::Reordered, 0));
     let c = compare(&t.table, &old, "o").cause.expect("a cause");
     assert_eq!((c.member.as_str(), &c.change), ("b", &Change::Reordered));
+}
+
+/// One member that went to the front moved, not the four that it passed; a struct that became a union has one cause.
+#[test]
+fn a_member_far_from_where_it_stood_and_a_union() {
+    let back: (u64, Members<'_>) =
+        (40, &[("a", 8, 0), ("b", 8, 8), ("c", 8, 16), ("d", 8, 24), ("hot", 8, 32)]);
+    let front: (u64, Members<'_>) =
+        (40, &[("hot", 8, 0), ("a", 8, 8), ("b", 8, 16), ("c", 8, 24), ("d", 8, 32)]);
+    for (old, new) in [(back, front), (front, back)] {
+        let (member, change, _) = cause(old, new);
+        assert_eq!((member.as_str(), change), ("hot", Change::Reordered));
+    }
+    let union = |t: &mut Table| {
+        let long = t.base("long", 8);
+        t.aggregate(AggregateKind::Union, "o", 8, &[("a", long, 0), ("b", long, 0)])
+    };
+    let mut t = Table::new();
+    union(&mut t);
+    let d = compare(&table(16, &[("a", 8, 0), ("b", 8, 8)]), &t.table, "o");
+    assert_eq!(d.cause.map(|c| c.change), Some(Change::Recast("struct", "union")));
+}
+
+/// Structs without a name are compared under those of their typedefs; of two definitions of a name each has its own
+/// counterpart, or none.
+#[test]
+fn typedefs_of_unnamed_structs_and_second_definitions() {
+    let made = |size: u64| {
+        let mut t = Table::new();
+        let char = t.base("char", 1);
+        let rest = t.array(char, size);
+        let unnamed = t.aggregate(AggregateKind::Struct, "", size, &[("rest", rest, 0)]);
+        t.typedef("anon_t", unnamed);
+        t.table
+    };
+    let common = changed(&made(16), &made(80));
+    assert_eq!((common.names, common.changed.len()), (1, 1));
+    assert_eq!(compare(&made(16), &made(80), "anon_t").name, "anon_t");
+
+    let both = |sizes: &[u64]| {
+        let mut t = Table::new();
+        let char = t.base("char", 1);
+        for &size in sizes {
+            let rest = t.array(char, size);
+            t.structure("o", size, &[("rest", rest, 0)]);
+        }
+        t.table
+    };
+    let (two, swapped, one) = (both(&[80, 16]), both(&[16, 80]), both(&[80]));
+    let common = changed(&two, &swapped);
+    assert!(common.changed.is_empty() && common.only_old.is_empty() && common.only_new.is_empty());
+    let found = twins(&two, &two.find_all("o"), &swapped, &swapped.find_all("o")).expect("the same type");
+    assert_eq!((two.size(found.0), swapped.size(found.1)), (Some(80), Some(80)));
+    let more = changed(&one, &two);
+    assert_eq!(more.only_new.iter().filter_map(|&id| two.size(id)).collect::<Vec<_>>(), [16]);
+    assert_eq!(changed(&two, &one).only_old.len(), 1);
+}
+
+/// The time of a comparison grows with the fields, not with their square.
+#[test]
+fn ten_thousand_fields_are_compared_in_a_moment() {
+    let big = |first: u64| {
+        let names: Vec<String> = (0..10_000).map(|i| format!("f{i}")).collect();
+        let mut t = Table::new();
+        let int = t.base("int", 4);
+        let long = t.base("long", 8);
+        let (mut at, mut members) = (first, vec![("new", long, 0)]);
+        members.truncate(usize::from(first > 0));
+        for name in &names {
+            members.push((name, int, at));
+            at += 4;
+        }
+        t.structure("o", at, &members);
+        t.table
+    };
+    let start = std::time::Instant::now();
+    let d = compare(&big(0), &big(8), "o");
+    assert_eq!(d.cause.map(|c| c.change), Some(Change::Inserted));
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
 }

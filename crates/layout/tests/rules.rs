@@ -419,3 +419,21 @@ fn what_an_unrecorded_alignment_decides_is_unknown() {
     assert!(matches!(btf("odd", "max_lines = 1"), Status::Fail(_)));
     assert!(matches!(outcome_in(&table, "o", "max_lines = 1"), Status::Fail(_)));
 }
+
+/// Days that no calendar has would let a violation go for ever.
+#[test]
+fn waivers_end_on_real_days() {
+    let file = |until: &str| {
+        parse(&format!("[[waiver]]\nrule = \"r\"\nreason = \"soon\"\nuntil = \"{until}\"\n")).is_ok()
+    };
+    for until in ["2027-01-31", "2028-02-29", "2000-02-29", "2027-12-01"] {
+        assert!(file(until), "{until}");
+    }
+    for until in
+        ["2027-02-31", "2027-13-45", "2027-02-29", "2100-02-29", "2027-00-10", "2027-04-31", "2027-01-00"]
+    {
+        assert!(!file(until), "{until}");
+    }
+    let twice = parse("[[rule]]\ntype = \"o\"\nseparate = [\"a\", \"b\", \"a\"]\n").unwrap_err();
+    assert!(twice.to_string().contains("names `a` twice"), "{twice}");
+}

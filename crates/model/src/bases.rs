@@ -5,7 +5,7 @@
 //! alignment, and the object ends with the last of them: often that leaves one place only. Where it leaves several, the
 //! place is unknown, unless the reader of the file knew it from the vtable.
 
-use crate::types::{Aggregate, Member, MemberRole, TypeId, TypeTable};
+use crate::types::{Aggregate, Language, Member, MemberRole, TypeId, TypeTable};
 
 /// Virtual bases beyond this many are not placed.
 const BASES_MAX: usize = 256;
@@ -78,7 +78,8 @@ fn part(table: &TypeTable, ty: TypeId) -> Part {
     Part { ty, least, most: most.max(least), align: alignment(table, a, 0) }
 }
 
-/// First byte behind what the type holds without its virtual bases.
+/// First byte behind what the type holds without its virtual bases, at least: the padding at the end of a class is used
+/// again where it is a base, or a member that is `[[no_unique_address]]`, which debug information does not tell.
 fn own_end(table: &TypeTable, a: &Aggregate, depth: usize) -> u64 {
     if depth > DEPTH_MAX {
         return a.size;
@@ -89,7 +90,10 @@ fn own_end(table: &TypeTable, a: &Aggregate, depth: usize) -> u64 {
             let inner = table.aggregate(m.ty).map_or(0, |b| own_end(table, b, depth + 1));
             m.offset().saturating_add(inner)
         }
-        _ => m.offset().saturating_add(table.size(m.ty).unwrap_or(0)),
+        _ => m.offset().saturating_add(match table.aggregate(m.ty) {
+            Some(class) if class.language == Language::Cpp => own_end(table, class, depth + 1),
+            _ => table.size(m.ty).unwrap_or(0),
+        }),
     };
     a.members.iter().filter(|m| in_place(m)).map(end).max().unwrap_or(0)
 }

@@ -7,11 +7,11 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tussle_layout::diff::{
-    HotPair, Options, Side, changed, diff, hot_pairs, recorded_view, summary_view, type_view, unknown_hot,
-    unmatched,
+    Common, HotPair, Options, Side, changed, diff, hot_pairs, matched, recorded_view, summary_view, twins,
+    type_view, unknown_hot,
 };
 use tussle_layout::phases::Where;
-use tussle_model::LineSize;
+use tussle_model::{LineSize, TypeId};
 use tussle_render::{Cell, Fact, Format, Node, View};
 use watch::{Judged, Watch};
 
@@ -78,7 +78,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         match names.is_empty() {
             true => whole(args, &old, &new, &options, &watch, global)?,
             false => {
-                let (items, judged) = named(&old, &new, &names, &options, &watch)?;
+                let (items, judged) = named(&old, &new, &names, &options, &watch, global)?;
                 (vec![Node::List { key: "types".into(), items }], judged)
             }
         }
@@ -108,15 +108,17 @@ fn named(
     names: &[String],
     options: &Options,
     watch: &Watch,
+    global: &Global,
 ) -> anyhow::Result<(Vec<Node>, Judged)> {
-    let mut types = Vec::new();
+    let (mut types, mut lone) = (Vec::new(), Lone::default());
     for name in names {
         let (before, after) = (old.find_all(name)?, new.find_all(name)?);
-        let differ = unmatched(&old.table, &before, &new.table, &after);
-        match (differ.is_empty(), before.first(), after.first()) {
-            (true, Some(&a), Some(&b)) => types.push((a, b)),
-            _ => types.extend(differ),
+        let found = matched(&old.table, &before, &new.table, &after);
+        match found.changed.is_empty() {
+            true => types.extend(twins(&old.table, &before, &new.table, &after)),
+            false => types.extend(&found.changed),
         }
+        lone.add(old, new, &found);
     }
     if let Some((field, close)) = unknown_hot(side(old), side(new), &types, &options.hot) {
         let close = tussle_layout::near::also(&close);
@@ -129,6 +131,8 @@ fn named(
         judged.add(watch.judge((side(old), a), (side(new), b), &d, options));
         items.push(type_view(&d));
     }
+    judged.bad |= watch.any() && !lone.0.is_empty();
+    lone.tell(global);
     Ok((items, judged))
 }
 
@@ -144,11 +148,12 @@ fn kept(
         let (old, new) = open_both(&g.snapshot, &g.build, &g.names, global)?;
         let differ = |name: &String| -> anyhow::Result<Option<String>> {
             let (a, b) = (old.find_all(name)?, new.find_all(name)?);
-            let same = unmatched(&old.table, &a, &new.table, &b).is_empty();
+            let found = matched(&old.table, &a, &new.table, &b);
+            let same = [found.only_old, found.only_new].concat().is_empty() && found.changed.is_empty();
             Ok((!same).then(|| name.clone()))
         };
         let changed = g.names.iter().filter_map(|n| differ(n).transpose()).collect::<Result<Vec<_>, _>>()?;
-        let (more, worse) = named(&old, &new, &changed, options, watch)?;
+        let (more, worse) = named(&old, &new, &changed, options, watch, global)?;
         items.extend(more);
         judged.add(worse);
     }
@@ -159,6 +164,33 @@ fn kept(
     };
     Ok((vec![Node::Facts(vec![count]), Node::List { key: "types".into(), items }], judged))
 }
+
+/// Definitions of a name that both builds have, without a counterpart in the other one.
+#[derive(Default)]
+struct Lone(Vec<String>);
+
+impl Lone {
+    fn add(&mut self, old: &Source, new: &Source, common: &Common) {
+        let line = |s: &Source, id: &TypeId| {
+            let (name, size) = (s.table.name(*id), s.table.size(*id).unwrap_or(0));
+            let unit = s.table.aggregate(*id).and_then(|a| a.unit.clone()).map(|u| format!(" in {u}"));
+            format!("{name} of {size} bytes{} is only in {}", unit.unwrap_or_default(), s.path.display())
+        };
+        self.0.extend(common.only_old.iter().map(|id| line(old, id)));
+        self.0.extend(common.only_new.iter().map(|id| line(new, id)));
+    }
+
+    fn tell(&self, global: &Global) {
+        self.0.iter().take(TOLD_MAX).for_each(|l| global.remark(format_args!("another definition: {l}")));
+        if self.0.len() > TOLD_MAX {
+            let more = self.0.len() - TOLD_MAX;
+            global.remark(format_args!("{more} more definitions that only one of the files has"));
+        }
+    }
+}
+
+/// Definitions without a counterpart that are told.
+const TOLD_MAX: usize = 5;
 
 /// All types of both files.
 fn whole(
@@ -184,6 +216,10 @@ fn whole(
         diffs.push(d);
         all.add(judged);
     }
+    let mut lone = Lone::default();
+    lone.add(old, new, &common);
+    all.bad |= watch.any() && !lone.0.is_empty();
+    lone.tell(global);
     hot.sort_by_key(HotPair::rank);
     diffs.sort_by(|x, y| y.now_share.len().cmp(&x.now_share.len()).then_with(|| x.name.cmp(&y.name)));
     let whole = args.all || global.format() == Format::Json;

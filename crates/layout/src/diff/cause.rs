@@ -4,7 +4,7 @@ use super::Side;
 use crate::align::takes_room;
 use crate::phases::object_align;
 use crate::slots::{NewField, Slot, slots};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use tussle_model::{AggregateKind, Type, TypeId, TypeTable, resolve};
 
 /// Causes are followed into the types of members this deep.
@@ -26,6 +26,8 @@ pub enum Change {
     Reordered,
     /// Nothing in front of it changed, but it lies elsewhere: it is aligned differently.
     Realigned,
+    /// It is of another kind now: the old and the new keyword.
+    Recast(&'static str, &'static str),
     /// No single change explains the shift: the changes in words, the first of them, and their number.
     Several(Vec<String>, usize),
 }
@@ -121,6 +123,28 @@ struct Pair<'a> {
     ids: (TypeId, TypeId),
     a: Vec<Flat>,
     b: Vec<Flat>,
+    /// Position in `a` and `b` by name.
+    at: (HashMap<String, usize>, HashMap<String, usize>),
+    /// Members may be hidden in unnamed unions of the old and of the new build.
+    hides: (bool, bool),
+}
+
+/// The first position of each name.
+fn places(list: &[Flat]) -> HashMap<String, usize> {
+    let mut at = HashMap::with_capacity(list.len());
+    for (i, f) in list.iter().enumerate() {
+        at.entry(f.name.clone()).or_insert(i);
+    }
+    at
+}
+
+/// An unnamed union stands somewhere among the members.
+fn hides(table: &TypeTable, id: TypeId, depth: usize) -> bool {
+    let Some(a) = table.aggregate(id).filter(|_| depth <= DEPTH_MAX) else { return false };
+    let inner = |ty: TypeId| {
+        table.aggregate(ty).is_some_and(|x| x.kind == AggregateKind::Union || hides(table, ty, depth + 1))
+    };
+    a.members.iter().any(|m| m.name.is_none() && inner(m.ty))
 }
 
 /// One change in front of the first member that moved.
@@ -144,15 +168,42 @@ pub(super) fn find(old: Side<'_>, old_id: TypeId, new: Side<'_>, new_id: TypeId)
 
 impl<'a> Pair<'a> {
     fn of(old: Side<'a>, old_id: TypeId, new: Side<'a>, new_id: TypeId) -> Pair<'a> {
-        Pair { old, new, ids: (old_id, new_id), a: flat(old.table, old_id), b: flat(new.table, new_id) }
+        let (a, b) = (flat(old.table, old_id), flat(new.table, new_id));
+        let hides = (hides(old.table, old_id, 0), hides(new.table, new_id, 0));
+        Pair { old, new, ids: (old_id, new_id), at: (places(&a), places(&b)), a, b, hides }
     }
 
     fn in_old(&self, name: &str) -> Option<&Flat> {
-        self.a.iter().find(|f| f.name == name)
+        self.a.get(*self.at.0.get(name)?)
     }
 
     fn in_new(&self, name: &str) -> Option<&Flat> {
-        self.b.iter().find(|f| f.name == name)
+        self.b.get(*self.at.1.get(name)?)
+    }
+
+    /// A struct that became a union, or the other way round: nothing that lies elsewhere has a cause of its own.
+    fn recast(&self) -> Option<Change> {
+        let kind = |side: Side<'_>, id| Some(side.table.aggregate(id)?.kind);
+        let (old, new) = (kind(self.old, self.ids.0)?, kind(self.new, self.ids.1)?);
+        let union = AggregateKind::Union;
+        ((old == union) != (new == union)).then(|| Change::Recast(old.keyword(), new.keyword()))
+    }
+
+    /// The only member whose place in the order of declaration changed, where nothing else did.
+    fn stepped_over(&self) -> Option<&Flat> {
+        let same = |(x, y): (&Flat, &Flat)| x.name == y.name && x.size == y.size && x.bits == y.bits;
+        let (a, b) = (&self.a, &self.b);
+        let first = a.iter().zip(b).position(|pair| !same(pair)).filter(|_| a.len() == b.len())?;
+        let without = |skip_old: usize, skip_new: usize| {
+            let old = a.iter().enumerate().filter(|(i, _)| *i != skip_old).map(|(_, f)| f);
+            let new = b.iter().enumerate().filter(|(i, _)| *i != skip_new).map(|(_, f)| f);
+            same((a.get(skip_old)?, b.get(skip_new)?)).then_some(())?;
+            old.zip(new).all(same).then(|| &b[skip_new])
+        };
+        let back = |name: &str| self.at.1.get(name).copied();
+        let forth = |name: &str| self.at.0.get(name).copied();
+        let earlier = forth(&b[first].name).and_then(|i| without(i, first));
+        earlier.or_else(|| without(first, back(&a[first].name)?))
     }
 
     fn shift(&self, f: &Flat) -> Option<i64> {
@@ -160,6 +211,20 @@ impl<'a> Pair<'a> {
     }
 
     fn cause(&self) -> Option<Cause> {
+        if let Some(change) = self.recast() {
+            let (member, after) = (String::new(), String::new());
+            let (first_moved, root) = (None, String::new());
+            return Some(Cause {
+                member,
+                change,
+                offset: 0,
+                after,
+                first_moved,
+                shift: 0,
+                free_slots: Vec::new(),
+                root,
+            });
+        }
         // The first member, in the new order, that both builds have and that lies elsewhere now.
         let moved = self.b.iter().position(|f| self.shift(f).is_some_and(|s| s != 0));
         let upto = moved.unwrap_or(self.b.len());
@@ -169,9 +234,13 @@ impl<'a> Pair<'a> {
         let from = (0..upto).rev().find(|&i| stayed(&self.b[i]));
         let steps = self.steps(from, upto);
         let first = moved.map(|i| &self.b[i]);
-        let (member, change) = self.decide(steps, from, first)?;
+        let (member, change) = match (self.decide(steps, from, first)?, self.stepped_over()) {
+            ((_, Change::Several(..)), Some(only)) => (only.clone(), Change::Reordered),
+            (decided, _) => decided,
+        };
         let list = if change == Change::Removed { &self.a } else { &self.b };
-        let position = list.iter().position(|f| f.name == member.name);
+        let places = if change == Change::Removed { &self.at.0 } else { &self.at.1 };
+        let position = places.get(&member.name).copied();
         let free_slots = match change {
             Change::Inserted => free(self.old, self.ids.0, self.new, &member),
             _ => Vec::new(),
@@ -198,20 +267,21 @@ impl<'a> Pair<'a> {
     fn steps(&self, from: Option<usize>, upto: usize) -> Vec<Step> {
         let start = from.map_or(0, |i| i + 1);
         let new = self.b.get(start..upto).unwrap_or(&[]);
-        let place = |name: &str| self.a.iter().position(|f| f.name == name);
+        let place = |name: &str| self.at.0.get(name).copied();
         let old_start = from.and_then(|i| place(&self.b[i].name)).map_or(0, |i| i + 1);
         let old_end = self.b.get(upto).and_then(|f| place(&f.name)).unwrap_or(self.a.len());
         let old = self.a.get(old_start..old_end.max(old_start)).unwrap_or(&[]);
-        let here = |list: &[Flat], name: &str| list.iter().any(|f| f.name == name);
+        let names = |list: &'_ [Flat]| list.iter().map(|f| f.name.clone()).collect::<HashSet<String>>();
+        let (among_old, among_new) = (names(old), names(new));
         let step = |f: &Flat, change| Step { member: f.clone(), change };
         let came = new.iter().filter_map(|f| match self.in_old(&f.name) {
             None if self.hidden(self.old, self.ids.0, f).is_some() => Some(step(f, Change::Reordered)),
             None => Some(step(f, Change::Inserted)),
             Some(o) if o.size != f.size => Some(step(f, Change::Resized(o.size, f.size))),
-            Some(_) if !here(old, &f.name) => Some(step(f, Change::Reordered)),
+            Some(_) if !among_old.contains(&f.name) => Some(step(f, Change::Reordered)),
             Some(_) => None,
         });
-        let went = old.iter().filter(|f| !here(new, &f.name)).map(|f| {
+        let went = old.iter().filter(|f| !among_new.contains(&f.name)).map(|f| {
             let elsewhere = self.in_new(&f.name).cloned().or_else(|| self.hidden(self.new, self.ids.1, f));
             match elsewhere {
                 None => step(f, Change::Removed),
@@ -223,6 +293,10 @@ impl<'a> Pair<'a> {
 
     /// The member in an unnamed union of that build, which goes by its first member's name.
     fn hidden(&self, side: Side<'_>, id: TypeId, f: &Flat) -> Option<Flat> {
+        let of_old = id == self.ids.0 && std::ptr::eq(side.table, self.old.table);
+        if !(if of_old { self.hides.0 } else { self.hides.1 }) {
+            return None;
+        }
         let spot = resolve(side.table, id, &f.name).into_iter().next()?;
         Some(Flat { offset: spot.offset, size: spot.size, ty: spot.declared, ..f.clone() })
     }
@@ -300,7 +374,7 @@ impl<'a> Pair<'a> {
 
     /// The first member that moved stood in front of the last one that stayed.
     fn overtook(&self, from: Option<usize>, first: &Flat) -> bool {
-        let place = |name: &str| self.a.iter().position(|f| f.name == name);
+        let place = |name: &str| self.at.0.get(name).copied();
         from.and_then(|i| place(&self.b[i].name)).is_some_and(|before| place(&first.name) < Some(before))
     }
 

@@ -76,6 +76,7 @@ pub fn sentence(c: &Cause) -> String {
         Change::Removed => format!("{} removed {place}", c.member),
         Change::Reordered => format!("{} now stands {place}", c.member),
         Change::Realigned => format!("{} is aligned differently {place}", c.member),
+        Change::Recast(old, new) => format!("it was a {old} and is a {new}"),
         Change::Several(told, count) => {
             let more =
                 if *count > told.len() { format!(" and {} more", count - told.len()) } else { String::new() };

@@ -98,7 +98,16 @@ pub fn parse(text: &str) -> Result<RuleSet, Error> {
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let digits = parts.iter().all(|part| part.bytes().all(|b| b.is_ascii_digit()));
-    digits && parts.iter().map(|p| p.len()).eq([4, 2, 2])
+    let numbers: Vec<u32> = parts.iter().filter_map(|p| p.parse().ok()).collect();
+    let &[year, month, day] = numbers.as_slice() else { return false };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 => 28 + u32::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    };
+    digits && parts.iter().map(|p| p.len()).eq([4, 2, 2]) && (1..=days).contains(&day)
 }
 
 fn rule(index: usize, raw: RawRule) -> Result<Rule, Error> {
@@ -178,6 +187,10 @@ fn sensible(raw: &RawRule, demand: Demand) -> Result<Demand, String> {
     }
     if raw.groups.as_deref().is_some_and(|word| word != "apart") {
         return Err("groups: only \"apart\" is known".into());
+    }
+    let mut named = std::collections::HashSet::new();
+    if let Some(twice) = demand.fields().into_iter().find(|f| !named.insert(*f)) {
+        return Err(format!("{}: names `{twice}` twice", demand.key()));
     }
     // a pattern may stand for several fields
     let two = |fields: &[String]| if fields.iter().any(|f| f.contains('*')) { 1 } else { 2 };

@@ -37,6 +37,11 @@ impl Judged {
 type Of<'a> = (Side<'a>, TypeId);
 
 impl Watch {
+    /// Every change counts.
+    pub fn any(&self) -> bool {
+        self.any
+    }
+
     /// Reads rule files and the evidence.
     pub fn new(rules: &[PathBuf], evidence: Option<&Path>, any: bool) -> anyhow::Result<Watch> {
         let mut watch = Watch { rules: Vec::new(), recorded: BTreeMap::new(), any };
