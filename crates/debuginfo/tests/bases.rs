@@ -166,8 +166,8 @@ fn bases_that_are_only_declared_are_found_by_name() {
     }
 }
 
-/// Padding of a `[[no_unique_address]]` member is used again by what follows, and debug information does not tell of it:
-/// a place behind the padding is not the only one.
+/// Padding of a `[[no_unique_address]]` member is used again by what follows, and debug information does not tell of
+/// it: a place behind the padding is not the only one.
 #[test]
 fn what_may_lie_in_the_padding_of_a_member_is_not_placed_behind_it() {
     let source = "#include <cstdio>\nstruct V { long z, y; };\nstruct Mid : virtual V { };\n\

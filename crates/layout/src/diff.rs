@@ -385,8 +385,8 @@ fn by_name(t: &TypeTable) -> HashMap<(&str, u8), Vec<TypeId>> {
 /// Typedefs have names of their own in C.
 const TYPEDEF: u8 = 1 << 7;
 
-/// What became of all definitions of one name. Those that the other build has too are put aside, the others are compared
-/// in their order; what is left has no counterpart.
+/// What became of all definitions of one name. Those that the other build has too are put aside, the others are
+/// compared in their order; what is left has no counterpart.
 pub fn matched(old: &TypeTable, old_ids: &[TypeId], new: &TypeTable, new_ids: &[TypeId]) -> Common {
     let mut out = Common::default();
     out.add(old, old_ids, new, new_ids);
