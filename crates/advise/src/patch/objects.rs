@@ -208,7 +208,12 @@ impl<'s, 'a> Objects<'s, 'a> {
             }
         }
         let member = self.text(end) == "." || (self.text(end) == "-" && self.text(end + 1) == ">");
-        let pointer = taken || self.is_pointer(last);
+        let member_of = last > 0 && matches!(self.text(last - 1), "." | ">") && self.is_access(last);
+        let pointer = taken
+            || match member_of {
+                true => self.held.is_array(self.text(last)),
+                false => self.is_pointer(last),
+            };
         (!member && self.text(end) != "(" && pointer).then_some(end)
     }
 

@@ -68,6 +68,11 @@ impl Needs {
         let given = if kernel { SLAB_ALIGN } else { HEAP_ALIGN };
         let mut names = BTreeSet::new();
         if let Some(bytes) = relayout.heap_block(target) {
+            if kernel {
+                let why =
+                    "alloc=N changes calls of C's heap, and a kernel has none: align the type, element=N";
+                return Err(FixError::Meaning(why.into()));
+            }
             out.bytes = bytes;
             out.whole = relayout.size(target)?.is_some_and(|s| s % bytes == 0);
             names.insert(request.type_name.to_string());
