@@ -127,7 +127,10 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     }
     if TRANSFERS.contains(&word) {
         let sized = (from..to).any(|j| objects.text(j) == "sizeof" && objects.measures(j, to));
-        let passed = word == "ioctl" && (from..to).any(|j| objects.is_variable(j));
+        // `ops->ioctl(dev, ..)` is a function of the program.
+        let given = (word == "ioctl" && !is_method(objects, i)).then(|| objects.arguments(i + 1));
+        let mut given = given.into_iter().flatten().skip(2);
+        let passed = given.any(|(from, to)| (from..to).any(|j| objects.is_variable(j)));
         let buffer = buffer(objects, i);
         let whole = buffer.is_some_and(|b| objects.is_address(b));
         let parsed = buffer.is_some_and(|b| (b.0..b.1).any(|j| is_buffer(objects, j)));
@@ -147,8 +150,11 @@ fn buffer(objects: &Objects<'_, '_>, i: usize) -> Option<(usize, usize)> {
         _ => return None,
     };
     let arguments = objects.arguments(i + 1);
-    let method = i > 0 && matches!(objects.text(i - 1), "." | ">");
-    (!method && arguments.len() >= 3).then(|| arguments[place])
+    (!is_method(objects, i) && arguments.len() >= 3).then(|| arguments[place])
+}
+
+fn is_method(objects: &Objects<'_, '_>, i: usize) -> bool {
+    i > 0 && matches!(objects.text(i - 1), "." | ">")
 }
 
 /// The word at `j` is a buffer of bytes in which the function sees objects.
@@ -180,4 +186,18 @@ pub fn builds_shared_library(text: &str) -> bool {
     ];
     let cmake = |l: &str| l.contains("add_library(") && l.contains("SHARED");
     words.iter().any(|w| text.contains(w)) || text.lines().any(cmake)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn only_what_ioctl_is_given_as_its_argument_leaves() {
+        let run = |code: &str| check("dev", "dev.h", false, &[("a.c", code)]).is_ok();
+        assert!(!run("int f(int fd, struct dev *d) { return ioctl(fd, 7, d); }\n"));
+        // A function pointer of that name, whose first argument is the device.
+        assert!(run("int f(struct dev *d) { return ioctl(d, &ifr, 7); }\n"));
+        assert!(run("int f(struct ops *o, struct dev *d) { return o->ioctl(o, 7, d); }\n"));
+    }
 }

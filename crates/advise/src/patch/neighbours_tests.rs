@@ -44,6 +44,13 @@ fn arithmetic_on_addresses() {
     f("return g(&p->a) + 1;", None);
     f("return g(&p->name[1]) < h(&p->c);", None);
     f("return (&p->a)->x;", None);
+    // Another function's variable of that name, and one that walks before the loop in which it is set.
+    f("int *q; if (v) { q = &p->a; }\nreturn *q; }\nint g(int *q) { return q[1];", None);
+    f("int *q = v; q++; if (v) { q = &p->a; q++; } return *q;", Some("arithmetic"));
+    f("memcpy(v, p, 8);", Some("from the first on"));
+    f("memcpy(v, p, sizeof(v));", Some("from the first on"));
+    f("memcpy(v, p, n);", None);
+    f("memcpy(this, p, sizeof(*this));", None);
 }
 
 #[test]

@@ -294,20 +294,18 @@ impl<'s, 'a> Objects<'s, 'a> {
         })
     }
 
-    /// Tokens of the outermost braces around `i`.
+    /// Tokens of the function around `i`: of the outermost braces behind parentheses, else of all braces.
     pub(super) fn function(&self, i: usize) -> (usize, usize) {
-        let mut open = None;
-        let mut at = i;
+        let (mut all, mut function, mut at) = (None, None, i);
         while let Some(outer) = self.code.enclosing(at) {
-            open = Some(outer);
-            at = outer;
             let (start, _) = self.code.statement(outer);
-            if (start..outer).any(|j| self.text(j) == "(") {
-                break;
-            }
+            all = Some(outer);
+            function = if (start..outer).any(|j| self.text(j) == "(") { Some(outer) } else { function };
+            at = outer;
         }
-        let from = open.unwrap_or(i);
-        (from, self.code.len().min(from + FUNCTION_TOKENS_MAX))
+        let from = function.or(all).unwrap_or(i);
+        let most = self.code.len().min(from + FUNCTION_TOKENS_MAX);
+        (from, self.code.matching(from, ["{", "}"], FUNCTION_TOKENS_MAX).unwrap_or(most))
     }
 
     /// Ranges of the arguments of the call whose `(` is at `open`.

@@ -152,8 +152,10 @@ impl Sources {
             self.files.iter().filter(|(_, f)| defines(&f.text, bare)).map(|(p, _)| p).collect();
         match found.as_slice() {
             [one] => Ok((*one).clone()),
-            // Tools and tests of a kernel copy its headers.
-            many if in_kernel(many).is_some() => Ok(in_kernel(many).cloned().unwrap_or_default()),
+            // Tools and tests of a kernel copy its headers, and drivers have structs of the core's names.
+            many if in_kernel(many, is_kernel(dir)).is_some() => {
+                Ok(in_kernel(many, is_kernel(dir)).cloned().unwrap_or_default())
+            }
             [] => Err(FixError::NoSource { dir: dir.into(), name: name.into() }),
             many => Err(FixError::ManySources {
                 name: name.into(),
@@ -194,13 +196,30 @@ fn may_define(text: &str, bare: &str) -> bool {
     })
 }
 
-/// The only one of the files that a kernel is built from, if `include/linux` or the like is among them.
-fn in_kernel<'p>(files: &[&'p PathBuf]) -> Option<&'p PathBuf> {
-    let own =
-        |p: &&&PathBuf| !["tools", "scripts", "samples", "Documentation"].iter().any(|d| p.starts_with(d));
-    let mut own = files.iter().filter(own).filter(|p| p.starts_with("include/linux"));
-    let first = own.next()?;
-    own.next().is_none().then_some(*first)
+/// Folders of a kernel's core.
+const CORE: [&str; 6] = ["kernel", "mm", "fs", "block", "lib", "net/core"];
+
+/// The only one of the files that a kernel is built from: in `include/linux`; else, where the tree `is_kernel`, in its
+/// core, in its other headers, anywhere but among its tools.
+fn in_kernel<'p>(files: &[&'p PathBuf], is_kernel: bool) -> Option<&'p PathBuf> {
+    let foreign =
+        |p: &Path| ["tools", "scripts", "samples", "Documentation"].iter().any(|d| p.starts_with(d));
+    let below = |folders: &[&str]| -> Vec<&'p PathBuf> {
+        let own = files.iter().filter(|p| !foreign(p) && folders.iter().any(|f| p.starts_with(f)));
+        own.copied().collect()
+    };
+    let places: [&[&str]; 4] = [&["include/linux"], &CORE, &["include"], &[""]];
+    let tried = if is_kernel { &places[..] } else { &places[..1] };
+    let found = tried.iter().map(|p| below(p)).find(|f| !f.is_empty()).unwrap_or_default();
+    match found[..] {
+        [one] => Some(one),
+        _ => None,
+    }
+}
+
+/// Whether the folder is a Linux tree.
+fn is_kernel(dir: &Path) -> bool {
+    dir.join("Kbuild").is_file() && dir.join("Kconfig").is_file()
 }
 
 /// Whether a build file at the top of the folder makes a shared library. A kernel makes one for user programs (the
@@ -216,8 +235,7 @@ pub(super) fn builds_shared_library(dir: &Path) -> bool {
         "meson.build",
     ];
     let text = |name: &&str| std::fs::read_to_string(dir.join(name)).ok();
-    let kernel = dir.join("Kbuild").is_file() && dir.join("Kconfig").is_file();
-    !kernel
+    !is_kernel(dir)
         && files.iter().filter_map(text).any(|t| tussle_advise::patch::boundary::builds_shared_library(&t))
 }
 
@@ -269,4 +287,33 @@ pub(super) fn normal(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernels_own_struct_is_meant_and_not_a_drivers() {
+        let check = |files: &[&str], is_kernel, expect: Option<&str>| {
+            let paths: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+            let all: Vec<&PathBuf> = paths.iter().collect();
+            assert_eq!(in_kernel(&all, is_kernel), expect.map(PathBuf::from).as_ref(), "{files:?}");
+        };
+        let rq = ["drivers/vfio/pci/cmd.h", "include/net/mana/gdma.h", "kernel/sched/sched.h"];
+        check(&rq, true, Some("kernel/sched/sched.h"));
+        check(&rq, false, None);
+        check(
+            &["include/linux/fs.h", "tools/include/linux/fs.h", "fs/x.h"],
+            true,
+            Some("include/linux/fs.h"),
+        );
+        check(&["fs/ext4/a.h", "fs/jfs/a.h", "drivers/a.h"], true, None);
+        check(
+            &["include/net/sock.h", "tools/testing/a.c", "tools/testing/b.c"],
+            true,
+            Some("include/net/sock.h"),
+        );
+        check(&["include/linux/a.h", "include/linux/b.h", "mm/a.h"], true, None);
+    }
 }
