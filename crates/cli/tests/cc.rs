@@ -171,6 +171,59 @@ int main(void) {
     }
 }
 
+/// Two threads shut each other out by fences alone (Dekker).
+const FENCES: &str = r#"
+#include <atomic>
+#include <cstdio>
+#include <thread>
+static std::atomic<int> wants[2], turn;
+static long both;
+static void works(int me) {
+    using std::memory_order_relaxed;
+    for (int i = 0; i < 20000; i++) {
+        wants[me].store(1, memory_order_relaxed);
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        while (wants[!me].load(memory_order_relaxed)) {
+            if (turn.load(memory_order_relaxed) != me) {
+                wants[me].store(0, memory_order_relaxed);
+                while (turn.load(memory_order_relaxed) != me) std::this_thread::yield();
+                wants[me].store(1, memory_order_relaxed);
+                std::atomic_thread_fence(std::memory_order_seq_cst);
+            }
+        }
+        std::atomic_thread_fence(std::memory_order_acquire);
+        both++;
+        turn.store(!me, memory_order_relaxed);
+        std::atomic_thread_fence(std::memory_order_release);
+        wants[me].store(0, memory_order_relaxed);
+    }
+    turn.store(!me);
+}
+int main() {
+    std::thread a(works, 0), b(works, 1);
+    a.join(), b.join();
+    printf("%ld\n", both);
+}
+"#;
+
+/// Warnings are those of the program: gcc has one of its own for fences under ThreadSanitizer.
+#[test]
+fn fences_are_no_error() {
+    let lab = Lab(tempfile::tempdir().unwrap());
+    std::fs::write(lab.0.path().join("p.cc"), FENCES).unwrap();
+    for compiler in ["g++", "clang++"] {
+        if !need(compiler) {
+            continue;
+        }
+        let flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "p.cc", "-o", "p"];
+        let built = lab.tussle(&[&["c++", "--as", compiler][..], &flags].concat());
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        for ran in [lab.run("./p", &[]), lab.tussle(&["record", "--", "./p"])] {
+            assert_eq!((ran.status.code(), &ran.stdout[..]), (Some(0), &b"40000\n"[..]), "{compiler}");
+        }
+    }
+}
+
 /// Precompiled headers and modules: compiled, not linked, and taken by the compiler that made them.
 #[test]
 fn precompiled_headers_and_modules_are_taken() {

@@ -183,6 +183,20 @@ fn every_verb_ends_on_a_hostile_snapshot() {
     try_all(rounds(8), &originals, "x.json", LAYOUT_VERBS, folder.path());
 }
 
+/// Devices never end, or wait for a terminal.
+#[test]
+fn devices_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for device in ["/dev/full", "/dev/zero", "/dev/urandom"] {
+        for verb in ["report", "layout", "predict", "import"] {
+            let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
+            let out = c.args([verb, device]).current_dir(folder.path()).output().unwrap();
+            let said = String::from_utf8_lossy(&out.stderr);
+            assert!(!out.status.success() && said.contains("it is a device, not a file"), "{verb} {device}: {said}");
+        }
+    }
+}
+
 /// The file that made `advise` allocate for ever: one type of 2^63 - 1 bytes.
 #[test]
 fn a_type_as_large_as_the_numbers_go() {

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Prints what it was given, or how often each signal came that it sent to its process group.
 const PROGRAM: &str = r#"
@@ -17,13 +19,25 @@ const PROGRAM: &str = r#"
 static volatile long pair[2];
 static volatile int came[65];
 static void *fight(void *p) { for (int i = 0; i < 5000; i++) pair[(long)p]++; return 0; }
-static void on(int s) { came[s]++; }
+static int told;
+static void on(int s) { came[s]++; if (told) write(told, "x", 1); }
+/* Counts signals until a file is there; each that comes makes another one longer. */
+static int counts(FILE *out) {
+    int all[] = {SIGUSR1, SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGCONT, SIGALRM, SIGRTMIN + 3};
+    int n = sizeof all / sizeof all[0];
+    for (int i = 0; i < n; i++) signal(all[i], on);
+    told = open("came", O_CREAT | O_WRONLY | O_APPEND, 0600);
+    while (access("enough", F_OK)) usleep(5000);
+    for (int i = 0; i < n; i++) fprintf(out, "%d came %d times\n", all[i], came[all[i]]);
+    return 7;
+}
 int main(int argc, char **argv) {
     int given[3];
     for (int i = 0; i < 3; i++) given[i] = fcntl(i, F_GETFD) < 0 ? errno : 0;
     pthread_t t;
     pthread_create(&t, 0, fight, (void *)1), fight(0), pthread_join(t, 0);
     FILE *out = fopen(argv[1], "w");
+    if (argc > 2 && !strcmp(argv[2], "outside")) return counts(out);
     if (argc > 2) {
         int all[] = {SIGUSR1, SIGUSR2, SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGCONT, SIGQUIT,
             SIGALRM, SIGPROF, SIGIO, SIGRTMIN + 3};
@@ -99,4 +113,55 @@ fn the_program_gets_what_tussle_was_given() {
         assert!(native.ends_with("status 7\n"), "{native}");
         assert_eq!(native, recorded, "{before} {behind}");
     }
+}
+
+/// Whether a process has no signal that waits, and is in no handler that blocks others: one that it is sent now does
+/// not become one with another.
+fn has_handled(process: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let mut sets = status.lines().filter(|l| l.starts_with("ShdPnd:") || l.starts_with("SigBlk:"));
+    sets.all(|l| l.ends_with("\t0000000000000000"))
+}
+
+/// What others send: to the process that they see, and to its group.
+fn sent_from_outside(folder: &Path, program: &[&str]) -> String {
+    let files = ["out", "came", "enough"].map(|f| folder.join(f));
+    for f in &files {
+        let _ = std::fs::remove_file(f);
+    }
+    let [out, came, enough] = &files;
+    let mut c = Command::new(program[0]);
+    c.args(&program[1..]).args(["out", "outside"]).current_dir(folder).process_group(0);
+    let mut child = c.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let process = child.id() as i32;
+    let length = || came.metadata().map(|m| m.len()).ok();
+    let until = |enough: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !enough() && start.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    until(&|| length().is_some());
+    let signals = [libc::SIGUSR1, libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGWINCH, libc::SIGCONT];
+    for signal in signals.into_iter().chain([libc::SIGALRM, libc::SIGRTMIN() + 3]) {
+        for to in [-process, process, -process, process] {
+            let before = length().unwrap();
+            // SAFETY: a process, and a group, of ours that nobody has waited for.
+            assert_eq!(unsafe { libc::kill(to, signal) }, 0);
+            until(&|| length().unwrap() > before && has_handled(process));
+        }
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    std::fs::write(enough, "").unwrap();
+    let status = child.wait().unwrap();
+    std::fs::read_to_string(out).unwrap_or_default() + &status.to_string()
+}
+
+#[test]
+fn signals_from_outside_come_once() {
+    let Some(dir) = lab() else { return };
+    let native = sent_from_outside(dir.path(), &["./native"]);
+    assert_eq!((native.matches("came 4 times").count(), native.contains("status: 7")), (8, true), "{native}");
+    let tussle = [env!("CARGO_BIN_EXE_tussle"), "record", "--no-names", "--", "./recorded"];
+    assert_eq!(sent_from_outside(dir.path(), &tussle), native);
 }

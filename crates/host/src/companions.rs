@@ -160,6 +160,7 @@ impl Companions for FileCompanions {
 /// # Errors
 /// Those of opening and reading the file.
 pub fn open_bytes(path: &Path) -> std::io::Result<Bytes> {
+    crate::whole::check(path)?;
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {
         return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory));
@@ -174,7 +175,7 @@ pub fn open_bytes(path: &Path) -> std::io::Result<Bytes> {
             }
             Ok(map)
         }
-        _ => Ok(Arc::new(std::fs::read(path)?)),
+        _ => Ok(Arc::new(crate::whole::read(path)?)),
     }
 }
 

@@ -3,6 +3,7 @@
 //! A file appears under its name only when it is whole: it is written beside and renamed. The default name keeps one
 //! older generation, so that `record` twice and `report tussle.data.old tussle.data` compares the two.
 
+use crate::whole;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ pub enum Error {
 /// # Errors
 /// The file cannot be read, or is not evidence; a damaged or cut one is no error.
 pub fn read(path: &Path) -> Result<(Evidence, Vec<Problem>), Error> {
-    let bytes = std::fs::read(path).map_err(|source| match source.kind() {
+    let bytes = whole::read(path).map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => Error::Absent(path.into()),
         _ => io(path, "read", source),
     })?;

@@ -25,4 +25,5 @@ pub mod service;
 pub mod source_text;
 pub mod threads;
 pub mod threads_cpu;
+pub mod whole;
 pub mod workloads;

@@ -3,9 +3,11 @@
 mod about;
 mod alive;
 mod counting;
+mod forwarding;
 mod inherited;
 mod place;
 mod runtime_files;
+mod sentinel;
 mod session;
 mod spawn;
 

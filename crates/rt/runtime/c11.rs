@@ -79,7 +79,7 @@ pub unsafe extern "C" fn tussle_thrd_yield() {
 pub unsafe extern "C" fn tussle_mtx_lock(m: P, pc: u64) -> c_int {
     // SAFETY: the function behind gets the arguments as they came.
     unsafe {
-        mutex_wanted(m, pc, || call!(LOCK, (m => P) -> c_int))
+        mutex_wanted(&LOCK, m, pc, || call!(LOCK, (m => P) -> c_int))
     }
 }
 
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn tussle_mtx_trylock(m: P, pc: u64) -> c_int {
 pub unsafe extern "C" fn tussle_mtx_timedlock(m: P, t: P, pc: u64) -> c_int {
     // SAFETY: the function behind gets the arguments as they came.
     unsafe {
-        mutex_wanted(m, pc, || call!(TIMEDLOCK, (m => P, t => P) -> c_int))
+        mutex_wanted(&TIMEDLOCK, m, pc, || call!(TIMEDLOCK, (m => P, t => P) -> c_int))
     }
 }
 

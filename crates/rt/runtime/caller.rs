@@ -1,8 +1,8 @@
 //! Which of the program's code asked for memory.
 
 use crate::arch::{current, operators};
-use crate::interpose::P;
 use crate::libc_calls::next;
+use crate::loaded;
 use crate::wire::*;
 use core::ffi::{c_int, c_void};
 use tussle_rt_core::callers::{Asker, Call, Known, asker};
@@ -85,74 +85,7 @@ unsafe fn table(pc: u64) -> *const u8 {
     }
 }
 
-/// glibc's `struct dl_phdr_info`, as far as it is used.
-#[repr(C)]
-pub struct Info {
-    pub base: u64,
-    name: P,
-    pub headers: *const Segment,
-    pub count: u16,
-}
-
-/// `Elf64_Phdr`.
-#[repr(C)]
-pub struct Segment {
-    pub kind: u32,
-    flags: u32,
-    offset: u64,
-    pub address: u64,
-    physical: u64,
-    file_bytes: u64,
-    pub memory_bytes: u64,
-    align: u64,
-}
-
-/// What [`visit`] looks for, and finds.
-#[repr(C)]
-struct Wanted {
-    pc: u64,
-    table: *const u8,
-}
-
-unsafe extern "C" {
-    pub fn dl_iterate_phdr(
-        f: unsafe extern "C" fn(*const Info, usize, *mut c_void) -> c_int,
-        data: *mut c_void,
-    ) -> c_int;
-}
-
 /// Before glibc 2.35.
-///
-/// # Safety
-/// `pc` is in code that runs.
-unsafe fn walk(pc: u64) -> *const u8 {
-    let mut wanted = Wanted { pc, table: core::ptr::null() };
-    // SAFETY: libc describes objects that stay loaded while their code runs.
-    unsafe { dl_iterate_phdr(visit, (&raw mut wanted).cast()) };
-    wanted.table
-}
-
-/// # Safety
-/// Behind an exported name: the arguments are the program's.
-unsafe extern "C" fn visit(info: *const Info, _bytes: usize, wanted: *mut c_void) -> c_int {
-    let wanted = wanted.cast::<Wanted>();
-    const PT_LOAD: u32 = 1;
-    const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
-    // SAFETY: libc describes objects that stay loaded while their code runs.
-    unsafe {
-        let (mut inside, mut table) = (false, core::ptr::null());
-        for i in 0..(*info).count as usize {
-            let s = &*(*info).headers.add(i);
-            let at = (*info).base.wrapping_add(s.address);
-            match s.kind {
-                PT_LOAD => inside |= (*wanted).pc.wrapping_sub(at) < s.memory_bytes,
-                PT_GNU_EH_FRAME => table = at as *const u8,
-                _ => {}
-            }
-        }
-        if inside {
-            (*wanted).table = table;
-        }
-        inside as c_int
-    }
+fn walk(pc: u64) -> *const u8 {
+    loaded::first(|o| o.has(pc).then(|| o.unwinding())).unwrap_or(core::ptr::null())
 }

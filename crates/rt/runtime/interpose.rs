@@ -3,22 +3,22 @@
 
 use crate::arch::{alias, forwarder, stub, thread_pointer};
 use crate::arena::{alloc, recording};
-use crate::libc_calls::{call, next_all};
+use crate::libc_calls::{call, find_system, next_all};
 use crate::thread::Birth;
 use crate::wire::*;
-use crate::{sync, thread};
+use crate::{keys, sync, thread};
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU32, Ordering::*};
 
 /// Any pointer of C.
 pub type P = *mut c_void;
 
 next_all! {
     ALL:
-    pub MALLOC = "malloc"; pub CALLOC = "calloc"; pub REALLOC = "realloc"; pub FREE = "free";
-    pub ALIGNED_ALLOC = "aligned_alloc";
-    pub POSIX_MEMALIGN = "posix_memalign"; pub MEMALIGN = "memalign"; pub VALLOC = "valloc"; pub PVALLOC = "pvalloc";
-    pub REALLOCARRAY = "reallocarray";
+    pub MALLOC = "malloc" @ "GLIBC_2.2.5"; pub CALLOC = "calloc" @ "GLIBC_2.2.5";
+    pub REALLOC = "realloc" @ "GLIBC_2.2.5"; pub FREE = "free" @ "GLIBC_2.2.5";
+    pub ALIGNED_ALLOC = "aligned_alloc" @ "GLIBC_2.16"; pub POSIX_MEMALIGN = "posix_memalign" @ "GLIBC_2.2.5";
+    pub MEMALIGN = "memalign" @ "GLIBC_2.2.5"; pub VALLOC = "valloc" @ "GLIBC_2.2.5";
+    pub PVALLOC = "pvalloc" @ "GLIBC_2.2.5"; pub REALLOCARRAY = "reallocarray" @ "GLIBC_2.26";
     pub MEMCPY = "memcpy"; pub MEMMOVE = "memmove"; pub MEMSET = "memset"; pub MEMCPY_CHK = "__memcpy_chk";
     pub MEMMOVE_CHK = "__memmove_chk"; pub MEMSET_CHK = "__memset_chk";
     pub MMAP = "mmap"; pub MUNMAP = "munmap";
@@ -56,6 +56,7 @@ next_all! {
 pub unsafe fn resolve() {
     // SAFETY: libc's functions.
     unsafe {
+        find_system();
         for n in ALL.iter().chain(FORWARDED) {
             n.find();
         }
@@ -64,6 +65,7 @@ pub unsafe fn resolve() {
         crate::children::resolve();
         crate::contexts::resolve();
         crate::exec::resolve();
+        keys::resolve();
         crate::sandbox::resolve();
         crate::vectors::resolve();
         // What is missing here (an older libc) must not be the error that the program asks for.
@@ -83,8 +85,6 @@ alias! {
 }
 
 unsafe extern "C" {
-    fn pthread_key_create(key: *mut u32, d: Option<unsafe extern "C" fn(P)>) -> c_int;
-    fn pthread_setspecific(key: u32, v: P) -> c_int;
     fn pthread_attr_init(a: P) -> c_int;
     fn pthread_attr_destroy(a: P) -> c_int;
     fn pthread_attr_getstacksize(a: P, n: *mut usize) -> c_int;
@@ -100,42 +100,6 @@ struct Start {
     vt: u64,
     pc: u64,
     stack_bytes: u64,
-}
-
-/// pthread key whose destructor ends the recording of a thread, plus 1; 0 until made.
-static KEY: AtomicU32 = AtomicU32::new(0);
-
-/// Makes the key, before there are threads.
-///
-/// # Safety
-/// Called once.
-pub unsafe fn make_key() {
-    let mut k = 0;
-    // SAFETY: libc's function, a number of ours.
-    if unsafe { pthread_key_create(&mut k, Some(ending)) } == 0 {
-        KEY.store(k + 1, Release);
-    }
-}
-
-fn key() -> Option<u32> {
-    KEY.load(Acquire).checked_sub(1)
-}
-
-/// Runs among the thread's own destructors; puts itself behind them twice.
-///
-/// # Safety
-/// Called by libc as a key's destructor.
-unsafe extern "C" fn ending(left: P) {
-    // SAFETY: the thread runs its last destructors, outside of the recorder.
-    unsafe {
-        let left = left as usize;
-        match key() {
-            Some(k) if left > 1 => {
-                pthread_setspecific(k, (left - 1) as P);
-            }
-            _ => thread::end(),
-        }
-    }
 }
 
 /// # Safety
@@ -212,11 +176,11 @@ unsafe extern "C" fn trampoline(p: P) -> P {
             stack: (hi - (*s).stack_bytes, hi),
             pointer: 0,
         });
-        if let Some(k) = key() {
-            pthread_setspecific(k, 3 as P);
-        }
+        keys::watch();
         let f: unsafe extern "C" fn(P) -> P = core::mem::transmute(routine);
-        f(arg)
+        let result = f(arg);
+        keys::returned();
+        result
     }
 }
 

@@ -1,8 +1,8 @@
 //! The functions behind ours.
 
-use crate::sys;
+use crate::{loaded, sys};
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 /// A lazily resolved function.
 pub struct Next {
@@ -48,10 +48,43 @@ impl Next {
                 b"\0" => core::ptr::null_mut(),
                 v => sys::dlvsym(sys::RTLD_NEXT, self.name.as_ptr().cast(), v.as_ptr().cast()),
             };
-            if v.is_null() { sys::next(self.name) } else { v }
+            nearer(sys::next(self.name), v)
         };
         self.at.store(p, Relaxed);
         p
+    }
+    /// True if it is libc's own: no library that was preloaded or linked to stands in front. Known after
+    /// [`find_system`].
+    #[inline(always)]
+    pub fn is_systems(&self) -> bool {
+        let from = SYSTEM_FROM.load(Relaxed);
+        (self.at.load(Relaxed) as u64).wrapping_sub(from) < SYSTEM_TO.load(Relaxed).wrapping_sub(from)
+    }
+}
+
+/// Which of two functions of one name a program that is linked to the versioned one gets. A library that knows no
+/// versions has only the `plain` one; one that hides its name from all but those linked to that version only the other.
+fn nearer(plain: *mut c_void, versioned: *mut c_void) -> *mut c_void {
+    if versioned.is_null() || plain.is_null() || plain == versioned {
+        return if versioned.is_null() { plain } else { versioned };
+    }
+    loaded::first(|o| [versioned, plain].into_iter().find(|&p| o.has(p as u64))).unwrap_or(versioned)
+}
+
+/// Where libc lies (before glibc 2.34 its library of threads).
+static SYSTEM_FROM: AtomicU64 = AtomicU64::new(0);
+static SYSTEM_TO: AtomicU64 = AtomicU64::new(0);
+
+/// Finds libc, by a function that nobody has a reason to stand in front of.
+///
+/// # Safety
+/// Called where looking up is allowed.
+pub unsafe fn find_system() {
+    // SAFETY: the name ends with a zero.
+    let known = unsafe { sys::next(b"pthread_attr_getstacksize\0") } as u64;
+    if let Some((from, to)) = loaded::first(|o| o.has(known).then(|| o.range())) {
+        SYSTEM_FROM.store(from, Relaxed);
+        SYSTEM_TO.store(to, Relaxed);
     }
 }
 

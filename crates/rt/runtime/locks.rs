@@ -4,10 +4,11 @@
 use crate::arch::{alias, stub};
 use crate::arena::recording;
 use crate::interpose::*;
-use crate::libc_calls::call;
+use crate::libc_calls::{Next, call};
 use crate::wire::*;
 use crate::{record, sections, sync, waits};
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const EBUSY: c_int = 16;
 /// No error of pthreads.
@@ -92,34 +93,98 @@ pub fn lock(m: P, try_it: impl Fn() -> c_int, wait: impl Fn() -> c_int) -> c_int
     r
 }
 
+/// Whether trying is unseen: a library in front of libc must see the program's call, and no other.
+#[inline(always)]
+fn are_systems(wanted: &Next, try_it: &Next) -> bool {
+    wanted.is_systems() && try_it.is_systems()
+}
+
+/// Tries to take what the function `wanted` would wait for. Where that would be seen, and for the caller's own reasons
+/// (`look`), it is only looked whether it is `free`.
+///
+/// # Safety
+/// `l` is an object of the program of the kind that `try_it` takes.
+#[inline(always)]
+unsafe fn attempt(wanted: &Next, try_it: &Next, l: P, look: bool, free: unsafe fn(P) -> bool) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !look && are_systems(wanted, try_it) {
+            return call!(*try_it, (l => P) -> c_int);
+        }
+        if free(l) { NOT_TRIED } else { EBUSY }
+    }
+}
+
+/// The 32-bit word at the start of an object of the program's.
+///
+/// # Safety
+/// The object is there.
+unsafe fn word(l: P) -> u32 {
+    // SAFETY: the caller's promise; it is aligned to 4 at least.
+    unsafe { AtomicU32::from_ptr(l.cast()) }.load(Relaxed)
+}
+
+/// glibc's mutex holds the number of its owner's thread, or 1 and 2.
+///
+/// # Safety
+/// `m` is a mutex of the program.
+unsafe fn mutex_is_free(m: P) -> bool {
+    const OWNER: u32 = 0x3fff_ffff;
+    // SAFETY: the caller's promise.
+    unsafe { word(m) & OWNER == 0 }
+}
+
+/// glibc's rwlock: readers, and below them three bits of which the second is the writer's.
+///
+/// # Safety
+/// `l` is a rwlock of the program.
+unsafe fn rwlock_is_free(l: P) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { word(l) & !0b101 == 0 }
+}
+
+/// glibc's spin lock on x86-64 is 1 when it is free.
+///
+/// # Safety
+/// `l` is a spin lock of the program.
+unsafe fn spin_is_free(l: P) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { word(l) == 1 }
+}
+
+/// glibc's semaphore: the value is the low half of its first eight bytes.
+///
+/// # Safety
+/// `s` is a semaphore of the program.
+unsafe fn semaphore_is_free(s: P) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { word(s) != 0 }
+}
+
 /// Tries to take a mutex. Robust ones are only looked at: glibc's trylock of one that cannot be recovered leaves it
 /// locked (its `__pthread_mutex_trylock` compares the old owner where it means the new one).
 ///
 /// # Safety
 /// `m` is a mutex of the program.
-pub unsafe fn mutex_try(m: P) -> c_int {
+unsafe fn mutex_try(wanted: &Next, m: P) -> c_int {
     const KIND_AT: usize = 16;
     const ROBUST: c_int = 16;
     // SAFETY: the program's mutex, which the caller is about to use.
     unsafe {
-        if *m.byte_add(KIND_AT).cast::<c_int>() & ROBUST == 0 {
-            return call!(M_TRYLOCK, (m => P) -> c_int);
-        }
-        let word = core::sync::atomic::AtomicU32::from_ptr(m.cast());
-        const OWNER: u32 = 0x3fff_ffff;
-        if word.load(core::sync::atomic::Ordering::Relaxed) & OWNER == 0 { NOT_TRIED } else { EBUSY }
+        let robust = *m.byte_add(KIND_AT).cast::<c_int>() & ROBUST != 0;
+        attempt(wanted, &M_TRYLOCK, m, robust, mutex_is_free)
     }
 }
 
-/// A mutex is taken by `wait`, a function of libc's, unless a try gets it.
+/// A mutex is taken by `wait`, which calls `wanted`, unless a try gets it.
 ///
 /// # Safety
 /// `m` is a mutex of the program; `pc` is the return address of its call.
-pub unsafe fn mutex_wanted(m: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
+pub unsafe fn mutex_wanted(wanted: &Next, m: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
     // SAFETY: the program's mutex, which it is about to take.
     unsafe {
         mutex_seen(m, pc);
-        lock(m, || mutex_try(m), wait)
+        lock(m, || mutex_try(wanted, m), wait)
     }
 }
 
@@ -159,7 +224,7 @@ pub unsafe extern "C" fn tussle_mutex_lock(m: P, pc: u64) -> c_int {
     // SAFETY: the `pthread_mutex_lock` behind ours gets the arguments as they came; the recorder notes the address
     // of the lock or condition.
     unsafe {
-        mutex_wanted(m, pc, || call!(M_LOCK, (m => P) -> c_int))
+        mutex_wanted(&M_LOCK, m, pc, || call!(M_LOCK, (m => P) -> c_int))
     }
 }
 
@@ -181,7 +246,7 @@ pub unsafe extern "C" fn tussle_mutex_timedlock(m: P, t: P, pc: u64) -> c_int {
     // SAFETY: the `pthread_mutex_timedlock` behind ours gets the arguments as they came; the recorder notes the
     // address of the lock or condition.
     unsafe {
-        mutex_wanted(m, pc, || call!(M_TIMEDLOCK, (m => P, t => P) -> c_int))
+        mutex_wanted(&M_TIMEDLOCK, m, pc, || call!(M_TIMEDLOCK, (m => P, t => P) -> c_int))
     }
 }
 
@@ -192,7 +257,7 @@ pub unsafe extern "C" fn tussle_mutex_clocklock(m: P, c: c_int, t: P, pc: u64) -
     // SAFETY: the `pthread_mutex_clocklock` behind ours gets the arguments as they came; the recorder notes the
     // address of the lock or condition.
     unsafe {
-        mutex_wanted(m, pc, || call!(M_CLOCKLOCK, (m => P, c => c_int, t => P) -> c_int))
+        mutex_wanted(&M_CLOCKLOCK, m, pc, || call!(M_CLOCKLOCK, (m => P, c => c_int, t => P) -> c_int))
     }
 }
 
@@ -269,7 +334,7 @@ tries! {
 }
 
 macro_rules! wrlocks {
-    ($($name:ident($next:ident, $try:ident $(, $a:ident: $t:ty)*);)+) => { $(
+    ($($name:ident($next:ident, $try:ident, $free:ident $(, $a:ident: $t:ty)*);)+) => { $(
         /// # Safety
         /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
@@ -277,16 +342,17 @@ macro_rules! wrlocks {
             // SAFETY: libc's functions get the program's arguments.
             unsafe {
                 lock_seen(l, 4, RMW, pc);
-                lock(l, || call!($try, (l => P) -> c_int), || call!($next, (l => P $(, $a => $t)*) -> c_int))
+                let try_it = || attempt(&$next, &$try, l, false, $free);
+                lock(l, try_it, || call!($next, (l => P $(, $a => $t)*) -> c_int))
             }
         }
     )+ };
 }
 wrlocks! {
-    tussle_rw_wr(RW_WR, RW_TRYWR);
-    tussle_rw_timedwr(RW_TIMEDWR, RW_TRYWR, t: P);
-    tussle_rw_clockwr(RW_CLOCKWR, RW_TRYWR, c: c_int, t: P);
-    tussle_spin_lock(S_LOCK, S_TRYLOCK);
+    tussle_rw_wr(RW_WR, RW_TRYWR, rwlock_is_free);
+    tussle_rw_timedwr(RW_TIMEDWR, RW_TRYWR, rwlock_is_free, t: P);
+    tussle_rw_clockwr(RW_CLOCKWR, RW_TRYWR, rwlock_is_free, c: c_int, t: P);
+    tussle_spin_lock(S_LOCK, S_TRYLOCK, spin_is_free);
 }
 
 /// # Safety
@@ -479,7 +545,7 @@ pub unsafe extern "C" fn tussle_cond_broadcast(c: P, pc: u64) -> c_int {
 /// # Safety
 /// `s` is a semaphore of the program.
 #[inline(always)]
-unsafe fn sem_wait(s: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
+unsafe fn sem_wait(wanted: &Next, s: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
     // SAFETY: libc's functions get the program's arguments.
     unsafe {
         seen(s, 8, RMW, pc);
@@ -487,9 +553,15 @@ unsafe fn sem_wait(s: P, pc: u64, wait: impl Fn() -> c_int) -> c_int {
             return wait();
         }
         let errno = *__errno_location();
-        if call!(SEM_TRYWAIT, (s => P) -> c_int) == 0 {
-            sync::sem_taken(s as u64);
-            return 0;
+        let at_once = match are_systems(wanted, &SEM_TRYWAIT) {
+            true => (call!(SEM_TRYWAIT, (s => P) -> c_int) == 0).then_some(0),
+            false => semaphore_is_free(s).then(&wait),
+        };
+        if let Some(r) = at_once {
+            if r == 0 {
+                sync::sem_taken(s as u64);
+            }
+            return r;
         }
         *__errno_location() = errno;
         sync::sem_wait_begin(s as u64);
@@ -511,7 +583,7 @@ unsafe extern "C" {
 pub unsafe extern "C" fn tussle_sem_wait(s: P, pc: u64) -> c_int {
     // SAFETY: the `sem_wait` behind ours gets the arguments as they came; the recorder notes the address of the lock
     // or condition.
-    unsafe { sem_wait(s, pc, || call!(SEM_WAIT, (s => P) -> c_int)) }
+    unsafe { sem_wait(&SEM_WAIT, s, pc, || call!(SEM_WAIT, (s => P) -> c_int)) }
 }
 
 /// # Safety
@@ -536,7 +608,7 @@ pub unsafe extern "C" fn tussle_sem_trywait(s: P, pc: u64) -> c_int {
 pub unsafe extern "C" fn tussle_sem_timedwait(s: P, t: P, pc: u64) -> c_int {
     // SAFETY: the `sem_timedwait` behind ours gets the arguments as they came; the recorder notes the address of the
     // lock or condition.
-    unsafe { sem_wait(s, pc, || call!(SEM_TIMEDWAIT, (s => P, t => P) -> c_int)) }
+    unsafe { sem_wait(&SEM_TIMEDWAIT, s, pc, || call!(SEM_TIMEDWAIT, (s => P, t => P) -> c_int)) }
 }
 
 /// # Safety
@@ -545,7 +617,7 @@ pub unsafe extern "C" fn tussle_sem_timedwait(s: P, t: P, pc: u64) -> c_int {
 pub unsafe extern "C" fn tussle_sem_clockwait(s: P, c: c_int, t: P, pc: u64) -> c_int {
     // SAFETY: the `sem_clockwait` behind ours gets the arguments as they came; the recorder notes the address of the
     // lock or condition.
-    unsafe { sem_wait(s, pc, || call!(SEM_CLOCKWAIT, (s => P, c => c_int, t => P) -> c_int)) }
+    unsafe { sem_wait(&SEM_CLOCKWAIT, s, pc, || call!(SEM_CLOCKWAIT, (s => P, c => c_int, t => P) -> c_int)) }
 }
 
 /// # Safety

@@ -2,10 +2,8 @@
 
 use crate::arch::{alias, stub};
 use crate::arena::recording;
-use crate::caller::{Info, dl_iterate_phdr};
 use crate::thread::enter;
-use crate::{asleep, heap};
-use core::ffi::{c_int, c_void};
+use crate::{asleep, heap, loaded};
 use tussle_rt_core::{counting, heap as core_heap, marks};
 
 /// Owner of the note that `tussle.h` leaves where a region is marked.
@@ -18,27 +16,10 @@ const REGIONS: u32 = 1;
 /// # Safety
 /// Called once, before `main`, with one thread.
 pub unsafe fn begin() {
-    let mut marked = 0u32;
-    // SAFETY: libc describes what is loaded; the answer goes to a variable of ours.
-    unsafe { dl_iterate_phdr(visit, (&raw mut marked).cast()) };
-    counting::begin(marked != 0, asleep::count);
-}
-
-/// # Safety
-/// Called by libc with what describes a module, and with the answer's address.
-unsafe extern "C" fn visit(info: *const Info, _bytes: usize, marked: *mut c_void) -> c_int {
-    const PT_NOTE: u32 = 4;
     // SAFETY: segments of notes are mapped.
-    unsafe {
-        for i in 0..(*info).count as usize {
-            let s = &*(*info).headers.add(i);
-            if s.kind == PT_NOTE && has_note((*info).base.wrapping_add(s.address), s.memory_bytes) {
-                *marked.cast::<u32>() = 1;
-                return 1;
-            }
-        }
-    }
-    0
+    let marks = |(from, bytes)| unsafe { has_note(from, bytes) };
+    let marked = loaded::first(|o| o.notes().any(marks).then_some(())).is_some();
+    counting::begin(marked, asleep::count);
 }
 
 /// Whether the note is among these.

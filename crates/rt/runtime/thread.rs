@@ -273,8 +273,8 @@ pub unsafe fn init() {
         // What the recorder itself does is not the program's (compilers call memset for it).
         set_state(BUSY);
         marks::begin();
+        crate::keys::make();
         set_state(NEW);
-        crate::interpose::make_key();
         let child = Some(after_fork_in_child as unsafe extern "C" fn());
         let dso = core::ptr::null_mut();
         sys::__register_atfork(Some(before_fork), Some(after_fork_in_parent), child, dso);

@@ -61,6 +61,7 @@ files! {
     news = "news.cc";
     replaced_operators = "operators.cc";
     operators_of_a_library = "over_library.cc";
+    libraries_in_between = "preloads.c";
     loaded_libraries = "loads.cc";
     openmp = "parallel.c";
 }

@@ -201,7 +201,7 @@ fn add_markers(rules: &mut Vec<Rule>, sources: &[Source]) -> anyhow::Result<()> 
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))
+    tussle_host::whole::read_to_string(path).with_context(|| format!("{}", path.display()))
 }
 
 fn remark_undecided(rules: &[Rule], builds: &[Build<'_>], outcomes: &[Outcome], global: &Global) {

@@ -50,7 +50,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         file.and_then(|mut f| f.write_all(lines.as_bytes()))
             .with_context(|| format!("cannot write {}", args.file.display()))?;
     }
-    let text = fs::read_to_string(&args.file)
+    let text = tussle_host::whole::read_to_string(&args.file)
         .with_context(|| format!("cannot read {}; --add RESULT begins a history", args.file.display()))?;
     let (entries, problems) = history::parse(&text);
     if entries.is_empty() {

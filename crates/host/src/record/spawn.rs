@@ -1,11 +1,12 @@
 //! Starting the program so that it does not notice: same terminal, same signals, addresses not randomised.
 
 use super::RecordOptions;
+use super::forwarding::Forwarding;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// How the program ended.
 pub struct End {
@@ -60,116 +61,6 @@ impl End {
             (Some(c), _) => format!("exited {c}"),
             (None, Some(s)) => format!("killed by signal {s}"),
             (None, None) => "ended".into(),
-        }
-    }
-}
-
-/// The program that signals are passed on to.
-static CHILD: AtomicI32 = AtomicI32::new(0);
-
-/// The program has a process group of its own, which signals of the terminal do not reach.
-static APART: AtomicBool = AtomicBool::new(false);
-
-/// Signals that are passed on: all that would end or concern the program if it stood in tussle's place. Not those that
-/// tussle's own instructions and files raise, nor those that stop and those of children.
-fn forwarded() -> impl Iterator<Item = i32> {
-    use libc::*;
-    let named = [
-        SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGALRM, SIGVTALRM, SIGPROF,
-        SIGIO, SIGPWR, SIGSTKFLT, SIGXCPU,
-    ];
-    named.into_iter().chain(SIGRTMIN()..=SIGRTMAX())
-}
-
-extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    if super::counting::toggled_by(signal) {
-        return;
-    }
-    let child = CHILD.load(Ordering::Relaxed);
-    // SAFETY: the kernel passes a valid siginfo. Signals of the terminal reach the program by themselves.
-    let (from_user, sender) = unsafe {
-        match info.as_ref() {
-            Some(i) => (i.si_code <= 0, i.si_pid()),
-            None => (false, 0),
-        }
-    };
-    let apart = APART.load(Ordering::Relaxed);
-    if child > 0 && (apart || from_user && !descends(sender, child)) {
-        // SAFETY: kill is async-signal-safe.
-        unsafe { libc::kill(child, signal) };
-    }
-}
-
-/// Whether `process` is `ancestor`, or comes of it: what the program sends to its own process group reaches tussle,
-/// too, and must not come back to it a second time. Async-signal-safe.
-fn descends(mut process: libc::pid_t, ancestor: libc::pid_t) -> bool {
-    const GENERATIONS_MAX: usize = 64;
-    for _ in 0..GENERATIONS_MAX {
-        if process == ancestor {
-            return true;
-        }
-        match parent(process) {
-            Some(p) if p > 1 => process = p,
-            _ => return false,
-        }
-    }
-    false
-}
-
-/// The parent of a process by `/proc/N/stat`; `None` if it is gone. Async-signal-safe: no allocation, errno is kept.
-fn parent(process: libc::pid_t) -> Option<libc::pid_t> {
-    use std::io::Write;
-    let (mut path, mut text) = ([0u8; 32], [0u8; 512]);
-    write!(&mut path[..31], "/proc/{process}/stat").ok()?;
-    // SAFETY: the path ends with a zero; the kernel fills a buffer of ours; the descriptor is ours.
-    let n = unsafe {
-        let errno = *libc::__errno_location();
-        let fd = libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
-        let n = if fd < 0 { 0 } else { libc::read(fd, text.as_mut_ptr().cast(), text.len()) };
-        if fd >= 0 {
-            libc::close(fd);
-        }
-        *libc::__errno_location() = errno;
-        n.max(0) as usize
-    };
-    // The name may contain anything; behind its last bracket come the state and the parent.
-    let text = text.get(..n)?;
-    let behind = text.get(text.iter().rposition(|b| *b == b')')? + 1..)?;
-    std::str::from_utf8(behind).ok()?.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// Signal handling while the program runs; restores what was before.
-struct Forwarding(Vec<(i32, libc::sigaction)>);
-
-impl Forwarding {
-    fn start() -> Forwarding {
-        let mut old = Vec::new();
-        for s in forwarded() {
-            // SAFETY: plain data; the handler only calls kill.
-            unsafe {
-                let mut new: libc::sigaction = std::mem::zeroed();
-                let mut was: libc::sigaction = std::mem::zeroed();
-                new.sa_sigaction = forward as *const () as usize;
-                new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-                // A signal that is ignored (nohup) stays ignored, here and in the program.
-                if libc::sigaction(s, std::ptr::null(), &mut was) == 0
-                    && was.sa_sigaction != libc::SIG_IGN
-                    && libc::sigaction(s, &new, std::ptr::null_mut()) == 0
-                {
-                    old.push((s, was));
-                }
-            }
-        }
-        Forwarding(old)
-    }
-}
-
-impl Drop for Forwarding {
-    fn drop(&mut self) {
-        CHILD.store(0, Ordering::Relaxed);
-        for (s, was) in &self.0 {
-            // SAFETY: restores an action that sigaction returned.
-            unsafe { libc::sigaction(*s, was, std::ptr::null_mut()) };
         }
     }
 }
@@ -276,10 +167,9 @@ pub fn run(
     } else {
         super::inherited::hand_on(&mut c, u32::from(o.discard_stdout) << 1);
     }
-    APART.store(o.service.is_some(), Ordering::Relaxed);
-    let forwarding = Forwarding::start();
+    let forwarding = Forwarding::start(o.service.is_some());
     let mut child = c.spawn()?;
-    CHILD.store(child.id() as i32, Ordering::Relaxed);
+    forwarding.to(child.id());
     begun(child.id());
     let served = o.service.as_ref().map(|s| s.drive(&mut child, std::process::Stdio::inherit)).transpose()?;
     let (status, stopped, notes) = match served {

@@ -114,6 +114,7 @@ pub const KINDS: &[Kind] = &[
     kind("threads.c", "scheduling", 1),
     kind("threads.c", "many", 1),
     kind("threads.c", "joins", 1),
+    kind("threads.c", "every_key", 1),
     kind("memory.c", "mmap", 1),
     kind("memory.c", "alloc", 1),
     kind("memory.c", "huge_stack", 1),
@@ -261,6 +262,9 @@ pub const KINDS: &[Kind] = &[
         flags: &["-fno-builtin"],
         ..with("replaced.c", "replaced", &[("interposed_malloc.c", "liballocator.so")])
     },
+    Kind { flags: &[], ..with("preloads.c", "counted", &[("counts_calls.c", "libcounts.so")]) },
+    kind("preloads.c", "traced", 2),
+    kind("preloads.c", "checked", 2),
     with("loads.cc", "loads", &[("loaded.cc", "libloaded.so")]),
     plugged("handlers_throw"),
     plugged("owners"),

@@ -46,7 +46,7 @@ impl Watch {
     pub fn new(rules: &[PathBuf], evidence: Option<&Path>, any: bool) -> anyhow::Result<Watch> {
         let mut watch = Watch { rules: Vec::new(), recorded: BTreeMap::new(), any };
         for path in rules {
-            let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+            let text = tussle_host::whole::read_to_string(path).with_context(|| format!("{}", path.display()))?;
             watch.rules.extend(parse(&text).with_context(|| format!("{}", path.display()))?.rules);
         }
         if let Some(path) = evidence {

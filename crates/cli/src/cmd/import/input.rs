@@ -61,6 +61,7 @@ pub fn find(path: &Path) -> anyhow::Result<Found> {
         }
         return Ok(Found::Recording(main, numbered(path)?));
     }
+    tussle_host::whole::check(path).with_context(named)?;
     let mut file = File::open(path).with_context(named)?;
     if !file.metadata().with_context(named)?.is_file() {
         return whole(&mut file).map(Found::Bytes).with_context(named);

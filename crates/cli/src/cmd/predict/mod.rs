@@ -186,7 +186,7 @@ pub fn open_machine(name: &str) -> anyhow::Result<Machine> {
     if !path.exists() {
         return Ok(machine::find(name)?);
     }
-    let text = std::fs::read_to_string(&path).with_context(|| format!("{name}"))?;
+    let text = tussle_host::whole::read_to_string(&path).with_context(|| format!("{name}"))?;
     Machine::from_toml(&text).with_context(|| format!("{name}"))
 }
 

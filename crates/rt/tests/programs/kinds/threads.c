@@ -394,7 +394,36 @@ static int joins(void) {
     printf("%d\n", pthread_join(pthread_self(), &r));
     return 0;
 }
+static pthread_key_t every[2000];
+static int keys_made;
+static long values_ended;
+static void value_ends(void *value) { __atomic_fetch_add(&values_ended, 1, __ATOMIC_SEQ_CST); }
+static void *sets_all(void *arg) {
+    for (int i = 0; i < keys_made; i++)
+        if (pthread_setspecific(every[i], &pair)) puts("not set");
+    fight(arg);
+    if (arg) pthread_exit(arg);
+    return arg;
+}
+/* All keys that there are, by both names, while a thread runs that began before. */
+static int every_key(void) {
+    int n = 0, r;
+    pthread_t before;
+    pthread_create(&before, NULL, fight, NULL);
+    while ((r = pthread_key_create(&every[n], value_ends)) == 0)
+        if (++n <= 20) printf("key %u\n", every[n - 1]);
+    keys_made = n;
+    printf("%d keys, %s\n", n, strerror(r));
+    run(4, sets_all);
+    pthread_join(before, NULL);
+    printf("%ld ended\n", values_ended);
+    while (n) pthread_key_delete(every[--n]);
+    while (tss_create((tss_t *)&every[n], value_ends) == thrd_success) n++;
+    printf("%d of C11\n", n);
+    return 0;
+}
 KINDS({"detached", detached}, {"cancel", cancel}, {"robust", robust}, {"process_shared", process_shared},
       {"mutexes", mutexes}, {"rwlocks", rwlocks}, {"spin_barrier", spin_barrier}, {"c11", c11},
       {"semaphores", semaphores}, {"conditions", conditions}, {"key_destructors", key_destructors},
-      {"own_stacks", own_stacks}, {"names", naming}, {"scheduling", scheduling}, {"many", many}, {"joins", joins})
+      {"own_stacks", own_stacks}, {"names", naming}, {"scheduling", scheduling}, {"many", many}, {"joins", joins},
+      {"every_key", every_key})
