@@ -61,7 +61,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         global.print(&tussle_report::signs::view(&signs))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if evidence.samples.is_some() {
+    if evidence.samples.as_ref().is_some_and(|s| !s.is_empty()) {
         global.remark(
             "this evidence holds samples: the numbers are in samples, good for comparing edits with each \
              other and with nothing else",
