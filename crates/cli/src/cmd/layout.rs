@@ -233,8 +233,12 @@ fn text(
     }
     let mut nodes = vec![Node::Block { key: "text".into(), language: "c", text }];
     if global.format() == Format::Json {
+        let mut left = FIELDS_BYTES_MAX;
         let all: Vec<_> =
-            ids.iter().filter_map(|&id| Some(facts(source, id, table.aggregate(id)?))).collect();
+            ids.iter().filter_map(|&id| Some(facts(source, id, table.aggregate(id)?, &mut left))).collect();
+        if left == 0 {
+            global.remark(format_args!("too many fields: the last types are without theirs (`fields_cut`)"));
+        }
         nodes.push(Node::Data { key: "types".into(), value: json!(all) });
     }
     nodes
@@ -246,12 +250,21 @@ fn unit_comment(table: &TypeTable, id: TypeId, names: &[String]) -> String {
     unit.map(|u| format!("/* {} */\n", u.replace("*/", "* /"))).unwrap_or_default()
 }
 
-fn facts(source: &Source, id: TypeId, a: &Aggregate) -> serde_json::Value {
+/// Memory that the fields of all types in one JSON may take, bytes; a kernel's stay below. A hostile file nests so
+/// that each type has 65,536.
+const FIELDS_BYTES_MAX: usize = 1 << 30;
+
+/// What a field takes, but for its path, which is there three times.
+const FIELD_BYTES: usize = 900;
+
+/// One type for JSON. `left`: bytes that fields may still take.
+fn facts(source: &Source, id: TypeId, a: &Aggregate, left: &mut usize) -> serde_json::Value {
     let table = &source.table;
     let holes = Holes::of(table, a);
     let align = bounds(table, id, source.btf);
-    let leaves = leaves(table, id, Arrays::Whole);
-    let cut = leaves.len() >= LEAVES_MAX;
+    let leaves = if *left == 0 { Vec::new() } else { leaves(table, id, Arrays::Whole) };
+    let cut = *left == 0 || leaves.len() >= LEAVES_MAX;
+    *left = leaves.iter().fold(*left, |n, l| n.saturating_sub(FIELD_BYTES + 3 * l.path.len()));
     let fields: Vec<_> = leaves
         .into_iter()
         .map(|l| {
