@@ -82,3 +82,14 @@ fn types_that_contain_themselves_end() {
     let s = b.structure("s", 8, &[("a", id, 0), ("b", array, 4)]);
     assert!(text(&b.table, s, Options { expand: true, ..Options::default() }).len() < 100_000);
 }
+
+#[test]
+fn atomic_structs_without_a_tag_keep_their_member_name() {
+    let mut b = Build::new();
+    let int = b.base("int", 4);
+    let unnamed = b.structure("", 4, &[("q", int, 0)]);
+    let atomic = b.table.push(Type::Atomic(unnamed));
+    let s = b.structure("s", 4, &[("as", atomic, 0)]);
+    let got = text(&b.table, s, Options::default());
+    assert!(got.contains("\t_Atomic struct {\n") && got.contains("\n\t} as;"), "{got}");
+}

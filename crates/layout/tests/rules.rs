@@ -4,7 +4,7 @@ mod support;
 
 use std::process::Command;
 use support::{Build as Table, rwsem};
-use tussle_layout::rules::known::Baseline;
+use tussle_layout::rules::known::{Baseline, idle};
 use tussle_layout::rules::{
     Build, Context, Language, Status, Violation, check, emit, from_markers, from_source, parse, view,
 };
@@ -94,6 +94,15 @@ fn a_field_alone_in_its_lines() {
     assert_eq!(outcome_in(&t.table, "o", "alone = [\"hot\"]\nphases = [0]"), Status::Pass);
     // At phase 32 the two are still a line apart, but over all phases of a 4-byte alignment they never meet either.
     assert!(matches!(outcome_in(&t.table, "o", "alone = [\"hot\"]\nline = 128"), Status::Fail(_)));
+}
+
+#[test]
+fn an_object_without_members_is_no_neighbour() {
+    let mut t = Table::new();
+    let int = t.base("int", 4);
+    let tag = t.structure("tag", 1, &[]);
+    t.structure("o", 64, &[("hot", int, 0), ("tag", tag, 4)]);
+    assert_eq!(outcome_in(&t.table, "o", "alone = [\"hot\"]"), Status::Pass);
 }
 
 #[test]
@@ -368,6 +377,9 @@ fn known_and_waived_violations_do_not_fail() {
     let read = Baseline::read(&known.write()).expect("our own file");
     assert_eq!((read.len(), &read), (3, &known));
     assert_eq!(verdict(read, "2027-02-01"), (0, 3, 0));
+    assert_eq!(idle(&set.waivers, &set.rules).count(), 0);
+    let misspelled = parse(&text.replace("rule = \"apart\"", "rule = \"aparte\"")).expect("rules");
+    assert_eq!(idle(&misspelled.waivers, &misspelled.rules).count(), 1);
     let bad = text.replace("2027-01-31", "soon");
     assert!(parse(&bad).expect_err("no date").to_string().contains("date"));
 }
@@ -436,4 +448,10 @@ fn waivers_end_on_real_days() {
     }
     let twice = parse("[[rule]]\ntype = \"o\"\nseparate = [\"a\", \"b\", \"a\"]\n").unwrap_err();
     assert!(twice.to_string().contains("names `a` twice"), "{twice}");
+}
+
+#[test]
+fn a_key_of_when_outside_of_it_is_told_its_place() {
+    let error = parse("[[rule]]\ntype = \"o\"\nmax_size = 8\nhas = \"x\"\n").unwrap_err().to_string();
+    assert!(error.contains("when = { has = .. }"), "{error}");
 }

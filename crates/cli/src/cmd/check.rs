@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tussle_host::revisions;
-use tussle_layout::rules::known::Baseline;
+use tussle_layout::rules::known::{Baseline, idle};
 use tussle_layout::rules::{
     Build, Context, Language, Outcome, Rule, RuleSet, Status, check, emit, from_markers, from_source, parse,
     view,
@@ -110,6 +110,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         if let Some(why) = unreadable.get(&o.build) {
             o.status = Status::Error(why.clone());
         }
+    }
+    for w in idle(&set.waivers, &set.rules) {
+        global.remark(format_args!("the waiver of `{}` lets nothing go: no rule has that id and type", w.rule));
     }
     remark_undecided(&set.rules, &builds, &outcomes, global);
     in_checkout(&mut outcomes);

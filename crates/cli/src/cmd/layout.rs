@@ -127,7 +127,9 @@ fn other(args: &Args, source: &Source, ids: &[TypeId], global: &Global) -> anyho
             ("reorganize", Node::List { key: "types".into(), items })
         }
         _ => {
-            let [id] = ids else { bail!("-C: an object has one type; {} are named", ids.len()) };
+            let [id] = ids else {
+                bail!("an object has one type: name it with -C TYPE ({} of them fit here)", ids.len())
+            };
             let bytes = args.place.read(table.size(*id).unwrap_or(0))?;
             let memory = data::Memory { bytes: &bytes, little_endian: source.little_endian };
             ("data", block(format!("({}) {}", table.name(*id), data::text(table, *id, memory))))

@@ -189,9 +189,11 @@ fn qualified(w: &mut Writer<'_>, ty: TypeId, name: &str, conf: &mut Conf, line: 
             w.out.push_str(word);
             conf.type_width -= word.len() as i64;
             if let Type::Aggregate(a) = table.get(*to)
+                && word != "_Atomic "
                 && (a.name.is_none() || w.options.expand)
             {
-                // A qualified aggregate that is written out keeps its trailer and loses its name.
+                // As in pahole, which does not know atomic types: a qualified aggregate that is written out keeps its
+                // trailer and loses its name.
                 return tagged(w, *to, name, conf, line);
             }
             unexpanded(w, *to, name, conf.clone(), line);

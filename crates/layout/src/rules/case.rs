@@ -5,7 +5,7 @@ use super::{Demand, Group, Rule};
 use crate::near::{also, near_paths};
 use crate::phases::{is_below, line_count, list};
 use tussle_model::leaf::Arrays;
-use tussle_model::{Leaf, LineSpan, SourceLoc, Spot, leaves_within, resolve};
+use tussle_model::{Leaf, LineSpan, SourceLoc, Spot, Type, leaves_within, resolve};
 
 /// Faults of one rule on one object that are told.
 const FAULTS_MAX: usize = 256;
@@ -263,7 +263,11 @@ impl Case<'_> {
         let own = |l: &Leaf| {
             is_below(&l.path, &root) || (l.offset >= f.spot.offset && l.end() <= f.spot.end() && !l.overlaps)
         };
-        near.into_iter().filter(|l| l.size > 0 && !own(l)).collect()
+        // An object of a class without members has a byte, and nothing in it.
+        let empty = |l: &Leaf| {
+            matches!(self.build.table.get(l.ty), Type::Aggregate(a) if a.members.is_empty() && !a.declaration)
+        };
+        near.into_iter().filter(|l| l.size > 0 && !own(l) && !empty(l)).collect()
     }
 
     fn alone(&self, paths: &[String]) -> Faults {

@@ -78,8 +78,16 @@ impl Baseline {
 
 /// The waiver that lets a rule's violations go on a day (`2027-01-31`).
 pub fn waiver<'a>(waivers: &'a [Waiver], rule: &Rule, today: &str) -> Option<&'a Waiver> {
-    let fits = |w: &&Waiver| rule.id.as_ref() == Some(&w.rule) && w.ty.as_ref().is_none_or(|t| *t == rule.ty);
-    waivers.iter().filter(fits).find(|w| today <= w.until.as_str())
+    waivers.iter().filter(|w| fits(w, rule)).find(|w| today <= w.until.as_str())
+}
+
+/// Waivers of no rule: of a misspelled one, or of one that is gone.
+pub fn idle<'a>(waivers: &'a [Waiver], rules: &[Rule]) -> impl Iterator<Item = &'a Waiver> {
+    waivers.iter().filter(|w| !rules.iter().any(|r| fits(w, r)))
+}
+
+fn fits(w: &Waiver, rule: &Rule) -> bool {
+    rule.id.as_ref() == Some(&w.rule) && w.ty.as_ref().is_none_or(|t| *t == rule.ty)
 }
 
 /// Identity of a fault: the rule, its type and the fields at fault, without offsets, phases or builds.

@@ -28,7 +28,7 @@ use tussle_model::LineSize;
 #[non_exhaustive]
 pub enum Error {
     /// Not TOML, an unknown key, or a value of the wrong kind.
-    #[error("rules: {0}")]
+    #[error("rules: {0}{hint}", hint = hint(.0))]
     Syntax(#[from] toml::de::Error),
     /// A rule that says nothing, or too much.
     #[error("rule {index} (type {ty}): {what}")]
@@ -40,6 +40,15 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+}
+
+/// Where a key belongs that stands in the wrong table.
+fn hint(error: &toml::de::Error) -> String {
+    let keys = ["has", "arch", "config"];
+    match keys.iter().find(|k| error.message().contains(&format!("unknown field `{k}`"))) {
+        Some(key) => format!("`{key}` belongs into when = {{ {key} = .. }}"),
+        None => String::new(),
+    }
 }
 
 /// A rule file.
