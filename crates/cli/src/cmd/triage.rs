@@ -19,7 +19,8 @@ use tussle_perf::{import_text, joint, mail, text};
 ///
 /// Which fields meet, what the blamed commit did, what would part them. Reads the text of a kernel test robot's
 /// report, of a pasted `perf c2c report --stdio`, or of a patch, quoted or wrapped as mailers do. Types come from -k
-/// or --layout (before and after the commit, where there are both), or from the vmlinux of --tree. Sizes of effects are not known from a mail, and none is given.
+/// or --layout (before and after the commit, where there are both), or from the vmlinux of --tree. Sizes of effects are
+/// not known from a mail, and none is given.
 #[derive(clap::Args)]
 pub struct Args {
     /// The mail's text, and what belongs to it (the blamed commit as a patch); `-` is the standard input.
