@@ -6,12 +6,13 @@ use crate::arena::recording;
 use crate::interpose::P;
 use crate::libc_calls::{call, next_all};
 use crate::sync;
+use crate::thread;
 use core::ffi::c_int;
 use tussle_rt_core::processes::latest_of;
 
 next_all! {
     ALL:
-    WAIT = "wait"; WAITPID = "waitpid"; WAIT3 = "wait3"; WAIT4 = "wait4"; WAITID = "waitid";
+    WAIT = "wait"; WAITPID = "waitpid"; WAIT3 = "wait3"; WAIT4 = "wait4"; WAITID = "waitid"; CLONE = "clone";
 }
 
 /// Resolves the functions behind.
@@ -30,6 +31,29 @@ alias! {
     "wait3" => "tussle_wait3";
     "wait4" => "tussle_wait4";
     "waitid" => "tussle_waitid";
+    "clone" => "tussle_clone";
+}
+
+/// Flags of `clone`, linux/sched.h.
+const CLONE_VM: c_int = 0x100;
+const CLONE_VFORK: c_int = 0x4000;
+const CLONE_SETTLS: c_int = 0x8_0000;
+
+/// `clone`. A child in the same memory, beside its parent and with its parent's thread pointer, would be the parent to
+/// the recorder: two at once in one thread's structures. Nothing is recorded of either from here on.
+///
+/// # Safety
+/// As `clone`; those of the last three arguments that the flags do not ask for may be anything.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_clone(f: P, stack: P, flags: c_int, of: P, parent: P, tls: P, child: P) -> c_int {
+    let one_for_two = flags & (CLONE_VM | CLONE_VFORK | CLONE_SETTLS) == CLONE_VM;
+    // SAFETY: as the caller of the function that this stands in front of; it is not inside the recorder.
+    unsafe {
+        if one_for_two && recording() {
+            thread::end();
+        }
+        call!(CLONE, (f => P, stack => P, flags => c_int, of => P, parent => P, tls => P, child => P) -> c_int)
+    }
 }
 
 /// A child with this id has ended, or nobody has if it is not positive.

@@ -542,7 +542,11 @@ impl<'a> ProcessReader<'a> {
             (LOST_UNSUPPORTED, "unsupported hook", &unsupported),
             (LOST_CODES, "code addresses", "places in code beyond the limit: their touches carry no code"),
             (LOST_THREADS, "threads", "threads that found no memory: nothing of them was recorded"),
-            (LOST_AFTER_END, "after thread end", "slow-path accesses of threads in their last destructors"),
+            (
+                LOST_AFTER_END,
+                "after thread end",
+                "slow-path accesses in a thread's last destructors, or since it shares its thread pointer",
+            ),
             (
                 LOST_LOCKS,
                 "locks",
