@@ -3,7 +3,7 @@
 use crate::{Answer, Source};
 use anyhow::{Context, bail};
 use tussle_layout::diff::{
-    HotPair, Options, Side, changed, diff, hot_pairs, summary_view, type_view, unknown_hot, unmatched,
+    HotPair, Options, Side, changed, diff, hot_pairs, matched, summary_view, twins, type_view, unknown_hot,
 };
 use tussle_layout::phases::Where;
 use tussle_layout::rules::{self, Build, Rule, RuleSet};
@@ -64,10 +64,10 @@ fn named(
     for name in names {
         let ((a, before), (b, after)) = (old.find(name)?, new.find(name)?);
         let sides = (Side { table: &a.table, btf: a.btf }, Side { table: &b.table, btf: b.btf });
-        let differ = unmatched(&a.table, &before, &b.table, &after);
-        let pairs: Vec<(TypeId, TypeId)> = match (differ.is_empty(), before.first(), after.first()) {
-            (true, Some(&a), Some(&b)) => vec![(a, b)],
-            _ => differ,
+        let differ = matched(&a.table, &before, &b.table, &after).changed;
+        let pairs: Vec<(TypeId, TypeId)> = match differ.is_empty() {
+            true => twins(&a.table, &before, &b.table, &after).into_iter().collect(),
+            false => differ,
         };
         if let Some((field, close)) = unknown_hot(sides.0, sides.1, &pairs, &options.hot) {
             let close =
