@@ -32,10 +32,12 @@ int main(void) {
 }
 "#;
 
+/// Each goroutine keeps a thread: on a busy machine Go may run both on one, which then share nothing.
 const GO: &str = r#"package main
-import ("fmt"; "sync"; "sync/atomic")
+import ("fmt"; "runtime"; "sync"; "sync/atomic")
 type Counts struct { Hits uint64; Misses uint64 }
 func add(n *uint64, done *sync.WaitGroup) {
+	runtime.LockOSThread()
 	for i := 0; i < 200000; i++ { atomic.AddUint64(n, 1) }
 	done.Done()
 }
@@ -167,10 +169,9 @@ fn go_is_found_by_field() {
         ["env", &format!("GOCACHE={}", cache.display()), "CGO_ENABLED=0", "go", "build", "-o", "p", "."];
     lab.make(("p.go", GO), &words);
     let report = lab.recorded("./p", 0);
-    assert!(
-        report.contains("main.Counts.Hits` and `struct main.Counts.Misses` share a 64-byte line"),
-        "{report}"
-    );
+    // Both counters do equal work, so either may be named first.
+    let line = report.lines().find(|l| l.contains("share a 64-byte line")).unwrap_or_default();
+    assert!(line.contains("main.Counts.Hits`") && line.contains("main.Counts.Misses`"), "{report}");
     assert!(report.contains("the allocator was told the type"), "{report}");
 }
 

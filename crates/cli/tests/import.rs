@@ -2,35 +2,15 @@
 //! table.
 #![allow(clippy::unwrap_used)]
 
-mod schema;
+mod samples;
 
 #[path = "../../perf/tests/support/mod.rs"]
 mod support;
 
+use samples::{AFTER, BEFORE, TABLES, json, text, tussle};
 use serde_json::Value;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use support::{Plan, file, random_plan};
-
-const TABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/i_mmap-c2c.txt");
-const BEFORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/address_space-6.4-before.json");
-const AFTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/address_space-6.4-after.json");
-
-fn tussle(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tussle")).current_dir(folder).args(arguments).output().unwrap()
-}
-
-fn text(out: &Output) -> String {
-    String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr)
-}
-
-fn json(folder: &Path, schema: &str, arguments: &[&str]) -> Value {
-    let out = tussle(folder, &[arguments, &["--format", "json"]].concat());
-    let document: Value =
-        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out)));
-    schema::keeps_to(schema, &document);
-    document
-}
 
 #[test]
 fn text_keeps_to_its_schemas() {

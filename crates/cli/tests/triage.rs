@@ -1,15 +1,10 @@
 //! `tussle triage` and the advice from samples alone, from texts of our own.
 #![allow(clippy::unwrap_used)]
 
-mod schema;
+mod samples;
 
-use serde_json::Value;
-use std::path::Path;
-use std::process::{Command, Output};
-
-const TABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/i_mmap-c2c.txt");
-const BEFORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/address_space-6.4-before.json");
-const AFTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/address_space-6.4-after.json");
+use samples::{AFTER, BEFORE, TABLES, json, text, tussle};
+use std::process::Command;
 
 /// A robot's report without a table of lines, and the blamed commit: a member is put before the lock.
 const REPORT: &str = "\
@@ -42,22 +37,6 @@ const PATCH: &str = "\
 -	struct rw_semaphore	i_mmap_rwsem;
  	errseq_t		wb_err;
 ";
-
-fn tussle(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tussle")).current_dir(folder).args(arguments).output().unwrap()
-}
-
-fn text(out: &Output) -> String {
-    String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr)
-}
-
-fn json(folder: &Path, schema: &str, arguments: &[&str]) -> Value {
-    let out = tussle(folder, &[arguments, &["--format", "json"]].concat());
-    let document: Value =
-        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out)));
-    schema::keeps_to(schema, &document);
-    document
-}
 
 #[test]
 fn a_pasted_table_gives_the_pair_and_what_parts_it() {

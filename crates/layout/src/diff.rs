@@ -408,17 +408,22 @@ impl Common {
     }
 }
 
-/// The first two definitions of one name that are the same in both builds.
-pub fn twins(
+/// What there is to show of one name: the definitions that differ, else the first two that are the same.
+pub fn shown(
+    found: &Common,
     old: &TypeTable,
     old_ids: &[TypeId],
     new: &TypeTable,
     new_ids: &[TypeId],
-) -> Option<(TypeId, TypeId)> {
-    old_ids.iter().find_map(|&a| {
+) -> Vec<(TypeId, TypeId)> {
+    if !found.changed.is_empty() {
+        return found.changed.clone();
+    }
+    let twin = |&a: &TypeId| {
         let shape = Shape::of(old, a);
         new_ids.iter().find(|&&b| Shape::of(new, b) == shape).map(|&b| (a, b))
-    })
+    };
+    old_ids.iter().find_map(twin).into_iter().collect()
 }
 
 /// Offsets, sizes and names of everything inside, without the cost of building paths.

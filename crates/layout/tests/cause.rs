@@ -3,7 +3,7 @@
 mod support;
 
 use support::Build as Table;
-use tussle_layout::diff::{Change, Options, Side, TypeDiff, changed, diff, hot_pairs, summary_view, twins};
+use tussle_layout::diff::{Change, Options, Side, TypeDiff, changed, diff, hot_pairs, shown, summary_view};
 use tussle_layout::phases::Where;
 use tussle_model::{AggregateKind, LineSize, TypeTable};
 use tussle_render::{Format, Style, View, render};
@@ -201,8 +201,9 @@ fn typedefs_of_unnamed_structs_and_second_definitions() {
     let (two, swapped, one) = (both(&[80, 16]), both(&[16, 80]), both(&[80]));
     let common = changed(&two, &swapped);
     assert!(common.changed.is_empty() && common.only_old.is_empty() && common.only_new.is_empty());
-    let found = twins(&two, &two.find_all("o"), &swapped, &swapped.find_all("o")).expect("the same type");
-    assert_eq!((two.size(found.0), swapped.size(found.1)), (Some(80), Some(80)));
+    let found = shown(&common, &two, &two.find_all("o"), &swapped, &swapped.find_all("o"));
+    let sizes: Vec<_> = found.iter().map(|&(a, b)| (two.size(a), swapped.size(b))).collect();
+    assert_eq!(sizes, [(Some(80), Some(80))]);
     let more = changed(&one, &two);
     assert_eq!(more.only_new.iter().filter_map(|&id| two.size(id)).collect::<Vec<_>>(), [16]);
     assert_eq!(changed(&two, &one).only_old.len(), 1);

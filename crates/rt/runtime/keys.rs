@@ -125,6 +125,18 @@ unsafe fn give_up() -> bool {
     }
 }
 
+/// Tries again with the recorder's key where none is left, which `create` says by `full`.
+///
+/// # Safety
+/// As [`give_up`].
+unsafe fn or_with_ours(create: impl Fn() -> c_int, full: c_int) -> c_int {
+    match create() {
+        // SAFETY: the caller's promise.
+        r if r == full && unsafe { give_up() } => create(),
+        r => r,
+    }
+}
+
 /// # Safety
 /// As `pthread_key_create`.
 #[unsafe(no_mangle)]
@@ -133,10 +145,7 @@ pub unsafe extern "C" fn tussle_key_create(key: *mut u32, destructor: Destructor
     // SAFETY: the function behind gets the arguments as they came.
     unsafe {
         let create = || call!(CREATE, (key => *mut u32, destructor => Destructor) -> c_int);
-        match create() {
-            EAGAIN if give_up() => create(),
-            r => r,
-        }
+        or_with_ours(create, EAGAIN)
     }
 }
 
@@ -148,9 +157,6 @@ pub unsafe extern "C" fn tussle_tss_create(key: *mut u32, destructor: Destructor
     // SAFETY: the function behind gets the arguments as they came.
     unsafe {
         let create = || call!(TSS_CREATE, (key => *mut u32, destructor => Destructor) -> c_int);
-        match create() {
-            ERROR if give_up() => create(),
-            r => r,
-        }
+        or_with_ours(create, ERROR)
     }
 }

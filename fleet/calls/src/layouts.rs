@@ -3,7 +3,7 @@
 use crate::{Answer, Source};
 use anyhow::{Context, bail};
 use tussle_layout::diff::{
-    HotPair, Options, Side, changed, diff, hot_pairs, matched, summary_view, twins, type_view, unknown_hot,
+    HotPair, Options, Side, changed, diff, hot_pairs, matched, shown, summary_view, type_view, unknown_hot,
 };
 use tussle_layout::phases::Where;
 use tussle_layout::rules::{self, Build, Rule, RuleSet};
@@ -64,11 +64,8 @@ fn named(
     for name in names {
         let ((a, before), (b, after)) = (old.find(name)?, new.find(name)?);
         let sides = (Side { table: &a.table, btf: a.btf }, Side { table: &b.table, btf: b.btf });
-        let differ = matched(&a.table, &before, &b.table, &after).changed;
-        let pairs: Vec<(TypeId, TypeId)> = match differ.is_empty() {
-            true => twins(&a.table, &before, &b.table, &after).into_iter().collect(),
-            false => differ,
-        };
+        let found = matched(&a.table, &before, &b.table, &after);
+        let pairs = shown(&found, &a.table, &before, &b.table, &after);
         if let Some((field, close)) = unknown_hot(sides.0, sides.1, &pairs, &options.hot) {
             let close =
                 if close.is_empty() { String::new() } else { format!("; close: {}", close.join(", ")) };

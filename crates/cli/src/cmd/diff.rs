@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tussle_layout::diff::{
-    Common, HotPair, Options, Side, changed, diff, hot_pairs, matched, recorded_view, summary_view, twins,
+    Common, HotPair, Options, Side, changed, diff, hot_pairs, matched, recorded_view, shown, summary_view,
     type_view, unknown_hot,
 };
 use tussle_layout::phases::Where;
@@ -114,10 +114,7 @@ fn named(
     for name in names {
         let (before, after) = (old.find_all(name)?, new.find_all(name)?);
         let found = matched(&old.table, &before, &new.table, &after);
-        match found.changed.is_empty() {
-            true => types.extend(twins(&old.table, &before, &new.table, &after)),
-            false => types.extend(&found.changed),
-        }
+        types.extend(shown(&found, &old.table, &before, &new.table, &after));
         lone.add(old, new, &found);
     }
     if let Some((field, close)) = unknown_hot(side(old), side(new), &types, &options.hot) {
@@ -148,8 +145,7 @@ fn kept(
         let (old, new) = open_both(&g.snapshot, &g.build, &g.names, global)?;
         let differ = |name: &String| -> anyhow::Result<Option<String>> {
             let (a, b) = (old.find_all(name)?, new.find_all(name)?);
-            let found = matched(&old.table, &a, &new.table, &b);
-            let same = [found.only_old, found.only_new].concat().is_empty() && found.changed.is_empty();
+            let same = matched(&old.table, &a, &new.table, &b) == Common::default();
             Ok((!same).then(|| name.clone()))
         };
         let changed = g.names.iter().filter_map(|n| differ(n).transpose()).collect::<Result<Vec<_>, _>>()?;
