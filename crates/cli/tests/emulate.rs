@@ -32,13 +32,18 @@ int main(void) {
 }
 "#;
 
-/// Each goroutine keeps a thread: on a busy machine Go may run both on one, which then share nothing.
+/// Each goroutine keeps a thread and waits for the other before each round: on a busy machine Go may run both on one
+/// thread, or one after the other, and then they fight for nothing.
 const GO: &str = r#"package main
 import ("fmt"; "runtime"; "sync"; "sync/atomic")
 type Counts struct { Hits uint64; Misses uint64 }
+var arrived [64]uint64
 func add(n *uint64, done *sync.WaitGroup) {
 	runtime.LockOSThread()
-	for i := 0; i < 200000; i++ { atomic.AddUint64(n, 1) }
+	for round := uint64(1); round <= 20; round++ {
+		for atomic.AddUint64(&arrived[32], 1); atomic.LoadUint64(&arrived[32]) < 2 * round; {}
+		for i := 0; i < 10000; i++ { atomic.AddUint64(n, 1) }
+	}
 	done.Done()
 }
 func main() {
