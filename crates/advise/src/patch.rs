@@ -19,6 +19,7 @@ pub mod rust;
 mod scan;
 pub mod split;
 pub mod unit;
+pub mod uses;
 pub mod variable;
 pub mod word;
 

@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 use tussle_advise::edit::Edit;
-use tussle_advise::patch::{self, Target, init};
+use tussle_advise::patch::uses::{self, Ask};
+use tussle_advise::patch::{self, Target};
 
 fn target(name: &str) -> Target<'_> {
     Target { name, decl_line: None, members: &[], pad_bytes: 40 }
@@ -338,8 +339,12 @@ fn alignment_is_written_in_the_files_own_way() {
 #[test]
 fn initialisers_by_position_are_found() {
     let check = |source: &str, positional: bool| {
-        let got =
-            init::check("struct s", &[("s.h", "typedef struct s { int a; int b; } s_t;"), ("x.c", source)]);
+        let got = uses::check(
+            "struct s",
+            None,
+            Ask::POSITIONS,
+            &[("s.h", "typedef struct s { int a; int b; } s_t;"), ("x.c", source)],
+        );
         assert_eq!(got.is_err(), positional, "{source}: {got:?}");
     };
     check("struct s x = { 1, 2 };", true);
@@ -400,7 +405,9 @@ fn a_patch_is_taken_by_patch_and_git() {
 
 #[test]
 fn names_that_only_look_like_initialisers_refuse_nothing() {
-    let ok = |text: &str| assert_eq!(init::check("page", &[("x.c", text)]), Ok(()), "{text}");
+    let ok = |text: &str| {
+        assert_eq!(uses::check("page", None, Ask::POSITIONS, &[("x.c", text)]), Ok(()), "{text}")
+    };
     ok("struct page { int a; int b; };\nstatic void put(struct page *page) { g(page->a, page->b); }");
     ok("static void put(struct page page) { g(page.a, page.b); }");
     ok("int f(struct page) { return 1; }");
@@ -408,7 +415,8 @@ fn names_that_only_look_like_initialisers_refuse_nothing() {
     ok("struct page *page = { 0 };");
     ok("void f(struct page *p) { while (p->page) { g(1, 2); } }");
     ok("struct page p[] = {\n(struct page) {.a = 10, .b = 20},\n(struct page) {.a = 20}, };");
-    let refused = |text: &str| assert!(init::check("page", &[("x.c", text)]).is_err(), "{text}");
+    let refused =
+        |text: &str| assert!(uses::check("page", None, Ask::POSITIONS, &[("x.c", text)]).is_err(), "{text}");
     refused("struct page p[] = {\n(struct page) {10, 20},\n};");
     refused("struct page p[] = { (1), 2 };");
     refused("struct page p = { 1, 2 };");

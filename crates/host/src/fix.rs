@@ -28,6 +28,7 @@ use tussle_advise::Edit;
 use tussle_advise::abi::Shapes;
 use tussle_advise::edit::{self, EditError};
 use tussle_advise::patch::alloc::Site;
+use tussle_advise::patch::uses::Ask;
 use tussle_advise::patch::{self, PatchedText, Refusal, Target};
 use tussle_advise::relayout::{Relayout, RelayoutError, holder};
 use tussle_model::leaf::{Arrays, leaves};
@@ -283,21 +284,12 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
 /// Refuses when the sources show that the layout is known elsewhere, looked at, or counted on.
 fn uses(request: &Request<'_>, sources: &Sources, file: &Path) -> Result<(), FixError> {
     let (name, reorders) = (request.type_name, meaning::reorders(request.edits));
-    if reorders {
-        patch::init::check(name, &sources.c_texts(name, file)).map_err(FixError::Use)?;
+    if !request.abi_ok {
+        let shared = sources::builds_shared_library(request.dir);
+        patch::boundary::check(name, &file.to_string_lossy(), shared).map_err(FixError::Use)?;
     }
-    if request.abi_ok {
-        return Ok(());
-    }
-    let texts = sources.texts_of(name, file);
-    let shared = sources::builds_shared_library(request.dir);
-    patch::boundary::check(name, &file.to_string_lossy(), shared, &texts).map_err(FixError::Use)?;
-    patch::bytes::check(name, &texts).map_err(FixError::Use)?;
-    patch::generic::check(name, &texts).map_err(FixError::Use)?;
-    if reorders {
-        patch::neighbours::check(name, request.edits, &texts).map_err(FixError::Use)?;
-    }
-    Ok(())
+    let ask = Ask { positions: reorders, layout: !request.abi_ok };
+    sources.judge(name, file, reorders.then_some(request.edits), ask).map_err(FixError::Use)
 }
 
 /// The edits as moves of single members: those that bring a field to a byte, and where a whole `#if` block moves, its

@@ -178,6 +178,17 @@ pub fn bare_name(name: &str) -> &str {
     name.rsplit(' ').next().unwrap_or(name).trim()
 }
 
+/// Whether `text` may define the type `bare`: some mention of it has a brace behind it before the statement ends, or
+/// stands behind one. Most texts only mention a type, and need not be cut into tokens.
+pub fn may_define(text: &str, bare: &str) -> bool {
+    let bytes = text.as_bytes();
+    text.match_indices(bare).any(|(at, _)| {
+        let behind = bytes[at + bare.len()..].iter().find(|b| matches!(b, b'{' | b';' | b')' | b'}' | b'='));
+        let before = bytes[..at].iter().rev().find(|b| matches!(b, b'{' | b';' | b'}'));
+        behind == Some(&b'{') || behind == Some(&b')') || before == Some(&b'}')
+    })
+}
+
 /// What a statement of a struct body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

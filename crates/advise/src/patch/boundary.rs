@@ -3,18 +3,8 @@
 use super::Refusal;
 use super::body::Source;
 use super::held::Held;
-use super::init::names_of;
 use super::lex::Kind;
 use super::objects::Objects;
-
-/// How a layout leaves the process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Boundary {
-    /// File, and line where there is one (1-based).
-    pub place: String,
-    /// What happens there, as a sentence part: `write() takes its bytes`.
-    pub how: String,
-}
 
 /// Calls that move the bytes of objects out of the process or into it.
 const TRANSFERS: [&str; 25] = [
@@ -56,17 +46,17 @@ const ASSERTIONS: [&str; 7] = [
     "ABSL_STATIC_ASSERT",
 ];
 
-/// Refuses when a source shows that the layout of `name` is known outside of the program. `defined_in` is the file with
-/// the definition; `shared` says that the folder builds a shared library.
-pub fn check(name: &str, defined_in: &str, shared: bool, files: &[(&str, &str)]) -> Result<(), Refusal> {
-    let found = of_path(defined_in, shared).or_else(|| of_uses(name, files));
-    match found {
+/// Refuses when the file with the definition of `name` is one that other programs are built with. `shared` says that
+/// the folder builds a shared library.
+pub fn check(name: &str, defined_in: &str, shared: bool) -> Result<(), Refusal> {
+    match of_path(defined_in, shared) {
         None => Ok(()),
-        Some(Boundary { place, how }) => Err(Refusal::LeavesProcess { name: name.into(), place, how }),
+        Some(how) => Err(Refusal::LeavesProcess { name: name.into(), place: defined_in.into(), how }),
     }
 }
 
-fn of_path(path: &str, shared: bool) -> Option<Boundary> {
+/// Why the layouts in this file are known, as part of a sentence.
+fn of_path(path: &str, shared: bool) -> Option<String> {
     let mut folders = path.rsplit('/').skip(1);
     let header = [".h", ".hh", ".hpp", ".hxx"].iter().any(|e| path.ends_with(e));
     let how = if path.split('/').any(|p| p == "uapi") {
@@ -76,19 +66,12 @@ fn of_path(path: &str, shared: bool) -> Option<Boundary> {
     } else {
         return None;
     };
-    Some(Boundary { place: path.into(), how: how.into() })
+    Some(how.into())
 }
 
-fn of_uses(name: &str, files: &[(&str, &str)]) -> Option<Boundary> {
-    let names = names_of(name, files);
-    let held = Held::of(&names, files);
-    let mentions = |text: &str| names.iter().chain(&held.names).any(|n| text.contains(n.as_str()));
-    files.iter().filter(|f| mentions(f.1)).find_map(|(path, text)| {
-        let source = Source::new(text);
-        let direct = first(&Objects::new(&source, &names, &held));
-        let (line, how) = direct.or_else(|| in_macros(&source, &names, &held))?;
-        Some(Boundary { place: format!("{path}:{line}"), how })
-    })
+/// Line and sentence of the first place where a layout leaves the process: `write() takes its bytes`.
+pub(super) fn in_file(objects: &Objects<'_, '_>, names: &[String], held: &Held) -> Option<(u32, String)> {
+    first(objects).or_else(|| in_macros(objects.code.source, names, held))
 }
 
 /// Boundaries in the bodies of macros: `#define GET _IOR('x', 1, struct foo)`.
@@ -190,11 +173,11 @@ pub fn builds_shared_library(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use crate::patch::uses::{Ask, check};
 
     #[test]
     fn only_what_ioctl_is_given_as_its_argument_leaves() {
-        let run = |code: &str| check("dev", "dev.h", false, &[("a.c", code)]).is_ok();
+        let run = |code: &str| check("dev", None, Ask::LAYOUT, &[("a.c", code)]).is_ok();
         assert!(!run("int f(int fd, struct dev *d) { return ioctl(fd, 7, d); }\n"));
         // A function pointer of that name, whose first argument is the device.
         assert!(run("int f(struct dev *d) { return ioctl(d, &ifr, 7); }\n"));

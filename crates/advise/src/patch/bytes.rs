@@ -1,8 +1,7 @@
 //! Uses that look at an object's bytes without moving them out of the process: hashes, comparisons, copies into
 //! buffers, casts to numbers, inline assembly. Any other layout may change what they give.
 
-use super::Refusal;
-use super::objects::{Objects, Pointee, is_scalar, no_use};
+use super::objects::{Objects, Pointee, is_scalar};
 
 /// Parts of names of functions that take an object and its size and only make, clear, copy or order it as a whole.
 const KEEPS: [&str; 25] = [
@@ -11,9 +10,9 @@ const KEEPS: [&str; 25] = [
     "kasan", "kmsan", "prefetch",
 ];
 
-/// Refuses when a source looks at the bytes of objects of `name`.
-pub fn check(name: &str, files: &[(&str, &str)]) -> Result<(), Refusal> {
-    no_use(name, files, |objects| (0..objects.code.len()).find_map(|i| Some((i, seen(objects, i)?))))
+/// The first use that looks at the bytes of objects: its place, and a sentence.
+pub(super) fn in_file(objects: &Objects<'_, '_>) -> Option<(usize, String)> {
+    (0..objects.code.len()).find_map(|i| Some((i, seen(objects, i)?)))
 }
 
 /// A sentence, if the use at `i` looks at bytes.

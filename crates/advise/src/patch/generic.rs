@@ -1,10 +1,7 @@
 //! Templates that look at the size, the bytes or the members of what they are given.
 
-use super::Refusal;
 use super::body::Source;
 use super::bytes::keeps;
-use super::held::Held;
-use super::init::names_of;
 use super::objects::Objects;
 use super::scan::Code;
 
@@ -14,35 +11,36 @@ const TEMPLATE_TOKENS_MAX: usize = 600;
 /// Tokens of the parameters of one template.
 const PARAMETER_TOKENS_MAX: usize = 80;
 
-/// Refuses when an object of `name`, or the type itself, is given to such a template of `files`.
-pub fn check(name: &str, files: &[(&str, &str)]) -> Result<(), Refusal> {
-    let mut curious = Vec::new();
-    for (_, text) in files.iter().filter(|f| f.1.contains("template")) {
+/// A template that looks at the layout of its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Curious {
+    name: String,
+    /// What it does, as part of a sentence.
+    how: &'static str,
+}
+
+/// Every such template of `files`.
+pub(super) fn curious(files: &[(&str, &str)]) -> Vec<Curious> {
+    let mut out = Vec::new();
+    for (_, text) in files.iter().filter(|f| has_templates(f.1)) {
         let source = Source::new(text);
         let code = Code::new(&source);
-        curious.extend(
-            (0..code.len()).filter(|&i| code.text(i) == "template").filter_map(|i| template(&code, i)),
-        );
+        out.extend(code.places("template").iter().filter_map(|&i| template(&code, i)));
     }
-    if curious.is_empty() {
-        return Ok(());
-    }
-    let names = names_of(name, files);
-    let held = Held::of(&names, files);
-    for (path, text) in files.iter().filter(|f| curious.iter().any(|c| f.1.contains(c.0.as_str()))) {
-        let source = Source::new(text);
-        let objects = Objects::new(&source, &names, &held);
-        for i in 0..objects.code.len() {
-            if let Some((word, how)) =
-                curious.iter().find(|c| c.0 == objects.text(i)).filter(|_| given(&objects, i))
-            {
-                let place = format!("{path}:{}", objects.code.line(i));
-                let how = format!("{word} {how} what it is given");
-                return Err(Refusal::SeesLayout { name: name.into(), place, how });
-            }
-        }
-    }
-    Ok(())
+    out
+}
+
+/// `template <`, as far as a glance tells.
+fn has_templates(text: &str) -> bool {
+    text.match_indices("template").any(|(at, word)| text[at + word.len()..].trim_start().starts_with('<'))
+}
+
+/// The first place where an object, or the type itself, is given to such a template.
+pub(super) fn in_file(objects: &Objects<'_, '_>, curious: &[Curious]) -> Option<(usize, String)> {
+    curious.iter().find_map(|c| {
+        let mut places = objects.code.places(&c.name).iter().filter(|&&i| given(objects, i));
+        places.next().map(|&i| (i, format!("{} {} what it is given", c.name, c.how)))
+    })
 }
 
 /// The template at `i` is given the type (`f<S>`) or an object of it (`f(s)`).
@@ -55,7 +53,7 @@ fn given(objects: &Objects<'_, '_>, i: usize) -> bool {
 }
 
 /// Name of the template at `i`, and what it does with its parameters' layout.
-fn template(code: &Code<'_, '_>, i: usize) -> Option<(String, &'static str)> {
+fn template(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
     let close = code.matching(i + 1, ["<", ">"], PARAMETER_TOKENS_MAX)?;
     let parameters: Vec<&str> = (i + 2..close)
         .filter(|&j| matches!(code.text(j - 1), "typename" | "class" | "."))
@@ -68,11 +66,11 @@ fn template(code: &Code<'_, '_>, i: usize) -> Option<(String, &'static str)> {
                 || matches!(code.text(j - 1), "struct" | "class")
                 || code.text(j + 1) == "=")
     })?;
-    let how = (name..end).find_map(|j| curious(code, j, &parameters))?;
-    Some((code.text(name).to_string(), how))
+    let how = (name..end).find_map(|j| looks(code, j, &parameters))?;
+    Some(Curious { name: code.text(name).to_string(), how })
 }
 
-fn curious(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'static str> {
+fn looks(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'static str> {
     let generic = |word: &str, at: usize| {
         parameters.contains(&word)
             || code.variable(word, at).is_some_and(|d| parameters.contains(&code.text(d.ty)))

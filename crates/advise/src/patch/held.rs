@@ -22,7 +22,7 @@ impl Held {
         let mut out = Held::default();
         let brackets: Vec<String> =
             names.iter().filter(|n| files.iter().any(|f| is_array_typedef(f.1, n))).cloned().collect();
-        for (_, text) in files.iter().filter(|f| names.iter().any(|n| f.1.contains(n.as_str()))) {
+        for (_, text) in files.iter().filter(|f| names.iter().any(|n| may_hold(f.1, n))) {
             let source = Source::new(text);
             let all = bodies(&source);
             for body in &all {
@@ -58,6 +58,14 @@ impl Held {
     }
 }
 
+/// Whether `text` may declare something with the type `name` by value: pointers, casts and arguments only mention it.
+fn may_hold(text: &str, name: &str) -> bool {
+    text.match_indices(name).any(|(at, _)| {
+        let behind = text[at + name.len()..].trim_start().bytes().next();
+        !matches!(behind, None | Some(b'*' | b')' | b',' | b';' | b'&' | b'>' | b'.' | b'(' | b'='))
+    })
+}
+
 /// `typedef struct foo name[2];`
 fn is_array_typedef(text: &str, name: &str) -> bool {
     let statements = text.split(';').filter(|s| s.contains("typedef") && s.contains(name));
@@ -84,14 +92,15 @@ fn members(source: &Source<'_>, body: &Body, names: &[String], brackets: &[Strin
 
 #[cfg(test)]
 mod tests {
-    use crate::patch::bytes::check;
+    use crate::patch::uses::{self, Ask};
 
     const HEADER: &str = "struct mapping { int a; int b; };\nstruct inode { struct mapping data; };\n\
         struct ext { unsigned data[15]; };\nstruct outer { int n; struct { struct mapping deep; }; };\n";
 
     #[test]
     fn a_member_of_the_same_name_in_another_struct_is_another() {
-        let run = |code: &str| check("mapping", &[("a.h", HEADER), ("a.c", code)]).is_ok();
+        let run =
+            |code: &str| uses::check("mapping", None, Ask::LAYOUT, &[("a.h", HEADER), ("a.c", code)]).is_ok();
         assert!(run("char *f(struct ext *e) { return (char *)e->data; }\n"));
         assert!(!run("char *f(struct inode *e) { return (char *)&e->data; }\n"));
         assert!(!run("char *f(struct outer *e) { return (char *)&e->deep; }\n"));

@@ -1,38 +1,31 @@
 //! Initialisers that count on the order of members: `struct foo x = { 1, 2 };`.
 
-use super::Refusal;
-use super::body::{Source, bare_name, find};
+use super::body::{Source, bare_name, find, may_define};
 use super::lex::{Kind, Token};
 
-/// Looks through `files` (path and text) for positional initialisers of the type `name` (tag, and typedef names if its
-/// definition is among the files). `{}` and `{0}` do not count: they mean all zero.
-pub fn check(name: &str, files: &[(&str, &str)]) -> Result<(), Refusal> {
-    let (names, sources) = read(name, files);
+/// Line of the first positional initialiser of a type called `names`. Macros that make one are looked for in `files`
+/// (path and text). `{}` and `{0}` do not count: they mean all zero.
+pub(super) fn in_file(source: &Source<'_>, names: &[String], files: &[(&str, &str)]) -> Option<u32> {
     let positional_macro = |word: &str| {
-        let mentions = files.iter().filter(|f| f.1.contains(word));
+        let mentions = files.iter().filter(|f| may_make(f.1, word));
         mentions
             .map(|f| Source::new(f.1))
             .any(|source| defines(&source).iter().any(|m| m.0 == word && macro_is_positional(m.1)))
     };
-    for (path, source) in &sources {
-        if let Some(line) = first_positional(source, &names, &positional_macro) {
-            return Err(Refusal::PositionalInitialiser { name: name.into(), file: (*path).into(), line });
-        }
-    }
-    Ok(())
+    first_positional(source, names, &positional_macro)
+}
+
+/// Whether `text` has `#define word`, as far as a glance tells.
+fn may_make(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| text[..at].trim_end_matches([' ', '\t']).ends_with("define"))
 }
 
 /// Every name of the type `name` that the files show: its tag and its typedefs.
 pub fn names_of(name: &str, files: &[(&str, &str)]) -> Vec<String> {
-    read(name, files).0
-}
-
-/// The names, and the sources that mention one of them.
-fn read<'a>(name: &str, files: &[(&'a str, &'a str)]) -> (Vec<String>, Vec<(&'a str, Source<'a>)>) {
     let bare = bare_name(name);
     let mut names = vec![bare.to_string()];
-    let mut sources = Vec::new();
-    for (path, text) in files.iter().filter(|f| f.1.contains(bare)) {
+    let alias = |text: &str| text.contains("typedef") || text.contains("using");
+    for (_, text) in files.iter().filter(|f| f.1.contains(bare) && (alias(f.1) || may_define(f.1, bare))) {
         let source = Source::new(text);
         if let Ok(body) = find(&source, name, None) {
             if body.typedef {
@@ -41,14 +34,10 @@ fn read<'a>(name: &str, files: &[(&'a str, &'a str)]) -> (Vec<String>, Vec<(&'a 
             names.extend(body.tag.clone());
         }
         names.extend(typedefs(&source, bare));
-        sources.push((*path, source));
     }
     names.sort();
     names.dedup();
-    let others =
-        files.iter().filter(|f| !f.1.contains(bare) && names.iter().any(|n| f.1.contains(n.as_str())));
-    sources.extend(others.map(|(path, text)| (*path, Source::new(text))));
-    (names, sources)
+    names
 }
 
 /// Names of `typedef struct name other;`, `typedef name other[2];` and `using other = name;`, pointers excepted.

@@ -1,10 +1,9 @@
 //! Uses that count on which member stands beside which: arithmetic on the address of a member, ranges of members that
 //! are copied or cleared together, members that other types are laid over.
 
-use super::Refusal;
-use super::body::{Source, bodies, find, statements};
+use super::body::{Source, bare_name, bodies_in, find, may_define, statements};
 use super::member::declared;
-use super::objects::{Objects, Pointee, is_scalar, no_use};
+use super::objects::{Objects, Pointee, is_scalar};
 use crate::edit::{Edit, Spot};
 
 /// A member as its declaration tells it.
@@ -16,20 +15,46 @@ struct Member {
     array: bool,
 }
 
-/// Refuses an order of members that `files` count on.
-pub fn check(name: &str, edits: &[Edit], files: &[(&str, &str)]) -> Result<(), Refusal> {
-    let members = files.iter().find_map(|f| members(f.1, name)).unwrap_or_default();
-    no_use(name, files, |objects| {
-        let uses = Uses { objects, members: &members };
-        let changed = |over: Over| changes(&members, edits, over.prefix(&members, files, objects.names));
+/// Another order of a type's members.
+#[derive(Debug)]
+pub(super) struct Order<'f> {
+    members: Vec<Member>,
+    edits: &'f [Edit],
+    files: &'f [(&'f str, &'f str)],
+}
+
+impl<'f> Order<'f> {
+    /// The order that `edits` give to the members of `name`, as `files` define it.
+    pub(super) fn new(name: &str, edits: &'f [Edit], files: &'f [(&'f str, &'f str)]) -> Order<'f> {
+        Order { members: members_in(files, name), edits, files }
+    }
+
+    /// The first use that counts on the order of today: its place, and a sentence.
+    pub(super) fn in_file(&self, objects: &Objects<'_, '_>) -> Option<(usize, String)> {
+        let uses = Uses { objects, members: &self.members };
         (0..objects.code.len()).find_map(|i| {
             let how = uses.at(i).or_else(|| {
                 let (over, how) = uses.laid_over(i)?;
-                changed(over).then_some(how)
+                self.changes(over.prefix(&self.members, self.files, objects.names())).then_some(how)
             })?;
             Some((i, how))
         })
-    })
+    }
+
+    /// Whether the first `prefix` members are others after the edits.
+    fn changes(&self, prefix: usize) -> bool {
+        let mut order: Vec<&str> = self.members.iter().map(|m| m.name.as_str()).collect();
+        for edit in self.edits {
+            moved(&mut order, edit);
+        }
+        order.iter().zip(&self.members).take(prefix).any(|(a, b)| *a != b.name)
+    }
+}
+
+/// Members of `name`, as the first of `files` that defines it has them.
+fn members_in(files: &[(&str, &str)], name: &str) -> Vec<Member> {
+    let mut defining = files.iter().filter(|f| may_define(f.1, bare_name(name)));
+    defining.find_map(|f| members(f.1, name)).unwrap_or_default()
 }
 
 /// Members of `name` in the order of their declaration, if this file defines it.
@@ -79,21 +104,11 @@ impl Over {
         if names.contains(other) {
             return 0;
         }
-        let theirs = files.iter().filter(|f| f.1.contains(other.as_str())).find_map(|f| members(f.1, other));
-        let theirs = theirs.unwrap_or_default();
+        let theirs = members_in(files, other);
         let like = matches!(self, Over::Like(_));
         let same = |a: &Member, b: &Member| a.ty == b.ty && a.array == b.array && (!like || a.name == b.name);
         own.iter().zip(&theirs).take_while(|(a, b)| same(a, b)).count().max(usize::from(!like))
     }
-}
-
-/// Whether the first `prefix` members are others after the edits.
-fn changes(members: &[Member], edits: &[Edit], prefix: usize) -> bool {
-    let mut order: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
-    for edit in edits {
-        moved(&mut order, edit);
-    }
-    order.iter().zip(members).take(prefix).any(|(a, b)| *a != b.name)
 }
 
 fn moved<'m>(order: &mut Vec<&'m str>, edit: &Edit) {
@@ -345,20 +360,19 @@ impl Uses<'_, '_, '_> {
         let (open, _) = objects.function(value);
         let (start, _) = objects.code.statement(open);
         let own = (start..open).find(|&j| objects.code.is_word(j) && objects.text(j + 1) == "(");
-        let called = own.map(|j| objects.text(j));
-        (0..objects.code.len()).any(|j| {
-            let assigned = objects.text(j) == name && objects.text(j + 1) == "=";
-            let passed = Some(j) != own && called == Some(objects.text(j)) && objects.text(j + 1) == "(";
-            (assigned && objects.address(j + 2).is_some())
-                || (passed && objects.arguments(j + 1).iter().any(|a| objects.is_address(*a)))
-        })
+        let mut assigned = objects.code.places(name).iter().filter(|&&j| objects.text(j + 1) == "=");
+        let calls = own.map_or(&[][..], |j| objects.code.places(objects.text(j)));
+        let mut calls = calls.iter().filter(|&&j| Some(j) != own && objects.text(j + 1) == "(");
+        assigned.any(|&j| objects.address(j + 2).is_some())
+            || calls.any(|&j| objects.arguments(j + 1).iter().any(|a| objects.is_address(*a)))
     }
 
     /// A union with an object of the type beside numbers or other structs.
     fn union(&self, i: usize) -> Option<(Over, String)> {
         let objects = self.objects;
         let source = objects.code.source;
-        let body = bodies(source).into_iter().find(|b| objects.code.place_of(b.keyword) == i)?;
+        let keyword = objects.code.token(i)?;
+        let body = bodies_in(source, keyword, keyword + 1).pop()?;
         let (mut ours, mut other) = (false, None);
         for statement in statements(source, &body).ok()? {
             let words: Vec<&str> = (statement.first..statement.last)

@@ -1,11 +1,12 @@
 use super::*;
+use crate::patch::uses::{self, Ask};
 
 const S: &str = "struct s {\n\tint a;\n\tint b;\n\tint c;\n\tchar name[8];\n};\n";
 
 fn check(body: &str, edit: &str, expect: Option<&str>) {
     let text = format!("{S}{body}\n");
     let edits: Vec<Edit> = vec![edit.parse().unwrap()];
-    let found = super::check("s", &edits, &[("x.c", &text)]).err().map(|e| e.to_string());
+    let found = uses::check("s", Some(&edits), Ask::LAYOUT, &[("x.c", &text)]).err().map(|e| e.to_string());
     match (found, expect) {
         (Some(found), Some(words)) => assert!(found.contains(words), "{body}: {found}"),
         (found, expect) => assert_eq!(found.as_deref(), expect, "{body}"),

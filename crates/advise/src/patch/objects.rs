@@ -1,9 +1,7 @@
 //! Which names in a file stand for objects of one type, and which expressions for their addresses.
 
-use super::Refusal;
 use super::body::Source;
 use super::held::Held;
-use super::init::names_of;
 use super::scan::Code;
 
 /// Words that make pointees bytes or plain numbers: who reads an object through them reads its layout.
@@ -42,30 +40,9 @@ pub(super) struct Cast<'a> {
 /// The code of one file, and the names of the type.
 pub(super) struct Objects<'s, 'a> {
     pub(super) code: Code<'s, 'a>,
-    pub(super) names: &'s [String],
+    names: &'s [String],
     /// Members of any struct that are declared with the type.
     held: &'s Held,
-}
-
-/// Refuses at the first use, by place among the code tokens and in words, that `find` has in a file which knows of
-/// the type `name`.
-pub(super) fn no_use(
-    name: &str,
-    files: &[(&str, &str)],
-    find: impl Fn(&Objects<'_, '_>) -> Option<(usize, String)>,
-) -> Result<(), Refusal> {
-    let names = names_of(name, files);
-    let held = Held::of(&names, files);
-    let mentions = |f: &&(&str, &str)| names.iter().chain(&held.names).any(|n| f.1.contains(n.as_str()));
-    for (path, text) in files.iter().filter(mentions) {
-        let source = Source::new(text);
-        let objects = Objects::new(&source, &names, &held);
-        if let Some((i, how)) = find(&objects) {
-            let place = format!("{path}:{}", objects.code.line(i));
-            return Err(Refusal::SeesLayout { name: name.into(), place, how });
-        }
-    }
-    Ok(())
 }
 
 impl<'s, 'a> Objects<'s, 'a> {
@@ -75,6 +52,11 @@ impl<'s, 'a> Objects<'s, 'a> {
 
     pub(super) fn text(&self, i: usize) -> &'a str {
         self.code.text(i)
+    }
+
+    /// Every name of the type.
+    pub(super) fn names(&self) -> &'s [String] {
+        self.names
     }
 
     pub(super) fn is_name(&self, i: usize) -> bool {
@@ -162,8 +144,8 @@ impl<'s, 'a> Objects<'s, 'a> {
 
     /// A function `name` is declared to return the type.
     fn returns_object(&self, name: &str) -> bool {
-        let at = |i: usize| self.text(i) == name && self.text(i + 1) == "(";
-        (1..self.code.len()).any(|i| at(i) && (i.saturating_sub(3)..i).any(|j| self.is_name(j)))
+        let mut calls = self.code.places(name).iter().filter(|&&i| self.text(i + 1) == "(");
+        calls.any(|&i| (i.saturating_sub(3)..i).any(|j| self.is_name(j)))
     }
 
     /// The last word of `a.b->c` that begins at `at`; subscripts count.

@@ -1,5 +1,9 @@
 //! Reads a file's code tokens for calls and declarations: enough to say which type a name was declared with.
 
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use super::body::Source;
 use super::lex::Kind;
 
@@ -30,7 +34,16 @@ const NO_TYPES: [&str; 16] = [
 pub(super) struct Code<'s, 'a> {
     pub(super) source: &'s Source<'a>,
     tokens: Vec<usize>,
+    /// Places of every word, in order.
+    words: OnceCell<HashMap<&'a str, Vec<usize>>>,
+    /// Declarations of the words that were asked for, in order.
+    declarations: RefCell<HashMap<&'a str, Declarations>>,
+    /// Per token the place of the `{` around it, and its own number where there is none.
+    around: OnceCell<Vec<usize>>,
 }
+
+/// Places and types of the declarations of one word.
+type Declarations = Rc<[(usize, Declared)]>;
 
 /// What a name was declared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +60,13 @@ impl<'s, 'a> Code<'s, 'a> {
             let token = source.tokens[*i];
             token.is_code() && token.kind != Kind::Directive
         };
-        Code { source, tokens: (0..source.tokens.len()).filter(is_code).collect() }
+        Code {
+            source,
+            tokens: (0..source.tokens.len()).filter(is_code).collect(),
+            words: OnceCell::new(),
+            declarations: RefCell::default(),
+            around: OnceCell::new(),
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -70,6 +89,11 @@ impl<'s, 'a> Code<'s, 'a> {
 
     pub(super) fn is_word(&self, i: usize) -> bool {
         self.tokens.get(i).is_some_and(|&t| self.source.tokens[t].kind == Kind::Ident)
+    }
+
+    /// Number of the token at `i` among all of the source.
+    pub(super) fn token(&self, i: usize) -> Option<usize> {
+        self.tokens.get(i).copied()
     }
 
     /// Place of the first code token at or behind token `t` of the source.
@@ -103,7 +127,32 @@ impl<'s, 'a> Code<'s, 'a> {
 
     /// The last declaration of the variable `name` before `i`, and where it stands.
     pub(super) fn variable_at(&self, name: &str, i: usize) -> Option<(usize, Declared)> {
-        (1..i).rev().filter(|&j| self.text(j) == name).find_map(|j| Some((j, self.declaration(j)?)))
+        let declared = self.declarations(name);
+        declared[..declared.partition_point(|d| d.0 < i)].last().copied()
+    }
+
+    /// Places of the word `name`, in order.
+    pub(super) fn places(&self, name: &str) -> &[usize] {
+        let words = self.words.get_or_init(|| {
+            let mut out: HashMap<&'a str, Vec<usize>> = HashMap::new();
+            for i in (0..self.len()).filter(|&i| self.is_word(i)) {
+                out.entry(self.text(i)).or_default().push(i);
+            }
+            out
+        });
+        words.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    fn declarations(&self, name: &str) -> Declarations {
+        if let Some(known) = self.declarations.borrow().get(name) {
+            return known.clone();
+        }
+        let places = self.places(name);
+        let Some(&first) = places.first() else { return Rc::default() };
+        let found: Declarations =
+            places.iter().filter_map(|&j| Some((j, self.declaration(j).filter(|_| j > 0)?))).collect();
+        self.declarations.borrow_mut().insert(self.text(first), found.clone());
+        found
     }
 
     /// The declaration whose declarator is the name at `j`, if it is one.
@@ -191,16 +240,17 @@ impl<'s, 'a> Code<'s, 'a> {
 
     /// Place of the `{` that the token at `i` stands in; `None` outside of all.
     pub(super) fn enclosing(&self, i: usize) -> Option<usize> {
-        let mut depth = 0usize;
-        for j in (0..i).rev() {
-            match self.text(j) {
-                "}" => depth += 1,
-                "{" if depth == 0 => return Some(j),
-                "{" => depth -= 1,
-                _ => {}
-            }
-        }
-        None
+        let around = self.around.get_or_init(|| {
+            let mut open = Vec::new();
+            (0..self.len())
+                .map(|i| {
+                    let own = if self.text(i) == "}" { open.pop() } else { open.last().copied() };
+                    open.extend((self.text(i) == "{").then_some(i));
+                    own.unwrap_or(i)
+                })
+                .collect()
+        });
+        around.get(i).copied().filter(|&o| o != i)
     }
 
     /// Places of the statement around the token at `i`: its first token, and its `;` or what ends it.

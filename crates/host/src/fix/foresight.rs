@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tussle_advise::Edit;
+use tussle_advise::patch::uses::Ask;
 use tussle_advise::patch::{self, Refusal, Target};
 use tussle_model::SourceLoc;
 
@@ -29,11 +30,12 @@ impl Foresight {
         let sources = Sources::read(dir, name).ok()?;
         let file = sources.definition(dir, name, decl).ok()?;
         let shared = sources::builds_shared_library(dir);
-        let texts = sources.texts_of(name, &file);
-        let known = patch::boundary::check(name, &file.to_string_lossy(), shared, &texts);
-        let whole = known.and_then(|()| patch::bytes::check(name, &texts)).err();
-        let by_position =
-            patch::init::check(name, &sources.c_texts(name, &file)).err().map(|e| e.to_string());
+        let judge = |positions| {
+            sources.judge(name, &file, None, if positions { Ask::POSITIONS } else { Ask::LAYOUT }).err()
+        };
+        let known = patch::boundary::check(name, &file.to_string_lossy(), shared).err();
+        let whole = known.or_else(|| judge(false));
+        let by_position = judge(true).map(|e| e.to_string());
         let no_clang = is_cpp(&file) && crate::cc::search("clang++".as_ref()).is_none();
         let no_clang =
             no_clang.then(|| "members of C++ classes are reordered with clang++ in PATH only".into());

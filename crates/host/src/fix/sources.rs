@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
-use tussle_advise::patch::body::{Source, bare_name, bodies};
+use tussle_advise::Edit;
+use tussle_advise::patch::Refusal;
+use tussle_advise::patch::body::{Source, bare_name, bodies, may_define};
+use tussle_advise::patch::uses::{Ask, Uses};
 use tussle_model::SourceLoc;
 
 use super::FixError;
@@ -91,14 +94,30 @@ impl Sources {
         all.map(|(p, _)| p.as_path()).collect()
     }
 
-    /// Paths and texts of C: none when only C++ units see `file`, which the compiler's syntax tree answers for.
-    pub(super) fn c_texts(&self, name: &str, file: &Path) -> Vec<(&str, &str)> {
+    /// Whether C sees `file`: of what only C++ units see, the compiler's syntax tree tells.
+    fn is_seen_by_c(&self, file: &Path) -> bool {
         let users = self.users(file);
         let units: Vec<&PathBuf> = users.iter().filter(|p| is_unit(&p.to_string_lossy())).collect();
-        if is_cpp(file) || (!units.is_empty() && units.iter().all(|u| is_cpp(u))) {
-            return Vec::new();
-        }
-        self.texts_of(name, file).into_iter().filter(|(p, _)| !is_cpp(Path::new(p))).collect()
+        !is_cpp(file) && (units.is_empty() || !units.iter().all(|u| is_cpp(u)))
+    }
+
+    /// Asks every source for uses of the type that another layout changes; with `edits`, for those that count on the
+    /// present order, too.
+    pub(super) fn judge(
+        &self,
+        name: &str,
+        file: &Path,
+        edits: Option<&[Edit]>,
+        ask: Ask,
+    ) -> Result<(), Refusal> {
+        let texts = self.texts_of(name, file);
+        let uses = Uses::new(name, edits, &texts);
+        let c = ask.positions && self.is_seen_by_c(file);
+        let found = super::parallel(&texts, |(path, text)| {
+            let positions = c && !is_cpp(Path::new(path));
+            uses.of_file(path, text, Ask { positions, ..ask })
+        });
+        Uses::judge(found)
     }
 
     /// Translation units, those that include a file named like `file` first.
@@ -116,23 +135,26 @@ impl Sources {
 
     /// The file and everything that includes it, directly or through others, as far as the names of files tell.
     pub(super) fn users(&self, file: &Path) -> BTreeSet<PathBuf> {
-        let mut by_name: HashMap<&str, Vec<&PathBuf>> = HashMap::new();
-        for (path, file) in &self.files {
+        let all: Vec<(&PathBuf, &File)> = self.files.iter().collect();
+        let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (i, (_, file)) in all.iter().enumerate() {
             for name in &file.includes {
-                by_name.entry(name).or_default().push(path);
+                by_name.entry(name).or_default().push(i);
             }
         }
-        let mut out = BTreeSet::from([file.to_path_buf()]);
-        let mut todo = vec![file.to_path_buf()];
+        let mut known = vec![false; all.len()];
+        let mut todo = vec![file];
         while let Some(path) = todo.pop() {
             let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
-            for user in by_name.get(name).into_iter().flatten() {
-                if out.insert((*user).clone()) {
-                    todo.push((*user).clone());
+            // Whoever includes a file of this name is not asked for twice.
+            for user in by_name.remove(name).into_iter().flatten() {
+                if !std::mem::replace(&mut known[user], true) {
+                    todo.push(all[user].0);
                 }
             }
         }
-        out
+        let users = all.iter().zip(known).filter(|(_, known)| *known).map(|(f, _)| f.0.clone());
+        users.chain([file.to_path_buf()]).collect()
     }
 
     /// The file that defines `name`: the one that the debug information names if it is here, else the only one.
@@ -184,16 +206,6 @@ fn defines(text: &str, bare: &str) -> bool {
         && bodies(&Source::new(text))
             .iter()
             .any(|b| b.tag.as_deref() == Some(bare) || b.aliases.iter().any(|a| a == bare))
-}
-
-/// Some mention of `bare` has a brace behind it before the statement ends, or stands behind one.
-fn may_define(text: &str, bare: &str) -> bool {
-    memchr::memmem::find_iter(text.as_bytes(), bare.as_bytes()).any(|at| {
-        let behind =
-            text.as_bytes()[at + bare.len()..].iter().find(|b| matches!(b, b'{' | b';' | b')' | b'}' | b'='));
-        let before = text.as_bytes()[..at].iter().rev().find(|b| matches!(b, b'{' | b';' | b'}'));
-        behind == Some(&b'{') || behind == Some(&b')') || before == Some(&b'}')
-    })
 }
 
 /// Folders of a kernel's core.
@@ -267,10 +279,12 @@ fn collect(dir: &Path, relative: &Path, depth: usize, out: &mut Vec<PathBuf>, to
 
 /// Last parts of the paths that `text` includes.
 fn included(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
-        let path = rest.trim_start().strip_prefix(['"', '<'])?.split(['"', '>']).next()?;
-        path.rsplit('/').next()
+    memchr::memmem::find_iter(text.as_bytes(), "include").filter_map(|at| {
+        let blank = |c: char| c.is_whitespace() && c != '\n';
+        let before = text.get(..at)?.trim_end_matches(blank).strip_suffix('#')?.trim_end_matches(blank);
+        let rest = text.get(at + "include".len()..)?.trim_start_matches(blank);
+        let path = rest.strip_prefix(['"', '<'])?.split(['"', '>', '\n']).next()?;
+        (before.is_empty() || before.ends_with('\n')).then(|| path.rsplit('/').next())?
     })
 }
 
@@ -292,6 +306,12 @@ pub(super) fn normal(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_a_text_includes() {
+        let text = "#include <a/b.h>\n  #  include \"c.h\"\n// #include \"no.h\"\nint include; #include <no.h>\n#include M\n";
+        assert_eq!(included(text).collect::<Vec<_>>(), ["b.h", "c.h"]);
+    }
 
     #[test]
     fn a_kernels_own_struct_is_meant_and_not_a_drivers() {

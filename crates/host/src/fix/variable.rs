@@ -72,7 +72,7 @@ pub(super) fn patch_tree(
 fn public(request: &Request<'_>, files: &[PatchedFile]) -> Result<(), Refusal> {
     let shared = super::sources::builds_shared_library(request.dir);
     let check =
-        |f: &PatchedFile| patch::boundary::check(request.type_name, &f.path.to_string_lossy(), shared, &[]);
+        |f: &PatchedFile| patch::boundary::check(request.type_name, &f.path.to_string_lossy(), shared);
     files.iter().try_for_each(check)
 }
 

@@ -1,0 +1,103 @@
+//! What the sources show of a type that another layout would change. Every file is cut into tokens once, whatever is
+//! asked of it.
+
+use super::boundary;
+use super::bytes;
+use super::generic::{self, Curious};
+use super::held::Held;
+use super::init;
+use super::neighbours::Order;
+use super::objects::Objects;
+use super::{Refusal, body::Source};
+use crate::edit::Edit;
+
+/// What is asked of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Initialisers by position.
+    pub positions: bool,
+    /// Uses that see the layout.
+    pub layout: bool,
+}
+
+impl Ask {
+    /// Initialisers alone.
+    pub const POSITIONS: Ask = Ask { positions: true, layout: false };
+    /// All but initialisers.
+    pub const LAYOUT: Ask = Ask { positions: false, layout: true };
+}
+
+/// The first refusal of every kind in one file.
+pub type Found = [Option<Refusal>; 5];
+
+/// A type, and what must be known of a project to judge one of its files.
+#[derive(Debug)]
+pub struct Uses<'f> {
+    name: &'f str,
+    names: Vec<String>,
+    held: Held,
+    curious: Vec<Curious>,
+    order: Option<Order<'f>>,
+    files: &'f [(&'f str, &'f str)],
+}
+
+impl<'f> Uses<'f> {
+    /// Of the type `name` in `files` (path and text). With `edits`, whoever counts on the present order is looked for,
+    /// too.
+    pub fn new(name: &'f str, edits: Option<&'f [Edit]>, files: &'f [(&'f str, &'f str)]) -> Uses<'f> {
+        let names = init::names_of(name, files);
+        let held = Held::of(&names, files);
+        let order = edits.map(|edits| Order::new(name, edits, files));
+        Uses { name, held, curious: generic::curious(files), order, files, names }
+    }
+
+    /// The first refusals in one of the files.
+    pub fn of_file(&self, path: &str, text: &str, ask: Ask) -> Found {
+        let named = self.names.iter().any(|n| text.contains(n.as_str()));
+        if !named && !self.held.names.iter().any(|n| text.contains(n.as_str())) {
+            return Found::default();
+        }
+        let source = Source::new(text);
+        let name = self.name;
+        let mut found = Found::default();
+        if ask.positions && named {
+            found[0] = init::in_file(&source, &self.names, self.files)
+                .map(|line| Refusal::PositionalInitialiser { name: name.into(), file: path.into(), line });
+        }
+        if !ask.layout {
+            return found;
+        }
+        let objects = Objects::new(&source, &self.names, &self.held);
+        let seen = |(i, how): (usize, String)| Refusal::SeesLayout {
+            name: name.into(),
+            place: format!("{path}:{}", objects.code.line(i)),
+            how,
+        };
+        let left = boundary::in_file(&objects, &self.names, &self.held);
+        found[1] = left.map(|(line, how)| {
+            let place = format!("{path}:{line}");
+            Refusal::LeavesProcess { name: name.into(), place, how }
+        });
+        found[2] = bytes::in_file(&objects).map(seen);
+        found[3] = generic::in_file(&objects, &self.curious).map(seen);
+        found[4] = self.order.as_ref().and_then(|order| order.in_file(&objects)).map(seen);
+        found
+    }
+
+    /// Refuses with the first of what was found in the files; kinds go before files.
+    pub fn judge(found: Vec<Found>) -> Result<(), Refusal> {
+        let mut first = Found::default();
+        for file in found {
+            for (kept, new) in first.iter_mut().zip(file) {
+                *kept = kept.take().or(new);
+            }
+        }
+        first.into_iter().flatten().next().map_or(Ok(()), Err)
+    }
+}
+
+/// Asks every one of `files` (path and text), one after the other.
+pub fn check(name: &str, edits: Option<&[Edit]>, ask: Ask, files: &[(&str, &str)]) -> Result<(), Refusal> {
+    let uses = Uses::new(name, edits, files);
+    Uses::judge(files.iter().map(|f| uses.of_file(f.0, f.1, ask)).collect())
+}
