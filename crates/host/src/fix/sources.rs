@@ -309,7 +309,8 @@ mod tests {
 
     #[test]
     fn files_that_a_text_includes() {
-        let text = "#include <a/b.h>\n  #  include \"c.h\"\n// #include \"no.h\"\nint include; #include <no.h>\n#include M\n";
+        let text = "#include <a/b.h>\n  #  include \"c.h\"\n// #include \"no.h\"\nint include;\n\
+                    int f; #include <no.h>\n#include M\n";
         assert_eq!(included(text).collect::<Vec<_>>(), ["b.h", "c.h"]);
     }
 
