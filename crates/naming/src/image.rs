@@ -28,13 +28,20 @@ pub(crate) struct Image {
     by_die: HashMap<usize, TypeId>,
     names: HashMap<String, Vec<TypeId>>,
     bytes: Bytes,
+    /// Installed with the system: nobody expects its sources here.
+    pub installed: bool,
     leaves: RefCell<HashMap<TypeId, Rc<Vec<Leaf>>>>,
 }
 
 impl Image {
     fn new(symbols: Symbols, types: TypeTable, by_die: HashMap<usize, TypeId>, bytes: Bytes) -> Image {
         let names = names_of(&types);
-        Image { symbols, types, by_die, names, bytes, leaves: RefCell::default() }
+        Image { symbols, types, by_die, names, bytes, installed: false, leaves: RefCell::default() }
+    }
+
+    fn at(mut self, path: &str) -> Image {
+        self.installed = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"].iter().any(|d| path.starts_with(d));
+        self
     }
 
     /// Is its code x86-64?
@@ -161,7 +168,7 @@ impl<'a> Images<'a> {
             (TypeTable::new(elf.pointer_size()), HashMap::new())
         };
         drop(elf);
-        Ok(Some(Image::new(symbols, types, by_die, bytes)))
+        Ok(Some(Image::new(symbols, types, by_die, bytes).at(path)))
     }
 
     /// All types of a module, and those of the variables and of the functions at `svmas` by their entries.

@@ -101,7 +101,10 @@ impl Sites {
     /// The source at a frame, unless it is plainly not the one that was compiled: the function's name must stand
     /// where the debug information has it.
     pub fn source_at(&mut self, images: &mut Images, site: &Site) -> Option<Rc<Source>> {
-        let source = self.source(images, &site.frame.file)?;
+        let source = match images.get(site.image).installed {
+            true => self.quiet(images, &site.frame.file)?,
+            false => self.source(images, &site.frame.file)?,
+        };
         let plain = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let name = site.scope.name.as_deref().map(|n| n.split('<').next().unwrap_or(n)).filter(|n| plain(n));
         let (Some(name), Some(line)) = (name, site.scope.decl_line.filter(|l| *l > 0)) else {

@@ -15,6 +15,7 @@ mod narrowest;
 mod outcome;
 pub mod pareto;
 pub mod pmu;
+pub mod profiler;
 mod side;
 pub mod signs;
 pub mod what_if;

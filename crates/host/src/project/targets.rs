@@ -48,7 +48,7 @@ impl Programs {
                 .collect()
         });
         let mut out = Programs::default();
-        for path in found.iter().filter(|p| is_program(p)) {
+        for path in own_files(&found) {
             let relative = path.strip_prefix(copy).unwrap_or(path).to_path_buf();
             let aside = tests.contains(path) || is_aside(&relative);
             if aside { &mut out.others } else { &mut out.candidates }.push(relative);
@@ -117,6 +117,23 @@ fn is_program(path: &Path) -> bool {
         && head.starts_with(b"\x7fELF")
         && matches!(head[16], 2 | 3);
     elf && !path.file_name().is_some_and(|n| n.to_string_lossy().contains(".so"))
+}
+
+/// Programs among the paths, each file once: of `ln gzip gunzip` the shorter name.
+fn own_files(found: &[PathBuf]) -> Vec<&PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let mut files: BTreeMap<(u64, u64), &PathBuf> = BTreeMap::new();
+    let length = |p: &Path| p.file_name().map_or(0, std::ffi::OsStr::len);
+    for path in found.iter().filter(|p| is_program(p)) {
+        let Ok(m) = fs::metadata(path) else { continue };
+        let one = files.entry((m.dev(), m.ino())).or_insert(path);
+        if length(path) < length(one) {
+            *one = path;
+        }
+    }
+    let mut out: Vec<&PathBuf> = files.into_values().collect();
+    out.sort();
+    out
 }
 
 /// What a build tries while it configures itself, its helpers and its tests, by their names.
@@ -200,7 +217,8 @@ fn tests_of(system: &System, build: &Path) -> BTreeSet<PathBuf> {
 fn ctest(dir: &Path, depth: usize, out: &mut BTreeSet<PathBuf>) {
     let text = fs::read_to_string(dir.join("CTestTestfile.cmake")).unwrap_or_default();
     let tests = text.lines().filter(|l| l.starts_with("add_test("));
-    out.extend(tests.filter_map(|l| l.split('"').nth(1)).map(PathBuf::from));
+    // Old policies of cmake leave the bare name of a target.
+    out.extend(tests.filter_map(|l| l.split('"').nth(1)).map(|program| dir.join(program)));
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let folders = entries.filter(|e| depth > 0 && e.file_type().is_ok_and(|t| t.is_dir()));
     folders.for_each(|e| ctest(&e.path(), depth - 1, out));
@@ -237,5 +255,23 @@ mod tests {
         assert_eq!(named("./server"), Some("bin/server".into()));
         assert_eq!(named("check"), Some("t/check".into()));
         assert_eq!(named("sleep"), None);
+    }
+
+    #[test]
+    fn names_of_one_file_are_one_program_and_bare_names_of_tests_are_tests() {
+        let dir = tempfile::tempdir().unwrap();
+        let build = dir.path().join(BUILD_FOLDER);
+        fs::create_dir_all(build.join("sub")).unwrap();
+        let program = |name: &str| {
+            fs::write(build.join(name), [b"\x7fELF".as_slice(), &[0; 12], &[2; 4]].concat()).unwrap();
+            fs::set_permissions(build.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        ["gzip", "sub/Checks"].into_iter().for_each(program);
+        fs::hard_link(build.join("gzip"), build.join("gunzip")).unwrap();
+        fs::write(build.join("sub/CTestTestfile.cmake"), "add_test(Checks \"Checks\")\n").unwrap();
+        let after = Programs::after(&System::CMake, dir.path(), &Before::default());
+        let name = |n: &str| Path::new(BUILD_FOLDER).join(n);
+        assert_eq!(after.candidates, [name("gzip")]);
+        assert_eq!(after.others, [name("sub/Checks")]);
     }
 }

@@ -166,10 +166,16 @@ impl Hunt<'_> {
                     now = done.evidence;
                     tried.clear();
                 }
-                Err(e) => out.passed_over.push((title(&advice), format!("{e:#}"))),
+                Err(e) => out.passed_over.push((title(&advice), self.in_folder(&dir, &format!("{e:#}")))),
             }
         }
         out
+    }
+
+    /// A message with its paths as seen from the program's folder.
+    fn in_folder(&self, copy: &Path, message: &str) -> String {
+        let folders = [copy, &self.dir].map(|d| format!("{}/", d.display()));
+        folders.iter().fold(message.to_string(), |text, folder| text.replace(folder, ""))
     }
 
     /// Patches, builds, records and judges one proposal.

@@ -92,7 +92,7 @@ impl<'a> Story<'a> {
     pub fn view(&self) -> View {
         let namer = Namer::new(self.evidence);
         let all: Vec<&Judged<'_>> = self.judged.iter().filter(|j| j.class != Class::Small).collect();
-        let mut nodes = vec![self.headline()];
+        let mut nodes = vec![self.headline(), self.recorded()];
         nodes.push(self.lines(&all));
         nodes.extend(self.not_shipped());
         nodes.extend(self.evidence_of(&all, &namer));
@@ -114,6 +114,29 @@ impl<'a> Story<'a> {
             (n, _) => (format!("{n} cases found that a layout helps."), Tone::Bad),
         };
         Node::Text(vec![Span { text, tone }])
+    }
+
+    /// What the verdict rests on; whoever reads that nothing was found asks what was looked at.
+    fn recorded(&self) -> Node {
+        let e = self.evidence;
+        let kept =
+            || e.accesses.iter().map(|a| a.reads.saturating_add(a.writes).saturating_add(a.rmws)).sum();
+        let accesses: u64 = e.run.accesses.unwrap_or_else(kept);
+        let threads = e.actors.len();
+        let lasted = e.run.duration_s.map_or(String::new(), |s| format!(" in {s:.1} s"));
+        let plural = if threads == 1 { "" } else { "s" };
+        let mut text = format!(
+            "{}: {} accesses by {threads} thread{plural}{lasted}.",
+            e.run.command.join(" "),
+            thousands(accesses)
+        );
+        if !self.finding() {
+            text += match threads {
+                0 | 1 => " One thread shares with nobody: --run 'COMMAND' says how it works for its users.",
+                _ => " Only what ran was seen: --run 'COMMAND' chooses more or other work.",
+            };
+        }
+        Node::Text(vec![Span { text, tone: Tone::Dim }])
     }
 
     /// All contended lines in one table; the latent ones below.

@@ -140,12 +140,15 @@ impl<'a> Hunt<'a> {
         };
         let recorded = record(&options).map_err(|e| self.explained(e, dir))?;
         recorded.problems.iter().for_each(|p| self.global.remark(p));
+        let copy = dir.display().to_string();
         let mut evidence = recorded.evidence;
         let mut images = HostImages::new();
         images.source_roots.push(dir.to_path_buf());
         for problem in tussle_naming::name(&mut evidence, &mut images) {
-            self.global.remark(problem);
+            self.global.remark(problem.to_string().replace(&format!("{copy}/"), ""));
         }
+        // The copy is gone when somebody looks at the evidence.
+        tussle_evidence::rehome(&mut evidence, &copy, &self.dir.display().to_string());
         if recorded.status != 0 {
             bail!(
                 "the recorded program ended with status {}; `hunt` needs a run that succeeds",
