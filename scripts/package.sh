@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
 # Makes a Debian package of the release binary, with man pages and completions: scripts/package.sh [FOLDER].
 #
-# Needs dpkg-deb. The package depends on libc6 alone, of the version that this machine builds against.
+# Needs dpkg-deb. The package depends on libc6 alone, of the version that this machine builds against; with TUSSLE it
+# packs that binary (one of scripts/static.sh depends on nothing).
 set -euo pipefail
-out=$(realpath "${1:-target/package}")
+out=$(realpath -m "${1:-target/package}")
 cd "$(dirname "$0")/.."
-cargo build --release
-tussle=target/release/tussle
+[ -n "${TUSSLE:-}" ] || cargo build --release
+tussle=$(realpath "${TUSSLE:-target/release/tussle}")
 version=$($tussle --version | awk '{ print $2 }')
-libc=$(dpkg-query -W -f '${Version}' libc6 | sed 's/-.*//')
+depends=
+if readelf -l "$tussle" | grep -q INTERP; then
+	libc=$(dpkg-query -W -f '${Version}' libc6 | sed 's/-.*//')
+	depends="Depends: libc6 (>= $libc)"$'\n'
+fi
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 install -D -m 755 -s "$tussle" "$root/usr/bin/tussle"
@@ -28,8 +33,7 @@ Package: tussle
 Version: $version
 Architecture: $(dpkg --print-architecture)
 Maintainer: the tussle developers <tussle@localhost>
-Depends: libc6 (>= $libc)
-Recommends: gcc | clang, make, less
+${depends}Recommends: gcc | clang, make, less
 Suggests: qemu-system-x86
 Section: devel
 Priority: optional

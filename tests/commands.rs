@@ -2,5 +2,9 @@
 
 #[test]
 fn documented_commands_hold() {
-    trycmd::TestCases::new().case("../../tests/cmd/*.md").case("../../docs/guide.md").case("../../docs/stories.md");
+    trycmd::TestCases::new()
+        .case("../../tests/cmd/*.md")
+        .case("../../docs/guide.md")
+        .case("../../docs/stories.md")
+        .case("../../docs/statistics.md");
 }

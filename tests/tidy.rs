@@ -478,6 +478,26 @@ fn paths_in_documents_exist() {
     assert!(gone.is_empty(), "paths that do not exist:\n{}", Vec::from_iter(gone).join("\n"));
 }
 
+/// What is printed changes: a picture that nobody can make anew tells of an older tussle.
+#[test]
+fn pictures_are_made_by_the_script() {
+    let script = fs::read_to_string(root().join("scripts/screenshots.sh")).unwrap();
+    let made: BTreeSet<&str> =
+        script.split("\"$pictures/").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let is_picture = |p: &&String| {
+        [".svg", ".png", ".gif", ".jpg", ".jpeg", ".webp"].iter().any(|e| p.to_lowercase().ends_with(e))
+    };
+    let tree = tree();
+    let kept: BTreeSet<&str> = tree.iter().filter(is_picture).map(String::as_str).collect();
+    let should: BTreeSet<String> = made.iter().map(|name| format!("docs/pictures/{name}")).collect();
+    assert!(!kept.is_empty());
+    assert_eq!(kept, should.iter().map(String::as_str).collect(), "kept, and made by scripts/screenshots.sh");
+    let documents = files("", "md");
+    let unused: Vec<_> =
+        kept.iter().filter(|p| !documents.iter().any(|(_, text)| text.contains(**p))).collect();
+    assert!(unused.is_empty(), "no document shows {unused:?}");
+}
+
 /// Variables that are named in a text, by our prefix.
 fn variables(text: &str) -> BTreeSet<&str> {
     let name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';

@@ -4,6 +4,8 @@
 //! stderr is talk. Exit status: 0 clean, 1 a finding or regression, 2 an error; `record` returns the program's own.
 
 mod cmd;
+#[cfg(test)]
+mod documents;
 mod global;
 mod pager;
 mod topics;

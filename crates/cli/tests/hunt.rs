@@ -40,6 +40,10 @@ fn the_example_is_found_explained_and_patched() {
     let view: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     schema::keeps_to("hunt", &view);
     assert!(view["patches"].as_array().unwrap().iter().any(|p| p["before"]["stretches"].is_array()), "drawn");
+    // The copy that was built is gone; the evidence speaks of the folder.
+    let report = tussle(dir.path(), &["report", "--format", "md", "--sources", example().to_str().unwrap()]);
+    let report = text(&report.stdout);
+    assert!(report.contains("./tallyd 300 4") && !report.contains("tussle-"), "{report}");
     // Recorded again with all patches: everything that a layout helps is gone, neighbours on the heap, too.
     let left = view["left"].as_array().cloned().unwrap_or_default();
     assert_eq!(view["beside"], serde_json::Value::Null, "{}", text(&out.stderr));

@@ -221,7 +221,7 @@ fn facts(e: &Evidence, all: &[KernelGroup], total: u64, finding: bool) -> Vec<Fa
     let mut facts = vec![
         fact("command", "command", Cell::text(r.command.join(" "))),
         fact("transfers", "recorded", Cell::value(total, seen)),
-        fact("machine", "machine", Cell::text(format!("{}, {} CPUs, {}", r.cpu_model, r.cpus, r.arch))),
+        crate::machine(r, "CPUs"),
         fact("unit", "numbers", Cell::text(unit)),
     ];
     facts.extend(silent(e, finding, "transfers".into()));

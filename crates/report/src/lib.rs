@@ -230,7 +230,7 @@ fn run_facts(e: &Evidence, seen: &Contention, finding: bool) -> Vec<Fact> {
         fact("command", "command", Cell::text(command)),
         fact("accesses", "recorded", Cell::value(accesses.round().max(0.0) as u64, total)),
         fact("duration_s", "lasted", duration),
-        fact("machine", "machine", Cell::text(format!("{}, {} CPUs used, {}", r.cpu_model, r.cpus, r.arch))),
+        machine(r, "CPUs used"),
         fact("unit", "numbers", Cell::value(unit.clone(), unit)),
     ];
     let [finding, complete, source, unit, version] = silent(e, finding, r.unit.to_string());
@@ -239,6 +239,13 @@ fn run_facts(e: &Evidence, seen: &Contention, finding: bool) -> Vec<Fact> {
     let touched = fact("lines_touched", "", Cell::value(seen.lines_touched, ""));
     facts.extend([finding, complete, source, unit, window, line, touched, version]);
     facts
+}
+
+/// Model, number of `cpus` and architecture, as far as the source knows them.
+pub(crate) fn machine(r: &Run, cpus: &str) -> Fact {
+    let known = [r.cpu_model.clone(), format!("{} {cpus}", r.cpus), r.arch.clone()];
+    let known: Vec<String> = known.into_iter().filter(|word| !word.is_empty()).collect();
+    fact("machine", "machine", Cell::text(known.join(", ")))
 }
 
 /// What only machines read, of every source: the outcome, and where the numbers come from.

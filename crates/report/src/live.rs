@@ -139,7 +139,7 @@ fn facts(e: &Evidence, total: f64, finding: bool) -> Vec<Fact> {
         fact("command", "command", Cell::text(r.command.join(" "))),
         fact("samples", "sampled", Cell::value(all, format!("{} accesses", thousands(all)))),
         fact("duration_s", "watched", lasted),
-        fact("machine", "machine", Cell::text(format!("{}, {} CPUs, {}", r.cpu_model, r.cpus, r.arch))),
+        crate::machine(r, "CPUs"),
         fact("sampling", "sampling", Cell::value(flags.clone(), flags.join(", "))),
         fact("unit", "numbers", Cell::value(unit.clone(), unit)),
     ];

@@ -154,7 +154,7 @@ fn facts(e: &Evidence, total: u64, lines: usize, finding: bool) -> Node {
     let mut facts = vec![
         fact("command", "command", Cell::text(r.command.join(" "))),
         fact("samples", "sampled", Cell::value(total, total_text)),
-        fact("machine", "machine", Cell::text(format!("{}, {} CPUs, {}", r.cpu_model, r.cpus, r.arch))),
+        crate::machine(r, "CPUs"),
         fact("unit", "numbers", Cell::value(unit.clone(), unit)),
     ];
     facts.extend(silent(e, finding, r.unit.to_string()));

@@ -96,7 +96,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         return print_assertions(&set.rules, emit, global);
     }
     if args.files.is_empty() {
-        bail!("name at least one file to check");
+        bail!("name what to check: an executable, a vmlinux, or /sys/kernel/btf/vmlinux for the running kernel");
     }
     let caches = args.slab.as_deref().map(slab_caches).transpose()?;
     let wanted = wanted(args, &set.rules);

@@ -141,7 +141,9 @@ fn lines(found: &Found) -> Vec<Node> {
     let open = found.naming.lines.iter().filter(undecided).count();
     if open > 0 {
         nodes.push(plain(match found.no_types {
-            true => "No file with types: -k VMLINUX of a similar build gives the fields their names.".into(),
+            true => "No file with types: -k VMLINUX of a similar build (/sys/kernel/btf/vmlinux for this machine's) \
+                     gives the fields their names."
+                .into(),
             false => format!(
                 "{open} of {} lines without a name: no type is at least {DECIDED:.2} sure.",
                 found.naming.lines.len()

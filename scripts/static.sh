@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Makes one file that runs on any x86-64 Linux, whatever its libc: scripts/static.sh [FOLDER].
+#
+# Needs `rustup target add x86_64-unknown-linux-musl`. The recorder inside is the same as ever: programs that are
+# recorded need glibc, tussle itself then does not. `TUSSLE=FOLDER/tussle scripts/package.sh` packs it.
+set -euo pipefail
+out=$(realpath -m "${1:-target/package}")
+cd "$(dirname "$0")/.."
+target=x86_64-unknown-linux-musl
+cargo build --release --target $target -p tussle-cli
+built=${CARGO_TARGET_DIR:-target}/$target/release/tussle
+mkdir -p "$out"
+install -m 755 -s "$built" "$out/tussle"
+# A program that asks for a loader is not static.
+if readelf -l "$out/tussle" | grep -q INTERP; then
+	echo "static.sh: $out/tussle is not static" >&2
+	exit 1
+fi
+ls -l "$out/tussle"
