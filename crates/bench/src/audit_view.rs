@@ -76,7 +76,9 @@ fn summary_data(document: &Document, audit: &Audit) -> [Node; 5] {
 }
 
 fn rows_table(rows: &[Row], audit: &Audit) -> Node {
-    let columns = vec![
+    // Of three commits and more the second and the following are candidates.
+    let several = rows.iter().any(|r| r.column > 1);
+    let mut columns = vec![
         Column::text("statistic", "statistic"),
         Column::text("name", "name"),
         Column::number("old", "old"),
@@ -87,6 +89,9 @@ fn rows_table(rows: &[Row], audit: &Audit) -> Node {
         Column::text("star", "star"),
         Column::text("audit", "audit"),
     ];
+    if several {
+        columns.insert(2, Column::number("column", "column"));
+    }
     let cells = rows.iter().enumerate().map(|(i, row)| {
         let unit = if row.change_kind == ChangeKind::Difference { "" } else { "%" };
         let change = |x: Option<f64>| {
@@ -102,7 +107,7 @@ fn rows_table(rows: &[Row], audit: &Audit) -> Node {
             || Cell::value(serde_json::Value::Null, ""),
             |n| Cell::number(n, format!("{}{n:.0}%", if unprinted(row) { "≤ " } else { "± " })),
         );
-        vec![
+        let mut cells = vec![
             Cell::text(row.statistic.clone().unwrap_or_default()),
             Cell::text(row.name.clone()).tone(Tone::Name),
             Cell::number(row.old.value, row.old.text()),
@@ -112,7 +117,11 @@ fn rows_table(rows: &[Row], audit: &Audit) -> Node {
             noise,
             Cell::value(row.starred, if row.starred == Some(true) { "*" } else { "" }),
             verdict,
-        ]
+        ];
+        if several {
+            cells.insert(2, Cell::count(row.column as u64 + 1));
+        }
+        cells
     });
     table("rows", columns, cells.collect())
 }

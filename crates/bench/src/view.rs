@@ -1,8 +1,9 @@
 //! A verdict as a view.
 
-use tussle_render::{Cell, Column, Fact, Node, Span, Tone};
+use tussle_render::{Axis, Cell, Column, Curve, Dot, Draw, Fact, Node, Plot, Span, Tone};
 
 use crate::paired::Paired;
+use crate::sample::Results;
 use crate::verdict::{Outcome, Question, Ratio, Verdict, odds, percent};
 
 fn fact(key: &str, label: &str, cell: Cell) -> Fact {
@@ -90,6 +91,38 @@ pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
         Cell::text(rule(paired, v, question)).tone(Tone::Dim),
     )]));
     nodes
+}
+
+/// What to know in five seconds: the sentence, the hint, what weakens the answer.
+pub fn brief(v: &Verdict) -> Vec<Node> {
+    let mut nodes = vec![Node::Text(vec![Span { text: v.wording.clone(), tone: tone(v.outcome) }])];
+    let mut doubts: Vec<String> = v.hint.iter().cloned().collect();
+    doubts.extend(v.warnings.iter().cloned());
+    if !doubts.is_empty() {
+        nodes.push(warning_list(&doubts));
+    }
+    nodes
+}
+
+/// Every sample in the order of runs, for pages.
+pub fn samples_plot(results: &Results) -> Plot {
+    let header = &results.header;
+    let curve = |(arm, name): (usize, &String)| {
+        let runs = results.samples.iter().filter(|s| s.arm == arm && !s.warmup);
+        let dot = |s: &crate::Sample| {
+            Some(Dot { x: s.position as f64, y: s.value?, interval: None, label: String::new() })
+        };
+        Curve { name: name.clone(), draw: Draw::Scatter, points: runs.filter_map(dot).collect() }
+    };
+    let direction = if header.metric.higher_is_better() { "higher is better" } else { "lower is better" };
+    Plot {
+        key: "samples".into(),
+        title: format!("{} of every run ({direction})", header.metric.name),
+        x: Axis { label: "run, in order".into(), ..Axis::default() },
+        y: Axis { label: header.metric.name.clone(), ..Axis::default() },
+        series: header.arms.iter().enumerate().map(curve).collect(),
+        marks: Vec::new(),
+    }
 }
 
 fn warning_list(warnings: &[String]) -> Node {

@@ -337,3 +337,80 @@ fn a_result_cut_off_in_the_middle_of_a_line_loses_that_line_alone() {
     let json: Value = serde_json::from_str(&text(&run.stdout)).unwrap();
     assert_eq!(json["comparisons"][0]["arms"][0]["runs"], 3);
 }
+
+/// Killed in the middle of a pair: complete pairs are kept, the rest runs again, another benchmark is refused.
+#[test]
+fn an_interrupted_benchmark_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let bench = |b: &str, more: &[&str]| {
+        let base =
+            ["bench", "-q", "a=echo 10$$", b, "--metric", "last-number", "--pairs", "6", "--no-counters"];
+        tussle(at, &[&base[..], more].concat())
+    };
+    let log = || fs::read_to_string(at.join("tussle-bench.jsonl")).unwrap();
+    assert_ne!(bench("b=echo 10$$", &[]).status.code(), Some(2));
+    let whole = log();
+    // Header, a warm-up round, two pairs, a half, and a line that was being written.
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    let cut = lines[..8].concat() + &lines[8][..30];
+    fs::write(at.join("tussle-bench.jsonl"), &cut).unwrap();
+    let run = bench("b=echo 10$$", &["--resume"]);
+    assert_ne!(run.status.code(), Some(2), "{}", text(&run.stderr));
+    let now = log();
+    assert!(now.starts_with(lines[0]), "{now}");
+    let runs = |pair: usize| {
+        let of = format!("{{\"pair\":{pair},");
+        now.lines().filter(|l| l.starts_with(&of) && l.contains("\"warmup\":false")).count()
+    };
+    assert_eq!((0..7).map(runs).collect::<Vec<_>>(), [2, 2, 2, 2, 2, 2, 0], "{now}");
+    let first =
+        |from: &str| from.lines().find(|l| l.starts_with("{\"pair\":1,\"arm\":0")).unwrap().to_string();
+    assert_eq!(first(&now), first(&whole), "complete pairs are kept");
+    let other = bench("b=echo 20$$", &["--resume"]);
+    let talk = text(&other.stderr);
+    assert!(other.status.code() == Some(2) && talk.contains("its arms differ"), "{talk}");
+    assert_eq!(log(), now, "a refusal touches nothing");
+    assert_eq!(bench("b=echo 10$$", &["--resume", "-o", "missing"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_screen_has_the_answer_and_documents_have_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let arms = ["bench", "-q", "a=echo 5$$", "b=echo 5$$", "--metric", "last-number", "--pairs", "8"];
+    let screen = text(&tussle(at, &arms).stdout);
+    assert!(screen.contains("-v shows") && !screen.contains("e-value"), "{screen}");
+    let all = text(&tussle(at, &["compare", "tussle-bench.jsonl", "-v"]).stdout);
+    assert!(all.contains("e-value") && all.lines().next() == screen.lines().next(), "{all}");
+    let page = text(&tussle(at, &["compare", "tussle-bench.jsonl", "--format", "html"]).stdout);
+    assert!(page.contains("of every run") && page.contains("e-value"), "no plot");
+}
+
+#[test]
+fn a_history_takes_tables_too() {
+    if !tussle_testkit::need("git") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    repository(at, &[1]);
+    let add = |content: &str| {
+        fs::write(at.join("result"), content).unwrap();
+        let _ = fs::remove_file(at.join("tussle-history.jsonl"));
+        json(at, &["history", "--add", "result"], 0)["series"].clone()
+    };
+    let three = "Hmean     faults-1   100.00 (   0.00%)   98.00 (  -2.00%)   103.00 (   3.00%)\n\
+                 Stddev    faults-1     1.00 (   0.00%)    1.00 (   0.00%)     1.00 (   0.00%)\n";
+    let series = add(three);
+    assert_eq!(series.as_array().unwrap().len(), 1, "{series}");
+    assert_eq!(series[0]["name"], "Hmean faults-1");
+    assert_eq!(series[0]["points"][0]["mean"].as_f64().unwrap().round(), 103.0);
+    let rows = |file: &str| json(at, &["compare", "--read", file], 0)["rows"].clone();
+    let columns = rows("result");
+    assert_eq!((&columns[0]["column"], &columns[1]["column"]), (&2.into(), &3.into()));
+    let csv =
+        ",old,,new,,,\n,sec/op,CI,sec/op,CI,vs base,P\nA,2.00e-05,3%,1.00e-05,1%,-50.00%,p=0.000 n=10\n";
+    assert_eq!(add(csv)[0]["name"], "sec/op A");
+    assert_eq!(rows("result")[0].get("column"), None);
+}

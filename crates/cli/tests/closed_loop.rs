@@ -7,24 +7,24 @@ mod closed_loop {
     pub mod cases;
     pub mod run;
     pub mod score;
+    pub mod unseen;
 }
 
+use closed_loop::cases::Case;
 use closed_loop::score::{Outcome, table};
-use closed_loop::{cases, run};
+use closed_loop::{cases, run, unseen};
+use std::path::Path;
 
-#[test]
-fn predictions_come_true() {
-    if !tussle_testkit::slow("closed-loop")
-        || !tussle_testkit::need("cc")
-        || !tussle_testkit::need("two CPUs")
-    {
-        return;
-    }
+/// Two threads on CPUs of their own, programs to build.
+fn can(kind: &str) -> bool {
+    tussle_testkit::slow(kind) && tussle_testkit::need("cc") && tussle_testkit::need("two CPUs")
+}
+
+fn score(all: &[Case], folder: &Path) {
     let filter = std::env::var("CLOSED_LOOP").unwrap_or_default();
-    let folder = tempfile::tempdir().unwrap();
     let mut outcomes: Vec<Outcome> = Vec::new();
-    for case in cases::read().into_iter().filter(|c| c.matches(&filter)) {
-        let outcome = run::case(&case, folder.path());
+    for case in all.iter().filter(|c| c.matches(&filter)) {
+        let outcome = run::case(case, folder);
         println!("{}", outcome.line());
         outcomes.push(outcome);
     }
@@ -34,9 +34,49 @@ fn predictions_come_true() {
 }
 
 #[test]
+fn predictions_come_true() {
+    if can("closed-loop") {
+        score(&cases::read(), tempfile::tempdir().unwrap().path());
+    }
+}
+
+#[test]
+fn predictions_of_drawn_programs_come_true() {
+    if !can("closed-loop-unseen") {
+        return;
+    }
+    let number = |name: &str, default| std::env::var(name).map_or(default, |n| n.parse().unwrap());
+    let (seed, count) = (number("UNSEEN_SEED", 1), number("UNSEEN_CASES", 40));
+    let folder = tempfile::tempdir().unwrap();
+    println!("{count} programs of seed {seed}");
+    score(&unseen::draw_all(seed, count as usize, folder.path()).unwrap(), folder.path());
+}
+
+/// What is drawn compiles in both layouts, differs by seed, and is the same for one.
+#[test]
+fn drawn_programs_are_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = |seed| -> Vec<String> {
+        unseen::draw_all(seed, 12, folder.path()).unwrap().into_iter().map(|c| c.name).collect()
+    };
+    assert!(names(1) == names(1) && names(1) != names(2));
+    if !tussle_testkit::need("cc") {
+        return;
+    }
+    let mut programs: Vec<_> =
+        unseen::draw_all(2, 12, folder.path()).unwrap().into_iter().map(|c| c.source).collect();
+    programs.dedup();
+    for fixed in [&[][..], &["-DFIXED"]] {
+        let mut cc = std::process::Command::new("cc");
+        cc.args(["-fsyntax-only", "-Wall", "-Werror", "-pthread"]).args(fixed).args(&programs);
+        assert!(cc.status().unwrap().success());
+    }
+}
+
+#[test]
 fn the_loop_is_large_enough() {
     let all = cases::read();
-    let mut programs: Vec<&str> = all.iter().map(|c| c.source.as_str()).collect();
+    let mut programs: Vec<String> = all.iter().map(Case::program).collect();
     programs.dedup();
     assert!(all.len() >= 40 && programs.len() >= 12, "{} cases of {}", all.len(), programs.len());
 }

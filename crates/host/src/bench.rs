@@ -3,6 +3,7 @@
 pub mod counters;
 pub mod machine;
 mod process;
+pub mod resume;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -201,20 +202,38 @@ pub fn run<'a>(
     log: Option<&'a mut dyn Write>,
     watch: &'a mut dyn FnMut(Progress<'_>),
 ) -> Result<Run, BenchError> {
+    resume(plan, Vec::new(), log, watch)
+}
+
+/// Goes on with a plan of which `done` ran before ([`resume::rounds`]); warms up again. `log` gets all samples.
+///
+/// # Errors
+/// As [`run`].
+pub fn resume<'a>(
+    plan: &'a Plan,
+    done: Vec<Sample>,
+    log: Option<&'a mut dyn Write>,
+    watch: &'a mut dyn FnMut(Progress<'_>),
+) -> Result<Run, BenchError> {
     check(plan)?;
     let extractor = Extractor::new(&plan.metric)?;
+    let from = done.iter().map(|s| s.pair + 1).max().unwrap_or(0);
+    let results = Results { header: header(plan), samples: done };
+    let before =
+        results.samples.iter().map(sample::line).fold(sample::line(&results.header), |all, l| all + &l);
     let mut session = Session {
         plan,
         extractor,
-        results: Results { header: header(plan), samples: Vec::new() },
+        before: results.samples.len(),
+        from,
+        results,
         log,
         watch,
         started: Instant::now(),
         failures: vec![0; plan.arms.len()],
-        planned: plan.arms.len() * (plan.warmup + pairs_max(plan)),
+        planned: plan.arms.len() * (plan.warmup + pairs_max(plan).saturating_sub(from)),
     };
-    let header = sample::line(&session.results.header);
-    session.write(&header)?;
+    session.write(&before)?;
     let stopped = session.all().err();
     Ok(Run { results: session.results, stopped })
 }
@@ -279,7 +298,8 @@ fn pairs_max(plan: &Plan) -> usize {
     }
 }
 
-fn header(plan: &Plan) -> Header {
+/// What a result of this plan begins with.
+pub fn header(plan: &Plan) -> Header {
     Header {
         tussle_bench: sample::SCHEMA_VERSION,
         arms: plan.arms.iter().map(|a| a.name.clone()).collect(),
@@ -300,6 +320,10 @@ struct Session<'a> {
     plan: &'a Plan,
     extractor: Extractor,
     results: Results,
+    /// Samples of an earlier start.
+    before: usize,
+    /// First round that has not run yet.
+    from: usize,
     log: Option<&'a mut dyn Write>,
     watch: &'a mut dyn FnMut(Progress<'_>),
     started: Instant,
@@ -312,12 +336,17 @@ impl Session<'_> {
         let plan = self.plan;
         let arms = plan.arms.len();
         if let Until::Pairs(pairs) = plan.until {
-            return self.slots(&design::plan(plan.order, plan.seed, arms, plan.warmup, pairs));
+            let mut slots = design::plan(plan.order, plan.seed, arms, plan.warmup, pairs);
+            slots.retain(|s| s.warmup || s.pair >= self.from);
+            return self.slots(&slots);
         }
         for round in 0..plan.warmup {
             self.slots(&design::round(plan.seed, round, arms, true))?;
         }
-        for pair in 0..pairs_max(plan) {
+        if self.from > 0 && self.decided() {
+            return Ok(());
+        }
+        for pair in self.from..pairs_max(plan) {
             self.slots(&design::round(plan.seed, pair, arms, false))?;
             if self.decided() {
                 break;
@@ -337,7 +366,7 @@ impl Session<'_> {
         self.results.samples.push(sample);
         self.write(&text)?;
         let Some(sample) = self.results.samples.last() else { return Ok(()) };
-        let done = self.results.samples.len();
+        let done = self.results.samples.len() - self.before;
         (self.watch)(Progress { done, planned: self.planned, elapsed: self.started.elapsed(), sample });
         if sample.status == Status::Ok {
             self.failures[slot.arm] = 0;

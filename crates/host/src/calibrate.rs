@@ -12,8 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Bursts per measurement; their median counts.
+/// The last bursts of a measurement, of which all but one have to agree; their median counts.
 const BURSTS: usize = 5;
+/// So far from their median.
+const AGREE: f64 = 0.1;
+/// Bursts after which a measurement has not settled.
+const BURSTS_MAX: usize = 25;
 /// Rounds of one burst of ping-pong: some milliseconds.
 const ROUNDS: u64 = 20_000;
 /// Operations of one burst of additions.
@@ -40,6 +44,12 @@ pub enum CalibrateError {
         "{0} while measuring: not measured. Try again on a quiet machine, or take it all the same with --noisy"
     )]
     Noisy(Load),
+    /// Bursts do not agree.
+    #[error(
+        "{0} did not settle in {BURSTS_MAX} bursts: not measured. Try again on a quiet machine, or take it all the \
+             same with --noisy"
+    )]
+    Unsteady(String),
 }
 
 /// One measured pair.
@@ -76,6 +86,8 @@ pub struct Measured {
     pub load: Option<Load>,
     /// Bursts ran at real-time priority.
     pub real_time: bool,
+    /// Why these figures are not to be trusted, where they were taken all the same.
+    pub noisy: Option<String>,
 }
 
 /// A word alone on its lines.
@@ -194,6 +206,29 @@ fn wakes(cpus: [u32; 2]) -> (f64, f64) {
     (median(cost), median(latency))
 }
 
+/// The median of bursts that agree; `None` while they do not.
+fn settled(all: &[f64]) -> Option<f64> {
+    let last = &all[all.len().checked_sub(BURSTS)?..];
+    let middle = median(last.to_vec());
+    let near = last.iter().filter(|x| (**x / middle - 1.0).abs() <= AGREE).count();
+    (near + 1 >= BURSTS).then_some(middle)
+}
+
+/// Repeats bursts until they agree; names in `unsteady` what does not.
+fn steady(what: &str, unsteady: &mut Vec<String>, burst: &mut dyn FnMut() -> f64) -> f64 {
+    let mut all = Vec::new();
+    while all.len() < BURSTS_MAX {
+        all.push(burst());
+        if let Some(middle) = settled(&all) {
+            return middle;
+        }
+    }
+    if !unsteady.iter().any(|u| u == what) {
+        unsteady.push(what.into());
+    }
+    median(all)
+}
+
 /// Measures this machine. Takes some hundred ms per pair of CPUs.
 ///
 /// # Errors
@@ -207,46 +242,93 @@ pub fn measure(noisy: bool) -> Result<Measured, CalibrateError> {
         return Err(CalibrateError::Bind);
     }
     let before = Reading::now();
-    let five = |f: &dyn Fn() -> f64| median((0..BURSTS).map(|_| f()).collect());
+    let mut unsteady = Vec::new();
     let chosen: Vec<(u32, u32)> = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))).collect();
     let step = chosen.len().div_ceil(PAIRS_MAX).max(1);
-    let pairs = chosen
-        .iter()
-        .step_by(step)
-        .map(|&(a, b)| Pair {
-            a,
-            b,
-            cas_ns: five(&|| ping_pong([a, b], true)),
-            load_store_ns: five(&|| ping_pong([a, b], false)),
-        })
-        .collect();
-    let shared: Vec<(f64, f64, bool)> = (0..BURSTS).map(|_| adds([0, 1], true)).collect();
-    let add_shared_ns = median(shared.iter().map(|s| s.0).collect());
-    let run_length = median(shared.iter().map(|s| s.1).collect());
-    let add_own_ns = five(&|| adds([0, 1], false).0);
-    let pause_ns = five(&pause);
-    let woken: Vec<(f64, f64)> = (0..BURSTS).map(|_| wakes([0, 1])).collect();
+    let one = |&(a, b): &(u32, u32), unsteady: &mut Vec<String>| Pair {
+        a,
+        b,
+        cas_ns: steady("ping-pong", unsteady, &mut || ping_pong([a, b], true)),
+        load_store_ns: steady("ping-pong", unsteady, &mut || ping_pong([a, b], false)),
+    };
+    let pairs = chosen.iter().step_by(step).map(|pair| one(pair, &mut unsteady)).collect();
+    let (mut runs, mut real_time) = (Vec::new(), true);
+    let add_shared_ns = steady("additions on one line", &mut unsteady, &mut || {
+        let (ns, run_length, rt) = adds([0, 1], true);
+        runs.push(run_length);
+        real_time &= rt;
+        ns
+    });
+    let run_length = median(runs);
+    let add_own_ns = steady("additions on own lines", &mut unsteady, &mut || adds([0, 1], false).0);
+    let pause_ns = steady("a pause", &mut unsteady, &mut pause);
+    let mut costs = Vec::new();
+    let wake_ns = steady("a wake-up", &mut unsteady, &mut || {
+        let (cost, latency) = wakes([0, 1]);
+        costs.push(cost);
+        latency
+    });
     let load = Load::between(before.as_ref(), Reading::now().as_ref());
-    if let Some(load) = load.filter(|l| l.refused() && !noisy) {
-        return Err(CalibrateError::Noisy(load));
+    let crowded = load.filter(Load::refused);
+    let unsteady = unsteady.join(", ");
+    match crowded {
+        Some(load) if !noisy => return Err(CalibrateError::Noisy(load)),
+        None if !noisy && !unsteady.is_empty() => return Err(CalibrateError::Unsteady(unsteady)),
+        _ => {}
     }
+    let doubts = crowded.map(|l| l.to_string()).into_iter();
+    let doubts = doubts.chain((!unsteady.is_empty()).then(|| format!("{unsteady} did not settle")));
+    let doubts: Vec<String> = doubts.collect();
     Ok(Measured {
         pairs,
         add_shared_ns,
         add_own_ns,
         run_length,
         pause_ns,
-        wake_cost_ns: median(woken.iter().map(|w| w.0).collect()),
-        wake_ns: median(woken.iter().map(|w| w.1).collect()),
+        wake_cost_ns: median(costs),
+        wake_ns,
         load,
-        real_time: shared[0].2,
+        real_time,
+        noisy: (!doubts.is_empty()).then(|| doubts.join("; ")),
     })
+}
+
+/// Pairs whose hand-over, ns, is as fast as few between two cores are.
+const NEAR_NS: f64 = 30.0;
+
+/// What the system says of a CPU's other threads of its core, such as `0-1`; `None` where it does not.
+fn siblings(cpu: u32) -> Option<String> {
+    let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    Some(std::fs::read_to_string(file).ok()?.trim().to_string())
+}
+
+/// What these pairs may be, in words: a hypervisor does not always tell which CPUs are threads of one core.
+pub fn named(m: &Measured) -> String {
+    let one = |p: &Pair| {
+        let near = match p.cas_ns {
+            ns if ns < fit::SMT_MAX_NS => "siblings of one core",
+            ns if ns < NEAR_NS => "siblings of one core?",
+            _ => return None,
+        };
+        Some(format!("CPUs {} and {}: {:.0} ns, {near}", p.a, p.b, p.cas_ns))
+    };
+    let near: Vec<String> = m.pairs.iter().filter_map(one).take(8).collect();
+    let said = siblings(0).map_or("the system does not say which are".into(), |s| {
+        let alone = !s.contains([',', '-']);
+        if alone { "the system says that none are".into() } else { format!("the system says {s} are") }
+    });
+    match near.is_empty() {
+        true => format!("no pair is as fast as siblings of one core; {said}"),
+        false => format!("{}; {said}", near.join("; ")),
+    }
 }
 
 /// What to say about the conditions; nothing where they were good.
 pub fn warnings(m: &Measured) -> Vec<String> {
-    let mut out = Vec::new();
-    match m.load {
+    let mut out: Vec<String> =
+        m.noisy.iter().map(|why| format!("noisy: {why}; the profile says so")).collect();
+    match m.load.filter(|l| !l.refused()) {
+        None if m.load.is_some() => {}
         None => out.push("the system does not tell how much CPU time others had: unknown".to_string()),
         Some(load) if load.warned() => out.push(format!("{load} while measuring")),
         Some(_) => {}

@@ -1,16 +1,19 @@
 //! Recorded operations on real threads of this machine: our own C, compiled and run, bounded in time.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use tussle_scenarios::recorded::measured::{NativeTime, Pair, parse};
+use tussle_scenarios::recorded::measured::{NativeTime, Pair, Work, parse};
 
 /// Length of one burst, µs: long against a time slice's remainder, short against what disturbs a machine.
 const BURST_US: u64 = 8_000;
 /// Pairs of each kind and length of work.
 const PAIRS: u64 = 8;
-/// Longest time of the program; it ends itself after 60 s, too.
-const RUN_MAX: Duration = Duration::from_secs(65);
+/// Longest time of the program: some seconds on a quiet machine; it ends itself after 30 s, too.
+const RUN_MAX: Duration = Duration::from_secs(30);
+/// Between two looks at it: who looks runs on one of its CPUs.
+const LOOK: Duration = Duration::from_millis(100);
 /// Factors on lengths of work that were recorded in accesses: how long an access takes. One access is some three
 /// instructions; programs measured so far lie between 0.5 and 4 ns.
 const GUESSED: &[f64] = &[0.6, 1.0, 1.7, 3.0];
@@ -40,13 +43,17 @@ pub enum ReplayError {
     /// It failed.
     #[error("the replay ended with {0}")]
     Run(String),
+    /// Too many others.
+    #[error("the replay did not get through its kinds of work in {} s: others use this machine", RUN_MAX.as_secs())]
+    Slow,
     /// Files.
     #[error("replay: {0}")]
     Io(#[from] std::io::Error),
 }
 
 /// Compiles and runs `program`, with lengths of work that give its operations the time of the native runs: on one CPU
-/// where that is known, since nothing but work counts there, else on all of them.
+/// where that is known, since nothing but work counts there, else on all of them. `watch` hears how many pairs of how
+/// many there are.
 ///
 /// # Errors
 /// See [`ReplayError`].
@@ -55,6 +62,7 @@ pub fn replay(
     threads: usize,
     native: Option<&NativeTime>,
     seed: u64,
+    watch: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Pair>, ReplayError> {
     let cpus = crate::threads::cpus();
     if threads as u64 > u64::from(cpus) {
@@ -70,20 +78,44 @@ pub fn replay(
     command.args(factors.iter().map(f64::to_string));
     let output = folder.path().join("pairs");
     let mut child = command.stdin(Stdio::null()).stdout(std::fs::File::create(&output)?).spawn()?;
+    let planned = Work::ALL.len() * factors.len() * PAIRS as usize;
+    let measured = || -> std::io::Result<Vec<Pair>> {
+        let text = std::fs::read_to_string(&output)?;
+        // The last line may be on its way.
+        Ok(parse(text.rsplit_once('\n').map_or("", |(whole, _)| whole), threads))
+    };
+    let status = wait(&mut child, &mut || {
+        watch(measured().map_or(0, |p| p.len()), planned);
+    })?;
+    let pairs = measured()?;
+    // A program that was cut short has told what it measured until then; which kind of work counts, only all can tell.
+    let kinds = Work::ALL.iter().filter(|w| pairs.iter().any(|p| p.work == **w)).count();
+    match (status.success(), kinds) {
+        (_, n) if n == Work::ALL.len() => Ok(pairs),
+        (false, _) if !killed(status) => Err(ReplayError::Run(status.to_string())),
+        _ => Err(ReplayError::Slow),
+    }
+}
+
+/// Waits for its end, at most [`RUN_MAX`].
+fn wait(child: &mut Child, look: &mut dyn FnMut()) -> std::io::Result<ExitStatus> {
     let end = Instant::now() + RUN_MAX;
-    let status = loop {
+    loop {
+        look();
         match child.try_wait()? {
-            Some(status) => break status,
+            Some(status) => return Ok(status),
             None if Instant::now() > end => {
                 child.kill()?;
-                break child.wait()?;
+                return child.wait();
             }
-            None => std::thread::sleep(Duration::from_millis(5)),
+            None => std::thread::sleep(LOOK),
         }
-    };
-    let pairs = parse(&std::fs::read_to_string(&output)?, threads);
-    // A program that was cut short has told what it measured until then.
-    if pairs.is_empty() { Err(ReplayError::Run(status.to_string())) } else { Ok(pairs) }
+    }
+}
+
+/// By its own clock or by ours.
+fn killed(status: ExitStatus) -> bool {
+    matches!(status.signal(), Some(libc::SIGALRM | libc::SIGKILL))
 }
 
 /// What is known of the CPU time of an operation, and that of every thread: see `main` in the template.

@@ -121,9 +121,10 @@ fn side_cell(side: &Side) -> Cell {
 }
 
 fn machine_cell(m: &Machine) -> Cell {
-    let mark = if m.unsourced { " (unsourced: some of its figures are guesses)" } else { "" };
-    let cell = Cell::value(m.name.clone(), format!("{}{mark}", m.name));
-    if m.unsourced { cell.tone(Tone::Warn) } else { cell }
+    match m.mark() {
+        Some(mark) => Cell::value(m.name.clone(), format!("{} ({mark})", m.name)).tone(Tone::Warn),
+        None => Cell::text(m.name.clone()),
+    }
 }
 
 fn headline(point: &Point, subject: &Subject) -> Node {

@@ -143,6 +143,9 @@ impl Default for Sched {
     }
 }
 
+/// Key of [`Machine::measured`] that says why a profile is not to be trusted.
+pub const NOISY: &str = "noisy";
+
 /// One machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -223,6 +226,14 @@ impl Machine {
     /// Never for a profile that was read; [`MachineError::Syntax`] otherwise.
     pub fn to_toml(&self) -> Result<String, MachineError> {
         toml::to_string(self).map_err(|e| MachineError::Syntax(e.to_string()))
+    }
+
+    /// What is to be said wherever the machine is printed: its figures are guesses, or were measured while others ran.
+    pub fn mark(&self) -> Option<String> {
+        if self.unsourced {
+            return Some("unsourced: some of its figures are guesses".into());
+        }
+        self.measured.get(NOISY).map(|why| format!("noisy: {why}"))
     }
 
     /// Number of CPUs.

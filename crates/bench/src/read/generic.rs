@@ -15,11 +15,14 @@ struct Samples {
     order: Vec<String>,
     values: BTreeMap<String, Vec<f64>>,
     count: usize,
+    /// Values that are no finite numbers, and those beyond the most that are kept.
+    left_out: usize,
 }
 
 impl Samples {
     fn add(&mut self, name: &str, value: f64) {
         if !value.is_finite() || self.count >= ROWS_MAX {
+            self.left_out += 1;
             return;
         }
         self.count += 1;
@@ -29,7 +32,11 @@ impl Samples {
         self.values.entry(name.to_string()).or_default().push(value);
     }
 
-    fn series(mut self, format: Format) -> Vec<Series> {
+    fn series(mut self, format: Format, problems: &mut Vec<String>) -> Vec<Series> {
+        if self.left_out > 0 {
+            let n = self.left_out;
+            problems.push(format!("{n} values left out: no finite numbers, or more than {ROWS_MAX}"));
+        }
         let take = |name: String| {
             let values = self.values.remove(&name).unwrap_or_default();
             Series { format, name, unit: String::new(), direction: Direction::Unknown, values }
@@ -40,6 +47,10 @@ impl Samples {
 
 /// Cells of a line: separated by commas, `"` around those that hold one.
 pub(super) fn cells(line: &str) -> Vec<String> {
+    cells_by(line, ',')
+}
+
+fn cells_by(line: &str, separator: char) -> Vec<String> {
     let mut out = vec![String::new()];
     let (mut quoted, mut chars) = (false, line.trim_end_matches('\r').chars().peekable());
     while let Some(c) = chars.next() {
@@ -50,7 +61,7 @@ pub(super) fn cells(line: &str) -> Vec<String> {
                 out[last].push('"');
             }
             '"' => quoted = !quoted,
-            ',' if !quoted => out.push(String::new()),
+            c if c == separator && !quoted => out.push(String::new()),
             c => out[last].push(c),
         }
     }
@@ -61,9 +72,15 @@ pub(super) fn cells(line: &str) -> Vec<String> {
 /// is part of the name.
 pub fn csv(text: &str, problems: &mut Vec<String>) -> Vec<Series> {
     let mut lines = text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#'));
-    let headings = cells(lines.next().unwrap_or_default());
-    let rows: Vec<Vec<String>> = lines.take(ROWS_MAX).map(cells).collect();
-    let number = |cell: &String| cell.parse::<f64>().ok();
+    let first = lines.next().unwrap_or_default();
+    let separator = separator(first);
+    let headings = cells_by(first, separator);
+    let rows: Vec<Vec<String>> = lines.take(ROWS_MAX).map(|l| cells_by(l, separator)).collect();
+    // Who separates by semicolons writes decimals with a comma.
+    let number = |cell: &String| match separator {
+        ';' => cell.replacen(',', ".", 1).parse::<f64>().ok(),
+        _ => cell.parse::<f64>().ok(),
+    };
     let numeric: Vec<bool> = (0..headings.len())
         .map(|i| rows.iter().any(|r| r.get(i).is_some_and(|c| number(c).is_some())))
         .collect();
@@ -88,7 +105,12 @@ pub fn csv(text: &str, problems: &mut Vec<String>) -> Vec<Series> {
             }
         }
     }
-    out.series(Format::Csv)
+    out.series(Format::Csv, problems)
+}
+
+/// What separates cells, by the line of headings: a semicolon or a tab is in no heading by chance, a comma may be.
+fn separator(headings: &str) -> char {
+    [';', '\t'].into_iter().find(|c| headings.contains(*c)).unwrap_or(',')
 }
 
 fn name(about: &[&str], what: &str) -> String {
@@ -108,7 +130,7 @@ pub fn json(text: &str, problems: &mut Vec<String>) -> Vec<Series> {
         Ok(all) => all.iter().for_each(|v| walk(v, "", &mut out, 0)),
         Err(e) => problems.push(format!("not JSON: {e}")),
     }
-    out.series(Format::Json)
+    out.series(Format::Json, problems)
 }
 
 fn walk(value: &Value, path: &str, out: &mut Samples, depth: usize) {
@@ -148,6 +170,21 @@ mod tests {
         assert_eq!(got, [("sort a x, y time ms".to_string(), vec![1.5, 1.7])]);
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert_eq!(seen(csv("ns\n3\n4\n", &mut problems)), [("ns".to_string(), vec![3.0, 4.0])]);
+    }
+
+    #[test]
+    fn semicolons_and_tabs_separate_too() {
+        let mut problems = Vec::new();
+        let of = |name: &str, values: &[f64]| (name.to_string(), values.to_vec());
+        let semicolons = seen(csv("name;time, s\na;1,5\na;2\n", &mut problems));
+        assert_eq!(semicolons, [of("a time, s", &[1.5, 2.0])]);
+        assert_eq!(
+            seen(csv("a\tb\n1\t2\n3\t4\n", &mut problems)),
+            [of("a", &[1.0, 3.0]), of("b", &[2.0, 4.0])]
+        );
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!(seen(csv("t\n1\nnan\ninf\n", &mut problems)), [of("t", &[1.0])]);
+        assert!(problems[0].starts_with("2 values left out"), "{problems:?}");
     }
 
     #[test]

@@ -199,6 +199,41 @@ impl Document {
     }
 }
 
+/// Statistics of a table that are levels, and not spreads or tests.
+const LEVELS: [&str; 5] = ["mean", "Min", "Max", "qrtle", "/"];
+
+impl Document {
+    /// Everything as results of one state: raw results, the last column of tables, figures of system reports. A table's
+    /// spreads are no results.
+    pub fn results(self) -> Vec<Series> {
+        let mut out = self.series;
+        let last = self.rows.iter().map(|r| r.column).max().unwrap_or(0);
+        let level = |r: &&Row| {
+            let of = |s: &String| LEVELS.iter().any(|l| s.contains(l));
+            r.column == last && r.change_kind != ChangeKind::PValue && r.statistic.as_ref().is_none_or(of)
+        };
+        let words = |a: &str, b: &str| if a.is_empty() { b.to_string() } else { format!("{a} {b}") };
+        let row = |r: &Row| Series {
+            format: r.format,
+            name: words(r.statistic.as_deref().unwrap_or_default(), &r.name),
+            unit: String::new(),
+            direction: r.direction,
+            values: vec![r.new.value],
+        };
+        out.extend(self.rows.iter().filter(level).map(row));
+        for report in self.reports {
+            out.extend(report.figures.into_iter().map(|(figure, value)| Series {
+                format: report.format,
+                name: words(&report.title, &figure),
+                unit: String::new(),
+                direction: Direction::Unknown,
+                values: vec![value],
+            }));
+        }
+        out
+    }
+}
+
 /// Why nothing was read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

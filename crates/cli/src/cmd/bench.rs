@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tussle_bench::design::Order;
 use tussle_bench::metric::{Extract, known};
-use tussle_bench::sample::Results;
+use tussle_bench::sample::{self, Results, Sample};
 use tussle_bench::{Metric, MetricKind, Outcome, Paired, Question, aa, family, view};
 use tussle_host::bench::{self, Command, Plan, Progress, Until};
-use tussle_render::{Node, Span, Tone, View};
+use tussle_render::{Format, Node, Span, Tone, View};
 
 use crate::global::Global;
 
@@ -72,6 +72,12 @@ pub struct Args {
     /// Where every sample goes, as JSON Lines
     #[arg(short, long, value_name = "FILE", default_value = "tussle-bench.jsonl")]
     output: PathBuf,
+    /// Go on with the same benchmark that was interrupted: its complete rounds are in the file of --output
+    #[arg(long)]
+    resume: bool,
+    /// Also the figures behind the answer: both arms, tests, counters
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 /// Runs the verb.
@@ -96,13 +102,16 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         }
     }
     let plan = Plan { commits, ..plan(args, arms, question)? };
-    let results = measure(&plan, &args.output, global)?;
-    let (comparisons, regressed) = comparisons(&results, question)?;
+    let done = if args.resume { interrupted(&plan, &args.output, global)? } else { Vec::new() };
+    let results = resumed(&plan, done, &args.output, global)?;
+    let (comparisons, regressed) = comparisons(&results, question, args.verbose, global)?;
     nodes.extend(comparisons);
-    nodes.push(Node::Text(vec![Span {
-        text: format!("Every sample is in {}; `tussle compare` reads it.", args.output.display()),
-        tone: Tone::Dim,
-    }]));
+    let behind = if brief(args.verbose, global) { "; -v shows the figures behind it" } else { "" };
+    let text = format!(
+        "Every sample is in {}. An interval covers one session; `compare --join` takes several{behind}.",
+        args.output.display()
+    );
+    nodes.push(Node::Text(vec![Span { text, tone: Tone::Dim }]));
     global.print(&View { kind: "bench", schema_version: 1, nodes })?;
     Ok(ExitCode::from(u8::from(regressed)))
 }
@@ -115,17 +124,43 @@ pub fn question(margin_percent: f64) -> anyhow::Result<Question> {
     Ok(Question { margin: margin_percent / 100.0, ..Question::default() })
 }
 
+/// On a screen the answer alone, unless more is asked for; documents have it all.
+fn brief(verbose: bool, global: &Global) -> bool {
+    !verbose && global.format() == Format::Text
+}
+
 /// Every candidate against the first arm, and whether one regressed.
-pub fn comparisons(results: &Results, question: Question) -> anyhow::Result<(Vec<Node>, bool)> {
+pub fn comparisons(
+    results: &Results,
+    question: Question,
+    verbose: bool,
+    global: &Global,
+) -> anyhow::Result<(Vec<Node>, bool)> {
     let all = family::judge(results, question)?;
     let regressed = all.iter().any(|j| j.verdict.outcome == Outcome::Regressed);
     let several = all.len() > 1;
+    let nodes = |j: &family::Judged| match brief(verbose, global) {
+        true => view::brief(&j.verdict),
+        false => view::nodes(&j.paired, &j.verdict, question),
+    };
     let items = all.iter().map(|j| {
         let name = &j.paired.names[1];
-        section(name, if several { name } else { "" }, view::nodes(&j.paired, &j.verdict, question))
+        section(name, if several { name } else { "" }, nodes(j))
     });
     let list = Node::List { key: "comparisons".into(), items: items.collect() };
-    Ok((view::overview(&all).into_iter().chain([list]).collect(), regressed))
+    let plot = (global.format() == Format::Html).then(|| Node::Plot(view::samples_plot(results)));
+    Ok((view::overview(&all).into_iter().chain([list]).chain(plot).collect(), regressed))
+}
+
+/// What an interrupted run of this very plan has measured.
+fn interrupted(plan: &Plan, file: &Path, global: &Global) -> anyhow::Result<Vec<Sample>> {
+    let name = || format!("--resume: {}", file.display());
+    let text = tussle_host::whole::read_to_string(file).with_context(name)?;
+    let (old, _) = sample::parse(&text).with_context(name)?;
+    let done = bench::resume::rounds(&old, plan).with_context(name)?;
+    let rounds = done.len() / plan.arms.len().max(1);
+    global.remark(format_args!("{}: going on after {rounds} complete pairs", file.display()));
+    Ok(done)
 }
 
 /// The noise of one arm, measured with its own samples kept in a file of their own.
@@ -234,6 +269,11 @@ pub fn cpu_list(text: &str) -> anyhow::Result<Vec<usize>> {
 
 /// Runs the plan with its samples in a file and progress on a terminal; an older regular file becomes `.old`.
 pub(super) fn measure(plan: &Plan, file: &Path, global: &Global) -> anyhow::Result<Results> {
+    resumed(plan, Vec::new(), file, global)
+}
+
+/// The same after what an earlier start has done.
+fn resumed(plan: &Plan, done: Vec<Sample>, file: &Path, global: &Global) -> anyhow::Result<Results> {
     for arm in &plan.arms {
         global.remark(format_args!("{}: {}", arm.name, arm.text()));
     }
@@ -245,11 +285,13 @@ pub(super) fn measure(plan: &Plan, file: &Path, global: &Global) -> anyhow::Resu
     }
     let mut log = File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
     let mut watch = |p: Progress<'_>| global.draw(progress(&p));
-    let run = bench::run(plan, Some(&mut log), &mut watch)?;
+    let run = bench::resume(plan, done, Some(&mut log), &mut watch)?;
     global.erase();
     match run.stopped {
         Some(why) => {
-            Err(anyhow::Error::new(why).context(format!("samples so far are in {}", file.display())))
+            let more = if file.is_file() { "; --resume goes on with them" } else { "" };
+            let kept = format!("samples so far are in {}{more}", file.display());
+            Err(anyhow::Error::new(why).context(kept))
         }
         None => Ok(run.results),
     }

@@ -5,7 +5,7 @@ use crate::global::Global;
 use anyhow::Context;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tussle_host::calibrate::{Measured, fit, measure, warnings};
+use tussle_host::calibrate::{Measured, fit, measure, named, warnings};
 use tussle_host::{grid, threads};
 use tussle_render::{Cell, Column, Fact, Node, View};
 use tussle_scenarios::duel;
@@ -65,6 +65,9 @@ fn profile(measured: &Measured, name: Option<&str>) -> anyhow::Result<Machine> {
 /// The grid of two threads, here and simulated.
 fn check(profile: &str, all: bool, global: &Global) -> anyhow::Result<ExitCode> {
     let machine = open_machine(profile)?;
+    if let Some(mark) = machine.mark() {
+        global.remark(format_args!("{} is {mark}", machine.name));
+    }
     let draw = |done, of| global.draw(format!("{done}/{of} points "));
     let (points, conditions) = grid::compare(&machine, 1, draw)?;
     global.erase();
@@ -81,6 +84,7 @@ fn view(measured: &Measured, machine: &Machine) -> View {
     let reads = if machine.core.migratory { "takes the line away" } else { "leaves a copy" };
     let mut facts = vec![
         fact("topology", "CPUs", Cell::text(shape)),
+        fact("siblings", "Threads of one core", Cell::text(named(measured))),
         fact("latency_ns", "Line transfer, one way", ns(pair)),
         fact("migratory", "Reading a modified line", Cell::text(reads)),
         fact("pause_ns", "Pause", ns(measured.pause_ns)),

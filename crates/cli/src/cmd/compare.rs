@@ -42,6 +42,9 @@ pub struct Args {
     /// Lower values of a foreign result are better, where its format does not say
     #[arg(long)]
     lower_is_better: bool,
+    /// Of a result of `tussle bench` also the figures behind the answer
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 /// Runs the verb.
@@ -58,7 +61,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (nodes, regressed) = match args.results.as_slice() {
-        [both] => comparisons(&own(both)?, question)?,
+        [both] => comparisons(&own(both)?, question, args.verbose, global)?,
         [old, new] => {
             let (old, new) = (series(old, args)?, series(new, args)?);
             let (mut nodes, regressed) = audit_view::compare_series(&old, &new, question);
@@ -143,6 +146,14 @@ fn criterion_name(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path.parent()?.join("benchmark.json")).ok()?;
     let about: serde_json::Value = serde_json::from_str(&text).ok()?;
     Some(about.get("full_id")?.as_str()?.to_string())
+}
+
+/// What a file of another tool says of one state: raw results, the last column of a table, a system report.
+pub fn one_state(path: &Path) -> anyhow::Result<Vec<Series>> {
+    if path.is_dir() {
+        return raw(path);
+    }
+    Ok(document_of(path)?.0.results())
 }
 
 /// Raw results of a file or of the logs in a folder; directions where the format tells.

@@ -22,7 +22,7 @@ pub struct Args {
     /// The history
     #[arg(default_value = "tussle-history.jsonl")]
     file: PathBuf,
-    /// Append a result first: of `tussle bench`, or anything that `tussle compare` reads
+    /// Append a result first: of `tussle bench`, or anything that `tussle compare` reads (of tables the last column)
     #[arg(long, value_name = "RESULT")]
     add: Option<PathBuf>,
     /// Arm of that result, or benchmark of a foreign one [default: the last arm, all benchmarks]
@@ -75,7 +75,7 @@ fn entries(args: &Args, result: &Path) -> anyhow::Result<Vec<Entry>> {
 
 /// Every benchmark of a foreign result, or the one that `--arm` names.
 fn of_others(args: &Args, result: &Path) -> anyhow::Result<Vec<Entry>> {
-    let mut all = super::compare::raw(result)?;
+    let mut all = super::compare::one_state(result)?;
     if let Some(arm) = &args.arm {
         let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
         all.retain(|s| s.name == *arm);
@@ -85,6 +85,11 @@ fn of_others(args: &Args, result: &Path) -> anyhow::Result<Vec<Entry>> {
     }
     if args.name.is_some() && all.len() > 1 {
         bail!("--name: {} has {} benchmarks; --arm takes one", result.display(), all.len());
+    }
+    let positive = |s: &Series| s.values.iter().any(|v| v.is_finite() && *v > 0.0);
+    if all.iter().any(positive) {
+        // Ratios of nothing are none: a report's figures that are 0 have no history.
+        all.retain(positive);
     }
     let revision = revisions::one(Path::new("."), args.commit.as_deref().unwrap_or("HEAD"))?;
     let entry = |s: Series| {

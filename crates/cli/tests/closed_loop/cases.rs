@@ -16,40 +16,38 @@ struct Program {
 
 /// One case.
 pub struct Case {
-    /// File in `programs/`.
-    pub source: String,
-    /// Nominal time between operations, ns.
-    pub think_ns: u32,
-    /// Nominal time inside of the lock beside the accesses, ns.
-    pub section_ns: u32,
-    /// The work waits for nothing.
-    pub independent: bool,
+    /// File in C.
+    pub source: PathBuf,
+    /// For people.
+    pub name: String,
+    /// Arguments: operations of the threads, some 0.3 s of a native run.
+    pub operations: String,
+    /// Definitions for the compiler.
+    pub defines: Vec<String>,
 }
 
 impl Case {
-    /// For people.
-    pub fn name(&self) -> String {
-        let kind = if self.independent { "independent" } else { "dependent" };
-        let stem = self.source.trim_end_matches(".c");
-        format!("{stem} think {} section {} {kind}", self.think_ns, self.section_ns)
+    fn new(source: &str, (think_ns, section_ns, independent): (u32, u32, bool)) -> Case {
+        let kind = if independent { "independent" } else { "dependent" };
+        let stem = source.trim_end_matches(".c");
+        let mut defines = vec![format!("-DTHINK_NS={think_ns}"), format!("-DSECTION_NS={section_ns}")];
+        defines.extend(independent.then(|| "-DINDEPENDENT".to_string()));
+        Case {
+            source: folder().join("programs").join(source),
+            name: format!("{stem} think {think_ns} section {section_ns} {kind}"),
+            operations: (300_000_000 / (u64::from(think_ns + section_ns) + 60)).to_string(),
+            defines,
+        }
     }
 
     /// All words of the filter, between commas, are in the name.
     pub fn matches(&self, filter: &str) -> bool {
-        filter.split(',').all(|word| self.name().contains(word))
+        filter.split(',').all(|word| self.name.contains(word))
     }
 
-    /// Operations of each thread: some 0.3 s of a native run.
-    pub fn operations(&self) -> u64 {
-        300_000_000 / (u64::from(self.think_ns + self.section_ns) + 60)
-    }
-
-    /// Definitions for the compiler.
-    pub fn defines(&self) -> Vec<String> {
-        let mut out =
-            vec![format!("-DTHINK_NS={}", self.think_ns), format!("-DSECTION_NS={}", self.section_ns)];
-        out.extend(self.independent.then(|| "-DINDEPENDENT".to_string()));
-        out
+    /// What is left out together with it: its program.
+    pub fn program(&self) -> String {
+        self.source.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
@@ -61,14 +59,6 @@ pub fn folder() -> PathBuf {
 /// All cases, in the order of the file.
 pub fn read() -> Vec<Case> {
     let file: File = toml::from_str(&std::fs::read_to_string(folder().join("cases.toml")).unwrap()).unwrap();
-    let of = |p: Program| {
-        let source = p.source;
-        p.cases.into_iter().map(move |(think_ns, section_ns, independent)| Case {
-            source: source.clone(),
-            think_ns,
-            section_ns,
-            independent,
-        })
-    };
+    let of = |p: Program| p.cases.into_iter().map(move |case| Case::new(&p.source, case));
     file.program.into_iter().flat_map(of).collect()
 }

@@ -1,6 +1,6 @@
 //! One case: record, predict, measure.
 
-use super::cases::{Case, folder};
+use super::cases::Case;
 use super::score::{Outcome, Truth};
 use serde_json::Value;
 use std::path::Path;
@@ -26,10 +26,9 @@ fn json(command: &mut Command) -> Result<Value, String> {
 }
 
 fn build(case: &Case, compiler: &[&str], more: &[&str], to: &Path) -> Result<(), String> {
-    let source = folder().join("programs").join(&case.source);
     let mut cc = Command::new(compiler[0]);
-    cc.args(&compiler[1..]).args(["-O2", "-g", "-pthread"]).args(case.defines()).args(more);
-    run(cc.arg(source).arg("-o").arg(to)).map(drop)
+    cc.args(&compiler[1..]).args(["-O2", "-g", "-pthread"]).args(&case.defines).args(more);
+    run(cc.arg(&case.source).arg("-o").arg(to)).map(drop)
 }
 
 /// One session: the effect on throughput with its 95% interval.
@@ -57,8 +56,8 @@ fn truth(before: &str, after: &str, folder: &Path) -> Result<Truth, String> {
 /// Records and predicts; never an error of the test, always an outcome of the loop.
 pub fn case(case: &Case, folder: &Path) -> Outcome {
     let mut outcome = Outcome {
-        name: case.name(),
-        program: case.source.clone(),
+        name: case.name.clone(),
+        program: case.program(),
         predicted: None,
         truth: None,
         verdict: "undecided".into(),
@@ -75,11 +74,15 @@ fn all(case: &Case, folder: &Path, outcome: &mut Outcome) -> Result<(), String> 
     build(case, &[TUSSLE, "cc"], &[], &recorded)?;
     build(case, &["cc"], &[], &before)?;
     build(case, &["cc"], &["-DFIXED"], &after)?;
-    let operations = case.operations().to_string();
-    let line = |program: &Path| format!("{} {operations}", program.display());
+    let line = |program: &Path| format!("{} {}", program.display(), case.operations);
     outcome.truth = Some(truth(&line(&before), &line(&after), folder)?);
     let mut record = Command::new(TUSSLE);
-    run(record.args(["record", "-q", "-o"]).arg(&data).arg("--").arg(&recorded).arg(&operations))?;
+    run(record
+        .args(["record", "-q", "-o"])
+        .arg(&data)
+        .arg("--")
+        .arg(&recorded)
+        .args(case.operations.split(' ')))?;
     let mut predict = Command::new(TUSSLE);
     predict
         .args(["predict", "-q", "--check", "--native", &line(&before)])

@@ -2,11 +2,11 @@
 
 use super::{BURSTS, Measured, Pair, median};
 use std::collections::BTreeMap;
-use tussle_sim::machine::{Core, Distance, Latency, Machine, Sched};
+use tussle_sim::machine::{Core, Distance, Latency, Machine, NOISY, Sched};
 
 /// A hand-over faster than this can only have stayed within a core, ns: no data set has a faster one between cores, or
 /// a slower one within.
-const SMT_MAX_NS: f64 = 14.0;
+pub(super) const SMT_MAX_NS: f64 = 14.0;
 /// A topology with another level of distances must explain the pairs this much better, as a mean log ratio.
 const LEVEL_WORTH: f64 = 0.05;
 /// Load and store take this much longer than compare-and-swap at most where reading moves a line: there one transfer
@@ -117,6 +117,9 @@ fn notes(m: &Measured, machine: &Machine) -> BTreeMap<String, String> {
     let stays = machine.core.tenure_ns.max(first / 2.0);
     let predicted = (first / 2.0 + stays) * machine.core.rmw_ns / stays.max(0.1);
     let (mean, worst) = residual(&m.pairs, machine);
+    if let Some(why) = &m.noisy {
+        note(NOISY, why.clone());
+    }
     note("pairs", format!("{}", m.pairs.len()));
     note("pairs_mean_residual", format!("{:.0}%", mean * 100.0));
     note("pairs_worst_residual", format!("{:.0}%", worst * 100.0));
@@ -150,6 +153,7 @@ mod tests {
             wake_ns: 4_200.0,
             load: None,
             real_time: true,
+            noisy: None,
         }
     }
 
@@ -171,6 +175,32 @@ mod tests {
         machine.validate().unwrap();
         assert_eq!(Machine::from_toml(&machine.to_toml().unwrap()).unwrap(), machine);
         assert_eq!(machine.measured["steal"], "unknown");
+    }
+
+    #[test]
+    fn a_noisy_profile_says_so_wherever_it_goes() {
+        let pair = || vec![Pair { a: 0, b: 1, cas_ns: 20.0, load_store_ns: 30.0 }];
+        let quiet = fit(&measured(pair()), 2, "1s-test-2", "test");
+        assert_eq!(quiet.mark(), None);
+        let noisy = Measured { noisy: Some("others".into()), ..measured(pair()) };
+        let machine = fit(&noisy, 2, "1s-test-2", "test");
+        let read = Machine::from_toml(&machine.to_toml().unwrap()).unwrap();
+        assert_eq!(read.mark().as_deref(), Some("noisy: others"));
+        assert!(super::super::named(&noisy).starts_with("CPUs 0 and 1: 20 ns, siblings of one core?;"));
+    }
+
+    #[test]
+    fn bursts_that_do_not_agree_are_told() {
+        use super::super::{settled, steady};
+        assert_eq!(settled(&[1.0; 4]), None);
+        assert_eq!(settled(&[9.0, 1.0, 1.05, 9.0, 0.95, 1.0]), Some(1.0), "one may be off");
+        assert_eq!(settled(&[1.0, 2.0, 3.0, 4.0, 5.0]), None);
+        let (mut unsteady, mut n) = (Vec::new(), 0.0);
+        steady("it", &mut unsteady, &mut || {
+            n += 1.0;
+            n * n
+        });
+        assert_eq!(unsteady, ["it"]);
     }
 
     #[test]

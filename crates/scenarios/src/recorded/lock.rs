@@ -45,6 +45,7 @@ const TYPES: &[(&str, Model)] = &[
     ("qrwlock", Model::SpinRwlock),
     ("pthread_spinlock_t", Model::TestAndSet),
     ("pthread_mutex_t", Model::SleepingMutex),
+    ("mtx_t", Model::SleepingMutex),
     ("std::mutex", Model::SleepingMutex),
     ("std::recursive_mutex", Model::SleepingMutex),
     ("std::timed_mutex", Model::SleepingMutex),

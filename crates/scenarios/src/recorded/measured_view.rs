@@ -1,7 +1,7 @@
 //! A replay's answer for people: five seconds to read, the rest below.
 
 use super::Recording;
-use super::measured::{NativeTime, OTHERS_MAX, Replayed};
+use super::measured::{CONTENDING_MAX, NativeTime, OTHERS_MAX, Replayed};
 use crate::answer::{COVERAGE_MIN, Verdict};
 use crate::stories::Side;
 use crate::view::percent;
@@ -29,6 +29,10 @@ fn caveat(r: &Recording, a: &Replayed) -> (&'static str, String) {
             format!("others used {share:.0}% of this machine meanwhile: repeat it on a quiet one"),
         );
     }
+    if r.contending() > CONTENDING_MAX {
+        let text = "threads fight for a lock itself, where measurements waver, too";
+        return ("contended", text.into());
+    }
     ("withheld", "withheld until the closed loop holds (docs/validation.md)".into())
 }
 
@@ -36,8 +40,10 @@ fn caveat(r: &Recording, a: &Replayed) -> (&'static str, String) {
 pub fn view(r: &Recording, (before, after): (&Side, &Side), a: &Replayed, check: bool) -> View {
     let (doubt, why) = caveat(r, a);
     let verdict = Span { text: Verdict::Undecided.name().into(), tone: Tone::Warn };
+    // Of threads that did not run at the same time nothing is sure.
+    let sure = if doubt == "others" { "no interval" } else { "90%" };
     let text = format!(
-        ": {} to {} of throughput here (90%), median {}; {why}.",
+        ": {} to {} of throughput here ({sure}), median {}; {why}.",
         percent(a.low),
         percent(a.high),
         percent(a.median)

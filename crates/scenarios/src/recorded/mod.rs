@@ -312,6 +312,13 @@ impl Recording {
         (all > 0).then(|| (inside as f64 / all as f64).min(1.0))
     }
 
+    /// Share of the operations that take a lock which other actors take, too.
+    pub fn contending(&self) -> f64 {
+        let shared = |l: usize| self.locks.get(l).is_some_and(|l| l.owner.is_none());
+        let inner = |s: &Step| matches!(*s, Step::Lock(l, _) if shared(l as usize));
+        self.mean(|s| f64::from(u8::from(s.lock.is_some_and(shared) || s.steps.iter().any(inner))))
+    }
+
     /// Locks that were held, those at the same place of objects of one type together; most used first.
     pub fn locks(&self) -> Vec<LockRow<'_>> {
         let mut rows: BTreeMap<(String, Model), LockRow<'_>> = BTreeMap::new();

@@ -7,7 +7,7 @@
 
 use super::place::{Arrangement, Native, native};
 use super::replay::turns;
-use super::{Model, RecordedError, Recording, Shape, Step, Visit};
+use super::{Held, Model, RecordedError, Recording, Shape, Step, Visit};
 use crate::predict::PredictError;
 use crate::stories::{Setup, Side};
 use std::fmt::Write;
@@ -37,6 +37,12 @@ pub enum NativeError {
     /// Locks of a kernel have no counterpart in a program.
     #[error("{0} is no lock of a program: its operations are simulated, name a machine with --machine NAME")]
     Lock(&'static str),
+    /// A lock that is not glibc's: its words are other ones, and lie among its neighbours.
+    #[error(
+        "the lock {0} cannot be repeated here: measure both versions (tussle bench), or name a machine to simulate \
+         (--machine NAME)"
+    )]
+    Foreign(String),
     /// Too many actors.
     #[error("{0} actors are more than {THREADS_MAX}: record with fewer threads")]
     Threads(usize),
@@ -66,6 +72,7 @@ pub fn program(
     if r.actors > THREADS_MAX {
         return Err(NativeError::Threads(r.actors));
     }
+    r.locks.iter().try_for_each(|held| known(r, held))?;
     let sides = [native(r, before, setup)?, native(r, after, setup)?];
     let shapes: Vec<Vec<u32>> = (0..r.actors).map(|a| frequent(r, a)).collect();
     let bytes = sides.iter().map(|s| s.bytes).max().unwrap_or(0).next_multiple_of(4096) + 4096;
@@ -96,6 +103,36 @@ fn frequent(r: &Recording, actor: usize) -> Vec<u32> {
     mine.truncate(SHAPES_MAX);
     mine.sort_unstable();
     mine
+}
+
+/// Bytes of glibc's lock that stands for one; of a lock that has fewer it would reach into its neighbours.
+fn bytes(model: Model) -> u64 {
+    match model {
+        Model::SleepingMutex => 40,
+        Model::SleepingRwlock => 56,
+        _ => 4,
+    }
+}
+
+/// Locks made by hand, and those of other libraries, have no template.
+fn known(r: &Recording, held: &Held) -> Result<(), NativeError> {
+    let found = &held.found;
+    let at = || {
+        let place = r.places.get(held.object).map_or("?", |p| p.label.as_str());
+        found.member.as_ref().map_or(format!("{place} at {}", found.start), |m| format!("{place}.{m}"))
+    };
+    let ty = || found.ty.as_deref().unwrap_or("?");
+    // A kernel's have their own message.
+    verbs(found.model, false)?;
+    match () {
+        () if found.assumed => {
+            Err(NativeError::Foreign(format!("{} (made by hand, or of an unknown type)", at())))
+        }
+        () if found.size < bytes(found.model) => {
+            Err(NativeError::Foreign(format!("{} ({}, {} bytes: not glibc's)", at(), ty(), found.size)))
+        }
+        () => Ok(()),
+    }
 }
 
 /// How a lock of a program is taken, given up, and made.

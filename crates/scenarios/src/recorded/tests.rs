@@ -551,8 +551,10 @@ fn generated_programs_are_bounded_and_hold_nothing_of_the_evidences_names() {
     let more = |i: u32| Operation { actor: i % 2, visits: one.visits.repeat(100), ..one.clone() };
     e.operations.as_mut().unwrap().extend((0..1_000).map(more));
     assert!(program(&e).unwrap().len() < 4_000_000);
-    e.actors.iter_mut().for_each(|a| a.kind = ActorKind::Cpu);
+    // Bytes of a mutex must not lie over a lock's neighbours.
     e.objects[0].ty = None;
+    assert!(matches!(program(&e), Err(NativeError::Foreign(_))), "a lock of an unknown type");
+    e.actors.iter_mut().for_each(|a| a.kind = ActorKind::Cpu);
     assert!(matches!(program(&e), Err(NativeError::Lock(_))), "a kernel's lock is none of a program");
 }
 

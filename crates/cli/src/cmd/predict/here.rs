@@ -4,9 +4,10 @@ use super::{Args, recorded_sides};
 use crate::global::Global;
 use anyhow::{Context, bail};
 use std::time::Duration;
+use tussle_bench::Sample;
 use tussle_evidence::Evidence;
 use tussle_evidence::tables::ActorKind;
-use tussle_host::bench::{self, Command, Plan};
+use tussle_host::bench::{self, BenchError, Command, Plan};
 use tussle_render::View;
 use tussle_scenarios::recorded::measured::{Alone, NativeTime, Replayed};
 use tussle_scenarios::recorded::{Recording, measured, measured_view, native};
@@ -60,8 +61,10 @@ pub fn replayed(q: &Question<'_>, native: Option<Command>, global: &Global) -> a
     let setup = Setup::new(q.recording.actors() as u32);
     let program = native::of_sides(q.recording, q.sides.0, q.sides.1, &setup)?;
     let native = native.map(|command| native_time(command, q.recording, q.evidence, global)).transpose()?;
-    global.draw("replaying on this machine, some seconds ");
-    let pairs = tussle_host::replay::replay(&program, q.recording.actors(), native.as_ref(), q.seed);
+    let mut watch =
+        |done: usize, of: usize| global.draw(format!("replaying on this machine, {done} of {of} pairs "));
+    let pairs =
+        tussle_host::replay::replay(&program, q.recording.actors(), native.as_ref(), q.seed, &mut watch);
     global.erase();
     measured::summary(q.recording, &pairs?, native).context("the replay measured nothing")
 }
@@ -75,7 +78,7 @@ fn native_time(
 ) -> anyhow::Result<NativeTime> {
     let mut plan = Plan::new(vec![command], 2);
     let text = plan.arms[0].text();
-    let all = runs(&plan, NATIVE_RUNS, global)?.map_err(|why| anyhow::anyhow!("{text}: {why}"))?;
+    let all = runs(&plan, NATIVE_RUNS, bare, global)?.map_err(|why| anyhow::anyhow!("{text}: {why}"))?;
     let wall_s = all.iter().map(|a| a.wall_s).fold(f64::INFINITY, f64::min);
     if evidence.run.duration_s.is_some_and(|recorded| wall_s > 0.1 && wall_s > SAME_TIME * recorded) {
         global.remark(format_args!(
@@ -88,7 +91,7 @@ fn native_time(
     plan.cpus = tussle_host::threads::first_cpu().map(|cpu| vec![cpu]);
     let most_s = all.iter().map(|a| a.cpu_s + a.wall_s).fold(0.0, f64::max);
     plan.timeout = Some(Duration::from_secs_f64(most_s * ALONE_TIMES_MAX + 1.0));
-    let alone = if plan.cpus.is_some() { runs(&plan, ALONE_RUNS, global)?.ok() } else { None };
+    let alone = if plan.cpus.is_some() { runs(&plan, ALONE_RUNS, watched, global)?.ok() } else { None };
     // Others can only add to the least one. One that binds its threads itself runs on several CPUs all the same.
     let alone = alone.and_then(|a| a.into_iter().min_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s)));
     let alone = alone.filter(|a| a.cpu_s <= a.wall_s * 1.05);
@@ -130,12 +133,31 @@ struct Took {
     threads_s: Vec<f64>,
 }
 
+/// A run, and the CPU time of its threads where somebody looked.
+type Ran = Result<(Sample, String), BenchError>;
+
+/// Nobody looks at the threads: who looks runs on one of their CPUs, and while one thread waits the others are in
+/// nobody's way. A look of 0.1 ms in 3 hides a fifth of a loss of ten times.
+fn bare(plan: &Plan, position: usize) -> (Ran, Vec<f64>) {
+    (bench::once(plan, position), Vec::new())
+}
+
+/// On one CPU there is nothing to disturb.
+fn watched(plan: &Plan, position: usize) -> (Ran, Vec<f64>) {
+    tussle_host::threads_cpu::watch(|| bench::once(plan, position))
+}
+
 /// What so many runs took; as text why there are none.
-fn runs(plan: &Plan, count: usize, global: &Global) -> anyhow::Result<Result<Vec<Took>, String>> {
+fn runs(
+    plan: &Plan,
+    count: usize,
+    one: fn(&Plan, usize) -> (Ran, Vec<f64>),
+    global: &Global,
+) -> anyhow::Result<Result<Vec<Took>, String>> {
     let mut out = Vec::with_capacity(count);
     for i in 0..count {
         global.draw(format!("native run {} of {count} ", i + 1));
-        let (ran, threads_s) = tussle_host::threads_cpu::watch(|| bench::once(plan, i));
+        let (ran, threads_s) = one(plan, i);
         let (sample, text) = ran?;
         global.erase();
         let Some(cpu_s) = sample.cpu_s().filter(|_| sample.value.is_some()) else {

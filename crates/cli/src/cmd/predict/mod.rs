@@ -116,9 +116,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     for side in [&question.before, &question.after] {
         question.subject.check(side)?;
     }
-    if question.machine.unsourced {
-        let m = &question.machine.name;
-        global.remark(format_args!("{m} is unsourced: some of its figures are guesses"));
+    if let Some(mark) = question.machine.mark() {
+        global.remark(format_args!("{} is {mark}", question.machine.name));
     }
     let mut prediction = predict_one(&question, global)?;
     let others = match &evidence {

@@ -164,8 +164,13 @@ static void show(const struct result *r) {
         printf(" %.2f %.2f", r->ns[i], r->cpu_ns[i]);
 }
 
-/* Pairs with work of one kind and length. */
-static void measure(double factor, double unit_ns, long pairs, long us) {
+/* On a machine where others run, bursts wait for a CPU: then there are fewer pairs, so that each kind and length of work
+   has some in the time that there is. */
+#define ALL_NS 24e9
+#define PAIRS_MIN 2
+
+/* Pairs with work of one kind and length, no more than PAIRS_MIN after this time. */
+static void measure(double factor, double unit_ns, long pairs, long us, uint64_t until) {
     double least[THREADS], again[THREADS];
     lengths(factor, unit_ns);
     alone(least, us);
@@ -175,7 +180,7 @@ static void measure(double factor, double unit_ns, long pairs, long us) {
             least[t] = again[t] < least[t] ? again[t] : least[t];
     }
     burst(0, us);
-    for (long p = 0; p < pairs; p++) {
+    for (long p = 0; p < pairs && (p < PAIRS_MIN || now(CLOCK_MONOTONIC) < until); p++) {
         struct result r[2];
         int first = rand() & 1;
         r[first] = burst(first, us);
@@ -203,7 +208,8 @@ int main(int argc, char **argv) {
     for (int t = 0; t < THREADS; t++)
         target_ns[t] = atof(argv[5 + t]);
     srand((unsigned)atol(argv[3]));
-    alarm(60);
+    alarm(30);
+    uint64_t started = now(CLOCK_MONOTONIC);
     sched_getaffinity(0, sizeof allowed, &allowed);
     make_locks();
     pthread_barrier_init(&gate, 0, THREADS + 1);
@@ -219,8 +225,11 @@ int main(int argc, char **argv) {
             solve_each(target_ns, ns, us);
         else if (known != NOTHING)
             base = solve(mean(target_ns), known == BY_ITSELF, ns, us);
-        for (int f = 5 + THREADS; f < argc; f++)
-            measure(base * atof(argv[f]), ns, pairs, us);
+        int lengths_all = argc - 5 - THREADS;
+        for (int f = 0; f < lengths_all; f++) {
+            double share = (double)(kind * lengths_all + f + 1) / (KINDS * lengths_all);
+            measure(base * atof(argv[5 + THREADS + f]), ns, pairs, us, started + (uint64_t)(share * ALL_NS));
+        }
     }
     done = 1;
     pthread_barrier_wait(&gate);
