@@ -163,7 +163,14 @@ fn draw(d: &mut Draw) -> Program {
         parts[1].guard = Guard::Write;
     }
     let section_ns = if d.below(3) < 2 { 0 } else { d.log(20.0, 1_000.0) };
-    Program { parts, one_lock, filler: d.one(&[0, 0, 0, 4, 8, 12]), heap: d.below(2) == 0, work: d.one(&WORK), section_ns }
+    Program {
+        parts,
+        one_lock,
+        filler: d.one(&[0, 0, 0, 4, 8, 12]),
+        heap: d.below(2) == 0,
+        work: d.one(&WORK),
+        section_ns,
+    }
 }
 
 impl Program {
