@@ -151,7 +151,8 @@ fn part(d: &mut Draw, think_ns: u32) -> Part {
 }
 
 fn draw(d: &mut Draw) -> Program {
-    let think = d.log(5.0, 1_000.0);
+    // Long ones, where there is nothing to gain, are a sixth.
+    let think = if d.below(6) > 0 { d.log(5.0, 250.0) } else { d.log(250.0, 2_000.0) };
     let other = think * d.one(&[2, 2, 2, 3, 5]) / 2;
     let mut parts = [part(d, think), part(d, other)];
     let one_lock = parts[0].guard.ty().is_some() && parts[0].guard != Guard::Read && d.below(7) == 0;
@@ -162,7 +163,7 @@ fn draw(d: &mut Draw) -> Program {
     if parts.iter().all(|p| p.guard == Guard::Read) {
         parts[1].guard = Guard::Write;
     }
-    let section_ns = if d.below(3) < 2 { 0 } else { d.log(20.0, 1_000.0) };
+    let section_ns = if d.below(4) < 3 { 0 } else { d.log(20.0, 1_000.0) };
     Program {
         parts,
         one_lock,

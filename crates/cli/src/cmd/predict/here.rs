@@ -76,7 +76,8 @@ fn native_time(
     evidence: &Evidence,
     global: &Global,
 ) -> anyhow::Result<NativeTime> {
-    let mut plan = Plan::new(vec![command], 2);
+    // As it runs without us.
+    let mut plan = Plan { counters: false, ..Plan::new(vec![command], 2) };
     let text = plan.arms[0].text();
     let all = runs(&plan, NATIVE_RUNS, bare, global)?.map_err(|why| anyhow::anyhow!("{text}: {why}"))?;
     let wall_s = all.iter().map(|a| a.wall_s).fold(f64::INFINITY, f64::min);
