@@ -153,17 +153,14 @@ pub fn contention(e: &Evidence, question: &Question) -> Contention {
         Bases::Observed => Some(o.base),
         Bases::Phase(phase) => Some(apart(id, question.line, phase)),
     };
-    let mut lines_touched = 0;
     let mut found: Vec<LineContention> = Vec::new();
-    let rows_left_out = lines::for_each_line(e, e.accesses.iter(), question.line, &base, &mut |l| {
-        lines_touched += 1;
-        if l.can_fight() {
-            let line = evaluate(&l, question, window_vt, &roles);
-            found.extend(Some(line).filter(|l| l.e.e > 0.0 || l.e.e_even > 0.0));
-        }
+    let walked = lines::for_each_fight(e, e.accesses.iter(), (question.line, 0.0), &base, &mut |l| {
+        let line = evaluate(&l, question, window_vt, &roles);
+        found.extend(Some(line).filter(|l| l.e.e > 0.0 || l.e.e_even > 0.0));
     });
     let rank = |l: &LineContention| (-l.ranked_e(), l.process, l.address);
     found.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
+    let (lines_touched, rows_left_out) = (walked.lines, walked.rows_left_out);
     Contention { question: *question, window_vt, lines: found, lines_touched, rows_left_out }
 }
 
@@ -308,16 +305,12 @@ fn latent_phase(
     // Below 4 bytes there is no type that anybody shares and only the number of phases grows.
     for phase in Placement::aligned(o.align.max(4)).phases(line) {
         let mut most = 0.0f64;
-        lines::for_each_line(
+        lines::for_each_fight(
             e,
             rows.iter().copied(),
-            line,
+            (line, LATENT_E_MIN),
             &|id, _| Some(apart(id, line, phase)),
-            &mut |l| {
-                if l.can_fight() && l.stores() >= LATENT_E_MIN {
-                    most = most.max(window::quick_e(&l.pieces, seen.window_vt));
-                }
-            },
+            &mut |l| most = most.max(window::quick_e(&l.pieces, seen.window_vt)),
         );
         phases.push((phase, most));
         if phase != observed && worst.is_none_or(|(w, _)| most > w) {

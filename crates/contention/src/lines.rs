@@ -75,7 +75,6 @@ pub fn lines_of<'a>(
 struct Key<'a> {
     line: u64,
     process: u32,
-    number: u32,
     row: &'a Access,
     at: u64,
 }
@@ -89,9 +88,67 @@ pub fn for_each_line<'a>(
     base: &dyn Fn(u32, &Object) -> Option<u64>,
     sink: &mut dyn FnMut(LinePieces),
 ) -> u64 {
+    let (keys, left_out) = keys(e, rows, size, base);
+    keys.chunk_by(same_line).for_each(|line| epochs(e, line, size, sink));
+    left_out
+}
+
+/// What [`for_each_fight`] went over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// Lines that anyone touched.
+    pub lines: u64,
+    /// As of [`for_each_line`].
+    pub rows_left_out: u64,
+}
+
+/// [`for_each_line`] for those only that several actors used, with so many stores at least, and one: most lines are one
+/// actor's, and cost no more here than a look at their rows.
+pub fn for_each_fight<'a>(
+    e: &'a Evidence,
+    rows: impl Iterator<Item = &'a Access>,
+    (size, stores_min): (LineSize, f64),
+    base: &dyn Fn(u32, &Object) -> Option<u64>,
+    sink: &mut dyn FnMut(LinePieces),
+) -> Walked {
+    let (keys, rows_left_out) = keys(e, rows, size, base);
+    let mut lines = 0;
+    for line in keys.chunk_by(same_line) {
+        let one_object = line.iter().all(|k| k.row.object == line[0].row.object);
+        if one_object && !could_fight(line, stores_min) {
+            lines += 1;
+            continue;
+        }
+        epochs(e, line, size, &mut |l| {
+            lines += 1;
+            if l.can_fight() && l.stores() >= stores_min {
+                sink(l);
+            }
+        });
+    }
+    Walked { lines, rows_left_out }
+}
+
+/// Whether a line's rows, all of each, are of several actors with a store, and with so many stores.
+fn could_fight(line: &[Key], stores_min: f64) -> bool {
+    let stores: f64 = line.iter().map(|k| k.row.writes as f64 + k.row.rmws as f64).sum();
+    stores > 0.0 && stores >= stores_min && line.iter().any(|k| k.row.actor != line[0].row.actor)
+}
+
+fn same_line(a: &Key, b: &Key) -> bool {
+    (a.process, a.line) == (b.process, b.line)
+}
+
+/// Rows by process and line, those of one line in the order in which they came; and how many were left out.
+fn keys<'a>(
+    e: &'a Evidence,
+    rows: impl Iterator<Item = &'a Access>,
+    size: LineSize,
+    base: &dyn Fn(u32, &Object) -> Option<u64>,
+) -> (Vec<Key<'a>>, u64) {
     let mut keys: Vec<Key> = Vec::new();
     let mut left_out = 0;
-    for (row, number) in rows.zip(0u32..) {
+    for row in rows {
         let Some(object) = e.objects.get(row.object as usize) else { continue };
         let Some(at) = base(row.object, object).and_then(|b| b.checked_add(row.offset)) else { continue };
         let span = size.span(at, u64::from(row.size));
@@ -99,21 +156,11 @@ pub fn for_each_line<'a>(
             left_out += 1;
             continue;
         }
-        keys.extend((span.first..span.end).map(|line| Key {
-            line,
-            process: object.process,
-            number,
-            row,
-            at,
-        }));
+        keys.extend((span.first..span.end).map(|line| Key { line, process: object.process, row, at }));
     }
-    keys.sort_unstable_by_key(|k| (k.process, k.line, k.number));
-    for same in keys.chunk_by(|a, b| (a.process, a.line) == (b.process, b.line)) {
-        let cuts: Vec<(Range, Piece)> = same.iter().map(|k| cut(k, size)).collect();
-        let place = (same[0].process, same[0].line.saturating_mul(size.bytes()));
-        epochs(e, cuts, place, sink);
-    }
-    left_out
+    // Sources write line by line mostly: a sort that keeps the order of equals sees that.
+    keys.sort_by_key(|k| (k.process, k.line));
+    (keys, left_out)
 }
 
 /// A row's part of one line. Its accesses are taken to be spread evenly over its bytes.
@@ -141,7 +188,9 @@ fn cut(k: &Key, size: LineSize) -> (Range, Piece) {
 }
 
 /// Splits a line whose memory was reused into times with the same objects; usually there is one.
-fn epochs(e: &Evidence, cuts: Vec<(Range, Piece)>, place: (u32, u64), sink: &mut dyn FnMut(LinePieces)) {
+fn epochs(e: &Evidence, line: &[Key], size: LineSize, sink: &mut dyn FnMut(LinePieces)) {
+    let cuts: Vec<(Range, Piece)> = line.iter().map(|k| cut(k, size)).collect();
+    let place = (line[0].process, line[0].line.saturating_mul(size.bytes()));
     let mut objects: Vec<u32> = cuts.iter().map(|c| c.0.object).collect();
     objects.dedup();
     objects.sort_unstable();

@@ -49,14 +49,12 @@ pub fn sampled(e: &Evidence) -> Option<SampledE> {
     };
     let mut all = vec![0.0; starts.len()];
     let mut worst: (f64, Vec<f64>) = (0.0, vec![0.0; starts.len()]);
-    lines::for_each_line(e, e.accesses.iter(), question.line, &base, &mut |l| {
-        if l.can_fight() {
-            let parts = by_stretch(&l.pieces, &starts, e.run.window_vt.max(1));
-            all.iter_mut().zip(&parts).for_each(|(sum, e)| *sum += e);
-            let e = parts.iter().sum();
-            if e > worst.0 {
-                worst = (e, parts);
-            }
+    lines::for_each_fight(e, e.accesses.iter(), (question.line, 0.0), &base, &mut |l| {
+        let parts = by_stretch(&l.pieces, &starts, e.run.window_vt.max(1));
+        all.iter_mut().zip(&parts).for_each(|(sum, e)| *sum += e);
+        let e = parts.iter().sum();
+        if e > worst.0 {
+            worst = (e, parts);
         }
     });
     Some(SampledE {

@@ -49,9 +49,11 @@ unsafe fn refill(t: *mut Live, bytes: u64) -> u64 {
     }
 }
 
+/// Where a page is looked for first: Knuth's multiplicative hashing. Neighbours must not lie side by side, or a search
+/// that meets another mapping's pages walks over all of them.
 #[inline(always)]
 fn hash(page: u64, bits: u32) -> usize {
-    ((page ^ page >> bits) & ((1 << bits) - 1)) as usize
+    (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
 }
 
 /// Address of the 64 record references of a page.

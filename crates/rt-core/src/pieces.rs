@@ -60,8 +60,9 @@ pub fn take_piece(before: u64, mut byte: impl FnMut() -> Option<u8>) -> Option<P
     Some(p)
 }
 
+/// Reads a number; `None` where the bytes end or are none of a number.
 #[inline(always)]
-fn take_number(byte: &mut impl FnMut() -> Option<u8>) -> Option<u64> {
+pub fn take_number(byte: &mut impl FnMut() -> Option<u8>) -> Option<u64> {
     let mut n = 0;
     let mut shift = 0;
     while shift < 64 {

@@ -8,6 +8,7 @@ use crate::operations::Traced;
 use crate::raw::RawFile;
 use crate::shared::Shared;
 use crate::wire::*;
+use crate::words::{Counts, Span, Words};
 use std::collections::{BTreeSet, HashMap};
 use tussle_evidence::*;
 
@@ -325,13 +326,16 @@ impl<'a> ProcessReader<'a> {
     fn one_use(&mut self, line: u64, u: &Use, held: &HeldLocks, places: &mut Places) {
         let actor = self.first_actor + u.thread as u32;
         let index = self.threads[u.thread].index;
-        let mut turns: HashMap<Span, Turns> = HashMap::new();
+        let mut turns: Vec<(Span, Turns)> = Vec::new();
+        let mut words = Words::new(u);
         for run in &u.runs {
-            for (range, counts) in joined(u, run) {
-                let under = turns.entry(range).or_insert_with(|| {
-                    Turns::new(held.of(line, range, u.thread, |from| accesses_of(&u.runs, range, from)))
+            for &(range, counts, _) in words.joined(run) {
+                let at = turns.iter().position(|t| t.0 == range).unwrap_or_else(|| {
+                    let share = held.of(line, range, u.thread, |from| accesses_of(&u.runs, range, from));
+                    turns.push((range, Turns::new(share)));
+                    turns.len() - 1
                 });
-                let (inside, outside, lock) = under.split(counts);
+                let (inside, outside, lock) = turns[at].1.split(counts);
                 self.access(line, range, inside, run, (actor, index), lock, places);
                 self.access(line, range, outside, run, (actor, index), None, places);
             }
@@ -565,63 +569,6 @@ impl<'a> ProcessReader<'a> {
                 self.ev.losses.push(Loss { process, what: name.into(), count, note: note.into() });
             }
         }
-    }
-}
-
-/// Ranges of a line with their counts. Neighbouring words make one range if they were used alike and one place in code
-/// touched both: an array then, not two fields.
-fn joined(u: &Use, run: &Run) -> Vec<(Span, Counts)> {
-    let mut out: Vec<(Span, Counts)> = Vec::new();
-    let mut words: Vec<u64> = Vec::new();
-    let near = |a: u64, b: u64| a.abs_diff(b) * 8 <= a.max(b);
-    let array = |w: u64| u.touches.iter().any(|s| w > 0 && s >> (32 + w - 1) & 3 == 3);
-    for w in 0..8 {
-        for ((lo, hi), c) in ranges(u, run, w) {
-            let (lo, hi) = (w as u64 * 8 + lo, w as u64 * 8 + hi);
-            let last = out.last_mut().zip(words.last_mut()).filter(|(((from, end), d), n)| {
-                let each = |total: u64| total / **n;
-                let alike = near(each(d.0), c.0) && near(each(d.1), c.1) && near(each(d.2), c.2);
-                *end == lo && lo % 8 == 0 && hi % 8 == 0 && from % 8 == 0 && alike && array(lo / 8)
-            });
-            match last {
-                Some((((_, end), d), n)) => {
-                    *end = hi;
-                    *d = (d.0 + c.0, d.1 + c.1, d.2 + c.2);
-                    *n += 1;
-                }
-                None => {
-                    out.push(((lo, hi), c));
-                    words.push(1);
-                }
-            }
-        }
-    }
-    out
-}
-
-/// First byte of a range in its word, and the byte after its last.
-type Span = (u64, u64);
-/// Reads, writes, read-modify-writes.
-type Counts = (u64, u64, u64);
-
-/// Byte ranges of a word (first, end) with their counts: reads and stores apart where they touch different bytes.
-fn ranges(u: &Use, run: &Run, w: usize) -> Vec<(Span, Counts)> {
-    let span = |mask: u64| {
-        let m = (mask >> (w * 8)) as u8;
-        // A count without its bytes is an access that began in this word and was cut off: take the word.
-        if m == 0 { (0, 8) } else { (u64::from(m.trailing_zeros()), 8 - u64::from(m.leading_zeros())) }
-    };
-    let (r, s, m) = (u64::from(run.reads[w]), u64::from(run.writes[w]), u64::from(run.rmws[w]));
-    if r + s + m == 0 {
-        return Vec::new();
-    }
-    let (rs, ws) = (span(u.rmask), span(u.wmask));
-    let stores = s + m > 0;
-    match (r > 0, stores) {
-        (true, true) if rs == ws => vec![(rs, (r, s, m))],
-        (true, true) => vec![(rs, (r, 0, 0)), (ws, (0, s, m))],
-        (true, false) => vec![(rs, (r, 0, 0))],
-        _ => vec![(ws, (0, s, m))],
     }
 }
 

@@ -31,8 +31,10 @@ pub(crate) struct Use {
     pub storing: f64,
 }
 
-/// By line, byte in it and lock: of each thread.
-type Places = HashMap<(u64, u64), BTreeMap<u64, BTreeMap<usize, Use>>>;
+/// Of a byte, by lock: of each thread.
+type Byte = BTreeMap<u64, BTreeMap<usize, Use>>;
+/// By line, and byte in it.
+type Places = HashMap<u64, BTreeMap<u64, Byte>>;
 
 /// All of it.
 #[derive(Default)]
@@ -41,7 +43,7 @@ pub(crate) struct HeldLocks {
     /// Clock of the first section of each lock that was traced.
     first: HashMap<u64, u64>,
     /// By thread and byte: the clock of the last window of accesses under no lock in which it was visited.
-    outside: HashMap<(usize, u64), u64>,
+    outside: BTreeMap<(usize, u64), u64>,
 }
 
 /// A lock's share of a thread's accesses to some bytes.
@@ -116,8 +118,7 @@ impl HeldLocks {
                     for (lock, _) in all.filter(|(_, shared)| !shared || !stored.contains(&addr)) {
                         let first = seen.insert((lock, addr, false));
                         let stores = kind != READ && seen.insert((lock, addr, true));
-                        let place = self.places.entry((addr & !(LINE - 1), addr & (LINE - 1))).or_default();
-                        let u = place.entry(lock).or_default().entry(thread).or_default();
+                        let u = self.place(addr).entry(lock).or_default().entry(thread).or_default();
                         u.accesses += n;
                         *sums.entry((lock, addr)).or_default() += n;
                         u.sections += if first { weight } else { 0.0 };
@@ -128,14 +129,17 @@ impl HeldLocks {
             }
         }
         for ((lock, addr), n) in sums {
-            let place = self.places.entry((addr & !(LINE - 1), addr & (LINE - 1))).or_default();
-            place.entry(lock).or_default().entry(thread).or_default().variance += n * n;
+            self.place(addr).entry(lock).or_default().entry(thread).or_default().variance += n * n;
         }
+    }
+
+    fn place(&mut self, addr: u64) -> &mut Byte {
+        self.places.entry(addr & !(LINE - 1)).or_default().entry(addr & (LINE - 1)).or_default()
     }
 
     /// Whether a thread was seen at bytes `[lo, hi)` of a line under no lock, from a moment on.
     fn is_seen_outside(&self, thread: usize, line: u64, (lo, hi): (u64, u64), from: u64) -> bool {
-        (lo..hi).any(|byte| self.outside.get(&(thread, line + byte)).is_some_and(|last| *last >= from))
+        self.outside.range((thread, line + lo)..(thread, line + hi)).any(|(_, last)| *last >= from)
     }
 
     /// The lock under which most of a thread's accesses to bytes `[lo, hi)` of a line happened; `after` gives those
@@ -147,20 +151,11 @@ impl HeldLocks {
         thread: usize,
         after: impl Fn(u64) -> f64,
     ) -> Option<Share> {
-        let all = after(0);
-        let mut sums: BTreeMap<u64, (f64, Use)> = BTreeMap::new();
-        for byte in lo..hi {
-            for (lock, threads) in self.places.get(&(line, byte)).into_iter().flatten() {
-                let sum = sums.entry(*lock).or_default();
-                sum.0 += threads.values().map(|u| u.accesses).sum::<f64>();
-                if let Some(u) = threads.get(&thread) {
-                    sum.1.accesses += u.accesses;
-                    sum.1.variance += u.variance;
-                    sum.1.sections = sum.1.sections.max(u.sections);
-                    sum.1.storing = sum.1.storing.max(u.storing);
-                }
-            }
+        let sums = self.sums(line, (lo, hi), thread);
+        if sums.is_empty() {
+            return None;
         }
+        let all = after(0);
         let covers = |lock: u64, u: &Use| {
             // A lock made of atomics is taken for one only after some time.
             let first = self.first.get(&lock).copied().unwrap_or(0);
@@ -173,19 +168,36 @@ impl HeldLocks {
             let inside = u.accesses + error;
             inside >= ALL_SHARE_MIN * all || (late >= LATE_MIN * all && inside >= ALL_SHARE_MIN * late)
         };
-        let rank = |lock: u64, s: &(f64, Use)| match covers(lock, &s.1) {
-            true => (true, s.0),
-            false => (false, s.1.accesses),
-        };
-        let best = sums.into_iter().max_by(|a, b| {
-            let (x, y) = (rank(a.0, &a.1), rank(b.0, &b.1));
-            x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(b.0.cmp(&a.0))
+        let ranked = sums.into_iter().map(|(lock, (everybody, u))| match covers(lock, &u) {
+            true => (true, everybody, lock, u),
+            false => (false, u.accesses, lock, u),
         });
-        let (lock, (_, u)) = best.filter(|(_, s)| s.1.accesses > 0.0 && all > 0.0)?;
-        let share = if covers(lock, &u) { 1.0 } else { u.accesses / all };
+        let best =
+            ranked.max_by(|x, y| x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(y.2.cmp(&x.2)));
+        let (covers, _, lock, u) = best.filter(|b| b.3.accesses > 0.0 && all > 0.0)?;
+        let share = if covers { 1.0 } else { u.accesses / all };
         // More sections than accesses there are not.
         let per_access = |n: f64| (n / (share * all)).min(1.0);
         Some(Share { lock, share, sections: per_access(u.sections), storing: per_access(u.storing) })
+    }
+}
+
+impl HeldLocks {
+    /// By lock: all threads' accesses to bytes `[lo, hi)` of a line under it, and what a thread did.
+    fn sums(&self, line: u64, (lo, hi): (u64, u64), thread: usize) -> BTreeMap<u64, (f64, Use)> {
+        let mut sums: BTreeMap<u64, (f64, Use)> = BTreeMap::new();
+        let bytes = self.places.get(&line).into_iter().flat_map(|of_line| of_line.range(lo..hi));
+        for (lock, threads) in bytes.flat_map(|(_, byte)| byte) {
+            let sum = sums.entry(*lock).or_default();
+            sum.0 += threads.values().map(|u| u.accesses).sum::<f64>();
+            if let Some(u) = threads.get(&thread) {
+                sum.1.accesses += u.accesses;
+                sum.1.variance += u.variance;
+                sum.1.sections = sum.1.sections.max(u.sections);
+                sum.1.storing = sum.1.storing.max(u.storing);
+            }
+        }
+        sums
     }
 }
 

@@ -4,6 +4,7 @@
 //! their `malloc` and `pthread_create` would take over. [`convert()`] turns the raw files of a session into evidence.
 
 pub mod convert;
+mod earlier;
 mod family;
 mod held;
 mod lines;
@@ -15,6 +16,7 @@ pub mod sites;
 mod threads;
 mod told;
 mod windows;
+mod words;
 
 /// Layout of raw files, shared with the runtime.
 #[allow(missing_docs)]

@@ -1,5 +1,6 @@
 //! Which lines of a process are worth keeping: those that two threads used within one window, and their neighbours.
 
+use crate::earlier::Outline;
 use crate::pieces::Piece;
 use crate::raw::RawFile;
 use crate::threads;
@@ -17,8 +18,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn total(&self) -> u64 {
-        [&self.reads, &self.writes, &self.rmws].iter().flat_map(|c| c.iter()).map(|&n| u64::from(n)).sum()
+    fn outline(&self) -> Outline {
+        let sum = |counts: &[u32; 8]| counts.iter().map(|&n| u64::from(n)).sum::<u64>();
+        let stores = sum(&self.writes) + sum(&self.rmws);
+        let accesses = sum(&self.reads) + stores;
+        Outline { vt0: self.vt0, vt1: self.vt1, accesses, stores: stores > 0 }
     }
 
     fn add(&mut self, other: &Run) {
@@ -34,14 +38,6 @@ impl Run {
         }
     }
 
-    /// There was an access, at a time that can be.
-    fn happened(&self) -> bool {
-        self.total() > 0 && RawFile::is_time(self.vt0) && RawFile::is_time(self.vt1)
-    }
-
-    fn stores(&self) -> bool {
-        self.writes.iter().chain(&self.rmws).any(|&n| n > 0)
-    }
 }
 
 /// Folds runs of a line until at most `runs_max` are left, the oldest of each group of windows taking the counts of
@@ -111,7 +107,7 @@ impl<'a> Lines<'a> {
                 end = vt;
                 for (e, rmw) in entries {
                     let run = unflushed(vt, &e, &rmw);
-                    if run.total() > 0 {
+                    if run.outline().accesses > 0 {
                         end = end.max(run.vt1);
                         pending.insert((i as u32, e.key), run);
                     }
@@ -171,8 +167,8 @@ impl<'a> Lines<'a> {
         for &(line, thread, reference) in group {
             let Some(r) = self.file.record(reference) else { continue };
             out.totals.push(0);
-            self.file.runs(&r, |p| out.add(thread, &run(&p)));
-            self.pending.get(&(thread, line)).into_iter().for_each(|run| out.add(thread, run));
+            self.file.outlines(&r, |o| out.add(thread, &o));
+            self.pending.get(&(thread, line)).into_iter().for_each(|run| out.add(thread, &run.outline()));
         }
         out
     }
@@ -211,7 +207,7 @@ impl<'a> Lines<'a> {
         let mut runs: Vec<Run> = Vec::new();
         self.file.runs(&r, |p| runs.push(run(&p)));
         runs.extend(self.pending.get(&(thread, line)).cloned());
-        runs.retain(Run::happened);
+        runs.retain(|r| r.outline().happened());
         let touches = if touches { self.file.touches(&r) } else { Vec::new() };
         Some(Use { thread: thread as usize, rmask: r.rmask, wmask: r.wmask, runs, touches })
     }
@@ -245,12 +241,20 @@ struct Spans {
 }
 
 impl Spans {
-    fn add(&mut self, thread: u32, r: &Run) {
-        if r.happened() {
-            self.list.push(span(thread as usize, r));
-            if let Some(total) = self.totals.last_mut() {
-                *total = total.saturating_add(r.total());
+    fn add(&mut self, thread: u32, r: &Outline) {
+        if !r.happened() {
+            return;
+        }
+        if let Some(total) = self.totals.last_mut() {
+            *total = total.saturating_add(r.accesses);
+        }
+        let new = span(thread as usize, r);
+        match self.list.last_mut() {
+            // Neighbours that differ in nothing are one.
+            Some(last) if (last.2, last.3) == (new.2, new.3) && last.0 <= new.0 && new.0 <= last.1 => {
+                last.1 = last.1.max(new.1);
             }
+            _ => self.list.push(new),
         }
     }
 
@@ -279,12 +283,12 @@ impl Spans {
 /// (start, end, thread, stores), both ends widened to whole windows.
 pub(crate) type Span = (u64, u64, usize, bool);
 
-fn span(thread: usize, r: &Run) -> Span {
-    (r.vt0 / WINDOW_VT, r.vt1.max(r.vt0 + 1).div_ceil(WINDOW_VT), thread, r.stores())
+fn span(thread: usize, r: &Outline) -> Span {
+    (r.vt0 / WINDOW_VT, r.vt1.max(r.vt0 + 1).div_ceil(WINDOW_VT), thread, r.stores)
 }
 
 fn spans(uses: &[Use]) -> Vec<Span> {
-    uses.iter().flat_map(|u| u.runs.iter().map(|r| span(u.thread, r))).collect()
+    uses.iter().flat_map(|u| u.runs.iter().map(|r| span(u.thread, &r.outline()))).collect()
 }
 
 /// Two threads within one window, and one of them wrote.
@@ -344,6 +348,6 @@ fn unflushed(vt: u64, e: &Entry, rmw: &[u16; 8]) -> Run {
         writes: std::array::from_fn(|k| count(k + 8)),
         rmws: std::array::from_fn(|k| if e.rec & RMW_FLAG != 0 { u32::from(rmw[k]) } else { 0 }),
     };
-    run.vt1 = vt.saturating_add(run.total());
+    run.vt1 = vt.saturating_add(run.outline().accesses);
     run
 }

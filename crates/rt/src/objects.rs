@@ -3,6 +3,7 @@
 use crate::raw::RawFile;
 use crate::wire::*;
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use tussle_evidence::{Object, ObjectKind};
 
 /// Bytes below the thread pointer that may be thread-local variables.
@@ -48,7 +49,9 @@ pub(crate) enum What {
 /// Places by cache line, for the lines that matter.
 pub(crate) struct Places {
     places: Vec<Place>,
-    by_line: HashMap<u64, Vec<u32>>,
+    /// (line, place) in ascending order, and those of the line that was asked for last.
+    by_line: Vec<(u64, u32)>,
+    last: (u64, Range<usize>),
     pages: HashMap<u64, u32>,
     /// Names of types that the program told.
     pub names: Vec<String>,
@@ -89,29 +92,33 @@ impl Places {
                 });
             }
         }
-        let mut by_line: HashMap<u64, Vec<u32>> = HashMap::new();
-        for (i, p) in places.iter().enumerate() {
-            let first = p.base & !(LINE - 1);
-            for &l in lines.range(first..p.base.saturating_add(p.size.max(1))) {
-                by_line.entry(l).or_default().push(i as u32);
-            }
-        }
+        let by_line = by_line(&places, lines);
         let ids = vec![None; places.len()];
-        Places { places, by_line, pages: HashMap::new(), names: names.all, ids }
+        Places { places, by_line, last: (0, 0..0), pages: HashMap::new(), names: names.all, ids }
+    }
+
+    /// Positions in `by_line` of a line's places.
+    fn of_line(&mut self, line: u64) -> Range<usize> {
+        if self.last.0 != line {
+            let from = self.by_line.partition_point(|b| b.0 < line);
+            let count = self.by_line[from..].iter().take_while(|b| b.0 == line).count();
+            self.last = (line, from..from + count);
+        }
+        self.last.1.clone()
     }
 
     /// The place that held byte `addr` for most of `[vt0, vt1)`; a page if nothing is known.
     pub fn find(&mut self, addr: u64, vt0: u64, vt1: u64, thread: u32) -> u32 {
         let line = addr & !(LINE - 1);
         let fits = |p: &Place| p.base <= addr && addr - p.base < p.size;
-        let best = self
-            .by_line
-            .get(&line)
-            .into_iter()
-            .flatten()
-            .copied()
-            .filter(|&i| fits(&self.places[i as usize]));
-        let best = best.max_by_key(|&i| {
+        let here = self.of_line(line);
+        let mut fitting =
+            self.by_line[here].iter().map(|b| b.1).filter(|&i| fits(&self.places[i as usize])).peekable();
+        let Some(first) = fitting.next() else { return self.page(addr & !(PAGE - 1)) };
+        if fitting.peek().is_none() {
+            return first;
+        }
+        let best = std::iter::once(first).chain(fitting).max_by_key(|&i| {
             let p = &self.places[i as usize];
             // Heap objects and thread-local variables lie inside of larger things.
             let class = match p.what {
@@ -126,10 +133,7 @@ impl Places {
             let distance = p.vt0.saturating_sub(vt1).max(vt0.saturating_sub(p.vt1));
             (overlap > 0, class, own, overlap, u64::MAX - distance, p.vt0)
         });
-        match best {
-            Some(i) => i,
-            None => self.page(addr & !(PAGE - 1)),
-        }
+        best.unwrap_or(first)
     }
 
     fn page(&mut self, base: u64) -> u32 {
@@ -157,6 +161,19 @@ impl Places {
     pub fn number(&mut self, place: u32, id: u32) {
         self.ids[place as usize] = Some(id);
     }
+}
+
+/// Which places meet which of the lines.
+fn by_line(places: &[Place], lines: &BTreeSet<u64>) -> Vec<(u64, u32)> {
+    let lines: Vec<u64> = lines.iter().copied().collect();
+    let mut out = Vec::new();
+    for (p, i) in places.iter().zip(0u32..) {
+        let end = p.base.saturating_add(p.size.max(1));
+        let from = lines.partition_point(|&l| l < p.base & !(LINE - 1));
+        out.extend(lines[from..].iter().take_while(|&&l| l < end).map(|&l| (l, i)));
+    }
+    out.sort_unstable();
+    out
 }
 
 fn heap_place(s: &HeapSlot, inherited: bool, told: Option<u32>) -> Place {

@@ -1,7 +1,6 @@
 //! Reading raw files. A process may have died at any instruction, so nothing in a file is trusted: references are
 //! bounds-checked, lists and tables are walked for at most as many steps as the file has room for.
 
-use crate::pieces::{PIECE_BYTES_MAX, Piece, take_piece};
 use crate::wire::*;
 
 /// A raw file cannot be used.
@@ -39,7 +38,7 @@ pub struct RawFile<'a> {
 ///
 /// # Safety
 /// Only for `repr(C)` structures of integers without padding that matters.
-unsafe trait Plain: Copy {}
+pub(crate) unsafe trait Plain: Copy {}
 
 macro_rules! plain {
     ($($t:ty)*) => { $( unsafe impl Plain for $t {} )* };
@@ -78,8 +77,6 @@ const VT_MAX: u64 = 1 << 56;
 
 /// Sections of one lock and thread that are read at most; the runtime keeps fewer.
 const SECTIONS_MAX: usize = 64;
-/// Earlier runs of one record that are read at most: the runtime keeps fewer.
-const PIECES_MAX: usize = 2100;
 /// Stretches that are read at most: a day of one each 10 ms.
 const STRETCHES_MAX: usize = 8_640_000;
 /// Names that the program told that are read at most; the runtime keeps fewer.
@@ -142,11 +139,17 @@ impl<'a> RawFile<'a> {
         Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
     }
 
-    fn get<T: Plain>(&self, reference: u32, index: u64) -> Option<T> {
+    pub(crate) fn get<T: Plain>(&self, reference: u32, index: u64) -> Option<T> {
         if reference == 0 {
             return None;
         }
         self.at((u64::from(reference) * UNIT).checked_add(index.checked_mul(size_of::<T>() as u64)?)?)
+    }
+
+    /// `len` bytes of the structure at `reference`, from `offset` on; none if the file ends before.
+    pub(crate) fn slice(&self, reference: u32, offset: usize, len: usize) -> &[u8] {
+        let from = (u64::from(reference) * UNIT) as usize + offset;
+        self.bytes.get(from..from + len).unwrap_or(&[])
     }
 
     /// Upper bound for the length of any list in this file.
@@ -198,44 +201,6 @@ impl<'a> RawFile<'a> {
     /// A record.
     pub fn record(&self, reference: u32) -> Option<Record> {
         self.get(reference, 0)
-    }
-
-    /// Calls `each` with the runs of a record, earlier ones first; the current one may have counted nothing.
-    pub fn runs(&self, r: &Record, mut each: impl FnMut(Piece)) {
-        let more: Option<More> = self.get(r.more, 0);
-        if let Some(m) = more.filter(|m| m.bytes > 0) {
-            let bytes = self.piece_bytes(&m);
-            let (mut rest, mut end) = (bytes.iter(), 0);
-            while let Some(p) = take_piece(end, || rest.next().copied()) {
-                end = p.vt1;
-                each(p);
-            }
-        }
-        if r.vt0 != u64::MAX {
-            each(self.current(r, more.map_or((0, 0), |m| (m.words, m.rmw))));
-        }
-    }
-
-    fn current(&self, r: &Record, (words, rmw): (u32, u32)) -> Piece {
-        let mut p = Piece { vt0: r.vt0, vt1: r.vt0.saturating_add(u64::from(r.span)), counts: [0; 24] };
-        let words = self.get::<[u32; 16]>(words, 0).unwrap_or_default();
-        for k in 0..16 {
-            p.counts[k] = words[k].saturating_add(u32::from(r.small[k]));
-        }
-        p.counts[16..].copy_from_slice(&self.get::<[u32; 8]>(rmw, 0).unwrap_or_default());
-        p
-    }
-
-    fn piece_bytes(&self, m: &More) -> Vec<u8> {
-        let wanted = (m.bytes as usize).min(PIECES_MAX * PIECE_BYTES_MAX);
-        let mut out = m.first[..wanted.min(PIECE_BYTES_FIRST)].to_vec();
-        let mut at = m.next;
-        while out.len() < wanted {
-            let Some(block) = self.get::<PieceBlock>(at, 0) else { break };
-            out.extend(&block.bytes[..(wanted - out.len()).min(PIECE_BYTES)]);
-            at = block.next;
-        }
-        out
     }
 
     /// A time that a clock can have shown.
@@ -443,7 +408,7 @@ mod tests {
 
     #[test]
     fn earlier_runs_come_back_from_their_bytes() {
-        use crate::pieces::put_piece;
+        use crate::pieces::{PIECE_BYTES_MAX, Piece, put_piece, take_piece};
         let mut seed = 1u64;
         let mut random = |bits: u32| {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

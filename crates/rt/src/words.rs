@@ -1,0 +1,86 @@
+//! Which bytes of a line a run's counts are about.
+
+use crate::lines::{Run, Use};
+
+/// First byte of a range in its line, or word, and the byte after its last.
+pub(crate) type Span = (u64, u64);
+/// Reads, writes, read-modify-writes.
+pub(crate) type Counts = (u64, u64, u64);
+
+/// The words of a line as one thread used them.
+pub(crate) struct Words {
+    /// Bytes of each word that were read, and stored to.
+    reads: [Span; 8],
+    stores: [Span; 8],
+    /// Bit `w`: one place in code touched the words `w - 1` and `w`.
+    together: u8,
+    /// Of the latest run: ranges, their counts, and of how many words they are.
+    joined: Vec<(Span, Counts, u64)>,
+}
+
+impl Words {
+    /// Of everything that a thread did to a line.
+    pub fn new(u: &Use) -> Words {
+        let span = |mask: u64, w: usize| {
+            let m = (mask >> (w * 8)) as u8;
+            // A count without its bytes is an access that began in this word and was cut off: take the word.
+            let (lo, hi) =
+                if m == 0 { (0, 8) } else { (u64::from(m.trailing_zeros()), 8 - u64::from(m.leading_zeros())) };
+            (w as u64 * 8 + lo, w as u64 * 8 + hi)
+        };
+        let words = u.touches.iter().map(|s| (s >> 32) as u8);
+        Words {
+            reads: std::array::from_fn(|w| span(u.rmask, w)),
+            stores: std::array::from_fn(|w| span(u.wmask, w)),
+            together: words.map(|w| w & w << 1).fold(0, |all, w| all | w),
+            joined: Vec::new(),
+        }
+    }
+
+    /// Ranges of the line with their counts in a run. Neighbouring words make one range if they were used alike and one
+    /// place in code touched both: an array then, not two fields.
+    pub fn joined(&mut self, run: &Run) -> &[(Span, Counts, u64)] {
+        self.joined.clear();
+        for w in 0..8 {
+            for (range, counts) in self.ranges(run, w).into_iter().flatten() {
+                self.join(range, counts);
+            }
+        }
+        &self.joined
+    }
+
+    fn join(&mut self, (lo, hi): Span, c: Counts) {
+        let near = |a: u64, b: u64| a.abs_diff(b) * 8 <= a.max(b);
+        let together = self.together >> (lo / 8) & 1 == 1;
+        match self.joined.last_mut() {
+            Some(((from, end), d, n))
+                if *end == lo
+                    && together
+                    && lo % 8 == 0
+                    && hi % 8 == 0
+                    && *from % 8 == 0
+                    && near(d.0 / *n, c.0)
+                    && near(d.1 / *n, c.1)
+                    && near(d.2 / *n, c.2) =>
+            {
+                *end = hi;
+                *d = (d.0 + c.0, d.1 + c.1, d.2 + c.2);
+                *n += 1;
+            }
+            _ => self.joined.push(((lo, hi), c, 1)),
+        }
+    }
+
+    /// Byte ranges of a word with their counts: reads and stores apart where they touch different bytes.
+    fn ranges(&self, run: &Run, w: usize) -> [Option<(Span, Counts)>; 2] {
+        let (r, s, m) = (u64::from(run.reads[w]), u64::from(run.writes[w]), u64::from(run.rmws[w]));
+        let (reads, stores) = (self.reads[w], self.stores[w]);
+        match (r > 0, s + m > 0) {
+            (false, false) => [None, None],
+            (true, true) if reads == stores => [Some((reads, (r, s, m))), None],
+            (true, true) => [Some((reads, (r, 0, 0))), Some((stores, (0, s, m)))],
+            (true, false) => [Some((reads, (r, 0, 0))), None],
+            (false, true) => [Some((stores, (0, s, m))), None],
+        }
+    }
+}
