@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use tussle_evidence::{Basis, Evidence, ObjectKind, Touch, TouchKind};
+use tussle_evidence::{Basis, Evidence, ObjectKind, TouchKind};
 use tussle_model::{TypeId, TypeTable};
 
 use crate::alloc::{self, Candidate, Fit};
@@ -73,6 +73,8 @@ pub(crate) struct Sighting {
 pub(crate) struct Group {
     pub objects: Vec<u32>,
     pub sightings: Vec<Sighting>,
+    /// The highest offset at which any of the objects was touched.
+    pub furthest: u64,
 }
 
 /// Reads what the code says about each touch, writes `field` of the touches, and groups untyped objects. Also gives the
@@ -117,7 +119,11 @@ pub(crate) fn groups(
             }
         };
         evidence.touches[i].field = one_field(&said);
-        let (Some(&group), false) = (of_object.get(&object), said.is_empty()) else { continue };
+        let Some(&group) = of_object.get(&object) else { continue };
+        groups[group].furthest = groups[group].furthest.max(offset);
+        if said.is_empty() {
+            continue;
+        }
         let Some(frame) = evidence.code.get(code as usize).and_then(|c| c.frames.first()) else { continue };
         let next = lines.len() as u32;
         let line = *lines.entry((frame.file.clone(), frame.line, frame.column)).or_insert(next);
@@ -189,7 +195,8 @@ pub(crate) fn decide(
             continue;
         };
         let table = &images.get(c.image).types;
-        let one = c.basis == Basis::Code && !is_array(&evidence.touches, group, table.size(c.ty));
+        // Where no code was seen behind the first element, a block may just be longer than the struct in it.
+        let one = c.basis == Basis::Code && table.size(c.ty).is_none_or(|element| group.furthest < element);
         object.count = match alloc::fit(table, c.ty, object.size) {
             Fit::Elements(_) if one => 1,
             Fit::Elements(n) => n,
@@ -208,12 +215,6 @@ pub(crate) fn decide(
         Some((_, _, _, c)) => contradictions(evidence, images, nests, group, reused, c),
         None => Vec::new(),
     }
-}
-
-/// Code was seen behind the first element of an object. Elsewhere a block may just be longer than the struct in it.
-fn is_array(touches: &[Touch], group: &Group, element: Option<u64>) -> bool {
-    let element = element.unwrap_or(u64::MAX);
-    touches.iter().any(|t| t.offset >= element && group.objects.contains(&t.object))
 }
 
 /// Confidence, size and reason.
