@@ -26,8 +26,8 @@ impl<'f> Types<'f> {
             return TypeId(known);
         }
         if let Some(known) = self.recognise(at) {
-            self.memo_mut(at).id = known.id;
-            return TypeId(known.id);
+            self.memo_mut(at).id = known.0;
+            return known;
         }
         if self.too_deep(at, depth) || self.full() {
             return TypeId::VOID;

@@ -5,54 +5,40 @@
 
 use std::cell::{Cell, RefCell};
 
-use gimli::{DwTag, constants as dw};
+use gimli::DwTag;
 
+use super::cursor::Cursor;
 use super::die::is_aggregate;
-use super::fast::{Unit, is_root};
-use super::hash::{IntMap, mix};
-use super::plan::{Cursor, Op, Plan, Role};
+use super::fast::Unit;
+use super::hash::mix;
+use super::memo::{Known, Memo, Of};
+use super::plan::{Op, Plan, Role, Teller};
 
 /// References nest this far; what lies deeper is only equal to itself.
 const DEPTH_MAX: usize = 64;
-
-/// Entries of the cache of references.
-const RECENT: usize = 1 << 11;
 
 /// Bytes that may be walked per byte of the unit: nested types are walked once per level, and entries that overlap
 /// (hostile) are not walked for ever.
 const WALKED_MAX: usize = 64;
 
-/// What is known of the entries of one unit.
+/// What is known of the entries of one unit. The room that it takes serves one unit after another.
+#[derive(Default)]
 pub(super) struct Contents {
-    /// Hash and end of each entry's content, by offset.
-    known: RefCell<IntMap<u32, (u64, usize)>>,
-    /// The last references, by offset and [`Via`].
-    recent: Box<[Cell<(u64, u64)>]>,
+    known: RefCell<Memo>,
     walked: Cell<usize>,
     walked_max: usize,
     failed: Cell<bool>,
     depth: Cell<usize>,
 }
 
-/// How an entry refers to another.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Via {
-    /// Holds it.
-    Value,
-    /// Points to it, or only names it.
-    Name,
-}
-
 impl Contents {
-    pub fn for_bytes(bytes: usize) -> Contents {
-        Contents {
-            known: RefCell::default(),
-            recent: vec![Cell::new((u64::MAX, 0)); RECENT].into_boxed_slice(),
-            walked: Cell::new(0),
-            walked_max: bytes.saturating_mul(WALKED_MAX),
-            failed: Cell::new(false),
-            depth: Cell::new(0),
-        }
+    /// Empties it for a unit of so many bytes.
+    pub fn begin(&mut self, bytes: usize) {
+        self.known.get_mut().clear();
+        self.walked.set(0);
+        self.walked_max = bytes.saturating_mul(WALKED_MAX);
+        self.failed.set(false);
+        self.depth.set(0);
     }
 
     /// Bytes walked so far.
@@ -76,22 +62,41 @@ impl Contents {
 
 impl<'f> Unit<'f> {
     /// Hash of the entry at an offset with all that it holds, and the end of its last child.
-    pub(super) fn content(&self, offset: u32) -> (u64, usize) {
-        if let Some(known) = self.contents.known.borrow().get(&offset) {
-            return *known;
+    pub(super) fn content(&self, offset: u32) -> Known {
+        let find = |unit: &Self| unit.walk(offset, Of::Content).unwrap_or_else(|| unit.unique(offset));
+        self.known(offset, Of::Content, find)
+    }
+
+    /// The same where its plan is known, and the place of its attributes.
+    #[inline]
+    pub(super) fn content_from<'a>(&'a self, offset: u32, plan: &'a Plan, attributes: Cursor<'f>) -> Known {
+        self.known(offset, Of::Content, |unit| unit.walk_from(offset, plan, attributes, Of::Content))
+    }
+
+    /// What is known of an entry, or is found of it now. What holds itself by value is damaged: it meets
+    /// [`Unit::unique`].
+    fn known<'a>(&'a self, offset: u32, of: Of, find: impl Fn(&'a Self) -> Known) -> Known {
+        let Contents { known, depth, .. } = &self.contents;
+        let before = depth.get();
+        if before > DEPTH_MAX || self.contents.failed() {
+            return known.borrow().get(offset, of).unwrap_or_else(|| self.unique(offset));
         }
-        let unique = (mix(mix(51, u64::from(self.id)), u64::from(offset)), self.end());
-        let depth = self.contents.depth.get();
-        if depth > DEPTH_MAX || self.contents.failed() {
-            return unique;
-        }
-        // what holds itself by value is damaged: it meets this
-        self.contents.known.borrow_mut().insert(offset, unique);
-        self.contents.depth.set(depth + 1);
-        let found = self.walk(offset, Via::Value).unwrap_or(unique);
-        self.contents.depth.set(depth);
-        self.contents.known.borrow_mut().insert(offset, found);
+        let entered = known.borrow_mut().enter(offset, of);
+        let taken = match entered {
+            Ok(known) => return known,
+            Err(taken) => taken,
+        };
+        known.borrow_mut().fill(&taken, self.unique(offset));
+        depth.set(before + 1);
+        let found = find(self);
+        depth.set(before);
+        known.borrow_mut().fill(&taken, found);
         found
+    }
+
+    /// Of an entry that is only equal to itself.
+    fn unique(&self, offset: u32) -> Known {
+        (mix(mix(51, u64::from(self.id)), u64::from(offset)), self.end())
     }
 
     fn end(&self) -> usize {
@@ -99,91 +104,68 @@ impl<'f> Unit<'f> {
     }
 
     /// Hashes an entry and its children.
-    fn walk(&self, offset: u32, via: Via) -> Option<(u64, usize)> {
+    fn walk(&self, offset: u32, of: Of) -> Option<Known> {
         let mut cursor = self.at(offset as usize);
-        let found = self.plans.get(cursor.uleb()).map(|plan| self.entries(plan, &mut cursor, via));
-        self.contents.walk(cursor.at.saturating_sub(offset as usize), cursor.failed || found.is_none());
-        found.map(|hash| (hash, cursor.at))
-    }
-
-    fn entries(&self, plan: Plan, cursor: &mut Cursor<'f>, via: Via) -> u64 {
-        let mut hash = self.attributes(plan, cursor, 0, via);
-        let mut depth = usize::from(plan.children);
-        while depth > 0 && cursor.at < cursor.bytes.len() {
-            let code = cursor.uleb();
-            if code == 0 {
-                depth -= 1;
-                hash = mix(hash, depth as u64);
-                continue;
+        match self.plans.get(cursor.uleb()) {
+            Some(plan) => Some(self.walk_from(offset, plan, cursor, of)),
+            None => {
+                self.contents.walk(0, true);
+                None
             }
-            let Some(plan) = self.plans.get(code) else {
-                cursor.failed = true;
-                break;
-            };
-            depth += usize::from(plan.children);
-            hash = self.attributes(plan, cursor, hash, via);
         }
-        hash
     }
 
-    #[inline]
-    fn attributes(&self, plan: Plan, cursor: &mut Cursor<'f>, hash: u64, via: Via) -> u64 {
-        let mut hash = mix(hash, u64::from(plan.tag));
-        for op in self.plans.ops(plan) {
-            let part = match op.role {
-                Role::Ignored | Role::Unit => {
-                    cursor.skip_op(op);
+    fn walk_from<'a>(&'a self, offset: u32, plan: &'a Plan, mut cursor: Cursor<'f>, of: Of) -> Known {
+        let hash = self.entries(plan, &mut cursor, of);
+        self.contents.walk(cursor.at.saturating_sub(offset as usize), cursor.failed);
+        (hash, cursor.at)
+    }
+
+    fn entries<'a>(&'a self, mut plan: &'a Plan, cursor: &mut Cursor<'f>, of: Of) -> u64 {
+        let (mut hash, mut depth) = (0, 0usize);
+        loop {
+            hash = self.attributes(plan, cursor, hash, of);
+            depth += usize::from(plan.children);
+            plan = loop {
+                if depth == 0 || cursor.at >= cursor.bytes.len() {
+                    return hash;
+                }
+                let code = cursor.uleb();
+                if code == 0 {
+                    depth -= 1;
+                    hash = mix(hash, depth as u64);
                     continue;
                 }
-                Role::File => {
-                    let file = cursor.value(op);
-                    // the file of a member is that of its struct
-                    if !is_root(DwTag(plan.tag)) {
-                        continue;
-                    }
-                    self.file(file)
-                }
-                Role::Text => self.text(op, cursor),
-                Role::Reference if via == Via::Value && holds(DwTag(plan.tag)) => {
-                    self.reference(op, cursor, Via::Value)
-                }
-                Role::Reference => self.reference(op, cursor, Via::Name),
-                Role::Value => cursor.value(op),
+                let Some(plan) = self.plans.get(code) else {
+                    cursor.failed = true;
+                    return hash;
+                };
+                break plan;
             };
-            hash = mix(hash, part ^ u64::from(op.at) << 56);
-        }
-        hash
-    }
-
-    fn reference(&self, op: &Op, cursor: &mut Cursor<'f>, via: Via) -> u64 {
-        let value = cursor.value(op);
-        match op.form {
-            dw::DW_FORM_ref1
-            | dw::DW_FORM_ref2
-            | dw::DW_FORM_ref4
-            | dw::DW_FORM_ref8
-            | dw::DW_FORM_ref_udata => self.recent(value, via),
-            // a section offset or signature is the same from everywhere
-            _ => value,
         }
     }
 
-    /// The hash of what a reference names, remembered: a few entries are referred to over and over.
-    #[inline]
-    fn recent(&self, offset: u64, via: Via) -> u64 {
-        let key = offset << 1 | u64::from(via == Via::Value);
-        let slot = &self.contents.recent[key as usize % RECENT];
-        let (of, hash) = slot.get();
-        if of == key {
-            return hash;
-        }
-        let hash = match (u32::try_from(offset), via) {
-            (Err(_), _) => 1,
-            (Ok(offset), Via::Value) => mix(self.content(offset).0, self.scope_of(offset)),
-            (Ok(offset), Via::Name) => self.called(offset),
+    #[inline(always)]
+    fn attributes(&self, plan: &Plan, cursor: &mut Cursor<'f>, hash: u64, of: Of) -> u64 {
+        let of = if plan.holds { of } else { Of::Name };
+        self.plans.hash(plan, cursor, hash, &Within { unit: self, of })
+    }
+
+    /// The hash of what a reference names.
+    #[inline(never)]
+    fn refer(&self, value: u64, of: Of) -> u64 {
+        let Ok(offset) = u32::try_from(value) else { return 1 };
+        let (hash, _) = match of {
+            Of::Content => self.content(offset),
+            Of::Name => self.known(offset, Of::Name, |unit| (unit.called(offset), 0)),
         };
-        slot.set((key, hash));
-        hash
+        self.scoped_hash(offset, hash, of)
+    }
+
+    /// What is called something was hashed with its scope.
+    #[inline]
+    fn scoped_hash(&self, offset: u32, hash: u64, of: Of) -> u64 {
+        if of == Of::Content && self.scoped { mix(hash, self.scope_of(offset)) } else { hash }
     }
 
     /// What the entry at an offset is called: by its own name if it is a struct, typedef or enumeration that has one,
@@ -191,46 +173,42 @@ impl<'f> Unit<'f> {
     fn called(&self, offset: u32) -> u64 {
         let mut cursor = self.at(offset as usize);
         let Some(plan) = self.plans.get(cursor.uleb()) else { return 1 };
-        let tag = DwTag(plan.tag);
-        if is_root(tag) {
-            let name = self.plans.ops(plan).iter().fold(None, |name, op| match op.role {
-                Role::Text => Some(self.text(op, &mut cursor)),
-                _ => {
-                    cursor.skip_op(op);
-                    name
+        if plan.root {
+            let attributes = cursor;
+            for op in self.plans.ops(plan) {
+                if op.role == Role::Text {
+                    let name = self.text(op, cursor.value(op));
+                    return mix(mix(u64::from(plan.tag), name), self.scope_of(offset));
                 }
-            });
-            if let Some(name) = name {
-                return mix(mix(u64::from(plan.tag), name), self.scope_of(offset));
+                cursor.skip_op(op);
             }
-            if is_aggregate(tag) {
-                let mut cursor = self.at(offset as usize);
-                cursor.uleb();
-                return self.attributes(plan, &mut cursor, 3, Via::Name);
+            if is_aggregate(DwTag(plan.tag)) {
+                return self.attributes(plan, &mut { attributes }, 3, Of::Name);
             }
         }
-        let depth = self.contents.depth.get();
-        if depth > DEPTH_MAX || self.contents.failed() {
-            return mix(mix(53, u64::from(self.id)), u64::from(offset));
-        }
-        self.contents.depth.set(depth + 1);
-        let found = self.walk(offset, Via::Name).map_or(1, |(hash, _)| hash);
-        self.contents.depth.set(depth);
-        found
+        self.walk(offset, Of::Name).map_or(1, |(hash, _)| hash)
     }
 }
 
-/// Entries whose type is a part of them.
-fn holds(tag: DwTag) -> bool {
-    is_root(tag)
-        || matches!(
-            tag,
-            dw::DW_TAG_member
-                | dw::DW_TAG_inheritance
-                | dw::DW_TAG_array_type
-                | dw::DW_TAG_const_type
-                | dw::DW_TAG_volatile_type
-                | dw::DW_TAG_restrict_type
-                | dw::DW_TAG_atomic_type
-        )
+/// Resolves what attributes refer to, the one way or the other.
+struct Within<'a, 'f> {
+    unit: &'a Unit<'f>,
+    of: Of,
+}
+
+impl Teller for Within<'_, '_> {
+    #[inline(always)]
+    fn local(&self, value: u64) -> u64 {
+        let offset = value as u32;
+        let known = self.unit.contents.known.borrow().hash(offset, self.of);
+        match known {
+            Some(hash) if u64::from(offset) == value => self.unit.scoped_hash(offset, hash, self.of),
+            _ => self.unit.refer(value, self.of),
+        }
+    }
+
+    #[inline(never)]
+    fn told(&self, op: &Op, value: u64) -> u64 {
+        if op.role == Role::File { self.unit.file(value) } else { self.unit.text(op, value) }
+    }
 }

@@ -5,30 +5,26 @@
 
 use std::cell::OnceCell;
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 
 use gimli::{AttributeValue, DebugLineOffset, DwTag, Section, constants as dw};
 
 use super::content::Contents;
+use super::cursor::{Cursor, Widths};
 use super::die::is_aggregate;
 use super::files::Slice;
 use super::hash::{IntMap, bytes as hash_bytes, mix};
-use super::plan::{Cursor, Op, Plan, Plans, Role, Widths};
+use super::plan::{Op, Plan, Plans, Role};
 use super::units::Units;
 
 /// Entries nested deeper than this take the general way.
 const DEPTH_MAX: usize = 200;
 
-/// A type of known print.
-#[derive(Clone, Copy)]
-pub(super) struct Known {
-    /// Id in the table; `u32::MAX` until it is read.
-    pub id: u32,
-    /// Its layout hash, 0 until it is read.
-    pub layout: u64,
-}
+/// Ids of types by print; [`UNREAD`] until they are read.
+pub(super) type Prints = IntMap<u64, u32>;
 
-/// Types by print.
-pub(super) type Prints = IntMap<u64, Known>;
+/// The id of a type that is known to be there and not read yet.
+pub(super) const UNREAD: u32 = u32::MAX;
 
 /// A type that has not been seen before.
 #[derive(Clone, Copy)]
@@ -36,6 +32,13 @@ pub(super) struct Fresh {
     pub offset: u32,
     pub tag: DwTag,
     pub print: u64,
+}
+
+/// A type of a unit.
+struct Met {
+    offset: u32,
+    end: usize,
+    print: u64,
 }
 
 /// A unit opened for recognising.
@@ -50,15 +53,15 @@ pub(super) struct Unit<'f> {
     strings: Option<(&'f [u8], usize)>,
     files: OnceCell<Vec<u64>>,
     /// Names of the unit's language have scopes.
-    scoped: bool,
+    pub(super) scoped: bool,
     /// Hash of the scopes around each type that has any.
     scopes: IntMap<u32, u64>,
     pub(super) contents: Contents,
 }
 
 impl<'f> Unit<'f> {
-    /// Opens a unit. `None` when the unit has to take the general way.
-    pub fn open(units: &'f Units<'f>, id: u32) -> Option<Unit<'f>> {
+    /// Opens a unit. `None` when the unit has to take the general way. `contents` is of the unit before, or new.
+    pub fn open(units: &'f Units<'f>, id: u32, contents: Contents) -> Option<Unit<'f>> {
         let entry = units.get(id)?;
         if entry.skeleton.is_some() {
             return None;
@@ -70,8 +73,7 @@ impl<'f> Unit<'f> {
             None => dwarf.debug_types.reader().slice().get(header.debug_types_offset()?.0..)?,
         };
         let bytes = section.get(..header.length_including_self())?;
-        let offset = usize::from(header.format().word_size());
-        let address = usize::from(header.address_size());
+        let (offset, address) = (header.format().word_size(), header.address_size());
         let reference = if header.version() < 3 { address } else { offset };
         let widths = Widths { little: units.little_endian(), address, offset, reference };
         let abbrev = dwarf.debug_abbrev.reader().slice();
@@ -89,9 +91,10 @@ impl<'f> Unit<'f> {
             files: OnceCell::new(),
             scoped: false,
             scopes: IntMap::default(),
-            contents: Contents::for_bytes(bytes.len()),
+            contents,
         };
         unit.read_root(header.version()).then_some(())?;
+        unit.contents.begin(bytes.len());
         if unit.scoped {
             unit.scopes = unit.read_scopes()?;
         }
@@ -131,49 +134,64 @@ impl<'f> Unit<'f> {
     /// and adds them. `None` when the unit is damaged: what was added stays unread and harmless.
     pub fn scan(&self, prints: &mut Prints) -> Option<Vec<Fresh>> {
         let mut fresh = Vec::new();
-        let mut open: Vec<Option<Fresh>> = Vec::new();
-        let mut cursor = self.at(self.root);
-        while cursor.at < cursor.bytes.len() {
-            let offset = cursor.at;
-            let code = cursor.uleb();
-            if code == 0 {
-                fresh.extend(open.pop().flatten());
-                continue;
-            }
-            let plan = self.plans.get(code)?;
-            let tag = DwTag(plan.tag);
-            let mut this = None;
-            let mut inside = plan.children;
-            let known = is_root(tag).then(|| self.root_print(offset as u32));
-            match known {
-                Some((print, end)) => match prints.entry(print) {
-                    Entry::Occupied(_) => {
-                        cursor.at = end;
-                        inside = false;
-                    }
-                    Entry::Vacant(new) => {
-                        new.insert(Known { id: u32::MAX, layout: 0 });
-                        self.plans.skip(plan, &mut cursor);
-                        this = Some(Fresh { offset: offset as u32, tag, print });
-                    }
-                },
-                None => self.plans.skip(plan, &mut cursor),
-            }
-            match inside {
-                true => open.push(this),
-                false => fresh.extend(this),
-            }
-            if cursor.failed || self.contents.failed() || open.len() > DEPTH_MAX {
-                return None;
-            }
-        }
+        self.scan_range(self.root..self.cursor.bytes.len(), prints, &mut fresh, 0)?;
         Some(fresh)
     }
 
-    /// Print of the type at an offset, scopes included, and where its entry ends.
-    fn root_print(&self, offset: u32) -> (u64, usize) {
-        let (content, end) = self.content(offset);
-        (mix(content, self.scope_of(offset)), end)
+    /// The same for the entries in a range of the unit.
+    fn scan_range(
+        &self,
+        range: Range<usize>,
+        prints: &mut Prints,
+        fresh: &mut Vec<Fresh>,
+        depth: usize,
+    ) -> Option<()> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        // all prints before the first is looked for: looking for one waits for memory, for many it does so once
+        for met in self.outermost(range)? {
+            let Entry::Vacant(new) = prints.entry(met.print) else { continue };
+            new.insert(UNREAD);
+            let mut cursor = self.at(met.offset as usize);
+            let plan = self.plans.get(cursor.uleb())?;
+            if plan.children {
+                self.plans.skip(plan, &mut cursor);
+                self.scan_range(cursor.at..met.end, prints, fresh, depth + 1)?;
+            }
+            fresh.push(Fresh { offset: met.offset, tag: DwTag(plan.tag), print: met.print });
+        }
+        Some(())
+    }
+
+    /// The types in a range of the unit that lie in no other type there.
+    fn outermost(&self, range: Range<usize>) -> Option<Vec<Met>> {
+        let mut met = Vec::new();
+        let mut cursor = self.at(range.start);
+        while cursor.at < range.end {
+            let offset = cursor.at as u32;
+            let code = cursor.uleb();
+            if code == 0 {
+                continue;
+            }
+            let plan = self.plans.get(code)?;
+            if plan.root {
+                let (content, end) = self.content_from(offset, plan, cursor);
+                met.push(Met { offset, end, print: self.print_of(content, offset) });
+                cursor.at = end;
+            } else {
+                self.plans.skip(plan, &mut cursor);
+            }
+            if self.contents.failed() {
+                return None;
+            }
+        }
+        (!cursor.failed).then_some(met)
+    }
+
+    /// The print of the type at an offset: its content, in its scope.
+    fn print_of(&self, content: u64, offset: u32) -> u64 {
+        mix(content, self.scope_of(offset))
     }
 
     /// Hash of the scopes around the type at an offset.
@@ -186,7 +204,7 @@ impl<'f> Unit<'f> {
         let mut cursor = self.at(offset as usize);
         self.plans.get(cursor.uleb()).filter(|p| is_aggregate(DwTag(p.tag)))?;
         let before = self.contents.walked();
-        let (print, _) = self.root_print(offset);
+        let print = self.print_of(self.content(offset).0, offset);
         (!self.contents.failed()).then_some((print, 1 + self.contents.walked() - before))
     }
 
@@ -205,7 +223,7 @@ impl<'f> Unit<'f> {
             let plan = self.plans.get(code)?;
             let tag = DwTag(plan.tag);
             let mut outer = open.last().copied().unwrap_or(0);
-            if is_root(tag) {
+            if plan.root {
                 let declared = self.declared(plan, cursor);
                 outer = declared.and_then(|at| found.get(&at).copied()).unwrap_or(outer);
                 if outer != 0 {
@@ -230,7 +248,7 @@ impl<'f> Unit<'f> {
     }
 
     /// The declaration that an entry completes; it may stand in another scope.
-    fn declared(&self, plan: Plan, mut cursor: Cursor<'f>) -> Option<u32> {
+    fn declared(&self, plan: &Plan, mut cursor: Cursor<'f>) -> Option<u32> {
         let mut found = None;
         for op in self.plans.ops(plan) {
             match op.at == dw::DW_AT_specification.0 {
@@ -242,11 +260,11 @@ impl<'f> Unit<'f> {
     }
 
     /// Hash of the scope that a namespace, class or function opens: its name in the scopes around it.
-    fn scope(&self, plan: Plan, cursor: &mut Cursor<'f>, outer: u64) -> u64 {
+    fn scope(&self, plan: &Plan, cursor: &mut Cursor<'f>, outer: u64) -> u64 {
         let mut scope = mix(outer, u64::from(plan.tag));
         for op in self.plans.ops(plan) {
             match op.role {
-                Role::Text => scope = mix(scope, self.text(op, cursor)),
+                Role::Text => scope = mix(scope, self.text(op, cursor.value(op))),
                 Role::Reference if op.at == dw::DW_AT_signature.0 => scope = mix(scope, cursor.value(op)),
                 _ => cursor.skip_op(op),
             }
@@ -270,7 +288,7 @@ impl<'f> Unit<'f> {
             }
             let plan = self.plans.get(code)?;
             let tag = DwTag(plan.tag);
-            if is_root(tag) {
+            if plan.root {
                 let mut look = cursor;
                 for op in self.plans.ops(plan) {
                     if op.role != Role::Text {
@@ -290,7 +308,7 @@ impl<'f> Unit<'f> {
     /// The text of a name, perhaps with what follows its terminator. `None` for strings in other files.
     fn name(&self, op: &Op, cursor: &mut Cursor<'f>) -> Option<&'f [u8]> {
         let strings = self.dwarf.debug_str.reader().slice();
-        let start = cursor.at;
+        let start = cursor.at + usize::from(op.before);
         let value = cursor.value(op);
         let (section, at) = match op.form {
             dw::DW_FORM_string => (cursor.bytes, start),
@@ -305,8 +323,7 @@ impl<'f> Unit<'f> {
     }
 
     /// Identity of a string: its offset, or its text where offsets do not identify it.
-    pub(super) fn text(&self, op: &Op, cursor: &mut Cursor<'f>) -> u64 {
-        let value = cursor.value(op);
+    pub(super) fn text(&self, op: &Op, value: u64) -> u64 {
         match op.form {
             dw::DW_FORM_strx
             | dw::DW_FORM_strx1
@@ -321,7 +338,7 @@ impl<'f> Unit<'f> {
 
     fn indexed(&self, index: u64) -> Option<u64> {
         let (section, base) = self.strings?;
-        let width = self.cursor.widths.offset;
+        let width = usize::from(self.cursor.widths.offset);
         let at = usize::try_from(index).ok()?.checked_mul(width)?.checked_add(base)?;
         let mut cursor = Cursor { bytes: section, at, ..self.cursor };
         let offset = cursor.fixed(width);
@@ -335,7 +352,7 @@ impl<'f> Unit<'f> {
 
     /// A hash per file of the unit's file table.
     fn read_files(&self) -> Option<Vec<u64>> {
-        let address = self.cursor.widths.address as u8;
+        let address = self.cursor.widths.address;
         let program = self.dwarf.debug_line.program(self.line?, address, None, None).ok()?;
         let header = program.header();
         let first = usize::from(header.version() < 5);
@@ -355,10 +372,6 @@ impl<'f> Unit<'f> {
         }
         Some(files)
     }
-}
-
-pub(super) fn is_root(tag: DwTag) -> bool {
-    is_aggregate(tag) || matches!(tag, dw::DW_TAG_typedef | dw::DW_TAG_enumeration_type)
 }
 
 fn opens_scope(tag: DwTag) -> bool {

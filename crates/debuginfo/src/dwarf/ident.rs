@@ -40,8 +40,9 @@ impl<'f> Types<'f> {
         if kind == Kind::Layout
             && let Some(known) = self.recognise(at)
         {
-            self.memo_mut(at).set_hash(kind, known.layout);
-            return known.layout;
+            let layout = self.key_of.get(known.0 as usize).copied().unwrap_or(0);
+            self.memo_mut(at).set_hash(kind, layout);
+            return layout;
         }
         self.memo_mut(at).set_hash(kind, OPEN);
         let hash = match self.load(at) {

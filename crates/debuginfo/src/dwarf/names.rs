@@ -6,6 +6,7 @@ use gimli::{Section, constants as dw};
 use memchr::memmem::{self, Finder};
 use tussle_model::{Type, TypeId};
 
+use super::content::Contents;
 use super::die::{self, is_aggregate};
 use super::fast;
 use super::types::{Loaded, Types};
@@ -61,7 +62,7 @@ impl<'f> Types<'f> {
     }
 
     fn read_named_in(&mut self, unit: u32, missing: &mut Vec<Wanted<'_>>, all: bool) {
-        let fast = fast::Unit::open(self.units, unit);
+        let fast = fast::Unit::open(self.units, unit, Contents::default());
         let mut quick = fast.as_ref().and_then(|fast| {
             fast.named(|tag, text| missing.iter().any(|w| w.scope.is_empty() && w.starts(tag, text)))
         });

@@ -1,17 +1,21 @@
-//! Abbreviations compiled for fast skipping, and a cursor that reads attribute values without interpreting them.
+//! Abbreviations compiled for fast skipping and hashing.
 //!
 //! A kernel's debug information describes each common struct thousands of times. To find out that an entry is one
 //! that was read before, its bytes are walked with these plans instead of with gimli's general readers; whatever the
 //! plans do not know makes the unit take the general way.
 
-use gimli::{DwForm, constants as dw};
+use std::ops::Range;
 
-use super::hash::{bytes as hash_bytes, mix};
+use gimli::{DwForm, DwTag, constants as dw};
+
+use super::cursor::{Cursor, Widths, is_uleb, size_of};
+use super::die::is_aggregate;
+use super::hash::mix;
 
 /// Abbreviation codes are dense in what compilers write; larger ones take the general way.
 const CODES_MAX: u64 = 1 << 16;
 
-/// Attributes of one entry that are compiled at most.
+/// Attributes of one unit that are compiled at most.
 const OPS_MAX: usize = 1 << 20;
 
 /// What an attribute means for recognising a type.
@@ -31,151 +35,403 @@ pub(super) enum Role {
     Ignored,
 }
 
+/// Where an attribute goes in the word of its entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Name,
+    Line,
+    /// Where it is, how large, or what its value is.
+    Number,
+}
+
+impl Place {
+    fn shift(self) -> u32 {
+        [0, 32, 48][self as usize]
+    }
+
+    fn bytes(self) -> u8 {
+        [4, 2, 2][self as usize]
+    }
+}
+
+/// How an attribute goes into the hash of its entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    /// Together with others, each at its place in one word.
+    Packed(Place),
+    /// A word of its own.
+    Alone,
+    /// By what it refers to in its unit.
+    Local,
+    /// By what it says, since its value is of this unit only.
+    Told,
+    /// Not at all.
+    Not,
+}
+
+/// How to read one attribute.
 #[derive(Clone, Copy)]
 pub(super) struct Op {
     pub role: Role,
-    /// Bytes of the value, or [`ULEB`] or [`VARIABLE`]. Neighbours that are ignored are one operation.
-    width: u8,
+    how: How,
+    /// Bytes of ignored attributes that lie before it.
+    pub before: u8,
+    /// Bytes of the value, or [`ULEB`] or [`VARIABLE`].
+    pub width: u8,
     pub at: u16,
     pub form: DwForm,
     /// The value of a form without bytes.
-    implicit: i64,
+    pub implicit: i64,
+}
+
+/// Places in the word of an entry.
+const PACKS: usize = 3;
+
+/// A packed attribute at a known place in the bytes of its entry.
+#[derive(Clone, Copy, Default)]
+struct Pack {
+    offset: u32,
+    shift: u32,
+    /// Covers the bytes of the value.
+    mask: u64,
+}
+
+/// Another attribute at a known place.
+#[derive(Clone, Copy)]
+struct Part {
+    offset: u32,
+    /// Index of the operation.
+    op: u32,
+    how: How,
+    mask: u64,
+    implicit: u64,
 }
 
 /// The width of a LEB128 number.
-const ULEB: u8 = 254;
+pub(super) const ULEB: u8 = 254;
 
 /// The width of everything that is neither fixed nor LEB128.
-const VARIABLE: u8 = 255;
+pub(super) const VARIABLE: u8 = 255;
 
 /// Ignored attributes are joined up to this many bytes.
 const JOINED_MAX: usize = 64;
 
 impl Op {
-    fn new(at: u16, form: DwForm, implicit: i64, widths: Widths) -> Op {
-        let width = match form {
-            dw::DW_FORM_udata | dw::DW_FORM_ref_udata | dw::DW_FORM_strx | dw::DW_FORM_GNU_str_index => ULEB,
-            dw::DW_FORM_addrx | dw::DW_FORM_loclistx | dw::DW_FORM_rnglistx | dw::DW_FORM_GNU_addr_index => {
-                ULEB
-            }
-            form => size_of(form, widths).map_or(VARIABLE, |n| n as u8),
-        };
+    fn new(tag: DwTag, at: u16, form: DwForm, implicit: i64, widths: Widths) -> Op {
+        let width = if is_uleb(form) { ULEB } else { size_of(form, widths).map_or(VARIABLE, |n| n as u8) };
         let implicit = if form == dw::DW_FORM_flag_present { 1 } else { implicit };
-        Op { role: role_of(at), width, at, form, implicit }
+        let role = role_of(tag, at);
+        let mut op = Op { role, how: How::Not, before: 0, width, at, form, implicit };
+        op.how = match role {
+            Role::Text if !is_direct_text(form) => How::Told,
+            Role::Value | Role::Text => op.place(tag).map_or(How::Alone, How::Packed),
+            Role::Reference if is_local(form) => How::Local,
+            // a section offset or signature is the same from everywhere
+            Role::Reference => How::Alone,
+            Role::File => How::Told,
+            Role::Unit | Role::Ignored => How::Not,
+        };
+        op
     }
 
-    /// Takes the next operation in, if neither is of interest.
-    fn join(&mut self, next: &Op) -> bool {
-        let sum = usize::from(self.width) + usize::from(next.width);
-        let both = self.role == Role::Ignored && next.role == Role::Ignored;
-        let fits = both && sum <= JOINED_MAX;
-        if fits {
-            self.width = sum as u8;
+    /// Its place in the word of its entry, if it is small enough. Attributes of one place never occur in one entry.
+    fn place(&self, tag: DwTag) -> Option<Place> {
+        let place = match gimli::DwAt(self.at) {
+            dw::DW_AT_name => Place::Name,
+            dw::DW_AT_decl_line => Place::Line,
+            dw::DW_AT_data_member_location if tag == dw::DW_TAG_member => Place::Number,
+            dw::DW_AT_const_value if tag == dw::DW_TAG_enumerator => Place::Number,
+            dw::DW_AT_upper_bound => Place::Number,
+            dw::DW_AT_byte_size if is_root(tag) => Place::Number,
+            _ => return None,
+        };
+        let fits = match self.width {
+            0 => u64::try_from(self.implicit).is_ok_and(|n| n >> (8 * place.bytes()) == 0),
+            n => n <= place.bytes(),
+        };
+        fits.then_some(place)
+    }
+
+    /// Appends the operation, or puts it in the place of an ignored one that lies before it.
+    fn push(mut self, ops: &mut Vec<Op>, first: usize) {
+        let last = ops.get(first..).and_then(<[Op]>::last).filter(|o| o.role == Role::Ignored);
+        let before = last.map(|o| usize::from(o.before) + usize::from(o.width));
+        if let Some(before) = before.filter(|&n| n <= JOINED_MAX) {
+            self.before = before as u8;
+            ops.pop();
         }
-        fits
+        ops.push(self);
     }
 }
 
-/// How to read the entries of one abbreviation code.
+/// How to move over a value whose bytes tell its length.
 #[derive(Clone, Copy)]
+struct Skip {
+    /// Bytes of what lies before it.
+    before: u32,
+    form: DwForm,
+}
+
+/// How to read the entries of one abbreviation code.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Plan {
+    /// 0 where the unit has no such code.
     pub tag: u16,
     pub children: bool,
-    /// Bytes of all attributes, if that does not depend on their values.
-    fixed: Option<u32>,
-    first: u32,
-    end: u32,
+    /// A struct, union, class, typedef or enumeration.
+    pub root: bool,
+    /// Its type is a part of it.
+    pub holds: bool,
+    /// No operations are kept for it.
+    bare: bool,
+    /// All its values have fixed sizes and the first byte is the lowest.
+    even: bool,
+    /// Hash of the tag and of the attributes that count.
+    shape: u64,
+    ops: (u32, u32),
+    /// Those that are not in use cover no bytes.
+    packs: [Pack; PACKS],
+    parts: (u32, u32),
+    /// The packed values without bytes.
+    packed: u64,
+    skips: (u32, u32),
+    /// Bytes of the attributes behind the last of `skips`.
+    fixed: u32,
 }
 
 /// The plans of a unit, by code.
 pub(super) struct Plans {
-    plans: Vec<Option<Plan>>,
+    plans: Vec<Plan>,
     ops: Vec<Op>,
+    /// Of entries that have a fixed size.
+    parts: Vec<Part>,
+    skips: Vec<Skip>,
 }
 
-/// Sizes that depend on the unit.
-#[derive(Clone, Copy)]
-pub(super) struct Widths {
-    pub little: bool,
-    pub address: usize,
-    pub offset: usize,
-    /// Bytes of `DW_FORM_ref_addr`, an address before DWARF 3.
-    pub reference: usize,
-}
-
-/// A position in a unit's bytes. Reading beyond the end sets `failed` and yields 0.
-#[derive(Clone, Copy)]
-pub(super) struct Cursor<'f> {
-    pub bytes: &'f [u8],
-    pub at: usize,
-    pub failed: bool,
-    pub widths: Widths,
+/// Tells what an attribute says whose value means nothing outside of its unit.
+pub(super) trait Teller {
+    /// A reference within the unit.
+    fn local(&self, value: u64) -> u64;
+    /// A string or a file.
+    fn told(&self, op: &Op, value: u64) -> u64;
 }
 
 impl Plans {
     /// Compiles the abbreviations at an offset of `.debug_abbrev`.
     pub fn compile(section: &[u8], offset: usize, widths: Widths) -> Option<Plans> {
         let mut cursor = Cursor { bytes: section, at: offset, failed: false, widths };
-        let mut plans = Plans { plans: Vec::new(), ops: Vec::new() };
+        let mut plans = Plans {
+            plans: Vec::with_capacity(256),
+            ops: Vec::with_capacity(1024),
+            parts: Vec::with_capacity(256),
+            skips: Vec::with_capacity(64),
+        };
         loop {
             let code = cursor.uleb();
             if code == 0 {
                 return (!cursor.failed).then_some(plans);
             }
-            let tag = u16::try_from(cursor.uleb()).ok()?;
-            let children = cursor.fixed(1) != 0;
-            let first = plans.ops.len() as u32;
-            let mut fixed = Some(0u32);
-            loop {
-                let (at, form) = (cursor.uleb(), cursor.uleb());
-                let form = DwForm(u16::try_from(form).ok()?);
-                let implicit = if form == dw::DW_FORM_implicit_const { cursor.sleb() } else { 0 };
-                if at == 0 && form.0 == 0 {
-                    break;
-                }
-                let at = u16::try_from(at).ok()?;
-                fixed = fixed.and_then(|sum| Some(sum + size_of(form, widths)? as u32));
-                let op = Op::new(at, form, implicit, widths);
-                let own = plans.ops.len() > first as usize;
-                if !plans.ops.last_mut().filter(|_| own).is_some_and(|last| last.join(&op)) {
-                    plans.ops.push(op);
-                }
-            }
+            let plan = plans.add(&mut cursor)?;
             if cursor.failed || code >= CODES_MAX || plans.ops.len() > OPS_MAX {
                 return None;
             }
             let index = code as usize;
             if plans.plans.len() <= index {
-                plans.plans.resize(index + 1, None);
+                plans.plans.resize(index + 1, Plan::default());
             }
-            plans.plans[index] = Some(Plan { tag, children, fixed, first, end: plans.ops.len() as u32 });
+            plans.plans[index] = plan;
         }
     }
 
-    #[inline]
-    pub fn get(&self, code: u64) -> Option<Plan> {
-        self.plans.get(usize::try_from(code).ok()?).copied().flatten()
+    /// Compiles one abbreviation.
+    fn add(&mut self, cursor: &mut Cursor<'_>) -> Option<Plan> {
+        let tag = DwTag(u16::try_from(cursor.uleb()).ok()?);
+        let children = cursor.fixed(1) != 0;
+        let bare = is_bare(tag);
+        let first = self.ends();
+        let mut shape = mix(0, u64::from(tag.0));
+        let mut fixed = 0u32;
+        loop {
+            let (at, form) = (cursor.uleb(), cursor.uleb());
+            let form = DwForm(u16::try_from(form).ok()?);
+            let implicit = if form == dw::DW_FORM_implicit_const { cursor.sleb() } else { 0 };
+            if at == 0 && form.0 == 0 {
+                break;
+            }
+            match size_of(form, cursor.widths) {
+                Some(n) => fixed = fixed.checked_add(n as u32)?,
+                None => self.skips.push(Skip { before: std::mem::take(&mut fixed), form }),
+            }
+            if !bare {
+                let op = Op::new(tag, u16::try_from(at).ok()?, form, implicit, cursor.widths);
+                if op.role != Role::Ignored {
+                    shape = mix(shape, u64::from(op.at));
+                }
+                op.push(&mut self.ops, first.ops);
+            }
+        }
+        let even = self.skips.len() == first.skips && cursor.widths.little;
+        let (packs, packed) = if even { self.place(first.ops) } else { Default::default() };
+        let end = self.ends();
+        let range = |of: fn(&Ends) -> usize| (of(&first) as u32, of(&end) as u32);
+        Some(Plan {
+            tag: tag.0,
+            children,
+            root: is_root(tag),
+            holds: holds(tag),
+            bare,
+            even,
+            shape,
+            ops: range(|e| e.ops),
+            packs,
+            parts: range(|e| e.parts),
+            packed,
+            skips: range(|e| e.skips),
+            fixed,
+        })
+    }
+
+    fn ends(&self) -> Ends {
+        Ends { ops: self.ops.len(), parts: self.parts.len(), skips: self.skips.len() }
+    }
+
+    /// Places the attributes of an entry of fixed size; also returns the packed ones without bytes.
+    fn place(&mut self, ops: usize) -> ([Pack; PACKS], u64) {
+        let (mut offset, mut packs, mut packed) = (0u32, [Pack::default(); PACKS], 0);
+        for (i, op) in self.ops.iter().enumerate().skip(ops) {
+            offset += u32::from(op.before);
+            let mask = u64::MAX.checked_shr(64 - 8 * u32::from(op.width.min(8))).unwrap_or(0);
+            let implicit = op.implicit as u64;
+            match op.how {
+                How::Packed(place) if op.width == 0 => packed ^= implicit << place.shift(),
+                How::Packed(place) => packs[place as usize] = Pack { offset, shift: place.shift(), mask },
+                How::Not => {}
+                how => self.parts.push(Part { offset, op: i as u32, how, mask, implicit }),
+            }
+            offset += u32::from(op.width);
+        }
+        (packs, packed)
+    }
+
+    /// Mixes the attributes of an entry into a hash and moves the cursor over them.
+    #[inline(always)]
+    pub fn hash(&self, plan: &Plan, cursor: &mut Cursor<'_>, hash: u64, teller: &impl Teller) -> u64 {
+        let hash = mix(hash, plan.shape);
+        // a value may be read with up to 8 bytes behind it
+        let end = cursor.at + plan.fixed as usize;
+        match cursor.bytes.get(cursor.at..end + 8) {
+            Some(bytes) if plan.even => {
+                cursor.at = end;
+                self.hash_even(plan, bytes, hash, teller)
+            }
+            _ => self.hash_uneven(plan, cursor, hash, teller),
+        }
+    }
+
+    #[inline(always)]
+    fn hash_even(&self, plan: &Plan, bytes: &[u8], mut hash: u64, teller: &impl Teller) -> u64 {
+        let mut packed = plan.packed;
+        for pack in &plan.packs {
+            packed ^= (word(bytes, pack.offset) & pack.mask).wrapping_shl(pack.shift);
+        }
+        for part in self.parts.get(range(plan.parts)).unwrap_or(&[]) {
+            let value = word(bytes, part.offset) & part.mask | part.implicit;
+            let word = if part.how == How::Local {
+                teller.local(value)
+            } else if part.how == How::Told {
+                self.ops.get(part.op as usize).map_or(0, |op| teller.told(op, value))
+            } else {
+                value
+            };
+            hash = mix(hash, word);
+        }
+        mix(hash, packed)
+    }
+
+    #[inline(never)]
+    fn hash_uneven(&self, plan: &Plan, cursor: &mut Cursor<'_>, mut hash: u64, teller: &impl Teller) -> u64 {
+        if plan.bare {
+            self.skip(plan, cursor);
+        }
+        let mut packed = 0;
+        for op in self.ops(plan) {
+            let word = match op.how {
+                How::Not => {
+                    cursor.skip_op(op);
+                    continue;
+                }
+                How::Packed(place) => {
+                    packed ^= cursor.value(op) << place.shift();
+                    continue;
+                }
+                How::Local => teller.local(cursor.value(op)),
+                How::Told => teller.told(op, cursor.value(op)),
+                How::Alone => cursor.value(op),
+            };
+            hash = mix(hash, word);
+        }
+        mix(hash, packed)
     }
 
     #[inline]
-    pub fn ops(&self, plan: Plan) -> &[Op] {
-        self.ops.get(plan.first as usize..plan.end as usize).unwrap_or(&[])
+    pub fn get(&self, code: u64) -> Option<&Plan> {
+        self.plans.get(usize::try_from(code).ok()?).filter(|p| p.tag != 0)
+    }
+
+    #[inline]
+    pub fn ops(&self, plan: &Plan) -> &[Op] {
+        self.ops.get(range(plan.ops)).unwrap_or(&[])
     }
 
     /// Moves the cursor over the attributes of an entry.
     #[inline]
-    pub fn skip(&self, plan: Plan, cursor: &mut Cursor<'_>) {
-        match plan.fixed {
-            Some(n) => cursor.skip(n as usize),
-            None => self.ops(plan).iter().for_each(|op| cursor.skip_op(op)),
+    pub fn skip(&self, plan: &Plan, cursor: &mut Cursor<'_>) {
+        for skip in self.skips.get(range(plan.skips)).unwrap_or(&[]) {
+            cursor.skip(skip.before as usize);
+            cursor.skip_variable(skip.form);
         }
+        cursor.skip(plan.fixed as usize);
     }
 }
 
-fn role_of(at: u16) -> Role {
+/// The eight bytes at an offset, the first one lowest.
+#[inline]
+fn word(bytes: &[u8], offset: u32) -> u64 {
+    let offset = offset as usize;
+    let eight = bytes.get(offset..offset + 8).and_then(|b| b.try_into().ok());
+    eight.map_or(0, u64::from_le_bytes)
+}
+
+/// Lengths of the lists of [`Plans`].
+struct Ends {
+    ops: usize,
+    parts: usize,
+    skips: usize,
+}
+
+/// Entries of code: they are never part of a type, and nothing but their size counts.
+fn is_bare(tag: DwTag) -> bool {
+    matches!(
+        tag,
+        dw::DW_TAG_call_site
+            | dw::DW_TAG_call_site_parameter
+            | dw::DW_TAG_GNU_call_site
+            | dw::DW_TAG_GNU_call_site_parameter
+            | dw::DW_TAG_inlined_subroutine
+            | dw::DW_TAG_lexical_block
+            | dw::DW_TAG_label
+    )
+}
+
+fn range((first, end): (u32, u32)) -> Range<usize> {
+    first as usize..end as usize
+}
+
+fn role_of(tag: DwTag, at: u16) -> Role {
     match gimli::DwAt(at) {
         dw::DW_AT_name => Role::Text,
-        dw::DW_AT_decl_file => Role::File,
+        // the file of a member is that of its struct
+        dw::DW_AT_decl_file if is_root(tag) => Role::File,
         dw::DW_AT_type | dw::DW_AT_specification | dw::DW_AT_signature | dw::DW_AT_discr => Role::Reference,
         dw::DW_AT_byte_size
         | dw::DW_AT_bit_size
@@ -191,176 +447,46 @@ fn role_of(at: u16) -> Role {
         | dw::DW_AT_declaration
         | dw::DW_AT_GNU_vector
         | dw::DW_AT_external => Role::Value,
-        dw::DW_AT_language | dw::DW_AT_stmt_list | dw::DW_AT_str_offsets_base => Role::Unit,
+        dw::DW_AT_language | dw::DW_AT_stmt_list | dw::DW_AT_str_offsets_base if is_unit(tag) => Role::Unit,
         _ => Role::Ignored,
     }
 }
 
-/// Bytes of a form, if fixed.
-fn size_of(form: DwForm, widths: Widths) -> Option<usize> {
-    Some(match form {
-        dw::DW_FORM_implicit_const | dw::DW_FORM_flag_present => 0,
-        dw::DW_FORM_data1 | dw::DW_FORM_ref1 | dw::DW_FORM_flag | dw::DW_FORM_strx1 | dw::DW_FORM_addrx1 => 1,
-        dw::DW_FORM_data2 | dw::DW_FORM_ref2 | dw::DW_FORM_strx2 | dw::DW_FORM_addrx2 => 2,
-        dw::DW_FORM_strx3 | dw::DW_FORM_addrx3 => 3,
-        dw::DW_FORM_data4 | dw::DW_FORM_ref4 | dw::DW_FORM_strx4 | dw::DW_FORM_addrx4 => 4,
-        dw::DW_FORM_ref_sup4 => 4,
-        dw::DW_FORM_data8 | dw::DW_FORM_ref8 | dw::DW_FORM_ref_sig8 | dw::DW_FORM_ref_sup8 => 8,
-        dw::DW_FORM_data16 => 16,
-        dw::DW_FORM_strp | dw::DW_FORM_line_strp | dw::DW_FORM_sec_offset | dw::DW_FORM_strp_sup => {
-            widths.offset
-        }
-        dw::DW_FORM_GNU_ref_alt | dw::DW_FORM_GNU_strp_alt => widths.offset,
-        dw::DW_FORM_ref_addr => widths.reference,
-        dw::DW_FORM_addr => widths.address,
-        _ => return None,
-    })
+fn is_unit(tag: DwTag) -> bool {
+    matches!(
+        tag,
+        dw::DW_TAG_compile_unit | dw::DW_TAG_partial_unit | dw::DW_TAG_type_unit | dw::DW_TAG_skeleton_unit
+    )
 }
 
-impl<'f> Cursor<'f> {
-    #[inline]
-    fn fail<T: Default>(&mut self) -> T {
-        self.failed = true;
-        self.at = self.bytes.len();
-        T::default()
-    }
+pub(super) fn is_root(tag: DwTag) -> bool {
+    is_aggregate(tag) || matches!(tag, dw::DW_TAG_typedef | dw::DW_TAG_enumeration_type)
+}
 
-    #[inline]
-    pub fn skip(&mut self, n: usize) {
-        match self.at.checked_add(n).filter(|&at| at <= self.bytes.len()) {
-            Some(at) => self.at = at,
-            None => self.fail(),
-        }
-    }
+/// Entries whose type is a part of them.
+fn holds(tag: DwTag) -> bool {
+    is_root(tag)
+        || matches!(
+            tag,
+            dw::DW_TAG_member
+                | dw::DW_TAG_inheritance
+                | dw::DW_TAG_array_type
+                | dw::DW_TAG_const_type
+                | dw::DW_TAG_volatile_type
+                | dw::DW_TAG_restrict_type
+                | dw::DW_TAG_atomic_type
+        )
+}
 
-    #[inline]
-    pub fn uleb(&mut self) -> u64 {
-        match self.bytes.get(self.at) {
-            Some(&b) if b < 0x80 => {
-                self.at += 1;
-                u64::from(b)
-            }
-            _ => self.long_uleb(),
-        }
-    }
+/// Offsets that identify a string, and strings themselves.
+fn is_direct_text(form: DwForm) -> bool {
+    matches!(form, dw::DW_FORM_strp | dw::DW_FORM_line_strp | dw::DW_FORM_string)
+}
 
-    fn long_uleb(&mut self) -> u64 {
-        let (mut value, mut shift) = (0u64, 0);
-        loop {
-            let Some(&b) = self.bytes.get(self.at) else { return self.fail() };
-            self.at += 1;
-            value |= u64::from(b & 0x7f).checked_shl(shift).unwrap_or(0);
-            shift += 7;
-            if b < 0x80 {
-                return value;
-            }
-        }
-    }
-
-    fn sleb(&mut self) -> i64 {
-        let (mut value, mut shift) = (0i64, 0);
-        loop {
-            let Some(&b) = self.bytes.get(self.at) else { return self.fail() };
-            self.at += 1;
-            value |= i64::from(b & 0x7f).checked_shl(shift).unwrap_or(0);
-            shift += 7;
-            if b < 0x80 {
-                let negative = b & 0x40 != 0 && shift < 64;
-                return if negative { value | -1i64 << shift } else { value };
-            }
-        }
-    }
-
-    /// An unsigned number of `n` ≤ 8 bytes.
-    #[inline]
-    pub fn fixed(&mut self, n: usize) -> u64 {
-        let Some(slice) = self.at.checked_add(n).and_then(|end| self.bytes.get(self.at..end)) else {
-            return self.fail();
-        };
-        self.at += n;
-        let join = |n: u64, b: &u8| n << 8 | u64::from(*b);
-        if self.widths.little { slice.iter().rev().fold(0, join) } else { slice.iter().fold(0, join) }
-    }
-
-    /// Moves over a value.
-    pub fn skip_form(&mut self, form: DwForm) {
-        if let Some(n) = size_of(form, self.widths) {
-            return self.skip(n);
-        }
-        match form {
-            dw::DW_FORM_string => {
-                let rest = self.bytes.get(self.at..).unwrap_or(&[]);
-                match memchr::memchr(0, rest) {
-                    Some(end) => self.at += end + 1,
-                    None => self.fail(),
-                }
-            }
-            dw::DW_FORM_exprloc | dw::DW_FORM_block => {
-                let n = self.uleb();
-                self.skip(usize::try_from(n).unwrap_or(usize::MAX));
-            }
-            dw::DW_FORM_block1 => {
-                let n = self.fixed(1);
-                self.skip(n as usize);
-            }
-            dw::DW_FORM_block2 => {
-                let n = self.fixed(2);
-                self.skip(n as usize);
-            }
-            dw::DW_FORM_block4 => {
-                let n = self.fixed(4);
-                self.skip(n as usize);
-            }
-            dw::DW_FORM_sdata => {
-                self.uleb();
-            }
-            _ => self.fail(),
-        }
-    }
-
-    /// Moves over the value of an operation.
-    #[inline]
-    pub fn skip_op(&mut self, op: &Op) {
-        match op.width {
-            ULEB => {
-                self.uleb();
-            }
-            VARIABLE => self.skip_form(op.form),
-            n => self.skip(usize::from(n)),
-        }
-    }
-
-    /// A value as a number: constants and offsets as they are, blocks and inline strings as a hash.
-    #[inline]
-    pub fn value(&mut self, op: &Op) -> u64 {
-        match op.width {
-            0 => op.implicit as u64,
-            ULEB => self.uleb(),
-            n if n <= 8 => self.word(n),
-            _ => self.long_value(op),
-        }
-    }
-
-    /// A number of 1 to 8 bytes.
-    #[inline]
-    fn word(&mut self, n: u8) -> u64 {
-        let rest = self.bytes.get(self.at..).unwrap_or(&[]);
-        match rest.first_chunk::<8>() {
-            Some(eight) if self.widths.little => {
-                self.at += usize::from(n);
-                u64::from_le_bytes(*eight) & (u64::MAX >> (64 - 8 * u32::from(n)))
-            }
-            _ => self.fixed(usize::from(n)),
-        }
-    }
-
-    fn long_value(&mut self, op: &Op) -> u64 {
-        if op.form == dw::DW_FORM_sdata {
-            return self.sleb() as u64;
-        }
-        let start = self.at;
-        self.skip_form(op.form);
-        let slice = self.bytes.get(start..self.at).unwrap_or(&[]);
-        mix(21, hash_bytes(0, crate::text::clip(slice)))
-    }
+/// References to an entry of the same unit.
+fn is_local(form: DwForm) -> bool {
+    matches!(
+        form,
+        dw::DW_FORM_ref1 | dw::DW_FORM_ref2 | dw::DW_FORM_ref4 | dw::DW_FORM_ref8 | dw::DW_FORM_ref_udata
+    )
 }

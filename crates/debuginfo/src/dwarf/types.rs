@@ -5,6 +5,7 @@ use std::rc::Rc;
 use gimli::DebugInfoOffset;
 use tussle_model::{Language, Type, TypeId, TypeTable};
 
+use super::content::Contents;
 use super::context::Context;
 use super::die::{self, Die, target};
 use super::fast::{self, Fresh, Prints};
@@ -40,6 +41,8 @@ pub struct Types<'f> {
     /// Types that need not be read again, and the unit that is open for recognising them.
     prints: Prints,
     pub(super) fast: Option<(u32, fast::Unit<'f>)>,
+    /// Room for the next one.
+    contents: Contents,
     pub(super) stubs: bool,
     language: Language,
     pub(super) problems: Problems,
@@ -108,6 +111,7 @@ impl<'f> Types<'f> {
             key_of: vec![0],
             prints: Prints::default(),
             fast: None,
+            contents: Contents::default(),
             stubs: false,
             language: Language::C,
             problems: Problems::default(),
@@ -148,14 +152,15 @@ impl<'f> Types<'f> {
     }
 
     pub(super) fn read_unit(&mut self, unit: u32) {
-        self.fast = fast::Unit::open(self.units, unit).map(|f| (unit, f));
+        let contents = std::mem::take(&mut self.contents);
+        self.fast = fast::Unit::open(self.units, unit, contents).map(|f| (unit, f));
         let fresh = self.fast.as_ref().and_then(|(_, fast)| fast.scan(&mut self.prints));
         match fresh {
             Some(fresh) => fresh.iter().for_each(|f| self.read_fresh(unit, f)),
             None => self.read_roots(unit),
         }
         self.drain();
-        self.fast = None;
+        self.contents = self.fast.take().map(|(_, fast)| fast.contents).unwrap_or_default();
         self.memos.clear();
     }
 
@@ -168,8 +173,7 @@ impl<'f> Types<'f> {
     }
 
     fn remember_print(&mut self, print: u64, id: TypeId) {
-        let layout = self.key_of.get(id.0 as usize).copied().unwrap_or(0);
-        self.prints.insert(print, fast::Known { id: id.0, layout });
+        self.prints.insert(print, id.0);
     }
 
     /// The struct at an entry of the unit that is open need not be read again.
@@ -198,7 +202,7 @@ impl<'f> Types<'f> {
     }
 
     /// The struct, union or class at an entry, if one with the same print was read before.
-    pub(super) fn recognise(&self, at: DieRef) -> Option<fast::Known> {
+    pub(super) fn recognise(&self, at: DieRef) -> Option<TypeId> {
         let (unit, fast) = self.fast.as_ref()?;
         if *unit != at.unit {
             return None;
@@ -207,8 +211,7 @@ impl<'f> Types<'f> {
         if !self.budget.step(bytes) {
             return None;
         }
-        let known = self.prints.get(&print)?;
-        (known.id != u32::MAX).then_some(*known)
+        self.prints.get(&print).filter(|&&id| id != fast::UNREAD).map(|&id| TypeId(id))
     }
 
     /// Resolves what finished types still refer to.
