@@ -153,11 +153,10 @@ pub fn contention(e: &Evidence, question: &Question) -> Contention {
         Bases::Observed => Some(o.base),
         Bases::Phase(phase) => Some(apart(id, question.line, phase)),
     };
-    let mut found: Vec<LineContention> = Vec::new();
-    let walked = lines::for_each_fight(e, e.accesses.iter(), (question.line, 0.0), &base, &mut |l| {
-        let line = evaluate(&l, question, window_vt, &roles);
-        found.extend(Some(line).filter(|l| l.e.e > 0.0 || l.e.e_even > 0.0));
+    let walked = lines::map_fights(e, e.accesses.iter(), (question.line, 0.0), &base, &|l| {
+        evaluate(&l, question, window_vt, &roles)
     });
+    let mut found = walked.found;
     let rank = |l: &LineContention| (-l.ranked_e(), l.process, l.address);
     found.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
     let (lines_touched, rows_left_out) = (walked.lines, walked.rows_left_out);
@@ -170,10 +169,14 @@ fn apart(id: u32, line: LineSize, phase: u64) -> u64 {
     (u64::from(id) << 40).wrapping_add(phase % line.bytes())
 }
 
-fn evaluate(l: &LinePieces, question: &Question, window_vt: u64, roles: &Roles) -> LineContention {
+/// `None` where nobody is in another's way.
+fn evaluate(l: &LinePieces, question: &Question, window_vt: u64, roles: &Roles) -> Option<LineContention> {
     let e = window::line_e(&l.pieces, window_vt, &|actor| roles.of(actor));
+    if e.e <= 0.0 && e.e_even <= 0.0 {
+        return None;
+    }
     let (parts, accesses) = parts(l);
-    LineContention {
+    Some(LineContention {
         process: l.process,
         address: l.address,
         line: question.line,
@@ -182,7 +185,7 @@ fn evaluate(l: &LinePieces, question: &Question, window_vt: u64, roles: &Roles) 
         cost: objective::line_cost(&l.pieces, window_vt),
         accesses,
         split: question.split,
-    }
+    })
 }
 
 fn parts(l: &LinePieces) -> (Vec<Part>, f64) {
@@ -304,14 +307,14 @@ fn latent_phase(
     let mut worst: Option<(f64, u64)> = None;
     // Below 4 bytes there is no type that anybody shares and only the number of phases grows.
     for phase in Placement::aligned(o.align.max(4)).phases(line) {
-        let mut most = 0.0f64;
-        lines::for_each_fight(
+        let walked = lines::map_fights(
             e,
             rows.iter().copied(),
             (line, LATENT_E_MIN),
             &|id, _| Some(apart(id, line, phase)),
-            &mut |l| most = most.max(window::quick_e(&l.pieces, seen.window_vt)),
+            &|l| Some(window::quick_e(&l.pieces, seen.window_vt)),
         );
+        let most = walked.found.into_iter().fold(0.0, f64::max);
         phases.push((phase, most));
         if phase != observed && worst.is_none_or(|(w, _)| most > w) {
             worst = Some((most, phase));
@@ -323,7 +326,7 @@ fn latent_phase(
     let line = lines
         .iter()
         .filter(|l| l.can_fight() && window::quick_e(&l.pieces, seen.window_vt) >= most * 0.999)
-        .map(|l| evaluate(l, &question, seen.window_vt, roles))
+        .filter_map(|l| evaluate(l, &question, seen.window_vt, roles))
         .find(|l| is_case(l))?;
     Some(Latent { line, hidden_by: HiddenBy::Phase { object, observed, worst, phases } })
 }

@@ -187,6 +187,33 @@ fn rows_across_lines_are_split_by_bytes() {
     assert_eq!(got, [(0x1000, 32.0, 16.0), (0x1040, 32.0, 16.0)]);
 }
 
+#[test]
+fn fights_are_the_lines_that_a_look_at_all_of_them_finds() {
+    let mut s = Sample::new(1000);
+    let threads: Vec<u32> = (0..3).map(|_| s.thread("t", None)).collect();
+    let big = s.heap(0x10_000, 64 * 6000, None, 1, 64, None);
+    for k in 0..6000u64 {
+        // One actor; two that only read; two of which one stores, little or much.
+        let (two, stores) = (k % 4 != 0, [50, 0, 3, 5000][k as usize % 4]);
+        s.access(big, 64 * k, 8, threads[k as usize % 3], (10 * k, 10 * k + 500), [10, stores, 0]);
+        if two {
+            s.access(big, 64 * k + 8, 8, threads[(k as usize + 1) % 3], (10 * k, 10 * k + 500), [10, 0, 0]);
+        }
+    }
+    let e = s.evidence();
+    let base = |_: u32, o: &Object| Some(o.base);
+    for stores_min in [0.0, 1000.0] {
+        let (lines, left_out) = lines::lines(&e, LineSize::L64, &base);
+        let is_fight = |l: &&LinePieces| l.can_fight() && l.stores() >= stores_min;
+        let slow: Vec<u64> = lines.iter().filter(is_fight).map(|l| l.address).collect();
+        let rows = e.accesses.iter();
+        let fast = lines::map_fights(&e, rows, (LineSize::L64, stores_min), &base, &|l| Some(l.address));
+        assert_eq!((fast.lines, fast.rows_left_out), (lines.len() as u64, left_out));
+        assert_eq!(fast.found, slow);
+        assert_eq!(slow.len(), if stores_min > 0.0 { 1500 } else { 3000 });
+    }
+}
+
 /// CPU time of this thread: wall time on a shared machine is noise. 0 where the kernel does not tell.
 fn cpu_s() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

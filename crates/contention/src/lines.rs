@@ -3,7 +3,7 @@
 use crate::under::Under;
 use crate::window::Piece;
 use std::collections::HashMap;
-use tussle_evidence::*;
+use tussle_evidence::{Access, Evidence, Object, threads};
 use tussle_model::LineSize;
 
 /// A row may reach over this many lines; a longer one is no access but a mistake of its source.
@@ -93,26 +93,45 @@ pub fn for_each_line<'a>(
     left_out
 }
 
-/// What [`for_each_fight`] went over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Walked {
+/// What [`map_fights`] went over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walked<R> {
+    /// What was made of the fights, in order of their lines.
+    pub found: Vec<R>,
     /// Lines that anyone touched.
     pub lines: u64,
     /// As of [`for_each_line`].
     pub rows_left_out: u64,
 }
 
-/// [`for_each_line`] for those only that several actors used, with so many stores at least, and one: most lines are one
-/// actor's, and cost no more here than a look at their rows.
-pub fn for_each_fight<'a>(
+/// What `each` makes of those lines only that several actors used, with so many stores at least, and one: most lines
+/// are one actor's, and cost no more here than a look at their rows. On all CPUs, in parts.
+pub fn map_fights<'a, R: Send>(
     e: &'a Evidence,
     rows: impl Iterator<Item = &'a Access>,
     (size, stores_min): (LineSize, f64),
     base: &dyn Fn(u32, &Object) -> Option<u64>,
-    sink: &mut dyn FnMut(LinePieces),
-) -> Walked {
+    each: &(dyn Fn(LinePieces) -> Option<R> + Sync),
+) -> Walked<R> {
     let (keys, rows_left_out) = keys(e, rows, size, base);
-    let mut lines = 0;
+    let parts = threads::parts(&keys, |k| (k.process, k.line));
+    let one = |part: &std::ops::Range<usize>| fights(e, &keys[part.clone()], (size, stores_min), each);
+    let mut out = Walked { found: Vec::new(), lines: 0, rows_left_out };
+    for (found, lines) in threads::map(&parts, one) {
+        out.found.extend(found);
+        out.lines += lines;
+    }
+    out
+}
+
+/// [`map_fights`] of whole lines; also how many there are.
+fn fights<R>(
+    e: &Evidence,
+    keys: &[Key],
+    (size, stores_min): (LineSize, f64),
+    each: &dyn Fn(LinePieces) -> Option<R>,
+) -> (Vec<R>, u64) {
+    let (mut found, mut lines) = (Vec::new(), 0);
     for line in keys.chunk_by(same_line) {
         let one_object = line.iter().all(|k| k.row.object == line[0].row.object);
         if one_object && !could_fight(line, stores_min) {
@@ -122,11 +141,11 @@ pub fn for_each_fight<'a>(
         epochs(e, line, size, &mut |l| {
             lines += 1;
             if l.can_fight() && l.stores() >= stores_min {
-                sink(l);
+                found.extend(each(l));
             }
         });
     }
-    Walked { lines, rows_left_out }
+    (found, lines)
 }
 
 /// Whether a line's rows, all of each, are of several actors with a store, and with so many stores.

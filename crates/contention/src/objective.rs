@@ -102,14 +102,19 @@ pub fn line_cost(pieces: &[Piece], window_vt: u64) -> LineCost {
         // One transfer brings everything that is wanted; apart it would take one for each range.
         return LineCost { apart: now.total(), main: 0.0, ..cost };
     }
-    for range in ranges {
-        let alone = transfers(&range, window_vt).total();
+    for range in ranges.iter().filter(|r| could_move(r)) {
+        let alone = transfers(range, window_vt).total();
         cost.apart += alone;
         cost.main = cost.main.max(alone);
     }
     // Random order may favour a crowd by a crumb; nobody is better off apart by costing more.
     cost.apart = cost.apart.min(now.total());
     cost
+}
+
+/// Several actors, and a store: nothing moves otherwise.
+fn could_move(pieces: &[Piece]) -> bool {
+    pieces.iter().any(|p| p.actor != pieces[0].actor) && pieces.iter().any(|p| p.stores() > 0.0)
 }
 
 /// One actor of the line's stores: the rest may be initialisation or the last word.

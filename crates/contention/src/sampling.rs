@@ -49,14 +49,14 @@ pub fn sampled(e: &Evidence) -> Option<SampledE> {
     };
     let mut all = vec![0.0; starts.len()];
     let mut worst: (f64, Vec<f64>) = (0.0, vec![0.0; starts.len()]);
-    lines::for_each_fight(e, e.accesses.iter(), (question.line, 0.0), &base, &mut |l| {
-        let parts = by_stretch(&l.pieces, &starts, e.run.window_vt.max(1));
+    let of_line = |l: lines::LinePieces| Some(by_stretch(&l.pieces, &starts, e.run.window_vt.max(1)));
+    for parts in lines::map_fights(e, e.accesses.iter(), (question.line, 0.0), &base, &of_line).found {
         all.iter_mut().zip(&parts).for_each(|(sum, e)| *sum += e);
         let e = parts.iter().sum();
         if e > worst.0 {
             worst = (e, parts);
         }
-    });
+    }
     Some(SampledE {
         stretches: starts.len(),
         e: all.iter().sum(),
@@ -127,8 +127,7 @@ mod tests {
             (state >> 33) % below
         };
         let mut one = || {
-            let run: Vec<f64> =
-                (0..300).map(|i| f64::from(i / 30 % 3 * step) + random(100) as f64).collect();
+            let run: Vec<f64> = (0..300).map(|i| f64::from(i / 30 % 3 * step) + random(100) as f64).collect();
             let truth: f64 = run.iter().sum();
             let drawn: Vec<f64> = run.chunks(10).map(|part| 10.0 * part[random(10) as usize]).collect();
             (drawn.iter().sum::<f64>() - truth).abs() <= half_width(&drawn, 10.0).unwrap()

@@ -14,6 +14,7 @@ mod redact;
 mod rehome;
 pub mod sample;
 pub mod tables;
+pub mod threads;
 mod validate;
 
 pub use maps::Mapped;

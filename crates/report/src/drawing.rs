@@ -5,7 +5,7 @@ use crate::names;
 use std::collections::BTreeMap;
 use tussle_contention::analysis::{Bases, Counts, LineContention};
 use tussle_contention::group::Group;
-use tussle_evidence::{Object, TouchKind};
+use tussle_evidence::{Object, Touch, TouchKind};
 use tussle_model::Placement;
 use tussle_render::{Bytes, Phase, Stretch, StretchKind, Use};
 
@@ -158,9 +158,8 @@ impl Context<'_> {
 
     fn code_of(&self, object: u32, offset: u64, size: u64) -> Vec<String> {
         let mut seen: BTreeMap<(String, &str), u64> = BTreeMap::new();
-        let over = self.e.touches.iter().filter(|t| {
-            t.object == object && t.offset < offset + size && offset < t.offset + u64::from(t.size)
-        });
+        let meets = |t: &&Touch| t.offset < offset + size && offset < t.offset + u64::from(t.size);
+        let over = self.touches.of(object).filter(meets);
         for t in over {
             let kind = match t.kind {
                 TouchKind::Read => "reads",

@@ -18,6 +18,7 @@ pub mod pmu;
 pub mod profiler;
 mod side;
 pub mod signs;
+mod touches;
 pub mod what_if;
 
 pub use outcome::Outcome;
@@ -91,7 +92,8 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let (helped, others): (Vec<&Judged>, Vec<&Judged>) =
         all.iter().partition(|j| j.class == Class::LayoutHelps);
     let by_line = by_line(e, &seen, &all, &hidden);
-    let context = line::Context { e, namer: &namer, seen: &seen, by_line };
+    let touches = touches::ByObject::new(e);
+    let context = line::Context { e, namer: &namer, seen: &seen, by_line, touches };
     let mut nodes = vec![outcome::sentence(&outcome, &all, &hidden, &seen)];
     let mut facts = worst(&context, &helped, options);
     facts.extend(run_facts(e, &seen, outcome.helps));

@@ -2,6 +2,7 @@
 
 use crate::latent::Hidden;
 use crate::narrowest::Ranges;
+use crate::touches::ByObject;
 use crate::{count, dim, fact, invalidations, names};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ pub(super) struct Context<'a> {
     pub(super) namer: &'a Namer<'a>,
     pub(super) seen: &'a Contention,
     pub(super) by_line: Option<ByLine>,
+    pub(super) touches: ByObject<'a>,
 }
 
 impl Context<'_> {
@@ -299,9 +301,10 @@ impl Context<'_> {
         }
         // By number first: there are far fewer places than touches, and names are long.
         let mut counts: BTreeMap<(u32, &str, usize), u64> = BTreeMap::new();
-        for t in &self.e.touches {
+        let touches = ranges.iter().flat_map(|(&object, of)| self.touches.of(object).map(move |t| (t, of)));
+        for (t, ranges) in touches {
             let end = t.offset.saturating_add(u64::from(t.size));
-            let Some(f) = ranges.get(&t.object).and_then(|of| of.of(t.offset, end)) else { continue };
+            let Some(f) = ranges.of(t.offset, end) else { continue };
             let kind = match t.kind {
                 TouchKind::Read => "reads",
                 TouchKind::Write => "writes",

@@ -4,7 +4,7 @@
 use crate::arch::{alias, frame_stub};
 use crate::arena::recording;
 use crate::interpose::*;
-use crate::libc_calls::call;
+use crate::libc_calls::{call, unrecorded};
 use crate::sys;
 use crate::{caller, heap};
 use core::ffi::c_int;
@@ -89,6 +89,17 @@ unsafe fn born(base: P, size: usize, allocator: u16, align: u32, call: Call) {
 /// As `malloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_malloc(n: usize, sp: u64, bp: u64) -> P {
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        unrecorded!(MALLOC, (n => usize) -> P);
+        malloc_recorded(n, sp, bp)
+    }
+}
+
+/// # Safety
+/// As `malloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
+#[inline(never)]
+unsafe extern "C" fn malloc_recorded(n: usize, sp: u64, bp: u64) -> P {
     // SAFETY: the `malloc` behind ours gets the arguments as they came; `sp` and `bp` are those of the call, on a
     // stack that is in use.
     unsafe {
@@ -102,6 +113,17 @@ pub unsafe extern "C" fn tussle_malloc(n: usize, sp: u64, bp: u64) -> P {
 /// As `calloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_calloc(n: usize, m: usize, sp: u64, bp: u64) -> P {
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        unrecorded!(CALLOC, (n => usize, m => usize) -> P);
+        calloc_recorded(n, m, sp, bp)
+    }
+}
+
+/// # Safety
+/// As `calloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
+#[inline(never)]
+unsafe extern "C" fn calloc_recorded(n: usize, m: usize, sp: u64, bp: u64) -> P {
     // SAFETY: the `calloc` behind ours gets the arguments as they came; `sp` and `bp` are those of the call, on a
     // stack that is in use.
     unsafe {
@@ -115,6 +137,17 @@ pub unsafe extern "C" fn tussle_calloc(n: usize, m: usize, sp: u64, bp: u64) -> 
 /// As `realloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_realloc(old: P, n: usize, sp: u64, bp: u64) -> P {
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        unrecorded!(REALLOC, (old => P, n => usize) -> P);
+        realloc_recorded(old, n, sp, bp)
+    }
+}
+
+/// # Safety
+/// As `realloc`; `sp` and `bp` are the stack pointer and frame pointer of the call.
+#[inline(never)]
+unsafe extern "C" fn realloc_recorded(old: P, n: usize, sp: u64, bp: u64) -> P {
     // SAFETY: the `realloc` behind ours gets the arguments as they came; `sp` and `bp` are those of the call, on a
     // stack that is in use.
     unsafe {
@@ -151,6 +184,17 @@ pub unsafe extern "C" fn tussle_reallocarray(old: P, n: usize, m: usize, sp: u64
 /// As `free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_free(p: P) {
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        unrecorded!(FREE, (p => P) -> ());
+        free_recorded(p)
+    }
+}
+
+/// # Safety
+/// As `free`.
+#[inline(never)]
+unsafe extern "C" fn free_recorded(p: P) {
     // SAFETY: the `free` behind ours gets the arguments as they came; the recorder notes their addresses and follows
     // none.
     unsafe {

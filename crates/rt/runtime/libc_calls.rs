@@ -118,3 +118,15 @@ macro_rules! call {
     }};
 }
 pub(crate) use call;
+
+/// Ends the function with a call of a [`Next`] while nothing is recorded: a jump, if it is the first thing done.
+macro_rules! unrecorded {
+    ($next:expr, ($($a:expr => $t:ty),*) -> $r:ty) => {
+        let behind = $next.known();
+        if !crate::arena::recording() && !behind.is_null() {
+            let f: unsafe extern "C" fn($($t),*) -> $r = core::mem::transmute(behind);
+            return f($($a),*);
+        }
+    };
+}
+pub(crate) use unrecorded;

@@ -4,7 +4,7 @@
 use crate::arch::{alias, stub};
 use crate::arena::recording;
 use crate::interpose::*;
-use crate::libc_calls::{Next, call};
+use crate::libc_calls::{Next, call, unrecorded};
 use crate::wire::*;
 use crate::{record, sections, sync, waits};
 use core::ffi::c_int;
@@ -221,6 +221,17 @@ pub unsafe fn mutex_given_back(m: P, pc: u64) {
 /// As `pthread_mutex_lock`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_lock(m: P, pc: u64) -> c_int {
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        unrecorded!(M_LOCK, (m => P) -> c_int);
+        mutex_lock_recorded(m, pc)
+    }
+}
+
+/// # Safety
+/// As `pthread_mutex_lock`; `pc` is the return address of the call.
+#[inline(never)]
+unsafe extern "C" fn mutex_lock_recorded(m: P, pc: u64) -> c_int {
     // SAFETY: the `pthread_mutex_lock` behind ours gets the arguments as they came; the recorder notes the address
     // of the lock or condition.
     unsafe {
@@ -232,6 +243,17 @@ pub unsafe extern "C" fn tussle_mutex_lock(m: P, pc: u64) -> c_int {
 /// As `pthread_mutex_trylock`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_trylock(m: P, pc: u64) -> c_int {
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        unrecorded!(M_TRYLOCK, (m => P) -> c_int);
+        mutex_trylock_recorded(m, pc)
+    }
+}
+
+/// # Safety
+/// As `pthread_mutex_trylock`; `pc` is the return address of the call.
+#[inline(never)]
+unsafe extern "C" fn mutex_trylock_recorded(m: P, pc: u64) -> c_int {
     // SAFETY: the `pthread_mutex_trylock` behind ours gets the arguments as they came; the recorder notes the
     // address of the lock or condition.
     unsafe {
@@ -265,6 +287,17 @@ pub unsafe extern "C" fn tussle_mutex_clocklock(m: P, c: c_int, t: P, pc: u64) -
 /// As `pthread_mutex_unlock`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_mutex_unlock(m: P, pc: u64) -> c_int {
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        unrecorded!(M_UNLOCK, (m => P) -> c_int);
+        mutex_unlock_recorded(m, pc)
+    }
+}
+
+/// # Safety
+/// As `pthread_mutex_unlock`; `pc` is the return address of the call.
+#[inline(never)]
+unsafe extern "C" fn mutex_unlock_recorded(m: P, pc: u64) -> c_int {
     // SAFETY: the `pthread_mutex_unlock` behind ours gets the arguments as they came; the recorder notes the address
     // of the lock or condition.
     unsafe {

@@ -2,7 +2,7 @@
 
 use crate::arch::{alias, copy, fill, stub};
 use crate::interpose::*;
-use crate::libc_calls::call;
+use crate::libc_calls::{call, unrecorded};
 use crate::wire::*;
 use crate::{heap, record, sync};
 use core::ffi::{c_int, c_long};
@@ -57,6 +57,17 @@ fn copied(d: P, s: P, n: usize, pc: u64) {
 /// As `memcpy`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memcpy(d: P, s: P, n: usize, pc: u64) -> P {
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        unrecorded!(MEMCPY, (d => P, s => P, n => usize) -> P);
+        memcpy_recorded(d, s, n, pc)
+    }
+}
+
+/// # Safety
+/// As `memcpy`; `pc` is the return address of the call.
+#[inline(never)]
+unsafe extern "C" fn memcpy_recorded(d: P, s: P, n: usize, pc: u64) -> P {
     // SAFETY: the `memcpy` behind ours gets the arguments as they came; the recorder notes their addresses and
     // follows none.
     unsafe {
@@ -74,6 +85,17 @@ pub unsafe extern "C" fn tussle_memcpy(d: P, s: P, n: usize, pc: u64) -> P {
 /// As `memmove`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memmove(d: P, s: P, n: usize, pc: u64) -> P {
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        unrecorded!(MEMMOVE, (d => P, s => P, n => usize) -> P);
+        memmove_recorded(d, s, n, pc)
+    }
+}
+
+/// # Safety
+/// As `memmove`; `pc` is the return address of the call.
+#[inline(never)]
+unsafe extern "C" fn memmove_recorded(d: P, s: P, n: usize, pc: u64) -> P {
     // SAFETY: the `memmove` behind ours gets the arguments as they came; the recorder notes their addresses and
     // follows none.
     unsafe {
@@ -97,6 +119,17 @@ pub unsafe extern "C" fn tussle_memmove(d: P, s: P, n: usize, pc: u64) -> P {
 /// As `memset`; `pc` is the return address of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_memset(d: P, c: c_int, n: usize, pc: u64) -> P {
+    // SAFETY: the arguments go on as they came.
+    unsafe {
+        unrecorded!(MEMSET, (d => P, c => c_int, n => usize) -> P);
+        memset_recorded(d, c, n, pc)
+    }
+}
+
+/// # Safety
+/// As `memset`; `pc` is the return address of the call.
+#[inline(never)]
+unsafe extern "C" fn memset_recorded(d: P, c: c_int, n: usize, pc: u64) -> P {
     // SAFETY: the `memset` behind ours gets the arguments as they came; the recorder notes their addresses and
     // follows none.
     unsafe {

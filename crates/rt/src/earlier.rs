@@ -152,7 +152,8 @@ mod tests {
         }
         let unit = UNIT as usize;
         let mut out = vec![0u8; 2 * unit];
-        out[unit + std::mem::offset_of!(More, bytes)..][..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        out[unit + std::mem::offset_of!(More, bytes)..][..4]
+            .copy_from_slice(&(bytes.len() as u32).to_le_bytes());
         let (first, rest) = bytes.split_at(bytes.len().min(PIECE_BYTES_FIRST));
         out[unit + std::mem::offset_of!(More, first)..][..first.len()].copy_from_slice(first);
         let mut link = unit + std::mem::offset_of!(More, next);

@@ -172,8 +172,7 @@ impl HeldLocks {
             true => (true, everybody, lock, u),
             false => (false, u.accesses, lock, u),
         });
-        let best =
-            ranked.max_by(|x, y| x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(y.2.cmp(&x.2)));
+        let best = ranked.max_by(|x, y| x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(y.2.cmp(&x.2)));
         let (covers, _, lock, u) = best.filter(|b| b.3.accesses > 0.0 && all > 0.0)?;
         let share = if covers { 1.0 } else { u.accesses / all };
         // More sections than accesses there are not.

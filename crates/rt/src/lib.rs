@@ -13,7 +13,6 @@ mod operations;
 pub mod raw;
 mod shared;
 pub mod sites;
-mod threads;
 mod told;
 mod windows;
 mod words;

@@ -3,9 +3,9 @@
 use crate::earlier::Outline;
 use crate::pieces::Piece;
 use crate::raw::RawFile;
-use crate::threads;
 use crate::wire::*;
 use std::collections::{BTreeSet, HashMap};
+use tussle_evidence::threads;
 
 /// Accesses of one thread to one line in one stretch of its clock.
 #[derive(Clone)]
@@ -37,7 +37,6 @@ impl Run {
             }
         }
     }
-
 }
 
 /// Folds runs of a line until at most `runs_max` are left, the oldest of each group of windows taking the counts of

@@ -24,8 +24,11 @@ impl Words {
         let span = |mask: u64, w: usize| {
             let m = (mask >> (w * 8)) as u8;
             // A count without its bytes is an access that began in this word and was cut off: take the word.
-            let (lo, hi) =
-                if m == 0 { (0, 8) } else { (u64::from(m.trailing_zeros()), 8 - u64::from(m.leading_zeros())) };
+            let (lo, hi) = if m == 0 {
+                (0, 8)
+            } else {
+                (u64::from(m.trailing_zeros()), 8 - u64::from(m.leading_zeros()))
+            };
             (w as u64 * 8 + lo, w as u64 * 8 + hi)
         };
         let words = u.touches.iter().map(|s| (s >> 32) as u8);

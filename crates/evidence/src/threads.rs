@@ -9,7 +9,7 @@ const PARTS_PER_CPU: usize = 8;
 const PART_MIN: usize = 4096;
 
 /// Ranges of sorted `items` such that those of one key are in one of them; none is empty.
-pub(crate) fn parts<T>(items: &[T], key: impl Fn(&T) -> u64) -> Vec<Range<usize>> {
+pub fn parts<T, K: PartialEq>(items: &[T], key: impl Fn(&T) -> K) -> Vec<Range<usize>> {
     let size = items.len().div_ceil(cpus() * PARTS_PER_CPU).max(PART_MIN);
     let mut out = Vec::new();
     let mut from = 0;
@@ -24,7 +24,7 @@ pub(crate) fn parts<T>(items: &[T], key: impl Fn(&T) -> u64) -> Vec<Range<usize>
 }
 
 /// `work` of every item, in their order.
-pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = cpus().min(items.len());
     if threads <= 1 {
         return items.iter().map(work).collect();
