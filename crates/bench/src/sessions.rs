@@ -44,6 +44,9 @@ pub enum JoinError {
     /// Other arms or another metric.
     #[error("{0} measures {1}; {2} measures {3}")]
     Differ(String, String, String, String),
+    /// The same runs twice.
+    #[error("{0} and {1} are the same session: another one of the same commands is needed")]
+    Same(String, String),
     /// Nothing to compare.
     #[error("{0}: fewer than two complete pairs")]
     Short(String),
@@ -61,6 +64,13 @@ pub fn join(sessions: &[Session], question: Question) -> Result<Joined, JoinErro
     };
     if let Some(other) = sessions.iter().find(|s| what(s) != what(first)) {
         return Err(JoinError::Differ(first.name.clone(), what(first), other.name.clone(), what(other)));
+    }
+    let twice = sessions.iter().enumerate().find_map(|(i, a)| {
+        let same = |b: &&Session| a.paired.pairs == b.paired.pairs;
+        sessions[..i].iter().find(same).map(|b| JoinError::Same(b.name.clone(), a.name.clone()))
+    });
+    if let Some(same) = twice {
+        return Err(same);
     }
     let mut means = Vec::new();
     let mut each: Vec<Interval> = Vec::new();
@@ -171,6 +181,8 @@ mod tests {
         let of = |x: f64| session("s", &[x, x + 0.01, x, x + 0.01]);
         let joined = join(&[of(0.20), of(0.21), of(0.22)], Question::default()).unwrap();
         assert_eq!((joined.outcome, joined.sessions.len()), (Outcome::Regressed, 3));
+        let twice = join(&[of(0.20), of(0.20)], Question::default());
+        assert!(matches!(twice, Err(JoinError::Same(_, _))), "{twice:?}");
         let far = join(&[of(0.20), of(0.0), of(0.4)], Question::default()).unwrap();
         assert_eq!(far.outcome, Outcome::Inconclusive);
     }

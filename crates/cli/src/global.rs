@@ -45,6 +45,11 @@ enum ColorArg {
     Never,
 }
 
+/// Talk quotes files and programs: what would steer a terminal is taken out.
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c }).collect()
+}
+
 impl Global {
     /// Which format was asked for.
     pub fn format(&self) -> Format {
@@ -80,7 +85,7 @@ impl Global {
     /// A remark for people, on stderr; nobody may be reading it, which ends no work.
     pub fn remark(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            let _ = writeln!(std::io::stderr(), "tussle: {text}");
+            let _ = writeln!(std::io::stderr(), "tussle: {}", harmless(&text.to_string()));
         }
     }
 

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
         return if pager::show(&text).is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) };
     }
     if let Some(e) = cmd::fleet::forward() {
-        eprintln!("tussle: {}", in_full(&e));
+        eprintln!("tussle: {}", global::harmless(&in_full(&e)));
         return ExitCode::from(2);
     }
     let matches = verbs::command(Cli::command()).try_get_matches();
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(code) => code,
         Err(e) => {
-            eprintln!("tussle: {}", in_full(&e));
+            eprintln!("tussle: {}", global::harmless(&in_full(&e)));
             ExitCode::from(2)
         }
     }

@@ -274,6 +274,7 @@ fn results_that_cannot_be_compared_are_refused() {
                 run(1, huge, "1.6")
             ),
         ),
+        ("escapes", r#"{"results":[{"command":"\u001b[31mred","times":[]}]}"#.into()),
         ("future", header.replace("\"tussle_bench\":1", "\"tussle_bench\":9")),
     ] {
         fs::write(at.join(name), content).unwrap();
@@ -282,8 +283,9 @@ fn results_that_cannot_be_compared_are_refused() {
         let run = tussle(at, &[&["compare"], arguments].concat());
         let said = text(&run.stderr) + &text(&run.stdout);
         assert!(run.status.code() == Some(status) && said.contains(expect), "{arguments:?}: {said}");
-        assert!(!said.contains("panicked"), "{said}");
+        assert!(!said.contains("panicked") && !said.contains('\u{1b}'), "{said}");
     };
+    check(&["--read", "escapes"], 2, "[31mred: no samples in it");
     check(&["--read", "empty"], 2, "the file is empty");
     check(&["--read", "unknown"], 2, "no known format in it");
     check(&["--read", "binary"], 2, "no known format in it");

@@ -88,6 +88,26 @@ fn recorded_operations_are_replayed_on_this_machine() {
 }
 
 #[test]
+fn what_hunts_predicted_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("tussle");
+    std::fs::create_dir(&cache).unwrap();
+    let (predicted, measured) =
+        (r#"{"low":0.1,"median":0.2,"high":0.3}"#, r#"{"low":null,"median":0.5,"high":null}"#);
+    let line = format!(r#"{{"command":"./a","predicted":{predicted},"measured":{measured}}}"#);
+    let ask = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tussle"));
+        command.args(["predict", "--kept", "--format", "json"]).env("XDG_CACHE_HOME", folder.path());
+        command.output().unwrap()
+    };
+    assert_eq!(ask().status.code(), Some(2), "none yet");
+    std::fs::write(cache.join("predictions.jsonl"), format!("{line}\nrubbish\n")).unwrap();
+    let shown: Value = serde_json::from_slice(&ask().stdout).unwrap();
+    schema::keeps_to("predictions", &shown);
+    assert_eq!((&shown["inside"], &shown["judged"]), (&0.into(), &1.into()));
+}
+
+#[test]
 fn scenarios_on_real_threads_take_layouts_of_builds() {
     let build = format!("{}/../layout/tests/data/snapshots/7.2-amd64.json", env!("CARGO_MANIFEST_DIR"));
     for id in ["mmap_lock", "i_mmap", "vma_lock", "anon_vma"] {

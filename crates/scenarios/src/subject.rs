@@ -1,7 +1,7 @@
 //! What a prediction is about: a scenario, or recorded operations. Both have two sides that are built and simulated.
 
 use crate::predict::{PredictError, UNKNOWNS, Unknown};
-use crate::recorded::{RecordedError, Recording, Replay, Think, place_of};
+use crate::recorded::{RecordedError, Recording, Replay, THINK_SEEN_NS, Think, place_of};
 use crate::stories::{Setup, Side, Story, World};
 use std::sync::Arc;
 use tussle_sim::{Config, Machine, Run, SimError, simulate};
@@ -17,6 +17,9 @@ pub enum Subject {
 
 /// Factor on the time between recorded operations that the recording does not tell: 100 ns to 10 µs.
 const THINK_UNKNOWN: (f64, f64) = (0.1, 10.0);
+/// Work without accesses that may lie between two operations, ns: a recorder of accesses does not see it. Sections of
+/// code between two operations of real programs take up to some microseconds.
+const HIDDEN_NS: f64 = 1_000.0;
 /// Factor on times that were recorded in accesses: how long an access takes.
 const ACCESSES: (f64, f64) = (0.5, 2.0);
 
@@ -48,13 +51,17 @@ impl Subject {
         }
     }
 
-    /// What is not known exactly about it.
+    /// What is not known exactly about it. A recording's unknowns follow from how its times are known.
     pub fn unknowns(&self) -> Vec<Unknown> {
         let mut all = UNKNOWNS.to_vec();
         let Subject::Recording(r) = self else { return all };
         for u in &mut all {
             match u.key {
                 "think" if r.think() == Think::Unknown => u.range = THINK_UNKNOWN,
+                "think" if r.think() == Think::Accesses => {
+                    let seen = r.think_ns().max(THINK_SEEN_NS);
+                    u.range = (ACCESSES.0, ACCESSES.1 + HIDDEN_NS / seen);
+                }
                 "think" | "work" => u.range = ACCESSES,
                 _ => {}
             }

@@ -162,8 +162,8 @@ fn what_to_measure(p: &Prediction, doubt: Doubt) -> Vec<Node> {
              Simulate longer: --set run_us=MICROSECONDS."
         ),
         Doubt::Short(ns) => format!(
-            "No verdict: an operation takes {ns:.0} ns alone; below {OPERATION_NS_MIN:.0} ns a processor hides too \
-             much of a line's way. Build both versions and measure them with tussle bench."
+            "No verdict: the accesses of an operation take {ns:.0} ns alone; below {OPERATION_NS_MIN:.0} ns a \
+             processor hides too much of a line's way. Build both versions and measure them with tussle bench."
         ),
         Doubt::Replicas(why) => {
             format!("No verdict: more tasks than were recorded, and {why}. Record with as many threads.")

@@ -18,7 +18,8 @@ pub(super) fn read(text: &str, problems: &mut Vec<String>) -> Vec<Series> {
     series.retain(|s| {
         let any = !s.values.is_empty();
         if !any {
-            problems.push(format!("{}: no samples in it", s.name));
+            let name = if s.name.is_empty() { "a result without a name" } else { &s.name };
+            problems.push(format!("{name}: no samples in it"));
         }
         any
     });

@@ -118,6 +118,26 @@ fn decided_with_others(all: &[Outcome]) -> (usize, usize) {
     (decided.len(), decided.iter().filter(|right| !**right).count())
 }
 
+/// Which conditions of a release do not hold; `share` of the intervals have to hit.
+pub fn failed(all: &[Outcome], share: f64) -> Vec<&'static str> {
+    let count = |f: &dyn Fn(&Outcome) -> bool| all.iter().filter(|o| f(o)).count();
+    let clear = count(&Outcome::clear);
+    let decided = count(&|o| o.clear() && o.decided());
+    let width = median(all.iter().filter_map(|o| o.predicted.map(|p| (1.0 + p.2) / (1.0 + p.0))).collect());
+    let near = count(&|o| o.predicted.zip(o.truth).is_some_and(|(p, t)| (p.1 - t.1).abs() <= 0.1));
+    let zero = count(&|o| o.truth.is_some_and(|t| t.1.abs() <= 0.1));
+    let conditions = [
+        ("enough cases (40)", all.len() >= 40),
+        ("hits", count(&Outcome::hit) as f64 >= share * all.len() as f64),
+        ("no verdict unsupported or opposite", count(&|o| o.decided() && !o.supported()) == 0),
+        ("clear cases (20)", clear >= 20),
+        ("clear cases decided (60%)", decided as f64 >= 0.6 * clear as f64),
+        ("width (1.5)", width <= 1.5),
+        ("better than always 0", near > zero),
+    ];
+    conditions.into_iter().filter(|c| !c.1).map(|c| c.0).collect()
+}
+
 /// The table at the end.
 pub fn table(all: &[Outcome]) -> String {
     let n = all.len();

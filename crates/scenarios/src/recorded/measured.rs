@@ -112,6 +112,23 @@ fn error(r: &Recording, period_ns: f64) -> f64 {
     own.hypot(locks).exp()
 }
 
+/// What a processor hides of lines' ways may be misjudged by no more than what those ways cost: `lost` is how many
+/// times as long operations take with them. Below the least of [`ERRORS`] nothing is known.
+fn bounded(error: f64, lost: f64) -> f64 {
+    error.min(lost.max(ERRORS[2].1))
+}
+
+/// How many times as long operations take with lines on their way, at most: in native runs, in replays of either layout.
+fn lost(counting: &[&Pair], shares: &[f64], ratios: &[f64]) -> f64 {
+    let replayed = |side: usize| {
+        let all: Vec<f64> =
+            counting.iter().map(|p| p.whole(side, shares, 1.0).cpu_ns / p.alone(shares)).collect();
+        quantile(&all, 0.95)
+    };
+    let all = [replayed(0), replayed(1), quantile(ratios, 0.95)];
+    all.into_iter().map(|x| x.unwrap_or(f64::INFINITY)).fold(1.0, f64::max)
+}
+
 /// Kinds of work whose loss to lines is this much worse than that of the kind that is nearest to the native run, as a
 /// logarithm, do not count.
 const LEEWAY: f64 = 0.1;
@@ -148,7 +165,8 @@ pub fn summary(r: &Recording, pairs: &[Pair], native: Option<NativeTime>) -> Opt
     let period_ns = native.as_ref().map_or(quantile(&cpu, 0.5), NativeTime::typical_ns)?;
     let [low, median, high] = [0.05, 0.5, 0.95].map(|p| quantile(&logs, p));
     let (low, median, high) = (low?, median?, high?);
-    let error = error(r, period_ns);
+    // Without native runs nothing says what lines cost the program.
+    let error = bounded(error(r, period_ns), lost(&counting, &shares, &ratios));
     // Errors of the model and of the choice of work have nothing to do with each other.
     let wide = |half: f64| half.hypot(error.ln());
     let (low, high) = (median - wide(median - low), median + wide(high - median));
@@ -208,6 +226,16 @@ mod tests {
         assert_eq!(likely(None), Work::ALL);
         let all = variants(&pairs, &[0.5, 0.5], &[Work::Chain]);
         assert!((all[1].effect - 2.0).abs() < 1e-9 && all[0].counts && !all[1].counts, "{all:?}");
+    }
+
+    #[test]
+    fn an_error_is_no_larger_than_what_lines_cost() {
+        assert_eq!([(1.34, 1.01), (1.34, 1.2), (1.34, 9.0)].map(|(e, l)| bounded(e, l)), [1.06, 1.2, 1.34]);
+        let pairs = [pair(Work::Chain, 50.0, [60.0, 55.0])];
+        let all: Vec<&Pair> = pairs.iter().collect();
+        let ends = |ratios: &[f64]| lost(&all, &[0.5, 0.5], ratios);
+        assert!((ends(&[1.1]) - 1.2).abs() < 1e-9 && (ends(&[1.5]) - 1.5).abs() < 1e-9);
+        assert!(ends(&[]).is_infinite());
     }
 
     #[test]

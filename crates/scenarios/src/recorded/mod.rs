@@ -82,6 +82,8 @@ pub const CELLS_MAX: usize = 200_000;
 pub const ACCESS_NS: f64 = 1.0;
 /// Nominal time of an instruction, ns: one per cycle at 3 GHz.
 pub const INSTRUCTION_NS: f64 = 0.35;
+/// Least nominal time between two operations where only accesses tell it, ns: what a loop around them takes at least.
+pub const THINK_SEEN_NS: f64 = 10.0;
 /// Nominal time between two operations of an actor where the recording does not tell, ns.
 pub const THINK_NS: f64 = 1_000.0;
 

@@ -146,10 +146,13 @@ fn verbs(model: Model, shared: bool) -> Result<[&'static str; 3], NativeError> {
     })
 }
 
-/// Text in the making, and the nominal length of every piece of work, ns, with the actor that does it.
+/// A piece of work: its nominal length, ns, the actor that does it, and whether it lies between two operations.
+type Piece = (f64, usize, bool);
+
+/// Text in the making, and every piece of work.
 struct Code {
     text: String,
-    works: Vec<(f64, usize)>,
+    works: Vec<Piece>,
     actor: usize,
 }
 
@@ -159,13 +162,13 @@ impl Code {
         self.text.push('\n');
     }
 
-    /// Work of this length; a piece of the same length and actor is the same piece.
-    fn work(&mut self, ns: f64) {
+    /// Work of this length; a piece of the same length, actor and place is the same piece.
+    fn work(&mut self, ns: f64, between: bool) {
         let ns = ns.clamp(0.0, WORK_NS_MAX);
         if ns < 0.1 {
             return;
         }
-        let piece = (ns, self.actor);
+        let piece = (ns, self.actor, between);
         let index = self.works.iter().position(|w| *w == piece).unwrap_or_else(|| {
             self.works.push(piece);
             self.works.len() - 1
@@ -194,7 +197,7 @@ impl Code {
     }
 
     fn operation(&mut self, r: &Recording, side: &Native, shape: &Shape) -> Result<(), NativeError> {
-        self.work(shape.think_ns.clamp(1.0, WORK_NS_MAX));
+        self.work(shape.think_ns.clamp(1.0, WORK_NS_MAX), true);
         let lock = shape.lock.filter(|l| side.locks.contains_key(l));
         if let Some(l) = lock {
             self.lock(r, side, l, shape.shared, 0)?;
@@ -240,7 +243,7 @@ impl Code {
     /// One access; a read and the write of the same bytes right after it are one increment. Returns how many steps
     /// more it took.
     fn visit(&mut self, shape: &Shape, side: &Native, v: &Visit, next: Option<&Step>) -> usize {
-        self.work(f64::from(v.gap) * shape.access_ns);
+        self.work(f64::from(v.gap) * shape.access_ns, false);
         let Some(&(at, size)) = v.spot.and_then(|s| side.spots.get(s as usize)) else { return 0 };
         let bits = size * 8;
         if v.atomic {
@@ -262,7 +265,8 @@ impl Code {
 
     /// Lengths of work, the table of rounds, and how the locks are made.
     fn tables(&mut self, r: &Recording, sides: &[Native; 2]) -> Result<(), NativeError> {
-        let works: Vec<String> = self.works.iter().map(|w| format!("{{{:.2}, {}}}", w.0, w.1)).collect();
+        let piece = |(ns, actor, between): &Piece| format!("{{{ns:.2}, {actor}, {}}}", u8::from(*between));
+        let works: Vec<String> = self.works.iter().map(piece).collect();
         let text = &mut self.text;
         // A string takes any text.
         let _ = writeln!(

@@ -2,7 +2,7 @@
 
 use super::lock::Lock;
 use super::place::{Arranged, Arrangement, arrange};
-use super::{RecordedError, Recording, Shape, Step, Visit};
+use super::{RecordedError, Recording, Shape, Step, THINK_SEEN_NS, Think, Visit};
 use crate::stories::{Setup, spread};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -91,7 +91,9 @@ impl Replay {
     }
 
     async fn operation<E: Env>(&self, e: &E, shape: &Shape, copy: usize) {
-        let think = shape.think_ns.clamp(1.0, 1e8) as u32;
+        let seen = self.recording.think() == Think::Accesses;
+        let least = if seen { THINK_SEEN_NS } else { 1.0 };
+        let think = shape.think_ns.clamp(least, 1e8) as u32;
         // No operation takes no time at all: a loop around it takes some cycles.
         e.compute(spread(e, think, self.think).max(LOOP_NS)).await;
         let (Some(cells), Some(locks)) = (self.arranged.cells.get(copy), self.arranged.locks.get(copy))

@@ -382,6 +382,10 @@ fn think_time_is_what_operations_leave() {
     let r = Recording::new(&e).unwrap();
     // 500 operations of 40 x 3 accesses in 100,000.
     assert_eq!((r.think(), r.think_ns()), (Think::Accesses, 80.0));
+    // Work without accesses is not recorded: there may be a microsecond of it.
+    let unknowns = crate::subject::Subject::Recording(Arc::new(r)).unknowns();
+    let range = unknowns.iter().find(|u| u.key == "think").map(|u| u.range);
+    assert_eq!(range, Some((0.5, 14.5)));
     let mut e = e;
     e.operations.iter_mut().flatten().for_each(|o| o.vt1 = 50_000);
     // Less than they need (the times are those of one of them), so the actor's life of 1,000,000 counts.

@@ -1,6 +1,7 @@
 //! `tussle predict`.
 
 pub mod here;
+mod kept;
 mod turns;
 
 use super::source::Source;
@@ -37,7 +38,7 @@ const EVIDENCE_MACHINE: &str = "2s-icelake-sp-96";
 pub struct Args {
     /// A scenario (mmap_lock, i_mmap, vma_lock, pcp_lists, anon_vma: `tussle scenario` lists them), or an evidence file
     /// with recorded operations
-    #[arg(value_name = "SCENARIO|EVIDENCE", required_unless_present_any = ["list_machines", "validate"])]
+    #[arg(value_name = "SCENARIO|EVIDENCE", required_unless_present_any = ["list_machines", "validate", "kept"])]
     scenario: Option<String>,
     /// Machine by name, or a profile's file; `here` replays recorded operations on threads of this one
     /// [default: that of a scenario's published figures; `here` for recorded programs]
@@ -78,6 +79,9 @@ pub struct Args {
     /// Compare every scenario with its published figures
     #[arg(long)]
     validate: bool,
+    /// Show what every hunt predicted before it measured, beside what it measured
+    #[arg(long)]
+    kept: bool,
     /// Also show the verdict that is withheld from recorded programs until the closed loop holds
     #[arg(long)]
     check: bool,
@@ -91,6 +95,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     }
     if args.validate {
         return validate(args, global);
+    }
+    if args.kept {
+        kept::print(global)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let Some(name) = &args.scenario else { bail!("which scenario?") };
     let evidence = match Story::find(name) {

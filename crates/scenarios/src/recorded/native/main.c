@@ -107,12 +107,13 @@ static double unit(int k) {
     return best > 0.01 ? best : 0.01;
 }
 
-/* Factors on the length of every thread's work. */
-static double scale[THREADS];
+/* Factors on the length of every thread's work, and work between operations that nobody recorded, ns. */
+static double scale[THREADS], hidden_ns;
 
 static void lengths(double factor, double unit_ns) {
     for (int i = 0; i < WORKS; i++)
-        work_rounds[i] = (uint32_t)(works[i].ns * factor * scale[works[i].thread] / unit_ns + 0.5);
+        work_rounds[i] = (uint32_t)((works[i].ns * factor * scale[works[i].thread] +
+                                     (works[i].between ? hidden_ns : 0)) / unit_ns + 0.5);
 }
 
 /* CPU nanoseconds of an operation of the first layout, mean over threads: each by itself, or all at once. */
@@ -196,7 +197,7 @@ static void measure(double factor, double unit_ns, long pairs, long us, uint64_t
 }
 
 /* Arguments: length of a burst, pairs, seed, what is known of the CPU time of an operation (nothing; its mean where all
-   threads run; its mean where each runs by itself; that of every thread by itself), one target per thread, factors. */
+   threads run; its mean where each runs by itself; that of every thread by itself), one target per thread, factors, each with `+` and hidden work. */
 enum { NOTHING, ALL, BY_ITSELF, EACH_BY_ITSELF };
 
 int main(int argc, char **argv) {
@@ -219,6 +220,7 @@ int main(int argc, char **argv) {
             return 3;
     for (kind = 0; kind < KINDS; kind++) {
         double ns = unit(kind), base = 1;
+        hidden_ns = 0;
         for (int t = 0; t < THREADS; t++)
             scale[t] = 1;
         if (known == EACH_BY_ITSELF)
@@ -228,7 +230,10 @@ int main(int argc, char **argv) {
         int lengths_all = argc - 5 - THREADS;
         for (int f = 0; f < lengths_all; f++) {
             double share = (double)(kind * lengths_all + f + 1) / (KINDS * lengths_all);
-            measure(base * atof(argv[5 + THREADS + f]), ns, pairs, us, started + (uint64_t)(share * ALL_NS));
+            char *rest;
+            double factor = strtod(argv[5 + THREADS + f], &rest);
+            hidden_ns = *rest == '+' ? atof(rest) : 0;
+            measure(base * factor, ns, pairs, us, started + (uint64_t)(share * ALL_NS));
         }
     }
     done = 1;

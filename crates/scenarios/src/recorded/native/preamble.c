@@ -59,5 +59,6 @@ static inline void apart(uint32_t n) {
 #define SPIN_UNLOCK(at) pthread_spin_unlock(SPIN(at));
 
 struct round { uint64_t (*run)(uint64_t); uint32_t ops; };
-/* A piece of work: its nominal length in nanoseconds, and the thread that does it. */
-struct piece { double ns; int thread; };
+/* A piece of work: its nominal length in nanoseconds, the thread that does it, and whether it lies between two
+   operations. */
+struct piece { double ns; int thread, between; };
