@@ -118,7 +118,8 @@ fn bounded(error: f64, lost: f64) -> f64 {
     error.min(lost.max(ERRORS[2].1))
 }
 
-/// How many times as long operations take with lines on their way, at most: in native runs, in replays of either layout.
+/// How many times as long operations take with lines on their way, at most: in native runs, in replays of either
+/// layout.
 fn lost(counting: &[&Pair], shares: &[f64], ratios: &[f64]) -> f64 {
     let replayed = |side: usize| {
         let all: Vec<f64> =
