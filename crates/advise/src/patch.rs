@@ -15,6 +15,7 @@ pub mod lex;
 pub mod member;
 pub mod neighbours;
 mod objects;
+mod overlay;
 pub mod rust;
 mod scan;
 pub mod split;

@@ -11,6 +11,7 @@ pub(crate) mod compdb;
 mod compile;
 mod cplusplus;
 mod diagnostics;
+mod expanded;
 mod farm;
 mod foresight;
 mod kernel;
@@ -224,12 +225,7 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     uses(request, &sources, &file)?;
     let mut real = allocation::candidates(request, &sources);
     real.push(file.clone());
-    let scratch = match request.build {
-        Build::Shell(_) | Build::Make | Build::System(_) => Scratch::copy_of(request.dir)?,
-        // Nothing is written but these files: links to the others do.
-        Build::Kernel => farm::tree(request.dir, &real, &kernel::REAL, &kernel::LEFT_OUT)?,
-        Build::Compdb(_) | Build::Plain => farm::tree(request.dir, &real, &[], &[])?,
-    };
+    let scratch = copy(request, &real)?;
     let compiler = compile::Compiler::new(request, &sources, &file, scratch.path())?;
     let table = compiler.layout(false, announce)?;
     let target = compiler.target(&table).ok_or_else(|| compiler.no_layout())?;
@@ -249,6 +245,7 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     if let Some(needs) = &needs {
         patched.notes.extend(needs.by_new(&sources, &compiler.calls()?)?);
     }
+    hidden_uses(request, &sources, &file, &compiler)?;
     let place = scratch.path().join(&file);
     let meaning = meaning::Meaning {
         compiler: &compiler,
@@ -279,6 +276,31 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
         fields,
         notes: patched.notes,
     })
+}
+
+/// A copy of the folder in which the build may run and `real` files may be written.
+fn copy(request: &Request<'_>, real: &[PathBuf]) -> Result<Scratch, FixError> {
+    match request.build {
+        Build::Shell(_) | Build::Make | Build::System(_) => Ok(Scratch::copy_of(request.dir)?),
+        // Nothing is written but these files: links to the others do.
+        Build::Kernel => farm::tree(request.dir, real, &kernel::REAL, &kernel::LEFT_OUT),
+        Build::Compdb(_) | Build::Plain => farm::tree(request.dir, real, &[], &[]),
+    }
+}
+
+/// Refuses when macros hide such uses.
+fn hidden_uses(
+    request: &Request<'_>,
+    sources: &Sources,
+    file: &Path,
+    compiler: &compile::Compiler<'_>,
+) -> Result<(), FixError> {
+    if request.abi_ok {
+        return Ok(());
+    }
+    let edits = meaning::reorders(request.edits).then_some(request.edits);
+    let hidden = expanded::Hidden { sources, name: request.type_name, file, edits, root: compiler.root };
+    hidden.check(&compiler.calls()?).map_err(FixError::Use)
 }
 
 /// Refuses when the sources show that the layout is known elsewhere, looked at, or counted on.

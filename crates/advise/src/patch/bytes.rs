@@ -19,7 +19,11 @@ pub(super) fn in_file(objects: &Objects<'_, '_>) -> Option<(usize, String)> {
 fn seen(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     match objects.text(i) {
         "(" | "reinterpret_cast" => cast(objects, i).or_else(|| carved(objects, i)),
-        "sizeof" => compared(objects, i),
+        "sizeof" | "alignof" | "_Alignof" | "__alignof__" => compared(objects, i),
+        "has_unique_object_representations" | "has_unique_object_representations_v" => {
+            let close = objects.code.matching(i + 1, ["<", ">"], 20)?;
+            objects.names_type(i + 1, close).then(|| "it is asked whether it has padding".into())
+        }
         "asm" | "__asm__" | "__asm" => assembly(objects, i),
         _ if objects.code.is_word(i) => call(objects, i),
         _ => None,
@@ -39,7 +43,22 @@ fn cast(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let kept = passed
         .filter(|&j| objects.code.is_word(j) && objects.text(j + 1) == "(")
         .any(|j| keeps(objects.text(j)));
-    (!moved && !distance && !kept).then(|| format!("it is read through a pointer to {word}"))
+    let freed = before == "=" && behind == ";" && is_freed(objects, i - 2);
+    (!moved && !distance && !kept && !freed).then(|| format!("it is read through a pointer to {word}"))
+}
+
+/// The variable at `variable` is only given back: `delete[] p`, `free(p)`.
+fn is_freed(objects: &Objects<'_, '_>, variable: usize) -> bool {
+    let (from, to) = objects.function(variable);
+    let places = objects.code.places(objects.text(variable));
+    let mut uses = places.iter().filter(|&&j| j != variable && (from..to).contains(&j)).peekable();
+    uses.peek().is_some()
+        && uses.all(|&j| {
+            let before =
+                (objects.text(j - 1), objects.text(j.saturating_sub(2)), objects.text(j.saturating_sub(3)));
+            let deleted = matches!(before, ("delete", ..) | ("]", "[", "delete"));
+            deleted || (before.0 == "(" && keeps(before.1) && objects.text(j + 1) == ")")
+        })
 }
 
 /// `(struct s *)pool` where `pool` is an array of so many bytes, or memory in which bytes are counted.
@@ -86,7 +105,7 @@ fn compared(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     if matches!(objects.text(close + 1), "/" | "%") && (number(close + 2) || scalar) {
         return Some("its size is counted in numbers".into());
     }
-    (behind || before).then(|| "its size is compared with a number".to_string())
+    (behind || before).then(|| "its size or alignment is compared with a number".to_string())
 }
 
 pub(super) fn keeps(function: &str) -> bool {

@@ -1,9 +1,10 @@
-//! Which members of which structs hold a type by value.
+//! Which members of which structs hold a type by value or point to it, and which names stand for pointers to it.
 
 use std::collections::BTreeSet;
 
 use super::body::{Body, Source, bodies, statements};
 use super::member::declared;
+use super::scan::Code;
 
 /// Members, of any struct of a project, that are declared with a type.
 #[derive(Debug, Default)]
@@ -14,6 +15,10 @@ pub(super) struct Held {
     by: BTreeSet<(String, String)>,
     /// Those that are arrays: only they are addresses without an `&`.
     arrays: BTreeSet<String>,
+    /// Members that point to one, with the tags and typedefs of the structs around them.
+    pointing: BTreeSet<(String, String)>,
+    /// Typedefs of pointers to it.
+    pub(super) pointers: Vec<String>,
 }
 
 impl Held {
@@ -24,21 +29,28 @@ impl Held {
             names.iter().filter(|n| files.iter().any(|f| is_array_typedef(f.1, n))).cloned().collect();
         for (_, text) in files.iter().filter(|f| names.iter().any(|n| may_hold(f.1, n))) {
             let source = Source::new(text);
+            out.pointers.extend(pointer_typedefs(&source, names));
             let all = bodies(&source);
             for body in &all {
                 let members = members(&source, body, names, &brackets);
                 // Those of a struct without a tag are members of what stands around it.
                 let around = all.iter().filter(|b| b.open <= body.open && body.close <= b.close);
                 let holders: Vec<&String> = around.flat_map(|b| b.tag.iter().chain(&b.aliases)).collect();
-                for (member, is_array) in members {
-                    out.arrays.extend(is_array.then(|| member.clone()));
+                for (member, kind) in members {
+                    if kind == Kind::Pointer {
+                        out.pointing.extend(holders.iter().map(|h| (h.to_string(), member.clone())));
+                        continue;
+                    }
+                    out.arrays.extend((kind == Kind::Array).then(|| member.clone()));
                     out.by.extend(holders.iter().map(|h| (h.to_string(), member.clone())));
                     out.names.push(member);
                 }
             }
         }
-        out.names.sort();
-        out.names.dedup();
+        for list in [&mut out.names, &mut out.pointers] {
+            list.sort();
+            list.dedup();
+        }
         out
     }
 
@@ -52,18 +64,76 @@ impl Held {
         self.arrays.contains(member)
     }
 
+    /// Whether the struct `holder` has such a member that points to one.
+    pub(super) fn points_in(&self, holder: &str, member: &str) -> bool {
+        self.pointing.contains(&(holder.to_string(), member.to_string()))
+    }
+
+    /// Whether the word stands for a pointer to one.
+    pub(super) fn is_pointer_name(&self, word: &str) -> bool {
+        self.pointers.iter().any(|p| p == word)
+    }
+
     /// Whether the struct `holder` has it.
     pub(super) fn has_in(&self, holder: &str, member: &str) -> bool {
         self.by.contains(&(holder.to_string(), member.to_string()))
     }
 }
 
-/// Whether `text` may declare something with the type `name` by value: pointers, casts and arguments only mention it.
+/// Whether `text` may have a member of the type `name`, or of pointers to it: casts and parameters only mention it.
 fn may_hold(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
-        let behind = text[at + name.len()..].trim_start().bytes().next();
-        !matches!(behind, None | Some(b'*' | b')' | b',' | b';' | b'&' | b'>' | b'.' | b'(' | b'='))
+        let mut behind = text[at + name.len()..].trim_start();
+        let pointer = behind.starts_with('*');
+        if pointer {
+            // A member or a typedef: one star, a name, and what ends a declarator of a struct.
+            behind = behind[1..]
+                .trim_start_matches(|c: char| c.is_whitespace() || c.is_alphanumeric() || c == '_');
+            return behind.starts_with([';', ',']);
+        }
+        !matches!(behind.bytes().next(), None | Some(b')' | b',' | b';' | b'&' | b'>' | b'.' | b'(' | b'='))
     })
+}
+
+/// Names of `typedef struct name *other;` and `using other = name *;`.
+fn pointer_typedefs(source: &Source<'_>, names: &[String]) -> Vec<String> {
+    let code = Code::new(source);
+    let ours = |i: usize| names.iter().any(|n| n == code.text(i));
+    let keyword = |i: usize| matches!(code.text(i), "struct" | "const" | "class" | "volatile");
+    let skip = |mut i: usize| {
+        while keyword(i) {
+            i += 1;
+        }
+        i
+    };
+    let mut out = Vec::new();
+    for &i in code.places("typedef") {
+        let at = skip(i + 1);
+        if ours(at) && code.text(at + 1) == "*" && code.text(at + 3) == ";" {
+            out.push(code.text(at + 2).to_string());
+        }
+        // `typedef struct name { .. } name, *other;`
+        let (_, end) = code.statement(i);
+        let named = ours(at) || ours(end.saturating_sub(3));
+        if named && code.text(end - 2) == "*" && code.text(end.saturating_sub(3)) == "," {
+            out.push(code.text(end - 1).to_string());
+        }
+    }
+    for &i in code.places("using").iter().filter(|&&i| code.text(i + 2) == "=") {
+        let at = skip(i + 3);
+        if ours(at) && code.text(at + 1) == "*" && code.text(at + 2) == ";" {
+            out.push(code.text(i + 1).to_string());
+        }
+    }
+    out
+}
+
+/// How a member has the type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Value,
+    Array,
+    Pointer,
 }
 
 /// `typedef struct foo name[2];`
@@ -73,19 +143,27 @@ fn is_array_typedef(text: &str, name: &str) -> bool {
     declarators.any(|(_, behind)| behind.trim_start().starts_with('['))
 }
 
-/// The members of `body` that are declared with one of `names`, by value, and whether they are arrays: by brackets or
-/// by their type's name.
-fn members(source: &Source<'_>, body: &Body, names: &[String], brackets: &[String]) -> Vec<(String, bool)> {
+/// The members of `body` that are declared with one of `names`. Arrays are so by brackets or by their type's name.
+fn members(source: &Source<'_>, body: &Body, names: &[String], brackets: &[String]) -> Vec<(String, Kind)> {
     let mut out = Vec::new();
     for statement in statements(source, body).unwrap_or_default() {
         let tokens = statement.first..statement.last;
         let words: Vec<&str> = tokens.filter(|&i| source.tokens[i].is_code()).map(|i| source.at(i)).collect();
         let keyword = |w: &&&str| matches!(**w, "struct" | "const" | "volatile" | "union" | "class");
         let ours = words.iter().find(|w| !keyword(w)).is_some_and(|w| names.iter().any(|n| n == w));
-        if ours && !words.contains(&"*") && !words.contains(&"(") {
-            let is_array = words.contains(&"[") || words.iter().any(|w| brackets.iter().any(|b| b == w));
-            out.extend(declared(source, &statement).names.into_iter().map(|n| (n, is_array)));
+        if !ours || words.contains(&"(") {
+            continue;
         }
+        let is_array = words.contains(&"[") || words.iter().any(|w| brackets.iter().any(|b| b == w));
+        let declared = declared(source, &statement).names;
+        let stars = words.iter().filter(|w| **w == "*").count();
+        let kind = match (stars, is_array) {
+            (0, false) => Kind::Value,
+            (0, true) => Kind::Array,
+            (n, false) if n == declared.len() => Kind::Pointer,
+            _ => continue,
+        };
+        out.extend(declared.into_iter().map(|n| (n, kind)));
     }
     out
 }
@@ -114,5 +192,20 @@ mod tests {
         // Whose member it is cannot be told.
         assert!(!run("char *f(ext_t *e) { return (char *)&e->data; }\n"));
         assert!(!run("char *f(struct top *e) { return (char *)&e->inner.data; }\n"));
+    }
+
+    #[test]
+    fn pointers_are_addresses_too() {
+        let run = |code: &str| uses::check("s", None, Ask::LAYOUT, &[("a.c", code)]).is_ok();
+        let own = "struct s { int a; int b; };\n";
+        assert!(!run(&format!("{own}typedef struct s *sp;\nchar *f(sp p) {{ return (char *)p; }}\n")));
+        assert!(!run("typedef struct s { int a; } s_t, *sp;\nchar *f(sp p) { return (char *)p; }\n"));
+        let list =
+            format!("{own}struct list {{ int n; struct s *item; }};\nstruct other {{ char *item; }};\n");
+        assert!(!run(&format!("{list}char *f(struct list *l) {{ return (char *)l->item; }}\n")));
+        assert!(run(&format!("{list}char *f(struct other *l) {{ return (char *)l->item; }}\n")));
+        assert!(!run(&format!("{own}struct s *get(void);\nchar *f(void) {{ return (char *)get(); }}\n")));
+        let freed = "void f(struct s *p) { char *b = (char *)p; free(b); }\n";
+        assert!(run(&format!("{own}{freed}")));
     }
 }

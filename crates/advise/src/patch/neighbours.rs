@@ -1,18 +1,20 @@
 //! Uses that count on which member stands beside which: arithmetic on the address of a member, ranges of members that
 //! are copied or cleared together, members that other types are laid over.
 
-use super::body::{Source, bare_name, bodies_in, find, may_define, statements};
+use super::body::{Source, bare_name, find, may_define, statements};
 use super::member::declared;
-use super::objects::{Objects, Pointee, is_scalar};
+use super::objects::Objects;
+use super::overlay::Overlay;
+use super::scan::Code;
 use crate::edit::{Edit, Spot};
 
 /// A member as its declaration tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Member {
-    name: String,
+pub(super) struct Member {
+    pub(super) name: String,
     /// Words of the type.
-    ty: String,
-    array: bool,
+    pub(super) ty: String,
+    pub(super) array: bool,
 }
 
 /// Another order of a type's members.
@@ -31,10 +33,11 @@ impl<'f> Order<'f> {
 
     /// The first use that counts on the order of today: its place, and a sentence.
     pub(super) fn in_file(&self, objects: &Objects<'_, '_>) -> Option<(usize, String)> {
-        let uses = Uses { objects, members: &self.members };
+        let uses = Uses { objects, members: &self.members, files: self.files };
+        let overlay = Overlay { objects, members: &self.members };
         (0..objects.code.len()).find_map(|i| {
             let how = uses.at(i).or_else(|| {
-                let (over, how) = uses.laid_over(i)?;
+                let (over, how) = overlay.at(i)?;
                 self.changes(over.prefix(&self.members, self.files, objects.names())).then_some(how)
             })?;
             Some((i, how))
@@ -52,7 +55,7 @@ impl<'f> Order<'f> {
 }
 
 /// Members of `name`, as the first of `files` that defines it has them.
-fn members_in(files: &[(&str, &str)], name: &str) -> Vec<Member> {
+pub(super) fn members_in(files: &[(&str, &str)], name: &str) -> Vec<Member> {
     let mut defining = files.iter().filter(|f| may_define(f.1, bare_name(name)));
     defining.find_map(|f| members(f.1, name)).unwrap_or_default()
 }
@@ -80,37 +83,6 @@ fn members(text: &str, name: &str) -> Option<Vec<Member>> {
     Some(out)
 }
 
-/// What an object is looked at as.
-#[derive(Clone, Debug)]
-enum Over {
-    /// Another type of this name.
-    Type(String),
-    /// Numbers.
-    Numbers,
-    /// The first member alone.
-    First,
-    /// Another type of this name, if it begins with members of the same names.
-    Like(String),
-}
-
-impl Over {
-    /// How many of the first members it counts on.
-    fn prefix(&self, own: &[Member], files: &[(&str, &str)], names: &[String]) -> usize {
-        let other = match self {
-            Over::Numbers => return own.len(),
-            Over::First => return 1,
-            Over::Type(other) | Over::Like(other) => other,
-        };
-        if names.contains(other) {
-            return 0;
-        }
-        let theirs = members_in(files, other);
-        let like = matches!(self, Over::Like(_));
-        let same = |a: &Member, b: &Member| a.ty == b.ty && a.array == b.array && (!like || a.name == b.name);
-        own.iter().zip(&theirs).take_while(|(a, b)| same(a, b)).count().max(usize::from(!like))
-    }
-}
-
 fn moved<'m>(order: &mut Vec<&'m str>, edit: &Edit) {
     let at = |order: &[&str], f: &str| order.iter().position(|n| *n == f);
     match edit {
@@ -136,6 +108,7 @@ fn moved<'m>(order: &mut Vec<&'m str>, edit: &Edit) {
 struct Uses<'u, 's, 'a> {
     objects: &'u Objects<'s, 'a>,
     members: &'u [Member],
+    files: &'u [(&'u str, &'u str)],
 }
 
 impl Uses<'_, '_, '_> {
@@ -144,6 +117,11 @@ impl Uses<'_, '_, '_> {
         match self.objects.text(i) {
             "memset" | "memcpy" | "memmove" | "memcmp" | "bzero" | "explicit_bzero" | "bcopy"
             | "__builtin_memset" | "__builtin_memcpy" => self.range(i),
+            "write" | "read" | "send" | "recv" | "pwrite" | "pread" | "sendto" | "recvfrom" => {
+                self.transfer(i, 2)
+            }
+            "fwrite" | "fread" => self.transfer(i, 1),
+            "(" => self.wider(i),
             "memset_after" | "memset_startat" | "offsetofend" => self.kernel_range(i),
             "offsetof" | "__builtin_offsetof" => self.offset(i),
             "&" => self.arithmetic(i),
@@ -158,19 +136,30 @@ impl Uses<'_, '_, '_> {
         if objects.text(i + 1) == "&" || objects.text(i.saturating_sub(1)) == "&" {
             return None;
         }
-        let mut at = i + 1;
-        while objects.text(at) == "(" {
-            at += 1;
-        }
-        let last = objects.path_end(at);
-        let access = last > at && matches!(objects.text(last - 1), "." | ">");
-        let owner = if objects.text(last - 1) == "." { last - 2 } else { last.saturating_sub(3) };
-        let own = access && (objects.is_object(owner) || objects.text(owner) == "this");
-        let member = self.members.iter().find(|m| m.name == objects.text(last))?;
         let binary = i > 0
             && (objects.code.is_word(i - 1) && objects.text(i - 1) != "return"
                 || matches!(objects.text(i - 1), ")" | "]"));
-        (own && !binary).then_some((member, last))
+        (!binary).then(|| self.own_member(i + 1)).flatten()
+    }
+
+    /// The member of the type at the end of the path that begins at `at`, and the place of its name.
+    fn own_member(&self, at: usize) -> Option<(&Member, usize)> {
+        let objects = self.objects;
+        let mut at = at;
+        while objects.text(at) == "(" {
+            // `(x)->a`, as macros leave it.
+            let close = objects.code.closing(at)?;
+            let base = matches!(objects.text(close + 1), "." | "-");
+            at = if base && close == at + 2 { close } else { at + 1 };
+        }
+        let last = objects.path_end(at);
+        let access = last > at && matches!(objects.text(last - 1), "." | ">");
+        let behind = if objects.text(last - 1) == "." { last - 2 } else { last.saturating_sub(3) };
+        let owner = if objects.text(behind) == ")" { behind - 1 } else { behind };
+        let implicit = last == at && objects.is_member_in_method(at);
+        let own = implicit || access && (objects.is_object(owner) || objects.text(owner) == "this");
+        let member = self.members.iter().find(|m| m.name == objects.text(last))?;
+        own.then_some((member, last))
     }
 
     /// `memset(&x->b, 0, sizeof(*x) - offsetof(struct s, b))`.
@@ -190,7 +179,13 @@ impl Uses<'_, '_, '_> {
         if self.is_some_bytes(size) && objects_given.iter().any(|a| self.is_whole(*a)) {
             return Some(format!("{word}() takes some of its bytes, from the first on"));
         }
-        objects_given.iter().find_map(|&(from, to)| {
+        self.beyond(objects_given, size, word)
+    }
+
+    /// The address of a member among `arguments`, when `size` is not that of this member alone.
+    fn beyond(&self, arguments: &[(usize, usize)], size: (usize, usize), word: &str) -> Option<String> {
+        let objects = self.objects;
+        arguments.iter().find_map(|&(from, to)| {
             let (member, _) = (from..to)
                 .filter(|&j| objects.text(j) == "&")
                 .find_map(|j| self.member_address(j).filter(|(_, last)| last + 1 == to))?;
@@ -203,13 +198,61 @@ impl Uses<'_, '_, '_> {
         })
     }
 
-    /// The argument is a number, or the size of something else.
+    /// The argument is a number, or made of numbers, constants and the sizes of something else.
     fn is_some_bytes(&self, (from, to): (usize, usize)) -> bool {
         let objects = self.objects;
-        let number = to == from + 1 && objects.text(from).starts_with(|c: char| c.is_ascii_digit());
-        let sizeof = objects.text(from) == "sizeof" && objects.code.closing(from + 1) == Some(to - 1);
-        let own = objects.measures(from, to) || (from..to).any(|j| objects.text(j) == "this");
-        number || (sizeof && !own)
+        let own = (from..to).any(|j| {
+            objects.is_name(j)
+                || objects.is_object(j)
+                || matches!(objects.text(j), "this" | "typeof")
+                || self.stands_for_size(objects.text(j))
+        });
+        let mut at = from;
+        while at < to {
+            let text = objects.text(at);
+            if text == "sizeof" {
+                at = objects.code.closing(at + 1).unwrap_or(at + 1);
+            } else if objects.code.is_word(at) && !is_constant(text) {
+                return false;
+            }
+            at += 1;
+        }
+        !own
+    }
+
+    /// `write(fd, &x->a, sizeof(x->a) + sizeof(x->b))`; the size is argument `size`.
+    fn transfer(&self, i: usize, size: usize) -> Option<String> {
+        let objects = self.objects;
+        let arguments = objects.arguments(i + 1);
+        let size =
+            *arguments.get(size).filter(|_| !matches!(objects.text(i.saturating_sub(1)), "." | ">"))?;
+        self.beyond(&arguments[..2], size, objects.text(i))
+    }
+
+    /// `*(uint64_t *)&x->a`, where `a` has 4 bytes.
+    fn wider(&self, i: usize) -> Option<String> {
+        let objects = self.objects;
+        let close = objects.code.closing(i)?;
+        if objects.text(close - 1) != "*" || close - i > 6 {
+            return None;
+        }
+        let at = close + 1 + usize::from(objects.text(close + 1) == "(");
+        let (member, _) =
+            Some(at).filter(|&at| objects.text(at) == "&").and_then(|at| self.own_member(at + 1))?;
+        let words: Vec<&str> = (i + 1..close - 1).map(|j| objects.text(j)).collect();
+        let wide = size(&words.join(" "))? > size(&member.ty)?;
+        (wide && !member.array)
+            .then(|| format!("{} and what is behind it are read as one number", member.name))
+    }
+
+    /// A constant of the sources that is the size of the type.
+    fn stands_for_size(&self, word: &str) -> bool {
+        let names = self.objects.names();
+        is_constant(word)
+            && self
+                .files
+                .iter()
+                .any(|f| macro_text(f.1, word).is_some_and(|t| names.iter().any(|n| t.contains(n.as_str()))))
     }
 
     /// The argument is the address of an object, and not that of a pointer to one.
@@ -227,6 +270,9 @@ impl Uses<'_, '_, '_> {
             let bytes: Option<u64> = objects.text(from).trim_end_matches(['u', 'U', 'l', 'L']).parse().ok();
             return bytes.is_some_and(|b| size(&member.ty).is_none_or(|s| b <= s));
         }
+        if to == from + 1 && is_constant(objects.text(from)) {
+            return self.is_size_constant(member, objects.text(from));
+        }
         let words: Vec<usize> = (from..to).filter(|&j| objects.code.is_word(j)).collect();
         let Some((&first, inside)) = words.split_first() else { return false };
         if objects.text(first) != "sizeof" || (from..to).any(|j| matches!(objects.text(j), "+" | "/")) {
@@ -241,8 +287,46 @@ impl Uses<'_, '_, '_> {
         let declared =
             variable.is_some_and(|d| member.ty.split(' ').any(|w| w == text(d.ty)) && d.depth == stars);
         let product =
-            (from..to).any(|j| text(j) == "*" && j > from && text(j - 1) != "(" && text(j - 1) != "*");
+            (from..to).any(|j| text(j) == "*" && j > from && !matches!(text(j - 1), "(" | "*" | "sizeof"));
         !product && (named || same_type || declared)
+    }
+
+    /// The constant is no more than the member has, as far as the sources define it: what others define is the size of
+    /// others' types.
+    fn is_size_constant(&self, member: &Member, word: &str) -> bool {
+        let Some(text) = self.files.iter().find_map(|f| macro_text(f.1, word)) else { return true };
+        let text = text.trim().trim_matches(['(', ')']);
+        let number: Option<u64> = text.parse().ok();
+        let fits = number.is_some_and(|n| size(&member.ty).is_none_or(|s| n <= s));
+        fits || (text.starts_with("sizeof") && text.contains(&member.ty) && !text.contains(['+', '*']))
+    }
+
+    /// A member of the same type stands beside this one.
+    fn is_run(&self, member: &Member) -> bool {
+        let at = self.members.iter().position(|m| m == member).unwrap_or(0);
+        let beside = [at.checked_sub(1), Some(at + 1)].into_iter().flatten();
+        beside.filter_map(|n| self.members.get(n)).any(|n| n.ty == member.ty && !n.array)
+    }
+
+    /// `sum(&x->a, 3)`, where `a` stands beside members of its type and the function goes on from where it is pointed to.
+    fn is_walked_by_callee(&self, member: &Member, i: usize, last: usize) -> bool {
+        let objects = self.objects;
+        if !self.is_run(member) || !matches!(objects.text(i.saturating_sub(1)), "(" | ",") {
+            return false;
+        }
+        let open = (i.saturating_sub(40)..i)
+            .rev()
+            .find(|&k| objects.text(k) == "(" && objects.code.closing(k).is_some_and(|c| c > last));
+        let Some(open) = open.filter(|&o| o > 0 && objects.code.is_word(o - 1)) else { return false };
+        let name = objects.text(open - 1);
+        let Some(index) = objects.arguments(open).iter().position(|a| a.0 <= i && i < a.1) else {
+            return false;
+        };
+        objects.code.walks_parameter(name, index)
+            || self.files.iter().filter(|f| may_be_function(f.1, name)).any(|f| {
+                let source = Source::new(f.1);
+                Code::new(&source).walks_parameter(name, index)
+            })
     }
 
     fn kernel_range(&self, i: usize) -> Option<String> {
@@ -287,112 +371,44 @@ impl Uses<'_, '_, '_> {
         let kept = objects.text(i.saturating_sub(1)) == "="
             && objects.text(i.saturating_sub(2)) != "="
             && matches!(objects.text(last + 1), ";" | ",");
-        let walked = kept && self.walks(i - 2, i);
+        // `T *data() { return &x; }`
+        let returned = objects.text(i.saturating_sub(1)) == "return" && self.is_run(member) && {
+            let (open, _) = objects.function(i);
+            let (start, _) = objects.code.statement(open);
+            (start..open)
+                .any(|j| matches!(objects.text(j), "data" | "begin" | "ptr" | "raw" | "array" | "operator"))
+        };
+        let walked =
+            returned || (kept && objects.walks(i - 2, i)) || self.is_walked_by_callee(member, i, last);
         (operator || walked).then(|| format!("there is arithmetic on the address of {}", member.name))
     }
+}
 
-    /// The pointer variable at `variable` is indexed or moved behind `from`.
-    fn walks(&self, variable: usize, from: usize) -> bool {
-        let objects = self.objects;
-        let name = objects.text(variable);
-        let (_, end) = objects.function(variable);
-        (from..end).filter(|&j| objects.text(j) == name && objects.text(j - 1) != ".").any(|j| {
-            let next = (objects.text(j + 1), objects.text(j + 2));
-            let before = (objects.text(j - 1), objects.text(j - 2));
-            let stepped = matches!(next, ("+", _) | ("-", "-" | "=")) || (next.0 == "-" && next.1 != ">");
-            let indexed = next.0 == "[" && next.1 != "0";
-            stepped || indexed || before == ("+", "+") || before == ("-", "-")
+/// Whether `text` has the body of a function `name`, as far as a glance tells.
+fn may_be_function(text: &str, name: &str) -> bool {
+    text.match_indices(name).any(|(at, _)| {
+        let behind = text[at + name.len()..].trim_start();
+        let parameters = behind.starts_with('(').then(|| behind.split([';', '{', '}']).next()).flatten();
+        parameters.is_some_and(|p| {
+            p.len() < 400 && behind[p.len()..].starts_with('{') && p.trim_end().ends_with(')')
         })
-    }
+    })
+}
 
-    /// Casts to and from other types, and unions.
-    fn laid_over(&self, i: usize) -> Option<(Over, String)> {
-        let objects = self.objects;
-        if matches!(objects.text(i), "(" | "reinterpret_cast")
-            && let Some(cast) = objects.cast(i)
-            && let Pointee::Other(other) = cast.pointee
-        {
-            return Some((Over::Type(other.into()), format!("it is looked at as {other}")));
-        }
-        if objects.text(i) == "union" {
-            return self.union(i);
-        }
-        self.downcast(i).or_else(|| self.from_void(i))
-    }
+/// A word in capitals.
+fn is_constant(word: &str) -> bool {
+    word.len() > 1
+        && word.starts_with(|c: char| c.is_ascii_uppercase())
+        && !word.contains(|c: char| c.is_ascii_lowercase())
+}
 
-    /// `(struct s *)base` of a pointer to another type.
-    fn downcast(&self, i: usize) -> Option<(Over, String)> {
-        let objects = self.objects;
-        let close = objects.code.closing(i).filter(|_| objects.text(i) == "(")?;
-        let ours = objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 6;
-        let value = close + 1;
-        if !ours || !objects.code.is_word(value) || !matches!(objects.text(value + 1), ";" | ")" | ",") {
-            return None;
-        }
-        let ty = objects.text(objects.code.variable(objects.text(value), value).filter(|d| d.depth == 1)?.ty);
-        let other = !is_scalar(ty) && !matches!(ty, "void" | "auto") && !objects.is_object(value);
-        other.then(|| (Over::Type(ty.into()), format!("a pointer to {ty} becomes one to it")))
-    }
-
-    /// `(struct head *)v` of a `void *`: what it points to may be an object that begins with such a member.
-    fn from_void(&self, i: usize) -> Option<(Over, String)> {
-        let objects = self.objects;
-        let close = objects.code.closing(i).filter(|_| objects.text(i) == "(")?;
-        let word = (i + 1..close).rev().find(|&j| objects.code.is_word(j) && objects.text(j) != "const")?;
-        let value = close + 1;
-        if objects.text(close - 1) != "*" || close - i > 5 || !objects.code.is_word(value) {
-            return None;
-        }
-        let from = objects.code.variable(objects.text(value), value)?;
-        let first = self.members.first()?;
-        let head = objects.text(word);
-        let same = !first.array && first.ty.split(' ').any(|w| w == head) && !first.ty.ends_with('*');
-        let void = objects.text(from.ty) == "void" && from.depth == 1 && !objects.is_name(word);
-        let void = void && self.receives(value);
-        let over = if same { Over::First } else { Over::Like(head.into()) };
-        void.then(|| (over, format!("a void pointer becomes one to {head}, and it begins like that")))
-    }
-
-    /// An object's address becomes the value of the variable at `value`: it is assigned, or passed to its function.
-    fn receives(&self, value: usize) -> bool {
-        let objects = self.objects;
-        let name = objects.text(value);
-        let (open, _) = objects.function(value);
-        let (start, _) = objects.code.statement(open);
-        let own = (start..open).find(|&j| objects.code.is_word(j) && objects.text(j + 1) == "(");
-        let mut assigned = objects.code.places(name).iter().filter(|&&j| objects.text(j + 1) == "=");
-        let calls = own.map_or(&[][..], |j| objects.code.places(objects.text(j)));
-        let mut calls = calls.iter().filter(|&&j| Some(j) != own && objects.text(j + 1) == "(");
-        assigned.any(|&j| objects.address(j + 2).is_some())
-            || calls.any(|&j| objects.arguments(j + 1).iter().any(|a| objects.is_address(*a)))
-    }
-
-    /// A union with an object of the type beside numbers or other structs.
-    fn union(&self, i: usize) -> Option<(Over, String)> {
-        let objects = self.objects;
-        let source = objects.code.source;
-        let keyword = objects.code.token(i)?;
-        let body = bodies_in(source, keyword, keyword + 1).pop()?;
-        let (mut ours, mut other) = (false, None);
-        for statement in statements(source, &body).ok()? {
-            let words: Vec<&str> = (statement.first..statement.last)
-                .filter(|&t| source.tokens[t].is_code())
-                .map(|t| source.at(t))
-                .collect();
-            let first =
-                words.iter().position(|w| !matches!(*w, "struct" | "const" | "volatile")).unwrap_or(0);
-            let word = words.get(first).copied().unwrap_or("");
-            let place = objects.code.place_of(statement.first) + first;
-            if objects.is_name(place) && !words.contains(&"*") {
-                ours = true;
-            } else if is_scalar(word) && other.is_none() {
-                other = Some(Over::Numbers);
-            } else if !words.contains(&"*") && !word.is_empty() && other.is_none() {
-                other = Some(Over::Type(word.into()));
-            }
-        }
-        other.filter(|_| ours).map(|o| (o, "it shares a union with another type".to_string()))
-    }
+/// What `#define word` stands for in `text`.
+fn macro_text<'t>(text: &'t str, word: &str) -> Option<&'t str> {
+    text.match_indices(word).find_map(|(at, _)| {
+        let defines = text[..at].trim_end_matches([' ', '\t']).ends_with("define");
+        let rest = &text[at + word.len()..];
+        (defines && rest.starts_with([' ', '\t', '('])).then(|| rest.lines().next().unwrap_or(""))
+    })
 }
 
 /// Bytes of a plain type; `None` for others.

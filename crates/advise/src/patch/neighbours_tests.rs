@@ -71,3 +71,73 @@ fn other_types_laid_over() {
     f("union u { struct s s; int v[5]; };", "swap:b,c", Some("union"));
     f("union u { struct s *s; int v[5]; };", "swap:b,c", None);
 }
+
+#[test]
+fn a_function_that_goes_on_from_a_member_counts_on_the_next() {
+    let sum = "int sum(const int *p, int n) { int r = 0; while (n--) r += *p++; return r; }\n";
+    let one = "int one(const int *p, int n) { return *p * n; }\n";
+    let f = |callee: &str, call: &str, expect| {
+        check(&format!("{callee}int f(struct s *p) {{ return {call}; }}"), "swap:b,c", expect)
+    };
+    f(sum, "sum(&p->a, 3)", Some("arithmetic on the address of a"));
+    f(one, "one(&p->a, 3)", None);
+    f("", "unknown(&p->a)", None);
+    f(sum, "sum(p->name, 3)", None);
+}
+
+#[test]
+fn one_number_over_two_members() {
+    let f = |code: &str, expect| check(&format!("void f(struct s *p) {{ {code} }}"), "swap:b,c", expect);
+    f("use(*(uint64_t *)&p->a);", Some("read as one number"));
+    f("use(*(unsigned *)&p->a);", None);
+    f("write(1, &p->a, sizeof p->a + sizeof p->b);", Some("reaches from a on"));
+    f("write(1, &p->a, sizeof p->a);", None);
+    f("memset(&(p)->a, 0, 2 * sizeof(int));", Some("reaches from a on"));
+    f("memset(&p->a, 0, LENGTH_OF_OTHERS);", None);
+    f("memcpy(p, q, 3 * sizeof(int));", Some("takes some of its bytes"));
+    f("memcpy(&p->a, v, sizeof *v);", Some("reaches from a on"));
+    f("int *v; memcpy(&p->a, v, sizeof *v);", None);
+}
+
+#[test]
+fn the_first_member_is_where_the_object_is() {
+    let f = |code: &str, edit: &str, expect| check(code, edit, expect);
+    let compare = "int compare(const void *x, const void *y) { return *(const int *)x - *(const int *)y; }\n";
+    let sort = "void f(struct s *p, int n) { qsort(p, n, sizeof(*p), compare); }\n";
+    f(&format!("{compare}{sort}"), "swap:a,b", Some("a void pointer becomes one to int"));
+    f(&format!("{compare}{sort}"), "swap:b,c", None);
+    f(
+        "int g(void *v) { int *w = v; return w[2]; }\nint f(struct s *p) { return g(p); }",
+        "swap:b,c",
+        Some("becomes"),
+    );
+    f("void f(struct s *p) { void *q = *(void **)p; }", "swap:a,b", Some("its first member"));
+    f("void f(struct s *p) { printf(\"%s\", (char *)p); }", "swap:a,b", Some("its first member"));
+    f("void f(struct s *p) { printf(\"%d\", *(int *)((char *)p + at)); }", "swap:a,b", None);
+    f("void f(void) { struct s x, *p = &x; void *v = p; puts(v); }", "swap:a,b", Some("as a string"));
+    f("int f(struct s x) { return *(int *)get(&x); }", "swap:a,b", None);
+}
+
+#[test]
+fn members_of_an_object_without_a_name() {
+    let run = |body: &str, expect: Option<&str>| {
+        let text = format!("struct V {{ float x; float y; float z; {body} }};\n");
+        let edits: Vec<Edit> = vec!["swap:y,z".parse().unwrap()];
+        let found =
+            uses::check("V", Some(&edits), Ask::LAYOUT, &[("v.hpp", &text)]).err().map(|e| e.to_string());
+        assert_eq!(found.is_some(), expect.is_some(), "{body}: {found:?}");
+        assert!(expect.is_none_or(|e| found.unwrap_or_default().contains(e)), "{body}");
+    };
+    run("float at(int i) { return (&x)[i]; }", Some("arithmetic on the address of x"));
+    run("float at(int i) { return *(&x + i); }", Some("arithmetic on the address of x"));
+    run("float at(float x) { return *(&x + 0); }", None);
+    run("float *first() { return &x; }", None);
+    run("float *data() { return &x; }", Some("arithmetic on the address of x"));
+    run("}; void f(V v) { auto &a = reinterpret_cast<float (&)[3]>(v); ", Some("pointer to float"));
+    run(
+        "}; struct A { float v[3]; }; void f(V v) { auto &a = reinterpret_cast<A &>(v); ",
+        Some("looked at as A"),
+    );
+    run("}; bool f() { return alignof(V) <= 16; ", Some("compared with a number"));
+    run("}; bool f() { return std::has_unique_object_representations_v<V>; ", Some("padding"));
+}

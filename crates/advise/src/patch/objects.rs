@@ -86,10 +86,20 @@ impl<'s, 'a> Objects<'s, 'a> {
         }
         match self.text(i.saturating_sub(1)) {
             "." | ">" if self.text(i.saturating_sub(2)) != "<" && self.is_access(i) => {
-                self.held.has(self.text(i)) && !self.is_of_another(i)
+                self.held.has(self.text(i)) && !self.is_of_another(i) || self.points(i)
             }
             _ => self.is_variable(i),
         }
+    }
+
+    /// The member at `i` is a pointer to one: it is accessed through a variable of a struct that has such a member.
+    fn points(&self, i: usize) -> bool {
+        let base = i.saturating_sub(if self.text(i - 1) == "." { 2 } else { 3 });
+        if !self.code.is_word(base) || (base > 0 && self.is_access(base)) {
+            return false;
+        }
+        let holder = self.code.variable(self.text(base), base).map(|d| self.text(d.ty));
+        holder.is_some_and(|h| self.held.points_in(h, self.text(i)))
     }
 
     /// The member at `i` is one of a variable that is declared as `struct other`, where that name means another type.
@@ -121,7 +131,7 @@ impl<'s, 'a> Objects<'s, 'a> {
             return false;
         }
         let Some((at, declared)) = self.code.variable_at(self.text(i), i) else { return false };
-        if self.is_name(declared.ty) {
+        if self.is_name(declared.ty) || self.held.is_pointer_name(self.text(declared.ty)) {
             return true;
         }
         match self.text(declared.ty) {
@@ -148,6 +158,15 @@ impl<'s, 'a> Objects<'s, 'a> {
         calls.any(|&i| (i.saturating_sub(3)..i).any(|j| self.is_name(j)))
     }
 
+    /// A function `name` is declared to return a pointer to the type.
+    fn returns_pointer(&self, name: &str) -> bool {
+        let mut calls = self.code.places(name).iter().filter(|&&i| i > 1 && self.text(i + 1) == "(");
+        calls.any(|&i| {
+            let pointer = self.text(i - 1) == "*" && self.is_name(i - 2);
+            pointer || self.held.is_pointer_name(self.text(i - 1))
+        })
+    }
+
     /// The last word of `a.b->c` that begins at `at`; subscripts count.
     pub(super) fn path_end(&self, at: usize) -> usize {
         let (mut last, mut i) = (at, at + 1);
@@ -165,6 +184,11 @@ impl<'s, 'a> Objects<'s, 'a> {
 
     /// One past the address of a whole object that begins at `i`: `&x`, `&x[0]`, `p`, `v.data()`, `this`.
     pub(super) fn address(&self, i: usize) -> Option<usize> {
+        // `((&x))`, as macros leave it.
+        if self.text(i) == "(" && matches!(self.text(i + 1), "&" | "(") {
+            let close = self.code.closing(i)?;
+            return (self.address(i + 1)? == close).then_some(close + 1);
+        }
         let taken = self.text(i) == "&";
         let mut at = i + usize::from(taken);
         while self.text(at) == "(" && taken {
@@ -174,6 +198,10 @@ impl<'s, 'a> Objects<'s, 'a> {
             return self.is_method(at).then_some(at + 1);
         }
         let last = self.path_end(at);
+        // `get()`, declared as `struct s *get(void)`.
+        if !taken && last == at && self.text(at + 1) == "(" && self.returns_pointer(self.text(at)) {
+            return self.code.closing(at + 1).map(|close| close + 1);
+        }
         let called = matches!(self.text(last), "data" | "get" | "begin") && self.text(last + 1) == "(";
         if called {
             return self.is_object(at).then_some(last + 3);
@@ -193,7 +221,7 @@ impl<'s, 'a> Objects<'s, 'a> {
         let member_of = last > 0 && matches!(self.text(last - 1), "." | ">") && self.is_access(last);
         let pointer = taken
             || match member_of {
-                true => self.held.is_array(self.text(last)),
+                true => self.held.is_array(self.text(last)) || self.points(last),
                 false => self.is_pointer(last),
             };
         (!member && self.text(end) != "(" && pointer).then_some(end)
@@ -202,6 +230,7 @@ impl<'s, 'a> Objects<'s, 'a> {
     fn is_pointer(&self, i: usize) -> bool {
         self.code.variable_at(self.text(i), i).is_none_or(|(at, d)| {
             d.depth > 0
+                || self.held.is_pointer_name(self.text(d.ty))
                 || (self.text(d.ty) == "auto" && (at..at + 4).any(|j| matches!(self.text(j), "&" | "new")))
         })
     }
@@ -220,6 +249,16 @@ impl<'s, 'a> Objects<'s, 'a> {
         false
     }
 
+    /// The word at `i` may be a member in a method of the type: no variable of the function has this name.
+    pub(super) fn is_member_in_method(&self, i: usize) -> bool {
+        if !self.code.is_word(i) || !self.is_method(i) {
+            return false;
+        }
+        let (open, _) = self.function(i);
+        let (start, _) = self.code.statement(open);
+        self.code.variable_at(self.text(i), i).is_none_or(|(at, _)| at < start)
+    }
+
     /// The cast that begins at `i`, if it makes the address of a whole object another pointer.
     pub(super) fn cast(&self, i: usize) -> Option<Cast<'a>> {
         let reinterpret = self.text(i) == "reinterpret_cast" && self.text(i + 1) == "<";
@@ -229,7 +268,13 @@ impl<'s, 'a> Objects<'s, 'a> {
         }
         let (pointee, close) = self.pointee(open + 1, if reinterpret { ">" } else { ")" })?;
         let operand = close + 1 + usize::from(reinterpret);
-        let end = self.address(operand)?;
+        // `reinterpret_cast<other &>(x)`
+        let last = self.path_end(operand);
+        let reference = reinterpret && (open..close).any(|j| self.text(j) == "&");
+        let end = match reference {
+            true => self.is_object(last).then_some(last + 1)?,
+            false => self.address(operand)?,
+        };
         if reinterpret && self.text(end) != ")" {
             return None;
         }
@@ -243,6 +288,9 @@ impl<'s, 'a> Objects<'s, 'a> {
             match self.text(at) {
                 "*" | "&" => stars += 1,
                 ":" => {}
+                // `float (&)[3]`
+                "(" | ")" | "[" | "]" if until == ">" => {}
+                text if stars > 0 && text.starts_with(|c: char| c.is_ascii_digit()) => {}
                 text if QUALIFIERS.contains(&text) && stars == 0 => {}
                 "const" | "volatile" | "restrict" => {}
                 text if self.code.is_word(at) && stars == 0 => word = Some(text),
@@ -288,6 +336,12 @@ impl<'s, 'a> Objects<'s, 'a> {
         let from = function.or(all).unwrap_or(i);
         let most = self.code.len().min(from + FUNCTION_TOKENS_MAX);
         (from, self.code.matching(from, ["{", "}"], FUNCTION_TOKENS_MAX).unwrap_or(most))
+    }
+
+    /// The pointer variable at `variable` is indexed or moved behind `from`.
+    pub(super) fn walks(&self, variable: usize, from: usize) -> bool {
+        let (_, end) = self.function(variable);
+        self.code.walks(self.text(variable), from, end)
     }
 
     /// Ranges of the arguments of the call whose `(` is at `open`.

@@ -10,6 +10,9 @@ use super::lex::Kind;
 /// Tokens that a call's parentheses may hold; more is no call that somebody wrote.
 const CALL_TOKENS_MAX: usize = 400;
 
+/// Tokens of a function that are looked at.
+const BODY_TOKENS_MAX: usize = 4000;
+
 /// Words before a name that are no type of it.
 const NO_TYPES: [&str; 16] = [
     "return",
@@ -143,6 +146,32 @@ impl<'s, 'a> Code<'s, 'a> {
         words.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// The pointer `name` is indexed or moved between two places.
+    pub(super) fn walks(&self, name: &str, from: usize, to: usize) -> bool {
+        let inside = self.places(name).iter().filter(|&&j| from <= j && j < to && self.text(j - 1) != ".");
+        inside.into_iter().any(|&j| {
+            let next = (self.text(j + 1), self.text(j + 2));
+            let before = (self.text(j - 1), self.text(j.saturating_sub(2)));
+            let stepped = matches!(next, ("+", _) | ("-", "-" | "=")) || (next.0 == "-" && next.1 != ">");
+            let indexed = next.0 == "[" && next.1 != "0";
+            stepped || indexed || before == ("+", "+") || before == ("-", "-")
+        })
+    }
+
+    /// Whether the function `name` is defined here and walks from where its parameter `index` points.
+    pub(super) fn walks_parameter(&self, name: &str, index: usize) -> bool {
+        let defined = self.places(name).iter().filter(|&&i| self.text(i + 1) == "(");
+        defined.into_iter().any(|&i| {
+            let Some(close) = self.closing(i + 1).filter(|c| self.text(c + 1) == "{") else { return false };
+            let mut commas = (i + 2..close).filter(|&j| self.text(j) == ",");
+            let end = commas.clone().nth(index).unwrap_or(close);
+            let named = index == 0 || commas.nth(index - 1).is_some();
+            let parameter = (i + 2..end).rev().find(|&j| self.is_word(j));
+            let body = self.matching(close + 1, ["{", "}"], BODY_TOKENS_MAX).unwrap_or(self.len());
+            named && parameter.is_some_and(|p| self.walks(self.text(p), close + 1, body))
+        })
+    }
+
     fn declarations(&self, name: &str) -> Declarations {
         if let Some(known) = self.declarations.borrow().get(name) {
             return known.clone();
@@ -157,7 +186,9 @@ impl<'s, 'a> Code<'s, 'a> {
 
     /// The declaration whose declarator is the name at `j`, if it is one.
     pub(super) fn declaration(&self, j: usize) -> Option<Declared> {
-        if !matches!(self.text(j + 1), ";" | "," | "=" | ")" | "[" | "{" | ":") {
+        // `std::vector<foo> v(2);`
+        let constructed = self.text(j + 1) == "(" && j > 0 && self.text(j - 1) == ">";
+        if !constructed && !matches!(self.text(j + 1), ";" | "," | "=" | ")" | "[" | "{" | ":") {
             return None;
         }
         let ty = self.type_before(j)?;
@@ -182,7 +213,7 @@ impl<'s, 'a> Code<'s, 'a> {
         let mut at = behind(declarator.checked_sub(1)?)?;
         // `struct foo *a, *b;`: over the declarators before this one.
         while self.text(at) == "," {
-            let name = self.before_attribute(at.checked_sub(1)?)?;
+            let name = self.before_attribute(self.before_value(at.checked_sub(1)?))?;
             if !self.is_word(name) {
                 break;
             }
@@ -192,6 +223,12 @@ impl<'s, 'a> Code<'s, 'a> {
         let word = self.is_word(at) && !NO_TYPES.contains(&self.text(at));
         let plain = matches!(self.text(declarator - 1), ">" | ")") || at + 1 == declarator;
         (word && (plain || !self.is_operand(at))).then_some(at)
+    }
+
+    /// The declarator whose value `= {..}` or `= 1` ends at `at`; else `at`.
+    fn before_value(&self, at: usize) -> usize {
+        let first = if self.text(at) == "}" { self.enclosing(at).unwrap_or(at) } else { at };
+        if first > 1 && self.text(first - 1) == "=" { first - 2 } else { at }
     }
 
     /// The token before `__attribute__((..))` that ends at `at`; else `at`.

@@ -53,6 +53,11 @@ impl<'f> Uses<'f> {
 
     /// The first refusals in one of the files.
     pub fn of_file(&self, path: &str, text: &str, ask: Ask) -> Found {
+        self.of_text(text, ask, &|line| (path.to_string(), line))
+    }
+
+    /// The same of a text whose lines are told as others: file and line.
+    pub fn of_text(&self, text: &str, ask: Ask, place: &dyn Fn(u32) -> (String, u32)) -> Found {
         let named = self.names.iter().any(|n| text.contains(n.as_str()));
         if !named && !self.held.names.iter().any(|n| text.contains(n.as_str())) {
             return Found::default();
@@ -61,23 +66,27 @@ impl<'f> Uses<'f> {
         let name = self.name;
         let mut found = Found::default();
         if ask.positions && named {
-            found[0] = init::in_file(&source, &self.names, self.files)
-                .map(|line| Refusal::PositionalInitialiser { name: name.into(), file: path.into(), line });
+            found[0] = init::in_file(&source, &self.names, self.files).map(|line| {
+                let (file, line) = place(line);
+                Refusal::PositionalInitialiser { name: name.into(), file, line }
+            });
         }
         if !ask.layout {
             return found;
         }
         let objects = Objects::new(&source, &self.names, &self.held);
+        let told = |line: u32| {
+            let (file, line) = place(line);
+            format!("{file}:{line}")
+        };
         let seen = |(i, how): (usize, String)| Refusal::SeesLayout {
             name: name.into(),
-            place: format!("{path}:{}", objects.code.line(i)),
+            place: told(objects.code.line(i)),
             how,
         };
         let left = boundary::in_file(&objects, &self.names, &self.held);
-        found[1] = left.map(|(line, how)| {
-            let place = format!("{path}:{line}");
-            Refusal::LeavesProcess { name: name.into(), place, how }
-        });
+        found[1] =
+            left.map(|(line, how)| Refusal::LeavesProcess { name: name.into(), place: told(line), how });
         found[2] = bytes::in_file(&objects).map(seen);
         found[3] = generic::in_file(&objects, &self.curious).map(seen);
         found[4] = self.order.as_ref().and_then(|order| order.in_file(&objects)).map(seen);

@@ -77,6 +77,14 @@ impl Call {
         command.env("LC_ALL", "C").stdin(Stdio::null()).output()
     }
 
+    /// Runs the preprocessor.
+    pub(super) fn expand(&self) -> std::io::Result<Output> {
+        let args = self.args.iter().filter(|a| !matches!(a.as_str(), "-c" | "-S" | "-P" | "-fsyntax-only"));
+        let mut command = Command::new(&self.compiler);
+        command.args(args).args(["-E", "-w"]).current_dir(&self.dir);
+        command.env("LC_ALL", "C").stdin(Stdio::null()).output()
+    }
+
     /// Runs clang's front end on `source` as this call sees it; access control is off on request of `extra` only.
     pub(super) fn clang(&self, clang: &Path, source: &Path, extra: &[&str]) -> std::io::Result<Output> {
         let mut command = Command::new(clang);

@@ -343,15 +343,18 @@ impl<'a> Compiler<'a> {
         }
         // Compilers spell instances of templates in their own ways, and people leave unnamed namespaces out: only a
         // full table can be searched for them.
-        let spelt = self.request.type_name.contains('<') || is_cpp(self.file);
+        let cpp = || self.sources.users(self.file).iter().any(|u| is_cpp(u));
+        let spelt = self.request.type_name.contains('<') || is_cpp(self.file) || cpp();
         read(&Want::Names(&names)).or_else(|| spelt.then(|| read(&Want::All))?)
     }
 }
 
-/// The only type that has this name but for unnamed namespaces.
+/// The only type that has this name but for unnamed namespaces, or for the namespaces and classes around it.
 fn hidden(table: &TypeTable, name: &str) -> Option<TypeId> {
     let wanted = super::without_unnamed(name);
-    let same = |n: &str| n.contains('(') && super::without_unnamed(n) == wanted;
+    let bare = wanted.strip_prefix("struct ").or(wanted.strip_prefix("class ")).unwrap_or(&wanted);
+    let inside = |n: &str| n.strip_suffix(bare).is_some_and(|outer| outer.ends_with("::"));
+    let same = |n: &str| (n.contains('(') && super::without_unnamed(n) == wanted) || inside(n);
     let mut all = table.aggregates().filter(|(_, a)| a.name.as_deref().is_some_and(same));
     let found = all.next()?.0;
     all.next().is_none().then_some(found)

@@ -1,0 +1,252 @@
+//! Uses that lay something else over an object: other types, numbers, or its first member alone, whose address is the
+//! object's.
+
+use super::body::{bodies_in, statements};
+use super::neighbours::{Member, members_in};
+use super::objects::{Objects, Pointee, is_scalar};
+
+/// Functions that read a string where their arguments point to.
+const STRINGS: [&str; 14] = [
+    "puts",
+    "fputs",
+    "printf",
+    "fprintf",
+    "sprintf",
+    "snprintf",
+    "strlen",
+    "strcmp",
+    "strncmp",
+    "strcasecmp",
+    "strncasecmp",
+    "strcpy",
+    "strncpy",
+    "strdup",
+];
+
+/// What an object is looked at as.
+#[derive(Clone, Debug)]
+pub(super) enum Over {
+    /// Another type of this name.
+    Type(String),
+    /// Numbers.
+    Numbers,
+    /// The first member alone.
+    First,
+    /// Another type of this name, if it begins with members of the same names.
+    Like(String),
+}
+
+impl Over {
+    /// How many of the first members it counts on.
+    pub(super) fn prefix(&self, own: &[Member], files: &[(&str, &str)], names: &[String]) -> usize {
+        let other = match self {
+            Over::Numbers => return own.len(),
+            Over::First => return 1,
+            Over::Type(other) | Over::Like(other) => other,
+        };
+        if names.contains(other) {
+            return 0;
+        }
+        let theirs = members_in(files, other);
+        // `struct { float v[3]; }` is numbers, too.
+        if theirs.first().is_some_and(|m| m.array && m.ty.split(' ').all(is_scalar)) {
+            return own.len();
+        }
+        let like = matches!(self, Over::Like(_));
+        let same = |a: &Member, b: &Member| a.ty == b.ty && a.array == b.array && (!like || a.name == b.name);
+        own.iter().zip(&theirs).take_while(|(a, b)| same(a, b)).count().max(usize::from(!like))
+    }
+}
+
+/// The uses of one file.
+pub(super) struct Overlay<'u, 's, 'a> {
+    pub(super) objects: &'u Objects<'s, 'a>,
+    pub(super) members: &'u [Member],
+}
+
+impl Overlay<'_, '_, '_> {
+    /// Casts to and from other types, and unions.
+    pub(super) fn at(&self, i: usize) -> Option<(Over, String)> {
+        let objects = self.objects;
+        if objects.text(i) == "(" && self.reads_first(i) {
+            return Some((Over::First, "its first member is read through a pointer to the whole".into()));
+        }
+        if STRINGS.contains(&objects.text(i)) {
+            return self.as_string(i);
+        }
+        if matches!(objects.text(i), "(" | "reinterpret_cast")
+            && let Some(cast) = objects.cast(i)
+            && let Pointee::Other(other) = cast.pointee
+        {
+            return Some((Over::Type(other.into()), format!("it is looked at as {other}")));
+        }
+        if objects.text(i) == "union" {
+            return self.union(i);
+        }
+        self.downcast(i).or_else(|| self.from_void(i))
+    }
+
+    /// `(struct s *)base` of a pointer to another type.
+    fn downcast(&self, i: usize) -> Option<(Over, String)> {
+        let objects = self.objects;
+        let close = objects.code.closing(i).filter(|_| objects.text(i) == "(")?;
+        let ours = objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 6;
+        let value = close + 1;
+        if !ours {
+            return None;
+        }
+        // `(struct s *)base`, `(struct s *)((o)->base)`.
+        let (last, end) = match objects.text(value) {
+            "(" => objects.code.closing(value).map(|close| (close - 1, close))?,
+            _ => Some(objects.path_end(value)).map(|last| (last, last))?,
+        };
+        if !objects.code.is_word(last) || !matches!(objects.text(end + 1), ";" | ")" | ",") {
+            return None;
+        }
+        let ty = objects.text(objects.code.variable(objects.text(last), last).filter(|d| d.depth == 1)?.ty);
+        let other = !is_scalar(ty) && !matches!(ty, "void" | "auto") && !objects.is_object(last);
+        other.then(|| (Over::Type(ty.into()), format!("a pointer to {ty} becomes one to it")))
+    }
+
+    /// `*(void **)s`, and `(char *)s` for `printf`.
+    fn reads_first(&self, i: usize) -> bool {
+        let objects = self.objects;
+        let Some(close) = objects.code.closing(i).filter(|c| c - i < 7) else { return false };
+        let stars = (i + 1..close).filter(|&j| objects.text(j) == "*").count();
+        let pointer = objects.text(close - 1) == "*" && !objects.names_type(i + 1, close);
+        let operand = close + 1;
+        let text = stars == 1 && objects.text(close - 2) == "char" && {
+            let call =
+                (i.saturating_sub(60)..i).rev().take_while(|&j| !matches!(objects.text(j), ";" | "{" | "}"));
+            call.into_iter().any(|j| STRINGS.contains(&objects.text(j)))
+        };
+        let through = stars == 2 && i > 0 && objects.text(i - 1) == "*";
+        let end = objects.address(operand);
+        let moved = end.is_some_and(|e| matches!(objects.text(e), "+" | "-"));
+        pointer && (text || through) && end.is_some() && !moved
+    }
+
+    /// `strcmp(v, w)` of `void` pointers that are objects.
+    fn as_string(&self, i: usize) -> Option<(Over, String)> {
+        let objects = self.objects;
+        let word =
+            |&(from, to): &(usize, usize)| (to == from + 1 && self.is_object_as_void(from)).then_some(from);
+        let found = objects.arguments(i + 1).iter().find_map(word);
+        found.map(|_| (Over::First, format!("{}() reads it as a string", objects.text(i))))
+    }
+
+    /// The word is a `void *` to which an object's address is given.
+    fn is_object_as_void(&self, i: usize) -> bool {
+        let objects = self.objects;
+        objects.code.is_word(i)
+            && objects
+                .code
+                .variable(objects.text(i), i)
+                .is_some_and(|d| objects.text(d.ty) == "void" && d.depth == 1)
+            && self.receives(i)
+    }
+
+    /// What was given as a `void *` and becomes a pointer to something else: `(struct head *)v`, `int *w = v;`.
+    fn from_void(&self, i: usize) -> Option<(Over, String)> {
+        let objects = self.objects;
+        let (word, stars, value, variable) = match objects.text(i) {
+            "(" => {
+                let close = objects.code.closing(i).filter(|c| c - i <= 6 && objects.text(c - 1) == "*")?;
+                let word =
+                    (i + 1..close).rev().find(|&j| objects.code.is_word(j) && objects.text(j) != "const")?;
+                let stars = (i + 1..close).filter(|&j| objects.text(j) == "*").count();
+                let variable = (objects.text(i.saturating_sub(1)) == "=").then(|| i.saturating_sub(2));
+                (word, stars, close + 1, variable)
+            }
+            "=" if objects.code.is_word(i + 1) && objects.text(i + 2) == ";" => {
+                let declared = objects.code.declaration(i.checked_sub(1)?)?;
+                (declared.ty, declared.depth, i + 1, Some(i - 1))
+            }
+            _ => return None,
+        };
+        let head = objects.text(word);
+        if objects.is_name(word) || !matches!(stars, 1 | 2) || (stars == 1 && head == "void") {
+            return None;
+        }
+        if !self.is_object_as_void(value) {
+            return None;
+        }
+        let over = match () {
+            () if stars == 2 => Over::First,
+            () if is_scalar(head) && self.is_walked(value, variable) => Over::Numbers,
+            () if is_scalar(head) => Over::First,
+            () if self.is_first(head) => Over::First,
+            () => Over::Like(head.into()),
+        };
+        Some((over, format!("a void pointer becomes one to {head}, and it begins like that")))
+    }
+
+    /// The first member is a value of the type `head`.
+    fn is_first(&self, head: &str) -> bool {
+        let first = self.members.first();
+        first.is_some_and(|f| !f.array && f.ty.split(' ').any(|w| w == head) && !f.ty.ends_with('*'))
+    }
+
+    /// More than the first number is read: by a subscript at once, or through the variable.
+    fn is_walked(&self, value: usize, variable: Option<usize>) -> bool {
+        let objects = self.objects;
+        let behind = (value + 1..value + 3).find(|&j| objects.text(j) != ")").unwrap_or(value);
+        let at_once = objects.text(behind) == "[" && objects.text(behind + 1) != "0";
+        at_once || objects.text(behind) == "+" || variable.is_some_and(|v| objects.walks(v, value))
+    }
+
+    /// An object's address becomes the value of the variable at `value`: it is assigned, or passed to its function.
+    fn receives(&self, value: usize) -> bool {
+        let objects = self.objects;
+        let name = objects.text(value);
+        let (open, _) = objects.function(value);
+        let (start, _) = objects.code.statement(open);
+        let own = (start..open).find(|&j| objects.code.is_word(j) && objects.text(j + 1) == "(");
+        let mut assigned = objects.code.places(name).iter().filter(|&&j| objects.text(j + 1) == "=");
+        let calls = own.map_or(&[][..], |j| objects.code.places(objects.text(j)));
+        let mut calls = calls.iter().filter(|&&j| Some(j) != own && objects.text(j + 1) == "(");
+        assigned.any(|&j| objects.address(j + 2).is_some())
+            || calls.any(|&j| objects.arguments(j + 1).iter().any(|a| objects.is_address(*a)))
+            || own.is_some_and(|j| self.is_called_back(j))
+    }
+
+    /// The function at `own` is passed beside an object's address: `qsort(v, n, sizeof(*v), compare)`.
+    fn is_called_back(&self, own: usize) -> bool {
+        let objects = self.objects;
+        let names = objects.code.places(objects.text(own)).iter().copied();
+        let mut passed = names.filter(|&j| j != own && matches!(objects.text(j + 1), ")" | ","));
+        passed.any(|j| {
+            let open = (j.saturating_sub(60)..j)
+                .rev()
+                .find(|&k| objects.text(k) == "(" && objects.code.closing(k).is_some_and(|c| c > j));
+            open.is_some_and(|open| objects.arguments(open).iter().any(|a| objects.is_address(*a)))
+        })
+    }
+
+    /// A union with an object of the type beside numbers or other structs.
+    fn union(&self, i: usize) -> Option<(Over, String)> {
+        let objects = self.objects;
+        let source = objects.code.source;
+        let keyword = objects.code.token(i)?;
+        let body = bodies_in(source, keyword, keyword + 1).pop()?;
+        let (mut ours, mut other) = (false, None);
+        for statement in statements(source, &body).ok()? {
+            let words: Vec<&str> = (statement.first..statement.last)
+                .filter(|&t| source.tokens[t].is_code())
+                .map(|t| source.at(t))
+                .collect();
+            let first =
+                words.iter().position(|w| !matches!(*w, "struct" | "const" | "volatile")).unwrap_or(0);
+            let word = words.get(first).copied().unwrap_or("");
+            let place = objects.code.place_of(statement.first) + first;
+            if objects.is_name(place) && !words.contains(&"*") {
+                ours = true;
+            } else if is_scalar(word) && other.is_none() {
+                other = Some(Over::Numbers);
+            } else if !words.contains(&"*") && !word.is_empty() && other.is_none() {
+                other = Some(Over::Type(word.into()));
+            }
+        }
+        other.filter(|_| ours).map(|o| (o, "it shares a union with another type".to_string()))
+    }
+}
