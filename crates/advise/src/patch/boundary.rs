@@ -120,7 +120,8 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         return (sized || passed || whole || parsed).then(|| format!("{word}() takes its bytes"));
     }
     let mapped = matches!(word, "mmap" | "mmap64" | "shmat") && assigned(objects, i);
-    let private = (from..to).any(|j| matches!(objects.text(j), "MAP_ANONYMOUS" | "MAP_ANON"));
+    // Linux's number is what the preprocessor leaves.
+    let private = (from..to).any(|j| matches!(objects.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20"));
     (mapped && !private).then(|| format!("{word}() maps it"))
 }
 

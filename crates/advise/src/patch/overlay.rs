@@ -108,22 +108,31 @@ impl Overlay<'_, '_, '_> {
         other.then(|| (Over::Type(ty.into()), format!("a pointer to {ty} becomes one to it")))
     }
 
-    /// `*(void **)s`, and `(char *)s` for `printf`.
+    /// `*(void **)s`, and `(char *)s` as an argument of `printf`.
     fn reads_first(&self, i: usize) -> bool {
         let objects = self.objects;
         let Some(close) = objects.code.closing(i).filter(|c| c - i < 7) else { return false };
-        let stars = (i + 1..close).filter(|&j| objects.text(j) == "*").count();
-        let pointer = objects.text(close - 1) == "*" && !objects.names_type(i + 1, close);
-        let operand = close + 1;
-        let text = stars == 1 && objects.text(close - 2) == "char" && {
-            let call =
-                (i.saturating_sub(60)..i).rev().take_while(|&j| !matches!(objects.text(j), ";" | "{" | "}"));
-            call.into_iter().any(|j| STRINGS.contains(&objects.text(j)))
-        };
-        let through = stars == 2 && i > 0 && objects.text(i - 1) == "*";
-        let end = objects.address(operand);
-        let moved = end.is_some_and(|e| matches!(objects.text(e), "+" | "-"));
-        pointer && (text || through) && end.is_some() && !moved
+        if i == 0 || objects.text(close - 1) != "*" || objects.names_type(i + 1, close) {
+            return false;
+        }
+        let Some(end) = objects.address(close + 1) else { return false };
+        let (before, behind) = (objects.text(i - 1), objects.text(end));
+        match (i + 1..close).filter(|&j| objects.text(j) == "*").count() {
+            1 if objects.text(close - 2) == "char" => {
+                let argument = matches!(before, "," | "(") && matches!(behind, "," | ")");
+                argument && self.call_around(i, end).is_some_and(|f| STRINGS.contains(&objects.text(f)))
+            }
+            2 => before == "*" && !matches!(behind, "+" | "-"),
+            _ => false,
+        }
+    }
+
+    /// The function in whose parentheses the tokens from `i` to before `end` stand.
+    fn call_around(&self, i: usize, end: usize) -> Option<usize> {
+        let objects = self.objects;
+        let mut opens = (i.saturating_sub(60)..i).rev().filter(|&k| objects.text(k) == "(");
+        let open = opens.find(|&k| objects.code.closing(k).is_some_and(|c| c >= end))?;
+        open.checked_sub(1)
     }
 
     /// `strcmp(v, w)` of `void` pointers that are objects.
@@ -216,10 +225,8 @@ impl Overlay<'_, '_, '_> {
         let names = objects.code.places(objects.text(own)).iter().copied();
         let mut passed = names.filter(|&j| j != own && matches!(objects.text(j + 1), ")" | ","));
         passed.any(|j| {
-            let open = (j.saturating_sub(60)..j)
-                .rev()
-                .find(|&k| objects.text(k) == "(" && objects.code.closing(k).is_some_and(|c| c > j));
-            open.is_some_and(|open| objects.arguments(open).iter().any(|a| objects.is_address(*a)))
+            let call = self.call_around(j, j + 1);
+            call.is_some_and(|f| objects.arguments(f + 1).iter().any(|a| objects.is_address(*a)))
         })
     }
 
