@@ -308,7 +308,7 @@ impl Uses<'_, '_, '_> {
         beside.filter_map(|n| self.members.get(n)).any(|n| n.ty == member.ty && !n.array)
     }
 
-    /// `sum(&x->a, 3)`, where `a` stands beside members of its type and the function goes on from where it is pointed to.
+    /// `sum(&x->a, 3)`, where `a` stands beside members of its type and the function goes on from there.
     fn is_walked_by_callee(&self, member: &Member, i: usize, last: usize) -> bool {
         let objects = self.objects;
         if !self.is_run(member) || !matches!(objects.text(i.saturating_sub(1)), "(" | ",") {
