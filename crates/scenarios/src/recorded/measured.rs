@@ -82,6 +82,13 @@ pub struct Replayed {
     pub native: Option<NativeTime>,
 }
 
+impl Replayed {
+    /// Share of the machine that others used meanwhile, where that is too much: threads did not run at the same time.
+    pub fn crowded(&self) -> Option<f64> {
+        self.native.as_ref()?.others.filter(|share| *share > OTHERS_MAX)
+    }
+}
+
 /// Largest factors between (1 + effect) replayed and measured, by CPU time of an operation in ns: 15 cases replayed by
 /// hand on two cores of a Sapphire Rapids guest. None of them is of `suite/closed-loop`. Patterns were chosen by hand,
 /// so this is a lower bound of the error of patterns that were recorded.
@@ -237,6 +244,24 @@ mod tests {
         let ends = |ratios: &[f64]| lost(&all, &[0.5, 0.5], ratios);
         assert!((ends(&[1.1]) - 1.2).abs() < 1e-9 && (ends(&[1.5]) - 1.5).abs() < 1e-9);
         assert!(ends(&[]).is_infinite());
+    }
+
+    #[test]
+    fn a_crowded_machine_is_told() {
+        let native = |others| Some(NativeTime { all_ns: vec![50.0], alone: None, others });
+        let answer = |native| Replayed {
+            low: 0.0,
+            median: 0.0,
+            high: 0.0,
+            error: 1.06,
+            period_ns: 50.0,
+            variants: Vec::new(),
+            pairs: 0,
+            verdict: Verdict::Undecided,
+            native,
+        };
+        assert_eq!(answer(native(Some(0.5))).crowded(), Some(0.5));
+        assert_eq!([native(Some(0.02)), native(None), None].map(|n| answer(n).crowded()), [None; 3]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A replay's answer for people: five seconds to read, the rest below.
 
 use super::Recording;
-use super::measured::{CONTENDING_MAX, NativeTime, OTHERS_MAX, Replayed};
+use super::measured::{CONTENDING_MAX, NativeTime, Replayed};
 use crate::answer::{COVERAGE_MIN, Verdict};
 use crate::stories::Side;
 use crate::view::percent;
@@ -21,8 +21,7 @@ fn caveat(r: &Recording, a: &Replayed) -> (&'static str, String) {
         let text = "time between operations guessed: --native CMD measures it";
         return ("guessed", text.into());
     }
-    let others = a.native.as_ref().and_then(|n| n.others).filter(|share| *share > OTHERS_MAX);
-    if let Some(share) = others {
+    if let Some(share) = a.crowded() {
         let share = share * 100.0;
         return (
             "others",

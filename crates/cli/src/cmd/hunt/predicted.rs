@@ -37,10 +37,17 @@ pub fn predict(
 /// For the screen.
 pub fn node(answer: &Replayed) -> Node {
     let (low, median, high) = (percent(answer.low), percent(answer.median), percent(answer.high));
-    let text = format!(
-        "{low} to {high} of throughput (90%), median {median}: the recorded operations, replayed in both layouts \
-         before anything was measured. Not validated yet (docs/validation.md)."
-    );
+    let text = match answer.crowded() {
+        Some(share) => format!(
+            "Cannot say: others used {:.0}% of this machine meanwhile, so that threads did not run at the same time. \
+             Replayed were {low} to {high} of throughput.",
+            share * 100.0
+        ),
+        None => format!(
+            "{low} to {high} of throughput (90%), median {median}: the recorded operations, replayed in both layouts \
+             before anything was measured. Not validated yet (docs/validation.md)."
+        ),
+    };
     Node::Section {
         key: "predicted".into(),
         title: "Predicted for this machine".into(),
@@ -55,9 +62,9 @@ pub fn node(answer: &Replayed) -> Node {
 }
 
 /// Keeps a prediction beside what was measured then, in `predictions.jsonl` of the cache: every hunt is a test of the
-/// predictor. Effects are after/before - 1 of throughput.
+/// predictor. Effects are after/before - 1 of throughput. What a crowded machine says is no prediction.
 pub fn keep(command: &str, answer: &Replayed, measured: &Paired) {
-    let Some(v) = tussle_bench::verdict(measured) else { return };
+    let Some(v) = tussle_bench::verdict(measured).filter(|_| answer.crowded().is_none()) else { return };
     let effect = |ratio: Option<f64>| ratio.map(|r| 1.0 / r - 1.0);
     let line = serde_json::json!({
         "command": command,
