@@ -5,7 +5,7 @@
 
 use crate::align::{inferred, natural, takes_room};
 use crate::holes::Place;
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{
     Aggregate, AggregateKind, AlignmentSource, LineSize, Member, MemberRole, Type, TypeId, TypeTable,
@@ -78,6 +78,9 @@ struct Aligner<'a> {
 
 impl Aligner<'_> {
     fn of(&mut self, id: TypeId, depth: usize) -> Bounds {
+        if self.table.told_align(id).is_none() && is_scalar(self.table.get(id)) {
+            return Bounds::exactly(self.table.scalar_align(id));
+        }
         if let Some(&known) = self.known.get(&id) {
             return known;
         }
@@ -216,6 +219,11 @@ impl Aligner<'_> {
         let wide = self.table.pointer_size == 4 && own > 4;
         !wide && m.align.is_none() && unit > 0 && m.offset_bits % unit + u64::from(bits) > unit
     }
+}
+
+/// Types without parts: cheaper found again than remembered.
+fn is_scalar(ty: &Type) -> bool {
+    matches!(ty, Type::Base(_) | Type::Pointer { .. } | Type::Reference { .. } | Type::Enum(_))
 }
 
 fn has_virtual(table: &TypeTable, a: &Aggregate, depth: usize) -> bool {

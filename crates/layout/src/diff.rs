@@ -11,7 +11,8 @@ pub use view::type_view;
 
 use crate::near::near_paths;
 use crate::phases::{Where, is_below, line_count, span};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use std::collections::BTreeSet;
 use tussle_model::leaf::Arrays;
 use tussle_model::{Aggregate, Leaf, LineSize, Type, TypeId, TypeTable, fields, leaves};
 
@@ -141,7 +142,7 @@ fn members(a: &[Leaf], b: &[Leaf], d: &mut TypeDiff) {
     let old: HashMap<&str, &Leaf> = a.iter().map(|l| (l.path.as_str(), l)).collect();
     let new: HashMap<&str, &Leaf> = b.iter().map(|l| (l.path.as_str(), l)).collect();
     // What happened to each path, and to each member above it if all that lies below had the same fate.
-    let mut fates: HashMap<&str, Option<Fate>> = HashMap::new();
+    let mut fates: HashMap<&str, Option<Fate>> = HashMap::with_capacity(2 * b.len());
     let all = b.iter().chain(a.iter().filter(|l| !new.contains_key(l.path.as_str())));
     for l in all.clone() {
         let fate = fate(old.get(l.path.as_str()).copied(), new.get(l.path.as_str()).copied());
@@ -217,27 +218,47 @@ fn sharing(a: &[Leaf], b: &[Leaf], options: &Options, d: &mut TypeDiff) {
         .collect();
     let hot: Vec<Vec<usize>> = common.iter().map(|(l, _)| hot_of(&l.path, &options.hot)).collect();
     let unions = unions(&common);
-    let mut gained: BTreeMap<Both, Vec<u64>> = BTreeMap::new();
-    let mut lost: BTreeMap<Both, Vec<u64>> = BTreeMap::new();
+    let mut gained: Vec<(Both, u64)> = Vec::new();
+    let mut lost: Vec<(Both, u64)> = Vec::new();
     for &phase in &d.phases {
-        let old = pairs(&common, &unions, |c| c.0, phase, options.line);
-        let new = pairs(&common, &unions, |c| c.1, phase, options.line);
-        let wanted = |p: &&Both| wanted(&options.hot, &hot[p.0 as usize], &hot[p.1 as usize]);
-        for p in missing_in(&new, &old).iter().filter(wanted) {
-            gained.entry(*p).or_default().push(phase);
-        }
-        for p in missing_in(&old, &new).iter().filter(wanted) {
-            lost.entry(*p).or_default().push(phase);
+        let old = Lines::of(common.iter().map(|c| c.0), phase, options.line);
+        let new = Lines::of(common.iter().map(|c| c.1), phase, options.line);
+        let add = |to: &mut Vec<(Both, u64)>, (here, there): (&Lines, &Lines)| {
+            here.each_pair(|i, j| {
+                let apart = unions[i as usize] == 0 || unions[i as usize] != unions[j as usize];
+                let wanted = || wanted(&options.hot, &hot[i as usize], &hot[j as usize]);
+                if apart && !there.share(i, j) && wanted() {
+                    to.push(((i, j), phase));
+                }
+            });
+        };
+        add(&mut gained, (&new, &old));
+        add(&mut lost, (&old, &new));
+    }
+    let left_out = [&mut gained, &mut lost].map(|all| keep(all));
+    d.pairs_left_out = left_out.iter().sum();
+    let name = |of: &[(Both, u64)]| Pair {
+        a: common[of[0].0.0 as usize].0.path.clone(),
+        b: common[of[0].0.1 as usize].0.path.clone(),
+        phases: of.iter().map(|x| x.1).collect(),
+    };
+    d.now_share = gained.chunk_by(|x, y| x.0 == y.0).map(name).collect();
+    d.now_apart = lost.chunk_by(|x, y| x.0 == y.0).map(name).collect();
+}
+
+/// Sorts pairs with their phases and keeps the first [`PAIRS_MAX`] pairs; returns how many more there are.
+fn keep(all: &mut Vec<(Both, u64)>) -> u64 {
+    all.sort_unstable();
+    all.dedup();
+    let (mut pairs, mut kept) = (0, 0);
+    for of in all.chunk_by(|x, y| x.0 == y.0) {
+        pairs += 1;
+        if pairs <= PAIRS_MAX {
+            kept += of.len();
         }
     }
-    let name = |((i, j), phases): (Both, Vec<u64>)| Pair {
-        a: common[i as usize].0.path.clone(),
-        b: common[j as usize].0.path.clone(),
-        phases,
-    };
-    d.pairs_left_out = [&gained, &lost].iter().map(|all| all.len().saturating_sub(PAIRS_MAX) as u64).sum();
-    d.now_share = gained.into_iter().take(PAIRS_MAX).map(name).collect();
-    d.now_apart = lost.into_iter().take(PAIRS_MAX).map(name).collect();
+    all.truncate(kept);
+    pairs.saturating_sub(PAIRS_MAX) as u64
 }
 
 /// The first hot field that no type has in either build, and fields near it.
@@ -267,40 +288,50 @@ fn wanted(hot: &[String], a: &[usize], b: &[usize]) -> bool {
     }
 }
 
-/// Two leaves by their index among the common ones, the smaller first.
+/// Two leaves by their index among the common ones, the smaller first. Members of one union overlap in every layout
+/// and are no pair.
 type Both = (u32, u32);
 
-/// All pairs of leaves that share a line at that phase, sorted. Members of one union overlap in every layout and are
-/// left out.
-fn pairs<'a>(
-    common: &[(&'a Leaf, &'a Leaf)],
-    unions: &[u32],
-    side: impl Fn(&(&'a Leaf, &'a Leaf)) -> &'a Leaf,
-    phase: u64,
-    line: LineSize,
-) -> Vec<Both> {
-    let mut by_line: Vec<(u64, u32)> = Vec::with_capacity(common.len() * 2);
-    for (i, c) in common.iter().enumerate() {
-        let s = span(side(c), phase, line);
-        // A long array fills its inner lines alone: only its ends can meet others.
-        by_line.push((s.first, i as u32));
-        if s.straddles() {
-            by_line.push((s.end - 1, i as u32));
+/// In which lines the common leaves lie at one phase.
+struct Lines {
+    /// First and last line of each leaf. A long array fills its inner lines alone: only its ends can meet others.
+    ends: Vec<(u64, u64)>,
+    /// The same by line, sorted.
+    by_line: Vec<(u64, u32)>,
+}
+
+impl Lines {
+    fn of<'a>(leaves: impl Iterator<Item = &'a Leaf>, phase: u64, line: LineSize) -> Lines {
+        let ends_of = |l: &Leaf| {
+            let s = span(l, phase, line);
+            (s.first, if s.straddles() { s.end - 1 } else { s.first })
+        };
+        let ends: Vec<(u64, u64)> = leaves.map(ends_of).collect();
+        let mut by_line = Vec::with_capacity(ends.len() * 2);
+        for (i, &(first, last)) in ends.iter().enumerate() {
+            by_line.push((first, i as u32));
+            if last != first {
+                by_line.push((last, i as u32));
+            }
+        }
+        by_line.sort_unstable();
+        Lines { ends, by_line }
+    }
+
+    /// Every pair of leaves that share a line, once for each such line.
+    fn each_pair(&self, mut visit: impl FnMut(u32, u32)) {
+        for list in self.by_line.chunk_by(|x, y| x.0 == y.0) {
+            let list = &list[..list.len().min(LINE_LEAVES_MAX)];
+            for (n, &(_, i)) in list.iter().enumerate() {
+                list[n + 1..].iter().for_each(|&(_, j)| visit(i, j));
+            }
         }
     }
-    by_line.sort_unstable();
-    let mut out = Vec::new();
-    for list in by_line.chunk_by(|x, y| x.0 == y.0) {
-        let list = &list[..list.len().min(LINE_LEAVES_MAX)];
-        for (n, &(_, i)) in list.iter().enumerate() {
-            let others = list[n + 1..].iter().map(|x| x.1);
-            let union = unions[i as usize];
-            out.extend(others.filter(|&j| union == 0 || unions[j as usize] != union).map(|j| (i, j)));
-        }
+
+    fn share(&self, i: u32, j: u32) -> bool {
+        let (a, b) = (self.ends[i as usize], self.ends[j as usize]);
+        a.0 == b.0 || a.0 == b.1 || a.1 == b.0 || a.1 == b.1
     }
-    out.sort_unstable();
-    out.dedup();
-    out
 }
 
 /// For each leaf the union whose bytes it shares with others, counted from 1; 0 for leaves in none.
@@ -318,16 +349,6 @@ fn unions(common: &[(&Leaf, &Leaf)]) -> Vec<u32> {
         count
     };
     common.iter().map(|(l, _)| of(l)).collect()
-}
-
-/// What the sorted list `a` has and the sorted list `b` lacks.
-fn missing_in(a: &[Both], b: &[Both]) -> Vec<Both> {
-    let mut rest = b.iter().peekable();
-    let lacks = |p: &&Both| {
-        while rest.next_if(|q| *q < *p).is_some() {}
-        rest.peek() != Some(p)
-    };
-    a.iter().filter(lacks).copied().collect()
 }
 
 /// The types of two files side by side.
@@ -395,12 +416,15 @@ pub fn matched(old: &TypeTable, old_ids: &[TypeId], new: &TypeTable, new_ids: &[
 
 impl Common {
     fn add(&mut self, old: &TypeTable, old_ids: &[TypeId], new: &TypeTable, new_ids: &[TypeId]) {
-        let mut before: Vec<(TypeId, Shape)> = old_ids.iter().map(|&id| (id, Shape::of(old, id))).collect();
-        let mut after: Vec<(TypeId, Shape)> = new_ids.iter().map(|&id| (id, Shape::of(new, id))).collect();
-        let same = |list: &[(TypeId, Shape)], shape: &Shape| list.iter().any(|x| x.1 == *shape);
-        let (all_before, all_after) = (before.clone(), after.clone());
-        before.retain(|x| !same(&all_after, &x.1));
-        after.retain(|x| !same(&all_before, &x.1));
+        let mut before: Vec<(TypeId, Shape<'_>)> =
+            old_ids.iter().map(|&id| (id, Shape::of(old, id))).collect();
+        let mut after: Vec<(TypeId, Shape<'_>)> =
+            new_ids.iter().map(|&id| (id, Shape::of(new, id))).collect();
+        let same = |list: &[(TypeId, Shape<'_>)], shape: &Shape<'_>| list.iter().any(|x| x.1 == *shape);
+        let kept: Vec<bool> = after.iter().map(|x| !same(&before, &x.1)).collect();
+        before.retain(|x| !same(&after, &x.1));
+        let mut kept = kept.into_iter();
+        after.retain(|_| kept.next().unwrap_or(true));
         let pairs = before.len().min(after.len());
         self.changed.extend(before.iter().zip(&after).map(|(o, n)| (o.0, n.0)));
         self.only_old.extend(before[pairs..].iter().map(|x| x.0));
@@ -427,11 +451,14 @@ pub fn shown(
 }
 
 /// Offsets, sizes and names of everything inside, without the cost of building paths.
-#[derive(Clone, PartialEq)]
-struct Shape(u64, Vec<(Option<String>, u64, Option<u32>, u64)>);
+#[derive(PartialEq)]
+struct Shape<'t>(u64, Vec<Part<'t>>);
 
-impl Shape {
-    fn of(table: &TypeTable, id: TypeId) -> Shape {
+/// Name, bit offset, bits and size.
+type Part<'t> = (Option<&'t str>, u64, Option<u32>, u64);
+
+impl<'t> Shape<'t> {
+    fn of(table: &'t TypeTable, id: TypeId) -> Shape<'t> {
         let mut out = Vec::new();
         if let Type::Aggregate(a) = table.get(id) {
             Shape::walk(table, a, 0, 0, &mut out);
@@ -439,19 +466,13 @@ impl Shape {
         Shape(table.size(id).unwrap_or(0), out)
     }
 
-    fn walk(
-        table: &TypeTable,
-        a: &Aggregate,
-        base: u64,
-        depth: usize,
-        out: &mut Vec<(Option<String>, u64, Option<u32>, u64)>,
-    ) {
+    fn walk(table: &'t TypeTable, a: &'t Aggregate, base: u64, depth: usize, out: &mut Vec<Part<'t>>) {
         if depth > 32 || out.len() > 65_536 {
             return;
         }
         for m in &a.members {
             let at = base.saturating_add(m.offset_bits);
-            out.push((m.name.clone(), at, m.bit_size, table.size(m.ty).unwrap_or(0)));
+            out.push((m.name.as_deref(), at, m.bit_size, table.size(m.ty).unwrap_or(0)));
             if let Some(inner) = table.aggregate(m.ty) {
                 Shape::walk(table, inner, at, depth + 1, out);
             }

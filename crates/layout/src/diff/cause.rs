@@ -4,7 +4,7 @@ use super::Side;
 use crate::align::takes_room;
 use crate::phases::object_align;
 use crate::slots::{NewField, Slot, slots};
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use tussle_model::{AggregateKind, Type, TypeId, TypeTable, resolve};
 
 /// Causes are followed into the types of members this deep.

@@ -3,8 +3,9 @@
 use super::kinds::{Kind, kind};
 use super::view::sentence;
 use super::{Pair, Side, TypeDiff};
+use foldhash::{HashMap, HashMapExt};
 use serde_json::json;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use tussle_model::TypeId;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone};
 
