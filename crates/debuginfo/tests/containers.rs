@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use tussle_debuginfo::dwarf::Want;
 use tussle_debuginfo::{Error, NoCompanions, open};
+use tussle_model::Aggregate;
 use tussle_testkit::{need, wish};
 
 #[test]
@@ -137,11 +138,12 @@ fn package(cc: &str, version: u32, packer: &str, flags: &str) {
     assert_facts(&read(&dir.path().join("a.out")), &facts, &context);
 }
 
-/// Names and sizes of all structs do not depend on the section that they lie in.
+/// Names and sizes of all structs, and the types of their members, do not depend on the section that they lie in.
 #[test]
 fn type_units_keep_namespaces() {
     let source = "namespace outer { namespace inner { struct Deep { int x; struct In { long y; } in; };\n\
-        template <class T> struct Box { T t; struct Lid { T u; } lid; enum Mode { A } m; }; }\n\
+        template <class T> struct Box { typedef T *Pointer; T t; struct Lid { T u; Pointer p; } lid;\n\
+         enum Mode { A } m; }; }\n\
         namespace { struct Hidden { long h; }; } struct Late; struct User { Late *l; }; }\n\
         struct outer::Late { struct Part { char c; } part; };\n\
         outer::inner::Deep d; outer::inner::Box<int> b; outer::Hidden h; outer::Late l; outer::User u;\n\
@@ -154,13 +156,14 @@ fn type_units_keep_namespaces() {
                 run(dir.path(), &format!("{cc} -gdwarf-{version}{flags} a.cc"));
                 let table = read(&dir.path().join("a.out"));
                 let named = table.aggregates().filter(|(_, a)| a.name.is_some());
-                let mut sizes: Vec<_> = named.map(|(_, a)| (a.display_name(), a.size)).collect();
+                let types = |a: &Aggregate| a.members.iter().map(|m| table.name(m.ty)).collect::<Vec<_>>();
+                let mut sizes: Vec<_> = named.map(|(_, a)| (a.display_name(), a.size, types(a))).collect();
                 sizes.sort();
                 sizes.dedup();
                 sizes
             };
             let plain = sizes("");
-            assert!(plain.iter().any(|(name, _)| name.ends_with("outer::Late::Part")), "{plain:?}");
+            assert!(plain.iter().any(|(name, ..)| name.ends_with("outer::Late::Part")), "{plain:?}");
             assert_eq!(sizes(" -fdebug-types-section"), plain, "{cc} DWARF {version}");
         }
     }

@@ -3,9 +3,9 @@
 //! What is fought over is not asked: that takes evidence (`tussle advise`). The compiler's rules are replayed, so the
 //! size is what it will give; that nothing depends on the order is not known.
 
-use crate::holes::Holes;
+use crate::bounds::object_align;
 use serde_json::json;
-use tussle_model::{Aggregate, AggregateKind, Language, Member, MemberRole, Type, TypeId, TypeTable};
+use tussle_model::{Aggregate, AggregateKind, Language, MemberRole, TypeId, TypeTable};
 use tussle_render::{Cell, Column, Fact, Node, Tone};
 
 /// Blocks beyond which moves are not searched.
@@ -94,7 +94,7 @@ fn blocks(table: &TypeTable, a: &Aggregate) -> Result<(Vec<Block>, u64), &'stati
         let bytes = table.size(m.ty).unwrap_or(0);
         let part = Part {
             bits: m.bit_size.map_or(bytes.saturating_mul(8), u64::from),
-            align: m.align.unwrap_or(1).max(alignment(table, m.ty, 0)),
+            align: m.align.unwrap_or(1).max(object_align(table, m.ty, false)),
             unit: m.bit_size.map(|_| bytes.saturating_mul(8).max(8)),
             first_bit: m.offset_bits,
         };
@@ -112,26 +112,6 @@ fn blocks(table: &TypeTable, a: &Aggregate) -> Result<(Vec<Block>, u64), &'stati
     let declared = a.align.map_or(1, |x| x.bytes);
     let align = out.iter().flat_map(|b| &b.parts).map(|p| p.align).fold(declared, u64::max);
     if out.len() > BLOCKS_MAX { Err("it has too many members") } else { Ok((out, align)) }
-}
-
-/// What the compiler aligns a type to.
-fn alignment(table: &TypeTable, id: TypeId, depth: usize) -> u64 {
-    match table.get(table.strip(id)) {
-        _ if depth > tussle_model::leaf::DEPTH_MAX => 1,
-        Type::Array { elem, .. } => alignment(table, *elem, depth + 1),
-        Type::Aggregate(a) => {
-            let packed = Holes::of(table, a).count == 0 && a.members.iter().any(|m| off_natural(table, m));
-            let own = a.align.map_or(1, |x| x.bytes);
-            let inner = a.members.iter().filter(|m| m.role != MemberRole::Static && !packed);
-            inner.map(|m| m.align.unwrap_or(1).max(alignment(table, m.ty, depth + 1))).fold(own, u64::max)
-        }
-        _ => table.size(id).filter(|n| n.is_power_of_two()).unwrap_or(1),
-    }
-}
-
-fn off_natural(table: &TypeTable, m: &Member) -> bool {
-    let natural = crate::align::natural(table, m.ty);
-    m.bit_size.is_none() && m.offset_bits != Member::UNPLACED && !m.offset().is_multiple_of(natural.max(1))
 }
 
 /// The first bit of every part under the System V rules: a bit-field goes on in its storage unit while it fits.

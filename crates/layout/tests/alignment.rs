@@ -38,6 +38,9 @@ struct vectors { char c; float f __attribute__((vector_size(64))); vector_t v; }
 #ifdef ATOMIC /* which DWARF 4 cannot say */
 struct whole { _Atomic struct { int a, b; } at; } g24;
 #endif
+#ifdef BITINT
+struct bit_ints { char a; _BitInt(100) b; char c; _BitInt(40) d; char e; unsigned _BitInt(13) f; } g25;
+#endif
 #pragma pack(push, 2)
 struct pragma_two { char c; long l; short s; };
 struct pragma_odd { char c; int l; char d[3]; char e; };
@@ -107,6 +110,11 @@ fn of_packed_and_aligned_types() {
         holds("clang", &["--target=aarch64-linux-gnu", "-gdwarf-4"], &asked);
         holds("clang", &["--target=armv7-linux-gnueabi"], &asked);
         holds("clang", &["--target=s390x-linux-gnu"], &asked);
+        holds("clang", &["-std=c2x", "-DBITINT"], &asked);
+        holds("clang", &["-std=c2x", "-DBITINT", "--target=i386-linux-gnu"], &asked);
+        // older and newer versions differ
+        let versions = [&asked[..], &["bit_ints"]].concat();
+        holds("clang", &["-std=c2x", "-DBITINT", "--target=aarch64-linux-gnu"], &versions);
     }
 }
 

@@ -33,13 +33,15 @@ fn vector_align(arch: Architecture, gnu: bool, size: u64) -> (u64, u64) {
     }
 }
 
-/// Alignment of a `_BitInt` that is wider than 64 bits.
-fn wide_bit_int(arch: Architecture) -> u64 {
-    match arch {
+/// Least and strictest alignment of a `_BitInt` of that size: clang began with that of `long long` on every machine,
+/// later versions follow the ABI of some.
+fn bit_int_align(arch: Architecture, size: u64) -> (u64, u64) {
+    let most = match arch {
         Architecture::I386 => 4,
         Architecture::X86_64 | Architecture::X86_64_X32 => 8,
         arch => scalar_max(arch),
-    }
+    };
+    (power_in(size).min(most).min(8), power_in(size).min(most))
 }
 
 /// Largest power of two in a number of bytes.
@@ -52,10 +54,13 @@ pub(super) fn base(ctx: &Context<'_>, die: &Die<'_>, size: u64, name: &str) -> E
     let arch = ctx.units.files().arch;
     let encoding = gimli::DwAte(die.encoding.min(0xff) as u8);
     let complex = encoding == dw::DW_ATE_complex_float || name.contains("complex ");
-    let wide = name.contains("_BitInt") && size > 8;
-    let by_size = power_in(if complex { size / 2 } else { size });
-    let align = if wide { wide_bit_int(arch) } else { by_size.min(scalar_max(arch)) };
-    if align == power_in(size) { Exact::default() } else { Exact::aligned(align) }
+    let by_size = power_in(if complex { size / 2 } else { size }).min(scalar_max(arch));
+    let whole = name.contains("_BitInt");
+    let (least, most) = if whole { bit_int_align(arch, size) } else { (by_size, by_size) };
+    if (least, most) == (power_in(size), power_in(size)) {
+        return Exact::default();
+    }
+    Exact { align_most: (most > least).then_some(most), ..Exact::aligned(least) }
 }
 
 /// Size and alignment of a vector of so many bytes of elements.

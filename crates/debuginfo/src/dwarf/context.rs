@@ -188,15 +188,13 @@ impl<'f> Context<'f> {
                 continue;
             };
             let tag = abbrev.tag();
-            let mut name = None;
-            let mut declared = None;
+            let (mut name, mut declared, mut signature) = (None, None, None);
             if scopes && (opens_scope(tag) || is_root(tag)) {
                 for &spec in abbrev.attributes() {
                     let attr = raw.read_attribute(spec)?;
                     match (attr.name(), attr.raw_value()) {
                         (dw::DW_AT_name, value) => name = Some(self.string(value)),
-                        // clang's type units name the class around theirs by its signature
-                        (dw::DW_AT_signature, value) if name.is_none() => name = self.signed_name(&value),
+                        (dw::DW_AT_signature, value) => signature = Some(value),
                         (dw::DW_AT_specification, AttributeValue::UnitRef(at)) => declared = Some(at.0),
                         _ => {}
                     }
@@ -209,8 +207,13 @@ impl<'f> Context<'f> {
                 walk.root(offset, tag);
                 continue;
             }
-            let scope = (scopes && opens_scope(tag)).then(|| Self::scope_part(tag, name));
             let outer = walk.scope_of(offset);
+            let scope = (scopes && opens_scope(tag)).then(|| {
+                // clang's type units name the class around theirs by its signature, gcc's leave its namespaces out
+                let name = name.or_else(|| self.signed_name(&signature?));
+                let around = signature.filter(|_| outer.is_none()).and_then(|s| self.signed_scope(&s));
+                around.unwrap_or_default() + &Self::scope_part(tag, name)
+            });
             if !walk.enter(Open { offset, tag, scope: outer }, scope, &self.budget) {
                 return Ok(());
             }
@@ -227,6 +230,44 @@ impl<'f> Context<'f> {
         let unit = dwarf.unit(entry.header).ok()?;
         let name = unit.entry(at.unit_offset()).ok()?.attr_value(dw::DW_AT_name)?;
         Some(self.budget.string(dwarf.attr_string(&unit, name).ok()?.slice()))
+    }
+
+    /// The scopes around the type that a signature stands for, each followed by `::`, as its own unit has them.
+    fn signed_scope(&self, value: &Value<'f>) -> Option<String> {
+        let AttributeValue::DebugTypesRef(signature) = value else { return None };
+        let at = self.units.signature(signature.0)?;
+        let entry = self.units.get(at.unit)?;
+        let dwarf = self.units.dwarf(entry.dwarf)?;
+        let unit = dwarf.unit(entry.header).ok()?;
+        let declared = match unit.entry(at.unit_offset()).ok()?.attr_value(dw::DW_AT_specification) {
+            Some(AttributeValue::UnitRef(declared)) => declared,
+            _ => at.unit_offset(),
+        };
+        let mut raw = unit.entries_raw(None).ok()?;
+        let mut open: Vec<String> = Vec::new();
+        while !raw.is_empty() && open.len() <= DEPTH_MAX && self.budget.step(1) {
+            if raw.next_offset() == declared {
+                return Some(open.concat());
+            }
+            let Some(abbrev) = raw.read_abbreviation().ok()? else {
+                open.pop();
+                continue;
+            };
+            let mut name = None;
+            for &spec in abbrev.attributes() {
+                let attr = raw.read_attribute(spec).ok()?;
+                if attr.name() == dw::DW_AT_name {
+                    name = dwarf.attr_string(&unit, attr.raw_value()).ok();
+                }
+            }
+            if abbrev.has_children() {
+                let tag = abbrev.tag();
+                let name = name.filter(|_| opens_scope(tag)).map(|n| self.budget.string(n.slice()));
+                let part = if opens_scope(tag) { Self::scope_part(tag, name) } else { String::new() };
+                open.push(if part.is_empty() { part } else { part + "::" });
+            }
+        }
+        None
     }
 
     fn scope_part(tag: DwTag, name: Option<String>) -> String {
