@@ -34,8 +34,9 @@ pub fn of(folder: &Path, build: &Path) -> anyhow::Result<Vec<Golden>> {
     }
     if out.is_empty() {
         bail!(
-            "{}: no snapshot here; `tussle snapshot FILE -C NAME -o {0}/NAME.json` makes one",
-            folder.display()
+            "{}: no snapshot here; `tussle snapshot FILE -C NAME -o {}` makes one",
+            folder.display(),
+            folder.join("NAME.json").display()
         );
     }
     Ok(out)

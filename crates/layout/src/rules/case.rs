@@ -264,7 +264,9 @@ impl Case<'_> {
             is_below(&l.path, &root) || (l.offset >= f.spot.offset && l.end() <= f.spot.end() && !l.overlaps)
         };
         // An object of a class without members has a byte, and nothing in it.
-        let empty = |l: &Leaf| matches!(self.build.table.get(l.ty), Type::Aggregate(a) if a.members.is_empty() && !a.declaration);
+        let empty = |l: &Leaf| {
+            matches!(self.build.table.get(l.ty), Type::Aggregate(a) if a.members.is_empty() && !a.declaration)
+        };
         near.into_iter().filter(|l| l.size > 0 && !own(l) && !empty(l)).collect()
     }
 
