@@ -14,7 +14,7 @@ use crate::lines;
 use crate::window::{self, Piece};
 use tussle_evidence::{Evidence, Object};
 
-/// Fewer stretches say nothing of how they differ.
+/// Fewer stretches say nothing of how they differ; nor do many of which fewer have it all.
 const STRETCHES_MIN: usize = 6;
 
 /// E of a sampled run and the half width of its 95% interval.
@@ -24,7 +24,7 @@ pub struct SampledE {
     pub stretches: usize,
     /// Sum over all lines.
     pub e: f64,
-    /// Half width of its interval; `None` of too few stretches.
+    /// Half width of its interval; `None` of too few stretches, or where few of them have it all.
     pub error: Option<f64>,
     /// E of the line with the highest one.
     pub worst_e: f64,
@@ -91,7 +91,8 @@ fn by_stretch(pieces: &[Piece], stretches: &[(u64, u64)], window_vt: u64) -> Vec
 /// Half width of the 95% interval of a sum over stretches.
 fn half_width(parts: &[f64], every: f64) -> Option<f64> {
     let b = parts.len();
-    if b < STRETCHES_MIN {
+    let sum: f64 = parts.iter().sum();
+    if b < STRETCHES_MIN || (sum > 0.0 && effective(parts) < STRETCHES_MIN as f64) {
         return None;
     }
     let differences: f64 = parts.windows(2).map(|w| (w[0] - w[1]).powi(2)).sum();
@@ -99,13 +100,35 @@ fn half_width(parts: &[f64], every: f64) -> Option<f64> {
     // Student's t, 97.5%, within 1% from five degrees of freedom on.
     let freedom = (b - 1) as f64;
     // The run begins and ends within parts.
-    let edge = parts.iter().sum::<f64>() / b as f64;
+    let edge = sum / b as f64;
     Some((1.96 + 2.37 / freedom + 2.8 / (freedom * freedom)) * variance.sqrt() + edge)
+}
+
+/// Of how many equal stretches the sum could be (Kish, Survey Sampling, 1965, 11.7: the effective size of a sample). A
+/// burst that fell into one of a hundred stretches may as well have fallen between them.
+fn effective(parts: &[f64]) -> f64 {
+    let squares: f64 = parts.iter().map(|e| e * e).sum();
+    parts.iter().sum::<f64>().powi(2) / squares
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_few_stretches_saw_has_no_interval() {
+        let saw = |n: usize| {
+            (0..100).map(|i| if i % 20 == 7 && i / 20 < n { 900.0 } else { 0.0 }).collect::<Vec<_>>()
+        };
+        assert_eq!((1..=5).filter(|&n| half_width(&saw(n), 10.0).is_some()).count(), 0);
+        // One burst beside a little everywhere.
+        let mut burst = vec![1.0; 100];
+        burst[40] = 900.0;
+        assert_eq!(half_width(&burst, 10.0), None);
+        let phases: Vec<f64> = (0..100).map(|i| if i / 10 % 2 == 0 { 900.0 } else { 0.0 }).collect();
+        assert!(half_width(&phases, 10.0).is_some_and(|w| w < 45_000.0));
+        assert_eq!(half_width(&[0.0; 20], 10.0), Some(0.0));
+    }
 
     #[test]
     fn stretches_that_are_alike_leave_no_doubt_and_few_leave_all() {

@@ -110,7 +110,7 @@ fn state_the_error(evidence: &mut Evidence) {
     let Some(s) = tussle_contention::sampling::sampled(evidence) else { return };
     let share = |error: Option<f64>, e: f64| match error {
         Some(error) if e > 0.0 => format!("\u{b1}{:.0}%", (100.0 * error / e).ceil()),
-        _ => "unknown: too few stretches".into(),
+        _ => "unknown: too few stretches have it".into(),
     };
     let (all, worst) = (share(s.error, s.e), share(s.worst_error, s.worst_e));
     let note = format!("; 95% interval of E over all lines {all}, of the worst line {worst}");
