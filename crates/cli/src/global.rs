@@ -45,11 +45,6 @@ enum ColorArg {
     Never,
 }
 
-/// Talk quotes files and programs: what would steer a terminal is taken out.
-pub fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c }).collect()
-}
-
 impl Global {
     /// Which format was asked for.
     pub fn format(&self) -> Format {
@@ -74,7 +69,9 @@ impl Global {
             Format::Html => tussle_render::render(&with_help(view), Format::Html, self.style()),
             other => tussle_render::render(view, other, self.style()),
         };
-        let text = if ascii_only() { tussle_render::ascii(&text) } else { text };
+        // Other formats are for programs, and UTF-8 wherever they are read.
+        let text =
+            if ascii_only() && self.format() == Format::Text { tussle_render::ascii(&text) } else { text };
         match self.pages() {
             true => pager::show(&text),
             false => pager::write(&text),
@@ -82,10 +79,10 @@ impl Global {
         Ok(())
     }
 
-    /// A remark for people, on stderr; nobody may be reading it, which ends no work.
+    /// A remark for people, on stderr, which quotes files and programs; nobody may be reading it, which ends no work.
     pub fn remark(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            let _ = writeln!(std::io::stderr(), "tussle: {}", harmless(&text.to_string()));
+            let _ = writeln!(std::io::stderr(), "tussle: {}", tussle_render::visible(&text.to_string()));
         }
     }
 

@@ -7,6 +7,7 @@ mod cmd;
 #[cfg(test)]
 mod documents;
 mod global;
+mod help;
 mod pager;
 mod topics;
 mod verbs;
@@ -85,21 +86,21 @@ fn main() -> ExitCode {
         return if pager::show(&text).is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) };
     }
     if let Some(e) = cmd::fleet::forward() {
-        eprintln!("tussle: {}", global::harmless(&in_full(&e)));
+        eprintln!("tussle: {}", tussle_render::visible(&in_full(&e)));
         return ExitCode::from(2);
     }
     let matches = verbs::command(Cli::command()).try_get_matches();
     let cli = match matches.and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(e) => {
-            let _ = e.print();
+            help::print(&e);
             return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
         }
     };
     match run(&cli) {
         Ok(code) => code,
         Err(e) => {
-            eprintln!("tussle: {}", global::harmless(&in_full(&e)));
+            eprintln!("tussle: {}", tussle_render::visible(&in_full(&e)));
             ExitCode::from(2)
         }
     }

@@ -63,7 +63,8 @@ pub(crate) fn candidates(
     let mut out: Vec<Candidate> = Vec::new();
     for (level, site) in frames.iter().take(LEVELS_MAX).enumerate() {
         let mut found = from_templates(images.get(site.image), site);
-        found.extend(from_source(sites, images, site));
+        let (told, kept) = from_source(sites, images, site);
+        found.extend(told);
         let table = &images.get(site.image).types;
         found.retain(|c| !nest::raw_bytes(table, c.ty) && fit(table, c.ty, bytes) != Fit::No);
         for c in &mut found {
@@ -73,7 +74,7 @@ pub(crate) fn candidates(
         }
         let done = found.iter().any(|c| nest::structured(table, c.ty));
         out.extend(found);
-        if done {
+        if done || kept {
             break;
         }
     }
@@ -107,20 +108,22 @@ fn from_templates(image: &Image, site: &Site) -> Vec<Candidate> {
     }
 }
 
-fn from_source(sites: &mut Sites, images: &mut Images, site: &Site) -> Vec<Candidate> {
-    let Some(source) = sites.source_at(images, site) else { return Vec::new() };
+/// What the source says, and whether the memory is kept in a member or an element there (`space->buf = alloc(n)`): what
+/// the function gives to its caller is something else then.
+fn from_source(sites: &mut Sites, images: &mut Images, site: &Site) -> (Vec<Candidate>, bool) {
+    let Some(source) = sites.source_at(images, site) else { return (Vec::new(), false) };
     let macros = sites.macros(images, &site.frame.file);
     let find = |n: &str| macros.get(n).cloned();
     let reader = Reader { image: images.get(site.image), site, source: &source, macros: &find };
     let at = source.at(site.frame.line, site.frame.column);
     if let Some(found) = reader.new_expression(at) {
-        return vec![found];
+        return (vec![found], false);
     }
     // g++ names the bracket of a call.
     let tokens = &source.tokens;
     let name =
         |at: usize| at.checked_sub(1).filter(|&i| tokens[at].is("(") && tokens[i].is_ident()).unwrap_or(at);
-    at.map(|at| reader.call(name(at))).unwrap_or_default()
+    at.map(|at| (reader.call(name(at)), reader.is_kept(name(at)))).unwrap_or_default()
 }
 
 struct Reader<'a> {
@@ -228,6 +231,18 @@ impl Reader<'_> {
             Type::Pointer { to, .. } => Some(Ty { id: *to, stars: 0 }),
             _ => None,
         }
+    }
+
+    /// A member or an element takes the result of the call at `at`.
+    fn is_kept(&self, at: usize) -> bool {
+        let tokens = &self.source.tokens;
+        let cast =
+            |i: usize| tokens[i].is(")").then(|| opening(tokens, i)?.checked_sub(1)).unwrap_or(Some(i));
+        let Some(before) = at.checked_sub(1).and_then(cast).filter(|&i| tokens[i].is("=")) else {
+            return false;
+        };
+        let target = lvalue_before(tokens, before).unwrap_or_default();
+        target.iter().any(|t| t.is("->") || t.is(".") || t.is("["))
     }
 
     /// The variable or member that takes the result, or the type that the function returns.

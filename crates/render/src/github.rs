@@ -23,7 +23,8 @@ pub(crate) fn render(view: &View) -> String {
 }
 
 fn data(s: &str) -> String {
-    s.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    let text = s.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    crate::text::clean(&text)
 }
 
 fn property(s: &str) -> String {

@@ -153,7 +153,9 @@ fn table(columns: &[Column], rows: &[Vec<Cell>], out: &mut String) {
 
 /// JSON that cannot end the element it stands in.
 fn data(value: &Value) -> String {
-    value.to_string().replace('<', "\\u003c")
+    // Control characters are escaped already.
+    let text = value.to_string().replace('<', "\\u003c");
+    text.replace(crate::text::is_obeyed, "\u{fffd}")
 }
 
 fn block(text: &str, language: &str, out: &mut String) {
@@ -278,7 +280,7 @@ pub(crate) fn escape(s: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            c if c.is_control() && c != '\t' => out.push('\u{fffd}'),
+            c if crate::text::is_obeyed(c) && c != '\t' => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

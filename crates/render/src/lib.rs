@@ -32,6 +32,11 @@ pub fn render(view: &View, format: Format, style: Style) -> String {
     }
 }
 
+/// A message of several lines in which nothing but line feeds and tabs is obeyed: paths and names in it may be hostile.
+pub fn visible(text: &str) -> String {
+    text.chars().map(|c| if text::is_obeyed(c) && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c }).collect()
+}
+
 /// Text for terminals that have ASCII only: our signs become one ASCII character each, so that columns stay where they
 /// are; letters of names are left alone.
 pub fn ascii(text: &str) -> String {

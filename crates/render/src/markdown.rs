@@ -1,5 +1,6 @@
 //! Markdown for issue trackers and mails.
 
+use crate::text::{clean, is_obeyed};
 use crate::tree::{Cell, Column, Node, Tone, View};
 
 pub(crate) fn render(view: &View) -> String {
@@ -42,10 +43,11 @@ fn nodes(list: &[Node], level: usize, out: &mut String) {
             Node::Bytes(b) => figure(&b.title, &b.lines(), out),
             Node::Finding(f) => {
                 let level = crate::json::level(f.level);
-                out.push_str(&format!("- **{level}**: {} (`{}`)", escape(&f.message), f.rule));
+                let rule = toned(&f.rule, Tone::Name);
+                out.push_str(&format!("- **{level}**: {} ({rule})", escape(&f.message)));
                 if let Some(file) = &f.file {
                     let line = f.line.map(|l| format!(":{l}")).unwrap_or_default();
-                    out.push_str(&format!(", `{file}{line}`"));
+                    out.push_str(&format!(", {}", toned(&format!("{file}{line}"), Tone::Name)));
                 }
                 out.push_str("\n\n");
             }
@@ -56,6 +58,7 @@ fn nodes(list: &[Node], level: usize, out: &mut String) {
 fn figure(title: &str, lines: &[String], out: &mut String) {
     if !lines.is_empty() {
         out.push_str(&format!("{}\n\n", escape(title)));
+        let lines: Vec<String> = lines.iter().map(|l| clean(l)).collect();
         block(&lines.join("\n"), "text", out);
     }
 }
@@ -90,6 +93,7 @@ fn picture(text: &str) -> String {
         match c {
             ' ' => out.push_str("&nbsp;"),
             'a'..='z' | 'A'..='Z' | '0'..='9' | '.' => out.push(c),
+            c if is_obeyed(c) => out.push('\u{fffd}'),
             c => out.push_str(&format!("&#{};", c as u32)),
         }
     }
@@ -102,7 +106,7 @@ fn cell(c: &Cell) -> String {
 
 fn toned(text: &str, tone: Tone) -> String {
     match tone {
-        Tone::Name if !text.is_empty() && !text.contains(['`', '|', '\n']) => format!("`{text}`"),
+        Tone::Name if !text.is_empty() && !text.contains(['`', '|', '\n']) => format!("`{}`", clean(text)),
         Tone::Strong | Tone::Bad if !text.trim().is_empty() => format!("**{}**", escape(text)),
         _ => escape(text),
     }
@@ -110,10 +114,14 @@ fn toned(text: &str, tone: Tone) -> String {
 
 fn escape(s: &str) -> String {
     let mut out = String::with_capacity(s.len());
-    for c in s.chars() {
+    let mut chars = s.chars().peekable();
+    while let Some(c) = chars.next() {
         match c {
             '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' => out.extend(['\\', c]),
+            // Of an entity; elsewhere the sign stands for itself.
+            '&' if chars.peek().is_some_and(|n| n.is_alphanumeric() || *n == '#') => out.push_str("&amp;"),
             '\n' | '\r' => out.push(' '),
+            c if is_obeyed(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

@@ -383,3 +383,23 @@ fn names_of_drawings_and_long_tables_stay_text_in_pages() {
     let rest: Vec<Vec<(String, String)>> = serde_json::from_str(data).unwrap();
     assert_eq!((rest.len(), &rest[0][0]), (700, &(evil.to_string(), "b".to_string())));
 }
+
+#[test]
+fn names_neither_turn_the_text_nor_talk_to_terminals() {
+    let evil = "a\u{202e}b\u{2066}\x1b[2J\u{2028}c&lt;d";
+    let row = vec![Cell::text(evil), Cell::text(evil).tone(Tone::Name), Cell::text(evil).tone(Tone::Bad)];
+    let columns = ["x", "y", "z"].map(|k| Column::text(k, evil)).to_vec();
+    let finding =
+        Finding { message: evil.into(), file: Some(evil.into()), rule: evil.into(), ..Finding::default() };
+    let nodes = vec![Node::Table { key: "t".into(), columns, rows: vec![row] }, Node::Finding(finding)];
+    let view = View { kind: "report", schema_version: 1, nodes };
+    for format in [Format::Text, Format::Markdown, Format::Github, Format::Html] {
+        let text = render(&view, format, Style::default());
+        let script = text.split("<script").next().unwrap();
+        let obeyed: Vec<char> = script.chars().filter(|c| *c != '\n' && text::is_obeyed(*c)).collect();
+        assert!(obeyed.is_empty(), "{format:?}: {obeyed:?}");
+    }
+    let markdown = render(&view, Format::Markdown, Style::default());
+    assert!(markdown.contains("c&amp;lt;d"), "{markdown}");
+    assert_eq!(visible("a\n\tb\x1b\u{202e}"), "a\n\tb\u{fffd}\u{fffd}");
+}

@@ -1,7 +1,7 @@
 //! Text for a terminal or a pipe.
 
-use crate::tree::{Column, Fact, Finding, Level, Node, Span, Style, Tone, View};
 use crate::bytes::{Bytes, Hand};
+use crate::tree::{Column, Fact, Finding, Level, Node, Span, Style, Tone, View};
 use anstyle::{AnsiColor, Effects};
 
 /// Columns are separated by this.
@@ -13,6 +13,8 @@ const THREADS: [AnsiColor; 5] =
 
 /// Narrower than this nothing is wrapped: the result would be worse than long lines.
 const WRAP_MIN: usize = 24;
+/// And than this not where every column is needed and the screen is narrow.
+const NARROW_MIN: usize = 9;
 
 pub(crate) fn render(view: &View, style: Style) -> String {
     let mut text = Text { out: String::new(), style, title: false, finding: false };
@@ -29,12 +31,16 @@ pub(crate) fn width(s: &str) -> usize {
     s.chars().filter(|c| !c.is_control()).count()
 }
 
-/// Control characters (a name from a hostile file may hold escape sequences) become visible.
+/// What a terminal or a page obeys instead of showing it (a name from a hostile file may hold escape sequences, or turn
+/// the direction of all that follows) becomes visible.
 pub(crate) fn clean(s: &str) -> String {
-    if !s.chars().any(|c| c.is_control()) {
-        return s.to_string();
-    }
-    s.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    s.chars().map(|c| if is_obeyed(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Control characters, marks of the direction of writing, and separators of lines.
+pub(crate) fn is_obeyed(c: char) -> bool {
+    let turns = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns(c)
 }
 
 struct Text {
@@ -129,7 +135,7 @@ impl Text {
         let (shown, widths) = fit(columns, &natural, room);
         let titles: Vec<Column> = shown.iter().map(|&i| columns[i].clone()).collect();
         if titles.iter().any(|c| !c.title.is_empty()) {
-            let heads: Vec<(String, Tone)> = titles.iter().map(|c| (c.title.clone(), Tone::Dim)).collect();
+            let heads: Vec<(String, Tone)> = titles.iter().map(|c| (clean(&c.title), Tone::Dim)).collect();
             self.row(&heads, &titles, &widths, depth);
         }
         for row in rows {
@@ -140,7 +146,7 @@ impl Text {
             columns.iter().enumerate().filter(|(i, _)| !shown.contains(i)).map(|(_, c)| c.title.as_str());
         let hidden: Vec<&str> = hidden.collect();
         if !hidden.is_empty() {
-            let text = format!("(left out, the screen is narrow: {})", hidden.join(", "));
+            let text = clean(&format!("(left out, the screen is narrow: {})", hidden.join(", ")));
             self.paragraph(&[Span { text, tone: Tone::Dim }], depth, depth);
         }
     }
@@ -300,23 +306,26 @@ fn fit(columns: &[Column], natural: &[usize], room: Option<usize>) -> (Vec<usize
         let mut widths: Vec<usize> = shown.iter().map(|&i| natural[i]).collect();
         let Some(room) = room else { return (shown, widths) };
         let text: Vec<bool> = shown.iter().map(|&i| !columns[i].right && !columns[i].picture).collect();
-        let fits = squeeze(&mut widths, &text, room);
+        let fits = squeeze(&mut widths, &text, room, WRAP_MIN);
         let goes = (0..shown.len()).max_by_key(|&k| (columns[shown[k]].rank, k));
         match goes.filter(|&k| !fits && columns[shown[k]].rank > 0) {
             Some(k) => drop(shown.remove(k)),
-            None => return (shown, widths),
+            None => {
+                squeeze(&mut widths, &text, room, NARROW_MIN);
+                return (shown, widths);
+            }
         }
     }
 }
 
-/// Takes what a narrow terminal lacks from the widest text columns; false when that is not enough.
-fn squeeze(widths: &mut [usize], text: &[bool], room: usize) -> bool {
+/// Takes what a narrow terminal lacks from the widest text columns, down to `least`; false when that is not enough.
+fn squeeze(widths: &mut [usize], text: &[bool], room: usize, least: usize) -> bool {
     let gaps = GAP.len() * widths.len().saturating_sub(1);
     loop {
         if widths.iter().sum::<usize>() + gaps <= room {
             return true;
         }
-        let wide = (0..widths.len()).filter(|&i| text[i] && widths[i] > WRAP_MIN);
+        let wide = (0..widths.len()).filter(|&i| text[i] && widths[i] > least);
         match wide.max_by_key(|&i| widths[i]) {
             Some(i) => widths[i] -= 1,
             None => return false,

@@ -20,18 +20,27 @@ impl Context<'_> {
     /// line; `None` where the object is not known.
     pub(crate) fn drawing(&self, g: &Group, supposed: Option<u64>) -> Option<Bytes> {
         let first = g.fields.first()?.object;
-        let o = self.e.objects.get(first as usize)?;
         let mut lines: Vec<&LineContention> =
             g.lines.iter().copied().filter(|l| l.objects().contains(&first)).collect();
         lines.sort_by(|a, b| b.ranked_e().total_cmp(&a.ranked_e()));
         lines.truncate(LINES_MAX);
-        lines.sort_by_key(|l| l.address);
-        let line = lines.first()?.line;
         let asked = match self.seen.question.bases {
             Bases::Observed => None,
             Bases::Phase(phase) => Some(phase),
         };
-        let supposed = supposed.or(asked);
+        self.around(first, lines, supposed.or(asked))
+    }
+
+    /// These lines around an object.
+    pub(crate) fn around(
+        &self,
+        first: u32,
+        mut lines: Vec<&LineContention>,
+        supposed: Option<u64>,
+    ) -> Option<Bytes> {
+        let o = self.e.objects.get(first as usize)?;
+        lines.sort_by_key(|l| l.address);
+        let line = lines.first()?.line;
         let drawn =
             Drawn { o, id: first, phase: supposed.unwrap_or(line.offset(o.base)), alone: supposed.is_some() };
         let mut threads = Vec::new();

@@ -2,6 +2,7 @@
 //! objects together. Transfers are counted in the emulator's order of accesses, E is expected from shares of the
 //! accesses; both are shown, never added.
 
+use crate::line::Context;
 use crate::{
     Options, Outcome, Report, SCHEMA_VERSION, dim, fact, loss_nodes, names, object_matches, silent, text,
 };
@@ -54,6 +55,8 @@ pub(super) struct KernelGroup {
     e_true: f64,
     e_apart: f64,
     cost: LineCost,
+    /// Its line with the highest E, and an object of its kind there: what is drawn.
+    worst: Option<(u32, LineContention)>,
 }
 
 impl KernelGroup {
@@ -113,7 +116,7 @@ pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<Kern
     let contended: HashMap<u64, &LineContention> = seen.lines.iter().map(|l| (l.address / line, l)).collect();
     let mut out: BTreeMap<(String, i64), KernelGroup> = BTreeMap::new();
     for (number, rows) in by_line {
-        let Some((root, relative)) = owner(e, namer, number * line, &rows) else { continue };
+        let Some((most, root, relative)) = owner(e, namer, number * line, &rows) else { continue };
         let g = out.entry((root, relative)).or_default();
         g.relative = relative;
         g.lines.insert(number * line);
@@ -125,6 +128,9 @@ pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<Kern
             g.e_true += l.e.e_true;
             g.e_apart += l.e.e_false + l.e.e_mixed;
             g.cost.add(&l.cost);
+            if g.worst.as_ref().is_none_or(|(_, w)| w.e.e < l.e.e) {
+                g.worst = Some((most, (*l).clone()));
+            }
         }
     }
     let named = |g: &KernelGroup| {
@@ -139,15 +145,15 @@ pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<Kern
     list
 }
 
-/// The kind of object with most of the line's transfers, and where the line begins in it.
-fn owner(e: &Evidence, namer: &Namer, address: u64, rows: &[&Transfer]) -> Option<(String, i64)> {
+/// The object with most of the line's transfers, its kind, and where the line begins in it.
+fn owner(e: &Evidence, namer: &Namer, address: u64, rows: &[&Transfer]) -> Option<(u32, String, i64)> {
     let mut by_object: BTreeMap<u32, u64> = BTreeMap::new();
     for s in rows {
         *by_object.entry(s.object).or_default() += s.transfers;
     }
     let most = by_object.into_iter().max_by_key(|(o, n)| (*n, std::cmp::Reverse(*o)))?.0;
     let o = e.objects.get(most as usize)?;
-    Some((namer.root(o), address.wrapping_sub(o.base) as i64))
+    Some((most, namer.root(o), address.wrapping_sub(o.base) as i64))
 }
 
 fn add(namer: &Namer, g: &mut KernelGroup, s: &Transfer, role: Option<Role>) {
@@ -192,7 +198,15 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
             thousands(rest)
         )));
     }
-    let items = all.iter().zip(1..).take(DETAILS_MAX).map(|(g, n)| section(e, &namer, g, n)).collect();
+    let seen = analysis::Contention {
+        question: options.question,
+        window_vt: e.run.window_vt,
+        lines: Vec::new(),
+        lines_touched: 0,
+        rows_left_out: 0,
+    };
+    let context = Context { e, namer: &namer, seen: &seen, by_line: None };
+    let items = all.iter().zip(1..).take(DETAILS_MAX).map(|(g, n)| section(&context, g, n)).collect();
     nodes.push(Node::List { key: "kernel_lines".into(), items });
     let named = Named::of(e);
     let value = serde_json::json!({ "field": named.field, "owner": named.owner, "nothing": named.nothing });
@@ -321,7 +335,8 @@ fn phase(g: &KernelGroup) -> u64 {
     g.relative.wrapping_neg().rem_euclid(64) as u64
 }
 
-fn section(e: &Evidence, namer: &Namer, g: &KernelGroup, rank: u64) -> Node {
+fn section(context: &Context<'_>, g: &KernelGroup, rank: u64) -> Node {
+    let (e, namer) = (context.e, context.namer);
     let mut nodes = Vec::new();
     for o in g.objects.iter().take(2).filter_map(|o| e.objects.get(*o as usize)) {
         let sure = names::percent(f64::from(o.confidence));
@@ -336,6 +351,8 @@ fn section(e: &Evidence, namer: &Namer, g: &KernelGroup, rank: u64) -> Node {
         phase(g),
         g.relative
     )));
+    let drawn = g.worst.as_ref().and_then(|(object, line)| context.around(*object, vec![line], None));
+    nodes.extend(drawn.map(|b| Node::Bytes(Box::new(b))));
     let columns = vec![
         Column::number("transfers", "transfers"),
         Column::number("dirty", "modified"),

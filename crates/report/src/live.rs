@@ -226,7 +226,9 @@ fn section(context: &Context, s: &Seen, rank: u64, total: f64) -> Node {
     ];
     facts.extend(context.process(g));
     facts.extend(context.object(g));
-    let mut nodes = vec![Node::Facts(facts), context.fields(g)];
+    let mut nodes = vec![Node::Facts(facts)];
+    nodes.extend(context.drawing(g, None).map(|b| Node::Bytes(Box::new(b))));
+    nodes.push(context.fields(g));
     nodes.extend(rate_table(context, s));
     nodes.extend(context.code(g));
     Node::Section { key: format!("line_{rank}"), title: format!("#{rank}  {}", g.title()), nodes }

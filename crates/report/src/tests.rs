@@ -224,3 +224,26 @@ fn comparisons_say_what_was_not_the_same() {
         assert!(!text(&old, &same).contains("iffer"));
     }
 }
+
+/// Kernels and running programs: their worst lines are drawn, too, as in every other report.
+#[test]
+fn lines_of_every_source_are_drawn() {
+    let mut e = Sample::two_counters().evidence();
+    let transfer = |offset, actor| Transfer {
+        object: 0,
+        offset,
+        size: 8,
+        code: None,
+        actor: Some(actor),
+        kind: TouchKind::Write,
+        transfers: 900,
+        dirty: 400,
+        schedule: None,
+    };
+    e.transfers = Some(vec![transfer(0, 1), transfer(8, 2)]);
+    for report in [kernel::report(&e, &[], &Options::default()), live::report(&e, &[], &Options::default())] {
+        let text = render(&report.view, Format::Text, Style { colour: false, width: Some(100) });
+        let drawn = text.contains("struct stats in 64-byte lines") && text.contains("aaaaaaaabbbbbbbb");
+        assert!(drawn, "{text}");
+    }
+}

@@ -30,6 +30,12 @@ struct item *flexible(size_t key) {
     struct item *it = malloc(sizeof(struct item) + key + 1);
     return it;
 }
+struct space { char *buf; size_t len; };
+struct space *with_buffer(size_t n) {
+    struct space *space = malloc(sizeof(struct space));
+    space->buf = xmalloc(n); // kept
+    return space;
+}
 char *raw(size_t n) { char *bytes = malloc(n); return bytes; }
 long *scalars(size_t n) { long *v = malloc(n * sizeof(long)); return v; }
 void lies(pool_t *pool) { pool->stats = malloc(sizeof(struct stats)); }
@@ -50,6 +56,8 @@ int main(int argc, char **argv) {
     by_member(&pool, argc); lies(&pool);
     struct stats *s = by_type(); s = by_target(); s = by_cast(sizeof *s); s = by_wrapper();
     raw(8); scalars(8);
+    struct space *space = with_buffer(argc + 31);
+    space->len = argc;
     use(by_macro(), s, flexible(8), argc);
     return 0;
 }
@@ -147,6 +155,27 @@ fn wrappers_and_macros_are_walked_through() {
             want: &["struct worker.done"],
             count: 1,
             why: "sizeof at the allocation",
+        },
+    );
+}
+
+/// The function that allocates a buffer returns something else: its caller's pointer tells nothing of the buffer.
+#[test]
+fn what_is_kept_in_a_member_is_not_what_the_caller_gets() {
+    let Some(mut p) = compile("gcc", &["-O0"], C) else { return };
+    check(
+        &mut p,
+        &Case {
+            site: ("void *p = malloc(n);", "malloc"),
+            callers: &[
+                ("space->buf = xmalloc(n);", "xmalloc"),
+                ("struct space *space = with_buffer(argc + 31);", "with_buffer"),
+            ],
+            bytes: 32,
+            touched: &[(line("u4"), "+=", 0, 8)],
+            want: &["malloc in xmalloc, bytes 0..7"],
+            count: 1,
+            why: "neither the allocation nor the code",
         },
     );
 }

@@ -1,0 +1,200 @@
+//! What people and programs get to see when names are hostile, terminals are narrow and readers leave early.
+
+#![allow(clippy::unwrap_used)]
+
+mod schema;
+
+use serde_json::Value;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tussle_evidence::TouchKind;
+use tussle_evidence::sample::Sample;
+
+/// Names that a page, a terminal, a tracker or a runner might obey: markup, quotes, escape sequences, the direction of
+/// writing, line feeds, commands of runners, placeholders, and nothing at all.
+const NAMES: [&str; 16] = [
+    "</script><img src=x onerror=alert(1)>",
+    "\"quoted\" and 'quoted'",
+    "\x1b]0;owned\x07\x1b[2J",
+    "\u{202e}gnp.exe\u{2066}",
+    "line\nfeed\r\nand\ttab",
+    "::error file=x::injected",
+    "| table | cell |",
+    "`code` **bold** [link](javascript:alert(1))",
+    "größe_名前_עברית",
+    "e\u{301}\u{1f469}\u{200d}\u{1f4bb}",
+    "&lt;already&gt; &amp;",
+    "%s %n {0} $(id) ${HOME}",
+    "../../etc/passwd",
+    "",
+    " blank ",
+    "a::b<c::d<(e, f)>, g>::operator()",
+];
+
+/// Two threads fight for two members, everything in it has this name.
+fn evidence(name: &str, path: &Path) {
+    let mut s = Sample::new(1000);
+    let main = s.thread(name, None);
+    let start = s.code(name, name, 40, &[]);
+    let (one, two) = (s.worker(main, start), s.worker(main, start));
+    let long = s.long();
+    let site = s.code(name, name, 12, &[]);
+    let ty = s.structure(name, 16, &[(name, long, 0), ("other", long, 8)]);
+    let o = s.heap(0x1000, 16, Some(ty), 1, 16, Some(site));
+    s.access(o, 0, 8, one, (0, 100_000), [0, 50_000, 0]);
+    s.access(o, 8, 8, two, (0, 100_000), [0, 50_000, 0]);
+    s.touch(o, 0, 8, start, one, TouchKind::Write);
+    let e = s.tables();
+    e.run.command = vec![name.into(), name.into()];
+    tussle_evidence_file(path, &s.evidence());
+}
+
+fn tussle_evidence_file(path: &Path, e: &tussle_evidence::Evidence) {
+    let mut bytes = Vec::new();
+    tussle_evidence::file::write_jsonl(e, &mut bytes).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn tussle(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().unwrap()
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
+    c.args(arguments).current_dir(folder).env("XDG_CACHE_HOME", folder.join("cache"));
+    ["NO_COLOR", "CLICOLOR_FORCE", "LC_ALL", "TUSSLE_PAGER", "PAGER"]
+        .iter()
+        .for_each(|v| drop(c.env_remove(v)));
+    c
+}
+
+/// Standard output of a verb that ended by itself with 0 or 1.
+#[track_caller]
+fn printed(folder: &Path, arguments: &[&str]) -> String {
+    let out = tussle(folder, arguments);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(matches!(out.status.code(), Some(0 | 1)), "{arguments:?}: {:?} {said}", out.status);
+    assert!(!said.contains('\x1b') && !said.contains('\u{202e}'), "{said:?}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// Nothing that a terminal obeys.
+#[track_caller]
+fn harmless(text: &str, what: &str) {
+    let obeyed = |c: &char| c.is_control() && !"\n\t".contains(*c) || ('\u{202a}'..='\u{202e}').contains(c);
+    assert_eq!(text.chars().find(obeyed), None, "{what}: {text:?}");
+}
+
+#[test]
+fn names_stay_text_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in NAMES {
+        evidence(name, &folder.path().join("x.data"));
+        let said = |format: &str| printed(folder.path(), &["report", "x.data", "--format", format]);
+        for format in ["text", "md", "github", "html"] {
+            harmless(&said(format), &format!("{format} of {name:?}"));
+        }
+        let html = said("html");
+        let outside = html.split("<script").next().unwrap();
+        assert!(!outside.contains("<img") && !html.contains("</script><img"), "{name:?}");
+        for line in said("github").lines() {
+            let command = ["::error ", "::warning ", "::notice "].iter().any(|c| line.starts_with(c));
+            assert!(command && line.matches("::").count() >= 2, "{name:?}: {line}");
+            assert!(!line[2..].split("::").next().unwrap().contains("injected"), "{name:?}: {line}");
+        }
+        let report: Value = serde_json::from_str(&said("json")).unwrap();
+        schema::keeps_to("report", &report);
+        let sarif: Value = serde_json::from_str(&said("sarif")).unwrap();
+        assert_eq!(sarif["version"], "2.1.0");
+        let profile: Value =
+            serde_json::from_str(&printed(folder.path(), &["export", "--firefox", "x.data"])).unwrap();
+        assert!(!profile["counters"].as_array().unwrap().is_empty());
+        // It asks for the type by its name, which a name that begins with a blank is not.
+        let advice = tussle(folder.path(), &["advise", "x.data", "--format", "html"]);
+        assert!(advice.status.code().is_some_and(|c| c <= 2), "{name:?}");
+        let advice = String::from_utf8(advice.stdout).unwrap();
+        assert!(!advice.split("<script").next().unwrap().contains("<img"), "{name:?}");
+        // A folded stack is one line with one number at its end.
+        for line in said("folded").lines() {
+            assert!(line.rsplit(' ').next().unwrap().parse::<u64>().is_ok(), "{name:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn what_programs_read_hangs_on_no_locale_and_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    evidence("größe", &folder.path().join("x.data"));
+    for format in ["json", "html", "md", "sarif"] {
+        let arguments = ["report", "x.data", "--format", format];
+        let plain = tussle(folder.path(), &arguments).stdout;
+        for (name, value) in
+            [("LC_ALL", "C"), ("TERM", "dumb"), ("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1"), ("COLUMNS", "20")]
+        {
+            let other = command(folder.path(), &arguments).env(name, value).output().unwrap().stdout;
+            assert!(plain == other, "{format} with {name}={value}");
+        }
+    }
+    let ascii = command(folder.path(), &["report", "x.data"]).env("LC_ALL", "C").output().unwrap().stdout;
+    let ascii = String::from_utf8(ascii).unwrap();
+    assert!(ascii.replace("größe", "").is_ascii(), "{ascii}");
+}
+
+#[test]
+fn colours_come_only_where_they_are_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    evidence("stats", &folder.path().join("x.data"));
+    let coloured = |variables: &[(&str, &str)]| {
+        let mut c = command(folder.path(), &["report", "x.data"]);
+        c.envs(variables.iter().copied());
+        c.output().unwrap().stdout.contains(&b'\x1b')
+    };
+    assert!(!coloured(&[]) && !coloured(&[("TERM", "dumb")]) && !coloured(&[("NO_COLOR", "1")]));
+    assert!(coloured(&[("CLICOLOR_FORCE", "1")]));
+}
+
+#[test]
+fn a_reader_that_leaves_ends_quietly_and_a_full_disk_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    evidence("stats", &folder.path().join("x.data"));
+    for format in ["text", "json", "html"] {
+        let mut c = command(folder.path(), &["report", "x.data", "--format", format]);
+        let mut child = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        child.wait().unwrap();
+        assert_eq!(said, "", "{format}");
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut c = command(folder.path(), &["report", "x.data", "--format", format]);
+        let out = c.stdout(full).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{format}");
+        assert!(String::from_utf8_lossy(&out.stderr).starts_with("tussle: "), "{format}");
+    }
+}
+
+/// Ten thousand contended lines, in each of which two threads count.
+#[test]
+fn ten_thousand_lines_stay_readable() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut s = Sample::new(1000);
+    let main = s.thread("server", None);
+    let start = s.code("worker", "server.c", 40, &[]);
+    let (one, two) = (s.worker(main, start), s.worker(main, start));
+    for i in 0..10_000u64 {
+        let o = s.global(&format!("counters_{i}"), 0x10_0000 + 64 * i, 16, None, 64);
+        s.access(o, 0, 8, one, (0, 100_000), [0, 5_000, 0]);
+        s.access(o, 8, 8, two, (0, 100_000), [0, 5_000, 0]);
+    }
+    tussle_evidence_file(&folder.path().join("x.data"), &s.evidence());
+    let html = printed(folder.path(), &["report", "x.data", "--format", "html"]);
+    assert!(html.len() <= 5_000_000, "{} bytes", html.len());
+    assert!(html.contains("counters_9999") || html.contains("counters_0"));
+    let json: Value =
+        serde_json::from_str(&printed(folder.path(), &["report", "x.data", "--format", "json"])).unwrap();
+    schema::keeps_to("report", &json);
+    let profile: Value =
+        serde_json::from_str(&printed(folder.path(), &["export", "--firefox", "x.data"])).unwrap();
+    assert_eq!(profile["counters"].as_array().unwrap().len(), 40);
+}
