@@ -39,8 +39,11 @@ pub(crate) fn clean(s: &str) -> String {
 
 /// Control characters, marks of the direction of writing, and separators of lines.
 pub(crate) fn is_obeyed(c: char) -> bool {
-    let turns = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns(c)
+    const TURNS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
+    c.is_control()
+        || TURNS.contains(&c)
+        || ('\u{2028}'..='\u{202e}').contains(&c)
+        || ('\u{2066}'..='\u{2069}').contains(&c)
 }
 
 struct Text {
