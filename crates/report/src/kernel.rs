@@ -205,7 +205,8 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
         lines_touched: 0,
         rows_left_out: 0,
     };
-    let context = Context { e, namer: &namer, seen: &seen, by_line: None };
+    let touches = crate::touches::ByObject::new(e);
+    let context = Context { e, namer: &namer, seen: &seen, by_line: None, touches };
     let items = all.iter().zip(1..).take(DETAILS_MAX).map(|(g, n)| section(&context, g, n)).collect();
     nodes.push(Node::List { key: "kernel_lines".into(), items });
     let named = Named::of(e);
