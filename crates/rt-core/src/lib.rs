@@ -44,6 +44,7 @@ pub mod rings;
 mod runs;
 pub mod sampling;
 pub mod sections;
+pub mod standing;
 mod stream;
 #[allow(missing_docs)]
 pub mod stretches;

@@ -6,15 +6,14 @@ use crate::arena::{at, forked, lost, reference};
 use crate::runs::{more, run};
 use crate::thread::{Entered, now, pass};
 use crate::wire::*;
-use crate::{code, counting, sampling, sections};
+use crate::{code, counting, sampling, sections, standing};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Touch blocks per thread and line.
 const TOUCH_BLOCKS: u32 = 6;
 
-/// The commonest cases of a hook's slow path by far: a line that was not in the table, or bytes of it that had not been
-/// seen; one whole access within it, no critical section traced. False if it is another case: nothing has been done
-/// then. `op` is size | kind << 8.
+/// The commonest slow paths of a hook by far: a line not in the table, or bytes of it not seen yet; one whole access in
+/// it, no section traced. False, with nothing done, if it is another case. `op` is size | kind << 8.
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
@@ -282,6 +281,7 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
         let from = first_vt(t, e);
         pass(t, n as u64);
         run(t, r, from, now(t));
+        standing::counted(t, (*e).key & !HIDDEN, kind == WRITE);
         match kind {
             RMW => add_rmw(t, r, w, n),
             _ => {
@@ -298,8 +298,7 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
         (*t).dither = (*t).dither.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
         let d = ((*t).dither >> 27) as u16;
         // The dither is a head start that was not counted: take it off the record instead of carrying it.
-        let start = if kind == RMW { 0 } else { COUNT_START };
-        *c = start;
+        *c = if kind == RMW { 0 } else { COUNT_START };
         if d & 1 == 1 && kind != RMW {
             skew(r, c, w, kind, d);
         }
@@ -349,6 +348,7 @@ unsafe fn first_vt(t: *mut Live, e: *mut Entry) -> u64 {
 unsafe fn fill(t: *mut Live, e: *mut Entry, i: usize, line: u64) -> bool {
     // SAFETY: the entry is free, so nobody counts into it before its key is written, which comes last.
     unsafe {
+        standing::begins(t);
         let r = record_of(t, line);
         (*t).fills += 1;
         if r == 0 {

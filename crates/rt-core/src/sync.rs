@@ -3,6 +3,7 @@
 
 use crate::arena::{self, lost};
 use crate::lockfree;
+use crate::standing::{self, By};
 use crate::sys::Spin;
 use crate::thread::{Entered, now, round};
 use crate::wire::*;
@@ -63,6 +64,7 @@ static EVICT: Spin = Spin::new();
 /// In a forked child: nobody waits, nobody holds a lock.
 pub fn reset_after_fork() {
     EVICT.reset();
+    standing::reset_after_fork();
     for s in &TABLE {
         // Waiters of the parent are not here.
         s.c.store(0, Relaxed);
@@ -134,6 +136,15 @@ unsafe fn advance(t: *mut Live, vt: u64) {
     }
 }
 
+/// Sets the clock forward of a thread whose table is empty.
+///
+/// # Safety
+/// As for `advance`.
+pub(crate) unsafe fn go_to(t: *mut Live, vt: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { advance(t, vt) }
+}
+
 /// Empties the thread's table; its clock is exact afterwards.
 pub fn settle(entered: &Entered) -> u64 {
     // SAFETY: `sweep` empties this thread's table, and the clock is its own.
@@ -150,7 +161,26 @@ pub fn join(entered: &Entered, vt: u64) {
     unsafe {
         let t = entered.live();
         record::sweep(t);
+        let before = now(t);
         advance(t, vt);
+        if now(t) > before {
+            (*t).step_vt = now(t);
+            standing::jumped(t, now(t) - before);
+        }
+    }
+}
+
+/// The same where that is no time for which locks were held.
+pub(crate) fn join_holding(entered: &Entered, vt: u64) {
+    // SAFETY: the state is the calling thread's, and has HELD places.
+    unsafe {
+        let t = entered.live();
+        let before = settle(entered);
+        join(entered, vt);
+        for k in 0..((*t).held_count as usize).min(HELD) {
+            let lock = (*(&raw const (*t).held[0]).add(k)).addr;
+            slot(entered, lock).a.fetch_add(now(t) - before, Relaxed);
+        }
     }
 }
 
@@ -167,18 +197,28 @@ pub fn creation(entered: &Entered) -> u64 {
             advance(t, vt);
             (*t).burst_vt = vt;
         }
+        standing::creates(t);
         (*t).burst_vt
     }
 }
 
+/// Stands for the end of some thread where threads wait.
+const END: u64 = 1;
+
+/// Before waiting for a thread's end.
+pub fn joining(entered: &Entered) {
+    standing::waits(entered, END);
+}
+
 /// A thread that ended at `vt` was joined.
 pub fn joined(entered: &Entered, vt: u64) {
+    standing::goes_on(entered, END);
     // SAFETY: the state is the calling thread's, whose clock only it sets.
     unsafe {
         let t = entered.live();
         record::sweep(t);
         advance(t, round(vt));
-        (*t).burst_vt = u64::MAX;
+        ((*t).step_vt, (*t).burst_vt) = (now(t), u64::MAX);
     }
 }
 
@@ -195,6 +235,7 @@ pub fn barrier_threads(entered: &Entered, addr: u64) -> u64 {
 
 /// Before waiting at a barrier: the slot of this generation.
 pub fn barrier_arrive(entered: &Entered, addr: u64) -> u64 {
+    standing::waits(entered, addr);
     let vt = settle(entered);
     let s = slot(entered, addr);
     let count = s.a.load(Relaxed);
@@ -203,11 +244,16 @@ pub fn barrier_arrive(entered: &Entered, addr: u64) -> u64 {
 
 /// After the barrier: everybody goes on at the same clock.
 pub fn barrier_leave(entered: &Entered, addr: u64, generation: u64) {
+    standing::all_go_on(addr);
+    standing::goes_on(entered, addr);
     join(entered, round(lockfree::latest(&slot(entered, addr).ring, generation) + 1));
+    // SAFETY: the state is the calling thread's, and its table is empty.
+    unsafe { standing::creates(entered.live()) }
 }
 
 /// Before waiting for a condition: the number of wake-ups so far.
 pub fn cond_wait_begin(entered: &Entered, addr: u64) -> u64 {
+    standing::waits(entered, addr);
     let vt = settle(entered);
     let s = slot(entered, addr);
     s.waited.fetch_max(vt, AcqRel);
@@ -217,6 +263,7 @@ pub fn cond_wait_begin(entered: &Entered, addr: u64) -> u64 {
 
 /// After waiting for a condition; `woken` is false after a timeout.
 pub fn cond_wait_end(entered: &Entered, addr: u64, seq: u64, woken: bool) {
+    standing::goes_on(entered, addr);
     let s = slot(entered, addr);
     let _ = s.b.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
     if woken && s.seq.load(Acquire) != seq {
@@ -235,15 +282,17 @@ pub fn cond_wake(entered: &Entered, addr: u64, all: bool) {
         }
         let t = entered.live();
         record::sweep(t);
+        let border = standing::border(entered, addr, all, By::Call);
         let most = s.c.fetch_max(waiters, AcqRel).max(waiters);
         let mut vt = now(t);
         if all && waiters == most {
             // Like a barrier: everybody waited for the last one.
             vt = round(vt.max(s.waited.load(Acquire)) + 1);
-            advance(t, vt);
+            join_holding(entered, vt);
         } else if vt - (*t).sync_vt >= WINDOW_VT / 4 {
             vt = round(vt);
         }
+        vt = border.map_or(vt, |border| vt.max(border));
         let seq = s.seq.load(Acquire);
         s.ring[(seq + 1) as usize % RING].store(vt, Release);
         s.seq.store(seq + 1, Release);
@@ -313,6 +362,7 @@ pub fn unlocking(entered: &Entered, addr: u64) {
 
 /// Before waiting for a semaphore that is not free.
 pub fn sem_wait_begin(entered: &Entered, addr: u64) {
+    standing::waits(entered, addr);
     settle(entered);
     slot(entered, addr).c.fetch_add(1, AcqRel);
 }
@@ -326,6 +376,7 @@ const SIGNAL: usize = 3;
 
 /// After having waited for a semaphore.
 pub fn sem_wait_end(entered: &Entered, addr: u64) {
+    standing::goes_on(entered, addr);
     let s = slot(entered, addr);
     let _ = s.c.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
     s.ring[TAKER].store(thread_number(entered), Relaxed);
@@ -360,6 +411,7 @@ pub fn sem_post(entered: &Entered, addr: u64) {
         if s.c.load(Acquire) > 0 || s.ring[SIGNAL].load(Relaxed) != 0 {
             record::sweep(t);
         }
+        standing::border(entered, addr, false, By::Call);
         let mut vt = now(t);
         let last = s.ring[LAST_POST].fetch_max(vt, AcqRel);
         // Who posts goes on beside who was woken, not before.

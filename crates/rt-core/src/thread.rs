@@ -209,6 +209,7 @@ pub unsafe fn register(birth: &Birth) -> *mut Live {
         name(info);
         begin(t, info, vt);
         let h = header();
+        crate::standing::begin(t);
         (*info).index = AtomicU32::from_ptr(&raw mut (*h).threads_count).fetch_add(1, Relaxed);
         let next = AtomicU32::from_ptr(&raw mut (*info).next);
         lockfree::prepend(AtomicU32::from_ptr(&raw mut (*h).threads), reference(info as u64), next);
@@ -330,6 +331,7 @@ pub unsafe fn end(t: *mut Live) {
     // SAFETY: the caller's promise; the state is ours until it is on the stack.
     unsafe {
         crate::sections::reset(t);
+        crate::standing::end(t);
         record::sweep(t);
         let info = (*t).info_at as *mut ThreadInfo;
         AtomicU64::from_ptr(&raw mut (*info).vt1).store(now(t), Relaxed);

@@ -16,6 +16,7 @@ use crate::guards;
 use crate::latches;
 use crate::processes::{self, WATCHED};
 use crate::sections;
+use crate::standing::{self, By};
 use crate::sync::{self, Slot, thread_number};
 use crate::thread::{Entered, now, round};
 use crate::wire::*;
@@ -169,7 +170,10 @@ pub fn seen(entered: &Entered, addr: u64) {
         let again = (*own(t, addr)).again;
         let s = sync::slot(entered, addr);
         let value = (*own(t, addr)).value;
-        if again != AGAIN {
+        if again == AGAIN {
+            standing::waits(entered, addr);
+        } else {
+            standing::goes_on(entered, addr);
             if value == 0 {
                 latches::zero(entered, addr);
             }
@@ -206,11 +210,20 @@ pub fn yielding(entered: &Entered) {
 pub fn asleep_for(entered: &Entered, addr: u64) {
     // SAFETY: the look is one of the thread's own, below LOOKS.
     unsafe {
-        if addr != 0 && (*own(entered.live(), addr)).addr == addr {
+        if addr != 0 && (*own(entered.live(), addr)).addr == addr && is_unchanged(entered, addr) {
             (*own(entered.live(), addr)).again = AGAIN;
             seen(entered, addr);
         }
     }
+}
+
+/// The word is, in its first byte, what the thread saw there last: it does not give the CPU away with news unseen.
+///
+/// # Safety
+/// The thread looked at a word at that address just now.
+unsafe fn is_unchanged(entered: &Entered, addr: u64) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { AtomicU8::from_ptr(addr as *mut u8).load(Relaxed) == (*own(entered.live(), addr)).value as u8 }
 }
 
 /// Since its clock was last set the thread has worked for so long that a phase may end.
@@ -279,6 +292,11 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         if to == free {
             release(entered, s, addr, from);
         }
+        let by = if from.is_none() { By::Store } else { By::Exchange };
+        if let Some(vt) = standing::border(entered, addr, true, by) {
+            ring(s, CHANGED).fetch_max(vt, AcqRel);
+            return;
+        }
         let taking = from == Some(free) && ring(s, NO_LOCK).load(Relaxed) == 0;
         if taking || is_lock(s) || cell(addr).load(Relaxed) != POLLED {
             return;
@@ -303,6 +321,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
 
 /// The calling thread has changed a watched word with one instruction.
 pub fn changed(entered: &Entered, addr: u64, from: u64, to: u64) {
+    standing::let_go(addr);
     guards::foreign(entered, addr, from);
     let s = sync::slot(entered, addr);
     let (free, me, step) = (s.free.load(Relaxed), thread_number(entered), to.wrapping_sub(from));

@@ -305,8 +305,7 @@ pub struct Live {
     /// Read-modify-writes per entry and word.
     pub rmw: [[u16; 8]; ENTRIES],
     pub frames: [Frame; FRAMES],
-    /// Top of the shadow stack, as a distance from `frames` in bytes; 0 where nothing is recorded. The frame at
-    /// one is the bottom.
+    /// Top of the shadow stack, in bytes from `frames`; 0 where nothing is recorded. The frame at one is the bottom.
     pub depth: u32,
     /// While hooks pass accesses over: how many more until they tell; it turns negative then.
     pub skip: i32,
@@ -345,8 +344,7 @@ pub struct Live {
     pub held_count: u32,
     pub held: [Held; HELD],
     pub lock_cache: [LockCache; 16],
-    /// Address of the [`Lock`] of the open section, its number among the lock's, its start, its accesses so far, and
-    /// those since the latest visit began.
+    /// The open section: its [`Lock`]'s address, its number, start, accesses, and those since the latest visit began.
     pub section_lock: u64,
     pub section_number: u64,
     pub section_vt0: u64,
@@ -358,7 +356,6 @@ pub struct Live {
     pub visits_count: u32,
     /// 1 if the thread tells of its operations (`tussle.h`): windows of accesses under no lock are whole ones then.
     pub tells_operations: u32,
-    /// Marked regions that it began.
     pub regions_begun: u32,
     /// What `skip` began at.
     pub skip_from: i32,
@@ -400,6 +397,10 @@ pub struct Live {
     /// A lock that it tried in vain, and for how long that had been held before.
     pub tried: u64,
     pub tried_before: u64,
+    /// See `standing`: its place from 1, its clock when last joined, 1 if it has done nothing since it began.
+    pub standing: u32,
+    pub step_vt: u64,
+    pub fresh: u64,
     pub touch_cache: [TouchCache; TOUCHES_AT_HAND],
 }
 

@@ -53,6 +53,7 @@ macro_rules! atomics {
                 } else {
                     a.store(v, core::sync::atomic::Ordering::Release)
                 }
+                waits::stored(a.as_ptr() as u64);
             }
         }
         /// # Safety

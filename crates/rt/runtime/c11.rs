@@ -61,7 +61,10 @@ pub unsafe extern "C" fn tussle_thrd_create(th: *mut u64, f: P, arg: P, pc: u64)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_thrd_join(th: u64, out: *mut c_int) -> c_int {
     // SAFETY: the function behind gets the arguments as they came.
-    unsafe { after_join(th, call!(JOIN, (th => u64, out => *mut c_int) -> c_int)) }
+    unsafe {
+        sync::joining();
+        after_join(th, call!(JOIN, (th => u64, out => *mut c_int) -> c_int))
+    }
 }
 
 /// # Safety

@@ -176,6 +176,8 @@ pub mod sync {
     forward! {
         /// A thread is about to be created: the clock at which it starts.
         creation() -> u64 = crate::wire::NONE as u64;
+        /// Before waiting for a thread's end.
+        joining();
         /// A thread that ended at `vt` was joined.
         joined(vt: u64);
         /// Forgets an object whose address may become another one.
@@ -233,7 +235,7 @@ pub mod waits {
     use crate::arena::recording;
     use crate::arch::current;
     use crate::thread::enter;
-    use tussle_rt_core::{guards, latches, waits as core};
+    use tussle_rt_core::{guards, latches, standing, waits as core};
 
     /// The calling thread saw `value`, or tried in vain to change it.
     #[inline(always)]
@@ -271,6 +273,17 @@ pub mod waits {
         if recording() {
             // SAFETY: the state is the calling thread's.
             unsafe { core::taken_or_given(current(), addr, None, to) }
+        }
+    }
+
+    /// It has stored to the word.
+    #[inline(always)]
+    pub fn stored(addr: u64) {
+        if recording()
+            && core::watched(addr)
+            && let Some(_inside) = enter()
+        {
+            standing::let_go(addr)
         }
     }
 

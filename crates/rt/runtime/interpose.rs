@@ -203,7 +203,10 @@ pub fn after_join(th: u64, r: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_join(th: u64, out: *mut P) -> c_int {
     // SAFETY: the `pthread_join` behind ours gets the arguments as they came, and is of the thread that they name.
-    unsafe { after_join(th, call!(JOIN, (th => u64, out => *mut P) -> c_int)) }
+    unsafe {
+        sync::joining();
+        after_join(th, call!(JOIN, (th => u64, out => *mut P) -> c_int))
+    }
 }
 
 /// # Safety

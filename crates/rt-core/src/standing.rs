@@ -1,0 +1,506 @@
+//! What each thread of the process is at: at work, or waiting.
+//!
+//! When a thread changes something that others may wait for while all others wait, all that it did until then comes
+//! before all that anybody does from then on, whatever the word is: a barrier's, a semaphore's, a turn's.
+//! It is the program that keeps the others waiting, not the scheduler, so that this holds for steps however short
+//! ([`STEP_MIN`] keeps those that cost a transfer per few accesses). The moment is a border between phases: see
+//! [`border`]. A thread that has work left may be late for reasons of the scheduler: then nothing is known.
+//!
+//! A waiting thread has done nothing: it looks at one word again and again, or is in a call that waits. One that polls
+//! a word between pieces of work does not wait ([`is_idle`]). When the word changes that a thread waits for, it may
+//! have been let go, and counts as at work; unless those who wait there mostly wait again after a change, since it was
+//! for somebody else.
+
+use crate::processes;
+use crate::sync;
+use crate::thread::{Entered, now, round};
+use crate::wire::*;
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::*};
+
+/// Threads of which it is known at the same time; with more, nobody knows what all do.
+const THREADS: usize = 128;
+
+/// A step has at least so many accesses. A program that hands a line on more often spends time on that: shorter
+/// steps stay in one window, where their hand-offs count.
+const STEP_MIN: u64 = WINDOW_VT / 64;
+
+/// A thread that did no more than this does nothing to speak of: a loop's counter, what its turn is.
+const IDLE_MAX: u64 = 16;
+/// Lines that one may have touched that does nothing.
+const IDLE_LINES_MAX: u32 = 8;
+
+/// Who has done nothing yet after so many changes is late, and may have to do what others do at once.
+const NEW_MAX: u64 = 8;
+
+/// At work.
+const WORKS: u64 = 0;
+/// Waits for what is at an address.
+const WAITS: u64 = 1;
+/// What it waited for has changed; it has not looked since.
+const LET_GO: u64 = 2;
+/// It stored to a word, and has done nothing since: until anything else changes, it does not matter whether it waits.
+const CHANGED: u64 = 3;
+/// The same by a call (a post, a broadcast), and it has waited before: until that changes for which it did.
+const POSTED: u64 = 5;
+/// It began, created a thread or left a barrier, and has done nothing since; what it will do comes after the latest
+/// border.
+const NEW: u64 = 4;
+
+/// How something changes.
+#[derive(Clone, Copy, PartialEq)]
+pub enum By {
+    /// A plain store.
+    Store,
+    /// An instruction that reads what it changes.
+    Exchange,
+    /// A function of libc.
+    Call,
+}
+
+struct Standing {
+    /// Address of the thread's [`Live`], 0 if the place is free.
+    live: AtomicU64,
+    state: AtomicU64,
+    /// Address of what it waits for, waited for, or changed.
+    at: AtomicU64,
+    /// Its clock when it began to wait.
+    vt: AtomicU64,
+    /// Its clock when it was let go, or changed something; and the number of that change.
+    mark: AtomicU64,
+    change: AtomicU64,
+    /// Where it waited before it went on, 0 once it is known whether that was in vain; and its clock then, with what
+    /// was in its table.
+    went_on: AtomicU64,
+    went_on_vt: AtomicU64,
+    /// 1 once it went on though nothing had changed: its looking is work, not waiting.
+    looks_only: AtomicU64,
+    /// How often it went on and had nothing to do, or had.
+    in_vain: AtomicU64,
+    with_success: AtomicU64,
+    /// Its accesses before it began to wait, or changed something, since the latest border.
+    done: AtomicU64,
+}
+
+static ALL: [Standing; THREADS] = [const {
+    Standing {
+        live: AtomicU64::new(0),
+        state: AtomicU64::new(0),
+        at: AtomicU64::new(0),
+        vt: AtomicU64::new(0),
+        mark: AtomicU64::new(0),
+        change: AtomicU64::new(0),
+        went_on: AtomicU64::new(0),
+        went_on_vt: AtomicU64::new(0),
+        looks_only: AtomicU64::new(0),
+        in_vain: AtomicU64::new(0),
+        with_success: AtomicU64::new(0),
+        done: AtomicU64::new(0),
+    }
+}; THREADS];
+/// Places ever used.
+static PLACES: AtomicU32 = AtomicU32::new(0);
+/// Threads that found no place.
+static WITHOUT: AtomicU32 = AtomicU32::new(0);
+/// Changes of what threads wait for, so far.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+/// Clock of the latest border: whatever is done now comes after it.
+static BORDER: AtomicU64 = AtomicU64::new(0);
+
+fn places() -> &'static [Standing] {
+    ALL.get(..PLACES.load(Acquire) as usize).unwrap_or(&ALL)
+}
+
+/// # Safety
+/// `t` is the calling thread's.
+unsafe fn own(t: *mut Live) -> Option<&'static Standing> {
+    // SAFETY: the thread's own cell.
+    let place = unsafe { (*t).standing };
+    ALL.get((place as usize).checked_sub(1)?)
+}
+
+/// A thread begins.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub unsafe fn begin(t: *mut Live) {
+    // SAFETY: the thread's own cells.
+    unsafe {
+        ((*t).standing, (*t).step_vt, (*t).fresh) = (0, now(t), 1);
+        for (k, s) in ALL.iter().enumerate() {
+            if s.live.compare_exchange(0, t as u64, AcqRel, Relaxed).is_ok() {
+                // Who was just created has done nothing.
+                s.mark.store(now(t), Relaxed);
+                s.change.store(CHANGES.load(Relaxed), Relaxed);
+                s.vt.store(now(t), Relaxed);
+                s.at.store(0, Relaxed);
+                s.state.store(NEW, Release);
+                for x in [&s.went_on, &s.done, &s.looks_only, &s.in_vain, &s.with_success] {
+                    x.store(0, Relaxed);
+                }
+                (*t).standing = k as u32 + 1;
+                PLACES.fetch_max(k as u32 + 1, AcqRel);
+                return;
+            }
+        }
+    }
+    WITHOUT.fetch_add(1, Relaxed);
+}
+
+/// The calling thread creates another one, or leaves a barrier.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub unsafe fn creates(t: *mut Live) {
+    // SAFETY: the caller's promise.
+    if let Some(s) = unsafe { own(t) } {
+        s.mark.store(unsafe { now(t) }, Relaxed);
+        s.change.store(CHANGES.load(Relaxed), Relaxed);
+        s.state.store(NEW, Release);
+        // SAFETY: as above.
+        unsafe { (*t).fresh = 1 };
+    }
+}
+
+/// The calling thread does something, perhaps the first time.
+///
+/// # Safety
+/// `t` is the calling thread's, whose table is empty if it has done nothing yet.
+#[inline(always)]
+pub unsafe fn begins(t: *mut Live) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if (*t).fresh != 0 {
+            first(t);
+        }
+    }
+}
+
+/// The calling thread begins to do something, after the latest border.
+///
+/// # Safety
+/// `t` is the calling thread's, whose table is empty.
+#[cold]
+unsafe fn first(t: *mut Live) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        (*t).fresh = 0;
+        if let Some(s) = own(t)
+            && s.state.compare_exchange(NEW, WORKS, AcqRel, Relaxed).is_ok()
+        {
+            sync::go_to(t, BORDER.load(Acquire));
+        }
+    }
+}
+
+/// A thread ends.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub unsafe fn end(t: *mut Live) {
+    // SAFETY: the caller's promise.
+    match unsafe { own(t) } {
+        Some(s) => s.live.store(0, Release),
+        None => _ = WITHOUT.fetch_sub(1, Relaxed),
+    }
+}
+
+/// In a forked child: it has one thread.
+pub fn reset_after_fork() {
+    ALL.iter().for_each(|s| s.live.store(0, Relaxed));
+    PLACES.store(0, Relaxed);
+    WITHOUT.store(0, Relaxed);
+}
+
+/// The calling thread waits for what is at an address: it saw the same again, or calls what waits.
+pub fn waits(entered: &Entered, addr: u64) {
+    // SAFETY: the thread's own state.
+    unsafe {
+        let t = entered.live();
+        let Some(s) = own(t) else { return };
+        if s.state.load(Relaxed) == WAITS {
+            s.at.store(addr, Relaxed);
+            return;
+        }
+        learn(entered, s, addr);
+        s.done.fetch_max(done(t), Relaxed);
+        s.vt.store(sync::settle(entered), Relaxed);
+        s.at.store(addr, Relaxed);
+        s.state.store(WAITS, Release);
+    }
+}
+
+/// What the calling thread waited for has come, or it was woken.
+pub fn goes_on(entered: &Entered, addr: u64) {
+    // SAFETY: the thread's own clock and state.
+    let (t, Some(s)) = (entered.live(), unsafe { own(entered.live()) }) else { return };
+    if s.state.load(Relaxed) == WAITS || s.state.load(Relaxed) == LET_GO {
+        // To look again and again is no work.
+        // SAFETY: as above.
+        unsafe { (*t).step_vt += count(t).saturating_sub(s.vt.load(Relaxed)) };
+    }
+    // SAFETY: as above.
+    if unsafe { now(t) } < BORDER.load(Acquire) {
+        sync::join(entered, BORDER.load(Acquire));
+    }
+    if s.state.load(Relaxed) == WAITS {
+        if s.at.load(Relaxed) == addr {
+            // Somebody else was thought to be the one who is woken.
+            let other = places().iter().find(|o| is_at(o, LET_GO, addr));
+            other.inspect(|o| change(o, LET_GO, WAITS));
+        }
+        s.state.store(LET_GO, Release);
+    }
+    if s.state.load(Relaxed) == LET_GO {
+        // SAFETY: the thread's own state.
+        let count = unsafe { count(entered.live()) };
+        s.mark.store(unsafe { now(entered.live()) }, Relaxed);
+        if s.went_on.load(Relaxed) == 0 || count > s.went_on_vt.load(Relaxed) + IDLE_MAX {
+            s.went_on_vt.store(count, Relaxed);
+            s.went_on.store(addr, Relaxed);
+        }
+    }
+}
+
+/// The calling thread, which went on some time ago, waits at an address, or changes what is there: whether it went on
+/// in vain. Not if it is for another word, after no work: a lock may have to be taken to look whose turn it is.
+fn learn(entered: &Entered, s: &Standing, addr: u64) {
+    let from = s.went_on.load(Relaxed);
+    if from == 0 {
+        return;
+    }
+    // SAFETY: the thread's own state.
+    let done = unsafe { count(entered.live()) }.saturating_sub(s.went_on_vt.load(Relaxed));
+    if done > IDLE_MAX {
+        s.with_success.fetch_add(1, Relaxed);
+    } else if from == addr {
+        s.in_vain.fetch_add(1, Relaxed);
+    } else {
+        return;
+    }
+    s.went_on.store(0, Relaxed);
+}
+
+/// The clock of the calling thread was set forward: it did nothing in that time.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub unsafe fn jumped(t: *mut Live, by: u64) {
+    // SAFETY: the caller's promise.
+    if let Some(s) = unsafe { own(t) } {
+        s.went_on_vt.fetch_add(by, Relaxed);
+        s.mark.fetch_add(by, Relaxed);
+    }
+}
+
+/// The thread's clock as if its table were empty, nearly: of a full one it is what was flushed.
+///
+/// # Safety
+/// `t` is the calling thread's.
+unsafe fn count(t: *mut Live) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { now(t) + in_table(t, &|_| true).unwrap_or(0) }
+}
+
+fn is_at(s: &Standing, state: u64, addr: u64) -> bool {
+    s.live.load(Relaxed) != 0 && s.state.load(Acquire) == state && s.at.load(Relaxed) == addr
+}
+
+fn change(s: &Standing, from: u64, to: u64) {
+    let _ = s.state.compare_exchange(from, to, AcqRel, Relaxed);
+}
+
+/// All who wait at an address, or would next, may go on. Told before and after the change:
+/// who looks in between sees what was there before it.
+pub fn let_go(addr: u64) {
+    places().iter().filter(|s| is_at(s, WAITS, addr) || is_at(s, POSTED, addr)).for_each(release);
+}
+
+/// All who wait at an address go on for certain.
+pub fn all_go_on(addr: u64) {
+    places().iter().filter(|s| is_at(s, WAITS, addr)).for_each(|s| {
+        // SAFETY: states stay in the mapping; a clock is an atomic.
+        s.mark.store(unsafe { now(s.live.load(Relaxed) as *mut Live) }, Relaxed);
+        s.change.store(CHANGES.load(Relaxed), Relaxed);
+        change(s, WAITS, NEW);
+    });
+}
+
+fn release(s: &Standing) {
+    // SAFETY: states stay in the mapping; a clock is an atomic.
+    s.mark.store(unsafe { now(s.live.load(Relaxed) as *mut Live) }, Relaxed);
+    change(s, WAITS, LET_GO);
+    change(s, POSTED, LET_GO);
+}
+
+/// The calling thread is about to change what is at an address, which lets go all who wait there, or one of them.
+/// If that is a border between phases, the clock at which everybody goes on.
+pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
+    // SAFETY: the thread's own state and clock.
+    unsafe {
+        let t = entered.live();
+        let me = own(t)?;
+        went_on_unchanged(t, me);
+        let waited = me.went_on.load(Relaxed) == addr;
+        learn(entered, me, addr);
+        let latest = others_wait(me, addr, by == By::Store && waited);
+        match all {
+            true => let_go(addr),
+            false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s)),
+        }
+        me.done.fetch_max(done(t), Relaxed);
+        let long = || places().iter().any(|s| s.done.load(Relaxed) >= STEP_MIN);
+        let vt = latest.filter(|_| long()).map(|latest| round(sync::settle(entered).max(latest) + 1));
+        vt.into_iter().for_each(|vt| {
+            places().iter().for_each(|s| s.done.store(0, Relaxed));
+            BORDER.fetch_max(vt, AcqRel);
+            sync::join_holding(entered, vt);
+        });
+        me.vt.store(now(t), Relaxed);
+        me.mark.store(now(t), Relaxed);
+        me.change.store(CHANGES.fetch_add(1, AcqRel) + 1, Relaxed);
+        let state = match by {
+            By::Store => CHANGED,
+            // It may have taken what it will work with.
+            By::Exchange => WORKS,
+            By::Call => POSTED,
+        };
+        me.state.store(state, Release);
+        vt
+    }
+}
+
+/// Whether all other threads wait, and the latest of their clocks when they began to.
+fn others_wait(me: &Standing, addr: u64, takes_turns: bool) -> Option<u64> {
+    // What threads of other processes do nobody knows.
+    if WITHOUT.load(Relaxed) != 0 || processes::slot(addr).is_some() {
+        return None;
+    }
+    let mut latest = 0;
+    for s in places().iter().filter(|s| !core::ptr::eq(*s, me) && s.live.load(Relaxed) != 0) {
+        let at = s.at.load(Relaxed);
+        // SAFETY: states stay in the mapping; a clock is an atomic.
+        let clock = unsafe { now(s.live.load(Relaxed) as *mut Live) };
+        let still = clock <= s.mark.load(Relaxed) + IDLE_MAX;
+        let may_wait = match s.state.load(Acquire) {
+            WAITS => true,
+            NEW => s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed),
+            _ if !still => false,
+            // Who was let go by the change after which this thread goes on would miss it now: it waits for another one.
+            LET_GO => (takes_turns && at == addr) || mostly_in_vain(s),
+            POSTED if at != 0 => true,
+            CHANGED | POSTED => s.change.load(Relaxed) == CHANGES.load(Relaxed),
+            _ => false,
+        };
+        if !may_wait || s.looks_only.load(Relaxed) != 0 || !is_idle(s) {
+            return None;
+        }
+        // Who polls goes forward meanwhile, too.
+        latest = clock.max(latest);
+    }
+    Some(latest)
+}
+
+/// Who was let go mostly had nothing to do then, or it is not known yet.
+fn mostly_in_vain(s: &Standing) -> bool {
+    const FIRST: u64 = 2;
+    s.with_success.load(Relaxed) <= 2 * s.in_vain.load(Relaxed) + FIRST
+}
+
+/// Accesses since the thread's clock was last joined with another one.
+///
+/// # Safety
+/// `t` is the calling thread's.
+unsafe fn done(t: *mut Live) -> u64 {
+    // SAFETY: the thread's own cells.
+    unsafe { now(t).saturating_sub((*t).step_vt) + in_table(t, &|_| true).unwrap_or(STEP_MIN) }
+}
+
+/// The thread has done nothing but look since its table was emptied last, which all do that begin to wait or change
+/// something. Others look as well: what they see may be a moment old.
+fn is_idle(s: &Standing) -> bool {
+    let live = s.live.load(Relaxed) as *mut Live;
+    // SAFETY: states stay in the mapping; what is read there are numbers, old ones at worst.
+    unsafe {
+        let polled = |line: u64| {
+            let looks = (&raw mut (*live).looks).cast::<Look>();
+            let look = |k| AtomicU64::from_ptr(&raw mut (*looks.add(k)).addr).load(Relaxed);
+            (0..LOOKS).any(|k| look(k) & !(LINE - 1) == line)
+        };
+        in_table(live, &|line| !polled(line)).is_some_and(|n| n <= IDLE_MAX)
+    }
+}
+
+/// Accesses that a thread's table holds, of lines that are wanted, and stores to any; `None` if it has touched too many
+/// lines to say.
+///
+/// # Safety
+/// `t` is a thread's state.
+unsafe fn in_table(t: *mut Live, wanted: &dyn Fn(u64) -> bool) -> Option<u64> {
+    let (mut lines, mut sum) = (0, 0);
+    // SAFETY: states stay in the mapping; entries' indices are below ENTRIES, counters' below 16.
+    unsafe {
+        for g in 0..ENTRIES / 64 {
+            let mut bits = AtomicU64::from_ptr((&raw mut (*t).used[0]).add(g)).load(Relaxed);
+            lines += bits.count_ones();
+            if lines > IDLE_LINES_MAX {
+                return None;
+            }
+            while bits != 0 {
+                let i = g * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                sum += in_entry(t, i, wanted);
+            }
+        }
+    }
+    Some(sum)
+}
+
+/// # Safety
+/// `t` is a thread's state, `i` is below ENTRIES.
+unsafe fn in_entry(t: *mut Live, i: usize, wanted: &dyn Fn(u64) -> bool) -> u64 {
+    // SAFETY: the caller's promise; an entry has 16 counters, and 8 of read-modify-writes beside it.
+    unsafe {
+        let e = (&raw mut (*t).entries[0]).add(i);
+        let key = AtomicU64::from_ptr(&raw mut (*e).key).load(Relaxed) & !HIDDEN;
+        let number = |c: *mut u16| AtomicU16::from_ptr(c).load(Relaxed);
+        let plain = |k| number((&raw mut (*e).cnt[0]).add(k)).saturating_sub(COUNT_START) as u64;
+        let rmw = |k| number((&raw mut (*t).rmw[0][0]).add(i * 8 + k)) as u64;
+        match wanted(key) {
+            true => (0..16).map(plain).sum::<u64>() + (0..8).map(rmw).sum::<u64>(),
+            false => (8..16).map(plain).sum(),
+        }
+    }
+}
+
+/// A counter of the calling thread's table is full: whoever counts so much on a line that it does not poll, or by
+/// stores, does not wait.
+///
+/// # Safety
+/// `t` is the calling thread's, `line` that of the counter.
+pub unsafe fn counted(t: *mut Live, line: u64, stores: bool) {
+    // SAFETY: the thread's own cells.
+    unsafe {
+        let looks = (&raw const (*t).looks).cast::<Look>();
+        if let Some(s) = own(t)
+            && s.state.load(Relaxed) != WORKS
+            && (stores || !(0..LOOKS).any(|k| (*looks.add(k)).addr & !(LINE - 1) == line))
+        {
+            went_on_unchanged(t, s);
+            s.state.store(WORKS, Release);
+        }
+    }
+}
+
+/// Notes it if the thread, which does something else now, still waited as far as is known. To look once at what it saw
+/// last is no waiting.
+///
+/// # Safety
+/// `t` is the calling thread's.
+unsafe fn went_on_unchanged(t: *mut Live, s: &Standing) {
+    const LOOKS_MIN: u64 = 4;
+    // SAFETY: the caller's promise.
+    let looked = unsafe { count(t) } >= s.vt.load(Relaxed) + LOOKS_MIN;
+    if s.state.load(Relaxed) == WAITS && looked {
+        s.looks_only.store(1, Relaxed);
+    }
+}
