@@ -75,6 +75,18 @@ pub enum Edit {
     },
 }
 
+impl Edit {
+    /// Whether members change their order.
+    pub fn reorders(&self) -> bool {
+        matches!(self, Edit::Move { .. } | Edit::Swap { .. } | Edit::Place { .. })
+    }
+
+    /// Whether members get other offsets: by another order, or by alignment, which opens gaps.
+    pub fn displaces(&self) -> bool {
+        self.reorders() || matches!(self, Edit::Align { .. })
+    }
+}
+
 impl fmt::Display for Edit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

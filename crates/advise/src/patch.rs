@@ -3,6 +3,7 @@
 //! A lossless scanner instead of a parser: C parsers trip over kernel macros, and only statements have to be told
 //! apart. Whole statements move with their comments; what cannot be moved safely is refused with a reason.
 
+mod access;
 pub mod alloc;
 mod blocks;
 pub mod body;

@@ -298,7 +298,7 @@ fn hidden_uses(
     if request.abi_ok {
         return Ok(());
     }
-    let edits = meaning::reorders(request.edits).then_some(request.edits);
+    let edits = displaces(request.edits).then_some(request.edits);
     let hidden = expanded::Hidden { sources, name: request.type_name, file, edits, root: compiler.root };
     hidden.check(&compiler.calls()?).map_err(FixError::Use)
 }
@@ -311,7 +311,13 @@ fn uses(request: &Request<'_>, sources: &Sources, file: &Path) -> Result<(), Fix
         patch::boundary::check(name, &file.to_string_lossy(), shared).map_err(FixError::Use)?;
     }
     let ask = Ask { positions: reorders, layout: !request.abi_ok };
-    sources.judge(name, file, reorders.then_some(request.edits), ask).map_err(FixError::Use)
+    let edits = displaces(request.edits).then_some(request.edits);
+    sources.judge(name, file, edits, ask).map_err(FixError::Use)
+}
+
+/// Whether the edits give members other offsets.
+fn displaces(edits: &[Edit]) -> bool {
+    edits.iter().any(Edit::displaces)
 }
 
 /// The edits as moves of single members: those that bring a field to a byte, and where a whole `#if` block moves, its

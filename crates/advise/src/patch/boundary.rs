@@ -89,10 +89,23 @@ fn in_macros(source: &Source<'_>, names: &[String], held: &Held) -> Option<(u32,
 fn first(objects: &Objects<'_, '_>) -> Option<(u32, String)> {
     let calls = (0..objects.code.len()).filter(|&i| objects.code.is_word(i) && objects.text(i + 1) == "(");
     let called = calls.clone().find_map(|i| Some((objects.code.line(i), call(objects, i)?)));
-    called.or_else(|| {
+    called.or_else(|| vector(objects)).or_else(|| {
         let vectors = (0..objects.code.len()).filter(|&i| objects.text(i) == "iov_base");
         let mut passed = vectors.filter(|&i| objects.text(i + 1) == "=" && objects.address(i + 2).is_some());
         passed.next().map(|i| (objects.code.line(i), "writev(), readv() or their kin take its bytes".into()))
+    })
+}
+
+/// `struct iovec v = { &x, sizeof(x) };`
+fn vector(objects: &Objects<'_, '_>) -> Option<(u32, String)> {
+    let pair = |open: &usize| {
+        let comma = objects.address(open + 1).filter(|&end| objects.text(end) == ",");
+        objects.text(*open) == "{" && comma.is_some_and(|c| objects.text(c + 1) == "sizeof")
+    };
+    objects.code.places("iovec").iter().find_map(|&i| {
+        let (_, end) = objects.code.statement(i);
+        let open = (i..end).find(pair)?;
+        Some((objects.code.line(open), "writev(), readv() or their kin take its bytes".into()))
     })
 }
 

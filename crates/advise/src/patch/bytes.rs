@@ -2,6 +2,7 @@
 //! buffers, casts to numbers, inline assembly. Any other layout may change what they give.
 
 use super::objects::{Objects, Pointee, is_scalar};
+use super::scan::is_typeof;
 
 /// Parts of names of functions that take an object and its size and only make, clear, copy or order it as a whole.
 const KEEPS: [&str; 25] = [
@@ -18,7 +19,7 @@ pub(super) fn in_file(objects: &Objects<'_, '_>) -> Option<(usize, String)> {
 /// A sentence, if the use at `i` looks at bytes.
 fn seen(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     match objects.text(i) {
-        "(" | "reinterpret_cast" => cast(objects, i).or_else(|| carved(objects, i)),
+        "(" | "reinterpret_cast" | "static_cast" => cast(objects, i).or_else(|| carved(objects, i)),
         "sizeof" | "alignof" | "_Alignof" | "__alignof__" => compared(objects, i),
         "has_unique_object_representations" | "has_unique_object_representations_v" => {
             let close = objects.code.matching(i + 1, ["<", ">"], 20)?;
@@ -96,6 +97,9 @@ fn compared(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         return None;
     }
     let number = |j: usize| objects.text(j).starts_with(|c: char| c.is_ascii_digit());
+    if let Some(how) = divides(objects, i).or_else(|| sizes(objects, i)) {
+        return Some(how);
+    }
     let operator = |t: &str| matches!(t, "<" | ">" | "=" | "!");
     let behind = operator(objects.text(close + 1))
         && (number(close + 2) || (objects.text(close + 2) == "=" && number(close + 3)));
@@ -106,6 +110,34 @@ fn compared(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         return Some("its size is counted in numbers".into());
     }
     (behind || before).then(|| "its size or alignment is compared with a number".to_string())
+}
+
+/// `4096 / sizeof(struct s)`: so many fit; a variable or a constant stands for its number.
+fn divides(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let mut at = i;
+    // `512 / (int)sizeof(..)`
+    if at > 2 && objects.text(at - 1) == ")" && objects.text(at - 3) == "(" {
+        at -= 3;
+    }
+    let value = at.checked_sub(2).filter(|_| matches!(objects.text(at - 1), "/" | "%"))?;
+    let number = |j: usize| objects.text(j).starts_with(|c: char| c.is_ascii_digit());
+    let constant = || {
+        let (at, _) = objects.code.variable_at(objects.text(value), value)?;
+        (objects.code.is_word(value) && objects.text(at + 1) == "=").then(|| number(at + 2))
+    };
+    (number(value) || constant().unwrap_or(false))
+        .then(|| "a number of bytes is divided by its size".to_string())
+}
+
+/// `char buf[sizeof(struct s)]`, unless that is aligned for it.
+fn sizes(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let (start, end) = objects.code.statement(i);
+    let open = (start..i).rev().find(|&j| matches!(objects.text(j), "[" | "]" | "(" | "="))?;
+    let name = open.checked_sub(1).filter(|_| objects.text(open) == "[")?;
+    let declared = objects.code.declaration(name)?;
+    let aligned = (start..end).any(|j| matches!(objects.text(j), "alignas" | "_Alignas" | "aligned"));
+    let bytes = matches!(objects.text(declared.ty), "char" | "uint8_t" | "u8" | "byte");
+    (bytes && !aligned).then(|| format!("{} is an array of as many bytes", objects.text(name)))
 }
 
 pub(super) fn keeps(function: &str) -> bool {
@@ -164,15 +196,26 @@ fn is_declaration(objects: &Objects<'_, '_>, i: usize) -> bool {
 fn copied(objects: &Objects<'_, '_>, arguments: &[(usize, usize)], word: &str) -> Option<String> {
     let (to, from) = (arguments.first()?, arguments.get(1)?);
     let object = objects.is_address(*to) || objects.is_address(*from);
-    let bytes = |&(from, to): &(usize, usize)| {
-        (from..to).any(|j| {
-            objects.code.is_word(j)
-                && objects.code.variable(objects.text(j), j).is_some_and(|d| {
-                    d.depth > 0
-                        && matches!(objects.text(d.ty), "char" | "uint8_t" | "u8" | "byte" | "unsigned")
-                })
-        })
-    };
-    (object && (bytes(to) || bytes(from)))
-        .then(|| format!("{word}() copies its bytes from or to an array of bytes"))
+    let other =
+        [to, from].into_iter().find_map(|a| if objects.is_address(*a) { None } else { other(objects, *a) });
+    other.filter(|_| object).map(|o| format!("{word}() copies its bytes from or to {o}"))
 }
+
+/// The type of the variable in the argument, where that is not this type and not `void`.
+fn other<'a>(objects: &Objects<'_, 'a>, (from, to): (usize, usize)) -> Option<&'a str> {
+    let word =
+        (from..to).find(|&j| objects.code.is_word(j) && !matches!(objects.text(j), "std" | "addressof"))?;
+    let declared = objects.code.variable(objects.text(word), word)?;
+    let behind = objects.text(declared.ty + 1);
+    let ty = if behind == "<" { objects.text(declared.ty + 2) } else { objects.text(declared.ty) };
+    // A path leads to what is not seen here.
+    let whole =
+        word + 1 == to || objects.text(word + 1) == "[" || (behind == "<" && objects.text(word + 1) == ".");
+    let address = objects.text(from) == "&" || declared.depth > 0 || behind == "<";
+    let unknown = matches!(ty, "void" | "auto" | "__auto_type" | "std" | "T") || is_typeof(ty);
+    (whole && address && !unknown && !objects.is_name(declared.ty) && !objects.is_object(word)).then_some(ty)
+}
+
+#[cfg(test)]
+#[path = "bytes_tests.rs"]
+mod tests;

@@ -6,6 +6,12 @@ use super::body::{Body, Source, bodies, statements};
 use super::member::declared;
 use super::scan::Code;
 
+/// How deep a struct that holds a type may lie in others.
+const OUTER_MAX: usize = 3;
+
+/// Holders of which more are looked for: a type that is everywhere is not followed further.
+const HOLDERS_MAX: usize = 64;
+
 /// Members, of any struct of a project, that are declared with a type.
 #[derive(Debug, Default)]
 pub(super) struct Held {
@@ -38,7 +44,9 @@ impl Held {
                 let holders: Vec<&String> = around.flat_map(|b| b.tag.iter().chain(&b.aliases)).collect();
                 for (member, kind) in members {
                     if kind == Kind::Pointer {
-                        out.pointing.extend(holders.iter().map(|h| (h.to_string(), member.clone())));
+                        let unnamed = holders.is_empty().then(String::new);
+                        let holders = holders.iter().map(|h| h.to_string()).chain(unnamed);
+                        out.pointing.extend(holders.map(|h| (h, member.clone())));
                         continue;
                     }
                     out.arrays.extend((kind == Kind::Array).then(|| member.clone()));
@@ -54,6 +62,23 @@ impl Held {
         out
     }
 
+    /// The tags and typedefs of the structs that hold it by value, and of those that hold these.
+    pub(super) fn holders(&self, files: &[(&str, &str)]) -> Vec<String> {
+        let mut out: BTreeSet<String> = self.by.iter().map(|(holder, _)| holder.clone()).collect();
+        for _ in 0..OUTER_MAX {
+            let names: Vec<String> = out.iter().cloned().collect();
+            let known = out.len();
+            if names.is_empty() || known > HOLDERS_MAX {
+                break;
+            }
+            out.extend(Held::of(&names, files).by.into_iter().map(|(holder, _)| holder));
+            if out.len() == known {
+                break;
+            }
+        }
+        out.into_iter().collect()
+    }
+
     /// Whether some struct has such a member.
     pub(super) fn has(&self, member: &str) -> bool {
         self.names.binary_search_by(|n| n.as_str().cmp(member)).is_ok()
@@ -67,6 +92,11 @@ impl Held {
     /// Whether the struct `holder` has such a member that points to one.
     pub(super) fn points_in(&self, holder: &str, member: &str) -> bool {
         self.pointing.contains(&(holder.to_string(), member.to_string()))
+    }
+
+    /// Whether some struct has such a member that points to one. Structs without a name have no other sign.
+    pub(super) fn points_somewhere(&self, member: &str) -> bool {
+        self.pointing.iter().any(|(_, m)| m == member)
     }
 
     /// Whether the word stands for a pointer to one.

@@ -3,7 +3,7 @@
 
 use super::body::{Source, bare_name, find, may_define, statements};
 use super::member::declared;
-use super::objects::Objects;
+use super::objects::{Objects, is_scalar};
 use super::overlay::Overlay;
 use super::scan::Code;
 use crate::edit::{Edit, Spot};
@@ -17,7 +17,7 @@ pub(super) struct Member {
     pub(super) array: bool,
 }
 
-/// Another order of a type's members.
+/// Another order of a type's members, or other distances between them.
 #[derive(Debug)]
 pub(super) struct Order<'f> {
     members: Vec<Member>,
@@ -26,14 +26,19 @@ pub(super) struct Order<'f> {
 }
 
 impl<'f> Order<'f> {
-    /// The order that `edits` give to the members of `name`, as `files` define it.
+    /// The places that `edits` give to the members of `name`, as `files` define it.
     pub(super) fn new(name: &str, edits: &'f [Edit], files: &'f [(&'f str, &'f str)]) -> Order<'f> {
         Order { members: members_in(files, name), edits, files }
     }
 
-    /// The first use that counts on the order of today: its place, and a sentence.
+    /// The first use that counts on the order and the distances of today: its place, and a sentence.
     pub(super) fn in_file(&self, objects: &Objects<'_, '_>) -> Option<(usize, String)> {
-        let uses = Uses { objects, members: &self.members, files: self.files };
+        let reorders = self.edits.iter().any(Edit::reorders);
+        let aligned: Vec<usize> = self.aligned().map(|at| at.unwrap_or(usize::MAX)).collect();
+        if !reorders && aligned.is_empty() {
+            return None;
+        }
+        let uses = Uses { objects, members: &self.members, files: self.files, reorders, aligned };
         let overlay = Overlay { objects, members: &self.members };
         (0..objects.code.len()).find_map(|i| {
             let how = uses.at(i).or_else(|| {
@@ -44,8 +49,22 @@ impl<'f> Order<'f> {
         })
     }
 
-    /// Whether the first `prefix` members are others after the edits.
+    /// Places of aligned members, the first one excepted: it stays where it is, and what is behind it, too.
+    /// `None` is a member of an anonymous struct.
+    fn aligned(&self) -> impl Iterator<Item = Option<usize>> + '_ {
+        let place = |field: &String| self.members.iter().position(|m| m.name == *field);
+        let fields = self.edits.iter().filter_map(|e| match e {
+            Edit::Align { field, .. } => Some(field),
+            _ => None,
+        });
+        fields.map(place).filter(|at| *at != Some(0))
+    }
+
+    /// Whether the first `prefix` members are others after the edits, or stand elsewhere.
     fn changes(&self, prefix: usize) -> bool {
+        if self.aligned().any(|at| at.is_none_or(|at| at < prefix)) {
+            return prefix > 1;
+        }
         let mut order: Vec<&str> = self.members.iter().map(|m| m.name.as_str()).collect();
         for edit in self.edits {
             moved(&mut order, edit);
@@ -72,11 +91,11 @@ fn members(text: &str, name: &str) -> Option<Vec<Member>> {
             .map(|i| source.at(i))
             .take_while(|w| !matches!(*w, "=" | "{"))
             .collect();
+        let first = declared.names.first().and_then(|n| words.iter().position(|w| w == n));
         for name in declared.names {
             let at = words.iter().position(|w| *w == name).unwrap_or(0);
             let array = words.get(at + 1) == Some(&"[");
-            let first = words.iter().position(|w| *w == ",").map_or(at, |c| c.min(at));
-            let ty = words[..first.min(at)].join(" ");
+            let ty = words[..first.unwrap_or(at).min(at)].join(" ");
             out.push(Member { name, ty, array });
         }
     }
@@ -109,6 +128,10 @@ struct Uses<'u, 's, 'a> {
     objects: &'u Objects<'s, 'a>,
     members: &'u [Member],
     files: &'u [(&'u str, &'u str)],
+    /// Members change their order.
+    reorders: bool,
+    /// Places of members before which a gap opens; beyond all where it is not known.
+    aligned: Vec<usize>,
 }
 
 impl Uses<'_, '_, '_> {
@@ -121,12 +144,50 @@ impl Uses<'_, '_, '_> {
                 self.transfer(i, 2)
             }
             "fwrite" | "fread" => self.transfer(i, 1),
-            "(" => self.wider(i),
+            "(" => self.wider(i).or_else(|| self.distance(i)),
             "memset_after" | "memset_startat" | "offsetofend" => self.kernel_range(i),
             "offsetof" | "__builtin_offsetof" => self.offset(i),
             "&" => self.arithmetic(i),
             _ => None,
         }
+    }
+
+    /// Something within `bytes` from `member` on gets another distance from it.
+    fn spreads(&self, member: &Member, bytes: Option<u64>) -> bool {
+        let at = self.members.iter().position(|m| m == member).unwrap_or(0);
+        self.reorders || self.aligned.iter().any(|&a| a > at && self.reach(at, a, bytes))
+    }
+
+    /// So many bytes from member `from` on may go beyond where member `to` begins.
+    fn reach(&self, from: usize, to: usize, bytes: Option<u64>) -> bool {
+        let between = self.members.get(from..to).unwrap_or_default();
+        let held = between.iter().map(|m| size(&m.ty).filter(|_| !m.array)).sum::<Option<u64>>();
+        let inside = bytes.zip(held).is_some_and(|(bytes, held)| bytes <= held);
+        !inside
+    }
+
+    /// A length made of numbers and the sizes of plain types: `3 * sizeof(long)`.
+    fn length(&self, (from, to): (usize, usize)) -> Option<u64> {
+        let objects = self.objects;
+        let (mut sum, mut product, mut at) = (0u64, 1u64, from);
+        while at < to {
+            let text = objects.text(at);
+            let close = if text == "sizeof" { objects.code.closing(at + 1)? } else { at };
+            let words: Vec<&str> = (at + 2..close).map(|j| objects.text(j)).collect();
+            let factor = match text {
+                "sizeof" if words.iter().all(|w| is_scalar(w) || *w == "*") => size(&words.join(" "))?,
+                _ => text.trim_end_matches(['u', 'U', 'l', 'L']).parse().ok()?,
+            };
+            product = product.checked_mul(factor)?;
+            match objects.text(close + 1) {
+                _ if close + 1 >= to => {}
+                "*" => {}
+                "+" => (sum, product) = (sum.checked_add(product)?, 1),
+                _ => return None,
+            }
+            at = close + 2;
+        }
+        sum.checked_add(product).filter(|_| from < to)
     }
 
     /// The member whose address is taken at `i`, and the place of its name.
@@ -142,24 +203,12 @@ impl Uses<'_, '_, '_> {
         (!binary).then(|| self.own_member(i + 1)).flatten()
     }
 
-    /// The member of the type at the end of the path that begins at `at`, and the place of its name.
+    /// The member of the type that is accessed by the expression at `at`, and the place of its name.
     fn own_member(&self, at: usize) -> Option<(&Member, usize)> {
         let objects = self.objects;
-        let mut at = at;
-        while objects.text(at) == "(" {
-            // `(x)->a`, as macros leave it.
-            let close = objects.code.closing(at)?;
-            let base = matches!(objects.text(close + 1), "." | "-");
-            at = if base && close == at + 2 { close } else { at + 1 };
-        }
-        let last = objects.path_end(at);
-        let access = last > at && matches!(objects.text(last - 1), "." | ">");
-        let behind = if objects.text(last - 1) == "." { last - 2 } else { last.saturating_sub(3) };
-        let owner = if objects.text(behind) == ")" { behind - 1 } else { behind };
-        let implicit = last == at && objects.is_member_in_method(at);
-        let own = implicit || access && (objects.is_object(owner) || objects.text(owner) == "this");
-        let member = self.members.iter().find(|m| m.name == objects.text(last))?;
-        own.then_some((member, last))
+        let implicit = || objects.is_member_in_method(at).then(|| objects.path_end(at)).filter(|&l| l == at);
+        let last = objects.accessed(at).or_else(implicit)?;
+        Some((self.members.iter().find(|m| m.name == objects.text(last))?, last))
     }
 
     /// `memset(&x->b, 0, sizeof(*x) - offsetof(struct s, b))`.
@@ -172,11 +221,14 @@ impl Uses<'_, '_, '_> {
             (from..to)
                 .any(|j| matches!(objects.text(j), "offsetof" | "offsetofend") && objects.names_type(j, to))
         };
+        // Aligned members are still those up to or from this one.
         if offset(size) {
-            return Some(format!("{word}() takes the members up to or from one of them"));
+            return self.reorders.then(|| format!("{word}() takes the members up to or from one of them"));
         }
         let objects_given = &arguments[..arguments.len() - 1];
-        if self.is_some_bytes(size) && objects_given.iter().any(|a| self.is_whole(*a)) {
+        let length = self.length(size);
+        let affected = self.reorders || self.aligned.iter().any(|&a| self.reach(0, a, length));
+        if affected && self.is_some_bytes(size) && objects_given.iter().any(|a| self.is_whole(*a)) {
             return Some(format!("{word}() takes some of its bytes, from the first on"));
         }
         self.beyond(objects_given, size, word)
@@ -189,7 +241,8 @@ impl Uses<'_, '_, '_> {
             let (member, _) = (from..to)
                 .filter(|&j| objects.text(j) == "&")
                 .find_map(|j| self.member_address(j).filter(|(_, last)| last + 1 == to))?;
-            (!member.array && !self.is_size_of(member, size)).then(|| {
+            let spreads = self.spreads(member, self.length(size));
+            (!member.array && spreads && !self.is_size_of(member, size)).then(|| {
                 format!(
                     "{word}() reaches from {} on, and its length is not that of {} alone",
                     member.name, member.name
@@ -226,6 +279,14 @@ impl Uses<'_, '_, '_> {
         let arguments = objects.arguments(i + 1);
         let size =
             *arguments.get(size).filter(|_| !matches!(objects.text(i.saturating_sub(1)), "." | ">"))?;
+        let one = |a: &(usize, usize)| a.1 == a.0 + 1 && objects.text(a.0) == "1";
+        let count = arguments.get(2).filter(|_| matches!(objects.text(i), "fwrite" | "fread"));
+        let size = match count {
+            Some(&count) if one(&size) => count,
+            // `fwrite(&x->a, sizeof(long), 4, f)`: no single length.
+            Some(count) if !one(count) => (size.0, size.0),
+            _ => size,
+        };
         self.beyond(&arguments[..2], size, objects.text(i))
     }
 
@@ -241,8 +302,19 @@ impl Uses<'_, '_, '_> {
             Some(at).filter(|&at| objects.text(at) == "&").and_then(|at| self.own_member(at + 1))?;
         let words: Vec<&str> = (i + 1..close - 1).map(|j| objects.text(j)).collect();
         let wide = size(&words.join(" "))? > size(&member.ty)?;
-        (wide && !member.array)
+        (wide && !member.array && self.spreads(member, None))
             .then(|| format!("{} and what is behind it are read as one number", member.name))
+    }
+
+    /// `(char *)&x->a - (char *)x`.
+    fn distance(&self, i: usize) -> Option<String> {
+        let objects = self.objects;
+        let close = objects.code.closing(i).filter(|c| c - i < 6 && objects.text(c - 1) == "*")?;
+        let (member, last) = self.own_member(close + 2).filter(|_| objects.text(close + 1) == "&")?;
+        let end = last + 1 + usize::from(objects.text(last + 1) == ")");
+        let minus = objects.text(end) == "-" && objects.text(end + 1) == "(";
+        let own = minus && objects.code.closing(end + 1).is_some_and(|c| objects.address(c + 1).is_some());
+        own.then(|| format!("the distance of {} from its object becomes a number", member.name))
     }
 
     /// A constant of the sources that is the size of the type.
@@ -322,17 +394,33 @@ impl Uses<'_, '_, '_> {
         let Some(index) = objects.arguments(open).iter().position(|a| a.0 <= i && i < a.1) else {
             return false;
         };
-        objects.code.walks_parameter(name, index)
+        self.is_run_of(member, objects.arguments(open).get(index + 1), name)
+            || objects.code.walks_parameter(name, index)
             || self.files.iter().filter(|f| may_be_function(f.1, name)).any(|f| {
                 let source = Source::new(f.1);
                 Code::new(&source).walks_parameter(name, index)
             })
     }
 
+    /// A function that no source defines is given a number beside the address, and so many members of one type stand
+    /// there: `span<long> s(&x.a, 4)`.
+    fn is_run_of(&self, member: &Member, next: Option<&(usize, usize)>, name: &str) -> bool {
+        let Some(count) = next.and_then(|&n| self.length(n)) else { return false };
+        let lower = name.to_lowercase();
+        let one = ["atomic", "sync", "add", "inc", "sub", "set", "store", "futex", "xchg", "init"];
+        let at = self.members.iter().position(|m| m == member).unwrap_or(0);
+        let run = self.members[at..].iter().take_while(|m| m.ty == member.ty && !m.array).count() as u64;
+        let plain = member.ty.split(' ').all(is_scalar);
+        let defined =
+            || self.files.iter().any(|f| may_be_function(f.1, name) || macro_text(f.1, name).is_some());
+        plain && (2..=run).contains(&count) && !one.iter().any(|w| lower.contains(w)) && !defined()
+    }
+
     fn kernel_range(&self, i: usize) -> Option<String> {
         let close = self.objects.code.closing(i + 1)?;
         let ours = (i..close).any(|j| self.objects.is_name(j) || self.objects.is_object(j));
-        ours.then(|| format!("{}() takes the members up to or from one of them", self.objects.text(i)))
+        (ours && self.reorders)
+            .then(|| format!("{}() takes the members up to or from one of them", self.objects.text(i)))
     }
 
     /// `offsetof` compared, subtracted, or made a constant of the language.
@@ -350,7 +438,8 @@ impl Uses<'_, '_, '_> {
         let compares = |t: &str| matches!(t, "<" | ">" | "!");
         let equal = behind == "="
             || (before == "=" && matches!(objects.text(i.saturating_sub(2)), "=" | "!" | "<" | ">"));
-        let counts = compares(before) || compares(behind) || equal || behind == "-" || sized;
+        let subtracted = self.reorders && (behind == "-" || sized);
+        let counts = compares(before) || compares(behind) || equal || subtracted;
         counts.then(|| format!("the offset of {} is compared or subtracted", objects.text(close - 1)))
     }
 

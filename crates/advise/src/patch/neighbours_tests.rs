@@ -141,3 +141,59 @@ fn members_of_an_object_without_a_name() {
     run("}; bool f() { return alignof(V) <= 16; ", Some("compared with a number"));
     run("}; bool f() { return std::has_unique_object_representations_v<V>; ", Some("padding"));
 }
+
+#[test]
+fn an_aligned_member_opens_a_gap() {
+    let f = |code: &str, edit: &str, expect| check(&format!("int f(struct s *p) {{ {code} }}"), edit, expect);
+    f("return (&p->a)[1];", "align:b=64", Some("arithmetic"));
+    f("int *q = &p->a; return q[1];", "align:b=64", Some("arithmetic"));
+    f("memset(&p->a, 0, 2 * sizeof(int));", "align:b=64", Some("reaches from a on"));
+    f("memcpy(v, p, 8);", "align:b=64", Some("from the first on"));
+    // What is reached stays together, or is told by the names of members.
+    f("memset(&p->a, 0, 2 * sizeof(int));", "align:c=64", None);
+    f("memcpy(v, p, 8);", "align:c=64", None);
+    f("memset(&p->b, 0, sizeof *p - offsetof(struct s, b));", "align:c=64", None);
+    // The first member and all behind it stay; other sizes move no member.
+    f("return (&p->a)[1];", "align:a=64", None);
+    f("return (&p->a)[1];", "element=64", None);
+    f("return (&p->a)[1];", "pad=64", None);
+    check("union u { struct s s; int v[5]; };", "align:b=64", Some("union"));
+    check(
+        "struct t { int k, m; }; int f(struct s *p) { return ((struct t *)p)->m; }",
+        "align:b=64",
+        Some("as t"),
+    );
+    check("struct t { int k; }; int f(struct s *p) { return ((struct t *)p)->k; }", "align:b=64", None);
+}
+
+#[test]
+fn every_way_to_a_member() {
+    let f = |code: &str| check(code, "swap:b,c", Some("arithmetic on the address of a"));
+    f("static struct s g __attribute__((aligned(64))); int f(void) { return (&g.a)[1]; }");
+    f("static struct s __attribute__((aligned(64))) g; int f(void) { return (&g.a)[1]; }");
+    f("static struct s g[3]; int f(void) { return (&g[1].a)[1]; }");
+    f("static struct { int z; struct s *in; } h; int f(void) { return (&h.in->a)[1]; }");
+    f("static struct s *get(void); int f(void) { return (&get()->a)[1]; }");
+    f("int f(struct s *p) { return (&(*p).a)[1]; }");
+    f("int f(struct s **p) { return (&(*p)->a)[1]; }");
+    f("int f(struct s *p) { __typeof__(*p) *q = p; return (&q->a)[1]; }");
+    f("typedef struct s *P; int f(P q) { return (&q->a)[1]; }");
+    f("int f(void *v) { return (&((struct s *)v)->a)[1]; }");
+    f("static struct s g; static int *const regs = &g.a; int f(void) { return regs[1]; }");
+    f("void f(struct s *p) { span<int> all(&p->a, 3); }");
+    let other = |code: &str| check(code, "swap:b,c", None);
+    other("struct t { int a; }; static struct t g[3]; int f(void) { return (&g[1].a)[1]; }");
+    other("static struct s g[3]; int f(void) { return (&other()->a)[1]; }");
+    other("void f(struct s *p) { lib_add(&p->a, 3); lib_pair(&p->a, 1); lib_pair(&p->a, 300); }");
+}
+
+#[test]
+fn distances_and_several_numbers() {
+    let f =
+        |code: &str, edit: &str, expect| check(&format!("void f(struct s *p) {{ {code} }}"), edit, expect);
+    f("fwrite(&p->a, sizeof(int), 3, out);", "align:b=64", Some("reaches from a on"));
+    f("fwrite(&p->a, sizeof(int), 1, out);", "align:b=64", None);
+    f("fwrite(&p->a, 1, sizeof(int), out);", "align:b=64", None);
+    f("n = (char *)&p->b - (char *)p;", "align:b=64", Some("becomes a number"));
+    f("n = (char *)&p->b - start;", "align:b=64", None);
+}

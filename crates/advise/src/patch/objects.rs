@@ -2,7 +2,7 @@
 
 use super::body::Source;
 use super::held::Held;
-use super::scan::Code;
+use super::scan::{Code, is_typeof};
 
 /// Words that make pointees bytes or plain numbers: who reads an object through them reads its layout.
 const SCALARS: [&str; 31] = [
@@ -92,6 +92,11 @@ impl<'s, 'a> Objects<'s, 'a> {
         }
     }
 
+    /// The member at `i` may be one, or point to one, whatever it is accessed through.
+    pub(super) fn may_hold(&self, i: usize) -> bool {
+        self.is_object(i) || self.held.points_somewhere(self.text(i)) && !self.is_of_another(i)
+    }
+
     /// The member at `i` is a pointer to one: it is accessed through a variable of a struct that has such a member.
     fn points(&self, i: usize) -> bool {
         let base = i.saturating_sub(if self.text(i - 1) == "." { 2 } else { 3 });
@@ -136,6 +141,12 @@ impl<'s, 'a> Objects<'s, 'a> {
         }
         match self.text(declared.ty) {
             "auto" | "__auto_type" => self.value_is_object(at, depth),
+            word if is_typeof(word) => {
+                let close = self.code.closing(declared.ty + 1).unwrap_or(declared.ty);
+                let mut inside = declared.ty + 2..close;
+                let member = inside.clone().any(|j| matches!(self.text(j), "." | ">"));
+                !member && inside.any(|j| self.is_name(j) || self.declared_with(j, depth + 1))
+            }
             // `std::vector<foo> v`, `unique_ptr<foo>`.
             _ if self.text(declared.ty + 1) == "<" => self.names_type(declared.ty + 2, at),
             _ => false,
@@ -153,7 +164,7 @@ impl<'s, 'a> Objects<'s, 'a> {
     }
 
     /// A function `name` is declared to return the type.
-    fn returns_object(&self, name: &str) -> bool {
+    pub(super) fn returns_object(&self, name: &str) -> bool {
         let mut calls = self.code.places(name).iter().filter(|&&i| self.text(i + 1) == "(");
         calls.any(|&i| (i.saturating_sub(3)..i).any(|j| self.is_name(j)))
     }
@@ -231,12 +242,13 @@ impl<'s, 'a> Objects<'s, 'a> {
         self.code.variable_at(self.text(i), i).is_none_or(|(at, d)| {
             d.depth > 0
                 || self.held.is_pointer_name(self.text(d.ty))
+                || (is_typeof(self.text(d.ty)) && self.text(d.ty + 2) != "*")
                 || (self.text(d.ty) == "auto" && (at..at + 4).any(|j| matches!(self.text(j), "&" | "new")))
         })
     }
 
     /// The token at `i` stands in a function of the type.
-    fn is_method(&self, i: usize) -> bool {
+    pub(super) fn is_method(&self, i: usize) -> bool {
         let mut at = i;
         while let Some(open) = self.code.enclosing(at) {
             let (start, _) = self.code.statement(open);
@@ -261,13 +273,22 @@ impl<'s, 'a> Objects<'s, 'a> {
 
     /// The cast that begins at `i`, if it makes the address of a whole object another pointer.
     pub(super) fn cast(&self, i: usize) -> Option<Cast<'a>> {
-        let reinterpret = self.text(i) == "reinterpret_cast" && self.text(i + 1) == "<";
+        // `static_cast<long *>(static_cast<void *>(p))`
+        let twice = self.text(i) == "static_cast" && self.text(i + 1) == "<";
+        let reinterpret = twice || self.text(i) == "reinterpret_cast" && self.text(i + 1) == "<";
         let open = if reinterpret { i + 1 } else { i };
         if !reinterpret && (self.text(i) != "(" || self.is_call(i)) {
             return None;
         }
         let (pointee, close) = self.pointee(open + 1, if reinterpret { ">" } else { ")" })?;
-        let operand = close + 1 + usize::from(reinterpret);
+        let mut operand = close + 1 + usize::from(reinterpret);
+        if twice {
+            let inner = self.code.matching(operand + 1, ["<", ">"], 8)?;
+            if self.text(operand) != "static_cast" || self.text(inner - 2) != "void" {
+                return None;
+            }
+            operand = inner + 2;
+        }
         // `reinterpret_cast<other &>(x)`
         let last = self.path_end(operand);
         let reference = reinterpret && (open..close).any(|j| self.text(j) == "&");
@@ -340,7 +361,9 @@ impl<'s, 'a> Objects<'s, 'a> {
 
     /// The pointer variable at `variable` is indexed or moved behind `from`.
     pub(super) fn walks(&self, variable: usize, from: usize) -> bool {
-        let (_, end) = self.function(variable);
+        let (at, _) = self.code.variable_at(self.text(variable), variable + 1).unzip();
+        let of_file = at.is_some_and(|at| self.code.enclosing(at).is_none());
+        let end = if of_file { self.code.len() } else { self.function(variable).1 };
         self.code.walks(self.text(variable), from, end)
     }
 

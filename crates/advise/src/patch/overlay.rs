@@ -74,7 +74,7 @@ impl Overlay<'_, '_, '_> {
         if STRINGS.contains(&objects.text(i)) {
             return self.as_string(i);
         }
-        if matches!(objects.text(i), "(" | "reinterpret_cast")
+        if matches!(objects.text(i), "(" | "reinterpret_cast" | "static_cast")
             && let Some(cast) = objects.cast(i)
             && let Pointee::Other(other) = cast.pointee
         {
@@ -167,7 +167,7 @@ impl Overlay<'_, '_, '_> {
                 let variable = (objects.text(i.saturating_sub(1)) == "=").then(|| i.saturating_sub(2));
                 (word, stars, close + 1, variable)
             }
-            "=" if objects.code.is_word(i + 1) && objects.text(i + 2) == ";" => {
+            "=" if objects.code.is_word(i + 1) && matches!(objects.text(i + 2), ";" | ",") => {
                 let declared = objects.code.declaration(i.checked_sub(1)?)?;
                 (declared.ty, declared.depth, i + 1, Some(i - 1))
             }

@@ -188,7 +188,8 @@ impl<'s, 'a> Code<'s, 'a> {
     pub(super) fn declaration(&self, j: usize) -> Option<Declared> {
         // `std::vector<foo> v(2);`
         let constructed = self.text(j + 1) == "(" && j > 0 && self.text(j - 1) == ">";
-        if !constructed && !matches!(self.text(j + 1), ";" | "," | "=" | ")" | "[" | "{" | ":") {
+        let behind = self.text(self.behind_attributes(j + 1));
+        if !constructed && !matches!(behind, ";" | "," | "=" | ")" | "[" | "{" | ":") {
             return None;
         }
         let ty = self.type_before(j)?;
@@ -200,6 +201,17 @@ impl<'s, 'a> Code<'s, 'a> {
             at = (at..self.len()).find(|&k| self.text(k) == "]")? + 1;
         }
         Some(Declared { ty, depth: stars + brackets })
+    }
+
+    /// The token behind `__attribute__((..))` at `at`; else `at`.
+    fn behind_attributes(&self, mut at: usize) -> usize {
+        while matches!(self.text(at), "__attribute__" | "__attribute" | "asm" | "__asm__") {
+            match self.closing(at + 1) {
+                Some(close) => at = close + 1,
+                None => break,
+            }
+        }
+        at
     }
 
     /// The type's name before a declarator: behind `*`, `&` and `const`.
@@ -219,7 +231,7 @@ impl<'s, 'a> Code<'s, 'a> {
             }
             at = behind(name.checked_sub(1)?)?;
         }
-        let at = self.before_arguments(at)?;
+        let at = self.before_arguments(behind(self.before_attribute(at)?)?)?;
         let word = self.is_word(at) && !NO_TYPES.contains(&self.text(at));
         let plain = matches!(self.text(declarator - 1), ">" | ")") || at + 1 == declarator;
         (word && (plain || !self.is_operand(at))).then_some(at)
@@ -268,7 +280,9 @@ impl<'s, 'a> Code<'s, 'a> {
             }
             if depth == 0 {
                 let before = j.checked_sub(1)?;
-                let template = close == ">" || matches!(self.text(before), "_Atomic" | "alignas" | "typeof");
+                let template = close == ">"
+                    || is_typeof(self.text(before))
+                    || matches!(self.text(before), "_Atomic" | "alignas");
                 return template.then_some(before);
             }
         }
@@ -311,4 +325,9 @@ impl<'s, 'a> Code<'s, 'a> {
         let begins = matches!(before, ";" | "{" | "}" | "(" | "," | ":" | "const" | "volatile" | "static");
         !begins && !matches!(before, "struct" | "class" | "union" | "enum" | "typename")
     }
+}
+
+/// Words whose parentheses hold something of the type that is meant.
+pub(super) fn is_typeof(word: &str) -> bool {
+    matches!(word, "typeof" | "__typeof__" | "__typeof" | "typeof_unqual" | "decltype")
 }

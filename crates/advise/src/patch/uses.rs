@@ -36,6 +36,9 @@ pub struct Uses<'f> {
     name: &'f str,
     names: Vec<String>,
     held: Held,
+    /// Structs that hold it by value, and their own holders.
+    outer: Vec<String>,
+    outer_held: Held,
     curious: Vec<Curious>,
     order: Option<Order<'f>>,
     files: &'f [(&'f str, &'f str)],
@@ -48,7 +51,9 @@ impl<'f> Uses<'f> {
         let names = init::names_of(name, files);
         let held = Held::of(&names, files);
         let order = edits.map(|edits| Order::new(name, edits, files));
-        Uses { name, held, curious: generic::curious(files), order, files, names }
+        let outer = held.holders(files);
+        let outer_held = Held::of(&outer, files);
+        Uses { name, outer, outer_held, held, curious: generic::curious(files), order, files, names }
     }
 
     /// The first refusals in one of the files.
@@ -59,7 +64,8 @@ impl<'f> Uses<'f> {
     /// The same of a text whose lines are told as others: file and line.
     pub fn of_text(&self, text: &str, ask: Ask, place: &dyn Fn(u32) -> (String, u32)) -> Found {
         let named = self.names.iter().any(|n| text.contains(n.as_str()));
-        if !named && !self.held.names.iter().any(|n| text.contains(n.as_str())) {
+        let around = self.outer.iter().any(|n| text.contains(n.as_str()));
+        if !named && !around && !self.held.names.iter().any(|n| text.contains(n.as_str())) {
             return Found::default();
         }
         let source = Source::new(text);
@@ -88,6 +94,19 @@ impl<'f> Uses<'f> {
         found[1] =
             left.map(|(line, how)| Refusal::LeavesProcess { name: name.into(), place: told(line), how });
         found[2] = bytes::in_file(&objects).map(seen);
+        if around && found[1].is_none() {
+            // The bytes of what is around it are its bytes, too.
+            let outer = Objects::new(&source, &self.outer, &self.outer_held);
+            let left = boundary::in_file(&outer, &self.outer, &self.outer_held);
+            let how = |how: String| format!("{how}, as part of a struct that holds it");
+            found[1] = left.map(|(line, left)| Refusal::LeavesProcess {
+                name: name.into(),
+                place: told(line),
+                how: how(left),
+            });
+            let looked = bytes::in_file(&outer).map(|(i, seen)| (i, how(seen)));
+            found[2] = found[2].take().or(looked.map(seen));
+        }
         found[3] = generic::in_file(&objects, &self.curious).map(seen);
         found[4] = self.order.as_ref().and_then(|order| order.in_file(&objects)).map(seen);
         found

@@ -17,7 +17,7 @@ use super::diagnostics::{self, Messages};
 
 /// Whether the edits change the order of members.
 pub(super) fn reorders(edits: &[Edit]) -> bool {
-    edits.iter().any(|e| matches!(e, Edit::Move { .. } | Edit::Swap { .. } | Edit::Place { .. }))
+    edits.iter().any(Edit::reorders)
 }
 
 /// A type whose members move, in a copy that still has the old text.
@@ -45,7 +45,7 @@ impl Meaning<'_> {
     /// Asks whether the order may change, and keeps what the compilers say today.
     pub(super) fn before(&self, announce: &mut dyn FnMut(&str)) -> Result<Before, FixError> {
         let edits = self.edits;
-        if !reorders(edits) && !self.aligns {
+        if !edits.iter().any(Edit::displaces) && !self.aligns {
             return Ok(Before { calls: Vec::new(), messages: Messages::new() });
         }
         let calls = self.compiler.calls()?;
