@@ -140,3 +140,82 @@ fn stores_that_link_time_optimisation_removes_are_only_in_the_instrumented_build
     assert!(gone[0]["why"].as_str().unwrap().starts_with("only in the instrumented build"), "{gone}");
     assert_eq!(built_for_use("-O2 -g"), serde_json::Value::Null, "the loops call a function that stores");
 }
+
+/// What a hunt makes of two counters on the heap, in a program that ends by printing what `prints` says of them.
+fn hunt_that_prints(prints: &str) -> (Output, serde_json::Value) {
+    let dir = tempfile::tempdir().unwrap();
+    let project = dir.path().join("project");
+    std::fs::create_dir(&project).unwrap();
+    let text = format!(
+        "#include <malloc.h>\n#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+         struct pair {{ long a; long b; }};\nstatic struct pair *p;\nstatic pthread_barrier_t go;\n\
+         static void *a(void *x) {{\n\tpthread_barrier_wait(&go);\n\
+         \tfor (int i = 0; i < 20000; i++) __atomic_fetch_add(&p->a, 1, __ATOMIC_RELAXED);\n\treturn x;\n}}\n\
+         static void *b(void *x) {{\n\tpthread_barrier_wait(&go);\n\
+         \tfor (int i = 0; i < 20000; i++) __atomic_fetch_add(&p->b, 1, __ATOMIC_RELAXED);\n\treturn x;\n}}\n\
+         int main(void) {{\n\tpthread_t t[2];\n\tpthread_barrier_init(&go, 0, 2);\n\
+         \tp = malloc(sizeof(struct pair));\n\tp->a = p->b = 0;\n\
+         \tpthread_create(&t[0], 0, a, 0);\n\tpthread_create(&t[1], 0, b, 0);\n\
+         \tpthread_join(t[0], 0);\n\tpthread_join(t[1], 0);\n\tputs(\"counted\");\n\t{prints}\n\treturn 0;\n}}\n"
+    );
+    std::fs::write(project.join("main.c"), text).unwrap();
+    let build = "gcc -O1 -g -pthread -o prog main.c";
+    let out = tussle(dir.path(), &["hunt", "project", "--build", build, "--no-bench", "--format", "json"]);
+    let view: serde_json::Value =
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", errors(&out)));
+    schema::keeps_to("hunt", &view);
+    (out, view)
+}
+
+fn errors(out: &Output) -> String {
+    text(&out.stderr)
+}
+
+#[test]
+fn a_patch_under_which_the_program_prints_something_else_is_not_taken() {
+    if !tussle_testkit::need("gcc") {
+        return;
+    }
+    // No source says that it counts on the size of the struct: the heap does.
+    let (out, view) = hunt_that_prints(r#"printf("%zu bytes\n", malloc_usable_size(p));"#);
+    assert_eq!(view["patches"], serde_json::json!([]), "{view}");
+    let reasons = view["passed_over"].to_string();
+    let wanted = "the patched program printed something else: line 2 was";
+    assert!(reasons.contains(wanted) && reasons.contains("24 bytes"), "{reasons} {}", errors(&out));
+    assert_eq!(out.status.code(), Some(1), "the case is still there");
+}
+
+#[test]
+fn outputs_that_differ_by_themselves_cannot_be_compared() {
+    if !tussle_testkit::need("gcc") {
+        return;
+    }
+    let output = |prints: &str| {
+        let (out, view) = hunt_that_prints(prints);
+        assert_eq!(out.status.code(), Some(0), "{view} {}", errors(&out));
+        view["patches"][0]["output"].as_str().unwrap_or_default().to_string()
+    };
+    let varies = output(r#"printf("%d\n", (int)getpid());"#);
+    assert!(varies.contains("could not be compared: it differs from run to run"), "{varies}");
+    // Nor do a copy's folder and the addresses in it count.
+    let same = output(r#"char at[999]; printf("%ld %p %s\n", p->a + p->b, (void *)&go, getcwd(at, 999));"#);
+    assert_eq!(same, "the same as without the patch");
+}
+
+#[test]
+fn a_patch_that_was_there_before_is_not_taken_for_this_hunts() {
+    if !tussle_testkit::need("gcc") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let two = "#include <pthread.h>\nstatic long a;\nstatic void *f(void *x) { a++; return x; }\n\
+               int main(void) { pthread_t t; long n = 0; for (int i = 0; i < 2000; i++) n += a;\n\
+               pthread_create(&t, 0, f, 0); pthread_join(t, 0); return n > 0; }\n";
+    std::fs::write(dir.path().join("main.c"), two).unwrap();
+    let hunt = || text(&tussle(dir.path(), &["hunt", "main.c", "--no-bench"]).stdout);
+    assert!(!hunt().contains("tussle.patch"));
+    std::fs::write(dir.path().join("tussle.patch"), "of another hunt").unwrap();
+    let said = hunt();
+    assert!(said.contains("tussle.patch was there before and is not of this hunt"), "{said}");
+    assert_eq!(std::fs::read_to_string(dir.path().join("tussle.patch")).unwrap(), "of another hunt");
+}

@@ -21,6 +21,7 @@ pub mod record;
 pub mod replay;
 pub mod revisions;
 pub mod rustc;
+pub mod said;
 pub mod service;
 pub mod source_text;
 pub mod threads;

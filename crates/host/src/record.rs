@@ -13,6 +13,7 @@ mod spawn;
 
 use crate::elf::{self, Inspection};
 use crate::emulate::{EmulateError, Emulation};
+use crate::said::Said;
 use session::Note;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -42,14 +43,26 @@ pub struct RecordOptions {
     pub keep_all: bool,
     /// Folder in which the program runs; the current one if `None`.
     pub folder: Option<PathBuf>,
-    /// The program's stdout goes nowhere.
-    pub discard_stdout: bool,
+    /// Where the program's standard output and error go.
+    pub output: Output,
     /// It is driven by a load and then told to end.
     pub service: Option<crate::service::Service>,
     /// Without a load: it is asked to end (SIGTERM) after so long.
     pub duration: Option<std::time::Duration>,
     /// Which part of the run is counted.
     pub counting: Counting,
+}
+
+/// Where a program's standard output and error go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Where this process's go.
+    #[default]
+    Inherited,
+    /// Standard error goes where this process's goes; both are kept in [`Recorded::said`].
+    Heard,
+    /// Both are kept only.
+    HeardOnly,
 }
 
 impl RecordOptions {
@@ -63,7 +76,7 @@ impl RecordOptions {
             emulate: false,
             keep_all: false,
             folder: None,
-            discard_stdout: false,
+            output: Output::Inherited,
             service: None,
             duration: None,
             counting: Counting::default(),
@@ -87,6 +100,8 @@ pub struct Recorded {
     pub alive: Vec<u32>,
     /// Objects whose allocator was told the name of their type, or of their elements' type.
     pub told: Vec<(u32, String)>,
+    /// What the program wrote, where [`Output`] says so.
+    pub said: Said,
 }
 
 /// Why nothing was recorded.
@@ -202,6 +217,7 @@ pub fn record_telling(options: &RecordOptions, tell: &mut dyn FnMut(f64)) -> Res
     let _ = session.write(&known);
     spawn::tell_where(session.path());
     let mut recorded = finish(session, &known, &end, tell)?;
+    recorded.said = end.said();
     recorded.problems.splice(0..0, note.into_iter().chain(end.notes().iter().cloned()));
     Ok(recorded)
 }
@@ -412,7 +428,16 @@ fn read_session(
     let alive = ids.into_iter().zip(running).filter(|p| p.1).map(|p| p.0).collect();
     let mut told = crate::emulate::go::names(&evidence, &converted.described);
     told.extend(converted.named);
-    Ok(Recorded { evidence, status: end.status(), problems, session, finished: true, alive, told })
+    Ok(Recorded {
+        evidence,
+        status: end.status(),
+        problems,
+        session,
+        finished: true,
+        alive,
+        told,
+        said: Said::default(),
+    })
 }
 
 fn no_report_hint(problems: &[String], children: bool, session: &Path) -> String {

@@ -1,5 +1,6 @@
 //! `tussle hunt`: the whole loop. Build, record, report, advise, patch, rebuild, prove.
 
+mod behaviour;
 mod gate;
 mod patches;
 mod predicted;
@@ -19,10 +20,11 @@ use tussle_host::evidence_file;
 ///
 /// Builds a copy of DIR with instrumentation, runs it, names the fields that fight over cache lines, writes a patch
 /// and verifies its offsets by compiling it, then rebuilds both versions without instrumentation and measures them
-/// against each other in randomly ordered pairs. A patch counts only when the patched program was recorded again and
-/// saves at least half of what was promised, with nothing new; all cases are tried in turn. DIR itself is never
-/// written to. The evidence stays in tussle.data, the patch in tussle.patch. Exit status: 0 nothing that a layout
-/// helps, or all of it repaired and not slower; 1 something is left; 2 nothing was seen, or an error.
+/// against each other in randomly ordered pairs. A patch counts only when the patched program was recorded again,
+/// prints what it printed before, and saves at least half of what was promised, with nothing new; all cases are tried
+/// in turn. DIR itself is never written to. The evidence stays in tussle.data, the patch in tussle.patch. Exit status:
+/// 0 nothing that a layout helps, or all of it repaired and not slower; 1 something is left; 2 nothing was seen, or an
+/// error.
 #[derive(clap::Args)]
 pub struct Args {
     /// Folder with the program's sources, or a single source file.
@@ -65,7 +67,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let hunt = steps::Hunt::new(args, global)?;
     let instrumented = hunt.build_instrumented(&hunt.dir)?;
     let argv = hunt.argv(&instrumented)?;
-    let evidence = hunt.record(&instrumented, &argv)?;
+    let steps::Run { evidence, said, .. } = hunt.record(&instrumented, &argv)?.that_succeeds()?;
+    let unpatched = behaviour::Unpatched::new(&instrumented, said);
     evidence_file::write(&args.output, &evidence)
         .with_context(|| format!("cannot keep the evidence in {}", args.output.display()))?;
     let seen = contention(&evidence, &Question::observed());
@@ -75,9 +78,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         if !args.no_bench {
             hunt.program_for_use(&argv).iter().for_each(|exe| story.look_at(exe));
         }
-        let repairs = hunt.repair(&argv, &evidence);
+        let repairs = hunt.repair(&argv, &evidence, &unpatched);
         prove(&hunt, args, &argv, repairs, &mut story)?;
     }
+    let another = story.patch_file.is_none() && args.patch.exists();
+    story.other_patch = another.then(|| display(&args.patch));
     global.print(&story.view())?;
     Ok(ExitCode::from(story.status()))
 }
@@ -104,7 +109,7 @@ pub fn record_project(
     let hunt = steps::Hunt::new(&args, global)?;
     let instrumented = hunt.build_instrumented(&hunt.dir)?;
     let argv = hunt.argv(&instrumented)?;
-    hunt.record(&instrumented, &argv)
+    Ok(hunt.record(&instrumented, &argv)?.that_succeeds()?.evidence)
 }
 
 /// Keeps the patch and measures both versions without instrumentation.

@@ -1,14 +1,17 @@
 //! Starting the program so that it does not notice: same terminal, same signals, addresses not randomised.
 
-use super::RecordOptions;
 use super::forwarding::Forwarding;
+use super::{Output, RecordOptions};
+use crate::said::{Listener, Said};
+use crate::service::Ready;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// How the program ended.
+#[derive(Default)]
 pub struct End {
     /// Its process id; 0 if that is not known.
     pub pid: u32,
@@ -16,12 +19,13 @@ pub struct End {
     /// We told it to end.
     stopped: bool,
     notes: Vec<String>,
+    said: Said,
 }
 
 impl End {
     /// From what was written down, as `wait` had it.
     pub fn of_note(pid: u32, wait_status: Option<i32>) -> End {
-        End { pid, status: wait_status.map(ExitStatus::from_raw), stopped: false, notes: Vec::new() }
+        End { pid, status: wait_status.map(ExitStatus::from_raw), ..End::default() }
     }
 
     /// As `wait` had it.
@@ -51,6 +55,11 @@ impl End {
     /// What happened while it was driven.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// What it wrote, as far as it was heard.
+    pub fn said(&self) -> Said {
+        self.said.clone()
     }
 
     /// For people: `exited 3`, `killed by signal 11`.
@@ -148,8 +157,9 @@ pub fn run(
     if let Some(f) = &o.folder {
         c.current_dir(f);
     }
-    if o.discard_stdout {
-        c.stdout(std::process::Stdio::null());
+    let heard = is_heard(o);
+    if heard {
+        c.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
     c.envs(env.iter().map(|(k, v)| (k, v)));
     // SAFETY: personality is a system call without memory effects.
@@ -165,13 +175,14 @@ pub fn run(
     if let Some(service) = &o.service {
         service.prepare(&mut c);
     } else {
-        super::inherited::hand_on(&mut c, u32::from(o.discard_stdout) << 1);
+        super::inherited::hand_on(&mut c, u32::from(heard) * 0b110);
     }
     let forwarding = Forwarding::start(o.service.is_some());
     let mut child = c.spawn()?;
     forwarding.to(child.id());
     begun(child.id());
-    let served = o.service.as_ref().map(|s| s.drive(&mut child, std::process::Stdio::inherit)).transpose()?;
+    let heard = heard.then(|| Heard::of(&mut child, o.output == Output::Heard));
+    let served = o.service.as_ref().map(|s| s.drive(&mut child, Stdio::inherit)).transpose()?;
     let (status, stopped, notes) = match served {
         Some(s) => (s.status, s.stopped, s.notes),
         None => {
@@ -180,5 +191,31 @@ pub fn run(
         }
     };
     drop(forwarding);
-    Ok(End { pid: child.id(), status: Some(status), stopped, notes })
+    let said = heard.map(Heard::end).unwrap_or_default();
+    Ok(End { pid: child.id(), status: Some(status), stopped, notes, said })
+}
+
+/// A service that says when it is ready is listened to for that.
+fn is_heard(o: &RecordOptions) -> bool {
+    let listens = o.service.as_ref().is_some_and(|s| matches!(s.ready, Ready::Line(_)));
+    o.output != Output::Inherited && !listens
+}
+
+/// Both streams of a child.
+struct Heard {
+    out: Option<Listener>,
+    err: Option<Listener>,
+}
+
+impl Heard {
+    fn of(child: &mut Child, pass_errors_on: bool) -> Heard {
+        let out = child.stdout.take().map(|out| Listener::start(out, false));
+        let err = child.stderr.take().map(|err| Listener::start(err, pass_errors_on));
+        Heard { out, err }
+    }
+
+    fn end(self) -> Said {
+        let end = |l: Option<Listener>| l.and_then(Listener::end);
+        Said { out: end(self.out), err: end(self.err) }
+    }
 }

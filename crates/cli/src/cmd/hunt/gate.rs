@@ -1,6 +1,8 @@
 //! The gate: a patch counts only when the patched program was recorded again and is better, with nothing new.
 
-use super::steps::{Hunt, contains, edits};
+use super::behaviour::{Compared, Unpatched};
+use super::steps::{Hunt, Run, contains, edits};
+use anyhow::ensure;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::path::Path;
@@ -98,6 +100,8 @@ pub struct Repair {
     pub advice: Advice,
     /// The patch, on top of those before it.
     pub patched: Patched,
+    /// What it prints, against the program without any patch.
+    pub output: Compared,
     /// What the struct's lines cost when recorded before and after it, and what was promised to be saved.
     pub before: f64,
     /// After.
@@ -142,7 +146,7 @@ impl Repairs {
 
 impl Hunt<'_> {
     /// Repairs case after case until none is left, nothing more is proposed, or enough was tried.
-    pub fn repair(&self, argv: &[OsString], evidence: &Evidence) -> Repairs {
+    pub fn repair(&self, argv: &[OsString], evidence: &Evidence, unpatched: &Unpatched<'_>) -> Repairs {
         let (left, beside) = split(cases(evidence));
         let mut out = Repairs { list: Vec::new(), passed_over: Vec::new(), scratch: None, left, beside };
         let mut now = evidence.clone();
@@ -158,7 +162,7 @@ impl Hunt<'_> {
                 break;
             };
             let dir = out.scratch.as_ref().map_or(self.dir.clone(), |s| s.path().to_path_buf());
-            match self.attempt(&dir, argv, &now, advice.clone()) {
+            match self.attempt(&dir, argv, &now, advice.clone(), unpatched) {
                 Ok(done) => {
                     out.list.push(done.repair);
                     out.scratch = Some(done.scratch);
@@ -185,11 +189,14 @@ impl Hunt<'_> {
         argv: &[OsString],
         before: &Evidence,
         advice: Advice,
+        unpatched: &Unpatched<'_>,
     ) -> anyhow::Result<Done> {
         self.remark(format!("patching a copy, {}", title(&advice)));
         let (scratch, patched) = self.patch(dir, &advice)?;
         let built = self.build_instrumented(scratch.path())?;
-        let evidence = self.record(&built, argv)?;
+        let Run { evidence, said, status } = self.record(&built, argv)?;
+        ensure!(status == 0, "the patched program ended with status {status}, the unpatched one with 0");
+        let output = unpatched.compare(self, argv, &built, &said)?;
         let (left, beside) = split(cases(&evidence));
         let latent = advice.is_latent();
         let was = cost_of(before, &advice.type_name, latent);
@@ -202,6 +209,7 @@ impl Hunt<'_> {
             promised: if latent { was } else { advice.gain_observed().max(0.0) },
             patched,
             advice,
+            output,
         };
         survives(&repair, &left, before, &evidence)?;
         let line = LineSize::new(before.run.line_bytes).unwrap_or(LineSize::L64);

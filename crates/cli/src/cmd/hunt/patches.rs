@@ -69,6 +69,7 @@ fn one(r: &Repair) -> Node {
         fact("live_bytes", "memory", Cell::value(a.live_bytes, memory)),
         fact("new_sharing", "new sharing", Cell::text(new_sharing(a))),
         fact("transfers", "transfers", Cell::value(value, shown).tone(Tone::Good)),
+        fact("output", "output", Cell::text(r.output.words())),
         fact("lines", "lines", Cell::value(by_line, lines(&r.left_by_line))),
     ];
     for (n, note) in a.notes.iter().chain(&r.patched.notes).enumerate() {

@@ -35,6 +35,8 @@ pub struct Story<'a> {
     pub diff: String,
     /// Where it was put.
     pub patch_file: Option<String>,
+    /// A file of that name which this hunt did not write.
+    pub other_patch: Option<String>,
     /// What a replay said before.
     pub predicted: Option<tussle_scenarios::recorded::measured::Replayed>,
     /// Runs of both versions.
@@ -59,6 +61,7 @@ impl<'a> Story<'a> {
             repairs: None,
             diff: String::new(),
             patch_file: None,
+            other_patch: None,
             predicted: None,
             measured: None,
             failures: Vec::new(),
@@ -262,7 +265,9 @@ impl<'a> Story<'a> {
         if let Some(file) = &self.patch_file {
             words.push(format!("the patch in {file} (patch -p1 <{file} in the program's folder)"));
         }
-        Node::Text(vec![Span { text: format!("{}.", words.join(", ")), tone: Tone::Dim }])
+        let other = self.other_patch.iter().map(|file| format!(" {file} was there before and is not of this hunt."));
+        let text = format!("{}.{}", words.join(", "), other.collect::<String>());
+        Node::Text(vec![Span { text, tone: Tone::Dim }])
     }
 }
 

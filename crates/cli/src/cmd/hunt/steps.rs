@@ -17,7 +17,8 @@ use tussle_host::bench::{self, Command, Plan, Until};
 use tussle_host::fix::{self, Patched};
 use tussle_host::images::HostImages;
 use tussle_host::project::{self, BuildError, Programs, Project, Scratch, System, Untouched, Wrapper};
-use tussle_host::record::{RecordError, RecordOptions, record};
+use tussle_host::record::{Output, RecordError, RecordOptions, record};
+use tussle_host::said::Said;
 
 /// A benchmark takes about this long when nobody says how many pairs.
 const BENCH_SECONDS: f64 = 60.0;
@@ -45,6 +46,29 @@ pub struct Hunt<'a> {
 pub struct Built {
     scratch: Scratch,
     programs: Programs,
+}
+
+/// A recorded run.
+pub struct Run {
+    /// What was recorded, with names.
+    pub evidence: Evidence,
+    /// What the program wrote.
+    pub said: Said,
+    /// How it ended, as a shell shows it.
+    pub status: u8,
+}
+
+impl Run {
+    /// # Errors
+    /// The program did not end with 0.
+    pub fn that_succeeds(self) -> anyhow::Result<Run> {
+        let status = self.status;
+        anyhow::ensure!(
+            status == 0,
+            "the recorded program ended with status {status}; `hunt` needs a run that succeeds"
+        );
+        Ok(self)
+    }
 }
 
 /// A program that runs for longer is measured without a prediction, which takes several runs.
@@ -121,24 +145,15 @@ impl<'a> Hunt<'a> {
         Ok(argv)
     }
 
-    /// Runs the instrumented program and names what it did.
-    pub fn record(&self, built: &Built, argv: &[OsString]) -> anyhow::Result<Evidence> {
+    /// Runs the instrumented program and names what it did; with what it wrote.
+    pub fn record(&self, built: &Built, argv: &[OsString]) -> anyhow::Result<Run> {
         self.global.remark(format!("recording {}", shown(argv)));
         if let Some(load) = self.service.load() {
             self.global.remark(format!("driven by {load}"));
         }
         let dir = built.scratch.path();
-        let argv = in_folder(dir, argv);
-        let built_here = Path::new(&argv[0]).starts_with(dir) && is_elf(Path::new(&argv[0]));
-        let options = RecordOptions {
-            // A script, or a program of the system: what it starts is recorded.
-            children: !built_here,
-            service: self.service.service(&argv, Some(dir.to_path_buf())),
-            folder: Some(dir.to_path_buf()),
-            discard_stdout: true,
-            ..RecordOptions::new(argv)
-        };
-        let recorded = record(&options).map_err(|e| self.explained(e, dir))?;
+        let recorded =
+            record(&self.options(built, argv, Output::Heard)).map_err(|e| self.explained(e, dir))?;
         recorded.problems.iter().for_each(|p| self.global.remark(p));
         let copy = dir.display().to_string();
         let mut evidence = recorded.evidence;
@@ -149,13 +164,27 @@ impl<'a> Hunt<'a> {
         }
         // The copy is gone when somebody looks at the evidence.
         tussle_evidence::rehome(&mut evidence, &copy, &self.dir.display().to_string());
-        if recorded.status != 0 {
-            bail!(
-                "the recorded program ended with status {}; `hunt` needs a run that succeeds",
-                recorded.status
-            );
+        Ok(Run { evidence, said: recorded.said.without_place(dir), status: recorded.status })
+    }
+
+    /// Runs the instrumented program once more for what it writes.
+    pub fn said(&self, built: &Built, argv: &[OsString]) -> anyhow::Result<Said> {
+        let recorded = record(&self.options(built, argv, Output::HeardOnly))?;
+        Ok(recorded.said.without_place(built.scratch.path()))
+    }
+
+    fn options(&self, built: &Built, argv: &[OsString], output: Output) -> RecordOptions {
+        let dir = built.scratch.path();
+        let argv = in_folder(dir, argv);
+        let built_here = Path::new(&argv[0]).starts_with(dir) && is_elf(Path::new(&argv[0]));
+        RecordOptions {
+            // A script, or a program of the system: what it starts is recorded.
+            children: !built_here,
+            service: self.service.service(&argv, Some(dir.to_path_buf())),
+            folder: Some(dir.to_path_buf()),
+            output,
+            ..RecordOptions::new(argv)
         }
-        Ok(evidence)
     }
 
     /// A program that is not instrumented, although its compilers were: with the reason, if the build says it.
