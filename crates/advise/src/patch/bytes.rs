@@ -198,7 +198,10 @@ fn copied(objects: &Objects<'_, '_>, arguments: &[(usize, usize)], word: &str) -
     let object = objects.is_address(*to) || objects.is_address(*from);
     let other =
         [to, from].into_iter().find_map(|a| if objects.is_address(*a) { None } else { other(objects, *a) });
-    other.filter(|_| object).map(|o| format!("{word}() copies its bytes from or to {o}"))
+    other.filter(|_| object).map(|o| {
+        let bytes = matches!(o, "char" | "uint8_t" | "u8" | "byte" | "unsigned");
+        format!("{word}() copies its bytes from or to {}", if bytes { "an array of bytes" } else { o })
+    })
 }
 
 /// The type of the variable in the argument, where that is not this type and not `void`.

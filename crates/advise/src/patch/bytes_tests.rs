@@ -21,7 +21,7 @@ fn copies_into_something_else() {
     refused("void f(struct s *p) { struct t r; memcpy(&r, p, sizeof(struct s)); }", "from or to t");
     refused(
         "void f(S *p) { struct s g; vector<char> v(9); memcpy(v.data(), &g, sizeof g); }",
-        "from or to char",
+        "array of bytes",
     );
     fine("void f(struct s *p) { struct s q; memcpy(&q, p, sizeof q); }");
     fine("void f(struct s *p) { typeof(*p) q; memcpy(&q, p, sizeof q); }");

@@ -197,3 +197,22 @@ fn distances_and_several_numbers() {
     f("n = (char *)&p->b - (char *)p;", "align:b=64", Some("becomes a number"));
     f("n = (char *)&p->b - start;", "align:b=64", None);
 }
+
+#[test]
+fn a_void_pointer_beside_other_variables() {
+    let walk = "int g(void *v) { int *w = v, sum = 0; return w[2] + sum; }\n";
+    let f = |edit| check(&format!("{walk}int f(struct s *p) {{ return g(p); }}"), edit, Some("becomes"));
+    f("swap:b,c");
+    f("align:b=64");
+}
+
+#[test]
+fn another_type_through_void() {
+    let twin = "struct t { int a; int b; int k; };\n";
+    let f =
+        |code: &str, expect| check(&format!("{twin}int f(struct s *p) {{ {code} }}"), "align:c=64", expect);
+    f("const struct t *q = (const void *)p; return q->k;", Some("looked at as t"));
+    f("struct t *q; q = (void *)p; return q->k;", Some("looked at as t"));
+    f("struct s *q = (void *)p; return q->c;", None);
+    f("void *q = (void *)p; return q != 0;", None);
+}

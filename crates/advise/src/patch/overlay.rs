@@ -83,7 +83,23 @@ impl Overlay<'_, '_, '_> {
         if objects.text(i) == "union" {
             return self.union(i);
         }
-        self.downcast(i).or_else(|| self.from_void(i))
+        self.downcast(i).or_else(|| self.from_void(i)).or_else(|| self.through_void(i))
+    }
+
+    /// `struct other *o = (void *)&x;`
+    fn through_void(&self, i: usize) -> Option<(Over, String)> {
+        let objects = self.objects;
+        let close = objects.code.closing(i + 1).filter(|c| objects.text(i) == "=" && c - i < 7)?;
+        let void = objects.text(close - 1) == "*" && objects.text(close - 2) == "void";
+        let end = objects.address(close + 1).filter(|_| void)?;
+        let declared = objects.code.variable(objects.text(i.checked_sub(1)?), i)?;
+        let other = objects.text(declared.ty);
+        let pointer = declared.depth == 1 && other != "void" && !objects.is_name(declared.ty);
+        if !pointer || !matches!(objects.text(end), ";" | ",") {
+            return None;
+        }
+        let over = if is_scalar(other) { Over::Numbers } else { Over::Type(other.into()) };
+        Some((over, format!("it is looked at as {other}")))
     }
 
     /// `(struct s *)base` of a pointer to another type.

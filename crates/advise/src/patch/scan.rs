@@ -204,7 +204,7 @@ impl<'s, 'a> Code<'s, 'a> {
     }
 
     /// The token behind `__attribute__((..))` at `at`; else `at`.
-    fn behind_attributes(&self, mut at: usize) -> usize {
+    pub(super) fn behind_attributes(&self, mut at: usize) -> usize {
         while matches!(self.text(at), "__attribute__" | "__attribute" | "asm" | "__asm__") {
             match self.closing(at + 1) {
                 Some(close) => at = close + 1,
@@ -225,7 +225,7 @@ impl<'s, 'a> Code<'s, 'a> {
         let mut at = behind(declarator.checked_sub(1)?)?;
         // `struct foo *a, *b;`: over the declarators before this one.
         while self.text(at) == "," {
-            let name = self.before_attribute(self.before_value(at.checked_sub(1)?))?;
+            let name = self.before_brackets(self.before_attribute(self.before_value(at.checked_sub(1)?))?)?;
             if !self.is_word(name) {
                 break;
             }
@@ -237,10 +237,32 @@ impl<'s, 'a> Code<'s, 'a> {
         (word && (plain || !self.is_operand(at))).then_some(at)
     }
 
-    /// The declarator whose value `= {..}` or `= 1` ends at `at`; else `at`.
+    /// The declarator whose value `= {..}`, `= 1` or `= f(x)` ends at `at`; else `at`.
     fn before_value(&self, at: usize) -> usize {
-        let first = if self.text(at) == "}" { self.enclosing(at).unwrap_or(at) } else { at };
-        if first > 1 && self.text(first - 1) == "=" { first - 2 } else { at }
+        let mut depth = 0usize;
+        for j in (at.saturating_sub(CALL_TOKENS_MAX)..=at).rev() {
+            match self.text(j) {
+                ")" | "]" | "}" => depth += 1,
+                "(" | "[" | "{" if depth == 0 => return at,
+                "(" | "[" | "{" => depth -= 1,
+                ";" | "," if depth == 0 => return at,
+                "=" if depth == 0 => return j.saturating_sub(1),
+                _ => {}
+            }
+        }
+        at
+    }
+
+    /// The declarator before `[2][3]` that ends at `at`; else `at`.
+    fn before_brackets(&self, at: usize) -> Option<usize> {
+        let mut at = at;
+        while self.text(at) == "]" {
+            at = (at.saturating_sub(CALL_TOKENS_MAX)..at)
+                .rev()
+                .find(|&j| self.text(j) == "[")?
+                .checked_sub(1)?;
+        }
+        Some(at)
     }
 
     /// The token before `__attribute__((..))` that ends at `at`; else `at`.

@@ -34,7 +34,7 @@ pub fn patch(name: &str, change: Change, files: &[(&str, &str)]) -> Result<Vec<C
     let sources: Vec<(&str, Source<'_>)> =
         files.iter().filter(|f| f.1.contains(bare)).map(|f| (f.0, Source::new(f.1))).collect();
     let codes: Vec<(&str, Code<'_, '_>)> = sources.iter().map(|(p, s)| (*p, Code::new(s))).collect();
-    let at = definition(bare, &codes)?;
+    let at = definition(bare, &codes, change)?;
     match change {
         Change::Align(bytes) => Ok(vec![align(&codes[at.file], at.place, bytes)?]),
         Change::Spread(bytes) => {
@@ -100,7 +100,7 @@ fn refusal(path: &str, code: &Code<'_, '_>, place: usize, why: impl Into<String>
 }
 
 /// The one definition; everything else of that name that is declared, members apart, makes it ambiguous.
-fn definition(name: &str, codes: &[(&str, Code<'_, '_>)]) -> Result<Definition, Refusal> {
+fn definition(name: &str, codes: &[(&str, Code<'_, '_>)], change: Change) -> Result<Definition, Refusal> {
     let mut found: Vec<Definition> = Vec::new();
     let mut local = None;
     for (file, (path, code)) in codes.iter().enumerate() {
@@ -123,11 +123,37 @@ fn definition(name: &str, codes: &[(&str, Code<'_, '_>)]) -> Result<Definition, 
         true => format!("{name} is a local variable or a parameter; global and static variables are changed"),
         false => format!("another {name} is declared here: which one a use means cannot be told"),
     };
+    // Where it begins is written at its definition alone: whoever else has the name keeps it.
+    let local = local.filter(|_| found.is_empty() || matches!(change, Change::Spread(_)));
     match (local, found.first()) {
         (Some((path, code, place)), _) => Err(refusal(path, code, place, why)),
         (None, Some(first)) => Ok(*first),
-        (None, None) => Err(Refusal::NotFound { name: name.into() }),
+        (None, None) => match static_member(name, codes) {
+            Some((path, code, place)) => {
+                let why =
+                    format!("{name} is a static member of a class; global and static variables are changed");
+                Err(refusal(path, code, place, why))
+            }
+            None => Err(Refusal::NotFound { name: name.into() }),
+        },
     }
+}
+
+/// `T Class::name = ..;` outside of all functions.
+fn static_member<'c, 's, 'a>(
+    name: &str,
+    codes: &'c [(&'c str, Code<'s, 'a>)],
+) -> Option<(&'c str, &'c Code<'s, 'a>, usize)> {
+    codes.iter().find_map(|(path, code)| {
+        let defined = |j: &&usize| {
+            let (start, _) = code.statement(**j);
+            code.text(j.saturating_sub(1)) == ":"
+                && j.saturating_sub(3) > start
+                && matches!(code.text(**j + 1), ";" | "=" | "{" | "[")
+                && matches!(block(code, **j), Block::File)
+        };
+        Some((*path, code, *code.places(name).iter().find(defined)?))
+    })
 }
 
 /// What a declaration declares.
@@ -238,7 +264,7 @@ fn spread(
     shown: Option<((usize, usize), bool)>,
 ) -> Result<Vec<Changed>, Refusal> {
     let places = [Some(((at.file, at.place), shown.is_some_and(|s| s.1))), shown.map(|s| (s.0, false))];
-    let counters = uses::counters(codes);
+    let macros = uses::Macros::of(codes);
     let mut out = Vec::new();
     for (file, (path, code)) in codes.iter().enumerate() {
         if at.is_private && file != at.file {
@@ -247,7 +273,7 @@ fn spread(
         let here: Vec<(usize, bool)> =
             places.iter().flatten().filter(|p| p.0.0 == file).map(|p| (p.0.1, p.1)).collect();
         let declared: Vec<usize> = here.iter().map(|h| h.0).collect();
-        let mut changes: Vec<(Range<usize>, String)> = uses::rewrite(name, path, code, &declared, &counters)?;
+        let mut changes: Vec<(Range<usize>, String)> = uses::rewrite(name, path, code, &declared, &macros)?;
         for (place, known) in here {
             changes.extend(element_struct(name, (bytes, known), path, code, place)?);
         }
@@ -283,7 +309,14 @@ fn element_struct(
     let first_end = (place..end).find(|&j| code.text(j) == "]").map_or(end, |j| j + 1);
     let dims_end = declarator_end(code, place);
     let rows = first_end < dims_end;
-    let Some(values) = wrapped(code, dims_end, end, rows) else {
+    let from = code.behind_attributes(dims_end);
+    if code.text(from + 1).starts_with('"') && code.text(from) == "=" {
+        return refuse("its elements are initialised by a string");
+    }
+    if code.text(from) == "=" && code.text(from + 1) != "{" {
+        return refuse("its initialiser is no list in braces");
+    }
+    let Some(values) = wrapped(code, from, end, rows) else {
         return refuse("its elements are initialised by more than one value each, between commas");
     };
     let mut ty = start;

@@ -148,3 +148,52 @@ fn elements_are_counted_by_their_own_size() {
     same("ARRAY_SIZE(n)");
     same("(memset(n, 0, sizeof(n)), 1)");
 }
+
+#[test]
+fn attributes_and_lists_behind_the_name() {
+    let of = "long got __attribute__((aligned(8))) = 1;\n";
+    check("a.c", of, "got", Change::Align(64), &of.replace("got ", "got __attribute__((aligned(64))) "));
+    let spread =
+        run("a.c", "static long n[4] __attribute__((aligned(8)));\n", "n", Change::Spread(64)).unwrap();
+    assert!(spread.ends_with("} n[4] __attribute__((aligned(8)));\n"), "{spread}");
+    let list = "static int rx[4], tx[4] = { 1, 2 };\n";
+    let why = run("a.c", list, "tx", Change::Spread(64)).unwrap_err();
+    assert!(why.contains("declares other variables"), "{why}");
+}
+
+#[test]
+fn reasons_are_true() {
+    let refused = |path: &str, text: &str, name: &str, change, words: &str| {
+        let why = run(path, text, name, change).unwrap_err();
+        assert!(why.contains(words), "{text}: {why}");
+    };
+    refused("a.c", "static char hits[4] = \"abc\";\n", "hits", Change::Spread(64), "by a string");
+    let class = "struct G { static long in; };\nlong G::in = 0;\nalignas(8) std::atomic<long> G::out{0};\n";
+    refused("a.cc", class, "G::in", Change::Align(64), "static member");
+    refused("a.cc", class, "G::out", Change::Align(64), "static member");
+    refused("a.cc", class, "G::none", Change::Align(64), "no definition");
+    // A parameter of the same name is no matter where only the definition changes.
+    let both = "static long a;\nvoid *f(void *a) { return a; }\n";
+    check(
+        "a.c",
+        both,
+        "a",
+        Change::Align(64),
+        &both.replace("long a", "long a __attribute__((aligned(64)))"),
+    );
+    refused("a.c", &both.replace("long a", "long a[4]"), "a", Change::Spread(64), "another a");
+}
+
+#[test]
+fn what_becomes_text_stays() {
+    let run = |define: &str| {
+        let text = format!("{define}\nstatic long hits[4];\nvoid f(int i) {{ SHOW(hits[i]); }}\n");
+        run("a.c", &text, "hits", Change::Spread(64))
+    };
+    let show = "#define SHOW(x) printf(#x \" = %ld\\n\", (long)(x))";
+    assert!(run(show).unwrap_err().contains("makes text of what it is given"));
+    let outer = show.replace("SHOW(x)", "TEXT(x)") + "\n#define SHOW(x) TEXT(x)";
+    assert!(run(&outer).unwrap_err().contains("SHOW makes text"));
+    assert!(run("#define SHOW(x) printf(\"%ld\", (x))").is_ok());
+    assert!(run("#define SHOW(x) count##_of(x)").is_ok());
+}

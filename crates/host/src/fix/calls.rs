@@ -77,6 +77,14 @@ impl Call {
         command.env("LC_ALL", "C").stdin(Stdio::null()).output()
     }
 
+    /// Runs the compiler with optimisation and `extra` behind its own arguments; nothing is kept.
+    pub(super) fn optimised(&self, extra: &[&str]) -> std::io::Result<Output> {
+        let args = self.args.iter().filter(|a| !matches!(a.as_str(), "-w" | "-Werror" | "-S" | "-E" | "-c"));
+        let mut command = Command::new(&self.compiler);
+        command.args(args).args(["-O2", "-S", "-o", "/dev/null"]).args(extra).current_dir(&self.dir);
+        command.env("LC_ALL", "C").stdin(Stdio::null()).output()
+    }
+
     /// Runs the preprocessor.
     pub(super) fn expand(&self) -> std::io::Result<Output> {
         let args = self.args.iter().filter(|a| !matches!(a.as_str(), "-c" | "-S" | "-P" | "-fsyntax-only"));

@@ -23,21 +23,39 @@ const WARNINGS: [&str; 10] = [
 /// Units whose diagnostics are compared; a front end takes up to a second each.
 pub(super) const UNITS_MAX: usize = 64;
 
+/// Warnings about accesses beyond an object, which gcc gives only when it optimises:
+/// what else it says then depends on what it inlines.
+const BEYOND: [&str; 4] = ["-Warray-bounds", "-Wstringop-overflow", "-Wstringop-overread", "-Wno-error"];
+
+/// Units up to which they are optimised: that takes as long as a build.
+const OPTIMISED_UNITS_MAX: usize = 16;
+
 /// Messages with how often they came. Positions are left out: a patch moves lines.
 pub(super) type Messages = BTreeMap<String, usize>;
 
 /// Warnings and errors of the front end over `calls`, the first [`UNITS_MAX`] of them.
 pub(super) fn of(calls: &[Call]) -> Messages {
     let calls = &calls[..calls.len().min(UNITS_MAX)];
-    let parts =
-        super::parallel(calls, |call| call.front_end(&WARNINGS).map(|o| o.stderr).unwrap_or_default());
+    let optimised = calls.len() <= OPTIMISED_UNITS_MAX;
+    let parts = super::parallel(calls, |call| {
+        let text = |output: std::io::Result<std::process::Output>| {
+            String::from_utf8_lossy(&output.map(|o| o.stderr).unwrap_or_default()).into_owned()
+        };
+        let plain = text(call.front_end(&WARNINGS));
+        let beyond = if optimised { text(call.optimised(&BEYOND)) } else { String::new() };
+        let all = plain.lines().chain(beyond.lines().filter(|l| is_beyond(l)));
+        all.filter_map(message).collect::<Vec<String>>()
+    });
     let mut out = Messages::new();
-    for part in parts {
-        for line in String::from_utf8_lossy(&part).lines().filter_map(message) {
-            *out.entry(line).or_default() += 1;
-        }
+    for line in parts.into_iter().flatten() {
+        *out.entry(line).or_default() += 1;
     }
     out
+}
+
+/// A warning about an access beyond an object.
+fn is_beyond(line: &str) -> bool {
+    BEYOND[..3].iter().any(|w| line.contains(&format!("[{w}")))
 }
 
 /// The first message that `after` has more often than `before`.
@@ -74,6 +92,8 @@ mod tests {
             Some("a.cpp: warning: 'S::b_' will be initialized after [-Wreorder]")
         );
         assert_eq!(message("a.cpp:3:9: note: here"), None);
+        assert!(is_beyond("a.c:3:9: warning: array subscript 4 is outside array bounds [-Warray-bounds=]"));
+        assert!(!is_beyond("a.c:3:9: warning: 'x' may be used uninitialized [-Wmaybe-uninitialized]"));
         let one = Messages::from([("a".into(), 1)]);
         let two = Messages::from([("a".into(), 2)]);
         assert_eq!(new_one(&one, &two).as_deref(), Some("a"));

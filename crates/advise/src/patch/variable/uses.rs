@@ -8,19 +8,19 @@ use crate::patch::lex::Kind as Token;
 use crate::patch::scan::Code;
 
 /// What must be inserted at every use of `name` in one file; `own` are the places of its declarators that change
-/// otherwise, `counters` macros that count elements.
+/// otherwise.
 pub(super) fn rewrite(
     name: &str,
     path: &str,
     code: &Code<'_, '_>,
     own: &[usize],
-    counters: &[String],
+    macros: &Macros,
 ) -> Result<Vec<(Range<usize>, String)>, Refusal> {
     in_macros(name, path, code)?;
     in_strings(name, path, code)?;
     let mut out = Vec::new();
     for place in (0..code.len()).filter(|&j| code.text(j) == name && !own.contains(&j)) {
-        if let Some(end) = one(name, path, code, place, counters)? {
+        if let Some(end) = one(name, path, code, place, macros)? {
             let at = code.range(end).end;
             out.push((at..at, format!(".{MEMBER}")));
         }
@@ -70,7 +70,7 @@ fn one(
     path: &str,
     code: &Code<'_, '_>,
     place: usize,
-    counters: &[String],
+    macros: &Macros,
 ) -> Result<Option<usize>, Refusal> {
     let refuse = |why: String| Err(refusal(path, code, place, why));
     let before = |n: usize| place.checked_sub(n).map_or("", |j| code.text(j));
@@ -94,9 +94,14 @@ fn one(
             false => refuse(format!("the size of {name} is used for more than the number of its elements")),
         };
     }
+    if let Some(quoter) = macros.quotes(code, place) {
+        return refuse(format!(
+            "{quoter} makes text of what it is given, and {name} would read otherwise there"
+        ));
+    }
     if code.text(place + 1) != "[" {
         let counted =
-            before(1) == "(" && code.text(place + 1) == ")" && counters.iter().any(|c| c == before(2));
+            before(1) == "(" && code.text(place + 1) == ")" && macros.counting.iter().any(|c| c == before(2));
         return match counted || zeroed(code, place) {
             true => Ok(None),
             false => {
@@ -187,13 +192,51 @@ impl Size {
     }
 }
 
-/// Names of macros that count an array's elements by its own size and that of an element, whatever their type.
-pub(super) fn counters(files: &[(&str, Code<'_, '_>)]) -> Vec<String> {
-    let directives = files.iter().flat_map(|(_, code)| {
-        let of_file = code.source.tokens.iter().filter(|t| t.kind == Token::Directive);
-        of_file.map(|t| t.text(code.source.text))
-    });
-    directives.filter_map(counter).collect()
+/// Macros of the files that make something of an array or of its elements.
+pub(super) struct Macros {
+    /// They count an array's elements by its own size and that of an element, whatever their type.
+    counting: Vec<String>,
+    /// They make text of what they are given.
+    quoting: Vec<String>,
+}
+
+impl Macros {
+    /// Of all `files`.
+    pub(super) fn of(files: &[(&str, Code<'_, '_>)]) -> Macros {
+        let directives = files.iter().flat_map(|(_, code)| {
+            let of_file = code.source.tokens.iter().filter(|t| t.kind == Token::Directive);
+            of_file.map(|t| t.text(code.source.text))
+        });
+        let directives: Vec<&str> = directives.collect();
+        let mut quoting: Vec<String> = Vec::new();
+        // Macros may hand on what they are given.
+        for _ in 0..4 {
+            let found = directives.iter().filter_map(|d| quoter(d, &quoting));
+            let new: Vec<String> = found.filter(|n| !quoting.contains(n)).collect();
+            quoting.extend(new);
+        }
+        Macros { counting: directives.iter().filter_map(|d| counter(d)).collect(), quoting }
+    }
+
+    /// The macro around `place` that makes text of it.
+    fn quotes<'a>(&self, code: &Code<'_, 'a>, place: usize) -> Option<&'a str> {
+        let (start, _) = code.statement(place);
+        let around = (start..place).filter(|&j| code.text(j + 1) == "(");
+        let mut around = around.filter(|&j| code.closing(j + 1).is_some_and(|close| close > place));
+        around.find(|&j| self.quoting.iter().any(|q| q == code.text(j))).map(|j| code.text(j))
+    }
+}
+
+/// The name in `#define NAME(x) .. #x ..`, or in one that calls one of `known`.
+fn quoter(directive: &str, known: &[String]) -> Option<String> {
+    let rest = directive.trim_start_matches('#').trim_start().strip_prefix("define")?.trim_start();
+    let (name, rest) = rest.split_once('(')?;
+    let (_, body) = rest.split_once(')')?;
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let plain = body.replace("##", " ");
+    let hash = plain.split('#').skip(1).any(|behind| behind.trim_start().starts_with(word));
+    let calls = body.split(|c| !word(c)).any(|w| known.iter().any(|k| k == w));
+    ((hash || calls) && name.chars().all(word)).then(|| name.to_string())
 }
 
 /// The name in `#define NAME(x) (sizeof(x) / sizeof((x)[0]))`, with whatever is added to that.
