@@ -198,9 +198,8 @@ fn field(
 /// Fields and pairs, those with most of E first.
 fn order(g: &mut Group, pairs: BTreeMap<(usize, usize, bool), f64>) {
     let mut order: Vec<usize> = (0..g.fields.len()).collect();
-    // What rounding alone makes unequal is equal, and lies in the order of addresses.
-    let rank = |i: usize| (-(g.fields[i].weight as f32), g.fields[i].place());
-    order.sort_by(|&a, &b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
+    let weight = |i: usize| g.fields[i].weight;
+    order.sort_by(|&a, &b| weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal));
     let mut place = vec![0; order.len()];
     for (new, &old) in order.iter().enumerate() {
         place[old] = new;
@@ -209,16 +208,6 @@ fn order(g: &mut Group, pairs: BTreeMap<(usize, usize, bool), f64>) {
     let pair = |((a, b, same_bytes), e)| FieldPair { stored: place[a], lost: place[b], same_bytes, e };
     g.pairs = pairs.into_iter().map(pair).collect();
     g.pairs.sort_by(|a, b| b.e.partial_cmp(&a.e).unwrap_or(std::cmp::Ordering::Equal));
-}
-
-/// Weights that differ by less name a pair in the order of its places.
-const ALIKE_MIN: f64 = 0.99;
-
-impl FieldUse {
-    /// Where it lies, for order.
-    fn place(&self) -> (u32, u64, &str) {
-        (self.object, self.offset, &self.path)
-    }
 }
 
 impl Group<'_> {
@@ -232,16 +221,6 @@ impl Group<'_> {
         self.e.false_share()
     }
 
-    /// Two fields, the one with more of E first; where they have as much, in the order of their places, so that the
-    /// same pair has the same name in every run.
-    fn in_order(&self, a: usize, b: usize) -> (usize, usize) {
-        let weight = |i: usize| self.fields[i].weight;
-        let alike = weight(a).min(weight(b)) >= ALIKE_MIN * weight(a).max(weight(b));
-        let swap =
-            if alike { self.fields[b].place() < self.fields[a].place() } else { weight(b) > weight(a) };
-        if swap { (b, a) } else { (a, b) }
-    }
-
     /// The two fields that cost each other most, both directions together; where a layout can part
     /// what fights, two that share no byte.
     pub fn worst_pair(&self) -> Option<(usize, usize)> {
@@ -250,10 +229,8 @@ impl Group<'_> {
         for p in self.pairs.iter().filter(|p| !(apart && p.same_bytes)) {
             *sums.entry((p.stored.min(p.lost), p.stored.max(p.lost))).or_default() += p.e;
         }
-        let most = sums.values().copied().fold(0.0, f64::max);
-        let near = sums.into_iter().filter(|(_, e)| *e >= ALIKE_MIN * most);
-        let places = |&((a, b), _): &((usize, usize), f64)| self.in_order(a, b);
-        near.map(|p| places(&p)).min_by_key(|&(a, b)| (self.fields[a].place(), self.fields[b].place()))
+        let best = sums.into_iter().max_by(|a, b| a.1.partial_cmp(&b.1).unwrap_or(std::cmp::Ordering::Equal));
+        best.map(|(pair, _)| pair)
     }
 
     /// `a ⟷ b`; one name where all fight over one field.
