@@ -32,7 +32,9 @@ fn bench_and_compare() {
     let arms = ["bench", "-q", "a=echo 10$(($$ % 10))", "b=echo 10$(($$ % 10))", "c=echo 20$(($$ % 10))"];
     check(at, "bench", &[&arms[..], &number, &["--pairs", "9"]].concat());
     check(at, "compare", &["compare", "tussle-bench.jsonl", "--margin", "5"]);
-    check(at, "sessions", &["compare", "--join", "tussle-bench.jsonl", "tussle-bench.jsonl"]);
+    fs::rename(at.join("tussle-bench.jsonl"), at.join("first.jsonl")).unwrap();
+    check(at, "bench", &[&arms[..], &number, &["--pairs", "9"]].concat());
+    check(at, "sessions", &["compare", "--join", "first.jsonl", "tussle-bench.jsonl"]);
     check(at, "bench", &[&arms[..4], &number, &["--pairs", "3", "--aa"]].concat());
     check(at, "bench", &[&arms[..4], &number, &["--until", "decided", "--pairs-max", "12"]].concat());
     let alone = check(at, "bench", &[&arms[..3], &number, &["--pairs", "6", "--aa"]].concat());
