@@ -106,6 +106,16 @@ static CHANGES: AtomicU64 = AtomicU64::new(0);
 /// Clock of the latest border: whatever is done now comes after it.
 static BORDER: AtomicU64 = AtomicU64::new(0);
 
+impl Standing {
+    /// The thread's state, which it may give back at any moment: to be asked once per use. States stay in the mapping.
+    fn thread(&self) -> Option<*mut Live> {
+        match self.live.load(Acquire) {
+            0 => None,
+            live => Some(live as *mut Live),
+        }
+    }
+}
+
 fn places() -> &'static [Standing] {
     ALL.get(..PLACES.load(Acquire) as usize).unwrap_or(&ALL)
 }
@@ -318,16 +328,18 @@ pub fn let_go(addr: u64) {
 /// All who wait at an address go on for certain.
 pub fn all_go_on(addr: u64) {
     places().iter().filter(|s| is_at(s, WAITS, addr)).for_each(|s| {
+        let Some(live) = s.thread() else { return };
         // SAFETY: states stay in the mapping; a clock is an atomic.
-        s.mark.store(unsafe { now(s.live.load(Relaxed) as *mut Live) }, Relaxed);
+        s.mark.store(unsafe { now(live) }, Relaxed);
         s.change.store(CHANGES.load(Relaxed), Relaxed);
         change(s, WAITS, NEW);
     });
 }
 
 fn release(s: &Standing) {
+    let Some(live) = s.thread() else { return };
     // SAFETY: states stay in the mapping; a clock is an atomic.
-    s.mark.store(unsafe { now(s.live.load(Relaxed) as *mut Live) }, Relaxed);
+    s.mark.store(unsafe { now(live) }, Relaxed);
     change(s, WAITS, LET_GO);
     change(s, POSTED, LET_GO);
 }
@@ -376,10 +388,11 @@ fn others_wait(me: &Standing, addr: u64, takes_turns: bool) -> Option<u64> {
         return None;
     }
     let mut latest = 0;
-    for s in places().iter().filter(|s| !core::ptr::eq(*s, me) && s.live.load(Relaxed) != 0) {
+    for s in places().iter().filter(|s| !core::ptr::eq(*s, me)) {
+        let Some(live) = s.thread() else { continue };
         let at = s.at.load(Relaxed);
         // SAFETY: states stay in the mapping; a clock is an atomic.
-        let clock = unsafe { now(s.live.load(Relaxed) as *mut Live) };
+        let clock = unsafe { now(live) };
         let still = clock <= s.mark.load(Relaxed) + IDLE_MAX;
         let may_wait = match s.state.load(Acquire) {
             WAITS => true,
@@ -391,7 +404,7 @@ fn others_wait(me: &Standing, addr: u64, takes_turns: bool) -> Option<u64> {
             CHANGED | POSTED => s.change.load(Relaxed) == CHANGES.load(Relaxed),
             _ => false,
         };
-        if !may_wait || s.looks_only.load(Relaxed) != 0 || !is_idle(s) {
+        if !may_wait || s.looks_only.load(Relaxed) != 0 || !is_idle(live) {
             return None;
         }
         // Who polls goes forward meanwhile, too.
@@ -417,8 +430,7 @@ unsafe fn done(t: *mut Live) -> u64 {
 
 /// The thread has done nothing but look since its table was emptied last, which all do that begin to wait or change
 /// something. Others look as well: what they see may be a moment old.
-fn is_idle(s: &Standing) -> bool {
-    let live = s.live.load(Relaxed) as *mut Live;
+fn is_idle(live: *mut Live) -> bool {
     // SAFETY: states stay in the mapping; what is read there are numbers, old ones at worst.
     unsafe {
         let polled = |line: u64| {
