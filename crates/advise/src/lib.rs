@@ -15,7 +15,6 @@ pub mod cost;
 pub mod edit;
 pub mod elsewhere;
 pub mod exchange;
-pub mod hidden;
 pub mod holders;
 pub mod lines;
 pub mod moves;
