@@ -23,7 +23,6 @@ mod atomic {
 
 pub mod arch;
 pub mod arena;
-mod borders;
 pub mod callers;
 pub mod code;
 pub mod counting;
