@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use tussle_evidence::{Basis, Evidence, Object, ObjectKind, Unit};
 use tussle_model::leaf::{Arrays, leaves};
 use tussle_model::near::{also, also_fields, near};
-use tussle_model::{Language, LineSize, SourceLoc, TypeId};
+use tussle_model::{Language, LineSize, SourceLoc, Type, TypeId};
 
 use crate::abi::Shapes;
 use crate::builds::{Build, Mapped};
@@ -42,6 +42,9 @@ const NOTES_MAX: usize = 4;
 
 /// Leaves that tell two layouts of one struct apart.
 const LEAVES_COMPARED_MAX: usize = 2000;
+
+/// Members with a smaller share of the hottest one's use do not count beside it.
+const ALONE_SHARE_MAX: f64 = 0.01;
 
 /// What the sources say against edits of the struct; `None`: nothing.
 pub type Refuses<'a> = &'a dyn Fn(&[Edit]) -> Option<String>;
@@ -177,8 +180,12 @@ pub struct Report {
     pub decl: Option<SourceLoc>,
     /// Unit of the counts behind expected invalidations.
     pub unit: String,
-    /// What the fights over its lines are: the class of the costliest.
+    /// What the fights over its lines are at the recorded addresses: the class of the costliest.
     pub class: Class,
+    /// A layout helps at other addresses only.
+    pub latent: bool,
+    /// The one member that is used where threads meet, if it has parts: no move of members parts these.
+    pub inside: Option<String>,
     /// Transfers today.
     pub cost: Cost,
     /// Who shares with whom today.
@@ -198,6 +205,12 @@ pub enum AdviseError {
     /// No such type among the recorded objects.
     #[error("no recorded object holds a {0}; `tussle report` lists the types that were touched{1}")]
     NoSuchType(String, String),
+    /// It is no struct.
+    #[error(
+        "a {0} has no members to move: what fights are whole objects, side by side; give each a line of its own where \
+         it is allocated"
+    )]
+    NoMembers(String),
     /// A frozen member does not exist.
     #[error("{ty} has no member {field} to freeze{close}")]
     NoSuchField {
@@ -214,6 +227,10 @@ pub enum AdviseError {
 }
 
 fn no_such_type(evidence: &Evidence, name: &str) -> AdviseError {
+    let named = |o: &Object| o.ty.is_some_and(|t| evidence.types.name(t) == name);
+    if evidence.objects.iter().any(named) {
+        return AdviseError::NoMembers(name.into());
+    }
     AdviseError::NoSuchType(name.into(), also(&near(&evidence.types, name, 3)))
 }
 
@@ -237,8 +254,10 @@ fn advise_type(
 ) -> Result<Report, AdviseError> {
     let shapes = Shapes::new(&evidence.types);
     let scene = Scene::new(evidence, target, line_bytes(evidence, options));
-    let class = verdicts.of_objects(|o| scene.holds(o));
-    let search = Search::new(&scene, &shapes, options, class)?;
+    let holds = |o| scene.holds(o);
+    let (class, hidden) = (verdicts.of_objects(holds), verdicts.hides(holds));
+    let mut search = Search::new(&scene, &shapes, options, class)?;
+    search.latent = hidden && class != Class::LayoutHelps;
     search.report()
 }
 
@@ -291,6 +310,7 @@ struct Search<'a> {
     name: String,
     decl: Option<SourceLoc>,
     class: Class,
+    latent: bool,
     before: Cost,
     sharing: Sharing,
     frozen: Vec<(String, u64)>,
@@ -332,7 +352,7 @@ impl<'a> Search<'a> {
         }
         let decl = table.aggregate(scene.target).and_then(|a| a.decl.clone());
         let (before, sharing) = (scene.cost(&as_is)?, scene.sharing(&as_is)?);
-        Ok(Search { scene, shapes, options, name, decl, class, before, sharing, frozen, leaves })
+        Ok(Search { scene, shapes, options, name, decl, class, latent: false, before, sharing, frozen, leaves })
     }
 
     fn report(&self) -> Result<Report, AdviseError> {
@@ -340,7 +360,7 @@ impl<'a> Search<'a> {
         let hot: Vec<String> = hot_members(self.scene).into_iter().map(|h| h.0).collect();
         let mut notes = Vec::new();
         let mut tried = Vec::new();
-        if self.before.worst >= self.gain_min() && self.class.may_gain() {
+        if self.before.worst >= self.gain_min() && (self.class.may_gain() || self.latent) {
             let mut list = candidates(table, self.scene.target, &hot, self.scene.line);
             if self.on_c_heap() {
                 list.insert(0, vec![Edit::Alloc { bytes: self.scene.line }]);
@@ -374,12 +394,25 @@ impl<'a> Search<'a> {
             decl: self.decl.clone(),
             unit: self.scene.evidence.run.unit.to_string(),
             class: self.class,
+            latent: self.latent,
+            inside: self.inside(),
             cost: self.before,
             sharing: self.sharing.clone(),
             advices,
             evaluated,
             notes,
         })
+    }
+
+    fn inside(&self) -> Option<String> {
+        let hot = hot_members(self.scene);
+        let (name, most) = hot.first()?;
+        let table = &self.scene.evidence.types;
+        let member =
+            table.aggregate(self.scene.target)?.members.iter().find(|m| m.name.as_ref() == Some(name))?;
+        let parts = matches!(table.get(table.strip(member.ty)), Type::Aggregate(_) | Type::Array { .. });
+        let alone = hot.iter().skip(1).all(|h| h.1 < ALONE_SHARE_MAX * most);
+        (parts && alone).then(|| name.clone())
     }
 
     /// Drops what the sources do not allow, with the reason for the best of them.

@@ -225,6 +225,8 @@ pub fn is_luck(e: &Evidence, by: &HiddenBy) -> bool {
 /// The classes of everything in an evidence, by object: what advice starts from.
 pub struct Verdicts {
     by_object: HashMap<u32, Class>,
+    /// Objects that would fight at other addresses.
+    hidden: HashSet<u32>,
 }
 
 impl Verdicts {
@@ -244,13 +246,16 @@ impl Verdicts {
             lines.flat_map(|l| l.objects()).for_each(|o| note(o, j.class));
         }
         // What only wider lines bring together is no fight on these.
-        for l in hidden.iter().filter(|l| l.hidden_by != HiddenBy::LineSize) {
-            l.line.objects().into_iter().for_each(|o| note(o, Class::LayoutHelps));
-        }
-        Verdicts { by_object }
+        let elsewhere = hidden.iter().filter(|l| l.hidden_by != HiddenBy::LineSize);
+        Verdicts { by_object, hidden: elsewhere.flat_map(|l| l.line.objects()).collect() }
     }
 
-    /// The first class, in the order of [`Class`], of any object that `wanted` picks.
+    /// Whether a layout helps any object that `wanted` picks, if at other addresses only.
+    pub fn hides(&self, wanted: impl Fn(u32) -> bool) -> bool {
+        self.hidden.iter().any(|o| wanted(*o))
+    }
+
+    /// The first class, in the order of [`Class`], of any object that `wanted` picks, at the recorded addresses.
     pub fn of_objects(&self, wanted: impl Fn(u32) -> bool) -> Class {
         let of = self.by_object.iter().filter(|(o, _)| wanted(**o));
         of.map(|(_, c)| *c).min().unwrap_or(Class::Small)

@@ -90,3 +90,59 @@ fn a_phase_that_another_object_had_is_not_latent() {
     assert_eq!(hidden(&[(0x1008, true), (0x2000, false)]), (1, 0), "one thread alone shows nothing");
     assert_eq!(hidden(&[(0x1008, true), (0x2000, true)]), (0, 1), "what it does at phase 0 was seen");
 }
+
+/// Two counters of one object on two lines of 64 bytes, which another phase, and lines of 128 bytes, bring together.
+#[test]
+fn what_hides_a_case_in_two_ways_costs_once() {
+    let mut s = Sample::new(1000);
+    let main = s.thread("main", None);
+    let start = s.code("worker", "w.c", 3, &[]);
+    let long = s.long();
+    let ty = s.structure("pair", 16, &[("a", long, 0), ("b", long, 8)]);
+    let o = s.global("pair", 0x1038, 16, Some(ty), 8);
+    for at in [0, 8] {
+        let actor = s.worker(main, start);
+        s.access(o, at, 8, actor, (0, 50_000), [0, 10_000, 0]);
+    }
+    let e = s.evidence();
+    let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
+    let latent = latent(&e, &seen, &judge(&e, &namer, &seen));
+    assert_eq!(latent.len(), 2, "a phase and the wide view");
+    let hidden = crate::hidden::by_fields(&e, &namer, &latent);
+    assert_eq!(hidden.len(), 1);
+    assert!(hidden[0].words().contains("or with 128-byte lines"));
+    let most = latent.iter().map(|l| l.line.cost.total()).fold(0.0, f64::max);
+    assert!((hidden[0].group.cost.total() - most).abs() < 1.0, "of 20,000 stores no more than 20,000 transfers");
+    let verdicts = Verdicts::new(&e, LineSize::L64);
+    assert_eq!((verdicts.of_objects(|_| true), verdicts.hides(|_| true)), (Class::Small, true));
+    let report = crate::advise(&e, "struct pair", &crate::advice::Options::default()).unwrap();
+    assert!(report.latent && report.class == Class::Small && !report.advices.is_empty(), "{report:?}");
+}
+
+/// Advice does not deny what a report says: a fight inside of a member, and one of objects without members.
+#[test]
+fn what_no_move_parts_is_said_as_it_is() {
+    let mut s = Sample::new(1000);
+    let main = s.thread("main", None);
+    let (start, make) = (s.code("worker", "w.c", 3, &[]), s.code("make", "w.c", 30, &[]));
+    let long = s.long();
+    let io = s.structure("io", 16, &[("rx", long, 0), ("tx", long, 8)]);
+    let conn = s.structure("conn", 24, &[("fd", long, 0), ("io", io, 8)]);
+    let k = s.global("k", 0x1000, 24, Some(conn), 8);
+    let actors = [s.worker(main, start), s.worker(main, start)];
+    for (at, actor) in [8, 16].into_iter().zip(actors) {
+        s.access(k, at, 8, actor, (0, 50_000), [0, 10_000, 0]);
+    }
+    for (base, actor) in [0x2000, 0x2020].into_iter().zip(actors) {
+        let o = s.heap(base, 8, Some(long), 1, 16, Some(make));
+        s.access(o, 0, 8, actor, (0, 50_000), [0, 10_000, 0]);
+    }
+    let e = s.evidence();
+    let ask = |name: &str| crate::advise(&e, name, &crate::advice::Options::default());
+    let report = ask("struct conn").unwrap();
+    assert_eq!((report.class, report.inside.as_deref()), (Class::LayoutHelps, Some("io")));
+    let number = ask(&e.types.name(long)).unwrap_err().to_string();
+    assert!(number.contains("has no members to move"), "{number}");
+    let other = ask("no such").unwrap_err().to_string();
+    assert!(other.contains("no recorded object holds"), "{other}");
+}

@@ -15,6 +15,7 @@ pub mod cost;
 pub mod edit;
 pub mod elsewhere;
 pub mod exchange;
+pub mod hidden;
 pub mod holders;
 pub mod lines;
 pub mod moves;

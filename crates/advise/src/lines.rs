@@ -131,7 +131,9 @@ pub fn helped(e: &Evidence, name: &str) -> Vec<u32> {
     let helps = |bytes: &u32| {
         let Some(line) = LineSize::new(*bytes) else { return false };
         let scene = Scene::new(e, target, line.bytes());
-        Verdicts::new(e, line).of_objects(|o| scene.holds(o)) == Class::LayoutHelps
+        let verdicts = Verdicts::new(e, line);
+        let holds = |o| scene.holds(o);
+        verdicts.of_objects(holds) == Class::LayoutHelps || verdicts.hides(holds)
     };
     LINES_BYTES.into_iter().filter(helps).collect()
 }

@@ -45,6 +45,8 @@ pub fn report(evidence: &Evidence, name: &str, line: u64) -> Option<Report> {
         decl: None,
         unit: evidence.run.unit.to_string(),
         class: plan.class,
+        latent: false,
+        inside: None,
         cost: before,
         sharing,
         advices: plan.advice(evidence, line).into_iter().collect(),

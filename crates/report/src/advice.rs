@@ -68,6 +68,9 @@ fn on_lines(e: &Evidence, report: &Report, line: LineSize) -> Vec<Node> {
         return vec![text(format!("1: {}", lines::left(&left))), Node::Data { key: "by_line".into(), value }];
     }
     let helped = tussle_advise::lines::helped(e, &report.type_name);
+    if helped.iter().any(|bytes| u64::from(*bytes) == line.bytes()) {
+        return Vec::new();
+    }
     let wider = helped.iter().find(|bytes| u64::from(**bytes) > line.bytes());
     wider.map_or(Vec::new(), |bytes| vec![text(lines::on_wider(&report.type_name, &helped, *bytes))])
 }
@@ -79,11 +82,21 @@ fn facts(report: &Report) -> Vec<Fact> {
         out.push(fact("decl", "Defined at", Cell::text(format!("{}:{}", d.file, d.line))));
     }
     let e = |n: f64| Cell::number(n.round(), thousands(n.max(0.0).round() as u64));
-    out.push(fact("class", "Class", Cell::text(report.class.words())));
+    out.push(fact("class", "Class", class(report)));
     out.push(fact("transfers", "Transfers", cost_cell(&report.cost)));
     out.push(fact("e_true", "E on the same bytes", e(report.sharing.e_true)));
     out.push(fact("e_false", "E on different bytes", e(report.sharing.e_false)));
     out
+}
+
+/// What it is here, and elsewhere.
+fn class(report: &Report) -> Cell {
+    let here = report.class.words();
+    match (report.latent, report.class) {
+        (false, _) => Cell::text(here),
+        (true, Class::Small) => Cell::value(here, "latent: a layout helps at other addresses"),
+        (true, _) => Cell::value(here, format!("{here}; latent: a layout helps at other addresses")),
+    }
 }
 
 /// One sentence that says whether layout can help at all.
@@ -96,14 +109,23 @@ fn verdict(report: &Report) -> String {
     let hottest = report.sharing.hottest.first().map_or("its fields", |h| h.0.as_str());
     let (words, remedy) = (report.class.words(), report.class.remedy());
     match report.class {
+        _ if report.latent => {
+            "Latent: at other addresses a layout helps, but no move of its members gains enough.".into()
+        }
         Class::Small => "Nothing to gain: too little is fought over here.".into(),
         Class::SameBytes | Class::MovesWhole => {
             format!("Nothing to gain by layout at {hottest}. {words}: {remedy}.")
         }
-        Class::LayoutHelps | Class::Undecided => format!(
-            "{words}, but no move, exchange or alignment of its members gains enough: what fights is another object or \
-             memory without members."
-        ),
+        Class::LayoutHelps | Class::Undecided => {
+            let why = match &report.inside {
+                Some(m) => format!(
+                    "what fights lies inside of its member {m}. Part that by hand: tussle moves whole members of \
+                     structs that have a name"
+                ),
+                None => "what fights may be another object, or memory without members".into(),
+            };
+            format!("{words}, but no move, exchange or alignment of its members gains enough: {why}.")
+        }
     }
 }
 

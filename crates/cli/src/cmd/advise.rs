@@ -7,6 +7,9 @@ use anyhow::Context;
 use tussle_advise::Edit;
 use tussle_advise::advice::Options;
 use tussle_advise::builds::Build;
+use tussle_advise::class::{self, Class};
+use tussle_contention::analysis::{Question, contention};
+use tussle_contention::fields::Namer;
 use tussle_debuginfo::dwarf::Want;
 use tussle_evidence::Evidence;
 use tussle_host::companions::{FileCompanions, open_bytes};
@@ -93,15 +96,24 @@ fn worst(evidence: &Evidence, args: &Args, global: &Global) -> anyhow::Result<St
         }
     }
     let mut names = names.into_iter();
-    let first = names.next().context(
-        "no change of any struct is worth a proposal here: `tussle report` lists what fights and why; -C NAME asks \
-         about one struct",
-    )?;
+    let first = names.next().with_context(|| nothing(evidence))?;
     let others: Vec<String> = names.take(OTHERS_MAX).map(|n| format!("-C '{n}'")).collect();
     if !others.is_empty() {
         global.remark(format!("{first} first; then {}", others.join(", ")));
     }
     Ok(first)
+}
+
+/// Why nothing is proposed.
+fn nothing(evidence: &Evidence) -> String {
+    let (namer, seen) = (Namer::new(evidence), contention(evidence, &Question::observed()));
+    let judged = class::judge(evidence, &namer, &seen);
+    let helped = judged.iter().find(|j| j.class == Class::LayoutHelps).map(|j| j.group.title());
+    let what = match helped {
+        Some(title) => format!("a layout helps {title}, but no change that tussle knows of repairs it"),
+        None => "no change of any struct is worth a proposal here".into(),
+    };
+    format!("{what}: `tussle report` lists what fights and why; -C NAME asks about one struct")
 }
 
 /// The struct's sources, if they lie below the current folder: rows that `fix` would refuse there are left out.

@@ -10,7 +10,7 @@ use tussle_advise::Edit;
 use tussle_advise::advice::{Advice, Options, best};
 use tussle_advise::class::{self, COST_MIN, Class};
 use tussle_advise::lines::LINES_BYTES;
-use tussle_contention::analysis::{Question, contention};
+use tussle_contention::analysis::{HiddenBy, Question, contention};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::Group;
 use tussle_evidence::{Evidence, ObjectKind};
@@ -310,16 +310,24 @@ fn is_new(was: f64, now: f64, saved: f64) -> bool {
 fn by_root(e: &Evidence) -> BTreeMap<String, f64> {
     let (namer, seen) = (Namer::new(e), contention(e, &Question::observed()));
     let judged = class::judge(e, &namer, &seen);
-    let mut out: BTreeMap<String, f64> = BTreeMap::new();
-    let mut add = |objects: Vec<u32>, cost: f64| {
+    let add = |out: &mut BTreeMap<String, f64>, objects: Vec<u32>, cost: f64| {
         let roots: BTreeSet<String> =
             objects.iter().filter_map(|o| e.objects.get(*o as usize)).map(|o| namer.root(o)).collect();
         roots.into_iter().for_each(|r| *out.entry(r).or_default() += cost);
     };
-    judged.iter().for_each(|j| add(j.group.objects(), j.group.cost.total()));
+    let mut out = BTreeMap::new();
+    judged.iter().for_each(|j| add(&mut out, j.group.objects(), j.group.cost.total()));
+    // No run has the other phase and the wider lines at once.
+    let (mut phases, mut wide) = (BTreeMap::new(), BTreeMap::new());
     for l in class::latent(e, &seen, &judged) {
-        add(l.line.objects(), l.line.cost.total());
+        let to = if l.hidden_by == HiddenBy::LineSize { &mut wide } else { &mut phases };
+        add(to, l.line.objects(), l.line.cost.total());
     }
+    for (root, cost) in wide {
+        let known = phases.entry(root).or_insert(0.0);
+        *known = known.max(cost);
+    }
+    phases.into_iter().for_each(|(root, cost)| *out.entry(root).or_default() += cost);
     out
 }
 

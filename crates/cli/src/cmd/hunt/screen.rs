@@ -5,10 +5,11 @@ use super::shipped::{self, Gone};
 use std::collections::BTreeSet;
 use std::path::Path;
 use tussle_advise::class::{self, Class, Judged};
+use tussle_advise::hidden::by_fields;
 use tussle_bench::{Outcome, Paired, Question, verdict};
 use tussle_contention::analysis::Contention;
 use tussle_contention::fields::Namer;
-use tussle_contention::group::{Group, groups};
+use tussle_contention::group::Group;
 use tussle_contention::objective::LineCost;
 use tussle_evidence::Evidence;
 use tussle_render::{Cell, Column, Finding, Level, Node, Span, Tone, View, thousands};
@@ -152,12 +153,11 @@ impl<'a> Story<'a> {
         ];
         let mut rows: Vec<Vec<Cell>> = all.iter().map(|j| line_row(j)).collect();
         let namer = Namer::new(self.evidence);
-        let lines: Vec<_> = hidden.iter().map(|h| &h.line).collect();
-        for g in groups(self.evidence, &namer, lines.into_iter()) {
+        for h in by_fields(self.evidence, &namer, &hidden) {
             rows.push(vec![
-                transfers(&g.cost).tone(Tone::Dim),
-                Cell::text("latent: only at other addresses or with 128-byte lines").tone(Tone::Warn),
-                Cell::text(g.title()).tone(Tone::Name),
+                transfers(&h.group.cost).tone(Tone::Dim),
+                Cell::text(h.words()).tone(Tone::Warn),
+                Cell::text(h.group.title()).tone(Tone::Name),
             ]);
         }
         Node::Table { key: "lines".into(), columns, rows }
