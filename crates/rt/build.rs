@@ -39,9 +39,12 @@ fn main() {
         archive
     };
     let linker = linker(&ours);
-    extract(&linker, &library("runtime", "runtime/lib.rs"), "tussle_init", &object);
+    let own = out.join("tussle-runtime.o");
+    let ours = COMPILERS.map(|name| format!("-Wl,--wrap={name}"));
+    extract(&linker, &library("runtime", "runtime/lib.rs"), "tussle_init", &ours, &own);
+    join(&linker, &[&own, Path::new("runtime/arch/x86_64_names.s")], &object);
     link(&linker, &object, &shared);
-    extract(&linker, &library("emulated", "emulated/lib.rs"), "tussle_emulated_begin", &emulated);
+    extract(&linker, &library("emulated", "emulated/lib.rs"), "tussle_emulated_begin", &[], &emulated);
 }
 
 fn variable(name: &str) -> String {
@@ -69,10 +72,21 @@ fn compile(source: &str, kind: &[&str], out: &Path) {
     run(&mut c, &format!("it needs Rust's core library for {TARGET}: rustup target add {TARGET}"));
 }
 
+/// What compilers call by themselves, and the runtime exports: its own code gets `__wrap_*` of these names.
+const COMPILERS: [&str; 3] = ["memcpy", "memmove", "memset"];
+
 /// One object of what the archive's `first` symbol needs: the archive holds all of the compiler's built-ins, too.
-fn extract(linker: &OsString, archive: &Path, first: &str, object: &Path) {
+fn extract(linker: &OsString, archive: &Path, first: &str, flags: &[String], object: &Path) {
     let mut c = Command::new(linker);
-    c.args(["-r", "-nostdlib", "-Wl,-S", &format!("-Wl,--undefined={first}"), "-o"]).arg(object).arg(archive);
+    c.args(["-r", "-nostdlib", "-Wl,-S", &format!("-Wl,--undefined={first}")]).args(flags);
+    c.arg("-o").arg(object).arg(archive);
+    run(&mut c, &linker_needed());
+}
+
+/// One object of several, some of them still to be assembled.
+fn join(linker: &OsString, parts: &[&Path], object: &Path) {
+    let mut c = Command::new(linker);
+    c.args(["-r", "-nostdlib", "-o"]).arg(object).args(parts);
     run(&mut c, &linker_needed());
 }
 

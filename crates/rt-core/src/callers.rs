@@ -11,6 +11,7 @@ const STACK_BYTES_MAX: u64 = 256 << 10;
 
 /// Where a function was called from: its stack pointer (the return address lies there) and its caller's rbp.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Call {
     /// Stack pointer at the function's first instruction.
     pub sp: u64,

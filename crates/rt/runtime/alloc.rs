@@ -73,7 +73,7 @@ const MALLOC_ALIGN: u32 = 16;
 ///
 /// # Safety
 /// `call` is of the calling thread.
-unsafe fn born(base: P, size: usize, allocator: u16, align: u32, call: Call) {
+pub unsafe fn born(base: P, size: usize, allocator: u16, align: u32, call: Call) {
     if base.is_null() || !recording() {
         return;
     }

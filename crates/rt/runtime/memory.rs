@@ -1,25 +1,23 @@
 //! Functions of libc that read or write the program's memory on its behalf.
 
-use crate::arch::{alias, copy, fill, stub};
+use crate::alloc;
+use crate::arch::{alias, copy, fill, frame_stub_of_six, stub};
 use crate::interpose::*;
 use crate::libc_calls::{call, unrecorded};
 use crate::wire::*;
 use crate::{heap, record, sync};
 use core::ffi::{c_int, c_long};
+use tussle_rt_core::callers::Call;
 use tussle_rt_core::processes::Memory;
 
+// `memcpy`, `memmove` and `memset` themselves are in `arch/x86_64_names.s`.
 stub! {
-    "memcpy" => "tussle_memcpy", "rcx";
-    "memmove" => "tussle_memmove", "rcx";
-    "memset" => "tussle_memset", "rcx";
     "__tsan_memcpy" => "tussle_memcpy", "rcx";
     "__tsan_memmove" => "tussle_memmove", "rcx";
     "__tsan_memset" => "tussle_memset", "rcx";
     "__memcpy_chk" => "tussle_memcpy_chk", "r8";
     "__memmove_chk" => "tussle_memmove_chk", "r8";
     "__memset_chk" => "tussle_memset_chk", "r8";
-    "mmap" => "tussle_mmap", "rax";
-    "mmap64" => "tussle_mmap", "rax";
     "read" => "tussle_read", "rcx";
     "pread" => "tussle_pread", "r8";
     "pread64" => "tussle_pread", "r8";
@@ -34,6 +32,10 @@ stub! {
     "__recv_chk" => "tussle_recv_chk", "r9";
     "__fread_chk" => "tussle_fread_chk", "r9";
     "fwrite" => "tussle_fwrite", "r8";
+}
+frame_stub_of_six! {
+    "mmap" => "tussle_mmap";
+    "mmap64" => "tussle_mmap";
 }
 alias! {
     "munmap" => "tussle_munmap";
@@ -183,18 +185,24 @@ pub unsafe extern "C" fn tussle_memset_chk(d: P, c: c_int, n: usize, room: usize
 }
 
 /// # Safety
-/// As `mmap`.
+/// As `mmap`; `by` is the call, whose stack is in use.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tussle_mmap(a: P, n: usize, prot: c_int, flags: c_int, fd: c_int, off: c_long) -> P {
-    // Six arguments leave no register for the return address: the shadow stack's callers must do.
+pub unsafe extern "C" fn tussle_mmap(
+    a: P,
+    n: usize,
+    prot: c_int,
+    flags: c_int,
+    fd: c_int,
+    off: c_long,
+    by: Call,
+) -> P {
     // SAFETY: the `mmap` behind ours gets the arguments as they came; the recorder notes their addresses and follows
     // none.
     unsafe {
         let p =
             call!(MMAP, (a => P, n => usize, prot => c_int, flags => c_int, fd => c_int, off => c_long) -> P);
-        const WRITABLE: c_int = 2;
         if p as isize != -1 && prot & WRITABLE != 0 {
-            heap::born(p as u64, n as u64, 15, 4096, 0);
+            alloc::born(p, n, BY_MMAP, PAGE, by);
         }
         if p as isize != -1 && flags & SHARED != 0 {
             let anonymous = flags & ANONYMOUS != 0;
@@ -208,6 +216,11 @@ pub unsafe extern "C" fn tussle_mmap(a: P, n: usize, prot: c_int, flags: c_int, 
 /// Set in `MAP_SHARED` and in `MAP_SHARED_VALIDATE`.
 const SHARED: c_int = 1;
 const ANONYMOUS: c_int = 0x20;
+/// `PROT_WRITE`.
+const WRITABLE: c_int = 2;
+/// Position of `mmap` in the list of allocators, and what it aligns to.
+const BY_MMAP: u16 = 15;
+const PAGE: u32 = 4096;
 
 /// # Safety
 /// As `shmat`.

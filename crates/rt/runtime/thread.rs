@@ -221,9 +221,11 @@ pub unsafe extern "C" fn after_fork_in_child() {
         };
         core_thread::reset_after_fork();
         set_current(dummy());
-        set_state(NEW);
+        set_state(BUSY);
         counting::reset_after_fork(asleep::count);
-        if arena::open(&settings(), pid, seq, vt) && was != ENDED {
+        let open = arena::open(&settings(), pid, seq, vt);
+        set_state(NEW);
+        if open && was != ENDED {
             counting::describe();
             register(Birth { vt, ..Birth::unknown() });
         }
@@ -270,7 +272,7 @@ pub unsafe fn init() {
         if !arena::open(&settings, 0, 0, vt) {
             return;
         }
-        // What the recorder itself does is not the program's (compilers call memset for it).
+        // What libc calls meanwhile (its own `calloc` for keys) registers no thread yet.
         set_state(BUSY);
         marks::begin();
         crate::keys::make();

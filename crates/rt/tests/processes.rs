@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{How, Lab, Ran, observed, total_e};
+use common::{How, Lab, Ran, observed, read, total_e};
+use tussle_rt::convert::Keep;
 
 fn ran(lab: &Lab, flags: &[&str], how: &str) -> Ran {
     let exe = lab.build("processes", flags);
@@ -93,4 +94,31 @@ fn what_orders_processes_orders_their_clocks() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What the recorder does for itself (paths, clearing of memory) is neither counted nor lost.
+#[test]
+fn what_the_recorder_does_itself_is_nobodys_access() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("idle", &[]);
+    for (args, truth) in [(&[][..], 0), (&["fork"][..], 0), (&["fork", "share"][..], 5)] {
+        let ran = lab.run(&exe, args, How::default());
+        assert_eq!((ran.status, &ran.unusable[..]), (0, &[][..]), "{args:?}");
+        assert_eq!(ran.evidence.run.accesses, Some(truth), "{args:?}");
+        assert_eq!(ran.evidence.losses, [], "{args:?}");
+    }
+}
+
+/// The site of a mapping is the code that called `mmap`, not who called that.
+#[test]
+fn a_mapping_is_its_askers() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("idle", &[]);
+    let session = tempfile::tempdir().unwrap();
+    let ran = lab.run_in(session.path(), &exe, &["fork", "share"], How::default());
+    let (e, _) = read(session.path(), Keep::All);
+    let main: u64 = ran.stdout.trim().parse().unwrap();
+    let mapped = e.objects.iter().find(|o| o.allocator.as_deref() == Some("mmap")).unwrap();
+    let asked = e.code[mapped.alloc_code.unwrap() as usize].address;
+    assert!((main..main + 1000).contains(&asked), "asked at {asked:#x}, main begins at {main:#x}");
 }

@@ -208,6 +208,29 @@ macro_rules! frame_stub {
     )+ };
 }
 
+/// As [`frame_stub`] where six arguments take all registers: both come as one structure, on the stack.
+macro_rules! frame_stub_of_six {
+    ($($name:literal => $target:literal;)+) => { $(
+        core::arch::global_asm!(
+            concat!(".weak ", $name, "\n.type ", $name, ",@function\n.hidden ", $target, "\n.p2align 4"),
+            concat!($name, ":"),
+            ".cfi_startproc",
+            "mov rax, rsp",
+            "sub rsp, 8",
+            ".cfi_adjust_cfa_offset 8",
+            "push rbp",
+            ".cfi_adjust_cfa_offset 8",
+            "push rax",
+            ".cfi_adjust_cfa_offset 8",
+            concat!("call ", $target),
+            "add rsp, 24",
+            ".cfi_adjust_cfa_offset -24",
+            "ret",
+            ".cfi_endproc",
+        );
+    )+ };
+}
+
 /// Exports `$name` as another name of `$target`.
 macro_rules! alias {
     ($($name:literal => $target:literal;)+) => { $(
@@ -529,6 +552,39 @@ pub unsafe fn fill(to: *mut u8, byte: u8, n: usize) {
     }
 }
 
+// What the compiler calls for copies and zeroes of the recorder's own: `build.rs` puts these in the place of the
+// exported names, which would count them as the program's. Weak: a program may be linked with `--wrap` itself.
+global_asm!(
+    ".weak __wrap_memset\n.hidden __wrap_memset\n.type __wrap_memset,@function\n.p2align 4",
+    "__wrap_memset:",
+    "mov r8, rdi",
+    "mov eax, esi",
+    "mov rcx, rdx",
+    "rep stosb",
+    "mov rax, r8",
+    "ret",
+    ".weak __wrap_memmove\n.hidden __wrap_memmove\n.type __wrap_memmove,@function\n.p2align 4",
+    "__wrap_memmove:",
+    "mov rax, rdi",
+    "sub rax, rsi",
+    "cmp rax, rdx",
+    "jae __wrap_memcpy",
+    "mov rax, rdi",
+    "mov rcx, rdx",
+    "lea rdi, [rdi + rdx - 1]",
+    "lea rsi, [rsi + rdx - 1]",
+    "std",
+    "rep movsb",
+    "cld",
+    "ret",
+    ".weak __wrap_memcpy\n.hidden __wrap_memcpy\n.type __wrap_memcpy,@function\n.p2align 4",
+    "__wrap_memcpy:",
+    "mov rax, rdi",
+    "mov rcx, rdx",
+    "rep movsb",
+    "ret",
+);
+
 /// Exports `$name`, which goes on to whatever `$find` returns, with its arguments as they are.
 macro_rules! forwarder {
     ($name:literal, $find:ident) => {
@@ -614,7 +670,7 @@ macro_rules! syscall_stub {
         crate::arch::forwarder!("tussle_forward_syscall", $find);
     };
 }
-pub(crate) use {alias, forwarder, frame_stub, nothing, stub, unsupported};
+pub(crate) use {alias, forwarder, frame_stub, frame_stub_of_six, nothing, stub, unsupported};
 pub(crate) use {list_stub, syscall_stub};
 
 /// Addresses of C++'s allocation functions as the program has them, its own, its library's or linked in; 0 where it has
