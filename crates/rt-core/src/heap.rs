@@ -5,11 +5,15 @@ use crate::lockfree;
 use crate::sys::Spin;
 use crate::thread::{Entered, now};
 use crate::wire::*;
-use crate::{code, record};
+use crate::{borders, code};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-/// Lives that one address keeps apart.
-const GENERATIONS: u16 = 6;
+/// Lives of one address that are kept apart though one thread and site had several of them in a row, and though it
+/// had them in turn with others.
+const ALIKE: u16 = 6;
+const IN_TURN: u16 = 48;
+/// Lives of one address that are kept; the reader follows a few more.
+const LIVES_MAX: u16 = 1000;
 
 static LOCKS: [Spin; HEAP_SHARDS] = [const { Spin::new() }; HEAP_SHARDS];
 static COUNTS: [AtomicU64; HEAP_SHARDS] = [const { AtomicU64::new(0) }; HEAP_SHARDS];
@@ -85,15 +89,17 @@ unsafe fn take(t: *mut Live, slot: *mut HeapSlot, size: u64, code: u32, thread: 
     // SAFETY: the caller's promise.
     unsafe {
         if (*slot).generations > 0 {
-            let alike = (*slot).size == size && (*slot).code == code && (*slot).thread == thread;
-            if (*slot).generations >= GENERATIONS && (alike || (*slot).generations >= 8 * GENERATIONS) {
+            if again(slot, |s| s.size == size && s.code == code && s.thread == thread) {
+                (*slot).vt1 = u64::MAX;
                 lost(LOST_GENERATIONS, 1);
-                if alike {
-                    (*slot).vt1 = u64::MAX;
-                    return;
-                }
-            } else {
+                return;
+            }
+            // What this thread did to these bytes so far was another life's.
+            borders::part(t, (*slot).base & !PART, size.max((*slot).size));
+            if (*slot).generations < LIVES_MAX {
                 keep_old(t, slot);
+            } else {
+                lost(LOST_GENERATIONS, 1);
             }
         }
         (*slot).size = size;
@@ -102,6 +108,52 @@ unsafe fn take(t: *mut Live, slot: *mut HeapSlot, size: u64, code: u32, thread: 
         (*slot).vt0 = now(t);
         (*slot).vt1 = u64::MAX;
         (*slot).generations = (*slot).generations.saturating_add(1);
+    }
+}
+
+/// Of an address that had many lives: makes an earlier one that is like the new one the slot's, so that both count as
+/// one. A thread's lives count together with its own only. False if there is none.
+///
+/// # Safety
+/// The caller holds the lock of the slot's shard.
+unsafe fn again(slot: *mut HeapSlot, alike: impl Fn(&HeapSlot) -> bool) -> bool {
+    // SAFETY: older lives stay in the mapping, and are the lock holder's.
+    unsafe {
+        if (*slot).generations < ALIKE || alike(&*slot) {
+            return (*slot).generations >= ALIKE;
+        }
+        if (*slot).generations < IN_TURN {
+            return false;
+        }
+        let mut link = (*slot).older;
+        for _ in 0..IN_TURN {
+            if link == 0 {
+                return false;
+            }
+            let old = at::<HeapSlot>(link);
+            if alike(&*old) {
+                swap(slot, old);
+                return true;
+            }
+            link = (*old).older;
+        }
+        false
+    }
+}
+
+/// Exchanges two lives of an address, not their places in its list.
+///
+/// # Safety
+/// The caller holds the lock of the slot's shard.
+unsafe fn swap(a: *mut HeapSlot, b: *mut HeapSlot) {
+    // SAFETY: the caller's promise; the two are different.
+    unsafe {
+        let (older, generations) = (((*a).older, (*b).older), ((*a).generations, (*b).generations));
+        for k in 0..size_of::<HeapSlot>() / 8 {
+            let (x, y) = ((a as *mut u64).add(k), (b as *mut u64).add(k));
+            (*x, *y) = (*y, *x);
+        }
+        (((*a).older, (*b).older), ((*a).generations, (*b).generations)) = (older, generations);
     }
 }
 
@@ -158,7 +210,12 @@ pub fn dead(entered: &Entered, base: u64) {
         if !slot.is_null() && (*slot).vt1 == u64::MAX {
             size = (*slot).size;
             site = (*slot).site;
-            record::sweep_range(t, base & !PART, size);
+            // Lives of one thread that count as one need no border between them.
+            if (*slot).generations < ALIKE || (*slot).thread != (*((*t).info_at as *mut ThreadInfo)).index {
+                borders::part(t, base & !PART, size);
+            } else {
+                borders::sweep_range(t, base & !PART, size);
+            }
             (*slot).vt1 = now(t);
         }
         drop(held);

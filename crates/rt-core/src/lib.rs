@@ -23,6 +23,7 @@ mod atomic {
 
 pub mod arch;
 pub mod arena;
+mod borders;
 pub mod callers;
 pub mod code;
 pub mod counting;

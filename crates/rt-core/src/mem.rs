@@ -62,8 +62,7 @@ fn hash(page: u64, bits: u32) -> usize {
 /// `t` is the calling thread's, which is inside the recorder.
 #[cold]
 pub unsafe fn leaf(t: *mut Live, page: u64) -> u64 {
-    // SAFETY: indices are masked to the table's size; a free slot is always found, as an eighth stays free; leaf
-    // before key.
+    // SAFETY: the table is this thread's, and has a free slot; leaf before key.
     unsafe {
         let info = (*t).info_at as *mut ThreadInfo;
         if (*info).pages == 0 || (*info).pages_count * 4 >= 3 << (*info).pages_bits {
@@ -72,27 +71,55 @@ pub unsafe fn leaf(t: *mut Live, page: u64) -> u64 {
         if (*info).pages == 0 || (*info).pages_count + 1 >= 1 << (*info).pages_bits {
             return 0;
         }
+        let s = place(info, page);
+        if (*s).page != 0 {
+            return at::<u32>((*s).leaf) as u64;
+        }
+        // The last eighth of the memory is for what is already known.
+        if fullness() > 224 {
+            return 0;
+        }
+        let l = take(t, 256);
+        if l == 0 {
+            return 0;
+        }
+        (*s).leaf = reference(l);
+        (*s).page = page + 1;
+        (*info).pages_count += 1;
+        l
+    }
+}
+
+/// As [`leaf`]; 0 if the thread has none of that page.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
+pub unsafe fn known_leaf(t: *mut Live, page: u64) -> u64 {
+    // SAFETY: the table is this thread's, and has a free slot.
+    unsafe {
+        let info = (*t).info_at as *mut ThreadInfo;
+        if (*info).pages == 0 {
+            return 0;
+        }
+        let s = place(info, page);
+        if (*s).page == 0 { 0 } else { at::<u32>((*s).leaf) as u64 }
+    }
+}
+
+/// The slot of a page, or the free one that it would take.
+///
+/// # Safety
+/// `info` is the calling thread's, and has a table.
+unsafe fn place(info: *mut ThreadInfo, page: u64) -> *mut PageSlot {
+    // SAFETY: indices are masked to the table's size; a free slot is always found, as an eighth stays free.
+    unsafe {
         let bits = (*info).pages_bits;
         let table = at::<PageSlot>((*info).pages);
         let mut i = hash(page, bits);
         loop {
             let s = table.add(i);
-            if (*s).page == page + 1 {
-                return at::<u32>((*s).leaf) as u64;
-            }
-            if (*s).page == 0 {
-                // The last eighth of the memory is for what is already known.
-                if fullness() > 224 {
-                    return 0;
-                }
-                let l = take(t, 256);
-                if l == 0 {
-                    return 0;
-                }
-                (*s).leaf = reference(l);
-                (*s).page = page + 1;
-                (*info).pages_count += 1;
-                return l;
+            if (*s).page == page + 1 || (*s).page == 0 {
+                return s;
             }
             i = (i + 1) & ((1 << bits) - 1);
         }

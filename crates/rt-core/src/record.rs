@@ -414,7 +414,7 @@ unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
-unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
+pub(crate) unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
     // SAFETY: the entry is in use and has a record; its key goes first, so that no hook counts into it any more.
     unsafe {
         let from = first_vt(t, e);
@@ -674,27 +674,5 @@ pub unsafe fn sweep(t: *mut Live) {
             }
         }
         (*t).sweep_vt = now(t) + WINDOW_VT;
-    }
-}
-
-/// Empties entries of `[addr, addr + len)`, so that the life of an object ends what was counted for it.
-///
-/// # Safety
-/// `t` is the calling thread's, which is inside the recorder.
-pub unsafe fn sweep_range(t: *mut Live, addr: u64, len: u64) {
-    // SAFETY: `index` is below ENTRIES, and an entry with that key is in use.
-    unsafe {
-        if len > 64 * LINE {
-            return sweep(t);
-        }
-        let mut line = addr & !(LINE - 1);
-        while line < addr + len {
-            let i = index(line);
-            let e = (&raw mut (*t).entries[0]).add(i);
-            if (*e).key & !HIDDEN == line {
-                empty(t, e, i);
-            }
-            line += LINE;
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Which object an address belonged to, at which time.
 
-use crate::raw::RawFile;
+use crate::raw::{LIVES, RawFile};
 use crate::wire::*;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -9,8 +9,6 @@ use tussle_evidence::{Object, ObjectKind};
 /// Bytes below the thread pointer that may be thread-local variables.
 const TLS_BYTES: u64 = 4096;
 const PAGE: u64 = 4096;
-/// Lives of one address that are looked at; the runtime keeps fewer.
-const LIVES: usize = 64;
 
 /// A candidate: something that occupied `[base, base + size)` during `[vt0, vt1)`.
 #[derive(Clone)]
@@ -44,6 +42,18 @@ pub(crate) enum What {
         thread: u32,
     },
     Page,
+}
+
+impl What {
+    /// Index of the thread that has it, or made it; `None` if that was no thread of this process.
+    fn owner(self) -> Option<u32> {
+        match self {
+            What::Heap { thread, inherited: false, .. } | What::Tls { thread } | What::Stack { thread } => {
+                Some(thread)
+            }
+            What::Heap { .. } | What::Page => None,
+        }
+    }
 }
 
 /// Places by cache line, for the lines that matter.
@@ -107,33 +117,21 @@ impl Places {
         self.last.1.clone()
     }
 
-    /// The place that held byte `addr` for most of `[vt0, vt1)`; a page if nothing is known.
+    /// The place that held byte `addr` for most of `[vt0, vt1)`, for that thread; a page if nothing is known.
+    ///
+    /// Threads that run one after another may get the same memory though their clocks say the same times. Its own clock
+    /// tells a thread exactly when the objects lived that it made, so of those in its time these come first.
     pub fn find(&mut self, addr: u64, vt0: u64, vt1: u64, thread: u32) -> u32 {
-        let line = addr & !(LINE - 1);
+        let here = self.of_line(addr & !(LINE - 1));
         let fits = |p: &Place| p.base <= addr && addr - p.base < p.size;
-        let here = self.of_line(line);
         let mut fitting =
             self.by_line[here].iter().map(|b| b.1).filter(|&i| fits(&self.places[i as usize])).peekable();
         let Some(first) = fitting.next() else { return self.page(addr & !(PAGE - 1)) };
         if fitting.peek().is_none() {
             return first;
         }
-        let best = std::iter::once(first).chain(fitting).max_by_key(|&i| {
-            let p = &self.places[i as usize];
-            // Heap objects and thread-local variables lie inside of larger things.
-            let class = match p.what {
-                What::Heap { .. } if p.told.is_some() => 4u8,
-                What::Heap { .. } => 3,
-                What::Tls { .. } => 2,
-                What::Stack { .. } => 1,
-                What::Page => 0,
-            };
-            let own = matches!(p.what, What::Tls { thread: t } | What::Stack { thread: t } if t == thread);
-            let overlap = p.vt1.min(vt1.max(vt0 + 1)).saturating_sub(p.vt0.max(vt0));
-            let distance = p.vt0.saturating_sub(vt1).max(vt0.saturating_sub(p.vt1));
-            (overlap > 0, class, own, overlap, u64::MAX - distance, p.vt0)
-        });
-        best.unwrap_or(first)
+        let rank = |&i: &u32| rank(&self.places[i as usize], (vt0, vt1), thread);
+        std::iter::once(first).chain(fitting).max_by_key(rank).unwrap_or(first)
     }
 
     fn page(&mut self, base: u64) -> u32 {
@@ -161,6 +159,22 @@ impl Places {
     pub fn number(&mut self, place: u32, id: u32) {
         self.ids[place as usize] = Some(id);
     }
+}
+
+/// How well a place fits accesses of a thread in `[vt0, vt1)`; heap objects and thread-local variables lie inside of
+/// larger things.
+fn rank(p: &Place, (vt0, vt1): (u64, u64), thread: u32) -> (bool, u8, bool, u64, u64, u64) {
+    let class = match p.what {
+        What::Heap { .. } if p.told.is_some() => 5,
+        What::Heap { allocator, .. } if ALLOCATORS.get(usize::from(allocator)) != Some(&"mmap") => 4,
+        What::Heap { .. } => 3,
+        What::Tls { .. } => 2,
+        What::Stack { .. } => 1,
+        What::Page => 0,
+    };
+    let overlap = p.vt1.min(vt1.max(vt0 + 1)).saturating_sub(p.vt0.max(vt0));
+    let distance = p.vt0.saturating_sub(vt1).max(vt0.saturating_sub(p.vt1));
+    (overlap > 0, class, p.what.owner() == Some(thread), overlap, u64::MAX - distance, p.vt0)
 }
 
 /// Which places meet which of the lines.

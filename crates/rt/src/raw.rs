@@ -3,6 +3,9 @@
 
 use crate::wire::*;
 
+/// Lives of one address that are looked at; the runtime keeps fewer.
+pub(crate) const LIVES: usize = 1024;
+
 /// A raw file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -301,7 +304,7 @@ impl<'a> RawFile<'a> {
                 }
                 let mut at = slot.older;
                 out.push(slot);
-                for _ in 0..64 {
+                for _ in 0..LIVES {
                     let Some(old) = self.get::<HeapSlot>(at, 0) else { break };
                     at = old.older;
                     out.push(old);

@@ -188,3 +188,42 @@ fn who_works_at_once_takes_no_turns() {
         assert!((0..5).any(|_| share_of_turns(&lab, &exe, mode) > 0.5), "{mode}");
     }
 }
+
+/// E of what fights on the heap, and how many lives the address with most of them had.
+fn e_on_the_heap(lab: &Lab, exe: &std::path::Path, args: &[&str]) -> (f64, usize) {
+    let ran = lab.run(exe, args, How::default());
+    assert_eq!((ran.status, &ran.unusable[..]), (0, &[][..]));
+    let is_heap = |o: &u32| ran.evidence.objects[*o as usize].kind == tussle_evidence::ObjectKind::Heap;
+    let found = observed(&ran.evidence);
+    let e = found.lines.iter().filter(|l| l.objects().iter().any(is_heap)).map(|l| l.ranked_e()).sum();
+    (e, ran.stdout.split(' ').next().unwrap().parse().unwrap())
+}
+
+#[test]
+fn memory_that_threads_have_one_after_another_is_not_shared() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("reuse", &[]);
+    // One life each, more than are kept apart of a thread, more than are kept apart at all.
+    for turns in ["1", "3", "5", "30"] {
+        let (e, same) = e_on_the_heap(&lab, &exe, &[turns, "500"]);
+        assert!(same > 2 * turns.parse::<usize>().unwrap(), "{turns}: {same} lives at one address");
+        assert_eq!(e, 0.0, "{turns} turns");
+    }
+}
+
+#[test]
+fn memory_that_was_shared_and_is_private_then_keeps_both() {
+    let Some(lab) = Lab::new() else { return };
+    let (reused, fresh) = (lab.build("reuse", &[]), lab.build("reuse", &["-DFRESH"]));
+    // Which of several lives another thread's clock means is known about: one third of the middle one's may be missed.
+    for (turns, off) in [("1", 0.01), ("3", 0.25)] {
+        let args = [turns, "1000", "1"];
+        let ((e, same), (want, _)) =
+            (e_on_the_heap(&lab, &reused, &args), e_on_the_heap(&lab, &fresh, &args));
+        assert!(same > turns.parse::<usize>().unwrap(), "{turns}: {same} lives at one address");
+        assert!(
+            want > 0.0 && (e - want).abs() <= off * want,
+            "{turns} turns: E {e}, with memory of its own {want}"
+        );
+    }
+}
