@@ -9,7 +9,7 @@ use tussle_contention::analysis::{self, Contention, HiddenBy, Latent, LineConten
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{Group, groups};
 use tussle_contention::objective::LineCost;
-use tussle_evidence::{Evidence, ObjectKind, Source, Unit};
+use tussle_evidence::{Access, Evidence, ObjectKind, Source, Unit};
 use tussle_model::LineSize;
 
 /// A group is listed from this cost on, and a layout helps only if it removes as much: stores that find the line
@@ -187,8 +187,7 @@ impl Alike {
         for a in &e.accesses {
             let fresh = Uses { accesses: 0, first: a.actor, several: false };
             let uses = out.of_object.entry(a.object).or_insert(fresh);
-            let n = a.reads.saturating_add(a.writes).saturating_add(a.rmws);
-            uses.accesses = uses.accesses.saturating_add(n);
+            uses.accesses = uses.accesses.saturating_add(a.total());
             uses.several |= uses.first != a.actor;
         }
         for (object, uses) in out.of_object.iter().filter(|u| u.1.several) {
@@ -287,7 +286,7 @@ pub fn blind(e: &Evidence) -> Option<String> {
 /// Hardly an access. Only memory that threads share is kept, so its source says how many it saw in all; an older file
 /// does not, but clocks tell of them: they advance by their own accesses, and by whole windows where threads wait.
 fn is_empty(e: &Evidence) -> bool {
-    let kept: u64 = e.accesses.iter().map(|a| a.reads.saturating_add(a.writes).saturating_add(a.rmws)).sum();
+    let kept: u64 = e.accesses.iter().map(Access::total).fold(0, u64::saturating_add);
     let window = e.run.window_vt.max(1);
     let own = || e.actors.iter().map(|a| a.vt1.saturating_sub(a.vt0) % window).sum::<u64>();
     let seen = match (e.run.accesses, e.run.source) {

@@ -477,6 +477,13 @@ pub struct Access {
     pub held: Option<Held>,
 }
 
+impl Access {
+    /// Accesses of all kinds.
+    pub fn total(&self) -> u64 {
+        self.reads.saturating_add(self.writes).saturating_add(self.rmws)
+    }
+}
+
 /// A lock that was held: its object, its offset there, the critical sections in which these bytes were accessed, and
 /// those of them that stored to these bytes.
 pub type Held = (u32, u64, u64, u64);

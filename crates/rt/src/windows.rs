@@ -5,7 +5,7 @@ use crate::operations::Reading;
 use crate::operations::Where;
 use crate::raw::TracedLock;
 use std::collections::{HashMap, HashSet};
-use tussle_evidence::{Operation, OperationKind};
+use tussle_evidence::{Access, Operation, OperationKind};
 
 /// What a thread did again and again.
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl Reading<'_, '_> {
         let actor = self.actor();
         let mine = self.reader.ev.accesses.iter().filter(|a| a.actor == actor && a.held.is_none());
         let there = mine.filter(|a| places.contains(&(a.object, a.offset / 8)));
-        there.map(|a| a.reads.saturating_add(a.writes).saturating_add(a.rmws)).fold(0, u64::saturating_add)
+        there.map(Access::total).fold(0, u64::saturating_add)
     }
 
     fn row(&self, shape: Vec<Where>, a: &Alike, accesses: u64, visits: u64) -> Operation {

@@ -178,7 +178,6 @@ fn accessed(e: &Evidence) -> Events {
     ];
     let sees = &e.run.sees;
     let row = |a: &Access| {
-        let all = a.reads.saturating_add(a.writes).saturating_add(a.rmws);
         let (reads, writes, rmws) =
             (sees.reads.then_some(a.reads), sees.writes.then_some(a.writes), sees.rmws.then_some(a.rmws));
         Event {
@@ -186,7 +185,7 @@ fn accessed(e: &Evidence) -> Events {
             offset: Some(a.offset),
             actor: Some(a.actor),
             writes: a.writes + a.rmws > 0,
-            values: vec![Some(all), reads, writes, rmws],
+            values: vec![Some(a.total()), reads, writes, rmws],
         }
     };
     let rows = e.accesses.iter().map(row).collect();

@@ -315,7 +315,7 @@ impl Plan<'_> {
             let Some(ranges) = self.objects.get(&a.object).and_then(|&p| locks.get(p)) else { return 0 };
             let before = ranges.partition_point(|r| r.0 <= a.offset);
             let own = before.checked_sub(1).and_then(|i| ranges.get(i)).is_some_and(|r| a.offset < r.1);
-            if own { 0 } else { a.reads.saturating_add(a.writes).saturating_add(a.rmws) }
+            if own { 0 } else { a.total() }
         };
         self.evidence.accesses.iter().map(data).fold(0, u64::saturating_add)
     }

@@ -11,7 +11,7 @@ use tussle_contention::analysis::Contention;
 use tussle_contention::fields::Namer;
 use tussle_contention::group::Group;
 use tussle_contention::objective::LineCost;
-use tussle_evidence::Evidence;
+use tussle_evidence::{Access, Evidence};
 use tussle_render::{Cell, Column, Finding, Level, Node, Span, Tone, View, thousands};
 
 /// Version of the `hunt` document.
@@ -123,9 +123,8 @@ impl<'a> Story<'a> {
     /// What the verdict rests on; whoever reads that nothing was found asks what was looked at.
     fn recorded(&self) -> Node {
         let e = self.evidence;
-        let kept =
-            || e.accesses.iter().map(|a| a.reads.saturating_add(a.writes).saturating_add(a.rmws)).sum();
-        let accesses: u64 = e.run.accesses.unwrap_or_else(kept);
+        let kept = || e.accesses.iter().map(Access::total).fold(0, u64::saturating_add);
+        let accesses = e.run.accesses.unwrap_or_else(kept);
         let threads = e.actors.len();
         let lasted = e.run.duration_s.map_or(String::new(), |s| format!(" in {s:.1} s"));
         let plural = if threads == 1 { "" } else { "s" };
@@ -265,7 +264,8 @@ impl<'a> Story<'a> {
         if let Some(file) = &self.patch_file {
             words.push(format!("the patch in {file} (patch -p1 <{file} in the program's folder)"));
         }
-        let other = self.other_patch.iter().map(|file| format!(" {file} was there before and is not of this hunt."));
+        let other =
+            self.other_patch.iter().map(|file| format!(" {file} was there before and is not of this hunt."));
         let text = format!("{}.{}", words.join(", "), other.collect::<String>());
         Node::Text(vec![Span { text, tone: Tone::Dim }])
     }
