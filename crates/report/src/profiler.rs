@@ -15,7 +15,7 @@ use tussle_contention::analysis::{Contention, LineContention, Question, contenti
 use tussle_contention::fields::Namer;
 use tussle_contention::lines::{self, LinePieces};
 use tussle_contention::window::{Piece, quick_e};
-use tussle_evidence::{Evidence, Object};
+use tussle_evidence::{Access, Evidence, Object};
 
 /// Units of virtual time that the profiler shows as one millisecond.
 pub const VT_PER_MS: f64 = 1000.0;
@@ -30,15 +30,17 @@ const SAMPLES_MAX: usize = 200_000;
 
 /// The profile; `None` where the source knows no times of accesses.
 pub fn profile(e: &Evidence) -> Option<Value> {
-    let end = e.accesses.iter().map(|a| a.vt1.max(a.vt0)).max().filter(|_| e.run.sees.time)?;
+    let end =
+        e.accesses.iter().map(|a| a.vt1.max(a.vt0.saturating_add(1))).max().filter(|_| e.run.sees.time)?;
     let mut axis = Axis::new(e, end);
     let namer = Namer::new(e);
-    let (tables, threads) = loop {
-        let mut tables = Tables::default();
-        let samples = samples(e, &namer, &axis, &mut tables);
+    let mut tables = Tables::default();
+    let stacks = stacks(e, &namer, &mut tables);
+    let threads = loop {
+        let samples = samples(e, &stacks, &axis);
         let count: usize = samples.iter().map(BTreeMap::len).sum();
         if count <= SAMPLES_MAX || axis.buckets() <= 1 {
-            break (tables, samples);
+            break samples;
         }
         axis.width = axis.width.saturating_mul(2);
     };
@@ -94,20 +96,24 @@ fn vt_ms(vt: u64) -> f64 {
 /// Accesses of one thread by time step and stack.
 type Samples = BTreeMap<(u64, usize), u64>;
 
-fn samples(e: &Evidence, namer: &Namer<'_>, axis: &Axis, tables: &mut Tables) -> Vec<Samples> {
-    let mut out: Vec<Samples> = vec![Samples::new(); e.actors.len()];
-    for a in &e.accesses {
-        let (Some(of), Some(object)) = (out.get_mut(a.actor as usize), e.objects.get(a.object as usize))
-        else {
-            continue;
-        };
+/// The stack of every access; none where its object is not known.
+fn stacks(e: &Evidence, namer: &Namer<'_>, tables: &mut Tables) -> Vec<Option<usize>> {
+    let mut stack = |a: &Access| {
+        let object = e.objects.get(a.object as usize)?;
         let field = namer.name(a.object, a.offset, u64::from(a.size)).path;
-        let stack = tables.stack(&namer.root(object), &field);
-        let all = a.reads.saturating_add(a.writes).saturating_add(a.rmws);
+        Some(tables.stack(&namer.root(object), &field))
+    };
+    e.accesses.iter().map(|a| stack(a)).collect()
+}
+
+fn samples(e: &Evidence, stacks: &[Option<usize>], axis: &Axis) -> Vec<Samples> {
+    let mut out: Vec<Samples> = vec![Samples::new(); e.actors.len()];
+    for (a, stack) in e.accesses.iter().zip(stacks) {
+        let (Some(of), Some(stack)) = (out.get_mut(a.actor as usize), *stack) else { continue };
         let mut before = 0;
         for (bucket, share) in axis.shares(a.vt0, a.vt1) {
             // Rounded so that the parts add up to the whole.
-            let now = (all as f64 * share).round() as u64;
+            let now = (a.total() as f64 * share).round() as u64;
             if now > before {
                 let weight = of.entry((bucket, stack)).or_default();
                 *weight = weight.saturating_add(now - before);
@@ -163,11 +169,11 @@ fn counters(e: &Evidence, namer: &Namer<'_>, seen: &Contention, axis: &Axis) -> 
     let place = |l: &LinePieces| worst.iter().position(|w| (w.process, w.address) == (l.process, l.address));
     let mut counts: Vec<Vec<f64>> = vec![vec![0.0; axis.buckets() as usize]; worst.len()];
     let base = |_: u32, o: &Object| Some(o.base);
-    lines::for_each_line(e, e.accesses.iter(), seen.question.line, &base, &mut |l| {
-        if let Some(at) = place(&l).filter(|_| l.can_fight()) {
-            add_e(&mut counts[at], &l.pieces, axis);
-        }
-    });
+    let of_worst = |l: LinePieces| Some((place(&l)?, l.pieces));
+    let fights = lines::map_fights(e, e.accesses.iter(), (seen.question.line, 0.0), &base, &of_worst);
+    for (at, pieces) in fights.found {
+        add_e(&mut counts[at], &pieces, axis);
+    }
     worst
         .iter()
         .zip(counts)

@@ -53,6 +53,20 @@ fn every_contended_line_has_a_track_whose_sum_is_its_cost() {
     }
 }
 
+/// An access of no length, at the last moment: it has a step, too.
+#[test]
+fn what_happens_at_the_end_is_drawn() {
+    let mut s = Sample::new(1000);
+    let threads = [(); 2].map(|()| s.thread("t", None));
+    let o = s.global("counter", 0x1000, 8, None, 8);
+    for _ in 0..2 {
+        threads.iter().for_each(|&t| s.access(o, 0, 8, t, (4000, 4000), [0, 50, 0]));
+    }
+    let p = profile(s.tables()).unwrap();
+    let counts = numbers(&p["counters"][0]["samples"]["count"]);
+    assert!(counts.last().is_some_and(|e| *e > 0.0), "{counts:?}");
+}
+
 #[test]
 fn a_source_without_times_has_no_profile() {
     let mut s = Sample::two_counters();
