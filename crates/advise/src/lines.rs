@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tussle_contention::analysis::LineContention;
-use tussle_contention::lines::lines_of;
+use tussle_contention::lines::map_fights;
 use tussle_contention::objective::{LineCost, line_cost};
 use tussle_evidence::{Access, Evidence};
 use tussle_model::LineSize;
@@ -61,10 +61,12 @@ impl ByLine {
             if wanted.is_empty() { Vec::new() } else { e.accesses.iter().filter(on).collect() };
         let mut costs: HashMap<(u32, u32, u64), LineCost> = HashMap::new();
         for line in LINES_BYTES.into_iter().filter_map(LineSize::new) {
-            let (lines, _) = lines_of(e, rows.iter().copied(), line, &|_, o| Some(o.base));
-            for l in lines.iter().filter(|l| l.can_fight()) {
-                let cost = line_cost(&l.pieces, window_vt);
-                costs.entry((line.bytes() as u32, l.process, l.address)).or_default().add(&cost);
+            let rows = rows.iter().copied();
+            let fights = map_fights(e, rows, (line, 0.0), &|_, o| Some(o.base), &|l| {
+                Some((l.process, l.address, line_cost(&l.pieces, window_vt)))
+            });
+            for (process, address, cost) in fights.found {
+                costs.entry((line.bytes() as u32, process, address)).or_default().add(&cost);
             }
         }
         ByLine { costs }

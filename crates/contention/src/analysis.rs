@@ -322,10 +322,16 @@ fn latent_phase(
     }
     let (most, worst) = worst.filter(|(most, _)| *most >= LATENT_E_MIN)?;
     let question = Question { bases: Bases::Phase(worst), ..seen.question };
-    let (lines, _) = lines::lines_of(e, rows.iter().copied(), line, &|id, _| Some(apart(id, line, worst)));
-    let line = lines
+    let hottest = lines::map_fights(
+        e,
+        rows.iter().copied(),
+        (line, 0.0),
+        &|id, _| Some(apart(id, line, worst)),
+        &|l| (window::quick_e(&l.pieces, seen.window_vt) >= most * 0.999).then_some(l),
+    );
+    let line = hottest
+        .found
         .iter()
-        .filter(|l| l.can_fight() && window::quick_e(&l.pieces, seen.window_vt) >= most * 0.999)
         .filter_map(|l| evaluate(l, &question, seen.window_vt, roles))
         .find(|l| is_case(l))?;
     Some(Latent { line, hidden_by: HiddenBy::Phase { object, observed, worst, phases } })

@@ -56,18 +56,9 @@ pub fn lines(
     size: LineSize,
     base: &dyn Fn(u32, &Object) -> Option<u64>,
 ) -> (Vec<LinePieces>, u64) {
-    lines_of(e, e.accesses.iter(), size, base)
-}
-
-/// [`lines`] for some rows only.
-pub fn lines_of<'a>(
-    e: &'a Evidence,
-    rows: impl Iterator<Item = &'a Access>,
-    size: LineSize,
-    base: &dyn Fn(u32, &Object) -> Option<u64>,
-) -> (Vec<LinePieces>, u64) {
+    let (keys, left_out) = keys(e, e.accesses.iter(), size, base);
     let mut out = Vec::new();
-    let left_out = for_each_line(e, rows, size, base, &mut |l| out.push(l));
+    keys.chunk_by(same_line).for_each(|line| epochs(e, line, size, &mut |l| out.push(l)));
     (out, left_out)
 }
 
@@ -79,20 +70,6 @@ struct Key<'a> {
     at: u64,
 }
 
-/// [`lines_of`] one line at a time, by process and address, so that only one is in memory.
-/// Returns the number of rows left out.
-pub fn for_each_line<'a>(
-    e: &'a Evidence,
-    rows: impl Iterator<Item = &'a Access>,
-    size: LineSize,
-    base: &dyn Fn(u32, &Object) -> Option<u64>,
-    sink: &mut dyn FnMut(LinePieces),
-) -> u64 {
-    let (keys, left_out) = keys(e, rows, size, base);
-    keys.chunk_by(same_line).for_each(|line| epochs(e, line, size, sink));
-    left_out
-}
-
 /// What [`map_fights`] went over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walked<R> {
@@ -100,7 +77,7 @@ pub struct Walked<R> {
     pub found: Vec<R>,
     /// Lines that anyone touched.
     pub lines: u64,
-    /// As of [`for_each_line`].
+    /// As of [`lines`].
     pub rows_left_out: u64,
 }
 
