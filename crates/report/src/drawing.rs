@@ -24,7 +24,7 @@ impl Context<'_> {
             g.lines.iter().copied().filter(|l| l.objects().contains(&first)).collect();
         lines.sort_by(|a, b| b.ranked_e().total_cmp(&a.ranked_e()));
         lines.truncate(LINES_MAX);
-        let asked = match self.seen.question.bases {
+        let asked = match self.question.bases {
             Bases::Observed => None,
             Bases::Phase(phase) => Some(phase),
         };

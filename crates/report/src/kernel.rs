@@ -198,15 +198,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
             thousands(rest)
         )));
     }
-    let seen = analysis::Contention {
-        question: options.question,
-        window_vt: e.run.window_vt,
-        lines: Vec::new(),
-        lines_touched: 0,
-        rows_left_out: 0,
-    };
-    let touches = crate::touches::ByObject::new(e);
-    let context = Context { e, namer: &namer, seen: &seen, by_line: None, touches };
+    let context = Context::new(e, &namer, options.question);
     let items = all.iter().zip(1..).take(DETAILS_MAX).map(|(g, n)| section(&context, g, n)).collect();
     nodes.push(Node::List { key: "kernel_lines".into(), items });
     let named = Named::of(e);

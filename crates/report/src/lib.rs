@@ -92,8 +92,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let (helped, others): (Vec<&Judged>, Vec<&Judged>) =
         all.iter().partition(|j| j.class == Class::LayoutHelps);
     let by_line = by_line(e, &seen, &all, &hidden);
-    let touches = touches::ByObject::new(e);
-    let context = line::Context { e, namer: &namer, seen: &seen, by_line, touches };
+    let context = line::Context { by_line, ..line::Context::new(e, &namer, seen.question) };
     let mut nodes = vec![outcome::sentence(&outcome, &all, &hidden, &seen)];
     let mut facts = worst(&context, &helped, options);
     facts.extend(run_facts(e, &seen, outcome.helps));

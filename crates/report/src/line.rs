@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use tussle_advise::class::{Class, Judged};
 use tussle_advise::lines::ByLine;
-use tussle_contention::analysis::{Contention, HiddenBy};
+use tussle_contention::analysis::{HiddenBy, Question};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{FieldUse, Group};
 use tussle_evidence::*;
@@ -24,12 +24,17 @@ const CODE_MAX: usize = 12;
 pub(super) struct Context<'a> {
     pub(super) e: &'a Evidence,
     pub(super) namer: &'a Namer<'a>,
-    pub(super) seen: &'a Contention,
+    pub(super) question: Question,
     pub(super) by_line: Option<ByLine>,
     pub(super) touches: ByObject<'a>,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// Without lines of other sizes.
+    pub(super) fn new(e: &'a Evidence, namer: &'a Namer<'a>, question: Question) -> Context<'a> {
+        Context { e, namer, question, by_line: None, touches: ByObject::new(e) }
+    }
+
     /// A group with its class and what to do.
     pub(super) fn judged(&self, j: &Judged, number: usize) -> Node {
         let Node::Section { key, title, mut nodes } = self.section(&j.group, number) else {
@@ -209,7 +214,7 @@ impl Context<'_> {
     }
 
     fn phase(&self, g: &Group, o: &Object) -> Fact {
-        let line = self.seen.question.line;
+        let line = self.question.line;
         if !self.e.run.sees.phases {
             return fact("phase_bytes", "phase", Cell::unknown());
         }
@@ -233,7 +238,7 @@ impl Context<'_> {
         let others = g.objects().into_iter().filter_map(|i| self.e.objects.get(i as usize));
         let mut phases: Vec<u64> = others
             .filter(|other| other.count == 1 && self.namer.root(other) == root)
-            .map(|other| self.seen.question.line.offset(other.base))
+            .map(|other| self.question.line.offset(other.base))
             .filter(|p| *p != phase)
             .collect();
         phases.sort_unstable();

@@ -89,8 +89,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let outcome = Outcome { helps, listed: !all.is_empty(), blind: class::blind(e) };
     let mut nodes = vec![Node::Facts(facts(e, total, helps)), sentence(e, &all, total)];
     nodes.push(table(e, &all, total));
-    let touches = crate::touches::ByObject::new(e);
-    let context = Context { e, namer: &namer, seen: &seen, by_line: None, touches };
+    let context = Context::new(e, &namer, seen.question);
     let sections = all.iter().zip(1..).take(DETAILS_MAX);
     let items = sections.map(|(s, rank)| section(&context, s, rank, total)).collect();
     nodes.push(Node::List { key: "live_lines".into(), items });
