@@ -23,9 +23,14 @@ pub fn parts<T, K: PartialEq>(items: &[T], key: impl Fn(&T) -> K) -> Vec<Range<u
     out
 }
 
-/// `work` of every item, in their order.
+/// `work` of every item, in their order, on all CPUs.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = cpus().min(items.len());
+    map_on(cpus(), items, work)
+}
+
+/// [`map`] on so many threads at most.
+pub fn map_on<T: Sync, R: Send>(threads: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = threads.min(items.len());
     if threads <= 1 {
         return items.iter().map(work).collect();
     }

@@ -23,7 +23,6 @@ mod variable;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tussle_advise::Edit;
 use tussle_advise::abi::Shapes;
@@ -32,6 +31,7 @@ use tussle_advise::patch::alloc::Site;
 use tussle_advise::patch::uses::Ask;
 use tussle_advise::patch::{self, PatchedText, Refusal, Target};
 use tussle_advise::relayout::{Relayout, RelayoutError, holder};
+use tussle_evidence::threads::map as parallel;
 use tussle_model::leaf::{Arrays, leaves};
 use tussle_model::{MemberRole, SourceLoc, TypeId, TypeTable};
 
@@ -525,27 +525,6 @@ fn pad_bytes(
     let shape = shapes.shape(target).map_err(RelayoutError::from)?;
     let edited = edit::apply(a, &shape, &own)?;
     Ok(edit::pad_bytes(&edited.placed, *bytes))
-}
-
-/// `work` of every item, on every processor; results in the order of the items.
-fn parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
-    let run = || {
-        let mut out = Vec::new();
-        while let Some((i, item)) =
-            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, items.get(i)?)))
-        {
-            out.push((i, work(item)));
-        }
-        out
-    };
-    let mut all: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
-        workers.into_iter().filter_map(|w| w.join().ok()).flatten().collect()
-    });
-    all.sort_by_key(|r| r.0);
-    all.into_iter().map(|r| r.1).collect()
 }
 
 /// Holds the compiler's offsets against the predicted ones.

@@ -1,6 +1,5 @@
 //! Threads for simulated draws and for scenarios on real CPUs.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tussle_scenarios::World;
@@ -9,36 +8,12 @@ use tussle_scenarios::atomic::{RealRun, run_threads};
 /// Applies `f` to every item, on all CPUs; results are in the order of the items, whatever the number of CPUs.
 /// `done` is told how many are finished, from any thread.
 pub fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync, done: impl Fn(usize) + Sync) -> Vec<R> {
-    map_on(cpus(), items, f, done)
-}
-
-/// [`map`] on a number of threads.
-pub fn map_on<T: Sync, R: Send>(
-    workers: u32,
-    items: &[T],
-    f: impl Fn(&T) -> R + Sync,
-    done: impl Fn(usize) + Sync,
-) -> Vec<R> {
-    let workers = workers.clamp(1, items.len().max(1) as u32);
-    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some((i, item)) = {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    items.get(i).map(|item| (i, item))
-                } {
-                    let result = f(item);
-                    results.lock().unwrap_or_else(|e| e.into_inner()).push((i, result));
-                    done(finished.fetch_add(1, Ordering::Relaxed) + 1);
-                }
-            });
-        }
-    });
-    let mut results = results.into_inner().unwrap_or_else(|e| e.into_inner());
-    results.sort_by_key(|(i, _)| *i);
-    results.into_iter().map(|(_, r)| r).collect()
+    let finished = AtomicUsize::new(0);
+    tussle_evidence::threads::map(items, |item| {
+        let result = f(item);
+        done(finished.fetch_add(1, Ordering::Relaxed) + 1);
+        result
+    })
 }
 
 /// CPUs that this process may use.
@@ -113,6 +88,7 @@ mod tests {
 
     #[test]
     fn draws_are_the_same_on_any_number_of_cores() {
+        use tussle_evidence::threads::map_on;
         use tussle_scenarios::Story;
         use tussle_scenarios::decide::Course;
         use tussle_scenarios::predict::{Question, run};
@@ -120,7 +96,7 @@ mod tests {
             let mut q = Question::of(story).unwrap();
             (q.draws, q.run_ns, q.cpus) = (Some(6), Some(60_000), vec![8]);
             let jobs = Course::new(&q).next();
-            let on = |workers| map_on(workers, &jobs, |j| run(&q, j).unwrap(), |_| {});
+            let on = |workers| map_on(workers, &jobs, |j| run(&q, j).unwrap());
             let one = on(1);
             assert_eq!(one, on(2));
             assert_eq!(one, on(5));

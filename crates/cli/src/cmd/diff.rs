@@ -6,6 +6,7 @@ use crate::global::Global;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tussle_evidence::threads;
 use tussle_layout::diff::{
     Common, HotPair, Options, Side, changed, diff, hot_pairs, matched, recorded_view, shown, summary_view,
     type_view, unknown_hot,
@@ -201,7 +202,7 @@ fn whole(
     if common.names == 0 {
         bail!("{} and {} have no type in common", old.path.display(), new.path.display());
     }
-    let judged = parallel(&common.changed, |&(a, b)| {
+    let judged = threads::map(&common.changed, |&(a, b)| {
         let d = diff(side(old), a, side(new), b, options);
         let judged = watch.judge((side(old), a), (side(new), b), &d, options);
         (hot_pairs(side(new), b, &d), d, judged)
@@ -220,28 +221,4 @@ fn whole(
     diffs.sort_by(|x, y| y.now_share.len().cmp(&x.now_share.len()).then_with(|| x.name.cmp(&y.name)));
     let whole = args.all || global.format() == Format::Json;
     Ok((summary_view(&diffs, &hot, whole), all))
-}
-
-/// `f` over all items on all CPUs, results in order.
-fn parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let work = || {
-        let mut out = Vec::new();
-        loop {
-            let i = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let Some(item) = items.get(i) else { return out };
-            out.push((i, f(item)));
-        }
-    };
-    let mut all: Vec<(usize, R)> = std::thread::scope(|s| {
-        let others: Vec<_> = (1..cpus).map(|_| s.spawn(work)).collect();
-        let mut all = work();
-        for other in others {
-            all.extend(other.join().unwrap_or_default());
-        }
-        all
-    });
-    all.sort_by_key(|(i, _)| *i);
-    all.into_iter().map(|(_, r)| r).collect()
 }
