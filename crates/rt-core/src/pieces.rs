@@ -46,23 +46,34 @@ fn put_number(mut n: u64, out: &mut impl FnMut(u8)) {
 
 /// Reads a run back; `None` where the bytes end or are none of a run.
 #[inline(always)]
-pub fn take_piece(before: u64, mut byte: impl FnMut() -> Option<u8>) -> Option<Piece> {
+pub fn take_piece(before: u64, byte: impl FnMut() -> Option<u8>) -> Option<Piece> {
+    let mut counts = [0; 24];
+    let put = |k, n| counts.get_mut(k).into_iter().for_each(|count| *count = n);
+    let (vt0, vt1) = take_counts(before, byte, put)?;
+    Some(Piece { vt0, vt1, counts })
+}
+
+/// The same, but hands `each` of those counts that were written with its place; returns begin and end.
+#[inline(always)]
+pub fn take_counts(
+    before: u64,
+    mut byte: impl FnMut() -> Option<u8>,
+    mut each: impl FnMut(usize, u32),
+) -> Option<(u64, u64)> {
     let from = take_number(&mut byte)?;
     let from = (from >> 1) as i64 ^ -((from & 1) as i64);
     let vt0 = before.wrapping_add(from as u64);
-    let mut p = Piece { vt0, vt1: vt0.wrapping_add(take_number(&mut byte)?), counts: [0; 24] };
-    let which = take_number(&mut byte)?;
-    for (k, n) in p.counts.iter_mut().enumerate() {
-        if which >> k & 1 != 0 {
-            *n = take_number(&mut byte)? as u32;
-        }
+    let vt1 = vt0.wrapping_add(take_number(&mut byte)?);
+    let mut left = take_number(&mut byte)? & 0xff_ffff;
+    while left != 0 {
+        each(left.trailing_zeros() as usize, take_number(&mut byte)? as u32);
+        left &= left - 1;
     }
-    Some(p)
+    Some((vt0, vt1))
 }
 
-/// Reads a number; `None` where the bytes end or are none of a number.
 #[inline(always)]
-pub fn take_number(byte: &mut impl FnMut() -> Option<u8>) -> Option<u64> {
+fn take_number(byte: &mut impl FnMut() -> Option<u8>) -> Option<u64> {
     let mut n = 0;
     let mut shift = 0;
     while shift < 64 {

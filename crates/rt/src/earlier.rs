@@ -1,14 +1,14 @@
 //! Runs of a record, read where they lie in the file.
 
-use crate::pieces::{PIECE_BYTES_MAX, Piece, take_number, take_piece};
+use crate::pieces::{PIECE_BYTES_MAX, Piece, take_counts, take_piece};
 use crate::raw::RawFile;
 use crate::wire::*;
 use std::slice::Iter;
 
 /// Earlier runs of one record that are read at most: the runtime keeps fewer.
 const PIECES_MAX: usize = 2100;
-/// Which of a run's 24 counts are stores.
-const STORES: u64 = 0xff_ff00;
+/// The first of a run's 24 counts that are of stores; before it are reads.
+const STORES: usize = 8;
 
 /// A run without its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Outline {
     /// Of a run whose words are known.
     pub fn of(p: &Piece) -> Outline {
         let accesses = p.counts.iter().map(|&n| u64::from(n)).sum();
-        Outline { vt0: p.vt0, vt1: p.vt1, accesses, stores: p.counts[8..].iter().any(|&n| n > 0) }
+        Outline { vt0: p.vt0, vt1: p.vt1, accesses, stores: p.counts[STORES..].iter().any(|&n| n > 0) }
     }
 
     /// There was an access, at a time that can be.
@@ -50,9 +50,15 @@ impl RawFile<'_> {
     pub(crate) fn outlines(&self, r: &Record, mut each: impl FnMut(Outline)) {
         let mut bytes = Bytes::new(self, r.more);
         let mut end = 0;
-        while let Some(o) = take_outline(end, &mut bytes) {
-            end = o.vt1;
-            each(o);
+        loop {
+            let (mut accesses, mut stores) = (0, false);
+            let count = |k: usize, n: u32| {
+                accesses += u64::from(n);
+                stores |= k >= STORES && n > 0;
+            };
+            let Some((vt0, vt1)) = take_counts(end, || bytes.next(), count) else { break };
+            end = vt1;
+            each(Outline { vt0, vt1, accesses, stores });
         }
         self.current(r).iter().for_each(|p| each(Outline::of(p)));
     }
@@ -71,24 +77,6 @@ impl RawFile<'_> {
         p.counts[16..].copy_from_slice(&self.get::<[u32; 8]>(rmw, 0).unwrap_or_default());
         Some(p)
     }
-}
-
-/// As `take_piece`.
-#[inline(always)]
-fn take_outline(before: u64, bytes: &mut Bytes<'_, '_>) -> Option<Outline> {
-    let mut number = || take_number(&mut || bytes.next());
-    let from = number()?;
-    let vt0 = before.wrapping_add(((from >> 1) as i64 ^ -((from & 1) as i64)) as u64);
-    let vt1 = vt0.wrapping_add(number()?);
-    let which = number()? & 0xff_ffff;
-    let (mut left, mut accesses, mut stores) = (which, 0, false);
-    while left != 0 {
-        let n = u64::from(number()? as u32);
-        accesses += n;
-        stores |= n > 0 && left & left.wrapping_neg() & STORES != 0;
-        left &= left - 1;
-    }
-    Some(Outline { vt0, vt1, accesses, stores })
 }
 
 /// Bytes of a record's earlier runs, one block after the other.

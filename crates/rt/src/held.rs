@@ -6,6 +6,7 @@
 use crate::lines::Run;
 use crate::raw::TracedLock;
 use crate::wire::*;
+use crate::words::Counts;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// From this share of a thread's accesses to some bytes on, all of them count as under the lock: sections that are not
@@ -179,9 +180,7 @@ impl HeldLocks {
         let per_access = |n: f64| (n / (share * all)).min(1.0);
         Some(Share { lock, share, sections: per_access(u.sections), storing: per_access(u.storing) })
     }
-}
 
-impl HeldLocks {
     /// By lock: all threads' accesses to bytes `[lo, hi)` of a line under it, and what a thread did.
     fn sums(&self, line: u64, (lo, hi): (u64, u64), thread: usize) -> BTreeMap<u64, (f64, Use)> {
         let mut sums: BTreeMap<u64, (f64, Use)> = BTreeMap::new();
@@ -230,9 +229,6 @@ pub(crate) struct Turns {
     sections: u64,
     storing: u64,
 }
-
-/// Reads, writes, read-modify-writes.
-type Counts = (u64, u64, u64);
 
 impl Turns {
     pub fn new(share: Option<Share>) -> Turns {

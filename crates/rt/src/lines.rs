@@ -162,7 +162,7 @@ impl<'a> Lines<'a> {
 
     /// When a line was used: all that it takes to tell whether it matters.
     fn use_spans(&self, group: &[(u64, u32, u32)]) -> Spans {
-        let mut out = Spans { line: group[0].0, ..Spans::default() };
+        let mut out = Spans { line: group.first().map_or(0, |e| e.0), ..Spans::default() };
         for &(line, thread, reference) in group {
             let Some(r) = self.file.record(reference) else { continue };
             out.totals.push(0);
@@ -179,8 +179,14 @@ impl<'a> Lines<'a> {
 
     /// Uses of a line.
     fn uses(&self, line: u64) -> Vec<Use> {
+        self.of_line(line).iter().filter_map(|e| self.read(e)).collect()
+    }
+
+    /// Entries of a line in the index.
+    fn of_line(&self, line: u64) -> &[(u64, u32, u32)] {
         let from = self.index.partition_point(|e| e.0 < line);
-        self.index[from..].iter().take_while(|e| e.0 == line).filter_map(|e| self.read(e, true)).collect()
+        let count = self.index[from..].iter().take_while(|e| e.0 == line).count();
+        &self.index[from..from + count]
     }
 
     /// Lines that start in a range of addresses.
@@ -191,23 +197,18 @@ impl<'a> Lines<'a> {
 
     /// When the process's threads used a line. Their numbers count from `first_thread`.
     pub fn spans(&self, line: u64, first_thread: usize) -> Vec<Span> {
-        let from = self.index.partition_point(|e| e.0 < line);
-        let of_line = self.index[from..].iter().take_while(|e| e.0 == line);
-        let uses: Vec<Use> = of_line.filter_map(|e| self.read(e, false)).collect();
-        let mut out = spans(&uses);
+        let mut out = self.use_spans(self.of_line(line)).list;
         out.iter_mut().for_each(|s| s.2 += first_thread);
-        out.sort_unstable();
-        out.dedup();
         out
     }
 
-    fn read(&self, &(line, thread, record): &(u64, u32, u32), touches: bool) -> Option<Use> {
+    fn read(&self, &(line, thread, record): &(u64, u32, u32)) -> Option<Use> {
         let r = self.file.record(record)?;
         let mut runs: Vec<Run> = Vec::new();
         self.file.runs(&r, |p| runs.push(run(&p)));
         runs.extend(self.pending.get(&(thread, line)).cloned());
         runs.retain(|r| r.outline().happened());
-        let touches = if touches { self.file.touches(&r) } else { Vec::new() };
+        let touches = self.file.touches(&r);
         Some(Use { thread: thread as usize, rmask: r.rmask, wmask: r.wmask, runs, touches })
     }
 }
@@ -284,10 +285,6 @@ pub(crate) type Span = (u64, u64, usize, bool);
 
 fn span(thread: usize, r: &Outline) -> Span {
     (r.vt0 / WINDOW_VT, r.vt1.max(r.vt0 + 1).div_ceil(WINDOW_VT), thread, r.stores)
-}
-
-fn spans(uses: &[Use]) -> Vec<Span> {
-    uses.iter().flat_map(|u| u.runs.iter().map(|r| span(u.thread, &r.outline()))).collect()
 }
 
 /// Two threads within one window, and one of them wrote.
