@@ -138,16 +138,13 @@ pub unsafe fn begin(t: *mut Live) {
         ((*t).standing, (*t).step_vt, (*t).fresh) = (0, now(t), 1);
         for (k, s) in ALL.iter().enumerate() {
             if s.live.compare_exchange(0, t as u64, AcqRel, Relaxed).is_ok() {
-                // Who was just created has done nothing.
-                s.mark.store(now(t), Relaxed);
-                s.change.store(CHANGES.load(Relaxed), Relaxed);
                 s.vt.store(now(t), Relaxed);
-                s.at.store(0, Relaxed);
-                s.state.store(NEW, Release);
-                for x in [&s.went_on, &s.done, &s.looks_only, &s.in_vain, &s.with_success] {
+                for x in [&s.at, &s.went_on, &s.done, &s.looks_only, &s.in_vain, &s.with_success] {
                     x.store(0, Relaxed);
                 }
                 (*t).standing = k as u32 + 1;
+                // Who was just created has done nothing.
+                creates(t);
                 PLACES.fetch_max(k as u32 + 1, AcqRel);
                 return;
             }
@@ -197,7 +194,7 @@ unsafe fn first(t: *mut Live) {
         if let Some(s) = own(t)
             && s.state.compare_exchange(NEW, WORKS, AcqRel, Relaxed).is_ok()
         {
-            sync::go_to(t, BORDER.load(Acquire));
+            sync::advance(t, BORDER.load(Acquire));
         }
     }
 }
@@ -262,8 +259,8 @@ pub fn goes_on(entered: &Entered, addr: u64) {
     }
     if s.state.load(Relaxed) == LET_GO {
         // SAFETY: the thread's own state.
-        let count = unsafe { count(entered.live()) };
-        s.mark.store(unsafe { now(entered.live()) }, Relaxed);
+        let count = unsafe { count(t) };
+        s.mark.store(unsafe { now(t) }, Relaxed);
         if s.went_on.load(Relaxed) == 0 || count > s.went_on_vt.load(Relaxed) + IDLE_MAX {
             s.went_on_vt.store(count, Relaxed);
             s.went_on.store(addr, Relaxed);
@@ -432,13 +429,19 @@ unsafe fn done(t: *mut Live) -> u64 {
 /// something. Others look as well: what they see may be a moment old.
 fn is_idle(live: *mut Live) -> bool {
     // SAFETY: states stay in the mapping; what is read there are numbers, old ones at worst.
+    unsafe { in_table(live, &|line| !polls(live, line)).is_some_and(|n| n <= IDLE_MAX) }
+}
+
+/// One of the words that the thread looked at lies in the line.
+///
+/// # Safety
+/// `t` is a thread's state.
+unsafe fn polls(t: *mut Live, line: u64) -> bool {
+    // SAFETY: states stay in the mapping; there are LOOKS looks.
     unsafe {
-        let polled = |line: u64| {
-            let looks = (&raw mut (*live).looks).cast::<Look>();
-            let look = |k| AtomicU64::from_ptr(&raw mut (*looks.add(k)).addr).load(Relaxed);
-            (0..LOOKS).any(|k| look(k) & !(LINE - 1) == line)
-        };
-        in_table(live, &|line| !polled(line)).is_some_and(|n| n <= IDLE_MAX)
+        let looks = (&raw mut (*t).looks).cast::<Look>();
+        let look = |k| AtomicU64::from_ptr(&raw mut (*looks.add(k)).addr).load(Relaxed);
+        (0..LOOKS).any(|k| look(k) & !(LINE - 1) == line)
     }
 }
 
@@ -492,10 +495,9 @@ unsafe fn in_entry(t: *mut Live, i: usize, wanted: &dyn Fn(u64) -> bool) -> u64 
 pub unsafe fn counted(t: *mut Live, line: u64, stores: bool) {
     // SAFETY: the thread's own cells.
     unsafe {
-        let looks = (&raw const (*t).looks).cast::<Look>();
         if let Some(s) = own(t)
             && s.state.load(Relaxed) != WORKS
-            && (stores || !(0..LOOKS).any(|k| (*looks.add(k)).addr & !(LINE - 1) == line))
+            && (stores || !polls(t, line))
         {
             went_on_unchanged(t, s);
             s.state.store(WORKS, Release);

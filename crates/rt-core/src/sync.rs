@@ -120,7 +120,7 @@ pub fn forget(entered: &Entered, addr: u64) {
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
-unsafe fn advance(t: *mut Live, vt: u64) {
+pub(crate) unsafe fn advance(t: *mut Live, vt: u64) {
     // SAFETY: clock and epoch are the thread's own; others read the clock as an atomic.
     unsafe {
         if vt > now(t) {
@@ -134,15 +134,6 @@ unsafe fn advance(t: *mut Live, vt: u64) {
         }
         (*t).sync_vt = now(t);
     }
-}
-
-/// Sets the clock forward of a thread whose table is empty.
-///
-/// # Safety
-/// As for `advance`.
-pub(crate) unsafe fn go_to(t: *mut Live, vt: u64) {
-    // SAFETY: the caller's promise.
-    unsafe { advance(t, vt) }
 }
 
 /// Empties the thread's table; its clock is exact afterwards.
