@@ -366,6 +366,9 @@ fn an_interrupted_benchmark_goes_on() {
         now.lines().filter(|l| l.starts_with(&of) && l.contains("\"warmup\":false")).count()
     };
     assert_eq!((0..7).map(runs).collect::<Vec<_>>(), [2, 2, 2, 2, 2, 2, 0], "{now}");
+    let place = |line: &str| serde_json::from_str::<Value>(line).unwrap()["position"].as_u64().unwrap();
+    let places: Vec<u64> = now.lines().skip(1).map(place).collect();
+    assert!(places.is_sorted_by(|a, b| a < b), "every run has a place of its own: {places:?}");
     let first =
         |from: &str| from.lines().find(|l| l.starts_with("{\"pair\":1,\"arm\":0")).unwrap().to_string();
     assert_eq!(first(&now), first(&whole), "complete pairs are kept");

@@ -360,8 +360,9 @@ impl Session<'_> {
     }
 
     fn one(&mut self, slot: Slot) -> Result<(), BenchError> {
-        let (sample, output) =
-            process::run_once(self.plan, slot, self.results.samples.len(), &self.extractor);
+        // Warm-ups of an earlier start are not kept, but have had their places.
+        let position = self.results.samples.last().map_or(0, |s| s.position.saturating_add(1));
+        let (sample, output) = process::run_once(self.plan, slot, position, &self.extractor);
         let text = sample::line(&sample);
         self.results.samples.push(sample);
         self.write(&text)?;

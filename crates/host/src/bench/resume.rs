@@ -1,6 +1,7 @@
 //! What an interrupted benchmark leaves to be done.
 
 use super::{Order, Plan, header};
+use std::collections::HashSet;
 use tussle_bench::sample::{Header, Results, Sample};
 
 /// Why an older result cannot be gone on with.
@@ -28,8 +29,8 @@ pub fn rounds(old: &Results, plan: &Plan) -> Result<Vec<Sample>, ResumeError> {
         return Err(ResumeError::Differs(what));
     }
     let measured = || old.samples.iter().filter(|s| !s.warmup);
-    let complete =
-        |pair: &usize| (0..plan.arms.len()).all(|arm| measured().any(|s| s.pair == *pair && s.arm == arm));
+    let ran: HashSet<(usize, usize)> = measured().map(|s| (s.pair, s.arm)).collect();
+    let complete = |pair: &usize| (0..plan.arms.len()).all(|arm| ran.contains(&(*pair, arm)));
     // No more rounds than samples: numbers of rounds come from a file.
     let whole = (0..old.samples.len()).take_while(complete).count();
     Ok(measured().filter(|s| s.pair < whole).cloned().collect())
