@@ -73,9 +73,10 @@ fn cells_by(line: &str, separator: char) -> Vec<String> {
 pub fn csv(text: &str, problems: &mut Vec<String>) -> Vec<Series> {
     let mut lines = text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#'));
     let first = lines.next().unwrap_or_default();
-    let separator = separator(first);
+    let lines: Vec<&str> = lines.take(ROWS_MAX).collect();
+    let separator = separator(first, lines.first().copied().unwrap_or_default());
     let headings = cells_by(first, separator);
-    let rows: Vec<Vec<String>> = lines.take(ROWS_MAX).map(|l| cells_by(l, separator)).collect();
+    let rows: Vec<Vec<String>> = lines.iter().map(|l| cells_by(l, separator)).collect();
     // Who separates by semicolons writes decimals with a comma.
     let number = |cell: &String| match separator {
         ';' => cell.replacen(',', ".", 1).parse::<f64>().ok(),
@@ -108,9 +109,10 @@ pub fn csv(text: &str, problems: &mut Vec<String>) -> Vec<Series> {
     out.series(Format::Csv, problems)
 }
 
-/// What separates cells, by the line of headings: a semicolon or a tab is in no heading by chance, a comma may be.
-fn separator(headings: &str) -> char {
-    [';', '\t'].into_iter().find(|c| headings.contains(*c)).unwrap_or(',')
+/// What separates cells, by the line of headings and the first row: a semicolon or a tab is in both by no chance, a
+/// comma may be.
+fn separator(headings: &str, row: &str) -> char {
+    [';', '\t'].into_iter().find(|c| headings.contains(*c) && row.contains(*c)).unwrap_or(',')
 }
 
 fn name(about: &[&str], what: &str) -> String {
@@ -182,6 +184,8 @@ mod tests {
             seen(csv("a\tb\n1\t2\n3\t4\n", &mut problems)),
             [of("a", &[1.0, 3.0]), of("b", &[2.0, 4.0])]
         );
+        let unit = seen(csv("name,t [s; wall]\na,1.5\n", &mut problems));
+        assert_eq!(unit, [of("a t [s; wall]", &[1.5])], "a semicolon in a heading separates nothing");
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(seen(csv("t\n1\nnan\ninf\n", &mut problems)), [of("t", &[1.0])]);
         assert!(problems[0].starts_with("2 values left out"), "{problems:?}");
