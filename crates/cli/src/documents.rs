@@ -112,6 +112,17 @@ fn documents() -> Vec<(String, String)> {
     paths.into_iter().map(read).collect()
 }
 
+#[track_caller]
+fn none(wrong: BTreeSet<String>, what: &str) {
+    let list = Vec::from_iter(wrong).join("\n");
+    assert!(list.is_empty(), "documents name {what} that do not exist:\n{list}");
+}
+
+/// What stands in backquotes and begins so.
+fn quoted<'t>(text: &'t str, start: &'static str) -> impl Iterator<Item = &'t str> {
+    text.split('`').skip(1).step_by(2).filter(move |s| s.starts_with(start))
+}
+
 #[test]
 fn commands_of_documents_have_their_flags() {
     let root = verbs::command(Cli::command());
@@ -130,11 +141,7 @@ fn commands_of_documents_have_their_flags() {
         }
     }
     assert!(count > 100, "only {count} flags found");
-    assert!(
-        wrong.is_empty(),
-        "documents name flags that do not exist:\n{}",
-        Vec::from_iter(wrong).join("\n")
-    );
+    none(wrong, "flags");
 }
 
 #[test]
@@ -143,17 +150,13 @@ fn flags_that_documents_name_alone_exist() {
     let mut wrong = BTreeSet::new();
     // The page of tussle-fleet, which has a command line of its own.
     for (file, text) in documents().into_iter().filter(|(file, _)| file != "fleet.md") {
-        let spans = text.split('`').skip(1).step_by(2).filter(|s| s.starts_with("--") && !s.contains('\n'));
+        let spans = quoted(&text, "--").filter(|s| !s.contains('\n'));
         for found in spans.filter_map(|s| flag(s.split_whitespace().next().unwrap_or_default())) {
             let known = root.get_subcommands().any(|v| has(v, found)) || FOREIGN.contains(&found);
             wrong.extend((!known).then(|| format!("{file}: {found}")));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "documents name flags that do not exist:\n{}",
-        Vec::from_iter(wrong).join("\n")
-    );
+    none(wrong, "flags");
 }
 
 #[test]
@@ -161,25 +164,17 @@ fn verbs_and_topics_that_documents_name_exist() {
     let root = verbs::command(Cli::command());
     let mut wrong = BTreeSet::new();
     for (file, text) in documents() {
-        let spans = text.split('`').skip(1).step_by(2).filter(|s| s.starts_with("tussle "));
-        for (verb, rest) in spans.flat_map(commands) {
+        for (verb, rest) in quoted(&text, "tussle ").flat_map(commands) {
             let topic = rest.split_whitespace().next().unwrap_or_default();
             let placeholder =
                 |word: &str| word.is_empty() || word.chars().all(|c| c.is_ascii_uppercase() || c == '-');
+            let is_verb = |word: &str| placeholder(word) || root.find_subcommand(word).is_some();
             let known = match verb {
-                "help" => {
-                    placeholder(topic)
-                        || topics::find(topic).is_some()
-                        || root.find_subcommand(topic).is_some()
-                }
-                _ => placeholder(verb) || verb.starts_with('-') || root.find_subcommand(verb).is_some(),
+                "help" => is_verb(topic) || topics::find(topic).is_some(),
+                _ => is_verb(verb) || verb.starts_with('-'),
             };
             wrong.extend((!known).then(|| format!("{file}: tussle {verb} {topic}")));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "documents name verbs or topics that do not exist:\n{}",
-        Vec::from_iter(wrong).join("\n")
-    );
+    none(wrong, "verbs or topics");
 }
