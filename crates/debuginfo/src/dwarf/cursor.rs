@@ -52,28 +52,25 @@ impl<'f> Cursor<'f> {
     }
 
     fn long_uleb(&mut self) -> u64 {
-        let (mut value, mut shift) = (0u64, 0);
-        loop {
-            let Some(&b) = self.bytes.get(self.at) else { return self.fail() };
-            self.at += 1;
-            value |= u64::from(b & 0x7f).checked_shl(shift).unwrap_or(0);
-            shift += 7;
-            if b < 0x80 {
-                return value;
-            }
-        }
+        self.leb().0
     }
 
     pub fn sleb(&mut self) -> i64 {
-        let (mut value, mut shift) = (0i64, 0);
+        let (value, bits, last) = self.leb();
+        let negative = last & 0x40 != 0 && bits < 64;
+        if negative { value as i64 | -1i64 << bits } else { value as i64 }
+    }
+
+    /// A LEB128 number without its sign, its bits, and its last byte.
+    fn leb(&mut self) -> (u64, u32, u8) {
+        let (mut value, mut bits) = (0u64, 0u32);
         loop {
             let Some(&b) = self.bytes.get(self.at) else { return self.fail() };
             self.at += 1;
-            value |= i64::from(b & 0x7f).checked_shl(shift).unwrap_or(0);
-            shift += 7;
+            value |= u64::from(b & 0x7f).checked_shl(bits).unwrap_or(0);
+            bits = bits.saturating_add(7);
             if b < 0x80 {
-                let negative = b & 0x40 != 0 && shift < 64;
-                return if negative { value | -1i64 << shift } else { value };
+                return (value, bits, b);
             }
         }
     }
