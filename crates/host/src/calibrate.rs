@@ -276,9 +276,8 @@ pub fn measure(noisy: bool) -> Result<Measured, CalibrateError> {
         None if !noisy && !unsteady.is_empty() => return Err(CalibrateError::Unsteady(unsteady)),
         _ => {}
     }
-    let doubts = crowded.map(|l| l.to_string()).into_iter();
-    let doubts = doubts.chain((!unsteady.is_empty()).then(|| format!("{unsteady} did not settle")));
-    let doubts: Vec<String> = doubts.collect();
+    let settle = (!unsteady.is_empty()).then(|| format!("{unsteady} did not settle"));
+    let doubts: Vec<String> = crowded.map(|l| l.to_string()).into_iter().chain(settle).collect();
     Ok(Measured {
         pairs,
         add_shared_ns,
@@ -327,10 +326,10 @@ pub fn named(m: &Measured) -> String {
 pub fn warnings(m: &Measured) -> Vec<String> {
     let mut out: Vec<String> =
         m.noisy.iter().map(|why| format!("noisy: {why}; the profile says so")).collect();
-    match m.load.filter(|l| !l.refused()) {
-        None if m.load.is_some() => {}
+    match m.load {
         None => out.push("the system does not tell how much CPU time others had: unknown".to_string()),
-        Some(load) if load.warned() => out.push(format!("{load} while measuring")),
+        // What refuses is noisy, which is said already.
+        Some(load) if load.warned() && !load.refused() => out.push(format!("{load} while measuring")),
         Some(_) => {}
     }
     if !m.real_time {

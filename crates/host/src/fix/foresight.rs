@@ -30,12 +30,10 @@ impl Foresight {
         let sources = Sources::read(dir, name).ok()?;
         let file = sources.definition(dir, name, decl).ok()?;
         let shared = sources::builds_shared_library(dir);
-        let judge = |positions| {
-            sources.judge(name, &file, None, if positions { Ask::POSITIONS } else { Ask::LAYOUT }).err()
-        };
+        let judge = |ask| sources.judge(name, &file, None, ask).err();
         let known = patch::boundary::check(name, &file.to_string_lossy(), shared).err();
-        let whole = known.or_else(|| judge(false));
-        let by_position = judge(true).map(|e| e.to_string());
+        let whole = known.or_else(|| judge(Ask::LAYOUT));
+        let by_position = judge(Ask::POSITIONS).map(|e| e.to_string());
         let no_clang = is_cpp(&file) && crate::cc::search("clang++".as_ref()).is_none();
         let no_clang =
             no_clang.then(|| "members of C++ classes are reordered with clang++ in PATH only".into());

@@ -117,22 +117,18 @@ fn bytes(model: Model) -> u64 {
 /// Locks made by hand, and those of other libraries, have no template.
 fn known(r: &Recording, held: &Held) -> Result<(), NativeError> {
     let found = &held.found;
-    let at = || {
-        let place = r.places.get(held.object).map_or("?", |p| p.label.as_str());
-        found.member.as_ref().map_or(format!("{place} at {}", found.start), |m| format!("{place}.{m}"))
-    };
-    let ty = || found.ty.as_deref().unwrap_or("?");
     // A kernel's have their own message.
     verbs(found.model, false)?;
-    match () {
-        () if found.assumed => {
-            Err(NativeError::Foreign(format!("{} (made by hand, or of an unknown type)", at())))
-        }
+    let why = match () {
+        () if found.assumed => "made by hand, or of an unknown type".into(),
         () if found.size < bytes(found.model) => {
-            Err(NativeError::Foreign(format!("{} ({}, {} bytes: not glibc's)", at(), ty(), found.size)))
+            format!("{}, {} bytes: not glibc's", found.ty.as_deref().unwrap_or("?"), found.size)
         }
-        () => Ok(()),
-    }
+        () => return Ok(()),
+    };
+    let place = r.places.get(held.object).map_or("?", |p| p.label.as_str());
+    let at = found.member.as_ref().map_or(format!("{place} at {}", found.start), |m| format!("{place}.{m}"));
+    Err(NativeError::Foreign(format!("{at} ({why})")))
 }
 
 /// How a lock of a program is taken, given up, and made.

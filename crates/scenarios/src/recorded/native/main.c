@@ -197,7 +197,8 @@ static void measure(double factor, double unit_ns, long pairs, long us, uint64_t
 }
 
 /* Arguments: length of a burst, pairs, seed, what is known of the CPU time of an operation (nothing; its mean where all
-   threads run; its mean where each runs by itself; that of every thread by itself), one target per thread, factors, each with `+` and hidden work. */
+   threads run; its mean where each runs by itself; that of every thread by itself), one target per thread, factors, each
+   with `+` and hidden work. */
 enum { NOTHING, ALL, BY_ITSELF, EACH_BY_ITSELF };
 
 int main(int argc, char **argv) {
