@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{AggregateKind, MemberRole, Type, TypeId, TypeTable};
 
-use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_evidence::{Evidence, Frame, Object, ObjectKind};
 
 /// Synchronisation types of POSIX, C11 and Linux whose insides nobody wants to see: naming stops at the member that
 /// has such a type.
@@ -176,9 +176,7 @@ impl<'a> Namer<'a> {
         if let Some(ty) = o.ty {
             return self.evidence.types.name(ty);
         }
-        let site =
-            o.alloc_code.and_then(|c| self.evidence.code.get(c as usize)).and_then(|c| c.frames.first());
-        match (o.kind, site) {
+        match (o.kind, self.asker(o)) {
             (ObjectKind::Stack, _) => self.owned("stack", o),
             (ObjectKind::Tls, _) => self.owned("thread-local storage", o),
             (ObjectKind::Heap | ObjectKind::Mapped, Some(f)) => {
@@ -187,6 +185,18 @@ impl<'a> Namer<'a> {
             (ObjectKind::Heap, None) => format!("{} block", o.allocator.as_deref().unwrap_or("heap")),
             _ => format!("memory at {:#x}", o.base),
         }
+    }
+
+    /// The function that asked for an object's memory: of a smart pointer's or a container's code the first caller
+    /// outside of system headers.
+    fn asker(&self, o: &Object) -> Option<&Frame> {
+        let row = |c: u32| self.evidence.code.get(c as usize);
+        let code = row(o.alloc_code?)?;
+        let callers = code.chain.iter().filter_map(|c| row(*c));
+        let mut all = std::iter::once(code).chain(callers).flat_map(|c| &c.frames);
+        all.find(|f| f.line > 0 && !f.is_of_system_header())
+            .filter(|_| code.frames.first().is_some_and(Frame::is_of_system_header))
+            .or(code.frames.first())
     }
 
     fn owned(&self, what: &str, o: &Object) -> String {

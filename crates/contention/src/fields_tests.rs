@@ -208,3 +208,18 @@ fn code_names_bytes_of_objects_without_a_type() {
     assert_eq!(namer.name(object, 24, 4).path, "kmalloc-192 in f, bytes 24..27", "they disagree");
     assert_eq!(namer.name(object, 40, 4).path, "kmalloc-192 in f, bytes 40..43", "whose field it is stays open");
 }
+
+/// Memory that no type is known of is told by the program's own code, not by a smart pointer's.
+#[test]
+fn the_asker_is_outside_of_system_headers() {
+    let root = |header: &str| {
+        let mut s = sample::Sample::new(1);
+        let main = s.code("main", "/home/me/server.cc", 9, &[]);
+        let site = s.code("std::make_unique<S>()", header, 1065, &[main]);
+        let object = s.heap(0x1000, 32, None, 1, 16, Some(site));
+        let e = s.evidence();
+        Namer::new(&e).name(object, 0, 8).path
+    };
+    assert_eq!(root("/usr/include/c++/12/bits/unique_ptr.h"), "malloc in main, bytes 0..7");
+    assert_eq!(root("/home/me/own_ptr.h"), "malloc in std::make_unique<S>(), bytes 0..7");
+}

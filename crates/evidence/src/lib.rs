@@ -21,5 +21,5 @@ pub use maps::Mapped;
 pub use named::Named;
 pub use problem::Problem;
 pub use redact::redact;
-pub use rehome::rehome;
+pub use rehome::{rehome, seen_from};
 pub use tables::*;

@@ -1,4 +1,5 @@
-//! Evidence of a program that was built in a copy of its folder, told as if the copy were the folder.
+//! Evidence told as of another folder: of a program that was built in a copy, as if the copy were the folder; for
+//! somebody who stands in a folder, from there.
 
 use crate::tables::Evidence;
 use tussle_model::Type;
@@ -7,24 +8,40 @@ use tussle_model::Type;
 /// afterwards. Both are absolute, without a slash at the end. Files that were recorded (executables, libraries) keep
 /// their paths: what lies at the same place below `to` is another build.
 pub fn rehome(e: &mut Evidence, from: &str, to: &str) {
-    if from.is_empty() || from == to {
-        return;
+    if !from.is_empty() && from != to {
+        move_below(e, &format!("{from}/"), &format!("{to}/"));
     }
-    e.others.iter_mut().for_each(|other| rehome(other, from, to));
-    let (inside, home) = (format!("{from}/"), format!("{to}/"));
-    let moved = |text: &mut String| {
-        if text.contains(&inside) {
-            *text = text.replace(&inside, &home);
+}
+
+/// The same paths as somebody writes them who stands in `folder` (absolute, without a slash at the end): relative, if
+/// they lie below it.
+pub fn seen_from(e: &mut Evidence, folder: &str) {
+    if folder.len() > 1 {
+        move_below(e, &format!("{folder}/"), "");
+    }
+}
+
+/// Both end with a slash, or `home` is empty.
+fn move_below(e: &mut Evidence, inside: &str, home: &str) {
+    e.others.iter_mut().for_each(|other| move_below(other, inside, home));
+    let path = |file: &mut String| {
+        if let Some(rest) = file.strip_prefix(inside) {
+            *file = format!("{home}{rest}");
+        }
+    };
+    let text = |text: &mut String| {
+        if text.contains(inside) {
+            *text = text.replace(inside, home);
         }
     };
     // The program is named as one names it there.
     for word in &mut e.run.command {
-        *word = word.replace(&inside, "./");
+        *word = word.replace(inside, "./");
     }
-    e.code.iter_mut().flat_map(|c| &mut c.frames).for_each(|f| moved(&mut f.file));
-    e.objects.iter_mut().for_each(|o| moved(&mut o.why));
-    e.losses.iter_mut().for_each(|l| moved(&mut l.note));
-    declarations(e, &inside, moved);
+    e.code.iter_mut().flat_map(|c| &mut c.frames).for_each(|f| path(&mut f.file));
+    e.objects.iter_mut().for_each(|o| text(&mut o.why));
+    e.losses.iter_mut().for_each(|l| text(&mut l.note));
+    declarations(e, inside, path);
 }
 
 fn declarations(e: &mut Evidence, inside: &str, moved: impl Fn(&mut String)) {
@@ -60,5 +77,21 @@ mod tests {
         let files: Vec<&str> = e.code.iter().flat_map(|c| &c.frames).map(|f| f.file.as_str()).collect();
         assert!(files.contains(&"/home/me/server/src/server.c"), "{files:?}");
         assert!(files.contains(&"/tmp/copy2/log.c"), "another folder of a like name: {files:?}");
+    }
+
+    #[test]
+    fn who_stands_in_the_folder_sees_paths_from_there() {
+        let mut s = Sample::two_counters();
+        s.code("serve", "/home/me/server/src/server.c", 7, &[]);
+        s.code("log", "/mnt/home/me/server/log.c", 7, &[]);
+        let e = s.tables();
+        e.run.command = vec!["/home/me/server/serve".into()];
+        seen_from(e, "/home/me/server");
+        assert_eq!(e.run.command, ["./serve"]);
+        let files: Vec<&str> = e.code.iter().flat_map(|c| &c.frames).map(|f| f.file.as_str()).collect();
+        assert!(files.contains(&"src/server.c"), "{files:?}");
+        assert!(files.contains(&"/mnt/home/me/server/log.c"), "a folder inside of another: {files:?}");
+        seen_from(e, "/");
+        assert!(e.code.iter().flat_map(|c| &c.frames).any(|f| f.file.starts_with("/mnt/")));
     }
 }

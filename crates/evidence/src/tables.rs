@@ -436,6 +436,17 @@ pub struct Frame {
     pub column: u32,
 }
 
+/// Where compilers and systems keep headers; C++'s library also elsewhere, below a folder of this name.
+const SYSTEM_HEADERS: [&str; 3] = ["/usr/include/", "/usr/lib/gcc/", "/usr/lib/llvm-"];
+const CXX_HEADERS: &str = "/include/c++/";
+
+impl Frame {
+    /// Code of a system header: a container's, a smart pointer's.
+    pub fn is_of_system_header(&self) -> bool {
+        SYSTEM_HEADERS.iter().any(|h| self.file.starts_with(h)) || self.file.contains(CXX_HEADERS)
+    }
+}
+
 /// A code address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Code {

@@ -66,6 +66,17 @@ pub fn check(path: &Path) -> Result<(), Error> {
     made.map(drop).map_err(|e| io(path, "create a file beside it", e))
 }
 
+/// Paths below the folder that tussle was started in become relative, by the folder's real name and by the one that the
+/// shell knows it by. For what is shown; what is written keeps whole paths.
+pub fn seen_from_here(evidence: &mut Evidence) {
+    let Ok(here) = std::env::current_dir() else { return };
+    let logical = std::env::var_os("PWD").map(PathBuf::from).filter(|p| p.is_absolute());
+    let same = |p: &PathBuf| *p != here && p.canonicalize().is_ok_and(|real| real == here);
+    for folder in [Some(here.clone()), logical.filter(same)].into_iter().flatten() {
+        tussle_evidence::seen_from(evidence, &folder.to_string_lossy());
+    }
+}
+
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -12,6 +12,7 @@ use crate::image::{ImageId, Images};
 use crate::nest;
 use crate::retarget::{self, Piece, Pieces};
 use crate::site::Claim;
+use crate::stacks::Declared;
 use crate::types::Pending;
 use crate::vote::{Group, Nests, Sighting, agrees};
 
@@ -47,6 +48,7 @@ pub(crate) fn carve(
     pending: &mut Pending,
     nests: &Nests,
     groups: &[Group],
+    declared: &Declared,
 ) {
     let mut new: Vec<Object> = Vec::new();
     let mut pieces = Pieces::new();
@@ -74,7 +76,9 @@ pub(crate) fn carve(
             list.insert(wanted.start, wanted.end);
             let id = (evidence.objects.len() + new.len()) as u32;
             let Some(parent) = evidence.objects.get(wanted.object as usize) else { continue };
-            new.push(object_of(parent, guess, &wanted, images, pending, (agree, lines)));
+            let live_max = alive(images, parent, guess, &wanted, declared);
+            let object = object_of(parent, guess, &wanted, images, pending, (agree, lines));
+            new.push(Object { live_max, ..object });
             parents.push(wanted.object);
             if wanted.stride.is_some() {
                 arrays.entry(wanted.object).or_default().entry(wanted.guess).or_insert(wanted.start);
@@ -267,11 +271,20 @@ fn object_of(
             "{what}: {agree} of {lines} code lines that touch it agree ({all} lines name such objects)"
         ),
         align: 1 << steps.trailing_zeros(),
-        live_max: match wanted.stride {
-            Some(s) => parent.live_max.saturating_mul(parent.size / s.max(1)),
-            None => guess.starts.values().map(|s| s.len() as u64).sum(),
-        },
         ..parent.clone()
+    }
+}
+
+/// How many such objects live at once: a block of the heap is full of what lies in it at regular distances; a stack is
+/// not, it holds what its functions declare. Never fewer than were seen.
+fn alive(images: &Images, parent: &Object, guess: &Guess, wanted: &Wanted, declared: &Declared) -> u64 {
+    let seen = guess.starts.values().map(|s| s.len() as u64).sum();
+    match wanted.stride {
+        _ if parent.kind == ObjectKind::Stack && guess.variable.is_none() => {
+            declared.alive(images, guess.image, guess.ty).max(seen)
+        }
+        Some(s) if parent.kind != ObjectKind::Stack => parent.live_max.saturating_mul(parent.size / s.max(1)),
+        _ => seen,
     }
 }
 

@@ -17,6 +17,7 @@ mod operators;
 mod retarget;
 mod rust;
 mod site;
+mod stacks;
 mod tokens;
 mod told;
 mod typed;
@@ -109,7 +110,8 @@ fn name_all(
         foreign.extend(found);
     }
     lives::take_out(evidence, &lines, &foreign);
-    carve::carve(evidence, &loaded, &mut pending, &nests, &groups);
+    let declared = stacks::Declared::read(evidence, &mut loaded, &mut sites);
+    carve::carve(evidence, &loaded, &mut pending, &nests, &groups, &declared);
     types::fill(evidence, &loaded, pending);
     cplusplus::threads(evidence, &mut loaded, &mut sites);
     rust::settle(evidence);

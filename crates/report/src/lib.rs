@@ -225,7 +225,12 @@ fn run_facts(e: &Evidence, seen: &Contention, finding: bool) -> Vec<Fact> {
     );
     let cpus = e.actors.iter().any(|a| a.kind == ActorKind::Cpu);
     let actors = format!("{} {}", e.actors.len(), if cpus { "CPUs" } else { "threads" });
-    let total = format!("{} {} by {actors}", thousands(accesses.round().max(0.0) as u64), r.unit);
+    // Kept are only lines that threads share: where there are none, the source still says how many it saw.
+    let (accesses, kept) = match r.accesses {
+        Some(all) if accesses == 0.0 && all > 0 => (all as f64, ", none to memory that they share"),
+        _ => (accesses, ""),
+    };
+    let total = format!("{} {} by {actors}{kept}", thousands(accesses.round().max(0.0) as u64), r.unit);
     let total = if r.complete { total } else { format!("{total}; the recording is incomplete") };
     let mut facts = vec![
         fact("command", "command", Cell::text(command)),

@@ -53,28 +53,19 @@ pub(super) fn stack(e: &Evidence, code: u32) -> Vec<String> {
     let mut rows: Vec<&Code> = std::iter::once(c).chain(callers).collect();
     let users = rows.iter().flat_map(|c| &c.frames).any(is_users);
     if users {
-        rows.retain(|c| c.frames.is_empty() || c.frames.iter().any(|f| !is_header(f)));
+        rows.retain(|c| c.frames.is_empty() || c.frames.iter().any(|f| !f.is_of_system_header()));
     }
     rows.into_iter().flat_map(|c| frames(c, users)).collect()
 }
 
-/// Where compilers and systems keep headers.
-const SYSTEM_HEADERS: [&str; 4] = ["/usr/include/", "/usr/lib/gcc/", "/usr/lib/llvm-", "/include/c++/"];
-
-/// Code of a system header: a container's, a smart pointer's.
-fn is_header(f: &Frame) -> bool {
-    let [include, gcc, llvm, cxx] = SYSTEM_HEADERS;
-    [include, gcc, llvm].iter().any(|h| f.file.starts_with(h)) || f.file.contains(cxx)
-}
-
 /// The program's own, with a line.
 fn is_users(f: &Frame) -> bool {
-    f.line > 0 && !is_header(f) && !is_scaffold(f)
+    f.line > 0 && !f.is_of_system_header() && !is_scaffold(f)
 }
 
 /// The first frame outside of system headers, of the code or its callers, where the code itself is of one.
 fn user_frame<'a>(e: &'a Evidence, c: &'a Code) -> Option<&'a Frame> {
-    c.frames.first().filter(|f| is_header(f))?;
+    c.frames.first().filter(|f| f.is_of_system_header())?;
     let callers = c.chain.iter().take(8).filter_map(|c| e.code.get(*c as usize));
     let mut all = std::iter::once(c).chain(callers).flat_map(|c| &c.frames);
     all.find(|f| is_users(f))
@@ -101,7 +92,7 @@ fn is_scaffold(f: &Frame) -> bool {
 
 /// Functions of one address, with or without those of system headers.
 fn frames(c: &Code, without_headers: bool) -> Vec<String> {
-    let interesting = |f: &&Frame| !is_scaffold(f) && !(without_headers && is_header(f));
+    let interesting = |f: &&Frame| !is_scaffold(f) && !(without_headers && f.is_of_system_header());
     match c.frames.is_empty() {
         true => vec![format!("{:#x}", c.address)],
         false => c.frames.iter().filter(interesting).map(|f| f.function.clone()).collect(),

@@ -3,6 +3,7 @@
 //! An array's element becomes a struct with one member, and every use `name[i]` becomes `name[i].value`. Only uses that
 //! are subscripts can be followed: whoever takes the array's address counts on where the elements lie.
 
+mod shadow;
 mod uses;
 
 use std::ops::Range;
@@ -102,13 +103,18 @@ fn refusal(path: &str, code: &Code<'_, '_>, place: usize, why: impl Into<String>
 /// The one definition; everything else of that name that is declared, members apart, makes it ambiguous.
 fn definition(name: &str, codes: &[(&str, Code<'_, '_>)], change: Change) -> Result<Definition, Refusal> {
     let mut found: Vec<Definition> = Vec::new();
-    let mut local = None;
+    let (mut local, mut unclear) = (None, None);
     for (file, (path, code)) in codes.iter().enumerate() {
         for place in (0..code.len()).filter(|&j| code.text(j) == name) {
             let Some(kind) = declared(code, place) else { continue };
             match (kind, found.first()) {
                 (Kind::Member | Kind::Extern, _) => {}
-                (Kind::Local, _) => drop(local.get_or_insert((*path, code, place))),
+                (Kind::Local, _) => {
+                    local.get_or_insert((*path, code, place));
+                    if shadow::reach(code, place).is_none() {
+                        unclear.get_or_insert((*path, code, place));
+                    }
+                }
                 (Kind::Global { .. }, Some(first)) => {
                     let at = format!("{}:{}", codes[first.file].0, codes[first.file].1.line(first.place));
                     return Err(refusal(path, code, place, format!("{name} is defined here and at {at}")));
@@ -124,8 +130,8 @@ fn definition(name: &str, codes: &[(&str, Code<'_, '_>)], change: Change) -> Res
         false => format!("another {name} is declared here: which one a use means cannot be told"),
     };
     // Where it begins is written at its definition alone: whoever else has the name keeps it.
-    let local = local.filter(|_| found.is_empty() || matches!(change, Change::Spread(_)));
-    match (local, found.first()) {
+    let unclear = unclear.filter(|_| matches!(change, Change::Spread(_)));
+    match (if found.is_empty() { local } else { unclear }, found.first()) {
         (Some((path, code, place)), _) => Err(refusal(path, code, place, why)),
         (None, Some(first)) => Ok(*first),
         (None, None) => match static_member(name, codes) {

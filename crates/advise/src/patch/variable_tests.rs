@@ -80,6 +80,20 @@ fn initialised_elements_and_atomics() {
     run("{ 0 }", "{ 0 }");
 }
 
+/// A parameter or a local variable of the same name is another one, as far as it reaches.
+#[test]
+fn what_only_has_the_name_stays_as_it_is() {
+    let text = |member: &str, element: &str| {
+        format!(
+            "static {element}n[4];\nvoid run(int n);\nvoid run(int n) {{ while (n--) start(n); }}\n\
+                long g(long i) {{ {{ long n = i; i += n; }} return n[i]{member}; }}\n\
+                long h(long *n) {{ return n[0]; }}\nlong k(void) {{ return n[1]{member}; }}\n"
+        )
+    };
+    let element = "struct n_element {\n    long value __attribute__((aligned(64)));\n} ";
+    check("a.c", &text("", "long "), "n", Change::Spread(64), &text(".value", element));
+}
+
 #[test]
 fn what_cannot_be_followed_is_refused_with_its_place() {
     let refused = |text: &str, expect: &str| {
@@ -89,8 +103,9 @@ fn what_cannot_be_followed_is_refused_with_its_place() {
     let n = "static long n[4];\n";
     refused(&format!("{n}long *f(void) {{ return n; }}\n"), "a.c:2: n is used as a whole");
     refused(&format!("{n}long *f(int i) {{ return &n[i]; }}\n"), "the address of an element");
-    refused(&format!("{n}long f(long n[]) {{ return n[0]; }}\n"), "another n is declared here");
-    refused(&format!("{n}int f(void) {{ int n = 1; return n; }}\n"), "another n is declared here");
+    let another = "another n is declared here";
+    refused(&format!("{n}long f(long i) {{ for (long n = 0; n < i; n++) g(n); return n[0]; }}\n"), another);
+    refused(&format!("{n}#if A\nint f(int n) {{\n#else\nint f(long n) {{\n#endif\nreturn n; }}\n"), another);
     refused(&format!("{n}#define ADD(i) n[i]++\n"), "a macro uses n");
     refused("static long n[2][2] = { 1, 2, 3, 4 };\n", "more than one value each");
     refused("int f(long *n) { return n[0]; }\n", "n is a local variable or a parameter");
@@ -181,7 +196,6 @@ fn reasons_are_true() {
         Change::Align(64),
         &both.replace("long a", "long a __attribute__((aligned(64)))"),
     );
-    refused("a.c", &both.replace("long a", "long a[4]"), "a", Change::Spread(64), "another a");
 }
 
 #[test]

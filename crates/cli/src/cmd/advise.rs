@@ -47,7 +47,8 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let evidence = super::fix::read_evidence(&args.evidence, global)?;
+    let mut evidence = super::fix::read_evidence(&args.evidence, global)?;
+    evidence_file::seen_from_here(&mut evidence);
     let name = match &args.name {
         Some(name) => name.clone(),
         None => worst(&evidence, args, global)?,

@@ -129,6 +129,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     if let Some(pid) = watching.still_runs() {
         global.remark(format!("the command goes on, as process {pid}"));
     }
+    evidence_file::seen_from_here(&mut evidence);
     let report = tussle_report::report(&evidence, &[], &tussle_report::Options::default());
     global.print(&report.view)?;
     Ok(ExitCode::SUCCESS)

@@ -150,7 +150,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     };
     let mut sources = SourceText::below(&args.sources, first.run.started_unix_s)
         .with_context(|| format!("--sources {}", args.sources.display()))?;
-    report::excerpt::attach(&mut report.view, &mut |file, line| sources.line(file, line));
+    let here = std::env::current_dir().unwrap_or_default();
+    // Paths are as seen from here, or, where the program was built elsewhere, from the sources' folder.
+    let line = &mut |file: &str, line| {
+        sources.line(&here.join(file).to_string_lossy(), line).or_else(|| sources.line(file, line))
+    };
+    report::excerpt::attach(&mut report.view, line);
     global.print(&report.view)?;
     Ok(ExitCode::from(status(&report.outcome, args.fail_on)))
 }
@@ -199,7 +204,9 @@ impl Args {
 }
 
 fn read(path: &Path) -> anyhow::Result<(Evidence, Vec<Problem>)> {
-    Ok(evidence_file::read(path)?)
+    let (mut evidence, problems) = evidence_file::read(path)?;
+    evidence_file::seen_from_here(&mut evidence);
+    Ok((evidence, problems))
 }
 
 /// A name that no object has is a mistake of the caller, not an empty report.

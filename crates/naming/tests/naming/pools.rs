@@ -101,6 +101,43 @@ fn variables_on_a_stack_are_named_by_the_code_that_uses_them_by_name() {
     assert_eq!(p.touched(), ["main::slots[].done", "main::slots[].done", "stack, bytes 64..71"]);
 }
 
+const ON_STACKS: &str = r#"
+struct st { long a, b; };
+void work(struct st *p) { p->a++; p->b = 2; p->a = p->b; }
+void run(int id) {
+    struct st loc[200]; struct st *mine = loc;
+    work(mine + id);
+}
+int main(void) { struct st one[4]; work(one); run(1); return 0; }
+"#;
+
+/// Threads `actors` run `run` on the first one's stack, and touch `starts` of its elements.
+fn alive_on_stacks(actors: u32, starts: u64) -> Option<Vec<u64>> {
+    let mut p = compile("gcc", &["-O0"], ON_STACKS)?;
+    let stack = p.object(ObjectKind::Stack, 0x7fff_0000_0000, 8 << 20, None);
+    let run = p.code("work(mine + id)", "work", &[]);
+    let lines = [("p->a++", "++", 0), ("p->b = 2", "=", 8), ("p->a = p->b", "= p", 0)];
+    for (line, token, member) in lines {
+        let code = p.code(line, token, &[run]);
+        for start in 0..starts {
+            for actor in 0..actors {
+                p.touch(stack, 0x8_0000 + 16 * start + member, 8, code, TouchKind::Write);
+                p.evidence.touches.last_mut().unwrap().actor = Some(actor);
+            }
+        }
+    }
+    p.name();
+    Some(p.evidence.objects.iter().filter(|o| o.size == 16).map(|o| o.live_max).collect())
+}
+
+/// Not as many as a stack of eight megabytes has room for, and not only those that somebody used.
+#[test]
+fn a_stack_holds_as_many_as_its_functions_declare() {
+    let Some(one) = alive_on_stacks(1, 2) else { return };
+    assert_eq!(one, [200; 2]);
+    assert_eq!(alive_on_stacks(2, 4), Some(vec![400; 4]));
+}
+
 const CPP: &str = r#"
 #include <atomic>
 #include <memory>
@@ -116,11 +153,14 @@ auto shared() { return std::make_shared<Worker>(); }
 void fill(std::vector<Slot> &v, int n) { v.resize(n); }
 void map(std::unordered_map<int, long> &m, int k) { m[k] += 2; }
 template <class T> T *make() { return new T; }
+struct Owned { long hits, misses; };
+auto owned() { return std::make_unique<Owned>(); }
 int main(int argc, char **) {
     std::vector<Slot> v; fill(v, argc);
     std::unordered_map<int, long> m; map(m, argc);
     auto s = shared(); s->done++;
     make<Slot>()->hits++;
+    owned()->hits++;
     single()->run(); array(argc)[0].hits++;
     return 0;
 }
@@ -156,7 +196,7 @@ fn cpp_allocations_name_their_types() {
             p.evidence.objects.iter().filter_map(|o| o.ty).map(|t| p.evidence.types.name(t)).collect();
         types.sort();
         types.dedup();
-        for want in ["Slot", "app::Worker"] {
+        for want in ["Slot", "app::Worker", "Owned"] {
             assert!(types.iter().any(|t| t == want), "{compiler} {level}: no {want} in {types:?}");
         }
         let node = |t: &String| t.contains("_Hash_node<std::pair<");

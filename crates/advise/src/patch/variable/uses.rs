@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Kind, MEMBER, declared, refusal};
+use super::{Kind, MEMBER, declared, refusal, shadow};
 use crate::patch::Refusal;
 use crate::patch::lex::Kind as Token;
 use crate::patch::scan::Code;
@@ -19,7 +19,9 @@ pub(super) fn rewrite(
     in_macros(name, path, code)?;
     in_strings(name, path, code)?;
     let mut out = Vec::new();
-    for place in (0..code.len()).filter(|&j| code.text(j) == name && !own.contains(&j)) {
+    let others = shadow::all(name, code);
+    let means_it = |j: &usize| !own.contains(j) && !others.iter().any(|o| o.contains(j));
+    for place in (0..code.len()).filter(|&j| code.text(j) == name).filter(means_it) {
         if let Some(end) = one(name, path, code, place, macros)? {
             let at = code.range(end).end;
             out.push((at..at, format!(".{MEMBER}")));
