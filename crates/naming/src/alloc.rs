@@ -233,14 +233,19 @@ impl Reader<'_> {
         }
     }
 
+    /// What stands before a call and the cast of its result.
+    fn before_cast(&self, at: usize) -> Option<usize> {
+        let before = at.checked_sub(1)?;
+        match self.source.tokens[before].is(")") {
+            true => opening(&self.source.tokens, before)?.checked_sub(1),
+            false => Some(before),
+        }
+    }
+
     /// A member or an element takes the result of the call at `at`.
     fn is_kept(&self, at: usize) -> bool {
         let tokens = &self.source.tokens;
-        let cast =
-            |i: usize| tokens[i].is(")").then(|| opening(tokens, i)?.checked_sub(1)).unwrap_or(Some(i));
-        let Some(before) = at.checked_sub(1).and_then(cast).filter(|&i| tokens[i].is("=")) else {
-            return false;
-        };
+        let Some(before) = self.before_cast(at).filter(|&i| tokens[i].is("=")) else { return false };
         let target = lvalue_before(tokens, before).unwrap_or_default();
         target.iter().any(|t| t.is("->") || t.is(".") || t.is("["))
     }
@@ -248,10 +253,7 @@ impl Reader<'_> {
     /// The variable or member that takes the result, or the type that the function returns.
     fn receiver(&self, at: usize) -> Option<Candidate> {
         let tokens = &self.source.tokens;
-        let mut before = at.checked_sub(1)?;
-        if tokens[before].is(")") {
-            before = opening(tokens, before)?.checked_sub(1)?;
-        }
+        let before = self.before_cast(at)?;
         if tokens[before].is("return") {
             let id = self.image.ty(self.site.scope.ret)?;
             return self.candidate(
