@@ -47,10 +47,10 @@ fn evidence(name: &str, path: &Path) {
     s.touch(o, 0, 8, start, one, TouchKind::Write);
     let e = s.tables();
     e.run.command = vec![name.into(), name.into()];
-    tussle_evidence_file(path, &s.evidence());
+    write(path, &s.evidence());
 }
 
-fn tussle_evidence_file(path: &Path, e: &tussle_evidence::Evidence) {
+fn write(path: &Path, e: &tussle_evidence::Evidence) {
     let mut bytes = Vec::new();
     tussle_evidence::file::write_jsonl(e, &mut bytes).unwrap();
     std::fs::write(path, bytes).unwrap();
@@ -63,9 +63,9 @@ fn tussle(folder: &Path, arguments: &[&str]) -> Output {
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
     c.args(arguments).current_dir(folder).env("XDG_CACHE_HOME", folder.join("cache"));
-    ["NO_COLOR", "CLICOLOR_FORCE", "LC_ALL", "TUSSLE_PAGER", "PAGER"]
-        .iter()
-        .for_each(|v| drop(c.env_remove(v)));
+    for variable in ["NO_COLOR", "CLICOLOR_FORCE", "LC_ALL", "TUSSLE_PAGER", "PAGER"] {
+        c.env_remove(variable);
+    }
     c
 }
 
@@ -187,7 +187,7 @@ fn ten_thousand_lines_stay_readable() {
         s.access(o, 0, 8, one, (0, 100_000), [0, 5_000, 0]);
         s.access(o, 8, 8, two, (0, 100_000), [0, 5_000, 0]);
     }
-    tussle_evidence_file(&folder.path().join("x.data"), &s.evidence());
+    write(&folder.path().join("x.data"), &s.evidence());
     let html = printed(folder.path(), &["report", "x.data", "--format", "html"]);
     assert!(html.len() <= 5_000_000, "{} bytes", html.len());
     assert!(html.contains("counters_9999") || html.contains("counters_0"));

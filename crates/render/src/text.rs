@@ -340,7 +340,7 @@ fn squeeze(widths: &mut [usize], text: &[bool], room: usize, least: usize) -> bo
 fn break_at(word: &str, room: usize) -> usize {
     let end = word.char_indices().nth(room).map_or(word.len(), |(i, _)| i);
     let sign = |c: char| "._/:,;<>[]()-=".contains(c);
-    let at = word[..end].char_indices().filter(|(_, c)| sign(*c)).map(|(i, c)| i + c.len_utf8()).last();
+    let at = word[..end].char_indices().filter(|(_, c)| sign(*c)).map(|(i, c)| i + c.len_utf8()).next_back();
     at.filter(|&i| 3 * i >= end).unwrap_or(end)
 }
 

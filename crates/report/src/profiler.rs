@@ -98,12 +98,12 @@ type Samples = BTreeMap<(u64, usize), u64>;
 
 /// The stack of every access; none where its object is not known.
 fn stacks(e: &Evidence, namer: &Namer<'_>, tables: &mut Tables) -> Vec<Option<usize>> {
-    let mut stack = |a: &Access| {
+    let stack = |a: &Access| {
         let object = e.objects.get(a.object as usize)?;
         let field = namer.name(a.object, a.offset, u64::from(a.size)).path;
         Some(tables.stack(&namer.root(object), &field))
     };
-    e.accesses.iter().map(|a| stack(a)).collect()
+    e.accesses.iter().map(stack).collect()
 }
 
 fn samples(e: &Evidence, stacks: &[Option<usize>], axis: &Axis) -> Vec<Samples> {
