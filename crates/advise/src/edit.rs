@@ -81,6 +81,11 @@ impl Edit {
         matches!(self, Edit::Move { .. } | Edit::Swap { .. } | Edit::Place { .. })
     }
 
+    /// Whether the size of the type is chosen anew.
+    pub fn resizes(&self) -> bool {
+        matches!(self, Edit::Align { .. } | Edit::Element { .. } | Edit::Pad { .. })
+    }
+
     /// Whether members get other offsets: by another order, or by alignment, which opens gaps.
     pub fn displaces(&self) -> bool {
         self.reorders() || matches!(self, Edit::Align { .. })

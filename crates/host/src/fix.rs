@@ -217,6 +217,9 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     }
     let sources = Sources::read(request.dir, request.type_name)?;
     let file = match sources.definition(request.dir, request.type_name, request.decl) {
+        Err(FixError::NoSource { .. }) if rust::defines(request) => {
+            return rust::patch_tree(request, announce);
+        }
         Err(e @ FixError::NoSource { .. }) => {
             return variable::patch_tree(request, &sources, announce)?.ok_or(e);
         }
@@ -245,7 +248,8 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     if let Some(needs) = &needs {
         patched.notes.extend(needs.by_new(&sources, &compiler.calls()?)?);
     }
-    hidden_uses(request, &sources, &file, &compiler)?;
+    let resized = relayout.relaid(target)?.size != table.size(target).unwrap_or(0);
+    hidden_uses(request, &sources, &file, (&compiler, resized))?;
     let place = scratch.path().join(&file);
     let meaning = meaning::Meaning {
         compiler: &compiler,
@@ -288,18 +292,22 @@ fn copy(request: &Request<'_>, real: &[PathBuf]) -> Result<Scratch, FixError> {
     }
 }
 
-/// Refuses when macros hide such uses.
+/// Refuses when macros hide such uses, and when somebody counts on a size that changes.
 fn hidden_uses(
     request: &Request<'_>,
     sources: &Sources,
     file: &Path,
-    compiler: &compile::Compiler<'_>,
+    (compiler, resized): (&compile::Compiler<'_>, bool),
 ) -> Result<(), FixError> {
     if request.abi_ok {
         return Ok(());
     }
+    if resized {
+        sources.judge(request.type_name, file, None, Ask::SIZE).map_err(FixError::Use)?;
+    }
     let edits = displaces(request.edits).then_some(request.edits);
-    let hidden = expanded::Hidden { sources, name: request.type_name, file, edits, root: compiler.root };
+    let (name, root) = (request.type_name, compiler.root);
+    let hidden = expanded::Hidden { sources, name, file, edits, resized, root };
     hidden.check(&compiler.calls()?).map_err(FixError::Use)
 }
 
@@ -310,7 +318,7 @@ fn uses(request: &Request<'_>, sources: &Sources, file: &Path) -> Result<(), Fix
         let shared = sources::builds_shared_library(request.dir);
         patch::boundary::check(name, &file.to_string_lossy(), shared).map_err(FixError::Use)?;
     }
-    let ask = Ask { positions: reorders, layout: !request.abi_ok };
+    let ask = Ask { positions: reorders, layout: !request.abi_ok, size: false };
     let edits = displaces(request.edits).then_some(request.edits);
     sources.judge(name, file, edits, ask).map_err(FixError::Use)
 }

@@ -83,8 +83,14 @@ fn bytes_that_are_looked_at() {
     f("char out[64];\nvoid g(struct s *x) { memcpy(out, x, sizeof *x); }", "array of bytes");
     f("void g(struct s *x) { __asm__ volatile(\"\" : : \"r\"(x)); }", "assembly");
     f("struct s *g(void) { static char pool[48]; return (struct s *)pool; }", "so many bytes");
-    f("int g(void) { return sizeof(struct s) <= 32; }", "compared with a number");
-    f("int g(void) { return sizeof(struct s) / sizeof(int); }", "counted in numbers");
+    let size = |code: &str, expect| c(&format!("{code}\n"), "pad=64", expect);
+    size("int g(void) { return sizeof(struct s) <= 32; }", Some("compared with a number"));
+    size("int g(void) { return sizeof(struct s) / sizeof(int); }", Some("counted in numbers"));
+    let room = "static int g(int bytes) { return bytes / (int)sizeof(struct s); }\n\
+                int main(void) { printf(\"%d\", g(512)); return 0; }";
+    size(room, Some("divides a number of bytes"));
+    // The size stays.
+    c(&format!("{room}\n"), "swap:a,c", None);
     f("void g(struct s *x, char *b) { memcpy(b, x, 16); }", "from the first on");
     f(
         "struct t { int a, b; };\nvoid g(struct s *x, struct t *t) { memcpy(x, t, sizeof(*t)); }",

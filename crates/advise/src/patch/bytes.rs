@@ -1,7 +1,7 @@
 //! Uses that look at an object's bytes without moving them out of the process: hashes, comparisons, copies into
 //! buffers, casts to numbers, inline assembly. Any other layout may change what they give.
 
-use super::objects::{Objects, Pointee, is_scalar};
+use super::objects::{Objects, Pointee};
 use super::scan::is_typeof;
 
 /// Parts of names of functions that take an object and its size and only make, clear, copy or order it as a whole.
@@ -20,7 +20,6 @@ pub(super) fn in_file(objects: &Objects<'_, '_>) -> Option<(usize, String)> {
 fn seen(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     match objects.text(i) {
         "(" | "reinterpret_cast" | "static_cast" => cast(objects, i).or_else(|| carved(objects, i)),
-        "sizeof" | "alignof" | "_Alignof" | "__alignof__" => compared(objects, i),
         "has_unique_object_representations" | "has_unique_object_representations_v" => {
             let close = objects.code.matching(i + 1, ["<", ">"], 20)?;
             objects.names_type(i + 1, close).then(|| "it is asked whether it has padding".into())
@@ -90,56 +89,6 @@ fn carved(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     (fixed || (from..to).any(counted)).then(|| format!("{name} is a place of so many bytes for it"))
 }
 
-/// `sizeof(struct s) <= 64`: a branch that another size takes. Distances and counts of elements are none.
-fn compared(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
-    let close = objects.code.closing(i + 1)?;
-    if !objects.measures(i, close) {
-        return None;
-    }
-    let number = |j: usize| objects.text(j).starts_with(|c: char| c.is_ascii_digit());
-    if let Some(how) = divides(objects, i).or_else(|| sizes(objects, i)) {
-        return Some(how);
-    }
-    let operator = |t: &str| matches!(t, "<" | ">" | "=" | "!");
-    let behind = operator(objects.text(close + 1))
-        && (number(close + 2) || (objects.text(close + 2) == "=" && number(close + 3)));
-    let before = i > 1 && operator(objects.text(i - 1)) && (number(i - 2) || number(i.saturating_sub(3)));
-    // `sizeof(x) / 8`, `sizeof(x) / sizeof(long)`: it is taken for so many numbers.
-    let scalar = objects.text(close + 2) == "sizeof" && is_scalar(objects.text(close + 4));
-    if matches!(objects.text(close + 1), "/" | "%") && (number(close + 2) || scalar) {
-        return Some("its size is counted in numbers".into());
-    }
-    (behind || before).then(|| "its size or alignment is compared with a number".to_string())
-}
-
-/// `4096 / sizeof(struct s)`: so many fit; a variable or a constant stands for its number.
-fn divides(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
-    let mut at = i;
-    // `512 / (int)sizeof(..)`
-    if at > 2 && objects.text(at - 1) == ")" && objects.text(at - 3) == "(" {
-        at -= 3;
-    }
-    let value = at.checked_sub(2).filter(|_| matches!(objects.text(at - 1), "/" | "%"))?;
-    let number = |j: usize| objects.text(j).starts_with(|c: char| c.is_ascii_digit());
-    let constant = || {
-        let (at, _) = objects.code.variable_at(objects.text(value), value)?;
-        (objects.code.is_word(value) && objects.text(at + 1) == "=").then(|| number(at + 2))
-    };
-    (number(value) || constant().unwrap_or(false))
-        .then(|| "a number of bytes is divided by its size".to_string())
-}
-
-/// `char buf[sizeof(struct s)]`, unless that is aligned for it.
-fn sizes(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
-    let (start, end) = objects.code.statement(i);
-    let open = (start..i).rev().find(|&j| matches!(objects.text(j), "[" | "]" | "(" | "="))?;
-    let name = open.checked_sub(1).filter(|_| objects.text(open) == "[")?;
-    let declared = objects.code.declaration(name)?;
-    let aligned = (start..end).any(|j| matches!(objects.text(j), "alignas" | "_Alignas" | "aligned"));
-    let bytes = matches!(objects.text(declared.ty), "char" | "uint8_t" | "u8" | "byte");
-    (bytes && !aligned).then(|| format!("{} is an array of as many bytes", objects.text(name)))
-}
-
 pub(super) fn keeps(function: &str) -> bool {
     let lower = function.to_lowercase();
     KEEPS.iter().any(|k| lower.contains(k))
@@ -178,9 +127,10 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     match word {
         "memcmp" | "bcmp" => Some(format!("{word}() compares its bytes")),
         "memcpy" | "memmove" | "__builtin_memcpy" | "std" => copied(objects, &arguments, word),
+        _ if takes(word) => copied(objects, &arguments, word),
         _ if keeps(word) => None,
         _ => {
-            let passed = arguments.iter().any(|a| objects.is_address(*a));
+            let passed = arguments.iter().any(|a| is_given(objects, *a));
             passed.then(|| format!("{word}() is given its bytes"))
         }
     }
@@ -192,12 +142,24 @@ fn is_declaration(objects: &Objects<'_, '_>, i: usize) -> bool {
         && (objects.code.is_word(i - 1) && !matches!(objects.text(i - 1), "return" | "else" | "case" | "do"))
 }
 
+/// Names of functions that copy.
+fn takes(function: &str) -> bool {
+    let lower = function.to_lowercase();
+    ["dup", "clone", "memcpy", "memmove"].iter().any(|w| lower.contains(w)) && !lower.contains("free")
+}
+
+/// The argument is the address of an object, also behind a `void *`.
+fn is_given(objects: &Objects<'_, '_>, argument: (usize, usize)) -> bool {
+    let untyped = argument.1 == argument.0 + 1 && objects.is_object_as_void(argument.0);
+    untyped || objects.is_address(argument)
+}
+
 /// A copy between an object and an array of bytes.
 fn copied(objects: &Objects<'_, '_>, arguments: &[(usize, usize)], word: &str) -> Option<String> {
     let (to, from) = (arguments.first()?, arguments.get(1)?);
-    let object = objects.is_address(*to) || objects.is_address(*from);
+    let object = is_given(objects, *to) || is_given(objects, *from);
     let other =
-        [to, from].into_iter().find_map(|a| if objects.is_address(*a) { None } else { other(objects, *a) });
+        [to, from].into_iter().find_map(|a| if is_given(objects, *a) { None } else { other(objects, *a) });
     other.filter(|_| object).map(|o| {
         let bytes = matches!(o, "char" | "uint8_t" | "u8" | "byte" | "unsigned");
         format!("{word}() copies its bytes from or to {}", if bytes { "an array of bytes" } else { o })

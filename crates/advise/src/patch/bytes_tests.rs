@@ -31,14 +31,59 @@ fn copies_into_something_else() {
 
 #[test]
 fn sizes_that_count() {
-    refused("int f(void) { return 4096 / sizeof(struct s); }", "divided by its size");
-    refused("int f(void) { return 512 / (int)sizeof(struct s); }", "divided by its size");
-    refused("int f(void) { const int room = 1024; return room / sizeof(struct s); }", "divided by its size");
+    refused("int f(void) { return 4096 / sizeof(struct s); }", "divides a number of bytes");
+    refused("int f(void) { return 512 / (int)sizeof(struct s); }", "divides a number of bytes");
+    refused(
+        "int f(void) { const int room = 1024; return room / sizeof(struct s); }",
+        "divides a number of bytes",
+    );
     refused("static char room[2 * sizeof(struct s)];", "as many bytes");
     fine("static struct s all[4]; int f(void) { return sizeof(all) / sizeof(struct s); }");
     fine("int f(int bytes) { return bytes / sizeof(struct s); }");
+    refused(
+        "static int f(int bytes) { return bytes / sizeof(struct s); } int g(void) { return f(512); }",
+        "divides a number of bytes",
+    );
+    refused("static char room[512]; int f(void) { return sizeof(room) / sizeof(struct s); }", "divides");
+    fine("void *f(size_t n) { return n > SIZE_MAX / sizeof(struct s) ? 0 : malloc(n * sizeof(struct s)); }");
     fine("alignas(struct s) static char room[sizeof(struct s)];");
     fine("void *f(int n) { return malloc(n * sizeof(struct s)); }");
+}
+
+#[test]
+fn sizes_that_become_data() {
+    refused("void f(struct s *p) { printf(\"%zu\", sizeof *p); }", "its size is printed");
+    fine("void f(struct s *p) { printf(\"%zu\", sizeof p); }");
+    refused(
+        "void f(struct s *p) { int n = sizeof *p; printf(\"%d\", n); }",
+        "is kept in n, which is printed",
+    );
+    refused(
+        "size_t f(void) { return sizeof(struct s); } void g(void) { printf(\"%d\", f()); }",
+        "f() returns",
+    );
+    refused("void f(int used) { while (used + sizeof(struct s) <= 512) used++; }", "compared with a number");
+    refused("void f(void) { std::cout << sizeof(struct s) << 1; }", "is printed");
+    fine("void f(void) { std::aligned_storage_t<sizeof(struct s), alignof(s)> room; }");
+    let len = "struct h { int kind; int len; };\nvoid p(struct h *h) { printf(\"%d\", h->len); }\n";
+    refused(&format!("{len}void f(struct h *h) {{ h->len = sizeof(struct s); }}"), "is kept in len");
+    refused(&format!("{len}struct h all = {{ 1, sizeof(struct s) }};"), "is kept in h");
+    refused(&format!("{len}struct h all = {{ .len = sizeof(struct s) }};"), "is kept in len");
+    fine(&format!("{len}void f(struct h *h) {{ h->kind = sizeof(struct s); }}"));
+    fine("char *f(char *b, int i) { return b + i * sizeof(struct s); }");
+    fine("void f(struct s *p) { struct pool q; q.bytes = sizeof(*p); q.all = malloc(4 * q.bytes); }");
+}
+
+#[test]
+fn what_a_void_pointer_hides() {
+    refused("void f(struct s *p) { void *v = p; char w[16]; memcpy(w, v, sizeof *p); }", "array of bytes");
+    refused(
+        "void dup_to(void *, const void *, int);\nvoid f(struct s *p) { long w[2]; dup_to(w, p, sizeof *p); }",
+        "long",
+    );
+    fine(
+        "void put(void *c, struct s *p) { long w[2]; memcpy(w, c, sizeof w); }\nvoid f(struct s *p) { put(0, p); }",
+    );
 }
 
 #[test]

@@ -3,9 +3,9 @@
 
 use super::body::{Source, bare_name, find, may_define, statements};
 use super::member::declared;
+use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
 use super::overlay::Overlay;
-use super::scan::Code;
 use crate::edit::{Edit, Spot};
 
 /// A member as its declaration tells it.
@@ -124,10 +124,10 @@ fn moved<'m>(order: &mut Vec<&'m str>, edit: &Edit) {
     }
 }
 
-struct Uses<'u, 's, 'a> {
-    objects: &'u Objects<'s, 'a>,
-    members: &'u [Member],
-    files: &'u [(&'u str, &'u str)],
+pub(super) struct Uses<'u, 's, 'a> {
+    pub(super) objects: &'u Objects<'s, 'a>,
+    pub(super) members: &'u [Member],
+    pub(super) files: &'u [(&'u str, &'u str)],
     /// Members change their order.
     reorders: bool,
     /// Places of members before which a gap opens; beyond all where it is not known.
@@ -144,7 +144,7 @@ impl Uses<'_, '_, '_> {
                 self.transfer(i, 2)
             }
             "fwrite" | "fread" => self.transfer(i, 1),
-            "(" => self.wider(i).or_else(|| self.distance(i)),
+            "(" => self.wider(i).or_else(|| self.distance(i)).or_else(|| self.rebased(i)),
             "memset_after" | "memset_startat" | "offsetofend" => self.kernel_range(i),
             "offsetof" | "__builtin_offsetof" => self.offset(i),
             "&" => self.arithmetic(i),
@@ -167,7 +167,7 @@ impl Uses<'_, '_, '_> {
     }
 
     /// A length made of numbers and the sizes of plain types: `3 * sizeof(long)`.
-    fn length(&self, (from, to): (usize, usize)) -> Option<u64> {
+    pub(super) fn length(&self, (from, to): (usize, usize)) -> Option<u64> {
         let objects = self.objects;
         let (mut sum, mut product, mut at) = (0u64, 1u64, from);
         while at < to {
@@ -191,15 +191,16 @@ impl Uses<'_, '_, '_> {
     }
 
     /// The member whose address is taken at `i`, and the place of its name.
-    fn member_address(&self, i: usize) -> Option<(&Member, usize)> {
+    pub(super) fn member_address(&self, i: usize) -> Option<(&Member, usize)> {
         let objects = self.objects;
         // `a && p->b > 3`
         if objects.text(i + 1) == "&" || objects.text(i.saturating_sub(1)) == "&" {
             return None;
         }
+        let cast = || objects.code.cast_before(i - 1).is_some();
         let binary = i > 0
             && (objects.code.is_word(i - 1) && objects.text(i - 1) != "return"
-                || matches!(objects.text(i - 1), ")" | "]"));
+                || matches!(objects.text(i - 1), ")" | "]") && !cast());
         (!binary).then(|| self.own_member(i + 1)).flatten()
     }
 
@@ -332,7 +333,8 @@ impl Uses<'_, '_, '_> {
         let objects = self.objects;
         let variable = objects.code.variable(objects.text(to - 1), to - 1);
         let of_pointer = objects.text(from) == "&" && variable.is_some_and(|d| d.depth > 0);
-        objects.is_address((from, to)) && !of_pointer
+        let untyped = to == from + 1 && objects.is_object_as_void(from);
+        (objects.is_address((from, to)) && !of_pointer) || untyped
     }
 
     /// The argument is `sizeof` the member, its type, or something declared like it; or no more bytes than it has.
@@ -374,46 +376,10 @@ impl Uses<'_, '_, '_> {
     }
 
     /// A member of the same type stands beside this one.
-    fn is_run(&self, member: &Member) -> bool {
+    pub(super) fn is_run(&self, member: &Member) -> bool {
         let at = self.members.iter().position(|m| m == member).unwrap_or(0);
         let beside = [at.checked_sub(1), Some(at + 1)].into_iter().flatten();
         beside.filter_map(|n| self.members.get(n)).any(|n| n.ty == member.ty && !n.array)
-    }
-
-    /// `sum(&x->a, 3)`, where `a` stands beside members of its type and the function goes on from there.
-    fn is_walked_by_callee(&self, member: &Member, i: usize, last: usize) -> bool {
-        let objects = self.objects;
-        if !self.is_run(member) || !matches!(objects.text(i.saturating_sub(1)), "(" | ",") {
-            return false;
-        }
-        let open = (i.saturating_sub(40)..i)
-            .rev()
-            .find(|&k| objects.text(k) == "(" && objects.code.closing(k).is_some_and(|c| c > last));
-        let Some(open) = open.filter(|&o| o > 0 && objects.code.is_word(o - 1)) else { return false };
-        let name = objects.text(open - 1);
-        let Some(index) = objects.arguments(open).iter().position(|a| a.0 <= i && i < a.1) else {
-            return false;
-        };
-        self.is_run_of(member, objects.arguments(open).get(index + 1), name)
-            || objects.code.walks_parameter(name, index)
-            || self.files.iter().filter(|f| may_be_function(f.1, name)).any(|f| {
-                let source = Source::new(f.1);
-                Code::new(&source).walks_parameter(name, index)
-            })
-    }
-
-    /// A function that no source defines is given a number beside the address, and so many members of one type stand
-    /// there: `span<long> s(&x.a, 4)`.
-    fn is_run_of(&self, member: &Member, next: Option<&(usize, usize)>, name: &str) -> bool {
-        let Some(count) = next.and_then(|&n| self.length(n)) else { return false };
-        let lower = name.to_lowercase();
-        let one = ["atomic", "sync", "add", "inc", "sub", "set", "store", "futex", "xchg", "init"];
-        let at = self.members.iter().position(|m| m == member).unwrap_or(0);
-        let run = self.members[at..].iter().take_while(|m| m.ty == member.ty && !m.array).count() as u64;
-        let plain = member.ty.split(' ').all(is_scalar);
-        let defined =
-            || self.files.iter().any(|f| may_be_function(f.1, name) || macro_text(f.1, name).is_some());
-        plain && (2..=run).contains(&count) && !one.iter().any(|w| lower.contains(w)) && !defined()
     }
 
     fn kernel_range(&self, i: usize) -> Option<String> {
@@ -440,26 +406,49 @@ impl Uses<'_, '_, '_> {
             || (before == "=" && matches!(objects.text(i.saturating_sub(2)), "=" | "!" | "<" | ">"));
         let subtracted = self.reorders && (behind == "-" || sized);
         let counts = compares(before) || compares(behind) || equal || subtracted;
-        counts.then(|| format!("the offset of {} is compared or subtracted", objects.text(close - 1)))
+        let numbers = Numbers { code: &objects.code, files: self.files };
+        let name = objects.text(close - 1);
+        match counts {
+            true => Some(format!("the offset of {name} is compared or subtracted")),
+            false => numbers.shown(i, close + 1).map(|how| format!("the offset of {name} {how}")),
+        }
     }
 
     /// `&x->a + 1`, `(&x->a)[1]`, `&x->c - &x->a`, `p = &x->a` and then `p[1]`.
     fn arithmetic(&self, i: usize) -> Option<String> {
         let objects = self.objects;
         let (member, last) = self.member_address(i).filter(|(m, _)| !m.array)?;
+        let first = self.casts_before(i);
+        if let Some(how) = self.by_hand(member, (i, last), first) {
+            return Some(how);
+        }
         // In parentheses of its own: `(&x->a)[1]`; `&x->a[1]` is the address of an element.
-        let own = objects.text(i.saturating_sub(1)) == "(" && objects.text(last + 1) == ")";
-        let before = objects.text(i.saturating_sub(1 + usize::from(own)));
+        let own = objects.text(first.saturating_sub(1)) == "(" && objects.text(last + 1) == ")";
+        let before = objects.text(first.saturating_sub(1 + usize::from(own)));
         let behind = objects.text(last + 1 + usize::from(own));
-        let call = own && i >= 2 && objects.code.is_word(i - 2) && objects.text(i - 2) != "return";
+        let call =
+            own && first >= 2 && objects.code.is_word(first - 2) && objects.text(first - 2) != "return";
         let arrow = behind == "-" && objects.text(last + 2 + usize::from(own)) == ">";
-        let operator = (matches!(behind, "+" | "-" | "<" | ">") && !arrow)
-            || (own && behind == "[")
-            || matches!(before, "-" | "<" | ">" | "+");
+        let steps = self.steps(member, first, i);
+        // Casts make addresses numbers for many ends: what is subtracted must be of this type, too.
+        let other = |at: usize, behind: bool| {
+            first == i
+                || self.is_own_place(if behind { (at, objects.code.operand_end(at)) } else { (at, at + 1) })
+        };
+        let end = last + 1 + usize::from(own);
+        let start = first.saturating_sub(2 + usize::from(own));
+        let operator = (matches!(behind, "-" | "<" | ">") && !arrow && other(end + 1, true))
+            || (steps && (behind == "+" || own && behind == "["))
+            || (matches!(before, "-" | "<" | ">") && other(start, false))
+            || (steps && before == "+");
         let operator = operator && !call;
-        let kept = objects.text(i.saturating_sub(1)) == "="
-            && objects.text(i.saturating_sub(2)) != "="
+        let kept = objects.text(first.saturating_sub(1)) == "="
+            && objects.text(first.saturating_sub(2)) != "="
             && matches!(objects.text(last + 1), ";" | ",");
+        let walks = || match steps {
+            true => objects.walks(first - 2, first),
+            false => self.is_subtracted(first - 2, first),
+        };
         // `T *data() { return &x; }`
         let returned = objects.text(i.saturating_sub(1)) == "return" && self.is_run(member) && {
             let (open, _) = objects.function(i);
@@ -467,14 +456,90 @@ impl Uses<'_, '_, '_> {
             (start..open)
                 .any(|j| matches!(objects.text(j), "data" | "begin" | "ptr" | "raw" | "array" | "operator"))
         };
-        let walked =
-            returned || (kept && objects.walks(i - 2, i)) || self.is_walked_by_callee(member, i, last);
+        let walked = returned || (kept && walks()) || self.is_walked_by_callee(member, first, last);
         (operator || walked).then(|| format!("there is arithmetic on the address of {}", member.name))
+    }
+
+    /// The variable at `variable` is subtracted from a place in such an object behind `from`, or that from it.
+    fn is_subtracted(&self, variable: usize, from: usize) -> bool {
+        let code = &self.objects.code;
+        let (_, end) = self.objects.function(variable);
+        let uses = code.places(code.text(variable)).iter().filter(|&&j| from < j && j < end);
+        uses.into_iter().any(|&j| {
+            let (before, behind) = (code.text(j - 1), code.text(j + 1));
+            let less = |op: &str| matches!(op, "-" | "<" | ">");
+            let right = less(behind) && code.text(j + 2) != ">";
+            right && self.is_own_place((j + 2, code.operand_end(j + 2)))
+                || less(before) && self.is_own_place((code.operand_start(j - 2), j - 1))
+        })
+    }
+
+    /// The tokens are a place in an object of the type, or a variable that is given one.
+    fn is_own_place(&self, (from, to): (usize, usize)) -> bool {
+        let objects = self.objects;
+        let place = |k: usize| self.member_address(k).is_some() || objects.address(k).is_some();
+        let given = |&k: &usize| {
+            let end = (k..k + 24).find(|&e| matches!(objects.text(e), ";" | ",")).unwrap_or(k);
+            objects.text(k + 1) == "=" && (k + 2..end).any(place)
+        };
+        let (open, close) = objects.function(from);
+        let variable = |j: usize| {
+            let mut places = objects.code.places(objects.text(j)).iter();
+            places.any(|k| (open..close).contains(k) && given(k))
+        };
+        (from..to).any(|j| place(j) || (objects.code.is_word(j) && variable(j)))
+    }
+
+    /// First token of the casts right before `i`.
+    fn casts_before(&self, i: usize) -> usize {
+        let before = |at: usize| at.checked_sub(1).and_then(|close| self.objects.code.cast_before(close));
+        std::iter::successors(Some(i), |&at| before(at)).last().unwrap_or(i)
+    }
+
+    /// One step of the pointer that the casts at `first..i` make leaves the member.
+    fn steps(&self, member: &Member, first: usize, i: usize) -> bool {
+        let words: Vec<&str> = (first + 1..i.saturating_sub(2)).map(|j| self.objects.text(j)).collect();
+        first == i || size(&words.join(" ")).zip(size(&member.ty)).is_some_and(|(step, own)| step >= own)
+    }
+
+    /// `(size_t)&((struct s *)0)->a`: an offset, and `(uintptr_t)&x->a % 64`, what it leaves.
+    fn by_hand(&self, member: &Member, (i, last): (usize, usize), first: usize) -> Option<String> {
+        let objects = self.objects;
+        let null = (i..last).any(|j| objects.text(j) == ")" && matches!(objects.text(j + 1), "0" | "NULL"));
+        if null {
+            let numbers = Numbers { code: &objects.code, files: self.files };
+            return numbers.shown(first, last + 1).map(|how| format!("the offset of {} {how}", member.name));
+        }
+        let number = first < i && objects.text(i - 2) != "*";
+        let behind = (objects.text(last + 1), objects.text(last + 2));
+        let remainder = behind.0 == "%" || (behind.0 == "&" && behind.1 != "&");
+        (number && remainder).then(|| format!("it is asked how {} is aligned", member.name))
+    }
+
+    /// `(struct s *)((char *)b - 8)`: from the address of a member to its object.
+    fn rebased(&self, i: usize) -> Option<String> {
+        let objects = self.objects;
+        let close = objects.code.closing(i).filter(|c| c - i < 6 && objects.text(c - 1) == "*")?;
+        let untyped = objects.text(close - 2) == "void"
+            && objects.text(i.checked_sub(1)?) == "="
+            && objects.is_object(i.saturating_sub(2));
+        let end = objects.code.closing(close + 1).filter(|_| objects.text(close + 1) == "(")?;
+        let minus = (close + 2..end).rev().find(|&j| objects.text(j) == "-" && objects.text(j + 1) != ">")?;
+        let word = (close + 2..minus).rev().find(|&j| objects.code.is_word(j))?;
+        let numbers = Numbers { code: &objects.code, files: self.files };
+        if !(untyped || objects.names_type(i, close)) || !numbers.is_amount(minus + 1, end) {
+            return None;
+        }
+        let declared = objects.code.variable(objects.text(word), word).filter(|d| d.depth == 1)?;
+        let ty = objects.text(declared.ty);
+        let like = |m: &&Member| m.ty.split(' ').any(|w| w == ty) && ty != "char";
+        let member = self.members.iter().skip(1).find(like)?;
+        Some(format!("its address is computed from one that may be that of {}", member.name))
     }
 }
 
 /// Whether `text` has the body of a function `name`, as far as a glance tells.
-fn may_be_function(text: &str, name: &str) -> bool {
+pub(super) fn may_be_function(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
         let behind = text[at + name.len()..].trim_start();
         let parameters = behind.starts_with('(').then(|| behind.split([';', '{', '}']).next()).flatten();
@@ -492,7 +557,7 @@ fn is_constant(word: &str) -> bool {
 }
 
 /// What `#define word` stands for in `text`.
-fn macro_text<'t>(text: &'t str, word: &str) -> Option<&'t str> {
+pub(super) fn macro_text<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     text.match_indices(word).find_map(|(at, _)| {
         let defines = text[..at].trim_end_matches([' ', '\t']).ends_with("define");
         let rest = &text[at + word.len()..];

@@ -199,11 +199,69 @@ fn distances_and_several_numbers() {
 }
 
 #[test]
+fn distances_of_members() {
+    let f = |code: &str, expect| check(&format!("void f(struct s *p) {{ {code} }}"), "swap:b,c", expect);
+    let found = Some("arithmetic on the address of");
+    f("n = (char *)&p->b - (char *)&p->a;", found);
+    f("n = (uintptr_t)&p->b - (uintptr_t)&p->a;", found);
+    f("char *m = (char *)&p->b, *n = (char *)&p->a; x = m - n;", found);
+    f("char *m = (char *)&p->b; x = m - start;", None);
+    f("x = (uintptr_t)&p->b % 64;", Some("is aligned"));
+    f("x = v(y) & p->b;", None);
+    f("printf(\"%d\", (int)(size_t)&((struct s *)0)->b);", Some("the offset of b is printed"));
+    f("printf(\"%zu\", offsetof(struct s, b));", Some("the offset of b is printed"));
+    f("x = *(int *)((char *)p + offsetof(struct s, b));", None);
+}
+
+#[test]
+fn what_a_callee_reaches() {
+    let own = "long sum(const int *v, int n);\nlong range(const int *v, const int *end);\nvoid set(int *v, int n);\n";
+    let f = |code: &str, edit: &str, expect| {
+        check(&format!("{own}void f(struct s *p, int n) {{ {code} }}"), edit, expect)
+    };
+    for edit in ["swap:b,c", "align:b=64"] {
+        f("sum(&p->a, n);", edit, Some("arithmetic"));
+        f("range(&p->a, &p->c);", edit, Some("arithmetic"));
+        f("x = std::accumulate(&p->a, &p->c, 0);", edit, Some("arithmetic"));
+        f("long (*call)(const int *, int) = sum; call(&p->a, n);", edit, Some("arithmetic"));
+    }
+    f("set(&p->a, n); scanf(\"%d %d\", &p->a, &p->b); swap(&p->a, &p->b);", "swap:b,c", None);
+}
+
+#[test]
+fn from_a_member_to_its_object() {
+    let f =
+        |code: &str, expect| check(&format!("struct s *f(int *m) {{ return {code}; }}"), "swap:b,c", expect);
+    f("(struct s *)((char *)m - 4)", Some("address is computed"));
+    f("(struct s *)(m - 1)", Some("address is computed"));
+    f("(struct s *)((uintptr_t)m - sizeof(int))", Some("address is computed"));
+    f("(struct s *)((char *)m - offsetof(struct s, b))", None);
+}
+
+#[test]
+fn unions_of_pointers_and_of_what_holds_it() {
+    let f = |code: &str, expect| check(code, "swap:b,c", expect);
+    f("union u { struct s *one; int *v; };", Some("a union has a pointer"));
+    f("union u { struct s *one; char *text; int n; };", None);
+    f(
+        "struct o { int n; struct s in; }; union u { struct o o; int v[9]; };",
+        Some("shares a union with numbers"),
+    );
+}
+
+#[test]
 fn a_void_pointer_beside_other_variables() {
     let walk = "int g(void *v) { int *w = v, sum = 0; return w[2] + sum; }\n";
     let f = |edit| check(&format!("{walk}int f(struct s *p) {{ return g(p); }}"), edit, Some("becomes"));
     f("swap:b,c");
     f("align:b=64");
+}
+
+#[test]
+fn a_callback_has_other_pointers_beside_the_object() {
+    let entry = "struct t { char name[32]; int k; };\n\
+        void each(int key, void *value, void *data) { struct t *e = value; }\n";
+    check(&format!("{entry}void f(struct s *p) {{ walk(table, each, p); }}"), "swap:b,c", None);
 }
 
 #[test]

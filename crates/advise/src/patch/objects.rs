@@ -14,9 +14,6 @@ const SCALARS: [&str; 31] = [
 /// Words beside the names in a cast or a declaration.
 const QUALIFIERS: [&str; 8] = ["const", "volatile", "struct", "class", "union", "std", "restrict", "static"];
 
-/// Tokens behind a use that are looked at for what becomes of it.
-const FUNCTION_TOKENS_MAX: usize = 4000;
-
 /// What a pointer points to after a cast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pointee<'a> {
@@ -120,6 +117,19 @@ impl<'s, 'a> Objects<'s, 'a> {
         let Some(declared) = self.code.variable(self.text(base), base) else { return false };
         let tagged = declared.ty > 0 && matches!(self.text(declared.ty - 1), "struct" | "union");
         tagged && !self.held.has_in(self.text(declared.ty), self.text(i))
+    }
+
+    /// So many dereferences of the variable or member at `i` give an object; none of an array gives all of them.
+    pub(super) fn is_reached(&self, i: usize, dereferences: usize) -> bool {
+        if i > 0 && self.is_access(i) {
+            return dereferences > 0 || !self.points(i);
+        }
+        let Some((at, declared)) = self.code.variable_at(self.text(i), i) else { return dereferences > 0 };
+        let array = self.text(at + 1) == "[";
+        let by_name = usize::from(self.held.is_pointer_name(self.text(declared.ty)));
+        let deduced =
+            usize::from(self.text(declared.ty) == "auto" && self.text(at - 1) != "&" && declared.depth == 0);
+        dereferences >= declared.depth + by_name + deduced || (array && dereferences == 0)
     }
 
     fn is_access(&self, i: usize) -> bool {
@@ -345,18 +355,9 @@ impl<'s, 'a> Objects<'s, 'a> {
         })
     }
 
-    /// Tokens of the function around `i`: of the outermost braces behind parentheses, else of all braces.
+    /// Tokens of the function around `i`.
     pub(super) fn function(&self, i: usize) -> (usize, usize) {
-        let (mut all, mut function, mut at) = (None, None, i);
-        while let Some(outer) = self.code.enclosing(at) {
-            let (start, _) = self.code.statement(outer);
-            all = Some(outer);
-            function = if (start..outer).any(|j| self.text(j) == "(") { Some(outer) } else { function };
-            at = outer;
-        }
-        let from = function.or(all).unwrap_or(i);
-        let most = self.code.len().min(from + FUNCTION_TOKENS_MAX);
-        (from, self.code.matching(from, ["{", "}"], FUNCTION_TOKENS_MAX).unwrap_or(most))
+        self.code.function(i)
     }
 
     /// The pointer variable at `variable` is indexed or moved behind `from`.
@@ -369,24 +370,7 @@ impl<'s, 'a> Objects<'s, 'a> {
 
     /// Ranges of the arguments of the call whose `(` is at `open`.
     pub(super) fn arguments(&self, open: usize) -> Vec<(usize, usize)> {
-        let Some(close) = self.code.closing(open) else { return Vec::new() };
-        let (mut depth, mut from) = (0usize, open + 1);
-        let mut out = Vec::new();
-        for i in open + 1..close {
-            match self.text(i) {
-                "(" | "[" | "{" => depth += 1,
-                ")" | "]" | "}" => depth = depth.saturating_sub(1),
-                "," if depth == 0 => {
-                    out.push((from, i));
-                    from = i + 1;
-                }
-                _ => {}
-            }
-        }
-        if from < close {
-            out.push((from, close));
-        }
-        out
+        self.code.arguments(open)
     }
 
     /// The argument is the address of a whole object, with or without a cast.

@@ -48,11 +48,11 @@ impl Over {
             return 0;
         }
         let theirs = members_in(files, other);
+        let like = matches!(self, Over::Like(_));
         // `struct { float v[3]; }` is numbers, too.
-        if theirs.first().is_some_and(|m| m.array && m.ty.split(' ').all(is_scalar)) {
+        if !like && theirs.first().is_some_and(|m| m.array && m.ty.split(' ').all(is_scalar)) {
             return own.len();
         }
-        let like = matches!(self, Over::Like(_));
         let same = |a: &Member, b: &Member| a.ty == b.ty && a.array == b.array && (!like || a.name == b.name);
         own.iter().zip(&theirs).take_while(|(a, b)| same(a, b)).count().max(usize::from(!like))
     }
@@ -136,39 +136,21 @@ impl Overlay<'_, '_, '_> {
         match (i + 1..close).filter(|&j| objects.text(j) == "*").count() {
             1 if objects.text(close - 2) == "char" => {
                 let argument = matches!(before, "," | "(") && matches!(behind, "," | ")");
-                argument && self.call_around(i, end).is_some_and(|f| STRINGS.contains(&objects.text(f)))
+                argument && objects.call_around(i, end).is_some_and(|f| STRINGS.contains(&objects.text(f)))
             }
             2 => before == "*" && !matches!(behind, "+" | "-"),
             _ => false,
         }
     }
 
-    /// The function in whose parentheses the tokens from `i` to before `end` stand.
-    fn call_around(&self, i: usize, end: usize) -> Option<usize> {
-        let objects = self.objects;
-        let mut opens = (i.saturating_sub(60)..i).rev().filter(|&k| objects.text(k) == "(");
-        let open = opens.find(|&k| objects.code.closing(k).is_some_and(|c| c >= end))?;
-        open.checked_sub(1)
-    }
-
     /// `strcmp(v, w)` of `void` pointers that are objects.
     fn as_string(&self, i: usize) -> Option<(Over, String)> {
         let objects = self.objects;
-        let word =
-            |&(from, to): &(usize, usize)| (to == from + 1 && self.is_object_as_void(from)).then_some(from);
+        let word = |&(from, to): &(usize, usize)| {
+            (to == from + 1 && objects.is_object_as_void(from)).then_some(from)
+        };
         let found = objects.arguments(i + 1).iter().find_map(word);
         found.map(|_| (Over::First, format!("{}() reads it as a string", objects.text(i))))
-    }
-
-    /// The word is a `void *` to which an object's address is given.
-    fn is_object_as_void(&self, i: usize) -> bool {
-        let objects = self.objects;
-        objects.code.is_word(i)
-            && objects
-                .code
-                .variable(objects.text(i), i)
-                .is_some_and(|d| objects.text(d.ty) == "void" && d.depth == 1)
-            && self.receives(i)
     }
 
     /// What was given as a `void *` and becomes a pointer to something else: `(struct head *)v`, `int *w = v;`.
@@ -193,7 +175,7 @@ impl Overlay<'_, '_, '_> {
         if objects.is_name(word) || !matches!(stars, 1 | 2) || (stars == 1 && head == "void") {
             return None;
         }
-        if !self.is_object_as_void(value) {
+        if !objects.is_object_as_void(value) {
             return None;
         }
         let over = match () {
@@ -220,40 +202,15 @@ impl Overlay<'_, '_, '_> {
         at_once || objects.text(behind) == "+" || variable.is_some_and(|v| objects.walks(v, value))
     }
 
-    /// An object's address becomes the value of the variable at `value`: it is assigned, or passed to its function.
-    fn receives(&self, value: usize) -> bool {
-        let objects = self.objects;
-        let name = objects.text(value);
-        let (open, _) = objects.function(value);
-        let (start, _) = objects.code.statement(open);
-        let own = (start..open).find(|&j| objects.code.is_word(j) && objects.text(j + 1) == "(");
-        let mut assigned = objects.code.places(name).iter().filter(|&&j| objects.text(j + 1) == "=");
-        let calls = own.map_or(&[][..], |j| objects.code.places(objects.text(j)));
-        let mut calls = calls.iter().filter(|&&j| Some(j) != own && objects.text(j + 1) == "(");
-        assigned.any(|&j| objects.address(j + 2).is_some())
-            || calls.any(|&j| objects.arguments(j + 1).iter().any(|a| objects.is_address(*a)))
-            || own.is_some_and(|j| self.is_called_back(j))
-    }
-
-    /// The function at `own` is passed beside an object's address: `qsort(v, n, sizeof(*v), compare)`.
-    fn is_called_back(&self, own: usize) -> bool {
-        let objects = self.objects;
-        let names = objects.code.places(objects.text(own)).iter().copied();
-        let mut passed = names.filter(|&j| j != own && matches!(objects.text(j + 1), ")" | ","));
-        passed.any(|j| {
-            let call = self.call_around(j, j + 1);
-            call.is_some_and(|f| objects.arguments(f + 1).iter().any(|a| objects.is_address(*a)))
-        })
-    }
-
-    /// A union with an object of the type beside numbers or other structs.
+    /// A union with an object of the type beside numbers or other structs, or with pointers to both.
     fn union(&self, i: usize) -> Option<(Over, String)> {
         let objects = self.objects;
         let source = objects.code.source;
         let keyword = objects.code.token(i)?;
         let body = bodies_in(source, keyword, keyword + 1).pop()?;
-        let (mut ours, mut other) = (false, None);
-        for statement in statements(source, &body).ok()? {
+        let (mut ours, mut pointed, mut other, mut numbers) = (false, false, None, false);
+        let statements = statements(source, &body).ok()?;
+        for statement in &statements {
             let words: Vec<&str> = (statement.first..statement.last)
                 .filter(|&t| source.tokens[t].is_code())
                 .map(|t| source.at(t))
@@ -261,15 +218,28 @@ impl Overlay<'_, '_, '_> {
             let first =
                 words.iter().position(|w| !matches!(*w, "struct" | "const" | "volatile")).unwrap_or(0);
             let word = words.get(first).copied().unwrap_or("");
-            let place = objects.code.place_of(statement.first) + first;
-            if objects.is_name(place) && !words.contains(&"*") {
+            let named = objects.is_name(objects.code.place_of(statement.first) + first);
+            if words.contains(&"*") {
+                (pointed, numbers) = (pointed || named, numbers || is_scalar(word) && word != "char");
+            } else if named {
                 ours = true;
-            } else if is_scalar(word) && other.is_none() {
+            } else if (is_scalar(word) || word == "{") && other.is_none() {
                 other = Some(Over::Numbers);
-            } else if !words.contains(&"*") && !word.is_empty() && other.is_none() {
+            } else if !word.is_empty() && other.is_none() {
                 other = Some(Over::Type(word.into()));
             }
         }
+        if pointed && numbers && statements.len() == 2 {
+            return Some((Over::Numbers, "a union has a pointer to it beside one to numbers".into()));
+        }
         other.filter(|_| ours).map(|o| (o, "it shares a union with another type".to_string()))
+    }
+
+    /// The same of a struct that holds it, with numbers.
+    pub(super) fn around(&self) -> Option<(usize, String)> {
+        let code = &self.objects.code;
+        let found = |&i: &usize| self.union(i).is_some_and(|(over, _)| matches!(over, Over::Numbers));
+        let at = code.places("union").iter().copied().find(found)?;
+        Some((at, "a struct that holds it shares a union with numbers".into()))
     }
 }

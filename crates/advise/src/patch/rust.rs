@@ -7,6 +7,7 @@
 
 mod item;
 mod lex;
+pub mod uses;
 mod wrap;
 
 use super::{PatchedText, Refusal};

@@ -152,7 +152,9 @@ impl<'s, 'a> Code<'s, 'a> {
         inside.into_iter().any(|&j| {
             let next = (self.text(j + 1), self.text(j + 2));
             let before = (self.text(j - 1), self.text(j.saturating_sub(2)));
-            let stepped = matches!(next, ("+", _) | ("-", "-" | "=")) || (next.0 == "-" && next.1 != ">");
+            // `(char *)p - offsetof(..)` is `container_of`.
+            let back = next.0 == "-" && !matches!(next.1, ">" | "offsetof" | "__builtin_offsetof");
+            let stepped = back || next.0 == "+";
             let indexed = next.0 == "[" && next.1 != "0";
             stepped || indexed || before == ("+", "+") || before == ("-", "-")
         })
@@ -170,6 +172,71 @@ impl<'s, 'a> Code<'s, 'a> {
             let body = self.matching(close + 1, ["{", "}"], BODY_TOKENS_MAX).unwrap_or(self.len());
             named && parameter.is_some_and(|p| self.walks(self.text(p), close + 1, body))
         })
+    }
+
+    /// Tokens of the function around `i`: of the outermost braces behind parentheses, else of all braces.
+    pub(super) fn function(&self, i: usize) -> (usize, usize) {
+        let (mut all, mut function, mut at) = (None, None, i);
+        while let Some(outer) = self.enclosing(at) {
+            let (start, _) = self.statement(outer);
+            all = Some(outer);
+            function = if (start..outer).any(|j| self.text(j) == "(") { Some(outer) } else { function };
+            at = outer;
+        }
+        let from = function.or(all).unwrap_or(i);
+        let most = self.len().min(from + BODY_TOKENS_MAX);
+        (from, self.matching(from, ["{", "}"], BODY_TOKENS_MAX).unwrap_or(most))
+    }
+
+    /// Ranges of the arguments of the call whose `(` is at `open`.
+    pub(super) fn arguments(&self, open: usize) -> Vec<(usize, usize)> {
+        let Some(close) = self.closing(open) else { return Vec::new() };
+        let (mut depth, mut from) = (0usize, open + 1);
+        let mut out = Vec::new();
+        for i in open + 1..close {
+            match self.text(i) {
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" => depth = depth.saturating_sub(1),
+                "," if depth == 0 => {
+                    out.push((from, i));
+                    from = i + 1;
+                }
+                _ => {}
+            }
+        }
+        if from < close {
+            out.push((from, close));
+        }
+        out
+    }
+
+    /// Place of the bracket that the one at `close` closes.
+    pub(super) fn opening(&self, close: usize) -> Option<usize> {
+        let right = self.text(close);
+        let left = match right {
+            ")" => "(",
+            "]" => "[",
+            _ => return None,
+        };
+        let mut depth = 0usize;
+        (close.saturating_sub(CALL_TOKENS_MAX)..=close).rev().find(|&j| {
+            match self.text(j) {
+                t if t == right => depth += 1,
+                t if t == left => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth == 0
+        })
+    }
+
+    /// Place of the `(` of the cast that ends with the `)` at `close`: `(char *)`, `(uintptr_t)`.
+    pub(super) fn cast_before(&self, close: usize) -> Option<usize> {
+        let open = self.opening(close).filter(|_| self.text(close) == ")")?;
+        let inside = open + 1..close;
+        let called = open > 0 && self.is_word(open - 1) && !matches!(self.text(open - 1), "return" | "case");
+        let number = |j: usize| is_number_type(self.text(j)) || self.text(j) == "const";
+        let pointer = self.text(close - 1) == "*" && self.is_word(open + 1);
+        (!called && close > open + 1 && (pointer || inside.clone().all(number))).then_some(open)
     }
 
     fn declarations(&self, name: &str) -> Declarations {
@@ -352,4 +419,12 @@ impl<'s, 'a> Code<'s, 'a> {
 /// Words whose parentheses hold something of the type that is meant.
 pub(super) fn is_typeof(word: &str) -> bool {
     matches!(word, "typeof" | "__typeof__" | "__typeof" | "typeof_unqual" | "decltype")
+}
+
+/// The word is a type of whole numbers, by its name.
+pub(super) fn is_number_type(word: &str) -> bool {
+    let plain =
+        ["unsigned", "signed", "short", "int", "long", "char", "u8", "u16", "u32", "u64", "s32", "s64"];
+    let ends = ["size_t", "int_t", "intptr_t", "ptrdiff_t", "int8_t", "int16_t", "int32_t", "int64_t"];
+    plain.contains(&word) || ends.iter().any(|e| word.ends_with(e))
 }

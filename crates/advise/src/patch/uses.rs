@@ -8,6 +8,8 @@ use super::held::Held;
 use super::init;
 use super::neighbours::Order;
 use super::objects::Objects;
+use super::overlay::Overlay;
+use super::size;
 use super::{Refusal, body::Source};
 use crate::edit::Edit;
 
@@ -16,19 +18,26 @@ use crate::edit::Edit;
 pub struct Ask {
     /// Initialisers by position.
     pub positions: bool,
-    /// Uses that see the layout.
+    /// Uses that see the layout, whatever changes in it.
     pub layout: bool,
+    /// Uses of its size.
+    pub size: bool,
 }
 
 impl Ask {
     /// Initialisers alone.
-    pub const POSITIONS: Ask = Ask { positions: true, layout: false };
+    pub const POSITIONS: Ask = Ask { positions: true, layout: false, size: false };
     /// All but initialisers.
-    pub const LAYOUT: Ask = Ask { positions: false, layout: true };
+    pub const LAYOUT: Ask = Ask { positions: false, layout: true, size: true };
+    /// What counts when the type gets another size.
+    pub const SIZE: Ask = Ask { positions: false, layout: false, size: true };
 }
 
+/// File and line of a line of the text.
+type Place<'p> = &'p dyn Fn(u32) -> (String, u32);
+
 /// The first refusal of every kind in one file.
-pub type Found = [Option<Refusal>; 5];
+pub type Found = [Option<Refusal>; 6];
 
 /// A type, and what must be known of a project to judge one of its files.
 #[derive(Debug)]
@@ -62,7 +71,7 @@ impl<'f> Uses<'f> {
     }
 
     /// The same of a text whose lines are told as others: file and line.
-    pub fn of_text(&self, text: &str, ask: Ask, place: &dyn Fn(u32) -> (String, u32)) -> Found {
+    pub fn of_text(&self, text: &str, ask: Ask, place: Place<'_>) -> Found {
         let named = self.names.iter().any(|n| text.contains(n.as_str()));
         let around = self.outer.iter().any(|n| text.contains(n.as_str()));
         if !named && !around && !self.held.names.iter().any(|n| text.contains(n.as_str())) {
@@ -77,39 +86,64 @@ impl<'f> Uses<'f> {
                 Refusal::PositionalInitialiser { name: name.into(), file, line }
             });
         }
-        if !ask.layout {
+        if !ask.layout && !ask.size {
             return found;
         }
         let objects = Objects::new(&source, &self.names, &self.held);
-        let told = |line: u32| {
-            let (file, line) = place(line);
-            format!("{file}:{line}")
-        };
-        let seen = |(i, how): (usize, String)| Refusal::SeesLayout {
-            name: name.into(),
-            place: told(objects.code.line(i)),
-            how,
-        };
-        let left = boundary::in_file(&objects, &self.names, &self.held);
-        found[1] =
-            left.map(|(line, how)| Refusal::LeavesProcess { name: name.into(), place: told(line), how });
-        found[2] = bytes::in_file(&objects).map(seen);
-        if around && found[1].is_none() {
+        self.layout_uses(&objects, ask, place, &mut found);
+        if around {
             // The bytes of what is around it are its bytes, too.
             let outer = Objects::new(&source, &self.outer, &self.outer_held);
-            let left = boundary::in_file(&outer, &self.outer, &self.outer_held);
-            let how = |how: String| format!("{how}, as part of a struct that holds it");
-            found[1] = left.map(|(line, left)| Refusal::LeavesProcess {
-                name: name.into(),
-                place: told(line),
-                how: how(left),
-            });
-            let looked = bytes::in_file(&outer).map(|(i, seen)| (i, how(seen)));
-            found[2] = found[2].take().or(looked.map(seen));
+            self.outer_uses(&outer, ask, place, &mut found);
         }
-        found[3] = generic::in_file(&objects, &self.curious).map(seen);
-        found[4] = self.order.as_ref().and_then(|order| order.in_file(&objects)).map(seen);
         found
+    }
+
+    fn layout_uses(&self, objects: &Objects<'_, '_>, ask: Ask, place: Place<'_>, found: &mut Found) {
+        let seen = |(i, how)| self.seen(objects.code.line(i), how, place);
+        if ask.size {
+            found[5] = size::in_file(objects, self.files).map(seen);
+        }
+        if !ask.layout {
+            return;
+        }
+        let left = boundary::in_file(objects, &self.names, &self.held);
+        found[1] = left.map(|(line, how)| self.left(line, how, place));
+        found[2] = bytes::in_file(objects).map(seen);
+        found[3] = generic::in_file(objects, &self.curious).map(seen);
+        found[4] = self.order.as_ref().and_then(|order| order.in_file(objects)).map(seen);
+    }
+
+    fn outer_uses(&self, outer: &Objects<'_, '_>, ask: Ask, place: Place<'_>, found: &mut Found) {
+        let how = |how: String| format!("{how}, as part of a struct that holds it");
+        let seen = |(i, seen): (usize, String)| self.seen(outer.code.line(i), how(seen), place);
+        if ask.size && found[5].is_none() {
+            found[5] = size::in_file(outer, self.files).map(seen);
+        }
+        if !ask.layout {
+            return;
+        }
+        if found[1].is_none() {
+            let left = boundary::in_file(outer, &self.outer, &self.outer_held);
+            found[1] = left.map(|(line, left)| self.left(line, how(left), place));
+        }
+        if found[2].is_none() {
+            found[2] = bytes::in_file(outer).map(seen);
+        }
+        if found[4].is_none() && self.order.is_some() {
+            let over = Overlay { objects: outer, members: &[] };
+            found[4] = over.around().map(|(i, how)| self.seen(outer.code.line(i), how, place));
+        }
+    }
+
+    fn seen(&self, line: u32, how: String, place: Place<'_>) -> Refusal {
+        let (file, line) = place(line);
+        Refusal::SeesLayout { name: self.name.into(), place: format!("{file}:{line}"), how }
+    }
+
+    fn left(&self, line: u32, how: String, place: Place<'_>) -> Refusal {
+        let (file, line) = place(line);
+        Refusal::LeavesProcess { name: self.name.into(), place: format!("{file}:{line}"), how }
     }
 
     /// Refuses with the first of what was found in the files; kinds go before files.

@@ -20,6 +20,8 @@ pub(super) struct Hidden<'a> {
     pub(super) file: &'a Path,
     /// Another order of its members.
     pub(super) edits: Option<&'a [Edit]>,
+    /// Its size changes.
+    pub(super) resized: bool,
     /// The copy in which the calls run.
     pub(super) root: &'a Path,
 }
@@ -32,7 +34,8 @@ impl Hidden<'_> {
         let calls = &calls[..calls.len().min(UNITS_MAX)];
         let found = super::parallel(calls, |call| {
             let text = Text::of(call, self.root);
-            uses.of_text(&text.text, Ask::LAYOUT, &|line| text.place(line))
+            let ask = Ask { size: self.resized, ..Ask::LAYOUT };
+            uses.of_text(&text.text, ask, &|line| text.place(line))
         });
         Uses::judge(found)
     }

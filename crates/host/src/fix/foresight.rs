@@ -22,6 +22,8 @@ pub struct Foresight {
     whole: Option<Refusal>,
     /// Against another order of members.
     order: Option<String>,
+    /// Against another size.
+    size: Option<Refusal>,
 }
 
 impl Foresight {
@@ -32,11 +34,12 @@ impl Foresight {
         let shared = sources::builds_shared_library(dir);
         let judge = |ask| sources.judge(name, &file, None, ask).err();
         let known = patch::boundary::check(name, &file.to_string_lossy(), shared).err();
-        let whole = known.or_else(|| judge(Ask::LAYOUT));
+        let whole = known.or_else(|| judge(Ask { size: false, ..Ask::LAYOUT }));
         let by_position = judge(Ask::POSITIONS).map(|e| e.to_string());
         let no_clang = is_cpp(&file) && crate::cc::search("clang++".as_ref()).is_none();
         let no_clang =
             no_clang.then(|| "members of C++ classes are reordered with clang++ in PATH only".into());
+        let size = judge(Ask::SIZE);
         Some(Foresight {
             name: name.into(),
             decl_line: decl.map(|d| d.line).filter(|l| *l > 0),
@@ -44,6 +47,7 @@ impl Foresight {
             file,
             whole,
             order: by_position.or(no_clang),
+            size,
         })
     }
 
@@ -54,6 +58,9 @@ impl Foresight {
         }
         if let Some(why) = self.order.as_ref().filter(|_| reorders(edits)) {
             return Some(why.clone());
+        }
+        if let Some(refusal) = self.size.as_ref().filter(|_| edits.iter().any(Edit::resizes)) {
+            return Some(refusal.to_string());
         }
         let target = Target { name: &self.name, decl_line: self.decl_line, members: &[], pad_bytes: 1 };
         let patched = patch::patch(&self.file.to_string_lossy(), &self.text, &target, edits);

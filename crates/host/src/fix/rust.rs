@@ -39,6 +39,11 @@ pub(super) fn is_rust(request: &Request<'_>) -> bool {
     request.decl.map_or(cargo, |d| d.file.ends_with(".rs"))
 }
 
+/// Rust sources below the folder define the struct.
+pub(super) fn defines(request: &Request<'_>) -> bool {
+    sources(request.dir).values().any(|text| rust::defines(text, request.type_name))
+}
+
 /// The fields of the struct lie in the order of its source (`repr(C)`), as far as the sources below `dir` tell.
 pub fn is_ordered(dir: &Path, name: &str, decl: Option<&SourceLoc>) -> bool {
     let sources = sources(dir);
@@ -52,6 +57,7 @@ pub(super) fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) 
     let file = definition(request.dir, &sources, request.type_name, request.decl)?;
     let old = &sources[&file];
     let wrapper = wrapper(request.dir, &file);
+    uses(request, request.edits.iter().any(Edit::resizes), &sources)?;
     let text = rust::patch(old, request.type_name, line(request.decl), request.edits, &wrapper)
         .map_err(|refusal| FixError::Refused { file: file.display().to_string(), refusal })?;
     let scratch = Scratch::copy_of(request.dir)?;
@@ -64,6 +70,7 @@ pub(super) fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) 
         return Err(builder.no_layout());
     };
     let fields = compare(request, &wrapper, (&before, a), b)?;
+    uses(request, a.1.size != b.1.size, &sources)?;
     let path = file.to_string_lossy().into_owned();
     let mut notes = text.notes;
     if request.type_name.contains('<') {
@@ -79,6 +86,16 @@ pub(super) fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) 
         fields,
         notes,
     })
+}
+
+/// Refuses when the sources look at the layout, and at the size where that is another.
+fn uses(request: &Request<'_>, resized: bool, sources: &BTreeMap<PathBuf, String>) -> Result<(), FixError> {
+    if request.abi_ok {
+        return Ok(());
+    }
+    let texts: Vec<_> = sources.iter().map(|s| (s.0.to_string_lossy(), s.1.as_str())).collect();
+    let texts: Vec<(&str, &str)> = texts.iter().map(|t| (&*t.0, t.1)).collect();
+    rust::uses::check(request.type_name, request.edits, resized, &texts).map_err(FixError::Use)
 }
 
 fn line(decl: Option<&SourceLoc>) -> Option<u32> {

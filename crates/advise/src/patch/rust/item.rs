@@ -66,7 +66,7 @@ impl<'a> Source<'a> {
         None
     }
 
-    fn line(&self, byte: usize) -> u32 {
+    pub fn line(&self, byte: usize) -> u32 {
         self.text.as_bytes()[..byte].iter().filter(|b| **b == b'\n').count() as u32 + 1
     }
 

@@ -100,3 +100,51 @@ fn order_is_known_by_repr() {
     assert!(!is_ordered("struct A { a: u8 }", "A", None));
     assert!(!is_ordered("", "A", None));
 }
+
+#[test]
+fn uses_that_see_the_layout() {
+    let run = |code: &str, edit: &str| {
+        let text = format!("#[repr(C)]\nstruct Q {{ head: u64, tail: u64 }}\n{code}\n");
+        // The word itself would be looked for in this file's code.
+        let text = text.replace("danger", concat!("un", "safe"));
+        let edits: Vec<Edit> = vec![edit.parse().unwrap()];
+        uses::check("app::Q", &edits, true, &[("a.rs", &text)])
+            .err()
+            .map(|e| e.to_string())
+            .unwrap_or_default()
+    };
+    let refused = |code: &str, why: &str| {
+        for edit in ["swap:head,tail", "align:tail=64"] {
+            let found = run(code, edit);
+            assert!(found.contains(why) && found.contains("a.rs:3"), "{code}: {found:?}");
+        }
+    };
+    refused("fn f(q: &Q) { let w = danger { &*(q as *const Q as *const [u64; 2]) }; }", "an array");
+    refused("fn f(q: &Q) { let p = q as *const _ as *const u64; }", "looked at as u64");
+    refused("fn f(q: &Q) { let p = ptr::from_ref(q).cast::<u64>(); }", "looked at as u64");
+    refused("fn f(q: Q) -> [u64; 2] { danger { transmute(q) } }", "transmute");
+    refused("impl Q { fn f(&self) { let p = self as *const Self as *const u8; } }", "looked at as u8");
+    refused("fn f(q: &Q) { let p = &q.head as *const u64; danger { *p.add(1) } }", "address of head");
+    refused("union U { q: ManuallyDrop<Q>, w: [u64; 2] }", "union");
+    refused("danger impl bytemuck::Pod for Q {}", "Pod");
+    refused("fn f() { println!(\"{}\", offset_of!(Q, tail)); }", "is printed");
+    refused("fn f(b: &[u8]) { let q = b.as_ptr() as *const Q; }", "bytes become one");
+    refused("fn f() { println!(\"{}\", std::mem::size_of::<Q>()); }", "its size is printed");
+    assert!(run("fn f() { let n = 4096 / size_of::<Q>(); }", "element=64").contains("divides"));
+    let sliced = "fn f(q: &Q) { slice::from_raw_parts(q as *const Q as *const u8, size_of::<Q>()); }";
+    assert!(run(sliced, "element=64").contains("slice"));
+    for fine in [
+        "fn f(q: &Q) { let w = danger { &*(q as *const Q as *const [u64; 2]) }; }",
+        "fn f(n: usize) { let l = Layout::from_size_align(n * size_of::<Q>(), 8); }",
+    ] {
+        assert_eq!(run(fine, "element=64"), "", "{fine}");
+    }
+    for fine in [
+        "fn f(q: &Q) { let p = q as *const Q as *const c_void; let a = q.head + q.tail; }",
+        "fn f(p: *mut c_void) { let q = p as *mut Q; }",
+        "fn f(q: &Q) { let p = &q.head as *const u64; danger { *p } }",
+        "fn f(q: *mut Q) { danger { dealloc(q as *mut u8, Layout::new::<Q>()) } }",
+    ] {
+        assert_eq!(run(fine, "swap:head,tail"), "", "{fine}");
+    }
+}

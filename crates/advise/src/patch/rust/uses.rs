@@ -1,0 +1,262 @@
+//! Uses of a Rust struct that see its layout: raw pointers of another type, `transmute`, slices of its bytes, unions,
+//! traits of plain bytes, sizes and offsets that are printed or compared.
+
+use super::item::Source;
+use super::{BYTE_DERIVES, bare, refused};
+use crate::edit::Edit;
+use crate::patch::Refusal;
+
+/// Types behind which nothing of the layout is seen.
+const OPAQUE: [&str; 6] = ["c_void", "(", "_", "dyn", "libc", "ffi"];
+
+/// Methods that leave the place of a raw pointer.
+const STEPS: [&str; 7] =
+    ["add", "sub", "offset", "wrapping_add", "byte_add", "offset_from", "byte_offset_from"];
+
+/// Macros that print or compare what they are given.
+const MACROS: [&str; 12] = [
+    "print",
+    "println",
+    "eprint",
+    "eprintln",
+    "format",
+    "write",
+    "writeln",
+    "panic",
+    "assert",
+    "assert_eq",
+    "assert_ne",
+    "debug_assert_eq",
+];
+
+/// Refuses with the first use in `files` (path and text) that another layout of `name` would change. Uses of its size
+/// count where it is `resized`.
+///
+/// # Errors
+/// The use, with its place.
+pub fn check(name: &str, edits: &[Edit], resized: bool, files: &[(&str, &str)]) -> Result<(), Refusal> {
+    let bare = bare(name);
+    // What is appended is not seen by whoever counts in numbers.
+    let grows = edits.iter().all(|e| matches!(e, Edit::Element { .. }));
+    for (path, text) in files.iter().filter(|f| f.1.contains(bare)) {
+        let s = Source::new(text);
+        let uses = Uses { s: &s, name: bare, own: owned(&s, bare), resized };
+        let found = (0..s.tokens.len()).find_map(|i| Some((i, uses.at(i, grows)?)));
+        if let Some((i, how)) = found {
+            return Err(refused(bare, &format!("{path}:{}: {how}", s.line(s.start(i)))));
+        }
+    }
+    Ok(())
+}
+
+/// Names that are declared with the type, or with a reference or a pointer to it, and blocks of its methods.
+struct Owned<'a> {
+    names: Vec<&'a str>,
+    methods: Vec<(usize, usize)>,
+}
+
+fn owned<'a>(s: &Source<'a>, name: &str) -> Owned<'a> {
+    let mut out = Owned { names: Vec::new(), methods: Vec::new() };
+    for i in (0..s.tokens.len()).filter(|&i| s.at(i) == name) {
+        // `impl Q {`, `impl T for Q {`.
+        let start = (0..i).rev().find(|&j| matches!(s.at(j), ";" | "}" | "{" | "impl")).unwrap_or(i);
+        if let Some(open) = (i..i + 12).find(|&j| s.at(j) == "{").filter(|_| s.at(start) == "impl") {
+            out.methods.extend(s.closing(open).map(|close| (open, close)));
+        }
+        let skipped = |j: &usize| {
+            !matches!(s.at(*j), "&" | "*" | "const" | "mut" | "static") && !s.at(*j).starts_with('\'')
+        };
+        let before = (i.saturating_sub(6)..i).rev().find(skipped).unwrap_or(0);
+        // `q: &Q`, but not `::Q`.
+        if s.at(before) == ":" && before > 0 && s.is_ident(before - 1) {
+            out.names.push(s.at(before - 1));
+        }
+        // `let q = Q { .. }`, `let q = Q::new()`, `let q = Box::new(Q {..})`.
+        let statement = (0..i).rev().find(|&j| matches!(s.at(j), ";" | "{" | "}")).map_or(0, |j| j + 1);
+        let bound = s.at(statement) == "let" && matches!(s.at(i + 1), "{" | ":");
+        let variable = statement + 1 + usize::from(s.at(statement + 1) == "mut");
+        out.names.extend((bound && s.is_ident(variable)).then(|| s.at(variable)));
+    }
+    out
+}
+
+struct Uses<'u, 'a> {
+    s: &'u Source<'a>,
+    name: &'u str,
+    own: Owned<'a>,
+    resized: bool,
+}
+
+impl<'a> Uses<'_, 'a> {
+    fn at(&self, i: usize, grows: bool) -> Option<String> {
+        match self.s.at(i) {
+            "size_of" | "size_of_val" | "align_of" | "align_of_val" if self.resized => self.measured(i),
+            "offset_of" if !grows => self.offset(i),
+            "from_raw_parts" | "from_raw_parts_mut" => self.slice(i),
+            _ if grows => None,
+            "as" => self.cast(i),
+            "cast" => self.method(i),
+            "transmute" | "transmute_copy" => {
+                self.is_seen(i).then(|| "transmute makes it another type".into())
+            }
+            "union" => self.union(i),
+            "for" => self.plain_bytes(i),
+            _ => None,
+        }
+    }
+
+    /// Tokens of the statement around `i`.
+    fn statement(&self, i: usize) -> (usize, usize) {
+        let ends = |j: &usize| matches!(self.s.at(*j), ";" | "{" | "}");
+        let start = (0..i).rev().find(ends).map_or(0, |j| j + 1);
+        (start, (i..self.s.tokens.len()).find(ends).unwrap_or(self.s.tokens.len()))
+    }
+
+    /// The token is the type, or a whole object of it.
+    fn is_whole(&self, i: usize) -> bool {
+        let s = self.s;
+        let field = s.at(i + 1) == "." && s.is_ident(i + 2) && s.at(i + 3) != "(";
+        let named = || self.own.names.contains(&s.at(i)) && !field && s.at(i.wrapping_sub(1)) != ".";
+        let method = || self.own.methods.iter().any(|m| (m.0..m.1).contains(&i));
+        let own = || matches!(s.at(i), "self" | "Self") && !field && s.at(i + 1) != ":" && method();
+        s.is_ident(i) && (s.at(i) == self.name && s.at(i + 1) != ":" || named() || own())
+    }
+
+    fn is_seen(&self, i: usize) -> bool {
+        let (from, to) = self.statement(i);
+        (from..to).any(|j| self.is_whole(j))
+    }
+
+    /// `q as *const Q as *const [u64; 4]`.
+    fn cast(&self, i: usize) -> Option<String> {
+        let s = self.s;
+        let pointer = s.at(i + 1) == "*" && matches!(s.at(i + 2), "const" | "mut");
+        let other = s.at(i + 3);
+        if !pointer {
+            return None;
+        }
+        let (from, _) = self.statement(i);
+        let given_back = (from..i).any(|j| matches!(s.at(j), "dealloc" | "realloc" | "from_raw"));
+        if other == self.name {
+            let bytes = (from..i).any(|j| matches!(s.at(j), "as_ptr" | "as_mut_ptr"));
+            return bytes.then(|| "bytes become one".into());
+        }
+        if OPAQUE.contains(&other) || other == "Self" || given_back {
+            return None;
+        }
+        let from = (from..i).rev().find(|&j| matches!(s.at(j), "(" | "," | "=")).map_or(from, |j| j + 1);
+        if (from..i).any(|j| self.is_whole(j)) {
+            return Some(format!("it is looked at as {}", if other == "[" { "an array" } else { other }));
+        }
+        self.stepped(i)
+    }
+
+    /// `&q.a as *const u64`, from which a step leads to the next field.
+    fn stepped(&self, i: usize) -> Option<String> {
+        let s = self.s;
+        let (from, to) = self.statement(i);
+        let own = (from..i)
+            .find(|&j| self.own.names.contains(&s.at(j)) && s.at(j + 1) == "." && s.is_ident(j + 2))?;
+        let steps = |j: usize| s.at(j) == "." && STEPS.contains(&s.at(j + 1));
+        let at_once = (i..to).any(steps);
+        let variable = from + 1 + usize::from(s.at(from + 1) == "mut");
+        let later =
+            s.at(from) == "let" && (to..s.tokens.len()).any(|j| s.at(j) == s.at(variable) && steps(j + 1));
+        (at_once || later).then(|| format!("there is arithmetic on the address of {}", s.at(own + 2)))
+    }
+
+    /// `ptr::from_ref(&q).cast::<u64>()`.
+    fn method(&self, i: usize) -> Option<String> {
+        let s = self.s;
+        let other = s.at(i + 4);
+        let typed = (s.at(i - 1), s.at(i + 1), s.at(i + 3)) == (".", ":", "<");
+        let seen = typed && other != self.name && !OPAQUE.contains(&other) && self.is_seen(i);
+        seen.then(|| format!("it is looked at as {}", if other == "[" { "an array" } else { other }))
+    }
+
+    /// `from_raw_parts(&q as *const Q as *const u8, size_of::<Q>())`, `from_raw_parts(&q.a, 4)`.
+    fn slice(&self, i: usize) -> Option<String> {
+        let s = self.s;
+        let close = s.closing(i + 1).filter(|_| s.at(i + 1) == "(")?;
+        let other =
+            (i..close).any(|j| s.at(j) == "*" && s.at(j + 2) != self.name && s.at(j.wrapping_sub(1)) == "as");
+        let field = (i..close).any(|j| {
+            let borrowed = matches!(s.at(j.wrapping_sub(1)), "&" | "mut" | "(");
+            self.own.names.contains(&s.at(j)) && s.at(j + 1) == "." && borrowed && s.at(j + 3) != "("
+        });
+        let whole = other && (i..close).any(|j| self.is_whole(j));
+        (whole || field).then(|| "a slice is made of its bytes".into())
+    }
+
+    fn union(&self, i: usize) -> Option<String> {
+        let s = self.s;
+        let open = (i..i + 12).find(|&j| s.at(j) == "{").filter(|_| s.is_ident(i + 1))?;
+        let close = s.closing(open)?;
+        (open..close).any(|j| s.at(j) == self.name).then(|| "it shares a union with other types".into())
+    }
+
+    /// `unsafe impl Pod for Q`.
+    fn plain_bytes(&self, i: usize) -> Option<String> {
+        let (word, ours) = (self.s.at(i - 1), self.s.at(i + 1) == self.name);
+        (ours && BYTE_DERIVES.contains(&word)).then(|| format!("{word} makes its bytes known"))
+    }
+
+    fn measured(&self, i: usize) -> Option<String> {
+        let s = self.s;
+        let open = (i..i + 12).find(|&j| s.at(j) == "(")?;
+        let close = s.closing(open)?;
+        let what = if s.at(i).starts_with("align") { "its alignment" } else { "its size" };
+        let ours = (i..close).any(|j| self.is_whole(j));
+        ours.then(|| self.shown(i, close + 1)).flatten().map(|how| format!("{what} {how}"))
+    }
+
+    fn offset(&self, i: usize) -> Option<String> {
+        let s = self.s;
+        let open = (i..i + 3).find(|&j| s.at(j) == "(")?;
+        let close = s.closing(open)?;
+        let ours = s.at(open + 1) == self.name;
+        ours.then(|| self.shown(i, close + 1)).flatten().map(|how| format!("an offset {how}"))
+    }
+
+    /// What is done with the number before `to`, the last token of an expression.
+    fn shown(&self, i: usize, to: usize) -> Option<String> {
+        let s = self.s;
+        // `std::mem::size_of`
+        let from = (0..i).rev().find(|&j| s.at(j) != ":" && s.at(j + 1) != ":").map_or(0, |j| j + 1);
+        let (before, behind) = (s.at(from.wrapping_sub(1)), s.at(to));
+        if matches!(before, "/" | "%") || matches!(behind, "/" | "%") {
+            return Some("is divided, or divides".into());
+        }
+        let equal =
+            behind == "=" || (before == "=" && matches!(s.at(from.wrapping_sub(2)), "=" | "!" | "<" | ">"));
+        if matches!(behind, "<" | ">" | "!") || matches!(before, "<" | ">") || equal {
+            return Some("is compared".into());
+        }
+        if self.is_printed(i) {
+            return Some("is printed or compared".into());
+        }
+        let (start, _) = self.statement(i);
+        let variable = match s.at(start) {
+            "let" => start + 1 + usize::from(s.at(start + 1) == "mut"),
+            "const" | "static" => start + 1,
+            _ => return None,
+        };
+        let name = s.at(variable);
+        let shown = (0..s.tokens.len()).any(|j| j != variable && s.at(j) == name && self.is_printed(j));
+        let captured = format!("{{{name}}}");
+        (shown || s.text.contains(&captured))
+            .then(|| format!("is kept in {name}, which is printed or compared"))
+    }
+
+    /// The token stands in the parentheses of a macro that prints or compares.
+    fn is_printed(&self, i: usize) -> bool {
+        let s = self.s;
+        let (start, _) = self.statement(i);
+        (start..i).any(|j| {
+            let open = j + 2;
+            MACROS.contains(&s.at(j))
+                && s.at(j + 1) == "!"
+                && s.closing(open).is_some_and(|close| (open..close).contains(&i))
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! Addresses of objects behind `void *`.
+
+use super::objects::Objects;
+
+impl Objects<'_, '_> {
+    /// The function in whose parentheses the tokens from `i` to before `end` stand.
+    pub(super) fn call_around(&self, i: usize, end: usize) -> Option<usize> {
+        let mut opens = (i.saturating_sub(60)..i).rev().filter(|&k| self.text(k) == "(");
+        let open = opens.find(|&k| self.code.closing(k).is_some_and(|c| c >= end))?;
+        open.checked_sub(1)
+    }
+
+    /// The word is a `void *` to which an object's address is given.
+    pub(super) fn is_object_as_void(&self, i: usize) -> bool {
+        let variable = self.code.variable(self.text(i), i).filter(|_| self.code.is_word(i));
+        variable.is_some_and(|d| self.text(d.ty) == "void" && d.depth == 1) && self.receives(i)
+    }
+
+    /// An object's address becomes the value of the variable at `value`: it is assigned, or passed to its function.
+    fn receives(&self, value: usize) -> bool {
+        let name = self.text(value);
+        let (open, end) = self.function(value);
+        let (start, _) = self.code.statement(open);
+        let own = (start..open).find(|&j| self.code.is_word(j) && self.text(j + 1) == "(");
+        let mut assigned = self.code.places(name).iter().filter(|&&j| self.text(j + 1) == "=");
+        let here = |j: usize| (open..end).contains(&j) || self.code.enclosing(j).is_none();
+        assigned.any(|&j| here(j) && self.address(j + 2).is_some())
+            || own.is_some_and(|j| self.is_passed(j, name) || self.is_called_back(j))
+    }
+
+    /// A call of the function whose name is at `own` gives its parameter `name` an object's address.
+    fn is_passed(&self, own: usize, name: &str) -> bool {
+        let parameters = self.arguments(own + 1);
+        let Some(index) = parameters.iter().position(|p| p.1 > p.0 && self.text(p.1 - 1) == name) else {
+            return false;
+        };
+        let calls = self.code.places(self.text(own)).iter().filter(|&&j| j != own && self.text(j + 1) == "(");
+        calls.into_iter().any(|&j| self.arguments(j + 1).get(index).is_some_and(|a| self.is_address(*a)))
+    }
+
+    /// The function at `own` is passed beside an object's address: `qsort(v, n, sizeof(*v), compare)`.
+    fn is_called_back(&self, own: usize) -> bool {
+        let names = self.code.places(self.text(own)).iter().copied();
+        let mut passed = names.filter(|&j| j != own && matches!(self.text(j + 1), ")" | ","));
+        passed.any(|j| {
+            let call = self.call_around(j, j + 1);
+            call.is_some_and(|f| self.arguments(f + 1).iter().any(|a| self.is_address(*a)))
+        })
+    }
+}
