@@ -111,6 +111,12 @@ fn findings_point_into_the_checkout() {
         (&"src/a.c".into(), &3.into())
     );
     assert_eq!(result["partialFingerprints"]["tussle/v1"].as_str().map(str::len), Some(16));
+    // code hosts refuse results without a place
+    std::fs::write(dir.join("rules.toml"), "[[rule]]\ntype = \"gone\"\nmax_size = 3\n").unwrap();
+    let (code, text) = tussle(dir, &["check", "--rules", "rules.toml", "a.o", "--format", "sarif"]);
+    let sarif: Value = serde_json::from_str(&text).unwrap();
+    let place = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"];
+    assert_eq!((code, &place["uri"]), (2, &"a.o".into()));
 }
 
 #[test]
@@ -154,6 +160,40 @@ fn new_since_a_revision() {
         .unwrap();
     let (code, text) = check();
     assert!(code == 1 && text.contains("more") && !text.contains("lock at 0 and data"), "{code}: {text}");
+}
+
+/// Builds are not committed; snapshots of them are, in a folder of their own.
+#[test]
+fn a_build_is_held_against_the_snapshot_committed_of_it() {
+    if !need("gcc") || !need("git") {
+        return;
+    }
+    let dir = tree();
+    let dir = dir.path();
+    assert_eq!(tussle(dir, &["snapshot", "--update", "layouts", "a.o"]).0, 2, "nothing to renew");
+    assert_eq!(tussle(dir, &["snapshot", "a.o", "-C", "sh", "-o", "layouts/a.json"]).0, 0);
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"];
+        assert_eq!(run(dir, "git", &[&who, args].concat()).0, 0, "git {args:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["add", "layouts"]);
+    git(&["commit", "-qm", "layouts"]);
+    let rules = std::fs::read_to_string(dir.join("rules.toml")).unwrap();
+    let more = "[[rule]]\nid = \"small\"\ntype = \"sh\"\nmax_size = 200\n";
+    std::fs::write(dir.join("rules.toml"), rules + more).unwrap();
+    let check = || json(dir, &["check", "--rules", "rules.toml", "a.o", "--against", "HEAD"]);
+    let (code, known) = check();
+    assert_eq!((code, &known["known"], &known["failed"]), (0, &1.into(), &1.into()));
+    let source = std::fs::read_to_string(dir.join("src/a.c")).unwrap().replace("pad[112]", "pad[240]");
+    std::fs::write(dir.join("src/a.c"), source).unwrap();
+    assert_eq!(run(dir, "gcc", &["-g", "-c", "src/a.c", "-o", "a.o"]).0, 0);
+    let (code, known) = check();
+    assert_eq!((code, &known["known"], &known["failed"]), (1, &1.into(), &2.into()));
+    let grown = || tussle(dir, &["diff", "layouts", "."]).1.contains("128 -> 256");
+    assert!(grown());
+    assert_eq!(tussle(dir, &["snapshot", "--update", "layouts", "."]).0, 0);
+    assert!(!grown());
 }
 
 #[test]

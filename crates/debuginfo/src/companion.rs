@@ -42,6 +42,11 @@ pub enum CompanionRequest {
 pub trait Companions {
     /// The contents of the file, or `None` when it is nowhere to be found.
     fn open(&mut self, request: &CompanionRequest) -> Option<Bytes>;
+
+    /// Of files that lay where one was looked for and are not what was asked for: which, and why not.
+    fn passed_over(&self) -> &[String] {
+        &[]
+    }
 }
 
 /// The separate debug file of an executable, by its build-id first, then by name; and what it was found by.

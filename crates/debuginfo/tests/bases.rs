@@ -46,32 +46,79 @@ fn virtual_bases_lie_where_the_program_has_them_or_nowhere() {
         for flags in
             ["", " -O2", " -gdwarf-4", " -fdebug-types-section", " -no-pie", " -static-libgcc -fno-rtti"]
         {
-            check(&format!("{cc} -g{flags} a.cc"));
+            check(SOURCE, &format!("{cc} -g{flags} a.cc"), 27);
         }
     }
 }
 
-fn check(command: &str) {
+/// Virtual bases of bases, in several places of one hierarchy, with and without a pointer of their own; below
+/// templates and in unnamed namespaces, on both sides of other bases, alone in a library of another unit.
+const DEEP: &str = r#"
+#include <cstdio>
+struct A { char a; };
+struct B : virtual A { char b; };
+struct C : virtual A, virtual B { short c; };
+struct D : C { char d; };
+struct F { long f; virtual ~F() {} };
+struct E : virtual D, B { int e; };
+struct G : F, E { char g; };
+struct H : virtual G, virtual C { long h; };
+struct I : F, virtual H { char i; };
+template <class T> struct K : T, virtual B { T* k; char l; };
+struct Q : K<H> { char q; };
+namespace { struct U : virtual E { char u; }; struct V : F, U { char v; }; }
+struct Nearly { virtual void n() {} };
+struct P : virtual Nearly { char p; void n() override {} };
+struct R : F, P, virtual B { char r; };
+struct S : virtual R, virtual Q { char s; };
+struct Big { long x[30]; };
+struct T : virtual Big, virtual A { char t; };
+struct W : Nearly, T, virtual S { char w; };
+D d; E e; G g; H h; I i; K<C> k; Q q; U u; V v; R r; S s; W w;
+#define P(t, o, f) printf(#t " " #f " %ld\n", (long)((char *)&o.f - (char *)&o))
+int main() {
+    P(D, d, a); P(D, d, b); P(D, d, c); P(E, e, a); P(E, e, c); P(E, e, d); P(E, e, e);
+    P(G, g, f); P(G, g, a); P(G, g, c); P(G, g, d); P(G, g, g); P(H, h, a); P(H, h, d); P(H, h, e); P(H, h, f);
+    P(H, h, g); P(I, i, a); P(I, i, d); P(I, i, e); P(I, i, g); P(I, i, h); P(I, i, i);
+    P(Q, q, a); P(Q, q, d); P(Q, q, e); P(Q, q, f); P(Q, q, h); P(Q, q, k); P(Q, q, q);
+    P(R, r, f); P(R, r, p); P(R, r, a); P(R, r, b); P(S, s, a); P(S, s, d); P(S, s, e); P(S, s, h);
+    P(S, s, k); P(S, s, p); P(S, s, r); P(S, s, s); P(W, w, x); P(W, w, a); P(W, w, t); P(W, w, r);
+    P(W, w, h); P(W, w, w); P(W, w, d);
+    P((anonymous namespace)::V, v, a); P((anonymous namespace)::V, v, d); P((anonymous namespace)::V, v, e);
+    P((anonymous namespace)::V, v, v); P((anonymous namespace)::U, u, c); P((anonymous namespace)::U, u, u);
+}
+"#;
+
+#[test]
+fn bases_of_bases_lie_where_the_program_has_them() {
+    for cc in ["g++", "clang++"].into_iter().filter(|cc| need(cc)) {
+        for flags in ["", " -O2 -gdwarf-4", " -fdebug-types-section", " -no-pie"] {
+            check(DEEP, &format!("{cc} -g{flags} -w a.cc"), 55);
+        }
+    }
+}
+
+fn check(source: &str, command: &str, fields: usize) {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("a.cc"), SOURCE).unwrap();
+    std::fs::write(dir.path().join("a.cc"), source).unwrap();
     run(dir.path(), command);
     let printed = run(dir.path(), "./a.out");
     run(dir.path(), &format!("{command} -c -o a.o"));
     run(dir.path(), "objcopy --only-keep-debug a.out a.debug");
     run(dir.path(), "objcopy --strip-all --add-gnu-debuglink=a.debug a.out stripped");
     for file in ["a.out", "a.o", "stripped"] {
-        compare(&format!("{command}, {file}"), &dir.path().join(file), &printed);
+        compare(&format!("{command}, {file}"), &dir.path().join(file), &printed, fields);
     }
 }
 
-fn compare(command: &str, file: &Path, printed: &str) {
+fn compare(command: &str, file: &Path, printed: &str, fields: usize) {
     let bytes = std::fs::read(file).unwrap();
     let mut companions = Folder(file.parent().unwrap().to_path_buf());
     let (table, _) = open(&bytes, &Want::All, &mut companions).unwrap();
     let (mut known, mut unknown, mut lost) = (0, 0, Vec::new());
     for line in printed.lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [ty, path, offset] = words.as_slice() else { panic!("{line}") };
+        let words: Vec<&str> = line.rsplitn(3, ' ').collect();
+        let [offset, path, ty] = words.as_slice() else { panic!("{line}") };
         let offset: u64 = offset.parse().unwrap();
         let id = table.find(ty).unwrap();
         let spots = resolve(&table, id, path);
@@ -91,8 +138,14 @@ fn compare(command: &str, file: &Path, printed: &str) {
         }
     }
     // without a VTT and a description of the type nothing tells where a vtable begins
-    let allowed = if command.contains("-fno-rtti") { 4 } else { 0 };
-    assert!(known >= 23 && unknown <= allowed, "{command}: {known} known, unknown: {lost:?}");
+    let allowed = match () {
+        () if command.contains("-fno-rtti") => 4,
+        // which leaves parts of vtables out that nothing uses
+        () if command.starts_with("clang") && command.contains("-O2") => 2,
+        () => 0,
+    };
+    assert!(unknown <= allowed, "{command}: {known} known, unknown: {lost:?}");
+    assert_eq!(known + unknown, fields, "{command}");
 }
 
 /// Three fields of one name in three bases.

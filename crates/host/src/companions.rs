@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub struct FileCompanions {
     folder: PathBuf,
     /// The BTF that a module's continues, when somebody said so.
     btf_base: Option<PathBuf>,
+    /// Files that do not belong to the executable though they lie where its own would.
+    passed_over: Vec<String>,
 }
 
 impl FileCompanions {
@@ -40,7 +43,7 @@ impl FileCompanions {
     pub fn with_roots(file: &Path, roots: Vec<PathBuf>) -> FileCompanions {
         let file = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
         let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        FileCompanions { file, roots, folder, btf_base: None }
+        FileCompanions { file, roots, folder, btf_base: None, passed_over: Vec::new() }
     }
 
     /// With the file whose BTF a module's continues.
@@ -60,15 +63,24 @@ impl FileCompanions {
     }
 
     /// Beside the file, in its `.debug` folder, and under the roots with the file's own path.
-    fn by_link(&self, name: &str, crc: u32) -> Option<Bytes> {
+    fn by_link(&mut self, name: &str, crc: u32) -> Option<Bytes> {
         let name = Path::new(name).file_name()?;
         let below = self.folder.strip_prefix("/").unwrap_or(&self.folder);
         let beside = [self.folder.join(name), self.folder.join(".debug").join(name)];
         let rooted = self.roots.iter().map(|r| r.join(below).join(name));
-        beside.into_iter().chain(rooted).filter(|p| *p != self.file).find_map(|path| {
-            let bytes = map(&path)?;
-            (crc32((*bytes).as_ref()) == crc).then_some(bytes)
-        })
+        let candidates: Vec<PathBuf> = beside.into_iter().chain(rooted).filter(|p| *p != self.file).collect();
+        for path in candidates {
+            let Some(bytes) = map(&path) else { continue };
+            let found = crc32((*bytes).as_ref());
+            if found == crc {
+                return Some(bytes);
+            }
+            let path = path.display();
+            let why =
+                format!("{path} is of another build: its CRC is {found:08x}, .gnu_debuglink wants {crc:08x}");
+            self.passed_over.push(why);
+        }
+        None
     }
 
     /// dwz's multifile: by build-id, as written, or relative to the file or to its debug file under a root.
@@ -153,6 +165,10 @@ impl Companions for FileCompanions {
             _ => None,
         }
     }
+
+    fn passed_over(&self) -> &[String] {
+        &self.passed_over
+    }
 }
 
 /// The bytes of a file: mapped, or read where mapping is impossible (`/sys/kernel/btf/vmlinux` on older kernels).
@@ -160,7 +176,9 @@ impl Companions for FileCompanions {
 /// # Errors
 /// Those of opening and reading the file.
 pub fn open_bytes(path: &Path) -> std::io::Result<Bytes> {
-    crate::whole::check(path)?;
+    if crate::whole::check(path)?.is_fifo() {
+        return Ok(Arc::new(crate::whole::read(path)?));
+    }
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {
         return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory));

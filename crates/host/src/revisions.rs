@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
+/// Snapshots of one build that are read from a revision.
+const SNAPSHOTS_MAX: usize = 16;
+
 /// One commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
@@ -115,6 +118,25 @@ pub fn file_at(revision: &str, path: &Path) -> Result<Option<Vec<u8>>, RevisionE
         Err(RevisionError::Git { .. }) => Ok(None),
         Err(other) => Err(other),
     }
+}
+
+/// JSON files of a build's name (`server.json` for `build/server` and `server.o`) at a revision, by their paths from
+/// the top of the repository that the build lies in: snapshots of it, perhaps.
+///
+/// # Errors
+/// When git does not know the revision, or the build lies in no repository.
+pub fn snapshots_at(revision: &str, build: &Path) -> Result<Vec<(String, Vec<u8>)>, RevisionError> {
+    let folder = build.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let commit = one(folder, revision)?;
+    let names = [build.file_name(), build.file_stem()].into_iter().flatten();
+    let names: Vec<String> = names.map(|n| format!("{}.json", n.to_string_lossy())).collect();
+    let tree = git(folder, &["ls-tree", "-r", "-z", "--name-only", "--full-tree", &commit.hash])?;
+    let of_name = |path: &&str| names.iter().any(|n| path.rsplit('/').next() == Some(n));
+    let show = |path: &str| {
+        let bytes = git_bytes(folder, &["show", &format!("{}:{path}", commit.hash)])?;
+        Ok((path.to_string(), bytes))
+    };
+    tree.split('\0').filter(of_name).take(SNAPSHOTS_MAX).map(show).collect()
 }
 
 /// [`one`], or the working tree for `.`.

@@ -1,12 +1,16 @@
 //! Files that are read whole, under names that somebody gave.
 
-use std::fs::FileType;
+use std::fs::{File, FileType};
 use std::io::{Error, Read, Result};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::time::Duration;
 
 /// Most that is read from a pipe or socket, bytes.
 pub const STREAM_BYTES_MAX: u64 = 1 << 30;
+
+/// How long a named pipe may be without a writer.
+const WRITER_WAIT: Duration = Duration::from_secs(5);
 
 /// `/dev/null` on Linux: major 1, minor 3.
 const NULL_DEVICE: u64 = 0x103;
@@ -28,17 +32,31 @@ pub fn check(path: &Path) -> Result<FileType> {
 /// What is in a regular file, or comes out of a pipe.
 ///
 /// # Errors
-/// Those of [`check`]; a pipe with more than [`STREAM_BYTES_MAX`]; else what the file system says.
+/// Those of [`check`]; a pipe with more than [`STREAM_BYTES_MAX`], or that nobody writes into; else what the file
+/// system says.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
+    read_within(path, WRITER_WAIT)
+}
+
+fn read_within(path: &Path, wait: Duration) -> Result<Vec<u8>> {
     if !check(path)?.is_fifo() {
         return std::fs::read(path);
     }
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(STREAM_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    open_pipe(path, wait)?.take(STREAM_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > STREAM_BYTES_MAX {
         return Err(Error::other(format!("more than {} MiB come out of the pipe", STREAM_BYTES_MAX >> 20)));
     }
     Ok(bytes)
+}
+
+/// Opens a pipe once somebody has opened it for writing. It is a thread that waits: no call waits for so long only.
+fn open_pipe(path: &Path, wait: Duration) -> Result<File> {
+    let (to, from) = std::sync::mpsc::channel();
+    let wanted = path.to_path_buf();
+    std::thread::spawn(move || to.send(File::open(wanted)));
+    let nobody = |_| Error::other(format!("nobody wrote into this pipe for {} s", wait.as_secs()));
+    from.recv_timeout(wait).map_err(nobody)?
 }
 
 /// As [`read`], as text.
@@ -66,5 +84,27 @@ mod tests {
         drop(to);
         let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&from));
         assert_eq!(read_to_string(Path::new(&name)).unwrap(), "all of it");
+    }
+
+    #[test]
+    fn a_pipe_without_a_writer_is_given_up() {
+        if !tussle_testkit::need("mkfifo") {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = |name: &str| {
+            let path = dir.path().join(name);
+            assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+            path
+        };
+        let refused = read_within(&pipe("silent"), Duration::from_millis(50)).unwrap_err();
+        assert!(refused.to_string().contains("nobody wrote"), "{refused}");
+        let path = pipe("written");
+        let writer = {
+            let path = path.clone();
+            std::thread::spawn(move || std::fs::write(path, b"later").unwrap())
+        };
+        assert_eq!(read(&path).unwrap(), b"later");
+        writer.join().unwrap();
     }
 }

@@ -65,7 +65,13 @@ fn by_name_and_checksum() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes.push(0);
     std::fs::write(&path, bytes).unwrap();
-    check(&dir.path().join("stripped"), &nowhere, false);
+    let stripped = dir.path().join("stripped");
+    check(&stripped, &nowhere, false);
+    // and it is said why
+    let mut companions = FileCompanions::with_roots(&stripped, vec![nowhere]);
+    let bytes = open_bytes(&stripped).unwrap();
+    let why = open((*bytes).as_ref(), &Want::All, &mut companions).unwrap_err().to_string();
+    assert!(why.contains("a.debug is of another build: its CRC is "), "{why}");
 }
 
 #[test]

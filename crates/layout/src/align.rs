@@ -1,6 +1,6 @@
 //! Alignment that the source did not say, or that BTF lost.
 
-use std::collections::HashSet;
+use foldhash::{HashSet, HashSetExt};
 use tussle_model::{MemberRole, Type, TypeId, TypeTable};
 
 /// Natural alignment in bytes: that of the widest scalar inside. At least 1; `aligned` attributes do not count.
@@ -10,7 +10,8 @@ pub fn natural(table: &TypeTable, id: TypeId) -> u64 {
     if !matches!(table.get(id), Type::Array { .. } | Type::Aggregate(_)) {
         return table.size(id).unwrap_or(1).max(1);
     }
-    let (mut widest, mut seen, mut todo) = (1, HashSet::from([id]), vec![id]);
+    let (mut widest, mut seen, mut todo) = (1, HashSet::new(), vec![id]);
+    seen.insert(id);
     while let Some(at) = todo.pop() {
         let mut inside = |ty: TypeId| {
             let ty = table.strip(ty);

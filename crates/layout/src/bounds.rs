@@ -145,7 +145,8 @@ impl Aligner<'_> {
         if !packed && a.size.is_multiple_of(guess.likely) {
             // clang states what the source asks for, which may be less than the members need, and packed or not
             let asked = a.align.map_or(guess.least, |x| x.bytes.min(guess.least));
-            return Bounds { least: asked, most: guess.most.max(guess.likely), ..guess };
+            let most = guess.most.min(divides(a.size)).max(guess.likely);
+            return Bounds { least: asked, most, ..guess };
         }
         let declared = if a.size.is_multiple_of(declared) { declared } else { 1 };
         // without `aligned` this may be `packed`, or `#pragma pack` of any width that the offsets allow
@@ -170,7 +171,7 @@ impl Aligner<'_> {
             guess.likely = self.gaps(id, a, guess.likely);
         }
         // `aligned` may be whatever divides the size
-        let most = (1u64 << a.size.trailing_zeros().min(63)).min(INFERRED_MAX);
+        let most = divides(a.size).min(INFERRED_MAX);
         let likely = if a.size.is_multiple_of(guess.likely) { guess.likely } else { most };
         let least = if packed { 1 } else { guess.least.min(likely) };
         Bounds { least, likely, most: most.max(likely) }
@@ -192,7 +193,12 @@ impl Aligner<'_> {
 
     /// What a member needs. On 32-bit x86 scalars of 8 bytes need 4 in structs, on other 32-bit machines 8.
     fn member(&mut self, m: &Member, offset: u64, depth: usize) -> Bounds {
-        let own = self.of(m.ty, depth + 1);
+        if self.table.aggregate(m.ty).is_some_and(|a| a.declaration) {
+            // classes whose vtable is elsewhere are only declared: they may need anything that the place allows
+            let likely = divides(offset).min(u64::from(self.table.pointer_size));
+            return Bounds { least: 1, likely, most: divides(offset).min(INFERRED_MAX) };
+        }
+        let own = self.of(m.ty, depth + 1).and(self.too_wide(m));
         let own = match m.align {
             // a typedef of less, which not every compiler writes as such
             Some(asked) if !offset.is_multiple_of(own.likely) => Bounds::exactly(asked.min(own.likely)),
@@ -200,6 +206,19 @@ impl Aligner<'_> {
         };
         let halved = self.table.pointer_size == 4 && own.likely == 8 && m.align.is_none();
         if halved && !offset.is_multiple_of(8) { Bounds::exactly(4) } else { own }
+    }
+
+    /// C++ lets a bit-field be wider than its type: it is then aligned as the widest integer that it has bits for
+    /// (Itanium C++ ABI 2.4.II.1).
+    fn too_wide(&self, m: &Member) -> Bounds {
+        let of_type = self.table.size(m.ty).unwrap_or(0).saturating_mul(8);
+        let bits = m.bit_size.map_or(0, u64::from);
+        if bits <= of_type {
+            return Bounds::exactly(1);
+        }
+        let likely = (1 << (bits / 8).max(1).ilog2()).min(u64::from(self.table.pointer_size));
+        let fits = m.offset_bits.is_multiple_of(8 * likely);
+        if fits { Bounds { least: 1, likely, most: ATOMIC_MAX } } else { Bounds::exactly(1) }
     }
 
     /// It lies where its alignment puts it. Bases with virtual bases of their own leave those, and what they need, to
@@ -217,8 +236,14 @@ impl Aligner<'_> {
     fn crosses(&self, m: &Member, own: u64) -> bool {
         let (unit, Some(bits)) = (own.saturating_mul(8), m.bit_size) else { return false };
         let wide = self.table.pointer_size == 4 && own > 4;
-        !wide && m.align.is_none() && unit > 0 && m.offset_bits % unit + u64::from(bits) > unit
+        let too_wide = u64::from(bits) > self.table.size(m.ty).unwrap_or(0).saturating_mul(8);
+        !wide && !too_wide && m.align.is_none() && unit > 0 && m.offset_bits % unit + u64::from(bits) > unit
     }
+}
+
+/// The largest power of two that divides a size or an offset.
+fn divides(bytes: u64) -> u64 {
+    1 << bytes.trailing_zeros().min(63)
 }
 
 /// Types without parts: cheaper found again than remembered.

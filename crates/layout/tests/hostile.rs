@@ -53,6 +53,7 @@ fn ty() -> impl Strategy<Value = Type> {
                     declaration: false,
                     language: if size % 3 == 0 { Language::Rust } else { Language::C },
                     unit: None,
+                    indirect_bases: Vec::new(),
                 })
             }
         ),
@@ -129,6 +130,7 @@ fn doubling_structs_end() {
             declaration: false,
             language: Language::C,
             unit: None,
+            indirect_bases: Vec::new(),
         }));
     }
     assert!(pahole::text(&t, id, pahole::Options { btf: true, ..pahole::Options::default() }).len() < 10_000);

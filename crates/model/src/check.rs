@@ -113,6 +113,7 @@ fn aggregate(a: &mut Aggregate) -> Result<(), &'static str> {
     // A virtual base may have no place of its own.
     let unplaced = |m: &Member| m.role == MemberRole::VirtualBase && m.offset_bits == Member::UNPLACED;
     a.members.retain(|m| m.offset_bits <= 8 * SIZE_MAX || unplaced(m));
+    a.indirect_bases.retain(|b| b.1 <= SIZE_MAX);
     if a.members.len() < before {
         found = Err("a member farther away than any object is large");
     }

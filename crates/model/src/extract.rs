@@ -68,10 +68,14 @@ impl Extract<'_> {
                 let mut a = a.clone();
                 if !body && a.name.is_some() {
                     a.members.clear();
+                    a.indirect_bases.clear();
                     a.declaration = true;
                 } else {
                     for m in &mut a.members {
                         m.ty = self.reserve(m.ty, true, todo);
+                    }
+                    for base in &mut a.indirect_bases {
+                        base.0 = self.reserve(base.0, true, todo);
                     }
                 }
                 Type::Aggregate(a)

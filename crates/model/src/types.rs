@@ -207,6 +207,9 @@ impl TypeTable {
         if depth > crate::leaf::DEPTH_MAX {
             return None;
         }
+        if let Some(padded) = self.padded_atomic(id) {
+            return Some(padded);
+        }
         let id = self.strip(id);
         if let Some(size) = self.exact.get(&id).and_then(|e| e.size) {
             return Some(size);
@@ -224,6 +227,20 @@ impl TypeTable {
             Type::Enum(e) => Some(e.size),
             _ => None,
         }
+    }
+
+    /// Size of an atomic type that has more bytes than what it is made of.
+    fn padded_atomic(&self, mut id: TypeId) -> Option<u64> {
+        for _ in 0..64 {
+            match self.get(id) {
+                Type::Atomic(_) => return self.exact.get(&id)?.size,
+                Type::Typedef { to, .. } | Type::Const(to) | Type::Volatile(to) | Type::Restrict(to) => {
+                    id = *to
+                }
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// The type's name as its language writes it: `struct foo *`, `unsigned int [4]`, `ns::Foo`.
@@ -362,7 +379,10 @@ impl Type {
                 *ret = map(*ret);
                 params.iter_mut().for_each(|p| *p = map(*p));
             }
-            Type::Aggregate(a) => a.members.iter_mut().for_each(|m| m.ty = map(m.ty)),
+            Type::Aggregate(a) => {
+                a.members.iter_mut().for_each(|m| m.ty = map(m.ty));
+                a.indirect_bases.iter_mut().for_each(|b| b.0 = map(b.0));
+            }
             Type::Void | Type::Base(_) | Type::Enum(_) | Type::Other { .. } => {}
         }
     }
@@ -511,6 +531,10 @@ pub struct Aggregate {
     /// of the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
+    /// Virtual bases that come through another base, and their byte offsets in a complete object, as far as the
+    /// program's vtables tell them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indirect_bases: Vec<(TypeId, u64)>,
 }
 
 impl Aggregate {
@@ -526,6 +550,7 @@ impl Aggregate {
             declaration: false,
             language: Language::C,
             unit: None,
+            indirect_bases: Vec::new(),
         }
     }
 

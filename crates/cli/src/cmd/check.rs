@@ -96,7 +96,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         return print_assertions(&set.rules, emit, global);
     }
     if args.files.is_empty() {
-        bail!("name what to check: an executable, a vmlinux, or /sys/kernel/btf/vmlinux for the running kernel");
+        bail!(
+            "name what to check: an executable, a vmlinux, or /sys/kernel/btf/vmlinux for the running kernel"
+        );
     }
     let caches = args.slab.as_deref().map(slab_caches).transpose()?;
     let wanted = wanted(args, &set.rules);
@@ -112,7 +114,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         }
     }
     for w in idle(&set.waivers, &set.rules) {
-        global.remark(format_args!("the waiver of `{}` lets nothing go: no rule has that id and type", w.rule));
+        global
+            .remark(format_args!("the waiver of `{}` lets nothing go: no rule has that id and type", w.rule));
     }
     remark_undecided(&set.rules, &builds, &outcomes, global);
     in_checkout(&mut outcomes);
@@ -249,10 +252,24 @@ fn older(args: &Args, against: &str, wanted: &[String], global: &Global) -> anyh
     for path in &args.files {
         match revisions::file_at(against, path).with_context(|| format!("--against {against}"))? {
             Some(bytes) => old.push(Source::read(&bytes, path, wanted, global)?),
-            None => global.remark(format_args!("{}: not in {against}: all is new", path.display())),
+            None => old.extend(committed(path, against, wanted, global)?),
         }
     }
     Ok(old)
+}
+
+/// The snapshots of a build that is not in the repository itself.
+fn committed(path: &Path, against: &str, wanted: &[String], global: &Global) -> anyhow::Result<Vec<Source>> {
+    let mut found = revisions::snapshots_at(against, path)?;
+    found.retain(|(_, bytes)| tussle_debuginfo::snapshot::is_snapshot(bytes));
+    if found.is_empty() {
+        global.remark(format_args!("{}: not in {against}, nor a snapshot of it: all is new", path.display()));
+    }
+    let read = |(name, bytes): &(String, Vec<u8>)| {
+        global.remark(format_args!("{}: {name} of {against} is its older build", path.display()));
+        Source::read(bytes, Path::new(name), wanted, global)
+    };
+    found.iter().map(read).collect()
 }
 
 fn build<'a>(source: &'a Source, caches: Option<&'a [Cache]>) -> Build<'a> {

@@ -21,8 +21,13 @@ pub struct Golden {
 /// # Errors
 /// When there are none, or one has no build.
 pub fn of(folder: &Path, build: &Path) -> anyhow::Result<Vec<Golden>> {
-    let entries = std::fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
-    let mut paths = entries.map(|e| Ok(e?.path())).collect::<std::io::Result<Vec<PathBuf>>>()?;
+    let mut paths = match std::fs::read_dir(folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => {
+            entries.and_then(|all| all.map(|e| Ok(e?.path())).collect::<std::io::Result<Vec<PathBuf>>>())
+        }
+    }
+    .with_context(|| format!("{}", folder.display()))?;
     paths.retain(|p| p.extension().is_some_and(|e| e == "json"));
     paths.sort();
     let mut out = Vec::new();

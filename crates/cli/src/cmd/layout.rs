@@ -252,9 +252,9 @@ fn unit_comment(table: &TypeTable, id: TypeId, names: &[String]) -> String {
     unit.map(|u| format!("/* {} */\n", u.replace("*/", "* /"))).unwrap_or_default()
 }
 
-/// Memory that the fields of all types in one JSON may take, bytes; a kernel's stay below. A hostile file nests so
-/// that each type has 65,536.
-const FIELDS_BYTES_MAX: usize = 1 << 30;
+/// Memory that the fields of all types in one JSON may take, bytes, before it is written; a kernel's take 300 MiB. A
+/// hostile file nests so that each type has 65,536.
+const FIELDS_BYTES_MAX: usize = 1 << 29;
 
 /// What a field takes, but for its path, which is there three times.
 const FIELD_BYTES: usize = 900;

@@ -44,6 +44,9 @@ fn take(file: &Path, names: &[String], out: &Path, global: &Global) -> anyhow::R
     let source = Source::open(file, names, global)?;
     let roots = names.iter().map(|n| source.find_all(n)).collect::<Result<Vec<_>, _>>()?.concat();
     let bytes = tussle_debuginfo::snapshot::write(&source.table, &roots)?;
+    if let Some(folder) = out.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
+    }
     std::fs::write(out, &bytes).with_context(|| format!("{}", out.display()))?;
     global.remark(format_args!("{}: {} types, {} bytes", out.display(), roots.len(), bytes.len()));
     Ok(())

@@ -262,5 +262,6 @@ fn aggregate(union: bool, name: Option<String>) -> Aggregate {
         declaration: false,
         language: Language::C,
         unit: None,
+        indirect_bases: Vec::new(),
     }
 }

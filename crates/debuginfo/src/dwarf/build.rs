@@ -3,7 +3,7 @@
 use gimli::constants as dw;
 use tussle_model::{
     Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Exact,
-    Member, MemberRole, SourceLoc, Type, TypeId, virtual_bases,
+    Member, MemberRole, SourceLoc, Type, TypeId,
 };
 
 use super::abi;
@@ -13,6 +13,8 @@ use super::ident::Kind;
 use super::member::{RawMember, members, old_bit_offset, scalar_size};
 use super::types::{Loaded, Pending, Types};
 use super::units::DieRef;
+use super::virtual_bases::slots;
+use super::wide_bits;
 
 /// More dimensions than this do not occur.
 const DIMENSIONS_MAX: usize = 64;
@@ -110,7 +112,7 @@ impl<'f> Types<'f> {
     fn build(&mut self, ctx: &Loaded<'f>, die: &Die<'f>, depth: usize) -> TypeId {
         let inner = die.ty.and_then(|v| target(ctx, &v));
         let ty = match die.tag {
-            t if die::is_aggregate(t) => self.aggregate(ctx, die, depth),
+            t if die::is_aggregate(t) => return self.aggregate(ctx, die, depth),
             dw::DW_TAG_enumeration_type => self.enumeration(ctx, die),
             dw::DW_TAG_base_type => base(ctx, die),
             dw::DW_TAG_typedef => {
@@ -192,7 +194,7 @@ impl<'f> Types<'f> {
         Type::Other { name, size }
     }
 
-    fn aggregate(&mut self, ctx: &Loaded<'f>, die: &Die<'f>, depth: usize) -> Type {
+    fn aggregate(&mut self, ctx: &Loaded<'f>, die: &Die<'f>, depth: usize) -> TypeId {
         let mut aggregate = header(ctx, die);
         let mut raw = Vec::new();
         let walked = members(ctx, die, &mut |m| raw.push(m));
@@ -203,42 +205,23 @@ impl<'f> Types<'f> {
             aggregate.declaration = true;
             let what = format!("{}: its layout is computed at run time", aggregate.display_name());
             self.problem(ctx.id, die.offset, what);
-            return Type::Aggregate(aggregate);
+            return self.table.push(Type::Aggregate(aggregate));
         }
         aggregate.members.reserve_exact(raw.len());
         for m in &raw {
             let member = self.member(ctx, m, depth);
             aggregate.members.push(member);
         }
-        self.read_vtable(&mut aggregate, &raw);
-        self.place_virtual_bases(&mut aggregate);
-        Type::Aggregate(aggregate)
-    }
-
-    /// Virtual bases lie where the program's vtable says.
-    fn read_vtable(&self, a: &mut Aggregate, raw: &[RawMember<'f>]) {
-        let Some(name) = a.name.as_deref() else { return };
-        let files = self.units.files();
-        for (m, raw) in a.members.iter_mut().zip(raw) {
-            let Some(distance) = raw.vtable_distance else { continue };
-            let little = files.endian == gimli::RunTimeEndian::Little;
-            let found = files.vtables.before(name, distance, files.pointer_size, little);
-            let fits = |at: &u64| at.checked_add(1).is_some_and(|end| end <= a.size);
-            m.offset_bits = found.filter(fits).map_or(Member::UNPLACED, |at| at * 8);
+        if let Some(told) = wide_bits::place(&self.table, &mut aggregate) {
+            self.problem(ctx.id, die.offset, told);
         }
-    }
-
-    /// Debug information has no offset for them, the rest of the object may leave only one.
-    fn place_virtual_bases(&self, a: &mut Aggregate) {
-        if a.members.iter().all(|m| m.role != MemberRole::VirtualBase) {
-            return;
+        let slots = slots(&self.table, &aggregate, &raw);
+        self.place_virtual_bases(&mut aggregate, &slots);
+        let id = self.table.push(Type::Aggregate(aggregate));
+        if !slots.is_empty() {
+            self.slots.insert(id.0, slots);
         }
-        let places = virtual_bases(&self.table, a);
-        for m in a.members.iter_mut().filter(|m| m.role == MemberRole::VirtualBase) {
-            let ty = self.table.strip(m.ty);
-            let found = places.iter().find(|p| p.ty == ty).and_then(|p| p.offset);
-            m.offset_bits = found.map_or(Member::UNPLACED, |at| at.saturating_mul(8));
-        }
+        id
     }
 
     fn member(&mut self, ctx: &Loaded<'f>, m: &RawMember<'f>, depth: usize) -> Member {
@@ -257,11 +240,24 @@ impl<'f> Types<'f> {
             name,
             ty,
             offset_bits,
-            bit_size: m.bit_size,
+            bit_size: m.bit_size.filter(|&bits| !self.is_padded_atomic(ty, bits)),
             align: m.align,
             decl_line: m.line,
             role: m.role,
         }
+    }
+
+    /// clang pads small atomic structs to a power of two, to which they are aligned, and says so of the member only:
+    /// as a bit-field of more bits than the struct has.
+    fn is_padded_atomic(&mut self, ty: TypeId, bits: u32) -> bool {
+        let size = u64::from(bits / 8);
+        let padded = matches!(self.table.get(ty), Type::Atomic(to) if self.table.aggregate(*to).is_some())
+            && bits.is_multiple_of(8)
+            && size.is_power_of_two();
+        if padded {
+            self.table.set_exact(ty, Exact { size: Some(size), ..Exact::aligned(size) });
+        }
+        padded
     }
 
     fn enumeration(&mut self, ctx: &Loaded<'f>, die: &Die<'f>) -> Type {
@@ -306,6 +302,7 @@ fn header<'f>(ctx: &Context<'f>, die: &Die<'f>) -> Aggregate {
         declaration: die.declaration,
         language: ctx.language,
         unit: None,
+        indirect_bases: Vec::new(),
     }
 }
 

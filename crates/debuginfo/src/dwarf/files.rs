@@ -49,7 +49,8 @@ impl<'d> Files<'d> {
         }
         let Some((bytes, how)) = separate(elf, companions) else {
             let why = if elf.has(".symtab") { "no .debug_info section" } else { "stripped" };
-            return Err(Error::NoDebugInfo { why: why.into() });
+            let passed_over = companions.passed_over().iter().map(|file| format!("; {file}"));
+            return Err(Error::NoDebugInfo { why: why.to_string() + &passed_over.collect::<String>() });
         };
         let other = Elf::parse((*bytes).as_ref())?;
         if !has_dwarf(&other) {

@@ -23,6 +23,8 @@ mod plan;
 mod split;
 mod types;
 mod units;
+mod virtual_bases;
+mod wide_bits;
 
 use std::collections::HashMap;
 

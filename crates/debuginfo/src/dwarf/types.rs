@@ -13,6 +13,7 @@ use super::hash::IntMap;
 use super::ident::{DEPTH_MAX, Kind};
 use super::member::RawMember;
 use super::units::{DieRef, Units};
+use super::virtual_bases::Slot;
 use crate::error::{Problem, Problems};
 use crate::text::Budget;
 
@@ -48,6 +49,8 @@ pub struct Types<'f> {
     pub(super) problems: Problems,
     /// Members of all structs read.
     pub(super) members: usize,
+    /// Of classes with virtual bases: where their vtables tell the places of these.
+    pub(super) slots: IntMap<u32, Vec<Slot>>,
     budget: Rc<Budget>,
 }
 
@@ -116,6 +119,7 @@ impl<'f> Types<'f> {
             language: Language::C,
             problems: Problems::default(),
             members: 0,
+            slots: IntMap::default(),
             budget: Rc::new(Budget::for_input(units.bytes())),
         }
     }

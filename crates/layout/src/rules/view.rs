@@ -86,9 +86,11 @@ fn findings(
     }
 }
 
+/// The build is the place of what has no source line: code hosts refuse findings without a place.
 fn plain(rule: &Rule, build: &Build<'_>, level: Level, what: String) -> Finding {
     let message = format!("{}: {}: {what}", build.name, rule.ty);
-    Finding { rule: rule.name().into(), level, message, help: rule.help.clone(), ..Finding::default() }
+    let file = Some(build.name.clone());
+    Finding { rule: rule.name().into(), level, message, help: rule.help.clone(), file, ..Finding::default() }
 }
 
 /// A violation that is no news is counted and not told again.
@@ -114,9 +116,10 @@ fn violation(
             finding.message.push_str(&format!(" ({reason})"));
         }
     }
-    // BTF keeps no source lines: the build is the place then
-    finding.file = v.at.as_ref().map(|l| l.file.clone()).or_else(|| Some(build.name.clone()));
-    finding.line = v.at.as_ref().map(|l| l.line);
+    // BTF keeps no source lines
+    if let Some(at) = &v.at {
+        (finding.file, finding.line) = (Some(at.file.clone()), Some(at.line));
+    }
     finding.fingerprint = Some(v.fingerprint.clone());
     Some(finding)
 }
