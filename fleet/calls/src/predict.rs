@@ -5,6 +5,7 @@ use anyhow::{Context, bail};
 use std::path::Path;
 use std::sync::Arc;
 use tussle_evidence::Evidence;
+use tussle_evidence::threads::map_on;
 use tussle_scenarios::decide::Course;
 use tussle_scenarios::predict::{self, Prediction, Question};
 use tussle_scenarios::recorded::{Recording, Relocation};
@@ -149,7 +150,7 @@ fn run(q: &Question, threads: u32) -> anyhow::Result<Prediction> {
         if jobs.is_empty() {
             return Ok(course.answer());
         }
-        let samples = tussle_host::threads::map_on(threads, &jobs, |job| predict::run(q, job), |_| {});
+        let samples = map_on(threads as usize, &jobs, |job| predict::run(q, job));
         course.add(&jobs, samples.into_iter().collect::<Result<Vec<_>, _>>()?);
     }
 }
