@@ -126,6 +126,8 @@ pub struct Repairs {
     pub left: Vec<Case>,
     /// Of these, heap objects that only lie side by side.
     pub beside: Vec<Case>,
+    /// Cases that no patch was for, and that are no more what a layout helps, recorded with all patches.
+    pub vanished: Vec<Case>,
 }
 
 impl Repairs {
@@ -148,8 +150,10 @@ impl Hunt<'_> {
     /// Repairs case after case until none is left, nothing more is proposed, or enough was tried.
     pub fn repair(&self, argv: &[OsString], evidence: &Evidence, unpatched: &Unpatched<'_>) -> Repairs {
         let (left, beside) = split(cases(evidence));
-        let mut out = Repairs { list: Vec::new(), passed_over: Vec::new(), scratch: None, left, beside };
-        let mut now = evidence.clone();
+        let found = [left.clone(), beside.clone()].concat();
+        let (list, passed_over, vanished) = (Vec::new(), Vec::new(), Vec::new());
+        let mut out = Repairs { list, passed_over, scratch: None, left, beside, vanished };
+        let (mut now, mut known) = (evidence.clone(), by_root(evidence));
         let mut tried = HashSet::new();
         for _ in 0..ATTEMPTS_MAX {
             if out.left.is_empty() && out.beside.is_empty() {
@@ -162,17 +166,23 @@ impl Hunt<'_> {
                 break;
             };
             let dir = out.scratch.as_ref().map_or(self.dir.clone(), |s| s.path().to_path_buf());
-            match self.attempt(&dir, argv, &now, advice.clone(), unpatched) {
+            match self.attempt(&dir, argv, (&now, &known), advice.clone(), unpatched) {
                 Ok(done) => {
                     out.list.push(done.repair);
                     out.scratch = Some(done.scratch);
                     (out.left, out.beside) = (done.left, done.beside);
                     now = done.evidence;
+                    // What one recording does not show is not new in the next.
+                    for (root, cost) in by_root(&now) {
+                        let was = known.entry(root).or_default();
+                        *was = was.max(cost);
+                    }
                     tried.clear();
                 }
                 Err(e) => out.passed_over.push((title(&advice), self.in_folder(&dir, &format!("{e:#}")))),
             }
         }
+        out.vanished = out.not_seen_again(evidence, found);
         out
     }
 
@@ -187,39 +197,104 @@ impl Hunt<'_> {
         &self,
         dir: &Path,
         argv: &[OsString],
-        before: &Evidence,
+        (before, known): (&Evidence, &Known),
         advice: Advice,
         unpatched: &Unpatched<'_>,
     ) -> anyhow::Result<Done> {
         self.remark(format!("patching a copy, {}", title(&advice)));
         let (scratch, patched) = self.patch(dir, &advice)?;
         let built = self.build_instrumented(scratch.path())?;
-        let Run { evidence, said, status } = self.record(&built, argv)?;
-        ensure!(status == 0, "the patched program ended with status {status}, the unpatched one with 0");
-        let output = unpatched.compare(self, argv, &built, &said)?;
-        let (left, beside) = split(cases(&evidence));
         let latent = advice.is_latent();
         let was = cost_of(before, &advice.type_name, latent);
-        let mut repair = Repair {
-            drawn: Vec::new(),
+        // Where the object lies elsewhere in the next run nothing is promised but that it does not matter.
+        let promised = if latent { was } else { advice.gain_observed().max(0.0) };
+        let mut trials = Trials { before, known, advice: &advice, was, promised, unlike: 0 };
+        let (evidence, output) = loop {
+            let Run { evidence, said, status } = self.record(&built, argv)?;
+            ensure!(status == 0, "the patched program ended with status {status}, the unpatched one with 0");
+            let output = unpatched.compare(self, argv, &built, &said)?;
+            if trials.survived(&evidence)? {
+                break (evidence, output);
+            }
+            self.remark("its threads met otherwise than before the patch: recording once more");
+        };
+        let (left, beside) = split(cases(&evidence));
+        let line = LineSize::new(before.run.line_bytes).unwrap_or(LineSize::L64);
+        let repair = Repair {
+            drawn: before_after::drawings(before, &advice, line, "with the patch"),
             before: was,
             after: cost_of(&evidence, &advice.type_name, latent),
-            left_by_line: Vec::new(),
-            // Where the object lies elsewhere in the next run nothing is promised but that it does not matter.
-            promised: if latent { was } else { advice.gain_observed().max(0.0) },
+            left_by_line: left_by_line(&evidence, &advice.type_name),
+            promised,
             patched,
             advice,
             output,
         };
-        survives(&repair, &left, before, &evidence)?;
-        let line = LineSize::new(before.run.line_bytes).unwrap_or(LineSize::L64);
-        repair.drawn = before_after::drawings(before, &repair.advice, line, "with the patch");
-        repair.left_by_line = left_by_line(&evidence, &repair.advice.type_name);
         Ok(Done { repair, scratch, left, beside, evidence })
     }
 }
 
+/// Recordings of one patched program at most.
+const RECORDINGS_MAX: u32 = 3;
+
+/// Of two runs that do the same work no more accesses to the same objects are seen in one than this times those in the
+/// other, unless threads wait by polling in one of them and not in the other.
+const ALIKE_MAX: f64 = 1.5;
+
+/// Recordings of one patched program against what was promised.
+struct Trials<'e> {
+    before: &'e Evidence,
+    known: &'e Known,
+    advice: &'e Advice,
+    was: f64,
+    promised: f64,
+    /// Recordings so far in which threads met otherwise than before.
+    unlike: u32,
+}
+
+impl Trials<'_> {
+    /// Whether a recording bears the patch out. `false`: it does not, but is not to be compared with the one before;
+    /// another may be.
+    ///
+    /// # Errors
+    /// It does not survive, or nothing can be said.
+    fn survived(&mut self, e: &Evidence) -> anyhow::Result<bool> {
+        let name = &self.advice.type_name;
+        let after = cost_of(e, name, self.advice.is_latent());
+        let costs = (self.was, after, self.promised);
+        let Err(why) = survives(self.advice, costs, &split(cases(e)).0, self.known, e) else {
+            return Ok(true);
+        };
+        let (a, b) = (accesses_to(self.before, name), accesses_to(e, name));
+        if a.max(b) <= ALIKE_MAX * a.min(b) {
+            return Err(why);
+        }
+        self.unlike += 1;
+        ensure!(
+            self.unlike < RECORDINGS_MAX,
+            "cannot say: its threads met otherwise in each of {RECORDINGS_MAX} recordings ({} accesses there before, \
+             {} now); the last time {why}",
+            whole(a),
+            whole(b)
+        );
+        Ok(false)
+    }
+}
+
+/// Accesses to objects of a type.
+fn accesses_to(e: &Evidence, name: &str) -> f64 {
+    let of: HashSet<u32> = (0..e.objects.len() as u32).filter(|o| holds(e, *o, name)).collect();
+    sum(e.accesses.iter().filter(|a| of.contains(&a.object)).map(|a| a.total() as f64))
+}
+
 impl Repairs {
+    /// What was found before all patches, is not there with them, and none of them was for.
+    fn not_seen_again(&self, before: &Evidence, found: Vec<Case>) -> Vec<Case> {
+        let stays = |c: &Case| self.left.iter().chain(&self.beside).any(|l| l.root == c.root);
+        let meant = |c: &Case, r: &Repair| c.objects.iter().any(|o| holds(before, *o, &r.advice.type_name));
+        found.into_iter().filter(|c| !stays(c) && !self.list.iter().any(|r| meant(c, r))).collect()
+    }
+
     /// Whether a proposal is worth a try: it changes the type of an open case, removes enough of it, and is not dear.
     /// Why one is passed over is noted once per type.
     fn takes(&mut self, hunt: &Hunt<'_>, e: &Evidence, a: &Advice, tried: &mut HashSet<String>) -> bool {
@@ -274,20 +349,26 @@ fn aims_at<'c>(e: &Evidence, advice: &Advice, open: impl Iterator<Item = &'c Cas
     open.filter(|c| c.latent == advice.is_latent()).filter(of).map(|c| c.cost).max_by(f64::total_cmp)
 }
 
-/// Whether a second recording bears a patch out.
-fn survives(r: &Repair, after: &[Case], before: &Evidence, e: &Evidence) -> anyhow::Result<()> {
-    let saved = r.before - r.after;
-    let of = |c: &&Case| c.objects.iter().any(|o| holds(e, *o, &r.advice.type_name));
-    if r.advice.is_latent() && after.iter().filter(of).any(|c| c.latent) {
+/// Whether a second recording bears a patch out: what the patched type cost before and after it, and what was
+/// promised to be saved.
+fn survives(
+    advice: &Advice,
+    (was, now, promised): (f64, f64, f64),
+    after: &[Case],
+    known: &Known,
+    e: &Evidence,
+) -> anyhow::Result<()> {
+    let saved = was - now;
+    let of = |c: &&Case| c.objects.iter().any(|o| holds(e, *o, &advice.type_name));
+    if advice.is_latent() && after.iter().filter(of).any(|c| c.latent) {
         anyhow::bail!("recorded again, it still depends on where the allocator puts the object");
     }
-    if saved < SAVED_SHARE_MIN * r.promised {
-        anyhow::bail!("recorded again, it saves {} of the promised {}", whole(saved), whole(r.promised));
+    if saved < SAVED_SHARE_MIN * promised {
+        anyhow::bail!("recorded again, it saves {} of the promised {}", whole(saved), whole(promised));
     }
     if saved < COST_MIN {
         anyhow::bail!("recorded again, it saves {}: too little to act on", whole(saved));
     }
-    let known = by_root(before);
     for c in after {
         let was = known.get(&c.root).copied().unwrap_or(0.0);
         if is_new(was, c.cost, saved) {
@@ -306,8 +387,10 @@ fn is_new(was: f64, now: f64, saved: f64) -> bool {
     grown && (was < COST_MIN || now - was > SAVED_SHARE_MIN * saved)
 }
 
-/// What was there already, whatever its class: cost by object or type.
-fn by_root(e: &Evidence) -> BTreeMap<String, f64> {
+/// What was there already in any recording, whatever its class: cost by object or type.
+type Known = BTreeMap<String, f64>;
+
+fn by_root(e: &Evidence) -> Known {
     let (namer, seen) = (Namer::new(e), contention(e, &Question::observed()));
     let judged = class::judge(e, &namer, &seen);
     let add = |out: &mut BTreeMap<String, f64>, objects: Vec<u32>, cost: f64| {
@@ -378,6 +461,29 @@ fn holds(e: &Evidence, object: u32, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether threads polled or not, not the patch, decides what one recording saves against another.
+    #[test]
+    fn recordings_of_other_meetings_are_no_proof_against_a_patch() {
+        let before = tussle_evidence::sample::Sample::two_counters().evidence();
+        let advice = best(&before, &Options::default()).swap_remove(0);
+        let was = cost_of(&before, &advice.type_name, false);
+        let promised = advice.gain_observed();
+        let known = by_root(&before);
+        let mut trials = Trials { before: &before, known: &known, advice: &advice, was, promised, unlike: 0 };
+        let why = |e: anyhow::Error| e.to_string();
+        let same = trials.survived(&before).map_err(why);
+        assert!(same.is_err_and(|w| w.contains("it saves 0")), "the same work, and nothing saved");
+        let mut polled = before.clone();
+        polled.accesses.iter_mut().for_each(|a| a.reads += 10 * a.total());
+        for _ in 1..RECORDINGS_MAX {
+            assert_eq!(trials.survived(&polled).map_err(why), Ok(false));
+        }
+        assert!(trials.survived(&polled).map_err(why).is_err_and(|w| w.starts_with("cannot say")));
+        let mut apart = before.clone();
+        apart.accesses.truncate(1);
+        assert_eq!(trials.survived(&apart).map_err(why), Ok(true));
+    }
 
     #[test]
     fn a_known_case_may_grow_by_less_than_a_patch_saves() {
