@@ -252,8 +252,31 @@ fn is_quiet(ty: &str) -> bool {
                 | "wchar_t"
         ) || w.chars().all(|c| c.is_ascii_digit())
     };
+    let ty = without_pointers(ty);
     let mut words = ty.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|w| !w.is_empty());
     words.all(word)
+}
+
+/// The type with plain numbers for what its template arguments point to: `std::map<int, const Rule *>` touches no
+/// `Rule`.
+fn without_pointers(ty: &str) -> String {
+    let mut out = String::new();
+    for c in ty.chars() {
+        if c != '*' {
+            out.push(c);
+            continue;
+        }
+        let mut depth = 0usize;
+        let begins = out.char_indices().rev().find(|&(_, c)| {
+            depth += usize::from(c == '>');
+            let here = depth == 0 && matches!(c, '<' | ',');
+            depth = depth.saturating_sub(usize::from(c == '<'));
+            here
+        });
+        out.truncate(begins.map_or(0, |(at, _)| at + 1));
+        out.push_str("int");
+    }
+    out
 }
 
 impl Effects {
@@ -361,4 +384,19 @@ fn holds(node: &Value, members: &[String]) -> bool {
     let mut declared = BTreeSet::new();
     names(node, &mut declared);
     members.iter().all(|m| declared.contains(m.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_quiet;
+
+    #[test]
+    fn containers_of_pointers_are_quiet() {
+        assert!(is_quiet("std::map<std::basic_string<char>, const Rule *>"));
+        assert!(is_quiet("std::vector<Edge *, std::allocator<Edge *>>"));
+        assert!(is_quiet("Rule *[4]"));
+        assert!(!is_quiet("std::map<std::basic_string<char>, Rule>"));
+        assert!(!is_quiet("std::map<Rule *, int, ByName>"));
+        assert!(!is_quiet("std::unique_ptr<Rule>"));
+    }
 }
