@@ -70,6 +70,8 @@ fn sizes_that_become_data() {
     refused(&format!("{len}struct h all = {{ 1, sizeof(struct s) }};"), "is kept in h");
     refused(&format!("{len}struct h all = {{ .len = sizeof(struct s) }};"), "is kept in len");
     fine(&format!("{len}void f(struct h *h) {{ h->kind = sizeof(struct s); }}"));
+    fine("void f(void) { struct s *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64); }");
+    fine("void f(void) { size_t n = (sizeof(struct s) + 63) / 64 * 64; g(n); }");
     fine("char *f(char *b, int i) { return b + i * sizeof(struct s); }");
     fine("void f(struct s *p) { struct pool q; q.bytes = sizeof(*p); q.all = malloc(4 * q.bytes); }");
 }

@@ -49,7 +49,15 @@ impl<'u> Numbers<'u, '_, '_> {
 
     /// `sizeof(x) / 8`.
     fn divided(&self, at: usize) -> Option<String> {
-        let end = self.code.operand_end(at + 1);
+        let code = self.code;
+        let end = code.operand_end(at + 1);
+        // `aligned_alloc(64, (sizeof(x) + 63) / 64 * 64)`: rounded, or memory's amount.
+        let call =
+            |open: usize| open > 0 && code.text(open) == "(" && super::bytes::keeps(code.text(open - 1));
+        let mut around = std::iter::successors(code.open_before(at), |&open| code.open_before(open)).take(6);
+        if code.text(end) == "*" || around.any(call) {
+            return None;
+        }
         self.is_amount(at + 1, end).then(|| "is counted in numbers".into())
     }
 
