@@ -44,7 +44,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family {
         functions: &["spin_lock", "spin_unlock", "spin_trylock", "queued_spin_lock", "raw_spin_"],
         types: &["spinlock", "raw_spinlock", "qspinlock", "lockref"],
-        members: &[("", "val"), ("", "lock")],
+        members: &[("", "val"), ("", "lock"), ("", "locked"), ("", "locked_pending"), ("", "pending")],
     },
     Family {
         functions: &[
