@@ -127,14 +127,18 @@ fn machine_cell(m: &Machine) -> Cell {
     }
 }
 
-fn headline(point: &Point, subject: &Subject) -> Node {
-    let with = (point.positive_share * f64::from(point.draws)).round() as u32;
-    let tone = match point.verdict {
+/// How a verdict is shown.
+pub(crate) fn tone(verdict: Verdict) -> Tone {
+    match verdict {
         Verdict::Faster => Tone::Good,
         Verdict::Slower => Tone::Bad,
         Verdict::Undecided => Tone::Warn,
-    };
-    let verdict = Span { text: point.verdict.name().into(), tone };
+    }
+}
+
+fn headline(point: &Point, subject: &Subject) -> Node {
+    let with = (point.positive_share * f64::from(point.draws)).round() as u32;
+    let verdict = Span { text: point.verdict.name().into(), tone: tone(point.verdict) };
     let text = format!(
         ": {} to {} of throughput in 90% of the draws, median {}; positive in {with} of {}.",
         percent(point.low),
@@ -179,7 +183,7 @@ fn what_to_measure(p: &Prediction, doubt: Doubt) -> Vec<Node> {
                 .into()
         }
         Doubt::Withheld => {
-            "No verdict: withheld until the closed loop holds (docs/validation.md). Build both \
+            "No verdict: nobody has held the answer against such a machine (docs/validation.md). Build both \
              versions and measure them with tussle bench; --check shows the verdict that is withheld."
                 .into()
         }

@@ -61,7 +61,7 @@ pub fn case(case: &Case, folder: &Path) -> Outcome {
         predicted: None,
         truth: None,
         verdict: "undecided".into(),
-        printed_undecided: true,
+        kept_its_word: true,
         problem: None,
     };
     outcome.problem = all(case, folder, &mut outcome).err();
@@ -94,6 +94,7 @@ fn all(case: &Case, folder: &Path, outcome: &mut Outcome) -> Result<(), String> 
     outcome.predicted =
         Some((of("low")?, of("median")?, of("high")?, answer["error"].as_f64().unwrap_or(1.0)));
     outcome.verdict = answer["withheld"].as_str().unwrap_or("undecided").into();
-    outcome.printed_undecided = answer["verdict"] == "undecided";
+    outcome.kept_its_word = answer["verdict"] == answer["withheld"]
+        || answer["verdict"] == "undecided" && answer["doubt"].is_string();
     Ok(())
 }

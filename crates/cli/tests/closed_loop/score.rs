@@ -13,10 +13,10 @@ pub struct Outcome {
     pub predicted: Option<(f64, f64, f64, f64)>,
     /// Measured.
     pub truth: Option<Truth>,
-    /// The verdict that is withheld.
+    /// What the interval says.
     pub verdict: String,
-    /// What was printed is `undecided`.
-    pub printed_undecided: bool,
+    /// What was printed is this verdict, or `undecided` with its reason.
+    pub kept_its_word: bool,
     /// What went wrong.
     pub problem: Option<String>,
 }

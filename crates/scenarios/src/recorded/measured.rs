@@ -76,7 +76,7 @@ pub struct Replayed {
     pub variants: Vec<Variant>,
     /// Pairs measured.
     pub pairs: usize,
-    /// What the interval says; it is withheld until the closed loop holds.
+    /// What the interval says; printed where nothing stands against it.
     pub verdict: Verdict,
     /// Native runs, from which the time between operations comes.
     pub native: Option<NativeTime>,

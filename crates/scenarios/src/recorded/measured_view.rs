@@ -2,43 +2,58 @@
 
 use super::Recording;
 use super::measured::{CONTENDING_MAX, NativeTime, Replayed};
-use crate::answer::{COVERAGE_MIN, Verdict};
+use crate::answer::{COVERAGE_MIN, EFFECT_MIN, Verdict};
 use crate::stories::Side;
-use crate::view::percent;
-use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};
+use crate::view::{percent, tone};
+use tussle_render::{Cell, Column, Fact, Node, Span, View};
 
-/// The one thing that weakens an answer most.
-fn caveat(r: &Recording, a: &Replayed) -> (&'static str, String) {
+/// Threads for which predictions were held against reality (docs/validation.md).
+const THREADS_VALIDATED: usize = 2;
+
+/// The one thing that stands against a verdict most; `None`: nothing.
+fn doubt(r: &Recording, a: &Replayed) -> Option<(&'static str, String)> {
     let share = r.coverage().filter(|share| *share < COVERAGE_MIN);
     if let Some(share) = share {
         let share = share * 100.0;
-        return (
-            "coverage",
-            format!("only {share:.0}% of the accesses to these objects are in recorded operations"),
-        );
+        let why = format!("only {share:.0}% of the accesses to these objects are in recorded operations");
+        return Some(("coverage", why));
     }
-    if a.native.is_none() && r.think().guessed() {
-        let text = "time between operations guessed: --native CMD measures it";
-        return ("guessed", text.into());
+    if a.native.is_none() {
+        let why = "time between operations is not measured: --native CMD measures it";
+        return Some(("guessed", why.into()));
     }
     if let Some(share) = a.crowded() {
         let share = share * 100.0;
-        return (
-            "others",
-            format!("others used {share:.0}% of this machine meanwhile: repeat it on a quiet one"),
-        );
+        let why = format!("others used {share:.0}% of this machine meanwhile: repeat it on a quiet one");
+        return Some(("others", why));
     }
     if r.contending() > CONTENDING_MAX {
-        let text = "threads fight for a lock itself, where measurements waver, too";
-        return ("contended", text.into());
+        let why = "threads fight for a lock itself, where measurements waver, too";
+        return Some(("contended", why.into()));
     }
-    ("withheld", "withheld until the closed loop holds (docs/validation.md)".into())
+    if r.actors() > THREADS_VALIDATED {
+        let why = format!("verdicts on more than {THREADS_VALIDATED} threads are not validated");
+        return Some(("threads", why));
+    }
+    (a.verdict == Verdict::Undecided).then(|| ("effect", too_small(a)))
 }
+
+/// Why the interval itself decides nothing.
+fn too_small(a: &Replayed) -> String {
+    if a.low <= 0.0 && a.high >= 0.0 {
+        return "it holds zero".into();
+    }
+    format!("a median below {:.1}% is too little", EFFECT_MIN * 100.0)
+}
+
+/// What weakens a verdict that is printed.
+const CAVEAT: &str = "other machines may differ, `tussle bench` of both layouts proves it";
 
 /// The answer; with `check` also the verdict that is withheld.
 pub fn view(r: &Recording, (before, after): (&Side, &Side), a: &Replayed, check: bool) -> View {
-    let (doubt, why) = caveat(r, a);
-    let verdict = Span { text: Verdict::Undecided.name().into(), tone: Tone::Warn };
+    let (doubt, why) = doubt(r, a).unwrap_or(("", CAVEAT.into()));
+    let said = if doubt.is_empty() { a.verdict } else { Verdict::Undecided };
+    let verdict = Span { text: said.name().into(), tone: tone(said) };
     // Of threads that did not run at the same time nothing is sure.
     let sure = if doubt == "others" { "no interval" } else { "90%" };
     let text = format!(
@@ -78,8 +93,10 @@ pub fn view(r: &Recording, (before, after): (&Side, &Side), a: &Replayed, check:
             Cell::value("replayed", "recorded operations replayed on threads of this machine"),
         ),
     ]));
-    nodes.push(Node::Data { key: "verdict".into(), value: Verdict::Undecided.name().into() });
-    nodes.push(Node::Data { key: "doubt".into(), value: doubt.into() });
+    nodes.push(Node::Data { key: "verdict".into(), value: said.name().into() });
+    if !doubt.is_empty() {
+        nodes.push(Node::Data { key: "doubt".into(), value: doubt.into() });
+    }
     nodes.push(Node::Data {
         key: "effect".into(),
         value: serde_json::json!({"low": a.low, "median": a.median, "high": a.high}),

@@ -45,7 +45,7 @@ pub fn node(answer: &Replayed) -> Node {
         ),
         None => format!(
             "{low} to {high} of throughput (90%), median {median}: the recorded operations, replayed in both layouts \
-             before anything was measured. Not validated yet (docs/validation.md)."
+             before anything was measured. Validated with two threads (docs/validation.md)."
         ),
     };
     Node::Section {

@@ -82,7 +82,7 @@ pub struct Args {
     /// Show what every hunt predicted before it measured, beside what it measured
     #[arg(long)]
     kept: bool,
-    /// Also show the verdict that is withheld from recorded programs until the closed loop holds
+    /// Also show the verdict that is withheld where no closed loop holds: for testing the predictor
     #[arg(long)]
     check: bool,
 }
