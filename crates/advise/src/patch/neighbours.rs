@@ -441,7 +441,10 @@ impl Uses<'_, '_, '_> {
             || (steps && (behind == "+" || own && behind == "["))
             || (matches!(before, "-" | "<" | ">") && other(start, false))
             || (steps && before == "+");
-        let operator = operator && !call;
+        // Pointers cannot be multiplied: `*(T *)&x->a += 1` works on the value.
+        let value =
+            objects.text(first.saturating_sub(1)) == "*" && (first == i || objects.text(i - 2) == "*");
+        let operator = operator && !call && !value;
         let kept = objects.text(first.saturating_sub(1)) == "="
             && objects.text(first.saturating_sub(2)) != "="
             && matches!(objects.text(last + 1), ";" | ",");

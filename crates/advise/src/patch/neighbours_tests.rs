@@ -45,6 +45,10 @@ fn arithmetic_on_addresses() {
     f("return g(&p->a) + 1;", None);
     f("return g(&p->name[1]) < h(&p->c);", None);
     f("return (&p->a)->x;", None);
+    // What lies there, not where it lies.
+    f("if (v) *(volatile int *)&p->a += 1; return 0;", None);
+    f("return *(int *)&p->a - 1 < *&p->b + 1;", None);
+    f("return *((int *)&p->a + 1);", Some("arithmetic on the address of a"));
     // Another function's variable of that name, and one that walks before the loop in which it is set.
     f("int *q; if (v) { q = &p->a; }\nreturn *q; }\nint g(int *q) { return q[1];", None);
     f("int *q = v; q++; if (v) { q = &p->a; q++; } return *q;", Some("arithmetic"));
