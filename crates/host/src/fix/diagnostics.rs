@@ -25,7 +25,7 @@ pub(super) const UNITS_MAX: usize = 64;
 
 /// Warnings about accesses beyond an object, which gcc gives only when it optimises:
 /// what else it says then depends on what it inlines.
-const BEYOND: [&str; 4] = ["-Warray-bounds", "-Wstringop-overflow", "-Wstringop-overread", "-Wno-error"];
+const BEYOND: [&str; 3] = ["-Warray-bounds", "-Wstringop-overflow", "-Wstringop-overread"];
 
 /// Units up to which they are optimised: that takes as long as a build.
 const OPTIMISED_UNITS_MAX: usize = 16;
@@ -55,7 +55,7 @@ pub(super) fn of(calls: &[Call]) -> Messages {
 
 /// A warning about an access beyond an object.
 fn is_beyond(line: &str) -> bool {
-    BEYOND[..3].iter().any(|w| line.contains(&format!("[{w}")))
+    BEYOND.iter().any(|w| line.contains(&format!("[{w}")))
 }
 
 /// The first message that `after` has more often than `before`.

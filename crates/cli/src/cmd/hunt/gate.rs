@@ -209,28 +209,27 @@ impl Hunt<'_> {
         // Where the object lies elsewhere in the next run nothing is promised but that it does not matter.
         let promised = if latent { was } else { advice.gain_observed().max(0.0) };
         let mut trials = Trials { before, known, advice: &advice, was, promised, unlike: 0 };
-        let (evidence, output) = loop {
+        let (evidence, output, seen) = loop {
             let Run { evidence, said, status } = self.record(&built, argv)?;
             ensure!(status == 0, "the patched program ended with status {status}, the unpatched one with 0");
             let output = unpatched.compare(self, argv, &built, &said)?;
-            if trials.survived(&evidence)? {
-                break (evidence, output);
+            if let Some(seen) = trials.survived(&evidence)? {
+                break (evidence, output, seen);
             }
             self.remark("its threads met otherwise than before the patch: recording once more");
         };
-        let (left, beside) = split(cases(&evidence));
         let line = LineSize::new(before.run.line_bytes).unwrap_or(LineSize::L64);
         let repair = Repair {
             drawn: before_after::drawings(before, &advice, line, "with the patch"),
             before: was,
-            after: cost_of(&evidence, &advice.type_name, latent),
+            after: seen.cost,
             left_by_line: left_by_line(&evidence, &advice.type_name),
             promised,
             patched,
             advice,
             output,
         };
-        Ok(Done { repair, scratch, left, beside, evidence })
+        Ok(Done { repair, scratch, left: seen.left, beside: seen.beside, evidence })
     }
 }
 
@@ -252,18 +251,27 @@ struct Trials<'e> {
     unlike: u32,
 }
 
+/// What a recording shows that bears a patch out.
+#[derive(Debug, PartialEq)]
+struct Survived {
+    /// Of the patched type.
+    cost: f64,
+    left: Vec<Case>,
+    beside: Vec<Case>,
+}
+
 impl Trials<'_> {
-    /// Whether a recording bears the patch out. `false`: it does not, but is not to be compared with the one before;
-    /// another may be.
+    /// What a recording shows that bears the patch out. `None`: it does not, but is not to be compared with the one
+    /// before; another may be.
     ///
     /// # Errors
     /// It does not survive, or nothing can be said.
-    fn survived(&mut self, e: &Evidence) -> anyhow::Result<bool> {
+    fn survived(&mut self, e: &Evidence) -> anyhow::Result<Option<Survived>> {
         let name = &self.advice.type_name;
-        let after = cost_of(e, name, self.advice.is_latent());
-        let costs = (self.was, after, self.promised);
-        let Err(why) = survives(self.advice, costs, &split(cases(e)).0, self.known, e) else {
-            return Ok(true);
+        let cost = cost_of(e, name, self.advice.is_latent());
+        let (left, beside) = split(cases(e));
+        let Err(why) = survives(self.advice, (self.was, cost, self.promised), &left, self.known, e) else {
+            return Ok(Some(Survived { cost, left, beside }));
         };
         let (a, b) = (accesses_to(self.before, name), accesses_to(e, name));
         if a.max(b) <= ALIKE_MAX * a.min(b) {
@@ -277,7 +285,7 @@ impl Trials<'_> {
             whole(a),
             whole(b)
         );
-        Ok(false)
+        Ok(None)
     }
 }
 
@@ -477,12 +485,12 @@ mod tests {
         let mut polled = before.clone();
         polled.accesses.iter_mut().for_each(|a| a.reads += 10 * a.total());
         for _ in 1..RECORDINGS_MAX {
-            assert_eq!(trials.survived(&polled).map_err(why), Ok(false));
+            assert_eq!(trials.survived(&polled).map_err(why), Ok(None));
         }
         assert!(trials.survived(&polled).map_err(why).is_err_and(|w| w.starts_with("cannot say")));
         let mut apart = before.clone();
         apart.accesses.truncate(1);
-        assert_eq!(trials.survived(&apart).map_err(why), Ok(true));
+        assert!(trials.survived(&apart).map_err(why).is_ok_and(|seen| seen.is_some()));
     }
 
     #[test]
