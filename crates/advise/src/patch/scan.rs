@@ -324,10 +324,7 @@ impl<'s, 'a> Code<'s, 'a> {
     fn before_brackets(&self, at: usize) -> Option<usize> {
         let mut at = at;
         while self.text(at) == "]" {
-            at = (at.saturating_sub(CALL_TOKENS_MAX)..at)
-                .rev()
-                .find(|&j| self.text(j) == "[")?
-                .checked_sub(1)?;
+            at = self.opening(at)?.checked_sub(1)?;
         }
         Some(at)
     }
