@@ -141,7 +141,7 @@ pub fn helps_line(line: &LineContention) -> bool {
 }
 
 /// Cases that the addresses of this run or the lines of this machine hid. What objects like it showed at that very
-/// phase was not hidden: it is judged by what they did.
+/// phase was not hidden: it is judged by what they did; nor is what a layout would remove here as well.
 pub fn latent(e: &Evidence, seen: &Contention, judged: &[Judged]) -> Vec<Latent> {
     if e.run.unit == Unit::ClockSamples {
         // What did not fight did not wait, and has no samples.
@@ -155,8 +155,17 @@ pub fn latent(e: &Evidence, seen: &Contention, judged: &[Judged]) -> Vec<Latent>
     let is_case = |l: &LineContention| told.contains(&(l.process, l.address)) || helps_line(l);
     let alike = Alike::new(e, seen.question.line);
     let mut out = analysis::latent(e, seen, &is_case);
-    out.retain(|l| !alike.showed(e, &l.hidden_by));
+    out.retain(|l| !alike.showed(e, &l.hidden_by) && adds(l, seen));
     out
+}
+
+/// Whether what a layout removes there is more than what it removes here by enough to help. A contended lock beside
+/// its data is a little above [`HELPS_SHARE_MIN`] at one phase and a little below at the next: nothing is hidden.
+fn adds(hidden: &Latent, seen: &Contention) -> bool {
+    let ranges: HashSet<_> = hidden.line.parts.iter().map(|p| p.range).collect();
+    let of = |l: &&LineContention| l.parts.iter().any(|p| ranges.contains(&p.range));
+    let here: f64 = seen.lines.iter().filter(of).map(|l| l.cost.removable()).sum();
+    hidden.line.cost.removable() - here >= HELPS_SHARE_MIN * hidden.line.cost.total()
 }
 
 /// Heap objects of one size and type from one place in the code: the allocator puts them at this phase or that, and

@@ -91,6 +91,37 @@ fn a_phase_that_another_object_had_is_not_latent() {
     assert_eq!(hidden(&[(0x1008, true), (0x2000, true)]), (0, 1), "what it does at phase 0 was seen");
 }
 
+/// A lock that four threads want, beside a counter of a fifth, which the lock's own bytes outweigh: the rest of the
+/// object comes to the same line at another phase and adds little.
+#[test]
+fn a_fight_that_goes_on_here_is_not_latent_for_a_little_more_elsewhere() {
+    let hidden = |polls_stores: u64, beside: u64| {
+        let mut s = Sample::new(1000);
+        let main = s.thread("main", None);
+        let (start, make) = (s.code("worker", "w.c", 3, &[]), s.code("make", "w.c", 30, &[]));
+        let long = s.long();
+        let members = [("polls", long, 0), ("lock", long, 8), ("data", long, 16)];
+        let ty = s.structure("totals", 24, &members);
+        // `data` lies on the next line here.
+        let o = s.heap(0x1030, 24, Some(ty), 1, 16, Some(make));
+        for _ in 0..4 {
+            let worker = s.worker(main, start);
+            s.access(o, 8, 8, worker, (0, 50_000), [0, 0, 10_000]);
+        }
+        let polls = s.worker(main, start);
+        s.access(o, 0, 8, polls, (0, 50_000), [0, polls_stores, 0]);
+        s.access(o, 16, 8, polls, (0, 50_000), [0, beside, 0]);
+        let e = s.evidence();
+        let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
+        let judged = judge(&e, &namer, &seen);
+        let by_phase = |l: &Latent| matches!(l.hidden_by, HiddenBy::Phase { .. });
+        let hidden = latent(&e, &seen, &judged).into_iter().filter(by_phase).count();
+        (judged[0].class, hidden)
+    };
+    assert_eq!(hidden(9_000, 20_000), (Class::Undecided, 0), "nearly as much here");
+    assert_eq!(hidden(6_000, 20_000), (Class::Undecided, 1), "much more there");
+}
+
 /// Two counters of one object on two lines of 64 bytes, which another phase, and lines of 128 bytes, bring together.
 #[test]
 fn what_hides_a_case_in_two_ways_costs_once() {

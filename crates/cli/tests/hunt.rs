@@ -47,9 +47,14 @@ fn the_example_is_found_explained_and_patched() {
     // Recorded again with all patches: everything that a layout helps is gone, neighbours on the heap, too.
     let left = view["left"].as_array().cloned().unwrap_or_default();
     assert_eq!(view["beside"], serde_json::Value::Null, "{}", text(&out.stderr));
-    assert_eq!(out.status.code(), Some(0), "{left:?} {}", text(&out.stderr));
-    let gone = |name: &str| left.iter().all(|l| !l["fields"].as_str().unwrap().contains(name));
-    assert!(gone("worker_stats") && gone("server_stats"), "{left:?}");
+    // A spin lock whose holder is not running costs its waiters what no layout gives back; how often that happens hangs
+    // on the machine. What may be left is that lock with its own data, and then the exit status says so.
+    let of_the_lock = |l: &serde_json::Value| {
+        let fields = l["fields"].as_str().unwrap();
+        fields.contains("audit") && !fields.contains("polls") && !fields.contains("worker_stats")
+    };
+    assert!(left.iter().all(of_the_lock), "{left:?} {}", text(&out.stderr));
+    assert_eq!(out.status.code(), Some(i32::from(!left.is_empty())), "{left:?} {}", text(&out.stderr));
     let lines = view["lines"].as_array().unwrap();
     let of = |name: &str| {
         lines.iter().filter(|l| l["fields"].as_str().unwrap().contains(name)).collect::<Vec<_>>()
@@ -61,12 +66,15 @@ fn the_example_is_found_explained_and_patched() {
     assert!(!kind("server_stats").is_empty(), "{lines:?}");
     // Every worker writes the one counter: contended, but nothing to fix.
     assert!(kind("answer_number").iter().all(|k| k == "no layout helps: the same bytes"), "{lines:?}");
-    // In which order they are repaired hangs on the run; that the workers' struct is, and well, does not.
+    // In which order they are repaired hangs on the run, and whether by one patch or by two: where a neighbour polls
+    // in it, the elements are parted first and the neighbour later. That the workers' struct is, and well, does not.
     let patches = view["patches"].as_array().unwrap();
-    let of_workers = patches.iter().find(|p| p["type"].as_str().unwrap().contains("worker_stats"));
-    let of_workers = &of_workers.unwrap_or_else(|| panic!("{patches:?}"))["transfers"];
-    let transfers = |what: &str| of_workers[what].as_f64().unwrap();
-    assert!(transfers("before") > 1000.0 && transfers("after") < transfers("before") / 10.0, "{of_workers}");
+    let of_workers: Vec<_> = patches.iter().filter(|p| p["type"].as_str().unwrap().contains("worker_stats")).collect();
+    assert!(!of_workers.is_empty(), "{patches:?}");
+    let transfers = |p: &serde_json::Value, what: &str| p["transfers"][what].as_f64().unwrap();
+    let (before, after) =
+        (transfers(of_workers[0], "before"), transfers(of_workers[of_workers.len() - 1], "after"));
+    assert!(before > 1000.0 && after < before / 10.0, "{of_workers:?}");
     // The patch applies to the example as it is, and the example was not touched.
     let patch = std::fs::read_to_string(dir.path().join("tussle.patch")).unwrap();
     assert!(patch.contains("--- a/tallyd.h\n+++ b/tallyd.h\n"), "{patch}");
