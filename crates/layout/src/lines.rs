@@ -117,7 +117,7 @@ fn phase_view(table: &TypeTable, id: TypeId, phase: u64, line: LineSize, most: u
     ])];
     let columns = vec![
         Column::number("line", "line"),
-        Column::text("offset_bytes", "offset"),
+        Column::text("offset_bytes", "offset").rank(1),
         Column::picture("cells", "bytes"),
         Column::text("fields", "fields"),
     ];

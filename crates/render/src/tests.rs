@@ -307,6 +307,32 @@ fn a_plot_of_nothing_or_of_one_level_is_drawn_without_harm() {
     assert!(html.contains("<svg") && !html.contains("NaN"), "{html}");
 }
 
+/// A picture is never squeezed: what belongs to its row stands below it where both have no room side by side.
+#[test]
+fn beside_a_picture_without_room_text_goes_below() {
+    let columns = vec![
+        Column::number("line", "line"),
+        Column::text("offset", "offset").rank(1),
+        Column::picture("cells", "bytes"),
+        Column::text("fields", "fields"),
+    ];
+    let row = [Cell::count(11), Cell::text("704"), Cell::text("|aaaaaaaabbbbbbbb....|"), Cell::text("a=tenants b=stats")];
+    let table = Node::Table { key: "t".into(), columns, rows: vec![row.into()] };
+    let view = View { kind: "layout", schema_version: 1, nodes: vec![table] };
+    let at = |width| render(&view, Format::Text, Style { colour: false, width: Some(width) });
+    assert_snapshot!(at(80), @r"
+    line  offset  bytes                   fields
+      11  704     |aaaaaaaabbbbbbbb....|  a=tenants b=stats
+    ");
+    assert_snapshot!(at(30), @r"
+    line  bytes
+      11  |aaaaaaaabbbbbbbb....|
+        a=tenants b=stats
+    (left out, the screen is
+    narrow: offset)
+    ");
+}
+
 #[test]
 fn narrow_screens_wrap_text_first_and_then_give_up_columns_by_rank() {
     let columns = vec![

@@ -135,7 +135,13 @@ impl Text {
     fn table(&mut self, columns: &[Column], rows: &[Vec<crate::Cell>], depth: usize) {
         let natural: Vec<usize> = (0..columns.len()).map(|i| natural_width(columns, rows, i)).collect();
         let room = self.style.width.map(|w| w.saturating_sub(2 * depth));
-        let (shown, widths) = fit(columns, &natural, room);
+        let (mut shown, mut widths) = fit(columns, &natural, room);
+        // Beside a picture, which nothing can squeeze, there may be no room: what belongs to a row stands below it.
+        let below = shown.last().copied().filter(|&i| goes_below(columns, i, &widths, room));
+        if below.is_some() {
+            shown.pop();
+            widths.pop();
+        }
         let titles: Vec<Column> = shown.iter().map(|&i| columns[i].clone()).collect();
         if titles.iter().any(|c| !c.title.is_empty()) {
             let heads: Vec<(String, Tone)> = titles.iter().map(|c| (clean(&c.title), Tone::Dim)).collect();
@@ -144,9 +150,12 @@ impl Text {
         for row in rows {
             let cells = shown.iter().filter_map(|&i| row.get(i)).map(|c| (clean(&c.text), c.tone));
             self.row(&cells.collect::<Vec<_>>(), &titles, &widths, depth);
+            if let Some(cell) = below.and_then(|i| row.get(i)) {
+                self.paragraph(&[Span { text: cell.text.clone(), tone: cell.tone }], depth + 2, depth + 2);
+            }
         }
-        let hidden =
-            columns.iter().enumerate().filter(|(i, _)| !shown.contains(i)).map(|(_, c)| c.title.as_str());
+        let hidden = columns.iter().enumerate().filter(|(i, _)| !shown.contains(i) && below != Some(*i));
+        let hidden = hidden.map(|(_, c)| c.title.as_str());
         let hidden: Vec<&str> = hidden.collect();
         if !hidden.is_empty() {
             let text = clean(&format!("(left out, the screen is narrow: {})", hidden.join(", ")));
@@ -293,6 +302,13 @@ impl Text {
         };
         format!("{}{text}{}", style.render(), style.render_reset())
     }
+}
+
+/// Whether a table with a picture is too wide for the screen even with this column of text, its last, squeezed.
+fn goes_below(columns: &[Column], last: usize, widths: &[usize], room: Option<usize>) -> bool {
+    let wide = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
+    let text = |c: &Column| !c.right && !c.picture;
+    columns.iter().any(|c| c.picture) && columns.get(last).is_some_and(text) && room.is_some_and(|r| wide > r)
 }
 
 /// Width of a column that nothing squeezes.

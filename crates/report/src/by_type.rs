@@ -112,7 +112,9 @@ pub fn by_type(e: &Evidence, options: &Options) -> View {
 /// Columns of the source's quantities.
 fn columns(events: &Events) -> impl Iterator<Item = Column> + '_ {
     let share = Column::number("share_percent", "share");
-    events.quantities.iter().map(|q| Column::number(q.key, q.title)).chain([share])
+    // On a narrow screen the first of them stays.
+    let rank = (0..).map(|i: u32| u8::from(i > 0));
+    events.quantities.iter().zip(rank).map(|(q, rank)| Column::number(q.key, q.title).rank(rank)).chain([share])
 }
 
 fn cells(sum: &Sum, events: &Events, total: u64) -> Vec<Cell> {
@@ -153,7 +155,7 @@ fn section(e: &Evidence, m: &Met, events: &Events) -> Node {
         Column::number("offset_bytes", "offset"),
         Column::number("size_bytes", "bytes"),
         Column::text("field", "field"),
-        Column::text("type", "type").rank(1),
+        Column::text("type", "type").rank(2),
     ];
     columns.extend(self::columns(events));
     let total = m.all.weight();
