@@ -316,7 +316,8 @@ fn beside_a_picture_without_room_text_goes_below() {
         Column::picture("cells", "bytes"),
         Column::text("fields", "fields"),
     ];
-    let row = [Cell::count(11), Cell::text("704"), Cell::text("|aaaaaaaabbbbbbbb....|"), Cell::text("a=tenants b=stats")];
+    let picture = Cell::text("|aaaaaaaabbbbbbbb....|");
+    let row = [Cell::count(11), Cell::text("704"), picture, Cell::text("a=tenants b=stats")];
     let table = Node::Table { key: "t".into(), columns, rows: vec![row.into()] };
     let view = View { kind: "layout", schema_version: 1, nodes: vec![table] };
     let at = |width| render(&view, Format::Text, Style { colour: false, width: Some(width) });
