@@ -285,7 +285,9 @@ fn hint(paired: &Paired, v: &Verdict, margin: f64) -> Option<String> {
         Some(match outcome(Some(interval), margin, higher) {
             Outcome::Improved => 1,
             Outcome::Regressed => -1,
-            _ => 0,
+            Outcome::Equivalent => 0,
+            // Nothing can be said of what is not known.
+            Outcome::Inconclusive => return None,
         })
     };
     let switches = |i: usize| {

@@ -80,6 +80,18 @@ fn where_raw_and_per_cpu_figures_disagree_time_went_to_spinning_or_sleeping() {
     );
 }
 
+/// Where the raw figure is not decided nothing is as fast, slower or faster.
+#[test]
+fn what_is_not_decided_has_no_hint() {
+    let noisy = |r: &mut Results| {
+        for s in r.samples.iter_mut().filter(|s| s.arm == 1) {
+            s.value = s.value.map(|v| if s.pair % 2 == 0 { v * 1.3 } else { v / 1.3 });
+        }
+    };
+    let v = judge(PLAIN, Arm { cpu_s: 1.0, ..PLAIN }, noisy);
+    assert_eq!((v.outcome.name(), v.hint), ("inconclusive", None));
+}
+
 /// A time that a benchmark prints may be of any number of operations: nothing follows from the CPU time of the run.
 #[test]
 fn a_printed_time_has_no_work_per_cpu_second() {

@@ -1,6 +1,7 @@
 //! Measures what moving a cache line and waking a thread cost on this machine, in short bursts, and fits a machine
 //! profile to it.
 
+mod curve;
 mod fit;
 mod load;
 
@@ -11,6 +12,7 @@ use crate::threads::{bind, cpus, real_time};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
+use tussle_sim::Curve;
 
 /// The last bursts of a measurement, of which all but one have to agree; their median counts.
 const BURSTS: usize = 5;
@@ -86,6 +88,10 @@ pub struct Measured {
     pub load: Option<Load>,
     /// Bursts ran at real-time priority.
     pub real_time: bool,
+    /// What is hidden of a line's way behind work.
+    pub curve: Curve,
+    /// Bursts of the curve that did not settle, of so many.
+    pub curve_unsteady: (usize, usize),
     /// Why these figures are not to be trusted, where they were taken all the same.
     pub noisy: Option<String>,
 }
@@ -229,7 +235,7 @@ fn steady(what: &str, unsteady: &mut Vec<String>, burst: &mut dyn FnMut() -> f64
     median(all)
 }
 
-/// Measures this machine. Takes some hundred ms per pair of CPUs.
+/// Measures this machine. Takes some hundred ms per pair of CPUs, and some seconds for what work hides.
 ///
 /// # Errors
 /// See [`CalibrateError`]; a noisy machine is refused unless `noisy`.
@@ -268,6 +274,7 @@ pub fn measure(noisy: bool) -> Result<Measured, CalibrateError> {
         costs.push(cost);
         latency
     });
+    let (curve, curve_unsteady) = curve::measure(&mut unsteady);
     let load = Load::between(before.as_ref(), Reading::now().as_ref());
     let crowded = load.filter(Load::refused);
     let unsteady = unsteady.join(", ");
@@ -288,6 +295,8 @@ pub fn measure(noisy: bool) -> Result<Measured, CalibrateError> {
         wake_ns,
         load,
         real_time,
+        curve,
+        curve_unsteady,
         noisy: (!doubts.is_empty()).then(|| doubts.join("; ")),
     })
 }

@@ -228,7 +228,7 @@ pub(crate) fn analyse(
     let samples = points.into_iter().next_back().unwrap_or_default().1;
     Prediction {
         crossovers: if blind { Vec::new() } else { crossovers(&curve) },
-        tornado: tornado(&q.subject.unknowns(), &samples),
+        tornado: tornado(&q.subject.unknowns(&q.machine), &samples),
         question: q.clone(),
         curve,
         ablations,

@@ -281,7 +281,7 @@ impl AtomicEnv<'_> {
                 0
             }
             // Nothing corresponds to these in a process.
-            Op::Visits | Op::PreemptOff | Op::PreemptOn | Op::Interrupt(_) => 0,
+            Op::Visits | Op::PreemptOff | Op::PreemptOn | Op::Interrupt(_) | Op::Ask(..) => 0,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::answer::{EFFECT_MIN, Prediction, SHARE_MIN, Verdict, analyse};
 use crate::predict::{Job, Question, Sample};
-use crate::subject::Ablation;
+use crate::subject::{Ablation, Subject};
 use tussle_stats::special::beta_inc;
 
 /// Draws looked at first, doubled until it is decided: all of these must agree for a verdict.
@@ -18,6 +18,10 @@ const ALPHA: f64 = 0.05;
 const ACCESSES_MAX: u64 = 100_000_000;
 /// Draws of each changed model.
 const ABLATION_DRAWS: u32 = 21;
+/// Of recorded operations, whose runs may be long: so many accesses in all changed models, but some draws of each.
+const ABLATION_ACCESSES_MAX: u64 = 20_000_000;
+/// Those draws.
+const ABLATION_DRAWS_MIN: u32 = 5;
 
 /// P(X >= k) for X binomial of `n` draws with probability `p`, by the incomplete beta function.
 fn at_least(k: usize, n: usize, p: f64) -> f64 {
@@ -60,6 +64,11 @@ pub fn decide(effects: &[f64], alpha: f64) -> Option<Verdict> {
     }
 }
 
+/// Accesses that a draw has simulated, both sides.
+fn accesses(s: &Sample) -> u64 {
+    s.before.accesses.saturating_add(s.after.accesses)
+}
+
 /// The way from a question to its answer: which draws come next, until it is decided. Whoever runs them may spread
 /// them over cores; the answer does not depend on it.
 #[derive(Clone, Debug)]
@@ -94,7 +103,7 @@ impl<'a> Course<'a> {
         if let Some(n) = self.question.draws {
             return (has < n).then_some(n);
         }
-        let accesses: u64 = samples.iter().map(|s| s.before.accesses.saturating_add(s.after.accesses)).sum();
+        let accesses: u64 = samples.iter().map(accesses).fold(0, u64::saturating_add);
         let effects: Vec<f64> = samples.iter().map(Sample::effect).collect();
         let next = (has * 2).clamp(DRAWS_FIRST, DRAWS_MAX);
         let open = has < DRAWS_MAX && accesses < ACCESSES_MAX && decide(&effects, self.alpha()).is_none();
@@ -119,8 +128,23 @@ impl<'a> Course<'a> {
         let q = self.question;
         let draws = q.draws.map_or(ABLATION_DRAWS, |n| (n / 4).max(5).min(n));
         let Some(&cpus) = q.cpus.last() else { return Vec::new() };
-        let all = q.subject.ablations(&q.machine, &q.after).into_iter();
-        all.flat_map(|ablation| (0..draws).map(move |draw| Job { cpus, draw, ablation })).collect()
+        let all = q.subject.ablations(&q.machine, &q.after);
+        let draws = self.affordable(all.len()).map_or(draws, |n| draws.min(n));
+        all.into_iter()
+            .flat_map(|ablation| (0..draws).map(move |draw| Job { cpus, draw, ablation }))
+            .collect()
+    }
+
+    /// Draws of each of so many changed models of recorded operations; `None` where nothing bounds them.
+    fn affordable(&self, models: usize) -> Option<u32> {
+        if self.question.draws.is_some() || !matches!(self.question.subject, Subject::Recording(_)) {
+            return None;
+        }
+        let samples = &self.points.last()?.1;
+        let all: u64 = samples.iter().map(accesses).fold(0, u64::saturating_add);
+        let each = all / samples.len().max(1) as u64;
+        let fits = ABLATION_ACCESSES_MAX / each.saturating_mul(models as u64).max(1);
+        Some((fits.min(u64::from(u32::MAX)) as u32).max(ABLATION_DRAWS_MIN))
     }
 
     /// Takes what the jobs of [`next`](Self::next) gave, in their order.

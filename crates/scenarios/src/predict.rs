@@ -107,6 +107,16 @@ pub const UNKNOWNS: &[Unknown] = &[
     },
 ];
 
+/// Of recorded operations on a machine that has a table of what is hidden behind work: the kind of work is not
+/// recorded, so that both columns of the table are spanned.
+pub const CHAIN: Unknown = Unknown {
+    key: "chain",
+    range: (1.0, 2.0),
+    machine: &[],
+    what: "work between accesses: 1 waits for nothing, 2 is one chain",
+    measure: "which work lies between accesses (a chain hides most of a line's way)",
+};
+
 /// Why a prediction failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -230,7 +240,8 @@ impl Question {
             }
             return Ok(());
         }
-        if UNKNOWNS.iter().any(|u| u.key == key) {
+        let unknowns = self.subject.unknowns(&self.machine);
+        if unknowns.iter().any(|u| u.key == key) {
             if !(0.01..=100.0).contains(&value) {
                 return Err(error("a factor from 0.01 to 100 on the nominal value".into()));
             }
@@ -238,7 +249,7 @@ impl Question {
             return Ok(());
         }
         if self.machine.set(key, value).is_err() {
-            let own: Vec<&str> = UNKNOWNS.iter().map(|u| u.key).collect();
+            let own: Vec<&str> = unknowns.iter().map(|u| u.key).collect();
             let keys = tussle_sim::machine::keys().join(", ");
             let own = own.join(", ");
             return Err(error(format!(
@@ -308,7 +319,7 @@ pub(crate) fn ratio(after: f64, before: f64) -> f64 {
 /// See [`PredictError`].
 pub fn run(q: &Question, job: &Job) -> Result<Sample, PredictError> {
     let mut rng = Rng::new(q.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(job.draw)));
-    let unknowns = q.subject.unknowns();
+    let unknowns = q.subject.unknowns(&q.machine);
     let mut factors: Vec<f64> = unknowns
         .iter()
         .map(|u| (u.range.0.ln() + rng.uniform() * (u.range.1.ln() - u.range.0.ln())).exp())
@@ -330,6 +341,8 @@ pub fn run(q: &Question, job: &Job) -> Result<Sample, PredictError> {
         match u.key {
             "think" => setup.think = *factor,
             "work" => setup.work = *factor,
+            // From 1 to 2, as a share of 0 to 1.
+            "chain" => setup.ahead = q.machine.curve.clone().map(|c| (Arc::new(c), factor.log2().clamp(0.0, 1.0))),
             _ => {}
         }
     }
@@ -367,7 +380,7 @@ pub fn run(q: &Question, job: &Job) -> Result<Sample, PredictError> {
 /// before, and the first ones fetch lines that nobody has yet.
 const WANTED_PER_TASK: f64 = 100.0;
 /// Accesses of one run beyond which it is not made longer.
-const RUN_ACCESSES_MAX: f64 = 6e6;
+const RUN_ACCESSES_MAX: f64 = 2e6;
 
 /// How long to run again, where too little happened in runs whose length nobody asked for.
 fn longer(q: &Question, config: &Config, sides: [&Measured; 2]) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! What a prediction is about: a scenario, or recorded operations. Both have two sides that are built and simulated.
 
-use crate::predict::{PredictError, UNKNOWNS, Unknown};
+use crate::predict::{CHAIN, PredictError, UNKNOWNS, Unknown};
 use crate::recorded::{RecordedError, Recording, Replay, THINK_SEEN_NS, Think, place_of};
 use crate::stories::{Setup, Side, Story, World};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Subject {
     }
 
     /// What is not known exactly about it. A recording's unknowns follow from how its times are known.
-    pub fn unknowns(&self) -> Vec<Unknown> {
+    pub fn unknowns(&self, machine: &Machine) -> Vec<Unknown> {
         let mut all = UNKNOWNS.to_vec();
         let Subject::Recording(r) = self else { return all };
         for u in &mut all {
@@ -66,6 +66,7 @@ impl Subject {
                 _ => {}
             }
         }
+        all.extend(machine.curve.is_some().then_some(CHAIN));
         all
     }
 

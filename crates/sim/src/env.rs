@@ -43,6 +43,8 @@ pub enum Op {
     Interrupt(u32),
     /// Gives the CPU to others that want it.
     Yield,
+    /// Asks for a line, exclusively or not, and does not wait for it: a processor looks ahead.
+    Ask(Cell, bool),
 }
 
 /// What to spin on.
@@ -216,6 +218,11 @@ pub trait Env {
     /// [`Op::Compute`].
     fn compute(&self, ns: u32) -> impl Future<Output = u64> {
         self.op(Op::Compute(ns))
+    }
+
+    /// [`Op::Ask`].
+    fn ask(&self, cell: Cell, own: bool) -> impl Future<Output = u64> {
+        self.op(Op::Ask(cell, own))
     }
 
     /// [`Op::Park`].

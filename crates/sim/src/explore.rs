@@ -193,6 +193,7 @@ impl<'p> World<'p> {
                 | Op::PreemptOn
                 | Op::Visits
                 | Op::Interrupt(_)
+                | Op::Ask(..)
                 | Op::Yield => {
                     a.port.result.set(0);
                 }

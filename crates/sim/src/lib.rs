@@ -33,6 +33,7 @@
 //! assert!(run.operations > 0);
 //! ```
 
+pub mod curve;
 pub mod engine;
 pub mod env;
 pub mod explore;
@@ -40,6 +41,7 @@ pub mod machine;
 pub mod memory;
 mod port;
 
+pub use curve::{Curve, Pattern};
 pub use engine::{Config, Counters, Run, SimError, Whole, simulate};
 pub use env::{Env, Note, Op, Program, Spin, SpinEnd, Visit};
 pub use machine::{Machine, MachineError};

@@ -1,5 +1,6 @@
 //! Machine profiles: topology, latencies and scheduler costs, from TOML. Every figure carries where it comes from.
 
+use crate::curve::Curve;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -184,6 +185,9 @@ pub struct Machine {
     /// Residual errors and conditions, when this profile was measured here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub measured: BTreeMap<String, String>,
+    /// What is hidden of a line's way, where it was measured; shipped profiles have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<Curve>,
 }
 
 fn one() -> u32 {
@@ -279,7 +283,7 @@ impl Machine {
         for (key, low, high, range) in LIMITS {
             check(key, self.get(key).unwrap_or(f64::NAN), *low, *high, range)?;
         }
-        Ok(())
+        self.curve.as_ref().map_or(Ok(()), |c| c.validate(&self.name))
     }
 
     /// A parameter by its dotted name.

@@ -114,7 +114,8 @@ fn hyperfine(results: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
     for result in results.iter().take(ROWS_MAX) {
         let name = result.get("command").and_then(Value::as_str).unwrap_or("unnamed").to_string();
         let mut values = numbers(result.get("times"));
-        if values.is_empty() {
+        // A list of no runs is none, whatever mean stands beside it.
+        if result.get("times").is_none() {
             values.extend(result.get("mean").and_then(Value::as_f64));
         }
         let values = usable(values, &name, problems);

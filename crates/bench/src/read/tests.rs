@@ -271,6 +271,7 @@ fn exports_of_other_tools_are_read_as_what_they_are() {
 fn no_samples_are_no_result() {
     for text in [
         r#"{"results": [{"command": "x", "times": []}]}"#,
+        r#"{"results": [{"command": "x", "mean": 1.0, "times": []}]}"#,
         r#"{"results": [{"name": "x", "measurements": []}]}"#,
         r#"{"benchmarks": [{"name": "x", "stats": {}}]}"#,
     ] {

@@ -9,7 +9,7 @@ use tussle_host::calibrate::{Measured, fit, measure, named, warnings};
 use tussle_host::{grid, threads};
 use tussle_render::{Cell, Column, Fact, Node, View};
 use tussle_scenarios::duel;
-use tussle_sim::Machine;
+use tussle_sim::{Curve, Machine, Pattern};
 
 /// Measure this machine and write a profile for `predict --machine`.
 ///
@@ -118,5 +118,25 @@ fn view(measured: &Measured, machine: &Machine) -> View {
         })
         .collect();
     let table = Node::Table { key: "pairs".into(), columns, rows };
-    View { kind: "calibrate", schema_version: 1, nodes: vec![Node::Facts(facts), table] }
+    let nodes = vec![Node::Facts(facts), table, hidden(&measured.curve)];
+    View { kind: "calibrate", schema_version: 1, nodes }
+}
+
+/// What an operation costs more when another CPU is on its line, by the work before it.
+fn hidden(curve: &Curve) -> Node {
+    let mut columns = vec![Column::text("pattern", "Behind work of"), Column::text("work", "Work")];
+    let name = |ns: &f64| Column::number(&format!("ns_{ns:.0}"), &format!("{ns:.0} ns"));
+    columns.extend(curve.work_ns.iter().map(name));
+    let cell = |x: &f64| Cell::number(*x, format!("{x:.0}"));
+    let of = |pattern: Pattern| {
+        let kinds = [("one chain", &curve.dependent), ("waits for nothing", &curve.independent)];
+        kinds.into_iter().filter_map(move |(kind, all)| {
+            let first = [Cell::text(pattern.title()), Cell::text(kind)].into_iter();
+            Some(first.chain(all.get(&pattern)?.iter().map(cell)).collect())
+        })
+    };
+    let rows = Pattern::ALL.into_iter().flat_map(of).collect();
+    let title = "What another CPU on the line costs, ns an operation, by the work before it".into();
+    let table = Node::Table { key: "curve".into(), columns, rows };
+    Node::Section { key: "hidden".into(), title, nodes: vec![table] }
 }

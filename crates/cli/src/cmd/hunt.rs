@@ -62,6 +62,25 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+impl Args {
+    /// A folder that says itself how it is built and run.
+    fn of(dir: &Path) -> Args {
+        Args {
+            dir: dir.to_path_buf(),
+            build: None,
+            run: None,
+            pairs: None,
+            service: super::service::ServiceArgs::default(),
+            metric: None,
+            kind: None,
+            no_bench: false,
+            output: PathBuf::new(),
+            patch: PathBuf::new(),
+            command: Vec::new(),
+        }
+    }
+}
+
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let hunt = steps::Hunt::new(args, global)?;
@@ -93,23 +112,35 @@ pub fn record_project(
     service: &super::service::ServiceArgs,
     global: &Global,
 ) -> anyhow::Result<tussle_evidence::Evidence> {
-    let args = Args {
-        dir: dir.to_path_buf(),
-        build: None,
-        run: None,
-        pairs: None,
-        service: service.clone(),
-        metric: None,
-        kind: None,
-        no_bench: true,
-        output: PathBuf::new(),
-        patch: PathBuf::new(),
-        command: Vec::new(),
-    };
+    let args = Args { service: service.clone(), no_bench: true, ..Args::of(dir) };
     let hunt = steps::Hunt::new(&args, global)?;
     let instrumented = hunt.build_instrumented(&hunt.dir)?;
     let argv = hunt.argv(&instrumented)?;
     Ok(hunt.record(&instrumented, &argv)?.that_succeeds()?.evidence)
+}
+
+/// `predict --check DIR`: what a hunt predicts for its patch and then measures, as a line of the diary; the folder and
+/// the current one stay as they are.
+pub fn closed_loop(dir: &Path, global: &Global) -> anyhow::Result<String> {
+    let scratch = tempfile::tempdir()?;
+    let args = Args { patch: scratch.path().join("patch"), ..Args::of(dir) };
+    let hunt = steps::Hunt::new(&args, global)?;
+    let instrumented = hunt.build_instrumented(&hunt.dir)?;
+    let argv = hunt.argv(&instrumented)?;
+    let steps::Run { evidence, said, .. } = hunt.record(&instrumented, &argv)?.that_succeeds()?;
+    let unpatched = behaviour::Unpatched::new(&instrumented, said);
+    let seen = contention(&evidence, &Question::observed());
+    let mut story = screen::Story::new(&evidence, &seen, &args.output);
+    anyhow::ensure!(story.finding(), "nothing was found that a layout helps: nothing to predict");
+    let repairs = hunt.repair(&argv, &evidence, &unpatched);
+    anyhow::ensure!(repairs.scratch.is_some(), "no patch was proved: nothing to predict");
+    prove(&hunt, &args, &argv, repairs, &mut story)?;
+    anyhow::ensure!(story.failures.is_empty(), "{}", story.failures.join("; "));
+    let (answer, measured) =
+        story.predicted.as_ref().zip(story.measured.as_ref()).context("nothing was predicted")?;
+    let share = answer.crowded().unwrap_or(0.0) * 100.0;
+    predicted::line(&evidence.run.command.join(" "), answer, measured)
+        .with_context(|| format!("others used {share:.0}% of this machine meanwhile: no prediction"))
 }
 
 /// Keeps the patch and measures both versions without instrumentation.

@@ -61,6 +61,7 @@ pub fn fit(m: &Measured, cpus: u32, name: &str, description: &str) -> Machine {
         core,
         sched,
         measured: BTreeMap::new(),
+        curve: Some(m.curve.clone()),
     };
     let mut machine = shape(&m.pairs, flat);
     machine.measured = notes(m, &machine);
@@ -133,6 +134,8 @@ fn notes(m: &Measured, machine: &Machine) -> BTreeMap<String, String> {
     note("steal", m.load.map_or_else(unknown, |l| format!("{:.1}%", l.steal * 100.0)));
     note("others", m.load.map_or_else(unknown, |l| format!("{:.1}%", l.others * 100.0)));
     note("real_time_priority", format!("{}", m.real_time));
+    let (unsteady, all) = m.curve_unsteady;
+    note("curve_unsteady", format!("{unsteady} of {all}"));
     let same_core = m.pairs.iter().filter(|p| hop(p) < SMT_MAX_NS).count();
     note("pairs_within_a_core", format!("{same_core}"));
     notes
@@ -141,6 +144,7 @@ fn notes(m: &Measured, machine: &Machine) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tussle_sim::{Curve, Pattern};
 
     fn measured(pairs: Vec<Pair>) -> Measured {
         Measured {
@@ -153,6 +157,12 @@ mod tests {
             wake_ns: 4_200.0,
             load: None,
             real_time: true,
+            curve: Curve {
+                work_ns: vec![0.0],
+                dependent: BTreeMap::from([(Pattern::Rmw, vec![50.0])]),
+                independent: BTreeMap::new(),
+            },
+            curve_unsteady: (3, 624),
             noisy: None,
         }
     }
@@ -175,6 +185,7 @@ mod tests {
         machine.validate().unwrap();
         assert_eq!(Machine::from_toml(&machine.to_toml().unwrap()).unwrap(), machine);
         assert_eq!(machine.measured["steal"], "unknown");
+        assert_eq!(machine.measured["curve_unsteady"], "3 of 624");
     }
 
     #[test]

@@ -34,8 +34,10 @@ impl Reading {
         let f: Vec<u64> = words.map(|w| w.parse().ok()).collect::<Option<_>>()?;
         let rest = own.rsplit_once(')')?.1;
         let mine: Vec<&str> = rest.split_whitespace().collect();
-        let own = mine.get(11)?.parse::<u64>().ok()?.checked_add(mine.get(12)?.parse().ok()?)?;
         let sum = |xs: &[u64]| xs.iter().try_fold(0u64, |a, &x| a.checked_add(x));
+        // User and system time, and those of children that it waited for.
+        let own: Vec<u64> = mine.get(11..15)?.iter().map(|w| w.parse().ok()).collect::<Option<_>>()?;
+        let own = sum(&own)?;
         Some(Reading { all: sum(f.get(..8)?)?, idle: sum(f.get(3..5)?)?, stolen: *f.get(7)?, own })
     }
 
@@ -120,6 +122,14 @@ mod tests {
         assert!(stolen.refused());
         let little = load(96, 100, 4, 96);
         assert!(little.warned() && !little.refused());
+    }
+
+    #[test]
+    fn children_are_not_others() {
+        let stat = |user: u64| format!("cpu  {user} 0 0 1000 0 0 0 0 0 0");
+        let own = |n: u64| format!("42 (a) R 1 1 1 0 -1 0 0 0 0 0 10 0 {n} {n} 20 0 1 0");
+        let (before, after) = (Reading::parse(&stat(1_000), &own(0)), Reading::parse(&stat(1_100), &own(50)));
+        assert_eq!(Load::between(before.as_ref(), after.as_ref()), Some(Load { steal: 0.0, others: 0.0 }));
     }
 
     #[test]

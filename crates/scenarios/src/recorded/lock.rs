@@ -7,7 +7,7 @@ use crate::locks::spin::Queued;
 use crate::locks::{SleepLock, SleepWords};
 use crate::nodes::Nodes;
 use tussle_model::{MemberRole, Type, TypeId, TypeTable};
-use tussle_sim::{Cell, Env, Spin};
+use tussle_sim::{Cell, Env, Pattern, Spin};
 
 /// How a recorded lock behaves when it is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -302,6 +302,26 @@ impl Lock {
             }
             Lock::Sleep(l) if shared => l.lock_shared(e).await,
             Lock::Sleep(l) => l.lock(e).await,
+        }
+    }
+
+    /// The word by which it is taken.
+    pub fn word(&self) -> Option<Cell> {
+        match self {
+            Lock::Spin(l) => Some(l.word),
+            Lock::TestAndSet(word) => Some(*word),
+            Lock::Sleep(SleepLock::Mutex(l)) => Some(l.words.count),
+            Lock::Sleep(SleepLock::Rwsem(l)) => Some(l.words.count),
+            Lock::Sleep(SleepLock::Old(_)) => None,
+        }
+    }
+
+    /// What it is in the table of what a processor hides: whether its data lies beside it is the layout's matter.
+    pub fn patterns(&self) -> &'static [Pattern] {
+        match self {
+            // It is given up by a store.
+            Lock::Spin(_) | Lock::TestAndSet(_) => &[Pattern::Rmw, Pattern::Mutex],
+            Lock::Sleep(_) => &[Pattern::TwoRmw, Pattern::Mutex],
         }
     }
 

@@ -80,12 +80,15 @@ pub struct Replayed {
     pub verdict: Verdict,
     /// Native runs, from which the time between operations comes.
     pub native: Option<NativeTime>,
+    /// Share of the machine that others used during the replay; `None` where unknown.
+    pub others: Option<f64>,
 }
 
 impl Replayed {
     /// Share of the machine that others used meanwhile, where that is too much: threads did not run at the same time.
     pub fn crowded(&self) -> Option<f64> {
-        self.native.as_ref()?.others.filter(|share| *share > OTHERS_MAX)
+        let others = self.native.as_ref().map_or(self.others, |n| n.others);
+        others.filter(|share| *share > OTHERS_MAX)
     }
 }
 
@@ -181,7 +184,8 @@ pub fn summary(r: &Recording, pairs: &[Pair], native: Option<NativeTime>) -> Opt
     let [low, median, high] = [low, median, high].map(|x| x.exp() - 1.0);
     let verdict = verdict(r, low, median, high);
     let variants = variants(pairs, &shares, &kinds);
-    Some(Replayed { low, median, high, error, period_ns, variants, pairs: pairs.len(), verdict, native })
+    let pairs = pairs.len();
+    Some(Replayed { low, median, high, error, period_ns, variants, pairs, verdict, native, others: None })
 }
 
 fn verdict(r: &Recording, low: f64, median: f64, high: f64) -> Verdict {
@@ -259,8 +263,11 @@ mod tests {
             pairs: 0,
             verdict: Verdict::Undecided,
             native,
+            others: None,
         };
         assert_eq!(answer(native(Some(0.5))).crowded(), Some(0.5));
+        // Without a native run the replay itself tells.
+        assert_eq!(Replayed { others: Some(0.5), ..answer(None) }.crowded(), Some(0.5));
         assert_eq!([native(Some(0.02)), native(None), None].map(|n| answer(n).crowded()), [None; 3]);
     }
 

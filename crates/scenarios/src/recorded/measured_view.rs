@@ -19,8 +19,9 @@ fn doubt(r: &Recording, a: &Replayed) -> Option<(&'static str, String)> {
         return Some(("coverage", why));
     }
     if a.native.is_none() {
+        let others = a.crowded().map(|s| format!("; others used {:.0}% of this machine meanwhile", s * 100.0));
         let why = "time between operations is not measured: --native CMD measures it";
-        return Some(("guessed", why.into()));
+        return Some(("guessed", format!("{why}{}", others.unwrap_or_default())));
     }
     if let Some(share) = a.crowded() {
         let share = share * 100.0;
@@ -55,7 +56,7 @@ pub fn view(r: &Recording, (before, after): (&Side, &Side), a: &Replayed, check:
     let said = if doubt.is_empty() { a.verdict } else { Verdict::Undecided };
     let verdict = Span { text: said.name().into(), tone: tone(said) };
     // Of threads that did not run at the same time nothing is sure.
-    let sure = if doubt == "others" { "no interval" } else { "90%" };
+    let sure = if a.crowded().is_some() { "no interval" } else { "90%" };
     let text = format!(
         ": {} to {} of throughput here ({sure}), median {}; {why}.",
         percent(a.low),

@@ -7,7 +7,7 @@ use crate::stories::{Setup, spread};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use tussle_sim::{Cell, Env, MemoryMap, Note, Program, Words};
+use tussle_sim::{Cell, Curve, Env, MemoryMap, Note, Pattern, Program, Words};
 
 /// The least between two operations, ns.
 const LOOP_NS: u32 = 2;
@@ -26,6 +26,50 @@ pub struct Replay {
     shapes: Vec<Vec<u32>>,
     think: f64,
     work: f64,
+    ahead: Option<(Arc<Curve>, f64)>,
+}
+
+fn access(words: &mut dyn Words, cell: Cell, write: bool) {
+    match write {
+        true => words.set(cell, 1),
+        false => _ = words.get(cell),
+    }
+}
+
+/// How a line may be asked for before it is used.
+struct Ahead<'a> {
+    curve: &'a Curve,
+    /// How much of the work is a chain, from 0 to 1.
+    chained: f64,
+    /// Within a lock that was taken.
+    locked: bool,
+}
+
+impl Ahead<'_> {
+    /// Work of so many ns, then an access: what comes of it.
+    async fn work<E: Env>(&self, e: &E, ns: u32, cell: Option<Cell>, own: bool, patterns: &[Pattern]) {
+        let ahead = self.curve.ahead_ns(patterns, f64::from(ns), self.chained) as u32;
+        match cell.filter(|_| ahead > 0) {
+            None => drop(e.compute(ns).await),
+            Some(cell) => {
+                e.compute(ns - ahead).await;
+                e.ask(cell, own).await;
+                e.compute(ahead).await;
+            }
+        }
+    }
+
+    /// What an access may be in the table: whether the work after a load waits for it was not recorded.
+    fn patterns(&self, v: &Visit) -> &'static [Pattern] {
+        match (v.atomic, v.write, self.locked) {
+            (true, _, false) => &[Pattern::Rmw],
+            (true, _, true) => &[Pattern::LockedRmw],
+            (false, true, false) => &[Pattern::Store],
+            (false, true, true) => &[Pattern::LockedStore],
+            (false, false, false) => &[Pattern::Load, Pattern::LoadChain],
+            (false, false, true) => &[Pattern::LockedLoad, Pattern::LockedLoadChain],
+        }
+    }
 }
 
 impl Replay {
@@ -46,7 +90,8 @@ impl Replay {
             shapes[s.actor % parts].push(i as u32);
         }
         let recording = recording.clone();
-        Ok(Replay { recording, tasks, arranged, shapes, think: setup.think, work: setup.work })
+        let ahead = setup.ahead.clone();
+        Ok(Replay { recording, tasks, arranged, shapes, think: setup.think, work: setup.work, ahead })
     }
 
     /// Reads and writes of one operation; locked operations and locks in between are ones here, too.
@@ -90,21 +135,79 @@ impl Replay {
         }
     }
 
+    /// The same on a machine that asks for lines ahead. `think` is the work before the first step.
+    async fn steps_ahead<E: Env>(
+        &self,
+        e: &E,
+        shape: &Shape,
+        (cells, locks): (&[Cell], &[Lock]),
+        (think, mut how): (u32, Ahead<'_>),
+    ) {
+        let mut work = think;
+        for step in &shape.steps {
+            match *step {
+                Step::Lock(l, shared) => {
+                    e.compute(std::mem::take(&mut work)).await;
+                    how.locked = true;
+                    if let Some(l) = locks.get(l as usize) {
+                        l.lock(e, shared).await;
+                    }
+                }
+                Step::Unlock(l, shared) => {
+                    e.compute(std::mem::take(&mut work)).await;
+                    if let Some(l) = locks.get(l as usize) {
+                        l.unlock(e, shared).await;
+                    }
+                }
+                Step::Visit(v) => {
+                    let gap = (f64::from(v.gap) * shape.access_ns * self.work) as u32;
+                    work = work.saturating_add(gap);
+                    let Some(cell) = v.spot.and_then(|i| cells.get(i as usize)).copied() else { continue };
+                    let (ns, own) = (std::mem::take(&mut work), v.write || v.atomic);
+                    how.work(e, ns, Some(cell), own, how.patterns(&v)).await;
+                    if v.atomic {
+                        e.add(cell, 1).await;
+                    } else {
+                        e.work(|w| access(w, cell, v.write)).await;
+                    }
+                }
+            }
+        }
+        e.compute(work).await;
+    }
+
     async fn operation<E: Env>(&self, e: &E, shape: &Shape, copy: usize) {
         let seen = self.recording.think() == Think::Accesses;
         let least = if seen { THINK_SEEN_NS } else { 1.0 };
         let think = shape.think_ns.clamp(least, 1e8) as u32;
         // No operation takes no time at all: a loop around it takes some cycles.
-        e.compute(spread(e, think, self.think).max(LOOP_NS)).await;
+        let think = spread(e, think, self.think).max(LOOP_NS);
         let (Some(cells), Some(locks)) = (self.arranged.cells.get(copy), self.arranged.locks.get(copy))
         else {
+            e.compute(think).await;
             return;
         };
         let lock = shape.lock.and_then(|l| locks.get(l));
+        let how = self.ahead.as_ref().map(|(curve, chained)| Ahead {
+            curve,
+            chained: *chained,
+            locked: lock.is_some(),
+        });
+        match (&how, lock) {
+            (Some(how), Some(l)) => how.work(e, think, l.word(), true, l.patterns()).await,
+            (Some(_), None) => {}
+            (None, _) => drop(e.compute(think).await),
+        }
         if let Some(l) = lock {
             l.lock(e, shape.shared).await;
         }
-        self.steps(e, shape, cells, locks).await;
+        match how {
+            None => self.steps(e, shape, cells, locks).await,
+            Some(how) => {
+                let left = if lock.is_some() { 0 } else { think };
+                self.steps_ahead(e, shape, (cells, locks), (left, how)).await;
+            }
+        }
         if let Some(l) = lock {
             l.unlock(e, shape.shared).await;
         }

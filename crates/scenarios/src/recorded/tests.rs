@@ -218,6 +218,45 @@ fn counters_without_locks_are_simulated_too() {
     assert_eq!(names, ["counters.a", "counters.b"]);
 }
 
+/// One locked operation of each of two threads on its own half of a line, 100 accesses apart.
+fn locked_counters() -> Evidence {
+    let mut e = evidence(2, |a| u64::from(a) * 8, |_| None);
+    for o in e.operations.iter_mut().flatten() {
+        o.visits = vec![(0, u64::from(o.actor) * 8, 8, TouchKind::Rmw, 100)];
+        (o.vt1, o.repeats) = (200, 5_000);
+    }
+    e
+}
+
+/// The table of `tussle calibrate` beneath the simulator: nothing is hidden behind work that waits for nothing, all of
+/// a line's way behind a chain, and the kind of work that nobody knows spans both.
+#[test]
+fn what_a_processor_hides_comes_from_the_machines_table() {
+    let mut q = ask(&locked_counters(), 2);
+    q.fixed = vec![("think".into(), 1.0), ("work".into(), 1.0)];
+    let median = |q: &Question| answer(q).point().unwrap().median;
+    let none = median(&q);
+    assert!(q.clone().set("chain", 1.0).is_err(), "this machine has no table");
+    let column = |ns: [f64; 2]| [(tussle_sim::Pattern::Rmw, ns.to_vec())].into();
+    q.machine.curve = Some(tussle_sim::Curve {
+        work_ns: vec![0.0, 50.0],
+        dependent: column([80.0, 0.0]),
+        independent: column([80.0, 80.0]),
+    });
+    let kind = |chain: f64| {
+        let mut q = q.clone();
+        q.set("chain", chain).unwrap();
+        median(&q)
+    };
+    let (independent, dependent) = (kind(1.0), kind(2.0));
+    assert!(none > 0.2 && (independent - none).abs() < 0.05, "{none} {independent}");
+    assert!(dependent < independent / 2.0, "{dependent} of {independent}");
+    let both = answer(&q);
+    let point = both.point().unwrap();
+    assert!(point.low < independent / 2.0 && point.high > dependent, "{point:?}");
+    assert!(both.tornado.iter().any(|t| t.unknown.key == "chain"));
+}
+
 #[test]
 fn another_layout_is_followed_by_field_name() {
     let e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
@@ -383,7 +422,8 @@ fn think_time_is_what_operations_leave() {
     // 500 operations of 40 x 3 accesses in 100,000.
     assert_eq!((r.think(), r.think_ns()), (Think::Accesses, 80.0));
     // Work without accesses is not recorded: there may be a microsecond of it.
-    let unknowns = crate::subject::Subject::Recording(Arc::new(r)).unknowns();
+    let unknowns = crate::subject::Subject::Recording(Arc::new(r))
+        .unknowns(&tussle_sim::machine::find("2s-icelake-sp-96").unwrap());
     let range = unknowns.iter().find(|u| u.key == "think").map(|u| u.range);
     assert_eq!(range, Some((0.5, 14.5)));
     let mut e = e;

@@ -12,7 +12,7 @@ use crate::locks;
 use crate::recorded::Relocation;
 use std::sync::Arc;
 use tussle_model::TypeTable;
-use tussle_sim::{Env, LayoutError, MemoryMap, Program, Shape, Words};
+use tussle_sim::{Curve, Env, LayoutError, MemoryMap, Program, Shape, Words};
 
 /// Why a scenario cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -152,12 +152,15 @@ pub struct Setup {
     pub steal: bool,
     /// Waiters may spin before they sleep, where the lock does so (an ablation when false).
     pub spin: bool,
+    /// What a processor hides behind work, where the machine has a table of it, and how much of the work is a chain,
+    /// from 0 to 1. Recorded operations alone heed it.
+    pub ahead: Option<(Arc<Curve>, f64)>,
 }
 
 impl Setup {
     /// Nominal values on `cpus` CPUs.
     pub fn new(cpus: u32) -> Setup {
-        Setup { cpus, tasks: None, think: 1.0, work: 1.0, phase: 0, steal: true, spin: true }
+        Setup { cpus, tasks: None, think: 1.0, work: 1.0, phase: 0, steal: true, spin: true, ahead: None }
     }
 
     pub(crate) fn task_count(&self, own: u32) -> Result<u32, ScenarioError> {

@@ -14,10 +14,13 @@ pub(super) enum Who {
     Stores(u32),
     /// The adjacent-line prefetcher of a CPU; nobody waits.
     Prefetch(u32),
+    /// A CPU that looks ahead: nobody waits yet.
+    Ahead(u32),
 }
 
 const TAG_STORES: u32 = 1 << 30;
 const TAG_PREFETCH: u32 = 2 << 30;
+const TAG_AHEAD: u32 = 3 << 30;
 
 impl Who {
     fn code(self) -> u32 {
@@ -25,6 +28,7 @@ impl Who {
             Who::Task(t) => t,
             Who::Stores(c) => c | TAG_STORES,
             Who::Prefetch(c) => c | TAG_PREFETCH,
+            Who::Ahead(c) => c | TAG_AHEAD,
         }
     }
 
@@ -33,6 +37,7 @@ impl Who {
         match code & (3 << 30) {
             TAG_STORES => Who::Stores(n),
             TAG_PREFETCH => Who::Prefetch(n),
+            TAG_AHEAD => Who::Ahead(n),
             _ => Who::Task(n),
         }
     }
@@ -120,6 +125,9 @@ impl Engine<'_> {
     /// Asks for a line; the answer comes as an event.
     pub(super) fn request(&mut self, who: Who, cpu: u32, cell: Cell, own: bool, t: u64) {
         let line = self.line_of[cell.0 as usize];
+        if self.looks_ahead && self.already_asked(line, who, cpu, own) {
+            return;
+        }
         self.enqueue(line, Request { who, cpu, own, cell, at: t }, t);
         if self.pairs && !matches!(who, Who::Prefetch(_)) {
             let buddy = line ^ 1;
@@ -132,6 +140,17 @@ impl Engine<'_> {
                 self.enqueue(buddy, req, t);
             }
         }
+    }
+
+    /// A line that this CPU asked for ahead is on its way, or waited for: whoever needs it now waits for that.
+    fn already_asked(&mut self, line: u32, who: Who, cpu: u32, own: bool) -> bool {
+        let l = &mut self.lines[line as usize];
+        let mut all = l.current.iter_mut().chain(l.queue.iter_mut());
+        let mine = all.find(|r| r.who == Who::Ahead(cpu) && (r.own || !own));
+        mine.is_some_and(|r| {
+            r.who = who;
+            true
+        })
     }
 
     fn enqueue(&mut self, line: u32, req: Request, t: u64) {
@@ -303,7 +322,7 @@ impl Engine<'_> {
         let who = Who::decode(code);
         let cpu = match who {
             Who::Task(t) => self.tasks[t as usize].cpu,
-            Who::Stores(c) | Who::Prefetch(c) => c,
+            Who::Stores(c) | Who::Prefetch(c) | Who::Ahead(c) => c,
         };
         if self.lines[line as usize].owner == NONE && !self.lines[line as usize].busy {
             self.set_share(line, cpu, true);
@@ -323,7 +342,7 @@ impl Engine<'_> {
                 self.cpus[cpu as usize].requested.retain(|&l| l != line);
                 self.drain(cpu);
             }
-            Who::Prefetch(_) => {}
+            Who::Prefetch(_) | Who::Ahead(_) => {}
         }
     }
 

@@ -148,6 +148,14 @@ impl Engine<'_> {
                 }
                 Outcome::Done(0, t + self.costs.ipi_send)
             }
+            Op::Ask(c, own) => {
+                let line = self.line_of[c.0 as usize];
+                if !self.held(line, cpu, own, t) {
+                    self.looks_ahead = true;
+                    self.request(Who::Ahead(cpu), cpu, c, own, t);
+                }
+                Outcome::Done(0, t)
+            }
             Op::Yield => {
                 if self.cpus[cpu as usize].queue.is_empty() || self.tasks[task as usize].preempt_off > 0 {
                     return Outcome::Done(0, t + hit);

@@ -303,6 +303,8 @@ pub(crate) struct Engine<'p> {
     spare: Vec<Vec<u32>>,
     /// Steps that followed the current event without one of their own.
     in_a_row: u32,
+    /// Some task has asked for a line ahead.
+    looks_ahead: bool,
     /// Beginning or end of the measured time, whichever comes next.
     boundary: u64,
     now: u64,
@@ -405,6 +407,7 @@ impl<'p> Engine<'p> {
             next: None,
             spare: Vec::new(),
             in_a_row: 0,
+            looks_ahead: false,
             boundary: 0,
             now: 0,
             seq: 0,

@@ -61,16 +61,22 @@ pub fn node(answer: &Replayed) -> Node {
     }
 }
 
-/// Keeps a prediction beside what was measured then, in `predictions.jsonl` of the cache: every hunt is a test of the
-/// predictor. Effects are after/before - 1 of throughput. What a crowded machine says is no prediction.
-pub fn keep(command: &str, answer: &Replayed, measured: &Paired) {
-    let Some(v) = tussle_bench::verdict(measured).filter(|_| answer.crowded().is_none()) else { return };
+/// A prediction beside what was measured then, as one line. Effects are after/before - 1 of throughput. What a crowded
+/// machine says is no prediction.
+pub fn line(command: &str, answer: &Replayed, measured: &Paired) -> Option<String> {
+    let v = tussle_bench::verdict(measured).filter(|_| answer.crowded().is_none())?;
     let effect = |ratio: Option<f64>| ratio.map(|r| 1.0 / r - 1.0);
     let line = serde_json::json!({
         "command": command,
         "predicted": {"low": answer.low, "median": answer.median, "high": answer.high},
         "measured": {"low": effect(v.ratio.high), "median": effect(Some(v.ratio.ratio)), "high": effect(v.ratio.low)},
     });
+    Some(line.to_string())
+}
+
+/// Keeps such a line in `predictions.jsonl` of the cache: every hunt is a test of the predictor.
+pub fn keep(command: &str, answer: &Replayed, measured: &Paired) {
+    let Some(line) = line(command, answer, measured) else { return };
     let folder = tussle_host::cache::folder();
     let file = folder.join("predictions.jsonl");
     if std::fs::metadata(&file).is_ok_and(|m| m.len() > BYTES_MAX) {

@@ -8,6 +8,7 @@ use tussle_bench::Sample;
 use tussle_evidence::Evidence;
 use tussle_evidence::tables::ActorKind;
 use tussle_host::bench::{self, BenchError, Command, Plan};
+use tussle_host::calibrate::{Load, Reading};
 use tussle_render::View;
 use tussle_scenarios::recorded::measured::{Alone, NativeTime, Replayed};
 use tussle_scenarios::recorded::{Recording, measured, measured_view, native};
@@ -63,10 +64,13 @@ pub fn replayed(q: &Question<'_>, native: Option<Command>, global: &Global) -> a
     let native = native.map(|command| native_time(command, q.recording, q.evidence, global)).transpose()?;
     let mut watch =
         |done: usize, of: usize| global.draw(format!("replaying on this machine, {done} of {of} pairs "));
+    let before = Reading::now();
     let pairs =
         tussle_host::replay::replay(&program, q.recording.actors(), native.as_ref(), q.seed, &mut watch);
     global.erase();
-    measured::summary(q.recording, &pairs?, native).context("the replay measured nothing")
+    let others = Load::between(before.as_ref(), Reading::now().as_ref()).map(|l| l.others);
+    let answer = measured::summary(q.recording, &pairs?, native).context("the replay measured nothing")?;
+    Ok(Replayed { others, ..answer })
 }
 
 /// CPU time of one operation when the program runs without instrumentation, on all CPUs and on one.

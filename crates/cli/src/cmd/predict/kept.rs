@@ -62,6 +62,11 @@ pub fn print(global: &Global) -> anyhow::Result<()> {
     global.print(&view(&all))
 }
 
+/// Prints one line of it, of a loop that has just been closed.
+pub fn print_line(line: &str, global: &Global) -> anyhow::Result<()> {
+    global.print(&view(&parse(line)))
+}
+
 fn view(all: &[Kept]) -> View {
     let hits: Vec<bool> = all.iter().filter_map(Kept::hit).collect();
     let inside = hits.iter().filter(|h| **h).count();

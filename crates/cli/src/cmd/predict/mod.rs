@@ -36,9 +36,9 @@ const EVIDENCE_MACHINE: &str = "2s-icelake-sp-96";
 /// agree.
 #[derive(Clone, clap::Args)]
 pub struct Args {
-    /// A scenario (mmap_lock, i_mmap, vma_lock, pcp_lists, anon_vma: `tussle scenario` lists them), or an evidence file
-    /// with recorded operations
-    #[arg(value_name = "SCENARIO|EVIDENCE", required_unless_present_any = ["list_machines", "validate", "kept"])]
+    /// A scenario (mmap_lock, i_mmap, vma_lock, pcp_lists, anon_vma: `tussle scenario` lists them), an evidence file
+    /// with recorded operations, or with --check a folder with a program's sources
+    #[arg(value_name = "SCENARIO|EVIDENCE|DIR", required_unless_present_any = ["list_machines", "validate", "kept"])]
     scenario: Option<String>,
     /// Machine by name, or a profile's file; `here` replays recorded operations on threads of this one
     /// [default: that of a scenario's published figures; `here` for recorded programs]
@@ -82,7 +82,8 @@ pub struct Args {
     /// Show what every hunt predicted before it measured, beside what it measured
     #[arg(long)]
     kept: bool,
-    /// Also show the verdict that is withheld where no closed loop holds: for testing the predictor
+    /// Also show the verdict that is withheld where no closed loop holds: for testing the predictor. Of a folder:
+    /// record its program, predict its patch, then measure it
     #[arg(long)]
     check: bool,
 }
@@ -101,6 +102,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Some(name) = &args.scenario else { bail!("which scenario?") };
+    if Path::new(name).is_dir() {
+        return closed_loop(args, Path::new(name), global);
+    }
     let evidence = match Story::find(name) {
         Err(_) if Path::new(name).exists() => Some(super::fix::read_evidence(Path::new(name), global)?),
         _ => None,
@@ -137,6 +141,15 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let instructions = evidence.as_ref().and_then(Evidence::turn_instructions);
     turns::add(&mut view, turns::Turn { instructions, point: prediction.point().cloned() }, others);
     global.print(&view)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds, records, predicts, patches and measures the program of a folder.
+fn closed_loop(args: &Args, folder: &Path, global: &Global) -> anyhow::Result<ExitCode> {
+    if !args.check {
+        bail!("{}: a folder is predicted and measured by --check", folder.display());
+    }
+    kept::print_line(&super::hunt::closed_loop(folder, global)?, global)?;
     Ok(ExitCode::SUCCESS)
 }
 
