@@ -284,7 +284,9 @@ pub fn measure(noisy: bool) -> Result<Measured, CalibrateError> {
         _ => {}
     }
     let settle = (!unsteady.is_empty()).then(|| format!("{unsteady} did not settle"));
-    let doubts: Vec<String> = crowded.map(|l| l.to_string()).into_iter().chain(settle).collect();
+    let unoptimised = cfg!(debug_assertions).then(|| "measured by an unoptimised build".to_string());
+    let crowded = crowded.map(|l| l.to_string());
+    let doubts: Vec<String> = crowded.into_iter().chain(settle).chain(unoptimised).collect();
     Ok(Measured {
         pairs,
         add_shared_ns,
