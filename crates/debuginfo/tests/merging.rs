@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use common::*;
 use tussle_model::leaf::Arrays;
 use tussle_model::{Leaf, Type, TypeId, TypeTable, leaves};
+use tussle_testkit::need;
 
 /// Same source position in both units, other contents of what is held by value or behind pointers.
 const UNIT: &str = r#"# 1 "common.h"
@@ -85,4 +86,32 @@ fn pointers_are_compared_by_what_they_point_to() {
     let (one, two) = (unit("int", "4", "int"), unit("char", "8", "char *").replace("use", "used"));
     check(&one, &two, "-g");
     check(&one, &two, "-gdwarf-4 -fdebug-types-section");
+}
+
+#[test]
+fn constants_above_64_bits_tell_enumerations_apart() {
+    let unit = |bit: u32, name: &str| {
+        format!(
+            "# 1 \"common.h\"\nenum wide : unsigned __int128 {{ LOW = 5, HIGH = (unsigned __int128)3 << {bit} }};\n\
+             struct holder {{ wide w; }};\n# 20 \"unit.c\"\nint {name}(holder *a) {{ return !a; }}\n"
+        )
+    };
+    for compiler in ["g++", "clang++"].into_iter().filter(|c| need(c)) {
+        for flags in ["-gdwarf-5", "-gdwarf-4"] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join("one.cc"), unit(70, "one")).unwrap();
+            std::fs::write(dir.path().join("two.cc"), unit(71, "two")).unwrap();
+            run(dir.path(), &format!("{compiler} {flags} -c one.cc two.cc"));
+            run(dir.path(), &format!("{compiler} -nostdlib -r -o both.o one.o two.o"));
+            let table = read(&dir.path().join("both.o"));
+            let values = |id: TypeId| match table.get(table.strip(table.aggregate(id).unwrap().members[0].ty)) {
+                Type::Enum(e) => e.values.iter().map(|v| v.wide()).collect::<Vec<_>>(),
+                other => panic!("{other:?}"),
+            };
+            let holders = table.aggregates().filter(|(_, a)| a.name.as_deref() == Some("holder"));
+            let found: BTreeSet<Vec<i128>> = holders.map(|(id, _)| values(id)).collect();
+            let want = [70, 71].map(|bit| vec![5, 3i128 << bit]);
+            assert_eq!(found, BTreeSet::from(want), "{compiler} {flags}");
+        }
+    }
 }

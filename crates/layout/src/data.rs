@@ -158,7 +158,7 @@ impl Printer<'_> {
     fn constant(&mut self, e: &EnumType, at: u64, bits: u64) {
         let Some(n) = self.memory.bits(at, bits) else { return self.out.push('?') };
         let mask = u128::MAX >> (128 - bits.clamp(1, 128));
-        match e.values.iter().find(|v| i128::from(v.value) as u128 & mask == n) {
+        match e.values.iter().find(|v| v.wide() as u128 & mask == n) {
             Some(v) => self.out.push_str(&v.name),
             None => self.out.push_str(&n.to_string()),
         }

@@ -248,7 +248,8 @@ fn sharing(a: &[Leaf], b: &[Leaf], options: &Options, d: &mut TypeDiff) {
 
 /// Sorts pairs with their phases and keeps the first [`PAIRS_MAX`] pairs; returns how many more there are.
 fn keep(all: &mut Vec<(Both, u64)>) -> u64 {
-    all.sort_unstable();
+    // one sorted run or few per phase, which a stable sort merges
+    all.sort();
     all.dedup();
     let (mut pairs, mut kept) = (0, 0);
     for of in all.chunk_by(|x, y| x.0 == y.0) {
@@ -314,7 +315,8 @@ impl Lines {
                 by_line.push((last, i as u32));
             }
         }
-        by_line.sort_unstable();
+        // mostly sorted
+        by_line.sort();
         Lines { ends, by_line }
     }
 

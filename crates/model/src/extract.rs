@@ -42,7 +42,7 @@ impl Extract<'_> {
             return new;
         }
         let new = self.to.push(Type::Void);
-        self.to.exact.extend(self.from.exact.get(&old).map(|e| (new, *e)));
+        self.from.exact.get(old).into_iter().for_each(|&e| self.to.exact.set(new, e));
         self.map.insert((old, body), new);
         todo.push((old, body, new));
         new

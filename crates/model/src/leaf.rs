@@ -109,17 +109,16 @@ impl At {
 
     /// A step down to a member of that name.
     fn member(&self, name: Option<&str>, offset: u64, overlaps: bool) -> At {
-        let mut at = At { offset, overlaps, depth: self.depth + 1, complete: true, ..self.clone() };
-        let Some(name) = name else { return at };
-        if at.full.is_some() || at.base.is_some() {
-            let before = at.full.as_deref().unwrap_or(&at.path);
-            at.full = Some(match at.base.take() {
-                Some(base) => join(before, &format!("{base}::{name}")),
-                None => join(before, name),
-            });
-        }
-        at.path = join(&at.path, name);
-        at
+        let (depth, complete) = (self.depth + 1, true);
+        let Some(name) = name else {
+            return At { offset, overlaps, depth, complete, ..self.clone() };
+        };
+        let before = self.full.as_deref().unwrap_or(&self.path);
+        let full = match &self.base {
+            Some(base) => Some(join(before, &format!("{base}::{name}"))),
+            None => self.full.as_deref().map(|full| join(full, name)),
+        };
+        At { path: join(&self.path, name), full, base: None, offset, overlaps, depth, complete }
     }
 
     fn base(&self, table: &TypeTable, ty: TypeId, offset: u64) -> At {
@@ -282,7 +281,7 @@ fn subscripts(flat: u64, counts: &[u64]) -> String {
 }
 
 fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_string() } else { format!("{path}.{name}") }
+    if path.is_empty() { name.to_string() } else { [path, ".", name].concat() }
 }
 
 #[cfg(test)]

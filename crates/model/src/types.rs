@@ -3,10 +3,9 @@
 //! A [`TypeTable`] owns every type of one build; a [`TypeId`] indexes it. Readers for DWARF, BTF and snapshots all
 //! produce this and nothing else does, so printing, diffing and naming never care where a layout came from.
 
-use crate::exact::Exact;
+use crate::exact::Known;
 use crate::spelling::canonical;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Index of a type in its [`TypeTable`]. Id 0 is always [`Type::Void`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -25,8 +24,8 @@ pub struct TypeTable {
     /// Size of a pointer in bytes (8 or 4).
     pub pointer_size: u8,
     /// Sizes and alignments that do not follow from what the types are made of.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) exact: BTreeMap<TypeId, Exact>,
+    #[serde(default, skip_serializing_if = "Known::is_empty")]
+    pub(crate) exact: Known,
     /// The types come from BTF, which keeps no alignments. `None` where that is not told (older snapshots).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aligns_lost: Option<bool>,
@@ -35,7 +34,7 @@ pub struct TypeTable {
 impl TypeTable {
     /// A table that holds only `void`. `pointer_size` in bytes.
     pub fn new(pointer_size: u8) -> Self {
-        TypeTable { types: vec![Type::Void], pointer_size, exact: BTreeMap::new(), aligns_lost: None }
+        TypeTable { types: vec![Type::Void], pointer_size, exact: Known::default(), aligns_lost: None }
     }
 
     /// Adds a type and returns its id. Tables of more than `u32::MAX` types do not occur: readers bound their input.
@@ -74,11 +73,10 @@ impl TypeTable {
         for ty in &mut types {
             ty.map_ids(map);
         }
-        let mut exact = BTreeMap::new();
-        for (id, known) in self.exact {
-            exact.entry(map(id)).or_insert(known);
+        let mut exact = Known::default();
+        for (&id, &known) in self.exact.iter() {
+            exact.add(map(id), known);
         }
-        exact.remove(&TypeId::VOID);
         TypeTable { types, exact, pointer_size: self.pointer_size, aligns_lost: self.aligns_lost }
     }
 
@@ -92,7 +90,7 @@ impl TypeTable {
             let id = if old == TypeId::VOID { Some(old) } else { known(old) };
             ids.push(id.unwrap_or_else(|| {
                 let id = self.push(Type::Void);
-                self.exact.extend(other.exact.get(&old).map(|e| (id, *e)));
+                other.exact.get(old).into_iter().for_each(|&e| self.exact.set(id, e));
                 fresh.push((id, ty));
                 id
             }));
@@ -211,7 +209,7 @@ impl TypeTable {
             return Some(padded);
         }
         let id = self.strip(id);
-        if let Some(size) = self.exact.get(&id).and_then(|e| e.size) {
+        if let Some(size) = self.exact.size(id) {
             return Some(size);
         }
         match self.get(id) {
@@ -231,9 +229,12 @@ impl TypeTable {
 
     /// Size of an atomic type that has more bytes than what it is made of.
     fn padded_atomic(&self, mut id: TypeId) -> Option<u64> {
+        if !self.exact.has_sizes() {
+            return None;
+        }
         for _ in 0..64 {
             match self.get(id) {
-                Type::Atomic(_) => return self.exact.get(&id)?.size,
+                Type::Atomic(_) => return self.exact.size(id),
                 Type::Typedef { to, .. } | Type::Const(to) | Type::Volatile(to) | Type::Restrict(to) => {
                     id = *to
                 }
@@ -434,6 +435,25 @@ pub struct Enumerator {
     pub name: String,
     /// Value; `u64` values above `i64::MAX` keep their bits.
     pub value: i64,
+    /// Bits 64 to 127, where the value needs them: of enumerations of 16 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<u64>,
+}
+
+impl Enumerator {
+    /// A constant of up to 128 bits.
+    pub fn new(name: String, value: i128) -> Enumerator {
+        let high = i64::try_from(value).is_err().then_some((value >> 64) as u64);
+        Enumerator { name, value: value as i64, high }
+    }
+
+    /// The value with all its bits.
+    pub fn wide(&self) -> i128 {
+        match self.high {
+            Some(high) => (u128::from(high) << 64 | u128::from(self.value as u64)) as i128,
+            None => i128::from(self.value),
+        }
+    }
 }
 
 /// The keyword of an aggregate.

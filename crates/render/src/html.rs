@@ -69,7 +69,7 @@ impl Page {
                     self.out.push_str("</dl>\n");
                 }
                 Node::Table { columns, rows, .. } if !rows.is_empty() => table(columns, rows, &mut self.out),
-                Node::Table { .. } | Node::Data { .. } => {}
+                Node::Table { .. } | Node::Data { .. } | Node::Written { .. } => {}
                 Node::Text(spans) => {
                     let text: String = spans.iter().map(|s| toned(&s.text, s.tone)).collect();
                     self.out.push_str(&format!("<p>{text}</p>\n"));

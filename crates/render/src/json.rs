@@ -2,12 +2,22 @@
 
 use crate::tree::{Finding, Level, Node, View};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// A JSON value whose objects keep the order in which keys came (serde_json sorts them).
 pub(crate) enum Json {
     Value(Value),
     Array(Vec<Json>),
     Object(Vec<(String, Json)>),
+    /// Text of [`laid_out`].
+    Written(Arc<str>),
+}
+
+/// JSON text of one element of a [`Node::Written`] that stands among the outermost nodes.
+pub fn laid_out(value: &Value) -> Arc<str> {
+    let mut out = String::new();
+    Json::from_value(value).write(&mut out, 2);
+    out.into()
 }
 
 impl Json {
@@ -37,6 +47,7 @@ impl Json {
     fn compact(&self) -> String {
         match self {
             Json::Value(v) => v.to_string(),
+            Json::Written(text) => text.to_string(),
             Json::Array(items) => {
                 let items: Vec<String> = items.iter().map(Json::compact).collect();
                 format!("[{}]", items.join(", "))
@@ -52,6 +63,7 @@ impl Json {
     fn flat(&self) -> bool {
         match self {
             Json::Value(v) => !v.is_array() && !v.is_object(),
+            Json::Written(_) => false,
             Json::Array(items) => {
                 items.iter().all(|i| matches!(i, Json::Value(v) if !v.is_array() && !v.is_object()))
             }
@@ -64,8 +76,10 @@ impl Json {
         if let Some(line) = line {
             return out.push_str(&line);
         }
-        if let Json::Value(v) = self {
-            return out.push_str(&v.to_string());
+        match self {
+            Json::Value(v) => return out.push_str(&v.to_string()),
+            Json::Written(text) => return out.push_str(text),
+            Json::Array(_) | Json::Object(_) => {}
         }
         let (open, close) = if matches!(self, Json::Array(_)) { ('[', ']') } else { ('{', '}') };
         out.push(open);
@@ -90,7 +104,7 @@ impl Json {
                     value.write(out, depth + 1);
                 }
             }
-            Json::Value(_) => {}
+            Json::Value(_) | Json::Written(_) => {}
         }
         out.push('\n');
         out.push_str(&"  ".repeat(depth));
@@ -147,6 +161,9 @@ fn object(nodes: &[Node], fields: &mut Vec<(String, Json)>) {
             Node::Bytes(b) => put(fields, &b.key, Json::from_value(&b.json())),
             Node::Finding(f) => findings.push(finding(f)),
             Node::Data { key, value } => put(fields, key, Json::from_value(value)),
+            Node::Written { key, items } => {
+                put(fields, key, Json::Array(items.iter().cloned().map(Json::Written).collect()));
+            }
         }
     }
     if !findings.is_empty() {

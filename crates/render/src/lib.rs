@@ -16,6 +16,7 @@ mod svg;
 mod text;
 pub mod tree;
 
+pub use json::laid_out;
 pub use bytes::{Bytes, Phase, Stretch, StretchKind, Use};
 pub use plot::{Axis, Curve, Dot, Draw, Mark, Plot, Scale};
 pub use tree::*;

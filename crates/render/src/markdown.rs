@@ -32,7 +32,7 @@ fn nodes(list: &[Node], level: usize, out: &mut String) {
                 out.push('\n');
             }
             Node::Table { columns, rows, .. } if !rows.is_empty() => table(columns, rows, out),
-            Node::Table { .. } | Node::Data { .. } | Node::Help { .. } => {}
+            Node::Table { .. } | Node::Data { .. } | Node::Written { .. } | Node::Help { .. } => {}
             Node::Text(spans) => {
                 let text: String = spans.iter().map(|s| toned(&s.text, s.tone)).collect();
                 out.push_str(&text);

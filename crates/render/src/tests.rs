@@ -40,6 +40,19 @@ fn view() -> View {
     View { kind: "report", schema_version: 1, nodes: vec![Node::Facts(facts), section, data] }
 }
 
+#[test]
+fn elements_written_before_read_as_values_do() {
+    let all = serde_json::json!([{"name": "a", "list": [{"x": 1}, {"x": [2, 3]}]}, {"empty": []}]);
+    let view = |node| View { kind: "layout", schema_version: 1, nodes: vec![node] };
+    let items = all.as_array().unwrap().iter().map(crate::laid_out).collect();
+    let written = view(Node::Written { key: "types".into(), items });
+    let data = view(Node::Data { key: "types".into(), value: all });
+    assert_eq!(render(&written, Format::Json, plain()), render(&data, Format::Json, plain()));
+    let none = view(Node::Written { key: "types".into(), items: Vec::new() });
+    let empty = view(Node::Data { key: "types".into(), value: serde_json::json!([]) });
+    assert_eq!(render(&none, Format::Json, plain()), render(&empty, Format::Json, plain()));
+}
+
 fn plain() -> Style {
     Style { colour: false, width: None }
 }

@@ -46,6 +46,13 @@ pub(crate) fn is_obeyed(c: char) -> bool {
         || ('\u{2066}'..='\u{2069}').contains(&c)
 }
 
+/// ASCII without control characters other than tabs and ends of lines.
+fn is_plain(text: &str) -> bool {
+    let plain = |b: u8| (0x20..0x7f).contains(&b) || b == b'\t' || b == b'\n';
+    // piece by piece without a branch per byte
+    text.as_bytes().chunks(4096).all(|piece| piece.iter().fold(true, |all, &b| all & plain(b)))
+}
+
 struct Text {
     out: String,
     style: Style,
@@ -79,7 +86,7 @@ impl Text {
                 self.blank();
                 self.table(columns, rows, depth);
             }
-            Node::Table { .. } | Node::Data { .. } | Node::Help { .. } => {}
+            Node::Table { .. } | Node::Data { .. } | Node::Written { .. } | Node::Help { .. } => {}
             Node::Text(spans) => {
                 self.blank();
                 self.paragraph(spans, depth, depth);
@@ -218,6 +225,14 @@ impl Text {
     fn block(&mut self, text: &str, language: &str) {
         self.blank();
         self.title = false;
+        if language != "diff" && is_plain(text) {
+            // a listing of a whole kernel has megabytes
+            self.out.push_str(text);
+            if !text.is_empty() && !text.ends_with('\n') {
+                self.out.push('\n');
+            }
+            return;
+        }
         for line in text.lines() {
             let line: String =
                 line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();

@@ -1,6 +1,7 @@
 //! The tree itself.
 
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Everything that one command prints on stdout.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +75,14 @@ pub enum Node {
         key: String,
         /// Value.
         value: Value,
+    },
+    /// JSON only: a list whose elements [`crate::laid_out`] has written already. Values take ten times the memory of
+    /// their text.
+    Written {
+        /// JSON name.
+        key: String,
+        /// Text of each element.
+        items: Vec<Arc<str>>,
     },
 }
 

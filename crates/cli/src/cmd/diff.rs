@@ -76,13 +76,16 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         kept(args, &options, &watch, global)?
     } else {
         let (old, new) = open_both(&args.old, &args.new, &names, global)?;
-        match names.is_empty() {
+        let compared = match names.is_empty() {
             true => whole(args, &old, &new, &options, &watch, global)?,
             false => {
                 let (items, judged) = named(&old, &new, &names, &options, &watch, global)?;
                 (vec![Node::List { key: "types".into(), items }], judged)
             }
-        }
+        };
+        // the program ends soon: taking two kernels' types apart would be for nothing
+        std::mem::forget((old, new));
+        compared
     };
     nodes.splice(0..0, recorded_view(&judged.seen));
     global.print(&View { kind: "diff", schema_version: 1, nodes })?;
@@ -220,5 +223,7 @@ fn whole(
     hot.sort_by_key(HotPair::rank);
     diffs.sort_by(|x, y| y.now_share.len().cmp(&x.now_share.len()).then_with(|| x.name.cmp(&y.name)));
     let whole = args.all || global.format() == Format::Json;
-    Ok((summary_view(&diffs, &hot, whole), all))
+    let nodes = summary_view(&diffs, &hot, whole);
+    std::mem::forget(diffs);
+    Ok((nodes, all))
 }

@@ -4,8 +4,8 @@ use super::memory;
 use super::source::{KERNEL, Source, phase_in, slab_caches, split_names};
 use crate::global::Global;
 use anyhow::{Context, bail};
+use foldhash::{HashSet, HashSetExt};
 use serde_json::json;
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tussle_layout::bounds::bounds;
@@ -14,7 +14,7 @@ use tussle_layout::phases::Where;
 use tussle_layout::{compilable, data, holes::Holes, lines, pahole, reorder};
 use tussle_model::leaf::{Arrays, LEAVES_MAX};
 use tussle_model::{Aggregate, LineSize, Type, TypeId, TypeTable, leaves};
-use tussle_render::{Format, Node, View};
+use tussle_render::{Format, Node, View, laid_out};
 
 /// Print types with offsets, holes and cache lines.
 ///
@@ -113,6 +113,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         false => nodes,
     };
     global.print(&View { kind: "layout", schema_version: 1, nodes })?;
+    // the program ends here: taking a kernel's types apart would be for nothing
+    std::mem::forget(source);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -225,23 +227,25 @@ fn text(
     // A listing shows what reads the same only once.
     let mut seen = HashSet::new();
     for &id in ids {
-        let whole = format!("{}{}", unit_comment(table, id, names), pahole::text(table, id, options));
-        if !names.is_empty() || seen.insert(whole.clone()) {
-            match args.sizes && names.is_empty() {
-                true => text.push_str(&pahole::sizes_line(table, id).unwrap_or_default()),
-                false => text.push_str(&whole),
-            }
+        let whole = unit_comment(table, id, names) + &pahole::text(table, id, options);
+        if names.is_empty() && seen.contains(&whole) {
+            continue;
         }
+        match args.sizes && names.is_empty() {
+            true => text.push_str(&pahole::sizes_line(table, id).unwrap_or_default()),
+            false => text.push_str(&whole),
+        }
+        seen.insert(whole);
     }
     let mut nodes = vec![Node::Block { key: "text".into(), language: "c", text }];
     if global.format() == Format::Json {
         let mut left = FIELDS_BYTES_MAX;
-        let all: Vec<_> =
-            ids.iter().filter_map(|&id| Some(facts(source, id, table.aggregate(id)?, &mut left))).collect();
+        let written = |&id: &TypeId| Some(laid_out(&facts(source, id, table.aggregate(id)?, &mut left)));
+        let items: Vec<_> = ids.iter().filter_map(written).collect();
         if left == 0 {
             global.remark(format_args!("too many fields: the last types are without theirs (`fields_cut`)"));
         }
-        nodes.push(Node::Data { key: "types".into(), value: json!(all) });
+        nodes.push(Node::Written { key: "types".into(), items });
     }
     nodes
 }
@@ -252,8 +256,8 @@ fn unit_comment(table: &TypeTable, id: TypeId, names: &[String]) -> String {
     unit.map(|u| format!("/* {} */\n", u.replace("*/", "* /"))).unwrap_or_default()
 }
 
-/// Memory that the fields of all types in one JSON may take, bytes, before it is written; a kernel's take 300 MiB. A
-/// hostile file nests so that each type has 65,536.
+/// What the fields of all types in one JSON may come to, bytes, by the memory that they would take at once; a kernel's
+/// come to 300 MiB. A hostile file nests so that each type has 65,536.
 const FIELDS_BYTES_MAX: usize = 1 << 29;
 
 /// What a field takes, but for its path, which is there three times.

@@ -222,7 +222,7 @@ impl<'d> Reader<'d> {
                 // before 6.0 the flag for signedness did not exist: values were signed
                 _ => (r.word(i * 2), i64::from(r.word(i * 2 + 1) as i32)),
             };
-            values.push(Enumerator { name: self.string(name).unwrap_or_default(), value });
+            values.push(Enumerator { name: self.string(name).unwrap_or_default(), value, high: None });
         }
         Type::Enum(EnumType { name: self.string(r.name), size: r.size.into(), values })
     }

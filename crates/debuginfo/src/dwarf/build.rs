@@ -265,7 +265,7 @@ impl<'f> Types<'f> {
         let walked = die::children(ctx, die, |child| {
             if child.tag == dw::DW_TAG_enumerator {
                 let name = child.name.map(|n| ctx.string(n)).unwrap_or_default();
-                values.push(Enumerator { name, value: child.const_value.unwrap_or(0) });
+                values.push(Enumerator::new(name, die::constant(ctx, child)));
             }
             Ok(())
         });

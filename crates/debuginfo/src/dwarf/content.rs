@@ -29,6 +29,8 @@ pub(super) struct Contents {
     walked_max: usize,
     failed: Cell<bool>,
     depth: Cell<usize>,
+    /// The unit before was one of C: so is this one, most likely.
+    pub(super) after_c: bool,
 }
 
 impl Contents {

@@ -155,9 +155,24 @@ impl<'f> Cursor<'f> {
         }
     }
 
+    /// The hash of a string of up to 6 bytes, which it has in [`Cursor::long_value`]: compilers write short names in
+    /// place. `None` for longer ones, and near the end.
+    fn short_text(&mut self) -> Option<u64> {
+        let eight = u64::from_le_bytes(*self.bytes.get(self.at..)?.first_chunk::<8>()?);
+        // the lowest bit set is the top one of the first byte that is 0
+        let zeros = eight.wrapping_sub(0x0101_0101_0101_0101) & !eight & 0x8080_8080_8080_8080;
+        let length = zeros.trailing_zeros() / 8;
+        if length > 6 {
+            return None;
+        }
+        self.at += length as usize + 1;
+        let text = eight & ((1 << (8 * length)) - 1);
+        Some(mix(21, mix(mix(0, u64::from(length) + 1), text)))
+    }
+
     /// A number of 1 to 8 bytes.
     #[inline]
-    fn word(&mut self, n: u8) -> u64 {
+    pub(super) fn word(&mut self, n: u8) -> u64 {
         let rest = self.bytes.get(self.at..).unwrap_or(&[]);
         match rest.first_chunk::<8>() {
             Some(eight) if self.widths.little => {
@@ -170,6 +185,11 @@ impl<'f> Cursor<'f> {
 
     #[inline(never)]
     fn long_value(&mut self, op: &Op) -> u64 {
+        if op.form == dw::DW_FORM_string
+            && let Some(hash) = self.short_text()
+        {
+            return hash;
+        }
         if op.form == dw::DW_FORM_sdata {
             return self.sleb() as u64;
         }
@@ -214,4 +234,25 @@ pub(super) fn is_uleb(form: DwForm) -> bool {
             | dw::DW_FORM_rnglistx
             | dw::DW_FORM_GNU_addr_index
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_strings_hash_as_all_do() {
+        let widths = Widths { little: true, address: 8, offset: 4, reference: 4 };
+        for length in 0..12usize {
+            let text = [&b"abcdefghijkl"[..length], b"\0"].concat();
+            let long = [&text[..], b"behind it"].concat();
+            let op = Op::text_in_place(widths);
+            let value = |bytes| {
+                let mut cursor = Cursor { bytes, at: 0, failed: false, widths };
+                (cursor.value(&op), cursor.at, cursor.failed)
+            };
+            let want = (mix(21, hash_bytes(0, &text)), length + 1, false);
+            assert_eq!((value(&text), value(&long)), (want, want), "{length}");
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub(super) struct Die<'f> {
     /// The upper bound is -1: GNU's empty array.
     pub empty: bool,
     pub lower_bound: Option<i64>,
-    pub const_value: Option<i64>,
+    pub const_value: Option<Value<'f>>,
     pub discr: Option<Value<'f>>,
     pub declaration: bool,
     pub external: bool,
@@ -122,7 +122,7 @@ impl<'f> Die<'f> {
                 self.upper_bound = value.udata_value().filter(|_| !self.empty);
             }
             dw::DW_AT_lower_bound => self.lower_bound = value.sdata_value(),
-            dw::DW_AT_const_value => self.const_value = constant(&value),
+            dw::DW_AT_const_value => self.const_value = Some(value),
             dw::DW_AT_alignment => self.alignment = value.udata_value(),
             dw::DW_AT_declaration => self.declaration = flag(&value),
             dw::DW_AT_external => self.external = flag(&value),
@@ -158,11 +158,25 @@ fn is_minus_one(value: &Value<'_>) -> bool {
     matches!(value, AttributeValue::Sdata(-1) | AttributeValue::Data8(u64::MAX))
 }
 
-/// An enumerator's value. Fixed-width forms are unsigned: gcc and clang write negative values as `sdata`.
-fn constant(value: &Value<'_>) -> Option<i64> {
-    match *value {
-        AttributeValue::Sdata(n) => Some(n),
-        _ => value.udata_value().map(|n| n as i64),
+/// An enumerator's value. Fixed-width forms are unsigned: gcc and clang write negative values as `sdata`, those of more
+/// than 64 bits as 16 bytes, in DWARF 4 as a block of them.
+pub(super) fn constant(ctx: &Context<'_>, die: &Die<'_>) -> i128 {
+    let block = |bytes: &[u8]| {
+        let mut sixteen = [0; 16];
+        let n = bytes.len().min(16);
+        match ctx.little_endian() {
+            true => sixteen[..n].copy_from_slice(&bytes[..n]),
+            false => sixteen[16 - n..].copy_from_slice(&bytes[..n]),
+        }
+        if ctx.little_endian() { i128::from_le_bytes(sixteen) } else { i128::from_be_bytes(sixteen) }
+    };
+    match die.const_value {
+        Some(AttributeValue::Sdata(n)) => i128::from(n),
+        Some(AttributeValue::Data16(n)) => n as i128,
+        Some(AttributeValue::Block(bytes)) => block(bytes.slice()),
+        // as ever, u64 values above `i64::MAX` keep their bits
+        Some(value) => i128::from(value.udata_value().unwrap_or(0) as i64),
+        None => 0,
     }
 }
 

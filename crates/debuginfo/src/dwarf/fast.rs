@@ -12,6 +12,7 @@ use gimli::{AttributeValue, DebugLineOffset, DwTag, Section, constants as dw};
 use super::content::Contents;
 use super::cursor::{Cursor, Widths};
 use super::die::is_aggregate;
+use super::file_table;
 use super::files::Slice;
 use super::hash::{IntMap, bytes as hash_bytes, mix};
 use super::plan::{Op, Plan, Plans, Role};
@@ -77,7 +78,9 @@ impl<'f> Unit<'f> {
         let reference = if header.version() < 3 { address } else { offset };
         let widths = Widths { little: units.little_endian(), address, offset, reference };
         let abbrev = dwarf.debug_abbrev.reader().slice();
-        let plans = Plans::compile(abbrev, header.debug_abbrev_offset().0, widths)?;
+        let compile =
+            |scoped| Plans::compile(abbrev, header.debug_abbrev_offset().0, widths, scoped);
+        let plans = compile(!contents.after_c)?;
         let cursor = Cursor { bytes, at: 0, failed: false, widths };
         let root = header.root_offset().0;
         let mut unit = Unit {
@@ -94,6 +97,10 @@ impl<'f> Unit<'f> {
             contents,
         };
         unit.read_root(header.version()).then_some(())?;
+        if unit.scoped && unit.contents.after_c {
+            unit.plans = compile(true)?;
+        }
+        unit.contents.after_c = !unit.scoped;
         unit.contents.begin(bytes.len());
         if unit.scoped {
             unit.scopes = unit.read_scopes()?;
@@ -352,15 +359,23 @@ impl<'f> Unit<'f> {
 
     /// A hash per file of the unit's file table.
     fn read_files(&self) -> Option<Vec<u64>> {
+        let at = self.line?;
+        let section = self.dwarf.debug_line.reader().slice();
+        let quick = file_table::hashes(Cursor { bytes: section, at: at.0, ..self.cursor });
+        quick.or_else(|| self.read_any_files())
+    }
+
+    /// The same for tables of all versions.
+    fn read_any_files(&self) -> Option<Vec<u64>> {
         let address = self.cursor.widths.address;
         let program = self.dwarf.debug_line.program(self.line?, address, None, None).ok()?;
         let header = program.header();
         let first = usize::from(header.version() < 5);
         let count = header.file_names().len();
         let hash = |value: AttributeValue<Slice<'f>>| match value {
-            AttributeValue::DebugLineStrRef(at) => mix(41, at.0 as u64),
-            AttributeValue::DebugStrRef(at) => mix(43, at.0 as u64),
-            AttributeValue::String(s) => hash_bytes(47, s.slice()),
+            AttributeValue::DebugLineStrRef(at) => mix(file_table::LINE_STR, at.0 as u64),
+            AttributeValue::DebugStrRef(at) => mix(file_table::STR, at.0 as u64),
+            AttributeValue::String(s) => hash_bytes(file_table::IN_PLACE, s.slice()),
             _ => 0,
         };
         let folders: Vec<u64> = header.include_directories().iter().map(|d| hash(*d)).collect();

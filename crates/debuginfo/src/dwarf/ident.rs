@@ -97,7 +97,9 @@ impl<'f> Types<'f> {
     fn hash_enumerators(&mut self, ctx: &Loaded<'f>, die: &Die<'f>) -> u64 {
         let mut h = placed(ctx, die);
         let walked = die::children(ctx, die, |child| {
-            h = mix(mix(h, text(ctx, child)), child.const_value.unwrap_or(0) as u64);
+            let value = die::constant(ctx, child);
+            h = mix(mix(h, text(ctx, child)), value as u64);
+            h = if i64::try_from(value).is_ok() { h } else { mix(h, (value >> 64) as u64) };
             Ok(())
         });
         self.note(ctx, die, walked);

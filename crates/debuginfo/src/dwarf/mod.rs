@@ -11,6 +11,7 @@ mod context;
 mod cursor;
 mod die;
 mod fast;
+mod file_table;
 mod files;
 pub(crate) mod hash;
 mod ident;

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use tussle_model::{Type, TypeId, TypeTable};
 
+use super::hash::IntMap;
 use super::units::Units;
 use crate::definitions::stand_ins;
 
 /// Where a name has several definitions, each gets the name of the unit that was read first with it.
 pub(super) fn name_units(table: &mut TypeTable, appeared: &[(TypeId, u32)], units: &Units<'_>) {
-    let mut of: HashMap<TypeId, u32> = HashMap::new();
+    let mut of: IntMap<u32, u32> = IntMap::default();
     for &(id, unit) in appeared {
-        of.entry(id).or_insert(unit);
+        of.entry(id.0).or_insert(unit);
     }
     let mut by_name: HashMap<&str, Vec<TypeId>> = HashMap::new();
     for (id, a) in table.aggregates() {
@@ -20,9 +21,11 @@ pub(super) fn name_units(table: &mut TypeTable, appeared: &[(TypeId, u32)], unit
         }
     }
     let several: Vec<TypeId> = by_name.into_values().filter(|ids| ids.len() > 1).flatten().collect();
+    let mut names: IntMap<u32, Option<String>> = IntMap::default();
     for id in several {
         let Type::Aggregate(a) = table.get(id) else { continue };
-        let unit = of.get(&id).and_then(|&unit| units.name(unit));
+        let name = |&unit: &u32| names.entry(unit).or_insert_with(|| units.name(unit)).clone();
+        let unit = of.get(&id.0).and_then(name);
         let named = tussle_model::Aggregate { unit, ..a.clone() };
         table.set(id, Type::Aggregate(named));
     }

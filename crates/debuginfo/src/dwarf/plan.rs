@@ -134,6 +134,12 @@ impl Op {
         op
     }
 
+    /// A name that stands in the entry itself.
+    #[cfg(test)]
+    pub(super) fn text_in_place(widths: Widths) -> Op {
+        Op::new(dw::DW_TAG_member, dw::DW_AT_name.0, dw::DW_FORM_string, 0, widths)
+    }
+
     /// Its place in the word of its entry, if it is small enough. Attributes of one place never occur in one entry.
     fn place(&self, tag: DwTag) -> Option<Place> {
         let place = match gimli::DwAt(self.at) {
@@ -217,8 +223,9 @@ pub(super) trait Teller {
 }
 
 impl Plans {
-    /// Compiles the abbreviations at an offset of `.debug_abbrev`.
-    pub fn compile(section: &[u8], offset: usize, widths: Widths) -> Option<Plans> {
+    /// Compiles the abbreviations at an offset of `.debug_abbrev`. `scoped`: functions and variables may be parts of
+    /// types, which they are not in C.
+    pub fn compile(section: &[u8], offset: usize, widths: Widths, scoped: bool) -> Option<Plans> {
         let mut cursor = Cursor { bytes: section, at: offset, failed: false, widths };
         let mut plans = Plans {
             plans: Vec::with_capacity(256),
@@ -231,7 +238,7 @@ impl Plans {
             if code == 0 {
                 return (!cursor.failed).then_some(plans);
             }
-            let plan = plans.add(&mut cursor)?;
+            let plan = plans.add(&mut cursor, scoped)?;
             if cursor.failed || code >= CODES_MAX || plans.ops.len() > OPS_MAX {
                 return None;
             }
@@ -244,10 +251,10 @@ impl Plans {
     }
 
     /// Compiles one abbreviation.
-    fn add(&mut self, cursor: &mut Cursor<'_>) -> Option<Plan> {
+    fn add(&mut self, cursor: &mut Cursor<'_>, scoped: bool) -> Option<Plan> {
         let tag = DwTag(u16::try_from(cursor.uleb()).ok()?);
         let children = cursor.fixed(1) != 0;
-        let bare = is_bare(tag);
+        let bare = is_bare(tag) || !scoped && is_code(tag);
         let first = self.ends();
         let mut shape = mix(0, u64::from(tag.0));
         let mut fixed = 0u32;
@@ -421,6 +428,11 @@ fn is_bare(tag: DwTag) -> bool {
             | dw::DW_TAG_lexical_block
             | dw::DW_TAG_label
     )
+}
+
+/// Functions and variables: parts of classes.
+fn is_code(tag: DwTag) -> bool {
+    matches!(tag, dw::DW_TAG_subprogram | dw::DW_TAG_variable)
 }
 
 fn range((first, end): (u32, u32)) -> Range<usize> {

@@ -1,5 +1,6 @@
 //! Fields that many CPUs write by their very kind: locks, reference counts, counters.
 
+use foldhash::HashMap;
 use tussle_model::{TypeId, TypeTable, resolve};
 
 /// Type names, with what they are: of the kernel (include/linux), of POSIX threads, of C++ and Rust's standard
@@ -82,12 +83,17 @@ impl Kind {
     }
 }
 
+/// Kinds of members of one type by their paths, with those of what they lie in.
+pub type Known<'p> = HashMap<&'p str, Option<Kind>>;
+
 /// The kind of a field, by the types on the way to it: `mmap_lock.owner` is part of a lock.
-pub fn kind(table: &TypeTable, id: TypeId, path: &str) -> Option<Kind> {
+pub fn kind<'p>(table: &TypeTable, id: TypeId, path: &'p str, known: &mut Known<'p>) -> Option<Kind> {
     let ends = path.char_indices().filter(|(i, c)| *i > 0 && matches!(c, '.' | '[')).map(|(i, _)| i);
     ends.chain([path.len()]).find_map(|end| {
-        let spot = resolve(table, id, &path[..end]).into_iter().next()?;
-        of_type(table, spot.declared)
+        *known.entry(&path[..end]).or_insert_with(|| {
+            let spot = resolve(table, id, &path[..end]).into_iter().next()?;
+            of_type(table, spot.declared)
+        })
     })
 }
 

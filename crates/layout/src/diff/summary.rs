@@ -1,9 +1,9 @@
 //! The differences of two whole files on one screen: new sharing of what is hot by kind first, then one row per cause.
 
-use super::kinds::{Kind, kind};
+use super::kinds::{Kind, Known, kind};
 use super::view::sentence;
 use super::{Pair, Side, TypeDiff};
-use foldhash::{HashMap, HashMapExt};
+use foldhash::{HashMap, HashMapExt as _};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tussle_model::TypeId;
@@ -37,8 +37,8 @@ impl HotPair {
 
 /// Pairs of locks, reference counts and atomics of different members that began to share a line.
 pub fn hot_pairs(new: Side<'_>, id: TypeId, d: &TypeDiff) -> Vec<HotPair> {
-    let mut known: HashMap<&str, Option<Kind>> = HashMap::new();
-    let mut of = |path| *known.entry(path).or_insert_with(|| kind(new.table, id, path));
+    let mut known = Known::new();
+    let mut of = |path| kind(new.table, id, path, &mut known);
     let outer = |path: &str| path.split(['.', '[']).next().unwrap_or_default().to_string();
     let mut out = Vec::new();
     for p in d.now_share.iter().filter(|p| outer(&p.a) != outer(&p.b)) {

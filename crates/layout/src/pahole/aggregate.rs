@@ -368,8 +368,9 @@ impl Writer<'_> {
             let value = match (self.options.btf, self.options.hex && v.value != 0) {
                 (true, true) => format!("{:#x}", v.value as u32),
                 (true, false) => format!("{}", v.value as u32),
-                (false, true) => format!("{:#x}", v.value),
-                (false, false) => format!("{}", v.value),
+                (false, true) if v.high.is_none() => format!("{:#x}", v.value),
+                (false, true) => format!("{:#x}", v.wide()),
+                (false, false) => format!("{}", v.wide()),
             };
             self.out.push_str(&format!("{name} = {value},\n"));
         }

@@ -1,7 +1,7 @@
 //! One member: its declarator and the comment with offset and size.
 
 use super::aggregate::{Conf, Writer, plural};
-use super::names::{function_pointer, pad_right, type_name};
+use super::names::{function_pointer, push_number, push_padded, type_name};
 use crate::holes::Place;
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{Aggregate, AggregateKind, Member, MemberRole, Type, TypeId, TypeTable};
@@ -36,7 +36,8 @@ pub(super) fn write(w: &mut Writer<'_>, m: &Member, align: Option<u64>, conf: &C
     }
     let anonymous = direct(w, m.ty, name, &inner, line);
     if let Some(width) = m.bit_size {
-        w.out.push_str(&format!(":{width}"));
+        w.out.push(':');
+        push_number(&mut w.out, u64::from(width), false, 0);
     }
     let attribute = align.map_or(String::new(), |n| format!(" __attribute__((__aligned__({n})))"));
     w.out.push_str(&attribute);
@@ -53,30 +54,26 @@ pub(super) fn write(w: &mut Writer<'_>, m: &Member, align: Option<u64>, conf: &C
         }
         room.max(0)
     };
-    w.out.push_str(&pad_right(" ", room));
-    match placed {
-        true => place(w, &p, offset),
-        // the vtable knows
-        false => w.out.push_str(&format!("/*     ? {:>5} */", number(w, p.size))),
-    }
+    push_padded(&mut w.out, " ", room);
+    place(w, &p, placed.then_some(offset));
 }
 
-/// As C's `%u`, or `%#x`, which writes 0 without the prefix.
-fn number(w: &Writer<'_>, n: u64) -> String {
-    if w.options.hex && n > 0 { format!("{n:#x}") } else { n.to_string() }
-}
-
-fn place(w: &mut Writer<'_>, p: &Place, offset: u64) {
-    match p.bits {
-        Some((bit, _)) => {
-            let (offset, bit, size) = (number(w, offset), number(w, bit), number(w, p.size));
-            w.out.push_str(&format!("/* {offset:>5}:{bit:>2} {size:>2} */"));
-        }
-        None => {
-            let (offset, size) = (number(w, offset), number(w, p.size));
-            w.out.push_str(&format!("/* {offset:>5} {size:>5} */"));
-        }
+/// The comment with offset and size; only the vtable knows an offset that is not there.
+fn place(w: &mut Writer<'_>, p: &Place, offset: Option<u64>) {
+    let hex = w.options.hex;
+    w.out.push_str("/* ");
+    match offset {
+        Some(offset) => push_number(&mut w.out, offset, hex, 5),
+        None => w.out.push_str("    ?"),
     }
+    let bit = p.bits.filter(|_| offset.is_some());
+    if let Some((bit, _)) = bit {
+        w.out.push(':');
+        push_number(&mut w.out, bit, hex, 2);
+    }
+    w.out.push(' ');
+    push_number(&mut w.out, p.size, hex, if bit.is_some() { 2 } else { 5 });
+    w.out.push_str(" */");
 }
 
 /// The comment that a new cacheline has begun at or before `offset`.
@@ -131,7 +128,7 @@ fn tagged(w: &mut Writer<'_>, ty: TypeId, name: &str, conf: &Conf, line: &mut u6
             Some(tag) if !w.options.expand => {
                 let word = a.kind.keyword();
                 let width = conf.type_width - word.len() as i64 - 1;
-                w.out.push_str(&format!("{word} {} {name}", pad_right(tag, width)));
+                named(w, word, tag, width, name);
             }
             _ => {
                 let mut inner = conf.clone();
@@ -140,11 +137,20 @@ fn tagged(w: &mut Writer<'_>, ty: TypeId, name: &str, conf: &Conf, line: &mut u6
             }
         },
         Type::Enum(e) => match &e.name {
-            Some(tag) => w.out.push_str(&format!("enum {} {name}", pad_right(tag, conf.type_width - 5))),
+            Some(tag) => named(w, "enum", tag, conf.type_width - 5, name),
             None => w.enumeration(e, conf),
         },
         _ => {}
     }
+}
+
+/// `struct foo   name`
+fn named(w: &mut Writer<'_>, word: &str, tag: &str, width: i64, name: &str) {
+    w.out.push_str(word);
+    w.out.push(' ');
+    push_padded(&mut w.out, tag, width);
+    w.out.push(' ');
+    w.out.push_str(name);
 }
 
 /// Writes `ty` with `name` in its place (`int (*name)(void)`, `char name[16]`).
@@ -208,7 +214,11 @@ fn qualified(w: &mut Writer<'_>, ty: TypeId, name: &str, conf: &mut Conf, line: 
                 let flexible = conf.last && !conf.first && !conf.in_union;
                 match count.unwrap_or(0) {
                     0 if flexible => w.out.push_str("[]"),
-                    n => w.out.push_str(&format!("[{n}]")),
+                    n => {
+                        w.out.push('[');
+                        push_number(&mut w.out, n, false, 0);
+                        w.out.push(']');
+                    }
                 }
             }
         }
@@ -218,8 +228,10 @@ fn qualified(w: &mut Writer<'_>, ty: TypeId, name: &str, conf: &mut Conf, line: 
 }
 
 fn plain(w: &mut Writer<'_>, ty: TypeId, name: &str, width: i64) {
-    let text = pad_right(&type_name(w.table, ty), width);
-    w.out.push_str(&format!("{text} {name}"));
+    let text = type_name(w.table, ty);
+    push_padded(&mut w.out, &text, width);
+    w.out.push(' ');
+    w.out.push_str(name);
 }
 
 /// Under `-E` typedefs are named in a comment and replaced by what they stand for.

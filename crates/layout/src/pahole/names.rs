@@ -43,9 +43,9 @@ fn name_at(n: &Namer<'_>, id: TypeId, depth: usize) -> String {
         Type::Enum(e) => tagged("enum", e.name.as_deref()),
         Type::Typedef { name, .. } | Type::Other { name, .. } => name.clone(),
         // The blank after a qualified type is the source of the double blanks in front of `*`.
-        Type::Const(t) => format!("const {} ", inner(*t)),
-        Type::Volatile(t) => format!("volatile {} ", inner(*t)),
-        Type::Atomic(t) => format!("_Atomic {} ", inner(*t)),
+        Type::Const(t) => ["const ", &inner(*t), " "].concat(),
+        Type::Volatile(t) => ["volatile ", &inner(*t), " "].concat(),
+        Type::Atomic(t) => ["_Atomic ", &inner(*t), " "].concat(),
         Type::Restrict(t) => format!("{} restrict ", inner(*t)),
         Type::Function { .. } => function(n, id, "", 0, depth),
         _ => String::new(),
@@ -58,19 +58,23 @@ pub fn keyword(kind: AggregateKind) -> &'static str {
 }
 
 fn tagged(word: &str, name: Option<&str>) -> String {
-    format!("{word} {}", name.unwrap_or(""))
+    [word, " ", name.unwrap_or("")].concat()
 }
 
 fn pointer_name(n: &Namer<'_>, to: TypeId, sign: &str, depth: usize) -> String {
     if to == TypeId::VOID {
-        return format!("void {sign}");
+        return ["void ", sign].concat();
     }
     if let Type::Const(t) = n.table.get(to)
         && let Type::Pointer { .. } = n.table.get(*t)
     {
         return format!("{} const {sign}", name_at(n, *t, depth + 1));
     }
-    format!("{} {sign}", name_at(n, to, depth + 1))
+    let mut text = name_at(n, to, depth + 1);
+    text.reserve(1 + sign.len());
+    text.push(' ');
+    text.push_str(sign);
+    text
 }
 
 /// `int (*name)(struct file *, loff_t)`; `declarator` is what stands between the parentheses, with its star.
@@ -109,8 +113,45 @@ fn parameter(n: &Namer<'_>, id: TypeId, depth: usize) -> String {
 
 /// Left-aligned in at least `width` bytes. As in C, a negative width counts by its magnitude.
 pub fn pad_right(s: &str, width: i64) -> String {
-    let width = usize::try_from(width.unsigned_abs()).unwrap_or(0).min(4096);
-    let mut out = s.to_string();
-    out.extend(std::iter::repeat_n(' ', width.saturating_sub(s.len())));
+    let mut out = String::new();
+    push_padded(&mut out, s, width);
     out
+}
+
+/// Appends [`pad_right`] of it.
+pub fn push_padded(out: &mut String, s: &str, width: i64) {
+    let width = usize::try_from(width.unsigned_abs()).unwrap_or(0).min(4096);
+    let blanks = width.saturating_sub(s.len());
+    out.reserve(s.len() + blanks);
+    out.push_str(s);
+    push_blanks(out, blanks);
+}
+
+/// Appends so many blanks.
+pub fn push_blanks(out: &mut String, mut n: usize) {
+    const BLANKS: &str = "                                                                ";
+    while n > 0 {
+        let some = n.min(BLANKS.len());
+        out.push_str(&BLANKS[..some]);
+        n -= some;
+    }
+}
+
+/// Appends a number, blanks before it up to `width`; as C's `%u`, or `%#x`, which writes 0 without the prefix.
+pub fn push_number(out: &mut String, n: u64, hex: bool, width: usize) {
+    if hex && n > 0 {
+        return out.push_str(&format!("{:>width$}", format!("{n:#x}")));
+    }
+    let mut digits = [0u8; 20];
+    let (mut at, mut rest) = (digits.len(), n);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    push_blanks(out, width.saturating_sub(digits.len() - at));
+    out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
