@@ -176,7 +176,7 @@ impl Sample {
 
     /// All context switches.
     pub fn switches(&self) -> Option<u64> {
-        Some(self.switches_voluntary? + self.switches_forced?)
+        Some(self.switches_voluntary?.saturating_add(self.switches_forced?))
     }
 }
 

@@ -69,7 +69,22 @@ enum Verb {
     Man(cmd::completions::ManArgs),
 }
 
+/// The verbs need no more, bytes; `ulimit -s` may give the main thread less.
+const STACK: usize = 8 << 20;
+
 fn main() -> ExitCode {
+    let mut given = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills plain data.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut given) } == 0;
+    if !known || given.rlim_cur >= STACK as u64 / 8 {
+        return begin();
+    }
+    let begun = std::thread::Builder::new().stack_size(STACK).spawn(begin);
+    // 101 is what a panic ends with; it has said why.
+    begun.ok().and_then(|thread| thread.join().ok()).unwrap_or(ExitCode::from(101))
+}
+
+fn begin() -> ExitCode {
     // A reader that closes the pipe early (`tussle report | head`) ends us quietly, like any Unix tool.
     // SAFETY: resets a signal disposition before any thread exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };

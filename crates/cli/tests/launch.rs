@@ -15,6 +15,7 @@ const PROGRAM: &str = r#"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 static volatile long pair[2];
 static volatile int came[65];
@@ -31,7 +32,15 @@ static int counts(FILE *out) {
     for (int i = 0; i < n; i++) fprintf(out, "%d came %d times\n", all[i], came[all[i]]);
     return 7;
 }
+extern char **environ;
+/* Starts the rest of its arguments in an environment that no shell makes. */
+static int starts(char **argv) {
+    char *odd[] = {"B=1", "A=1", "NOEQ", "A=2", "=x", "PATH=/usr/bin:/bin", "A_A=3", "EMPTY=", 0};
+    execve(argv[0], argv, odd);
+    return 127;
+}
 int main(int argc, char **argv) {
+    if (argc > 2 && !strcmp(argv[1], "odd")) return starts(argv + 2);
     int given[3];
     for (int i = 0; i < 3; i++) given[i] = fcntl(i, F_GETFD) < 0 ? errno : 0;
     pthread_t t;
@@ -49,6 +58,11 @@ int main(int argc, char **argv) {
         return 7;
     }
     fprintf(out, "standard %d %d %d\n", given[0], given[1], given[2]);
+    for (char **e = environ; *e; e++)
+        if (strncmp(*e, "TUSSLE_", 7)) fprintf(out, "%s\n", *e);
+    struct rlimit r;
+    for (int i = 0; i < RLIM_NLIMITS; i++)
+        if (!getrlimit(i, &r)) fprintf(out, "limit %d %lld %lld\n", i, (long long)r.rlim_cur, (long long)r.rlim_max);
     for (int i = 0; i < 256; i++)
         if (i != fileno(out) && fcntl(i, F_GETFD) >= 0) fprintf(out, "%d is open\n", i);
     sigset_t blocked;
@@ -105,6 +119,10 @@ fn the_program_gets_what_tussle_was_given() {
         ("", "out >&- 2>&-"),
         ("", "out 7</dev/null"),
         ("trap '' PIPE; trap '' HUP;", "out"),
+        ("trap '' CHLD; trap '' XFSZ;", "out"),
+        ("./native odd", "out"),
+        ("ulimit -S -s 64;", "out"),
+        ("ulimit -S -v 100000;", "out"),
         // What the program sends to its group comes once, and ends neither it nor tussle.
         ("setsid -w", "out group"),
     ];
@@ -112,6 +130,26 @@ fn the_program_gets_what_tussle_was_given() {
         let [native, recorded] = ["./native", &tussle].map(|p| seen(dir.path(), before, p, behind));
         assert!(native.ends_with("status 7\n"), "{native}");
         assert_eq!(native, recorded, "{before} {behind}");
+    }
+}
+
+/// What nothing can be recorded under is said before the program runs.
+#[test]
+fn limits_that_leave_no_room_are_told() {
+    let Some(dir) = lab() else { return };
+    for (limit, word) in [("-f 8", "ulimit -f"), ("-v 90000", "ulimit -v")] {
+        let line =
+            format!("ulimit {limit}; exec {} record --no-names -- ./recorded out", env!("CARGO_BIN_EXE_tussle"));
+        // SAFETY: a system call that only answers.
+        let root = unsafe { libc::geteuid() } == 0;
+        // Without the right to raise what is given.
+        let mut c = Command::new(if root { "setpriv" } else { "env" });
+        c.args(root.then_some(["--bounding-set", "-sys_resource", "--inh-caps", "-all"]).iter().flatten());
+        c.args(["sh", "-c", &line]);
+        let out = c.current_dir(dir.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(125) && said.contains(word), "{limit}: {said}");
+        assert!(!dir.path().join("out").exists());
     }
 }
 

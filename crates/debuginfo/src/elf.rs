@@ -18,6 +18,12 @@ const SECTIONS_MAX: usize = 1 << 16;
 /// A section is never inflated beyond this.
 const INFLATED_MAX: u64 = 1 << 33;
 
+/// Nor to more than this times its packed size. Debug information packs 3 to 10 times.
+const INFLATED_TIMES_MAX: u64 = 64;
+
+/// Unless it stays below this, bytes.
+const SMALL_INFLATED: u64 = 64 << 20;
+
 /// A parsed ELF file over borrowed bytes. Nothing is copied unless it is compressed or relocated.
 pub struct Elf<'d> {
     file: object::File<'d>,
@@ -240,7 +246,7 @@ fn inflate<'d>(name: &str, packed: &object::CompressedData<'d>) -> Result<Cow<'d
     let mut out = Vec::new();
     let size = match packed.format {
         Format::None => return Ok(Cow::Borrowed(packed.data)),
-        _ if claimed > INFLATED_MAX => {
+        _ if claimed > INFLATED_MAX.min(SMALL_INFLATED.max(packed.data.len() as u64 * INFLATED_TIMES_MAX)) => {
             return Err(Error::malformed(name, 0, format!("claims to inflate to {claimed} bytes")));
         }
         Format::Zlib => {

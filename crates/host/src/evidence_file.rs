@@ -99,10 +99,29 @@ pub fn write_jsonl(path: &Path, evidence: &Evidence) -> Result<(), Error> {
     put(path, &|mut out| file::write_jsonl(evidence, &mut out))
 }
 
+/// While it lives a file that becomes larger than the limit (`ulimit -f`) is an error of the write, not our end.
+struct ErrorsNotSignals(libc::sighandler_t);
+
+impl ErrorsNotSignals {
+    fn new() -> ErrorsNotSignals {
+        // SAFETY: sets one disposition.
+        ErrorsNotSignals(unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) })
+    }
+}
+
+impl Drop for ErrorsNotSignals {
+    fn drop(&mut self) {
+        // SAFETY: the disposition that was there.
+        unsafe { libc::signal(libc::SIGXFSZ, self.0) };
+    }
+}
+
 fn put(path: &Path, form: &dyn Fn(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
+    let _errors = ErrorsNotSignals::new();
     if path.metadata().is_ok_and(|m| !m.is_file()) {
         let device = std::fs::OpenOptions::new().write(true).open(path).map_err(|e| io(path, "write", e))?;
-        return form(&mut BufWriter::new(device)).map_err(|e| io(path, "write", e));
+        let mut out = BufWriter::new(device);
+        return form(&mut out).and_then(|()| out.flush()).map_err(|e| io(path, "write", e));
     }
     let folder = folder_of(path);
     let temporary = tempfile::Builder::new()

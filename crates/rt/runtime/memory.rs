@@ -5,7 +5,7 @@ use crate::arch::{alias, copy, fill, frame_stub_of_six, stub};
 use crate::interpose::*;
 use crate::libc_calls::{call, unrecorded};
 use crate::wire::*;
-use crate::{heap, record, sync};
+use crate::{heap, record, sync, vectors};
 use core::ffi::{c_int, c_long};
 use tussle_rt_core::callers::Call;
 use tussle_rt_core::processes::Memory;
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn tussle_recv(fd: c_int, p: P, n: usize, flags: c_int, pc
     // none.
     unsafe {
         let r = call!(RECV, (fd => c_int, p => P, n => usize, flags => c_int) -> isize);
-        note(p as u64, (r.max(0) as usize).min(n), WRITE, pc);
+        note(p as u64, (vectors::stored(r, flags).max(0) as usize).min(n), WRITE, pc);
         r
     }
 }
@@ -343,7 +343,7 @@ pub unsafe extern "C" fn tussle_fread(p: P, size: usize, n: usize, f: P, pc: u64
 }
 
 macro_rules! checked {
-    ($($name:ident, $next:ident, ($($a:ident: $t:ty),+), ($to:ident, $most:ident);)+) => { $(
+    ($($name:ident, $next:ident, ($($a:ident: $t:ty),+), ($to:ident, $most:ident, $moved:expr);)+) => { $(
         /// What `_FORTIFY_SOURCE` makes of the call.
         ///
         /// # Safety
@@ -353,16 +353,17 @@ macro_rules! checked {
             // SAFETY: the function behind gets the arguments as they came; the address is only noted.
             unsafe {
                 let r = call!($next, ($($a => $t),+) -> isize);
-                note($to as u64, (r.max(0) as usize).min($most), WRITE, pc);
+                note($to as u64, (($moved)(r).max(0) as usize).min($most), WRITE, pc);
                 r
             }
         }
     )+ };
 }
 checked! {
-    tussle_read_chk, READ_CHK, (fd: c_int, p: P, n: usize, room: usize), (p, n);
-    tussle_pread_chk, PREAD_CHK, (fd: c_int, p: P, n: usize, off: c_long, room: usize), (p, n);
-    tussle_recv_chk, RECV_CHK, (fd: c_int, p: P, n: usize, room: usize, flags: c_int), (p, n);
+    tussle_read_chk, READ_CHK, (fd: c_int, p: P, n: usize, room: usize), (p, n, |r| r);
+    tussle_pread_chk, PREAD_CHK, (fd: c_int, p: P, n: usize, off: c_long, room: usize), (p, n, |r| r);
+    tussle_recv_chk, RECV_CHK, (fd: c_int, p: P, n: usize, room: usize, flags: c_int),
+        (p, n, |r| vectors::stored(r, flags));
 }
 
 /// What `_FORTIFY_SOURCE` makes of `fread`.

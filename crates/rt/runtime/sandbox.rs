@@ -102,7 +102,12 @@ pub unsafe extern "C" fn tussle_syscall(
         if n as usize == sys::SYS_io_uring_setup && r >= 0 {
             arena::lost(LOST_KERNEL, 1);
         }
-        filled(n, b, c, r);
+        let copied = match n as usize {
+            sys::SYS_recvfrom => vectors::stored(r as isize, d as c_int),
+            sys::SYS_recvmsg => vectors::stored(r as isize, c as c_int),
+            _ => r as isize,
+        };
+        filled(n, b, c, copied as c_long);
         r
     }
 }

@@ -1,7 +1,7 @@
 //! Calls that read into, or write from, several places at once, and messages. The calling thread's CPU does the copy.
 
 use crate::arch::{alias, stub};
-use crate::arena::recording;
+use crate::arena::{self, recording};
 use crate::interpose::P;
 use crate::libc_calls::{call, next_all};
 use crate::record;
@@ -77,6 +77,18 @@ pub unsafe fn note(places: *const Place, count: usize, bytes: isize, kind: u32, 
     }
 }
 
+/// A stream throws away what it would give; of a datagram the result is its whole length.
+const MSG_TRUNC: c_int = 0x20;
+
+/// Bytes that a receiving call says it put into memory. Where it does not say so none, and the loss is counted.
+pub fn stored(r: isize, flags: c_int) -> isize {
+    if flags & MSG_TRUNC == 0 || r <= 0 {
+        return r;
+    }
+    arena::lost(LOST_KERNEL, 1);
+    0
+}
+
 /// Notes the first `bytes` of a message's places.
 ///
 /// # Safety
@@ -121,7 +133,7 @@ macro_rules! message {
             // SAFETY: the arguments go on as they came; a message that the kernel has read is read again.
             unsafe {
                 let r = call!($next, (fd => c_int, m => *const Message, flags => c_int) -> isize);
-                note_message(m, r, $kind, pc);
+                note_message(m, if $kind == WRITE { stored(r, flags) } else { r }, $kind, pc);
                 r
             }
         }
@@ -144,7 +156,8 @@ macro_rules! datagram {
             unsafe {
                 type N = usize;
                 let r = call!($next, (fd => c_int, p => P, n => N, flags => c_int, other => P, bytes => P) -> isize);
-                record::range(p as u64, r.clamp(0, n.min(isize::MAX as usize) as isize) as u64, $kind, 0);
+                let moved = if $kind == WRITE { stored(r, flags) } else { r };
+                record::range(p as u64, moved.clamp(0, n.min(isize::MAX as usize) as isize) as u64, $kind, 0);
                 r
             }
         }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{How, Lab, Ran, programs, run_tool};
+use common::{How, Lab, Ran, observed, programs, run_tool, total_e};
 use std::process::Command;
 
 /// Runs one kind of program; `None` if it cannot be run here.
@@ -75,6 +75,17 @@ fn places_and_messages_that_are_read_are_stores() {
         let mine = e.accesses.iter().filter(|a| a.actor == first && Some(a.object) == other);
         assert!(mine.map(|a| a.writes).sum::<u64>() >= 3000, "{way}: {:?}", e.accesses);
     }
+}
+
+/// With MSG_TRUNC a stream throws the bytes away, and the result is the same as if they had been copied.
+#[test]
+fn what_a_result_does_not_say_is_no_store() {
+    let Some(lab) = Lab::new() else { return };
+    let ran = lab.run(&lab.build("kernel_writes", &[]), &["recv_trunc"], How::default());
+    assert_eq!((ran.status, ran.stdout.trim()), (0, "24000"));
+    assert_eq!((lost(&ran, "writes of the kernel"), ran.evidence.run.sees.kernel_writes), (3000, false));
+    let e = total_e(&observed(&ran.evidence), true);
+    assert!(e < 500.0, "{e} {:?}", ran.evidence.accesses);
 }
 
 /// Handlers installed by a raw system call run inside the recorder, too: what they do there is counted.

@@ -1,6 +1,7 @@
 //! Starting the program so that it does not notice: same terminal, same signals, addresses not randomised.
 
 use super::forwarding::Forwarding;
+use super::limits::Limits;
 use super::{Output, RecordOptions};
 use crate::said::{Listener, Said};
 use crate::service::Ready;
@@ -146,7 +147,7 @@ fn end_after(duration: std::time::Duration, child: u32) {
 pub fn run(
     program: &Path,
     command: &[OsString],
-    o: &RecordOptions,
+    (o, limits): (&RecordOptions, &Limits),
     env: &[(OsString, OsString)],
     begun: impl FnOnce(u32),
 ) -> std::io::Result<End> {
@@ -161,7 +162,8 @@ pub fn run(
     if heard {
         c.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
-    c.envs(env.iter().map(|(k, v)| (k, v)));
+    super::inherited::environment(&mut c, env);
+    limits.hand_on(&mut c);
     // SAFETY: personality is a system call without memory effects.
     unsafe {
         c.pre_exec(|| {

@@ -41,6 +41,10 @@ int main(int argc, char **argv) {
         if (!strcmp(way, "raw_recvmsg")) got += syscall(SYS_recvmsg, s[0], &m, 0);
         if (!strcmp(way, "raw_recvfrom")) got += syscall(SYS_recvfrom, s[0], words, 8, 0, NULL, NULL);
         if (way[1] == 'a') continue;
+        if (!strcmp(way, "recv_trunc")) {
+            got += recv(s[0], (void *)words, 8, MSG_TRUNC);
+            continue;
+        }
         got += !strcmp(way, "recvmsg") ? recvmsg(s[0], &m, 0) : recvfrom(s[0], (void *)words, 8, 0, NULL, NULL);
     }
     done = 1;

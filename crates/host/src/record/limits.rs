@@ -1,0 +1,67 @@
+//! Limits on this process: what the program was given stays the program's; tussle takes what it may for itself.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// A raw file of a small program needs as much.
+const FILE_MIN_BYTES: u64 = 1 << 20;
+
+/// Reading the recording of a small program needs as much.
+const ADDRESSES_MIN_BYTES: u64 = 128 << 20;
+
+/// The limit on addresses that this process was started with.
+pub(super) struct Limits {
+    given: libc::rlimit,
+}
+
+impl Limits {
+    /// Raises the limit on addresses for this process as far as it may.
+    ///
+    /// # Errors
+    /// A sentence for people, where nothing can be recorded under the limits.
+    pub fn raise() -> Result<Limits, String> {
+        let file = get(libc::RLIMIT_FSIZE).rlim_cur;
+        if file < FILE_MIN_BYTES {
+            return Err(format!("files may have {file} bytes here (`ulimit -f`): a recording does not fit"));
+        }
+        let given = get(libc::RLIMIT_AS);
+        let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+        let most = libc::rlimit { rlim_cur: given.rlim_max, ..given };
+        if given.rlim_cur != libc::RLIM_INFINITY && set(unlimited).is_err() && set(most).is_err() {
+            return Err("the limit on addresses (`ulimit -v`) cannot be raised".into());
+        }
+        let now = get(libc::RLIMIT_AS).rlim_cur;
+        if now < ADDRESSES_MIN_BYTES {
+            return Err(format!(
+                "{} MiB of addresses (`ulimit -v`) do not suffice to read a recording: allow tussle {} MiB",
+                now >> 20,
+                ADDRESSES_MIN_BYTES >> 20
+            ));
+        }
+        Ok(Limits { given })
+    }
+
+    /// The program gets the limits that this process was given.
+    pub fn hand_on(&self, c: &mut Command) {
+        let given = self.given;
+        // SAFETY: one system call, which may be made between fork and exec.
+        unsafe { c.pre_exec(move || set(given)) };
+    }
+}
+
+fn get(which: libc::__rlimit_resource_t) -> libc::rlimit {
+    let mut out = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the kernel fills plain data or leaves it as it is.
+    unsafe { libc::getrlimit(which, &mut out) };
+    out
+}
+
+/// Sets the limit on addresses.
+fn set(to: libc::rlimit) -> io::Result<()> {
+    // SAFETY: a system call that reads plain data.
+    match unsafe { libc::setrlimit(libc::RLIMIT_AS, &to) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
