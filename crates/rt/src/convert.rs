@@ -504,7 +504,8 @@ impl<'a> ProcessReader<'a> {
         who.dedup();
         let count = self.file.header().losses[LOST_KERNEL].max(who.len() as u64);
         if count > 0 {
-            let who = if who.is_empty() { "a ring, a device or a call that receives with MSG_TRUNC".into() } else { who.join(", ") };
+            let unnamed = || "a ring, a device or a call that receives with MSG_TRUNC".to_string();
+            let who = if who.is_empty() { unnamed() } else { who.join(", ") };
             let note = format!("memory that {who} writes: not seen; nor are readers of it");
             let process = Some(self.process);
             self.ev.losses.push(Loss { process, what: KERNEL_WRITES.into(), count, note });
