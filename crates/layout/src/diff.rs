@@ -1,7 +1,9 @@
 //! What changed between two builds of a type, which fields share lines now, and why.
 
 mod cause;
+mod grain;
 pub mod kinds;
+mod members;
 mod summary;
 mod view;
 
@@ -11,10 +13,10 @@ pub use view::type_view;
 
 use crate::near::near_paths;
 use crate::phases::{Where, is_below, line_count, span};
-use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use foldhash::{HashMap, HashMapExt};
 use std::collections::BTreeSet;
 use tussle_model::leaf::Arrays;
-use tussle_model::{Aggregate, Leaf, LineSize, Type, TypeId, TypeTable, fields, leaves};
+use tussle_model::{Aggregate, Leaf, LineSize, Type, TypeId, TypeTable, fields_of_both, leaves, resolve};
 
 /// One side of a comparison.
 #[derive(Clone, Copy)]
@@ -45,6 +47,28 @@ pub struct Moved {
     pub old: u64,
     /// New offset, bytes.
     pub new: u64,
+    /// Old and new first bit in that byte, for a bit-field that begins at another bit of its byte.
+    pub bits: Option<(u64, u64)>,
+}
+
+/// How wide a leaf is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// So many bytes.
+    Bytes(u64),
+    /// A bit-field of so many bits.
+    Bits(u32),
+}
+
+/// A leaf that both builds have, of different widths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resized {
+    /// Path.
+    pub path: String,
+    /// Old width.
+    pub old: Width,
+    /// New width.
+    pub new: Width,
 }
 
 /// Two leaves that begin or cease to share a line.
@@ -73,8 +97,8 @@ pub struct TypeDiff {
     pub added: Vec<(String, u64)>,
     /// Leaves that are gone, with their old offset.
     pub removed: Vec<(String, u64)>,
-    /// Leaves of another size: path, old and new size.
-    pub resized: Vec<(String, u64, u64)>,
+    /// Leaves of another width.
+    pub resized: Vec<Resized>,
     /// Leaves at another offset.
     pub moved: Vec<Moved>,
     /// Pairs that share a line now and did not before.
@@ -102,7 +126,6 @@ impl TypeDiff {
 
 /// Compares one type.
 pub fn diff(old: Side<'_>, old_id: TypeId, new: Side<'_>, new_id: TypeId, options: &Options) -> TypeDiff {
-    let (a, b) = (fields(old.table, old_id, Arrays::Whole), fields(new.table, new_id, Arrays::Whole));
     let phases = options.at.phases(old.table, old_id, options.line, old.btf);
     let new_phases = options.at.phases(new.table, new_id, options.line, new.btf);
     let size = (old.table.size(old_id).unwrap_or(0), new.table.size(new_id).unwrap_or(0));
@@ -115,15 +138,53 @@ pub fn diff(old: Side<'_>, old_id: TypeId, new: Side<'_>, new_id: TypeId, option
         lines: (most(size.0, &phases), most(size.1, &new_phases)),
         ..TypeDiff::default()
     };
-    members(&a, &b, &mut d);
     // Only phases that both builds can have say something about the change itself.
     let both: Vec<u64> = phases.iter().copied().filter(|p| new_phases.contains(p)).collect();
     d.phases = if both.is_empty() { vec![0] } else { both };
+    let hot = Hot::of((old.table, old_id), (new.table, new_id), &options.hot);
+    let (a, b) = fields_of_both((old.table, old_id), (new.table, new_id), Arrays::Whole);
+    let found = Found::of(&a, &b);
+    match grain::remade(&found) {
+        whole if whole.is_empty() => compare(&found, options, &hot, &mut d),
+        whole => {
+            let (a, b) = (grain::joined(a.clone(), &whole), grain::joined(b.clone(), &whole));
+            compare(&Found::of(&a, &b), options, &hot, &mut d);
+        }
+    }
     if !d.is_same() {
-        sharing(&a, &b, options, &mut d);
         d.cause = cause::find(old, old_id, new, new_id);
     }
     d
+}
+
+/// The leaves of both builds.
+struct Found<'a> {
+    old: &'a [Leaf],
+    new: &'a [Leaf],
+    /// Their positions by path.
+    at: (HashMap<&'a str, usize>, HashMap<&'a str, usize>),
+}
+
+impl<'a> Found<'a> {
+    fn of(old: &'a [Leaf], new: &'a [Leaf]) -> Found<'a> {
+        let index = |list: &'a [Leaf]| list.iter().enumerate().map(|(i, l)| (l.path.as_str(), i)).collect();
+        Found { old, new, at: (index(old), index(new)) }
+    }
+
+    fn in_old(&self, path: &str) -> Option<&'a Leaf> {
+        self.at.0.get(path).map(|&i| &self.old[i])
+    }
+
+    fn in_new(&self, path: &str) -> Option<&'a Leaf> {
+        self.at.1.get(path).map(|&i| &self.new[i])
+    }
+}
+
+fn compare(found: &Found<'_>, options: &Options, hot: &Hot<'_>, d: &mut TypeDiff) {
+    members::compare(found, d);
+    if !d.is_same() {
+        sharing(found, options, hot, d);
+    }
 }
 
 /// The type's name; that of its typedef where it has none of its own.
@@ -136,63 +197,6 @@ fn title(table: &TypeTable, id: TypeId) -> String {
         _ => None,
     });
     typedef.unwrap_or_else(|| table.name(id))
-}
-
-fn members(a: &[Leaf], b: &[Leaf], d: &mut TypeDiff) {
-    let old: HashMap<&str, &Leaf> = a.iter().map(|l| (l.path.as_str(), l)).collect();
-    let new: HashMap<&str, &Leaf> = b.iter().map(|l| (l.path.as_str(), l)).collect();
-    // What happened to each path, and to each member above it if all that lies below had the same fate.
-    let mut fates: HashMap<&str, Option<Fate>> = HashMap::with_capacity(2 * b.len());
-    let all = b.iter().chain(a.iter().filter(|l| !new.contains_key(l.path.as_str())));
-    for l in all.clone() {
-        let fate = fate(old.get(l.path.as_str()).copied(), new.get(l.path.as_str()).copied());
-        for path in above(&l.path) {
-            let known = fates.entry(path).or_insert(Some(fate));
-            *known = known.filter(|k| *k == fate);
-        }
-    }
-    let mut told = HashSet::new();
-    for l in all {
-        let Some(path) = above(&l.path).find(|p| fates.get(p).is_some_and(Option::is_some)) else { continue };
-        if !told.insert(path) {
-            continue;
-        }
-        let path = path.to_string();
-        match fates[path.as_str()] {
-            Some(Fate::Added) => d.added.push((path, l.offset)),
-            Some(Fate::Removed) => d.removed.push((path, l.offset)),
-            Some(Fate::Moved(by)) if by != 0 => {
-                d.moved.push(Moved { path, old: l.offset.wrapping_sub(by as u64), new: l.offset });
-            }
-            Some(Fate::Resized) => {
-                let (o, n) = (old[l.path.as_str()], new[l.path.as_str()]);
-                if o.offset != n.offset {
-                    d.moved.push(Moved { path: path.clone(), old: o.offset, new: n.offset });
-                }
-                d.resized.push((path, o.size, n.size));
-            }
-            Some(Fate::Moved(_)) | None => {}
-        }
-    }
-}
-
-/// What happened to a leaf.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Added,
-    Removed,
-    /// By so many bytes, 0 for a leaf that stayed; its size did not change.
-    Moved(i64),
-    Resized,
-}
-
-fn fate(old: Option<&Leaf>, new: Option<&Leaf>) -> Fate {
-    match (old, new) {
-        (None, _) => Fate::Added,
-        (_, None) => Fate::Removed,
-        (Some(o), Some(n)) if o.size == n.size => Fate::Moved(n.offset.wrapping_sub(o.offset) as i64),
-        _ => Fate::Resized,
-    }
 }
 
 /// `a`, `a.b` and `a.b[1]` for `a.b[1]`.
@@ -208,15 +212,15 @@ pub const PAIRS_MAX: usize = 4096;
 /// Leaves of one line that are paired: a line of single bits has 512.
 const LINE_LEAVES_MAX: usize = 512;
 
-fn sharing(a: &[Leaf], b: &[Leaf], options: &Options, d: &mut TypeDiff) {
-    let index: HashMap<&str, usize> = b.iter().enumerate().map(|(i, l)| (l.path.as_str(), i)).collect();
+fn sharing(found: &Found<'_>, options: &Options, hot: &Hot<'_>, d: &mut TypeDiff) {
     // Both sides as lists of the leaves that both have, in the same order.
-    let common: Vec<(&Leaf, &Leaf)> = a
+    let common: Vec<(&Leaf, &Leaf)> = found
+        .old
         .iter()
-        .filter_map(|l| Some((l, &b[*index.get(l.path.as_str())?])))
+        .filter_map(|l| Some((l, found.in_new(&l.path)?)))
         .filter(|(l, _)| l.size > 0)
         .collect();
-    let hot: Vec<Vec<usize>> = common.iter().map(|(l, _)| hot_of(&l.path, &options.hot)).collect();
+    let hot: Vec<Vec<usize>> = common.iter().map(|(old, new)| hot.which(old, new)).collect();
     let unions = unions(&common);
     let mut gained: Vec<(Both, u64)> = Vec::new();
     let mut lost: Vec<(Both, u64)> = Vec::new();
@@ -275,9 +279,38 @@ pub fn unknown_hot(
     Some((missing.clone(), near_paths(paths.iter().map(String::as_str), missing, 3)))
 }
 
-/// Which of the hot fields a leaf belongs to: as a part of one, or as the whole field that one names a part of.
-fn hot_of(path: &str, hot: &[String]) -> Vec<usize> {
-    (0..hot.len()).filter(|&i| is_below(path, &hot[i]) || is_below(&hot[i], path)).collect()
+/// The hot fields of a comparison, by name and by place: a leaf's name leaves out what its path says twice.
+struct Hot<'a> {
+    names: &'a [String],
+    /// First byte and first byte after it of each field that a name stands for, in both builds.
+    places: [Vec<Vec<(u64, u64)>>; 2],
+}
+
+impl<'a> Hot<'a> {
+    fn of(old: (&TypeTable, TypeId), new: (&TypeTable, TypeId), names: &'a [String]) -> Hot<'a> {
+        let places = [old, new].map(|(table, id)| {
+            let place = |s: tussle_model::Spot| (s.placed && !s.bits).then(|| (s.offset, s.end()));
+            let of = |name: &String| resolve(table, id, name).into_iter().filter_map(place).collect();
+            names.iter().map(of).collect()
+        });
+        Hot { names, places }
+    }
+
+    /// Which of the hot fields a leaf belongs to: as a part of one, or as the whole field that one names a part of.
+    fn which(&self, old: &Leaf, new: &Leaf) -> Vec<usize> {
+        let named = |i: usize| is_below(&old.path, &self.names[i]) || is_below(&self.names[i], &old.path);
+        (0..self.names.len()).filter(|&i| named(i) || self.lies_in(i, old, new)).collect()
+    }
+
+    /// All of the leaf's bytes are the field's. In a union they are others' too: there its last name must be the same.
+    fn lies_in(&self, i: usize, old: &Leaf, new: &Leaf) -> bool {
+        let last = |path: &str| path.rsplit('.').next() == self.names[i].rsplit('.').next();
+        let inside = |side: usize, l: &Leaf| {
+            let within = |&(from, end): &(u64, u64)| from <= l.offset && l.end() <= end;
+            (!l.overlaps || last(&l.path)) && self.places[side][i].iter().any(within)
+        };
+        inside(0, old) || inside(1, new)
+    }
 }
 
 /// With one hot field its own parts count and its neighbours; with several only pairs among them.
@@ -376,7 +409,9 @@ pub fn changed(old: &TypeTable, new: &TypeTable) -> Common {
         out.names += 1;
         out.add(old, old_ids, new, &new_ids);
     }
+    // a struct without a name is met under each of its typedefs
     out.changed.sort();
+    out.changed.dedup();
     out.only_old.sort();
     out.only_new.sort();
     out

@@ -1,6 +1,6 @@
 //! Flattening of nested members to leaf fields (`mmap_lock.owner`), the unit in which contention is named.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::bases::virtual_bases;
@@ -68,6 +68,58 @@ pub fn fields(table: &TypeTable, id: TypeId, arrays: Arrays) -> Vec<Leaf> {
     Walk { whole: true, ..Walk::over(table, arrays, 0..u64::MAX) }.run(id)
 }
 
+/// [`fields`] of two builds of a type, named alike: a member is one field only where it is one in both builds. A lock
+/// of one `int` is `lock`; beside a build in which the lock has an owner too, it is `lock.val`.
+pub fn fields_of_both(
+    old: (&TypeTable, TypeId),
+    new: (&TypeTable, TypeId),
+    arrays: Arrays,
+) -> (Vec<Leaf>, Vec<Leaf>) {
+    let mut open = HashSet::new();
+    loop {
+        let walk = |(table, id): (&TypeTable, TypeId)| {
+            let walk = Walk { whole: true, open: Some(&open), ..Walk::over(table, arrays, 0..u64::MAX) };
+            walk.run_with_folds(id)
+        };
+        let ((a, here), (b, there)) = (walk(old), walk(new));
+        // Each round opens members that were folded: there are no more rounds than levels of nesting.
+        let differ: Vec<u64> = here.only_folded(&there).chain(there.only_folded(&here)).collect();
+        if differ.is_empty() {
+            return (a, b);
+        }
+        open.extend(differ);
+    }
+}
+
+/// Which members with members of their own are one field, and which are not, by [`step`]s of their full paths.
+#[derive(Default)]
+struct Folds {
+    folded: Vec<u64>,
+    open: Vec<u64>,
+}
+
+impl Folds {
+    fn sorted(mut self) -> Folds {
+        for list in [&mut self.folded, &mut self.open] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        self
+    }
+
+    /// Members that are one field here and not there.
+    fn only_folded<'a>(&'a self, there: &'a Folds) -> impl Iterator<Item = u64> + 'a {
+        self.folded.iter().copied().filter(|key| there.open.binary_search(key).is_ok())
+    }
+}
+
+/// A full path as a number, one name further (FNV-1a): nothing is allocated for names that a leaf's path leaves out.
+/// Elements of an array are of one type and have the key of the array.
+fn step(before: u64, name: Option<&str>) -> u64 {
+    let mix = |key: u64, byte: u8| (key ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.unwrap_or("?").bytes().fold(mix(before, b'.'), mix)
+}
+
 /// The leaf that holds byte `offset`, preferring one that starts there, then the smallest.
 pub fn leaf_at(leaves: &[Leaf], offset: u64) -> Option<&Leaf> {
     leaves
@@ -84,6 +136,9 @@ struct Walk<'a> {
     visits: usize,
     /// As [`fields`] has it.
     whole: bool,
+    /// Members that are not one field, as [`fields_of_both`] finds them; none when one build is looked at alone.
+    open: Option<&'a HashSet<u64>>,
+    folds: Folds,
 }
 
 /// What is known on the way to a leaf.
@@ -99,17 +154,19 @@ struct At {
     depth: usize,
     /// The object is no base of another: its virtual bases are its own.
     complete: bool,
+    /// The full path, with names that the leaf's path leaves out.
+    key: u64,
 }
 
 impl At {
     fn top() -> At {
         let (path, full, base) = (String::new(), None, None);
-        At { path, full, base, offset: 0, overlaps: false, depth: 0, complete: true }
+        At { path, full, base, offset: 0, overlaps: false, depth: 0, complete: true, key: 0 }
     }
 
     /// A step down to a member of that name.
     fn member(&self, name: Option<&str>, offset: u64, overlaps: bool) -> At {
-        let (depth, complete) = (self.depth + 1, true);
+        let (depth, complete, key) = (self.depth + 1, true, self.key);
         let Some(name) = name else {
             return At { offset, overlaps, depth, complete, ..self.clone() };
         };
@@ -118,26 +175,41 @@ impl At {
             Some(base) => Some(join(before, &format!("{base}::{name}"))),
             None => self.full.as_deref().map(|full| join(full, name)),
         };
-        At { path: join(&self.path, name), full, base: None, offset, overlaps, depth, complete }
+        At { path: join(&self.path, name), full, base: None, offset, overlaps, depth, complete, key }
     }
 
     fn base(&self, table: &TypeTable, ty: TypeId, offset: u64) -> At {
         let name = table.aggregate(ty).and_then(|a| a.name.clone());
-        At { base: name, offset, depth: self.depth + 1, complete: false, ..self.clone() }
+        let key = step(self.key, None);
+        At { base: name, offset, depth: self.depth + 1, complete: false, key, ..self.clone() }
     }
 }
 
 impl<'a> Walk<'a> {
     fn over(table: &'a TypeTable, arrays: Arrays, window: Range<u64>) -> Walk<'a> {
-        Walk { table, arrays, window, out: Vec::new(), visits: 0, whole: false }
+        let (out, folds) = (Vec::new(), Folds::default());
+        Walk { table, arrays, window, out, visits: 0, whole: false, open: None, folds }
     }
 
-    fn run(mut self, id: TypeId) -> Vec<Leaf> {
+    fn run(self, id: TypeId) -> Vec<Leaf> {
+        self.run_with_folds(id).0
+    }
+
+    fn run_with_folds(mut self, id: TypeId) -> (Vec<Leaf>, Folds) {
         self.visit(id, At::top());
         self.name_by_bases();
         let mut out: Vec<Leaf> = self.out.into_iter().map(|(leaf, _)| leaf).collect();
         out.sort_by_key(|l| l.offset);
-        out
+        (out, self.folds.sorted())
+    }
+
+    /// Whether a member that could be one field is one, where two builds are compared.
+    fn folds(&mut self, at: &At, could: bool) -> bool {
+        let Some(open) = self.open.filter(|_| !at.path.is_empty()) else { return could };
+        let folds = could && !open.contains(&at.key);
+        let list = if folds { &mut self.folds.folded } else { &mut self.folds.open };
+        list.push(at.key);
+        folds
     }
 
     /// Leaves of one path at different places get the bases that they lie in into their paths.
@@ -177,7 +249,7 @@ impl<'a> Walk<'a> {
         }
         let id = self.table.strip(id);
         match self.table.get(id) {
-            Type::Aggregate(a) if !at.path.is_empty() && self.small_union(a, 0) => {
+            Type::Aggregate(a) if !at.path.is_empty() && self.small_union(a, 0) && self.folds(&at, true) => {
                 self.push(id, a.size, None, at);
             }
             Type::Aggregate(a) if !a.members.is_empty() => self.aggregate(a, at),
@@ -195,18 +267,20 @@ impl<'a> Walk<'a> {
     }
 
     fn aggregate(&mut self, a: &Aggregate, at: At) {
-        let wraps = self.wraps(a);
+        let could = self.wraps(a);
+        let wraps = self.folds(&at, could);
         let in_union = at.overlaps || (a.kind == AggregateKind::Union && !wraps);
         for m in &a.members {
             let over = in_union || m.role == MemberRole::Variant;
             let offset = at.offset.saturating_add(m.offset());
+            let key = if self.open.is_some() { step(at.key, m.name.as_deref()) } else { 0 };
             match (m.role, m.bit_size) {
                 (MemberRole::Static | MemberRole::VirtualBase, _) => {}
                 (MemberRole::Base, _) => self.visit(m.ty, at.base(self.table, m.ty, offset)),
                 (_, Some(bits)) => self.bits(m, bits, at.member(m.name.as_deref(), offset, over), at.offset),
                 _ => {
                     let name = m.name.as_deref().filter(|_| !wraps || at.path.is_empty());
-                    self.visit(m.ty, at.member(name, offset, over));
+                    self.visit(m.ty, At { key, ..at.member(name, offset, over) });
                 }
             }
         }

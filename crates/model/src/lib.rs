@@ -17,7 +17,7 @@ pub mod types;
 
 pub use bases::{VirtualBase, virtual_bases};
 pub use exact::Exact;
-pub use leaf::{Leaf, fields, leaves, leaves_within};
+pub use leaf::{Leaf, fields, fields_of_both, leaves, leaves_within};
 pub use line::{LineSize, LineSpan};
 pub use path::{Spot, resolve};
 pub use placement::Placement;

@@ -1,11 +1,18 @@
 //! The member whose insertion, growth or removal shifted the rest: a cause only where it explains the shift.
 
+mod flat;
+mod order;
+mod replay;
+mod window;
+
 use super::Side;
-use crate::align::takes_room;
+use super::view::sentence;
 use crate::phases::object_align;
 use crate::slots::{NewField, Slot, slots};
-use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
-use tussle_model::{AggregateKind, Type, TypeId, TypeTable, resolve};
+use flat::{Flat, called, element, flat, hides, places};
+use foldhash::{HashMap, HashSet, HashSetExt};
+use tussle_model::{AggregateKind, TypeId, resolve};
+use window::Window;
 
 /// Causes are followed into the types of members this deep.
 const DEPTH_MAX: usize = 16;
@@ -20,6 +27,8 @@ pub enum Change {
     Inserted,
     /// It has another size: old and new bytes.
     Resized(u64, u64),
+    /// A bit-field of another width: old and new bits.
+    Rewidened(u32, u32),
     /// It is gone.
     Removed,
     /// It stood elsewhere in the order of declaration.
@@ -52,68 +61,8 @@ pub struct Cause {
     /// The type in which it happened: that of the member whose size changed, where that is a struct that changed
     /// itself. Empty when it happened in the type itself.
     pub root: String,
-}
-
-/// A named member, unnamed structs flattened, in order of declaration.
-#[derive(Clone)]
-struct Flat {
-    name: String,
-    offset: u64,
-    size: u64,
-    ty: TypeId,
-    /// Alignment that its declaration asks for, bytes.
-    align: u64,
-    bits: bool,
-}
-
-fn flat(table: &TypeTable, id: TypeId) -> Vec<Flat> {
-    let mut out = Vec::new();
-    flatten(table, table.strip(id), 0, 0, &mut out);
-    out
-}
-
-fn flatten(table: &TypeTable, id: TypeId, base: u64, depth: usize, out: &mut Vec<Flat>) {
-    let Type::Aggregate(a) = table.get(id) else { return };
-    if depth > DEPTH_MAX || out.len() > 65_536 {
-        return;
-    }
-    for m in a.members.iter().filter(|m| takes_room(m.role)) {
-        let offset = base.saturating_add(m.offset());
-        let (align, bits) = (m.align.unwrap_or(1), m.bit_size.is_some());
-        match &m.name {
-            Some(name) => {
-                let size = match m.bit_size {
-                    Some(bits) => u64::from(bits).div_ceil(8),
-                    None => table.size(m.ty).unwrap_or(0),
-                };
-                out.push(Flat { name: name.clone(), offset, size, ty: m.ty, align, bits });
-            }
-            None => {
-                let ty = table.strip(m.ty);
-                let union = table.aggregate(ty).is_some_and(|x| x.kind == AggregateKind::Union);
-                if union {
-                    let size = table.size(ty).unwrap_or(0);
-                    out.push(Flat { name: first_name(table, ty), offset, size, ty, align, bits });
-                } else {
-                    flatten(table, ty, offset, depth + 1, out);
-                }
-            }
-        }
-    }
-}
-
-/// An unnamed union goes by the name of its first member.
-fn first_name(table: &TypeTable, mut id: TypeId) -> String {
-    for _ in 0..16 {
-        match table.aggregate(id).and_then(|a| a.members.first()) {
-            Some(m) => match &m.name {
-                Some(name) => return name.clone(),
-                None => id = m.ty,
-            },
-            None => break,
-        }
-    }
-    "(unnamed)".into()
+    /// What happened in that type, as a sentence; empty when nothing explains it.
+    pub why: String,
 }
 
 /// The members of both builds and where the first of them moved.
@@ -121,35 +70,19 @@ struct Pair<'a> {
     old: Side<'a>,
     new: Side<'a>,
     ids: (TypeId, TypeId),
-    a: Vec<Flat>,
-    b: Vec<Flat>,
+    a: Vec<Flat<'a>>,
+    b: Vec<Flat<'a>>,
     /// Position in `a` and `b` by name.
-    at: (HashMap<String, usize>, HashMap<String, usize>),
+    at: (HashMap<&'a str, usize>, HashMap<&'a str, usize>),
+    /// Members that kept their order among the others, by position in `a` and in `b`.
+    kept: (Vec<bool>, Vec<bool>),
     /// Members may be hidden in unnamed unions of the old and of the new build.
     hides: (bool, bool),
 }
 
-/// The first position of each name.
-fn places(list: &[Flat]) -> HashMap<String, usize> {
-    let mut at = HashMap::with_capacity(list.len());
-    for (i, f) in list.iter().enumerate() {
-        at.entry(f.name.clone()).or_insert(i);
-    }
-    at
-}
-
-/// An unnamed union stands somewhere among the members.
-fn hides(table: &TypeTable, id: TypeId, depth: usize) -> bool {
-    let Some(a) = table.aggregate(id).filter(|_| depth <= DEPTH_MAX) else { return false };
-    let inner = |ty: TypeId| {
-        table.aggregate(ty).is_some_and(|x| x.kind == AggregateKind::Union || hides(table, ty, depth + 1))
-    };
-    a.members.iter().any(|m| m.name.is_none() && inner(m.ty))
-}
-
 /// One change in front of the first member that moved.
-struct Step {
-    member: Flat,
+struct Step<'a> {
+    member: Flat<'a>,
     change: Change,
 }
 
@@ -159,7 +92,7 @@ pub(super) fn find(old: Side<'_>, old_id: TypeId, new: Side<'_>, new_id: TypeId)
     let pair = Pair::of(old, old_id, new, new_id);
     match pair.cause() {
         Some(mut cause) => {
-            cause.root = pair.root(&cause, 0).unwrap_or_default();
+            (cause.root, cause.why) = pair.root(&cause, 0).unwrap_or_default();
             Some(cause)
         }
         None => pair.inside(&mut HashSet::new(), 0),
@@ -170,14 +103,31 @@ impl<'a> Pair<'a> {
     fn of(old: Side<'a>, old_id: TypeId, new: Side<'a>, new_id: TypeId) -> Pair<'a> {
         let (a, b) = (flat(old.table, old_id), flat(new.table, new_id));
         let hides = (hides(old.table, old_id, 0), hides(new.table, new_id, 0));
-        Pair { old, new, ids: (old_id, new_id), at: (places(&a), places(&b)), a, b, hides }
+        let at = (places(&a), places(&b));
+        let kept = (vec![false; a.len()], vec![false; b.len()]);
+        let mut pair = Pair { old, new, ids: (old_id, new_id), at, a, b, kept, hides };
+        pair.find_kept();
+        pair
     }
 
-    fn in_old(&self, name: &str) -> Option<&Flat> {
+    /// Fills in which members kept their order.
+    fn find_kept(&mut self) {
+        let both: Vec<(usize, usize)> = (0..self.b.len())
+            .filter(|&i| self.at.1.get(self.b[i].name) == Some(&i))
+            .filter_map(|i| Some((*self.at.0.get(self.b[i].name)?, i)))
+            .collect();
+        let place = |&(o, n): &(usize, usize)| (o, self.a[o].first_bit == self.b[n].first_bit);
+        let kept = order::kept(&both.iter().map(place).collect::<Vec<_>>());
+        for ((o, n), kept) in both.into_iter().zip(kept) {
+            (self.kept.0[o], self.kept.1[n]) = (kept, kept);
+        }
+    }
+
+    fn in_old(&self, name: &str) -> Option<&Flat<'a>> {
         self.a.get(*self.at.0.get(name)?)
     }
 
-    fn in_new(&self, name: &str) -> Option<&Flat> {
+    fn in_new(&self, name: &str) -> Option<&Flat<'a>> {
         self.b.get(*self.at.1.get(name)?)
     }
 
@@ -189,116 +139,140 @@ impl<'a> Pair<'a> {
         ((old == union) != (new == union)).then(|| Change::Recast(old.keyword(), new.keyword()))
     }
 
-    /// The only member whose place in the order of declaration changed, where nothing else did.
-    fn stepped_over(&self) -> Option<&Flat> {
-        let same = |(x, y): (&Flat, &Flat)| x.name == y.name && x.size == y.size && x.bits == y.bits;
-        let (a, b) = (&self.a, &self.b);
-        let first = a.iter().zip(b).position(|pair| !same(pair)).filter(|_| a.len() == b.len())?;
-        let without = |skip_old: usize, skip_new: usize| {
-            let old = a.iter().enumerate().filter(|(i, _)| *i != skip_old).map(|(_, f)| f);
-            let new = b.iter().enumerate().filter(|(i, _)| *i != skip_new).map(|(_, f)| f);
-            same((a.get(skip_old)?, b.get(skip_new)?)).then_some(())?;
-            old.zip(new).all(same).then(|| &b[skip_new])
-        };
-        let back = |name: &str| self.at.1.get(name).copied();
-        let forth = |name: &str| self.at.0.get(name).copied();
-        let earlier = forth(&b[first].name).and_then(|i| without(i, first));
-        earlier.or_else(|| without(first, back(&a[first].name)?))
+    /// Bytes.
+    fn shift(&self, f: &Flat<'_>) -> Option<i64> {
+        self.in_old(f.name).map(|o| (f.offset() as i64).wrapping_sub(o.offset() as i64))
     }
 
-    fn shift(&self, f: &Flat) -> Option<i64> {
-        self.in_old(&f.name).map(|o| (f.offset as i64).wrapping_sub(o.offset as i64))
+    /// It lies where it lay, as wide as it was and in the same order.
+    fn stayed(&self, i: usize) -> bool {
+        let f = &self.b[i];
+        self.kept.1[i] && self.in_old(f.name).is_some_and(|o| o.first_bit == f.first_bit && o.is_as_wide(f))
     }
 
     fn cause(&self) -> Option<Cause> {
         if let Some(change) = self.recast() {
-            let (member, after) = (String::new(), String::new());
-            let (first_moved, root) = (None, String::new());
-            return Some(Cause {
-                member,
-                change,
-                offset: 0,
-                after,
-                first_moved,
-                shift: 0,
-                free_slots: Vec::new(),
-                root,
-            });
+            return Some(Cause { change, ..Cause::nowhere() });
         }
         // The first member, in the new order, that both builds have and that lies elsewhere now.
-        let moved = self.b.iter().position(|f| self.shift(f).is_some_and(|s| s != 0));
-        let upto = moved.unwrap_or(self.b.len());
-        // What stands in front of the last member that stayed was absorbed by holes.
-        let stayed =
-            |f: &Flat| self.shift(f) == Some(0) && self.in_old(&f.name).is_some_and(|o| o.size == f.size);
-        let from = (0..upto).rev().find(|&i| stayed(&self.b[i]));
-        let steps = self.steps(from, upto);
-        let first = moved.map(|i| &self.b[i]);
-        let (member, change) = match (self.decide(steps, from, first)?, self.stepped_over()) {
-            ((_, Change::Several(..)), Some(only)) => (only.clone(), Change::Reordered),
-            (decided, _) => decided,
+        let moved =
+            self.b.iter().position(|f| self.in_old(f.name).is_some_and(|o| o.first_bit != f.first_bit));
+        let (member, change) = match moved {
+            Some(first) if !self.kept.1[first] => self.displaced(first),
+            _ => self.decide(moved)?,
         };
-        let list = if change == Change::Removed { &self.a } else { &self.b };
-        let places = if change == Change::Removed { &self.at.0 } else { &self.at.1 };
-        let position = places.get(&member.name).copied();
+        let (list, places) =
+            if change == Change::Removed { (&self.a, &self.at.0) } else { (&self.b, &self.at.1) };
+        let before = match places.get(member.name) {
+            Some(i) => i.checked_sub(1).and_then(|i| list.get(i)),
+            // inside of an unnamed union
+            None => list.iter().rfind(|f| f.offset().saturating_add(f.size) <= member.offset()),
+        };
         let free_slots = match change {
             Change::Inserted => free(self.old, self.ids.0, self.new, &member),
             _ => Vec::new(),
         };
-        let before = match position {
-            Some(i) => i.checked_sub(1).and_then(|i| list.get(i)),
-            // inside of an unnamed union
-            None => list.iter().rfind(|f| f.offset.saturating_add(f.size) <= member.offset),
-        };
+        let first = moved.map(|i| &self.b[i]);
         Some(Cause {
-            offset: member.offset,
-            after: before.map_or(String::new(), |f| f.name.clone()),
+            offset: member.offset(),
+            after: before.map_or(String::new(), |f| f.name.into()),
             shift: first.and_then(|f| self.shift(f)).unwrap_or(0),
-            first_moved: first.map(|f| f.name.clone()),
-            member: member.name,
+            first_moved: first.map(|f| f.name.into()),
+            member: member.name.into(),
             change,
             free_slots,
-            root: String::new(),
+            ..Cause::nowhere()
         })
     }
 
-    /// Changes between the last member that stayed and the first that moved: members that came, went, grew, shrank, or
-    /// stood on the other side of those two.
-    fn steps(&self, from: Option<usize>, upto: usize) -> Vec<Step> {
-        let start = from.map_or(0, |i| i + 1);
-        let new = self.b.get(start..upto).unwrap_or(&[]);
-        let place = |name: &str| self.at.0.get(name).copied();
-        let old_start = from.and_then(|i| place(&self.b[i].name)).map_or(0, |i| i + 1);
-        let old_end = self.b.get(upto).and_then(|f| place(&f.name)).unwrap_or(self.a.len());
-        let old = self.a.get(old_start..old_end.max(old_start)).unwrap_or(&[]);
-        let names = |list: &'_ [Flat]| list.iter().map(|f| f.name.clone()).collect::<HashSet<String>>();
-        let (among_old, among_new) = (names(old), names(new));
-        let step = |f: &Flat, change| Step { member: f.clone(), change };
-        let came = new.iter().filter_map(|f| match self.in_old(&f.name) {
-            None if self.hidden(self.old, self.ids.0, f).is_some() => Some(step(f, Change::Reordered)),
-            None => Some(step(f, Change::Inserted)),
-            Some(o) if o.size != f.size => Some(step(f, Change::Resized(o.size, f.size))),
-            Some(_) if !among_old.contains(&f.name) => Some(step(f, Change::Reordered)),
-            Some(_) => None,
-        });
-        let went = old.iter().filter(|f| !among_new.contains(&f.name)).map(|f| {
-            let elsewhere = self.in_new(&f.name).cloned().or_else(|| self.hidden(self.new, self.ids.1, f));
-            match elsewhere {
-                None => step(f, Change::Removed),
-                Some(n) => step(&n, Change::Reordered),
+    /// The first member that moved is one of those that changed their order.
+    fn displaced(&self, first: usize) -> (Flat<'a>, Change) {
+        let other = |&i: &usize| {
+            i != first
+                && !self.kept.1[i]
+                && self.at.1.get(self.b[i].name) == Some(&i)
+                && self.at.0.contains_key(self.b[i].name)
+        };
+        let others: Vec<usize> = (0..self.b.len()).filter(other).collect();
+        if others.is_empty() {
+            return (self.b[first], Change::Reordered);
+        }
+        let step = |i: usize| told(&Step { member: self.b[i], change: Change::Reordered });
+        let words = std::iter::once(first).chain(others.iter().copied()).take(TOLD_MAX).map(step).collect();
+        (self.b[first], Change::Several(words, others.len() + 1))
+    }
+
+    /// Changes between the last member that stayed and the first that moved.
+    fn decide(&self, moved: Option<usize>) -> Option<(Flat<'a>, Change)> {
+        let mut window = Window::over(self, moved);
+        let Some(first) = moved.map(|i| self.b[i]) else {
+            // nothing moved: what came or went did so behind all that stayed, or in holes
+            let told = |s: &Step<'_>| !matches!(s.change, Change::Reordered | Change::Realigned);
+            let step = window.steps.drain(..).find(told)?;
+            return Some((step.member, step.change));
+        };
+        match window.replay(self, &first).least() {
+            Some(least) => several(window.take(&least)),
+            None => Some(self.guess(window.steps, &first)),
+        }
+    }
+
+    /// Where the layout is not the rule's: one change that explains the shift roughly, or all of them.
+    fn guess(&self, mut steps: Vec<Step<'a>>, first: &Flat<'a>) -> (Flat<'a>, Change) {
+        let own = steps.iter().position(|s| s.member.name == first.name);
+        let own = own.map(|i| steps.swap_remove(i)).filter(|s| s.change != Change::Realigned);
+        steps.retain(|s| s.change != Change::Realigned);
+        if steps.is_empty() {
+            return (*first, own.map_or(Change::Realigned, |s| s.change));
+        }
+        let shift = self.shift(first).unwrap_or(0);
+        let exact = steps.len() > 1;
+        let reorders = steps.iter().any(|s| s.change == Change::Reordered);
+        let fit: Vec<usize> =
+            (0..steps.len()).filter(|&i| self.explains(&steps[i], first, shift, exact)).collect();
+        match fit.as_slice() {
+            [only] if !reorders => {
+                let step = steps.swap_remove(*only);
+                (step.member, step.change)
             }
-        });
-        came.chain(went).collect()
+            _ if reorders && !exact => (steps[0].member, Change::Reordered),
+            _ => (steps[0].member, all_of(&steps)),
+        }
+    }
+
+    /// The change alone shifts what follows so far: by its own bytes, and by what alignment adds or takes. Beside other
+    /// changes it has to be exact.
+    fn explains(&self, step: &Step<'_>, first: &Flat<'_>, shift: i64, exact: bool) -> bool {
+        let side = if step.change == Change::Removed { self.old } else { self.new };
+        let own = step.member.alignment(side);
+        let behind = first.alignment(self.new);
+        let slack = own.max(behind).saturating_sub(1);
+        let far = shift.unsigned_abs();
+        let fits = |bytes: u64| match exact {
+            true => far == bytes || bytes.checked_next_multiple_of(behind) == Some(far),
+            false => far <= bytes.saturating_add(slack) && bytes <= far.saturating_add(slack),
+        };
+        let size = if step.member.bits.is_some() { 1 } else { step.member.size.max(1) };
+        match step.change {
+            Change::Inserted => shift > 0 && fits(size),
+            Change::Removed => shift < 0 && fits(size),
+            Change::Resized(old, new) => (shift > 0) == (new > old) && fits(new.abs_diff(old)),
+            Change::Rewidened(old, new) => (shift > 0) == (new > old) && !exact,
+            _ => false,
+        }
     }
 
     /// The member in an unnamed union of that build, which goes by its first member's name.
-    fn hidden(&self, side: Side<'_>, id: TypeId, f: &Flat) -> Option<Flat> {
-        let of_old = id == self.ids.0 && std::ptr::eq(side.table, self.old.table);
-        if !(if of_old { self.hides.0 } else { self.hides.1 }) {
+    fn hidden(&self, in_old: bool, f: &Flat<'a>) -> Option<Flat<'a>> {
+        let (side, id, hides) = match in_old {
+            true => (self.old, self.ids.0, self.hides.0),
+            false => (self.new, self.ids.1, self.hides.1),
+        };
+        if !hides {
             return None;
         }
-        let spot = resolve(side.table, id, &f.name).into_iter().next()?;
-        Some(Flat { offset: spot.offset, size: spot.size, ty: spot.declared, ..f.clone() })
+        let spot = resolve(side.table, id, f.name).into_iter().next()?;
+        Some(Flat { first_bit: spot.offset.saturating_mul(8), size: spot.size, ty: spot.declared, ..*f })
     }
 
     /// The cause in a member that lies where it lay and has the size that it had.
@@ -307,140 +281,91 @@ impl<'a> Pair<'a> {
             return None;
         }
         self.b.iter().find_map(|f| {
-            let o = self.in_old(&f.name)?;
+            let o = self.in_old(f.name)?;
             let (x, y) = (element(self.old.table, o.ty), element(self.new.table, f.ty));
-            let named = self.new.table.aggregate(y).filter(|a| a.name.is_some());
-            let (Some(a), true) = (named, seen.insert((x, y))) else { return None };
+            self.new.table.aggregate(y)?;
+            let root = called(self.new.table, f.ty).filter(|_| seen.insert((x, y)))?;
             let pair = Pair::of(self.old, x, self.new, y);
-            let cause = pair.cause().map(|c| Cause { root: a.display_name(), ..c });
+            let cause = pair.cause().map(|c| Cause { root, ..c });
             let cause = cause.or_else(|| pair.inside(seen, depth + 1))?;
             Some(Cause {
                 member: format!("{}.{}", f.name, cause.member),
                 after: if cause.after.is_empty() {
-                    f.name.clone()
+                    f.name.into()
                 } else {
                     format!("{}.{}", f.name, cause.after)
                 },
                 first_moved: cause.first_moved.map(|m| format!("{}.{m}", f.name)),
-                offset: cause.offset.saturating_add(f.offset),
+                offset: cause.offset.saturating_add(f.offset()),
                 free_slots: Vec::new(),
                 ..cause
             })
         })
     }
 
-    /// One change that explains the shift, or all of them.
-    fn decide(
-        &self,
-        mut steps: Vec<Step>,
-        from: Option<usize>,
-        first: Option<&Flat>,
-    ) -> Option<(Flat, Change)> {
-        let Some(first) = first else {
-            // nothing moved: what came or went did so behind all that stayed, or in holes
-            let step = steps.drain(..).find(|s| s.change != Change::Reordered)?;
-            return Some((step.member, step.change));
-        };
-        let reorders = steps.iter().any(|s| s.change == Change::Reordered) || self.overtook(from, first);
-        if steps.is_empty() {
-            // a scalar's alignment grows with it, a struct's does not
-            let scalar = self.new.table.aggregate(element(self.new.table, first.ty)).is_none();
-            let before = self.in_old(&first.name).filter(|_| scalar).map(|o| o.size);
-            let resized = before.filter(|size| *size != first.size);
-            let change = match (reorders, resized) {
-                (true, _) => Change::Reordered,
-                // it no longer fits where it lay
-                (false, Some(size)) => Change::Resized(size, first.size),
-                (false, None) => Change::Realigned,
-            };
-            return Some((first.clone(), change));
-        }
-        let shift = self.shift(first).unwrap_or(0);
-        let several = steps.len() > 1;
-        let fit: Vec<usize> =
-            (0..steps.len()).filter(|&i| self.explains(&steps[i], first, shift, several)).collect();
-        match fit.as_slice() {
-            [only] if !reorders => {
-                let step = steps.swap_remove(*only);
-                Some((step.member, step.change))
-            }
-            _ if !several && reorders => Some((steps.swap_remove(0).member, Change::Reordered)),
-            _ => {
-                let words = steps.iter().take(TOLD_MAX).map(told).collect();
-                Some((steps.swap_remove(0).member, Change::Several(words, steps.len() + 1)))
-            }
-        }
-    }
-
-    /// The first member that moved stood in front of the last one that stayed.
-    fn overtook(&self, from: Option<usize>, first: &Flat) -> bool {
-        let place = |name: &str| self.at.0.get(name).copied();
-        from.and_then(|i| place(&self.b[i].name)).is_some_and(|before| place(&first.name) < Some(before))
-    }
-
-    /// The change alone shifts what follows so far: by its own bytes, and by what alignment adds or takes. Beside other
-    /// changes it has to be exact.
-    fn explains(&self, step: &Step, first: &Flat, shift: i64, exact: bool) -> bool {
-        let side = if step.change == Change::Removed { self.old } else { self.new };
-        let own = alignment(side, &step.member);
-        let behind = alignment(self.new, first);
-        let slack = own.max(behind).saturating_sub(1);
-        let far = shift.unsigned_abs();
-        let fits = |bytes: u64| match exact {
-            true => far == bytes || bytes.checked_next_multiple_of(behind) == Some(far),
-            false => far <= bytes.saturating_add(slack) && bytes <= far.saturating_add(slack),
-        };
-        let size = if step.member.bits { 1 } else { step.member.size.max(1) };
-        match step.change {
-            Change::Inserted => shift > 0 && fits(size),
-            Change::Removed => shift < 0 && fits(size),
-            Change::Resized(old, new) => (shift > 0) == (new > old) && fits(new.abs_diff(old)),
-            _ => false,
-        }
-    }
-
-    /// The type in which a member's growth happened, followed from member to member.
-    fn root(&self, cause: &Cause, depth: usize) -> Option<String> {
-        if depth > DEPTH_MAX || !matches!(cause.change, Change::Resized(..)) {
+    /// The type in which a member's growth happened, followed from member to member, and what happened there.
+    fn root(&self, cause: &Cause, depth: usize) -> Option<(String, String)> {
+        if depth > DEPTH_MAX || !matches!(cause.change, Change::Resized(..) | Change::Realigned) {
             return None;
         }
         let (o, n) = (self.in_old(&cause.member)?, self.in_new(&cause.member)?);
         let (old_id, new_id) = (element(self.old.table, o.ty), element(self.new.table, n.ty));
         let (x, y) = (self.old.table.aggregate(old_id)?, self.new.table.aggregate(new_id)?);
-        if x.name.is_none() || x.name != y.name || x.size == y.size {
+        let name = called(self.new.table, n.ty)?;
+        if called(self.old.table, o.ty).as_ref() != Some(&name) || x.size == y.size {
             return None;
         }
         let inner = Pair::of(self.old, old_id, self.new, new_id);
-        let deeper = inner.cause().and_then(|c| inner.root(&c, depth + 1));
-        Some(deeper.unwrap_or_else(|| y.display_name()))
+        let cause = inner.cause();
+        let deeper = cause.as_ref().and_then(|c| inner.root(c, depth + 1));
+        Some(deeper.unwrap_or_else(|| (name, cause.as_ref().map(sentence).unwrap_or_default())))
     }
 }
 
-fn alignment(side: Side<'_>, f: &Flat) -> u64 {
-    object_align(side.table, f.ty, side.btf).max(f.align)
-}
-
-/// What an array is of.
-fn element(table: &TypeTable, id: TypeId) -> TypeId {
-    match table.get(table.strip(id)) {
-        Type::Array { elem, .. } => table.strip(*elem),
-        _ => table.strip(id),
+impl Cause {
+    fn nowhere() -> Cause {
+        Cause {
+            member: String::new(),
+            change: Change::Reordered,
+            offset: 0,
+            after: String::new(),
+            first_moved: None,
+            shift: 0,
+            free_slots: Vec::new(),
+            root: String::new(),
+            why: String::new(),
+        }
     }
 }
 
-fn told(step: &Step) -> String {
+/// Several steps are one change of that kind.
+fn several(mut steps: Vec<Step<'_>>) -> Option<(Flat<'_>, Change)> {
+    let member = steps.first()?.member;
+    match steps.len() {
+        1 => steps.pop().map(|s| (s.member, s.change)),
+        _ => Some((member, all_of(&steps))),
+    }
+}
+
+fn all_of(steps: &[Step<'_>]) -> Change {
+    Change::Several(steps.iter().take(TOLD_MAX).map(told).collect(), steps.len())
+}
+
+fn told(step: &Step<'_>) -> String {
     let what = match &step.change {
         Change::Inserted => "inserted".into(),
         Change::Removed => "removed".into(),
         Change::Resized(old, new) => format!("{old} to {new} bytes"),
+        Change::Rewidened(old, new) => format!("{old} to {new} bits"),
+        Change::Realigned => "aligned differently".into(),
         _ => "elsewhere".into(),
     };
     format!("{} {what}", step.member.name)
 }
 
-fn free(old: Side<'_>, old_id: TypeId, new: Side<'_>, member: &Flat) -> Vec<Slot> {
+fn free(old: Side<'_>, old_id: TypeId, new: Side<'_>, member: &Flat<'_>) -> Vec<Slot> {
     let field = NewField {
-        name: member.name.clone(),
+        name: member.name.into(),
         size: member.size,
         align: object_align(new.table, member.ty, new.btf),
     };

@@ -124,7 +124,12 @@ pub fn summary_view(diffs: &[TypeDiff], hot: &[HotPair], whole: bool) -> Vec<Nod
     }
     nodes.push(causes_view(&groups, diffs, shown(CAUSES_SHOWN)));
     more(&mut nodes, groups.len(), shown(CAUSES_SHOWN), "causes");
-    nodes.push(types_view(&shared, whole));
+    let others = diffs.len() - shared.len();
+    if !whole && others > 0 {
+        let text = format!("changed without a change of sharing: {others}; --all lists them");
+        nodes.push(Node::Text(vec![Span { text, tone: Tone::Dim }]));
+    }
+    nodes.push(types_view(&diffs.iter().collect::<Vec<_>>(), whole));
     nodes
 }
 
@@ -198,10 +203,10 @@ fn causes_view(groups: &[Group<'_>], diffs: &[TypeDiff], shown: usize) -> Node {
 }
 
 /// Every type, for JSON; a table where all was asked for.
-fn types_view(shared: &[&TypeDiff], whole: bool) -> Node {
+fn types_view(diffs: &[&TypeDiff], whole: bool) -> Node {
     let change = |(old, new): (u64, u64)| json!({"old": old, "new": new});
     if whole {
-        return super::view::table(shared);
+        return super::view::table(diffs);
     }
     let row = |d: &&TypeDiff| {
         json!({
@@ -210,5 +215,5 @@ fn types_view(shared: &[&TypeDiff], whole: bool) -> Node {
             "cause": d.cause.as_ref().map(sentence),
         })
     };
-    Node::Data { key: "types".into(), value: shared.iter().map(row).collect() }
+    Node::Data { key: "types".into(), value: diffs.iter().map(row).collect() }
 }

@@ -1,6 +1,6 @@
 //! A difference as a view.
 
-use super::{Cause, Change, Pair, TypeDiff};
+use super::{Cause, Change, Moved, Pair, TypeDiff, Width};
 use crate::phases::list;
 use serde_json::json;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, offset};
@@ -73,6 +73,9 @@ pub fn sentence(c: &Cause) -> String {
     let what = match &c.change {
         Change::Inserted => format!("{} inserted {place}", c.member),
         Change::Resized(old, new) => format!("{} {} from {old} to {new} bytes", c.member, verb(*old, *new)),
+        Change::Rewidened(old, new) => {
+            format!("{} {} from {old} to {new} bits", c.member, verb(u64::from(*old), u64::from(*new)))
+        }
         Change::Removed => format!("{} removed {place}", c.member),
         Change::Reordered => format!("{} now stands {place}", c.member),
         Change::Realigned => format!("{} is aligned differently {place}", c.member),
@@ -84,7 +87,7 @@ pub fn sentence(c: &Cause) -> String {
         }
     };
     match &c.first_moved {
-        Some(first) if !matches!(c.change, Change::Reordered | Change::Realigned) => {
+        Some(first) if c.shift != 0 && !matches!(c.change, Change::Reordered | Change::Realigned) => {
             format!("{what}: {first} moves by {:+}", c.shift)
         }
         _ => what,
@@ -98,12 +101,17 @@ fn verb(old: u64, new: u64) -> &'static str {
 fn cause_view(c: &Cause) -> Node {
     let slots: Vec<_> =
         c.free_slots.iter().map(|s| json!({"after": s.after, "offset_bytes": s.offset})).collect();
-    let mut nodes = vec![Node::Facts(vec![
+    let mut facts = vec![
         fact("sentence", "cause", Cell::text(sentence(c)).tone(Tone::Strong)),
         fact("member", "member", Cell::text(&c.member)),
         fact("offset_bytes", "at", Cell::value(c.offset, offset(c.offset))),
         fact("shift_bytes", "shift", Cell::value(c.shift, format!("{:+} bytes", c.shift))),
-    ])];
+    ];
+    if !c.root.is_empty() {
+        let text = if c.why.is_empty() { c.root.clone() } else { format!("{}: {}", c.root, c.why) };
+        facts.push(fact("root", "root", Cell::value(json!(c.root), text)));
+    }
+    let mut nodes = vec![Node::Facts(facts)];
     if !c.free_slots.is_empty() {
         let text: Vec<String> =
             c.free_slots.iter().map(|s| format!("after {} at {}", s.after, offset(s.offset))).collect();
@@ -129,14 +137,32 @@ fn members(d: &TypeDiff) -> Node {
     for (path, old) in &d.removed {
         rows.push(vec![Cell::text(path), Cell::text("removed"), at(*old), none()]);
     }
-    for (path, old, new) in &d.resized {
-        let bytes = |n: u64| Cell::value(n, format!("{n} bytes"));
-        rows.push(vec![Cell::text(path), Cell::text("resized"), bytes(*old), bytes(*new)]);
+    for r in &d.resized {
+        rows.push(vec![Cell::text(&r.path), Cell::text("resized"), width(r.old), width(r.new)]);
     }
     for m in &d.moved {
-        rows.push(vec![Cell::text(&m.path), Cell::text("moved"), at(m.old), at(m.new)]);
+        let (old, new) = places(m);
+        rows.push(vec![Cell::text(&m.path), Cell::text("moved"), old, new]);
     }
     Node::Table { key: "fields".into(), columns, rows }
+}
+
+fn width(width: Width) -> Cell {
+    match width {
+        Width::Bytes(n) => Cell::value(n, format!("{n} bytes")),
+        Width::Bits(n) => Cell::value(json!({"bits": n}), format!("{n} bits")),
+    }
+}
+
+/// Bytes; with the bit where that changed.
+fn places(m: &Moved) -> (Cell, Cell) {
+    let Some((old, new)) = m.bits else {
+        return (Cell::value(m.old, offset(m.old)), Cell::value(m.new, offset(m.new)));
+    };
+    let at = |byte: u64, bit: u64| {
+        Cell::value(json!({"offset_bytes": byte, "bit": bit}), format!("{} bit {bit}", offset(byte)))
+    };
+    (at(m.old, old), at(m.new, new))
 }
 
 fn pairs(key: &str, title: &str, pairs: &[Pair], phases: usize, tone: Tone) -> Vec<Node> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tussle_host::evidence_file;
 use tussle_layout::diff::{Options, Recorded, Side, TypeDiff, diff};
+use tussle_layout::phases::is_below;
 use tussle_layout::rules::{Rule, parse};
 use tussle_model::TypeId;
 use tussle_report::by_type::{Hot, hot_fields};
@@ -46,7 +47,8 @@ impl Watch {
     pub fn new(rules: &[PathBuf], evidence: Option<&Path>, any: bool) -> anyhow::Result<Watch> {
         let mut watch = Watch { rules: Vec::new(), recorded: BTreeMap::new(), any };
         for path in rules {
-            let text = tussle_host::whole::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+            let text =
+                tussle_host::whole::read_to_string(path).with_context(|| format!("{}", path.display()))?;
             watch.rules.extend(parse(&text).with_context(|| format!("{}", path.display()))?.rules);
         }
         if let Some(path) = evidence {
@@ -81,9 +83,12 @@ impl Watch {
         let Some(hot) = self.recorded.get(&d.name).filter(|h| h.fields.len() > 1) else { return Vec::new() };
         let options = Options { hot: hot.fields.clone(), ..options.clone() };
         let pairs = diff(old.0, old.1, new.0, new.1, &options).now_share;
-        let both = |a: &String, b: &String| hot.fields.contains(a) && hot.fields.contains(b);
-        let written = |a: &String, b: &String| hot.written.contains(a) || hot.written.contains(b);
-        let kept = pairs.into_iter().filter(|p| both(&p.a, &p.b) && written(&p.a, &p.b));
+        // a recording names the fields of its own build: a lock that is one field there may be several here
+        let same = |f: &String, path: &str| is_below(path, f) || is_below(f, path);
+        let among = |path: &str| hot.fields.iter().any(|f| same(f, path));
+        let written = |path: &str| hot.written.iter().any(|f| same(f, path));
+        let kept =
+            pairs.into_iter().filter(|p| among(&p.a) && among(&p.b) && (written(&p.a) || written(&p.b)));
         kept.map(|pair| Recorded { ty: d.name.clone(), pair, phases: d.phases.len() }).collect()
     }
 }
