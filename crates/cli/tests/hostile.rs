@@ -197,6 +197,15 @@ fn devices_are_refused() {
     }
 }
 
+/// A pipe that never ends is given up, and what it said so far is not taken for all of it.
+#[test]
+fn endless_mails_are_refused() {
+    let line = "yes 'a line of a mail' | (ulimit -v 1000000; \"$0\" triage -)";
+    let out = Command::new("sh").args(["-c", line, env!("CARGO_BIN_EXE_tussle")]).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(2) && said.contains("more than 64 MiB"), "{said}");
+}
+
 /// The file that made `advise` allocate for ever: one type of 2^63 - 1 bytes.
 #[test]
 fn a_type_as_large_as_the_numbers_go() {

@@ -88,7 +88,7 @@ fn read(
 ) -> anyhow::Result<Evidence> {
     let mut recordings = Vec::new();
     for path in &args.files {
-        match input::find(path)? {
+        match input::find(path, input::WHOLE_MAX)? {
             Found::Recording(main, more) => recordings.push((main, more)),
             Found::Bytes(bytes) if input::is_perf_data(&bytes) => {
                 alone(args)?;

@@ -84,8 +84,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(pairs)))
 }
 
+/// No mail is longer, bytes.
+const MAIL_MAX: u64 = 64 << 20;
+
 fn mail_text(path: &Path) -> anyhow::Result<String> {
-    match input::find(path)? {
+    match input::find(path, MAIL_MAX)? {
         input::Found::Bytes(bytes) if !input::is_perf_data(&bytes) => {
             Ok(mail::plain(&mail::decoded(&String::from_utf8_lossy(&bytes))))
         }

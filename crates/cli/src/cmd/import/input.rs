@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use tussle_perf::Input;
 use tussle_perf::import::{self, Imported, Recording};
 
-/// Text and pipes are read whole; no tool writes a report of this size.
-const TEXT_MAX: u64 = 1 << 30;
+/// What is not perf.data in a file is read whole, up to so many bytes.
+pub const WHOLE_MAX: u64 = 1 << 30;
 
 /// A file that is read in pieces.
 struct OpenFile {
@@ -48,8 +48,9 @@ pub fn is_perf_data(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP")
 }
 
-/// Looks at a path; `-` is the standard input.
-pub fn find(path: &Path) -> anyhow::Result<Found> {
+/// Looks at a path; `-` is the standard input. More than `most` bytes that are read whole are an error.
+pub fn find(path: &Path, most: u64) -> anyhow::Result<Found> {
+    let whole = |input: &mut dyn Read| whole(input, most);
     let named = || path.display().to_string();
     if path.as_os_str() == "-" {
         return whole(&mut io::stdin().lock()).map(Found::Bytes).context("standard input");
@@ -74,9 +75,12 @@ pub fn find(path: &Path) -> anyhow::Result<Found> {
     whole(&mut file).map(Found::Bytes).with_context(named)
 }
 
-fn whole(input: &mut dyn Read) -> anyhow::Result<Vec<u8>> {
+fn whole(input: &mut dyn Read, most: u64) -> anyhow::Result<Vec<u8>> {
     let mut out = Vec::new();
-    input.take(TEXT_MAX).read_to_end(&mut out)?;
+    input.take(most + 1).read_to_end(&mut out)?;
+    if out.len() as u64 > most {
+        bail!("more than {} MiB that cannot be read in pieces; perf.data in a file can", most >> 20);
+    }
     Ok(out)
 }
 
