@@ -230,6 +230,36 @@ fn assertions_compile_in_three_languages() {
     emit("rust", "r.rs", rust, &["rustc", "--emit=metadata", "--edition=2021"]);
 }
 
+#[test]
+fn what_no_assertion_can_say_is_a_comment() {
+    if !need("g++") || !need("rustc") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let source = "template<class A, class B> struct both { A a; B b; }; struct bits { int x : 3, y : 5; int z; };\n\
+        class hides { int x; public: int y; }; struct V { int v; }; struct D : virtual V { int d; };\n\
+        both<int, long> o; bits p; hides q; D r;\n";
+    let rules = "[[rule]]\ntype = \"both<int, long>\"\noffset = { b = 8 }\n[[rule]]\ntype = \"bits\"\n\
+        separate = [\"x\", \"z\"]\n[[rule]]\ntype = \"hides\"\noffset = { x = 0 }\n[[rule]]\ntype = \"D\"\n\
+        offset = { v = 12 }\n[[rule]]\ntype = \"bits\"\noffset = { z = 4 }\n";
+    std::fs::write(dir.join("a.cc"), source).unwrap();
+    std::fs::write(dir.join("rules.toml"), rules).unwrap();
+    assert_eq!(run(dir, "g++", &["-g", "-c", "a.cc", "-o", "a.o"]).0, 0);
+    let (code, text) = tussle(dir, &["check", "--rules", "rules.toml", "--emit", "c++", "a.o"]);
+    assert_eq!(
+        (code, text.matches("static_assert(").count(), text.matches("not an assertion").count()),
+        (0, 2, 3)
+    );
+    std::fs::write(dir.join("b.cc"), format!("{source}\n{text}")).unwrap();
+    assert_eq!(run(dir, "g++", &["-fsyntax-only", "-std=c++11", "b.cc"]).0, 0, "{text}");
+    let packed = "#![crate_type = \"lib\"]\n#[repr(C, packed)] pub struct P { a: u8, b: u64 }";
+    std::fs::write(dir.join("rules.toml"), "[[rule]]\ntype = \"P\"\nsame_line = [\"a\", \"b\"]\n").unwrap();
+    let (code, text) = tussle(dir, &["check", "--rules", "rules.toml", "--emit", "rust"]);
+    std::fs::write(dir.join("b.rs"), format!("{packed}\n{text}")).unwrap();
+    assert_eq!((code, run(dir, "rustc", &["--emit=metadata", "--edition=2021", "b.rs"]).0), (0, 0), "{text}");
+}
+
 /// The outcome does not depend on which object the linker saw first.
 #[test]
 fn two_definitions_of_one_name() {

@@ -18,7 +18,8 @@ pub(crate) fn stand_ins(table: &TypeTable) -> Vec<TypeId> {
             .or_insert(Some(id));
     }
     let stand_in = |id, ty: &Type| match ty {
-        Type::Aggregate(a) if a.declaration => {
+        // what has no known size is told apart from what has one
+        Type::Aggregate(a) if a.declaration && table.own_doubt(id).is_none() => {
             let name = a.name.as_deref()?;
             defined.get(&(a.kind == AggregateKind::Union, name)).copied()?
         }

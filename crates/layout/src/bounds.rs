@@ -146,7 +146,9 @@ impl Aligner<'_> {
             // clang states what the source asks for, which may be less than the members need, and packed or not
             let asked = a.align.map_or(guess.least, |x| x.bytes.min(guess.least));
             let most = guess.most.min(divides(a.size)).max(guess.likely);
-            return Bounds { least: asked, most, ..guess };
+            // what is asked for and less than the members need only has a meaning with `packed`
+            let likely = if declared > 1 { declared.min(guess.likely) } else { guess.likely };
+            return Bounds { least: asked, likely, most };
         }
         let declared = if a.size.is_multiple_of(declared) { declared } else { 1 };
         // without `aligned` this may be `packed`, or `#pragma pack` of any width that the offsets allow

@@ -1,7 +1,7 @@
 //! What lies at an address: the object, the field, and who shares its line.
 
 use tussle_model::leaf::{Arrays, leaf_at};
-use tussle_model::{Leaf, LineSize, TypeId, TypeTable, leaves_within};
+use tussle_model::{Leaf, LineSize, TypeId, TypeTable, leaves_told, leaves_within};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, offset};
 
 /// Neighbours that are listed.
@@ -29,7 +29,7 @@ impl Object {
         self.start <= at && at < self.end()
     }
 
-    /// Its fields that touch these addresses; the whole object where it has none.
+    /// Its fields that touch these addresses, none in a hole; the whole object where its type is not known.
     fn fields(&self, table: &TypeTable, from: u64, to: u64) -> Vec<Leaf> {
         let window = from.saturating_sub(self.start)..to.saturating_sub(self.start);
         let whole = Leaf {
@@ -41,8 +41,8 @@ impl Object {
             overlaps: false,
         };
         match self.ty.map(|ty| leaves_within(table, ty, Arrays::Elements, window)) {
-            Some(all) if !all.is_empty() => all,
-            _ => vec![whole],
+            Some(all) => all,
+            None => vec![whole],
         }
     }
 }
@@ -138,11 +138,27 @@ fn facts(table: &TypeTable, objects: &[Object], address: u64, line: LineSize) ->
     let path = match (leaf_at(&fields, inside), o.ty) {
         (Some(l), Some(_)) if l.path.is_empty() => Some("the whole object".to_string()),
         (Some(l), Some(_)) => Some(l.path.clone()),
-        (None, Some(_)) => Some("padding".to_string()),
+        (None, Some(ty)) => Some(hole(table, ty, o.size, inside)),
         (_, None) => None,
     };
     out.push(fact("field", "field", Cell::value(path.clone(), path.unwrap_or_else(|| "unknown".into()))));
     out
+}
+
+/// The padding around a byte that no field has.
+fn hole(table: &TypeTable, ty: TypeId, size: u64, at: u64) -> String {
+    if let Some(why) = table.incomplete(ty) {
+        return format!("unknown ({why})");
+    }
+    let (leaves, cut) = leaves_told(table, ty, Arrays::Whole, 0..u64::MAX);
+    if cut {
+        return "padding".into();
+    }
+    let sized = || leaves.iter().filter(|l| l.size > 0);
+    let start = sized().map(Leaf::end).filter(|&end| end <= at).max().unwrap_or(0);
+    let end = sized().map(|l| l.offset).filter(|&first| first > at).min().unwrap_or(size);
+    let behind = sized().filter(|l| l.end() == start).last().map(|l| format!(" behind {}", l.path));
+    format!("padding: {} bytes from {start}{}", end.saturating_sub(start), behind.unwrap_or_default())
 }
 
 #[cfg(test)]

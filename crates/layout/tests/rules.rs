@@ -186,7 +186,7 @@ straddle = ["pad"]
     let compiles = |toml: &str| {
         let c = folder.path().join("rules.c");
         let body = "struct object { long count; char pad[56]; long owner; int osq; };\n";
-        std::fs::write(&c, format!("{body}{}", emit(&parse(toml).expect("rules").rules, Language::C)))
+        std::fs::write(&c, format!("{body}{}", emit(&parse(toml).expect("rules").rules, Language::C, None)))
             .expect("a folder");
         let out = Command::new("gcc").args(["-std=c11", "-fsyntax-only"]).arg(&c).output().expect("gcc");
         (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 const BASES_MAX: usize = 256;
 
 /// Nesting of bases beyond this is cut.
-const DEPTH_MAX: usize = 32;
+const DEPTH_MAX: usize = crate::leaf::DEPTH_MAX;
 
 /// A virtual base of a complete object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

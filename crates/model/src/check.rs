@@ -3,6 +3,7 @@
 //! Sizes stay far below what overflows: an offset in bits times the number of leaves that flattening can give still
 //! fits 64 bits. The bounds lie above everything that a compiler for today's machines can emit.
 
+use crate::doubt::misfit;
 use crate::leaf::DEPTH_MAX;
 use crate::types::{Aggregate, Member, MemberRole, Type, TypeId, TypeTable};
 
@@ -16,7 +17,7 @@ pub const ALIGN_MAX: u64 = 1 << 32;
 pub const BITS_MAX: u32 = 1 << 23;
 
 /// Longest chain of types that contain each other by value, typedefs and qualifiers included.
-pub const NESTING_MAX: u32 = 4 * DEPTH_MAX as u32;
+pub const NESTING_MAX: u32 = DEPTH_MAX as u32;
 
 /// One thing that a table said and that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub struct Damage {
 impl TypeTable {
     /// The same table with everything in bounds, and what was not. What cannot be becomes unknown: a type of an
     /// impossible size becomes [`Type::Void`], an impossible attribute of a member is left out, an array of impossible
-    /// length has no length, a type that contains itself ends in `void`.
+    /// length has no length, a type that contains itself ends in `void`. All of them are [`TypeTable::doubt`]ed.
     ///
     /// After this, every id is in the table and type 0 is `void`, sizes and offsets are at most [`SIZE_MAX`],
     /// alignments powers of two up to [`ALIGN_MAX`], bit-fields at most [`BITS_MAX`] wide, and by value types nest at
@@ -55,6 +56,7 @@ impl TypeTable {
             let bounds = in_bounds(ty).err();
             damage.extend([refers, bounds].into_iter().flatten().map(|what| Damage { ty: id, what }));
         }
+        self.doubts.retain(|id, _| (id.0 as usize) < count);
         self.exact.retain(|id, e| {
             let sound = e.size.is_none_or(|n| n <= SIZE_MAX)
                 && [e.align, e.align_most].into_iter().flatten().all(is_alignment);
@@ -66,7 +68,24 @@ impl TypeTable {
                 cut_array(&mut self, id, &mut damage);
             }
         }
+        for d in &damage {
+            self.doubt(d.ty, d.what);
+        }
+        self.doubt_misfits(&mut damage);
         (self, damage)
+    }
+
+    /// Marks what no compiler lays out so. What a reader marked, it has told already.
+    fn doubt_misfits(&mut self, damage: &mut Vec<Damage>) {
+        let found = |id| match self.get(id) {
+            Type::Aggregate(a) if self.own_doubt(id).is_none() => Some((id, misfit(self, a)?)),
+            _ => None,
+        };
+        let bad: Vec<(TypeId, &'static str)> = ids(self.len()).filter_map(found).collect();
+        for (id, what) in bad {
+            self.doubt(id, what);
+            damage.push(Damage { ty: id, what });
+        }
     }
 }
 
@@ -203,7 +222,11 @@ fn height(table: &mut TypeTable, id: TypeId, seen: &[Seen], damage: &mut Vec<Dam
         part += 1;
     }
     if height > NESTING_MAX {
-        table.set(id, Type::Void);
+        // a struct keeps its name and its size
+        match table.get_mut(id) {
+            Type::Aggregate(a) => a.members.clear(),
+            other => *other = Type::Void,
+        }
         damage.push(Damage { ty: id, what: "nested too deeply" });
         return 0;
     }

@@ -114,7 +114,7 @@ impl TypeTable {
     /// for.
     pub fn told_align(&self, mut id: TypeId) -> Option<(u64, u64)> {
         // as far as `strip` follows
-        for _ in 0..64 {
+        for _ in 0..crate::types::CHAIN_MAX {
             if let Some((e, align)) = self.exact.get(id).and_then(|e| Some((e, e.align?))) {
                 return Some((align, e.align_most.unwrap_or(align).max(align)));
             }

@@ -8,6 +8,7 @@ impl TypeTable {
     pub fn extract(&self, roots: &[TypeId]) -> (TypeTable, Vec<TypeId>) {
         let mut copy = Extract { from: self, to: TypeTable::new(self.pointer_size), map: Default::default() };
         copy.to.aligns_lost = self.aligns_lost;
+        copy.to.lost = self.lost.clone();
         let ids = roots.iter().map(|&r| copy.whole(r)).collect();
         (copy.to, ids)
     }
@@ -43,6 +44,7 @@ impl Extract<'_> {
         }
         let new = self.to.push(Type::Void);
         self.from.exact.get(old).into_iter().for_each(|&e| self.to.exact.set(new, e));
+        self.to.doubts.extend(self.from.doubts.get(&old).map(|why| (new, why.clone())));
         self.map.insert((old, body), new);
         todo.push((old, body, new));
         new
@@ -51,7 +53,7 @@ impl Extract<'_> {
     /// Whether a declaration can stand for the type, or for what it is a typedef or an array of.
     fn has_name_and_body(&self, id: TypeId) -> bool {
         let mut id = self.from.strip(id);
-        for _ in 0..64 {
+        for _ in 0..crate::types::CHAIN_MAX {
             match self.from.get(id) {
                 Type::Array { elem, .. } => id = self.from.strip(*elem),
                 Type::Aggregate(a) => return a.name.is_some() && !a.declaration,

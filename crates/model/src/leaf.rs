@@ -6,14 +6,18 @@ use std::ops::Range;
 use crate::bases::virtual_bases;
 use crate::types::{Aggregate, AggregateKind, Member, MemberRole, Type, TypeId, TypeTable};
 
-/// Nesting deeper than this is cut: real code stays below 20, hostile files can be cyclic.
-pub const DEPTH_MAX: usize = 64;
+/// Nesting deeper than this is cut, and told: kernels stay below 20, a `std::tuple` of 80 has 80 levels, hostile files
+/// can be cyclic.
+pub const DEPTH_MAX: usize = 256;
 
 /// Flattening stops after this many leaves: a hostile file can describe 2^64 of them in a few bytes.
 pub const LEAVES_MAX: usize = 65_536;
 
 /// And after this many types looked at: elements without a single leaf can be as many.
 const VISITS_MAX: usize = 4 * LEAVES_MAX;
+
+/// And after paths of so many bytes: a hostile file nests long names.
+const PATHS_BYTES_MAX: usize = 1 << 26;
 
 /// A scalar (or an array of scalars) inside an object, with its full path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +61,14 @@ pub fn leaves(table: &TypeTable, id: TypeId, arrays: Arrays) -> Vec<Leaf> {
 /// The leaf fields of `id` that touch some of these bytes. Arrays are not walked outside of them.
 pub fn leaves_within(table: &TypeTable, id: TypeId, arrays: Arrays, window: Range<u64>) -> Vec<Leaf> {
     Walk::over(table, arrays, window).run(id)
+}
+
+/// [`leaves_within`], and whether some are missing: there are too many, or they nest too deeply.
+pub fn leaves_told(table: &TypeTable, id: TypeId, arrays: Arrays, window: Range<u64>) -> (Vec<Leaf>, bool) {
+    let mut walk = Walk::over(table, arrays, window);
+    walk.visit(id, At::top());
+    let cut = walk.cut;
+    (walk.sorted().0, cut)
 }
 
 /// The leaf fields as people speak of them, for pictures and tables: `mmap_lock.count` is one field though its type is
@@ -134,6 +146,10 @@ struct Walk<'a> {
     window: Range<u64>,
     out: Vec<(Leaf, Option<String>)>,
     visits: usize,
+    /// Bytes of all paths in `out`.
+    paths_bytes: usize,
+    /// Something was left out.
+    cut: bool,
     /// As [`fields`] has it.
     whole: bool,
     /// Members that are not one field, as [`fields_of_both`] finds them; none when one build is looked at alone.
@@ -187,8 +203,8 @@ impl At {
 
 impl<'a> Walk<'a> {
     fn over(table: &'a TypeTable, arrays: Arrays, window: Range<u64>) -> Walk<'a> {
-        let (out, folds) = (Vec::new(), Folds::default());
-        Walk { table, arrays, window, out, visits: 0, whole: false, open: None, folds }
+        let (out, folds, paths_bytes, cut) = (Vec::new(), Folds::default(), 0, false);
+        Walk { table, arrays, window, out, visits: 0, paths_bytes, cut, whole: false, open: None, folds }
     }
 
     fn run(self, id: TypeId) -> Vec<Leaf> {
@@ -197,6 +213,10 @@ impl<'a> Walk<'a> {
 
     fn run_with_folds(mut self, id: TypeId) -> (Vec<Leaf>, Folds) {
         self.visit(id, At::top());
+        self.sorted()
+    }
+
+    fn sorted(mut self) -> (Vec<Leaf>, Folds) {
         self.name_by_bases();
         let mut out: Vec<Leaf> = self.out.into_iter().map(|(leaf, _)| leaf).collect();
         out.sort_by_key(|l| l.offset);
@@ -244,7 +264,11 @@ impl<'a> Walk<'a> {
 
     fn visit(&mut self, id: TypeId, at: At) {
         self.visits += 1;
-        if at.depth > DEPTH_MAX || self.full() || self.outside(id, &at) {
+        if self.outside(id, &at) {
+            return;
+        }
+        if at.depth > 2 * DEPTH_MAX || self.full() {
+            self.cut = true;
             return;
         }
         let id = self.table.strip(id);
@@ -314,6 +338,7 @@ impl<'a> Walk<'a> {
         let end = self.window.end.saturating_sub(at.offset).div_ceil(stride).min(total);
         for i in first..end {
             if self.full() {
+                self.cut = true;
                 return;
             }
             let offset = at.offset.saturating_add(i.saturating_mul(stride));
@@ -326,13 +351,16 @@ impl<'a> Walk<'a> {
     }
 
     fn full(&self) -> bool {
-        self.out.len() >= LEAVES_MAX || self.visits > VISITS_MAX
+        self.out.len() >= LEAVES_MAX || self.visits > VISITS_MAX || self.paths_bytes > PATHS_BYTES_MAX
     }
 
     fn push(&mut self, ty: TypeId, size: u64, bits: Option<(u64, u32)>, at: At) {
         let leaf = Leaf { path: at.path, offset: at.offset, size, bits, ty, overlaps: at.overlaps };
         let touches = leaf.offset < self.window.end && (leaf.end() > self.window.start || size == 0);
-        if touches && self.out.len() < LEAVES_MAX {
+        if touches && self.out.len() >= LEAVES_MAX {
+            self.cut = true;
+        } else if touches {
+            self.paths_bytes += leaf.path.len();
             self.out.push((leaf, at.full));
         }
     }

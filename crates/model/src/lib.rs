@@ -5,6 +5,7 @@
 
 pub mod bases;
 pub mod check;
+mod doubt;
 mod exact;
 mod extract;
 pub mod leaf;
@@ -16,8 +17,9 @@ mod spelling;
 pub mod types;
 
 pub use bases::{VirtualBase, virtual_bases};
+pub use doubt::misfit;
 pub use exact::Exact;
-pub use leaf::{Leaf, fields, fields_of_both, leaves, leaves_within};
+pub use leaf::{Leaf, fields, fields_of_both, leaves, leaves_told, leaves_within};
 pub use line::{LineSize, LineSpan};
 pub use path::{Spot, resolve};
 pub use placement::Placement;

@@ -4,9 +4,16 @@
 use crate::bases::virtual_bases;
 use crate::leaf::{Arrays, LEAVES_MAX, leaves_within};
 use crate::types::{Aggregate, Member, MemberRole, Type, TypeId, TypeTable};
+use std::cell::Cell;
 
 /// Anonymous members and bases nest this far.
-const DEPTH_MAX: usize = 32;
+const DEPTH_MAX: usize = crate::leaf::DEPTH_MAX;
+
+/// Names of bases within bases are kept up to this many bytes.
+const THROUGH_BYTES_MAX: usize = 4096;
+
+/// Types looked at for one part of a path: hostile files inherit one 2^32 times.
+const VISITS_MAX: usize = 1 << 18;
 
 /// A pattern names at most this many fields.
 const SPOTS_MAX: usize = 4096;
@@ -32,12 +39,21 @@ pub struct Spot {
     pub decl_line: u32,
     /// The aggregate that declares it.
     pub owner: TypeId,
+    /// The class and the bases that it lies in, from the outermost (`D::X::B`); empty outside of bases.
+    pub through: String,
 }
 
 impl Spot {
     /// First byte after it.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.size)
+    }
+
+    /// Its path with all bases that its last part goes through, which names no other field.
+    pub fn spelled(&self) -> String {
+        let at = split(&self.path).map(str::len).last().unwrap_or(0);
+        let (before, last) = self.path.split_at(self.path.len().saturating_sub(at));
+        if self.through.is_empty() { self.path.clone() } else { format!("{before}{}::{last}", self.through) }
     }
 
     /// The bytes of its leaf fields as offset and size, padding left out; all of it as one piece when it has more
@@ -69,6 +85,7 @@ pub fn resolve(table: &TypeTable, id: TypeId, path: &str) -> Vec<Spot> {
         placed: true,
         decl_line: 0,
         owner: id,
+        through: String::new(),
     }];
     for part in parts {
         let Some(step) = Step::parse(part) else { return Vec::new() };
@@ -95,6 +112,8 @@ struct Step<'a> {
     base: Option<&'a str>,
     name: &'a str,
     subscripts: Vec<u64>,
+    /// Types looked at so far.
+    visits: Cell<usize>,
 }
 
 impl<'a> Step<'a> {
@@ -107,7 +126,7 @@ impl<'a> Step<'a> {
         let name = pieces.next()?;
         let number = |text: &str| text.strip_suffix(']')?.parse().ok();
         let subscripts = pieces.map(number).collect::<Option<Vec<u64>>>()?;
-        Some(Step { base, name, subscripts })
+        Some(Step { base, name, subscripts, visits: Cell::new(0) })
     }
 
     fn from(&self, table: &TypeTable, at: &Spot) -> Vec<Spot> {
@@ -129,13 +148,16 @@ impl<'a> Step<'a> {
         out: &mut Vec<Spot>,
     ) {
         let Type::Aggregate(a) = t.get(at.ty) else { return };
-        if depth > DEPTH_MAX || out.len() >= SPOTS_MAX {
+        let scope = if complete { a.name.as_deref().unwrap_or_default() } else { &at.through };
+        self.visits.set(self.visits.get() + 1);
+        if depth > DEPTH_MAX || out.len() >= SPOTS_MAX || self.visits.get() > VISITS_MAX {
             return;
         }
         let own = a.members.iter().filter(|m| named && m.role != MemberRole::Static);
         let own = own.filter(|m| m.name.as_deref().is_some_and(|n| matches(self.name, n)));
         let before = out.len();
-        out.extend(own.map(|m| inside(t, at, m)));
+        let through = if complete { "" } else { &at.through };
+        out.extend(own.map(|m| Spot { through: through.into(), ..inside(t, at, m) }));
         // a member hides those of the same name in bases
         if out.len() > before && !self.name.contains('*') {
             return;
@@ -145,8 +167,9 @@ impl<'a> Step<'a> {
             if m.name.is_some() || !(base || m.role == MemberRole::Field || m.role == MemberRole::Variant) {
                 continue;
             }
-            let inner = Spot { path: at.path.clone(), ..inside(t, at, m) };
-            self.members(t, &inner, named || (base && self.names(t, m.ty)), !base, depth + 1, out);
+            let through = if base { longer(t, scope, m.ty) } else { String::new() };
+            let inner = Spot { path: at.path.clone(), through, ..inside(t, at, m) };
+            self.members(t, &inner, named || (base && self.names(&inner.through)), !base, depth + 1, out);
         }
         if complete {
             self.virtual_members(t, a, at, named, depth, out);
@@ -163,22 +186,22 @@ impl<'a> Step<'a> {
         out: &mut Vec<Spot>,
     ) {
         for base in virtual_bases(t, a) {
+            let scope = a.name.as_deref().unwrap_or_default();
             let inner = Spot {
+                through: longer(t, scope, base.ty),
                 ty: base.ty,
                 offset: at.offset.saturating_add(base.offset.unwrap_or(0)),
                 placed: at.placed && base.offset.is_some(),
                 ..at.clone()
             };
-            self.members(t, &inner, named || self.names(t, base.ty), false, depth + 1, out);
+            self.members(t, &inner, named || self.names(&inner.through), false, depth + 1, out);
         }
     }
 
-    /// The type is the base that the part names, with or without its scope.
-    fn names(&self, table: &TypeTable, ty: TypeId) -> bool {
-        let (Some(want), Some(a)) = (self.base, table.aggregate(ty)) else { return false };
-        a.name
-            .as_deref()
-            .is_some_and(|n| n == want || n.strip_suffix(want).is_some_and(|scope| scope.ends_with("::")))
+    /// These bases end with the one that the part names, with or without its scope and the bases around it.
+    fn names(&self, through: &str) -> bool {
+        let scope = self.base.and_then(|want| through.strip_suffix(want));
+        scope.is_some_and(|scope| scope.is_empty() || scope.ends_with("::"))
     }
 
     /// The element that the subscripts choose.
@@ -209,6 +232,13 @@ impl<'a> Step<'a> {
     }
 }
 
+/// The bases with one more. So many bytes of names are no class that people write.
+fn longer(table: &TypeTable, through: &str, base: TypeId) -> String {
+    let name = table.aggregate(base).and_then(|a| a.name.as_deref()).unwrap_or_default();
+    let outer = if through.len() > THROUGH_BYTES_MAX { "" } else { through };
+    format!("{outer}::{name}")
+}
+
 fn inside(table: &TypeTable, at: &Spot, m: &Member) -> Spot {
     let first_bit = at.offset.saturating_mul(8).saturating_add(m.offset_bits);
     let size = match m.bit_size {
@@ -226,6 +256,7 @@ fn inside(table: &TypeTable, at: &Spot, m: &Member) -> Spot {
         placed: at.placed && m.offset_bits != Member::UNPLACED,
         decl_line: m.decl_line,
         owner: at.ty,
+        through: String::new(),
     }
 }
 

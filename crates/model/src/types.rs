@@ -6,6 +6,7 @@
 use crate::exact::Known;
 use crate::spelling::canonical;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Index of a type in its [`TypeTable`]. Id 0 is always [`Type::Void`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -16,6 +17,9 @@ impl TypeId {
     /// `void`, or a type that the source could not describe.
     pub const VOID: TypeId = TypeId(0);
 }
+
+/// Typedefs and qualifiers in a row are followed so far: [`TypeTable::checked`] leaves none that are longer.
+pub(crate) const CHAIN_MAX: usize = crate::check::NESTING_MAX as usize + 1;
 
 /// Every type of one build.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,12 +33,25 @@ pub struct TypeTable {
     /// The types come from BTF, which keeps no alignments. `None` where that is not told (older snapshots).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aligns_lost: Option<bool>,
+    /// Types of which not everything is known, and why: damaged, or nested beyond what is read.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) doubts: BTreeMap<TypeId, String>,
+    /// A part of the file could not be read, and what: types may be missing, definitions too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
 }
 
 impl TypeTable {
     /// A table that holds only `void`. `pointer_size` in bytes.
     pub fn new(pointer_size: u8) -> Self {
-        TypeTable { types: vec![Type::Void], pointer_size, exact: Known::default(), aligns_lost: None }
+        TypeTable {
+            types: vec![Type::Void],
+            pointer_size,
+            exact: Known::default(),
+            aligns_lost: None,
+            doubts: BTreeMap::new(),
+            lost: None,
+        }
     }
 
     /// Adds a type and returns its id. Tables of more than `u32::MAX` types do not occur: readers bound their input.
@@ -77,7 +94,13 @@ impl TypeTable {
         for (&id, &known) in self.exact.iter() {
             exact.add(map(id), known);
         }
-        TypeTable { types, exact, pointer_size: self.pointer_size, aligns_lost: self.aligns_lost }
+        let mut doubts = BTreeMap::new();
+        for (id, why) in self.doubts {
+            doubts.entry(map(id)).or_insert(why);
+        }
+        doubts.remove(&TypeId::VOID);
+        let TypeTable { pointer_size, aligns_lost, lost, .. } = self;
+        TypeTable { types, exact, pointer_size, aligns_lost, doubts, lost }
     }
 
     /// Adds the types of another table, except those that `known` finds here already, and returns the id that each
@@ -91,6 +114,7 @@ impl TypeTable {
             ids.push(id.unwrap_or_else(|| {
                 let id = self.push(Type::Void);
                 other.exact.get(old).into_iter().for_each(|&e| self.exact.set(id, e));
+                self.doubts.extend(other.doubts.get(&old).map(|why| (id, why.clone())));
                 fresh.push((id, ty));
                 id
             }));
@@ -125,9 +149,9 @@ impl TypeTable {
         })
     }
 
-    /// Follows typedefs and qualifiers to the type that has a size. Stops after 64 steps (a cycle).
+    /// Follows typedefs and qualifiers to the type that has a size. Stops after [`CHAIN_MAX`] steps (a cycle).
     pub fn strip(&self, mut id: TypeId) -> TypeId {
-        for _ in 0..64 {
+        for _ in 0..CHAIN_MAX {
             match self.get(id) {
                 Type::Typedef { to, .. }
                 | Type::Const(to)
@@ -232,7 +256,7 @@ impl TypeTable {
         if !self.exact.has_sizes() {
             return None;
         }
-        for _ in 0..64 {
+        for _ in 0..CHAIN_MAX {
             match self.get(id) {
                 Type::Atomic(_) => return self.exact.size(id),
                 Type::Typedef { to, .. } | Type::Const(to) | Type::Volatile(to) | Type::Restrict(to) => {
@@ -288,7 +312,7 @@ impl TypeTable {
 }
 
 /// Splits `struct foo` into its keyword and the bare name.
-fn split_keyword(name: &str) -> (Option<AggregateKind>, &str) {
+pub(crate) fn split_keyword(name: &str) -> (Option<AggregateKind>, &str) {
     for (word, kind) in [
         ("struct ", AggregateKind::Struct),
         ("union ", AggregateKind::Union),

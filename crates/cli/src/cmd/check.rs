@@ -93,7 +93,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let args = &args.completed()?;
     let mut set = rules(args, global)?;
     if let Some(emit) = args.emit {
-        return print_assertions(&set.rules, emit, global);
+        return print_assertions(args, &set.rules, emit, global);
     }
     if args.files.is_empty() {
         bail!(
@@ -151,13 +151,22 @@ fn open_all(
     Ok((sources, unreadable))
 }
 
-fn print_assertions(rules: &[Rule], language: Emit, global: &Global) -> anyhow::Result<ExitCode> {
+/// With a file, what its types tell that no compiler takes is left as a comment.
+fn print_assertions(
+    args: &Args,
+    rules: &[Rule],
+    language: Emit,
+    global: &Global,
+) -> anyhow::Result<ExitCode> {
+    let source =
+        args.files.first().map(|file| Source::open(file, &wanted(args, rules), global)).transpose()?;
+    let table = source.as_ref().map(|s| &s.table);
     let (key, language) = match language {
         Emit::C => ("c", Language::C),
         Emit::Cpp => ("c++", Language::Cpp),
         Emit::Rust => ("rust", Language::Rust),
     };
-    let block = Node::Block { key: "c".into(), language: key, text: emit(rules, language) };
+    let block = Node::Block { key: "c".into(), language: key, text: emit(rules, language, table) };
     global.print(&View { kind: "rules", schema_version: 1, nodes: vec![block] })?;
     Ok(ExitCode::SUCCESS)
 }

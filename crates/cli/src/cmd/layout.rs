@@ -12,8 +12,8 @@ use tussle_layout::bounds::bounds;
 use tussle_layout::homes;
 use tussle_layout::phases::Where;
 use tussle_layout::{compilable, data, holes::Holes, lines, pahole, reorder};
-use tussle_model::leaf::{Arrays, LEAVES_MAX};
-use tussle_model::{Aggregate, LineSize, Type, TypeId, TypeTable, leaves};
+use tussle_model::leaf::Arrays;
+use tussle_model::{Aggregate, LineSize, Type, TypeId, TypeTable, leaves_told};
 use tussle_render::{Format, Node, View, laid_out};
 
 /// Print types with offsets, holes and cache lines.
@@ -268,8 +268,11 @@ fn facts(source: &Source, id: TypeId, a: &Aggregate, left: &mut usize) -> serde_
     let table = &source.table;
     let holes = Holes::of(table, a);
     let align = bounds(table, id, source.btf);
-    let leaves = if *left == 0 { Vec::new() } else { leaves(table, id, Arrays::Whole) };
-    let cut = *left == 0 || leaves.len() >= LEAVES_MAX;
+    let (leaves, missing) = match *left {
+        0 => (Vec::new(), true),
+        _ => leaves_told(table, id, Arrays::Whole, 0..u64::MAX),
+    };
+    let cut = missing || table.damaged(id).is_some();
     *left = leaves.iter().fold(*left, |n, l| n.saturating_sub(FIELD_BYTES + 3 * l.path.len()));
     let fields: Vec<_> = leaves
         .into_iter()

@@ -3,7 +3,7 @@
 use gimli::constants as dw;
 use tussle_model::{
     Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Exact,
-    Member, MemberRole, SourceLoc, Type, TypeId,
+    Member, MemberRole, SourceLoc, Type, TypeId, misfit,
 };
 
 use super::abi;
@@ -198,14 +198,14 @@ impl<'f> Types<'f> {
         let mut aggregate = header(ctx, die);
         let mut raw = Vec::new();
         let walked = members(ctx, die, &mut |m| raw.push(m));
+        let cut = walked.is_err().then_some("not all of its members can be read");
         self.note(ctx, die, walked);
         self.members += raw.len() + 1;
-        if raw.iter().any(|m| m.computed) {
-            // `struct { int a; char v[n]; int b; }` in a function: no such object is like another
+        if let Some(why) = unsized_why(die, &raw) {
             aggregate.declaration = true;
-            let what = format!("{}: its layout is computed at run time", aggregate.display_name());
-            self.problem(ctx.id, die.offset, what);
-            return self.table.push(Type::Aggregate(aggregate));
+            let id = self.table.push(Type::Aggregate(aggregate));
+            self.doubt(ctx, die, id, why);
+            return id;
         }
         aggregate.members.reserve_exact(raw.len());
         for m in &raw {
@@ -217,11 +217,22 @@ impl<'f> Types<'f> {
         }
         let slots = slots(&self.table, &aggregate, &raw);
         self.place_virtual_bases(&mut aggregate, &slots);
+        let misfit = cut.or_else(|| misfit(&self.table, &aggregate));
         let id = self.table.push(Type::Aggregate(aggregate));
+        if let Some(why) = misfit {
+            self.doubt(ctx, die, id, why);
+        }
         if !slots.is_empty() {
             self.slots.insert(id.0, slots);
         }
         id
+    }
+
+    /// Tells that a type is not known in full, and where in the file.
+    fn doubt(&mut self, ctx: &Loaded<'f>, die: &Die<'f>, id: TypeId, why: &str) {
+        let what = format!("{}: {why}", self.table.name(id));
+        self.problem(ctx.id, die.offset, what);
+        self.table.doubt(id, why);
     }
 
     fn member(&mut self, ctx: &Loaded<'f>, m: &RawMember<'f>, depth: usize) -> Member {
@@ -273,6 +284,14 @@ impl<'f> Types<'f> {
         let size = die.byte_size.or_else(|| scalar_size(ctx, target(ctx, &die.ty?)?)).unwrap_or(0);
         Type::Enum(EnumType { name: ctx.qualified(die), size, values })
     }
+}
+
+/// Why a definition has no size: `struct { int a; char v[n]; int b; }` in a function is like no other object.
+fn unsized_why(die: &Die<'_>, members: &[RawMember<'_>]) -> Option<&'static str> {
+    if members.iter().any(|m| m.computed) {
+        return Some("its layout is computed at run time");
+    }
+    (die.byte_size.is_none() && !die.declaration).then_some("its size is not told: it is left out")
 }
 
 /// Other alignments only occur in damaged files.

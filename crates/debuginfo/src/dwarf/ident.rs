@@ -14,7 +14,7 @@ use super::types::{Loaded, Types};
 use super::units::DieRef;
 
 /// Types nested deeper than this are cut.
-pub(super) const DEPTH_MAX: usize = 100;
+pub(super) const DEPTH_MAX: usize = tussle_model::leaf::DEPTH_MAX;
 
 /// Which hash.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -102,6 +102,7 @@ pub fn read_types(
     let mut problems = std::mem::take(&mut files.problems);
     let units = files.units(&mut problems)?;
     let mut types = Types::new(&units, files.pointer_size());
+    types.table.lost = problems.first().map(ToString::to_string);
     match want {
         Want::All => types.read_all(),
         Want::Names(names) => types.read_named(names),

@@ -127,6 +127,8 @@ struct Wanted<'a> {
     tag: Option<gimli::DwTag>,
     scope: &'a str,
     last: &'a str,
+    /// Both: Rust names references, tuples and slices in no scope (`&mut dyn core::fmt::Write`).
+    whole: &'a str,
 }
 
 impl<'a> Wanted<'a> {
@@ -141,7 +143,7 @@ impl<'a> Wanted<'a> {
         let bare = found.map_or(name, |(_, rest)| rest).trim();
         let at = last_separator(bare);
         let (scope, last) = at.map_or(("", bare), |at| (&bare[..at], &bare[at + 2..]));
-        Wanted { tag: found.map(|(tag, _)| tag), scope, last }
+        Wanted { tag: found.map(|(tag, _)| tag), scope, last, whole: bare }
     }
 
     /// Like [`Wanted::matches`] for text that goes on behind the name's terminator.
@@ -158,7 +160,8 @@ impl<'a> Wanted<'a> {
             }
             Some(wanted) => tag == wanted,
         };
-        right_kind && name == self.last.as_bytes() && scope == self.scope
+        let named = |n: &str, within: &str| name == n.as_bytes() && scope == within;
+        right_kind && (named(self.last, self.scope) || named(self.whole, ""))
     }
 }
 
@@ -181,8 +184,10 @@ impl<'f> Mentions<'f> {
         }
         let strings = dwarf.debug_str.reader().slice();
         let mut patterns = Vec::new();
-        for w in wanted {
-            let name = [w.last.as_bytes(), b"\0"].concat();
+        for text in
+            wanted.iter().flat_map(|w| [Some(w.last), Some(w.whole).filter(|t| *t != w.last)]).flatten()
+        {
+            let name = [text.as_bytes(), b"\0"].concat();
             let offsets: Vec<u32> = memmem::find_iter(strings, &name)
                 .take(STRINGS_MAX)
                 .filter_map(|o| u32::try_from(o).ok())
@@ -214,8 +219,10 @@ fn last_separator(name: &str) -> Option<usize> {
     let bytes = name.as_bytes();
     (1..bytes.len()).rev().find_map(|i| {
         match bytes[i] {
-            b'>' => depth += 1,
-            b'<' => depth -= 1,
+            // `fn() -> T`
+            b'>' if bytes[i - 1] == b'-' => {}
+            b'>' | b')' | b']' | b'}' => depth += 1,
+            b'<' | b'(' | b'[' | b'{' => depth -= 1,
             b':' if depth == 0 && bytes[i - 1] == b':' => return Some(i - 1),
             _ => {}
         }

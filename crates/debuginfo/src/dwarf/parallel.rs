@@ -66,7 +66,9 @@ impl Types<'_> {
             match part {
                 Some(part) => self.join(part),
                 None => {
-                    self.problems.add(".debug_info", 0, "a reading thread was lost: its types are missing")
+                    let what = "a reading thread was lost: its types are missing";
+                    self.problems.add(".debug_info", 0, what);
+                    self.table.lost.get_or_insert(what.into());
                 }
             }
         }
@@ -82,6 +84,7 @@ impl Types<'_> {
                     "more than {most} fields: the types of {} units are left out; ask for them by name",
                     run.len() - i
                 );
+                self.table.lost.get_or_insert(what.clone());
                 self.problems.push_first(".debug_info", what);
                 return;
             }
@@ -96,6 +99,8 @@ impl Types<'_> {
 
     fn join(&mut self, part: Part) {
         let Part { table, key_of, appeared, problems } = part;
+        let lost = table.lost.clone();
+        self.table.lost = self.table.lost.take().or(lost);
         let keys = &self.keys;
         let key = |id: TypeId| key_of.get(id.0 as usize).copied().filter(|&k| k != 0);
         let ids = self.table.absorb(table, |id| keys.get(&key(id)?).copied());

@@ -201,7 +201,7 @@ impl<'f> Types<'f> {
                     }
                 }
             }
-            Err(e) => self.problem(unit, 0, e),
+            Err(e) => self.lose(unit, e),
         }
     }
 
@@ -249,7 +249,7 @@ impl<'f> Types<'f> {
                 Some(Rc::new(ctx))
             }
             Err(e) => {
-                self.problem(unit, 0, e);
+                self.lose(unit, e);
                 None
             }
         };
@@ -305,6 +305,13 @@ impl<'f> Types<'f> {
         }
     }
 
+    /// Records a unit that cannot be read.
+    fn lose(&mut self, unit: u32, why: gimli::Error) {
+        self.problem(unit, 0, why);
+        let what = self.problems.0.last().map(ToString::to_string);
+        self.table.lost = self.table.lost.take().or(what);
+    }
+
     pub(super) fn problem(&mut self, unit: u32, offset: u32, what: impl ToString) {
         let start = self.units.get(unit).and_then(|u| u.header.debug_info_offset()).map_or(0, |o| o.0 as u64);
         self.problems.add(".debug_info", start + u64::from(offset), what);
@@ -319,11 +326,12 @@ impl<'f> Types<'f> {
 
     /// The same, and for every id that [`Types::resolve`] gave (as an index) the id in the finished table.
     pub fn finish_with_ids(self) -> (TypeTable, Vec<TypeId>, Vec<Problem>) {
-        let mut problems = self.problems;
+        let (mut problems, mut table) = (self.problems, self.table);
         if self.budget.is_spent() {
-            problems.add(".debug_info", 0, "refers to the same places too often: reading stopped early");
+            let what = "refers to the same places too often: reading stopped early";
+            problems.add(".debug_info", 0, what);
+            table.lost.get_or_insert(what.into());
         }
-        let mut table = self.table;
         super::order::name_units(&mut table, &self.appeared, self.units);
         let appeared: Vec<TypeId> = self.appeared.iter().map(|a| a.0).collect();
         let (table, ids) = super::order::finish(table, &appeared);

@@ -4,8 +4,9 @@ use super::eval::{Build, Home};
 use super::{Demand, Group, Rule};
 use crate::near::{also, near_paths};
 use crate::phases::{is_below, line_count, list};
+use std::ops::Range;
 use tussle_model::leaf::Arrays;
-use tussle_model::{Leaf, LineSpan, SourceLoc, Spot, Type, leaves_within, resolve};
+use tussle_model::{Leaf, LineSpan, SourceLoc, Spot, Type, leaves_told, leaves_within, resolve};
 
 /// Faults of one rule on one object that are told.
 const FAULTS_MAX: usize = 256;
@@ -84,9 +85,15 @@ impl Case<'_> {
             return Err(Failure::Missing(self.missing(path)));
         }
         if found.len() > 1 && !path.contains('*') {
-            let bases: Vec<String> = found.iter().map(|s| table.name(s.owner)).collect();
-            let bases = bases.join(", ");
-            return Err(Failure::Missing(format!("{}: `{path}` is in {bases}: name the base", self.rule.ty)));
+            let spelled: Vec<String> = found.iter().map(|s| format!("`{}`", s.spelled())).collect();
+            let text =
+                format!("{}: `{path}` is several fields: name one as {}", self.rule.ty, spelled.join(" or "));
+            return Err(Failure::Missing(text));
+        }
+        let part = |s: &Spot| table.incomplete(s.ty).filter(|_| !self.at_offsets());
+        if let Some((spot, why)) = found.iter().find_map(|s| Some((s, part(s)?))) {
+            let text = format!("{}: not all of {} is known: {why}", self.rule.ty, spot.path);
+            return Err(Failure::Unplaced(text));
         }
         if let Some(spot) = found.iter().find(|s| !s.placed) {
             let text =
@@ -98,6 +105,11 @@ impl Case<'_> {
             Field { pieces: spot.pieces(table), spot }
         };
         Ok(found.into_iter().map(placed).collect())
+    }
+
+    /// Only where fields begin counts.
+    fn at_offsets(&self) -> bool {
+        matches!(self.rule.demand, Demand::Offset(_))
     }
 
     fn missing(&self, path: &str) -> String {
@@ -252,28 +264,47 @@ impl Case<'_> {
     }
 
     /// Leaves of the outer object that may share a line with these bytes, the field's own left out.
-    fn neighbours(&self, f: &Field) -> Vec<Leaf> {
+    fn neighbours(&self, f: &Field) -> Result<Vec<Leaf>, Failure> {
         let line = self.rule.line.bytes();
         let window = f.first().saturating_sub(line)..f.end().saturating_add(line);
         let root = match self.home.path.as_str() {
             "" | "(base)" => f.path().to_string(),
             outer => format!("{outer}.{}", f.path()),
         };
-        let near = leaves_within(self.build.table, self.home.id, Arrays::Whole, window);
+        let near = self.all_within(window)?;
         let own = |l: &Leaf| {
             is_below(&l.path, &root) || (l.offset >= f.spot.offset && l.end() <= f.spot.end() && !l.overlaps)
         };
         // An object of a class without members has a byte, and nothing in it.
-        let empty = |l: &Leaf| {
-            matches!(self.build.table.get(l.ty), Type::Aggregate(a) if a.members.is_empty() && !a.declaration)
+        let table = self.build.table;
+        let empty = |l: &Leaf| match table.get(l.ty) {
+            Type::Aggregate(a) => a.members.is_empty() && !a.declaration,
+            _ => false,
         };
-        near.into_iter().filter(|l| l.size > 0 && !own(l) && !empty(l)).collect()
+        Ok(near.into_iter().filter(|l| l.size > 0 && !own(l) && !empty(l)).collect())
+    }
+
+    /// All leaves of the outer object in these bytes, or none.
+    fn all_within(&self, window: Range<u64>) -> Result<Vec<Leaf>, Failure> {
+        let (leaves, cut) = leaves_told(self.build.table, self.home.id, Arrays::Whole, window);
+        let text = || format!("{}: more fields there than are listed", self.rule.ty);
+        if cut { Err(Failure::Unplaced(text())) } else { Ok(leaves) }
+    }
+
+    /// What holds for all fields that are known, where some are not.
+    fn unless_incomplete(&self, faults: Vec<Fault>) -> Faults {
+        match self.build.table.incomplete(self.home.id).filter(|_| faults.is_empty()) {
+            Some(why) => {
+                Err(Failure::Unplaced(format!("{}: perhaps there are other fields: {why}", self.rule.ty)))
+            }
+            None => Ok(faults),
+        }
     }
 
     fn alone(&self, paths: &[String]) -> Faults {
         let mut out = Vec::new();
         for f in self.fields(paths)? {
-            for other in self.neighbours(&f) {
+            for other in self.neighbours(&f)? {
                 let bad = self.phases_where(|p| self.meet(&f.pieces, &[(other.offset, other.size)], p));
                 if bad.is_empty() {
                     continue;
@@ -289,7 +320,7 @@ impl Case<'_> {
                 out.push(self.fault(text, Some(&f), &[f.path(), &other.path]));
             }
         }
-        Ok(out)
+        self.unless_incomplete(out)
     }
 
     fn nothing_between(&self, paths: &[String]) -> Faults {
@@ -305,7 +336,7 @@ impl Case<'_> {
             if window.is_empty() {
                 continue;
             }
-            let between = leaves_within(self.build.table, self.home.id, Arrays::Whole, window.clone());
+            let between = self.all_within(window.clone())?;
             let inside = |l: &&Leaf| l.size > 0 && l.offset >= window.start && l.end() <= window.end;
             for other in between.iter().filter(inside) {
                 let (a, b) = (a.path(), b.path());
@@ -313,7 +344,7 @@ impl Case<'_> {
                 out.push(self.fault(text, None, &[a, b, &other.path]));
             }
         }
-        Ok(out)
+        self.unless_incomplete(out)
     }
 
     fn max_size(&self, most: u64) -> Vec<Fault> {

@@ -1,6 +1,7 @@
 //! Rules as assertions that a compiler checks in every build: C, C++ and Rust.
 
 use super::{Demand, Rule};
+use tussle_model::{AggregateKind, Spot, TypeTable, resolve, virtual_bases};
 
 /// What the assertions are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,15 +17,16 @@ pub enum Language {
 const HEAD_C: &str = "/* Layout rules as compile-time checks. Include it where the types are complete. */\n\
     #include <stddef.h>\n";
 const HEAD_RUST: &str = "// Layout rules as compile-time checks. Include it where the types are in scope.\n\
-    #[allow(dead_code)]\nconst fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {\n    core::mem::size_of::<F>()\n}\n";
+    #[allow(dead_code)]\nconst fn size_of_field<T, F>(_: fn(&T) -> *const F) -> usize {\n    core::mem::size_of::<F>()\n}\n";
 
 /// The rules as source text. Rules over several phases become one assertion per phase; those of a type that is only
 /// known by its alignment at compile time are written for phase 0. What no constant expression can say (patterns,
-/// unnamed neighbours) is left as a comment.
-pub fn emit(rules: &[Rule], language: Language) -> String {
+/// unnamed neighbours) is left as a comment, with a `table` of the types also what its compiler refuses: bit-fields,
+/// members of virtual bases, members of a `class`, which may be private.
+pub fn emit(rules: &[Rule], language: Language, table: Option<&TypeTable>) -> String {
     let rust = language == Language::Rust;
     let mut out = String::from(if rust { HEAD_RUST } else { HEAD_C });
-    for rule in rules {
+    for (n, rule) in rules.iter().enumerate() {
         out.push('\n');
         if let Some(reason) = &rule.reason {
             out.push_str(&comment(reason, rust));
@@ -35,10 +37,18 @@ pub fn emit(rules: &[Rule], language: Language) -> String {
             false => (format!("#if {g}\n"), "#endif\n"),
         });
         let words = format!("{}: {}", rule.ty, rule.demand.words()).replace(['"', '\\'], "'");
+        if let Some(why) = table.and_then(|t| refused(rule, language, t)) {
+            out.push_str(&comment(&format!("not an assertion: {words}: {why}"), rust));
+            continue;
+        }
+        // a comma separates the arguments of a macro
+        let alias =
+            (language == Language::Cpp && rule.ty.contains(',')).then(|| format!("tussle_layout_{n}"));
+        let named = alias.as_ref().map(|a| Rule { ty: a.clone(), ..rule.clone() });
         let phases = rule.phases.clone().unwrap_or_else(|| vec![0]);
         let all: Option<Vec<String>> = phases
             .iter()
-            .map(|&p| conditions(rule, p, language))
+            .map(|&p| conditions(named.as_ref().unwrap_or(rule), p, language))
             .collect::<Option<Vec<_>>>()
             .map(|v| v.concat());
         let Some(all) = all else {
@@ -47,6 +57,7 @@ pub fn emit(rules: &[Rule], language: Language) -> String {
         };
         // an attribute covers one item only
         out.push_str(if rust { "" } else { &open });
+        out.extend(alias.map(|a| format!("using {a} = {};\n", rule.ty)));
         for condition in all {
             out.push_str(if rust { &open } else { "" });
             out.push_str(&match language {
@@ -60,6 +71,27 @@ pub fn emit(rules: &[Rule], language: Language) -> String {
         out.push_str(close);
     }
     out
+}
+
+/// Why a compiler refuses to give the offset of one of the fields.
+fn refused(rule: &Rule, language: Language, table: &TypeTable) -> Option<String> {
+    let class = |spot: &Spot| table.aggregate(spot.owner).is_some_and(|a| a.kind == AggregateKind::Class);
+    let why = |id, spot: &Spot| {
+        let inherits = || table.aggregate(id).is_some_and(|a| !virtual_bases(table, a).is_empty());
+        match language {
+            Language::C | Language::Cpp if spot.bits => Some("is a bit-field, which has no offset"),
+            Language::Cpp if spot.owner != id && inherits() => Some("may lie in a virtual base"),
+            Language::Cpp if class(spot) => Some("may be private"),
+            _ => None,
+        }
+    };
+    let found = rule
+        .demand
+        .fields()
+        .into_iter()
+        .flat_map(|f| table.find_all(&rule.ty).into_iter().map(move |id| (f, id)));
+    let spots = found.flat_map(|(f, id)| resolve(table, id, f).into_iter().map(move |spot| (id, spot)));
+    spots.into_iter().find_map(|(id, spot)| Some(format!("{} {}", spot.path, why(id, &spot)?)))
 }
 
 fn comment(text: &str, rust: bool) -> String {
@@ -135,7 +167,7 @@ impl<'a> Field<'a> {
     fn size(&self) -> String {
         let (ty, path) = (&self.ty, self.path);
         match self.language {
-            Language::Rust => format!("size_of_field(|t: &{ty}| &t.{path})"),
+            Language::Rust => format!("size_of_field(|t: &{ty}| core::ptr::addr_of!(t.{path}))"),
             _ => format!("sizeof((({ty} *)0)->{path})"),
         }
     }

@@ -76,9 +76,19 @@ pub fn check(rules: &[Rule], builds: &[Build<'_>]) -> Vec<Outcome> {
 
 fn cell(rule: &Rule, build: &Build<'_>) -> Status {
     match applies(rule, build) {
-        Ok(true) => of_all_definitions(rule, build),
+        Ok(true) => as_far_as_read(of_all_definitions(rule, build), build),
         Ok(false) => Status::NotForThis,
         Err(what) => Status::Unknown(what),
+    }
+}
+
+/// What was not read may hold another definition of the type, or the only one with the fields.
+fn as_far_as_read(status: Status, build: &Build<'_>) -> Status {
+    match (&status, &build.table.lost) {
+        (Status::Pass | Status::NotForThis, Some(what)) => {
+            Status::Unknown(format!("not all of the file could be read: {what}"))
+        }
+        _ => status,
     }
 }
 
@@ -121,6 +131,10 @@ fn option_holds(config: &str, want: &str) -> bool {
 fn of_all_definitions(rule: &Rule, build: &Build<'_>) -> Status {
     let table = build.table;
     let all = table.find_all(&rule.ty);
+    let unsized_one = table.find_unsized(&rule.ty).map(Status::Unknown);
+    if let (true, Some(unknown)) = (all.is_empty(), &unsized_one) {
+        return unknown.clone();
+    }
     if all.is_empty() && rule.when.has.iter().all(|want| want.starts_with('!')) {
         let close = near(table, &rule.ty, 3);
         let close = also(&close);
@@ -131,12 +145,14 @@ fn of_all_definitions(rule: &Rule, build: &Build<'_>) -> Status {
     if meant.is_empty() {
         return Status::NotForThis;
     }
-    let mut statuses: Vec<Status> = Vec::new();
+    let mut statuses: Vec<Status> = unsized_one.into_iter().collect();
     for &id in &meant {
         let of = if several { definition(table, id) } else { String::new() };
         statuses.push(one(rule, build, Home { id, at: 0, inner: id, path: String::new() }, &of));
         if rule.inherit {
-            let holders = holders(table, id);
+            let (holders, whole) = holders(table, id);
+            let cut = || Status::Unknown(format!("more than {HOLDERS_MAX} objects hold a {}", rule.ty));
+            statuses.extend((!whole).then(cut));
             statuses.extend(holders.into_iter().map(|h| {
                 let of = format!(" in {}", table.name(h.id));
                 one(rule, build, h, &of)
@@ -193,6 +209,9 @@ pub(super) struct Home {
 }
 
 fn one(rule: &Rule, build: &Build<'_>, home: Home, of: &str) -> Status {
+    if let Some(why) = build.table.damaged(home.id) {
+        return Status::Unknown(format!("{why}{of}"));
+    }
     let Possible { all, certain } = match (&rule.phases, build.caches) {
         // written for an object of its own
         (Some(list), _) if home.path.is_empty() => Possible::exactly(list.clone()),
@@ -242,8 +261,8 @@ fn slab_phases(build: &Build<'_>, id: TypeId, caches: &[crate::slab::Cache], lin
     if phases.is_empty() { Possible::of(build.table, id, line, build.btf) } else { Possible::exactly(phases) }
 }
 
-/// Every named type that holds a `ty` by value, at any depth.
-fn holders(table: &TypeTable, ty: TypeId) -> Vec<Home> {
+/// Every named type that holds a `ty` by value, at any depth; whether these are all.
+fn holders(table: &TypeTable, ty: TypeId) -> (Vec<Home>, bool) {
     let mut found: Vec<Home> = Vec::new();
     let mut todo = vec![(ty, 0u64, String::new())];
     let mut seen = HashSet::new();
@@ -256,7 +275,7 @@ fn holders(table: &TypeTable, ty: TypeId) -> Vec<Home> {
                 }
                 for i in 0..count.min(ELEMENTS_MAX) {
                     if found.len() >= HOLDERS_MAX {
-                        return found;
+                        return (found, false);
                     }
                     let name = m.name.as_deref().unwrap_or_default();
                     let subscript = if count > 1 { format!("[{i}]") } else { String::new() };
@@ -275,7 +294,7 @@ fn holders(table: &TypeTable, ty: TypeId) -> Vec<Home> {
             }
         }
     }
-    found
+    (found, true)
 }
 
 /// Element type, stride and number of elements; one for what is no array.

@@ -57,8 +57,21 @@ pub fn view(
         fact("known", "violations known before", verdict.known),
         fact("waived", "violations waived", verdict.waived),
     ]));
+    nodes.push(undecided(rules, builds, outcomes));
     nodes.push(matrix(rules, builds, outcomes));
     (nodes, verdict)
+}
+
+/// For programs what people are told on stderr: which cells are not decided, and why.
+fn undecided(rules: &[Rule], builds: &[Build<'_>], outcomes: &[Outcome]) -> Node {
+    let one = |o: &Outcome| match &o.status {
+        Status::Unknown(why) => {
+            let rule = &rules[o.rule];
+            Some(json!({"rule": rule.name(), "type": rule.ty, "build": builds[o.build].name, "why": why}))
+        }
+        _ => None,
+    };
+    Node::Data { key: "undecided".into(), value: outcomes.iter().filter_map(one).collect() }
 }
 
 fn findings(
