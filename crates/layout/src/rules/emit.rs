@@ -17,7 +17,8 @@ pub enum Language {
 const HEAD_C: &str = "/* Layout rules as compile-time checks. Include it where the types are complete. */\n\
     #include <stddef.h>\n";
 const HEAD_RUST: &str = "// Layout rules as compile-time checks. Include it where the types are in scope.\n\
-    #[allow(dead_code)]\nconst fn size_of_field<T, F>(_: fn(&T) -> *const F) -> usize {\n    core::mem::size_of::<F>()\n}\n";
+    #[allow(dead_code)]\nconst fn size_of_field<T, F>(_: fn(&T) -> *const F) -> usize {\n    \
+    core::mem::size_of::<F>()\n}\n";
 
 /// The rules as source text. Rules over several phases become one assertion per phase; those of a type that is only
 /// known by its alignment at compile time are written for phase 0. What no constant expression can say (patterns,
