@@ -17,7 +17,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = from_source(&text);
     let Ok(set) = parse(&text) else { return };
     for language in [Language::C, Language::Cpp, Language::Rust] {
-        let _ = emit(&set.rules, language);
+        let _ = emit(&set.rules, language, None);
     }
     let build =
         || Build { name: "f".into(), table: &KERNEL, btf: false, arch: None, config: None, caches: None };
