@@ -71,12 +71,12 @@ impl TypeTable {
         for d in &damage {
             self.doubt(d.ty, d.what);
         }
-        self.doubt_misfits(&mut damage);
+        self.doubt_misfits();
         (self, damage)
     }
 
-    /// Marks what no compiler lays out so. What a reader marked, it has told already.
-    fn doubt_misfits(&mut self, damage: &mut Vec<Damage>) {
+    /// Marks what no compiler lays out so. Nothing is repaired, and so nothing told, but by who judges the type.
+    fn doubt_misfits(&mut self) {
         let found = |id| match self.get(id) {
             Type::Aggregate(a) if self.own_doubt(id).is_none() => Some((id, misfit(self, a)?)),
             _ => None,
@@ -84,7 +84,6 @@ impl TypeTable {
         let bad: Vec<(TypeId, &'static str)> = ids(self.len()).filter_map(found).collect();
         for (id, what) in bad {
             self.doubt(id, what);
-            damage.push(Damage { ty: id, what });
         }
     }
 }
