@@ -51,7 +51,12 @@ fn check(folder: &Folder) -> Option<String> {
     let lab = tempfile::tempdir().unwrap();
     folder.write(lab.path());
     let before = folders::stamps(lab.path());
-    let (view, said) = hunt(folder, lab.path(), &[]);
+    let mut hunted = hunt(folder, lab.path(), &[]);
+    // On a busy machine threads may take turns in a later recording, and a case is not seen again: it says so.
+    if !hunted.0["vanished"].is_null() {
+        hunted = hunt(folder, lab.path(), &[]);
+    }
+    let (view, said) = hunted;
     let after: Vec<_> = folders::stamps(lab.path());
     assert_eq!(before, after, "{}: the folder was changed", folder.name);
     let result = found(&view, &folder.structs());
