@@ -101,6 +101,8 @@ fn a_recording_whose_tussle_was_killed_is_found_and_finished() {
     assert_eq!(left(&program), None, "tussle is at work");
     recording.kill().unwrap();
     recording.wait().unwrap();
+    // Its helper in the process group notices, and lets go of the folder.
+    wait_for("nobody works on the recording", || left(&program).is_some());
     let folder = left(&program).unwrap();
     // Another recording says so.
     let other = tussle(at).args(["record", "-o", "other.data", "--", "./p"]).output().unwrap();
