@@ -15,12 +15,13 @@ struct stats { long hits; long misses; struct { int x, y; } at[4]; char name[8];
 struct stats counters __attribute__((aligned(64))) = { 5, -7, {{1, 2}, {3, 4}}, "eth0" };
 static int neighbour __attribute__((aligned(64)));
 long zeroed[3];
+struct gap { char kind; int count; } holed[2] = { { 1, 2 } };
 static const long fixed[2] = { 7, 8 };
 int main(void) {
     struct stats *heap = calloc(1, sizeof *heap);
     heap->misses = 42;
-    printf("%p %p %p %p %p\n", (void *)&counters.at[1].y, (void *)&neighbour, (void *)heap, (void *)&zeroed[1],
-        (void *)&fixed[1]);
+    printf("%p %p %p %p %p %p\n", (void *)&counters.at[1].y, (void *)&neighbour, (void *)heap, (void *)&zeroed[1],
+        (void *)&fixed[1], (void *)((char *)&holed[1] + 2));
     fflush(stdout);
     if (!getenv("QUICK")) sleep(600);
     return neighbour;
@@ -43,7 +44,7 @@ fn build(dir: &Path, flags: &[&str]) {
     assert!(built.is_ok_and(|s| s.success()));
 }
 
-/// The process and the four addresses that it printed.
+/// The process and the addresses that it printed.
 fn start(dir: &Path) -> (Running, Vec<String>) {
     let mut child = Command::new(dir.join("p")).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -83,6 +84,7 @@ fn addresses_of_a_process_have_names() {
         says(&["where", &pid, &at[1]], &["neighbour"]);
         says(&["where", &pid, &at[3]], &["zeroed", "[1]"]);
         says(&["where", &pid, &at[4]], &["fixed", "[1]"]);
+        says(&["where", &pid, &at[5]], &["holed", "[1]", "padding: 3 bytes", "kind"]);
         says(&["where", &pid, &at[2]], &["unknown", "--type and --base"]);
         let inside = format!("{:#x}", u64::from_str_radix(&at[2][2..], 16).unwrap() + 8);
         says(&["where", &pid, &inside, "--type", "stats", "--base", &at[2]], &["struct stats", "misses"]);
