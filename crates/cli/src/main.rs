@@ -86,7 +86,7 @@ fn main() -> ExitCode {
 
 fn begin() -> ExitCode {
     // A reader that closes the pipe early (`tussle report | head`) ends us quietly, like any Unix tool.
-    // SAFETY: resets a signal disposition before any thread exists.
+    // SAFETY: resets a signal disposition before anything else runs.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     if let Some(code) = cmd::cc::run_as_assembler() {
         return code;

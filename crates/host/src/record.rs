@@ -15,7 +15,6 @@ mod spawn;
 use crate::elf::{self, Inspection};
 use crate::emulate::{EmulateError, Emulation};
 use crate::said::Said;
-use limits::Limits;
 use session::Note;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -174,8 +173,7 @@ pub fn record_telling(options: &RecordOptions, tell: &mut dyn FnMut(f64)) -> Res
     };
     let program = find_program(name, options.folder.as_deref())?;
     let way = way_for(&program, options)?;
-    let limits =
-        Limits::raise().map_err(|why| RecordError::Refused(program.display().to_string(), why))?;
+    limits::raise().map_err(|why| RecordError::Refused(program.display().to_string(), why))?;
     let (place, note) = place::choose(options.mem_max_bytes);
     let session = Session::create(&place)?;
     let emulated = match &way {
@@ -213,7 +211,7 @@ pub fn record_telling(options: &RecordOptions, tell: &mut dyn FnMut(f64)) -> Res
         Way::Emulated(e) => (&e.emulator, e.command(&program, &options.command, &HIDDEN)),
         _ => (&program, options.command.clone()),
     };
-    let end = spawn::run(file, &command, (options, &limits), &env, begun)
+    let end = spawn::run(file, &command, options, &env, begun)
         .map_err(|e| RecordError::NotExecutable(program.display().to_string(), e.to_string()))?;
     drop(control);
     (known.duration_s, known.wait_status) = (Some(clock.elapsed().as_secs_f64()), end.wait_status());

@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// One bit per closed standard descriptor.
-static CLOSED: AtomicU32 = AtomicU32::new(0);
+/// One bit per closed standard descriptor, and from [`IGNORED`] on per signal of [`OWN`] that was ignored.
+static GIVEN: AtomicU32 = AtomicU32::new(0);
 
 /// Signals that this process does not ignore, although it may have been told to.
 const OWN: [i32; 2] = [libc::SIGPIPE, libc::SIGCHLD];
@@ -28,7 +28,7 @@ extern "C" fn look() {
             }
             libc::signal(signal, libc::SIG_DFL);
         }
-        CLOSED.store(seen, Relaxed);
+        GIVEN.store(seen, Relaxed);
     }
 }
 
@@ -39,7 +39,7 @@ static LOOK: extern "C" fn() = look;
 
 /// Gives `c` what this process was given. Descriptors that `c` redirects itself are in `redirected`, one bit each.
 pub fn hand_on(c: &mut Command, redirected: u32) {
-    let seen = CLOSED.load(Relaxed);
+    let seen = GIVEN.load(Relaxed);
     // SAFETY: two system calls, which may be made between fork and exec.
     unsafe {
         c.pre_exec(move || {

@@ -1,7 +1,6 @@
 //! Starting the program so that it does not notice: same terminal, same signals, addresses not randomised.
 
 use super::forwarding::Forwarding;
-use super::limits::Limits;
 use super::{Output, RecordOptions};
 use crate::said::{Listener, Said};
 use crate::service::Ready;
@@ -147,7 +146,7 @@ fn end_after(duration: std::time::Duration, child: u32) {
 pub fn run(
     program: &Path,
     command: &[OsString],
-    (o, limits): (&RecordOptions, &Limits),
+    o: &RecordOptions,
     env: &[(OsString, OsString)],
     begun: impl FnOnce(u32),
 ) -> std::io::Result<End> {
@@ -163,7 +162,7 @@ pub fn run(
         c.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
     super::inherited::environment(&mut c, env);
-    limits.hand_on(&mut c);
+    super::limits::hand_on(&mut c);
     // SAFETY: personality is a system call without memory effects.
     unsafe {
         c.pre_exec(|| {
