@@ -227,3 +227,48 @@ fn a_patch_that_was_there_before_is_not_taken_for_this_hunts() {
     assert!(said.contains("tussle.patch was there before and is not of this hunt"), "{said}");
     assert_eq!(std::fs::read_to_string(dir.path().join("tussle.patch")).unwrap(), "of another hunt");
 }
+
+/// Two threads with a counter each, and the limit on addresses that the program finds, into a file of its arguments.
+const LIMITED: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/resource.h>
+static struct { volatile long a, b; } s;
+static pthread_barrier_t go;
+static void *f(void *x) { pthread_barrier_wait(&go); for (int i = 0; i < 200000; i++) s.a++; return x; }
+int main(int argc, char **argv) {
+	pthread_t t;
+	struct rlimit r;
+	getrlimit(RLIMIT_AS, &r);
+	FILE *o = fopen(argv[argc - 1], "a");
+	fprintf(o, "%ld\n", (long)r.rlim_cur);
+	fclose(o);
+	pthread_barrier_init(&go, 0, 2);
+	pthread_create(&t, 0, f, 0);
+	pthread_barrier_wait(&go);
+	for (int i = 0; i < 200000; i++) s.b++;
+	pthread_join(t, 0);
+	return 0;
+}
+"#;
+
+/// What tussle raises for itself it does not hand on, to the second recording as little as to the first.
+#[test]
+fn every_recording_has_the_limits_that_were_given() {
+    if !tussle_testkit::need("make") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("p");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("p.c"), LIMITED).unwrap();
+    std::fs::write(folder.join("Makefile"), "p: p.c\n\t$(CC) -g -O1 -o p p.c -pthread\n").unwrap();
+    let seen = dir.path().join("seen");
+    let line = "ulimit -S -v 9000000; exec \"$0\" hunt p --run \"./p $1\" --no-bench";
+    let tussle = env!("CARGO_BIN_EXE_tussle").as_ref();
+    let arguments = ["-c".as_ref(), line.as_ref(), tussle, seen.as_os_str()];
+    let out = std::process::Command::new("sh").args(arguments).current_dir(dir.path()).output().unwrap();
+    let seen = std::fs::read_to_string(&seen).unwrap_or_default();
+    assert!(seen.lines().count() >= 2, "{}", text(&out.stderr));
+    assert!(seen.lines().all(|l| l == "9216000000"), "{seen}");
+}
