@@ -225,10 +225,12 @@ fn run_facts(e: &Evidence, seen: &Contention, finding: bool) -> Vec<Fact> {
     );
     let cpus = e.actors.iter().any(|a| a.kind == ActorKind::Cpu);
     let actors = format!("{} {}", e.actors.len(), if cpus { "CPUs" } else { "threads" });
-    // Kept are only lines that threads share: where there are none, the source still says how many it saw.
+    // Kept are only lines that threads share, and their neighbours: the source says how many it saw.
+    let kept = accesses.round().max(0.0) as u64;
     let (accesses, kept) = match r.accesses {
-        Some(all) if accesses == 0.0 && all > 0 => (all as f64, ", none to memory that they share"),
-        _ => (accesses, ""),
+        Some(all) if kept == 0 && all > 0 => (all as f64, ", none to memory that they share".into()),
+        Some(all) if all > kept => (all as f64, format!(", {} of them to lines that are kept", thousands(kept))),
+        _ => (accesses, String::new()),
     };
     let total = format!("{} {} by {actors}{kept}", thousands(accesses.round().max(0.0) as u64), r.unit);
     let total = if r.complete { total } else { format!("{total}; the recording is incomplete") };

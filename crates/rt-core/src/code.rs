@@ -115,6 +115,27 @@ unsafe fn lookup(t: *mut Live, pc: u64) -> u32 {
     }
 }
 
+/// Callers that tell one place in the code from another: an operation of a library's lock, its wrapper, who used it.
+const CALLERS: usize = 3;
+
+/// A number for the place where `pc` was reached; no address.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
+pub unsafe fn whereabouts(t: *mut Live, pc: u64) -> u64 {
+    const NO_ADDRESS: u64 = 1 << 63;
+    let mut h = pc.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // SAFETY: positions are masked to the number of frames.
+    unsafe {
+        let depth = (*t).depth as usize / size_of::<Frame>();
+        for k in 0..depth.saturating_sub(1).min(CALLERS) {
+            let caller = (*(&raw mut (*t).frames[0]).add((depth - k) & (FRAMES - 1))).caller();
+            h = (h ^ h >> 29 ^ caller).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+    (h >> 3) << 2 | NO_ADDRESS
+}
+
 /// # Safety
 /// `info` is the calling thread's, `id` a slot of its table that is taken.
 #[inline(always)]

@@ -4,8 +4,8 @@
 //! - ticket locks: a thread adds to one word (or to the upper half of a word), and polls another one (the lower half)
 //!   until it shows what that word was; then it alone changes it;
 //! - queue locks (MCS, CLH): a thread exchanges the address of a node of its own into the queue's tail, waits for a
-//!   word in its node or in that of the one before, and gives the lock on through the next one's node,
-//!   its own or the tail;
+//!   word in its node or in that of the one before to become 0, or something else than 0, and gives the lock on through
+//!   the next one's node, its own or the tail. While nobody queues the tail looks like a lock of one word, see `waits`;
 //! - sequence locks: a word that writers make odd, and the same thread even again.
 //!
 //! What a thread waits for and has is in its own [`Guard`]; who has a lock is in a slot beside the word's own: that of
@@ -23,6 +23,10 @@ const ADDRESS_MIN: u64 = 1 << 16;
 const ADDRESS_MAX: u64 = 1 << 47;
 /// Bytes of a node in which its words lie.
 const NODE: u64 = 192;
+/// A [`QUEUE`] whose threads wait until a word is not 0.
+const QUEUE_UP: u64 = 4;
+/// In `Guard::next` of a thread that has just queued: it got through the time before without seeing a 0.
+const THROUGH: u64 = 1;
 
 fn is_address(value: u64) -> bool {
     (ADDRESS_MIN..ADDRESS_MAX).contains(&value)
@@ -30,6 +34,20 @@ fn is_address(value: u64) -> bool {
 
 fn within(addr: u64, node: u64) -> bool {
     node != 0 && (node..node + NODE).contains(&addr)
+}
+
+fn is_queue(kind: u64) -> bool {
+    kind == QUEUE || kind == QUEUE_UP
+}
+
+/// Whether a word's value is what threads of such a queue wait for.
+fn lets_go(kind: u64, value: u64) -> bool {
+    (value != 0) == (kind == QUEUE_UP)
+}
+
+/// The thread, which seemed to have the lock, looks again at what it waited for: it still waits, for another value.
+fn still_waits(g: &Guard, addr: u64, value: u64) -> bool {
+    is_queue(g.kind) && addr == g.ticket && lets_go(g.kind, value)
 }
 
 /// What the thread waits for or has.
@@ -61,9 +79,15 @@ pub unsafe fn may_begin(t: *mut Live, addr: u64, value: u64) -> bool {
     // SAFETY: the caller's promise.
     let g = unsafe { guard(t) };
     match g.wait {
-        NOTHING => g.kind == QUEUE && within(addr, g.node) && is_address(value),
+        NOTHING => still_waits(g, addr, value) || is_next(g, addr, value),
         TICKET => value == g.ticket && addr != g.word,
-        _ => value == 0 && (within(addr, g.before) || within(addr, g.node)),
+        kind if lets_go(kind, value) => within(addr, g.before) || within(addr, g.node),
+        kind => {
+            if is_queue(kind) && within(addr, g.before) {
+                g.ticket = addr;
+            }
+            false
+        }
     }
 }
 
@@ -72,13 +96,36 @@ pub fn seen(entered: &Entered, addr: u64, value: u64) {
     // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.
     let g = unsafe { guard(entered.live()) };
     match g.wait {
-        NOTHING if g.kind == QUEUE && within(addr, g.node) && is_address(value) => g.next = value,
+        NOTHING if still_waits(g, addr, value) => wait_on(entered),
+        NOTHING if is_next(g, addr, value) => g.next = value,
+        NOTHING => {}
         TICKET if value == g.ticket && addr != g.word => begin(entered, TICKET, addr),
-        QUEUE if value == 0 && (within(addr, g.before) || within(addr, g.node)) => {
-            begin(entered, QUEUE, g.word)
+        kind if is_queue(kind) && lets_go(kind, value) => {
+            g.ticket = addr;
+            // Who waits in a queue does not wait for its tail.
+            waits::no_lock(sync::slot(entered, g.word));
+            begin(entered, kind, g.word)
         }
         _ => {}
     }
+}
+
+/// The word tells of the next one in the queue.
+fn is_next(g: &Guard, addr: u64, value: u64) -> bool {
+    is_queue(g.kind) && within(addr, g.node) && is_address(value)
+}
+
+/// What the thread took for the end of its wait is what it waits to end.
+fn wait_on(entered: &Entered) {
+    // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.
+    let (g, me) = (unsafe { guard(entered.live()) }, sync::thread_number(entered));
+    let s = slot(entered, g.word);
+    sections::given_up(entered, g.word);
+    let _ = waits::holder(s).compare_exchange(me, 0, Relaxed, Relaxed);
+    waits::releases(s).store(0, Relaxed);
+    let kind = if g.kind == QUEUE { QUEUE_UP } else { QUEUE };
+    s.second.store(kind, Relaxed);
+    (g.kind, g.wait, g.ticket) = (NOTHING, kind, 0);
 }
 
 /// Notes that one instruction brought a word of so many bytes from `from` to `to`, which may be the first step to such
@@ -105,7 +152,10 @@ pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, from: u64, to: u64) 
         return step > 1 && serving == ticket;
     }
     if bytes == 8 && is_address(to) && (from == 0 || is_address(from)) {
+        // It looked at the node before, and queues again: what it saw was no reason to wait.
+        let through = g.wait == QUEUE && g.word == addr && g.ticket != 0;
         *g = Guard { wait: QUEUE, word: addr, node: to, before: from, ..Guard::NONE };
+        g.next = if through { THROUGH } else { 0 };
         return true;
     }
     false
@@ -116,7 +166,16 @@ pub fn stepped(entered: &Entered) {
     // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.
     let g = unsafe { guard(entered.live()) };
     match g.wait {
-        QUEUE if g.before != 0 => waiting(entered, g.word),
+        QUEUE if g.before != 0 => {
+            let s = slot(entered, g.word);
+            if core::mem::take(&mut g.next) == THROUGH {
+                s.second.store(QUEUE_UP, Relaxed);
+            }
+            if s.second.load(Relaxed) == QUEUE_UP {
+                g.wait = QUEUE_UP;
+            }
+            waiting(entered, g.word)
+        }
         TICKET => begin(entered, TICKET, g.node),
         kind => begin(entered, kind, g.word),
     }
@@ -181,14 +240,15 @@ pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) -> bool {
         return false;
     }
     let (s, word) = (slot(entered, g.word), g.word);
-    // What gives a lock away is no step to the next one.
-    *g = Guard { gave: if at_once { addr } else { 0 }, ..Guard::NONE };
+    // What gives a lock away is no step to the next one. A queue's tail may not have been given after all.
+    *g = Guard { gave: if at_once && !is_queue(g.kind) { addr } else { 0 }, ..Guard::NONE };
+    // As whatever kind of lock it was taken.
+    sections::given_up(entered, word);
     if waits::holder(s).load(Relaxed) != me {
         waits::releases(s).store(0, Relaxed);
         return true;
     }
     if is_lock(s) {
-        sections::releasing(entered, word);
         sync::unlocking(entered, word);
     }
     waits::holder(s).store(0, Relaxed);

@@ -35,6 +35,7 @@ pub mod latches;
 mod lockfree;
 pub mod marks;
 pub mod mem;
+pub mod monitors;
 #[allow(missing_docs)]
 pub mod pieces;
 pub mod probe;

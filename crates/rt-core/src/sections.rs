@@ -43,6 +43,20 @@ pub fn releasing(entered: &Entered, addr: u64) {
     unsafe { end(entered.live(), addr) }
 }
 
+/// The same, however often it was taken: what looks like two kinds of locks at once is taken twice.
+pub fn given_up(entered: &Entered, addr: u64) {
+    // SAFETY: `held_count` is at most HELD, and `held` is asked below it.
+    unsafe {
+        let t = entered.live();
+        for k in 0..(*t).held_count as usize {
+            if (*held(t, k)).addr == addr {
+                (*held(t, k)).times = 1;
+            }
+        }
+        end(t, addr);
+    }
+}
+
 /// Memory of locks, sections and visits so far, bytes.
 fn section_bytes() -> u64 {
     // SAFETY: a recording thread has a mapped header; all use this cell as an atomic.
@@ -314,7 +328,7 @@ pub(crate) unsafe fn close(t: *mut Live) {
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
-unsafe fn exact(t: *mut Live) -> u64 {
+pub(crate) unsafe fn exact(t: *mut Live) -> u64 {
     // SAFETY: `each_used` gives entries in use; there are eight read-modify-write counters beside each.
     unsafe {
         let mut n = 0u64;

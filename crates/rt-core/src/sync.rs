@@ -7,7 +7,7 @@ use crate::standing::{self, By};
 use crate::sys::Spin;
 use crate::thread::{Entered, now, round};
 use crate::wire::*;
-use crate::{processes, record, sampling, sections};
+use crate::{monitors, processes, record, sampling, sections};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 const SLOTS: usize = 4096;
@@ -38,7 +38,7 @@ pub(crate) struct Slot {
     pub(crate) kind: AtomicU64,
     /// Word of a lock: by how much a second thread changed it while another one had it, 0 if none did.
     pub(crate) second: AtomicU64,
-    /// Word that threads count: what is known of it, and the latest clock of those who did.
+    /// Word that threads count: what is known of it, and the latest clock of those who did. Mutex: see `monitors`.
     pub(crate) count: AtomicU64,
     pub(crate) counted: AtomicU64,
 }
@@ -264,6 +264,7 @@ pub fn cond_wait_end(entered: &Entered, addr: u64, seq: u64, woken: bool) {
 
 /// Before a signal or broadcast.
 pub fn cond_wake(entered: &Entered, addr: u64, all: bool) {
+    monitors::wakes(entered);
     // SAFETY: the state is the calling thread's; what waiters share are the slot's atomics.
     unsafe {
         let s = slot(entered, addr);
@@ -304,6 +305,7 @@ pub fn locked(entered: &Entered, addr: u64, held_before: Option<u64>) {
             }
         }
         s.a.store(now(t), Relaxed);
+        monitors::locked(entered, s, addr);
         sections::begin(t, addr, false);
     }
 }
@@ -348,6 +350,7 @@ pub fn unlocking(entered: &Entered, addr: u64) {
         if held >= HOLD_MIN {
             s.b.fetch_add(held, AcqRel);
         }
+        monitors::unlocking(entered, addr);
     }
 }
 

@@ -232,6 +232,7 @@ unsafe fn begin(t: *mut Live, info: *mut ThreadInfo, vt: u64) {
         (*t).window_vt = vt;
         (*t).tells_operations = 0;
         (*t).regions_begun = 0;
+        ((*t).monitor.mutex, (*t).monitor.has, (*t).monitor.within, (*t).monitor.locked) = (0, 0, 0, 0);
         ((*t).skip, (*t).skip_from, (*t).skipped, (*t).within) = (0, 0, 0, 0);
         sampling::place(t);
         (*t).epoch = 1;

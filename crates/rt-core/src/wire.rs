@@ -394,6 +394,7 @@ pub struct Live {
     pub told: u64,
     pub told_vt: u64,
     pub guard: Guard,
+    pub monitor: Monitor,
     /// A lock that it tried in vain, and for how long that had been held before.
     pub tried: u64,
     pub tried_before: u64,
@@ -439,8 +440,22 @@ pub const SEQUENCE: u64 = 3;
 
 impl Guard {
     /// No lock.
-    pub const NONE: Guard =
-        Guard { kind: 0, wait: 0, word: 0, ticket: 0, node: 0, before: 0, next: 0, gave: 0 };
+    pub const NONE: Guard = Guard { kind: 0, wait: 0, word: 0, ticket: 0, node: 0, before: 0, next: 0, gave: 0 };
+}
+
+/// What a thread is at with a mutex under which threads wait for conditions, see `monitors`.
+#[repr(C)]
+pub struct Monitor {
+    /// The one that it used last, 0 if none; 1 while it has it, and once it has woken somebody under it.
+    pub mutex: u64,
+    pub has: u32,
+    pub woke: u32,
+    /// The one that it is in, 0 if none; 1 if that is a lock; where it went in and left last, its accesses until then.
+    pub within: u64,
+    pub locked: u64,
+    pub site: u64,
+    pub left_site: u64,
+    pub left: u64,
 }
 
 /// What a thread saw when it looked at an atomic word.
@@ -646,26 +661,11 @@ pub struct Site {
 }
 
 /// Names of allocation functions.
+#[rustfmt::skip]
 pub const ALLOCATORS: [&str; 19] = [
-    "malloc",
-    "calloc",
-    "realloc",
-    "aligned_alloc",
-    "posix_memalign",
-    "memalign",
-    "valloc",
-    "pvalloc",
-    "reallocarray",
-    "operator new",
-    "operator new[]",
-    "operator new(nothrow)",
-    "operator new[](nothrow)",
-    "operator new(align)",
-    "operator new[](align)",
-    "mmap",
-    "operator new(align, nothrow)",
-    "runtime.mallocgc",
-    "tussle_type",
+    "malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "memalign", "valloc", "pvalloc", "reallocarray",
+    "operator new", "operator new[]", "operator new(nothrow)", "operator new[](nothrow)", "operator new(align)",
+    "operator new[](align)", "mmap", "operator new(align, nothrow)", "runtime.mallocgc", "tussle_type",
 ];
 
 /// Position of what the program told, in [`ALLOCATORS`].

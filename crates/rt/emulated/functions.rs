@@ -6,7 +6,7 @@ use crate::cpu::{Cpu, PENDING_MAX, ended, enter, live, thread};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use tussle_rt_core::thread::{Entered, vt_of};
 use tussle_rt_core::wire::{RMW, WRITE};
-use tussle_rt_core::{heap, record, sections, sync};
+use tussle_rt_core::{heap, monitors, record, sections, sync};
 
 #[allow(dead_code)]
 mod kinds {
@@ -151,6 +151,7 @@ fn begun(entered: &Entered, p: &mut Pending) -> bool {
             return false;
         }
         COND_WAIT => {
+            monitors::waiting(entered, b);
             left(entered, b);
             p.before = Some(sync::cond_wait_begin(entered, a));
         }
@@ -178,6 +179,10 @@ fn begun(entered: &Entered, p: &mut Pending) -> bool {
 fn left(entered: &Entered, lock: u64) {
     sections::releasing(entered, lock);
     sync::unlocking(entered, lock);
+    // SAFETY: the thread is inside the recorder: its state is its own.
+    if unsafe { monitors::has(entered.live(), lock) } {
+        monitors::left(entered, lock, 0);
+    }
 }
 
 /// The call whose frame was at `depth` has returned: true if it was one that is waited for.

@@ -158,9 +158,10 @@ pub mod heap {
 
 /// Synchronisation.
 pub mod sync {
+    use crate::arch::current;
     use crate::arena::recording;
     use crate::thread::enter;
-    use tussle_rt_core::sync as core;
+    use tussle_rt_core::{monitors, sync as core};
 
     macro_rules! forward {
         ($($(#[$doc:meta])* $name:ident($($a:ident: $t:ty),*) $(-> $r:ty = $none:expr)?;)+) => { $(
@@ -219,6 +220,26 @@ pub mod sync {
         sem_taken(addr: u64);
         /// Before posting a semaphore.
         sem_post(addr: u64);
+    }
+
+    /// Before waiting for a condition with a mutex.
+    pub fn waiting_with(mutex: u64) {
+        if recording()
+            && let Some(t) = enter()
+        {
+            monitors::waiting(&t, mutex)
+        }
+    }
+
+    /// A mutex is about to be released at `pc`, and all is told that happened under it.
+    pub fn left(mutex: u64, pc: u64) {
+        // SAFETY: the state is the calling thread's.
+        if recording()
+            && unsafe { monitors::has(current(), mutex) }
+            && let Some(t) = enter()
+        {
+            monitors::left(&t, mutex, pc)
+        }
     }
 
     /// Before waiting for a lock: for how long it has been held so far, all holders together.

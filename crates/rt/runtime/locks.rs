@@ -215,6 +215,7 @@ pub unsafe fn mutex_given_back(m: P, pc: u64) {
     // SAFETY: only the address is noted.
     unsafe { mutex_seen(m, pc) };
     sync::unlocking(m as u64);
+    sync::left(m as u64, pc);
 }
 
 /// # Safety
@@ -509,6 +510,7 @@ pub unsafe fn cond_wait(c: P, m: P, pc: u64, wait: impl Fn() -> c_int) -> c_int 
     unsafe {
         seen(c, 8, RMW, pc);
         sections::releasing(m as u64);
+        sync::waiting_with(m as u64);
         mutex_seen(m, pc);
         sync::unlocking(m as u64);
         let seq = sync::cond_wait_begin(c as u64);

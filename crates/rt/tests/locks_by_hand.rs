@@ -1,0 +1,68 @@
+//! Data under locks that a program made itself moves with the lock, whatever that is made of.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{How, Lab, observed, total_e};
+use std::path::Path;
+
+const STORES: f64 = 320_000.0;
+
+/// Of atomics: queues whose waiters wait for 0 or for something else, on nodes that stay or lie on the stack.
+const ATOMICS: [&str; 8] =
+    ["MCS", "MCS_READY", "MCS_STACK", "CLH", "CLH_READY", "HEMLOCK", "QSPIN", "FLAGS"];
+
+/// Of a mutex and conditions.
+const MONITORS: [&str; 6] = ["SEMAPHORE", "WOKEN_AFTER", "READERS", "TICKETS", "TURNS", "OWN_TURNS"];
+
+/// E as a share of the stores.
+fn share(lab: &Lab, exe: &Path) -> f64 {
+    let ran = lab.run(exe, &[], How::default());
+    assert_eq!((ran.status, &ran.unusable[..]), (0, &[][..]));
+    total_e(&observed(&ran.evidence), false) / STORES
+}
+
+/// Of five runs, so that one in which the scheduler kept a thread from the lock until the end says nothing.
+fn check(kinds: &[&str]) {
+    let Some(lab) = Lab::new() else { return };
+    let mut wrong = Vec::new();
+    for kind in kinds {
+        let exe = lab.build("hand_locks", &[&format!("-DKIND={kind}")]);
+        let shares: Vec<f64> = (0..5).map(|_| share(&lab, &exe)).collect();
+        eprintln!("{kind}: {shares:.4?} of the stores");
+        if shares.iter().filter(|s| **s < 0.01).count() < 4 {
+            wrong.push(*kind);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn data_under_queue_locks_moves_with_them() {
+    check(&ATOMICS);
+}
+
+#[test]
+fn data_under_monitors_moves_with_them() {
+    check(&MONITORS);
+}
+
+#[test]
+fn without_the_lock_all_fight() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("hand_locks", &["-DKIND=SEMAPHORE", "-DBROKEN"]);
+    let shares: Vec<f64> = (0..3).map(|_| share(&lab, &exe)).collect();
+    assert!(shares.iter().all(|s| *s > 0.5), "{shares:?}");
+}
+
+/// The lock's word beside its data, and threads that look at it meanwhile: that is no hand-off.
+#[test]
+fn who_polls_a_monitor_beside_its_data_is_seen() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("hand_locks", &["-DKIND=SEMAPHORE", "-DPOLLED"]);
+    let shares: Vec<f64> = (0..5).map(|_| share(&lab, &exe)).collect();
+    eprintln!("polled: {shares:.4?} of the stores");
+    // Where one thread has the CPU for all of its sections, nobody polls.
+    assert!(shares.iter().any(|s| *s > 0.02), "{shares:?}");
+}
