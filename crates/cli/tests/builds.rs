@@ -198,3 +198,130 @@ fn a_project_file_says_what_to_record_and_to_check() {
     assert_eq!(out.status.code(), Some(2));
     assert!(text(&out.stderr).contains("out") && !at("out").exists(), "{}", text(&out.stderr));
 }
+
+/// A folder's files, each with its folders.
+fn put(lab: &Path, files: &[(&str, &str)]) {
+    for (at, text) in files {
+        let at = lab.join(at);
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        std::fs::write(at, text).unwrap();
+    }
+}
+
+const RULE: &str = "app: main.c\n\t$(CC) -g -o app main.c\n";
+
+#[test]
+fn links_out_of_the_folder_and_back_are_followed() {
+    if !need("make") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let main = "#include \"common/a.h\"\n#include \"again/b.h\"\nint main(void) { return A + B; }\n";
+    let files = [("common/a.h", "#define A 0\n"), ("p/own/b.h", "#define B 0\n"), ("p/Makefile", RULE)];
+    put(lab.path(), &files);
+    put(lab.path(), &[("p/main.c", main)]);
+    std::os::unix::fs::symlink("../common", lab.path().join("p/common")).unwrap();
+    std::os::unix::fs::symlink("../p/own", lab.path().join("p/again")).unwrap();
+    let said = text(&tussle(lab.path(), &["hunt", "p"]).stderr);
+    assert!(said.contains("recording ./app"), "{said}");
+}
+
+#[test]
+fn what_a_build_wants_from_outside_of_the_folder_is_named() {
+    if !need("make") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let with = |line: &str| format!("{line}\n{RULE}");
+    put(lab.path(), &[("common.mk", "X = 1\n"), ("p/main.c", "int main(void) { return 0; }\n")]);
+    let check = |rules: &str, words: &[&str]| {
+        put(lab.path(), &[("p/Makefile", rules)]);
+        let out = tussle(lab.path(), &["hunt", "p"]);
+        let said = text(&out.stderr);
+        assert!(out.status.code() == Some(2) && words.iter().all(|w| said.contains(w)), "{said}");
+    };
+    check(&with("include ../common.mk"), &["../common.mk outside of it", "--build 'make -C p'"]);
+    check(&with("$(if $(shell git describe --always),,$(error none))"), &["version control data are not copied"]);
+    let wiped = "all:\n\tenv -i PATH=/usr/bin:/bin cc -g -o app main.c\n";
+    check(wiped, &["Makefile:2 empties the environment"]);
+    let two = r#"[{"directory": "@", "file": "main.c", "command": "cc -c main.c"},
+        {"directory": "@", "file": "b.c", "command": "cc -c b.c"}]"#;
+    std::fs::remove_file(lab.path().join("p/Makefile")).unwrap();
+    let at = lab.path().join("p").canonicalize().unwrap();
+    let two = two.replace('@', &at.to_string_lossy());
+    put(lab.path(), &[("p/b.c", "int main(void) { return 0; }\n"), ("p/compile_commands.json", &two)]);
+    let said = text(&tussle(lab.path(), &["hunt", "p"]).stderr);
+    assert!(said.contains("several programs"), "{said}");
+}
+
+/// A package takes its version, its dependencies and its lock file from a workspace above it.
+#[test]
+fn a_member_of_a_workspace_is_built_there() {
+    if !need("cargo") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let package =
+        |name: &str| format!("[package]\nname = \"{name}\"\nversion.workspace = true\nedition.workspace = true\n");
+    let workspace = "[workspace]\nmembers = [\"app\", \"core\", \"tool\"]\nresolver = \"2\"\n\
+                     [workspace.package]\nversion = \"1.0.0\"\nedition = \"2021\"\n";
+    let app = package("app") + "[dependencies]\ncore-counts = { path = \"../core\" }\n";
+    let main = "fn main() { assert!(core_counts::one() == 1) }\n";
+    put(lab.path(), &[("p/Cargo.toml", workspace), ("p/app/Cargo.toml", &app), ("p/app/src/main.rs", main)]);
+    put(lab.path(), &[("p/core/Cargo.toml", &package("core-counts")), ("p/tool/src/main.rs", "fn main() {}\n")]);
+    put(lab.path(), &[("p/core/src/lib.rs", "pub fn one() -> u8 { 1 }\n"), ("p/tool/Cargo.toml", &package("tool"))]);
+    let said = text(&tussle(lab.path(), &["hunt", "p/app"]).stderr);
+    assert!(said.contains("app is built, and patched, in its workspace"), "{said}");
+    assert!(said.contains("/release/app"), "{said}");
+    let said = text(&tussle(lab.path(), &["hunt", "p"]).stderr);
+    assert!(said.contains("release/app") && said.contains("release/tool"), "{said}");
+    assert!(!lab.path().join("p/Cargo.lock").exists() && !lab.path().join("p/target").exists());
+    // What cargo itself is told stays where its workspace is, whatever the current folder.
+    let built = tussle(&lab.path().join("p/app"), &["cargo", "build", "--release"]);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    assert!(lab.path().join("p/target/tussle").is_dir() && !lab.path().join("p/app/target").exists());
+}
+
+/// Evidence and patch may have any name in the folder itself.
+#[test]
+fn files_of_its_own_in_the_folder_do_not_stop_a_hunt() {
+    if !need("make") || !need("gcc") {
+        return;
+    }
+    let all = folders::all();
+    let folder = all.iter().find(|f| f.name == "C, make").unwrap();
+    let lab = tempfile::tempdir().unwrap();
+    folder.write(lab.path());
+    let at = lab.path().join(folder.argument);
+    let files = ["-o", "jobs/mine.data", "--patch", "jobs/mine.patch"];
+    let out = tussle(lab.path(), &[&["hunt", folder.argument, "--no-bench"], &files[..]].concat());
+    let said = text(&out.stderr);
+    assert!(out.status.code().is_some_and(|c| c < 2), "{said}");
+    assert!(!said.contains("appeared") && at.join("mine.patch").is_file(), "{said}{}", text(&out.stdout));
+}
+
+#[test]
+fn a_module_for_cmake_makes_programs_that_can_be_recorded() {
+    if !need("cmake") || !need("make") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/tussle.cmake");
+    let list = "cmake_minimum_required(VERSION 3.21)\nproject(p C)\nlist(APPEND CMAKE_MODULE_PATH \
+                ${CMAKE_SOURCE_DIR})\ninclude(tussle)\nadd_executable(p main.c)\n";
+    put(lab.path(), &[("CMakeLists.txt", list), ("main.c", "int x;\nint main(void) { return x++; }\n")]);
+    std::fs::copy(module, lab.path().join("tussle.cmake")).unwrap();
+    let bin = Path::new(env!("CARGO_BIN_EXE_tussle")).parent().unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let run = |line: &str| {
+        let mut c = Command::new("sh");
+        c.args(["-ec", line]).current_dir(lab.path()).env("PATH", &path).env("XDG_CACHE_HOME", lab.path());
+        c.output().unwrap()
+    };
+    for (on, status) in [("ON", 0), ("OFF", 125)] {
+        let built = run(&format!("cmake -S . -B {on} -DTUSSLE={on} && cmake --build {on}"));
+        assert!(built.status.success(), "{}", text(&built.stderr));
+        let out = run(&format!("tussle record -- {on}/p"));
+        assert_eq!(out.status.code(), Some(status), "{on}: {}", text(&out.stderr));
+    }
+}

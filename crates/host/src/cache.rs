@@ -35,7 +35,8 @@ impl Entry {
         match name.split('-').next() {
             Some("rt") => "the recorder's runtime",
             Some("as" | "cc") => "compiler names that lead to a tussle",
-            Some("emulator") => "the emulator's plugin and init",
+            Some("include") => "tussle.h",
+            Some("emulator" | "emulate") => "the emulator's plugin and init",
             Some("guest") => "a booted kernel",
             _ => "of another version",
         }

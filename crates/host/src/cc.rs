@@ -3,7 +3,7 @@
 mod args;
 mod assembler;
 
-pub use args::{Mode, Parsed, parse};
+pub use args::{Mode, Parsed, parse, says_little};
 pub use assembler::{ASSEMBLER_VARIABLE, assemble};
 
 use crate::record::{RecordError, include_folder, object_file};
@@ -137,7 +137,7 @@ const SOURCES: [&str; 9] = ["c", "cc", "cpp", "cxx", "c++", "C", "CC", "cp", "h"
 pub const PRINT_INCLUDE: &str = "--print-include";
 
 fn is_debug_flag(a: &OsString) -> bool {
-    a.to_str().is_some_and(|a| a.starts_with("-g") && a != "-g0" && !a.starts_with("-gcc-toolchain"))
+    a.to_str().is_some_and(|a| a.starts_with("-g") && !says_little(a) && !a.starts_with("-gcc-toolchain"))
 }
 
 /// What libraries that are loaded later ask the program for: hooks, and what marks tell.

@@ -10,10 +10,12 @@ mod scratch;
 mod system;
 mod targets;
 mod untouched;
+mod workspace;
 pub mod wrapper;
 
 pub use blame::compilers_named;
 pub use failure::BuildError;
+pub(crate) use scratch::writable_copy;
 pub use scratch::{BUILD_FOLDER, Scratch, ScratchError};
 pub use system::{System, host_triple};
 pub use targets::Programs;
@@ -27,7 +29,7 @@ use std::process::{Command, Stdio};
 /// A folder and how to build it.
 #[derive(Clone, Debug)]
 pub struct Project {
-    /// Where the sources are.
+    /// Where the sources are: of a member of a cargo workspace the workspace.
     pub dir: PathBuf,
     /// What builds them.
     pub system: System,
@@ -50,7 +52,18 @@ impl Project {
         if found.is_empty() {
             return Err(BuildError::NoBuild { dir: path.to_path_buf() });
         }
-        Ok(Project { dir: dir.to_path_buf(), system: found.remove(0), others: found })
+        let project = Project { dir: dir.to_path_buf(), system: found.remove(0), others: found };
+        Ok(project.in_workspace())
+    }
+
+    /// A package of a cargo workspace is built where its workspace is, which holds its lock file and what it inherits.
+    fn in_workspace(mut self) -> Project {
+        let above = (self.system == System::Cargo).then(|| workspace::root_above(&self.dir)).flatten();
+        let member = above.as_ref().and_then(|root| Some(self.dir.strip_prefix(root).ok()?.to_path_buf()));
+        if let Some((root, member)) = above.zip(member) {
+            (self.dir, self.system) = (root, System::Member(member));
+        }
+        self
     }
 
     /// A copy of `from` (the folder, or a patched copy of it), ready to be built.
@@ -83,7 +96,7 @@ impl Project {
         if output.status.success() {
             return Ok(());
         }
-        Err(failure::of_build(command, &output, copy))
+        Err(failure::of_build(command, &output, copy, &self.dir))
     }
 }
 

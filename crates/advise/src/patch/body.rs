@@ -175,6 +175,8 @@ pub fn find(source: &Source<'_>, name: &str, decl_line: Option<u32>) -> Result<B
 pub fn bare_name(name: &str) -> &str {
     let name = name.split('<').next().unwrap_or(name).trim();
     let name = name.rsplit("::").next().unwrap_or(name);
+    // gcc writes the module of a type behind its name: `counter@jobs`.
+    let name = name.split('@').next().unwrap_or(name);
     name.rsplit(' ').next().unwrap_or(name).trim()
 }
 

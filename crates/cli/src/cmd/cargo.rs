@@ -4,7 +4,7 @@ use crate::global::Global;
 use anyhow::Context;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use tussle_host::evidence_file;
 use tussle_host::project::{Wrapper, host_triple};
 use tussle_host::record::object_file;
@@ -13,8 +13,8 @@ use tussle_host::record::object_file;
 ///
 /// `tussle cargo build --release` builds, `tussle cargo run --release` records the program, `tussle cargo test` and
 /// `bench` record each executable that they start, one evidence after the other: name one with --test, --bench or
-/// --lib. Build scripts and procedural macros stay as they are. Output goes to target/tussle, so that other builds are
-/// kept. Needs rustc 1.79 or newer.
+/// --lib. Build scripts and procedural macros stay as they are. Output goes to `tussle` in cargo's own folder (target),
+/// so that other builds are kept. Needs rustc 1.79 or newer.
 #[derive(clap::Args)]
 pub struct Args {
     /// Where to write the evidence; an older `tussle.data` becomes `tussle.data.old`.
@@ -29,10 +29,11 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this binary")?;
     let wrapper = Wrapper::new(&exe).context("cannot make a folder of compiler names")?;
-    let line = command_line(&args.args);
+    let folder = folder(&args.args);
+    let line = command_line(&args.args, &folder);
     let shown: Vec<_> = line.iter().map(|a| a.to_string_lossy()).collect();
     global.remark(format!("cargo {}", shown.join(" ")));
-    let (recorder, folder) = (Recorder::new()?, Path::new(FOLDER));
+    let (recorder, folder) = (Recorder::new()?, folder.as_path());
     recorder.renew(folder)?;
     let mut command = Command::new("cargo");
     command.args(&line).envs(wrapper.environment());
@@ -43,10 +44,25 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(status.code().map_or(101, |c| c as u8)))
 }
 
-/// Where cargo builds, unless the user has named a folder.
-const FOLDER: &str = "target/tussle";
+/// Where cargo builds, unless the command line names a folder: in cargo's own, which variables, its configuration and
+/// the workspace decide.
+fn folder(args: &[OsString]) -> PathBuf {
+    let mut command = Command::new("cargo");
+    command.args(args.iter().filter(|a| a.to_string_lossy().starts_with('+')).take(1));
+    command.args(["metadata", "--format-version", "1", "--no-deps"]);
+    let words: Vec<_> = args.iter().map(|a| a.to_string_lossy()).take_while(|a| a != "--").collect();
+    let behind = words.windows(2).find(|w| w[0] == "--manifest-path").map(|w| w[1].as_ref());
+    let manifest = behind.or_else(|| words.iter().find_map(|w| w.strip_prefix("--manifest-path=")));
+    command.args(manifest.iter().flat_map(|m| ["--manifest-path", m]));
+    let told = command.stderr(Stdio::null()).output().ok();
+    let told = told.and_then(|o| serde_json::from_slice::<serde_json::Value>(&o.stdout).ok());
+    let target = told.and_then(|v| Some(PathBuf::from(v["target_directory"].as_str()?)));
+    let target = target.unwrap_or_else(|| "target".into());
+    let here = std::env::current_dir().unwrap_or_default();
+    target.strip_prefix(here).unwrap_or(&target).join("tussle")
+}
 
-/// The recorder that programs in [`FOLDER`] are linked with. cargo does not know of it: what another tussle has built
+/// The recorder that programs in a folder are linked with. cargo does not know of it: what another tussle has built
 /// there is built again.
 struct Recorder {
     object: String,
@@ -79,24 +95,58 @@ impl Recorder {
     }
 }
 
+/// How many words stand before the subcommand: a toolchain (`+nightly`) and options of cargo itself.
+fn before_subcommand(args: &[OsString]) -> usize {
+    let mut at = 0;
+    while let Some(word) = args.get(at).map(|a| a.to_string_lossy()) {
+        at += match &*word {
+            "-Z" | "--config" | "-C" | "--color" => 2,
+            w if w.starts_with(['+', '-']) => 1,
+            _ => break,
+        };
+    }
+    at.min(args.len())
+}
+
 /// With the target and a folder of its own, unless the user has named them.
-fn command_line(args: &[OsString]) -> Vec<OsString> {
-    let Some((subcommand, rest)) = args.split_first() else { return Vec::new() };
+fn command_line(args: &[OsString], folder: &Path) -> Vec<OsString> {
+    let (before, own) = args.split_at(before_subcommand(args));
+    let Some((subcommand, rest)) = own.split_first() else { return args.to_vec() };
     let own = rest.iter().take_while(|a| *a != "--");
     let named = |flag: &str| {
         own.clone()
             .any(|a| a.to_string_lossy() == flag || a.to_string_lossy().starts_with(&format!("{flag}=")))
     };
-    let mut out = vec![subcommand.clone()];
+    let mut out = [before, std::slice::from_ref(subcommand)].concat();
     if !named("--target") {
         out.extend(["--target".into(), host_triple().into()]);
     }
     if !named("--target-dir") {
-        out.extend(["--target-dir".into(), FOLDER.into()]);
+        out.extend(["--target-dir".into(), folder.into()]);
+    }
+    let tests = *subcommand == "test" || *subcommand == "t";
+    if tests && !SELECTING.iter().any(|s| named(s)) {
+        out.push("--tests".into());
     }
     out.extend(rest.iter().cloned());
     out
 }
+
+/// Options that choose what `cargo test` runs. Without one it also compiles the examples in documentation, by rustdoc
+/// and without the recorder that the library then asks for.
+const SELECTING: [&str; 11] = [
+    "--lib",
+    "--bins",
+    "--bin",
+    "--examples",
+    "--example",
+    "--tests",
+    "--test",
+    "--benches",
+    "--bench",
+    "--all-targets",
+    "--doc",
+];
 
 fn runner_variable() -> String {
     format!("CARGO_TARGET_{}_RUNNER", host_triple().to_uppercase().replace('-', "_"))
@@ -115,11 +165,13 @@ fn runner(exe: &std::path::Path, output: &std::path::Path) -> anyhow::Result<Str
 mod tests {
     use super::{Recorder, command_line};
     use std::ffi::OsString;
+    use std::path::Path;
 
     #[track_caller]
     fn check(line: &str, expect: &str) {
         let args: Vec<OsString> = line.split(' ').map(Into::into).collect();
-        let got: Vec<_> = command_line(&args).iter().map(|a| a.to_string_lossy().into_owned()).collect();
+        let line = command_line(&args, Path::new("target/tussle"));
+        let got: Vec<_> = line.iter().map(|a| a.to_string_lossy().into_owned()).collect();
         assert_eq!(got.join(" "), expect);
     }
 
@@ -144,5 +196,9 @@ mod tests {
         let ours = "--target x86_64-unknown-linux-gnu --target-dir target/tussle";
         check("run --release -- --target x", &format!("run {ours} --release -- --target x"));
         check("build --target=t --target-dir d", "build --target=t --target-dir d");
+        check("+nightly --config a=b -q test x", &format!("+nightly --config a=b -q test {ours} --tests x"));
+        check("test --test=x", &format!("test {ours} --test=x"));
+        check("bench", &format!("bench {ours}"));
+        check("--version", "--version");
     }
 }

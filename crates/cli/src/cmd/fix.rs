@@ -8,6 +8,7 @@ use tussle_advise::{Advice, Edit, Options};
 use tussle_evidence::Evidence;
 use tussle_host::evidence_file;
 use tussle_host::fix::{self, Build, Patched, Request};
+use tussle_host::project::{Project, System};
 
 use crate::global::Global;
 
@@ -44,20 +45,21 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let evidence = evidence(args, global)?;
+    let dir = folder(args, global);
     let build = match (&args.build, &args.compdb) {
         (Some(command), _) => Build::Shell(command.clone()),
         (_, Some(path)) => Build::Compdb(path.clone()),
-        _ => Build::find(&args.dir),
+        _ => Build::find(&dir),
     };
     let mut announce = |command: &str| global.remark(format_args!("in a copy: {command}"));
     let (patched, bill) = if args.moves.is_empty() {
         let evidence = evidence.context("no evidence and no --move: record first, or say what to move")?;
-        best(args, &evidence, &build, global, &mut announce)?
+        best(args, &dir, &evidence, &build, global, &mut announce)?
     } else {
         let decl =
             evidence.as_ref().and_then(|e| Some(e.types.aggregate(e.types.find(&args.name)?)?.decl.clone()));
         let decl = decl.flatten();
-        let (dir, type_name) = (args.dir.as_path(), args.name.as_str());
+        let (dir, type_name) = (dir.as_path(), args.name.as_str());
         let bill = |edits: &[Edit]| {
             tussle_advise::evaluate(evidence.as_ref()?, &args.name, edits, &Options::default()).ok()
         };
@@ -69,13 +71,27 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         (patched, bill)
     };
     if args.apply {
-        fix::apply(&args.dir, &patched)?;
+        fix::apply(&dir, &patched)?;
         for file in &patched.files {
-            global.remark(format_args!("wrote {}", args.dir.join(&file.path).display()));
+            global.remark(format_args!("wrote {}", dir.join(&file.path).display()));
         }
     }
     global.print(&fix::view(&patched, bill.as_ref()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is patched: of a package of a cargo workspace the workspace, which it is built with.
+fn folder(args: &Args, global: &Global) -> PathBuf {
+    let asked = args.build.is_none() && args.compdb.is_none();
+    let real = args.dir.canonicalize().ok().filter(|_| asked);
+    let project = real.and_then(|d| Project::find(&d, None).ok());
+    match project.filter(|p| matches!(p.system, System::Member(_))) {
+        Some(p) => {
+            global.remark(format_args!("{} belongs to the workspace {}", args.dir.display(), p.dir.display()));
+            p.dir
+        }
+        None => args.dir.clone(),
+    }
 }
 
 /// The named evidence, or the default one if it is there.
@@ -100,6 +116,7 @@ pub fn read_evidence(path: &Path, global: &Global) -> anyhow::Result<Evidence> {
 /// The best advice that the source allows.
 fn best(
     args: &Args,
+    dir: &Path,
     evidence: &Evidence,
     build: &Build,
     global: &Global,
@@ -108,7 +125,7 @@ fn best(
     let mut report = tussle_advise::advise(evidence, &args.name, &Options::default())?;
     tussle_advise::sort_best(&mut report.advices);
     let moves = |a: &Advice| a.edits.iter().map(|e| e.to_string()).collect::<Vec<_>>().join(" ");
-    let chosen = fix::patch_best(&args.dir, &report.advices, build, args.abi_ok, announce)?;
+    let chosen = fix::patch_best(dir, &report.advices, build, args.abi_ok, announce)?;
     let chosen = chosen.with_context(|| {
         format!("nothing to fix: `tussle advise -C '{}'` says what was looked at", args.name)
     })?;

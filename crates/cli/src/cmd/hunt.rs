@@ -16,6 +16,9 @@ use std::process::ExitCode;
 use tussle_contention::analysis::{Question, contention};
 use tussle_host::evidence_file;
 
+/// Where the patch is put.
+pub const DEFAULT_PATCH: &str = "tussle.patch";
+
 /// Find, explain, fix and prove false sharing in a program.
 ///
 /// Builds a copy of DIR with instrumentation, runs it, names the fields that fight over cache lines, writes a patch
@@ -55,7 +58,7 @@ pub struct Args {
     #[arg(short, long, value_name = "EVIDENCE", default_value = evidence_file::DEFAULT_PATH)]
     output: PathBuf,
     /// Where to put the patch.
-    #[arg(long, value_name = "FILE", default_value = "tussle.patch")]
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_PATCH)]
     patch: PathBuf,
     /// Command and arguments to run in the built folder.
     #[arg(last = true, value_name = "CMD")]

@@ -186,7 +186,7 @@ impl Parsed {
             "-s" | "-Wl,-s" | "-Wl,--strip-all" | "-Wl,-S" | "-Wl,--strip-debug" => {
                 return self.drop_it(text, "the report needs the debug information");
             }
-            "-g0" => return self.drop_it(text, "the report needs the debug information"),
+            _ if says_little(text) => return self.drop_it(text, "the report needs the debug information"),
             "-Wl,-z,defs" | "-Wl,--no-undefined" | "-Wl,-no-undefined" => {
                 return self.drop_it(text, "shared libraries get their hooks from the program");
             }
@@ -317,6 +317,12 @@ impl Parsed {
     }
 }
 
+/// Debug information without types, or none.
+pub fn says_little(flag: &str) -> bool {
+    let level = flag.strip_prefix("-g").unwrap_or(" ").trim_start_matches("gdb").trim_start_matches("dwarf");
+    matches!(level, "0" | "1" | "line-tables-only" | "line-directives-only" | "mlt")
+}
+
 fn lower(now: Mode, to: Mode) -> Mode {
     if now == Mode::Pass { now } else { to }
 }
@@ -402,6 +408,8 @@ mod tests {
         check("-shared -z defs a.o", Mode::Link, "-shared a.o", 1);
         check("-static -s -flto=auto a.o", Mode::Link, "a.o", 3);
         check("-g0 -c a.c", Mode::Compile, "-c a.c", 1);
+        check("-g1 -ggdb1 -gline-tables-only -c a.c", Mode::Compile, "-c a.c", 3);
+        check("-g -g3 -gdwarf-4 -ggdb -c a.c", Mode::Compile, "-g -g3 -gdwarf-4 -ggdb -c a.c", 0);
     }
 
     #[test]

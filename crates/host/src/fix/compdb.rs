@@ -60,7 +60,8 @@ pub(super) fn without_outputs(words: Vec<String>) -> Vec<String> {
             "-c" | "-MD" | "-MMD" | "-MP" | "-M" | "-MM" => {}
             w if w.starts_with("-MF")
                 || (w.starts_with("-o") && w.len() > 2 && !w.starts_with("-object")) => {}
-            w if w.starts_with("-Wp,-M") || w.starts_with("-gsplit-dwarf") || w == "-g0" => {}
+            w if w.starts_with("-Wp,-M") || w.starts_with("-gsplit-dwarf") => {}
+            w if crate::cc::says_little(w) => {}
             _ => out.push(word),
         }
     }

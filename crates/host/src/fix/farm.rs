@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::FixError;
-use crate::project::Scratch;
+use crate::project::{Scratch, writable_copy};
 
 /// A tree like `dir` in which the folders on the way to `files`, and those of `real`, are folders of their own full of
 /// links, and `files` are copies. Paths in `left_out` are not there. Only programs that write nothing beside their
@@ -42,7 +42,7 @@ impl Farm<'_> {
             let (from, to) = (entry.path(), self.root.join(&path));
             if self.files.contains(&path) {
                 // Through links, too: the copy is what gets changed.
-                std::fs::copy(&from, &to)?;
+                writable_copy(&from, &to)?;
             } else if entry.file_type()?.is_dir() && self.is_real(&path) {
                 std::fs::create_dir(&to)?;
                 self.fill(&path)?;

@@ -35,7 +35,7 @@ const DEBUG: [(&str, &str); 4] = [
 
 /// The struct is Rust's.
 pub(super) fn is_rust(request: &Request<'_>) -> bool {
-    let cargo = *request.build == Build::System(System::Cargo);
+    let cargo = matches!(request.build, Build::System(s) if s.is_rust());
     request.decl.map_or(cargo, |d| d.file.ends_with(".rs"))
 }
 

@@ -1,4 +1,5 @@
-//! Why a build did not use the compilers that stand first in `PATH`: its description names one by an absolute path.
+//! Why a build did not use the compilers that stand first in `PATH`: its description names one by an absolute path, or
+//! has a `PATH` of its own.
 
 use std::fs;
 use std::path::Path;
@@ -34,11 +35,10 @@ fn look(dir: &Path, relative: &Path, depth: usize, out: &mut Vec<String>) {
             let small = entry.metadata().is_ok_and(|m| m.len() <= BYTES_MAX);
             let text =
                 if small { fs::read_to_string(entry.path()).unwrap_or_default() } else { String::new() };
-            out.extend(
-                named(&text)
-                    .into_iter()
-                    .map(|(line, what)| format!("{}:{line} names {what}", path.display())),
-            );
+            // autoconf's scripts turn PATH about for questions of their own.
+            let own = !path.ends_with("configure");
+            let found = named(&text, own).into_iter();
+            out.extend(found.map(|(n, what)| format!("{}:{n} {what}", path.display())));
             out.truncate(PLACES_MAX);
         }
     }
@@ -52,14 +52,29 @@ fn describes_a_build(path: &Path) -> bool {
     known.contains(&&*name) || ["mk", "mak", "ninja", "cmake"].contains(&&*extension)
 }
 
-/// Lines with an absolute path of a compiler, and that path.
-fn named(text: &str) -> Vec<(usize, String)> {
+/// Lines with an absolute path of a compiler, or, where the text is somebody's `own`, that turn `PATH` away.
+fn named(text: &str, own: bool) -> Vec<(usize, String)> {
     let separates = |c: char| c.is_whitespace() || "\"'=:;,()`$".contains(c);
     let is_compiler = |word: &&str| {
         word.starts_with('/') && word.rsplit('/').next().is_some_and(|n| language_of(n).is_some())
     };
     let lines = text.lines().enumerate().filter(|(_, l)| !l.trim_start().starts_with('#'));
-    lines.filter_map(|(n, l)| Some((n + 1, l.split(separates).find(is_compiler)?.to_string()))).collect()
+    let compiler = |l: &str| Some(format!("names {}", l.split(separates).find(is_compiler)?));
+    lines.filter_map(|(n, l)| Some((n + 1, compiler(l).or_else(|| path(l).filter(|_| own))?))).collect()
+}
+
+/// What a line does to `PATH`, by which compilers are found.
+fn path(line: &str) -> Option<String> {
+    let mut words = line.split_whitespace().map(|w| w.trim_start_matches(['@', '-', '(']));
+    let mut pairs = words.clone().zip(words.clone().skip(1));
+    if pairs.any(|(a, b)| a.ends_with("env") && (b == "i" || b == "ignore-environment")) {
+        return Some("empties the environment (env -i)".into());
+    }
+    let sets = |w: &str| w == "PATH" || ["PATH=", "PATH:=", "PATH?="].iter().any(|p| w.starts_with(p));
+    // What only adds folders behind it does no harm.
+    let behind = |p: &&str| line.contains(*p) && !line.contains(&format!(":{p}"));
+    let keeps = ["$PATH", "$(PATH)", "${PATH}"].iter().any(behind);
+    (words.any(sets) && line.contains('=') && !keeps).then(|| "sets PATH".into())
 }
 
 #[cfg(test)]
@@ -75,5 +90,19 @@ mod tests {
         )
         .unwrap();
         assert_eq!(compilers_named(dir.path()), ["Makefile:2 names /usr/bin/gcc-12"]);
+    }
+
+    #[test]
+    fn a_path_of_its_own_is_named_and_one_that_only_grows_is_not() {
+        let check = |text: &str, expect: Option<&str>| {
+            assert_eq!(named(text, true).pop().map(|n| n.1).as_deref(), expect, "{text}");
+        };
+        check("\t@env -i PATH=/usr/bin $(MAKE)", Some("empties the environment (env -i)"));
+        check("export PATH := /usr/bin:/bin", Some("sets PATH"));
+        check("PATH=/opt/gcc/bin:$PATH make", Some("sets PATH"));
+        check("PATH=$PATH:/opt/tools make", None);
+        check("\tenv A=1 make", None);
+        check("VPATH = src", None);
+        check("install: $(PATH)", None);
     }
 }

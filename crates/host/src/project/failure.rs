@@ -1,7 +1,7 @@
 //! Why a build gave no program.
 
 use super::Scratch;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 /// Lines of a failed build that are shown.
@@ -91,8 +91,8 @@ fn listed(found: &[String]) -> String {
     if found.is_empty() { "no program".into() } else { found.join(", ") }
 }
 
-/// The end of what a failed build wrote.
-pub(super) fn of_build(command: String, output: &Output, copy: &Scratch) -> BuildError {
+/// The end of what a failed build of a copy of `dir` wrote.
+pub(super) fn of_build(command: String, output: &Output, copy: &Scratch, dir: &Path) -> BuildError {
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
     let lines: Vec<&str> = text.lines().collect();
@@ -100,9 +100,80 @@ pub(super) fn of_build(command: String, output: &Output, copy: &Scratch) -> Buil
         nothing if nothing.trim().is_empty() => "(it printed nothing)".into(),
         tail => tail,
     };
-    let left_out = match copy.left_out() {
-        [] => String::new(),
-        some => format!("\n(left out of the copy as output of a build: {})", some.join(", ")),
-    };
+    let left_out = lacking(&text, copy, dir).iter().map(|l| format!("\n({l})")).collect();
     BuildError::Failed { command, status: output.status.to_string(), tail, left_out }
+}
+
+/// What the copy lacks and the build seems to want.
+fn lacking(text: &str, copy: &Scratch, dir: &Path) -> Vec<String> {
+    let mut out = Vec::new();
+    if !copy.left_out().is_empty() {
+        out.push(format!("left out of the copy as output of a build: {}", copy.left_out().join(", ")));
+    }
+    if text.contains("not a git repository") {
+        out.push("version control data are not copied; give by --build what the build asks git for".into());
+    }
+    if let Some(beside) = beside(text, copy.path(), dir) {
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        out.push(format!(
+            "only {name} was copied, and the build asks for {beside} outside of it: hunt the folder that holds both, \
+             with a --build that enters {name}, as in --build 'make -C {name}'"
+        ));
+    }
+    if text.contains("multiple definition of `main'") {
+        out.push("these are several programs; say by --build how one of them is built".into());
+    }
+    out
+}
+
+/// The first path in what a build wrote that leads out of the copy to nothing, and out of the folder to something.
+fn beside(text: &str, copy: &Path, dir: &Path) -> Option<String> {
+    let ends = |c: char| c.is_whitespace() || "\"'`:;,()[]<>".contains(c);
+    let outer = copy.parent().map(|p| format!("{}/", p.display())).unwrap_or_default();
+    text.split(ends).find_map(|word| {
+        let up = word.match_indices("../").map(|(at, _)| at).find(|at| !word[..*at].ends_with(['/', '.']));
+        // cargo names paths without `..`.
+        let absolute = || word.strip_prefix(&outer).map(|rest| format!("../{rest}"));
+        let mut path = up.map(|at| word[at..].to_string()).or_else(absolute)?;
+        // A part of the build that runs further down has more to go up.
+        loop {
+            let known = |at: &Path| at.join(&path).exists() && path.len() > "../".len();
+            if known(dir) && !known(copy) && leaves(dir, &path) {
+                return Some(path);
+            }
+            path = path.strip_prefix("../").filter(|p| p.starts_with("../"))?.to_string();
+        }
+    })
+}
+
+/// The path from `dir` leads out of it.
+fn leaves(dir: &Path, path: &str) -> bool {
+    let ends = dir.join(path).canonicalize().ok().zip(dir.canonicalize().ok());
+    ends.is_some_and(|(end, dir)| !end.starts_with(dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_beside_the_folder_is_found_in_what_a_build_wrote() {
+        let outer = tempfile::tempdir().unwrap();
+        let dir = outer.path().join("app");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(outer.path().join("common.mk"), "").unwrap();
+        std::fs::create_dir_all(outer.path().join("core")).unwrap();
+        let copy = Scratch::empty().unwrap();
+        let found = |text: &str| beside(text, copy.path(), &dir);
+        assert_eq!(found("Makefile:1: ../common.mk: No such file").as_deref(), Some("../common.mk"));
+        assert_eq!(found("src/Makefile:1: ../../common.mk: No such file").as_deref(), Some("../common.mk"));
+        assert_eq!(found("cc -I../core -c a.c").as_deref(), Some("../core"));
+        let cargo = format!("failed to read `{}/core`", copy.path().parent().unwrap().display());
+        assert_eq!(found(&cargo).as_deref(), Some("../core"));
+        for nothing in ["a.c:1: error", "../nowhere.mk", "x/../common.mk", "..", "../"] {
+            assert_eq!(found(nothing), None, "{nothing}");
+        }
+        let said = lacking("fatal: not a git repository", &copy, &dir);
+        assert!(said.len() == 1 && said[0].contains("version control"), "{said:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Copies of a source folder: tussle never builds in, or writes to, the folder that it was pointed at.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// More files than this are not copied: `hunt` was probably pointed at the wrong folder.
 pub const FILES_MAX: usize = 200_000;
@@ -47,8 +47,8 @@ impl Scratch {
     }
 
     /// A copy of `from` without version control data and without what a build left there. Times are kept, so that
-    /// `make` sees what is up to date; links are copied as links, those with an absolute path into `from` lead into the
-    /// copy; sockets and devices are left out.
+    /// `make` sees what is up to date; links are copied as links: those that lead into `from` lead into the copy, those
+    /// that lead out of it to where they led. Sockets and devices are left out.
     pub fn copy_of(from: &Path) -> Result<Scratch, ScratchError> {
         Scratch::copy(from, None)
     }
@@ -60,6 +60,7 @@ impl Scratch {
 
     fn copy(from: &Path, keep: Option<&Path>) -> Result<Scratch, ScratchError> {
         let mut scratch = Scratch::empty()?;
+        let from = &from.canonicalize().map_err(io(from))?;
         let mut copy = Copy { from, to: scratch.path(), keep, files: 0, left_out: Vec::new() };
         copy.folder(Path::new(""))?;
         scratch.left_out = copy.left_out;
@@ -103,6 +104,8 @@ impl Copy<'_> {
             } else if kind.is_dir() {
                 self.enter(&path)?;
             } else if kind.is_file()
+                // A work tree's or submodule's `.git` names the user's repository.
+                && entry.file_name() != ".git"
                 && !(configured && made_by_cmake(&at, &path))
                 && !is_object(&entry.path())
             {
@@ -129,20 +132,50 @@ impl Copy<'_> {
     fn link(&self, path: &Path) -> Result<(), ScratchError> {
         let (source, target) = (self.from.join(path), self.to.join(path));
         let link = fs::read_link(&source).map_err(io(&source))?;
-        // A build that writes through the link must not reach the user's folder.
-        let link = link.strip_prefix(self.from).map_or(link.clone(), |inside| self.to.join(inside));
-        std::os::unix::fs::symlink(link, &target).map_err(io(&target))
+        std::os::unix::fs::symlink(self.led(path, link), &target).map_err(io(&target))
+    }
+
+    /// Where the copy of the link at `path` leads. A build that writes through it must not reach the user's folder, and
+    /// what lies beside the folder does not lie beside its copy.
+    fn led(&self, path: &Path, link: PathBuf) -> PathBuf {
+        if link.is_relative() && !leaves(path, &link) {
+            return link;
+        }
+        let folder = path.parent().map_or(self.from.to_path_buf(), |p| self.from.join(p));
+        let end = fs::canonicalize(folder.join(&link)).unwrap_or(link);
+        end.strip_prefix(self.from).map_or(end.clone(), |inside| self.to.join(inside))
     }
 
     fn file(&self, path: &Path, entry: &fs::DirEntry) -> Result<(), ScratchError> {
         let target = self.to.join(path);
-        fs::copy(entry.path(), &target).map_err(io(&entry.path()))?;
+        writable_copy(&entry.path(), &target).map_err(io(&entry.path()))?;
         let modified = entry.metadata().and_then(|m| m.modified());
         if let (Ok(time), Ok(file)) = (modified, fs::File::options().append(true).open(&target)) {
             let _ = file.set_modified(time);
         }
         Ok(())
     }
+}
+
+/// Copies a file that may be read only into one that may be patched.
+pub(crate) fn writable_copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::copy(from, to)?;
+    let mode = fs::metadata(to)?.permissions().mode();
+    fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o200))
+}
+
+/// A relative link at `path` goes up out of the folder that the path is relative to.
+fn leaves(path: &Path, link: &Path) -> bool {
+    let mut depth = path.components().count() as isize - 1;
+    link.components().any(|part| {
+        depth += match part {
+            Component::ParentDir => -1,
+            Component::Normal(_) => 1,
+            _ => 0,
+        };
+        depth < 0
+    })
 }
 
 fn io(path: &Path) -> impl Fn(std::io::Error) -> ScratchError + use<> {
@@ -191,11 +224,15 @@ mod tests {
 
     #[test]
     fn a_copy_leaves_version_control_behind_and_keeps_times() {
-        let from = folder(&["a/x.c", "a/.git/config"]);
+        let from = folder(&["a/x.c", "a/.git/config", "sub/.git"]);
+        let read_only = std::os::unix::fs::PermissionsExt::from_mode(0o444);
+        fs::set_permissions(from.path().join("a/x.c"), read_only).unwrap();
         std::os::unix::fs::symlink("x.c", from.path().join("a/y.c")).unwrap();
         let copy = Scratch::copy_of(from.path()).unwrap();
         assert_eq!(fs::read_to_string(copy.path().join("a/y.c")).unwrap(), "int x;\n");
-        assert!(!copy.path().join("a/.git").exists());
+        assert!(!copy.path().join("a/.git").exists() && !copy.path().join("sub/.git").exists());
+        let mode = |p: &Path| std::os::unix::fs::PermissionsExt::mode(&fs::metadata(p).unwrap().permissions());
+        assert_eq!(mode(&copy.path().join("a/x.c")) & 0o777, 0o644, "it may be patched");
         let time = |p: &Path| fs::metadata(p).unwrap().modified().unwrap();
         assert_eq!(time(&from.path().join("a/x.c")), time(&copy.path().join("a/x.c")));
         let path = copy.path().to_path_buf();
@@ -223,5 +260,23 @@ mod tests {
         std::os::unix::fs::symlink(from.path().join("out"), from.path().join("link")).unwrap();
         let copy = Scratch::copy_of(from.path()).unwrap();
         assert_eq!(fs::read_link(copy.path().join("link")).unwrap(), copy.path().join("out"));
+    }
+
+    #[test]
+    fn links_that_go_up_lead_into_the_copy_or_to_where_they_led() {
+        let outer = folder(&["app/src/x.c", "common/api.h"]);
+        let app = outer.path().join("app");
+        let name = app.file_name().unwrap().to_string_lossy().into_owned();
+        let link = |to: &str, at: &str| std::os::unix::fs::symlink(to, app.join(at)).unwrap();
+        link("../common", "common");
+        link(&format!("../../{name}/src/x.c"), "src/again.c");
+        link("../src/x.c", "src/down.c");
+        link("../nowhere", "dangling");
+        let copy = Scratch::copy_of(&app).unwrap();
+        let led = |at: &str| fs::read_link(copy.path().join(at)).unwrap();
+        assert_eq!(led("common"), outer.path().canonicalize().unwrap().join("common"));
+        assert_eq!(led("src/again.c"), copy.path().join("src/x.c"));
+        assert_eq!(led("src/down.c"), Path::new("../src/x.c"));
+        assert_eq!(led("dangling"), Path::new("../nowhere"));
     }
 }

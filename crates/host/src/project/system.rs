@@ -12,6 +12,8 @@ pub enum System {
     Shell(String),
     /// Cargo, release profile, for the host given with `--target`: build scripts stay as they are.
     Cargo,
+    /// One package of a cargo workspace. Its path relative to the workspace.
+    Member(PathBuf),
     /// Meson, outside of the sources.
     Meson,
     /// CMake, outside of the sources.
@@ -75,7 +77,10 @@ impl System {
         let b = BUILD_FOLDER;
         match self {
             System::Shell(c) => c.clone(),
-            System::Cargo => format!("cargo build --release --target {} --target-dir {b}", host_triple()),
+            System::Cargo => cargo(),
+            System::Member(at) => {
+                format!("{} --manifest-path {}", cargo(), quoted(&at.join("Cargo.toml").to_string_lossy()))
+            }
             System::Meson => {
                 format!("meson setup --buildtype=debugoptimized {b} . && meson compile -C {b}")
             }
@@ -108,7 +113,7 @@ impl System {
     /// The program is Rust's.
     pub fn is_rust(&self) -> bool {
         match self {
-            System::Cargo => true,
+            System::Cargo | System::Member(_) => true,
             System::Single(file) => language(file) == Some(Language::Rust),
             _ => false,
         }
@@ -119,7 +124,7 @@ impl std::fmt::Display for System {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             System::Shell(_) => "--build",
-            System::Cargo => "cargo",
+            System::Cargo | System::Member(_) => "cargo",
             System::Meson => "meson",
             System::CMake => "cmake",
             System::Autotools { .. } => "configure",
@@ -149,6 +154,10 @@ fn language(file: &Path) -> Option<Language> {
         "rs" => Some(Language::Rust),
         _ => None,
     }
+}
+
+fn cargo() -> String {
+    format!("cargo build --release --target {} --target-dir {BUILD_FOLDER}", host_triple())
 }
 
 fn single(file: &Path) -> String {

@@ -1,6 +1,6 @@
 //! The steps of a hunt, each printed before it runs.
 
-use super::Args;
+use super::{Args, DEFAULT_PATCH};
 use crate::cmd::project_file::ProjectFile;
 use crate::cmd::service::ServiceArgs;
 use crate::global::Global;
@@ -14,6 +14,7 @@ use tussle_advise::Advice;
 use tussle_bench::{Metric, Paired};
 use tussle_evidence::Evidence;
 use tussle_host::bench::{self, Command, Plan, Until};
+use tussle_host::evidence_file;
 use tussle_host::fix::{self, Patched};
 use tussle_host::images::HostImages;
 use tussle_host::project::{self, BuildError, Programs, Project, Scratch, System, Untouched, Wrapper};
@@ -95,8 +96,13 @@ impl<'a> Hunt<'a> {
             let system = &project.system;
             global.remark(format!("built by {system}; --build chooses another way ({})", others.join(", ")));
         }
+        if let System::Member(at) = &project.system {
+            let root = project.dir.display();
+            global.remark(format!("{} is built, and patched, in its workspace {root}", at.display()));
+        }
         let dir = project.dir.clone();
-        let untouched = Untouched::new(&dir);
+        let usual = [dir.join(evidence_file::DEFAULT_PATH), dir.join(DEFAULT_PATCH)];
+        let untouched = Untouched::new(&dir, &[&args.output, &args.patch, &usual[0], &usual[1]]);
         let either = |given: &Option<String>, file: &Option<String>, default: &str| {
             given.clone().or(file.clone()).unwrap_or_else(|| default.into())
         };

@@ -1,0 +1,70 @@
+//! The workspace of a cargo package: its manifest, lock file and other members lie above the package.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folder of the workspace that the package in `dir` is a member of, if that is another folder.
+pub(super) fn root_above(dir: &Path) -> Option<PathBuf> {
+    let own = manifest(dir)?;
+    if has_workspace(&own) {
+        return None;
+    }
+    if let Some(named) = values(&own, "package", "workspace").first() {
+        return dir.join(named).canonicalize().ok();
+    }
+    let above = dir.ancestors().skip(1).filter_map(|d| Some((d, manifest(d)?)));
+    let (root, text) = above.into_iter().find(|(_, text)| has_workspace(text))?;
+    let excluded = values(&text, "workspace", "exclude").iter().any(|e| dir.starts_with(root.join(e)));
+    (!excluded).then(|| root.to_path_buf())
+}
+
+fn manifest(dir: &Path) -> Option<String> {
+    fs::read_to_string(dir.join("Cargo.toml")).ok()
+}
+
+fn has_workspace(manifest: &str) -> bool {
+    manifest.lines().map(str::trim).any(|l| l.starts_with("[workspace]") || l.starts_with("[workspace."))
+}
+
+/// The strings of `key = "a"` or `key = ["a", "b"]` in a table.
+fn values<'t>(manifest: &'t str, table: &str, key: &str) -> Vec<&'t str> {
+    let header = format!("[{table}]");
+    let Some(at) = manifest.lines().find(|l| l.trim() == header) else { return Vec::new() };
+    let begin = at.as_ptr() as usize - manifest.as_ptr() as usize + at.len();
+    let body = manifest[begin..].split("\n[").next().unwrap_or("");
+    let named = body.match_indices(key).find_map(|(at, _)| {
+        let first = body[..at].trim_end_matches([' ', '\t']).ends_with('\n');
+        body[at + key.len()..].trim_start().strip_prefix('=').filter(|_| first)
+    });
+    let text = named.map_or("", str::trim_start);
+    let end = if text.starts_with('[') { ']' } else { '\n' };
+    let quotes = ['"', '\''];
+    text.split(end).next().unwrap_or("").split(quotes).skip(1).step_by(2).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_knows_its_workspace() {
+        let top = tempfile::tempdir().unwrap();
+        let put = |at: &str, text: &str| {
+            let folder = top.path().join(at);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("Cargo.toml"), text).unwrap();
+        };
+        put("ws", "[workspace]\nmembers = ['a/*']\nexclude = [\n 'other',\n 'alone',\n]\nresolver = '2'\n");
+        put("ws/a/app", "[package]\nname = 'app'\n");
+        put("ws/alone", "[package]\nname = 'alone'\n");
+        put("ws/own", "[package]\nname = 'own'\n[workspace]\n");
+        put("far", "[package]\nname = 'far'\nworkspace = '../ws'\n");
+        put("single", "[package]\nname = 'single'\n");
+        let of = |at: &str| root_above(&top.path().join(at));
+        assert_eq!(of("ws/a/app"), Some(top.path().join("ws")));
+        assert_eq!(of("far"), Some(top.path().canonicalize().unwrap().join("ws")));
+        for at in ["ws", "ws/alone", "ws/own", "single", "nowhere"] {
+            assert_eq!(of(at), None, "{at}");
+        }
+    }
+}
