@@ -4,12 +4,17 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 python=${TUSSLE_PYTHON:-python3}
+target=${CARGO_TARGET_DIR:-$PWD/target}
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
-.venv/bin/pip install -q maturin pytest pyarrow duckdb polars pandas numpy nbclient nbformat ipykernel ${TUSSLE_FLEET_EXTRA:-}
+export TUSSLE_PYTHON=$PWD/.venv/bin/python TUSSLE_FLEET=$target/debug/tussle-fleet TUSSLE_LARGE=$target/large.data
+export PATH=$PWD/.venv/bin:$PATH
+# Spark and Ray are tested where they are installed: TUSSLE_FLEET_EXTRA="pyspark ray" installs them.
+pip install -q maturin pytest pyarrow duckdb polars pandas numpy matplotlib nbconvert ipykernel ${TUSSLE_FLEET_EXTRA:-}
 cargo test --workspace --exclude tussle-python
 cargo build --workspace
-install -m 644 target/debug/lib_tussle.so ../python/tussle/_tussle.abi3.so
-# Spark and Ray are tested where they are installed: TUSSLE_FLEET_EXTRA="pyspark ray" installs them.
-export TUSSLE_PYTHON=$PWD/.venv/bin/python PYTHONPATH=$PWD/../python
-.venv/bin/python -m pytest -q -rs ../python/tests tests "$@"
+# The wheel, unoptimised: what a release takes minutes for is built already.
+MATURIN_PEP517_ARGS="--profile dev" pip install -q --no-build-isolation --no-deps --force-reinstall ../python
+"$target/debug/examples/large_evidence" "$TUSSLE_LARGE" 24 >"$TUSSLE_LARGE.json"
+python -m pytest -q -rs --durations=10 ../python/tests tests "$@"
+rm -f "$TUSSLE_LARGE"

@@ -40,10 +40,19 @@ class Refused(Exception):
 
 def files_of(dataset, kind):
     """Whole files of one kind: writers rename, so whatever begins with a dot is not finished."""
-    found = []
-    for folder, folders, names in os.walk(os.path.join(dataset, f"kind={kind}")):
+    found, start = [], os.path.join(dataset, f"kind={kind}")
+
+    def unseen(e):
+        raise e  # What cannot be listed is unknown, not empty.
+
+    if not os.path.lexists(start):
+        return found
+    for folder, folders, names in os.walk(start, onerror=unseen):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         found += [os.path.join(folder, n) for n in sorted(names) if n.endswith(".parquet") and not n.startswith(".")]
+    for path in found:
+        if not os.path.isfile(path):
+            raise Refused(f"{path}: no file (a pipe, or a link to nowhere); move it out of the dataset")
     return found
 
 
@@ -76,11 +85,20 @@ class Duck:
         except ImportError:
             raise Refused("needs DuckDB: pip install duckdb, or name another Python with TUSSLE_PYTHON") from None
         self.module = duckdb
+        # Names below the dataset have no letters with a meaning for globs; the way to it may have.
+        os.chdir(request["dataset"])
         self.db = duckdb.connect()
         # It would be drawn on standard output, into the answer.
         self.db.execute("SET enable_progress_bar = false")
         self.db.execute(f"SET threads = {int(request['threads'])}")
         self.db.execute(f"SET memory_limit = '{int(request['memory_bytes'])}B'")
+        # Footers are needed three times: to look at, to plan, to read.
+        for option in ("parquet_metadata_cache", "enable_object_cache"):
+            try:
+                self.db.execute(f"SET {option} = true")
+                break
+            except duckdb.Error:
+                continue  # The other name is that of older versions.
 
     def register(self, kind, files, dataset):
         columns = KINDS[kind]
@@ -90,7 +108,7 @@ class Duck:
             self.db.execute(f"CREATE VIEW files_{kind} AS SELECT {empty}, {folders} WHERE false")
             return
         # Files of other versions may lack columns: they are matched by name.
-        listed = f"[{', '.join(quoted(f) for f in files)}]"
+        listed = f"[{', '.join(quoted(os.path.relpath(f)) for f in files)}]"
         source = f"read_parquet({listed}, hive_partitioning = true, hive_types_autocast = false, union_by_name = true)"
         try:
             self.look(kind, listed)
@@ -129,7 +147,10 @@ class Spark:
             from pyspark.sql import SparkSession
         except ImportError:
             raise Refused("needs Spark: pip install pyspark, or name another Python with TUSSLE_PYTHON") from None
-        master = request.get("master") or f"local[{int(request['threads'])}]"
+        threads = max(1, int(request["threads"]))
+        master = request.get("master") or f"local[{threads}]"
+        if master.startswith(("local", "spark://127.")):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         memory = max(1, int(request["memory_bytes"]) >> 20)
         self.spark = (
             SparkSession.builder.master(master)
@@ -137,7 +158,12 @@ class Spark:
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.memory", f"{memory}m")
-            .config("spark.sql.shuffle.partitions", str(2 * int(request["threads"])))
+            .config("spark.sql.shuffle.partitions", str(2 * threads))
+            # Listing folders and reading footers: a task for many, not one for each.
+            .config("spark.default.parallelism", str(2 * threads))
+            .config("spark.sql.sources.parallelPartitionDiscovery.parallelism", str(2 * threads))
+            # A file is small: what opening it costs is near to what reading it does.
+            .config("spark.sql.files.openCostInBytes", str(1 << 18))
             .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
             .config("spark.sql.parquet.mergeSchema", "true")
             .config("spark.sql.ansi.enabled", "false")
@@ -151,20 +177,32 @@ class Spark:
         types = {"VARCHAR": "string", "DOUBLE": "double", "BIGINT": "bigint", "BOOLEAN": "boolean"}
         columns = KINDS[kind] | {c: "VARCHAR" for c in FOLDERS}
         if not files:
-            schema = ", ".join(f"`{c}` {types[t]}" for c, t in columns.items())
-            self.spark.createDataFrame([], schema).createOrReplaceTempView(f"files_{kind}")
+            empty = ", ".join(f"CAST(NULL AS {types[t]}) AS `{c}`" for c, t in columns.items())
+            self.spark.sql(f"SELECT {empty} WHERE false").createOrReplaceTempView(f"files_{kind}")
             return
         try:
-            frame = self.spark.read.option("basePath", os.path.join(dataset, f"kind={kind}")).parquet(
-                *sorted({os.path.dirname(p) for p in files})
-            )
+            # The way to the dataset is no pattern, whatever letters it has.
+            read = self.spark.read.option("__globPaths__", "false")
+            read = read.option("basePath", os.path.join(dataset, f"kind={kind}"))
+            frame = read.parquet(*sorted({os.path.dirname(p) for p in files}))
+            self.look(kind, frame, f)
+        except Refused:
+            raise
         except Exception as e:
             raise Refused(damaged(first_cause(e))) from None
-        foreign(os.path.join(dataset, f"kind={kind}"), kind, frame.columns)
         for c, t in columns.items():
             if c not in frame.columns:
                 frame = frame.withColumn(c, f.lit(None).cast(types[t]))
         frame.createOrReplaceTempView(f"files_{kind}")
+
+    def look(self, kind, frame, f):
+        """A file of somebody else has no key, in the schema of all of them or in its rows."""
+        need = "task" if "task" in KINDS[kind] else "run"
+        if need not in frame.columns:
+            foreign(f"kind={kind}", kind, frame.columns)
+        without = frame.filter(f.col(need).isNull()).select(f.input_file_name()).limit(1).collect()
+        for (path,) in without:
+            foreign(path, kind, [])
 
     def run(self, views, sql, parameters):
         try:
@@ -201,7 +239,7 @@ def plain(cell):
 
 
 def answer(request):
-    dataset = request["dataset"]
+    dataset = request["dataset"] = os.path.abspath(request["dataset"])
     marker = os.path.join(dataset, "tussle-dataset.json")
     try:
         with open(marker, encoding="utf-8") as f:
@@ -231,7 +269,7 @@ def main():
         out = answer(json.load(sys.stdin))
     except Refused as e:
         out = {"error": str(e)}
-    except PermissionError as e:
+    except OSError as e:
         out = {"error": str(e)}
     json.dump(out, sys.stdout)
 

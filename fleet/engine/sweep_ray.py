@@ -5,15 +5,19 @@ Answer: {"status": worst exit status, "tasks": n} or {"error": ".."}.
 The folder `to` and the program must be at the same place on every machine of the cluster.
 """
 
+import ctypes
 import json
 import subprocess
 import sys
 import time
 
 TRIES = 4
+PR_SET_PDEATHSIG, SIGKILL = 1, 9
 
 
 def main():
+    # Who is killed takes what it started along: nobody writes answers of a sweep that was ended.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
     ask = json.load(sys.stdin)
     try:
         import ray
@@ -27,8 +31,9 @@ def main():
     @ray.remote(num_cpus=1, max_retries=TRIES - 1)
     def part(a, b):
         words = [ask["program"], "sweep", ask["plan"], "--to", ask["to"], "--jobs", f"{a}..{b}", "--threads", "1", "-q"]
+        along = lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
         for _ in range(TRIES):
-            done = subprocess.run(words, capture_output=True, text=True)
+            done = subprocess.run(words, capture_output=True, text=True, preexec_fn=along)
             if done.returncode >= 0 and (done.returncode != 2 or not done.stderr):
                 return done.returncode, ""
         return 2, done.stderr.strip() or f"ended by signal {-done.returncode}"

@@ -3,5 +3,5 @@ SELECT r.tool_version, a.day, count(*) AS access_rows, count(DISTINCT a.run) AS 
   CAST(sum(a.reads + a.writes + a.rmws) AS BIGINT) AS accesses
 FROM files_accesses a JOIN runs r ON a.run = r.run AND a.day = r.day AND a.host = r.host AND a.build = r.build
 GROUP BY r.tool_version, a.day
-ORDER BY a.day, r.tool_version
+ORDER BY a.day, r.tool_version NULLS LAST
 LIMIT :limit

@@ -5,5 +5,5 @@ SELECT f.unit, f.tool_version, f.type_name, f.fields, f.cpu_model, count(DISTINC
 FROM fights f
 WHERE f.run_accesses > 0
 GROUP BY f.unit, f.tool_version, f.type_name, f.fields, f.cpu_model
-ORDER BY per_million DESC, f.unit, f.tool_version, f.type_name, f.fields, f.cpu_model
+ORDER BY per_million DESC, f.unit, f.tool_version NULLS LAST, f.type_name NULLS LAST, f.fields, f.cpu_model NULLS LAST
 LIMIT :limit

@@ -5,5 +5,5 @@ SELECT f.unit, f.tool_version, f.type_name, f.fields, f.phase_bytes, count(DISTI
 FROM fights f
 WHERE f.run_accesses > 0 AND f.phase_bytes IS NOT NULL
 GROUP BY f.unit, f.tool_version, f.type_name, f.fields, f.phase_bytes
-ORDER BY per_million DESC, f.unit, f.tool_version, f.type_name, f.fields, f.phase_bytes
+ORDER BY per_million DESC, f.unit, f.tool_version NULLS LAST, f.type_name NULLS LAST, f.fields, f.phase_bytes
 LIMIT :limit

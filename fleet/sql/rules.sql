@@ -3,5 +3,5 @@ SELECT type_name, rule, rules, tool_version, subject AS build, count(DISTINCT ho
   max(day) AS last_day, min(message) AS message
 FROM checks WHERE status = 'violated'
 GROUP BY type_name, rule, rules, tool_version, subject
-ORDER BY type_name, rule, rules, build, tool_version
+ORDER BY type_name NULLS LAST, rule, rules, build, tool_version NULLS LAST
 LIMIT :limit

@@ -2,5 +2,5 @@
 SELECT plan, verb, tool_version, status, count(*) AS points, count(error) AS errors, min(error) AS first_error
 FROM answers
 GROUP BY plan, verb, tool_version, status
-ORDER BY plan, verb, tool_version, status
+ORDER BY plan, verb, tool_version NULLS LAST, status NULLS LAST
 LIMIT :limit

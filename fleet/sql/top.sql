@@ -9,5 +9,5 @@ JOIN (
   SELECT unit, tool_version, sum(CAST(round(transfers) AS BIGINT)) AS total FROM fights GROUP BY unit, tool_version
 ) t ON f.unit = t.unit AND f.tool_version = t.tool_version
 GROUP BY f.unit, f.tool_version, f.type_name, f.fields
-ORDER BY transfers DESC, f.unit, f.tool_version, f.type_name, f.fields
+ORDER BY transfers DESC, f.unit, f.tool_version NULLS LAST, f.type_name NULLS LAST, f.fields
 LIMIT :limit

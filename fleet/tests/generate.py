@@ -29,6 +29,8 @@ NEW = ("struct shard", "struct shard.seq \u27f7 struct shard.map", 3_000)
 # As loud as the top fields, but on one host: it must not be the first of all hosts.
 LONELY = ("struct debug", "struct debug.a \u27f7 struct debug.b", 200_000)
 ACCESSES = 50_000_000
+# What `check` said of each build: this rule breaks from the fourth build on.
+RULE = ("struct queue", "queue-apart", BUILDS[3:])
 
 
 def day_of(seconds):
@@ -99,6 +101,29 @@ def accesses(run, n, noise):
     })  # fmt: skip
 
 
+def checked(folder, build):
+    """A sweep's answers about one build: twenty rules, of which one may be broken."""
+    s = pa.large_string()
+    ids = [f"rule-{i:02}" for i in range(19)] + [RULE[1]]
+    broken = [r == RULE[1] and build in RULE[2] for r in ids]
+    text = lambda v: pa.array(v, s)
+    n, tasks = len(ids), [f"{build}-{r}" for r in ids]
+    day = day_of(FIRST_S + 86_400 * BUILDS.index(build))
+    run = {"day": day, "host": "ci", "build": "plan-1", "run": f"batch-{build}"}
+    write(folder, "checks", run, pa.table({
+        "task": text(tasks), "batch": text([run["run"]] * n), "subject": text([build] * n),
+        "rules": text(["rules.toml"] * n), "tool_version": text([TOOL] * n), "type_name": text([RULE[0]] * n),
+        "rule": text(ids), "status": text(["violated" if b else "holds" for b in broken]),
+        "message": text(["share a line" if b else None for b in broken]),
+    }))  # fmt: skip
+    write(folder, "answers", run, pa.table({
+        "task": text(tasks), "batch": text([run["run"]] * n), "plan": text(["plan-1"] * n),
+        "job": pa.array(range(n), pa.int64()), "verb": text(["check"] * n), "parameters": text(["{}"] * n),
+        "tool_version": text([TOOL] * n), "status": pa.array([int(b) for b in broken], pa.int64()),
+        "error": text([None] * n), "document": text(["{}"] * n),
+    }))  # fmt: skip
+
+
 def main():
     ask = argparse.ArgumentParser()
     ask.add_argument("folder")
@@ -109,8 +134,10 @@ def main():
     words, noise = random.Random(a.seed), np.random.default_rng(a.seed)
     hosts = max(6, a.runs // (2 * len(BUILDS)))
     factors = np.exp(noise.normal(0, 0.5, hosts))
-    background = [(f"struct t{i}", f"struct t{i}.x \u27f7 struct t{i}.y", float(noise.uniform(10, 2_000)),
-                   float(noise.uniform(0.05, 0.6))) for i in range(160)]  # fmt: skip
+    # What is not known is null: the type of one field, the CPU of one host.
+    background = [(f"struct t{i}" if i else None, f"struct t{i}.x \u27f7 struct t{i}.y",
+                   float(noise.uniform(10, 2_000)), float(noise.uniform(0.05, 0.6)))
+                  for i in range(160)]  # fmt: skip
     pathlib.Path(a.folder).mkdir(parents=True, exist_ok=True)
     pathlib.Path(a.folder, "tussle-dataset.json").write_text('{"format":"tussle-dataset","schema":1}\n')
     days = set()
@@ -119,16 +146,18 @@ def main():
         started = FIRST_S + 5 * 86_400 * BUILDS.index(build) + (i % 4) * 86_400 + i % 1000
         run = {"run": f"{words.getrandbits(128):032x}", "host": f"h{host:05}", "host_number": host, "build": build,
                "host_factor": float(factors[host]), "started": float(started), "day": day_of(started),
-               "cpu": CPUS[host % len(CPUS)], "phase": 8 * (i % 8)}  # fmt: skip
+               "cpu": CPUS[host % len(CPUS)] if host != 1 else None, "phase": 8 * (i % 8)}  # fmt: skip
         write(a.folder, "lines", run, lines(run, fields_of(run, noise, background)))
         if a.accesses:
             write(a.folder, "accesses", run, accesses(run, a.accesses, noise))
         write(a.folder, "runs", run, run_row(run))
         if build == BUILDS[-1]:
             days.add(run["day"])
+    for build in BUILDS:
+        checked(a.folder, build)
     planted = {"top": [t[:2] for t in TOP], "regression": list(REGRESSION[:2]), "factor": REGRESSION[3],
                "new": list(NEW[:2]), "since": min(days), "old": BUILDS[-2], "build": BUILDS[-1],
-               "lonely": list(LONELY[:2]), "runs": a.runs, "hosts": hosts}  # fmt: skip
+               "lonely": list(LONELY[:2]), "rule": [*RULE], "runs": a.runs, "hosts": hosts}  # fmt: skip
     pathlib.Path(a.folder, ".planted.json").write_text(json.dumps(planted))
 
 

@@ -19,7 +19,8 @@ def test_a_cluster_on_loopback(planted):
         try:
             url = cluster.stdout.readline().strip()
             assert url.startswith("spark://127.0.0.1:"), url
-            spark = rows("top", "--dataset", folder, "--engine", "spark", "--master", url)
-            assert spark == rows("top", "--dataset", folder)
+            for words in (["top"], ["rules"]):
+                spark = rows(*words, "--dataset", folder, "--engine", "spark", "--master", url)
+                assert spark and spark == rows(*words, "--dataset", folder)
         finally:
             cluster.stdin.close()

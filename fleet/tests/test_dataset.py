@@ -1,14 +1,17 @@
 """Datasets: what was planted is found, what was exported is there once, what is broken is said."""
 
+import json
 import os
 import pathlib
 import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
+import scale
 import tool
 from tool import PROGRAM, fleet, rows
 
@@ -47,13 +50,16 @@ def test_what_was_planted_is_found(planted):
 
 
 def test_other_questions(planted):
-    folder, _ = planted
+    folder, truth = planted
     assert [r["build"] for r in rows("builds", "--dataset", folder)] == [f"b0{i}" for i in range(5, -1, -1)]
     by_cpu = rows("cpus", "--dataset", folder, "--limit", 1000)
-    assert {r["cpu_model"] for r in by_cpu} == {"Example Gold 96C", "Example EPYC 64C", "Example Arm 80C"}
+    assert {r["cpu_model"] for r in by_cpu} == {"Example Gold 96C", "Example EPYC 64C", "Example Arm 80C", None}
     assert {r["phase_bytes"] for r in rows("phases", "--dataset", folder, "--limit", 5000)} == set(range(0, 64, 8))
     assert sum(r["access_rows"] for r in rows("accesses", "--dataset", folder, "--limit", 99)) == 300 * 50
-    assert rows("rules", "--dataset", folder) == []
+    broken = rows("rules", "--dataset", folder)
+    assert [(r["type_name"], r["rule"]) for r in broken] == [tuple(truth["rule"][:2])] * 3
+    assert [r["build"] for r in broken] == truth["rule"][2]
+    assert sum(r["points"] for r in rows("sweep", "--dataset", folder)) == 6 * 20
     for form, sign in [("text", "struct conn.refs"), ("md", "| struct conn"), ("html", "<td")]:
         assert sign in fleet("fleet", "--dataset", folder, "--format", form)
 
@@ -96,6 +102,43 @@ def test_cut_off_at_any_moment(tmp_path):
     names = lambda folder: [p.relative_to(folder) for p in files(folder) if not p.name.startswith(".")]
     assert names(cut) == names(whole)
     assert rows("top", "--dataset", cut) == rows("top", "--dataset", whole)
+
+
+LAYOUT = {"kind": "layout", "schema_version": 1, "types": [
+    {"name": "struct s", "size_bytes": 16, "align_bytes": 8, "fields": [
+        {"path": "a", "offset_bytes": 0, "size_bytes": 4, "type": "unsigned int", "bits": 3},
+        {"path": "b", "offset_bytes": 8, "size_bytes": 8, "type": "long", "bits": None}]}]}  # fmt: skip
+
+
+def test_what_verbs_print_is_exported(tmp_path):
+    """Documents of `--format json`; any verb's is kept, those of three are rows."""
+    tussle = pytest.importorskip("tussle")
+    if not shutil.which("gcc"):
+        pytest.skip("gcc")
+    (tmp_path / "p.c").write_text("struct s { long a; long b; } x;\n")
+    program, rules, to = tmp_path / "p.o", tmp_path / "rules.toml", tmp_path / "set"
+    subprocess.run(["gcc", "-g", "-c", "-o", program, tmp_path / "p.c"], check=True)
+    rules.write_text('[[rule]]\nid = "apart"\ntype = "s"\nseparate = ["a", "b"]\n'
+                     '[[rule]]\nid = "close"\ntype = "s"\ntogether = ["a", "b"]\n')  # fmt: skip
+    prediction = tussle.predict("pcp_lists", draws=2, cpus=[4])
+    made = {"check": tussle.check([program], rules).json(), "predict": prediction.json(),
+            "diff": tussle.diff(program, program, ["s"]).json(), "layout": json.dumps(LAYOUT)}  # fmt: skip
+    for name, text in made.items():
+        (tmp_path / f"{name}.json").write_text(text)
+        fleet("export", "--parquet", tmp_path / f"{name}.json", "--to", to, "--host", "ci")
+        fleet("export", tmp_path / f"{name}.json", "--to", to, "--host", "other")
+    points = rows("sweep", "--dataset", to)
+    assert [(r["verb"], r["status"], r["points"]) for r in points] == [
+        ("check", 1, 1), ("diff", None, 1), ("layout", None, 1), ("predict", None, 1)
+    ]  # fmt: skip
+    broken = rows("rules", "--dataset", to)
+    assert [(r["build"], r["rules"]) for r in broken] == [("p.o", "check.json")] and "apart" in broken[0]["rule"]
+    (predicted,) = rows("predictions", "--dataset", to)
+    assert predicted["cpus"] == 4 and abs(predicted["mean_median"] - prediction.dict()["effect"]["median"]) < 1e-9
+    fields = pq.read_table(next(iter((to / "kind=layouts").rglob("*.parquet"))), partitioning=None).to_pylist()
+    assert [(f["type_name"], f["path"], f["offset_bytes"], f["bits"]) for f in fields] == [
+        ("struct s", "a", 0, 3), ("struct s", "b", 8, None)
+    ]  # fmt: skip
 
 
 def test_units_and_versions_never_meet_in_one_sum(tmp_path):
@@ -141,26 +184,122 @@ def test_mistakes(tmp_path, planted):
     assert "other things" in fleet("export", write_evidence(tmp_path / "a.data"), "--to", tmp_path, status=2)
     (tmp_path / "bad").write_bytes(b"\x7fELF")
     assert "not an evidence file" in fleet("export", tmp_path / "bad", "--to", tmp_path / "new", status=2)
+    for day in ["2026-13-45", "zzzz-zz-zz", "2026-1-1"]:
+        assert "a day as" in fleet("fleet", "new", "--dataset", folder, "--since", day, status=2)
+    # What is not there is not the same as nothing found.
+    assert "no run of build `b99`" in fleet("fleet", "new", "--dataset", folder, "--since-build", "b99", status=2)
+    words = ["fleet", "regressions", "--dataset", folder, "--old", "b01", "--new", "b99"]
+    assert "no run of build `b99`" in fleet(*words, status=2)
     said = fleet("fleet", "--dataset", folder, status=2, python="/nothing/python")
     assert "TUSSLE_PYTHON" in said
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_build_on_too_few_hosts_is_not_clean(tmp_path):
+    """Two builds on one host: nothing can be compared, and exit 0 would say that nothing got worse."""
+    to = tmp_path / "set"
+    for build in ["old", "new"]:
+        data = write_evidence(tmp_path / f"{build}.data", seed=len(build) + ord(build[0]))
+        fleet("export", data, "--to", to, "--host", "h", "--build", build)
+    said = subprocess.run([PROGRAM, "fleet", "regressions", "--dataset", to, "--format", "json", "--old", "old",
+                           "--new", "new"], capture_output=True, text=True,
+                          env=os.environ | {"TUSSLE_PYTHON": sys.executable})  # fmt: skip
+    assert said.returncode == 2 and json.loads(said.stdout)["fields_compared"] == 0, said
+
+
+def test_any_path_is_a_dataset(tmp_path):
+    to = tmp_path / "we[i]rd *?{a,b}' %41"
+    fleet("export", write_evidence(tmp_path / "a.data"), "--to", to, "--host", "../..")
+    assert [r["hosts"] for r in rows("top", "--dataset", to)] == [1]
+    fifo = to / "kind=lines/pipe.parquet"
+    os.mkfifo(fifo)
+    assert "pipe.parquet: no file" in fleet("fleet", "--dataset", to, status=2)
+    fifo.unlink()
+    fifo.symlink_to("/nowhere")
+    assert "pipe.parquet: no file" in fleet("fleet", "--dataset", to, status=2)
+
+
+def test_what_has_no_day_is_not_new(tmp_path):
+    to = tmp_path / "set"
+    fleet("export", write_evidence(tmp_path / "a.data"), "--to", to)
+    words = ["new", "--dataset", to, "--since", "2020-01-01"]
+    assert len(rows(*words)) == 1
+    fleet("export", write_evidence(tmp_path / "b.data", started_unix_s=None), "--to", to)
+    assert rows(*words) == []
+
+
 def test_no_rights(tmp_path):
+    """Root may write anywhere, so it becomes somebody else."""
     data, to = write_evidence(tmp_path / "a.data"), tmp_path / "set"
     fleet("export", data, "--to", to)
-    (to / "kind=runs").chmod(0o500)
-    assert "denied" in fleet("export", write_evidence(tmp_path / "b.data", seed=3), "--to", to, status=2)
+    other = write_evidence(tmp_path / "b.data", seed=3)
+    before = {p: p.read_bytes() for p in files(to)}
+    somebody = 65534 if os.geteuid() == 0 else None
+    for folder in [*tmp_path.parents[:-2], tmp_path]:
+        if somebody and folder.owner() == "root" and folder != pathlib.Path("/tmp"):
+            folder.chmod(0o755)
+    (to / "kind=runs").chmod(0o500 if somebody is None else 0o755)
+    assert "denied" in fleet("export", other, "--to", to, status=2, user=somebody)
+    assert {p: p.read_bytes() for p in files(to)} == before
+    (to / "kind=lines").chmod(0o000 if somebody is None else 0o700)
+    assert "denied" in fleet("fleet", "--dataset", to, status=2, user=somebody)
+    (to / "kind=lines").chmod(0o755)
 
 
-def test_spark_gives_the_same_rows(planted):
+@pytest.fixture(scope="module")
+def spark():
+    """A function that asks Spark, in one session for all questions."""
     pytest.importorskip("pyspark")
+    sys.path.insert(0, str(tool.HERE.parent / "engine"))
+    import query
+
+    def ask(folder, *words):
+        request = scale.request(folder, words[0], "spark", limit=50)
+        request["parameters"] |= dict(zip(words[1::2], words[2::2]))
+        out = query.answer(request)
+        return [dict(zip(out["columns"], r)) for r in out["rows"]]
+
+    yield ask
+    from pyspark.sql import SparkSession
+
+    SparkSession.builder.getOrCreate().stop()
+
+
+def test_spark_gives_the_same_rows(planted, spark):
     folder, truth = planted
-    questions = [["top"], ["new", "--since", truth["since"]], ["cpus"], ["phases"], ["builds"], ["accesses"], ["rules"]]
-    for words in questions:
-        both = [rows(*words, "--dataset", folder, "--limit", 50, "--engine", e) for e in ("duckdb", "spark")]
-        assert both[0] == both[1], words
-    both = [rows("regressions", "--dataset", folder, "--engine", e, status=1) for e in ("duckdb", "spark")]
-    assert len(both[0]) == len(both[1]) == 1
-    for k, v in both[0][0].items():
-        assert v == both[1][0][k] or abs(v / both[1][0][k] - 1) < 1e-6, k
+    for name in scale.QUESTIONS:
+        out = query_here(folder, name)
+        assert spark(folder, name) == out, name
+        assert out or name == "predictions"
+
+
+def query_here(folder, name):
+    """DuckDB's rows, by the script that tussle-fleet starts."""
+    request = scale.request(folder, name, limit=50)
+    script = tool.HERE.parent / "engine/query.py"
+    out = subprocess.run([sys.executable, script], input=json.dumps(request), capture_output=True, text=True)
+    out = json.loads(out.stdout)
+    return [dict(zip(out["columns"], r)) for r in out["rows"]]
+
+
+def test_spark_by_the_command_line(planted):
+    pytest.importorskip("pyspark")
+    both = [rows("top", "--dataset", planted[0], "--limit", 50, "--engine", e) for e in ("duckdb", "spark")]
+    assert both[0] == both[1] and len(both[0]) == 50
+
+
+def test_spark_says_what_is_broken(tmp_path, planted, spark):
+    folder = tmp_path / "set"
+    shutil.copytree(planted[0], folder)
+    victim = files(folder / "kind=lines")[7]
+    good = victim.read_bytes()
+    for bad in [good[: len(good) // 2], b"not parquet at all"]:
+        victim.write_bytes(bad)
+        with pytest.raises(Exception, match="damaged") as said:
+            spark(folder, "top")
+        assert victim.name in str(said.value) and victim.read_bytes() == bad
+    pq.write_table(pa.table({"a": [1, 2]}), victim)
+    with pytest.raises(Exception, match="no file of tussle"):
+        spark(folder, "top")
+    victim.unlink()
+    (folder / "kind=lines" / "day=2030-01-01" / "host=x" / "build=y").mkdir(parents=True)
+    assert len(spark(folder, "top")) == 50

@@ -78,7 +78,7 @@ def test_jobs_in_parts_are_the_whole(builds, tmp_path):
     fleet("sweep", builds / "diff.toml", "--to", whole, "-q")
     listed = fleet("sweep", builds / "diff.toml", "--list").splitlines()
     assert len(listed) == 12 * 12 * 2 * 3 == len(answers(whole))
-    for a, b in [(0, 100), (100, 101), (101, 864), (50, 200)]:
+    for a, b in [(0, 100), (100, 101), (101, 900), (50, 200)]:
         fleet("sweep", builds / "diff.toml", "--to", parts, "--jobs", f"{a}..{b}", "-q")
     assert answers(parts) == answers(whole)
     before = sorted((whole / "kind=answers").rglob("*.parquet"))
@@ -110,6 +110,12 @@ def test_what_fails_is_an_answer(builds, tmp_path):
     assert len(errors) == 1 and "no type named `nothing`" in errors[0]["first_error"] and errors[0]["status"] == 2
     plan.write_text('verb = "diff"\n[fixed]\nold = "absent.o"\nnew = "b01.o"\n')
     assert "absent.o" in fleet("sweep", plan, "--to", to, "-q", status=2)
+    # A word that nobody reads would be believed.
+    plan.write_text('verb = "diff"\n[fixed]\nold = "b00.o"\nnew = "b01.o"\nlines = 128\n')
+    assert "`lines` is no parameter of diff" in fleet("sweep", plan, "--to", to, "-q", status=2)
+    plan.write_text('verb = "diff"\n[fixed]\nold = "b00.o"\nnew = "b01.o"\nhot = 5\nname = "s"\n')
+    fleet("sweep", plan, "--to", tmp_path / "typed", "-q", status=2)
+    assert "a list of texts" in rows("sweep", "--dataset", tmp_path / "typed")[0]["first_error"]
 
 
 def test_a_damaged_answer_stops_a_resume(builds, tmp_path):

@@ -10,10 +10,10 @@ HERE = pathlib.Path(__file__).parent
 PROGRAM = pathlib.Path(os.environ.get("TUSSLE_FLEET", HERE.parent / "target" / "debug" / "tussle-fleet"))
 
 
-def fleet(*words, status=0, python=sys.executable):
+def fleet(*words, status=0, python=sys.executable, user=None):
     """tussle-fleet with these words: its output, or its errors where it must fail."""
     env = os.environ | {"TUSSLE_PYTHON": str(python)}
-    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, env=env)
+    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, env=env, user=user)
     assert done.returncode == status, done.stderr + done.stdout
     return done.stderr if status == 2 else done.stdout
 

@@ -50,7 +50,9 @@ fn open_all(builds: Vec<Ready>) -> anyhow::Result<Vec<Arc<Source>>> {
     builds.into_iter().map(Ready::open).collect()
 }
 
-/// What changed between two builds.
+/// What changed between two builds. Status 1: fields of ``hot`` share a line that did not before.
+///
+/// ``line_bytes`` and ``phase`` are bytes; without ``phase`` all that are possible count.
 #[pyfunction]
 #[pyo3(signature = (old, new, names = Vec::new(), *, hot = Vec::new(), line_bytes = 64, phase = None))]
 pub(crate) fn diff(
@@ -64,13 +66,13 @@ pub(crate) fn diff(
 ) -> PyResult<View> {
     let (old, new) = (old.ready(), new.ready());
     let answer = long(py, move || {
-        let options = layouts::diff_options(layouts::line_size(line_bytes)?, phase, hot);
+        let options = layouts::diff_options(layouts::line_size(line_bytes)?, phase, hot)?;
         layouts::diffs(&*old.open()?, &*new.open()?, &names, &options)
     })?;
     Ok(View::new(answer))
 }
 
-/// Layouts against rules.
+/// Layouts against a rule file. Status 1: a rule is violated; 2: one cannot be checked.
 #[pyfunction]
 pub(crate) fn check(py: Python<'_>, builds: Vec<Build<'_>>, rules: PathBuf) -> PyResult<View> {
     let builds = builds.into_iter().map(Build::ready).collect();
@@ -85,7 +87,9 @@ pub(crate) fn check(py: Python<'_>, builds: Vec<Build<'_>>, rules: PathBuf) -> P
     Ok(View::new(answer))
 }
 
-/// Where a new field fits.
+/// Where a new field (``"u32 flags"``) fits into a type without moving any other, in every build.
+///
+/// ``line_bytes``: bytes.
 #[pyfunction]
 #[pyo3(signature = (builds, name, field, *, line_bytes = 64))]
 pub(crate) fn place(
@@ -111,7 +115,9 @@ pub(crate) enum Compared<'py> {
     Path(PathBuf),
 }
 
-/// Two evidences side by side, or the arms of one result of `tussle bench`.
+/// Two evidences side by side, or the arms of one result of ``tussle bench`` (a path).
+///
+/// ``margin_percent``: a slowdown up to it is no regression.
 #[pyfunction]
 #[pyo3(signature = (one, other = None, *, margin_percent = 1.0))]
 pub(crate) fn compare(
@@ -134,7 +140,9 @@ pub(crate) fn compare(
     Ok(View::new(answer))
 }
 
-/// The samples of a result of `tussle bench`.
+/// The samples of a result of ``tussle bench``: arm, pair, metric, value, ...
+///
+/// ``wall_s``, ``user_s``, ``system_s`` and ``foreign_s`` (CPU that others had meanwhile) are seconds.
 #[pyfunction]
 pub(crate) fn bench(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
     let found = long(py, move || Ok(rows::bench_rows(&recorded::bench_results(&path)?.0)))?;
@@ -148,7 +156,10 @@ pub(crate) enum Subject<'py> {
     Scenario(String),
 }
 
-/// What a layout or a lock costs on another machine.
+/// What a layout or a lock costs on a machine that you do not own: a scenario by name, or recorded operations.
+///
+/// ``cpus``: the last is the answer, all make the curve. ``draws``: until it is decided by default. Effects are
+/// relative changes of operations per second: 0.1 is 10% more.
 #[pyfunction]
 #[pyo3(signature = (subject, *, machine = None, cpus = Vec::new(), before = None, after = None, set = BTreeMap::new(),
     draws = None, seed = 1))]

@@ -8,14 +8,15 @@ use crate::view::View;
 use anyhow::Context;
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use tussle_calls::evidence::{self as calls, Wanted};
 use tussle_calls::source::Source;
 use tussle_contention::analysis::Question;
+use tussle_evidence::file::Parts;
 use tussle_evidence::{Evidence as Tables, Problem};
 use tussle_tables::{evidence as tables, report as rows};
 
-/// An evidence file. It is read when something of it is asked for.
+/// What was recorded. It is read when something of it is asked for.
 #[pyclass(frozen, module = "tussle")]
 pub(crate) struct Evidence {
     name: String,
@@ -23,8 +24,14 @@ pub(crate) struct Evidence {
 }
 
 pub(crate) struct From {
-    source: PathOrBytes,
+    source: Whence,
     read: OnceLock<(Arc<Tables>, Vec<Problem>)>,
+    parts: OnceLock<Arc<Mutex<Parts>>>,
+}
+
+enum Whence {
+    Path(PathBuf),
+    Bytes(Arc<Vec<u8>>),
 }
 
 impl From {
@@ -34,14 +41,26 @@ impl From {
             return Ok(read);
         }
         let (e, problems) = match &self.source {
-            PathOrBytes::Path(path) => tussle_host::evidence_file::read(path)?,
-            PathOrBytes::Bytes(bytes) => tussle_evidence::file::read(bytes)?,
+            Whence::Path(path) => tussle_host::evidence_file::read(path)?,
+            Whence::Bytes(bytes) => tussle_evidence::file::read(bytes)?,
         };
         Ok(self.read.get_or_init(|| (Arc::new(e), problems)))
     }
+
+    /// Everything but the large tables, which are then read a block at a time.
+    fn parts(&self) -> anyhow::Result<Arc<Mutex<Parts>>> {
+        if let Some(parts) = self.parts.get() {
+            return Ok(parts.clone());
+        }
+        let parts = match &self.source {
+            Whence::Path(path) => calls::parts(path)?,
+            Whence::Bytes(bytes) => Parts::open(bytes.clone())?,
+        };
+        Ok(self.parts.get_or_init(|| Arc::new(Mutex::new(parts))).clone())
+    }
 }
 
-/// Opens what `record`, `record-kernel`, `live` or `import` wrote.
+/// What ``tussle record``, ``record-kernel``, ``live`` or ``import`` wrote.
 #[pyfunction]
 pub(crate) fn evidence(path_or_bytes: PathOrBytes) -> PyResult<Evidence> {
     let name = match &path_or_bytes {
@@ -53,46 +72,55 @@ pub(crate) fn evidence(path_or_bytes: PathOrBytes) -> PyResult<Evidence> {
         path.metadata()
             .map_err(|e| Error::new_err(format!("{name}: {e}: `tussle record -- COMMAND` writes one")))?;
     }
-    Ok(Evidence { name, from: Arc::new(From { source: path_or_bytes, read: OnceLock::new() }) })
+    let source = match path_or_bytes {
+        PathOrBytes::Path(path) => Whence::Path(path),
+        PathOrBytes::Bytes(bytes) => Whence::Bytes(Arc::new(bytes)),
+    };
+    Ok(Evidence { name, from: Arc::new(From { source, read: OnceLock::new(), parts: OnceLock::new() }) })
 }
 
 impl Evidence {
     pub(crate) fn from(&self) -> Arc<From> {
         self.from.clone()
     }
-
-    fn tables(&self, py: Python<'_>) -> PyResult<Arc<Tables>> {
-        let from = self.from();
-        long(py, move || Ok(from.read()?.0.clone()))
-    }
 }
 
 #[pymethods]
 impl Evidence {
+    /// What is damaged, with table and byte. Reads all of it.
     #[getter]
     fn problems(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let from = self.from();
         long(py, move || Ok(from.read()?.1.iter().map(ToString::to_string).collect()))
     }
 
+    /// Tables that the file has.
     #[getter]
     fn table_names(&self, py: Python<'_>) -> PyResult<Vec<&'static str>> {
-        let e = self.tables(py)?;
-        Ok(tables::tables().filter(|t| t.rows(&e, 0, 0).is_some()).map(|t| t.name).collect())
+        let from = self.from();
+        long(py, move || {
+            let parts = from.parts()?;
+            Ok(tables::tables().filter(|t| t.streamed(parts.clone()).is_some()).map(|t| t.name).collect())
+        })
     }
 
+    /// A table of docs/evidence.md. Row numbers are ids, from 0. Raises ``Error`` when the file does not have it.
+    ///
+    /// Large tables are read a block at a time, as rows are taken; they are never in memory as a whole.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
-        let e = self.tables(py)?;
         let known =
             tables::table(name).ok_or_else(|| Error::new_err(format!("evidence has no table `{name}`")))?;
-        if known.rows(&e, 0, 0).is_none() {
+        let from = self.from();
+        let parts = long(py, move || from.parts())?;
+        if known.streamed(parts.clone()).is_none() {
             let text =
                 format!("{}: no table `{name}`: unknown, not empty; its source does not write it", self.name);
             return Err(Error::new_err(text));
         }
-        Ok(Table::new(known.name, known.fields, Arc::new(move || known.batches(e.clone()))))
+        Ok(Table::new(known.name, known.fields, Arc::new(move || known.streamed(parts.clone()))))
     }
 
+    /// The report, for a notebook.
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
         let view = report(py, self, Vec::new(), 64, None, None, "observed")?;
         Ok(crate::view::framed(&view.html()))
@@ -112,7 +140,10 @@ fn question(line_bytes: u32, phase: Option<u64>, window: Option<u64>, split: &st
     calls::question(line_bytes, phase, window, even).map_err(crate::long::error)
 }
 
-/// One row per fight, by field name.
+/// One row per fight over lines, the costliest first: fields, class, E, transfers, reads, writes, threads, code.
+///
+/// ``e`` and ``transfers`` are in the evidence's own unit (column ``unit``); never add rows of different units.
+/// ``phase``: what if every object began so many bytes into a line? ``window``: accesses, instead of the recorder's.
 #[pyfunction]
 #[pyo3(signature = (evidence, *, line_bytes = 64, phase = None, window = None, split = "observed"))]
 pub(crate) fn contention(
@@ -132,7 +163,9 @@ pub(crate) fn contention(
     Ok(Table::of_rows("contention", rows::LINES, found))
 }
 
-/// What `tussle report` prints.
+/// What ``tussle report`` prints. Status 1: a layout helps; 2: nothing was seen that could be judged.
+///
+/// ``line_bytes`` and ``phase`` are bytes, ``window`` is accesses.
 #[pyfunction]
 #[pyo3(signature = (evidence, names = Vec::new(), *, line_bytes = 64, phase = None, window = None, split = "observed"))]
 pub(crate) fn report(
@@ -153,7 +186,9 @@ pub(crate) fn report(
     Ok(View::new(answer))
 }
 
-/// What `tussle advise` prints.
+/// Moves of fields of one struct, each with its bill; they must hold in all ``builds``.
+///
+/// ``moves``: fields moved together at most, 1 to 3. ``frozen``: members that stay. ``line_bytes``: bytes.
 #[pyfunction]
 #[pyo3(signature = (evidence, name, *, line_bytes = None, moves = 1, frozen = Vec::new(), builds = Vec::new()))]
 pub(crate) fn advise(

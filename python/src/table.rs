@@ -12,7 +12,9 @@ use tussle_tables::ffi::{Batches, Schema, Stream};
 
 type Open = Arc<dyn Fn() -> Option<Batches> + Send + Sync>;
 
-/// Named columns; rows are made in batches when somebody takes them.
+/// Named columns as an Arrow stream. A null is unknown, never zero.
+///
+/// Rows are made in batches of at most 65,536 when somebody takes them, so that only one batch is in memory.
 #[pyclass(frozen, module = "tussle")]
 pub(crate) struct Table {
     name: &'static str,
@@ -46,16 +48,19 @@ impl Table {
 
 #[pymethods]
 impl Table {
+    /// Name of the table.
     #[getter]
     fn name(&self) -> &'static str {
         self.name
     }
 
+    /// Names of its columns; a unit is the last part of a name.
     #[getter]
     fn column_names(&self) -> Vec<&'static str> {
         self.fields.iter().map(|f| f.name).collect()
     }
 
+    /// The Arrow PyCapsule interface. A requested schema is ignored, as producers may.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -68,6 +73,7 @@ impl Table {
         PyCapsule::new_with_value(py, Stream::new(self.fields, batches), c"arrow_array_stream")
     }
 
+    /// The columns' types, by the Arrow PyCapsule interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         PyCapsule::new_with_value(py, Schema::table(self.fields), c"arrow_schema")
     }

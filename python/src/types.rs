@@ -22,13 +22,15 @@ pub(crate) enum PathOrBytes {
     Path(PathBuf),
 }
 
-/// A file that holds layouts.
+/// A file that holds layouts. Types are read when they are asked for.
 #[pyclass(frozen, module = "tussle")]
 pub(crate) struct Types {
     pub(crate) source: Arc<Source>,
 }
 
-/// Opens an executable, object, kernel, BTF file or snapshot.
+/// An executable, object, kernel, module, BTF file or snapshot.
+///
+/// ``btf_base``: the kernel whose BTF a module's continues.
 #[pyfunction]
 #[pyo3(signature = (path_or_bytes, *, btf_base = None))]
 pub(crate) fn open(py: Python<'_>, path_or_bytes: PathOrBytes, btf_base: Option<PathBuf>) -> PyResult<Types> {
@@ -48,26 +50,31 @@ impl Types {
 
 #[pymethods]
 impl Types {
+    /// What was opened, or ``bytes``.
     #[getter]
     fn path(&self) -> &str {
         &self.source.name
     }
 
+    /// As the kernel names it; raw BTF and snapshots do not tell.
     #[getter]
     fn arch(&self) -> Option<String> {
         self.source.arch()
     }
 
+    /// Build-id of an ELF file, hex.
     #[getter]
     fn build_id(&self) -> Option<String> {
         self.source.build_id()
     }
 
+    /// What could not be read.
     #[getter]
     fn problems(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         Ok(self.read(py)?.problems.clone())
     }
 
+    /// Names of all structs and unions, sorted.
     fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let read = self.read(py)?;
         let mut names: Vec<String> = read.table.aggregates().filter_map(|(_, a)| a.name.clone()).collect();
@@ -76,17 +83,20 @@ impl Types {
         Ok(names)
     }
 
+    /// All definitions of a name, where units disagree.
     fn definitions(&self, py: Python<'_>, name: String) -> PyResult<Vec<Type>> {
         let source = self.source.clone();
         let (read, ids) = long(py, move || source.find(&name))?;
         Ok(ids.into_iter().map(|id| Type { source: self.source.clone(), read: read.clone(), id }).collect())
     }
 
+    /// The first definition. Raises ``Error`` with close names when there is none.
     fn __getitem__(&self, py: Python<'_>, name: String) -> PyResult<Type> {
         let first = self.definitions(py, name)?.into_iter().next();
         first.ok_or_else(|| Error::new_err("no such type"))
     }
 
+    /// There is a type of that name.
     fn __contains__(&self, py: Python<'_>, name: String) -> PyResult<bool> {
         let source = self.source.clone();
         long(py, move || Ok(source.types(std::slice::from_ref(&name))?.table.find(&name).is_some()))
@@ -97,7 +107,7 @@ impl Types {
     }
 }
 
-/// One definition of a struct, union, class or enumeration.
+/// One definition of a type.
 #[pyclass(frozen, module = "tussle")]
 pub(crate) struct Type {
     source: Arc<Source>,
@@ -105,15 +115,22 @@ pub(crate) struct Type {
     id: TypeId,
 }
 
-/// A member of a type.
+/// A member of a struct or union, or a base class.
 #[pyclass(frozen, get_all, module = "tussle")]
 pub(crate) struct Member {
+    /// ``None``: it has none.
     name: Option<String>,
+    /// Its type, as C writes it.
     r#type: String,
+    /// From the object's start; of a bit-field its storage unit's. ``None``: its place is not known.
     offset_bytes: Option<u64>,
+    /// Bytes; ``None``: not known.
     size_bytes: Option<u64>,
+    /// First bit in the storage unit, of bit-fields.
     bit_offset: Option<u64>,
+    /// Width of a bit-field in bits.
     bits: Option<u32>,
+    /// Line of its declaration.
     line: Option<u32>,
 }
 
@@ -126,11 +143,14 @@ impl Member {
     }
 }
 
-/// Unused bytes of a type.
+/// Unused bytes between members; what is unused at the end is ``Type.padding_bytes``.
 #[pyclass(frozen, get_all, module = "tussle")]
 pub(crate) struct Hole {
+    /// Name of the member before it; ``None``: at the start, or the member has no name.
     after: Option<String>,
+    /// Its first byte, from the object's start.
     offset_bytes: u64,
+    /// Bytes.
     size_bytes: u64,
 }
 
@@ -148,7 +168,7 @@ impl Type {
 
     fn at(&self, line_bytes: u32, phase: Option<u64>) -> PyResult<(LineSize, Where)> {
         let line = layouts::line_size(line_bytes).map_err(error)?;
-        Ok((line, phase.map_or(Where::Any, Where::Phase)))
+        Ok((line, layouts::at(phase, line).map_err(error)?))
     }
 
     fn member(&self, m: &tussle_model::Member) -> Member {
@@ -169,11 +189,13 @@ impl Type {
 
 #[pymethods]
 impl Type {
+    /// Its name, with ``struct`` or ``union`` where C needs it.
     #[getter]
     fn name(&self) -> String {
         self.read.table.name(self.id)
     }
 
+    /// ``struct`` (classes, too), ``union`` or ``other``.
     #[getter]
     fn kind(&self) -> &'static str {
         self.aggregate().map_or("other", |a| match a.kind {
@@ -182,37 +204,44 @@ impl Type {
         })
     }
 
+    /// Bytes; ``None``: not known.
     #[getter]
     fn size_bytes(&self) -> Option<u64> {
         self.read.table.size(self.id)
     }
 
+    /// Alignment that objects have, bytes.
     #[getter]
     fn align_bytes(&self) -> u64 {
         object_align(&self.read.table, self.id, self.read.btf)
     }
 
+    /// The alignment is guessed from gaps: BTF does not keep ``aligned``.
     #[getter]
     fn align_inferred(&self) -> bool {
         self.read.btf
     }
 
+    /// Source file of its declaration.
     #[getter]
     fn file(&self) -> Option<String> {
         self.aggregate()?.decl.as_ref().map(|d| d.file.clone())
     }
 
+    /// Line of its declaration.
     #[getter]
     fn line(&self) -> Option<u32> {
         self.aggregate()?.decl.as_ref().map(|d| d.line)
     }
 
+    /// Members in order of offset.
     #[getter]
     fn members(&self) -> Vec<Member> {
         let Some(a) = self.aggregate() else { return Vec::new() };
         order(a).into_iter().map(|i| self.member(&a.members[i])).collect()
     }
 
+    /// Holes in order of offset.
     #[getter]
     fn holes(&self) -> Vec<Hole> {
         let Some(a) = self.aggregate() else { return Vec::new() };
@@ -233,21 +262,25 @@ impl Type {
         out
     }
 
+    /// Unused bytes at the end.
     #[getter]
     fn padding_bytes(&self) -> u64 {
         self.aggregate().map_or(0, |a| Holes::of(&self.read.table, a).padding)
     }
 
+    /// Where in a line objects of this type can begin, bytes.
     #[pyo3(signature = (line_bytes = 64))]
     fn phases(&self, line_bytes: u32) -> PyResult<Vec<u64>> {
         let (line, at) = self.at(line_bytes, None)?;
         Ok(at.phases(&self.read.table, self.id, line, self.read.btf))
     }
 
+    /// Leaf fields: type_name, path, offset_bytes, size_bytes, field_type, bits, overlaps.
     fn fields(&self) -> Table {
         Table::of_rows("fields", layout::FIELDS, layout::field_rows(&self.read.table, self.id))
     }
 
+    /// Fields by line at one phase (bytes), or at all that are possible.
     #[pyo3(signature = (line_bytes = 64, phase = None))]
     fn lines(&self, line_bytes: u32, phase: Option<u64>) -> PyResult<Table> {
         let (line, at) = self.at(line_bytes, phase)?;
@@ -255,6 +288,7 @@ impl Type {
         Ok(Table::of_rows("lines", layout::LINES, rows))
     }
 
+    /// pahole's text.
     #[pyo3(signature = (line_bytes = 64))]
     fn text(&self, line_bytes: u32) -> PyResult<String> {
         let (line, _) = self.at(line_bytes, None)?;
@@ -262,6 +296,7 @@ impl Type {
         Ok(pahole::text(&self.read.table, self.id, options))
     }
 
+    /// Every line as a row of bytes, as ``tussle layout --lines`` draws it.
     #[pyo3(signature = (line_bytes = 64, phase = None))]
     fn view(&self, line_bytes: u32, phase: Option<u64>) -> PyResult<View> {
         let (line, at) = self.at(line_bytes, phase)?;

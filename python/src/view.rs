@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use tussle_calls::Answer;
 use tussle_render::{Format, Style, render};
 
-/// A report, a difference, advice: the view tree of the command line.
+/// What a verb prints. In a notebook it shows itself as the command line's HTML.
 #[pyclass(frozen, module = "tussle")]
 pub(crate) struct View {
     answer: Answer,
@@ -22,32 +22,39 @@ impl View {
 
 #[pymethods]
 impl View {
+    /// Name of the JSON document: ``report``, ``diff``, ``check``, ...
     #[getter]
     fn kind(&self) -> &'static str {
         self.answer.view.kind
     }
 
+    /// As the command line would exit: 0 clean, 1 a finding, 2 something could not be judged.
     #[getter]
     fn status(&self) -> u8 {
         self.answer.status
     }
 
+    /// What the command line prints.
     fn text(&self) -> String {
         self.render(Format::Text)
     }
 
+    /// The JSON document (docs/schema) as text.
     fn json(&self) -> String {
         self.render(Format::Json)
     }
 
+    /// As ``--format md`` prints it.
     fn markdown(&self) -> String {
         self.render(Format::Markdown)
     }
 
+    /// One HTML page.
     pub(crate) fn html(&self) -> String {
         self.render(Format::Html)
     }
 
+    /// The JSON document (docs/schema).
     fn dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("json")?.call_method1("loads", (self.json(),))
     }
@@ -60,6 +67,7 @@ impl View {
         format!("<tussle.View {}, status {}>", self.answer.view.kind, self.answer.status)
     }
 
+    /// The page in a frame, for a notebook.
     fn _repr_html_(&self) -> String {
         framed(&self.html())
     }

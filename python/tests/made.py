@@ -37,7 +37,7 @@ RUN = {
     "cpu_model": "Example CPU", "cpus": 2, "line_bytes": 64, "window_vt": 1000,
     "sees": {k: k != "locks" for k in
              ["reads", "writes", "rmws", "phases", "chains", "locks", "time", "kernel_writes"]},
-    "complete": True, "flags": None, "compiler": None, "seed": 7, "input_hash": None, "accesses": None,
+    "complete": True, "flags": None, "compiler": None, "seed": 7, "input_hash": None, "accesses": None, "sample_every": None,
 }  # fmt: skip
 
 
@@ -80,4 +80,36 @@ def tables(seed=1, rows=200):
         ("operations", ["actor", "lock_object", "lock_offset", "vt0", "vt1", "visits", "repeats", "shared",
                         "think_instructions", "instructions", "inner", "kind", "work"], operations),
         ("losses", ["process", "what", "count", "note"], [[None, "memory cap", 2**40, "none"]]),
+    ]  # fmt: skip
+
+
+def numbers(seed, rows):
+    """The tables of other sources: samples, models, rates, marks."""
+    r = random.Random(seed + 1000)
+    maybe = lambda v: v if r.random() < 0.7 else None
+    place = lambda: [r.randrange(2), 8 * r.randrange(2), 8]
+    some = lambda: r.randrange(2**20)
+    samples = ["object", "offset", "size", "code", "actor", "records", "hitm_local", "hitm_remote", "peer", "loads",
+               "store_l1_hit", "store_l1_miss", "store_no_level", "latency_cycles", "cpus", "period", "locked",
+               "blocked_data", "blocked_address", "tlb_miss", "phys_addr", "page_bytes", "rebuilt"]  # fmt: skip
+    region = [0, 4096, 8192, maybe("file"), maybe(2**40), maybe(7), maybe(0), None]
+    kind = lambda: r.choice(["read", "write", "rmw"])
+    transfer = lambda n: [*place(), maybe(1), maybe(0), kind(), n, r.randrange(n + 1), maybe(0)]
+    rate = lambda: [*place(), maybe(1), maybe(2), "conflicts", 0.5, 1.5, some(), r.random(), maybe(0.25), maybe(2.5),
+                    maybe(0.75)]  # fmt: skip
+    return [
+        ("regions", ["process", "start", "end", "backing", "device", "inode", "offset", "parent"], [region]),
+        ("schedules", ["turn_instructions", "feedback_instructions", "seed"], [[1000, maybe(0), maybe(2**63)]]),
+        ("order", ["actor", "visits", "schedule"],
+         [[r.randrange(2), [[*place(), "rmw"]] * r.randrange(3), maybe(0)] for _ in range(rows)]),
+        ("transfers", ["object", "offset", "size", "code", "actor", "kind", "transfers", "dirty", "schedule"],
+         [transfer(some()) for _ in range(rows)]),
+        ("samples", samples, [[*place(), maybe(1), maybe(0)] + [some()] + [maybe(some()) for _ in samples[6:]]
+                              for _ in range(rows)]),
+        ("rates", ["object", "offset", "size", "actor", "code", "of", "from_s", "to_s", "events", "per_s", "low_per_s",
+                   "high_per_s", "first_s"], [rate() for _ in range(rows)]),
+        ("heat", ["object", "offset", "size", "reads", "writes", "within"],
+         [[*place(), some(), some(), maybe(1.5)] for _ in range(rows)]),
+        ("marks", ["process", "kind", "name", "count"], [[maybe(0), "operation", "put \u27f7", some()]] * 3),
+        ("stretches", ["process", "vt0", "vt1"], [[maybe(0), i, maybe(i + 1)] for i in range(rows)]),
     ]  # fmt: skip

@@ -1,7 +1,14 @@
 """Arrow tables are the evidence, row for row."""
 
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
 import pytest
-from made import tables, write_evidence
+from made import RUN, numbers, tables, write_evidence
 
 import tussle
 
@@ -12,6 +19,7 @@ PARTS = {
     ("operations", "visits"): ["object", "offset", "size", "kind", "accesses_between"],
     ("operations", "inner"): ["first", "end", "object", "offset", "shared"],
     ("operations", "work"): ["kind", "instructions"],
+    ("order", "visits"): ["object", "offset", "size", "kind"],
 }
 
 
@@ -27,7 +35,7 @@ def flat(table, column, value):
 @pytest.mark.parametrize("seed", range(8))
 def test_every_cell_is_that_of_the_file(tmp_path, seed):
     path = tmp_path / "e.data"
-    expected = tables(seed, rows=seed * 300)
+    expected = tables(seed, rows=seed * 300) + numbers(seed, rows=seed * 40)
     write_evidence(path, expected)
     e = tussle.evidence(path)
     assert e.problems == []
@@ -37,6 +45,43 @@ def test_every_cell_is_that_of_the_file(tmp_path, seed):
         cells = [got[c].to_pylist() for c in columns]
         got_rows = [[flat(name, c, v) for c, v in zip(columns, row)] for row in zip(*cells)]
         assert got_rows == rows, name
+
+
+def test_columns_are_those_of_the_page(tmp_path):
+    """docs/evidence.md names all tables and columns: none is forgotten here."""
+    page = (pathlib.Path(__file__).parents[2] / "docs/evidence.md").read_text().split("\n## Tables\n")[1]
+    sections = re.findall(r"^### (\w+)\n(.*?)(?=^#|\Z)", page, flags=re.M | re.S)
+    columns = {name: re.findall(r"^\| `(\w+)` \|", text, flags=re.M) for name, text in sections}
+    assert len(columns) >= 21 and "sample_every" in columns["run"]
+    path = tmp_path / "e.data"
+    write_evidence(path, [(n, c, [[RUN.get(k) for k in c]] if n == "run" else []) for n, c in columns.items()])
+    e = tussle.evidence(path)
+    assert sorted(e.table_names) == sorted(columns)
+    for name, wanted in columns.items():
+        table = e.table(name)
+        assert table.column_names == wanted and pa.table(table).column_names == wanted, name
+
+
+LARGE = """
+import json, resource, sys
+import pyarrow as pa, tussle
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rows = reads = 0
+for batch in pa.RecordBatchReader.from_stream(tussle.evidence(sys.argv[1]).table("accesses")):
+    rows += batch.num_rows
+    reads += sum(batch.column("reads").to_numpy().tolist())
+more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+print(json.dumps({"rows": rows, "reads": reads, "more_kib": more}))
+"""
+
+
+@pytest.mark.skipif("TUSSLE_LARGE" not in os.environ, reason="TUSSLE_LARGE names an evidence of large_evidence.rs")
+def test_a_large_table_is_read_a_block_at_a_time():
+    """24 MiB are almost three million rows, 300 MB as a whole."""
+    path = os.environ["TUSSLE_LARGE"]
+    out = json.loads(subprocess.check_output([sys.executable, "-c", LARGE, path]))
+    assert out["more_kib"] < 100 * 1024, out
+    assert {k: out[k] for k in ("rows", "reads")} == json.loads(pathlib.Path(path + ".json").read_text())
 
 
 def test_more_rows_than_a_batch(tmp_path):

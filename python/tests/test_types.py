@@ -64,6 +64,31 @@ def test_errors_have_the_command_lines_text(program, tmp_path):
         tussle.open(3)
 
 
+@pytest.mark.skipif("TUSSLE" not in os.environ, reason="TUSSLE names the command line's program")
+def test_errors_are_the_command_lines_word_for_word(program, tmp_path):
+    """The same mistake on both sides."""
+    (tmp_path / "bad").write_bytes(b"\x7fELF")
+    (tmp_path / "rules.toml").write_text("[[rule]]\ntype = 3\n")
+    bad, rules, absent = tmp_path / "bad", tmp_path / "rules.toml", tmp_path / "absent"
+    both = [
+        (["diff", program, program, "-C", "statz"], lambda: tussle.diff(program, program, ["statz"])),
+        (["diff", program, program, "-C", "stats", "--hot", "nothing"],
+         lambda: tussle.diff(program, program, ["stats"], hot=["nothing"])),
+        (["check", program, "--rules", rules], lambda: tussle.check([program], rules)),
+        (["report", bad], lambda: tussle.report(tussle.evidence(bad))),
+        (["layout", absent], lambda: tussle.open(absent)),
+        (["layout", program, "-C", "stats", "--lines", "--phase", "100"],
+         lambda: tussle.open(program)["stats"].lines(phase=100)),
+        (["predict", "pcp_lists", "--machine", "abacus"], lambda: tussle.predict("pcp_lists", machine="abacus")),
+    ]  # fmt: skip
+    for words, call in both:
+        said = subprocess.run([os.environ["TUSSLE"], *map(str, words)], capture_output=True, text=True)
+        assert said.returncode == 2, (words, said)
+        with pytest.raises(tussle.Error) as error:
+            call()
+        assert str(error.value) == said.stderr.removeprefix("tussle: ").strip(), words
+
+
 def test_diff_check_place(program, tmp_path):
     new = program.with_name("q")
     d = tussle.diff(program, tussle.open(new), ["stats"], hot=["hits", "misses"])
@@ -92,7 +117,7 @@ def test_the_gil_is_released_and_ctrl_c_works():
         nonlocal ticks
         while not stop.wait(0.01):
             ticks += 1
-        
+
     def interrupt():
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGINT)

@@ -25,7 +25,10 @@ mod kinds;
 mod older;
 mod pack;
 mod packed;
+mod parts;
 mod text;
+
+pub use parts::Parts;
 
 use crate::columns::{Row, TypeModel, TypeRow};
 use crate::problem::Problem;
@@ -173,6 +176,16 @@ pub fn read(bytes: &[u8]) -> Result<(Evidence, Vec<Problem>), Error> {
 
 /// As [`read`]; `inside`: of another file.
 fn read_in(bytes: &[u8], inside: bool) -> Result<(Evidence, Vec<Problem>), Error> {
+    let (magic, rest) = magic_of(bytes)?;
+    let reader = match magic.body {
+        None => text::read(bytes, rest),
+        Some(_) => packed::read(bytes, rest, inside),
+    };
+    Ok(reader.finish(magic.major))
+}
+
+/// What the first line says, of a file that this build can read, and where the next one begins.
+fn magic_of(bytes: &[u8]) -> Result<(Magic, usize), Error> {
     let (first, rest) = split_line(bytes);
     if first.is_empty() {
         return Err(Error::NotEvidence { why: "it is empty".into() });
@@ -185,15 +198,13 @@ fn read_in(bytes: &[u8], inside: bool) -> Result<(Evidence, Vec<Problem>), Error
     if magic.major > MAJOR {
         return Err(Error::Newer { found: magic.major, known: MAJOR });
     }
-    let reader = match magic.body.as_deref() {
-        None => text::read(bytes, rest),
-        Some(PACKED) => packed::read(bytes, rest, inside),
+    match magic.body.as_deref() {
+        None | Some(PACKED) => Ok((magic, rest)),
         Some(other) => {
             let why = format!("its tables are {:?}, which this tussle cannot read", short(other));
-            return Err(Error::NotEvidence { why });
+            Err(Error::NotEvidence { why })
         }
-    };
-    Ok(reader.finish(magic.major))
+    }
 }
 
 /// The first line, without its end, and where the next one begins.

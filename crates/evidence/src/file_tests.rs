@@ -275,7 +275,68 @@ fn columns_are_those_of_the_documentation() {
     }
 }
 
+/// The file by [`Parts`], its blocks put together again.
+fn by_parts(file: &[u8]) -> Result<Evidence, Error> {
+    fn more<T: Clone>(to: &mut Option<Vec<T>>, from: &Option<Vec<T>>) {
+        if let Some(rows) = from {
+            to.get_or_insert_default().extend(rows.iter().cloned());
+        }
+    }
+    let mut parts = Parts::open(std::sync::Arc::new(file.to_vec()))?;
+    let mut all = parts.rest().clone();
+    for table in ["accesses", "touches", "operations", "transfers", "samples", "rates", "heat"] {
+        for block in 0..parts.blocks(table).unwrap_or(0) {
+            parts.with_block(table, block, |e| {
+                all.accesses.extend(e.accesses.iter().cloned());
+                all.touches.extend(e.touches.iter().cloned());
+                more(&mut all.operations, &e.operations);
+                more(&mut all.transfers, &e.transfers);
+                more(&mut all.samples, &e.samples);
+                more(&mut all.rates, &e.rates);
+                more(&mut all.heat, &e.heat);
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// What [`read`] gives, without recordings inside.
+fn as_a_whole(file: &[u8]) -> Result<Evidence, Error> {
+    Ok(Evidence { others: Vec::new(), ..read(file)?.0 })
+}
+
+#[test]
+fn tables_by_blocks_are_those_of_the_whole() {
+    let mut e = small();
+    e.accesses = (0..50_000)
+        .map(|i| Access { vt0: i, vt1: i + 1, reads: i % 7, offset: i % 9, ..e.accesses[0].clone() })
+        .collect();
+    let file = packed(&e);
+    let parts = Parts::open(std::sync::Arc::new(file.clone())).unwrap();
+    assert_eq!((parts.blocks("accesses"), parts.blocks("objects")), (Some(4), None));
+    assert!(parts.rest().accesses.is_empty() && !parts.rest().objects.is_empty());
+    for cut in (file.len() / 50..=file.len()).step_by(file.len() / 50) {
+        assert_eq!(bytes(&by_parts(&file[..cut]).unwrap()), bytes(&as_a_whole(&file[..cut]).unwrap()), "{cut}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn damaged_tables_by_blocks_are_those_of_the_whole(
+        flips in proptest::collection::vec((0usize..100_000, any::<u8>()), 1..4),
+    ) {
+        for mut file in [bytes(&small()), packed(&small())] {
+            for (at, with) in &flips {
+                let at = at % file.len();
+                file[at] ^= with;
+            }
+            match (by_parts(&file), as_a_whole(&file)) {
+                (Ok(a), Ok(b)) => prop_assert_eq!(bytes(&a), bytes(&b)),
+                (a, b) => prop_assert_eq!(a.map_err(|e| e.to_string()).err(), b.map_err(|e| e.to_string()).err()),
+            }
+        }
+    }
+
     #[test]
     fn no_flip_of_bytes_panics(flips in proptest::collection::vec((0usize..100_000, any::<u8>()), 1..8)) {
         for mut file in [bytes(&small()), packed(&small())] {

@@ -9,15 +9,7 @@ use tussle_model::TypeTable;
 pub(crate) fn validate(e: &mut Evidence, problems: &mut Problems) {
     run(&mut e.run, problems);
     types(e, problems);
-    let counts = Counts {
-        processes: e.processes.len(),
-        modules: e.modules.len(),
-        actors: e.actors.len(),
-        objects: e.objects.len(),
-        code: e.code.len(),
-        regions: e.regions.as_ref().map_or(0, Vec::len),
-        schedules: e.schedules.as_ref().map_or(0, Vec::len),
-    };
+    let counts = Counts::of(e);
     let mut lost = 0;
     for a in &mut e.actors {
         lost += counts.actor(a);
@@ -44,6 +36,33 @@ struct Counts {
     code: usize,
     regions: usize,
     schedules: usize,
+}
+
+impl Counts {
+    fn of(e: &Evidence) -> Counts {
+        Counts {
+            processes: e.processes.len(),
+            modules: e.modules.len(),
+            actors: e.actors.len(),
+            objects: e.objects.len(),
+            code: e.code.len(),
+            regions: e.regions.as_ref().map_or(0, Vec::len),
+            schedules: e.schedules.as_ref().map_or(0, Vec::len),
+        }
+    }
+}
+
+/// The rows that nothing refers to, of an evidence whose other tables are valid already.
+pub(crate) fn last_rows(e: &mut Evidence) {
+    let counts = Counts::of(e);
+    let problems = &mut Problems::default();
+    accesses(e, &counts, problems);
+    touches(e, &counts, problems);
+    samples(e, &counts, problems);
+    transfers(e, &counts, problems);
+    rates(e, &counts, problems);
+    heat(e, problems);
+    operations(e, &counts, problems);
 }
 
 /// Makes an id unknown when it is out of range; counts repairs.

@@ -8,9 +8,25 @@ use tussle_advise::builds::Build;
 use tussle_bench::verdict::{Outcome, Question as Margin};
 use tussle_bench::{family, sample, view};
 use tussle_contention::analysis::{Bases, Question, Split};
+use tussle_evidence::file::Parts;
 use tussle_evidence::{ActorKind, Evidence, Problem};
+use tussle_host::companions::open_bytes;
+use tussle_host::evidence_file;
 use tussle_render::{Node, View};
 use tussle_report as report;
+
+/// A file whose large tables are read a block at a time.
+///
+/// # Errors
+/// It cannot be read, or is no evidence: with the words of [`evidence_file::read`].
+pub fn parts(path: &Path) -> anyhow::Result<Parts> {
+    let failed = |source: std::io::Error| match source.kind() {
+        std::io::ErrorKind::NotFound => evidence_file::Error::Absent(path.into()),
+        _ => evidence_file::Error::Io { path: path.into(), what: "read", source },
+    };
+    let bytes = open_bytes(path).map_err(failed)?;
+    Ok(Parts::open(bytes).map_err(|source| evidence_file::Error::Format { path: path.into(), source })?)
+}
 
 /// The question that a report answers. `phase`: what if every object began so many bytes into a line.
 ///
@@ -26,7 +42,7 @@ pub fn question(
     let bases = match phase {
         None => Bases::Observed,
         Some(p) if p < line.bytes() => Bases::Phase(p),
-        Some(p) => bail!("phase {p} is not inside a line of {} bytes", line.bytes()),
+        Some(p) => return Err(crate::layouts::outside(p, line)),
     };
     let split = if even { Split::Even } else { Split::Observed };
     Ok(Question { line, bases, window_vt, split })

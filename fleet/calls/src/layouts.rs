@@ -21,8 +21,21 @@ pub fn line_size(bytes: u32) -> anyhow::Result<LineSize> {
         .with_context(|| format!("a line of {bytes} bytes: a power of two from 8 to 65536 is needed"))
 }
 
-fn at(phase: Option<u64>) -> Where {
-    phase.map_or(Where::Any, Where::Phase)
+/// Where objects begin in their lines: at one phase, or wherever they can.
+///
+/// # Errors
+/// The phase is not inside of a line.
+pub fn at(phase: Option<u64>, line: LineSize) -> anyhow::Result<Where> {
+    match phase.filter(|p| *p >= line.bytes()) {
+        Some(p) => Err(outside(p, line)),
+        None => Ok(phase.map_or(Where::Any, Where::Phase)),
+    }
+}
+
+/// No phase of that line.
+pub(crate) fn outside(phase: u64, line: LineSize) -> anyhow::Error {
+    let (last, line) = (line.bytes() - 1, line.bytes());
+    anyhow::anyhow!("--phase {phase}: an object begins 0 to {last} bytes into a line of {line} bytes")
 }
 
 /// Every line of a type, at one phase or at all that are possible.
@@ -31,7 +44,8 @@ fn at(phase: Option<u64>) -> Where {
 /// There is no such type.
 pub fn lines(source: &Source, name: &str, line: LineSize, phase: Option<u64>) -> anyhow::Result<Answer> {
     let (types, ids) = source.find(name)?;
-    let items = ids.iter().map(|&id| lines::view(&types.table, id, &at(phase), line, types.btf)).collect();
+    let at = at(phase, line)?;
+    let items = ids.iter().map(|&id| lines::view(&types.table, id, &at, line, types.btf)).collect();
     let nodes = vec![Node::List { key: "types".into(), items }];
     Ok(Answer::clean(View { kind: "layout", schema_version: 1, nodes }))
 }
@@ -50,8 +64,11 @@ pub fn diffs(old: &Source, new: &Source, names: &[String], options: &Options) ->
 }
 
 /// Options of [`diffs`].
-pub fn diff_options(line: LineSize, phase: Option<u64>, hot: Vec<String>) -> Options {
-    Options { line, at: at(phase), hot }
+///
+/// # Errors
+/// As those of [`at`].
+pub fn diff_options(line: LineSize, phase: Option<u64>, hot: Vec<String>) -> anyhow::Result<Options> {
+    Ok(Options { line, at: at(phase, line)?, hot })
 }
 
 fn named(

@@ -1,8 +1,9 @@
-//! `tussle export --parquet`: evidence and results of `tussle bench` into a dataset.
+//! `tussle export --parquet`: evidence, results of `tussle bench` and what verbs print as JSON, into a dataset.
 
 use crate::args::Args;
 use crate::batches::{batch, keyed};
 use crate::dataset::{Dataset, Partition, SCHEMA, host_name, key};
+use crate::results;
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tussle_calls::evidence::{bench_results, question};
 use tussle_evidence::{Evidence, file};
+use tussle_host::companions::open_bytes;
 use tussle_host::day::day_of;
 use tussle_tables::bench::{BENCH, bench_rows};
 use tussle_tables::evidence::{Table, tables};
@@ -62,10 +64,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn one(args: &Args, dataset: &Dataset, path: &Path) -> anyhow::Result<String> {
-    let bytes = std::fs::read(path)?;
-    match bytes.starts_with(b"{\"tussle_bench\"") {
-        true => bench(args, dataset, path, &bytes),
-        false => evidence(args, dataset, &bytes),
+    // Mapped, not read: a large evidence is in memory once, as tables.
+    let mapped = open_bytes(path)?;
+    let bytes = (*mapped).as_ref();
+    if bytes.starts_with(b"{\"tussle_bench\"") {
+        return bench(args, dataset, path, bytes);
+    }
+    match results::document(bytes) {
+        Some(read) => results::export(args, dataset, path, bytes, &read),
+        None => evidence(args, dataset, bytes),
     }
 }
 
@@ -164,14 +171,22 @@ fn word(value: &impl Serialize) -> Option<String> {
     serde_json::to_value(value).ok()?.as_str().map(str::to_string)
 }
 
+/// The day on which a file was written last.
+///
+/// # Errors
+/// The file is gone.
+pub(crate) fn day_of_file(path: &Path) -> anyhow::Result<String> {
+    let modified = path.metadata()?.modified().ok();
+    let since = modified.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+    Ok(since.map_or("unknown".into(), |s| day_of(s.as_secs())))
+}
+
 /// Runs of `tussle bench`. Its file does not say when it began, so its rows are of the day of the file.
 fn bench(args: &Args, dataset: &Dataset, path: &Path, bytes: &[u8]) -> anyhow::Result<String> {
     let key = key(&[b"bench", bytes]);
     let (results, _) = bench_results(path)?;
-    let modified = path.metadata()?.modified().ok();
-    let since = modified.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
     let p = Partition {
-        day: since.map_or("unknown".into(), |s| day_of(s.as_secs())),
+        day: day_of_file(path)?,
         host: args.text("host").unwrap_or_else(host_name),
         build: args.text("build").unwrap_or_else(|| "unknown".into()),
     };

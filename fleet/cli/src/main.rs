@@ -8,6 +8,7 @@ mod dataset;
 mod export;
 mod query;
 mod regressions;
+mod results;
 mod sweep;
 
 use args::Args;
@@ -18,7 +19,7 @@ What tussle runs for more than one machine. docs/fleet.md has the rest.
 
   tussle export --parquet [EVIDENCE|RESULT]... --to FOLDER
       [--host NAME] [--build ID] [--kernel VERSION] [--no-raw] [--redact]
-  tussle fleet [top|new|regressions|cpus|phases|builds|rules|accesses|schema] --dataset FOLDER
+  tussle fleet [top|new|regressions|cpus|phases|builds|rules|sweep|predictions|accesses|schema] --dataset FOLDER
       [--limit N] [--since DAY | --since-build ID] [--old ID --new ID] [--format text|json|md|html]
       [--engine duckdb|spark] [--master URL] [--threads N] [--memory-gb N]
   tussle sweep PLAN.toml --to FOLDER [--jobs A..B] [--threads N] [--engine threads|ray] [--batch N] [--list]

@@ -84,6 +84,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "regressions" => regressions::view(args, &dataset)?,
         _ => {
             let rows = ask(args, &dataset, question.name, parameters(args)?)?;
+            if rows.rows.is_empty() && question.name == "new" {
+                known_builds(args, &dataset, &[args.text("since-build")])?;
+            }
             (table(question.rows, &dataset, &rows, Vec::new()), 0)
         }
     };
@@ -105,7 +108,7 @@ fn format(args: &Args) -> anyhow::Result<Format> {
 /// Parameters of all questions; each takes those that it names.
 pub(crate) fn parameters(args: &Args) -> anyhow::Result<Value> {
     let since = args.text("since");
-    if let Some(day) = since.as_ref().filter(|d| d.len() != 10 || d.split('-').count() != 3) {
+    if let Some(day) = since.as_ref().filter(|d| !is_day(d)) {
         bail!("--since {day}: a day as 2026-11-22");
     }
     let build = args.text("since-build").unwrap_or_default();
@@ -115,6 +118,32 @@ pub(crate) fn parameters(args: &Args) -> anyhow::Result<Value> {
     }
     let limit = args.parsed::<u64>("limit")?.unwrap_or(LIMIT);
     Ok(json!({ "limit": limit, "since": since.unwrap_or_default(), "build": build }))
+}
+
+/// `2026-11-22`, as the folders are named.
+fn is_day(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let number = |i: usize, digits: usize| {
+        let part = parts.get(i).filter(|p| p.len() == digits && p.bytes().all(|b| b.is_ascii_digit()))?;
+        part.parse::<u32>().ok()
+    };
+    let month = number(1, 2).is_some_and(|m| (1..=12).contains(&m));
+    let day = number(2, 2).is_some_and(|d| (1..=31).contains(&d));
+    parts.len() == 3 && number(0, 4).is_some() && month && day
+}
+
+/// Nothing was found: was there anything to look at?
+///
+/// # Errors
+/// The dataset has no runs of one of these builds.
+pub(crate) fn known_builds(args: &Args, dataset: &Dataset, named: &[Option<String>]) -> anyhow::Result<()> {
+    let everything = json!({ "limit": i64::MAX, "since": "", "build": "" });
+    let rows = ask(args, dataset, "builds", everything)?;
+    let there = |name: &str| (0..rows.rows.len()).any(|r| rows.cell(r, "build") == name);
+    match named.iter().flatten().find(|name| !there(name)) {
+        Some(name) => bail!("no run of build `{name}` with a known time; `tussle fleet builds` lists them"),
+        None => Ok(()),
+    }
 }
 
 /// The rows of a question, by the engine that was asked for.
@@ -196,4 +225,17 @@ fn cell(value: &Value, column: &str) -> Cell {
         (other, ..) => other.to_string(),
     };
     Cell::value(value.clone(), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_day;
+
+    #[test]
+    fn days() {
+        assert!(is_day("2026-11-22"));
+        for wrong in ["", "2026-13-01", "2026-11-00", "yyyy-mm-dd", "2026-11-2", "26-11-2222", "2026-11-22-1"] {
+            assert!(!is_day(wrong), "{wrong}");
+        }
+    }
 }

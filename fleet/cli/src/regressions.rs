@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::dataset::Dataset;
-use crate::query::{Rows, ask, parameters, table};
+use crate::query::{Rows, ask, known_builds, parameters, table};
 use anyhow::bail;
 use serde_json::{Value, json};
 use tussle_render::{Cell, Fact, View};
@@ -10,7 +10,7 @@ use tussle_render::{Cell, Fact, View};
 /// Together, all intervals of one answer miss as rarely as one of them alone would.
 const CONFIDENCE: f64 = 0.95;
 
-/// The view, and 1 where something got worse.
+/// The view, and 1 where something got worse, 2 where nothing could be compared.
 ///
 /// # Errors
 /// Fewer than two builds, or an engine that fails.
@@ -20,6 +20,9 @@ pub(crate) fn view(args: &Args, dataset: &Dataset) -> anyhow::Result<(View, u8)>
     (asked["old"], asked["new"]) = (json!(old), json!(new));
     let rows = ask(args, dataset, "regressions", asked.clone())?;
     let compared = rows.rows.len();
+    if compared == 0 {
+        known_builds(args, dataset, &[Some(old.clone()), Some(new.clone())])?;
+    }
     let all = intervals(rows);
     let worse = worse(all, asked["limit"].as_u64().unwrap_or(u64::MAX));
     let fact = |key: &str, label: &str, cell: Cell| Fact { key: key.into(), label: label.into(), cell };
@@ -33,7 +36,8 @@ pub(crate) fn view(args: &Args, dataset: &Dataset) -> anyhow::Result<(View, u8)>
             Cell::number(CONFIDENCE, "95% for all fields together (Bonferroni), Student's t"),
         ),
     ];
-    let status = u8::from(!worse.rows.is_empty());
+    // No field was on three hosts in both: not the same as none being worse.
+    let status = if compared == 0 { 2 } else { u8::from(!worse.rows.is_empty()) };
     Ok((
         table(
             "fields that fight more than in the older build; hosts are the samples",

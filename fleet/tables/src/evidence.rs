@@ -5,8 +5,9 @@ use crate::ffi::Batches;
 use crate::fields;
 use crate::kind::Field;
 use serde::Serialize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use tussle_evidence::Evidence;
+use tussle_evidence::file::Parts;
 use tussle_model::types::Type;
 
 /// Rows of a batch at most: as those of a block of the file.
@@ -37,6 +38,42 @@ impl Table {
             Ok((!batch.is_empty()).then_some(batch))
         }))
     }
+}
+
+impl Table {
+    /// As [`Table::batches`], a block of the file at a time: no more than one is in memory.
+    pub fn streamed(&'static self, parts: Arc<Mutex<Parts>>) -> Option<Batches> {
+        let blocks = {
+            let parts = locked(&parts);
+            match parts.blocks(self.name) {
+                Some(n) => n,
+                // Not in blocks: there as a whole, or not at all.
+                None => self.rows(parts.rest(), 0, 0)?.ok().map(|_| 0)?,
+            }
+        };
+        let mut at = 0;
+        Some(Box::new(move || {
+            let mut parts = locked(&parts);
+            if blocks == 0 {
+                let Some(batch) = self.rows(parts.rest(), at, BATCH_ROWS).transpose()? else { return Ok(None) };
+                at += batch.len();
+                return Ok((!batch.is_empty()).then_some(batch));
+            }
+            while at < blocks {
+                at += 1;
+                let rows = parts.with_block(self.name, at - 1, |e| self.rows(e, 0, usize::MAX));
+                if let Some(batch) = rows.transpose()?.filter(|b| !b.is_empty()) {
+                    return Ok(Some(batch));
+                }
+            }
+            Ok(None)
+        }))
+    }
+}
+
+/// A batch that failed leaves the tables as they were.
+fn locked(parts: &Mutex<Parts>) -> MutexGuard<'_, Parts> {
+    parts.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// The table of that name.
@@ -105,7 +142,7 @@ const TABLES: &[Table] = tables![
         U64 => format_version; Text => tool_version source unit; List(&Text) => command;
         F64 => started_unix_s duration_s; Text => arch cpu_model; U64 => cpus line_bytes window_vt;
         Struct(SEES) => sees; Bool => complete; List(&Text) => flags; Text => compiler; U64 => seed;
-        Text => input_hash; U64 => accesses
+        Text => input_hash; U64 => accesses sample_every
     ], |e| std::slice::from_ref(&e.run);
     "processes" fields![U64 => pid parent; Text => exe build_id end], |e| &e.processes;
     "modules" fields![U64 => process; Text => path build_id; U64 => start end bias], |e| &e.modules;
@@ -143,6 +180,8 @@ const TABLES: &[Table] = tables![
         F64 => per_s low_per_s high_per_s first_s
     ], |e| e.rates.as_ref()?;
     "heat" fields![U64 => object offset size reads writes; F64 => within], |e| e.heat.as_ref()?;
+    "marks" fields![U64 => process; Text => kind name; U64 => count], |e| e.marks.as_ref()?;
+    "stretches" fields![U64 => process vt0 vt1], |e| e.stretches.as_ref()?;
     "losses" fields![U64 => process; Text => what; U64 => count; Text => note], |e| &e.losses;
 ];
 

@@ -162,6 +162,17 @@ impl Reader {
         }
     }
 
+    /// Replaces the tables that nothing refers to.
+    pub(super) fn last_into(self, e: &mut Evidence) {
+        e.accesses = self.accesses;
+        e.touches = self.touches;
+        e.operations = self.operations;
+        e.transfers = self.transfers;
+        e.samples = self.samples;
+        e.rates = self.rates;
+        e.heat = self.heat;
+    }
+
     /// The evidence, of a file of that major version.
     pub(super) fn finish(mut self, major: u32) -> (Evidence, Vec<Problem>) {
         let run = self.run_row();

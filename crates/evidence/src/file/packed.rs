@@ -98,37 +98,66 @@ pub(super) fn read(bytes: &[u8], from: usize, inside: bool) -> Reader {
     let (mut at, mut number) = (from, 1);
     while at < bytes.len() {
         number += 1;
-        let place = At { line: number, byte: at as u64 };
-        let (line, length) = split_line(&bytes[at..]);
-        let body = at + length;
-        let Ok(header) = serde_json::from_slice::<Header>(line) else {
-            reader.problem("", place, "no header of a table; skipped up to the next one");
-            at = next_header(bytes, at);
-            continue;
-        };
-        let end = usize::try_from(header.bytes).ok().and_then(|n| body.checked_add(n));
-        let whole = end.and_then(|end| Some((end, bytes.get(body..end)?)));
-        let columns = reader.open(&header.table, &header.columns, place);
-        at = match whole {
-            Some((end, [])) => {
-                block(&mut reader, &header, columns, &[], place);
-                end
-            }
-            Some((end, packed)) if matches!(bytes.get(end), None | Some(b'\n')) => {
-                match header.table == OTHER {
-                    true if inside => reader.problem(OTHER, place, "inside of another one; skipped"),
-                    true => other(&mut reader, &header, packed, place),
-                    false => block(&mut reader, &header, columns, packed, place),
-                }
-                end.saturating_add(1)
-            }
-            _ => {
-                lost(&mut reader, &header, columns, place, "is cut off or damaged");
-                next_header(bytes, at)
-            }
-        };
+        at = step(&mut reader, bytes, At { line: number, byte: at as u64 }, inside);
     }
     reader
+}
+
+/// Reads the block that begins at `place`; returns where the next one begins.
+pub(super) fn step(reader: &mut Reader, bytes: &[u8], place: At, inside: bool) -> usize {
+    let at = place.byte as usize;
+    let Some(Found { header, body, end }) = find(bytes, at) else {
+        reader.problem("", place, "no header of a table; skipped up to the next one");
+        return next_header(bytes, at);
+    };
+    let columns = reader.open(&header.table, &header.columns, place);
+    let Some(end) = end else {
+        lost(reader, &header, columns, place, "is cut off or damaged");
+        return next_header(bytes, at);
+    };
+    match &bytes[body..end] {
+        [] => block(reader, &header, columns, &[], place),
+        _ if header.table == OTHER && inside => {
+            reader.problem(OTHER, place, "inside of another one; skipped");
+        }
+        packed if header.table == OTHER => other(reader, &header, packed, place),
+        packed => block(reader, &header, columns, packed, place),
+    }
+    next(body, end)
+}
+
+/// A block's header, and where its body lies.
+struct Found {
+    header: Header,
+    body: usize,
+    /// `None`: cut off, or something else follows than another block.
+    end: Option<usize>,
+}
+
+fn find(bytes: &[u8], at: usize) -> Option<Found> {
+    let (line, length) = split_line(&bytes[at..]);
+    let body = at + length;
+    let header = serde_json::from_slice::<Header>(line).ok()?;
+    let end = usize::try_from(header.bytes).ok().and_then(|n| body.checked_add(n));
+    let whole = |end: &usize| match bytes.get(body..*end) {
+        Some([]) => true,
+        Some(_) => matches!(bytes.get(*end), None | Some(b'\n')),
+        None => false,
+    };
+    Some(Found { header, body, end: end.filter(whole) })
+}
+
+/// Where the next block begins: a line feed follows what is not empty.
+fn next(body: usize, end: usize) -> usize {
+    if end == body { end } else { end.saturating_add(1) }
+}
+
+/// The table of the block at `at`, and where the next block begins, without a look into its body; `None` where there is
+/// no header.
+pub(super) fn peek(bytes: &[u8], at: usize) -> Option<(String, usize)> {
+    let Found { header, body, end } = find(bytes, at)?;
+    let after = end.map_or_else(|| next_header(bytes, at), |end| next(body, end));
+    Some((header.table, after))
 }
 
 /// Where the next header begins after `at`, or the end.

@@ -7,7 +7,6 @@
 //! rules = "rules.toml"
 //! [over]
 //! build = ["snapshots/*.json"]
-//! line = [64, 128]
 //! ```
 
 use crate::dataset::key;
@@ -22,6 +21,14 @@ use toml::Value;
 const JOBS_MAX: u64 = 100_000_000;
 /// Parameters that name files: their contents are part of a task's hash.
 const FILES: &[&str] = &["build", "old", "new", "rules", "evidence", "before", "after", "machine"];
+
+/// Parameters of each verb.
+const VERBS: &[(&str, &[&str])] = &[
+    ("check", &["build", "rules"]),
+    ("diff", &["old", "new", "name", "hot", "line", "phase"]),
+    ("predict", &["scenario", "evidence", "machine", "cpus", "before", "after", "draws", "seed"]),
+    ("advise", &["evidence", "name", "line", "moves", "frozen"]),
+];
 
 /// The file.
 #[derive(Deserialize)]
@@ -60,8 +67,12 @@ pub(crate) struct Job {
 
 impl Job {
     /// A text parameter.
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.parameters.get(name).and_then(Value::as_str)
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn text(&self, name: &str) -> anyhow::Result<Option<&str>> {
+        let Some(value) = self.parameters.get(name) else { return Ok(None) };
+        value.as_str().map(Some).with_context(|| format!("{name} = {value}: a text is needed"))
     }
 
     /// A text parameter that the verb needs.
@@ -69,7 +80,7 @@ impl Job {
     /// # Errors
     /// The plan has none.
     pub(crate) fn need(&self, name: &str) -> anyhow::Result<&str> {
-        self.text(name).with_context(|| format!("the plan has no text `{name}`"))
+        self.text(name)?.with_context(|| format!("the plan has no text `{name}`"))
     }
 
     /// A whole number.
@@ -83,12 +94,17 @@ impl Job {
     }
 
     /// Texts of a list, or one text.
-    pub(crate) fn list(&self, name: &str) -> Vec<String> {
-        match self.parameters.get(name) {
-            Some(Value::String(one)) => vec![one.clone()],
-            Some(Value::Array(many)) => many.iter().filter_map(|v| v.as_str().map(str::to_string)).collect(),
-            _ => Vec::new(),
-        }
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn list(&self, name: &str) -> anyhow::Result<Vec<String>> {
+        let Some(value) = self.parameters.get(name) else { return Ok(Vec::new()) };
+        let text = |v: &Value| v.as_str().map(str::to_string);
+        let texts = match value {
+            Value::Array(many) => many.iter().map(text).collect::<Option<Vec<String>>>(),
+            one => text(one).map(|t| vec![t]),
+        };
+        texts.with_context(|| format!("{name} = {value}: a text or a list of texts is needed"))
     }
 
     /// All parameters as JSON.
@@ -106,8 +122,12 @@ impl Plan {
         let at = || path.display().to_string();
         let text = std::fs::read_to_string(path).with_context(at)?;
         let read: Text = toml::from_str(&text).with_context(at)?;
-        if !["check", "diff", "predict", "advise"].contains(&read.verb.as_str()) {
+        let Some((_, known)) = VERBS.iter().find(|v| v.0 == read.verb) else {
             bail!("{}: verb `{}`: check, diff, predict or advise", path.display(), read.verb);
+        };
+        if let Some(other) = read.fixed.keys().chain(read.over.keys()).find(|k| !known.contains(&k.as_str())) {
+            let known = known.join(", ");
+            bail!("{}: `{other}` is no parameter of {}; there are {known}", path.display(), read.verb);
         }
         if let Some(both) = read.over.keys().find(|k| read.fixed.contains_key(*k)) {
             bail!("{}: `{both}` is fixed and varied", path.display());
@@ -254,7 +274,9 @@ mod tests {
             |text| plan(text, folder.path()).err().map(|e| tussle_calls::in_full(&e)).unwrap_or_default();
         assert!(said("verb = \"sing\"").contains("check, diff, predict or advise"));
         assert!(said("verb = \"check\"\n[over]\nbuild = []").contains("no values"));
+        let other = said("verb = \"diff\"\n[fixed]\nlines = 64");
+        assert!(other.contains("`lines` is no parameter of diff; there are old,"), "{other}");
         assert!(said("verb = \"check\"\nwhat = 1").contains("unknown field"));
-        assert!(said("verb = \"check\"\n[fixed]\na = 1\n[over]\na = [1]").contains("fixed and varied"));
+        assert!(said("verb = \"check\"\n[fixed]\nrules = 1\n[over]\nrules = [1]").contains("fixed and varied"));
     }
 }

@@ -13,6 +13,7 @@ use tussle_calls::source::Source;
 use tussle_calls::{Answer, evidence, layouts};
 use tussle_render::{Format, Style, render};
 
+const VERSION: Option<&str> = Some(env!("CARGO_PKG_VERSION"));
 /// Files that stay open between points at most.
 const SOURCES_MAX: usize = 64;
 
@@ -25,9 +26,10 @@ pub(crate) struct AnswerRow {
     pub(crate) job: i64,
     pub(crate) verb: String,
     pub(crate) parameters: String,
-    pub(crate) tool_version: &'static str,
+    /// `None`: not known.
+    pub(crate) tool_version: Option<&'static str>,
     /// As the command line would exit.
-    pub(crate) status: i64,
+    pub(crate) status: Option<i64>,
     pub(crate) error: Option<String>,
     /// The JSON document of the verb.
     pub(crate) document: Option<String>,
@@ -40,8 +42,9 @@ pub(crate) struct CheckRow {
     pub(crate) batch: String,
     pub(crate) subject: String,
     pub(crate) rules: String,
-    pub(crate) tool_version: &'static str,
-    pub(crate) type_name: String,
+    /// `None`: not known.
+    pub(crate) tool_version: Option<&'static str>,
+    pub(crate) type_name: Option<String>,
     pub(crate) rule: String,
     pub(crate) status: &'static str,
     pub(crate) message: Option<String>,
@@ -53,17 +56,18 @@ pub(crate) struct PredictionRow {
     pub(crate) task: String,
     pub(crate) batch: String,
     pub(crate) subject: String,
-    pub(crate) tool_version: &'static str,
+    /// `None`: not known.
+    pub(crate) tool_version: Option<&'static str>,
     pub(crate) machine: String,
-    pub(crate) cpus: i64,
-    pub(crate) seed: i64,
-    pub(crate) draws: i64,
+    pub(crate) cpus: Option<i64>,
+    pub(crate) seed: Option<i64>,
+    pub(crate) draws: Option<i64>,
     pub(crate) before: String,
     pub(crate) after: String,
-    pub(crate) low: f64,
-    pub(crate) median: f64,
-    pub(crate) high: f64,
-    pub(crate) verdict: &'static str,
+    pub(crate) low: Option<f64>,
+    pub(crate) median: Option<f64>,
+    pub(crate) high: Option<f64>,
+    pub(crate) verdict: String,
 }
 
 /// Everything that one point gives.
@@ -113,8 +117,8 @@ impl<'a> Worker<'a> {
             job: i64::try_from(job.number).unwrap_or(i64::MAX),
             verb: self.plan.verb.clone(),
             parameters: job.parameters_text(),
-            tool_version: env!("CARGO_PKG_VERSION"),
-            status: said.answer.as_ref().map_or(2, |a| a.status.into()),
+            tool_version: VERSION,
+            status: Some(said.answer.as_ref().map_or(2, |a| a.status.into())),
             error,
             document,
         };
@@ -156,8 +160,8 @@ impl<'a> Worker<'a> {
             batch: String::new(),
             subject: c.build,
             rules: rules.into(),
-            tool_version: env!("CARGO_PKG_VERSION"),
-            type_name: c.type_name,
+            tool_version: VERSION,
+            type_name: Some(c.type_name),
             rule: c.rule,
             status: c.status,
             message: c.message,
@@ -168,8 +172,8 @@ impl<'a> Worker<'a> {
     fn diff(&self, job: &Job) -> anyhow::Result<Said> {
         let (old, new) = (self.source(job.need("old")?)?, self.source(job.need("new")?)?);
         let line = layouts::line_size(job.whole("line")?.unwrap_or(64))?;
-        let options = layouts::diff_options(line, job.whole("phase")?, job.list("hot"));
-        let answer = layouts::diffs(&old, &new, &job.list("name"), &options)?;
+        let options = layouts::diff_options(line, job.whole("phase")?, job.list("hot")?)?;
+        let answer = layouts::diffs(&old, &new, &job.list("name")?, &options)?;
         Ok(Said { answer: Some(answer), ..Said::default() })
     }
 
@@ -179,7 +183,7 @@ impl<'a> Worker<'a> {
             name: job.need("name")?,
             line: job.whole("line")?,
             moves: job.whole("moves")?.unwrap_or(1),
-            frozen: job.list("frozen"),
+            frozen: job.list("frozen")?,
         };
         Ok(Said { answer: Some(evidence::advised(&e, &wanted, &[])?), ..Said::default() })
     }
@@ -187,15 +191,15 @@ impl<'a> Worker<'a> {
     fn predict(&self, job: &Job) -> anyhow::Result<Said> {
         let seed: u64 = job.whole("seed")?.unwrap_or(1);
         let asked = Asked {
-            machine: job.text("machine").map(str::to_string),
+            machine: job.text("machine")?.map(str::to_string),
             cpus: job.whole("cpus")?.into_iter().collect(),
-            before: job.text("before").map(str::to_string),
-            after: job.text("after").map(str::to_string),
+            before: job.text("before")?.map(str::to_string),
+            after: job.text("after")?.map(str::to_string),
             set: Vec::new(),
             draws: job.whole("draws")?,
             seed,
         };
-        let (subject, found) = match job.text("scenario") {
+        let (subject, found) = match job.text("scenario")? {
             Some(name) => (name.to_string(), predict::scenario(name, &asked, 1)?),
             None => (job.need("evidence")?.to_string(), predict::recorded(&read(job)?, &asked, 1)?),
         };
@@ -204,17 +208,17 @@ impl<'a> Worker<'a> {
             task: job.task.clone(),
             batch: String::new(),
             subject: subject.clone(),
-            tool_version: env!("CARGO_PKG_VERSION"),
+            tool_version: VERSION,
             machine: question.machine.name.clone(),
-            cpus: p.cpus.into(),
-            seed: i64::try_from(seed).unwrap_or(i64::MAX),
-            draws: p.draws.into(),
+            cpus: Some(p.cpus.into()),
+            seed: i64::try_from(seed).ok(),
+            draws: Some(p.draws.into()),
             before: question.before.label().into(),
             after: question.after.label().into(),
-            low: p.low,
-            median: p.median,
-            high: p.high,
-            verdict: p.verdict.name(),
+            low: Some(p.low),
+            median: Some(p.median),
+            high: Some(p.high),
+            verdict: p.verdict.name().into(),
         };
         let predictions = found.point().map(row).into_iter().collect();
         Ok(Said { answer: Some(predict::answer(&found)), predictions, ..Said::default() })

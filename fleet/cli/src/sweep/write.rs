@@ -21,11 +21,15 @@ use tussle_tables::{Column, Field, fields};
 const BATCH_MAX: usize = 2_000;
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-const ANSWERS: &[Field] = fields![
+/// Columns of [`AnswerRow`].
+pub(crate) const ANSWERS: &[Field] = fields![
     Text => task batch plan; I64 => job; Text => verb parameters tool_version; I64 => status; Text => error document
 ];
-const CHECKS: &[Field] = fields![Text => task batch subject rules tool_version type_name rule status message];
-const PREDICTIONS: &[Field] = fields![
+/// Columns of [`CheckRow`].
+pub(crate) const CHECKS: &[Field] =
+    fields![Text => task batch subject rules tool_version type_name rule status message];
+/// Columns of [`PredictionRow`].
+pub(crate) const PREDICTIONS: &[Field] = fields![
     Text => task batch subject tool_version machine; I64 => cpus seed draws; Text => before after;
     F64 => low median high; Text => verdict
 ];
