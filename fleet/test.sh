@@ -15,6 +15,6 @@ cargo test --workspace --exclude tussle-python
 cargo build --workspace
 # The wheel, unoptimised: what a release takes minutes for is built already.
 MATURIN_PEP517_ARGS="--profile dev" pip install -q --no-build-isolation --no-deps --force-reinstall ../python
-"$target/debug/examples/large_evidence" "$TUSSLE_LARGE" 24 >"$TUSSLE_LARGE.json"
+"$target/debug/examples/large_evidence" "$TUSSLE_LARGE" 8 >"$TUSSLE_LARGE.json"
 python -m pytest -q -rs --durations=10 ../python/tests tests "$@"
 rm -f "$TUSSLE_LARGE"

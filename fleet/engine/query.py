@@ -90,7 +90,7 @@ class Duck:
         self.db = duckdb.connect()
         # It would be drawn on standard output, into the answer.
         self.db.execute("SET enable_progress_bar = false")
-        self.db.execute(f"SET threads = {int(request['threads'])}")
+        self.db.execute(f"SET threads = {max(1, int(request['threads']))}")
         self.db.execute(f"SET memory_limit = '{int(request['memory_bytes'])}B'")
         # Footers are needed three times: to look at, to plan, to read.
         for option in ("parquet_metadata_cache", "enable_object_cache"):
@@ -115,7 +115,10 @@ class Duck:
             rows = self.db.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         except self.module.Error as e:
             raise Refused(damaged(str(e))) from None
-        have = {r[0] for r in rows}
+        have = {r[0]: r[1] for r in rows}
+        for c, t in columns.items():
+            if t != "VARCHAR" and have.get(c) == "VARCHAR":
+                raise Refused(f"kind={kind}: `{c}` is text in one of the files, {t} is needed; it is none of tussle's")
         lacking = [f"NULL::{t} AS {c}" for c, t in columns.items() if c not in have]
         self.db.execute(f"CREATE VIEW files_{kind} AS SELECT {', '.join(['*', *lacking])} FROM {source}")
 

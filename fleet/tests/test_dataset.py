@@ -119,7 +119,7 @@ def test_what_verbs_print_is_exported(tmp_path):
     program, rules, to = tmp_path / "p.o", tmp_path / "rules.toml", tmp_path / "set"
     subprocess.run(["gcc", "-g", "-c", "-o", program, tmp_path / "p.c"], check=True)
     rules.write_text('[[rule]]\nid = "apart"\ntype = "s"\nseparate = ["a", "b"]\n'
-                     '[[rule]]\nid = "close"\ntype = "s"\ntogether = ["a", "b"]\n')  # fmt: skip
+                     '[[rule]]\nid = "close"\ntype = "s"\ntogether = ["a", "b"]\nphases = [0]\n')  # fmt: skip
     prediction = tussle.predict("pcp_lists", draws=2, cpus=[4])
     made = {"check": tussle.check([program], rules).json(), "predict": prediction.json(),
             "diff": tussle.diff(program, program, ["s"]).json(), "layout": json.dumps(LAYOUT)}  # fmt: skip
@@ -163,8 +163,12 @@ def test_broken_datasets_say_so(tmp_path, planted):
     pq.write_table(pa.table({"a": [1, 2]}), victim)
     assert "no file of tussle" in fleet("fleet", "--dataset", folder, status=2)
     victim.unlink()
+    text = pa.table({"run": ["x"], "transfers": ["many"]})
+    pq.write_table(text, victim)
+    assert "`transfers` is text in one of the files" in fleet("fleet", "--dataset", folder, status=2)
+    victim.unlink()
     (folder / "kind=lines" / "day=2030-01-01" / "host=x" / "build=y").mkdir(parents=True)
-    assert len(rows("top", "--dataset", folder, "--limit", 3)) == 3
+    assert len(rows("top", "--dataset", folder, "--limit", 3, "--threads", 0)) == 3
     # Rows without columns that a later version added, and with one that it does not know.
     t = pq.read_table(files(folder / "kind=runs")[0], partitioning=None)
     pq.write_table(t.drop_columns(["kernel"]).append_column("later", pa.array([1])), files(folder / "kind=runs")[0])

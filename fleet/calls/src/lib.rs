@@ -27,10 +27,12 @@ impl Answer {
 
 /// An error with its causes as the command line prints it, leaving out those that the text before them already says.
 pub fn in_full(e: &anyhow::Error) -> String {
-    e.chain().skip(1).map(ToString::to_string).fold(e.to_string(), |text, cause| {
+    let text = e.chain().skip(1).map(ToString::to_string).fold(e.to_string(), |text, cause| {
         match text.contains(&cause) {
             true => text,
             false => format!("{text}: {cause}"),
         }
-    })
+    });
+    // Those of TOML end with a line feed.
+    text.trim_end().to_string()
 }
