@@ -218,7 +218,10 @@ class Spark:
 
 
 def first_cause(e):
-    return next((l for l in str(e).splitlines() if l.strip()), type(e).__name__)
+    """The first line, and the first one that names a file: Java says the cause after the consequence."""
+    lines = [line.strip() for line in str(e).splitlines() if line.strip()] or [type(e).__name__]
+    named = next((line for line in lines if ".parquet" in line and "kind=" in line), "")
+    return " ".join(dict.fromkeys([lines[0], named]))
 
 
 def quoted(text):
