@@ -28,22 +28,41 @@ const HITS_UNSEEN: f64 = 32.0 / 40.0;
 /// Loops would disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Machines that the recorded cases are simulated on besides, for nobody's verdict: names, or files of `calibrate`.
+fn machines() -> Vec<String> {
+    let named = std::env::var("LOOP_MACHINES").unwrap_or_default();
+    named.split(',').filter(|n| !n.is_empty()).map(String::from).collect()
+}
+
 fn score(all: &[Case], hits: f64, folder: &Path) {
     let _alone = ALONE.lock().unwrap();
     let filter = std::env::var("CLOSED_LOOP").unwrap_or_default();
     let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut simulated: Vec<(String, Vec<Outcome>)> = machines().into_iter().map(|m| (m, Vec::new())).collect();
     for case in all.iter().filter(|c| c.matches(&filter)) {
         let outcome = run::case(case, folder);
         println!("{}", outcome.line());
+        for (machine, of) in &mut simulated {
+            of.push(run::simulated(case, outcome.truth, machine, folder));
+        }
         outcomes.push(outcome);
     }
-    println!("\n{}", table(&outcomes));
-    match failed(&outcomes, hits).as_slice() {
+    told("on threads of this machine", &outcomes, hits);
+    for (machine, of) in &simulated {
+        of.iter().for_each(|o| println!("{}", o.line()));
+        told(&format!("simulated, {machine}"), of, hits);
+    }
+    // What is printed is what is scored here, or nothing with its reason.
+    let every = simulated.iter().flat_map(|(_, of)| of).chain(&outcomes);
+    assert!(every.into_iter().all(|o| o.kept_its_word), "a verdict was printed that is not the scored one");
+}
+
+fn told(how: &str, outcomes: &[Outcome], hits: f64) {
+    println!("\n{how}\n{}", table(outcomes));
+    match failed(outcomes, hits).as_slice() {
         [] => println!("the gate holds"),
         some => println!("the gate does not hold: {}", some.join(", ")),
     }
-    // What is printed is what is scored here, or nothing with its reason.
-    assert!(outcomes.iter().all(|o| o.kept_its_word), "a verdict was printed that is not the scored one");
 }
 
 #[test]

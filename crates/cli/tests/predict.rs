@@ -89,6 +89,17 @@ fn recorded_operations_are_replayed_on_this_machine() {
 }
 
 #[test]
+fn operations_timed_here_are_simulated_elsewhere() {
+    let file = data("two-locks.evidence");
+    let base = ["predict", file.as_str(), "--machine", "2s-icelake-sp-96", "--draws", "5", "--after", "ideal"];
+    let ask = |more: &[&str]| check("predict", &[&base[..], more].concat());
+    let spent = |of: &Value| of["assumptions"]["think_ns"].as_f64().unwrap();
+    let (guessed, measured) = (ask(&[]), ask(&["--native", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]));
+    assert!(spent(&measured) > 10.0 * spent(&guessed), "{measured}");
+    assert_ne!(measured["doubt"], "short", "1,000 operations in some milliseconds");
+}
+
+#[test]
 fn what_hunts_predicted_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("tussle");

@@ -22,6 +22,8 @@ const THINK_UNKNOWN: (f64, f64) = (0.1, 10.0);
 const HIDDEN_NS: f64 = 1_000.0;
 /// Factor on times that were recorded in accesses: how long an access takes.
 const ACCESSES: (f64, f64) = (0.5, 2.0);
+/// Factor on times that were measured on this machine, for another one: both were built within some years of each other.
+const MEASURED: (f64, f64) = (0.67, 1.5);
 
 impl Subject {
     /// `mmap_lock`, or `recorded`.
@@ -62,6 +64,7 @@ impl Subject {
                     let seen = r.think_ns().max(THINK_SEEN_NS);
                     u.range = (ACCESSES.0, ACCESSES.1 + HIDDEN_NS / seen);
                 }
+                "think" if r.think() == Think::Measured => u.range = MEASURED,
                 "think" | "work" => u.range = ACCESSES,
                 _ => {}
             }

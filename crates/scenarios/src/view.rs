@@ -1,7 +1,7 @@
 //! Predictions as a view.
 
 use crate::predict::{Ablation, COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATION_NS_MIN, OPERATIONS_MIN, Point};
-use crate::predict::{Prediction, SHARE_MIN, Subject, Verdict};
+use crate::predict::{Prediction, Question, SHARE_MIN, Subject, Verdict};
 use crate::stories::{Side, Story};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};
 use tussle_sim::Machine;
@@ -73,7 +73,7 @@ pub fn prediction(p: &Prediction, check: bool) -> View {
     ])];
     nodes.push(Node::Data { key: "machine_unsourced".into(), value: q.machine.unsourced.into() });
     if let Some(point) = p.point() {
-        nodes.push(headline(point, &q.subject));
+        nodes.push(headline(point, q));
         nodes.push(Node::Data {
             key: "effect".into(),
             value: serde_json::json!({
@@ -136,7 +136,7 @@ pub(crate) fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-fn headline(point: &Point, subject: &Subject) -> Node {
+fn headline(point: &Point, q: &Question) -> Node {
     let with = (point.positive_share * f64::from(point.draws)).round() as u32;
     let verdict = Span { text: point.verdict.name().into(), tone: tone(point.verdict) };
     let text = format!(
@@ -146,7 +146,8 @@ fn headline(point: &Point, subject: &Subject) -> Node {
         percent(point.median),
         point.draws
     );
-    let guessed = matches!(subject, Subject::Recording(r) if r.think().guessed());
+    let told = q.fixed.iter().any(|(key, _)| key == "think");
+    let guessed = !told && matches!(&q.subject, Subject::Recording(r) if r.think().guessed());
     let text = if guessed { text + " Time between operations guessed." } else { text };
     Node::Text(vec![verdict, Span::plain(text)])
 }

@@ -87,10 +87,8 @@ impl Args {
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let hunt = steps::Hunt::new(args, global)?;
-    let instrumented = hunt.build_instrumented(&hunt.dir)?;
-    let argv = hunt.argv(&instrumented)?;
-    let steps::Run { evidence, said, .. } = hunt.record(&instrumented, &argv)?.that_succeeds()?;
-    let unpatched = behaviour::Unpatched::new(&instrumented, said);
+    let steps::First { built, argv, evidence, said } = hunt.first()?;
+    let unpatched = behaviour::Unpatched::new(&built, said);
     evidence_file::write(&args.output, &evidence)
         .with_context(|| format!("cannot keep the evidence in {}", args.output.display()))?;
     let seen = contention(&evidence, &Question::observed());
@@ -116,10 +114,7 @@ pub fn record_project(
     global: &Global,
 ) -> anyhow::Result<tussle_evidence::Evidence> {
     let args = Args { service: service.clone(), no_bench: true, ..Args::of(dir) };
-    let hunt = steps::Hunt::new(&args, global)?;
-    let instrumented = hunt.build_instrumented(&hunt.dir)?;
-    let argv = hunt.argv(&instrumented)?;
-    Ok(hunt.record(&instrumented, &argv)?.that_succeeds()?.evidence)
+    Ok(steps::Hunt::new(&args, global)?.first()?.evidence)
 }
 
 /// `predict --check DIR`: what a hunt predicts for its patch and then measures, as a line of the diary; the folder and
@@ -128,10 +123,8 @@ pub fn closed_loop(dir: &Path, global: &Global) -> anyhow::Result<String> {
     let scratch = tempfile::tempdir()?;
     let args = Args { patch: scratch.path().join("patch"), ..Args::of(dir) };
     let hunt = steps::Hunt::new(&args, global)?;
-    let instrumented = hunt.build_instrumented(&hunt.dir)?;
-    let argv = hunt.argv(&instrumented)?;
-    let steps::Run { evidence, said, .. } = hunt.record(&instrumented, &argv)?.that_succeeds()?;
-    let unpatched = behaviour::Unpatched::new(&instrumented, said);
+    let steps::First { built, argv, evidence, said } = hunt.first()?;
+    let unpatched = behaviour::Unpatched::new(&built, said);
     let seen = contention(&evidence, &Question::observed());
     let mut story = screen::Story::new(&evidence, &seen, &args.output);
     anyhow::ensure!(story.finding(), "nothing was found that a layout helps: nothing to predict");

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 const TUSSLE: &str = env!("CARGO_BIN_EXE_tussle");
+/// Evidence of the case that was recorded last.
+const DATA: &str = "case.data";
 /// Pairs of one session of `bench`.
 const PAIRS: &str = "12";
 
@@ -53,42 +55,63 @@ fn truth(before: &str, after: &str, folder: &Path) -> Result<Truth, String> {
     Ok((a.0.min(b.0), median, a.2.max(b.2)))
 }
 
-/// Records and predicts; never an error of the test, always an outcome of the loop.
-pub fn case(case: &Case, folder: &Path) -> Outcome {
-    let mut outcome = Outcome {
+/// What is predicted of a case.
+fn outcome(case: &Case, truth: Option<Truth>) -> Outcome {
+    Outcome {
         name: case.name.clone(),
         program: case.program(),
         predicted: None,
-        truth: None,
+        truth,
         verdict: "undecided".into(),
         kept_its_word: true,
         problem: None,
-    };
+    }
+}
+
+/// Records and predicts; never an error of the test, always an outcome of the loop.
+pub fn case(case: &Case, folder: &Path) -> Outcome {
+    let mut outcome = outcome(case, None);
     outcome.problem = all(case, folder, &mut outcome).err();
     outcome
 }
 
+/// The case that was recorded last, simulated on a machine by name or on that of a profile's file.
+pub fn simulated(case: &Case, truth: Option<Truth>, machine: &str, folder: &Path) -> Outcome {
+    let mut outcome = outcome(case, truth);
+    outcome.problem = predict(case, folder, &["--machine", machine, "--cpus", "2"], &mut outcome).err();
+    outcome
+}
+
+fn line(case: &Case, program: &Path) -> String {
+    format!("{} {}", program.display(), case.operations)
+}
+
 fn all(case: &Case, folder: &Path, outcome: &mut Outcome) -> Result<(), String> {
     let at = |name: &str| folder.join(name);
-    let (recorded, before, after, data) = (at("recorded"), at("before"), at("after"), at("case.data"));
+    let (recorded, before, after) = (at("recorded"), at("before"), at("after"));
+    std::fs::remove_file(at(DATA)).ok();
     build(case, &[TUSSLE, "cc"], &[], &recorded)?;
     build(case, &["cc"], &[], &before)?;
     build(case, &["cc"], &["-DFIXED"], &after)?;
-    let line = |program: &Path| format!("{} {}", program.display(), case.operations);
-    outcome.truth = Some(truth(&line(&before), &line(&after), folder)?);
+    outcome.truth = Some(truth(&line(case, &before), &line(case, &after), folder)?);
     let mut record = Command::new(TUSSLE);
     run(record
         .args(["record", "-q", "-o"])
-        .arg(&data)
+        .arg(at(DATA))
         .arg("--")
         .arg(&recorded)
         .args(case.operations.split(' ')))?;
+    predict(case, folder, &[], outcome)
+}
+
+fn predict(case: &Case, folder: &Path, on: &[&str], outcome: &mut Outcome) -> Result<(), String> {
     let mut predict = Command::new(TUSSLE);
     predict
-        .args(["predict", "-q", "--check", "--native", &line(&before)])
-        .arg(&data)
+        .args(["predict", "-q", "--check", "--native", &line(case, &folder.join("before"))])
+        .arg(folder.join(DATA))
         .arg("--after")
-        .arg(&after);
+        .arg(folder.join("after"))
+        .args(on);
     let answer = json(&mut predict)?;
     let of = |key: &str| answer["effect"][key].as_f64().ok_or(format!("no {key}"));
     outcome.predicted =

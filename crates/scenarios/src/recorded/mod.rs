@@ -84,6 +84,11 @@ pub const ACCESS_NS: f64 = 1.0;
 pub const INSTRUCTION_NS: f64 = 0.35;
 /// Least nominal time between two operations where only accesses tell it, ns: what a loop around them takes at least.
 pub const THINK_SEEN_NS: f64 = 10.0;
+/// Nominal time of a locked operation on a line that is here already, ns: some twenty cycles (Schweizer, Besta,
+/// Hoefler, *Evaluating the cost of atomic operations on modern architectures*, 2015).
+const LOCKED_NS: f64 = 6.0;
+/// Least and greatest factor that a measured time may put on a recorded one: beyond it the program did something else.
+const TIMED: (f64, f64) = (0.05, 10_000.0);
 /// Nominal time between two operations of an actor where the recording does not tell, ns.
 pub const THINK_NS: f64 = 1_000.0;
 
@@ -182,9 +187,34 @@ struct Shape {
     think_ns: f64,
 }
 
+impl Shape {
+    /// Nominal time of the operation when nobody is in its way, ns.
+    fn own_ns(&self) -> f64 {
+        let accesses = |s: &Step| match s {
+            Step::Visit(v) => f64::from(v.gap) + 1.0,
+            _ => 10.0,
+        };
+        self.steps.iter().map(accesses).sum::<f64>() * self.access_ns
+    }
+
+    /// Nominal time of its accesses and of what lies before it, ns.
+    fn nominal_ns(&self) -> f64 {
+        let accesses = |s: &Step| if let Step::Visit(v) = s { f64::from(v.gap) + 1.0 } else { 0.0 };
+        self.steps.iter().map(accesses).sum::<f64>() * self.access_ns + self.think_ns
+    }
+
+    /// Nominal time that its locks take by themselves, ns.
+    fn locks_ns(&self) -> f64 {
+        let inner = self.steps.iter().filter(|s| !matches!(s, Step::Visit(_))).count();
+        (inner + 2 * usize::from(self.lock.is_some())) as f64 * LOCKED_NS
+    }
+}
+
 /// How the time between operations is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Think {
+    /// The program itself was timed, without instrumentation.
+    Measured,
     /// Instructions were counted.
     Instructions,
     /// Accesses were counted: what of an actor's virtual time its operations leave.
@@ -196,7 +226,7 @@ pub enum Think {
 impl Think {
     /// The time between operations was neither measured nor counted in instructions.
     pub fn guessed(self) -> bool {
-        !matches!(self, Think::Instructions)
+        !matches!(self, Think::Instructions | Think::Measured)
     }
 }
 
@@ -267,6 +297,23 @@ impl Recording {
         self.think
     }
 
+    /// Takes over how long operations take in the program itself, without instrumentation and on one CPU, where no line
+    /// is on its way: an operation of every actor with the time before it, ns. How that time parts into sections and
+    /// what lies between them is not seen: in the proportion that was recorded.
+    pub fn timed(&mut self, each_ns: &[f64]) {
+        let factor = |(actor, took): (usize, &f64)| {
+            let mean = |of: fn(&Shape) -> f64| self.mean_of(|s| s.actor == actor, of);
+            let factor = (took - mean(Shape::locks_ns)) / mean(Shape::nominal_ns);
+            if factor.is_finite() { factor.clamp(TIMED.0, TIMED.1) } else { 1.0 }
+        };
+        let factors: Vec<f64> = each_ns.iter().enumerate().map(factor).collect();
+        for s in &mut self.shapes {
+            let factor = factors.get(s.actor).copied().unwrap_or(1.0);
+            (s.access_ns, s.think_ns) = (s.access_ns * factor, s.think_ns * factor);
+        }
+        self.think = Think::Measured;
+    }
+
     /// Why nothing is known of more tasks than were recorded; `None` where further tasks can repeat what the recorded
     /// actors did.
     pub fn no_replicas(&self) -> Option<&'static str> {
@@ -275,8 +322,14 @@ impl Recording {
 
     /// Mean over operations, repeats counted.
     fn mean(&self, of: impl Fn(&Shape) -> f64) -> f64 {
-        let repeats: f64 = self.shapes.iter().map(|s| s.repeats as f64).sum();
-        self.shapes.iter().map(|s| of(s) * s.repeats as f64).sum::<f64>() / repeats.max(1.0)
+        self.mean_of(|_| true, of)
+    }
+
+    /// Mean over some operations, repeats counted.
+    fn mean_of(&self, which: impl Fn(&Shape) -> bool, of: impl Fn(&Shape) -> f64) -> f64 {
+        let some = || self.shapes.iter().filter(|s| which(s));
+        let repeats: f64 = some().map(|s| s.repeats as f64).sum();
+        some().map(|s| of(s) * s.repeats as f64).sum::<f64>() / repeats.max(1.0)
     }
 
     /// Mean nominal time between two operations, ns.
@@ -286,11 +339,7 @@ impl Recording {
 
     /// Mean nominal time of an operation when nobody is in its way, ns.
     pub fn operation_ns(&self) -> f64 {
-        let accesses = |s: &Step| match s {
-            Step::Visit(v) => f64::from(v.gap) + 1.0,
-            _ => 10.0,
-        };
-        self.mean(|s| s.steps.iter().map(accesses).sum::<f64>() * s.access_ns)
+        self.mean(Shape::own_ns)
     }
 
     /// Some lock's waiters spin before they sleep.

@@ -36,6 +36,24 @@ fn access(words: &mut dyn Words, cell: Cell, write: bool) {
     }
 }
 
+/// A lock that is taken or given back within an operation.
+async fn inner_lock<E: Env>(e: &E, locks: &[Lock], step: &Step) {
+    let of = |l: u32| locks.get(l as usize);
+    match *step {
+        Step::Lock(l, shared) => {
+            if let Some(lock) = of(l) {
+                lock.lock(e, shared).await;
+            }
+        }
+        Step::Unlock(l, shared) => {
+            if let Some(lock) = of(l) {
+                lock.unlock(e, shared).await;
+            }
+        }
+        Step::Visit(_) => {}
+    }
+}
+
 /// How a line may be asked for before it is used.
 struct Ahead<'a> {
     curve: &'a Curve,
@@ -101,16 +119,7 @@ impl Replay {
         let plain = |s: &Step| matches!(s, Step::Visit(v) if !v.atomic);
         for part in shape.steps.chunk_by(|a, b| plain(a) && plain(b)) {
             match part {
-                [Step::Lock(l, shared)] => {
-                    if let Some(l) = locks.get(*l as usize) {
-                        l.lock(e, *shared).await;
-                    }
-                }
-                [Step::Unlock(l, shared)] => {
-                    if let Some(l) = locks.get(*l as usize) {
-                        l.unlock(e, *shared).await;
-                    }
-                }
+                [step @ (Step::Lock(..) | Step::Unlock(..))] => inner_lock(e, locks, step).await,
                 [Step::Visit(v)] if v.atomic => {
                     e.compute(ns(v.gap)).await;
                     if let Some(c) = cell(v) {
@@ -122,10 +131,8 @@ impl Replay {
                         for step in part {
                             let Step::Visit(v) = step else { continue };
                             w.work(ns(v.gap));
-                            match cell(v) {
-                                Some(c) if v.write => w.set(c, 1),
-                                Some(c) => drop(w.get(c)),
-                                None => {}
+                            if let Some(c) = cell(v) {
+                                access(w, c, v.write);
                             }
                         }
                     })
@@ -146,18 +153,10 @@ impl Replay {
         let mut work = think;
         for step in &shape.steps {
             match *step {
-                Step::Lock(l, shared) => {
+                Step::Lock(..) | Step::Unlock(..) => {
                     e.compute(std::mem::take(&mut work)).await;
-                    how.locked = true;
-                    if let Some(l) = locks.get(l as usize) {
-                        l.lock(e, shared).await;
-                    }
-                }
-                Step::Unlock(l, shared) => {
-                    e.compute(std::mem::take(&mut work)).await;
-                    if let Some(l) = locks.get(l as usize) {
-                        l.unlock(e, shared).await;
-                    }
+                    how.locked |= matches!(step, Step::Lock(..));
+                    inner_lock(e, locks, step).await;
                 }
                 Step::Visit(v) => {
                     let gap = (f64::from(v.gap) * shape.access_ns * self.work) as u32;

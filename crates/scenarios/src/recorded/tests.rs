@@ -644,3 +644,26 @@ fn example_files_are_what_this_makes() {
     check("two-locks", evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128)));
     check("one-lock", evidence(2, |_| 0, |_| Some(256)));
 }
+
+#[test]
+fn a_measured_time_is_that_of_operations_and_what_lies_between() {
+    let e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
+    let mut r = Recording::new(&e).unwrap();
+    assert!(r.think().guessed());
+    let part = r.think_ns() / r.mean(Shape::nominal_ns);
+    r.timed(&[1_000.0, 3_000.0]);
+    let whole = |a: usize| r.mean_of(|s| s.actor == a, |s| s.nominal_ns() + s.locks_ns());
+    assert!((whole(0) - 1_000.0).abs() < 1e-6 && (whole(1) - 3_000.0).abs() < 1e-6);
+    assert!((r.think_ns() / r.mean(Shape::nominal_ns) - part).abs() < 0.01, "parted as recorded");
+    assert!(!r.think().guessed());
+    // What takes less than its locks alone, or nothing at all, is no time for anything.
+    r.timed(&[1.0, f64::NAN]);
+    assert!(r.shapes.iter().all(|s| s.think_ns > 0.0 && s.access_ns > 0.0 && s.think_ns.is_finite()));
+    // A measured time leaves less open.
+    let range = |r: &Recording| {
+        let subject = crate::subject::Subject::Recording(Arc::new(r.clone()));
+        let all = subject.unknowns(&machine::find("2s-icelake-sp-96").unwrap());
+        all.into_iter().find(|u| u.key == "think").map(|u| u.range.1 / u.range.0).unwrap()
+    };
+    assert!(range(&r) < range(&Recording::new(&e).unwrap()));
+}

@@ -17,6 +17,7 @@ pub(crate) fn assumptions(r: &Recording, q: &Question) -> Node {
     let ns = |x: f64| format!("{} ns", tussle_render::thousands(x.round() as u64));
     let think = r.think_ns();
     let think = match r.think() {
+        Think::Measured => Cell::number(think, format!("{}, measured on this machine", ns(think))),
         Think::Instructions => Cell::number(think, format!("{}, from instructions counted", ns(think))),
         Think::Accesses => Cell::number(think, format!("{}, from accesses between them", ns(think))),
         Think::Unknown => {

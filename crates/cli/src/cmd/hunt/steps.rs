@@ -49,6 +49,18 @@ pub struct Built {
     programs: Programs,
 }
 
+/// The program as it is, built with instrumentation and run once.
+pub struct First {
+    /// The instrumented copy.
+    pub built: Built,
+    /// What was run, relative to the copy.
+    pub argv: Vec<OsString>,
+    /// What was recorded.
+    pub evidence: Evidence,
+    /// What the program wrote.
+    pub said: Said,
+}
+
 /// A recorded run.
 pub struct Run {
     /// What was recorded, with names.
@@ -149,6 +161,17 @@ impl<'a> Hunt<'a> {
             None => {}
         }
         Ok(argv)
+    }
+
+    /// Builds an instrumented copy of the folder, and runs and records what was asked for.
+    ///
+    /// # Errors
+    /// It cannot be built or recorded, or does not end with 0.
+    pub fn first(&self) -> anyhow::Result<First> {
+        let built = self.build_instrumented(&self.dir)?;
+        let argv = self.argv(&built)?;
+        let Run { evidence, said, .. } = self.record(&built, &argv)?.that_succeeds()?;
+        Ok(First { built, argv, evidence, said })
     }
 
     /// Runs the instrumented program and names what it did; with what it wrote.

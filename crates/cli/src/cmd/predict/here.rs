@@ -73,6 +73,15 @@ pub fn replayed(q: &Question<'_>, native: Option<Command>, global: &Global) -> a
     Ok(Replayed { others, ..answer })
 }
 
+/// CPU time of an operation of every actor, ns, on one CPU and without instrumentation.
+pub fn alone(line: &str, recording: &Recording, evidence: &Evidence, global: &Global) -> anyhow::Result<Vec<f64>> {
+    let time = native_time(Command::shell("native", line), recording, evidence, global)?;
+    let Some(Alone { mean_ns, each_ns }) = time.alone else {
+        bail!("--native {line}: it does not run on one CPU alone, so that its operations have no time of their own");
+    };
+    Ok(if each_ns.is_empty() { vec![mean_ns; recording.actors()] } else { each_ns })
+}
+
 /// CPU time of one operation when the program runs without instrumentation, on all CPUs and on one.
 fn native_time(
     command: Command,

@@ -70,7 +70,8 @@ pub struct Args {
     /// Seed of the draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The recorded program without instrumentation, for the shell: tells the time between operations
+    /// The recorded program without instrumentation, for the shell: run on this machine, it tells how long operations and
+    /// what lies between them take
     #[arg(long, value_name = "CMD")]
     native: Option<String>,
     /// Show the built-in machines
@@ -276,14 +277,17 @@ enum Asked {
 
 /// Recorded operations in two layouts.
 fn about(args: &Args, evidence: &Evidence, label: &str, global: &Global) -> anyhow::Result<Asked> {
-    let recording = Recording::new(evidence).with_context(|| label.to_string())?;
+    let mut recording = Recording::new(evidence).with_context(|| label.to_string())?;
     let kernel = evidence.run.source == tussle_evidence::tables::Source::KernelRecorder;
     let named = args.machine.as_deref();
     if named == Some(HERE) || (named.is_none() && !kernel) {
         return here::predict(args, recording, evidence, global).map(Asked::Answered);
     }
-    if args.native.is_some() {
-        bail!("--native: only with --machine {HERE}");
+    if let Some(line) = &args.native {
+        if kernel {
+            bail!("--native: a kernel's operations are timed by their instructions");
+        }
+        recording.timed(&here::alone(line, &recording, evidence, global)?);
     }
     let machine = open_machine(named.unwrap_or(EVIDENCE_MACHINE))?;
     if named.is_none() {
