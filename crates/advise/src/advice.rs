@@ -380,8 +380,12 @@ impl<'a> Search<'a> {
             tried = self.try_all(&[], list.iter().take(budget).cloned());
             self.deepen(&mut tried, &list, budget / 2);
         }
-        if self.scene.hits_dropped > 0 {
-            notes.push(format!("{} accesses left out of the search, the coldest", self.scene.hits_dropped));
+        if self.scene.scale > 1.0 {
+            notes.push(format!(
+                "{:.0}% of what threads can do to each other was laid out again, by lines, those where they meet most \
+                 first; figures stand for all of it",
+                100.0 / self.scene.scale
+            ));
         }
         let evaluated = tried.len();
         let mut advices: Vec<Advice> =

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tussle_contention::objective::transfers;
 use tussle_contention::window::{Piece, line_e};
+use tussle_evidence::tables::MALLOC_ALIGN;
 use tussle_evidence::{Object, ObjectKind};
 use tussle_model::{Language, TypeId};
 
@@ -136,6 +137,9 @@ impl Scene<'_> {
             total.worst += worst;
             total.phases = total.phases.max(shifts.len() as u32);
         }
+        for sum in [&mut total.observed, &mut total.mean, &mut total.worst] {
+            *sum *= self.scale;
+        }
         if !lines.is_empty() {
             total.lines_per_actor = lines.values().sum::<f64>() / lines.len() as f64;
         }
@@ -168,7 +172,9 @@ impl Scene<'_> {
         pairs.retain(|(a, b)| self.is_own(*a) || self.is_own(*b));
         let named = pairs.into_iter().map(|(a, b)| ordered(name(a), name(b)));
         out.pairs = named.filter(|(a, b)| a != b).collect();
-        out.hottest = hot.into_iter().map(|(f, e)| (name(f), e)).collect();
+        out.e_true *= self.scale;
+        out.e_false *= self.scale;
+        out.hottest = hot.into_iter().map(|(f, e)| (name(f), e * self.scale)).collect();
         out.hottest.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         Ok(out)
     }
@@ -266,10 +272,16 @@ impl Scene<'_> {
             }
         };
         let new = layout.size(ty)?.unwrap_or(old);
-        Ok((hit.offset / old).saturating_mul(new).saturating_add(new_inner))
+        let elements = elements(o, old);
+        if hit.offset / old < elements {
+            return Ok((hit.offset / old).saturating_mul(new).saturating_add(new_inner));
+        }
+        let beyond = hit.offset - elements.saturating_mul(old);
+        Ok(elements.saturating_mul(new).saturating_add(beyond))
     }
 
-    /// New size of an object: its elements, plus what it had beyond them.
+    /// New size of an object: its elements, plus what it had beyond them. What only fills up a line that was asked for
+    /// is filled up anew.
     pub(crate) fn object_size(&self, o: &Object, layout: &dyn Layout) -> Result<u64, RelayoutError> {
         if let Some(variable) = layout.variable(o) {
             return Ok(variable.size(o.size));
@@ -280,9 +292,12 @@ impl Scene<'_> {
             return Ok(o.size);
         }
         let new = layout.size(ty)?.unwrap_or(old);
-        let count = (o.size / old).max(1);
+        let count = elements(o, old);
         let beyond = o.size.saturating_sub(count.saturating_mul(old));
-        let size = count.saturating_mul(new).saturating_add(beyond);
+        let size = match filled_up(o, old) {
+            Some(line) => new.div_ceil(line).saturating_mul(line),
+            None => count.saturating_mul(new).saturating_add(beyond),
+        };
         Ok(heap_block(o, layout).map_or(size, |block| size.div_ceil(block).saturating_mul(block)))
     }
 
@@ -332,6 +347,18 @@ impl Scene<'_> {
         }
         out
     }
+}
+
+/// Elements of so many bytes that an object holds.
+fn elements(o: &Object, bytes: u64) -> u64 {
+    o.count.clamp(1, (o.size / bytes.max(1)).max(1))
+}
+
+/// The line that a block of one struct was filled up to: `aligned_alloc(64, round_up(sizeof(x), 64))`.
+fn filled_up(o: &Object, bytes: u64) -> Option<u64> {
+    let asked = o.kind == ObjectKind::Heap && o.align > MALLOC_ALIGN && o.count <= 1;
+    let line = Some(o.align).filter(|_| asked && o.size > bytes)?;
+    (o.size == bytes.div_ceil(line).checked_mul(line)?).then_some(line)
 }
 
 /// Whole blocks of so many bytes in which `o` is allocated under a layout: only C's functions can be told.

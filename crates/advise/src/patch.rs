@@ -486,12 +486,14 @@ impl Editor<'_, '_> {
                 "{field} passes members that exist only in some configurations: give those builds with --builds"
             ));
         }
+    }
+
+    /// A note where the first member becomes another one; `changes` asks about the statement that makes it.
+    fn first_member(&self, changes: impl Fn(usize) -> bool, notes: &mut Vec<String>) {
         let first = self.statements.iter().position(|s| self.is_member(s));
-        if first.is_some_and(|f| low <= f && f <= high) {
-            notes.push(
-                "the first member changes: check code that casts between the struct and its first member"
-                    .into(),
-            );
+        if first.is_some_and(changes) {
+            let note = "the first member changes: check code that casts between the struct and its first member";
+            notes.push(note.into());
         }
     }
 
@@ -503,6 +505,7 @@ impl Editor<'_, '_> {
         }
         let (unit, goal) = self.items(from, anchor, field, notes)?;
         self.passed(from, anchor, field, notes);
+        self.first_member(|first| first == from || (first == anchor && !after), notes);
         let place = if after { goal.range.end } else { goal.range.start };
         let piece = match (unit.whole_lines, goal.whole_lines) {
             (true, true) => self.text()[unit.range.clone()].to_string(),
@@ -556,6 +559,7 @@ impl Editor<'_, '_> {
         let (at_a, at_b) = (self.movable(a)?, self.movable(b)?);
         self.same_context(at_a, at_b, a)?;
         self.passed(at_a, at_b, a, notes);
+        self.first_member(|first| first == at_a || first == at_b, notes);
         let (ua, ub) = (self.unit(at_a), self.unit(at_b));
         let (ra, rb) = if ua.whole_lines && ub.whole_lines {
             (ua.range, ub.range)

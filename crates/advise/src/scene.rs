@@ -5,6 +5,7 @@
 //! whole can begin at any phase that its alignment allows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use tussle_contention::fields::Namer;
 use tussle_contention::under::Under;
@@ -12,8 +13,12 @@ use tussle_evidence::{Evidence, Object, ObjectKind};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{Type, TypeId, TypeTable};
 
-/// Accesses kept for the search; the hottest first. Enough for every program seen so far, and a bound on time.
+/// Rows of accesses kept for the search, by whole pairs of lines, those where threads meet most first: a bound on time.
 pub const HITS_MAX: usize = 60_000;
+/// Of objects up to this size everything counts, bytes, of larger ones what lies so near to a fight: what recordings
+/// keep (docs/recorder.md).
+const WHOLE_BYTES: u64 = 4096;
+const NEAR_BYTES: u64 = 512;
 
 /// One row of accesses, in terms of its cluster.
 #[derive(Clone, Debug)]
@@ -55,8 +60,9 @@ pub struct Scene<'a> {
     /// Whether the change reaches the layout of an object.
     affected: Vec<bool>,
     pub(crate) line: u64,
-    /// Accesses that were left out by [`HITS_MAX`].
-    pub hits_dropped: u64,
+    /// How many times as much as what is here threads can do to each other in all that was recorded: above 1 where
+    /// [`HITS_MAX`] leaves lines out.
+    pub scale: f64,
 }
 
 impl<'a> Scene<'a> {
@@ -85,7 +91,7 @@ impl<'a> Scene<'a> {
             own: Vec::new(),
             affected,
             line,
-            hits_dropped: 0,
+            scale: 1.0,
         };
         let mut groups = clusters(evidence, &scene.affected, line);
         scene.fill(&mut groups, line);
@@ -102,15 +108,31 @@ impl<'a> Scene<'a> {
             }
         }
         let crowded = crowded_blocks(self.evidence, &home, 2 * line);
+        // Another layout may bring any two fields of a struct together, so that all of it counts, as far as recordings
+        // keep it (docs/recorder.md).
+        let near = |object: u32, block: u64| {
+            let o = &self.evidence.objects[object as usize];
+            let within = |blocks: RangeInclusive<u64>| blocks.into_iter().any(|b| crowded.contains(&(o.process, b)));
+            let reach = NEAR_BYTES / (2 * line);
+            match self.affected[object as usize] {
+                true if o.size <= WHOLE_BYTES => {
+                    let last = o.base.saturating_add(o.size.saturating_sub(1));
+                    within(o.base / (2 * line)..=last / (2 * line))
+                }
+                true => within(block.saturating_sub(reach)..=block.saturating_add(reach)),
+                false => within(block..=block),
+            }
+        };
         let namer = Namer::new(self.evidence);
         let mut names: HashMap<String, u32> = HashMap::new();
         let mut known: HashMap<(u32, u64, u32), u32> = HashMap::new();
-        let mut rows: Vec<(usize, Hit)> = Vec::new();
+        let mut reached: HashMap<(u32, u64), bool> = HashMap::new();
+        let mut rows: Vec<(usize, u64, Hit)> = Vec::new();
         for a in &self.evidence.accesses {
             let Some(&(g, slot)) = home.get(&a.object) else { continue };
             let object = &self.evidence.objects[a.object as usize];
             let block = (object.process, object.base.saturating_add(a.offset) / (2 * line));
-            if !crowded.contains(&block) {
+            if !*reached.entry((a.object, block.1)).or_insert_with(|| near(a.object, block.1)) {
                 continue;
             }
             let (fields, own) = (&mut self.fields, &mut self.own);
@@ -127,17 +149,11 @@ impl<'a> Scene<'a> {
             let (reads, writes, rmws) = (a.reads as f64, a.writes as f64, a.rmws as f64);
             let (offset, size, actor, vt0, vt1) = (a.offset, a.size.max(1), a.actor, a.vt0, a.vt1);
             let under = Under::of(a);
-            rows.push((g, Hit { slot, offset, size, actor, vt0, vt1, reads, writes, rmws, under, field }));
+            let hit = Hit { slot, offset, size, actor, vt0, vt1, reads, writes, rmws, under, field };
+            rows.push((g, block.1, hit));
         }
-        if rows.len() > HITS_MAX {
-            rows.sort_by(|a, b| {
-                (b.1.reads + b.1.writes + b.1.rmws).total_cmp(&(a.1.reads + a.1.writes + a.1.rmws))
-            });
-            self.hits_dropped =
-                rows[HITS_MAX..].iter().map(|r| (r.1.reads + r.1.writes + r.1.rmws) as u64).sum();
-            rows.truncate(HITS_MAX);
-        }
-        for (g, hit) in rows {
+        self.scale = thin(&mut rows);
+        for (g, _, hit) in rows {
             groups[g].hits.push(hit);
         }
     }
@@ -152,6 +168,38 @@ impl<'a> Scene<'a> {
         let all = self.evidence.objects.iter().zip(&self.affected);
         all.filter(|(_, reached)| **reached).map(|(o, _)| o)
     }
+}
+
+/// Leaves so many whole blocks that at most [`HITS_MAX`] hits remain, those first where threads meet most; how many
+/// times as much all of them have that threads can do to each other.
+fn thin(rows: &mut Vec<(usize, u64, Hit)>) -> f64 {
+    if rows.len() <= HITS_MAX {
+        return 1.0;
+    }
+    let mut blocks: BTreeMap<(usize, u64), (usize, BTreeMap<u32, f64>)> = BTreeMap::new();
+    for (g, block, hit) in rows.iter() {
+        let of = blocks.entry((*g, *block)).or_default();
+        of.0 += 1;
+        *of.1.entry(hit.actor).or_default() += hit.reads + hit.writes + hit.rmws;
+    }
+    let met = |actors: &BTreeMap<u32, f64>| {
+        actors.values().sum::<f64>() - actors.values().fold(0.0, |most: f64, n| most.max(*n))
+    };
+    let mut order: Vec<((usize, u64), usize, f64)> =
+        blocks.into_iter().map(|(at, (hits, actors))| (at, hits, met(&actors))).collect();
+    order.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+    let all: f64 = order.iter().map(|b| b.2).sum();
+    let mut left = HITS_MAX;
+    // Blocks lie beside others: one that is left out takes what its fields would do to the next one with it.
+    order.retain(|b| {
+        let fits = b.1 <= left;
+        left -= if fits { b.1 } else { 0 };
+        fits
+    });
+    let kept: f64 = order.iter().map(|b| b.2).sum();
+    let kept_blocks: HashSet<(usize, u64)> = order.iter().map(|b| b.0).collect();
+    rows.retain(|(g, block, _)| kept_blocks.contains(&(*g, *block)));
+    if kept > 0.0 { (all / kept).max(1.0) } else { 1.0 }
 }
 
 /// Every type that holds `target` by value, itself included.

@@ -40,6 +40,8 @@ pub struct FieldPair {
     pub same_bytes: bool,
     /// Expected invalidations.
     pub e: f64,
+    /// Of these, between different elements of an array.
+    pub across_e: f64,
 }
 
 /// One field on the lines of a group; elements of arrays together.
@@ -127,6 +129,10 @@ fn key(e: &Evidence, namer: &Namer, line: &LineContention, names: &[FieldName]) 
     words.join("\n")
 }
 
+/// Field stored to, field whose user loses, whether by the same bytes: expected invalidations, and of these the ones
+/// between different elements.
+type Pairs = BTreeMap<(usize, usize, bool), (f64, f64)>;
+
 fn group(mut lines: Vec<Named<'_>>) -> Group<'_> {
     lines.sort_by(|a, b| b.0.ranked_e().partial_cmp(&a.0.ranked_e()).unwrap_or(std::cmp::Ordering::Equal));
     let mut g = Group {
@@ -139,7 +145,7 @@ fn group(mut lines: Vec<Named<'_>>) -> Group<'_> {
         actor_e: BTreeMap::new(),
     };
     let mut index: BTreeMap<String, usize> = BTreeMap::new();
-    let mut pairs: BTreeMap<(usize, usize, bool), f64> = BTreeMap::new();
+    let mut pairs: Pairs = BTreeMap::new();
     let mut ranked = 0.0;
     for (line, names) in &lines {
         g.e.add_sums(&line.e, 1.0);
@@ -153,7 +159,10 @@ fn group(mut lines: Vec<Named<'_>>) -> Group<'_> {
             line.parts.iter().zip(names).map(|(p, n)| field(&mut g, &mut index, p, n)).collect();
         for &(part, other, e) in &line.e.pairs {
             let (Some(&a), Some(&b)) = (at.get(part as usize), at.get(other as usize)) else { continue };
-            *pairs.entry((a, b, part == other)).or_default() += e;
+            let element = |part: u32| names.get(part as usize).and_then(|n| n.index);
+            let sums = pairs.entry((a, b, part == other)).or_default();
+            sums.0 += e;
+            sums.1 += if element(part) == element(other) { 0.0 } else { e };
             g.fields[a].weight += e;
             g.fields[b].weight += if a == b { 0.0 } else { e };
         }
@@ -196,7 +205,7 @@ fn field(
 }
 
 /// Fields and pairs, those with most of E first.
-fn order(g: &mut Group, pairs: BTreeMap<(usize, usize, bool), f64>) {
+fn order(g: &mut Group, pairs: Pairs) {
     let mut order: Vec<usize> = (0..g.fields.len()).collect();
     let weight = |i: usize| g.fields[i].weight;
     order.sort_by(|&a, &b| weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal));
@@ -205,7 +214,10 @@ fn order(g: &mut Group, pairs: BTreeMap<(usize, usize, bool), f64>) {
         place[old] = new;
     }
     g.fields = order.iter().map(|&i| g.fields[i].clone()).collect();
-    let pair = |((a, b, same_bytes), e)| FieldPair { stored: place[a], lost: place[b], same_bytes, e };
+    let pair = |((a, b, same_bytes), (e, across_e))| {
+        let (stored, lost) = (place[a], place[b]);
+        FieldPair { stored, lost, same_bytes, e, across_e }
+    };
     g.pairs = pairs.into_iter().map(pair).collect();
     g.pairs.sort_by(|a, b| b.e.partial_cmp(&a.e).unwrap_or(std::cmp::Ordering::Equal));
 }
@@ -231,6 +243,13 @@ impl Group<'_> {
         }
         let best = sums.into_iter().max_by(|a, b| a.1.partial_cmp(&b.1).unwrap_or(std::cmp::Ordering::Equal));
         best.map(|(pair, _)| pair)
+    }
+
+    /// Most of what two fields cost each other is between different elements of an array.
+    pub fn across(&self, (a, b): (usize, usize)) -> bool {
+        let both = |p: &&FieldPair| (p.stored, p.lost) == (a, b) || (p.stored, p.lost) == (b, a);
+        let (e, across) = self.pairs.iter().filter(both).fold((0.0, 0.0), |s, p| (s.0 + p.e, s.1 + p.across_e));
+        across > 0.5 * e
     }
 
     /// `a ⟷ b`; one name where all fight over one field.

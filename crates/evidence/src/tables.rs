@@ -354,6 +354,9 @@ pub struct Region {
     pub parent: Option<u32>,
 }
 
+/// Alignment of what `malloc` gives without being asked for more, bytes (glibc on x86-64 and aarch64, musl).
+pub const MALLOC_ALIGN: u64 = 16;
+
 /// A contiguous piece of memory with a life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Object {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
+use tussle_evidence::tables::MALLOC_ALIGN;
 use tussle_evidence::{Basis, Evidence, ObjectKind, TouchKind};
 use tussle_model::{TypeId, TypeTable};
 
@@ -195,8 +196,13 @@ pub(crate) fn decide(
             continue;
         };
         let table = &images.get(c.image).types;
-        // Where no code was seen behind the first element, a block may just be longer than the struct in it.
-        let one = c.basis == Basis::Code && table.size(c.ty).is_none_or(|element| group.furthest < element);
+        // Where no code was seen behind the first element, a block may just be longer than the struct in it: nobody
+        // said how long it should be, or it was filled up to a line.
+        let first = table.size(c.ty).is_none_or(|element| group.furthest < element);
+        let filled = |element: u64| {
+            object.align > MALLOC_ALIGN && element.div_ceil(object.align) == object.size.div_ceil(object.align)
+        };
+        let one = first && (c.basis == Basis::Code || table.size(c.ty).is_some_and(filled));
         object.count = match alloc::fit(table, c.ty, object.size) {
             Fit::Elements(_) if one => 1,
             Fit::Elements(n) => n,

@@ -85,12 +85,13 @@ impl<'a> Context<'a> {
     /// What fails the check, in one sentence.
     pub(super) fn finding(&self, g: &Group) -> Finding {
         let line = g.lines.first().map_or(64, |l| l.line.bytes());
-        let several = |f: &FieldUse| f.elements.is_some_and(|(low, high)| low != high);
-        let what = match g.worst_pair().map(|(a, b)| (&g.fields[a], &g.fields[b])) {
+        let pair = g.worst_pair();
+        let across = pair.is_some_and(|pair| g.across(pair));
+        let what = match pair.map(|(a, b)| (&g.fields[a], &g.fields[b])) {
             Some((a, b)) if a.path == b.path => {
                 format!("different elements' `{}` share {line}-byte lines", a.path)
             }
-            Some((a, b)) if several(a) && several(b) => {
+            Some((a, b)) if across => {
                 format!("different elements' `{}` and `{}` share {line}-byte lines", a.path, b.path)
             }
             Some((a, b)) => format!("`{}` and `{}` share a {line}-byte line", a.path, b.path),

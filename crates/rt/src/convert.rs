@@ -10,6 +10,7 @@ use crate::shared::Shared;
 use crate::wire::*;
 use crate::words::{Counts, Span, Words};
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use tussle_evidence::*;
 
 pub use crate::lines::Keep;
@@ -21,6 +22,9 @@ const RUNS_PER_LINE_MAX: usize = 512;
 /// The lines where threads meet most, and the runs that each of them keeps.
 const FINE_LINES: usize = 64;
 const RUNS_PER_FINE_LINE: usize = 4096;
+
+/// So many lines may complete structs in any case; else twice as many as were kept.
+const COMPLETING_MIN: usize = 4096;
 
 /// Lines of which everything is in memory at the same time.
 const LINES_AT_ONCE: usize = 4096;
@@ -208,12 +212,15 @@ impl<'a> ProcessReader<'a> {
             self.parent_codes = p.threads().iter().map(|t| p.codes(t)).collect();
         }
         let first_row = (self.ev.accesses.len(), self.ev.operations.as_ref().map_or(0, Vec::len));
-        let Kept { lines: mut kept, mut met, accesses } = lines.keep(keep);
+        let Kept { lines: mut kept, fought: mut own, mut met, accesses } = lines.keep(keep);
         kept.extend(fought);
+        own.extend(fought);
         let traced = Traced::new(self.file, &self.threads, &kept);
-        let mut known = kept.clone();
+        let mut places = Places::new(self.file, parent);
+        let whole = self.whole(&lines, &places.structs(&own), &kept);
+        let mut known = whole.clone();
         known.extend(traced.lines());
-        let mut places = Places::new(self.file, parent, &known);
+        places.meet(&known);
         // Where threads meet most, time is kept finely; elsewhere the file would only grow.
         met.retain(|m| kept.contains(&m.1));
         met.sort_unstable_by(|a, b| b.cmp(a));
@@ -221,14 +228,19 @@ impl<'a> ProcessReader<'a> {
         let mut fine: BTreeSet<u64> = met.into_iter().map(|m| m.1).collect();
         fine.extend(fought.iter().take(FINE_LINES));
         let coarse = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
-        let held = traced.held(&kept);
+        let held = traced.held(&whole);
         let mut folded = 0;
-        let all: Vec<u64> = kept.iter().copied().collect();
+        let all: Vec<u64> = whole.iter().copied().collect();
         let chunks = all.len().div_ceil(LINES_AT_ONCE).max(1) as f64;
         for (n, part) in all.chunks(LINES_AT_ONCE).enumerate() {
             tell(FOUND + (1.0 - FOUND) * n as f64 / chunks);
             for (&line, mut uses) in part.iter().zip(lines.uses_of(part)) {
-                folded += thin(&mut uses, if fine.contains(&line) { RUNS_PER_FINE_LINE } else { coarse });
+                let runs = match (fine.contains(&line), kept.contains(&line)) {
+                    (true, _) => RUNS_PER_FINE_LINE,
+                    (_, true) => coarse,
+                    _ => RUNS_PER_LINE_MIN,
+                };
+                folded += thin(&mut uses, runs);
                 for u in &uses {
                     self.one_use(line, u, &held, &mut places);
                 }
@@ -243,6 +255,23 @@ impl<'a> ProcessReader<'a> {
         let all = self.scale(first_row, accesses);
         self.ev.run.accesses = Some(self.ev.run.accesses.unwrap_or(0).saturating_add(all));
         self.losses();
+    }
+
+    /// Kept lines, and those that complete the structs in these ranges.
+    fn whole(&mut self, lines: &Lines<'_>, structs: &[Range<u64>], kept: &BTreeSet<u64>) -> BTreeSet<u64> {
+        let mut whole = kept.clone();
+        let most = COMPLETING_MIN.max(2 * kept.len()) + kept.len();
+        for (n, r) in structs.iter().enumerate() {
+            if whole.len() >= most {
+                let note = "structs that threads fight for in part: what one thread alone did to the rest was not kept";
+                let (process, what) = (Some(self.process), "structs cut".into());
+                let count = (structs.len() - n) as u64;
+                self.ev.losses.push(Loss { process, what, count, note: note.into() });
+                break;
+            }
+            whole.extend(lines.within(r.start, r.end));
+        }
+        whole
     }
 
     fn modules(&mut self) {

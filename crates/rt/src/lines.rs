@@ -125,6 +125,7 @@ impl<'a> Lines<'a> {
         let mut out = Kept::default();
         for part in threads::map(&parts, |part| self.keep_of(part, keep)) {
             out.lines.extend(part.lines);
+            out.fought.extend(part.fought);
             out.met.extend(part.met);
             out.accesses = out.accesses.saturating_add(part.accesses);
         }
@@ -145,6 +146,7 @@ impl<'a> Lines<'a> {
             let mut here = self.use_spans(group);
             if beside.as_ref().is_some_and(|b| b.with(&here).fight()) {
                 kept.lines.extend(around(line - LINE));
+                kept.fought.extend([line - LINE, line]);
             }
             if !own {
                 break;
@@ -153,6 +155,7 @@ impl<'a> Lines<'a> {
             if keep == Keep::All || here.fight() {
                 here.kept = true;
                 kept.lines.extend(around(line));
+                kept.fought.insert(line);
             }
             kept.met.extend(Some((here.met(), line)).filter(|m| m.0 > 0));
             before = Some(here);
@@ -223,6 +226,8 @@ fn around(line: u64) -> [u64; 3] {
 pub(crate) struct Kept {
     /// In ascending order.
     pub lines: BTreeSet<u64>,
+    /// Of these the ones that threads fight for.
+    pub fought: BTreeSet<u64>,
     /// Of lines that several threads used, kept or not: accesses by all but the busiest thread, an upper bound for what
     /// they can do to each other.
     pub met: Vec<(u64, u64)>,

@@ -9,6 +9,11 @@ use tussle_evidence::{Object, ObjectKind};
 /// Bytes below the thread pointer that may be thread-local variables.
 const TLS_BYTES: u64 = 4096;
 const PAGE: u64 = 4096;
+/// A heap object with a fight in it is kept as a whole up to this size, bytes: another layout may bring any two of its
+/// fields together.
+const WHOLE_BYTES: u64 = 4096;
+/// Of anything larger, and of variables, this many bytes on both sides of a fight.
+const NEAR_BYTES: u64 = 512;
 
 /// A candidate: something that occupied `[base, base + size)` during `[vt0, vt1)`.
 #[derive(Clone)]
@@ -70,8 +75,8 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Collects the places of a process that meet `lines`. `parent` is the file that it was forked from.
-    pub fn new(file: &RawFile<'_>, parent: Option<&RawFile<'_>>, lines: &BTreeSet<u64>) -> Places {
+    /// Collects the places of a process. `parent` is the file that it was forked from.
+    pub fn new(file: &RawFile<'_>, parent: Option<&RawFile<'_>>) -> Places {
         let mut names = Names::default();
         let mut places: Vec<Place> =
             file.heap().iter().map(|s| heap_place(s, false, names.of(file, s))).collect();
@@ -102,9 +107,36 @@ impl Places {
                 });
             }
         }
-        let by_line = by_line(&places, lines);
         let ids = vec![None; places.len()];
-        Places { places, by_line, last: (0, 0..0), pages: HashMap::new(), names: names.all, ids }
+        let (by_line, pages) = (Vec::new(), HashMap::new());
+        Places { places, by_line, last: (0, 0..0), pages, names: names.all, ids }
+    }
+
+    /// Only these lines are asked for from now on.
+    pub fn meet(&mut self, lines: &BTreeSet<u64>) {
+        self.by_line = by_line(&self.places, lines);
+        self.last = (0, 0..0);
+    }
+
+    /// Where the structs lie that threads fight for on these lines: addresses, in ascending order.
+    pub fn structs(&self, fought: &BTreeSet<u64>) -> Vec<Range<u64>> {
+        let fought: Vec<u64> = fought.iter().copied().collect();
+        let mut inside = vec![false; fought.len()];
+        let mut out: Vec<Range<u64>> = Vec::new();
+        for p in self.places.iter().filter(|p| matches!(p.what, What::Heap { .. }) && p.size <= WHOLE_BYTES) {
+            let (first, end) = (p.base & !(LINE - 1), p.base.saturating_add(p.size));
+            let from = fought.partition_point(|&l| l < first);
+            let count = fought[from..].iter().take_while(|&&l| l < end).count();
+            if count > 0 {
+                inside[from..from + count].fill(true);
+                out.push(first..end);
+            }
+        }
+        let large = fought.iter().zip(inside).filter(|(_, inside)| !inside);
+        out.extend(large.map(|(l, _)| l.saturating_sub(NEAR_BYTES)..l.saturating_add(LINE + NEAR_BYTES)));
+        out.sort_unstable_by_key(|r| (r.start, r.end));
+        out.dedup();
+        out
     }
 
     /// Positions in `by_line` of a line's places.

@@ -134,9 +134,8 @@ pub fn closed_loop(dir: &Path, global: &Global) -> anyhow::Result<String> {
     anyhow::ensure!(story.failures.is_empty(), "{}", story.failures.join("; "));
     let (answer, measured) =
         story.predicted.as_ref().zip(story.measured.as_ref()).context("nothing was predicted")?;
-    let share = answer.crowded().unwrap_or(0.0) * 100.0;
     predicted::line(&evidence.run.command.join(" "), answer, measured)
-        .with_context(|| format!("others used {share:.0}% of this machine meanwhile: no prediction"))
+        .with_context(|| format!("no prediction: {}", answer.void().unwrap_or_default()))
 }
 
 /// Keeps the patch and measures both versions without instrumentation.

@@ -30,8 +30,8 @@ pub fn view(patched: &Patched, bill: Option<&Advice>) -> View {
     if moved.len() > ROWS_MAX {
         nodes.push(Node::Text(vec![Span::plain(format!("... and {} more fields", moved.len() - ROWS_MAX))]));
     }
-    let advised = bill.iter().flat_map(|b| &b.notes);
-    for note in patched.notes.iter().chain(advised) {
+    let notes: Vec<&String> = patched.notes.iter().chain(bill.iter().flat_map(|b| &b.notes)).collect();
+    for note in &notes {
         nodes.push(Node::Text(vec![Span { text: format!("note: {note}"), tone: Tone::Warn }]));
     }
     for (a, b) in bill.iter().flat_map(|b| &b.new_sharing) {
@@ -40,8 +40,19 @@ pub fn view(patched: &Patched, bill: Option<&Advice>) -> View {
             tone: Tone::Warn,
         }]));
     }
+    if let Some(bill) = bill {
+        nodes.push(data("new_sharing", serde_json::json!(bill.new_sharing)));
+        nodes.push(data("lines_per_actor_before", serde_json::json!(bill.before.lines_per_actor)));
+        nodes.push(data("transfers_before", serde_json::json!(bill.before.mean)));
+        nodes.push(data("phases", serde_json::json!(bill.after.phases)));
+    }
+    nodes.push(data("notes", serde_json::json!(notes)));
     nodes.push(Node::Block { key: "diff".into(), language: "diff", text: patched.diff.clone() });
     View { kind: "fix", schema_version: SCHEMA_VERSION, nodes }
+}
+
+fn data(key: &str, value: serde_json::Value) -> Node {
+    Node::Data { key: key.into(), value }
 }
 
 fn row(f: &FieldMove) -> Vec<Cell> {

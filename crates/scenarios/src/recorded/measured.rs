@@ -14,6 +14,62 @@ pub struct NativeTime {
     pub alone: Option<Alone>,
     /// Share of the machine that others used meanwhile; `None` where unknown.
     pub others: Option<f64>,
+    /// Why a run's time does not follow from that of its operations.
+    pub paced: Option<Paced>,
+}
+
+/// What sets the time of a run if it is not the work of its threads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Paced {
+    /// The thread that works longest waits or sleeps for this share of the run.
+    Waits(f64),
+    /// The clock: it takes as long on one CPU as on all, however fast its operations are.
+    Clock,
+}
+
+/// What native runs took, s.
+pub struct Times<'a> {
+    /// On all CPUs: from start to end, and CPU time.
+    pub all: &'a [(f64, f64)],
+    /// With all threads on one CPU, from start to end.
+    pub alone_s: Option<f64>,
+    /// While it was recorded.
+    pub recorded_s: Option<f64>,
+    /// Share in the CPU time of the thread with most of it.
+    pub longest: f64,
+}
+
+/// Waiting for less than this share of a run, and this time, is starting and ending, s.
+const WAITS: (f64, f64) = (0.25, 0.01);
+/// A program that takes this share of the time that its recording took may run for a fixed time.
+const SAME_TIME: f64 = 0.7;
+/// Two times that differ by less are the same: for one that may, and for any.
+const ALIKE: (f64, f64) = (0.15, 0.05);
+/// No line on its way keeps a program to its time that well: runs that differ by less keep to a pace.
+const STEADY: f64 = 0.004;
+
+impl Times<'_> {
+    /// Whether something else than work sets the time.
+    pub fn paced(&self) -> Option<Paced> {
+        let wall: Vec<f64> = self.all.iter().map(|a| a.0).collect();
+        let idle: Vec<f64> = self.all.iter().map(|(wall, cpu)| wall - cpu * self.longest).collect();
+        let (typical, idle) = (quantile(&wall, 0.5)?, quantile(&idle, 0.5)?);
+        if idle > WAITS.1 && idle > WAITS.0 * typical {
+            return Some(Paced::Waits(idle / typical));
+        }
+        // What takes milliseconds says more about starting a program.
+        if typical < 10.0 * WAITS.1 {
+            return None;
+        }
+        let spread = wall.iter().fold(0.0, |most: f64, w| most.max((w / typical - 1.0).abs()));
+        let differs = self.alone_s.map(|alone| (alone / typical - 1.0).abs());
+        let fixed = self.recorded_s.is_some_and(|recorded| typical > SAME_TIME * recorded);
+        let alike = match differs {
+            Some(differs) => differs < if fixed { ALIKE.0 } else { ALIKE.1 },
+            None => fixed,
+        };
+        (alike || (wall.len() > 2 && spread < STEADY)).then_some(Paced::Clock)
+    }
 }
 
 /// Others who use more of the machine than this keep threads from running at the same time.
@@ -89,6 +145,21 @@ impl Replayed {
     pub fn crowded(&self) -> Option<f64> {
         let others = self.native.as_ref().map_or(self.others, |n| n.others);
         others.filter(|share| *share > OTHERS_MAX)
+    }
+
+    /// Why the interval is no answer, whatever it says: nobody knows how long a run takes when its operations take
+    /// another time.
+    pub fn void(&self) -> Option<String> {
+        if let Some(share) = self.crowded() {
+            let share = share * 100.0;
+            return Some(format!("others used {share:.0}% of this machine meanwhile: repeat it on a quiet one"));
+        }
+        Some(match self.native.as_ref()?.paced? {
+            Paced::Waits(share) => {
+                format!("its threads wait or sleep for {:.0}% of the run, whatever their work takes", share * 100.0)
+            }
+            Paced::Clock => "its time hardly varies, or is the same on one CPU: it seems to run by the clock".into(),
+        })
     }
 }
 
@@ -182,7 +253,8 @@ pub fn summary(r: &Recording, pairs: &[Pair], native: Option<NativeTime>) -> Opt
     let wide = |half: f64| half.hypot(error.ln());
     let (low, high) = (median - wide(median - low), median + wide(high - median));
     let [low, median, high] = [low, median, high].map(|x| x.exp() - 1.0);
-    let verdict = verdict(r, low, median, high);
+    let paced = native.as_ref().is_some_and(|n| n.paced.is_some());
+    let verdict = if paced { Verdict::Undecided } else { verdict(r, low, median, high) };
     let variants = variants(pairs, &shares, &kinds);
     let pairs = pairs.len();
     Some(Replayed { low, median, high, error, period_ns, variants, pairs, verdict, native, others: None })
@@ -252,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_crowded_machine_is_told() {
-        let native = |others| Some(NativeTime { all_ns: vec![50.0], alone: None, others });
+        let native = |others| Some(NativeTime { all_ns: vec![50.0], alone: None, others, paced: None });
         let answer = |native| Replayed {
             low: 0.0,
             median: 0.0,
@@ -269,6 +341,23 @@ mod tests {
         // Without a native run the replay itself tells.
         assert_eq!(Replayed { others: Some(0.5), ..answer(None) }.crowded(), Some(0.5));
         assert_eq!([native(Some(0.02)), native(None), None].map(|n| answer(n).crowded()), [None; 3]);
+    }
+
+    #[test]
+    fn a_run_by_the_clock_is_known() {
+        let took = |all: &[(f64, f64)], alone_s, recorded_s| Times { all, alone_s, recorded_s, longest: 0.5 }.paced();
+        let busy = [(0.30, 0.60), (0.31, 0.62), (0.33, 0.66)];
+        assert_eq!(took(&busy, Some(0.45), Some(3.0)), None, "it loses a quarter to lines");
+        assert_eq!(took(&busy, Some(0.31), Some(3.0)), Some(Paced::Clock), "or it loses half: who knows");
+        assert_eq!(took(&busy, Some(0.31), Some(0.32)), Some(Paced::Clock));
+        assert_eq!(took(&busy, Some(0.60), Some(0.32)), None, "much work that no recording slows");
+        assert_eq!(took(&busy, None, Some(0.32)), Some(Paced::Clock));
+        let steady = [(0.300, 0.60), (0.300, 0.60), (0.301, 0.60)];
+        assert_eq!(took(&steady, Some(0.36), Some(3.0)), Some(Paced::Clock), "paced, and slower when recorded");
+        let sleeps = [(0.40, 0.1), (0.43, 0.1), (0.41, 0.1)];
+        assert!(matches!(took(&sleeps, Some(0.41), None), Some(Paced::Waits(share)) if (share - 0.88).abs() < 0.01));
+        assert_eq!(took(&[(0.010, 0.004)], Some(0.01), Some(0.01)), None, "starting takes that");
+        assert_eq!(took(&[], None, None), None);
     }
 
     #[test]

@@ -23,10 +23,8 @@ fn doubt(r: &Recording, a: &Replayed) -> Option<(&'static str, String)> {
         let why = "time between operations is not measured: --native CMD measures it";
         return Some(("guessed", format!("{why}{}", others.unwrap_or_default())));
     }
-    if let Some(share) = a.crowded() {
-        let share = share * 100.0;
-        let why = format!("others used {share:.0}% of this machine meanwhile: repeat it on a quiet one");
-        return Some(("others", why));
+    if let Some(why) = a.void() {
+        return Some((if a.crowded().is_some() { "others" } else { "paced" }, why));
     }
     if r.contending() > CONTENDING_MAX {
         let why = "threads fight for a lock itself, where measurements waver, too";
@@ -55,8 +53,8 @@ pub fn view(r: &Recording, (before, after): (&Side, &Side), a: &Replayed, check:
     let (doubt, why) = doubt(r, a).unwrap_or(("", CAVEAT.into()));
     let said = if doubt.is_empty() { a.verdict } else { Verdict::Undecided };
     let verdict = Span { text: said.name().into(), tone: tone(said) };
-    // Of threads that did not run at the same time nothing is sure.
-    let sure = if a.crowded().is_some() { "no interval" } else { "90%" };
+    // Of threads that did not run at the same time, or whose work does not decide, nothing is sure.
+    let sure = if a.void().is_some() { "no interval" } else { "90%" };
     let text = format!(
         ": {} to {} of throughput here ({sure}), median {}; {why}.",
         percent(a.low),

@@ -37,12 +37,8 @@ pub fn predict(
 /// For the screen.
 pub fn node(answer: &Replayed) -> Node {
     let (low, median, high) = (percent(answer.low), percent(answer.median), percent(answer.high));
-    let text = match answer.crowded() {
-        Some(share) => format!(
-            "Cannot say: others used {:.0}% of this machine meanwhile, so that threads did not run at the same time. \
-             Replayed were {low} to {high} of throughput.",
-            share * 100.0
-        ),
+    let text = match answer.void() {
+        Some(why) => format!("Cannot say: {why}. Replayed were {low} to {high} of throughput."),
         None => format!(
             "{low} to {high} of throughput (90%), median {median}: the recorded operations, replayed in both layouts \
              before anything was measured. Validated with two threads (docs/validation.md)."
@@ -61,10 +57,10 @@ pub fn node(answer: &Replayed) -> Node {
     }
 }
 
-/// A prediction beside what was measured then, as one line. Effects are after/before - 1 of throughput. What a crowded
-/// machine says is no prediction.
+/// A prediction beside what was measured then, as one line. Effects are after/before - 1 of throughput. What is void
+/// is no prediction.
 pub fn line(command: &str, answer: &Replayed, measured: &Paired) -> Option<String> {
-    let v = tussle_bench::verdict(measured).filter(|_| answer.crowded().is_none())?;
+    let v = tussle_bench::verdict(measured).filter(|_| answer.void().is_none())?;
     let effect = |ratio: Option<f64>| ratio.map(|r| 1.0 / r - 1.0);
     let line = serde_json::json!({
         "command": command,

@@ -3,7 +3,7 @@
 use super::{Args, recorded_sides};
 use crate::global::Global;
 use anyhow::{Context, bail};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tussle_bench::Sample;
 use tussle_evidence::Evidence;
 use tussle_evidence::tables::ActorKind;
@@ -15,16 +15,22 @@ use tussle_scenarios::recorded::{Recording, measured, measured_view, native};
 use tussle_scenarios::{Setup, Side};
 use tussle_stats::quantile;
 
-/// Native runs on all CPUs.
+/// Native runs on all CPUs: so many, and up to `NATIVE_MOST` while they take no longer than `NATIVE_S` together. What
+/// lines cost may have two modes, and few runs see one of them only.
 const NATIVE_RUNS: usize = 5;
+const NATIVE_MOST: usize = 12;
+const NATIVE_S: f64 = 4.0;
+/// No operation takes less CPU time, ns: a cycle.
+const OPERATION_MIN_NS: f64 = 0.2;
+/// A native run ends within so many times the recorded one's time, and this much, s.
+const NATIVE_TIMES_MAX: f64 = 3.0;
+const NATIVE_LEAST_S: f64 = 5.0;
 /// Native runs on one CPU.
 const ALONE_RUNS: usize = 2;
 /// Least share of a run's CPU time that has to be seen by thread.
 const SEEN_MIN: f64 = 0.8;
 /// A run on one CPU that takes this many times the time and CPU time of one on all CPUs is given up.
 const ALONE_TIMES_MAX: f64 = 4.0;
-/// A native run that takes this share of the recorded one's time may run for a fixed time.
-const SAME_TIME: f64 = 0.7;
 
 /// Replays and answers.
 pub fn predict(
@@ -92,27 +98,42 @@ fn native_time(
     // As it runs without us.
     let mut plan = Plan { counters: false, ..Plan::new(vec![command], 2) };
     let text = plan.arms[0].text();
-    let all = runs(&plan, NATIVE_RUNS, bare, global)?.map_err(|why| anyhow::anyhow!("{text}: {why}"))?;
-    let wall_s = all.iter().map(|a| a.wall_s).fold(f64::INFINITY, f64::min);
-    if evidence.run.duration_s.is_some_and(|recorded| wall_s > 0.1 && wall_s > SAME_TIME * recorded) {
-        global.remark(format_args!(
-            "{text}: takes {wall_s:.2} s, as long as the recorded run; if it runs for a fixed time its \
-             operations are not those recorded, and this prediction is void"
-        ));
+    let recorded_s = evidence.run.duration_s.filter(|s| s.is_finite());
+    let most_s = recorded_s.map_or(60.0, |s| (s * NATIVE_TIMES_MAX + NATIVE_LEAST_S).clamp(0.0, 600.0));
+    plan.timeout = Some(Duration::from_secs_f64(most_s));
+    let fails = |why| anyhow::anyhow!("--native {text}: {why}");
+    let all = runs(&plan, NATIVE_RUNS..NATIVE_MOST, bare, global)?.map_err(fails)?;
+    let each = 1e9 / recording.operations().0.max(1) as f64;
+    if all.iter().all(|a| a.cpu_s * each < OPERATION_MIN_NS) {
+        let operations = tussle_render::thousands(recording.operations().0);
+        bail!("--native {text}: its CPU time is too little for {operations} operations: is it the recorded program, with the same arguments?");
     }
     // On one CPU no line is on its way between caches. A program whose threads wait for each other by spinning may take
     // for ever there.
     plan.cpus = tussle_host::threads::first_cpu().map(|cpu| vec![cpu]);
     let most_s = all.iter().map(|a| a.cpu_s + a.wall_s).fold(0.0, f64::max);
     plan.timeout = Some(Duration::from_secs_f64(most_s * ALONE_TIMES_MAX + 1.0));
-    let alone = if plan.cpus.is_some() { runs(&plan, ALONE_RUNS, watched, global)?.ok() } else { None };
+    let alone = if plan.cpus.is_some() { runs(&plan, ALONE_RUNS..ALONE_RUNS, watched, global)?.ok() } else { None };
     // Others can only add to the least one. One that binds its threads itself runs on several CPUs all the same.
     let alone = alone.and_then(|a| a.into_iter().min_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s)));
     let alone = alone.filter(|a| a.cpu_s <= a.wall_s * 1.05);
-    let each = 1e9 / recording.operations().0.max(1) as f64;
+    let alone_s = alone.as_ref().map(|a| a.wall_s);
     let alone = alone.map(|a| Alone { mean_ns: a.cpu_s * each, each_ns: by_actor(&a, recording, evidence) });
+    let took: Vec<(f64, f64)> = all.iter().map(|a| (a.wall_s, a.cpu_s)).collect();
+    let longest = longest(recording, alone.as_ref());
+    let paced = measured::Times { all: &took, alone_s, recorded_s, longest }.paced();
     let others = all.iter().map(|a| a.others).collect::<Option<Vec<f64>>>().and_then(|o| quantile(&o, 0.5));
-    Ok(NativeTime { all_ns: all.iter().map(|a| a.cpu_s * each).collect(), alone, others })
+    Ok(NativeTime { all_ns: all.iter().map(|a| a.cpu_s * each).collect(), alone, others, paced })
+}
+
+/// Share in the CPU time of the thread that has most of it.
+fn longest(recording: &Recording, alone: Option<&Alone>) -> f64 {
+    let of = |(n, ns): (&u64, &f64)| *n as f64 * ns;
+    let each: Vec<f64> = match alone.filter(|a| !a.each_ns.is_empty()) {
+        Some(a) => recording.operations_of_actors().iter().zip(&a.each_ns).map(of).collect(),
+        None => recording.shares(),
+    };
+    each.iter().fold(0.0, |most: f64, x| most.max(*x)) / each.iter().sum::<f64>().max(1e-9)
 }
 
 /// CPU time of an operation of every actor, ns. Threads are known by the order of their creation, so that a run with
@@ -161,16 +182,20 @@ fn watched(plan: &Plan, position: usize) -> (Ran, Vec<f64>) {
     tussle_host::threads_cpu::watch(|| bench::once(plan, position))
 }
 
-/// What so many runs took; as text why there are none.
+/// What so many runs took, more of them where they are short; as text why there are none.
 fn runs(
     plan: &Plan,
-    count: usize,
+    count: std::ops::Range<usize>,
     one: fn(&Plan, usize) -> (Ran, Vec<f64>),
     global: &Global,
 ) -> anyhow::Result<Result<Vec<Took>, String>> {
-    let mut out = Vec::with_capacity(count);
-    for i in 0..count {
-        global.draw(format!("native run {} of {count} ", i + 1));
+    let mut out = Vec::new();
+    let begun = Instant::now();
+    for i in 0..count.end {
+        if i >= count.start && begun.elapsed().as_secs_f64() > NATIVE_S {
+            break;
+        }
+        global.draw(format!("native run {} of {} ", i + 1, count.end));
         let (ran, threads_s) = one(plan, i);
         let (sample, text) = ran?;
         global.erase();

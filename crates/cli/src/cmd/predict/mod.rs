@@ -70,8 +70,8 @@ pub struct Args {
     /// Seed of the draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The recorded program without instrumentation, for the shell: run on this machine, it tells how long operations and
-    /// what lies between them take
+    /// The recorded program without instrumentation, for the shell: run on this machine, it tells how long operations
+    /// and what lies between them take
     #[arg(long, value_name = "CMD")]
     native: Option<String>,
     /// Show the built-in machines
