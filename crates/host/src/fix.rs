@@ -170,7 +170,7 @@ pub enum FixError {
     /// Nothing that was built describes the type.
     #[error(
         "no debug information about {name} in what `{command}` built; build with -g, or give --compdb \
-         compile_commands.json"
+         compile_commands.json; where an older build lies in the folder, have everything built: --build 'make -B'"
     )]
     NoLayout {
         /// Type.

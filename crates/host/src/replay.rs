@@ -31,7 +31,10 @@ pub enum ReplayError {
     )]
     NoCompiler,
     /// One CPU.
-    #[error("{threads} threads on {cpus} CPUs: a replay needs a CPU for each; or name a machine to simulate")]
+    #[error(
+        "operations of {threads} threads were recorded, and there are {cpus} CPUs: a replay needs a CPU for each; or \
+         name a machine to simulate"
+    )]
     Cpus {
         /// Threads recorded.
         threads: usize,

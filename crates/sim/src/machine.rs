@@ -30,7 +30,10 @@ pub enum MachineError {
     #[error("no machine parameter `{0}`; there are {1}")]
     UnknownKey(String, String),
     /// A name that no built-in profile has.
-    #[error("no machine `{0}`: give a profile's file name or one of the built-in machines (--list-machines)")]
+    #[error(
+        "no machine `{0}`: give a profile's file name or one of the built-in machines (--list-machines); `here` is for \
+         recorded programs"
+    )]
     UnknownMachine(String),
 }
 

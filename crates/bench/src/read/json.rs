@@ -96,17 +96,23 @@ fn jmh(all: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
     all.iter().take(ROWS_MAX).map(one).collect()
 }
 
+/// No sample of anything is as large, in any unit.
+const SAMPLE_MAX: f64 = 1e30;
+
 fn usable(values: Vec<f64>, name: &str, problems: &mut Vec<String>) -> Vec<f64> {
-    let (good, bad): (Vec<f64>, Vec<f64>) = values.into_iter().partition(|x| x.is_finite() && *x > 0.0);
+    // Sums and squares of samples must stay finite, too.
+    let fine = |x: &f64| (f64::MIN_POSITIVE..SAMPLE_MAX).contains(x);
+    let (good, bad): (Vec<f64>, Vec<f64>) = values.into_iter().partition(fine);
     if !bad.is_empty() {
         problems.push(format!("{name}: {} values that are not finite and positive left out", bad.len()));
     }
     good
 }
 
+/// Samples of a list; what is no number (JMH writes "NaN") is not finite, so that [`usable`] tells.
 fn numbers(value: Option<&Value>) -> Vec<f64> {
     let items = value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    items.iter().take(ROWS_MAX).filter_map(Value::as_f64).collect()
+    items.iter().take(ROWS_MAX).map(|x| x.as_f64().unwrap_or(f64::NAN)).collect()
 }
 
 fn hyperfine(results: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
@@ -117,6 +123,12 @@ fn hyperfine(results: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
         // A list of no runs is none, whatever mean stands beside it.
         if result.get("times").is_none() {
             values.extend(result.get("mean").and_then(Value::as_f64));
+        }
+        let codes = result.get("exit_codes").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let failed = codes.iter().filter(|c| c.as_i64() != Some(0)).count();
+        if failed > 0 {
+            let all = codes.len();
+            problems.push(format!("{name}: {failed} of its {all} runs failed; their times count all the same"));
         }
         let values = usable(values, &name, problems);
         let unit = "s".into();
@@ -172,7 +184,7 @@ fn criterion(document: &Value) -> Vec<Series> {
     if values.is_empty() {
         values.extend(document.pointer("/mean/point_estimate").and_then(Value::as_f64));
     }
-    values.retain(|x| x.is_finite() && *x > 0.0);
+    values.retain(|x| (f64::MIN_POSITIVE..SAMPLE_MAX).contains(x));
     if values.is_empty() {
         return Vec::new();
     }

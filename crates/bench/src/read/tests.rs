@@ -279,3 +279,15 @@ fn no_samples_are_no_result() {
         assert!(error.to_string().contains("x: no samples in it"), "{error}");
     }
 }
+
+#[test]
+fn samples_that_are_none_are_told() {
+    let metric = r#"{"score":1.5,"scoreUnit":"ns/op","rawData":[[1.5,"NaN",1.4]]}"#;
+    let jmh = format!(r#"[{{"benchmark":"b","mode":"avgt","primaryMetric":{metric}}}]"#);
+    let (_, problems) = read(&jmh).unwrap();
+    assert_eq!(problems, ["b: 1 values that are not finite and positive left out"]);
+    let hyperfine = r#"{"results":[{"command":"c","times":[1.0,1e308,1.1],"exit_codes":[0,1,0]}]}"#;
+    let (_, problems) = read(hyperfine).unwrap();
+    let failed = "c: 1 of its 3 runs failed; their times count all the same";
+    assert_eq!(problems, [failed, "c: 1 values that are not finite and positive left out"]);
+}

@@ -129,7 +129,11 @@ pub fn closed_loop(dir: &Path, global: &Global) -> anyhow::Result<String> {
     let mut story = screen::Story::new(&evidence, &seen, &args.output);
     anyhow::ensure!(story.finding(), "nothing was found that a layout helps: nothing to predict");
     let repairs = hunt.repair(&argv, &evidence, &unpatched);
-    anyhow::ensure!(repairs.scratch.is_some(), "no patch was proved: nothing to predict");
+    anyhow::ensure!(
+        repairs.scratch.is_some(),
+        "no patch was proved: nothing to predict; `tussle hunt {} --no-bench` says why",
+        dir.display()
+    );
     prove(&hunt, &args, &argv, repairs, &mut story)?;
     anyhow::ensure!(story.failures.is_empty(), "{}", story.failures.join("; "));
     let (answer, measured) =

@@ -120,7 +120,9 @@ fn known(r: &Recording, held: &Held) -> Result<(), NativeError> {
     // A kernel's have their own message.
     verbs(found.model, false)?;
     let why = match () {
-        () if found.assumed => "made by hand, or of an unknown type".into(),
+        () if found.assumed => {
+            "made by hand, of an unknown type, or a counter that threads add to and take from".into()
+        }
         () if found.size < bytes(found.model) => {
             format!("{}, {} bytes: not glibc's", found.ty.as_deref().unwrap_or("?"), found.size)
         }

@@ -106,7 +106,10 @@ fn native_time(
     let each = 1e9 / recording.operations().0.max(1) as f64;
     if all.iter().all(|a| a.cpu_s * each < OPERATION_MIN_NS) {
         let operations = tussle_render::thousands(recording.operations().0);
-        bail!("--native {text}: its CPU time is too little for {operations} operations: is it the recorded program, with the same arguments?");
+        bail!(
+            "--native {text}: its CPU time is too little for {operations} operations: is it the recorded program, \
+             with the same arguments?"
+        );
     }
     // On one CPU no line is on its way between caches. A program whose threads wait for each other by spinning may take
     // for ever there.
