@@ -7,6 +7,11 @@ const COLUMNS_MAX: usize = 100;
 /// A description narrower than this is worse than a line that is too long.
 const COLUMNS_MIN: usize = 24;
 
+/// Columns of prose: the terminal's, or those of a usual one.
+pub fn columns() -> usize {
+    pager::screen().map_or(80, |(columns, _)| columns.clamp(COLUMNS_MIN, COLUMNS_MAX))
+}
+
 /// What clap says, with lines as wide as the terminal on stdout; as it is elsewhere, for other programs.
 pub fn print(text: &clap::Error) {
     match pager::screen().filter(|_| !text.use_stderr()) {

@@ -124,7 +124,7 @@ fn begin() -> ExitCode {
 /// What `tussle help TOPIC` prints.
 fn topic() -> Option<String> {
     let mut words = std::env::args().skip(1);
-    (words.next()? == "help").then(|| topics::find(&words.next()?)).flatten()
+    (words.next()? == "help").then(|| topics::find(&words.next()?, help::columns())).flatten()
 }
 
 /// An error with its causes, leaving out those that the text before them already says.
