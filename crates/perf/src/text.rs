@@ -185,17 +185,23 @@ fn without_line_numbers(text: &str) -> Option<String> {
     Some(text.lines().map(strip).collect())
 }
 
-/// Words with their byte offsets.
+/// Words with their byte offsets, without the marks of a quotation.
 fn split(text: &str) -> Vec<(usize, &str)> {
     let base = text.as_ptr() as usize;
-    text.split_whitespace().map(|w| (w.as_ptr() as usize - base, w)).collect()
+    let words = text.lines().flat_map(|l| unquoted(l).split_whitespace());
+    words.map(|w| (w.as_ptr() as usize - base, w)).collect()
+}
+
+/// A line without what mailers put in front of it to quote it.
+fn unquoted(line: &str) -> &str {
+    line.trim_start_matches(['>', ' ', '\t'])
 }
 
 /// `Label : number` lines.
 fn totals(text: &str) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();
     for line in text.lines() {
-        if let Some((label, value)) = line.split_once(" : ")
+        if let Some((label, value)) = unquoted(line).split_once(" : ")
             && let Ok(n) = value.trim().parse()
         {
             out.entry(label.trim().to_string()).or_insert(n);
@@ -212,8 +218,9 @@ fn is_dashes(word: &str) -> bool {
     word.len() >= 2 && word.bytes().all(|b| b == b'-')
 }
 
+/// Some pastes have `#` before the rules, as perf has it before the headings.
 fn is_rule(word: &str) -> bool {
-    word.len() >= 20 && word.bytes().all(|b| b == b'-')
+    word.len() >= 20 && word.trim_start_matches('#').bytes().all(|b| b == b'-')
 }
 
 /// A rule, the line's number, its counts, its address, a rule.
@@ -357,6 +364,25 @@ mod tests {
         assert_eq!(before.rows[1].records, Some(6011));
         // Most rows are left out here: said once per column and line.
         assert_eq!(c.problems.len(), 4);
+    }
+
+    #[test]
+    fn rules_may_begin_like_headings() {
+        let hashed = FLAT.replace(" -----", " #-----");
+        assert_ne!(hashed, FLAT);
+        assert_eq!(read(&hashed).lines, read(FLAT).lines);
+    }
+
+    #[test]
+    fn quoted_mails_are_read() {
+        let text = format!("Load Local HITM : 5791\n{}", FLAT.replace(" -----", "\n-----").replace("- ", "-\n"));
+        let plain = read(&text);
+        assert_eq!((plain.lines.len(), plain.lines[0].rows.len(), plain.totals.len()), (2, 2, 1));
+        for mark in ["> ", ">", "> > ", ">> "] {
+            let quoted: String = text.lines().map(|l| format!("{mark}{l}\n")).collect();
+            let quoted = read(&quoted);
+            assert_eq!((&quoted.lines, &quoted.totals), (&plain.lines, &plain.totals), "{mark:?}");
+        }
     }
 
     #[test]
