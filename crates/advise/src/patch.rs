@@ -24,6 +24,7 @@ pub mod rust;
 mod scan;
 mod size;
 pub mod split;
+mod unified;
 pub mod unit;
 mod untyped;
 pub mod uses;
@@ -32,6 +33,7 @@ pub mod word;
 
 use crate::edit::{Edit, PAD_NAME, Spot};
 use body::{Body, Source, Statement, find, statements};
+pub use unified::unified_diff;
 use unit::{Unit, indent_of, unit};
 
 /// Why a source is not patched.
@@ -648,14 +650,4 @@ fn splice(text: &str, changes: &[(std::ops::Range<usize>, &str)]) -> String {
     }
     out.push_str(&text[at..]);
     out
-}
-
-/// A unified diff of one file with `a/` and `b/` before its path, as `patch -p1` and `git apply` take it; empty when
-/// nothing changed.
-pub fn unified_diff(path: &str, old: &str, new: &str) -> String {
-    if old == new {
-        return String::new();
-    }
-    let diff = similar::TextDiff::from_lines(old, new);
-    diff.unified_diff().context_radius(3).header(&format!("a/{path}"), &format!("b/{path}")).to_string()
 }

@@ -7,6 +7,7 @@ use tussle_render::{Format, Node, Style, View};
 
 /// Options of all verbs.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Options of every verb")]
 pub struct Global {
     /// Output format.
     #[arg(long, value_enum, global = true, default_value = "text")]
