@@ -127,7 +127,11 @@ fn table(columns: &[Column], rows: &[Vec<Cell>], out: &mut String) {
     let class = |c: &Column| if c.right { " class=\"r\"" } else { "" };
     out.push_str("<div class=\"tb\"><table data-t>\n<thead><tr>");
     for c in columns {
-        out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(c), escape(&c.title)));
+        // A heading without words is none, to who listens.
+        match c.title.is_empty() {
+            true => out.push_str(&format!("<td{}></td>", class(c))),
+            false => out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(c), escape(&c.title))),
+        }
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     // drawings of cells are made here alone

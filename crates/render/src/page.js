@@ -119,8 +119,8 @@ for (const fig of document.querySelectorAll("figure.by")) {
   fig.querySelector("figcaption").after(label);
 }
 const key = cell => {
-  const text = (cell?.textContent ?? "").trim(), n = text.match(/^[<~]?-?[\d,]+(\.\d+)?/);
-  return n ? [0, parseFloat(n[0].replace(/[<~,]/g, ""))] : [1, text];
+  const text = (cell?.textContent ?? "").trim(), n = text.match(/^[<~x]?[-+]?[\d,]+(\.\d+)?/);
+  return n ? [0, parseFloat(n[0].replace(/[<~x,]/g, ""))] : [1, text];
 };
 const PAGE = 300;
 for (const table of document.querySelectorAll("table[data-t]")) {
