@@ -1,6 +1,7 @@
 //! The version that `--version` prints: with the commit in optimised builds. Debug builds leave it out, so that a
-//! commit does not mean building anew.
+//! commit does not mean building anew. And what the linker of optimised builds can do.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
@@ -11,11 +12,36 @@ fn main() {
         None => version,
     };
     println!("cargo:rustc-env=TUSSLE_VERSION={version}");
+    if is_release() && folds() == Some(true) {
+        println!("cargo:rustc-link-arg-bins={FOLD}");
+    }
+}
+
+fn is_release() -> bool {
+    std::env::var("PROFILE").is_ok_and(|p| p == "release")
+}
+
+/// One function where several are the same, as generics often are for types that look alike: a twelfth of the binary.
+const FOLD: &str = "-Wl,--icf=all";
+
+/// Whether the linker that will be used knows [`FOLD`]: rustc's own for this target does since 1.90, others may not. A
+/// program is linked to find out.
+fn folds() -> Option<bool> {
+    let of = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let target = of("TARGET").filter(|t| t.ends_with("-linux-gnu"))?;
+    let folder = PathBuf::from(of("OUT_DIR")?);
+    let (source, probe) = (folder.join("probe.rs"), folder.join("probe"));
+    std::fs::write(&source, "fn main() {}").ok()?;
+    let mut c = Command::new(of("RUSTC")?);
+    c.args(of("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default().split('\x1f').filter(|f| !f.is_empty()));
+    c.args(of("RUSTC_LINKER").map(|l| format!("-Clinker={l}")));
+    c.args(["--edition=2024", "--target", &target, &format!("-Clink-arg={FOLD}"), "-o"]).arg(probe).arg(source);
+    Some(c.output().ok()?.status.success())
 }
 
 /// Commit of the checkout, ten digits; none for debug builds and sources without git.
 fn commit() -> Option<String> {
-    if std::env::var("PROFILE").ok()? != "release" {
+    if !is_release() {
         return None;
     }
     let git = |arguments: &[&str]| {

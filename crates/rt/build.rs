@@ -6,6 +6,7 @@
 //! built for.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,9 +25,9 @@ fn main() {
     let emulated = out.join("tussle-emulated.o");
     if !ours.starts_with("x86_64-") || !ours.contains("-linux-") {
         // Everything but recording works there; `record` and `cc` say so.
-        std::fs::write(&object, []).expect("OUT_DIR is writable");
-        std::fs::write(&shared, []).expect("OUT_DIR is writable");
-        std::fs::write(&emulated, []).expect("OUT_DIR is writable");
+        for file in [&object, &shared, &emulated] {
+            std::fs::write(packed(file), []).expect("OUT_DIR is writable");
+        }
         return;
     }
     let core = out.join("libtussle_rt_core.rlib");
@@ -45,6 +46,23 @@ fn main() {
     join(&linker, &[&own, Path::new("runtime/arch/x86_64_names.s")], &object);
     link(&linker, &object, &shared);
     extract(&linker, &library("emulated", "emulated/lib.rs"), "tussle_emulated_begin", &[], &emulated);
+    for file in [&object, &shared, &emulated] {
+        pack(file);
+    }
+}
+
+/// Name of the compressed file that goes into tussle.
+fn packed(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".z");
+    name.into()
+}
+
+fn pack(file: &Path) {
+    let bytes = std::fs::read(file).expect("a linker has just written it");
+    let out = std::fs::File::create(packed(file)).expect("OUT_DIR is writable");
+    let mut packer = flate2::write::ZlibEncoder::new(out, flate2::Compression::default());
+    packer.write_all(&bytes).and_then(|()| packer.finish()).expect("OUT_DIR is writable");
 }
 
 fn variable(name: &str) -> String {

@@ -10,6 +10,7 @@ mod held;
 mod lines;
 mod objects;
 mod operations;
+mod packed;
 pub mod raw;
 mod shared;
 pub mod sites;
@@ -46,19 +47,20 @@ pub mod watched {
 }
 
 pub use convert::{Converted, convert};
+pub use packed::Packed;
 pub use raw::{RawError, RawFile};
 
 /// The runtime as a shared library with the soname `libtsan.so.2`; empty where recording is not supported.
-pub static SHARED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtsan.so.2"));
+pub static SHARED: Packed = Packed(include_bytes!(concat!(env!("OUT_DIR"), "/libtsan.so.2.z")));
 
 /// The runtime as an object file for the linker; empty where recording is not supported.
-pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tussle-rt.o"));
+pub static OBJECT: Packed = Packed(include_bytes!(concat!(env!("OUT_DIR"), "/tussle-rt.o.z")));
 
 /// `tussle.h`, by which programs tell the recorder what matters in them.
 pub static HEADER: &str = include_str!("../include/tussle.h");
 
 /// The recorder inside of an emulator as an object file for its plugin; empty where recording is not supported.
-pub static EMULATED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tussle-emulated.o"));
+pub static EMULATED: Packed = Packed(include_bytes!(concat!(env!("OUT_DIR"), "/tussle-emulated.o.z")));
 
 /// Name of the environment variable that tells the runtime the session folder.
 pub const SESSION_VARIABLE: &str = "TUSSLE_SESSION";

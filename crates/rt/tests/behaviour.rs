@@ -170,7 +170,7 @@ fn every_hook_of_libtsan_is_there() {
     };
     let dir = tempfile::tempdir().unwrap();
     let ours = dir.path().join("libtsan.so.2");
-    std::fs::write(&ours, tussle_rt::SHARED).unwrap();
+    std::fs::write(&ours, tussle_rt::SHARED.bytes()).unwrap();
     let ours = out(&ours).unwrap();
     let names = |text: &str| -> Vec<String> {
         text.lines()

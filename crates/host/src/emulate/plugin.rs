@@ -16,25 +16,26 @@ pub(super) fn plugin(announce: &mut dyn FnMut(&str)) -> Result<PathBuf, EmulateE
             "this tussle carries no recorder: it was not built for x86-64 Linux".into(),
         ));
     }
-    let all = [PLUGIN.as_bytes(), HEADER.as_bytes(), tussle_rt::EMULATED].concat();
+    let recorder = tussle_rt::EMULATED.bytes();
+    let all = [PLUGIN.as_bytes(), HEADER.as_bytes(), &recorder].concat();
     let name = format!("emulate-{:08x}-{}", crc32fast::hash(&all), all.len());
     let folder = crate::emulator::private_folder(&name).map_err(|e| EmulateError::Io(name, e))?;
     let made = folder.join("tussle-emulate.so");
     if !made.is_file() {
-        make(&folder, &made, announce)?;
+        make(&folder, &recorder, &made, announce)?;
     }
     Ok(made)
 }
 
 /// Complete before it has its name, whoever else makes it at the same time.
-fn make(folder: &Path, made: &Path, announce: &mut dyn FnMut(&str)) -> Result<(), EmulateError> {
+fn make(folder: &Path, recorder: &[u8], made: &Path, announce: &mut dyn FnMut(&str)) -> Result<(), EmulateError> {
     let io = |e| EmulateError::Io(folder.display().to_string(), e);
     let own = tempfile::Builder::new().prefix("new-").tempdir_in(folder).map_err(io)?;
     let at = |name: &str| own.path().join(name);
     let (source, object, part) = (at("tussle-emulate.c"), at("tussle-emulated.o"), at("tussle-emulate.so"));
     std::fs::write(&source, PLUGIN).map_err(io)?;
     std::fs::write(at("tussle-emulate.h"), HEADER).map_err(io)?;
-    std::fs::write(&object, tussle_rt::EMULATED).map_err(io)?;
+    std::fs::write(&object, recorder).map_err(io)?;
     announce(&format!("cc {} -o {} tussle-emulate.c tussle-emulated.o", FLAGS.join(" "), made.display()));
     let output = Command::new("cc").args(FLAGS).arg("-o").args([&part, &source, &object]).output();
     let output =

@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 
 /// Folder with the runtime as `libtsan.so.2` (and `.0`, the name that older compilers ask for).
 pub fn shared_folder() -> Result<PathBuf, RecordError> {
-    let dir = cache_folder("rt", tussle_rt::SHARED)?;
+    let shared = tussle_rt::SHARED.bytes();
+    let dir = cache_folder("rt", &shared)?;
     for name in ["libtsan.so.2", "libtsan.so.0"] {
-        place(&dir, name, tussle_rt::SHARED)?;
+        place(&dir, name, &shared)?;
     }
     Ok(dir)
 }
 
 /// The runtime as an object file for the linker.
 pub fn object_file() -> Result<PathBuf, RecordError> {
-    let dir = cache_folder("rt", tussle_rt::OBJECT)?;
-    place(&dir, "tussle-rt.o", tussle_rt::OBJECT)
+    let object = tussle_rt::OBJECT.bytes();
+    let dir = cache_folder("rt", &object)?;
+    place(&dir, "tussle-rt.o", &object)
 }
 
 /// Folder with `tussle.h`.

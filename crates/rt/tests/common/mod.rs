@@ -47,7 +47,7 @@ impl Lab {
         }
         let dir = tempfile::tempdir().unwrap();
         let runtime = dir.path().join("runtime.o");
-        std::fs::write(&runtime, tussle_rt::OBJECT).unwrap();
+        std::fs::write(&runtime, tussle_rt::OBJECT.bytes()).unwrap();
         Some(Lab { dir, runtime })
     }
 

@@ -71,7 +71,7 @@ impl Twin {
         }
         let dir = tempfile::tempdir().unwrap();
         let runtime = dir.path().join("runtime.o");
-        std::fs::write(&runtime, tussle_rt::OBJECT).unwrap();
+        std::fs::write(&runtime, tussle_rt::OBJECT.bytes()).unwrap();
         Some(Twin { build, dir, runtime, built: HashMap::new() })
     }
 
