@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use tussle_evidence::tables::MALLOC_ALIGN;
-use tussle_evidence::{Basis, Evidence, ObjectKind, TouchKind};
+use tussle_evidence::{Basis, Evidence, Object, ObjectKind, TouchKind};
 use tussle_model::{TypeId, TypeTable};
 
 use crate::alloc::{self, Candidate, Fit};
@@ -90,7 +90,8 @@ pub(crate) fn groups(
     let mut of_object: HashMap<u32, usize> = HashMap::new();
     for (id, object) in evidence.objects.iter().enumerate() {
         let kinds = [ObjectKind::Heap, ObjectKind::Stack, ObjectKind::Mapped, ObjectKind::Unknown];
-        if object.ty.is_some() || object.name.is_some() || !kinds.contains(&object.kind) {
+        let memory = object.name.is_none() && kinds.contains(&object.kind);
+        if object.ty.is_some() || !(memory || was_allocated(object)) {
             continue;
         }
         let key = site_key(evidence, images, object.alloc_code);
@@ -139,6 +140,13 @@ pub(crate) fn groups(
     (groups, line_of)
 }
 
+/// An allocation of a fixed size that one pointer keeps for good: clang makes it a variable, with a name after the
+/// pointer's and without a type.
+fn was_allocated(object: &Object) -> bool {
+    let name = object.name.as_deref().unwrap_or("");
+    object.kind == ObjectKind::Global && object.ty.is_none() && name.ends_with(".body")
+}
+
 /// The field, when all claims name the same.
 fn one_field(claims: &[Claim]) -> Option<String> {
     let first = claims.first().map(|c| &c.field).filter(|f| !f.is_empty())?;
@@ -171,7 +179,7 @@ pub(crate) fn decide(
 ) -> Vec<Place> {
     let Some(&first) = group.objects.first() else { return Vec::new() };
     let whole = [ObjectKind::Heap, ObjectKind::Mapped];
-    if !evidence.objects.get(first as usize).is_some_and(|o| whole.contains(&o.kind)) {
+    if !evidence.objects.get(first as usize).is_some_and(|o| whole.contains(&o.kind) || was_allocated(o)) {
         return Vec::new();
     }
     let largest =

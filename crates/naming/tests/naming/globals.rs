@@ -176,3 +176,34 @@ fn damaged_modules_never_panic() {
         p.name();
     }
 }
+
+/// clang makes an allocation that one pointer keeps for good a variable, `kept.body`, which has no type.
+#[test]
+fn an_allocation_that_became_a_variable_has_the_type_that_its_code_says() {
+    let source = r#"
+#include <stdlib.h>
+struct worker { long done, failed; };
+static struct worker *kept;
+__attribute__((noinline)) void count(long i) {
+    kept[i].done++;
+}
+int main(int n, char **v) {
+    kept = calloc(4, sizeof *kept);
+    count(n);
+    return kept[n].done;
+}
+"#;
+    let Some(mut p) = compile("clang", &["-O2"], source) else { return };
+    if !p.has_variable("kept.body") {
+        return tussle_testkit::skip("this clang leaves the allocation on the heap");
+    }
+    let done = p.code("kept[i].done", "done", &[]);
+    let at = p.variable("kept.body");
+    let page = p.object(ObjectKind::Unknown, at & !4095, 8192, None);
+    p.touch(page, (at & 4095) + 16, 8, done, TouchKind::Write);
+    p.touch(page, (at & 4095) + 32, 8, done, TouchKind::Write);
+    p.name();
+    let body = p.evidence.objects.iter().find(|o| o.name.as_deref() == Some("kept.body")).unwrap();
+    assert_eq!((body.kind, body.size, body.count), (ObjectKind::Global, 64, 4), "{}", body.why);
+    assert_eq!(p.touched(), ["kept.body[].done", "kept.body[].done"]);
+}

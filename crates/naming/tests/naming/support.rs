@@ -104,6 +104,11 @@ impl Program {
         self.dir.path().join("prog")
     }
 
+    /// There is a variable of this name.
+    pub fn has_variable(&self, name: &str) -> bool {
+        self.symbols.static_variables().iter().any(|v| v.name == name)
+    }
+
     /// Run-time address of a variable.
     pub fn variable(&self, name: &str) -> u64 {
         let v = self.symbols.static_variables().iter().find(|v| v.name == name);
