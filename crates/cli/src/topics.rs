@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn markdown_is_read_as_text() {
-        let text = "\nA *word* and\na [page](docs/x.md), ![a line](x.svg).\n\n- **one** two\n  three\n- four\n\n    [[rule]]\n";
+        let text = "\nA *word* and\na [page](docs/x.md), ![a line](x.svg).\n\n\
+                    - **one** two\n  three\n- four\n\n    [[rule]]\n";
         let plain = plain(text, 20);
         assert_eq!(
             plain,

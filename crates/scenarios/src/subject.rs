@@ -22,7 +22,7 @@ const THINK_UNKNOWN: (f64, f64) = (0.1, 10.0);
 const HIDDEN_NS: f64 = 1_000.0;
 /// Factor on times that were recorded in accesses: how long an access takes.
 const ACCESSES: (f64, f64) = (0.5, 2.0);
-/// Factor on times that were measured on this machine, for another one: both were built within some years of each other.
+/// Factor on times that were measured on this machine, for another one built within some years of it.
 const MEASURED: (f64, f64) = (0.67, 1.5);
 
 impl Subject {
