@@ -383,7 +383,7 @@ impl<'a> Search<'a> {
         if self.scene.scale > 1.0 {
             notes.push(format!(
                 "{:.0}% of what threads can do to each other was laid out again, by lines, those where they meet most \
-                 first; figures stand for all of it",
+                 first; figures are for all of it, as if the rest were alike",
                 100.0 / self.scene.scale
             ));
         }

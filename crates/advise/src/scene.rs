@@ -9,16 +9,13 @@ use std::ops::RangeInclusive;
 
 use tussle_contention::fields::Namer;
 use tussle_contention::under::Under;
+use tussle_evidence::tables::{NEAR_BYTES, WHOLE_BYTES};
 use tussle_evidence::{Evidence, Object, ObjectKind};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{Type, TypeId, TypeTable};
 
 /// Rows of accesses kept for the search, by whole pairs of lines, those where threads meet most first: a bound on time.
 pub const HITS_MAX: usize = 60_000;
-/// Of objects up to this size everything counts, bytes, of larger ones what lies so near to a fight: what recordings
-/// keep (docs/recorder.md).
-const WHOLE_BYTES: u64 = 4096;
-const NEAR_BYTES: u64 = 512;
 
 /// One row of accesses, in terms of its cluster.
 #[derive(Clone, Debug)]
@@ -191,14 +188,22 @@ fn thin(rows: &mut Vec<(usize, u64, Hit)>) -> f64 {
     let all: f64 = order.iter().map(|b| b.2).sum();
     let mut left = HITS_MAX;
     // Blocks lie beside others: one that is left out takes what its fields would do to the next one with it.
+    let mut any = false;
     order.retain(|b| {
-        let fits = b.1 <= left;
-        left -= if fits { b.1 } else { 0 };
+        // The worst one counts in any case.
+        let fits = b.1 <= left || !any;
+        any = true;
+        left -= if fits { b.1.min(left) } else { 0 };
         fits
     });
     let kept: f64 = order.iter().map(|b| b.2).sum();
     let kept_blocks: HashSet<(usize, u64)> = order.iter().map(|b| b.0).collect();
     rows.retain(|(g, block, _)| kept_blocks.contains(&(*g, *block)));
+    if rows.len() > HITS_MAX {
+        let n = |r: &(usize, u64, Hit)| r.2.reads + r.2.writes + r.2.rmws;
+        rows.sort_by(|a, b| n(b).total_cmp(&n(a)));
+        rows.truncate(HITS_MAX);
+    }
     if kept > 0.0 { (all / kept).max(1.0) } else { 1.0 }
 }
 

@@ -357,6 +357,12 @@ pub struct Region {
 /// Alignment of what `malloc` gives without being asked for more, bytes (glibc on x86-64 and aarch64, musl).
 pub const MALLOC_ALIGN: u64 = 16;
 
+/// A heap object with a fight in it is kept as a whole up to this size, bytes, and counts as a whole: another layout
+/// may bring any two of its fields together.
+pub const WHOLE_BYTES: u64 = 4096;
+/// Of anything larger, and of variables, this many bytes on both sides of a fight.
+pub const NEAR_BYTES: u64 = 512;
+
 /// A contiguous piece of memory with a life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Object {

@@ -49,11 +49,19 @@ const GIVEN: usize = 2;
 const SITE: usize = 3;
 
 /// # Safety
-/// `t` is the calling thread's.
+/// `t` is the calling thread's, and no other reference to it is used any more.
 #[inline(always)]
 unsafe fn own<'a>(t: *mut Live) -> &'a mut Monitor {
     // SAFETY: only the thread itself uses it.
     unsafe { &mut (*t).monitor }
+}
+
+/// The calling thread's. Asked for anew after each call of what may use it, too.
+#[inline(always)]
+#[allow(clippy::mut_from_ref)]
+fn mine(entered: &Entered) -> &mut Monitor {
+    // SAFETY: `Entered` hands out the calling thread's state only, and the functions here keep no reference over calls.
+    unsafe { own(entered.live()) }
 }
 
 /// The calling thread has a mutex under which threads wait: to leave it is to be told.
@@ -93,8 +101,12 @@ fn accesses(entered: &Entered) -> u64 {
 #[inline(always)]
 pub(crate) fn locked(entered: &Entered, s: &Slot, mutex: u64) {
     if s.count.load(Relaxed) == MONITOR {
-        // SAFETY: `Entered` hands out the calling thread's state only.
-        let own = unsafe { own(entered.live()) };
+        let own = mine(entered);
+        // Another one under it: what is given back under the outer one would be missed, so that it ends here.
+        if own.has != 0 && own.mutex != mutex && own.within != 0 {
+            leave(entered);
+        }
+        let own = mine(entered);
         (own.mutex, own.has, own.woke) = (mutex, 1, 0);
     }
 }
@@ -102,8 +114,7 @@ pub(crate) fn locked(entered: &Entered, s: &Slot, mutex: u64) {
 /// The calling thread is about to release a lock.
 #[inline(always)]
 pub(crate) fn unlocking(entered: &Entered, lock: u64) {
-    // SAFETY: `Entered` hands out the calling thread's state only.
-    let own = unsafe { own(entered.live()) };
+    let own = mine(entered);
     if own.has == 0 && own.within == 0 {
         own.mutex = lock;
     }
@@ -128,11 +139,10 @@ fn becomes_one(entered: &Entered, mutex: u64) {
 /// The calling thread is about to wait for a condition with a mutex that it has.
 pub fn waiting(entered: &Entered, mutex: u64) {
     becomes_one(entered, mutex);
-    // SAFETY: `Entered` hands out the calling thread's state only.
-    let own = unsafe { own(entered.live()) };
+    let own = mine(entered);
     (own.mutex, own.has) = (mutex, 0);
     if own.within == mutex {
-        leave_for_good(entered, own);
+        leave_for_good(entered);
     }
     let s = slot(entered, mutex);
     if ![0, thread_number(entered)].contains(&s.ring[WITHIN].load(Relaxed)) {
@@ -142,14 +152,13 @@ pub fn waiting(entered: &Entered, mutex: u64) {
 
 /// The calling thread wakes somebody who waits for a condition.
 pub(crate) fn wakes(entered: &Entered) {
-    // SAFETY: `Entered` hands out the calling thread's state only.
-    let own = unsafe { own(entered.live()) };
+    let own = mine(entered);
     if own.has != 0 {
         own.woke = 1;
-        give_back(entered, own, true);
+        give_back(entered, true);
     } else if own.within != 0 && own.within == own.mutex && accesses(entered) <= own.left + JUST_MAX {
         class(entered, own.left_site).kind.store(OUT, Relaxed);
-        give_back(entered, own, false);
+        give_back(entered, false);
     } else if own.within == 0 {
         // Under a mutex, or under the one that it had just before.
         let mutex = innermost(entered).unwrap_or(own.mutex);
@@ -162,24 +171,27 @@ pub(crate) fn wakes(entered: &Entered) {
 /// The calling thread has left a mutex under which threads wait, at `pc`.
 pub fn left(entered: &Entered, mutex: u64, pc: u64) {
     // SAFETY: `Entered` hands out the calling thread's state only.
-    let (own, site) = unsafe { (own(entered.live()), code::whereabouts(entered.live(), pc ^ mutex << 17)) };
+    let site = unsafe { code::whereabouts(entered.live(), pc ^ mutex << 17) };
+    let own = mine(entered);
     own.has = 0;
     own.left_site = site;
+    let (woke, again) = (own.woke != 0, own.within == mutex && own.site == site);
     let known = class(entered, site);
-    if own.woke != 0 {
+    if woke {
         known.kind.store(OUT, Relaxed);
     } else if known.kind.load(Relaxed) == OUT {
-        give_back(entered, own, true);
-    } else if own.within == mutex && own.site == site {
-        leave_for_good(entered, own);
+        give_back(entered, true);
+    } else if again {
+        leave_for_good(entered);
     } else {
-        go_in(entered, own, mutex, site);
+        go_in(entered, mutex, site);
     }
-    own.left = accesses(entered);
+    mine(entered).left = accesses(entered);
 }
 
 /// The calling thread goes in, as far as is known, if it is not already.
-fn go_in(entered: &Entered, own: &mut Monitor, mutex: u64, site: u64) {
+fn go_in(entered: &Entered, mutex: u64, site: u64) {
+    let own = mine(entered);
     if own.within == mutex || is(entered, site, NEITHER) {
         return;
     }
@@ -188,9 +200,10 @@ fn go_in(entered: &Entered, own: &mut Monitor, mutex: u64, site: u64) {
         if own.locked != 0 {
             return;
         }
-        leave_for_good(entered, own);
+        leave_for_good(entered);
     }
     let s = slot(entered, mutex);
+    let own = mine(entered);
     (own.within, own.site, own.locked) = (mutex, site, is_lock(s) as u64);
     s.ring[WITHIN].store(thread_number(entered), Relaxed);
     s.ring[SITE].store(site, Relaxed);
@@ -203,41 +216,54 @@ fn go_in(entered: &Entered, own: &mut Monitor, mutex: u64, site: u64) {
 }
 
 /// The calling thread gives back what it is in, if that is the mutex that it used last; `now`, or when it left.
-fn give_back(entered: &Entered, own: &mut Monitor, now: bool) {
-    if own.within == 0 || own.within != own.mutex {
+fn give_back(entered: &Entered, now: bool) {
+    let own = mine(entered);
+    let (within, site, since) = (own.within, own.site, own.left);
+    if within == 0 || within != own.mutex {
         return;
     }
-    let s = slot(entered, own.within);
+    let s = slot(entered, within);
     let other = s.ring[SITE].load(Relaxed);
     let alone = s.ring[WITHIN].load(Relaxed) == thread_number(entered);
     let proven = is(entered, other, IN) || is(entered, other, SHARED);
-    if !alone && proven && now && accesses(entered) > own.left + JUST_MAX {
+    if !alone && proven && now && accesses(entered) > since + JUST_MAX {
         class(entered, other).kind.store(SHARED, Relaxed);
-        class(entered, own.site).kind.store(SHARED, Relaxed);
-    } else if !is(entered, own.site, SHARED) {
-        class(entered, own.site).kind.store(IN, Relaxed);
+        class(entered, site).kind.store(SHARED, Relaxed);
+    } else if !is(entered, site, SHARED) {
+        class(entered, site).kind.store(IN, Relaxed);
     }
     s.ring[GIVEN].fetch_add(1, Relaxed);
-    leave(entered, own, s);
+    leave(entered);
 }
 
 /// What the calling thread is in was no way in.
-fn leave_for_good(entered: &Entered, own: &mut Monitor) {
-    let known = class(entered, own.site);
+fn leave_for_good(entered: &Entered) {
+    let known = class(entered, mine(entered).site);
     if known.kind.load(Relaxed) == UNKNOWN {
         known.kind.store(NEITHER, Relaxed);
     }
-    leave(entered, own, slot(entered, own.within));
+    leave(entered);
 }
 
-fn leave(entered: &Entered, own: &mut Monitor, s: &Slot) {
-    if own.locked != 0 {
-        sections::releasing(entered, own.within + BESIDE);
+/// The calling thread is in nothing any more.
+fn leave(entered: &Entered) {
+    let own = mine(entered);
+    let (within, locked) = (own.within, own.locked);
+    if locked != 0 {
+        sections::releasing(entered, within + BESIDE);
     }
-    if ![0, AS_READER].contains(&own.locked) {
-        sync::unlocking(entered, own.within + BESIDE);
+    if ![0, AS_READER].contains(&locked) {
+        sync::unlocking(entered, within + BESIDE);
     }
     let me = thread_number(entered);
-    let _ = s.ring[WITHIN].compare_exchange(me, 0, Relaxed, Relaxed);
+    let _ = slot(entered, within).ring[WITHIN].compare_exchange(me, 0, Relaxed, Relaxed);
+    let own = mine(entered);
     (own.within, own.locked) = (0, 0);
+}
+
+/// The mutex is gone: its address may become another one's.
+pub(crate) fn forget(entered: &Entered, s: &Slot, mutex: u64) {
+    if s.count.load(Relaxed) == MONITOR {
+        sync::clear(slot(entered, mutex));
+    }
 }

@@ -72,7 +72,7 @@ pub fn reset_after_fork() {
     }
 }
 
-fn clear(s: &Slot) {
+pub(crate) fn clear(s: &Slot) {
     for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second, &s.count, &s.counted] {
         x.store(0, Relaxed);
     }
@@ -113,7 +113,9 @@ fn evict(entered: &Entered, s: &'static Slot, addr: u64) -> &'static Slot {
 
 /// Forgets an object whose address may become another one.
 pub fn forget(entered: &Entered, addr: u64) {
-    clear(slot(entered, addr));
+    let s = slot(entered, addr);
+    monitors::forget(entered, s, addr);
+    clear(s);
 }
 
 /// Sets the clock forward; accesses before and after are different epochs.

@@ -4,16 +4,12 @@ use crate::raw::{LIVES, RawFile};
 use crate::wire::*;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use tussle_evidence::tables::{NEAR_BYTES, WHOLE_BYTES};
 use tussle_evidence::{Object, ObjectKind};
 
 /// Bytes below the thread pointer that may be thread-local variables.
 const TLS_BYTES: u64 = 4096;
 const PAGE: u64 = 4096;
-/// A heap object with a fight in it is kept as a whole up to this size, bytes: another layout may bring any two of its
-/// fields together.
-const WHOLE_BYTES: u64 = 4096;
-/// Of anything larger, and of variables, this many bytes on both sides of a fight.
-const NEAR_BYTES: u64 = 512;
 
 /// A candidate: something that occupied `[base, base + size)` during `[vt0, vt1)`.
 #[derive(Clone)]

@@ -48,7 +48,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 /// the workspace decide.
 fn folder(args: &[OsString]) -> PathBuf {
     let mut command = Command::new("cargo");
-    command.args(args.iter().filter(|a| a.to_string_lossy().starts_with('+')).take(1));
+    let own = &args[..before_subcommand(args).min(args.len())];
+    command.args(own.iter().take_while(|a| a.to_string_lossy().starts_with('+')));
     command.args(["metadata", "--format-version", "1", "--no-deps"]);
     let words: Vec<_> = args.iter().map(|a| a.to_string_lossy()).take_while(|a| a != "--").collect();
     let behind = words.windows(2).find(|w| w[0] == "--manifest-path").map(|w| w[1].as_ref());

@@ -45,12 +45,7 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let evidence = evidence(args, global)?;
-    let dir = folder(args, global);
-    let build = match (&args.build, &args.compdb) {
-        (Some(command), _) => Build::Shell(command.clone()),
-        (_, Some(path)) => Build::Compdb(path.clone()),
-        _ => Build::find(&dir),
-    };
+    let (dir, build) = folder(args, global);
     let mut announce = |command: &str| global.remark(format_args!("in a copy: {command}"));
     let (patched, bill) = if args.moves.is_empty() {
         let evidence = evidence.context("no evidence and no --move: record first, or say what to move")?;
@@ -80,17 +75,22 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is patched: of a package of a cargo workspace the workspace, which it is built with.
-fn folder(args: &Args, global: &Global) -> PathBuf {
-    let asked = args.build.is_none() && args.compdb.is_none();
-    let real = args.dir.canonicalize().ok().filter(|_| asked);
+/// What is patched, and how it is built: of a package of a cargo workspace the workspace, by cargo.
+fn folder(args: &Args, global: &Global) -> (PathBuf, Build) {
+    match (&args.build, &args.compdb) {
+        (Some(command), _) => return (args.dir.clone(), Build::Shell(command.clone())),
+        (_, Some(path)) => return (args.dir.clone(), Build::Compdb(path.clone())),
+        _ => {}
+    }
+    let real = args.dir.canonicalize().ok();
     let project = real.and_then(|d| Project::find(&d, None).ok());
     match project.filter(|p| matches!(p.system, System::Member(_))) {
         Some(p) => {
             global.remark(format_args!("{} belongs to the workspace {}", args.dir.display(), p.dir.display()));
-            p.dir
+            let build = Build::of(&p.system, &p.dir);
+            (p.dir, build)
         }
-        None => args.dir.clone(),
+        None => (args.dir.clone(), Build::find(&args.dir)),
     }
 }
 

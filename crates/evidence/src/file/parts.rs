@@ -62,12 +62,11 @@ impl Parts {
 
     /// Puts the rows of one block into the rest, for as long as `look` looks at it.
     pub fn with_block<T>(&mut self, table: &str, block: usize, look: impl FnOnce(&Evidence) -> T) -> T {
-        if let Some(place) = self.blocks.get(table).and_then(|b| b.get(block)) {
-            let mut reader = Reader::default();
-            packed::step(&mut reader, (*self.bytes).as_ref(), *place, true);
-            reader.last_into(&mut self.rest);
-            validate::last_rows(&mut self.rest);
-        }
+        let Some(place) = self.blocks.get(table).and_then(|b| b.get(block)) else { return look(&self.rest) };
+        let mut reader = Reader::default();
+        packed::step(&mut reader, (*self.bytes).as_ref(), *place, true);
+        reader.last_into(&mut self.rest);
+        validate::last_rows(&mut self.rest);
         let seen = look(&self.rest);
         Reader::default().last_into(&mut self.rest);
         seen

@@ -142,7 +142,10 @@ impl Copy<'_> {
             return link;
         }
         let folder = path.parent().map_or(self.from.to_path_buf(), |p| self.from.join(p));
-        let end = fs::canonicalize(folder.join(&link)).unwrap_or(link);
+        let end = folder.join(&link);
+        // What is not there yet may be made by the build: not in the user's folder.
+        let made = || resolved(&end).filter(|e| e.starts_with(self.from));
+        let end = fs::canonicalize(&end).ok().or_else(made).unwrap_or(link);
         end.strip_prefix(self.from).map_or(end.clone(), |inside| self.to.join(inside))
     }
 
@@ -155,6 +158,13 @@ impl Copy<'_> {
         }
         Ok(())
     }
+}
+
+/// A path without links, as far as it exists: a build may still make what a link names.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    let there = path.ancestors().find_map(|a| Some((fs::canonicalize(a).ok()?, a)));
+    let (end, a) = there?;
+    Some(path.strip_prefix(a).map_or(end.clone(), |rest| end.join(rest)))
 }
 
 /// Copies a file that may be read only into one that may be patched.

@@ -27,7 +27,8 @@ fn has_workspace(manifest: &str) -> bool {
 }
 
 /// The strings of `key = "a"` or `key = ["a", "b"]` in a table.
-fn values<'t>(manifest: &'t str, table: &str, key: &str) -> Vec<&'t str> {
+fn values(manifest: &str, table: &str, key: &str) -> Vec<String> {
+    let manifest = &manifest.lines().map(without_comment).collect::<Vec<_>>().join("\n");
     let header = format!("[{table}]");
     let Some(at) = manifest.lines().find(|l| l.trim() == header) else { return Vec::new() };
     let begin = at.as_ptr() as usize - manifest.as_ptr() as usize + at.len();
@@ -39,7 +40,21 @@ fn values<'t>(manifest: &'t str, table: &str, key: &str) -> Vec<&'t str> {
     let text = named.map_or("", str::trim_start);
     let end = if text.starts_with('[') { ']' } else { '\n' };
     let quotes = ['"', '\''];
-    text.split(end).next().unwrap_or("").split(quotes).skip(1).step_by(2).collect()
+    text.split(end).next().unwrap_or("").split(quotes).skip(1).step_by(2).map(String::from).collect()
+}
+
+/// A line up to the `#` that begins its comment.
+fn without_comment(line: &str) -> &str {
+    let mut quote = None;
+    for (at, c) in line.char_indices() {
+        match (quote, c) {
+            (None, '#') => return &line[..at],
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(q), _) if q == c => quote = None,
+            _ => {}
+        }
+    }
+    line
 }
 
 #[cfg(test)]
@@ -54,7 +69,8 @@ mod tests {
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("Cargo.toml"), text).unwrap();
         };
-        put("ws", "[workspace]\nmembers = ['a/*']\nexclude = [\n 'other',\n 'alone',\n]\nresolver = '2'\n");
+        let excluded = "exclude = [ # don't build\n 'other', # ]\n 'alone',\n]\n";
+        put("ws", &format!("[workspace]\nmembers = ['a/*']\n{excluded}resolver = '2'\n"));
         put("ws/a/app", "[package]\nname = 'app'\n");
         put("ws/alone", "[package]\nname = 'alone'\n");
         put("ws/own", "[package]\nname = 'own'\n[workspace]\n");

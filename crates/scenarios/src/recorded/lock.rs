@@ -154,6 +154,9 @@ pub fn find(
     kernel: bool,
 ) -> Found {
     let known = of.and_then(|ty| lock_type(table, ty, count, offset));
+    // A recorder of programs tells locks by their first byte; what a mutex and conditions are made into by hand has an
+    // address of its own inside of the mutex, and is none of its kind.
+    let known = known.filter(|k| kernel || k.start == offset);
     let default = if kernel { Model::Spin } else { Model::SleepingMutex };
     let (ty, assumed) = (known.as_ref().map(|k| k.ty), known.is_none());
     let (model, start, member) =

@@ -27,6 +27,17 @@ pub enum Paced {
     Clock,
 }
 
+impl std::fmt::Display for Paced {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Paced::Waits(share) => {
+                write!(f, "its threads wait or sleep for {:.0}% of the run, whatever their work takes", share * 100.0)
+            }
+            Paced::Clock => f.write_str("it takes as long on one CPU: it seems to run by the clock"),
+        }
+    }
+}
+
 /// What native runs took, s.
 pub struct Times<'a> {
     /// On all CPUs: from start to end, and CPU time.
@@ -45,8 +56,10 @@ const WAITS: (f64, f64) = (0.25, 0.01);
 const SAME_TIME: f64 = 0.7;
 /// Two times that differ by less are the same: for one that may, and for any.
 const ALIKE: (f64, f64) = (0.15, 0.05);
-/// No line on its way keeps a program to its time that well: runs that differ by less keep to a pace.
+/// No line on its way keeps a program to its time that well: runs that differ by less keep to a pace, unless one CPU
+/// makes a difference of `OTHERWISE`.
 const STEADY: f64 = 0.004;
+const OTHERWISE: f64 = 0.5;
 
 impl Times<'_> {
     /// Whether something else than work sets the time.
@@ -68,7 +81,8 @@ impl Times<'_> {
             Some(differs) => differs < if fixed { ALIKE.0 } else { ALIKE.1 },
             None => fixed,
         };
-        (alike || (wall.len() > 2 && spread < STEADY)).then_some(Paced::Clock)
+        let steady = wall.len() > 2 && spread < STEADY && differs.is_none_or(|d| d < OTHERWISE);
+        (alike || steady).then_some(Paced::Clock)
     }
 }
 
@@ -154,12 +168,7 @@ impl Replayed {
             let share = share * 100.0;
             return Some(format!("others used {share:.0}% of this machine meanwhile: repeat it on a quiet one"));
         }
-        Some(match self.native.as_ref()?.paced? {
-            Paced::Waits(share) => {
-                format!("its threads wait or sleep for {:.0}% of the run, whatever their work takes", share * 100.0)
-            }
-            Paced::Clock => "its time hardly varies, or is the same on one CPU: it seems to run by the clock".into(),
-        })
+        Some(self.native.as_ref()?.paced?.to_string())
     }
 }
 
@@ -354,6 +363,7 @@ mod tests {
         assert_eq!(took(&busy, None, Some(0.32)), Some(Paced::Clock));
         let steady = [(0.300, 0.60), (0.300, 0.60), (0.301, 0.60)];
         assert_eq!(took(&steady, Some(0.36), Some(3.0)), Some(Paced::Clock), "paced, and slower when recorded");
+        assert_eq!(took(&steady, Some(0.6), Some(3.0)), None, "all of it is work");
         let sleeps = [(0.40, 0.1), (0.43, 0.1), (0.41, 0.1)];
         assert!(matches!(took(&sleeps, Some(0.41), None), Some(Paced::Waits(share)) if (share - 0.88).abs() < 0.01));
         assert_eq!(took(&[(0.010, 0.004)], Some(0.01), Some(0.01)), None, "starting takes that");

@@ -87,6 +87,8 @@ pub const THINK_SEEN_NS: f64 = 10.0;
 /// Nominal time of a locked operation on a line that is here already, ns: some twenty cycles (Schweizer, Besta,
 /// Hoefler, *Evaluating the cost of atomic operations on modern architectures*, 2015).
 const LOCKED_NS: f64 = 6.0;
+/// Nominal time of taking or giving up a lock inside of an operation, ns.
+const INNER_NS: f64 = 10.0;
 /// Least and greatest factor that a measured time may put on a recorded one: beyond it the program did something else.
 const TIMED: (f64, f64) = (0.05, 10_000.0);
 /// Nominal time between two operations of an actor where the recording does not tell, ns.
@@ -190,17 +192,18 @@ struct Shape {
 impl Shape {
     /// Nominal time of the operation when nobody is in its way, ns.
     fn own_ns(&self) -> f64 {
-        let accesses = |s: &Step| match s {
-            Step::Visit(v) => f64::from(v.gap) + 1.0,
-            _ => 10.0,
-        };
+        let inner = self.steps.iter().filter(|s| !matches!(s, Step::Visit(_))).count();
+        self.accesses_ns() + inner as f64 * INNER_NS
+    }
+
+    fn accesses_ns(&self) -> f64 {
+        let accesses = |s: &Step| if let Step::Visit(v) = s { f64::from(v.gap) + 1.0 } else { 0.0 };
         self.steps.iter().map(accesses).sum::<f64>() * self.access_ns
     }
 
     /// Nominal time of its accesses and of what lies before it, ns.
     fn nominal_ns(&self) -> f64 {
-        let accesses = |s: &Step| if let Step::Visit(v) = s { f64::from(v.gap) + 1.0 } else { 0.0 };
-        self.steps.iter().map(accesses).sum::<f64>() * self.access_ns + self.think_ns
+        self.accesses_ns() + self.think_ns
     }
 
     /// Nominal time that its locks take by themselves, ns.

@@ -82,6 +82,9 @@ pub fn replayed(q: &Question<'_>, native: Option<Command>, global: &Global) -> a
 /// CPU time of an operation of every actor, ns, on one CPU and without instrumentation.
 pub fn alone(line: &str, recording: &Recording, evidence: &Evidence, global: &Global) -> anyhow::Result<Vec<f64>> {
     let time = native_time(Command::shell("native", line), recording, evidence, global)?;
+    if let Some(paced) = time.paced {
+        bail!("--native {line}: {paced}, so that its operations have no time of their own");
+    }
     let Some(Alone { mean_ns, each_ns }) = time.alone else {
         bail!("--native {line}: it does not run on one CPU alone, so that its operations have no time of their own");
     };
