@@ -66,3 +66,15 @@ fn who_polls_a_monitor_beside_its_data_is_seen() {
     // Where one thread has the CPU for all of its sections, nobody polls.
     assert!(shares.iter().any(|s| *s > 0.02), "{shares:?}");
 }
+
+/// Who has given a monitor back is outside, also if another one was used before that under the same mutex.
+#[test]
+fn what_follows_a_monitor_is_outside() {
+    let Some(lab) = Lab::new() else { return };
+    for more in [&["-DOUTSIDE"][..], &["-DOUTSIDE", "-DNESTED"]] {
+        let exe = lab.build("hand_locks", &[&["-DKIND=SEMAPHORE"], more].concat());
+        let shares: Vec<f64> = (0..3).map(|_| share(&lab, &exe)).collect();
+        // As many stores outside as inside.
+        assert!(shares.iter().all(|s| *s > 0.25), "{more:?}: {shares:?}");
+    }
+}

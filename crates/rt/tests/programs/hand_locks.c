@@ -198,6 +198,11 @@ static pthread_cond_t own_turn[THREADS] LINE;
 static long next LINE, serving, turn, inside;
 #endif
 
+#ifdef NESTED
+static pthread_mutex_t log_mutex LINE = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t logged LINE = PTHREAD_COND_INITIALIZER;
+#endif
+
 #if KIND == SEMAPHORE || KIND == WOKEN_AFTER
 static void take(long me)
 {
@@ -218,6 +223,12 @@ static void take(long me)
 static void give(long me)
 {
 	pthread_mutex_lock(&mutex);
+#ifdef NESTED
+	/* Another monitor under this one: it lets somebody go on, too. */
+	pthread_mutex_lock(&log_mutex);
+	pthread_cond_signal(&logged);
+	pthread_mutex_unlock(&log_mutex);
+#endif
 	board.busy = 0;
 #if KIND == SEMAPHORE
 	pthread_cond_signal(&changed);
@@ -318,6 +329,9 @@ static void *work(void *arg)
 #endif
 		section(me);
 		give(me);
+#ifdef OUTSIDE
+		section(me);
+#endif
 #endif
 	}
 	return NULL;
