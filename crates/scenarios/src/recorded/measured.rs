@@ -269,12 +269,16 @@ pub fn summary(r: &Recording, pairs: &[Pair], native: Option<NativeTime>) -> Opt
     Some(Replayed { low, median, high, error, period_ns, variants, pairs, verdict, native, others: None })
 }
 
+/// Two sessions of the same binaries differ by some percent, so that less than this is no verdict: what the closed loop
+/// calls clear.
+pub const CLEAR_MIN: f64 = 0.05;
+
 fn verdict(r: &Recording, low: f64, median: f64, high: f64) -> Verdict {
     let blind = r.coverage().is_some_and(|share| share < COVERAGE_MIN);
     match () {
         () if blind || r.contending() > CONTENDING_MAX => Verdict::Undecided,
-        () if low > 0.0 && median >= EFFECT_MIN => Verdict::Faster,
-        () if high < 0.0 && median <= -EFFECT_MIN => Verdict::Slower,
+        () if low >= CLEAR_MIN && median >= EFFECT_MIN => Verdict::Faster,
+        () if high <= -CLEAR_MIN && median <= -EFFECT_MIN => Verdict::Slower,
         () => Verdict::Undecided,
     }
 }

@@ -1,8 +1,8 @@
 //! A replay's answer for people: five seconds to read, the rest below.
 
 use super::Recording;
-use super::measured::{CONTENDING_MAX, NativeTime, Replayed};
-use crate::answer::{COVERAGE_MIN, EFFECT_MIN, Verdict};
+use super::measured::{CLEAR_MIN, CONTENDING_MAX, NativeTime, Replayed};
+use crate::answer::{COVERAGE_MIN, Verdict};
 use crate::stories::Side;
 use crate::view::{percent, tone};
 use tussle_render::{Cell, Column, Fact, Node, Span, View};
@@ -42,7 +42,7 @@ fn too_small(a: &Replayed) -> String {
     if a.low <= 0.0 && a.high >= 0.0 {
         return "it holds zero".into();
     }
-    format!("a median below {:.1}% is too little", EFFECT_MIN * 100.0)
+    format!("it may be less than {:.0}%, by which sessions of the same program differ", CLEAR_MIN * 100.0)
 }
 
 /// What weakens a verdict that is printed.
