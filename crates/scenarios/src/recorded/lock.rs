@@ -144,6 +144,10 @@ pub struct Found {
     pub words: Vec<(u64, u8)>,
 }
 
+/// What a program makes of a mutex and conditions is a lock of its own, and has an address of its own: this byte of the
+/// mutex (`rt-core/src/monitors.rs`).
+const MONITOR_BYTE: u64 = 2;
+
 /// The lock at `offset` of an object of so many elements of a type; `kernel` decides between two defaults for unknown
 /// types.
 pub fn find(
@@ -154,9 +158,7 @@ pub fn find(
     kernel: bool,
 ) -> Found {
     let known = of.and_then(|ty| lock_type(table, ty, count, offset));
-    // A recorder of programs tells locks by their first byte; what a mutex and conditions are made into by hand has an
-    // address of its own inside of the mutex, and is none of its kind.
-    let known = known.filter(|k| kernel || k.start == offset);
+    let known = known.filter(|k| kernel || offset != k.start + MONITOR_BYTE);
     let default = if kernel { Model::Spin } else { Model::SleepingMutex };
     let (ty, assumed) = (known.as_ref().map(|k| k.ty), known.is_none());
     let (model, start, member) =
@@ -386,6 +388,8 @@ mod tests {
         let p = found(64);
         assert_eq!((p.model, p.ty.as_deref(), p.size), (Model::SleepingMutex, Some("pthread_mutex_t"), 40));
         assert_eq!((p.member.as_deref(), found(8).member.as_deref()), (Some("p"), Some("m")));
+        // A monitor made of it by hand is no mutex.
+        assert!(found(66).assumed && found(66).start == 66 && !found(64).assumed);
         // The second element of an array of them.
         assert_eq!((found(104 + 64).model, found(104 + 64).start), (Model::SleepingMutex, 168));
         assert!(found(0).assumed && found(0).model == Model::SleepingMutex);
