@@ -110,6 +110,15 @@ fn found(at: &Path, evidence: &Path) {
     assert!(out.status.code() == Some(1) && report.contains("pair.a"), "{report}{}", said(&out));
 }
 
+/// Some rows put another file system on /tmp. A build that lies there cannot be seen then.
+fn is_hidden() -> bool {
+    let hidden = ["/tmp", "/var/tmp"].iter().any(|t| Path::new(env!("CARGO_BIN_EXE_tussle")).starts_with(t));
+    if hidden {
+        skip("the build lies in a folder for temporary files");
+    }
+    hidden
+}
+
 #[test]
 fn with_little_shared_memory_raw_files_go_elsewhere() {
     let Some(dir) = lab() else { return };
@@ -123,7 +132,7 @@ fn with_little_shared_memory_raw_files_go_elsewhere() {
 
 #[test]
 fn where_no_other_place_can_be_written_shared_memory_is_taken() {
-    let Some(dir) = lab() else { return };
+    let Some(dir) = lab().filter(|_| !is_hidden()) else { return };
     let closed = "mount -t tmpfs -o ro none /tmp && mount -t tmpfs -o ro none /var/tmp &&";
     let small = format!("mount -t tmpfs -o size=64m small /dev/shm && {closed}");
     recorded(dir.path(), &["unshare", "-rm"], &small);
@@ -132,7 +141,7 @@ fn where_no_other_place_can_be_written_shared_memory_is_taken() {
 /// As in Kubernetes: the root cannot be written, a scratch volume at /tmp, nothing is granted.
 #[test]
 fn with_a_root_that_cannot_be_written() {
-    let Some(dir) = lab() else { return };
+    let Some(dir) = lab().filter(|_| !is_hidden()) else { return };
     let at = dir.path();
     let closed = "mount --make-rprivate / && mount -t tmpfs none /tmp && mount -o bind,remount,ro / &&";
     let (words, to) = (["unshare", "-rm"], "/tmp/tussle.data");

@@ -76,7 +76,7 @@ fn recorded_operations_are_replayed_on_this_machine() {
     assert_eq!(answer["variants"]["rows"].as_array().unwrap().len(), 12, "three kinds of work, four lengths");
     assert_eq!((&answer["verdict"], &answer["doubt"]), (&"undecided".into(), &"guessed".into()));
     // A native run tells how long an operation takes: half a second of CPU time for 1,000 operations.
-    let native = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    let native = "f() { i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; }; f & f; wait";
     let measured = check("replay", &["predict", &file, "--after", "ideal", "--native", native]);
     // A busy machine may not let the run on one CPU end in time.
     assert!(
@@ -94,7 +94,9 @@ fn operations_timed_here_are_simulated_elsewhere() {
     let base = ["predict", file.as_str(), "--machine", "2s-icelake-sp-96", "--draws", "5", "--after", "ideal"];
     let ask = |more: &[&str]| check("predict", &[&base[..], more].concat());
     let spent = |of: &Value| of["assumptions"]["think_ns"].as_f64().unwrap();
-    let (guessed, measured) = (ask(&[]), ask(&["--native", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]));
+    // Two at work at the same time, as when it was recorded.
+    let work = "f() { i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; }; f & f; wait";
+    let (guessed, measured) = (ask(&[]), ask(&["--native", work]));
     assert!(spent(&measured) > 10.0 * spent(&guessed), "{measured}");
     assert_ne!(measured["doubt"], "short", "1,000 operations in some milliseconds");
 }

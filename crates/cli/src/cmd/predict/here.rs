@@ -10,7 +10,7 @@ use tussle_evidence::tables::ActorKind;
 use tussle_host::bench::{self, BenchError, Command, Plan};
 use tussle_host::calibrate::{Load, Reading};
 use tussle_render::View;
-use tussle_scenarios::recorded::measured::{Alone, NativeTime, Replayed};
+use tussle_scenarios::recorded::measured::{Alone, NativeTime, OTHERS_MAX, Replayed};
 use tussle_scenarios::recorded::{Recording, measured, measured_view, native};
 use tussle_scenarios::{Setup, Side};
 use tussle_stats::quantile;
@@ -82,7 +82,9 @@ pub fn replayed(q: &Question<'_>, native: Option<Command>, global: &Global) -> a
 /// CPU time of an operation of every actor, ns, on one CPU and without instrumentation.
 pub fn alone(line: &str, recording: &Recording, evidence: &Evidence, global: &Global) -> anyhow::Result<Vec<f64>> {
     let time = native_time(Command::shell("native", line), recording, evidence, global)?;
-    if let Some(paced) = time.paced {
+    // Where others use the machine, threads wait for it.
+    let alone_here = time.others.is_none_or(|share| share <= OTHERS_MAX);
+    if let Some(paced) = time.paced.filter(|_| alone_here) {
         bail!("--native {line}: {paced}, so that its operations have no time of their own");
     }
     let Some(Alone { mean_ns, each_ns }) = time.alone else {
