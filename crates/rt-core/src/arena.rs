@@ -14,7 +14,7 @@ const STEP_MIN: u64 = 1 << 18;
 const STEP_MAX: u64 = 8 << 20;
 const PAGE: u64 = 4096;
 /// What is mapped at first: the rest follows in steps, so that limits on address space are the program's.
-const MAPPED_MIN: u64 = 4 << 20;
+const MAPPED_MIN: u64 = 3 << 20;
 /// Where address space is limited, this part of it may be the recorder's.
 const SHARE_OF_LIMIT: u64 = 16;
 /// Room for a forked child that cannot have a file of its own, bytes; less where the parent's cap is small.
