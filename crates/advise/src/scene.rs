@@ -109,7 +109,7 @@ impl<'a> Scene<'a> {
         // keep it (docs/recorder.md).
         let near = |object: u32, block: u64| {
             let o = &self.evidence.objects[object as usize];
-            let within = |blocks: RangeInclusive<u64>| blocks.into_iter().any(|b| crowded.contains(&(o.process, b)));
+            let within = |mut blocks: RangeInclusive<u64>| blocks.any(|b| crowded.contains(&(o.process, b)));
             let reach = NEAR_BYTES / (2 * line);
             match self.affected[object as usize] {
                 true if o.size <= WHOLE_BYTES => {
@@ -186,14 +186,12 @@ fn thin(rows: &mut Vec<(usize, u64, Hit)>) -> f64 {
         blocks.into_iter().map(|(at, (hits, actors))| (at, hits, met(&actors))).collect();
     order.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
     let all: f64 = order.iter().map(|b| b.2).sum();
-    let mut left = HITS_MAX;
+    // The worst one counts in any case.
+    let mut left = HITS_MAX.max(order.first().map_or(0, |b| b.1));
     // Blocks lie beside others: one that is left out takes what its fields would do to the next one with it.
-    let mut any = false;
     order.retain(|b| {
-        // The worst one counts in any case.
-        let fits = b.1 <= left || !any;
-        any = true;
-        left -= if fits { b.1.min(left) } else { 0 };
+        let fits = b.1 <= left;
+        left -= if fits { b.1 } else { 0 };
         fits
     });
     let kept: f64 = order.iter().map(|b| b.2).sum();

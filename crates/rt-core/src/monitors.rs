@@ -126,7 +126,7 @@ fn innermost(entered: &Entered) -> Option<u64> {
     unsafe {
         let t = entered.live();
         let last = ((*t).held_count as usize).min(HELD).checked_sub(1)?;
-        Some((*(&raw const (*t).held[0]).add(last)).addr)
+        Some((*sections::held(t, last)).addr)
     }
 }
 

@@ -63,10 +63,12 @@ fn section_bytes() -> u64 {
     unsafe { AtomicU64::from_ptr(&raw mut (*header()).section_bytes) }.load(Relaxed)
 }
 
+/// The place of the `k`th lock that is held.
+///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
-unsafe fn held(t: *mut Live, k: usize) -> *mut Held {
+pub unsafe fn held(t: *mut Live, k: usize) -> *mut Held {
     // SAFETY: `k` is below HELD: `begin` starts anew before there are more.
     unsafe { (&raw mut (*t).held[0]).add(k) }
 }

@@ -23,7 +23,7 @@ pub struct NativeTime {
 pub enum Paced {
     /// The thread that works longest waits or sleeps for this share of the run.
     Waits(f64),
-    /// The clock: it takes as long on one CPU as on all, however fast its operations are.
+    /// The clock: it takes as long on one CPU as on all, however fast its operations are, or always the same.
     Clock,
 }
 
@@ -33,7 +33,9 @@ impl std::fmt::Display for Paced {
             Paced::Waits(share) => {
                 write!(f, "its threads wait or sleep for {:.0}% of the run, whatever their work takes", share * 100.0)
             }
-            Paced::Clock => f.write_str("it takes as long on one CPU: it seems to run by the clock"),
+            Paced::Clock => f.write_str(
+                "its time is the same on one CPU, or hardly varies from run to run: it seems to run by the clock",
+            ),
         }
     }
 }
@@ -61,6 +63,16 @@ const ALIKE: (f64, f64) = (0.15, 0.05);
 const STEADY: f64 = 0.004;
 const OTHERWISE: f64 = 0.5;
 
+/// Share in the CPU time of the thread that has most of it.
+pub fn longest(recording: &Recording, alone: Option<&Alone>) -> f64 {
+    let of = |(n, ns): (&u64, &f64)| *n as f64 * ns;
+    let each: Vec<f64> = match alone.filter(|a| !a.each_ns.is_empty()) {
+        Some(a) => recording.operations_of_actors().iter().zip(&a.each_ns).map(of).collect(),
+        None => recording.shares(),
+    };
+    each.iter().fold(0.0, |most: f64, x| most.max(*x)) / each.iter().sum::<f64>().max(1e-9)
+}
+
 impl Times<'_> {
     /// Whether something else than work sets the time.
     pub fn paced(&self) -> Option<Paced> {
@@ -87,12 +99,17 @@ impl Times<'_> {
 }
 
 /// Others who use more of the machine than this keep threads from running at the same time.
-pub const OTHERS_MAX: f64 = 0.1;
+const OTHERS_MAX: f64 = 0.1;
 
 impl NativeTime {
     /// Median of the runs on all CPUs, ns.
     pub fn typical_ns(&self) -> Option<f64> {
         quantile(&self.all_ns, 0.5)
+    }
+
+    /// Share of the machine that others used while it ran, where that is too much to measure by.
+    pub fn crowded(&self) -> Option<f64> {
+        self.others.filter(|share| *share > OTHERS_MAX)
     }
 
     /// Of every run, how many times as long operations take on all CPUs as on one; empty where not measured.
@@ -157,8 +174,8 @@ pub struct Replayed {
 impl Replayed {
     /// Share of the machine that others used meanwhile, where that is too much: threads did not run at the same time.
     pub fn crowded(&self) -> Option<f64> {
-        let others = self.native.as_ref().map_or(self.others, |n| n.others);
-        others.filter(|share| *share > OTHERS_MAX)
+        let during_replay = || self.others.filter(|share| *share > OTHERS_MAX);
+        self.native.as_ref().map_or_else(during_replay, NativeTime::crowded)
     }
 
     /// Why the interval is no answer, whatever it says: nobody knows how long a run takes when its operations take

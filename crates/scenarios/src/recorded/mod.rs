@@ -192,8 +192,12 @@ struct Shape {
 impl Shape {
     /// Nominal time of the operation when nobody is in its way, ns.
     fn own_ns(&self) -> f64 {
-        let inner = self.steps.iter().filter(|s| !matches!(s, Step::Visit(_))).count();
-        self.accesses_ns() + inner as f64 * INNER_NS
+        self.accesses_ns() + self.inner() as f64 * INNER_NS
+    }
+
+    /// Locks and unlocks within it.
+    fn inner(&self) -> usize {
+        self.steps.iter().filter(|s| !matches!(s, Step::Visit(_))).count()
     }
 
     fn accesses_ns(&self) -> f64 {
@@ -208,8 +212,7 @@ impl Shape {
 
     /// Nominal time that its locks take by themselves, ns.
     fn locks_ns(&self) -> f64 {
-        let inner = self.steps.iter().filter(|s| !matches!(s, Step::Visit(_))).count();
-        (inner + 2 * usize::from(self.lock.is_some())) as f64 * LOCKED_NS
+        (self.inner() + 2 * usize::from(self.lock.is_some())) as f64 * LOCKED_NS
     }
 }
 

@@ -10,7 +10,7 @@ use tussle_evidence::tables::ActorKind;
 use tussle_host::bench::{self, BenchError, Command, Plan};
 use tussle_host::calibrate::{Load, Reading};
 use tussle_render::View;
-use tussle_scenarios::recorded::measured::{Alone, NativeTime, OTHERS_MAX, Replayed};
+use tussle_scenarios::recorded::measured::{Alone, NativeTime, Replayed};
 use tussle_scenarios::recorded::{Recording, measured, measured_view, native};
 use tussle_scenarios::{Setup, Side};
 use tussle_stats::quantile;
@@ -83,8 +83,7 @@ pub fn replayed(q: &Question<'_>, native: Option<Command>, global: &Global) -> a
 pub fn alone(line: &str, recording: &Recording, evidence: &Evidence, global: &Global) -> anyhow::Result<Vec<f64>> {
     let time = native_time(Command::shell("native", line), recording, evidence, global)?;
     // Where others use the machine, threads wait for it.
-    let alone_here = time.others.is_none_or(|share| share <= OTHERS_MAX);
-    if let Some(paced) = time.paced.filter(|_| alone_here) {
+    if let Some(paced) = time.paced.filter(|_| time.crowded().is_none()) {
         bail!("--native {line}: {paced}, so that its operations have no time of their own");
     }
     let Some(Alone { mean_ns, each_ns }) = time.alone else {
@@ -106,13 +105,13 @@ fn native_time(
     let recorded_s = evidence.run.duration_s.filter(|s| s.is_finite());
     let most_s = recorded_s.map_or(60.0, |s| (s * NATIVE_TIMES_MAX + NATIVE_LEAST_S).clamp(0.0, 600.0));
     plan.timeout = Some(Duration::from_secs_f64(most_s));
-    let fails = |why| anyhow::anyhow!("--native {text}: {why}");
+    let fails = |why| anyhow::anyhow!("native run of {text}: {why}");
     let all = runs(&plan, NATIVE_RUNS..NATIVE_MOST, bare, global)?.map_err(fails)?;
     let each = 1e9 / recording.operations().0.max(1) as f64;
     if all.iter().all(|a| a.cpu_s * each < OPERATION_MIN_NS) {
         let operations = tussle_render::thousands(recording.operations().0);
         bail!(
-            "--native {text}: its CPU time is too little for {operations} operations: is it the recorded program, \
+            "native run of {text}: its CPU time is too little for {operations} operations: is it the recorded program, \
              with the same arguments?"
         );
     }
@@ -128,20 +127,10 @@ fn native_time(
     let alone_s = alone.as_ref().map(|a| a.wall_s);
     let alone = alone.map(|a| Alone { mean_ns: a.cpu_s * each, each_ns: by_actor(&a, recording, evidence) });
     let took: Vec<(f64, f64)> = all.iter().map(|a| (a.wall_s, a.cpu_s)).collect();
-    let longest = longest(recording, alone.as_ref());
+    let longest = measured::longest(recording, alone.as_ref());
     let paced = measured::Times { all: &took, alone_s, recorded_s, longest }.paced();
     let others = all.iter().map(|a| a.others).collect::<Option<Vec<f64>>>().and_then(|o| quantile(&o, 0.5));
     Ok(NativeTime { all_ns: all.iter().map(|a| a.cpu_s * each).collect(), alone, others, paced })
-}
-
-/// Share in the CPU time of the thread that has most of it.
-fn longest(recording: &Recording, alone: Option<&Alone>) -> f64 {
-    let of = |(n, ns): (&u64, &f64)| *n as f64 * ns;
-    let each: Vec<f64> = match alone.filter(|a| !a.each_ns.is_empty()) {
-        Some(a) => recording.operations_of_actors().iter().zip(&a.each_ns).map(of).collect(),
-        None => recording.shares(),
-    };
-    each.iter().fold(0.0, |most: f64, x| most.max(*x)) / each.iter().sum::<f64>().max(1e-9)
 }
 
 /// CPU time of an operation of every actor, ns. Threads are known by the order of their creation, so that a run with
