@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
 # Makes one file that runs on any x86-64 Linux, whatever its libc: scripts/static.sh [FOLDER].
 #
-# Needs `rustup target add x86_64-unknown-linux-musl`. The recorder inside is the same as ever: programs that are
-# recorded need glibc, tussle itself then does not. `TUSSLE=FOLDER/tussle scripts/package.sh` packs it.
+# With `rustup target add x86_64-unknown-linux-musl` musl is linked in, else this machine's glibc. The recorder inside is
+# the same as ever: programs that are recorded need glibc, tussle itself then does not.
+# `TUSSLE=FOLDER/tussle scripts/package.sh` packs it.
 set -euo pipefail
 out=$(realpath -m "${1:-target/package}")
 cd "$(dirname "$0")/.."
 target=x86_64-unknown-linux-musl
+if [ ! -d "$(rustc --print target-libdir --target $target)" ]; then
+	target=x86_64-unknown-linux-gnu
+	export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static"
+fi
+echo "static.sh: for $target"
 cargo build --release --target $target -p tussle-cli
 built=${CARGO_TARGET_DIR:-target}/$target/release/tussle
 mkdir -p "$out"

@@ -175,7 +175,7 @@ impl Scene<'_> {
         out.e_true *= self.scale;
         out.e_false *= self.scale;
         out.hottest = hot.into_iter().map(|(f, e)| (name(f), e * self.scale)).collect();
-        out.hottest.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        out.hottest.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         Ok(out)
     }
 
@@ -206,7 +206,7 @@ impl Scene<'_> {
             }
         }
         let mut out: Vec<_> = out.into_iter().map(|((t, o), n)| (t, o, n)).collect();
-        out.sort_by(|a, b| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1))));
+        out.sort_unstable_by(|a, b| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1))));
         out
     }
 

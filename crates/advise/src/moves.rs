@@ -48,7 +48,7 @@ pub fn hot_members(scene: &Scene<'_>) -> Vec<(String, f64)> {
         }
     }
     let mut out: Vec<(String, f64)> = heat.into_iter().collect();
-    out.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    out.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     out
 }
 

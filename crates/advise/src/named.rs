@@ -67,7 +67,7 @@ pub(crate) fn contended_types(evidence: &Evidence) -> Vec<TypeId> {
             (n > 0).then_some((n, id))
         })
         .collect();
-    out.sort_by_key(|(n, id)| (std::cmp::Reverse(*n), *id));
+    out.sort_unstable_by_key(|(n, id)| (std::cmp::Reverse(*n), *id));
     let mut seen = HashSet::new();
     out.into_iter().map(|o| o.1).filter(|id| seen.insert(name_of(evidence, *id))).take(16).collect()
 }

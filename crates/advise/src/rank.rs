@@ -30,7 +30,7 @@ pub fn sort_best(advices: &mut [Advice]) {
 /// The largest gain of each level, in falling order: a level begins where the gains of the one before end.
 fn levels(advices: &[Advice], gain: impl Fn(&Advice) -> f64) -> Vec<f64> {
     let mut out: Vec<f64> = advices.iter().map(|a| gain(a).max(1.0)).collect();
-    out.sort_by(|a, b| b.total_cmp(a));
+    out.sort_unstable_by(|a, b| b.total_cmp(a));
     out.dedup_by(|next, first| *next > (1.0 - EQUAL_SHARE) * *first);
     out
 }

@@ -184,7 +184,7 @@ fn thin(rows: &mut Vec<(usize, u64, Hit)>) -> f64 {
     };
     let mut order: Vec<((usize, u64), usize, f64)> =
         blocks.into_iter().map(|(at, (hits, actors))| (at, hits, met(&actors))).collect();
-    order.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+    order.sort_unstable_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
     let all: f64 = order.iter().map(|b| b.2).sum();
     // The worst one counts in any case.
     let mut left = HITS_MAX.max(order.first().map_or(0, |b| b.1));
@@ -242,7 +242,7 @@ fn clusters(evidence: &Evidence, affected: &[bool], line: u64) -> Vec<Cluster> {
     let mut order: Vec<u32> = (0..evidence.objects.len() as u32)
         .filter(|&i| affected[i as usize] || usable(&evidence.objects[i as usize]))
         .collect();
-    order.sort_by_key(|&i| {
+    order.sort_unstable_by_key(|&i| {
         let o = &evidence.objects[i as usize];
         (o.process, o.base, i)
     });

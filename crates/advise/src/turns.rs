@@ -119,7 +119,7 @@ impl Envelope {
     /// `-12.1% to +8.6%`, or one of them where all are equal; empty where nothing is known.
     pub fn range(&self) -> String {
         let mut shares: Vec<f64> = self.0.iter().filter_map(AtTurn::share).collect();
-        shares.sort_by(f64::total_cmp);
+        shares.sort_unstable_by(f64::total_cmp);
         let text = |s: &f64| format!("{:+.1}%", 100.0 * s);
         match (shares.first().map(text), shares.last().map(text)) {
             (Some(a), Some(b)) if a != b => format!("{a} to {b}"),

@@ -44,10 +44,16 @@ fn wrapped_line(line: &str, columns: usize) -> String {
     let hang = hang(line);
     // Blanks before the text stay as they are.
     let (head, rest) = line.split_at(behind(line, hang));
+    filled(head, rest, if columns >= hang + COLUMNS_MIN { columns } else { usize::MAX })
+}
+
+/// A text behind its head in lines of `columns`; below the first one it goes on where it began.
+pub fn filled(head: &str, text: &str, columns: usize) -> String {
+    let hang = shown(head).count();
     let (mut out, mut at) = (head.to_string(), hang);
-    for (i, word) in rest.split(' ').enumerate() {
+    for (i, word) in text.split(' ').enumerate() {
         let long = shown(word).count();
-        if i > 0 && at + 1 + long > columns && columns >= hang + COLUMNS_MIN {
+        if i > 0 && at + 1 + long > columns {
             out.truncate(out.trim_end_matches(' ').len());
             out += "\n";
             out += &" ".repeat(hang);

@@ -97,8 +97,14 @@ fn begin() -> ExitCode {
     if let Some(language) = cmd::cc::language_of_argv0() {
         return cmd::cc::run_as_compiler(language);
     }
-    if let Some(text) = topic() {
-        return if pager::show(&text).is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) };
+    match topic() {
+        Some(Ok(text)) if pager::show(&text).is_ok() => return ExitCode::SUCCESS,
+        Some(Ok(_)) => return ExitCode::from(2),
+        Some(Err(why)) => {
+            eprintln!("tussle: {}", tussle_render::visible(&why));
+            return ExitCode::from(2);
+        }
+        None => {}
     }
     if let Some(e) = cmd::fleet::forward() {
         eprintln!("tussle: {}", tussle_render::visible(&in_full(&e)));
@@ -121,10 +127,16 @@ fn begin() -> ExitCode {
     }
 }
 
-/// What `tussle help TOPIC` prints.
-fn topic() -> Option<String> {
+/// What `tussle help TOPIC` prints, or why nothing; `None` of a verb, and where nobody asks for a topic.
+fn topic() -> Option<Result<String, String>> {
     let mut words = std::env::args().skip(1);
-    (words.next()? == "help").then(|| topics::find(&words.next()?, help::columns())).flatten()
+    let name = words.next().filter(|w| w == "help").and_then(|_| words.next())?;
+    if let Some(text) = topics::find(&name, help::columns()) {
+        return Some(Ok(text));
+    }
+    let verbs = verbs::command(Cli::command());
+    let unknown = !name.starts_with('-') && name != "help" && verbs.find_subcommand(&name).is_none();
+    unknown.then(|| Err(topics::unknown(&name, verbs.get_subcommands().map(clap::Command::get_name))))
 }
 
 /// An error with its causes, leaving out those that the text before them already says.

@@ -1,5 +1,8 @@
 //! `tussle help TOPIC`: passages of docs/glossary.md, as text that fits the terminal.
 
+use crate::help;
+use tussle_model::near;
+
 const GLOSSARY: &str = include_str!("../glossary.md");
 
 /// The passage called `name` in lines of `columns`, the list of all for `topics`, or `None`.
@@ -54,24 +57,10 @@ fn link(text: &str) -> Option<(&str, &str, &str, &str)> {
     Some((before, words, target, behind))
 }
 
-/// Words in lines of `columns`; below an item's first line its text goes on where it began.
+/// A paragraph in lines of `columns`, an item's behind its mark.
 fn filled(text: &str, columns: usize) -> String {
-    let indent = if text.starts_with("- ") { "  " } else { "" };
-    let (mut out, mut at) = (String::new(), 0);
-    for word in text.split(' ') {
-        let long = word.chars().count();
-        if at > 0 && at + 1 + long > columns {
-            out += "\n";
-            out += indent;
-            at = indent.len();
-        } else if at > 0 {
-            out.push(' ');
-            at += 1;
-        }
-        out += word;
-        at += long;
-    }
-    out + "\n"
+    let (head, text) = text.strip_prefix("- ").map_or(("", text), |item| ("- ", item));
+    help::filled(head, text, columns)
 }
 
 /// Titles and passages whose words a text uses: the topic itself, or what its passage stresses.
@@ -90,6 +79,13 @@ pub fn used_in(text: &str) -> impl Iterator<Item = (String, String)> {
 /// Topics and their texts.
 fn passages() -> impl Iterator<Item = (&'static str, &'static str)> {
     GLOSSARY.split("\n## ").skip(1).filter_map(|p| p.split_once('\n'))
+}
+
+/// What is said of a name that is neither a topic nor one of these verbs.
+pub fn unknown<'a>(name: &str, verbs: impl Iterator<Item = &'a str>) -> String {
+    let close = near::near_paths(passages().map(|(topic, _)| topic).chain(verbs), name, 3);
+    let close = near::also(&close);
+    format!("no topic and no verb is called `{name}`{close}; `tussle help topics` lists the topics")
 }
 
 fn list() -> String {
@@ -114,6 +110,8 @@ mod tests {
         let used: Vec<String> = used_in("3 cases, 12% even split").map(|(title, _)| title).collect();
         assert_eq!(used, ["expected invalidations"]);
         assert!(list().contains("false-sharing") && find("tea", 80).is_none());
+        assert!(unknown("phasess", ["hunt"].into_iter()).contains("; close: phases;"));
+        assert!(unknown("hunnt", ["hunt"].into_iter()).contains("; close: hunt;"));
     }
 
     #[test]

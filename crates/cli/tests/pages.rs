@@ -118,6 +118,10 @@ fn every_kind_of_page_is_sound() {
         sound(s);
         let (name, drawn) = (kinds[i / 2].0, count(s, "drawings"));
         assert_eq!(drawn > 0, ["report", "advise", "hunt"].contains(&name), "{name}: {s:#}");
+        // Curve and tornado, samples of runs, levels of commits.
+        let plots = [("predict", 2), ("bench", 1), ("compare", 1), ("history", 1)];
+        let plots = plots.iter().find(|p| p.0 == name).map_or(0, |p| p.1);
+        assert_eq!(count(s, "plots"), plots, "{name}: {s:#}");
     }
     let light = |i: usize| &seen[2 * i];
     assert!(count(light(0), "sliders") >= 1 && count(light(0), "places") >= 4, "{:#}", seen[0]);

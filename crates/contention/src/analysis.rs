@@ -198,7 +198,7 @@ fn parts(l: &LinePieces) -> (Vec<Part>, f64) {
     }
     let part = |(range, actors): (&Range, HashMap<u32, Counts>)| {
         let mut actors: Vec<(u32, Counts)> = actors.into_iter().collect();
-        actors.sort_by_key(|a| a.0);
+        actors.sort_unstable_by_key(|a| a.0);
         let mut counts = Counts::default();
         actors.iter().for_each(|a| counts.add(&a.1));
         Part { range: *range, counts, actors }
@@ -276,7 +276,7 @@ pub fn latent(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Laten
         rows.entry(a.object).or_default().push(a);
     }
     let mut objects: Vec<(u32, Vec<&Access>)> = rows.into_iter().collect();
-    objects.sort_by_key(|o| o.0);
+    objects.sort_unstable_by_key(|o| o.0);
     let roles = Roles::new(e);
     for (object, rows) in objects {
         out.extend(latent_phase(e, seen, object, &rows, (&roles, is_case)));

@@ -124,7 +124,7 @@ fn key(e: &Evidence, namer: &Namer, line: &LineContention, names: &[FieldName]) 
     if !array && !unnamed {
         words.extend(names.iter().map(|n| n.path.clone()));
     }
-    words.sort();
+    words.sort_unstable();
     words.dedup();
     words.join("\n")
 }

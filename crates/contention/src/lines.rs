@@ -231,7 +231,7 @@ fn residents(e: &Evidence, objects: &[u32]) -> Vec<Residents> {
         a.base < b.base.saturating_add(b.size) && b.base < a.base.saturating_add(a.size)
     };
     let mut order: Vec<usize> = (0..all.len()).collect();
-    order.sort_by_key(|&i| (all[i].vt0, i));
+    order.sort_unstable_by_key(|&i| (all[i].vt0, i));
     let mut sets: Vec<Residents> = Vec::new();
     let mut now: Vec<usize> = Vec::new();
     for i in order {

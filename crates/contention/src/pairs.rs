@@ -35,7 +35,7 @@ impl PairSums {
         for (at, &x) in self.dense.iter().enumerate().filter(|(_, x)| **x > 0.0) {
             out.push(((at / self.side) as u32, (at % self.side) as u32, x));
         }
-        out.sort_by_key(|p| (p.0, p.1));
+        out.sort_unstable_by_key(|p| (p.0, p.1));
         out
     }
 }

@@ -51,7 +51,7 @@ pub fn map_on<T: Sync, R: Send>(threads: usize, items: &[T], work: impl Fn(&T) -
         };
         running.into_iter().flat_map(join).collect()
     });
-    all.sort_by_key(|r| r.0);
+    all.sort_unstable_by_key(|r| r.0);
     all.into_iter().map(|r| r.1).collect()
 }
 

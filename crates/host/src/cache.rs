@@ -67,7 +67,7 @@ pub fn entries(folder: &Path) -> Vec<Entry> {
             Some(Entry { bytes: bytes_of(&e.path(), 8), path: e.path(), age })
         })
         .collect();
-    out.sort_by(|a, b| b.age.cmp(&a.age).then_with(|| a.path.cmp(&b.path)));
+    out.sort_unstable_by(|a, b| b.age.cmp(&a.age).then_with(|| a.path.cmp(&b.path)));
     out
 }
 

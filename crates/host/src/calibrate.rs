@@ -102,7 +102,7 @@ pub struct Measured {
 struct Word(AtomicU64);
 
 fn median(mut xs: Vec<f64>) -> f64 {
-    xs.sort_by(f64::total_cmp);
+    xs.sort_unstable_by(f64::total_cmp);
     xs.get(xs.len() / 2).copied().unwrap_or(0.0)
 }
 

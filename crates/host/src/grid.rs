@@ -84,7 +84,7 @@ fn measure(point: Point, permitted: &AtomicBool) -> Result<Option<f64>, GridErro
         }
         let (Some(before), Some(after)) = (before, Reading::now()) else { return Ok(None) };
         if after.stolen_since(&before) == 0 {
-            rates.sort_by(f64::total_cmp);
+            rates.sort_unstable_by(f64::total_cmp);
             return Ok(rates.get(BURSTS / 2).copied());
         }
     }

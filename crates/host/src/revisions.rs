@@ -42,6 +42,9 @@ pub enum RevisionError {
         /// Its words.
         said: String,
     },
+    /// There is none.
+    #[error("there is no git in PATH: install it")]
+    NoGit,
     /// `bad` does not come after `good`.
     #[error("there is no commit after {good} on the way to {bad}")]
     NoCommits {
@@ -74,6 +77,10 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> RevisionError 
     |source| RevisionError::Io { what: what.into(), source }
 }
 
+fn cannot_start_git(e: io::Error) -> RevisionError {
+    if e.kind() == io::ErrorKind::NotFound { RevisionError::NoGit } else { io_error("git")(e) }
+}
+
 fn last_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
@@ -86,7 +93,7 @@ fn git(repository: &Path, arguments: &[&str]) -> Result<String, RevisionError> {
 
 fn git_bytes(repository: &Path, arguments: &[&str]) -> Result<Vec<u8>, RevisionError> {
     let run = Command::new("git").arg("-C").arg(repository).args(arguments).stdin(Stdio::null()).output();
-    let Output { status, stdout, stderr } = run.map_err(io_error("git"))?;
+    let Output { status, stdout, stderr } = run.map_err(cannot_start_git)?;
     if !status.success() {
         return Err(RevisionError::Git { what: arguments.join(" "), said: last_line(&stderr) });
     }
@@ -320,7 +327,7 @@ pub fn executables(folder: &Path) -> Vec<PathBuf> {
             }
         }
     }
-    out.sort();
+    out.sort_unstable();
     out
 }
 

@@ -231,7 +231,7 @@ fn fill_objects(
             TypeWish::Unknown => {}
         }
     }
-    names.sort();
+    names.sort_unstable();
     names.dedup();
     entries.sort_unstable();
     entries.dedup();

@@ -354,7 +354,7 @@ pub fn declared(types: &KernelTypes, entries: &[usize]) -> Vec<String> {
         a.name.clone().filter(|_| a.declaration)
     };
     let mut out: Vec<String> = entries.iter().filter_map(name).collect();
-    out.sort();
+    out.sort_unstable();
     out.dedup();
     out
 }

@@ -410,10 +410,10 @@ pub fn changed(old: &TypeTable, new: &TypeTable) -> Common {
         out.add(old, old_ids, new, &new_ids);
     }
     // a struct without a name is met under each of its typedefs
-    out.changed.sort();
+    out.changed.sort_unstable();
     out.changed.dedup();
-    out.only_old.sort();
-    out.only_new.sort();
+    out.only_old.sort_unstable();
+    out.only_new.sort_unstable();
     out
 }
 

@@ -81,7 +81,7 @@ pub fn neighbours(home: &Home, all: &[Leaf], line: LineSize) -> Vec<(String, Str
             }
         }
     }
-    out.sort_by(|x, y| y.2.cmp(&x.2).then(x.cmp(y)));
+    out.sort_unstable_by(|x, y| y.2.cmp(&x.2).then(x.cmp(y)));
     out
 }
 

@@ -105,7 +105,7 @@ fn fact(key: &str, label: &str, cell: Cell) -> Fact {
 
 fn row(builds: &[Build<'_>], p: &Position, field: &NewField, line: LineSize) -> Vec<Cell> {
     let mut offsets: Vec<u64> = p.slots.iter().flatten().map(|s| s.offset).collect();
-    offsets.sort();
+    offsets.sort_unstable();
     offsets.dedup();
     let shown: Vec<String> = offsets.iter().take(3).map(|&o| offset(o)).collect();
     let more = if offsets.len() > 3 { format!(", {} more", offsets.len() - 3) } else { String::new() };

@@ -109,6 +109,7 @@ fn an_object_without_members_is_no_neighbour() {
 fn what_is_unknown_is_an_error_and_never_a_pass() {
     let cases = [
         ("type = \"object\"\nseperate = [\"a\", \"b\"]", "unknown field `seperate`"),
+        ("type = \"object\"\nseperate = [\"a\", \"b\"]", "\nclose: separate"),
         ("type = \"object\"\nmax_size = 1\nmax_lines = 1", "one demand per rule"),
         ("type = \"object\"", "is needed"),
         ("type = \"object\"\nseparate = [\"head\"]", "at least 2 fields"),

@@ -78,7 +78,7 @@ impl Line {
         let mut sums: HashMap<u32, u64> = HashMap::new();
         self.rows.iter().for_each(|r| *sums.entry(r.thread).or_default() += u64::from(r.samples));
         let mut out: Vec<(u32, u64)> = sums.into_iter().collect();
-        out.sort_by_key(|(t, n)| (std::cmp::Reverse(*n), *t));
+        out.sort_unstable_by_key(|(t, n)| (std::cmp::Reverse(*n), *t));
         out
     }
 
@@ -201,7 +201,7 @@ impl Lines {
     pub fn suspects(&self) -> Vec<(LineId, &Line)> {
         let possible = |l: &(&LineId, &Line)| l.1.shared() && !l.1.contended();
         let mut out: Vec<(LineId, &Line)> = self.all().filter(possible).map(|l| (*l.0, l.1)).collect();
-        out.sort_by_key(|(id, l)| (std::cmp::Reverse(l.samples), *id));
+        out.sort_unstable_by_key(|(id, l)| (std::cmp::Reverse(l.samples), *id));
         out
     }
 
@@ -209,7 +209,7 @@ impl Lines {
     pub fn ranked(&self) -> Vec<(LineId, &Line)> {
         let mut out: Vec<(LineId, &Line)> =
             self.all().filter(|l| l.1.contended()).map(|l| (*l.0, l.1)).collect();
-        out.sort_by_key(|(id, l)| (std::cmp::Reverse(l.samples), *id));
+        out.sort_unstable_by_key(|(id, l)| (std::cmp::Reverse(l.samples), *id));
         out
     }
 }

@@ -24,7 +24,7 @@ pub fn near(table: &TypeTable, name: &str, limit: usize) -> Vec<String> {
         .filter_map(|(_, a)| a.name.as_deref())
         .filter_map(|n| Some((score(bare, n)?, n)))
         .collect();
-    found.sort();
+    found.sort_unstable();
     found.dedup();
     found.into_iter().take(limit).map(|(_, n)| n.to_string()).collect()
 }
@@ -34,7 +34,7 @@ pub fn near_paths<'a>(paths: impl Iterator<Item = &'a str>, path: &str, limit: u
     let want = path.rsplit('.').next().unwrap_or(path);
     let closest = |p: &str| p.split(['.', '[']).filter_map(|part| score(want, part)).min();
     let mut found: Vec<(usize, &str)> = paths.filter_map(|p| Some((closest(p)?, p))).collect();
-    found.sort();
+    found.sort_unstable();
     found.into_iter().take(limit).map(|(_, p)| p.to_string()).collect()
 }
 

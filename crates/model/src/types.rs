@@ -214,7 +214,7 @@ impl TypeTable {
                 _ => None,
             });
             found = named.collect();
-            found.sort();
+            found.sort_unstable();
             found.dedup();
         }
         found

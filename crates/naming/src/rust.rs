@@ -113,7 +113,7 @@ fn threads(e: &mut Evidence) {
     }
     let mut rows: HashMap<(Option<u32>, String), u32> = HashMap::new();
     let mut closures: Vec<(u32, Frame)> = closures.into_iter().collect();
-    closures.sort_by_key(|c| c.0);
+    closures.sort_unstable_by_key(|c| c.0);
     for (actor, frame) in closures {
         let process = e.actors[actor as usize].process;
         let next = e.code.len() as u32;

@@ -301,7 +301,7 @@ fn from_claims(evidence: &Evidence, images: &Images, group: &Group, prior: f32) 
         *entry = (entry.0 + 1, entry.1.max(bytes));
     }
     let mut named: Vec<_> = named.into_iter().collect();
-    named.sort_by_key(|((image, ty), (n, _))| (std::cmp::Reverse(*n), *image, *ty));
+    named.sort_unstable_by_key(|((image, ty), (n, _))| (std::cmp::Reverse(*n), *image, *ty));
     let mut out: Vec<Candidate> = Vec::new();
     for ((image, ty), (_, bytes)) in named {
         let table = &images.get(image).types;

@@ -59,7 +59,7 @@ fn clues<'a>(lines: &[&'a TextLine]) -> Vec<Clue<'a>> {
         // Each function counts, a frequent one up to twice: one spinning loop must not drown the rest.
         .map(|((offset, function), s)| Clue { offset, function, weight: 1.0 + s / all })
         .collect();
-    out.sort_by(|a, b| (a.offset, a.function).cmp(&(b.offset, b.function)));
+    out.sort_unstable_by(|a, b| (a.offset, a.function).cmp(&(b.offset, b.function)));
     out
 }
 
@@ -145,7 +145,7 @@ fn confide(kept: &mut [Candidate]) {
         let own: Vec<String> = c.fields.iter().map(|f| f.2.clone()).collect();
         let rivals = answers.iter().filter(|(fit, fields)| *fit >= c.fit - 0.02 && *fields != own);
         let mut different: Vec<&Vec<String>> = rivals.map(|r| &r.1).collect();
-        different.sort();
+        different.sort_unstable();
         different.dedup();
         c.confidence = c.fit / (1.0 + different.len() as f64);
     }

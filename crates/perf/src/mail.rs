@@ -166,7 +166,7 @@ pub fn hot(text: &str) -> Vec<Hot> {
             None => out.push(found),
         }
     }
-    out.sort_by(|a, b| b.percent.total_cmp(&a.percent).then_with(|| a.function.cmp(&b.function)));
+    out.sort_unstable_by(|a, b| b.percent.total_cmp(&a.percent).then_with(|| a.function.cmp(&b.function)));
     out
 }
 

@@ -57,7 +57,7 @@ pub fn pairs<'a>(before: &'a [Candidate], after: &'a [Candidate], builds: &[&Typ
     let members = |c: &Candidate| {
         let table = builds.get(c.build)?;
         let mut all: Vec<String> = leaves(table, c.ty, Arrays::Whole).into_iter().map(|l| l.path).collect();
-        all.sort();
+        all.sort_unstable();
         Some(all)
     };
     let mut out = Vec::new();

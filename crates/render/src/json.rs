@@ -157,6 +157,7 @@ fn object(nodes: &[Node], fields: &mut Vec<(String, Json)>) {
             }
             Node::Text(_) | Node::Help { .. } => {}
             Node::Block { key, text, .. } => put(fields, key, Json::text(text)),
+            Node::Plot(p) if p.key.is_empty() => {}
             Node::Plot(p) => put(fields, &p.key, Json::from_value(&p.json())),
             Node::Bytes(b) => put(fields, &b.key, Json::from_value(&b.json())),
             Node::Finding(f) => findings.push(finding(f)),

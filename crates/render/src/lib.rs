@@ -4,6 +4,7 @@
 //! Nothing is formatted twice: a [`Cell`] carries its raw value (for JSON) and how it reads (for people).
 //! No I/O and no terminal detection here: the caller says which [`Style`] to use.
 
+mod bars;
 mod bytes;
 mod github;
 mod html;

@@ -13,7 +13,7 @@ pub(crate) const POINTS_MAX: usize = 5_000;
 /// Points with intervals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// JSON name.
+    /// JSON name; empty where a table beside the picture has the same numbers.
     pub key: String,
     /// What it shows; the caption.
     pub title: String,
@@ -36,8 +36,17 @@ pub struct Axis {
     pub scale: Scale,
     /// Starts at zero, so that lengths compare; otherwise at the smallest value drawn.
     pub from_zero: bool,
+    /// Values are changes in percent.
+    pub percent: bool,
     /// Names at places (commits), in ascending order; numbers are chosen when empty.
     pub ticks: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// A value as it is read.
+    pub(crate) fn text(&self, v: f64) -> String {
+        if self.percent { format!("{v:+.1}%") } else { short(v) }
+    }
 }
 
 /// How values become places on an axis.
@@ -61,6 +70,13 @@ pub struct Curve {
     pub points: Vec<Dot>,
 }
 
+impl Curve {
+    /// What was measured or computed, not what follows from it.
+    pub(crate) fn is_data(&self) -> bool {
+        matches!(self.draw, Draw::Points | Draw::Scatter | Draw::Bars)
+    }
+}
+
 /// How a curve is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Draw {
@@ -69,6 +85,8 @@ pub enum Draw {
     Points,
     /// Measured, but neighbours have nothing to do with each other: points with intervals alone.
     Scatter,
+    /// A row for each point: an arrow from the first end of its interval to the second. Such a curve stands alone.
+    Bars,
     /// A level that follows from points: a plain line. Not in character plots.
     Level,
     /// What would be expected: a dashed line. Not in character plots.
@@ -82,7 +100,7 @@ pub struct Dot {
     pub x: f64,
     /// Value.
     pub y: f64,
-    /// Interval of the value; absent when unknown.
+    /// Interval of the value, the lower end first but for [`Draw::Bars`]; absent when unknown.
     pub interval: Option<(f64, f64)>,
     /// Name for people (`threads-4`, a commit); stands before the line of a character plot.
     pub label: String,
@@ -116,7 +134,8 @@ impl Plot {
     pub(crate) fn dots<'a>(&self, curve: &'a Curve) -> Vec<&'a Dot> {
         let positive = |scale: Scale, v: f64| scale == Scale::Linear || v > 0.0;
         let fine = |d: &&Dot| {
-            d.finite() && positive(self.x.scale, d.x) && positive(self.y.scale, d.y.min(d.ends().0))
+            let (one, other) = d.ends();
+            d.finite() && positive(self.x.scale, d.x) && positive(self.y.scale, d.y.min(one).min(other))
         };
         curve.points.iter().filter(fine).take(POINTS_MAX).collect()
     }
@@ -126,24 +145,24 @@ impl Plot {
         let ends = self.series.iter().filter(|c| of(c)).flat_map(|c| self.dots(c)).map(Dot::ends);
         let span = ends.fold(None, |span: Option<(f64, f64)>, (low, high)| {
             let (from, to) = span.unwrap_or((low, high));
-            Some((from.min(low), to.max(high)))
+            Some((from.min(low).min(high), to.max(low).max(high)))
         });
         span.map(|(low, high)| if self.y.from_zero { (low.min(0.0), high.max(0.0)) } else { (low, high) })
     }
 
     /// The lines of the character plot: label, `|--o--|`, value.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let measured = |c: &Curve| matches!(c.draw, Draw::Points | Draw::Scatter);
-        let Some((low, high)) = self.span(measured) else { return Vec::new() };
+        let Some((low, high)) = self.span(Curve::is_data) else { return Vec::new() };
         let at = |v: f64| {
             let share = if high > low { (v - low) / (high - low) } else { 0.5 };
             (share.clamp(0.0, 1.0) * (FIELD_COLUMNS - 1) as f64).round() as usize
         };
-        let curves: Vec<Vec<&Dot>> =
-            self.series.iter().filter(|c| measured(c)).map(|c| self.dots(c)).collect();
-        let width = curves.iter().flatten().map(|d| crate::text::width(&d.label)).max().unwrap_or(0);
+        let curves: Vec<(Draw, Vec<&Dot>)> =
+            self.series.iter().filter(|c| c.is_data()).map(|c| (c.draw, self.dots(c))).collect();
+        let all = curves.iter().flat_map(|c| &c.1);
+        let width = all.map(|d| crate::text::width(&d.label)).max().unwrap_or(0);
         let mut out = Vec::new();
-        for dots in &curves {
+        for (draw, dots) in &curves {
             let mut before = f64::NEG_INFINITY;
             for d in dots {
                 for mark in self.marks.iter().filter(|m| before < m.x && m.x <= d.x && before.is_finite()) {
@@ -151,18 +170,21 @@ impl Plot {
                 }
                 before = d.x;
                 let pad = " ".repeat(width - crate::text::width(&d.label));
-                let field = self.field(d, at);
-                out.push(format!("{}{pad}  {field}  {}", d.label, short(d.y)));
+                let (field, value) = match draw {
+                    Draw::Bars => (self.bar(d, at), self.range(d)),
+                    _ => (self.field(d, at), self.y.text(d.y)),
+                };
+                out.push(format!("{}{pad}  {field}  {value}", d.label));
             }
         }
         out
     }
 
     fn field(&self, d: &Dot, at: impl Fn(f64) -> usize) -> String {
-        let mut field = vec![' '; FIELD_COLUMNS];
+        let mut field = [' '; FIELD_COLUMNS];
         let (low, high) = d.ends();
         if self.y.from_zero {
-            field[..at(d.y)].fill('=');
+            field[at(d.y.min(0.0))..at(d.y.max(0.0))].fill('=');
         }
         if d.interval.is_some() {
             field[at(low)..=at(high)].fill('-');
@@ -173,6 +195,30 @@ impl Plot {
         field.into_iter().collect()
     }
 
+    /// An arrow; where zero is, a colon.
+    fn bar(&self, d: &Dot, at: impl Fn(f64) -> usize) -> String {
+        let mut field = [' '; FIELD_COLUMNS];
+        let (from, to) = d.ends();
+        let (from, to) = (at(from), at(to));
+        field[from.min(to)..=from.max(to)].fill('=');
+        if self.y.from_zero {
+            field[at(0.0)] = ':';
+        }
+        field[from] = '|';
+        field[to] = match from.cmp(&to) {
+            std::cmp::Ordering::Less => '>',
+            std::cmp::Ordering::Equal => 'o',
+            std::cmp::Ordering::Greater => '<',
+        };
+        field.into_iter().collect()
+    }
+
+    /// Both ends of an arrow, in words.
+    pub(crate) fn range(&self, d: &Dot) -> String {
+        let (from, to) = d.ends();
+        format!("{} to {}", self.y.text(from), self.y.text(to))
+    }
+
     /// The data behind it.
     pub(crate) fn json(&self) -> Value {
         let dot = |d: &Dot| {
@@ -180,7 +226,7 @@ impl Plot {
             json!({ "x": d.x, "y": d.y, "low": low, "high": high, "label": d.label })
         };
         let draw = |d: Draw| match d {
-            Draw::Points | Draw::Scatter => "measured",
+            Draw::Points | Draw::Scatter | Draw::Bars => "measured",
             Draw::Level => "level",
             Draw::Reference => "reference",
         };

@@ -36,10 +36,14 @@ svg .gr{stroke:var(--rule);stroke-width:1}svg .mk{stroke-dasharray:2 3;stroke-wi
 svg .ln{fill:none;stroke:var(--c);stroke-width:1.6}svg .rf{stroke-dasharray:6 5;opacity:.75}\
 svg .lv{stroke-width:4;opacity:.35}svg .iv{stroke:var(--c);stroke-width:1.4}svg .dt{fill:var(--c)}\
 svg .mg{stroke:var(--good)}svg .mb{stroke:var(--bad)}svg .mp{stroke:var(--dim)}\
+svg .zr{stroke:var(--dim);stroke-width:1.5}svg .ar{stroke:var(--c);stroke-width:9;opacity:.55}\
 svg .tg{fill:var(--good)}svg .tb{fill:var(--bad)}";
 
 /// The figure, or nothing when no point can be drawn.
 pub(crate) fn figure(plot: &Plot) -> String {
+    if plot.series.iter().any(|c| c.draw == Draw::Bars) {
+        return crate::bars::figure(plot);
+    }
     let Some(frame) = Frame::of(plot) else { return String::new() };
     let mut out = format!(
         "<figure>\n<figcaption>{0}</figcaption>\n\
@@ -58,8 +62,7 @@ pub(crate) fn figure(plot: &Plot) -> String {
 
 /// Measured curves take the colours in turn; levels and references the colour of the measured curve before them.
 fn colour(plot: &Plot, index: usize) -> usize {
-    let measured = |c: &&Curve| matches!(c.draw, Draw::Points | Draw::Scatter);
-    let before = plot.series[..=index].iter().filter(measured).count();
+    let before = plot.series[..=index].iter().filter(|c| c.is_data()).count();
     before.max(1).wrapping_sub(1) % COLOURS + 1
 }
 
@@ -156,7 +159,7 @@ impl Frame {
                 "<g class=\"p{class}\"><line class=\"{line}\" x1=\"{x:.1}\" x2=\"{:.1}\" y1=\"12\" y2=\"12\"/>",
                 x + 22.0
             );
-            if matches!(curve.draw, Draw::Points | Draw::Scatter) {
+            if curve.is_data() {
                 let _ = write!(out, "<circle class=\"dt\" cx=\"{:.1}\" cy=\"12\" r=\"3.5\"/>", x + 11.0);
             }
             let _ = writeln!(out, "<text x=\"{:.1}\" y=\"16\">{}</text></g>", x + 28.0, escape(&curve.name));
@@ -205,7 +208,7 @@ impl Frame {
                 points.join(" ")
             );
         }
-        if matches!(curve.draw, Draw::Points | Draw::Scatter) {
+        if curve.is_data() {
             dots.iter().for_each(|d| self.dot(plot, curve, d, out));
         }
         out.push_str("</g>\n");
@@ -214,9 +217,9 @@ impl Frame {
     fn dot(&self, plot: &Plot, curve: &Curve, d: &Dot, out: &mut String) {
         let (x, y) = (self.px(plot, d.x), self.py(plot, d.y));
         let mut tip = if d.label.is_empty() { curve.name.clone() } else { d.label.clone() };
-        let _ = write!(tip, ": {}", short(d.y));
+        let _ = write!(tip, ": {}", plot.y.text(d.y));
         if let Some((low, high)) = d.interval {
-            let _ = write!(tip, " ({} .. {})", short(low), short(high));
+            let _ = write!(tip, " ({} .. {})", plot.y.text(low), plot.y.text(high));
             let (low, high) = (self.py(plot, low), self.py(plot, high));
             let (from, to) = (x - 4.0, x + 4.0);
             let _ = write!(
@@ -235,7 +238,7 @@ impl Frame {
 
 fn line_class(draw: Draw) -> &'static str {
     match draw {
-        Draw::Points | Draw::Scatter => "ln",
+        Draw::Points | Draw::Scatter | Draw::Bars => "ln",
         Draw::Level => "ln lv",
         Draw::Reference => "ln rf",
     }
@@ -246,7 +249,7 @@ fn mark_rows(plot: &Plot) -> usize {
 }
 
 /// The vertical span with some room, and never empty.
-fn padded(plot: &Plot, (low, high): (f64, f64)) -> (f64, f64) {
+pub(crate) fn padded(plot: &Plot, (low, high): (f64, f64)) -> (f64, f64) {
     let (low, high) = (placed(plot.y.scale, low), placed(plot.y.scale, high));
     let room = if high > low { 0.06 * (high - low) } else { 0.05 * high.abs().max(1e-9) };
     let floor = if plot.y.from_zero && low >= 0.0 { low } else { low - room };
@@ -254,7 +257,7 @@ fn padded(plot: &Plot, (low, high): (f64, f64)) -> (f64, f64) {
 }
 
 /// Steps of 1, 2 or 5 times a power of ten that give four to nine lines.
-fn y_ticks(plot: &Plot, (low, high): (f64, f64)) -> Vec<(f64, String)> {
+pub(crate) fn y_ticks(plot: &Plot, (low, high): (f64, f64)) -> Vec<(f64, String)> {
     if !plot.y.ticks.is_empty() {
         return plot.y.ticks.clone();
     }
@@ -266,7 +269,8 @@ fn y_ticks(plot: &Plot, (low, high): (f64, f64)) -> Vec<(f64, String)> {
     }
     let first = (low / step).ceil();
     let ticks = (0..20).map(|i| (first + f64::from(i)) * step).take_while(|v| *v <= high + 1e-9 * step);
-    ticks.map(|v| (v, tick(v, step))).collect()
+    let unit = if plot.y.percent { "%" } else { "" };
+    ticks.map(|v| (v, tick(v, step) + unit)).collect()
 }
 
 /// As many digits as the step needs.
@@ -286,9 +290,9 @@ fn x_ticks(plot: &Plot) -> Vec<(f64, String)> {
         let cut = |label: &str| label.chars().take(LABEL_CHARS_MAX).collect();
         return plot.x.ticks.iter().map(|(x, label)| (*x, cut(label))).collect();
     }
-    let measured = plot.series.iter().filter(|c| matches!(c.draw, Draw::Points | Draw::Scatter));
+    let measured = plot.series.iter().filter(|c| c.is_data());
     let mut xs: Vec<f64> = measured.flat_map(|c| plot.dots(c)).map(|d| d.x).collect();
-    xs.sort_by(f64::total_cmp);
+    xs.sort_unstable_by(f64::total_cmp);
     xs.dedup();
     xs.into_iter().map(|x| (x, short_tick(x))).collect()
 }

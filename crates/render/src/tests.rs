@@ -320,6 +320,53 @@ fn a_plot_of_nothing_or_of_one_level_is_drawn_without_harm() {
     assert!(html.contains("<svg") && !html.contains("NaN"), "{html}");
 }
 
+/// Arrows from a value to another around zero, which every picture shows.
+#[test]
+fn arrows_point_from_the_first_end_to_the_second() {
+    let bar = |i: u32, from: f64, to: f64| Dot {
+        x: f64::from(i),
+        y: (from + to) / 2.0,
+        interval: Some((from, to)),
+        label: format!("u{i} <b>"),
+    };
+    let points = vec![bar(0, -4.0, 8.0), bar(1, 8.0, 2.0), bar(2, 2.0, 2.0)];
+    let plot = Plot {
+        key: String::new(),
+        y: Axis { label: "change".into(), from_zero: true, percent: true, ..Axis::default() },
+        series: vec![Curve { name: String::new(), draw: Draw::Bars, points }],
+        marks: Vec::new(),
+        ..plot()
+    };
+    assert_snapshot!(of_plot(plot.clone(), Format::Text), @r"
+    rate & <i>
+    u0 <b>  |===============:==============================>  -4.0% to +8.0%
+    u1 <b>                  :       <======================|  +8.0% to +2.0%
+    u2 <b>                  :       o                         +2.0% to +2.0%
+    ");
+    let html = of_plot(plot.clone(), Format::Html);
+    for part in ["<title>u1 &lt;b&gt;: +8.0% to +2.0%</title>", "class=\"zr\"", ">5%</text>", ">change</text>"] {
+        assert!(html.contains(part), "{part} is not in {html}");
+    }
+    let heads = |sign: &str| html.matches(&format!("l{sign}9 -6v12z")).count();
+    assert_eq!((heads("-"), heads("")), (2, 1), "heads at the second end: {html}");
+    assert!(!html.contains("NaN") && !of_plot(plot, Format::Json).contains("series"), "no name, not in JSON");
+}
+
+/// Bars begin at zero wherever that lies.
+#[test]
+fn a_value_below_zero_stands_left_of_it() {
+    let dot = |x: f64, y: f64| Dot { x, y, interval: Some((y - 1.0, y + 1.0)), label: format!("{x}") };
+    let mut plot = plot();
+    plot.y.percent = true;
+    plot.series = vec![Curve { name: "c".into(), draw: Draw::Points, points: vec![dot(1.0, -5.0), dot(2.0, 5.0)] }];
+    plot.marks.clear();
+    assert_snapshot!(of_plot(plot, Format::Text), @r"
+    rate & <i>
+    1  |---o---|===============                          -5.0%
+    2                          ===============|---o---|  +5.0%
+    ");
+}
+
 /// A picture is never squeezed: what belongs to its row stands below it where both have no room side by side.
 #[test]
 fn beside_a_picture_without_room_text_goes_below() {

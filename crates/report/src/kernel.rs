@@ -68,7 +68,7 @@ impl KernelGroup {
     /// Fields, most transfers first.
     pub(super) fn ranked(&self) -> Vec<(&str, u64)> {
         let mut out: Vec<(&str, u64)> = self.fields.iter().map(|(f, n)| (f.as_str(), *n)).collect();
-        out.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        out.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
         out
     }
 
@@ -294,7 +294,7 @@ fn field_table(e: &Evidence, all: &[KernelGroup], total: u64) -> Node {
         }
     }
     let mut list: Vec<(&str, Sum)> = sums.into_iter().collect();
-    list.sort_by_key(|(path, s)| (std::cmp::Reverse(s.transfers), *path));
+    list.sort_unstable_by_key(|(path, s)| (std::cmp::Reverse(s.transfers), *path));
     let row = |(path, s): &(&str, Sum)| {
         let top = s.code.iter().max_by_key(|(code, n)| (**n, std::cmp::Reverse(**code)));
         let function = top.and_then(|(code, _)| stack(e, *code).into_iter().next()).unwrap_or_default();
@@ -357,7 +357,7 @@ fn section(context: &Context<'_>, g: &KernelGroup, rank: u64) -> Node {
         Column::number("cpus", "CPUs"),
     ];
     let mut uses: Vec<(&(String, u32), &Use)> = g.uses.iter().collect();
-    uses.sort_by(|a, b| b.1.transfers.cmp(&a.1.transfers).then_with(|| a.0.cmp(b.0)));
+    uses.sort_unstable_by(|a, b| b.1.transfers.cmp(&a.1.transfers).then_with(|| a.0.cmp(b.0)));
     let hidden = uses.len().saturating_sub(ROWS_MAX);
     let rows = uses.into_iter().take(ROWS_MAX).map(|(key, u)| use_row(e, key, u)).collect();
     nodes.push(Node::Table { key: "rows".into(), columns, rows });
@@ -445,7 +445,7 @@ pub fn compare(first: &Evidence, second: &Evidence, options: &Options) -> Report
     let (sum_a, sum_b): (u64, u64) = (a.values().sum(), b.values().sum());
     let mut names: Vec<&String> = a.keys().chain(b.keys().filter(|k| !a.contains_key(*k))).collect();
     let of = |m: &BTreeMap<String, u64>, k: &str| m.get(k).copied().unwrap_or(0);
-    names.sort_by_key(|k| (std::cmp::Reverse(of(&a, k).max(of(&b, k))), k.as_str()));
+    names.sort_unstable_by_key(|k| (std::cmp::Reverse(of(&a, k).max(of(&b, k))), k.as_str()));
     let cell = |m: &BTreeMap<String, u64>, k: &str| match m.get(k) {
         Some(n) => Cell::count(*n),
         None => Cell::value(0, "-"),

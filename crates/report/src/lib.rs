@@ -155,7 +155,7 @@ pub fn known_names(e: &Evidence, limit: usize) -> Vec<String> {
     let namer = Namer::new(e);
     let named = e.objects.iter().filter(|o| o.ty.is_some() || o.name.is_some());
     let mut out: Vec<String> = named.map(|o| namer.root(o)).collect();
-    out.sort();
+    out.sort_unstable();
     out.dedup();
     out.truncate(limit);
     out

@@ -10,7 +10,7 @@ pub fn threads(e: &Evidence, actors: &[u32]) -> String {
         kinds.entry(thread(e, a)).or_insert((0, i)).0 += 1;
     }
     let mut list: Vec<(String, (u32, usize))> = kinds.into_iter().collect();
-    list.sort_by_key(|(_, (n, first))| (std::cmp::Reverse(*n), *first));
+    list.sort_unstable_by_key(|(_, (n, first))| (std::cmp::Reverse(*n), *first));
     let text = |(label, (n, first)): (String, (u32, usize))| match n {
         1 if label.ends_with(')') || label.starts_with("lambda ") => format!("{label} T{}", actors[first]),
         // Names of running threads are often all the same.

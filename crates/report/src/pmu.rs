@@ -67,7 +67,7 @@ pub fn lines(e: &Evidence, line: LineSize) -> Vec<PmuLine<'_>> {
         })
         .filter(|l| l.contended > 0)
         .collect();
-    out.sort_by_key(|l| (std::cmp::Reverse(l.contended), l.process, l.address));
+    out.sort_unstable_by_key(|l| (std::cmp::Reverse(l.contended), l.process, l.address));
     out
 }
 
@@ -78,7 +78,7 @@ fn fields(e: &Evidence, namer: &Namer, l: &PmuLine) -> Vec<(String, u64)> {
         *sums.entry(field(e, namer, s)).or_default() += contended(s);
     }
     let mut out: Vec<(String, u64)> = sums.into_iter().collect();
-    out.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    out.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     out
 }
 

@@ -30,7 +30,7 @@ pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
     }
     let (a, b) = (sides(old, options), sides(new, options));
     let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
-    names.sort();
+    names.sort_unstable();
     names.dedup();
     let most = |n: &String| a.get(n).map_or(0.0, |s| s.e).max(b.get(n).map_or(0.0, |s| s.e));
     names.sort_by(|x, y| most(y).partial_cmp(&most(x)).unwrap_or(std::cmp::Ordering::Equal));

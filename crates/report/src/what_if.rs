@@ -165,7 +165,7 @@ fn change(a: u64, b: u64) -> String {
 fn table(fields: BTreeMap<String, [u64; 2]>) -> Node {
     let mut rows: Vec<(String, [u64; 2])> = fields.into_iter().filter(|(_, n)| n[0] + n[1] > 0).collect();
     let weight = |[a, b]: [u64; 2]| (a.abs_diff(b), a.max(b));
-    rows.sort_by(|x, y| weight(y.1).cmp(&weight(x.1)).then_with(|| x.0.cmp(&y.0)));
+    rows.sort_unstable_by(|x, y| weight(y.1).cmp(&weight(x.1)).then_with(|| x.0.cmp(&y.0)));
     let row = |(path, [a, b]): &(String, [u64; 2])| {
         let tone = match a.cmp(b) {
             std::cmp::Ordering::Less => Tone::Bad,

@@ -166,7 +166,7 @@ impl Reading<'_, '_> {
         share(seen(l), &mut all);
         let actor = self.actor();
         let mut shapes: Vec<(Shape, usize)> = index.into_iter().collect();
-        shapes.sort_by_key(|s| s.1);
+        shapes.sort_unstable_by_key(|s| s.1);
         let rows = shapes.into_iter().map(|(shape, i)| row(actor, shape, &all[i]));
         rows.filter(|r| r.repeats > 0).collect()
     }

@@ -57,7 +57,7 @@ impl Reading<'_, '_> {
         let accesses = self.under_no_lock(&places);
         let visits: u64 = all.iter().map(|a| a.visits).sum();
         let mut shapes: Vec<(Vec<Where>, usize)> = index.into_iter().collect();
-        shapes.sort_by_key(|s| s.1);
+        shapes.sort_unstable_by_key(|s| s.1);
         let row = |(shape, i): (Vec<Where>, usize)| self.row(shape, &all[i], accesses, visits);
         shapes.into_iter().map(row).filter(|r| r.repeats > 0).collect()
     }

@@ -13,6 +13,7 @@ pub mod layouts;
 pub mod locks;
 pub mod nodes;
 pub mod objects;
+mod pictures;
 pub mod predict;
 pub mod recorded;
 pub mod stories;

@@ -1,5 +1,7 @@
 //! Predictions as a view.
 
+use crate::answer::Influence;
+use crate::pictures;
 use crate::predict::{Ablation, COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATION_NS_MIN, OPERATIONS_MIN, Point};
 use crate::predict::{Prediction, Question, SHARE_MIN, Subject, Verdict};
 use crate::stories::{Side, Story};
@@ -245,7 +247,8 @@ fn curve(p: &Prediction) -> Node {
         ]
     };
     let table = Node::Table { key: "points".into(), columns, rows: p.curve.iter().map(row).collect() };
-    Node::Section { key: "curve".into(), title: "By number of CPUs".into(), nodes: vec![table] }
+    let nodes = pictures::scaling(p).into_iter().chain([table]).collect();
+    Node::Section { key: "curve".into(), title: "By number of CPUs".into(), nodes }
 }
 
 fn tornado(p: &Prediction) -> Node {
@@ -258,25 +261,22 @@ fn tornado(p: &Prediction) -> Node {
         Column::number("effect_high", "Effect when high"),
     ];
     let fixed = |key: &str| p.question.fixed.iter().any(|(k, _)| k == key);
-    let rows = p
-        .tornado
-        .iter()
-        .filter(|x| !fixed(x.unknown.key))
-        .map(|x| {
-            let (low, high) = x.unknown.range;
-            vec![
-                Cell::text(x.unknown.key),
-                Cell::text(x.unknown.what),
-                Cell::number(low, format!("x{low:.2}")),
-                Cell::number(high, format!("x{high:.2}")),
-                effect_cell(x.low),
-                effect_cell(x.high),
-            ]
-        })
-        .collect();
-    let table = Node::Table { key: "unknowns".into(), columns, rows };
+    let free = || p.tornado.iter().filter(|x| !fixed(x.unknown.key));
+    let row = |x: &Influence| {
+        let (low, high) = x.unknown.range;
+        vec![
+            Cell::text(x.unknown.key),
+            Cell::text(x.unknown.what),
+            Cell::number(low, format!("x{low:.2}")),
+            Cell::number(high, format!("x{high:.2}")),
+            effect_cell(x.low),
+            effect_cell(x.high),
+        ]
+    };
+    let table = Node::Table { key: "unknowns".into(), columns, rows: free().map(row).collect() };
+    let nodes = pictures::tornado(free()).into_iter().chain([table]).collect();
     let title = "What it hangs on (mean effect in the lower and upper third of each unknown)";
-    Node::Section { key: "tornado".into(), title: title.into(), nodes: vec![table] }
+    Node::Section { key: "tornado".into(), title: title.into(), nodes }
 }
 
 fn ablations(p: &Prediction) -> Node {

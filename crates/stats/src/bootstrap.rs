@@ -22,7 +22,7 @@ pub fn ratio(
     }
     let observed = mean(b) / mean(a);
     let mut drawn: Vec<f64> = (0..draws).map(|_| draw(a, b, paired, rng)).collect();
-    drawn.sort_by(f64::total_cmp);
+    drawn.sort_unstable_by(f64::total_cmp);
     let below = drawn.iter().filter(|&&r| r < observed).count() as f64;
     let ties = drawn.iter().filter(|&&r| r == observed).count() as f64;
     let share = ((below + ties / 2.0) / draws as f64).clamp(0.5 / draws as f64, 1.0 - 0.5 / draws as f64);

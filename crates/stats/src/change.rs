@@ -57,7 +57,7 @@ pub fn e_divisive(xs: &[f64], search: Search, rng: &mut Rng) -> Vec<ChangePoint>
             break;
         }
         found.push(ChangePoint { index, p });
-        found.sort_by_key(|c| c.index);
+        found.sort_unstable_by_key(|c| c.index);
     }
     found
 }

@@ -25,7 +25,7 @@ pub fn ln_e_value(d: &[f64], shift: f64) -> f64 {
     if sizes.is_empty() || !usable(d, 1) {
         return 0.0;
     }
-    sizes.sort_by(f64::total_cmp);
+    sizes.sort_unstable_by(f64::total_cmp);
     let scale = quantile_sorted(&sizes, 0.5);
     if scale <= 0.0 {
         return signs_only(d, shift);
@@ -78,7 +78,7 @@ pub fn confidence_sequence(d: &[f64], confidence: f64) -> Option<Interval> {
     }
     let limit = -(1.0 - confidence).ln();
     let mut sorted = d.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     let centre = quantile_sorted(&sorted, 0.5);
     let spread = (sorted[sorted.len() - 1] - sorted[0]).max(centre.abs() * 1e-9).max(1e-12);
     let edge = |direction: f64| {

@@ -40,7 +40,7 @@ pub fn two_modes(xs: &[f64]) -> Option<TwoModes> {
         return None;
     }
     let mut sorted = xs.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     let n = sorted.len();
     let squares = |part: &[f64]| {
         let m = part.iter().sum::<f64>() / part.len() as f64;

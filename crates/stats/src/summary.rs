@@ -60,7 +60,7 @@ pub fn best_percent(xs: &[f64], percent: usize, higher_is_better: bool) -> Optio
         return None;
     }
     let mut sorted = xs.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     if higher_is_better {
         sorted.reverse();
     }
@@ -79,7 +79,7 @@ pub fn quantile(xs: &[f64], p: f64) -> Option<f64> {
         return None;
     }
     let mut sorted = xs.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     Some(quantile_sorted(&sorted, p))
 }
 

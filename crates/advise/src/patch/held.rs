@@ -56,7 +56,7 @@ impl Held {
             }
         }
         for list in [&mut out.names, &mut out.pointers] {
-            list.sort();
+            list.sort_unstable();
             list.dedup();
         }
         out

@@ -35,7 +35,7 @@ pub fn names_of(name: &str, files: &[(&str, &str)]) -> Vec<String> {
         }
         names.extend(typedefs(&source, bare));
     }
-    names.sort();
+    names.sort_unstable();
     names.dedup();
     names
 }

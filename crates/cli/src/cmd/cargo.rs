@@ -48,7 +48,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 /// the workspace decide.
 fn folder(args: &[OsString]) -> PathBuf {
     let mut command = Command::new("cargo");
-    let own = &args[..before_subcommand(args).min(args.len())];
+    let own = &args[..before_subcommand(args)];
     command.args(own.iter().take_while(|a| a.to_string_lossy().starts_with('+')));
     command.args(["metadata", "--format-version", "1", "--no-deps"]);
     let words: Vec<_> = args.iter().map(|a| a.to_string_lossy()).take_while(|a| a != "--").collect();

@@ -177,7 +177,7 @@ fn wanted(args: &Args, rules: &[Rule]) -> Vec<String> {
         return Vec::new();
     }
     let mut names: Vec<String> = rules.iter().map(|r| r.ty.clone()).collect();
-    names.sort();
+    names.sort_unstable();
     names.dedup();
     names
 }

@@ -230,7 +230,7 @@ fn logs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let number: u64 = digits.chars().rev().collect::<String>().parse().unwrap_or(0);
         (name.trim_end_matches(|c: char| c.is_ascii_digit()).to_string(), number, p.clone())
     };
-    out.sort_by_key(number);
+    out.sort_unstable_by_key(number);
     Ok(out)
 }
 

@@ -49,7 +49,7 @@ fn seen(runs: &[Run]) -> Vec<Seen> {
     let of = |distance_bytes: usize| {
         let mut rates: Vec<f64> =
             runs.iter().filter(|r| r.distance_bytes == distance_bytes).map(|r| r.additions_per_s).collect();
-        rates.sort_by(f64::total_cmp);
+        rates.sort_unstable_by(f64::total_cmp);
         let at = |i: usize| rates.get(i).copied().unwrap_or(0.0);
         Seen {
             distance_bytes,

@@ -29,7 +29,7 @@ pub fn of(folder: &Path, build: &Path) -> anyhow::Result<Vec<Golden>> {
     }
     .with_context(|| format!("{}", folder.display()))?;
     paths.retain(|p| p.extension().is_some_and(|e| e == "json"));
-    paths.sort();
+    paths.sort_unstable();
     let mut out = Vec::new();
     for snapshot in paths {
         let bytes = std::fs::read(&snapshot).with_context(|| format!("{}", snapshot.display()))?;

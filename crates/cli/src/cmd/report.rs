@@ -108,7 +108,7 @@ fn elsewhere(args: &Args, e: &Evidence, options: &Options, global: &Global) -> a
     }
     let path = args.layout.as_deref().context("--what-if or --layout")?;
     let mut wanted: Vec<String> = e.turn_lengths().flat_map(OtherBuild::wanted).collect();
-    wanted.sort();
+    wanted.sort_unstable();
     wanted.dedup();
     let other = Source::open(path, &wanted, global)?;
     let label = path.display().to_string();

@@ -188,7 +188,7 @@ pub fn slab_caches(dir: &Path) -> anyhow::Result<Vec<Cache>> {
     if caches.is_empty() {
         bail!("{}: no slab cache here (it should look like /sys/kernel/slab)", dir.display());
     }
-    caches.sort_by(|a, b| a.name.cmp(&b.name));
+    caches.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(caches)
 }
 

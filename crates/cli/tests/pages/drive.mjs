@@ -100,7 +100,8 @@ const SHOWN = "[...document.querySelectorAll('table[data-t] tbody tr')].filter(r
 
 // Everything inside the page that a click or a slider does, as numbers.
 const inside = () => {
-  const seen = { drawings: 0, sliders: 0, places: 0, redrawn: 0, cells: 0, said: 0, sorted: 0, tables: 0 };
+  const plots = document.querySelectorAll("figure svg").length;
+  const seen = { plots, drawings: 0, sliders: 0, places: 0, redrawn: 0, cells: 0, said: 0, sorted: 0, tables: 0 };
   for (const fig of document.querySelectorAll("figure.by")) {
     seen.drawings++;
     for (const cell of [...fig.querySelectorAll("button.c")].slice(0, 3)) {

@@ -189,7 +189,7 @@ fn clear(cache: &Path, bytes_max: u64) {
         let used = path.join(ABOUT).metadata().and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         all.push((used, size(&path), path));
     }
-    all.sort();
+    all.sort_unstable();
     let mut total: u64 = all.iter().map(|a| a.1).sum();
     for (_, bytes, path) in all {
         if total <= bytes_max {

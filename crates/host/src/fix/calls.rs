@@ -122,7 +122,7 @@ impl Call {
 pub(super) fn logged(log: &Path) -> Vec<Call> {
     let Ok(entries) = std::fs::read_dir(log) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
-    paths.sort();
+    paths.sort_unstable();
     let mut out: Vec<Call> = Vec::new();
     for path in paths {
         let Ok(bytes) = std::fs::read(&path) else { continue };

@@ -189,7 +189,7 @@ impl<'a> Compiler<'a> {
         self.calls.borrow_mut().get_or_insert_with(|| calls::logged(&log));
         let mut files = Vec::new();
         new_elf_files(self.root, start, 24, &mut files);
-        files.sort_by_key(|p| (p.extension().is_none_or(|e| e != "o"), p.clone()));
+        files.sort_unstable_by_key(|p| (p.extension().is_none_or(|e| e != "o"), p.clone()));
         let found = files.iter().take(OUTPUTS_MAX).find_map(|f| probe(f));
         found.ok_or_else(|| self.no_layout())
     }
@@ -383,7 +383,12 @@ pub(super) fn run(
 ) -> Result<(), FixError> {
     announce(shown);
     let failed = |tail: String| FixError::BuildFailed { command: shown.into(), patched, tail };
-    let output = command.stdin(Stdio::null()).output().map_err(|e| failed(e.to_string()))?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let cannot_start = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::NotFound => failed(format!("no `{program}` in PATH: install it, or say --build CMD")),
+        _ => failed(format!("{program}: {e}")),
+    };
+    let output = command.stdin(Stdio::null()).output().map_err(cannot_start)?;
     if output.status.success() {
         return Ok(());
     }

@@ -68,7 +68,7 @@ fn units(compiler: &Compiler<'_>) -> Vec<PathBuf> {
         compiler.sources.units_for(compiler.file).into_iter().collect::<std::collections::BTreeSet<_>>();
     let mut out: Vec<&PathBuf> =
         users.iter().filter(|p| direct.contains(*p) && folder(p).is_some()).collect();
-    out.sort_by_key(|p| (core(p), folder(p), (*p).clone()));
+    out.sort_unstable_by_key(|p| (core(p), folder(p), (*p).clone()));
     out.into_iter().take(UNITS_MAX).cloned().collect()
 }
 

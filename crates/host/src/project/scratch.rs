@@ -258,7 +258,7 @@ mod tests {
         let there = |n: &str| copy.path().join(n).exists();
         assert!(there("x.c") && there("blob.o") && !there("x.o") && !there("build") && !there("target"));
         let mut left_out = copy.left_out().to_vec();
-        left_out.sort();
+        left_out.sort_unstable();
         assert_eq!(left_out, ["build", "target"]);
         let copy = Scratch::copy_keeping(from.path(), Path::new("build")).unwrap();
         assert!(copy.path().join("build/x.h").exists());

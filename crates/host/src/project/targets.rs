@@ -132,7 +132,7 @@ fn own_files(found: &[PathBuf]) -> Vec<&PathBuf> {
         }
     }
     let mut out: Vec<&PathBuf> = files.into_values().collect();
-    out.sort();
+    out.sort_unstable();
     out
 }
 

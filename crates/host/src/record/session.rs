@@ -129,7 +129,7 @@ fn locked(folder: &Path, create: bool) -> std::io::Result<File> {
 /// Recordings of this user that no tussle is at work on, in the places where session folders are made.
 pub fn leftovers() -> Vec<Leftover> {
     let mut places = super::place::all();
-    places.sort();
+    places.sort_unstable();
     places.dedup();
     places.iter().flat_map(|p| in_folder(p)).collect()
 }

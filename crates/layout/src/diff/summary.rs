@@ -53,7 +53,7 @@ pub fn hot_pairs(new: Side<'_>, id: TypeId, d: &TypeDiff) -> Vec<HotPair> {
             });
         }
     }
-    out.sort();
+    out.sort_unstable();
     out.dedup_by(|x, y| (&x.ty, &x.a, &x.b) == (&y.ty, &y.a, &y.b));
     out
 }

@@ -42,12 +42,17 @@ pub enum Error {
     },
 }
 
-/// Where a key belongs that stands in the wrong table.
+/// Where a key belongs that stands in the wrong table, or which one was meant.
 fn hint(error: &toml::de::Error) -> String {
-    let keys = ["has", "arch", "config"];
-    match keys.iter().find(|k| error.message().contains(&format!("unknown field `{k}`"))) {
-        Some(key) => format!("`{key}` belongs into when = {{ {key} = .. }}"),
-        None => String::new(),
+    let unknown = error.message().strip_prefix("unknown ").unwrap_or_default();
+    let quoted: Vec<&str> = unknown.split('`').skip(1).step_by(2).collect();
+    match &quoted[..] {
+        [key @ ("has" | "arch" | "config"), ..] => format!("`{key}` belongs into when = {{ {key} = .. }}"),
+        [key, known @ ..] => match &tussle_model::near::near_paths(known.iter().copied(), key, 3)[..] {
+            [] => String::new(),
+            close => format!("close: {}", close.join(", ")),
+        },
+        [] => String::new(),
     }
 }
 

@@ -606,9 +606,9 @@ impl<'p> Engine<'p> {
             *f = (f.0 + transfers, f.1 + hitm);
         }
         let mut fields: Vec<_> = fields.into_iter().map(|(n, (t, h))| (n, t, h)).collect();
-        fields.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        fields.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
         let mut lines: Vec<_> = lines.into_iter().map(|(l, (n, t))| (n, l, t)).collect();
-        lines.sort_by(|a, b| b.2.cmp(&a.2).then(a.1.cmp(&b.1)));
+        lines.sort_unstable_by(|a, b| b.2.cmp(&a.2).then(a.1.cmp(&b.1)));
         lines.truncate(32);
         (fields, lines)
     }

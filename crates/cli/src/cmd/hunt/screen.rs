@@ -225,7 +225,7 @@ impl<'a> Story<'a> {
                 None => places.push((t.samples, place)),
             }
         }
-        places.sort_by(|a, b| b.cmp(a));
+        places.sort_unstable_by(|a, b| b.cmp(a));
         places.into_iter().take(CODE_MAX).map(|p| p.1).collect::<Vec<_>>().join(", ")
     }
 

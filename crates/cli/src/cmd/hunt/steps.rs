@@ -21,6 +21,8 @@ use tussle_host::project::{self, BuildError, Programs, Project, Scratch, System,
 use tussle_host::record::{Output, RecordError, RecordOptions, record};
 use tussle_host::said::Said;
 
+/// Programs beside the one that is run of which it is told.
+const OTHERS_TOLD_MAX: usize = 5;
 /// A benchmark takes about this long when nobody says how many pairs.
 const BENCH_SECONDS: f64 = 60.0;
 
@@ -170,8 +172,18 @@ impl<'a> Hunt<'a> {
     pub fn first(&self) -> anyhow::Result<First> {
         let built = self.build_instrumented(&self.dir)?;
         let argv = self.argv(&built)?;
+        self.tell_of_others(&built.programs);
         let Run { evidence, said, .. } = self.record(&built, &argv)?.that_succeeds()?;
         Ok(First { built, argv, evidence, said })
+    }
+
+    /// Tests and the like are not run by themselves, and may be the better load.
+    fn tell_of_others(&self, programs: &Programs) {
+        let others = programs.others.iter().take(OTHERS_TOLD_MAX).map(|p| format!("./{}", p.display()));
+        let others: Vec<String> = others.collect();
+        if self.asked.is_empty() && !others.is_empty() {
+            self.global.remark(format!("built as well: {} (--run 'COMMAND' runs one)", others.join(", ")));
+        }
     }
 
     /// Runs the instrumented program and names what it did; with what it wrote.

@@ -92,7 +92,7 @@ fn numbered(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let number = name.to_str().and_then(|n| n.strip_prefix("data.")?.parse::<u32>().ok());
         out.extend(number.map(|n| (n, folder.join(&name))));
     }
-    out.sort();
+    out.sort_unstable();
     Ok(out.into_iter().map(|f| f.1).collect())
 }
 
