@@ -13,6 +13,9 @@ const SCRIPT: &str = include_str!("page.js");
 /// Rows of a table that stand in the page; the script takes the others from data when they are asked for.
 const ROWS_MAX: usize = 300;
 
+/// Findings in a row that are not folded away: a browser lays out what it shows.
+const FINDINGS_MAX: usize = 100;
+
 /// Headings from here on are worth a list of contents.
 const CONTENTS_MIN: usize = 4;
 
@@ -56,30 +59,42 @@ struct Page {
 
 impl Page {
     fn nodes(&mut self, list: &[Node], level: usize, items: bool) {
-        for node in list {
-            match node {
-                Node::Section { title, nodes, .. } => self.section(title, nodes, level, items),
-                Node::List { items, .. } => self.nodes(items, level, true),
-                Node::Facts(facts) => {
-                    self.out.push_str("<dl>\n");
-                    for f in facts.iter().filter(|f| !f.label.is_empty()) {
-                        let (label, value) = (escape(&f.label), cell(&f.cell));
-                        self.out.push_str(&format!("<dt>{label}</dt><dd>{value}</dd>\n"));
-                    }
-                    self.out.push_str("</dl>\n");
-                }
-                Node::Table { columns, rows, .. } if !rows.is_empty() => table(columns, rows, &mut self.out),
-                Node::Table { .. } | Node::Data { .. } | Node::Written { .. } => {}
-                Node::Text(spans) => {
-                    let text: String = spans.iter().map(|s| toned(&s.text, s.tone)).collect();
-                    self.out.push_str(&format!("<p>{text}</p>\n"));
-                }
-                Node::Block { text, language, .. } => block(text, language, &mut self.out),
-                Node::Plot(p) => self.out.push_str(&crate::svg::figure(p)),
-                Node::Bytes(b) => bytes(b, &mut self.out),
-                Node::Help { title, text } => help(title, text, &mut self.out),
-                Node::Finding(f) => finding(f, &mut self.out),
+        let both = |a: &Node, b: &Node| matches!((a, b), (Node::Finding(_), Node::Finding(_)));
+        for run in list.chunk_by(both) {
+            let (shown, folded) = run.split_at(run.len().min(FINDINGS_MAX));
+            shown.iter().for_each(|n| self.node(n, level, items));
+            if !folded.is_empty() {
+                let more = crate::thousands(folded.len() as u64);
+                self.out.push_str(&format!("<details><summary>{more} more findings</summary>\n"));
+                folded.iter().for_each(|n| self.node(n, level, items));
+                self.out.push_str("</details>\n");
             }
+        }
+    }
+
+    fn node(&mut self, node: &Node, level: usize, items: bool) {
+        match node {
+            Node::Section { title, nodes, .. } => self.section(title, nodes, level, items),
+            Node::List { items, .. } => self.nodes(items, level, true),
+            Node::Facts(facts) => {
+                self.out.push_str("<dl>\n");
+                for f in facts.iter().filter(|f| !f.label.is_empty()) {
+                    let (label, value) = (escape(&f.label), cell(&f.cell));
+                    self.out.push_str(&format!("<dt>{label}</dt><dd>{value}</dd>\n"));
+                }
+                self.out.push_str("</dl>\n");
+            }
+            Node::Table { columns, rows, .. } if !rows.is_empty() => table(columns, rows, &mut self.out),
+            Node::Table { .. } | Node::Data { .. } | Node::Written { .. } => {}
+            Node::Text(spans) => {
+                let text: String = spans.iter().map(|s| toned(&s.text, s.tone)).collect();
+                self.out.push_str(&format!("<p>{text}</p>\n"));
+            }
+            Node::Block { text, language, .. } => block(text, language, &mut self.out),
+            Node::Plot(p) => self.out.push_str(&crate::svg::figure(p)),
+            Node::Bytes(b) => bytes(b, &mut self.out),
+            Node::Help { title, text } => help(title, text, &mut self.out),
+            Node::Finding(f) => finding(f, &mut self.out),
         }
     }
 

@@ -367,6 +367,32 @@ fn a_value_below_zero_stands_left_of_it() {
     ");
 }
 
+/// Thousands of findings stand in the page, but are not laid out until somebody asks for them.
+#[test]
+fn many_findings_are_folded() {
+    let finding = |i: usize| {
+        Node::Finding(Finding {
+            rule: "r".into(),
+            level: Level::Error,
+            message: format!("case {i}!"),
+            file: None,
+            line: None,
+            help: None,
+            fingerprint: None,
+        })
+    };
+    let page = |n: usize| {
+        let nodes = (0..n).map(finding).chain([Node::Text(vec![Span::plain("after")])]).collect();
+        render(&View { kind: "report", schema_version: 1, nodes }, Format::Html, plain())
+    };
+    assert!(!page(100).contains("<details>"));
+    let many = page(1250);
+    let (open, rest) = many.split_once("<details><summary>1,150 more findings</summary>").unwrap();
+    let (folded, after) = rest.split_once("</details>").unwrap();
+    assert!(open.contains("case 99!") && !open.contains("case 100!"));
+    assert!(folded.contains("case 100!") && folded.contains("case 1249!") && after.contains("after"));
+}
+
 /// A picture is never squeezed: what belongs to its row stands below it where both have no room side by side.
 #[test]
 fn beside_a_picture_without_room_text_goes_below() {
