@@ -19,6 +19,7 @@ mod meaning;
 mod positions;
 mod rust;
 mod sources;
+mod tools;
 mod variable;
 
 use std::collections::HashMap;

@@ -12,6 +12,7 @@ use tussle_model::{SourceLoc, TypeId, TypeTable};
 
 use super::calls::{self, Call, is_cpp, is_unit};
 use super::sources::Sources;
+use super::tools::debug_compilers;
 use super::{FixError, Request, compdb, kernel};
 use crate::companions::{FileCompanions, open_bytes};
 use crate::project::{Scratch, System};
@@ -27,7 +28,7 @@ pub(super) const DEBUG_FLAGS: [&str; 3] = ["-g", "-fno-eliminate-unused-debug-ty
 
 /// What compilers must be told to describe every class that a unit knows: by default, those with virtual functions are
 /// described in one unit only, and members of such types have no layout in the others.
-fn class_flags(compiler: &str) -> &'static [&'static str] {
+pub(super) fn class_flags(compiler: &str) -> &'static [&'static str] {
     let name = compiler.rsplit('/').next().unwrap_or("");
     match (name.contains("clang"), name.contains("++")) {
         (true, _) => &["-fstandalone-debug"],
@@ -127,10 +128,31 @@ impl<'a> Compiler<'a> {
         patched: bool,
         announce: &mut dyn FnMut(&str),
     ) -> Result<TypeTable, FixError> {
-        match &self.request.build {
-            Build::Kernel => kernel::layout(self, patched, announce),
-            _ => self.find(patched, announce, &|file| self.read(file)),
+        if self.request.build == &Build::Kernel {
+            return kernel::layout(self, patched, announce);
         }
+        // Another program of the folder may have a type of this name: only where none is known to stand in our file,
+        // the first one counts.
+        let other = RefCell::new(None);
+        let found = self.find(patched, announce, &|file| {
+            let table = self.read(file)?;
+            if self.target(&table).is_some_and(|id| self.is_defined_here(&table, id)) {
+                return Some(table);
+            }
+            other.borrow_mut().get_or_insert(table);
+            None
+        });
+        match found {
+            Err(FixError::NoLayout { .. }) => other.take().ok_or_else(|| self.no_layout()),
+            found => found,
+        }
+    }
+
+    /// The type stands in the file that is patched, as far as the debug information says where it does.
+    fn is_defined_here(&self, table: &TypeTable, id: TypeId) -> bool {
+        let Some(decl) = table.aggregate(id).and_then(|a| a.decl.as_ref()) else { return true };
+        let path = super::sources::normal(Path::new(&decl.file));
+        path.ends_with(self.file) || self.file.ends_with(&path)
     }
 
     /// Builds the copy and reads what `probe` finds in the first file that was built and has it.
@@ -179,7 +201,10 @@ impl<'a> Compiler<'a> {
         let io = |source| FixError::Io { path: self.tools.path().into(), source };
         let _ = std::fs::remove_dir_all(&log);
         std::fs::create_dir(&log).map_err(io)?;
-        let path = debug_compilers(self.tools.path(), &log).map_err(io)?;
+        let kept = self.tools.path().join("kept");
+        let _ = std::fs::remove_dir_all(&kept);
+        std::fs::create_dir(&kept).map_err(io)?;
+        let path = debug_compilers(self.tools.path(), &log, &kept).map_err(io)?;
         self.request.build.prepare(self.root).map_err(io)?;
         // Coarse clocks of file systems: what is a second older still counts as new.
         let start = SystemTime::now() - Duration::from_secs(1);
@@ -189,9 +214,18 @@ impl<'a> Compiler<'a> {
         self.calls.borrow_mut().get_or_insert_with(|| calls::logged(&log));
         let mut files = Vec::new();
         new_elf_files(self.root, start, 24, &mut files);
-        files.sort_unstable_by_key(|p| (p.extension().is_none_or(|e| e != "o"), p.clone()));
+        files.sort_by_cached_key(|p| (p.extension().is_none_or(|e| e != "o"), self.distance(p), p.clone()));
+        new_elf_files(&kept, start, 1, &mut files);
         let found = files.iter().take(OUTPUTS_MAX).find_map(|f| probe(f));
         found.ok_or_else(|| self.no_layout())
+    }
+
+    /// Folders between a file that was built and the one that is patched.
+    fn distance(&self, built: &Path) -> usize {
+        let own = self.file.parent().unwrap_or(Path::new(""));
+        let folder = built.strip_prefix(self.root).ok().and_then(Path::parent).unwrap_or(Path::new(""));
+        let same = own.components().zip(folder.components()).take_while(|(a, b)| a == b).count();
+        own.components().count() + folder.components().count() - 2 * same
     }
 
     /// Every known compilation of a unit that sees the file, run in the copy.
@@ -320,13 +354,30 @@ impl<'a> Compiler<'a> {
     /// The type in a table.
     pub(super) fn target(&self, table: &TypeTable) -> Option<TypeId> {
         let Some(lines) = &self.unnamed else {
-            return table.find(self.request.type_name).or_else(|| hidden(table, self.request.type_name));
+            let name = self.request.type_name;
+            let named = table.find(name).or_else(|| hidden(table, name))?;
+            return Some(self.of_our_file(table, named));
         };
         let name = self.file.file_name()?.to_str()?;
         let here = |d: &SourceLoc| lines.contains(&d.line) && d.file.ends_with(name);
         let mut all =
             table.aggregates().filter(|(_, a)| a.name.is_none() && a.decl.as_ref().is_some_and(here));
         all.next().map(|(id, _)| id)
+    }
+
+    /// `named`, or the type of its name that stands in the file that is patched.
+    fn of_our_file(&self, table: &TypeTable, named: TypeId) -> TypeId {
+        let Some(wanted) = table.aggregate(named).filter(|_| !self.is_defined_here(table, named)) else {
+            return named;
+        };
+        let mut same = table.aggregates().filter(|(id, a)| {
+            !a.declaration
+                && a.kind == wanted.kind
+                && a.name.is_some()
+                && a.name == wanted.name
+                && self.is_defined_here(table, *id)
+        });
+        same.next().map_or(named, |(id, _)| id)
     }
 
     /// The type as `file` has it.
@@ -350,7 +401,7 @@ impl<'a> Compiler<'a> {
 }
 
 /// The only type that has this name but for unnamed namespaces, or for the namespaces and classes around it.
-fn hidden(table: &TypeTable, name: &str) -> Option<TypeId> {
+pub(super) fn hidden(table: &TypeTable, name: &str) -> Option<TypeId> {
     let wanted = super::without_unnamed(name);
     let bare = wanted.strip_prefix("struct ").or(wanted.strip_prefix("class ")).unwrap_or(&wanted);
     let inside = |n: &str| n.strip_suffix(bare).is_some_and(|outer| outer.ends_with("::"));
@@ -396,29 +447,6 @@ pub(super) fn run(
     text.push_str(&String::from_utf8_lossy(&output.stderr));
     let lines: Vec<&str> = text.lines().collect();
     Err(failed(lines[lines.len().saturating_sub(20)..].join("\n")))
-}
-
-/// A folder of compilers that add debug information, first in `PATH`: makefiles often build without it. Each call is
-/// written down below `log`.
-fn debug_compilers(dir: &Path, log: &Path) -> std::io::Result<std::ffi::OsString> {
-    use std::os::unix::fs::PermissionsExt;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    for name in crate::project::wrapper::NAMES {
-        let real = std::env::split_paths(&path).map(|d| d.join(name)).find(|p| p.is_file());
-        let Some(real) = real else { continue };
-        let quote = |p: &Path| format!("'{}'", p.to_string_lossy().replace('\'', r"'\''"));
-        let (real, log) = (quote(&real), quote(log));
-        let keep = format!("printf '%s\\0' \"$PWD\" {real} \"$@\" > {log}/$$");
-        let flags = [&DEBUG_FLAGS, class_flags(name)].concat().join(" ");
-        let script = format!("#!/bin/sh\n{keep}\nexec {real} \"$@\" {flags}\n");
-        let file = dir.join(name);
-        std::fs::write(&file, script)?;
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755))?;
-    }
-    let mut first = dir.as_os_str().to_os_string();
-    first.push(":");
-    first.push(path);
-    Ok(first)
 }
 
 /// Executables, objects and libraries that are new.
