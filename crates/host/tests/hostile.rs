@@ -114,6 +114,15 @@ fn initialisers_that_need_their_order_keep_it() {
     let lambda = "#include <functional>\nstruct S {\n  long a = 5;\n\
         long b = [this] { return a; }();\n  long c = 0;\n};";
     run(lambda, "S", "S().b", "b:first", Refused("b uses a"));
+    // By a method, one that calls another, one that may be another class's.
+    let method = "struct S {\n  long a = 21;\n  long b = twice();\n  long c = 0;\n\
+        long twice() const { return more(); }\n  long more() const;\n};\n\
+        long S::more() const { return 2 * a; }";
+    run(method, "S", "S().b", "swap:a,b", Refused("b uses a"));
+    run(method, "S", "S().b", "c:first", Patches);
+    let virtual_one = "struct S {\n  long c = 0;\n  long a = 21;\n  long b = twice();\n\
+        virtual long twice() const { return 1; }\n};";
+    run(virtual_one, "S", "S().b", "swap:a,b", Refused("b uses a"));
 }
 
 #[test]

@@ -16,6 +16,8 @@ struct Effects {
     whole: bool,
     /// Members of the class that it names.
     siblings: BTreeSet<String>,
+    /// Methods of the class that it calls.
+    calls: BTreeSet<String>,
 }
 
 /// Initialisers by member.
@@ -34,6 +36,8 @@ pub(super) struct Class {
     constructors: Vec<Inits>,
     /// A comparison is `= default`.
     defaulted: Option<String>,
+    /// What methods do whose bodies the unit has; nothing is known of the others.
+    methods: Inits,
 }
 
 impl Class {
@@ -61,7 +65,10 @@ impl Class {
             }
             "CXXConstructorDecl" => self.constructor(node, name),
             // `auto S::operator<=>(const S &) const = default;` behind the class.
-            "CXXMethodDecl" if self.ids.contains(text(node, "parentDeclContextId")) => self.comparison(node),
+            "CXXMethodDecl" if self.ids.contains(text(node, "parentDeclContextId")) => {
+                self.comparison(node);
+                self.method(node);
+            }
             _ => {}
         }
         if !kind(node).ends_with("Expr") && !kind(node).ends_with("Stmt") {
@@ -75,10 +82,46 @@ impl Class {
                 "FieldDecl" => self.field(child),
                 "CXXRecordDecl" if text(child, "name").is_empty() => self.record(child),
                 "FriendDecl" => self.record(child),
-                "CXXMethodDecl" | "FunctionDecl" => self.comparison(child),
+                "CXXMethodDecl" => {
+                    self.comparison(child);
+                    self.method(child);
+                }
+                "FunctionDecl" => self.comparison(child),
                 _ => {}
             }
         }
+    }
+
+    /// What a method does; a virtual one may be another.
+    fn method(&mut self, node: &Value) {
+        let body = children(node).find(|c| kind(c) == "CompoundStmt");
+        let is_virtual = node.get("virtual").is_some();
+        if body.is_none() && !is_virtual {
+            return;
+        }
+        let known = self.methods.entry(text(node, "name").to_string()).or_default();
+        known.whole |= is_virtual;
+        body.into_iter().for_each(|b| known.add(b));
+    }
+
+    /// The same with what the methods do that it calls.
+    fn resolved(&self, effects: &Effects) -> Effects {
+        let mut out = effects.clone();
+        let mut todo: Vec<&String> = effects.calls.iter().collect();
+        let mut seen = BTreeSet::new();
+        while let Some(name) = todo.pop() {
+            if !seen.insert(name) {
+                continue;
+            }
+            let Some(method) = self.methods.get(name) else {
+                out.whole = true;
+                continue;
+            };
+            out.whole |= method.whole;
+            out.siblings.extend(method.siblings.iter().cloned());
+            todo.extend(&method.calls);
+        }
+        out
     }
 
     fn comparison(&mut self, node: &Value) {
@@ -150,7 +193,7 @@ impl Class {
     fn effects(&self, member: &str, constructor: &Inits, inert: &BTreeSet<String>) -> Effects {
         let quiet = inert.contains(member) || self.types.get(member).is_some_and(|t| is_quiet(t));
         let written = constructor.get(member).or_else(|| self.declared.get(member));
-        let mut out = written.cloned().unwrap_or_default();
+        let mut out = written.map(|w| self.resolved(w)).unwrap_or_default();
         out.acts |= !quiet;
         out
     }
@@ -345,7 +388,10 @@ impl Effects {
             kind(c) == "CXXThisExpr"
                 || (kind(c) == "ImplicitCastExpr" && children(c).any(|g| kind(g) == "CXXThisExpr"))
         });
-        if of_this {
+        let method = node.pointer("/type/qualType").and_then(Value::as_str);
+        if of_this && method == Some("<bound member function type>") {
+            self.calls.insert(text(node, "name").to_string());
+        } else if of_this {
             self.siblings.insert(text(node, "name").to_string());
         } else {
             self.reads = true;
