@@ -7,6 +7,7 @@
 
 mod item;
 mod lex;
+pub mod order;
 pub mod uses;
 mod wrap;
 

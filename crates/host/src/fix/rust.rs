@@ -14,7 +14,7 @@ use tussle_advise::relayout::Relayout;
 use tussle_debuginfo::dwarf::Want;
 use tussle_model::{Aggregate, MemberRole, SourceLoc, TypeId, TypeTable};
 
-use super::compile::{new_elf_files, run};
+use super::compile::{hidden, new_elf_files, run};
 use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request};
 use crate::companions::{FileCompanions, open_bytes};
 use crate::project::{BUILD_FOLDER, Scratch, System};
@@ -95,6 +95,7 @@ fn uses(request: &Request<'_>, resized: bool, sources: &BTreeMap<PathBuf, String
     }
     let texts: Vec<_> = sources.iter().map(|s| (s.0.to_string_lossy(), s.1.as_str())).collect();
     let texts: Vec<(&str, &str)> = texts.iter().map(|t| (&*t.0, t.1)).collect();
+    rust::order::check(request.type_name, request.edits, &texts).map_err(FixError::Use)?;
     rust::uses::check(request.type_name, request.edits, resized, &texts).map_err(FixError::Use)
 }
 
@@ -204,22 +205,23 @@ impl Builder<'_> {
         run(command, &shown, patched, announce)?;
         let mut files = Vec::new();
         new_elf_files(self.root, start, DEPTH_MAX, &mut files);
-        let found = files.iter().find_map(|f| self.read(f));
+        let names = [self.request.type_name.to_string()];
+        // A name without its crate is found in the table of everything only.
+        let found = [Want::Names(&names), Want::All].iter().find_map(|w| files.iter().find_map(|f| self.read(f, w)));
         found.ok_or_else(|| self.no_layout())
     }
 
-    fn read(&self, file: &Path) -> Option<TypeTable> {
+    fn read(&self, file: &Path, want: &Want<'_>) -> Option<TypeTable> {
         let bytes = open_bytes(file).ok()?;
-        let names = [self.request.type_name.to_string()];
         let mut companions = FileCompanions::new(file);
-        let open = tussle_debuginfo::open((*bytes).as_ref(), &Want::Names(&names), &mut companions);
-        let (table, _) = open.ok()?;
+        let (table, _) = tussle_debuginfo::open((*bytes).as_ref(), want, &mut companions).ok()?;
         aggregate(&table, self.request).is_some().then_some(table)
     }
 }
 
 fn aggregate<'t>(table: &'t TypeTable, request: &Request<'_>) -> Option<(TypeId, &'t Aggregate)> {
-    let id = table.strip(table.find(request.type_name)?);
+    let named = table.find(request.type_name).or_else(|| hidden(table, request.type_name))?;
+    let id = table.strip(named);
     Some((id, table.aggregate(id).filter(|a| !a.declaration)?))
 }
 

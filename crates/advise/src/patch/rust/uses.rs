@@ -94,7 +94,8 @@ impl<'a> Uses<'_, 'a> {
             "offset_of" if !grows => self.offset(i),
             "from_raw_parts" | "from_raw_parts_mut" => self.slice(i),
             _ if grows => None,
-            "as" => self.cast(i),
+            "as" => self.cast(i).or_else(|| self.as_number(i)),
+            "addr" => self.as_number(i),
             "cast" => self.method(i),
             "transmute" | "transmute_copy" => {
                 self.is_seen(i).then(|| "transmute makes it another type".into())
@@ -163,6 +164,24 @@ impl<'a> Uses<'_, 'a> {
         let later =
             s.at(from) == "let" && (to..s.tokens.len()).any(|j| s.at(j) == s.at(variable) && steps(j + 1));
         (at_once || later).then(|| format!("there is arithmetic on the address of {}", s.at(own + 2)))
+    }
+
+    /// `&q.a as *const u64 as usize`, `(&raw const q.a).addr()`.
+    fn as_number(&self, i: usize) -> Option<String> {
+        let s = self.s;
+        let method = s.at(i) == "addr" && s.at(i - 1) == ".";
+        let number = matches!(s.at(i + 1), "usize" | "isize" | "u64" | "i64");
+        if !(method || number && s.at(i) == "as") {
+            return None;
+        }
+        let (from, _) = self.statement(i);
+        // Only of a pointer: back over its cast, or the call that made it.
+        let pointer = (from..i).rev().take(12).any(|j| matches!(s.at(j), "const" | "mut" | "addr_of" | "from_ref"));
+        let borrowed = |j: usize| matches!(s.at(j - 1), "&" | "(" | "const" | "mut") && s.at(j + 3) != "(";
+        let own = (from + 1..i).rev().take(16).find(|&j| {
+            self.own.names.contains(&s.at(j)) && s.at(j + 1) == "." && s.is_ident(j + 2) && borrowed(j)
+        });
+        own.filter(|_| pointer).map(|j| format!("the address of {} becomes a number", s.at(j + 2)))
     }
 
     /// `ptr::from_ref(&q).cast::<u64>()`.
