@@ -5,6 +5,7 @@
 
 mod access;
 pub mod alloc;
+pub mod assembly;
 mod blocks;
 pub mod body;
 pub mod boundary;
@@ -12,6 +13,7 @@ pub mod bytes;
 mod callee;
 mod expression;
 pub mod generic;
+mod handed;
 mod held;
 pub mod init;
 pub mod lex;

@@ -1,8 +1,15 @@
 //! Uses that look at an object's bytes without moving them out of the process: hashes, comparisons, copies into
 //! buffers, casts to numbers, inline assembly. Any other layout may change what they give.
 
+use super::assembly::{variable, words};
+use super::handed::{is_cast_back, is_typed_parameter};
+use super::held::is_same_or_around;
+use super::neighbours::macro_text;
 use super::objects::{Objects, Pointee};
 use super::scan::is_typeof;
+
+/// Path and text of every source.
+type Files<'f> = &'f [(&'f str, &'f str)];
 
 /// Parts of names of functions that take an object and its size and only make, clear, copy or order it as a whole.
 const KEEPS: [&str; 25] = [
@@ -12,39 +19,73 @@ const KEEPS: [&str; 25] = [
 ];
 
 /// The first use that looks at the bytes of objects: its place, and a sentence.
-pub(super) fn in_file(objects: &Objects<'_, '_>) -> Option<(usize, String)> {
-    (0..objects.code.len()).find_map(|i| Some((i, seen(objects, i)?)))
+pub(super) fn in_file(objects: &Objects<'_, '_>, files: Files<'_>) -> Option<(usize, String)> {
+    (0..objects.code.len()).find_map(|i| Some((i, seen(objects, i, files)?)))
 }
 
 /// A sentence, if the use at `i` looks at bytes.
-fn seen(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+fn seen(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String> {
     match objects.text(i) {
-        "(" | "reinterpret_cast" | "static_cast" => cast(objects, i).or_else(|| carved(objects, i)),
+        "(" | "reinterpret_cast" | "static_cast" => cast(objects, i, files).or_else(|| carved(objects, i)),
         "has_unique_object_representations" | "has_unique_object_representations_v" => {
             let close = objects.code.matching(i + 1, ["<", ">"], 20)?;
             objects.names_type(i + 1, close).then(|| "it is asked whether it has padding".into())
         }
+        "is_pointer_interconvertible_with_class"
+        | "is_corresponding_member"
+        | "is_layout_compatible"
+        | "is_layout_compatible_v" => {
+            let (start, end) = objects.code.statement(i);
+            objects.names_type(start, end).then(|| format!("{} asks for its first members", objects.text(i)))
+        }
         "asm" | "__asm__" | "__asm" => assembly(objects, i),
-        _ if objects.code.is_word(i) => call(objects, i),
+        _ if objects.code.is_word(i) => call(objects, i, files),
         _ => None,
     }
 }
 
 /// `(const char *)&x` and what becomes of it: distances and places of members are none of the layout's order.
-fn cast(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+fn cast(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String> {
     let cast = objects.cast(i)?;
     let Pointee::Scalar(word) = cast.pointee else { return None };
     let behind = objects.text(cast.end);
     let before = i.checked_sub(1).map_or("", |b| objects.text(b));
-    let moved =
-        matches!(behind, "+" | "-") && !objects.text(cast.end + 1).starts_with(|c: char| c.is_ascii_digit());
+    let moved = matches!(behind, "+" | "-") && !is_number(objects, cast.end + 1, files);
     let distance = matches!(before, "-" | "<" | ">") || matches!(behind, "<" | ">");
-    let passed = (0..i).rev().take(40).take_while(|&j| !matches!(objects.text(j), ";" | "{" | "}"));
-    let kept = passed
-        .filter(|&j| objects.code.is_word(j) && objects.text(j + 1) == "(")
-        .any(|j| keeps(objects.text(j)));
+    let kept = objects.named_call_around(i, cast.end).is_some_and(|f| {
+        let read = objects.arguments(f + 1).iter().any(|a| a.0 <= i && i < a.1 && objects.text(a.0) == "*");
+        let next = (cast.end..cast.end + 4).find(|&j| objects.text(j) != ")");
+        keeps(objects.text(f)) && !read && next.is_none_or(|j| objects.text(j) != "[")
+    });
     let freed = before == "=" && behind == ";" && is_freed(objects, i - 2);
-    (!moved && !distance && !kept && !freed).then(|| format!("it is read through a pointer to {word}"))
+    let harmless = moved || distance || kept || freed || is_cast_back(objects, &cast, files);
+    (!harmless).then(|| format!("it is read through a pointer to {word}"))
+}
+
+/// The operand at `i` is a number that somebody wrote: at once, by a macro, or as the value of a constant or a table.
+fn is_number(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
+    let digit = |t: &str| t.starts_with(|c: char| c.is_ascii_digit());
+    let word = objects.text(i);
+    if !objects.code.is_word(i) {
+        return digit(word);
+    }
+    let text = files.iter().find_map(|f| macro_text(f.1, word));
+    if text.is_some_and(|t| digit(t.trim_start_matches([' ', '\t', '(']))) {
+        return true;
+    }
+    // `enum { AT = 4 }`, `size_t at = 4`, `at[] = { 0, 4 }`; what begins with 0 counts up.
+    let given = |&j: &usize| {
+        let is = (j + 1..j + 8).take_while(|&k| !matches!(objects.text(k), ";" | "(" | ")" | "{")).find(|&k| {
+            objects.text(k) == "=" && objects.text(k + 1) != "=" && (k == j + 1 || objects.text(k - 1) == "]")
+        });
+        let Some(at) = is else { return false };
+        let list = objects.text(at + 1) == "{";
+        let end = |k: &usize| !matches!(objects.text(*k), ";" | "}") && (list || objects.text(*k) != ",");
+        let tokens = (at + 1 + usize::from(list)..objects.code.len()).take(64).take_while(end);
+        let mut value = tokens.map(|k| objects.text(k));
+        value.clone().all(|t| digit(t) || t == ",") && value.any(|t| digit(t) && t != "0")
+    };
+    objects.code.places(word).iter().any(given)
 }
 
 /// The variable at `variable` is only given back: `delete[] p`, `free(p)`.
@@ -63,19 +104,31 @@ fn is_freed(objects: &Objects<'_, '_>, variable: usize) -> bool {
 
 /// `(struct s *)pool` where `pool` is an array of so many bytes, or memory in which bytes are counted.
 fn carved(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    carved_from(objects, i, |ty| matches!(ty, "char" | "uint8_t" | "u8" | "byte"))
+}
+
+/// The same where the elements are of a type that `is_element`.
+pub(super) fn carved_from(
+    objects: &Objects<'_, '_>,
+    i: usize,
+    is_element: impl Fn(&str) -> bool,
+) -> Option<String> {
     let reinterpret = objects.text(i) == "reinterpret_cast";
     let close = match reinterpret {
         true => (i..i + 10).find(|&j| objects.text(j) == ">")?,
         false => objects.code.closing(i)?,
     };
-    let ours = objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 8;
+    let void = objects.text(close - 1) == "*" && objects.text(close - 2) == "void";
+    let to_void = void && i > 1 && objects.text(i - 1) == "=" && objects.is_variable_or_declared(i - 2);
+    let ours =
+        to_void || objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 8;
     let value = close + 1 + usize::from(reinterpret);
     if !ours || !objects.code.is_word(value) {
         return None;
     }
     let name = objects.text(value);
     let (at, declared) = objects.code.variable_at(name, value)?;
-    if !matches!(objects.text(declared.ty), "char" | "uint8_t" | "u8" | "byte") || declared.depth != 1 {
+    if !is_element(objects.text(declared.ty)) || declared.depth != 1 {
         return None;
     }
     let counted = |j: usize| {
@@ -103,11 +156,18 @@ fn assembly(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         let constrained = objects.text(j) == "(" && objects.text(j - 1).ends_with('"');
         constrained && objects.code.closing(j).is_some_and(|end| objects.is_address((j + 1, end)))
     };
-    (open + 1..close).any(operand).then(|| "assembly is given its address".to_string())
+    if (open + 1..close).any(operand) {
+        return Some("assembly is given its address".into());
+    }
+    // `asm("movl g+4(%rip), %eax")`
+    let of_type = |w: &&str| objects.code.places(w).iter().any(|&j| variable(objects, j).is_some());
+    let strings = (open + 1..close).map(|j| objects.text(j)).filter(|t| t.ends_with('"'));
+    let named = strings.flat_map(words).find(of_type);
+    named.map(|w| format!("assembly names {w}"))
 }
 
 /// Calls with an object and its size, and those that exist to see bytes.
-fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+fn call(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String> {
     let word = objects.text(i);
     if matches!(word, "bit_cast" | "as_bytes" | "as_writable_bytes" | "__builtin_bit_cast") {
         let (start, end) = objects.code.statement(i);
@@ -119,20 +179,38 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     }
     let arguments = objects.arguments(i + 1);
     let sized = |&(from, to): &(usize, usize)| {
-        (from..to).any(|j| objects.text(j) == "sizeof" && objects.measures(j, to))
+        (from..to).find(|&j| objects.text(j) == "sizeof" && objects.measures(j, to)).map(|j| (j, to))
     };
-    if !arguments.iter().any(sized) {
-        return None;
-    }
+    let measured = arguments.iter().find_map(sized)?;
     match word {
         "memcmp" | "bcmp" => Some(format!("{word}() compares its bytes")),
         "memcpy" | "memmove" | "__builtin_memcpy" | "std" => copied(objects, &arguments, word),
         _ if takes(word) => copied(objects, &arguments, word),
         _ if keeps(word) => None,
         _ => {
-            let passed = arguments.iter().any(|a| is_given(objects, *a));
+            let mut given = arguments.iter().enumerate().filter(|(_, a)| is_given(objects, **a));
+            let passed = given.any(|(n, a)| {
+                !is_another(objects, measured, *a, files) || !is_typed_parameter(objects, word, n, files)
+            });
             passed.then(|| format!("{word}() is given its bytes"))
         }
+    }
+}
+
+/// The size in the one argument is that of another type than the object in the other one, and neither holds the other.
+fn is_another(
+    objects: &Objects<'_, '_>,
+    size: (usize, usize),
+    object: (usize, usize),
+    files: Files<'_>,
+) -> bool {
+    // Classes have bases, which begin where they do.
+    if objects.code.source.text.contains("::") {
+        return false;
+    }
+    match (objects.type_in(size), objects.type_in(object)) {
+        (Some(a), Some(b)) => !is_same_or_around(a, b, files),
+        _ => false,
     }
 }
 

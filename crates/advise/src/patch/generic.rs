@@ -2,7 +2,7 @@
 
 use super::body::Source;
 use super::bytes::keeps;
-use super::objects::Objects;
+use super::objects::{Objects, is_scalar};
 use super::scan::Code;
 
 /// Tokens of one template that are looked at.
@@ -17,6 +17,8 @@ pub(super) struct Curious {
     name: String,
     /// What it does, as part of a sentence.
     how: &'static str,
+    /// It is a concept.
+    concept: bool,
 }
 
 /// Every such template of `files`.
@@ -26,13 +28,50 @@ pub(super) fn curious(files: &[(&str, &str)]) -> Vec<Curious> {
         let source = Source::new(text);
         let code = Code::new(&source);
         out.extend(code.places("template").iter().filter_map(|&i| template(&code, i)));
+        out.extend(code.places("auto").iter().filter_map(|&i| deduced(&code, i)));
+    }
+    let concepts: Vec<String> = out.iter().filter(|c| c.concept).map(|c| c.name.clone()).collect();
+    for (_, text) in files.iter().filter(|f| concepts.iter().any(|c| f.1.contains(c.as_str()))) {
+        let source = Source::new(text);
+        let code = Code::new(&source);
+        out.extend(code.places("template").iter().filter_map(|&i| constrained(&code, i, &concepts)));
     }
     out
 }
 
+/// The function with a parameter of `auto` at `i`, or the variable that is such a lambda: `auto h = [](auto &o) {`.
+fn deduced(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
+    let open = code.open_before(i).filter(|&o| o > 0 && code.text(o) == "(")?;
+    let close = code.closing(open)?;
+    let body = (close + 1..close + 12).find(|&j| matches!(code.text(j), "{" | ";" | ")"))?;
+    let end = code.matching(body, ["{", "}"], TEMPLATE_TOKENS_MAX).filter(|_| code.text(body) == "{")?;
+    let parameters: Vec<&str> =
+        code.arguments(open).into_iter().filter(|a| a.1 > a.0).map(|(_, to)| code.text(to - 1)).collect();
+    let name = match code.text(open - 1) {
+        "]" => {
+            let start = code.opening(open - 1)?;
+            start.checked_sub(2).filter(|_| code.text(start - 1) == "=")?
+        }
+        _ => open - 1,
+    };
+    let how = (body..end).find_map(|j| looks(code, j, &parameters)).filter(|_| code.is_word(name))?;
+    Some(Curious { name: code.text(name).to_string(), how, concept: false })
+}
+
+/// The template at `i`, if one of `concepts` says what it is given.
+fn constrained(code: &Code<'_, '_>, i: usize, concepts: &[String]) -> Option<Curious> {
+    let close = code.matching(i + 1, ["<", ">"], PARAMETER_TOKENS_MAX)?;
+    let open = (close..code.len().min(close + PARAMETER_TOKENS_MAX)).find(|&j| code.text(j) == "{")?;
+    (i + 2..open).find(|&j| concepts.iter().any(|c| c == code.text(j)))?;
+    let name = (close + 1..open).find(|&j| code.is_word(j) && code.text(j + 1) == "(")?;
+    let how = "is chosen by what a concept says of";
+    Some(Curious { name: code.text(name).to_string(), how, concept: false })
+}
+
 /// `template <`, as far as a glance tells.
 fn has_templates(text: &str) -> bool {
-    text.match_indices("template").any(|(at, word)| text[at + word.len()..].trim_start().starts_with('<'))
+    let angle = |(at, word): (usize, &str)| text[at + word.len()..].trim_start().starts_with('<');
+    text.match_indices("template").any(angle) || (text.contains("auto") && text.contains("::"))
 }
 
 /// The first place where an object, or the type itself, is given to such a template.
@@ -48,8 +87,11 @@ fn given(objects: &Objects<'_, '_>, i: usize) -> bool {
     if objects.text(i + 1) == "<" {
         return objects.names_type(i + 2, (i + 2..i + 12).find(|&j| objects.text(j) == ">").unwrap_or(i + 2));
     }
+    // `f(s.storage)` is given a member.
+    let member = |j: usize| objects.text(j + 1) == "." || (objects.text(j + 1), objects.text(j + 2)) == ("-", ">");
+    let whole = |j: usize| objects.is_object(j) && (!member(j) || objects.text(j + 3) == "(");
     objects.text(i + 1) == "("
-        && objects.arguments(i + 1).iter().any(|&(from, to)| (from..to).any(|j| objects.is_object(j)))
+        && objects.arguments(i + 1).iter().any(|&(from, to)| (from..to).any(whole))
 }
 
 /// Name of the template at `i`, and what it does with its parameters' layout.
@@ -67,7 +109,8 @@ fn template(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
                 || code.text(j + 1) == "=")
     })?;
     let how = (name..end).find_map(|j| looks(code, j, &parameters))?;
-    Some(Curious { name: code.text(name).to_string(), how })
+    let concept = code.text(name.wrapping_sub(1)) == "concept";
+    Some(Curious { name: code.text(name).to_string(), how, concept })
 }
 
 fn looks(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'static str> {
@@ -87,6 +130,11 @@ fn looks(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'static 
         "reinterpret_cast" | "bit_cast" | "as_bytes" => {
             let (_, end) = code.statement(j);
             (j..end).any(|k| code.is_word(k) && generic(code.text(k), k)).then_some("looks at the bytes of")
+        }
+        // `(const char *)&o`
+        "&" if (code.text(j - 1), code.text(j - 2)) == (")", "*") && code.cast_before(j - 1).is_some() => {
+            let bytes = (j.saturating_sub(6)..j).any(|k| is_scalar(code.text(k)));
+            (bytes && parameters.contains(&code.text(j + 1))).then_some("looks at the bytes of")
         }
         // `requires { T{1}; }`, `decltype(T{1, 2})`: what compiles decides.
         "requires" | "decltype" => (j..j + 30)
@@ -110,4 +158,25 @@ fn end_of(code: &Code<'_, '_>, from: usize) -> Option<usize> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::patch::uses::{Ask, check};
+
+    #[test]
+    fn functions_without_a_type() {
+        let run = |code: &str| {
+            let text = format!("struct s {{ int a; int b; }};\n{code}\n");
+            check("s", None, Ask::LAYOUT, &[("x.cc", &text)]).is_ok()
+        };
+        let bytes = "{ return reinterpret_cast<const unsigned char *>(&o)[0]; }";
+        assert!(!run(&format!("int f(s &x) {{ auto h = [](const auto &o) {bytes}; return h(x); }} // ::")));
+        assert!(!run(&format!("int h(const auto &o) {bytes}\nint f(s &x) {{ return std::max(h(x), 1); }}")));
+        assert!(!run("int h(const auto &o) { return ((const char *)&o)[0]; }\nint f(s &x) { return ::h(x); }"));
+        assert!(run(&format!("int h(const auto &o) {bytes}\nint f(s &x) {{ return ::h(x.a); }}")));
+        let small = "template <class T> concept Small = sizeof(T) <= 16;\n";
+        assert!(!run(&format!("{small}template <Small T> int g(T &) {{ return 1; }}\nint f(s &x) {{ return g(x); }}")));
+        assert!(run(&format!("{small}template <class T> int g(T &) {{ return 1; }}\nint f(s &x) {{ return g(x); }}")));
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::body::{Body, Source, bodies, statements};
+use super::init::names_of;
 use super::member::declared;
 use super::scan::Code;
 
@@ -33,7 +34,7 @@ impl Held {
         let mut out = Held::default();
         let brackets: Vec<String> =
             names.iter().filter(|n| files.iter().any(|f| is_array_typedef(f.1, n))).cloned().collect();
-        for (_, text) in files.iter().filter(|f| names.iter().any(|n| may_hold(f.1, n))) {
+        for (_, text) in files.iter().filter(|f| names.iter().any(|n| may_hold(f.1, n) || may_derive(f.1, n))) {
             let source = Source::new(text);
             out.pointers.extend(pointer_typedefs(&source, names));
             let all = bodies(&source);
@@ -42,6 +43,9 @@ impl Held {
                 // Those of a struct without a tag are members of what stands around it.
                 let around = all.iter().filter(|b| b.open <= body.open && body.close <= b.close);
                 let holders: Vec<&String> = around.flat_map(|b| b.tag.iter().chain(&b.aliases)).collect();
+                if derives(&source, body, names) {
+                    out.by.extend(body.tag.iter().map(|tag| (tag.clone(), String::new())));
+                }
                 for (member, kind) in members {
                     if kind == Kind::Pointer {
                         let unnamed = holders.is_empty().then(String::new);
@@ -110,6 +114,16 @@ impl Held {
     }
 }
 
+/// Whether two names mean one type, or a struct and one that holds it by value.
+pub(super) fn is_same_or_around(a: &str, b: &str, files: &[(&str, &str)]) -> bool {
+    let around = |inner: &str, outer: &str| {
+        let names = names_of(inner, files);
+        let has = |list: &[String]| list.iter().any(|n| n == outer);
+        has(&names) || has(&Held::of(&names, files).holders(files))
+    };
+    a == b || around(a, b) || around(b, a)
+}
+
 /// Whether `text` may have a member of the type `name`, or of pointers to it: casts and parameters only mention it.
 fn may_hold(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
@@ -123,6 +137,19 @@ fn may_hold(text: &str, name: &str) -> bool {
         }
         !matches!(behind.bytes().next(), None | Some(b')' | b',' | b';' | b'&' | b'>' | b'.' | b'(' | b'='))
     })
+}
+
+/// `struct other : public name {`, as far as a glance tells.
+fn may_derive(text: &str, name: &str) -> bool {
+    let ends = |b: &str| [":", ",", "public", "private", "protected", "virtual"].iter().any(|w| b.ends_with(w));
+    text.match_indices(name).any(|(at, _)| ends(text[..at].trim_end()))
+}
+
+/// One of `names` is a base of the class.
+fn derives(source: &Source<'_>, body: &Body, names: &[String]) -> bool {
+    let head = (body.keyword..body.open).filter(|&t| source.tokens[t].is_code()).map(|t| source.at(t));
+    let mut bases = head.skip_while(|t| *t != ":").skip(1);
+    bases.any(|t| names.iter().any(|n| n == t))
 }
 
 /// Names of `typedef struct name *other;` and `using other = name *;`.
@@ -222,6 +249,18 @@ mod tests {
         // Whose member it is cannot be told.
         assert!(!run("char *f(ext_t *e) { return (char *)&e->data; }\n"));
         assert!(!run("char *f(struct top *e) { return (char *)&e->inner.data; }\n"));
+    }
+
+    #[test]
+    fn a_base_is_a_part() {
+        let own = "struct s { int a; int b; };\nstruct d : public s { int k; };\n";
+        let run = |code: &str| {
+            let text = format!("{own}{code}\n");
+            uses::check("s", None, Ask::LAYOUT, &[("a.cc", &text)]).is_ok()
+        };
+        assert!(!run("void f() { d x; hash(&x, sizeof(s)); }"));
+        assert!(!run("char *f(d *x) { return (char *)x; }"));
+        assert!(run("void f() { d x; use(&x, 4); }"));
     }
 
     #[test]

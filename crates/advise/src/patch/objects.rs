@@ -89,6 +89,19 @@ impl<'s, 'a> Objects<'s, 'a> {
         }
     }
 
+    /// The name of the type that a size or an address in the tokens is of: the declared one of the variable, else the
+    /// one that `sizeof` names; `None` for members.
+    pub(super) fn type_in(&self, (from, to): (usize, usize)) -> Option<&'a str> {
+        let path = |j: usize| matches!(self.text(j + 1), "." | "-") || (j > 0 && self.is_access(j));
+        let variable = (from..to).find(|&j| !self.is_name(j) && self.is_object(j));
+        let ty = match variable {
+            Some(j) if path(j) => return None,
+            Some(j) => self.code.variable(self.text(j), j)?.ty,
+            None => (from..to).find(|&j| self.is_name(j))?,
+        };
+        self.is_name(ty).then(|| self.text(ty))
+    }
+
     /// The member at `i` may be one, or point to one, whatever it is accessed through.
     pub(super) fn may_hold(&self, i: usize) -> bool {
         self.is_object(i) || self.held.points_somewhere(self.text(i)) && !self.is_of_another(i)
@@ -139,6 +152,11 @@ impl<'s, 'a> Objects<'s, 'a> {
     /// The word at `i` was last declared with the type.
     pub(super) fn is_variable(&self, i: usize) -> bool {
         self.declared_with(i, 0)
+    }
+
+    /// The same, or it is declared with the type here.
+    pub(super) fn is_variable_or_declared(&self, i: usize) -> bool {
+        self.is_variable(i) || self.code.declaration(i).is_some_and(|d| self.is_name(d.ty))
     }
 
     fn declared_with(&self, i: usize, depth: usize) -> bool {

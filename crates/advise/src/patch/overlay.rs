@@ -163,10 +163,19 @@ impl Overlay<'_, '_, '_> {
                     (i + 1..close).rev().find(|&j| objects.code.is_word(j) && objects.text(j) != "const")?;
                 let stars = (i + 1..close).filter(|&j| objects.text(j) == "*").count();
                 let variable = (objects.text(i.saturating_sub(1)) == "=").then(|| i.saturating_sub(2));
+                // `(char *)v + at`: the place of a member that somebody else knows.
+                let counted = objects.text(close + 3).starts_with(|c: char| c.is_ascii_digit());
+                if objects.text(word) == "char" && objects.text(close + 2) == "+" && !counted {
+                    return None;
+                }
                 (word, stars, close + 1, variable)
             }
             "=" if objects.code.is_word(i + 1) && matches!(objects.text(i + 2), ";" | ",") => {
-                let declared = objects.code.declaration(i.checked_sub(1)?)?;
+                // `struct w *q = v;`, and `q = v;` of one that was declared before.
+                let name = i.checked_sub(1).filter(|&n| objects.code.is_word(n))?;
+                let alone = matches!(objects.text(name.wrapping_sub(1)), ";" | "{" | "}" | ")");
+                let earlier = || objects.code.variable(objects.text(name), name).filter(|_| alone);
+                let declared = objects.code.declaration(name).or_else(earlier)?;
                 (declared.ty, declared.depth, i + 1, Some(i - 1))
             }
             _ => return None,

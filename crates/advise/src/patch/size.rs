@@ -1,8 +1,9 @@
 //! Sizes and alignments of a type that become data. Another size changes what a program prints, how many objects fit,
 //! which branch it takes.
 
+use super::bytes::carved_from;
 use super::number::Numbers;
-use super::objects::Objects;
+use super::objects::{Objects, is_scalar};
 
 /// The first such use: its place, and a sentence.
 pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Option<(usize, String)> {
@@ -15,6 +16,30 @@ pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Opti
             Some((i, bytes(objects, i).or_else(shown)?))
         })
     })
+    .or_else(|| (1..objects.code.len()).find_map(|i| Some((i, counted(objects, i)?))))
+}
+
+/// Memory of so many bytes for objects: `malloc(24)`, `(struct s *)pool` of an array of numbers.
+fn counted(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let word = objects.text(i);
+    if matches!(word, "(" | "reinterpret_cast") {
+        return carved_from(objects, i, is_scalar);
+    }
+    if !word.contains("alloc") || objects.text(i + 1) != "(" {
+        return None;
+    }
+    let close = objects.code.closing(i + 1)?;
+    let number = |j: usize| objects.text(j).starts_with(|c: char| c.is_ascii_digit());
+    let sign = |j: usize| matches!(objects.text(j), "+" | "*" | "," | "(" | ")");
+    let numbers = (i + 2..close).any(number) && (i + 2..close).all(|j| number(j) || sign(j));
+    let (start, _) = objects.code.statement(i);
+    let equal = (start..i).rev().find(|&j| objects.text(j) == "=")?;
+    let cast = (equal..i).any(|j| objects.is_name(j));
+    let last = equal - 1;
+    let element = (objects.text(last) == "]").then(|| (start..last).rev().find(|&j| objects.text(j) == "[")).flatten();
+    let target = element.map_or(last, |open| open - 1);
+    let ours = cast || objects.is_object(target) || objects.is_variable_or_declared(target);
+    (numbers && ours).then(|| format!("{word}() is told its size as a number"))
 }
 
 /// One past the operand of `sizeof` at `i`, if that is the type, an object or an array of them.

@@ -10,6 +10,15 @@ impl Objects<'_, '_> {
         open.checked_sub(1)
     }
 
+    /// The same of a call or a macro with a name: parentheses alone are passed over.
+    pub(super) fn named_call_around(&self, i: usize, end: usize) -> Option<usize> {
+        let mut opens = (i.saturating_sub(60)..i).rev().filter(|&k| self.text(k) == "(");
+        opens.find_map(|k| {
+            let name = k.checked_sub(1).filter(|&n| self.code.is_word(n))?;
+            self.code.closing(k).is_some_and(|c| c >= end).then_some(name)
+        })
+    }
+
     /// The word is a `void *` to which an object's address is given.
     pub(super) fn is_object_as_void(&self, i: usize) -> bool {
         let variable = self.code.variable(self.text(i), i).filter(|_| self.code.is_word(i));

@@ -48,6 +48,9 @@ pub struct Uses<'f> {
     /// Structs that hold it by value, and their own holders.
     outer: Vec<String>,
     outer_held: Held,
+    /// The type and its holders: a part of a holder's bytes may have its size.
+    all: Vec<String>,
+    all_held: Held,
     curious: Vec<Curious>,
     order: Option<Order<'f>>,
     files: &'f [(&'f str, &'f str)],
@@ -62,7 +65,10 @@ impl<'f> Uses<'f> {
         let order = edits.map(|edits| Order::new(name, edits, files));
         let outer = held.holders(files);
         let outer_held = Held::of(&outer, files);
-        Uses { name, outer, outer_held, held, curious: generic::curious(files), order, files, names }
+        let all: Vec<String> = outer.iter().chain(&names).cloned().collect();
+        let all_held = if outer.is_empty() { Held::default() } else { Held::of(&all, files) };
+        let curious = generic::curious(files);
+        Uses { name, outer, outer_held, all, all_held, held, curious, order, files, names }
     }
 
     /// The first refusals in one of the files.
@@ -95,6 +101,10 @@ impl<'f> Uses<'f> {
             // The bytes of what is around it are its bytes, too.
             let outer = Objects::new(&source, &self.outer, &self.outer_held);
             self.outer_uses(&outer, ask, place, &mut found);
+            let all = Objects::new(&source, &self.all, &self.all_held);
+            let how = |how: String| format!("{how}, as part of a struct that holds it");
+            let bytes = || bytes::in_file(&all, self.files).map(|(i, h)| self.seen(all.code.line(i), how(h), place));
+            found[2] = found[2].take().or_else(|| ask.layout.then(bytes)?);
         }
         found
     }
@@ -109,7 +119,7 @@ impl<'f> Uses<'f> {
         }
         let left = boundary::in_file(objects, &self.names, &self.held);
         found[1] = left.map(|(line, how)| self.left(line, how, place));
-        found[2] = bytes::in_file(objects).map(seen);
+        found[2] = bytes::in_file(objects, self.files).map(seen);
         found[3] = generic::in_file(objects, &self.curious).map(seen);
         found[4] = self.order.as_ref().and_then(|order| order.in_file(objects)).map(seen);
     }
@@ -126,9 +136,6 @@ impl<'f> Uses<'f> {
         if found[1].is_none() {
             let left = boundary::in_file(outer, &self.outer, &self.outer_held);
             found[1] = left.map(|(line, left)| self.left(line, how(left), place));
-        }
-        if found[2].is_none() {
-            found[2] = bytes::in_file(outer).map(seen);
         }
         if found[4].is_none() && self.order.is_some() {
             let over = Overlay { objects: outer, members: &[] };

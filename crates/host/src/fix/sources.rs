@@ -18,8 +18,9 @@ const FILE_BYTES_MAX: u64 = 8 << 20;
 /// Texts that are kept whatever they say; in larger trees only those that mention the type.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
-const EXTENSIONS: [&str; 14] =
-    ["c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "C", "H", "inc", "inl", "ipp", "tcc"];
+const EXTENSIONS: [&str; 17] = [
+    "c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "C", "H", "inc", "inl", "ipp", "tcc", "S", "s", "asm",
+];
 
 /// One source.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ struct File {
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     files: BTreeMap<PathBuf, File>,
+    /// Paths and texts of what is written in assembly. A kernel's takes offsets from the compiler, and is not kept.
+    assembly: Vec<(String, String)>,
 }
 
 impl Sources {
@@ -50,8 +53,17 @@ impl Sources {
             let includes = included(&text).map(Box::from).collect();
             Some(File { text: if keep { text } else { String::new() }, includes })
         };
+        let written = |p: &PathBuf| matches!(extension(p), "S" | "s" | "asm");
+        let (assembly, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(written);
+        let assembly = if is_kernel(dir) { Vec::new() } else { assembly };
+        let text = |p: PathBuf| {
+            let text = std::fs::read_to_string(dir.join(&p)).ok()?;
+            // What a compiler left says so.
+            (!text.contains("\t.ident\t")).then(|| (p.to_string_lossy().into_owned(), text))
+        };
+        let assembly = assembly.into_iter().filter_map(text).collect();
         let files = super::parallel(&paths, read);
-        Ok(Sources { files: paths.into_iter().zip(files).filter_map(|(p, f)| Some((p, f?))).collect() })
+        Ok(Sources { assembly, files: paths.into_iter().zip(files).filter_map(|(p, f)| Some((p, f?))).collect() })
     }
 
     /// Text of a file, empty if it is not among the sources.
@@ -117,7 +129,9 @@ impl Sources {
             let positions = c && !is_cpp(Path::new(path));
             uses.of_file(path, text, Ask { positions, ..ask })
         });
-        Uses::judge(found)
+        Uses::judge(found)?;
+        let assembly: Vec<(&str, &str)> = self.assembly.iter().map(|a| (a.0.as_str(), a.1.as_str())).collect();
+        if ask.layout { tussle_advise::patch::assembly::check(name, &texts, &assembly) } else { Ok(()) }
     }
 
     /// Translation units, those that include a file named like `file` first.
