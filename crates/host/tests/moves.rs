@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tussle_advise::Edit;
-use tussle_advise::patch::body::{Source, bodies, statements};
+use tussle_advise::patch::body::{Source, Statement, bodies, statements};
 use tussle_advise::patch::member::declared;
 use tussle_host::fix::{self, Build, FixError, Request};
 use tussle_model::SourceLoc;
@@ -56,7 +56,13 @@ fn candidates(tree: &Path) -> Vec<Candidate> {
             let (Some(name), Ok(list)) = (body.tag.clone().or(alias), statements(&source, &body)) else {
                 continue;
             };
-            let member = |s| Some(declared(&source, s)).filter(|d| d.declarators > 0 && !d.macro_made);
+            let member = |s: &Statement| {
+                // `class Iterator;`, `friend class Table;`
+                let named = (s.first..s.last).filter(|&t| source.tokens[t].is_code()).count() < 2;
+                let type_alone = matches!(source.at(s.first), "friend" | "using" | "template" | "static")
+                    || (named && matches!(source.at(s.first), "class" | "struct" | "enum"));
+                Some(declared(&source, s)).filter(|d| !type_alone && d.declarators > 0 && !d.macro_made)
+            };
             let members: Vec<String> = list.iter().filter_map(member).flat_map(|d| d.names).collect();
             if members.len() >= 3 && source.at(body.keyword) != "union" {
                 let line = source.tokens[body.keyword].line;
@@ -68,9 +74,11 @@ fn candidates(tree: &Path) -> Vec<Candidate> {
     out
 }
 
-/// The name within the first namespace of the file: debug information has full names.
+/// The name within the namespace of the file: debug information has full names. With several, the name alone is found
+/// where it is the only one.
 fn scoped(text: &str, name: &str) -> String {
-    let space = text.lines().find_map(|l| l.strip_prefix("namespace ")?.strip_suffix('{'));
+    let mut spaces = text.lines().filter_map(|l| l.strip_prefix("namespace ")?.strip_suffix('{'));
+    let space = spaces.next().filter(|_| spaces.next().is_none());
     space.map(str::trim).filter(|s| !s.is_empty()).map_or(name.to_string(), |s| format!("{s}::{name}"))
 }
 
@@ -84,6 +92,14 @@ fn random_edit(c: &Candidate, random: &mut Random) -> String {
         4 => format!("{a}:before:{b}"),
         _ => format!("{a}:after:{b}"),
     }
+}
+
+/// A file is drawn, then one of its structs: headers that every unit sees would be most of the work else. `starts` are
+/// the places in the list where files begin.
+fn candidate<'c>(list: &'c [Candidate], starts: &[usize], random: &mut Random) -> &'c Candidate {
+    let file = random.below(starts.len());
+    let end = starts.get(file + 1).copied().unwrap_or(list.len());
+    &list[starts[file] + random.below(end - starts[file])]
 }
 
 /// What became of one move.
@@ -206,12 +222,17 @@ fn random_moves_get_the_predicted_offsets() {
         return;
     }
     let databases: Vec<PathBuf> = trees.iter().map(|t| database(&t.0)).collect();
+    let by_file = |list: &[Candidate]| -> Vec<usize> {
+        let starts = (0..list.len()).filter(|&i| i == 0 || list[i].decl.file != list[i - 1].decl.file);
+        starts.collect()
+    };
+    let files: Vec<Vec<usize>> = trees.iter().map(|t| by_file(&t.1)).collect();
     let mut random = Random(number("TUSSLE_TEST_SEED", 0x9e37_79b9_7f4a_7c15));
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for n in 0..number("TUSSLE_TEST_MOVES", 500) as usize {
         let (dir, list) = &trees[n % trees.len()];
-        let c = &list[random.below(list.len())];
+        let c = candidate(list, &files[n % trees.len()], &mut random);
         let Ok(edit) = random_edit(c, &mut random).parse::<Edit>() else { continue };
         let edits = [edit];
         let build = Build::Compdb(databases[n % trees.len()].clone());
