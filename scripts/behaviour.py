@@ -144,7 +144,7 @@ class Tree:
     def draw(self, chance):
         file = chance.choice(sorted(self.types))
         name, line = chance.choice(sorted(self.types[file]))
-        a, b = (chance.choice(self.types[file][name, line]) for _ in range(2))
+        a, b = chance.sample(self.types[file][name, line], 2)
         kinds = [f"align:{a}=64", f"{a}:first", f"swap:{a},{b}", f"swap:{a},{b}", f"{a}:before:{b}", "element=64", "pad=64"]
         return name, chance.choice(kinds + [f"{a}:after:{b}"] * 3)
 

@@ -114,6 +114,14 @@ fn initialisers_that_need_their_order_keep_it() {
     let lambda = "#include <functional>\nstruct S {\n  long a = 5;\n\
         long b = [this] { return a; }();\n  long c = 0;\n};";
     run(lambda, "S", "S().b", "b:first", Refused("b uses a"));
+    // Copies of what only holds numbers show nothing; a constructor with other arguments may.
+    let copied = "struct O {\n  bool b = false;\n  int n = 3;\n};\nstruct S {\n  void *arg;\n  const O options;\n\
+        explicit S(const O &o) : arg(nullptr), options(o) {}\n};";
+    run(copied, "S", "S(O()).options.n", "options:first", Patches);
+    let built = copied.replace("int n = 3;", "int n;\n  O(int i = 3) : n(i) {}");
+    let said = built.replace(": n(i) {}", ": n(i) { printf(\"%d\", i); }").replace("arg(nullptr), options(o)",
+        "arg((void *)(printf(\"x\") * 0L)), options(o.n + 1)");
+    run(&said, "S", "S(O()).options.n", "options:first", Refused("may show"));
     // By a method, one that calls another, one that may be another class's.
     let method = "struct S {\n  long a = 21;\n  long b = twice();\n  long c = 0;\n\
         long twice() const { return more(); }\n  long more() const;\n};\n\

@@ -5,6 +5,9 @@ use super::bytes::keeps;
 use super::objects::{Objects, is_scalar};
 use super::scan::Code;
 
+/// What needs no refusal while the size stays.
+const SIZE: &str = "counts on the size of";
+
 /// Tokens of one template that are looked at.
 const TEMPLATE_TOKENS_MAX: usize = 600;
 
@@ -30,8 +33,8 @@ pub(super) fn curious(files: &[(&str, &str)]) -> Vec<Curious> {
         out.extend(code.places("template").iter().filter_map(|&i| template(&code, i)));
         out.extend(code.places("auto").iter().filter_map(|&i| deduced(&code, i)));
     }
-    let concepts: Vec<String> = out.iter().filter(|c| c.concept).map(|c| c.name.clone()).collect();
-    for (_, text) in files.iter().filter(|f| concepts.iter().any(|c| f.1.contains(c.as_str()))) {
+    let concepts: Vec<Curious> = out.iter().filter(|c| c.concept).cloned().collect();
+    for (_, text) in files.iter().filter(|f| concepts.iter().any(|c| f.1.contains(c.name.as_str()))) {
         let source = Source::new(text);
         let code = Code::new(&source);
         out.extend(code.places("template").iter().filter_map(|&i| constrained(&code, i, &concepts)));
@@ -59,12 +62,11 @@ fn deduced(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
 }
 
 /// The template at `i`, if one of `concepts` says what it is given.
-fn constrained(code: &Code<'_, '_>, i: usize, concepts: &[String]) -> Option<Curious> {
+fn constrained(code: &Code<'_, '_>, i: usize, concepts: &[Curious]) -> Option<Curious> {
     let close = code.matching(i + 1, ["<", ">"], PARAMETER_TOKENS_MAX)?;
     let open = (close..code.len().min(close + PARAMETER_TOKENS_MAX)).find(|&j| code.text(j) == "{")?;
-    (i + 2..open).find(|&j| concepts.iter().any(|c| c == code.text(j)))?;
+    let how = (i + 2..open).find_map(|j| concepts.iter().find(|c| c.name == code.text(j)))?.how;
     let name = (close + 1..open).find(|&j| code.is_word(j) && code.text(j + 1) == "(")?;
-    let how = "is chosen by what a concept says of";
     Some(Curious { name: code.text(name).to_string(), how, concept: false })
 }
 
@@ -74,9 +76,10 @@ fn has_templates(text: &str) -> bool {
     text.match_indices("template").any(angle) || (text.contains("auto") && text.contains("::"))
 }
 
-/// The first place where an object, or the type itself, is given to such a template.
-pub(super) fn in_file(objects: &Objects<'_, '_>, curious: &[Curious]) -> Option<(usize, String)> {
-    curious.iter().find_map(|c| {
+/// The first place where an object, or the type itself, is given to such a template: to one that asks for its size
+/// alone where `size` is asked for, else to one that asks for more.
+pub(super) fn in_file(objects: &Objects<'_, '_>, curious: &[Curious], size: bool) -> Option<(usize, String)> {
+    curious.iter().filter(|c| (c.how == SIZE) == size).find_map(|c| {
         let mut places = objects.code.places(&c.name).iter().filter(|&&i| given(objects, i));
         places.next().map(|&i| (i, format!("{} {} what it is given", c.name, c.how)))
     })
@@ -124,8 +127,10 @@ fn looks(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'static 
             let measures = (j + 1..=close).any(|k| code.is_word(k) && generic(code.text(k), k));
             let call =
                 (j.saturating_sub(40)..j).rev().take_while(|&k| !matches!(code.text(k), ";" | "{" | "}"));
-            let kept = call.filter(|&k| code.is_word(k)).any(|k| keeps(code.text(k)));
-            (measures && !kept).then_some("counts on the size of")
+            // What a compiler asserts it decides.
+            let room = |w: &str| w.contains("storage") || w == "static_assert" || keeps(w);
+            let kept = call.filter(|&k| code.is_word(k)).any(|k| room(code.text(k)));
+            (measures && !kept).then_some(SIZE)
         }
         "reinterpret_cast" | "bit_cast" | "as_bytes" => {
             let (_, end) = code.statement(j);
@@ -178,5 +183,16 @@ mod tests {
         let small = "template <class T> concept Small = sizeof(T) <= 16;\n";
         assert!(!run(&format!("{small}template <Small T> int g(T &) {{ return 1; }}\nint f(s &x) {{ return g(x); }}")));
         assert!(run(&format!("{small}template <class T> int g(T &) {{ return 1; }}\nint f(s &x) {{ return g(x); }}")));
+        let only = |size: bool, code: &str| {
+            let text = format!("struct s {{ int a; int b; }};\n{code}\n");
+            check("s", None, Ask { size, ..Ask::LAYOUT }, &[("x.cc", &text)]).is_ok()
+        };
+        let sized = "template <class T> int g(T &) { return sizeof(T); }\nint f(s &x) { return g(x); }";
+        assert!(only(false, sized) && !only(true, sized));
+        let room = "template <class T> struct Lazy {\n  static_assert(sizeof(T) > 1);\n\
+            typename std::aligned_storage<sizeof(T), alignof(T)>::type room;\n};\nLazy<s> g;";
+        assert!(only(true, room));
+        assert!(run("template <class T> void in(const T &o) { reinterpret_cast<char &>(o) = 0; }\n\
+            void f(s &x) { ::in(x.a); }"));
     }
 }

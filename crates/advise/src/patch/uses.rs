@@ -112,7 +112,8 @@ impl<'f> Uses<'f> {
     fn layout_uses(&self, objects: &Objects<'_, '_>, ask: Ask, place: Place<'_>, found: &mut Found) {
         let seen = |(i, how)| self.seen(objects.code.line(i), how, place);
         if ask.size {
-            found[5] = size::in_file(objects, self.files).map(seen);
+            let generic = || generic::in_file(objects, &self.curious, true);
+            found[5] = size::in_file(objects, self.files).or_else(generic).map(seen);
         }
         if !ask.layout {
             return;
@@ -120,7 +121,7 @@ impl<'f> Uses<'f> {
         let left = boundary::in_file(objects, &self.names, &self.held);
         found[1] = left.map(|(line, how)| self.left(line, how, place));
         found[2] = bytes::in_file(objects, self.files).map(seen);
-        found[3] = generic::in_file(objects, &self.curious).map(seen);
+        found[3] = generic::in_file(objects, &self.curious, false).map(seen);
         found[4] = self.order.as_ref().and_then(|order| order.in_file(objects)).map(seen);
     }
 

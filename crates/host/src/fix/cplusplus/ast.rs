@@ -10,6 +10,8 @@ use serde_json::Value;
 struct Effects {
     /// It calls, assigns or allocates: others may see it.
     acts: bool,
+    /// It copies an object of a class: that acts unless the type is inert.
+    copies: bool,
     /// It reads what may change: arguments, variables.
     reads: bool,
     /// It uses `this` other than for a member.
@@ -194,7 +196,7 @@ impl Class {
         let quiet = inert.contains(member) || self.types.get(member).is_some_and(|t| is_quiet(t));
         let written = constructor.get(member).or_else(|| self.declared.get(member));
         let mut out = written.map(|w| self.resolved(w)).unwrap_or_default();
-        out.acts |= !quiet;
+        out.acts |= !quiet || (out.copies && !inert.contains(member));
         out
     }
 }
@@ -368,7 +370,9 @@ impl Effects {
             "CXXConstructExpr" | "CXXTemporaryObjectExpr" => {
                 let ty = node.pointer("/type/desugaredQualType").or_else(|| node.pointer("/type/qualType"));
                 let quiet = ty.and_then(Value::as_str).is_some_and(is_quiet);
-                self.acts |= !quiet && children(node).next().is_some();
+                let given = !quiet && children(node).next().is_some();
+                self.copies |= given && is_copy(node);
+                self.acts |= given && !is_copy(node);
             }
             _ => self.acts = true,
         }
@@ -398,6 +402,17 @@ impl Effects {
             children(node).for_each(|c| self.add(c));
         }
     }
+}
+
+/// The constructor takes another object of the class.
+fn is_copy(node: &Value) -> bool {
+    let ty = node.pointer("/type/qualType").and_then(Value::as_str).unwrap_or("");
+    let bare = ty.strip_prefix("const ").unwrap_or(ty);
+    let constructor = node.pointer("/ctorType/qualType").and_then(Value::as_str).unwrap_or("");
+    let last = |t: &str| t.rsplit("::").next().unwrap_or(t).to_string();
+    let taken = constructor.strip_prefix("void (").and_then(|c| c.split(')').next()).unwrap_or("");
+    let taken = taken.trim_end_matches(['&', ' ']).trim_start_matches("const ");
+    !bare.is_empty() && constructor.contains('&') && last(taken) == last(bare)
 }
 
 fn is_comparison(opcode: &str) -> bool {
