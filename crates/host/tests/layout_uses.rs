@@ -142,7 +142,7 @@ fn templates_and_aliases() {
     let f = |code: &str, edit: &str, expect| check("main.cpp", &format!("{S}{code}"), edit, expect);
     let put = "template <class T> void put(const T &t) { fwrite(&t, sizeof t, 1, stdout); }\n\
         int main() { s x{}; x.a = 65; put(x); }";
-    f(put, "swap:a,c", Some("put counts on the size"));
+    f(put, "swap:a,c", Some("put looks at the bytes"));
     let alias =
         "#include <unistd.h>\nusing Rec = s;\nint main() { Rec x{}; return write(1, &x, sizeof(x)) < 0; }";
     f(alias, "swap:a,c", Some("write() takes"));

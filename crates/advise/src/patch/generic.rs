@@ -57,7 +57,7 @@ fn deduced(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
         }
         _ => open - 1,
     };
-    let how = (body..end).find_map(|j| looks(code, j, &parameters)).filter(|_| code.is_word(name))?;
+    let how = how(code, (body, end), &parameters).filter(|_| code.is_word(name))?;
     Some(Curious { name: code.text(name).to_string(), how, concept: false })
 }
 
@@ -111,30 +111,54 @@ fn template(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
                 || matches!(code.text(j - 1), "struct" | "class")
                 || code.text(j + 1) == "=")
     })?;
-    let how = (name..end).find_map(|j| looks(code, j, &parameters))?;
+    let how = how(code, (name, end), &parameters)?;
     let concept = code.text(name.wrapping_sub(1)) == "concept";
     Some(Curious { name: code.text(name).to_string(), how, concept })
 }
 
-fn looks(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'static str> {
-    let generic = |word: &str, at: usize| {
-        parameters.contains(&word)
-            || code.variable(word, at).is_some_and(|d| parameters.contains(&code.text(d.ty)))
+/// What the tokens `from..to` of a template do with the layout of its parameters. Whoever asks for a size and has an
+/// address looks at bytes.
+fn how(code: &Code<'_, '_>, (from, to): (usize, usize), parameters: &[&str]) -> Option<&'static str> {
+    let all = || (from..to).filter_map(|j| looks(code, j, parameters));
+    let address = |j: usize| {
+        let taken = matches!(code.text(j - 1), "(" | "," | "=" | ")" | "return") && code.text(j) == "&";
+        taken && is_generic(code, j + 1, parameters)
     };
+    match all().find(|h| *h != SIZE).or_else(|| all().next()) {
+        Some(SIZE) if (from + 1..to).any(address) => Some("looks at the bytes of"),
+        found => found,
+    }
+}
+
+/// The word at `at` is a parameter of the template, or a variable of its type.
+fn is_generic(code: &Code<'_, '_>, at: usize, parameters: &[&str]) -> bool {
+    let word = code.text(at);
+    parameters.contains(&word) || code.variable(word, at).is_some_and(|d| parameters.contains(&code.text(d.ty)))
+}
+
+fn looks(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'static str> {
+    let generic = |at: usize| is_generic(code, at, parameters);
     match code.text(j) {
         "sizeof" => {
             let close = code.closing(j + 1).unwrap_or(j + 2);
-            let measures = (j + 1..=close).any(|k| code.is_word(k) && generic(code.text(k), k));
+            let measures = (j + 1..=close).any(|k| code.is_word(k) && generic(k));
             let call =
                 (j.saturating_sub(40)..j).rev().take_while(|&k| !matches!(code.text(k), ";" | "{" | "}"));
             // What a compiler asserts it decides.
             let room = |w: &str| w.contains("storage") || w == "static_assert" || keeps(w);
             let kept = call.filter(|&k| code.is_word(k)).any(|k| room(code.text(k)));
-            (measures && !kept).then_some(SIZE)
+            // `put(t, sizeof *t)`
+            let beside = code.open_before(j).filter(|&o| o > 0 && code.text(o) == "(" && code.is_word(o - 1));
+            let given = beside.is_some_and(|o| {
+                let others = code.arguments(o).into_iter().filter(|a| !(a.0 <= j && j < a.1));
+                others.into_iter().any(|(from, to)| (from..to).any(|k| is_generic(code, k, parameters)))
+            });
+            let how = if given { "looks at the bytes of" } else { SIZE };
+            (measures && !kept).then_some(how)
         }
         "reinterpret_cast" | "bit_cast" | "as_bytes" => {
             let (_, end) = code.statement(j);
-            (j..end).any(|k| code.is_word(k) && generic(code.text(k), k)).then_some("looks at the bytes of")
+            (j..end).any(|k| code.is_word(k) && generic(k)).then_some("looks at the bytes of")
         }
         // `(const char *)&o`
         "&" if (code.text(j - 1), code.text(j - 2)) == (")", "*") && code.cast_before(j - 1).is_some() => {
@@ -189,6 +213,11 @@ mod tests {
         };
         let sized = "template <class T> int g(T &) { return sizeof(T); }\nint f(s &x) { return g(x); }";
         assert!(only(false, sized) && !only(true, sized));
+        let written = "template <class T> void put(const T &t) { fwrite(&t, sizeof t, 1, f); }\n\
+            void f(s &x) { put(x); }";
+        assert!(!only(false, written));
+        assert!(!only(false, &written.replace("fwrite(&t, sizeof t, 1, f)", "auto p = &t; sum(p, sizeof(T))")));
+        assert!(!only(false, &written.replace("const T &t", "const T *t").replace("&t, sizeof t", "t, sizeof *t")));
         let room = "template <class T> struct Lazy {\n  static_assert(sizeof(T) > 1);\n\
             typename std::aligned_storage<sizeof(T), alignof(T)>::type room;\n};\nLazy<s> g;";
         assert!(only(true, room));
