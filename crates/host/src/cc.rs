@@ -11,9 +11,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Environment variable: what is compiled and linked now is to stay as it is (build scripts, procedural macros).
 pub const PLAIN_VARIABLE: &str = "TUSSLE_PLAIN";
+
+/// Environment variable: a folder in which every compilation is written down, a file each: where it ran, the compiler
+/// and its arguments, separated by NUL.
+pub const CALLS_VARIABLE: &str = "TUSSLE_CALLS";
 
 /// Source language of a compiler call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +84,7 @@ pub fn run(
         // There is nothing that its hooks could lead to.
         return exec(&compiler, &including(args));
     }
+    note(&compiler, &parsed, args);
     if parsed.mode != Mode::Pass {
         compiler.assembler = assembler::stand_in(&compiler, tussle, &parsed.args);
     }
@@ -93,6 +99,20 @@ pub fn run(
         }
         Mode::Link => compile_and_link(&compiler, &parsed),
     }
+}
+
+/// Writes a compilation down where somebody wants to know. What cannot be written is not known of there.
+fn note(c: &Compiler, parsed: &Parsed, args: &[OsString]) {
+    use std::os::unix::ffi::OsStrExt;
+    let compiles = parsed.mode == Mode::Compile || (parsed.mode == Mode::Link && !parsed.sources.is_empty());
+    let Some(folder) = std::env::var_os(CALLS_VARIABLE).filter(|_| compiles) else { return };
+    let Ok(here) = std::env::current_dir() else { return };
+    let words = [here.as_os_str(), c.program.as_os_str()].into_iter();
+    let words = words.chain(c.own_args.iter().chain(args).map(|a| a.as_os_str()));
+    let line: Vec<u8> = words.flat_map(|w| w.as_bytes().iter().copied().chain([0])).collect();
+    let when = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+    let name = format!("{when:024}-{}", std::process::id());
+    let _ = std::fs::write(Path::new(&folder).join(name), line);
 }
 
 /// Flags of instrumented compilation. `-U`: some programs switch code off under sanitizers; theirs must stay.

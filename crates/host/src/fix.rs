@@ -16,7 +16,9 @@ mod farm;
 mod foresight;
 mod kernel;
 mod meaning;
+mod place;
 mod positions;
+mod reach;
 mod rust;
 mod sources;
 mod tools;
@@ -36,10 +38,12 @@ use tussle_evidence::threads::map as parallel;
 use tussle_model::leaf::{Arrays, leaves};
 use tussle_model::{MemberRole, SourceLoc, TypeId, TypeTable};
 
-use crate::project::{Scratch, ScratchError};
+use crate::project::{ScratchError, Workshop};
 pub use bill::view;
 pub use compile::Build;
+pub(crate) use compile::elf_files;
 pub use foresight::Foresight;
+pub(crate) use reach::{changed_with, sources_compiled};
 pub use rust::is_ordered;
 use sources::Sources;
 
@@ -66,6 +70,8 @@ pub struct Request<'a> {
     pub abi_ok: bool,
     /// Recorded allocations that must give more alignment than today.
     pub sites: &'a [Site],
+    /// A copy of the folder that is built already, to be patched and built again.
+    pub workshop: Option<&'a Workshop>,
 }
 
 /// A field before and after.
@@ -213,6 +219,16 @@ impl From<EditError> for FixError {
 
 /// Patches a copy of the folder, builds it, and compares offsets. Every command is told to `announce` before it runs.
 pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result<Patched, FixError> {
+    match patched_tree(request, announce) {
+        // What is run may have been built without such debug information.
+        Err(FixError::NoLayout { .. }) if request.workshop.is_some() => {
+            patched_tree(&Request { workshop: None, ..*request }, announce)
+        }
+        other => other,
+    }
+}
+
+fn patched_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result<Patched, FixError> {
     if rust::is_rust(request) {
         return rust::patch_tree(request, announce);
     }
@@ -229,8 +245,8 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     uses(request, &sources, &file)?;
     let mut real = allocation::candidates(request, &sources);
     real.push(file.clone());
-    let scratch = copy(request, &real)?;
-    let compiler = compile::Compiler::new(request, &sources, &file, scratch.path())?;
+    let place = place::Place::new(request, &real)?;
+    let compiler = compile::Compiler::new(request, &sources, &file, &place)?;
     let table = compiler.layout(false, announce)?;
     let target = compiler.target(&table).ok_or_else(|| compiler.no_layout())?;
     let shapes = Shapes::new(&table);
@@ -251,21 +267,18 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
     }
     let resized = relayout.relaid(target)?.size != table.size(target).unwrap_or(0);
     hidden_uses(request, &sources, &file, (&compiler, resized))?;
-    let place = scratch.path().join(&file);
+    let defined = place.path().join(&file);
     let meaning = meaning::Meaning {
         compiler: &compiler,
         relayout: &relayout,
         edits: &edits,
         target,
-        place: &place,
+        place: &defined,
         text: old,
         aligns: needs.is_some(),
     };
     let before = meaning.before(announce)?;
-    for changed in &files {
-        let path = scratch.path().join(&changed.path);
-        std::fs::write(&path, &changed.new).map_err(|source| FixError::Io { path, source })?;
-    }
+    files.iter().try_for_each(|f| place.write(&f.path, &f.new))?;
     let after = compiler.layout(true, announce)?;
     before.compare()?;
     let found = compiler.target(&after).ok_or_else(|| compiler.no_layout())?;
@@ -281,16 +294,6 @@ pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Resu
         fields,
         notes: patched.notes,
     })
-}
-
-/// A copy of the folder in which the build may run and `real` files may be written.
-fn copy(request: &Request<'_>, real: &[PathBuf]) -> Result<Scratch, FixError> {
-    match request.build {
-        Build::Shell(_) | Build::Make | Build::System(_) => Ok(Scratch::copy_of(request.dir)?),
-        // Nothing is written but these files: links to the others do.
-        Build::Kernel => farm::tree(request.dir, real, &kernel::REAL, &kernel::LEFT_OUT),
-        Build::Compdb(_) | Build::Plain => farm::tree(request.dir, real, &[], &[]),
-    }
 }
 
 /// Refuses when macros hide such uses, and when somebody counts on a size that changes.
@@ -457,7 +460,7 @@ pub fn patch_best(
     for (index, advice) in advices.iter().enumerate().take(ATTEMPTS_MAX) {
         let (type_name, decl) = (advice.type_name.as_str(), advice.decl.as_ref());
         let (edits, sites) = (&advice.edits, &advice.sites);
-        let request = Request { dir, type_name, decl, edits, build, abi_ok, sites };
+        let request = Request { dir, type_name, decl, edits, build, abi_ok, sites, workshop: None };
         match patch_tree(&request, announce) {
             Ok(patched) => return Ok(Some(Chosen { index, patched, refused })),
             // Without the patch it does not build: nor will it with another one.

@@ -9,7 +9,9 @@ mod failure;
 mod scratch;
 mod system;
 mod targets;
+mod traces;
 mod untouched;
+mod workshop;
 mod workspace;
 pub mod wrapper;
 
@@ -20,6 +22,7 @@ pub use scratch::{BUILD_FOLDER, Scratch, ScratchError};
 pub use system::{System, host_triple};
 pub use targets::Programs;
 pub use untouched::Untouched;
+pub use workshop::{Workshop, WorkshopError};
 pub use wrapper::Wrapper;
 
 use std::ffi::OsString;
@@ -73,12 +76,25 @@ impl Project {
     pub fn copy(&self, from: &Path) -> Result<Scratch, ScratchError> {
         match &self.system {
             System::Database(file) => {
-                let keep = file.parent().unwrap_or(Path::new(""));
-                let copy = Scratch::copy_keeping(from, keep)?;
+                let copy = Scratch::copy_keeping(from, database_folder(file))?;
                 database::prepare(&self.dir, from, copy.path(), file)?;
                 Ok(copy)
             }
             _ => Scratch::copy_of(from),
+        }
+    }
+
+    /// Makes a copy of `from` anew where it lies: what was built in it may know its path.
+    ///
+    /// # Errors
+    /// It cannot be copied.
+    pub(crate) fn copy_again(&self, from: &Path, copy: &Scratch) -> Result<(), ScratchError> {
+        match &self.system {
+            System::Database(file) => {
+                copy.refill(from, Some(database_folder(file)))?;
+                database::prepare(&self.dir, from, copy.path(), file)
+            }
+            _ => copy.refill(from, None),
         }
     }
 
@@ -87,17 +103,31 @@ impl Project {
     /// # Errors
     /// The build cannot be started or fails.
     pub fn build_in(&self, copy: &Scratch, env: &[(&str, OsString)]) -> Result<(), BuildError> {
-        let command = self.system.command();
-        let io = |source| BuildError::NotStarted { command: command.clone(), source };
+        self.run_in(copy, &self.system.command(), env)
+    }
+
+    /// Runs a build command in `copy`.
+    pub(crate) fn run_in(
+        &self,
+        copy: &Scratch,
+        command: &str,
+        env: &[(&str, OsString)],
+    ) -> Result<(), BuildError> {
+        let io = |source| BuildError::NotStarted { command: command.into(), source };
         self.system.prepare(copy.path()).map_err(io)?;
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(&command).current_dir(copy.path()).stdin(Stdio::null());
+        shell.arg("-c").arg(command).current_dir(copy.path()).stdin(Stdio::null());
         let output = shell.envs(env.iter().map(|(k, v)| (k, v))).output().map_err(io)?;
         if output.status.success() {
             return Ok(());
         }
-        Err(failure::of_build(command, &output, copy, &self.dir))
+        Err(failure::of_build(command.into(), &output, copy, &self.dir))
     }
+}
+
+/// The folder of a compilation database, which is needed whatever else lies in it.
+fn database_folder(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
 }
 
 #[cfg(test)]

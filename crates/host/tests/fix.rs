@@ -20,7 +20,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 fn patch(dir: &Path, type_name: &str, edits: &[&str], build: &Build) -> Result<Patched, FixError> {
     let edits: Vec<Edit> = edits.iter().map(|e| e.parse().expect("an edit")).collect();
     fix::patch_tree(
-        &Request { dir, type_name, decl: None, edits: &edits, build, abi_ok: false, sites: &[] },
+        &Request { dir, type_name, decl: None, edits: &edits, build, abi_ok: false, sites: &[], workshop: None },
         &mut |_| {},
     )
 }
@@ -353,6 +353,7 @@ fn layouts_that_leave_the_process_are_refused_with_the_place() {
                 build: &Build::Plain,
                 abi_ok,
                 sites: &[],
+                workshop: None,
             },
             &mut |_| {},
         )
@@ -516,7 +517,7 @@ fn a_struct_of_a_kernel_tree_is_patched() {
     assert_eq!(build, Build::Kernel);
     let (dir, type_name) = (tree, "mm_struct");
     let request =
-        Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok: false, sites: &[] };
+        Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok: false, sites: &[], workshop: None };
     let patched = fix::patch_tree(&request, &mut announce).expect("a patch");
     println!("{:6.1} s  done", begin.elapsed().as_secs_f64());
     let lock = patched.fields.iter().find(|f| f.path.starts_with("mmap_lock.")).expect("the lock");

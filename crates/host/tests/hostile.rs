@@ -28,6 +28,7 @@ fn patch(dir: &Path, type_name: &str, edit: &str) -> Result<Patched, FixError> {
             build: &Build::Plain,
             abi_ok: false,
             sites: &[],
+            workshop: None,
         },
         &mut |_| {},
     )
@@ -69,6 +70,7 @@ fn check(body: &str, type_name: &str, edit: &str, expect: Expect<'_>) {
         build: &build,
         abi_ok: false,
         sites: &[],
+        workshop: None,
     };
     match (fix::patch_tree(&request, &mut |_| {}), expect) {
         (Ok(patched), _) => {

@@ -29,12 +29,15 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this binary")?;
     let wrapper = Wrapper::new(&exe).context("cannot make a folder of compiler names")?;
-    let folder = folder(&args.args);
+    let named = folder_named(&args.args);
+    let folder = named.clone().unwrap_or_else(|| folder_of_cargo(&args.args, global));
     let line = command_line(&args.args, &folder);
-    let shown: Vec<_> = line.iter().map(|a| a.to_string_lossy()).collect();
-    global.remark(format!("cargo {}", shown.join(" ")));
     let (recorder, folder) = (Recorder::new()?, folder.as_path());
-    recorder.renew(folder)?;
+    match named {
+        Some(_) => recorder.only_its_own(folder)?,
+        None => recorder.renew(folder)?,
+    }
+    say(&line, global);
     let mut command = Command::new("cargo");
     command.args(&line).envs(wrapper.environment());
     let output = std::path::absolute(&args.output).context("no current folder")?;
@@ -44,18 +47,44 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(status.code().map_or(101, |c| c as u8)))
 }
 
-/// Where cargo builds, unless the command line names a folder: in cargo's own, which variables, its configuration and
-/// the workspace decide.
-fn folder(args: &[OsString]) -> PathBuf {
-    let mut command = Command::new("cargo");
+/// What runs next.
+fn say(line: &[OsString], global: &Global) {
+    let shown: Vec<_> = line.iter().map(|a| a.to_string_lossy()).collect();
+    global.remark(format!("cargo {}", shown.join(" ")));
+}
+
+/// The value of an option before `--`.
+fn value(args: &[OsString], option: &str) -> Option<OsString> {
+    let mut own = args.iter().take_while(|a| *a != "--");
+    while let Some(word) = own.next() {
+        if word == option {
+            return own.next().cloned();
+        }
+        let joined = word.to_str().and_then(|w| w.strip_prefix(option)?.strip_prefix('='));
+        if let Some(value) = joined {
+            return Some(value.into());
+        }
+    }
+    None
+}
+
+/// The folder of `--target-dir`.
+fn folder_named(args: &[OsString]) -> Option<PathBuf> {
+    value(args, "--target-dir").map(PathBuf::from)
+}
+
+/// Where cargo builds when the command line names no folder: in cargo's own, which variables, its configuration and
+/// the workspace decide. It is asked for it; that runs nothing of the package.
+fn folder_of_cargo(args: &[OsString], global: &Global) -> PathBuf {
     let own = &args[..before_subcommand(args)];
-    command.args(own.iter().take_while(|a| a.to_string_lossy().starts_with('+')));
-    command.args(["metadata", "--format-version", "1", "--no-deps"]);
-    let words: Vec<_> = args.iter().map(|a| a.to_string_lossy()).take_while(|a| a != "--").collect();
-    let behind = words.windows(2).find(|w| w[0] == "--manifest-path").map(|w| w[1].as_ref());
-    let manifest = behind.or_else(|| words.iter().find_map(|w| w.strip_prefix("--manifest-path=")));
-    command.args(manifest.iter().flat_map(|m| ["--manifest-path", m]));
-    let told = command.stderr(Stdio::null()).output().ok();
+    let mut line: Vec<OsString> =
+        own.iter().take_while(|a| a.to_string_lossy().starts_with('+')).cloned().collect();
+    line.extend(["metadata", "--format-version", "1", "--no-deps"].map(OsString::from));
+    if let Some(manifest) = value(args, "--manifest-path") {
+        line.extend(["--manifest-path".into(), manifest]);
+    }
+    say(&line, global);
+    let told = Command::new("cargo").args(&line).stderr(Stdio::null()).output().ok();
     let told = told.and_then(|o| serde_json::from_slice::<serde_json::Value>(&o.stdout).ok());
     let target = told.and_then(|v| Some(PathBuf::from(v["target_directory"].as_str()?)));
     let target = target.unwrap_or_else(|| "target".into());
@@ -83,6 +112,15 @@ impl Recorder {
         let of = std::fs::read_to_string(Recorder::mark(folder)).ok();
         if folder.is_dir() && of.as_ref() != Some(&self.object) {
             std::fs::remove_dir_all(folder).with_context(|| format!("cannot renew {}", folder.display()))?;
+        }
+        Ok(())
+    }
+
+    /// A folder that the user has named is not emptied.
+    fn only_its_own(&self, folder: &Path) -> anyhow::Result<()> {
+        let of = std::fs::read_to_string(Recorder::mark(folder)).ok();
+        if of.is_some_and(|of| of != self.object) {
+            anyhow::bail!("{} was built by another tussle: remove it, or name another folder", folder.display());
         }
         Ok(())
     }
@@ -189,7 +227,9 @@ mod tests {
         std::fs::write(folder.join("new"), "").unwrap();
         recorder.remember(&folder);
         recorder.renew(&folder).unwrap();
-        assert!(folder.join("new").exists());
+        assert!(folder.join("new").exists() && recorder.only_its_own(&folder).is_ok());
+        std::fs::write(Recorder::mark(&folder), "another").unwrap();
+        assert!(recorder.only_its_own(&folder).is_err() && folder.join("new").exists());
     }
 
     #[test]

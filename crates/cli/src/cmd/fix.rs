@@ -60,7 +60,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         };
         let sites = bill(&args.moves).map_or(Vec::new(), |b| b.sites);
         let (decl, edits, build, sites) = (decl.as_ref(), args.moves.as_slice(), &build, sites.as_slice());
-        let request = Request { dir, type_name, decl, edits, build, abi_ok: args.abi_ok, sites };
+        let request = Request { dir, type_name, decl, edits, build, abi_ok: args.abi_ok, sites, workshop: None };
         let patched = fix::patch_tree(&request, &mut announce)?;
         let bill = bill(&patched.edits);
         (patched, bill)

@@ -88,7 +88,7 @@ impl Args {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let hunt = steps::Hunt::new(args, global)?;
     let steps::First { built, argv, evidence, said } = hunt.first()?;
-    let unpatched = behaviour::Unpatched::new(&built, said);
+    let unpatched = behaviour::Unpatched::new(said);
     evidence_file::write(&args.output, &evidence)
         .with_context(|| format!("cannot keep the evidence in {}", args.output.display()))?;
     let seen = contention(&evidence, &Question::observed());
@@ -98,7 +98,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         if !args.no_bench {
             hunt.program_for_use(&argv).iter().for_each(|exe| story.look_at(exe));
         }
-        let repairs = hunt.repair(&argv, &evidence, &unpatched);
+        let repairs = hunt.repair(&built, &argv, &evidence, &unpatched);
         prove(&hunt, args, &argv, repairs, &mut story)?;
     }
     let another = story.patch_file.is_none() && args.patch.exists();
@@ -124,11 +124,11 @@ pub fn closed_loop(dir: &Path, global: &Global) -> anyhow::Result<String> {
     let args = Args { patch: scratch.path().join("patch"), ..Args::of(dir) };
     let hunt = steps::Hunt::new(&args, global)?;
     let steps::First { built, argv, evidence, said } = hunt.first()?;
-    let unpatched = behaviour::Unpatched::new(&built, said);
+    let unpatched = behaviour::Unpatched::new(said);
     let seen = contention(&evidence, &Question::observed());
     let mut story = screen::Story::new(&evidence, &seen, &args.output);
     anyhow::ensure!(story.finding(), "nothing was found that a layout helps: nothing to predict");
-    let repairs = hunt.repair(&argv, &evidence, &unpatched);
+    let repairs = hunt.repair(&built, &argv, &evidence, &unpatched);
     anyhow::ensure!(
         repairs.scratch.is_some(),
         "no patch was proved: nothing to predict; `tussle hunt {} --no-bench` says why",

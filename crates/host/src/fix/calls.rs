@@ -118,6 +118,17 @@ impl Call {
     }
 }
 
+/// Calls that were written down below several folders, each once.
+pub(super) fn of_all(logs: &[PathBuf]) -> Vec<Call> {
+    let mut out: Vec<Call> = Vec::new();
+    for call in logs.iter().flat_map(|log| logged(log)) {
+        if !out.contains(&call) {
+            out.push(call);
+        }
+    }
+    out
+}
+
 /// Calls that a wrapper wrote down below `log`: per file NUL-separated folder, compiler, arguments.
 pub(super) fn logged(log: &Path) -> Vec<Call> {
     let Ok(entries) = std::fs::read_dir(log) else { return Vec::new() };

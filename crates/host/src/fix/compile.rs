@@ -11,6 +11,7 @@ use tussle_debuginfo::dwarf::Want;
 use tussle_model::{SourceLoc, TypeId, TypeTable};
 
 use super::calls::{self, Call, is_cpp, is_unit};
+use super::place::{self, Place};
 use super::sources::Sources;
 use super::tools::debug_compilers;
 use super::{FixError, Request, compdb, kernel};
@@ -21,7 +22,7 @@ use crate::project::{Scratch, System};
 const UNITS_MAX: usize = 24;
 
 /// Files of a build that are looked into.
-const OUTPUTS_MAX: usize = 400;
+pub(super) const OUTPUTS_MAX: usize = 400;
 
 /// Asks the compiler for types that no variable uses, too.
 pub(super) const DEBUG_FLAGS: [&str; 3] = ["-g", "-fno-eliminate-unused-debug-types", "-w"];
@@ -99,7 +100,8 @@ pub(super) struct Compiler<'a> {
     pub(super) sources: &'a Sources,
     /// The file to patch, relative.
     pub(super) file: &'a Path,
-    /// The scratch copy.
+    /// Where it is built.
+    place: &'a Place<'a>,
     pub(super) root: &'a Path,
     /// Lines on which a struct without a name of its own begins: the type is called by a variable.
     unnamed: Option<RangeInclusive<u32>>,
@@ -115,11 +117,11 @@ impl<'a> Compiler<'a> {
         request: &'a Request<'a>,
         sources: &'a Sources,
         file: &'a Path,
-        root: &'a Path,
+        place: &'a Place<'a>,
     ) -> Result<Self, FixError> {
-        let tools = Scratch::empty()?;
+        let (tools, root) = (Scratch::empty()?, place.path());
         let unnamed = unnamed(sources.text(file), request);
-        Ok(Compiler { request, sources, file, root, unnamed, calls: RefCell::default(), tools })
+        Ok(Compiler { request, sources, file, place, root, unnamed, calls: RefCell::default(), tools })
     }
 
     /// Builds the copy and reads the type. `patched` only words errors.
@@ -162,6 +164,10 @@ impl<'a> Compiler<'a> {
         announce: &mut dyn FnMut(&str),
         probe: &dyn Fn(&Path) -> Option<T>,
     ) -> Result<T, FixError> {
+        if let Place::Built(workshop) = self.place {
+            self.calls.borrow_mut().get_or_insert_with(|| calls::of_all(&workshop.calls()));
+            return place::find(workshop, patched, announce, probe)?.ok_or_else(|| self.no_layout());
+        }
         match &self.request.build {
             Build::Shell(command) => self.whole(&["sh", "-c", command], command, patched, announce, probe),
             Build::Make => self.whole(&["make", "-B"], "make -B", patched, announce, probe),
@@ -447,6 +453,14 @@ pub(super) fn run(
     text.push_str(&String::from_utf8_lossy(&output.stderr));
     let lines: Vec<&str> = text.lines().collect();
     Err(failed(lines[lines.len().saturating_sub(20)..].join("\n")))
+}
+
+/// Executables, objects and libraries that are not older than `since`.
+pub(crate) fn elf_files(dir: &Path, since: SystemTime) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    // Coarse clocks of file systems: what is a second older still counts as new.
+    new_elf_files(dir, since - Duration::from_secs(1), 24, &mut out);
+    out
 }
 
 /// Executables, objects and libraries that are new.

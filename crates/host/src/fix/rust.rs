@@ -15,9 +15,10 @@ use tussle_debuginfo::dwarf::Want;
 use tussle_model::{Aggregate, MemberRole, SourceLoc, TypeId, TypeTable};
 
 use super::compile::{hidden, new_elf_files, run};
+use super::place::{self, Place};
 use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request};
 use crate::companions::{FileCompanions, open_bytes};
-use crate::project::{BUILD_FOLDER, Scratch, System};
+use crate::project::{BUILD_FOLDER, System};
 
 /// Sources above this are not looked at.
 const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -60,11 +61,10 @@ pub(super) fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) 
     uses(request, request.edits.iter().any(Edit::resizes), &sources)?;
     let text = rust::patch(old, request.type_name, line(request.decl), request.edits, &wrapper)
         .map_err(|refusal| FixError::Refused { file: file.display().to_string(), refusal })?;
-    let scratch = Scratch::copy_of(request.dir)?;
-    let builder = Builder { request, file: &file, root: scratch.path() };
+    let place = Place::of_everything(request)?;
+    let builder = Builder { request, file: &file, place: &place };
     let before = builder.layout(false, announce)?;
-    let path = scratch.path().join(&file);
-    std::fs::write(&path, &text.text).map_err(|source| FixError::Io { path, source })?;
+    place.write(&file, &text.text)?;
     let after = builder.layout(true, announce)?;
     let (Some(a), Some(b)) = (aggregate(&before, request), aggregate(&after, request)) else {
         return Err(builder.no_layout());
@@ -176,7 +176,7 @@ fn wrapper(dir: &Path, file: &Path) -> Wrapper {
 struct Builder<'a> {
     request: &'a Request<'a>,
     file: &'a Path,
-    root: &'a Path,
+    place: &'a Place<'a>,
 }
 
 impl Builder<'_> {
@@ -196,18 +196,24 @@ impl Builder<'_> {
     /// What was built, as a table with the struct.
     fn layout(&self, patched: bool, announce: &mut dyn FnMut(&str)) -> Result<TypeTable, FixError> {
         let shown = self.command();
-        let folder = self.root.join(BUILD_FOLDER);
+        let names = [self.request.type_name.to_string()];
+        // A name without its crate is found in the table of everything only.
+        let wants = [Want::Names(&names), Want::All];
+        if let Place::Built(workshop) = self.place {
+            let read = |file: &Path| wants.iter().find_map(|w| self.read(file, w));
+            return place::find(workshop, patched, announce, &read)?.ok_or_else(|| self.no_layout());
+        }
+        let root = self.place.path();
+        let folder = root.join(BUILD_FOLDER);
         std::fs::create_dir_all(&folder).map_err(|source| FixError::Io { path: folder, source })?;
         // Coarse clocks of file systems: what is a second older still counts as new.
         let start = SystemTime::now() - Duration::from_secs(1);
         let mut command = Command::new("sh");
-        command.args(["-c", &shown]).current_dir(self.root).envs(DEBUG);
+        command.args(["-c", &shown]).current_dir(root).envs(DEBUG);
         run(command, &shown, patched, announce)?;
         let mut files = Vec::new();
-        new_elf_files(self.root, start, DEPTH_MAX, &mut files);
-        let names = [self.request.type_name.to_string()];
-        // A name without its crate is found in the table of everything only.
-        let found = [Want::Names(&names), Want::All].iter().find_map(|w| files.iter().find_map(|f| self.read(f, w)));
+        new_elf_files(root, start, DEPTH_MAX, &mut files);
+        let found = wants.iter().find_map(|w| files.iter().find_map(|f| self.read(f, w)));
         found.ok_or_else(|| self.no_layout())
     }
 

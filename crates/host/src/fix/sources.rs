@@ -269,7 +269,7 @@ fn extension(path: &Path) -> &str {
     path.extension().and_then(|e| e.to_str()).unwrap_or("")
 }
 
-fn is_source(path: &Path) -> bool {
+pub(super) fn is_source(path: &Path) -> bool {
     EXTENSIONS.contains(&extension(path))
 }
 
@@ -291,14 +291,21 @@ fn collect(dir: &Path, relative: &Path, depth: usize, out: &mut Vec<PathBuf>, to
     }
 }
 
+/// Stands for a name that only the preprocessor knows (`#include NAME`).
+pub(super) const COMPUTED: &str = "*";
+
 /// Last parts of the paths that `text` includes.
 fn included(text: &str) -> impl Iterator<Item = &str> {
     memchr::memmem::find_iter(text.as_bytes(), "include").filter_map(|at| {
         let blank = |c: char| c.is_whitespace() && c != '\n';
         let before = text.get(..at)?.trim_end_matches(blank).strip_suffix('#')?.trim_end_matches(blank);
         let rest = text.get(at + "include".len()..)?.trim_start_matches(blank);
-        let path = rest.strip_prefix(['"', '<'])?.split(['"', '>', '\n']).next()?;
-        (before.is_empty() || before.ends_with('\n')).then(|| path.rsplit('/').next())?
+        let first = before.is_empty() || before.ends_with('\n');
+        let Some(path) = rest.strip_prefix(['"', '<']) else {
+            return first.then_some(COMPUTED);
+        };
+        let path = path.split(['"', '>', '\n']).next()?;
+        first.then(|| path.rsplit('/').next())?
     })
 }
 
@@ -325,7 +332,7 @@ mod tests {
     fn files_that_a_text_includes() {
         let text = "#include <a/b.h>\n  #  include \"c.h\"\n// #include \"no.h\"\nint include;\n\
                     int f; #include <no.h>\n#include M\n";
-        assert_eq!(included(text).collect::<Vec<_>>(), ["b.h", "c.h"]);
+        assert_eq!(included(text).collect::<Vec<_>>(), ["b.h", "c.h", COMPUTED]);
     }
 
     #[test]

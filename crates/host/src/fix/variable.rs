@@ -10,9 +10,9 @@ use tussle_advise::patch::{self, Refusal};
 
 use super::compile::Compiler;
 use super::sources::Sources;
-use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request, diagnostics, farm};
+use super::place::Place;
+use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request, diagnostics};
 use crate::companions::open_bytes;
-use crate::project::Scratch;
 
 /// Elements that are listed.
 const ELEMENTS_MAX: u64 = 4096;
@@ -34,19 +34,13 @@ pub(super) fn patch_tree(
         public(request, &files).map_err(FixError::Use)?;
     }
     let real: Vec<PathBuf> = files.iter().map(|f| f.path.clone()).collect();
-    let scratch = match request.build {
-        Build::Shell(_) | Build::Make | Build::System(_) => Scratch::copy_of(request.dir)?,
-        _ => farm::tree(request.dir, &real, &[], &[])?,
-    };
-    let compiler = Compiler::new(request, sources, &first.path, scratch.path())?;
+    let place = Place::new(request, &real)?;
+    let compiler = Compiler::new(request, sources, &first.path, &place)?;
     let sizes = |file: &Path| sizes(file, &changes);
     let before = compiler.find(false, announce, &sizes)?;
     let calls = compiler.calls()?;
     let said = diagnostics::of(&calls);
-    for file in &files {
-        let path = scratch.path().join(&file.path);
-        std::fs::write(&path, &file.new).map_err(|source| FixError::Io { path, source })?;
-    }
+    files.iter().try_for_each(|f| place.write(&f.path, &f.new))?;
     let after = compiler.find(true, announce, &sizes)?;
     if let Some(text) = diagnostics::new_one(&said, &diagnostics::of(&calls)) {
         return Err(FixError::Meaning(format!("with the patch the compiler says: {text}")));

@@ -138,7 +138,7 @@ fn beside(text: &str, copy: &Path, dir: &Path) -> Option<String> {
         // A part of the build that runs further down has more to go up.
         loop {
             let known = |at: &Path| at.join(&path).exists() && path.len() > "../".len();
-            if known(dir) && !known(copy) && leaves(dir, &path) {
+            if known(dir) && !known(copy) && ends_outside(dir, &path) {
                 return Some(path);
             }
             path = path.strip_prefix("../").filter(|p| p.starts_with("../"))?.to_string();
@@ -146,8 +146,8 @@ fn beside(text: &str, copy: &Path, dir: &Path) -> Option<String> {
     })
 }
 
-/// The path from `dir` leads out of it.
-fn leaves(dir: &Path, path: &str) -> bool {
+/// The path from `dir` ends outside of it, links followed.
+fn ends_outside(dir: &Path, path: &str) -> bool {
     let ends = dir.join(path).canonicalize().ok().zip(dir.canonicalize().ok());
     ends.is_some_and(|(end, dir)| !end.starts_with(dir))
 }

@@ -60,11 +60,27 @@ impl Scratch {
 
     fn copy(from: &Path, keep: Option<&Path>) -> Result<Scratch, ScratchError> {
         let mut scratch = Scratch::empty()?;
-        let from = &from.canonicalize().map_err(io(from))?;
-        let mut copy = Copy { from, to: scratch.path(), keep, files: 0, left_out: Vec::new() };
-        copy.folder(Path::new(""))?;
-        scratch.left_out = copy.left_out;
+        scratch.left_out = scratch.fill(from, keep)?;
         Ok(scratch)
+    }
+
+    /// Copies into it; what was left out.
+    fn fill(&self, from: &Path, keep: Option<&Path>) -> Result<Vec<String>, ScratchError> {
+        let from = &from.canonicalize().map_err(io(from))?;
+        let mut copy = Copy { from, to: self.path(), keep, files: 0, left_out: Vec::new() };
+        copy.folder(Path::new(""))?;
+        Ok(copy.left_out)
+    }
+
+    /// Empties the folder, which keeps its path, and copies `from` again.
+    pub(crate) fn refill(&self, from: &Path, keep: Option<&Path>) -> Result<(), ScratchError> {
+        for entry in fs::read_dir(self.path()).map_err(io(self.path()))? {
+            let entry = entry.map_err(io(self.path()))?;
+            let is_folder = entry.file_type().is_ok_and(|t| t.is_dir());
+            let removed = if is_folder { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+            removed.map_err(io(&entry.path()))?;
+        }
+        self.fill(from, keep).map(drop)
     }
 
     /// Where it is.
@@ -138,7 +154,7 @@ impl Copy<'_> {
     /// Where the copy of the link at `path` leads. A build that writes through it must not reach the user's folder, and
     /// what lies beside the folder does not lie beside its copy.
     fn led(&self, path: &Path, link: PathBuf) -> PathBuf {
-        if link.is_relative() && !leaves(path, &link) {
+        if link.is_relative() && !goes_up_out(path, &link) {
             return link;
         }
         let folder = path.parent().map_or(self.from.to_path_buf(), |p| self.from.join(p));
@@ -175,8 +191,8 @@ pub(crate) fn writable_copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o200))
 }
 
-/// A relative link at `path` goes up out of the folder that the path is relative to.
-fn leaves(path: &Path, link: &Path) -> bool {
+/// A relative link at `path` goes up out of the folder that the path is relative to, by its words alone.
+fn goes_up_out(path: &Path, link: &Path) -> bool {
     let mut depth = path.components().count() as isize - 1;
     link.components().any(|part| {
         depth += match part {

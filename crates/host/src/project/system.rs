@@ -97,6 +97,16 @@ impl System {
         }
     }
 
+    /// The command for a copy that [`System::command`] has built before: it builds what has changed since.
+    pub fn again(&self) -> String {
+        match self {
+            System::Autotools { .. } => "make -j2".into(),
+            System::Make => "make".into(),
+            System::Ninja => "ninja".into(),
+            other => other.command(),
+        }
+    }
+
     /// What has to be there before the command runs.
     pub(crate) fn prepare(&self, copy: &Path) -> std::io::Result<()> {
         let query = copy.join(BUILD_FOLDER).join(".cmake/api/v1/query");

@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Folders are looked through to this depth.
 const DEPTH_MAX: usize = 16;
 
 /// ELF executables of a folder with the time of their last change.
 #[derive(Clone, Debug, Default)]
-pub struct Before(BTreeMap<PathBuf, Option<std::time::SystemTime>>);
+pub struct Before(BTreeMap<PathBuf, Option<SystemTime>>);
 
 /// Programs of a built copy, relative to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,14 @@ impl Programs {
     pub fn before(copy: &Path) -> Before {
         let mut found = Before::default();
         found.collect(copy, Path::new(""), DEPTH_MAX);
+        found
+    }
+
+    /// Programs and shared libraries below a folder that are not older than `since`.
+    pub(super) fn linked(copy: &Path, since: SystemTime) -> Vec<PathBuf> {
+        let mut found = crate::fix::elf_files(copy, since);
+        found.retain(|p| is_linked(p));
+        found.sort();
         found
     }
 
@@ -117,6 +126,14 @@ fn is_program(path: &Path) -> bool {
         && head.starts_with(b"\x7fELF")
         && matches!(head[16], 2 | 3);
     elf && !path.file_name().is_some_and(|n| n.to_string_lossy().contains(".so"))
+}
+
+/// An ELF file of the kinds `ET_EXEC` and `ET_DYN`.
+fn is_linked(path: &Path) -> bool {
+    use std::io::Read;
+    let mut head = [0u8; 18];
+    let read = fs::File::open(path).and_then(|mut f| f.read_exact(&mut head)).is_ok();
+    read && head.starts_with(b"\x7fELF") && matches!(head[16], 2 | 3)
 }
 
 /// Programs among the paths, each file once: of `ln gzip gunzip` the shorter name.

@@ -1,7 +1,7 @@
 //! Whether a patched program still prints what the unpatched one prints.
 
 use super::steps::{Built, Hunt};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::OsString;
 use tussle_host::said::{Difference, Said};
 
@@ -13,10 +13,11 @@ const ROUNDS_OF_ORDER: usize = 2;
 /// Standard output and standard error.
 const STREAMS: [&str; 2] = ["printed", "wrote to standard error"];
 
-/// What the unpatched program wrote, and the program, to be asked again.
-pub struct Unpatched<'a> {
-    built: &'a Built,
+/// What the unpatched program wrote.
+pub struct Unpatched {
     said: Said,
+    /// The program, built once more where it is to be asked again.
+    built: OnceCell<Built>,
     /// A stream that is another in every run; in the order of [`STREAMS`].
     varies: [Cell<bool>; 2],
 }
@@ -43,10 +44,18 @@ impl Compared {
     }
 }
 
-impl<'a> Unpatched<'a> {
+impl Unpatched {
     /// From the first run.
-    pub fn new(built: &'a Built, said: Said) -> Unpatched<'a> {
-        Unpatched { built, said, varies: Default::default() }
+    pub fn new(said: Said) -> Unpatched {
+        Unpatched { said, built: OnceCell::new(), varies: Default::default() }
+    }
+
+    fn built(&self, hunt: &Hunt<'_>) -> anyhow::Result<&Built> {
+        if let Some(built) = self.built.get() {
+            return Ok(built);
+        }
+        let built = hunt.build_instrumented(&hunt.dir)?;
+        Ok(self.built.get_or_init(|| built))
     }
 
     /// Compares what the patched program wrote in its first run. Where it differs, both programs run again.
@@ -67,7 +76,7 @@ impl<'a> Unpatched<'a> {
                 break;
             }
             hunt.remark("the patched program wrote something else: asking both once more");
-            self.note(&hunt.said(self.built, argv)?, &open, true);
+            self.note(&hunt.said(self.built(hunt)?, argv)?, &open, true);
             if self.settle(&mut open) {
                 self.note(&hunt.said(patched, argv)?, &open, false);
                 self.settle(&mut open);

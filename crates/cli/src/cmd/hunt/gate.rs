@@ -1,8 +1,8 @@
 //! The gate: a patch counts only when the patched program was recorded again and is better, with nothing new.
 
 use super::behaviour::{Compared, Unpatched};
-use super::steps::{Hunt, Run, contains, edits};
-use anyhow::ensure;
+use super::steps::{Built, Hunt, Run, contains, edits};
+use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::path::Path;
@@ -148,9 +148,13 @@ impl Repairs {
 
 impl Hunt<'_> {
     /// Repairs case after case until none is left, nothing more is proposed, or enough was tried.
-    pub fn repair(&self, argv: &[OsString], evidence: &Evidence, unpatched: &Unpatched<'_>) -> Repairs {
+    /// Every patch is built in the copy that was recorded first.
+    pub fn repair(&self, built: &Built, argv: &[OsString], evidence: &Evidence, unpatched: &Unpatched) -> Repairs {
         let (left, beside) = split(cases(evidence));
         let found = [left.clone(), beside.clone()].concat();
+        if let Err(e) = built.workshop.keep() {
+            self.remark(format_args!("patches are verified by builds of their own: {e}"));
+        }
         let (list, passed_over, vanished) = (Vec::new(), Vec::new(), Vec::new());
         let mut out = Repairs { list, passed_over, scratch: None, left, beside, vanished };
         let (mut now, mut known) = (evidence.clone(), by_root(evidence));
@@ -166,7 +170,7 @@ impl Hunt<'_> {
                 break;
             };
             let dir = out.scratch.as_ref().map_or(self.dir.clone(), |s| s.path().to_path_buf());
-            match self.attempt(&dir, argv, (&now, &known), advice.clone(), unpatched) {
+            match self.attempt(&dir, (built, argv), (&now, &known), advice.clone(), unpatched) {
                 Ok(done) => {
                     out.list.push(done.repair);
                     out.scratch = Some(done.scratch);
@@ -179,40 +183,37 @@ impl Hunt<'_> {
                     }
                     tried.clear();
                 }
-                Err(e) => out.passed_over.push((title(&advice), self.in_folder(&dir, &format!("{e:#}")))),
+                Err(e) => {
+                    let copies = [built.workshop.path(), &dir, &self.dir];
+                    out.passed_over.push((title(&advice), in_folder(copies, &format!("{e:#}"))));
+                }
             }
         }
         out.vanished = out.not_seen_again(evidence, found);
         out
     }
 
-    /// A message with its paths as seen from the program's folder.
-    fn in_folder(&self, copy: &Path, message: &str) -> String {
-        let folders = [copy, &self.dir].map(|d| format!("{}/", d.display()));
-        folders.iter().fold(message.to_string(), |text, folder| text.replace(folder, ""))
-    }
-
     /// Patches, builds, records and judges one proposal.
     fn attempt(
         &self,
         dir: &Path,
-        argv: &[OsString],
+        (built, argv): (&Built, &[OsString]),
         (before, known): (&Evidence, &Known),
         advice: Advice,
-        unpatched: &Unpatched<'_>,
+        unpatched: &Unpatched,
     ) -> anyhow::Result<Done> {
         self.remark(format!("patching a copy, {}", title(&advice)));
-        let (scratch, patched) = self.patch(dir, &advice)?;
-        let built = self.build_instrumented(scratch.path())?;
+        let patched = self.patch(dir, &advice, built)?;
+        self.build_patched(built, &patched)?;
         let latent = advice.is_latent();
         let was = cost_of(before, &advice.type_name, latent);
         // Where the object lies elsewhere in the next run nothing is promised but that it does not matter.
         let promised = if latent { was } else { advice.gain_observed().max(0.0) };
         let mut trials = Trials { before, known, advice: &advice, was, promised, unlike: 0 };
         let (evidence, output, seen) = loop {
-            let Run { evidence, said, status } = self.record(&built, argv)?;
+            let Run { evidence, said, status } = self.record(built, argv)?;
             ensure!(status == 0, "the patched program ended with status {status}, the unpatched one with 0");
-            let output = unpatched.compare(self, argv, &built, &said)?;
+            let output = unpatched.compare(self, argv, built, &said)?;
             if let Some(seen) = trials.survived(&evidence)? {
                 break (evidence, output, seen);
             }
@@ -229,8 +230,16 @@ impl Hunt<'_> {
             advice,
             output,
         };
+        built.workshop.keep().context("cannot keep what was built")?;
+        let scratch = self.patched_copy(dir, &repair.patched)?;
         Ok(Done { repair, scratch, left: seen.left, beside: seen.beside, evidence })
     }
+}
+
+/// A message with its paths as seen from the program's folder.
+fn in_folder(copies: [&Path; 3], message: &str) -> String {
+    let folders = copies.map(|d| format!("{}/", d.display()));
+    folders.iter().fold(message.to_string(), |text, folder| text.replace(folder, ""))
 }
 
 /// Recordings of one patched program at most.

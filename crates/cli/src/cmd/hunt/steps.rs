@@ -17,7 +17,9 @@ use tussle_host::bench::{self, Command, Plan, Until};
 use tussle_host::evidence_file;
 use tussle_host::fix::{self, Patched};
 use tussle_host::images::HostImages;
-use tussle_host::project::{self, BuildError, Programs, Project, Scratch, System, Untouched, Wrapper};
+use tussle_host::project::{
+    self, BuildError, Programs, Project, Scratch, System, Untouched, Workshop, Wrapper,
+};
 use tussle_host::record::{Output, RecordError, RecordOptions, record};
 use tussle_host::said::Said;
 
@@ -47,7 +49,8 @@ pub struct Hunt<'a> {
 
 /// A copy of the folder, built.
 pub struct Built {
-    scratch: Scratch,
+    /// The copy.
+    pub workshop: Workshop,
     programs: Programs,
 }
 
@@ -130,20 +133,30 @@ impl<'a> Hunt<'a> {
     /// Builds a copy of `dir` with the compiler wrapper.
     pub fn build_instrumented(&self, dir: &Path) -> anyhow::Result<Built> {
         self.global.remark(format!("building an instrumented copy: {}", self.project.system.command()));
-        self.build(dir, &self.wrapper.environment())
+        self.build(dir, self.wrapper.environment())
     }
 
-    fn build(&self, dir: &Path, env: &[(&str, OsString)]) -> anyhow::Result<Built> {
-        let scratch = self.project.copy(dir)?;
-        let before = Programs::before(scratch.path());
-        let built = self.project.build_in(&scratch, env);
-        if let Some(what) = self.untouched.changed() {
-            let command = self.project.system.command();
-            return Err(BuildError::Touched { command, what }.into());
-        }
-        built?;
-        let programs = Programs::after(&self.project.system, scratch.path(), &before);
-        Ok(Built { scratch, programs })
+    fn build(&self, dir: &Path, env: Vec<(&'static str, OsString)>) -> anyhow::Result<Built> {
+        let built = Workshop::new(&self.project, dir, env);
+        self.left_alone()?;
+        let (workshop, programs) = built?;
+        Ok(Built { workshop, programs })
+    }
+
+    /// # Errors
+    /// A build has written into the folder.
+    fn left_alone(&self) -> anyhow::Result<()> {
+        let Some(what) = self.untouched.changed() else { return Ok(()) };
+        let command = self.project.system.command();
+        Err(BuildError::Touched { command, what }.into())
+    }
+
+    /// Builds the instrumented copy with a patch, as far as that was not done when it was verified.
+    pub fn build_patched(&self, built: &Built, patched: &Patched) -> anyhow::Result<()> {
+        let texts = patched.files.iter().map(|f| (f.path.as_path(), f.new.as_str()));
+        let done = built.workshop.with(texts, &mut |command| self.remark(command));
+        self.left_alone()?;
+        Ok(done?)
     }
 
     /// What to run, relative to a built folder: what was asked for, else the one program that was built.
@@ -154,7 +167,7 @@ impl<'a> Hunt<'a> {
         };
         let mut argv = self.asked.clone();
         let asked = Path::new(first);
-        match built.programs.named(built.scratch.path(), asked) {
+        match built.programs.named(built.workshop.path(), asked) {
             Some(program) => argv[0] = in_copy(&program),
             None if asked.is_relative() && asked.components().count() > 1 => {
                 let (asked, found) = (asked.display().to_string(), built.programs.names());
@@ -192,7 +205,7 @@ impl<'a> Hunt<'a> {
         if let Some(load) = self.service.load() {
             self.global.remark(format!("driven by {load}"));
         }
-        let dir = built.scratch.path();
+        let dir = built.workshop.path();
         let recorded =
             record(&self.options(built, argv, Output::Heard)).map_err(|e| self.explained(e, dir))?;
         recorded.problems.iter().for_each(|p| self.global.remark(p));
@@ -205,17 +218,20 @@ impl<'a> Hunt<'a> {
         }
         // The copy is gone when somebody looks at the evidence.
         tussle_evidence::rehome(&mut evidence, &copy, &self.dir.display().to_string());
-        Ok(Run { evidence, said: recorded.said.without_place(dir), status: recorded.status })
+        let said = recorded.said.without_place(dir);
+        built.workshop.clean();
+        Ok(Run { evidence, said, status: recorded.status })
     }
 
     /// Runs the instrumented program once more for what it writes.
     pub fn said(&self, built: &Built, argv: &[OsString]) -> anyhow::Result<Said> {
         let recorded = record(&self.options(built, argv, Output::HeardOnly))?;
-        Ok(recorded.said.without_place(built.scratch.path()))
+        built.workshop.clean();
+        Ok(recorded.said.without_place(built.workshop.path()))
     }
 
     fn options(&self, built: &Built, argv: &[OsString], output: Output) -> RecordOptions {
-        let dir = built.scratch.path();
+        let dir = built.workshop.path();
         let argv = in_folder(dir, argv);
         let built_here = Path::new(&argv[0]).starts_with(dir) && is_elf(Path::new(&argv[0]));
         RecordOptions {
@@ -248,19 +264,19 @@ impl<'a> Hunt<'a> {
         }
         let command = self.project.system.command();
         self.remark(format_args!("building a copy without instrumentation: {command}"));
-        let built = self.build(&self.dir, &[])?;
+        let built = self.build(&self.dir, Vec::new())?;
         Ok(self.for_use.get_or_init(|| built))
     }
 
     /// The file of that program, if what runs is one that was built; what fails is told when it is to be measured.
     pub fn program_for_use(&self, argv: &[OsString]) -> Option<PathBuf> {
-        let dir = self.for_use().ok()?.scratch.path();
+        let dir = self.for_use().ok()?.workshop.path();
         let exe = PathBuf::from(in_folder(dir, argv).first()?);
         (exe.starts_with(dir) && is_elf(&exe)).then_some(exe)
     }
 
-    /// Makes and verifies the patch, and applies it in a new copy.
-    pub fn patch(&self, dir: &Path, advice: &Advice) -> anyhow::Result<(Scratch, Patched)> {
+    /// Makes the patch and verifies it, in the instrumented copy where that is possible.
+    pub fn patch(&self, dir: &Path, advice: &Advice, built: &Built) -> anyhow::Result<Patched> {
         let build = fix::Build::of(&self.project.system, dir);
         let request = fix::Request {
             dir,
@@ -270,11 +286,18 @@ impl<'a> Hunt<'a> {
             build: &build,
             abi_ok: false,
             sites: &advice.sites,
+            workshop: Some(&built.workshop),
         };
-        let patched = fix::patch_tree(&request, &mut |command| self.global.remark(command))?;
+        let patched = fix::patch_tree(&request, &mut |command| self.global.remark(command));
+        self.left_alone()?;
+        Ok(patched?)
+    }
+
+    /// A copy of the sources with the patch.
+    pub fn patched_copy(&self, dir: &Path, patched: &Patched) -> anyhow::Result<Scratch> {
         let scratch = self.project.copy(dir)?;
-        fix::apply(scratch.path(), &patched)?;
-        Ok((scratch, patched))
+        fix::apply(scratch.path(), patched)?;
+        Ok(scratch)
     }
 
     /// Builds both versions as the user would and measures them.
@@ -292,9 +315,9 @@ impl<'a> Hunt<'a> {
         }
         let old = self.for_use()?;
         self.remark("building the patched version without instrumentation");
-        let new = self.build(patched, &[])?;
+        let new = self.build(patched, Vec::new())?;
         let arm = |name: &str, built: &Built| {
-            let dir = built.scratch.path();
+            let dir = built.workshop.path();
             let mut argv = in_folder(dir, argv);
             if is_service {
                 let exe = self.exe.clone().into_os_string();
