@@ -29,6 +29,9 @@ fn words(line: &str) -> Vec<String> {
     shell_words::split(line).unwrap()
 }
 
+/// The table of `perf c2c` of a mail.
+const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/i_mmap-c2c.txt");
+
 /// A folder with a program, built, and everything that a verb may be pointed at.
 struct Lab {
     top: tempfile::TempDir,
@@ -60,7 +63,7 @@ impl Lab {
         put("Makefile", "pair: pair.c\n\t$(CC) -g -O1 -pthread -o $@ pair.c\n");
         put("layout.toml", "[[rule]]\ntype = \"struct pair\"\nsize_max = 64\n");
         put("tussle.toml", "run = \"./pair\"\nrules = [\"layout.toml\"]\ncheck = [\"pair\"]\n");
-        put("samples.txt", include_str!("../../perf/tests/data/i_mmap-c2c.txt"));
+        put("samples.txt", &std::fs::read_to_string(SAMPLES).unwrap());
         symlink("pair.c", dir.join("link.c")).unwrap();
         std::fs::set_permissions(dir.join("layout.toml"), PermissionsExt::from_mode(0o440)).unwrap();
         lab.runs("cc -g -O1 -pthread -o pair pair.c");

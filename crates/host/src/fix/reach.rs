@@ -7,7 +7,8 @@ use super::calls::{self, is_unit};
 use super::sources::{COMPUTED, Sources, is_source, normal};
 
 /// The C and C++ files among `files` and all that include them, directly or through others, as far as names of files
-/// tell; with them what includes a name that the preprocessor computes. Relative to `root`; what builds made there counts.
+/// tell; with them what includes a name that the preprocessor computes. Relative to `root`; what builds made there
+/// counts, too.
 pub(crate) fn changed_with(root: &Path, files: &[&PathBuf]) -> BTreeSet<PathBuf> {
     let files: Vec<&&PathBuf> = files.iter().filter(|p| is_source(p)).collect();
     // No text is wanted.
