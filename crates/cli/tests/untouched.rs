@@ -71,6 +71,8 @@ impl Lab {
         lab.runs("record -o second.data -- ./pair");
         lab.runs("bench -o result.jsonl --pairs 3 a=true b=true");
         lab.runs("export -o evidence.json");
+        let commit = "git init -q && git add pair.c && git -c user.name=n -c user.email=e commit -q -m one";
+        assert!(Command::new("sh").args(["-c", commit]).current_dir(&dir).status().unwrap().success());
         lab
     }
 
@@ -116,7 +118,7 @@ impl Lab {
 
 #[test]
 fn verbs_that_only_read_leave_the_folder_as_it_is() {
-    if !need("gcc") || !need("make") {
+    if !need("gcc") || !need("make") || !need("git") {
         return;
     }
     let lab = Lab::new();
@@ -129,7 +131,6 @@ fn verbs_that_only_read_leave_the_folder_as_it_is() {
         "fix -C pair --move align:b=64",
         "fix tussle.data -C pair --dir .",
         "layout pair -C pair",
-        "layout tussle.data",
         "diff pair pair",
         "check",
         "check --rules layout.toml pair",
@@ -155,7 +156,7 @@ fn verbs_that_only_read_leave_the_folder_as_it_is() {
 
 #[test]
 fn verbs_that_write_one_file_change_no_other() {
-    if !need("gcc") || !need("make") {
+    if !need("gcc") || !need("make") || !need("git") {
         return;
     }
     let lab = Lab::new();
@@ -166,7 +167,7 @@ fn verbs_that_write_one_file_change_no_other() {
     lab.leaves_alone("hunt . --no-bench -o ../hunt.data --patch ../hunt.patch", &[]);
     lab.leaves_alone("hunt . --no-bench", &["tussle.data", "tussle.data.old", "tussle.patch"]);
     lab.leaves_alone("bench --pairs 2 a=true b=true", &["tussle-bench.jsonl"]);
-    lab.leaves_alone("history --add result.jsonl --commit one", &["tussle-history.jsonl"]);
+    lab.leaves_alone("history --add result.jsonl --commit HEAD", &["tussle-history.jsonl"]);
     lab.leaves_alone("snapshot pair -o pair.json", &["pair.json"]);
     lab.leaves_alone("export -o again.json", &["again.json"]);
     lab.leaves_alone("import samples.txt -o mine.data", &["mine.data"]);
@@ -176,7 +177,7 @@ fn verbs_that_write_one_file_change_no_other() {
 /// A process is looked at from the folder that its program lies in.
 #[test]
 fn looking_at_a_process_leaves_its_folder_as_it_is() {
-    if !need("gcc") {
+    if !need("gcc") || !need("git") {
         return;
     }
     let lab = Lab::new();
@@ -207,7 +208,7 @@ fn looking_at_a_process_leaves_its_folder_as_it_is() {
 /// cargo keeps its lock file in the package; the rest goes where cargo builds.
 #[test]
 fn cargo_builds_where_it_is_told_to() {
-    if !need("cargo") || !need("gcc") {
+    if !need("cargo") || !need("gcc") || !need("git") {
         return;
     }
     let lab = Lab::new();

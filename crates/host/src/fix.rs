@@ -138,7 +138,9 @@ pub enum FixError {
     #[error(transparent)]
     Layout(#[from] RelayoutError),
     /// No source file below the folder defines the type.
-    #[error("no source below {dir} defines {name}; name the program's folder with --dir")]
+    #[error(
+        "no source below {dir} defines {name}: a macro or the build makes it, or another folder has it (fix --dir)"
+    )]
     NoSource {
         /// The folder.
         dir: PathBuf,

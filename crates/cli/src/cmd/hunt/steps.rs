@@ -78,12 +78,12 @@ pub struct Run {
 
 impl Run {
     /// # Errors
-    /// The program did not end with 0.
-    pub fn that_succeeds(self) -> anyhow::Result<Run> {
+    /// The program did not end with 0; `hint` says what to do.
+    fn that_succeeds(self, hint: &str) -> anyhow::Result<Run> {
         let status = self.status;
         anyhow::ensure!(
             status == 0,
-            "the recorded program ended with status {status}; `hunt` needs a run that succeeds"
+            "the recorded program ended with status {status}; `hunt` needs a run that succeeds{hint}"
         );
         Ok(self)
     }
@@ -186,7 +186,11 @@ impl<'a> Hunt<'a> {
         let built = self.build_instrumented(&self.dir)?;
         let argv = self.argv(&built)?;
         self.tell_of_others(&built.programs);
-        let Run { evidence, said, .. } = self.record(&built, &argv)?.that_succeeds()?;
+        // Nobody has said what belongs on its command line.
+        let unsaid = self.asked.is_empty().then(|| Path::new(&argv[0]).file_name()).flatten();
+        let unsaid = unsaid.map(|name| format!(": --run './{} ARGUMENTS' says how", name.to_string_lossy()));
+        let Run { evidence, said, .. } =
+            self.record(&built, &argv)?.that_succeeds(&unsaid.unwrap_or_default())?;
         Ok(First { built, argv, evidence, said })
     }
 
