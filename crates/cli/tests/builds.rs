@@ -184,7 +184,7 @@ fn a_project_file_says_what_to_record_and_to_check() {
     std::fs::create_dir(lab.path().join("p p")).unwrap();
     std::fs::write(at("a.c"), "struct s { int a, b; } x;\nint main(int n, char **v) { return n - 2; }\n")
         .unwrap();
-    let rules = "[[rule]]\ntype = \"struct s\"\nsize_max = 4\n";
+    let rules = "[[rule]]\ntype = \"struct s\"\nmax_size = 4\n";
     std::fs::write(at("layout.toml"), rules).unwrap();
     let project =
         "build = \"cc -g -o out a.c\"\nrun = \"./out 1\"\nrules = [\"layout.toml\"]\ncheck = [\"out\"]\n";
@@ -196,7 +196,7 @@ fn a_project_file_says_what_to_record_and_to_check() {
     assert!(lab.path().join("tussle.data").is_file() && !at("out").exists());
     let out = tussle(&lab.path().join("p p"), &["check"]);
     assert_eq!(out.status.code(), Some(2));
-    assert!(text(&out.stderr).contains("out") && !at("out").exists(), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("tussle: out: No such file") && !at("out").exists(), "{}", text(&out.stderr));
 }
 
 /// A folder's files, each with its folders.

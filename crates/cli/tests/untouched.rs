@@ -61,7 +61,7 @@ impl Lab {
         let put = |name: &str, text: &str| std::fs::write(dir.join(name), text).unwrap();
         put("pair.c", SOURCE);
         put("Makefile", "pair: pair.c\n\t$(CC) -g -O1 -pthread -o $@ pair.c\n");
-        put("layout.toml", "[[rule]]\ntype = \"struct pair\"\nsize_max = 64\n");
+        put("layout.toml", "[[rule]]\ntype = \"struct pair\"\nmax_size = 64\n");
         put("tussle.toml", "run = \"./pair\"\nrules = [\"layout.toml\"]\ncheck = [\"pair\"]\n");
         put("samples.txt", &std::fs::read_to_string(SAMPLES).unwrap());
         symlink("pair.c", dir.join("link.c")).unwrap();
@@ -136,15 +136,14 @@ fn verbs_that_only_read_leave_the_folder_as_it_is() {
         "check --rules layout.toml pair",
         "lint --experimental pair",
         "place -C pair --field 'long c' pair",
-        "snapshot pair -o ../pair.json",
-        "export",
+        "snapshot -C pair pair -o ../pair.json",
         "export --jsonl -o ../rows",
         "export --firefox -o ../profile",
         "compare result.jsonl",
-        "predict tussle.data --draws 4 --cpus 2",
+        "predict tussle.data --machine 2s-broadwell-56 --draws 4 --cpus 2",
         "predict --list-machines",
         "cache",
-        "demo --rounds 1",
+        "demo --rounds 3",
         "completions bash",
         "triage samples.txt",
         "import samples.txt -o ../imported.data",
@@ -168,7 +167,7 @@ fn verbs_that_write_one_file_change_no_other() {
     lab.leaves_alone("hunt . --no-bench", &["tussle.data", "tussle.data.old", "tussle.patch"]);
     lab.leaves_alone("bench --pairs 2 a=true b=true", &["tussle-bench.jsonl"]);
     lab.leaves_alone("history --add result.jsonl --commit HEAD", &["tussle-history.jsonl"]);
-    lab.leaves_alone("snapshot pair -o pair.json", &["pair.json"]);
+    lab.leaves_alone("snapshot -C pair pair -o pair.json", &["pair.json"]);
     lab.leaves_alone("export -o again.json", &["again.json"]);
     lab.leaves_alone("import samples.txt -o mine.data", &["mine.data"]);
     lab.leaves_alone("cc -c -o ../pair.o pair.c", &[]);
