@@ -11,7 +11,7 @@ export TUSSLE_PYTHON=$PWD/.venv/bin/python TUSSLE_FLEET=$target/debug/tussle-fle
 export PATH=$PWD/.venv/bin:$PATH
 # Spark and Ray are tested where they are installed: TUSSLE_FLEET_EXTRA="pyspark ray" installs them.
 pip install -q maturin pytest pyarrow duckdb polars pandas numpy matplotlib nbconvert ipykernel ${TUSSLE_FLEET_EXTRA:-}
-cargo test --workspace --exclude tussle-python
+cargo test --workspace
 cargo build --workspace
 # The wheel, unoptimised: what a release takes minutes for is built already.
 MATURIN_PEP517_ARGS="--profile dev" pip install -q --no-build-isolation --no-deps --force-reinstall ../python

@@ -40,16 +40,24 @@ class Refused(Exception):
 
 def files_of(dataset, kind):
     """Whole files of one kind: writers rename, so whatever begins with a dot is not finished."""
-    found, start = [], os.path.join(dataset, f"kind={kind}")
+    found, seen, start = [], set(), os.path.join(dataset, f"kind={kind}")
 
     def unseen(e):
         raise e  # What cannot be listed is unknown, not empty.
 
     if not os.path.lexists(start):
         return found
-    for folder, folders, names in os.walk(start, onerror=unseen):
+    for folder, folders, names in os.walk(start, onerror=unseen, followlinks=True):
+        at = os.stat(folder)
+        if (at.st_dev, at.st_ino) in seen:
+            raise Refused(f"{folder}: a link to a folder that is in the dataset already; take it out")
+        seen.add((at.st_dev, at.st_ino))
         folders[:] = sorted(f for f in folders if not f.startswith("."))
-        found += [os.path.join(folder, n) for n in sorted(names) if n.endswith(".parquet") and not n.startswith(".")]
+        for n in sorted(n for n in names if not n.startswith(".")):
+            if n.endswith(".parquet"):
+                found.append(os.path.join(folder, n))
+            elif "=" in n:
+                raise Refused(f"{os.path.join(folder, n)}: no folder (a file, or a link to nowhere); take it out")
     for path in found:
         if not os.path.isfile(path):
             raise Refused(f"{path}: no file (a pipe, or a link to nowhere); move it out of the dataset")
@@ -76,6 +84,12 @@ def foreign(path, kind, columns):
         raise Refused(f"{path}: no file of tussle: it has no column `{need}`; move it out of the dataset")
 
 
+def fits(have, need):
+    """A type of DuckDB where another is needed: whole numbers of any width are numbers, keys may be numbers."""
+    number = re.fullmatch(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*", have)
+    return have == need or bool(number and need != "BOOLEAN")
+
+
 class Duck:
     """DuckDB, embedded."""
 
@@ -84,7 +98,7 @@ class Duck:
             import duckdb
         except ImportError:
             raise Refused("needs DuckDB: pip install duckdb, or name another Python with TUSSLE_PYTHON") from None
-        self.module = duckdb
+        self.module, self.files = duckdb, []
         # Names below the dataset have no letters with a meaning for globs; the way to it may have.
         os.chdir(request["dataset"])
         self.db = duckdb.connect()
@@ -108,17 +122,20 @@ class Duck:
             self.db.execute(f"CREATE VIEW files_{kind} AS SELECT {empty}, {folders} WHERE false")
             return
         # Files of other versions may lack columns: they are matched by name.
-        listed = f"[{', '.join(quoted(os.path.relpath(f)) for f in files)}]"
+        names = [os.path.relpath(f) for f in files]
+        self.files += names
+        listed = f"[{', '.join(map(quoted, names))}]"
         source = f"read_parquet({listed}, hive_partitioning = true, hive_types_autocast = false, union_by_name = true)"
         try:
             self.look(kind, listed)
             rows = self.db.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         except self.module.Error as e:
-            raise Refused(damaged(str(e))) from None
+            raise Refused(damaged(self.named(str(e), names))) from None
         have = {r[0]: r[1] for r in rows}
         for c, t in columns.items():
-            if t != "VARCHAR" and have.get(c) == "VARCHAR":
-                raise Refused(f"kind={kind}: `{c}` is text in one of the files, {t} is needed; it is none of tussle's")
+            if c in have and not fits(have[c], t):
+                has = "text" if have[c] == "VARCHAR" else have[c]
+                raise Refused(f"kind={kind}: `{c}` is {has} in one of the files, {t} is needed; it is none of tussle's")
         lacking = [f"NULL::{t} AS {c}" for c, t in columns.items() if c not in have]
         self.db.execute(f"CREATE VIEW files_{kind} AS SELECT {', '.join(['*', *lacking])} FROM {source}")
 
@@ -132,6 +149,15 @@ class Duck:
         for (path,) in missing:
             foreign(path, kind, [])
 
+    def named(self, said, files):
+        """What DuckDB says of a file it does not always name: each is read by itself then, until one fails."""
+        for path in [] if ".parquet" in said else files:
+            try:
+                self.db.execute(f"SELECT max(hash(t)) FROM read_parquet({quoted(path)}) t").fetchall()
+            except self.module.Error:
+                return f"{path}: {said}"
+        return said
+
     def run(self, views, sql, parameters):
         try:
             for view in views:
@@ -139,7 +165,7 @@ class Duck:
             got = self.db.execute(re.sub(r":(\w+)", r"$\1", sql), parameters)
             return [d[0] for d in got.description], got.fetchall()
         except self.module.Error as e:
-            raise Refused(damaged(str(e))) from None
+            raise Refused(damaged(self.named(str(e), self.files))) from None
 
 
 class Spark:

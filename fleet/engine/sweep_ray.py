@@ -15,6 +15,19 @@ TRIES = 4
 PR_SET_PDEATHSIG, SIGKILL = 1, 9
 
 
+def connect(ray, ask):
+    """To the cluster that was named, or to one started here: Ray gives it 30 s, which can be too short once."""
+    started = {"address": ask["address"]} if ask["address"] else {"num_cpus": ask["cpus"], "include_dashboard": False}
+    for left in range(0 if ask["address"] else TRIES - 1, -1, -1):
+        try:
+            ray.init(log_to_driver=False, logging_level="ERROR", **{k: v for k, v in started.items() if v is not None})
+            return None
+        except Exception as e:
+            ray.shutdown()
+            if not left:
+                return f"Ray does not start: {' '.join(str(e).split())[:400]}"
+
+
 def main():
     # Who is killed takes what it started along: nobody writes answers of a sweep that was ended.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
@@ -24,8 +37,10 @@ def main():
     except ImportError:
         json.dump({"error": "needs Ray: pip install ray, or name another Python with TUSSLE_PYTHON"}, sys.stdout)
         return
-    started = {"address": ask["address"]} if ask["address"] else {"num_cpus": ask["cpus"], "include_dashboard": False}
-    ray.init(log_to_driver=False, logging_level="ERROR", **{k: v for k, v in started.items() if v is not None})
+    error = connect(ray, ask)
+    if error:
+        json.dump({"error": error}, sys.stdout)
+        return
 
     # A worker that is killed takes its program with it; Ray starts the task again, which finds what is done.
     @ray.remote(num_cpus=1, max_retries=TRIES - 1)

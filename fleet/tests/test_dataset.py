@@ -141,6 +141,27 @@ def test_what_verbs_print_is_exported(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_benchmark_is_there_once(tmp_path):
+    """Its day is that of its first run, not of the file, which a copy changes; no version is made up for it."""
+    header = {"tussle_bench": 1, "arms": ["a", "b"], "commands": ["true", "false"], "order": "random_within_pairs",
+              "metric": {"name": "wall time (s)", "kind": "cost", "from": "wall"}, "seed": 1, "warmup": 0, "cpus": 2,
+              "sequential": False}  # fmt: skip
+    run = {"pair": 0, "position": 0, "warmup": False, "status": "ok", "value": 0.5, "started_s": 1_700_000_000.5,
+           "wall_s": 0.5, "user_s": 0.1, "system_s": 0.0, "foreign_s": 0.25}  # fmt: skip
+    file, to = tmp_path / "b.jsonl", tmp_path / "set"
+    said = [header, run | {"arm": 0}, run | {"arm": 1, "position": 1}]
+    file.write_text("".join(json.dumps(r) + "\n" for r in said))
+    for modified in (1_500_000_000, 1_600_000_000):
+        os.utime(file, (modified, modified))
+        fleet("export", file, "--to", to, "--host", "h")
+    (path,) = files(to / "kind=bench")
+    assert "day=2023-11-14" in str(path)
+    found = pq.ParquetFile(path).read().to_pylist()
+    assert [(r["arm"], r["pair"], r["value"], r["foreign_s"], r["tool_version"]) for r in found] == [
+        ("a", 0, 0.5, 0.25, None), ("b", 0, 0.5, 0.25, None)
+    ]  # fmt: skip
+
+
 def test_units_and_versions_never_meet_in_one_sum(tmp_path):
     to = tmp_path / "set"
     for i, run in enumerate([{}, {"tool_version": "0.2.0"}, {"tool_version": "0.2.0", "seed": 9}]):
@@ -148,6 +169,11 @@ def test_units_and_versions_never_meet_in_one_sum(tmp_path):
     top = rows("top", "--dataset", to)
     assert sorted((r["tool_version"], r["runs"]) for r in top) == [("0.1.0", 1), ("0.2.0", 2)]
     assert all(r["share_ppm"] == 1_000_000 for r in top)
+    fleet("export", write_evidence(tmp_path / "samples.data", unit="clock_samples"), "--to", to)
+    raw = rows("accesses", "--dataset", to)
+    assert sorted((r["unit"], r["tool_version"], r["runs"]) for r in raw) == [
+        ("accesses", "0.1.0", 1), ("accesses", "0.2.0", 2), ("clock_samples", "0.1.0", 1)
+    ]  # fmt: skip
 
 
 def test_broken_datasets_say_so(tmp_path, planted):
@@ -160,12 +186,24 @@ def test_broken_datasets_say_so(tmp_path, planted):
         said = fleet("fleet", "--dataset", folder, status=2)
         assert victim.name in said and "damaged" in said, said
         assert victim.read_bytes() == bad
+    # DuckDB does not name a file whose pages are no pages.
+    victim.write_bytes(good)
+    group = pq.ParquetFile(victim).metadata.row_group(0)
+    column = next(group.column(i) for i in range(group.num_columns) if group.column(i).path_in_schema == "transfers")
+    at = column.dictionary_page_offset or column.data_page_offset
+    victim.write_bytes(good[:at] + b"\xff" * 8 + good[at + 8 :])
+    said = fleet("fleet", "--dataset", folder, status=2)
+    assert victim.name in said and "damaged" in said, said
     pq.write_table(pa.table({"a": [1, 2]}), victim)
     assert "no file of tussle" in fleet("fleet", "--dataset", folder, status=2)
     victim.unlink()
     text = pa.table({"run": ["x"], "transfers": ["many"]})
     pq.write_table(text, victim)
     assert "`transfers` is text in one of the files" in fleet("fleet", "--dataset", folder, status=2)
+    for foreign in [pa.array([{"x": 1}]), pa.array([[1.0]]), pa.array([b"x"])]:
+        pq.write_table(pa.table({"run": ["x"], "transfers": foreign}), victim)
+        said = fleet("fleet", "--dataset", folder, status=2)
+        assert "`transfers` is " in said and "it is none of tussle's" in said, said
     victim.unlink()
     (folder / "kind=lines" / "day=2030-01-01" / "host=x" / "build=y").mkdir(parents=True)
     assert len(rows("top", "--dataset", folder, "--limit", 3, "--threads", 0)) == 3
@@ -247,6 +285,56 @@ def test_no_rights(tmp_path):
     (to / "kind=lines").chmod(0o000 if somebody is None else 0o700)
     assert "denied" in fleet("fleet", "--dataset", to, status=2, user=somebody)
     (to / "kind=lines").chmod(0o755)
+    # What may not be looked at is not said to be absent, nor to be somebody else's folder.
+    for mode in [0o700, 0o744] if somebody else []:
+        to.chmod(mode)
+        for words in (["fleet", "--dataset", to], ["export", other, "--to", to]):
+            said = fleet(*words, status=2, user=somebody)
+            assert "denied" in said and "no dataset" not in said and "other things" not in said, said
+
+
+def test_two_exports_meet_in_a_new_folder(tmp_path):
+    """One is held up after it saw no dataset; the other one makes it meanwhile."""
+    if not shutil.which("strace"):
+        pytest.skip("strace")
+    data, to = [write_evidence(tmp_path / f"{i}.data", seed=i) for i in range(2)], tmp_path / "set"
+    slow = ["strace", "-f", "-o", "/dev/null", "-e", "trace=mkdir", "-e", "inject=mkdir:delay_exit=5000000:when=1"]
+    child = subprocess.Popen([*slow, PROGRAM, "export", data[0], "--to", to], stderr=subprocess.PIPE, text=True)
+    for _ in range(500):
+        if to.exists():
+            break
+        time.sleep(0.01)
+    fleet("export", data[1], "--to", to)
+    said = child.communicate()[1]
+    if "PTRACE" in said:
+        pytest.skip("nobody may be traced here")
+    assert child.returncode == 0, said
+    assert len(files(to / "kind=runs")) == 2
+
+
+def test_linked_folders(tmp_path, planted):
+    folder = tmp_path / "set"
+    shutil.copytree(planted[0], folder)
+    want = rows("top", "--dataset", folder)
+    day = sorted((folder / "kind=lines").iterdir())[0]
+    day.rename(tmp_path / "elsewhere")
+    day.symlink_to(tmp_path / "elsewhere")
+    assert rows("top", "--dataset", folder) == want
+    (tmp_path / "elsewhere" / "host=round").symlink_to(tmp_path / "elsewhere")
+    assert "host=round: a link to a folder" in fleet("fleet", "--dataset", folder, status=2)
+    (tmp_path / "elsewhere" / "host=round").unlink()
+    (tmp_path / "elsewhere").rename(tmp_path / "away")
+    assert f"{day.name}: no folder" in fleet("fleet", "--dataset", folder, status=2)
+
+
+def test_what_is_damaged_is_said_and_does_not_stop_the_others(tmp_path):
+    good, other, bad = write_evidence(tmp_path / "a.data"), tmp_path / "b.data", tmp_path / "c.data"
+    other.write_bytes(good.read_bytes()[:-2000])
+    bad.write_bytes(b"\x7fELF")
+    to = tmp_path / "set"
+    said = fleet("export", bad, other, good, "--to", to, status=2)
+    assert "c.data: not an evidence file" in said and "b.data: " in said and "damaged in " in said, said
+    assert len(files(to / "kind=runs")) == 2
 
 
 @pytest.fixture(scope="module")

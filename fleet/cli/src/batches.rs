@@ -26,13 +26,14 @@ pub(crate) fn batch(fields: &'static [Field], column: Column) -> anyhow::Result<
     Ok(RecordBatch::from(StructArray::from(data.context("an Arrow table")?)))
 }
 
-/// The batch with columns of one text each before its own, and with row numbers from `row`, where given.
+/// The batch with columns of one text each before its own (`None`: not known), and with row numbers from `row`,
+/// where given.
 ///
 /// # Errors
 /// As [`batch`].
 pub(crate) fn keyed(
     batch: &RecordBatch,
-    keys: &[(&str, &str)],
+    keys: &[(&str, Option<&str>)],
     row: Option<u64>,
 ) -> anyhow::Result<RecordBatch> {
     let n = batch.num_rows();
@@ -40,7 +41,7 @@ pub(crate) fn keyed(
     let mut columns: Vec<ArrayRef> = Vec::new();
     for (name, text) in keys {
         fields.push(Arc::new(ArrowField::new(*name, DataType::LargeUtf8, true)));
-        columns.push(Arc::new(LargeStringArray::from_iter_values(std::iter::repeat_n(*text, n))));
+        columns.push(Arc::new(LargeStringArray::from_iter(std::iter::repeat_n(*text, n))));
     }
     if let Some(row) = row {
         fields.push(Arc::new(ArrowField::new("row", DataType::UInt64, true)));

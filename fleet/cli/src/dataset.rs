@@ -10,6 +10,7 @@ use parquet::file::properties::WriterProperties;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Version of the dataset's schema: grows when a column changes its meaning; new columns do not change it.
@@ -48,15 +49,17 @@ impl Dataset {
     pub(crate) fn open_or_create(root: &Path) -> anyhow::Result<Dataset> {
         let at = || root.display().to_string();
         let marker = root.join(MARKER);
-        if marker.exists() {
+        if marker.try_exists().unwrap_or(false) {
             return Dataset::open(root);
         }
         fs::create_dir_all(root).with_context(at)?;
-        if fs::read_dir(root)
-            .with_context(at)?
-            .flatten()
-            .any(|e| !e.file_name().to_string_lossy().starts_with('.'))
-        {
+        let mut names = fs::read_dir(root).with_context(at)?.flatten().map(|e| e.file_name());
+        let other = names.any(|n| !n.to_string_lossy().starts_with('.'));
+        // Looked for again, after the others: whoever makes it a dataset at this moment writes the marker first.
+        if marker.try_exists().with_context(at)? {
+            return Dataset::open(root);
+        }
+        if other {
             bail!("{}: a folder with other things in it; name an empty or a new one", root.display());
         }
         let text = serde_json::to_vec(&Marker { format: FORMAT.into(), schema: SCHEMA })?;
@@ -70,8 +73,12 @@ impl Dataset {
     /// It is none, or of a newer schema.
     pub(crate) fn open(root: &Path) -> anyhow::Result<Dataset> {
         let marker = root.join(MARKER);
-        let text = fs::read(&marker).with_context(|| {
-            format!("{}: no dataset (`tussle export --parquet --to FOLDER` makes one)", root.display())
+        let text = fs::read(&marker).map_err(|e| match e.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => anyhow::anyhow!(
+                "{}: no dataset (`tussle export --parquet --to FOLDER` makes one)",
+                root.display()
+            ),
+            _ => anyhow::Error::new(e).context(marker.display().to_string()),
         })?;
         let read: Marker = serde_json::from_slice(&text).with_context(|| marker.display().to_string())?;
         if read.format != FORMAT || read.schema > SCHEMA {

@@ -54,13 +54,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let dataset = Dataset::open_or_create(to)?;
     let default = [PathBuf::from(tussle_host::evidence_file::DEFAULT_PATH)];
     let sources = if args.words.is_empty() { &default[..] } else { &args.words };
+    let mut status = ExitCode::SUCCESS;
     for path in sources {
-        let done = one(args, &dataset, path).with_context(|| path.display().to_string())?;
-        if !args.has("quiet") {
-            eprintln!("tussle: {}: {done}", path.display());
+        match one(args, &dataset, path).with_context(|| path.display().to_string()) {
+            Ok(done) if args.has("quiet") => drop(done),
+            Ok(done) => eprintln!("tussle: {}: {done}", path.display()),
+            // The others are exported all the same.
+            Err(e) => {
+                eprintln!("tussle: {}", tussle_calls::in_full(&e));
+                status = ExitCode::from(2);
+            }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(status)
 }
 
 fn one(args: &Args, dataset: &Dataset, path: &Path) -> anyhow::Result<String> {
@@ -89,7 +95,7 @@ fn evidence(args: &Args, dataset: &Dataset, bytes: &[u8]) -> anyhow::Result<Stri
     }
     let found = line_rows(&e, &question(e.run.line_bytes, None, None, false)?, false);
     let row = RunRow { problems: Some(problems.len() as i64), ..run_row(args, &e, &key, found.is_some()) };
-    let keys = [("run", key.as_str()), ("tool_version", e.run.tool_version.as_str())];
+    let keys = [("run", Some(key.as_str())), ("tool_version", Some(e.run.tool_version.as_str()))];
     let column = Column::table(LINES, &found.unwrap_or_default())?;
     let lines =
         dataset.append("lines", &p, &key, std::iter::once(keyed(&batch(LINES, column)?, &keys, None)))?;
@@ -100,7 +106,11 @@ fn evidence(args: &Args, dataset: &Dataset, bytes: &[u8]) -> anyhow::Result<Stri
     }
     let column = Column::table(RUN, &[row])?;
     dataset.append("runs", &p, &key, std::iter::once(batch(RUN, column)))?;
-    Ok(format!("{lines} fights, {rows} raw rows"))
+    let damaged = match problems.as_slice() {
+        [] => String::new(),
+        [first, ..] => format!("; damaged in {} places: {first}", problems.len()),
+    };
+    Ok(format!("{lines} fights, {rows} raw rows{damaged}"))
 }
 
 /// One table, in batches; an absent one is no file.
@@ -115,7 +125,7 @@ fn raw(
     let mut row = 0;
     let mut one = move || -> anyhow::Result<Option<_>> {
         let Some(column) = next().map_err(anyhow::Error::msg)? else { return Ok(None) };
-        let made = keyed(&batch(table.fields, column)?, &[("run", key)], Some(row))?;
+        let made = keyed(&batch(table.fields, column)?, &[("run", Some(key))], Some(row))?;
         row += made.num_rows() as u64;
         Ok(Some(made))
     };
@@ -125,12 +135,16 @@ fn raw(
 }
 
 fn partition(args: &Args, e: &Evidence) -> Partition {
-    let started = e.run.started_unix_s.filter(|s| *s > 0.0 && *s < 1e11);
     Partition {
-        day: started.map_or("unknown".into(), |s| day_of(s as u64)),
+        day: day_of_start(e.run.started_unix_s),
         host: args.text("host").unwrap_or_else(host_name),
         build: args.text("build").or_else(|| build_of(e)).unwrap_or_else(|| "unknown".into()),
     }
+}
+
+/// The day of a start in seconds since 1970; what cannot be one is unknown.
+fn day_of_start(started: Option<f64>) -> String {
+    started.filter(|s| *s > 0.0 && *s < 1e11).map_or("unknown".into(), |s| day_of(s as u64))
 }
 
 /// The build-id of what ran.
@@ -181,12 +195,12 @@ pub(crate) fn day_of_file(path: &Path) -> anyhow::Result<String> {
     Ok(since.map_or("unknown".into(), |s| day_of(s.as_secs())))
 }
 
-/// Runs of `tussle bench`. Its file does not say when it began, so its rows are of the day of the file.
+/// Runs of `tussle bench`, of the day on which the first of them began. Its file does not say which version ran it.
 fn bench(args: &Args, dataset: &Dataset, path: &Path, bytes: &[u8]) -> anyhow::Result<String> {
     let key = key(&[b"bench", bytes]);
     let (results, _) = bench_results(path)?;
     let p = Partition {
-        day: day_of_file(path)?,
+        day: day_of_start(results.samples.first().map(|s| s.started_s)),
         host: args.text("host").unwrap_or_else(host_name),
         build: args.text("build").unwrap_or_else(|| "unknown".into()),
     };
@@ -194,7 +208,7 @@ fn bench(args: &Args, dataset: &Dataset, path: &Path, bytes: &[u8]) -> anyhow::R
     if rows.is_empty() {
         bail!("a result without a run");
     }
-    let keys = [("run", key.as_str()), ("tool_version", env!("CARGO_PKG_VERSION"))];
+    let keys = [("run", Some(key.as_str())), ("tool_version", None)];
     let column = Column::table(BENCH, &rows)?;
     let n = dataset.append("bench", &p, &key, std::iter::once(keyed(&batch(BENCH, column)?, &keys, None)))?;
     Ok(format!("{n} runs of a benchmark"))
