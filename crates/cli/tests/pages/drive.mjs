@@ -20,11 +20,17 @@ const profile = mkdtempSync(join(tmpdir(), "tussle-pages-"));
 const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe"];
 const stdio = ["ignore", "ignore", "ignore", "pipe", "pipe"];
 const browser = spawn("chromium", [...flags, `--user-data-dir=${profile}`, "about:blank"], { stdio });
+// Closed, not killed: what its processes still write would be left behind.
 const end = code => {
   browser.removeAllListeners("exit");
-  browser.kill("SIGKILL");
-  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
-  process.exit(code);
+  const leave = () => {
+    rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+    process.exit(code);
+  };
+  if (browser.exitCode !== null || browser.signalCode !== null || !browser.pid) return leave();
+  browser.on("exit", leave);
+  send("Browser.close").catch(() => {});
+  setTimeout(() => browser.kill("SIGKILL"), 10_000);
 };
 const fail = why => {
   console.error(`drive.mjs: ${why}`);
