@@ -19,6 +19,7 @@
 #endif
 
 static int threads = 4;
+static long times = 1;
 static pthread_barrier_t start_line;
 
 static void *(*suite_work)(void *);
@@ -27,7 +28,10 @@ static void *(*suite_work)(void *);
 static void *suite_begin(void *id)
 {
 	pthread_barrier_wait(&start_line);
-	return suite_work(id);
+	void *last = NULL;
+	for (long i = 0; i < times; i++)
+		last = suite_work(id);
+	return last;
 }
 
 /* Runs `work` in `threads` threads, which get 0, 1, 2, .. */
@@ -45,6 +49,7 @@ __attribute__((unused)) static void run_threads(void *(*work)(void *))
 static void arguments(int argc, char **argv)
 {
 	threads = argc > 1 ? atoi(argv[1]) : 4;
+	times = argc > 2 ? atol(argv[2]) : 1;
 	threads = threads < 2 ? 2 : threads > THREADS_MAX ? THREADS_MAX : threads;
 }
 

@@ -5,6 +5,7 @@
 
 mod suite {
     pub mod judge;
+    pub mod live;
     pub mod manifest;
     pub mod run;
 }
@@ -55,6 +56,13 @@ fn verdicts_under_emulation_are_the_same() {
     }
     println!("{}", tally.table());
     tally.check(&manifest.limits.scaled(tally.judged()));
+}
+
+#[test]
+fn what_fights_here_is_found_while_it_runs() {
+    if slow("live") {
+        suite::live::all();
+    }
 }
 
 #[test]

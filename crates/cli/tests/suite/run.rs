@@ -5,6 +5,17 @@ use super::manifest::{Case, Twin, folder};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// Who looks at a program.
+#[derive(Clone, Copy, PartialEq)]
+pub enum How {
+    /// The recorder, in an instrumented build.
+    Recorded,
+    /// The recorder under an emulator, as the compiler leaves it.
+    Emulated,
+    /// Nobody, or one who looks from outside.
+    Bare,
+}
+
 /// How a program is built and run.
 #[derive(Clone, Copy)]
 pub struct Setting {
@@ -12,19 +23,23 @@ pub struct Setting {
     pub level: &'static str,
     pub threads: u32,
     pub cpus: u32,
-    /// As the compiler leaves it, under an emulator.
-    pub emulated: bool,
+    pub how: How,
 }
 
 impl Setting {
     /// That of the fixed forty.
     pub fn usual() -> Setting {
-        Setting { compiler: "gcc", level: "-O1", threads: 4, cpus: 2, emulated: false }
+        Setting { compiler: "gcc", level: "-O1", threads: 4, cpus: 2, how: How::Recorded }
     }
 
     /// Nothing rebuilt.
     pub fn emulated() -> Setting {
-        Setting { level: "-O2", emulated: true, ..Setting::usual() }
+        Setting { level: "-O2", how: How::Emulated, ..Setting::usual() }
+    }
+
+    /// As it ships, two threads.
+    pub fn bare() -> Setting {
+        Setting { level: "-O2", threads: 2, how: How::Bare, ..Setting::usual() }
     }
 
     /// Every combination.
@@ -42,7 +57,11 @@ impl Setting {
     }
 
     pub fn words(&self) -> String {
-        let how = if self.emulated { "emulated " } else { "" };
+        let how = match self.how {
+            How::Recorded => "",
+            How::Emulated => "emulated ",
+            How::Bare => "bare ",
+        };
         format!("{how}{} {} {} threads {} CPUs", self.compiler, self.level, self.threads, self.cpus)
     }
 
@@ -72,7 +91,7 @@ impl Workshop {
         if setting.cpus == 1 {
             record.args(["-c", "0", env!("CARGO_BIN_EXE_tussle")]);
         }
-        record.arg("record").args(setting.emulated.then_some("--emulate"));
+        record.arg("record").args((setting.how == How::Emulated).then_some("--emulate"));
         record.arg("-o").arg(&data).arg("--").arg(&program).arg(setting.threads.to_string());
         let recorded = run(&mut record)?;
         if !recorded.status.success() {
@@ -99,19 +118,20 @@ impl Workshop {
         Ok((!matches!(out.status.code(), Some(0 | 1))).then(said))
     }
 
-    fn build(&self, case: &Case, twin: &Twin, setting: &Setting) -> Result<PathBuf, String> {
+    /// Builds it.
+    pub fn build(&self, case: &Case, twin: &Twin, setting: &Setting) -> Result<PathBuf, String> {
         let source = folder().join("programs").join(&case.source);
         let cxx = case.source.ends_with(".cc");
         let compiler = if cxx { setting.cxx() } else { setting.compiler };
         if let Some(header) = &case.needs {
             self.has(compiler, header)?;
         }
-        let program = self.dir.path().join("program");
+        let program = self.dir.path().join(if twin.fixed { "fixed" } else { "buggy" });
         let object = self.dir.path().join("object.o");
         let mut flags: Vec<&str> = vec![setting.level, "-g", "-pthread"];
         flags.extend(case.flags.iter().map(String::as_str));
         flags.extend(twin.fixed.then_some("-DFIXED"));
-        let tool = |instrumented| match instrumented && !setting.emulated {
+        let tool = |instrumented| match instrumented && setting.how == How::Recorded {
             true => self.wrapper(cxx, compiler),
             false => self.command(compiler),
         };
@@ -137,7 +157,8 @@ impl Workshop {
         command
     }
 
-    fn command(&self, program: &str) -> Command {
+    /// A command that runs where programs are built.
+    pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
             .current_dir(self.dir.path())
