@@ -173,14 +173,17 @@ fn thin(rows: &mut Vec<(usize, u64, Hit)>) -> f64 {
     if rows.len() <= HITS_MAX {
         return 1.0;
     }
-    let mut blocks: BTreeMap<(usize, u64), (usize, BTreeMap<u32, f64>)> = BTreeMap::new();
+    let mut blocks: BTreeMap<(usize, u64), (usize, BTreeMap<u32, (f64, f64)>)> = BTreeMap::new();
     for (g, block, hit) in rows.iter() {
         let of = blocks.entry((*g, *block)).or_default();
         of.0 += 1;
-        *of.1.entry(hit.actor).or_default() += hit.reads + hit.writes + hit.rmws;
+        let actor = of.1.entry(hit.actor).or_default();
+        *actor = (actor.0 + hit.writes + hit.rmws, actor.1 + accesses(hit));
     }
-    let met = |actors: &BTreeMap<u32, f64>| {
-        actors.values().sum::<f64>() - actors.values().fold(0.0, |most: f64, n| most.max(*n))
+    // Stores of each that others can meet: none where nobody stores.
+    let met = |actors: &BTreeMap<u32, (f64, f64)>| {
+        let all: f64 = actors.values().map(|a| a.1).sum();
+        actors.values().map(|(stores, own)| stores.min(all - own)).sum::<f64>()
     };
     let mut order: Vec<((usize, u64), usize, f64)> =
         blocks.into_iter().map(|(at, (hits, actors))| (at, hits, met(&actors))).collect();
@@ -194,15 +197,22 @@ fn thin(rows: &mut Vec<(usize, u64, Hit)>) -> f64 {
         left -= if fits { b.1 } else { 0 };
         fits
     });
-    let kept: f64 = order.iter().map(|b| b.2).sum();
+    let mut kept: f64 = order.iter().map(|b| b.2).sum();
     let kept_blocks: HashSet<(usize, u64)> = order.iter().map(|b| b.0).collect();
     rows.retain(|(g, block, _)| kept_blocks.contains(&(*g, *block)));
     if rows.len() > HITS_MAX {
-        let n = |r: &(usize, u64, Hit)| r.2.reads + r.2.writes + r.2.rmws;
-        rows.sort_by(|a, b| n(b).total_cmp(&n(a)));
+        // One block by itself.
+        let sum = |rows: &[(usize, u64, Hit)]| rows.iter().map(|r| accesses(&r.2)).sum::<f64>();
+        let whole = sum(rows);
+        rows.sort_by(|a, b| accesses(&b.2).total_cmp(&accesses(&a.2)));
         rows.truncate(HITS_MAX);
+        kept *= sum(rows) / whole;
     }
     if kept > 0.0 { (all / kept).max(1.0) } else { 1.0 }
+}
+
+fn accesses(hit: &Hit) -> f64 {
+    hit.reads + hit.writes + hit.rmws
 }
 
 /// Every type that holds `target` by value, itself included.

@@ -166,6 +166,10 @@ fn without_rights_and_as_nobody() {
     }
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"];
     let words = [nobody.as_slice(), &["--inh-caps=-all", "--no-new-privs"]].concat();
+    let reached = Command::new(words[0]).args(&words[1..]).args(["test", "-x", env!("CARGO_BIN_EXE_tussle")]).status();
+    if !reached.is_ok_and(|s| s.success()) {
+        return skip("the build lies where only its owner comes");
+    }
     recorded(dir.path(), &words, "");
 }
 

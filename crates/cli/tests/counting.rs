@@ -57,7 +57,7 @@ fn a_sample_states_its_error_and_holds_it() {
             let error = found.error.unwrap();
             assert!((found.e - truth).abs() <= error, "{kind} {every}: {found:?}");
             assert!(error <= 0.6 * truth, "{kind} {every}: {found:?}");
-            // The views find the same, and all that was passed over is known.
+            // Found as large as it is, so that one stretch in so many was counted. The views find the same, and all that was passed over is known.
             let c = tussle_contention::analysis::contention(
                 &e,
                 &tussle_contention::analysis::Question::observed(),
@@ -69,20 +69,6 @@ fn a_sample_states_its_error_and_holds_it() {
             let said = String::from_utf8_lossy(&out.stderr).into_owned();
             assert!(said.contains("95% interval of E over all lines \u{b1}"), "{said}");
         }
-    }
-}
-
-/// Hooks outside of a sample only count: of the accesses, the stretches have the share that was asked for.
-#[test]
-fn a_sample_looks_at_its_share() {
-    let Some(lab) = Lab::new(PAIR) else { return };
-    for every in [4.0, 20.0] {
-        let share = format!("1/{every}");
-        let (e, _) = lab.record(&["--sample", &share, "./p", "60000", "private"]);
-        let stretches = e.stretches.as_deref().unwrap();
-        let looked: u64 = stretches.iter().map(|s| s.vt1.unwrap() - s.vt0).sum();
-        let share = looked as f64 / e.run.accesses.unwrap() as f64;
-        assert!((0.5..1.5).contains(&(share * every)), "{share} {looked} {}", e.run.accesses.unwrap());
     }
 }
 

@@ -220,7 +220,7 @@ fn is_dashes(word: &str) -> bool {
 
 /// Some pastes have `#` before the rules, as perf has it before the headings.
 fn is_rule(word: &str) -> bool {
-    word.len() >= 20 && word.trim_start_matches('#').bytes().all(|b| b == b'-')
+    word.len() >= 20 && word.ends_with('-') && word.trim_start_matches('#').bytes().all(|b| b == b'-')
 }
 
 /// A rule, the line's number, its counts, its address, a rule.

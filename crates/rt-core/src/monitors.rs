@@ -107,6 +107,11 @@ pub(crate) fn locked(entered: &Entered, s: &Slot, mutex: u64) {
             leave(entered);
         }
         let own = mine(entered);
+        if own.within == mutex && own.locked != 0 {
+            // Under the mutex it is the mutex that keeps others out: a long section of the monitor's would hide that.
+            sections::releasing(entered, mutex + BESIDE);
+        }
+        let own = mine(entered);
         (own.mutex, own.has, own.woke) = (mutex, 1, 0);
     }
 }
@@ -158,7 +163,8 @@ pub(crate) fn wakes(entered: &Entered) {
         give_back(entered, true);
     } else if own.within != 0 && own.within == own.mutex && accesses(entered) <= own.left + JUST_MAX {
         class(entered, own.left_site).kind.store(OUT, Relaxed);
-        give_back(entered, false);
+        // Who left there was not in before.
+        if own.site == own.left_site { leave(entered) } else { give_back(entered, false) }
     } else if own.within == 0 {
         // Under a mutex, or under the one that it had just before.
         let mutex = innermost(entered).unwrap_or(own.mutex);
@@ -192,6 +198,10 @@ pub fn left(entered: &Entered, mutex: u64, pc: u64) {
 /// The calling thread goes in, as far as is known, if it is not already.
 fn go_in(entered: &Entered, mutex: u64, site: u64) {
     let own = mine(entered);
+    if own.within == mutex && own.locked != 0 {
+        // Outside of the mutex again, and still in.
+        return sections::taken(entered, mutex + BESIDE, own.locked == AS_READER);
+    }
     if own.within == mutex || is(entered, site, NEITHER) {
         return;
     }

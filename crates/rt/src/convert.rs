@@ -1,7 +1,7 @@
 //! From raw files to evidence, still without names.
 
 use crate::family::Family;
-use crate::held::{HeldLocks, Turns, accesses_of};
+use crate::held::{HeldLocks, Turns};
 use crate::lines::{Kept, Lines, Run, Use, thin};
 use crate::objects::{Places, What, blank};
 use crate::operations::Traced;
@@ -360,7 +360,7 @@ impl<'a> ProcessReader<'a> {
         for run in &u.runs {
             for &(range, counts, _) in words.joined(run) {
                 let at = turns.iter().position(|t| t.0 == range).unwrap_or_else(|| {
-                    let share = held.of(line, range, u.thread, |from| accesses_of(&u.runs, range, from));
+                    let share = held.of_runs(line, range, u.thread, &u.runs);
                     turns.push((range, Turns::new(share)));
                     turns.len() - 1
                 });

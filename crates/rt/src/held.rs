@@ -4,6 +4,7 @@
 //! for all of it, in proportion to its length.
 
 use crate::lines::Run;
+use crate::mutexes::Mutexes;
 use crate::raw::TracedLock;
 use crate::wire::*;
 use crate::words::Counts;
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// From this share of a thread's accesses to some bytes on, all of them count as under the lock: sections that are not
 /// traced differ from those that are.
-const ALL_SHARE_MIN: f64 = 0.8;
+pub(crate) const ALL_SHARE_MIN: f64 = 0.8;
 
 /// A lock that was recognised late must have been one for this share of the accesses at least.
 const LATE_MIN: f64 = 0.5;
@@ -45,6 +46,18 @@ pub(crate) struct HeldLocks {
     first: HashMap<u64, u64>,
     /// By thread and byte: the clock of the last window of accesses under no lock in which it was visited.
     outside: BTreeMap<(usize, u64), u64>,
+    /// By thread: locks of which sections were cut short.
+    cut: HashMap<usize, Vec<Cut>>,
+    mutexes: Mutexes,
+}
+
+/// What was not seen of a lock's sections.
+struct Cut {
+    lock: u64,
+    /// Accesses.
+    unseen: f64,
+    /// Sections that were cut.
+    sections: f64,
 }
 
 /// A lock's share of a thread's accesses to some bytes.
@@ -82,6 +95,10 @@ impl HeldLocks {
         }
         for (thread, l) in locks {
             let weight = l.lock.count as f64 / l.sections.len().max(1) as f64;
+            if l.sections.iter().all(|s| s.0.shared == 0) {
+                out.mutexes.add(*thread, l.lock.addr, l.lock.count as f64);
+            }
+            out.cuts(*thread, l, weight);
             for (section, visits) in &l.sections {
                 let first = out.first.entry(l.lock.addr).or_insert(section.vt0);
                 *first = section.vt0.min(*first);
@@ -89,6 +106,32 @@ impl HeldLocks {
             }
         }
         out
+    }
+
+    fn cuts(&mut self, thread: usize, l: &TracedLock, weight: f64) {
+        let cut = || l.sections.iter().filter(|s| s.0.cut != 0 && s.0.shared == 0);
+        let unseen = |(section, visits): &(Section, Vec<Visit>)| {
+            section.vt1.saturating_sub(section.vt0).saturating_sub(seen(visits)) as f64
+        };
+        let unseen = cut().map(unseen).sum::<f64>() * weight;
+        if unseen > 0.0 {
+            let of_thread = self.cut.entry(thread).or_default();
+            of_thread.push(Cut { lock: l.lock.addr, unseen, sections: cut().count() as f64 * weight });
+        }
+    }
+
+    /// The lock whose sections were cut before they came to these bytes: a thread touches them, is not met there under
+    /// no lock, and no section was seen to.
+    fn behind_a_cut(&self, line: u64, range: (u64, u64), thread: usize, all: f64) -> Option<Share> {
+        let fits = |c: &&Cut| c.unseen >= ALL_SHARE_MIN * all;
+        let cut = self.cut.get(&thread)?.iter().filter(fits).max_by(|a, b| a.unseen.total_cmp(&b.unseen))?;
+        let sections = (cut.sections / all.max(1.0)).min(1.0);
+        (all > 0.0 && !self.is_seen_outside(thread, line, range, 0)).then_some(Share {
+            lock: cut.lock,
+            share: 1.0,
+            sections,
+            storing: sections,
+        })
     }
 
     fn section(
@@ -109,7 +152,11 @@ impl HeldLocks {
         for (k, v) in visits.iter().enumerate() {
             let (addr, kind) = (address(v), (v.what >> 56) as u32);
             match kind {
-                TAKEN | TAKEN_SHARED => inner.push((addr, kind == TAKEN_SHARED)),
+                TAKEN | TAKEN_SHARED => {
+                    inner.push((addr, kind == TAKEN_SHARED));
+                    let taken = if kind == TAKEN { longer * weight } else { 0.0 };
+                    self.mutexes.add(thread, addr, taken);
+                }
                 RELEASED => inner.retain(|l| l.0 != addr),
                 _ if kept(addr & !(LINE - 1)) => {
                     // What follows a visit without being one of its own repeats it.
@@ -143,6 +190,13 @@ impl HeldLocks {
         self.outside.range((thread, line + lo)..(thread, line + hi)).any(|(_, last)| *last >= from)
     }
 
+    /// [`HeldLocks::of`] of all accesses in `runs`, among them those to a mutex's own words.
+    pub fn of_runs(&self, line: u64, range: (u64, u64), thread: usize, runs: &[Run]) -> Option<Share> {
+        let visits = self.of(line, range, thread, |from| accesses_of(runs, range, from));
+        let own = self.mutexes.share(line, range, thread, runs);
+        visits.into_iter().chain(own).max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+
     /// The lock under which most of a thread's accesses to bytes `[lo, hi)` of a line happened; `after` gives those
     /// from a moment on. Of several that cover them, that under which all threads together did most.
     pub fn of(
@@ -152,11 +206,10 @@ impl HeldLocks {
         thread: usize,
         after: impl Fn(u64) -> f64,
     ) -> Option<Share> {
-        let sums = self.sums(line, (lo, hi), thread);
-        if sums.is_empty() {
-            return None;
+        let (sums, all) = (self.sums(line, (lo, hi), thread), after(0));
+        if sums.values().all(|(_, own)| own.accesses == 0.0) {
+            return self.behind_a_cut(line, (lo, hi), thread, all);
         }
-        let all = after(0);
         let covers = |lock: u64, u: &Use| {
             // A lock made of atomics is taken for one only after some time.
             let first = self.first.get(&lock).copied().unwrap_or(0);
@@ -201,11 +254,15 @@ impl HeldLocks {
 
 /// How much longer a section was than what was seen of it.
 fn longer(section: &Section, visits: &[Visit]) -> f64 {
-    let seen: u64 = visits.iter().map(|v| v.gap.saturating_add(1)).fold(0, u64::saturating_add);
     match section.cut {
         0 => 1.0,
-        _ => (section.vt1.saturating_sub(section.vt0) as f64 / seen.max(1) as f64).max(1.0),
+        _ => (section.vt1.saturating_sub(section.vt0) as f64 / seen(visits).max(1) as f64).max(1.0),
     }
+}
+
+/// Accesses of a section that were seen.
+fn seen(visits: &[Visit]) -> u64 {
+    visits.iter().map(|v| v.gap.saturating_add(1)).fold(0, u64::saturating_add)
 }
 
 /// Accesses to bytes `[lo, hi)` of a line in all runs from a moment on; words are counted as a whole.
@@ -305,6 +362,20 @@ mod tests {
         let outside = traced(0, NO_LOCK, 1, vec![visit(0x40, WRITE, 0)]);
         assert!((share(&[outside]) - 0.6).abs() < 1e-9);
         assert_eq!(share(&[traced(1, NO_LOCK, 1, vec![visit(0x40, WRITE, 0)])]), 1.0, "another thread");
+    }
+
+    #[test]
+    fn what_lies_behind_a_cut_is_under_the_lock_unless_it_is_met_outside() {
+        let (thread, mut l) = traced(0, 0x900, 100, vec![visit(0x40, WRITE, 9)]);
+        (l.sections[0].0.vt1, l.sections[0].0.cut) = (1000, 1);
+        let locks = [(thread, l)];
+        let at = |windows: &[(usize, TracedLock)], accesses: f64| {
+            HeldLocks::new(locks.iter(), windows.iter(), |_| true).of(0x80, (0, 8), 0, |_| accesses)
+        };
+        let share = at(&[], 500.0).unwrap();
+        assert_eq!((share.lock, share.share, share.sections), (0x900, 1.0, 0.2));
+        assert_eq!(at(&[], 2e5), None, "more than what was not seen");
+        assert_eq!(at(&[traced(0, NO_LOCK, 1, vec![visit(0x80, WRITE, 0)])], 500.0), None);
     }
 
     #[test]

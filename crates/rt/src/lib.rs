@@ -8,6 +8,7 @@ mod earlier;
 mod family;
 mod held;
 mod lines;
+mod mutexes;
 mod objects;
 mod operations;
 mod packed;

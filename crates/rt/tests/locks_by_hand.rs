@@ -67,6 +67,21 @@ fn who_polls_a_monitor_beside_its_data_is_seen() {
     assert!(shares.iter().any(|s| *s > 0.02), "{shares:?}");
 }
 
+/// Who wakes somebody just after the unlock holds nothing from then on.
+#[test]
+fn who_only_lets_others_go_on_holds_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("producers", &[]);
+    for _ in 0..3 {
+        let ran = lab.run(&exe, &[], How::default());
+        let rows = &ran.evidence.accesses;
+        let all: u64 = rows.iter().map(|a| a.writes).sum();
+        let under: u64 = rows.iter().filter(|a| a.held.is_some()).map(|a| a.writes).sum();
+        // 360,000 of their own, and some under the mutex.
+        assert!(all >= 360_000 && under < 10_000, "{under} of {all}");
+    }
+}
+
 /// Who has given a monitor back is outside, also if another one was used before that under the same mutex.
 #[test]
 fn what_follows_a_monitor_is_outside() {

@@ -138,8 +138,9 @@ pub fn closed_loop(dir: &Path, global: &Global) -> anyhow::Result<String> {
     anyhow::ensure!(story.failures.is_empty(), "{}", story.failures.join("; "));
     let (answer, measured) =
         story.predicted.as_ref().zip(story.measured.as_ref()).context("nothing was predicted")?;
+    let why = || answer.void().unwrap_or_else(|| "too few runs for an interval of the measured effect".into());
     predicted::line(&evidence.run.command.join(" "), answer, measured)
-        .with_context(|| format!("no prediction: {}", answer.void().unwrap_or_default()))
+        .with_context(|| format!("no prediction: {}", why()))
 }
 
 /// Keeps the patch and measures both versions without instrumentation.

@@ -65,16 +65,19 @@ fn named(text: &str, own: bool) -> Vec<(usize, String)> {
 
 /// What a line does to `PATH`, by which compilers are found.
 fn path(line: &str) -> Option<String> {
-    let mut words = line.split_whitespace().map(|w| w.trim_start_matches(['@', '-', '(']));
+    let words = line.split_whitespace().map(|w| w.trim_start_matches(['@', '-', '(']));
     let mut pairs = words.clone().zip(words.clone().skip(1));
     if pairs.any(|(a, b)| a.ends_with("env") && (b == "i" || b == "ignore-environment")) {
         return Some("empties the environment (env -i)".into());
     }
-    let sets = |w: &str| w == "PATH" || ["PATH=", "PATH:=", "PATH?="].iter().any(|p| w.starts_with(p));
+    const ASSIGN: [&str; 3] = ["=", ":=", "?="];
+    let begins = |w: &str| ASSIGN.iter().any(|a| w.starts_with(a));
+    // `CACHE PATH` of cmake is a kind of variable.
+    let sets = |(w, next): (&str, &str)| w.strip_prefix("PATH").is_some_and(|r| begins(if r.is_empty() { next } else { r }));
     // What only adds folders behind it does no harm.
     let behind = |p: &&str| line.contains(*p) && !line.contains(&format!(":{p}"));
     let keeps = ["$PATH", "$(PATH)", "${PATH}"].iter().any(behind);
-    (words.any(sets) && line.contains('=') && !keeps).then(|| "sets PATH".into())
+    (words.clone().zip(words.skip(1).chain([""])).any(sets) && !keeps).then(|| "sets PATH".into())
 }
 
 #[cfg(test)]
@@ -98,11 +101,13 @@ mod tests {
             assert_eq!(named(text, true).pop().map(|n| n.1).as_deref(), expect, "{text}");
         };
         check("\t@env -i PATH=/usr/bin $(MAKE)", Some("empties the environment (env -i)"));
+        check("PATH = /opt", Some("sets PATH"));
         check("export PATH := /usr/bin:/bin", Some("sets PATH"));
         check("PATH=/opt/gcc/bin:$PATH make", Some("sets PATH"));
         check("PATH=$PATH:/opt/tools make", None);
         check("\tenv A=1 make", None);
         check("VPATH = src", None);
+        check("set(PREFIX /usr CACHE PATH \"where (default=/usr)\")", None);
         check("install: $(PATH)", None);
     }
 }

@@ -1,4 +1,5 @@
-//! Copies of a source folder: tussle never builds in, or writes to, the folder that it was pointed at.
+//! Copies of a source folder: tussle never builds in, or writes to, the folder that it was pointed at. What a build
+//! writes through a link that leaves the folder is not in our hands: `untouched` sees it.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -48,7 +49,8 @@ impl Scratch {
 
     /// A copy of `from` without version control data and without what a build left there. Times are kept, so that
     /// `make` sees what is up to date; links are copied as links: those that lead into `from` lead into the copy, those
-    /// that lead out of it to where they led. Sockets and devices are left out.
+    /// that lead out of it to where they led, but for folders of builds, which are folders of the copy. Sockets and
+    /// devices are left out.
     pub fn copy_of(from: &Path) -> Result<Scratch, ScratchError> {
         Scratch::copy(from, None)
     }
@@ -148,7 +150,11 @@ impl Copy<'_> {
     fn link(&self, path: &Path) -> Result<(), ScratchError> {
         let (source, target) = (self.from.join(path), self.to.join(path));
         let link = fs::read_link(&source).map_err(io(&source))?;
-        std::os::unix::fs::symlink(self.led(path, link), &target).map_err(io(&target))
+        let led = self.led(path, link);
+        if !led.starts_with(self.to) && is_for_builds(&source) {
+            return fs::create_dir(&target).map_err(io(&target));
+        }
+        std::os::unix::fs::symlink(led, &target).map_err(io(&target))
     }
 
     /// Where the copy of the link at `path` leads. A build that writes through it must not reach the user's folder, and
@@ -214,6 +220,14 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> ScratchError + use<> {
 fn is_build_output(dir: &Path) -> bool {
     let has = |n: &str| dir.join(n).exists();
     has("CMakeCache.txt") || has("meson-private") || has(".rustc_info.json") || is_cmake_files(dir)
+}
+
+/// A folder that a build made, or that waits for one: empty, or with objects and programs at its top.
+fn is_for_builds(dir: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(dir) else { return false };
+    let mut files = entries.flatten().map(|e| e.path()).filter(|p| p.is_file()).peekable();
+    let empty = files.peek().is_none() && fs::read_dir(dir).is_ok_and(|mut d| d.next().is_none());
+    empty || is_build_output(dir) || files.any(|p| p.extension().is_some_and(|e| e == "o" || e == "lo" || e == "d"))
 }
 
 fn is_cmake_files(dir: &Path) -> bool {
@@ -304,5 +318,21 @@ mod tests {
         assert_eq!(led("src/again.c"), copy.path().join("src/x.c"));
         assert_eq!(led("src/down.c"), Path::new("../src/x.c"));
         assert_eq!(led("dangling"), Path::new("../nowhere"));
+    }
+
+    #[test]
+    fn a_link_to_a_folder_of_builds_is_a_folder_of_the_copy() {
+        let outer = folder(&["app/x.c", "made/x.o", "cmake/CMakeCache.txt", "lib/api.h"]);
+        fs::create_dir(outer.path().join("empty")).unwrap();
+        let app = outer.path().join("app");
+        for n in ["made", "cmake", "empty", "lib"] {
+            std::os::unix::fs::symlink(format!("../{n}"), app.join(n)).unwrap();
+        }
+        let copy = Scratch::copy_of(&app).unwrap();
+        for (n, own) in [("made", true), ("cmake", true), ("empty", true), ("lib", false)] {
+            let at = copy.path().join(n);
+            assert_eq!(fs::symlink_metadata(&at).unwrap().is_dir(), own, "{n}");
+            assert!(!own || fs::read_dir(&at).unwrap().next().is_none(), "{n}");
+        }
     }
 }

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::scratch::FILES_MAX;
+
+/// Folders of the system: no build writes there.
+const SYSTEM: [&str; 9] = ["/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev"];
 
 /// Inode, size, and time of the last change of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +29,9 @@ pub struct Untouched {
 }
 
 impl Untouched {
-    /// Looks at every file below `dir`, as far as copies are made of it. Version control data are left out, and the
-    /// files `ours`, which tussle writes, with what they are called when new ones take their names (`.old`).
+    /// Looks at every file below `dir`, and at what links lead to that leave it: copies have the same links. Version
+    /// control data are left out, what cargo made (others may be building; copies are never built there), and the files
+    /// `ours`, which tussle writes, with what they are called when new ones take their names (`.old`).
     pub fn new(dir: &Path, ours: &[&Path]) -> Untouched {
         let old = |p: &PathBuf| PathBuf::from([p.as_os_str(), ".old".as_ref()].into_iter().collect::<OsString>());
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
@@ -64,12 +69,42 @@ impl Untouched {
             }
             let Ok(m) = entry.metadata() else { continue };
             if m.is_dir() {
-                self.collect(&path);
-            } else {
-                let modified_ns = i128::from(m.mtime()) * 1_000_000_000 + i128::from(m.mtime_nsec());
-                self.files.insert(path, Stamp { inode: m.ino(), bytes: m.size(), modified_ns });
+                if !self.dir.join(&path).join(".rustc_info.json").exists() {
+                    self.collect(&path);
+                }
+                continue;
+            }
+            let outside = m.is_symlink().then(|| self.outside(&path)).flatten();
+            // First, so that links in circles end.
+            self.files.insert(path, Stamp::of(&m));
+            if let Some((end, led)) = outside {
+                match led.is_dir() {
+                    true => self.collect(&end),
+                    false => _ = self.files.insert(end, Stamp::of(&led)),
+                }
             }
         }
+    }
+
+    /// What a link leads to that leaves the folder, if builds might write there and it was not looked at yet.
+    fn outside(&self, link: &Path) -> Option<(PathBuf, Metadata)> {
+        let end = self.dir.join(link).canonicalize().ok()?;
+        let known = self.files.range(end.clone()..).next().is_some_and(|(f, _)| f.starts_with(&end));
+        let system = SYSTEM.iter().any(|s| end.starts_with(s));
+        // One to a folder around this one leads to everything.
+        let around = self.dir.starts_with(&end) || end.starts_with(&self.dir);
+        if known || system || around {
+            return None;
+        }
+        let metadata = end.metadata().ok()?;
+        Some((end, metadata))
+    }
+}
+
+impl Stamp {
+    fn of(m: &Metadata) -> Stamp {
+        let modified_ns = i128::from(m.mtime()) * 1_000_000_000 + i128::from(m.mtime_nsec());
+        Stamp { inode: m.ino(), bytes: m.size(), modified_ns }
     }
 }
 
@@ -100,5 +135,26 @@ mod tests {
         assert!(before.changed().unwrap().contains("b appeared"));
         std::fs::remove_file(at("d/a.o")).unwrap();
         assert!(before.changed().unwrap().contains("a.o went away"));
+    }
+
+    #[test]
+    fn what_links_lead_to_is_looked_at_and_cargos_folder_is_not() {
+        let outer = tempfile::tempdir().unwrap();
+        let at = |n: &str| outer.path().join(n);
+        ["p/target", "out/deep"].iter().for_each(|d| std::fs::create_dir_all(at(d)).unwrap());
+        ["p/target/.rustc_info.json", "out/deep/a.o", "lone"].iter().for_each(|f| std::fs::write(at(f), "1").unwrap());
+        for (to, link) in [("../out", "p/bin"), ("..", "p/up"), ("bin", "p/again"), ("../lone", "p/one"), (".", "out/circle")] {
+            std::os::unix::fs::symlink(to, at(link)).unwrap();
+        }
+        let before = Untouched::new(&at("p"), &[]);
+        std::fs::write(at("p/target/b"), "").unwrap();
+        std::fs::write(at("beside"), "").unwrap();
+        assert_eq!(before.changed(), None);
+        for file in ["out/deep/a.o", "lone"] {
+            let before = Untouched::new(&at("p"), &[]);
+            std::fs::write(at(file), "12").unwrap();
+            let changed = before.changed().unwrap();
+            assert!(changed.contains(file) && changed.contains("written to"), "{changed}");
+        }
     }
 }
