@@ -16,4 +16,4 @@ static void *work(void *arg)
 	}
 	return arg;
 }
-int main(int argc, char **argv) { arguments(argc, argv); run_threads(work); truth("handoffs", SECTIONS); return 0; }
+int main(int argc, char **argv) { arguments(argc, argv); run_threads(work); truth("stores", (long)SECTIONS * PER); truth("handoffs", SECTIONS); return 0; }

@@ -315,26 +315,36 @@ fn crowded_blocks(evidence: &Evidence, home: &HashMap<u32, (usize, u32)>, block:
 mod tests {
     use super::*;
 
-    fn row(block: u64, actor: u32, accesses: f64) -> (usize, u64, Hit) {
+    fn row(block: u64, actor: u32, writes: f64) -> (usize, u64, Hit) {
         let under = Under::default();
-        let (slot, offset, size, vt0, vt1, writes, rmws, field) = (0, 0, 8, 0, 1, 0.0, 0.0, 0);
-        (0, block, Hit { slot, offset, size, actor, vt0, vt1, reads: accesses, writes, rmws, under, field })
+        let (slot, offset, size, vt0, vt1, reads, rmws, field) = (0, 0, 8, 0, 1, 0.0, 0.0, 0);
+        (0, block, Hit { slot, offset, size, actor, vt0, vt1, reads, writes, rmws, under, field })
+    }
+
+    fn only_read(mut row: (usize, u64, Hit)) -> (usize, u64, Hit) {
+        (row.2.reads, row.2.writes) = (row.2.writes, 0.0);
+        row
     }
 
     #[test]
     fn whole_lines_are_left_out_those_where_threads_meet_least_first() {
         let mut few = vec![row(1, 0, 5.0), row(1, 1, 5.0)];
         assert_eq!((thin(&mut few), few.len()), (1.0, 2));
-        // One thread alone is busiest; two blocks fight, of which the second does not fit any more.
+        // One thread alone is busiest, then two that only read; two blocks fight, of which the second does not fit any
+        // more.
         let rows = |block, count: usize, each| (0..count).map(move |i| row(block, i as u32 % 2, each));
         let alone = (0..10).map(|_| row(3, 7, 1e9));
-        let mut all: Vec<_> = alone.chain(rows(1, HITS_MAX - 10, 1.0)).chain(rows(2, HITS_MAX, 3.0)).collect();
+        let read = rows(4, 10, 1e6).map(only_read);
+        let fight = rows(1, HITS_MAX - 10, 1.0).chain(rows(2, HITS_MAX, 3.0));
+        let mut all: Vec<_> = alone.chain(read).chain(fight).collect();
         let scale = thin(&mut all);
         assert!(all.iter().all(|r| r.1 == 2) && all.len() == HITS_MAX);
         assert!((scale - 4.0 / 3.0).abs() < 0.01, "{scale}");
         // The worst block counts, also if it is larger than the bound.
         let mut large: Vec<_> = rows(1, 10, 1.0).chain(rows(2, HITS_MAX + 100, 1.0)).collect();
-        thin(&mut large);
+        let scale = thin(&mut large);
+        let (whole, seen) = (HITS_MAX as f64 + 110.0, HITS_MAX as f64);
+        assert!((scale - whole / seen).abs() < 1e-9, "{scale}");
         assert!(large.iter().all(|r| r.1 == 2) && large.len() == HITS_MAX);
     }
 }
