@@ -19,4 +19,4 @@ static void *work(void *arg)
 	for (struct node *n = list; n; n = n->next) sum += n->value;
 	return (void *)sum;
 }
-int main(int argc, char **argv) { arguments(argc, argv); run_threads(work); truth("stores", N); return 0; }
+int main(int argc, char **argv) { arguments(argc, argv); run_threads(work); truth("handoffs", 8 * threads); return 0; }

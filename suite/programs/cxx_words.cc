@@ -55,5 +55,5 @@ int main()
 	std::barrier<> start(T);
 	for (int i = 0; i < T; i++) all.emplace_back([&start, i] { start.arrive_and_wait(); work(i); });
 	for (auto& t : all) t.join();
-	printf("handoffs %d\n", SECTIONS);
+	printf("handoffs %d\nstores %d\n", SECTIONS, SECTIONS * PER);
 }

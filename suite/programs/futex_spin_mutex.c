@@ -45,6 +45,6 @@ static void *work(void *arg)
 }
 int main(int argc, char **argv)
 {
-	arguments(argc, argv); run_threads(work); truth("handoffs", SECTIONS);
+	arguments(argc, argv); run_threads(work); truth("handoffs", SECTIONS); truth("stores", (long)SECTIONS * PER_SECTION);
 	return 0;
 }

@@ -37,5 +37,5 @@ int main(void)
 		}
 #endif
 	}
-	printf("handoffs %d\n", SECTIONS);
+	printf("handoffs %d\nstores %d\n", SECTIONS, SECTIONS * PER);
 }

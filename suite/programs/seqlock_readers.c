@@ -35,4 +35,4 @@ static void *work(void *arg)
 	}
 	return (void *)sum;
 }
-int main(int argc, char **argv) { arguments(argc, argv); run_threads(work); truth("handoffs", SECTIONS * threads); return 0; }
+int main(int argc, char **argv) { arguments(argc, argv); run_threads(work); truth("handoffs", SECTIONS * threads); truth("stores", (long)SECTIONS * PER); return 0; }

@@ -43,7 +43,7 @@ pub struct Signs {
     pub type_name: String,
     /// Its definition.
     pub decl: Option<SourceLoc>,
-    /// Unit of the samples.
+    /// What the samples are of: contended loads, and stores.
     pub unit: String,
     /// Pairs, the hotter ones first.
     pub meetings: Vec<Meeting>,
@@ -71,7 +71,7 @@ pub fn signs(e: &Evidence, name: &str, line: u64) -> Result<Signs, AdviseError> 
     Ok(Signs {
         type_name: e.types.name(target),
         decl: e.types.aggregate(target).and_then(|a| a.decl.clone()),
-        unit: e.run.unit.to_string(),
+        unit: format!("{} and store samples", e.run.unit.to_string().trim_end_matches(" samples")),
         meetings,
     })
 }

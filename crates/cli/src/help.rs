@@ -13,7 +13,7 @@ pub fn columns() -> usize {
 }
 
 /// What clap says, with lines as wide as the terminal on stdout; as it is elsewhere, for other programs.
-pub fn print(text: &clap::Error) {
+pub fn print(text: &clap::Error) -> std::io::Result<()> {
     match pager::screen().filter(|_| !text.use_stderr()) {
         Some((columns, _)) => {
             let styled = text.render();
@@ -21,11 +21,9 @@ pub fn print(text: &clap::Error) {
             let text = wrapped(&text, columns.min(COLUMNS_MAX));
             // Nothing is parsed when help is asked for.
             let at_once = std::env::args().any(|a| a == "--no-pager");
-            let _ = if at_once { pager::write(&text) } else { pager::show(&text) };
+            if at_once { pager::write(&text) } else { pager::show(&text) }
         }
-        None => {
-            let _ = text.print();
-        }
+        None => text.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout())),
     }
 }
 

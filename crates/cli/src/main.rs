@@ -84,6 +84,17 @@ fn main() -> ExitCode {
     begun.ok().and_then(|thread| thread.join().ok()).unwrap_or(ExitCode::from(101))
 }
 
+/// Of what was asked for as text.
+fn printed(how: std::io::Result<()>) -> ExitCode {
+    match how {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("tussle: cannot print: {e}");
+            ExitCode::from(2)
+        }
+    }
+}
+
 fn begin() -> ExitCode {
     // A reader that closes the pipe early (`tussle report | head`) ends us quietly, like any Unix tool.
     // SAFETY: resets a signal disposition before anything else runs.
@@ -98,8 +109,7 @@ fn begin() -> ExitCode {
         return cmd::cc::run_as_compiler(language);
     }
     match topic() {
-        Some(Ok(text)) if pager::show(&text).is_ok() => return ExitCode::SUCCESS,
-        Some(Ok(_)) => return ExitCode::from(2),
+        Some(Ok(text)) => return printed(pager::show(&text)),
         Some(Err(why)) => {
             eprintln!("tussle: {}", tussle_render::visible(&why));
             return ExitCode::from(2);
@@ -114,8 +124,8 @@ fn begin() -> ExitCode {
     let cli = match matches.and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(e) => {
-            help::print(&e);
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+            let shown = help::print(&e);
+            return if e.use_stderr() { ExitCode::from(2) } else { printed(shown) };
         }
     };
     match run(&cli) {

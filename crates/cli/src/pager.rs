@@ -23,9 +23,11 @@ pub fn write(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Text through the pager if it is longer than the screen, and at once where there is no pager.
+/// Text through the pager if it is longer than the screen, and at once where there is no pager, or a terminal on which
+/// less would ask before it begins.
 pub fn show(text: &str) -> io::Result<()> {
-    let rows = screen().map_or(usize::MAX, |(_, rows)| rows);
+    let dumb = std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb");
+    let rows = screen().filter(|_| !dumb).map_or(usize::MAX, |(_, rows)| rows);
     let Some(command) = named().filter(|_| text.lines().count() >= rows) else { return write(text) };
     let pager = Command::new("/bin/sh").arg("-c").arg(&command).stdin(Stdio::piped()).spawn();
     let Ok(mut pager) = pager else { return write(text) };

@@ -198,3 +198,36 @@ fn ten_thousand_lines_stay_readable() {
         serde_json::from_str(&printed(folder.path(), &["export", "--firefox", "x.data"])).unwrap();
     assert_eq!(profile["counters"].as_array().unwrap().len(), 40);
 }
+
+#[test]
+fn what_is_mistyped_is_said() {
+    if !tussle_testkit::need("gcc") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for (file, members) in [("old", "long open; char pad[64]; long shut;"), ("new", "long open, shut;")] {
+        let source = at.join(format!("{file}.c"));
+        std::fs::write(&source, format!("struct server {{ {members} }} s;\n")).unwrap();
+        let built = Command::new("gcc").args(["-g", "-c", "-o"]).arg(at.join(file)).arg(&source).status().unwrap();
+        assert!(built.success());
+    }
+    std::fs::write(at.join("r.toml"), "[[rule]]\ntype = \"server\"\nseparate = [\"open\", \"shut\"]\nphases = [70]\n")
+        .unwrap();
+    let fails = |arguments: &[&str], status: i32, words: &str| {
+        let out = tussle(at, arguments);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.code() == Some(status) && said.contains(words), "{arguments:?}: {}: {said}", out.status);
+    };
+    assert_eq!(tussle(at, &["diff", "--hot", "open,shut", "old", "new"]).status.code(), Some(1));
+    fails(&["diff", "--hot", "opne", "old", "new"], 2, "no type has a field `opne`");
+    fails(&["diff", "--hot", "server.open", "old", "new"], 2, "not with the type");
+    fails(&["check", "--rules", "r.toml", "new"], 2, "70 lies beyond a line of 64 bytes");
+    fails(&["record", "--outptu", "x", "true"], 125, "--outptu: no such option");
+    fails(&["live", "--sconds", "3", "true"], 2, "--sconds: no such option");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut help = command(at, &["--help"]);
+    assert_eq!(help.stdout(full).status().unwrap().code(), Some(2));
+    let cache = command(at, &["cache", "--format", "json"]).env("XDG_CACHE_HOME", at).output().unwrap();
+    schema::keeps_to("cache", &serde_json::from_slice(&cache.stdout).unwrap());
+}

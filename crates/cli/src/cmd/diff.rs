@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use tussle_evidence::threads;
 use tussle_layout::diff::{
     Common, HotPair, Options, Side, changed, diff, hot_pairs, matched, recorded_view, shown, summary_view,
-    type_view, unknown_hot,
+    type_view, unheard_hot, unknown_hot,
 };
 use tussle_layout::phases::Where;
 use tussle_model::{LineSize, TypeId};
@@ -204,6 +204,9 @@ fn whole(
     let common = changed(&old.table, &new.table);
     if common.names == 0 {
         bail!("{} and {} have no type in common", old.path.display(), new.path.display());
+    }
+    if let Some(field) = unheard_hot(side(old), side(new), &options.hot) {
+        bail!("--hot: no type has a field `{field}`; a path begins with the type's member, not with the type");
     }
     let judged = threads::map(&common.changed, |&(a, b)| {
         let d = diff(side(old), a, side(new), b, options);

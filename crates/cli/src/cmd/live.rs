@@ -94,7 +94,10 @@ impl Whom {
         let who = match (&self.user, self.pid.is_empty(), self.command.is_empty()) {
             (Some(user), ..) => Who::User(user.clone()),
             (None, false, _) => Who::Pids(self.pid.clone()),
-            (None, true, false) => Who::Command(self.command.clone()),
+            (None, true, false) => {
+                super::no_flag(&self.command)?;
+                Who::Command(self.command.clone())
+            }
             (None, true, true) => anyhow::bail!("whom to watch? -p PID, -u USER or -- COMMAND"),
         };
         Ok(Options { who, rate_hz: self.rate, overhead: self.overhead, confirm: !self.no_confirm })

@@ -38,3 +38,11 @@ pub mod source;
 pub mod top;
 pub mod triage;
 pub mod workload;
+
+/// The first word of a command is no flag: one of ours, mistyped, would be looked for as a program.
+fn no_flag(command: &[std::ffi::OsString]) -> anyhow::Result<()> {
+    if let Some(flag) = command.first().filter(|c| c.as_encoded_bytes().starts_with(b"-")) {
+        anyhow::bail!("{}: no such option; a program of that name is ./{0}", flag.display());
+    }
+    Ok(())
+}

@@ -171,6 +171,7 @@ fn record_program(args: &Args, global: &Global) -> anyhow::Result<Recorded> {
             "an unfinished recording of `{command}` lies in {path}: `tussle record --convert {path}` finishes it"
         ));
     }
+    super::no_flag(&args.command)?;
     let mut options = RecordOptions::new(args.command.clone());
     options.mem_max_bytes = args.mem_max;
     options.preload = args.preload;

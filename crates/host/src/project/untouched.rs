@@ -25,6 +25,8 @@ pub struct Untouched {
     dir: PathBuf,
     /// What tussle itself writes there, absolute.
     ours: Vec<PathBuf>,
+    /// Device and inode of what it prints to: somebody's log may lie there.
+    printed: Vec<(u64, u64)>,
     files: BTreeMap<PathBuf, Stamp>,
 }
 
@@ -37,7 +39,9 @@ impl Untouched {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
         let ours: Vec<PathBuf> = ours.iter().filter_map(|p| in_real_folder(p)).collect();
         let ours = ours.iter().flat_map(|p| [p.clone(), old(p)]).collect();
-        Untouched { dir, ours, files: BTreeMap::new() }.now()
+        let open = |n: &str| std::fs::metadata(format!("/proc/self/fd/{n}")).ok();
+        let printed = ["1", "2"].iter().filter_map(|n| open(n)).map(|m| (m.dev(), m.ino())).collect();
+        Untouched { dir, ours, printed, files: BTreeMap::new() }.now()
     }
 
     fn now(&self) -> Untouched {
@@ -68,6 +72,9 @@ impl Untouched {
                 continue;
             }
             let Ok(m) = entry.metadata() else { continue };
+            if self.printed.contains(&(m.dev(), m.ino())) {
+                continue;
+            }
             if m.is_dir() {
                 if !self.dir.join(&path).join(".rustc_info.json").exists() {
                     self.collect(&path);

@@ -125,7 +125,12 @@ fn rule(index: usize, raw: RawRule) -> Result<Rule, Error> {
         Some(PhaseList::Bytes(list)) if list.is_empty() => {
             return Err(fail("phases: the list is empty".into()));
         }
-        Some(PhaseList::Bytes(list)) => Some(list.iter().map(|p| p % line.bytes()).collect()),
+        Some(PhaseList::Bytes(list)) => {
+            if let Some(p) = list.iter().find(|p| **p >= line.bytes()) {
+                return Err(fail(format!("phases: {p} lies beyond a line of {} bytes", line.bytes())));
+            }
+            Some(list.clone())
+        }
     };
     Ok(Rule {
         index,
