@@ -57,7 +57,8 @@ fn a_sample_states_its_error_and_holds_it() {
             let error = found.error.unwrap();
             assert!((found.e - truth).abs() <= error, "{kind} {every}: {found:?}");
             assert!(error <= 0.6 * truth, "{kind} {every}: {found:?}");
-            // Found as large as it is, so that one stretch in so many was counted. The views find the same, and all that was passed over is known.
+            // Found as large as it is, so that one stretch in so many was counted. The views find the same, and
+            // all that was passed over is known.
             let c = tussle_contention::analysis::contention(
                 &e,
                 &tussle_contention::analysis::Question::observed(),

@@ -73,7 +73,9 @@ fn path(line: &str) -> Option<String> {
     const ASSIGN: [&str; 3] = ["=", ":=", "?="];
     let begins = |w: &str| ASSIGN.iter().any(|a| w.starts_with(a));
     // `CACHE PATH` of cmake is a kind of variable.
-    let sets = |(w, next): (&str, &str)| w.strip_prefix("PATH").is_some_and(|r| begins(if r.is_empty() { next } else { r }));
+    let sets = |(w, next): (&str, &str)| {
+        w.strip_prefix("PATH").is_some_and(|rest| begins(if rest.is_empty() { next } else { rest }))
+    };
     // What only adds folders behind it does no harm.
     let behind = |p: &&str| line.contains(*p) && !line.contains(&format!(":{p}"));
     let keeps = ["$PATH", "$(PATH)", "${PATH}"].iter().any(behind);

@@ -150,7 +150,8 @@ mod tests {
         let at = |n: &str| outer.path().join(n);
         ["p/target", "out/deep"].iter().for_each(|d| std::fs::create_dir_all(at(d)).unwrap());
         ["p/target/.rustc_info.json", "out/deep/a.o", "lone"].iter().for_each(|f| std::fs::write(at(f), "1").unwrap());
-        for (to, link) in [("../out", "p/bin"), ("..", "p/up"), ("bin", "p/again"), ("../lone", "p/one"), (".", "out/circle")] {
+        let circle = (".", "out/circle");
+        for (to, link) in [("../out", "p/bin"), ("..", "p/up"), ("bin", "p/again"), ("../lone", "p/one"), circle] {
             std::os::unix::fs::symlink(to, at(link)).unwrap();
         }
         let before = Untouched::new(&at("p"), &[]);
