@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use tussle_evidence::{Basis, Evidence, Object, ObjectKind, Unit};
+use tussle_evidence::{Evidence, Object, ObjectKind, Unit};
 use tussle_model::leaf::{Arrays, leaves};
 use tussle_model::near::{also, also_fields, near};
 use tussle_model::{Language, LineSize, SourceLoc, Type, TypeId};
@@ -22,6 +22,7 @@ pub use crate::named::{is_own_source, source_name};
 use crate::patch::alloc::Site;
 use crate::rank::sort_best;
 use crate::relayout::{Relayout, RelayoutError};
+use crate::room;
 use crate::scene::Scene;
 use crate::turns::{self, Envelope};
 
@@ -421,16 +422,19 @@ impl<'a> Search<'a> {
 
     /// Drops what the sources do not allow, with the reason for the best of them.
     fn leave_refused_out(&self, advices: &mut Vec<Advice>, notes: &mut Vec<String>) {
-        let Some(refuses) = self.options.refuses else { return };
+        let room = |edits: &[Edit]| {
+            room::lacking(self.scene, &Relayout::new(self.shapes, self.scene.target, edits).ok()?)
+        };
         let mut refused: Vec<(f64, String)> = Vec::new();
         advices.retain(|a| {
-            let Some(why) = refuses(&a.edits) else { return true };
+            let refuses = |edits: &[Edit]| self.options.refuses?(edits);
+            let Some(why) = room(&a.edits).or_else(|| refuses(&a.edits)) else { return true };
             let edits: Vec<String> = a.edits.iter().map(Edit::to_string).collect();
             refused.push((a.gain(), format!("{}: {why}", edits.join(" "))));
             false
         });
         if let Some((_, best)) = refused.iter().max_by(|a, b| a.0.total_cmp(&b.0)) {
-            notes.push(format!("left out, as fix would refuse them: {}, the best {best}", refused.len()));
+            notes.push(format!("left out, as no patch would do: {}, the best {best}", refused.len()));
         }
     }
 
@@ -591,14 +595,8 @@ impl<'a> Search<'a> {
                     "{allocator} does not align to {bytes} bytes: allocate with aligned_alloc({bytes}, ..)"
                 ));
             }
-            let grows = self.scene.object_size(o, layout).is_ok_and(|n| n > o.size);
-            if grows && o.basis != Some(Basis::Sizeof) && language == Language::C {
-                let at = self.allocation(o).map_or(String::new(), |at| format!(" at {at}"));
-                out.insert(format!(
-                    "{allocator}{at} was not seen to use sizeof: make sure that it grows with the struct"
-                ));
-            }
         }
+        out.extend(room::lacking(self.scene, layout));
         out.into_iter().take(NOTES_MAX).collect()
     }
 
@@ -616,12 +614,6 @@ impl<'a> Search<'a> {
         };
         let all: BTreeSet<Site> = self.scene.objects().filter(more).filter_map(site).collect();
         all.into_iter().collect()
-    }
-
-    /// Where an object was allocated.
-    fn allocation(&self, o: &Object) -> Option<String> {
-        let code = self.scene.evidence.code.get(o.alloc_code? as usize)?;
-        code.frames.first().map(|f| format!("{}:{}", f.file, f.line))
     }
 
     /// Growth of all objects alive at once: per allocation site the largest growth times the most that lived.

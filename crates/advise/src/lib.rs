@@ -24,6 +24,7 @@ pub mod order;
 pub mod patch;
 pub mod rank;
 pub mod relayout;
+mod room;
 pub mod scene;
 pub mod signs;
 #[cfg(test)]
