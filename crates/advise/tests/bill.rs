@@ -125,7 +125,7 @@ fn what_the_sources_refuse_is_left_out_with_a_word() {
     let options = Options { refuses: Some(&refuses), ..Options::default() };
     let report = advise(&e, "s", &options).expect("a report");
     assert!(!report.advices.iter().any(|a| matches!(a.edits[..], [Edit::Alloc { .. }])));
-    let note = report.notes.iter().find(|n| n.contains("fix would refuse")).expect("a note");
+    let note = report.notes.iter().find(|n| n.contains("no patch would do")).expect("a note");
     assert!(note.contains("a wrapper allocates"), "{note}");
 }
 
