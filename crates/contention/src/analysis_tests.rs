@@ -265,3 +265,20 @@ proptest! {
         prop_assert_eq!(seen, at(0));
     }
 }
+
+#[test]
+fn what_was_found_inside_of_a_block_lies_beside_the_rest_of_it() {
+    let fights = |end: Option<u64>| {
+        let mut s = Sample::new(1000);
+        let (one, two) = (s.thread("one", None), s.thread("two", None));
+        let rest = s.heap(0x1000, 24, None, 1, 16, None);
+        let found = s.heap(0x1000, 16, None, 1, 16, None);
+        s.access(found, 0, 8, one, (0, 50_000), [0, 10_000, 0]);
+        s.access(rest, 16, 8, two, (0, 50_000), [0, 10_000, 0]);
+        let mut e = s.evidence();
+        e.objects[rest as usize].vt1 = end;
+        observed(&e).lines.len()
+    };
+    assert_eq!(fights(None), 1);
+    assert_eq!(fights(Some(10)), 0, "another life of the address");
+}

@@ -221,6 +221,14 @@ struct Residents {
     from: u64,
 }
 
+/// `b` was found inside of the block `a`, which is what is left of it, or the other way round: they live and die together.
+fn of_one_block(a: &Object, b: &Object) -> bool {
+    let holds = |a: &Object, b: &Object| {
+        a.base <= b.base && b.base.saturating_add(b.size) <= a.base.saturating_add(a.size) && a.size > b.size
+    };
+    (a.vt0, a.vt1) == (b.vt0, b.vt1) && (holds(a, b) || holds(b, a))
+}
+
 /// In order of birth, an object that takes another's bytes begins a new set; whoever was still alive moves along.
 fn residents(e: &Evidence, objects: &[u32]) -> Vec<Residents> {
     let Some(all) = objects.iter().map(|&o| e.objects.get(o as usize)).collect::<Option<Vec<&Object>>>()
@@ -228,7 +236,8 @@ fn residents(e: &Evidence, objects: &[u32]) -> Vec<Residents> {
         return Vec::new();
     };
     let overlap = |a: &Object, b: &Object| {
-        a.base < b.base.saturating_add(b.size) && b.base < a.base.saturating_add(a.size)
+        let meet = a.base < b.base.saturating_add(b.size) && b.base < a.base.saturating_add(a.size);
+        meet && !of_one_block(a, b)
     };
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_unstable_by_key(|&i| (all[i].vt0, i));
