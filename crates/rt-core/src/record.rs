@@ -205,8 +205,7 @@ unsafe fn touch_now(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u6
             sample_it = (*t).fills & 3 == 0;
         }
         let mask = bytes(off, n);
-        let new =
-            (mask & (!(*e).rmask * (kind != WRITE) as u64)) | (mask & (!(*e).wmask * (kind != READ) as u64));
+        let new = mask & !if kind == READ { (*e).rmask } else { (*e).wmask };
         let flag_missing = kind == RMW && (*e).rec & RMW_FLAG == 0;
         if new != 0 || flag_missing {
             counted = false;
@@ -227,11 +226,10 @@ unsafe fn touch_now(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u6
 unsafe fn grow_masks(e: *mut Entry, mask: u64, kind: u32) {
     // SAFETY: an entry whose key is set has a record, whose reference only `fill` of this thread writes.
     unsafe {
-        if kind != WRITE {
-            (*e).rmask |= mask;
-        }
-        if kind != READ {
-            (*e).wmask |= mask;
+        // What is read and stored at once counts as stored: a neighbour in the word may be what is only read.
+        match kind {
+            READ => (*e).rmask |= mask,
+            _ => (*e).wmask |= mask,
         }
         let r = at::<Record>((*e).rec & !RMW_FLAG);
         (*r).rmask = (*e).rmask;
