@@ -17,6 +17,7 @@ const FOREIGN: &[&str] = &[
     "--print-include",
     "--wrap",
     // cargo and its tests
+    "--target-dir",
     "--nocapture",
     "--target",
     "--test",
