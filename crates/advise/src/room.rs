@@ -50,6 +50,7 @@ mod tests {
         assert!(ask(Basis::Sizeof).advices.iter().any(|a| a.size_after > 16));
         let report = ask(Basis::Allocation);
         assert!(report.advices.iter().all(|a| a.size_after <= 16), "{:?}", report.advices);
-        assert!(report.notes.iter().any(|n| n.contains("make.c:12") && n.contains("16 bytes")), "{:?}", report.notes);
+        let told = |n: &String| n.contains("make.c:12") && n.contains("16 bytes");
+        assert!(report.notes.iter().any(told), "{:?}", report.notes);
     }
 }

@@ -221,7 +221,7 @@ struct Residents {
     from: u64,
 }
 
-/// `b` was found inside of the block `a`, which is what is left of it, or the other way round: they live and die together.
+/// One was found inside of the other, a block of which the rest is an object, too: they live and die together.
 fn of_one_block(a: &Object, b: &Object) -> bool {
     let holds = |a: &Object, b: &Object| {
         a.base <= b.base && b.base.saturating_add(b.size) <= a.base.saturating_add(a.size) && a.size > b.size
