@@ -1,5 +1,6 @@
-//! Whether the memory of objects grows with their struct. What `sizeof` asks for does, and variables do. A size in plain
-//! bytes, or one that some other function is told, stays as it is, and the patched program writes behind its block.
+//! Whether the memory of objects grows with their struct. What `sizeof` asks for does, and variables do. A size in
+//! plain bytes, or one that some other function is told, stays as it is, and the patched program writes behind its
+//! block.
 
 use crate::cost::Layout;
 use crate::scene::Scene;
