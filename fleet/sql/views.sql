@@ -26,8 +26,8 @@ SELECT * FROM (
 
 CREATE OR REPLACE TEMPORARY VIEW checks AS
 SELECT c.*, a.plan FROM files_checks c
-JOIN answers a ON c.task = a.task AND c.batch = a.batch AND c.day = a.day AND c.host = a.host;
+JOIN answers a ON c.task = a.task AND c.batch = a.batch AND c.day = a.day AND c.host = a.host AND c.build = a.build;
 
 CREATE OR REPLACE TEMPORARY VIEW predictions AS
 SELECT p.*, a.plan FROM files_predictions p
-JOIN answers a ON p.task = a.task AND p.batch = a.batch AND p.day = a.day AND p.host = a.host;
+JOIN answers a ON p.task = a.task AND p.batch = a.batch AND p.day = a.day AND p.host = a.host AND p.build = a.build;

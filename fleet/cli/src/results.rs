@@ -52,6 +52,7 @@ pub(crate) fn export(
     bytes: &[u8],
     read: &Value,
 ) -> anyhow::Result<String> {
+    anyhow::ensure!(!args.has("redact"), "--redact: a result cannot be redacted; redact the evidence it is of");
     let task = key(&[b"result", bytes]);
     let p = Partition {
         day: day_of_file(path)?,
@@ -102,15 +103,15 @@ impl About<'_> {
         self.read["kind"] == kind
     }
 
-    /// As the command line exited, where the document tells.
+    /// As the command line exited, where the document tells: what is violated may be known, waived or a warning, which
+    /// is no failure.
     fn status(&self) -> Option<i64> {
-        let count = |name: &str| self.read[name].as_u64();
-        match (self.is("check"), count("errors")?, count("failed")?) {
-            (false, ..) => None,
-            (true, 0, 0) => Some(0),
-            (true, 0, _) => Some(1),
-            _ => Some(2),
+        if !self.is("check") {
+            return None;
         }
+        let fatal = self.read["findings"].as_array()?.iter().any(|f| f["level"] == "error");
+        let errors = self.read["errors"].as_u64()?;
+        Some(if errors > 0 { 2 } else { i64::from(fatal) })
     }
 
     /// One row per rule and build; the words are those of sweeps.
