@@ -170,6 +170,16 @@ fn sent_from_outside(folder: &Path, program: &[&str]) -> String {
     let [out, came, enough] = &files;
     let mut c = Command::new(program[0]);
     c.args(&program[1..]).args(["out", "outside"]).current_dir(folder).process_group(0);
+    // Who starts the tests may ignore signals, as shells do in the background, and tussle would leave it at that.
+    let heed = || {
+        for n in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+            // SAFETY: sets a disposition in the child, which is about to be another program.
+            unsafe { libc::signal(n, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: it only makes system calls.
+    unsafe { c.pre_exec(heed) };
     let mut child = c.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let process = child.id() as i32;
     let length = || came.metadata().map(|m| m.len()).ok();
