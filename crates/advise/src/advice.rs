@@ -103,6 +103,8 @@ pub struct Advice {
     pub why: String,
     /// Conditions that the edit alone does not meet.
     pub notes: Vec<String>,
+    /// Of them: an object would become larger than memory that does not grow with it.
+    pub too_large: Option<String>,
     /// Allocations of C's heap that must give more alignment than today.
     pub sites: Vec<Site>,
     /// The recorded accesses replayed in their order, at every length of a turn; `None` where there is no order, and
@@ -129,6 +131,7 @@ impl Advice {
             moved: Vec::new(),
             why: String::new(),
             notes: Vec::new(),
+            too_large: None,
             sites: Vec::new(),
             replayed: None,
             variables: Vec::new(),
@@ -422,13 +425,10 @@ impl<'a> Search<'a> {
 
     /// Drops what the sources do not allow, with the reason for the best of them.
     fn leave_refused_out(&self, advices: &mut Vec<Advice>, notes: &mut Vec<String>) {
-        let room = |edits: &[Edit]| {
-            room::lacking(self.scene, &Relayout::new(self.shapes, self.scene.target, edits).ok()?)
-        };
         let mut refused: Vec<(f64, String)> = Vec::new();
         advices.retain(|a| {
-            let refuses = |edits: &[Edit]| self.options.refuses?(edits);
-            let Some(why) = room(&a.edits).or_else(|| refuses(&a.edits)) else { return true };
+            let refuses = || self.options.refuses?(&a.edits);
+            let Some(why) = a.too_large.clone().or_else(refuses) else { return true };
             let edits: Vec<String> = a.edits.iter().map(Edit::to_string).collect();
             refused.push((a.gain(), format!("{}: {why}", edits.join(" "))));
             false
@@ -537,6 +537,7 @@ impl<'a> Search<'a> {
         let after = self.scene.sharing(&layout)?;
         let new_sharing = after.pairs.difference(&self.sharing.pairs).cloned().collect();
         let line = self.scene.line;
+        let too_large = room::lacking(self.scene, &layout);
         let mut moved = BTreeSet::new();
         for leaf in &self.leaves {
             let to = layout.translate(self.scene.target, leaf.offset)?;
@@ -548,7 +549,8 @@ impl<'a> Search<'a> {
             type_name: self.name.clone(),
             decl: self.decl.clone(),
             why: self.why(&after, &tried),
-            notes: self.notes(&tried, &layout),
+            notes: self.notes(&tried, too_large.clone()),
+            too_large,
             sites: self.sites(&layout),
             variables: Vec::new(),
             edits: tried.edits,
@@ -580,7 +582,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn notes(&self, tried: &Tried, layout: &Relayout<'_>) -> Vec<String> {
+    fn notes(&self, tried: &Tried, too_large: Option<String>) -> Vec<String> {
         let aligning = tried.edits.iter().find_map(|e| match e {
             Edit::Align { bytes, .. } | Edit::Element { bytes } => Some(*bytes),
             _ => None,
@@ -596,7 +598,7 @@ impl<'a> Search<'a> {
                 ));
             }
         }
-        out.extend(room::lacking(self.scene, layout));
+        out.extend(too_large);
         out.into_iter().take(NOTES_MAX).collect()
     }
 

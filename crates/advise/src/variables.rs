@@ -181,6 +181,7 @@ impl Plan {
             moved: Vec::new(),
             why: self.why(),
             notes: Vec::new(),
+            too_large: None,
             sites: Vec::new(),
             replayed: None,
             variables: self.names.clone(),

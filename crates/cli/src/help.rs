@@ -29,8 +29,7 @@ pub fn print(text: &clap::Error) -> std::io::Result<()> {
 
 /// The terminal, or who sits at it, wants no colours.
 fn is_plain() -> bool {
-    let said = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
-    said("NO_COLOR").is_some() || said("TERM").is_none_or(|t| t == "dumb")
+    std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty()) || pager::is_dumb()
 }
 
 fn wrapped(text: &str, columns: usize) -> String {

@@ -16,6 +16,11 @@ pub fn screen() -> Option<(usize, usize)> {
     (got == 0 && size.ws_col > 0).then_some((usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
+/// The terminal has no more than lines, or nobody says which one it is.
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb")
+}
+
 /// Text on stdout.
 pub fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -26,8 +31,7 @@ pub fn write(text: &str) -> io::Result<()> {
 /// Text through the pager if it is longer than the screen, and at once where there is no pager, or a terminal on which
 /// less would ask before it begins.
 pub fn show(text: &str) -> io::Result<()> {
-    let dumb = std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb");
-    let rows = screen().filter(|_| !dumb).map_or(usize::MAX, |(_, rows)| rows);
+    let rows = screen().filter(|_| !is_dumb()).map_or(usize::MAX, |(_, rows)| rows);
     let Some(command) = named().filter(|_| text.lines().count() >= rows) else { return write(text) };
     let pager = Command::new("/bin/sh").arg("-c").arg(&command).stdin(Stdio::piped()).spawn();
     let Ok(mut pager) = pager else { return write(text) };

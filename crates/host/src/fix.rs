@@ -41,7 +41,7 @@ use tussle_model::{MemberRole, SourceLoc, TypeId, TypeTable};
 use crate::project::{ScratchError, Workshop};
 pub use bill::view;
 pub use compile::Build;
-pub(crate) use compile::elf_files;
+pub(crate) use compile::{DEPTH_MAX, elf_files};
 pub use foresight::Foresight;
 pub(crate) use reach::{changed_with, sources_compiled};
 pub use rust::is_ordered;

@@ -7,6 +7,7 @@ mod blame;
 mod database;
 mod failure;
 mod scratch;
+mod stamp;
 mod system;
 mod targets;
 mod traces;

@@ -1,21 +1,14 @@
 //! Which program a layout is read from: builds that strip what they link, and folders with several programs.
 
+mod common;
+
+use common::folder;
 use std::path::Path;
 
 use tussle_advise::Edit;
 use tussle_host::fix::{self, Build, FixError, Patched, Request};
 use tussle_model::SourceLoc;
 use tussle_testkit::need;
-
-fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a folder");
-    for (name, text) in files {
-        let path = dir.path().join(name);
-        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-        std::fs::write(path, text).expect("a file");
-    }
-    dir
-}
 
 fn patch(dir: &Path, decl: Option<&SourceLoc>, edit: &str) -> Result<Patched, FixError> {
     let edits: Vec<Edit> = vec![edit.parse().expect("an edit")];

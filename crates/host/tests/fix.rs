@@ -1,21 +1,14 @@
 //! From advice to a patch whose offsets the compiler confirmed, on small programs.
 
+mod common;
+
+use common::folder;
 use std::path::Path;
 
 use tussle_advise::{Edit, Options};
 use tussle_evidence::sample::Sample;
 use tussle_host::fix::{self, Build, FixError, Patched, Request};
 use tussle_testkit::need;
-
-fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a folder");
-    for (name, text) in files {
-        let path = dir.path().join(name);
-        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-        std::fs::write(path, text).expect("a file");
-    }
-    dir
-}
 
 fn patch(dir: &Path, type_name: &str, edits: &[&str], build: &Build) -> Result<Patched, FixError> {
     let edits: Vec<Edit> = edits.iter().map(|e| e.parse().expect("an edit")).collect();

@@ -37,8 +37,8 @@ impl Mutexes {
     /// lies there.
     pub fn share(&self, line: u64, (lo, hi): (u64, u64), thread: usize, runs: &[Run]) -> Option<Share> {
         let word = (line + lo) & !(ALIGN - 1);
-        let near = [word, word.wrapping_sub(OWNER)].into_iter().filter(|m| line + hi <= m.saturating_add(END));
-        near.filter_map(|lock| {
+        let mut near = [word, word.wrapping_sub(OWNER)].into_iter().filter(|m| line + hi <= m.saturating_add(END));
+        near.find_map(|lock| {
             let taken = *self.0.get(&(thread, lock))?;
             is_one(lock, line, taken, runs).then_some(())?;
             (word == lock || has_owner(lock, line, taken, runs)).then_some(())?;
@@ -49,7 +49,6 @@ impl Mutexes {
             let sections = (taken / (share * all)).min(1.0);
             Some(Share { lock, share, sections, storing: sections })
         })
-        .next()
     }
 }
 

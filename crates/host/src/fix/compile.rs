@@ -21,6 +21,9 @@ use crate::project::{Scratch, System};
 /// Compilations tried until one describes the type.
 const UNITS_MAX: usize = 24;
 
+/// Folders of a build are looked through to this depth.
+pub(crate) const DEPTH_MAX: usize = 24;
+
 /// Files of a build that are looked into.
 pub(super) const OUTPUTS_MAX: usize = 400;
 
@@ -212,16 +215,14 @@ impl<'a> Compiler<'a> {
         std::fs::create_dir(&kept).map_err(io)?;
         let path = debug_compilers(self.tools.path(), &log, &kept).map_err(io)?;
         self.request.build.prepare(self.root).map_err(io)?;
-        // Coarse clocks of file systems: what is a second older still counts as new.
-        let start = SystemTime::now() - Duration::from_secs(1);
+        let start = SystemTime::now();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).current_dir(self.root).env("PATH", path);
         run(command, shown, patched, announce)?;
         self.calls.borrow_mut().get_or_insert_with(|| calls::logged(&log));
-        let mut files = Vec::new();
-        new_elf_files(self.root, start, 24, &mut files);
+        let mut files = elf_files(self.root, start, DEPTH_MAX);
         files.sort_by_cached_key(|p| (p.extension().is_none_or(|e| e != "o"), self.distance(p), p.clone()));
-        new_elf_files(&kept, start, 1, &mut files);
+        files.extend(elf_files(&kept, start, 1));
         let found = files.iter().take(OUTPUTS_MAX).find_map(|f| probe(f));
         found.ok_or_else(|| self.no_layout())
     }
@@ -455,16 +456,16 @@ pub(super) fn run(
     Err(failed(lines[lines.len().saturating_sub(20)..].join("\n")))
 }
 
-/// Executables, objects and libraries that are not older than `since`.
-pub(crate) fn elf_files(dir: &Path, since: SystemTime) -> Vec<PathBuf> {
+/// Executables, objects and libraries in folders so deep that are not older than `since`.
+pub(crate) fn elf_files(dir: &Path, since: SystemTime, depth: usize) -> Vec<PathBuf> {
     let mut out = Vec::new();
     // Coarse clocks of file systems: what is a second older still counts as new.
-    new_elf_files(dir, since - Duration::from_secs(1), 24, &mut out);
+    new_elf_files(dir, since - Duration::from_secs(1), depth, &mut out);
     out
 }
 
 /// Executables, objects and libraries that are new.
-pub(super) fn new_elf_files(dir: &Path, since: SystemTime, depth: usize, out: &mut Vec<PathBuf>) {
+fn new_elf_files(dir: &Path, since: SystemTime, depth: usize, out: &mut Vec<PathBuf>) {
     use std::io::Read;
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     for entry in entries.flatten() {

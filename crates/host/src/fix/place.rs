@@ -55,7 +55,6 @@ impl<'a> Place<'a> {
         };
         written.map_err(|source| FixError::Io { path, source })
     }
-
 }
 
 /// What `probe` finds first in what was built: of the unpatched text once for all patches, else by building what has

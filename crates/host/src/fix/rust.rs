@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use tussle_advise::Edit;
 use tussle_advise::abi::Shapes;
@@ -14,7 +14,7 @@ use tussle_advise::relayout::Relayout;
 use tussle_debuginfo::dwarf::Want;
 use tussle_model::{Aggregate, MemberRole, SourceLoc, TypeId, TypeTable};
 
-use super::compile::{hidden, new_elf_files, run};
+use super::compile::{elf_files, hidden, run};
 use super::place::{self, Place};
 use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request};
 use crate::companions::{FileCompanions, open_bytes};
@@ -206,13 +206,11 @@ impl Builder<'_> {
         let root = self.place.path();
         let folder = root.join(BUILD_FOLDER);
         std::fs::create_dir_all(&folder).map_err(|source| FixError::Io { path: folder, source })?;
-        // Coarse clocks of file systems: what is a second older still counts as new.
-        let start = SystemTime::now() - Duration::from_secs(1);
+        let start = SystemTime::now();
         let mut command = Command::new("sh");
         command.args(["-c", &shown]).current_dir(root).envs(DEBUG);
         run(command, &shown, patched, announce)?;
-        let mut files = Vec::new();
-        new_elf_files(root, start, DEPTH_MAX, &mut files);
+        let files = elf_files(root, start, DEPTH_MAX);
         let found = wants.iter().find_map(|w| files.iter().find_map(|f| self.read(f, w)));
         found.ok_or_else(|| self.no_layout())
     }

@@ -222,12 +222,12 @@ fn is_build_output(dir: &Path) -> bool {
     has("CMakeCache.txt") || has("meson-private") || has(".rustc_info.json") || is_cmake_files(dir)
 }
 
-/// A folder that a build made, or that waits for one: empty, or with objects and programs at its top.
+/// A folder that a build made, or that waits for one: empty, or with objects at its top.
 fn is_for_builds(dir: &Path) -> bool {
     let Ok(entries) = fs::read_dir(dir) else { return false };
-    let mut files = entries.flatten().map(|e| e.path()).filter(|p| p.is_file()).peekable();
-    let empty = files.peek().is_none() && fs::read_dir(dir).is_ok_and(|mut d| d.next().is_none());
-    empty || is_build_output(dir) || files.any(|p| p.extension().is_some_and(|e| e == "o" || e == "lo" || e == "d"))
+    let all: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    let made = |p: &PathBuf| p.extension().is_some_and(|e| e == "o" || e == "lo" || e == "d") && p.is_file();
+    all.is_empty() || is_build_output(dir) || all.iter().any(made)
 }
 
 fn is_cmake_files(dir: &Path) -> bool {

@@ -34,7 +34,7 @@ impl Programs {
 
     /// Programs and shared libraries below a folder that are not older than `since`.
     pub(super) fn linked(copy: &Path, since: SystemTime) -> Vec<PathBuf> {
-        let mut found = crate::fix::elf_files(copy, since);
+        let mut found = crate::fix::elf_files(copy, since, crate::fix::DEPTH_MAX);
         found.retain(|p| is_linked(p));
         found.sort();
         found

@@ -1,23 +1,23 @@
 //! What a run of a program leaves in the folder in which it was built: the next run is to find what the first one did.
 
+use super::stamp::Stamp;
 use super::{Scratch, ScratchError};
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 /// Data that a build made is copied up to so many bytes; a program that changes more of it is built anew for each run.
 const SAVED_BYTES_MAX: u64 = 1 << 30;
 
-/// A file's inode, size and time of the last change; of a folder nothing.
-type Stamp = Option<(u64, u64, SystemTime)>;
+/// Files and folders, which have no stamp.
+type Stamps = BTreeMap<PathBuf, Option<Stamp>>;
 
 /// Everything in a folder as it was at one time.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
-    stamps: BTreeMap<PathBuf, Stamp>,
+    stamps: Stamps,
     /// Copies of data that the build made, by the same paths.
     saved: Option<Scratch>,
 }
@@ -30,7 +30,7 @@ impl Traces {
         let stamps = stamps(dir);
         let mut room = SAVED_BYTES_MAX;
         for (path, stamp) in &stamps {
-            let Some((_, bytes, _)) = *stamp else { continue };
+            let Some(Stamp { bytes, .. }) = *stamp else { continue };
             if bytes > room || is_source(path) || is_code(&dir.join(path)) {
                 continue;
             }
@@ -50,7 +50,7 @@ impl Traces {
         let now = stamps(dir);
         // What lies in a folder comes behind it.
         let new = now.iter().rev().filter(|(path, _)| !self.stamps.contains_key(*path));
-        let removed: io::Result<()> = new.map(|(path, stamp)| remove(&dir.join(path), stamp)).collect();
+        let removed: io::Result<()> = new.map(|(path, stamp)| remove(&dir.join(path), stamp.is_none())).collect();
         let saved = self.saved.as_ref().map(Scratch::path);
         let mut whole = removed.is_ok();
         for (path, stamp) in self.stamps.iter_mut().filter(|(path, stamp)| now.get(*path) != Some(*stamp)) {
@@ -67,19 +67,19 @@ impl Traces {
 }
 
 /// Gives a file its text and its time back.
-fn restore(path: &Path, stamp: &mut Stamp, write: impl Fn() -> io::Result<bool>) -> bool {
-    let Some((inode, _, time)) = stamp else { return false };
-    let timed = || File::options().append(true).open(path)?.set_modified(*time);
+fn restore(path: &Path, stamp: &mut Option<Stamp>, write: impl Fn() -> io::Result<bool>) -> bool {
+    let Some(stamp) = stamp else { return false };
+    let timed = || File::options().append(true).open(path)?.set_modified(stamp.modified);
     if !write().unwrap_or(false) || timed().is_err() {
         return false;
     }
     // One that was removed is another file now.
-    *inode = fs::symlink_metadata(path).map_or(*inode, |m| m.ino());
+    stamp.inode = fs::symlink_metadata(path).map_or(stamp.inode, |m| m.ino());
     true
 }
 
-fn stamps(dir: &Path) -> BTreeMap<PathBuf, Stamp> {
-    let (mut out, mut todo) = (BTreeMap::new(), vec![PathBuf::new()]);
+fn stamps(dir: &Path) -> Stamps {
+    let (mut out, mut todo) = (Stamps::new(), vec![PathBuf::new()]);
     while let Some(relative) = todo.pop() {
         for entry in fs::read_dir(dir.join(&relative)).into_iter().flatten().flatten() {
             let path = relative.join(entry.file_name());
@@ -87,15 +87,10 @@ fn stamps(dir: &Path) -> BTreeMap<PathBuf, Stamp> {
             if m.is_dir() {
                 todo.push(path.clone());
             }
-            out.insert(path, stamp(&m));
+            out.insert(path, (!m.is_dir()).then(|| Stamp::of(&m)));
         }
     }
     out
-}
-
-fn stamp(m: &Metadata) -> Stamp {
-    let time = m.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-    (!m.is_dir()).then(|| (m.ino(), m.size(), time))
 }
 
 /// An ELF file or an archive, or no file that can be read.
@@ -106,8 +101,8 @@ fn is_code(path: &Path) -> bool {
     read.is_none_or(|r| r.is_err()) || magic == *b"\x7fELF" || magic == *b"!<ar"
 }
 
-fn remove(path: &Path, stamp: &Stamp) -> io::Result<()> {
-    if stamp.is_none() { fs::remove_dir(path) } else { fs::remove_file(path) }
+fn remove(path: &Path, is_folder: bool) -> io::Result<()> {
+    if is_folder { fs::remove_dir(path) } else { fs::remove_file(path) }
 }
 
 #[cfg(test)]
@@ -134,8 +129,8 @@ mod tests {
         assert!(traces.undo(dir.path(), &write));
         let contents = ["d/made", "d/gone", "source"].map(|n| fs::read_to_string(at(n)).unwrap());
         assert_eq!(contents, ["old"; 3]);
-        let times = |all: BTreeMap<PathBuf, Stamp>| -> Vec<_> {
-            all.into_iter().map(|(p, s)| (p, s.map(|s| (s.1, s.2)))).collect()
+        let times = |all: Stamps| -> Vec<_> {
+            all.into_iter().map(|(p, s)| (p, s.map(|s| (s.bytes, s.modified)))).collect()
         };
         assert_eq!(times(before), times(stamps(dir.path())));
         assert!(traces.undo(dir.path(), &write), "and again");

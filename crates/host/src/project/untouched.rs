@@ -7,17 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::scratch::FILES_MAX;
+use super::stamp::Stamp;
 
 /// Folders of the system: no build writes there.
 const SYSTEM: [&str; 9] = ["/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev"];
-
-/// Inode, size, and time of the last change of one file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    bytes: u64,
-    modified_ns: i128,
-}
 
 /// Every file of a folder as it was at one time.
 #[derive(Clone, Debug)]
@@ -105,13 +98,6 @@ impl Untouched {
         }
         let metadata = end.metadata().ok()?;
         Some((end, metadata))
-    }
-}
-
-impl Stamp {
-    fn of(m: &Metadata) -> Stamp {
-        let modified_ns = i128::from(m.mtime()) * 1_000_000_000 + i128::from(m.mtime_nsec());
-        Stamp { inode: m.ino(), bytes: m.size(), modified_ns }
     }
 }
 

@@ -147,7 +147,7 @@ impl Workshop {
         Programs::linked(self.path(), self.begun.get().1)
     }
 
-        /// The copy with these texts, and else those that were kept, built.
+    /// The copy with these texts, and else those that were kept, built.
     ///
     /// # Errors
     /// It does not build.

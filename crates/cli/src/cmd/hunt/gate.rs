@@ -185,7 +185,7 @@ impl Hunt<'_> {
                 }
                 Err(e) => {
                     let copies = [built.workshop.path(), &dir, &self.dir];
-                    out.passed_over.push((title(&advice), in_folder(copies, &format!("{e:#}"))));
+                    out.passed_over.push((title(&advice), seen_from_folder(copies, &format!("{e:#}"))));
                 }
             }
         }
@@ -237,7 +237,7 @@ impl Hunt<'_> {
 }
 
 /// A message with its paths as seen from the program's folder.
-fn in_folder(copies: [&Path; 3], message: &str) -> String {
+fn seen_from_folder(copies: [&Path; 3], message: &str) -> String {
     let folders = copies.map(|d| format!("{}/", d.display()));
     folders.iter().fold(message.to_string(), |text, folder| text.replace(folder, ""))
 }
