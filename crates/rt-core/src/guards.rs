@@ -2,7 +2,8 @@
 //! told by what only a lock of its kind does, and is dropped when two threads have it at once:
 //!
 //! - ticket locks: a thread adds to one word (or to the upper half of a word), and polls another one (the lower half)
-//!   until it shows what that word was; then it alone changes it;
+//!   until it shows what that word was; then it alone changes it, to the next number. A count of threads (of those who
+//!   wait, say) may show such a number, too, but comes to another one, or by somebody else;
 //! - queue locks (MCS, CLH): a thread exchanges the address of a node of its own into the queue's tail, waits for a
 //!   word in its node or in that of the one before to become 0, or something else than 0, and gives the lock on through
 //!   the next one's node, its own or the tail. While nobody queues the tail looks like a lock of one word, see `waits`;
@@ -147,8 +148,8 @@ pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, from: u64, to: u64) 
     }
     if step == 1 || step == 1 << (bytes * 4) {
         let (ticket, serving) = (from >> step.trailing_zeros(), from & (step - 1));
-        *g =
-            Guard { wait: TICKET, word: if step == 1 { addr } else { 0 }, ticket, node: addr, ..Guard::NONE };
+        let word = if step == 1 { addr } else { 0 };
+        *g = Guard { wait: TICKET, word, ticket, node: addr, before: served(bytes, step), ..Guard::NONE };
         return step > 1 && serving == ticket;
     }
     if bytes == 8 && is_address(to) && (from == 0 || is_address(from)) {
@@ -203,7 +204,12 @@ fn begin(entered: &Entered, kind: u64, word: u64) {
     waits::watch(word);
     let s = slot(entered, word);
     s.kind.store(kind, Relaxed);
-    if waits::holder(s).swap(me, AcqRel) != 0 {
+    // Numbers come once and in order; smaller ones are those of another lock, or of none.
+    let again = kind == TICKET && is_behind(g.ticket, s.free.load(Relaxed), g.before);
+    if kind == TICKET {
+        s.second.store(g.before, Relaxed);
+    }
+    if waits::holder(s).swap(me, AcqRel) != 0 || again {
         // Somebody has it, or its end was not seen: begin to trust anew.
         waits::releases(s).store(0, Relaxed);
     }
@@ -212,16 +218,32 @@ fn begin(entered: &Entered, kind: u64, word: u64) {
     }
 }
 
-/// Words that writers make odd and even again are changed by nobody else meanwhile, or are no locks.
-pub(crate) fn foreign(entered: &Entered, addr: u64, from: u64) {
+/// The bits of a word that show whose turn it is: those below what a ticket adds, or all.
+fn served(bytes: u64, step: u64) -> u64 {
+    if step > 1 { step - 1 } else { u64::MAX >> (64 - bytes * 8) }
+}
+
+/// A number comes before another one, as far as a word's bits show both.
+fn is_behind(number: u64, other: u64, bits: u64) -> bool {
+    (number.wrapping_sub(other) & bits) > bits / 2
+}
+
+/// The calling thread has changed a word from `from` to `to`. Words that writers make odd and even again, and those that
+/// show whose turn it is, are changed by nobody else meanwhile, or are no locks.
+pub(crate) fn foreign(entered: &Entered, addr: u64, from: u64, to: u64) {
     // SAFETY: the caller is inside the recorder: the thread's structures are its own.
-    let gave = unsafe { guard(entered.live()).gave } == addr;
-    if from & 1 == 1 && !gave && waits::is_polled(addr) {
-        let s = slot(entered, addr);
-        let holder = waits::holder(s).load(Relaxed);
-        if s.kind.load(Relaxed) == SEQUENCE && ![0, sync::thread_number(entered)].contains(&holder) {
-            waits::no_lock(s);
-        }
+    if unsafe { guard(entered.live()).gave } == addr {
+        return;
+    }
+    let Some(s) = sync::known(addr + 1) else { return };
+    let breaks = match s.kind.load(Relaxed) {
+        SEQUENCE => from & 1 == 1 && waits::is_polled(addr),
+        TICKET => (from ^ to) & s.second.load(Relaxed) != 0,
+        _ => false,
+    };
+    let holder = waits::holder(s).load(Relaxed);
+    if breaks && ![0, sync::thread_number(entered)].contains(&holder) {
+        waits::no_lock(s);
     }
 }
 
@@ -237,9 +259,22 @@ pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) -> bool {
         _ => addr == g.word || within(addr, g.node) || within(addr, g.next),
     };
     if !gives {
+        if !at_once
+            && let Some(s) = sync::known(addr + 1)
+            && s.kind.load(Relaxed) == TICKET
+            && ![0, me].contains(&waits::holder(s).load(Relaxed))
+        {
+            waits::no_lock(s);
+        }
         return false;
     }
     let (s, word) = (slot(entered, g.word), g.word);
+    if g.kind == TICKET {
+        s.free.store(g.ticket.wrapping_add(1), Relaxed);
+        if (to ^ g.ticket.wrapping_add(1)) & g.before != 0 {
+            waits::no_lock(s);
+        }
+    }
     // What gives a lock away is no step to the next one. A queue's tail may not have been given after all.
     *g = Guard { gave: if at_once && !is_queue(g.kind) { addr } else { 0 }, ..Guard::NONE };
     // As whatever kind of lock it was taken.

@@ -85,13 +85,23 @@ pub(crate) fn slot(entered: &Entered, addr: u64) -> &'static Slot {
     processes::slot(addr).unwrap_or_else(|| own_slot(entered, addr))
 }
 
+/// The slot of what has one.
+pub(crate) fn known(addr: u64) -> Option<&'static Slot> {
+    let own = || (0..PROBES).map(|k| place(addr, k)).find(|s| s.addr.load(Acquire) == addr);
+    processes::slot(addr).or_else(own)
+}
+
+/// Locks of one array fall into neighbouring slots, words of 4 bytes each into its own; what is known beside a word
+/// (`guards`) into the other half.
+fn place(addr: u64, k: usize) -> &'static Slot {
+    let h = (addr >> 2 ^ addr >> 14) as usize + (addr as usize & 1) * (SLOTS / 2);
+    // SAFETY: the index is below SLOTS.
+    unsafe { TABLE.get_unchecked((h + k) % SLOTS) }
+}
+
 /// The slot of what this process has for itself.
 fn own_slot(entered: &Entered, addr: u64) -> &'static Slot {
-    // Locks of one array fall into neighbouring slots, words of 4 bytes each into its own; what is known beside a word
-    // (`guards`) into the other half.
-    let h = ((addr >> 2 ^ addr >> 14) as usize + (addr as usize & 1) * (SLOTS / 2)) % SLOTS;
-    // SAFETY: the index is below SLOTS.
-    let get = |k: usize| unsafe { TABLE.get_unchecked((h + k) % SLOTS) };
+    let get = |k: usize| place(addr, k);
     match lockfree::claim(PROBES, |k| &get(k).addr, addr) {
         Some(k) => get(k),
         None => evict(entered, get((addr >> 6) as usize % PROBES), addr),

@@ -319,10 +319,25 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
     }
 }
 
+/// What an instruction does to a word.
+#[derive(Clone, Copy, PartialEq)]
+pub enum How {
+    /// Adds or subtracts, whatever it finds there.
+    Counts,
+    /// Anything else.
+    Sets,
+}
+
+/// A word that is counted up and down lets one in at a time from 0, or down to 0 and below. Between other numbers it
+/// counts several, who wait or refer to something.
+fn may_take(from: u64, to: u64, how: How) -> bool {
+    how == How::Sets || from == 0 || to == 0
+}
+
 /// The calling thread has changed a watched word with one instruction.
-pub fn changed(entered: &Entered, addr: u64, from: u64, to: u64) {
+pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
     standing::let_go(addr);
-    guards::foreign(entered, addr, from);
+    guards::foreign(entered, addr, from, to);
     let s = sync::slot(entered, addr);
     let (free, me, step) = (s.free.load(Relaxed), thread_number(entered), to.wrapping_sub(from));
     if ring(s, NO_LOCK).load(Relaxed) != 0 {
@@ -333,6 +348,9 @@ pub fn changed(entered: &Entered, addr: u64, from: u64, to: u64) {
             sections::taken(entered, addr, true);
         }
     } else if from == free {
+        if !may_take(from, to, how) {
+            return;
+        }
         s.second.store(0, Relaxed);
         ring(s, TAKEN_TO).store(to, Relaxed);
         // Nobody has what is free: what this thread seemed to have was none.

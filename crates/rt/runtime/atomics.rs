@@ -5,6 +5,7 @@ use crate::wire::*;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use tussle_rt_core::arch::cas128;
+use tussle_rt_core::waits::How;
 use tussle_rt_core::wide::load as load128;
 
 const RELAXED: u32 = 0;
@@ -65,16 +66,16 @@ macro_rules! atomics {
                 waits::changing(a as u64, || (Some(<$atomic>::from_ptr(a).load(Relaxed) as u64), v as u64));
                 note(a as u64, $bytes, RMW, pc);
                 let old = <$atomic>::from_ptr(a).swap(v, SeqCst);
-                waits::exchanged(a as u64, $bytes, old as u64, v as u64);
+                waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Sets);
                 old
             }
         }
-        atomics!(@fetch $ty, $atomic, $bytes, $add, fetch_add, |a, b| a.wrapping_add(b));
-        atomics!(@fetch $ty, $atomic, $bytes, $sub, fetch_sub, |a, b| a.wrapping_sub(b));
-        atomics!(@fetch $ty, $atomic, $bytes, $and, fetch_and, |a, b| a & b);
-        atomics!(@fetch $ty, $atomic, $bytes, $or, fetch_or, |a, b| a | b);
-        atomics!(@fetch $ty, $atomic, $bytes, $xor, fetch_xor, |a, b| a ^ b);
-        atomics!(@fetch $ty, $atomic, $bytes, $nand, fetch_nand, |a, b| !(a & b));
+        atomics!(@fetch $ty, $atomic, $bytes, $add, fetch_add, How::Counts, |a, b| a.wrapping_add(b));
+        atomics!(@fetch $ty, $atomic, $bytes, $sub, fetch_sub, How::Counts, |a, b| a.wrapping_sub(b));
+        atomics!(@fetch $ty, $atomic, $bytes, $and, fetch_and, How::Sets, |a, b| a & b);
+        atomics!(@fetch $ty, $atomic, $bytes, $or, fetch_or, How::Sets, |a, b| a | b);
+        atomics!(@fetch $ty, $atomic, $bytes, $xor, fetch_xor, How::Sets, |a, b| a ^ b);
+        atomics!(@fetch $ty, $atomic, $bytes, $nand, fetch_nand, How::Sets, |a, b| !(a & b));
         /// # Safety
         /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
@@ -86,7 +87,7 @@ macro_rules! atomics {
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(*c, v, SeqCst, SeqCst) {
                     Ok(old) => {
-                        waits::exchanged(a as u64, $bytes, old as u64, v as u64);
+                        waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Sets);
                         1
                     }
                     Err(now) => {
@@ -108,7 +109,7 @@ macro_rules! atomics {
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(c, v, SeqCst, SeqCst) {
                     Ok(old) => {
-                        waits::exchanged(a as u64, $bytes, old as u64, v as u64);
+                        waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Sets);
                         old
                     }
                     Err(old) => {
@@ -119,7 +120,8 @@ macro_rules! atomics {
             }
         }
     };
-    (@fetch $ty:ty, $atomic:ty, $bytes:literal, $name:ident, $op:ident, $to:expr) => {
+    (@fetch $ty:ty, $atomic:ty, $bytes:literal, $name:ident, $op:ident, $how:expr,
+     $to:expr) => {
         /// # Safety
         /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
@@ -134,7 +136,7 @@ macro_rules! atomics {
                 waits::changing(a as u64, change);
                 note(a as u64, $bytes, RMW, pc);
                 let old = <$atomic>::from_ptr(a).$op(v, SeqCst);
-                waits::exchanged(a as u64, $bytes, old as u64, to(old, v) as u64);
+                waits::exchanged(a as u64, $bytes, old as u64, to(old, v) as u64, $how);
                 old
             }
         }

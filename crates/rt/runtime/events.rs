@@ -256,7 +256,8 @@ pub mod waits {
     use crate::arena::recording;
     use crate::arch::current;
     use crate::thread::enter;
-    use tussle_rt_core::{guards, latches, standing, waits as core};
+    use tussle_rt_core::waits::{self as core, How};
+    use tussle_rt_core::{guards, latches, standing};
 
     /// The calling thread saw `value`, or tried in vain to change it.
     #[inline(always)]
@@ -348,7 +349,7 @@ pub mod waits {
 
     /// One instruction found `from` in so many bytes and left `to`.
     #[inline(always)]
-    pub fn exchanged(addr: u64, bytes: u64, from: u64, to: u64) {
+    pub fn exchanged(addr: u64, bytes: u64, from: u64, to: u64, how: How) {
         if from == to {
             return looked(addr, from);
         }
@@ -363,7 +364,7 @@ pub mod waits {
         if core::watched(addr)
             && let Some(t) = enter()
         {
-            core::changed(&t, addr, from, to);
+            core::changed(&t, addr, (from, to), how);
         }
         // SAFETY: as above.
         if unsafe { guards::stepping(current(), addr, bytes, from, to) }

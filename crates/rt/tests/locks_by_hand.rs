@@ -73,12 +73,29 @@ fn who_only_lets_others_go_on_holds_nothing() {
     let Some(lab) = Lab::new() else { return };
     let exe = lab.build("producers", &[]);
     for _ in 0..3 {
-        let ran = lab.run(&exe, &[], How::default());
-        let rows = &ran.evidence.accesses;
-        let all: u64 = rows.iter().map(|a| a.writes).sum();
-        let under: u64 = rows.iter().filter(|a| a.held.is_some()).map(|a| a.writes).sum();
+        let (under, all) = stores_held(&lab, &exe);
         // 360,000 of their own, and some under the mutex.
         assert!(all >= 360_000 && under < 10_000, "{under} of {all}");
+    }
+}
+
+/// Stores of a run under a lock, and all.
+fn stores_held(lab: &Lab, exe: &Path) -> (u64, u64) {
+    let rows = lab.run(exe, &[], How::default()).evidence.accesses;
+    let under = rows.iter().filter(|a| a.held.is_some()).map(|a| a.writes).sum();
+    (under, rows.iter().map(|a| a.writes).sum())
+}
+
+/// Up before the wait, down after it: what lies between two waits is under no lock.
+#[test]
+fn a_count_of_waiters_is_no_lock() {
+    let Some(lab) = Lab::new() else { return };
+    for flags in [&[][..]] {
+        let exe = lab.build("waiters", flags);
+        for _ in 0..5 {
+            let (under, all) = stores_held(&lab, &exe);
+            assert!(all >= 640_000 && under < 10_000, "{flags:?}: {under} of {all}");
+        }
     }
 }
 

@@ -1,0 +1,79 @@
+/* Two threads work on counters of their own, on one line, and wait for each other between phases. Who waits is
+   counted, so that nobody wakes where nobody sleeps: what C++20's atomic waits and barriers do. The count is no lock.
+     -DWORK_COUNTED   who works is counted instead, and nobody waits for that */
+#include "common.h"
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PHASES = 40, PER_PHASE = 4000 };
+static pthread_barrier_t start;
+
+#define LINE __attribute__((aligned(128)))
+static struct {
+	volatile long sum, n;
+} own[2] LINE;
+static int arrived LINE, phase LINE, waiters LINE;
+
+static void wake(void)
+{
+	if (__atomic_load_n(&waiters, __ATOMIC_SEQ_CST) != 0)
+		syscall(SYS_futex, &phase, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
+}
+
+static void wait_for(int old)
+{
+	__atomic_fetch_add(&waiters, 1, __ATOMIC_SEQ_CST);
+	for (int spins = 0; __atomic_load_n(&phase, __ATOMIC_ACQUIRE) == old; spins++) {
+		if (spins < 16)
+			sched_yield();
+		else
+			syscall(SYS_futex, &phase, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+	}
+	__atomic_fetch_sub(&waiters, 1, __ATOMIC_RELEASE);
+}
+
+static void work(long me)
+{
+#ifdef WORK_COUNTED
+	__atomic_fetch_add(&waiters, 1, __ATOMIC_SEQ_CST);
+#endif
+	for (int k = 0; k < PER_PHASE; k++) {
+		own[me].sum += k;
+		own[me].n++;
+	}
+#ifdef WORK_COUNTED
+	__atomic_fetch_sub(&waiters, 1, __ATOMIC_RELEASE);
+#endif
+}
+
+static void *body(void *arg)
+{
+	long me = (long)arg;
+	pthread_barrier_wait(&start);
+	for (int p = 0; p < PHASES; p++) {
+		work(me);
+#ifndef WORK_COUNTED
+		if (__atomic_fetch_add(&arrived, 1, __ATOMIC_SEQ_CST) == 1) {
+			__atomic_store_n(&arrived, 0, __ATOMIC_SEQ_CST);
+			__atomic_store_n(&phase, p + 1, __ATOMIC_SEQ_CST);
+			wake();
+		} else {
+			wait_for(p);
+		}
+#endif
+	}
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t t[2];
+	pthread_barrier_init(&start, NULL, 2);
+	for (long k = 0; k < 2; k++)
+		pthread_create(&t[k], NULL, body, (void *)k);
+	for (int k = 0; k < 2; k++)
+		pthread_join(t[k], NULL);
+	return 0;
+}
