@@ -228,8 +228,8 @@ fn is_behind(number: u64, other: u64, bits: u64) -> bool {
     (number.wrapping_sub(other) & bits) > bits / 2
 }
 
-/// The calling thread has changed a word from `from` to `to`. Words that writers make odd and even again, and those that
-/// show whose turn it is, are changed by nobody else meanwhile, or are no locks.
+/// The calling thread has changed a word from `from` to `to`. Words that writers make odd and even again, and those
+/// that show whose turn it is, are changed by nobody else meanwhile, or are no locks.
 pub(crate) fn foreign(entered: &Entered, addr: u64, from: u64, to: u64) {
     // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     if unsafe { guard(entered.live()).gave } == addr {
