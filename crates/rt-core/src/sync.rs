@@ -41,6 +41,8 @@ pub(crate) struct Slot {
     /// Word that threads count: what is known of it, and the latest clock of those who did. Mutex: see `monitors`.
     pub(crate) count: AtomicU64,
     pub(crate) counted: AtomicU64,
+    /// Word of a lock: 1 if who has it came in by counting, see `waits`.
+    pub(crate) by_count: AtomicU64,
 }
 
 static TABLE: [Slot; SLOTS] = [const {
@@ -57,6 +59,7 @@ static TABLE: [Slot; SLOTS] = [const {
         second: AtomicU64::new(0),
         count: AtomicU64::new(0),
         counted: AtomicU64::new(0),
+        by_count: AtomicU64::new(0),
     }
 }; SLOTS];
 static EVICT: Spin = Spin::new();
@@ -76,6 +79,7 @@ pub(crate) fn clear(s: &Slot) {
     for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second, &s.count, &s.counted] {
         x.store(0, Relaxed);
     }
+    s.by_count.store(0, Relaxed);
     for r in &s.ring {
         r.store(0, Relaxed);
     }

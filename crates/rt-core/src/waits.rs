@@ -10,7 +10,8 @@
 //!   Words that change more often order nothing here: on few CPUs the order would be the scheduler's.
 //! - A watched word that one thread changes from one value to something else, and the same thread brings back, time and
 //!   again, and nobody else meanwhile, is a lock: what happens between is a critical section. When others change it
-//!   meanwhile by as much as the first one, these are readers, who are counted. More kinds are in `guards`.
+//!   meanwhile by as much as the first one, these are readers, who are counted; and so is who adds and subtracts,
+//!   whatever is there, also while nobody else does. More kinds are in `guards`.
 
 use crate::guards;
 use crate::latches;
@@ -322,14 +323,13 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
 /// What an instruction does to a word.
 #[derive(Clone, Copy, PartialEq)]
 pub enum How {
-    /// Adds or subtracts, whatever it finds there.
+    /// Adds or subtracts, whatever it finds there: who does so may be in with others, as readers are.
     Counts,
     /// Anything else.
     Sets,
 }
 
-/// A word that is counted up and down lets one in at a time from 0, or down to 0 and below. Between other numbers it
-/// counts several, who wait or refer to something.
+/// Who is in is counted from 0, or what is left down to 0. Other numbers count who waits, or refers to something.
 fn may_take(from: u64, to: u64, how: How) -> bool {
     how == How::Sets || from == 0 || to == 0
 }
@@ -359,8 +359,11 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         let long = unsafe { worked(entered.live()) };
         s.a.store(if long { sync::settle(entered) } else { 0 }, Release);
         holder(s).store(me, Relaxed);
-        if is_lock(s) {
-            sync::locked_by_try(entered, addr);
+        s.by_count.store((how == How::Counts) as u64, Relaxed);
+        match how {
+            _ if !is_lock(s) => {}
+            How::Counts => sections::taken(entered, addr, true),
+            How::Sets => sync::locked_by_try(entered, addr),
         }
     } else if joined(s, from, step, me) {
         s.second.store(step, Relaxed);
@@ -398,7 +401,9 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
     }
     if is_lock(s) {
         sections::releasing(entered, addr);
-        sync::unlocking(entered, addr);
+        if s.by_count.load(Relaxed) == 0 {
+            sync::unlocking(entered, addr);
+        }
     }
     ring(s, HOLDER).store(0, Relaxed);
     ring(s, RELEASES).fetch_add(1, Relaxed);

@@ -90,7 +90,7 @@ fn stores_held(lab: &Lab, exe: &Path) -> (u64, u64) {
 #[test]
 fn a_count_of_waiters_is_no_lock() {
     let Some(lab) = Lab::new() else { return };
-    for flags in [&[][..]] {
+    for flags in [&[][..], &["-DWORK_COUNTED"]] {
         let exe = lab.build("waiters", flags);
         for _ in 0..5 {
             let (under, all) = stores_held(&lab, &exe);
