@@ -30,6 +30,24 @@ fn copies_into_something_else() {
 }
 
 #[test]
+fn the_bytes_of_a_pointer_are_none_of_the_struct() {
+    let put = |arguments: &str| {
+        let call = "int put(void *set, unsigned char *key, unsigned long bytes);";
+        format!("{call}\nint f(void *q, struct s *p) {{ return put(q, (unsigned char *){arguments}); }}")
+    };
+    fine(&put("&p, sizeof(p)"));
+    refused(&put("p, sizeof(*p)"), "its bytes");
+    refused(&put("&p[0], sizeof(*p)"), "its bytes");
+    refused(&put("p, sizeof(p)"), "a pointer to char");
+    fine("typedef struct s *sp; int f(int to, sp p) { return write(to, &p, sizeof p); }");
+    fine("int f(int to) { static struct s *all[4]; return write(to, &all, sizeof all); }");
+    refused("int f(int to) { struct s p; return write(to, &p, sizeof p); }", "takes its bytes");
+    refused("int f(int to) { struct s *p, v; return write(to, &v, sizeof v); }", "takes its bytes");
+    refused("int f(int to, struct s &p) { return write(to, &p, sizeof p); }", "takes its bytes");
+    refused("int f(int to) { struct s p[2]; return write(to, &p, sizeof p); }", "takes its bytes");
+}
+
+#[test]
 fn sizes_that_count() {
     refused("int f(void) { return 4096 / sizeof(struct s); }", "divides a number of bytes");
     refused("int f(void) { return 512 / (int)sizeof(struct s); }", "divides a number of bytes");

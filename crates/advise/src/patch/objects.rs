@@ -73,7 +73,8 @@ impl<'s, 'a> Objects<'s, 'a> {
         let last = self.path_end(at);
         // `sizeof(x->member)` measures something else, if that is not one of ours.
         let whole = !matches!(self.text(last + 1), "[" | "+" | "-");
-        whole && (self.is_name(at) && last == at || self.is_object(last))
+        let of_pointer = last == at && self.text(at - 1) != "*" && self.is_declared_pointer(at);
+        whole && (self.is_name(at) && last == at || self.is_object(last) && !of_pointer)
     }
 
     /// The word at `i` names a variable or a member of the type, or pointers or arrays to it.
@@ -263,7 +264,17 @@ impl<'s, 'a> Objects<'s, 'a> {
                 true => self.held.is_array(self.text(last)) || self.points(last),
                 false => self.is_pointer(last),
             };
-        (!member && self.text(end) != "(" && pointer).then_some(end)
+        // `&p`: the bytes of a pointer.
+        let of_pointer = taken && end == last + 1 && !member_of && self.is_declared_pointer(last);
+        (!member && self.text(end) != "(" && pointer && !of_pointer).then_some(end)
+    }
+
+    /// The variable at `i` is seen to be declared as a pointer: it is none of an array's or a reference's names.
+    fn is_declared_pointer(&self, i: usize) -> bool {
+        self.code.variable_at(self.text(i), i).is_some_and(|(at, d)| {
+            let star = self.text(at - 1) == "*" && d.depth > 0;
+            (star || self.held.is_pointer_name(self.text(d.ty))) && self.text(at - 1) != "&"
+        })
     }
 
     fn is_pointer(&self, i: usize) -> bool {
