@@ -25,6 +25,18 @@ pub(crate) struct Candidate {
     pub basis: Basis,
     /// For people.
     pub why: String,
+    /// The block has one, and something else behind it: the size is a sum.
+    pub leads: bool,
+}
+
+impl Candidate {
+    /// How it fits a block.
+    pub fn fit(&self, table: &TypeTable, bytes: u64) -> Fit {
+        match fit(table, self.ty, bytes) {
+            Fit::Elements(n) if n > 1 && self.leads => Fit::Header,
+            fit => fit,
+        }
+    }
 }
 
 /// How a type fits a block of memory.
@@ -42,7 +54,7 @@ pub(crate) enum Fit {
 pub(crate) fn fit(table: &TypeTable, ty: TypeId, bytes: u64) -> Fit {
     match table.size(ty) {
         Some(size) if size > 0 && bytes >= size => match bytes % size {
-            0 => Fit::Elements(bytes / size),
+            0 if bytes == size || !nest::unbounded(table, ty) => Fit::Elements(bytes / size),
             _ => Fit::Header,
         },
         _ => Fit::No,
@@ -102,6 +114,7 @@ fn from_templates(image: &Image, site: &Site) -> Vec<Candidate> {
                 prior: 0.95,
                 basis: Basis::Allocation,
                 why: "element type of the allocator".into(),
+                leads: false,
             }]
         }
         _ => Vec::new(),
@@ -126,6 +139,14 @@ fn from_source(sites: &mut Sites, images: &mut Images, site: &Site) -> (Vec<Cand
     at.map(|at| (reader.call(name(at)), reader.is_kept(name(at)))).unwrap_or_default()
 }
 
+/// What stands from `from` to `to` is added to something: `sizeof(struct head) + n`.
+fn is_summand(tokens: &[Token], from: usize, to: usize) -> bool {
+    let before = from.checked_sub(1).and_then(|i| tokens.get(i));
+    let [before, after] = [before, tokens.get(to + 1)].map(|t| t.map_or("", |t| &*t.text));
+    let ends = |t: &str, bracket: &str| t == "+" || t == "," || t == bracket;
+    ends(before, "(") && ends(after, ")") && (before == "+" || after == "+")
+}
+
 struct Reader<'a> {
     image: &'a Image,
     site: &'a Site,
@@ -143,7 +164,7 @@ impl Reader<'_> {
         if let Type::Array { elem, .. } = self.image.types.get(self.image.types.strip(id)) {
             id = *elem;
         }
-        Some(Candidate { image: self.site.image, ty: id, prior, basis, why: why.into() })
+        Some(Candidate { image: self.site.image, ty: id, prior, basis, why: why.into(), leads: false })
     }
 
     /// `new T(..)`, `new T[n]`: at the column, or the only one of the line.
@@ -199,8 +220,13 @@ impl Reader<'_> {
                 Some(close) => eval.type_name(i + 2, close).or_else(|| eval.expression_at(i + 2).ty),
                 None => eval.unary_at(i + 1).ty,
             };
-            out.extend(ty.and_then(|t| self.candidate(t, 0.9, Basis::Sizeof, "sizeof at the allocation")));
+            let found = ty.and_then(|t| self.candidate(t, 0.9, Basis::Sizeof, "sizeof at the allocation"));
+            let leads = inside.is_some_and(|close| is_summand(slice, i, close));
+            out.extend(found.map(|c| Candidate { leads, ..c }));
         }
+        let several = |c: &Candidate| out.iter().filter(|o| o.ty == c.ty).count() > 1;
+        let leads: Vec<bool> = out.iter().map(|c| c.leads && !several(c)).collect();
+        out.iter_mut().zip(leads).for_each(|(c, leads)| c.leads = leads);
         out
     }
 

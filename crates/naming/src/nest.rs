@@ -158,12 +158,20 @@ fn covers_at(table: &TypeTable, ty: TypeId, offset: u64, name: &str, depth: usiz
 
 /// The last member is an array without a bound (or of length 0 or 1, the old way to write it).
 pub(crate) fn flexible(table: &TypeTable, ty: TypeId) -> bool {
-    let Some(a) = table.aggregate(ty) else { return false };
-    let fields = a.members.iter().filter(|m| m.role != MemberRole::Static);
-    let Some(last) = fields.max_by_key(|m| m.offset_bits) else { return false };
-    match table.get(table.strip(last.ty)) {
-        Type::Array { counts, .. } => counts.first().is_some_and(|c| c.is_none_or(|n| n <= 1)),
-        _ => false,
+    last_bound(table, ty).is_some_and(|c| c.is_none_or(|n| n <= 1))
+}
+
+/// The same without the old way of length 1, which an array of one is, too.
+pub(crate) fn unbounded(table: &TypeTable, ty: TypeId) -> bool {
+    last_bound(table, ty).is_some_and(|c| c.is_none_or(|n| n == 0))
+}
+
+/// Of the array that is the last member.
+fn last_bound(table: &TypeTable, ty: TypeId) -> Option<Option<u64>> {
+    let fields = table.aggregate(ty)?.members.iter().filter(|m| m.role != MemberRole::Static);
+    match table.get(table.strip(fields.max_by_key(|m| m.offset_bits)?.ty)) {
+        Type::Array { counts, .. } => counts.first().copied(),
+        _ => None,
     }
 }
 

@@ -211,7 +211,7 @@ pub(crate) fn decide(
             object.align > MALLOC_ALIGN && element.div_ceil(object.align) == object.size.div_ceil(object.align)
         };
         let one = first && (c.basis == Basis::Code || table.size(c.ty).is_some_and(filled));
-        object.count = match alloc::fit(table, c.ty, object.size) {
+        object.count = match c.fit(table, object.size) {
             Fit::Elements(_) if one => 1,
             Fit::Elements(n) => n,
             Fit::Header => 1,
@@ -273,7 +273,7 @@ fn contradictions(
     let table = &images.get(c.image).types;
     let typed = |s: &Sighting| evidence.objects.get(s.object as usize).is_some_and(|o| o.ty.is_some());
     let contradicts = |s: &&Sighting| {
-        let offset = offset_in(evidence, table, c.ty, s);
+        let offset = offset_in(evidence, table, c, s);
         reused.contains(&s.object)
             && typed(s)
             && agrees(nests, table, c.image, c.ty, offset, &s.claims) == Some(false)
@@ -283,10 +283,10 @@ fn contradictions(
 }
 
 /// Where in a `ty` a sighting lies, when its object holds one or an array of them.
-fn offset_in(evidence: &Evidence, table: &TypeTable, ty: TypeId, s: &Sighting) -> u64 {
-    let stride = table.size(ty).unwrap_or(0);
+fn offset_in(evidence: &Evidence, table: &TypeTable, c: &Candidate, s: &Sighting) -> u64 {
+    let stride = table.size(c.ty).unwrap_or(0);
     let bytes = evidence.objects.get(s.object as usize).map_or(0, |o| o.size);
-    let array = matches!(alloc::fit(table, ty, bytes), Fit::Elements(n) if n > 1);
+    let array = matches!(c.fit(table, bytes), Fit::Elements(n) if n > 1);
     if array && stride > 0 { s.offset % stride } else { s.offset }
 }
 
@@ -313,7 +313,7 @@ fn from_claims(evidence: &Evidence, images: &Images, group: &Group, prior: f32) 
         let known = out.iter().any(|c| c.image == image && nest::same(table, c.ty, ty));
         if fits && !known && nest::structured(table, ty) && out.len() < CANDIDATES_MAX {
             let why = "what the code that touches it says".to_string();
-            out.push(Candidate { image, ty, prior, basis: Basis::Code, why });
+            out.push(Candidate { image, ty, prior, basis: Basis::Code, why, leads: false });
         }
     }
     out
@@ -337,7 +337,12 @@ fn count(evidence: &Evidence, nests: &Nests, table: &TypeTable, group: &Group, c
         if by_line.get(&s.line).is_some_and(|(_, all)| *all >= SIGHTINGS_PER_LINE_MAX) {
             continue;
         }
-        let offset = offset_in(evidence, table, c.ty, s);
+        let offset = offset_in(evidence, table, c, s);
+        // What lies behind a header is something else.
+        let ends = || table.size(c.ty).filter(|_| c.leads && !nest::flexible(table, c.ty));
+        if ends().is_some_and(|size| offset >= size) {
+            continue;
+        }
         let Some(says) = agrees(nests, table, c.image, c.ty, offset, &s.claims) else { continue };
         let entry = by_line.entry(s.line).or_default();
         entry.1 += 1;

@@ -98,7 +98,7 @@ fn element(images: &Images, frames: &[Site], shape: Shape, bytes: u64) -> Option
         }?;
         let why = "element type of the container that allocates".to_string();
         named(table, ty)
-            .then_some((Candidate { image, ty, prior: CONFIDENCE, basis: Basis::Allocation, why }, found))
+            .then_some((Candidate { image, ty, prior: CONFIDENCE, basis: Basis::Allocation, why, leads: false }, found))
     })
 }
 

@@ -30,6 +30,16 @@ struct item *flexible(size_t key) {
     struct item *it = malloc(sizeof(struct item) + key + 1);
     return it;
 }
+struct worker *with_rest(size_t n) { struct worker *w = malloc(sizeof(struct worker) + n * sizeof(long)); return w; }
+struct board { long version; long slot[]; };
+struct board *aligned(size_t n) {
+    struct board *b = aligned_alloc(64, (n + 63) / 64 * 64);
+    return b;
+}
+void play(struct board *b) {
+    b->version = 1; // u11
+    b->slot[2]++; // u12
+}
 struct space { char *buf; size_t len; };
 struct space *with_buffer(size_t n) {
     struct space *space = malloc(sizeof(struct space));
@@ -55,7 +65,7 @@ int main(int argc, char **argv) {
     pool_t pool = { .n = argc };
     by_member(&pool, argc); lies(&pool);
     struct stats *s = by_type(); s = by_target(); s = by_cast(sizeof *s); s = by_wrapper();
-    raw(8); scalars(8);
+    raw(8); scalars(8); with_rest(3); play(aligned(64));
     struct space *space = with_buffer(argc + 31);
     space->len = argc;
     use(by_macro(), s, flexible(8), argc);
@@ -122,6 +132,38 @@ fn the_allocation_site_names_the_type() {
         case.want = &want;
         check(&mut p, &case);
     }
+}
+
+/// The size is a sum, or the struct has no end: a block as large as several of them still has one.
+#[test]
+fn what_is_behind_a_header_is_no_second_element() {
+    let Some(mut p) = compile("gcc", &["-O0"], C) else { return };
+    let (done, id) = ((line("u1"), "++", 0, 8), (line("u2"), "=", 8, 4));
+    let behind = (line("u12"), "++", 24, 8);
+    check(
+        &mut p,
+        &Case {
+            site: ("malloc(sizeof(struct worker) + n", "malloc"),
+            callers: &[],
+            bytes: 48,
+            touched: &[done, id, behind],
+            want: &["struct worker.done", "struct worker.id", "behind struct worker, bytes 24..31"],
+            count: 1,
+            why: "sizeof",
+        },
+    );
+    check(
+        &mut p,
+        &Case {
+            site: ("struct board *b = aligned_alloc(64", "aligned_alloc"),
+            callers: &[],
+            bytes: 64,
+            touched: &[(line("u11"), "=", 0, 8), behind],
+            want: &["struct board.version", "struct board.slot[]"],
+            count: 1,
+            why: "pointer that takes",
+        },
+    );
 }
 
 /// The marker comment stands on its line; what is compiled is before it.
