@@ -9,7 +9,7 @@ use tussle_contention::analysis::{self, Contention, HiddenBy, Latent, LineConten
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{Group, groups};
 use tussle_contention::objective::LineCost;
-use tussle_evidence::{Access, Evidence, ObjectKind, Source, Unit};
+use tussle_evidence::{Access, ELSEWHERE, Evidence, ObjectKind, Source, UNREAD, Unit};
 use tussle_model::LineSize;
 
 /// A group is listed from this cost on, and a layout helps only if it removes as much: stores that find the line
@@ -272,6 +272,9 @@ impl Verdicts {
 
 /// Why nothing can be said about an evidence in which nothing was found.
 pub fn blind(e: &Evidence) -> Option<String> {
+    if e.run.unit == Unit::ClockSamples {
+        return sampled_blind(e);
+    }
     if is_empty(e) {
         if let Some(n) = e.run.accesses.filter(|n| *n > 0) {
             return Some(format!(
@@ -290,6 +293,19 @@ pub fn blind(e: &Evidence) -> Option<String> {
     let lost = |what: &str| e.losses.iter().find(|l| l.what == what && l.count > 0);
     let threads = lost("threads").map(|l| format!("{} threads were not recorded", l.count));
     threads.or_else(|| lost("shared memory").map(|_| "memory that processes share was not compared".into()))
+}
+
+/// Nothing was sampled, or of most samples nobody knows what they access.
+fn sampled_blind(e: &Evidence) -> Option<String> {
+    let lost = |what: &str| e.losses.iter().filter(|l| l.what == what).map(|l| l.count).sum::<u64>();
+    let kept: u64 = e.samples.iter().flatten().map(|s| s.records).sum();
+    let all = kept.saturating_add(lost(ELSEWHERE));
+    let unread = lost(UNREAD);
+    if all == 0 {
+        return Some("nothing was sampled: the threads slept".into());
+    }
+    (kept == 0 && unread > all / 2)
+        .then(|| format!("the code of {unread} of {all} samples could not be read: what it accesses is not known"))
 }
 
 /// Hardly an access. Only memory that threads share is kept, so its source says how many it saw in all; an older file

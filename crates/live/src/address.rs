@@ -177,6 +177,7 @@ fn value(register: Register, registers: &Registers) -> Option<u64> {
     match register {
         Register::None | Register::DS | Register::ES | Register::SS | Register::CS => Some(0),
         Register::FS => registers.fs_base,
+        Register::GS => registers.gs_base,
         Register::RIP => Some(registers.ip),
         _ => registers.get(register),
     }

@@ -4,7 +4,7 @@
 //! address is decoded from its start, arrives at that address, and no jump leads there.
 
 use crate::address::{overwritten, writes_memory};
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
 
 /// No x86 instruction is longer.
 pub const INSTRUCTION_BYTES_MAX: usize = 15;
@@ -37,6 +37,8 @@ pub struct Site {
     /// Stores that run next, whatever happens: compilers make `n++` a load, on which threads wait, and a store, on
     /// which they do not.
     pub ahead: Vec<Following>,
+    /// Of the kernel's code: interrupts are off up to here.
+    pub interrupts_were_off: bool,
 }
 
 /// Stores in the code that runs after the instruction at the begin of `bytes`, up to the first jump or call.
@@ -57,6 +59,20 @@ pub fn ahead(bytes: &[u8], ip: u64) -> Vec<Following> {
         changed.extend(overwritten(&i));
     }
     out
+}
+
+/// Interrupts were switched on right before `ip` in a function of these bytes that begins at `start`. A timer that
+/// struck while they were off is heeded there: how long ago, and in whose code, it does not say.
+pub fn interrupts_were_off(function: &[u8], start: u64, ip: u64) -> bool {
+    let mut last = [Mnemonic::INVALID; 2];
+    for i in Decoder::with_ip(64, function, start, DecoderOptions::NONE).into_iter().take_while(|i| i.ip() <= ip) {
+        if i.ip() == ip {
+            // The instruction behind `sti` runs before any interrupt.
+            return last[1] == Mnemonic::Popfq || last[0] == Mnemonic::Sti;
+        }
+        last = [last[1], i.mnemonic()];
+    }
+    false
 }
 
 /// Decodes the instruction that begins with `bytes`.

@@ -3,14 +3,15 @@
 use crate::address::How;
 use crate::confirm::Waits;
 use crate::image::Image;
+use crate::kernel::{File, Kernel};
 use crate::lines::{LINE_BYTES, Line, LineId, Row};
 use crate::maps::Mapping;
 use crate::session::{Process, Session, Target};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use tussle_evidence::{
-    Access, Actor, ActorKind, Backing, Code, ELSEWHERE, Evidence, Frame, Loss, Module, Object, ObjectKind,
-    Rate, RateOf, Region, Run, Sampled, Sees, Source, Touch, TouchKind, Unit,
+    Access, Actor, ActorKind, Backing, Basis, Code, ELSEWHERE, Evidence, Frame, Loss, Module, Object, ObjectKind,
+    Rate, RateOf, Region, Run, Sampled, Sees, Source, Touch, TouchKind, UNREAD, Unit,
 };
 
 /// Contended lines kept at most, those with most samples first.
@@ -156,7 +157,7 @@ impl<'s> Build<'s> {
         let process = self.process(t.process);
         self.e.actors.push(Actor {
             process: Some(process),
-            kind: ActorKind::Thread,
+            kind: if self.session.kernel.is_some() { ActorKind::Cpu } else { ActorKind::Thread },
             number: t.tid,
             name: t.name,
             creator: None,
@@ -177,7 +178,11 @@ impl<'s> Build<'s> {
         let process = self.process(number);
         let module = self.module_at(number, address);
         let p = &self.session.processes[number as usize];
-        let frames = if module.is_none() { made(p, address) } else { Vec::new() };
+        let frames = match &self.session.kernel {
+            _ if module.is_some() => Vec::new(),
+            Some(k) => k.known.symbols.function(address).map(|f| frame(f.name.into())).into_iter().collect(),
+            None => made(p, address),
+        };
         self.e.code.push(Code { process, module, address, frames, chain: Vec::new() });
         let id = self.e.code.len() as u32 - 1;
         self.codes.insert(code, id);
@@ -186,6 +191,10 @@ impl<'s> Build<'s> {
 
     /// Row of the file behind an address, zero-initialised data behind a file included.
     fn module_at(&mut self, number: u32, address: u64) -> Option<u32> {
+        if let Some(kernel) = &self.session.kernel {
+            let file = kernel.known.file.clone()?;
+            return self.kernel_module(number, address, file);
+        }
         let p = self.session.processes.get(number as usize)?;
         let (pid, mapping) = (p.pid, file_of(p, address)?.clone());
         let image = self.session.image(pid, &mapping, self.target)?;
@@ -200,6 +209,21 @@ impl<'s> Build<'s> {
         self.module(process, &mapping, &image, bias);
         let id = self.e.modules.len() as u32 - 1;
         self.modules.insert(key, id);
+        Some(id)
+    }
+
+    /// Row of the kernel's file, if the address lies in it.
+    fn kernel_module(&mut self, number: u32, address: u64, file: File) -> Option<u32> {
+        if !(file.start..file.end).contains(&address) {
+            return None;
+        }
+        let process = self.process(number);
+        let (next, modules) = (self.e.modules.len() as u32, &mut self.e.modules);
+        let id = *self.modules.entry((process, file.path.clone(), file.bias)).or_insert_with(|| {
+            let File { path, build_id, start, end, bias } = file;
+            modules.push(Module { process, path, build_id, start, end, bias });
+            next
+        });
         Some(id)
     }
 
@@ -224,7 +248,11 @@ impl<'s> Build<'s> {
         if let Some(known) = self.objects.get(&(number, base)) {
             return (*known, address - base);
         }
-        self.module_at(number, address);
+        if self.module_at(number, address).is_none()
+            && let Some(found) = self.variable(number, address)
+        {
+            return found;
+        }
         let kind = if self.is_stack(number, address) { ObjectKind::Stack } else { ObjectKind::Unknown };
         let process = self.process(number);
         let region = self.region(number, process, address);
@@ -233,6 +261,23 @@ impl<'s> Build<'s> {
         let id = self.e.objects.len() as u32 - 1;
         self.objects.insert((number, base), id);
         (id, address - base)
+    }
+
+    /// A variable of the kernel that only its list of symbols names: no type, no size but up to the next one.
+    fn variable(&mut self, number: u32, address: u64) -> Option<(u32, u64)> {
+        let kernel = self.session.kernel.as_ref().filter(|k| k.known.file.is_none())?;
+        let (v, area) = kernel.variable(address)?;
+        let (base, size) = (area.unwrap_or(0).wrapping_add(v.start), v.end - v.start);
+        let kind = if area.is_some() { ObjectKind::PerCpu } else { ObjectKind::Global };
+        let (name, basis) = (Some(v.name.to_string()), Some(Basis::Variable));
+        let process = self.process(number);
+        let (next, objects) = (self.e.objects.len() as u32, &mut self.e.objects);
+        let id = *self.objects.entry((number, base)).or_insert_with(|| {
+            let why = "of the kernel's list of symbols, which has no types".into();
+            objects.push(Object { name, basis, why, ..Object::unnamed(process, kind, base, size) });
+            next
+        });
+        Some((id, address.wrapping_sub(base)))
     }
 
     /// Lies in the mapping that a thread's stack pointer is in.
@@ -375,13 +420,15 @@ impl<'s> Build<'s> {
         let (c, l) = (&self.session.counts, &self.session.lines);
         let kept: u64 = self.e.samples.iter().flatten().map(|s| s.records).sum();
         let seen = l.all().map(|l| l.1.samples).sum::<u64>() + l.dropped_samples;
-        let without = c.no_memory + c.unknown + c.no_code;
+        let own = self.session.kernel.as_ref().map_or(0, |k| k.own_stack);
+        let without = c.no_memory + c.unknown + c.no_code + own;
+        let moved = l.all().filter(|l| l.1.moved()).count() as u64;
         let elsewhere = "on lines of one thread, or of code that touches no memory: shares are of all";
         let all = [
             (ELSEWHERE, (seen + without).saturating_sub(kept), elsewhere),
             ("records lost by the kernel", c.lost, "a ring was full; shares stay, totals are too low"),
             ("samples throttled", c.throttled, "times that the kernel's own limit stopped the clock"),
-            ("samples with code that cannot be read", c.no_code, "not attributed"),
+            (UNREAD, c.no_code, "not attributed"),
             (
                 "samples with an address that cannot be told",
                 c.unknown,
@@ -391,6 +438,11 @@ impl<'s> Build<'s> {
                 "lines of one thread dropped",
                 l.dropped_lines,
                 "the table of lines was full; rarely touched lines may be missing",
+            ),
+            (
+                "lines that moved from CPU to CPU with a task",
+                moved,
+                "used by one task, or by one CPU after the other: no fight",
             ),
             (
                 "samples of rows that a line had no room for",
@@ -405,6 +457,7 @@ impl<'s> Build<'s> {
             note: note.into(),
         };
         self.e.losses.extend(all.into_iter().map(loss).filter(|l| l.count > 0));
+        self.e.losses.extend(self.session.kernel.iter().flat_map(Kernel::losses));
         self.e.losses.extend(about.losses.iter().cloned());
         if self.e.regions.as_ref().is_some_and(Vec::is_empty) {
             self.e.regions = None;
@@ -433,6 +486,10 @@ fn file_of(p: &Process, address: u64) -> Option<&Mapping> {
 fn made(p: &Process, address: u64) -> Vec<Frame> {
     let jit = p.jit.as_ref().and_then(|j| j.find(address)).map(|f| f.name.clone());
     let kernels = || p.maps.find(address).map(|m| m.path.clone()).filter(|p| p.starts_with('['));
-    let frame = |function| Frame { function, file: String::new(), line: 0, column: 0 };
     jit.or_else(kernels).map(frame).into_iter().collect()
+}
+
+/// A function of which nothing else is known.
+fn frame(function: String) -> Frame {
+    Frame { function, file: String::new(), line: 0, column: 0 }
 }

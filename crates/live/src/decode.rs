@@ -19,6 +19,15 @@ pub fn attr() -> Attr {
     }
 }
 
+/// What the events on a whole CPU's kernel code ask for.
+pub fn kernel_attr() -> Attr {
+    Attr {
+        sample_type: bit::IP | bit::TID | bit::TIME | bit::CPU | bit::CALLCHAIN | bit::REGS_INTR,
+        sample_regs_intr: SAMPLED,
+        ..Attr::default()
+    }
+}
+
 /// One record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<'a> {

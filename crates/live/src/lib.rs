@@ -14,6 +14,8 @@ pub mod convert;
 pub mod decode;
 pub mod image;
 pub mod jit;
+pub mod kallsyms;
+pub mod kernel;
 pub mod lines;
 pub mod maps;
 pub mod registers;

@@ -60,12 +60,55 @@ pub struct Line {
     pub samples: u64,
     several: bool,
     stored: bool,
+    tasks: Tasks,
+    last: Option<u32>,
+    /// Times that another thread came than the one before.
+    turns: u64,
 }
+
+/// Where threads of the table are CPUs: who ran on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Tasks {
+    /// The threads are threads.
+    #[default]
+    Themselves,
+    One(u32),
+    Several,
+}
+
+/// Of the changes between CPUs that chance would give, a line has fewer than one in so many if it moves with a task.
+const TURNS_PART: f64 = 4.0;
 
 impl Line {
     /// Two threads were seen on it, and a store.
     pub fn contended(&self) -> bool {
-        self.several && self.stored
+        self.several && self.stored && !self.moved()
+    }
+
+    /// Several CPUs were seen on it because a task that uses it went from one to the other, not because they fight.
+    pub fn moved(&self) -> bool {
+        match self.tasks {
+            Tasks::Themselves => false,
+            Tasks::One(_) => self.several,
+            Tasks::Several => self.several && (self.turns as f64) < self.turns_by_chance() / TURNS_PART,
+        }
+    }
+
+    /// Changes between CPUs if each sample came from one of them by lot.
+    fn turns_by_chance(&self) -> f64 {
+        let threads = self.threads();
+        let all: f64 = threads.iter().map(|t| t.1 as f64).sum();
+        let same: f64 = threads.iter().map(|t| (t.1 as f64 / all.max(1.0)).powi(2)).sum();
+        all * (1.0 - same)
+    }
+
+    /// What the CPU ran when it touched the line.
+    fn ran(&mut self, task: u32) {
+        self.tasks = match self.tasks {
+            Tasks::Themselves => Tasks::One(task),
+            Tasks::One(known) if known == task => Tasks::One(known),
+            _ => Tasks::Several,
+        };
     }
 
     /// Two threads were seen on it.
@@ -95,6 +138,8 @@ impl Line {
         self.samples += u64::from(new.samples);
         self.stored |= new.kind != TouchKind::Read;
         self.several |= self.rows.first().is_some_and(|r| r.thread != new.thread);
+        self.turns += u64::from(self.last.is_some_and(|t| t != new.thread));
+        self.last = Some(new.thread);
         let same = |r: &&mut Row| {
             (r.thread, r.code, r.offset, r.size, r.kind, r.how)
                 == (new.thread, new.code, new.offset, new.size, new.kind, new.how)
@@ -156,6 +201,14 @@ impl Lines {
                 },
             );
             (at, left, address) = (at.wrapping_add(size), left - size, address.wrapping_add(size));
+        }
+    }
+
+    /// The task that a CPU ran when it touched these bytes.
+    pub fn ran(&mut self, place: LineId, task: u32) {
+        let id = LineId { address: place.address / LINE_BYTES * LINE_BYTES, ..place };
+        if let Some(line) = self.lines.get_mut(&id) {
+            line.ran(task);
         }
     }
 
@@ -242,6 +295,24 @@ mod tests {
         let found: Vec<u64> = lines.ranked().iter().map(|l| l.0.address).collect();
         assert_eq!(found, [0x1080]);
         assert_eq!(lines.get(at(0x1080)).unwrap().words(), [0, 7]);
+    }
+
+    /// Each step: CPU, task.
+    fn of_steps(steps: impl Iterator<Item = (u32, u32)>) -> bool {
+        let mut lines = Lines::new();
+        for (cpu, task) in steps {
+            lines.add(at(0x1000), &access(0x1000, 8, TouchKind::Write), cpu, 0);
+            lines.ran(at(0x1008), task);
+        }
+        lines.get(at(0x1000)).unwrap().contended()
+    }
+
+    #[test]
+    fn what_moves_with_its_task_is_no_fight_of_cpus() {
+        assert!(!of_steps((0..100).map(|n| (n % 2, 7))), "one task alone");
+        assert!(!of_steps((0..100).map(|n| (n / 50, n / 50))), "one after the other");
+        assert!(of_steps((0..100).map(|n| (n % 2, n % 2))), "by turns");
+        assert!(of_steps((0..100).map(|n| (n / 2 % 2, n / 2 % 2))), "two by two");
     }
 
     #[test]

@@ -27,12 +27,14 @@ pub struct Registers {
     flags: Option<u64>,
     /// Address at which the thread's `fs` segment begins, if known.
     pub fs_base: Option<u64>,
+    /// In the kernel: address at which the CPU's own variables begin (`gs`), if known.
+    pub gs_base: Option<u64>,
 }
 
 impl Registers {
     /// All general registers, in x86's order (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ...).
     pub fn new(values: [u64; 16], ip: u64, flags: u64) -> Registers {
-        Registers { values, known: u16::MAX, ip, flags: Some(flags), fs_base: None }
+        Registers { values, known: u16::MAX, ip, flags: Some(flags), fs_base: None, gs_base: None }
     }
 
     /// Those of a sample: (number in perf's list, value).

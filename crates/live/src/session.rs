@@ -6,6 +6,7 @@ use crate::confirm::Confirmed;
 use crate::decode::Event;
 use crate::image::Image;
 use crate::jit;
+use crate::kernel::{KERNEL_PID, Kernel};
 use crate::lines::{LINE_BYTES, LineId, Lines};
 use crate::maps::{Mapping, Maps};
 use crate::registers::Registers;
@@ -24,7 +25,7 @@ const SITES_MAX: usize = 1 << 16;
 const CODES_MAX: usize = 1 << 20;
 
 /// Addresses from here on are the kernel's.
-const KERNEL_START: u64 = 1 << 63;
+pub const KERNEL_START: u64 = 1 << 63;
 
 /// What the session asks of the machine. All answers may be missing: processes end at any time.
 pub trait Target {
@@ -127,6 +128,8 @@ pub struct Session {
     pub counts: Counts,
     /// Files behind mappings, by device, inode and path.
     pub images: HashMap<(u64, u64, String), Option<Rc<Image>>>,
+    /// The kernel itself, where it is what is watched.
+    pub kernel: Option<Kernel>,
     by_pid: HashMap<u32, u32>,
     by_tid: HashMap<(u32, u32), u32>,
     by_code: HashMap<(u32, u64), u32, RandomState>,
@@ -147,6 +150,7 @@ impl Default for Session {
             confirmed: Confirmed::default(),
             counts: Counts::default(),
             images: HashMap::new(),
+            kernel: None,
             by_pid: HashMap::new(),
             by_tid: HashMap::new(),
             by_code: HashMap::default(),
@@ -157,9 +161,18 @@ impl Default for Session {
 }
 
 impl Session {
+    /// A session that watches the kernel.
+    pub fn of_kernel(kernel: Kernel) -> Session {
+        let program = Program { exe: "[kernel]".into(), command: vec!["[kernel]".into()] };
+        let mut out = Session { kernel: Some(kernel), ..Session::default() };
+        out.new_process(Process { pid: KERNEL_PID, program, ..Process::default() });
+        out
+    }
+
     /// Takes one record.
     pub fn take(&mut self, event: &Event, target: &mut dyn Target) {
         match event {
+            Event::Sample(s) if self.kernel.is_some() => self.kernel_sample(s, target),
             Event::Sample(s) => self.sample(s, target),
             Event::Mapped(pid, mapping) => {
                 let p = self.process(*pid, target);
@@ -292,7 +305,7 @@ impl Session {
     }
 
     /// A store to a line on which the thread just is.
-    fn follow(
+    pub(crate) fn follow(
         &mut self,
         thread: u32,
         f: &Following,
@@ -309,7 +322,7 @@ impl Session {
         self.add(thread, &f.instruction, &stores, target);
     }
 
-    fn count(&mut self, next: &Accesses, last: &Accesses) {
+    pub(crate) fn count(&mut self, next: &Accesses, last: &Accesses) {
         let c = &mut self.counts;
         match (next.known.is_empty(), last.known.is_empty(), next.unknown + last.unknown) {
             (false, ..) => c.exact += 1,
@@ -319,12 +332,20 @@ impl Session {
         }
     }
 
-    fn add(&mut self, thread: u32, i: &Instruction, accesses: &Accesses, target: &mut dyn Target) {
+    pub(crate) fn add(&mut self, thread: u32, i: &Instruction, accesses: &Accesses, target: &mut dyn Target) {
         let process = self.threads[thread as usize].process;
-        for a in accesses.known.iter().filter(|a| a.address < KERNEL_START) {
+        for a in &accesses.known {
+            let (wanted, task) = match &mut self.kernel {
+                Some(k) => (k.wants(a.address), Some(k.task)),
+                None => (a.address < KERNEL_START, None),
+            };
+            if !wanted {
+                continue;
+            }
             let place = self.place(process, a.address, target);
             if let Some(code) = self.code(process, i.ip()) {
                 self.lines.add(place, a, thread, code);
+                task.into_iter().for_each(|t| self.lines.ran(place, t));
             }
         }
     }
@@ -376,12 +397,15 @@ impl Session {
         target: &mut dyn Target,
     ) -> (Option<u32>, Option<TouchKind>) {
         let (Some(pid), Some(ip)) = (s.pid, s.ip) else { return (None, None) };
-        if ip >= KERNEL_START {
+        if (ip >= KERNEL_START) != self.kernel.is_some() {
             return (None, None);
         }
-        let process = self.process(pid, target);
+        let process = self.process(if self.kernel.is_some() { KERNEL_PID } else { pid }, target);
         let site = self.site(process, ip, target);
-        let registers = Registers::of_sample(s.regs_user.each());
+        let registers = match &self.kernel {
+            Some(k) => k.registers(s),
+            None => Registers::of_sample(s.regs_user.each()),
+        };
         let Some(before) = &site.before else { return (self.code(process, ip.saturating_sub(1)), None) };
         let touched = address::after_it_ran(before, &registers);
         let over = |a: &&address::Access| a.address < word + 8 && word < a.address + u64::from(a.size);
@@ -389,7 +413,7 @@ impl Session {
         (self.code(process, before.ip()), kind)
     }
 
-    fn site(&mut self, process: u32, ip: u64, target: &mut dyn Target) -> Rc<Site> {
+    pub(crate) fn site(&mut self, process: u32, ip: u64, target: &mut dyn Target) -> Rc<Site> {
         if let Some(known) = self.processes[process as usize].sites.get(&ip) {
             return known.clone();
         }
@@ -405,6 +429,9 @@ impl Session {
     fn decode(&mut self, process: u32, ip: u64, target: &mut dyn Target) -> Site {
         let p = &self.processes[process as usize];
         let (pid, mapping) = (p.pid, p.maps.find(ip).cloned());
+        if let Some(kernel) = &self.kernel {
+            return kernel.site(ip, target);
+        }
         if let Some(m) = mapping.as_ref().filter(|m| m.path.starts_with('/'))
             && let Some(image) = self.image(pid, m, target)
             && let Some(bias) = image.bias(m.start, m.offset, m.end - m.start)
@@ -440,7 +467,7 @@ impl Session {
             let whole = target.memory(p.pid, f.start, &mut all) == all.len();
             whole.then(|| code::before(&all, f.start, ip)).flatten()
         });
-        Site { at, before, ahead }
+        Site { at, before, ahead, ..Site::default() }
     }
 
     /// The mapping of a line in the first process that has it.
@@ -464,5 +491,5 @@ fn of_image(image: &Image, svma: u64, ip: u64) -> Site {
         let bytes = image.code(start, end - start)?;
         code::before(bytes, ip.wrapping_sub(svma - start), ip)
     });
-    Site { at, before, ahead }
+    Site { at, before, ahead, ..Site::default() }
 }

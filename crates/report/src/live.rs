@@ -149,6 +149,9 @@ fn facts(e: &Evidence, total: f64, finding: bool) -> Vec<Fact> {
 
 fn sentence(e: &Evidence, all: &[Seen], total: f64) -> Node {
     let Some(first) = all.first() else {
+        if let Some(why) = class::blind(e) {
+            return text(&format!("Nothing can be said: {why}."));
+        }
         let few = e.run.duration_s.is_some() && total < SAMPLES_MIN;
         let words = match few {
             true => {

@@ -40,6 +40,15 @@ pub struct Whom {
     /// All processes of a user, by name or number.
     #[arg(short, long, value_name = "USER", conflicts_with = "pid")]
     user: Option<String>,
+    /// All processes of a control group, and of those in it: its folder, or its path as in /proc/PID/cgroup.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["pid", "user", "kernel"])]
+    cgroup: Option<PathBuf>,
+    /// The kernel itself, on all CPUs; as root.
+    #[arg(short, long, conflicts_with_all = ["pid", "user"])]
+    kernel: bool,
+    /// The running kernel's file with debug information: names of fields and types.
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    vmlinux: Option<PathBuf>,
     /// Samples per second of a running thread [default: 4000, less where the budget has no room]
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=RATE_HZ_MAX))]
     rate: Option<u64>,
@@ -54,7 +63,7 @@ pub struct Whom {
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "CMD",
-        conflicts_with_all = ["pid", "user"]
+        conflicts_with_all = ["pid", "user", "cgroup", "kernel"]
     )]
     command: Vec<OsString>,
 }
@@ -82,23 +91,27 @@ impl Whom {
     pub fn title(&self) -> String {
         let pids: Vec<String> = self.pid.iter().map(ToString::to_string).collect();
         let words: Vec<_> = self.command.iter().map(|c| c.to_string_lossy()).collect();
-        match &self.user {
-            Some(user) => format!("-u {user}"),
-            None if pids.is_empty() => words.join(" "),
-            None => format!("-p {}", pids.join(",")),
+        match (&self.user, &self.cgroup) {
+            _ if self.kernel => "-k".into(),
+            (Some(user), _) => format!("-u {user}"),
+            (None, Some(group)) => format!("--cgroup {}", group.display()),
+            _ if pids.is_empty() => words.join(" "),
+            _ => format!("-p {}", pids.join(",")),
         }
     }
 
     /// As the library wants it.
     pub fn options(&self) -> anyhow::Result<Options> {
-        let who = match (&self.user, self.pid.is_empty(), self.command.is_empty()) {
-            (Some(user), ..) => Who::User(user.clone()),
-            (None, false, _) => Who::Pids(self.pid.clone()),
-            (None, true, false) => {
+        let who = match (&self.user, &self.cgroup) {
+            _ if self.kernel => Who::Kernel(self.vmlinux.clone()),
+            (Some(user), _) => Who::User(user.clone()),
+            (None, Some(group)) => Who::Cgroup(group.clone()),
+            _ if !self.pid.is_empty() => Who::Pids(self.pid.clone()),
+            _ if !self.command.is_empty() => {
                 super::no_flag(&self.command)?;
                 Who::Command(self.command.clone())
             }
-            (None, true, true) => anyhow::bail!("whom to watch? -p PID, -u USER or -- COMMAND"),
+            _ => anyhow::bail!("whom to watch? -p PID, -u USER, --cgroup PATH, -k or -- COMMAND"),
         };
         Ok(Options { who, rate_hz: self.rate, overhead: self.overhead, confirm: !self.no_confirm })
     }

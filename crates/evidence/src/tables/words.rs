@@ -34,6 +34,9 @@ impl fmt::Display for Source {
 /// [`super::Loss::what`] of samples that no row has: shares are of these and the rows' together.
 pub const ELSEWHERE: &str = "samples elsewhere";
 
+/// Loss of samples of which nothing is known but the function.
+pub const UNREAD: &str = "samples with code that cannot be read";
+
 /// What counts are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -5,8 +5,8 @@
 //! CPU to CPU. Events of a thread without inheritance would miss threads that are born and die between two looks at
 //! `/proc`. CPU-wide events would see, and slow down, everybody else.
 
-use super::error::{LiveError, refused};
-use super::event::{Attr, CPU_CLOCK, Event, Ring, SOFTWARE, flag};
+use super::error::{self, LiveError, refused};
+use super::event::{self, Attr, CPU_CLOCK, Event, Ring, SOFTWARE, flag};
 use super::target;
 use std::collections::HashSet;
 use std::io;
@@ -18,12 +18,16 @@ const RING_PAGES: usize = 128;
 /// Looks at the list of threads for ones that were born while it was read.
 const LOOKS_MAX: usize = 4;
 
+/// Functions of a call chain in the kernel: the interrupted one and its callers.
+const KERNEL_CALLERS: u16 = 4;
+
 /// Descriptors that are needed for other things.
 const SPARE_DESCRIPTORS: usize = 64;
 
 /// The open events of all threads and the rings of all CPUs.
 pub(super) struct Clock {
     attr: Attr,
+    layout: tussle_perf::Attr,
     cpus: Vec<i32>,
     rings: Vec<Ring>,
     /// Of each CPU the event that owns the ring comes first.
@@ -52,9 +56,54 @@ impl Clock {
             clockid: libc::CLOCK_MONOTONIC,
             ..Attr::default()
         };
+        Clock::with(attr, layout)
+    }
+
+    /// The kernel's own code on all CPUs.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn of_kernel(period_ns: u64) -> Result<Clock, LiveError> {
+        let layout = decode::kernel_attr();
+        let attr = Attr {
+            kind: SOFTWARE,
+            config: CPU_CLOCK,
+            sample_period: period_ns,
+            sample_type: layout.sample_type,
+            sample_regs_intr: layout.sample_regs_intr,
+            sample_max_stack: KERNEL_CALLERS,
+            flags: flag::EXCLUDE_USER | flag::EXCLUDE_HV | flag::EXCLUDE_CALLCHAIN_USER | flag::USE_CLOCKID,
+            clockid: libc::CLOCK_MONOTONIC,
+            ..Attr::default()
+        };
+        let mut out = Clock::with(attr, layout);
+        for (n, cpu) in out.cpus.iter().enumerate() {
+            let event = match Event::open(&attr, event::ANY_THREAD, *cpu) {
+                Ok(event) => event,
+                // Went offline.
+                Err(e) if e.raw_os_error() == Some(libc::ENODEV) => continue,
+                Err(e) => return Err(error::of_kernel(e)),
+            };
+            out.rings.push(ring(&event)?);
+            out.events[n].push(event);
+        }
+        Ok(out)
+    }
+
+    fn with(attr: Attr, layout: tussle_perf::Attr) -> Clock {
         let cpus = online();
         let events = cpus.iter().map(|_| Vec::new()).collect();
-        Clock { attr, cpus, rings: Vec::new(), events, buffer: Vec::new() }
+        Clock { attr, layout, cpus, rings: Vec::new(), events, buffer: Vec::new() }
+    }
+
+    /// How its records are laid out.
+    pub fn layout(&self) -> &tussle_perf::Attr {
+        &self.layout
+    }
+
+    /// CPUs that are watched.
+    pub fn cpus(&self) -> usize {
+        self.rings.len()
     }
 
     /// Watches all threads of a process. Returns those that exist.
@@ -85,7 +134,7 @@ impl Clock {
     /// Threads that the rings say were started.
     fn born(&mut self) -> HashSet<u32> {
         self.drain();
-        let records = decode::events(&self.buffer, &decode::attr());
+        let records = decode::events(&self.buffer, &self.layout);
         let tid = |r: &Record| if let Record::Forked(_, _, tid) = r { Some(*tid) } else { None };
         records.iter().filter_map(tid).collect()
     }

@@ -3,6 +3,7 @@
 use super::event::{Attr, BREAKPOINT, CPU_CLOCK, Event, Ring, SOFTWARE, TIMES, flag, thread_ns};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tussle_live::decode;
 use tussle_live::registers::SAMPLED;
 use tussle_perf::attr::bit;
 
@@ -21,10 +22,30 @@ pub struct Cost {
     pub arming_ns: u64,
 }
 
+/// What is to be sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Program,
+    Kernel,
+}
+
 /// Measures both; takes about 50 ms.
-pub fn measure() -> Cost {
+pub(super) fn measure(of: Of) -> Cost {
     let (trap_ns, arming_ns) = trap().unwrap_or((TRAP_MIN_NS, TRAP_MIN_NS));
-    Cost { sample_ns: sample().unwrap_or(0).max(SAMPLE_MIN_NS), trap_ns: trap_ns.max(TRAP_MIN_NS), arming_ns }
+    let sample_ns = sample(of).unwrap_or(0).max(SAMPLE_MIN_NS);
+    Cost { sample_ns, trap_ns: trap_ns.max(TRAP_MIN_NS), arming_ns }
+}
+
+/// In the kernel: it fills memory with zeros.
+fn read_zeros() -> u64 {
+    use std::io::Read;
+    let Ok(mut zeros) = std::fs::File::open("/dev/zero") else { return 0 };
+    let mut buffer = vec![1u8; 1 << 16];
+    let begin = thread_ns();
+    for _ in 0..1_000 {
+        let _ = zeros.read(&mut buffer);
+    }
+    thread_ns() - begin
 }
 
 fn spin() -> u64 {
@@ -37,23 +58,28 @@ fn spin() -> u64 {
 }
 
 /// The same work with and without a clock of 20 kHz, in turns; the median difference per sample.
-fn sample() -> Option<u64> {
+fn sample(of: Of) -> Option<u64> {
     const PERIOD_NS: u64 = 50_000;
+    let (layout, flags, work): (_, _, fn() -> u64) = match of {
+        Of::Program => (decode::attr(), flag::EXCLUDE_KERNEL, spin),
+        Of::Kernel => (decode::kernel_attr(), flag::EXCLUDE_USER | flag::EXCLUDE_CALLCHAIN_USER, read_zeros),
+    };
     let attr = Attr {
         kind: SOFTWARE,
         config: CPU_CLOCK,
         sample_period: PERIOD_NS,
-        sample_type: bit::IP | bit::TID | bit::TIME | bit::REGS_USER,
-        sample_regs_user: SAMPLED,
-        flags: flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV,
+        sample_type: layout.sample_type,
+        sample_regs_user: layout.sample_regs_user,
+        sample_regs_intr: layout.sample_regs_intr,
+        flags: flags | flag::EXCLUDE_HV,
         ..Attr::default()
     };
     let mut found: Vec<u64> = Vec::new();
     for _ in 0..7 {
-        let free = spin();
+        let free = work();
         let event = Event::open(&attr, 0, -1).ok()?;
         let ring = Ring::new(&event, 16).ok()?;
-        let sampled = spin();
+        let sampled = work();
         drop((ring, event));
         found.push(sampled.saturating_sub(free) * PERIOD_NS / sampled.max(1));
     }
@@ -86,6 +112,18 @@ fn trap() -> Option<(u64, u64)> {
 
 /// What the samples of hits hold.
 pub(super) const HIT: u64 = bit::IP | bit::TID | bit::TIME | bit::ADDR | bit::READ | bit::REGS_USER;
+
+/// [`watching`] memory of the kernel: what a CPU does with it.
+pub(super) fn watching_kernel(address: u64, loads_too: bool) -> Attr {
+    let own = watching(address, loads_too);
+    Attr {
+        sample_type: (HIT & !bit::REGS_USER) | bit::CPU | bit::REGS_INTR,
+        sample_regs_user: 0,
+        sample_regs_intr: SAMPLED,
+        flags: (own.flags & !flag::EXCLUDE_KERNEL) | flag::EXCLUDE_USER,
+        ..own
+    }
+}
 
 /// A debug register on the eight bytes at an address.
 pub(super) fn watching(address: u64, loads_too: bool) -> Attr {

@@ -12,6 +12,12 @@ pub enum LiveError {
     /// Nobody to look at.
     #[error("user {0} has no processes")]
     NoneOfUser(String),
+    /// No such group.
+    #[error("{0}: no control group (a folder with cgroup.procs, or a path as in /proc/PID/cgroup)")]
+    NoCgroup(String),
+    /// Nobody in it.
+    #[error("{0}: no process of this control group can be watched")]
+    NoneOfCgroup(String),
     /// 32-bit code.
     #[error("process {0} runs 32-bit code: only 64-bit x86 is decoded")]
     Bits32(u32),
@@ -40,6 +46,21 @@ pub enum LiveError {
     /// No perf in this kernel.
     #[error("this kernel has no perf events (CONFIG_PERF_EVENTS)")]
     NoPerf,
+    /// `/proc/kallsyms` shows no addresses.
+    #[error(
+        "the kernel hides its addresses (kernel.kptr_restrict, or no CAP_SYSLOG): run tussle as root, or \
+         `sudo sysctl kernel.kptr_restrict=1` with CAP_SYSLOG"
+    )]
+    Symbols,
+    /// Whole CPUs.
+    #[error(
+        "the kernel refuses to have its own code sampled: run tussle as root (CAP_PERFMON for samples, CAP_SYS_ADMIN \
+         for debug registers)"
+    )]
+    Kernel,
+    /// `--vmlinux` does not fit.
+    #[error("--vmlinux {0}: {1}")]
+    Vmlinux(String, String),
     /// Descriptors.
     #[error(
         "{threads} threads on {cpus} CPUs need {needed} file descriptors, {limit} are allowed: raise it \
@@ -83,6 +104,15 @@ pub(super) fn refused(error: io::Error, pid: u32) -> LiveError {
             _ => LiveError::Foreign(pid),
         },
         Some(libc::EPERM) => LiveError::Seccomp,
+        _ => LiveError::Perf(error),
+    }
+}
+
+/// What a failed `perf_event_open` on a whole CPU means.
+pub(super) fn of_kernel(error: io::Error) -> LiveError {
+    match error.raw_os_error() {
+        Some(libc::ENOSYS | libc::ENOENT | libc::EOPNOTSUPP) => LiveError::NoPerf,
+        Some(libc::EACCES | libc::EPERM) => LiveError::Kernel,
         _ => LiveError::Perf(error),
     }
 }

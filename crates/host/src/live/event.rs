@@ -8,16 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub(super) mod flag {
     pub const DISABLED: u64 = 1 << 0;
     pub const INHERIT: u64 = 1 << 1;
+    pub const EXCLUDE_USER: u64 = 1 << 4;
     pub const EXCLUDE_KERNEL: u64 = 1 << 5;
     pub const EXCLUDE_HV: u64 = 1 << 6;
     pub const MMAP: u64 = 1 << 8;
     pub const COMM: u64 = 1 << 9;
     pub const ENABLE_ON_EXEC: u64 = 1 << 12;
     pub const TASK: u64 = 1 << 13;
+    pub const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
     pub const MMAP2: u64 = 1 << 23;
     pub const COMM_EXEC: u64 = 1 << 24;
     pub const USE_CLOCKID: u64 = 1 << 25;
 }
+
+/// Whatever runs on a CPU.
+pub(super) const ANY_THREAD: u32 = u32::MAX;
 
 pub(super) const SOFTWARE: u32 = 1;
 pub(super) const BREAKPOINT: u32 = 5;

@@ -6,6 +6,7 @@ mod command;
 mod cost;
 mod error;
 mod event;
+mod kernel;
 mod target;
 mod watch;
 
@@ -16,6 +17,7 @@ pub use target::{LiveImages, Procs};
 use clock::Clock;
 use command::Waiting;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tussle_evidence::{Evidence, Loss};
@@ -49,8 +51,12 @@ pub enum Who {
     Pids(Vec<u32>),
     /// All processes of a user, by name or number.
     User(String),
+    /// All processes of a control group and of those in it.
+    Cgroup(PathBuf),
     /// A command that is started.
     Command(Vec<OsString>),
+    /// The kernel itself, with its file that has debug information.
+    Kernel(Option<PathBuf>),
 }
 
 /// How to watch.
@@ -106,15 +112,46 @@ impl Watching {
     /// # Errors
     /// Nothing can be sampled; the message says what to change.
     pub fn start(options: Options) -> Result<Watching, LiveError> {
-        let cost = cost::measure();
+        if let Who::Kernel(vmlinux) = &options.who {
+            let found = kernel::find(vmlinux.as_deref())?;
+            return Watching::of_kernel(options, found);
+        }
+        let cost = cost::measure(cost::Of::Program);
+        let rate_hz = rate(&options, &cost);
+        let clock = Clock::new(1_000_000_000 / rate_hz, matches!(options.who, Who::Command(_)));
+        let mut out = Watching::new(options, cost, clock);
+        match out.options.who.clone() {
+            Who::Pids(pids) => pids.into_iter().try_for_each(|pid| out.attach(pid))?,
+            Who::User(user) => out.attach_all(target::of_user(&user), LiveError::NoneOfUser(user))?,
+            Who::Cgroup(path) => {
+                let shown = path.display().to_string();
+                let pids = target::of_cgroup(&path).ok_or(LiveError::NoCgroup(shown.clone()))?;
+                out.attach_all(pids, LiveError::NoneOfCgroup(shown))?;
+            }
+            Who::Command(command) => out.run(&command)?,
+            Who::Kernel(_) => {}
+        }
+        Ok(out)
+    }
+
+    fn of_kernel(options: Options, found: kernel::Found) -> Result<Watching, LiveError> {
+        let cost = cost::measure(cost::Of::Kernel);
+        let clock = Clock::of_kernel(1_000_000_000 / rate(&options, &cost))?;
+        let mut out = Watching::new(options, cost, clock);
+        out.session = Session::of_kernel(found.kernel);
+        out.procs = Procs::with_kernel(found.memory, found.file);
+        out.remarks = found.remarks;
+        Ok(out)
+    }
+
+    fn new(options: Options, cost: Cost, clock: Clock) -> Watching {
         let rate_hz = rate(&options, &cost);
         let begin_ns = event::now_ns();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let command = matches!(options.who, Who::Command(_));
-        let mut out = Watching {
+        Watching {
             session: Session::default(),
             procs: Procs::default(),
-            clock: Clock::new(1_000_000_000 / rate_hz, command),
+            clock,
             watcher: Watcher::new(now.as_nanos() as u64, begin_ns),
             cost,
             rate_hz,
@@ -125,13 +162,7 @@ impl Watching {
             refreshed_ns: begin_ns,
             started_unix_s: now.as_secs_f64(),
             remarks: Vec::new(),
-        };
-        match out.options.who.clone() {
-            Who::Pids(pids) => pids.into_iter().try_for_each(|pid| out.attach(pid))?,
-            Who::User(user) => out.attach_user(&user)?,
-            Who::Command(command) => out.run(&command)?,
         }
-        Ok(out)
     }
 
     fn attach(&mut self, pid: u32) -> Result<(), LiveError> {
@@ -147,10 +178,10 @@ impl Watching {
         Ok(())
     }
 
-    /// Processes that end meanwhile are no error.
-    fn attach_user(&mut self, user: &str) -> Result<(), LiveError> {
-        let mut first = Err(LiveError::NoneOfUser(user.into()));
-        for pid in target::of_user(user) {
+    /// Processes that end meanwhile are no error; that there are none is `none`.
+    fn attach_all(&mut self, pids: Vec<u32>, none: LiveError) -> Result<(), LiveError> {
+        let mut first = Err(none);
+        for pid in pids {
             match self.attach(pid) {
                 Err(LiveError::NoProcess(_) | LiveError::Bits32(_)) => {}
                 other => {
@@ -192,9 +223,24 @@ impl Watching {
         self.end_ns = event::now_ns();
     }
 
-    /// CPU time of the watched threads.
+    /// CPU time of the watched threads; of the kernel, that of all CPUs, whatever they run: the clock stops all.
     fn cpu_ns(&self) -> u64 {
+        if self.is_kernel() {
+            return event::now_ns().saturating_sub(self.begin_ns) * self.clock.cpus() as u64;
+        }
         (self.session.counts.samples + self.session.counts.lost) * 1_000_000_000 / self.rate_hz
+    }
+
+    fn is_kernel(&self) -> bool {
+        matches!(self.options.who, Who::Kernel(_))
+    }
+
+    /// Samples taken, those that were not written included.
+    fn taken(&self) -> u64 {
+        match self.is_kernel() {
+            true => self.cpu_ns() / (1_000_000_000 / self.rate_hz),
+            false => self.session.counts.samples + self.session.counts.lost,
+        }
     }
 
     fn may_watch(&self, now_ns: u64) -> bool {
@@ -210,8 +256,13 @@ impl Watching {
 
     fn collect(&mut self) {
         let bytes = self.clock.take();
-        let layout = decode::attr();
-        for event in decode::events(&bytes, &layout) {
+        let mut events = decode::events(&bytes, self.clock.layout());
+        if self.is_kernel() {
+            // Which CPU came after which tells fights from what moves with a task.
+            let time = |e: &decode::Event| if let decode::Event::Sample(s) = e { s.time_ns } else { None };
+            events.sort_by_key(time);
+        }
+        for event in events {
             self.session.take(&event, &mut self.procs);
         }
         let now = event::now_ns();
@@ -223,6 +274,9 @@ impl Watching {
 
     /// Everything that was watched has ended.
     pub fn finished(&mut self) -> bool {
+        if self.is_kernel() {
+            return false;
+        }
         if let Some(child) = &mut self.child
             && !matches!(child.try_wait(), Ok(None))
         {
@@ -234,10 +288,9 @@ impl Watching {
 
     /// What it cost so far.
     pub fn overhead(&self) -> Overhead {
-        let samples = self.session.counts.samples + self.session.counts.lost;
         let cpu_ns = self.cpu_ns();
         let spent = self.watcher.spent;
-        let lost = samples * self.cost.sample_ns + spent.ns(&self.cost);
+        let lost = self.taken() * self.cost.sample_ns + spent.ns(&self.cost);
         Overhead {
             cost: self.cost,
             rate_hz: self.rate_hz,
@@ -271,11 +324,12 @@ impl Watching {
         };
         let o = self.overhead();
         let share = o.share.map_or("unknown".into(), |s| format!("{:.2}%", 100.0 * s));
-        let flags = vec![
+        let mut flags = vec![
             format!("rate={}", o.rate_hz),
             format!("overhead={share} of {:.2}%", 100.0 * self.options.overhead),
             format!("hits={}", o.hits),
         ];
+        flags.extend(self.session.kernel.as_ref().map(|k| format!("idle={}", k.idle)));
         let about = About {
             started_unix_s: self.started_unix_s,
             duration_s: self.seconds(),

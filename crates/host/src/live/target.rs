@@ -5,10 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tussle_debuginfo::{Bytes, CompanionRequest};
+use tussle_live::kernel::KERNEL_PID;
 use tussle_live::maps::Mapping;
 use tussle_live::session::{Program, Target};
 use tussle_naming::Images;
 
+use super::kernel::Memory;
 use crate::images::HostImages;
 
 /// A list of JIT functions above this is not read.
@@ -19,6 +21,15 @@ const JIT_BYTES_MAX: u64 = 256 << 20;
 pub struct Procs {
     files: HashMap<String, (Bytes, u32)>,
     jit_sizes: HashMap<u32, u64>,
+    kernel: Memory,
+}
+
+impl Procs {
+    /// The kernel's memory, and its file under its path.
+    pub(super) fn with_kernel(memory: Memory, file: Option<(String, Bytes)>) -> Procs {
+        let files = file.into_iter().map(|(path, bytes)| (path, (bytes, KERNEL_PID))).collect();
+        Procs { files, kernel: memory, ..Procs::default() }
+    }
 }
 
 /// Path of a file of a process's folder in `/proc`.
@@ -55,6 +66,28 @@ pub(super) fn of_user(user: &str) -> Vec<u32> {
         .collect();
     out.sort_unstable();
     out
+}
+
+/// Processes of a control group and of the groups in it, without this one; `None` when there is no such group. The
+/// path is absolute, or begins at the root of a mounted hierarchy as in `/proc/PID/cgroup`.
+pub(super) fn of_cgroup(group: &Path) -> Option<Vec<u32>> {
+    let inside = group.strip_prefix("/").unwrap_or(group);
+    let root = Path::new("/sys/fs/cgroup");
+    let hierarchies = fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path());
+    let mut places = [group.to_path_buf(), root.join(inside)].into_iter().chain(hierarchies.map(|h| h.join(inside)));
+    let top = places.find(|p| p.join("cgroup.procs").is_file())?;
+    let (mut out, mut open) = (Vec::new(), vec![top]);
+    while let Some(folder) = open.pop() {
+        let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+        out.extend(text.lines().filter_map(|l| l.parse::<u32>().ok()).filter(|pid| *pid != std::process::id()));
+        let inner = fs::read_dir(&folder).into_iter().flatten().flatten();
+        open.extend(inner.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+    }
+    // 0: of a namespace that cannot be seen from here.
+    out.retain(|pid| *pid != 0);
+    out.sort_unstable();
+    out.dedup();
+    Some(out)
 }
 
 /// Letter of the process's state (`T` when stopped).
@@ -112,6 +145,9 @@ impl Target for Procs {
     }
 
     fn memory(&mut self, pid: u32, address: u64, buffer: &mut [u8]) -> usize {
+        if pid == KERNEL_PID {
+            return self.kernel.read(address, buffer);
+        }
         let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
         // SAFETY: writes into our own buffer only; the other process's memory is read by the kernel.

@@ -1,8 +1,8 @@
 //! Words of contended lines under debug registers, one thread at a time, at random moments.
 
-use super::cost::{Cost, HIT, watching};
-use super::event::{Event, Ring, TIMES, now_ns};
-use std::collections::HashMap;
+use super::cost::{Cost, watching, watching_kernel};
+use super::event::{self, Event, Ring, TIMES, now_ns};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use tussle_evidence::TouchKind;
 use tussle_live::confirm::{WATCHED_MAX, Waits, Watch};
@@ -56,6 +56,7 @@ pub(super) struct Watcher {
     pub spent: Spent,
     /// Why there are no debug registers.
     pub refused: Option<io::Error>,
+    unwatchable: HashSet<LineId>,
     turn: usize,
     begin_ns: u64,
 }
@@ -72,7 +73,7 @@ struct Group {
 
 impl Watcher {
     pub fn new(seed: u64, begin_ns: u64) -> Watcher {
-        Watcher { random: Random(seed), spent: Spent::default(), refused: None, turn: 0, begin_ns }
+        Watcher { random: Random(seed), spent: Spent::default(), refused: None, unwatchable: HashSet::new(), turn: 0, begin_ns }
     }
 
     /// One arming of some words of one thread; returns without one when there is nothing to watch.
@@ -84,6 +85,11 @@ impl Watcher {
             // The thread has ended.
             Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {
                 session.threads[group.thread as usize].ended = true;
+                return;
+            }
+            // The kernel does not let its own entry code's memory be watched.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) && session.kernel.is_some() => {
+                self.unwatchable.insert(group.line);
                 return;
             }
             Err(e) => {
@@ -115,6 +121,7 @@ impl Watcher {
 
     fn choose(&mut self, session: &Session) -> Option<Group> {
         let mut lines = session.lines.ranked();
+        lines.retain(|l| !self.unwatchable.contains(&l.0));
         lines.truncate(LINES_MAX);
         lines.extend(session.lines.suspects().into_iter().take(SUSPECTS_MAX));
         self.turn += 1;
@@ -135,7 +142,14 @@ impl Watcher {
 
     /// The code of the first hit of each word.
     fn hits(&mut self, session: &mut Session, target: &mut dyn Target, group: &Group, bytes: &[u8]) -> Hits {
-        let layout = Attr { sample_type: HIT, read_format: TIMES, ..decode::attr() };
+        let asked = if session.kernel.is_some() { watching_kernel(0, true) } else { watching(0, true) };
+        let layout = Attr {
+            sample_type: asked.sample_type,
+            sample_regs_user: asked.sample_regs_user,
+            sample_regs_intr: asked.sample_regs_intr,
+            read_format: TIMES,
+            ..Attr::default()
+        };
         let mut hits = Hits::new();
         for record in decode::events(bytes, &layout) {
             let Record::Sample(s) = record else { continue };
@@ -180,11 +194,16 @@ struct Armed {
 
 fn arm(group: &Group, session: &Session) -> io::Result<Armed> {
     let tid = session.threads[group.thread as usize].tid;
+    // Of the kernel, threads are CPUs.
+    let (attr, thread, cpu): (fn(u64, bool) -> event::Attr, _, _) = match session.kernel {
+        Some(_) => (watching_kernel, event::ANY_THREAD, tid as i32),
+        None => (watching, tid, -1),
+    };
     let mut events: Vec<Event> = Vec::new();
     let mut ring = None;
     for word in &group.words {
-        let attr = watching(group.address + 8 * u64::from(*word), group.waits == Waits::Any);
-        let event = Event::open(&attr, tid, -1)?;
+        let attr = attr(group.address + 8 * u64::from(*word), group.waits == Waits::Any);
+        let event = Event::open(&attr, thread, cpu)?;
         match events.first() {
             Some(first) => event.write_to(first)?,
             None => ring = Some(Ring::new(&event, 1)?),
