@@ -416,7 +416,7 @@ mod tests {
         sample(&mut s, 0, 7, 2);
         sample(&mut s, 0, 7, 5);
         sample(&mut s, 0, 7, 6);
-        assert_eq!((lines(&s), s.counts.no_code), (vec![0xffff_8881_0000_0040], 0));
+        assert_eq!((lines(&s), s.counts.no_code), (vec![0xffff_8881_0000_0040], 2));
         let mut s = session(Text::Missing);
         sample(&mut s, 0, 7, 2);
         assert!(lines(&s).is_empty());
