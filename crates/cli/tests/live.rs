@@ -194,7 +194,8 @@ const INIT: &str = r#"
         pid_t child = fork();
         if (!child) {
             chdir("/tmp");
-            execl("/tussle", "tussle", "live", "-k", "--duration", "15s", "--rate", "500", "--overhead", "20%", (char *)0);
+            execl("/tussle", "tussle", "live", "-k", "--duration", "15s", "--rate", "500", "--overhead", "20%",
+                  (char *)0);
             _exit(1);
         }
         waitpid(child, 0, 0);

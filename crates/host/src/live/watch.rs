@@ -73,7 +73,14 @@ struct Group {
 
 impl Watcher {
     pub fn new(seed: u64, begin_ns: u64) -> Watcher {
-        Watcher { random: Random(seed), spent: Spent::default(), refused: None, unwatchable: HashSet::new(), turn: 0, begin_ns }
+        Watcher {
+            random: Random(seed),
+            spent: Spent::default(),
+            refused: None,
+            unwatchable: HashSet::new(),
+            turn: 0,
+            begin_ns,
+        }
     }
 
     /// One arming of some words of one thread; returns without one when there is nothing to watch.
