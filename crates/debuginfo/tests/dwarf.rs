@@ -128,6 +128,37 @@ fn main() {
     assert_eq!(fields.iter().map(|f| f.offset()).collect::<Vec<_>>(), [4, 8]);
 }
 
+/// rustc describes the tail as one element that lies outside of the struct: nothing is wrong with such a struct.
+#[test]
+fn unsized_tails_of_rust_are_arrays_without_a_length() {
+    if !need("rustc") {
+        return;
+    }
+    let source = r#"
+pub struct Tail { pub n: u32, pub rest: [u64] }
+pub struct Text { pub id: u8, pub text: str }
+pub struct Outer { pub at: u64, pub tail: Tail }
+#[inline(never)] fn sum(a: &Tail, b: &Text, c: &Outer, d: &std::path::Path) -> usize {
+    a.rest.len() + b.text.len() + c.tail.rest.len() + d.as_os_str().len()
+}
+fn main() {
+    let f: fn(&Tail, &Text, &Outer, &std::path::Path) -> usize = sum;
+    std::hint::black_box(f);
+}
+"#;
+    let table = compile("t.rs", source, "rustc -g t.rs -o a.out");
+    let tail = |name: &str| {
+        let a = table.aggregate(table.find(name).unwrap()).unwrap();
+        let m = a.members.last().unwrap();
+        (a.size, m.offset(), table.name(m.ty))
+    };
+    assert_eq!(tail("t::Tail"), (8, 8, "u64[]".into()));
+    assert_eq!(tail("t::Text"), (1, 1, "u8[]".into()));
+    assert_eq!(tail("t::Outer"), (16, 8, "t::Tail".into()));
+    let doubted: Vec<_> = table.aggregates().filter_map(|(id, _)| table.damaged(id)).collect();
+    assert!(doubted.is_empty(), "{doubted:?}");
+}
+
 #[test]
 fn what_the_source_says_is_kept() {
     if !need("gcc") {

@@ -2,8 +2,8 @@
 
 use gimli::constants as dw;
 use tussle_model::{
-    Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Exact,
-    Member, MemberRole, SourceLoc, Type, TypeId, misfit,
+    Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Exact, Language,
+    Member, MemberRole, SourceLoc, Type, TypeId, TypeTable, misfit,
 };
 
 use super::abi;
@@ -212,6 +212,9 @@ impl<'f> Types<'f> {
             let member = self.member(ctx, m, depth);
             aggregate.members.push(member);
         }
+        if ctx.language == Language::Rust {
+            unsized_tail(&mut self.table, &mut aggregate);
+        }
         if let Some(told) = wide_bits::place(&self.table, &mut aggregate) {
             self.problem(ctx.id, die.offset, told);
         }
@@ -292,6 +295,16 @@ fn unsized_why(die: &Die<'_>, members: &[RawMember<'_>]) -> Option<&'static str>
         return Some("its layout is computed at run time");
     }
     (die.byte_size.is_none() && !die.declaration).then_some("its size is not told: it is left out")
+}
+
+/// rustc describes the unsized tail of a struct (`[u64]`, `str`) as one element, in a struct that ends before it.
+fn unsized_tail(table: &mut TypeTable, a: &mut Aggregate) {
+    let end = a.size.saturating_mul(8);
+    let has_bytes = |m: &Member| table.size(m.ty).is_some_and(|n| n > 0);
+    let tail = |m: &&mut Member| m.role == MemberRole::Field && m.bit_size.is_none() && m.offset_bits == end;
+    if let Some(m) = a.members.last_mut().filter(tail).filter(|m| has_bytes(m)) {
+        m.ty = table.push(Type::Array { elem: m.ty, counts: vec![None] });
+    }
 }
 
 /// Other alignments only occur in damaged files.
