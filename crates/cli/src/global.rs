@@ -5,6 +5,15 @@ use clap::ValueEnum;
 use std::io::{IsTerminal, Write};
 use tussle_render::{Format, Node, Style, View};
 
+/// A message that quotes the command line, files and programs: nothing in it is obeyed, and words of the command line
+/// end no line of it.
+pub fn quoted(text: &str) -> String {
+    let words = std::env::args_os().map(|w| w.to_string_lossy().into_owned());
+    let broken = words.filter(|w| w.contains(['\n', '\t']));
+    let text = broken.fold(text.to_string(), |text, w| text.replace(&w, &w.replace(['\n', '\t'], "\u{fffd}")));
+    tussle_render::visible(&text)
+}
+
 /// Options of all verbs.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Options of every verb")]
@@ -83,7 +92,7 @@ impl Global {
     /// A remark for people, on stderr, which quotes files and programs; nobody may be reading it, which ends no work.
     pub fn remark(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            let _ = writeln!(std::io::stderr(), "tussle: {}", tussle_render::visible(&text.to_string()));
+            let _ = writeln!(std::io::stderr(), "tussle: {}", quoted(&text.to_string()));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Help that fits the terminal.
 
 use crate::pager;
+use std::ffi::OsString;
 
 /// Wider than this nobody reads a sentence.
 const COLUMNS_MAX: usize = 100;
@@ -10,6 +11,29 @@ const COLUMNS_MIN: usize = 24;
 /// Columns of prose: the terminal's, or those of a usual one.
 pub fn columns() -> usize {
     pager::screen().map_or(80, |(columns, _)| columns.clamp(COLUMNS_MIN, COLUMNS_MAX))
+}
+
+/// The command line. clap's `help` takes no options: those of every verb say how it is printed, or nothing.
+pub fn words() -> Vec<OsString> {
+    without_options(std::env::args_os().collect())
+}
+
+fn without_options(given: Vec<OsString>) -> Vec<OsString> {
+    if given.get(1).is_none_or(|w| w != "help") {
+        return given;
+    }
+    let mut out = Vec::new();
+    let mut words = given.into_iter();
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        match &*text {
+            "--no-pager" | "--quiet" | "-q" => {}
+            "--format" | "--color" => drop(words.next()),
+            _ if text.starts_with("--format=") || text.starts_with("--color=") => {}
+            _ => out.push(word),
+        }
+    }
+    out
 }
 
 /// What clap says, with lines as wide as the terminal on stdout; as it is elsewhere, for other programs.
@@ -110,6 +134,18 @@ mod tests {
                 assert!(narrow.split_whitespace().eq(text.split_whitespace()));
             }
         }
+    }
+
+    #[test]
+    fn options_of_every_verb_say_nothing_to_help() {
+        let of = |line: &str| {
+            let words = without_options(line.split(' ').map(OsString::from).collect());
+            words.join(std::ffi::OsStr::new(" ")).into_string().unwrap()
+        };
+        assert_eq!(of("tussle help report --no-pager --format json -q"), "tussle help report");
+        assert_eq!(of("tussle help --color=never"), "tussle help");
+        assert_eq!(of("tussle help report --nonsense"), "tussle help report --nonsense");
+        assert_eq!(of("tussle report --format json help"), "tussle report --format json help");
     }
 
     #[test]

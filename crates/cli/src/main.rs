@@ -111,16 +111,16 @@ fn begin() -> ExitCode {
     match topic() {
         Some(Ok(text)) => return printed(pager::show(&text)),
         Some(Err(why)) => {
-            eprintln!("tussle: {}", tussle_render::visible(&why));
+            eprintln!("tussle: {}", global::quoted(&why));
             return ExitCode::from(2);
         }
         None => {}
     }
     if let Some(e) = cmd::fleet::forward() {
-        eprintln!("tussle: {}", tussle_render::visible(&in_full(&e)));
+        eprintln!("tussle: {}", global::quoted(&in_full(&e)));
         return ExitCode::from(2);
     }
-    let matches = verbs::command(Cli::command()).try_get_matches();
+    let matches = verbs::command(Cli::command()).try_get_matches_from(help::words());
     let cli = match matches.and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(e) => {
@@ -131,7 +131,7 @@ fn begin() -> ExitCode {
     match run(&cli) {
         Ok(code) => code,
         Err(e) => {
-            eprintln!("tussle: {}", tussle_render::visible(&in_full(&e)));
+            eprintln!("tussle: {}", global::quoted(&in_full(&e)));
             ExitCode::from(2)
         }
     }
@@ -139,8 +139,8 @@ fn begin() -> ExitCode {
 
 /// What `tussle help TOPIC` prints, or why nothing; `None` of a verb, and where nobody asks for a topic.
 fn topic() -> Option<Result<String, String>> {
-    let mut words = std::env::args().skip(1);
-    let name = words.next().filter(|w| w == "help").and_then(|_| words.next())?;
+    let mut words = help::words().into_iter().skip(1);
+    let name = words.next().filter(|w| w == "help").and_then(|_| words.next())?.into_string().ok()?;
     if let Some(text) = topics::find(&name, help::columns()) {
         return Some(Ok(text));
     }

@@ -15,7 +15,7 @@ pub struct Mapped<'t> {
     pub device: (u64, u64),
     /// Inode; 0 when there is no file.
     pub inode: u64,
-    /// Path with its remark ` (deleted)`, `[heap]`, or empty.
+    /// Path with its remark ` (deleted)`, `[heap]`, or empty, as the kernel writes it.
     pub path: &'t str,
 }
 
@@ -54,6 +54,11 @@ impl<'t> Mapped<'t> {
     pub fn file(&self) -> &'t str {
         self.path.strip_suffix(" (deleted)").unwrap_or(self.path)
     }
+
+    /// The path as open(2) takes it: the kernel writes a line feed as `\012`, and nothing else so.
+    pub fn opened(&self) -> String {
+        self.path.replace("\\012", "\n")
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +72,8 @@ mod tests {
         assert_eq!((m.start, m.end, m.offset, m.device, m.inode), (0x7f00, 0x7f10, 0x2000, (0xfe, 1), 7));
         assert_eq!((m.path, m.file()), ("/tmp/a b (deleted)", "/tmp/a b"));
         assert!(m.writable() && m.shared() && !m.code());
+        let m = Mapped::parse("7f00-7f10 r-xp 0 fe:01 7  /tmp/a\\012b").expect("a mapping");
+        assert_eq!(m.opened(), "/tmp/a\nb");
         for bad in [
             "",
             "nonsense",

@@ -35,7 +35,7 @@ impl TypeTable {
     ///
     /// After this, every id is in the table and type 0 is `void`, sizes and offsets are at most [`SIZE_MAX`],
     /// alignments powers of two up to [`ALIGN_MAX`], bit-fields at most [`BITS_MAX`] wide, and by value types nest at
-    /// most [`NESTING_MAX`] deep, never in a circle.
+    /// most [`NESTING_MAX`] deep, never in a circle, and no name breaks a line.
     pub fn checked(mut self) -> (TypeTable, Vec<Damage>) {
         let mut damage = Vec::new();
         if !matches!(self.pointer_size, 2 | 4 | 8) {
@@ -52,6 +52,7 @@ impl TypeTable {
         let count = self.len();
         for id in ids(count) {
             let ty = self.get_mut(id);
+            crate::one_line::names(ty);
             let refers = refers_inside(ty, count).err();
             let bounds = in_bounds(ty).err();
             damage.extend([refers, bounds].into_iter().flatten().map(|what| Damage { ty: id, what }));

@@ -92,6 +92,21 @@ fn a_size_that_overflows_is_unknown() {
 }
 
 #[test]
+fn no_name_breaks_a_line() {
+    let members = vec![Member::field(Some("a\n::error::b"), TypeId(1), 0)];
+    let types = vec![
+        Type::Base(Base { name: "int\x1b[2J".into(), size: 4, encoding: Encoding::Signed }),
+        Type::Aggregate(Aggregate::new(AggregateKind::Struct, Some("größe\r\u{2028}s"), 4, members)),
+    ];
+    let (t, damage) = table(types).checked();
+    assert_eq!(damage, []);
+    let a = t.aggregate(TypeId(2)).unwrap();
+    let names = (t.name(TypeId(1)), a.name.as_deref(), a.members[0].name.as_deref());
+    let want = ("int\u{fffd}[2J".into(), Some("größe\u{fffd}\u{fffd}s"), Some("a\u{fffd}::error::b"));
+    assert_eq!(names, want);
+}
+
+#[test]
 fn a_class_may_have_a_static_member_of_its_own_type() {
     let one = |role| {
         let member = Member { role, ..Member::field(Some("zero"), TypeId(1), 0) };

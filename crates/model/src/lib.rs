@@ -11,6 +11,7 @@ mod extract;
 pub mod leaf;
 pub mod line;
 pub mod near;
+mod one_line;
 pub mod path;
 pub mod placement;
 mod spelling;

@@ -83,6 +83,7 @@ fn block(text: &str, language: &str, out: &mut String) {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let end = if text.ends_with('\n') { "" } else { "\n" };
+    let text = crate::visible(text);
     out.push_str(&format!("{fence}{language}\n{text}{end}{fence}\n\n"));
 }
 

@@ -234,8 +234,7 @@ impl Text {
             return;
         }
         for line in text.lines() {
-            let line: String =
-                line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+            let line = crate::visible(line);
             let tone = match (language, line.as_bytes().first()) {
                 ("diff", Some(b'+')) => Tone::Good,
                 ("diff", Some(b'-')) => Tone::Bad,

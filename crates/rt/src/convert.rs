@@ -624,11 +624,12 @@ fn parse_maps(text: &str, others: &[u64]) -> Vec<Module> {
         if !path.starts_with('/') || path.ends_with(".raw") || here.shared() {
             continue;
         }
+        let path = here.opened();
         match out.iter_mut().rev().find(|m| m.path == path) {
             Some(m) => m.end = m.end.max(end),
             None => out.push(Module {
                 process: 0,
-                path: path.into(),
+                path,
                 build_id: None,
                 start,
                 end,
