@@ -100,6 +100,9 @@ pub(crate) enum Hand {
     Readers,
 }
 
+/// Characters, and whose bytes they stand for.
+pub(crate) type Part = (String, Hand);
+
 /// One line of cache.
 pub(crate) struct Row {
     /// The object's byte at the line's first column.
@@ -150,15 +153,27 @@ impl Bytes {
         if stored && all.len() > 1 { all } else { Vec::new() }
     }
 
-    /// Characters: a ruler, a row of letters for each line, and what the letters mean.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let text = |parts: Vec<(String, Hand)>| parts.into_iter().map(|p| p.0).collect::<String>();
-        self.painted(None).into_iter().map(|parts| text(parts).trim_end().to_string()).collect()
+    /// Characters: a ruler, a row of letters for each line, and what the letters mean unless `next`, the drawing right
+    /// below, says all of it.
+    pub(crate) fn lines(&self, next: Option<&Bytes>) -> Vec<String> {
+        let text = |parts: Vec<Part>| parts.into_iter().map(|p| p.0).collect::<String>();
+        self.painted(next, None).into_iter().map(|parts| text(parts).trim_end().to_string()).collect()
     }
 
     /// The same, with whose every part is; what the letters mean stays within `room` columns.
-    pub(crate) fn painted(&self, room: Option<usize>) -> Vec<Vec<(String, Hand)>> {
+    pub(crate) fn painted(&self, next: Option<&Bytes>, room: Option<usize>) -> Vec<Vec<Part>> {
         let rows = self.rows();
+        let mut out = self.drawing(&rows);
+        let mut meant = self.meanings(&rows);
+        let below = next.map(|n| n.meanings(&n.rows())).unwrap_or_default();
+        if meant.iter().all(|m| below.contains(m)) {
+            meant.clear();
+        }
+        out.extend(legend(meant, room));
+        out
+    }
+
+    fn drawing(&self, rows: &[Row]) -> Vec<Vec<Part>> {
         let scale = u64::from(self.line_bytes).div_ceil(ROW_COLUMNS).max(1);
         let label = |n: i64| format!("{n:>7}  ");
         let mut ruler = String::new();
@@ -166,7 +181,7 @@ impl Bytes {
             ruler.push_str(&format!("{at:<8}"));
         }
         let mut out = vec![vec![(format!("   byte  {}", ruler.trim_end()), Hand::Nobody)]];
-        for row in &rows {
+        for row in rows {
             let mut cells = vec![(' ', Hand::Nobody); u64::from(self.line_bytes).div_ceil(scale) as usize];
             for p in &row.pieces {
                 let to = (p.column + p.size).div_ceil(scale) as usize;
@@ -179,7 +194,6 @@ impl Bytes {
             }
             out.push(parts);
         }
-        out.extend(self.legend(&rows, room));
         out
     }
 
@@ -203,30 +217,26 @@ impl Bytes {
         }
     }
 
-    fn legend(&self, rows: &[Row], room: Option<usize>) -> Vec<Vec<(String, Hand)>> {
+    /// What the signs of these rows mean, each once.
+    fn meanings(&self, rows: &[Row]) -> Vec<Part> {
         let mut drawn: Vec<usize> = rows.iter().flat_map(|r| r.pieces.iter().map(|p| p.stretch)).collect();
         drawn.dedup();
-        drawn.retain(|&i| !self.stretches[i].uses.is_empty());
+        let (touched, rest): (Vec<usize>, Vec<usize>) =
+            drawn.into_iter().partition(|&i| !self.stretches[i].uses.is_empty());
         let who = |s: &Stretch| match s.uses.as_slice() {
             [one] => self.threads.get(one.thread).cloned().unwrap_or_default(),
             several => format!("{} threads", several.len()),
         };
-        let words = |&i: &usize| {
+        let words = |i: usize| {
             let s = &self.stretches[i];
             let stored = if s.uses.iter().any(|u| u.writes > 0) { "" } else { ", only read" };
             (format!("{} {} ({}{stored})", self.letter(i), s.short, who(s)), self.hand(i))
         };
-        let mut out: Vec<Vec<(String, Hand)>> = Vec::new();
-        let mut used = 0;
-        for entry in drawn.iter().map(words) {
-            let wide = entry.0.chars().count() + 2;
-            let full = out.last().is_none_or(|l| l.len() == 6 || room.is_some_and(|r| used + wide > r + 2));
-            if full {
-                out.push(Vec::new());
-                used = 0;
+        let mut out: Vec<Part> = touched.into_iter().map(words).collect();
+        for (sign, words) in [('-', "- not touched"), ('.', ". hole")] {
+            if rest.iter().any(|&i| self.letter(i) == sign) {
+                out.push((words.into(), Hand::Nobody));
             }
-            used += wide;
-            out.last_mut().into_iter().for_each(|l| l.extend([entry.clone(), ("  ".into(), Hand::Nobody)]));
         }
         out
     }
@@ -262,6 +272,23 @@ impl Bytes {
     }
 }
 
+/// Meanings side by side, within `room` columns.
+fn legend(meant: Vec<Part>, room: Option<usize>) -> Vec<Vec<Part>> {
+    let mut out: Vec<Vec<Part>> = Vec::new();
+    let mut used = 0;
+    for entry in meant {
+        let wide = entry.0.chars().count() + 2;
+        let full = out.last().is_none_or(|l| l.len() == 6 || room.is_some_and(|r| used + wide > r + 2));
+        if full {
+            out.push(Vec::new());
+            used = 0;
+        }
+        used += wide;
+        out.last_mut().into_iter().for_each(|l| l.extend([entry.clone(), ("  ".into(), Hand::Nobody)]));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,12 +319,24 @@ mod tests {
 
     #[test]
     fn letters_stand_where_the_bytes_are() {
-        let lines = drawn(0).lines();
+        let lines = drawn(0).lines(None);
         assert_eq!(lines[1], "      0  aaaaaaaa----....bbbbbbbb");
-        assert_eq!(lines[2], "a a (main)  b b (w() T1, only read)");
-        let lines = drawn(52).lines();
+        assert_eq!(lines[2], "a a (main)  b b (w() T1, only read)  - not touched");
+        assert_eq!(lines[3], ". hole");
+        let lines = drawn(52).lines(None);
         assert_eq!(lines[1].trim_end(), format!("    -52  {}aaaaaaaa----", " ".repeat(52)));
         assert_eq!(lines[2], "     12  ....bbbbbbbb");
+    }
+
+    /// Before and after a move the letters mean the same: said once, below both.
+    #[test]
+    fn what_letters_mean_is_said_once() {
+        let (before, after) = (drawn(0), drawn(48));
+        assert_eq!(before.lines(Some(&after)).len(), 2);
+        assert_eq!(after.lines(None)[3..], before.lines(None)[2..]);
+        let mut other = drawn(0);
+        other.stretches.swap_remove(0);
+        assert_eq!(before.lines(Some(&other)).len(), 4, "its letters are others");
     }
 
     #[test]
@@ -313,9 +352,9 @@ mod tests {
     #[test]
     fn hostile_sizes_end() {
         let b = Bytes { stretches: vec![stretch(i64::MIN, u64::MAX, "x", &[(7, 1, 1)])], ..drawn(0) };
-        assert!(b.rows().len() <= LINES_MAX && !b.lines().is_empty());
+        assert!(b.rows().len() <= LINES_MAX && !b.lines(None).is_empty());
         let b = Bytes { line_bytes: 0, ..b };
         assert!(b.rows().len() <= LINES_MAX);
-        assert!(!b.lines().is_empty());
+        assert!(!b.lines(None).is_empty());
     }
 }

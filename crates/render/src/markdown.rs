@@ -15,7 +15,7 @@ pub(crate) fn render(view: &View) -> String {
 }
 
 fn nodes(list: &[Node], level: usize, out: &mut String) {
-    for node in list {
+    for (node, next) in crate::tree::with_next(list) {
         match node {
             Node::Section { title, nodes: inner, .. } => {
                 let next = if title.is_empty() { level } else { level + 1 };
@@ -40,7 +40,7 @@ fn nodes(list: &[Node], level: usize, out: &mut String) {
             }
             Node::Block { text, language, .. } => block(text, language, out),
             Node::Plot(p) => figure(&p.title, &p.lines(), out),
-            Node::Bytes(b) => figure(&b.title, &b.lines(), out),
+            Node::Bytes(b) => figure(&b.title, &b.lines(next), out),
             Node::Finding(f) => {
                 let level = crate::json::level(f.level);
                 let rule = toned(&f.rule, Tone::Name);

@@ -64,12 +64,12 @@ struct Text {
 
 impl Text {
     fn nodes(&mut self, nodes: &[Node], depth: usize) {
-        for node in nodes {
-            self.node(node, depth);
+        for (node, next) in crate::tree::with_next(nodes) {
+            self.node(node, next, depth);
         }
     }
 
-    fn node(&mut self, node: &Node, depth: usize) {
+    fn node(&mut self, node: &Node, next: Option<&Bytes>, depth: usize) {
         let together = std::mem::take(&mut self.finding);
         match node {
             Node::Section { title, nodes, .. } if title.is_empty() => self.nodes(nodes, depth),
@@ -93,7 +93,7 @@ impl Text {
             }
             Node::Block { text, language, .. } => self.block(text, language),
             Node::Plot(p) => self.figure(&p.title, p.lines().iter().map(|l| clean(l)).collect(), depth),
-            Node::Bytes(b) => self.figure(&b.title, self.bytes(b, depth), depth),
+            Node::Bytes(b) => self.figure(&b.title, self.bytes(b, next, depth), depth),
             Node::Finding(f) => {
                 if !together {
                     self.blank();
@@ -261,7 +261,7 @@ impl Text {
     }
 
     /// Bytes of one thread have its colour, those for which several fight are red.
-    fn bytes(&self, b: &Bytes, depth: usize) -> Vec<String> {
+    fn bytes(&self, b: &Bytes, next: Option<&Bytes>, depth: usize) -> Vec<String> {
         let part = |(text, hand): &(String, Hand)| {
             let style = match hand {
                 Hand::Nobody => anstyle::Style::new(),
@@ -274,7 +274,7 @@ impl Text {
                 false => format!("{}{}{}", style.render(), clean(text), style.render_reset()),
             }
         };
-        b.painted(self.room(2 * depth)).iter().map(|parts| parts.iter().map(part).collect()).collect()
+        b.painted(next, self.room(2 * depth)).iter().map(|parts| parts.iter().map(part).collect()).collect()
     }
 
     fn finding(&mut self, f: &Finding, depth: usize) {

@@ -86,6 +86,15 @@ pub enum Node {
     },
 }
 
+/// Nodes, each with the drawing of bytes that comes right after it.
+pub(crate) fn with_next(nodes: &[Node]) -> impl Iterator<Item = (&Node, Option<&crate::bytes::Bytes>)> {
+    let next = |i: usize| match nodes.get(i + 1) {
+        Some(Node::Bytes(b)) => Some(&**b),
+        _ => None,
+    };
+    nodes.iter().enumerate().map(move |(i, n)| (n, next(i)))
+}
+
 /// A labelled value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
