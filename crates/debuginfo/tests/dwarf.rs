@@ -128,9 +128,10 @@ fn main() {
     assert_eq!(fields.iter().map(|f| f.offset()).collect::<Vec<_>>(), [4, 8]);
 }
 
-/// rustc describes the tail as one element that lies outside of the struct: nothing is wrong with such a struct.
+/// rustc describes the tail as one element that lies outside of the struct, and functions without bytes as pointers:
+/// nothing is wrong with such structs.
 #[test]
-fn unsized_tails_of_rust_are_arrays_without_a_length() {
+fn members_of_rust_that_have_no_bytes_take_none() {
     if !need("rustc") {
         return;
     }
@@ -141,7 +142,17 @@ pub struct Outer { pub at: u64, pub tail: Tail }
 #[inline(never)] fn sum(a: &Tail, b: &Text, c: &Outer, d: &std::path::Path) -> usize {
     a.rest.len() + b.text.len() + c.tail.rest.len() + d.as_os_str().len()
 }
+pub struct Item<F> { pub f: F, pub n: u16 }
+pub struct Two<F, G> { pub f: F, pub at: u64, pub g: G }
+#[inline(never)] fn call<F: Fn(u8) -> u8, G: Fn(u8) -> u8>(a: &Item<F>, b: &Two<F, G>) -> u8 {
+    (a.f)(1) + (b.f)(2) + (b.g)(a.n as u8) + b.at as u8
+}
+fn one(n: u8) -> u8 { n + 1 }
+fn two(n: u8) -> u8 { n + 2 }
 fn main() {
+    let pointer: fn(u8) -> u8 = two;
+    std::hint::black_box(call(&Item { f: one, n: 3 }, &Two { f: one, at: 3, g: two }));
+    std::hint::black_box(call(&Item { f: pointer, n: 3 }, &Two { f: pointer, at: 3, g: pointer }));
     let f: fn(&Tail, &Text, &Outer, &std::path::Path) -> usize = sum;
     std::hint::black_box(f);
 }
@@ -155,6 +166,18 @@ fn main() {
     assert_eq!(tail("t::Tail"), (8, 8, "u64[]".into()));
     assert_eq!(tail("t::Text"), (1, 1, "u8[]".into()));
     assert_eq!(tail("t::Outer"), (16, 8, "t::Tail".into()));
+    // items and pointers have one name: they are told apart by their room
+    let sizes = |name: &str| {
+        let all = table.find_all(name).into_iter().filter_map(|id| table.aggregate(id));
+        let bytes = |a: &tussle_model::Aggregate| a.members.iter().map(|m| table.size(m.ty)).collect::<Vec<_>>();
+        let mut all: Vec<_> = all.map(|a| (a.size, bytes(a))).collect();
+        all.sort();
+        all
+    };
+    let b = |n: &[u64]| n.iter().map(|&n| Some(n)).collect::<Vec<_>>();
+    assert_eq!(sizes("t::Item<fn(u8) -> u8>"), [(2, b(&[0, 2])), (16, b(&[8, 2]))]);
+    let two = sizes("t::Two<fn(u8) -> u8, fn(u8) -> u8>");
+    assert_eq!(two, [(8, b(&[0, 8, 0])), (24, b(&[8, 8, 8]))]);
     let doubted: Vec<_> = table.aggregates().filter_map(|(id, _)| table.damaged(id)).collect();
     assert!(doubted.is_empty(), "{doubted:?}");
 }

@@ -202,6 +202,11 @@ pub fn thousands(n: u64) -> String {
     out
 }
 
+/// `1 process`, `2,000 processes`.
+pub fn plural(n: usize, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(n as u64), if n == 1 { one } else { many })
+}
+
 /// An offset as house style has it: `120 (0x78)`, because a decimal 120 written as 0x120 fooled readers for years.
 pub fn offset(bytes: u64) -> String {
     format!("{bytes} (0x{bytes:x})")

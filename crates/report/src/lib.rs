@@ -31,7 +31,7 @@ use tussle_contention::fields::Namer;
 use tussle_contention::group::Group;
 use tussle_evidence::Problem;
 use tussle_evidence::*;
-use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, thousands};
+use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, plural, thousands};
 
 /// Version of the `report` document.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -132,7 +132,7 @@ fn worst(context: &line::Context, findings: &[&Judged], options: &Options) -> Ve
             bytes => format!(" -c {bytes}"),
         };
         let command = format!("tussle advise{file} -C '{name}'{line}");
-        facts.push(fact("next", "next", Cell::text(command).tone(Tone::Strong)));
+        facts.push(fact("next", "next", Cell::text(command).tone(Tone::Name)));
     }
     facts
 }
@@ -218,10 +218,10 @@ fn run_facts(e: &Evidence, seen: &Contention, finding: bool) -> Vec<Fact> {
     let line = seen.question.line.bytes();
     let unit = format!(
         "E: stores that find the line with another thread, expected from each thread's share of the {}; {}, not \
-         measured. Windows of {} accesses, {line}-byte lines.",
+         measured. Windows of {}, {line}-byte lines.",
         r.unit,
         r.source,
-        thousands(seen.window_vt)
+        plural(seen.window_vt as usize, "access", "accesses")
     );
     let cpus = e.actors.iter().any(|a| a.kind == ActorKind::Cpu);
     let actors = format!("{} {}", e.actors.len(), if cpus { "CPUs" } else { "threads" });

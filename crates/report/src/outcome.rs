@@ -4,7 +4,7 @@ use crate::latent::Hidden;
 use tussle_advise::class::{self, Class, Judged};
 use tussle_contention::analysis::Contention;
 use tussle_evidence::{Evidence, Problem};
-use tussle_render::{Node, Span, Tone, thousands};
+use tussle_render::{Node, Span, Tone, plural, thousands};
 
 /// What a report found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,6 +70,3 @@ fn counts(all: &[Judged]) -> Vec<Span> {
     kinds.into_iter().filter_map(span).collect()
 }
 
-fn plural(n: usize, one: &str, many: &str) -> String {
-    format!("{} {}", thousands(n as u64), if n == 1 { one } else { many })
-}

@@ -9,6 +9,7 @@ use tussle_evidence::Evidence;
 use tussle_host::record::{
     Counting, RecordError, RecordOptions, Recorded, convert_session, leftovers, record_telling,
 };
+use tussle_render::plural;
 
 /// What is over sooner shows no progress.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
@@ -222,11 +223,11 @@ fn write(args: &Args, global: &Global, evidence: &mut Evidence) -> anyhow::Resul
     tussle_host::evidence_file::write(&args.output, evidence)?;
     let e = &*evidence;
     global.remark(format!(
-        "{} processes, {} threads, {} objects, {} rows of accesses -> {}",
-        e.processes.len(),
-        e.actors.len(),
-        e.objects.len(),
-        e.accesses.len(),
+        "{}, {}, {}, {} of accesses -> {}",
+        plural(e.processes.len(), "process", "processes"),
+        plural(e.actors.len(), "thread", "threads"),
+        plural(e.objects.len(), "object", "objects"),
+        plural(e.accesses.len(), "row", "rows"),
         args.output.display()
     ));
     Ok(())

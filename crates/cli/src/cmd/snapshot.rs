@@ -6,6 +6,7 @@ use crate::global::Global;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tussle_render::plural;
 
 /// Take layouts out of a binary into a small JSON file, accepted wherever a FILE is.
 #[derive(clap::Args)]
@@ -48,6 +49,11 @@ fn take(file: &Path, names: &[String], out: &Path, global: &Global) -> anyhow::R
         std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
     }
     std::fs::write(out, &bytes).with_context(|| format!("{}", out.display()))?;
-    global.remark(format_args!("{}: {} types, {} bytes", out.display(), roots.len(), bytes.len()));
+    global.remark(format_args!(
+        "{}: {}, {}",
+        out.display(),
+        plural(roots.len(), "type", "types"),
+        plural(bytes.len(), "byte", "bytes")
+    ));
     Ok(())
 }

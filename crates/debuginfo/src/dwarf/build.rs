@@ -3,7 +3,7 @@
 use gimli::constants as dw;
 use tussle_model::{
     Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Exact, Language,
-    Member, MemberRole, SourceLoc, Type, TypeId, TypeTable, misfit,
+    Member, MemberRole, SourceLoc, Type, TypeId, misfit,
 };
 
 use super::abi;
@@ -11,6 +11,7 @@ use super::context::Context;
 use super::die::{self, Die, target};
 use super::ident::Kind;
 use super::member::{RawMember, members, old_bit_offset, scalar_size};
+use super::no_bytes;
 use super::types::{Loaded, Pending, Types};
 use super::units::DieRef;
 use super::virtual_bases::slots;
@@ -213,7 +214,7 @@ impl<'f> Types<'f> {
             aggregate.members.push(member);
         }
         if ctx.language == Language::Rust {
-            unsized_tail(&mut self.table, &mut aggregate);
+            no_bytes::mend(&mut self.table, &mut aggregate);
         }
         if let Some(told) = wide_bits::place(&self.table, &mut aggregate) {
             self.problem(ctx.id, die.offset, told);
@@ -295,16 +296,6 @@ fn unsized_why(die: &Die<'_>, members: &[RawMember<'_>]) -> Option<&'static str>
         return Some("its layout is computed at run time");
     }
     (die.byte_size.is_none() && !die.declaration).then_some("its size is not told: it is left out")
-}
-
-/// rustc describes the unsized tail of a struct (`[u64]`, `str`) as one element, in a struct that ends before it.
-fn unsized_tail(table: &mut TypeTable, a: &mut Aggregate) {
-    let end = a.size.saturating_mul(8);
-    let has_bytes = |m: &Member| table.size(m.ty).is_some_and(|n| n > 0);
-    let tail = |m: &&mut Member| m.role == MemberRole::Field && m.bit_size.is_none() && m.offset_bits == end;
-    if let Some(m) = a.members.last_mut().filter(tail).filter(|m| has_bytes(m)) {
-        m.ty = table.push(Type::Array { elem: m.ty, counts: vec![None] });
-    }
 }
 
 /// Other alignments only occur in damaged files.

@@ -18,6 +18,7 @@ mod ident;
 mod member;
 mod memo;
 mod names;
+mod no_bytes;
 mod order;
 mod parallel;
 mod plan;

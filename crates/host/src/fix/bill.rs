@@ -1,7 +1,7 @@
 //! A verified patch with its bill, as a view tree.
 
 use tussle_advise::Advice;
-use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, offset};
+use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, offset, plural};
 
 use super::{FieldMove, Patched};
 
@@ -71,8 +71,8 @@ fn facts(patched: &Patched, bill: Option<&Advice>) -> Vec<Fact> {
     match bill {
         Some(b) => {
             let e = |n: f64| tussle_render::thousands(n.max(0.0).round() as u64);
-            let text =
-                format!("{} -> {} (mean over {} phases)", e(b.before.mean), e(b.after.mean), b.after.phases);
+            let phases = plural(b.after.phases as usize, "phase", "phases");
+            let text = format!("{} -> {} (mean over {phases})", e(b.before.mean), e(b.after.mean));
             out.push(fact(
                 "expected_invalidations",
                 "Stores elsewhere and copies lost",
