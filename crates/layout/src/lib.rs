@@ -13,6 +13,7 @@ pub mod homes;
 pub mod lines;
 pub mod lint;
 pub use tussle_model::near;
+pub mod over;
 pub mod pahole;
 pub mod phases;
 pub mod place;

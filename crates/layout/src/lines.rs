@@ -79,7 +79,7 @@ pub fn lines(table: &TypeTable, id: TypeId, phase: u64, line: LineSize, most: u6
 }
 
 /// `a` to `z`, `A` to `Z`, then `#` for whatever a 128-byte line full of bytes still needs.
-fn letter(n: usize) -> char {
+pub(crate) fn letter(n: usize) -> char {
     (b'a'..=b'z').chain(b'A'..=b'Z').nth(n).map_or('#', char::from)
 }
 

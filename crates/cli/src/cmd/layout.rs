@@ -22,8 +22,9 @@ use tussle_render::{Format, Node, View, laid_out};
 /// a vmlinux, a BTF file or a snapshot.
 #[derive(clap::Args)]
 pub struct Args {
-    /// File to read [default: the running kernel's BTF].
-    file: Option<PathBuf>,
+    /// File to read [default: the running kernel's BTF]; several with --lines: what each build made of the types.
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// Types to print, separated by commas, `*` for any part of a name; all when not given.
     #[arg(short = 'C', value_name = "NAME,..")]
     names: Vec<String>,
@@ -87,7 +88,10 @@ enum Sort {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let line = LineSize::new(args.line).context("-c: a power of two from 8 to 65536 is needed")?;
     let names = split_names(&args.names);
-    let path = args.file.clone().unwrap_or_else(|| KERNEL.into());
+    if args.files.len() > 1 {
+        return over(args, &names, line, global);
+    }
+    let path = args.files.first().cloned().unwrap_or_else(|| KERNEL.into());
     // Containers of a type can only be found when all types are read.
     let all = args.slab.is_some() || args.contains.is_some() || names.iter().any(|n| n.contains('*'));
     let wanted = if all { &[] } else { names.as_slice() };
@@ -115,6 +119,33 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     global.print(&View { kind: "layout", schema_version: 1, nodes })?;
     // the program ends here: taking a kernel's types apart would be for nothing
     std::mem::forget(source);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The named structs over several builds, in their order.
+fn over(args: &Args, names: &[String], line: LineSize, global: &Global) -> anyhow::Result<ExitCode> {
+    let other = args.contains.is_some() || args.compile || args.reorganize || args.place.is_given();
+    if !args.lines || names.is_empty() || other || args.slab.is_some() {
+        bail!("of several files the lines of named types are drawn: --lines -C NAME FILE FILE..");
+    }
+    let phase = phase_in(line, args.phase)?.unwrap_or(0);
+    let opened = args.files.iter().map(|path| Source::open(path, names, global));
+    let sources: Vec<Source> = opened.collect::<anyhow::Result<_>>()?;
+    let mut nodes = Vec::new();
+    for name in names {
+        let found: Vec<_> = sources.iter().map(|s| s.table.find_all(name).first().copied()).collect();
+        if found.iter().all(Option::is_none) {
+            // says what was meant
+            sources[0].find(name)?;
+        }
+        let mut builds = Vec::new();
+        for (s, id) in sources.iter().zip(found) {
+            builds.push(tussle_layout::over::Build { name: s.path.display().to_string(), table: &s.table, id });
+        }
+        nodes.push(tussle_layout::over::view(name, &builds, phase, line));
+    }
+    let nodes = vec![Node::List { key: "types".into(), items: nodes }];
+    global.print(&View { kind: "layouts", schema_version: 1, nodes })?;
     Ok(ExitCode::SUCCESS)
 }
 

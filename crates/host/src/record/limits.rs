@@ -51,7 +51,14 @@ pub(super) fn hand_on(c: &mut Command) {
     unsafe { c.pre_exec(move || set(given)) };
 }
 
-fn get(which: libc::__rlimit_resource_t) -> libc::rlimit {
+/// What names a limit.
+#[cfg(target_env = "gnu")]
+type Which = libc::__rlimit_resource_t;
+/// What names a limit.
+#[cfg(not(target_env = "gnu"))]
+type Which = libc::c_int;
+
+fn get(which: Which) -> libc::rlimit {
     let mut out = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the kernel fills plain data or leaves it as it is.
     unsafe { libc::getrlimit(which, &mut out) };

@@ -196,8 +196,10 @@ impl<'a> Hunt<'a> {
 
     /// Tests and the like are not run by themselves, and may be the better load.
     fn tell_of_others(&self, programs: &Programs) {
-        let others = programs.others.iter().take(OTHERS_TOLD_MAX).map(|p| format!("./{}", p.display()));
-        let others: Vec<String> = others.collect();
+        // What cargo runs while it builds is no load.
+        let script = |p: &Path| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("build-script-"));
+        let others = programs.others.iter().filter(|p| !script(p)).take(OTHERS_TOLD_MAX);
+        let others: Vec<String> = others.map(|p| format!("./{}", p.display())).collect();
         if self.asked.is_empty() && !others.is_empty() {
             self.global.remark(format!("built as well: {} (--run 'COMMAND' runs one)", others.join(", ")));
         }
