@@ -14,6 +14,7 @@
 use crate::processes;
 use crate::sync;
 use crate::thread::{Entered, now, round};
+use crate::waits;
 use crate::wire::*;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::*};
 
@@ -505,16 +506,16 @@ pub unsafe fn counted(t: *mut Live, line: u64, stores: bool) {
     }
 }
 
-/// Notes it if the thread, which does something else now, still waited as far as is known. To look once at what it saw
-/// last is no waiting.
+/// Notes it if the thread, which does something else now, still waited as far as is known. To look a few times at what
+/// it saw last is no waiting: who comes to a barrier looks at its phase before the others do.
 ///
 /// # Safety
 /// `t` is the calling thread's.
 unsafe fn went_on_unchanged(t: *mut Live, s: &Standing) {
     const LOOKS_MIN: u64 = 4;
     // SAFETY: the caller's promise.
-    let looked = unsafe { count(t) } >= s.vt.load(Relaxed) + LOOKS_MIN;
-    if s.state.load(Relaxed) == WAITS && looked {
+    let looked = || unsafe { waits::times_again(t, s.at.load(Relaxed)) } >= LOOKS_MIN;
+    if s.state.load(Relaxed) == WAITS && looked() {
         s.looks_only.store(1, Relaxed);
     }
 }

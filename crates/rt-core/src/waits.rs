@@ -111,10 +111,12 @@ pub unsafe fn look(t: *mut Live, addr: u64, value: u64) -> bool {
             (*l).addr = addr;
             (*l).value = value;
             (*l).again = FIRST;
+            (*l).times = 0;
             return cell(addr).load(Relaxed) != 0;
         }
         let same = (*l).value == value;
         (*l).value = value;
+        (*l).times = if same { (*l).times + 1 } else { 0 };
         let news = if same { (*l).again != AGAIN } else { cell(addr).load(Relaxed) != 0 };
         (*l).again = if same { AGAIN } else { OTHER };
         news
@@ -236,6 +238,18 @@ unsafe fn worked(t: *mut Live) -> bool {
     unsafe { now(t) >= (*t).sync_vt + RARE }
 }
 
+/// How often the thread has seen the same again at an address, one look after the other.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub(crate) unsafe fn times_again(t: *mut Live, addr: u64) -> u64 {
+    // SAFETY: the thread's own cells.
+    unsafe {
+        let l = own(t, addr);
+        if (*l).addr == addr { (*l).times } else { 0 }
+    }
+}
+
 /// The thread's look at a word.
 ///
 /// # Safety
@@ -278,6 +292,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         (*l).addr = addr;
         (*l).value = to;
         (*l).again = FIRST;
+        (*l).times = 0;
         if brings_back(t, addr, to) && holder(s).load(Relaxed) == 0 && releases(s).load(Relaxed) == 0 {
             s.free.store(to, Relaxed);
         }

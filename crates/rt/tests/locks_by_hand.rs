@@ -99,6 +99,15 @@ fn a_count_of_waiters_is_no_lock() {
     }
 }
 
+/// Phases of 16,000 accesses: whoever comes to the end of one looks at its number first, and has not waited then.
+#[test]
+fn turns_that_end_at_a_counting_barrier_are_turns() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("waiters", &["-DTURNS"]);
+    let shares: Vec<f64> = (0..5).map(|_| share(&lab, &exe)).collect();
+    assert!(shares.iter().filter(|s| **s < 0.02).count() >= 4, "{shares:?}");
+}
+
 /// Who has given a monitor back is outside, also if another one was used before that under the same mutex.
 #[test]
 fn what_follows_a_monitor_is_outside() {

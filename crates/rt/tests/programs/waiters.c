@@ -1,6 +1,8 @@
 /* Two threads work on counters of their own, on one line, and wait for each other between phases. Who waits is
    counted, so that nobody wakes where nobody sleeps: what C++20's atomic waits and barriers do. The count is no lock.
-     -DWORK_COUNTED   who works is counted instead, and nobody waits for that */
+     -DWORK_COUNTED   who works is counted instead, and nobody waits for that
+     -DTURNS          one works while the other one waits, in turns; who comes to the end of a phase looks at the phase
+                      first, and at what a barrier knows beside it */
 #include "common.h"
 #include <linux/futex.h>
 #include <sched.h>
@@ -15,6 +17,7 @@ static struct {
 	volatile long sum, n;
 } own[2] LINE;
 static int arrived LINE, phase LINE, waiters LINE;
+static volatile long expected[4];
 
 static void wake(void)
 {
@@ -53,7 +56,18 @@ static void *body(void *arg)
 	long me = (long)arg;
 	pthread_barrier_wait(&start);
 	for (int p = 0; p < PHASES; p++) {
+#ifdef TURNS
+		if (p % 2 == me)
+			work(me);
+		__atomic_load_n(&phase, __ATOMIC_ACQUIRE);
+		for (int k = 0; k < 4; k++)
+			expected[k];
+		__atomic_load_n(&phase, __ATOMIC_ACQUIRE);
+		for (int k = 0; k < 4; k++)
+			expected[k];
+#else
 		work(me);
+#endif
 #ifndef WORK_COUNTED
 		if (__atomic_fetch_add(&arrived, 1, __ATOMIC_SEQ_CST) == 1) {
 			__atomic_store_n(&arrived, 0, __ATOMIC_SEQ_CST);
