@@ -36,10 +36,10 @@ const RARE: u64 = WINDOW_VT / 4;
 /// Times that a word must have been taken and given back to count as a lock.
 pub(crate) const LOCKED_MIN: u64 = 2;
 
-/// What the latest look at a word showed: nothing to compare with, the same value again, another one.
+/// What the latest look at a word showed: nothing to compare with, the same value again (or so often), another one.
 const FIRST: u64 = 0;
 const AGAIN: u64 = 1;
-const OTHER: u64 = 2;
+const OTHER: u64 = u64::MAX;
 
 /// Meaning of the ring's cells in slots of words.
 const PUBLISHED: usize = 0;
@@ -111,14 +111,13 @@ pub unsafe fn look(t: *mut Live, addr: u64, value: u64) -> bool {
             (*l).addr = addr;
             (*l).value = value;
             (*l).again = FIRST;
-            (*l).times = 0;
             return cell(addr).load(Relaxed) != 0;
         }
         let same = (*l).value == value;
         (*l).value = value;
-        (*l).times = if same { (*l).times + 1 } else { 0 };
-        let news = if same { (*l).again != AGAIN } else { cell(addr).load(Relaxed) != 0 };
-        (*l).again = if same { AGAIN } else { OTHER };
+        let times = times(l);
+        let news = if same { times == 0 } else { cell(addr).load(Relaxed) != 0 };
+        (*l).again = if same { times + AGAIN } else { OTHER };
         news
     }
 }
@@ -170,10 +169,10 @@ pub fn seen(entered: &Entered, addr: u64) {
     // SAFETY: the look is one of the thread's own, below LOOKS; what threads share are the slot's atomics.
     unsafe {
         let t = entered.live();
-        let again = (*own(t, addr)).again;
+        let again = times(own(t, addr)) != 0;
         let s = sync::slot(entered, addr);
         let value = (*own(t, addr)).value;
-        if again == AGAIN {
+        if again {
             standing::waits(entered, addr);
         } else {
             standing::goes_on(entered, addr);
@@ -189,7 +188,7 @@ pub fn seen(entered: &Entered, addr: u64) {
             }
         }
         cell(addr).store(POLLED, Relaxed);
-        if again == AGAIN {
+        if again {
             if value != 0 {
                 latches::waits(entered, addr);
             }
@@ -214,7 +213,8 @@ pub fn asleep_for(entered: &Entered, addr: u64) {
     // SAFETY: the look is one of the thread's own, below LOOKS.
     unsafe {
         if addr != 0 && (*own(entered.live(), addr)).addr == addr && is_unchanged(entered, addr) {
-            (*own(entered.live(), addr)).again = AGAIN;
+            let l = own(entered.live(), addr);
+            (*l).again = times(l).max(AGAIN);
             seen(entered, addr);
         }
     }
@@ -246,7 +246,20 @@ pub(crate) unsafe fn times_again(t: *mut Live, addr: u64) -> u64 {
     // SAFETY: the thread's own cells.
     unsafe {
         let l = own(t, addr);
-        if (*l).addr == addr { (*l).times } else { 0 }
+        if (*l).addr == addr { times(l) } else { 0 }
+    }
+}
+
+/// How often in a row a look showed the same value again.
+///
+/// # Safety
+/// `l` is one of the calling thread's.
+#[inline(always)]
+unsafe fn times(l: *const Look) -> u64 {
+    // SAFETY: the caller's promise.
+    match unsafe { (*l).again } {
+        OTHER => 0,
+        n => n,
     }
 }
 
@@ -292,7 +305,6 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         (*l).addr = addr;
         (*l).value = to;
         (*l).again = FIRST;
-        (*l).times = 0;
         if brings_back(t, addr, to) && holder(s).load(Relaxed) == 0 && releases(s).load(Relaxed) == 0 {
             s.free.store(to, Relaxed);
         }

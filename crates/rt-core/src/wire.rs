@@ -463,9 +463,8 @@ pub struct Monitor {
 pub struct Look {
     pub addr: u64,
     pub value: u64,
-    /// Whether it was the same value as at the look before, and how often in a row.
+    /// How often in a row it was the same value as at the look before, or why it was not, see `waits`.
     pub again: u64,
-    pub times: u64,
 }
 
 /// A lock that the thread holds, and how often.
