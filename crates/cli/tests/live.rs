@@ -135,6 +135,29 @@ fn a_process_of_another_namespace_is_called_by_its_number_here() {
     finds_the_fight(&out);
 }
 
+/// Events of perf that a process has open.
+fn is_watching(pid: u32) -> bool {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.filter_map(|f| std::fs::read_link(f.path()).ok()).any(|to| to.to_string_lossy().contains("perf_event"))
+}
+
+#[test]
+fn what_was_seen_before_a_signal_is_kept() {
+    let Some(lab) = Lab::new() else { return };
+    let run = lab.start(&[]);
+    let mut live = Command::new(env!("CARGO_BIN_EXE_tussle"));
+    live.args(["live", "--duration", "50s", "-o", "kept.data", "-p", &run.0.id().to_string()]).current_dir(lab.at());
+    let live = live.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !is_watching(live.id()) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    // SAFETY: a signal to our own child, which has not been waited for.
+    unsafe { libc::kill(live.id() as i32, libc::SIGTERM) };
+    finds_the_fight(&live.wait_with_output().unwrap());
+    assert_eq!(lab.tussle(&["report", "kept.data"]).status.code(), Some(1));
+}
+
 /// Whatever this machine lets be read of its kernel: what is not known is said, and is never "nothing".
 #[test]
 fn the_kernel_is_watched_or_what_is_missing_is_named() {

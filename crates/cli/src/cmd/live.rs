@@ -1,5 +1,6 @@
 //! `tussle live`.
 
+use super::ending;
 use super::service::duration;
 use crate::global::Global;
 use std::ffi::OsString;
@@ -152,6 +153,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 fn watch(watching: &mut Watching, duration: Duration, global: &Global) {
+    // What was seen until then is kept.
+    ending::heed();
     let step = Duration::from_millis(500);
     let mut left = duration;
     while !left.is_zero() {
@@ -159,7 +162,7 @@ fn watch(watching: &mut Watching, duration: Duration, global: &Global) {
         left = left.saturating_sub(step);
         let samples = watching.session.counts.samples;
         global.draw(format!("{:.0} s, {samples} samples", watching.seconds()));
-        if watching.finished() {
+        if watching.finished() || ending::asked() {
             break;
         }
     }

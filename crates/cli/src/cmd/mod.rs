@@ -13,6 +13,7 @@ pub mod compare;
 pub mod completions;
 pub mod demo;
 pub mod diff;
+mod ending;
 pub mod export;
 pub mod fix;
 pub mod fleet;

@@ -1,20 +1,14 @@
 //! The terminal as a whole screen: raw keys in, frames out, and everything as it was at every exit.
 
+use crate::cmd::ending;
 use crate::pager;
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tussle_render::{Format, Style, View};
 
 /// Alternate screen without cursor, and back.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
-
-/// Somebody wants us to end (SIGTERM, SIGHUP, SIGINT).
-static END: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn end(_: libc::c_int) {
-    END.store(true, Ordering::Relaxed);
-}
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +60,7 @@ pub struct Terminal {
 impl Terminal {
     /// Takes the terminal.
     pub fn enter() -> io::Result<Terminal> {
-        for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
-            let handler = end as extern "C" fn(libc::c_int);
-            // SAFETY: the handler only stores to an atomic.
-            unsafe { libc::signal(signal, handler as libc::sighandler_t) };
-        }
+        ending::heed();
         // SAFETY: termios is plain data that tcgetattr fills.
         let mut before: libc::termios = unsafe { std::mem::zeroed() };
         // SAFETY: writes one termios.
@@ -103,7 +93,7 @@ impl Terminal {
 
     /// A signal asked us to end.
     pub fn asked_to_end(&self) -> bool {
-        END.load(Ordering::Relaxed)
+        ending::asked()
     }
 
     /// One frame, cut to the screen.
