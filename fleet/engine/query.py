@@ -255,8 +255,10 @@ def quoted(text):
 
 
 def damaged(what):
+    """What an engine says; where it names a file, what to do with it."""
     what = " ".join(what.split())
-    return f"{what[:600]}\nA damaged file is left alone; move it out of the dataset and export its evidence again."
+    todo = "\nA damaged file is left alone; move it out of the dataset and export its evidence again."
+    return what[:600] + (todo if ".parquet" in what else "")
 
 
 def plain(cell):

@@ -1,9 +1,15 @@
--- The same fields by where the object begins in its line.
-SELECT f.unit, f.tool_version, f.type_name, f.fields, f.phase_bytes, count(DISTINCT f.host) AS hosts,
-  count(DISTINCT f.run) AS runs, sum(CAST(round(f.transfers) AS BIGINT)) AS transfers,
-  CAST(floor(1000000.0 * sum(CAST(round(f.transfers) AS BIGINT)) / sum(f.run_accesses)) AS BIGINT) AS per_million
-FROM fights f
-WHERE f.run_accesses > 0 AND f.phase_bytes IS NOT NULL
-GROUP BY f.unit, f.tool_version, f.type_name, f.fields, f.phase_bytes
-ORDER BY per_million DESC, f.unit, f.tool_version NULLS LAST, f.type_name NULLS LAST, f.fields, f.phase_bytes
+-- The same fields by where the object begins in its line: transfers of a million accesses of the runs in which they
+-- fight. A run has several rows of a field (a row for each process and for each place that allocates): it counts once.
+SELECT unit, tool_version, type_name, fields, phase_bytes, count(DISTINCT host) AS hosts, count(*) AS runs,
+  sum(transfers) AS transfers,
+  CAST(floor(1000000.0 * sum(transfers) / sum(run_accesses)) AS BIGINT) AS per_million
+FROM (
+  SELECT unit, tool_version, type_name, fields, phase_bytes, host, run,
+    sum(CAST(round(transfers) AS BIGINT)) AS transfers, max(run_accesses) AS run_accesses
+  FROM fights
+  WHERE run_accesses > 0 AND phase_bytes IS NOT NULL
+  GROUP BY unit, tool_version, type_name, fields, phase_bytes, host, run
+) in_run
+GROUP BY unit, tool_version, type_name, fields, phase_bytes
+ORDER BY per_million DESC, unit, tool_version NULLS LAST, type_name NULLS LAST, fields, phase_bytes
 LIMIT :limit

@@ -1,13 +1,12 @@
 -- Fields that fight most, over all hosts. Units and tool versions are keys: their numbers never meet in one sum.
-SELECT f.unit, f.tool_version, f.type_name, f.fields,
-  count(DISTINCT f.host) AS hosts, count(DISTINCT f.build) AS builds, count(DISTINCT f.exe) AS processes,
-  count(DISTINCT f.run) AS runs,
-  sum(CAST(round(f.transfers) AS BIGINT)) AS transfers,
-  CAST(floor(1000000.0 * sum(CAST(round(f.transfers) AS BIGINT)) / max(t.total)) AS BIGINT) AS share_ppm
-FROM fights f
-JOIN (
-  SELECT unit, tool_version, sum(CAST(round(transfers) AS BIGINT)) AS total FROM fights GROUP BY unit, tool_version
-) t ON f.unit = t.unit AND f.tool_version = t.tool_version
-GROUP BY f.unit, f.tool_version, f.type_name, f.fields
-ORDER BY transfers DESC, f.unit, f.tool_version NULLS LAST, f.type_name NULLS LAST, f.fields
+SELECT unit, tool_version, type_name, fields, hosts, builds, processes, runs, transfers,
+  CAST(floor(1000000.0 * transfers / sum(transfers) OVER (PARTITION BY unit, tool_version)) AS BIGINT) AS share_ppm
+FROM (
+  SELECT unit, tool_version, type_name, fields,
+    count(DISTINCT host) AS hosts, count(DISTINCT build) AS builds, count(DISTINCT exe) AS processes,
+    count(DISTINCT run) AS runs, sum(CAST(round(transfers) AS BIGINT)) AS transfers
+  FROM fights
+  GROUP BY unit, tool_version, type_name, fields
+) field
+ORDER BY transfers DESC, unit, tool_version NULLS LAST, type_name NULLS LAST, fields
 LIMIT :limit

@@ -52,7 +52,7 @@ def answers(to):
     rows = f"read_parquet('{to}/kind=answers/**/*.parquet')"
     said = "concat_ws('|', task, plan, job, verb, parameters, status, error, md5(document))"
     all_of_it = f"md5(string_agg({said}, chr(10) ORDER BY task))"
-    return duckdb.sql(f"SELECT count(*), count(DISTINCT task), {all_of_it} FROM {rows}").fetchone()
+    return duckdb.sql(f"SELECT count(*), count(DISTINCT task), {all_of_it} FROM {rows}").fetchall()[0]
 
 
 def sweep(plan, to, *words):

@@ -85,6 +85,31 @@ def test_an_export_is_there_once(tmp_path):
     assert pq.read_metadata(accesses).metadata[b"tussle.schema"] == b"1"
 
 
+def test_raw_tables_can_follow(tmp_path):
+    """First without the raw tables, then with them: they are there, and the run counts once."""
+    data = write_evidence(tmp_path / "a.data")
+    late, whole = tmp_path / "late", tmp_path / "whole"
+    fleet("export", data, "--to", late, "--no-raw")
+    assert {p.relative_to(late).parts[0] for p in files(late)} == {"kind=lines", "kind=runs"}
+    assert "already there" in exported(data, late, "--no-raw")
+    fleet("export", data, "--to", late)
+    # As if that had been cut off.
+    next(p for p in files(late) if "kind=touches" in str(p)).unlink()
+    fleet("export", data, "--to", late)
+    fleet("export", data, "--to", whole)
+    assert {p.relative_to(late): p.read_bytes() for p in files(late)} == {
+        p.relative_to(whole): p.read_bytes() for p in files(whole)
+    }
+    assert "already there" in exported(data, late) and "already there" in exported(data, late, "--no-raw")
+
+
+def exported(data, to, *words):
+    """What an export says."""
+    done = subprocess.run([PROGRAM, "export", data, "--to", to, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
 def test_cut_off_at_any_moment(tmp_path):
     """Killed at random moments and started again: as if it had not been interrupted."""
     data = write_evidence(tmp_path / "a.data")

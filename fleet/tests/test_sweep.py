@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -116,6 +117,26 @@ def test_what_fails_is_an_answer(builds, tmp_path):
     plan.write_text('verb = "diff"\n[fixed]\nold = "b00.o"\nnew = "b01.o"\nhot = 5\nname = "s"\n')
     fleet("sweep", plan, "--to", tmp_path / "typed", "-q", status=2)
     assert "a list of texts" in rows("sweep", "--dataset", tmp_path / "typed")[0]["first_error"]
+
+
+def test_nobody_works_on_when_answers_cannot_be_kept(builds, tmp_path):
+    """No byte may be written to a file: most of the work is not done."""
+    def spent(to, **limit):
+        words = [PROGRAM, "sweep", builds / "diff.toml", "--to", to, "--batch", "1", "--threads", "2", "-q"]
+        child = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, **limit)
+        said = child.stderr.read()
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        return said, child.returncode, usage.ru_utime
+
+    to = tmp_path / "set"
+    fleet("sweep", builds / "diff.toml", "--to", to, "--jobs", "0..1", "-q")
+    whole = spent(tmp_path / "whole")
+    assert whole[1] == 0, whole
+    none = lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    said, status, cpu = spent(to, preexec_fn=none)
+    assert status == 2 and "File too large" in said and len(answers(to)) == 1, said
+    assert cpu < 0.5 * whole[2], (cpu, whole[2])
 
 
 def test_a_damaged_answer_stops_a_resume(builds, tmp_path):

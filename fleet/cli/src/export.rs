@@ -90,7 +90,10 @@ fn evidence(args: &Args, dataset: &Dataset, bytes: &[u8]) -> anyhow::Result<Stri
         tussle_evidence::redact(&mut e);
     }
     let p = partition(args, &e);
-    if dataset.file("runs", &p, &key).exists() {
+    let raw_tables = || tables().filter(|t| t.name != "run" && !args.has("no-raw"));
+    // Raw tables may follow an export that left them out, and that may have been cut off.
+    let there = |t: &Table| !has_rows(t, &e) || dataset.file(t.name, &p, &key).exists();
+    if dataset.file("runs", &p, &key).exists() && raw_tables().all(there) {
         return Ok("already there".into());
     }
     let found = line_rows(&e, &question(e.run.line_bytes, None, None, false)?, false);
@@ -101,7 +104,7 @@ fn evidence(args: &Args, dataset: &Dataset, bytes: &[u8]) -> anyhow::Result<Stri
         dataset.append("lines", &p, &key, std::iter::once(keyed(&batch(LINES, column)?, &keys, None)))?;
     let mut rows = 0;
     let e = Arc::new(e);
-    for table in tables().filter(|t| t.name != "run" && !args.has("no-raw")) {
+    for table in raw_tables() {
         rows += raw(dataset, &p, &key, table, &e)?;
     }
     let column = Column::table(RUN, &[row])?;
@@ -111,6 +114,10 @@ fn evidence(args: &Args, dataset: &Dataset, bytes: &[u8]) -> anyhow::Result<Stri
         [first, ..] => format!("; damaged in {} places: {first}", problems.len()),
     };
     Ok(format!("{lines} fights, {rows} raw rows{damaged}"))
+}
+
+fn has_rows(table: &Table, e: &Evidence) -> bool {
+    table.rows(e, 0, 1).is_some_and(|rows| !rows.is_ok_and(|r| r.is_empty()))
 }
 
 /// One table, in batches; an absent one is no file.

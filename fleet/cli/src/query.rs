@@ -16,6 +16,8 @@ const VIEWS: &str = include_str!("../../sql/views.sql");
 const ENGINE: &str = include_str!("../../engine/query.py");
 /// Rows that are shown when nobody says.
 const LIMIT: u64 = 20;
+/// Spark counts rows in 32 bits.
+const LIMIT_MAX: u64 = i32::MAX as u64;
 
 /// A question: its name, what its rows are, its SQL.
 struct Question {
@@ -116,7 +118,7 @@ pub(crate) fn parameters(args: &Args) -> anyhow::Result<Value> {
     if words.as_deref() == Some("new") && since.is_none() && build.is_empty() {
         bail!("since when? --since DAY or --since-build ID");
     }
-    let limit = args.parsed::<u64>("limit")?.unwrap_or(LIMIT);
+    let limit = args.parsed::<u64>("limit")?.unwrap_or(LIMIT).min(LIMIT_MAX);
     Ok(json!({ "limit": limit, "since": since.unwrap_or_default(), "build": build }))
 }
 
@@ -137,7 +139,7 @@ fn is_day(text: &str) -> bool {
 /// # Errors
 /// The dataset has no runs of one of these builds.
 pub(crate) fn known_builds(args: &Args, dataset: &Dataset, named: &[Option<String>]) -> anyhow::Result<()> {
-    let everything = json!({ "limit": i64::MAX, "since": "", "build": "" });
+    let everything = json!({ "limit": LIMIT_MAX, "since": "", "build": "" });
     let rows = ask(args, dataset, "builds", everything)?;
     let there = |name: &str| (0..rows.rows.len()).any(|r| rows.cell(r, "build") == name);
     match named.iter().flatten().find(|name| !there(name)) {

@@ -9,21 +9,24 @@ mod write;
 use crate::args::Args;
 use crate::dataset::Dataset;
 use anyhow::{Context, bail};
-use plan::{Job, Plan};
+use plan::{Job, Plan, Seen};
 use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
-use task::Worker;
+use task::{Answered, Worker};
 pub(crate) use task::{AnswerRow, CheckRow, PredictionRow};
 use write::Writer;
 pub(crate) use write::{ANSWERS, CHECKS, PREDICTIONS};
 
 /// How often progress is said where nobody watches a terminal.
 const QUIET_PROGRESS: Duration = Duration::from_secs(10);
+/// How long quick answers are collected.
+const TOGETHER: Duration = Duration::from_millis(20);
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -64,13 +67,12 @@ fn list(plan: &Plan, jobs: Range<u64>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Jobs whose answer is not there yet.
-fn pending(plan: &Plan, jobs: Range<u64>, done: &HashSet<String>) -> anyhow::Result<Vec<Job>> {
+/// Jobs whose answer is not there yet. Numbers only: there may be a hundred million.
+fn pending(plan: &Plan, jobs: Range<u64>, done: &HashSet<String>) -> anyhow::Result<Vec<u64>> {
     let mut out = Vec::new();
     for number in jobs {
-        let job = plan.job(number)?;
-        if !done.contains(&job.task) {
-            out.push(job);
+        if !done.contains(&plan.job(number)?.task) {
+            out.push(number);
         }
     }
     Ok(out)
@@ -90,28 +92,76 @@ fn on_threads(args: &Args, plan: &Plan, jobs: Range<u64>, dataset: &Dataset) -> 
         for _ in 0..threads {
             let (to, open, worker, next, in_points) = (to.clone(), &open, &worker, &next, &in_points);
             scope.spawn(move || {
-                while let Some(job) = open.get(next.fetch_add(1, Relaxed)) {
-                    let start = cpu::thread_ns();
-                    let answer = worker.answer(job);
-                    in_points.fetch_add(cpu::thread_ns().saturating_sub(start), Relaxed);
-                    if to.send(answer).is_err() {
+                let mut answers = Answers::new(to);
+                while let Some(&number) = open.get(next.fetch_add(1, Relaxed)) {
+                    let added = plan.job(number).map(|j| answers.add(timed(worker, &j, in_points), j.files));
+                    if !added.unwrap_or_else(|e| answers.failed(e)) {
                         return;
                     }
                 }
+                answers.send();
             });
         }
         drop(to);
+        // `from` is gone with the first answer that cannot be kept, so that nobody works for nothing.
         let mut failed = 0u64;
-        while let Ok(answer) = from.recv() {
-            failed += u64::from(answer.row.error.is_some());
-            writer.add(answer)?;
-            progress.one();
+        for some in from {
+            for answer in some? {
+                failed += u64::from(answer.row.error.is_some());
+                writer.add(answer)?;
+                progress.one();
+            }
         }
         writer.flush()?;
         anyhow::Ok(failed)
     })?;
     progress.end(failed, in_points.into_inner());
     Ok(ExitCode::from(if failed > 0 { 2 } else { 0 }))
+}
+
+/// The answer of one point, and the CPU time that it took.
+fn timed(worker: &Worker<'_>, job: &Job, in_points: &AtomicU64) -> Answered {
+    let start = cpu::thread_ns();
+    let answer = worker.answer(job);
+    in_points.fetch_add(cpu::thread_ns().saturating_sub(start), Relaxed);
+    answer
+}
+
+/// Answers on their way to the one who writes, or why they are none.
+type Sent = anyhow::Result<Vec<Answered>>;
+
+/// Quick answers go together: waking the one who writes costs more than they do.
+struct Answers {
+    to: Sender<Sent>,
+    some: Vec<Answered>,
+    files: Vec<Arc<Seen>>,
+    since: Instant,
+}
+
+impl Answers {
+    fn new(to: Sender<Sent>) -> Answers {
+        Answers { to, some: Vec::new(), files: Vec::new(), since: Instant::now() }
+    }
+
+    /// False: it is of no use to go on.
+    fn add(&mut self, answer: Answered, files: Vec<Arc<Seen>>) -> bool {
+        self.some.push(answer);
+        self.files.extend(files);
+        self.since.elapsed() < TOGETHER || self.send()
+    }
+
+    fn failed(&self, e: anyhow::Error) -> bool {
+        let _ = self.to.send(Err(e));
+        false
+    }
+
+    fn send(&mut self) -> bool {
+        self.since = Instant::now();
+        let some = std::mem::take(&mut self.some);
+        let whole = plan::unchanged(std::mem::take(&mut self.files));
+        let useful = whole.is_ok();
+        self.to.send(whole.map(|()| some)).is_ok() && useful
+    }
 }
 
 /// What is said meanwhile, on stderr.

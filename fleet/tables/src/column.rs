@@ -56,6 +56,12 @@ pub(crate) enum Data {
     Struct(Vec<(&'static Field, Column)>),
 }
 
+impl Kind {
+    fn but(self, what: impl fmt::Display) -> Mismatch {
+        Mismatch(format!("{what} where {self:?} is expected"))
+    }
+}
+
 /// A column while it grows.
 #[derive(Clone, Debug)]
 pub struct Column {
@@ -147,16 +153,17 @@ impl Column {
     }
 
     fn wrong(&self, what: impl fmt::Display) -> Mismatch {
-        Mismatch(format!("{what} where {:?} is expected", self.kind))
+        self.kind.but(what)
     }
 
     fn whole(&mut self, n: i128) -> Result<(), Mismatch> {
-        let wrong = self.wrong(n);
+        // Words are made for what fails only: this is done for every cell.
+        let kind = self.kind;
         match &mut self.data {
-            Data::U64(v) => v.push(u64::try_from(n).map_err(|_| wrong)?),
-            Data::I64(v) => v.push(i64::try_from(n).map_err(|_| wrong)?),
+            Data::U64(v) => v.push(u64::try_from(n).map_err(|_| kind.but(n))?),
+            Data::I64(v) => v.push(i64::try_from(n).map_err(|_| kind.but(n))?),
             Data::F64(v) => v.push(n as f64),
-            _ => return Err(wrong),
+            _ => return Err(kind.but(n)),
         }
         self.known.push(true);
         Ok(())
@@ -185,23 +192,24 @@ pub struct Parts<'a> {
 
 impl Parts<'_> {
     fn positional<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Mismatch> {
-        let wrong = self.column.wrong("one part too many");
+        let kind = self.column.kind;
+        let wrong = || kind.but("one part too many");
         self.next += 1;
         match &mut self.column.data {
             Data::List { cells, .. } => cells.push(value),
-            Data::Struct(parts) => parts.get_mut(self.next - 1).ok_or(wrong)?.1.push(value),
-            _ => Err(wrong),
+            Data::Struct(parts) => parts.get_mut(self.next - 1).ok_or_else(wrong)?.1.push(value),
+            _ => Err(wrong()),
         }
     }
 
     fn named<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Mismatch> {
-        let wrong = self.column.wrong(name);
-        let Data::Struct(parts) = &mut self.column.data else { return Err(wrong) };
+        let kind = self.column.kind;
+        let Data::Struct(parts) = &mut self.column.data else { return Err(kind.but(name)) };
         // Fields come in order, but for those that are left out.
         let fits = |(f, _): &(&Field, Column)| f.name == name;
         let at = match parts.get(self.next).is_some_and(fits) {
             true => self.next,
-            false => parts.iter().position(fits).ok_or(wrong)?,
+            false => parts.iter().position(fits).ok_or_else(|| kind.but(name))?,
         };
         self.next = at + 1;
         parts[at].1.push(value)
@@ -247,8 +255,7 @@ impl<'a> ser::Serializer for &'a mut Column {
     whole!(serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64);
 
     fn serialize_bool(self, v: bool) -> Result<(), Mismatch> {
-        let wrong = self.wrong(v);
-        let Data::Bool(bits) = &mut self.data else { return Err(wrong) };
+        let Data::Bool(bits) = &mut self.data else { return Err(self.wrong(v)) };
         bits.push(v);
         self.known.push(true);
         Ok(())
@@ -259,8 +266,7 @@ impl<'a> ser::Serializer for &'a mut Column {
     }
 
     fn serialize_f64(self, v: f64) -> Result<(), Mismatch> {
-        let wrong = self.wrong(v);
-        let Data::F64(list) = &mut self.data else { return Err(wrong) };
+        let Data::F64(list) = &mut self.data else { return Err(self.wrong(v)) };
         list.push(v);
         self.known.push(true);
         Ok(())

@@ -12,9 +12,11 @@
 use crate::dataset::key;
 use anyhow::{Context, bail};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 use toml::Value;
 
 /// Points of a plan at most.
@@ -50,9 +52,20 @@ pub(crate) struct Plan {
     fixed: BTreeMap<String, Value>,
     over: Vec<(String, Vec<Value>)>,
     folder: PathBuf,
-    /// Hashes of files that were read.
-    hashes: Mutex<BTreeMap<PathBuf, Option<Arc<str>>>>,
+    /// Files that were read, by their names in the plan; `None`: there is no such file.
+    seen: Mutex<HashMap<String, Option<Arc<Seen>>>>,
 }
+
+/// A file as it was when its contents went into a task.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    path: String,
+    hash: String,
+    stamp: Stamp,
+}
+
+/// What another file of the same name does not share: device, inode, bytes, time of the last change.
+type Stamp = (u64, u64, u64, Option<SystemTime>);
 
 /// One point.
 #[derive(Clone, Debug)]
@@ -63,6 +76,8 @@ pub(crate) struct Job {
     pub(crate) parameters: BTreeMap<String, Value>,
     /// Hash of verb, parameters, contents of files and version: the same task has the same answer.
     pub(crate) task: String,
+    /// Files whose contents are in the task.
+    pub(crate) files: Vec<Arc<Seen>>,
 }
 
 impl Job {
@@ -139,7 +154,7 @@ impl Plan {
             fixed: read.fixed,
             over: Vec::new(),
             folder,
-            hashes: Mutex::default(),
+            seen: Mutex::default(),
         };
         for (name, values) in read.over {
             let values = plan.expanded(&name, values).with_context(at)?;
@@ -199,29 +214,56 @@ impl Plan {
         }
         let asked = serde_json::to_string(&(&self.verb, &parameters))?;
         let mut parts: Vec<Vec<u8>> = vec![env!("CARGO_PKG_VERSION").into(), asked.into_bytes()];
+        let mut files = Vec::new();
         for (name, value) in parameters.iter_mut().filter(|(n, _)| FILES.contains(&n.as_str())) {
             let Some(text) = value.as_str() else { continue };
-            let path = self.folder.join(text);
-            match self.hash(&path) {
-                Some(hash) => {
-                    parts.push(hash.as_bytes().to_vec());
-                    *value = Value::String(path.display().to_string());
+            match self.seen(text) {
+                Some(file) => {
+                    parts.push(file.hash.clone().into_bytes());
+                    *value = Value::String(file.path.clone());
+                    files.push(file);
                 }
                 // `machine` and the sides of a prediction may be names.
                 None if ["machine", "before", "after"].contains(&name.as_str()) => {}
-                None => bail!("{name}: {}: cannot be read", path.display()),
+                None => bail!("{name}: {}: cannot be read", self.folder.join(text).display()),
             }
         }
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        Ok(Job { number, parameters, task: key(&parts) })
+        Ok(Job { number, parameters, task: key(&parts), files })
     }
 
-    /// The hash of a file's contents; `None` when there is no such file.
-    fn hash(&self, path: &Path) -> Option<Arc<str>> {
-        let mut hashes = self.hashes.lock().unwrap_or_else(|e| e.into_inner());
-        let made = || std::fs::read(path).ok().map(|bytes| key(&[&bytes]).into());
-        hashes.entry(path.to_path_buf()).or_insert_with(made).clone()
+    /// A file by its name in the plan; `None` when there is no such file.
+    fn seen(&self, name: &str) -> Option<Arc<Seen>> {
+        let mut seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(known) = seen.get(name) {
+            return known.clone();
+        }
+        let path = self.folder.join(name);
+        let read = || Some((stamp(&path)?, std::fs::read(&path).ok()?));
+        let made = read().map(|(stamp, bytes)| {
+            Arc::new(Seen { path: path.display().to_string(), hash: key(&[&bytes]), stamp })
+        });
+        seen.insert(name.into(), made.clone());
+        made
     }
+}
+
+/// An answer of other contents than those of its task would have the wrong name for good.
+///
+/// # Errors
+/// One of these files was changed meanwhile.
+pub(crate) fn unchanged(mut files: Vec<Arc<Seen>>) -> anyhow::Result<()> {
+    files.sort_by_key(Arc::as_ptr);
+    files.dedup_by_key(|f| Arc::as_ptr(f));
+    match files.iter().find(|f| stamp(Path::new(&f.path)) != Some(f.stamp)) {
+        Some(f) => bail!("{}: changed while the sweep ran; start it again, it goes on from here", f.path),
+        None => Ok(()),
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let m = path.metadata().ok()?;
+    Some((m.dev(), m.ino(), m.len(), m.modified().ok()))
 }
 
 #[cfg(test)]

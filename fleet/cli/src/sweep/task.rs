@@ -229,3 +229,39 @@ fn read(job: &Job) -> anyhow::Result<tussle_evidence::Evidence> {
     let path = Path::new(job.need("evidence")?);
     Ok(tussle_host::evidence_file::read(path)?.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{copy, rename, write};
+
+    #[test]
+    fn what_was_changed_meanwhile_is_no_answer() {
+        let snapshots = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/layout/tests/data/snapshots");
+        let mut known: Vec<_> = std::fs::read_dir(snapshots).unwrap().map(|e| e.unwrap().path()).collect();
+        known.sort();
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        copy(&known[0], at("a.json")).unwrap();
+        let rule = "[[rule]]\nid = \"r\"\ntype = \"mm_struct\"\nseparate = [\"mm_count\", \"pgd\"]\n";
+        write(at("r.toml"), rule).unwrap();
+        let text = "verb = \"check\"\n[fixed]\nrules = \"r.toml\"\n[over]\nbuild = [\"a.json\"]\n";
+        write(at("p.toml"), text).unwrap();
+        let said = |change: &dyn Fn()| {
+            let plan = Plan::open(&at("p.toml")).unwrap();
+            let job = plan.job(0).unwrap();
+            change();
+            let answered = Worker::new(&plan).answer(&job);
+            crate::sweep::plan::unchanged(job.files).map(|()| answered.row.error).map_err(|e| e.to_string())
+        };
+        assert_eq!(said(&|| {}), Ok(None));
+        let replaced = said(&|| {
+            copy(&known[1], at("next")).unwrap();
+            rename(at("next"), at("a.json")).unwrap();
+        });
+        assert!(replaced.clone().unwrap_err().contains("a.json: changed while the sweep ran"), "{replaced:?}");
+        let rewritten = said(&|| write(at("r.toml"), format!("{rule}\n")).unwrap());
+        assert!(rewritten.clone().unwrap_err().contains("r.toml: changed"), "{rewritten:?}");
+        assert_eq!(said(&|| {}), Ok(None));
+    }
+}
