@@ -1,22 +1,29 @@
 """Ranges of a sweep as tasks of Ray. Started by `tussle-fleet sweep --engine ray`.
 
-Request: {"program", "plan", "to", "ranges": [[a, b], ..], "address", "cpus", "quiet"}.
+Request: {"program", "plan", "to", "jobs": [a, b], "batch": n or null, "address", "cpus", "quiet"}.
 Answer: {"status": worst exit status, "tasks": n} or {"error": ".."}.
 The folder `to` and the program must be at the same place on every machine of the cluster.
 """
 
 import ctypes
 import json
+import os
 import subprocess
 import sys
 import time
 
 TRIES = 4
+# Where many others run, its parts need longer to find each other than Ray gives them.
+PATIENCE = {"RAY_agent_register_timeout_ms": "120000", "RAY_worker_register_timeout_seconds": "240"}
+# A part costs as much as hundreds of quick points (docs/validation/fleet.md); the end of a sweep waits for the last.
+POINTS_MAX, PARTS_PER_CPU = 5_000, 8
 PR_SET_PDEATHSIG, SIGKILL = 1, 9
 
 
 def connect(ray, ask):
     """To the cluster that was named, or to one started here: Ray gives it 30 s, which can be too short once."""
+    for name, value in PATIENCE.items():
+        os.environ.setdefault(name, value)
     started = {"address": ask["address"]} if ask["address"] else {"num_cpus": ask["cpus"], "include_dashboard": False}
     for left in range(0 if ask["address"] else TRIES - 1, -1, -1):
         try:
@@ -26,6 +33,14 @@ def connect(ray, ask):
             ray.shutdown()
             if not left:
                 return f"Ray does not start: {' '.join(str(e).split())[:400]}"
+
+
+def ranges(ask, cpus):
+    """The jobs in parts of so many as were asked for, else a few parts for every CPU."""
+    a, b = ask["jobs"]
+    fair = -(-(b - a) // max(1, int(PARTS_PER_CPU * cpus)))
+    batch = ask["batch"] or max(1, min(POINTS_MAX, fair))
+    return [(i, min(i + batch, b)) for i in range(a, b, batch)]
 
 
 def main():
@@ -53,7 +68,7 @@ def main():
                 return done.returncode, ""
         return 2, done.stderr.strip() or f"ended by signal {-done.returncode}"
 
-    waiting = [part.remote(a, b) for a, b in ask["ranges"]]
+    waiting = [part.remote(a, b) for a, b in ranges(ask, ray.cluster_resources().get("CPU", 1))]
     total, worst, errors, start, said = len(waiting), 0, [], time.monotonic(), 0.0
     while waiting:
         ready, waiting = ray.wait(waiting, num_returns=1, timeout=1.0)

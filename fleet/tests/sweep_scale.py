@@ -69,6 +69,7 @@ def whole(plan, to):
     total, inside = map(float, re.search(r"([\d.]+) s of CPU, ([\d.]+) s of them", said).groups())
     print(f"{plan.stem}: {points} points in {wall:.1f} s, {total:.1f} s of CPU, {1000 * inside / points:.2f} ms a point, "
           f"overhead {100 * (total - inside) / inside:.1f}% (load {os.getloadavg()[0]:.1f})", flush=True)  # fmt: skip
+    return points, total, inside
 
 
 def tree(pid):
@@ -122,9 +123,10 @@ def main():
     ask.add_argument("--ray", action="store_true")
     a = ask.parse_args()
     dice = random.Random(7)
+    sums = [0, 0.0, 0.0]
     for plan in plans(a.folder / "plan", a.points):
         base, cut, spread = (a.folder / f"{plan.stem}-{n}" for n in ("whole", "cut", "ray"))
-        whole(plan, base)
+        sums = [x + y for x, y in zip(sums, whole(plan, base))]
         truth = answers(base)
         assert truth[0] == truth[1], truth
         print(f"  {truth[0]} answers; killed 5 times and resumed: {killed(plan, cut, 5, dice)}", flush=True)
@@ -132,6 +134,7 @@ def main():
         if a.ray:
             workers_killed(plan, spread, 3, dice)
             assert answers(spread) == truth, (answers(spread), truth)
+    print(f"{sums[0]} points: overhead {100 * (sums[1] - sums[2]) / sums[2]:.1f}%")
     print("no point lost, none twice, all with the same answer")
 
 

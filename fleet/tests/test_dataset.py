@@ -188,6 +188,17 @@ def test_a_benchmark_is_there_once(tmp_path):
     ]  # fmt: skip
 
 
+def test_half_a_line_of_a_benchmark_is_said(tmp_path):
+    header = {"tussle_bench": 1, "arms": ["a"], "commands": ["true"], "order": "random_within_pairs", "seed": 1,
+              "metric": {"name": "wall time (s)", "kind": "cost", "from": "wall"}, "warmup": 0, "cpus": 2,
+              "sequential": False}  # fmt: skip
+    run = {"pair": 0, "position": 0, "arm": 0, "status": "ok", "value": 0.5, "started_s": 1.7e9, "wall_s": 0.5}
+    file = tmp_path / "b.jsonl"
+    file.write_text(json.dumps(header) + "\n" + json.dumps(run) + "\n" + json.dumps(run)[:40])
+    said = exported(file, tmp_path / "set")
+    assert "1 runs of a benchmark; damaged in 1 places: line 3" in said, said
+
+
 def test_units_and_versions_never_meet_in_one_sum(tmp_path):
     to = tmp_path / "set"
     for i, run in enumerate([{}, {"tool_version": "0.2.0"}, {"tool_version": "0.2.0", "seed": 9}]):

@@ -1,6 +1,7 @@
 """Sweeps: every point once, whatever is killed."""
 
 import collections
+import itertools
 import json
 import os
 import pathlib
@@ -159,6 +160,18 @@ def test_predictions(builds, tmp_path):
     got = rows("predictions", "--dataset", to)
     assert sorted(r["cpus"] for r in got) == [2, 4] and all(r["points"] == 2 for r in got)
     assert all(r["lowest"] <= r["mean_median"] <= r["highest"] for r in got)
+
+
+def test_parts_of_ray_are_the_whole(monkeypatch):
+    monkeypatch.syspath_prepend(str(tool.HERE.parent / "engine"))
+    import sweep_ray
+
+    for jobs, batch, cpus in itertools.product([(0, 1), (0, 7), (3, 100_003)], [None, 1, 1_000], [0, 1, 2.0, 300]):
+        parts = sweep_ray.ranges({"jobs": jobs, "batch": batch}, cpus)
+        assert [a for a, _ in parts] + [jobs[1]] == [jobs[0]] + [b for _, b in parts]
+        assert max(b - a for a, b in parts) <= (batch or sweep_ray.POINTS_MAX)
+        # Every CPU of a large cluster has something to do.
+        assert batch or len(parts) >= min(jobs[1] - jobs[0], cpus)
 
 
 def test_ray_gives_the_same_and_survives_a_dead_worker(builds, tmp_path):

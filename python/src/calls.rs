@@ -6,8 +6,10 @@ use crate::long::long;
 use crate::table::Table;
 use crate::types::Types;
 use crate::view::View;
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tussle_calls::predict::{self as predictions, Asked};
@@ -128,12 +130,14 @@ pub(crate) fn compare(
 ) -> PyResult<View> {
     let answer: Answer = match (one, other) {
         (Compared::Path(path), None) => {
-            long(py, move || recorded::benched(&recorded::bench_results(&path)?.0, margin_percent))?
+            let results = bench_results(py, path)?;
+            long(py, move || recorded::benched(&results, margin_percent))?
         }
         (Compared::Evidence(a), Some(Compared::Evidence(b))) => {
             let (a, b) = (a.from(), b.from());
             let question = recorded::question(64, None, None, false).map_err(crate::long::error)?;
-            long(py, move || Ok(recorded::compared(&a.read()?.0, &b.read()?.0, &[], question)))?
+            let options = recorded::Options { names: Vec::new(), question, file: a.file() };
+            long(py, move || Ok(recorded::compared(&a.read()?.0, &b.read()?.0, &options)))?
         }
         _ => return Err(Error::new_err("give two evidences, or the path of one result of `tussle bench`")),
     };
@@ -143,10 +147,24 @@ pub(crate) fn compare(
 /// The samples of a result of ``tussle bench``: arm, pair, metric, value, ...
 ///
 /// ``wall_s``, ``user_s``, ``system_s`` and ``foreign_s`` (CPU that others had meanwhile) are seconds.
+/// Lines that cannot be read are a ``UserWarning``.
 #[pyfunction]
 pub(crate) fn bench(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
-    let found = long(py, move || Ok(rows::bench_rows(&recorded::bench_results(&path)?.0)))?;
+    let results = bench_results(py, path)?;
+    let found = long(py, move || Ok(rows::bench_rows(&results)))?;
     Ok(Table::of_rows("bench", rows::BENCH, found))
+}
+
+/// What can be read of a result; lines that cannot are a warning, as a run that was killed leaves half a line.
+fn bench_results(py: Python<'_>, path: PathBuf) -> PyResult<recorded::Results> {
+    let name = path.display().to_string();
+    let (results, problems) = long(py, move || recorded::bench_results(&path))?;
+    if let [first, ..] = problems.as_slice() {
+        let text = format!("{name}: {} lines could not be read: {first}", problems.len());
+        let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+    }
+    Ok(results)
 }
 
 /// A scenario by name, or recorded operations.

@@ -7,9 +7,9 @@ use crate::types::PathOrBytes;
 use crate::view::View;
 use anyhow::Context;
 use pyo3::prelude::*;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
-use tussle_calls::evidence::{self as calls, Wanted};
+use tussle_calls::evidence::{self as calls, Options, Wanted};
 use tussle_calls::source::Source;
 use tussle_contention::analysis::Question;
 use tussle_evidence::file::Parts;
@@ -45,6 +45,16 @@ impl From {
             Whence::Bytes(bytes) => tussle_evidence::file::read(bytes)?,
         };
         Ok(self.read.get_or_init(|| (Arc::new(e), problems)))
+    }
+
+    /// The file, where other verbs would not look for it by themselves.
+    pub(crate) fn file(&self) -> Option<String> {
+        match &self.source {
+            Whence::Path(path) if path != Path::new(tussle_host::evidence_file::DEFAULT_PATH) => {
+                Some(path.display().to_string())
+            }
+            _ => None,
+        }
     }
 
     /// Everything but the large tables, which are then read a block at a time.
@@ -181,7 +191,7 @@ pub(crate) fn report(
     let from = evidence.from();
     let answer = long(py, move || {
         let (e, problems) = from.read()?;
-        calls::reported(e, problems, &names, question)
+        calls::reported(e, problems, &Options { names, question, file: from.file() })
     })?;
     Ok(View::new(answer))
 }

@@ -266,6 +266,7 @@ def bench(path: Path) -> Table:
     """The samples of a result of ``tussle bench``: arm, pair, metric, value, ...
 
     ``wall_s``, ``user_s``, ``system_s`` and ``foreign_s`` (CPU that others had meanwhile) are seconds.
+    Lines that cannot be read are a ``UserWarning``.
     """
 
 def predict(

@@ -6,12 +6,15 @@ use std::path::Path;
 use tussle_advise::advice::Options as AdviseOptions;
 use tussle_advise::builds::Build;
 use tussle_bench::verdict::{Outcome, Question as Margin};
+pub use tussle_bench::sample::Results;
+pub use tussle_report::Options;
 use tussle_bench::{family, sample, view};
 use tussle_contention::analysis::{Bases, Question, Split};
 use tussle_evidence::file::Parts;
 use tussle_evidence::{ActorKind, Evidence, Problem};
 use tussle_host::companions::open_bytes;
 use tussle_host::evidence_file;
+use tussle_model::LineSize;
 use tussle_render::{Node, View};
 use tussle_report as report;
 
@@ -55,16 +58,15 @@ pub fn question(
 pub fn reported(
     e: &Evidence,
     problems: &[Problem],
-    names: &[String],
-    question: Question,
+    options: &report::Options,
 ) -> anyhow::Result<Answer> {
-    for name in names {
+    for name in &options.names {
         if !report::is_known(e, name) {
             let known = report::known_names(e, 12).join(", ");
             bail!("nothing recorded has the name or type `{name}`; there is: {known}");
         }
     }
-    let found = report::report(e, problems, &report::Options { names: names.to_vec(), question, file: None });
+    let found = report::report(e, problems, options);
     let status = match (found.outcome.helps, &found.outcome.blind) {
         (true, _) => 1,
         (false, Some(_)) => 2,
@@ -74,8 +76,8 @@ pub fn reported(
 }
 
 /// Two evidences side by side.
-pub fn compared(old: &Evidence, new: &Evidence, names: &[String], question: Question) -> Answer {
-    let found = report::compare(old, new, &report::Options { names: names.to_vec(), question, file: None });
+pub fn compared(old: &Evidence, new: &Evidence, options: &report::Options) -> Answer {
+    let found = report::compare(old, new, options);
     Answer { status: found.outcome.helps.into(), view: found.view }
 }
 
@@ -111,7 +113,10 @@ pub fn advised(e: &Evidence, wanted: &Wanted<'_>, builds: &[&Source]) -> anyhow:
     let frozen = wanted.frozen.clone();
     let (line, moves) = (wanted.line, wanted.moves.into());
     let options = AdviseOptions { line, moves, frozen, builds, ..AdviseOptions::default() };
-    Ok(Answer::clean(report::advice::view(&tussle_advise::advise(e, wanted.name, &options)?)))
+    let found = tussle_advise::advise(e, wanted.name, &options)?;
+    let bytes = line.and_then(|l| u32::try_from(l).ok()).unwrap_or(e.run.line_bytes);
+    let line = LineSize::new(bytes).unwrap_or(LineSize::L64);
+    Ok(Answer::clean(report::advice::drawn(e, &found, line)))
 }
 
 /// Results of `tussle bench`, with what could not be read.

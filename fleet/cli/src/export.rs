@@ -6,6 +6,7 @@ use crate::dataset::{Dataset, Partition, SCHEMA, host_name, key};
 use crate::results;
 use anyhow::{Context, bail};
 use serde::Serialize;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -109,11 +110,15 @@ fn evidence(args: &Args, dataset: &Dataset, bytes: &[u8]) -> anyhow::Result<Stri
     }
     let column = Column::table(RUN, &[row])?;
     dataset.append("runs", &p, &key, std::iter::once(batch(RUN, column)))?;
-    let damaged = match problems.as_slice() {
+    Ok(format!("{lines} fights, {rows} raw rows{}", damaged(&problems)))
+}
+
+/// What is said of a file that cannot be read as a whole.
+fn damaged(problems: &[impl Display]) -> String {
+    match problems {
         [] => String::new(),
         [first, ..] => format!("; damaged in {} places: {first}", problems.len()),
-    };
-    Ok(format!("{lines} fights, {rows} raw rows{damaged}"))
+    }
 }
 
 fn has_rows(table: &Table, e: &Evidence) -> bool {
@@ -205,7 +210,7 @@ pub(crate) fn day_of_file(path: &Path) -> anyhow::Result<String> {
 /// Runs of `tussle bench`, of the day on which the first of them began. Its file does not say which version ran it.
 fn bench(args: &Args, dataset: &Dataset, path: &Path, bytes: &[u8]) -> anyhow::Result<String> {
     let key = key(&[b"bench", bytes]);
-    let (results, _) = bench_results(path)?;
+    let (results, problems) = bench_results(path)?;
     let p = Partition {
         day: day_of_start(results.samples.first().map(|s| s.started_s)),
         host: args.text("host").unwrap_or_else(host_name),
@@ -218,5 +223,5 @@ fn bench(args: &Args, dataset: &Dataset, path: &Path, bytes: &[u8]) -> anyhow::R
     let keys = [("run", Some(key.as_str())), ("tool_version", None)];
     let column = Column::table(BENCH, &rows)?;
     let n = dataset.append("bench", &p, &key, std::iter::once(keyed(&batch(BENCH, column)?, &keys, None)))?;
-    Ok(format!("{n} runs of a benchmark"))
+    Ok(format!("{n} runs of a benchmark{}", damaged(&problems)))
 }

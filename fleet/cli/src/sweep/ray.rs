@@ -12,8 +12,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const SCRIPT: &str = include_str!("../../../engine/sweep_ray.py");
-/// Points of a task of Ray when nobody says: what a task costs there is then below a percent (docs/fleet.md).
-const BATCH: u64 = 1_000;
 
 /// Runs the jobs on the cluster at `--master`, or on one that is started here.
 ///
@@ -26,14 +24,11 @@ pub(crate) fn run(
     jobs: Range<u64>,
     dataset: &Dataset,
 ) -> anyhow::Result<ExitCode> {
-    let batch = args.parsed::<u64>("batch")?.unwrap_or(BATCH).max(1);
-    let ends = |from: u64| json!([from, (from + batch).min(jobs.end)]);
-    let step = usize::try_from(batch)?;
-    let ranges: Vec<_> = jobs.clone().step_by(step).map(ends).collect();
+    let batch = args.parsed::<u64>("batch")?.map(|n| n.max(1));
     let request = json!({
         "program": std::env::current_exe()?, "plan": path.canonicalize()?, "to": dataset.root().canonicalize()?,
-        "ranges": ranges, "address": args.text("master"), "cpus": args.parsed::<u32>("threads")?,
-        "quiet": args.has("quiet"),
+        "jobs": [jobs.start, jobs.end], "batch": batch, "address": args.text("master"),
+        "cpus": args.parsed::<u32>("threads")?, "quiet": args.has("quiet"),
     });
     let out = python(SCRIPT, &request)?;
     let said: serde_json::Value = serde_json::from_slice(&out).context("the answer of Ray")?;
