@@ -133,14 +133,16 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let o = watching.overhead();
     let share = o.share.map_or("unknown".into(), |s| format!("{:.2}%", 100.0 * s));
     global.remark(format!(
-        "{} samples at {} Hz, {} hits of debug registers: cost the program about {share} (budget {:.2}%; a sample \
-         costs {:.1} µs here, a hit {:.1} µs) -> {}",
+        "{} samples at {} Hz, {} hits of debug registers, {} wake-ups of threads: cost the program about {share} \
+         (budget {:.2}%; a sample costs {:.1} µs here, a hit {:.1} µs, a wake-up {:.1} µs) -> {}",
         watching.session.counts.samples,
         o.rate_hz,
         o.hits,
+        o.switches,
         100.0 * args.whom.overhead,
         o.cost.sample_ns as f64 / 1e3,
         o.cost.trap_ns as f64 / 1e3,
+        o.cost.switch_ns as f64 / 1e3,
         args.output.display()
     ));
     if let Some(pid) = watching.still_runs() {

@@ -96,6 +96,13 @@ impl Clock {
         Clock { attr, layout, cpus, rings: Vec::new(), events, buffer: Vec::new() }
     }
 
+    /// Stops or goes on with everything that this thread has opened.
+    pub fn switch(&self, on: bool) {
+        let what = if on { libc::PR_TASK_PERF_EVENTS_ENABLE } else { libc::PR_TASK_PERF_EVENTS_DISABLE };
+        // SAFETY: takes no pointer.
+        unsafe { libc::prctl(what, 0, 0, 0, 0) };
+    }
+
     /// How its records are laid out.
     pub fn layout(&self) -> &tussle_perf::Attr {
         &self.layout

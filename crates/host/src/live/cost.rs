@@ -10,6 +10,8 @@ use tussle_perf::attr::bit;
 /// Assumed where it cannot be measured, and the least that is believed: nanoseconds.
 const SAMPLE_MIN_NS: u64 = 1_000;
 const TRAP_MIN_NS: u64 = 2_000;
+/// Assumed where it cannot be measured.
+const SWITCH_NS: u64 = 2_000;
 
 /// Nanoseconds of the watched thread's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct Cost {
     pub trap_ns: u64,
     /// Of arming and disarming, whether or not something hits.
     pub arming_ns: u64,
+    /// Of taking a thread's clock down and setting it up again, each time that the thread sleeps and wakes.
+    pub switch_ns: u64,
 }
 
 /// What is to be sampled.
@@ -33,7 +37,12 @@ pub(super) enum Of {
 pub(super) fn measure(of: Of) -> Cost {
     let (trap_ns, arming_ns) = trap().unwrap_or((TRAP_MIN_NS, TRAP_MIN_NS));
     let sample_ns = sample(of).unwrap_or(0).max(SAMPLE_MIN_NS);
-    Cost { sample_ns, trap_ns: trap_ns.max(TRAP_MIN_NS), arming_ns }
+    let switch_ns = match of {
+        Of::Program => switch().unwrap_or(SWITCH_NS),
+        // Those clocks are of the CPU, whatever it runs.
+        Of::Kernel => 0,
+    };
+    Cost { sample_ns, trap_ns: trap_ns.max(TRAP_MIN_NS), arming_ns, switch_ns }
 }
 
 /// In the kernel: it fills memory with zeros.
@@ -85,6 +94,64 @@ fn sample(of: Of) -> Option<u64> {
     }
     found.sort_unstable();
     Some(found[found.len() / 2])
+}
+
+/// Two threads on one CPU that wake each other, with and without clocks; the median difference per change.
+fn switch() -> Option<u64> {
+    let mut found: Vec<u64> = Vec::new();
+    for _ in 0..5 {
+        let free = ping_pong(false)?;
+        found.push(ping_pong(true)?.saturating_sub(free));
+    }
+    found.sort_unstable();
+    Some(found[found.len() / 2])
+}
+
+/// CPU time per change between two threads, nanoseconds.
+fn ping_pong(clocks: bool) -> Option<u64> {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    const TURNS: u64 = 300;
+    // Slower than a measurement lasts: no sample disturbs it.
+    let attr = Attr { kind: SOFTWARE, config: CPU_CLOCK, sample_period: 1_000_000_000, ..Attr::default() };
+    let attr = Attr { sample_type: bit::IP, flags: flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV, ..attr };
+    // SAFETY: cannot fail.
+    let cpu = unsafe { libc::sched_getcpu() };
+    let open = || clocks.then(|| Event::open(&attr, 0, cpu)).transpose().ok();
+    let (mut ours, mut theirs) = UnixStream::pair().ok()?;
+    let (other, own) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            stay_on(cpu);
+            let _event = open()?;
+            let begin = thread_ns();
+            let mut byte = [0];
+            while theirs.read_exact(&mut byte).is_ok() && byte[0] == 0 && theirs.write_all(&byte).is_ok() {}
+            Some(thread_ns() - begin)
+        });
+        let own = scope.spawn(move || {
+            stay_on(cpu);
+            let _event = open()?;
+            let begin = thread_ns();
+            let mut byte = [0];
+            for _ in 0..TURNS {
+                ours.write_all(&byte).and_then(|()| ours.read_exact(&mut byte)).ok()?;
+            }
+            ours.write_all(&[1]).ok()?;
+            Some(thread_ns() - begin)
+        });
+        let own = own.join().ok().flatten();
+        (other.join().ok().flatten(), own)
+    });
+    Some((other? + own?) / (2 * TURNS))
+}
+
+fn stay_on(cpu: i32) {
+    // SAFETY: a plain set of bits, of the calling thread alone.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(usize::try_from(cpu).unwrap_or(0), &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
 }
 
 /// Hits of a register that stays armed, and arming without a hit.

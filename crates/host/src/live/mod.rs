@@ -7,6 +7,7 @@ mod cost;
 mod error;
 mod event;
 mod kernel;
+mod load;
 mod target;
 mod watch;
 
@@ -16,6 +17,7 @@ pub use target::{LiveImages, Procs};
 
 use clock::Clock;
 use command::Waiting;
+use load::Load;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Child;
@@ -23,7 +25,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tussle_evidence::{Evidence, Loss};
 use tussle_live::convert::{self, About, Operands};
 use tussle_live::decode;
-use tussle_live::session::Session;
+use tussle_live::session::{Session, Target};
 use watch::Watcher;
 
 /// Samples per second of a running thread at most.
@@ -37,6 +39,9 @@ const RATE_HZ_MIN: u64 = 50;
 
 /// Rings are read so often at least.
 const TICK: Duration = Duration::from_millis(20);
+
+/// The clock may cost so much before it has to pause.
+const SLACK_NS: u64 = 2_000_000;
 
 /// Maps of all processes are read so often.
 const REFRESH_NS: u64 = 1_000_000_000;
@@ -83,6 +88,8 @@ pub struct Overhead {
     pub hits: u64,
     /// Times that words were armed.
     pub armings: u64,
+    /// Times that watched threads came to run while the clock was on.
+    pub switches: u64,
     /// Share of the watched threads' CPU time; `None` when they had none.
     pub share: Option<f64>,
 }
@@ -94,6 +101,9 @@ pub struct Watching {
     procs: Procs,
     clock: Clock,
     watcher: Watcher,
+    load: Load,
+    /// The clock runs.
+    on: bool,
     cost: Cost,
     rate_hz: u64,
     options: Options,
@@ -153,6 +163,8 @@ impl Watching {
             procs: Procs::default(),
             clock,
             watcher: Watcher::new(now.as_nanos() as u64, begin_ns),
+            load: Load::default(),
+            on: true,
             cost,
             rate_hz,
             options,
@@ -216,6 +228,7 @@ impl Watching {
                 std::thread::sleep(TICK.min(Duration::from_nanos(until - before)));
             }
             self.collect();
+            self.keep_to_budget();
             if self.finished() {
                 break;
             }
@@ -228,7 +241,43 @@ impl Watching {
         if self.is_kernel() {
             return event::now_ns().saturating_sub(self.begin_ns) * self.clock.cpus() as u64;
         }
-        (self.session.counts.samples + self.session.counts.lost) * 1_000_000_000 / self.rate_hz
+        let sampled = (self.session.counts.samples + self.session.counts.lost) * 1_000_000_000 / self.rate_hz;
+        self.load.ran_ns.unwrap_or(0).max(sampled)
+    }
+
+    /// What the clock has cost the watched threads.
+    fn clock_ns(&self) -> u64 {
+        self.taken() * self.cost.sample_ns + self.load.switches * self.cost.switch_ns
+    }
+
+    /// While the clock paused nobody told which processes began to run another program.
+    fn changed_meanwhile(&mut self) {
+        let known: Vec<(u32, String)> =
+            self.session.alive().map(|(_, p)| (p.pid, p.program.exe.clone())).collect();
+        for (pid, exe) in known {
+            if self.procs.program(pid).is_some_and(|now| now.exe != exe) {
+                let name = self.procs.thread_name(pid, pid).unwrap_or_default();
+                self.session.take(&decode::Event::Named(pid, pid, name, true), &mut self.procs);
+            }
+        }
+    }
+
+    /// Half of the budget is for samples: where the clock itself costs more, it pauses.
+    fn keep_to_budget(&mut self) {
+        if self.is_kernel() || self.child.is_some() && self.session.threads.is_empty() {
+            return;
+        }
+        self.load.read(&self.session, event::now_ns(), self.on);
+        let allowed = (self.cpu_ns() as f64 * self.options.overhead / 2.0) as u64;
+        let spent = self.clock_ns();
+        let wanted = if self.on { spent < allowed + SLACK_NS } else { spent <= allowed };
+        if wanted != self.on {
+            self.on = wanted;
+            self.clock.switch(wanted);
+            if wanted {
+                self.changed_meanwhile();
+            }
+        }
     }
 
     fn is_kernel(&self) -> bool {
@@ -239,7 +288,9 @@ impl Watching {
     fn taken(&self) -> u64 {
         match self.is_kernel() {
             true => self.cpu_ns() / (1_000_000_000 / self.rate_hz),
-            false => self.session.counts.samples + self.session.counts.lost,
+            // In the kernel's code a thread is interrupted, too, but no sample is written.
+            false => (self.session.counts.samples + self.session.counts.lost)
+                .max(self.load.on_ns / (1_000_000_000 / self.rate_hz)),
         }
     }
 
@@ -290,12 +341,13 @@ impl Watching {
     pub fn overhead(&self) -> Overhead {
         let cpu_ns = self.cpu_ns();
         let spent = self.watcher.spent;
-        let lost = self.taken() * self.cost.sample_ns + spent.ns(&self.cost);
+        let lost = self.clock_ns() + spent.ns(&self.cost);
         Overhead {
             cost: self.cost,
             rate_hz: self.rate_hz,
             hits: spent.hits,
             armings: spent.armings,
+            switches: self.load.switches,
             share: (cpu_ns > 0).then(|| lost as f64 / cpu_ns as f64),
         }
     }
