@@ -370,6 +370,10 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
     if ring(s, NO_LOCK).load(Relaxed) != 0 {
         return;
     }
+    // A semaphore that had something left while one was in lets several in.
+    if how == How::Counts && to == free && (1..to).contains(&from) {
+        return no_lock(s);
+    }
     if readers(s) != 0 && step == readers(s) {
         if is_lock(s) {
             sections::taken(entered, addr, true);

@@ -90,11 +90,12 @@ fn stores_held(lab: &Lab, exe: &Path) -> (u64, u64) {
 #[test]
 fn a_count_of_waiters_is_no_lock() {
     let Some(lab) = Lab::new() else { return };
-    for flags in [&[][..], &["-DWORK_COUNTED"]] {
+    // Who keeps one of two permits for long leaves the other thread alone with the last one: a lock for that one only.
+    for (flags, most) in [(&[][..], 10_000), (&["-DWORK_COUNTED"], 10_000), (&["-DPERMITS"], 330_000)] {
         let exe = lab.build("waiters", flags);
         for _ in 0..5 {
             let (under, all) = stores_held(&lab, &exe);
-            assert!(all >= 640_000 && under < 10_000, "{flags:?}: {under} of {all}");
+            assert!(all >= 640_000 && under < most, "{flags:?}: {under} of {all}");
         }
     }
 }

@@ -1,6 +1,8 @@
 /* Two threads work on counters of their own, on one line, and wait for each other between phases. Who waits is
    counted, so that nobody wakes where nobody sleeps: what C++20's atomic waits and barriers do. The count is no lock.
      -DWORK_COUNTED   who works is counted instead, and nobody waits for that
+     -DPERMITS        the same by a semaphore that has room for both: what is left is compared and exchanged, given back
+                      by an addition
      -DTURNS          one works while the other one waits, in turns; who comes to the end of a phase looks at the phase
                       first, and at what a barrier knows beside it */
 #include "common.h"
@@ -17,6 +19,7 @@ static struct {
 	volatile long sum, n;
 } own[2] LINE;
 static int arrived LINE, phase LINE, waiters LINE;
+static int permits LINE = 2;
 static volatile long expected[4];
 
 static void wake(void)
@@ -39,14 +42,20 @@ static void wait_for(int old)
 
 static void work(long me)
 {
-#ifdef WORK_COUNTED
+#ifdef PERMITS
+	int left = __atomic_load_n(&permits, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&permits, &left, left - 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+#elif defined WORK_COUNTED
 	__atomic_fetch_add(&waiters, 1, __ATOMIC_SEQ_CST);
 #endif
 	for (int k = 0; k < PER_PHASE; k++) {
 		own[me].sum += k;
 		own[me].n++;
 	}
-#ifdef WORK_COUNTED
+#ifdef PERMITS
+	__atomic_fetch_add(&permits, 1, __ATOMIC_RELEASE);
+#elif defined WORK_COUNTED
 	__atomic_fetch_sub(&waiters, 1, __ATOMIC_RELEASE);
 #endif
 }
@@ -68,7 +77,7 @@ static void *body(void *arg)
 #else
 		work(me);
 #endif
-#ifndef WORK_COUNTED
+#if !defined WORK_COUNTED && !defined PERMITS
 		if (__atomic_fetch_add(&arrived, 1, __ATOMIC_SEQ_CST) == 1) {
 			__atomic_store_n(&arrived, 0, __ATOMIC_SEQ_CST);
 			__atomic_store_n(&phase, p + 1, __ATOMIC_SEQ_CST);
