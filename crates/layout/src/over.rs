@@ -94,7 +94,7 @@ fn one_line(all: &[Drawn<'_>], index: usize) -> Node {
     };
     let rows = (0..all.len()).map(row).collect();
     let meant = letters.iter().enumerate().map(|(n, path)| format!("{} {path}", letter(n)));
-    let meant = Span { text: meant.collect::<Vec<_>>().join("  "), tone: Tone::Dim };
+    let meant = Span { text: meant.collect::<Vec<_>>().join(", "), tone: Tone::Dim };
     let table = Node::Table { key: "builds".into(), columns, rows };
     let facts = Node::Facts(vec![Fact { key: "line".into(), label: String::new(), cell: Cell::count(index as u64) }]);
     let fields = Node::Data { key: "fields".into(), value: letters.iter().map(|p| p.to_string()).collect() };
@@ -118,18 +118,30 @@ fn changes(before: &Drawn<'_>, after: &Drawn<'_>, line: u64) -> Vec<String> {
     }
     let on = |d: &Drawn<'_>, path: &str| d.homes.get(path).is_some_and(|lines| lines.contains(&line));
     let whence = |d: &Drawn<'_>, path: &str| d.homes.get(path).and_then(|lines| lines.first().copied());
+    let here = |d: &Drawn<'_>| d.homes.keys().filter(|p| on(d, p)).cloned().collect::<Vec<String>>();
+    let came = |p: &str| match whence(before, p).filter(|_| !on(before, p)) {
+        Some(from) => Some(format!("from line {from}")),
+        None => (!on(before, p)).then(|| "new".to_string()),
+    };
+    let went = |p: &str| match whence(after, p).filter(|_| !on(after, p)) {
+        Some(to) => Some(format!("to line {to}")),
+        None => (!on(after, p)).then(|| "gone".to_string()),
+    };
+    [told(&here(after), &came), told(&here(before), &went)].concat()
+}
+
+/// What is said of each path; once of a member of which the same is said of every part.
+fn told(paths: &[String], says: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let member = |p: &str| p.split(['.', '[']).next().unwrap_or_default().to_string();
     let mut out = Vec::new();
-    for path in after.homes.keys().filter(|p| on(after, p) && !on(before, p)) {
-        out.push(match whence(before, path) {
-            Some(from) => format!("{path} from line {from}"),
-            None => format!("{path} new"),
-        });
-    }
-    for path in before.homes.keys().filter(|p| on(before, p) && !on(after, p)) {
-        out.push(match whence(after, path) {
-            Some(to) => format!("{path} to line {to}"),
-            None => format!("{path} gone"),
-        });
+    for parts in paths.chunk_by(|a, b| member(a) == member(b)) {
+        let said: Vec<Option<String>> = parts.iter().map(|p| says(p)).collect();
+        match &said[0] {
+            Some(what) if said.iter().all(|s| *s == said[0]) && parts.len() > 1 => {
+                out.push(format!("{} {what}", member(&parts[0])));
+            }
+            _ => out.extend(parts.iter().zip(&said).filter_map(|(p, s)| Some(format!("{p} {}", s.as_ref()?)))),
+        }
     }
     out
 }
@@ -164,7 +176,7 @@ mod tests {
         has("|bbbbbbbbcccccccc");
         has("n new, a to line 1");
         has("a from line 0, c gone");
-        has("a a  b b  c n");
+        has("a a, b b, c n");
         has("v3     unknown  unknown");
     }
 }

@@ -140,7 +140,9 @@ fn over(args: &Args, names: &[String], line: LineSize, global: &Global) -> anyho
         }
         let mut builds = Vec::new();
         for (s, id) in sources.iter().zip(found) {
-            builds.push(tussle_layout::over::Build { name: s.path.display().to_string(), table: &s.table, id });
+            let path = s.path.display().to_string();
+            let name = path.strip_suffix(".json").unwrap_or(&path).to_string();
+            builds.push(tussle_layout::over::Build { name, table: &s.table, id });
         }
         nodes.push(tussle_layout::over::view(name, &builds, phase, line));
     }
