@@ -82,7 +82,7 @@ fn one_line(all: &[Drawn<'_>], index: usize) -> Node {
     ];
     let row = |i: usize| {
         let cells = all[i].lines.get(index).map_or(String::new(), |l| picture(l, &letters));
-        let text = if cells.is_empty() { String::new() } else { format!("|{cells}|") };
+        let text = cells.trim_end().to_string();
         let changes = if i == 0 { Vec::new() } else { changes(&all[i - 1], &all[i], index as u64) };
         let tone = if changes.is_empty() { Tone::Plain } else { Tone::Warn };
         let said = changes.join(", ");
@@ -172,8 +172,8 @@ mod tests {
         };
         let text = tussle_render::render(&view, tussle_render::Format::Text, tussle_render::Style::default());
         let has = |s: &str| assert!(text.contains(s), "{s}:\n{text}");
-        has("|aaaaaaaabbbbbbbb");
-        has("|bbbbbbbbcccccccc");
+        has("v1     aaaaaaaabbbbbbbb");
+        has("v2     bbbbbbbbcccccccc");
         has("n new, a to line 1");
         has("a from line 0, c gone");
         has("a a, b b, c n");
