@@ -150,7 +150,7 @@ fn stores_that_link_time_optimisation_removes_are_only_in_the_instrumented_build
 }
 
 /// What a hunt makes of two counters on the heap, in a program that ends by printing what `prints` says of them.
-fn hunt_that_prints(prints: &str) -> (Output, serde_json::Value) {
+fn hunt_that_prints(prints: &str, more: &[&str]) -> (Output, serde_json::Value) {
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().join("project");
     std::fs::create_dir(&project).unwrap();
@@ -168,7 +168,8 @@ fn hunt_that_prints(prints: &str) -> (Output, serde_json::Value) {
     );
     std::fs::write(project.join("main.c"), text).unwrap();
     let build = "gcc -O1 -g -pthread -o prog main.c";
-    let out = tussle(dir.path(), &["hunt", "project", "--build", build, "--no-bench", "--format", "json"]);
+    let words = ["hunt", "project", "--build", build, "--no-bench", "--format", "json"];
+    let out = tussle(dir.path(), &[&words, more].concat());
     let view: serde_json::Value =
         serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", errors(&out)));
     schema::keeps_to("hunt", &view);
@@ -185,7 +186,7 @@ fn a_patch_under_which_the_program_prints_something_else_is_not_taken() {
         return;
     }
     // No source says that it counts on the size of the struct: the heap does.
-    let (out, view) = hunt_that_prints(r#"printf("%zu bytes\n", malloc_usable_size(p));"#);
+    let (out, view) = hunt_that_prints(r#"printf("%zu bytes\n", malloc_usable_size(p));"#, &[]);
     assert_eq!(view["patches"], serde_json::json!([]), "{view}");
     let reasons = view["passed_over"].to_string();
     let wanted = "the patched program printed something else: line 2 was";
@@ -199,7 +200,7 @@ fn outputs_that_differ_by_themselves_cannot_be_compared() {
         return;
     }
     let output = |prints: &str| {
-        let (out, view) = hunt_that_prints(prints);
+        let (out, view) = hunt_that_prints(prints, &[]);
         assert_eq!(out.status.code(), Some(0), "{view} {}", errors(&out));
         view["patches"][0]["output"].as_str().unwrap_or_default().to_string()
     };
@@ -208,6 +209,21 @@ fn outputs_that_differ_by_themselves_cannot_be_compared() {
     // Nor do a copy's folder and the addresses in it count.
     let same = output(r#"char at[999]; printf("%ld %p %s\n", p->a + p->b, (void *)&go, getcwd(at, 999));"#);
     assert_eq!(same, "the same as without the patch");
+}
+
+#[test]
+fn a_layout_that_others_may_know_is_patched_when_nobody_does() {
+    if !tussle_testkit::need("gcc") {
+        return;
+    }
+    let writes = "int at[2]; if (pipe(at) || write(at[1], p, sizeof *p) < 0) return 3;";
+    let (out, view) = hunt_that_prints(writes, &[]);
+    let reasons = view["passed_over"].to_string();
+    assert!(reasons.contains("write() takes its bytes") && reasons.contains("--abi-ok"), "{reasons}");
+    assert_eq!(out.status.code(), Some(1), "the case is still there");
+    let (out, view) = hunt_that_prints(writes, &["--abi-ok"]);
+    assert_eq!(view["patches"].as_array().map(Vec::len), Some(1), "{view} {}", errors(&out));
+    assert_eq!(out.status.code(), Some(0), "{view}");
 }
 
 #[test]

@@ -54,6 +54,9 @@ pub struct Args {
     /// Stop after the patch: do not measure.
     #[arg(long)]
     no_bench: bool,
+    /// Nobody else needs the layouts, as in `tussle fix`: patch structs of which the sources show that others may.
+    #[arg(long)]
+    abi_ok: bool,
     /// Where to put the evidence.
     #[arg(short, long, value_name = "EVIDENCE", default_value = evidence_file::DEFAULT_PATH)]
     output: PathBuf,
@@ -77,6 +80,7 @@ impl Args {
             metric: None,
             kind: None,
             no_bench: false,
+            abi_ok: false,
             output: PathBuf::new(),
             patch: PathBuf::new(),
             command: Vec::new(),

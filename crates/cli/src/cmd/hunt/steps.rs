@@ -42,6 +42,8 @@ pub struct Hunt<'a> {
     asked: Vec<OsString>,
     service: ServiceArgs,
     metric: Metric,
+    /// Nobody else needs the layouts.
+    abi_ok: bool,
     /// What the folder's `tussle.toml` says.
     pub file: ProjectFile,
     for_use: OnceCell<Built>,
@@ -127,7 +129,8 @@ impl<'a> Hunt<'a> {
         let metric = crate::cmd::bench::metric(&metric, &either(&args.kind, &file.kind, "rate"))?;
         let service = args.service.or(&file)?;
         let for_use = OnceCell::new();
-        Ok(Hunt { global, dir, project, wrapper, exe, untouched, asked, service, metric, file, for_use })
+        let abi_ok = args.abi_ok;
+        Ok(Hunt { global, dir, project, wrapper, exe, untouched, asked, service, metric, abi_ok, file, for_use })
     }
 
     /// Builds a copy of `dir` with the compiler wrapper.
@@ -290,7 +293,7 @@ impl<'a> Hunt<'a> {
             decl: advice.decl.as_ref(),
             edits: &advice.edits,
             build: &build,
-            abi_ok: false,
+            abi_ok: self.abi_ok,
             sites: &advice.sites,
             workshop: Some(&built.workshop),
         };
