@@ -219,11 +219,11 @@ int main(int n, char **v) {
         return;
     }
     lab.make(("life.c", LIFE), &["gcc", "-O1", "-g", "life.c", "-o", "life"]);
-    for (word, status, processes) in [("fork", 6, 2), ("crash", 139, 1), ("exec", 5, 1)] {
+    for (word, status, processes) in [("fork", 6, "2 processes"), ("crash", 139, "1 process"), ("exec", 5, "1 process")] {
         let out = lab.tussle(&["record", "--emulate", "--", "./life", word]);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(status), "{word}: {said}");
-        assert!(said.contains(&format!("{processes} processes, ")), "{word}: {said}");
+        assert!(said.contains(&format!("tussle: {processes}, ")), "{word}: {said}");
     }
 }
 

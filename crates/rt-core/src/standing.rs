@@ -379,13 +379,14 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
     }
 }
 
-/// Whether all other threads wait, and the latest of their clocks when they began to.
+/// Whether all other threads wait, one of them perhaps for what is at the address, and the latest of their clocks when
+/// they began to.
 fn others_wait(me: &Standing, addr: u64, takes_turns: bool) -> Option<u64> {
     // What threads of other processes do nobody knows.
     if WITHOUT.load(Relaxed) != 0 || processes::slot(addr).is_some() {
         return None;
     }
-    let mut latest = 0;
+    let (mut latest, mut awaited) = (0, false);
     for s in places().iter().filter(|s| !core::ptr::eq(*s, me)) {
         let Some(live) = s.thread() else { continue };
         let at = s.at.load(Relaxed);
@@ -405,10 +406,12 @@ fn others_wait(me: &Standing, addr: u64, takes_turns: bool) -> Option<u64> {
         if !may_wait || s.looks_only.load(Relaxed) != 0 || !is_idle(live) {
             return None;
         }
+        // Who waits for another word stays there; what the others come to wait for is not known yet.
+        awaited |= s.state.load(Relaxed) != WAITS || at == addr || looks_at(live, addr);
         // Who polls goes forward meanwhile, too.
         latest = clock.max(latest);
     }
-    Some(latest)
+    Some(latest).filter(|_| awaited)
 }
 
 /// Who was let go mostly had nothing to do then, or it is not known yet.
@@ -438,11 +441,22 @@ fn is_idle(live: *mut Live) -> bool {
 /// # Safety
 /// `t` is a thread's state.
 unsafe fn polls(t: *mut Live, line: u64) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { any_look(t, |addr| addr & !(LINE - 1) == line) }
+}
+
+fn looks_at(live: *mut Live, addr: u64) -> bool {
+    // SAFETY: states stay in the mapping.
+    unsafe { any_look(live, |looked| looked == addr) }
+}
+
+/// # Safety
+/// `t` is a thread's state.
+unsafe fn any_look(t: *mut Live, wanted: impl Fn(u64) -> bool) -> bool {
     // SAFETY: states stay in the mapping; there are LOOKS looks.
     unsafe {
         let looks = (&raw mut (*t).looks).cast::<Look>();
-        let look = |k| AtomicU64::from_ptr(&raw mut (*looks.add(k)).addr).load(Relaxed);
-        (0..LOOKS).any(|k| look(k) & !(LINE - 1) == line)
+        (0..LOOKS).any(|k| wanted(AtomicU64::from_ptr(&raw mut (*looks.add(k)).addr).load(Relaxed)))
     }
 }
 

@@ -67,6 +67,17 @@ fn who_polls_a_monitor_beside_its_data_is_seen() {
     assert!(shares.iter().any(|s| *s > 0.02), "{shares:?}");
 }
 
+/// Who looks at a word that nobody changes does not wait for the lock beside it: the two go on at the same time.
+#[test]
+fn who_looks_at_what_stays_as_it_is_waits_for_nothing() {
+    const STEPS: f64 = 40_000.0;
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("looker", &[]);
+    let shares: Vec<f64> = (0..3).map(|_| share(&lab, &exe) * STORES / STEPS).collect();
+    eprintln!("looked at: {shares:.4?} of the steps");
+    assert!(shares.iter().all(|s| *s > 0.9), "{shares:?}");
+}
+
 /// Who wakes somebody just after the unlock holds nothing from then on.
 #[test]
 fn who_only_lets_others_go_on_holds_nothing() {
