@@ -219,7 +219,8 @@ int main(int n, char **v) {
         return;
     }
     lab.make(("life.c", LIFE), &["gcc", "-O1", "-g", "life.c", "-o", "life"]);
-    for (word, status, processes) in [("fork", 6, "2 processes"), ("crash", 139, "1 process"), ("exec", 5, "1 process")] {
+    let all = [("fork", 6, "2 processes"), ("crash", 139, "1 process"), ("exec", 5, "1 process")];
+    for (word, status, processes) in all {
         let out = lab.tussle(&["record", "--emulate", "--", "./life", word]);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(status), "{word}: {said}");
