@@ -198,7 +198,7 @@ fn nothing_shared_is_said_in_one_line() {
     lasted    1.25 s
     machine   Example CPU, 2 CPUs used, x86_64
     numbers   E: stores that find the line with another thread, expected from each thread's share of the
-              accesses; recorded by tussle, not measured. Windows of 1 accesses, 64-byte lines.
+              accesses; recorded by tussle, not measured. Windows of 1 access, 64-byte lines.
     ");
 }
 
