@@ -14,7 +14,7 @@ pub fn read(bytes: &[u8]) {
     report(&e, &problems, &Options::default());
     let question = Question { bases: Bases::Phase(8), ..Question::observed() };
     report(&e, &problems, &Options { question, ..Options::default() });
-    compare(&e, &e, &Options::default());
+    compare(&e, &e, [&[], &[]], &Options::default());
     let names: Vec<String> = e.types.aggregates().filter_map(|(_, a)| a.name.clone()).collect();
     for name in names.iter().take(STRUCTS_MAX) {
         let _ = tussle_advise::advise(&e, name, &tussle_advise::Options::default());

@@ -137,7 +137,10 @@ pub(crate) fn compare(
             let (a, b) = (a.from(), b.from());
             let question = recorded::question(64, None, None, false).map_err(crate::long::error)?;
             let options = recorded::Options { names: Vec::new(), question, file: a.file() };
-            long(py, move || Ok(recorded::compared(&a.read()?.0, &b.read()?.0, &options)))?
+            long(py, move || {
+                let ((a, lost), (b, missing)) = (a.read()?, b.read()?);
+                Ok(recorded::compared((a, lost), (b, missing), &options))
+            })?
         }
         _ => return Err(Error::new_err("give two evidences, or the path of one result of `tussle bench`")),
     };

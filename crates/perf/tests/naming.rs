@@ -73,7 +73,7 @@ fn fields_and_phases_come_out() {
 fn the_two_runs_side_by_side() {
     let text = text::read(REPORT);
     let [a, b] = [0, 1].map(|i| import_text::c2c_text(&text, import_text::split(&text)[i]).0);
-    let view = report::compare(&a, &b, &report::Options::default()).view;
+    let view = report::compare(&a, &b, [&[], &[]], &report::Options::default()).view;
     let printed = tussle_render::render(&view, tussle_render::Format::Text, tussle_render::Style::default());
     let row = printed.lines().find(|l| l.starts_with("HITM samples")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["HITM", "samples", "9,520", "1,394", "-85%"]);

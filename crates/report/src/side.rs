@@ -17,8 +17,22 @@ struct Side {
     finding: bool,
 }
 
-/// Lines of two runs matched by their fields. The outcome is that of the new one.
-pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
+/// Lines of two runs matched by their fields. The outcome is that of the new one. `damage` is what could not be read of
+/// either: what is missing there may have been lost with it.
+pub fn compare(old: &Evidence, new: &Evidence, damage: [&[Problem]; 2], options: &Options) -> Report {
+    let mut report = by_source(old, new, damage.map(<[Problem]>::is_empty), options);
+    for (problem, which) in damage.map(<[Problem]>::first).into_iter().zip(["old", "new"]) {
+        let Some(problem) = problem else { continue };
+        let words = format!("The {which} evidence is damaged: {problem}: what is not there may only not be read.");
+        report.view.nodes.insert(0, Node::Text(vec![Span { text: words, tone: Tone::Warn }]));
+    }
+    let damaged = damage[1].first().map(|p| format!("the evidence is damaged: {p}"));
+    report.outcome.blind = report.outcome.blind.take().or(damaged);
+    report
+}
+
+/// `whole`: all of the old one, and of the new one, was read.
+fn by_source(old: &Evidence, new: &Evidence, whole: [bool; 2], options: &Options) -> Report {
     if old.transfers.is_some() && new.transfers.is_some() {
         return crate::kernel::compare(old, new, options);
     }
@@ -34,7 +48,7 @@ pub fn compare(old: &Evidence, new: &Evidence, options: &Options) -> Report {
     names.dedup();
     let most = |n: &String| a.get(n).map_or(0.0, |s| s.e).max(b.get(n).map_or(0.0, |s| s.e));
     names.sort_by(|x, y| most(y).partial_cmp(&most(x)).unwrap_or(std::cmp::Ordering::Equal));
-    let rows = names.iter().map(|n| row(n, a.get(*n), b.get(*n))).collect();
+    let rows = names.iter().map(|n| row(n, a.get(*n), b.get(*n), whole)).collect();
     let columns = vec![
         Column::number("old_expected_invalidations", "E old"),
         Column::number("new_expected_invalidations", "E new"),
@@ -88,7 +102,8 @@ fn fields(g: &group::Group) -> String {
     two.join(" \u{27f7} ")
 }
 
-fn row(name: &str, a: Option<&Side>, b: Option<&Side>) -> Vec<Cell> {
+fn row(name: &str, a: Option<&Side>, b: Option<&Side>, [old_whole, new_whole]: [bool; 2]) -> Vec<Cell> {
+    let unknown = || Cell::value("unknown", "unknown").tone(Tone::Warn);
     let e = |s: Option<&Side>| match s {
         Some(s) => invalidations(s.e).tone(if s.finding { Tone::Bad } else { Tone::Plain }),
         None => Cell { text: "none".into(), ..Cell::count(0) }.tone(Tone::Dim),
@@ -98,6 +113,8 @@ fn row(name: &str, a: Option<&Side>, b: Option<&Side>) -> Vec<Cell> {
         None => Cell { text: "none".into(), ..Cell::count(0) }.tone(Tone::Dim),
     };
     let change = match (a, b) {
+        (None, _) if !old_whole => unknown(),
+        (_, None) if !new_whole => unknown(),
         (None, _) => Cell::value("new", "new").tone(Tone::Bad),
         (_, None) => Cell::value("gone", "gone").tone(Tone::Good),
         (Some(a), Some(b)) => {

@@ -135,7 +135,7 @@ fn json_follows_the_published_schema() {
         check_schema(&report(&e, &problems, &Options::default()).view, schema);
         let comparison = include_str!("../schema/report_comparison.json");
         let other = Sample::two_counters().evidence();
-        check_schema(&compare(&e, &other, &Options::default()).view, comparison);
+        check_schema(&compare(&e, &other, [&[], &[]], &Options::default()).view, comparison);
     }
 }
 
@@ -172,7 +172,7 @@ fn two_runs_side_by_side() {
     let mut padded = e.objects[0].clone();
     (padded.base, padded.size) = (0x8000, 256);
     e.objects.push(padded);
-    let r = compare(&old, &fixed.evidence(), &Options::default());
+    let r = compare(&old, &fixed.evidence(), [&[], &[]], &Options::default());
     assert!(r.outcome.helps);
     assert_snapshot!(render(&r.view, Format::Text, Style::default()), @r#"
     old  ./server --threads 2
@@ -202,6 +202,21 @@ fn nothing_shared_is_said_in_one_line() {
     ");
 }
 
+/// What was not read of a damaged evidence is not gone.
+#[test]
+fn what_damage_hides_is_unknown() {
+    let old = server().evidence();
+    let empty = Sample::new(1).evidence();
+    let damage = [Problem { table: "accesses".into(), line: 0, offset: 0, message: "absent".into() }];
+    let text = |r: &Report| render(&r.view, Format::Text, Style::default());
+    let r = compare(&old, &empty, [&[], &damage], &Options::default());
+    assert!(!text(&r).contains("gone") && text(&r).contains("unknown"), "{}", text(&r));
+    assert!(r.outcome.blind.is_some() && text(&r).starts_with("The new evidence is damaged"), "{}", text(&r));
+    let r = compare(&empty, &old, [&damage, &[]], &Options::default());
+    assert!(text(&r).contains("The old evidence is damaged") && !text(&r).contains("  new  "), "{}", text(&r));
+    assert_eq!((r.outcome.helps, r.outcome.blind), (true, None));
+}
+
 /// Two recordings of different inputs or compilers are not put side by side without a word.
 #[test]
 fn comparisons_say_what_was_not_the_same() {
@@ -212,7 +227,7 @@ fn comparisons_say_what_was_not_the_same() {
         s.evidence()
     };
     let text = |a: &Evidence, b: &Evidence| {
-        render(&compare(a, b, &Options::default()).view, Format::Text, Style::default())
+        render(&compare(a, b, [&[], &[]], &Options::default()).view, Format::Text, Style::default())
     };
     let old = of(Some("crc32:1"), "GCC: 12.2.0");
     assert!(text(&old, &of(Some("crc32:2"), "GCC: 12.2.0")).contains("The inputs differ"));

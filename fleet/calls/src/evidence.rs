@@ -67,18 +67,26 @@ pub fn reported(
         }
     }
     let found = report::report(e, problems, options);
-    let status = match (found.outcome.helps, &found.outcome.blind) {
+    Ok(Answer { status: status(&found.outcome), view: found.view })
+}
+
+/// Two evidences side by side, each with what could not be read of it.
+pub fn compared(
+    (old, old_damage): (&Evidence, &[Problem]),
+    (new, new_damage): (&Evidence, &[Problem]),
+    options: &report::Options,
+) -> Answer {
+    let found = report::compare(old, new, [old_damage, new_damage], options);
+    Answer { status: status(&found.outcome), view: found.view }
+}
+
+/// As the command line exits.
+fn status(outcome: &report::Outcome) -> u8 {
+    match (outcome.helps, &outcome.blind) {
         (true, _) => 1,
         (false, Some(_)) => 2,
         (false, None) => 0,
-    };
-    Ok(Answer { view: found.view, status })
-}
-
-/// Two evidences side by side.
-pub fn compared(old: &Evidence, new: &Evidence, options: &report::Options) -> Answer {
-    let found = report::compare(old, new, options);
-    Answer { status: found.outcome.helps.into(), view: found.view }
+    }
 }
 
 /// What advice is asked for.

@@ -145,7 +145,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
             for p in problems.iter().chain(&more) {
                 global.remark(p);
             }
-            report::compare(&first, &second, &options)
+            report::compare(&first, &second, [&problems, &more], &options)
         }
     };
     let mut sources = SourceText::below(&args.sources, first.run.started_unix_s)
