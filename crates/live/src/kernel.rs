@@ -4,7 +4,6 @@
 //! off. Its samples are taken where they are switched on again, and tell of that place only: such samples give no
 //! address, and who stands there is listed as not seen.
 
-use crate::address;
 use crate::code::{self, AHEAD_BYTES_MAX, FUNCTION_BYTES_MAX, Site};
 use crate::kallsyms::{Named, Symbols};
 use crate::registers::Registers;
@@ -276,16 +275,7 @@ impl Session {
             *kernel.untold.entry(name).or_default() += 1;
             return;
         };
-        let next = address::before_it_runs(at, &registers);
-        let last = site.before.as_ref().map(|b| address::after_it_ran(b, &registers)).unwrap_or_default();
-        self.count(&next, &last);
-        self.add(thread, at, &next, target);
-        if let Some(before) = &site.before {
-            self.add(thread, before, &last, target);
-        }
-        for f in &site.ahead {
-            self.follow(thread, f, &registers, &[&next, &last], target);
-        }
+        self.sampled(thread, at, &site, &registers, target);
     }
 }
 

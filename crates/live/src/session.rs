@@ -292,20 +292,32 @@ impl Session {
             self.counts.no_code += 1;
             return;
         };
-        let next = address::before_it_runs(at, &registers);
-        let last = site.before.as_ref().map(|b| address::after_it_ran(b, &registers)).unwrap_or_default();
+        self.sampled(thread, at, &site, &registers, target);
+    }
+
+    /// Takes note of what a sample at `at` tells: what it accesses, what the one before it did, and the stores ahead.
+    pub(crate) fn sampled(
+        &mut self,
+        thread: u32,
+        at: &Instruction,
+        site: &Site,
+        registers: &Registers,
+        target: &mut dyn Target,
+    ) {
+        let next = address::before_it_runs(at, registers);
+        let last = site.before.as_ref().map(|b| address::after_it_ran(b, registers)).unwrap_or_default();
         self.count(&next, &last);
         self.add(thread, at, &next, target);
         if let Some(before) = &site.before {
             self.add(thread, before, &last, target);
         }
         for f in &site.ahead {
-            self.follow(thread, f, &registers, &[&next, &last], target);
+            self.follow(thread, f, registers, &[&next, &last], target);
         }
     }
 
     /// A store to a line on which the thread just is.
-    pub(crate) fn follow(
+    fn follow(
         &mut self,
         thread: u32,
         f: &Following,
@@ -322,7 +334,7 @@ impl Session {
         self.add(thread, &f.instruction, &stores, target);
     }
 
-    pub(crate) fn count(&mut self, next: &Accesses, last: &Accesses) {
+    fn count(&mut self, next: &Accesses, last: &Accesses) {
         let c = &mut self.counts;
         match (next.known.is_empty(), last.known.is_empty(), next.unknown + last.unknown) {
             (false, ..) => c.exact += 1,
@@ -332,7 +344,7 @@ impl Session {
         }
     }
 
-    pub(crate) fn add(&mut self, thread: u32, i: &Instruction, accesses: &Accesses, target: &mut dyn Target) {
+    fn add(&mut self, thread: u32, i: &Instruction, accesses: &Accesses, target: &mut dyn Target) {
         let process = self.threads[thread as usize].process;
         for a in &accesses.known {
             let (wanted, task) = match &mut self.kernel {

@@ -282,7 +282,7 @@ fn contradictions(
     group.sightings.iter().filter(contradicts).map(place).collect()
 }
 
-/// Where in a `ty` a sighting lies, when its object holds one or an array of them.
+/// Where in the candidate's type a sighting lies, when its object holds one or an array of them.
 fn offset_in(evidence: &Evidence, table: &TypeTable, c: &Candidate, s: &Sighting) -> u64 {
     let stride = table.size(c.ty).unwrap_or(0);
     let bytes = evidence.objects.get(s.object as usize).map_or(0, |o| o.size);

@@ -20,9 +20,22 @@ pub struct Outcome {
 impl Outcome {
     pub(crate) fn new(e: &Evidence, problems: &[Problem], all: &[Judged], hidden: &[Hidden]) -> Outcome {
         let helps = all.iter().any(|j| j.class == Class::LayoutHelps) || hidden.iter().any(|h| h.by_luck(e));
-        let damaged = problems.first().map(|p| format!("the evidence is damaged: {p}"));
-        Outcome { helps, listed: helps || !all.is_empty(), blind: class::blind(e).or(damaged) }
+        Outcome { helps, listed: helps || !all.is_empty(), blind: class::blind(e).or(damaged(problems)) }
     }
+
+    /// The exit status: 1 a layout helps, or with `any` something is listed; 2 nothing can be said; else 0.
+    pub fn status(&self, any: bool) -> u8 {
+        match (self.helps || any && self.listed, &self.blind) {
+            (true, _) => 1,
+            (false, Some(_)) => 2,
+            (false, None) => 0,
+        }
+    }
+}
+
+/// Why an evidence of which not all was read says nothing by what it lacks.
+pub(crate) fn damaged(problems: &[Problem]) -> Option<String> {
+    problems.first().map(|p| format!("the evidence is damaged: {p}"))
 }
 
 /// The sentence.
@@ -69,4 +82,3 @@ fn counts(all: &[Judged]) -> Vec<Span> {
     };
     kinds.into_iter().filter_map(span).collect()
 }
-

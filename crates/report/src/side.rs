@@ -1,6 +1,6 @@
 //! Two evidences side by side.
 
-use crate::{Options, Outcome, Report, SCHEMA_VERSION, invalidations, names, wanted};
+use crate::{Options, Outcome, Report, SCHEMA_VERSION, invalidations, names, outcome, wanted};
 use std::collections::BTreeMap;
 use tussle_advise::class::{self, Class};
 use tussle_contention::analysis;
@@ -26,8 +26,7 @@ pub fn compare(old: &Evidence, new: &Evidence, damage: [&[Problem]; 2], options:
         let words = format!("The {which} evidence is damaged: {problem}: what is not there may only not be read.");
         report.view.nodes.insert(0, Node::Text(vec![Span { text: words, tone: Tone::Warn }]));
     }
-    let damaged = damage[1].first().map(|p| format!("the evidence is damaged: {p}"));
-    report.outcome.blind = report.outcome.blind.take().or(damaged);
+    report.outcome.blind = report.outcome.blind.take().or_else(|| outcome::damaged(damage[1]));
     report
 }
 

@@ -76,10 +76,10 @@ pub fn reset_after_fork() {
 }
 
 pub(crate) fn clear(s: &Slot) {
-    for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second, &s.count, &s.counted] {
+    let counts = [&s.count, &s.counted, &s.by_count];
+    for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second].into_iter().chain(counts) {
         x.store(0, Relaxed);
     }
-    s.by_count.store(0, Relaxed);
     for r in &s.ring {
         r.store(0, Relaxed);
     }

@@ -67,7 +67,7 @@ pub fn reported(
         }
     }
     let found = report::report(e, problems, options);
-    Ok(Answer { status: status(&found.outcome), view: found.view })
+    Ok(Answer { status: found.outcome.status(false), view: found.view })
 }
 
 /// Two evidences side by side, each with what could not be read of it.
@@ -77,16 +77,7 @@ pub fn compared(
     options: &report::Options,
 ) -> Answer {
     let found = report::compare(old, new, [old_damage, new_damage], options);
-    Answer { status: status(&found.outcome), view: found.view }
-}
-
-/// As the command line exits.
-fn status(outcome: &report::Outcome) -> u8 {
-    match (outcome.helps, &outcome.blind) {
-        (true, _) => 1,
-        (false, Some(_)) => 2,
-        (false, None) => 0,
-    }
+    Answer { status: found.outcome.status(false), view: found.view }
 }
 
 /// What advice is asked for.

@@ -157,7 +157,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     };
     report::excerpt::attach(&mut report.view, line);
     global.print(&report.view)?;
-    Ok(ExitCode::from(status(&report.outcome, args.fail_on)))
+    Ok(ExitCode::from(report.outcome.status(args.fail_on == FailOn::Any)))
 }
 
 /// The report in a style that others made known.
@@ -176,16 +176,6 @@ fn styled(args: &Args, e: &Evidence, options: &Options) -> anyhow::Result<View> 
         );
     }
     Ok(report::pareto::pareto(e, options))
-}
-
-/// A case beats not having seen everything, which beats having found nothing.
-fn status(outcome: &report::Outcome, fail_on: FailOn) -> u8 {
-    let case = outcome.helps || fail_on == FailOn::Any && outcome.listed;
-    match (case, &outcome.blind) {
-        (true, _) => 1,
-        (false, Some(_)) => 2,
-        (false, None) => 0,
-    }
 }
 
 impl Args {
