@@ -7,7 +7,9 @@
 //! - queue locks (MCS, CLH): a thread exchanges the address of a node of its own into the queue's tail, waits for a
 //!   word in its node or in that of the one before to become 0, or something else than 0, and gives the lock on through
 //!   the next one's node, its own or the tail. While nobody queues the tail looks like a lock of one word, see `waits`;
-//! - sequence locks: a word that writers make odd, and the same thread even again.
+//! - sequence locks: a word that writers make odd, and the same thread even again;
+//! - arrays of flags (Anderson's): a thread adds one to a word, waits for a flag of its own, takes it down, and gives the
+//!   lock on by putting up another one. A thread that takes a second ticket before it has done so has none.
 //!
 //! What a thread waits for and has is in its own [`Guard`]; who has a lock is in a slot beside the word's own: that of
 //! the byte after it.
@@ -26,8 +28,17 @@ const ADDRESS_MAX: u64 = 1 << 47;
 const NODE: u64 = 192;
 /// A [`QUEUE`] whose threads wait until a word is not 0.
 const QUEUE_UP: u64 = 4;
+/// What a thread that took a ticket is at when it has taken down the flag at which it looked.
+const FLAG_DOWN: u64 = 6;
+/// Bytes in which the flags of a lock lie.
+const FLAGS: u64 = 16 << 10;
 /// In `Guard::next` of a thread that has just queued: it got through the time before without seeing a 0.
 const THROUGH: u64 = 1;
+
+impl Guard {
+    /// No lock.
+    const NONE: Guard = Guard { kind: 0, wait: 0, word: 0, ticket: 0, node: 0, before: 0, next: 0, gave: 0 };
+}
 
 fn is_address(value: u64) -> bool {
     (ADDRESS_MIN..ADDRESS_MAX).contains(&value)
@@ -61,14 +72,19 @@ unsafe fn guard<'a>(t: *mut Live) -> &'a mut Guard {
     unsafe { &mut (*t).guard }
 }
 
-/// The calling thread has such a lock: what it changes may give it away.
+/// The calling thread has such a lock, or may have one of flags: what it changes may give it away.
 ///
 /// # Safety
 /// `t` is the calling thread's.
 #[inline(always)]
-pub unsafe fn has_one(t: *mut Live) -> bool {
+pub unsafe fn may_give(t: *mut Live, addr: u64) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { guard(t).kind != NOTHING }
+    let g = unsafe { guard(t) };
+    match g.wait {
+        TICKET => addr == g.next || g.kind != NOTHING,
+        FLAG_DOWN => addr.abs_diff(g.node) < FLAGS || g.kind != NOTHING,
+        _ => g.kind != NOTHING,
+    }
 }
 
 /// Whether seeing `value` may end a wait, so that [`seen`] is to be told.
@@ -81,7 +97,13 @@ pub unsafe fn may_begin(t: *mut Live, addr: u64, value: u64) -> bool {
     let g = unsafe { guard(t) };
     match g.wait {
         NOTHING => still_waits(g, addr, value) || is_next(g, addr, value),
-        TICKET => value == g.ticket && addr != g.word,
+        TICKET => {
+            if g.next == 0 && addr != g.word {
+                g.next = addr;
+            }
+            value == g.ticket && addr != g.word
+        }
+        ARRAY => value == g.ticket && is_flag(g, addr),
         kind if lets_go(kind, value) => within(addr, g.before) || within(addr, g.node),
         kind => {
             if is_queue(kind) && within(addr, g.before) {
@@ -101,6 +123,10 @@ pub fn seen(entered: &Entered, addr: u64, value: u64) {
         NOTHING if is_next(g, addr, value) => g.next = value,
         NOTHING => {}
         TICKET if value == g.ticket && addr != g.word => begin(entered, TICKET, addr),
+        ARRAY => {
+            g.node = addr;
+            begin(entered, ARRAY, g.word)
+        }
         kind if is_queue(kind) && lets_go(kind, value) => {
             g.ticket = addr;
             // Who waits in a queue does not wait for its tail.
@@ -139,6 +165,9 @@ pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, from: u64, to: u64) 
     // SAFETY: the caller's promise.
     let g = unsafe { guard(t) };
     let step = to.wrapping_sub(from);
+    if g.kind == ARRAY && addr == g.word {
+        return true;
+    }
     if g.kind != NOTHING || core::mem::take(&mut g.gave) == addr {
         return false;
     }
@@ -150,7 +179,7 @@ pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, from: u64, to: u64) 
         let (ticket, serving) = (from >> step.trailing_zeros(), from & (step - 1));
         let word = if step == 1 { addr } else { 0 };
         *g = Guard { wait: TICKET, word, ticket, node: addr, before: served(bytes, step), ..Guard::NONE };
-        return step > 1 && serving == ticket;
+        return if step > 1 { serving == ticket } else { waits::watched(addr) };
     }
     if bytes == 8 && is_address(to) && (from == 0 || is_address(from)) {
         // It looked at the node before, and queues again: what it saw was no reason to wait.
@@ -177,8 +206,53 @@ pub fn stepped(entered: &Entered) {
             }
             waiting(entered, g.word)
         }
-        TICKET => begin(entered, TICKET, g.node),
+        TICKET if g.word == 0 => begin(entered, TICKET, g.node),
+        TICKET => arrays_ticket(entered, g),
+        NOTHING => {
+            // Another ticket while it has the lock.
+            waits::no_lock(slot(entered, g.word));
+            *g = Guard::NONE;
+        }
         kind => begin(entered, kind, g.word),
+    }
+}
+
+/// A ticket of a lock that is known to wait at flags.
+fn arrays_ticket(entered: &Entered, g: &mut Guard) {
+    if let Some(s) = sync::known(g.word + 1)
+        && s.kind.load(Relaxed) == ARRAY
+    {
+        let (flag, go) = (s.free.load(Relaxed), s.second.load(Relaxed));
+        *g = Guard { wait: ARRAY, word: g.word, ticket: go, before: flag, ..Guard::NONE };
+        waiting(entered, g.word);
+    }
+}
+
+fn is_flag(g: &Guard, addr: u64) -> bool {
+    addr != g.word && addr.abs_diff(g.before) < FLAGS
+}
+
+/// A thread that took a ticket stores `to`: it takes down the flag at which it looked, or puts up another one, which is
+/// how a lock of flags is given on.
+fn learn(entered: &Entered, g: &mut Guard, addr: u64, to: u64) {
+    match g.wait {
+        TICKET if addr == g.next => {
+            // SAFETY: the state is the calling thread's.
+            let go = unsafe { waits::last_seen(entered.live(), addr) };
+            if let Some(go) = go.filter(|go| *go != to) {
+                (g.wait, g.node, g.ticket) = (FLAG_DOWN, addr, go);
+            }
+        }
+        FLAG_DOWN if to == g.ticket && addr != g.node && addr.abs_diff(g.node) < FLAGS => {
+            let s = slot(entered, g.word);
+            s.free.store(addr, Relaxed);
+            if s.kind.swap(ARRAY, Relaxed) != ARRAY {
+                s.second.store(to, Relaxed);
+                waits::watch(g.word);
+            }
+            *g = Guard::NONE;
+        }
+        _ => {}
     }
 }
 
@@ -209,7 +283,9 @@ fn begin(entered: &Entered, kind: u64, word: u64) {
     if kind == TICKET {
         s.second.store(g.before, Relaxed);
     }
-    if waits::holder(s).swap(me, AcqRel) != 0 || again {
+    // Who has a lock of flags goes on at the one that the last one put up.
+    let stranger = kind == ARRAY && g.node != s.free.load(Relaxed);
+    if waits::holder(s).swap(me, AcqRel) != 0 || again || stranger {
         // Somebody has it, or its end was not seen: begin to trust anew.
         waits::releases(s).store(0, Relaxed);
     }
@@ -256,9 +332,13 @@ pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) -> bool {
         NOTHING => false,
         TICKET => addr == g.word,
         SEQUENCE => addr == g.word && to & 1 == 0,
+        ARRAY => !at_once && to == g.ticket && addr != g.node && is_flag(g, addr),
         _ => addr == g.word || within(addr, g.node) || within(addr, g.next),
     };
     if !gives {
+        if g.kind == NOTHING && !at_once {
+            learn(entered, g, addr, to);
+        }
         if !at_once
             && let Some(s) = sync::known(addr + 1)
             && s.kind.load(Relaxed) == TICKET
@@ -269,6 +349,9 @@ pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) -> bool {
         return false;
     }
     let (s, word) = (slot(entered, g.word), g.word);
+    if g.kind == ARRAY {
+        s.free.store(addr, Relaxed);
+    }
     if g.kind == TICKET {
         s.free.store(g.ticket.wrapping_add(1), Relaxed);
         if (to ^ g.ticket.wrapping_add(1)) & g.before != 0 {

@@ -250,6 +250,18 @@ pub(crate) unsafe fn times_again(t: *mut Live, addr: u64) -> u64 {
     }
 }
 
+/// What the thread saw at an address last, if it looked at nothing else there since.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub(crate) unsafe fn last_seen(t: *mut Live, addr: u64) -> Option<u64> {
+    // SAFETY: the thread's own cells.
+    unsafe {
+        let l = own(t, addr);
+        ((*l).addr == addr).then_some((*l).value)
+    }
+}
+
 /// How often in a row a look showed the same value again.
 ///
 /// # Safety

@@ -437,11 +437,7 @@ pub const NOTHING: u64 = 0;
 pub const TICKET: u64 = 1;
 pub const QUEUE: u64 = 2;
 pub const SEQUENCE: u64 = 3;
-
-impl Guard {
-    /// No lock.
-    pub const NONE: Guard = Guard { kind: 0, wait: 0, word: 0, ticket: 0, node: 0, before: 0, next: 0, gave: 0 };
-}
+pub const ARRAY: u64 = 5;
 
 /// What a thread is at with a mutex under which threads wait for conditions, see `monitors`.
 #[repr(C)]

@@ -331,7 +331,7 @@ pub mod waits {
     #[inline(always)]
     pub fn changing(addr: u64, change: impl FnOnce() -> (Option<u64>, u64)) {
         // SAFETY: the state is the calling thread's.
-        let may_tell = || unsafe { guards::has_one(current()) || core::may_tell(current(), addr) };
+        let may_tell = || unsafe { guards::may_give(current(), addr) || core::may_tell(current(), addr) };
         if recording() && (core::watched(addr) || may_tell()) {
             let (from, to) = change();
             if from != Some(to)

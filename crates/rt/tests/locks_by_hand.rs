@@ -10,8 +10,8 @@ use std::path::Path;
 const STORES: f64 = 320_000.0;
 
 /// Of atomics: queues whose waiters wait for 0 or for something else, on nodes that stay or lie on the stack.
-const ATOMICS: [&str; 8] =
-    ["MCS", "MCS_READY", "MCS_STACK", "CLH", "CLH_READY", "HEMLOCK", "QSPIN", "FLAGS"];
+const ATOMICS: [&str; 10] =
+    ["MCS", "MCS_READY", "MCS_STACK", "CLH", "CLH_READY", "HEMLOCK", "QSPIN", "FLAGS", "ARRAY", "ARRAY_LATE"];
 
 /// Of a mutex and conditions.
 const MONITORS: [&str; 6] = ["SEMAPHORE", "WOKEN_AFTER", "READERS", "TICKETS", "TURNS", "OWN_TURNS"];
@@ -76,6 +76,17 @@ fn who_looks_at_what_stays_as_it_is_waits_for_nothing() {
     let shares: Vec<f64> = (0..3).map(|_| share(&lab, &exe) * STORES / STEPS).collect();
     eprintln!("looked at: {shares:.4?} of the steps");
     assert!(shares.iter().all(|s| *s > 0.9), "{shares:?}");
+}
+
+/// Tickets and flags that let several threads work at once.
+#[test]
+fn cells_of_a_queue_are_no_lock() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("flag_rings", &[]);
+    for _ in 0..4 {
+        let (under, all) = stores_held(&lab, &exe);
+        assert!(all >= 320_000 && under < 10_000, "{under} of {all}");
+    }
 }
 
 /// Who wakes somebody just after the unlock holds nothing from then on.

@@ -19,12 +19,14 @@ enum { THREADS = 4, SECTIONS = 160, PER_SECTION = 2000 };
 #define QSPIN 7
 #define COHORT 8
 #define FLAGS 9
-#define SEMAPHORE 10
-#define WOKEN_AFTER 11
-#define READERS 12
-#define TICKETS 13
-#define TURNS 14
-#define OWN_TURNS 15
+#define ARRAY 10
+#define ARRAY_LATE 11
+#define SEMAPHORE 12
+#define WOKEN_AFTER 13
+#define READERS 14
+#define TICKETS 15
+#define TURNS 16
+#define OWN_TURNS 17
 
 #define LINE __attribute__((aligned(128)))
 #define RELAXED __ATOMIC_RELAXED
@@ -189,6 +191,27 @@ static void take(long me)
 	SET(&slot[me].go, 0);
 }
 static void give(long me) { STORE(&slot[(me + 1) % THREADS].go, 1); }
+#elif KIND == ARRAY || KIND == ARRAY_LATE
+/* A ticket says at which flag to wait; who has the lock takes the flag down at once, or when it gives the lock on. */
+static struct {
+	int go LINE;
+} slot[THREADS] = {{1}};
+static unsigned next LINE, place[THREADS];
+static void take(long me)
+{
+	int spins = 0;
+	place[me] = __atomic_fetch_add(&next, 1, RELAXED) % THREADS;
+	while (!LOAD(&slot[place[me]].go))
+		relax(&spins);
+	if (KIND == ARRAY)
+		SET(&slot[place[me]].go, 0);
+}
+static void give(long me)
+{
+	if (KIND == ARRAY_LATE)
+		SET(&slot[place[me]].go, 0);
+	STORE(&slot[(place[me] + 1) % THREADS].go, 1);
+}
 #endif
 
 #if KIND >= SEMAPHORE
