@@ -1,8 +1,11 @@
 /* Flat combining: a thread writes its request into its record, 32 bytes apart from the next one's, and prepares the next
- * in `draft` there (200 stores per request); whoever has the lock serves all. Fixed: a record per line; then 300
- * requests per thread move a record twice each. */
+ * in `draft` there (200 stores per request); whoever has the lock looks at all requests and serves those that are new.
+ * Fixed: request and answer on a line per thread, the draft on another one: whoever looks for requests would take it from
+ * a thread that is at it. Then 300 requests per thread move a line twice each. */
 #include "common.h"
-struct record { long request, answer, draft, spare; } APART;
+struct record {
+	long request APART, answer, draft APART, spare;
+};
 static struct record records[THREADS_MAX] __attribute__((aligned(64)));
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static long total;

@@ -8,8 +8,8 @@
 //!   word in its node or in that of the one before to become 0, or something else than 0, and gives the lock on through
 //!   the next one's node, its own or the tail. While nobody queues the tail looks like a lock of one word, see `waits`;
 //! - sequence locks: a word that writers make odd, and the same thread even again;
-//! - arrays of flags (Anderson's): a thread adds one to a word, waits for a flag of its own, takes it down, and gives the
-//!   lock on by putting up another one. A thread that takes a second ticket before it has done so has none.
+//! - arrays of flags (Anderson's): a thread adds one to a word, waits for a flag of its own, takes it down, and gives
+//!   the lock on by putting up another one. A thread that takes a second ticket before it has done so has none.
 //!
 //! What a thread waits for and has is in its own [`Guard`]; who has a lock is in a slot beside the word's own: that of
 //! the byte after it.
