@@ -9,14 +9,14 @@ use tussle_contention::analysis::{self, Contention, HiddenBy, Latent, LineConten
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{Group, groups};
 use tussle_contention::objective::LineCost;
-use tussle_evidence::{Access, ELSEWHERE, Evidence, ObjectKind, Source, UNREAD, Unit};
+use tussle_evidence::{Access, ELSEWHERE, Evidence, ObjectKind, Source, UNREAD};
 use tussle_model::LineSize;
 
 /// A group is listed from this cost on, and a layout helps only if it removes as much: stores that find the line
 /// elsewhere and read copies lost, in the evidence's own unit.
 pub const COST_MIN: f64 = 1000.0;
 
-/// Samples of a clock are judged by shares alone, from this many on a group's lines on.
+/// Samples of a running program are judged by shares alone, from this many on a group's lines on.
 pub const SAMPLES_MIN: f64 = 100.0;
 
 /// A layout helps when the best one removes this share of the group's cost.
@@ -59,7 +59,7 @@ impl Class {
         }
     }
 
-    /// The class of so much cost in samples of a clock, whose number says nothing about the number of stores.
+    /// The class of so much cost in samples of a running program, whose number says nothing about the number of stores.
     pub fn of_samples(cost: &LineCost, samples: f64) -> Class {
         if samples < SAMPLES_MIN || cost.total() <= 0.0 {
             return Class::Small;
@@ -124,7 +124,7 @@ pub struct Judged<'a> {
 
 /// All groups of an evidence, the costliest first; those of [`Class::Small`] are among them.
 pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judged<'a>> {
-    let sampled = e.run.unit == Unit::ClockSamples;
+    let sampled = e.run.unit.by_share();
     let judged = |group: Group<'a>| match sampled {
         true => Judged { class: Class::of_samples(&group.cost, group.accesses), group },
         false => Judged { class: Class::of(&group.cost), group },
@@ -143,8 +143,8 @@ pub fn helps_line(line: &LineContention) -> bool {
 /// Cases that the addresses of this run or the lines of this machine hid. What objects like it showed at that very
 /// phase was not hidden: it is judged by what they did; nor is what a layout would remove here as well.
 pub fn latent(e: &Evidence, seen: &Contention, judged: &[Judged]) -> Vec<Latent> {
-    if e.run.unit == Unit::ClockSamples {
-        // What did not fight did not wait, and has no samples.
+    if e.run.unit.by_share() {
+        // What did not fight did not wait, and has hardly a sample.
         return Vec::new();
     }
     let told: HashSet<(u32, u64)> = judged
@@ -272,7 +272,7 @@ impl Verdicts {
 
 /// Why nothing can be said about an evidence in which nothing was found.
 pub fn blind(e: &Evidence) -> Option<String> {
-    if e.run.unit == Unit::ClockSamples {
+    if e.run.unit.by_share() {
         return sampled_blind(e);
     }
     if is_empty(e) {

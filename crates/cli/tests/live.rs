@@ -269,3 +269,21 @@ fn a_guests_kernel_is_watched_from_inside() {
     let row = said.lines().find(|l| l.starts_with("1 ")).unwrap_or_default();
     assert!(row.contains("yes") && row.contains("CPU 0") && row.contains("memory at 0xffff"), "{said}");
 }
+
+#[test]
+fn what_is_sampled_can_be_chosen() {
+    let Some(lab) = Lab::new() else { return };
+    let run = lab.start(&[]);
+    let pid = run.0.id().to_string();
+    let watch = |clock: &str| lab.tussle(&["live", "--duration", "2s", "--clock", clock, "-p", &pid]);
+    let software = watch("software");
+    finds_the_fight(&software);
+    assert!(said(&software).contains("clock=cpu-clock") && said(&software).contains("clock samples"));
+    let pmu = watch("pmu");
+    match pmu.status.success() {
+        true => assert!(said(&pmu).contains("samples of precise loads and stores"), "{}", said(&pmu)),
+        false => assert!(said(&pmu).contains("--clock pmu: ") && said(&pmu).contains("--clock software")),
+    }
+    let kernel = lab.tussle(&["live", "-k", "--clock", "pmu"]);
+    assert!(!kernel.status.success());
+}

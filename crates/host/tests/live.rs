@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 use tussle_host::images::HostImages;
-use tussle_host::live::{LiveError, LiveImages, Options, Watching, Who};
+use tussle_host::live::{LiveError, LiveImages, Options, Sampling, Watching, Who};
 
 /// Two threads store to neighbours on one line, and now and then to memory of their own.
 const TWO: &str = r#"
@@ -51,7 +51,7 @@ impl Drop for Running {
 }
 
 fn options(who: Who) -> Options {
-    Options { who, rate_hz: None, overhead: 0.2, confirm: true }
+    Options { who, sampling: Sampling::Best, rate_hz: None, overhead: 0.2, confirm: true }
 }
 
 /// `None` where perf events are refused; says so.

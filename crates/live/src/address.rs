@@ -19,6 +19,8 @@ pub enum How {
     Rebuilt,
     /// A debug register told.
     Watched,
+    /// The processor's own sampling of loads and stores told.
+    Told,
 }
 
 /// Bytes that an instruction accesses.
@@ -65,6 +67,46 @@ pub fn touches_memory(i: &Instruction) -> bool {
     let mut factory = InstructionInfoFactory::new();
     let info = factory.info_options(i, InstructionInfoOptions::NO_REGISTER_USAGE);
     info.used_memory().iter().any(|m| m.access() != OpAccess::NoMemAccess)
+}
+
+/// An operand in memory, wherever it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// Bytes, at least 1.
+    pub size: u32,
+    /// Read, write, or both in one.
+    pub kind: TouchKind,
+    /// The bus is locked.
+    pub locked: bool,
+    /// The register (in perf's numbers) that points there, and what is added to it, where there is nothing else.
+    pub base: Option<(u32, u64)>,
+}
+
+/// The instruction's operands in memory, but for those that a mask decides about.
+pub fn operands(i: &Instruction) -> Vec<Operand> {
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info_options(i, InstructionInfoOptions::NO_REGISTER_USAGE);
+    let flat = |m: &UsedMemory| !matches!(m.segment(), Register::FS | Register::GS) && m.index() == Register::None;
+    let operand = |m: &UsedMemory| {
+        let kind = kind(i, m.access(), i.has_rep_prefix() || i.has_repne_prefix())?;
+        let size = u32::try_from(element(i, m)).ok().filter(|s| *s > 0)?;
+        let base = Registers::perf_number(m.base()).filter(|_| flat(m)).map(|r| (r, m.displacement()));
+        Some(Operand { size, kind, locked: is_locked(i, kind), base })
+    };
+    info.used_memory().iter().filter_map(operand).collect()
+}
+
+/// Bytes of an access.
+fn element(i: &Instruction, m: &UsedMemory) -> usize {
+    match m.memory_size().size() {
+        // One element; how many follow depends on the processor.
+        0 if i.is_string_instruction() => i.memory_size().size(),
+        size => size,
+    }
+}
+
+fn is_locked(i: &Instruction, kind: TouchKind) -> bool {
+    i.has_lock_prefix() || (i.mnemonic() == Mnemonic::Xchg && kind == TouchKind::Rmw)
 }
 
 /// Whether the instruction always writes memory when it runs.
@@ -131,15 +173,10 @@ impl Accesses {
 }
 
 fn access(i: &Instruction, m: &UsedMemory, registers: &Registers, how: How, repeats: bool) -> Option<Access> {
-    let size = match m.memory_size().size() {
-        // One element; how many follow depends on the processor.
-        0 if i.is_string_instruction() => i.memory_size().size(),
-        size => size,
-    };
-    let size = u32::try_from(size).ok().filter(|s| *s > 0)?;
+    let size = u32::try_from(element(i, m)).ok().filter(|s| *s > 0)?;
     let kind = kind(i, m.access(), repeats)?;
     let address = m.virtual_address(0, |r, _, _| value(r, registers))?;
-    let locked = i.has_lock_prefix() || (i.mnemonic() == Mnemonic::Xchg && kind == TouchKind::Rmw);
+    let locked = is_locked(i, kind);
     let named = |r: Register| Some((Registers::perf_number(r)?, registers.get(r)?));
     Some(Access { address, size, kind, locked, how, operand: [named(m.base()), named(m.index())] })
 }

@@ -95,7 +95,7 @@ impl<'s> Build<'s> {
     fn new(session: &'s mut Session, about: &About, target: &'s mut dyn Target) -> Build<'s> {
         let sees = Sees { reads: true, writes: true, rmws: true, phases: true, ..Sees::NOTHING };
         let run = Run {
-            unit: Unit::ClockSamples,
+            unit: session.unit,
             command: session.processes.first().map(|p| p.program.command.clone()).unwrap_or_default(),
             started_unix_s: Some(about.started_unix_s),
             duration_s: Some(about.duration_s),
@@ -344,18 +344,17 @@ impl<'s> Build<'s> {
         if !operand.is_empty() {
             self.operands.push((table.len() as u32, operand));
         }
-        table.push(Sampled {
-            object,
-            offset,
-            size,
-            code: Some(code),
-            actor: Some(actor),
-            records: samples,
-            loads: Some(reads),
-            store_no_level: Some(writes + rmws),
-            locked: Some(if row.locked { samples } else { 0 }),
-            rebuilt: Some(if row.how == How::Rebuilt { samples } else { 0 }),
-            ..Sampled::default()
+        let place = Sampled { object, offset, size, code: Some(code), actor: Some(actor), ..Sampled::default() };
+        table.push(match row.how {
+            How::Told => told(row, place),
+            _ => Sampled {
+                records: samples,
+                loads: Some(reads),
+                store_no_level: Some(writes + rmws),
+                locked: Some(if row.locked { samples } else { 0 }),
+                rebuilt: Some(if row.how == How::Rebuilt { samples } else { 0 }),
+                ..place
+            },
         });
         let (vt0, vt1) = (0, WINDOW_VT);
         self.e.accesses.push(Access {
@@ -421,7 +420,9 @@ impl<'s> Build<'s> {
         let kept: u64 = self.e.samples.iter().flatten().map(|s| s.records).sum();
         let seen = l.all().map(|l| l.1.samples).sum::<u64>() + l.dropped_samples;
         let own = self.session.kernel.as_ref().map_or(0, |k| k.own_stack);
-        let without = c.no_memory + c.unknown + c.no_code + own;
+        let precise = self.session.unit == Unit::PreciseSamples;
+        // A clock's samples are shares of time, whatever the code does then; precise ones are of loads and stores.
+        let without = c.unknown + c.no_code + own + if precise { 0 } else { c.no_memory };
         let moved = l.all().filter(|l| l.1.moved()).count() as u64;
         let elsewhere = "on lines of one thread, or of code that touches no memory: shares are of all";
         let all = [
@@ -432,8 +433,18 @@ impl<'s> Build<'s> {
             (
                 "samples with an address that cannot be told",
                 c.unknown,
-                "thread-local memory, masked or overwritten operands: not attributed",
+                if precise {
+                    "the processor gave none: not attributed"
+                } else {
+                    "thread-local memory, masked or overwritten operands: not attributed"
+                },
             ),
+            (
+                "samples of neither a load nor a store",
+                if precise { c.no_memory } else { 0 },
+                "this processor samples all operations: these tell of no memory",
+            ),
+            ("samples in the kernel's own code", c.kernels, "this processor cannot leave them out: not attributed"),
             (
                 "lines of one thread dropped",
                 l.dropped_lines,
@@ -463,6 +474,26 @@ impl<'s> Build<'s> {
             self.e.regions = None;
         }
         (self.e, self.operands)
+    }
+}
+
+/// What the processor told of a row.
+fn told(row: &Row, place: Sampled) -> Sampled {
+    let (t, of) = (&row.told, |n: u32| Some(u64::from(n)));
+    Sampled {
+        records: u64::from(row.samples),
+        loads: of(t.loads),
+        hitm_local: of(t.hitm_local),
+        hitm_remote: of(t.hitm_remote),
+        peer: of(t.peer).filter(|n| *n > 0),
+        store_l1_hit: of(t.store_l1_hit),
+        store_l1_miss: of(t.store_l1_miss),
+        store_no_level: of(t.store_no_level),
+        locked: of(t.locked),
+        tlb_miss: of(t.tlb_miss),
+        latency_cycles: Some(t.latency_cycles),
+        period: Some(t.period).filter(|n| *n > 0),
+        ..place
     }
 }
 

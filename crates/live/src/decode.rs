@@ -19,6 +19,14 @@ pub fn attr() -> Attr {
     }
 }
 
+/// What the events of precise loads and stores ask for.
+pub fn precise_attr() -> Attr {
+    Attr {
+        sample_type: bit::IP | bit::TID | bit::TIME | bit::ADDR | bit::PERIOD | bit::WEIGHT | bit::DATA_SRC,
+        ..Attr::default()
+    }
+}
+
 /// What the events on a whole CPU's kernel code ask for.
 pub fn kernel_attr() -> Attr {
     Attr {

@@ -2,7 +2,8 @@
 //!
 //! `tussle-host` opens perf's software clock on the threads of a program and hands over the bytes of its rings. A
 //! sample holds the registers at an interrupted instruction, so the address that the instruction is about to access is
-//! known ([`address`]), often also that of the one before it ([`code`]). What threads touch is summed by cache line
+//! known ([`address`]), often also that of the one before it ([`code`]). Where a PMU samples loads and stores, it tells
+//! the address itself ([`precise`]). What threads touch is summed by cache line
 //! ([`lines`]); words of lines that several threads touch are watched by debug registers ([`confirm`]); [`convert`]
 //! makes evidence of it all. [`stores`] reads a program's file, not a running one: how often its code stores to a
 //! variable.
@@ -18,6 +19,7 @@ pub mod kallsyms;
 pub mod kernel;
 pub mod lines;
 pub mod maps;
+pub mod precise;
 pub mod registers;
 pub mod session;
 pub mod stores;

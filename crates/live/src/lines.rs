@@ -4,6 +4,7 @@
 //! were seen stays: such lines are few.
 
 use crate::address::{Access, How};
+use crate::precise::Told;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
 use tussle_evidence::TouchKind;
@@ -49,6 +50,8 @@ pub struct Row {
     pub address: u64,
     /// Base and index register of the first sample.
     pub operand: [Option<(u32, u64)>; 2],
+    /// What the processor told, of samples that are its own.
+    pub told: Told,
 }
 
 /// A line with everything seen on it.
@@ -146,7 +149,10 @@ impl Line {
         };
         let room = self.rows.len() < ROWS_MAX;
         match self.rows.iter_mut().find(same) {
-            Some(r) => r.samples = r.samples.saturating_add(new.samples),
+            Some(r) => {
+                r.samples = r.samples.saturating_add(new.samples);
+                r.told.add(&new.told);
+            }
             None if room => self.rows.push(new),
             None => return false,
         }
@@ -180,6 +186,11 @@ impl Lines {
 
     /// Adds an access whose first byte lies at `place` of its memory; one that crosses lines is added to each.
     pub fn add(&mut self, place: LineId, access: &Access, thread: u32, code: u32) {
+        self.add_told(place, access, thread, code, Told::default());
+    }
+
+    /// The same with what the processor told.
+    pub fn add_told(&mut self, place: LineId, access: &Access, thread: u32, code: u32, told: Told) {
         let (mut at, mut left, mut address) = (place.address, u64::from(access.size), access.address);
         while left > 0 {
             let inside = at % LINE_BYTES;
@@ -198,6 +209,7 @@ impl Lines {
                     samples: 1,
                     address,
                     operand: access.operand,
+                    told,
                 },
             );
             (at, left, address) = (at.wrapping_add(size), left - size, address.wrapping_add(size));

@@ -15,7 +15,7 @@ use iced_x86::Instruction;
 use std::collections::HashMap;
 use std::rc::Rc;
 use tussle_debuginfo::Bytes;
-use tussle_evidence::TouchKind;
+use tussle_evidence::{TouchKind, Unit};
 use tussle_perf::Sample;
 
 /// Code places kept of one process; more are decoded again.
@@ -108,6 +108,8 @@ pub struct Counts {
     pub no_code: u64,
     /// Records that the kernel had no room for.
     pub lost: u64,
+    /// In the kernel's own code, where that cannot be left out: nothing of the program's.
+    pub kernels: u64,
     /// Times that the kernel stopped sampling because of its own limit.
     pub throttled: u64,
 }
@@ -130,6 +132,8 @@ pub struct Session {
     pub images: HashMap<(u64, u64, String), Option<Rc<Image>>>,
     /// The kernel itself, where it is what is watched.
     pub kernel: Option<Kernel>,
+    /// What is sampled: of a clock unless somebody says otherwise.
+    pub unit: Unit,
     by_pid: HashMap<u32, u32>,
     by_tid: HashMap<(u32, u32), u32>,
     by_code: HashMap<(u32, u64), u32, RandomState>,
@@ -151,6 +155,7 @@ impl Default for Session {
             counts: Counts::default(),
             images: HashMap::new(),
             kernel: None,
+            unit: Unit::ClockSamples,
             by_pid: HashMap::new(),
             by_tid: HashMap::new(),
             by_code: HashMap::default(),
@@ -173,7 +178,10 @@ impl Session {
     pub fn take(&mut self, event: &Event, target: &mut dyn Target) {
         match event {
             Event::Sample(s) if self.kernel.is_some() => self.kernel_sample(s, target),
-            Event::Sample(s) => self.sample(s, target),
+            Event::Sample(s) => match s.data_src {
+                Some(source) => self.precise(s, source, target),
+                None => self.sample(s, target),
+            },
             Event::Mapped(pid, mapping) => {
                 let p = self.process(*pid, target);
                 let process = &mut self.processes[p as usize];
@@ -377,7 +385,7 @@ impl Session {
     }
 
     /// The memory that an address of a process belongs to, and where in it.
-    fn place(&mut self, process: u32, address: u64, target: &mut dyn Target) -> LineId {
+    pub(crate) fn place(&mut self, process: u32, address: u64, target: &mut dyn Target) -> LineId {
         let now = target.now_ns();
         let p = &mut self.processes[process as usize];
         let old = now.saturating_sub(p.maps_read_ns) > MAPS_AGE_NS;

@@ -70,7 +70,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     if e.transfers.is_some() {
         return kernel::report(e, problems, options);
     }
-    if e.run.unit == Unit::ClockSamples {
+    if e.run.unit.by_share() {
         return live::report(e, problems, options);
     }
     if e.samples.is_some() {

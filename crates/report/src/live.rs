@@ -1,6 +1,7 @@
 //! The report of a program that was sampled while it ran: lines by their share of the samples, what debug registers
 //! confirmed. Samples of a clock stand where threads wait, so shares are of time, not of accesses, and a gain in stores
-//! is never promised.
+//! is never promised. Samples of a PMU are of loads and stores; they also tell which loads found their line modified
+//! elsewhere (HITM).
 
 use crate::line::Context;
 use crate::{Options, Outcome, Report, class_tone, dim, fact, loss_nodes, names, silent, text, wanted};
@@ -22,6 +23,9 @@ const ROWS_MAX: usize = 40;
 
 /// Fewer samples than this on lines that no debug register confirmed are not listed: two threads that start up.
 const LISTED_MIN: f64 = 10.0;
+
+/// Column of the table of lines where the processor tells of HITM.
+const HITM_AT: usize = 3;
 
 /// Rows of the table of rates.
 const RATES_MAX: usize = 16;
@@ -50,15 +54,57 @@ impl Confirmed {
     }
 }
 
-/// Rates measured on the lines of a group.
-fn rates<'e>(e: &'e Evidence, g: &Group) -> Vec<&'e Rate> {
-    let lines: BTreeSet<(u32, u64)> = g.lines.iter().map(|l| (l.process, l.address)).collect();
-    let bytes = g.lines.first().map_or(64, |l| l.line.bytes());
-    let on = |r: &&Rate| {
-        let o = e.objects.get(r.object as usize);
-        o.is_some_and(|o| lines.contains(&(o.process, o.base.saturating_add(r.offset) / bytes * bytes)))
-    };
-    e.rates.iter().flatten().filter(on).collect()
+/// The lines of a group.
+struct Lines<'e> {
+    e: &'e Evidence,
+    lines: BTreeSet<(u32, u64)>,
+    bytes: u64,
+}
+
+impl<'e> Lines<'e> {
+    fn new(e: &'e Evidence, g: &Group) -> Lines<'e> {
+        let lines = g.lines.iter().map(|l| (l.process, l.address)).collect();
+        Lines { e, lines, bytes: g.lines.first().map_or(64, |l| l.line.bytes()) }
+    }
+
+    fn hold(&self, object: u32, offset: u64) -> bool {
+        let line = |o: &Object| (o.process, o.base.saturating_add(offset) / self.bytes * self.bytes);
+        self.e.objects.get(object as usize).is_some_and(|o| self.lines.contains(&line(o)))
+    }
+
+    /// Rates measured there.
+    fn rates(&self) -> Vec<&'e Rate> {
+        self.e.rates.iter().flatten().filter(|r| self.hold(r.object, r.offset)).collect()
+    }
+
+    /// What the processor told of the loads there; `None` where a clock was sampled, which tells nothing of it.
+    fn hitm(&self) -> Option<Hitm> {
+        let mut out = (self.e.run.unit == Unit::PreciseSamples).then(Hitm::default)?;
+        for s in self.e.samples.iter().flatten().filter(|s| self.hold(s.object, s.offset)) {
+            out.loads += s.loads.unwrap_or(0);
+            out.found += crate::pmu::contended(s).max(s.peer.unwrap_or(0));
+            out.cycles += s.latency_cycles.unwrap_or(0);
+        }
+        Some(out)
+    }
+}
+
+/// Loads that found their line in another core's cache.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hitm {
+    loads: u64,
+    found: u64,
+    cycles: u64,
+}
+
+impl Hitm {
+    fn words(self) -> String {
+        let (found, loads) = (thousands(self.found), thousands(self.loads));
+        match self.cycles.checked_div(self.found) {
+            Some(mean) => format!("{found} of {loads} loads, {} cycles each", thousands(mean)),
+            None => format!("{found} of {loads} loads"),
+        }
+    }
 }
 
 fn confirmed(rates: &[&Rate]) -> Confirmed {
@@ -73,10 +119,18 @@ fn confirmed(rates: &[&Rate]) -> Confirmed {
     }
 }
 
+const OF_A_CLOCK: &str = "Samples are taken where threads are, and threads wait at contended memory: shares lean to \
+    what is slow. Rates are from times to the first hit of a debug register; what a layout gains is for \
+    `tussle bench` to say.";
+const PRECISE: &str = "Samples are loads and stores of which the processor told the address; HITM: loads that found \
+    the line modified in another cache. Intel leaves fast loads out. Rates are from times to the first hit of a debug \
+    register; what a layout gains is for `tussle bench` to say.";
+
 struct Seen<'a> {
     judged: Judged<'a>,
     rates: Vec<&'a Rate>,
     confirmed: Confirmed,
+    hitm: Option<Hitm>,
 }
 
 /// The report; ranks by samples.
@@ -93,10 +147,10 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let sections = all.iter().zip(1..).take(DETAILS_MAX);
     let items = sections.map(|(s, rank)| section(&context, s, rank, total)).collect();
     nodes.push(Node::List { key: "live_lines".into(), items });
-    nodes.push(dim(
-        "Samples are taken where threads are, and threads wait at contended memory: shares lean to what is slow. Rates \
-         are from times to the first hit of a debug register; what a layout gains is for `tussle bench` to say.",
-    ));
+    nodes.push(dim(match e.run.unit {
+        Unit::PreciseSamples => PRECISE,
+        _ => OF_A_CLOCK,
+    }));
     nodes.extend(loss_nodes(e, problems));
     let helped = all.iter().filter(|s| s.judged.class == Class::LayoutHelps);
     nodes.extend(helped.map(|s| Node::Finding(finding(s, total))));
@@ -106,8 +160,9 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
 /// Groups worth showing, most samples first.
 fn listed<'a>(e: &'a Evidence, namer: &Namer, seen: &'a Contention, options: &Options) -> Vec<Seen<'a>> {
     let with_rates = |judged: Judged<'a>| {
-        let rates = rates(e, &judged.group);
-        Seen { confirmed: confirmed(&rates), rates, judged }
+        let lines = Lines::new(e, &judged.group);
+        let rates = lines.rates();
+        Seen { confirmed: confirmed(&rates), rates, hitm: lines.hitm(), judged }
     };
     let mut all: Vec<Seen> = class::judge(e, namer, seen)
         .into_iter()
@@ -176,7 +231,7 @@ fn sentence(e: &Evidence, all: &[Seen], total: f64) -> Node {
 }
 
 fn table(e: &Evidence, all: &[Seen], total: f64) -> Node {
-    let columns = vec![
+    let mut columns = vec![
         Column::number("rank", "#"),
         Column::number("samples", "samples"),
         Column::number("share", "share"),
@@ -186,11 +241,14 @@ fn table(e: &Evidence, all: &[Seen], total: f64) -> Node {
         Column::text("threads", "threads"),
         Column::text("fields", "fields"),
     ];
+    if e.run.unit == Unit::PreciseSamples {
+        columns.insert(HITM_AT, Column::number("hitm", "HITM"));
+    }
     let row = |(s, rank): (&Seen, u64)| {
         let g = &s.judged.group;
         let share = g.accesses / total;
         let class = s.judged.class;
-        vec![
+        let mut cells = vec![
             Cell::count(rank),
             Cell::count(g.accesses.round() as u64),
             Cell::number((share * 1e4).round() / 1e4, names::percent(share)),
@@ -199,7 +257,9 @@ fn table(e: &Evidence, all: &[Seen], total: f64) -> Node {
             Cell::count(g.lines.len() as u64),
             Cell::text(names::threads(e, &g.fighters())),
             Cell::text(g.title()).tone(Tone::Name),
-        ]
+        ];
+        s.hitm.iter().for_each(|h| cells.insert(HITM_AT, Cell::count(h.found)));
+        cells
     };
     Node::Table { key: "lines".into(), columns, rows: all.iter().zip(1..).take(ROWS_MAX).map(row).collect() }
 }
@@ -226,6 +286,7 @@ fn section(context: &Context, s: &Seen, rank: u64, total: f64) -> Node {
         fact("threads", "threads", Cell::text(names::threads(context.e, &g.fighters()))),
         fact("address", "line", Cell::value(first, format!("0x{first:x}"))),
     ];
+    facts.extend(s.hitm.map(|h| fact("hitm", "HITM", Cell::value(h.found, h.words()))));
     facts.extend(context.process(g));
     facts.extend(context.object(g));
     let mut nodes = vec![Node::Facts(facts)];
@@ -339,6 +400,13 @@ pub fn compare(first: &Evidence, second: &Evidence, options: &Options) -> Report
     let outcome = report(second, &[], options).outcome;
     let rows = fields.iter().map(row).collect();
     let mut nodes = vec![Node::Table { key: "lines".into(), columns, rows }];
-    nodes.push(dim("Shares of all samples; runs under different load are not comparable."));
+    let other = first.run.unit != second.run.unit;
+    nodes.push(match other {
+        true => text(&format!(
+            "The old shares are of {}, the new ones of {}: they cannot be compared.",
+            first.run.unit, second.run.unit
+        )),
+        false => dim("Shares of all samples; runs under different load are not comparable."),
+    });
     Report { view: View { kind: "live_comparison", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }

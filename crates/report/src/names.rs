@@ -14,7 +14,7 @@ pub fn threads(e: &Evidence, actors: &[u32]) -> String {
     let text = |(label, (n, first)): (String, (u32, usize))| match n {
         1 if label.ends_with(')') || label.starts_with("lambda ") => format!("{label} T{}", actors[first]),
         // Names of running threads are often all the same.
-        1 if e.run.unit == Unit::ClockSamples && label.starts_with("thread ") => {
+        1 if e.run.unit.by_share() && label.starts_with("thread ") => {
             e.actors.get(actors[first] as usize).map_or(label.clone(), |a| format!("{label} {}", a.number))
         }
         1 => label,
@@ -42,7 +42,7 @@ fn thread(e: &Evidence, actor: u32) -> String {
 /// A source that does not see who starts threads: the main one has its process's number.
 fn is_other(e: &Evidence, a: &Actor) -> bool {
     let pid = a.process.and_then(|p| e.processes.get(p as usize)).map(|p| p.pid);
-    e.run.unit == Unit::ClockSamples && pid != Some(a.number)
+    e.run.unit.by_share() && pid != Some(a.number)
 }
 
 /// Functions from the innermost outwards: inlined frames, then the callers. Those of system headers only where there

@@ -35,7 +35,7 @@ fn by_source(old: &Evidence, new: &Evidence, whole: [bool; 2], options: &Options
     if old.transfers.is_some() && new.transfers.is_some() {
         return crate::kernel::compare(old, new, options);
     }
-    if old.run.unit == Unit::ClockSamples && new.run.unit == Unit::ClockSamples {
+    if old.run.unit.by_share() && new.run.unit.by_share() {
         return crate::live::compare(old, new, options);
     }
     if old.samples.is_some() && new.samples.is_some() {

@@ -262,3 +262,35 @@ fn lines_of_every_source_are_drawn() {
         assert!(drawn, "{text}");
     }
 }
+
+/// Loads that the processor followed tell what a clock cannot; the two are never taken for each other.
+#[test]
+fn precise_samples_have_their_own_unit_and_words() {
+    let mut e = Sample::two_counters().evidence();
+    e.run.unit = Unit::PreciseSamples;
+    let row = |offset, actor, hitm| Sampled {
+        offset,
+        size: 8,
+        actor: Some(actor),
+        records: 500,
+        loads: Some(400),
+        hitm_local: Some(hitm),
+        hitm_remote: Some(0),
+        latency_cycles: Some(hitm * 250),
+        ..Sampled::default()
+    };
+    e.samples = Some(vec![row(0, 1, 120), row(8, 2, 80)]);
+    let text = |e: &Evidence| plain(e, &[]).0;
+    let precise = text(&e);
+    for wanted in ["samples of precise loads and stores", "HITM", "200 of 800 loads, 250 cycles each"] {
+        assert!(precise.contains(wanted), "{wanted}: {precise}");
+    }
+    assert!(!precise.contains("clock"), "{precise}");
+    let mut clock = e.clone();
+    clock.run.unit = Unit::ClockSamples;
+    let words = text(&clock);
+    assert!(words.contains("clock samples") && !words.contains("HITM") && !words.contains("precise"), "{words}");
+    let both = compare(&clock, &e, [&[], &[]], &Options::default());
+    let both = render(&both.view, Format::Text, Style { colour: false, width: None });
+    assert!(both.contains("cannot be compared"), "{both}");
+}

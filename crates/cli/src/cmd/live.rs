@@ -10,7 +10,7 @@ use std::time::Duration;
 use tussle_evidence::Evidence;
 use tussle_host::evidence_file;
 use tussle_host::images::HostImages;
-use tussle_host::live::{LiveImages, Options, RATE_HZ_MAX, Watching, Who};
+use tussle_host::live::{LiveImages, Options, RATE_HZ_MAX, Sampling, Watching, Who};
 
 /// Watch running programs: no rebuild, no PMU, any language; x86-64 Linux.
 ///
@@ -50,6 +50,9 @@ pub struct Whom {
     /// The running kernel's file with debug information: names of fields and types.
     #[arg(long, value_name = "FILE", requires = "kernel")]
     vmlinux: Option<PathBuf>,
+    /// What to sample: a `software` clock, or the `pmu`'s precise loads and stores [default: the PMU where it opens]
+    #[arg(long, value_name = "WHICH", value_enum)]
+    clock: Option<Clock>,
     /// Samples per second of a running thread [default: 4000, less where the budget has no room]
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=RATE_HZ_MAX))]
     rate: Option<u64>,
@@ -67,6 +70,15 @@ pub struct Whom {
         conflicts_with_all = ["pid", "user", "cgroup", "kernel"]
     )]
     command: Vec<OsString>,
+}
+
+/// What is sampled.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Clock {
+    /// The kernel's clock of each thread: every machine has it.
+    Software,
+    /// Precise loads and stores of the processor: PEBS, IBS.
+    Pmu,
 }
 
 /// How long to watch.
@@ -114,7 +126,13 @@ impl Whom {
             }
             _ => anyhow::bail!("whom to watch? -p PID, -u USER, --cgroup PATH, -k or -- COMMAND"),
         };
-        Ok(Options { who, rate_hz: self.rate, overhead: self.overhead, confirm: !self.no_confirm })
+        let sampling = match self.clock {
+            None => Sampling::Best,
+            Some(Clock::Software) => Sampling::Software,
+            Some(Clock::Pmu) => Sampling::Pmu,
+        };
+        let confirm = !self.no_confirm;
+        Ok(Options { who, sampling, rate_hz: self.rate, overhead: self.overhead, confirm })
     }
 }
 

@@ -51,6 +51,15 @@ pub enum Unit {
     PeerSamples,
     /// Samples of a clock that stood on code that touches the place: time there, not events.
     ClockSamples,
+    /// Samples of loads and stores with the address that the processor itself told.
+    PreciseSamples,
+}
+
+impl Unit {
+    /// Samples that `tussle live` took: their shares say something, their number only how much is behind it.
+    pub fn by_share(self) -> bool {
+        matches!(self, Unit::ClockSamples | Unit::PreciseSamples)
+    }
 }
 
 impl fmt::Display for Unit {
@@ -60,6 +69,7 @@ impl fmt::Display for Unit {
             Unit::HitmSamples => "HITM samples",
             Unit::PeerSamples => "peer samples",
             Unit::ClockSamples => "clock samples",
+            Unit::PreciseSamples => "samples of precise loads and stores",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The software clock on all threads of some processes.
+//! The software clock, or a PMU's precise events, on all threads of some processes.
 //!
 //! One event per thread and CPU, inherited by what the thread starts, and one ring per CPU. Inherited events cannot
 //! write to a ring of their own thread: the kernel refuses `mmap` of an inherited event that follows its thread from
@@ -7,6 +7,7 @@
 
 use super::error::{self, LiveError, refused};
 use super::event::{self, Attr, CPU_CLOCK, Event, Ring, SOFTWARE, flag};
+use super::pmu::Precise;
 use super::target;
 use std::collections::HashSet;
 use std::io;
@@ -26,12 +27,14 @@ const SPARE_DESCRIPTORS: usize = 64;
 
 /// The open events of all threads and the rings of all CPUs.
 pub(super) struct Clock {
-    attr: Attr,
+    sampled: Vec<Precise>,
     layout: tussle_perf::Attr,
     cpus: Vec<i32>,
     rings: Vec<Ring>,
     /// Of each CPU the event that owns the ring comes first.
     events: Vec<Vec<Event>>,
+    /// Count, and sample nothing.
+    leaders: Vec<Event>,
     buffer: Vec<u8>,
 }
 
@@ -39,24 +42,29 @@ impl Clock {
     /// Nothing watched yet; `on_exec`: the clock starts when the process runs its program.
     pub fn new(period_ns: u64, on_exec: bool) -> Clock {
         let layout = decode::attr();
-        let start = if on_exec { flag::DISABLED | flag::ENABLE_ON_EXEC } else { 0 };
-        let records = flag::MMAP | flag::MMAP2 | flag::COMM | flag::COMM_EXEC | flag::TASK;
         let attr = Attr {
             kind: SOFTWARE,
             config: CPU_CLOCK,
             sample_period: period_ns,
             sample_type: layout.sample_type,
             sample_regs_user: layout.sample_regs_user,
-            flags: start
-                | records
-                | flag::INHERIT
-                | flag::EXCLUDE_KERNEL
-                | flag::EXCLUDE_HV
-                | flag::USE_CLOCKID,
-            clockid: libc::CLOCK_MONOTONIC,
+            flags: flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV,
             ..Attr::default()
         };
-        Clock::with(attr, layout)
+        let clock = Precise { name: "cpu-clock".into(), attr, leader: None, cpus: None };
+        Clock::with(following(vec![clock], on_exec), layout)
+    }
+
+    /// Precise loads and stores, about so many samples of a thread per second in all.
+    pub fn precise(events: &[Precise], rate_hz: u64, on_exec: bool) -> Clock {
+        // Those of a hybrid processor's two kinds of cores never run at once.
+        let at_once = events.iter().filter(|e| e.attr.kind == events[0].attr.kind).count() as u64;
+        let sampled = events.iter().cloned().map(|mut e| {
+            e.attr.sample_period = (rate_hz / at_once.max(1)).max(1);
+            e.attr.flags |= flag::FREQUENCY;
+            e
+        });
+        Clock::with(following(sampled.collect(), on_exec), decode::precise_attr())
     }
 
     /// The kernel's own code on all CPUs.
@@ -76,7 +84,7 @@ impl Clock {
             clockid: libc::CLOCK_MONOTONIC,
             ..Attr::default()
         };
-        let mut out = Clock::with(attr, layout);
+        let mut out = Clock::with(Vec::new(), layout);
         for (n, cpu) in out.cpus.iter().enumerate() {
             let event = match Event::open(&attr, event::ANY_THREAD, *cpu) {
                 Ok(event) => event,
@@ -90,10 +98,10 @@ impl Clock {
         Ok(out)
     }
 
-    fn with(attr: Attr, layout: tussle_perf::Attr) -> Clock {
+    fn with(sampled: Vec<Precise>, layout: tussle_perf::Attr) -> Clock {
         let cpus = online();
         let events = cpus.iter().map(|_| Vec::new()).collect();
-        Clock { attr, layout, cpus, rings: Vec::new(), events, buffer: Vec::new() }
+        Clock { sampled, layout, cpus, rings: Vec::new(), events, leaders: Vec::new(), buffer: Vec::new() }
     }
 
     /// Stops or goes on with everything that this thread has opened.
@@ -101,6 +109,18 @@ impl Clock {
         let what = if on { libc::PR_TASK_PERF_EVENTS_ENABLE } else { libc::PR_TASK_PERF_EVENTS_DISABLE };
         // SAFETY: takes no pointer.
         unsafe { libc::prctl(what, 0, 0, 0, 0) };
+    }
+
+    /// What is opened on every thread.
+    #[cfg(test)]
+    pub fn sampled(&self) -> &[Precise] {
+        &self.sampled
+    }
+
+    /// What is sampled, as perf calls it.
+    pub fn words(&self) -> String {
+        let names: Vec<&str> = self.sampled.iter().map(|s| s.name.as_str()).collect();
+        if names.is_empty() { "cpu-clock".into() } else { names.join("+") }
     }
 
     /// How its records are laid out.
@@ -147,29 +167,49 @@ impl Clock {
     }
 
     fn room(&self, threads: usize) -> Result<(), LiveError> {
-        let open: usize = self.events.iter().map(Vec::len).sum();
+        let open: usize = self.events.iter().map(Vec::len).sum::<usize>() + self.leaders.len();
         let cpus = self.cpus.len();
-        let needed = open + threads * cpus + SPARE_DESCRIPTORS;
+        let each: usize = self.sampled.iter().map(|s| 1 + usize::from(s.leader.is_some())).sum();
+        let needed = open + threads * cpus * each + SPARE_DESCRIPTORS;
         let limit = descriptors();
         match needed > limit {
-            true => Err(LiveError::Descriptors { threads: needed / cpus.max(1), cpus, needed, limit }),
+            true => Err(LiveError::Descriptors { threads: needed / (cpus * each).max(1), cpus, needed, limit }),
             false => Ok(()),
         }
     }
 
     fn open(&mut self, pid: u32, tid: u32) -> Result<(), LiveError> {
-        for (n, cpu) in self.cpus.iter().enumerate() {
-            let event = match Event::open(&self.attr, tid, *cpu) {
-                Ok(event) => event,
-                Err(e) if e.raw_os_error() == Some(libc::ESRCH) && tid != pid => return Ok(()),
-                Err(e) => return Err(refused(e, pid)),
-            };
-            match self.events[n].first() {
-                Some(first) => event.write_to(first).map_err(LiveError::Perf)?,
-                None => self.rings.push(ring(&event)?),
+        for n in 0..self.cpus.len() {
+            for which in 0..self.sampled.len() {
+                match self.open_one((which, n), tid) {
+                    Err(e) if e.raw_os_error() == Some(libc::ESRCH) && tid != pid => return Ok(()),
+                    Err(e) => return Err(refused(e, pid)),
+                    Ok(None) => {}
+                    Ok(Some(event)) => self.keep(n, event)?,
+                }
             }
-            self.events[n].push(event);
         }
+        Ok(())
+    }
+
+    /// `None` where the CPU does not have the event.
+    fn open_one(&mut self, (which, n): (usize, usize), tid: u32) -> io::Result<Option<Event>> {
+        let (s, cpu) = (&self.sampled[which], self.cpus[n]);
+        if s.cpus.as_ref().is_some_and(|c| !c.contains(&cpu)) {
+            return Ok(None);
+        }
+        let leader = s.leader.as_ref().map(|l| Event::open(l, tid, cpu)).transpose()?;
+        let event = Event::in_group(&s.attr, tid, cpu, leader.as_ref())?;
+        self.leaders.extend(leader);
+        Ok(Some(event))
+    }
+
+    fn keep(&mut self, n: usize, event: Event) -> Result<(), LiveError> {
+        match self.events[n].first() {
+            Some(first) => event.write_to(first).map_err(LiveError::Perf)?,
+            None => self.rings.push(ring(&event)?),
+        }
+        self.events[n].push(event);
         Ok(())
     }
 
@@ -186,6 +226,23 @@ impl Clock {
     }
 }
 
+/// The events as a process and all that it starts is followed with them; the first of a CPU tells what happens, too.
+fn following(mut events: Vec<Precise>, on_exec: bool) -> Vec<Precise> {
+    const RECORDS: u64 = flag::MMAP | flag::MMAP2 | flag::COMM | flag::COMM_EXEC | flag::TASK;
+    let start = if on_exec { flag::DISABLED | flag::ENABLE_ON_EXEC } else { 0 };
+    let mut told: Vec<Option<Vec<i32>>> = Vec::new();
+    for e in &mut events {
+        let first = !told.contains(&e.cpus);
+        told.push(e.cpus.clone());
+        e.attr.flags |= if first { RECORDS } else { 0 };
+        for attr in std::iter::once(&mut e.attr).chain(&mut e.leader) {
+            attr.flags |= start | flag::INHERIT | flag::USE_CLOCKID;
+            attr.clockid = libc::CLOCK_MONOTONIC;
+        }
+    }
+    events
+}
+
 /// As large as allowed.
 fn ring(event: &Event) -> Result<Ring, LiveError> {
     let mut pages = RING_PAGES;
@@ -198,15 +255,20 @@ fn ring(event: &Event) -> Result<Ring, LiveError> {
     }
 }
 
-/// `0-3,8` of `/sys/devices/system/cpu/online`.
-fn online() -> Vec<i32> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+/// `0-3,8`.
+pub(super) fn list(text: &str) -> Vec<i32> {
     let range = |part: &str| -> Option<Vec<i32>> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.parse::<i32>().ok()?, last.parse::<i32>().ok()?);
         Some((first..=last.min(first + 65_535)).collect())
     };
-    let cpus: Vec<i32> = text.trim().split(',').filter_map(range).flatten().collect();
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// Those that run.
+fn online() -> Vec<i32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = list(&text);
     let all = std::thread::available_parallelism().map_or(1, |n| n.get() as i32);
     if cpus.is_empty() { (0..all).collect() } else { cpus }
 }

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tussle_live::decode;
 use tussle_live::registers::SAMPLED;
+use super::pmu::Precise;
 use tussle_perf::attr::bit;
 
 /// Assumed where it cannot be measured, and the least that is believed: nanoseconds.
@@ -26,18 +27,28 @@ pub struct Cost {
     pub switch_ns: u64,
 }
 
+/// Assumed of a precise event where none came.
+const PRECISE_NS: u64 = 5_000;
+
 /// What is to be sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Of<'a> {
     Program,
+    Precise(&'a [Precise]),
     Kernel,
 }
 
 /// Measures both; takes about 50 ms.
 pub(super) fn measure(of: Of) -> Cost {
     let (trap_ns, arming_ns) = trap().unwrap_or((TRAP_MIN_NS, TRAP_MIN_NS));
-    let sample_ns = sample(of).unwrap_or(0).max(SAMPLE_MIN_NS);
+    let sample_ns = match of {
+        Of::Precise(events) => precise(events).unwrap_or(PRECISE_NS),
+        _ => sample(of).unwrap_or(0),
+    };
+    let sample_ns = sample_ns.max(SAMPLE_MIN_NS);
     let switch_ns = match of {
+        // Of several events it is taken to cost as much for each.
+        Of::Precise(events) => switch().unwrap_or(SWITCH_NS) * events.len() as u64,
         Of::Program => switch().unwrap_or(SWITCH_NS),
         // Those clocks are of the CPU, whatever it runs.
         Of::Kernel => 0,
@@ -70,7 +81,7 @@ fn spin() -> u64 {
 fn sample(of: Of) -> Option<u64> {
     const PERIOD_NS: u64 = 50_000;
     let (layout, flags, work): (_, _, fn() -> u64) = match of {
-        Of::Program => (decode::attr(), flag::EXCLUDE_KERNEL, spin),
+        Of::Program | Of::Precise(_) => (decode::attr(), flag::EXCLUDE_KERNEL, spin),
         Of::Kernel => (decode::kernel_attr(), flag::EXCLUDE_USER | flag::EXCLUDE_CALLCHAIN_USER, read_zeros),
     };
     let attr = Attr {
@@ -94,6 +105,32 @@ fn sample(of: Of) -> Option<u64> {
     }
     found.sort_unstable();
     Some(found[found.len() / 2])
+}
+
+/// The same work with and without precise events, in turns; the median difference per sample that came.
+fn precise(events: &[Precise]) -> Option<u64> {
+    const PER_SECOND: u64 = 10_000;
+    let (layout, mut found) = (decode::precise_attr(), Vec::new());
+    for _ in 0..7 {
+        let free = spin();
+        let (mut open, mut rings, mut leaders) = (Vec::new(), Vec::new(), Vec::new());
+        for e in events {
+            let attr = Attr { sample_period: PER_SECOND, flags: e.attr.flags | flag::FREQUENCY, ..e.attr };
+            leaders.push(e.leader.as_ref().map(|l| Event::open(l, 0, -1)).transpose().ok()?);
+            let leader = leaders.last().and_then(Option::as_ref);
+            let event = Event::in_group(&attr, 0, -1, leader).ok()?;
+            rings.push(Ring::new(&event, 64).ok()?);
+            open.push(event);
+        }
+        let took = spin().saturating_sub(free);
+        let mut bytes = Vec::new();
+        rings.iter().for_each(|r| r.drain(&mut bytes));
+        let records = decode::events(&bytes, &layout);
+        let samples = records.iter().filter(|r| matches!(r, decode::Event::Sample(_))).count() as u64;
+        found.extend(took.checked_div(samples));
+    }
+    found.sort_unstable();
+    found.get(found.len() / 2).copied()
 }
 
 /// Two threads on one CPU that wake each other, with and without clocks; the median difference per change.

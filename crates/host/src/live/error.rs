@@ -85,6 +85,11 @@ pub enum LiveError {
     /// The command cannot be started.
     #[error("cannot run {0}: {1}")]
     Spawn(String, io::Error),
+    /// `--clock pmu` where it cannot be had.
+    #[error(
+        "--clock pmu: {0}. Without the option the software clock is used, which every machine has (`--clock software`)"
+    )]
+    NoPmu(String),
     /// Anything else.
     #[error("perf_event_open: {0}")]
     Perf(io::Error),
@@ -117,7 +122,7 @@ pub(super) fn of_kernel(error: io::Error) -> LiveError {
     }
 }
 
-fn paranoid() -> Option<String> {
+pub(super) fn paranoid() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
     Some(text.trim().to_string())
 }

@@ -13,6 +13,7 @@ pub(super) mod flag {
     pub const EXCLUDE_HV: u64 = 1 << 6;
     pub const MMAP: u64 = 1 << 8;
     pub const COMM: u64 = 1 << 9;
+    pub const FREQUENCY: u64 = 1 << 10;
     pub const ENABLE_ON_EXEC: u64 = 1 << 12;
     pub const TASK: u64 = 1 << 13;
     pub const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
@@ -36,8 +37,9 @@ const CLOSE_ON_EXEC: libc::c_ulong = 8;
 const IOC_REFRESH: libc::c_ulong = 0x2402;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 
-/// `struct perf_event_attr`, version 5.
-#[derive(Clone, Copy, Default)]
+/// `struct perf_event_attr`, version 5. Other events than breakpoints have `config1` in `bp_addr` and `config2` in
+/// `bp_len`; where [`flag::FREQUENCY`] is set, `sample_period` is samples per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub(super) struct Attr {
     pub kind: u32,
@@ -69,6 +71,12 @@ pub(super) struct Event {
 impl Event {
     /// Opens an event on a thread; `cpu` -1 is all of them.
     pub fn open(attr: &Attr, tid: u32, cpu: i32) -> io::Result<Event> {
+        Event::in_group(attr, tid, cpu, None)
+    }
+
+    /// The same behind the leader of a group: they count together or not at all.
+    pub fn in_group(attr: &Attr, tid: u32, cpu: i32, leader: Option<&Event>) -> io::Result<Event> {
+        let group = leader.map_or(-1, |l| l.fd.as_raw_fd());
         let attr = Attr { size: size_of::<Attr>() as u32, ..*attr };
         // SAFETY: a valid attribute of the stated size.
         let fd = unsafe {
@@ -77,7 +85,7 @@ impl Event {
                 &raw const attr,
                 tid as libc::pid_t,
                 cpu as libc::c_int,
-                -1 as libc::c_int,
+                group as libc::c_int,
                 CLOSE_ON_EXEC,
             )
         };

@@ -8,6 +8,7 @@ mod error;
 mod event;
 mod kernel;
 mod load;
+mod pmu;
 mod target;
 mod watch;
 
@@ -18,11 +19,12 @@ pub use target::{LiveImages, Procs};
 use clock::Clock;
 use command::Waiting;
 use load::Load;
+use pmu::Choice;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tussle_evidence::{Evidence, Loss};
+use tussle_evidence::{Evidence, Loss, Unit};
 use tussle_live::convert::{self, About, Operands};
 use tussle_live::decode;
 use tussle_live::session::{Session, Target};
@@ -64,11 +66,25 @@ pub enum Who {
     Kernel(Option<PathBuf>),
 }
 
+/// What is sampled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sampling {
+    /// Precise loads and stores where the PMU opens, else a software clock.
+    #[default]
+    Best,
+    /// A software clock.
+    Software,
+    /// Precise loads and stores.
+    Pmu,
+}
+
 /// How to watch.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whom.
     pub who: Who,
+    /// What to sample.
+    pub sampling: Sampling,
     /// Samples per second of a running thread; `None` lets the budget decide.
     pub rate_hz: Option<u64>,
     /// Share of the watched threads' time that may be lost, 0 to 1.
@@ -126,10 +142,7 @@ impl Watching {
             let found = kernel::find(vmlinux.as_deref())?;
             return Watching::of_kernel(options, found);
         }
-        let cost = cost::measure(cost::Of::Program);
-        let rate_hz = rate(&options, &cost);
-        let clock = Clock::new(1_000_000_000 / rate_hz, matches!(options.who, Who::Command(_)));
-        let mut out = Watching::new(options, cost, clock);
+        let mut out = Watching::of_programs(options)?;
         match out.options.who.clone() {
             Who::Pids(pids) => pids.into_iter().try_for_each(|pid| out.attach(pid))?,
             Who::User(user) => out.attach_all(target::of_user(&user), LiveError::NoneOfUser(user))?,
@@ -144,7 +157,32 @@ impl Watching {
         Ok(out)
     }
 
+    /// Watches nobody yet, with what the machine has and the options allow.
+    fn of_programs(options: Options) -> Result<Watching, LiveError> {
+        let on_exec = matches!(options.who, Who::Command(_));
+        let choice = pmu::choose(options.sampling, Path::new(pmu::DEVICES), &mut pmu::Machine)?;
+        Ok(match choice {
+            Choice::Precise(events) => {
+                let cost = cost::measure(cost::Of::Precise(&events));
+                let clock = Clock::precise(&events, rate(&options, &cost), on_exec);
+                let mut out = Watching::new(options, cost, clock);
+                out.session.unit = Unit::PreciseSamples;
+                out
+            }
+            Choice::Software(remark) => {
+                let cost = cost::measure(cost::Of::Program);
+                let clock = Clock::new(1_000_000_000 / rate(&options, &cost), on_exec);
+                let mut out = Watching::new(options, cost, clock);
+                out.remarks.extend(remark);
+                out
+            }
+        })
+    }
+
     fn of_kernel(options: Options, found: kernel::Found) -> Result<Watching, LiveError> {
+        if options.sampling == Sampling::Pmu {
+            return Err(LiveError::NoPmu("the kernel is watched with the software clock alone".into()));
+        }
         let cost = cost::measure(cost::Of::Kernel);
         let clock = Clock::of_kernel(1_000_000_000 / rate(&options, &cost))?;
         let mut out = Watching::new(options, cost, clock);
@@ -241,8 +279,13 @@ impl Watching {
         if self.is_kernel() {
             return event::now_ns().saturating_sub(self.begin_ns) * self.clock.cpus() as u64;
         }
-        let sampled = (self.session.counts.samples + self.session.counts.lost) * 1_000_000_000 / self.rate_hz;
-        self.load.ran_ns.unwrap_or(0).max(sampled)
+        let ran = self.load.ran_ns.unwrap_or(0);
+        let c = &self.session.counts;
+        match self.session.unit {
+            // Samples of a clock are time.
+            Unit::ClockSamples => ran.max((c.samples + c.lost) * 1_000_000_000 / self.rate_hz),
+            _ => ran,
+        }
     }
 
     /// What the clock has cost the watched threads.
@@ -289,7 +332,7 @@ impl Watching {
         match self.is_kernel() {
             true => self.cpu_ns() / (1_000_000_000 / self.rate_hz),
             // In the kernel's code a thread is interrupted, too, but no sample is written.
-            false => (self.session.counts.samples + self.session.counts.lost)
+            false => (self.session.counts.samples + self.session.counts.lost + self.session.counts.kernels)
                 .max(self.load.on_ns / (1_000_000_000 / self.rate_hz)),
         }
     }
@@ -377,6 +420,7 @@ impl Watching {
         let o = self.overhead();
         let share = o.share.map_or("unknown".into(), |s| format!("{:.2}%", 100.0 * s));
         let mut flags = vec![
+            format!("clock={}", self.clock.words()),
             format!("rate={}", o.rate_hz),
             format!("overhead={share} of {:.2}%", 100.0 * self.options.overhead),
             format!("hits={}", o.hits),
