@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "live/faults.rs"]
+mod faults;
+
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use tussle_testkit::{need, skip};
@@ -135,10 +138,17 @@ fn a_process_of_another_namespace_is_called_by_its_number_here() {
     finds_the_fight(&out);
 }
 
-/// Events of perf that a process has open.
-fn is_watching(pid: u32) -> bool {
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    open.filter_map(|f| std::fs::read_link(f.path()).ok()).any(|to| to.to_string_lossy().contains("perf_event"))
+/// Events of perf that a process has open are one for each of the program's three threads and each CPU.
+fn wait_until_it_watches(pid: u32) {
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let events = || {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let of_perf = open.filter_map(|f| std::fs::read_link(f.path()).ok());
+        of_perf.filter(|to| to.to_string_lossy().contains("perf_event")).count()
+    };
+    while events() < 3 * cpus {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -148,9 +158,7 @@ fn what_was_seen_before_a_signal_is_kept() {
     let mut live = Command::new(env!("CARGO_BIN_EXE_tussle"));
     live.args(["live", "--duration", "50s", "-o", "kept.data", "-p", &run.0.id().to_string()]).current_dir(lab.at());
     let live = live.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while !is_watching(live.id()) {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_until_it_watches(live.id());
     std::thread::sleep(std::time::Duration::from_secs(3));
     // SAFETY: a signal to our own child, which has not been waited for.
     unsafe { libc::kill(live.id() as i32, libc::SIGTERM) };
@@ -209,6 +217,19 @@ const INIT: &str = r#"
             mkdir(folders[n], 0755);
             mount("none", folders[n], folders[n + 1], 0, 0);
         }
+        // What Debian's kernels are set to: perf events are for root alone.
+        FILE *paranoid = fopen("/proc/sys/kernel/perf_event_paranoid", "w");
+        fputs("3", paranoid);
+        fclose(paranoid);
+        pid_t nobody = fork();
+        if (!nobody) {
+            chdir("/tmp");
+            setgid(65534);
+            setuid(65534);
+            execl("/tussle", "tussle", "live", "--duration", "50ms", "--", "/tussle", "--version", (char *)0);
+            _exit(1);
+        }
+        waitpid(nobody, 0, 0);
         pid_t workers = fork();
         if (!workers) {
             pthread_create(&t, 0, work, (void *)0);
@@ -263,6 +284,7 @@ fn a_guests_kernel_is_watched_from_inside() {
         .output()
         .unwrap();
     let said = said(&guest);
+    assert!(said.contains("kernel.perf_event_paranoid is 3. Change it"), "{said}");
     for wanted in ["hits of debug registers", "rwsem_", "cannot be seen: interrupts off up to", "no --vmlinux FILE"] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }

@@ -3,6 +3,7 @@
 use super::ending;
 use super::service::duration;
 use crate::global::Global;
+use anyhow::Context;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -147,12 +148,32 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     if args.redact {
         tussle_evidence::redact(&mut evidence);
     }
-    evidence_file::write(&args.output, &evidence)?;
+    let written = evidence_file::write(&args.output, &evidence);
+    global.remark(spent(&watching, args));
+    if let Some(pid) = watching.still_runs() {
+        global.remark(format!("the command goes on, as process {pid}"));
+    }
+    evidence_file::seen_from_here(&mut evidence);
+    let report = tussle_report::report(&evidence, &[], &tussle_report::Options::default());
+    global.print(&report.view)?;
+    // What was seen is shown even where there is no room for it.
+    written.context("nothing is left of this but the report")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What watching cost.
+fn spent(watching: &Watching, args: &Args) -> String {
     let o = watching.overhead();
     let share = o.share.map_or("unknown".into(), |s| format!("{:.2}%", 100.0 * s));
-    global.remark(format!(
+    let paused = o.paused_ns as f64 / 1e9 / watching.seconds().max(1e-3);
+    // Below a hundredth it is the end of a tick.
+    let paused = match paused < 0.01 {
+        true => String::new(),
+        false => format!(", for which the clock paused {:.0}% of the time", 100.0 * paused),
+    };
+    format!(
         "{} samples at {} Hz, {} hits of debug registers, {} wake-ups of threads: cost the program about {share} \
-         (budget {:.2}%; a sample costs {:.1} µs here, a hit {:.1} µs, a wake-up {:.1} µs) -> {}",
+         (budget {:.2}%{paused}; a sample costs {:.1} µs here, a hit {:.1} µs, a wake-up {:.1} µs) -> {}",
         watching.session.counts.samples,
         o.rate_hz,
         o.hits,
@@ -162,14 +183,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         o.cost.trap_ns as f64 / 1e3,
         o.cost.switch_ns as f64 / 1e3,
         args.output.display()
-    ));
-    if let Some(pid) = watching.still_runs() {
-        global.remark(format!("the command goes on, as process {pid}"));
-    }
-    evidence_file::seen_from_here(&mut evidence);
-    let report = tussle_report::report(&evidence, &[], &tussle_report::Options::default());
-    global.print(&report.view)?;
-    Ok(ExitCode::SUCCESS)
+    )
 }
 
 fn watch(watching: &mut Watching, duration: Duration, global: &Global) {

@@ -139,6 +139,7 @@ impl Clock {
     /// The kernel refuses; a thread that ends meanwhile is no error.
     pub fn watch(&mut self, pid: u32) -> Result<Vec<u32>, LiveError> {
         let mut known: HashSet<u32> = HashSet::new();
+        let mut opened = false;
         for _ in 0..LOOKS_MAX {
             let new: Vec<u32> = target::threads(pid).into_iter().filter(|t| !known.contains(t)).collect();
             if new.is_empty() {
@@ -147,14 +148,14 @@ impl Clock {
             self.room(new.len())?;
             for tid in new {
                 // Born of a thread that is watched already: it has inherited its events.
-                if known.insert(tid) && !self.born().contains(&tid) {
-                    self.open(pid, tid)?;
+                if known.insert(tid) {
+                    opened |= self.born().contains(&tid) || self.open(pid, tid)?;
                 }
             }
         }
-        match known.is_empty() {
-            true => Err(LiveError::NoProcess(pid)),
-            false => Ok(known.into_iter().collect()),
+        match opened {
+            false => Err(LiveError::NoProcess(pid)),
+            true => Ok(known.into_iter().collect()),
         }
     }
 
@@ -178,18 +179,19 @@ impl Clock {
         }
     }
 
-    fn open(&mut self, pid: u32, tid: u32) -> Result<(), LiveError> {
+    /// False where the thread has ended, if it is the main one and others go on.
+    fn open(&mut self, pid: u32, tid: u32) -> Result<bool, LiveError> {
         for n in 0..self.cpus.len() {
             for which in 0..self.sampled.len() {
                 match self.open_one((which, n), tid) {
-                    Err(e) if e.raw_os_error() == Some(libc::ESRCH) && tid != pid => return Ok(()),
+                    Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
                     Err(e) => return Err(refused(e, pid)),
                     Ok(None) => {}
                     Ok(Some(event)) => self.keep(n, event)?,
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// `None` where the CPU does not have the event.

@@ -27,7 +27,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tussle_evidence::{Evidence, Loss, Unit};
 use tussle_live::convert::{self, About, Operands};
 use tussle_live::decode;
-use tussle_live::session::{Session, Target};
+use tussle_live::session::{Process, Session, Target};
 use watch::Watcher;
 
 /// Samples per second of a running thread at most.
@@ -106,6 +106,8 @@ pub struct Overhead {
     pub armings: u64,
     /// Times that watched threads came to run while the clock was on.
     pub switches: u64,
+    /// Time for which the clock paused to keep to the budget.
+    pub paused_ns: u64,
     /// Share of the watched threads' CPU time; `None` when they had none.
     pub share: Option<f64>,
 }
@@ -118,8 +120,10 @@ pub struct Watching {
     clock: Clock,
     watcher: Watcher,
     load: Load,
-    /// The clock runs.
-    on: bool,
+    /// Since when the clock pauses.
+    paused_at_ns: Option<u64>,
+    /// For how long it did before.
+    paused_ns: u64,
     cost: Cost,
     rate_hz: u64,
     options: Options,
@@ -202,7 +206,8 @@ impl Watching {
             clock,
             watcher: Watcher::new(now.as_nanos() as u64, begin_ns),
             load: Load::default(),
-            on: true,
+            paused_at_ns: None,
+            paused_ns: 0,
             cost,
             rate_hz,
             options,
@@ -268,9 +273,11 @@ impl Watching {
             self.collect();
             self.keep_to_budget();
             if self.finished() {
+                self.collect();
                 break;
             }
         }
+        self.note_ends();
         self.end_ns = event::now_ns();
     }
 
@@ -310,17 +317,35 @@ impl Watching {
         if self.is_kernel() || self.child.is_some() && self.session.threads.is_empty() {
             return;
         }
-        self.load.read(&self.session, event::now_ns(), self.on);
+        let (now, on) = (event::now_ns(), self.paused_at_ns.is_none());
+        self.load.read(&self.session, now, on);
         let allowed = (self.cpu_ns() as f64 * self.options.overhead / 2.0) as u64;
         let spent = self.clock_ns();
-        let wanted = if self.on { spent < allowed + SLACK_NS } else { spent <= allowed };
-        if wanted != self.on {
-            self.on = wanted;
-            self.clock.switch(wanted);
-            if wanted {
-                self.changed_meanwhile();
-            }
+        let wanted = if on { spent < allowed + SLACK_NS } else { spent <= allowed };
+        if wanted == on {
+            return;
         }
+        self.clock.switch(wanted);
+        if wanted {
+            self.paused_ns = self.all_paused_ns(now);
+            self.paused_at_ns = None;
+            self.changed_meanwhile();
+        } else {
+            self.paused_at_ns = Some(now);
+        }
+    }
+
+    /// While the clock pauses, nobody tells who ends.
+    fn note_ends(&mut self) {
+        if !self.is_kernel() {
+            let gone = |p: &&mut Process| target::is_gone(p.pid);
+            let alive = self.session.processes.iter_mut().filter(|p| p.end.is_empty());
+            alive.filter(gone).for_each(|p| p.end = "exited");
+        }
+    }
+
+    fn all_paused_ns(&self, now_ns: u64) -> u64 {
+        self.paused_ns + self.paused_at_ns.map_or(0, |at| now_ns.saturating_sub(at))
     }
 
     fn is_kernel(&self) -> bool {
@@ -374,10 +399,9 @@ impl Watching {
         if let Some(child) = &mut self.child
             && !matches!(child.try_wait(), Ok(None))
         {
-            return self.session.alive().all(|(_, p)| target::state(p.pid).is_none_or(|s| s == 'Z'));
+            return self.session.alive().all(|(_, p)| target::is_gone(p.pid));
         }
-        self.child.is_none()
-            && self.session.alive().all(|(_, p)| target::state(p.pid).is_none_or(|s| s == 'Z'))
+        self.child.is_none() && self.session.alive().all(|(_, p)| target::is_gone(p.pid))
     }
 
     /// What it cost so far.
@@ -391,6 +415,7 @@ impl Watching {
             hits: spent.hits,
             armings: spent.armings,
             switches: self.load.switches,
+            paused_ns: self.all_paused_ns(self.end_ns),
             share: (cpu_ns > 0).then(|| lost as f64 / cpu_ns as f64),
         }
     }
@@ -424,6 +449,7 @@ impl Watching {
             format!("rate={}", o.rate_hz),
             format!("overhead={share} of {:.2}%", 100.0 * self.options.overhead),
             format!("hits={}", o.hits),
+            format!("paused={:.1}s", o.paused_ns as f64 / 1e9),
         ];
         flags.extend(self.session.kernel.as_ref().map(|k| format!("idle={}", k.idle)));
         let about = About {

@@ -37,9 +37,28 @@ fn proc(pid: u32, name: &str) -> PathBuf {
     Path::new("/proc").join(pid.to_string()).join(name)
 }
 
+/// The same of a thread that lives: where the main thread has ended, the process's own folder says nothing.
+fn living(pid: u32, name: &str) -> PathBuf {
+    proc(if state(pid) == Some('Z') { lives(pid).unwrap_or(pid) } else { pid }, name)
+}
+
+/// Some thread of the process that has not ended.
+fn lives(pid: u32) -> Option<u32> {
+    threads(pid).into_iter().find(|tid| state(*tid).is_some_and(|s| s != 'Z' && s != 'X'))
+}
+
+/// Nothing of the process runs any more.
+pub(super) fn is_gone(pid: u32) -> bool {
+    match state(pid) {
+        None => true,
+        Some('Z') => lives(pid).is_none(),
+        Some(_) => false,
+    }
+}
+
 /// A path as the process sees it, by the way of its root folder.
 fn inside(pid: u32, path: &str) -> PathBuf {
-    proc(pid, "root").join(path.trim_start_matches('/'))
+    living(pid, "root").join(path.trim_start_matches('/'))
 }
 
 /// Threads of a process; empty when it is gone.
@@ -100,7 +119,7 @@ pub(super) fn state(pid: u32) -> Option<char> {
 pub(super) fn is_32_bit(pid: u32) -> bool {
     use std::io::Read;
     let mut head = [0; 5];
-    let read = fs::File::open(proc(pid, "exe")).and_then(|mut f| f.read_exact(&mut head));
+    let read = fs::File::open(living(pid, "exe")).and_then(|mut f| f.read_exact(&mut head));
     read.is_ok() && head == *b"\x7fELF\x01"
 }
 
@@ -120,13 +139,13 @@ fn own_number(pid: u32) -> u32 {
 
 impl Target for Procs {
     fn maps(&mut self, pid: u32) -> Option<String> {
-        let bytes = fs::read(proc(pid, "maps")).ok().filter(|b| !b.is_empty())?;
+        let bytes = fs::read(living(pid, "maps")).ok().filter(|b| !b.is_empty())?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn program(&mut self, pid: u32) -> Option<Program> {
-        let exe = fs::read_link(proc(pid, "exe")).ok()?.to_string_lossy().into_owned();
-        let line = fs::read(proc(pid, "cmdline")).unwrap_or_default();
+        let exe = fs::read_link(living(pid, "exe")).ok()?.to_string_lossy().into_owned();
+        let line = fs::read(living(pid, "cmdline")).unwrap_or_default();
         let text = String::from_utf8_lossy(&line);
         let command = text.trim_end_matches('\0').split('\0').map(str::to_string).collect();
         Some(Program { exe: exe.trim_end_matches(" (deleted)").to_string(), command })
@@ -138,7 +157,7 @@ impl Target for Procs {
     }
 
     fn file(&mut self, pid: u32, m: &Mapping) -> Option<Bytes> {
-        let exact = proc(pid, "map_files").join(format!("{:x}-{:x}", m.start, m.end));
+        let exact = living(pid, "map_files").join(format!("{:x}-{:x}", m.start, m.end));
         let bytes = map(&exact).or_else(|| map(&inside(pid, &m.path))).or_else(|| map(Path::new(&m.path)))?;
         self.files.insert(m.path.clone(), (bytes.clone(), pid));
         Some(bytes)
@@ -154,6 +173,9 @@ impl Target for Procs {
         let n = unsafe {
             libc::process_vm_readv(pid as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0)
         };
+        if n < 0 && state(pid) == Some('Z') {
+            return lives(pid).map_or(0, |tid| self.memory(tid, address, buffer));
+        }
         usize::try_from(n).unwrap_or(0)
     }
 
