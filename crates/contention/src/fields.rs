@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{AggregateKind, MemberRole, Type, TypeId, TypeTable};
 
+use crate::wrappers;
 use tussle_evidence::{Evidence, Frame, Object, ObjectKind};
 
 /// Synchronisation types of POSIX, C11 and Linux whose insides nobody wants to see: naming stops at the member that
@@ -285,8 +286,8 @@ struct Part<'a> {
     start: u64,
     end: u64,
     bits: bool,
-    /// A member of the C++ library's own: no name that the program knows.
-    inner: bool,
+    /// The name for people: `slots`, not `slots._M_impl._M_start`; none of a member that only a library knows.
+    shown: Option<&'a str>,
 }
 
 /// Namespaces of the C++ library's types.
@@ -294,13 +295,6 @@ const LIBRARY: [&str; 3] = ["std::", "__gnu_cxx::", "__cxx11::"];
 
 fn is_library(ty: &str) -> bool {
     LIBRARY.iter().any(|l| ty.starts_with(l))
-}
-
-impl Part<'_> {
-    /// The name for people: `slots`, not `slots._M_impl._M_start`.
-    fn shown(&self) -> Option<&str> {
-        self.name.filter(|_| !self.inner)
-    }
 }
 
 impl<'a> Resolve<'a> {
@@ -364,8 +358,9 @@ impl<'a> Resolve<'a> {
             let end = if flexible { u64::MAX } else { end };
             let name = if m.role == MemberRole::Base { None } else { m.name.as_deref() };
             let own = |n: &str| (library && n.starts_with('_')) || (self.named && n.starts_with("_M_"));
-            let inner = name.is_some_and(own);
-            parts.push(Part { name, ty: m.ty, start, end, bits, inner });
+            let own = |n: &&str| own(n) || wrappers::hides(self.table, a, n);
+            let shown = name.filter(|n| !own(n)).map(|n| wrappers::tuple_member(a, n).unwrap_or(n));
+            parts.push(Part { name, ty: m.ty, start, end, bits, shown });
         }
         parts
     }
@@ -382,7 +377,7 @@ impl<'a> Resolve<'a> {
             [p] => self.descend(p, offset, size, depth),
             many if union || !many.iter().all(|p| p.bits) => self.choose(many, offset, size, depth),
             many => {
-                let names: Vec<&str> = many.iter().filter_map(|p| p.shown()).collect();
+                let names: Vec<&str> = many.iter().filter_map(|p| p.shown).collect();
                 Found::text(names.join("|"), false, true)
             }
         }
@@ -390,9 +385,9 @@ impl<'a> Resolve<'a> {
 
     fn descend(&self, p: &Part, offset: u64, size: u64, depth: usize) -> Found {
         if p.bits {
-            return Found::whole(p.end - p.start).under(p.shown(), p.name, p.start);
+            return Found::whole(p.end - p.start).under(p.shown, p.name, p.start);
         }
-        self.visit(p.ty, offset - p.start, size, depth + 1).under(p.shown(), p.name, p.start)
+        self.visit(p.ty, offset - p.start, size, depth + 1).under(p.shown, p.name, p.start)
     }
 
     /// Members of a union: the one that the code names, else the one that fits exactly, else all of them.

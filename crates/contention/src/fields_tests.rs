@@ -190,6 +190,42 @@ fn members_of_the_cxx_library_are_no_names() {
     assert_eq!(name(0, 16).0, "sum..slots");
 }
 
+/// `struct Shared { done: AtomicU64, ends: (AtomicU64, AtomicU64), lock: Mutex<u64>, padded: CachePadded<AtomicU64> }`
+#[test]
+fn what_rust_puts_around_a_value_is_no_name() {
+    let mut t = TypeTable::new(8);
+    let long = base(&mut t, "u64", 8);
+    let nothing = aggregate(&mut t, AggregateKind::Struct, Some("core::marker::PhantomData<u64>"), 0, vec![]);
+    let mut make = |name: &str, size, members: &[(&str, TypeId, u64)]| {
+        let members = members.iter().map(|(n, ty, at)| Member::field(Some(n), *ty, *at)).collect();
+        aggregate(&mut t, AggregateKind::Struct, Some(name), size, members)
+    };
+    let cell = make("core::cell::UnsafeCell<u64>", 8, &[("value", long, 0)]);
+    let atomic = make("core::sync::atomic::AtomicU64", 8, &[("v", cell, 0), ("_marker", nothing, 0)]);
+    let ends = make("(AtomicU64, AtomicU64)", 16, &[("__0", atomic, 0), ("__1", atomic, 8)]);
+    let futex = make("std::sys::sync::mutex::futex::Mutex", 8, &[("futex", atomic, 0)]);
+    let poison = make("std::sync::poison::Flag", 8, &[("failed", atomic, 0)]);
+    let fields = [("inner", futex, 0), ("poison", poison, 8), ("data", cell, 16)];
+    let lock = make("std::sync::poison::mutex::Mutex<u64>", 24, &fields);
+    let padded = make("crossbeam_utils::cache_padded::CachePadded<AtomicU64>", 128, &[("value", atomic, 0)]);
+    let ours = make("app::CacheLine64<AtomicU64>", 64, &[("__0", atomic, 0)]);
+    // The program's own types keep their words.
+    let mine = make("app::Mine", 8, &[("__0", atomic, 0)]);
+    let theirs = make("core::Counter", 8, &[("value", long, 0)]);
+    let fields = [("done", atomic), ("ends", ends), ("lock", lock), ("padded", padded), ("ours", ours)];
+    let fields = fields.into_iter().chain([("mine", mine), ("theirs", theirs)]);
+    let fields: Vec<_> = fields.zip([0, 8, 24, 128, 256, 320, 328]).map(|((n, ty), at)| (n, ty, at)).collect();
+    let shared = make("app::Shared", 384, &fields);
+    let name = |at: u64, size: u64| Resolve::new(&t, &[]).visit(shared, at, size, 0).path;
+    let of = |at: u64| name(at, 8);
+    assert_eq!([of(0), of(8), of(16)], ["done", "ends.0", "ends.1"]);
+    assert_eq!([of(24), of(32), of(40)], ["lock", "lock.poison", "lock.data"]);
+    assert_eq!([of(128), of(256), of(320), of(328)], ["padded", "ours", "mine.0", "theirs.value"]);
+    assert_eq!([name(0, 16), name(24, 24), name(128, 128)], ["done..ends.0", "lock", "padded"]);
+    assert_eq!(Resolve::new(&t, &[]).visit(shared, 16, 8, 0).exact, "ends.__1.v.value");
+    assert_eq!(Resolve { named: false, ..Resolve::new(&t, &[]) }.visit(padded, 0, 8, 0).path, "");
+}
+
 #[test]
 fn code_names_bytes_of_objects_without_a_type() {
     let mut s = sample::Sample::new(1);

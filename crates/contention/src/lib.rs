@@ -14,3 +14,4 @@ pub mod replay;
 pub mod sampling;
 pub mod under;
 pub mod window;
+mod wrappers;

@@ -90,7 +90,8 @@ fn today(e: &Evidence, id: u32, o: &Object, threads: &mut Vec<u32>) -> Vec<Stret
         let name = namer.name(id, at, 1);
         let element = name.index.filter(|_| o.count > 1);
         let path = without_numbers(&name.path);
-        let short = element.map_or(last_word(&path).to_string(), |i| format!("{} {i}", last_word(&path)));
+        let last = last_word(&path);
+        let short = element.map_or_else(|| last.clone(), |i| format!("{last} {i}"));
         let hole = name.leaf.is_none();
         let s = Stretch {
             start: at as i64,

@@ -3,7 +3,8 @@
 use crate::line::Context;
 use crate::names;
 use std::collections::BTreeMap;
-use tussle_contention::analysis::{Bases, Counts, LineContention};
+use std::ops::Range;
+use tussle_contention::analysis::{Bases, Counts, LineContention, Part};
 use tussle_contention::group::Group;
 use tussle_evidence::{Object, Touch, TouchKind};
 use tussle_model::Placement;
@@ -83,9 +84,10 @@ impl Context<'_> {
         Some(out)
     }
 
-    /// Parts of the line that somebody used; of overlapping ones the bytes go to the first.
+    /// Parts of the line that somebody used; bytes of several belong to the one that is used most, so that the memset
+    /// of a thread that made the object hides no field.
     fn touched(&self, d: &Drawn, l: &LineContention, threads: &mut Vec<u32>) -> Vec<Stretch> {
-        let mut parts: Vec<(i64, &tussle_contention::analysis::Part)> = Vec::new();
+        let mut parts: Vec<(i64, &Part)> = Vec::new();
         for p in &l.parts {
             match self.e.objects.get(p.range.object as usize) {
                 _ if p.range.object == d.id => parts.push((p.range.offset as i64, p)),
@@ -97,41 +99,35 @@ impl Context<'_> {
             }
         }
         parts.sort_by_key(|(start, p)| (*start, std::cmp::Reverse(p.range.size)));
-        let mut out: Vec<Stretch> = Vec::new();
-        for (start, p) in parts {
-            let end = start + i64::from(p.range.size);
-            let free = out.last().map_or(start, |s| (s.start + s.size as i64).max(start));
-            if let Some(last) = out.last_mut().filter(|s| start < s.start + s.size as i64) {
-                self.uses(&p.actors, threads, &mut last.uses);
-            }
-            if free < end {
-                let mut s =
-                    self.named(p.range.object, p.range.offset + (free - start) as u64, (end - free) as u64);
-                s.start = free;
-                s.kind = if p.range.object == d.id { StretchKind::Field } else { StretchKind::Neighbour };
-                s.code = self.code_of(p.range.object, p.range.offset, u64::from(p.range.size));
-                self.uses(&p.actors, threads, &mut s.uses);
-                out.push(s);
-            }
-        }
-        out
+        let owned = owners(&parts);
+        owned.into_iter().map(|(bytes, owner)| self.stretch(d, bytes, owner, &parts, threads)).collect()
     }
 
-    fn uses(&self, actors: &[(u32, Counts)], threads: &mut Vec<u32>, out: &mut Vec<Use>) {
-        // As in the table of fields: who has less than a thousandth is no party.
-        let least = 0.001 * actors.iter().map(|(_, c)| c.total()).sum::<f64>();
-        for (actor, c) in actors.iter().filter(|(_, c)| c.total() >= least) {
-            let thread = threads.iter().position(|t| t == actor).unwrap_or_else(|| {
-                threads.push(*actor);
-                threads.len() - 1
-            });
-            let whole = |x: f64| x.round().max(0.0) as u64;
-            let (reads, writes) = (whole(c.reads), whole(c.writes + c.rmws));
-            match out.iter_mut().find(|u| u.thread == thread) {
-                Some(u) => (u.reads, u.writes) = (u.reads + reads, u.writes + writes),
-                None => out.push(Use { thread, reads, writes }),
+    /// These bytes of one of the parts, with what all of them did there.
+    fn stretch(
+        &self,
+        d: &Drawn,
+        bytes: Range<i64>,
+        owner: usize,
+        parts: &[(i64, &Part)],
+        threads: &mut Vec<u32>,
+    ) -> Stretch {
+        let (start, p) = parts[owner];
+        let (object, size) = (p.range.object, (bytes.end - bytes.start) as u64);
+        let mut s = self.named(object, p.range.offset + (bytes.start - start) as u64, size);
+        s.start = bytes.start;
+        s.kind = if object == d.id { StretchKind::Field } else { StretchKind::Neighbour };
+        s.code = self.code_of(object, p.range.offset, u64::from(p.range.size));
+        let mut sums: Vec<(u32, Counts)> = Vec::new();
+        let meets = |(at, p): &&(i64, &Part)| *at < bytes.end && bytes.start < at + i64::from(p.range.size);
+        for (actor, c) in parts.iter().filter(meets).flat_map(|(_, p)| &p.actors) {
+            match sums.iter_mut().find(|(a, _)| a == actor) {
+                Some((_, sum)) => sum.add(c),
+                None => sums.push((*actor, *c)),
             }
         }
+        s.uses = uses(&sums, threads);
+        s
     }
 
     fn named(&self, object: u32, offset: u64, size: u64) -> Stretch {
@@ -139,13 +135,13 @@ impl Context<'_> {
         let last = last_word(&name.path);
         let short = match name.index {
             Some(i) if name.path.contains("[]") => format!("{last} {i}"),
-            _ => last.to_string(),
+            _ => last,
         };
         Stretch { size, short, name: name.path, ..Stretch::default() }
     }
 
     /// Fields and holes of the object that nobody touched in this run; memory around it stays empty.
-    fn untouched(&self, d: &Drawn, bytes: std::ops::Range<i64>) -> Vec<Stretch> {
+    fn untouched(&self, d: &Drawn, bytes: Range<i64>) -> Vec<Stretch> {
         let mut out: Vec<Stretch> = Vec::new();
         let end = i64::try_from(d.o.size).unwrap_or(i64::MAX).min(bytes.end);
         for at in bytes.start.max(0)..end {
@@ -153,7 +149,7 @@ impl Context<'_> {
             let hole = d.o.ty.is_some() && name.leaf.is_none();
             let mut s = self.named(d.id, at as u64, 1);
             (s.start, s.name) = (at, without_numbers(&s.name));
-            s.short = last_word(&s.name).to_string();
+            s.short = last_word(&s.name);
             if hole {
                 (s.kind, s.name, s.short) = (StretchKind::Hole, String::new(), String::new());
             }
@@ -184,12 +180,73 @@ impl Context<'_> {
     }
 }
 
-/// The last component of a path: `audit_lock..audits` of `struct stats.audit_lock..audits`.
-pub(crate) fn last_word(path: &str) -> &str {
+/// Every used byte with the part that is used most there: ranges of one owner, in order.
+fn owners(parts: &[(i64, &Part)]) -> Vec<(Range<i64>, usize)> {
+    let end = |&(at, p): &(i64, &Part)| at + i64::from(p.range.size);
+    let mut cuts: Vec<i64> = parts.iter().flat_map(|p| [p.0, end(p)]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut out: Vec<(Range<i64>, usize)> = Vec::new();
+    for (&from, &to) in cuts.iter().zip(cuts.iter().skip(1)) {
+        let over = (0..parts.len()).filter(|&i| parts[i].0 <= from && to <= end(&parts[i]));
+        let used = |i: usize| parts[i].1.counts.total();
+        // Of two that are used alike the first, as they are sorted.
+        let Some(owner) = over.reduce(|a, b| if used(b) > used(a) { b } else { a }) else { continue };
+        match out.last_mut().filter(|(bytes, o)| *o == owner && bytes.end == from) {
+            Some((bytes, _)) => bytes.end = to,
+            None => out.push((from..to, owner)),
+        }
+    }
+    out
+}
+
+/// Who has less than a thousandth is no party, as in the table of fields.
+fn uses(actors: &[(u32, Counts)], threads: &mut Vec<u32>) -> Vec<Use> {
+    let least = 0.001 * actors.iter().map(|(_, c)| c.total()).sum::<f64>();
+    let mut out = Vec::new();
+    for (actor, c) in actors.iter().filter(|(_, c)| c.total() >= least) {
+        let thread = threads.iter().position(|t| t == actor).unwrap_or_else(|| {
+            threads.push(*actor);
+            threads.len() - 1
+        });
+        let whole = |x: f64| x.round().max(0.0) as u64;
+        out.push(Use { thread, reads: whole(c.reads), writes: whole(c.writes + c.rmws) });
+    }
+    out
+}
+
+/// The last component of a path, as a drawing labels it: `audit_lock..audits` of `struct stats.audit_lock..audits`,
+/// `TOTAL` of `app::TOTAL`.
+pub(crate) fn last_word(path: &str) -> String {
     let bytes = path.as_bytes();
     let dot = |i: usize| bytes.get(i) == Some(&b'.');
-    let ends = |&i: &usize| bytes[i] == b' ' || dot(i) && !dot(i + 1) && !(i > 0 && dot(i - 1));
-    (0..bytes.len()).rev().find(ends).map_or(path, |i| &path[i + 1..])
+    let (mut before, mut from, mut depth) = (0, 0, 0usize);
+    for (i, b) in bytes.iter().enumerate() {
+        match b {
+            b'<' | b'(' | b'{' => depth += 1,
+            b'>' | b')' | b'}' => depth = depth.saturating_sub(1),
+            b' ' if depth == 0 => from = i + 1,
+            b'.' if depth == 0 && !dot(i + 1) && !(i > 0 && dot(i - 1)) => (before, from) = (from, i + 1),
+            b':' if depth == 0 && i > 0 && bytes[i - 1] == b':' => from = i + 1,
+            _ => {}
+        }
+    }
+    // A number alone says little of a tuple: `ends.0`.
+    let number = from < path.len() && path[from..].bytes().all(|b| b.is_ascii_digit());
+    without_modules(&path[if number { before } else { from }..])
+}
+
+/// `Padded<AtomicU64>` of `Padded<core::sync::atomic::AtomicU64>`.
+fn without_modules(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for (i, word) in name.split("::").enumerate() {
+        if i > 0 {
+            let kept = out.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len();
+            out.truncate(kept);
+        }
+        out.push_str(word);
+    }
+    out
 }
 
 /// Elements that nobody touched are one stretch: `bulk[]` of `bulk[7]`.
@@ -239,6 +296,9 @@ mod tests {
         assert_eq!(last_word("struct stats[].a.hits"), "hits");
         assert_eq!(last_word("counter"), "counter");
         assert_eq!(last_word("größe.maß"), "maß");
+        assert_eq!(last_word("app::run::{closure#0}::TOTAL"), "TOTAL");
+        assert_eq!(last_word("app::Pair<core::sync::AtomicU64, (u8, b::C)>"), "Pair<AtomicU64, (u8, C)>");
+        assert_eq!(last_word("app::Pair<a::B, f32>.ends.0"), "ends.0");
         assert_eq!(without_numbers("struct s.v2.bulk[17].x"), "struct s.v2.bulk[].x");
     }
 }

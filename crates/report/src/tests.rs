@@ -293,4 +293,14 @@ fn precise_samples_have_their_own_unit_and_words() {
     let both = compare(&clock, &e, [&[], &[]], &Options::default());
     let both = render(&both.view, Format::Text, Style { colour: false, width: None });
     assert!(both.contains("cannot be compared"), "{both}");
+
+/// Who fills a whole object once owns none of its fields in the drawing.
+#[test]
+fn a_memset_hides_no_field() {
+    let mut s = Sample::two_counters();
+    s.access(0, 0, 16, 0, (0, 100_000), [0, 1, 0]);
+    s.access(0, 12, 4, 2, (0, 100_000), [7, 0, 0]);
+    let (text, _) = plain(&s.evidence(), &[]);
+    assert!(text.contains("aaaaaaaabbbbbbbb\n"), "{text}");
+    assert!(text.contains("a hits (worker() T1)  b misses (worker() T2)\n"), "{text}");
 }
