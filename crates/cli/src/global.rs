@@ -3,6 +3,7 @@
 use crate::{pager, topics};
 use clap::ValueEnum;
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tussle_render::{Format, Node, Style, View};
 
 /// A message that quotes the command line, files and programs: nothing in it is obeyed, and words of the command line
@@ -12,6 +13,25 @@ pub fn quoted(text: &str) -> String {
     let broken = words.filter(|w| w.contains(['\n', '\t']));
     let text = broken.fold(text.to_string(), |text, w| text.replace(&w, &w.replace(['\n', '\t'], "\u{fffd}")));
     tussle_render::visible(&text)
+}
+
+/// Takes the line of a terminal away.
+const ERASE: &str = "\r\x1b[K";
+
+/// A line of progress stands on the terminal.
+static DRAWN: AtomicBool = AtomicBool::new(false);
+
+/// Draws one line of progress over the last one: only where [`Global::progress`] says so.
+pub fn draw(line: &str) {
+    let mut err = std::io::stderr().lock();
+    DRAWN.store(!line.is_empty(), Ordering::Relaxed);
+    let _ = write!(err, "{ERASE}{}", tussle_render::visible(line)).and_then(|()| err.flush());
+}
+
+/// A line on stderr, over the line of progress.
+pub fn say(line: &str) {
+    let over = if DRAWN.swap(false, Ordering::Relaxed) { ERASE } else { "" };
+    let _ = writeln!(std::io::stderr(), "{over}tussle: {}", quoted(line));
 }
 
 /// Options of all verbs.
@@ -75,6 +95,7 @@ impl Global {
 
     /// Prints the view on stdout in the format asked for.
     pub fn print(&self, view: &View) -> anyhow::Result<()> {
+        tussle_host::interrupted::hold();
         let text = match self.format() {
             Format::Html => tussle_render::render(&with_help(view), Format::Html, self.style()),
             other => tussle_render::render(view, other, self.style()),
@@ -91,8 +112,10 @@ impl Global {
 
     /// A remark for people, on stderr, which quotes files and programs; nobody may be reading it, which ends no work.
     pub fn remark(&self, text: impl std::fmt::Display) {
+        tussle_host::interrupted::hold();
         if !self.quiet {
-            let _ = writeln!(std::io::stderr(), "tussle: {}", quoted(&text.to_string()));
+            // One remark is one line, whatever the files are called that it quotes.
+            say(&text.to_string().replace(['\n', '\t'], "\u{fffd}"));
         }
     }
 
@@ -104,8 +127,7 @@ impl Global {
     /// Draws one line of progress over the last one, where progress may be drawn.
     pub fn draw(&self, line: impl std::fmt::Display) {
         if self.progress() {
-            let mut err = std::io::stderr().lock();
-            let _ = write!(err, "\r\x1b[K{line}").and_then(|()| err.flush());
+            draw(&line.to_string());
         }
     }
 

@@ -128,7 +128,9 @@ fn begin() -> ExitCode {
             return if e.use_stderr() { ExitCode::from(2) } else { printed(shown) };
         }
     };
-    match run(&cli) {
+    let ended = run(&cli);
+    tussle_host::interrupted::hold();
+    match ended {
         Ok(code) => code,
         Err(e) => {
             eprintln!("tussle: {}", global::quoted(&in_full(&e)));

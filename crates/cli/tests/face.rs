@@ -92,8 +92,9 @@ fn names_stay_text_in_every_format() {
     for name in NAMES {
         evidence(name, &folder.path().join("x.data"));
         let said = |format: &str| printed(folder.path(), &["report", "x.data", "--format", format]);
-        for format in ["text", "md", "github", "html"] {
+        for format in ["text", "md", "github", "html", "folded"] {
             harmless(&said(format), &format!("{format} of {name:?}"));
+            assert!(!said(format).lines().any(|l| l.starts_with("feed")), "{format} of {name:?}");
         }
         let html = said("html");
         let outside = html.split("<script").next().unwrap();
@@ -118,6 +119,46 @@ fn names_stay_text_in_every_format() {
         // A folded stack is one line with one number at its end.
         for line in said("folded").lines() {
             assert!(line.rsplit(' ').next().unwrap().parse::<u64>().is_ok(), "{name:?}: {line}");
+        }
+    }
+}
+
+/// Folders and sources whose names end lines, call runners and clear screens, as debug information has them.
+#[test]
+fn paths_of_debug_information_stay_text() {
+    if !tussle_testkit::need("gcc") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let hostile = folder.path().join("d\n::error file=x::injected \u{1b}[2J");
+    std::fs::create_dir(&hostile).unwrap();
+    let source = "s\ninjected **b** <img src=x onerror=alert(1)> |\u{1b}[31m.c";
+    let text = "struct stats { long a; long b; } all;\nint main(void) { return all.a + all.b; }\n";
+    std::fs::write(hostile.join(source), text).unwrap();
+    let mut cc = Command::new("gcc");
+    let built = cc.args(["-g", source, "-o", "../p"]).current_dir(&hostile).output().unwrap();
+    assert!(built.status.success(), "{built:?}");
+    let rules = "[[rule]]\ntype = \"struct stats\"\nseparate = [\"a\", \"b\"]\n";
+    std::fs::write(folder.path().join("r.toml"), rules).unwrap();
+    let inside = hostile.to_str().unwrap();
+    let verbs: [&[&str]; 6] = [
+        &["layout", "-C", "stats", "p"],
+        &["layout", "--lines", "-C", "stats", "p", "p"],
+        &["check", "--rules", "r.toml", "p"],
+        &["diff", "p", "p"],
+        &["lint", "--experimental", "p"],
+        &["fix", "-C", "struct stats", "--move", "align:b=64", "--dir", inside, "--build", "true"],
+    ];
+    let injected = |l: &&str| l.starts_with("injected") || l.starts_with("::error file=x");
+    for verb in verbs {
+        for format in ["text", "md", "html", "github"] {
+            let out = tussle(folder.path(), &[verb, &["--format", format]].concat());
+            let (said, heard) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8_lossy(&out.stderr));
+            harmless(&said, &format!("{verb:?} {format}"));
+            harmless(&heard, &format!("{verb:?} {format}"));
+            assert_eq!(said.lines().chain(heard.lines()).find(injected), None, "{verb:?} {format}");
+            let bare = said.split("<script").next().unwrap().replace("\\<img", "");
+            assert!(format == "text" || format == "github" || !bare.contains("<img"), "{verb:?} {format}: {said}");
         }
     }
 }

@@ -193,6 +193,9 @@ fn compile_and_link(c: &Compiler, p: &Parsed) -> Result<u8, CcError> {
         .prefix("tussle-cc-")
         .tempdir()
         .map_err(|e| CcError::Io(std::env::temp_dir().display().to_string(), e))?;
+    crate::interrupted::goes(dir.path());
+    // Without it a signal leaves the folder behind, and nothing worse.
+    let _ = crate::interrupted::heed(|_| {});
     let mut objects = Vec::new();
     for (i, s) in p.sources.iter().enumerate() {
         let stem = Path::new(&s.file).file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -15,6 +15,7 @@ pub mod fix;
 pub mod for_use;
 pub mod grid;
 pub mod images;
+pub mod interrupted;
 pub mod live;
 pub mod project;
 pub mod record;

@@ -24,6 +24,7 @@ use tussle_rt::RawFile;
 use tussle_rt::convert::{Keep, convert_telling};
 
 pub use counting::{Counting, signal};
+pub(crate) use forwarding::descends;
 pub use runtime_files::{assembler_folder, include_folder, links_folder, object_file, shared_folder};
 pub use session::{Leftover, Session, leftovers};
 

@@ -516,3 +516,18 @@ fn names_neither_turn_the_text_nor_talk_to_terminals() {
     assert!(markdown.contains("c&amp;lt;d"), "{markdown}");
     assert_eq!(visible("a\n\tb\x1b\u{202e}"), "a\n\tb\u{fffd}\u{fffd}");
 }
+
+/// Nobody's screen: tables have an end all the same, no cell and no column is lost, and sentences stay whole.
+#[test]
+fn in_a_pipe_tables_have_an_end_and_lose_nothing() {
+    let words = |n: usize| (0..n).map(|i| format!("word{i}")).collect::<Vec<_>>().join(" ");
+    let columns = (0..4).map(|i| Column::text(&format!("c{i}"), &format!("column {i}")).rank(i)).collect();
+    let row = vec![Cell::text(words(2)), Cell::text(words(60)), Cell::text(words(1)), Cell::text(words(40))];
+    let table = Node::Table { key: "t".into(), columns, rows: vec![row] };
+    let view = View { nodes: vec![table, Node::Text(vec![Span::plain(words(80))])], ..view() };
+    let text = render(&view, Format::Text, Style::default());
+    let (rows, sentence) = text.split_once("\n\n").unwrap();
+    assert!(rows.lines().all(|l| l.chars().count() <= 160), "{rows}");
+    assert!(rows.contains("column 3") && rows.contains("word59") && rows.contains("word39"), "{rows}");
+    assert_eq!(sentence.trim_end(), words(80));
+}

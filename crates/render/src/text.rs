@@ -13,6 +13,10 @@ const THREADS: [AnsiColor; 5] =
 
 /// Narrower than this nothing is wrapped: the result would be worse than long lines.
 const WRAP_MIN: usize = 24;
+/// Where there is no terminal, tables fill so many columns, and keep all of theirs. Sentences are not wrapped there: who
+/// searches for one finds it in one line.
+const PIPE: usize = 160;
+
 /// And than this not where every column is needed and the screen is narrow.
 const NARROW_MIN: usize = 9;
 
@@ -141,10 +145,13 @@ impl Text {
 
     fn table(&mut self, columns: &[Column], rows: &[Vec<crate::Cell>], depth: usize) {
         let natural: Vec<usize> = (0..columns.len()).map(|i| natural_width(columns, rows, i)).collect();
-        let room = self.style.width.map(|w| w.saturating_sub(2 * depth));
-        let (mut shown, mut widths) = fit(columns, &natural, room);
+        let room = self.style.width.unwrap_or(PIPE).saturating_sub(2 * depth);
+        let (mut shown, mut widths) = match self.style.width {
+            Some(_) => fit(columns, &natural, room),
+            None => all(columns, natural, room),
+        };
         // Beside a picture, which nothing can squeeze, there may be no room: what belongs to a row stands below it.
-        let below = shown.last().copied().filter(|&i| goes_below(columns, i, &widths, room));
+        let below = shown.last().copied().filter(|&i| goes_below(columns, i, &widths, room) && self.style.width.is_some());
         if below.is_some() {
             shown.pop();
             widths.pop();
@@ -319,10 +326,9 @@ impl Text {
 }
 
 /// Whether a table with a picture is too wide for the screen even with this column of text, its last, squeezed.
-fn goes_below(columns: &[Column], last: usize, widths: &[usize], room: Option<usize>) -> bool {
+fn goes_below(columns: &[Column], last: usize, widths: &[usize], room: usize) -> bool {
     let wide = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
-    let text = |c: &Column| !c.right && !c.picture;
-    columns.iter().any(|c| c.picture) && columns.get(last).is_some_and(text) && room.is_some_and(|r| wide > r)
+    columns.iter().any(|c| c.picture) && columns.get(last).is_some_and(Column::wraps) && wide > room
 }
 
 /// Width of a column that nothing squeezes.
@@ -333,12 +339,11 @@ fn natural_width(columns: &[Column], rows: &[Vec<crate::Cell>], i: usize) -> usi
 
 /// The columns that a screen has room for, and their widths: text columns are wrapped first, then columns of the
 /// highest rank go, the last of them first.
-fn fit(columns: &[Column], natural: &[usize], room: Option<usize>) -> (Vec<usize>, Vec<usize>) {
+fn fit(columns: &[Column], natural: &[usize], room: usize) -> (Vec<usize>, Vec<usize>) {
     let mut shown: Vec<usize> = (0..columns.len()).collect();
     loop {
         let mut widths: Vec<usize> = shown.iter().map(|&i| natural[i]).collect();
-        let Some(room) = room else { return (shown, widths) };
-        let text: Vec<bool> = shown.iter().map(|&i| !columns[i].right && !columns[i].picture).collect();
+        let text: Vec<bool> = shown.iter().map(|&i| columns[i].wraps()).collect();
         let fits = squeeze(&mut widths, &text, room, WRAP_MIN);
         let goes = (0..shown.len()).max_by_key(|&k| (columns[shown[k]].rank, k));
         match goes.filter(|&k| !fits && columns[shown[k]].rank > 0) {
@@ -349,6 +354,13 @@ fn fit(columns: &[Column], natural: &[usize], room: Option<usize>) -> (Vec<usize
             }
         }
     }
+}
+
+/// All columns; those of text are wrapped as far as that can be read.
+fn all(columns: &[Column], mut widths: Vec<usize>, room: usize) -> (Vec<usize>, Vec<usize>) {
+    let text: Vec<bool> = columns.iter().map(Column::wraps).collect();
+    squeeze(&mut widths, &text, room, WRAP_MIN);
+    ((0..columns.len()).collect(), widths)
 }
 
 /// Takes what a narrow terminal lacks from the widest text columns, down to `least`; false when that is not enough.

@@ -137,6 +137,11 @@ impl Column {
         Column { picture: true, ..Column::text(key, title) }
     }
 
+    /// Text that may go over several lines.
+    pub(crate) fn wraps(&self) -> bool {
+        !self.right && !self.picture
+    }
+
     /// The same column, given up on narrow terminals before those of a lower rank.
     pub fn rank(self, rank: u8) -> Column {
         Column { rank, ..self }

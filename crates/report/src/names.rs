@@ -85,9 +85,23 @@ const SCAFFOLD: &[&str] = &[
     "__clone3",
 ];
 
+/// The same of Rust, by parts of their names.
+const SCAFFOLD_RUST: &[&str] = &[
+    "std::sys::backtrace::__rust_begin_short_backtrace",
+    "std::thread::lifecycle::spawn_unchecked",
+    "std::thread::Builder>::spawn_unchecked",
+    "std::thread::Builder::spawn_unchecked",
+    "std::panicking::",
+    "std::panic::catch_unwind",
+    "core::panic::unwind_safe::AssertUnwindSafe<",
+    "core::ops::function::FnOnce<",
+    "std::rt::lang_start",
+];
+
 fn is_scaffold(f: &Frame) -> bool {
     let bare = f.function.split('@').next().unwrap_or("");
-    SCAFFOLD.contains(&bare) || bare.starts_with("tussle_runtime::") || bare.starts_with("__libc_start_main")
+    let rust = bare.contains("::") && SCAFFOLD_RUST.iter().any(|s| bare.contains(s));
+    rust || SCAFFOLD.contains(&bare) || bare.starts_with("tussle_runtime::") || bare.starts_with("__libc_start_main")
 }
 
 /// Functions of one address, with or without those of system headers.

@@ -116,7 +116,7 @@ fn add(sums: &mut BTreeMap<String, u64>, e: &Evidence, code: Option<u32>, field:
     if count == 0 {
         return;
     }
-    let clean = |s: &str| s.replace([';', '\n'], ":");
+    let clean = |s: &str| tussle_render::visible(&s.replace([';', '\n', '\t'], ":"));
     let frames = |id: u32| -> Vec<String> {
         let Some(c) = e.code.get(id as usize) else { return Vec::new() };
         match c.frames.is_empty() {

@@ -16,12 +16,32 @@ pub fn unified_diff(path: &str, old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) =
         (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
     let changes = changes(&old, &new);
-    let mut out = format!("--- a/{path}\n+++ b/{path}\n");
+    let mut out = format!("--- {}\n+++ {}\n", named("a", path), named("b", path));
     // Changes whose context touches are one hunk.
     for together in changes.chunk_by(|a, b| b.old.start - a.old.end <= 2 * CONTEXT) {
         hunk(&old, &new, together, &mut out);
     }
     out
+}
+
+/// A file's name as git writes it, and git and patch read it: quoted where it could end the line or begin an escape
+/// sequence, with a tab behind it where a blank could end it.
+fn named(side: &str, path: &str) -> String {
+    let name = format!("{side}/{path}");
+    if !name.contains(|c: char| c.is_control() || matches!(c, '"' | '\\')) {
+        return if name.contains(' ') { name + "\t" } else { name };
+    }
+    let mut out = String::from("\"");
+    for b in name.bytes() {
+        match b {
+            b'"' | b'\\' => out.extend(['\\', char::from(b)]),
+            b'\n' => out.push_str("\\n"),
+            b'\t' => out.push_str("\\t"),
+            0x20..0x7f => out.push(char::from(b)),
+            _ => _ = write!(out, "\\{b:03o}"),
+        }
+    }
+    out + "\""
 }
 
 /// Lines that were replaced, possibly by none, or none by some.
@@ -179,6 +199,15 @@ mod tests {
         assert_eq!(unified_diff("x", "", "a\n"), "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+a\n");
         let cut = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n";
         assert_eq!(unified_diff("x", "a", "b"), cut);
+    }
+
+    /// As git 2.39 and GNU patch 2.7 read them.
+    #[test]
+    fn names_end_where_they_end() {
+        let names = |path: &str| unified_diff(path, "", "a\n").lines().next().unwrap().to_string();
+        assert_eq!(names("my file.c"), "--- a/my file.c\t");
+        assert_eq!(names("größe.c"), "--- a/größe.c");
+        assert_eq!(names("a\n+++ b/c \u{1b}[2J\"ö\\.c"), r#"--- "a/a\n+++ b/c \033[2J\"\303\266\\.c""#);
     }
 
     #[test]

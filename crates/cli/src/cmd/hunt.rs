@@ -1,6 +1,7 @@
 //! `tussle hunt`: the whole loop. Build, record, report, advise, patch, rebuild, prove.
 
 mod behaviour;
+mod course;
 mod gate;
 mod patches;
 mod predicted;
@@ -9,6 +10,7 @@ mod shipped;
 mod steps;
 
 use crate::global::Global;
+use course::Phase;
 use anyhow::Context;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,7 +27,8 @@ pub const DEFAULT_PATCH: &str = "tussle.patch";
 /// and verifies its offsets by compiling it, then rebuilds both versions without instrumentation and measures them
 /// against each other in randomly ordered pairs. A patch counts only when the patched program was recorded again,
 /// prints what it printed before, and saves at least half of what was promised, with nothing new; all cases are tried
-/// in turn. DIR itself is never written to. The evidence stays in tussle.data, the patch in tussle.patch. Exit status:
+/// in turn. DIR itself is never written to. The evidence stays in tussle.data, the patch in tussle.patch; so does what
+there is of both when Ctrl-C or SIGTERM ends it. Exit status:
 /// 0 nothing that a layout helps, or all of it repaired and not slower; 1 something is left; 2 nothing was seen, or an
 /// error.
 #[derive(clap::Args)]
@@ -91,10 +94,13 @@ impl Args {
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let hunt = steps::Hunt::new(args, global)?;
+    hunt.course.heed().context("cannot heed signals")?;
+    let shown = hunt.course.show(global);
     let steps::First { built, argv, evidence, said } = hunt.first()?;
     let unpatched = behaviour::Unpatched::new(said);
     evidence_file::write(&args.output, &evidence)
         .with_context(|| format!("cannot keep the evidence in {}", args.output.display()))?;
+    hunt.course.keeps_evidence(&args.output);
     let seen = contention(&evidence, &Question::observed());
     let mut story = screen::Story::new(&evidence, &seen, &args.output);
     story.transfers_max = hunt.file.transfers_max;
@@ -107,6 +113,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let another = story.patch_file.is_none() && args.patch.exists();
     story.other_patch = another.then(|| display(&args.patch));
+    hunt.course.end();
+    drop(shown);
     global.print(&story.view())?;
     Ok(ExitCode::from(story.status()))
 }
@@ -162,6 +170,7 @@ fn prove(
             let evidence = story.evidence;
             let mut predicted = None;
             let mut predict = |before| {
+                hunt.begin(Phase::Predict, "predicting what it will bring");
                 predicted = Some(predicted::predict(evidence, &repairs, before, hunt.global));
                 if let Some(Err(e)) = &predicted {
                     hunt.remark(format_args!("no prediction: {e:#}"));

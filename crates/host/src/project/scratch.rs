@@ -44,6 +44,7 @@ impl Scratch {
             .prefix("tussle-")
             .tempdir()
             .map_err(|source| ScratchError::Io { path: std::env::temp_dir(), source })?;
+        crate::interrupted::goes(dir.path());
         Ok(Scratch { dir, left_out: Vec::new() })
     }
 

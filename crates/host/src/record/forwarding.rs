@@ -48,11 +48,12 @@ fn forward(signal: i32, info: Option<&libc::siginfo_t>) {
             sentinel::continue_too();
         }
     }
+    crate::interrupted::note(signal, info);
 }
 
 /// Whether `process` is `ancestor`, or comes of it: what the program sends to its own process group reaches tussle,
 /// too, and must not come back to it a second time. Async-signal-safe.
-fn descends(mut process: libc::pid_t, ancestor: libc::pid_t) -> bool {
+pub(crate) fn descends(mut process: libc::pid_t, ancestor: libc::pid_t) -> bool {
     const GENERATIONS_MAX: usize = 64;
     for _ in 0..GENERATIONS_MAX {
         if process == ancestor {

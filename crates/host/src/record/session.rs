@@ -69,6 +69,7 @@ impl Session {
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         let made = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(place);
         let path = made.map_err(|e| io(place, e))?.keep();
+        crate::interrupted::goes(&path);
         let lock = locked(&path, true).map_err(|e| io(&path, e))?;
         Ok(Session { path, kept: false, _lock: lock })
     }

@@ -94,6 +94,10 @@ const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 /// From now on who ends tussle is told that the recording in this folder stays.
 pub fn tell_where(folder: &Path) {
+    // A hunt has its own last words, and leaves no recording behind.
+    if crate::interrupted::is_heeded() {
+        return;
+    }
     let text = format!(
         "\ntussle: ended before the recording was converted; it stays: tussle record --convert {}\n",
         folder.display()

@@ -1,6 +1,7 @@
 //! The gate: a patch counts only when the patched program was recorded again and is better, with nothing new.
 
 use super::behaviour::{Compared, Unpatched};
+use super::course::Phase;
 use super::steps::{Built, Hunt, Run, contains, edits};
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -174,6 +175,9 @@ impl Hunt<'_> {
                 Ok(done) => {
                     out.list.push(done.repair);
                     out.scratch = Some(done.scratch);
+                    if let Ok(diff) = out.diff(&self.dir) {
+                        self.course.keeps_patches(out.list.len(), diff);
+                    }
                     (out.left, out.beside) = (done.left, done.beside);
                     now = done.evidence;
                     // What one recording does not show is not new in the next.
@@ -202,7 +206,7 @@ impl Hunt<'_> {
         advice: Advice,
         unpatched: &Unpatched,
     ) -> anyhow::Result<Done> {
-        self.remark(format!("patching a copy, {}", title(&advice)));
+        self.begin(Phase::Patch, format_args!("patching a copy, {}", title(&advice)));
         let patched = self.patch(dir, &advice, built)?;
         self.build_patched(built, &patched)?;
         let latent = advice.is_latent();

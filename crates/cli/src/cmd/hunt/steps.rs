@@ -1,5 +1,6 @@
 //! The steps of a hunt, each printed before it runs.
 
+use super::course::{Course, Phase};
 use super::{Args, DEFAULT_PATCH};
 use crate::cmd::project_file::ProjectFile;
 use crate::cmd::service::ServiceArgs;
@@ -47,6 +48,8 @@ pub struct Hunt<'a> {
     /// What the folder's `tussle.toml` says.
     pub file: ProjectFile,
     for_use: OnceCell<Built>,
+    /// How far it came.
+    pub course: Course,
 }
 
 /// A copy of the folder, built.
@@ -100,6 +103,16 @@ impl<'a> Hunt<'a> {
         self.global.remark(what);
     }
 
+    /// Tells what begins now, and how long the last one like it took.
+    pub fn begin(&self, phase: Phase, what: impl std::fmt::Display) {
+        let what = what.to_string();
+        let took = self.course.begin(phase, &what).map(|t| t.as_secs_f64()).filter(|t| *t >= 1.0);
+        match took {
+            Some(s) => self.remark(format_args!("{what} (about {s:.0} s)")),
+            None => self.remark(what),
+        }
+    }
+
     /// Finds out how to build and what to run.
     pub fn new(args: &Args, global: &'a Global) -> anyhow::Result<Hunt<'a>> {
         let dir = args.dir.canonicalize().with_context(|| format!("cannot enter {}", args.dir.display()))?;
@@ -130,12 +143,13 @@ impl<'a> Hunt<'a> {
         let service = args.service.or(&file)?;
         let for_use = OnceCell::new();
         let abi_ok = args.abi_ok;
-        Ok(Hunt { global, dir, project, wrapper, exe, untouched, asked, service, metric, abi_ok, file, for_use })
+        let course = Course::new(&args.patch);
+        Ok(Hunt { global, dir, project, wrapper, exe, untouched, asked, service, metric, abi_ok, file, for_use, course })
     }
 
     /// Builds a copy of `dir` with the compiler wrapper.
     pub fn build_instrumented(&self, dir: &Path) -> anyhow::Result<Built> {
-        self.global.remark(format!("building an instrumented copy: {}", self.project.system.command()));
+        self.begin(Phase::Build, format_args!("building an instrumented copy: {}", self.project.system.command()));
         self.build(dir, self.wrapper.environment())
     }
 
@@ -210,13 +224,14 @@ impl<'a> Hunt<'a> {
 
     /// Runs the instrumented program and names what it did; with what it wrote.
     pub fn record(&self, built: &Built, argv: &[OsString]) -> anyhow::Result<Run> {
-        self.global.remark(format!("recording {}", shown(argv)));
+        self.begin(Phase::Record, format_args!("recording {}", shown(argv)));
         if let Some(load) = self.service.load() {
             self.global.remark(format!("driven by {load}"));
         }
         let dir = built.workshop.path();
         let recorded =
             record(&self.options(built, argv, Output::Heard)).map_err(|e| self.explained(e, dir))?;
+        self.course.begin(Phase::Name, "naming what was seen");
         recorded.problems.iter().for_each(|p| self.global.remark(p));
         let copy = dir.display().to_string();
         let mut evidence = recorded.evidence;
@@ -272,7 +287,7 @@ impl<'a> Hunt<'a> {
             return Ok(built);
         }
         let command = self.project.system.command();
-        self.remark(format_args!("building a copy without instrumentation: {command}"));
+        self.begin(Phase::Plain, format_args!("building a copy without instrumentation: {command}"));
         let built = self.build(&self.dir, Vec::new())?;
         Ok(self.for_use.get_or_init(|| built))
     }
@@ -323,7 +338,7 @@ impl<'a> Hunt<'a> {
             bail!("a server runs for as long as its load: --metric says which figure of the load counts");
         }
         let old = self.for_use()?;
-        self.remark("building the patched version without instrumentation");
+        self.begin(Phase::Plain, "building the patched version without instrumentation");
         let new = self.build(patched, Vec::new())?;
         let arm = |name: &str, built: &Built| {
             let dir = built.workshop.path();
@@ -341,20 +356,14 @@ impl<'a> Hunt<'a> {
             predict(arms[0].clone());
         }
         let plan = self.plan(pairs, arms)?;
-        let progress = self.global.progress();
         let run = bench::run(&plan, None, &mut |p| {
-            if progress {
-                eprint!(
-                    "\rtussle: measuring, {} of at most {} runs, {:.0} s left   ",
-                    p.done,
-                    p.planned,
-                    p.left().as_secs_f64()
-                );
-            }
+            let left = p.left().as_secs_f64();
+            self.global.draw(format_args!(
+                "tussle: measuring, {} of at most {} runs, {left:.0} s left",
+                p.done, p.planned
+            ));
         })?;
-        if progress {
-            eprintln!();
-        }
+        self.global.erase();
         if let Some(stopped) = run.stopped {
             return Err(stopped.into());
         }
@@ -373,7 +382,7 @@ impl<'a> Hunt<'a> {
                 }
             }
         };
-        self.global.remark("measuring old against new in randomly ordered pairs");
+        self.begin(Phase::Measure, "measuring old against new in randomly ordered pairs");
         let mut plan = Plan::new(arms, 2);
         plan.until = pairs;
         plan.metric = self.metric.clone();
