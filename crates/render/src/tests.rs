@@ -527,7 +527,7 @@ fn in_a_pipe_tables_have_an_end_and_lose_nothing() {
     let view = View { nodes: vec![table, Node::Text(vec![Span::plain(words(80))])], ..view() };
     let text = render(&view, Format::Text, Style::default());
     let (rows, sentence) = text.split_once("\n\n").unwrap();
-    assert!(rows.lines().all(|l| l.chars().count() <= 160), "{rows}");
+    assert!(rows.lines().all(|l| l.chars().count() <= 200), "{rows}");
     assert!(rows.contains("column 3") && rows.contains("word59") && rows.contains("word39"), "{rows}");
     assert_eq!(sentence.trim_end(), words(80));
 }

@@ -15,7 +15,7 @@ const THREADS: [AnsiColor; 5] =
 const WRAP_MIN: usize = 24;
 /// Where there is no terminal, tables fill so many columns, and keep all of theirs. Sentences are not wrapped there: who
 /// searches for one finds it in one line.
-const PIPE: usize = 160;
+const PIPE: usize = 200;
 
 /// And than this not where every column is needed and the screen is narrow.
 const NARROW_MIN: usize = 9;
