@@ -293,6 +293,7 @@ fn precise_samples_have_their_own_unit_and_words() {
     let both = compare(&clock, &e, [&[], &[]], &Options::default());
     let both = render(&both.view, Format::Text, Style { colour: false, width: None });
     assert!(both.contains("cannot be compared"), "{both}");
+}
 
 /// Who fills a whole object once owns none of its fields in the drawing.
 #[test]
