@@ -28,7 +28,7 @@ pub const DEFAULT_PATCH: &str = "tussle.patch";
 /// against each other in randomly ordered pairs. A patch counts only when the patched program was recorded again,
 /// prints what it printed before, and saves at least half of what was promised, with nothing new; all cases are tried
 /// in turn. DIR itself is never written to. The evidence stays in tussle.data, the patch in tussle.patch; so does what
-there is of both when Ctrl-C or SIGTERM ends it. Exit status:
+/// there is of both when Ctrl-C or SIGTERM ends it. Exit status:
 /// 0 nothing that a layout helps, or all of it repaired and not slower; 1 something is left; 2 nothing was seen, or an
 /// error.
 #[derive(clap::Args)]
