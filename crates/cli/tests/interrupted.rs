@@ -88,7 +88,8 @@ fn a_hunt_that_is_ended_before_its_first_run_keeps_nothing_and_says_so() {
     std::thread::sleep(std::time::Duration::from_millis(500));
     let (rest, signal) = hunt.end(libc::SIGTERM);
     assert_eq!(signal, Some(libc::SIGTERM), "{rest}");
-    assert!(rest.contains("ended by SIGTERM after") && rest.contains("into this step: recording ./fight 600"), "{rest}");
+    assert!(rest.contains("ended by SIGTERM after"), "{rest}");
+    assert!(rest.contains("into this step: recording ./fight 600"), "{rest}");
     assert!(rest.contains("kept: nothing"), "{rest}");
     assert!(rest.contains(r"tussle hunt 'it'\''s' --run './fight 600'"), "{rest}");
     assert!(!rest.contains("hunt` needs a run"), "only one reason: {rest}");

@@ -1,5 +1,5 @@
-//! Rust's types around one value: atomics, cells, padding. `done` is `AtomicU64 { v: UnsafeCell { value } }`; the source
-//! says `done`.
+//! Rust's types around one value: atomics, cells, padding. `done` is `AtomicU64 { v: UnsafeCell { value } }`; the
+//! source says `done`.
 
 use tussle_model::{Aggregate, MemberRole, TypeTable};
 

@@ -13,8 +13,8 @@ const THREADS: [AnsiColor; 5] =
 
 /// Narrower than this nothing is wrapped: the result would be worse than long lines.
 const WRAP_MIN: usize = 24;
-/// Where there is no terminal, tables fill so many columns, and keep all of theirs. Sentences are not wrapped there: who
-/// searches for one finds it in one line.
+/// Where there is no terminal, tables fill so many columns, and keep all of theirs. Sentences are not wrapped there:
+/// who searches for one finds it in one line.
 const PIPE: usize = 200;
 
 /// And than this not where every column is needed and the screen is narrow.
@@ -151,7 +151,8 @@ impl Text {
             None => all(columns, natural, room),
         };
         // Beside a picture, which nothing can squeeze, there may be no room: what belongs to a row stands below it.
-        let below = shown.last().copied().filter(|&i| goes_below(columns, i, &widths, room) && self.style.width.is_some());
+        let below = shown.last().copied().filter(|&i| goes_below(columns, i, &widths, room));
+        let below = below.filter(|_| self.style.width.is_some());
         if below.is_some() {
             shown.pop();
             widths.pop();

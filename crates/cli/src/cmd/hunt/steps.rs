@@ -144,7 +144,21 @@ impl<'a> Hunt<'a> {
         let for_use = OnceCell::new();
         let abi_ok = args.abi_ok;
         let course = Course::new(&args.patch);
-        Ok(Hunt { global, dir, project, wrapper, exe, untouched, asked, service, metric, abi_ok, file, for_use, course })
+        Ok(Hunt {
+            global,
+            dir,
+            project,
+            wrapper,
+            exe,
+            untouched,
+            asked,
+            service,
+            metric,
+            abi_ok,
+            file,
+            for_use,
+            course,
+        })
     }
 
     /// Builds a copy of `dir` with the compiler wrapper.
