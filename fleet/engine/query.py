@@ -5,6 +5,7 @@ Request: {"engine", "dataset", "views", "sql", "parameters", "threads", "memory_
 Answer: {"columns": [..], "rows": [[..]], "files": {kind: n}} or {"error": ".."}.
 """
 
+import functools
 import json
 import math
 import os
@@ -15,15 +16,17 @@ import sys
 KINDS = {
     "runs": {"run": "VARCHAR", "tool_version": "VARCHAR", "source": "VARCHAR", "unit": "VARCHAR", "command": "VARCHAR",
              "started_unix_s": "DOUBLE", "duration_s": "DOUBLE", "cpu_model": "VARCHAR", "cpus": "BIGINT",
-             "kernel": "VARCHAR", "arch": "VARCHAR", "complete": "BOOLEAN", "accesses": "BIGINT"},
+             "kernel": "VARCHAR", "arch": "VARCHAR", "complete": "BOOLEAN", "accesses": "BIGINT",
+             "problems": "BIGINT"},
     "lines": {"run": "VARCHAR", "tool_version": "VARCHAR", "exe": "VARCHAR", "type_name": "VARCHAR",
               "fields": "VARCHAR", "field_a": "VARCHAR", "field_b": "VARCHAR", "class": "VARCHAR", "unit": "VARCHAR",
               "phase_bytes": "BIGINT", "e": "DOUBLE", "transfers": "DOUBLE", "removable_share": "DOUBLE",
               "threads": "VARCHAR", "code_a": "VARCHAR", "code_b": "VARCHAR"},
     "accesses": {"run": "VARCHAR", "object": "BIGINT", "offset": "BIGINT", "reads": "BIGINT", "writes": "BIGINT",
                  "rmws": "BIGINT"},
-    "answers": {"task": "VARCHAR", "batch": "VARCHAR", "plan": "VARCHAR", "job": "BIGINT", "verb": "VARCHAR",
-                "parameters": "VARCHAR", "tool_version": "VARCHAR", "status": "BIGINT", "error": "VARCHAR"},
+    "answers": {"task": "VARCHAR", "batch": "VARCHAR", "plan": "VARCHAR", "plan_name": "VARCHAR", "job": "BIGINT",
+                "answered_unix_s": "DOUBLE", "verb": "VARCHAR", "parameters": "VARCHAR", "tool_version": "VARCHAR",
+                "status": "BIGINT", "error": "VARCHAR"},
     "checks": {"task": "VARCHAR", "batch": "VARCHAR", "subject": "VARCHAR", "rules": "VARCHAR",
                "tool_version": "VARCHAR", "type_name": "VARCHAR", "rule": "VARCHAR", "status": "VARCHAR",
                "message": "VARCHAR"},
@@ -153,7 +156,12 @@ class Duck:
         """What DuckDB says of a file it does not always name: each is read by itself then, until one fails."""
         for path in [] if ".parquet" in said else files:
             try:
-                self.db.execute(f"SELECT max(hash(t)) FROM read_parquet({quoted(path)}) t").fetchall()
+                read = f"FROM read_parquet({quoted(path)}) t"
+                self.db.execute(f"SELECT max(hash(t)) {read}").fetchall()
+                have = {r[0]: r[1] for r in self.db.execute(f"DESCRIBE SELECT * {read}").fetchall()}
+                for c in [c for c, t in have.items() if t in ("DOUBLE", "FLOAT")]:
+                    if self.db.execute(f"SELECT count(*) {read} WHERE NOT isfinite({name(c)})").fetchall() != [(0,)]:
+                        return no_number(path, c)
             except self.module.Error:
                 return f"{path}: {said}"
         return said
@@ -229,9 +237,15 @@ class Spark:
         need = "task" if "task" in KINDS[kind] else "run"
         if need not in frame.columns:
             foreign(f"kind={kind}", kind, frame.columns)
-        without = frame.filter(f.col(need).isNull()).select(f.input_file_name()).limit(1).collect()
-        for (path,) in without:
-            foreign(path, kind, [])
+        numbers = [c for c, t in frame.dtypes if t in ("double", "float") and c in KINDS[kind]]
+        endless = [f.isnan(c) | (f.abs(f.col(c)) == float("inf")) for c in numbers]
+        wrong = functools.reduce(lambda a, b: a | b, endless, f.col(need).isNull())
+        found = frame.filter(wrong).select(f.input_file_name(), f.col(need).isNull(), *numbers).limit(1).collect()
+        for path, lacking, *cells in found:
+            if lacking:
+                foreign(path, kind, [])
+            bad = next(c for c, v in zip(numbers, cells) if v is not None and not math.isfinite(v))
+            raise Refused(damaged(no_number(path, bad)))
 
     def run(self, views, sql, parameters):
         try:
@@ -248,6 +262,14 @@ def first_cause(e):
     lines = [line.strip() for line in str(e).splitlines() if line.strip()] or [type(e).__name__]
     named = next((line for line in lines if ".parquet" in line and "kind=" in line), "")
     return " ".join(dict.fromkeys([lines[0], named]))
+
+
+def no_number(path, column):
+    return f"{path}: `{column}` has a value that is no number (NaN or infinite)"
+
+
+def name(column):
+    return '"' + column.replace('"', '""') + '"'
 
 
 def quoted(text):

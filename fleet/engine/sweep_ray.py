@@ -1,7 +1,7 @@
 """Ranges of a sweep as tasks of Ray. Started by `tussle-fleet sweep --engine ray`.
 
 Request: {"program", "plan", "to", "jobs": [a, b], "batch": n or null, "address", "cpus", "quiet"}.
-Answer: {"status": worst exit status, "tasks": n} or {"error": ".."}.
+Answer: {"status": worst exit status, "tasks": n, "sums": what all parts did} or {"error": ".."}.
 The folder `to` and the program must be at the same place on every machine of the cluster.
 """
 
@@ -60,24 +60,28 @@ def main():
     # A worker that is killed takes its program with it; Ray starts the task again, which finds what is done.
     @ray.remote(num_cpus=1, max_retries=TRIES - 1)
     def part(a, b):
-        words = [ask["program"], "sweep", ask["plan"], "--to", ask["to"], "--jobs", f"{a}..{b}", "--threads", "1", "-q"]
+        words = [ask["program"], "sweep", ask["plan"], "--to", ask["to"], "--jobs", f"{a}..{b}", "--threads", "1", "-q",
+                 "--sums"]  # fmt: skip
         along = lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
         for _ in range(TRIES):
             done = subprocess.run(words, capture_output=True, text=True, preexec_fn=along)
             if done.returncode >= 0 and (done.returncode != 2 or not done.stderr):
-                return done.returncode, ""
-        return 2, done.stderr.strip() or f"ended by signal {-done.returncode}"
+                return done.returncode, "", json.loads(done.stdout)
+        return 2, done.stderr.strip() or f"ended by signal {-done.returncode}", {}
 
     waiting = [part.remote(a, b) for a, b in ranges(ask, ray.cluster_resources().get("CPU", 1))]
     total, worst, errors, start, said = len(waiting), 0, [], time.monotonic(), 0.0
+    sums = {"done": 0, "failed": 0, "cpu_s": 0.0, "points_s": 0.0}
     while waiting:
         ready, waiting = ray.wait(waiting, num_returns=1, timeout=1.0)
         for r in ready:
             try:
-                status, error = ray.get(r)
+                status, error, did = ray.get(r)
             except Exception as e:
-                status, error = 2, str(e).splitlines()[0]
+                status, error, did = 2, str(e).splitlines()[0], {}
             worst = max(worst, status)
+            for name in sums:
+                sums[name] += did.get(name, 0)
             errors += [error] if error else []
         now, done = time.monotonic(), total - len(waiting)
         if ready and done and not ask["quiet"] and now - said > 5:
@@ -87,7 +91,7 @@ def main():
     if errors:
         json.dump({"error": f"{len(errors)} parts failed: {errors[0]}"}, sys.stdout)
     else:
-        json.dump({"status": worst, "tasks": total}, sys.stdout)
+        json.dump({"status": worst, "tasks": total, "sums": sums}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 -- Fields that nobody saw fight before a day, in whatever unit and by whatever version: a newer tussle makes no field
 -- new. :since is a day (2026-11-22); :build, where it is not empty, stands for the first day of that build. What was
 -- also seen in a run of which the day is not known may be older: it is left out.
-SELECT unit, tool_version, type_name, fields, first_day, hosts, builds, transfers
+SELECT unit, tool_version, type_name, fields, first_day, hosts, builds, CAST(micro AS DOUBLE) / 1e6 AS transfers
 FROM (
-  SELECT unit, tool_version, type_name, fields, hosts, builds, transfers,
+  SELECT unit, tool_version, type_name, fields, hosts, builds, micro,
     min(seen) OVER (PARTITION BY type_name, fields) AS first_day,
     max(undated) OVER (PARTITION BY type_name, fields) AS ever_undated
   FROM (
     SELECT unit, tool_version, type_name, fields, count(DISTINCT host) AS hosts, count(DISTINCT build) AS builds,
-      sum(CAST(round(transfers) AS BIGINT)) AS transfers, min(day) AS seen,
+      sum(micro) AS micro, min(day) AS seen,
       max(CASE WHEN day = 'unknown' THEN 1 ELSE 0 END) AS undated
     FROM fights
     GROUP BY unit, tool_version, type_name, fields

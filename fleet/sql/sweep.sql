@@ -1,5 +1,6 @@
--- What a sweep answered: how many points by plan, verb and status.
-SELECT plan, verb, tool_version, status, count(*) AS points, count(error) AS errors, min(error) AS first_error
+-- What a sweep answered: how many points by plan, verb and status. A plan is what it asks; the name is one of its files'.
+SELECT plan, min(plan_name) AS name, verb, tool_version, status, count(*) AS points, count(error) AS errors,
+  min(error) AS first_error
 FROM answers
 GROUP BY plan, verb, tool_version, status
 ORDER BY plan, verb, tool_version NULLS LAST, status NULLS LAST

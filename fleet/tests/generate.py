@@ -108,6 +108,7 @@ def checked(folder, build):
     broken = [r == RULE[1] and build in RULE[2] for r in ids]
     text = lambda v: pa.array(v, s)
     n, tasks = len(ids), [f"{build}-{r}" for r in ids]
+    first = n * BUILDS.index(build)
     day = day_of(FIRST_S + 86_400 * BUILDS.index(build))
     run = {"day": day, "host": "ci", "build": "plan-1", "run": f"batch-{build}"}
     write(folder, "checks", run, pa.table({
@@ -118,7 +119,7 @@ def checked(folder, build):
     }))  # fmt: skip
     write(folder, "answers", run, pa.table({
         "task": text(tasks), "batch": text([run["run"]] * n), "plan": text(["plan-1"] * n),
-        "job": pa.array(range(n), pa.int64()), "verb": text(["check"] * n), "parameters": text(["{}"] * n),
+        "job": pa.array(range(first, first + n), pa.int64()), "verb": text(["check"] * n), "parameters": text(["{}"] * n),
         "tool_version": text([TOOL] * n), "status": pa.array([int(b) for b in broken], pa.int64()),
         "error": text([None] * n), "document": text(["{}"] * n),
     }))  # fmt: skip

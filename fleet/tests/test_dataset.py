@@ -158,7 +158,7 @@ def test_what_verbs_print_is_exported(tmp_path):
         ("check", 1, 1), ("diff", None, 1), ("layout", None, 1), ("predict", None, 1)
     ]  # fmt: skip
     broken = rows("rules", "--dataset", to)
-    assert [(r["build"], r["rules"]) for r in broken] == [("p.o", "check.json")] and "apart" in broken[0]["rule"]
+    assert [(r["build"], r["rules"]) for r in broken] == [(str(program), "check.json")] and broken[0]["rule"] == "apart"
     (predicted,) = rows("predictions", "--dataset", to)
     assert predicted["cpus"] == 4 and abs(predicted["mean_median"] - prediction.dict()["effect"]["median"]) < 1e-9
     fields = pq.read_table(next(iter((to / "kind=layouts").rglob("*.parquet"))), partitioning=None).to_pylist()
@@ -243,7 +243,7 @@ def test_broken_datasets_say_so(tmp_path, planted):
         assert "`transfers` is " in said and "it is none of tussle's" in said, said
     victim.unlink()
     (folder / "kind=lines" / "day=2030-01-01" / "host=x" / "build=y").mkdir(parents=True)
-    assert len(rows("top", "--dataset", folder, "--limit", 3, "--threads", 0)) == 3
+    assert len(rows("top", "--dataset", folder, "--limit", 3)) == 3
     # Rows without columns that a later version added, and with one that it does not know.
     t = pq.read_table(files(folder / "kind=runs")[0], partitioning=None)
     pq.write_table(t.drop_columns(["kernel"]).append_column("later", pa.array([1])), files(folder / "kind=runs")[0])
@@ -435,3 +435,140 @@ def test_spark_says_what_is_broken(tmp_path, planted, spark):
     victim.unlink()
     (folder / "kind=lines" / "day=2030-01-01" / "host=x" / "build=y").mkdir(parents=True)
     assert len(spark(folder, "top")) == 50
+
+
+def without(path, to, table):
+    """The evidence without this table, as a file that was damaged or that its source never wrote."""
+    text = path.read_text()
+    start = text.index('{"table": "%s"' % table)
+    to.write_text(text[:start] + text[text.index('{"table"', start + 1) :])
+    return to
+
+
+def test_what_was_not_read_has_no_known_lines(tmp_path):
+    """An evidence whose accesses are lost says nothing about lines; one that lost something else has some of them."""
+    whole = write_evidence(tmp_path / "a.data")
+    known = {}
+    for table in ["accesses", "objects", "actors", "losses"]:
+        to = tmp_path / f"set-{table}"
+        fleet("export", without(whole, tmp_path / "cut.data", table), "--to", to)
+        (row,) = pq.read_table(next(iter((to / "kind=runs").rglob("*.parquet"))), partitioning=None).to_pylist()
+        known[table] = row["lines_known"]
+        assert row["problems"] > 0 and row["accesses"] is None, row
+    assert known == {"accesses": False, "objects": False, "actors": False, "losses": None}
+    fleet("export", whole, "--to", tmp_path / "set")
+    (row,) = pq.read_table(next(iter((tmp_path / "set/kind=runs").rglob("*.parquet"))), partitioning=None).to_pylist()
+    assert row["lines_known"] is True and row["accesses"] > 0
+
+
+@pytest.mark.parametrize("name", ["__HIVE_DEFAULT_PARTITION__", "NULL", "null", "%5F", "a=b/c", ".", "__x"])
+def test_a_name_stays_itself(tmp_path, name):
+    """Engines read some names of folders as nothing."""
+    to = tmp_path / "set"
+    fleet("export", write_evidence(tmp_path / "a.data"), "--to", to, "--host", name, "--build", name)
+    assert [(r["build"], r["hosts"]) for r in rows("builds", "--dataset", to)] == [(name, 1)]
+    assert [r["hosts"] for r in rows("top", "--dataset", to)] == [1]
+
+
+def test_a_redacted_evidence_does_not_tell_its_host(tmp_path):
+    import socket
+
+    data, to = write_evidence(tmp_path / "a.data"), tmp_path / "set"
+    fleet("export", data, "--to", to, "--redact")
+    assert files(to) and all("host=redacted" in str(p) for p in files(to))
+    assert not any(socket.gethostname().encode() in p.read_bytes() or socket.gethostname() in str(p) for p in files(to))
+    fleet("export", data, "--to", to, "--redact", "--host", "web1")
+    assert any("host=web1" in str(p) for p in files(to))
+    bench = tmp_path / "b.jsonl"
+    bench.write_text('{"tussle_bench":1}')
+    assert "cannot be redacted" in fleet("export", bench, "--to", to, "--redact", status=2)
+
+
+def test_whoever_may_read_the_evidence_may_read_its_rows(tmp_path):
+    data, to = write_evidence(tmp_path / "a.data"), tmp_path / "set"
+    for mode in (0o600, 0o640):
+        data.chmod(mode)
+        fleet("export", data, "--to", to, "--host", f"h{mode}")
+        made = [p for p in files(to) if f"host=h{mode}" in str(p)]
+        assert made and {p.stat().st_mode & 0o777 for p in made} == {mode}
+
+
+def test_the_next_export_clears_what_a_killed_one_left(tmp_path):
+    data, to = write_evidence(tmp_path / "a.data"), tmp_path / "set"
+    fleet("export", data, "--to", to, "--no-raw")
+    folder = next(iter((to / "kind=lines").rglob("*.parquet"))).parent
+    old, held, young = (folder / f".part-{n}" for n in ("old", "held", "young"))
+    for part in (old, held, young):
+        part.write_text("half")
+    import fcntl
+
+    for part in (old, held):
+        os.utime(part, (1_700_000_000, 1_700_000_000))
+    with held.open() as writing:
+        fcntl.flock(writing, fcntl.LOCK_EX)
+        fleet("export", write_evidence(tmp_path / "b.data", seed=2), "--to", to, "--no-raw")
+    # Somebody writes to one, somebody may just have made another.
+    assert not old.exists() and held.exists() and young.exists()
+
+
+def test_options_that_nobody_reads_are_refused(planted):
+    folder = planted[0]
+    for words, said in [
+        (["top", "--since", "2026-11-22"], "--since: not used here, but by `fleet new`"),
+        (["builds", "--old", "x"], "--old: not used here, but by `fleet regressions`"),
+        (["top", "--host", "x"], "--host: not used here, but by `export`"),
+        (["top", "top"], "one question at a time: `top` and `top`"),
+        (["new", "--since", "2026-11-22", "--since-build", "b01"], "one of them"),
+        (["top", "--master", "spark://x"], "--master: of --engine spark only"),
+        (["top", "--threads", "100000"], "--threads 100000: from 1 to 1024"),
+        (["top", "--memory-gb", "0"], "--memory-gb 0: from 1 to"),
+    ]:
+        assert said in fleet("fleet", *words, "--dataset", folder, status=2), words
+    assert "--limit: not used here" in fleet("fleet", "schema", "--limit", "3", status=2)
+    assert "CREATE" in fleet("fleet", "schema")
+    for day in ["2025-02-30", "2025-02-29", "2026-04-31"]:
+        assert "that the calendar has" in fleet("fleet", "new", "--dataset", folder, "--since", day, status=2)
+    assert rows("new", "--dataset", folder, "--since", "2028-02-29") == []
+
+
+def test_a_result_is_there_once(tmp_path):
+    """Exported again nothing is written; printed again later in the same words it is newer, and one result."""
+    file, to = tmp_path / "layout.json", tmp_path / "set"
+    file.write_text(json.dumps(LAYOUT))
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    fleet("export", file, "--to", to, "--host", "h")
+    before = {p: (p.read_bytes(), p.stat().st_ino, p.stat().st_mtime_ns) for p in files(to)}
+    assert "already there" in exported(file, to, "--host", "h")
+    assert {p: (p.read_bytes(), p.stat().st_ino, p.stat().st_mtime_ns) for p in files(to)} == before
+    for later in (1_700_000_100, 1_700_200_000):
+        os.utime(file, (later, later))
+        fleet("export", file, "--to", to, "--host", "h")
+    (row,) = rows("sweep", "--dataset", to)
+    assert row["points"] == 1
+
+
+def test_a_mended_violation_is_not_listed(tmp_path):
+    """Check, mend, check: the newest check of a build counts, and a violation that came back is there again."""
+    tussle = pytest.importorskip("tussle")
+    if not shutil.which("gcc"):
+        pytest.skip("gcc")
+    program, rules, to = tmp_path / "p.o", tmp_path / "rules.toml", tmp_path / "set"
+    rules.write_text('[[rule]]\nid = "apart"\ntype = "s"\nseparate = ["a", "b"]\n')
+    bad, good = "struct s { long a; long b; } x;\n", "struct s { long a; char gap[128]; long b; } x;\n"
+    plan, check = tmp_path / "plan.toml", tmp_path / "check.json"
+    plan.write_text('verb = "check"\n[fixed]\nbuild = "p.o"\nrules = "rules.toml"\n')
+    for i, source in enumerate([bad, good, bad, good]):
+        (tmp_path / "p.c").write_text(source)
+        subprocess.run(["gcc", "-g", "-c", "-o", program, tmp_path / "p.c"], check=True)
+        fleet("sweep", plan, "--to", to, "-q")
+        check.write_text(tussle.check([program], rules).json())
+        os.utime(check, (1_700_000_000 + i, 1_700_000_000 + i))
+        fleet("export", check, "--to", to, "--host", "ci")
+        listed = rows("rules", "--dataset", to)
+        assert len(listed) == (2 if source == bad else 0), (i, listed)
+        if source == bad:
+            # One spelling, whoever checked.
+            same = [{k: r[k] for k in ("rule", "type_name", "build", "message")} for r in listed]
+            assert same[0] == same[1] and same[0]["rule"] == "apart" and same[0]["type_name"] == "s", same
+        points = rows("sweep", "--dataset", to)
+        assert sum(r["points"] for r in points if r["plan"] != "exported") == 1, points

@@ -59,11 +59,13 @@ def test_a_field_of_several_rows_is_one_value_of_its_run(tmp_path):
     by_cpu = {r["fields"]: r for r in rows("cpus", "--dataset", to)}
     sums = {f: sum(t for r in runs for g, _, _, t in r["fights"] if g == f) for f in by_cpu}
     for fields, row in by_cpu.items():
-        assert (row["runs"], row["transfers"], row["per_million"]) == (12, sums[fields], sums[fields] // 12), row
+        assert (row["runs"], row["transfers"]) == (12, sums[fields]), row
+        assert math.isclose(row["per_million"], sums[fields] / 12, rel_tol=1e-9), row
     # At phase 0 in twelve runs, at phase 8 in six.
     by_phase = {(r["fields"], r["phase_bytes"]): (r["runs"], r["per_million"]) for r in rows("phases", "--dataset", to)}
-    assert by_phase[("struct b.same", 0)] == (12, sums["struct b.same"] // 12)
-    assert by_phase[("struct a.worse", 8)] == (6, sum(100 + 2 * i for i in range(6)) // 6)
+    for key, runs_there, total in [(("struct b.same", 0), 12, sums["struct b.same"]),
+                                   (("struct a.worse", 8), 6, sum(100 + 2 * i for i in range(6)))]:  # fmt: skip
+        assert by_phase[key][0] == runs_there and math.isclose(by_phase[key][1], total / runs_there, rel_tol=1e-9)
     top = {r["fields"]: (r["processes"], r["runs"], r["transfers"]) for r in rows("top", "--dataset", to)}
     assert top == {f: (2, 12, total) for f, total in sums.items()}
 
@@ -87,3 +89,39 @@ def test_spark_says_what_is_not_there_as_duckdb_does(tmp_path):
     asked = ["fleet", "new", "--since-build", "b99", "--dataset", to]
     said = [fleet(*asked, "--engine", e, status=2).splitlines()[-1] for e in ("duckdb", "spark")]
     assert said[0] == said[1] and "no run of build `b99`" in said[0], said
+
+
+def test_numbers_are_rounded_when_they_are_shown(tmp_path):
+    """A thousand rows of 0.4 are 400, and a rate below one is not nothing."""
+    many = [("struct a.small", f"/bin/{i}", 0, 0.4) for i in range(1000)]
+    rare = [("struct b.rare", "/bin/x", 0, 0.25)]
+    to = dataset(tmp_path / "set", [run(1, "old", "h1", many), run(2, "old", "h2", rare)])
+    top = {r["fields"]: r for r in rows("top", "--dataset", to)}
+    assert (top["struct a.small"]["transfers"], top["struct b.rare"]["transfers"]) == (400, 0.25)
+    assert math.isclose(top["struct b.rare"]["share_ppm"], 1e6 * 0.25 / 400.25, rel_tol=1e-9)
+    for name in ("cpus", "phases"):
+        rates = {r["fields"]: r["per_million"] for r in rows(name, "--dataset", to)}
+        assert rates == {"struct a.small": 400, "struct b.rare": 0.25}, name
+    assert [r["transfers"] for r in rows("new", "--dataset", to, "--since", "2026-01-01")] == [400, 0.25]
+
+
+def test_what_is_no_number_is_said_with_its_file(tmp_path):
+    for kind in (math.nan, math.inf):
+        to = dataset(tmp_path / str(kind), [run(i, "old", f"h{i}", [("struct a.x", "/x", 0, 1 + i)]) for i in range(3)])
+        run_of = run(7, "old", "h7", [("struct a.x", "/x", 0, kind)])
+        put(to, "runs", run_of, [{"run": run_of["run"], "tool_version": "0.1.0", "unit": "accesses"}])
+        put(to, "lines", run_of, [{"run": run_of["run"], "fields": "f", "class": "a layout helps", "transfers": kind}])
+        said = fleet("fleet", "top", "--dataset", to, status=2)
+        assert run_of["run"] in said and "`transfers` has a value that is no number" in said, said
+
+
+def test_a_damaged_run_has_no_rate(tmp_path):
+    """Of its accesses or of its fights a part is lost: their quotient is neither."""
+    to = dataset(tmp_path / "set", [run(1, "old", "h1", [("struct a.x", "/x", 0, 10)])])
+    broken = run(2, "old", "h2", [("struct a.x", "/x", 0, 1)])
+    common = {"run": broken["run"], "tool_version": "0.1.0", "unit": "accesses"}
+    put(to, "lines", broken, [common | {"type_name": "struct a", "fields": "struct a.x", "exe": "/x", "phase_bytes": 0,
+                                        "transfers": 1.0, "class": "a layout helps"}])  # fmt: skip
+    put(to, "runs", broken, [common | {"accesses": MILLION, "cpu_model": "C", "problems": 1}])
+    assert [(r["runs"], r["per_million"]) for r in rows("cpus", "--dataset", to)] == [(1, 10)]
+    assert [(r["runs"], r["transfers"]) for r in rows("top", "--dataset", to)] == [(2, 11)]

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -103,6 +104,45 @@ def test_killed_again_and_again(builds, tmp_path):
     assert max(collections.Counter(r[0] for r in answers(cut)).values()) == 1
 
 
+def test_a_plan_is_what_it_asks(builds, tmp_path):
+    """Under another name, with other blanks: nothing is done again, and it is one plan."""
+    to, other = tmp_path / "set", builds / "renamed.toml"
+    fleet("sweep", builds / "check.toml", "--to", to, "-q")
+    before = sorted(to.rglob("*.parquet"))
+    other.write_text("# The same.\n" + (builds / "check.toml").read_text() + "\n\n")
+    assert "36 of 36 points are there already" in said(["sweep", other, "--to", to])
+    assert sorted(to.rglob("*.parquet")) == before
+    points = rows("sweep", "--dataset", to)
+    assert sum(r["points"] for r in points) == 36 and {r["name"] for r in points} == {"check"}
+    # Another plan that asks some of the same is one of its own.
+    other.write_text('verb = "check"\n[fixed]\nrules = "r0.toml"\n[over]\nbuild = ["*.o"]\n')
+    fleet("sweep", other, "--to", to, "-q")
+    by_name = collections.Counter()
+    for r in rows("sweep", "--dataset", to):
+        by_name[r["name"]] += r["points"]
+    assert by_name == {"check": 36, "renamed": 12}
+    broken = rows("rules", "--dataset", to, "--limit", 100)
+    assert len({(r["build"], r["rule"]) for r in broken}) == len(broken)
+
+
+def said(words, status=0):
+    """What is said on standard error."""
+    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True,
+                          env=os.environ | {"TUSSLE_PYTHON": sys.executable})  # fmt: skip
+    assert done.returncode == status, done.stderr
+    return done.stderr
+
+
+def test_jobs_beyond_the_end_and_odd_words(builds, tmp_path):
+    plan, to = builds / "check.toml", tmp_path / "set"
+    assert "this plan has 36 jobs, 0..36" in fleet("sweep", plan, "--to", to, "--jobs", "99..100", status=2)
+    fleet("sweep", plan, "--to", to, "--jobs", "30..100", "-q")
+    for words, what in [(["--threads", "100000"], "from 1 to 1024"), (["--batch", "0"], "from 1 to"),
+                        (["--master", "x"], "--engine ray only"), (["--list"], "--list answers no point"),
+                        (["--limit", "3"], "--limit: not used here, but by `fleet`")]:  # fmt: skip
+        assert what in fleet("sweep", plan, "--to", to, *words, status=2), words
+
+
 def test_what_fails_is_an_answer(builds, tmp_path):
     plan = builds / "bad.toml"
     plan.write_text('verb = "diff"\n[fixed]\nold = "b00.o"\nnew = "b01.o"\n[over]\nname = ["s", "nothing"]\n')
@@ -180,7 +220,7 @@ def test_ray_gives_the_same_and_survives_a_dead_worker(builds, tmp_path):
     fleet("sweep", builds / "diff.toml", "--to", whole, "-q")
     words = ["sweep", builds / "diff.toml", "--to", spread, "--engine", "ray", "--batch", "100", "--threads", "2"]
     env = os.environ | {"TUSSLE_PYTHON": sys.executable}
-    child = subprocess.Popen([PROGRAM, *map(str, words), "-q"], env=env)
+    child = subprocess.Popen([PROGRAM, *map(str, words)], env=env, stderr=subprocess.PIPE, text=True)
     killed = 0
     for _ in range(6000):
         if child.poll() is not None or killed >= 2:
@@ -195,6 +235,8 @@ def test_ray_gives_the_same_and_survives_a_dead_worker(builds, tmp_path):
             except ProcessLookupError:
                 pass
         time.sleep(0.005)
-    assert child.wait(timeout=300) == 0 or child.returncode == 1
+    last = child.communicate(timeout=300)[1].strip().splitlines()[-1]
+    assert child.returncode in (0, 1), last
+    assert re.search(r"of 864 points done now; [\d.]+ s of CPU, [\d.]+ s of them in the points, without Ray", last), last
     assert killed and answers(spread) == answers(whole)
     assert json.loads(fleet("fleet", "sweep", "--dataset", spread, "--format", "json"))["rows"]

@@ -2,17 +2,17 @@
 
 use crate::Error;
 use crate::evidence::Evidence;
-use crate::long::long;
+use crate::long::{long, warn};
+use crate::number::Whole;
 use crate::table::Table;
 use crate::types::Types;
 use crate::view::View;
-use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
-use std::ffi::CString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tussle_calls::predict::{self as predictions, Asked};
+use tussle_calls::layouts::Paths;
 use tussle_calls::source::Source;
 use tussle_calls::{Answer, evidence as recorded, layouts};
 use tussle_tables::bench as rows;
@@ -23,6 +23,10 @@ pub(crate) enum Build<'py> {
     Open(PyRef<'py, Types>),
     Path(PathBuf),
 }
+
+/// Options as the command line shows them.
+pub(crate) const LINE: &str = "-c <BYTES>";
+pub(crate) const PHASE: &str = "--phase <BYTES>";
 
 /// [`Build`] without Python.
 enum Ready {
@@ -40,6 +44,13 @@ impl Build<'_> {
 }
 
 impl Ready {
+    fn name(&self) -> String {
+        match self {
+            Ready::Open(source) => source.name.clone(),
+            Ready::Path(path) => path.display().to_string(),
+        }
+    }
+
     fn open(self) -> anyhow::Result<Arc<Source>> {
         match self {
             Ready::Open(source) => Ok(source),
@@ -56,17 +67,21 @@ fn open_all(builds: Vec<Ready>) -> anyhow::Result<Vec<Arc<Source>>> {
 ///
 /// ``line_bytes`` and ``phase`` are bytes; without ``phase`` all that are possible count.
 #[pyfunction]
-#[pyo3(signature = (old, new, names = Vec::new(), *, hot = Vec::new(), line_bytes = 64, phase = None))]
+#[pyo3(
+    signature = (old, new, names = Vec::new(), *, hot = Vec::new(), line_bytes = Whole::from(64), phase = None),
+    text_signature = "(old, new, names = [], *, hot = [], line_bytes = 64, phase = None)"
+)]
 pub(crate) fn diff(
     py: Python<'_>,
     old: Build<'_>,
     new: Build<'_>,
     names: Vec<String>,
     hot: Vec<String>,
-    line_bytes: u32,
-    phase: Option<u64>,
+    line_bytes: Whole,
+    phase: Option<Whole>,
 ) -> PyResult<View> {
     let (old, new) = (old.ready(), new.ready());
+    let (line_bytes, phase) = (line_bytes.of_32_bits(LINE)?, phase.map(|p| p.parsed(PHASE)).transpose()?);
     let answer = long(py, move || {
         let options = layouts::diff_options(layouts::line_size(line_bytes)?, phase, hot)?;
         layouts::diffs(&*old.open()?, &*new.open()?, &names, &options)
@@ -77,14 +92,13 @@ pub(crate) fn diff(
 /// Layouts against a rule file. Status 1: a rule is violated; 2: one cannot be checked.
 #[pyfunction]
 pub(crate) fn check(py: Python<'_>, builds: Vec<Build<'_>>, rules: PathBuf) -> PyResult<View> {
-    let builds = builds.into_iter().map(Build::ready).collect();
+    let builds: Vec<Ready> = builds.into_iter().map(Build::ready).collect();
     let answer = long(py, move || {
         let text =
             std::fs::read_to_string(&rules).map_err(|e| anyhow::anyhow!("{}: {e}", rules.display()))?;
         let set = layouts::rules(&text).map_err(|e| e.context(rules.display().to_string()))?;
-        let open = open_all(builds)?;
-        let builds: Vec<&Source> = open.iter().map(|b| &**b).collect();
-        Ok(layouts::check(&set, &builds)?.0)
+        let builds = builds.into_iter().map(|b| (b.name(), b.open())).collect();
+        Ok(layouts::check(&set, builds, Paths::FromHere)?.0)
     })?;
     Ok(View::new(answer))
 }
@@ -93,14 +107,18 @@ pub(crate) fn check(py: Python<'_>, builds: Vec<Build<'_>>, rules: PathBuf) -> P
 ///
 /// ``line_bytes``: bytes.
 #[pyfunction]
-#[pyo3(signature = (builds, name, field, *, line_bytes = 64))]
+#[pyo3(
+    signature = (builds, name, field, *, line_bytes = Whole::from(64)),
+    text_signature = "(builds, name, field, *, line_bytes = 64)"
+)]
 pub(crate) fn place(
     py: Python<'_>,
     builds: Vec<Build<'_>>,
     name: String,
     field: String,
-    line_bytes: u32,
+    line_bytes: Whole,
 ) -> PyResult<View> {
+    let line_bytes = line_bytes.of_32_bits(LINE)?;
     let builds = builds.into_iter().map(Build::ready).collect();
     let answer = long(py, move || {
         let open = open_all(builds)?;
@@ -138,8 +156,8 @@ pub(crate) fn compare(
             let question = recorded::question(64, None, None, false).map_err(crate::long::error)?;
             let options = recorded::Options { names: Vec::new(), question, file: a.file() };
             long(py, move || {
-                let ((a, lost), (b, missing)) = (a.read()?, b.read()?);
-                Ok(recorded::compared((a, lost), (b, missing), &options))
+                let (a, b) = (a.read()?, b.read()?);
+                recorded::compared((&a.e, &a.problems), (&b.e, &b.problems), &options, Path::new("."))
             })?
         }
         _ => return Err(Error::new_err("give two evidences, or the path of one result of `tussle bench`")),
@@ -164,8 +182,7 @@ fn bench_results(py: Python<'_>, path: PathBuf) -> PyResult<recorded::Results> {
     let (results, problems) = long(py, move || recorded::bench_results(&path))?;
     if let [first, ..] = problems.as_slice() {
         let text = format!("{name}: {} lines could not be read: {first}", problems.len());
-        let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+        warn(py, &text)?;
     }
     Ok(results)
 }
@@ -182,20 +199,28 @@ pub(crate) enum Subject<'py> {
 /// ``cpus``: the last is the answer, all make the curve. ``draws``: until it is decided by default. Effects are
 /// relative changes of operations per second: 0.1 is 10% more.
 #[pyfunction]
-#[pyo3(signature = (subject, *, machine = None, cpus = Vec::new(), before = None, after = None, set = BTreeMap::new(),
-    draws = None, seed = 1))]
+#[pyo3(
+    signature = (subject, *, machine = None, cpus = Vec::new(), before = None, after = None, set = BTreeMap::new(),
+    draws = None, seed = Whole::from(1)),
+    text_signature = "(subject, *, machine = None, cpus = [], before = None, after = None, set = {}, draws = None, seed = \
+        1)"
+)]
 #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
 pub(crate) fn predict(
     py: Python<'_>,
     subject: Subject<'_>,
     machine: Option<String>,
-    cpus: Vec<u32>,
+    cpus: Vec<Whole>,
     before: Option<String>,
     after: Option<String>,
     set: BTreeMap<String, f64>,
-    draws: Option<u32>,
-    seed: u64,
+    draws: Option<Whole>,
+    seed: Whole,
 ) -> PyResult<View> {
+    let cpus = cpus.iter().map(|n| n.of_32_bits("--cpus <N,..>"));
+    let cpus = cpus.collect::<PyResult<Vec<u32>>>()?;
+    let draws = draws.map(|n| n.of_32_bits("--draws <N>")).transpose()?;
+    let seed = seed.parsed("--seed <N>")?;
     let asked = Asked { machine, cpus, before, after, set: set.into_iter().collect(), draws, seed };
     let threads = tussle_host::threads::cpus();
     let answer = match subject {
@@ -205,7 +230,7 @@ pub(crate) fn predict(
         Subject::Evidence(e) => {
             let from = e.from();
             long(py, move || {
-                Ok(predictions::answer(&predictions::recorded(&from.read()?.0, &asked, threads)?))
+                Ok(predictions::answer(&predictions::recorded(&from.read()?.e, &asked, threads)?))
             })
         }
     }?;

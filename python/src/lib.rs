@@ -3,6 +3,7 @@
 mod calls;
 mod evidence;
 mod long;
+mod number;
 mod table;
 mod types;
 mod view;

@@ -1,7 +1,9 @@
 //! Calls that take a while: on a thread of their own, without the GIL, while this one looks after Ctrl-C.
 
 use crate::Error;
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
+use std::ffi::CString;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -35,4 +37,10 @@ pub(crate) fn long<T: Send + 'static>(
 /// With the text that the command line prints.
 pub(crate) fn error(e: anyhow::Error) -> PyErr {
     Error::new_err(tussle_calls::in_full(&e))
+}
+
+/// What the command line says on its error stream beside an answer.
+pub(crate) fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
+    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
 }

@@ -1,7 +1,9 @@
 //! Types of a file: sizes, members, holes, lines, phases.
 
 use crate::Error;
+use crate::calls::{LINE, PHASE};
 use crate::long::{error, long};
+use crate::number::Whole;
 use crate::table::Table;
 use crate::view::View;
 use pyo3::prelude::*;
@@ -166,8 +168,9 @@ impl Type {
         self.read.table.aggregate(self.read.table.strip(self.id))
     }
 
-    fn at(&self, line_bytes: u32, phase: Option<u64>) -> PyResult<(LineSize, Where)> {
-        let line = layouts::line_size(line_bytes).map_err(error)?;
+    fn at(&self, line_bytes: Whole, phase: Option<Whole>) -> PyResult<(LineSize, Where)> {
+        let line = layouts::line_size(line_bytes.of_32_bits(LINE)?).map_err(error)?;
+        let phase = phase.map(|p| p.parsed(PHASE)).transpose()?;
         Ok((line, layouts::at(phase, line).map_err(error)?))
     }
 
@@ -269,8 +272,8 @@ impl Type {
     }
 
     /// Where in a line objects of this type can begin, bytes.
-    #[pyo3(signature = (line_bytes = 64))]
-    fn phases(&self, line_bytes: u32) -> PyResult<Vec<u64>> {
+    #[pyo3(signature = (line_bytes = Whole::from(64)), text_signature = "($self, line_bytes = 64)")]
+    fn phases(&self, line_bytes: Whole) -> PyResult<Vec<u64>> {
         let (line, at) = self.at(line_bytes, None)?;
         Ok(at.phases(&self.read.table, self.id, line, self.read.btf))
     }
@@ -281,24 +284,30 @@ impl Type {
     }
 
     /// Fields by line at one phase (bytes), or at all that are possible.
-    #[pyo3(signature = (line_bytes = 64, phase = None))]
-    fn lines(&self, line_bytes: u32, phase: Option<u64>) -> PyResult<Table> {
+    #[pyo3(
+        signature = (line_bytes = Whole::from(64), phase = None),
+        text_signature = "($self, line_bytes = 64, phase = None)"
+    )]
+    fn lines(&self, line_bytes: Whole, phase: Option<Whole>) -> PyResult<Table> {
         let (line, at) = self.at(line_bytes, phase)?;
         let rows = layout::line_rows(&self.read.table, self.id, &at, line, self.read.btf);
         Ok(Table::of_rows("lines", layout::LINES, rows))
     }
 
     /// pahole's text.
-    #[pyo3(signature = (line_bytes = 64))]
-    fn text(&self, line_bytes: u32) -> PyResult<String> {
+    #[pyo3(signature = (line_bytes = Whole::from(64)), text_signature = "($self, line_bytes = 64)")]
+    fn text(&self, line_bytes: Whole) -> PyResult<String> {
         let (line, _) = self.at(line_bytes, None)?;
         let options = pahole::Options { expand: false, line, btf: self.read.btf, hex: false };
         Ok(pahole::text(&self.read.table, self.id, options))
     }
 
     /// Every line as a row of bytes, as ``tussle layout --lines`` draws it.
-    #[pyo3(signature = (line_bytes = 64, phase = None))]
-    fn view(&self, line_bytes: u32, phase: Option<u64>) -> PyResult<View> {
+    #[pyo3(
+        signature = (line_bytes = Whole::from(64), phase = None),
+        text_signature = "($self, line_bytes = 64, phase = None)"
+    )]
+    fn view(&self, line_bytes: Whole, phase: Option<Whole>) -> PyResult<View> {
         let (line, at) = self.at(line_bytes, phase)?;
         let node = lines::view(&self.read.table, self.id, &at, line, self.read.btf);
         let view = tussle_render::View { kind: "layout", schema_version: 1, nodes: vec![node] };
@@ -307,7 +316,7 @@ impl Type {
 
     /// At phase 0: a notebook shows one picture, not eight.
     fn _repr_html_(&self) -> PyResult<String> {
-        let view = self.view(64, Some(0))?;
+        let view = self.view(Whole::from(64), Some(Whole::from(0)))?;
         Ok(crate::view::framed(&view.html()))
     }
 

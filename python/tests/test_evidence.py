@@ -167,3 +167,50 @@ def test_two_side_by_side(evidence_file):
     assert tussle.compare(e, e).kind == "report_comparison"
     with pytest.raises(tussle.Error, match="give two evidences"):
         tussle.compare(e)
+
+
+def without(path, to, table):
+    """The evidence without this table."""
+    text = path.read_text()
+    start = text.index('{"table": "%s"' % table)
+    to.write_text(text[:start] + text[text.index('{"table"', start + 1) :])
+    return to
+
+
+@pytest.mark.parametrize("table", ["accesses", "processes", "actors", "code", "touches", "losses"])
+def test_a_table_that_is_not_there_is_no_empty_one(evidence_file, tmp_path, table):
+    e = tussle.evidence(without(evidence_file, tmp_path / "cut.data", table))
+    assert table not in e.table_names
+    with pytest.raises(tussle.Error, match=f"no table `{table}`: unknown, not empty"):
+        e.table(table)
+    if table in ("accesses", "actors"):
+        with pytest.raises(tussle.Error, match="who fights is unknown"):
+            tussle.contention(e)
+
+
+RECORDED = pathlib.Path(__file__).parents[2] / "docs/guide.in/tussle.data"
+
+
+@pytest.mark.parametrize("table", ["accesses", "objects", "code"])
+def test_a_damaged_table_is_no_empty_one(tmp_path, table):
+    """One byte of its only block: nothing of it can be read."""
+    data = bytearray(RECORDED.read_bytes())
+    starts = [m.end() for m in re.finditer(rb'\{"table":"%s"[^\n]*\n' % table.encode(), data)]
+    for at in starts:
+        data[at + 3] ^= 0xFF
+    e = tussle.evidence(bytes(data))
+    assert table in tussle.evidence(RECORDED).table_names and table not in e.table_names
+    with pytest.raises(tussle.Error, match="or it is damaged"):
+        e.table(table)
+
+
+def test_a_table_with_a_lost_part_is_said(tmp_path):
+    path = tmp_path / "e.data"
+    write_evidence(path, tables(3, rows=50))
+    text = path.read_text()
+    path.write_text(text.replace('"rows": 52,', '"rows": 53,', 1))
+    e = tussle.evidence(path)
+    with pytest.warns(UserWarning, match="table accesses is damaged: rows are missing"):
+        assert pa.table(e.table("accesses")).num_rows == 52
+    with pytest.warns(UserWarning, match="damaged in 1 places: table accesses"):
+        tussle.contention(e)

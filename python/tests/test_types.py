@@ -63,30 +63,62 @@ def test_errors_have_the_command_lines_text(program, tmp_path):
 
 
 @pytest.mark.skipif("TUSSLE" not in os.environ, reason="TUSSLE names the command line's program")
-def test_errors_are_the_command_lines_word_for_word(program, tmp_path):
+def test_errors_are_the_command_lines_word_for_word(program, evidence_file, tmp_path):
     """The same mistake on both sides."""
     (tmp_path / "bad").write_bytes(b"\x7fELF")
     (tmp_path / "rules.toml").write_text("[[rule]]\ntype = 3\n")
+    good = tmp_path / "good.toml"
+    good.write_text('[[rule]]\ntype = "stats"\nseparate = ["hits", "misses"]\n')
     bad, rules, absent = tmp_path / "bad", tmp_path / "rules.toml", tmp_path / "absent"
+    data, e, t = evidence_file, tussle.evidence(evidence_file), tussle.open(program)["stats"]
+    stats = ["layout", program, "-C", "stats", "--lines"]
     both = [
         (["diff", program, program, "-C", "statz"], lambda: tussle.diff(program, program, ["statz"])),
         (["diff", program, program, "-C", "stats", "--hot", "nothing"],
          lambda: tussle.diff(program, program, ["stats"], hot=["nothing"])),
+        (["diff", program, absent], lambda: tussle.diff(program, absent)),
         (["check", program, "--rules", rules], lambda: tussle.check([program], rules)),
+        (["check", program, "--rules", absent], lambda: tussle.check([program], absent)),
+        (["check", absent, "--rules", good], lambda: tussle.check([absent], good)),
+        (["check", "--rules", good], lambda: tussle.check([], good)),
         (["report", bad], lambda: tussle.report(tussle.evidence(bad))),
+        (["report", absent], lambda: tussle.evidence(absent)),
+        (["report", tmp_path], lambda: tussle.report(tussle.evidence(tmp_path))),
+        (["report", data, "-C", "nothing"], lambda: tussle.report(e, ["nothing"])),
+        (["report", data, "--phase", "64"], lambda: tussle.report(e, phase=64)),
+        (["report", data, "--phase=-1"], lambda: tussle.report(e, phase=-1)),
+        (["report", data, "--phase", str(2**64)], lambda: tussle.report(e, phase=2**64)),
+        (["report", data, "--window=-5"], lambda: tussle.contention(e, window=-5)),
+        (["report", data, "--line", "63"], lambda: tussle.report(e, line_bytes=63)),
+        (["report", data, "--line=-1"], lambda: tussle.contention(e, line_bytes=-1)),
+        (["report", data, "--sources", absent], lambda: tussle.report(e, sources=absent)),
+        (["advise", data, "-C", "nothing"], lambda: tussle.advise(e, "nothing")),
+        (["advise", data, "-C", "stats", "--moves", "0"], lambda: tussle.advise(e, "stats", moves=0)),
+        (["advise", data, "-C", "stats", "--moves=-1"], lambda: tussle.advise(e, "stats", moves=-1)),
+        (["place", program, "-C", "stats", "--field", "nothing"], lambda: tussle.place([program], "stats", "nothing")),
+        (["compare", absent], lambda: tussle.compare(absent)),
+        (["compare", rules], lambda: tussle.compare(rules)),
         (["layout", absent], lambda: tussle.open(absent)),
-        (["layout", program, "-C", "stats", "--lines", "--phase", "100"],
-         lambda: tussle.open(program)["stats"].lines(phase=100)),
+        ([*stats, "--phase", "100"], lambda: t.lines(phase=100)),
+        ([*stats, "--phase=-1"], lambda: t.view(phase=-1)),
+        ([*stats, "-c", "63"], lambda: t.lines(line_bytes=63)),
+        ([*stats, "-c=-1"], lambda: t.phases(line_bytes=-1)),
         (["predict", "pcp_lists", "--machine", "abacus"], lambda: tussle.predict("pcp_lists", machine="abacus")),
+        (["predict", "nothing"], lambda: tussle.predict("nothing")),
+        (["predict", "pcp_lists", "--cpus", "0"], lambda: tussle.predict("pcp_lists", cpus=[0])),
+        (["predict", "pcp_lists", "--draws", "0"], lambda: tussle.predict("pcp_lists", draws=0)),
+        (["predict", "pcp_lists", "--draws=-1"], lambda: tussle.predict("pcp_lists", draws=-1)),
     ]  # fmt: skip
     for words, call in both:
         said = subprocess.run([os.environ["TUSSLE"], *map(str, words)], capture_output=True, text=True)
         assert said.returncode == 2, (words, said)
         with pytest.raises(tussle.Error) as error:
             call()
-        # Where the command line names an option first, Python has it as a keyword.
-        text = re.sub(r"^--\w+: ", "", said.stderr.removeprefix("tussle: ").strip())
-        assert str(error.value) == text, words
+        # What arguments cannot be is followed by where to look; where the command line names an option first, Python
+        # has it as a keyword, and short names of options are not told.
+        text = said.stderr.split("\n\nFor more information")[0].removeprefix("tussle: ").removeprefix("error: ")
+        text = re.sub(r"^--\w+: ", "", text.strip())
+        assert str(error.value) == re.sub(r"'-\w, (--\w+)", r"'\1", text), words
 
 
 def test_diff_check_place(program, tmp_path):
@@ -101,6 +133,13 @@ def test_diff_check_place(program, tmp_path):
     bad = tussle.check([program], rules)
     assert bad.status == 1 and bad.dict()["failed"] == 1
     assert tussle.check([new], rules).status == 0
+    # Of several builds one that cannot be read keeps no other from being judged.
+    some = tussle.check([program, tmp_path / "absent"], rules)
+    assert some.status == 2 and some.dict()["failed"] == 1 and some.dict()["errors"] == 1
+    with pytest.raises(tussle.Error, match="name what to check"):
+        tussle.check([], rules)
+    with pytest.raises(TypeError):
+        tussle.diff(program, new, phase=1.5)
     rules.write_text("[[rule]]\ntype = 3\n")
     with pytest.raises(tussle.Error, match=re.escape(str(rules))):
         tussle.check([program], rules)

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -85,3 +86,57 @@ def test_what_is_printed_is_the_command_lines(program, evidence_file, bench_file
                                   text=True)  # fmt: skip
             assert have() == done.stdout, (words, form, done.stderr)
             assert view.status == done.returncode, (words, done.stderr)
+
+
+CODE = """
+struct stats { long hits; long misses; };
+struct stats all;
+int count(void) {
+    all.hits++;
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif("TUSSLE" not in os.environ, reason="TUSSLE names the command line's program")
+def test_paths_and_source_lines_are_the_command_lines(tmp_path, monkeypatch):
+    """In the folder of the sources: paths are seen from there, and lines of the source stand beside the code."""
+    import made
+
+    if not shutil.which("gcc"):
+        pytest.skip("gcc")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "a.c").write_text(CODE)
+    os.utime(folder / "a.c", (1_600_000_000, 1_600_000_000))
+    subprocess.run(["gcc", "-g", "-c", "-o", "p.o", folder / "a.c"], check=True)
+    (folder / "rules.toml").write_text('[[rule]]\ntype = "stats"\nseparate = ["hits", "misses"]\n')
+    tables = made.tables()
+    code = next(rows for name, _, rows in tables if name == "code")
+    for row in code:
+        row[3] = [{"function": "count", "file": str(folder / "a.c"), "line": 5, "column": 0}]
+    made.write_evidence(folder / "e.data", tables)
+    e, seen = tussle.evidence(folder / "e.data"), {}
+    both = [
+        (["report", folder / "e.data"], lambda: tussle.report(e)),
+        (["report", folder / "e.data", folder / "e.data"], lambda: tussle.compare(e, e)),
+        (["advise", folder / "e.data", "-C", "stats"], lambda: tussle.advise(e, "stats")),
+        (["check", "p.o", "--rules", "rules.toml"], lambda: tussle.check(["p.o"], "rules.toml")),
+        (["check", "p.o", "absent", "--rules", "rules.toml"], lambda: tussle.check(["p.o", "absent"], "rules.toml")),
+    ]
+    for words, call in both:
+        for form, of in (("text", lambda v: v.text()), ("json", lambda v: v.json()), ("md", lambda v: v.markdown())):
+            done = subprocess.run([os.environ["TUSSLE"], *words, "--format", form], capture_output=True, text=True)
+            try:
+                view = call()
+            except tussle.Error as error:
+                assert (done.stderr.strip(), done.returncode) == (f"tussle: {error}", 2)
+                break
+            assert (of(view), view.status) == (done.stdout, done.returncode), (words, form, done.stderr)
+            seen.setdefault(words[0], "")
+            seen[words[0]] += done.stdout
+    assert "all.hits++" in seen["report"] and str(folder / "a.c") not in seen["report"] + seen["check"], seen
+    # From elsewhere the whole path is shown.
+    monkeypatch.chdir(tmp_path)
+    assert "project/a.c" in tussle.report(e).text()

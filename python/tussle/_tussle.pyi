@@ -173,9 +173,10 @@ class Evidence:
         """What is damaged, with table and byte. Reads all of it."""
     @property
     def table_names(self) -> list[str]:
-        """Tables that the file has."""
+        """Tables that the file has and that can be read, at least in part."""
     def table(self, name: str) -> Table:
-        """A table of docs/evidence.md. Row numbers are ids, from 0. Raises ``Error`` when the file does not have it.
+        """A table of docs/evidence.md. Row numbers are ids, from 0. Raises ``Error`` when the file does not have it, or when
+        nothing of it can be read; a table of which a part is lost is a ``UserWarning``.
 
         Large tables are read a block at a time, as rows are taken; they are never in memory as a whole.
         """
@@ -202,7 +203,8 @@ def contention(
     """One row per fight over lines, the costliest first: fields, class, E, transfers, reads, writes, threads, code.
 
     ``e`` and ``transfers`` are in the evidence's own unit (column ``unit``); never add rows of different units.
-    ``phase``: what if every object began so many bytes into a line? ``window``: accesses, instead of the recorder's.
+    ``line_bytes`` (64 or 128) and ``phase`` are bytes. ``phase``: what if every object began so many bytes into a line?
+    ``window``: accesses, instead of the recorder's. What is damaged is a ``UserWarning``.
     """
 
 def report(
@@ -213,10 +215,12 @@ def report(
     phase: int | None = None,
     window: int | None = None,
     split: Literal["observed", "even"] = "observed",
+    sources: Path = ".",
 ) -> View:
     """What ``tussle report`` prints. Status 1: a layout helps; 2: nothing was seen that could be judged.
 
-    ``line_bytes`` and ``phase`` are bytes, ``window`` is accesses.
+    ``line_bytes`` (64 or 128) and ``phase`` are bytes, ``window`` is accesses. ``sources``: the folder whose files are
+    shown beside the places of code, unless they changed since.
     """
 
 def advise(
@@ -230,7 +234,8 @@ def advise(
 ) -> View:
     """Moves of fields of one struct, each with its bill; they must hold in all ``builds``.
 
-    ``moves``: fields moved together at most, 1 to 3. ``frozen``: members that stay. ``line_bytes``: bytes.
+    ``moves``: fields moved together at most, 1 to 3. ``frozen``: members that stay. ``line_bytes``: bytes. What ``fix``
+    would refuse by the sources below the current folder is left out. What is damaged is a ``UserWarning``.
     """
 
 def diff(

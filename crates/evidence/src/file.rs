@@ -28,6 +28,7 @@ mod packed;
 mod parts;
 mod text;
 
+pub use kinds::Extent;
 pub use parts::Parts;
 
 use crate::columns::{Row, TypeModel, TypeRow};

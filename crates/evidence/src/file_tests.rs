@@ -320,6 +320,38 @@ fn tables_by_blocks_are_those_of_the_whole() {
     }
 }
 
+/// A table of which nothing can be read is no empty table.
+#[test]
+fn how_much_of_a_table_can_be_read() {
+    let mut e = small();
+    e.accesses = (0..50_000).map(|i| Access { vt0: i, vt1: i + 1, ..e.accesses[0].clone() }).collect();
+    let file = packed(&e);
+    let at = |table: &str| {
+        let header = format!("{{\"table\":\"{table}\"");
+        let found = file.windows(header.len()).enumerate().filter(|w| w.1 == header.as_bytes()).map(|w| w.0);
+        found.map(|i| i + file[i..].iter().position(|b| *b == b'\n').unwrap() + 5).collect::<Vec<usize>>()
+    };
+    let extent = |damaged: &[usize], table: &str| {
+        let mut file = file.clone();
+        damaged.iter().for_each(|i| file[*i] ^= 0xff);
+        Parts::open(std::sync::Arc::new(file)).unwrap().extent(table)
+    };
+    let blocks = at("accesses");
+    assert_eq!((blocks.len(), extent(&[], "accesses"), extent(&[], "losses")), (4, Extent::Whole, Extent::Whole));
+    assert_eq!(extent(&blocks, "accesses"), Extent::None);
+    for one in &blocks {
+        assert_eq!(extent(&[*one], "accesses"), Extent::Part);
+    }
+    assert_eq!((extent(&at("objects"), "objects"), extent(&blocks, "objects")), (Extent::None, Extent::Whole));
+    assert_eq!(extent(&[], "nothing"), Extent::None);
+    let text = String::from_utf8(bytes(&small())).unwrap();
+    let without = |table: &str| text.replace(&format!("\"table\":\"{table}\""), "\"table\":\"wishes\"");
+    for table in ["accesses", "processes", "losses"] {
+        let of = |text: String| Parts::open(std::sync::Arc::new(text.into_bytes())).unwrap().extent(table);
+        assert_eq!((of(text.clone()), of(without(table))), (Extent::Whole, Extent::None), "{table}");
+    }
+}
+
 proptest! {
     #[test]
     fn damaged_tables_by_blocks_are_those_of_the_whole(

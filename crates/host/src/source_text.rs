@@ -46,6 +46,11 @@ impl SourceText {
         lines.get(usize::try_from(number).ok()?.checked_sub(1)?).cloned()
     }
 
+    /// The same of a path as seen from `here`, or, where the program was built elsewhere, from the sources' folder.
+    pub fn seen_from(&mut self, here: &Path, file: &str, number: u32) -> Option<String> {
+        self.line(&here.join(file).to_string_lossy(), number).or_else(|| self.line(file, number))
+    }
+
     fn read(&self, file: &str) -> Option<Vec<String>> {
         let path = self.root.join(file).canonicalize().ok().filter(|p| p.starts_with(&self.root))?;
         let about = path.metadata().ok().filter(|m| m.is_file() && m.len() <= FILE_BYTES_MAX)?;
@@ -56,6 +61,14 @@ impl SourceText {
         let line = |l: &str| l.chars().filter(printable).take(LINE_CHARACTERS_MAX).collect();
         Some(String::from_utf8_lossy(&bytes).lines().map(line).collect())
     }
+}
+
+/// The longest end of the path that is a file from the current folder on: debug information names the folder of the
+/// compilation.
+pub fn checkout_path(path: &Path) -> Option<String> {
+    let parts: Vec<_> = path.components().filter(|c| matches!(c, std::path::Component::Normal(_))).collect();
+    let ends = (0..parts.len()).map(|i| parts[i..].iter().collect::<PathBuf>());
+    ends.into_iter().find(|end| end.is_file()).map(|end| end.display().to_string())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::{Answer, Source};
 use anyhow::{Context, bail};
 use std::path::Path;
+use tussle_advise::Edit;
 use tussle_advise::advice::Options as AdviseOptions;
 use tussle_advise::builds::Build;
 use tussle_bench::verdict::{Outcome, Question as Margin};
@@ -14,7 +15,9 @@ use tussle_evidence::file::Parts;
 use tussle_evidence::{ActorKind, Evidence, Problem};
 use tussle_host::companions::open_bytes;
 use tussle_host::evidence_file;
-use tussle_model::LineSize;
+use tussle_host::fix::{Foresight, is_ordered};
+use tussle_host::source_text::SourceText;
+use tussle_model::{LineSize, SourceLoc};
 use tussle_render::{Node, View};
 use tussle_report as report;
 
@@ -23,12 +26,23 @@ use tussle_report as report;
 /// # Errors
 /// It cannot be read, or is no evidence: with the words of [`evidence_file::read`].
 pub fn parts(path: &Path) -> anyhow::Result<Parts> {
-    let failed = |source: std::io::Error| match source.kind() {
+    let bytes = open_bytes(path).map_err(|e| unread(path, e))?;
+    Ok(Parts::open(bytes).map_err(|source| evidence_file::Error::Format { path: path.into(), source })?)
+}
+
+/// The file is there; with the words of [`evidence_file::read`] where it is not.
+///
+/// # Errors
+/// As said.
+pub fn present(path: &Path) -> Result<(), evidence_file::Error> {
+    path.metadata().map(drop).map_err(|e| unread(path, e))
+}
+
+fn unread(path: &Path, source: std::io::Error) -> evidence_file::Error {
+    match source.kind() {
         std::io::ErrorKind::NotFound => evidence_file::Error::Absent(path.into()),
         _ => evidence_file::Error::Io { path: path.into(), what: "read", source },
-    };
-    let bytes = open_bytes(path).map_err(failed)?;
-    Ok(Parts::open(bytes).map_err(|source| evidence_file::Error::Format { path: path.into(), source })?)
+    }
 }
 
 /// The question that a report answers. `phase`: what if every object began so many bytes into a line.
@@ -51,14 +65,16 @@ pub fn question(
     Ok(Question { line, bases, window_vt, split })
 }
 
-/// The report of an evidence. Status 1: a layout helps; 2: nothing was seen that could be judged.
+/// The report of an evidence, with lines of the sources below a folder. Status 1: a layout helps; 2: nothing was seen
+/// that could be judged.
 ///
 /// # Errors
-/// Nothing recorded has one of the names.
+/// Nothing recorded has one of the names, or there is no such folder.
 pub fn reported(
     e: &Evidence,
     problems: &[Problem],
     options: &report::Options,
+    sources: &Path,
 ) -> anyhow::Result<Answer> {
     for name in &options.names {
         if !report::is_known(e, name) {
@@ -66,18 +82,28 @@ pub fn reported(
             bail!("nothing recorded has the name or type `{name}`; there is: {known}");
         }
     }
-    let found = report::report(e, problems, options);
-    Ok(Answer { status: found.outcome.status(false), view: found.view })
+    with_lines(report::report(e, problems, options), e, sources)
 }
 
 /// Two evidences side by side, each with what could not be read of it.
+///
+/// # Errors
+/// There is no such folder.
 pub fn compared(
     (old, old_damage): (&Evidence, &[Problem]),
     (new, new_damage): (&Evidence, &[Problem]),
     options: &report::Options,
-) -> Answer {
-    let found = report::compare(old, new, [old_damage, new_damage], options);
-    Answer { status: found.outcome.status(false), view: found.view }
+    sources: &Path,
+) -> anyhow::Result<Answer> {
+    with_lines(report::compare(old, new, [old_damage, new_damage], options), old, sources)
+}
+
+fn with_lines(mut found: report::Report, e: &Evidence, sources: &Path) -> anyhow::Result<Answer> {
+    let text = SourceText::below(sources, e.run.started_unix_s);
+    let mut text = text.with_context(|| format!("--sources {}", sources.display()))?;
+    let here = std::env::current_dir().unwrap_or_default();
+    report::excerpt::attach(&mut found.view, &mut |file, line| text.seen_from(&here, file, line));
+    Ok(Answer { status: found.outcome.status(false), view: found.view })
 }
 
 /// What advice is asked for.
@@ -93,26 +119,29 @@ pub struct Wanted<'a> {
     pub frozen: Vec<String>,
 }
 
-/// Moves of fields, each with its bill; they must hold in all `builds`.
+/// Moves of fields, each with its bill; they must hold in all `builds`. `here`: what `fix` would refuse by the sources
+/// below the current folder is left out, as the command line does.
 ///
 /// # Errors
-/// The evidence cannot rank moves, or has no such struct.
-pub fn advised(e: &Evidence, wanted: &Wanted<'_>, builds: &[&Source]) -> anyhow::Result<Answer> {
+/// The evidence has no such struct.
+pub fn advised(e: &Evidence, wanted: &Wanted<'_>, builds: &[&Source], here: bool) -> anyhow::Result<Answer> {
+    if !(1..=3).contains(&wanted.moves) {
+        bail!("invalid value '{}' for '--moves <MOVES>': {0} is not in 1..=3", wanted.moves);
+    }
+    let (name, line, moves) = (wanted.name, wanted.line, wanted.moves.into());
     let actors = e.actors.iter().any(|a| a.kind != ActorKind::Unknown);
     if e.samples.is_some() && !(e.run.sees.writes && actors) {
-        bail!(
-            "imported samples that tell no stores or no threads (unknown, not zero), so no move can be ranked"
-        );
+        let signs = tussle_advise::signs::signs(e, name, line.unwrap_or(e.run.line_bytes.into()))?;
+        return Ok(Answer::clean(report::signs::view(&signs)));
     }
-    if !(1..=3).contains(&wanted.moves) {
-        bail!("{} moves: from 1 to 3", wanted.moves);
-    }
-    let types = builds.iter().map(|b| Ok(b.find(wanted.name)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
+    let types = builds.iter().map(|b| Ok(b.find(name)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
     let builds = builds.iter().zip(&types).map(|(b, t)| Build { name: &b.name, table: &t.table }).collect();
+    let foresight = Foresight::here(&e.types, name).filter(|_| here);
+    let refuses = |edits: &[Edit]| foresight.as_ref().and_then(|f| f.refuses(edits));
+    let ordered = |name: &str, decl: Option<&SourceLoc>| here && is_ordered(Path::new("."), name, decl);
     let frozen = wanted.frozen.clone();
-    let (line, moves) = (wanted.line, wanted.moves.into());
-    let options = AdviseOptions { line, moves, frozen, builds, ..AdviseOptions::default() };
-    let found = tussle_advise::advise(e, wanted.name, &options)?;
+    let options = AdviseOptions { line, moves, frozen, builds, refuses: Some(&refuses), ordered: Some(&ordered) };
+    let found = tussle_advise::advise(e, name, &options)?;
     let bytes = line.and_then(|l| u32::try_from(l).ok()).unwrap_or(e.run.line_bytes);
     let line = LineSize::new(bytes).unwrap_or(LineSize::L64);
     Ok(Answer::clean(report::advice::drawn(e, &found, line)))
@@ -135,7 +164,7 @@ pub fn bench_results(path: &Path) -> anyhow::Result<(sample::Results, Vec<String
 /// Fewer than two arms or pairs.
 pub fn benched(results: &sample::Results, margin_percent: f64) -> anyhow::Result<Answer> {
     if !(0.0..100.0).contains(&margin_percent) {
-        bail!("a margin is a percentage from 0 to 100, not {margin_percent}");
+        bail!("--margin is a percentage from 0 to 100, not {margin_percent}");
     }
     let question = Margin { margin: margin_percent / 100.0, ..Margin::default() };
     let all = family::judge(results, question)?;

@@ -1,15 +1,19 @@
 //! Verbs about layouts: `layout --lines`, `diff`, `check`, `place`.
 
+use crate::source::Types;
 use crate::{Answer, Source};
 use anyhow::{Context, bail};
+use std::path::Path;
+use std::sync::Arc;
+use tussle_host::source_text::checkout_path;
 use tussle_layout::diff::{
     HotPair, Options, Side, changed, diff, hot_pairs, matched, shown, summary_view, type_view, unknown_hot,
 };
 use tussle_layout::phases::Where;
-use tussle_layout::rules::{self, Build, Rule, RuleSet};
+use tussle_layout::rules::{self, Build, RuleSet, Status, Told};
 use tussle_layout::slots::parse_field;
 use tussle_layout::{lines, place};
-use tussle_model::{LineSize, TypeId};
+use tussle_model::{LineSize, TypeId, TypeTable};
 use tussle_render::{Node, View};
 
 /// A line size in bytes.
@@ -18,7 +22,7 @@ use tussle_render::{Node, View};
 /// It is no power of two from 8 to 65536.
 pub fn line_size(bytes: u32) -> anyhow::Result<LineSize> {
     LineSize::new(bytes)
-        .with_context(|| format!("a line of {bytes} bytes: a power of two from 8 to 65536 is needed"))
+        .with_context(|| format!("-c {bytes}: a power of two from 8 to 65536 is needed"))
 }
 
 /// Where objects begin in their lines: at one phase, or wherever they can.
@@ -128,46 +132,51 @@ pub fn rules(text: &str) -> anyhow::Result<RuleSet> {
     Ok(set)
 }
 
-/// How one rule fared in one build.
-#[derive(Clone, Debug)]
-pub struct Checked {
-    /// Name of the build.
-    pub build: String,
-    /// The type that the rule is about.
-    pub type_name: String,
-    /// The rule's id, or what it demands.
-    pub rule: String,
-    /// `holds`, `violated`, `not applicable`, `unknown`, `error`.
-    pub status: &'static str,
-    /// What is wrong or unknown.
-    pub message: Option<String>,
+/// A build that is to be checked: its name, and what was opened or why not.
+pub type Named = (String, anyhow::Result<Arc<Source>>);
+
+/// Whose paths a view has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paths {
+    /// As the compiler was told: the same wherever it is asked.
+    AsBuilt,
+    /// As the command line shows them: as seen from the current folder.
+    FromHere,
 }
 
-/// Rules against builds. Status 1: one is violated; 2: one cannot be checked.
+/// Rules against builds. Status 1: one is violated; 2: one cannot be checked. Of several builds one that cannot be read
+/// is a column of errors, and keeps no other from being judged.
 ///
 /// # Errors
-/// A build's types cannot be read.
-pub fn check(set: &RuleSet, builds: &[&Source]) -> anyhow::Result<(Answer, Vec<Checked>)> {
+/// There is no build, or the only one cannot be read.
+pub fn check(set: &RuleSet, builds: Vec<Named>, paths: Paths) -> anyhow::Result<(Answer, Vec<Told>)> {
+    if builds.is_empty() {
+        bail!("name what to check: an executable, a vmlinux, or /sys/kernel/btf/vmlinux for the running kernel");
+    }
     let mut names: Vec<String> = set.rules.iter().map(|r| r.ty.clone()).collect();
     names.sort();
     names.dedup();
     if set.rules.iter().any(|r| r.inherit) {
         names.clear();
     }
-    let types = builds.iter().map(|b| b.types(&names)).collect::<anyhow::Result<Vec<_>>>()?;
-    let cells: Vec<Build<'_>> = (builds.iter().zip(&types))
-        .map(|(b, t)| Build {
-            name: b.name.clone(),
-            table: &t.table,
-            btf: t.btf,
-            arch: b.arch(),
-            config: b.config(),
-            caches: None,
-        })
-        .collect();
-    let outcomes = rules::check(&set.rules, &cells);
-    let rows =
-        outcomes.iter().map(|o| checked(&set.rules[o.rule], &cells[o.build].name, &o.status)).collect();
+    let alone = builds.len() == 1;
+    let read = |(name, source): Named| match source.and_then(|s| Ok((s.types(&names)?, s))) {
+        Err(e) if alone => Err(e),
+        read => Ok((name, read.map_err(|e| format!("{e:#}")))),
+    };
+    let read = builds.into_iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+    let nothing = TypeTable::new(8);
+    let cells: Vec<Build<'_>> = read.iter().map(|(name, read)| cell(name, read, &nothing)).collect();
+    let mut outcomes = rules::check(&set.rules, &cells);
+    for o in &mut outcomes {
+        if let Err(why) = &read[o.build].1 {
+            o.status = Status::Error(why.clone());
+        }
+        if paths == Paths::FromHere {
+            seen_from_here(&mut o.status);
+        }
+    }
+    let rows = rules::told(&set.rules, &cells, &outcomes);
     let context = rules::Context {
         waivers: set.waivers.clone(),
         today: tussle_host::day::today(),
@@ -182,17 +191,29 @@ pub fn check(set: &RuleSet, builds: &[&Source]) -> anyhow::Result<(Answer, Vec<C
     Ok((Answer { view: View { kind: "check", schema_version: 1, nodes }, status }, rows))
 }
 
-fn checked(rule: &Rule, build: &str, status: &rules::Status) -> Checked {
-    let (status, message) = match status {
-        rules::Status::Pass => ("holds", None),
-        rules::Status::Fail(v) => {
-            ("violated", Some(v.iter().map(|v| v.message.clone()).collect::<Vec<_>>().join("; ")))
-        }
-        rules::Status::NotForThis => ("not applicable", None),
-        rules::Status::Unknown(what) => ("unknown", Some(what.clone())),
-        rules::Status::Error(what) => ("error", Some(what.clone())),
-    };
-    Checked { build: build.into(), type_name: rule.ty.clone(), rule: rule.name().into(), status, message }
+/// What a rule looks at.
+fn cell<'a>(
+    name: &str,
+    read: &'a Result<(Arc<Types>, Arc<Source>), String>,
+    nothing: &'a TypeTable,
+) -> Build<'a> {
+    let read = read.as_ref().ok();
+    Build {
+        name: name.into(),
+        table: read.map_or(nothing, |r| &r.0.table),
+        btf: read.is_some_and(|r| r.0.btf),
+        arch: read.and_then(|r| r.1.arch()),
+        config: read.and_then(|r| r.1.config()),
+        caches: None,
+    }
+}
+
+/// Source files of violations as seen from the current folder.
+fn seen_from_here(status: &mut Status) {
+    let Status::Fail(violations) = status else { return };
+    for at in violations.iter_mut().filter_map(|v| v.at.as_mut()) {
+        at.file = checkout_path(Path::new(&at.file)).unwrap_or_else(|| std::mem::take(&mut at.file));
+    }
 }
 
 /// Where a new field (`TYPE NAME`) fits into a type without moving any other, in every build.
@@ -205,7 +226,7 @@ pub fn places(builds: &[&Source], name: &str, field: &str, line: LineSize) -> an
     let ids = builds.iter().map(|b| Ok(b.find(name)?.1[0])).collect::<anyhow::Result<Vec<TypeId>>>()?;
     let parsed = types.iter().find_map(|t| parse_field(&t.table, field, t.btf));
     let parsed =
-        parsed.with_context(|| format!("field `{field}`: no such type, or not of the form 'TYPE NAME'"))?;
+        parsed.with_context(|| format!("`{field}`: no such type, or not of the form 'TYPE NAME'"))?;
     let cells: Vec<place::Build<'_>> = (builds.iter().zip(&types).zip(ids))
         .map(|((b, t), id)| place::Build { name: b.name.clone(), table: &t.table, id, btf: t.btf })
         .collect();

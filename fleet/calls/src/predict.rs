@@ -37,7 +37,7 @@ pub struct Asked {
 /// # Errors
 /// No such scenario, variant, machine or number of CPUs.
 pub fn scenario(name: &str, asked: &Asked, threads: u32) -> anyhow::Result<Prediction> {
-    let story = Story::find(name)?;
+    let story = Story::find(name).map_err(|e| anyhow::anyhow!("{e}; and there is no file of that name"))?;
     let mut q = Question::of(story)?;
     if let Some(name) = &asked.machine {
         q.machine = open_machine(name)?;
@@ -92,10 +92,13 @@ fn settings(
         cpus => cpus.to_vec(),
     };
     if let Some(n) = q.cpus.iter().find(|n| **n == 0 || **n > q.machine.cpus()) {
-        bail!("{n} CPUs: {} has CPUs 1 to {}", q.machine.name, q.machine.cpus());
+        let (name, has) = (&q.machine.name, q.machine.cpus());
+        bail!(
+            "--cpus {n}: {name} has CPUs 1 to {has}; --list-machines shows larger ones, a profile may describe one"
+        );
     }
     if let Some(n) = asked.draws.filter(|n| !(1..=100_000).contains(n)) {
-        bail!("{n} draws: from 1 to 100000");
+        bail!("--draws {n}: from 1 to 100000");
     }
     (q.draws, q.seed) = (asked.draws, asked.seed);
     for (key, value) in &asked.set {

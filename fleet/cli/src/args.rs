@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Options without a value.
-const SWITCHES: &[&str] = &["help", "parquet", "no-raw", "redact", "quiet", "list"];
+const SWITCHES: &[&str] = &["help", "parquet", "no-raw", "redact", "quiet", "list", "sums"];
 /// Options with one.
 const VALUES: &[&str] = &[
     "to",
@@ -28,6 +28,17 @@ const VALUES: &[&str] = &[
     "jobs",
     "batch",
 ];
+
+/// Who uses which of them; `help` and `quiet` are for all.
+const USED: &[(&str, &[&str])] = &[
+    ("export", &["parquet", "to", "host", "build", "kernel", "no-raw", "redact"]),
+    ("sweep", &["to", "jobs", "threads", "engine", "master", "batch", "list", "sums"]),
+    ("fleet", &["dataset", "limit", "format", "engine", "master", "threads", "memory-gb"]),
+    ("fleet new", &["since", "since-build"]),
+    ("fleet regressions", &["old", "new"]),
+];
+/// Nobody has more CPUs for one of these.
+const THREADS_MAX: u64 = 1_024;
 
 /// What was given.
 #[derive(Debug, Default)]
@@ -62,6 +73,19 @@ impl Args {
         Ok(args)
     }
 
+    /// What would be ignored is refused: who gave it believes in it.
+    ///
+    /// # Errors
+    /// An option that none of these uses.
+    pub(crate) fn only(&self, who: &[&str]) -> anyhow::Result<()> {
+        let uses = |w: &&str, name: &str| USED.iter().any(|u| u.0 == *w && u.1.contains(&name));
+        let known = |name: &str| ["help", "quiet"].contains(&name) || who.iter().any(|w| uses(w, name));
+        let Some(other) = self.values.keys().find(|n| !known(n)) else { return Ok(()) };
+        let users = USED.iter().map(|u| u.0).filter(|w| uses(w, other));
+        let users: Vec<String> = users.map(|w| format!("`{w}`")).collect();
+        bail!("--{other}: not used here, but by {}", users.join(" and "))
+    }
+
     /// The switch was given.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.values.contains_key(name)
@@ -75,6 +99,26 @@ impl Args {
     /// The path of an option.
     pub(crate) fn path(&self, name: &str) -> Option<&Path> {
         self.values.get(name).map(Path::new)
+    }
+
+    /// A whole number from 1 on.
+    ///
+    /// # Errors
+    /// It is none, or more than `most`.
+    pub(crate) fn count(&self, name: &str, most: u64) -> anyhow::Result<Option<u64>> {
+        let Some(n) = self.parsed::<u64>(name)? else { return Ok(None) };
+        if !(1..=most).contains(&n) {
+            bail!("--{name} {n}: from 1 to {most}");
+        }
+        Ok(Some(n))
+    }
+
+    /// Threads that were asked for.
+    ///
+    /// # Errors
+    /// As [`Args::count`].
+    pub(crate) fn threads(&self) -> anyhow::Result<Option<u64>> {
+        self.count("threads", THREADS_MAX)
     }
 
     /// A number, or anything else that is parsed.
@@ -117,5 +161,11 @@ mod tests {
     fn mistakes_are_said() {
         assert!(parse("--nothing").unwrap_err().to_string().contains("no such option"));
         assert!(parse("--to").unwrap_err().to_string().contains("missing"));
+        let since = parse("top --since 2026-11-22").unwrap();
+        assert!(since.only(&["fleet", "fleet new"]).is_ok());
+        let said = since.only(&["fleet"]).unwrap_err().to_string();
+        assert_eq!(said, "--since: not used here, but by `fleet new`");
+        let many = parse("--threads 100000 --limit 3").unwrap();
+        assert_eq!(many.threads().unwrap_err().to_string(), "--threads 100000: from 1 to 1024");
     }
 }

@@ -1,6 +1,7 @@
 //! A folder of Parquet files, partitioned by kind, day, host and build. Files are written beside, synced and renamed,
 //! so that what has a name is whole; a file's name is the hash of what it came from, so that nothing is there twice.
 
+use crate::args::Args;
 use anyhow::{Context, bail};
 use arrow_array::RecordBatch;
 use parquet::arrow::ArrowWriter;
@@ -11,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Version of the dataset's schema: grows when a column changes its meaning; new columns do not change it.
 pub(crate) const SCHEMA: u32 = 1;
@@ -34,6 +37,8 @@ pub(crate) struct Partition {
     pub(crate) host: String,
     /// Build-id or what stands for it.
     pub(crate) build: String,
+    /// Permissions of its files.
+    pub(crate) mode: u32,
 }
 
 /// A dataset that this version can append to.
@@ -63,7 +68,7 @@ impl Dataset {
             bail!("{}: a folder with other things in it; name an empty or a new one", root.display());
         }
         let text = serde_json::to_vec(&Marker { format: FORMAT.into(), schema: SCHEMA })?;
-        put(&marker, |file| Ok(std::io::Write::write_all(file, &text)?)).with_context(at)?;
+        put(&marker, FOR_ALL, |file| Ok(std::io::Write::write_all(file, &text)?)).with_context(at)?;
         Ok(Dataset { root: root.into() })
     }
 
@@ -125,7 +130,8 @@ impl Dataset {
         let mut rows = 0;
         let folder = path.parent().unwrap_or(&self.root);
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        put(&path, |file| {
+        clear(folder);
+        put(&path, p.mode, |file| {
             let mut writer: Option<ArrowWriter<&mut File>> = None;
             let mut file = Some(file);
             for batch in batches {
@@ -158,11 +164,26 @@ fn properties() -> WriterProperties {
     made.build()
 }
 
-/// Writes beside, syncs, renames, syncs the folder. A name that begins with a dot is never read.
-fn put(path: &Path, write: impl FnOnce(&mut File) -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// What has no source of its own is for others, too; what the umask takes away stays away.
+pub(crate) const FOR_ALL: u32 = 0o666;
+const PART: &str = ".part-";
+/// Who writes locks its file this soon after making it.
+const YOUNG: Duration = Duration::from_secs(2);
+
+/// Who may read and write a file made of this one: whoever may read and write it.
+pub(crate) fn mode_of(source: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    source.metadata().map_or(0o600, |m| m.permissions().mode() & FOR_ALL)
+}
+
+/// Writes beside, syncs, renames, syncs the folder. A name that begins with a dot is never read. While it is written it
+/// is locked, so that others can tell what a killed writer left behind.
+fn put(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
     let folder = path.parent().unwrap_or(Path::new("."));
-    let mut temporary =
-        tempfile::Builder::new().prefix(".part-").permissions(readable()).tempfile_in(folder)?;
+    let permissions = fs::Permissions::from_mode(mode);
+    let mut temporary = tempfile::Builder::new().prefix(PART).permissions(permissions).tempfile_in(folder)?;
+    lock(temporary.as_file());
     write(temporary.as_file_mut())?;
     temporary.as_file().sync_all()?;
     temporary.persist(path).map_err(|e| e.error)?;
@@ -170,17 +191,34 @@ fn put(path: &Path, write: impl FnOnce(&mut File) -> anyhow::Result<()>) -> anyh
     Ok(())
 }
 
-/// A dataset is for others; what the umask takes away stays away.
-fn readable() -> fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    fs::Permissions::from_mode(0o666)
+/// False: somebody else holds it, or this file system has no locks.
+fn lock(file: &File) -> bool {
+    // SAFETY: a descriptor that is open.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
-/// The name of a folder: what is no letter, digit, dot, dash or underscore as `%2F`.
+/// Removes what killed writers left in a folder; what cannot be removed is ignored by all readers.
+fn clear(folder: &Path) {
+    for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()) {
+        let part = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(PART));
+        let Some(file) = part.then(|| File::open(&path).ok()).flatten() else { continue };
+        let old = |m: fs::Metadata| m.modified().ok()?.elapsed().ok().map(|age| age > YOUNG);
+        if file.metadata().ok().and_then(old) == Some(true) && lock(&file) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// What engines take for a null in the name of a folder.
+const NULLS: [&str; 2] = ["__HIVE_DEFAULT_PARTITION__", "NULL"];
+
+/// The name of a folder: what is no letter, digit, dot, dash or underscore as `%2F`, and so the first letter of what
+/// would be read as nothing.
 fn escape(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    let byte = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
-    let name: String = text.bytes().map(byte).collect();
+    let null = NULLS.iter().any(|n| n.eq_ignore_ascii_case(text));
+    let plain = |(i, b): (usize, u8)| (b.is_ascii_alphanumeric() || b"._-".contains(&b)) && !(null && i == 0);
+    let byte = |(i, b)| if plain((i, b)) { char::from(b).to_string() } else { format!("%{b:02X}") };
+    let name: String = text.bytes().enumerate().map(byte).collect();
     if name.is_empty() { "unknown".into() } else { name }
 }
 
@@ -192,6 +230,12 @@ pub(crate) fn key(parts: &[&[u8]]) -> String {
         hash.update(part);
     }
     hash.finalize().iter().take(16).map(|b| format!("{b:02x}")).collect()
+}
+
+/// The host that rows belong to: as it was named, else this machine, unless it must not be told.
+pub(crate) fn host_of(args: &Args) -> String {
+    let unnamed = || if args.has("redact") { "redacted".into() } else { host_name() };
+    args.text("host").unwrap_or_else(unnamed)
 }
 
 /// This machine's name.
@@ -228,6 +272,8 @@ mod tests {
     fn names_of_folders_are_safe() {
         assert_eq!(escape("../a b=ü"), "..%2Fa%20b%3D%C3%BC");
         assert_eq!(escape(""), "unknown");
+        assert_eq!(escape("__HIVE_DEFAULT_PARTITION__"), "%5F_HIVE_DEFAULT_PARTITION__");
+        assert_eq!((escape("null"), escape("nullable")), ("%6Eull".into(), "nullable".into()));
         assert_ne!(key(&[b"ab", b"c"]), key(&[b"a", b"bc"]));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::batches::{batch, keyed};
-use crate::dataset::{Dataset, Partition, SCHEMA, host_name, key};
+use crate::dataset::{Dataset, Partition, SCHEMA, host_of, key, mode_of};
 use crate::results;
 use anyhow::{Context, bail};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tussle_calls::evidence::{bench_results, question};
-use tussle_evidence::{Evidence, file};
+use tussle_evidence::{Evidence, Problem, file};
 use tussle_host::companions::open_bytes;
 use tussle_host::day::day_of;
 use tussle_tables::bench::{BENCH, bench_rows};
@@ -51,6 +51,7 @@ const RUN: &[Field] = fields![
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    args.only(&["export"])?;
     let to = args.path("to").context("--to FOLDER: where is the dataset?")?;
     let dataset = Dataset::open_or_create(to)?;
     let default = [PathBuf::from(tussle_host::evidence_file::DEFAULT_PATH)];
@@ -79,26 +80,28 @@ fn one(args: &Args, dataset: &Dataset, path: &Path) -> anyhow::Result<String> {
     }
     match results::document(bytes) {
         Some(read) => results::export(args, dataset, path, bytes, &read),
-        None => evidence(args, dataset, bytes),
+        None => evidence(args, dataset, path, bytes),
     }
 }
 
 /// Tables first, the row of the run last: without it nothing of the run counts.
-fn evidence(args: &Args, dataset: &Dataset, bytes: &[u8]) -> anyhow::Result<String> {
+fn evidence(args: &Args, dataset: &Dataset, path: &Path, bytes: &[u8]) -> anyhow::Result<String> {
     let key = key(&[b"evidence", bytes]);
     let (mut e, problems) = file::read(bytes)?;
     if args.has("redact") {
         tussle_evidence::redact(&mut e);
     }
-    let p = partition(args, &e);
+    let p = partition(args, &e, path);
     let raw_tables = || tables().filter(|t| t.name != "run" && !args.has("no-raw"));
     // Raw tables may follow an export that left them out, and that may have been cut off.
     let there = |t: &Table| !has_rows(t, &e) || dataset.file(t.name, &p, &key).exists();
     if dataset.file("runs", &p, &key).exists() && raw_tables().all(there) {
         return Ok("already there".into());
     }
-    let found = line_rows(&e, &question(e.run.line_bytes, None, None, false)?, false);
-    let row = RunRow { problems: Some(problems.len() as i64), ..run_row(args, &e, &key, found.is_some()) };
+    let found = line_rows(&e, &problems, &question(e.run.line_bytes, None, None, false)?, false);
+    // Of a damaged file some lines are there; what others it had is unknown.
+    let known = Some(found.is_ok()).filter(|known| problems.is_empty() || !known);
+    let row = RunRow { lines_known: known, ..run_row(args, &e, &key, &problems) };
     let keys = [("run", Some(key.as_str())), ("tool_version", Some(e.run.tool_version.as_str()))];
     let column = Column::table(LINES, &found.unwrap_or_default())?;
     let lines =
@@ -146,16 +149,17 @@ fn raw(
     dataset.append(table.name, p, key, std::iter::once(Ok(first)).chain(rest))
 }
 
-fn partition(args: &Args, e: &Evidence) -> Partition {
+fn partition(args: &Args, e: &Evidence, path: &Path) -> Partition {
     Partition {
         day: day_of_start(e.run.started_unix_s),
-        host: args.text("host").unwrap_or_else(host_name),
+        host: host_of(args),
         build: args.text("build").or_else(|| build_of(e)).unwrap_or_else(|| "unknown".into()),
+        mode: mode_of(path),
     }
 }
 
 /// The day of a start in seconds since 1970; what cannot be one is unknown.
-fn day_of_start(started: Option<f64>) -> String {
+pub(crate) fn day_of_start(started: Option<f64>) -> String {
     started.filter(|s| *s > 0.0 && *s < 1e11).map_or("unknown".into(), |s| day_of(s as u64))
 }
 
@@ -165,10 +169,10 @@ fn build_of(e: &Evidence) -> Option<String> {
     process.or_else(|| e.modules.iter().find_map(|m| m.build_id.clone()))
 }
 
-fn run_row(args: &Args, e: &Evidence, key: &str, lines_known: bool) -> RunRow {
+fn run_row(args: &Args, e: &Evidence, key: &str, problems: &[Problem]) -> RunRow {
     let r = &e.run;
     let kept: u64 = e.accesses.iter().map(|a| a.reads.saturating_add(a.writes).saturating_add(a.rmws)).sum();
-    let all = r.accesses.unwrap_or(kept);
+    let all = r.accesses.or(Some(kept).filter(|_| problems.is_empty()));
     RunRow {
         run: key.into(),
         schema: SCHEMA.into(),
@@ -185,10 +189,10 @@ fn run_row(args: &Args, e: &Evidence, key: &str, lines_known: bool) -> RunRow {
         line_bytes: Some(r.line_bytes.into()),
         kernel: args.text("kernel"),
         complete: Some(r.complete),
-        accesses: i64::try_from(all).ok().filter(|n| *n > 0),
+        accesses: all.and_then(|n| i64::try_from(n).ok()).filter(|n| *n > 0),
         losses: Some(e.losses.len() as i64),
-        problems: None,
-        lines_known: Some(lines_known),
+        problems: i64::try_from(problems.len()).ok(),
+        lines_known: None,
     }
 }
 
@@ -197,25 +201,29 @@ fn word(value: &impl Serialize) -> Option<String> {
     serde_json::to_value(value).ok()?.as_str().map(str::to_string)
 }
 
-/// The day on which a file was written last.
+/// When a file was written last, seconds since 1970.
 ///
 /// # Errors
 /// The file is gone.
-pub(crate) fn day_of_file(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn changed(path: &Path) -> anyhow::Result<Option<f64>> {
     let modified = path.metadata()?.modified().ok();
-    let since = modified.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-    Ok(since.map_or("unknown".into(), |s| day_of(s.as_secs())))
+    Ok(modified.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok()).map(|s| s.as_secs_f64()))
 }
 
 /// Runs of `tussle bench`, of the day on which the first of them began. Its file does not say which version ran it.
 fn bench(args: &Args, dataset: &Dataset, path: &Path, bytes: &[u8]) -> anyhow::Result<String> {
+    results::not_redacted(args)?;
     let key = key(&[b"bench", bytes]);
     let (results, problems) = bench_results(path)?;
     let p = Partition {
         day: day_of_start(results.samples.first().map(|s| s.started_s)),
-        host: args.text("host").unwrap_or_else(host_name),
+        host: host_of(args),
         build: args.text("build").unwrap_or_else(|| "unknown".into()),
+        mode: mode_of(path),
     };
+    if dataset.file("bench", &p, &key).exists() {
+        return Ok("already there".into());
+    }
     let rows = bench_rows(&results);
     if rows.is_empty() {
         bail!("a result without a run");

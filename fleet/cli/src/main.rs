@@ -20,9 +20,10 @@ What tussle runs for more than one machine. docs/fleet.md has the rest.
   tussle export --parquet [EVIDENCE|RESULT]... --to FOLDER
       [--host NAME] [--build ID] [--kernel VERSION] [--no-raw] [--redact]
   tussle fleet [top|new|regressions|cpus|phases|builds|rules|sweep|predictions|accesses|schema] --dataset FOLDER
-      [--limit N] [--since DAY | --since-build ID] [--old ID --new ID] [--format text|json|md|html]
-      [--engine duckdb|spark] [--master URL] [--threads N] [--memory-gb N]
-  tussle sweep PLAN.toml --to FOLDER [--jobs A..B] [--threads N] [--engine threads|ray] [--batch N] [--list]
+      [--limit N] [--format text|json|md|html] [--engine duckdb|spark] [--master URL] [--threads N] [--memory-gb N]
+      of `new`: --since DAY (2026-11-22, UTC) | --since-build ID; of `regressions`: [--old ID --new ID]
+  tussle sweep PLAN.toml --to FOLDER [--jobs A..B] [--threads N] [--batch N] [--engine threads|ray] [--master ADDRESS]
+  tussle sweep PLAN.toml --list [--jobs A..B]
 ";
 
 fn main() -> ExitCode {

@@ -72,7 +72,11 @@ impl Rows {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = args.words.first().map_or("top".into(), |w| w.to_string_lossy().into_owned());
+    if let Some(other) = args.words.get(1) {
+        bail!("one question at a time: `{name}` and `{}`", other.display());
+    }
     if name == "schema" {
+        args.only(&[])?;
         print!("{VIEWS}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -80,6 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let question = QUESTIONS.iter().find(|q| q.name == name);
     let question =
         question.with_context(|| format!("no question `{name}`; there are: {}, schema", known()))?;
+    args.only(&["fleet", &format!("fleet {name}")])?;
     let format = format(args)?;
     let dataset = Dataset::open(args.path("dataset").context("--dataset FOLDER: which dataset?")?)?;
     let (view, status) = match question.name {
@@ -111,9 +116,12 @@ fn format(args: &Args) -> anyhow::Result<Format> {
 pub(crate) fn parameters(args: &Args) -> anyhow::Result<Value> {
     let since = args.text("since");
     if let Some(day) = since.as_ref().filter(|d| !is_day(d)) {
-        bail!("--since {day}: a day as 2026-11-22");
+        bail!("--since {day}: a day as 2026-11-22 (UTC) that the calendar has");
     }
     let build = args.text("since-build").unwrap_or_default();
+    if since.is_some() && !build.is_empty() {
+        bail!("--since and --since-build: one of them");
+    }
     let words = args.words.first().map(|w| w.to_string_lossy().into_owned());
     if words.as_deref() == Some("new") && since.is_none() && build.is_empty() {
         bail!("since when? --since DAY or --since-build ID");
@@ -122,16 +130,21 @@ pub(crate) fn parameters(args: &Args) -> anyhow::Result<Value> {
     Ok(json!({ "limit": limit, "since": since.unwrap_or_default(), "build": build }))
 }
 
-/// `2026-11-22`, as the folders are named.
+/// `2026-11-22`, as the folders are named: a day of the calendar.
 fn is_day(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let number = |i: usize, digits: usize| {
         let part = parts.get(i).filter(|p| p.len() == digits && p.bytes().all(|b| b.is_ascii_digit()))?;
         part.parse::<u32>().ok()
     };
-    let month = number(1, 2).is_some_and(|m| (1..=12).contains(&m));
-    let day = number(2, 2).is_some_and(|d| (1..=31).contains(&d));
-    parts.len() == 3 && number(0, 4).is_some() && month && day
+    let (Some(year), Some(month), Some(day)) = (number(0, 4), number(1, 2), number(2, 2)) else { return false };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 => 28 + u32::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    parts.len() == 3 && (1..=12).contains(&month) && (1..=days).contains(&day)
 }
 
 /// Nothing was found: was there anything to look at?
@@ -157,12 +170,15 @@ pub(crate) fn ask(args: &Args, dataset: &Dataset, name: &str, parameters: Value)
     if !["duckdb", "spark"].contains(&engine.as_str()) {
         bail!("--engine {engine}: duckdb or spark");
     }
-    let memory: u64 = args.parsed("memory-gb")?.unwrap_or(3);
+    if engine == "duckdb" && args.has("master") {
+        bail!("--master: of --engine spark only");
+    }
+    let memory = args.count("memory-gb", 1 << 20)?.unwrap_or(3);
     let request = json!({
         "engine": engine, "dataset": dataset.root(), "schema": SCHEMA, "views": VIEWS,
         "sql": QUESTIONS.iter().find(|q| q.name == name).map(|q| q.sql).unwrap_or_default(),
-        "parameters": parameters, "threads": args.parsed::<u32>("threads")?.unwrap_or(tussle_host::threads::cpus()),
-        "memory_bytes": memory.clamp(1, 1 << 20) << 30, "master": args.text("master"),
+        "parameters": parameters, "threads": args.threads()?.unwrap_or(tussle_host::threads::cpus().into()),
+        "memory_bytes": memory << 30, "master": args.text("master"),
     });
     let out = python(ENGINE, &request)?;
     let rows: Rows = serde_json::from_slice(&out).context("the answer of the engine")?;
@@ -221,21 +237,43 @@ fn cell(value: &Value, column: &str) -> Cell {
         (Value::Null, ..) => return Cell::unknown(),
         (Value::String(s), ..) if column == "fields" => return Cell::text(s).tone(Tone::Name),
         (Value::String(s), ..) => s.clone(),
-        (_, Some(ppm), _) if column.ends_with("_ppm") => format!("{:.2}%", ppm as f64 / 1e4),
+        (_, _, Some(ppm)) if column.ends_with("_ppm") => format!("{:.2}%", ppm / 1e4),
         (_, Some(n), _) => thousands(n),
+        // Sums and rates, which are whole numbers only by chance.
+        (_, _, Some(x)) if column == "transfers" || column.ends_with("per_million") => rounded(x),
         (_, _, Some(x)) => format!("{x:.4}"),
         (other, ..) => other.to_string(),
     };
     Cell::value(value.clone(), text)
 }
 
+/// To a tenth, or to whole ones where that is small against it; what is not zero is not shown as zero.
+fn rounded(x: f64) -> String {
+    match x {
+        x if x >= 1e3 => thousands(x.round() as u64),
+        x if x > 0.0 && x < 0.05 => "<0.1".into(),
+        x => format!("{x:.1}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_day;
+    use super::{is_day, rounded};
+
+    #[test]
+    fn sums_are_rounded_when_they_are_shown() {
+        let shown = [0.0, 0.04, 0.06, 999.94, 1_234_567.5].map(rounded);
+        assert_eq!(shown, ["0.0", "<0.1", "0.1", "999.9", "1,234,568"]);
+    }
 
     #[test]
     fn days() {
-        assert!(is_day("2026-11-22"));
+        for day in ["2026-11-22", "2024-02-29", "2000-02-29", "2026-12-31"] {
+            assert!(is_day(day), "{day}");
+        }
+        for none in ["2025-02-30", "2025-02-29", "1900-02-29", "2026-04-31"] {
+            assert!(!is_day(none), "{none}");
+        }
         for wrong in ["", "2026-13-01", "2026-11-00", "yyyy-mm-dd", "2026-11-2", "26-11-2222", "2026-11-22-1"] {
             assert!(!is_day(wrong), "{wrong}");
         }

@@ -3,9 +3,10 @@
 
 use crate::args::Args;
 use crate::batches::batch;
-use crate::dataset::{Dataset, Partition, host_name, key};
-use crate::export::day_of_file;
-use crate::sweep::{ANSWERS, AnswerRow, CHECKS, CheckRow, PREDICTIONS, PredictionRow};
+use crate::dataset::{Dataset, Partition, host_of, key, mode_of};
+use crate::export::{changed, day_of_start};
+use crate::sweep::{ANSWERS, AnswerRow, CHECKS, CheckRow, PREDICTIONS, PredictionRow, read_answers};
+use anyhow::Context;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -52,13 +53,20 @@ pub(crate) fn export(
     bytes: &[u8],
     read: &Value,
 ) -> anyhow::Result<String> {
-    anyhow::ensure!(!args.has("redact"), "--redact: a result cannot be redacted; redact the evidence it is of");
+    not_redacted(args)?;
     let task = key(&[b"result", bytes]);
+    let changed = changed(path)?;
     let p = Partition {
-        day: day_of_file(path)?,
-        host: args.text("host").unwrap_or_else(host_name),
+        day: day_of_start(changed),
+        host: host_of(args),
         build: args.text("build").unwrap_or_else(|| "unknown".into()),
+        mode: mode_of(path),
     };
+    let there = dataset.file("answers", &p, &task);
+    // What was printed again later, in the same words, is seen again.
+    if there.exists() && told(&there)?.is_some_and(|t| changed.is_none_or(|c| c <= t)) {
+        return Ok("already there".into());
+    }
     let subject = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let about = About { task: &task, subject: &subject, read };
     let kind = read["kind"].as_str().unwrap_or_default();
@@ -66,7 +74,7 @@ pub(crate) fn export(
     let put = |kind: &str, fields: &'static [Field], column: Column| {
         dataset.append(kind, &p, &task, std::iter::once(batch(fields, column)))
     };
-    let (checks, predictions, layouts) = (about.checks(), about.predictions(), about.layouts());
+    let (checks, predictions, layouts) = (about.checks()?, about.predictions(), about.layouts());
     if !checks.is_empty() {
         rows += put("checks", CHECKS, Column::table(CHECKS, &checks)?)?;
     }
@@ -80,7 +88,9 @@ pub(crate) fn export(
         task: task.clone(),
         batch: task.clone(),
         plan: PLAN.into(),
+        plan_name: PLAN.into(),
         job: 0,
+        answered_unix_s: changed,
         verb: kind.into(),
         parameters: json!({ "file": subject }).to_string(),
         tool_version: None,
@@ -90,6 +100,20 @@ pub(crate) fn export(
     };
     put("answers", ANSWERS, Column::table(ANSWERS, &[answer])?)?;
     Ok(format!("a result of {kind}, {rows} rows"))
+}
+
+/// # Errors
+/// `--redact` was given, which only evidence can be.
+pub(crate) fn not_redacted(args: &Args) -> anyhow::Result<()> {
+    anyhow::ensure!(!args.has("redact"), "--redact: a result cannot be redacted; redact the evidence it is of");
+    Ok(())
+}
+
+/// When the document in a file of answers was printed.
+fn told(path: &Path) -> anyhow::Result<Option<f64>> {
+    let mut when = None;
+    read_answers(path, &mut |_, _, at| when = at).with_context(|| path.display().to_string())?;
+    Ok(when)
 }
 
 struct About<'a> {
@@ -114,34 +138,26 @@ impl About<'_> {
         Some(if errors > 0 { 2 } else { i64::from(fatal) })
     }
 
-    /// One row per rule and build; the words are those of sweeps.
-    fn checks(&self) -> Vec<CheckRow> {
-        let words = |status: &str| match status {
-            "pass" => "holds",
-            "fail" => "violated",
-            "excluded" => "not applicable",
-            "error" => "error",
-            _ => "unknown",
-        };
-        let matrix = self.read["matrix"].as_array().filter(|_| self.is("check"));
-        let mut rows = Vec::new();
-        for line in matrix.into_iter().flatten().filter_map(Value::as_object) {
-            let rule = line.get("rule").and_then(Value::as_str).unwrap_or_default();
-            for (build, status) in line.iter().filter(|(k, _)| *k != "rule") {
-                rows.push(CheckRow {
-                    task: self.task.into(),
-                    batch: self.task.into(),
-                    subject: build.clone(),
-                    rules: self.subject.into(),
-                    tool_version: None,
-                    type_name: None,
-                    rule: rule.into(),
-                    status: words(status.as_str().unwrap_or_default()),
-                    message: None,
-                });
-            }
+    /// One row per rule and build, as those of sweeps.
+    fn checks(&self) -> anyhow::Result<Vec<CheckRow>> {
+        if !self.is("check") {
+            return Ok(Vec::new());
         }
-        rows
+        let outcomes = self.read["outcomes"].as_array();
+        let outcomes = outcomes.context("a check of an older tussle, without `outcomes`: check again")?;
+        let text = |of: &Value, name: &str| of[name].as_str().map(str::to_string);
+        let row = |o: &Value| CheckRow {
+            task: self.task.into(),
+            batch: self.task.into(),
+            subject: text(o, "build").unwrap_or_default(),
+            rules: self.subject.into(),
+            tool_version: None,
+            type_name: text(o, "type"),
+            rule: text(o, "rule").unwrap_or_default(),
+            status: text(o, "status").unwrap_or_default(),
+            message: text(o, "message"),
+        };
+        Ok(outcomes.iter().map(row).collect())
     }
 
     fn predictions(&self) -> Vec<PredictionRow> {

@@ -10,7 +10,8 @@ use crate::args::Args;
 use crate::dataset::Dataset;
 use anyhow::{Context, bail};
 use plan::{Job, Plan, Seen};
-use std::collections::HashSet;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -20,24 +21,29 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 use task::{Answered, Worker};
 pub(crate) use task::{AnswerRow, CheckRow, PredictionRow};
-use write::Writer;
-pub(crate) use write::{ANSWERS, CHECKS, PREDICTIONS};
+pub(crate) use write::{ANSWERS, CHECKS, PREDICTIONS, read_answers};
+use write::{Last, Writer};
 
 /// How often progress is said where nobody watches a terminal.
 const QUIET_PROGRESS: Duration = Duration::from_secs(10);
+/// Points that one batch or part may have: more would be lost with who is killed.
+const BATCH_MAX: u64 = 1_000_000;
 /// How long quick answers are collected.
 const TOGETHER: Duration = Duration::from_millis(20);
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    args.only(&["sweep"])?;
     let [path] = args.words.as_slice() else { bail!("one plan: tussle sweep PLAN.toml --to FOLDER") };
     let plan = Plan::open(path)?;
     let jobs = range(args, plan.len())?;
     if args.has("list") {
-        return list(&plan, jobs);
+        let unused = ["to", "threads", "engine", "master", "batch"].into_iter().find(|name| args.has(name));
+        return unused.map_or_else(|| list(&plan, jobs), |name| bail!("--{name}: --list answers no point"));
     }
     let dataset = Dataset::open_or_create(args.path("to").context("--to FOLDER: where do the answers go?")?)?;
     match args.text("engine").as_deref() {
+        None | Some("threads") if args.has("master") => bail!("--master: of --engine ray only"),
         None | Some("threads") => on_threads(args, &plan, jobs, &dataset),
         Some("ray") => ray::run(args, &plan, path, jobs, &dataset),
         Some(other) => bail!("--engine {other}: threads or ray"),
@@ -51,7 +57,7 @@ fn range(args: &Args, jobs: u64) -> anyhow::Result<Range<u64>> {
     let (a, b): (u64, u64) =
         ends.with_context(|| format!("--jobs {text}: A..B is needed, B not included"))?;
     if a > b || a > jobs {
-        bail!("--jobs {text}: this plan has jobs 0..{jobs}");
+        bail!("--jobs {text}: this plan has {jobs} jobs, 0..{jobs}; an array of parts is too long");
     }
     // The last part of an array of equal parts reaches beyond the end.
     Ok(a..b.min(jobs))
@@ -68,10 +74,11 @@ fn list(plan: &Plan, jobs: Range<u64>) -> anyhow::Result<ExitCode> {
 }
 
 /// Jobs whose answer is not there yet. Numbers only: there may be a hundred million.
-fn pending(plan: &Plan, jobs: Range<u64>, done: &HashSet<String>) -> anyhow::Result<Vec<u64>> {
+fn pending(plan: &Plan, jobs: Range<u64>, done: &HashMap<u64, Last>) -> anyhow::Result<Vec<u64>> {
     let mut out = Vec::new();
     for number in jobs {
-        if !done.contains(&plan.job(number)?.task) {
+        let task = plan.job(number)?.task;
+        if done.get(&number).is_none_or(|last| last.1 != task) {
             out.push(number);
         }
     }
@@ -80,11 +87,11 @@ fn pending(plan: &Plan, jobs: Range<u64>, done: &HashSet<String>) -> anyhow::Res
 
 fn on_threads(args: &Args, plan: &Plan, jobs: Range<u64>, dataset: &Dataset) -> anyhow::Result<ExitCode> {
     let all = jobs.end - jobs.start;
-    let done = write::finished(dataset, &plan.name)?;
+    let done = write::finished(dataset, &plan.key)?;
     let open = pending(plan, jobs, &done)?;
-    let threads = args.parsed::<u32>("threads")?.unwrap_or(tussle_host::threads::cpus()).max(1);
+    let threads = args.threads()?.unwrap_or(tussle_host::threads::cpus().into());
     let mut progress = Progress::new(args, open.len(), all);
-    let mut writer = Writer::new(dataset, plan, args.parsed("batch")?);
+    let mut writer = Writer::new(dataset, plan, args.count("batch", BATCH_MAX)?);
     let worker = Worker::new(plan);
     let (to, from) = channel();
     let (next, in_points) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -115,7 +122,16 @@ fn on_threads(args: &Args, plan: &Plan, jobs: Range<u64>, dataset: &Dataset) -> 
         writer.flush()?;
         anyhow::Ok(failed)
     })?;
-    progress.end(failed, in_points.into_inner());
+    let sums = Sums {
+        done: progress.done as u64,
+        failed,
+        cpu_s: cpu::process_ns() as f64 / 1e9,
+        points_s: in_points.into_inner() as f64 / 1e9,
+    };
+    progress.end(&sums.words(all));
+    if args.has("sums") {
+        println!("{}", serde_json::to_string(&sums)?);
+    }
     Ok(ExitCode::from(if failed > 0 { 2 } else { 0 }))
 }
 
@@ -169,7 +185,6 @@ struct Progress {
     quiet: bool,
     terminal: bool,
     todo: usize,
-    all: u64,
     done: usize,
     start: Instant,
     said: Instant,
@@ -179,7 +194,7 @@ impl Progress {
     fn new(args: &Args, todo: usize, all: u64) -> Progress {
         let now = Instant::now();
         let terminal = std::io::stderr().is_terminal();
-        let p = Progress { quiet: args.has("quiet"), terminal, todo, all, done: 0, start: now, said: now };
+        let p = Progress { quiet: args.has("quiet"), terminal, todo, done: 0, start: now, said: now };
         if all > todo as u64 && !p.quiet {
             eprintln!("tussle: {} of {all} points are there already", all - todo as u64);
         }
@@ -198,19 +213,31 @@ impl Progress {
         eprint!("{start}tussle: {} of {} points, {left:.0} s left{end}", self.done, self.todo);
     }
 
-    /// `in_points`: nanoseconds of CPU in the verb itself; the rest is this engine's.
-    fn end(&self, failed: u64, in_points: u64) {
-        if self.quiet {
-            return;
+    fn end(&self, words: &str) {
+        if !self.quiet {
+            eprintln!("{}tussle: {words}", if self.terminal { "\r\x1b[K" } else { "" });
         }
-        let start = if self.terminal { "\r\x1b[K" } else { "" };
-        let errors = if failed > 0 {
-            format!(", {failed} with an error (`tussle fleet sweep`)")
-        } else {
-            String::new()
+    }
+}
+
+/// What a sweep, or a part of it on another machine, did (`--sums` prints it for who started the part).
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Sums {
+    done: u64,
+    failed: u64,
+    /// CPU time of the program, and the part of it in the verb itself: the rest is this engine's.
+    cpu_s: f64,
+    points_s: f64,
+}
+
+impl Sums {
+    /// The last line, of a sweep of so many points.
+    fn words(&self, all: u64) -> String {
+        let errors = match self.failed {
+            0 => String::new(),
+            n => format!(", {n} with an error (`tussle fleet sweep`)"),
         };
-        let (all, points) = (cpu::process_ns() as f64 / 1e9, in_points as f64 / 1e9);
-        let cpu = format!("{all:.1} s of CPU, {points:.1} s of them in the points");
-        eprintln!("{start}tussle: {} of {} points done now{errors}; {cpu}", self.done, self.all);
+        let Sums { done, cpu_s, points_s, .. } = self;
+        format!("{done} of {all} points done now{errors}; {cpu_s:.1} s of CPU, {points_s:.1} s of them in the points")
     }
 }

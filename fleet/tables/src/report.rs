@@ -7,7 +7,7 @@ use tussle_advise::class;
 use tussle_contention::analysis::{self, Contention, Question};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{FieldUse, Group};
-use tussle_evidence::{Evidence, Unit};
+use tussle_evidence::{Evidence, Problem, Unit};
 use tussle_report::names;
 
 /// Fights of one run that are kept: those with the highest cost.
@@ -77,11 +77,26 @@ pub const LINES: &[Field] = fields![
 
 /// The fights of a run, the costliest first, [`ROWS_MAX`] at most unless `all`. Small ones are among them.
 ///
-/// `None`: this evidence holds no accesses with threads and stores from which fights could be told (samples of a PMU
-/// alone): unknown, not empty.
-pub fn line_rows(e: &Evidence, question: &Question, all: bool) -> Option<Vec<LineRow>> {
+/// `problems`: what could not be read.
+///
+/// # Errors
+/// Why this evidence holds no accesses with threads and stores from which fights could be told: unknown, not empty.
+pub fn line_rows(
+    e: &Evidence,
+    problems: &[Problem],
+    question: &Question,
+    all: bool,
+) -> Result<Vec<LineRow>, String> {
     if e.samples.is_some() && e.run.unit != Unit::ClockSamples {
-        return None;
+        return Err("samples of a PMU alone do not tell who fights; `report` shows the lines".into());
+    }
+    let sources: [(&str, bool); 3] =
+        [("accesses", e.accesses.is_empty()), ("objects", e.objects.is_empty()), ("actors", e.actors.is_empty())];
+    for (table, _) in sources.iter().filter(|s| s.1) {
+        // What concerns the file may concern any table.
+        if let Some(p) = problems.iter().find(|p| p.table.is_empty() || p.table == *table) {
+            return Err(format!("who fights is unknown: nothing of table {table} could be read: {p}"));
+        }
     }
     let namer = Namer::new(e);
     let seen = analysis::contention(e, question);
@@ -97,7 +112,7 @@ pub fn line_rows(e: &Evidence, question: &Question, all: bool) -> Option<Vec<Lin
             ..about.row(&j.group)
         }
     };
-    Some(judged.iter().enumerate().take(most).map(row).collect())
+    Ok(judged.iter().enumerate().take(most).map(row).collect())
 }
 
 struct About<'a> {

@@ -76,7 +76,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let files: Vec<String> = args.builds.iter().map(|p| p.display().to_string()).collect();
     let builds = files.iter().zip(&tables).map(|(name, table)| Build { name, table }).collect();
     let line = args.line.map(u64::from);
-    let foresight = foresight(&evidence, &name);
+    let foresight = Foresight::here(&evidence.types, &name);
     let refuses = |edits: &[Edit]| foresight.as_ref().and_then(|f| f.refuses(edits));
     let ordered = |name: &str, decl: Option<&SourceLoc>| is_ordered(Path::new("."), name, decl);
     let (moves, frozen) = (args.moves.into(), args.frozen.clone());
@@ -115,14 +115,6 @@ fn nothing(evidence: &Evidence) -> String {
         None => "no change of any struct is worth a proposal here".into(),
     };
     format!("{what}: `tussle report` lists what fights and why; -C NAME asks about one struct")
-}
-
-/// The struct's sources, if they lie below the current folder: rows that `fix` would refuse there are left out.
-fn foresight(evidence: &Evidence, name: &str) -> Option<Foresight> {
-    let decl = evidence.types.aggregate(evidence.types.find(name)?)?.decl.clone()?;
-    let here = std::env::current_dir().ok()?.canonicalize().ok()?;
-    let file = std::path::Path::new(&decl.file).canonicalize().ok()?;
-    file.starts_with(&here).then(|| Foresight::new(&here, name, Some(&decl)))?
 }
 
 /// The types of another build.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tussle_host::revisions;
+use tussle_host::source_text::checkout_path;
 use tussle_layout::rules::known::{Baseline, idle};
 use tussle_layout::rules::{
     Build, Context, Language, Outcome, Rule, RuleSet, Status, check, emit, from_markers, from_source, parse,
@@ -303,11 +304,4 @@ fn in_checkout(outcomes: &mut [Outcome]) {
             }
         }
     }
-}
-
-/// The longest end of the path that is a file from here on.
-pub(super) fn checkout_path(path: &Path) -> Option<String> {
-    let parts: Vec<_> = path.components().filter(|c| matches!(c, std::path::Component::Normal(_))).collect();
-    let ends = (0..parts.len()).map(|i| parts[i..].iter().collect::<PathBuf>());
-    ends.into_iter().find(|end| end.is_file()).map(|end| end.display().to_string())
 }

@@ -66,7 +66,8 @@ enum FailOn {
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let line = LineSize::new(args.line).context("-c: a power of two from 8 to 65536 is needed")?;
+    let line = LineSize::new(args.line)
+        .with_context(|| format!("-c {}: a power of two from 8 to 65536 is needed", args.line))?;
     let names = split_names(&args.names);
     let at = phase_in(line, args.phase)?.map_or(Where::Any, Where::Phase);
     let options = Options { line, at, hot: args.hot.clone() };

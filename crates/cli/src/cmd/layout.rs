@@ -86,7 +86,8 @@ enum Sort {
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let line = LineSize::new(args.line).context("-c: a power of two from 8 to 65536 is needed")?;
+    let line = LineSize::new(args.line)
+        .with_context(|| format!("-c {}: a power of two from 8 to 65536 is needed", args.line))?;
     let names = split_names(&args.names);
     if args.files.len() > 1 {
         return over(args, &names, line, global);

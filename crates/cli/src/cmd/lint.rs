@@ -34,7 +34,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
             "lint guesses from names and is wrong too often to fail a build: --experimental runs it all the same"
         );
     }
-    let line = LineSize::new(args.line).context("-c: a power of two from 8 to 65536 is needed")?;
+    let line = LineSize::new(args.line)
+        .with_context(|| format!("-c {}: a power of two from 8 to 65536 is needed", args.line))?;
     let mut all = Found::default();
     for file in &args.files {
         let source = Source::open(file, &[], global)?;
@@ -42,7 +43,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         all.types += found.types;
         for mut doubt in found.doubts {
             if let Some(at) = &mut doubt.at {
-                at.file = super::check::checkout_path(Path::new(&at.file)).unwrap_or_else(|| at.file.clone());
+                at.file = tussle_host::source_text::checkout_path(Path::new(&at.file)).unwrap_or_else(|| at.file.clone());
             }
             if !all.doubts.contains(&doubt) {
                 all.doubts.push(doubt);

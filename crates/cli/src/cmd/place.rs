@@ -29,7 +29,8 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let line = LineSize::new(args.line).context("-c: a power of two from 8 to 65536 is needed")?;
+    let line = LineSize::new(args.line)
+        .with_context(|| format!("-c {}: a power of two from 8 to 65536 is needed", args.line))?;
     // The field's own type may be any type of the file.
     let sources =
         args.files.iter().map(|f| Source::open(f, &[], global)).collect::<anyhow::Result<Vec<Source>>>()?;

@@ -151,11 +151,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let mut sources = SourceText::below(&args.sources, first.run.started_unix_s)
         .with_context(|| format!("--sources {}", args.sources.display()))?;
     let here = std::env::current_dir().unwrap_or_default();
-    // Paths are as seen from here, or, where the program was built elsewhere, from the sources' folder.
-    let line = &mut |file: &str, line| {
-        sources.line(&here.join(file).to_string_lossy(), line).or_else(|| sources.line(file, line))
-    };
-    report::excerpt::attach(&mut report.view, line);
+    report::excerpt::attach(&mut report.view, &mut |file, line| sources.seen_from(&here, file, line));
     global.print(&report.view)?;
     Ok(ExitCode::from(report.outcome.status(args.fail_on == FailOn::Any)))
 }

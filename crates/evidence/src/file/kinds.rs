@@ -17,6 +17,27 @@ pub(super) struct At {
     pub byte: u64,
 }
 
+/// How much of a table could be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// Nothing: what it held, and whether it held anything, is unknown.
+    #[default]
+    None,
+    /// Some blocks; rows are missing.
+    Part,
+    /// Everything.
+    Whole,
+}
+
+/// A table of the file.
+#[derive(Default)]
+struct Seen {
+    table: String,
+    /// Blocks that could be read, and that could not.
+    read: u32,
+    lost: u32,
+}
+
 /// Which table a block belongs to, and where its columns are.
 pub(super) struct Columns {
     kind: TableKind,
@@ -62,7 +83,7 @@ macro_rules! tables {
             $($field: Vec<$row>,)+
             $($of: Option<Vec<$item>>,)+
             /// Tables that had a header.
-            seen: Vec<String>,
+            seen: Vec<Seen>,
             /// Whole evidences inside of this one.
             pub(super) others: Vec<Evidence>,
             ended: bool,
@@ -126,8 +147,8 @@ impl Reader {
 
     /// A block begins; `None` where its table is unknown.
     pub(super) fn open(&mut self, table: &str, columns: &[String], at: At) -> Option<Columns> {
-        if self.seen.len() < 64 && !self.seen.iter().any(|s| s == table) {
-            self.seen.push(table.into());
+        if self.seen.len() < 64 && !self.seen.iter().any(|s| s.table == table) {
+            self.seen.push(Seen { table: table.into(), ..Seen::default() });
         }
         let Some((kind, names)) = TableKind::by_name(table) else {
             self.problem(table, at, "unknown table, skipped (written by a newer tussle?)");
@@ -141,6 +162,27 @@ impl Reader {
         let usual =
             position.len() == columns.len() && position.iter().enumerate().all(|(i, c)| *c == Some(i));
         Some(Columns { kind, position, usual })
+    }
+
+    /// A block of this table ended, and could be read.
+    pub(super) fn closed(&mut self, table: &str, read: bool) {
+        let Some(seen) = self.seen.iter_mut().find(|s| s.table == table) else { return };
+        let count = if read { &mut seen.read } else { &mut seen.lost };
+        *count = count.saturating_add(1);
+    }
+
+    /// How much of a table could be read so far.
+    pub(super) fn extent(&self, table: &str) -> Extent {
+        match self.seen.iter().find(|s| s.table == table).map(|s| (s.read, s.lost)) {
+            None | Some((0, _)) => Extent::None,
+            Some((_, 0)) => Extent::Whole,
+            Some(_) => Extent::Part,
+        }
+    }
+
+    /// The tables that had a header, with how much of each could be read.
+    pub(super) fn extents(&self) -> Vec<(String, Extent)> {
+        self.seen.iter().map(|s| (s.table.clone(), self.extent(&s.table))).collect()
     }
 
     /// A row as a JSON array.
@@ -223,7 +265,7 @@ impl Reader {
             }
         };
         for table in ["processes", "actors", "objects", "accesses", "touches", "losses"] {
-            if !self.seen.iter().any(|s| s == table) {
+            if !self.seen.iter().any(|s| s.table == table) {
                 self.problems.push(table, 0, 0, "absent: unknown, not empty");
             }
         }

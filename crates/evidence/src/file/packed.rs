@@ -152,6 +152,12 @@ fn next(body: usize, end: usize) -> usize {
     if end == body { end } else { end.saturating_add(1) }
 }
 
+/// The block at `at` is as it was written.
+pub(super) fn is_whole(bytes: &[u8], at: usize) -> bool {
+    let Some(Found { header, body, end: Some(end) }) = find(bytes, at) else { return false };
+    format!("{:08x}", crc32fast::hash(&bytes[body..end])) == header.crc32
+}
+
 /// The table of the block at `at`, and where the next block begins, without a look into its body; `None` where there is
 /// no header.
 pub(super) fn peek(bytes: &[u8], at: usize) -> Option<(String, usize)> {
@@ -177,7 +183,10 @@ fn block(reader: &mut Reader, header: &Header, columns: Option<Columns>, packed:
         pack::take(&raw, header.columns.len(), rows)
     });
     match cells {
-        Some(cells) => reader.cells(known, cells, header.rows as usize, at),
+        Some(cells) => {
+            reader.cells(known, cells, header.rows as usize, at);
+            reader.closed(&header.table, true);
+        }
         None => lost(reader, header, columns, at, "cannot be unpacked"),
     }
 }
@@ -211,6 +220,7 @@ fn inflate(packed: &[u8], raw: u64) -> Option<Vec<u8>> {
 /// Says what a block that cannot be read takes with it; ids go on behind it.
 fn lost(reader: &mut Reader, header: &Header, columns: Option<Columns>, at: At, why: &str) {
     reader.problem(&header.table, at, &format!("the block {why}: its {} rows are lost", header.rows));
+    reader.closed(&header.table, false);
     if let Some(columns) = columns {
         reader.absent(&columns, header.rows.min(BLOCK_ROWS_MAX) as usize);
     }

@@ -1,7 +1,7 @@
 //! A file whose largest tables are read a block at a time: memory for one block, however large the file is.
 
-use super::kinds::{At, Reader};
-use super::{Error, MAJOR, OTHER, magic_of, packed, read};
+use super::kinds::{At, Extent, Reader};
+use super::{Error, MAJOR, OTHER, magic_of, packed, text};
 use crate::tables::Evidence;
 use crate::validate;
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ pub struct Parts {
     bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
     rest: Evidence,
     blocks: BTreeMap<String, Vec<At>>,
+    /// Of the tables in `rest`.
+    extents: Vec<(String, Extent)>,
 }
 
 impl Parts {
@@ -29,8 +31,16 @@ impl Parts {
         let all = (*bytes).as_ref();
         let (magic, start) = magic_of(all)?;
         if magic.body.is_none() || magic.major != MAJOR {
-            let rest = Evidence { others: Vec::new(), ..read(all)?.0 };
-            return Ok(Parts { rest, bytes, blocks: BTreeMap::new() });
+            let reader = match magic.body {
+                None => text::read(all, start),
+                Some(_) => packed::read(all, start, false),
+            };
+            let mut extents = reader.extents();
+            let rest = Evidence { others: Vec::new(), ..reader.finish(magic.major).0 };
+            // Version 1 had them under another name.
+            let older = extents.iter().find(|e| e.0 == "samples" && rest.samples.is_none()).map(|e| e.1);
+            extents.extend(older.map(|extent| ("transfers".to_string(), extent)));
+            return Ok(Parts { rest, bytes, blocks: BTreeMap::new(), extents });
         }
         let (mut reader, mut blocks) = (Reader::default(), BTreeMap::<String, Vec<At>>::new());
         let (mut at, mut line) = (start, 1);
@@ -46,8 +56,9 @@ impl Parts {
                 _ => packed::step(&mut reader, all, place, false),
             };
         }
+        let extents = reader.extents();
         let rest = reader.finish(magic.major).0;
-        Ok(Parts { rest, bytes, blocks })
+        Ok(Parts { rest, bytes, blocks, extents })
     }
 
     /// All tables that are not read in blocks.
@@ -58,6 +69,21 @@ impl Parts {
     /// Blocks of a table; `None`: it is not read in blocks, and [`Parts::rest`] has it if the file has.
     pub fn blocks(&self, table: &str) -> Option<usize> {
         self.blocks.get(table).map(Vec::len)
+    }
+
+    /// How much of a table can be read, by the checksums of its blocks.
+    pub fn extent(&self, table: &str) -> Extent {
+        let Some(blocks) = self.blocks.get(table) else {
+            return self.extents.iter().find(|e| e.0 == table).map_or(Extent::None, |e| e.1);
+        };
+        let all = (*self.bytes).as_ref();
+        let mut whole = blocks.iter().map(|b| packed::is_whole(all, b.byte as usize));
+        let first = whole.next().unwrap_or(false);
+        match (first, whole.all(|w| w == first)) {
+            (true, true) => Extent::Whole,
+            (false, true) => Extent::None,
+            (_, false) => Extent::Part,
+        }
     }
 
     /// Puts the rows of one block into the rest, for as long as `look` looks at it.

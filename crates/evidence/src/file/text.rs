@@ -151,9 +151,13 @@ fn row(reader: &mut Reader, block: &mut Block, line: &Line) {
 /// Compares what a block's header promised with what came.
 fn close(reader: &mut Reader, block: Block) {
     let Block { header, rows, bytes, crc, at, .. } = block;
+    // Rows are read one by one: whatever is there counts.
+    reader.closed(&header.table, rows == header.rows || rows > 0);
     if rows != header.rows {
+        reader.closed(&header.table, false);
         reader.problem(&header.table, at, &format!("{rows} of {} rows are there", header.rows));
     } else if bytes != header.bytes || format!("{:08x}", crc.finalize()) != header.crc32 {
+        reader.closed(&header.table, false);
         let what = "checksum does not match: numbers in this block may be wrong";
         reader.problem(&header.table, at, what);
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tussle_advise::Edit;
 use tussle_advise::patch::uses::Ask;
 use tussle_advise::patch::{self, Refusal, Target};
-use tussle_model::SourceLoc;
+use tussle_model::{SourceLoc, TypeTable};
 
 use super::calls::is_cpp;
 use super::meaning::reorders;
@@ -27,6 +27,14 @@ pub struct Foresight {
 }
 
 impl Foresight {
+    /// The struct's sources, if they lie below the current folder: what `fix` would refuse there is not proposed.
+    pub fn here(types: &TypeTable, name: &str) -> Option<Foresight> {
+        let decl = types.aggregate(types.find(name)?)?.decl.clone()?;
+        let here = std::env::current_dir().ok()?.canonicalize().ok()?;
+        let file = Path::new(&decl.file).canonicalize().ok()?;
+        file.starts_with(&here).then(|| Foresight::new(&here, name, Some(&decl)))?
+    }
+
     /// Reads the sources below `dir`; `None` where they do not define the struct.
     pub fn new(dir: &Path, name: &str, decl: Option<&SourceLoc>) -> Option<Foresight> {
         let sources = Sources::read(dir, name).ok()?;

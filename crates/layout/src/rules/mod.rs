@@ -18,7 +18,7 @@ pub use eval::{Build, Outcome, Status, Violation, check};
 pub use markers::from_markers;
 pub use parse::parse;
 pub use source::{SourceRules, from_source};
-pub use view::{Context, Verdict, view};
+pub use view::{Context, Told, Verdict, told, view};
 
 use serde::{Deserialize, Serialize};
 use tussle_model::LineSize;

@@ -2,6 +2,7 @@
 
 use super::known::{Baseline, waiver};
 use super::{Build, Outcome, Rule, Severity, Status, Violation, Waiver};
+use serde::Serialize;
 use serde_json::json;
 use tussle_render::{Cell, Column, Fact, Finding, Level, Node, Tone};
 
@@ -31,6 +32,42 @@ pub struct Verdict {
     pub waived: u64,
 }
 
+/// How one rule fared in one build, for programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Told {
+    /// The rule's id, or what it demands.
+    pub rule: String,
+    /// The type that the rule is about.
+    #[serde(rename = "type")]
+    pub ty: String,
+    /// Name of the build.
+    pub build: String,
+    /// `holds`, `violated`, `not applicable`, `unknown`, `error`.
+    pub status: &'static str,
+    /// What is wrong or unknown, whatever excuses it.
+    pub message: Option<String>,
+}
+
+/// All outcomes, one by one.
+pub fn told(rules: &[Rule], builds: &[Build<'_>], outcomes: &[Outcome]) -> Vec<Told> {
+    let one = |o: &Outcome| {
+        let (status, message) = match &o.status {
+            Status::Pass => ("holds", None),
+            Status::Fail(v) => {
+                let all: Vec<&str> = v.iter().map(|v| v.message.as_str()).collect();
+                ("violated", Some(all.join("; ")))
+            }
+            Status::NotForThis => ("not applicable", None),
+            Status::Unknown(what) => ("unknown", Some(what.clone())),
+            Status::Error(what) => ("error", Some(what.clone())),
+        };
+        let rule = &rules[o.rule];
+        let build = builds[o.build].name.clone();
+        Told { rule: rule.name().into(), ty: rule.ty.clone(), build, status, message }
+    };
+    outcomes.iter().map(one).collect()
+}
+
 /// Findings, counts and one row per rule with a column per build.
 pub fn view(
     rules: &[Rule],
@@ -58,6 +95,7 @@ pub fn view(
         fact("waived", "violations waived", verdict.waived),
     ]));
     nodes.push(undecided(rules, builds, outcomes));
+    nodes.push(Node::Data { key: "outcomes".into(), value: json!(told(rules, builds, outcomes)) });
     nodes.push(matrix(rules, builds, outcomes));
     (nodes, verdict)
 }

@@ -45,8 +45,10 @@ struct Text {
 
 /// A plan that was read.
 pub(crate) struct Plan {
-    /// Name of its file without folder and ending, with a hash of what it asks.
+    /// Name of its file without folder and ending.
     pub(crate) name: String,
+    /// Hash of what it asks: the same plan under another name is the same plan.
+    pub(crate) key: String,
     /// `check`, `diff`, `predict`, `advise`.
     pub(crate) verb: String,
     fixed: BTreeMap<String, Value>,
@@ -149,7 +151,8 @@ impl Plan {
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let mut plan = Plan {
-            name: String::new(),
+            name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            key: String::new(),
             verb: read.verb,
             fixed: read.fixed,
             over: Vec::new(),
@@ -165,8 +168,7 @@ impl Plan {
             bail!("{}: more than {JOBS_MAX} points", path.display());
         }
         let asked = serde_json::to_string(&(&plan.verb, &plan.fixed, &plan.over))?;
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        plan.name = format!("{stem}-{}", &key(&[asked.as_bytes()])[..12]);
+        plan.key = key(&[asked.as_bytes()])[..12].into();
         Ok(plan)
     }
 
@@ -281,7 +283,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = "verb = \"predict\"\n[fixed]\nscenario = \"x\"\n[over]\ncpus = [1, 2, 4]\nseed = [7, 8]\n";
         let (a, b) = (plan(text, folder.path()).unwrap(), plan(text, folder.path()).unwrap());
-        assert_eq!((a.len(), &a.name), (6, &b.name));
+        assert_eq!((a.len(), &a.key), (6, &b.key));
         let tasks: Vec<String> = (0..6).map(|n| a.job(n).unwrap().task).collect();
         let again: Vec<String> = (0..6).map(|n| b.job(n).unwrap().task).collect();
         assert_eq!(tasks, again);

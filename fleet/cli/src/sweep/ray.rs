@@ -1,6 +1,7 @@
 //! The same sweep on a Ray cluster: each task of Ray is `tussle-fleet sweep PLAN --jobs A..B`. What a task that died
 //! had written stays, and its retry goes on from there.
 
+use super::Sums;
 use super::plan::Plan;
 use crate::args::Args;
 use crate::dataset::Dataset;
@@ -24,18 +25,22 @@ pub(crate) fn run(
     jobs: Range<u64>,
     dataset: &Dataset,
 ) -> anyhow::Result<ExitCode> {
-    let batch = args.parsed::<u64>("batch")?.map(|n| n.max(1));
+    let batch = args.count("batch", super::BATCH_MAX)?;
     let request = json!({
         "program": std::env::current_exe()?, "plan": path.canonicalize()?, "to": dataset.root().canonicalize()?,
         "jobs": [jobs.start, jobs.end], "batch": batch, "address": args.text("master"),
-        "cpus": args.parsed::<u32>("threads")?, "quiet": args.has("quiet"),
+        "cpus": args.threads()?, "quiet": args.has("quiet"),
     });
     let out = python(SCRIPT, &request)?;
     let said: serde_json::Value = serde_json::from_slice(&out).context("the answer of Ray")?;
     if let Some(what) = said["error"].as_str() {
         bail!("{what}");
     }
-    let done = super::write::finished(dataset, &plan.name)?;
+    let sums: Sums = serde_json::from_value(said["sums"].clone()).context("the sums of Ray's parts")?;
+    if !args.has("quiet") {
+        eprintln!("tussle: {}, without Ray's own", sums.words(jobs.end - jobs.start));
+    }
+    let done = super::write::finished(dataset, &plan.key)?;
     let left = super::pending(plan, jobs, &done)?.len();
     if left > 0 {
         bail!("{left} points have no answer; run it again, it goes on from here");

@@ -9,8 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tussle_calls::predict::{self, Asked};
+use tussle_calls::layouts::Paths;
 use tussle_calls::source::Source;
 use tussle_calls::{Answer, evidence, layouts};
+use tussle_layout::rules::Told;
 use tussle_render::{Format, Style, render};
 
 const VERSION: Option<&str> = Some(env!("CARGO_PKG_VERSION"));
@@ -22,8 +24,13 @@ const SOURCES_MAX: usize = 64;
 pub(crate) struct AnswerRow {
     pub(crate) task: String,
     pub(crate) batch: String,
+    /// Hash of what the plan asks.
     pub(crate) plan: String,
+    /// Its file without folder and ending.
+    pub(crate) plan_name: String,
     pub(crate) job: i64,
+    /// When it was answered, seconds since 1970.
+    pub(crate) answered_unix_s: Option<f64>,
     pub(crate) verb: String,
     pub(crate) parameters: String,
     /// `None`: not known.
@@ -46,7 +53,7 @@ pub(crate) struct CheckRow {
     pub(crate) tool_version: Option<&'static str>,
     pub(crate) type_name: Option<String>,
     pub(crate) rule: String,
-    pub(crate) status: &'static str,
+    pub(crate) status: String,
     pub(crate) message: Option<String>,
 }
 
@@ -113,7 +120,9 @@ impl<'a> Worker<'a> {
         let row = AnswerRow {
             task: job.task.clone(),
             batch: String::new(),
-            plan: self.plan.name.clone(),
+            plan: self.plan.key.clone(),
+            plan_name: self.plan.name.clone(),
+            answered_unix_s: None,
             job: i64::try_from(job.number).unwrap_or(i64::MAX),
             verb: self.plan.verb.clone(),
             parameters: job.parameters_text(),
@@ -154,16 +163,17 @@ impl<'a> Worker<'a> {
         let (build, rules) = (job.need("build")?, job.need("rules")?);
         let text = std::fs::read_to_string(rules).with_context(|| rules.to_string())?;
         let set = layouts::rules(&text).with_context(|| rules.to_string())?;
-        let (answer, cells) = layouts::check(&set, &[&*self.source(build)?])?;
-        let row = |c: layouts::Checked| CheckRow {
+        let named = vec![(build.to_string(), self.source(build))];
+        let (answer, cells) = layouts::check(&set, named, Paths::AsBuilt)?;
+        let row = |c: Told| CheckRow {
             task: job.task.clone(),
             batch: String::new(),
             subject: c.build,
             rules: rules.into(),
             tool_version: VERSION,
-            type_name: Some(c.type_name),
+            type_name: Some(c.ty),
             rule: c.rule,
-            status: c.status,
+            status: c.status.into(),
             message: c.message,
         };
         Ok(Said { answer: Some(answer), checks: cells.into_iter().map(row).collect(), ..Said::default() })
@@ -185,7 +195,7 @@ impl<'a> Worker<'a> {
             moves: job.whole("moves")?.unwrap_or(1),
             frozen: job.list("frozen")?,
         };
-        Ok(Said { answer: Some(evidence::advised(&e, &wanted, &[])?), ..Said::default() })
+        Ok(Said { answer: Some(evidence::advised(&e, &wanted, &[], false)?), ..Said::default() })
     }
 
     fn predict(&self, job: &Job) -> anyhow::Result<Said> {

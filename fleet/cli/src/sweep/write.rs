@@ -4,16 +4,17 @@
 use super::plan::Plan;
 use super::task::{AnswerRow, Answered, CheckRow, PredictionRow};
 use crate::batches::batch;
-use crate::dataset::{Dataset, Partition, host_name, key};
+use crate::dataset::{Dataset, FOR_ALL, Partition, host_name, key};
 use anyhow::Context;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tussle_host::day::today;
 use tussle_tables::{Column, Field, fields};
 
@@ -23,7 +24,8 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Columns of [`AnswerRow`].
 pub(crate) const ANSWERS: &[Field] = fields![
-    Text => task batch plan; I64 => job; Text => verb parameters tool_version; I64 => status; Text => error document
+    Text => task batch plan plan_name; I64 => job; F64 => answered_unix_s; Text => verb parameters tool_version;
+    I64 => status; Text => error document
 ];
 /// Columns of [`CheckRow`].
 pub(crate) const CHECKS: &[Field] =
@@ -46,11 +48,11 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(crate) fn new(dataset: &'a Dataset, plan: &Plan, most: Option<usize>) -> Writer<'a> {
+    pub(crate) fn new(dataset: &'a Dataset, plan: &Plan, most: Option<u64>) -> Writer<'a> {
         Writer {
             dataset,
-            partition: Partition { day: today(), host: host_name(), build: plan.name.clone() },
-            most: most.unwrap_or(BATCH_MAX).max(1),
+            partition: Partition { day: today(), host: host_name(), build: plan.key.clone(), mode: FOR_ALL },
+            most: most.and_then(|n| usize::try_from(n).ok()).unwrap_or(BATCH_MAX),
             since: Instant::now(),
             answers: Vec::new(),
             checks: Vec::new(),
@@ -82,7 +84,11 @@ impl<'a> Writer<'a> {
         self.answers.sort_by_key(|a| a.job);
         let tasks: Vec<&[u8]> = self.answers.iter().map(|a| a.task.as_bytes()).collect();
         let name = key(&tasks);
-        self.answers.iter_mut().for_each(|a| a.batch.clone_from(&name));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|t| t.as_secs_f64());
+        for a in &mut self.answers {
+            a.batch.clone_from(&name);
+            a.answered_unix_s = now;
+        }
         self.checks.iter_mut().for_each(|c| c.batch.clone_from(&name));
         self.predictions.iter_mut().for_each(|p| p.batch.clone_from(&name));
         if !self.checks.is_empty() {
@@ -104,20 +110,31 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Tasks of a plan whose answers are in the dataset.
+/// The answer that a job had last: when, and of which task.
+pub(crate) type Last = (f64, String);
+
+/// Jobs of a plan whose answers are in the dataset. A job whose files changed and were changed back has older answers of
+/// the same task, which do not count: the newest one says how it is.
 ///
 /// # Errors
 /// A file of the plan's answers cannot be read: what it holds is not known, so nothing is done.
-pub(crate) fn finished(dataset: &Dataset, plan: &str) -> anyhow::Result<HashSet<String>> {
-    let mut done = HashSet::new();
+pub(crate) fn finished(dataset: &Dataset, plan: &str) -> anyhow::Result<HashMap<u64, Last>> {
+    let mut last = HashMap::<u64, Last>::new();
     let mut files = Vec::new();
     parquet_files(&dataset.kind("answers"), plan, &mut files)?;
     for path in files {
-        read_tasks(&path, &mut done).with_context(|| {
+        let mut one = |task: &str, job: Option<i64>, at: Option<f64>| {
+            let Some(job) = job.and_then(|j| u64::try_from(j).ok()) else { return };
+            let at = at.unwrap_or(0.0);
+            if last.get(&job).is_none_or(|l| l.0 <= at) {
+                last.insert(job, (at, task.into()));
+            }
+        };
+        read_answers(&path, &mut one).with_context(|| {
             format!("{}: damaged; move it away, its points are then done again", path.display())
         })?;
     }
-    Ok(done)
+    Ok(last)
 }
 
 /// Whole files below `folder` in the folders of this build.
@@ -128,7 +145,8 @@ fn parquet_files(folder: &Path, build: &str, out: &mut Vec<PathBuf>) -> anyhow::
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let other = name.strip_prefix("build=").is_some_and(|b| b != build);
+        // Once the plan's name came before its hash.
+        let other = name.strip_prefix("build=").is_some_and(|b| b.rsplit('-').next() != Some(build));
         if path.is_dir() && !other && !name.starts_with('.') {
             parquet_files(&path, build, out)?;
         } else if name.ends_with(".parquet") && !name.starts_with('.') {
@@ -138,14 +156,28 @@ fn parquet_files(folder: &Path, build: &str, out: &mut Vec<PathBuf>) -> anyhow::
     Ok(())
 }
 
-fn read_tasks(path: &Path, out: &mut HashSet<String>) -> anyhow::Result<()> {
+/// Task, job and time of every answer in a file.
+///
+/// # Errors
+/// It cannot be read, or is none of ours.
+pub(crate) fn read_answers(
+    path: &Path,
+    one: &mut dyn FnMut(&str, Option<i64>, Option<f64>),
+) -> anyhow::Result<()> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
-    let mask = ProjectionMask::columns(builder.parquet_schema(), ["task"]);
+    let mask = ProjectionMask::columns(builder.parquet_schema(), ["task", "job", "answered_unix_s"]);
     for batch in builder.with_projection(mask).build()? {
         let batch = batch?;
         let tasks = batch.column_by_name("task").context("no column `task`")?;
         let tasks = tasks.as_string_opt::<i64>().context("`task` is no text")?;
-        out.extend((0..tasks.len()).filter(|&i| tasks.is_valid(i)).map(|i| tasks.value(i).to_string()));
+        let jobs = batch.column_by_name("job").context("no column `job`")?;
+        let jobs = jobs.as_primitive_opt::<Int64Type>().context("`job` is no whole number")?;
+        // Older ones lack it.
+        let times = batch.column_by_name("answered_unix_s").and_then(|t| t.as_primitive_opt::<Float64Type>());
+        for i in (0..tasks.len()).filter(|&i| tasks.is_valid(i)) {
+            let time = times.filter(|t| t.is_valid(i)).map(|t| t.value(i));
+            one(tasks.value(i), jobs.is_valid(i).then(|| jobs.value(i)), time);
+        }
     }
     Ok(())
 }
