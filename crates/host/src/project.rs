@@ -20,6 +20,7 @@ pub use blame::compilers_named;
 pub use failure::BuildError;
 pub(crate) use scratch::writable_copy;
 pub use scratch::{BUILD_FOLDER, Scratch, ScratchError};
+pub use stamp::Stamp;
 pub use system::{System, host_triple};
 pub use targets::Programs;
 pub use untouched::Untouched;

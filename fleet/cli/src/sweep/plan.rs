@@ -13,10 +13,9 @@ use crate::dataset::key;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use tussle_host::project::Stamp;
 use toml::Value;
 
 /// Points of a plan at most.
@@ -65,9 +64,6 @@ pub(crate) struct Seen {
     hash: String,
     stamp: Stamp,
 }
-
-/// What another file of the same name does not share: device, inode, bytes, time of the last change.
-type Stamp = (u64, u64, u64, Option<SystemTime>);
 
 /// One point.
 #[derive(Clone, Debug)]
@@ -264,8 +260,7 @@ pub(crate) fn unchanged(mut files: Vec<Arc<Seen>>) -> anyhow::Result<()> {
 }
 
 fn stamp(path: &Path) -> Option<Stamp> {
-    let m = path.metadata().ok()?;
-    Some((m.dev(), m.ino(), m.len(), m.modified().ok()))
+    Some(Stamp::of(&path.metadata().ok()?))
 }
 
 #[cfg(test)]
