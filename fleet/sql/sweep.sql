@@ -1,4 +1,5 @@
--- What a sweep answered: how many points by plan, verb and status. A plan is what it asks; the name is one of its files'.
+-- What a sweep answered: how many points by plan, verb and status. A plan is what it asks; the name is that of one of
+-- its files.
 SELECT plan, min(plan_name) AS name, verb, tool_version, status, count(*) AS points, count(error) AS errors,
   min(error) AS first_error
 FROM answers

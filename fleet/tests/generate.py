@@ -119,7 +119,8 @@ def checked(folder, build):
     }))  # fmt: skip
     write(folder, "answers", run, pa.table({
         "task": text(tasks), "batch": text([run["run"]] * n), "plan": text(["plan-1"] * n),
-        "job": pa.array(range(first, first + n), pa.int64()), "verb": text(["check"] * n), "parameters": text(["{}"] * n),
+        "job": pa.array(range(first, first + n), pa.int64()), "verb": text(["check"] * n),
+        "parameters": text(["{}"] * n),
         "tool_version": text([TOOL] * n), "status": pa.array([int(b) for b in broken], pa.int64()),
         "error": text([None] * n), "document": text(["{}"] * n),
     }))  # fmt: skip

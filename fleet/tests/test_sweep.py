@@ -237,6 +237,7 @@ def test_ray_gives_the_same_and_survives_a_dead_worker(builds, tmp_path):
         time.sleep(0.005)
     last = child.communicate(timeout=300)[1].strip().splitlines()[-1]
     assert child.returncode in (0, 1), last
-    assert re.search(r"of 864 points done now; [\d.]+ s of CPU, [\d.]+ s of them in the points, without Ray", last), last
+    figures = r"of 864 points done now; [\d.]+ s of CPU, [\d.]+ s of them in the points, without Ray"
+    assert re.search(figures, last), last
     assert killed and answers(spread) == answers(whole)
     assert json.loads(fleet("fleet", "sweep", "--dataset", spread, "--format", "json"))["rows"]

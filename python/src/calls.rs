@@ -202,8 +202,8 @@ pub(crate) enum Subject<'py> {
 #[pyo3(
     signature = (subject, *, machine = None, cpus = Vec::new(), before = None, after = None, set = BTreeMap::new(),
     draws = None, seed = Whole::from(1)),
-    text_signature = "(subject, *, machine = None, cpus = [], before = None, after = None, set = {}, draws = None, seed = \
-        1)"
+    text_signature = "(subject, *, machine = None, cpus = [], before = None, after = None, set = {}, draws = None, \
+        seed = 1)"
 )]
 #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
 pub(crate) fn predict(

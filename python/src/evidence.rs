@@ -127,8 +127,8 @@ impl Evidence {
         })
     }
 
-    /// A table of docs/evidence.md. Row numbers are ids, from 0. Raises ``Error`` when the file does not have it, or when
-    /// nothing of it can be read; a table of which a part is lost is a ``UserWarning``.
+    /// A table of docs/evidence.md. Row numbers are ids, from 0. Raises ``Error`` when the file does not have it, or
+    /// when nothing of it can be read; a table of which a part is lost is a ``UserWarning``.
     ///
     /// Large tables are read a block at a time, as rows are taken; they are never in memory as a whole.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
@@ -232,8 +232,8 @@ fn damaged(py: Python<'_>, name: &str, read: &Read) -> PyResult<()> {
 #[pyo3(
     signature = (evidence, names = Vec::new(), *, line_bytes = Whole::from(64), phase = None, window = None,
     split = "observed", sources = PathBuf::from(".")),
-    text_signature = "(evidence, names = [], *, line_bytes = 64, phase = None, window = None, split = 'observed', sources \
-        = '.')"
+    text_signature = "(evidence, names = [], *, line_bytes = 64, phase = None, window = None, split = 'observed', \
+        sources = '.')"
 )]
 #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
 pub(crate) fn report(

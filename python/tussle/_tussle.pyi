@@ -175,8 +175,8 @@ class Evidence:
     def table_names(self) -> list[str]:
         """Tables that the file has and that can be read, at least in part."""
     def table(self, name: str) -> Table:
-        """A table of docs/evidence.md. Row numbers are ids, from 0. Raises ``Error`` when the file does not have it, or when
-        nothing of it can be read; a table of which a part is lost is a ``UserWarning``.
+        """A table of docs/evidence.md. Row numbers are ids, from 0. Raises ``Error`` when the file does not have it, or
+        when nothing of it can be read; a table of which a part is lost is a ``UserWarning``.
 
         Large tables are read a block at a time, as rows are taken; they are never in memory as a whole.
         """

@@ -5,6 +5,7 @@ use crate::global::Global;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tussle_host::source_text::checkout_path;
 use tussle_layout::lint::{Found, lint, view};
 use tussle_model::LineSize;
 use tussle_render::View;
@@ -43,7 +44,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         all.types += found.types;
         for mut doubt in found.doubts {
             if let Some(at) = &mut doubt.at {
-                at.file = tussle_host::source_text::checkout_path(Path::new(&at.file)).unwrap_or_else(|| at.file.clone());
+                at.file = checkout_path(Path::new(&at.file)).unwrap_or_else(|| at.file.clone());
             }
             if !all.doubts.contains(&doubt) {
                 all.doubts.push(doubt);

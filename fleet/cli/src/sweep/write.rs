@@ -113,8 +113,8 @@ impl<'a> Writer<'a> {
 /// The answer that a job had last: when, and of which task.
 pub(crate) type Last = (f64, String);
 
-/// Jobs of a plan whose answers are in the dataset. A job whose files changed and were changed back has older answers of
-/// the same task, which do not count: the newest one says how it is.
+/// Jobs of a plan whose answers are in the dataset. A job whose files changed and were changed back has older answers
+/// of the same task, which do not count: the newest one says how it is.
 ///
 /// # Errors
 /// A file of the plan's answers cannot be read: what it holds is not known, so nothing is done.
