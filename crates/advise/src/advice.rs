@@ -16,7 +16,7 @@ use crate::builds::{Build, Mapped};
 use crate::class::{Class, Verdicts};
 use crate::cost::{Cost, Sharing, from_c_heap, honours_alignment};
 use crate::edit::Edit;
-use crate::moves::{candidates, hot_members, leave_impossible_out};
+use crate::moves::{candidates, gaps, hot_members, leave_impossible_out};
 use crate::named::{contended_types, name_of, type_named};
 pub use crate::named::{is_own_source, source_name};
 use crate::patch::alloc::Site;
@@ -368,6 +368,8 @@ impl<'a> Search<'a> {
             let mut list = candidates(table, self.scene.target, &hot, self.scene.line);
             if self.on_c_heap() {
                 list.insert(0, vec![Edit::Alloc { bytes: self.scene.line }]);
+                let orders = list.iter().position(|edits| edits.iter().any(Edit::reorders)).unwrap_or(list.len());
+                list.splice(orders..orders, gaps(table, self.scene.target, &hot, self.scene.line));
             }
             if self.language() == Language::Rust {
                 let ordered = self.options.ordered.is_some_and(|f| f(&self.name, self.decl.as_ref()));
@@ -668,7 +670,9 @@ fn pareto(advices: &mut Vec<Advice>) {
     let steps = |a: &Advice| (a.gain() / (0.02 * a.before.mean.max(1.0))).round() as i64;
     advices.sort_by_key(|a| {
         let bill = (a.live_bytes, a.bytes_added(), a.conditions(), a.edits.len(), a.moved.len());
-        (std::cmp::Reverse(steps(a)), bill)
+        // Of what does as much, a reviewer knows an alignment; a gap is for memory that nobody aligns.
+        let gapped = a.edits.iter().any(|e| matches!(e, Edit::Gap { .. }));
+        (std::cmp::Reverse(steps(a)), gapped, bill)
     });
     let rank = |a: &Advice| {
         (a.bytes_added(), a.live_bytes, a.new_sharing.len(), a.edits.len(), a.moved.len(), a.conditions())

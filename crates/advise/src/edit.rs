@@ -68,6 +68,14 @@ pub enum Edit {
         /// Bytes, a power of two.
         bytes: u64,
     },
+    /// `gap:FIELD=N`: N bytes before the member, as a member of their own. With a line's bytes it shares none with what
+    /// is before it wherever the object begins, so that no allocation must align it.
+    Gap {
+        /// Member.
+        field: String,
+        /// Bytes.
+        bytes: u64,
+    },
     /// `pad=N`: bytes appended until the size is a multiple of N; the alignment stays, so plain `malloc` still serves.
     Pad {
         /// Bytes.
@@ -76,14 +84,14 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// Whether members change their order.
+    /// Whether members change their order, or their number in it.
     pub fn reorders(&self) -> bool {
-        matches!(self, Edit::Move { .. } | Edit::Swap { .. } | Edit::Place { .. })
+        matches!(self, Edit::Move { .. } | Edit::Swap { .. } | Edit::Place { .. } | Edit::Gap { .. })
     }
 
     /// Whether the size of the type is chosen anew.
     pub fn resizes(&self) -> bool {
-        matches!(self, Edit::Align { .. } | Edit::Element { .. } | Edit::Pad { .. })
+        matches!(self, Edit::Align { .. } | Edit::Element { .. } | Edit::Pad { .. } | Edit::Gap { .. })
     }
 
     /// Whether members get other offsets: by another order, or by alignment, which opens gaps.
@@ -101,6 +109,7 @@ impl fmt::Display for Edit {
             Edit::Swap { a, b } => write!(f, "swap:{a},{b}"),
             Edit::Align { field, bytes } => write!(f, "align:{field}={bytes}"),
             Edit::Element { bytes } => write!(f, "element={bytes}"),
+            Edit::Gap { field, bytes } => write!(f, "gap:{field}={bytes}"),
             Edit::Pad { bytes } => write!(f, "pad={bytes}"),
             Edit::Alloc { bytes } => write!(f, "alloc={bytes}"),
             Edit::Place { field, byte } => write!(f, "{field}@{byte}"),
@@ -112,7 +121,7 @@ impl fmt::Display for Edit {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a move: write FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, \
-     element=N, pad=N, alloc=N or FIELD@OFFSET"
+     gap:FIELD=N, element=N, pad=N, alloc=N or FIELD@OFFSET"
 )]
 pub struct ParseEditError(pub String);
 
@@ -150,6 +159,10 @@ fn parse(text: &str) -> Option<Edit> {
         let (field, n) = rest.split_once('=')?;
         return Some(Edit::Align { field: field.trim().into(), bytes: n.trim().parse().ok()? });
     }
+    if let Some(rest) = text.strip_prefix("gap:") {
+        let (field, n) = rest.split_once('=')?;
+        return Some(Edit::Gap { field: field.trim().into(), bytes: n.trim().parse().ok()? });
+    }
     if let Some(n) = text.strip_prefix("element=") {
         return Some(Edit::Element { bytes: n.parse().ok()? });
     }
@@ -178,7 +191,7 @@ impl Edit {
                 name(field) && name(o) && field != o
             }
             Edit::Swap { a, b } => name(a) && name(b) && a != b,
-            Edit::Align { field, bytes } => name(field) && line(*bytes),
+            Edit::Align { field, bytes } | Edit::Gap { field, bytes } => name(field) && line(*bytes),
             Edit::Element { bytes } | Edit::Pad { bytes } => line(*bytes),
             // C's functions take multiples of a pointer's size only.
             Edit::Alloc { bytes } => line(*bytes) && *bytes >= 16,
@@ -194,7 +207,7 @@ impl Edit {
     pub fn fields(&self) -> Vec<&str> {
         match self {
             Edit::Move { field, to: Spot::After(o) | Spot::Before(o) } => vec![field, o],
-            Edit::Move { field, .. } | Edit::Align { field, .. } => vec![field],
+            Edit::Move { field, .. } | Edit::Align { field, .. } | Edit::Gap { field, .. } => vec![field],
             Edit::Swap { a, b } => vec![a, b],
             // Its path may lead into other structs.
             Edit::Element { .. } | Edit::Pad { .. } | Edit::Alloc { .. } | Edit::Place { .. } => vec![],
@@ -215,6 +228,7 @@ impl Edit {
             Edit::Swap { a, b } => format!("exchange {a} and {b}"),
             Edit::Align { field, bytes } => format!("align {field} to {bytes} bytes"),
             Edit::Element { bytes } => format!("align every element to {bytes} bytes"),
+            Edit::Gap { field, bytes } => format!("put {bytes} bytes before {field}"),
             Edit::Pad { bytes } => format!("pad every element to a multiple of {bytes} bytes"),
             Edit::Alloc { bytes } => format!("align allocations to {bytes} bytes"),
             Edit::Place { field, byte } => format!("{field} changes places with the bytes from {byte}"),
@@ -281,7 +295,7 @@ pub enum EditError {
 pub struct Edited {
     /// Slots in their new order.
     pub slots: Vec<Slot>,
-    /// For every new position the index in [`Aggregate::members`]; `None` for appended padding.
+    /// For every new position the index in [`Aggregate::members`]; `None` for padding.
     pub members: Vec<Option<usize>>,
     /// The new layout, slot by slot.
     pub placed: Placed,
@@ -348,6 +362,11 @@ impl State<'_> {
                     // Only types are aligned: the one around the field has a size that is a multiple, too.
                     slot.size = slot.size.next_multiple_of(*bytes);
                 }
+            }
+            Edit::Gap { field, bytes } => {
+                let at = self.movable(field)?;
+                self.slots.insert(at, Slot::plain(*bytes, 1));
+                self.members.insert(at, None);
             }
             Edit::Element { bytes } => self.rules.align = self.rules.align.max(*bytes),
             Edit::Pad { bytes } => self.pad(*bytes)?,

@@ -82,6 +82,24 @@ fn same(a: &Aggregate, b: &Aggregate) -> bool {
     a.name.is_some() && a.name == b.name
 }
 
+/// Gaps that part what alignments part: for objects whose memory nobody aligns. One before a hot member, before the one
+/// behind it or behind its group, too, or around all of them.
+pub fn gaps(table: &TypeTable, target: TypeId, hot: &[String], line: u64) -> Vec<Vec<Edit>> {
+    let is_hot = |n: &String| hot.iter().take(HOT_MAX).any(|h| h == n);
+    let mut aligned = Vec::new();
+    for scope in scopes(table, target) {
+        isolations(&scope, &is_hot, line, &mut aligned);
+    }
+    // The first member has nothing before it.
+    let first = scopes(table, target).first().and_then(|s| s.names.first().cloned());
+    let gap = |e: Edit| match e {
+        Edit::Align { field, bytes } if Some(&field) != first.as_ref() => Some(Edit::Gap { field, bytes }),
+        _ => None,
+    };
+    let list = aligned.into_iter().map(|edits| edits.into_iter().filter_map(gap).collect::<Vec<Edit>>());
+    list.filter(|edits| !edits.is_empty()).collect()
+}
+
 /// All candidates for `target`, each a list of edits that belong together. `hot` names its hot members, hottest first.
 pub fn candidates(table: &TypeTable, target: TypeId, hot: &[String], line: u64) -> Vec<Vec<Edit>> {
     let mut out: Vec<Vec<Edit>> = vec![

@@ -166,7 +166,7 @@ pub enum Refusal {
         how: String,
     },
     /// Memory that does not get the alignment which the patch needs.
-    #[error("{file}:{line}: {why}, so that its memory would not be aligned; pad=N needs no alignment")]
+    #[error("{file}:{line}: {why}, so that its memory would not be aligned; gap:FIELD=N and pad=N need no alignment")]
     Allocation {
         /// File.
         file: String,
@@ -365,6 +365,7 @@ impl Editor<'_, '_> {
             Edit::Move { field, to } => self.move_member(field, to, notes),
             Edit::Swap { a, b } => self.swap(a, b, notes),
             Edit::Align { field, bytes } => self.align(field, *bytes),
+            Edit::Gap { field, bytes } => self.gap(field, *bytes),
             Edit::Element { bytes } => Ok(self.element(*bytes)),
             Edit::Pad { bytes } => Ok(self.pad(*bytes)),
             // Not in the declaration: [`alloc::rewrite`].
@@ -601,6 +602,21 @@ impl Editor<'_, '_> {
         Ok(splice(self.text(), &[(place..place, &word)]))
     }
 
+    /// Bytes before a member: above its comments, or on its line if it shares that.
+    fn gap(&self, field: &str, bytes: u64) -> Result<String, Refusal> {
+        let at = self.movable(field)?;
+        let member = format!("char {}[{bytes}];", self.free_name(&format!("{field}_gap")));
+        let unit = self.unit(at);
+        if !unit.whole_lines {
+            return Ok(splice(self.text(), &[(unit.bare.start..unit.bare.start, &format!("{member} "))]));
+        }
+        let line = self.text()[..unit.range.start].rfind('\n').map_or(0, |n| n + 1);
+        let indent = indent_of(self.text(), unit.bare.start);
+        let note = format!("/* {field} shares no line with what is before */");
+        let piece = format!("{indent}{member} {note}{}", self.newline());
+        Ok(splice(self.text(), &[(line..line, &piece)]))
+    }
+
     fn element(&self, bytes: u64) -> String {
         let place = self.source.tokens[self.body.keyword].end;
         let word = match self.style {
@@ -614,7 +630,7 @@ impl Editor<'_, '_> {
         if self.target.pad_bytes == 0 {
             return self.text().to_string();
         }
-        let member = format!("char {}[{}];", self.pad_name(), self.target.pad_bytes);
+        let member = format!("char {}[{}];", self.free_name(PAD_NAME), self.target.pad_bytes);
         let close = self.source.tokens[self.body.close].start;
         let line = self.text()[..close].rfind('\n').map_or(0, |n| n + 1);
         if self.text()[line..close].trim().is_empty() {
@@ -627,15 +643,16 @@ impl Editor<'_, '_> {
         splice(self.text(), &[(end..end, &format!(" {member}"))])
     }
 
-    fn pad_name(&self) -> String {
+    /// A name like `wanted` that nothing in the body has.
+    fn free_name(&self, wanted: &str) -> String {
         let taken = |n: &str| {
             self.has_member(n)
                 || self.source.tokens[self.body.open..self.body.close]
                     .iter()
                     .any(|t| t.text(self.text()) == n)
         };
-        let numbered = (2..1000u32).map(|n| format!("{PAD_NAME}{n}"));
-        std::iter::once(PAD_NAME.to_string()).chain(numbered).find(|n| !taken(n)).unwrap_or(PAD_NAME.into())
+        let numbered = (2..1000u32).map(|n| format!("{wanted}{n}"));
+        std::iter::once(wanted.to_string()).chain(numbered).find(|n| !taken(n)).unwrap_or(wanted.into())
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Relaid {
     pub align: u64,
     /// New first bit of every member, by its index in the unchanged aggregate.
     pub offsets_bits: Vec<u64>,
-    /// Member indices in their new order; `None` for appended padding.
+    /// Member indices in their new order; `None` for padding.
     pub order: Vec<Option<usize>>,
     /// Anything differs from the old layout.
     pub changed: bool,

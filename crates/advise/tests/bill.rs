@@ -48,6 +48,8 @@ fn bytes_are_those_of_the_abi() {
     // a 0..8, then 56 bytes of padding, b 64..72, c 72..80, rounded up to 128.
     check("align:b=64", 128, 2 * 104, &["b", "c"]);
     check("align:c=64", 128, 2 * 104, &["c"]);
+    // a 0..8, a gap to 72, then b and c.
+    check("gap:b=64", 88, 2 * 64, &["b", "c"]);
     // a at 0, b at 64, c at 128: three lines.
     check("align:b=64 align:c=64", 192, 2 * 168, &["b", "c"]);
     check("align:a=64", 64, 2 * 40, &[]);

@@ -301,6 +301,7 @@ fn one_line_structs_move_by_the_statement() {
     check("align:b=64", "struct p { long a; int b __attribute__((aligned(64))); char c; };");
     check("element=64", "struct __attribute__((aligned(64))) p { long a; int b; char c; };");
     check("pad=64", "struct p { long a; int b; char c; char line_pad[40]; };");
+    check("gap:b=64", "struct p { long a; char b_gap[64]; int b; char c; };");
 }
 
 #[test]
@@ -334,6 +335,16 @@ fn alignment_is_written_in_the_files_own_way() {
         "pad=64",
         "struct s {\n\tlong a;\n\tchar line_pad[40]; /* to a multiple of 64 bytes */\n};",
     );
+}
+
+#[test]
+fn a_gap_stands_above_the_comments_of_its_member() {
+    let source = "struct p {\n\tlong a;\n\t/* Of others. */\n\tlong b;\n\tlong b_gap;\n};\n";
+    let p = patch::patch("a.h", source, &target("p"), &edits(&["gap:b=128"])).expect("a patch");
+    let note = "/* b shares no line with what is before */";
+    let (before, behind) = ("struct p {\n\tlong a;\n", "\t/* Of others. */\n\tlong b;\n\tlong b_gap;\n};\n");
+    let wanted = format!("{before}\tchar b_gap2[128]; {note}\n{behind}");
+    assert_eq!(p.text, wanted);
 }
 
 #[test]

@@ -98,6 +98,7 @@ fn every_verb_takes_every_move() {
         "misses:first",
         "swap:hits,size",
         "align:misses=64",
+        "gap:misses=64",
         "element=64",
         "pad=64",
         "misses@32",
@@ -113,7 +114,9 @@ fn every_verb_takes_every_move() {
 #[test]
 fn no_verb_takes_what_is_no_move() {
     let dir = folder();
-    for edit in ["misses", "misses:behind:size", "align:misses=63", "swap:misses", "misses@-8", "pad=0"] {
+    let none =
+        ["misses", "misses:behind:size", "align:misses=63", "gap:misses=0", "swap:misses", "misses@-8", "pad=0"];
+    for edit in none {
         for (verb, code, said) in ends(dir.path(), edit) {
             assert_ne!(code, Some(0), "{verb} {edit}");
             assert!(said.contains("FIELD:after:FIELD"), "{verb} {edit}: {said}");

@@ -151,18 +151,23 @@ fn stores_that_link_time_optimisation_removes_are_only_in_the_instrumented_build
 
 /// What a hunt makes of two counters on the heap, in a program that ends by printing what `prints` says of them.
 fn hunt_that_prints(prints: &str, more: &[&str]) -> (Output, serde_json::Value) {
+    hunt_of("", "malloc(sizeof(struct pair))", prints, more)
+}
+
+/// The same with a function of its own, and memory from somewhere else.
+fn hunt_of(function: &str, memory: &str, prints: &str, more: &[&str]) -> (Output, serde_json::Value) {
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().join("project");
     std::fs::create_dir(&project).unwrap();
     let text = format!(
         "#include <malloc.h>\n#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
-         struct pair {{ long a; long b; }};\nstatic struct pair *p;\nstatic pthread_barrier_t go;\n\
+         {function}struct pair {{ long a; long b; }};\nstatic struct pair *p;\nstatic pthread_barrier_t go;\n\
          static void *a(void *x) {{\n\tpthread_barrier_wait(&go);\n\
          \tfor (int i = 0; i < 20000; i++) __atomic_fetch_add(&p->a, 1, __ATOMIC_RELAXED);\n\treturn x;\n}}\n\
          static void *b(void *x) {{\n\tpthread_barrier_wait(&go);\n\
          \tfor (int i = 0; i < 20000; i++) __atomic_fetch_add(&p->b, 1, __ATOMIC_RELAXED);\n\treturn x;\n}}\n\
          int main(void) {{\n\tpthread_t t[2];\n\tpthread_barrier_init(&go, 0, 2);\n\
-         \tp = malloc(sizeof(struct pair));\n\tp->a = p->b = 0;\n\
+         \tp = {memory};\n\tp->a = p->b = 0;\n\
          \tpthread_create(&t[0], 0, a, 0);\n\tpthread_create(&t[1], 0, b, 0);\n\
          \tpthread_join(t[0], 0);\n\tpthread_join(t[1], 0);\n\tputs(\"counted\");\n\t{prints}\n\treturn 0;\n}}\n"
     );
@@ -174,6 +179,19 @@ fn hunt_that_prints(prints: &str, more: &[&str]) -> (Output, serde_json::Value) 
         serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", errors(&out)));
     schema::keeps_to("hunt", &view);
     (out, view)
+}
+
+/// A function that is told a size has nothing to align: the counters are put apart where they are.
+#[test]
+fn where_no_allocation_can_be_aligned_a_gap_is_taken() {
+    if !tussle_testkit::need("gcc") {
+        return;
+    }
+    let wrapper = "static __attribute__((noinline)) void *get(size_t n) {\n\tchar *p = malloc(n + 16);\n\
+                   \tif (!p) abort();\n\treturn p + 16;\n}\n";
+    let (out, view) = hunt_of(wrapper, "get(sizeof(struct pair))", "", &[]);
+    assert_eq!(out.status.code(), Some(0), "{view} {}", errors(&out));
+    assert!(view["diff"].to_string().contains("char b_gap[64];"), "{view}");
 }
 
 fn errors(out: &Output) -> String {

@@ -92,6 +92,8 @@ fn every_kind_of_edit_gets_the_predicted_offsets() {
     check(&["align:taken=64", "align:name=64"], (192, "name", 128));
     check(&["element=64"], (128, "taken", 8));
     check(&["pad=64"], (128, "taken", 8));
+    check(&["gap:taken=64"], (136, "taken", 72));
+    check(&["gap:taken=64", "gap:name=64"], (200, "name", 144));
     check(&["depth:first", "pad=128"], (128, "lock", 8));
     check(&["taken@64"], (72, "taken", 64));
     check(&["lock@56"], (72, "lock", 56));

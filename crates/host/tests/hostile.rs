@@ -144,6 +144,9 @@ fn uses_by_position_refuse() {
     let run = |rest: &str, expect| check(&format!("{agg}{rest}"), "Agg", "swap:a,c", expect);
     let print = main_prints("x.a * 100 + x.b * 10 + x.c").replace("{ ", "{ Agg x = make(); ");
     run(&format!("Agg make() {{ return Agg{{0, 1, 2}}; }}\n{print}"), Refused("by position"));
+    let gap = |rest: &str, expect| check(&format!("{agg}{rest}"), "Agg", "gap:b=64", expect);
+    gap(&format!("Agg make() {{ return Agg{{0, 1, 2}}; }}\n{print}"), Refused("by position"));
+    gap(&format!("Agg make() {{ Agg x; x.a = 3; x.b = 4; x.c = 5; return x; }}\n{print}"), Patches);
     run(&format!("Agg make() {{ return {{0, 1, 2}}; }}\n{print}"), Refused("by position"));
     run(
         &format!(

@@ -57,6 +57,7 @@ fn positions_in_c_are_found_by_gcc() {
     let positions =
         |text: &str, expect| c(&format!("{text}\nint main(void) {{ return 0; }}"), "swap:a,c", expect);
     let found = Some("by position");
+    c("struct s g = { 1, 2, 3 };\nint main(void) { return 0; }", "gap:b=64", found);
     positions("struct o { struct s in; int x; } g = { { 1, 2, 3 }, 4 };", found);
     positions("struct o { struct s in; int x; } g = { .in = { 1, 2, 3 } };", found);
     positions("struct s g = { .b = 2, 3 };", found);

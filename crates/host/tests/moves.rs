@@ -85,8 +85,9 @@ fn scoped(text: &str, name: &str) -> String {
 fn random_edit(c: &Candidate, random: &mut Random) -> String {
     let a = &c.members[random.below(c.members.len())];
     let b = &c.members[random.below(c.members.len())];
-    match random.below(8) {
+    match random.below(9) {
         0 => format!("align:{a}=64"),
+        8 => format!("gap:{a}=64"),
         1 => format!("{a}:first"),
         2 | 3 => format!("swap:{a},{b}"),
         4 => format!("{a}:before:{b}"),

@@ -49,12 +49,12 @@ impl<'f> Order<'f> {
         })
     }
 
-    /// Places of aligned members, the first one excepted: it stays where it is, and what is behind it, too.
-    /// `None` is a member of an anonymous struct.
+    /// Places of members that are aligned or get a gap, the first one excepted: it stays where it is, and what is
+    /// behind it, too. `None` is a member of an anonymous struct.
     fn aligned(&self) -> impl Iterator<Item = Option<usize>> + '_ {
         let place = |field: &String| self.members.iter().position(|m| m.name == *field);
         let fields = self.edits.iter().filter_map(|e| match e {
-            Edit::Align { field, .. } => Some(field),
+            Edit::Align { field, .. } | Edit::Gap { field, .. } => Some(field),
             _ => None,
         });
         fields.map(place).filter(|at| *at != Some(0))
