@@ -241,6 +241,10 @@ fn the_running_kernel() {
     assert!(problems.is_empty(), "{problems:?}");
     let id = table.find("struct list_head").unwrap();
     assert_eq!(member(&table, id, "prev"), Some((64, 64)));
+    let (own, of) = btf::variables(&bytes, &["runqueues", "no such variable"].into()).unwrap();
+    let runqueue = own.aggregate(of["runqueues"]).unwrap();
+    assert_eq!((of.len(), runqueue.name.as_deref()), (1, Some("rq")));
+    assert!(runqueue.size > 64 && own.len() < table.len() / 20);
     let (few, _) = btf::read_types(&bytes, None, &Want::Names(&["mm_struct".into()]), 8).unwrap();
     let all = table.aggregate(table.find("mm_struct").unwrap()).unwrap();
     let one = few.aggregate(few.find("mm_struct").unwrap()).unwrap();

@@ -40,6 +40,11 @@ impl<'t> Mapped<'t> {
         self.permissions[1] == b'w'
     }
 
+    /// Nobody may touch it, as the guard below a stack.
+    pub fn barred(&self) -> bool {
+        self.permissions[..3] == *b"---"
+    }
+
     /// Holds code.
     pub fn code(&self) -> bool {
         self.permissions[2] == b'x'

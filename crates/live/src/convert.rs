@@ -7,7 +7,7 @@ use crate::kernel::{File, Kernel};
 use crate::lines::{LINE_BYTES, Line, LineId, Row};
 use crate::maps::Mapping;
 use crate::session::{Process, Session, Target};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use tussle_evidence::{
     Access, Actor, ActorKind, Backing, Basis, Code, ELSEWHERE, Evidence, Frame, Loss, Module, Object, ObjectKind,
@@ -22,6 +22,9 @@ const AROUND: u64 = 4;
 
 /// Memory of which only addresses are known is shown by the page.
 const PAGE: u64 = 4096;
+
+/// Guards of stacks have a few pages.
+const GUARD_MAX: u64 = 1 << 20;
 
 /// Samples have no order that means anything: all of it is one window.
 const WINDOW_VT: u64 = 1 << 20;
@@ -287,12 +290,15 @@ impl<'s> Build<'s> {
         let holds =
             |t: &crate::session::Thread| t.process == number && (m.start..m.end).contains(&t.stack_pointer);
         let threads = &self.session.threads;
-        // Stacks below the pointer of a thread only: some allocators put heaps and stacks into one mapping.
+        // A thread's stack is its own, with a guard below. Go's runtime has its heap and all stacks in one mapping, and
+        // below it what the heap may grow into.
+        let below = || m.start.checked_sub(1).and_then(|a| p.maps.find(a));
+        let guarded = || below().is_some_and(|g| g.barred && g.end - g.start <= GUARD_MAX);
         m.path.starts_with("[stack")
             || *self
                 .stacks
                 .entry((number, m.start))
-                .or_insert_with(|| m.path.is_empty() && threads.iter().any(holds))
+                .or_insert_with(|| m.path.is_empty() && guarded() && threads.iter().filter(|t| holds(t)).count() == 1)
     }
 
     /// Memory that several processes may map.
@@ -415,7 +421,30 @@ impl<'s> Build<'s> {
         self.session.confirmed.tallies = tallies;
     }
 
+    /// Types of the kernel's variables, as far as it describes them itself.
+    fn types(&mut self) {
+        let Some(btf) = self.session.kernel.as_ref().and_then(|k| k.known.types.as_deref()) else { return };
+        let objects = &mut self.e.objects;
+        let names: HashSet<&str> = objects.iter().filter_map(|o| o.name.as_deref()).collect();
+        let Ok((table, of)) = tussle_debuginfo::btf::variables(btf, &names) else { return };
+        let mut ends: HashMap<u32, u64> = HashMap::new();
+        for s in self.e.samples.iter().flatten() {
+            let end = ends.entry(s.object).or_default();
+            *end = (*end).max(s.offset + u64::from(s.size));
+        }
+        for (n, o) in objects.iter_mut().enumerate() {
+            let Some(ty) = o.name.as_ref().and_then(|n| of.get(n)) else { continue };
+            // What is used behind its end belongs to another variable, or this is another one of that name.
+            let used = ends.get(&(n as u32)).copied().unwrap_or(0);
+            let Some(size) = table.size(*ty).filter(|s| (used.max(1)..=o.size).contains(s)) else { continue };
+            (o.ty, o.size) = (Some(*ty), size);
+            o.why = "of the kernel's list of symbols and its own description of types (BTF)".into();
+        }
+        self.e.types = table;
+    }
+
     fn finish(mut self, about: &About) -> (Evidence, Operands) {
+        self.types();
         let (c, l) = (&self.session.counts, &self.session.lines);
         let kept: u64 = self.e.samples.iter().flatten().map(|s| s.records).sum();
         let seen = l.all().map(|l| l.1.samples).sum::<u64>() + l.dropped_samples;

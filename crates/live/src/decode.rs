@@ -113,11 +113,9 @@ fn mapped<'a>(r: &Record<'a>) -> Option<Event<'a>> {
     // Memory without a file has a name in records, but none in /proc.
     let path = if path == "//anon" { String::new() } else { path };
     let shared = flags & SHARED != 0;
+    let (code, barred) = (protection & EXEC != 0, protection == 0);
     let end = start.checked_add(len)?;
-    Some(Event::Mapped(
-        pid,
-        Mapping { start, end, offset, device, inode, path, shared, code: protection & EXEC != 0 },
-    ))
+    Some(Event::Mapped(pid, Mapping { start, end, offset, device, inode, path, shared, code, barred }))
 }
 
 #[cfg(test)]

@@ -66,6 +66,8 @@ pub struct Known {
     pub replaced: Vec<(u64, u64)>,
     /// With debug information.
     pub file: Option<File>,
+    /// The running kernel's own description of its types (BTF), where there is no such file.
+    pub types: Option<Vec<u8>>,
 }
 
 /// The kernel, and what was seen of it beside its lines.
@@ -388,6 +390,40 @@ mod tests {
         assert_eq!(shared, [0xffff_8881_0000_0040]);
         sample(&mut s, 0, 7, 14);
         assert_eq!(s.kernel.as_ref().unwrap().own_stack, 1);
+    }
+
+    /// BTF of `struct pair { long left; } counters`, and of another variable of that name where `twice`.
+    fn types(twice: bool) -> Vec<u8> {
+        let (mut types, strings): (Vec<u32>, &[u8]) = (Vec::new(), b"\0long\0pair\0left\0counters\0\0\0\0");
+        types.extend([1, 1 << 24, 8, 1 << 24 | 64]);
+        types.extend([6, 4 << 24 | 1, 8, 11, 1, 0]);
+        (0..1 + u32::from(twice)).for_each(|_| types.extend([16, 14 << 24, 2, 1]));
+        let mut out = vec![0x9f, 0xeb, 1, 0];
+        let size = 4 * types.len() as u32;
+        out.extend([24, 0, size, size, strings.len() as u32].iter().flat_map(|w| w.to_le_bytes()));
+        out.extend(types.iter().flat_map(|w| w.to_le_bytes()));
+        out.extend(strings);
+        out
+    }
+
+    #[test]
+    fn variables_have_the_types_that_the_kernel_describes_itself() {
+        let name = |btf: Option<Vec<u8>>, end: u64| {
+            let mut s = session(Text::Running);
+            let list = format!("{START:x} t work\n{:x} t next\n", START + code().len() as u64);
+            let variables = format!("ffff888100000040 D counters\nffff8881000000{end:x} D other\n");
+            let known = &mut s.kernel.as_mut().unwrap().known;
+            (known.symbols, known.types) = (Symbols::read(&(list + &variables)), btf);
+            sample(&mut s, 0, 7, 5);
+            sample(&mut s, 1, 8, 5);
+            let e = crate::convert::evidence(&mut s, &Default::default(), &mut Memory(code())).0;
+            let o = e.objects.iter().find(|o| o.name.as_deref() == Some("counters")).unwrap();
+            o.ty.map(|ty| (e.types.name(ty), o.size))
+        };
+        assert_eq!(name(Some(types(false)), 0x80), Some(("struct pair".into(), 8)));
+        assert_eq!(name(None, 0x80), None);
+        assert_eq!(name(Some(types(true)), 0x80), None, "two of one name");
+        assert_eq!(name(Some(types(false)), 0x44), None, "larger than its place");
     }
 
     #[test]

@@ -153,7 +153,11 @@ impl Line {
                 r.samples = r.samples.saturating_add(new.samples);
                 r.told.add(&new.told);
             }
-            None if room => self.rows.push(new),
+            None if room => {
+                // Most lines have one row.
+                self.rows.reserve_exact(usize::from(self.rows.is_empty()));
+                self.rows.push(new);
+            }
             None => return false,
         }
         true

@@ -22,6 +22,8 @@ pub struct Mapping {
     pub shared: bool,
     /// Holds code.
     pub code: bool,
+    /// Nobody may touch it: the guard below a stack, for instance.
+    pub barred: bool,
 }
 
 /// Bytes in which a thread is asked for its stack: the mapping around its stack pointer.
@@ -39,6 +41,7 @@ pub fn parse(line: &str) -> Option<Mapping> {
         path: m.file().chars().take(PATH_BYTES_MAX).collect(),
         shared: m.shared(),
         code: m.code(),
+        barred: m.barred(),
     })
 }
 

@@ -9,7 +9,7 @@ mod support;
 use std::collections::BTreeSet;
 use support::{INTEL, Plan, Planned, file, random_plan};
 use tussle_debuginfo::Bytes;
-use tussle_evidence::{Evidence, Sampled, TouchKind, Unit};
+use tussle_evidence::{Evidence, ObjectKind, Sampled, TouchKind, Unit};
 use tussle_live::convert::{About, evidence};
 use tussle_live::decode;
 use tussle_live::maps::Mapping;
@@ -22,11 +22,12 @@ struct Code {
     at: u64,
     bytes: Vec<u8>,
     now_ns: u64,
+    more: String,
 }
 
 impl Target for Code {
     fn maps(&mut self, _: u32) -> Option<String> {
-        Some(format!("{:x}-{:x} r-xp 00000000 00:00 0\n", self.at, self.at + 0x1000))
+        Some(format!("{:x}-{:x} r-xp 00000000 00:00 0\n{}", self.at, self.at + 0x1000, self.more))
     }
     fn program(&mut self, _: u32) -> Option<Program> {
         None
@@ -155,7 +156,7 @@ fn code() -> Code {
         &[0xf4],
     ]
     .concat();
-    Code { at: TEXT, bytes, now_ns: 0 }
+    Code { at: TEXT, bytes, ..Code::default() }
 }
 
 fn sample(tid: u32, ip: u64, addr: u64, data_src: u64) -> Planned {
@@ -212,4 +213,23 @@ fn word(kind: TouchKind) -> &'static str {
         TouchKind::Write => "write",
         TouchKind::Rmw => "rmw",
     }
+}
+
+/// A stack has a guard below it. Go's runtime has its heap and its stacks side by side, and no guard.
+#[test]
+fn memory_beside_a_stack_without_a_guard_is_not_called_one() {
+    let plan = Plan { sample_types: vec![INTEL], samples: samples(), maps: Vec::new(), cpus: 2, more: Vec::new() };
+    let kind = |guard: &str, stacks: usize| {
+        let mut code = code();
+        code.more = format!("{guard}{:x}-{:x} rw-p 00000000 00:00 0\n", LINE - 0x1000, LINE + 0x8000);
+        let mut session = watch(&file(&plan), &mut code);
+        session.threads.iter_mut().take(stacks).for_each(|t| t.stack_pointer = LINE + 0x4000);
+        made(session, &mut code).objects[0].kind
+    };
+    let guard = |bytes: u64| format!("{:x}-{:x} ---p 00000000 00:00 0\n", LINE - 0x1000 - bytes, LINE - 0x1000);
+    assert_eq!(kind(&guard(0x1000), 1), ObjectKind::Stack);
+    assert_eq!(kind("", 1), ObjectKind::Unknown);
+    assert_eq!(kind(&guard(0x1000).replace("---p", "rw-p"), 1), ObjectKind::Unknown);
+    assert_eq!(kind(&guard(0x1000), 2), ObjectKind::Unknown, "of two threads");
+    assert_eq!(kind(&guard(32 << 20), 1), ObjectKind::Unknown, "room to grow");
 }

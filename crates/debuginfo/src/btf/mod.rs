@@ -7,7 +7,7 @@ mod build;
 mod infer;
 mod raw;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tussle_model::{Type, TypeId, TypeTable};
 
@@ -63,6 +63,31 @@ pub fn read_types(
     Ok((table, reader.problems.0))
 }
 
+/// Types of the variables of these names, with all that they contain; types behind pointers become declarations. A
+/// kernel describes its per-CPU variables, newer ones all of them.
+///
+/// # Errors
+/// As [`read`].
+pub fn variables(bytes: &[u8], names: &HashSet<&str>) -> Result<(TypeTable, HashMap<String, TypeId>), Error> {
+    let blob = Blob::parse(bytes, &mut Problems::default())?;
+    let mut found: Vec<(String, u32)> = Vec::new();
+    for r in (0..blob.len()).filter_map(|n| blob.record(n)).filter(|r| r.kind == kind::VAR) {
+        let name = String::from_utf8_lossy(blob.string(r.name as usize)).into_owned();
+        if names.contains(name.as_str()) {
+            found.push((name, r.size));
+        }
+    }
+    let mut reader = Reader::new(vec![blob], 8, Problems::default());
+    let roots: Vec<u32> = found.iter().map(|f| f.1).collect();
+    let (mut table, ids) = reached(&mut reader, roots);
+    infer_alignments(&mut table);
+    // Two variables of one name are two: which is meant nobody knows.
+    let mut out: HashMap<String, TypeId> = HashMap::new();
+    let alone = |name: &str| found.iter().filter(|f| f.0 == name).count() == 1;
+    out.extend(found.iter().zip(ids).filter(|(f, _)| alone(&f.0)).map(|(f, id)| (f.0.clone(), id)));
+    Ok((table, out))
+}
+
 /// The BTF continues that of another file, as a kernel module's does.
 pub fn is_split(bytes: &[u8]) -> bool {
     Blob::parse(bytes, &mut Problems::default()).is_ok_and(|b| b.is_split())
@@ -80,15 +105,17 @@ fn all(reader: &mut Reader<'_>) -> TypeTable {
 
 /// The definitions of each name and what it contains; types behind pointers become declarations.
 fn named(reader: &mut Reader<'_>, names: &[String]) -> TypeTable {
+    let roots = names.iter().flat_map(|n| reader.find_all(n)).collect();
+    crate::definitions::replace_declarations(reached(reader, roots).0)
+}
+
+/// These types and what they contain, with the ids that the first ones get.
+fn reached(reader: &mut Reader<'_>, roots: Vec<u32>) -> (TypeTable, Vec<TypeId>) {
     let mut table = TypeTable::new(reader.pointer_size);
     let mut known: HashMap<(u32, bool), TypeId> = HashMap::new();
     let mut todo = Vec::new();
-    for name in names {
-        for id in reader.find_all(name) {
-            let mut reserve = Reserve { table: &mut table, known: &mut known, todo: &mut todo };
-            reserve.get(reader, id, true);
-        }
-    }
+    let mut reserve = Reserve { table: &mut table, known: &mut known, todo: &mut todo };
+    let ids = roots.into_iter().map(|id| reserve.get(reader, id, true)).collect();
     while let Some((id, body, at)) = todo.pop() {
         let mut reserve = Reserve { table: &mut table, known: &mut known, todo: &mut todo };
         let ty = if body {
@@ -98,7 +125,7 @@ fn named(reader: &mut Reader<'_>, names: &[String]) -> TypeTable {
         };
         table.set(at, ty);
     }
-    crate::definitions::replace_declarations(table)
+    (table, ids)
 }
 
 /// Gives new ids to the records that are reached.

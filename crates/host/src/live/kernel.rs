@@ -111,12 +111,25 @@ pub(super) fn find(vmlinux: Option<&Path>) -> Result<Found, LiveError> {
             None => (Text::Missing, Memory::Nothing, Vec::new()),
         },
     };
-    remarks.extend(missing(text, file.is_some()).map(Into::into));
-    let known = Known { symbols, per_cpu, text, replaced, file: file.as_ref().map(|f| f.2.clone()) };
+    let types = if file.is_none() { fs::read(TYPES).ok() } else { None };
+    let named = if file.is_some() { Named::File } else { types.as_ref().map_or(Named::Symbols, |_| Named::Types) };
+    remarks.extend(missing(text, named).map(Into::into));
+    let known = Known { symbols, per_cpu, text, replaced, file: file.as_ref().map(|f| f.2.clone()), types };
     Ok(Found { kernel: Kernel::new(known), memory, file: file.map(|f| (f.0, f.1)), remarks })
 }
 
-fn missing(text: Text, named: bool) -> Option<&'static str> {
+/// The kernel's own description of its types.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// What gives names to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    File,
+    Types,
+    Symbols,
+}
+
+fn missing(text: Text, named: Named) -> Option<&'static str> {
     match (text, named) {
         (Text::Missing, _) => Some(
             "addresses cannot be told: this kernel has no /proc/kcore (CONFIG_PROC_KCORE, lockdown), and no --vmlinux \
@@ -126,11 +139,16 @@ fn missing(text: Text, named: bool) -> Option<&'static str> {
             "no /proc/kcore: code is that of the file, which the running kernel has patched; what it may have patched, \
              per-CPU variables, and instructions before the sampled one are left out",
         ),
-        (Text::Running, false) => Some(
+        (Text::Running, Named::Types) => Some(
+            "no --vmlinux FILE: variables by the kernel's list of symbols, their types as far as it describes them \
+             itself (per-CPU variables; newer kernels all), none of heap objects; `linux-image-*-dbg` or \
+             `kernel-debuginfo` has the file",
+        ),
+        (Text::Running, Named::Symbols) => Some(
             "no --vmlinux FILE: variables by the kernel's list of symbols, no types; `linux-image-*-dbg` or \
              `kernel-debuginfo` has the file",
         ),
-        (Text::Running, true) => None,
+        (Text::Running, Named::File) => None,
     }
 }
 
