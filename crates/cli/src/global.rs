@@ -160,7 +160,10 @@ fn with_help(view: &View) -> View {
     let plain = Style { colour: false, width: None };
     let text = tussle_render::render(view, Format::Text, plain);
     let help = |(title, text): (String, String)| Node::Help { title, text };
-    let nodes = topics::used_in(&text).map(help).collect();
+    let nodes: Vec<Node> = topics::used_in(&text).map(help).collect();
+    if nodes.is_empty() {
+        return view.clone();
+    }
     let words = Node::Section { key: String::new(), title: "What am I looking at?".into(), nodes };
     View { nodes: view.nodes.iter().cloned().chain([words]).collect(), ..*view }
 }

@@ -262,7 +262,7 @@ fn finding(f: &Finding, out: &mut String) {
         place = format!(" <span class=\"d\">{}{line}</span>", escape(file));
     }
     let level = crate::json::level(f.level);
-    let (rule, message) = (escape(&f.rule), escape(&f.message));
+    let (rule, message) = (escape(&f.rule), words(&f.message));
     out.push_str(&format!("<p class=\"f\"><span class=\"b\">{level}</span> {message} [{rule}]{place}</p>\n"));
 }
 
@@ -285,9 +285,24 @@ fn class_of(tone: Tone) -> &'static str {
 
 fn toned(text: &str, tone: Tone) -> String {
     match class_of(tone) {
-        "" => escape(text),
-        class => format!("<span class=\"{class}\">{}</span>", escape(text)),
+        "" => words(text),
+        class => format!("<span class=\"{class}\">{}</span>", words(text)),
     }
+}
+
+/// Text in which `code` is set as code.
+fn words(text: &str) -> String {
+    let parts: Vec<String> = text.split('`').map(escape).collect();
+    let mut out = String::new();
+    for (i, part) in parts.iter().enumerate() {
+        match i % 2 {
+            0 => out.push_str(part),
+            // The last one has no end.
+            _ if i + 1 == parts.len() => out.extend(["`", part]),
+            _ => out.extend(["<code>", part, "</code>"]),
+        }
+    }
+    out
 }
 
 pub(crate) fn escape(s: &str) -> String {

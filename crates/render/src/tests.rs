@@ -531,3 +531,16 @@ fn in_a_pipe_tables_have_an_end_and_lose_nothing() {
     assert!(rows.contains("column 3") && rows.contains("word59") && rows.contains("word39"), "{rows}");
     assert_eq!(sentence.trim_end(), words(80));
 }
+
+#[test]
+fn commands_in_a_sentence_are_code_and_no_name_is_markup() {
+    let of = |text: &str| {
+        let nodes = vec![Node::Text(vec![Span::plain(text)])];
+        let page = render(&View { nodes, ..view() }, Format::Html, plain());
+        let main = page.split_once("</nav>").map_or(page.clone(), |(_, rest)| rest.into());
+        main.split("</main>").next().unwrap().to_string()
+    };
+    assert!(of("run `tussle advise` now").contains("run <code>tussle advise</code> now"));
+    assert!(of("a ` b").contains("a ` b") && of("`a` and ` b").contains("<code>a</code> and ` b"));
+    assert!(of("`<img src=x>`").contains("<code>&lt;img src=x&gt;</code>"));
+}
