@@ -419,6 +419,48 @@ fn packages_are_whole() {
     assert!(wrong.is_empty(), "not in the package:\n{}", wrong.join("\n"));
 }
 
+/// Words of a sentence, or of a part of one between colons or semicolons: who reads a longer one begins anew.
+const SENTENCE_MAX: usize = 38;
+
+/// Paragraphs and items of a document, each in one line; no code, tables and headings.
+fn passages(text: &str) -> Vec<String> {
+    let (mut out, mut code) = (vec![String::new()], false);
+    for line in text.lines() {
+        let words = line.trim_start();
+        let fence = words.starts_with("```");
+        code ^= fence;
+        let aside = fence || code || line.starts_with("    ") || words.starts_with(['|', '#', '!']);
+        let number = words.trim_start_matches(|c: char| c.is_ascii_digit());
+        let item = words.starts_with("- ") || (number.len() < words.len() && number.starts_with(". "));
+        if aside || item || words.is_empty() {
+            out.push(String::new());
+        }
+        if let Some(last) = out.last_mut().filter(|_| !aside) {
+            last.extend([words, " "]);
+        }
+    }
+    out
+}
+
+#[test]
+fn sentences_of_documents_have_an_end() {
+    let (mut long, mut count) = (Vec::new(), 0);
+    // What changed is a list of facts, not a text.
+    for (path, text) in files("", "md").into_iter().filter(|(path, _)| !path.ends_with("CHANGELOG.md")) {
+        for passage in passages(&text) {
+            let ends = [". ", "? ", "! ", ": ", "; ", ".** ", ".) "];
+            let parts = ends.iter().fold(vec![passage.as_str()], |parts, end| {
+                parts.into_iter().flat_map(|p| p.split(end)).collect()
+            });
+            count += parts.len();
+            let too_long = parts.iter().filter(|p| p.split_whitespace().count() > SENTENCE_MAX);
+            long.extend(too_long.map(|p| format!("{path}: {}", p.chars().take(80).collect::<String>())));
+        }
+    }
+    assert!(count > 5_000, "only {count} sentences found");
+    assert!(long.is_empty(), "more than {SENTENCE_MAX} words:\n{}", long.join("\n"));
+}
+
 /// Every file and folder of the repository, as a path from its root.
 fn tree() -> BTreeSet<String> {
     fn enter(dir: &Path, shown: &str, out: &mut BTreeSet<String>) {
