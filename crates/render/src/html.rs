@@ -249,8 +249,13 @@ fn piece(b: &Bytes, p: &crate::bytes::Piece, out: &mut String) {
 
 fn help(title: &str, text: &str, out: &mut String) {
     out.push_str(&format!("<details><summary>{}</summary>\n", escape(title)));
-    for paragraph in text.split("\n\n").map(str::trim).filter(|p| !p.is_empty()) {
-        out.push_str(&format!("<p>{}</p>\n", escape(paragraph)));
+    for paragraph in text.split("\n\n").map(str::trim_end).filter(|p| !p.is_empty()) {
+        let lines: Vec<&str> = paragraph.lines().collect();
+        let drawn = lines.iter().any(|l| l.starts_with("  ") || l.starts_with("- "));
+        out.push_str(&match drawn {
+            true => format!("<pre>{}</pre>\n", lines.into_iter().map(escape).collect::<Vec<_>>().join("\n")),
+            false => format!("<p>{}</p>\n", words(&lines.join(" "))),
+        });
     }
     out.push_str("</details>\n");
 }

@@ -193,5 +193,9 @@ document.onkeydown = e => {
     if (at) { at.scrollIntoView(); at.querySelector("a.an")?.focus({ preventScroll: true }); }
   }
 };
+// Paper has nothing to click.
+const folded = [...document.querySelectorAll("details:not([open])")];
+addEventListener("beforeprint", () => folded.forEach(d => (d.open = true)));
+addEventListener("afterprint", () => folded.forEach(d => (d.open = false)));
 document.body.dataset.ready = "1";
 })();

@@ -544,3 +544,16 @@ fn commands_in_a_sentence_are_code_and_no_name_is_markup() {
     assert!(of("a ` b").contains("a ` b") && of("`a` and ` b").contains("<code>a</code> and ` b"));
     assert!(of("`<img src=x>`").contains("<code>&lt;img src=x&gt;</code>"));
 }
+
+#[test]
+fn passages_of_the_glossary_are_whole() {
+    let text = "First line\nand `its` second.\n\n    a rule\n      of two lines\n\nLast.";
+    let help = Node::Help { title: "t".into(), text: text.into() };
+    let page = render(&View { nodes: vec![help], ..view() }, Format::Html, plain());
+    for part in
+        ["<p>First line and <code>its</code> second.</p>", "<pre>    a rule\n      of two lines</pre>", "<p>Last.</p>"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains('\u{fffd}'));
+}
