@@ -82,3 +82,19 @@ fn the_action_runs_its_command_as_words_and_never_as_shell() {
     let out = run(&format!("--version; touch {0} $(touch {0}) `touch {0}`", text_of(&mark)));
     assert!(!mark.exists() && out.status.code() == Some(2), "{out:?}");
 }
+
+/// By the schemas that `check-jsonschema` carries (pip), and pre-commit's own.
+#[test]
+fn the_templates_keep_to_their_schemas() {
+    let github: &[&str] = &["--builtin-schema", "vendor.github-actions", "action.yml"];
+    let gitlab: &[&str] =
+        &["--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci", "scripts/gitlab-ci.yml"];
+    let manifest: &[&str] = &["validate-manifest", ".pre-commit-hooks.yaml"];
+    for (tool, words) in [("check-jsonschema", github), ("check-jsonschema", gitlab), ("pre-commit", manifest)] {
+        if !tussle_testkit::wish(tool) {
+            continue;
+        }
+        let out = Command::new(tool).args(words).current_dir(ROOT).output().unwrap();
+        assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stdout));
+    }
+}
