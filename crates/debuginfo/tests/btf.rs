@@ -241,10 +241,23 @@ fn the_running_kernel() {
     assert!(problems.is_empty(), "{problems:?}");
     let id = table.find("struct list_head").unwrap();
     assert_eq!(member(&table, id, "prev"), Some((64, 64)));
-    let (own, of) = btf::variables(&bytes, &["runqueues", "no such variable"].into()).unwrap();
-    let runqueue = own.aggregate(of["runqueues"]).unwrap();
-    assert_eq!((of.len(), runqueue.name.as_deref()), (1, Some("rq")));
-    assert!(runqueue.size > 64 && own.len() < table.len() / 20);
+    let mut code = btf::code::CodeTypes::read(&bytes).unwrap();
+    let runqueues = code.type_of("runqueues").unwrap();
+    let (own, ids) = code.table(&[runqueues]);
+    let aggregate = own.aggregate(ids[0]).unwrap();
+    assert_eq!(aggregate.name.as_deref(), Some("rq"));
+    assert!(aggregate.size > 64 && own.len() < table.len() / 20);
+    // handle_mm_fault(struct vm_area_struct *, unsigned long, ..); vma->vm_mm; mm->mmap_lock
+    let vma = code.parameters("handle_mm_fault").unwrap();
+    assert!(vma[0].is_some() && vma[1].is_none());
+    let place = |of: &str, field: &str| member(&table, table.find(of).unwrap(), field).unwrap().0 / 8;
+    let mm = code.pointer_at(vma[0].unwrap(), place("vm_area_struct", "vm_mm")).unwrap();
+    let (names, ids) = code.table(&[mm]);
+    assert_eq!(names.aggregate(ids[0]).unwrap().name.as_deref(), Some("mm_struct"));
+    let file = code.pointer_at(vma[0].unwrap(), place("vm_area_struct", "vm_file")).unwrap();
+    let inode = code.pointer_at(file, place("file", "f_inode")).unwrap();
+    assert!(code.pointer_at(file, place("file", "f_inode") + 4).is_none(), "the middle of a pointer");
+    assert!(code.size(inode) > 100 && code.holds(inode, 0, inode) && !code.holds(inode, 0, file));
     let (few, _) = btf::read_types(&bytes, None, &Want::Names(&["mm_struct".into()]), 8).unwrap();
     let all = table.aggregate(table.find("mm_struct").unwrap()).unwrap();
     let one = few.aggregate(few.find("mm_struct").unwrap()).unwrap();

@@ -4,10 +4,11 @@ use crate::address::How;
 use crate::confirm::Waits;
 use crate::image::Image;
 use crate::kernel::{File, Kernel};
+use crate::kernel_types;
 use crate::lines::{LINE_BYTES, Line, LineId, Row};
 use crate::maps::Mapping;
 use crate::session::{Process, Session, Target};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use tussle_evidence::{
     Access, Actor, ActorKind, Backing, Basis, Code, ELSEWHERE, Evidence, Frame, Loss, Module, Object, ObjectKind,
@@ -421,30 +422,10 @@ impl<'s> Build<'s> {
         self.session.confirmed.tallies = tallies;
     }
 
-    /// Types of the kernel's variables, as far as it describes them itself.
-    fn types(&mut self) {
-        let Some(btf) = self.session.kernel.as_ref().and_then(|k| k.known.types.as_deref()) else { return };
-        let objects = &mut self.e.objects;
-        let names: HashSet<&str> = objects.iter().filter_map(|o| o.name.as_deref()).collect();
-        let Ok((table, of)) = tussle_debuginfo::btf::variables(btf, &names) else { return };
-        let mut ends: HashMap<u32, u64> = HashMap::new();
-        for s in self.e.samples.iter().flatten() {
-            let end = ends.entry(s.object).or_default();
-            *end = (*end).max(s.offset + u64::from(s.size));
-        }
-        for (n, o) in objects.iter_mut().enumerate() {
-            let Some(ty) = o.name.as_ref().and_then(|n| of.get(n)) else { continue };
-            // What is used behind its end belongs to another variable, or this is another one of that name.
-            let used = ends.get(&(n as u32)).copied().unwrap_or(0);
-            let Some(size) = table.size(*ty).filter(|s| (used.max(1)..=o.size).contains(s)) else { continue };
-            (o.ty, o.size) = (Some(*ty), size);
-            o.why = "of the kernel's list of symbols and its own description of types (BTF)".into();
-        }
-        self.e.types = table;
-    }
-
     fn finish(mut self, about: &About) -> (Evidence, Operands) {
-        self.types();
+        if let Some(kernel) = &self.session.kernel {
+            kernel_types::name(&mut self.e, kernel, self.target);
+        }
         let (c, l) = (&self.session.counts, &self.session.lines);
         let kept: u64 = self.e.samples.iter().flatten().map(|s| s.records).sum();
         let seen = l.all().map(|l| l.1.samples).sum::<u64>() + l.dropped_samples;

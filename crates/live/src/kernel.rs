@@ -282,7 +282,7 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Rows: offset to the code, to the new code, two or four bytes, both lengths.
@@ -357,6 +357,10 @@ mod tests {
 
     /// A sample as perf writes it.
     fn sample(session: &mut Session, cpu: u32, task: u32, at: u64) {
+        sampled(session, &code(), cpu, task, at);
+    }
+
+    fn sampled(session: &mut Session, code: &[u8], cpu: u32, task: u32, at: u64) {
         const RBX: u64 = 0xffff_8881_0000_0040;
         let ip = START + at;
         let mut words = vec![ip, u64::from(task) << 32 | u64::from(task), 1, u64::from(cpu), 2];
@@ -370,7 +374,7 @@ mod tests {
         bytes.extend(words.iter().flat_map(|w| w.to_le_bytes()));
         let events = crate::decode::events(&bytes, &crate::decode::kernel_attr());
         assert_eq!(events.len(), 1);
-        session.take(&events[0], &mut Memory(code()));
+        session.take(&events[0], &mut Memory(code.to_vec()));
     }
 
     fn lines(session: &Session) -> Vec<u64> {
@@ -392,11 +396,16 @@ mod tests {
         assert_eq!(s.kernel.as_ref().unwrap().own_stack, 1);
     }
 
-    /// BTF of `struct pair { long left; } counters`, and of another variable of that name where `twice`.
-    fn types(twice: bool) -> Vec<u8> {
-        let (mut types, strings): (Vec<u32>, &[u8]) = (Vec::new(), b"\0long\0pair\0left\0counters\0\0\0\0");
+    /// BTF of `struct pair { long left; struct pair *next; } counters`, of another variable of that name where `twice`,
+    /// and of `work(struct pair *)`.
+    pub(crate) fn types(twice: bool) -> Vec<u8> {
+        let mut types: Vec<u32> = Vec::new();
+        let strings = b"\0long\0pair\0left\0counters\0next\0work\0\0\0";
         types.extend([1, 1 << 24, 8, 1 << 24 | 64]);
-        types.extend([6, 4 << 24 | 1, 8, 11, 1, 0]);
+        types.extend([6, 4 << 24 | 2, 16, 11, 1, 0, 25, 3, 64]);
+        types.extend([0, 2 << 24, 2]);
+        types.extend([0, 13 << 24 | 1, 1, 0, 3]);
+        types.extend([30, 12 << 24, 4]);
         (0..1 + u32::from(twice)).for_each(|_| types.extend([16, 14 << 24, 2, 1]));
         let mut out = vec![0x9f, 0xeb, 1, 0];
         let size = 4 * types.len() as u32;
@@ -420,10 +429,31 @@ mod tests {
             let o = e.objects.iter().find(|o| o.name.as_deref() == Some("counters")).unwrap();
             o.ty.map(|ty| (e.types.name(ty), o.size))
         };
-        assert_eq!(name(Some(types(false)), 0x80), Some(("struct pair".into(), 8)));
+        assert_eq!(name(Some(types(false)), 0x80), Some(("struct pair".into(), 16)));
         assert_eq!(name(None, 0x80), None);
         assert_eq!(name(Some(types(true)), 0x80), None, "two of one name");
         assert_eq!(name(Some(types(false)), 0x44), None, "larger than its place");
+    }
+
+    /// `mov rbx, rdi; mov [rbx+8], rax; ret`, called with a pointer to the struct, or with something unknown.
+    #[test]
+    fn what_a_parameter_points_to_has_its_type() {
+        let code = [0x48, 0x89, 0xfb, 0x48, 0x89, 0x43, 0x08, 0xc3];
+        let names = |function: &str| {
+            let mut s = session(Text::Running);
+            let list = format!("{START:x} t {function}\n{:x} t next\n", START + code.len() as u64);
+            let known = &mut s.kernel.as_mut().unwrap().known;
+            (known.symbols, known.types) = (Symbols::read(&list), Some(types(false)));
+            sampled(&mut s, &code, 0, 7, 3);
+            sampled(&mut s, &code, 1, 8, 3);
+            let e = crate::convert::evidence(&mut s, &Default::default(), &mut Memory(code.to_vec())).0;
+            let of = |object: u32| &e.objects[object as usize];
+            let row = e.samples.as_ref().unwrap()[0].clone();
+            assert!(e.accesses.iter().all(|a| (a.object, a.offset) == (row.object, row.offset)));
+            (of(row.object).ty.map(|ty| e.types.name(ty)), of(row.object).base, row.offset)
+        };
+        assert_eq!(names("work"), (Some("struct pair".into()), 0xffff_8881_0000_0040, 8));
+        assert_eq!(names("other"), (None, 0xffff_8881_0000_0000, 0x48));
     }
 
     #[test]

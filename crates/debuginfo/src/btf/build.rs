@@ -34,7 +34,7 @@ impl<'d> Reader<'d> {
         1 + self.blobs.iter().map(Blob::len).sum::<usize>()
     }
 
-    fn record(&self, id: u32) -> Option<Record<'d>> {
+    pub fn record(&self, id: u32) -> Option<Record<'d>> {
         let mut index = (id as usize).checked_sub(1)?;
         for blob in &self.blobs {
             if index < blob.len() {
@@ -46,7 +46,7 @@ impl<'d> Reader<'d> {
     }
 
     /// A string by its offset in the concatenated string sections.
-    fn text(&self, offset: u32) -> &'d [u8] {
+    pub fn text(&self, offset: u32) -> &'d [u8] {
         let mut at = offset as usize;
         for blob in &self.blobs {
             if at < blob.strings_len() {

@@ -4,10 +4,11 @@
 //! [`tussle_model::AlignmentSource::Inferred`].
 
 mod build;
+pub mod code;
 mod infer;
 mod raw;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use tussle_model::{Type, TypeId, TypeTable};
 
@@ -61,31 +62,6 @@ pub fn read_types(
         reader.problems.add("BTF", 0, "holds no readable type");
     }
     Ok((table, reader.problems.0))
-}
-
-/// Types of the variables of these names, with all that they contain; types behind pointers become declarations. A
-/// kernel describes its per-CPU variables, newer ones all of them.
-///
-/// # Errors
-/// As [`read`].
-pub fn variables(bytes: &[u8], names: &HashSet<&str>) -> Result<(TypeTable, HashMap<String, TypeId>), Error> {
-    let blob = Blob::parse(bytes, &mut Problems::default())?;
-    let mut found: Vec<(String, u32)> = Vec::new();
-    for r in (0..blob.len()).filter_map(|n| blob.record(n)).filter(|r| r.kind == kind::VAR) {
-        let name = String::from_utf8_lossy(blob.string(r.name as usize)).into_owned();
-        if names.contains(name.as_str()) {
-            found.push((name, r.size));
-        }
-    }
-    let mut reader = Reader::new(vec![blob], 8, Problems::default());
-    let roots: Vec<u32> = found.iter().map(|f| f.1).collect();
-    let (mut table, ids) = reached(&mut reader, roots);
-    infer_alignments(&mut table);
-    // Two variables of one name are two: which is meant nobody knows.
-    let mut out: HashMap<String, TypeId> = HashMap::new();
-    let alone = |name: &str| found.iter().filter(|f| f.0 == name).count() == 1;
-    out.extend(found.iter().zip(ids).filter(|(f, _)| alone(&f.0)).map(|(f, id)| (f.0.clone(), id)));
-    Ok((table, out))
 }
 
 /// The BTF continues that of another file, as a kernel module's does.

@@ -140,8 +140,8 @@ fn missing(text: Text, named: Named) -> Option<&'static str> {
              per-CPU variables, and instructions before the sampled one are left out",
         ),
         (Text::Running, Named::Types) => Some(
-            "no --vmlinux FILE: variables by the kernel's list of symbols, their types as far as it describes them \
-             itself (per-CPU variables; newer kernels all), none of heap objects; `linux-image-*-dbg` or \
+            "no --vmlinux FILE: variables by the kernel's list of symbols, types as far as it describes them itself \
+             (what parameters point to, per-CPU variables), no lines of code; `linux-image-*-dbg` or \
              `kernel-debuginfo` has the file",
         ),
         (Text::Running, Named::Symbols) => Some(
