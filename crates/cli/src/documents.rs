@@ -149,11 +149,15 @@ fn commands_of_documents_have_their_flags() {
 fn flags_that_documents_name_alone_exist() {
     let root = verbs::command(Cli::command());
     let mut wrong = BTreeSet::new();
+    let fleet = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fleet/cli/src/args.rs");
+    let fleet = std::fs::read_to_string(fleet).unwrap();
+    let of_fleet = |flag: &str| fleet.contains(&format!("\"{}\"", flag.trim_start_matches('-')));
     // The page of tussle-fleet, which has a command line of its own.
     for (file, text) in documents().into_iter().filter(|(file, _)| file != "fleet.md") {
         let spans = quoted(&text, "--").filter(|s| !s.contains('\n'));
         for found in spans.filter_map(|s| flag(s.split_whitespace().next().unwrap_or_default())) {
-            let known = root.get_subcommands().any(|v| has(v, found)) || FOREIGN.contains(&found);
+            let known =
+                root.get_subcommands().any(|v| has(v, found)) || FOREIGN.contains(&found) || of_fleet(found);
             wrong.extend((!known).then(|| format!("{file}: {found}")));
         }
     }
@@ -178,4 +182,26 @@ fn verbs_and_topics_that_documents_name_exist() {
         }
     }
     none(wrong, "verbs or topics");
+}
+
+/// What the README shows of `hunt` is printed by it, word for word; numbers and names are of one run.
+#[test]
+fn the_screen_of_the_readme_is_printed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let screens = readme.split("```text\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    let source = |path: &str| std::fs::read_to_string(root.join("crates").join(path)).unwrap();
+    let printed = ["cli/src/cmd/hunt/screen.rs", "cli/src/cmd/hunt/patches.rs", "advise/src/class.rs"].map(source);
+    let (mut missing, mut count) = (BTreeSet::new(), 0);
+    for line in screens.flat_map(str::lines).filter(|l| *l != "...") {
+        let parts = line.split("  ").flat_map(|column| column.split(", ")).map(str::trim);
+        let own = |p: &&str| !p.is_empty() && !p.contains(|c: char| c.is_ascii_digit() || "_⟷%".contains(c));
+        for part in parts.filter(own) {
+            count += 1;
+            let known = printed.iter().any(|text| text.contains(part));
+            missing.extend((!known).then(|| part.to_string()));
+        }
+    }
+    assert!(count > 10, "only {count} words found");
+    none(missing, "words of `hunt`");
 }
