@@ -13,6 +13,7 @@ mod markdown;
 mod plot;
 mod sarif;
 pub mod schema;
+pub mod shell;
 mod svg;
 mod text;
 pub mod tree;

@@ -41,8 +41,7 @@ pub fn view(report: &Report) -> View {
     }
     nodes.push(Node::Data { key: "details".into(), value: details(report) });
     if let Some(first) = report.advices.first() {
-        let moves: String = first.edits.iter().map(|e| format!(" --move '{e}'")).collect();
-        let command = format!("Patch: tussle fix -C '{}'{moves}", report.type_name);
+        let command = format!("Patch: {}", crate::signs::fix(&report.type_name, &first.edits));
         nodes.push(Node::Text(vec![Span::plain(command)]));
     }
     View { kind: "advise", schema_version: SCHEMA_VERSION, nodes }

@@ -31,7 +31,7 @@ use tussle_contention::fields::Namer;
 use tussle_contention::group::Group;
 use tussle_evidence::Problem;
 use tussle_evidence::*;
-use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, plural, thousands};
+use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, plural, shell, thousands};
 
 /// Version of the `report` document.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -126,24 +126,15 @@ fn worst(context: &line::Context, findings: &[&Judged], options: &Options) -> Ve
     // Only a struct with a name can be asked about.
     let ty = object.and_then(|o| o.ty);
     if let Some(name) = ty.and_then(|t| tussle_advise::advice::source_name(&context.e.types, t)) {
-        let file = options.file.iter().map(|f| format!(" {}", quoted(f))).collect::<String>();
+        let file = options.file.iter().map(|f| format!(" {}", shell::word(f))).collect::<String>();
         let line = match options.question.line.bytes() {
             64 => String::new(),
             bytes => format!(" -c {bytes}"),
         };
-        let command = format!("tussle advise{file} -C '{name}'{line}");
+        let command = format!("tussle advise{file} -C {}{line}", shell::quoted(&name));
         facts.push(fact("next", "next", Cell::text(command).tone(Tone::Name)));
     }
     facts
-}
-
-/// A file's name as a shell takes it for one word.
-fn quoted(file: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%=".contains(c);
-    match file.chars().all(plain) {
-        true => file.into(),
-        false => format!("'{}'", file.replace('\'', "'\\''")),
-    }
 }
 
 fn number_of(all: &[Judged], one: &Judged) -> usize {

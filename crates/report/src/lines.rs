@@ -58,7 +58,8 @@ pub(crate) fn left(of: &[Left]) -> String {
 /// What to ask where a layout helps on wider lines only.
 pub(crate) fn on_wider(type_name: &str, helped: &[u32], line_bytes: u32) -> String {
     let names: Vec<String> = helped.iter().map(|b| name((*b).into())).collect();
-    format!("On lines of {} a layout helps: tussle advise -C '{type_name}' -c {line_bytes}", names.join(", "))
+    let (names, ty) = (names.join(", "), tussle_render::shell::quoted(type_name));
+    format!("On lines of {names} a layout helps: tussle advise -C {ty} -c {line_bytes}")
 }
 
 /// For JSON.

@@ -3,7 +3,7 @@
 use tussle_advise::Edit;
 use tussle_advise::apart::Parting;
 use tussle_advise::signs::{Meeting, Signs};
-use tussle_render::{Cell, Column, Node, Span, Tone, View, thousands};
+use tussle_render::{Cell, Column, Node, Span, Tone, View, shell, thousands};
 
 /// Version of the JSON document.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -27,8 +27,13 @@ pub fn view(signs: &Signs) -> View {
 
 /// The command that makes an edit.
 pub fn patch(signs: &Signs, parting: &Parting) -> String {
-    let moves: String = parting.edits.iter().map(|e| format!(" --move '{e}'")).collect();
-    format!("tussle fix -C '{}'{moves}", signs.type_name)
+    fix(&signs.type_name, &parting.edits)
+}
+
+/// The command that makes edits of a type.
+pub fn fix(type_name: &str, edits: &[Edit]) -> String {
+    let moves: String = edits.iter().map(|e| format!(" --move {}", shell::quoted(&e.to_string()))).collect();
+    format!("tussle fix -C {}{moves}", shell::quoted(type_name))
 }
 
 /// The pairs of one struct.

@@ -305,3 +305,31 @@ fn a_memset_hides_no_field() {
     assert!(text.contains("aaaaaaaabbbbbbbb\n"), "{text}");
     assert!(text.contains("a hits (worker() T1)  b misses (worker() T2)\n"), "{text}");
 }
+
+/// A type's name is a stranger's word: a command that holds it is one command wherever it is pasted.
+#[test]
+fn commands_with_hostile_names_stay_one_command() {
+    let name = "s'; touch pwned; echo 'x";
+    let mut s = Sample::new(1000);
+    let main = s.thread("srv", None);
+    let start = s.code("worker", "w.c", 3, &[]);
+    let long = s.long();
+    let ty = s.structure(name, 16, &[("in", long, 0), ("out", long, 8)]);
+    let o = s.heap(0x1000, 16, Some(ty), 1, 16, Some(start));
+    for i in 0..2 {
+        let w = s.worker(main, start);
+        s.access(o, 8 * i, 8, w, (0, 100_000), [0, 50_000, 0]);
+    }
+    let e = s.evidence();
+    let one = format!("-C {}", shell::quoted(&format!("struct {name}")));
+    let view = report(&e, &[], &Options::default()).view;
+    let text = render(&view, Format::Text, Style { colour: false, width: None });
+    let next = text.lines().find(|l| l.contains("tussle advise -C")).unwrap();
+    assert!(next.ends_with(&one), "{next}");
+    let md = render(&view, Format::Markdown, Style::default());
+    assert!(md.contains(&one) || md.contains(&one.replace('\\', r"\\")), "{md}");
+    let advice = tussle_advise::advise(&e, &format!("struct {name}"), &Default::default()).unwrap();
+    let text = render(&advice::view(&advice), Format::Text, Style { colour: false, width: None });
+    let patch = text.lines().find(|l| l.starts_with("Patch: ")).unwrap();
+    assert!(patch.starts_with(&format!("Patch: tussle fix {one} --move '")), "{patch}");
+}

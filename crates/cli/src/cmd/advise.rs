@@ -98,7 +98,8 @@ fn worst(evidence: &Evidence, args: &Args, global: &Global) -> anyhow::Result<St
     }
     let mut names = names.into_iter();
     let first = names.next().with_context(|| nothing(evidence))?;
-    let others: Vec<String> = names.take(OTHERS_MAX).map(|n| format!("-C '{n}'")).collect();
+    let option = |name: String| format!("-C {}", tussle_render::shell::quoted(&name));
+    let others: Vec<String> = names.take(OTHERS_MAX).map(option).collect();
     if !others.is_empty() {
         global.remark(format!("{first} first; then {}", others.join(", ")));
     }

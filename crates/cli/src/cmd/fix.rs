@@ -128,7 +128,8 @@ fn best(
     let moves = |a: &Advice| a.edits.iter().map(|e| e.to_string()).collect::<Vec<_>>().join(" ");
     let chosen = fix::patch_best(dir, &report.advices, build, args.abi_ok, announce)?;
     let chosen = chosen.with_context(|| {
-        format!("nothing to fix: `tussle advise -C '{}'` says what was looked at", args.name)
+        let ty = tussle_render::shell::quoted(&args.name);
+        format!("nothing to fix: `tussle advise -C {ty}` says what was looked at")
     })?;
     for (i, error) in &chosen.refused {
         global.remark(format_args!("not {}: {error}", moves(&report.advices[*i])));

@@ -41,7 +41,7 @@ pub fn of(folder: &Path, build: &Path) -> anyhow::Result<Vec<Golden>> {
         bail!(
             "{}: no snapshot here; `tussle snapshot FILE -C NAME -o {}` makes one",
             folder.display(),
-            folder.join("NAME.json").display()
+            tussle_render::shell::word(&folder.join("NAME.json").to_string_lossy())
         );
     }
     Ok(out)

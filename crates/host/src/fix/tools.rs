@@ -50,7 +50,7 @@ pub(super) fn debug_compilers(dir: &Path, log: &Path, kept: &Path) -> std::io::R
 }
 
 fn quote(path: &Path) -> String {
-    format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
+    tussle_render::shell::quoted(&path.to_string_lossy())
 }
 
 fn script(file: &PathBuf, text: &str) -> std::io::Result<()> {

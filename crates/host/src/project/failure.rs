@@ -3,6 +3,7 @@
 use super::Scratch;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use tussle_render::shell;
 
 /// Lines of a failed build that are shown.
 const TAIL_LINES: usize = 20;
@@ -117,7 +118,8 @@ fn lacking(text: &str, copy: &Scratch, dir: &Path) -> Vec<String> {
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
         out.push(format!(
             "only {name} was copied, and the build asks for {beside} outside of it: hunt the folder that holds both, \
-             with a --build that enters {name}, as in --build 'make -C {name}'"
+             with a --build that enters {name}, as in --build {}",
+            shell::quoted(&format!("make -C {}", shell::word(&name)))
         ));
     }
     if text.contains("multiple definition of `main'") {

@@ -189,11 +189,7 @@ pub fn host_triple() -> &'static str {
 
 /// A word for the shell.
 pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+,:@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.into();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    tussle_render::shell::word(word)
 }
 
 /// The folder's one source file of a program.

@@ -100,7 +100,7 @@ pub fn tell_where(folder: &Path) {
     }
     let text = format!(
         "\ntussle: ended before the recording was converted; it stays: tussle record --convert {}\n",
-        folder.display()
+        tussle_render::shell::word(&folder.to_string_lossy())
     );
     let text: &'static [u8] = Box::leak(text.into_bytes().into_boxed_slice());
     MESSAGE_BYTES.store(text.len(), Ordering::Release);

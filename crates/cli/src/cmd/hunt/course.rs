@@ -7,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tussle_render::shell;
 
 /// A terminal's line of progress is drawn so often, and is no longer than that without its times.
 const EVERY: Duration = Duration::from_secs(1);
@@ -49,8 +50,8 @@ struct State {
 impl Course {
     /// Nothing has happened yet.
     pub fn new(patch: &Path) -> Course {
-        let words: Vec<String> = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned()).collect();
-        let command = format!("tussle {}", shell_words::join(words));
+        let words: Vec<String> = std::env::args_os().skip(1).map(|w| shell::word(&w.to_string_lossy())).collect();
+        let command = format!("tussle {}", words.join(" "));
         let patch = (patch.to_path_buf(), None);
         let (now, took, evidence) = (None, HashMap::new(), None);
         Course(Arc::new(Mutex::new(State { begun: Instant::now(), now, took, evidence, patch, command })))
@@ -132,13 +133,13 @@ impl State {
         let mut out = vec![format!("ended by {signal} after {:.0} s{while_}", self.begun.elapsed().as_secs_f64())];
         match &self.evidence {
             Some(path) => {
-                let name = shell_words::quote(&path.to_string_lossy()).into_owned();
+                let name = shell::word(&path.to_string_lossy());
                 out.push(format!("kept: {name}, what the unpatched program did; next: tussle report {name}"));
             }
             None => out.push("kept: nothing, the program was not recorded to its end".into()),
         }
         if let (path, Some((n, diff))) = &self.patch {
-            let file = shell_words::quote(&path.to_string_lossy()).into_owned();
+            let file = shell::word(&path.to_string_lossy());
             let patches = if *n == 1 { "1 patch" } else { &format!("{n} patches") };
             out.push(match std::fs::write(path, diff) {
                 Ok(()) => format!(

@@ -12,7 +12,7 @@ use tussle_contention::fields::Namer;
 use tussle_contention::group::Group;
 use tussle_contention::objective::LineCost;
 use tussle_evidence::{Access, Evidence};
-use tussle_render::{Cell, Column, Finding, Level, Node, Span, Tone, View, thousands};
+use tussle_render::{Cell, Column, Finding, Level, Node, Span, Tone, View, shell, thousands};
 
 /// Version of the `hunt` document.
 const SCHEMA_VERSION: u32 = 2;
@@ -262,7 +262,8 @@ impl<'a> Story<'a> {
     fn next(&self) -> Node {
         let mut words = vec![format!("Evidence is in {} (tussle report)", self.evidence_file)];
         if let Some(file) = &self.patch_file {
-            words.push(format!("the patch in {file} (patch -p1 <{file} in the program's folder)"));
+            let word = shell::word(file);
+            words.push(format!("the patch in {file} (patch -p1 <{word} in the program's folder)"));
         }
         let other =
             self.other_patch.iter().map(|file| format!(" {file} was there before and is not of this hunt."));

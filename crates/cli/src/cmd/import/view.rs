@@ -9,7 +9,7 @@ use tussle_perf::joint::{Named, Primitive};
 use tussle_perf::objects;
 use tussle_perf::phases::{all_phases, pairs};
 use tussle_perf::text::TextLine;
-use tussle_render::{Cell, Column, Node, Span, Tone, View, thousands};
+use tussle_render::{Cell, Column, Node, Span, Tone, View, shell, thousands};
 use tussle_report::pmu;
 
 /// Lines whose candidates are printed.
@@ -197,7 +197,7 @@ pub fn view(e: &Evidence, naming: &Naming, output: &Path) -> View {
     nodes.push(Node::Data { key: "moves".into(), value: naming.moves.clone().into() });
     nodes.extend(naming.phases());
     nodes.push(Node::Text(vec![Span {
-        text: format!("Next: tussle report {}", output.display()),
+        text: format!("Next: tussle report {}", shell::word(&output.to_string_lossy())),
         tone: Tone::Dim,
     }]));
     View { kind: "import", schema_version: 1, nodes }

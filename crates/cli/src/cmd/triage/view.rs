@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use tussle_advise::Edit;
 use tussle_perf::mail::{Change, Commit};
 use tussle_perf::text::{TextLine, TextRow};
-use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, offset};
+use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, offset, shell};
 use tussle_report::signs;
 
 /// Rows of the benchmark that are shown.
@@ -293,7 +293,8 @@ fn measure(found: &Found) -> Node {
     let mut items: Vec<String> = Vec::new();
     if let Some(w) = found.workloads.first() {
         items.push(format!(
-            "tussle record-kernel --vmlinux VMLINUX --workload {w}; tussle report (which fields meet, in an emulator)"
+            "tussle record-kernel --vmlinux VMLINUX --workload {}; tussle report (which fields meet, in an emulator)",
+            shell::word(w)
         ));
     }
     let best =
@@ -303,12 +304,7 @@ fn measure(found: &Found) -> Node {
     }
     let first = found.suspects.iter().find_map(|s| Some((s, s.partings.first()?)));
     if let (None, Some((s, p))) = (best, first) {
-        let moves: Vec<String> = p.edits.iter().map(|e| format!("--move '{e}'")).collect();
-        items.push(format!(
-            "tussle fix -C '{}' {} --dir TREE (the first change as a patch)",
-            s.type_name,
-            moves.join(" ")
-        ));
+        items.push(format!("{} --dir TREE (the first change as a patch)", signs::fix(&s.type_name, &p.edits)));
     }
     if found.lines.is_empty() {
         items.push(
