@@ -1,6 +1,7 @@
 """Runs one query over a dataset with DuckDB or Spark. Reads a request as JSON on standard input, writes rows as JSON.
 
-Started by `tussle-fleet`, which carries this file and the SQL inside.
+Started by `tussle-fleet`, which carries this file and the SQL inside, isolated (`python -I`): no module of the folder
+that it is started in, or of PYTHONPATH, is imported.
 Request: {"engine", "dataset", "views", "sql", "parameters", "threads", "memory_bytes", "master"}.
 Answer: {"columns": [..], "rows": [[..]], "files": {kind: n}} or {"error": ".."}.
 """
@@ -10,7 +11,12 @@ import json
 import math
 import os
 import re
+import site
 import sys
+
+# What `pip install --user` installed is left out by `-I`, and nobody else's.
+if sys.flags.isolated and sys.prefix == sys.base_prefix:
+    site.addsitedir(site.getusersitepackages())
 
 # Columns of each kind. A kind without files is an empty table of these.
 KINDS = {
@@ -79,6 +85,35 @@ def needed(sql, views):
             text += view
             kept.insert(0, view)
     return kept, [k for k in KINDS if re.search(rf"\bfiles_{k}\b", text)]
+
+
+def refuse_newer(path, known):
+    """A file that says that it is of a newer schema, or of one that is no number. Both engines pass over that.
+
+    The footer's pairs are in Thrift's compact form: a text is 0x18, its length, its bytes. What is no Parquet file is
+    said by the engine."""
+    try:
+        with open(path, "rb") as f:
+            end = f.seek(0, os.SEEK_END)
+            f.seek(max(0, end - 8))
+            tail = f.read(8)
+            size = int.from_bytes(tail[:4], "little")
+            if len(tail) < 8 or tail[4:] != b"PAR1" or size > end - 8:
+                return
+            f.seek(end - 8 - size)
+            footer = f.read(size)
+    except OSError:
+        return
+    key = b"\x18\x0dtussle.schema"
+    at = footer.find(key)
+    if at < 0:
+        return
+    value = footer[at + len(key) :]
+    text = value[2 : 2 + value[1]] if value[:1] == b"\x18" and len(value) > 1 and value[1] < 128 else b""
+    if not text.isdigit() or len(text) > 9:
+        raise Refused(f"{path}: its schema is no number; move it out of the dataset")
+    if int(text) > known:
+        raise Refused(f"{path}: schema {int(text)} is newer than {known}, which this tussle-fleet reads: update it")
 
 
 def foreign(path, kind, columns):
@@ -283,14 +318,20 @@ def damaged(what):
     return what[:600] + (todo if ".parquet" in what else "")
 
 
-def plain(cell):
-    """One form for both engines: decimals as whole numbers, floats to twelve digits, what is no number as null."""
+# Of logarithms: engines do not agree on their last digits. Everything else is exact.
+ROUNDED = {"mean_log", "sd_log", "old_per_million", "new_per_million"}
+
+
+def plain(column, cell):
+    """One form for both engines: decimals as whole numbers where they are, what is no number as null."""
     if isinstance(cell, bool) or cell is None or isinstance(cell, (int, str)):
         return cell
     if isinstance(cell, float):
-        return float(f"{cell:.12g}") if math.isfinite(cell) else None
+        if not math.isfinite(cell):
+            return None
+        return float(f"{cell:.12g}") if column in ROUNDED else cell
     if type(cell).__name__ == "Decimal":
-        return int(cell) if cell == cell.to_integral_value() else float(f"{float(cell):.12g}")
+        return int(cell) if cell == cell.to_integral_value() else float(cell)
     return str(cell)
 
 
@@ -304,6 +345,8 @@ def answer(request):
         raise Refused(f"{dataset}: no dataset: `tussle export --parquet --to {dataset}` makes one") from None
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise Refused(f"{marker}: {e}") from None
+    if not isinstance(schema, int):
+        raise Refused(f"{marker}: its schema is no number")
     if schema > request["schema"]:
         raise Refused(f"{dataset}: schema {schema} is newer than {request['schema']}, which this tussle-fleet reads")
     views = [v.strip() for v in re.sub(r"--[^\n]*", "", request["views"]).split(";") if v.strip()]
@@ -314,10 +357,12 @@ def answer(request):
     for kind in kinds:
         files = files_of(dataset, kind)
         counts[kind] = len(files)
+        for path in files:
+            refuse_newer(path, request["schema"])
         engine.register(kind, files, dataset)
     parameters = {k: v for k, v in request["parameters"].items() if re.search(rf":{k}\b", sql)}
     columns, rows = engine.run(views, sql, parameters)
-    return {"columns": columns, "rows": [[plain(c) for c in r] for r in rows], "files": counts}
+    return {"columns": columns, "rows": [[plain(n, c) for n, c in zip(columns, r)] for r in rows], "files": counts}
 
 
 def main():

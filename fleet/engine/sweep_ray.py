@@ -2,15 +2,21 @@
 
 Request: {"program", "plan", "to", "jobs": [a, b], "batch": n or null, "address", "cpus", "quiet"}.
 Answer: {"status": worst exit status, "tasks": n, "sums": what all parts did} or {"error": ".."}.
-The folder `to` and the program must be at the same place on every machine of the cluster.
+The folder `to` and the program must be at the same place on every machine of the cluster. Started isolated
+(`python -I`); Ray gives its workers the current folder to import from, so that it is none of the caller's.
 """
 
 import ctypes
 import json
 import os
+import site
 import subprocess
 import sys
 import time
+
+# What `pip install --user` installed is left out by `-I`, and nobody else's.
+if sys.flags.isolated and sys.prefix == sys.base_prefix:
+    site.addsitedir(site.getusersitepackages())
 
 TRIES = 4
 # Where many others run, its parts need longer to find each other than Ray gives them.
@@ -47,6 +53,8 @@ def main():
     # Who is killed takes what it started along: nobody writes answers of a sweep that was ended.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
     ask = json.load(sys.stdin)
+    # All paths of a request are whole.
+    os.chdir("/")
     try:
         import ray
     except ImportError:

@@ -1,7 +1,8 @@
 -- Fields that nobody saw fight before a day, in whatever unit and by whatever version: a newer tussle makes no field
 -- new. :since is a day (2026-11-22); :build, where it is not empty, stands for the first day of that build. What was
 -- also seen in a run of which the day is not known may be older: it is left out.
-SELECT unit, tool_version, type_name, fields, first_day, hosts, builds, CAST(micro AS DOUBLE) / 1e6 AS transfers
+SELECT unit, tool_version, type_name, fields, first_day, hosts, builds,
+  CAST(micro AS DECIMAL(32, 0)) * CAST(0.000001 AS DECIMAL(6, 6)) AS transfers
 FROM (
   SELECT unit, tool_version, type_name, fields, hosts, builds, micro,
     min(seen) OVER (PARTITION BY type_name, fields) AS first_day,

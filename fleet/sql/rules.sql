@@ -1,6 +1,6 @@
 -- Which rule of `check` breaks where: builds are what was checked. Of a file of rules and a build the newest check
 -- counts: what was mended since is not listed. Two hosts that export documents have builds of their own; a sweep's are
--- the same whichever machine answers.
+-- the same whichever machine answers. Older checks tell since when.
 SELECT type_name, rule, rules, tool_version, subject AS build, count(DISTINCT host) AS hosts, min(since) AS first_day,
   max(day) AS last_day, min(message) AS message
 FROM (

@@ -1,5 +1,7 @@
 -- Fields that fight most, over all hosts. Units and tool versions are keys: their numbers never meet in one sum.
-SELECT unit, tool_version, type_name, fields, hosts, builds, processes, runs, CAST(micro AS DOUBLE) / 1e6 AS transfers,
+-- Processes are programs (paths of executables). Sums stay exact: decimals, times a millionth.
+SELECT unit, tool_version, type_name, fields, hosts, builds, processes, runs,
+  CAST(micro AS DECIMAL(32, 0)) * CAST(0.000001 AS DECIMAL(6, 6)) AS transfers,
   1e6 * CAST(micro AS DOUBLE) / CAST(sum(micro) OVER (PARTITION BY unit, tool_version) AS DOUBLE) AS share_ppm
 FROM (
   SELECT unit, tool_version, type_name, fields,

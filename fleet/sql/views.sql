@@ -7,11 +7,10 @@ SELECT * FROM (
   WHERE run IS NOT NULL
 ) numbered WHERE copy = 1;
 
--- Whole numbers are summed, so that no order of adding changes a digit: millionths of a transfer, and of the rate
--- transfers per access 10^-15. A run of which a part is lost has no rate.
+-- Whole numbers are summed, so that no order of adding changes a digit: millionths of a transfer. A run of which a
+-- part is lost has no rate.
 CREATE OR REPLACE TEMPORARY VIEW lines AS
-SELECT l.*, CAST(round(1e6 * transfers) AS DECIMAL(38, 0)) AS micro,
-  CAST(round(1e15 * transfers / run_accesses) AS DECIMAL(38, 0)) AS rate_e15
+SELECT l.*, CAST(round(1e6 * transfers) AS DECIMAL(38, 0)) AS micro
 FROM (
   SELECT l.run, l.day, l.host, l.build, l.exe, l.type_name, l.fields, l.field_a, l.field_b, l.class, l.unit,
     l.tool_version, l.phase_bytes, l.transfers, l.removable_share, l.threads, l.code_a, l.code_b, r.cpu_model, r.cpus,
@@ -32,22 +31,25 @@ GROUP BY GROUPING SETS ((unit, tool_version, type_name, fields, run, host, cpu_m
   (unit, tool_version, type_name, fields, run, host, cpu_model, phase_bytes));
 
 -- What a sweep answered, each point once, and how it was last: files may have changed since. A worker that was killed
--- may have left rows without an answer, and two workers may have had the same task. An exported document is a point.
--- `of_task` is 1 for one of the plans that asked the same.
+-- may have left rows without an answer, and two workers may have had the same task. An exported document is a point of
+-- its host. `of_task` is 1 for one of the plans that asked the same.
 CREATE OR REPLACE TEMPORARY VIEW answers AS
 SELECT n.*, row_number() OVER (
-    PARTITION BY task ORDER BY answered_unix_s DESC NULLS LAST, day DESC, host, build, batch) AS of_task
+    PARTITION BY task, CASE WHEN plan = 'exported' THEN host END
+    ORDER BY answered_unix_s DESC NULLS LAST, day DESC, host, build, batch) AS of_task
 FROM (
   SELECT a.*, row_number() OVER (
-      PARTITION BY plan, CASE WHEN plan = 'exported' THEN task ELSE CAST(job AS STRING) END
+      PARTITION BY plan, CASE WHEN plan = 'exported' THEN task ELSE CAST(job AS STRING) END,
+        CASE WHEN plan = 'exported' THEN host END
       ORDER BY answered_unix_s DESC NULLS LAST, day DESC, host, build, batch) AS copy
   FROM files_answers a WHERE task IS NOT NULL
 ) n WHERE copy = 1;
 
+-- All that was ever answered of rules, older answers too: whether one counts is for the query to say.
 CREATE OR REPLACE TEMPORARY VIEW checks AS
 SELECT c.*, a.plan, a.answered_unix_s FROM files_checks c
-JOIN answers a ON c.task = a.task AND c.batch = a.batch AND c.day = a.day AND c.host = a.host AND c.build = a.build
-WHERE a.of_task = 1;
+JOIN files_answers a ON c.task = a.task AND c.batch = a.batch AND c.day = a.day AND c.host = a.host
+  AND c.build = a.build;
 
 CREATE OR REPLACE TEMPORARY VIEW predictions AS
 SELECT p.*, a.plan FROM files_predictions p

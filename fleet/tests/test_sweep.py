@@ -136,6 +136,9 @@ def said(words, status=0):
 def test_jobs_beyond_the_end_and_odd_words(builds, tmp_path):
     plan, to = builds / "check.toml", tmp_path / "set"
     assert "this plan has 36 jobs, 0..36" in fleet("sweep", plan, "--to", to, "--jobs", "99..100", status=2)
+    for none in ("36..40", "36..36"):
+        assert "this plan has 36 jobs, 0..36" in fleet("sweep", plan, "--to", to, "--jobs", none, status=2)
+    assert "--jobs 7..3: it begins after its end" in fleet("sweep", plan, "--to", to, "--jobs", "7..3", status=2)
     fleet("sweep", plan, "--to", to, "--jobs", "30..100", "-q")
     for words, what in [(["--threads", "100000"], "from 1 to 1024"), (["--batch", "0"], "from 1 to"),
                         (["--master", "x"], "--engine ray only"), (["--list"], "--list answers no point"),

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         _ => {
             let rows = ask(args, &dataset, question.name, parameters(args)?)?;
             if rows.rows.is_empty() && question.name == "new" {
-                known_builds(args, &dataset, &[args.text("since-build")])?;
+                known_builds(args, &dataset, &[args.text("since-build")], true)?;
             }
             (table(question.rows, &dataset, &rows, Vec::new()), 0)
         }
@@ -147,16 +147,23 @@ fn is_day(text: &str) -> bool {
     parts.len() == 3 && (1..=12).contains(&month) && (1..=days).contains(&day)
 }
 
-/// Nothing was found: was there anything to look at?
+/// Nothing was found: was there anything to look at? `dated`: with a time.
 ///
 /// # Errors
 /// The dataset has no runs of one of these builds.
-pub(crate) fn known_builds(args: &Args, dataset: &Dataset, named: &[Option<String>]) -> anyhow::Result<()> {
+pub(crate) fn known_builds(
+    args: &Args,
+    dataset: &Dataset,
+    named: &[Option<String>],
+    dated: bool,
+) -> anyhow::Result<()> {
     let everything = json!({ "limit": LIMIT_MAX, "since": "", "build": "" });
     let rows = ask(args, dataset, "builds", everything)?;
-    let there = |name: &str| (0..rows.rows.len()).any(|r| rows.cell(r, "build") == name);
+    let fits = |r: usize, name: &str| rows.cell(r, "build") == name && (!dated || rows.cell(r, "first_s").is_number());
+    let there = |name: &str| (0..rows.rows.len()).any(|r| fits(r, name));
+    let time = if dated { " with a known time" } else { "" };
     match named.iter().flatten().find(|name| !there(name)) {
-        Some(name) => bail!("no run of build `{name}` with a known time; `tussle fleet builds` lists them"),
+        Some(name) => bail!("no run of build `{name}`{time}; `tussle fleet builds` lists them"),
         None => Ok(()),
     }
 }
@@ -188,14 +195,17 @@ pub(crate) fn ask(args: &Args, dataset: &Dataset, name: &str, parameters: Value)
     }
 }
 
-/// What a script of ours says to a request. Python is that of `TUSSLE_PYTHON`, else `python3`.
+/// What a script of ours says to a request. Python is that of `TUSSLE_PYTHON`, else `python3`; isolated, so that no
+/// module of the current folder or of `PYTHONPATH` is imported in place of one that was installed.
 ///
 /// # Errors
 /// There is no Python, or the script failed.
 pub(crate) fn python(script: &str, request: &Value) -> anyhow::Result<Vec<u8>> {
     let python = std::env::var_os("TUSSLE_PYTHON").unwrap_or_else(|| "python3".into());
     let mut command = Command::new(&python);
-    command.arg("-c").arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // For what the script starts, too.
+    command.args(["-I", "-c", script]).env_remove("PYTHONPATH");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().with_context(|| {
         format!("{}: queries run in Python (TUSSLE_PYTHON names another one)", python.to_string_lossy())
     })?;
@@ -233,14 +243,15 @@ pub(crate) fn table(about: &str, dataset: &Dataset, rows: &Rows, facts: Vec<Fact
 
 /// How a value reads.
 fn cell(value: &Value, column: &str) -> Cell {
+    // Sums and rates, which are whole numbers only by chance.
+    let sum = column == "transfers" || column.ends_with("per_million");
     let text = match (value, value.as_u64(), value.as_f64()) {
         (Value::Null, ..) => return Cell::unknown(),
         (Value::String(s), ..) if column == "fields" => return Cell::text(s).tone(Tone::Name),
         (Value::String(s), ..) => s.clone(),
         (_, _, Some(ppm)) if column.ends_with("_ppm") => format!("{:.2}%", ppm / 1e4),
+        (_, _, Some(x)) if sum => rounded(x),
         (_, Some(n), _) => thousands(n),
-        // Sums and rates, which are whole numbers only by chance.
-        (_, _, Some(x)) if column == "transfers" || column.ends_with("per_million") => rounded(x),
         (_, _, Some(x)) => format!("{x:.4}"),
         (other, ..) => other.to_string(),
     };

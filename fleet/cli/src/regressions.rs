@@ -21,7 +21,7 @@ pub(crate) fn view(args: &Args, dataset: &Dataset) -> anyhow::Result<(View, u8)>
     let rows = ask(args, dataset, "regressions", asked.clone())?;
     let compared = rows.rows.len();
     if compared == 0 {
-        known_builds(args, dataset, &[Some(old.clone()), Some(new.clone())])?;
+        known_builds(args, dataset, &[Some(old.clone()), Some(new.clone())], false)?;
     }
     let all = intervals(rows);
     let worse = worse(all, asked["limit"].as_u64().unwrap_or(u64::MAX));
@@ -59,7 +59,8 @@ fn builds(args: &Args, dataset: &Dataset, asked: &Value) -> anyhow::Result<(Stri
     let mut two = asked.clone();
     two["limit"] = json!(2);
     let rows = ask(args, dataset, "builds", two)?;
-    let name = |row: usize| rows.cell(row, "build").as_str().map(str::to_string);
+    let dated = |row: usize| rows.cell(row, "first_s").is_number();
+    let name = |row: usize| rows.cell(row, "build").as_str().filter(|_| dated(row)).map(str::to_string);
     match (name(1), name(0)) {
         (Some(old), Some(new)) => Ok((old, new)),
         _ => bail!("fewer than two builds with a time in this dataset: name them with --old and --new"),
@@ -78,7 +79,7 @@ fn intervals(rows: Rows) -> Rows {
         let found = number("hosts").zip(number("mean_log")).zip(number("sd_log"));
         let interval = found.and_then(|((n, mean), sd)| {
             let half = tussle_stats::dist::t_quantile(1.0 - tail, n - 1.0)? * sd / n.sqrt();
-            Some([mean.exp(), (mean - half).exp(), (mean + half).exp()])
+            Some([mean, mean - half, mean + half].map(|log| digits(log.exp())))
         });
         let kept =
             rows.columns.iter().zip(&rows.rows[row]).filter(|(c, _)| *c != "mean_log" && *c != "sd_log");
@@ -87,6 +88,11 @@ fn intervals(rows: Rows) -> Rows {
         out.rows.push(cells);
     }
     out
+}
+
+/// As many digits as both engines agree on.
+fn digits(x: f64) -> f64 {
+    format!("{x:.10e}").parse().unwrap_or(x)
 }
 
 /// Rows whose whole interval is above 1, the surest first.
@@ -121,6 +127,14 @@ mod tests {
         // With two fields the same row is no longer sure.
         let two = worse(intervals(rows(&[(4, 0.2, 0.1), (4, 0.0, 0.1)])), 9);
         assert!(two.rows.is_empty(), "{two:?}");
+    }
+
+    /// The logarithm of 2 in twelve digits is 2 again, and no interval beside it.
+    #[test]
+    fn what_is_the_same_on_all_hosts_is_exact() {
+        let one = intervals(rows(&[(3, 0.69314718056, 0.0)]));
+        let all = ["ratio", "low", "high"].map(|c| one.cell(0, c).as_f64());
+        assert_eq!(all, [Some(2.0); 3]);
     }
 
     #[test]

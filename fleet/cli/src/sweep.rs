@@ -56,7 +56,10 @@ fn range(args: &Args, jobs: u64) -> anyhow::Result<Range<u64>> {
     let ends = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     let (a, b): (u64, u64) =
         ends.with_context(|| format!("--jobs {text}: A..B is needed, B not included"))?;
-    if a > b || a > jobs {
+    if a > b {
+        bail!("--jobs {text}: it begins after its end; A..B is needed, B not included");
+    }
+    if a >= jobs {
         bail!("--jobs {text}: this plan has {jobs} jobs, 0..{jobs}; an array of parts is too long");
     }
     // The last part of an array of equal parts reaches beyond the end.
