@@ -16,6 +16,7 @@ use crate::builds::{Build, Mapped};
 use crate::class::{Class, Verdicts};
 use crate::cost::{Cost, Sharing, from_c_heap, honours_alignment};
 use crate::edit::Edit;
+pub use crate::error::AdviseError;
 use crate::moves::{candidates, gaps, hot_members, leave_impossible_out};
 use crate::named::{contended_types, name_of, type_named};
 pub use crate::named::{is_own_source, source_name};
@@ -43,6 +44,9 @@ const NOTES_MAX: usize = 4;
 
 /// Leaves that tell two layouts of one struct apart.
 const LEAVES_COMPARED_MAX: usize = 2000;
+
+/// Sizes of lines that are laid out, bytes.
+const LINES_BYTES: std::ops::RangeInclusive<u64> = 16..=4096;
 
 /// Members with a smaller share of the hottest one's use do not count beside it.
 const ALONE_SHARE_MAX: f64 = 0.01;
@@ -202,34 +206,6 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// Why there is no advice.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AdviseError {
-    /// No such type among the recorded objects.
-    #[error("no recorded object holds a {0}; `tussle report` lists the types that were touched{1}")]
-    NoSuchType(String, String),
-    /// It is no struct.
-    #[error(
-        "a {0} has no members to move: what fights are whole objects, side by side; give each a line of its own where \
-         it is allocated"
-    )]
-    NoMembers(String),
-    /// A frozen member does not exist.
-    #[error("{ty} has no member {field} to freeze{close}")]
-    NoSuchField {
-        /// Type.
-        ty: String,
-        /// Member.
-        field: String,
-        /// Members like it, as the sentence ends; may be empty.
-        close: String,
-    },
-    /// Its layout cannot be computed.
-    #[error(transparent)]
-    Layout(#[from] RelayoutError),
-}
-
 fn no_such_type(evidence: &Evidence, name: &str) -> AdviseError {
     let named = |o: &Object| o.ty.is_some_and(|t| evidence.types.name(t) == name);
     if evidence.objects.iter().any(named) {
@@ -240,6 +216,9 @@ fn no_such_type(evidence: &Evidence, name: &str) -> AdviseError {
 
 /// Advice for the struct `name`.
 pub fn advise(evidence: &Evidence, name: &str, options: &Options<'_>) -> Result<Report, AdviseError> {
+    if let Some(bytes) = options.line.filter(|n| !(n.is_power_of_two() && LINES_BYTES.contains(n))) {
+        return Err(AdviseError::Line(bytes));
+    }
     let Some(target) = type_named(evidence, name) else {
         let report = crate::variables::report(evidence, name, line_bytes(evidence, options));
         return report.ok_or_else(|| no_such_type(evidence, name));
@@ -304,7 +283,7 @@ fn line_size(evidence: &Evidence, options: &Options<'_>) -> LineSize {
 }
 
 fn line_bytes(evidence: &Evidence, options: &Options<'_>) -> u64 {
-    options.line.unwrap_or(u64::from(evidence.run.line_bytes)).clamp(16, 4096).next_power_of_two()
+    options.line.unwrap_or(u64::from(evidence.run.line_bytes)).clamp(*LINES_BYTES.start(), *LINES_BYTES.end()).next_power_of_two()
 }
 
 struct Search<'a> {

@@ -14,6 +14,7 @@ pub mod class;
 pub mod cost;
 pub mod edit;
 pub mod elsewhere;
+mod error;
 pub mod exchange;
 pub mod hidden;
 pub mod holders;

@@ -165,3 +165,14 @@ fn variables_have_a_bill_as_structs_have() {
     assert!(sent.after.worst < 1.0 && sent.live_bytes == 0, "{:?}", sent.after);
     assert_eq!(advise(&e, "sent", &Options::default()).expect("a report").advices.len(), 1);
 }
+
+#[test]
+fn a_size_that_no_line_has_is_refused() {
+    let e = three_longs().evidence();
+    let name = "s";
+    for bytes in [0, 8, 63, 96, 8192] {
+        let options = Options { line: Some(bytes), ..Options::default() };
+        let error = tussle_advise::advise(&e, name, &options).expect_err("no line").to_string();
+        assert!(error.contains(&format!("-c {bytes}: a power of two")), "{error}");
+    }
+}
