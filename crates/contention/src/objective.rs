@@ -97,19 +97,26 @@ fn visits(line: &Spans, locks: bool) -> Transfers {
 pub fn line_cost(pieces: &[Piece], window_vt: u64) -> LineCost {
     let now = transfers(pieces, window_vt);
     let mut cost = LineCost { now, ..LineCost::default() };
-    let ranges = ranges(pieces);
-    if is_handed_over(&ranges) {
+    let each = ranges(pieces, Cut::Everywhere);
+    if is_handed_over(&each) {
         // One transfer brings everything that is wanted; apart it would take one for each range.
         return LineCost { apart: now.total(), main: 0.0, ..cost };
     }
-    for range in ranges.iter().filter(|r| could_move(r)) {
-        let alone = transfers(range, window_vt).total();
-        cost.apart += alone;
-        cost.main = cost.main.max(alone);
+    (cost.apart, cost.main) = left(&each, window_vt);
+    // What one instruction accesses at once would move twice if its bytes lay on two lines: it may stay together.
+    let whole = left(&ranges(pieces, Cut::BetweenAccesses), window_vt);
+    if whole.0 < cost.apart {
+        (cost.apart, cost.main) = whole;
     }
     // Random order may favour a crowd by a crumb; nobody is better off apart by costing more.
     cost.apart = cost.apart.min(now.total());
     cost
+}
+
+/// The transfers of ranges that lie on a line each: of all, and of the costliest.
+fn left(ranges: &[Vec<Piece>], window_vt: u64) -> (f64, f64) {
+    let alone = ranges.iter().filter(|r| could_move(r)).map(|r| transfers(r, window_vt).total());
+    alone.fold((0.0, 0.0), |(sum, main), alone| (sum + alone, f64::max(main, alone)))
 }
 
 /// Several actors, and a store: nothing moves otherwise.
@@ -156,12 +163,25 @@ fn used(range: &[Piece], producer: u32) -> (f64, f64) {
     })
 }
 
+/// Where ranges end.
+#[derive(Clone, Copy, PartialEq)]
+enum Cut {
+    /// Wherever an access begins or ends.
+    Everywhere,
+    /// The same, but for places inside of a word that one instruction accesses.
+    BetweenAccesses,
+}
+
 /// The pieces by byte range. Ranges that overlap are cut at each other's borders, counts in proportion to bytes, so
 /// that one clearing of the whole struct does not make one range of it.
-fn ranges(pieces: &[Piece]) -> Vec<Vec<Piece>> {
+fn ranges(pieces: &[Piece], cut: Cut) -> Vec<Vec<Piece>> {
     let mut borders: Vec<u32> = pieces.iter().flat_map(|p| [p.first, p.first + p.size]).collect();
     borders.sort_unstable();
     borders.dedup();
+    if cut == Cut::BetweenAccesses {
+        let inside = |b: &u32| pieces.iter().any(|p| p.first < *b && *b < p.first + p.size && in_one_word(p));
+        borders.retain(|b| !inside(b));
+    }
     if pieces.len().saturating_mul(borders.len()) > CUTS_MAX {
         return vec![pieces.to_vec()];
     }
@@ -175,11 +195,14 @@ fn ranges(pieces: &[Piece]) -> Vec<Vec<Piece>> {
 /// Bytes of a word: what lies within one is accessed by one instruction, mostly.
 const WORD: u32 = 8;
 
+fn in_one_word(p: &Piece) -> bool {
+    p.first / WORD == (p.first + p.size.max(1) - 1) / WORD
+}
+
 /// The part of a piece that falls on `[from, to)`, which lies inside of it. An access of one word needs all of its
 /// bytes: it visits every range that it covers, wherever these lie.
 fn share(p: &Piece, from: u32, to: u32) -> Piece {
-    let one_word = p.first / WORD == (p.first + p.size.max(1) - 1) / WORD;
-    let part = if one_word { 1.0 } else { f64::from(to - from) / f64::from(p.size.max(1)) };
+    let part = if in_one_word(p) { 1.0 } else { f64::from(to - from) / f64::from(p.size.max(1)) };
     let (reads, writes, rmws) = (p.reads * part, p.writes * part, p.rmws * part);
     Piece { part: from, first: from, size: to - from, reads, writes, rmws, ..*p }
 }

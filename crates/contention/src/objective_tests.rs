@@ -69,6 +69,21 @@ fn polls_do_not_flip_the_founding_case() {
     }
 }
 
+/// A lock word of eight bytes, the counts that it guards in its upper half, and somebody else's counter beside it:
+/// whoever takes the lock moves one line, not two.
+#[test]
+fn halves_of_a_word_that_is_accessed_as_one_may_stay_together() {
+    let mut pieces = vec![piece(9, 0, 5e4, 5e4)];
+    for actor in 1..=4 {
+        pieces.push(Piece { rmws: 2e4, ..piece(actor, 8, 0.0, 0.0) });
+        pieces.push(Piece { size: 4, ..piece(actor, 12, 1e3, 1e3) });
+    }
+    let alone: Vec<Piece> = pieces[1..].to_vec();
+    let cost = line_cost(&pieces, WINDOW);
+    assert!((cost.apart - transfers(&alone, WINDOW).total()).abs() < 1.0, "{cost:?}");
+    assert!(cost.removable_share() > 0.25, "{cost:?}");
+}
+
 #[test]
 fn phases_that_follow_each_other_cost_nothing() {
     let first = Piece { vt0: 0, vt1: 50_000, ..piece(1, 0, 0.0, 5e4) };

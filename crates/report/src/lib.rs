@@ -84,6 +84,9 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
         Bases::Observed => class::latent(e, &seen, &all),
         Bases::Phase(_) => Vec::new(),
     };
+    // Who asks for one name does not make the rest harmless.
+    let harmed: usize = all.iter().filter(|j| j.class != Class::Small).map(|j| j.group.lines.len()).sum();
+    let quiet = seen.lines.len().saturating_sub(harmed);
     // A name that is asked for shows whatever there is.
     all.retain(|j| keep(&j.group) && (j.class != Class::Small || !options.names.is_empty()));
     let mut hidden = latent::hidden(e, &namer, &latent);
@@ -93,7 +96,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
         all.iter().partition(|j| j.class == Class::LayoutHelps);
     let by_line = by_line(e, &seen, &all, &hidden);
     let context = line::Context { by_line, ..line::Context::new(e, &namer, seen.question) };
-    let mut nodes = vec![outcome::sentence(&outcome, &all, &hidden, &seen)];
+    let mut nodes = vec![outcome::sentence(&outcome, (&all, &hidden), (seen.lines_touched, quiet))];
     let mut facts = worst(&context, &helped, options);
     facts.extend(run_facts(e, &seen, outcome.helps));
     nodes.push(Node::Facts(facts));

@@ -38,8 +38,12 @@ pub(crate) fn damaged(problems: &[Problem]) -> Option<String> {
     problems.first().map(|p| format!("the evidence is damaged: {p}"))
 }
 
-/// The sentence.
-pub(crate) fn sentence(outcome: &Outcome, all: &[Judged], hidden: &[Hidden], seen: &Contention) -> Node {
+/// The sentence, with how many lines were touched, and how many of them are shared without harm.
+pub(crate) fn sentence(
+    outcome: &Outcome,
+    (all, hidden): (&[Judged], &[Hidden]),
+    (touched, quiet): (u64, usize),
+) -> Node {
     let mut parts = Vec::new();
     if let Some(reason) = &outcome.blind {
         let words = if outcome.helps { "Part of it was not seen" } else { "Cannot say" };
@@ -59,9 +63,8 @@ pub(crate) fn sentence(outcome: &Outcome, all: &[Judged], hidden: &[Hidden], see
         }
         spans.push(p);
     }
-    let listed: usize = all.iter().map(|j| j.group.lines.len()).sum();
-    let quiet = thousands(seen.lines.len().saturating_sub(listed) as u64);
-    let touched = plural(seen.lines_touched as usize, "line", "lines");
+    let quiet = thousands(quiet as u64);
+    let touched = plural(touched as usize, "line", "lines");
     spans.push(Span::plain(format!("; {touched} touched, {quiet} shared without harm.")));
     Node::Text(spans)
 }

@@ -13,7 +13,7 @@ use tussle_advise::class::{self, COST_MIN, Class};
 use tussle_advise::lines::LINES_BYTES;
 use tussle_contention::analysis::{HiddenBy, Question, contention};
 use tussle_contention::fields::Namer;
-use tussle_contention::group::Group;
+use tussle_contention::group::{FieldPair, Group};
 use tussle_evidence::{Evidence, ObjectKind};
 use tussle_host::fix::Patched;
 use tussle_host::project::Scratch;
@@ -439,7 +439,7 @@ fn by_root(e: &Evidence) -> Known {
     out
 }
 
-/// Cost of all groups with objects of a type; where they are hidden, of what a layout helps at another phase.
+/// What objects of a type have part in; where they are hidden, what a layout helps at another phase.
 fn cost_of(e: &Evidence, name: &str, latent: bool) -> f64 {
     if latent {
         let of = |c: &&Case| c.latent && c.objects.iter().any(|o| holds(e, *o, name));
@@ -447,8 +447,21 @@ fn cost_of(e: &Evidence, name: &str, latent: bool) -> f64 {
     }
     let (namer, seen) = (Namer::new(e), contention(e, &Question::observed()));
     let judged = class::judge(e, &namer, &seen);
-    let of = |j: &&class::Judged| j.group.objects().into_iter().any(|o| holds(e, o, name));
-    sum(judged.iter().filter(of).map(|j| j.group.cost.total()))
+    sum(judged.iter().map(|j| part_of(e, &j.group, name)))
+}
+
+/// The part of a group's cost in which fields of a type's objects store or lose. What two others on the same line do to
+/// each other is theirs: no patch of the type ends it.
+fn part_of(e: &Evidence, group: &Group<'_>, name: &str) -> f64 {
+    let own: Vec<bool> = group.fields.iter().map(|f| holds(e, f.object, name)).collect();
+    let takes_part = |p: &&FieldPair| own[p.stored] || own[p.lost];
+    let all = sum(group.pairs.iter().map(|p| p.e));
+    let part = sum(group.pairs.iter().filter(takes_part).map(|p| p.e));
+    match all > 0.0 {
+        true => group.cost.total() * part / all,
+        false if own.contains(&true) => group.cost.total(),
+        false => 0.0,
+    }
 }
 
 /// Of nothing 0: an empty sum of floating point numbers is -0.
@@ -462,10 +475,8 @@ fn left_by_line(e: &Evidence, name: &str) -> Vec<(u64, f64)> {
     let left = |line: LineSize| {
         let seen = contention(e, &Question { line, ..Question::observed() });
         let judged = class::judge(e, &namer, &seen);
-        let of = |j: &&class::Judged| {
-            j.class == Class::LayoutHelps && j.group.objects().into_iter().any(|o| holds(e, o, name))
-        };
-        (line.bytes(), sum(judged.iter().filter(of).map(|j| j.group.cost.total())))
+        let helped = judged.iter().filter(|j| j.class == Class::LayoutHelps);
+        (line.bytes(), sum(helped.map(|j| part_of(e, &j.group, name))))
     };
     LINES_BYTES.into_iter().filter_map(LineSize::new).map(left).collect()
 }
@@ -508,6 +519,27 @@ mod tests {
         let mut apart = before.clone();
         apart.accesses.truncate(1);
         assert!(trials.survived(&apart).map_err(why).is_ok_and(|seen| seen.is_some()));
+    }
+
+    /// What two fields of another object do to each other is not what a patch of this one can end.
+    #[test]
+    fn a_type_has_its_part_of_what_a_line_costs() {
+        let mut s = tussle_evidence::sample::Sample::new(1000);
+        let main = s.thread("main", None);
+        let start = s.code("run", "run.c", 9, &[]);
+        let [one, two, three] = [(); 3].map(|()| s.worker(main, start));
+        let long = s.long();
+        let small = s.structure("small", 8, &[("a", long, 0)]);
+        let large = s.structure("large", 16, &[("b", long, 0), ("c", long, 8)]);
+        let x = s.global("x", 0x1000, 8, Some(small), 64);
+        let y = s.global("y", 0x1008, 16, Some(large), 8);
+        s.access(x, 0, 8, one, (0, 100_000), [0, 1_000, 0]);
+        s.access(y, 0, 8, two, (0, 100_000), [0, 50_000, 0]);
+        s.access(y, 8, 8, three, (0, 100_000), [0, 50_000, 0]);
+        let e = s.evidence();
+        let (of_small, of_large) = (cost_of(&e, "small", false), cost_of(&e, "large", false));
+        assert!((1_000.0..5_000.0).contains(&of_small), "{of_small} of {of_large}");
+        assert!(of_large > 50_000.0, "{of_large}");
     }
 
     #[test]
