@@ -283,7 +283,8 @@ fn line_size(evidence: &Evidence, options: &Options<'_>) -> LineSize {
 }
 
 fn line_bytes(evidence: &Evidence, options: &Options<'_>) -> u64 {
-    options.line.unwrap_or(u64::from(evidence.run.line_bytes)).clamp(*LINES_BYTES.start(), *LINES_BYTES.end()).next_power_of_two()
+    let asked = options.line.unwrap_or(u64::from(evidence.run.line_bytes));
+    asked.clamp(*LINES_BYTES.start(), *LINES_BYTES.end()).next_power_of_two()
 }
 
 struct Search<'a> {
