@@ -125,19 +125,25 @@ fn by_line(e: &Evidence, seen: &Contention, all: &[Judged], hidden: &[latent::Hi
 fn worst(context: &line::Context, findings: &[&Judged], options: &Options) -> Vec<Fact> {
     let Some(judged) = findings.first() else { return Vec::new() };
     let mut facts = vec![fact("worst", "worst", Cell::text(context.finding(&judged.group).message))];
-    let object = judged.group.fields.first().and_then(|f| context.e.objects.get(f.object as usize));
-    // Only a struct with a name can be asked about.
-    let ty = object.and_then(|o| o.ty);
-    if let Some(name) = ty.and_then(|t| tussle_advise::advice::source_name(&context.e.types, t)) {
-        let file = options.file.iter().map(|f| format!(" {}", shell::word(f))).collect::<String>();
-        let line = match options.question.line.bytes() {
-            64 => String::new(),
-            bytes => format!(" -c {bytes}"),
-        };
-        let command = format!("tussle advise{file} -C {}{line}", shell::quoted(&name));
-        facts.push(fact("next", "next", Cell::text(command).tone(Tone::Name)));
-    }
+    let file = options.file.iter().map(|f| format!(" {}", shell::word(f))).collect::<String>();
+    let line = match options.question.line.bytes() {
+        64 => String::new(),
+        bytes => format!(" -c {bytes}"),
+    };
+    // The change that helps most may be one of another struct than the worst line's: of what that holds, or points to.
+    let name = match options.names[..] {
+        [] => Some(String::new()),
+        _ => struct_of(context, judged).map(|name| format!(" -C {}", shell::quoted(&name))),
+    };
+    let next = |name| fact("next", "next", Cell::text(format!("tussle advise{file}{name}{line}")).tone(Tone::Name));
+    facts.extend(name.map(next));
     facts
+}
+
+/// The struct that a case is about, if it has a name.
+fn struct_of(context: &line::Context, judged: &Judged) -> Option<String> {
+    let object = context.e.objects.get(judged.group.fields.first()?.object as usize)?;
+    tussle_advise::advice::source_name(&context.e.types, object.ty?)
 }
 
 fn number_of(all: &[Judged], one: &Judged) -> usize {

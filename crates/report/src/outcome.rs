@@ -2,7 +2,6 @@
 
 use crate::latent::Hidden;
 use tussle_advise::class::{self, Class, Judged};
-use tussle_contention::analysis::Contention;
 use tussle_evidence::{Evidence, Problem};
 use tussle_render::{Node, Span, Tone, plural, thousands};
 

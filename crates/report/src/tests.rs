@@ -18,7 +18,7 @@ fn two_counters_in_one_line() {
 
     worst     `struct stats.hits` and `struct stats.misses` share a 64-byte line: 50,000 expected
               invalidations and copies lost, the best layout removes 100%
-    next      tussle advise -C 'struct stats'
+    next      tussle advise
     command   ./server --threads 2
     recorded  100,000 accesses by 3 threads
     lasted    1.25 s
@@ -137,6 +137,18 @@ fn json_follows_the_published_schema() {
         let other = Sample::two_counters().evidence();
         check_schema(&compare(&e, &other, [&[], &[]], &Options::default()).view, comparison);
     }
+}
+
+/// What is not asked for is not called harmless.
+#[test]
+fn a_filter_makes_no_other_line_harmless() {
+    let e = server().evidence();
+    let harmless = |names: &[&str]| {
+        let text = plain(&e, names).0.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = text.split(" shared without harm").next().unwrap();
+        words.rsplit(' ').next().unwrap().to_string()
+    };
+    assert_eq!(harmless(&["worker_stats"]), harmless(&[]));
 }
 
 #[test]
@@ -322,7 +334,8 @@ fn commands_with_hostile_names_stay_one_command() {
     }
     let e = s.evidence();
     let one = format!("-C {}", shell::quoted(&format!("struct {name}")));
-    let view = report(&e, &[], &Options::default()).view;
+    let asked = Options { names: vec![name.into()], ..Options::default() };
+    let view = report(&e, &[], &asked).view;
     let text = render(&view, Format::Text, Style { colour: false, width: None });
     let next = text.lines().find(|l| l.contains("tussle advise -C")).unwrap();
     assert!(next.ends_with(&one), "{next}");
