@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tussle_evidence::{Evidence, Object, ObjectKind};
-use tussle_model::{Type, TypeId, TypeTable};
+use tussle_model::{Aggregate, Type, TypeId, TypeTable};
 
 use crate::scene::holders;
 
@@ -40,7 +40,17 @@ pub(crate) fn type_named(evidence: &Evidence, name: &str) -> Option<TypeId> {
         let found = table.aggregates().map(|a| a.0).filter(|id| source_name(table, *id).is_none());
         found.into_iter().find(|id| name_of(evidence, *id).as_deref() == Some(name))
     };
-    table.find(name).or_else(unnamed)
+    table.find(name).or_else(unnamed).or_else(|| inside_of(table, name))
+}
+
+/// A struct of the program that is called so within its crate, namespace or module, where that is one only.
+fn inside_of(table: &TypeTable, name: &str) -> Option<TypeId> {
+    let ending = format!("::{name}");
+    let own = |a: &&Aggregate| !a.declaration && a.decl.as_ref().is_some_and(|d| is_own_source(&d.file));
+    let ends = |a: &Aggregate| a.name.as_ref().is_some_and(|n| !n.contains('<') && n.ends_with(&ending));
+    let mut found = table.aggregates().filter(|(_, a)| own(a) && ends(a));
+    let (id, first) = found.next()?;
+    found.all(|(_, a)| a.name == first.name).then_some(id)
 }
 
 /// Named types with a source that hold contended bytes, those with most accesses first.

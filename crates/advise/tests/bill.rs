@@ -176,3 +176,25 @@ fn a_size_that_no_line_has_is_refused() {
         assert!(error.contains(&format!("-c {bytes}: a power of two")), "{error}");
     }
 }
+
+/// Rust's and C++'s names without the crate or namespace.
+#[test]
+fn a_struct_is_found_without_the_names_around_it() {
+    let found = |others: &[&str]| {
+        let mut s = Sample::new(1000);
+        let main = s.thread("main", None);
+        let start = s.code("run", "run.rs", 9, &[]);
+        let (one, two) = (s.worker(main, start), s.worker(main, start));
+        let long = s.long();
+        let ty = s.structure("meters::Meter", 16, &[("a", long, 0), ("b", long, 8)]);
+        for name in others {
+            s.structure(name, 8, &[("a", long, 0)]);
+        }
+        let o = s.global("m", 0x1000, 16, Some(ty), 16);
+        s.access(o, 0, 8, one, (0, 100_000), [0, 50_000, 0]);
+        s.access(o, 8, 8, two, (0, 100_000), [0, 50_000, 0]);
+        tussle_advise::advise(&s.evidence(), "Meter", &Options::default()).map(|r| r.type_name)
+    };
+    assert_eq!(found(&["meters::Metering"]).expect("a report"), "struct meters::Meter");
+    assert!(found(&["other::Meter"]).is_err(), "two are called so");
+}

@@ -91,7 +91,8 @@ impl<'a> Context<'a> {
             Some((a, b)) if a.path == b.path => {
                 format!("different elements' `{}` share {line}-byte lines", a.path)
             }
-            Some((a, b)) if across => {
+            // Of two fields only elements are different ones.
+            Some((a, b)) if across && a.path.contains('[') && b.path.contains('[') => {
                 format!("different elements' `{}` and `{}` share {line}-byte lines", a.path, b.path)
             }
             Some((a, b)) => format!("`{}` and `{}` share a {line}-byte line", a.path, b.path),

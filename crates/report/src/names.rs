@@ -95,12 +95,14 @@ const SCAFFOLD_RUST: &[&str] = &[
     "std::panic::catch_unwind",
     "core::panic::unwind_safe::AssertUnwindSafe<",
     "core::ops::function::FnOnce<",
+    "Thread::new::thread_start",
     "std::rt::lang_start",
 ];
 
 fn is_scaffold(f: &Frame) -> bool {
     let bare = f.function.split('@').next().unwrap_or("");
     let rust = bare.contains("::") && SCAFFOLD_RUST.iter().any(|s| bare.contains(s));
+    let rust = rust || bare.starts_with("__rust_try");
     rust || SCAFFOLD.contains(&bare) || bare.starts_with("tussle_runtime::") || bare.starts_with("__libc_start_main")
 }
 
@@ -113,10 +115,16 @@ fn frames(c: &Code, without_headers: bool) -> Vec<String> {
     }
 }
 
+/// The program's line of a place in the code: of system headers the one that called for it.
+pub fn frame(e: &Evidence, code: u32) -> Option<&Frame> {
+    let c = e.code.get(code as usize)?;
+    user_frame(e, c).or(c.frames.first())
+}
+
 /// `server.c:21`, or the address. Of code in system headers the program's line that called for it.
 pub fn place(e: &Evidence, code: u32) -> String {
     let Some(c) = e.code.get(code as usize) else { return "unknown".into() };
-    match user_frame(e, c).or(c.frames.first()) {
+    match frame(e, code) {
         Some(f) if f.line > 0 => format!("{}:{}", f.file, f.line),
         Some(f) if !f.file.is_empty() => f.file.clone(),
         _ => format!("{:#x}", c.address),

@@ -216,8 +216,7 @@ impl<'a> Story<'a> {
         };
         let mut places: Vec<(u64, String)> = Vec::new();
         for t in self.evidence.touches.iter().filter(overlaps) {
-            let frame = self.evidence.code.get(t.code as usize).and_then(|c| c.frames.first());
-            let Some(frame) = frame else { continue };
+            let Some(frame) = tussle_report::names::frame(self.evidence, t.code) else { continue };
             let file = Path::new(&frame.file).file_name().map(|n| n.to_string_lossy().into_owned());
             let place = format!("{} {}:{}", frame.function, file.unwrap_or_default(), frame.line);
             match places.iter_mut().find(|p| p.1 == place) {
