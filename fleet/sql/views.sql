@@ -31,21 +31,19 @@ GROUP BY GROUPING SETS ((unit, tool_version, type_name, fields, run, host, cpu_m
   (unit, tool_version, type_name, fields, run, host, cpu_model, phase_bytes));
 
 -- What a sweep answered, each point once, and how it was last: files may have changed since. A worker that was killed
--- may have left rows without an answer, and two workers may have had the same task. An exported document is a point of
--- its host. `of_task` is 1 for one of the plans that asked the same.
+-- may have left rows without an answer, and two workers may have had the same task. An exported document is a point,
+-- whoever exported it. `of_task` is 1 for one of the plans that asked the same.
 CREATE OR REPLACE TEMPORARY VIEW answers AS
 SELECT n.*, row_number() OVER (
-    PARTITION BY task, CASE WHEN plan = 'exported' THEN host END
-    ORDER BY answered_unix_s DESC NULLS LAST, day DESC, host, build, batch) AS of_task
+    PARTITION BY task ORDER BY answered_unix_s DESC NULLS LAST, day DESC, host, build, batch) AS of_task
 FROM (
   SELECT a.*, row_number() OVER (
-      PARTITION BY plan, CASE WHEN plan = 'exported' THEN task ELSE CAST(job AS STRING) END,
-        CASE WHEN plan = 'exported' THEN host END
+      PARTITION BY plan, CASE WHEN plan = 'exported' THEN task ELSE CAST(job AS STRING) END
       ORDER BY answered_unix_s DESC NULLS LAST, day DESC, host, build, batch) AS copy
   FROM files_answers a WHERE task IS NOT NULL
 ) n WHERE copy = 1;
 
--- All that was ever answered of rules, older answers too: whether one counts is for the query to say.
+-- All that was ever answered of rules by any host, older answers too: whether one counts is for the query to say.
 CREATE OR REPLACE TEMPORARY VIEW checks AS
 SELECT c.*, a.plan, a.answered_unix_s FROM files_checks c
 JOIN files_answers a ON c.task = a.task AND c.batch = a.batch AND c.day = a.day AND c.host = a.host

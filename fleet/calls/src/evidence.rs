@@ -30,6 +30,11 @@ pub fn parts(path: &Path) -> anyhow::Result<Parts> {
     Ok(Parts::open(bytes).map_err(|source| evidence_file::Error::Format { path: path.into(), source })?)
 }
 
+/// The row of the run could be read. Where it could not, a reader puts empty words and zeros in its place.
+pub fn knows_run(e: &Evidence) -> bool {
+    !(e.run.tool_version.is_empty() && e.run.arch.is_empty() && e.run.cpus == 0)
+}
+
 /// The file is there; with the words of [`evidence_file::read`] where it is not.
 ///
 /// # Errors

@@ -8,8 +8,12 @@ use std::sync::{Arc, Mutex};
 use tussle_debuginfo::dwarf::Want;
 use tussle_debuginfo::{Bytes, Elf};
 use tussle_host::companions::{FileCompanions, open_bytes};
+use tussle_host::whole;
 use tussle_layout::near::near;
 use tussle_model::{TypeId, TypeTable};
+
+/// Files of more bytes are mapped: a kernel with all of its debug information.
+const READ_MAX: u64 = 256 << 20;
 
 /// What the first bytes of a file with evidence are.
 const EVIDENCE: &[u8] = b"{\"format\":\"tussle-evidence\"";
@@ -37,12 +41,15 @@ pub struct Source {
 }
 
 impl Source {
-    /// A file. Its contents are mapped, not read.
+    /// A file. It is read, so that who shortens it meanwhile does not end this process; only a very large one is
+    /// mapped.
     ///
     /// # Errors
     /// It cannot be read, or is nothing that holds layouts.
     pub fn open(path: &Path, btf_base: Option<&Path>) -> anyhow::Result<Source> {
-        let bytes = open_bytes(path).with_context(|| path.display().to_string())?;
+        let large = path.metadata().is_ok_and(|m| m.len() > READ_MAX);
+        let read = || whole::read(path).map(|bytes| Arc::new(bytes) as Bytes);
+        let bytes = if large { open_bytes(path) } else { read() }.with_context(|| path.display().to_string())?;
         let name = path.display().to_string();
         Source::new(name, path.to_path_buf(), bytes, btf_base.map(Path::to_path_buf))
     }
@@ -68,6 +75,16 @@ impl Source {
             source.types(&[])?;
         }
         Ok(source)
+    }
+
+    /// Bytes of the file.
+    pub fn len(&self) -> usize {
+        (*self.bytes).as_ref().len()
+    }
+
+    /// There is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// These types in all definitions, or all types when no name is given.

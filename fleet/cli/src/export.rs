@@ -10,9 +10,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tussle_calls::evidence::{bench_results, question};
+use tussle_calls::evidence::{bench_results, knows_run, question};
 use tussle_evidence::{Evidence, Problem, file};
-use tussle_host::companions::open_bytes;
 use tussle_host::day::day_of;
 use tussle_tables::bench::{BENCH, bench_rows};
 use tussle_tables::evidence::{Table, tables};
@@ -72,9 +71,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn one(args: &Args, dataset: &Dataset, path: &Path) -> anyhow::Result<String> {
-    // Mapped, not read: a large evidence is in memory once, as tables.
-    let mapped = open_bytes(path)?;
-    let bytes = (*mapped).as_ref();
+    // Read, not mapped: a file that somebody shortens meanwhile would end this process.
+    let bytes = tussle_host::whole::read(path)?;
+    let bytes = bytes.as_slice();
     if bytes.starts_with(b"{\"tussle_bench\"") {
         return bench(args, dataset, path, bytes);
     }
@@ -92,17 +91,22 @@ fn evidence(args: &Args, dataset: &Dataset, path: &Path, bytes: &[u8]) -> anyhow
         tussle_evidence::redact(&mut e);
     }
     let p = partition(args, &e, path);
+    own_build(args, &p, path);
     let raw_tables = || tables().filter(|t| t.name != "run" && !args.has("no-raw"));
     // Raw tables may follow an export that left them out, and that may have been cut off.
     let there = |t: &Table| !has_rows(t, &e) || dataset.file(t.name, &p, &key).exists();
     if dataset.file("runs", &p, &key).exists() && raw_tables().all(there) {
         return Ok("already there".into());
     }
-    let found = line_rows(&e, &problems, &question(e.run.line_bytes, None, None, false)?, false);
+    let found = match knows_run(&e) {
+        true => line_rows(&e, &problems, &question(e.run.line_bytes, None, None, false)?, false),
+        false => Err("what ran is unknown, and so what was counted".into()),
+    };
     // Of a damaged file some lines are there; what others it had is unknown.
     let known = Some(found.is_ok()).filter(|known| problems.is_empty() || !known);
     let row = RunRow { lines_known: known, ..run_row(args, &e, &key, &problems) };
-    let keys = [("run", Some(key.as_str())), ("tool_version", Some(e.run.tool_version.as_str()))];
+    let version = Some(e.run.tool_version.as_str()).filter(|v| !v.is_empty());
+    let keys = [("run", Some(key.as_str())), ("tool_version", version)];
     let column = Column::table(LINES, &found.unwrap_or_default())?;
     let lines =
         dataset.append("lines", &p, &key, std::iter::once(keyed(&batch(LINES, column)?, &keys, None)))?;
@@ -153,8 +157,15 @@ fn partition(args: &Args, e: &Evidence, path: &Path) -> Partition {
     Partition {
         day: day_of_start(e.run.started_unix_s),
         host: host_of(args),
-        build: args.text("build").or_else(|| build_of(e)).unwrap_or_else(|| "unknown".into()),
+        build: build_of(e).or_else(|| args.text("build")).unwrap_or_else(|| "unknown".into()),
         mode: mode_of(path),
+    }
+}
+
+/// `--build` says what the evidence does not: where it says it, its own word counts, and that is said.
+fn own_build(args: &Args, p: &Partition, path: &Path) {
+    if let Some(named) = args.text("build").filter(|b| *b != p.build && !args.has("quiet")) {
+        eprintln!("tussle: {}: of build {}, by its own build-id; --build {named} is not used", path.display(), p.build);
     }
 }
 
@@ -171,25 +182,28 @@ fn build_of(e: &Evidence) -> Option<String> {
 
 fn run_row(args: &Args, e: &Evidence, key: &str, problems: &[Problem]) -> RunRow {
     let r = &e.run;
+    let known = knows_run(e);
+    let text = |t: &str| Some(t.to_string()).filter(|t| !t.is_empty());
     let kept: u64 = e.accesses.iter().map(|a| a.reads.saturating_add(a.writes).saturating_add(a.rmws)).sum();
-    let all = r.accesses.or(Some(kept).filter(|_| problems.is_empty()));
+    // None counted and none there is unknown; none of those that were counted is none.
+    let all = r.accesses.or(Some(kept).filter(|n| *n > 0 && problems.is_empty()));
     RunRow {
         run: key.into(),
         schema: SCHEMA.into(),
-        tool_version: Some(r.tool_version.clone()),
-        source: word(&r.source),
-        unit: word(&r.unit),
-        command: Some(r.command.join(" ")),
+        tool_version: text(&r.tool_version),
+        source: word(&r.source).filter(|_| known),
+        unit: word(&r.unit).filter(|_| known),
+        command: text(&r.command.join(" ")),
         exe: e.processes.first().map(|p| p.exe.clone()),
         started_unix_s: r.started_unix_s,
         duration_s: r.duration_s,
-        arch: Some(r.arch.clone()),
-        cpu_model: Some(r.cpu_model.clone()).filter(|m| !m.is_empty()),
-        cpus: Some(r.cpus.into()),
-        line_bytes: Some(r.line_bytes.into()),
+        arch: text(&r.arch),
+        cpu_model: text(&r.cpu_model),
+        cpus: Some(r.cpus.into()).filter(|n| *n > 0),
+        line_bytes: Some(r.line_bytes.into()).filter(|_| known),
         kernel: args.text("kernel"),
-        complete: Some(r.complete),
-        accesses: all.and_then(|n| i64::try_from(n).ok()).filter(|n| *n > 0),
+        complete: Some(r.complete).filter(|_| known),
+        accesses: all.and_then(|n| i64::try_from(n).ok()),
         losses: Some(e.losses.len() as i64),
         problems: i64::try_from(problems.len()).ok(),
         lines_known: None,

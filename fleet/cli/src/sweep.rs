@@ -35,7 +35,8 @@ const TOGETHER: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.only(&["sweep"])?;
     let [path] = args.words.as_slice() else { bail!("one plan: tussle sweep PLAN.toml --to FOLDER") };
-    let plan = Plan::open(path)?;
+    let mut plan = Plan::open(path)?;
+    plan.begin();
     let jobs = range(args, plan.len())?;
     if args.has("list") {
         let unused = ["to", "threads", "engine", "master", "batch"].into_iter().find(|name| args.has(name));
@@ -126,6 +127,7 @@ fn on_threads(args: &Args, plan: &Plan, jobs: Range<u64>, dataset: &Dataset) -> 
         writer.flush()?;
         anyhow::Ok(failed)
     })?;
+    plan.as_it_began()?;
     let sums = Sums {
         done: progress.done as u64,
         failed,

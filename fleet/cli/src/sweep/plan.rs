@@ -55,6 +55,8 @@ pub(crate) struct Plan {
     folder: PathBuf,
     /// Files that were read, by their names in the plan; `None`: there is no such file.
     seen: Mutex<HashMap<String, Option<Arc<Seen>>>>,
+    /// All files that it names, as they were when the sweep began.
+    begun: BTreeMap<String, Option<Stamp>>,
 }
 
 /// A file as it was when its contents went into a task.
@@ -72,6 +74,8 @@ pub(crate) struct Job {
     pub(crate) number: u64,
     /// Its parameters; files with their path from here.
     pub(crate) parameters: BTreeMap<String, Value>,
+    /// The same with names of files as in the plan: they are the same wherever it is asked.
+    pub(crate) named: BTreeMap<String, Value>,
     /// Hash of verb, parameters, contents of files and version: the same task has the same answer.
     pub(crate) task: String,
     /// Files whose contents are in the task.
@@ -120,9 +124,14 @@ impl Job {
         texts.with_context(|| format!("{name} = {value}: a text or a list of texts is needed"))
     }
 
-    /// All parameters as JSON.
+    /// What a text parameter is called in the plan.
+    pub(crate) fn name(&self, parameter: &str) -> String {
+        self.named.get(parameter).and_then(Value::as_str).unwrap_or_default().into()
+    }
+
+    /// All parameters as JSON, as the plan names them.
     pub(crate) fn parameters_text(&self) -> String {
-        serde_json::to_string(&self.parameters).unwrap_or_default()
+        serde_json::to_string(&self.named).unwrap_or_default()
     }
 }
 
@@ -154,7 +163,11 @@ impl Plan {
             over: Vec::new(),
             folder,
             seen: Mutex::default(),
+            begun: BTreeMap::new(),
         };
+        for (name, value) in &mut plan.fixed {
+            *value = tidy(name, value.clone());
+        }
         for (name, values) in read.over {
             let values = plan.expanded(&name, values).with_context(at)?;
             plan.over.push((name, values));
@@ -173,7 +186,7 @@ impl Plan {
         let mut out = Vec::new();
         for value in values {
             match value.as_str().filter(|v| FILES.contains(&name) && v.contains('*')) {
-                None => out.push(value),
+                None => out.push(tidy(name, value)),
                 Some(pattern) => out.extend(self.matching(pattern)?.into_iter().map(Value::String)),
             }
         }
@@ -184,12 +197,15 @@ impl Plan {
     }
 
     fn matching(&self, pattern: &str) -> anyhow::Result<Vec<String>> {
-        let (folder, last) = pattern.rsplit_once('/').unwrap_or((".", pattern));
-        let here = self.folder.join(folder);
+        let (folder, last) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+        let below = if pattern.starts_with('/') && folder.is_empty() { "/" } else { folder };
+        let here = self.folder.join(below);
+        let here = if here.as_os_str().is_empty() { PathBuf::from(".") } else { here };
         let entries = std::fs::read_dir(&here).with_context(|| here.display().to_string())?;
         let names = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
         let fits = |n: &String| !n.starts_with('.') && tussle_calls::source::fits(last, n);
-        let mut found: Vec<String> = names.filter(fits).map(|n| format!("{folder}/{n}")).collect();
+        let whole = |n: String| tidied(&format!("{below}/{n}"), below.is_empty());
+        let mut found: Vec<String> = names.filter(fits).map(whole).collect();
         found.sort();
         Ok(found)
     }
@@ -211,6 +227,7 @@ impl Plan {
             parameters.insert(name.clone(), values[at].clone());
         }
         let asked = serde_json::to_string(&(&self.verb, &parameters))?;
+        let named = parameters.clone();
         let mut parts: Vec<Vec<u8>> = vec![env!("CARGO_PKG_VERSION").into(), asked.into_bytes()];
         let mut files = Vec::new();
         for (name, value) in parameters.iter_mut().filter(|(n, _)| FILES.contains(&n.as_str())) {
@@ -227,7 +244,27 @@ impl Plan {
             }
         }
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        Ok(Job { number, parameters, task: key(&parts), files })
+        Ok(Job { number, parameters, named, task: key(&parts), files })
+    }
+
+    /// From now on no file of the plan may change.
+    pub(crate) fn begin(&mut self) {
+        let file = |n: &str| FILES.contains(&n);
+        let fixed = self.fixed.iter().filter(|f| file(f.0)).map(|f| f.1);
+        let varied = self.over.iter().filter(|o| file(&o.0)).flat_map(|o| &o.1);
+        let names = fixed.chain(varied).filter_map(Value::as_str);
+        self.begun = names.map(|n| (n.to_string(), stamp(&self.folder.join(n)))).collect();
+    }
+
+    /// Answers are of the files that were there when the sweep began.
+    ///
+    /// # Errors
+    /// One of the plan's files was changed since, whether a point of it was answered or not.
+    pub(crate) fn as_it_began(&self) -> anyhow::Result<()> {
+        match self.begun.iter().find(|(name, was)| stamp(&self.folder.join(name)) != **was) {
+            Some((name, _)) => Err(changed(&self.folder.join(name).display().to_string())),
+            None => Ok(()),
+        }
     }
 
     /// A file by its name in the plan; `None` when there is no such file.
@@ -254,8 +291,30 @@ pub(crate) fn unchanged(mut files: Vec<Arc<Seen>>) -> anyhow::Result<()> {
     files.sort_by_key(Arc::as_ptr);
     files.dedup_by_key(|f| Arc::as_ptr(f));
     match files.iter().find(|f| stamp(Path::new(&f.path)) != Some(f.stamp)) {
-        Some(f) => bail!("{}: changed while the sweep ran; start it again, it goes on from here", f.path),
+        Some(f) => Err(changed(&f.path)),
         None => Ok(()),
+    }
+}
+
+fn changed(path: &str) -> anyhow::Error {
+    anyhow::anyhow!("{path}: changed while the sweep ran; start it again, it goes on from here")
+}
+
+/// One spelling for one file: without `.` and double slashes. Names that are no files stay as they are.
+fn tidy(parameter: &str, value: Value) -> Value {
+    match value.as_str().filter(|v| FILES.contains(&parameter) && (v.contains('/') || *v == ".")) {
+        Some(text) => Value::String(tidied(text, false)),
+        None => value,
+    }
+}
+
+/// `relative`: what begins with a slash here was put together of an empty folder and a name.
+fn tidied(path: &str, relative: bool) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
+    let start = if path.starts_with('/') && !relative { "/" } else { "" };
+    match format!("{start}{}", parts.join("/")) {
+        empty if empty.is_empty() => ".".into(),
+        tidied => tidied,
     }
 }
 
@@ -288,6 +347,60 @@ mod tests {
             (four.whole::<u32>("cpus").unwrap(), four.whole::<u64>("seed").unwrap()),
             (Some(4), Some(7))
         );
+    }
+
+    /// However it is spelled, a file has one name, and so has the same plan in a list of its files.
+    #[test]
+    fn a_file_has_one_name() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("x")).unwrap();
+        for name in ["r0.toml", "r1.toml", "x/a.json"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let of = |build: &str, rules: &str| {
+            let fixed = format!("[fixed]\nbuild = \"{build}\"\n");
+            let text = format!("verb = \"check\"\n{fixed}[over]\nrules = [{rules}]\n");
+            let plan = plan(&text, folder.path()).unwrap();
+            (plan.key.clone(), plan.job(1).unwrap().task, plan.job(1).unwrap().parameters_text())
+        };
+        let listed = of("x/a.json", "\"r0.toml\", \"r1.toml\"");
+        assert_eq!(listed.2, r#"{"build":"x/a.json","rules":"r1.toml"}"#);
+        for rules in ["\"r*.toml\"", "\"./r*.toml\"", "\".//r0.toml\", \"./r1.toml\""] {
+            assert_eq!(of("./x//a.json", rules), listed, "{rules}");
+        }
+        let root = folder.path().display();
+        let whole = of("x/./a.json", &format!("\"{root}/r*.toml\""));
+        assert!(whole.2.contains(&format!("\"{root}/r1.toml\"")), "{}", whole.2);
+    }
+
+    /// Whether it was read already, or not yet, or comes and goes.
+    #[test]
+    fn no_file_of_a_plan_may_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let text = "verb = \"check\"\n[fixed]\nrules = \"r\"\n[over]\nbuild = [\"a\", \"b\", \"none\"]\n";
+        let after = |change: &dyn Fn()| {
+            for name in ["r", "a", "b"] {
+                std::fs::write(at(name), name).unwrap();
+            }
+            let _ = std::fs::remove_file(at("none"));
+            let mut plan = plan(text, folder.path()).unwrap();
+            plan.begin();
+            plan.job(0).unwrap();
+            change();
+            plan.as_it_began().map_err(|e| e.to_string())
+        };
+        assert_eq!(after(&|| {}), Ok(()));
+        let changes: [(&str, &dyn Fn()); 4] = [
+            ("a", &|| std::fs::write(at("a"), "other").unwrap()),
+            ("b", &|| std::fs::write(at("b"), "other").unwrap()),
+            ("r", &|| std::fs::remove_file(at("r")).unwrap()),
+            ("none", &|| std::fs::write(at("none"), "").unwrap()),
+        ];
+        for (name, change) in changes {
+            let said = after(change).unwrap_err();
+            assert!(said.contains(&format!("{name}: changed while the sweep ran")), "{said}");
+        }
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub(crate) fn run(
     if !args.has("quiet") {
         eprintln!("tussle: {}, without Ray's own", sums.words(jobs.end - jobs.start));
     }
+    plan.as_it_began()?;
     let done = super::write::finished(dataset, &plan.key)?;
     let left = super::pending(plan, jobs, &done)?.len();
     if left > 0 {

@@ -16,8 +16,9 @@ use tussle_layout::rules::Told;
 use tussle_render::{Format, Style, render};
 
 const VERSION: Option<&str> = Some(env!("CARGO_PKG_VERSION"));
-/// Files that stay open between points at most.
+/// Files that stay open between points at most, and bytes of them.
 const SOURCES_MAX: usize = 64;
+const BYTES_MAX: usize = 1 << 30;
 
 /// The row of a point.
 #[derive(Clone, Debug, Serialize)]
@@ -152,7 +153,8 @@ impl<'a> Worker<'a> {
         let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
         open.order.push_back(path.into());
         open.sources.insert(path.into(), source.clone());
-        if open.order.len() > SOURCES_MAX {
+        let bytes = |open: &Open| open.sources.values().map(|s| s.len()).sum::<usize>();
+        while open.order.len() > SOURCES_MAX || (open.order.len() > 1 && bytes(&open) > BYTES_MAX) {
             let oldest = open.order.pop_front().unwrap_or_default();
             open.sources.remove(&oldest);
         }
@@ -163,13 +165,13 @@ impl<'a> Worker<'a> {
         let (build, rules) = (job.need("build")?, job.need("rules")?);
         let text = std::fs::read_to_string(rules).with_context(|| rules.to_string())?;
         let set = layouts::rules(&text).with_context(|| rules.to_string())?;
-        let named = vec![(build.to_string(), self.source(build))];
+        let named = vec![(job.name("build"), self.source(build))];
         let (answer, cells) = layouts::check(&set, named, Paths::AsBuilt)?;
         let row = |c: Told| CheckRow {
             task: job.task.clone(),
             batch: String::new(),
             subject: c.build,
-            rules: rules.into(),
+            rules: job.name("rules"),
             tool_version: VERSION,
             type_name: Some(c.ty),
             rule: c.rule,
@@ -211,7 +213,7 @@ impl<'a> Worker<'a> {
         };
         let (subject, found) = match job.text("scenario")? {
             Some(name) => (name.to_string(), predict::scenario(name, &asked, 1)?),
-            None => (job.need("evidence")?.to_string(), predict::recorded(&read(job)?, &asked, 1)?),
+            None => (job.name("evidence"), predict::recorded(&read(job)?, &asked, 1)?),
         };
         let question = &found.question;
         let row = |p: &tussle_scenarios::answer::Point| PredictionRow {

@@ -82,8 +82,10 @@ impl<'a> Writer<'a> {
             return Ok(());
         }
         self.answers.sort_by_key(|a| a.job);
-        let tasks: Vec<&[u8]> = self.answers.iter().map(|a| a.task.as_bytes()).collect();
-        let name = key(&tasks);
+        // Points may ask the same: a batch is of jobs, too.
+        let jobs: Vec<[u8; 8]> = self.answers.iter().map(|a| a.job.to_le_bytes()).collect();
+        let parts = self.answers.iter().zip(&jobs).flat_map(|(a, job)| [a.task.as_bytes(), job]);
+        let name = key(&parts.collect::<Vec<&[u8]>>());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|t| t.as_secs_f64());
         for a in &mut self.answers {
             a.batch.clone_from(&name);
