@@ -157,6 +157,11 @@ impl Advice {
         !self.sites.is_empty()
     }
 
+    /// Of what does as much, a reviewer knows an alignment; a gap is for memory that nobody aligns.
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.edits.iter().any(|e| matches!(e, Edit::Gap { .. }))
+    }
+
     /// What has to change beside the struct: conditions for the reader, allocations for the patch.
     fn conditions(&self) -> usize {
         self.notes.len() + usize::from(!self.sites.is_empty())
@@ -650,9 +655,7 @@ fn pareto(advices: &mut Vec<Advice>) {
     let steps = |a: &Advice| (a.gain() / (0.02 * a.before.mean.max(1.0))).round() as i64;
     advices.sort_by_key(|a| {
         let bill = (a.live_bytes, a.bytes_added(), a.conditions(), a.edits.len(), a.moved.len());
-        // Of what does as much, a reviewer knows an alignment; a gap is for memory that nobody aligns.
-        let gapped = a.edits.iter().any(|e| matches!(e, Edit::Gap { .. }));
-        (std::cmp::Reverse(steps(a)), gapped, bill)
+        (std::cmp::Reverse(steps(a)), a.has_gaps(), bill)
     });
     let rank = |a: &Advice| {
         (a.bytes_added(), a.live_bytes, a.new_sharing.len(), a.edits.len(), a.moved.len(), a.conditions())

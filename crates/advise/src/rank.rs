@@ -11,8 +11,8 @@ pub const EQUAL_SHARE: f64 = crate::class::UNDECIDED_SHARE_MIN;
 const LEFT_SHARE: f64 = 0.05;
 
 /// Orders advice as somebody would take it: gain at the recorded addresses first, then on other phases, and of equal
-/// gain ([`EQUAL_SHARE`]) what leaves nothing at any phase, makes nothing new, adds the fewest bytes
-/// and changes the fewest statements. What was replayed goes by that where all lengths of a turn agree.
+/// gain ([`EQUAL_SHARE`]) what leaves nothing at any phase, is no gap, makes nothing new, adds the fewest bytes and
+/// changes the fewest statements. What was replayed goes by that where all lengths of a turn agree.
 pub fn sort_best(advices: &mut [Advice]) {
     let here = |a: &Advice| if a.is_latent() { 0.0 } else { a.gain_observed() };
     let (levels_here, levels) = (levels(advices, here), levels(advices, Advice::gain));
@@ -20,7 +20,8 @@ pub fn sort_best(advices: &mut [Advice]) {
     let leaves = |a: &Advice| a.after.worst > LEFT_SHARE * a.before.worst;
     let bill = |a: &Advice| {
         let statements: usize = a.edits.iter().map(Edit::statements).sum::<usize>() + a.sites.len();
-        (a.notes.len(), !a.new_sharing.is_empty(), a.live_bytes, statements, a.new_sharing.len())
+        let shares = !a.new_sharing.is_empty();
+        (a.has_gaps(), a.notes.len(), shares, a.live_bytes, statements, a.new_sharing.len())
     };
     advices
         .sort_by_cached_key(|a| (level(&levels_here, here(a)), level(&levels, a.gain()), leaves(a), bill(a)));
@@ -56,8 +57,9 @@ mod tests {
         let (one, less) = (advice(96_000.0, vec![align("a")]), advice(80_000.0, vec![align("b")]));
         let mut partly = advice(99_000.0, vec![align("c")]);
         (partly.before.worst, partly.after.worst) = (100_000.0, 20_000.0);
-        let mut list = vec![partly.clone(), less.clone(), seven.clone(), one.clone()];
+        let gap = advice(100_000.0, vec![Edit::Gap { field: "a".into(), bytes: 64 }]);
+        let mut list = vec![partly.clone(), gap.clone(), less.clone(), seven.clone(), one.clone()];
         sort_best(&mut list);
-        assert_eq!(list, [one, seven, partly, less]);
+        assert_eq!(list, [one, seven, gap, partly, less]);
     }
 }
