@@ -272,3 +272,24 @@ fn what_is_mistyped_is_said() {
     let cache = command(at, &["cache", "--format", "json"]).env("XDG_CACHE_HOME", at).output().unwrap();
     schema::keeps_to("cache", &serde_json::from_slice(&cache.stdout).unwrap());
 }
+
+/// The same finding ends every form of a report alike.
+#[test]
+fn all_forms_of_a_report_end_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    evidence("meter", &folder.path().join("x.data"));
+    let forms = ["--format folded", "--style type", "--format json", "--format sarif", "--format text"];
+    for form in forms {
+        let words: Vec<&str> = ["report", "x.data"].into_iter().chain(form.split(' ')).collect();
+        assert_eq!(tussle(folder.path(), &words).status.code(), Some(1), "{form}");
+    }
+}
+
+/// As a shell ends where a command is not found.
+#[test]
+fn without_a_cargo_its_verb_ends_with_127() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = command(folder.path(), &["cargo", "build"]).env("PATH", folder.path()).output().unwrap();
+    assert_eq!(out.status.code(), Some(127), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("install Rust"));
+}

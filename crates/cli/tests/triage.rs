@@ -51,7 +51,9 @@ fn a_pasted_table_gives_the_pair_and_what_parts_it() {
     let changes = pair["changes"].as_array().unwrap();
     assert!(!changes.is_empty() && changes.iter().all(|c| c["apart"] == "yes"), "{changes:?}");
     assert_eq!(tussle(at, &["triage", "-q", TABLES, "--layout", BEFORE]).status.code(), Some(1));
-    let bare = text(&tussle(at, &["triage", "-q", TABLES]));
+    let bare = tussle(at, &["triage", "-q", TABLES]);
+    assert_eq!(bare.status.code(), Some(1), "places of a line meet, whatever they are called");
+    let bare = text(&bare);
     assert!(bare.contains("fields are unknown") && bare.contains("rwsem_spin_on_owner"), "{bare}");
     assert!(bare.contains("bytes 48 (5093 samples) and 32 (364) of line 0xff19b3818445c740 meet"), "{bare}");
 }

@@ -41,7 +41,7 @@ impl Json {
         let mut out = String::new();
         self.write(&mut out, 0);
         out.push('\n');
-        out
+        inert(out)
     }
 
     fn compact(&self) -> String {
@@ -110,6 +110,23 @@ impl Json {
         out.push_str(&"  ".repeat(depth));
         out.push(close);
     }
+}
+
+/// Marks of the direction of writing and other characters that a screen obeys stand only in strings, where an escape
+/// says the same.
+fn inert(json: String) -> String {
+    let obeyed = |c: char| c != '\n' && crate::text::is_obeyed(c);
+    if !json.contains(obeyed) {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len() + 64);
+    for c in json.chars() {
+        match obeyed(c) {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
 }
 
 fn quote(s: &str) -> String {

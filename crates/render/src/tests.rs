@@ -557,3 +557,20 @@ fn passages_of_the_glossary_are_whole() {
     }
     assert!(!page.contains('\u{fffd}'));
 }
+
+/// What turns the direction of writing is an escape in JSON, which says the same and turns nothing.
+#[test]
+fn json_and_sarif_hold_no_character_that_a_screen_obeys() {
+    let message = "a\u{202e}b\u{7f}c\u{2066}\nd";
+    let (rule, level) = ("r\u{200f}".into(), Level::Error);
+    let finding = Finding { rule, level, message: message.into(), ..Finding::default() };
+    let view = View { kind: "report", schema_version: 1, nodes: vec![Node::Finding(finding)] };
+    for format in [Format::Json, Format::Sarif] {
+        let text = render(&view, format, plain());
+        assert!(!text.contains(|c: char| c != '\n' && crate::text::is_obeyed(c)), "{text}");
+        assert!(text.contains(r"a\u202eb\u007fc\u2066\nd"), "{text}");
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let said = value.pointer("/findings/0/message").or(value.pointer("/runs/0/results/0/message/text"));
+        assert_eq!(said.unwrap(), message);
+    }
+}

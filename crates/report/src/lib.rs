@@ -3,6 +3,7 @@
 pub mod advice;
 pub mod before_after;
 pub mod by_type;
+mod declared;
 mod drawing;
 pub mod excerpt;
 pub mod kernel;

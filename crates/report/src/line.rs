@@ -1,5 +1,6 @@
 //! One group of lines in full.
 
+use crate::declared;
 use crate::latent::Hidden;
 use crate::narrowest::Ranges;
 use crate::touches::ByObject;
@@ -100,7 +101,7 @@ impl<'a> Context<'a> {
         };
         let e = thousands(g.cost.total().round().max(0.0) as u64);
         let share = names::percent(g.cost.removable_share());
-        let (file, line) = self.declared(g);
+        let (file, line) = declared::place(self.e, &self.touches, g);
         let message =
             format!("{what}: {e} expected invalidations and copies lost, the best layout removes {share}");
         let (rule, level) = ("false-sharing".into(), Level::Error);
@@ -117,23 +118,6 @@ impl<'a> Context<'a> {
             );
         }
         finding
-    }
-
-    /// Where the first of the two fields is declared, or the code that touches it most.
-    fn declared(&self, g: &Group) -> (Option<String>, Option<u32>) {
-        let field = g.worst_pair().map(|(a, _)| &g.fields[a]).or(g.fields.first());
-        let Some((f, o)) = field.and_then(|f| Some((f, self.e.objects.get(f.object as usize)?))) else {
-            return (None, None);
-        };
-        let types = &self.e.types;
-        let aggregate = o.ty.and_then(|t| types.aggregate(t));
-        let Some((a, decl)) = aggregate.and_then(|a| Some((a, a.decl.as_ref()?))) else {
-            return (None, None);
-        };
-        let at = f.offset % a.size.max(1);
-        let member = a.members.iter().rfind(|m| m.offset() <= at);
-        let line = member.map(|m| m.decl_line).filter(|l| *l > 0).unwrap_or(decl.line);
-        (Some(decl.file.clone()), Some(line).filter(|l| *l > 0))
     }
 
     fn facts(&self, g: &Group, number: usize) -> Vec<Fact> {

@@ -71,6 +71,14 @@ fn user_frame<'a>(e: &'a Evidence, c: &'a Code) -> Option<&'a Frame> {
     all.find(|f| is_users(f))
 }
 
+/// The first frame in the program's own sources, of the code or its callers.
+pub(crate) fn own_frame(e: &Evidence, code: u32) -> Option<&Frame> {
+    let c = e.code.get(code as usize)?;
+    let callers = c.chain.iter().take(8).filter_map(|c| e.code.get(*c as usize));
+    let mut all = std::iter::once(c).chain(callers).flat_map(|c| &c.frames);
+    all.find(|f| is_users(f) && tussle_advise::advice::is_own_source(&f.file))
+}
+
 /// Functions that start programs and threads, and the recorder's own: in every chain, and nobody's cause.
 const SCAFFOLD: &[&str] = &[
     "_start",

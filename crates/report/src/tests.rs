@@ -346,3 +346,38 @@ fn commands_with_hostile_names_stay_one_command() {
     let patch = text.lines().find(|l| l.starts_with("Patch: ")).unwrap();
     assert!(patch.starts_with(&format!("Patch: tussle fix {one} --move '")), "{patch}");
 }
+
+/// A struct of a library holds the program's: a finding points at the program's line, or nowhere.
+#[test]
+fn findings_point_into_the_programs_own_sources() {
+    let finding = |inner: &str, code: &str| {
+        let mut s = Sample::new(1000);
+        let main = s.thread("srv", None);
+        let start = s.code("work", code, 7, &[]);
+        let long = s.long();
+        let own = s.structure("meter", 16, &[("hits", long, 0), ("misses", long, 8)]);
+        let shared = s.structure("shared", 32, &[("count", long, 0), ("data", own, 16)]);
+        let o = s.heap(0x1000, 32, Some(shared), 1, 32, Some(start));
+        for i in 0..2 {
+            let w = s.worker(main, start);
+            s.access(o, 16 + 8 * i, 8, w, (0, 100_000), [0, 50_000, 0]);
+            s.touch(o, 16 + 8 * i, 8, start, w, TouchKind::Write);
+        }
+        let mut e = s.evidence();
+        let mut file = |name: &str, to: &str| {
+            let id = e.types.aggregates().find(|(_, a)| a.name.as_deref() == Some(name)).unwrap().0;
+            let mut aggregate = e.types.aggregate(id).unwrap().clone();
+            aggregate.decl.as_mut().unwrap().file = to.into();
+            e.types.set(id, tussle_model::Type::Aggregate(aggregate));
+        };
+        file("shared", "/rustc/abc/library/alloc/src/sync.rs");
+        file("meter", inner);
+        let view = report(&e, &[], &Options::default()).view;
+        let f = tussle_render::findings(&view).into_iter().next().unwrap();
+        f.file.clone().map(|file| (file, f.line.unwrap()))
+    };
+    const LIBRARY: &str = "/rustc/abc/library/core/src/x.rs";
+    assert_eq!(finding("src/m.rs", "src/main.rs"), Some(("src/m.rs".into(), 2)));
+    assert_eq!(finding(LIBRARY, "src/main.rs"), Some(("src/main.rs".into(), 7)));
+    assert_eq!(finding(LIBRARY, LIBRARY), None);
+}

@@ -25,7 +25,7 @@ pub struct Args {
     args: Vec<OsString>,
 }
 
-/// Runs the verb; the exit status is cargo's.
+/// Runs the verb; the exit status is cargo's, 127 where there is none and 126 where it cannot be started.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this binary")?;
     let wrapper = Wrapper::new(&exe).context("cannot make a folder of compiler names")?;
@@ -42,7 +42,13 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     command.args(&line).envs(wrapper.environment());
     let output = std::path::absolute(&args.output).context("no current folder")?;
     command.env(runner_variable(), runner(&exe, &output)?);
-    let status = command.status().context("cannot run cargo; install Rust")?;
+    let status = match command.status() {
+        Ok(status) => status,
+        Err(e) => {
+            eprintln!("tussle: cannot run cargo; install Rust: {e}");
+            return Ok(ExitCode::from(if e.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }));
+        }
+    };
     recorder.remember(folder);
     Ok(ExitCode::from(status.code().map_or(101, |c| c as u8)))
 }

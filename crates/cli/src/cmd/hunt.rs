@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod course;
+mod fate;
 mod gate;
 mod patches;
 mod predicted;

@@ -123,7 +123,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let (first, problems) = read(&args.evidence)?;
     if global.folded() {
         print!("{}", report::pareto::folded(&first));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(status(args, &first, &problems, &options));
     }
     if args.what_if.is_some() || args.layout.is_some() {
         check_names(args, &[&first])?;
@@ -132,7 +132,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     }
     if args.style != StyleArg::Tussle {
         global.print(&styled(args, &first, &options)?)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(status(args, &first, &problems, &options));
     }
     let mut report = match &args.other {
         None => {
@@ -154,6 +154,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     report::excerpt::attach(&mut report.view, &mut |file, line| sources.seen_from(&here, file, line));
     global.print(&report.view)?;
     Ok(ExitCode::from(report.outcome.status(args.fail_on == FailOn::Any)))
+}
+
+/// What the plain report ends with: another form of it finds no less.
+fn status(args: &Args, e: &Evidence, problems: &[Problem], options: &Options) -> ExitCode {
+    ExitCode::from(report::report(e, problems, options).outcome.status(args.fail_on == FailOn::Any))
 }
 
 /// The report in a style that others made known.

@@ -73,15 +73,13 @@ pub struct Found {
     pub workloads: Vec<&'static str>,
 }
 
-/// Runs the verb. Exit status 1 when a pair of fields is found.
+/// Runs the verb. Exit status 1 when two places of a line meet, with names or without.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let words = args.mails.iter().map(|m| mail_text(m)).collect::<anyhow::Result<Vec<String>>>()?.join("\n");
     let builds = builds(args, global)?;
     let found = find(args, global, &words, &builds)?;
-    let pairs =
-        found.signs.iter().any(|s| !s.meetings.is_empty()) || found.suspects.iter().any(|s| s.pair.is_some());
     global.print(&view::view(&found))?;
-    Ok(ExitCode::from(u8::from(pairs)))
+    Ok(ExitCode::from(u8::from(view::meets(&found))))
 }
 
 /// No mail is longer, bytes.

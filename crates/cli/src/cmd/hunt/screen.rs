@@ -1,5 +1,6 @@
 //! The one screen that a hunt ends in.
 
+use super::fate::{self, Fate};
 use super::gate::{Case, Repairs, cases};
 use super::shipped::{self, Gone};
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use tussle_contention::fields::Namer;
 use tussle_contention::group::Group;
 use tussle_contention::objective::LineCost;
 use tussle_evidence::{Access, Evidence};
-use tussle_render::{Cell, Column, Finding, Level, Node, Span, Tone, View, shell, thousands};
+use tussle_render::{Cell, Column, Finding, Node, Span, Tone, View, shell, thousands};
 
 /// Version of the `hunt` document.
 const SCHEMA_VERSION: u32 = 2;
@@ -106,7 +107,8 @@ impl<'a> Story<'a> {
         nodes.extend(self.effect());
         nodes.extend(self.failed());
         nodes.push(self.next());
-        nodes.extend(self.cases.iter().map(|c| self.finding_of(c)));
+        let new = self.repairs.as_ref().map_or_else(Vec::new, |r| fate::new(&self.cases, r));
+        nodes.extend(self.cases.iter().chain(&new).map(|c| self.finding_of(c)));
         View { kind: "hunt", schema_version: SCHEMA_VERSION, nodes }
     }
 
@@ -255,7 +257,9 @@ impl<'a> Story<'a> {
     }
 
     fn finding_of(&self, case: &Case) -> Node {
-        finding(case, self.gone.iter().any(|g| g.title == case.title))
+        let (repairs, slower) = (self.repairs.as_ref(), self.is_slower());
+        let fate = Fate::of(case, repairs, slower, self.transfers_max);
+        finding(case, fate, self.gone.iter().any(|g| g.title == case.title))
     }
 
     fn next(&self) -> Node {
@@ -285,7 +289,7 @@ fn transfers(cost: &LineCost) -> Cell {
     Cell::number(cost.total().round(), whole(cost.total()))
 }
 
-fn finding(case: &Case, gone: bool) -> Node {
+fn finding(case: &Case, fate: Fate, gone: bool) -> Node {
     let hidden = match (case.latent, gone) {
         (true, _) => ", where the allocator puts it elsewhere",
         (false, true) => ", only in the instrumented build",
@@ -293,11 +297,12 @@ fn finding(case: &Case, gone: bool) -> Node {
     };
     Node::Finding(Finding {
         rule: "false-sharing".into(),
-        level: Level::Error,
+        level: fate.level(),
         message: format!(
-            "{}: {} stores that find the line elsewhere and copies lost{hidden}",
+            "{}: {} stores that find the line elsewhere and copies lost{hidden}{}",
             case.title,
-            whole(case.cost)
+            whole(case.cost),
+            fate.words()
         ),
         ..Finding::default()
     })

@@ -61,6 +61,12 @@ fn row(r: &tussle_bench::read::Row) -> String {
     format!("{} {} -> {} ({change})", r.name, r.old.text(), r.new.text())
 }
 
+/// Two fields of a struct meet or are suspected to, or two places of a table's line of which no type is known.
+pub fn meets(found: &Found) -> bool {
+    let pairs = found.suspects.iter().any(|s| s.pair.is_some());
+    pairs || found.signs.iter().any(|s| !s.meetings.is_empty()) || !two_places(found).is_empty()
+}
+
 /// One sentence.
 fn finding(found: &Found) -> String {
     let meeting = found.signs.iter().find_map(|s| Some((s, s.meetings.first()?)));
