@@ -135,10 +135,11 @@ impl Evidence {
         let known =
             tables::table(name).ok_or_else(|| Error::new_err(format!("evidence has no table `{name}`")))?;
         let from = self.from();
-        let (parts, extent) = long(py, move || {
+        let (parts, extent, lost) = long(py, move || {
             let parts = from.parts()?;
             let extent = extent(known, &parts);
-            Ok((parts, extent))
+            let lost = lost(known, &parts);
+            Ok((parts, extent, lost))
         })?;
         if extent == Extent::None || known.streamed(parts.clone()).is_none() {
             let text = format!(
@@ -149,6 +150,10 @@ impl Evidence {
         }
         if extent == Extent::Part {
             let text = format!("{}: table {name} is damaged: rows are missing; `problems` says where", self.name);
+            warn(py, &text)?;
+        }
+        if let Some(other) = lost {
+            let text = format!("{}: rows of {name} refer to rows of {other} that cannot be read: unknown", self.name);
             warn(py, &text)?;
         }
         Ok(Table::new(known.name, known.fields, Arc::new(move || known.streamed(parts.clone()))))
@@ -165,9 +170,24 @@ impl Evidence {
     }
 }
 
+/// Tables whose rows are of an object and a thread.
+const OF_BOTH: [&str; 5] = ["accesses", "touches", "operations", "transfers", "samples"];
+
 /// How much of a table can be read.
 fn extent(table: &Known, parts: &Mutex<Parts>) -> Extent {
-    parts.lock().unwrap_or_else(|e| e.into_inner()).extent(table.name)
+    let parts = parts.lock().unwrap_or_else(|e| e.into_inner());
+    match table.name {
+        // What stands for a row that cannot be read is no row.
+        "run" if !calls::knows_run(parts.rest()) => Extent::None,
+        name => parts.extent(name),
+    }
+}
+
+/// The table without which these rows say little, where it is lost, at least in part.
+fn lost(table: &Known, parts: &Mutex<Parts>) -> Option<&'static str> {
+    let parts = parts.lock().unwrap_or_else(|e| e.into_inner());
+    let needs: &[&str] = if OF_BOTH.contains(&table.name) { &["objects", "actors"] } else { &[] };
+    needs.iter().copied().find(|other| parts.extent(other) != Extent::Whole)
 }
 
 /// The command line has lines of 64 and 128 bytes.

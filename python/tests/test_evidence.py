@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import warnings
 
 import pytest
 from made import RUN, numbers, tables, write_evidence
@@ -214,3 +215,46 @@ def test_a_table_with_a_lost_part_is_said(tmp_path):
         assert pa.table(e.table("accesses")).num_rows == 52
     with pytest.warns(UserWarning, match="damaged in 1 places: table accesses"):
         tussle.contention(e)
+
+
+def lines_without(path, *names):
+    """The evidence without these tables."""
+    write_evidence(path, [t for t in tables(5) if t[0] not in names])
+    return path
+
+
+def test_a_file_that_is_cut_is_an_error(tmp_path):
+    """And no end of the interpreter; nor are rows of other contents given."""
+    large = os.environ.get("TUSSLE_LARGE")
+    if large is None:
+        pytest.skip("TUSSLE_LARGE names an evidence of large_evidence.rs")
+    for size in (0, 5000, os.path.getsize(large) // 2):
+        path = tmp_path / "e.data"
+        path.write_bytes(pathlib.Path(large).read_bytes())
+        t = tussle.evidence(path).table("accesses")
+        reader = pa.RecordBatchReader.from_stream(t)
+        reader.read_next_batch()
+        os.truncate(path, size)
+        with pytest.raises(Exception, match="changed since it was opened|failed to fill"):
+            reader.read_all()
+
+
+def test_what_rows_refer_to_may_be_lost(tmp_path):
+    for other in ("objects", "actors"):
+        e = tussle.evidence(lines_without(tmp_path / f"{other}.data", other))
+        with pytest.warns(UserWarning, match=f"rows of accesses refer to rows of {other} that cannot be read"):
+            e.table("accesses")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tussle.evidence(lines_without(tmp_path / "whole.data", "losses")).table("accesses")
+
+
+def test_a_run_that_cannot_be_read_is_no_row(tmp_path):
+    broken = tables(5)
+    broken[0] = (broken[0][0], broken[0][1], [["no version", *broken[0][2][0][1:]]])
+    write_evidence(tmp_path / "broken.data", broken)
+    for path in (lines_without(tmp_path / "none.data", "run"), tmp_path / "broken.data"):
+        e = tussle.evidence(path)
+        with pytest.raises(tussle.Error, match="no table `run`: unknown, not empty"):
+            e.table("run")
+        assert "run" not in e.table_names

@@ -29,7 +29,7 @@ mod parts;
 mod text;
 
 pub use kinds::Extent;
-pub use parts::Parts;
+pub use parts::{OpenError, Parts, ReadAt};
 
 use crate::columns::{Row, TypeModel, TypeRow};
 use crate::problem::Problem;

@@ -277,12 +277,32 @@ fn columns_are_those_of_the_documentation() {
 
 /// The file by [`Parts`], its blocks put together again.
 fn by_parts(file: &[u8]) -> Result<Evidence, Error> {
+    let bytes = file.to_vec();
+    let read = move |at: u64, n: usize| {
+        let found = bytes.get(at as usize..at as usize + n).map(<[u8]>::to_vec);
+        found.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::UnexpectedEof))
+    };
+    let by_file = match Parts::open_at(file.len() as u64, Box::new(read)) {
+        Ok(parts) => Ok(together(parts)),
+        Err(OpenError::Format(e)) => Err(e),
+        Err(OpenError::Io(e)) => panic!("{e}"),
+    };
+    let by_bytes = Parts::open(std::sync::Arc::new(file.to_vec())).map(together);
+    let form = |e: &Result<Evidence, Error>| e.as_ref().map(bytes_of).map_err(ToString::to_string);
+    assert!(form(&by_file) == form(&by_bytes));
+    by_file
+}
+
+fn bytes_of(e: &Evidence) -> Vec<u8> {
+    bytes(e)
+}
+
+fn together(mut parts: Parts) -> Evidence {
     fn more<T: Clone>(to: &mut Option<Vec<T>>, from: &Option<Vec<T>>) {
         if let Some(rows) = from {
             to.get_or_insert_default().extend(rows.iter().cloned());
         }
     }
-    let mut parts = Parts::open(std::sync::Arc::new(file.to_vec()))?;
     let mut all = parts.rest().clone();
     for table in ["accesses", "touches", "operations", "transfers", "samples", "rates", "heat"] {
         for block in 0..parts.blocks(table).unwrap_or(0) {
@@ -294,10 +314,11 @@ fn by_parts(file: &[u8]) -> Result<Evidence, Error> {
                 more(&mut all.samples, &e.samples);
                 more(&mut all.rates, &e.rates);
                 more(&mut all.heat, &e.heat);
-            });
+            })
+            .unwrap();
         }
     }
-    Ok(all)
+    all
 }
 
 /// What [`read`] gives, without recordings inside.

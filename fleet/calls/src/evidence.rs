@@ -2,7 +2,10 @@
 
 use crate::{Answer, Source};
 use anyhow::{Context, bail};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 use tussle_advise::Edit;
 use tussle_advise::advice::Options as AdviseOptions;
 use tussle_advise::builds::Build;
@@ -11,23 +14,46 @@ pub use tussle_bench::sample::Results;
 pub use tussle_report::Options;
 use tussle_bench::{family, sample, view};
 use tussle_contention::analysis::{Bases, Question, Split};
-use tussle_evidence::file::Parts;
+use tussle_evidence::file::{OpenError, Parts};
 use tussle_evidence::{ActorKind, Evidence, Problem};
-use tussle_host::companions::open_bytes;
 use tussle_host::evidence_file;
 use tussle_host::fix::{Foresight, is_ordered};
+use tussle_host::project::Stamp;
 use tussle_host::source_text::SourceText;
+use tussle_host::whole;
 use tussle_model::{LineSize, SourceLoc};
 use tussle_render::{Node, View};
 use tussle_report as report;
 
-/// A file whose large tables are read a block at a time.
+/// A file whose large tables are read a block at a time. It is read, not mapped: who shortens it does not end this
+/// process.
 ///
 /// # Errors
 /// It cannot be read, or is no evidence: with the words of [`evidence_file::read`].
 pub fn parts(path: &Path) -> anyhow::Result<Parts> {
-    let bytes = open_bytes(path).map_err(|e| unread(path, e))?;
-    Ok(Parts::open(bytes).map_err(|source| evidence_file::Error::Format { path: path.into(), source })?)
+    let format = |source| evidence_file::Error::Format { path: path.into(), source };
+    if !whole::check(path).map_err(|e| unread(path, e))?.is_file() {
+        let bytes = whole::read(path).map_err(|e| unread(path, e))?;
+        return Ok(Parts::open(Arc::new(bytes)).map_err(format)?);
+    }
+    let file = File::open(path).map_err(|e| unread(path, e))?;
+    let begun = file.metadata().map_err(|e| unread(path, e))?;
+    let (stamp, name) = (Stamp::of(&begun), path.display().to_string());
+    let read = move |at: u64, n: usize| {
+        let mut bytes = vec![0; n];
+        let whole = file.read_exact_at(&mut bytes, at);
+        // Other contents than those whose places are known would be other rows.
+        match Stamp::of(&file.metadata()?) == stamp {
+            true => whole.map(|()| bytes),
+            false => Err(std::io::Error::other(format!("{name}: changed since it was opened"))),
+        }
+    };
+    match Parts::open_at(begun.len(), Box::new(read)) {
+        Ok(parts) => Ok(parts),
+        Err(OpenError::Format(source)) => Err(format(source).into()),
+        Err(OpenError::Io(e)) => Err(unread(path, e).into()),
+        Err(e) => Err(e.into()),
+    }
 }
 
 /// The row of the run could be read. Where it could not, a reader puts empty words and zeros in its place.

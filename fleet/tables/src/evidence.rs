@@ -62,6 +62,7 @@ impl Table {
             while at < blocks {
                 at += 1;
                 let rows = parts.with_block(self.name, at - 1, |e| self.rows(e, 0, usize::MAX));
+                let rows = rows.map_err(|e| format!("table {}: {e}", self.name))?;
                 if let Some(batch) = rows.transpose()?.filter(|b| !b.is_empty()) {
                     return Ok(Some(batch));
                 }

@@ -166,6 +166,14 @@ pub(super) fn peek(bytes: &[u8], at: usize) -> Option<(String, usize)> {
     Some((header.table, after))
 }
 
+/// The table of the block that begins here and its bytes up to the next one; `bytes` need not reach that far.
+pub(super) fn size(bytes: &[u8]) -> Option<(String, usize)> {
+    let (line, length) = split_line(bytes);
+    let header = serde_json::from_slice::<Header>(line).ok().filter(|_| length > line.len())?;
+    let body = usize::try_from(header.bytes).ok()?;
+    Some((header.table, length.checked_add(body)?.checked_add(usize::from(body > 0))?))
+}
+
 /// Where the next header begins after `at`, or the end.
 fn next_header(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at + 1..).unwrap_or_default();
