@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tussle_evidence::{Evidence, Object, ObjectKind, Unit};
 use tussle_model::leaf::{Arrays, leaves};
-use tussle_model::near::{also, also_fields, near};
+use tussle_model::near::{also, also_fields, near, near_paths};
 use tussle_model::{Language, LineSize, SourceLoc, Type, TypeId};
 
 use crate::abi::Shapes;
@@ -211,12 +211,26 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
+/// How an error about a name ends: types and variables like it.
+pub(crate) fn close_to(evidence: &Evidence, name: &str) -> String {
+    let variables: std::collections::BTreeSet<&str> =
+        evidence.objects.iter().filter_map(|o| o.name.as_deref()).collect();
+    let mut close = near_paths(variables.into_iter(), name, 3);
+    for other in near(&evidence.types, name, 3) {
+        if !close.contains(&other) {
+            close.push(other);
+        }
+    }
+    close.truncate(3);
+    also(&close)
+}
+
 fn no_such_type(evidence: &Evidence, name: &str) -> AdviseError {
     let named = |o: &Object| o.ty.is_some_and(|t| evidence.types.name(t) == name);
     if evidence.objects.iter().any(named) {
         return AdviseError::NoMembers(name.into());
     }
-    AdviseError::NoSuchType(name.into(), also(&near(&evidence.types, name, 3)))
+    AdviseError::NoSuchType(name.into(), close_to(evidence, name))
 }
 
 /// Advice for the struct `name`.

@@ -27,8 +27,8 @@ pub trait Elsewhere {
 #[non_exhaustive]
 pub enum ElsewhereError {
     /// No object has the type.
-    #[error("no recorded object has or holds the type `{0}`")]
-    NoSuchType(String),
+    #[error("no recorded object has or holds the type `{0}`{1}")]
+    NoSuchType(String, String),
     /// The moves do not apply.
     #[error(transparent)]
     Relayout(#[from] RelayoutError),
@@ -44,6 +44,10 @@ pub enum ElsewhereError {
     /// The other build has no type in common.
     #[error("none of the recorded types is in there")]
     NothingInCommon,
+}
+
+fn no_such_type(evidence: &Evidence, name: &str) -> ElsewhereError {
+    ElsewhereError::NoSuchType(name.into(), crate::advice::close_to(evidence, name))
 }
 
 /// What a user asks: `TYPE: MOVE; MOVE`.
@@ -99,7 +103,7 @@ impl<'a> Moved<'a> {
     ) -> Result<Moved<'a>, ElsewhereError> {
         let types = &evidence.types;
         let target = types.find(&change.type_name);
-        let target = target.ok_or_else(|| ElsewhereError::NoSuchType(change.type_name.clone()))?;
+        let target = target.ok_or_else(|| no_such_type(evidence, &change.type_name))?;
         let relayout = Relayout::new(shapes, target, &change.edits)?;
         let inside = holders(evidence, target)?;
         if !logged(evidence, &inside) {

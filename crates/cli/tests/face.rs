@@ -261,11 +261,14 @@ fn what_is_mistyped_is_said() {
         assert!(out.status.code() == Some(status) && said.contains(words), "{arguments:?}: {}: {said}", out.status);
     };
     assert_eq!(tussle(at, &["diff", "--hot", "open,shut", "old", "new"]).status.code(), Some(1));
-    fails(&["diff", "--hot", "opne", "old", "new"], 2, "no type has a field `opne`");
+    fails(&["diff", "--hot", "opne", "old", "new"], 2, "no type has a field `opne`; close: open");
     fails(&["diff", "--hot", "server.open", "old", "new"], 2, "not with the type");
     fails(&["check", "--rules", "r.toml", "new"], 2, "70 lies beyond a line of 64 bytes");
     fails(&["record", "--outptu", "x", "true"], 125, "--outptu: no such option");
     fails(&["live", "--sconds", "3", "true"], 2, "--sconds: no such option");
+    fails(&["predict", "mmap_lock", "--machine", "2s-icelake-sp-69"], 2, "close: 2s-icelake-sp-96");
+    evidence("meter", &at.join("x.data"));
+    fails(&["advise", "x.data", "-C", "metre"], 2, "close: meter");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut help = command(at, &["--help"]);
     assert_eq!(help.stdout(full).status().unwrap().code(), Some(2));

@@ -132,3 +132,20 @@ fn a_signal_of_the_program_to_its_group_is_not_for_the_hunt() {
     let status = hunt.child.wait().unwrap();
     assert!(!rest.contains("ended by SIGTERM") && status.signal().is_none(), "{rest}");
 }
+
+/// Who asks twice waits for nothing that was started, and finds no folder of it either.
+#[test]
+fn a_hunt_that_is_ended_twice_at_once_leaves_no_folder() {
+    if !tussle_testkit::need("make") {
+        return;
+    }
+    let mut hunt = Hunt::start(&["--run", "./fight 600"]);
+    hunt.until("recording");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    // SAFETY: our own child, which nobody has waited for.
+    unsafe { libc::kill(hunt.child.id() as i32, libc::SIGTERM) };
+    std::thread::sleep(std::time::Duration::from_millis(1));
+    let (rest, signal) = hunt.end(libc::SIGTERM);
+    assert_eq!(signal, Some(libc::SIGTERM), "{rest}");
+    hunt.nothing_is_left();
+}

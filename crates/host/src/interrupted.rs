@@ -18,9 +18,14 @@ const SIGNALS: [(i32, &str); 3] =
 /// How long what we started may take to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Attempts to remove a folder.
+const REMOVALS_MAX: u32 = 10;
+
 /// Where the handler writes the signal; -1 where nobody heeds.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 static ENDED: AtomicBool = AtomicBool::new(false);
+/// Asked twice: what was started is not waited for, but no folder stays behind.
+static HURRY: AtomicBool = AtomicBool::new(false);
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A temporary folder that goes with us.
@@ -30,8 +35,19 @@ pub fn goes(folder: &Path) {
     }
 }
 
+/// What was just killed may still put files there.
+fn remove(folder: &Path) {
+    for _ in 0..REMOVALS_MAX {
+        match fs::remove_dir_all(folder) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => std::thread::sleep(Duration::from_millis(20)),
+            _ => return,
+        }
+    }
+}
+
 /// From now on one of these signals lets `tell` speak (it is given the signal's name), ends what was started and then
-/// this process, by that signal. A second one ends it at once. What is ignored stays ignored.
+/// this process, by that signal. A second one waits for nothing that was started; a third one ends it at once. What is
+/// ignored stays ignored.
 ///
 /// # Errors
 /// No pipe, or no thread.
@@ -48,7 +64,7 @@ pub fn heed(tell: impl FnOnce(&str) + Send + 'static) -> io::Result<()> {
         end_all();
         let folders = FOLDERS.lock().map(|f| f.clone()).unwrap_or_default();
         for folder in folders {
-            let _ = fs::remove_dir_all(folder);
+            remove(&folder);
         }
         // SAFETY: default action, then the signal: this process ends by it.
         unsafe {
@@ -101,11 +117,12 @@ pub(crate) fn note(signal: i32, info: Option<&libc::siginfo_t>) {
         if sender.is_some_and(|s| s != us && descends(s, us)) {
             return;
         }
-        if ENDED.swap(true, Ordering::Relaxed) {
+        if ENDED.swap(true, Ordering::Relaxed) && HURRY.swap(true, Ordering::Relaxed) {
             libc::signal(signal, libc::SIG_DFL);
             libc::kill(us, signal);
             return;
         }
+        // Of the first one; another finds nobody who reads.
         let byte = [signal as u8];
         libc::write(pipe, byte.as_ptr().cast(), 1);
     }
@@ -127,7 +144,7 @@ fn end_all() {
         if left.is_empty() {
             return;
         }
-        let late = Instant::now() >= until;
+        let late = HURRY.load(Ordering::Relaxed) || Instant::now() >= until;
         for pid in left {
             let signal = if late { libc::SIGKILL } else { libc::SIGTERM };
             if late || !asked.contains(&pid) {

@@ -279,8 +279,8 @@ pub fn unknown_hot(
     Some((missing.clone(), near_paths(paths.iter().map(String::as_str), missing, 3)))
 }
 
-/// The first hot field of which a part is no member of any type, in either table.
-pub fn unheard_hot(old: Side<'_>, new: Side<'_>, hot: &[String]) -> Option<String> {
+/// The first hot field of which a part is no member of any type, in either table, and members close to it.
+pub fn unheard_hot(old: Side<'_>, new: Side<'_>, hot: &[String]) -> Option<(String, Vec<String>)> {
     let tables = [old.table, new.table];
     let members: BTreeSet<&str> = tables
         .iter()
@@ -288,7 +288,9 @@ pub fn unheard_hot(old: Side<'_>, new: Side<'_>, hot: &[String]) -> Option<Strin
         .flat_map(|(_, a)| a.members.iter().filter_map(|m| m.name.as_deref()))
         .collect();
     let known = |part: &str| members.contains(part.split('[').next().unwrap_or(part));
-    hot.iter().find(|h| !h.split('.').all(known)).cloned()
+    let field = hot.iter().find(|h| !h.split('.').all(known))?;
+    let part = field.split('.').find(|part| !known(part)).unwrap_or(field);
+    Some((field.clone(), near_paths(members.iter().copied(), part, 3)))
 }
 
 /// The hot fields of a comparison, by name and by place: a leaf's name leaves out what its path says twice.

@@ -56,20 +56,23 @@ fn score(want: &str, have: &str) -> Option<usize> {
     (want.len() >= 4 && have.contains(want)).then(|| 5 + have.len() - want.len())
 }
 
-/// Edit distance (Levenshtein), over bytes: names are ASCII in practice.
+/// Edit distance with two neighbours that changed places as one edit, over bytes: names are ASCII in practice.
 fn distance(a: &str, b: &str) -> usize {
-    let b = b.as_bytes();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let first: Vec<usize> = (0..=b.len()).collect();
+    let (mut before, mut last) = (first.clone(), first);
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let substituted = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = substituted.min(row[j - 1] + 1).min(last[j] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
         }
+        before = std::mem::replace(&mut last, row);
     }
-    row[b.len()]
+    last[b.len()]
 }
 
 #[cfg(test)]
@@ -78,9 +81,13 @@ mod tests {
 
     #[test]
     fn distance_counts_edits() {
-        for (a, b, want) in
-            [("", "abc", 3), ("mm_struct", "mm_struct", 0), ("mm_strct", "mm_struct", 1), ("ab", "ba", 2)]
-        {
+        for (a, b, want) in [
+            ("", "abc", 3),
+            ("mm_struct", "mm_struct", 0),
+            ("mm_strct", "mm_struct", 1),
+            ("ab", "ba", 1),
+            ("bnak", "bank", 1),
+        ] {
             assert_eq!(distance(a, b), want, "{a} {b}");
         }
     }

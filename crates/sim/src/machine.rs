@@ -3,6 +3,7 @@
 use crate::curve::Curve;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use tussle_model::near::{also, near_paths};
 
 /// More CPUs than this are refused.
 pub const CPUS_MAX: u32 = 1024;
@@ -31,10 +32,10 @@ pub enum MachineError {
     UnknownKey(String, String),
     /// A name that no built-in profile has.
     #[error(
-        "no machine `{0}`: give a profile's file name or one of the built-in machines (--list-machines); `here` is for \
-         recorded programs"
+        "no machine `{0}`{1}: give a profile's file name or one of the built-in machines (--list-machines); `here` is \
+         for recorded programs"
     )]
-    UnknownMachine(String),
+    UnknownMachine(String, String),
 }
 
 /// Latency of moving a line between two CPUs, in ns, one way, as compare-and-swap ping-pong measures it.
@@ -459,7 +460,11 @@ pub fn built_in() -> Vec<Machine> {
 /// # Errors
 /// [`MachineError::UnknownMachine`].
 pub fn find(name: &str) -> Result<Machine, MachineError> {
-    built_in().into_iter().find(|m| m.name == name).ok_or_else(|| MachineError::UnknownMachine(name.into()))
+    let all = built_in();
+    let close = near_paths(all.iter().map(|m| m.name.as_str()), name, 3);
+    all.into_iter()
+        .find(|m| m.name == name)
+        .ok_or_else(|| MachineError::UnknownMachine(name.into(), also(&close)))
 }
 
 #[cfg(test)]

@@ -206,8 +206,9 @@ fn whole(
     if common.names == 0 {
         bail!("{} and {} have no type in common", old.path.display(), new.path.display());
     }
-    if let Some(field) = unheard_hot(side(old), side(new), &options.hot) {
-        bail!("--hot: no type has a field `{field}`; a path begins with the type's member, not with the type");
+    if let Some((field, close)) = unheard_hot(side(old), side(new), &options.hot) {
+        let close = tussle_model::near::also(&close);
+        bail!("--hot: no type has a field `{field}`{close}; a path begins with the type's member, not with the type");
     }
     let judged = threads::map(&common.changed, |&(a, b)| {
         let d = diff(side(old), a, side(new), b, options);
