@@ -97,13 +97,23 @@ fn worst(evidence: &Evidence, args: &Args, global: &Global) -> anyhow::Result<St
         }
     }
     let mut names = names.into_iter();
-    let first = names.next().with_context(|| nothing(evidence))?;
+    // Where no change is known, what is known of the worst one's struct.
+    let first = names.next().or_else(|| helped(evidence)).with_context(|| nothing(evidence))?;
     let option = |name: String| format!("-C {}", tussle_render::shell::quoted(&name));
     let others: Vec<String> = names.take(OTHERS_MAX).map(option).collect();
     if !others.is_empty() {
         global.remark(format!("{first} first; then {}", others.join(", ")));
     }
     Ok(first)
+}
+
+/// The struct of the worst case that a layout helps, if it has a name.
+fn helped(evidence: &Evidence) -> Option<String> {
+    let (namer, seen) = (Namer::new(evidence), contention(evidence, &Question::observed()));
+    let judged = class::judge(evidence, &namer, &seen);
+    let worst = judged.iter().find(|j| j.class == Class::LayoutHelps)?;
+    let object = evidence.objects.get(worst.group.fields.first()?.object as usize)?;
+    tussle_advise::advice::source_name(&evidence.types, object.ty?)
 }
 
 /// Why nothing is proposed.
