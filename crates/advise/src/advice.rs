@@ -213,8 +213,7 @@ pub struct Report {
 
 /// How an error about a name ends: types and variables like it.
 pub(crate) fn close_to(evidence: &Evidence, name: &str) -> String {
-    let variables: std::collections::BTreeSet<&str> =
-        evidence.objects.iter().filter_map(|o| o.name.as_deref()).collect();
+    let variables: BTreeSet<&str> = evidence.objects.iter().filter_map(|o| o.name.as_deref()).collect();
     let mut close = near_paths(variables.into_iter(), name, 3);
     for other in near(&evidence.types, name, 3) {
         if !close.contains(&other) {

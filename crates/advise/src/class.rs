@@ -12,6 +12,8 @@ use tussle_contention::objective::LineCost;
 use tussle_evidence::{Access, ELSEWHERE, Evidence, ObjectKind, Source, UNREAD};
 use tussle_model::LineSize;
 
+use crate::named::source_name;
+
 /// A group is listed from this cost on, and a layout helps only if it removes as much: stores that find the line
 /// elsewhere and read copies lost, in the evidence's own unit.
 pub const COST_MIN: f64 = 1000.0;
@@ -120,6 +122,14 @@ pub struct Judged<'a> {
     pub group: Group<'a>,
     /// What it is.
     pub class: Class,
+}
+
+impl Judged<'_> {
+    /// The struct that the case is about, if it has a name.
+    pub fn struct_name(&self, e: &Evidence) -> Option<String> {
+        let object = e.objects.get(self.group.fields.first()?.object as usize)?;
+        source_name(&e.types, object.ty?)
+    }
 }
 
 /// All groups of an evidence, the costliest first; those of [`Class::Small`] are among them.

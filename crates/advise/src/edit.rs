@@ -156,12 +156,12 @@ fn parse(text: &str) -> Option<Edit> {
         return Some(Edit::Swap { a: a.trim().into(), b: b.trim().into() });
     }
     if let Some(rest) = text.strip_prefix("align:") {
-        let (field, n) = rest.split_once('=')?;
-        return Some(Edit::Align { field: field.trim().into(), bytes: n.trim().parse().ok()? });
+        let (field, bytes) = field_and_bytes(rest)?;
+        return Some(Edit::Align { field, bytes });
     }
     if let Some(rest) = text.strip_prefix("gap:") {
-        let (field, n) = rest.split_once('=')?;
-        return Some(Edit::Gap { field: field.trim().into(), bytes: n.trim().parse().ok()? });
+        let (field, bytes) = field_and_bytes(rest)?;
+        return Some(Edit::Gap { field, bytes });
     }
     if let Some(n) = text.strip_prefix("element=") {
         return Some(Edit::Element { bytes: n.parse().ok()? });
@@ -170,6 +170,12 @@ fn parse(text: &str) -> Option<Edit> {
         return Some(Edit::Alloc { bytes: n.parse().ok()? });
     }
     text.strip_prefix("pad=").and_then(|n| n.parse().ok()).map(|bytes| Edit::Pad { bytes })
+}
+
+/// `FIELD=N`.
+fn field_and_bytes(text: &str) -> Option<(String, u64)> {
+    let (field, n) = text.split_once('=')?;
+    Some((field.trim().into(), n.trim().parse().ok()?))
 }
 
 impl Edit {

@@ -86,14 +86,14 @@ fn same(a: &Aggregate, b: &Aggregate) -> bool {
 /// behind it or behind its group, too, or around all of them.
 pub fn gaps(table: &TypeTable, target: TypeId, hot: &[String], line: u64) -> Vec<Vec<Edit>> {
     let is_hot = |n: &String| hot.iter().take(HOT_MAX).any(|h| h == n);
-    let mut aligned = Vec::new();
-    for scope in scopes(table, target) {
-        isolations(&scope, &is_hot, line, &mut aligned);
+    let (scopes, mut aligned) = (scopes(table, target), Vec::new());
+    for scope in &scopes {
+        isolations(scope, &is_hot, line, &mut aligned);
     }
     // The first member has nothing before it.
-    let first = scopes(table, target).first().and_then(|s| s.names.first().cloned());
+    let first = scopes.first().and_then(|s| s.names.first());
     let gap = |e: Edit| match e {
-        Edit::Align { field, bytes } if Some(&field) != first.as_ref() => Some(Edit::Gap { field, bytes }),
+        Edit::Align { field, bytes } if Some(&field) != first => Some(Edit::Gap { field, bytes }),
         _ => None,
     };
     let list = aligned.into_iter().map(|edits| edits.into_iter().filter_map(gap).collect::<Vec<Edit>>());

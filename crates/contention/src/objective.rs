@@ -104,9 +104,12 @@ pub fn line_cost(pieces: &[Piece], window_vt: u64) -> LineCost {
     }
     (cost.apart, cost.main) = left(&each, window_vt);
     // What one instruction accesses at once would move twice if its bytes lay on two lines: it may stay together.
-    let whole = left(&ranges(pieces, Cut::BetweenAccesses), window_vt);
-    if whole.0 < cost.apart {
-        (cost.apart, cost.main) = whole;
+    let whole = ranges(pieces, Cut::BetweenAccesses);
+    if whole.len() < each.len() {
+        let whole = left(&whole, window_vt);
+        if whole.0 < cost.apart {
+            (cost.apart, cost.main) = whole;
+        }
     }
     // Random order may favour a crowd by a crumb; nobody is better off apart by costing more.
     cost.apart = cost.apart.min(now.total());

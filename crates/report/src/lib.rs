@@ -132,19 +132,13 @@ fn worst(context: &line::Context, findings: &[&Judged], options: &Options) -> Ve
         bytes => format!(" -c {bytes}"),
     };
     // The change that helps most may be one of another struct than the worst line's: of what that holds, or points to.
-    let name = struct_of(context, judged).map(|name| match options.names[..] {
+    let name = judged.struct_name(context.e).map(|name| match options.names[..] {
         [] => String::new(),
         _ => format!(" -C {}", shell::quoted(&name)),
     });
     let next = |name| fact("next", "next", Cell::text(format!("tussle advise{file}{name}{line}")).tone(Tone::Name));
     facts.extend(name.map(next));
     facts
-}
-
-/// The struct that a case is about, if it has a name.
-fn struct_of(context: &line::Context, judged: &Judged) -> Option<String> {
-    let object = context.e.objects.get(judged.group.fields.first()?.object as usize)?;
-    tussle_advise::advice::source_name(&context.e.types, object.ty?)
 }
 
 fn number_of(all: &[Judged], one: &Judged) -> usize {

@@ -49,8 +49,7 @@ fn is_other(e: &Evidence, a: &Actor) -> bool {
 /// are no others.
 pub(super) fn stack(e: &Evidence, code: u32) -> Vec<String> {
     let Some(c) = e.code.get(code as usize) else { return Vec::new() };
-    let callers = c.chain.iter().take(8).filter_map(|c| e.code.get(*c as usize));
-    let mut rows: Vec<&Code> = std::iter::once(c).chain(callers).collect();
+    let mut rows: Vec<&Code> = outwards(e, c).collect();
     let users = rows.iter().flat_map(|c| &c.frames).any(is_users);
     if users {
         rows.retain(|c| c.frames.is_empty() || c.frames.iter().any(|f| !f.is_of_system_header()));
@@ -66,16 +65,18 @@ fn is_users(f: &Frame) -> bool {
 /// The first frame outside of system headers, of the code or its callers, where the code itself is of one.
 fn user_frame<'a>(e: &'a Evidence, c: &'a Code) -> Option<&'a Frame> {
     c.frames.first().filter(|f| f.is_of_system_header())?;
-    let callers = c.chain.iter().take(8).filter_map(|c| e.code.get(*c as usize));
-    let mut all = std::iter::once(c).chain(callers).flat_map(|c| &c.frames);
-    all.find(|f| is_users(f))
+    outwards(e, c).flat_map(|c| &c.frames).find(|f| is_users(f))
+}
+
+/// The code and its callers, from the innermost outwards.
+fn outwards<'a>(e: &'a Evidence, c: &'a Code) -> impl Iterator<Item = &'a Code> {
+    std::iter::once(c).chain(c.chain.iter().take(8).filter_map(|c| e.code.get(*c as usize)))
 }
 
 /// The first frame in the program's own sources, of the code or its callers.
 pub(crate) fn own_frame(e: &Evidence, code: u32) -> Option<&Frame> {
     let c = e.code.get(code as usize)?;
-    let callers = c.chain.iter().take(8).filter_map(|c| e.code.get(*c as usize));
-    let mut all = std::iter::once(c).chain(callers).flat_map(|c| &c.frames);
+    let mut all = outwards(e, c).flat_map(|c| &c.frames);
     all.find(|f| is_users(f) && tussle_advise::advice::is_own_source(&f.file))
 }
 

@@ -97,8 +97,7 @@ fn worst(evidence: &Evidence, args: &Args, global: &Global) -> anyhow::Result<St
         }
     }
     let mut names = names.into_iter();
-    // Where no change is known, what is known of the worst one's struct.
-    let first = names.next().or_else(|| helped(evidence)).with_context(|| nothing(evidence))?;
+    let first = names.next().map_or_else(|| without_change(evidence), Ok)?;
     let option = |name: String| format!("-C {}", tussle_render::shell::quoted(&name));
     let others: Vec<String> = names.take(OTHERS_MAX).map(option).collect();
     if !others.is_empty() {
@@ -107,25 +106,22 @@ fn worst(evidence: &Evidence, args: &Args, global: &Global) -> anyhow::Result<St
     Ok(first)
 }
 
-/// The struct of the worst case that a layout helps, if it has a name.
-fn helped(evidence: &Evidence) -> Option<String> {
+/// Where no change is known: the struct of the worst case that a layout helps.
+///
+/// # Errors
+/// There is none, or none with a name.
+fn without_change(evidence: &Evidence) -> anyhow::Result<String> {
     let (namer, seen) = (Namer::new(evidence), contention(evidence, &Question::observed()));
     let judged = class::judge(evidence, &namer, &seen);
-    let worst = judged.iter().find(|j| j.class == Class::LayoutHelps)?;
-    let object = evidence.objects.get(worst.group.fields.first()?.object as usize)?;
-    tussle_advise::advice::source_name(&evidence.types, object.ty?)
-}
-
-/// Why nothing is proposed.
-fn nothing(evidence: &Evidence) -> String {
-    let (namer, seen) = (Namer::new(evidence), contention(evidence, &Question::observed()));
-    let judged = class::judge(evidence, &namer, &seen);
-    let helped = judged.iter().find(|j| j.class == Class::LayoutHelps).map(|j| j.group.title());
-    let what = match helped {
+    let helped = judged.iter().find(|j| j.class == Class::LayoutHelps);
+    if let Some(name) = helped.and_then(|j| j.struct_name(evidence)) {
+        return Ok(name);
+    }
+    let what = match helped.map(|j| j.group.title()) {
         Some(title) => format!("a layout helps {title}, but no change that tussle knows of repairs it"),
         None => "no change of any struct is worth a proposal here".into(),
     };
-    format!("{what}: `tussle report` lists what fights and why; -C NAME asks about one struct")
+    anyhow::bail!("{what}: `tussle report` lists what fights and why; -C NAME asks about one struct")
 }
 
 /// The types of another build.

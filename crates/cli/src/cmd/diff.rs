@@ -3,7 +3,7 @@
 use super::golden;
 use super::source::{Source, phase_in, split_names};
 use crate::global::Global;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tussle_evidence::threads;
@@ -12,7 +12,7 @@ use tussle_layout::diff::{
     type_view, unheard_hot, unknown_hot,
 };
 use tussle_layout::phases::Where;
-use tussle_model::{LineSize, TypeId};
+use tussle_model::TypeId;
 use tussle_render::{Cell, Fact, Format, Node, View};
 use watch::{Judged, Watch};
 
@@ -66,8 +66,7 @@ enum FailOn {
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let line = LineSize::new(args.line)
-        .with_context(|| format!("-c {}: a power of two from 8 to 65536 is needed", args.line))?;
+    let line = super::line_size(args.line)?;
     let names = split_names(&args.names);
     let at = phase_in(line, args.phase)?.map_or(Where::Any, Where::Phase);
     let options = Options { line, at, hot: args.hot.clone() };

@@ -3,7 +3,7 @@
 use super::memory;
 use super::source::{KERNEL, Source, phase_in, slab_caches, split_names};
 use crate::global::Global;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use foldhash::{HashSet, HashSetExt};
 use serde_json::json;
 use std::path::PathBuf;
@@ -86,8 +86,7 @@ enum Sort {
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let line = LineSize::new(args.line)
-        .with_context(|| format!("-c {}: a power of two from 8 to 65536 is needed", args.line))?;
+    let line = super::line_size(args.line)?;
     let names = split_names(&args.names);
     if args.files.len() > 1 {
         return over(args, &names, line, global);

@@ -2,12 +2,11 @@
 
 use super::source::Source;
 use crate::global::Global;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tussle_host::source_text::checkout_path;
 use tussle_layout::lint::{Found, lint, view};
-use tussle_model::LineSize;
 use tussle_render::View;
 
 /// Doubts about layouts from types and names alone, without a rule or a recording.
@@ -35,8 +34,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
             "lint guesses from names and is wrong too often to fail a build: --experimental runs it all the same"
         );
     }
-    let line = LineSize::new(args.line)
-        .with_context(|| format!("-c {}: a power of two from 8 to 65536 is needed", args.line))?;
+    let line = super::line_size(args.line)?;
     let mut all = Found::default();
     for file in &args.files {
         let source = Source::open(file, &[], global)?;

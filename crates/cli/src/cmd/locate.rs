@@ -45,8 +45,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let line = LineSize::new(args.line)
-        .with_context(|| format!("-c {}: a power of two from 8 to 65536 is needed", args.line))?;
+    let line = super::line_size(args.line)?;
     let path = format!("/proc/{}/maps", args.pid);
     let text = std::fs::read_to_string(&path).with_context(|| format!("process {}: {path}", args.pid))?;
     let maps: Vec<Mapped> = text.lines().filter_map(Mapped::parse).collect();

@@ -47,3 +47,12 @@ fn no_flag(command: &[std::ffi::OsString]) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// The line size that `-c` asks for.
+///
+/// # Errors
+/// It is none.
+fn line_size(bytes: u32) -> anyhow::Result<tussle_model::LineSize> {
+    tussle_model::LineSize::new(bytes)
+        .ok_or_else(|| anyhow::anyhow!("-c {bytes}: a power of two from 8 to 65536 is needed"))
+}

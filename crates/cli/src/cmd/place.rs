@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tussle_layout::place::{Build, view};
 use tussle_layout::slots::parse_field;
-use tussle_model::LineSize;
 use tussle_render::View;
 
 /// Where a new field fits without moving any other, in every build given.
@@ -29,8 +28,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let line = LineSize::new(args.line)
-        .with_context(|| format!("-c {}: a power of two from 8 to 65536 is needed", args.line))?;
+    let line = super::line_size(args.line)?;
     // The field's own type may be any type of the file.
     let sources =
         args.files.iter().map(|f| Source::open(f, &[], global)).collect::<anyhow::Result<Vec<Source>>>()?;
