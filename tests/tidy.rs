@@ -612,3 +612,21 @@ fn unfinished_places_do_not_hide() {
     }
     assert!(found.is_empty(), "unfinished:\n{}", found.join("\n"));
 }
+
+/// What is printed as JSON has a schema; `top` is a screen.
+#[test]
+fn every_kind_of_document_has_a_schema() {
+    let mut kinds = 0;
+    let is_test = |path: &str| path.contains("/tests/") || path.ends_with("tests.rs");
+    for (path, text) in files("crates", "rs").into_iter().filter(|(path, _)| !is_test(path)) {
+        let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for view in text.split("View {").skip(1) {
+            let Some(rest) = view.trim_start().strip_prefix("kind: \"") else { continue };
+            let kind = rest.split('"').next().unwrap_or_default();
+            let schema = root().join(format!("docs/schema/{kind}.json"));
+            assert!(kind == "top" || schema.is_file(), "{path}: {kind}");
+            kinds += 1;
+        }
+    }
+    assert!(kinds >= 40, "{kinds}");
+}

@@ -25,7 +25,7 @@ const COLOURS: usize = 8;
 pub(crate) fn render(view: &View) -> String {
     let mut page = Page::default();
     page.nodes(&view.nodes, 2, false);
-    let kind = escape(view.kind);
+    let kind = escape(&view.kind.replace('_', " "));
     let plots = if has_plot(&view.nodes) { crate::svg::STYLE } else { "" };
     let contents = page.contents();
     format!(

@@ -210,7 +210,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
          say which fields meet on a line, not what it costs; `tussle predict` is about cost.",
     ));
     let outcome = Outcome { helps: finding, listed: !all.is_empty(), blind: class::blind(e) };
-    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, outcome }
+    Report { view: View { kind: "report_kernel", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }
 
 fn facts(e: &Evidence, all: &[KernelGroup], total: u64, finding: bool) -> Vec<Fact> {
@@ -483,7 +483,7 @@ pub fn compare(first: &Evidence, second: &Evidence, options: &Options) -> Report
         "Transfers in a model, each kernel in its own order of accesses: shares compare, totals do not tell speed.",
     ));
     let outcome = report(second, &[], options).outcome;
-    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, outcome }
+    Report { view: View { kind: "kernel_comparison", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }
 
 #[cfg(test)]
@@ -523,7 +523,7 @@ mod tests {
         assert_eq!(offsets, [0, 8]);
         let shown = crate::report(&e, &[], &Options::default());
         assert!(shown.outcome.helps, "by the same rule as everywhere");
-        assert_eq!(shown.view.kind, "report");
+        assert_eq!(shown.view.kind, "report_kernel");
     }
 
     #[test]

@@ -138,7 +138,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
          its stores are where to look.",
     ));
     let outcome = Outcome { helps: finding, listed: !all.is_empty(), blind: class::blind(e) };
-    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, outcome }
+    Report { view: View { kind: "report_samples", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }
 
 fn facts(e: &Evidence, total: u64, lines: usize, finding: bool) -> Node {
@@ -288,5 +288,5 @@ pub fn compare(first: &Evidence, second: &Evidence, options: &Options) -> Report
         nodes.push(Node::Section { key: key.into(), title: key.into(), nodes: inner });
     }
     let outcome = report(second, &[], options).outcome;
-    Report { view: View { kind: "report", schema_version: SCHEMA_VERSION, nodes }, outcome }
+    Report { view: View { kind: "samples_comparison", schema_version: SCHEMA_VERSION, nodes }, outcome }
 }
