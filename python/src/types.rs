@@ -177,7 +177,7 @@ impl Type {
     fn member(&self, m: &tussle_model::Member) -> Member {
         let table = &self.read.table;
         let known = m.offset_bits != tussle_model::Member::UNPLACED;
-        let place = tussle_layout::holes::Place::of(table, m);
+        let place = tussle_layout::holes::Extent::of(table, m);
         Member {
             name: m.name.clone(),
             r#type: table.name(m.ty),
@@ -249,7 +249,7 @@ impl Type {
     fn holes(&self) -> Vec<Hole> {
         let Some(a) = self.aggregate() else { return Vec::new() };
         let holes = Holes::of(&self.read.table, a);
-        let place = |i: usize| tussle_layout::holes::Place::of(&self.read.table, &a.members[i]);
+        let place = |i: usize| tussle_layout::holes::Extent::of(&self.read.table, &a.members[i]);
         let start = holes.before.bytes;
         let mut out: Vec<Hole> = (start > 0)
             .then_some(Hole { after: None, offset_bytes: 0, size_bytes: start })

@@ -5,7 +5,7 @@ use tussle_stats::{Interval, rank, summary, welch};
 
 use crate::audit::{Audit, StarRule, follows, noise_percent};
 use crate::read::{ChangeKind, Direction, Document, Format, Report, Row, Series};
-use crate::verdict::{Outcome, Question, outcome, percent};
+use crate::verdict::{Criterion, Outcome, outcome, percent};
 use crate::view::{p_text, significant, tone};
 
 fn table(key: &str, columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Node {
@@ -236,7 +236,7 @@ fn series_table(series: &[Series]) -> Node {
 }
 
 /// Two sets of raw results, matched by name: Welch's test on logarithms, and ranks. Whether any regressed.
-pub fn compare_series(old: &[Series], new: &[Series], question: Question) -> (Vec<Node>, bool) {
+pub fn compare_series(old: &[Series], new: &[Series], question: Criterion) -> (Vec<Node>, bool) {
     let (mut rows, mut notes, mut regressed) = (Vec::new(), Vec::new(), false);
     let alone = old.len() == 1 && new.len() == 1;
     for a in old {
@@ -300,7 +300,7 @@ fn add_holm(rows: &mut [Vec<Cell>], notes: &mut Vec<String>) {
     }
 }
 
-fn series_row(a: &Series, b: &Series, question: Question) -> Option<(Vec<Cell>, bool)> {
+fn series_row(a: &Series, b: &Series, question: Criterion) -> Option<(Vec<Cell>, bool)> {
     let logs = |xs: &[f64]| xs.iter().map(|x| x.ln()).collect::<Vec<f64>>();
     let (la, lb) = (logs(&a.values), logs(&b.values));
     let difference = tussle_stats::mean(&lb)? - tussle_stats::mean(&la)?;

@@ -5,7 +5,7 @@ use tussle_stats::permutation::INTERVAL_PAIRS_MIN;
 
 use crate::paired::Paired;
 use crate::sample::Results;
-use crate::verdict::{Outcome, Question, Verdict, restate, verdict_of};
+use crate::verdict::{Criterion, Outcome, Verdict, restate, verdict_of};
 use crate::{PairedError, verdict};
 
 /// One candidate with its verdict.
@@ -34,7 +34,7 @@ pub enum FamilyError {
 ///
 /// # Errors
 /// When there are fewer than two arms or pairs, or a value is not finite and positive.
-pub fn judge(results: &Results, question: Question) -> Result<Vec<Judged>, FamilyError> {
+pub fn judge(results: &Results, question: Criterion) -> Result<Vec<Judged>, FamilyError> {
     let arms = results.header.arms.len();
     if arms < 2 {
         return Err(PairedError::Arms(arms).into());
@@ -52,7 +52,7 @@ pub fn judge(results: &Results, question: Question) -> Result<Vec<Judged>, Famil
     Ok(out)
 }
 
-fn correct(all: &mut [Judged], question: Question) {
+fn correct(all: &mut [Judged], question: Criterion) {
     // By Markov's inequality 1/e is a p-value, and stays one when the data are looked at again and again.
     let p: Vec<f64> = all
         .iter()
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn many_equal_candidates_are_called_different_as_rarely_as_one() {
-        let question = Question { margin: 0.0, ..Question::default() };
+        let question = Criterion { margin: 0.0, ..Criterion::default() };
         let (mut any_alone, mut any_corrected) = (0, 0);
         for seed in 0..200 {
             let all = judge(&results(&[0.0; 9], 10, seed), question).unwrap();
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_plain_effect_among_others_stays_and_two_arms_need_no_correction() {
-        let question = Question::default();
+        let question = Criterion::default();
         let all = judge(&results(&[0.0, 0.0, -0.05], 12, 3), question).unwrap();
         assert_eq!(all[1].verdict.outcome, Outcome::Regressed);
         assert_ne!(all[0].verdict.outcome, Outcome::Regressed);

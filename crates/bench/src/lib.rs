@@ -23,4 +23,4 @@ pub mod view;
 pub use metric::{Extract, Metric, MetricKind};
 pub use paired::{Paired, PairedError};
 pub use sample::{Header, Sample, Status};
-pub use verdict::{Outcome, Question, Verdict, verdict, verdict_of};
+pub use verdict::{Criterion, Outcome, Verdict, verdict, verdict_of};

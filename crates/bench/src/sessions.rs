@@ -10,7 +10,7 @@ use tussle_stats::{Interval, mean, paired};
 
 use crate::verdict::{Outcome, Ratio, interval, outcome, percent};
 use crate::view::tone;
-use crate::{Paired, Question};
+use crate::{Criterion, Paired};
 
 /// One session.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +56,7 @@ pub enum JoinError {
 ///
 /// # Errors
 /// [`JoinError`].
-pub fn join(sessions: &[Session], question: Question) -> Result<Joined, JoinError> {
+pub fn join(sessions: &[Session], question: Criterion) -> Result<Joined, JoinError> {
     let [first, _, ..] = sessions else { return Err(JoinError::TooFew) };
     let what = |s: &Session| {
         let p = &s.paired;
@@ -170,20 +170,20 @@ mod tests {
     #[test]
     fn two_sessions_that_exclude_each_other_are_undecided() {
         let (a, b) = (session("a", &[0.10, 0.11, 0.10, 0.11]), session("b", &[-0.10, -0.11, -0.10, -0.11]));
-        let joined = join(&[a.clone(), b], Question::default()).unwrap();
+        let joined = join(&[a.clone(), b], Criterion::default()).unwrap();
         assert!(joined.disjoint && joined.outcome == Outcome::Inconclusive, "{joined:?}");
         assert!(joined.ratio.low.unwrap() < 0.91 && joined.ratio.high.unwrap() > 1.10, "{joined:?}");
-        assert_eq!(join(&[a], Question::default()), Err(JoinError::TooFew));
+        assert_eq!(join(&[a], Criterion::default()), Err(JoinError::TooFew));
     }
 
     #[test]
     fn from_three_on_sessions_are_the_samples() {
         let of = |x: f64| session("s", &[x, x + 0.01, x, x + 0.01]);
-        let joined = join(&[of(0.20), of(0.21), of(0.22)], Question::default()).unwrap();
+        let joined = join(&[of(0.20), of(0.21), of(0.22)], Criterion::default()).unwrap();
         assert_eq!((joined.outcome, joined.sessions.len()), (Outcome::Regressed, 3));
-        let twice = join(&[of(0.20), of(0.20)], Question::default());
+        let twice = join(&[of(0.20), of(0.20)], Criterion::default());
         assert!(matches!(twice, Err(JoinError::Same(_, _))), "{twice:?}");
-        let far = join(&[of(0.20), of(0.0), of(0.4)], Question::default()).unwrap();
+        let far = join(&[of(0.20), of(0.0), of(0.4)], Criterion::default()).unwrap();
         assert_eq!(far.outcome, Outcome::Inconclusive);
     }
 }

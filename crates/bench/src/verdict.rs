@@ -8,16 +8,16 @@ use crate::paired::Paired;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Question {
+pub struct Criterion {
     /// Relative difference that nobody minds: 0.01 is one percent.
     pub margin: f64,
     /// Confidence of the interval.
     pub confidence: f64,
 }
 
-impl Default for Question {
-    fn default() -> Question {
-        Question { margin: 0.01, confidence: 0.95 }
+impl Default for Criterion {
+    fn default() -> Criterion {
+        Criterion { margin: 0.01, confidence: 0.95 }
     }
 }
 
@@ -141,13 +141,13 @@ pub fn outcome(interval: Option<Interval>, margin: f64, higher_is_better: bool) 
 
 /// [`verdict_of`] with a margin of 1% and an interval of 95%.
 pub fn verdict(paired: &Paired) -> Option<Verdict> {
-    verdict_of(paired, Question::default())
+    verdict_of(paired, Criterion::default())
 }
 
 /// The verdict on two arms. `None` when a value is not finite and positive or there are fewer than two pairs; a
 /// [`Paired`]
 /// made by this crate never is.
-pub fn verdict_of(paired: &Paired, question: Question) -> Option<Verdict> {
+pub fn verdict_of(paired: &Paired, question: Criterion) -> Option<Verdict> {
     let d = paired.log_ratios()?;
     let t = paired_t(&d, question.confidence)?;
     let interval = interval(&d, question.confidence, paired.sequential);
@@ -189,12 +189,12 @@ pub fn verdict_of(paired: &Paired, question: Question) -> Option<Verdict> {
 }
 
 /// Words a verdict anew after its outcome changed.
-pub(crate) fn restate(paired: &Paired, v: &mut Verdict, question: Question) {
+pub(crate) fn restate(paired: &Paired, v: &mut Verdict, question: Criterion) {
     v.wording = wording(paired, v, question);
 }
 
 /// Pairs still missing for an interval that leaves no doubt.
-pub(crate) fn more_pairs_for(paired: &Paired, question: Question) -> Option<usize> {
+pub(crate) fn more_pairs_for(paired: &Paired, question: Criterion) -> Option<usize> {
     let d = paired.log_ratios()?;
     let t = paired_t(&d, question.confidence)?;
     more_pairs(t.mean, t.std_dev, d.len(), question)
@@ -212,7 +212,7 @@ pub fn interval(d: &[f64], confidence: f64, sequential: bool) -> Option<Interval
 }
 
 /// Whether a sequential benchmark may stop: the confidence sequence of the log ratios decides the question.
-pub fn decided(d: &[f64], question: Question) -> bool {
+pub fn decided(d: &[f64], question: Criterion) -> bool {
     // The whole interval is dear; without these exclusions it can decide nothing.
     let limit = question.margin.ln_1p();
     let excluded = |at: f64| eprocess::excludes(d, at, question.confidence);
@@ -222,7 +222,7 @@ pub fn decided(d: &[f64], question: Question) -> bool {
 }
 
 /// Pairs still missing until the interval either excludes zero or fits into the margin, whichever comes first.
-fn more_pairs(mean: f64, std_dev: f64, have: usize, question: Question) -> Option<usize> {
+fn more_pairs(mean: f64, std_dev: f64, have: usize, question: Criterion) -> Option<usize> {
     let widths = [mean.abs(), question.margin.ln_1p() - mean.abs()];
     let needed =
         widths.iter().filter_map(|&w| power::pairs_for_half_width(std_dev, w, question.confidence)).min()?;
@@ -242,7 +242,7 @@ pub fn odds(probability: f64) -> String {
     }
 }
 
-fn wording(paired: &Paired, v: &Verdict, question: Question) -> String {
+fn wording(paired: &Paired, v: &Verdict, question: Criterion) -> String {
     let confidence = format!("{:.0}%", question.confidence * 100.0);
     let [a, b] = &paired.names;
     let effect = v.ratio.text();

@@ -4,7 +4,7 @@ use tussle_render::{Axis, Cell, Column, Curve, Dot, Draw, Fact, Node, Plot, Span
 
 use crate::paired::Paired;
 use crate::sample::Results;
-use crate::verdict::{Outcome, Question, Ratio, Verdict, odds, percent};
+use crate::verdict::{Criterion, Outcome, Ratio, Verdict, odds, percent};
 
 fn fact(key: &str, label: &str, cell: Cell) -> Fact {
     Fact { key: key.into(), label: label.into(), cell }
@@ -29,7 +29,7 @@ fn ratio_nodes(key: &str, label: &str, ratio: &Ratio) -> Vec<Fact> {
 }
 
 /// The nodes of one comparison: sentence, figures, warnings, the rule.
-pub fn nodes(paired: &Paired, v: &Verdict, question: Question) -> Vec<Node> {
+pub fn nodes(paired: &Paired, v: &Verdict, question: Criterion) -> Vec<Node> {
     let sentence = Span { text: v.wording.clone(), tone: tone(v.outcome) };
     let data = |key: &str, value: serde_json::Value| Node::Data { key: key.into(), value };
     let mut nodes = vec![
@@ -169,7 +169,7 @@ fn arms_table(paired: &Paired) -> Node {
 }
 
 /// Counters that every run has, per run, with the change of their ratio where both sides counted something.
-fn counters_table(paired: &Paired, question: Question) -> Option<Node> {
+fn counters_table(paired: &Paired, question: Criterion) -> Option<Node> {
     let first = &paired.pairs.first()?[0].counters;
     let rows: Vec<Vec<Cell>> =
         first.iter().filter_map(|(name, _)| counter_row(paired, name, question)).collect();
@@ -185,7 +185,7 @@ fn counters_table(paired: &Paired, question: Question) -> Option<Node> {
     Some(Node::Table { key: "counters".into(), columns, rows })
 }
 
-fn counter_row(paired: &Paired, name: &str, question: Question) -> Option<Vec<Cell>> {
+fn counter_row(paired: &Paired, name: &str, question: Criterion) -> Option<Vec<Cell>> {
     let side = |i: usize| -> Option<Vec<f64>> {
         paired.pairs.iter().map(|p| Some(p[i].counter(name)? as f64)).collect()
     };
@@ -242,7 +242,7 @@ pub fn significant(x: f64) -> String {
     format!("{x:.digits$}")
 }
 
-fn rule(paired: &Paired, v: &Verdict, question: Question) -> String {
+fn rule(paired: &Paired, v: &Verdict, question: Criterion) -> String {
     let how = if paired.sequential {
         "confidence sequence of a sign-symmetric betting martingale, valid after every pair"
     } else if v.pairs < tussle_stats::permutation::INTERVAL_PAIRS_MIN {

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use tussle_bench::design::{Order, plan, round};
-use tussle_bench::{Question, verdict};
+use tussle_bench::{Criterion, verdict};
 use tussle_stats::{Rng, permutation, welch};
 
 /// What disturbs neighbouring runs. All have a standard deviation of about 2% of a run.
@@ -129,7 +129,7 @@ fn excludes_zero(d: &[f64]) -> bool {
 fn stopped(noise: Noise, pairs_max: usize, effect: f64, seed: u64) -> Vec<f64> {
     let mut machine = Machine::new(noise, seed);
     let mut d = Vec::new();
-    while d.len() < pairs_max && !verdict::decided(&d, Question::default()) {
+    while d.len() < pairs_max && !verdict::decided(&d, Criterion::default()) {
         d.push(one_pair(&mut machine, d.len(), effect, seed));
     }
     d

@@ -56,7 +56,7 @@ impl Error {
 
 /// Something that could not be read while the rest was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct Damage {
     /// The file it is in, when it is not the main one (`foo.dwo`, a dwz file).
     pub file: Option<String>,
     /// The section.
@@ -67,7 +67,7 @@ pub struct Problem {
     pub what: String,
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(file) = &self.file {
             write!(f, "{file}: ")?;
@@ -81,23 +81,23 @@ pub const PROBLEMS_MAX: usize = 64;
 
 /// Collects problems up to [`PROBLEMS_MAX`].
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Problems(pub Vec<Problem>);
+pub(crate) struct Damages(pub Vec<Damage>);
 
-impl Problems {
+impl Damages {
     pub fn add(&mut self, section: &str, offset: u64, what: impl ToString) {
         if self.0.len() < PROBLEMS_MAX {
             let what = what.to_string();
-            self.0.push(Problem { file: None, section: section.into(), offset, what });
+            self.0.push(Damage { file: None, section: section.into(), offset, what });
         }
     }
 
     /// For what is missing from the result: told before damage, however much of that there is.
     pub fn push_first(&mut self, section: &str, what: String) {
-        self.0.insert(0, Problem { file: None, section: section.into(), offset: 0, what });
+        self.0.insert(0, Damage { file: None, section: section.into(), offset: 0, what });
         self.0.truncate(PROBLEMS_MAX);
     }
 
-    pub fn push(&mut self, problem: Problem) {
+    pub fn push(&mut self, problem: Damage) {
         if self.0.len() < PROBLEMS_MAX {
             self.0.push(problem);
         }

@@ -17,7 +17,7 @@ mod vtables;
 
 pub use companion::{CompanionRequest, Companions, NoCompanions};
 pub use elf::{Bytes, Elf, arch};
-pub use error::{Error, Problem};
+pub use error::{Damage, Error};
 pub use functions::{function_ranges, loads};
 pub use ikconfig::ikconfig;
 pub use open::open;

@@ -5,7 +5,7 @@ use tussle_model::TypeTable;
 use crate::companion::{CompanionRequest, Companions};
 use crate::dwarf::{self, Want};
 use crate::elf::{Elf, is_elf};
-use crate::error::{Error, Problem, Problems};
+use crate::error::{Damage, Damages, Error};
 use crate::{btf, snapshot};
 
 /// Reads the wanted types of a snapshot, raw BTF, or an ELF file with DWARF (preferred) or a `.BTF` section.
@@ -19,7 +19,7 @@ pub fn open(
     bytes: &[u8],
     want: &Want<'_>,
     companions: &mut dyn Companions,
-) -> Result<(TypeTable, Vec<Problem>), Error> {
+) -> Result<(TypeTable, Vec<Damage>), Error> {
     if is_elf(bytes) {
         return open_elf(&Elf::parse(bytes)?, want, companions).map(bounded);
     }
@@ -36,9 +36,9 @@ pub fn open(
 }
 
 /// What debug information says, within the bounds of [`TypeTable::checked`].
-fn bounded((table, problems): (TypeTable, Vec<Problem>)) -> (TypeTable, Vec<Problem>) {
+fn bounded((table, problems): (TypeTable, Vec<Damage>)) -> (TypeTable, Vec<Damage>) {
     let (table, damage) = table.checked();
-    let mut all = Problems(problems);
+    let mut all = Damages(problems);
     for d in damage {
         all.add("types", 0, format!("{}: {}", table.name(d.ty), d.what));
     }
@@ -49,7 +49,7 @@ fn open_elf(
     elf: &Elf<'_>,
     want: &Want<'_>,
     companions: &mut dyn Companions,
-) -> Result<(TypeTable, Vec<Problem>), Error> {
+) -> Result<(TypeTable, Vec<Damage>), Error> {
     match dwarf::read_types(elf, want, companions) {
         Err(Error::NoDebugInfo { .. }) if elf.has(".BTF") => {
             let own = elf.section(".BTF")?;
@@ -68,7 +68,7 @@ fn open_btf(
     want: &Want<'_>,
     pointer_size: u8,
     companions: &mut dyn Companions,
-) -> Result<(TypeTable, Vec<Problem>), Error> {
+) -> Result<(TypeTable, Vec<Damage>), Error> {
     if base.is_some() || !btf::is_split(bytes) {
         return btf::read_types(bytes, base, want, pointer_size);
     }

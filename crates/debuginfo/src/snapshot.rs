@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 use tussle_model::{Type, TypeId, TypeTable};
 
-use crate::error::{Error, Problem, Problems};
+use crate::error::{Damage, Damages, Error};
 
 /// The schema version that is written.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -53,7 +53,7 @@ pub fn write(table: &TypeTable, roots: &[TypeId]) -> Result<Vec<u8>, Error> {
 ///
 /// # Errors
 /// [`Error::Snapshot`] for anything that is no snapshot of a known version.
-pub fn read(bytes: &[u8]) -> Result<(TypeTable, Vec<Problem>), Error> {
+pub fn read(bytes: &[u8]) -> Result<(TypeTable, Vec<Damage>), Error> {
     if bytes.len() > BYTES_MAX {
         return Err(Error::Snapshot(format!("{} bytes are too many", bytes.len())));
     }
@@ -64,7 +64,7 @@ pub fn read(bytes: &[u8]) -> Result<(TypeTable, Vec<Problem>), Error> {
         return Err(Error::Snapshot(format!("has version {found}, this tussle reads {SCHEMA_VERSION}")));
     }
     let Read { roots, table } = serde_json::from_slice(bytes).map_err(failed)?;
-    let mut problems = Problems::default();
+    let mut problems = Damages::default();
     let table = checked(table, &mut problems)?;
     let count = table.len();
     let mut placed = vec![false; count];
@@ -97,7 +97,7 @@ pub fn is_snapshot(bytes: &[u8]) -> bool {
 }
 
 /// Everything that other code relies on, see [`TypeTable::checked`]. A table without its first type is no snapshot.
-fn checked(table: TypeTable, problems: &mut Problems) -> Result<TypeTable, Error> {
+fn checked(table: TypeTable, problems: &mut Damages) -> Result<TypeTable, Error> {
     if !matches!(table.pointer_size, 2 | 4 | 8) {
         return Err(Error::Snapshot(format!("pointers of {} bytes", table.pointer_size)));
     }

@@ -17,9 +17,9 @@ use gimli::{EndianArcSlice, RunTimeEndian};
 use tussle_model::SourceLoc;
 
 use crate::elf::Elf;
-use crate::error::{Error, Problem, Problems};
+use crate::error::{Damage, Damages, Error};
 
-pub use places::{Function, Place, Placed};
+pub use places::{Function, Location, Placed};
 pub use scopes::{FileName, Scope};
 
 /// Reader that owns its section, so that [`Symbols`] outlives the file's bytes.
@@ -143,9 +143,9 @@ impl Symbols {
     ///
     /// # Errors
     /// [`Error::Format`] and [`Error::Malformed`] when `bytes` is no readable ELF.
-    pub fn read(bytes: &[u8], debug: Option<&[u8]>) -> Result<(Symbols, Vec<Problem>), Error> {
+    pub fn read(bytes: &[u8], debug: Option<&[u8]>) -> Result<(Symbols, Vec<Damage>), Error> {
         let image = Elf::parse(bytes)?;
-        let mut problems = Problems::default();
+        let mut problems = Damages::default();
         let separate = debug.and_then(|d| match Elf::parse(d) {
             Ok(e) => Some(e),
             Err(e) => {
@@ -316,7 +316,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn load(elf: &Elf, problems: &mut Problems) -> Option<gimli::Dwarf<Reader>> {
+fn load(elf: &Elf, problems: &mut Damages) -> Option<gimli::Dwarf<Reader>> {
     let endian = elf.endian();
     let section = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
         let bytes: Arc<[u8]> = match elf.section(id.name()) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tussle_bench::design::{self, Order, Slot};
 use tussle_bench::metric::{Extractor, MetricError};
 use tussle_bench::sample::{self, Header, Results, Sample, Status};
-use tussle_bench::{Metric, Paired, PairedError, Question, verdict};
+use tussle_bench::{Criterion, Metric, Paired, PairedError, verdict};
 
 /// What one arm runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub enum Until {
     /// `pairs_max`.
     Decided {
         /// The question to decide.
-        question: Question,
+        question: Criterion,
         /// Most pairs.
         pairs_max: usize,
     },
@@ -182,7 +182,7 @@ impl Progress<'_> {
 
 /// What a benchmark left behind; also when it had to stop.
 #[derive(Debug)]
-pub struct Run {
+pub struct Finished {
     /// Every sample.
     pub results: Results,
     /// Why it ended early.
@@ -196,12 +196,12 @@ const FAILURES_MAX: usize = 3;
 /// each run.
 ///
 /// # Errors
-/// A plan that cannot start. A benchmark that fails later is reported in [`Run::stopped`] beside its samples.
+/// A plan that cannot start. A benchmark that fails later is reported in [`Finished::stopped`] beside its samples.
 pub fn run<'a>(
     plan: &'a Plan,
     log: Option<&'a mut dyn Write>,
     watch: &'a mut dyn FnMut(Progress<'_>),
-) -> Result<Run, BenchError> {
+) -> Result<Finished, BenchError> {
     resume(plan, Vec::new(), log, watch)
 }
 
@@ -214,7 +214,7 @@ pub fn resume<'a>(
     done: Vec<Sample>,
     log: Option<&'a mut dyn Write>,
     watch: &'a mut dyn FnMut(Progress<'_>),
-) -> Result<Run, BenchError> {
+) -> Result<Finished, BenchError> {
     check(plan)?;
     let extractor = Extractor::new(&plan.metric)?;
     let from = done.iter().map(|s| s.pair + 1).max().unwrap_or(0);
@@ -235,7 +235,7 @@ pub fn resume<'a>(
     };
     session.write(&before)?;
     let stopped = session.all().err();
-    Ok(Run { results: session.results, stopped })
+    Ok(Finished { results: session.results, stopped })
 }
 
 /// Runs two arms and pairs their samples: what `hunt` needs.

@@ -17,7 +17,7 @@ struct Block([AtomicU64; WORDS]);
 
 /// One run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
+pub struct Speed {
     /// Bytes from the first counter to the second.
     pub distance_bytes: usize,
     /// Atomic additions of both threads together.
@@ -37,7 +37,7 @@ pub enum DemoError {
 ///
 /// # Errors
 /// [`DemoError::OneCpu`].
-pub fn measure(rounds: usize, length: Duration, done: &mut dyn FnMut(f64)) -> Result<Vec<Run>, DemoError> {
+pub fn measure(rounds: usize, length: Duration, done: &mut dyn FnMut(f64)) -> Result<Vec<Speed>, DemoError> {
     if threads::cpus() < 2 {
         return Err(DemoError::OneCpu);
     }
@@ -48,7 +48,7 @@ pub fn measure(rounds: usize, length: Duration, done: &mut dyn FnMut(f64)) -> Re
         for i in 0..DISTANCES_BYTES.len() {
             // 3 and 7 have no common divisor: another order in each round, every distance once
             let distance_bytes = DISTANCES_BYTES[(i * 3 + round) % DISTANCES_BYTES.len()];
-            out.push(Run { distance_bytes, additions_per_s: run(&block, distance_bytes, length) });
+            out.push(Speed { distance_bytes, additions_per_s: run(&block, distance_bytes, length) });
             done(out.len() as f64 / all as f64);
         }
     }
@@ -98,7 +98,7 @@ mod tests {
             Err(DemoError::OneCpu) => assert!(threads::cpus() < 2),
             Ok(runs) => {
                 for d in DISTANCES_BYTES {
-                    let of: Vec<&Run> = runs.iter().filter(|r| r.distance_bytes == d).collect();
+                    let of: Vec<&Speed> = runs.iter().filter(|r| r.distance_bytes == d).collect();
                     assert!(of.len() == 2 && of.iter().all(|r| r.additions_per_s > 0.0), "{d}: {of:?}");
                 }
                 assert_eq!(share, 1.0);

@@ -247,7 +247,7 @@ fn patched_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result
     uses(request, &sources, &file)?;
     let mut real = allocation::candidates(request, &sources);
     real.push(file.clone());
-    let place = place::Place::new(request, &real)?;
+    let place = place::BuildCopy::new(request, &real)?;
     let compiler = compile::Compiler::new(request, &sources, &file, &place)?;
     let table = compiler.layout(false, announce)?;
     let target = compiler.target(&table).ok_or_else(|| compiler.no_layout())?;

@@ -91,9 +91,9 @@ mod tests {
         use tussle_evidence::threads::map_on;
         use tussle_scenarios::Story;
         use tussle_scenarios::decide::Course;
-        use tussle_scenarios::predict::{Question, run};
+        use tussle_scenarios::predict::{Comparison, run};
         for story in [Story::Mmap, Story::Anon] {
-            let mut q = Question::of(story).unwrap();
+            let mut q = Comparison::of(story).unwrap();
             (q.draws, q.run_ns, q.cpus) = (Some(6), Some(60_000), vec![8]);
             let jobs = Course::new(&q).next();
             let on = |workers| map_on(workers, &jobs, |j| run(&q, j).unwrap());

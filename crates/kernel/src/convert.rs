@@ -19,7 +19,7 @@ use tussle_model::TypeId;
 use crate::image::{ImageError, KernelImage, KernelTypes};
 use crate::memory::Memory;
 use crate::orc::Orc;
-use crate::place::{Allocator, Atlas, How, Place, TypeWish};
+use crate::place::{Allocator, Atlas, How, Owner, TypeWish};
 use crate::slab::WALKED;
 use crate::stream::{Stream, Summary};
 use crate::typed::{self, Verdict};
@@ -214,7 +214,7 @@ fn empty(inputs: &Inputs, end: &Summary) -> Evidence {
 fn fill_objects(
     inputs: &Inputs,
     evidence: &mut Evidence,
-    places: Vec<Place>,
+    places: Vec<Owner>,
     bases: &inner::Bases,
 ) -> Result<KernelTypes, ConvertError> {
     let mut names = Vec::new();
@@ -266,7 +266,7 @@ fn fill_objects(
 }
 
 /// How many objects of a kind were alive at the same time at most.
-fn alive(places: &[Place]) -> HashMap<String, u64> {
+fn alive(places: &[Owner]) -> HashMap<String, u64> {
     let mut moments: BTreeMap<String, Vec<(u64, bool)>> = BTreeMap::new();
     for p in places {
         let of = moments.entry(rows::label(p)).or_default();
@@ -286,7 +286,7 @@ fn alive(places: &[Place]) -> HashMap<String, u64> {
     moments.into_iter().map(most).collect()
 }
 
-fn object(p: Place, verdict: Option<Verdict>, element: u64, live_max: u64) -> Object {
+fn object(p: Owner, verdict: Option<Verdict>, element: u64, live_max: u64) -> Object {
     let told = verdict.is_some() && matches!(p.ty, TypeWish::Told(_));
     let why = match (&verdict, &p.name) {
         (Some(v), Some(name)) if told => {
@@ -339,7 +339,7 @@ fn is_page_table(ty: &TypeWish) -> bool {
 }
 
 /// The first wished type that exists and fits, and how sure it is.
-fn choose(types: &KernelTypes, p: &Place) -> Option<Verdict> {
+fn choose(types: &KernelTypes, p: &Owner) -> Option<Verdict> {
     let sure = |ty, confidence| Verdict { ty, confidence, why: String::new() };
     match &p.ty {
         TypeWish::Unknown => None,
@@ -352,7 +352,7 @@ fn choose(types: &KernelTypes, p: &Place) -> Option<Verdict> {
 }
 
 /// The first of some structs that exists and fits.
-fn by_name(types: &KernelTypes, p: &Place, names: &[String]) -> Option<Verdict> {
+fn by_name(types: &KernelTypes, p: &Owner, names: &[String]) -> Option<Verdict> {
     let sure = |ty, confidence| Verdict { ty, confidence, why: String::new() };
     names.iter().find_map(|name| {
         let ty = types.named(name)?;

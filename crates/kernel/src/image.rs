@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use object::{Object, ObjectSymbol};
 use tussle_debuginfo::dwarf::{Files, Types};
 use tussle_debuginfo::symbols::Symbols;
-use tussle_debuginfo::{Elf, NoCompanions, Problem};
+use tussle_debuginfo::{Damage, Elf, NoCompanions};
 use tussle_model::{TypeId, TypeTable};
 
 /// Why a file cannot serve as the kernel's debug information.
@@ -110,7 +110,7 @@ impl KernelImage {
     ///
     /// # Errors
     /// The file is no kernel with debug information.
-    pub fn read(bytes: &[u8]) -> Result<(KernelImage, Vec<Problem>), ImageError> {
+    pub fn read(bytes: &[u8]) -> Result<(KernelImage, Vec<Damage>), ImageError> {
         KernelImage::with_names(KernelNames::read(bytes)?, bytes)
     }
 
@@ -118,7 +118,7 @@ impl KernelImage {
     ///
     /// # Errors
     /// The debug information cannot be read.
-    pub fn with_names(names: KernelNames, bytes: &[u8]) -> Result<(KernelImage, Vec<Problem>), ImageError> {
+    pub fn with_names(names: KernelNames, bytes: &[u8]) -> Result<(KernelImage, Vec<Damage>), ImageError> {
         let (symbols, problems) = Symbols::read(bytes, None)?;
         Ok((KernelImage { symbols, build_id: names.build_id.clone(), names }, problems))
     }

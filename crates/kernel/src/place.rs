@@ -102,7 +102,7 @@ pub struct Life {
 
 /// What lies at an address.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct Owner {
     /// Kind of memory.
     pub kind: ObjectKind,
     /// First byte.
@@ -286,7 +286,7 @@ impl<'a> Atlas<'a> {
     }
 
     /// What lies at an address at some time.
-    pub fn place(&self, address: u64, when: When) -> Place {
+    pub fn place(&self, address: u64, when: When) -> Owner {
         if address >= 0xffff_ffff_8000_0000 {
             return self.variable(address).unwrap_or_else(|| nothing(address));
         }
@@ -294,7 +294,7 @@ impl<'a> Atlas<'a> {
             return place;
         }
         if let Some((base, size)) = self.slabs.page_struct(address) {
-            return Place {
+            return Owner {
                 kind: ObjectKind::Mapped,
                 base,
                 size,
@@ -321,7 +321,7 @@ impl<'a> Atlas<'a> {
         self.boot_memory(address).or_else(|| self.page(address)).unwrap_or_else(|| nothing(address))
     }
 
-    fn variable(&self, address: u64) -> Option<Place> {
+    fn variable(&self, address: u64) -> Option<Owner> {
         let all = self.image.symbols.static_variables();
         let end = all.partition_point(|v| v.svma <= address);
         let (v, size) = all[..end].iter().rev().take(4).find_map(|v| {
@@ -339,8 +339,8 @@ impl<'a> Atlas<'a> {
         entry: Option<usize>,
         kind: ObjectKind,
         how: How,
-    ) -> Place {
-        Place {
+    ) -> Owner {
+        Owner {
             kind,
             base,
             size,
@@ -361,7 +361,7 @@ impl<'a> Atlas<'a> {
         }
     }
 
-    fn per_cpu(&self, address: u64) -> Option<Place> {
+    fn per_cpu(&self, address: u64) -> Option<Owner> {
         let all = self.image.symbols.static_variables();
         for &offset in &self.per_cpu {
             let at = address.wrapping_sub(offset);
@@ -377,7 +377,7 @@ impl<'a> Atlas<'a> {
         self.per_cpu.iter().find_map(|offset| self.per_cpu_allocation(address, *offset))
     }
 
-    fn per_cpu_allocation(&self, address: u64, offset: u64) -> Option<Place> {
+    fn per_cpu_allocation(&self, address: u64, offset: u64) -> Option<Owner> {
         let at = address.wrapping_sub(offset);
         let (start, hook) = self.per_cpu_allocations.range(..=at).next_back()?;
         let next = self.per_cpu_allocations.range(at.wrapping_add(1)..).next().map_or(u64::MAX, |n| *n.0);
@@ -386,7 +386,7 @@ impl<'a> Atlas<'a> {
             return None;
         }
         let name = self.site_name(hook.b);
-        Some(Place {
+        Some(Owner {
             kind: ObjectKind::PerCpu,
             base: offset.wrapping_add(*start),
             size,
@@ -404,7 +404,7 @@ impl<'a> Atlas<'a> {
     }
 
     /// The slab object whose allocation or release between the markers was seen.
-    fn object_of_life(&self, address: u64, when: When) -> Option<Place> {
+    fn object_of_life(&self, address: u64, when: When) -> Option<Owner> {
         let span = self.lives.get(when.born)?;
         if address.checked_sub(span.object)? >= u64::from(span.bytes) {
             return None;
@@ -416,10 +416,10 @@ impl<'a> Atlas<'a> {
         Some(place)
     }
 
-    fn slab(&self, object: SlabObject, allocation: Option<&Hook>) -> Place {
+    fn slab(&self, object: SlabObject, allocation: Option<&Hook>) -> Owner {
         let cache = &self.slabs.caches[object.cache];
         let stride = cache.stride.max(1);
-        let mut place = Place {
+        let mut place = Owner {
             kind: ObjectKind::Slab,
             base: object.start,
             size: stride,
@@ -495,7 +495,7 @@ impl<'a> Atlas<'a> {
         }
     }
 
-    fn boot_memory(&self, address: u64) -> Option<Place> {
+    fn boot_memory(&self, address: u64) -> Option<Owner> {
         let (start, (name, behind, size)) = self.roots.range(..=address).next_back()?;
         let offset = address - start;
         let in_use = self.slabs.page_of(address).map(|page| self.page_use(page));
@@ -508,7 +508,7 @@ impl<'a> Atlas<'a> {
             return None;
         }
         let named = behind.iter().filter(|_| known).cloned().collect::<Vec<_>>();
-        Some(Place {
+        Some(Owner {
             kind: ObjectKind::Global,
             base: *start,
             size: if known { *size } else { offset / 64 * 64 + 64 },
@@ -545,12 +545,12 @@ impl<'a> Atlas<'a> {
     }
 
     /// A page that belongs to no cache: its `struct page` tells what it is used for at the end of the run.
-    fn page(&self, address: u64) -> Option<Place> {
+    fn page(&self, address: u64) -> Option<Owner> {
         let page = self.slabs.page_of(address)?;
         let base = address / PAGE * PAGE;
         let seen = self.allocations.get(&base).and_then(|all| all.last());
         let what = self.page_use(page);
-        let mut place = Place {
+        let mut place = Owner {
             kind: ObjectKind::Mapped,
             base,
             size: PAGE,
@@ -653,8 +653,8 @@ fn numbers(allocators: &[Allocator], gives: Gives) -> Vec<u32> {
     allocators.iter().filter(|a| a.gives == gives).map(|a| a.number).collect()
 }
 
-fn nothing(address: u64) -> Place {
-    Place {
+fn nothing(address: u64) -> Owner {
+    Owner {
         kind: ObjectKind::Unknown,
         base: address / 64 * 64,
         size: 64,

@@ -8,7 +8,7 @@ use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
     Register,
 };
-use tussle_debuginfo::symbols::{Place, Placed, Symbols};
+use tussle_debuginfo::symbols::{Location, Placed, Symbols};
 use tussle_model::{Type, TypeId};
 
 use crate::image::KernelTypes;
@@ -123,8 +123,8 @@ impl Code<'_> {
         }
         let Some(base) = number(i.memory_base()) else { return Vec::new() };
         let at = |v: Placed| match v.place {
-            Place::Register(r) if r == base => Some((0, v)),
-            Place::Sum(r, sum) if r == base => Some((sum, v)),
+            Location::Register(r) if r == base => Some((0, v)),
+            Location::Sum(r, sum) if r == base => Some((sum, v)),
             _ => None,
         };
         let found = self.symbols.placed(svma).into_iter().filter_map(at);
@@ -151,7 +151,7 @@ fn follow(bytes: &[u8], back: u64, placed: &dyn Fn(u64) -> Vec<Placed>) -> Vec<H
     let mut i = Instruction::default();
     for _ in 0..STEPS_MAX {
         for v in placed(decoder.ip()) {
-            let Place::Register(r) = v.place else { continue };
+            let Location::Register(r) = v.place else { continue };
             let here = DWARF.get(usize::from(r)).is_some_and(|r| holds.contains(r));
             if let (true, Some(entry)) = (here, v.ty) {
                 let holder = Holder { entry, variable: v.name };
@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     fn placed(name: &str, register: u16) -> Placed {
-        Placed { name: name.into(), ty: Some(usize::from(register)), place: Place::Register(register) }
+        Placed { name: name.into(), ty: Some(usize::from(register)), place: Location::Register(register) }
     }
 
     /// Names found after `code`, with `v` in `rbx` and `w` in `rax` everywhere.

@@ -4,7 +4,7 @@
 //! `packed` is never told. BTF states nothing. Where an alignment can only be inferred there is a range.
 
 use crate::align::{inferred, natural, takes_room};
-use crate::holes::Place;
+use crate::holes::Extent;
 use foldhash::{HashMap, HashMapExt};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{
@@ -122,7 +122,7 @@ impl Aligner<'_> {
         let mut needs = Bounds { likely: a.align.map_or(1, |x| x.bytes), ..Bounds::exactly(1) };
         let mut packed = false;
         for m in a.members.iter().filter(|m| m.role != MemberRole::Static) {
-            let offset = Place::of(self.table, m).offset;
+            let offset = Extent::of(self.table, m).offset;
             let own = self.member(m, offset, depth);
             if m.role != MemberRole::VirtualBase {
                 declared = declared.max(m.align.unwrap_or(1));
@@ -184,7 +184,7 @@ impl Aligner<'_> {
         let line = LineSize::L64.bytes();
         let (mut align, mut end) = (least, 0u64);
         for m in a.members.iter().filter(|m| takes_room(m.role)) {
-            let p = Place::of(self.table, m);
+            let p = Extent::of(self.table, m);
             if p.size != 0 {
                 align = align.max(inferred(p.offset, end, natural(self.table, m.ty), line).unwrap_or(1));
                 end = p.offset.saturating_add(p.size);

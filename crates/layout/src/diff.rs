@@ -467,11 +467,11 @@ pub fn matched(old: &TypeTable, old_ids: &[TypeId], new: &TypeTable, new_ids: &[
 
 impl Common {
     fn add(&mut self, old: &TypeTable, old_ids: &[TypeId], new: &TypeTable, new_ids: &[TypeId]) {
-        let mut before: Vec<(TypeId, Shape<'_>)> =
-            old_ids.iter().map(|&id| (id, Shape::of(old, id))).collect();
-        let mut after: Vec<(TypeId, Shape<'_>)> =
-            new_ids.iter().map(|&id| (id, Shape::of(new, id))).collect();
-        let same = |list: &[(TypeId, Shape<'_>)], shape: &Shape<'_>| list.iter().any(|x| x.1 == *shape);
+        let mut before: Vec<(TypeId, Inside<'_>)> =
+            old_ids.iter().map(|&id| (id, Inside::of(old, id))).collect();
+        let mut after: Vec<(TypeId, Inside<'_>)> =
+            new_ids.iter().map(|&id| (id, Inside::of(new, id))).collect();
+        let same = |list: &[(TypeId, Inside<'_>)], shape: &Inside<'_>| list.iter().any(|x| x.1 == *shape);
         let kept: Vec<bool> = after.iter().map(|x| !same(&before, &x.1)).collect();
         before.retain(|x| !same(&after, &x.1));
         let mut kept = kept.into_iter();
@@ -495,26 +495,26 @@ pub fn shown(
         return found.changed.clone();
     }
     let twin = |&a: &TypeId| {
-        let shape = Shape::of(old, a);
-        new_ids.iter().find(|&&b| Shape::of(new, b) == shape).map(|&b| (a, b))
+        let shape = Inside::of(old, a);
+        new_ids.iter().find(|&&b| Inside::of(new, b) == shape).map(|&b| (a, b))
     };
     old_ids.iter().find_map(twin).into_iter().collect()
 }
 
 /// Offsets, sizes and names of everything inside, without the cost of building paths.
 #[derive(PartialEq)]
-struct Shape<'t>(u64, Vec<Part<'t>>);
+struct Inside<'t>(u64, Vec<Part<'t>>);
 
 /// Name, bit offset, bits and size.
 type Part<'t> = (Option<&'t str>, u64, Option<u32>, u64);
 
-impl<'t> Shape<'t> {
-    fn of(table: &'t TypeTable, id: TypeId) -> Shape<'t> {
+impl<'t> Inside<'t> {
+    fn of(table: &'t TypeTable, id: TypeId) -> Inside<'t> {
         let mut out = Vec::new();
         if let Type::Aggregate(a) = table.get(id) {
-            Shape::walk(table, a, 0, 0, &mut out);
+            Inside::walk(table, a, 0, 0, &mut out);
         }
-        Shape(table.size(id).unwrap_or(0), out)
+        Inside(table.size(id).unwrap_or(0), out)
     }
 
     fn walk(table: &'t TypeTable, a: &'t Aggregate, base: u64, depth: usize, out: &mut Vec<Part<'t>>) {
@@ -525,7 +525,7 @@ impl<'t> Shape<'t> {
             let at = base.saturating_add(m.offset_bits);
             out.push((m.name.as_deref(), at, m.bit_size, table.size(m.ty).unwrap_or(0)));
             if let Some(inner) = table.aggregate(m.ty) {
-                Shape::walk(table, inner, at, depth + 1, out);
+                Inside::walk(table, inner, at, depth + 1, out);
             }
         }
     }

@@ -5,7 +5,7 @@ use tussle_model::{Aggregate, AggregateKind, Language, Member, TypeTable};
 
 /// Where a member lies, with bit-fields put into their storage unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Extent {
     /// Byte in which the member, or the storage unit of a bit-field, starts.
     pub offset: u64,
     /// Bytes of the member's type.
@@ -16,17 +16,17 @@ pub struct Place {
     pub first_bit: u64,
 }
 
-impl Place {
+impl Extent {
     /// Where `m` lies. Members of unknown size have size 0.
-    pub fn of(table: &TypeTable, m: &Member) -> Place {
+    pub fn of(table: &TypeTable, m: &Member) -> Extent {
         let size = table.size(m.ty).unwrap_or(0);
         let first_bit = m.offset_bits;
         let Some(width) = m.bit_size else {
-            return Place { offset: first_bit / 8, size, bits: None, first_bit };
+            return Extent { offset: first_bit / 8, size, bits: None, first_bit };
         };
         let unit_bits = size.saturating_mul(8);
         let offset = first_bit.checked_div(unit_bits).map_or(first_bit / 8, |unit| unit * unit_bits / 8);
-        Place { offset, size, bits: Some((first_bit - (offset * 8).min(first_bit), width)), first_bit }
+        Extent { offset, size, bits: Some((first_bit - (offset * 8).min(first_bit), width)), first_bit }
     }
 
     /// One past the last bit.
@@ -83,7 +83,7 @@ impl Holes {
         for i in order(a).into_iter().filter(|&i| takes_room(a.members[i].role)) {
             let m = &a.members[i];
             let before = scan.seen;
-            let gap = scan.step(Place::of(table, m));
+            let gap = scan.step(Extent::of(table, m));
             if a.language == Language::Rust {
                 // Variants of an enum overlap: what is covered stays covered.
                 scan.seen = scan.seen.max(before);
@@ -116,7 +116,7 @@ struct Scan {
 }
 
 impl Scan {
-    fn step(&mut self, p: Place) -> Gap {
+    fn step(&mut self, p: Extent) -> Gap {
         let mut gap = Gap::default();
         if let Some((unit_end, _)) = self.unit {
             let end = unit_end.min(p.first_bit);
@@ -143,7 +143,7 @@ impl Scan {
     }
 
     /// A bit-field opens a new unit when it does not fit into the current one or has a wider type.
-    fn enter_unit(&mut self, p: Place) {
+    fn enter_unit(&mut self, p: Extent) {
         let width = p.size.saturating_mul(8);
         let end = p.end_bit();
         if self.unit.is_some_and(|(unit_end, unit_width)| end <= unit_end && width <= unit_width) {

@@ -1,7 +1,7 @@
 //! Where a new field fits: the compiler's layout is replayed with the field put between any two members.
 
 use crate::align::takes_room;
-use crate::holes::Place;
+use crate::holes::Extent;
 use crate::phases::object_align;
 use std::collections::HashMap;
 use tussle_model::{Aggregate, AggregateKind, Member, Type, TypeId, TypeTable};
@@ -98,7 +98,7 @@ fn items(table: &TypeTable, id: TypeId, btf: bool) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     let mut bits = false;
     for m in a.members.iter().filter(|m| takes_room(m.role)) {
-        let p = Place::of(table, m);
+        let p = Extent::of(table, m);
         let end = if p.bits.is_some() { p.end_bit().div_ceil(8) } else { p.offset.saturating_add(p.size) };
         let path = label(table, m);
         match items.last_mut() {

@@ -38,7 +38,7 @@ pub fn virtual_bases(table: &TypeTable, a: &Aggregate) -> Vec<VirtualBase> {
     if types.is_empty() {
         return Vec::new();
     }
-    let mut shapes = Shapes { table, known: HashMap::new() };
+    let mut shapes = OwnParts { table, known: HashMap::new() };
     let mut found = match parts(&mut shapes, a, &types) {
         Some(parts) => place(a, &shapes.of(a, 0), &parts),
         None => types.iter().map(|&ty| VirtualBase { ty, offset: None }).collect(),
@@ -79,7 +79,7 @@ fn collect(
 }
 
 /// The virtual bases as parts of the object; `None` where too little is known of one of them, or of the rest.
-fn parts(shapes: &mut Shapes<'_>, a: &Aggregate, types: &[TypeId]) -> Option<Vec<Part>> {
+fn parts(shapes: &mut OwnParts<'_>, a: &Aggregate, types: &[TypeId]) -> Option<Vec<Part>> {
     shapes.of(a, 0).complete.then_some(())?;
     let part = |&ty: &TypeId| {
         let shape = shapes.of_type(ty, 0);
@@ -96,7 +96,7 @@ fn parts(shapes: &mut Shapes<'_>, a: &Aggregate, types: &[TypeId]) -> Option<Vec
 
 /// A class without its virtual bases.
 #[derive(Clone, Copy)]
-struct Shape {
+struct OwnPart {
     /// First byte behind what it holds, at least: the padding at the end of a class is used again where it is a base,
     /// or a member that is `[[no_unique_address]]`, which debug information does not tell.
     own_end: u64,
@@ -112,15 +112,15 @@ struct Shape {
 }
 
 /// Looks at every class once: hostile files inherit one 2^32 times.
-struct Shapes<'a> {
+struct OwnParts<'a> {
     table: &'a TypeTable,
-    known: HashMap<TypeId, Shape>,
+    known: HashMap<TypeId, OwnPart>,
 }
 
-impl Shapes<'_> {
+impl OwnParts<'_> {
     /// Nothing is known of it, but perhaps its size.
-    fn unknown(size: u64) -> Shape {
-        Shape {
+    fn unknown(size: u64) -> OwnPart {
+        OwnPart {
             own_end: size,
             own_most: size,
             align: 1,
@@ -131,26 +131,26 @@ impl Shapes<'_> {
         }
     }
 
-    fn of_type(&mut self, ty: TypeId, depth: usize) -> Shape {
+    fn of_type(&mut self, ty: TypeId, depth: usize) -> OwnPart {
         let ty = self.table.strip(ty);
         if let Some(&known) = self.known.get(&ty) {
             return known;
         }
         let table = self.table;
         let Some(a) = table.aggregate(ty).filter(|a| !a.declaration && depth <= DEPTH_MAX) else {
-            return Shapes::unknown(table.size(ty).unwrap_or(0));
+            return OwnParts::unknown(table.size(ty).unwrap_or(0));
         };
         // what contains itself
-        self.known.insert(ty, Shapes::unknown(a.size));
+        self.known.insert(ty, OwnParts::unknown(a.size));
         let mut shape = self.of(a, depth);
         shape.told_for_all |= shape.has_virtual && table.exact_align(ty).is_some();
         self.known.insert(ty, shape);
         shape
     }
 
-    fn of(&mut self, a: &Aggregate, depth: usize) -> Shape {
+    fn of(&mut self, a: &Aggregate, depth: usize) -> OwnPart {
         let declared = a.align.map_or(1, |x| x.bytes).max(1);
-        let mut all = Shape { align: declared, has_data: false, complete: true, ..Shapes::unknown(0) };
+        let mut all = OwnPart { align: declared, has_data: false, complete: true, ..OwnParts::unknown(0) };
         for m in &a.members {
             match m.role {
                 MemberRole::Static => continue,
@@ -211,7 +211,7 @@ impl Shapes<'_> {
 }
 
 /// The earliest and the latest place of each part; one that has a single place is there.
-fn place(a: &Aggregate, own: &Shape, parts: &[Part]) -> Vec<VirtualBase> {
+fn place(a: &Aggregate, own: &OwnPart, parts: &[Part]) -> Vec<VirtualBase> {
     let up = |n: u64, align: u64| n.checked_next_multiple_of(align).unwrap_or(u64::MAX);
     let mut earliest = Vec::with_capacity(parts.len());
     let mut end = own.own_end;

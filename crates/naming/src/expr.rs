@@ -31,7 +31,7 @@ pub(crate) enum Root {
 
 /// Bytes that an expression names: `offset` into a `ty`, plus any multiple of the strides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct NamedBytes {
     pub root: Root,
     pub ty: TypeId,
     pub offset: u64,
@@ -45,9 +45,9 @@ pub(crate) struct Place {
 pub(crate) struct Val {
     pub ty: Option<Ty>,
     /// Where it lies.
-    pub place: Option<Place>,
+    pub place: Option<NamedBytes>,
     /// Where it points.
-    pub target: Option<Place>,
+    pub target: Option<NamedBytes>,
     /// The member that was named last, also where its struct is not known.
     pub member: Option<String>,
 }
@@ -310,7 +310,7 @@ impl<'a> Eval<'a> {
     fn variable(&self, name: &str, ty: Option<TypeId>, local: bool) -> Val {
         let Some(id) = ty else { return Val::default() };
         let root = Root::Variable { name: name.to_string(), local };
-        let place = Place { root, ty: id, offset: 0, strides: Vec::new(), field: String::new() };
+        let place = NamedBytes { root, ty: id, offset: 0, strides: Vec::new(), field: String::new() };
         self.referred(Val { ty: Some(Ty { id, stars: 0 }), place: Some(place), target: None, member: None })
     }
 
@@ -324,7 +324,7 @@ impl<'a> Eval<'a> {
     }
 
     fn behind(&self, id: TypeId, via: Option<String>) -> Val {
-        let place = Place {
+        let place = NamedBytes {
             root: Root::Pointer { via },
             ty: id,
             offset: 0,
@@ -486,7 +486,7 @@ fn direct(value: &Val) -> Option<String> {
 }
 
 /// Name of the local variable that a place is, unchanged.
-pub(crate) fn direct_place(place: &Place) -> Option<String> {
+pub(crate) fn direct_place(place: &NamedBytes) -> Option<String> {
     match &place.root {
         Root::Variable { name, local: true } if place.field.is_empty() && place.strides.is_empty() => {
             Some(name.clone())

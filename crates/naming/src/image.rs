@@ -13,7 +13,7 @@ use tussle_evidence::Evidence;
 use tussle_model::leaf::Leaf;
 use tussle_model::{Language, Type, TypeId, TypeTable};
 
-use crate::Problem;
+use crate::Unnamed;
 
 /// At most this many problems are kept.
 const PROBLEMS_MAX: usize = 200;
@@ -92,7 +92,7 @@ pub(crate) struct Images<'a> {
     images: Vec<Image>,
     by_path: HashMap<(String, Option<String>), Option<ImageId>>,
     sources: HashMap<String, Option<Arc<str>>>,
-    problems: Vec<Problem>,
+    problems: Vec<Unnamed>,
 }
 
 impl<'a> Images<'a> {
@@ -225,13 +225,13 @@ impl<'a> Images<'a> {
 
     /// Remembers a problem, once.
     pub fn problem(&mut self, file: &str, what: impl Into<String>) {
-        let problem = Problem { file: file.into(), what: what.into() };
+        let problem = Unnamed { file: file.into(), what: what.into() };
         if self.problems.len() < PROBLEMS_MAX && !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
     }
 
-    pub fn into_problems(self) -> Vec<Problem> {
+    pub fn into_problems(self) -> Vec<Unnamed> {
         self.problems
     }
 }

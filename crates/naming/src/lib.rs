@@ -50,14 +50,14 @@ pub trait Images {
 
 /// Something that could not be named, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Problem {
+pub struct Unnamed {
     /// Module or source file.
     pub file: String,
     /// What is wrong, what it means, what helps.
     pub what: String,
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for Unnamed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.file, self.what)
     }
@@ -67,13 +67,13 @@ impl std::fmt::Display for Problem {
 pub type SampledRegisters = std::collections::HashMap<u32, Vec<(u32, u64)>>;
 
 /// Names everything that can be named. Total: the problems say what stayed unknown.
-pub fn name(evidence: &mut Evidence, images: &mut dyn Images) -> Vec<Problem> {
+pub fn name(evidence: &mut Evidence, images: &mut dyn Images) -> Vec<Unnamed> {
     name_sampled(evidence, images, &SampledRegisters::new())
 }
 
 /// [`name`] where allocators were told the types of objects: ids of rows, with names as the debug information has
 /// them.
-pub fn name_told(evidence: &mut Evidence, images: &mut dyn Images, told: &[(u32, String)]) -> Vec<Problem> {
+pub fn name_told(evidence: &mut Evidence, images: &mut dyn Images, told: &[(u32, String)]) -> Vec<Unnamed> {
     name_all(evidence, images, &SampledRegisters::new(), told)
 }
 
@@ -82,7 +82,7 @@ pub fn name_sampled(
     evidence: &mut Evidence,
     images: &mut dyn Images,
     registers: &SampledRegisters,
-) -> Vec<Problem> {
+) -> Vec<Unnamed> {
     name_all(evidence, images, registers, &[])
 }
 
@@ -91,7 +91,7 @@ fn name_all(
     images: &mut dyn Images,
     registers: &SampledRegisters,
     told: &[(u32, String)],
-) -> Vec<Problem> {
+) -> Vec<Unnamed> {
     let mut loaded = Loaded::new(images);
     let mut pending = types::Pending::new(evidence);
     code::name(evidence, &mut loaded);

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use tussle_evidence::{Evidence, Loss, ObjectKind};
 
 /// What identifies the touches of one code line at one place: object, offset, line, size.
-pub(crate) type Place = (u32, u64, u32, u32);
+pub(crate) type TouchKey = (u32, u64, u32, u32);
 
 /// Heap objects whose bytes belonged to another heap object at another time.
 pub(crate) fn reused(evidence: &Evidence) -> HashSet<u32> {
@@ -34,7 +34,7 @@ pub(crate) fn reused(evidence: &Evidence) -> HashSet<u32> {
 }
 
 /// Takes the touches at `foreign` places out; `lines` names the code line of every touch.
-pub(crate) fn take_out(evidence: &mut Evidence, lines: &[u32], foreign: &HashSet<Place>) {
+pub(crate) fn take_out(evidence: &mut Evidence, lines: &[u32], foreign: &HashSet<TouchKey>) {
     let mut line = lines.iter();
     let before = evidence.touches.len();
     evidence

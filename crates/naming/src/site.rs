@@ -9,7 +9,7 @@ use tussle_debuginfo::symbols::Scope;
 use tussle_evidence::{Evidence, Frame, TouchKind};
 use tussle_model::{Type, TypeId};
 
-use crate::expr::{Eval, Node, Place, Root, Val};
+use crate::expr::{Eval, NamedBytes, Node, Root, Val};
 use crate::image::{ImageId, Images};
 use crate::tokens::{Macro, Source, Token, arguments, closing, expand, opening};
 
@@ -228,7 +228,7 @@ impl Sites {
         inner: &Site,
         outer: &Site,
         via: &str,
-    ) -> Option<(Place, TypeId)> {
+    ) -> Option<(NamedBytes, TypeId)> {
         let name = inner.scope.name.as_deref()?;
         let source = self.source_at(images, outer)?;
         let macros = self.macros(images, &outer.frame.file);
@@ -243,7 +243,7 @@ impl Sites {
                 };
                 let next = val.place.as_ref().and_then(crate::expr::direct_place);
                 let root = Root::Pointer { via: next };
-                Some((Place { root, ty: to, offset: 0, strides: vec![], field: String::new() }, to))
+                Some((NamedBytes { root, ty: to, offset: 0, strides: vec![], field: String::new() }, to))
             };
             by_pointer.or_else(pointer)
         };

@@ -10,7 +10,7 @@ use tussle_model::{TypeId, TypeTable};
 
 use crate::alloc::{self, Candidate, Fit};
 use crate::image::{ImageId, Images};
-use crate::lives::Place;
+use crate::lives::TouchKey;
 use crate::nest;
 use crate::site::{Claim, Sites};
 use crate::types::Pending;
@@ -176,7 +176,7 @@ pub(crate) fn decide(
     nests: &Nests,
     group: &Group,
     reused: &HashSet<u32>,
-) -> Vec<Place> {
+) -> Vec<TouchKey> {
     let Some(&first) = group.objects.first() else { return Vec::new() };
     let whole = [ObjectKind::Heap, ObjectKind::Mapped];
     if !evidence.objects.get(first as usize).is_some_and(|o| whole.contains(&o.kind) || was_allocated(o)) {
@@ -269,7 +269,7 @@ fn contradictions(
     group: &Group,
     reused: &HashSet<u32>,
     c: &Candidate,
-) -> Vec<Place> {
+) -> Vec<TouchKey> {
     let table = &images.get(c.image).types;
     let typed = |s: &Sighting| evidence.objects.get(s.object as usize).is_some_and(|o| o.ty.is_some());
     let contradicts = |s: &&Sighting| {

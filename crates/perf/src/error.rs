@@ -30,14 +30,14 @@ pub enum Error {
 
 /// Something that was passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct Skipped {
     /// Offset in the file (or in the decompressed stream), bytes; 0 when it is about the whole.
     pub offset: u64,
     /// What.
     pub message: String,
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for Skipped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.offset {
             0 => write!(f, "{}", self.message),

@@ -2,7 +2,7 @@
 
 use crate::attr::{Attr, bit};
 use crate::bytes::Bytes;
-use crate::error::{Error, Problem};
+use crate::error::{Error, Skipped};
 use crate::input::{Input, section};
 use crate::record::{Comm, Fork, Ksymbol, Mmap, Record, comm, fork, kind, ksymbol, mmap, time_of};
 use crate::sample::{Sample, id_of};
@@ -66,7 +66,7 @@ pub struct PerfFile<'a> {
     /// Build-id by path, from the file's own list.
     pub build_ids: Vec<(String, Vec<u8>)>,
     /// What was passed over.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Skipped>,
 }
 
 impl std::fmt::Debug for PerfFile<'_> {
@@ -130,12 +130,12 @@ impl<'a> PerfFile<'a> {
         self.section = (data.0, data.1.min(available));
         if data.1 > available {
             let message = format!("data section says {} bytes, {available} are there", data.1);
-            self.problems.push(Problem { offset: data.0, message });
+            self.problems.push(Skipped { offset: data.0, message });
         }
         // A recorder that was killed leaves a length of zero: everything behind the header is data then.
         if data.1 == 0 {
             self.section.1 = available;
-            self.problems.push(Problem { offset: data.0, message: "the recording was cut off".into() });
+            self.problems.push(Skipped { offset: data.0, message: "the recording was cut off".into() });
         }
         self.read_attrs(attr_size, attrs);
         self.read_features(data.0.saturating_add(data.1), features);
@@ -151,12 +151,12 @@ impl<'a> PerfFile<'a> {
         let entry = usize::try_from(attr_size).unwrap_or(0);
         if entry < 64 + 16 {
             self.problems
-                .push(Problem { offset: section.0, message: format!("attributes of {attr_size} bytes") });
+                .push(Skipped { offset: section.0, message: format!("attributes of {attr_size} bytes") });
             return;
         }
         if section.0.saturating_add(section.1) > self.input.size() {
             let message = "event attributes are cut off".into();
-            self.problems.push(Problem { offset: section.0, message });
+            self.problems.push(Skipped { offset: section.0, message });
         }
         let mut ids_left = SECTION_MAX as u64;
         for raw in self.slice(section.0, section.1).chunks_exact(entry) {
@@ -219,7 +219,7 @@ impl<'a> PerfFile<'a> {
         }
         if cut > 0 {
             let message = format!("{cut} header features are cut off");
-            self.problems.push(Problem { offset: at, message });
+            self.problems.push(Skipped { offset: at, message });
         }
     }
 
@@ -272,7 +272,7 @@ impl<'a> PerfFile<'a> {
         }
         if short > 0 {
             let message = format!("{short} samples do not fit their event's format");
-            problems.push(Problem { offset: self.section.0, message });
+            problems.push(Skipped { offset: self.section.0, message });
         }
         self.problems = problems;
     }
@@ -282,7 +282,7 @@ impl<'a> PerfFile<'a> {
         &self,
         input: &dyn Input,
         range: (u64, u64),
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<Skipped>,
         visitor: &mut dyn Visitor,
     ) -> u64 {
         let (swap, attrs) = (self.swap, &self.attrs);

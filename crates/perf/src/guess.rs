@@ -70,7 +70,7 @@ fn share(r: &TextRow, line: &TextLine) -> f64 {
 }
 
 /// One aggregate with its fields and what scoring needs of them.
-struct Shape {
+struct Suspect {
     build: usize,
     ty: TypeId,
     name: String,
@@ -152,7 +152,7 @@ fn confide(kept: &mut [Candidate]) {
 }
 
 /// The fields of a type, if it has any that the line's functions work on.
-fn shape(build: usize, table: &TypeTable, ty: TypeId, size: u64, clues: &[Clue]) -> Option<Shape> {
+fn shape(build: usize, table: &TypeTable, ty: TypeId, size: u64, clues: &[Clue]) -> Option<Suspect> {
     let all = leaves(table, ty, Arrays::Whole);
     if all.is_empty() || all.len() > LEAVES_MAX {
         return None;
@@ -162,7 +162,7 @@ fn shape(build: usize, table: &TypeTable, ty: TypeId, size: u64, clues: &[Clue])
         .iter()
         .filter_map(|c| family(c.function))
         .all(|f| types.iter().flatten().any(|t| f.types.contains(&t.as_str())));
-    wanted.then(|| Shape { build, ty, name: table.name(ty), size, leaves: all, types })
+    wanted.then(|| Suspect { build, ty, name: table.name(ty), size, leaves: all, types })
 }
 
 /// Names of the aggregates that hold the byte at `offset`, outermost first.
@@ -191,7 +191,7 @@ fn around(table: &TypeTable, ty: TypeId, offset: u64) -> Vec<String> {
 
 /// All places of the object around the line, by phases of 8 bytes, that fit well enough.
 fn places<'a>(
-    shape: &'a Shape,
+    shape: &'a Suspect,
     clues: &'a [Clue],
     first: u64,
     line_bytes: u64,
@@ -215,7 +215,7 @@ fn places<'a>(
 
 /// Fit of one place and the fields that it names; `None` below [`FIT_MIN`].
 #[allow(clippy::type_complexity)]
-fn score(shape: &Shape, clues: &[Clue], shift: i64) -> Option<(f64, Vec<(u64, Vec<String>, String)>)> {
+fn score(shape: &Suspect, clues: &[Clue], shift: i64) -> Option<(f64, Vec<(u64, Vec<String>, String)>)> {
     let (mut sum, mut best) = (0.0, 0.0);
     let mut fields: Vec<(u64, Vec<String>, String)> = Vec::new();
     for c in clues {

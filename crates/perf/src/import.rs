@@ -1,7 +1,7 @@
 //! perf.data to evidence: samples summed by place, code and actor.
 
 use crate::c2c::Totals;
-use crate::error::{Error, Problem};
+use crate::error::{Error, Skipped};
 use crate::file::PerfFile;
 use crate::input::Input;
 use crate::maps::Maps;
@@ -20,7 +20,7 @@ pub struct Imported {
     /// Totals as `perf c2c report --stats` counts them.
     pub totals: Totals,
     /// What could not be read.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Skipped>,
     /// Registers of a row of the samples table, from its first sample: (row, values).
     pub registers: Vec<(u32, RegisterValues)>,
 }

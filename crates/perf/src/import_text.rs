@@ -1,6 +1,6 @@
 //! `perf c2c report --stdio` text to evidence: each row's shares become samples again.
 
-use crate::error::Problem;
+use crate::error::Skipped;
 use crate::tables::Tables;
 use crate::text::{C2cText, TextLine, TextRow};
 use tussle_evidence::{Evidence, Loss, Sampled, Unit};
@@ -16,7 +16,7 @@ pub fn split(text: &C2cText) -> Vec<&[TextLine]> {
 /// Evidence of one table.
 ///
 /// What the rows do not add up to is a loss: a pasted table is often cut.
-pub fn c2c_text(text: &C2cText, table: &[TextLine]) -> (Evidence, Vec<Problem>) {
+pub fn c2c_text(text: &C2cText, table: &[TextLine]) -> (Evidence, Vec<Skipped>) {
     let mut tables = Tables::new();
     let peer = table.iter().any(|l| l.counts.peer.is_some());
     let stores = stores_seen(table);

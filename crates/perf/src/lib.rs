@@ -35,7 +35,7 @@ mod unpack;
 
 pub use attr::Attr;
 pub use data_src::DataSrc;
-pub use error::{Error, Problem};
+pub use error::{Error, Skipped};
 pub use file::{PerfFile, Visitor};
 pub use input::Input;
 pub use sample::Sample;

@@ -3,7 +3,7 @@
 
 use crate::c2c::Totals;
 use crate::data_src::DataSrc;
-use crate::error::Problem;
+use crate::error::Skipped;
 use crate::import::{Imported, blind, sampled};
 use crate::mem_report;
 use crate::sample::Sample;
@@ -68,10 +68,10 @@ pub fn read(text: &str) -> Imported {
     if bad > 0 {
         let message =
             format!("{bad} lines have a data source but no address, data source word and weight around it");
-        problems.push(Problem { offset: 0, message });
+        problems.push(Skipped { offset: 0, message });
     }
     if cut || !text.ends_with('\n') {
-        problems.push(Problem { offset: text.len() as u64, message: "the last line is cut off".into() });
+        problems.push(Skipped { offset: text.len() as u64, message: "the last line is cut off".into() });
     }
     Imported { evidence, totals, problems, registers: Vec::new() }
 }
@@ -115,10 +115,10 @@ pub fn read_mem_report(text: &str) -> Imported {
     }
     let mut problems = Vec::new();
     if bad > 0 {
-        problems.push(Problem { offset: 0, message: format!("{bad} lines of the report are not readable") });
+        problems.push(Skipped { offset: 0, message: format!("{bad} lines of the report are not readable") });
     }
     if !text.ends_with('\n') {
-        problems.push(Problem { offset: text.len() as u64, message: "the last line is cut off".into() });
+        problems.push(Skipped { offset: text.len() as u64, message: "the last line is cut off".into() });
     }
     Imported { evidence, totals, problems, registers: Vec::new() }
 }

@@ -1,7 +1,7 @@
 //! The walk over the records of a data section, read in pieces and unpacked where it is compressed.
 
 use crate::bytes::Bytes;
-use crate::error::Problem;
+use crate::error::Skipped;
 use crate::input::{Input, fill};
 use crate::record::{Record, kind};
 use crate::unpack::Unpacker;
@@ -10,7 +10,7 @@ use crate::unpack::Unpacker;
 const PIECE: usize = 512 << 10;
 
 /// What receives records.
-pub type OnRecord<'f> = &'f mut dyn FnMut(Record<'_>, &mut Vec<Problem>);
+pub type OnRecord<'f> = &'f mut dyn FnMut(Record<'_>, &mut Vec<Skipped>);
 
 /// Calls `f` for every record between `start` and `end` of `input`, unpacking compressed ones. Stops at the first
 /// record that cannot be one.
@@ -18,7 +18,7 @@ pub fn walk(
     input: &dyn Input,
     (start, end): (u64, u64),
     swap: bool,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<Skipped>,
     f: OnRecord<'_>,
 ) {
     let mut unpacked = Unpacked::default();
@@ -30,7 +30,7 @@ pub fn walk(
         let n = match fill(input, from, &mut buffer[kept..kept + room]) {
             Ok(n) => n,
             Err(e) => {
-                problems.push(Problem { offset: from, message: format!("cannot be read: {e}") });
+                problems.push(Skipped { offset: from, message: format!("cannot be read: {e}") });
                 break;
             }
         };
@@ -54,13 +54,13 @@ pub fn walk(
     }
     unpacked.finish(swap, at, problems, f);
     if at < end && kept > 0 {
-        problems.push(Problem { offset: at, message: "the last record is cut off".into() });
+        problems.push(Skipped { offset: at, message: "the last record is cut off".into() });
     }
 }
 
 /// Calls `f` for the whole records of a piece. Returns the bytes used, more than there are when trailing data of the
 /// last record goes on behind the piece; `None` when something cannot be a record.
-fn pieces(data: &[u8], swap: bool, base: u64, problems: &mut Vec<Problem>, f: OnRecord<'_>) -> Option<u64> {
+fn pieces(data: &[u8], swap: bool, base: u64, problems: &mut Vec<Skipped>, f: OnRecord<'_>) -> Option<u64> {
     let mut at = 0usize;
     while let Some(header) = data.get(at..).and_then(|d| d.get(..8)) {
         let mut b = Bytes::new(header, swap);
@@ -69,7 +69,7 @@ fn pieces(data: &[u8], swap: bool, base: u64, problems: &mut Vec<Problem>, f: On
         let offset = base + at as u64;
         if size < 8 {
             let message = format!("a record of {size} bytes; the rest is unreadable");
-            problems.push(Problem { offset, message });
+            problems.push(Skipped { offset, message });
             return None;
         }
         let Some(payload) = data.get(at + 8..at + size) else { break };
@@ -111,7 +111,7 @@ struct Unpacked {
 }
 
 impl Unpacked {
-    fn push(&mut self, record: &Record<'_>, swap: bool, problems: &mut Vec<Problem>, f: OnRecord<'_>) {
+    fn push(&mut self, record: &Record<'_>, swap: bool, problems: &mut Vec<Skipped>, f: OnRecord<'_>) {
         if self.dead {
             return;
         }
@@ -129,7 +129,7 @@ impl Unpacked {
         self.unpacker = unpacker;
         if let Err(message) = result {
             self.dead = true;
-            problems.push(Problem { offset, message: format!("compressed record: {message}") });
+            problems.push(Skipped { offset, message: format!("compressed record: {message}") });
         }
     }
 
@@ -139,7 +139,7 @@ impl Unpacked {
         bytes: &[u8],
         swap: bool,
         offset: u64,
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<Skipped>,
         f: OnRecord<'_>,
     ) -> bool {
         let passed = usize::try_from(self.skip).unwrap_or(usize::MAX).min(bytes.len());
@@ -156,17 +156,17 @@ impl Unpacked {
         true
     }
 
-    fn finish(&mut self, swap: bool, offset: u64, problems: &mut Vec<Problem>, f: OnRecord<'_>) {
+    fn finish(&mut self, swap: bool, offset: u64, problems: &mut Vec<Skipped>, f: OnRecord<'_>) {
         if !self.dead {
             let mut unpacker = std::mem::take(&mut self.unpacker);
             let result = unpacker.finish(&mut |bytes| self.records(bytes, swap, offset, problems, f));
             if let Err(message) = result {
-                problems.push(Problem { offset, message: format!("compressed record: {message}") });
+                problems.push(Skipped { offset, message: format!("compressed record: {message}") });
             }
         }
         if !self.pending.is_empty() && !self.dead {
             let message = format!("{} bytes of a compressed record have no end", self.pending.len());
-            problems.push(Problem { offset, message });
+            problems.push(Skipped { offset, message });
         }
     }
 }

@@ -4,7 +4,7 @@
 //! mailers wrap or flatten the lines. So lines do not matter here: the text is a stream of words, and a row is
 //! recognised by its shape: percentages, an offset, a code address, cycles, `[k]` or `[.]`, a symbol, an object.
 
-use crate::error::Problem;
+use crate::error::Skipped;
 use std::collections::BTreeMap;
 
 /// What was found.
@@ -15,7 +15,7 @@ pub struct C2cText {
     /// Lines of all Pareto tables in the text, in order.
     pub lines: Vec<TextLine>,
     /// What does not add up or could not be read.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Skipped>,
 }
 
 /// One cache line of a Pareto table.
@@ -153,7 +153,7 @@ pub fn read(text: &str) -> C2cText {
         } else if let Some((row, next)) = row(&words, at) {
             match out.lines.last_mut() {
                 Some(line) => line.rows.push(row),
-                None => out.problems.push(Problem {
+                None => out.problems.push(Skipped {
                     offset: words[at].0 as u64,
                     message: "a row of a line whose header is missing".into(),
                 }),
@@ -301,7 +301,7 @@ fn check(out: &mut C2cText) {
                      missing",
                     line.index, line.address
                 );
-                found.push(Problem { offset: 0, message });
+                found.push(Skipped { offset: 0, message });
             }
         }
     }
@@ -333,7 +333,7 @@ fn check_totals(out: &mut C2cText) {
                 )
             }
         };
-        found.push(Problem { offset: 0, message });
+        found.push(Skipped { offset: 0, message });
     }
     out.problems.extend(found);
 }

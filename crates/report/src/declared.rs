@@ -8,14 +8,14 @@ use tussle_contention::group::{FieldUse, Group};
 use tussle_evidence::Evidence;
 use tussle_model::{Type, TypeId, TypeTable};
 
-type Place = (Option<String>, Option<u32>);
+type SourceLine = (Option<String>, Option<u32>);
 
 /// How deep structs are looked into.
 const DEPTH_MAX: usize = 16;
 
 /// Where the first of the two fields is declared, in the innermost struct that is the program's; else the program's
 /// line that touches it most, where a struct of a library holds the field.
-pub(crate) fn place(e: &Evidence, touches: &ByObject<'_>, g: &Group<'_>) -> Place {
+pub(crate) fn place(e: &Evidence, touches: &ByObject<'_>, g: &Group<'_>) -> SourceLine {
     let Some(field) = g.worst_pair().map(|(a, _)| &g.fields[a]).or(g.fields.first()) else { return (None, None) };
     let ty = e.objects.get(field.object as usize).and_then(|o| o.ty);
     let Some(ty) = ty.filter(|t| e.types.aggregate(*t).is_some_and(|a| a.decl.is_some())) else {
@@ -25,7 +25,7 @@ pub(crate) fn place(e: &Evidence, touches: &ByObject<'_>, g: &Group<'_>) -> Plac
 }
 
 /// File and line of the member that holds a byte.
-fn declaration(types: &TypeTable, mut ty: TypeId, mut offset: u64) -> Option<Place> {
+fn declaration(types: &TypeTable, mut ty: TypeId, mut offset: u64) -> Option<SourceLine> {
     for _ in 0..DEPTH_MAX {
         ty = types.strip(ty);
         match types.get(ty) {
@@ -47,7 +47,7 @@ fn declaration(types: &TypeTable, mut ty: TypeId, mut offset: u64) -> Option<Pla
 }
 
 /// The program's line of the code that touches the field most.
-fn touched(e: &Evidence, touches: &ByObject<'_>, field: &FieldUse) -> Option<Place> {
+fn touched(e: &Evidence, touches: &ByObject<'_>, field: &FieldUse) -> Option<SourceLine> {
     let mut lines: BTreeMap<(&str, u32), u64> = BTreeMap::new();
     for t in touches.of(field.object).filter(|t| t.offset == field.offset) {
         if let Some(f) = names::own_frame(e, t.code) {

@@ -2,7 +2,7 @@
 
 use crate::family::Family;
 use crate::held::{HeldLocks, Turns};
-use crate::lines::{Kept, Lines, Run, Use, thin};
+use crate::lines::{AccessRun, Kept, Lines, Use, thin};
 use crate::objects::{Places, What, blank};
 use crate::operations::Traced;
 use crate::raw::RawFile;
@@ -382,7 +382,7 @@ impl<'a> ProcessReader<'a> {
         line: u64,
         (lo, hi): Span,
         (reads, writes, rmws): Counts,
-        run: &Run,
+        run: &AccessRun,
         (actor, thread): (u32, u32),
         lock: Option<(u64, u64, u64)>,
         places: &mut Places,

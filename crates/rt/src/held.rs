@@ -3,7 +3,7 @@
 //! Traced sections of a thread and lock all stand for equally many. In one that was cut short, what was seen stands
 //! for all of it, in proportion to its length.
 
-use crate::lines::Run;
+use crate::lines::AccessRun;
 use crate::mutexes::Mutexes;
 use crate::raw::TracedLock;
 use crate::wire::*;
@@ -191,7 +191,7 @@ impl HeldLocks {
     }
 
     /// [`HeldLocks::of`] of all accesses in `runs`, among them those to a mutex's own words.
-    pub fn of_runs(&self, line: u64, range: (u64, u64), thread: usize, runs: &[Run]) -> Option<Share> {
+    pub fn of_runs(&self, line: u64, range: (u64, u64), thread: usize, runs: &[AccessRun]) -> Option<Share> {
         let visits = self.of(line, range, thread, |from| accesses_of(runs, range, from));
         let own = self.mutexes.share(line, range, thread, runs);
         visits.into_iter().chain(own).max_by(|a, b| a.share.total_cmp(&b.share))
@@ -266,9 +266,9 @@ fn seen(visits: &[Visit]) -> u64 {
 }
 
 /// Accesses to bytes `[lo, hi)` of a line in all runs from a moment on; words are counted as a whole.
-pub(crate) fn accesses_of(runs: &[Run], (lo, hi): (u64, u64), from: u64) -> f64 {
+pub(crate) fn accesses_of(runs: &[AccessRun], (lo, hi): (u64, u64), from: u64) -> f64 {
     let words = (lo / 8) as usize..(hi.div_ceil(8) as usize).min(8);
-    let of = |r: &Run| {
+    let of = |r: &AccessRun| {
         let all: f64 = words.clone().flat_map(|w| [r.reads[w], r.writes[w], r.rmws[w]]).map(f64::from).sum();
         let length = r.vt1.saturating_sub(r.vt0).max(1);
         all * r.vt1.saturating_sub(from.max(r.vt0)).min(length) as f64 / length as f64

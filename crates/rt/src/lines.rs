@@ -9,7 +9,7 @@ use tussle_evidence::threads;
 
 /// Accesses of one thread to one line in one stretch of its clock.
 #[derive(Clone)]
-pub(crate) struct Run {
+pub(crate) struct AccessRun {
     pub vt0: u64,
     pub vt1: u64,
     pub reads: [u32; 8],
@@ -17,7 +17,7 @@ pub(crate) struct Run {
     pub rmws: [u32; 8],
 }
 
-impl Run {
+impl AccessRun {
     fn outline(&self) -> Outline {
         let sum = |counts: &[u32; 8]| counts.iter().map(|&n| u64::from(n)).sum::<u64>();
         let stores = sum(&self.writes) + sum(&self.rmws);
@@ -25,7 +25,7 @@ impl Run {
         Outline { vt0: self.vt0, vt1: self.vt1, accesses, stores: stores > 0 }
     }
 
-    fn add(&mut self, other: &Run) {
+    fn add(&mut self, other: &AccessRun) {
         let pairs = [
             (&mut self.reads, &other.reads),
             (&mut self.writes, &other.writes),
@@ -68,7 +68,7 @@ pub(crate) struct Use {
     pub thread: usize,
     pub rmask: u64,
     pub wmask: u64,
-    pub runs: Vec<Run>,
+    pub runs: Vec<AccessRun>,
     pub touches: Vec<u64>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Lines<'a> {
     file: &'a RawFile<'a>,
     index: Index,
     /// Unflushed counts of threads that were alive at the end.
-    pending: HashMap<(u32, u64), Run>,
+    pending: HashMap<(u32, u64), AccessRun>,
     /// Last clock of each thread.
     pub ends: Vec<u64>,
 }
@@ -207,7 +207,7 @@ impl<'a> Lines<'a> {
 
     fn read(&self, &(line, thread, record): &(u64, u32, u32)) -> Option<Use> {
         let r = self.file.record(record)?;
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<AccessRun> = Vec::new();
         self.file.runs(&r, |p| runs.push(run(&p)));
         runs.extend(self.pending.get(&(thread, line)).cloned());
         runs.retain(|r| r.outline().happened());
@@ -334,15 +334,15 @@ impl Latest {
     }
 }
 
-fn run(p: &Piece) -> Run {
+fn run(p: &Piece) -> AccessRun {
     let part = |from: usize| std::array::from_fn(|k| p.counts[from + k]);
-    Run { vt0: p.vt0, vt1: p.vt1, reads: part(0), writes: part(8), rmws: part(16) }
+    AccessRun { vt0: p.vt0, vt1: p.vt1, reads: part(0), writes: part(8), rmws: part(16) }
 }
 
 /// Counts that were still in the table when the process died.
-fn unflushed(vt: u64, e: &Entry, rmw: &[u16; 8]) -> Run {
+fn unflushed(vt: u64, e: &Entry, rmw: &[u16; 8]) -> AccessRun {
     let count = |k: usize| u32::from(e.cnt[k].saturating_sub(COUNT_START));
-    let mut run = Run {
+    let mut run = AccessRun {
         vt0: vt.wrapping_sub(u64::from((vt as u32).wrapping_sub(e.vt0))),
         vt1: 0,
         reads: std::array::from_fn(count),

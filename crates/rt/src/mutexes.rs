@@ -5,7 +5,7 @@
 //! Spin locks are left out: their waiters poll, which is not recorded. They are given back by a store.
 
 use crate::held::{ALL_SHARE_MIN, Share, accesses_of};
-use crate::lines::Run;
+use crate::lines::AccessRun;
 use crate::wire::LINE;
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ impl Mutexes {
 
     /// Which of a thread's accesses to bytes `[lo, hi)` of a line were those of taking and giving back a mutex that
     /// lies there.
-    pub fn share(&self, line: u64, (lo, hi): (u64, u64), thread: usize, runs: &[Run]) -> Option<Share> {
+    pub fn share(&self, line: u64, (lo, hi): (u64, u64), thread: usize, runs: &[AccessRun]) -> Option<Share> {
         let word = (line + lo) & !(ALIGN - 1);
         let mut near = [word, word.wrapping_sub(OWNER)].into_iter().filter(|m| line + hi <= m.saturating_add(END));
         near.find_map(|lock| {
@@ -53,14 +53,14 @@ impl Mutexes {
 }
 
 /// Whether a lock's word, if it is in the line, is taken and given back by atomics.
-fn is_one(lock: u64, line: u64, taken: f64, runs: &[Run]) -> bool {
+fn is_one(lock: u64, line: u64, taken: f64, runs: &[AccessRun]) -> bool {
     let atomics = sum(runs, |r| &r.rmws, line, lock);
     let stores = sum(runs, |r| &r.writes, line, lock);
     atomics.zip(stores).is_none_or(|(atomics, stores)| atomics >= expected(taken) && stores <= STORES_MAX * atomics)
 }
 
 /// Whether there is a word for the owner.
-fn has_owner(lock: u64, line: u64, taken: f64, runs: &[Run]) -> bool {
+fn has_owner(lock: u64, line: u64, taken: f64, runs: &[AccessRun]) -> bool {
     sum(runs, |r| &r.writes, line, lock + OWNER).is_some_and(|stores| stores >= expected(taken))
 }
 
@@ -69,7 +69,7 @@ fn expected(taken: f64) -> f64 {
 }
 
 /// Accesses to the word at an address, if it is in the line.
-fn sum(runs: &[Run], counts: fn(&Run) -> &[u32; 8], line: u64, at: u64) -> Option<f64> {
+fn sum(runs: &[AccessRun], counts: fn(&AccessRun) -> &[u32; 8], line: u64, at: u64) -> Option<f64> {
     let word = (at & !(LINE - 1) == line).then(|| (at - line) as usize / 8)?;
     Some(runs.iter().map(|r| f64::from(counts(r)[word])).sum())
 }
@@ -78,12 +78,12 @@ fn sum(runs: &[Run], counts: fn(&Run) -> &[u32; 8], line: u64, at: u64) -> Optio
 mod tests {
     use super::*;
 
-    fn run(atomics: u32, stores: u32, owner: u32) -> Run {
+    fn run(atomics: u32, stores: u32, owner: u32) -> AccessRun {
         let (writes, rmws) = ([stores, owner, 0, 0, 0, 0, 0, 0], [atomics, 0, 0, 0, 0, 0, 0, 0]);
-        Run { vt0: 0, vt1: 1, reads: [0; 8], writes, rmws }
+        AccessRun { vt0: 0, vt1: 1, reads: [0; 8], writes, rmws }
     }
 
-    fn share(r: Run, range: (u64, u64)) -> Option<f64> {
+    fn share(r: AccessRun, range: (u64, u64)) -> Option<f64> {
         let mut mutexes = Mutexes::default();
         mutexes.add(3, 0x40, 100.0);
         mutexes.share(0x40, range, 3, &[r]).map(|s| s.share)

@@ -13,7 +13,7 @@ const PAGE: u64 = 4096;
 
 /// A candidate: something that occupied `[base, base + size)` during `[vt0, vt1)`.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct Occupant {
     pub base: u64,
     pub size: u64,
     pub vt0: u64,
@@ -59,7 +59,7 @@ impl What {
 
 /// Places by cache line, for the lines that matter.
 pub(crate) struct Places {
-    places: Vec<Place>,
+    places: Vec<Occupant>,
     /// (line, place) in ascending order, and those of the line that was asked for last.
     by_line: Vec<(u64, u32)>,
     last: (u64, Range<usize>),
@@ -74,7 +74,7 @@ impl Places {
     /// Collects the places of a process. `parent` is the file that it was forked from.
     pub fn new(file: &RawFile<'_>, parent: Option<&RawFile<'_>>) -> Places {
         let mut names = Names::default();
-        let mut places: Vec<Place> =
+        let mut places: Vec<Occupant> =
             file.heap().iter().map(|s| heap_place(s, false, names.of(file, s))).collect();
         if let Some(parent) = parent {
             let fork = file.header().fork_vt;
@@ -89,11 +89,11 @@ impl Places {
             let (vt0, vt1) = (t.vt0, if t.live != 0 { u64::MAX } else { t.vt1 });
             let low = t.tp.saturating_sub(TLS_BYTES);
             let what = What::Tls { thread: t.index };
-            places.push(Place { base: low, size: t.tp - low, vt0, vt1, what, told: None });
+            places.push(Occupant { base: low, size: t.tp - low, vt0, vt1, what, told: None });
             if t.stack_lo != 0 && t.stack_hi > t.stack_lo {
                 let top = if (t.stack_lo..t.stack_hi).contains(&low) { low } else { t.stack_hi };
                 let size = top - t.stack_lo;
-                places.push(Place {
+                places.push(Occupant {
                     base: t.stack_lo,
                     size,
                     vt0,
@@ -151,7 +151,7 @@ impl Places {
     /// tells a thread exactly when the objects lived that it made, so of those in its time these come first.
     pub fn find(&mut self, addr: u64, vt0: u64, vt1: u64, thread: u32) -> u32 {
         let here = self.of_line(addr & !(LINE - 1));
-        let fits = |p: &Place| p.base <= addr && addr - p.base < p.size;
+        let fits = |p: &Occupant| p.base <= addr && addr - p.base < p.size;
         let mut fitting =
             self.by_line[here].iter().map(|b| b.1).filter(|&i| fits(&self.places[i as usize])).peekable();
         let Some(first) = fitting.next() else { return self.page(addr & !(PAGE - 1)) };
@@ -167,14 +167,14 @@ impl Places {
             return i;
         }
         let i = self.places.len() as u32;
-        self.places.push(Place { base, size: PAGE, vt0: 0, vt1: u64::MAX, what: What::Page, told: None });
+        self.places.push(Occupant { base, size: PAGE, vt0: 0, vt1: u64::MAX, what: What::Page, told: None });
         self.ids.push(None);
         self.pages.insert(base, i);
         i
     }
 
     /// The place itself.
-    pub fn get(&self, place: u32) -> &Place {
+    pub fn get(&self, place: u32) -> &Occupant {
         &self.places[place as usize]
     }
 
@@ -191,7 +191,7 @@ impl Places {
 
 /// How well a place fits accesses of a thread in `[vt0, vt1)`; heap objects and thread-local variables lie inside of
 /// larger things.
-fn rank(p: &Place, (vt0, vt1): (u64, u64), thread: u32) -> (bool, u8, bool, u64, u64, u64) {
+fn rank(p: &Occupant, (vt0, vt1): (u64, u64), thread: u32) -> (bool, u8, bool, u64, u64, u64) {
     let class = match p.what {
         What::Heap { .. } if p.told.is_some() => 5,
         What::Heap { allocator, .. } if ALLOCATORS.get(usize::from(allocator)) != Some(&"mmap") => 4,
@@ -206,7 +206,7 @@ fn rank(p: &Place, (vt0, vt1): (u64, u64), thread: u32) -> (bool, u8, bool, u64,
 }
 
 /// Which places meet which of the lines.
-fn by_line(places: &[Place], lines: &BTreeSet<u64>) -> Vec<(u64, u32)> {
+fn by_line(places: &[Occupant], lines: &BTreeSet<u64>) -> Vec<(u64, u32)> {
     let lines: Vec<u64> = lines.iter().copied().collect();
     let mut out = Vec::new();
     for (p, i) in places.iter().zip(0u32..) {
@@ -218,11 +218,11 @@ fn by_line(places: &[Place], lines: &BTreeSet<u64>) -> Vec<(u64, u32)> {
     out
 }
 
-fn heap_place(s: &HeapSlot, inherited: bool, told: Option<u32>) -> Place {
+fn heap_place(s: &HeapSlot, inherited: bool, told: Option<u32>) -> Occupant {
     let (code, thread, allocator, align, site) = (s.code, s.thread, s.allocator, s.align, s.site);
     let descriptor = if s.descriptor & TOLD == 0 { s.descriptor } else { 0 };
     let what = What::Heap { code, thread, allocator, align, site, inherited, descriptor };
-    Place { base: s.base & !PART, size: s.size.max(1), vt0: s.vt0, vt1: s.vt1, what, told }
+    Occupant { base: s.base & !PART, size: s.size.max(1), vt0: s.vt0, vt1: s.vt1, what, told }
 }
 
 /// Names of types that the program told, each once.
@@ -248,8 +248,8 @@ impl Names {
 }
 
 /// Parts of an object live no longer than it does.
-fn end_parts(places: &mut [Place]) {
-    let is_part = |p: &Place| matches!(p.what, What::Heap { allocator: ALLOCATOR_TOLD, .. });
+fn end_parts(places: &mut [Occupant]) {
+    let is_part = |p: &Occupant| matches!(p.what, What::Heap { allocator: ALLOCATOR_TOLD, .. });
     if !places.iter().any(is_part) {
         return;
     }
@@ -268,7 +268,7 @@ fn end_parts(places: &mut [Place]) {
 }
 
 /// An object row without names.
-pub(crate) fn blank(process: u32, kind: ObjectKind, p: &Place) -> Object {
+pub(crate) fn blank(process: u32, kind: ObjectKind, p: &Occupant) -> Object {
     Object {
         vt0: p.vt0,
         vt1: (p.vt1 != u64::MAX).then_some(p.vt1),

@@ -30,7 +30,7 @@ pub(crate) type Where = (u32, u64, u32, TouchKind);
 
 /// What two sections have in common that count as one operation.
 #[derive(PartialEq, Eq, Hash)]
-struct Shape {
+struct OperationKey {
     lock: (u32, u64),
     shared: bool,
     visits: Vec<Where>,
@@ -149,7 +149,7 @@ pub(crate) struct Reading<'r, 'f> {
 impl Reading<'_, '_> {
     /// Rows of one thread and lock. All sampled sections stand for equally many.
     fn one_lock(&mut self, l: &TracedLock) -> Vec<Operation> {
-        let mut index: HashMap<Shape, usize> = HashMap::new();
+        let mut index: HashMap<OperationKey, usize> = HashMap::new();
         let mut all: Vec<Alike> = Vec::new();
         for (s, visits) in l.sections.iter().rev().filter(|s| s.0.cut == 0) {
             let (shape, gaps) = self.shape(l.lock.addr, s, visits);
@@ -165,7 +165,7 @@ impl Reading<'_, '_> {
         }
         share(seen(l), &mut all);
         let actor = self.actor();
-        let mut shapes: Vec<(Shape, usize)> = index.into_iter().collect();
+        let mut shapes: Vec<(OperationKey, usize)> = index.into_iter().collect();
         shapes.sort_unstable_by_key(|s| s.1);
         let rows = shapes.into_iter().map(|(shape, i)| row(actor, shape, &all[i]));
         rows.filter(|r| r.repeats > 0).collect()
@@ -177,10 +177,10 @@ impl Reading<'_, '_> {
     }
 
     /// A section as operations are told apart, and the accesses before each visit and after them.
-    fn shape(&mut self, lock: u64, s: &Section, visits: &[Visit]) -> (Shape, Vec<u64>) {
+    fn shape(&mut self, lock: u64, s: &Section, visits: &[Visit]) -> (OperationKey, Vec<u64>) {
         let (lock_object, lock_offset, _) = self.place(lock, 1, (s.vt0, s.vt1));
         let (visits, gaps, inner) = self.walk(s, visits);
-        (Shape { lock: (lock_object, lock_offset), shared: s.shared != 0, visits, inner }, gaps)
+        (OperationKey { lock: (lock_object, lock_offset), shared: s.shared != 0, visits, inner }, gaps)
     }
 
     /// What a section did to memory that matters, the accesses before each of these visits and after them, and the
@@ -238,7 +238,7 @@ fn share(count: u64, shapes: &mut [Alike]) {
     }
 }
 
-fn row(actor: u32, s: Shape, a: &Alike) -> Operation {
+fn row(actor: u32, s: OperationKey, a: &Alike) -> Operation {
     let mean = |sum: u64| sum.saturating_add(a.sections / 2) / a.sections.max(1);
     let rest = a.gaps.last().map_or(0, |sum| mean(*sum));
     let mut visits: Vec<_> =

@@ -1,6 +1,6 @@
 //! Which bytes of a line a run's counts are about.
 
-use crate::lines::{Run, Use};
+use crate::lines::{AccessRun, Use};
 
 /// First byte of a range in its line, or word, and the byte after its last.
 pub(crate) type Span = (u64, u64);
@@ -42,7 +42,7 @@ impl Words {
 
     /// Ranges of the line with their counts in a run. Neighbouring words make one range if they were used alike and one
     /// place in code touched both: an array then, not two fields.
-    pub fn joined(&mut self, run: &Run) -> &[(Span, Counts, u64)] {
+    pub fn joined(&mut self, run: &AccessRun) -> &[(Span, Counts, u64)] {
         self.joined.clear();
         for w in 0..8 {
             for (range, counts) in self.ranges(run, w).into_iter().flatten() {
@@ -75,7 +75,7 @@ impl Words {
     }
 
     /// Byte ranges of a word with their counts: reads and stores apart where they touch different bytes.
-    fn ranges(&self, run: &Run, w: usize) -> [Option<(Span, Counts)>; 2] {
+    fn ranges(&self, run: &AccessRun, w: usize) -> [Option<(Span, Counts)>; 2] {
         let (r, s, m) = (u64::from(run.reads[w]), u64::from(run.writes[w]), u64::from(run.rmws[w]));
         let (reads, stores) = (self.reads[w], self.stores[w]);
         match (r > 0, s + m > 0) {

@@ -4,7 +4,7 @@
 //! millisecond of simulated time in less than a second. Criterion counts accesses as elements of throughput.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tussle_scenarios::predict::{self, Ablation, Job, Question};
+use tussle_scenarios::predict::{self, Ablation, Comparison, Job};
 use tussle_scenarios::{Setup, Side, Story, World};
 use tussle_sim::{Config, machine, simulate};
 
@@ -33,7 +33,7 @@ fn draws(c: &mut Criterion) {
     let mut group = c.benchmark_group("one draw");
     group.sample_size(10);
     for story in Story::ALL {
-        let question = Question::of(story).expect("a built-in machine");
+        let question = Comparison::of(story).expect("a built-in machine");
         let job = Job { cpus: story.about().cpus, draw: 1, ablation: Ablation::None };
         group.bench_function(story.about().name, |b| {
             b.iter(|| predict::run(&question, &job).expect("a built-in scenario runs"))

@@ -1,7 +1,7 @@
 //! From samples to an answer: an interval, what it hangs on, and a verdict or the one reason why there is none.
 
 use crate::decide::decide;
-use crate::predict::{Question, Sample, Unknown, ratio};
+use crate::predict::{Comparison, Sample, Unknown, ratio};
 use crate::subject::{Ablation, Subject};
 use tussle_stats::quantile;
 
@@ -126,7 +126,7 @@ pub struct Influence {
 #[derive(Clone, Debug)]
 pub struct Prediction {
     /// The question.
-    pub question: Question,
+    pub question: Comparison,
     /// One per number of CPUs, in ascending order of the question.
     pub curve: Vec<Point>,
     /// Strongest first.
@@ -173,7 +173,7 @@ pub fn point(cpus: u32, samples: &[Sample], alpha: f64) -> Point {
 }
 
 /// Why the draws' verdict on one number of CPUs is not the answer; the reason that weighs most.
-fn doubt(q: &Question, p: &Point, turned: Option<Ablation>) -> Option<Doubt> {
+fn doubt(q: &Comparison, p: &Point, turned: Option<Ablation>) -> Option<Doubt> {
     let recording = match &q.subject {
         Subject::Recording(r) => Some(r),
         Subject::Story(_) => None,
@@ -192,7 +192,7 @@ fn doubt(q: &Question, p: &Point, turned: Option<Ablation>) -> Option<Doubt> {
         .or(recording.map(|_| Doubt::Withheld))
 }
 
-fn judge(q: &Question, p: &mut Point, turned: Option<Ablation>) {
+fn judge(q: &Comparison, p: &mut Point, turned: Option<Ablation>) {
     p.doubt = doubt(q, p, turned);
     if p.doubt == Some(Doubt::Withheld) {
         p.withheld = Some(p.verdict);
@@ -203,14 +203,14 @@ fn judge(q: &Question, p: &mut Point, turned: Option<Ablation>) {
 }
 
 /// Too few operations were simulated for a verdict.
-pub fn too_few(q: &Question, p: &Point) -> bool {
+pub fn too_few(q: &Comparison, p: &Point) -> bool {
     let asked = q.run_ns.is_some() || matches!(q.subject, Subject::Recording(_));
     asked && p.operations < OPERATIONS_MIN
 }
 
 /// Sums up the draws of every number of CPUs, and those of the changed models.
 pub(crate) fn analyse(
-    q: &Question,
+    q: &Comparison,
     points: Vec<(u32, Vec<Sample>)>,
     ablations: &[(Ablation, Vec<Sample>)],
     alpha: f64,
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_verdict_that_an_unmeasured_mechanism_turns_round_is_none() {
-        let q = Question::of(crate::Story::Fault).unwrap();
+        let q = Comparison::of(crate::Story::Fault).unwrap();
         let asked = |effect: f64, ablation: Ablation| {
             let without = vec![(ablation, samples(&[effect; 21]))];
             analyse(&q, vec![(56, samples(&[0.016; 40]))], &without, 0.05).curve.remove(0)

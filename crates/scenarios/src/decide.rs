@@ -1,7 +1,7 @@
 //! How many draws are enough: until a binomial bound tells on which side of the line the share of agreeing draws is.
 
 use crate::answer::{EFFECT_MIN, Prediction, SHARE_MIN, Verdict, analyse};
-use crate::predict::{Job, Question, Sample};
+use crate::predict::{Comparison, Job, Sample};
 use crate::subject::{Ablation, Subject};
 use tussle_stats::special::beta_inc;
 
@@ -73,7 +73,7 @@ fn accesses(s: &Sample) -> u64 {
 /// them over cores; the answer does not depend on it.
 #[derive(Clone, Debug)]
 pub struct Course<'a> {
-    question: &'a Question,
+    question: &'a Comparison,
     /// By number of CPUs, each once.
     points: Vec<(u32, Vec<Sample>)>,
     ablations: Vec<(Ablation, Vec<Sample>)>,
@@ -81,7 +81,7 @@ pub struct Course<'a> {
 
 impl<'a> Course<'a> {
     /// Nothing drawn yet.
-    pub fn new(question: &'a Question) -> Course<'a> {
+    pub fn new(question: &'a Comparison) -> Course<'a> {
         let mut cpus: Vec<u32> = Vec::new();
         for &n in &question.cpus {
             // The last one is the question, also where it was named before.

@@ -5,7 +5,7 @@
 //! order.
 
 pub use crate::answer::{
-    COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATION_NS_MIN, OPERATIONS_MIN, Point, Prediction, SHARE_MIN, Verdict,
+    COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATIONS_MIN, OPERATION_NS_MIN, Point, Prediction, SHARE_MIN, Verdict,
 };
 use crate::recorded::{RecordedError, Recording};
 use crate::stories::{ScenarioError, Setup, Side, Story};
@@ -162,7 +162,7 @@ pub enum PredictError {
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct Comparison {
     /// Scenario or recording.
     pub subject: Subject,
     /// Compared from.
@@ -185,15 +185,15 @@ pub struct Question {
     pub run_ns: Option<u64>,
 }
 
-impl Question {
+impl Comparison {
     /// The scenario's own comparison on the machine of its published figures.
     ///
     /// # Errors
     /// Never for built-in machines.
-    pub fn of(story: Story) -> Result<Question, PredictError> {
+    pub fn of(story: Story) -> Result<Comparison, PredictError> {
         let about = story.about();
         let side = |name: &str| Side::Name(name.into());
-        Ok(Question {
+        Ok(Comparison {
             subject: Subject::Story(story),
             before: side(about.before),
             after: side(about.after),
@@ -208,9 +208,9 @@ impl Question {
     }
 
     /// What it would bring to give every recorded field a line of its own, with as many CPUs as there were actors.
-    pub fn of_recording(recording: Recording, machine: Machine) -> Question {
+    pub fn of_recording(recording: Recording, machine: Machine) -> Comparison {
         let cpus = (recording.actors() as u32).clamp(1, machine.cpus().max(1));
-        Question {
+        Comparison {
             subject: Subject::Recording(Arc::new(recording)),
             before: Side::Name("recorded".into()),
             after: Side::Name("ideal".into()),
@@ -317,7 +317,7 @@ pub(crate) fn ratio(after: f64, before: f64) -> f64 {
 ///
 /// # Errors
 /// See [`PredictError`].
-pub fn run(q: &Question, job: &Job) -> Result<Sample, PredictError> {
+pub fn run(q: &Comparison, job: &Job) -> Result<Sample, PredictError> {
     let mut rng = Rng::new(q.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(job.draw)));
     let unknowns = q.subject.unknowns(&q.machine);
     let mut factors: Vec<f64> = unknowns
@@ -383,7 +383,7 @@ const WANTED_PER_TASK: f64 = 100.0;
 const RUN_ACCESSES_MAX: f64 = 2e6;
 
 /// How long to run again, where too little happened in runs whose length nobody asked for.
-fn longer(q: &Question, config: &Config, sides: [&Measured; 2]) -> Option<u64> {
+fn longer(q: &Comparison, config: &Config, sides: [&Measured; 2]) -> Option<u64> {
     if q.run_ns.is_some() || !matches!(q.subject, Subject::Recording(_)) {
         return None;
     }
@@ -394,7 +394,7 @@ fn longer(q: &Question, config: &Config, sides: [&Measured; 2]) -> Option<u64> {
     (done < WANTED_PER_TASK && factor >= 1.2 && run_ns > config.run_ns).then_some(run_ns)
 }
 
-fn measured(run: &tussle_sim::Run) -> Measured {
+fn measured(run: &tussle_sim::Simulated) -> Measured {
     let ops = run.operations.max(1) as f64;
     let seconds = run.measured_ns.max(1) as f64 / 1e9;
     // A scalar has no field: its name ends with the dot.
@@ -417,7 +417,7 @@ mod tests {
 
     #[test]
     fn the_same_question_has_the_same_answer() {
-        let mut q = Question::of(Story::Mmap).unwrap();
+        let mut q = Comparison::of(Story::Mmap).unwrap();
         q.run_ns = Some(50_000);
         let job = Job { cpus: 8, draw: 3, ablation: Ablation::None };
         assert_eq!(run(&q, &job).unwrap(), run(&q, &job).unwrap());
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn keys_are_checked() {
-        let mut q = Question::of(Story::Mmap).unwrap();
+        let mut q = Comparison::of(Story::Mmap).unwrap();
         q.set("latency_ns.cross", 150.0).unwrap();
         q.set("think", 0.5).unwrap();
         for (key, value) in [("latency_ns.cross", 0.0), ("think", 0.0), ("warp", 1.0), ("tasks", 0.0)] {

@@ -4,7 +4,7 @@ use crate::predict::{CHAIN, PredictError, UNKNOWNS, Unknown};
 use crate::recorded::{RecordedError, Recording, Replay, THINK_SEEN_NS, Think, place_of};
 use crate::stories::{Setup, Side, Story, World};
 use std::sync::Arc;
-use tussle_sim::{Config, Machine, Run, SimError, simulate};
+use tussle_sim::{Config, Machine, SimError, Simulated, simulate};
 
 /// What is compared with itself in two layouts or under two locks.
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ impl Subject {
         setup: &Setup,
         machine: &Machine,
         config: &Config,
-    ) -> Result<Result<Run, SimError>, PredictError> {
+    ) -> Result<Result<Simulated, SimError>, PredictError> {
         match self {
             Subject::Story(story) => Ok(simulate(&World::build(*story, side, setup)?, machine, config)),
             Subject::Recording(r) => {

@@ -1,6 +1,6 @@
 //! The scenarios beside the figures that were published for them.
 
-use crate::predict::{PredictError, Prediction, Question, Subject, Verdict};
+use crate::predict::{Comparison, PredictError, Prediction, Subject, Verdict};
 use crate::stories::Story;
 use crate::view::percent;
 use tussle_render::{Cell, Column, Node, Span, Tone, View};
@@ -29,11 +29,11 @@ pub fn published(story: Story) -> &'static [Published] {
 ///
 /// # Errors
 /// Never for the built-in machines and scenarios.
-pub fn questions(draws: Option<u32>, seed: u64) -> Result<Vec<Question>, PredictError> {
+pub fn questions(draws: Option<u32>, seed: u64) -> Result<Vec<Comparison>, PredictError> {
     let mut out = Vec::new();
     for story in Story::ALL {
         let cpus: Vec<u32> = published(story).iter().map(|p| p.0).collect();
-        let mut q = Question { cpus, draws, seed, ..Question::of(story)? };
+        let mut q = Comparison { cpus, draws, seed, ..Comparison::of(story)? };
         if story == Story::Mmap {
             q.cpus.push(96);
             out.push(q.clone());

@@ -2,8 +2,8 @@
 
 use crate::answer::Influence;
 use crate::pictures;
-use crate::predict::{Ablation, COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATION_NS_MIN, OPERATIONS_MIN, Point};
-use crate::predict::{Prediction, Question, SHARE_MIN, Subject, Verdict};
+use crate::predict::{Ablation, COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATIONS_MIN, OPERATION_NS_MIN, Point};
+use crate::predict::{Comparison, Prediction, SHARE_MIN, Subject, Verdict};
 use crate::stories::{Side, Story};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};
 use tussle_sim::Machine;
@@ -138,7 +138,7 @@ pub(crate) fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-fn headline(point: &Point, q: &Question) -> Node {
+fn headline(point: &Point, q: &Comparison) -> Node {
     let with = (point.positive_share * f64::from(point.draws)).round() as u32;
     let verdict = Span { text: point.verdict.name().into(), tone: tone(point.verdict) };
     let text = format!(

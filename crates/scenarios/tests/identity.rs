@@ -1,6 +1,6 @@
 //! The same bytes for the same input: on every machine, in debug and in release, on any number of cores.
 
-use tussle_scenarios::predict::{self, Ablation, Job, Question};
+use tussle_scenarios::predict::{self, Ablation, Comparison, Job};
 use tussle_scenarios::{Setup, Side, Story, World};
 use tussle_sim::{Config, machine, simulate};
 
@@ -42,7 +42,7 @@ fn stored_digests_of_every_scenario() {
 
 #[test]
 fn threads_that_simulate_at_once_do_not_disturb_each_other() {
-    let mut q = Question::of(Story::Fault).unwrap();
+    let mut q = Comparison::of(Story::Fault).unwrap();
     q.run_ns = Some(60_000);
     let jobs: Vec<Job> = (0..8).map(|draw| Job { cpus: 7, draw, ablation: Ablation::None }).collect();
     let alone: Vec<_> = jobs.iter().map(|j| predict::run(&q, j).unwrap()).collect();

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use tussle_scenarios::Nodes;
 use tussle_scenarios::locks::{Kind, SleepLock, SleepWords, spin::SpinLock};
-use tussle_sim::{Cell, Config, Env, MemoryMap, Note, Program, Run, Shape, Words, machine, simulate};
+use tussle_sim::{Cell, Config, Env, MemoryMap, Note, Program, Shape, Simulated, Words, machine, simulate};
 
 enum Lock {
     Sleep(SleepLock),
@@ -73,7 +73,7 @@ impl Program for Crowd {
 }
 
 /// Runs on as many CPUs as tasks, or on fewer.
-fn run(program: &Crowd, cpus: u32, ms: u64) -> Run {
+fn run(program: &Crowd, cpus: u32, ms: u64) -> Simulated {
     let machine = machine::find("2s-icelake-sp-96").unwrap();
     simulate(program, &machine, &Config::new(cpus, ms * 1_000_000, 5)).unwrap()
 }

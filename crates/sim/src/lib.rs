@@ -42,7 +42,7 @@ pub mod memory;
 mod port;
 
 pub use curve::{Curve, Pattern};
-pub use engine::{Config, Counters, Run, SimError, Whole, simulate};
+pub use engine::{Config, Counters, SimError, Simulated, Whole, simulate};
 pub use env::{Env, Note, Op, Program, Spin, SpinEnd, Visit};
 pub use machine::{Machine, MachineError};
 pub use memory::{Cell, LayoutError, MemoryMap, Shape, Words};

@@ -196,7 +196,7 @@ impl Cell {
 
 /// Where one cell lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CellAt {
     /// Byte address in the arena.
     pub addr: u32,
     /// Bytes.
@@ -221,7 +221,7 @@ pub struct ObjectInfo {
 /// All objects of a program: which cell lies at which byte.
 #[derive(Clone, Debug)]
 pub struct MemoryMap {
-    places: Vec<Place>,
+    places: Vec<CellAt>,
     objects: Vec<ObjectInfo>,
     end: u32,
 }
@@ -237,7 +237,7 @@ impl MemoryMap {
     pub fn new() -> MemoryMap {
         let null = Arc::new(Shape::new("null", 8, &[("null", 0, 8)]));
         let objects = vec![ObjectInfo { shape: null, first: Cell(0), addr: 0, index: 0 }];
-        MemoryMap { places: vec![Place { addr: 0, size: 8, object: 0 }], objects, end: 128 }
+        MemoryMap { places: vec![CellAt { addr: 0, size: 8, object: 0 }], objects, end: 128 }
     }
 
     /// One object on its own line pairs, beginning `phase` bytes after a 128-byte boundary.
@@ -281,7 +281,7 @@ impl MemoryMap {
         let first = Cell(self.places.len() as u32);
         let object = self.objects.len() as u32;
         for f in &shape.fields {
-            self.places.push(Place { addr: addr + f.offset, size: f.size, object });
+            self.places.push(CellAt { addr: addr + f.offset, size: f.size, object });
         }
         self.objects.push(ObjectInfo { shape: shape.clone(), first, addr, index });
         first
@@ -298,7 +298,7 @@ impl MemoryMap {
     }
 
     /// Where a cell lies; the null cell for an unknown one.
-    pub fn at(&self, cell: Cell) -> Place {
+    pub fn at(&self, cell: Cell) -> CellAt {
         self.places.get(cell.0 as usize).copied().unwrap_or(self.places[0])
     }
 

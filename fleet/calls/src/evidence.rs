@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tussle_advise::Edit;
 use tussle_advise::advice::Options as AdviseOptions;
 use tussle_advise::builds::Build;
-use tussle_bench::verdict::{Outcome, Question as Margin};
+use tussle_bench::verdict::{Criterion, Outcome};
 pub use tussle_bench::sample::Results;
 pub use tussle_report::Options;
 use tussle_bench::{family, sample, view};
@@ -197,7 +197,7 @@ pub fn benched(results: &sample::Results, margin_percent: f64) -> anyhow::Result
     if !(0.0..100.0).contains(&margin_percent) {
         bail!("--margin is a percentage from 0 to 100, not {margin_percent}");
     }
-    let question = Margin { margin: margin_percent / 100.0, ..Margin::default() };
+    let question = Criterion { margin: margin_percent / 100.0, ..Criterion::default() };
     let all = family::judge(results, question)?;
     let regressed = all.iter().any(|j| j.verdict.outcome == Outcome::Regressed);
     let several = all.len() > 1;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tussle_evidence::Evidence;
 use tussle_evidence::threads::map_on;
 use tussle_scenarios::decide::Course;
-use tussle_scenarios::predict::{self, Prediction, Question};
+use tussle_scenarios::predict::{self, Comparison, Prediction};
 use tussle_scenarios::recorded::{Recording, Relocation};
 use tussle_scenarios::stories::Build;
 use tussle_scenarios::{Side, Story, view};
@@ -38,7 +38,7 @@ pub struct Asked {
 /// No such scenario, variant, machine or number of CPUs.
 pub fn scenario(name: &str, asked: &Asked, threads: u32) -> anyhow::Result<Prediction> {
     let story = Story::find(name).map_err(|e| anyhow::anyhow!("{e}; and there is no file of that name"))?;
-    let mut q = Question::of(story)?;
+    let mut q = Comparison::of(story)?;
     if let Some(name) = &asked.machine {
         q.machine = open_machine(name)?;
     }
@@ -59,7 +59,7 @@ pub fn recorded(e: &Evidence, asked: &Asked, threads: u32) -> anyhow::Result<Pre
     let sides = [&asked.before, &asked.after];
     let sides = sides.map(|s| s.as_ref().map(|s| recorded_side(s, &recording, e)).transpose());
     let [before, after] = sides;
-    let mut q = Question::of_recording(recording, open_machine(name)?);
+    let mut q = Comparison::of_recording(recording, open_machine(name)?);
     (q.before, q.after) = (before?.unwrap_or(q.before), after?.unwrap_or(q.after));
     let plain = Asked { before: None, after: None, ..asked.clone() };
     settings(&plain, &mut q, |s| Ok(Side::Name(s.clone())))?;
@@ -84,7 +84,7 @@ fn open_machine(name: &str) -> anyhow::Result<Machine> {
 
 fn settings(
     asked: &Asked,
-    q: &mut Question,
+    q: &mut Comparison,
     side: impl Fn(&String) -> anyhow::Result<Side>,
 ) -> anyhow::Result<()> {
     q.cpus = match asked.cpus.as_slice() {
@@ -146,7 +146,7 @@ fn recorded_side(side: &str, recording: &Recording, e: &Evidence) -> anyhow::Res
     Ok(Side::Moved(Arc::new(Relocation::of_types(recording, &e.types, &types.table, side)?)))
 }
 
-fn run(q: &Question, threads: u32) -> anyhow::Result<Prediction> {
+fn run(q: &Comparison, threads: u32) -> anyhow::Result<Prediction> {
     let mut course = Course::new(q);
     loop {
         let jobs = course.next();

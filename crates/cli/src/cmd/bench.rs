@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use tussle_bench::design::Order;
 use tussle_bench::metric::{Extract, known};
 use tussle_bench::sample::{self, Results, Sample};
-use tussle_bench::{Metric, MetricKind, Outcome, Paired, Question, aa, family, view};
+use tussle_bench::{Criterion, Metric, MetricKind, Outcome, Paired, aa, family, view};
 use tussle_host::bench::{self, Command, Plan, Progress, Until};
 use tussle_render::{Format, Node, Span, Tone, View};
 
@@ -117,11 +117,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 /// A margin in percent as a question.
-pub fn question(margin_percent: f64) -> anyhow::Result<Question> {
+pub fn question(margin_percent: f64) -> anyhow::Result<Criterion> {
     if !(0.0..100.0).contains(&margin_percent) {
         bail!("--margin is a percentage from 0 to 100, not {margin_percent}");
     }
-    Ok(Question { margin: margin_percent / 100.0, ..Question::default() })
+    Ok(Criterion { margin: margin_percent / 100.0, ..Criterion::default() })
 }
 
 /// On a screen the answer alone, unless more is asked for; documents have it all.
@@ -132,7 +132,7 @@ fn brief(verbose: bool, global: &Global) -> bool {
 /// Every candidate against the first arm, and whether one regressed.
 pub fn comparisons(
     results: &Results,
-    question: Question,
+    question: Criterion,
     verbose: bool,
     global: &Global,
 ) -> anyhow::Result<(Vec<Node>, bool)> {
@@ -167,7 +167,7 @@ fn interrupted(plan: &Plan, file: &Path, global: &Global) -> anyhow::Result<Vec<
 fn against_itself(
     args: &Args,
     arm: &Command,
-    question: Question,
+    question: Criterion,
     global: &Global,
 ) -> anyhow::Result<Vec<Node>> {
     let again = Command { name: format!("{} again", arm.name), ..arm.clone() };
@@ -201,7 +201,7 @@ fn arms(texts: &[String], alone_is_enough: bool) -> anyhow::Result<Vec<Command>>
     Ok(named.collect())
 }
 
-fn plan(args: &Args, arms: Vec<Command>, question: Question) -> anyhow::Result<Plan> {
+fn plan(args: &Args, arms: Vec<Command>, question: Criterion) -> anyhow::Result<Plan> {
     let until = match args.until {
         Some(_) => Until::Decided { question, pairs_max: args.pairs_max },
         None => Until::Pairs(args.pairs),

@@ -9,7 +9,7 @@ use tussle_bench::read::{self, Direction, Document, Format, Series};
 use tussle_bench::sample::{self, Results};
 use tussle_bench::sessions::{self, Session};
 use tussle_bench::style::{lkp, mmtests};
-use tussle_bench::{Outcome, Paired, Question, audit, audit_view};
+use tussle_bench::{Criterion, Outcome, Paired, audit, audit_view};
 use tussle_render::View;
 
 use super::bench::{comparisons, question};
@@ -76,7 +76,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 /// Sessions of `tussle bench` with the same first two arms.
-fn join(args: &Args, question: Question, global: &Global) -> anyhow::Result<ExitCode> {
+fn join(args: &Args, question: Criterion, global: &Global) -> anyhow::Result<ExitCode> {
     let session = |path: &PathBuf| {
         let paired = Paired::from_results(&own(path)?, 0, 1).with_context(|| path.display().to_string())?;
         Ok(Session { name: path.display().to_string(), paired })

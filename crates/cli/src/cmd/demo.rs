@@ -3,7 +3,7 @@
 use crate::global::Global;
 use std::process::ExitCode;
 use std::time::Duration;
-use tussle_host::demo::{DISTANCES_BYTES, Run, measure};
+use tussle_host::demo::{DISTANCES_BYTES, Speed, measure};
 use tussle_render::{Axis, Cell, Curve, Dot, Draw, Fact, Node, Plot, Scale, Span, Tone, View};
 
 /// Show what false sharing costs here, with two threads and two counters.
@@ -45,7 +45,7 @@ struct Seen {
     most: f64,
 }
 
-fn seen(runs: &[Run]) -> Vec<Seen> {
+fn seen(runs: &[Speed]) -> Vec<Seen> {
     let of = |distance_bytes: usize| {
         let mut rates: Vec<f64> =
             runs.iter().filter(|r| r.distance_bytes == distance_bytes).map(|r| r.additions_per_s).collect();
@@ -61,7 +61,7 @@ fn seen(runs: &[Run]) -> Vec<Seen> {
     DISTANCES_BYTES.map(of).into()
 }
 
-fn view(runs: &[Run]) -> View {
+fn view(runs: &[Speed]) -> View {
     let all = seen(runs);
     let best = |far: bool| {
         let of = all.iter().filter(|s| (s.distance_bytes >= 128) == far && (far || s.distance_bytes < 64));
@@ -122,8 +122,8 @@ mod tests {
 
     fn shown(near: f64, far: f64) -> String {
         let rate = |d: usize| if d < 64 { near } else { far };
-        let one = |d: usize| Run { distance_bytes: d, additions_per_s: rate(d) };
-        let runs: Vec<Run> = DISTANCES_BYTES.iter().flat_map(|d| [one(*d); 3]).collect();
+        let one = |d: usize| Speed { distance_bytes: d, additions_per_s: rate(d) };
+        let runs: Vec<Speed> = DISTANCES_BYTES.iter().flat_map(|d| [one(*d); 3]).collect();
         tussle_render::render(&view(&runs), tussle_render::Format::Text, tussle_render::Style::default())
     }
 

@@ -178,7 +178,7 @@ fn any_text(
 }
 
 /// What could not be read, with the file that it is about.
-fn remark(args: &Args, global: &Global, problem: &tussle_perf::Problem) {
+fn remark(args: &Args, global: &Global, problem: &tussle_perf::Skipped) {
     let names: Vec<String> = args.files.iter().map(|f| f.display().to_string()).collect();
     global.remark(format!("{}: {problem}", names.join(", ")));
 }

@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(short = 'R', long, requires = "names", conflicts_with_all = ["lines", "phase", "slab"])]
     reorganize: bool,
     #[command(flatten)]
-    place: memory::Place,
+    place: memory::ObjectAt,
     /// Only name, size and number of holes.
     #[arg(short = 's')]
     sizes: bool,

@@ -207,7 +207,7 @@ fn watch(watching: &mut Watching, duration: Duration, global: &Global) {
 }
 
 /// The evidence so far, with names, and what could not be named.
-pub fn named(watching: &mut Watching) -> (Evidence, Vec<tussle_naming::Problem>) {
+pub fn named(watching: &mut Watching) -> (Evidence, Vec<tussle_naming::Unnamed>) {
     let (mut evidence, operands) = watching.evidence();
     let registers = operands.into_iter().collect();
     let mut images = LiveImages { procs: watching.procs(), host: HostImages::new() };

@@ -8,7 +8,7 @@ use tussle_host::companions::open_bytes;
 
 /// Where an object lies.
 #[derive(clap::Args)]
-pub struct Place {
+pub struct ObjectAt {
     /// Print the object that lies in FILE from OFFSET on (bytes, decimal or 0x..).
     #[arg(long, value_name = "FILE@OFFSET", conflicts_with_all = ["pid", "core"])]
     data: Option<String>,
@@ -23,7 +23,7 @@ pub struct Place {
     addr: Option<u64>,
 }
 
-impl Place {
+impl ObjectAt {
     /// Is an object to be printed?
     pub fn is_given(&self) -> bool {
         self.data.is_some() || self.pid.is_some() || self.core.is_some() || self.addr.is_some()

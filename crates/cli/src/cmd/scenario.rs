@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 use std::process::ExitCode;
 use std::time::Duration;
 use tussle_render::{Cell, Fact, Node, Span, View};
-use tussle_scenarios::predict::Question;
+use tussle_scenarios::predict::Comparison;
 use tussle_scenarios::{Setup, Side, Story, World, view};
 use tussle_stats::{Rng, log_ratios, paired_t};
 
@@ -50,8 +50,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn sides(args: &Args, story: Story, global: &Global) -> anyhow::Result<Question> {
-    let mut question = Question::of(story)?;
+fn sides(args: &Args, story: Story, global: &Global) -> anyhow::Result<Comparison> {
+    let mut question = Comparison::of(story)?;
     if let Some(side) = &args.before {
         question.before = open_side(story, side, global)?;
     }
@@ -62,7 +62,7 @@ fn sides(args: &Args, story: Story, global: &Global) -> anyhow::Result<Question>
 }
 
 /// Operations per second of both sides, pair by pair.
-fn pairs(args: &Args, story: Story, question: &Question) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
+fn pairs(args: &Args, story: Story, question: &Comparison) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
     let &Args { tasks, pairs, seed, .. } = args;
     let name = story.about().name;
     let mut rng = Rng::new(seed);
@@ -93,7 +93,7 @@ fn pairs(args: &Args, story: Story, question: &Question) -> anyhow::Result<(Vec<
 fn answer(
     args: &Args,
     story: Story,
-    question: &Question,
+    question: &Comparison,
     before: &[f64],
     after: &[f64],
 ) -> anyhow::Result<View> {

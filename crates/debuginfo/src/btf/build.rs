@@ -6,7 +6,7 @@ use tussle_model::{
 };
 
 use super::raw::{Blob, Record, kind};
-use crate::error::Problems;
+use crate::error::Damages;
 use crate::text::Budget;
 
 /// Chains of arrays and type tags longer than this are cut.
@@ -19,12 +19,12 @@ pub(super) type Resolve<'r, 'd> = &'r mut dyn FnMut(&Reader<'d>, u32, bool) -> T
 pub(super) struct Reader<'d> {
     blobs: Vec<Blob<'d>>,
     pub pointer_size: u8,
-    pub problems: Problems,
+    pub problems: Damages,
     budget: Budget,
 }
 
 impl<'d> Reader<'d> {
-    pub fn new(blobs: Vec<Blob<'d>>, pointer_size: u8, problems: Problems) -> Reader<'d> {
+    pub fn new(blobs: Vec<Blob<'d>>, pointer_size: u8, problems: Damages) -> Reader<'d> {
         let bytes = blobs.iter().map(|b| b.strings_len() + b.len() * 12).sum();
         Reader { blobs, pointer_size, problems, budget: Budget::for_input(bytes) }
     }

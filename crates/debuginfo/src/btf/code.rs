@@ -7,7 +7,7 @@ use tussle_model::{TypeId, TypeTable};
 use super::build::Reader;
 use super::raw::{Blob, Record, kind};
 use super::{infer_alignments, reached};
-use crate::error::{Error, Problems};
+use crate::error::{Damages, Error};
 
 /// Parameters that registers hold.
 pub const PARAMETERS: usize = 6;
@@ -32,8 +32,8 @@ impl<'d> CodeTypes<'d> {
     /// # Errors
     /// The header or its sections are damaged.
     pub fn read(bytes: &'d [u8]) -> Result<CodeTypes<'d>, Error> {
-        let blob = Blob::parse(bytes, &mut Problems::default())?;
-        let reader = Reader::new(vec![blob], 8, Problems::default());
+        let blob = Blob::parse(bytes, &mut Damages::default())?;
+        let reader = Reader::new(vec![blob], 8, Damages::default());
         let (mut functions, mut variables) = (HashMap::new(), HashMap::new());
         for id in 1..reader.len() as u32 {
             let Some(r) = reader.record(id) else { continue };

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use tussle_model::{Type, TypeId, TypeTable};
 
 use crate::dwarf::Want;
-use crate::error::{Error, Problem, Problems};
+use crate::error::{Damage, Damages, Error};
 use build::Reader;
 use raw::{Blob, kind};
 
@@ -26,7 +26,7 @@ pub use raw::is_btf;
 /// # Errors
 /// [`Error::Malformed`] when the header or its sections are damaged, [`Error::Unsupported`] when `bytes` do not
 /// continue `base`. A damaged type ends the list with a problem.
-pub fn read(bytes: &[u8], base: Option<&[u8]>) -> Result<(TypeTable, Vec<Problem>), Error> {
+pub fn read(bytes: &[u8], base: Option<&[u8]>) -> Result<(TypeTable, Vec<Damage>), Error> {
     read_types(bytes, base, &Want::All, 8)
 }
 
@@ -39,8 +39,8 @@ pub fn read_types(
     base: Option<&[u8]>,
     want: &Want<'_>,
     pointer_size: u8,
-) -> Result<(TypeTable, Vec<Problem>), Error> {
-    let mut problems = Problems::default();
+) -> Result<(TypeTable, Vec<Damage>), Error> {
+    let mut problems = Damages::default();
     let mut blobs = Vec::new();
     if let Some(base) = base {
         blobs.push(Blob::parse(base, &mut problems)?);
@@ -66,7 +66,7 @@ pub fn read_types(
 
 /// The BTF continues that of another file, as a kernel module's does.
 pub fn is_split(bytes: &[u8]) -> bool {
-    Blob::parse(bytes, &mut Problems::default()).is_ok_and(|b| b.is_split())
+    Blob::parse(bytes, &mut Damages::default()).is_ok_and(|b| b.is_split())
 }
 
 /// Every record, under its own id.

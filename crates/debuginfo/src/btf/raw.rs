@@ -2,7 +2,7 @@
 //!
 //! The format is described in the kernel's Documentation/bpf/btf.rst; kinds up to 19 (`ENUM64`) are known.
 
-use crate::error::{Error, Problems};
+use crate::error::{Damages, Error};
 
 const MAGIC: u16 = 0xeb9f;
 
@@ -74,7 +74,7 @@ pub fn is_btf(bytes: &[u8]) -> bool {
 }
 
 impl<'d> Blob<'d> {
-    pub fn parse(bytes: &'d [u8], problems: &mut Problems) -> Result<Blob<'d>, Error> {
+    pub fn parse(bytes: &'d [u8], problems: &mut Damages) -> Result<Blob<'d>, Error> {
         if !is_btf(bytes) {
             return Err(Error::malformed("BTF", 0, "does not begin with the magic number 0xeb9f"));
         }
@@ -173,7 +173,7 @@ impl<'d> Blob<'d> {
 }
 
 /// Where the records start. A damaged record ends the list: nothing behind it can be found.
-fn starts(types: &[u8], little: bool, problems: &mut Problems) -> Vec<u32> {
+fn starts(types: &[u8], little: bool, problems: &mut Damages) -> Vec<u32> {
     let mut starts = Vec::with_capacity(types.len() / 20);
     let mut at = 0;
     while at < types.len() {

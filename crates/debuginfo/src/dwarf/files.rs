@@ -4,7 +4,7 @@ use gimli::{DwarfPackageSections, DwarfSections, EndianSlice, RunTimeEndian, Sec
 
 use crate::companion::{CompanionRequest, Companions, separate};
 use crate::elf::{Bytes, Elf, SectionData};
-use crate::error::{Error, Problem, Problems};
+use crate::error::{Damage, Damages, Error};
 use crate::vtables::Vtables;
 
 /// The reader that all of DWARF is parsed with.
@@ -24,7 +24,7 @@ pub struct Files<'d> {
     pub(crate) package: Option<DwarfPackageSections<SectionData<'static>>>,
     pub(crate) vtables: Vtables<'d>,
     /// What could not be opened or loaded.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Damage>,
 }
 
 /// One `.dwo` file.
@@ -41,7 +41,7 @@ impl<'d> Files<'d> {
     /// # Errors
     /// [`Error::NoDebugInfo`] when there is no `.debug_info` anywhere, [`Error::Malformed`] when it does not load.
     pub fn load(elf: &Elf<'d>, companions: &mut dyn Companions) -> Result<Files<'d>, Error> {
-        let problems = Problems::default();
+        let problems = Damages::default();
         if has_dwarf(elf) {
             let main = load_sections(|name| elf.section(name).map(SectionData::from))?;
             let vtables = Vtables::new(elf.bytes(), None);
@@ -68,7 +68,7 @@ impl<'d> Files<'d> {
         main: DwarfSections<SectionData<'d>>,
         vtables: Vtables<'d>,
         companions: &mut dyn Companions,
-        mut problems: Problems,
+        mut problems: Damages,
     ) -> Files<'d> {
         let sup = elf.debugaltlink().and_then(|(name, build_id)| {
             let request = CompanionRequest::Alternate { name: name.clone(), build_id };
@@ -154,7 +154,7 @@ fn load_sections<'d>(
 fn load_companion<'d>(
     bytes: &Bytes,
     name: &str,
-    problems: &mut Problems,
+    problems: &mut Damages,
 ) -> Option<DwarfSections<SectionData<'d>>> {
     let loaded = Elf::parse((**bytes).as_ref()).and_then(|elf| load_sections(|s| elf.shared(s, bytes)));
     loaded.map_err(|e| problems.add(name, 0, e)).ok()
@@ -164,7 +164,7 @@ fn load_companion<'d>(
 pub(crate) fn load_dwo(
     bytes: &Bytes,
     name: &str,
-    problems: &mut Problems,
+    problems: &mut Damages,
 ) -> Option<DwarfSections<SectionData<'static>>> {
     load_companion(bytes, name, problems)
 }
@@ -172,7 +172,7 @@ pub(crate) fn load_dwo(
 /// Sections of a `.dwp`.
 pub(crate) fn load_package(
     bytes: &Bytes,
-    problems: &mut Problems,
+    problems: &mut Damages,
 ) -> Option<DwarfPackageSections<SectionData<'static>>> {
     let loaded = Elf::parse((**bytes).as_ref()).and_then(|elf| {
         DwarfPackageSections::load(|id| match id.dwo_name() {

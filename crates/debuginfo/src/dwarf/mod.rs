@@ -34,7 +34,7 @@ use tussle_model::{TypeId, TypeTable};
 
 use crate::companion::Companions;
 use crate::elf::Elf;
-use crate::error::{Error, Problem, Problems};
+use crate::error::{Damage, Damages, Error};
 
 pub use files::{Files, Slice};
 pub use types::Types;
@@ -53,12 +53,12 @@ pub enum Want<'a> {
 }
 
 impl<'d> Files<'d> {
-    /// The units of all files. Problems are appended to `problems`.
+    /// The units of all files. What cannot be read is appended to `problems`.
     ///
     /// # Errors
     /// [`Error::Malformed`] when not even the first unit can be read.
-    pub fn units(&self, problems: &mut Vec<Problem>) -> Result<Units<'_>, Error> {
-        let mut found = Problems::default();
+    pub fn units(&self, problems: &mut Vec<Damage>) -> Result<Units<'_>, Error> {
+        let mut found = Damages::default();
         let units = Units::load(self, &mut found);
         problems.append(&mut found.0);
         units
@@ -98,7 +98,7 @@ pub fn read_types(
     elf: &Elf<'_>,
     want: &Want<'_>,
     companions: &mut dyn Companions,
-) -> Result<(TypeTable, Vec<Problem>), Error> {
+) -> Result<(TypeTable, Vec<Damage>), Error> {
     let mut files = Files::load(elf, companions)?;
     let mut problems = std::mem::take(&mut files.problems);
     let units = files.units(&mut problems)?;

@@ -9,7 +9,7 @@ use tussle_model::{TypeId, TypeTable};
 
 use super::types::Types;
 use super::units::Units;
-use crate::error::Problem;
+use crate::error::Damage;
 
 /// More threads find the same types over and over.
 const THREADS_MAX: usize = 8;
@@ -29,7 +29,7 @@ struct Part {
     table: TypeTable,
     key_of: Vec<u64>,
     appeared: Vec<(TypeId, u32)>,
-    problems: Vec<Problem>,
+    problems: Vec<Damage>,
 }
 
 impl Types<'_> {

@@ -37,14 +37,14 @@ pub(super) enum Role {
 
 /// Where an attribute goes in the word of its entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum Lane {
     Name,
     Line,
     /// Where it is, how large, or what its value is.
     Number,
 }
 
-impl Place {
+impl Lane {
     fn shift(self) -> u32 {
         [0, 32, 48][self as usize]
     }
@@ -58,7 +58,7 @@ impl Place {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum How {
     /// Together with others, each at its place in one word.
-    Packed(Place),
+    Packed(Lane),
     /// A word of its own.
     Alone,
     /// By what it refers to in its unit.
@@ -141,14 +141,14 @@ impl Op {
     }
 
     /// Its place in the word of its entry, if it is small enough. Attributes of one place never occur in one entry.
-    fn place(&self, tag: DwTag) -> Option<Place> {
+    fn place(&self, tag: DwTag) -> Option<Lane> {
         let place = match gimli::DwAt(self.at) {
-            dw::DW_AT_name => Place::Name,
-            dw::DW_AT_decl_line => Place::Line,
-            dw::DW_AT_data_member_location if tag == dw::DW_TAG_member => Place::Number,
-            dw::DW_AT_const_value if tag == dw::DW_TAG_enumerator => Place::Number,
-            dw::DW_AT_upper_bound => Place::Number,
-            dw::DW_AT_byte_size if is_root(tag) => Place::Number,
+            dw::DW_AT_name => Lane::Name,
+            dw::DW_AT_decl_line => Lane::Line,
+            dw::DW_AT_data_member_location if tag == dw::DW_TAG_member => Lane::Number,
+            dw::DW_AT_const_value if tag == dw::DW_TAG_enumerator => Lane::Number,
+            dw::DW_AT_upper_bound => Lane::Number,
+            dw::DW_AT_byte_size if is_root(tag) => Lane::Number,
             _ => return None,
         };
         let fits = match self.width {

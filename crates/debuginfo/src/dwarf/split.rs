@@ -5,7 +5,7 @@ use gimli::{DwAt, EndianSlice, Section, constants as dw};
 use super::files::{DWOS_MAX, Dwo, Files, Slice, load_dwo, load_package};
 use crate::companion::{CompanionRequest, Companions};
 use crate::elf::SectionData;
-use crate::error::Problems;
+use crate::error::Damages;
 
 /// What a skeleton unit says about its other half.
 pub(crate) struct Skeleton {
@@ -15,7 +15,7 @@ pub(crate) struct Skeleton {
 }
 
 /// Opens what the skeleton units of the main file name.
-pub(crate) fn load(files: &mut Files<'_>, companions: &mut dyn Companions, problems: &mut Problems) {
+pub(crate) fn load(files: &mut Files<'_>, companions: &mut dyn Companions, problems: &mut Damages) {
     let skeletons = skeletons(files);
     if skeletons.is_empty() {
         return;
@@ -66,7 +66,7 @@ fn foreign(
 }
 
 /// Tells whether the package holds a unit.
-fn packaged(files: &Files<'_>, problems: &mut Problems) -> impl Fn(u64) -> bool + use<> {
+fn packaged(files: &Files<'_>, problems: &mut Damages) -> impl Fn(u64) -> bool + use<> {
     let index = files.package.as_ref().and_then(|p| {
         let empty = EndianSlice::new(&[], files.endian);
         match p.borrow(|s| EndianSlice::new(s.get(), files.endian), empty) {

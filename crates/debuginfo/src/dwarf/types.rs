@@ -14,7 +14,7 @@ use super::ident::{DEPTH_MAX, Kind};
 use super::member::RawMember;
 use super::units::{DieRef, Units};
 use super::virtual_bases::Slot;
-use crate::error::{Problem, Problems};
+use crate::error::{Damage, Damages};
 use crate::text::Budget;
 
 pub(super) type Loaded<'f> = Rc<Context<'f>>;
@@ -46,7 +46,7 @@ pub struct Types<'f> {
     contents: Contents,
     pub(super) stubs: bool,
     language: Language,
-    pub(super) problems: Problems,
+    pub(super) problems: Damages,
     /// Members of all structs read.
     pub(super) members: usize,
     /// Of classes with virtual bases: where their vtables tell the places of these.
@@ -117,7 +117,7 @@ impl<'f> Types<'f> {
             contents: Contents::default(),
             stubs: false,
             language: Language::C,
-            problems: Problems::default(),
+            problems: Damages::default(),
             members: 0,
             slots: IntMap::default(),
             budget: Rc::new(Budget::for_input(units.bytes())),
@@ -319,13 +319,13 @@ impl<'f> Types<'f> {
 
     /// The table and what went wrong. Structs come in the order in which they first appear in the file, before all
     /// other types; a declaration with exactly one definition of its name is replaced by it.
-    pub fn finish(self) -> (TypeTable, Vec<Problem>) {
+    pub fn finish(self) -> (TypeTable, Vec<Damage>) {
         let (table, _, problems) = self.finish_with_ids();
         (table, problems)
     }
 
     /// The same, and for every id that [`Types::resolve`] gave (as an index) the id in the finished table.
-    pub fn finish_with_ids(self) -> (TypeTable, Vec<TypeId>, Vec<Problem>) {
+    pub fn finish_with_ids(self) -> (TypeTable, Vec<TypeId>, Vec<Damage>) {
         let (mut problems, mut table) = (self.problems, self.table);
         if self.budget.is_spent() {
             let what = "refers to the same places too often: reading stopped early";

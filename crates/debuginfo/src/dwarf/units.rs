@@ -6,7 +6,7 @@ use std::ops::Range;
 use gimli::{DebugInfoOffset, EndianSlice, Endianity, Reader, Section, UnitHeader, UnitOffset, UnitType};
 
 use super::files::{Files, Slice};
-use crate::error::{Error, Problems};
+use crate::error::{Damages, Error};
 
 /// More units than this are not read; the largest known programs have some 200,000.
 const UNITS_MAX: usize = 4_000_000;
@@ -48,7 +48,7 @@ impl<'f> Units<'f> {
     ///
     /// # Errors
     /// [`Error::Malformed`] when not even the first header can be read.
-    pub(crate) fn load(files: &'f Files<'_>, problems: &mut Problems) -> Result<Units<'f>, Error> {
+    pub(crate) fn load(files: &'f Files<'_>, problems: &mut Damages) -> Result<Units<'f>, Error> {
         let mut units = Units {
             files,
             dwarfs: Vec::new(),
@@ -151,7 +151,7 @@ impl<'f> Units<'f> {
         (0..self.units.len() as u32).filter(|&i| self.units[i as usize].dwarf == dwarf).collect()
     }
 
-    fn add_dwarf(&mut self, dwarf: gimli::Dwarf<Slice<'f>>, section: &str, problems: &mut Problems) -> u32 {
+    fn add_dwarf(&mut self, dwarf: gimli::Dwarf<Slice<'f>>, section: &str, problems: &mut Damages) -> u32 {
         let index = self.dwarfs.len() as u32;
         let first = self.units.len();
         let mut headers = dwarf.units();
@@ -200,7 +200,7 @@ impl<'f> Units<'f> {
         &mut self,
         files: &'f Files<'_>,
         main: u32,
-        problems: &mut Problems,
+        problems: &mut Damages,
     ) -> HashMap<u32, Range<usize>> {
         let mut found = HashMap::new();
         if files.dwos.is_empty() && files.package.is_none() {
@@ -230,7 +230,7 @@ impl<'f> Units<'f> {
         parent: &gimli::Dwarf<Slice<'f>>,
         skeletons: &HashMap<u64, u32>,
         found: &mut HashMap<u32, Range<usize>>,
-        problems: &mut Problems,
+        problems: &mut Damages,
     ) {
         let Some(package) = &files.package else { return };
         let empty = EndianSlice::new(&[], files.endian);
@@ -259,7 +259,7 @@ impl<'f> Units<'f> {
         &mut self,
         dwarf: gimli::Dwarf<Slice<'f>>,
         name: &str,
-        problems: &mut Problems,
+        problems: &mut Damages,
     ) -> Range<usize> {
         let first = self.units.len();
         self.add_dwarf(dwarf, name, problems);

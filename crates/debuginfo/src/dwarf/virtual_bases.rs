@@ -31,7 +31,7 @@ struct Part<'a> {
 
 /// What the vtables say of one base.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum BaseOffset {
     At(u64),
     /// Two of them say different things.
     Disputed,
@@ -54,7 +54,7 @@ impl Types<'_> {
         let mut told = self.places(a, slots);
         for m in a.members.iter_mut().filter(|m| m.role == MemberRole::VirtualBase) {
             let place = told.remove(&self.table.strip(m.ty));
-            m.offset_bits = place.and_then(Place::known).map_or(Member::UNPLACED, |at| at.saturating_mul(8));
+            m.offset_bits = place.and_then(BaseOffset::known).map_or(Member::UNPLACED, |at| at.saturating_mul(8));
         }
         a.indirect_bases = told.into_iter().filter_map(|(ty, place)| Some((ty, place.known()?))).collect();
         a.indirect_bases.sort_unstable();
@@ -70,7 +70,7 @@ impl Types<'_> {
     }
 
     /// What the vtables say of all virtual bases. Nothing when the class has no name, or too many parts.
-    fn places(&self, a: &Aggregate, slots: &[Slot]) -> HashMap<TypeId, Place> {
+    fn places(&self, a: &Aggregate, slots: &[Slot]) -> HashMap<TypeId, BaseOffset> {
         let mut places = HashMap::new();
         let Some(name) = a.name.as_deref().filter(|_| !slots.is_empty() || !self.slots.is_empty()) else {
             return places;
@@ -85,12 +85,12 @@ impl Types<'_> {
             for slot in part.slots {
                 let Some(at) = self.written(name, a.size, part.offset, slot.distance) else { continue };
                 match places.get(&slot.base) {
-                    Some(&old) if old != Place::At(at) => {
-                        places.insert(slot.base, Place::Disputed);
+                    Some(&old) if old != BaseOffset::At(at) => {
+                        places.insert(slot.base, BaseOffset::Disputed);
                     }
                     Some(_) => {}
                     None => {
-                        places.insert(slot.base, Place::At(at));
+                        places.insert(slot.base, BaseOffset::At(at));
                         parts.extend(self.part(slot.base, at));
                     }
                 }
@@ -116,11 +116,11 @@ impl Types<'_> {
     }
 }
 
-impl Place {
+impl BaseOffset {
     fn known(self) -> Option<u64> {
         match self {
-            Place::At(at) => Some(at),
-            Place::Disputed => None,
+            BaseOffset::At(at) => Some(at),
+            BaseOffset::Disputed => None,
         }
     }
 }

@@ -18,7 +18,7 @@ const ORIGINS_MAX: usize = 8;
 
 /// Where the value of a variable is. Registers have DWARF's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// In a register.
     Register(u16),
     /// It is a register plus a constant, and lives nowhere.
@@ -39,7 +39,7 @@ pub struct Placed {
     /// Entry of its type in `.debug_info`.
     pub ty: Option<usize>,
     /// Where it is.
-    pub place: Place,
+    pub place: Location,
 }
 
 /// One variable in one stretch of code.
@@ -47,7 +47,7 @@ pub struct Placed {
 struct Row {
     range: Range<u64>,
     entry: usize,
-    place: Place,
+    place: Location,
 }
 
 /// A function with its own code.
@@ -81,7 +81,7 @@ type Named = (Option<String>, Option<usize>, Option<usize>);
 struct Around {
     depth: isize,
     ranges: Vec<Range<u64>>,
-    frame: Option<Place>,
+    frame: Option<Location>,
 }
 
 impl Places {
@@ -193,11 +193,11 @@ fn ranges(unit: &UnitRef<'_, Reader>, entry: &Entry) -> Vec<Range<u64>> {
     out
 }
 
-fn frame_base(unit: &UnitRef<'_, Reader>, value: AttributeValue<Reader>) -> Option<Place> {
+fn frame_base(unit: &UnitRef<'_, Reader>, value: AttributeValue<Reader>) -> Option<Location> {
     let AttributeValue::Exprloc(expression) = value else { return None };
     match operations(unit, expression)?.as_slice() {
-        [Operation::CallFrameCFA] => Some(Place::Frame(0)),
-        [Operation::Register { register }] => Some(Place::Memory(register.0, 0)),
+        [Operation::CallFrameCFA] => Some(Location::Frame(0)),
+        [Operation::Register { register }] => Some(Location::Memory(register.0, 0)),
         _ => None,
     }
 }
@@ -215,19 +215,19 @@ fn operations(unit: &UnitRef<'_, Reader>, expression: Expression<Reader>) -> Opt
 }
 
 /// Anything but the simplest places is no place: a wrong one is worse than none.
-fn place(unit: &UnitRef<'_, Reader>, e: Expression<Reader>, frame: Option<Place>) -> Option<Place> {
+fn place(unit: &UnitRef<'_, Reader>, e: Expression<Reader>, frame: Option<Location>) -> Option<Location> {
     match operations(unit, e)?.as_slice() {
-        [Operation::Register { register }] => Some(Place::Register(register.0)),
-        [Operation::RegisterOffset { register, offset, .. }] => Some(Place::Memory(register.0, *offset)),
+        [Operation::Register { register }] => Some(Location::Register(register.0)),
+        [Operation::RegisterOffset { register, offset, .. }] => Some(Location::Memory(register.0, *offset)),
         [Operation::RegisterOffset { register, offset, .. }, Operation::StackValue] => {
-            Some(Place::Sum(register.0, *offset))
+            Some(Location::Sum(register.0, *offset))
         }
         [Operation::FrameOffset { offset }] => match frame? {
-            Place::Frame(base) => Some(Place::Frame(base.checked_add(*offset)?)),
-            Place::Memory(register, base) => Some(Place::Memory(register, base.checked_add(*offset)?)),
+            Location::Frame(base) => Some(Location::Frame(base.checked_add(*offset)?)),
+            Location::Memory(register, base) => Some(Location::Memory(register, base.checked_add(*offset)?)),
             _ => None,
         },
-        [Operation::Address { address }] => Some(Place::Static(*address)),
+        [Operation::Address { address }] => Some(Location::Static(*address)),
         _ => None,
     }
 }

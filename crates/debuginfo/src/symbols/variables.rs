@@ -9,7 +9,7 @@ use gimli::{
 use tussle_model::SourceLoc;
 
 use super::{Reader, Variable};
-use crate::error::Problems;
+use crate::error::Damages;
 
 type Entry = gimli::DebuggingInformationEntry<Reader>;
 
@@ -31,7 +31,7 @@ struct Defined {
 }
 
 /// All variables of all units, in no particular order.
-pub(super) fn read(dwarf: &gimli::Dwarf<Reader>, problems: &mut Problems) -> Vec<Variable> {
+pub(super) fn read(dwarf: &gimli::Dwarf<Reader>, problems: &mut Damages) -> Vec<Variable> {
     let mut declared = HashMap::new();
     let mut defined = Vec::new();
     let mut headers = dwarf.units();

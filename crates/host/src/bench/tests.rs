@@ -83,7 +83,7 @@ fn a_plan_without_sense_does_not_start() {
 #[test]
 fn until_decided_stops_early_when_the_answer_is_plain() {
     let mut plan = by_regex(plan("echo ops: 10$(($$ % 10))", "echo ops: 20$(($$ % 10))", 2), r"ops: (\d+)");
-    plan.until = Until::Decided { question: Question::default(), pairs_max: 60 };
+    plan.until = Until::Decided { question: Criterion::default(), pairs_max: 60 };
     let paired = paired(&plan).unwrap();
     let v = tussle_bench::verdict(&paired).unwrap();
     assert_eq!(v.outcome, Outcome::Improved, "{}", v.wording);

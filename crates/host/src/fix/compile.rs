@@ -11,7 +11,7 @@ use tussle_debuginfo::dwarf::Want;
 use tussle_model::{SourceLoc, TypeId, TypeTable};
 
 use super::calls::{self, Call, is_cpp, is_unit};
-use super::place::{self, Place};
+use super::place::{self, BuildCopy};
 use super::sources::Sources;
 use super::tools::debug_compilers;
 use super::{FixError, Request, compdb, kernel};
@@ -104,7 +104,7 @@ pub(super) struct Compiler<'a> {
     /// The file to patch, relative.
     pub(super) file: &'a Path,
     /// Where it is built.
-    place: &'a Place<'a>,
+    place: &'a BuildCopy<'a>,
     pub(super) root: &'a Path,
     /// Lines on which a struct without a name of its own begins: the type is called by a variable.
     unnamed: Option<RangeInclusive<u32>>,
@@ -120,7 +120,7 @@ impl<'a> Compiler<'a> {
         request: &'a Request<'a>,
         sources: &'a Sources,
         file: &'a Path,
-        place: &'a Place<'a>,
+        place: &'a BuildCopy<'a>,
     ) -> Result<Self, FixError> {
         let (tools, root) = (Scratch::empty()?, place.path());
         let unnamed = unnamed(sources.text(file), request);
@@ -167,7 +167,7 @@ impl<'a> Compiler<'a> {
         announce: &mut dyn FnMut(&str),
         probe: &dyn Fn(&Path) -> Option<T>,
     ) -> Result<T, FixError> {
-        if let Place::Built(workshop) = self.place {
+        if let BuildCopy::Built(workshop) = self.place {
             self.calls.borrow_mut().get_or_insert_with(|| calls::of_all(&workshop.calls()));
             return place::find(workshop, patched, announce, probe)?.ok_or_else(|| self.no_layout());
         }

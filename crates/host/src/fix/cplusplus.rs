@@ -19,7 +19,7 @@ use super::calls::Call;
 const PROBE: &str = "tussle_probe_";
 
 /// What is asked.
-pub(super) struct Question<'a> {
+pub(super) struct ClassQuestion<'a> {
     /// The class, with its namespaces, as the debug information names it.
     pub(super) class: &'a str,
     /// The file that defines it, in the copy.
@@ -37,7 +37,7 @@ pub(super) struct Question<'a> {
 /// Why the order must stay.
 pub(super) type Reason = String;
 
-impl Question<'_> {
+impl ClassQuestion<'_> {
     /// Asks clang about every call; the file is as it was when this returns.
     pub(super) fn ask(&self, calls: &[Call]) -> Result<(), Reason> {
         let clang = crate::cc::search("clang++".as_ref()).ok_or(

@@ -12,7 +12,7 @@ use tussle_model::{Language, MemberRole, TypeId};
 use super::FixError;
 use super::calls::{Call, is_cpp};
 use super::compile::Compiler;
-use super::cplusplus::Question;
+use super::cplusplus::ClassQuestion;
 use super::diagnostics::{self, Messages};
 
 /// Whether the edits change the order of members.
@@ -92,7 +92,7 @@ impl Meaning<'_> {
         let after: Vec<String> =
             self.relayout.relaid(holder)?.order.iter().filter_map(|i| field((*i)?)).collect();
         let bare = bare_name(self.compiler.request.type_name);
-        let question = Question {
+        let question = ClassQuestion {
             class: class.name.as_deref().unwrap_or(bare),
             file: self.place,
             text: self.text,

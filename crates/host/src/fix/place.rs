@@ -7,42 +7,42 @@ use super::{Build, FixError, Request, farm, kernel};
 use crate::project::{BuildError, Scratch, Workshop, WorkshopError};
 
 /// A copy of the folder in which the build may run and files may be written.
-pub(super) enum Place<'a> {
+pub(super) enum BuildCopy<'a> {
     Own(Scratch),
     Built(&'a Workshop),
 }
 
-impl<'a> Place<'a> {
+impl<'a> BuildCopy<'a> {
     /// `real` files will be written; with the texts of the folder.
-    pub(super) fn new(request: &Request<'a>, real: &[PathBuf]) -> Result<Place<'a>, FixError> {
+    pub(super) fn new(request: &Request<'a>, real: &[PathBuf]) -> Result<BuildCopy<'a>, FixError> {
         let own = match (request.build, request.workshop) {
-            (Build::Shell(_) | Build::Make | Build::System(_), Some(workshop)) => return Place::built(workshop),
+            (Build::Shell(_) | Build::Make | Build::System(_), Some(workshop)) => return BuildCopy::built(workshop),
             (Build::Shell(_) | Build::Make | Build::System(_), None) => Scratch::copy_of(request.dir)?,
             // Nothing is written but these files: links to the others do.
             (Build::Kernel, _) => farm::tree(request.dir, real, &kernel::REAL, &kernel::LEFT_OUT)?,
             (Build::Compdb(_) | Build::Plain, _) => farm::tree(request.dir, real, &[], &[])?,
         };
-        Ok(Place::Own(own))
+        Ok(BuildCopy::Own(own))
     }
 
     /// A copy in which every build writes, whatever the language.
-    pub(super) fn of_everything(request: &Request<'a>) -> Result<Place<'a>, FixError> {
+    pub(super) fn of_everything(request: &Request<'a>) -> Result<BuildCopy<'a>, FixError> {
         match request.workshop {
-            Some(workshop) => Place::built(workshop),
-            None => Ok(Place::Own(Scratch::copy_of(request.dir)?)),
+            Some(workshop) => BuildCopy::built(workshop),
+            None => Ok(BuildCopy::Own(Scratch::copy_of(request.dir)?)),
         }
     }
 
-    fn built(workshop: &Workshop) -> Result<Place<'_>, FixError> {
+    fn built(workshop: &Workshop) -> Result<BuildCopy<'_>, FixError> {
         let io = |source| FixError::Io { path: workshop.path().into(), source };
         workshop.restore().map_err(io)?;
-        Ok(Place::Built(workshop))
+        Ok(BuildCopy::Built(workshop))
     }
 
     pub(super) fn path(&self) -> &Path {
         match self {
-            Place::Own(scratch) => scratch.path(),
-            Place::Built(workshop) => workshop.path(),
+            BuildCopy::Own(scratch) => scratch.path(),
+            BuildCopy::Built(workshop) => workshop.path(),
         }
     }
 
@@ -50,8 +50,8 @@ impl<'a> Place<'a> {
     pub(super) fn write(&self, file: &Path, text: &str) -> Result<(), FixError> {
         let path = self.path().join(file);
         let written = match self {
-            Place::Own(_) => std::fs::write(&path, text),
-            Place::Built(workshop) => workshop.write(file, text),
+            BuildCopy::Own(_) => std::fs::write(&path, text),
+            BuildCopy::Built(workshop) => workshop.write(file, text),
         };
         written.map_err(|source| FixError::Io { path, source })
     }

@@ -15,7 +15,7 @@ use tussle_debuginfo::dwarf::Want;
 use tussle_model::{Aggregate, MemberRole, SourceLoc, TypeId, TypeTable};
 
 use super::compile::{elf_files, hidden, run};
-use super::place::{self, Place};
+use super::place::{self, BuildCopy};
 use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request};
 use crate::companions::{FileCompanions, open_bytes};
 use crate::project::{BUILD_FOLDER, System};
@@ -61,7 +61,7 @@ pub(super) fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) 
     uses(request, request.edits.iter().any(Edit::resizes), &sources)?;
     let text = rust::patch(old, request.type_name, line(request.decl), request.edits, &wrapper)
         .map_err(|refusal| FixError::Refused { file: file.display().to_string(), refusal })?;
-    let place = Place::of_everything(request)?;
+    let place = BuildCopy::of_everything(request)?;
     let builder = Builder { request, file: &file, place: &place };
     let before = builder.layout(false, announce)?;
     place.write(&file, &text.text)?;
@@ -176,7 +176,7 @@ fn wrapper(dir: &Path, file: &Path) -> Wrapper {
 struct Builder<'a> {
     request: &'a Request<'a>,
     file: &'a Path,
-    place: &'a Place<'a>,
+    place: &'a BuildCopy<'a>,
 }
 
 impl Builder<'_> {
@@ -199,7 +199,7 @@ impl Builder<'_> {
         let names = [self.request.type_name.to_string()];
         // A name without its crate is found in the table of everything only.
         let wants = [Want::Names(&names), Want::All];
-        if let Place::Built(workshop) = self.place {
+        if let BuildCopy::Built(workshop) = self.place {
             let read = |file: &Path| wants.iter().find_map(|w| self.read(file, w));
             return place::find(workshop, patched, announce, &read)?.ok_or_else(|| self.no_layout());
         }

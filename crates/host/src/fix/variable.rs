@@ -10,7 +10,7 @@ use tussle_advise::patch::{self, Refusal};
 
 use super::compile::Compiler;
 use super::sources::Sources;
-use super::place::Place;
+use super::place::BuildCopy;
 use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request, diagnostics};
 use crate::companions::open_bytes;
 
@@ -34,7 +34,7 @@ pub(super) fn patch_tree(
         public(request, &files).map_err(FixError::Use)?;
     }
     let real: Vec<PathBuf> = files.iter().map(|f| f.path.clone()).collect();
-    let place = Place::new(request, &real)?;
+    let place = BuildCopy::new(request, &real)?;
     let compiler = Compiler::new(request, sources, &first.path, &place)?;
     let sizes = |file: &Path| sizes(file, &changes);
     let before = compiler.find(false, announce, &sizes)?;

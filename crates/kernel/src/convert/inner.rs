@@ -8,16 +8,16 @@ use tussle_model::leaf::{Arrays, leaf_at, leaves};
 
 use crate::convert::Inputs;
 use crate::image::KernelTypes;
-use crate::place::{Place, TypeWish};
+use crate::place::{Owner, TypeWish};
 use crate::typed::{Code, Holder, structure};
 
 /// Variables in the base registers of code, with the displacement of its operand; by code row.
 pub(super) type Bases = BTreeMap<u32, Vec<(Holder, i64)>>;
 
 /// Asks for the code that touches objects which may stay without a type.
-pub(super) fn bases(inputs: &Inputs, evidence: &Evidence, objects: &[Place]) -> Bases {
+pub(super) fn bases(inputs: &Inputs, evidence: &Evidence, objects: &[Owner]) -> Bases {
     let code = Code { symbols: &inputs.image.symbols, file: inputs.vmlinux };
-    let sure = |p: &Place| matches!(p.ty, TypeWish::Named(_) | TypeWish::Entry(_));
+    let sure = |p: &Owner| matches!(p.ty, TypeWish::Named(_) | TypeWish::Entry(_));
     let open = |o: u32| objects.get(o as usize).is_some_and(|p| !sure(p));
     let mut out = Bases::new();
     for t in evidence.touches.iter().filter(|t| t.field.is_none() && open(t.object)) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tussle_evidence::{Access as Row, Evidence, Touch, TouchKind, Transfer};
 
 use crate::convert::{Attribution, code_row};
-use crate::place::{Atlas, How, Place, TypeWish, When};
+use crate::place::{Atlas, How, Owner, TypeWish, When};
 use crate::stream::{Access, AccessKind, Chain, Stream, Summary};
 
 /// Rows of accesses kept apart by time at most; beyond, windows of one place are merged.
@@ -28,7 +28,7 @@ pub(super) struct Rows<'a> {
     stream: &'a Stream,
     end: &'a Summary,
     atlas: &'a Atlas<'a>,
-    pub objects: Vec<Place>,
+    pub objects: Vec<Owner>,
     pub attribution: Attribution,
     by_identity: HashMap<(u64, u64, Option<String>, u32), u32>,
     known: HashMap<(u64, u32, u32), u32>,
@@ -229,12 +229,12 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn identity(place: &Place) -> (u64, u64, Option<String>, u32) {
+fn identity(place: &Owner) -> (u64, u64, Option<String>, u32) {
     (place.base, place.size, place.name.clone(), place.life.number)
 }
 
 /// What objects of one kind have in common.
-pub(super) fn label(place: &Place) -> String {
+pub(super) fn label(place: &Owner) -> String {
     place.name.clone().unwrap_or_else(|| place.why.clone())
 }
 

@@ -15,7 +15,7 @@ const VISITS_MAX: usize = 400_000;
 type Visit = (u32, u64, u32, TouchKind, u64);
 
 /// What makes two sections the same operation: vCPU, lock, its mode, visits without the gaps, inner locks.
-type Shape = (u16, u32, u64, Option<bool>, Vec<(u32, u64, u32, TouchKind)>, Vec<InnerLock>);
+type OperationKey = (u16, u32, u64, Option<bool>, Vec<(u32, u64, u32, TouchKind)>, Vec<InnerLock>);
 
 /// Sums of sections of one shape, weighted.
 #[derive(Default)]
@@ -59,7 +59,7 @@ pub(super) fn operations(stream: &Stream, ground: &mut dyn Ground) -> (Vec<Opera
     sections.sort_by_key(|s| (s.began, s.vcpu));
     let mut out: Vec<Operation> = Vec::new();
     let mut sums: Vec<Sums> = Vec::new();
-    let mut by_shape: HashMap<Shape, usize> = HashMap::new();
+    let mut by_shape: HashMap<OperationKey, usize> = HashMap::new();
     let (mut visits_all, mut left_out) = (0, 0);
     for s in sections {
         let (visits, inner) = visits(s, ground);

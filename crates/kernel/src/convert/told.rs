@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tussle_evidence::{Evidence, ObjectKind};
 
 use crate::convert::Inputs;
-use crate::place::{How, Place, TypeWish};
+use crate::place::{How, Owner, TypeWish};
 use crate::typed::{Code, Holder, Pointed, Told};
 
 /// Sites asked about at most.
@@ -26,7 +26,7 @@ enum Site {
 }
 
 impl Site {
-    fn of(p: &Place, id: u32) -> Option<Site> {
+    fn of(p: &Owner, id: u32) -> Option<Site> {
         match &p.ty {
             TypeWish::Cache(c) => return Some(Site::Cache(c.name.clone(), p.asked)),
             TypeWish::Unknown => {}
@@ -58,7 +58,7 @@ impl Site {
 }
 
 /// Wishes for the types of all objects with a known allocation.
-pub(super) fn ask(inputs: &Inputs, evidence: &Evidence, objects: &mut [Place]) {
+pub(super) fn ask(inputs: &Inputs, evidence: &Evidence, objects: &mut [Owner]) {
     let code = Code { symbols: &inputs.image.symbols, file: inputs.vmlinux };
     let of: HashMap<u32, Site> =
         objects.iter().zip(0u32..).filter_map(|(p, id)| Some((id, Site::of(p, id)?))).collect();

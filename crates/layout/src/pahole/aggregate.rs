@@ -4,7 +4,7 @@ use super::names::keyword;
 use super::stats::Stats;
 use super::{Options, member};
 use crate::align::{inferred, natural, takes_room};
-use crate::holes::{Holes, Place, order};
+use crate::holes::{Extent, Holes, order};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{
     Aggregate, AggregateKind, AlignmentSource, EnumType, Language, Member, MemberRole, TypeTable,
@@ -132,7 +132,7 @@ impl Writer<'_> {
         let holes = Holes::of(self.table, a);
         let mut stats = Stats::default();
         let mut inner = Conf { indent: conf.indent + 1, suffix: None, alternative: false, ..conf.clone() };
-        let mut last: Option<(usize, Place)> = None;
+        let mut last: Option<(usize, Extent)> = None;
         let mut last_size = 0;
         let mut blank = false;
         let mut end = 0;
@@ -147,7 +147,7 @@ impl Writer<'_> {
         let order = order(a);
         for (n, &i) in order.iter().enumerate() {
             let m = &a.members[i];
-            let p = Place::of(self.table, m);
+            let p = Extent::of(self.table, m);
             let align = self.member_align(m, p.offset, end).filter(|_| a.language != Language::Rust);
             let gap = last.map_or(0, |(l, _)| holes.after[l].bytes);
             stats.forced(align, gap);
@@ -189,7 +189,7 @@ impl Writer<'_> {
     }
 
     /// Size that the next member is held against: bit-fields of one unit keep the first one's.
-    fn counted_size(&self, p: &Place, before: Option<Place>, last_size: u64) -> u64 {
+    fn counted_size(&self, p: &Extent, before: Option<Extent>, last_size: u64) -> u64 {
         match before {
             Some(b) if b.offset == p.offset && last_size != 0 && last_size >= p.size => last_size,
             _ => p.size,
@@ -197,7 +197,7 @@ impl Writer<'_> {
     }
 
     /// Notes that a bit-field shares bytes with its neighbour. True when a blank line must follow.
-    fn combined(&mut self, p: &Place, before: &Place, last_size: u64, indent: usize, blank: bool) -> bool {
+    fn combined(&mut self, p: &Extent, before: &Extent, last_size: u64, indent: usize, blank: bool) -> bool {
         if last_size == 0 {
             return false;
         }
@@ -319,7 +319,7 @@ impl Writer<'_> {
             return declared;
         }
         let natural = members_natural(self.table, a);
-        let mut places = a.members.iter().filter(|m| takes_room(m.role)).map(|m| Place::of(self.table, m));
+        let mut places = a.members.iter().filter(|m| takes_room(m.role)).map(|m| Extent::of(self.table, m));
         let end = places.rfind(|p| p.size != 0).map_or(0, |p| p.offset.saturating_add(p.size));
         inferred(a.size, end, natural, self.options.line.bytes())
     }
@@ -345,7 +345,7 @@ impl Writer<'_> {
         let mut widest = 1;
         for m in a.members.iter().filter(|m| takes_room(m.role)) {
             let natural = natural(self.table, m.ty);
-            if !Place::of(self.table, m).offset.is_multiple_of(natural) {
+            if !Extent::of(self.table, m).offset.is_multiple_of(natural) {
                 return true;
             }
             widest = widest.max(natural);

@@ -2,13 +2,13 @@
 
 use super::aggregate::{Conf, Writer, plural};
 use super::names::{function_pointer, push_number, push_padded, type_name};
-use crate::holes::Place;
+use crate::holes::Extent;
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{Aggregate, AggregateKind, Member, MemberRole, Type, TypeId, TypeTable};
 
 /// Writes a member without its newline. `line` is the last cacheline that a comment has announced.
 pub(super) fn write(w: &mut Writer<'_>, m: &Member, align: Option<u64>, conf: &Conf, line: &mut u64) {
-    let p = Place::of(w.table, m);
+    let p = Extent::of(w.table, m);
     let mut inner = conf.clone();
     let mut offset = p.offset;
     if !conf.relative {
@@ -59,7 +59,7 @@ pub(super) fn write(w: &mut Writer<'_>, m: &Member, align: Option<u64>, conf: &C
 }
 
 /// The comment with offset and size; only the vtable knows an offset that is not there.
-fn place(w: &mut Writer<'_>, p: &Place, offset: Option<u64>) {
+fn place(w: &mut Writer<'_>, p: &Extent, offset: Option<u64>) {
     let hex = w.options.hex;
     w.out.push_str("/* ");
     match offset {

@@ -1,7 +1,7 @@
 //! The trailer: sizes, holes and paddings as comments.
 
 use super::aggregate::{Conf, Writer, plural};
-use crate::holes::{Gap, Holes, Place};
+use crate::holes::{Extent, Gap, Holes};
 use tussle_model::{Aggregate, Language, MemberRole};
 
 /// What the trailer counts while members go by.
@@ -41,7 +41,7 @@ impl Stats {
         notes
     }
 
-    pub fn member(&mut self, p: &Place) {
+    pub fn member(&mut self, p: &Extent) {
         match p.bits {
             Some((_, width)) => self.sum_bits += u64::from(width),
             None => self.sum_bytes = self.sum_bytes.saturating_add(p.size),

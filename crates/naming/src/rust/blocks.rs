@@ -32,7 +32,7 @@ struct Elements {
 
 /// What the frames of an allocation say about its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum BlockKind {
     Counted,
     Hashed,
 }
@@ -74,27 +74,27 @@ pub(crate) fn part(evidence: &mut Evidence, images: &mut Images, sites: &mut Sit
     retarget::apply(evidence, pieces, new);
 }
 
-fn shape(frames: &[Site]) -> Option<Shape> {
+fn shape(frames: &[Site]) -> Option<BlockKind> {
     let own = frames.iter().take_while(|f| super::is_library(&f.frame));
     own.into_iter().find_map(|f| {
         let (file, function) = (&f.frame.file, &f.frame.function);
         let counted = file.ends_with("/alloc/src/sync.rs") || file.ends_with("/alloc/src/rc.rs");
         if counted && (function.contains("allocate_for_slice") || function.contains("<[")) {
-            return Some(Shape::Counted);
+            return Some(BlockKind::Counted);
         }
         let hashed = function.contains("RawTableInner") && super::is_hashbrown(file);
-        hashed.then_some(Shape::Hashed)
+        hashed.then_some(BlockKind::Hashed)
     })
 }
 
 /// The innermost container's `T` with which the block works out.
-fn element(images: &Images, frames: &[Site], shape: Shape, bytes: u64) -> Option<(Candidate, Elements)> {
+fn element(images: &Images, frames: &[Site], shape: BlockKind, bytes: u64) -> Option<(Candidate, Elements)> {
     super::elements(images, frames).find_map(|(image, ty)| {
         let table = &images.get(image).types;
         let (size, align) = (table.size(ty)?, align_of(table, ty));
         let found = match shape {
-            Shape::Counted => counted(size, align, bytes),
-            Shape::Hashed => hashed(size, align, bytes),
+            BlockKind::Counted => counted(size, align, bytes),
+            BlockKind::Hashed => hashed(size, align, bytes),
         }?;
         let why = "element type of the container that allocates".to_string();
         named(table, ty)

@@ -8,7 +8,7 @@ use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions,
     Mnemonic, OpAccess, OpKind, Register,
 };
-use tussle_debuginfo::symbols::{Place, Placed};
+use tussle_debuginfo::symbols::{Location, Placed};
 use tussle_model::leaf::{Arrays, leaf_at, leaves};
 use tussle_model::{Type, TypeId};
 
@@ -192,8 +192,8 @@ impl Track<'_> {
     fn seed(&mut self, svma: u64) {
         for v in self.image.symbols.placed(svma) {
             let (register, offset) = match v.place {
-                Place::Register(r) => (usize::from(r), 0),
-                Place::Sum(r, sum) => (usize::from(r), sum.saturating_neg()),
+                Location::Register(r) => (usize::from(r), 0),
+                Location::Sum(r, sum) => (usize::from(r), sum.saturating_neg()),
                 _ => continue,
             };
             let Some(ty) = self.pointee(self.image.ty(v.ty)) else { continue };
@@ -304,9 +304,9 @@ impl Track<'_> {
     /// Is this memory the place of a variable?
     fn is_slot(&self, v: &Placed, base: usize, displacement: i64) -> bool {
         match v.place {
-            Place::Memory(r, offset) => usize::from(r) == base && offset == displacement,
+            Location::Memory(r, offset) => usize::from(r) == base && offset == displacement,
             // The return address and the caller's frame pointer lie between.
-            Place::Frame(offset) => {
+            Location::Frame(offset) => {
                 self.frame_pointer && base == RBP && offset.saturating_add(16) == displacement
             }
             _ => false,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tussle_debuginfo::symbols::Symbols;
 use tussle_debuginfo::{Bytes, CompanionRequest};
 use tussle_evidence::*;
-use tussle_naming::{Images, Problem};
+use tussle_naming::{Images, Unnamed};
 
 /// Where the "kernel" put the program.
 pub const BIAS: u64 = 0x5555_5555_4000;
@@ -197,7 +197,7 @@ impl Program {
     }
 
     /// Names everything; returns the problems.
-    pub fn name(&mut self) -> Vec<Problem> {
+    pub fn name(&mut self) -> Vec<Unnamed> {
         tussle_naming::name(&mut self.evidence, &mut self.images)
     }
 

@@ -107,7 +107,7 @@ struct Spot {
 
 /// A recorded object that operations touch.
 #[derive(Clone, Debug, PartialEq)]
-struct Place {
+struct TouchedObject {
     label: String,
     /// Its type and bytes of one element of it.
     ty: Option<(TypeId, u64)>,
@@ -177,7 +177,7 @@ impl Visit {
 
 /// One shape of an operation.
 #[derive(Clone, Debug, PartialEq)]
-struct Shape {
+struct OperationShape {
     actor: usize,
     lock: Option<usize>,
     shared: bool,
@@ -189,7 +189,7 @@ struct Shape {
     think_ns: f64,
 }
 
-impl Shape {
+impl OperationShape {
     /// Nominal time of the operation when nobody is in its way, ns.
     fn own_ns(&self) -> f64 {
         self.accesses_ns() + self.inner() as f64 * INNER_NS
@@ -242,9 +242,9 @@ pub struct Recording {
     actors: usize,
     /// Their numbers in the evidence.
     actor_ids: Vec<u32>,
-    shapes: Vec<Shape>,
+    shapes: Vec<OperationShape>,
     spots: Vec<Spot>,
-    places: Vec<Place>,
+    places: Vec<TouchedObject>,
     locks: Vec<Held>,
     think: Think,
     /// Inner locks that are left out, because another operation takes them the other way round.
@@ -308,8 +308,8 @@ impl Recording {
     /// what lies between them is not seen: in the proportion that was recorded.
     pub fn timed(&mut self, each_ns: &[f64]) {
         let factor = |(actor, took): (usize, &f64)| {
-            let mean = |of: fn(&Shape) -> f64| self.mean_of(|s| s.actor == actor, of);
-            let factor = (took - mean(Shape::locks_ns)) / mean(Shape::nominal_ns);
+            let mean = |of: fn(&OperationShape) -> f64| self.mean_of(|s| s.actor == actor, of);
+            let factor = (took - mean(OperationShape::locks_ns)) / mean(OperationShape::nominal_ns);
             if factor.is_finite() { factor.clamp(TIMED.0, TIMED.1) } else { 1.0 }
         };
         let factors: Vec<f64> = each_ns.iter().enumerate().map(factor).collect();
@@ -327,12 +327,12 @@ impl Recording {
     }
 
     /// Mean over operations, repeats counted.
-    fn mean(&self, of: impl Fn(&Shape) -> f64) -> f64 {
+    fn mean(&self, of: impl Fn(&OperationShape) -> f64) -> f64 {
         self.mean_of(|_| true, of)
     }
 
     /// Mean over some operations, repeats counted.
-    fn mean_of(&self, which: impl Fn(&Shape) -> bool, of: impl Fn(&Shape) -> f64) -> f64 {
+    fn mean_of(&self, which: impl Fn(&OperationShape) -> bool, of: impl Fn(&OperationShape) -> f64) -> f64 {
         let some = || self.shapes.iter().filter(|s| which(s));
         let repeats: f64 = some().map(|s| s.repeats as f64).sum();
         some().map(|s| of(s) * s.repeats as f64).sum::<f64>() / repeats.max(1.0)
@@ -345,7 +345,7 @@ impl Recording {
 
     /// Mean nominal time of an operation when nobody is in its way, ns.
     pub fn operation_ns(&self) -> f64 {
-        self.mean(Shape::own_ns)
+        self.mean(OperationShape::own_ns)
     }
 
     /// Some lock's waiters spin before they sleep.

@@ -7,7 +7,7 @@
 
 use super::place::{Arrangement, Native, native};
 use super::replay::turns;
-use super::{Held, Model, RecordedError, Recording, Shape, Step, Visit};
+use super::{Held, Model, OperationShape, RecordedError, Recording, Step, Visit};
 use crate::predict::PredictError;
 use crate::stories::{Setup, Side};
 use std::fmt::Write;
@@ -194,7 +194,7 @@ impl Code {
         Ok(())
     }
 
-    fn operation(&mut self, r: &Recording, side: &Native, shape: &Shape) -> Result<(), NativeError> {
+    fn operation(&mut self, r: &Recording, side: &Native, shape: &OperationShape) -> Result<(), NativeError> {
         self.work(shape.think_ns.clamp(1.0, WORK_NS_MAX), true);
         let lock = shape.lock.filter(|l| side.locks.contains_key(l));
         if let Some(l) = lock {
@@ -240,7 +240,7 @@ impl Code {
 
     /// One access; a read and the write of the same bytes right after it are one increment. Returns how many steps
     /// more it took.
-    fn visit(&mut self, shape: &Shape, side: &Native, v: &Visit, next: Option<&Step>) -> usize {
+    fn visit(&mut self, shape: &OperationShape, side: &Native, v: &Visit, next: Option<&Step>) -> usize {
         self.work(f64::from(v.gap) * shape.access_ns, false);
         let Some(&(at, size)) = v.spot.and_then(|s| side.spots.get(s as usize)) else { return 0 };
         let bits = size * 8;

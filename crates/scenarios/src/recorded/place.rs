@@ -346,7 +346,7 @@ fn starts(
 }
 
 /// How a layout changes the type of an object, and the bytes of one element as recorded.
-fn moved<'a>(how: Arrangement<'a>, place: &super::Place) -> Option<(&'a Moved, u64)> {
+fn moved<'a>(how: Arrangement<'a>, place: &super::TouchedObject) -> Option<(&'a Moved, u64)> {
     let (Arrangement::Moved(m), Some((ty, size))) = (how, place.ty) else { return None };
     Some((m.types.get(&ty)?, size.max(1)))
 }
@@ -356,7 +356,7 @@ fn alignment(m: &Moved) -> u64 {
 }
 
 /// Bytes by which all elements of an object grow.
-fn growth(m: &Moved, size: u64, place: &super::Place) -> i64 {
+fn growth(m: &Moved, size: u64, place: &super::TouchedObject) -> i64 {
     let by = m.size.min(1 << 32) as i64 - size.min(1 << 32) as i64;
     by.saturating_mul(place.count.clamp(1, 1 << 20) as i64).clamp(-GROWTH_MAX, GROWTH_MAX)
 }

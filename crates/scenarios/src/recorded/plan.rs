@@ -4,8 +4,8 @@ use super::fields::Fields;
 use super::lock::{self, Found};
 use super::replicas;
 use super::{
-    ACCESS_NS, Held, INSTRUCTION_NS, OPERATIONS_MAX, Place, RecordedError, Recording, Shape, Spot, Step,
-    THINK_NS, Think, VISITS_MAX, Visit,
+    ACCESS_NS, Held, INSTRUCTION_NS, OPERATIONS_MAX, OperationShape, RecordedError, Recording, Spot, Step,
+    THINK_NS, Think, TouchedObject, VISITS_MAX, Visit,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tussle_contention::fields::Namer;
@@ -34,7 +34,7 @@ struct Plan<'a> {
     fields: Fields<'a>,
     namer: Namer<'a>,
     objects: HashMap<u32, usize>,
-    places: Vec<Place>,
+    places: Vec<TouchedObject>,
     /// Lowest and highest offset touched, by place.
     extent: Vec<(u64, u64)>,
     spot_of: HashMap<(usize, u64), u32>,
@@ -183,7 +183,7 @@ impl Inner {
 }
 
 impl Plan<'_> {
-    fn shape(&mut self, op: &Operation, actor: usize) -> Shape {
+    fn shape(&mut self, op: &Operation, actor: usize) -> OperationShape {
         let lock = op.lock_object.zip(op.lock_offset).and_then(|(o, at)| self.lock(o, at, actor, op.repeats));
         let own = lock.map(|l| (self.locks[l].object, self.locks[l].found.start, self.locks[l].found.size));
         let mut steps = Vec::with_capacity(op.visits.len().min(VISITS_MAX));
@@ -225,7 +225,7 @@ impl Plan<'_> {
         let readers = lock.is_some_and(|l| self.locks[l].found.model.has_readers());
         let shared = readers && op.shared.unwrap_or(reads_only);
         let think_ns = op.think_instructions.map_or(f64::NAN, |n| n as f64 * INSTRUCTION_NS);
-        Shape { actor, lock, shared, steps, repeats: op.repeats, access_ns, think_ns }
+        OperationShape { actor, lock, shared, steps, repeats: op.repeats, access_ns, think_ns }
     }
 
     fn object(&self, object: u32) -> Option<&Object> {
@@ -254,7 +254,7 @@ impl Plan<'_> {
         let label = label.trim_start_matches("struct ").to_string();
         let count = o.count;
         let known = ev.run.sees.phases;
-        let place = Place { label, ty, count, base: o.base, step, known, group: self.places.len() };
+        let place = TouchedObject { label, ty, count, base: o.base, step, known, group: self.places.len() };
         self.places.push(place);
         self.extent.push((u64::MAX, 0));
         self.objects.insert(object, self.places.len() - 1);
@@ -396,7 +396,7 @@ fn forget_private(r: &mut Recording) {
 
 /// Fills in the time before every operation: instructions where they were counted, else accesses of its actor, else
 /// the mean of the others.
-fn think(shapes: &mut [Shape], accesses: &[Option<f64>]) -> Think {
+fn think(shapes: &mut [OperationShape], accesses: &[Option<f64>]) -> Think {
     let counted = shapes.iter().any(|s| s.think_ns.is_finite());
     for s in shapes.iter_mut().filter(|s| !s.think_ns.is_finite()) {
         if let Some(n) = accesses.get(s.actor).copied().flatten() {
@@ -419,7 +419,7 @@ fn think(shapes: &mut [Shape], accesses: &[Option<f64>]) -> Think {
 
 /// Takes inner locks out whose order another operation contradicts (`trylock`, or a lock that a copy of the object
 /// stands for): repeated endlessly by everybody, they would deadlock. Returns how many.
-fn uncross(shapes: &mut [Shape]) -> usize {
+fn uncross(shapes: &mut [OperationShape]) -> usize {
     let mut below: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     let mut crossed = 0;
     for shape in shapes.iter_mut() {

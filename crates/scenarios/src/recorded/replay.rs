@@ -2,7 +2,7 @@
 
 use super::lock::Lock;
 use super::place::{Arranged, Arrangement, arrange};
-use super::{RecordedError, Recording, Shape, Step, THINK_SEEN_NS, Think, Visit};
+use super::{OperationShape, RecordedError, Recording, Step, THINK_SEEN_NS, Think, Visit};
 use crate::stories::{Setup, spread};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -113,7 +113,7 @@ impl Replay {
     }
 
     /// Reads and writes of one operation; locked operations and locks in between are ones here, too.
-    async fn steps<E: Env>(&self, e: &E, shape: &Shape, cells: &[Cell], locks: &[Lock]) {
+    async fn steps<E: Env>(&self, e: &E, shape: &OperationShape, cells: &[Cell], locks: &[Lock]) {
         let ns = |accesses: u32| (f64::from(accesses) * shape.access_ns * self.work) as u32;
         let cell = |v: &Visit| v.spot.and_then(|i| cells.get(i as usize)).copied();
         let plain = |s: &Step| matches!(s, Step::Visit(v) if !v.atomic);
@@ -146,7 +146,7 @@ impl Replay {
     async fn steps_ahead<E: Env>(
         &self,
         e: &E,
-        shape: &Shape,
+        shape: &OperationShape,
         (cells, locks): (&[Cell], &[Lock]),
         (think, mut how): (u32, Ahead<'_>),
     ) {
@@ -175,7 +175,7 @@ impl Replay {
         e.compute(work).await;
     }
 
-    async fn operation<E: Env>(&self, e: &E, shape: &Shape, copy: usize) {
+    async fn operation<E: Env>(&self, e: &E, shape: &OperationShape, copy: usize) {
         let seen = self.recording.think() == Think::Accesses;
         let least = if seen { THINK_SEEN_NS } else { 1.0 };
         let think = shape.think_ns.clamp(least, 1e8) as u32;

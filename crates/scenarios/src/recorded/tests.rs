@@ -1,6 +1,6 @@
 use super::*;
 use crate::decide::Course;
-use crate::predict::{Ablation, Doubt, Job, Question, Verdict, run};
+use crate::predict::{Ablation, Comparison, Doubt, Job, Verdict, run};
 use proptest::prelude::*;
 use std::sync::Arc;
 use tussle_evidence::tables::*;
@@ -70,14 +70,14 @@ fn evidence(actors: u32, field: impl Fn(u32) -> u64, lock: impl Fn(u32) -> Optio
     e
 }
 
-fn ask(e: &Evidence, cpus: u32) -> Question {
+fn ask(e: &Evidence, cpus: u32) -> Comparison {
     let mut q =
-        Question::of_recording(Recording::new(e).unwrap(), machine::find("2s-icelake-sp-96").unwrap());
+        Comparison::of_recording(Recording::new(e).unwrap(), machine::find("2s-icelake-sp-96").unwrap());
     (q.cpus, q.draws, q.run_ns) = (vec![cpus], Some(21), Some(60_000));
     q
 }
 
-fn answer(q: &Question) -> crate::predict::Prediction {
+fn answer(q: &Comparison) -> crate::predict::Prediction {
     let mut course = Course::new(q);
     loop {
         let jobs = course.next();
@@ -234,7 +234,7 @@ fn locked_counters() -> Evidence {
 fn what_a_processor_hides_comes_from_the_machines_table() {
     let mut q = ask(&locked_counters(), 2);
     q.fixed = vec![("think".into(), 1.0), ("work".into(), 1.0)];
-    let median = |q: &Question| answer(q).point().unwrap().median;
+    let median = |q: &Comparison| answer(q).point().unwrap().median;
     let none = median(&q);
     assert!(q.clone().set("chain", 1.0).is_err(), "this machine has no table");
     let column = |ns: [f64; 2]| [(tussle_sim::Pattern::Rmw, ns.to_vec())].into();
@@ -528,7 +528,7 @@ proptest! {
         }));
         e.operations = Some(operations);
         if let Ok(recording) = Recording::new(&e) {
-            let mut q = Question::of_recording(recording, machine::find("2s-icelake-sp-96").unwrap());
+            let mut q = Comparison::of_recording(recording, machine::find("2s-icelake-sp-96").unwrap());
             (q.cpus, q.draws, q.run_ns) = (vec![cpus], Some(1), Some(20_000));
             // Errors are typed; a deadlock would be one of the replay's own making.
             if let Err(e) = run(&q, &Job { cpus, draw: 0, ablation: Ablation::None }) {
@@ -546,7 +546,7 @@ fn many_actors_and_shapes_are_bounded() {
     e.operations.as_mut().unwrap().extend(more);
     let r = Recording::new(&e).unwrap();
     assert!(r.shapes.len() <= OPERATIONS_MAX && r.operations().1 < r.operations().0);
-    let mut q = Question::of_recording(r, machine::find("2s-icelake-sp-96").unwrap());
+    let mut q = Comparison::of_recording(r, machine::find("2s-icelake-sp-96").unwrap());
     assert_eq!(q.cpus, [96]);
     (q.draws, q.run_ns) = (Some(1), Some(20_000));
     run(&q, &Job { cpus: 96, draw: 0, ablation: Ablation::None }).unwrap();
@@ -650,11 +650,11 @@ fn a_measured_time_is_that_of_operations_and_what_lies_between() {
     let e = evidence(2, |a| u64::from(a) * 8, |a| Some(256 + u64::from(a) * 128));
     let mut r = Recording::new(&e).unwrap();
     assert!(r.think().guessed());
-    let part = r.think_ns() / r.mean(Shape::nominal_ns);
+    let part = r.think_ns() / r.mean(OperationShape::nominal_ns);
     r.timed(&[1_000.0, 3_000.0]);
     let whole = |a: usize| r.mean_of(|s| s.actor == a, |s| s.nominal_ns() + s.locks_ns());
     assert!((whole(0) - 1_000.0).abs() < 1e-6 && (whole(1) - 3_000.0).abs() < 1e-6);
-    assert!((r.think_ns() / r.mean(Shape::nominal_ns) - part).abs() < 0.01, "parted as recorded");
+    assert!((r.think_ns() / r.mean(OperationShape::nominal_ns) - part).abs() < 0.01, "parted as recorded");
     assert!(!r.think().guessed());
     // What takes less than its locks alone, or nothing at all, is no time for anything.
     r.timed(&[1.0, f64::NAN]);

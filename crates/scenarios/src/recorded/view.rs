@@ -1,14 +1,14 @@
 //! What a prediction from recorded operations takes for granted, for people.
 
 use super::{Recording, Think};
-use crate::predict::Question;
+use crate::predict::Comparison;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone};
 
 /// Locks shown.
 const LOCKS_MAX: usize = 12;
 
 /// Operations, coverage, think time, copies, and the model of every lock.
-pub(crate) fn assumptions(r: &Recording, q: &Question) -> Node {
+pub(crate) fn assumptions(r: &Recording, q: &Comparison) -> Node {
     let fact = |key: &str, label: &str, cell| Fact { key: key.into(), label: label.into(), cell };
     let share = |x: f64| Cell::number(x, format!("{:.1}%", x * 100.0));
     let (all, kept) = r.operations();

@@ -142,7 +142,7 @@ pub struct Counters {
 
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct Simulated {
     /// Operations completed in the measured time.
     pub operations: u64,
     /// Measured simulated time, ns.
@@ -170,7 +170,7 @@ pub struct Whole {
     pub end_ns: u64,
 }
 
-impl Run {
+impl Simulated {
     /// Operations per second.
     pub fn throughput(&self) -> f64 {
         self.operations as f64 * 1e9 / self.measured_ns.max(1) as f64
@@ -321,7 +321,7 @@ pub(crate) struct Engine<'p> {
 ///
 /// # Errors
 /// See [`SimError`].
-pub fn simulate<P: Program>(program: &P, machine: &Machine, config: &Config) -> Result<Run, SimError> {
+pub fn simulate<P: Program>(program: &P, machine: &Machine, config: &Config) -> Result<Simulated, SimError> {
     let mut engine = Engine::new(program, machine, config)?;
     engine.run(program, config)
 }
@@ -486,7 +486,7 @@ impl<'p> Engine<'p> {
         self.next.is_none_or(|e| e.at > t) && self.heap.peek().is_none_or(|e| e.0.at > t)
     }
 
-    fn run<P: Program>(&mut self, program: &P, config: &Config) -> Result<Run, SimError> {
+    fn run<P: Program>(&mut self, program: &P, config: &Config) -> Result<Simulated, SimError> {
         let start = config.warmup_ns * PS;
         let end = start + config.run_ns.max(1) * PS;
         let mut begun: Option<(Counters, Vec<u64>)> = None;
@@ -565,7 +565,7 @@ impl<'p> Engine<'p> {
         (c, self.tasks.iter().map(|t| t.port.notes.done.get()).collect())
     }
 
-    fn result(&self, begun: (Counters, Vec<u64>), ended: (Counters, Vec<u64>), config: &Config) -> Run {
+    fn result(&self, begun: (Counters, Vec<u64>), ended: (Counters, Vec<u64>), config: &Config) -> Simulated {
         let ((b, from), (e, to)) = (begun, ended);
         let by_task: Vec<u64> = from.iter().zip(&to).map(|(a, z)| z - a).collect();
         let spin_ns = e.spin_ns - b.spin_ns;
@@ -588,7 +588,7 @@ impl<'p> Engine<'p> {
         let (by_field, by_line) = self.tables();
         let operations = by_task.iter().sum();
         let whole = Whole { accesses: self.count.accesses, events: self.count.events, end_ns: self.now / PS };
-        Run { operations, measured_ns: config.run_ns.max(1), by_task, by_field, by_line, counters, whole }
+        Simulated { operations, measured_ns: config.run_ns.max(1), by_task, by_field, by_line, counters, whole }
     }
 
     #[allow(clippy::type_complexity)]

@@ -126,7 +126,7 @@ impl Program for Test {
 
 use crate::env::Spin;
 
-fn run(what: What, tasks: usize, cpus: u32) -> Result<Run, SimError> {
+fn run(what: What, tasks: usize, cpus: u32) -> Result<Simulated, SimError> {
     let machine = machine::find("2s-icelake-sp-96").unwrap();
     simulate(&program(what, tasks), &machine, &Config::new(cpus, 200_000, 7))
 }
@@ -135,7 +135,7 @@ fn run(what: What, tasks: usize, cpus: u32) -> Result<Run, SimError> {
 fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     let machine = machine::find("2s-icelake-sp-96").unwrap();
     let test = program(What::Add, 8);
-    let runs: Vec<Run> =
+    let runs: Vec<Simulated> =
         [1, 1, 2].map(|s| simulate(&test, &machine, &Config::new(8, 100_000, s)).unwrap()).into();
     assert_eq!(runs[0], runs[1]);
     assert_ne!(runs[0].counters, runs[2].counters);

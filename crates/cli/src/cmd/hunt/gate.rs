@@ -2,7 +2,7 @@
 
 use super::behaviour::{Compared, Unpatched};
 use super::course::Phase;
-use super::steps::{Built, Hunt, Run, contains, edits};
+use super::steps::{Built, Hunt, RecordedRun, contains, edits};
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -215,7 +215,7 @@ impl Hunt<'_> {
         let promised = if latent { was } else { advice.gain_observed().max(0.0) };
         let mut trials = Trials { before, known, advice: &advice, was, promised, unlike: 0 };
         let (evidence, output, seen) = loop {
-            let Run { evidence, said, status } = self.record(built, argv)?;
+            let RecordedRun { evidence, said, status } = self.record(built, argv)?;
             ensure!(status == 0, "the patched program ended with status {status}, the unpatched one with 0");
             let output = unpatched.compare(self, argv, built, &said)?;
             if let Some(seen) = trials.survived(&evidence)? {

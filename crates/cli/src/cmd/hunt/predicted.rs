@@ -30,7 +30,7 @@ pub fn predict(
     let recording = Recording::new(evidence)?;
     let after = moved(&repair.advice.type_name, &repair.advice.edits, &recording, evidence)?;
     let before = Side::Name("recorded".into());
-    let question = here::Question { recording: &recording, evidence, sides: (&before, &after), seed: 1 };
+    let question = here::ToReplay { recording: &recording, evidence, sides: (&before, &after), seed: 1 };
     here::replayed(&question, Some(native), global)
 }
 

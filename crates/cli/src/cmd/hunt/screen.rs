@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tussle_advise::class::{self, Class, Judged};
 use tussle_advise::hidden::by_fields;
-use tussle_bench::{Outcome, Paired, Question, verdict};
+use tussle_bench::{Criterion, Outcome, Paired, verdict};
 use tussle_contention::analysis::Contention;
 use tussle_contention::fields::Namer;
 use tussle_contention::group::Group;
@@ -241,7 +241,7 @@ impl<'a> Story<'a> {
         };
         let sentence = Node::Text(vec![Span { text: sentence, tone: tussle_bench::view::tone(v.outcome) }]);
         let mut nodes = vec![sentence];
-        nodes.extend(tussle_bench::view::nodes(paired, &v, Question::default()));
+        nodes.extend(tussle_bench::view::nodes(paired, &v, Criterion::default()));
         Some(Node::Section {
             key: "measured".into(),
             title: "Measured without instrumentation".into(),

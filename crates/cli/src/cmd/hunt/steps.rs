@@ -72,7 +72,7 @@ pub struct First {
 }
 
 /// A recorded run.
-pub struct Run {
+pub struct RecordedRun {
     /// What was recorded, with names.
     pub evidence: Evidence,
     /// What the program wrote.
@@ -81,10 +81,10 @@ pub struct Run {
     pub status: u8,
 }
 
-impl Run {
+impl RecordedRun {
     /// # Errors
     /// The program did not end with 0; `hint` says what to do.
-    fn that_succeeds(self, hint: &str) -> anyhow::Result<Run> {
+    fn that_succeeds(self, hint: &str) -> anyhow::Result<RecordedRun> {
         let status = self.status;
         anyhow::ensure!(
             status == 0,
@@ -220,7 +220,7 @@ impl<'a> Hunt<'a> {
         // Nobody has said what belongs on its command line.
         let unsaid = self.asked.is_empty().then(|| Path::new(&argv[0]).file_name()).flatten();
         let unsaid = unsaid.map(|name| format!(": --run './{} ARGUMENTS' says how", name.to_string_lossy()));
-        let Run { evidence, said, .. } =
+        let RecordedRun { evidence, said, .. } =
             self.record(&built, &argv)?.that_succeeds(&unsaid.unwrap_or_default())?;
         Ok(First { built, argv, evidence, said })
     }
@@ -237,7 +237,7 @@ impl<'a> Hunt<'a> {
     }
 
     /// Runs the instrumented program and names what it did; with what it wrote.
-    pub fn record(&self, built: &Built, argv: &[OsString]) -> anyhow::Result<Run> {
+    pub fn record(&self, built: &Built, argv: &[OsString]) -> anyhow::Result<RecordedRun> {
         self.begin(Phase::Record, format_args!("recording {}", shown(argv)));
         if let Some(load) = self.service.load() {
             self.global.remark(format!("driven by {load}"));
@@ -258,7 +258,7 @@ impl<'a> Hunt<'a> {
         tussle_evidence::rehome(&mut evidence, &copy, &self.dir.display().to_string());
         let said = recorded.said.without_place(dir);
         built.workshop.clean();
-        Ok(Run { evidence, said, status: recorded.status })
+        Ok(RecordedRun { evidence, said, status: recorded.status })
     }
 
     /// Runs the instrumented program once more for what it writes.
@@ -391,7 +391,7 @@ impl<'a> Hunt<'a> {
                 let once = time_once(&arms[0])?;
                 let fit = BENCH_SECONDS / (2.0 * once.as_secs_f64().max(0.001));
                 Until::Decided {
-                    question: tussle_bench::Question::default(),
+                    question: tussle_bench::Criterion::default(),
                     pairs_max: (fit as usize).clamp(5, 40),
                 }
             }

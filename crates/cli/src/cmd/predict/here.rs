@@ -46,13 +46,13 @@ pub fn predict(
     let (before, after) =
         (before.unwrap_or(Side::Name("recorded".into())), after.unwrap_or(Side::Name("ideal".into())));
     let native = args.native.as_deref().map(|line| Command::shell("native", line));
-    let question = Question { recording: &recording, evidence, sides: (&before, &after), seed: args.seed };
+    let question = ToReplay { recording: &recording, evidence, sides: (&before, &after), seed: args.seed };
     let answer = replayed(&question, native, global)?;
     Ok(measured_view::view(&recording, (&before, &after), &answer, args.check))
 }
 
 /// What is to be replayed.
-pub struct Question<'a> {
+pub struct ToReplay<'a> {
     /// Recorded operations.
     pub recording: &'a Recording,
     /// Where they are from.
@@ -64,7 +64,7 @@ pub struct Question<'a> {
 }
 
 /// Runs the program itself, if it is given, and replays the operations.
-pub fn replayed(q: &Question<'_>, native: Option<Command>, global: &Global) -> anyhow::Result<Replayed> {
+pub fn replayed(q: &ToReplay<'_>, native: Option<Command>, global: &Global) -> anyhow::Result<Replayed> {
     let setup = Setup::new(q.recording.actors() as u32);
     let program = native::of_sides(q.recording, q.sides.0, q.sides.1, &setup)?;
     let native = native.map(|command| native_time(command, q.recording, q.evidence, global)).transpose()?;

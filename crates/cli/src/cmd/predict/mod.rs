@@ -18,7 +18,7 @@ use tussle_advise::relayout::Relayout;
 use tussle_evidence::Evidence;
 use tussle_render::View;
 use tussle_scenarios::decide::Course;
-use tussle_scenarios::predict::{self, Question};
+use tussle_scenarios::predict::{self, Comparison};
 use tussle_scenarios::recorded::{Recording, Relocation};
 use tussle_scenarios::stories::Build;
 use tussle_scenarios::{Side, Story, validation, view};
@@ -154,8 +154,8 @@ fn closed_loop(args: &Args, folder: &Path, global: &Global) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-fn of_story(args: &Args, story: Story, global: &Global) -> anyhow::Result<Question> {
-    let mut q = Question::of(story)?;
+fn of_story(args: &Args, story: Story, global: &Global) -> anyhow::Result<Comparison> {
+    let mut q = Comparison::of(story)?;
     if let Some(edit) = args.moves.first() {
         bail!("--move {edit}: moves are for recorded operations; a scenario takes --before and --after");
     }
@@ -173,7 +173,7 @@ fn of_story(args: &Args, story: Story, global: &Global) -> anyhow::Result<Questi
 }
 
 /// What the command line says about any question.
-fn settings(args: &Args, q: &mut Question) -> anyhow::Result<()> {
+fn settings(args: &Args, q: &mut Comparison) -> anyhow::Result<()> {
     if !args.cpus.is_empty() {
         q.cpus = args.cpus.clone();
     } else {
@@ -236,7 +236,7 @@ pub fn open_side(story: Story, side: &str, global: &Global) -> anyhow::Result<Si
     Ok(Side::Build(Build::new(story, side, source.table, lock)?))
 }
 
-fn predict_one(question: &Question, global: &Global) -> anyhow::Result<predict::Prediction> {
+fn predict_one(question: &Comparison, global: &Global) -> anyhow::Result<predict::Prediction> {
     let mut course = Course::new(question);
     loop {
         let jobs = course.next();
@@ -270,7 +270,7 @@ fn validate(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 /// What became of a question about recorded operations.
 enum Asked {
     /// It is to be simulated.
-    Simulated(Box<Question>),
+    Simulated(Box<Comparison>),
     /// This machine has answered.
     Answered(View),
 }
@@ -294,7 +294,7 @@ fn about(args: &Args, evidence: &Evidence, label: &str, global: &Global) -> anyh
         global.remark(format_args!("no --machine: {EVIDENCE_MACHINE} it is (--list-machines shows others)"));
     }
     let (before, after) = recorded_sides(args, &recording, evidence, global)?;
-    let mut q = Question::of_recording(recording, machine);
+    let mut q = Comparison::of_recording(recording, machine);
     settings(args, &mut q)?;
     q.before = before.unwrap_or(q.before);
     q.after = after.unwrap_or(q.after);

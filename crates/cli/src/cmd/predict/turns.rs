@@ -114,7 +114,7 @@ fn value(t: &Turn) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tussle_scenarios::predict::Question;
+    use tussle_scenarios::predict::Comparison;
     use tussle_scenarios::{Story, answer};
 
     fn point(positive_share: f64) -> Point {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     fn judged(here: f64, others: &[Option<f64>]) -> (Verdict, Option<Doubt>) {
-        let question = Question::of(Story::find("mmap_lock").unwrap()).unwrap();
+        let question = Comparison::of(Story::find("mmap_lock").unwrap()).unwrap();
         let mut p = Prediction {
             question,
             curve: vec![Point { doubt: None, ..point(here) }],

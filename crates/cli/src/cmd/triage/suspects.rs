@@ -31,7 +31,7 @@ pub struct Suspect {
     /// The functions.
     pub functions: Vec<String>,
     /// Where it lies, for each build.
-    pub places: Vec<Place>,
+    pub places: Vec<MemberAt>,
     /// The two fields in it that the functions touch.
     pub pair: Option<(String, String)>,
     /// What parts them, in the last build, for objects that begin on a line.
@@ -40,7 +40,7 @@ pub struct Suspect {
 
 /// Where a member lies in a build.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct MemberAt {
     /// The build.
     pub build: String,
     /// Bytes from the object's beginning.
@@ -145,7 +145,7 @@ fn pair(inner: &[Leaf], family: &Family) -> Option<(Leaf, Leaf)> {
     Some(if first.offset < second.offset { (first, second) } else { (second, first) })
 }
 
-fn place(build: &Source, change: &Change, member: &str, family: &Family) -> Option<Place> {
+fn place(build: &Source, change: &Change, member: &str, family: &Family) -> Option<MemberAt> {
     let table = &build.table;
     let target = named(table, change)?;
     let all = leaves(table, target, Arrays::Whole);
@@ -154,7 +154,7 @@ fn place(build: &Source, change: &Change, member: &str, family: &Family) -> Opti
     let pair = table.find(family.type_name).and_then(|p| pair(&leaves(table, p, Arrays::Whole), family));
     let line = |l: &Leaf| (offset + l.offset) / LINE;
     let together = pair.map(|(a, b)| line(&a) == line(&b));
-    Some(Place { build: build.path.display().to_string(), offset, together })
+    Some(MemberAt { build: build.path.display().to_string(), offset, together })
 }
 
 /// What parts the pair where objects begin on a line; nothing where they are apart there.

@@ -1,12 +1,12 @@
 //! Which members changed their order: the least set of them that explains the new one.
 
 /// A member of both builds: its position in the old order, and whether it lies where it lay.
-pub(super) type Place = (usize, bool);
+pub(super) type OldPosition = (usize, bool);
 
 /// Whether each member, in the new order, kept its place among the others: it is part of a longest sequence that both
 /// orders have. Of several such sequences the one in which most members lie where they lay; then, of two neighbours
 /// that changed places, the one that stood in front has moved.
-pub(super) fn kept(members: &[Place]) -> Vec<bool> {
+pub(super) fn kept(members: &[OldPosition]) -> Vec<bool> {
     if members.windows(2).all(|w| w[0].0 < w[1].0) {
         return vec![true; members.len()];
     }
