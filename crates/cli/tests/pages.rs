@@ -131,6 +131,32 @@ fn every_kind_of_page_is_sound() {
     }
 }
 
+/// At every place of the slider all of the object's bytes on these lines are drawn, not only the recorded line's.
+#[test]
+fn the_slider_moves_bytes_in() {
+    if !browser() {
+        return;
+    }
+    let mut s = Sample::new(1000);
+    let main = s.thread("main", None);
+    let start = s.code("worker", "w.c", 3, &[]);
+    let (one, two) = (s.worker(main, start), s.worker(main, start));
+    let long = s.long();
+    let ty = s.structure("wide", 256, &[("a", long, 64), ("b", long, 72), ("tail", long, 136)]);
+    let o = s.heap(0x1000, 256, Some(ty), 1, 16, Some(start));
+    for (offset, actor) in [(64, one), (72, two), (136, one)] {
+        s.access(o, offset, 8, actor, (0, 100_000), [0, 50_000, 0]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = Vec::new();
+    tussle_evidence::file::write_jsonl(&s.evidence(), &mut bytes).unwrap();
+    std::fs::write(folder.path().join("tussle.data"), bytes).unwrap();
+    for seen in driven(&[page(folder.path(), "slider", &["report"])]) {
+        sound(&seen);
+        assert_eq!(seen["columns"], serde_json::json!([64, 128, 128, 128]), "{seen:#}");
+    }
+}
+
 /// As many contended lines, each an object with two fields.
 fn lines(count: u64, name: &str) -> tussle_evidence::Evidence {
     let mut s = Sample::new(1000);

@@ -27,6 +27,8 @@ pub struct Bytes {
     pub threads: Vec<String>,
     /// By ascending start, not overlapping.
     pub stretches: Vec<Stretch>,
+    /// The object's other bytes, which lie on these lines where it begins elsewhere.
+    pub beyond: Vec<Stretch>,
 }
 
 /// A place in a line where the object may begin.
@@ -257,7 +259,8 @@ impl Bytes {
             |p: &Phase| json!({ "phase_bytes": p.bytes, "expected_invalidations": p.expected_invalidations });
         json!({ "line_bytes": self.line_bytes, "phase_bytes": self.phase_bytes,
                 "phases": self.phases.iter().map(phase).collect::<Vec<_>>(), "threads": self.threads,
-                "stretches": self.stretches.iter().map(stretch).collect::<Vec<_>>() })
+                "stretches": self.stretches.iter().map(stretch).collect::<Vec<_>>(),
+                "beyond": self.beyond.iter().map(stretch).collect::<Vec<_>>() })
     }
 
     /// A stretch in words, for a tooltip and for readers of screens.
@@ -314,6 +317,7 @@ mod tests {
                 hole,
                 stretch(16, 8, "b", &[(1, 9, 0)]),
             ],
+            beyond: Vec::new(),
         }
     }
 

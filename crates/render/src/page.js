@@ -17,24 +17,29 @@ const colour = list => {
   return `repeating-linear-gradient(135deg,${stops})`;
 };
 // The same rules as bytes.rs has: a line is fought for when one thread stores and another touches it.
+// At another phase the lines are those that the drawn bytes lie on then, filled with what moves onto them.
 const rows = (d, phase) => {
+  const moved = phase !== d.phase_bytes;
+  const own = moved ? d.stretches.filter(s => s.kind !== "neighbour") : d.stretches;
   const out = new Map();
-  d.stretches.forEach((s, i) => {
-    if (s.kind === "neighbour" && phase !== d.phase_bytes) return;
+  const put = (s, open) => {
     let at = s.offset_bytes + phase;
     const end = at + s.size_bytes;
     while (at < end) {
       const first = Math.floor(at / d.line_bytes) * d.line_bytes;
-      if (!out.has(first)) { if (out.size === 8) return; out.set(first, []); }
+      if (open && !out.has(first) && out.size < 8) out.set(first, []);
       const size = Math.min(first + d.line_bytes, end) - at;
-      out.get(first).push({ column: at - first, size, i });
+      out.get(first)?.push({ column: at - first, size, s });
       at += size;
     }
-  });
+  };
+  own.forEach(s => put(s, true));
+  if (moved) d.beyond.forEach(s => put(s, false));
+  out.forEach(pieces => pieces.sort((a, b) => a.column - b.column));
   return [...out].sort((a, b) => a[0] - b[0]);
 };
 const fighters = (d, pieces) => {
-  const uses = pieces.flatMap(p => d.stretches[p.i].uses);
+  const uses = pieces.flatMap(p => p.s.uses);
   const all = [...new Set(uses.map(u => u.thread))];
   return uses.some(u => u.writes > 0) && all.length > 1 ? all : [];
 };
@@ -78,7 +83,7 @@ const draw = (fig, d, phase) => {
     const row = el("div", "row");
     row.style.gridTemplateColumns = `repeat(${d.line_bytes},1fr)`;
     for (const p of pieces) {
-      const s = d.stretches[p.i];
+      const s = p.s;
       const cls = ["c", s.kind === "hole" ? "h" : "", s.kind === "neighbour" ? "nb" : "", s.uses.length ? "" : "no",
         s.uses.some(u => u.writes > 0) ? "st" : ""].filter(Boolean).join(" ");
       const b = el("button", cls, s.short);
@@ -109,7 +114,7 @@ for (const fig of document.querySelectorAll("figure.by")) {
   range.value = Math.max(0, d.phases.findIndex(p => p.phase_bytes === d.phase_bytes));
   const tell = () => {
     const { phase_bytes: p, expected_invalidations: e } = d.phases[range.value];
-    const here = p === d.phase_bytes ? "as drawn first" : "also possible; neighbours there are not known";
+    const here = p === d.phase_bytes ? "as drawn first" : "also possible; other objects on these lines are not known there";
     say.textContent = `${p} bytes into a line, ${here}` + (e === null ? "" : `; ${nice(e)} expected invalidations`);
     draw(fig, d, p);
   };

@@ -24,6 +24,7 @@ fn page() -> View {
         phases: [0, 16, 32, 48].map(|bytes| Phase { bytes, expected_invalidations: Some(7) }).to_vec(),
         threads: vec![EVIL.into(), "worker".into()],
         stretches: vec![used(0, 0), hole, used(48, 1)],
+        beyond: Vec::new(),
     };
     let rows = (0..10_000).map(|i| vec![Cell::count(i), Cell::text(EVIL)]).collect();
     let columns = vec![Column::number("n", "n"), Column::text("name", EVIL)];

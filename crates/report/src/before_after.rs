@@ -43,6 +43,7 @@ fn both(e: &Evidence, advice: &Advice, line: LineSize, later: &str) -> Option<[B
         phases: phases(line, o.align.max(align)),
         threads: threads.clone(),
         stretches,
+        beyond: Vec::new(),
     };
     let elements = if o.count > 1 { format!(", {} elements side by side", o.count) } else { String::new() };
     let first = drawn("before", format!("today: {name}, {before} bytes{elements}"), phase, stretches.clone());

@@ -2,11 +2,12 @@
 
 use crate::line::Context;
 use crate::names;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tussle_contention::analysis::{Bases, Counts, LineContention, Part};
 use tussle_contention::group::Group;
-use tussle_evidence::{Object, Touch, TouchKind};
+use tussle_evidence::{Evidence, Object, Touch, TouchKind};
 use tussle_model::Placement;
 use tussle_render::{Bytes, Phase, Stretch, StretchKind, Use};
 
@@ -45,13 +46,20 @@ impl Context<'_> {
         let drawn =
             Drawn { o, id: first, phase: supposed.unwrap_or(line.offset(o.base)), alone: supposed.is_some() };
         let mut threads = Vec::new();
-        let mut stretches = Vec::new();
+        let (mut stretches, mut spans) = (Vec::new(), Vec::new());
         for l in &lines {
-            stretches.extend(self.stretches(&drawn, l, &mut threads)?);
+            let from = drawn.start(l)?;
+            let span = from..from + l.line.bytes() as i64;
+            stretches.extend(self.filled(&drawn, span.clone(), &self.parts(&drawn, l), &mut threads));
+            spans.push(span);
         }
         let phases = match self.e.run.sees.phases {
             true => Placement::aligned(o.align).phases(line),
             false => Vec::new(),
+        };
+        let beyond = match phases.len() {
+            0 | 1 => Vec::new(),
+            _ => self.beyond(&drawn, &spans, &mut threads),
         };
         let phase = |bytes| Phase { bytes: bytes as u32, expected_invalidations: None };
         let root = self.namer.root(o);
@@ -63,30 +71,46 @@ impl Context<'_> {
             phases: phases.into_iter().map(phase).collect(),
             threads: threads.iter().map(|&a| names::threads(self.e, &[a])).collect(),
             stretches,
+            beyond,
         })
     }
 
-    /// Every byte of one line: touched ranges first, then what the types say of the rest.
-    fn stretches(&self, d: &Drawn, l: &LineContention, threads: &mut Vec<u32>) -> Option<Vec<Stretch>> {
-        let from = d.start(l)?;
-        let to = from + l.line.bytes() as i64;
-        let mut out = self.touched(d, l, threads);
-        out.sort_by_key(|s| s.start);
-        let mut rest = Vec::new();
-        let mut at = from;
-        for s in &out {
-            rest.extend(self.untouched(d, at..s.start.min(to)));
-            at = at.max(s.start + s.size as i64);
+    /// The object's bytes on the lines beside the drawn ones: where it begins elsewhere, they move into these.
+    fn beyond(&self, d: &Drawn, spans: &[Range<i64>], threads: &mut Vec<u32>) -> Vec<Stretch> {
+        let size = i64::try_from(d.o.size).unwrap_or(i64::MAX);
+        let parts = used(self.e, d.id);
+        let parts: Vec<(i64, &Part)> = parts.iter().map(|p| (p.range.offset as i64, p)).collect();
+        let mut gaps: Vec<Range<i64>> = Vec::new();
+        let mut done = 0;
+        for (i, span) in spans.iter().enumerate() {
+            let reach = span.end - span.start - 1;
+            let next = spans.get(i + 1).map_or(size, |next| next.start.min(size));
+            gaps.push(done.max(span.start.saturating_sub(reach))..span.start.min(size));
+            done = span.end.saturating_add(reach).min(next).max(span.end);
+            gaps.push(span.end..done);
         }
-        rest.extend(self.untouched(d, at..to));
-        out.extend(rest);
-        out.sort_by_key(|s| s.start);
-        Some(out)
+        gaps.retain(|gap| gap.start < gap.end);
+        gaps.into_iter().flat_map(|gap| self.filled(d, gap, &parts, threads)).collect()
     }
 
-    /// Parts of the line that somebody used; bytes of several belong to the one that is used most, so that the memset
-    /// of a thread that made the object hides no field.
-    fn touched(&self, d: &Drawn, l: &LineContention, threads: &mut Vec<u32>) -> Vec<Stretch> {
+    /// Every one of these bytes: touched ranges first, then what the types say of the rest.
+    fn filled(&self, d: &Drawn, bytes: Range<i64>, parts: &[(i64, &Part)], threads: &mut Vec<u32>) -> Vec<Stretch> {
+        let mut out = self.touched(d, &bytes, parts, threads);
+        out.sort_by_key(|s| s.start);
+        let mut rest = Vec::new();
+        let mut at = bytes.start;
+        for s in &out {
+            rest.extend(self.untouched(d, at..s.start.min(bytes.end)));
+            at = at.max(s.start + s.size as i64);
+        }
+        rest.extend(self.untouched(d, at..bytes.end));
+        out.extend(rest);
+        out.sort_by_key(|s| s.start);
+        out
+    }
+
+    /// Parts of the line that somebody used, by their place from the object's first byte.
+    fn parts<'l>(&self, d: &Drawn, l: &'l LineContention) -> Vec<(i64, &'l Part)> {
         let mut parts: Vec<(i64, &Part)> = Vec::new();
         for p in &l.parts {
             match self.e.objects.get(p.range.object as usize) {
@@ -98,9 +122,24 @@ impl Context<'_> {
                 _ => {}
             }
         }
-        parts.sort_by_key(|(start, p)| (*start, std::cmp::Reverse(p.range.size)));
-        let owned = owners(&parts);
-        owned.into_iter().map(|(bytes, owner)| self.stretch(d, bytes, owner, &parts, threads)).collect()
+        parts.sort_by_key(|(start, p)| (*start, Reverse(p.range.size)));
+        parts
+    }
+
+    /// Bytes of several parts belong to the one that is used most, so that the memset of a thread that made the object
+    /// hides no field.
+    fn touched(
+        &self,
+        d: &Drawn,
+        within: &Range<i64>,
+        parts: &[(i64, &Part)],
+        threads: &mut Vec<u32>,
+    ) -> Vec<Stretch> {
+        let clipped = |(bytes, owner): (Range<i64>, usize)| {
+            (bytes.start.max(within.start)..bytes.end.min(within.end), owner)
+        };
+        let owned = owners(parts).into_iter().map(clipped).filter(|(bytes, _)| bytes.start < bytes.end);
+        owned.map(|(bytes, owner)| self.stretch(d, bytes, owner, parts, threads)).collect()
     }
 
     /// These bytes of one of the parts, with what all of them did there.
@@ -175,9 +214,25 @@ impl Context<'_> {
                 t.samples.max(1);
         }
         let mut seen: Vec<_> = seen.into_iter().collect();
-        seen.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        seen.sort_by_key(|(_, n)| Reverse(*n));
         seen.into_iter().take(CODE_MAX).map(|((place, kind), _)| format!("{place} {kind}")).collect()
     }
+}
+
+/// All recorded uses of an object, by range.
+fn used(e: &Evidence, object: u32) -> Vec<Part> {
+    let mut sums: BTreeMap<(u64, Reverse<u32>), BTreeMap<u32, Counts>> = BTreeMap::new();
+    for a in e.accesses.iter().filter(|a| a.object == object) {
+        let of = sums.entry((a.offset, Reverse(a.size))).or_default().entry(a.actor).or_default();
+        of.add(&Counts { reads: a.reads as f64, writes: a.writes as f64, rmws: a.rmws as f64 });
+    }
+    let part = |((offset, Reverse(size)), actors): ((u64, Reverse<u32>), BTreeMap<u32, Counts>)| {
+        let mut counts = Counts::default();
+        actors.values().for_each(|c| counts.add(c));
+        let range = tussle_contention::lines::Range { object, offset, size };
+        Part { range, counts, actors: actors.into_iter().collect() }
+    };
+    sums.into_iter().map(part).collect()
 }
 
 /// Every used byte with the part that is used most there: ranges of one owner, in order.

@@ -381,3 +381,41 @@ fn findings_point_into_the_programs_own_sources() {
     assert_eq!(finding(LIBRARY, "src/main.rs"), Some(("src/main.rs".into(), 7)));
     assert_eq!(finding(LIBRARY, LIBRARY), None);
 }
+
+/// Where an object begins elsewhere, other bytes of it come onto the line: the drawing has them, with who uses them.
+#[test]
+fn bytes_that_move_onto_a_line_are_there() {
+    let mut s = Sample::new(1000);
+    let main = s.thread("main", None);
+    let start = s.code("worker", "w.c", 3, &[]);
+    let (one, two) = (s.worker(main, start), s.worker(main, start));
+    let long = s.long();
+    let members = [("quiet", long, 0), ("head", long, 56), ("a", long, 64), ("b", long, 72), ("tail", long, 136)];
+    let ty = s.structure("wide", 256, &members);
+    let o = s.heap(0x1000, 256, Some(ty), 1, 16, Some(start));
+    for (offset, actor) in [(64, one), (72, two), (56, two), (136, one)] {
+        s.access(o, offset, 8, actor, (0, 100_000), [0, 50_000, 0]);
+    }
+    let e = s.evidence();
+    let json: serde_json::Value = serde_json::from_str(&render(
+        &report(&e, &[], &Options::default()).view,
+        Format::Json,
+        Style::default(),
+    ))
+    .unwrap_or_default();
+    let drawn = &json["layout_helps"][0]["bytes"];
+    let beyond = drawn["beyond"].as_array().cloned().unwrap_or_default();
+    let place = |s: &serde_json::Value| Some((s["offset_bytes"].as_i64()?, s["size_bytes"].as_i64()?));
+    let mut covered: Vec<i64> =
+        beyond.iter().filter_map(place).flat_map(|(at, size)| at..at + size).collect();
+    covered.sort_unstable();
+    assert_eq!(covered, (1..64).chain(128..191).collect::<Vec<_>>(), "a line less a byte on either side: {drawn:#}");
+    let used = |name: &str| {
+        let s = beyond.iter().find(|s| s["short"] == name)?;
+        let thread = s["uses"][0]["thread"].as_u64()? as usize;
+        Some((drawn["threads"][thread].as_str()?.to_string(), s["uses"][0]["writes"].as_u64()?))
+    };
+    assert_eq!(used("tail"), Some(("worker() T1".into(), 50_000)), "{drawn:#}");
+    assert_eq!(used("head"), Some(("worker() T2".into(), 50_000)), "{drawn:#}");
+    assert_eq!(used("quiet"), None);
+}

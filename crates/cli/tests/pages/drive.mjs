@@ -107,7 +107,8 @@ const SHOWN = "[...document.querySelectorAll('table[data-t] tbody tr')].filter(r
 // Everything inside the page that a click or a slider does, as numbers.
 const inside = () => {
   const plots = document.querySelectorAll("figure svg").length;
-  const seen = { plots, drawings: 0, sliders: 0, places: 0, redrawn: 0, cells: 0, said: 0, sorted: 0, tables: 0 };
+  const seen = { plots, drawings: 0, sliders: 0, places: 0, redrawn: 0, cells: 0, said: 0, sorted: 0, tables: 0,
+    columns: [] };
   for (const fig of document.querySelectorAll("figure.by")) {
     seen.drawings++;
     for (const cell of [...fig.querySelectorAll("button.c")].slice(0, 3)) {
@@ -125,6 +126,8 @@ const inside = () => {
       range.dispatchEvent(new Event("input"));
       seen.places++;
       drawn.add(fig.querySelector(".lines").innerHTML);
+      const spans = [...fig.querySelectorAll(".row .c")].map(c => +c.style.gridColumn.split("span")[1]);
+      if (seen.sliders === 1) seen.columns.push(spans.reduce((a, b) => a + b, 0));
     }
     if (drawn.size > 1) seen.redrawn++;
   }
