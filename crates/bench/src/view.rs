@@ -140,8 +140,8 @@ fn arms_table(paired: &Paired) -> Node {
         Column::number("coeff_var_percent", "CoeffVar"),
         Column::number("cpu_s", "CPU s"),
         Column::number("foreign_s", "foreign CPU s"),
-        Column::number("context_switches", "switches"),
-        Column::number("faults_minor", "minor faults"),
+        Column::number("context_switches", "switches").rank(1),
+        Column::number("faults_minor", "minor faults").rank(2),
     ];
     let values = paired.values();
     let rows = (0..2).map(|i| {

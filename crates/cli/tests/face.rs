@@ -296,3 +296,58 @@ fn without_a_cargo_its_verb_ends_with_127() {
     assert_eq!(out.status.code(), Some(127), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(String::from_utf8_lossy(&out.stderr).contains("install Rust"));
 }
+
+/// What a terminal of this width shows: `script` is one, and `stty` tells its size.
+fn on_a_terminal(folder: &Path, columns: usize, arguments: &[&str]) -> String {
+    let words = arguments.iter().map(|w| format!("'{w}'")).collect::<Vec<_>>().join(" ");
+    let line = format!("stty cols {columns} rows 50; exec '{}' --no-pager {words}", env!("CARGO_BIN_EXE_tussle"));
+    let mut c = Command::new("script");
+    c.args(["-qec", &line, "/dev/null"]).current_dir(folder).stdin(Stdio::null()).env("NO_COLOR", "1");
+    let out = c.env("TERM", "xterm").env("XDG_CACHE_HOME", folder.join("cache")).output().unwrap();
+    String::from_utf8_lossy(&out.stdout).replace("\r\n", "\n")
+}
+
+/// Tables, headings and sentences of all verbs stay within 80, 120 and 200 columns; drawings are as wide as a line is.
+#[test]
+fn nothing_is_wider_than_the_screen() {
+    if !tussle_testkit::need("script") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (at, here) = (folder.path(), Path::new(env!("CARGO_MANIFEST_DIR")));
+    for file in ["hits.json", "rules.toml", "tussle.data"] {
+        std::fs::copy(here.join("../../docs/guide.in").join(file), at.join(file)).unwrap();
+    }
+    let samples = here.join("../perf/tests/data/i_mmap-c2c.txt").display().to_string();
+    let few = here.join("../../docs/statistics.in/few.jsonl").display().to_string();
+    assert_eq!(tussle(at, &["import", "-q", &samples, "-o", "samples.data"]).status.code(), Some(0));
+    evidence("alloc::sync::ArcInner<meters::Meter<core::sync::atomic::AtomicU64>>.data", &at.join("long.data"));
+    let verbs: [&[&str]; 18] = [
+        &["report"],
+        &["report", "-v"],
+        &["report", "--style", "type"],
+        &["report", "tussle.data", "tussle.data"],
+        &["report", "long.data"],
+        &["report", "samples.data"],
+        &["report", "samples.data", "--style", "c2c"],
+        &["report", "samples.data", "--style", "type"],
+        &["report", "samples.data", "samples.data"],
+        &["advise"],
+        &["advise", "-C", "hits", "-v"],
+        &["check", "--rules", "rules.toml", "hits.json"],
+        &["layout", "--lines", "-C", "hits", "hits.json"],
+        &["diff", "hits.json", "hits.json"],
+        &["compare", "-v", &few],
+        &["scenario"],
+        &["predict", "--list-machines"],
+        &["predict", "mmap_lock", "--cpus", "2,4", "--draws", "8"],
+    ];
+    for (columns, verb) in [80, 120, 200].iter().flat_map(|c| verbs.iter().map(move |v| (*c, v))) {
+        let shown = on_a_terminal(at, columns, verb);
+        assert!(shown.lines().count() > 2, "{verb:?}: {shown}");
+        // Lines of progress are overwritten.
+        let last = |l: &str| l.rsplit('\r').next().unwrap_or_default().chars().count();
+        let wide: Vec<&str> = shown.lines().filter(|l| last(l) > columns).collect();
+        assert!(wide.is_empty(), "{verb:?} on {columns}: {wide:#?}");
+    }
+}

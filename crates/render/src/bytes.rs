@@ -279,7 +279,12 @@ impl Bytes {
 fn legend(meant: Vec<Part>, room: Option<usize>) -> Vec<Vec<Part>> {
     let mut out: Vec<Vec<Part>> = Vec::new();
     let mut used = 0;
-    for entry in meant {
+    let parts = |(text, hand): Part| {
+        let parts = crate::text::wrap(&text, room.map(|r| r.saturating_sub(2)));
+        let lines = parts.into_iter().enumerate();
+        lines.map(move |(i, part)| (if i == 0 { part } else { format!("  {part}") }, hand))
+    };
+    for entry in meant.into_iter().flat_map(parts) {
         let wide = entry.0.chars().count() + 2;
         let full = out.last().is_none_or(|l| l.len() == 6 || room.is_some_and(|r| used + wide > r + 2));
         if full {

@@ -574,3 +574,36 @@ fn json_and_sarif_hold_no_character_that_a_screen_obeys() {
         assert_eq!(said.unwrap(), message);
     }
 }
+
+/// Whatever a table holds, no line of it is wider than the screen and no word is broken that has room on a line.
+#[test]
+fn tables_fit_every_screen() {
+    let title = "wall time in seconds (geometric mean)";
+    let long = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    for columns in 1..14usize {
+        let heads: Vec<Column> = (0..columns)
+            .map(|i| match i % 3 {
+                0 => Column::number("n", title),
+                1 => Column::text("t", "a name"),
+                _ => Column::number("m", "faults").rank(i as u8 % 5),
+            })
+            .collect();
+        let row = (0..columns).map(|i| match i % 3 {
+            0 => Cell::count(123_456_789),
+            1 => Cell::text(format!("{long} {long}")),
+            _ => Cell::count(7),
+        });
+        let rows = vec![row.collect::<Vec<_>>(); 3];
+        let table = Node::Table { key: "t".into(), columns: heads, rows };
+        let section = Node::Section { key: "s".into(), title: format!("#1 {long} {long} {long}"), nodes: vec![table] };
+        let view = View { kind: "report", schema_version: 1, nodes: vec![section] };
+        for width in [80, 120, 200] {
+            let text = render(&view, Format::Text, Style { colour: false, width: Some(width) });
+            let wide = text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
+            assert!(wide <= width, "{columns} columns on {width}: {wide}\n{text}");
+            let whole = text.matches(long).count();
+            assert!(columns < 2 || whole >= 3 + 6, "{columns} columns on {width}: a broken word\n{text}");
+            assert_eq!(text.matches("123,456,789").count(), 3 * columns.div_ceil(3), "{text}");
+        }
+    }
+}

@@ -57,6 +57,9 @@ fn is_plain(text: &str) -> bool {
     text.as_bytes().chunks(4096).all(|piece| piece.iter().fold(true, |all, &b| all & plain(b)))
 }
 
+/// Columns and rows.
+type Table<'a> = (&'a [Column], &'a [Vec<crate::Cell>]);
+
 struct Text {
     out: String,
     style: Style,
@@ -79,8 +82,7 @@ impl Text {
             Node::Section { title, nodes, .. } if title.is_empty() => self.nodes(nodes, depth),
             Node::Section { title, nodes, .. } => {
                 self.blank();
-                let heading = self.paint(&clean(title), Tone::Strong);
-                self.line(depth, &heading);
+                self.heading(&clean(title), Tone::Strong, depth);
                 self.title = true;
                 self.nodes(nodes, depth + 1);
             }
@@ -116,6 +118,14 @@ impl Text {
         self.title = false;
     }
 
+    /// What stands above something: wrapped, going on further right.
+    fn heading(&mut self, title: &str, tone: Tone, depth: usize) {
+        for (i, part) in wrap(title, self.room(2 * depth + 4)).iter().enumerate() {
+            let part = self.paint(part, tone);
+            self.line(if i == 0 { depth } else { depth + 2 }, &part);
+        }
+    }
+
     fn line(&mut self, depth: usize, text: &str) {
         self.title = false;
         self.out.push_str(&"  ".repeat(depth));
@@ -146,10 +156,13 @@ impl Text {
     fn table(&mut self, columns: &[Column], rows: &[Vec<crate::Cell>], depth: usize) {
         let natural: Vec<usize> = (0..columns.len()).map(|i| natural_width(columns, rows, i)).collect();
         let room = self.style.width.unwrap_or(PIPE).saturating_sub(2 * depth);
-        let (mut shown, mut widths) = match self.style.width {
-            Some(_) => fit(columns, &natural, room),
+        let Fitted { mut shown, mut widths, fits } = match self.style.width {
+            Some(_) => fit((columns, rows), &natural, room),
             None => all(columns, natural, room),
         };
+        if !fits && !columns.iter().any(|c| c.picture) {
+            return self.records(columns, rows, depth);
+        }
         // Beside a picture, which nothing can squeeze, there may be no room: what belongs to a row stands below it.
         let below = shown.last().copied().filter(|&i| goes_below(columns, i, &widths, room));
         let below = below.filter(|_| self.style.width.is_some());
@@ -175,6 +188,17 @@ impl Text {
         if !hidden.is_empty() {
             let text = clean(&format!("(left out, the screen is narrow: {})", hidden.join(", ")));
             self.paragraph(&[Span { text, tone: Tone::Dim }], depth, depth);
+        }
+    }
+
+    /// Row by row, what no screen of this width has room for side by side.
+    fn records(&mut self, columns: &[Column], rows: &[Vec<crate::Cell>], depth: usize) {
+        for row in rows {
+            let fact = |(c, cell): (&Column, &crate::Cell)| {
+                let label = if c.title.is_empty() { " ".into() } else { c.title.clone() };
+                Fact { key: String::new(), label, cell: cell.clone() }
+            };
+            self.facts(&columns.iter().zip(row).map(fact).collect::<Vec<_>>(), depth);
         }
     }
 
@@ -261,8 +285,7 @@ impl Text {
             return;
         }
         self.blank();
-        let title = self.paint(&clean(title), Tone::Dim);
-        self.line(depth, &title);
+        self.heading(&clean(title), Tone::Dim, depth);
         for line in lines {
             self.line(depth, &line);
         }
@@ -334,44 +357,59 @@ fn goes_below(columns: &[Column], last: usize, widths: &[usize], room: usize) ->
 
 /// Width of a column that nothing squeezes.
 fn natural_width(columns: &[Column], rows: &[Vec<crate::Cell>], i: usize) -> usize {
-    let cells = rows.iter().filter_map(|r| r.get(i)).map(|c| width(&c.text));
-    cells.chain([width(&columns[i].title)]).max().unwrap_or(0)
+    cells(rows, i).chain([width(&columns[i].title)]).max().unwrap_or(0)
+}
+
+/// What of a table a screen has room for.
+struct Fitted {
+    shown: Vec<usize>,
+    widths: Vec<usize>,
+    /// No line is wider than the room.
+    fits: bool,
 }
 
 /// The columns that a screen has room for, and their widths: text columns are wrapped first, then columns of the
-/// highest rank go, the last of them first.
-fn fit(columns: &[Column], natural: &[usize], room: usize) -> (Vec<usize>, Vec<usize>) {
+/// highest rank go, the last of them first, then headings of numbers are wrapped.
+fn fit(table: Table, natural: &[usize], room: usize) -> Fitted {
+    let (columns, rows) = table;
     let mut shown: Vec<usize> = (0..columns.len()).collect();
+    let piece: Vec<usize> = shown.iter().map(|&i| pieces(table, i)).collect();
+    let text = |i: usize, least: usize| if columns[i].wraps() { least } else { usize::MAX };
     loop {
         let mut widths: Vec<usize> = shown.iter().map(|&i| natural[i]).collect();
-        let text: Vec<bool> = shown.iter().map(|&i| columns[i].wraps()).collect();
-        let fits = squeeze(&mut widths, &text, room, WRAP_MIN);
+        let to = |of: &dyn Fn(usize) -> usize| shown.iter().map(|&i| of(i)).collect::<Vec<_>>();
+        let fits = squeeze(&mut widths, &to(&|i| text(i, piece[i].min(room / 2).max(WRAP_MIN))), room);
         let goes = (0..shown.len()).max_by_key(|&k| (columns[shown[k]].rank, k));
-        match goes.filter(|&k| !fits && columns[shown[k]].rank > 0) {
-            Some(k) => drop(shown.remove(k)),
-            None => {
-                squeeze(&mut widths, &text, room, NARROW_MIN);
-                return (shown, widths);
-            }
+        if let Some(k) = goes.filter(|&k| !fits && columns[shown[k]].rank > 0) {
+            shown.remove(k);
+            continue;
         }
+        let narrow = |i: usize| text(i, piece[i].min(room / 2).max(NARROW_MIN));
+        let head = |i: usize| match columns[i].right {
+            true => cells(rows, i).chain(columns[i].title.split(' ').map(width)).max().unwrap_or(0),
+            false => narrow(i),
+        };
+        let fits = fits || squeeze(&mut widths, &to(&narrow), room) || squeeze(&mut widths, &to(&head), room);
+        return Fitted { shown, widths, fits };
     }
 }
 
 /// All columns; those of text are wrapped as far as that can be read.
-fn all(columns: &[Column], mut widths: Vec<usize>, room: usize) -> (Vec<usize>, Vec<usize>) {
-    let text: Vec<bool> = columns.iter().map(Column::wraps).collect();
-    squeeze(&mut widths, &text, room, WRAP_MIN);
-    ((0..columns.len()).collect(), widths)
+fn all(columns: &[Column], mut widths: Vec<usize>, room: usize) -> Fitted {
+    let least: Vec<usize> = columns.iter().map(|c| if c.wraps() { WRAP_MIN } else { usize::MAX }).collect();
+    squeeze(&mut widths, &least, room);
+    Fitted { shown: (0..columns.len()).collect(), widths, fits: true }
 }
 
-/// Takes what a narrow terminal lacks from the widest text columns, down to `least`; false when that is not enough.
-fn squeeze(widths: &mut [usize], text: &[bool], room: usize, least: usize) -> bool {
+/// Takes what a narrow terminal lacks from the widest columns, down to the `least` of each; false when that is not
+/// enough.
+fn squeeze(widths: &mut [usize], least: &[usize], room: usize) -> bool {
     let gaps = GAP.len() * widths.len().saturating_sub(1);
     loop {
         if widths.iter().sum::<usize>() + gaps <= room {
             return true;
         }
-        let wide = (0..widths.len()).filter(|&i| text[i] && widths[i] > least);
+        let wide = (0..widths.len()).filter(|&i| widths[i] > least[i]);
         match wide.max_by_key(|&i| widths[i]) {
             Some(i) => widths[i] -= 1,
             None => return false,
@@ -379,16 +417,33 @@ fn squeeze(widths: &mut [usize], text: &[bool], room: usize, least: usize) -> bo
     }
 }
 
+fn cells(rows: &[Vec<crate::Cell>], i: usize) -> impl Iterator<Item = usize> + '_ {
+    rows.iter().filter_map(move |r| r.get(i)).map(|c| width(&c.text))
+}
+
+/// Width of the longest piece of a column's text that cannot be broken well.
+fn pieces((columns, rows): Table, i: usize) -> usize {
+    let of = |s: &str| s.split(' ').flat_map(|w| w.split_inclusive(is_sign)).map(width).max().unwrap_or(0);
+    let cells = rows.iter().filter_map(|r| r.get(i)).map(|c| of(&c.text));
+    cells.chain([of(&columns[i].title)]).max().unwrap_or(0)
+}
+
+/// Words may be broken behind it.
+fn is_sign(c: char) -> bool {
+    "._/:,;<>[]()-=".contains(c)
+}
+
 /// Where a word that is too long is broken: behind the last sign of punctuation that has room, else in the middle.
 fn break_at(word: &str, room: usize) -> usize {
     let end = word.char_indices().nth(room).map_or(word.len(), |(i, _)| i);
-    let sign = |c: char| "._/:,;<>[]()-=".contains(c);
-    let at = word[..end].char_indices().filter(|(_, c)| sign(*c)).map(|(i, c)| i + c.len_utf8()).next_back();
-    at.filter(|&i| 3 * i >= end).unwrap_or(end)
+    let at = word[..end].char_indices().filter(|(_, c)| is_sign(*c)).map(|(i, c)| i + c.len_utf8()).next_back();
+    // A short line is better than a piece in two, unless that has no room on a line either.
+    let next = |i: usize| word[i..].split_inclusive(is_sign).next().map_or(0, width);
+    at.filter(|&i| 3 * i >= end || next(i) <= room).unwrap_or(end)
 }
 
 /// Breaks at blanks; a word longer than the room is broken behind punctuation. Line feeds in the text are kept.
-fn wrap(text: &str, room: Option<usize>) -> Vec<String> {
+pub(crate) fn wrap(text: &str, room: Option<usize>) -> Vec<String> {
     let Some(room) = room else { return vec![text.to_string()] };
     if width(text) <= room {
         return vec![text.to_string()];

@@ -288,7 +288,8 @@ pub(crate) fn last_word(path: &str) -> String {
     }
     // A number alone says little of a tuple: `ends.0`.
     let number = from < path.len() && path[from..].bytes().all(|b| b.is_ascii_digit());
-    without_modules(&path[if number { before } else { from }..])
+    let last = without_modules(&path[if number { before } else { from }..]);
+    if last.trim().is_empty() { "(no name)".into() } else { last }
 }
 
 /// `Padded<AtomicU64>` of `Padded<core::sync::atomic::AtomicU64>`.
@@ -351,6 +352,7 @@ mod tests {
         assert_eq!(last_word("struct stats[].a.hits"), "hits");
         assert_eq!(last_word("counter"), "counter");
         assert_eq!(last_word("größe.maß"), "maß");
+        assert_eq!((last_word("struct s."), last_word("")), ("(no name)".into(), "(no name)".into()));
         assert_eq!(last_word("app::run::{closure#0}::TOTAL"), "TOTAL");
         assert_eq!(last_word("app::Pair<core::sync::AtomicU64, (u8, b::C)>"), "Pair<AtomicU64, (u8, C)>");
         assert_eq!(last_word("app::Pair<a::B, f32>.ends.0"), "ends.0");

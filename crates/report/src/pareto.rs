@@ -27,28 +27,29 @@ pub fn pareto(e: &Evidence, options: &Options) -> View {
 }
 
 /// A counter of a row and its column.
-type Counter = (&'static str, &'static str, fn(&Sampled) -> Option<u64>);
+/// Key, heading, number, and which of them go first where there is no room.
+type Counter = (&'static str, &'static str, fn(&Sampled) -> Option<u64>, u8);
 
 const COUNTERS: [Counter; 6] = [
-    ("hitm_remote", "RmtHitm", |s| s.hitm_remote),
-    ("hitm_local", "LclHitm", |s| s.hitm_local),
-    ("peer", "Peer", |s| s.peer),
-    ("store_l1_hit", "L1 Hit", |s| s.store_l1_hit),
-    ("store_l1_miss", "L1 Miss", |s| s.store_l1_miss),
-    ("store_no_level", "N/A", |s| s.store_no_level),
+    ("hitm_remote", "RmtHitm", |s| s.hitm_remote, 0),
+    ("hitm_local", "LclHitm", |s| s.hitm_local, 0),
+    ("peer", "Peer", |s| s.peer, 0),
+    ("store_l1_hit", "L1 Hit", |s| s.store_l1_hit, 1),
+    ("store_l1_miss", "L1 Miss", |s| s.store_l1_miss, 2),
+    ("store_no_level", "N/A", |s| s.store_no_level, 3),
 ];
 
 fn one(e: &Evidence, namer: &Namer, number: usize, l: &PmuLine) -> Node {
     // A column that this unit cannot fill is left out, as perf leaves it out.
     let seen: Vec<&Counter> = COUNTERS.iter().filter(|c| l.rows.iter().any(|s| c.2(s).is_some())).collect();
     let total = |c: &Counter| l.rows.iter().filter_map(|s| c.2(s)).fold(0, u64::saturating_add);
-    let mut columns: Vec<Column> = seen.iter().map(|c| Column::number(c.0, c.1)).collect();
+    let mut columns: Vec<Column> = seen.iter().map(|c| Column::number(c.0, c.1).rank(c.3)).collect();
     columns.extend([
         Column::number("offset", "Offset"),
         Column::text("field", "Field"),
-        Column::number("code", "Code address"),
-        Column::number("records", "records"),
-        Column::number("cpus", "cpu cnt"),
+        Column::number("code", "Code address").rank(4),
+        Column::number("records", "records").rank(3),
+        Column::number("cpus", "cpu cnt").rank(1),
         Column::text("symbol", "Symbol"),
         Column::text("source", "Source:Line"),
     ]);

@@ -10,11 +10,15 @@ use tussle_evidence::*;
 use tussle_render::{Cell, Column, Node, Span, Tone, View, thousands};
 
 /// E of one story in one evidence.
+#[derive(Default)]
 struct Side {
     e: f64,
     e_even: f64,
     accesses: f64,
     finding: bool,
+    /// As the report of this run alone calls it, by its worst group.
+    title: String,
+    worst: f64,
 }
 
 /// Lines of two runs matched by their fields. The outcome is that of the new one. `damage` is what could not be read of
@@ -47,7 +51,8 @@ fn by_source(old: &Evidence, new: &Evidence, whole: [bool; 2], options: &Options
     names.dedup();
     let most = |n: &String| a.get(n).map_or(0.0, |s| s.e).max(b.get(n).map_or(0.0, |s| s.e));
     names.sort_by(|x, y| most(y).partial_cmp(&most(x)).unwrap_or(std::cmp::Ordering::Equal));
-    let rows = names.iter().map(|n| row(n, a.get(*n), b.get(*n), whole)).collect();
+    let row = |n: &&String| row(a.get(*n), b.get(*n), whole);
+    let rows = names.iter().map(row).collect();
     let columns = vec![
         Column::number("old_expected_invalidations", "E old"),
         Column::number("new_expected_invalidations", "E new"),
@@ -82,7 +87,10 @@ fn sides(e: &Evidence, options: &Options) -> BTreeMap<String, Side> {
         if !wanted(e, &namer, &g, &options.names) {
             continue;
         }
-        let s = out.entry(fields(&g)).or_insert(Side { e: 0.0, e_even: 0.0, accesses: 0.0, finding: false });
+        let s = out.entry(fields(&g)).or_default();
+        if s.title.is_empty() || g.e.e > s.worst {
+            (s.title, s.worst) = (g.title(), g.e.e);
+        }
         s.e += g.e.e;
         s.e_even += g.e.e_even;
         s.accesses += g.accesses;
@@ -92,7 +100,7 @@ fn sides(e: &Evidence, options: &Options) -> BTreeMap<String, Side> {
     out
 }
 
-/// Independent of which pair happens to lead: the two heaviest fields in order of name.
+/// What two runs are matched by, independent of which pair happens to lead: the two heaviest fields in order of name.
 fn fields(g: &group::Group) -> String {
     let mut two: Vec<&str> =
         g.fields.iter().filter(|f| f.weight > 0.0).take(2).map(|f| f.path.as_str()).collect();
@@ -101,7 +109,7 @@ fn fields(g: &group::Group) -> String {
     two.join(" \u{27f7} ")
 }
 
-fn row(name: &str, a: Option<&Side>, b: Option<&Side>, [old_whole, new_whole]: [bool; 2]) -> Vec<Cell> {
+fn row(a: Option<&Side>, b: Option<&Side>, [old_whole, new_whole]: [bool; 2]) -> Vec<Cell> {
     let unknown = || Cell::value("unknown", "unknown").tone(Tone::Warn);
     let e = |s: Option<&Side>| match s {
         Some(s) => invalidations(s.e).tone(if s.finding { Tone::Bad } else { Tone::Plain }),
@@ -126,7 +134,8 @@ fn row(name: &str, a: Option<&Side>, b: Option<&Side>, [old_whole, new_whole]: [
             Cell::number(ratio, words)
         }
     };
-    vec![e(a), e(b), change, even(a), even(b), Cell::text(name).tone(Tone::Name)]
+    let title = b.or(a).map_or("", |s| &s.title);
+    vec![e(a), e(b), change, even(a), even(b), Cell::text(title).tone(Tone::Name)]
 }
 
 fn decimal(x: f64) -> String {

@@ -197,6 +197,26 @@ fn two_runs_side_by_side() {
     "#);
 }
 
+/// A case has the name in a comparison that it has in the report of its run.
+#[test]
+fn names_are_the_same_alone_and_side_by_side() {
+    let mut s = server();
+    // The pair that fights most is not the one that is accessed most.
+    let worker = s.tables().actors.len() as u32 - 1;
+    s.access(1, 24, 8, 0, (0, 100_000), [900_000, 0, 0]);
+    s.access(1, 16, 8, worker, (0, 100_000), [800_000, 0, 0]);
+    let e = s.evidence();
+    let rows = |r: &Report| -> Vec<String> {
+        let json: serde_json::Value =
+            serde_json::from_str(&render(&r.view, Format::Json, Style::default())).unwrap_or_default();
+        let fields = json["lines"].as_array().into_iter().flatten().filter_map(|l| l["fields"].as_str());
+        fields.map(String::from).collect()
+    };
+    let alone = rows(&report(&e, &[], &Options::default()));
+    let both = rows(&compare(&e, &e, [&[], &[]], &Options::default()));
+    assert!(alone.len() >= 3 && alone.iter().all(|name| both.contains(name)), "{alone:?}\n{both:?}");
+}
+
 #[test]
 fn nothing_shared_is_said_in_one_line() {
     let (text, finding) = plain(&Sample::new(1).evidence(), &[]);
