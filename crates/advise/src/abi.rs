@@ -29,6 +29,8 @@ pub struct Slot {
     pub fixed_bits: Option<u64>,
     /// An array without a length, or of length 0: as the last member it holds what is allocated behind the object.
     pub flexible: bool,
+    /// Elements of an array, of its first dimension.
+    pub elements: Option<u64>,
 }
 
 impl Slot {
@@ -42,6 +44,7 @@ impl Slot {
             gap_bits: 0,
             fixed_bits: None,
             flexible: false,
+            elements: None,
         }
     }
 
@@ -299,6 +302,7 @@ impl<'a> Shapes<'a> {
                 gap_bits: 0,
                 fixed_bits: fixed.then_some(m.offset_bits),
                 flexible: self.is_flexible(m.ty),
+                elements: self.table.elements(m.ty),
             });
         }
         let wanted: Vec<u64> = members.iter().map(|&i| a.members[i].offset_bits).collect();

@@ -574,6 +574,9 @@ impl<'a> Search<'a> {
         if matches!(tried.edits[..], [Edit::Alloc { .. }]) {
             return format!("no other object of the heap shares a line with {}", self.name);
         }
+        if let [Edit::Spread { field, .. }] = &tried.edits[..] {
+            return format!("every element of {field} gets cache lines of its own");
+        }
         let heat = |f: &String| self.sharing.hottest.iter().find(|h| &h.0 == f).map_or(0.0, |h| h.1);
         let gone = self.sharing.pairs.difference(&after.pairs);
         match gone.max_by(|a, b| (heat(&a.0) + heat(&a.1)).total_cmp(&(heat(&b.0) + heat(&b.1)))) {
@@ -584,7 +587,7 @@ impl<'a> Search<'a> {
 
     fn notes(&self, tried: &Tried, too_large: Option<String>) -> Vec<String> {
         let aligning = tried.edits.iter().find_map(|e| match e {
-            Edit::Align { bytes, .. } | Edit::Element { bytes } => Some(*bytes),
+            Edit::Align { bytes, .. } | Edit::Element { bytes } | Edit::Spread { bytes, .. } => Some(*bytes),
             _ => None,
         });
         let mut out = BTreeSet::new();

@@ -54,6 +54,14 @@ pub enum Edit {
         /// Bytes, a power of two.
         bytes: u64,
     },
+    /// `element:FIELD=N`: every element of the member, an array, begins on a multiple of N bytes and has whole
+    /// multiples to itself; of an array of rows, every row.
+    Spread {
+        /// Member.
+        field: String,
+        /// Bytes, a power of two.
+        bytes: u64,
+    },
     /// `FIELD@OFFSET`: the field, nested ones by their path, changes places with as many bytes that begin there. In
     /// sources: a move or an exchange of members after which it begins there.
     Place {
@@ -91,12 +99,19 @@ impl Edit {
 
     /// Whether the size of the type is chosen anew.
     pub fn resizes(&self) -> bool {
-        matches!(self, Edit::Align { .. } | Edit::Element { .. } | Edit::Pad { .. } | Edit::Gap { .. })
+        matches!(
+            self,
+            Edit::Align { .. }
+                | Edit::Element { .. }
+                | Edit::Spread { .. }
+                | Edit::Pad { .. }
+                | Edit::Gap { .. }
+        )
     }
 
     /// Whether members get other offsets: by another order, or by alignment, which opens gaps.
     pub fn displaces(&self) -> bool {
-        self.reorders() || matches!(self, Edit::Align { .. })
+        self.reorders() || matches!(self, Edit::Align { .. } | Edit::Spread { .. })
     }
 }
 
@@ -109,6 +124,7 @@ impl fmt::Display for Edit {
             Edit::Swap { a, b } => write!(f, "swap:{a},{b}"),
             Edit::Align { field, bytes } => write!(f, "align:{field}={bytes}"),
             Edit::Element { bytes } => write!(f, "element={bytes}"),
+            Edit::Spread { field, bytes } => write!(f, "element:{field}={bytes}"),
             Edit::Gap { field, bytes } => write!(f, "gap:{field}={bytes}"),
             Edit::Pad { bytes } => write!(f, "pad={bytes}"),
             Edit::Alloc { bytes } => write!(f, "alloc={bytes}"),
@@ -121,7 +137,7 @@ impl fmt::Display for Edit {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a move: write FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, \
-     gap:FIELD=N, element=N, pad=N, alloc=N or FIELD@OFFSET"
+     gap:FIELD=N, element=N, element:FIELD=N, pad=N, alloc=N or FIELD@OFFSET"
 )]
 pub struct ParseEditError(pub String);
 
@@ -163,6 +179,10 @@ fn parse(text: &str) -> Option<Edit> {
         let (field, bytes) = field_and_bytes(rest)?;
         return Some(Edit::Gap { field, bytes });
     }
+    if let Some(rest) = text.strip_prefix("element:") {
+        let (field, n) = rest.split_once('=')?;
+        return Some(Edit::Spread { field: field.trim().into(), bytes: n.trim().parse().ok()? });
+    }
     if let Some(n) = text.strip_prefix("element=") {
         return Some(Edit::Element { bytes: n.parse().ok()? });
     }
@@ -197,7 +217,9 @@ impl Edit {
                 name(field) && name(o) && field != o
             }
             Edit::Swap { a, b } => name(a) && name(b) && a != b,
-            Edit::Align { field, bytes } | Edit::Gap { field, bytes } => name(field) && line(*bytes),
+            Edit::Align { field, bytes } | Edit::Gap { field, bytes } | Edit::Spread { field, bytes } => {
+                name(field) && line(*bytes)
+            }
             Edit::Element { bytes } | Edit::Pad { bytes } => line(*bytes),
             // C's functions take multiples of a pointer's size only.
             Edit::Alloc { bytes } => line(*bytes) && *bytes >= 16,
@@ -213,7 +235,10 @@ impl Edit {
     pub fn fields(&self) -> Vec<&str> {
         match self {
             Edit::Move { field, to: Spot::After(o) | Spot::Before(o) } => vec![field, o],
-            Edit::Move { field, .. } | Edit::Align { field, .. } | Edit::Gap { field, .. } => vec![field],
+            Edit::Move { field, .. }
+            | Edit::Align { field, .. }
+            | Edit::Gap { field, .. }
+            | Edit::Spread { field, .. } => vec![field],
             Edit::Swap { a, b } => vec![a, b],
             // Its path may lead into other structs.
             Edit::Element { .. } | Edit::Pad { .. } | Edit::Alloc { .. } | Edit::Place { .. } => vec![],
@@ -234,6 +259,7 @@ impl Edit {
             Edit::Swap { a, b } => format!("exchange {a} and {b}"),
             Edit::Align { field, bytes } => format!("align {field} to {bytes} bytes"),
             Edit::Element { bytes } => format!("align every element to {bytes} bytes"),
+            Edit::Spread { field, bytes } => format!("align every element of {field} to {bytes} bytes"),
             Edit::Gap { field, bytes } => format!("put {bytes} bytes before {field}"),
             Edit::Pad { bytes } => format!("pad every element to a multiple of {bytes} bytes"),
             Edit::Alloc { bytes } => format!("align allocations to {bytes} bytes"),
@@ -280,6 +306,9 @@ pub enum EditError {
     /// Bit-fields move only with their neighbours.
     #[error("{0} is a bit-field; bit-fields share their storage and do not move alone")]
     BitField(String),
+    /// `element:FIELD=N` of something else.
+    #[error("{0} is no array of several elements")]
+    NoArray(String),
     /// A flexible array must stay last.
     #[error("{0} is a flexible array member and must stay last")]
     Flexible(String),
@@ -368,6 +397,13 @@ impl State<'_> {
                     // Only types are aligned: the one around the field has a size that is a multiple, too.
                     slot.size = slot.size.next_multiple_of(*bytes);
                 }
+            }
+            Edit::Spread { field, bytes } => {
+                let at = self.movable(field)?;
+                let slot = &mut self.slots[at];
+                let n = slot.elements.filter(|n| *n > 1).ok_or_else(|| EditError::NoArray(field.clone()))?;
+                slot.size = n.saturating_mul((slot.size / n).next_multiple_of(*bytes));
+                slot.align = slot.align.max(*bytes);
             }
             Edit::Gap { field, bytes } => {
                 let at = self.movable(field)?;

@@ -17,6 +17,8 @@ pub const HOT_MAX: usize = 12;
 pub struct Scope {
     /// Names in order of declaration; bit-fields and unnamed members left out.
     pub names: Vec<String>,
+    /// Those of them that are arrays of several elements, with the bytes from one to the next.
+    pub arrays: Vec<(String, u64)>,
 }
 
 /// The bodies of `id` in which members can move: its own and those of anonymous structs inside it.
@@ -32,7 +34,15 @@ fn collect(table: &TypeTable, id: TypeId, depth: usize, out: &mut Vec<Scope>) {
         return;
     }
     let movable = |m: &&tussle_model::Member| m.role == MemberRole::Field && m.bit_size.is_none();
-    out.push(Scope { names: a.members.iter().filter(movable).filter_map(|m| m.name.clone()).collect() });
+    let named = || a.members.iter().filter(movable).filter(|m| m.name.is_some());
+    let parts = |m: &tussle_model::Member| {
+        let n = table.elements(m.ty).filter(|n| *n > 1)?;
+        Some((m.name.clone()?, table.size(m.ty)? / n))
+    };
+    out.push(Scope {
+        names: named().filter_map(|m| m.name.clone()).collect(),
+        arrays: named().filter_map(parts).collect(),
+    });
     for m in a.members.iter().filter(|m| m.name.is_none() && m.role == MemberRole::Field) {
         collect(table, table.strip(m.ty), depth + 1, out);
     }
@@ -110,6 +120,7 @@ pub fn candidates(table: &TypeTable, target: TypeId, hot: &[String], line: u64) 
     let scopes = scopes(table, target);
     let is_hot = |n: &String| hot.iter().take(HOT_MAX).any(|h| h == n);
     for scope in &scopes {
+        spreads(scope, &is_hot, line, &mut out);
         isolations(scope, &is_hot, line, &mut out);
     }
     for scope in &scopes {
@@ -133,6 +144,25 @@ pub fn leave_impossible_out(list: &mut Vec<Vec<Edit>>, ordered: bool) -> Option<
     let word = "the compiler orders the fields of a Rust struct without #[repr(C)]: an alignment holds, an order in \
                 the source does not";
     (!ordered).then(|| word.into())
+}
+
+/// Every element of a hot array on lines of its own, of all such arrays, and the other hot members apart as well.
+fn spreads(scope: &Scope, is_hot: &dyn Fn(&String) -> bool, line: u64, out: &mut Vec<Vec<Edit>>) {
+    let parted = |n: &String| scope.arrays.iter().any(|(a, stride)| a == n && stride % line != 0);
+    let hot: Vec<&String> = scope.names.iter().filter(|n| is_hot(n)).collect();
+    let spread = |n: &String| Edit::Spread { field: n.clone(), bytes: line };
+    let all: Vec<Edit> = hot.iter().filter(|n| parted(n)).map(|n| spread(n)).collect();
+    if all.len() > 1 {
+        out.push(all.clone());
+    }
+    out.extend(all.iter().map(|e| vec![e.clone()]));
+    if all.is_empty() || all.len() == hot.len() {
+        return;
+    }
+    let align = |n: &String| Edit::Align { field: n.clone(), bytes: line };
+    let last = scope.names.iter().rposition(is_hot).and_then(|n| scope.names.get(n + 1));
+    let alone = hot.iter().map(|n| if parted(n) { spread(n) } else { align(n) });
+    out.push(alone.chain(last.map(align)).collect());
 }
 
 /// Alignments: one member, or one with the member behind it, so that nothing else shares its line.

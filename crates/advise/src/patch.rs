@@ -26,6 +26,7 @@ pub mod rust;
 mod scan;
 mod size;
 pub mod split;
+pub mod spread;
 mod unified;
 pub mod unit;
 mod untyped;
@@ -366,6 +367,7 @@ impl Editor<'_, '_> {
             Edit::Swap { a, b } => self.swap(a, b, notes),
             Edit::Align { field, bytes } => self.align(field, *bytes),
             Edit::Gap { field, bytes } => self.gap(field, *bytes),
+            Edit::Spread { field, bytes } => self.spread(field, *bytes),
             Edit::Element { bytes } => Ok(self.element(*bytes)),
             Edit::Pad { bytes } => Ok(self.pad(*bytes)),
             // Not in the declaration: [`alloc::rewrite`].

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use tussle_model::leaf::DEPTH_MAX;
-use tussle_model::{Aggregate, Member, MemberRole, Type, TypeId, TypeTable};
+use tussle_model::{Aggregate, AggregateKind, Member, MemberRole, Type, TypeId, TypeTable};
 
 use crate::abi::{ShapeError, Shapes, place};
 use crate::edit::{Edit, EditError, apply};
 use crate::exchange::{Exchange, ExchangeError};
+use crate::patch::variable::MEMBER;
 
 /// Why a change cannot be followed through a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +49,8 @@ pub struct Relaid {
     pub order: Vec<Option<usize>>,
     /// Anything differs from the old layout.
     pub changed: bool,
+    /// Arrays whose elements lie elsewhere, by their member's index: bytes from one to the next, before and after.
+    pub strides: Vec<(usize, u64, u64)>,
 }
 
 /// The table after `edits` of the type `target`.
@@ -163,6 +166,9 @@ impl<'a> Relayout<'a> {
             for (member, at) in new.members.iter_mut().zip(&relaid.offsets_bits) {
                 member.offset_bits = *at;
             }
+            for (i, _, stride) in &relaid.strides {
+                new.members[*i].ty = spread(&mut out, new.members[*i].ty, *stride);
+            }
             out.set(id, Type::Aggregate(new));
         }
         Ok(out)
@@ -195,6 +201,10 @@ impl<'a> Relayout<'a> {
                 // A bit-field's bytes move with its storage.
                 if m.bit_size.is_some() {
                     return Ok((relaid.offsets_bits[i] / 8).saturating_add(inside));
+                }
+                if let Some((_, old, new)) = relaid.strides.iter().find(|s| s.0 == i && s.1 > 0) {
+                    let at = (inside / old).saturating_mul(*new).saturating_add(inside % old);
+                    return Ok((relaid.offsets_bits[i] / 8).saturating_add(at));
                 }
                 let inner = self.translate_at(m.ty, inside, depth + 1)?;
                 Ok((relaid.offsets_bits[i] / 8).saturating_add(inner))
@@ -251,11 +261,19 @@ impl<'a> Relayout<'a> {
                 offsets_bits[*i] = *at;
             }
         }
+        let mut strides = Vec::new();
+        for (slot, member) in edited.slots.iter().zip(&edited.members) {
+            let Some((i, n)) = member.zip(slot.elements.filter(|n| *n > 0)) else { continue };
+            let name = a.members[i].name.as_ref();
+            if edits.iter().any(|e| matches!(e, Edit::Spread { field, .. } if name == Some(field))) {
+                strides.push((i, self.table().size(a.members[i].ty).unwrap_or(0) / n, slot.size / n));
+            }
+        }
         let changed = edited.placed.size != a.size
             || edited.placed.align != shape.placed.align
             || a.members.iter().zip(&offsets_bits).any(|(m, at)| m.offset_bits != *at);
         let (size, align) = (edited.placed.size, edited.placed.align);
-        Ok(Rc::new(Relaid { size, align, offsets_bits, order: edited.members, changed }))
+        Ok(Rc::new(Relaid { size, align, offsets_bits, order: edited.members, changed, strides }))
     }
 
     /// The type whose bytes change places: its members, as far as they are known, stay.
@@ -303,7 +321,8 @@ impl<'a> Relayout<'a> {
         for (&i, at) in shape.members.iter().zip(&placed.offsets_bits) {
             offsets_bits[i] = *at;
         }
-        Ok(Rc::new(Relaid { size: placed.size, align: placed.align, offsets_bits, order, changed: true }))
+        let (size, align) = (placed.size, placed.align);
+        Ok(Rc::new(Relaid { size, align, offsets_bits, order, changed: true, strides: Vec::new() }))
     }
 
     /// New size and alignment of a member's type if the change reaches it.
@@ -327,11 +346,25 @@ impl<'a> Relayout<'a> {
     }
 }
 
+/// The array `id` with a struct of `stride` bytes around each element, as the patch writes it.
+fn spread(table: &mut TypeTable, id: TypeId, stride: u64) -> TypeId {
+    let Type::Array { elem, counts } = table.get(table.strip(id)).clone() else { return id };
+    let Some((first, rest)) = counts.split_first() else { return id };
+    let inner = match rest {
+        [] => elem,
+        _ => table.push(Type::Array { elem, counts: rest.to_vec() }),
+    };
+    let value = Member::field(Some(MEMBER), inner, 0);
+    let around = Type::Aggregate(Aggregate::new(AggregateKind::Struct, None, stride, vec![value]));
+    let elem = table.push(around);
+    table.push(Type::Array { elem, counts: vec![*first] })
+}
+
 /// An aggregate whose members stay; its alignment is left at 1.
 fn unmoved(a: &Aggregate) -> Relaid {
     let offsets_bits = a.members.iter().map(|m| m.offset_bits).collect();
     let order = (0..a.members.len()).map(Some).collect();
-    Relaid { size: a.size, align: 1, offsets_bits, order, changed: false }
+    Relaid { size: a.size, align: 1, offsets_bits, order, changed: false, strides: Vec::new() }
 }
 
 /// The aggregate whose direct members `edit` names: `id` itself or an anonymous struct inside it.
@@ -364,7 +397,7 @@ fn find_holder(
     let has = |f: &str| a.members.iter().any(|m| m.name.as_deref() == Some(f));
     if fields.iter().all(|f| has(f)) {
         return Some(match a.kind {
-            tussle_model::AggregateKind::Union if !fields.is_empty() => {
+            AggregateKind::Union if !fields.is_empty() => {
                 Err(EditError::Union(a.display_name()))
             }
             _ => Ok(id),

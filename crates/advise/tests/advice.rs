@@ -4,6 +4,7 @@ use tussle_advise::advice::{Advice, Options, Report, advise, best};
 use tussle_advise::builds::Build;
 use tussle_evidence::Evidence;
 use tussle_evidence::sample::Sample;
+use tussle_model::Type;
 
 /// Virtual time of all accesses: many windows long.
 const ALL: (u64, u64) = (0, 1_000_000);
@@ -227,4 +228,32 @@ fn two_moves_gain_at_least_as_much_as_one() {
     };
     let (one, two) = (most(1), most(2));
     assert!(one > 100_000.0 && two >= one, "{one} {two}");
+}
+
+#[test]
+fn rows_of_a_member_array_are_parted() {
+    let mut s = Sample::new(1000);
+    let main = s.thread("main", None);
+    let start = s.code("worker", "w.c", 10, &[]);
+    let workers: Vec<u32> = (0..4).map(|_| s.worker(main, start)).collect();
+    let long = s.long();
+    let rows = s.tables().types.push(Type::Array { elem: long, counts: vec![Some(4), Some(2)] });
+    let ty = s.structure("tally", 80, &[("total", long, 0), ("count", rows, 8), ("last", long, 72)]);
+    let o = s.global("g", 0x1000, 80, Some(ty), 64);
+    for (t, at) in workers.iter().zip(0..) {
+        s.access(o, 8 + 16 * at, 8, *t, ALL, [0, 50_000, 0]);
+        s.access(o, 16 + 16 * at, 8, *t, ALL, [0, 50_000, 0]);
+    }
+    let evidence = s.evidence();
+    let report = run(&evidence, "tally");
+    let first = &report.advices[0];
+    assert_eq!(moves(first), "element:count=64");
+    assert!(first.before.mean > 100_000.0 && first.after.mean < 1.0, "{first:?}");
+    assert_eq!((first.size_before, first.size_after, first.live_bytes), (80, 384, 304));
+    // Where it says that they lie, they lie: another move of the caller's own has the same bill.
+    let edits = ["element:count=128".parse().unwrap()];
+    let wide = tussle_advise::evaluate(&evidence, "tally", &edits, &Options::default()).unwrap();
+    assert_eq!((wide.size_after, wide.after.mean), (768, 0.0));
+    let none = ["element:last=64".parse().unwrap()];
+    assert!(tussle_advise::evaluate(&evidence, "tally", &none, &Options::default()).is_err());
 }

@@ -11,6 +11,7 @@ pub(crate) mod compdb;
 mod compile;
 mod cplusplus;
 mod diagnostics;
+mod elements;
 mod expanded;
 mod farm;
 mod foresight;
@@ -247,6 +248,7 @@ fn patched_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result
     uses(request, &sources, &file)?;
     let mut real = allocation::candidates(request, &sources);
     real.push(file.clone());
+    real.extend(elements::candidates(request.edits, &sources, &file));
     let place = place::BuildCopy::new(request, &real)?;
     let compiler = compile::Compiler::new(request, &sources, &file, &place)?;
     let table = compiler.layout(false, announce)?;
@@ -263,13 +265,14 @@ fn patched_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result
     places_kept(asked, target, &relayout)?;
     let mut patched = edited(request, target, &shapes, &file, old)?;
     let needs = allocation::Needs::of(request, &sources, &shapes, target, &relayout)?;
-    let files = changed_files(request, &sources, &file, needs.as_ref(), &mut patched)?;
+    let mut files = changed_files(request, &sources, &file, needs.as_ref(), &mut patched)?;
     if let Some(needs) = &needs {
         patched.notes.extend(needs.by_new(&sources, &compiler.calls()?)?);
     }
     let resized = relayout.relaid(target)?.size != table.size(target).unwrap_or(0);
     hidden_uses(request, &sources, &file, (&compiler, resized))?;
     let defined = place.path().join(&file);
+    elements::follow(&compiler, (&table, target), &mut files)?;
     let meaning = meaning::Meaning {
         compiler: &compiler,
         relayout: &relayout,
@@ -569,6 +572,15 @@ fn compare(
             return Err(FixError::Mismatch { field: leaf.path, predicted, actual });
         }
         out.push(FieldMove { path: leaf.path, before: leaf.offset, after: actual, size: leaf.size });
+    }
+    for element in elements::parted(old, target, relayout)?.into_iter().take(FIELDS_MAX) {
+        match after.get(&element.path) {
+            Some(&actual) if actual == element.after => out.push(element),
+            actual => {
+                let (predicted, actual) = (element.after, actual.copied().unwrap_or(0));
+                return Err(FixError::Mismatch { field: element.path, predicted, actual });
+            }
+        }
     }
     Ok(out)
 }

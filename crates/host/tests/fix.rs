@@ -518,3 +518,84 @@ fn a_struct_of_a_kernel_tree_is_patched() {
     let lock = patched.fields.iter().find(|f| f.path.starts_with("mmap_lock.")).expect("the lock");
     assert!(lock.after > lock.before && patched.size_before == patched.size_after, "{lock:?}");
 }
+
+const TALLY: &str = "\
+#ifndef TALLY_H
+#define TALLY_H
+struct tally {
+\tlong total;
+\tint count[4][2];
+\tlong seen;
+};
+struct other { int count[4]; };
+static inline int first(const struct tally *t) { return t->count[0][0]; }
+#endif
+";
+
+const TALLY_USER: &str = "\
+#include \"tally.h\"
+struct tally tally = { .total = 3 };
+int sum(struct tally *t, struct other *o) {
+\tint n = o->count[1];
+\tfor (int i = 0; i < 4; i++) n += t->count[i][1]; o->count[2]++;
+\treturn n + first(t);
+}
+int main(void) { struct other o = { {1, 2, 3, 4} }; tally.count[2][1] = 7; return sum(&tally, &o) - 9; }
+";
+
+#[test]
+fn elements_of_a_member_array_are_parted_where_gcc_finds_their_uses() {
+    if !need("gcc") {
+        return;
+    }
+    let dir = folder(&[("tally.h", TALLY), ("user.c", TALLY_USER)]);
+    let p = patch(dir.path(), "struct tally", &["element:count=64"], &Build::Plain).expect("a patch");
+    assert_eq!((p.size_before, p.size_after, after(&p, "seen")), (48, 384, 320));
+    let text = |name: &str| p.files.iter().find(|f| f.path == Path::new(name)).expect("a file").new.clone();
+    let has = |name: &str, line: &str| assert!(text(name).contains(line), "{line}\n{}", text(name));
+    has("tally.h", "\tstruct {\n\t\tint value[2] __attribute__((aligned(64)));\n\t} count[4];\n\tlong seen;");
+    has("tally.h", "return t->count[0].value[0];");
+    has("user.c", "n += t->count[i].value[1]; o->count[2]++;");
+    has("user.c", "tally.count[2].value[1] = 7;");
+    has("user.c", "int n = o->count[1];");
+    let elements = p.fields.iter().filter(|f| f.path.starts_with("count[")).count();
+    assert_eq!((after(&p, "count[3].value"), elements), (256, 4));
+    // A struct that is called by its variable alone, on one line with what becomes of its elements.
+    let own = "struct { long own[4]; } l;\nint main(void) { l.own[2]++; return l.own[1]; }\n";
+    let dir = folder(&[("own.c", own)]);
+    let p = patch(dir.path(), "l", &["element:own=64"], &Build::Plain).expect("a patch");
+    assert_eq!((p.size_after, after(&p, "own[3].value")), (256, 192));
+    assert!(p.files[0].new.contains("l.own[2].value++; return l.own[1].value;"), "{}", p.files[0].new);
+}
+
+#[test]
+fn elements_whose_uses_cannot_be_followed_stay() {
+    if !need("gcc") {
+        return;
+    }
+    let refused = |from: &str, to: &str, why: &str| {
+        let user = TALLY_USER.replace(from, to);
+        assert_ne!(user, TALLY_USER);
+        let dir = folder(&[("tally.h", TALLY), ("user.c", &user)]);
+        let e = patch(dir.path(), "struct tally", &["element:count=64"], &Build::Plain).expect_err("a refusal");
+        assert!(e.to_string().contains(why), "{e}");
+    };
+    let first = "int n = o->count[1];";
+    refused(first, "int n = *t->count[1], *p = &t->count[2][0]; n += *p;", "the address of an element");
+    refused(first, "int n = (int)sizeof(t->count);", "used as a whole");
+    refused(first, "int n = (int)__builtin_offsetof(struct tally, count[1]);", "for its offset");
+    refused(
+        "struct tally tally",
+        "#define AT(t, i) ((t)->count[i][0])\nint at(struct tally *t) { return AT(t, 1); }\nstruct tally tally",
+        "by a macro",
+    );
+    refused(
+        "struct tally tally",
+        "#ifdef NEVER\nint at(struct tally *t) { return t->count[1][1]; }\n#endif\nstruct tally tally",
+        "no unit that is built compiles",
+    );
+    refused("int n = o->count[1];", "int n = o->count[1] + missing;", "does not take the sources");
+    let dir = folder(&[("tally.h", TALLY), ("user.c", TALLY_USER)]);
+    let e = patch(dir.path(), "struct tally", &["element:seen=64"], &Build::Plain).expect_err("a refusal");
+    assert!(e.to_string().contains("no array of several elements"), "{e}");
+}

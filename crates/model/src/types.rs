@@ -78,6 +78,14 @@ impl TypeTable {
         &mut self.types[id.0 as usize]
     }
 
+    /// Elements of an array, of its first dimension; `None` of what is no array or has no length.
+    pub fn elements(&self, id: TypeId) -> Option<u64> {
+        match self.get(self.strip(id)) {
+            Type::Array { counts, .. } => *counts.first()?,
+            _ => None,
+        }
+    }
+
     /// The same types in another order: `order` lists the old ids, each once and `void` first; `new` maps every old
     /// id to its new one (several old ids may become one). For readers that sort or merge what they have read.
     pub fn reordered(self, order: &[TypeId], new: &[TypeId]) -> TypeTable {

@@ -119,7 +119,7 @@ fn verdict(report: &Report) -> String {
             let why = match &report.inside {
                 Some(m) => format!(
                     "what fights lies inside of its member {m}. Part that by hand: tussle moves whole members of \
-                     structs that have a name"
+                     structs that have a name, and parts elements of arrays"
                 ),
                 None => "what fights may be another object, or memory without members".into(),
             };

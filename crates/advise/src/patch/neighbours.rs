@@ -50,20 +50,22 @@ impl<'f> Order<'f> {
     }
 
     /// Places of members that are aligned or get a gap, the first one excepted: it stays where it is, and what is
-    /// behind it, too. `None` is a member of an anonymous struct.
+    /// behind it, too. Of an array whose elements part, what is behind it moves as well. `None` is a member of an
+    /// anonymous struct.
     fn aligned(&self) -> impl Iterator<Item = Option<usize>> + '_ {
         let place = |field: &String| self.members.iter().position(|m| m.name == *field);
-        let fields = self.edits.iter().filter_map(|e| match e {
-            Edit::Align { field, .. } | Edit::Gap { field, .. } => Some(field),
-            _ => None,
-        });
-        fields.map(place).filter(|at| *at != Some(0))
+        let places = move |e: &Edit| match e {
+            Edit::Align { field, .. } | Edit::Gap { field, .. } => vec![place(field)],
+            Edit::Spread { field, .. } => vec![place(field), place(field).map(|at| at + 1)],
+            _ => Vec::new(),
+        };
+        self.edits.iter().flat_map(places).filter(|at| *at != Some(0))
     }
 
     /// Whether the first `prefix` members are others after the edits, or stand elsewhere.
     fn changes(&self, prefix: usize) -> bool {
         if self.aligned().any(|at| at.is_none_or(|at| at < prefix)) {
-            return prefix > 1;
+            return prefix > 1 || self.edits.iter().any(|e| matches!(e, Edit::Spread { .. }));
         }
         let mut order: Vec<&str> = self.members.iter().map(|m| m.name.as_str()).collect();
         for edit in self.edits {

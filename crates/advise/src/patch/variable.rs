@@ -6,6 +6,8 @@
 mod shadow;
 mod uses;
 
+pub(super) use uses::is_atomic;
+
 use std::ops::Range;
 
 use super::alloc::Changed;
@@ -96,7 +98,7 @@ fn includes(from: &str, header: &str, files: &[(&str, &str)]) -> bool {
     seen.contains(&base(header))
 }
 
-fn refusal(path: &str, code: &Code<'_, '_>, place: usize, why: impl Into<String>) -> Refusal {
+pub(super) fn refusal(path: &str, code: &Code<'_, '_>, place: usize, why: impl Into<String>) -> Refusal {
     Refusal::Variable { file: path.into(), line: code.line(place), why: why.into() }
 }
 

@@ -20,9 +20,9 @@ pub struct Args {
     /// The struct to change.
     #[arg(short = 'C', long = "class", value_name = "NAME")]
     name: String,
-    /// FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, gap:FIELD=N, element=N, pad=N,
-    /// alloc=N or FIELD@OFFSET (the move or exchange that puts it there); may be given several times. Default: the best
-    /// advice.
+    /// FIELD:after:FIELD, FIELD:before:FIELD, FIELD:first, swap:A,B, align:FIELD=N, gap:FIELD=N, element=N,
+    /// element:FIELD=N (every element of a member array), pad=N, alloc=N or FIELD@OFFSET (the move or exchange that
+    /// puts it there); may be given several times. Default: the best advice.
     #[arg(long = "move", value_name = "MOVE")]
     moves: Vec<Edit>,
     /// Folder of the sources; built in a copy, changed only with --apply.

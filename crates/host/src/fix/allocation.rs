@@ -24,7 +24,10 @@ const SLAB_ALIGN: u64 = 8;
 
 /// Whether edits may ask for other allocations.
 pub(super) fn may_change(edits: &[Edit]) -> bool {
-    edits.iter().any(|e| matches!(e, Edit::Alloc { .. } | Edit::Element { .. } | Edit::Align { .. }))
+    let asks = |e: &Edit| {
+        matches!(e, Edit::Alloc { .. } | Edit::Element { .. } | Edit::Align { .. } | Edit::Spread { .. })
+    };
+    edits.iter().any(asks)
 }
 
 /// Files that such edits may change, beside the one with the struct.

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use tussle_advise::patch::body::{Source, find};
 use tussle_debuginfo::dwarf::Want;
-use tussle_model::{SourceLoc, TypeId, TypeTable};
+use tussle_model::{SourceLoc, Type, TypeId, TypeTable};
 
 use super::calls::{self, Call, is_cpp, is_unit};
 use super::place::{self, BuildCopy};
@@ -367,9 +367,11 @@ impl<'a> Compiler<'a> {
         };
         let name = self.file.file_name()?.to_str()?;
         let here = |d: &SourceLoc| lines.contains(&d.line) && d.file.ends_with(name);
-        let mut all =
-            table.aggregates().filter(|(_, a)| a.name.is_none() && a.decl.as_ref().is_some_and(here));
-        all.next().map(|(id, _)| id)
+        let unnamed = table.aggregates().filter(|(_, a)| a.name.is_none() && a.decl.as_ref().is_some_and(here));
+        let all: Vec<_> = unnamed.collect();
+        // Another one may stand inside of it, on the same line.
+        let inside = |id: TypeId| all.iter().any(|(_, a)| a.members.iter().any(|m| element(table, m.ty) == id));
+        all.iter().map(|(id, _)| *id).find(|id| !inside(*id))
     }
 
     /// `named`, or the type of its name that stands in the file that is patched.
@@ -404,6 +406,14 @@ impl<'a> Compiler<'a> {
         let cpp = || self.sources.users(self.file).iter().any(|u| is_cpp(u));
         let spelt = self.request.type_name.contains('<') || is_cpp(self.file) || cpp();
         read(&Want::Names(&names)).or_else(|| spelt.then(|| read(&Want::All))?)
+    }
+}
+
+/// The type of an array's elements, or the type itself.
+fn element(table: &TypeTable, ty: TypeId) -> TypeId {
+    match table.get(table.strip(ty)) {
+        Type::Array { elem, .. } => table.strip(*elem),
+        _ => table.strip(ty),
     }
 }
 

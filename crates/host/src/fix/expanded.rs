@@ -43,7 +43,7 @@ impl Hidden<'_> {
 
 /// A preprocessed unit without what is not the project's.
 #[derive(Debug, Default)]
-struct Text {
+pub(super) struct Text {
     text: String,
     files: Vec<String>,
     /// Per line its file and line.
@@ -52,7 +52,7 @@ struct Text {
 
 impl Text {
     /// What `call` compiles; empty where the preprocessor fails.
-    fn of(call: &Call, root: &Path) -> Text {
+    pub(super) fn of(call: &Call, root: &Path) -> Text {
         let out = call.expand().map(|o| o.stdout).unwrap_or_default();
         Text::read(&String::from_utf8_lossy(&out), &call.dir, root)
     }
@@ -79,6 +79,14 @@ impl Text {
             line += 1;
         }
         out
+    }
+
+    /// Files and lines on which `word` stands.
+    pub(super) fn places_of(&self, word: &str) -> impl Iterator<Item = (&str, u32)> {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let has = move |row: &str| row.split(|c| !is_word(c)).any(|w| w == word);
+        let rows = self.text.lines().zip(&self.lines).filter(move |(row, _)| has(row));
+        rows.map(|(_, (file, line))| (self.files[*file].as_str(), *line))
     }
 
     fn number(&mut self, path: &Path) -> usize {

@@ -129,7 +129,7 @@ fn one(
 }
 
 /// Functions that touch the one element whose address they take first.
-fn is_atomic(function: &str) -> bool {
+pub(in crate::patch) fn is_atomic(function: &str) -> bool {
     let prefixes =
         ["__atomic_", "__sync_", "atomic_", "__c11_atomic_", "InterlockedAdd", "InterlockedIncrement"];
     prefixes.iter().any(|p| function.starts_with(p))
