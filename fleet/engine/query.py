@@ -13,6 +13,7 @@ import os
 import re
 import site
 import sys
+import urllib.parse
 
 # What `pip install --user` installed is left out by `-I`, and nobody else's.
 if sys.flags.isolated and sys.prefix == sys.base_prefix:
@@ -62,7 +63,10 @@ def files_of(dataset, kind):
             raise Refused(f"{folder}: a link to a folder that is in the dataset already; take it out")
         seen.add((at.st_dev, at.st_ino))
         folders[:] = sorted(f for f in folders if not f.startswith("."))
+        for n in folders:
+            readable(folder, n)
         for n in sorted(n for n in names if not n.startswith(".")):
+            readable(folder, n)
             if n.endswith(".parquet"):
                 found.append(os.path.join(folder, n))
             elif "=" in n:
@@ -71,6 +75,15 @@ def files_of(dataset, kind):
         if not os.path.isfile(path):
             raise Refused(f"{path}: no file (a pipe, or a link to nowhere); move it out of the dataset")
     return found
+
+
+def readable(folder, name):
+    """Engines know texts only: a name of other bytes, written out or as %FF, would be another name or none."""
+    try:
+        urllib.parse.unquote(name.encode().decode(), errors="strict")
+    except UnicodeError:
+        shown = os.path.join(folder, name).encode(errors="surrogateescape").decode(errors="backslashreplace")
+        raise Refused(f"{shown}: its name is not UTF-8; rename it") from None
 
 
 def name_of(view):
@@ -351,18 +364,18 @@ def answer(request):
         raise Refused(f"{dataset}: schema {schema} is newer than {request['schema']}, which this tussle-fleet reads")
     views = [v.strip() for v in re.sub(r"--[^\n]*", "", request["views"]).split(";") if v.strip()]
     sql = re.sub(r"--[^\n]*", "", request["sql"])
-    engine = Spark(request) if request["engine"] == "spark" else Duck(request)
-    counts = {}
     views, kinds = needed(sql, views)
-    for kind in kinds:
-        files = files_of(dataset, kind)
-        counts[kind] = len(files)
-        for path in files:
-            refuse_newer(path, request["schema"])
-        engine.register(kind, files, dataset)
+    # All files are looked at before an engine starts, which takes long.
+    files = {kind: files_of(dataset, kind) for kind in kinds}
+    for path in [p for paths in files.values() for p in paths]:
+        refuse_newer(path, request["schema"])
+    engine = Spark(request) if request["engine"] == "spark" else Duck(request)
+    for kind, paths in files.items():
+        engine.register(kind, paths, dataset)
     parameters = {k: v for k, v in request["parameters"].items() if re.search(rf":{k}\b", sql)}
     columns, rows = engine.run(views, sql, parameters)
-    return {"columns": columns, "rows": [[plain(n, c) for n, c in zip(columns, r)] for r in rows], "files": counts}
+    return {"columns": columns, "rows": [[plain(n, c) for n, c in zip(columns, r)] for r in rows],
+            "files": {k: len(paths) for k, paths in files.items()}}
 
 
 def main():

@@ -462,13 +462,52 @@ def test_what_was_not_read_has_no_known_lines(tmp_path):
     assert row["lines_known"] is True and row["accesses"] > 0
 
 
-@pytest.mark.parametrize("name", ["__HIVE_DEFAULT_PARTITION__", "NULL", "null", "%5F", "a=b/c", ".", "__x"])
+@pytest.mark.parametrize("name", ["__HIVE_DEFAULT_PARTITION__", "NULL", "null", "%5F", "a=b/c", ".", "__x", "-h",
+                                  "--format", "\\xFF", "ü%FF"])  # fmt: skip
 def test_a_name_stays_itself(tmp_path, name):
     """Engines read some names of folders as nothing."""
     to = tmp_path / "set"
-    fleet("export", write_evidence(tmp_path / "a.data", None), "--to", to, "--host", name, "--build", name)
+    fleet("export", write_evidence(tmp_path / "a.data", None), "--to", to, f"--host={name}", f"--build={name}")
     assert [(r["build"], r["hosts"]) for r in rows("builds", "--dataset", to)] == [(name, 1)]
     assert [r["hosts"] for r in rows("top", "--dataset", to)] == [1]
+
+
+@pytest.mark.parametrize("name", ["--format", "-q", "--", "-"])
+def test_a_dataset_whose_name_begins_with_a_dash(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    write_evidence(tmp_path / "-x.data")
+    fleet("export", f"--to={name}", "--", "-x.data")
+    assert files(tmp_path / name) and not (tmp_path / "tussle-dataset.json").exists()
+    assert len(rows("top", f"--dataset={name}")) == 1
+    # A forgotten value is no folder, and a file is no forgotten option.
+    before = files(tmp_path)
+    assert "--to: a value is missing" in fleet("export", "./-x.data", "--to", "--host", "h", status=2)
+    assert "--dataset: a value is missing" in fleet("fleet", "top", "--dataset", "--format", "json", status=2)
+    assert "./-x.data" in fleet("export", "-x.data", "--to", "set", status=2)
+    assert files(tmp_path) == before and not (tmp_path / "set").exists() and not (tmp_path / "--host").exists()
+
+
+def test_names_that_are_no_text(tmp_path):
+    """A host by half of its bytes would be another one: nothing is exported, and what is there is refused."""
+    data, to = write_evidence(tmp_path / "a.data"), tmp_path / "set"
+    for option in ("--host", "--build", "--kernel"):
+        done = subprocess.run([PROGRAM, "export", data, "--to", to, option, b"web\xff"], capture_output=True)
+        assert done.returncode == 2 and b"not UTF-8" in done.stderr and not files(to), done
+    fleet("export", data, "--to", to, "--host", "web")
+    (line,) = files(to / "kind=lines")
+    for name in (b"host=web\xff", b"host=web%FF"):
+        moved = os.path.join(os.fsencode(line.parents[2]), name)
+        os.rename(line.parents[1], moved)
+        for engine in ["duckdb", "spark"]:
+            said = fleet("fleet", "top", "--dataset", to, "--engine", engine, status=2)
+            assert "its name is not UTF-8; rename it" in said and "host=web" in said, said
+        os.rename(moved, line.parents[1])
+    assert len(rows("top", "--dataset", to)) == 1
+    # The way to a dataset may have any bytes, where engines can be told of it; else it is said.
+    odd = os.path.join(os.fsencode(tmp_path), b"set\xff")
+    os.rename(to, odd)
+    done = subprocess.run([PROGRAM, "fleet", "top", b"--dataset=" + odd], capture_output=True)
+    assert done.returncode == 2 and b"UTF-8" in done.stderr and b"Traceback" not in done.stderr, done
 
 
 def test_a_redacted_evidence_does_not_tell_its_host(tmp_path):

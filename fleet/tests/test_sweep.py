@@ -163,6 +163,72 @@ def test_what_fails_is_an_answer(builds, tmp_path):
     assert "a list of texts" in rows("sweep", "--dataset", tmp_path / "typed")[0]["first_error"]
 
 
+CHECK, PREDICT = 'verb = "check"\n[fixed]\n', 'verb = "predict"\n[fixed]\n'
+OVER = '[over]\nbuild = ["*.o"]\n'
+PLANS = [
+    (f'{CHECK}rules = "absent.toml"\n{OVER}', "absent.toml: cannot be read"),
+    (f'{CHECK}rules = "r0.toml"\n[over]\nbuild = ["b00.o", "nobody.o"]\n', "nobody.o: cannot be read"),
+    (f"{CHECK}{OVER}", "the plan has no `rules`, which check needs"),
+    (f'{CHECK}rules = ["r0.toml", "r1.toml"]\n{OVER}', "the name of a file is needed"),
+    (f'{CHECK}rules = "folder"\n{OVER}', "folder: cannot be read"),
+    (f'{PREDICT}machine = "epyc"\n', "the plan has no `scenario` or `evidence`"),
+    (f'{PREDICT}scenario = "pcp_lists"\nevidence = "b00.o"\n', "`scenario` or `evidence`: one of them"),
+]
+
+
+@pytest.mark.parametrize("text, what", PLANS, ids=range(len(PLANS)))
+def test_what_all_points_lack_is_said_once(builds, tmp_path, text, what):
+    """Before any of them is answered: an error of the plan, not one of each point."""
+    (builds / "folder").mkdir(exist_ok=True)
+    plan, to = builds / "lacks.toml", tmp_path / "set"
+    plan.write_text(text)
+    try:
+        for words in (["--to", to], ["--list"]):
+            said = fleet("sweep", plan, *words, status=2)
+            assert what in said and "lacks.toml" in said and len(said.splitlines()) == 1, said
+    finally:
+        plan.unlink()
+    assert not to.exists() or not list(to.rglob("*.parquet"))
+
+
+def test_the_first_error_is_the_first_points(builds, tmp_path):
+    plan, to = builds / "errors.toml", tmp_path / "set"
+    plan.write_text('verb = "diff"\n[fixed]\nold = "b00.o"\nnew = "b01.o"\n[over]\nname = ["s", "zzz", "aaa"]\n')
+    fleet("sweep", plan, "--to", to, "-q", status=2)
+    plan.unlink()
+    by = {bool(r["errors"]): r for r in rows("sweep", "--dataset", to)}
+    assert by[False]["first_error"] is None and "`zzz`" in by[True]["first_error"], by
+    text = fleet("fleet", "sweep", "--dataset", to)
+    assert "unknown" not in text and "none" in text, text
+
+
+def test_what_cannot_be_judged_says_why(builds, tmp_path):
+    """A rule about a type that a build does not have: status 2 of `check`, and no error of the call."""
+    rules, plan, to = builds / "odd-rules.toml", builds / "odd.toml", tmp_path / "set"
+    rules.write_text('[[rule]]\nid = "o"\ntype = "nobody"\nseparate = ["a", "b"]\n')
+    plan.write_text('verb = "check"\n[fixed]\nrules = "odd-rules.toml"\n[over]\nbuild = ["b00.o"]\n')
+    try:
+        fleet("sweep", plan, "--to", to, "-q", status=2)
+    finally:
+        rules.unlink(), plan.unlink()
+    (row,) = rows("sweep", "--dataset", to)
+    assert (row["status"], row["errors"]) == (2, 1) and "nobody" in row["first_error"], row
+
+
+@pytest.mark.parametrize("said", ["2", "0", "x", None])
+def test_answers_of_another_schema_stop_a_resume(builds, tmp_path, said):
+    pq = pytest.importorskip("pyarrow.parquet")
+    to = tmp_path / "set"
+    fleet("sweep", builds / "check.toml", "--to", to, "-q", "--jobs", "0..20")
+    (file,) = (to / "kind=answers").rglob("*.parquet")
+    schema = {} if said is None else {"tussle.schema": said}
+    pq.write_table(pq.read_table(file, partitioning=None).replace_schema_metadata(schema), file)
+    before = {p: p.read_bytes() for p in to.rglob("*.parquet")}
+    refused = fleet("sweep", builds / "check.toml", "--to", to, "-q", status=2)
+    assert f"schema {said or 'unknown'}" in refused and str(file) in refused and "damaged" not in refused, refused
+    assert {p: p.read_bytes() for p in to.rglob("*.parquet")} == before
+
+
 def test_nobody_works_on_when_answers_cannot_be_kept(builds, tmp_path):
     """No byte may be written to a file: most of the work is not done."""
     def spent(to, **limit):
@@ -215,6 +281,29 @@ def test_parts_of_ray_are_the_whole(monkeypatch):
         assert max(b - a for a, b in parts) <= (batch or sweep_ray.POINTS_MAX)
         # Every CPU of a large cluster has something to do.
         assert batch or len(parts) >= min(jobs[1] - jobs[0], cpus)
+
+
+MODULES = ["json", "os", "site", "subprocess", "ctypes", "time", "ray", "numpy", "yaml", "msgpack", "sitecustomize",
+           "usercustomize", "psutil", "filelock", "packaging", "random", "logging", "google"]  # fmt: skip
+
+
+def test_ray_runs_no_module_of_the_current_folder(builds, tmp_path):
+    """Neither the driver nor Ray's own processes nor its workers: of the folder, the plan's, the dataset's,
+    PYTHONPATH."""
+    pytest.importorskip("ray")
+    here, plan, to = tmp_path / "here", tmp_path / "plan", tmp_path / "set"
+    shutil.copytree(builds, plan)
+    for folder in (here, plan, to):
+        folder.mkdir(exist_ok=True)
+    fleet("sweep", plan / "check.toml", "--to", to, "--jobs", "0..1", "-q")
+    for folder in (here, plan, to):
+        for name in MODULES:
+            (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__file__ + chr(10))\n")
+    env = os.environ | {"TUSSLE_PYTHON": sys.executable, "PYTHONPATH": f"{here}:"}
+    words = [PROGRAM, "sweep", plan / "check.toml", "--to", to, "--engine", "ray", "--batch", "9", "--threads", "2"]
+    done = subprocess.run(words, cwd=here, env=env, capture_output=True, text=True, timeout=300)
+    assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
+    assert done.returncode in (0, 1) and len(answers(to)) == 36, done.stderr
 
 
 def test_ray_gives_the_same_and_survives_a_dead_worker(builds, tmp_path):

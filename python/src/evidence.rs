@@ -10,7 +10,6 @@ use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use tussle_calls::evidence::{self as calls, Options, Wanted};
-use tussle_calls::source::Source;
 use tussle_contention::analysis::Question;
 use tussle_evidence::file::{Extent, Parts};
 use tussle_evidence::{Evidence as Tables, Problem};
@@ -298,8 +297,6 @@ pub(crate) fn advise(
     let line = line_bytes.map(|n| n.of_32_bits("--cacheline <BYTES>")).transpose()?.map(u64::from);
     let moves = moves.within("--moves <MOVES>", 1, 3)?;
     let (answer, read) = long(py, move || {
-        let open = builds.iter().map(|b| Source::open(b, None)).collect::<anyhow::Result<Vec<_>>>()?;
-        let builds: Vec<&Source> = open.iter().collect();
         let read = from.read()?;
         let wanted = Wanted { name: &name, line, moves, frozen };
         Ok((calls::advised(&read.e, &wanted, &builds, true)?, read))

@@ -311,7 +311,7 @@ impl Type {
         let (line, at) = self.at(line_bytes, phase)?;
         let node = lines::view(&self.read.table, self.id, &at, line, self.read.btf);
         let view = tussle_render::View { kind: "layout", schema_version: 1, nodes: vec![node] };
-        Ok(View::new(Answer { view, status: 0 }))
+        Ok(View::new(Answer::new(view, 0)))
     }
 
     /// At phase 0: a notebook shows one picture, not eight.

@@ -49,9 +49,9 @@ impl View {
         self.render(Format::Markdown)
     }
 
-    /// One HTML page.
+    /// One HTML page, its words explained at its end.
     pub(crate) fn html(&self) -> String {
-        self.render(Format::Html)
+        self.answer.page()
     }
 
     /// The JSON document (docs/schema).

@@ -81,11 +81,34 @@ def test_what_is_printed_is_the_command_lines(program, evidence_file, bench_file
     ]  # fmt: skip
     for words, call in both:
         view = call()
-        for form, have in (("text", view.text), ("json", view.json), ("md", view.markdown)):
+        for form, have in (("text", view.text), ("json", view.json), ("md", view.markdown), ("html", view.html)):
             done = subprocess.run([os.environ["TUSSLE"], *map(str, words), "--format", form], capture_output=True,
                                   text=True)  # fmt: skip
             assert have() == done.stdout, (words, form, done.stderr)
             assert view.status == done.returncode, (words, done.stderr)
+
+
+@pytest.mark.skipif("TUSSLE" not in os.environ, reason="TUSSLE names the command line's program")
+def test_what_is_refused_is_refused_in_the_command_lines_words(program, evidence_file, tmp_path):
+    e, absent, other = tussle.evidence(evidence_file), tmp_path / "absent", tmp_path / "other.o"
+    words = ["gcc", "-g", "-c", "-x", "c", "-o", other, "-"]
+    subprocess.run(words, input="struct t { int a; } x;", text=True, check=True)
+    place, advise = ["place", program, "-C"], ["advise", evidence_file, "-C", "stats", "--builds"]
+    both = [
+        ([*place, "stats", "--field", "nothing more"], lambda: tussle.place([program], "stats", "nothing more")),
+        ([*place, "stats", "--field", ""], lambda: tussle.place([program], "stats", "")),
+        ([*place, "stat", "--field", "char c"], lambda: tussle.place([program], "stat", "char c")),
+        (["place", absent, "-C", "x", "--field", "char c"], lambda: tussle.place([absent], "x", "char c")),
+        ([*advise, absent], lambda: tussle.advise(e, "stats", builds=[absent])),
+        ([*advise, other], lambda: tussle.advise(e, "stats", builds=[other])),
+        ([*advise, evidence_file], lambda: tussle.advise(e, "stats", builds=[evidence_file])),
+        (["advise", evidence_file, "-C", "nobody"], lambda: tussle.advise(e, "nobody")),
+    ]  # fmt: skip
+    for words, call in both:
+        done = subprocess.run([os.environ["TUSSLE"], *map(str, words)], capture_output=True, text=True)
+        with pytest.raises(tussle.Error) as refused:
+            call()
+        assert (done.stderr, done.returncode) == (f"tussle: {refused.value}\n", 2), words
 
 
 CODE = """

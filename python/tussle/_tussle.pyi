@@ -48,7 +48,7 @@ class View:
     def markdown(self) -> str:
         """As ``--format md`` prints it."""
     def html(self) -> str:
-        """One HTML page."""
+        """One HTML page, its words explained at its end."""
     def _repr_html_(self) -> str:
         """The page in a frame, for a notebook."""
 

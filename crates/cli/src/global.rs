@@ -1,10 +1,11 @@
 //! Options that every verb understands, and the one place that prints a view.
 
-use crate::{pager, topics};
+use crate::pager;
 use clap::ValueEnum;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use tussle_render::{Format, Node, Style, View};
+use tussle_render::glossary::explained;
+use tussle_render::{Format, Style, View};
 
 /// A message that quotes the command line, files and programs: nothing in it is obeyed, and words of the command line
 /// end no line of it.
@@ -97,7 +98,7 @@ impl Global {
     pub fn print(&self, view: &View) -> anyhow::Result<()> {
         tussle_host::interrupted::hold();
         let text = match self.format() {
-            Format::Html => tussle_render::render(&with_help(view), Format::Html, self.style()),
+            Format::Html => tussle_render::render(&explained(view), Format::Html, self.style()),
             other => tussle_render::render(view, other, self.style()),
         };
         // Other formats are for programs, and UTF-8 wherever they are read.
@@ -153,19 +154,6 @@ impl Global {
     fn pages(&self) -> bool {
         !self.no_pager && self.format() == Format::Text && std::io::stdout().is_terminal()
     }
-}
-
-/// The view with the passages of the glossary whose words it uses, folded at its end.
-fn with_help(view: &View) -> View {
-    let plain = Style { colour: false, width: None };
-    let text = tussle_render::render(view, Format::Text, plain);
-    let help = |(title, text): (String, String)| Node::Help { title, text };
-    let nodes: Vec<Node> = topics::used_in(&text).map(help).collect();
-    if nodes.is_empty() {
-        return view.clone();
-    }
-    let words = Node::Section { key: String::new(), title: "What am I looking at?".into(), nodes };
-    View { nodes: view.nodes.iter().cloned().chain([words]).collect(), ..*view }
 }
 
 /// The locale that was asked for has no characters but ASCII's.

@@ -2,8 +2,7 @@
 
 use crate::help;
 use tussle_model::near;
-
-const GLOSSARY: &str = include_str!("../glossary.md");
+use tussle_render::glossary::passages;
 
 /// The passage called `name` in lines of `columns`, the list of all for `topics`, or `None`.
 pub fn find(name: &str, columns: usize) -> Option<String> {
@@ -63,24 +62,6 @@ fn filled(text: &str, columns: usize) -> String {
     help::filled(head, text, columns)
 }
 
-/// Titles and passages whose words a text uses: the topic itself, or what its passage stresses.
-pub fn used_in(text: &str) -> impl Iterator<Item = (String, String)> {
-    let text = text.to_lowercase();
-    let used = move |words: &str| words.len() > 3 && text.contains(&words.to_lowercase());
-    passages().filter_map(move |(topic, passage)| {
-        let title = topic.replace('-', " ");
-        // emphasis stands between single or double stars
-        let passage = passage.trim().replace("**", "*");
-        let stressed = passage.split('*').skip(1).step_by(2).filter(|w| !w.contains('\n')).any(&used);
-        (used(&title) || stressed).then(|| (title, passage.replace('*', "")))
-    })
-}
-
-/// Topics and their texts.
-fn passages() -> impl Iterator<Item = (&'static str, &'static str)> {
-    GLOSSARY.split("\n## ").skip(1).filter_map(|p| p.split_once('\n'))
-}
-
 /// What is said of a name that is neither a topic nor one of these verbs.
 pub fn unknown<'a>(name: &str, verbs: impl Iterator<Item = &'a str>) -> String {
     let close = near::near_paths(passages().map(|(topic, _)| topic).chain(verbs), name, 3);
@@ -101,14 +82,11 @@ mod tests {
     fn every_topic_is_found_and_no_verb_is_hidden_by_one() {
         use clap::CommandFactory;
         let root = crate::Cli::command();
-        assert!(passages().count() >= 8);
         for (topic, text) in passages() {
             let found = find(topic, 80).unwrap();
             assert!(found.len() > 80 && !found.contains("**"), "{topic}");
             assert!(root.find_subcommand(topic).is_none() && !text.is_empty(), "{topic}");
         }
-        let used: Vec<String> = used_in("3 cases, 12% even split").map(|(title, _)| title).collect();
-        assert_eq!(used, ["expected invalidations"]);
         assert!(list().contains("false-sharing") && find("tea", 80).is_none());
         assert!(unknown("phasess", ["hunt"].into_iter()).contains("; close: phases;"));
         assert!(unknown("hunnt", ["hunt"].into_iter()).contains("; close: hunt;"));

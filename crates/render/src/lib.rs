@@ -7,6 +7,7 @@
 mod bars;
 mod bytes;
 mod github;
+pub mod glossary;
 mod html;
 mod json;
 mod markdown;

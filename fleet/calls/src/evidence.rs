@@ -1,10 +1,11 @@
 //! Verbs about what was recorded or measured: `report`, `advise`, `compare`.
 
-use crate::{Answer, Source};
-use anyhow::{Context, bail};
+use crate::source::{Source, Types};
+use crate::Answer;
+use anyhow::{Context, bail, ensure};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tussle_advise::Edit;
 use tussle_advise::advice::Options as AdviseOptions;
@@ -134,7 +135,7 @@ fn with_lines(mut found: report::Report, e: &Evidence, sources: &Path) -> anyhow
     let mut text = text.with_context(|| format!("--sources {}", sources.display()))?;
     let here = std::env::current_dir().unwrap_or_default();
     report::excerpt::attach(&mut found.view, &mut |file, line| text.seen_from(&here, file, line));
-    Ok(Answer { status: found.outcome.status(false), view: found.view })
+    Ok(Answer::new(found.view, found.outcome.status(false)))
 }
 
 /// What advice is asked for.
@@ -154,8 +155,8 @@ pub struct Wanted<'a> {
 /// below the current folder is left out, as the command line does.
 ///
 /// # Errors
-/// The evidence has no such struct.
-pub fn advised(e: &Evidence, wanted: &Wanted<'_>, builds: &[&Source], here: bool) -> anyhow::Result<Answer> {
+/// The evidence has no such struct, or a build has none.
+pub fn advised(e: &Evidence, wanted: &Wanted<'_>, builds: &[PathBuf], here: bool) -> anyhow::Result<Answer> {
     if !(1..=3).contains(&wanted.moves) {
         bail!("invalid value '{}' for '--moves <MOVES>': {0} is not in 1..=3", wanted.moves);
     }
@@ -165,8 +166,8 @@ pub fn advised(e: &Evidence, wanted: &Wanted<'_>, builds: &[&Source], here: bool
         let signs = tussle_advise::signs::signs(e, name, line.unwrap_or(e.run.line_bytes.into()))?;
         return Ok(Answer::clean(report::signs::view(&signs)));
     }
-    let types = builds.iter().map(|b| Ok(b.find(name)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
-    let builds = builds.iter().zip(&types).map(|(b, t)| Build { name: &b.name, table: &t.table }).collect();
+    let types = builds.iter().map(|b| build(b, name)).collect::<anyhow::Result<Vec<_>>>()?;
+    let builds = types.iter().map(|(file, t)| Build { name: file, table: &t.table }).collect();
     let foresight = Foresight::here(&e.types, name).filter(|_| here);
     let refuses = |edits: &[Edit]| foresight.as_ref().and_then(|f| f.refuses(edits));
     let ordered = |name: &str, decl: Option<&SourceLoc>| here && is_ordered(Path::new("."), name, decl);
@@ -176,6 +177,14 @@ pub fn advised(e: &Evidence, wanted: &Wanted<'_>, builds: &[&Source], here: bool
     let bytes = line.and_then(|l| u32::try_from(l).ok()).unwrap_or(e.run.line_bytes);
     let line = LineSize::new(bytes).unwrap_or(LineSize::L64);
     Ok(Answer::clean(report::advice::drawn(e, &found, line)))
+}
+
+/// The struct in another build, and what that is called.
+fn build(path: &Path, name: &str) -> anyhow::Result<(String, Arc<Types>)> {
+    let source = Source::open(path, None)?;
+    let types = source.types(&[name.to_string()])?;
+    ensure!(types.table.find(name).is_some(), "{}: no struct {name} in it", source.name);
+    Ok((source.name, types))
 }
 
 /// Results of `tussle bench`, with what could not be read.
@@ -208,5 +217,6 @@ pub fn benched(results: &sample::Results, margin_percent: f64) -> anyhow::Result
     };
     let list = Node::List { key: "comparisons".into(), items: all.iter().map(section).collect() };
     let nodes = view::overview(&all).into_iter().chain([list]).collect();
-    Ok(Answer { view: View { kind: "compare", schema_version: 1, nodes }, status: regressed.into() })
+    let picture = Some(Node::Plot(view::samples_plot(results)));
+    Ok(Answer { picture, ..Answer::new(View { kind: "compare", schema_version: 1, nodes }, regressed.into()) })
 }

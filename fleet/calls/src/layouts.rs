@@ -64,7 +64,7 @@ pub fn diffs(old: &Source, new: &Source, names: &[String], options: &Options) ->
         [] => whole(old, new, options)?,
         names => named(old, new, names, options)?,
     };
-    Ok(Answer { view: View { kind: "diff", schema_version: 1, nodes }, status: bad.into() })
+    Ok(Answer::new(View { kind: "diff", schema_version: 1, nodes }, bad.into()))
 }
 
 /// Options of [`diffs`].
@@ -90,7 +90,7 @@ fn named(
         if let Some((field, close)) = unknown_hot(sides.0, sides.1, &pairs, &options.hot) {
             let close =
                 if close.is_empty() { String::new() } else { format!("; close: {}", close.join(", ")) };
-            bail!("no field `{field}` in {name}{close}");
+            bail!("--hot: no field `{field}` in {name}{close}");
         }
         for (x, y) in pairs {
             let d = diff(sides.0, x, sides.1, y, options);
@@ -188,7 +188,7 @@ pub fn check(set: &RuleSet, builds: Vec<Named>, paths: Paths) -> anyhow::Result<
         (0, _) => 1,
         _ => 2,
     };
-    Ok((Answer { view: View { kind: "check", schema_version: 1, nodes }, status }, rows))
+    Ok((Answer::new(View { kind: "check", schema_version: 1, nodes }, status), rows))
 }
 
 /// What a rule looks at.
@@ -226,7 +226,7 @@ pub fn places(builds: &[&Source], name: &str, field: &str, line: LineSize) -> an
     let ids = builds.iter().map(|b| Ok(b.find(name)?.1[0])).collect::<anyhow::Result<Vec<TypeId>>>()?;
     let parsed = types.iter().find_map(|t| parse_field(&t.table, field, t.btf));
     let parsed =
-        parsed.with_context(|| format!("`{field}`: no such type, or not of the form 'TYPE NAME'"))?;
+        parsed.with_context(|| format!("--field: `{field}`: no such type, or not of the form 'TYPE NAME'"))?;
     let cells: Vec<place::Build<'_>> = (builds.iter().zip(&types).zip(ids))
         .map(|((b, t), id)| place::Build { name: b.name.clone(), table: &t.table, id, btf: t.btf })
         .collect();

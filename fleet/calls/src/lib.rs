@@ -8,20 +8,34 @@ pub mod source;
 
 pub use source::Source;
 
-use tussle_render::View;
+use tussle_render::glossary::explained;
+use tussle_render::{Format, Node, Style, View, render};
 
 /// What a verb says.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// For any renderer.
     pub view: View,
+    /// What a page shows beside that: text has no room for it.
+    pub picture: Option<Node>,
     /// As the command line would exit: 0 clean, 1 a finding, 2 something could not be judged.
     pub status: u8,
 }
 
 impl Answer {
+    /// Without a picture.
+    pub fn new(view: View, status: u8) -> Answer {
+        Answer { view, picture: None, status }
+    }
+
     fn clean(view: View) -> Answer {
-        Answer { view, status: 0 }
+        Answer::new(view, 0)
+    }
+
+    /// One HTML page, as the command line prints it.
+    pub fn page(&self) -> String {
+        let nodes = self.view.nodes.iter().chain(&self.picture).cloned().collect();
+        render(&explained(&View { nodes, ..self.view }), Format::Html, Style::default())
     }
 }
 

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -28,6 +29,8 @@ const VALUES: &[&str] = &[
     "jobs",
     "batch",
 ];
+/// Options whose values are paths, which may be any bytes.
+const PATHS: &[&str] = &["to", "dataset"];
 
 /// Who uses which of them; `help` and `quiet` are for all.
 const USED: &[(&str, &[&str])] = &[
@@ -49,28 +52,46 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// `--` ends the options: what follows is words.
+    ///
     /// # Errors
-    /// An unknown option, or one without its value.
+    /// An unknown option, one without its value, or a text that is not UTF-8.
     pub(crate) fn parse(from: impl Iterator<Item = OsString>) -> anyhow::Result<Args> {
         let (mut args, mut from) = (Args::default(), from);
         while let Some(word) = from.next() {
-            let Some(name) = word.to_str().and_then(option) else {
-                args.words.push(word.into());
-                continue;
-            };
-            let (name, value) =
-                name.split_once('=').map_or((name, None), |(n, v)| (n, Some(OsString::from(v))));
-            if SWITCHES.contains(&name) && value.is_none() {
-                args.values.insert(name.into(), OsString::new());
-            } else if VALUES.contains(&name) {
-                let value =
-                    value.or_else(|| from.next()).with_context(|| format!("--{name}: a value is missing"))?;
-                args.values.insert(name.into(), value);
+            if word == "--" {
+                args.words.extend(from.by_ref().map(PathBuf::from));
+            } else if dashed(&word) && word.len() > 1 {
+                args.option(&word, &mut from)?;
             } else {
-                bail!("--{name}: no such option; `tussle-fleet help` lists them");
+                args.words.push(word.into());
             }
         }
         Ok(args)
+    }
+
+    /// One option, and its value where that is the next word.
+    fn option(&mut self, word: &OsStr, from: &mut impl Iterator<Item = OsString>) -> anyhow::Result<()> {
+        let (name, value) = parts(word);
+        if SWITCHES.contains(&&*name) && value.is_none() {
+            self.values.insert(name, OsString::new());
+            return Ok(());
+        }
+        if !VALUES.contains(&&*name) {
+            let shown = word.display();
+            bail!("{shown}: no such option; `tussle-fleet help` lists them; a file of that name is ./{shown}");
+        }
+        // `--to --host x` forgot a folder: nobody wants one called `--host`.
+        let value = value.or_else(|| from.next().filter(|next| !dashed(next)));
+        let value = value.with_context(|| {
+            format!("--{name}: a value is missing; one that begins with a dash is written --{name}=-..")
+        })?;
+        // Whoever is named by half of a name would be somebody else.
+        if !PATHS.contains(&&*name) && value.to_str().is_none() {
+            bail!("--{name} {}: not UTF-8, which every text of a dataset is", value.display());
+        }
+        self.values.insert(name, value);
+        Ok(())
     }
 
     /// What would be ignored is refused: who gave it believes in it.
@@ -132,12 +153,23 @@ impl Args {
     }
 }
 
-fn option(word: &str) -> Option<&str> {
-    match word {
-        "-h" => Some("help"),
-        "-q" => Some("quiet"),
-        word => word.strip_prefix("--").filter(|n| !n.is_empty()),
-    }
+fn dashed(word: &OsStr) -> bool {
+    word.as_bytes().starts_with(b"-")
+}
+
+/// The name of an option, and the value behind its `=`. What is none keeps its dash.
+fn parts(word: &OsStr) -> (String, Option<OsString>) {
+    let bytes = word.as_bytes();
+    let (name, value) = match bytes.iter().position(|b| *b == b'=') {
+        Some(at) => (&bytes[..at], Some(OsStr::from_bytes(&bytes[at + 1..]).to_os_string())),
+        None => (bytes, None),
+    };
+    let name = match name {
+        b"-h" => "help".into(),
+        b"-q" => "quiet".into(),
+        name => String::from_utf8_lossy(name.strip_prefix(b"--").unwrap_or(name)),
+    };
+    (name.into_owned(), value)
 }
 
 #[cfg(test)]
@@ -158,6 +190,27 @@ mod tests {
     }
 
     #[test]
+    fn names_that_begin_with_a_dash_can_be_said() {
+        let a = parse("--to=--format --host=-h ./-x.data - -- -y.data --quiet").unwrap();
+        assert_eq!(a.words, ["./-x.data", "-", "-y.data", "--quiet"].map(PathBuf::from));
+        assert_eq!((a.path("to"), a.text("host").as_deref()), (Some(Path::new("--format")), Some("-h")));
+        assert!(!a.has("quiet"));
+    }
+
+    #[test]
+    fn texts_are_utf_8_and_paths_are_bytes() {
+        let odd = |start: &[u8]| OsStr::from_bytes(&[start, b"x\xff"].concat()).to_os_string();
+        let of = |words: Vec<OsString>| Args::parse(words.into_iter());
+        for words in [vec!["--host".into(), odd(b"")], vec![odd(b"--host=")], vec![odd(b"--")], vec![odd(b"-")]] {
+            assert!(of(words.clone()).is_err(), "{words:?}");
+        }
+        for words in [vec!["--to".into(), odd(b"")], vec![odd(b"--to=")]] {
+            assert_eq!(of(words).unwrap().path("to"), Some(Path::new(&odd(b""))));
+        }
+        assert_eq!(of(vec![odd(b"")]).unwrap().words, [PathBuf::from(odd(b""))]);
+    }
+
+    #[test]
     fn mistakes_are_said() {
         assert!(parse("--nothing").unwrap_err().to_string().contains("no such option"));
         assert!(parse("--to").unwrap_err().to_string().contains("missing"));
@@ -165,6 +218,11 @@ mod tests {
         assert!(since.only(&["fleet", "fleet new"]).is_ok());
         let said = since.only(&["fleet"]).unwrap_err().to_string();
         assert_eq!(said, "--since: not used here, but by `fleet new`");
+        for line in ["--to --host x", "--to -q", "-x.data", "--to=x -x", "--dataset --format=json"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        assert!(parse("--to --host x").unwrap_err().to_string().contains("--to: a value is missing"));
+        assert!(parse("-x.data").unwrap_err().to_string().contains("a file of that name is ./-x.data"));
         let many = parse("--threads 100000 --limit 3").unwrap();
         assert_eq!(many.threads().unwrap_err().to_string(), "--threads 100000: from 1 to 1024");
     }

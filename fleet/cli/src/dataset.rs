@@ -7,17 +7,20 @@ use arrow_array::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::str::Utf8Chunk;
 use std::time::Duration;
 
 /// Version of the dataset's schema: grows when a column changes its meaning; new columns do not change it.
 pub(crate) const SCHEMA: u32 = 1;
+/// Where a file says it.
+pub(crate) const SCHEMA_KEY: &str = "tussle.schema";
 const MARKER: &str = "tussle-dataset.json";
 const FORMAT: &str = "tussle-dataset";
 
@@ -155,13 +158,18 @@ impl Dataset {
     }
 }
 
+/// Texts that are hardly ever there twice: a dictionary of them would be made in vain.
+const UNLIKE: [&str; 3] = ["task", "document", "parameters"];
+
 fn properties() -> WriterProperties {
-    let schema = KeyValue::new("tussle.schema".to_string(), SCHEMA.to_string());
+    let schema = KeyValue::new(SCHEMA_KEY.to_string(), SCHEMA.to_string());
     let made = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_created_by(format!("tussle-fleet {}", env!("CARGO_PKG_VERSION")))
-        .set_key_value_metadata(Some(vec![schema]));
-    made.build()
+        .set_key_value_metadata(Some(vec![schema]))
+        // Nobody looks for documents from one to another.
+        .set_column_statistics_enabled("document".into(), EnabledStatistics::None);
+    UNLIKE.iter().fold(made, |made, name| made.set_column_dictionary_enabled((*name).into(), false)).build()
 }
 
 /// What has no source of its own is for others, too; what the umask takes away stays away.
@@ -229,7 +237,8 @@ pub(crate) fn key(parts: &[&[u8]]) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(16).map(|b| format!("{b:02x}")).collect()
+    let digit = |n: u8| char::from(b"0123456789abcdef"[usize::from(n)]);
+    hash.finalize().iter().take(16).flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
 }
 
 /// The host that rows belong to: as it was named, else this machine, unless it must not be told.
@@ -240,11 +249,20 @@ pub(crate) fn host_of(args: &Args) -> String {
 
 /// This machine's name.
 pub(crate) fn host_name() -> String {
-    let text = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match text.trim() {
+    let bytes = fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
+    match as_text(bytes.trim_ascii()).as_str() {
         "" => "unknown".into(),
         name => name.into(),
     }
+}
+
+/// Bytes as a text, those that are none as `\xFF`: two names that differ stay two.
+pub(crate) fn as_text(bytes: &[u8]) -> String {
+    let part = |c: Utf8Chunk<'_>| {
+        let odd = c.invalid().iter().map(|b| format!("\\x{b:02X}"));
+        c.valid().to_string() + &odd.collect::<String>()
+    };
+    bytes.utf8_chunks().map(part).collect()
 }
 
 #[cfg(test)]
@@ -269,11 +287,18 @@ mod tests {
     }
 
     #[test]
+    fn machines_whose_names_are_no_text_stay_apart() {
+        let names: [&[u8]; 4] = [b"web", b"web\xff", b"web\xfe", "wéb".as_bytes()];
+        assert_eq!(names.map(as_text), ["web", "web\\xFF", "web\\xFE", "wéb"]);
+    }
+
+    #[test]
     fn names_of_folders_are_safe() {
         assert_eq!(escape("../a b=ü"), "..%2Fa%20b%3D%C3%BC");
         assert_eq!(escape(""), "unknown");
         assert_eq!(escape("__HIVE_DEFAULT_PARTITION__"), "%5F_HIVE_DEFAULT_PARTITION__");
         assert_eq!((escape("null"), escape("nullable")), ("%6Eull".into(), "nullable".into()));
         assert_ne!(key(&[b"ab", b"c"]), key(&[b"a", b"bc"]));
+        assert_eq!(key(&[b"a"]), "ae6121c88ba555f64c3d812123eb799d");
     }
 }

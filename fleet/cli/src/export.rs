@@ -73,20 +73,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn one(args: &Args, dataset: &Dataset, path: &Path) -> anyhow::Result<String> {
     // Read, not mapped: a file that somebody shortens meanwhile would end this process.
     let bytes = tussle_host::whole::read(path)?;
-    let bytes = bytes.as_slice();
     if bytes.starts_with(b"{\"tussle_bench\"") {
-        return bench(args, dataset, path, bytes);
+        return bench(args, dataset, path, &bytes);
     }
-    match results::document(bytes) {
-        Some(read) => results::export(args, dataset, path, bytes, &read),
+    match results::document(&bytes) {
+        Some(read) => results::export(args, dataset, path, &bytes, &read),
         None => evidence(args, dataset, path, bytes),
     }
 }
 
 /// Tables first, the row of the run last: without it nothing of the run counts.
-fn evidence(args: &Args, dataset: &Dataset, path: &Path, bytes: &[u8]) -> anyhow::Result<String> {
-    let key = key(&[b"evidence", bytes]);
-    let (mut e, problems) = file::read(bytes)?;
+fn evidence(args: &Args, dataset: &Dataset, path: &Path, bytes: Vec<u8>) -> anyhow::Result<String> {
+    let key = key(&[b"evidence", &bytes]);
+    let (mut e, problems) = file::read(&bytes)?;
+    // Judging who fights takes memory of its own.
+    drop(bytes);
     if args.has("redact") {
         tussle_evidence::redact(&mut e);
     }

@@ -7,7 +7,9 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use tussle_render::glossary::explained;
 use tussle_render::{Cell, Column, Fact, Format, Node, Style, Tone, View, render, thousands};
 
 /// What is common to all queries.
@@ -97,6 +99,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             (table(question.rows, &dataset, &rows, Vec::new()), 0)
         }
     };
+    let view = if format == Format::Html { explained(&view) } else { view };
     let text = render(&view, format, Style::default());
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::from(status))
@@ -182,7 +185,7 @@ pub(crate) fn ask(args: &Args, dataset: &Dataset, name: &str, parameters: Value)
     }
     let memory = args.count("memory-gb", 1 << 20)?.unwrap_or(3);
     let request = json!({
-        "engine": engine, "dataset": dataset.root(), "schema": SCHEMA, "views": VIEWS,
+        "engine": engine, "dataset": told(dataset.root())?, "schema": SCHEMA, "views": VIEWS,
         "sql": QUESTIONS.iter().find(|q| q.name == name).map(|q| q.sql).unwrap_or_default(),
         "parameters": parameters, "threads": args.threads()?.unwrap_or(tussle_host::threads::cpus().into()),
         "memory_bytes": memory << 30, "master": args.text("master"),
@@ -193,6 +196,14 @@ pub(crate) fn ask(args: &Args, dataset: &Dataset, name: &str, parameters: Value)
         Some(what) => bail!("{what}"),
         None => Ok(rows),
     }
+}
+
+/// A path for a script of ours.
+///
+/// # Errors
+/// It is not UTF-8, which JSON and the engines need.
+pub(crate) fn told(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().with_context(|| format!("{}: not UTF-8: no engine can be told of it", path.display()))
 }
 
 /// What a script of ours says to a request. Python is that of `TUSSLE_PYTHON`, else `python3`; isolated, so that no
@@ -246,6 +257,8 @@ fn cell(value: &Value, column: &str) -> Cell {
     // Sums and rates, which are whole numbers only by chance.
     let sum = column == "transfers" || column.ends_with("per_million");
     let text = match (value, value.as_u64(), value.as_f64()) {
+        // Every answer that failed says why.
+        (Value::Null, ..) if column == "first_error" => "none".into(),
         (Value::Null, ..) => return Cell::unknown(),
         (Value::String(s), ..) if column == "fields" => return Cell::text(s).tone(Tone::Name),
         (Value::String(s), ..) => s.clone(),

@@ -3,12 +3,13 @@
 
 use crate::args::Args;
 use crate::batches::batch;
-use crate::dataset::{Dataset, Partition, host_of, key, mode_of};
+use crate::dataset::{Dataset, Partition, as_text, host_of, key, mode_of};
 use crate::export::{changed, day_of_start};
-use crate::sweep::{ANSWERS, AnswerRow, CHECKS, CheckRow, PREDICTIONS, PredictionRow, read_answers};
+use crate::sweep::{ANSWERS, AnswerRow, CHECKS, CheckRow, PREDICTIONS, PredictionRow, Shared, is_unjudged, read_answers};
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tussle_tables::{Column, Field, fields};
 
@@ -67,7 +68,7 @@ pub(crate) fn export(
     if there.exists() && told(&there)?.is_some_and(|t| changed.is_none_or(|c| c <= t)) {
         return Ok("already there".into());
     }
-    let subject = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let subject = as_text(path.file_name().unwrap_or_default().as_bytes());
     let about = About { task: &task, subject: &subject, read };
     let kind = read["kind"].as_str().unwrap_or_default();
     let mut rows = 0;
@@ -86,16 +87,16 @@ pub(crate) fn export(
     }
     let answer = AnswerRow {
         task: task.clone(),
-        batch: task.clone(),
-        plan: PLAN.into(),
-        plan_name: PLAN.into(),
+        batch: Shared(task.as_str().into()),
+        plan: Shared(PLAN.into()),
+        plan_name: Shared(PLAN.into()),
         job: 0,
         answered_unix_s: changed,
-        verb: kind.into(),
+        verb: Shared(kind.into()),
         parameters: json!({ "file": subject }).to_string(),
         tool_version: None,
         status: about.status(),
-        error: None,
+        error: about.unjudged(&checks),
         document: Some(String::from_utf8_lossy(bytes).into_owned()),
     };
     put("answers", ANSWERS, Column::table(ANSWERS, &[answer])?)?;
@@ -138,6 +139,12 @@ impl About<'_> {
         Some(if errors > 0 { 2 } else { i64::from(fatal) })
     }
 
+    /// The first of what could not be judged, where that is how it ended.
+    fn unjudged(&self, checks: &[CheckRow]) -> Option<String> {
+        let first = checks.iter().find(|c| is_unjudged(&c.status)).filter(|_| self.status() == Some(2));
+        first.and_then(|c| c.message.clone())
+    }
+
     /// One row per rule and build, as those of sweeps.
     fn checks(&self) -> anyhow::Result<Vec<CheckRow>> {
         if !self.is("check") {
@@ -148,13 +155,13 @@ impl About<'_> {
         let text = |of: &Value, name: &str| of[name].as_str().map(str::to_string);
         let row = |o: &Value| CheckRow {
             task: self.task.into(),
-            batch: self.task.into(),
+            batch: Shared(self.task.into()),
             subject: text(o, "build").unwrap_or_default(),
             rules: self.subject.into(),
             tool_version: None,
             type_name: text(o, "type"),
             rule: text(o, "rule").unwrap_or_default(),
-            status: text(o, "status").unwrap_or_default(),
+            status: text(o, "status").unwrap_or_default().into(),
             message: text(o, "message"),
         };
         Ok(outcomes.iter().map(row).collect())
@@ -165,7 +172,7 @@ impl About<'_> {
         let effect = |name: &str| self.read["effect"][name].as_f64();
         let row = PredictionRow {
             task: self.task.into(),
-            batch: self.task.into(),
+            batch: Shared(self.task.into()),
             subject: text("scenario"),
             tool_version: None,
             machine: text("machine"),

@@ -1,6 +1,7 @@
 //! `tussle sweep`: the same question at every point of a product of parameters, its answers in a dataset.
 
 mod cpu;
+mod job;
 mod plan;
 mod ray;
 mod task;
@@ -9,18 +10,18 @@ mod write;
 use crate::args::Args;
 use crate::dataset::Dataset;
 use anyhow::{Context, bail};
-use plan::{Job, Plan, Seen};
+use job::Job;
+use plan::Plan;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 use task::{Answered, Worker};
-pub(crate) use task::{AnswerRow, CheckRow, PredictionRow};
+pub(crate) use task::{AnswerRow, CheckRow, PredictionRow, Shared, is_unjudged};
 pub(crate) use write::{ANSWERS, CHECKS, PREDICTIONS, read_answers};
 use write::{Last, Writer};
 
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.only(&["sweep"])?;
     let [path] = args.words.as_slice() else { bail!("one plan: tussle sweep PLAN.toml --to FOLDER") };
     let mut plan = Plan::open(path)?;
-    plan.begin();
+    plan.begin().with_context(|| path.display().to_string())?;
     let jobs = range(args, plan.len())?;
     if args.has("list") {
         let unused = ["to", "threads", "engine", "master", "batch"].into_iter().find(|name| args.has(name));
@@ -71,7 +72,7 @@ fn list(plan: &Plan, jobs: Range<u64>) -> anyhow::Result<ExitCode> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for job in jobs {
         let job = plan.job(job)?;
-        writeln!(out, "{} {} {}", job.number, job.task, job.parameters_text())?;
+        writeln!(out, "{} {} {}", job.number, job.task, job.text)?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -106,7 +107,7 @@ fn on_threads(args: &Args, plan: &Plan, jobs: Range<u64>, dataset: &Dataset) -> 
             scope.spawn(move || {
                 let mut answers = Answers::new(to);
                 while let Some(&number) = open.get(next.fetch_add(1, Relaxed)) {
-                    let added = plan.job(number).map(|j| answers.add(timed(worker, &j, in_points), j.files));
+                    let added = plan.job(number).map(|j| answers.add(timed(worker, j, in_points)));
                     if !added.unwrap_or_else(|e| answers.failed(e)) {
                         return;
                     }
@@ -142,7 +143,7 @@ fn on_threads(args: &Args, plan: &Plan, jobs: Range<u64>, dataset: &Dataset) -> 
 }
 
 /// The answer of one point, and the CPU time that it took.
-fn timed(worker: &Worker<'_>, job: &Job, in_points: &AtomicU64) -> Answered {
+fn timed(worker: &Worker<'_>, job: Job<'_>, in_points: &AtomicU64) -> Answered {
     let start = cpu::thread_ns();
     let answer = worker.answer(job);
     in_points.fetch_add(cpu::thread_ns().saturating_sub(start), Relaxed);
@@ -156,19 +157,17 @@ type Sent = anyhow::Result<Vec<Answered>>;
 struct Answers {
     to: Sender<Sent>,
     some: Vec<Answered>,
-    files: Vec<Arc<Seen>>,
     since: Instant,
 }
 
 impl Answers {
     fn new(to: Sender<Sent>) -> Answers {
-        Answers { to, some: Vec::new(), files: Vec::new(), since: Instant::now() }
+        Answers { to, some: Vec::new(), since: Instant::now() }
     }
 
     /// False: it is of no use to go on.
-    fn add(&mut self, answer: Answered, files: Vec<Arc<Seen>>) -> bool {
+    fn add(&mut self, answer: Answered) -> bool {
         self.some.push(answer);
-        self.files.extend(files);
         self.since.elapsed() < TOGETHER || self.send()
     }
 
@@ -179,10 +178,7 @@ impl Answers {
 
     fn send(&mut self) -> bool {
         self.since = Instant::now();
-        let some = std::mem::take(&mut self.some);
-        let whole = plan::unchanged(std::mem::take(&mut self.files));
-        let useful = whole.is_ok();
-        self.to.send(whole.map(|()| some)).is_ok() && useful
+        self.to.send(Ok(std::mem::take(&mut self.some))).is_ok()
     }
 }
 

@@ -9,10 +9,13 @@
 //! build = ["snapshots/*.json"]
 //! ```
 
+use super::job::{Arg, Given, Job};
 use crate::dataset::key;
 use anyhow::{Context, bail};
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tussle_host::project::Stamp;
@@ -23,12 +26,30 @@ const JOBS_MAX: u64 = 100_000_000;
 /// Parameters that name files: their contents are part of a task's hash.
 const FILES: &[&str] = &["build", "old", "new", "rules", "evidence", "before", "after", "machine"];
 
+/// Of these, those that may be names of something that is no file.
+const NAMES: &[&str] = &["machine", "before", "after"];
+
+/// A parameter that names files.
+pub(crate) fn is_file(parameter: &str) -> bool {
+    FILES.contains(&parameter)
+}
+
 /// Parameters of each verb.
 const VERBS: &[(&str, &[&str])] = &[
     ("check", &["build", "rules"]),
     ("diff", &["old", "new", "name", "hot", "line", "phase"]),
     ("predict", &["scenario", "evidence", "machine", "cpus", "before", "after", "draws", "seed"]),
     ("advise", &["evidence", "name", "line", "moves", "frozen"]),
+];
+/// What each verb cannot do without: one of these.
+const NEEDS: &[(&str, &[&str])] = &[
+    ("check", &["build"]),
+    ("check", &["rules"]),
+    ("diff", &["old"]),
+    ("diff", &["new"]),
+    ("predict", &["scenario", "evidence"]),
+    ("advise", &["evidence"]),
+    ("advise", &["name"]),
 ];
 
 /// The file.
@@ -45,13 +66,13 @@ struct Text {
 /// A plan that was read.
 pub(crate) struct Plan {
     /// Name of its file without folder and ending.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// Hash of what it asks: the same plan under another name is the same plan.
-    pub(crate) key: String,
+    pub(crate) key: Arc<str>,
     /// `check`, `diff`, `predict`, `advise`.
-    pub(crate) verb: String,
-    fixed: BTreeMap<String, Value>,
-    over: Vec<(String, Vec<Value>)>,
+    pub(crate) verb: Arc<str>,
+    /// By name; one that is fixed has one value.
+    parameters: Vec<(String, Vec<Given>)>,
     folder: PathBuf,
     /// Files that were read, by their names in the plan; `None`: there is no such file.
     seen: Mutex<HashMap<String, Option<Arc<Seen>>>>,
@@ -63,76 +84,8 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Seen {
     path: String,
-    hash: String,
+    pub(crate) hash: String,
     stamp: Stamp,
-}
-
-/// One point.
-#[derive(Clone, Debug)]
-pub(crate) struct Job {
-    /// From 0, in the order of the product; the last parameter by name varies fastest.
-    pub(crate) number: u64,
-    /// Its parameters; files with their path from here.
-    pub(crate) parameters: BTreeMap<String, Value>,
-    /// The same with names of files as in the plan: they are the same wherever it is asked.
-    pub(crate) named: BTreeMap<String, Value>,
-    /// Hash of verb, parameters, contents of files and version: the same task has the same answer.
-    pub(crate) task: String,
-    /// Files whose contents are in the task.
-    pub(crate) files: Vec<Arc<Seen>>,
-}
-
-impl Job {
-    /// A text parameter.
-    ///
-    /// # Errors
-    /// It is something else.
-    pub(crate) fn text(&self, name: &str) -> anyhow::Result<Option<&str>> {
-        let Some(value) = self.parameters.get(name) else { return Ok(None) };
-        value.as_str().map(Some).with_context(|| format!("{name} = {value}: a text is needed"))
-    }
-
-    /// A text parameter that the verb needs.
-    ///
-    /// # Errors
-    /// The plan has none.
-    pub(crate) fn need(&self, name: &str) -> anyhow::Result<&str> {
-        self.text(name)?.with_context(|| format!("the plan has no text `{name}`"))
-    }
-
-    /// A whole number.
-    ///
-    /// # Errors
-    /// It is something else.
-    pub(crate) fn whole<T: TryFrom<i64>>(&self, name: &str) -> anyhow::Result<Option<T>> {
-        let Some(value) = self.parameters.get(name) else { return Ok(None) };
-        let number = value.as_integer().and_then(|n| T::try_from(n).ok());
-        number.map(Some).with_context(|| format!("{name} = {value}: a whole number is needed"))
-    }
-
-    /// Texts of a list, or one text.
-    ///
-    /// # Errors
-    /// It is something else.
-    pub(crate) fn list(&self, name: &str) -> anyhow::Result<Vec<String>> {
-        let Some(value) = self.parameters.get(name) else { return Ok(Vec::new()) };
-        let text = |v: &Value| v.as_str().map(str::to_string);
-        let texts = match value {
-            Value::Array(many) => many.iter().map(text).collect::<Option<Vec<String>>>(),
-            one => text(one).map(|t| vec![t]),
-        };
-        texts.with_context(|| format!("{name} = {value}: a text or a list of texts is needed"))
-    }
-
-    /// What a text parameter is called in the plan.
-    pub(crate) fn name(&self, parameter: &str) -> String {
-        self.named.get(parameter).and_then(Value::as_str).unwrap_or_default().into()
-    }
-
-    /// All parameters as JSON, as the plan names them.
-    pub(crate) fn parameters_text(&self) -> String {
-        serde_json::to_string(&self.named).unwrap_or_default()
-    }
 }
 
 impl Plan {
@@ -154,106 +107,105 @@ impl Plan {
         if let Some(both) = read.over.keys().find(|k| read.fixed.contains_key(*k)) {
             bail!("{}: `{both}` is fixed and varied", path.display());
         }
+        needed(&read).with_context(at)?;
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let mut plan = Plan {
-            name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-            key: String::new(),
-            verb: read.verb,
-            fixed: read.fixed,
-            over: Vec::new(),
-            folder,
-            seen: Mutex::default(),
-            begun: BTreeMap::new(),
-        };
-        for (name, value) in &mut plan.fixed {
+        if folder.to_str().is_none() {
+            bail!("{}: in a folder whose name is not UTF-8", path.display());
+        }
+        let mut fixed = read.fixed;
+        for (name, value) in &mut fixed {
             *value = tidy(name, value.clone());
         }
+        let mut over: Vec<(String, Vec<Value>)> = Vec::new();
         for (name, values) in read.over {
-            let values = plan.expanded(&name, values).with_context(at)?;
-            plan.over.push((name, values));
+            let values = expanded(&folder, &name, values).with_context(at)?;
+            over.push((name, values));
         }
-        let points = plan.over.iter().try_fold(1u64, |n, o| n.checked_mul(o.1.len() as u64));
+        let points = over.iter().try_fold(1u64, |n, o| n.checked_mul(o.1.len() as u64));
         if points.is_none_or(|n| n > JOBS_MAX) {
             bail!("{}: more than {JOBS_MAX} points", path.display());
         }
-        let asked = serde_json::to_string(&(&plan.verb, &plan.fixed, &plan.over))?;
-        plan.key = key(&[asked.as_bytes()])[..12].into();
-        Ok(plan)
-    }
-
-    /// Values of one parameter: of files, `*` in the last part of a path stands for all that are there, sorted.
-    fn expanded(&self, name: &str, values: Vec<Value>) -> anyhow::Result<Vec<Value>> {
-        let mut out = Vec::new();
-        for value in values {
-            match value.as_str().filter(|v| FILES.contains(&name) && v.contains('*')) {
-                None => out.push(tidy(name, value)),
-                Some(pattern) => out.extend(self.matching(pattern)?.into_iter().map(Value::String)),
-            }
-        }
-        if out.is_empty() {
-            bail!("`{name}` has no values");
-        }
-        Ok(out)
-    }
-
-    fn matching(&self, pattern: &str) -> anyhow::Result<Vec<String>> {
-        let (folder, last) = pattern.rsplit_once('/').unwrap_or(("", pattern));
-        let below = if pattern.starts_with('/') && folder.is_empty() { "/" } else { folder };
-        let here = self.folder.join(below);
-        let here = if here.as_os_str().is_empty() { PathBuf::from(".") } else { here };
-        let entries = std::fs::read_dir(&here).with_context(|| here.display().to_string())?;
-        let names = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
-        let fits = |n: &String| !n.starts_with('.') && tussle_calls::source::fits(last, n);
-        let whole = |n: String| tidied(&format!("{below}/{n}"), below.is_empty());
-        let mut found: Vec<String> = names.filter(fits).map(whole).collect();
-        found.sort();
-        Ok(found)
+        let asked = serde_json::to_string(&(&read.verb, &fixed, &over))?;
+        let all = fixed.into_iter().map(|(name, value)| (name, vec![value])).chain(over);
+        let given = |(name, values): (String, Vec<Value>)| {
+            let values = values.into_iter().map(Given::new).collect::<anyhow::Result<Vec<Given>>>()?;
+            Ok((name, values))
+        };
+        let mut parameters = all.map(given).collect::<anyhow::Result<Vec<_>>>()?;
+        parameters.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(Plan {
+            name: path.file_stem().unwrap_or_default().to_string_lossy().into(),
+            key: key(&[asked.as_bytes()])[..12].into(),
+            verb: read.verb.into(),
+            parameters,
+            folder,
+            seen: Mutex::default(),
+            begun: BTreeMap::new(),
+        })
     }
 
     /// Number of points.
     pub(crate) fn len(&self) -> u64 {
-        self.over.iter().map(|o| o.1.len() as u64).product()
+        self.parameters.iter().map(|o| o.1.len() as u64).product()
     }
 
     /// The point of that number.
     ///
     /// # Errors
     /// A file that it names cannot be read.
-    pub(crate) fn job(&self, number: u64) -> anyhow::Result<Job> {
-        let (mut rest, mut parameters) = (number, self.fixed.clone());
-        for (name, values) in self.over.iter().rev() {
-            let at = usize::try_from(rest % values.len() as u64)?;
+    pub(crate) fn job(&self, number: u64) -> anyhow::Result<Job<'_>> {
+        let (mut rest, mut args) = (number, Vec::with_capacity(self.parameters.len()));
+        for (name, values) in self.parameters.iter().rev() {
+            let given = &values[usize::try_from(rest % values.len() as u64)?];
             rest /= values.len() as u64;
-            parameters.insert(name.clone(), values[at].clone());
+            args.push(Arg { name, given, path: self.path(name, given)? });
         }
-        let asked = serde_json::to_string(&(&self.verb, &parameters))?;
-        let named = parameters.clone();
-        let mut parts: Vec<Vec<u8>> = vec![env!("CARGO_PKG_VERSION").into(), asked.into_bytes()];
-        let mut files = Vec::new();
-        for (name, value) in parameters.iter_mut().filter(|(n, _)| FILES.contains(&n.as_str())) {
-            let Some(text) = value.as_str() else { continue };
-            match self.seen(text) {
-                Some(file) => {
-                    parts.push(file.hash.clone().into_bytes());
-                    *value = Value::String(file.path.clone());
-                    files.push(file);
-                }
-                // `machine` and the sides of a prediction may be names.
-                None if ["machine", "before", "after"].contains(&name.as_str()) => {}
-                None => bail!("{name}: {}: cannot be read", self.folder.join(text).display()),
-            }
+        args.reverse();
+        Ok(Job::new(number, &self.verb, args))
+    }
+
+    /// The path from here that a value stands for, if it names a file; the file is read then.
+    fn path<'p>(&self, name: &str, given: &'p Given) -> anyhow::Result<Option<Cow<'p, str>>> {
+        let Some(text) = given.value.as_str().filter(|_| is_file(name)) else { return Ok(None) };
+        match given.seen.get_or_init(|| self.seen(self.file_part(name, text).1)) {
+            Some(file) => Ok(Some(match self.file_part(name, text).0 {
+                "" => Cow::Borrowed(&*file.path),
+                before => Cow::Owned(format!("{before}{}", file.path)),
+            })),
+            // `machine` and the sides of a prediction may be names.
+            None if NAMES.contains(&name) => Ok(None),
+            None => bail!("{name}: {}: cannot be read", self.folder.join(text).display()),
         }
-        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        Ok(Job { number, parameters, named, task: key(&parts), files })
     }
 
     /// From now on no file of the plan may change.
-    pub(crate) fn begin(&mut self) {
-        let file = |n: &str| FILES.contains(&n);
-        let fixed = self.fixed.iter().filter(|f| file(f.0)).map(|f| f.1);
-        let varied = self.over.iter().filter(|o| file(&o.0)).flat_map(|o| &o.1);
-        let names = fixed.chain(varied).filter_map(Value::as_str);
-        self.begun = names.map(|n| (n.to_string(), stamp(&self.folder.join(n)))).collect();
+    ///
+    /// # Errors
+    /// One is not there, or cannot be read: every point that needs it would say so.
+    pub(crate) fn begin(&mut self) -> anyhow::Result<()> {
+        let files = self.parameters.iter().filter(|p| is_file(&p.0));
+        let mut begun = BTreeMap::new();
+        for (name, value) in files.flat_map(|(name, values)| values.iter().map(move |v| (name, &v.value))) {
+            let text = value.as_str().with_context(|| format!("{name} = {value}: the name of a file is needed"))?;
+            let text = self.file_part(name, text).1;
+            if begun.contains_key(text) {
+                continue;
+            }
+            let path = self.folder.join(text);
+            let named = NAMES.contains(&name.as_str()) && !path.exists();
+            if !named {
+                readable(&path).with_context(|| format!("{name}: {}: cannot be read", path.display()))?;
+            }
+            begun.insert(text.to_string(), stamp(&path));
+        }
+        self.begun = begun;
+        Ok(())
+    }
+
+    /// The file that a parameter names, and what stands before it: a side of a prediction may be VARIANT@FILE.
+    fn file_part<'t>(&self, name: &str, text: &'t str) -> (&'t str, &'t str) {
+        let at = text.find('@').filter(|_| NAMES.contains(&name) && !self.folder.join(text).exists());
+        text.split_at(at.map_or(0, |at| at + 1))
     }
 
     /// Answers are of the files that were there when the sweep began.
@@ -280,6 +232,70 @@ impl Plan {
         });
         seen.insert(name.into(), made.clone());
         made
+    }
+}
+
+/// Values of one parameter: of files, `*` in the last part of a path stands for all that are there, sorted.
+fn expanded(folder: &Path, name: &str, values: Vec<Value>) -> anyhow::Result<Vec<Value>> {
+    let mut out = Vec::new();
+    for value in values {
+        match value.as_str().filter(|v| FILES.contains(&name) && v.contains('*')) {
+            None => out.push(tidy(name, value)),
+            Some(pattern) => out.extend(matching(folder, pattern)?.into_iter().map(Value::String)),
+        }
+    }
+    if out.is_empty() {
+        bail!("`{name}` has no values");
+    }
+    Ok(out)
+}
+
+fn matching(plan: &Path, pattern: &str) -> anyhow::Result<Vec<String>> {
+    let (folder, last) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+    let below = if pattern.starts_with('/') && folder.is_empty() { "/" } else { folder };
+    let here = plan.join(below);
+    let here = if here.as_os_str().is_empty() { PathBuf::from(".") } else { here };
+    let entries = std::fs::read_dir(&here).with_context(|| here.display().to_string())?;
+    let whole = |n: &str| tidied(&format!("{below}/{n}"), below.is_empty());
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.with_context(|| here.display().to_string())?.file_name();
+        let text = name.to_string_lossy();
+        if text.starts_with('.') || !tussle_calls::source::fits(last, &text) {
+            continue;
+        }
+        if name.to_str().is_none() {
+            bail!("{}: its name is not UTF-8, which every name in a plan is", here.join(&name).display());
+        }
+        found.push(whole(&text));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The verb has what it needs.
+///
+/// # Errors
+/// It lacks something, or has two things for one.
+fn needed(read: &Text) -> anyhow::Result<()> {
+    for (_, one_of) in NEEDS.iter().filter(|n| n.0 == read.verb) {
+        let there: Vec<&&str> =
+            one_of.iter().filter(|n| read.fixed.contains_key(**n) || read.over.contains_key(**n)).collect();
+        let words = one_of.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(" or ");
+        match there.len() {
+            0 => bail!("the plan has no {words}, which {} needs", read.verb),
+            1 => {}
+            _ => bail!("{words}: one of them"),
+        }
+    }
+    Ok(())
+}
+
+/// A file that can be read.
+fn readable(path: &Path) -> std::io::Result<()> {
+    match File::open(path)?.metadata()?.is_dir() {
+        true => Err(std::io::Error::from(std::io::ErrorKind::IsADirectory)),
+        false => Ok(()),
     }
 }
 
@@ -349,6 +365,23 @@ mod tests {
         );
     }
 
+    /// docs/fleet.md says what is in it; datasets hold those of earlier versions.
+    #[test]
+    fn a_task_is_a_hash_of_verb_parameters_and_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.json"), "one").unwrap();
+        let text = "verb = \"predict\"\n[fixed]\nscenario = \"x\"\nafter = \"lock@a.json\"\n[over]\nseed = [7]\n";
+        let version = env!("CARGO_PKG_VERSION").as_bytes();
+        let asked = br#"["predict",{"after":"lock@a.json","scenario":"x","seed":7}]"#;
+        let whole = plan(text, folder.path()).unwrap();
+        let job = whole.job(0).unwrap();
+        assert_eq!(job.task, key(&[version, asked, key(&[b"one"]).as_bytes()]));
+        let there = folder.path().join("a.json");
+        assert_eq!(job.need("after").unwrap(), format!("lock@{}", there.display()));
+        std::fs::write(there, "two").unwrap();
+        assert_ne!(plan(text, folder.path()).unwrap().job(0).unwrap().task, job.task, "the file behind @ counts");
+    }
+
     /// However it is spelled, a file has one name, and so has the same plan in a list of its files.
     #[test]
     fn a_file_has_one_name() {
@@ -361,7 +394,7 @@ mod tests {
             let fixed = format!("[fixed]\nbuild = \"{build}\"\n");
             let text = format!("verb = \"check\"\n{fixed}[over]\nrules = [{rules}]\n");
             let plan = plan(&text, folder.path()).unwrap();
-            (plan.key.clone(), plan.job(1).unwrap().task, plan.job(1).unwrap().parameters_text())
+            (plan.key.clone(), plan.job(1).unwrap().task, plan.job(1).unwrap().text)
         };
         let listed = of("x/a.json", "\"r0.toml\", \"r1.toml\"");
         assert_eq!(listed.2, r#"{"build":"x/a.json","rules":"r1.toml"}"#);
@@ -378,14 +411,15 @@ mod tests {
     fn no_file_of_a_plan_may_change() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let text = "verb = \"check\"\n[fixed]\nrules = \"r\"\n[over]\nbuild = [\"a\", \"b\", \"none\"]\n";
+        // A machine may be a name, until there is such a file.
+        let text = "verb = \"predict\"\n[fixed]\nevidence = \"r\"\n[over]\nmachine = [\"a\", \"b\", \"none\"]\n";
         let after = |change: &dyn Fn()| {
             for name in ["r", "a", "b"] {
                 std::fs::write(at(name), name).unwrap();
             }
             let _ = std::fs::remove_file(at("none"));
             let mut plan = plan(text, folder.path()).unwrap();
-            plan.begin();
+            plan.begin().unwrap();
             plan.job(0).unwrap();
             change();
             plan.as_it_began().map_err(|e| e.to_string())
@@ -425,7 +459,7 @@ mod tests {
         let said =
             |text| plan(text, folder.path()).err().map(|e| tussle_calls::in_full(&e)).unwrap_or_default();
         assert!(said("verb = \"sing\"").contains("check, diff, predict or advise"));
-        assert!(said("verb = \"check\"\n[over]\nbuild = []").contains("no values"));
+        assert!(said("verb = \"check\"\n[fixed]\nrules = \"r\"\n[over]\nbuild = []").contains("no values"));
         let other = said("verb = \"diff\"\n[fixed]\nlines = 64");
         assert!(other.contains("`lines` is no parameter of diff; there are old,"), "{other}");
         assert!(said("verb = \"check\"\nwhat = 1").contains("unknown field"));

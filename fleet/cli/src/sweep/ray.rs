@@ -5,7 +5,7 @@ use super::Sums;
 use super::plan::Plan;
 use crate::args::Args;
 use crate::dataset::Dataset;
-use crate::query::python;
+use crate::query::{python, told};
 use anyhow::{Context, bail};
 use serde_json::json;
 use std::ops::Range;
@@ -26,8 +26,10 @@ pub(crate) fn run(
     dataset: &Dataset,
 ) -> anyhow::Result<ExitCode> {
     let batch = args.count("batch", super::BATCH_MAX)?;
+    let (program, plan_path) = (std::env::current_exe()?, path.canonicalize()?);
+    let to = dataset.root().canonicalize()?;
     let request = json!({
-        "program": std::env::current_exe()?, "plan": path.canonicalize()?, "to": dataset.root().canonicalize()?,
+        "program": told(&program)?, "plan": told(&plan_path)?, "to": told(&to)?,
         "jobs": [jobs.start, jobs.end], "batch": batch, "address": args.text("master"),
         "cpus": args.threads()?, "quiet": args.has("quiet"),
     });

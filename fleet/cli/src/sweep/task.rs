@@ -1,9 +1,11 @@
 //! One point answered. The same libraries as the command line, in this process: a check of a snapshot takes less than
 //! starting a program would.
 
-use super::plan::{Job, Plan};
+use super::job::Job;
+use super::plan::{Plan, Seen};
 use anyhow::Context;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -20,19 +22,29 @@ const VERSION: Option<&str> = Some(env!("CARGO_PKG_VERSION"));
 const SOURCES_MAX: usize = 64;
 const BYTES_MAX: usize = 1 << 30;
 
+/// A text that many rows have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shared(pub(crate) Arc<str>);
+
+impl Serialize for Shared {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.0)
+    }
+}
+
 /// The row of a point.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct AnswerRow {
     pub(crate) task: String,
-    pub(crate) batch: String,
+    pub(crate) batch: Shared,
     /// Hash of what the plan asks.
-    pub(crate) plan: String,
+    pub(crate) plan: Shared,
     /// Its file without folder and ending.
-    pub(crate) plan_name: String,
+    pub(crate) plan_name: Shared,
     pub(crate) job: i64,
     /// When it was answered, seconds since 1970.
     pub(crate) answered_unix_s: Option<f64>,
-    pub(crate) verb: String,
+    pub(crate) verb: Shared,
     pub(crate) parameters: String,
     /// `None`: not known.
     pub(crate) tool_version: Option<&'static str>,
@@ -47,14 +59,14 @@ pub(crate) struct AnswerRow {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct CheckRow {
     pub(crate) task: String,
-    pub(crate) batch: String,
+    pub(crate) batch: Shared,
     pub(crate) subject: String,
     pub(crate) rules: String,
     /// `None`: not known.
     pub(crate) tool_version: Option<&'static str>,
     pub(crate) type_name: Option<String>,
     pub(crate) rule: String,
-    pub(crate) status: String,
+    pub(crate) status: Cow<'static, str>,
     pub(crate) message: Option<String>,
 }
 
@@ -62,7 +74,7 @@ pub(crate) struct CheckRow {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PredictionRow {
     pub(crate) task: String,
-    pub(crate) batch: String,
+    pub(crate) batch: Shared,
     pub(crate) subject: String,
     /// `None`: not known.
     pub(crate) tool_version: Option<&'static str>,
@@ -83,6 +95,8 @@ pub(crate) struct Answered {
     pub(crate) row: AnswerRow,
     pub(crate) checks: Vec<CheckRow>,
     pub(crate) predictions: Vec<PredictionRow>,
+    /// Files that it is an answer of.
+    pub(crate) files: Vec<Arc<Seen>>,
 }
 
 /// What a point says, before it has its keys.
@@ -91,6 +105,21 @@ struct Said {
     answer: Option<Answer>,
     checks: Vec<CheckRow>,
     predictions: Vec<PredictionRow>,
+}
+
+impl Said {
+    /// Of a check that ends with status 2, the first that it says of what cannot be judged.
+    fn unjudged(&self) -> Option<String> {
+        let answer = self.answer.as_ref().filter(|a| a.status == 2)?;
+        let first = self.checks.iter().find(|c| is_unjudged(&c.status));
+        let why = first.and_then(|c| c.message.clone());
+        Some(why.unwrap_or_else(|| format!("{}: something cannot be judged", answer.view.kind)))
+    }
+}
+
+/// The rule could not be held against the build.
+pub(crate) fn is_unjudged(status: &str) -> bool {
+    status == "error"
 }
 
 /// Answers points, from any thread.
@@ -112,31 +141,32 @@ impl<'a> Worker<'a> {
     }
 
     /// The answer; what fails is an answer, too.
-    pub(crate) fn answer(&self, job: &Job) -> Answered {
-        let said = catch_unwind(AssertUnwindSafe(|| self.say(job)));
+    pub(crate) fn answer(&self, job: Job<'_>) -> Answered {
+        let said = catch_unwind(AssertUnwindSafe(|| self.say(&job)));
         let said = said.unwrap_or_else(|_| Err(anyhow::anyhow!("a fault in tussle: the work panicked")));
-        let error = said.as_ref().err().map(tussle_calls::in_full);
+        let failed = said.as_ref().err().map(tussle_calls::in_full);
         let said = said.unwrap_or_default();
+        let error = failed.or_else(|| said.unjudged());
         let document = said.answer.as_ref().map(|a| render(&a.view, Format::Json, Style::default()));
         let row = AnswerRow {
-            task: job.task.clone(),
-            batch: String::new(),
-            plan: self.plan.key.clone(),
-            plan_name: self.plan.name.clone(),
+            task: job.task,
+            batch: Shared::default(),
+            plan: Shared(self.plan.key.clone()),
+            plan_name: Shared(self.plan.name.clone()),
             answered_unix_s: None,
             job: i64::try_from(job.number).unwrap_or(i64::MAX),
-            verb: self.plan.verb.clone(),
-            parameters: job.parameters_text(),
+            verb: Shared(self.plan.verb.clone()),
+            parameters: job.text,
             tool_version: VERSION,
             status: Some(said.answer.as_ref().map_or(2, |a| a.status.into())),
             error,
             document,
         };
-        Answered { row, checks: said.checks, predictions: said.predictions }
+        Answered { row, checks: said.checks, predictions: said.predictions, files: job.files }
     }
 
-    fn say(&self, job: &Job) -> anyhow::Result<Said> {
-        match self.plan.verb.as_str() {
+    fn say(&self, job: &Job<'_>) -> anyhow::Result<Said> {
+        match &*self.plan.verb {
             "check" => self.check(job),
             "diff" => self.diff(job),
             "predict" => self.predict(job),
@@ -161,17 +191,17 @@ impl<'a> Worker<'a> {
         Ok(source)
     }
 
-    fn check(&self, job: &Job) -> anyhow::Result<Said> {
+    fn check(&self, job: &Job<'_>) -> anyhow::Result<Said> {
         let (build, rules) = (job.need("build")?, job.need("rules")?);
         let text = std::fs::read_to_string(rules).with_context(|| rules.to_string())?;
         let set = layouts::rules(&text).with_context(|| rules.to_string())?;
-        let named = vec![(job.name("build"), self.source(build))];
+        let named = vec![(job.name("build").to_string(), self.source(build))];
         let (answer, cells) = layouts::check(&set, named, Paths::AsBuilt)?;
         let row = |c: Told| CheckRow {
             task: job.task.clone(),
-            batch: String::new(),
+            batch: Shared::default(),
             subject: c.build,
-            rules: job.name("rules"),
+            rules: job.name("rules").into(),
             tool_version: VERSION,
             type_name: Some(c.ty),
             rule: c.rule,
@@ -181,7 +211,7 @@ impl<'a> Worker<'a> {
         Ok(Said { answer: Some(answer), checks: cells.into_iter().map(row).collect(), ..Said::default() })
     }
 
-    fn diff(&self, job: &Job) -> anyhow::Result<Said> {
+    fn diff(&self, job: &Job<'_>) -> anyhow::Result<Said> {
         let (old, new) = (self.source(job.need("old")?)?, self.source(job.need("new")?)?);
         let line = layouts::line_size(job.whole("line")?.unwrap_or(64))?;
         let options = layouts::diff_options(line, job.whole("phase")?, job.list("hot")?)?;
@@ -189,7 +219,7 @@ impl<'a> Worker<'a> {
         Ok(Said { answer: Some(answer), ..Said::default() })
     }
 
-    fn advise(&self, job: &Job) -> anyhow::Result<Said> {
+    fn advise(&self, job: &Job<'_>) -> anyhow::Result<Said> {
         let e = read(job)?;
         let wanted = evidence::Wanted {
             name: job.need("name")?,
@@ -200,7 +230,7 @@ impl<'a> Worker<'a> {
         Ok(Said { answer: Some(evidence::advised(&e, &wanted, &[], false)?), ..Said::default() })
     }
 
-    fn predict(&self, job: &Job) -> anyhow::Result<Said> {
+    fn predict(&self, job: &Job<'_>) -> anyhow::Result<Said> {
         let seed: u64 = job.whole("seed")?.unwrap_or(1);
         let asked = Asked {
             machine: job.text("machine")?.map(str::to_string),
@@ -213,12 +243,12 @@ impl<'a> Worker<'a> {
         };
         let (subject, found) = match job.text("scenario")? {
             Some(name) => (name.to_string(), predict::scenario(name, &asked, 1)?),
-            None => (job.name("evidence"), predict::recorded(&read(job)?, &asked, 1)?),
+            None => (job.name("evidence").to_string(), predict::recorded(&read(job)?, &asked, 1)?),
         };
         let question = &found.question;
         let row = |p: &tussle_scenarios::answer::Point| PredictionRow {
             task: job.task.clone(),
-            batch: String::new(),
+            batch: Shared::default(),
             subject: subject.clone(),
             tool_version: VERSION,
             machine: question.machine.name.clone(),
@@ -237,7 +267,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn read(job: &Job) -> anyhow::Result<tussle_evidence::Evidence> {
+fn read(job: &Job<'_>) -> anyhow::Result<tussle_evidence::Evidence> {
     let path = Path::new(job.need("evidence")?);
     Ok(tussle_host::evidence_file::read(path)?.0)
 }
@@ -263,8 +293,8 @@ mod tests {
             let plan = Plan::open(&at("p.toml")).unwrap();
             let job = plan.job(0).unwrap();
             change();
-            let answered = Worker::new(&plan).answer(&job);
-            crate::sweep::plan::unchanged(job.files).map(|()| answered.row.error).map_err(|e| e.to_string())
+            let answered = Worker::new(&plan).answer(job);
+            crate::sweep::plan::unchanged(answered.files).map(|()| answered.row.error).map_err(|e| e.to_string())
         };
         assert_eq!(said(&|| {}), Ok(None));
         let replaced = said(&|| {

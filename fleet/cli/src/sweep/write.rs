@@ -1,19 +1,21 @@
 //! Answers into the dataset, a batch at a time. The file with the answers is written last: without it nothing of a
 //! batch counts, with it all of it is there.
 
-use super::plan::Plan;
-use super::task::{AnswerRow, Answered, CheckRow, PredictionRow};
+use super::plan::{Plan, Seen, unchanged};
+use super::task::{AnswerRow, Answered, CheckRow, PredictionRow, Shared};
 use crate::batches::batch;
-use crate::dataset::{Dataset, FOR_ALL, Partition, host_name, key};
+use crate::dataset::{Dataset, FOR_ALL, Partition, SCHEMA, SCHEMA_KEY, host_name, key};
 use anyhow::Context;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::metadata::FileMetaData;
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tussle_host::day::today;
 use tussle_tables::{Column, Field, fields};
@@ -45,27 +47,30 @@ pub(crate) struct Writer<'a> {
     answers: Vec<AnswerRow>,
     checks: Vec<CheckRow>,
     predictions: Vec<PredictionRow>,
+    files: Vec<Arc<Seen>>,
 }
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(dataset: &'a Dataset, plan: &Plan, most: Option<u64>) -> Writer<'a> {
         Writer {
             dataset,
-            partition: Partition { day: today(), host: host_name(), build: plan.key.clone(), mode: FOR_ALL },
+            partition: Partition { day: today(), host: host_name(), build: plan.key.to_string(), mode: FOR_ALL },
             most: most.and_then(|n| usize::try_from(n).ok()).unwrap_or(BATCH_MAX),
             since: Instant::now(),
             answers: Vec::new(),
             checks: Vec::new(),
             predictions: Vec::new(),
+            files: Vec::new(),
         }
     }
 
     /// # Errors
-    /// The dataset cannot be written.
+    /// The dataset cannot be written, or a file was changed meanwhile: nothing of the batch is written then.
     pub(crate) fn add(&mut self, answered: Answered) -> anyhow::Result<()> {
         self.answers.push(answered.row);
         self.checks.extend(answered.checks);
         self.predictions.extend(answered.predictions);
+        self.files.extend(answered.files);
         match self.answers.len() >= self.most || self.since.elapsed() > WAIT_MAX {
             true => self.flush(),
             false => Ok(()),
@@ -81,11 +86,13 @@ impl<'a> Writer<'a> {
         if self.answers.is_empty() {
             return Ok(());
         }
+        // Each file once: most points of a batch share theirs.
+        unchanged(std::mem::take(&mut self.files))?;
         self.answers.sort_by_key(|a| a.job);
         // Points may ask the same: a batch is of jobs, too.
         let jobs: Vec<[u8; 8]> = self.answers.iter().map(|a| a.job.to_le_bytes()).collect();
         let parts = self.answers.iter().zip(&jobs).flat_map(|(a, job)| [a.task.as_bytes(), job]);
-        let name = key(&parts.collect::<Vec<&[u8]>>());
+        let name = Shared(key(&parts.collect::<Vec<&[u8]>>()).into());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|t| t.as_secs_f64());
         for a in &mut self.answers {
             a.batch.clone_from(&name);
@@ -94,12 +101,12 @@ impl<'a> Writer<'a> {
         self.checks.iter_mut().for_each(|c| c.batch.clone_from(&name));
         self.predictions.iter_mut().for_each(|p| p.batch.clone_from(&name));
         if !self.checks.is_empty() {
-            self.append("checks", &name, CHECKS, Column::table(CHECKS, &self.checks)?)?;
+            self.append("checks", &name.0, CHECKS, Column::table(CHECKS, &self.checks)?)?;
         }
         if !self.predictions.is_empty() {
-            self.append("predictions", &name, PREDICTIONS, Column::table(PREDICTIONS, &self.predictions)?)?;
+            self.append("predictions", &name.0, PREDICTIONS, Column::table(PREDICTIONS, &self.predictions)?)?;
         }
-        self.append("answers", &name, ANSWERS, Column::table(ANSWERS, &self.answers)?)?;
+        self.append("answers", &name.0, ANSWERS, Column::table(ANSWERS, &self.answers)?)?;
         self.answers.clear();
         self.checks.clear();
         self.predictions.clear();
@@ -132,8 +139,9 @@ pub(crate) fn finished(dataset: &Dataset, plan: &str) -> anyhow::Result<HashMap<
                 last.insert(job, (at, task.into()));
             }
         };
-        read_answers(&path, &mut one).with_context(|| {
-            format!("{}: damaged; move it away, its points are then done again", path.display())
+        read_answers(&path, &mut one).map_err(|e| match e.is::<OtherSchema>() {
+            true => e.context(path.display().to_string()),
+            false => e.context(format!("{}: damaged; move it away, its points are then done again", path.display())),
         })?;
     }
     Ok(last)
@@ -158,15 +166,38 @@ fn parquet_files(folder: &Path, build: &str, out: &mut Vec<PathBuf>) -> anyhow::
     Ok(())
 }
 
+/// A file of another schema than this version's.
+#[derive(Debug)]
+struct OtherSchema(String);
+
+impl std::fmt::Display for OtherSchema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let said = &self.0;
+        write!(f, "of schema {said}; this tussle-fleet reads schema {SCHEMA}: update it, or name another folder")
+    }
+}
+
+impl std::error::Error for OtherSchema {}
+
+/// The schema that a file says it has: every file of ours says one.
+fn same_schema(file: &FileMetaData) -> Result<(), OtherSchema> {
+    let said = file.key_value_metadata().into_iter().flatten().find(|kv| kv.key == SCHEMA_KEY);
+    match said.and_then(|kv| kv.value.as_deref()) {
+        Some(schema) if schema == SCHEMA.to_string() => Ok(()),
+        said => Err(OtherSchema(said.unwrap_or("unknown").into())),
+    }
+}
+
 /// Task, job and time of every answer in a file.
 ///
 /// # Errors
-/// It cannot be read, or is none of ours.
+/// It cannot be read, is of another schema, or is none of ours.
 pub(crate) fn read_answers(
     path: &Path,
     one: &mut dyn FnMut(&str, Option<i64>, Option<f64>),
 ) -> anyhow::Result<()> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
+    same_schema(builder.metadata().file_metadata())?;
     let mask = ProjectionMask::columns(builder.parquet_schema(), ["task", "job", "answered_unix_s"]);
     for batch in builder.with_projection(mask).build()? {
         let batch = batch?;
