@@ -595,6 +595,13 @@ fn elements_whose_uses_cannot_be_followed_stay() {
         "no unit that is built compiles",
     );
     refused("int n = o->count[1];", "int n = o->count[1] + missing;", "does not take the sources");
+    let foreseen = |user: &str| {
+        let dir = folder(&[("tally.h", TALLY), (user, TALLY_USER)]);
+        let sources = fix::Foresight::new(dir.path(), "struct tally", None).expect("sources");
+        sources.refuses(&["element:count=64".parse().expect("an edit")])
+    };
+    assert_eq!(foreseen("user.c"), None);
+    assert!(foreseen("user.cc").expect("a refusal").contains("user.cc is C++"));
     let dir = folder(&[("tally.h", TALLY), ("user.c", TALLY_USER)]);
     let e = patch(dir.path(), "struct tally", &["element:seen=64"], &Build::Plain).expect_err("a refusal");
     assert!(e.to_string().contains("no array of several elements"), "{e}");

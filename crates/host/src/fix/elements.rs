@@ -117,9 +117,7 @@ impl Elements<'_> {
     /// Per file the uses of this struct's `field`, as numbers among all accesses to members of that name.
     fn own(&self, field: &str, calls: &[Call]) -> Result<BTreeMap<PathBuf, BTreeSet<usize>>, FixError> {
         if let Some(unit) = calls.iter().find(|c| c.is_cpp()).and_then(Call::source) {
-            return Err(unclear(format!(
-                "{unit} is C++: uses of an array's elements are followed in C only; wrap those of {field} by hand"
-            )));
+            return Err(unclear(in_cpp(unit, field)));
         }
         let gcc: Option<Vec<Call>> = calls.iter().map(Call::with_gcc).collect();
         let gcc = gcc.filter(|c| !c.is_empty()).ok_or_else(|| {
@@ -216,6 +214,11 @@ fn place(path: &Path, lines: &[usize], byte: usize) -> (PathBuf, u32, usize) {
     let before = lines.partition_point(|start| *start <= byte);
     let start = before.checked_sub(1).map_or(0, |n| lines[n]);
     (path.into(), before as u32 + 1, byte - start + 1)
+}
+
+/// Why no use in C++ is followed.
+pub(super) fn in_cpp(unit: &str, field: &str) -> String {
+    format!("{unit} is C++: uses of an array's elements are followed in C only; wrap those of {field} by hand")
 }
 
 fn unclear(why: String) -> FixError {

@@ -24,6 +24,8 @@ pub struct Foresight {
     order: Option<String>,
     /// Against another size.
     size: Option<Refusal>,
+    /// A unit of C++ that sees it: uses of a member array's elements are followed in C only.
+    cpp: Option<PathBuf>,
 }
 
 impl Foresight {
@@ -52,9 +54,10 @@ impl Foresight {
             name: name.into(),
             decl_line: decl.map(|d| d.line).filter(|l| *l > 0),
             text: sources.text(&file).to_string(),
-            file,
+            file: file.clone(),
             whole,
             order: by_position.or(no_clang),
+            cpp: sources.users(&file).into_iter().find(|u| is_cpp(u)),
             size,
         })
     }
@@ -69,6 +72,10 @@ impl Foresight {
         }
         if let Some(refusal) = self.size.as_ref().filter(|_| edits.iter().any(Edit::resizes)) {
             return Some(refusal.to_string());
+        }
+        let parted = edits.iter().find_map(|e| if let Edit::Spread { field, .. } = e { Some(field) } else { None });
+        if let Some((field, unit)) = parted.zip(self.cpp.as_ref()) {
+            return Some(super::elements::in_cpp(&unit.to_string_lossy(), field));
         }
         let target = Target { name: &self.name, decl_line: self.decl_line, members: &[], pad_bytes: 1 };
         let patched = patch::patch(&self.file.to_string_lossy(), &self.text, &target, edits);
