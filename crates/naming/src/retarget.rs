@@ -1,8 +1,8 @@
 //! Splitting objects: rows that point into an old object are moved to the pieces that it consists of.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use tussle_evidence::{Access, Evidence, Object, Touch};
+use tussle_evidence::{Access, Evidence, Object, Rate, Touch};
 
 /// A part of an old object that becomes (part of) another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,19 +65,49 @@ pub(crate) fn apply(evidence: &mut Evidence, mut pieces: Pieces, new: Vec<Object
     for v in evidence.order.iter_mut().flatten().flat_map(|t| &mut t.visits) {
         (v.0, v.1) = locate(&pieces, v.0, v.1);
     }
+    let rates = located_rates(evidence, &pieces);
     for s in evidence.samples.iter_mut().flatten() {
-        (s.object, s.offset) = locate(&pieces, s.object, s.offset);
+        // Counts of samples cannot be shared out: a row that reaches over several pieces is of the first.
+        (s.object, s.offset, s.size) = parts(&pieces, s.object, s.offset, s.size)[0];
     }
     for t in evidence.transfers.iter_mut().flatten() {
         (t.object, t.offset) = locate(&pieces, t.object, t.offset);
     }
-    for r in evidence.rates.iter_mut().flatten() {
-        (r.object, r.offset) = locate(&pieces, r.object, r.offset);
+    for (r, to) in evidence.rates.iter_mut().flatten().zip(rates) {
+        (r.object, r.offset, r.size) = to;
     }
     for h in evidence.heat.iter_mut().flatten() {
         (h.object, h.offset) = locate(&pieces, h.object, h.offset);
     }
     drop_unused(evidence, &pieces, old);
+}
+
+/// Where the words of rates are now: a debug register watches eight bytes, which may hold several variables. Then it
+/// is the one in which that thread was sampled; where these are several, the word stays where it is.
+fn located_rates(evidence: &Evidence, pieces: &Pieces) -> Vec<(u32, u64, u32)> {
+    let rates = evidence.rates.as_deref().unwrap_or_default();
+    let split: HashSet<u32> = rates.iter().map(|r| r.object).filter(|o| pieces.contains_key(o)).collect();
+    let mut sampled: HashMap<(u32, Option<u32>), BTreeSet<u64>> = HashMap::new();
+    for s in evidence.samples.iter().flatten().filter(|s| split.contains(&s.object)) {
+        sampled.entry((s.object, s.actor)).or_default().insert(s.offset);
+    }
+    let of = |r: &Rate| {
+        let parts = parts(pieces, r.object, r.offset, r.size);
+        if let [one] = parts[..] {
+            return one;
+        }
+        let mut ends = r.offset;
+        let touched = parts.into_iter().filter(|part| {
+            let start = ends;
+            ends += u64::from(part.2);
+            sampled.get(&(r.object, r.actor)).is_some_and(|at| at.range(start..ends).next().is_some())
+        });
+        match touched.collect::<Vec<_>>()[..] {
+            [one] => one,
+            _ => (r.object, r.offset, r.size),
+        }
+    };
+    rates.iter().map(of).collect()
 }
 
 /// Where a byte of an old object is now.
@@ -202,6 +232,40 @@ pub(crate) fn drop_unused(evidence: &mut Evidence, pieces: &Pieces, old: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tussle_evidence::{RateOf, Run, Sampled, Sees, Source};
+
+    #[test]
+    fn a_watched_word_of_two_variables_is_of_the_one_in_which_the_thread_was_sampled() {
+        let piece = |start, object| Piece { start, end: start + 4, object, at: 0 };
+        let pieces = Pieces::from([(0, vec![piece(64, 1), piece(68, 2), piece(72, 3)])]);
+        let none = Rate {
+            object: 0,
+            offset: 0,
+            size: 8,
+            actor: None,
+            code: None,
+            of: RateOf::Writes,
+            from_s: 0.0,
+            to_s: 1.0,
+            events: 9,
+            per_s: 1e5,
+            low_per_s: None,
+            high_per_s: None,
+            first_s: None,
+        };
+        let rate = |offset, actor| Rate { offset, actor: Some(actor), ..none.clone() };
+        let sample = |offset, actor| Sampled { offset, size: 4, actor: Some(actor), ..Sampled::default() };
+        let mut e = Evidence {
+            rates: Some(vec![rate(64, 0), rate(64, 1), rate(64, 2), rate(72, 2), rate(80, 0)]),
+            samples: Some(vec![sample(64, 0), sample(68, 1), sample(64, 2), sample(68, 2), sample(72, 2)]),
+            ..Evidence::empty(Run::new(Source::Live, 1, Sees::NOTHING))
+        };
+        let rates = located_rates(&e, &pieces);
+        // Thread 2 was seen in both variables of the word: it stays a word of memory.
+        assert_eq!(rates, [(1, 0, 4), (2, 0, 4), (0, 64, 8), (3, 0, 4), (0, 80, 8)]);
+        e.rates = None;
+        assert!(located_rates(&e, &pieces).is_empty());
+    }
 
     #[test]
     fn a_row_under_a_lock_stays_sound_when_two_variables_share_it() {
