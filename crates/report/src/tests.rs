@@ -201,10 +201,14 @@ fn two_runs_side_by_side() {
 #[test]
 fn names_are_the_same_alone_and_side_by_side() {
     let mut s = server();
-    // The pair that fights most is not the one that is accessed most.
-    let worker = s.tables().actors.len() as u32 - 1;
-    s.access(1, 24, 8, 0, (0, 100_000), [900_000, 0, 0]);
-    s.access(1, 16, 8, worker, (0, 100_000), [800_000, 0, 0]);
+    let long = s.long();
+    let account = s.structure("account", 16, &[("paid_in", long, 0), ("paid_out", long, 8)]);
+    let accounts = s.heap(0x9000, 64, Some(account), 4, 64, None);
+    // Two fields are used, but of different elements it is the same one that is fought for.
+    for i in 0..4 {
+        s.access(accounts, 16 * i, 8, 1 + i as u32, (0, 100_000), [0, 50_000, 0]);
+        s.access(accounts, 16 * i + 8, 8, 1 + i as u32, (0, 100_000), [0, 5_000, 0]);
+    }
     let e = s.evidence();
     let rows = |r: &Report| -> Vec<String> {
         let json: serde_json::Value =
