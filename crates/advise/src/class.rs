@@ -288,8 +288,9 @@ pub fn blind(e: &Evidence) -> Option<String> {
     if is_empty(e) {
         if let Some(n) = e.run.accesses.filter(|n| *n > 0) {
             return Some(format!(
-                "only {n} accesses were recorded: code that was not built by `tussle cc` is not seen, and what the \
-                 compiler keeps in registers is none"
+                "only {} recorded: code that was not built by `tussle cc` is not seen, and what the \
+                 compiler keeps in registers is none",
+                if n == 1 { "1 access was".into() } else { format!("{n} accesses were") }
             ));
         }
         return Some(

@@ -7,11 +7,11 @@ use crate::relayout::RelayoutError;
 #[non_exhaustive]
 pub enum AdviseError {
     /// No such type among the recorded objects.
-    #[error("no recorded object holds a {0}; `tussle report` lists the types that were touched{1}")]
+    #[error("no recorded object holds `{0}`; `tussle report` lists the types that were touched{1}")]
     NoSuchType(String, String),
     /// It is no struct.
     #[error(
-        "a {0} has no members to move: what fights are whole objects, side by side; give each a line of its own where \
+        "`{0}` has no members to move: what fights are whole objects, side by side; give each a line of its own where \
          it is allocated"
     )]
     NoMembers(String),

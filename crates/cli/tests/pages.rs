@@ -63,7 +63,7 @@ fn sound(seen: &Value) {
     assert_eq!((&seen["ready"], &seen["evil"]), (&true.into(), &false.into()), "{seen:#}");
     assert!(seen["own_bytes"].as_u64().is_some_and(|n| n <= OWN_MAX), "{seen:#}");
     assert_eq!((&seen["cells"], &seen["tables"]), (&seen["said"], &seen["sorted"]), "{seen:#}");
-    assert_eq!(seen["sliders"], seen["redrawn"], "{seen:#}");
+    assert_eq!((&seen["sliders"], &seen["places"]), (&seen["redrawn"], &seen["told"]), "{seen:#}");
     assert_eq!((&seen["focusesFilter"], &seen["filtered"]), (&true.into(), &0.into()), "{seen:#}");
     assert!(seen["restored"] == true && seen["linked"] != false, "{seen:#}");
     assert!(seen["wide"].as_i64().is_some_and(|n| n <= 0), "wider than the screen: {seen:#}");
@@ -155,6 +155,21 @@ fn the_slider_moves_bytes_in() {
         sound(&seen);
         assert_eq!(seen["columns"], serde_json::json!([64, 128, 128, 128]), "{seen:#}");
     }
+}
+
+/// Templates have names of thousands of characters: they are broken, and widen no page.
+#[test]
+fn long_names_widen_no_page() {
+    if !browser() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = Vec::new();
+    tussle_evidence::file::write_jsonl(&lines(2, &"Registry_".repeat(400)), &mut bytes).unwrap();
+    std::fs::write(folder.path().join("tussle.data"), bytes).unwrap();
+    let verbs: [(&str, &[&str]); 2] = [("report", &["report"]), ("types", &["report", "--style", "type"])];
+    let pages = verbs.map(|(name, words)| page(folder.path(), name, words));
+    driven(&pages).iter().for_each(sound);
 }
 
 /// As many contended lines, each an object with two fields.

@@ -104,7 +104,7 @@ impl Page {
             self.out.push_str(&format!("<section{class}>\n"));
             self.nodes(nodes, level, false);
         } else {
-            let (id, text, h) = (self.identifier(title), escape(title), level.min(6));
+            let (id, text, h) = (self.identifier(title), words(title), level.min(6));
             self.out.push_str(&format!(
                 "<section{class} id=\"{id}\">\n<h{h}><a class=\"an\" href=\"#{id}\">{text}</a></h{h}>\n"
             ));
@@ -198,7 +198,7 @@ fn bytes(b: &Bytes, out: &mut String) {
     if rows.is_empty() {
         return;
     }
-    out.push_str(&format!("<figure class=\"by\">\n<figcaption>{}</figcaption>\n", escape(&b.title)));
+    out.push_str(&format!("<figure class=\"by\">\n<figcaption>{}</figcaption>\n", words(&b.title)));
     out.push_str("<div class=\"sc\"><div class=\"lines\">\n");
     for row in &rows {
         let fighters = b.fighters(row);
@@ -251,13 +251,28 @@ fn help(title: &str, text: &str, out: &mut String) {
     out.push_str(&format!("<details><summary>{}</summary>\n", escape(title)));
     for paragraph in text.split("\n\n").map(str::trim_end).filter(|p| !p.is_empty()) {
         let lines: Vec<&str> = paragraph.lines().collect();
-        let drawn = lines.iter().any(|l| l.starts_with("  ") || l.starts_with("- "));
-        out.push_str(&match drawn {
-            true => format!("<pre>{}</pre>\n", lines.into_iter().map(escape).collect::<Vec<_>>().join("\n")),
-            false => format!("<p>{}</p>\n", words(&lines.join(" "))),
+        out.push_str(&match paragraph {
+            p if p.starts_with("- ") => listed(&lines),
+            p if p.starts_with("  ") => {
+                format!("<pre>{}</pre>\n", lines.into_iter().map(escape).collect::<Vec<_>>().join("\n"))
+            }
+            _ => format!("<p>{}</p>\n", words(&lines.join(" "))),
         });
     }
     out.push_str("</details>\n");
+}
+
+/// Items that begin with `- `, each over several lines.
+fn listed(lines: &[&str]) -> String {
+    let mut items: Vec<String> = Vec::new();
+    for line in lines {
+        match (line.strip_prefix("- "), items.last_mut()) {
+            (None, Some(item)) => *item += &format!(" {}", line.trim()),
+            (begun, _) => items.push(begun.unwrap_or(line).to_string()),
+        }
+    }
+    let items: String = items.iter().map(|item| format!("<li>{}</li>\n", words(item))).collect();
+    format!("<ul>\n{items}</ul>\n")
 }
 
 fn finding(f: &Finding, out: &mut String) {

@@ -116,6 +116,7 @@ for (const fig of document.querySelectorAll("figure.by")) {
     const { phase_bytes: p, expected_invalidations: e } = d.phases[range.value];
     const here = p === d.phase_bytes ? "as drawn first" : "also possible; other objects on these lines are not known there";
     say.textContent = `${p} bytes into a line, ${here}` + (e === null ? "" : `; ${nice(e)} expected invalidations`);
+    range.setAttribute("aria-valuetext", say.textContent);
     draw(fig, d, p);
   };
   range.oninput = tell;

@@ -9,7 +9,15 @@ pub fn word(name: &str) -> String {
     }
 }
 
-/// The same, in quotes always: names of types and moves mostly need them.
+/// A file's name as one word that no program takes for an option.
+pub fn file(name: &str) -> String {
+    match name.starts_with('-') {
+        true => word(&format!("./{name}")),
+        false => word(name),
+    }
+}
+
+/// A word, in quotes always: names of types and moves mostly need them.
 pub fn quoted(name: &str) -> String {
     format!("'{}'", name.replace('\'', r"'\''"))
 }
@@ -30,6 +38,7 @@ mod tests {
         ] {
             assert_eq!(word(name), expected);
         }
+        assert_eq!((file("-x.data"), file("a b"), file("x-")), ("./-x.data".into(), "'a b'".into(), "x-".into()));
         assert_eq!(quoted("struct s"), "'struct s'");
         assert_eq!(quoted("s"), "'s'");
     }

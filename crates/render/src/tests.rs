@@ -547,11 +547,11 @@ fn commands_in_a_sentence_are_code_and_no_name_is_markup() {
 
 #[test]
 fn passages_of_the_glossary_are_whole() {
-    let text = "First line\nand `its` second.\n\n    a rule\n      of two lines\n\nLast.";
+    let text = "First line\nand `its` second.\n\n- one\n  `more`\n- two\n\n    a rule\n      of two lines\n\nLast.";
     let help = Node::Help { title: "t".into(), text: text.into() };
     let page = render(&View { nodes: vec![help], ..view() }, Format::Html, plain());
     for part in
-        ["<p>First line and <code>its</code> second.</p>", "<pre>    a rule\n      of two lines</pre>", "<p>Last.</p>"]
+        ["<p>First line and <code>its</code> second.</p>", "<pre>    a rule\n      of two lines</pre>", "<p>Last.</p>", "<li>one <code>more</code></li>\n<li>two</li>"]
     {
         assert!(page.contains(part), "{part}: {page}");
     }

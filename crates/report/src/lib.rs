@@ -126,7 +126,7 @@ fn by_line(e: &Evidence, seen: &Contention, all: &[Judged], hidden: &[latent::Hi
 fn worst(context: &line::Context, findings: &[&Judged], options: &Options) -> Vec<Fact> {
     let Some(judged) = findings.first() else { return Vec::new() };
     let mut facts = vec![fact("worst", "worst", Cell::text(context.finding(&judged.group).message))];
-    let file = options.file.iter().map(|f| format!(" {}", shell::word(f))).collect::<String>();
+    let file = options.file.iter().map(|f| format!(" {}", shell::file(f))).collect::<String>();
     let line = match options.question.line.bytes() {
         64 => String::new(),
         bytes => format!(" -c {bytes}"),
@@ -324,12 +324,12 @@ fn unshared(e: &Evidence, namer: &Namer, all: &[Judged], options: &Options) -> O
         actors.insert(a.actor);
     }
     Some(text(format!(
-        "{}: {} accesses kept, {} of them stores, by {} threads; no line of it was written by one and used by another \
+        "{}: {} kept, {} of them stores, by {}; no line of it was written by one and used by another \
          at the same time.",
         options.names.join(", "),
-        thousands(accesses),
+        plural(accesses as usize, "access", "accesses"),
         thousands(stores),
-        actors.len()
+        plural(actors.len(), "thread", "threads")
     )))
 }
 

@@ -145,7 +145,7 @@ pub fn closed_loop(dir: &Path, global: &Global) -> anyhow::Result<String> {
     anyhow::ensure!(
         repairs.scratch.is_some(),
         "no patch was proved: nothing to predict; `tussle hunt {} --no-bench` says why",
-        tussle_render::shell::word(&dir.to_string_lossy())
+        tussle_render::shell::file(&dir.to_string_lossy())
     );
     prove(&hunt, &args, &argv, repairs, &mut story)?;
     anyhow::ensure!(story.failures.is_empty(), "{}", story.failures.join("; "));

@@ -168,7 +168,7 @@ fn record_and_write(args: &Args, global: &Global) -> anyhow::Result<u8> {
 fn record_program(args: &Args, global: &Global) -> anyhow::Result<Recorded> {
     for l in leftovers() {
         let (command, path) = (l.command.join(" "), l.path.display());
-        let word = tussle_render::shell::word(&l.path.to_string_lossy());
+        let word = tussle_render::shell::file(&l.path.to_string_lossy());
         global.remark(format!(
             "an unfinished recording of `{command}` lies in {path}: `tussle record --convert {word}` finishes it"
         ));

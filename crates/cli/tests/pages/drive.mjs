@@ -108,7 +108,7 @@ const SHOWN = "[...document.querySelectorAll('table[data-t] tbody tr')].filter(r
 const inside = () => {
   const plots = document.querySelectorAll("figure svg").length;
   const seen = { plots, drawings: 0, sliders: 0, places: 0, redrawn: 0, cells: 0, said: 0, sorted: 0, tables: 0,
-    columns: [] };
+    columns: [], told: 0 };
   for (const fig of document.querySelectorAll("figure.by")) {
     seen.drawings++;
     for (const cell of [...fig.querySelectorAll("button.c")].slice(0, 3)) {
@@ -125,6 +125,7 @@ const inside = () => {
       range.value = v;
       range.dispatchEvent(new Event("input"));
       seen.places++;
+      if (range.getAttribute("aria-valuetext")?.includes("into a line")) seen.told++;
       drawn.add(fig.querySelector(".lines").innerHTML);
       const spans = [...fig.querySelectorAll(".row .c")].map(c => +c.style.gridColumn.split("span")[1]);
       if (seen.sliders === 1) seen.columns.push(spans.reduce((a, b) => a + b, 0));

@@ -77,6 +77,7 @@ pub struct Waiver {
     /// Why.
     pub reason: String,
     /// Last day, `2027-01-31`.
+    #[serde(deserialize_with = "parse::day")]
     pub until: String,
 }
 

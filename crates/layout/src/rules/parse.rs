@@ -94,6 +94,20 @@ pub fn parse(text: &str) -> Result<RuleSet, Error> {
     Ok(RuleSet { rules, waivers })
 }
 
+/// A date of TOML's own or one in quotes.
+pub(super) fn day<'de, D: serde::Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "until is a date like 2027-01-31")]
+    enum Day {
+        Text(String),
+        Date(toml::value::Datetime),
+    }
+    Ok(match Day::deserialize(d)? {
+        Day::Text(text) => text,
+        Day::Date(date) => date.to_string(),
+    })
+}
+
 /// `2027-01-31`: such dates compare as text.
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();

@@ -133,13 +133,13 @@ impl State {
         let mut out = vec![format!("ended by {signal} after {:.0} s{while_}", self.begun.elapsed().as_secs_f64())];
         match &self.evidence {
             Some(path) => {
-                let name = shell::word(&path.to_string_lossy());
+                let name = shell::file(&path.to_string_lossy());
                 out.push(format!("kept: {name}, what the unpatched program did; next: tussle report {name}"));
             }
             None => out.push("kept: nothing, the program was not recorded to its end".into()),
         }
         if let (path, Some((n, diff))) = &self.patch {
-            let file = shell::word(&path.to_string_lossy());
+            let file = shell::file(&path.to_string_lossy());
             let patches = if *n == 1 { "1 patch" } else { &format!("{n} patches") };
             out.push(match std::fs::write(path, diff) {
                 Ok(()) => format!(

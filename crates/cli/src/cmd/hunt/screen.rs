@@ -265,7 +265,7 @@ impl<'a> Story<'a> {
     fn next(&self) -> Node {
         let mut words = vec![format!("Evidence is in {} (tussle report)", self.evidence_file)];
         if let Some(file) = &self.patch_file {
-            let word = shell::word(file);
+            let word = shell::file(file);
             words.push(format!("the patch in {file} (patch -p1 <{word} in the program's folder)"));
         }
         let other =

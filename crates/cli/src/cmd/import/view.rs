@@ -197,7 +197,7 @@ pub fn view(e: &Evidence, naming: &Naming, output: &Path) -> View {
     nodes.push(Node::Data { key: "moves".into(), value: naming.moves.clone().into() });
     nodes.extend(naming.phases());
     nodes.push(Node::Text(vec![Span {
-        text: format!("Next: tussle report {}", shell::word(&output.to_string_lossy())),
+        text: format!("Next: tussle report {}", shell::file(&output.to_string_lossy())),
         tone: Tone::Dim,
     }]));
     View { kind: "import", schema_version: 1, nodes }

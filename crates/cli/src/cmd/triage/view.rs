@@ -88,7 +88,7 @@ fn finding(found: &Found) -> String {
         return format!("fields are unknown: no file with types was given{}", two_places(found));
     }
     if let Some(p) = found.naming.primitives.first() {
-        return format!("a {} at 0x{:x} is fought over; what holds it is not known", p.type_name, p.base);
+        return format!("`{}` at 0x{:x} is fought over; what holds it is not known", p.type_name, p.base);
     }
     if !found.lines.is_empty() {
         return format!("no type is sure enough for the lines{}", two_places(found));
