@@ -551,7 +551,12 @@ fn passages_of_the_glossary_are_whole() {
     let help = Node::Help { title: "t".into(), text: text.into() };
     let page = render(&View { nodes: vec![help], ..view() }, Format::Html, plain());
     for part in
-        ["<p>First line and <code>its</code> second.</p>", "<pre>    a rule\n      of two lines</pre>", "<p>Last.</p>", "<li>one <code>more</code></li>\n<li>two</li>"]
+        [
+            "<p>First line and <code>its</code> second.</p>",
+            "<pre>    a rule\n      of two lines</pre>",
+            "<p>Last.</p>",
+            "<li>one <code>more</code></li>\n<li>two</li>",
+        ]
     {
         assert!(page.contains(part), "{part}: {page}");
     }
