@@ -10,7 +10,6 @@ mod write;
 use crate::args::Args;
 use crate::dataset::Dataset;
 use anyhow::{Context, bail};
-use job::Job;
 use plan::Plan;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -31,6 +30,10 @@ const QUIET_PROGRESS: Duration = Duration::from_secs(10);
 const BATCH_MAX: u64 = 1_000_000;
 /// How long quick answers are collected.
 const TOGETHER: Duration = Duration::from_millis(20);
+
+/// Points of less than this are taken so many at a time: asking the clock costs a fiftieth of one.
+const QUICK_NS: u64 = 1_000_000;
+const CLOCKED: usize = 8;
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -98,22 +101,18 @@ fn on_threads(args: &Args, plan: &Plan, jobs: Range<u64>, dataset: &Dataset) -> 
     let threads = args.threads()?.unwrap_or(tussle_host::threads::cpus().into());
     let mut progress = Progress::new(args, open.len(), all);
     let mut writer = Writer::new(dataset, plan, args.count("batch", BATCH_MAX)?);
-    let worker = Worker::new(plan);
+    let crew = Crew {
+        plan,
+        open: &open,
+        worker: Worker::new(plan),
+        next: AtomicUsize::new(0),
+        in_points: AtomicU64::new(0),
+    };
     let (to, from) = channel();
-    let (next, in_points) = (AtomicUsize::new(0), AtomicU64::new(0));
     let failed = std::thread::scope(|scope| {
         for _ in 0..threads {
-            let (to, open, worker, next, in_points) = (to.clone(), &open, &worker, &next, &in_points);
-            scope.spawn(move || {
-                let mut answers = Answers::new(to);
-                while let Some(&number) = open.get(next.fetch_add(1, Relaxed)) {
-                    let added = plan.job(number).map(|j| answers.add(timed(worker, j, in_points)));
-                    if !added.unwrap_or_else(|e| answers.failed(e)) {
-                        return;
-                    }
-                }
-                answers.send();
-            });
+            let (to, crew) = (to.clone(), &crew);
+            scope.spawn(move || crew.work(Answers::new(to)));
         }
         drop(to);
         // `from` is gone with the first answer that cannot be kept, so that nobody works for nothing.
@@ -133,7 +132,7 @@ fn on_threads(args: &Args, plan: &Plan, jobs: Range<u64>, dataset: &Dataset) -> 
         done: progress.done as u64,
         failed,
         cpu_s: cpu::process_ns() as f64 / 1e9,
-        points_s: in_points.into_inner() as f64 / 1e9,
+        points_s: crew.in_points.into_inner() as f64 / 1e9,
     };
     progress.end(&sums.words(all));
     if args.has("sums") {
@@ -142,12 +141,44 @@ fn on_threads(args: &Args, plan: &Plan, jobs: Range<u64>, dataset: &Dataset) -> 
     Ok(ExitCode::from(if failed > 0 { 2 } else { 0 }))
 }
 
-/// The answer of one point, and the CPU time that it took.
-fn timed(worker: &Worker<'_>, job: Job<'_>, in_points: &AtomicU64) -> Answered {
-    let start = cpu::thread_ns();
-    let answer = worker.answer(job);
-    in_points.fetch_add(cpu::thread_ns().saturating_sub(start), Relaxed);
-    answer
+/// What threads share that answer points.
+struct Crew<'a> {
+    plan: &'a Plan,
+    /// Numbers of the points that have no answer.
+    open: &'a [u64],
+    worker: Worker<'a>,
+    /// The first that nobody took.
+    next: AtomicUsize,
+    /// CPU time in the points.
+    in_points: AtomicU64,
+}
+
+impl Crew<'_> {
+    /// Takes points until there are none, or until it is of no use to go on.
+    fn work(&self, mut answers: Answers) {
+        let mut n = 1;
+        loop {
+            let at = self.next.fetch_add(n, Relaxed);
+            let numbers = match self.open.get(at..self.open.len().min(at + n)) {
+                None | Some([]) => break,
+                Some(numbers) => numbers,
+            };
+            let jobs = numbers.iter().map(|&number| self.plan.job(number)).collect::<anyhow::Result<Vec<_>>>();
+            let jobs = match jobs {
+                Ok(jobs) => jobs,
+                Err(e) => return answers.failed(e),
+            };
+            let start = cpu::thread_ns();
+            let some: Vec<Answered> = jobs.into_iter().map(|job| self.worker.answer(job)).collect();
+            let spent = cpu::thread_ns().saturating_sub(start);
+            self.in_points.fetch_add(spent, Relaxed);
+            n = if spent < QUICK_NS * numbers.len() as u64 { CLOCKED } else { 1 };
+            if !some.into_iter().all(|answer| answers.add(answer)) {
+                return;
+            }
+        }
+        answers.send();
+    }
 }
 
 /// Answers on their way to the one who writes, or why they are none.
@@ -171,9 +202,8 @@ impl Answers {
         self.since.elapsed() < TOGETHER || self.send()
     }
 
-    fn failed(&self, e: anyhow::Error) -> bool {
+    fn failed(&self, e: anyhow::Error) {
         let _ = self.to.send(Err(e));
-        false
     }
 
     fn send(&mut self) -> bool {

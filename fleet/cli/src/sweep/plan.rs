@@ -15,7 +15,6 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tussle_host::project::Stamp;
@@ -181,7 +180,7 @@ impl Plan {
     /// From now on no file of the plan may change.
     ///
     /// # Errors
-    /// One is not there, or cannot be read: every point that needs it would say so.
+    /// One is not there, or is no file: every point that needs it would say so.
     pub(crate) fn begin(&mut self) -> anyhow::Result<()> {
         let files = self.parameters.iter().filter(|p| is_file(&p.0));
         let mut begun = BTreeMap::new();
@@ -291,9 +290,9 @@ fn needed(read: &Text) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file that can be read.
+/// A file, which its first point will read.
 fn readable(path: &Path) -> std::io::Result<()> {
-    match File::open(path)?.metadata()?.is_dir() {
+    match path.metadata()?.is_dir() {
         true => Err(std::io::Error::from(std::io::ErrorKind::IsADirectory)),
         false => Ok(()),
     }
