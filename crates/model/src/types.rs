@@ -157,19 +157,27 @@ impl TypeTable {
         })
     }
 
+    /// The type, what it is a typedef of or qualifies, and so on. Stops after [`CHAIN_MAX`] steps (a cycle).
+    fn layers(&self, id: TypeId) -> impl Iterator<Item = TypeId> {
+        let inner = |id: &TypeId| match self.get(*id) {
+            Type::Typedef { to, .. }
+            | Type::Const(to)
+            | Type::Volatile(to)
+            | Type::Restrict(to)
+            | Type::Atomic(to) => Some(*to),
+            _ => None,
+        };
+        std::iter::successors(Some(id), inner).take(CHAIN_MAX + 1)
+    }
+
     /// Follows typedefs and qualifiers to the type that has a size. Stops after [`CHAIN_MAX`] steps (a cycle).
-    pub fn strip(&self, mut id: TypeId) -> TypeId {
-        for _ in 0..CHAIN_MAX {
-            match self.get(id) {
-                Type::Typedef { to, .. }
-                | Type::Const(to)
-                | Type::Volatile(to)
-                | Type::Restrict(to)
-                | Type::Atomic(to) => id = *to,
-                _ => break,
-            }
-        }
-        id
+    pub fn strip(&self, id: TypeId) -> TypeId {
+        self.layers(id).last().unwrap_or(id)
+    }
+
+    /// The innermost of the typedefs around a type: what a struct without a tag is called.
+    pub fn first_typedef(&self, id: TypeId) -> Option<TypeId> {
+        self.layers(id).filter(|id| matches!(self.get(*id), Type::Typedef { .. })).last()
     }
 
     /// The struct, class or union behind typedefs and qualifiers.
@@ -260,20 +268,11 @@ impl TypeTable {
     }
 
     /// Size of an atomic type that has more bytes than what it is made of.
-    fn padded_atomic(&self, mut id: TypeId) -> Option<u64> {
+    fn padded_atomic(&self, id: TypeId) -> Option<u64> {
         if !self.exact.has_sizes() {
             return None;
         }
-        for _ in 0..CHAIN_MAX {
-            match self.get(id) {
-                Type::Atomic(_) => return self.exact.size(id),
-                Type::Typedef { to, .. } | Type::Const(to) | Type::Volatile(to) | Type::Restrict(to) => {
-                    id = *to
-                }
-                _ => return None,
-            }
-        }
-        None
+        self.exact.size(self.layers(id).find(|id| matches!(self.get(*id), Type::Atomic(_)))?)
     }
 
     /// The type's name as its language writes it: `struct foo *`, `unsigned int [4]`, `ns::Foo`.

@@ -30,3 +30,16 @@ fn a_typedef_is_found_with_its_body_where_a_pointer_knows_only_the_name() {
     let found = table.find("foo_t").and_then(|id| table.aggregate(id));
     assert_eq!(found.map(|a| (a.declaration, a.members.len())), Some((false, 1)));
 }
+
+#[test]
+fn a_struct_without_a_tag_is_called_by_its_first_typedef() {
+    let mut table = TypeTable::new(8);
+    let body = table.push(aggregate(None, TypeId::VOID));
+    let first = table.push(Type::Typedef { name: "buf_t".into(), to: body });
+    let constant = table.push(Type::Const(first));
+    let second = table.push(Type::Typedef { name: "const_buf_t".into(), to: constant });
+    for id in [first, constant, second] {
+        assert_eq!(table.first_typedef(id), Some(first));
+    }
+    assert_eq!(table.first_typedef(body), None);
+}

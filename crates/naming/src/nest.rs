@@ -195,11 +195,13 @@ pub(crate) fn structured(table: &TypeTable, ty: TypeId) -> bool {
     }
 }
 
-/// The struct's own name instead of a typedef of it; the typedef where the struct has none.
+/// The struct's own name instead of a typedef of it; where the struct has none, the first typedef of it, whatever
+/// qualifiers and further typedefs stand around that.
 pub(crate) fn plain(table: &TypeTable, ty: TypeId) -> TypeId {
     let bare = table.strip(ty);
     match table.get(bare) {
         Type::Aggregate(a) if a.name.is_some() => bare,
+        Type::Aggregate(_) => table.first_typedef(ty).unwrap_or(bare),
         _ => ty,
     }
 }

@@ -204,11 +204,11 @@ impl Track<'_> {
         }
     }
 
-    /// The complete struct that a pointer type points to.
+    /// The complete struct that a pointer type points to, by the name that it has.
     fn pointee(&self, ty: Option<TypeId>) -> Option<TypeId> {
         let types = &self.image.types;
         let to = match types.get(types.strip(ty?)) {
-            Type::Pointer { to, .. } | Type::Reference { to, .. } => types.strip(*to),
+            Type::Pointer { to, .. } | Type::Reference { to, .. } => nest::plain(types, *to),
             _ => return None,
         };
         let a = types.aggregate(to)?;
