@@ -10,11 +10,31 @@ use std::time::Duration;
 use memmap2::{Mmap, UncheckedAdvice};
 use tussle_debuginfo::{Bytes, CompanionRequest, Companions, Elf};
 
+/// The running kernel's description of its own types.
+pub const KERNEL: &str = "/sys/kernel/btf/vmlinux";
+
 /// Where distributions install separate debug files.
 const DEBUG_ROOT: &str = "/usr/lib/debug";
 
 /// Names of dwz files are followed through at most this many parent folders.
 const PARENTS_MAX: usize = 32;
+
+/// The configuration of a kernel that lies apart from it: beside the file as FILE.config, or as `config-VERSION` for
+/// `vmlinux-VERSION` in its folder or in /boot.
+pub fn kernel_config(file: &Path) -> Option<String> {
+    let mut beside = file.to_path_buf().into_os_string();
+    beside.push(".config");
+    let name = file.file_name()?.to_string_lossy().into_owned();
+    let running = || std::fs::read_to_string("/proc/sys/kernel/osrelease").ok();
+    let version = match file == Path::new(KERNEL) {
+        true => running().map(|v| v.trim().to_string()),
+        false => ["vmlinux-", "vmlinuz-"].iter().find_map(|p| name.strip_prefix(p)).map(Into::into),
+    };
+    let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
+    let named = |v: String| [folder.join(format!("config-{v}")), format!("/boot/config-{v}").into()];
+    let mut files = std::iter::once(PathBuf::from(beside)).chain(version.into_iter().flat_map(named));
+    files.find_map(|path| std::fs::read_to_string(path).ok())
+}
 
 /// Opens companions of one executable.
 pub struct FileCompanions {

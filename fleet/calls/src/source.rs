@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tussle_debuginfo::dwarf::Want;
 use tussle_debuginfo::{Bytes, Elf};
-use tussle_host::companions::{FileCompanions, open_bytes};
+use tussle_host::companions::{FileCompanions, kernel_config, open_bytes};
 use tussle_host::whole;
 use tussle_layout::near::near;
 use tussle_model::{TypeId, TypeTable};
@@ -132,12 +132,9 @@ impl Source {
         tussle_debuginfo::arch((*self.bytes).as_ref())
     }
 
-    /// The build's configuration, of a kernel: `FILE.config` beside it, or what the file carries itself.
+    /// The build's configuration, of a kernel: what lies beside the file or in /boot, or what the file carries itself.
     pub fn config(&self) -> Option<String> {
-        let mut beside = self.path.clone().into_os_string();
-        beside.push(".config");
-        let saved = std::fs::read_to_string(PathBuf::from(beside)).ok();
-        saved.or_else(|| tussle_debuginfo::ikconfig((*self.bytes).as_ref()))
+        kernel_config(&self.path).or_else(|| tussle_debuginfo::ikconfig((*self.bytes).as_ref()))
     }
 
     /// Build-id of an ELF file, hex.

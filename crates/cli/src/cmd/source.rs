@@ -9,8 +9,7 @@ use tussle_layout::near::{also, near};
 use tussle_layout::slab::Cache;
 use tussle_model::{LineSize, TypeId, TypeTable};
 
-/// The running kernel's types.
-pub const KERNEL: &str = "/sys/kernel/btf/vmlinux";
+pub use tussle_host::companions::KERNEL;
 
 /// The types of one file.
 pub struct Source {
@@ -95,22 +94,9 @@ impl Source {
         if found.is_empty() { self.find(name).map(|id| vec![id]) } else { Ok(found) }
     }
 
-    /// The configuration of the kernel: beside the file as FILE.config, as `config-VERSION` for `vmlinux-VERSION` in
-    /// its folder or in /boot, or what the file carries itself.
+    /// The configuration of the kernel: what lies beside the file or in /boot, or what the file carries itself.
     pub fn kernel_config(&self) -> Option<String> {
-        let mut beside = self.path.clone().into_os_string();
-        beside.push(".config");
-        let name = self.path.file_name()?.to_string_lossy().into_owned();
-        let running = || std::fs::read_to_string("/proc/sys/kernel/osrelease").ok();
-        let version = match self.path == Path::new(KERNEL) {
-            true => running().map(|v| v.trim().to_string()),
-            false => ["vmlinux-", "vmlinuz-"].iter().find_map(|p| name.strip_prefix(p)).map(Into::into),
-        };
-        let folder = self.path.parent().map(Path::to_path_buf).unwrap_or_default();
-        let named = |v: String| [folder.join(format!("config-{v}")), format!("/boot/config-{v}").into()];
-        let read = |path: &PathBuf| std::fs::read_to_string(path).ok();
-        let files = std::iter::once(PathBuf::from(beside)).chain(version.into_iter().flat_map(named));
-        files.collect::<Vec<_>>().iter().find_map(read).or_else(|| {
+        tussle_host::companions::kernel_config(&self.path).or_else(|| {
             // looked for only here: it may lie anywhere in the file
             open_bytes(&self.path).ok().and_then(|b| tussle_debuginfo::ikconfig((*b).as_ref()))
         })

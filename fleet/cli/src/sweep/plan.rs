@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use tussle_host::companions::kernel_config;
 use tussle_host::project::Stamp;
 use toml::Value;
 
@@ -227,7 +228,10 @@ impl Plan {
         let path = self.folder.join(name);
         let read = || Some((stamp(&path)?, std::fs::read(&path).ok()?));
         let made = read().map(|(stamp, bytes)| {
-            Arc::new(Seen { path: path.display().to_string(), hash: key(&[&bytes]), stamp })
+            // Some rules are for configurations only.
+            let config = kernel_config(&path);
+            let parts: Vec<&[u8]> = std::iter::once(&bytes[..]).chain(config.as_deref().map(str::as_bytes)).collect();
+            Arc::new(Seen { path: path.display().to_string(), hash: key(&parts), stamp })
         });
         seen.insert(name.into(), made.clone());
         made
@@ -379,6 +383,23 @@ mod tests {
         assert_eq!(job.need("after").unwrap(), format!("lock@{}", there.display()));
         std::fs::write(there, "two").unwrap();
         assert_ne!(plan(text, folder.path()).unwrap().job(0).unwrap().task, job.task, "the file behind @ counts");
+    }
+
+    /// Rules may be for some configurations only.
+    #[test]
+    fn the_configuration_beside_a_build_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["r.toml", "vmlinux-6"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let text = "verb = \"check\"\n[fixed]\nbuild = \"vmlinux-6\"\n[over]\nrules = [\"r.toml\"]\n";
+        let task = || plan(text, folder.path()).unwrap().job(0).unwrap().task;
+        let mut seen = vec![task()];
+        for (name, config) in [("config-6", "CONFIG_SMP=y\n"), ("config-6", "\n"), ("vmlinux-6.config", "\n\n")] {
+            std::fs::write(folder.path().join(name), config).unwrap();
+            seen.push(task());
+        }
+        assert!((1..seen.len()).all(|i| !seen[..i].contains(&seen[i])), "{seen:?}");
     }
 
     /// However it is spelled, a file has one name, and so has the same plan in a list of its files.
