@@ -16,6 +16,8 @@ for (let a = process.argv.slice(2); a.length; ) {
   else given.pages.push(resolve(word));
 }
 const axe = given.axe ? readFileSync(given.axe, "utf8") : null;
+// Pages that axe has seen in a scheme: those that are opened several times are timed, and of a large one it takes a minute.
+const checked = new Set();
 const profile = mkdtempSync(join(tmpdir(), "tussle-pages-"));
 const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe"];
 const stdio = ["ignore", "ignore", "ignore", "pipe", "pipe"];
@@ -36,7 +38,7 @@ const fail = why => {
   console.error(`drive.mjs: ${why}`);
   end(3);
 };
-setTimeout(() => fail("nothing for too long"), LIMIT_MS * (1 + given.pages.length)).unref();
+setTimeout(() => fail("nothing for too long"), LIMIT_MS * (1 + given.pages.length) * (axe ? 3 : 1)).unref();
 browser.on("error", e => fail(e.message));
 browser.on("exit", code => fail(`chromium ended with ${code}`));
 
@@ -183,8 +185,10 @@ const look = async (page, scheme) => {
     const { data } = await tab.send("Page.captureScreenshot", { captureBeyondViewport: true });
     writeFileSync(join(given.pictures, `${basename(page, ".html")}.${scheme}.png`), Buffer.from(data, "base64"));
   }
+  const again = checked.has(`${scheme} ${page}`);
+  checked.add(`${scheme} ${page}`);
   const check = async () => {
-    if (!axe) return [];
+    if (!axe || again) return [];
     await tab.ask(`${axe};0`);
     const of = "({ id, nodes }) => `${id}: ${nodes.length}, ${nodes[0].html.slice(0, 120)}`";
     return tab.ask(`axe.run(document, { resultTypes: ["violations"] }).then(r => r.violations.map(${of}))`);
