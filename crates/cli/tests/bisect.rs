@@ -77,7 +77,8 @@ fn names_the_commit_and_its_layout_change_among_64() {
     let folder = tempfile::tempdir().unwrap();
     let guilty = 45;
     repository(folder.path(), 64, guilty);
-    // The answer holds with 97%; a machine that changes its speed meanwhile can do worse: three tries.
+    // The answer holds with 97%; a machine that changes its speed meanwhile can do worse, or leave it undecided (1):
+    // three tries.
     let guilty = format!("change {guilty}");
     let answers = (0..3).map(|_| {
         let arguments = ["--good", "HEAD~63", "--metric", "cpu", "--format", "json", "--runs-max", "200"];
@@ -86,7 +87,7 @@ fn names_the_commit_and_its_layout_change_among_64() {
         let json: serde_json::Value =
             serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{talk}"));
         println!("{talk}{out}");
-        assert_eq!(run.status.code(), Some(0));
+        assert!(matches!(run.status.code(), Some(0 | 1)), "{talk}");
         json
     });
     let json = answers.into_iter().find(|json| json["subject"] == guilty).expect("the commit is named");
