@@ -11,16 +11,16 @@ fn digest(text: &str) -> u64 {
 
 /// A change of these figures is a change of the model: say so in the change log, and make `docs/validation.md` anew.
 const KNOWN: &str = "\
-mmap_lock regressed cc4ba26af4bf15b3
-mmap_lock fixed 7fa6530386f88963
-i_mmap shared 3e557858cce202bd
-i_mmap exchanged c3572b52dcbdd790
-vma_lock rwsem-split 1216f2a94f47b197
-vma_lock refcount ed38a41c2c9d0db5
-pcp_lists local 4839b9fae79887f1
-pcp_lists spinlock-irq 8bb8cb0815c2f110
-anon_vma mutex-3.10 7f4e0511df013994
-anon_vma rwsem-3.10 1394f10b32210dd9
+mmap_lock regressed 651bc8d0b28044a4
+mmap_lock fixed ade71789fad0df24
+i_mmap shared 4ea51a6db9774c0c
+i_mmap exchanged 8eb263bbd5c3bddf
+vma_lock rwsem-split 2ae9d5c1b245ac62
+vma_lock refcount ac879ceac18a4f5a
+pcp_lists local d1616c95966f4ca0
+pcp_lists spinlock-irq bf40f3e044ca4d4b
+anon_vma mutex-3.10 49b4ee894f060895
+anon_vma rwsem-3.10 531010fc692b849c
 ";
 
 #[test]
@@ -34,7 +34,10 @@ fn stored_digests_of_every_scenario() {
             (setup.phase, setup.think, setup.work) = (77, 0.8, 1.1);
             let world = World::build(story, &Side::Name(name.into()), &setup).unwrap();
             let run = simulate(&world, &machine, &Config::new(12, about.run_ns / 4, 9)).unwrap();
-            got += &format!("{} {name} {:016x}\n", about.name, digest(&format!("{run:?}")));
+            let said = format!("{run:?}");
+            // What the struct is called is no part of the model.
+            let figures = said.split_once(' ').unwrap().1;
+            got += &format!("{} {name} {:016x}\n", about.name, digest(figures));
         }
     }
     assert_eq!(got, KNOWN, "\n{got}");
