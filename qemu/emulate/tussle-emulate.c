@@ -232,7 +232,7 @@ static uint64_t reg(int number)
 }
 
 /* GDB's numbers of the registers with the first four arguments, the result, the stack pointer. */
-enum { RAX = 0, RBX = 1, RCX = 2, RDX = 3, RSI = 4, RDI = 5, RSP = 7 };
+enum { RAX = 0, RBX = 1, RCX = 2, RDX = 3, RSI = 4, RDI = 5, RBP = 6, RSP = 7 };
 static const int X86_ARGS[ARGS] = { RDI, RSI, RDX, RCX }, X86_GO_ARGS[ARGS] = { RAX, RBX, RCX, RDI };
 static const int ARM_ARGS[ARGS] = { 0, 1, 2, 3 }, RISCV_ARGS[ARGS] = { 10, 11, 12, 13 };
 
@@ -244,6 +244,77 @@ static uint64_t stack_pointer(void)
 static uint64_t result(void)
 {
     return reg(x86 ? RAX : arm ? 0 : 10);
+}
+
+/* What a store of an x86-64 register or constant stores: 88, 89, C6 and C7 of Intel SDM volume 2, appendix A. */
+static bool stored_by_x86(const uint8_t *b, uint64_t bytes, uint64_t *to)
+{
+    static const int NUMBERS[8] = { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
+    unsigned rex = 0;
+    while (*b == 0x66 || *b == 0x67 || *b == 0xf2 || *b == 0xf3 || *b == 0x64 || *b == 0x65 || *b == 0x3e) {
+        b++;
+    }
+    if ((*b & 0xf0) == 0x40) {
+        rex = *b++;
+    }
+    unsigned op = b[0], mod = b[1] >> 6, rm = b[1] & 7, number = (b[1] >> 3 & 7) | (rex & 4 ? 8 : 0);
+    if (op == 0x88 && !rex && number >= 4) {
+        *to = reg(NUMBERS[number - 4]) >> 8;
+        return true;
+    }
+    if (op == 0x88 || op == 0x89) {
+        *to = reg(number < 8 ? NUMBERS[number] : (int)number);
+        return true;
+    }
+    if (op != 0xc6 && op != 0xc7) {
+        return false;
+    }
+    bool sib = rm == 4, wide = mod == 0 && (rm == 5 || (sib && (b[2] & 7) == 5));
+    const uint8_t *number_at = b + 2 + sib + (mod == 1 ? 1 : mod == 2 || wide ? 4 : 0);
+    int32_t constant = 0;
+    memcpy(&constant, number_at, bytes < 4 ? bytes : 4);
+    *to = (uint64_t)(int64_t)constant;
+    return true;
+}
+
+/* Arm Architecture Reference Manual for A-profile, C4.1.66: stores of one register but for the vector ones. */
+static bool stored_by_arm(const uint8_t *b, uint64_t *to)
+{
+    uint32_t word;
+    memcpy(&word, b, 4);
+    bool one = (word & 0x0e000000u) == 0x08000000u && (word & 0x38000000u) != 0x28000000u;
+    *to = one && (word & 31) != 31 ? reg(word & 31) : 0;
+    return one;
+}
+
+/* RISC-V unprivileged specification: SB to SD, C.SW, C.SD, C.SWSP, C.SDSP. */
+static bool stored_by_riscv(const uint8_t *b, uint64_t *to)
+{
+    unsigned low = b[0] | b[1] << 8, source;
+    if ((low & 0x7f) == 0x23) {
+        source = (b[2] | b[3] << 8) >> 4 & 31;
+    } else if ((low & 3) == 0 && low >> 14 == 3) {
+        source = 8 + (low >> 2 & 7);
+    } else if ((low & 3) == 2 && low >> 14 == 3) {
+        source = low >> 2 & 31;
+    } else {
+        return false;
+    }
+    *to = source ? reg(source) : 0;
+    return true;
+}
+
+/* Registers are in memory while an access is told: before it QEMU writes them back, as it may fault. */
+bool tussle_emulator_stored(uint64_t pc, uint64_t bytes, uint64_t *to)
+{
+    const uint8_t *b = (const uint8_t *)(uintptr_t)(pc - 1);
+    if (bytes > 8 || !(x86 ? stored_by_x86(b, bytes, to) : arm ? stored_by_arm(b, to) : stored_by_riscv(b, to))) {
+        return false;
+    }
+    if (bytes < 8) {
+        *to &= (1ull << 8 * bytes) - 1;
+    }
+    return true;
 }
 
 static bool gos(unsigned kind)
@@ -260,6 +331,7 @@ static bool is_address(unsigned kind, int arg)
 
 static void entered(unsigned vcpu, void *udata)
 {
+    tussle_emulated_self = (int)vcpu;
     unsigned kind = (uintptr_t)udata;
     const int *from = x86 ? gos(kind) ? X86_GO_ARGS : X86_ARGS : arm ? ARM_ARGS : RISCV_ARGS;
     uint64_t args[ARGS];
@@ -274,6 +346,7 @@ static void entered(unsigned vcpu, void *udata)
 
 static void landed(unsigned vcpu, void *pc)
 {
+    tussle_emulated_self = (int)vcpu;
     if (tussle_emulated_landed(vcpu, pc)) {
         tussle_emulated_result(vcpu, result());
     }
@@ -304,7 +377,7 @@ static void system_call(qemu_plugin_id_t id, unsigned vcpu, int64_t num, uint64_
                         uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
     args[0] = a1, args[1] = a2, args[2] = a3, args[3] = a4, args[4] = a5, args[5] = a6;
-    creating = (int)vcpu;
+    tussle_emulated_self = creating = (int)vcpu;
     tussle_emulated_system(vcpu, !x86, num, args, guest_base);
 }
 
@@ -472,7 +545,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     x86 = !strcmp(info->target_name, "x86_64");
     arm = !strcmp(info->target_name, "aarch64");
     bool riscv = !strcmp(info->target_name, "riscv64");
-    if (info->system_emulation || !(x86 || arm || riscv) || !bits_are_known()) {
+    if (info->system_emulation || !(x86 || arm || riscv) || !bits_are_known() || !tussle_emulated_hear_atomics()) {
         fprintf(stderr, "tussle: this emulator cannot be used for recording programs\n");
         return 1;
     }

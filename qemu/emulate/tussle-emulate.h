@@ -64,13 +64,21 @@ extern int riscv_cpu_gdb_read_register(CPUState *cpu, GByteArray *to, int reg) _
 GByteArray *g_byte_array_new(void);
 GByteArray *g_byte_array_set_size(GByteArray *array, unsigned length);
 
-/* The recorder: crates/rt/emulated. */
+/* atomics.c */
+extern __thread int tussle_emulated_self; /* the calling thread's number; -1 while it is not known */
+bool tussle_emulated_hear_atomics(void);
+
+/* The recorder, crates/rt/emulated, and what it asks. */
+bool tussle_emulator_stored(uint64_t pc, uint64_t bytes, uint64_t *to);
 bool tussle_emulated_begin(const char *dir, const char *program, const char *maps, uint64_t mem_max, bool operations,
                            uint64_t stack_lo, uint64_t stack_hi);
 void tussle_emulated_created(unsigned creator, unsigned vcpu, uint64_t lo, uint64_t hi);
 uint64_t tussle_emulated_child_stack(unsigned vcpu);
 void tussle_emulated_ended(unsigned vcpu);
 void tussle_emulated_memory(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addr, void *pc);
+bool tussle_emulated_may_change(unsigned vcpu, uint64_t addr);
+void tussle_emulated_changing(unsigned vcpu, uint64_t addr, uint64_t from, uint64_t to);
+void tussle_emulated_changed(unsigned vcpu, uint64_t addr, uint64_t bytes, uint64_t from, uint64_t to, bool counts);
 void tussle_emulated_call(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t sp, void *ret);
 void tussle_emulated_linked(unsigned vcpu, void *ret);
 bool tussle_emulated_landed(unsigned vcpu, void *pc);

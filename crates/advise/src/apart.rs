@@ -45,9 +45,9 @@ impl Parting {
     }
 }
 
-/// What is asked.
+/// A pair of fields that [`part`] shall put on different lines, and where.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct ToPart<'a> {
     /// The struct.
     pub target: TypeId,
     /// Fields that shall be apart.
@@ -72,7 +72,7 @@ pub fn field(all: &[Leaf], at: u64) -> String {
 ///
 /// # Errors
 /// The struct's layout cannot be computed.
-pub fn part(table: &TypeTable, question: &Question<'_>, rows: usize) -> Result<Vec<Parting>, RelayoutError> {
+pub fn part(table: &TypeTable, question: &ToPart<'_>, rows: usize) -> Result<Vec<Parting>, RelayoutError> {
     let shapes = Shapes::new(table);
     let all = leaves(table, question.target, Arrays::Whole);
     Relayout::new(&shapes, question.target, &[])?;
@@ -105,7 +105,7 @@ struct Scene<'a> {
     table: &'a TypeTable,
     shapes: &'a Shapes<'a>,
     all: &'a [Leaf],
-    question: &'a Question<'a>,
+    question: &'a ToPart<'a>,
 }
 
 impl Scene<'_> {
@@ -186,7 +186,7 @@ mod tests {
     fn ask(pair: (u64, u64), phases: &[u64]) -> Vec<Parting> {
         let (t, target) = table();
         let pair = Pair { a: pair.0, b: pair.1 };
-        let question = Question { target, pair: &pair, hot: &[8, 16, 80], phases, line: 64 };
+        let question = ToPart { target, pair: &pair, hot: &[8, 16, 80], phases, line: 64 };
         part(&t, &question, 5).unwrap()
     }
 

@@ -8,7 +8,7 @@ use tussle_model::leaf::{Arrays, Leaf, leaves};
 use tussle_model::{SourceLoc, TypeId};
 
 use crate::advice::AdviseError;
-use crate::apart::{Pair, Parting, Question, field, part};
+use crate::apart::{Pair, Parting, ToPart, field, part};
 use crate::holders::places;
 use crate::named::type_named;
 
@@ -61,7 +61,7 @@ pub fn signs(e: &Evidence, name: &str, line: u64) -> Result<Signs, AdviseError> 
     let hot: Vec<u64> = heat.values().flat_map(|h| h.keys().copied()).collect();
     let mut meetings = Vec::new();
     for (pair, samples, phases) in pairs(&heat, &all) {
-        let question = Question { target, pair: &pair, hot: &hot, phases: &phases, line };
+        let question = ToPart { target, pair: &pair, hot: &hot, phases: &phases, line };
         let partings = part(&e.types, &question, ROWS_MAX)?;
         let (a, b) = (field(&all, pair.a), field(&all, pair.b));
         let outer = |path: &str| path.split(['.', '[']).next().unwrap_or_default().to_string();

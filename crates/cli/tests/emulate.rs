@@ -12,6 +12,7 @@ const C: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #ifdef APART
 struct counts { volatile long hits; char gap[256]; volatile long misses; };
 #else
@@ -24,6 +25,9 @@ int main(void) {
     pthread_t a, b;
     counts = calloc(1, sizeof *counts);
     pthread_create(&a, 0, hit, 0);
+#ifdef LATE
+    usleep(100000);
+#endif
     pthread_create(&b, 0, miss, 0);
     pthread_join(a, 0);
     pthread_join(b, 0);
@@ -123,14 +127,15 @@ fn c_is_found_by_field_dynamic_and_static_and_its_twin_is_not_accused() {
     }
     for flags in [&[][..], &["-static"]] {
         let words = [&["gcc", "-O2", "-g", "-pthread", "p.c", "-o", "p"], flags].concat();
-        lab.make(("p.c", C), &words);
-        let report = lab.recorded("./p", 3);
-        assert!(
-            report.contains("`struct counts.hits` and `struct counts.misses` share a 64-byte line"),
-            "{report}"
-        );
-        // As the recorder inside of programs has it: half of 400,000 stores find the line elsewhere.
-        assert!((190_000..=210_000).contains(&expected(&report)), "{report}");
+        // As the recorder inside of programs has it: half of 400,000 stores find the line elsewhere; also where the
+        // first thread has ended before the second one begins: nobody has waited for it.
+        for late in ["-DLATE", "-DAT_ONCE"] {
+            lab.make(("p.c", C), &[&words[..], &[late]].concat());
+            let report = lab.recorded("./p", 3);
+            assert!((190_000..=210_000).contains(&expected(&report)), "{late}: {report}");
+            let shared = "`struct counts.hits` and `struct counts.misses` share a 64-byte line";
+            assert!(report.contains(shared), "{late}: {report}");
+        }
         lab.make(("p.c", C), &[&words[..], &["-DAPART"]].concat());
         let report = lab.recorded("./p", 3);
         assert!(report.starts_with("Nothing that a layout helps"), "{report}");
@@ -225,6 +230,234 @@ int main(int n, char **v) {
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(status), "{word}: {said}");
         assert!(said.contains(&format!("tussle: {processes}, ")), "{word}: {said}");
+    }
+}
+
+/// Two threads add to what a lock of the program's own protects, `HOLD` times each turn: `-DLOCK=` 1 test and set, 2 a
+/// futex that counts down, 3 compare and exchange. With long turns nothing is fought over.
+const LOCKED: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static int word __attribute__((aligned(64)));
+static struct { volatile long hits; volatile long misses; } held __attribute__((aligned(64)));
+static volatile int started __attribute__((aligned(64)));
+static void take(void) {
+#if LOCK == 1
+    while (__atomic_exchange_n(&word, 1, __ATOMIC_ACQUIRE)) usleep(100);
+#elif LOCK == 2
+    int seen = 0;
+    if (__atomic_compare_exchange_n(&word, &seen, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
+    if (seen != 2) seen = __atomic_exchange_n(&word, 2, __ATOMIC_ACQUIRE);
+    while (seen) {
+        syscall(SYS_futex, &word, 128, 2, (void *)0, (void *)0, 0);
+        seen = __atomic_exchange_n(&word, 2, __ATOMIC_ACQUIRE);
+    }
+#else
+    for (int free = 0; !__atomic_compare_exchange_n(&word, &free, 7, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); free = 0)
+        usleep(100);
+#endif
+}
+static void give(void) {
+#if LOCK == 2
+    if (__atomic_fetch_sub(&word, 1, __ATOMIC_RELEASE) != 1) {
+        __atomic_store_n(&word, 0, __ATOMIC_RELEASE);
+        syscall(SYS_futex, &word, 129, 1, (void *)0, (void *)0, 0);
+    }
+#else
+    __atomic_store_n(&word, 0, __ATOMIC_RELEASE);
+#endif
+}
+static void *work(void *p) {
+    volatile long *own = p;
+    __atomic_fetch_add(&started, 1, __ATOMIC_SEQ_CST);
+    while (started < 2) usleep(10);
+    for (int turn = 0; turn < 200; turn++) {
+        take();
+        for (int i = 0; i < 1000; i++) ++*own;
+        give();
+    }
+    return p;
+}
+int main(void) {
+    pthread_t a, b;
+    pthread_create(&a, 0, work, (void *)&held.hits);
+    pthread_create(&b, 0, work, (void *)&held.misses);
+    pthread_join(a, 0);
+    pthread_join(b, 0);
+    printf("%ld %ld\n", held.hits, held.misses);
+    return 0;
+}
+"#;
+
+#[test]
+fn locks_made_of_atomics_protect_what_they_hold() {
+    for (emulator, compiler) in [("qemu-x86_64", "gcc"), ("qemu-aarch64", "aarch64-linux-gnu-gcc")] {
+        let Some(lab) = Lab::new(emulator) else { return };
+        if !wish(compiler) {
+            continue;
+        }
+        for lock in ["-DLOCK=1", "-DLOCK=2", "-DLOCK=3"] {
+            for flag in ["-pie", "-static"] {
+                let words = [compiler, "-O2", "-g", "-pthread", lock, flag, "l.c", "-o", "p"];
+                lab.make(("l.c", LOCKED), &words);
+                let report = lab.recorded("./p", 0);
+                // Each turn takes the line once at most; without the lock half of 400,000 stores would.
+                let fought = report.lines().find(|l| l.starts_with("1  ") && l.contains("held.hits"));
+                let e = fought.map_or(0, |_| expected(&report));
+                assert!(e < 20_000, "{compiler} {lock} {flag}: {report}");
+            }
+        }
+    }
+}
+
+#[test]
+fn riscv_programs_are_named_by_variable_function_and_line() {
+    let Some(lab) = Lab::new("qemu-riscv64") else { return };
+    if !wish("riscv64-linux-gnu-gcc") {
+        return;
+    }
+    for flag in ["-pie", "-static"] {
+        lab.make(("p.c", C), &["riscv64-linux-gnu-gcc", "-O2", "-g", "-pthread", flag, "p.c", "-o", "p"]);
+        let report = lab.recorded("./p", 3);
+        assert!(report.contains("riscv64") && report.contains("hit()"), "{report}");
+        assert!(report.contains("p.c:12") && report.contains("struct counts.hits"), "{report}");
+        assert!((190_000..=210_000).contains(&expected(&report)), "{report}");
+    }
+}
+
+/// Code that adds to one of two words, made at run time; its names are left as JIT compilers leave them.
+const MADE: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static struct { volatile long hits; volatile long misses; } counts __attribute__((aligned(64)));
+/* mov $200000, %ecx; 1: incq (%rdi); dec %ecx; jnz 1b; ret */
+static const unsigned char CODE[] = { 0xb9, 0x40, 0x0d, 3, 0, 0x48, 0xff, 7, 0xff, 0xc9, 0x75, 0xf9, 0xc3 };
+static char *code;
+static void *run(void *p) {
+    ((void (*)(void *))(code + (p == &counts.hits ? 0 : 64)))(p);
+    return p;
+}
+static void name(FILE *f, char *at, const char *what) {
+#ifdef DUMP
+    unsigned head[6] = { 0, 56 + strlen(what) + 1, 0, 0, getpid(), getpid() };
+    unsigned long tail[4] = { (unsigned long)at, (unsigned long)at, 64, 1 };
+    fwrite(head, sizeof head, 1, f);
+    fwrite(tail, sizeof tail, 1, f);
+    fwrite(what, strlen(what) + 1, 1, f);
+#else
+    fprintf(f, "%lx 40 %s\n", (unsigned long)at, what);
+#endif
+}
+int main(void) {
+    char path[64];
+    pthread_t a, b;
+    code = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(code, CODE, sizeof CODE);
+    memcpy(code + 64, CODE, sizeof CODE);
+#ifdef DUMP
+    snprintf(path, sizeof path, "jit-%d.dump", getpid());
+    FILE *f = fopen(path, "w+");
+    unsigned head[10] = { 0x4a695444, 1, 40, 62, 0, getpid() };
+    fwrite(head, sizeof head, 1, f);
+    fflush(f);
+    mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(f), 0);
+#else
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
+    FILE *f = fopen(path, "w");
+#endif
+    name(f, code, "made_hit(int)");
+    name(f, code + 64, "made_miss(int)");
+    fclose(f);
+    pthread_create(&a, 0, run, (void *)&counts.hits);
+    pthread_create(&b, 0, run, (void *)&counts.misses);
+    pthread_join(a, 0);
+    pthread_join(b, 0);
+    printf("%ld %ld\n", counts.hits, counts.misses);
+    return 0;
+}
+"#;
+
+#[test]
+fn code_made_at_run_time_has_the_names_that_its_maker_left() {
+    let Some(lab) = Lab::new("qemu-x86_64") else { return };
+    for flag in ["-UDUMP", "-DDUMP"] {
+        lab.make(("m.c", MADE), &["gcc", "-O2", "-g", "-pthread", flag, "m.c", "-o", "p"]);
+        let report = lab.recorded("./p", 0);
+        assert!(report.contains("made_hit(int)") && report.contains("made_miss(int)"), "{flag}: {report}");
+        assert!(expected(&report) > 190_000, "{report}");
+    }
+}
+
+/// What the emulator does not know, does alone, or cannot go on after.
+#[test]
+fn faults_end_as_under_plain_emulation_and_leave_what_was_recorded() {
+    const FAULTS: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static struct { volatile long hits; volatile long misses; } counts __attribute__((aligned(64)));
+static void *hit(void *p) { for (long i = 0; i < 200000; i++) counts.hits++; return p; }
+static void *miss(void *p) { for (long i = 0; i < 200000; i++) counts.misses++; return p; }
+static void caught(int s, siginfo_t *i, void *c) { printf("%d %d\n", s, i->si_code); fflush(stdout); _exit(7); }
+int main(int n, char **v) {
+    pthread_t a, b;
+    struct sigaction act = { .sa_sigaction = caught, .sa_flags = SA_SIGINFO };
+    pthread_create(&a, 0, hit, 0);
+    pthread_create(&b, 0, miss, 0);
+    pthread_join(a, 0);
+    pthread_join(b, 0);
+    char *page = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!strcmp(v[1], "unknown")) { long r = syscall(999); printf("%ld %d\n", r, errno); return 4; }
+    if (!strcmp(v[1], "unsupported")) {
+        long r = syscall(SYS_io_uring_setup, 1, page);
+        printf("%ld %d\n", r, errno);
+        return 4;
+    }
+    if (!strcmp(v[1], "caught")) { sigaction(SIGSEGV, &act, 0); *page = 1; }
+    if (!strcmp(v[1], "atomic")) { sigaction(SIGSEGV, &act, 0); __atomic_fetch_add((int *)page, 1, 5); }
+    if (!strcmp(v[1], "nowhere")) { sigaction(SIGSEGV, &act, 0); __atomic_exchange_n((int *)8, 1, 5); }
+    if (!strcmp(v[1], "illegal")) __builtin_trap();
+    if (!strcmp(v[1], "killed")) raise(SIGKILL);
+    if (!strcmp(v[1], "forked")) {
+        int status;
+        if (fork() == 0) { char *no = 0; *(volatile char *)no = 1; }
+        wait(&status);
+        return WTERMSIG(status);
+    }
+    if (!strcmp(v[1], "other")) { execl("/bin/sh", "sh", "-c", "echo other; exit 6", (char *)0); }
+    return 0;
+}
+"#;
+    let Some(lab) = Lab::new("qemu-x86_64") else { return };
+    if !need("gcc") {
+        return;
+    }
+    lab.make(("f.c", FAULTS), &["gcc", "-O1", "-g", "-pthread", "f.c", "-o", "f"]);
+    let all = ["unknown", "unsupported", "caught", "atomic", "nowhere", "illegal", "killed", "forked", "other"];
+    for word in all {
+        let mut plain = Command::new("qemu-x86_64");
+        let plain = plain.args(["./f", word]).current_dir(lab.path()).output().unwrap();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&plain.status);
+        let out = lab.tussle(&["record", "--emulate", "--", "./f", word]);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), plain.status.code().or(signal.map(|s| 128 + s)), "{word}: {said}");
+        assert_eq!(out.stdout, plain.stdout, "{word}: {said}");
+        let report = lab.tussle(&["report"]);
+        let report = String::from_utf8_lossy(&report.stdout).into_owned();
+        assert!(report.contains("counts.hits") && expected(&report) > 190_000, "{word}: {report}");
     }
 }
 

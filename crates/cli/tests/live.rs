@@ -4,6 +4,8 @@
 
 #[path = "live/faults.rs"]
 mod faults;
+#[path = "live/wakeups.rs"]
+mod wakeups;
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

@@ -109,3 +109,27 @@ fn a_server_is_hunted_with_its_load() {
     assert!(shown.contains("struct stats.served"), "{shown}\n{said}");
     assert!(shown.contains("\"measured\""), "{shown}\n{said}");
 }
+
+/// The server forks away and its parent ends: nothing was driven, and nothing found is no result. No server is left.
+#[test]
+fn a_server_that_goes_into_the_background_is_not_called_clean() {
+    if !need("gcc") || !need("bash") {
+        return;
+    }
+    let lab = lab();
+    let away = SERVER.replace("\tstats = calloc", "\tif (daemon(1, 0))\n\t\treturn 1;\n\tFILE *own = \
+        fopen(\"pid\", \"w\");\n\tfprintf(own, \"%d\", getpid());\n\tfclose(own);\n\tstats = calloc");
+    std::fs::write(lab.path().join("p/server.c"), format!("#define _GNU_SOURCE{away}")).unwrap();
+    let hunt = ["hunt", "p", "--run", "./server --port 0", "--load", LOAD, "--ready", "line:listening"];
+    let out = tussle(lab.path(), &[&hunt[..], &["--no-bench"]].concat());
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains("before it could be driven"), "{said}");
+    let built = tussle(lab.path(), &["cc", "-O1", "-g", "-pthread", "p/server.c", "-o", "server"]);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let ready = ["record", "--load", LOAD, "--ready", "port:1", "--", "./server", "--port", "0"];
+    assert_eq!(tussle(lab.path(), &ready).status.code(), Some(125));
+    let pid = std::fs::read_to_string(lab.path().join("pid")).unwrap();
+    let ended = || !Path::new(&format!("/proc/{}/exe", pid.trim())).exists();
+    assert!((0..500).any(|_| ended() || { std::thread::sleep(std::time::Duration::from_millis(20)); false }));
+}

@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use tussle_debuginfo::Damage;
 use tussle_testkit::need;
 
 /// A type of a generated member.
@@ -87,8 +88,6 @@ fn structs() -> impl Strategy<Value = Vec<Struct>> {
 
 /// Writes declarations and, for each named leaf, a probe.
 struct Writer {
-    /// No bit-field as wide as its type.
-    narrow: bool,
     next: usize,
     probes: Vec<(String, bool)>,
 }
@@ -111,10 +110,7 @@ impl Writer {
         let full = format!("{path}{name}");
         let text = match &field.kind {
             Kind::Scalar(ty) => format!("{ty} {name}"),
-            Kind::Bits(ty, n) => {
-                let whole = self.narrow && TYPES_BITS.contains(&(ty, *n));
-                format!("{ty} {name} : {}", n - u32::from(whole))
-            }
+            Kind::Bits(ty, n) => format!("{ty} {name} : {n}"),
             Kind::Pointer(ty) => format!("{ty} *{name}"),
             Kind::Array(ty, dims) => {
                 format!("{ty} {name}{}", dims.iter().map(|d| format!("[{d}]")).collect::<String>())
@@ -132,11 +128,11 @@ impl Writer {
     }
 }
 
-fn program(structs: &[Struct], narrow: bool) -> String {
+fn program(structs: &[Struct]) -> String {
     let mut types = String::from(PROBE);
     let mut probes = String::new();
     for (i, s) in structs.iter().enumerate() {
-        let mut writer = Writer { narrow, next: 0, probes: Vec::new() };
+        let mut writer = Writer { next: 0, probes: Vec::new() };
         let body = writer.fields(&s.fields, "");
         let packed = if s.packed { "__attribute__((packed)) " } else { "" };
         let align = s.align.map(|a| format!("__attribute__((aligned({a}))) ")).unwrap_or_default();
@@ -155,12 +151,15 @@ fn program(structs: &[Struct], narrow: bool) -> String {
 
 fn check(structs: &[Struct], compiler: &str) {
     let dir = tempfile::tempdir().unwrap();
-    // In DWARF 4 clang leaves the place of a packed field as wide as its type out: only its byte is known.
-    let narrow = compiler == "clang -gdwarf-4";
-    std::fs::write(dir.path().join("a.c"), program(structs, narrow)).unwrap();
+    std::fs::write(dir.path().join("a.c"), program(structs)).unwrap();
     run(dir.path(), &format!("{compiler} -w a.c"));
     let facts = facts(&run(dir.path(), "./a.out"));
-    assert_facts(&read(&dir.path().join("a.out")), &facts, compiler);
+    let (table, problems) = read_with_problems(&dir.path().join("a.out"));
+    // clang leaves the first bit of a packed field as wide as its type out. These structs have no unnamed bits, so
+    // what the reader takes for it, and says that it cannot be sure of, is right all the same.
+    let told = |p: &Damage| compiler.starts_with("clang") && p.what.contains("its first bit is not told");
+    assert!(problems.iter().all(told), "{compiler}: {problems:?}");
+    assert_facts(&table, &facts, compiler);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Work in parts on all CPUs.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Parts for each CPU: some are longer than others.
@@ -55,8 +56,10 @@ pub fn map_on<T: Sync, R: Send>(threads: usize, items: &[T], work: impl Fn(&T) -
     all.into_iter().map(|r| r.1).collect()
 }
 
+/// Asked once: the answer reads a dozen files of control groups.
 fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, |n| n.get())
+    static CPUS: OnceLock<usize> = OnceLock::new();
+    *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
 }
 
 #[cfg(test)]

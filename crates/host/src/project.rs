@@ -4,7 +4,9 @@
 //! sources do so in its folder [`BUILD_FOLDER`].
 
 mod blame;
+mod copying;
 mod database;
+mod described;
 mod failure;
 mod scratch;
 mod stamp;
@@ -17,8 +19,8 @@ mod workspace;
 pub mod wrapper;
 
 pub use blame::compilers_named;
+pub(crate) use copying::writable_copy;
 pub use failure::BuildError;
-pub(crate) use scratch::writable_copy;
 pub use scratch::{BUILD_FOLDER, Scratch, ScratchError};
 pub use stamp::Stamp;
 pub use system::{System, host_triple};

@@ -6,6 +6,7 @@ mod counting;
 mod forwarding;
 mod inherited;
 mod limits;
+mod made;
 mod place;
 mod runtime_files;
 mod sentinel;
@@ -25,6 +26,7 @@ use tussle_rt::convert::{Keep, convert_telling};
 
 pub use counting::{Counting, signal};
 pub(crate) use forwarding::descends;
+pub(crate) use place::room;
 pub use runtime_files::{assembler_folder, include_folder, links_folder, object_file, shared_folder};
 pub use session::{Leftover, Session, leftovers};
 
@@ -220,6 +222,9 @@ pub fn record_telling(options: &RecordOptions, tell: &mut dyn FnMut(f64)) -> Res
     let _ = session.write(&known);
     spawn::tell_where(session.path());
     let mut recorded = finish(session, &known, &end, tell)?;
+    if options.service.is_some() {
+        alive::end_those_of(&recorded.alive, recorded.session.path());
+    }
     recorded.said = end.said();
     recorded.problems.splice(0..0, note.into_iter().chain(end.notes().iter().cloned()));
     Ok(recorded)
@@ -431,6 +436,7 @@ fn read_session(
     let alive = ids.into_iter().zip(running).filter(|p| p.1).map(|p| p.0).collect();
     let mut told = crate::emulate::go::names(&evidence, &converted.described);
     told.extend(converted.named);
+    made::name(&mut evidence, std::fs::metadata(session.path()).and_then(|m| m.created()).ok());
     Ok(Recorded {
         evidence,
         status: end.status(),

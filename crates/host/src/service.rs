@@ -50,7 +50,8 @@ impl Ready {
         };
         let joined = |w: &String| w.strip_prefix("--port=")?.parse().ok();
         let port: Option<u16> = words.windows(2).find_map(after).or_else(|| words.iter().find_map(joined));
-        port.map_or(Ready::Soon, Ready::Port)
+        // 0 stands for any: which one the server says itself.
+        port.filter(|p| *p != 0).map_or(Ready::Soon, Ready::Port)
     }
 }
 
@@ -76,6 +77,8 @@ pub struct Served {
     pub status: ExitStatus,
     /// It ended because it was told to.
     pub stopped: bool,
+    /// There is a load, and it never began.
+    pub undriven: bool,
     /// For people: a load that failed, a program that had to be killed.
     pub notes: Vec<String>,
 }
@@ -99,14 +102,14 @@ impl Service {
         let seen = self.watch(child);
         let mut notes = Vec::new();
         if let Some(status) = self.wait_ready(child, &seen, &mut notes)? {
-            return Ok(Served { status, stopped: false, notes });
+            return Ok(Served { status, stopped: false, undriven: self.load.is_some(), notes });
         }
         if let Some(warmup) = self.warmup {
             self.load(child, Some(warmup), Stdio::null, &mut Vec::new())?;
         }
         self.load(child, self.time, load_output, &mut notes)?;
         if let Some(status) = child.try_wait()? {
-            return Ok(Served { status, stopped: false, notes });
+            return Ok(Served { status, stopped: false, undriven: false, notes });
         }
         signal(group, libc::SIGTERM);
         let status = match wait(child, END_MAX)? {
@@ -123,7 +126,7 @@ impl Service {
             std::thread::sleep(STEP);
         }
         signal(group, libc::SIGKILL);
-        Ok(Served { status, stopped: true, notes })
+        Ok(Served { status, stopped: true, undriven: false, notes })
     }
 
     /// Passes the program's output on, looking for the line.
@@ -149,7 +152,9 @@ impl Service {
         let begin = Instant::now();
         loop {
             if let Some(status) = child.try_wait()? {
-                notes.push("it ended before it could be driven".into());
+                let what = "it ended before it could be driven; a server that puts itself into the background has an \
+                            option against it";
+                notes.push(what.into());
                 return Ok(Some(status));
             }
             let ready = match &self.ready {
@@ -297,7 +302,9 @@ mod tests {
     #[test]
     fn a_program_that_ends_by_itself_is_no_service() {
         let served = run(&service(None, Ready::Soon, Some(50)), "exit 4");
-        assert_eq!((served.status.code(), served.stopped), (Some(4), false));
+        assert_eq!((served.status.code(), served.stopped, served.undriven), (Some(4), false, false));
+        let served = run(&service(Some("exit 0"), Ready::Soon, None), "exit 0");
+        assert!(served.undriven && served.notes[0].contains("before it could be driven"), "{served:?}");
     }
 
     #[test]
@@ -307,6 +314,7 @@ mod tests {
         assert_eq!(ready("./s -p 7000 x"), Ready::Port(7000));
         assert_eq!(ready("./s --port=7000"), Ready::Port(7000));
         assert_eq!(ready("./s"), Ready::Soon);
+        assert_eq!(ready("./s --port 0"), Ready::Soon);
         assert_eq!("line:up".parse(), Ok(Ready::Line("up".into())));
         assert!("up".parse::<Ready>().is_err() && "port:x".parse::<Ready>().is_err());
     }

@@ -55,6 +55,8 @@ pub type Operands = Vec<(u32, Vec<(u32, u64)>)>;
 /// The evidence, names still missing, and the registers of its samples.
 pub fn evidence(session: &mut Session, about: &About, target: &mut dyn Target) -> (Evidence, Operands) {
     session.refresh(target);
+    // JIT compilers write late, some only at the end.
+    session.processes.iter_mut().for_each(|p| p.read_names(target, 0));
     let kept = kept(session);
     let mut build = Build::new(session, about, target);
     for id in &kept {
@@ -525,7 +527,7 @@ fn file_of(p: &Process, address: u64) -> Option<&Mapping> {
 
 /// Names of code that no file has.
 fn made(p: &Process, address: u64) -> Vec<Frame> {
-    let jit = p.jit.as_ref().and_then(|j| j.find(address)).map(|f| f.name.clone());
+    let jit = p.made(address).map(|f| f.name.clone());
     let kernels = || p.maps.find(address).map(|m| m.path.clone()).filter(|p| p.starts_with('['));
     jit.or_else(kernels).map(frame).into_iter().collect()
 }

@@ -10,11 +10,15 @@ use tussle_perf::{Attr, Sample};
 /// Records that perf.data files have, too, but that only matter live (`enum perf_event_type`).
 const THROTTLE: u32 = 5;
 
+/// Bit `sample_id_all` of an attribute's flags: records other than samples have their time, too.
+const SAMPLE_ID_ALL: u64 = 1 << 18;
+
 /// What the events ask the kernel to put into their samples.
 pub fn attr() -> Attr {
     Attr {
         sample_type: bit::IP | bit::TID | bit::TIME | bit::REGS_USER,
         sample_regs_user: SAMPLED,
+        flags: SAMPLE_ID_ALL,
         ..Attr::default()
     }
 }
@@ -23,6 +27,7 @@ pub fn attr() -> Attr {
 pub fn precise_attr() -> Attr {
     Attr {
         sample_type: bit::IP | bit::TID | bit::TIME | bit::ADDR | bit::PERIOD | bit::WEIGHT | bit::DATA_SRC,
+        flags: SAMPLE_ID_ALL,
         ..Attr::default()
     }
 }
@@ -32,6 +37,7 @@ pub fn kernel_attr() -> Attr {
     Attr {
         sample_type: bit::IP | bit::TID | bit::TIME | bit::CPU | bit::CALLCHAIN | bit::REGS_INTR,
         sample_regs_intr: SAMPLED,
+        flags: SAMPLE_ID_ALL,
         ..Attr::default()
     }
 }
@@ -59,6 +65,10 @@ pub enum Event<'a> {
 
 /// The records in these bytes; a cut-off one at the end is left out.
 pub fn events<'a>(bytes: &'a [u8], attr: &Attr) -> Vec<Event<'a>> {
+    records(bytes).iter().map(|r| event(r, attr).unwrap_or(Event::Other)).collect()
+}
+
+fn records(bytes: &[u8]) -> Vec<Record<'_>> {
     let mut out = Vec::new();
     let mut at = 0usize;
     while let Some(head) = bytes.get(at..at + 8) {
@@ -66,11 +76,39 @@ pub fn events<'a>(bytes: &'a [u8], attr: &Attr) -> Vec<Event<'a>> {
         let (Some(kind), Some(misc), Some(size)) = (b.u32(), b.u16(), b.u16()) else { break };
         let size = usize::from(size);
         let Some(payload) = bytes.get(at + 8..at + size).filter(|_| size >= 8) else { break };
-        let r = Record { kind, misc, payload, offset: at as u64 };
-        out.push(event(&r, attr).unwrap_or(Event::Other));
+        out.push(Record { kind, misc, payload, offset: at as u64 });
         at += size;
     }
     out
+}
+
+/// The records of several CPUs' rings in the order of their times, and those from `times.end` on as they are: another
+/// ring may still get an earlier one. What is before `times.start` is left out.
+pub fn in_order(bytes: &[u8], attr: &Attr, times: std::ops::Range<u64>) -> (Vec<u8>, Vec<u8>) {
+    let mut all: Vec<(u64, Record)> = records(bytes).into_iter().map(|r| (time(&r, attr), r)).collect();
+    all.sort_by_key(|(time, _)| *time);
+    let (mut ready, mut later) = (Vec::new(), Vec::new());
+    for (time, r) in all.iter().filter(|(time, _)| *time >= times.start) {
+        let out = if *time < times.end { &mut ready } else { &mut later };
+        let start = r.offset as usize;
+        out.extend_from_slice(&bytes[start..start + 8 + r.payload.len()]);
+    }
+    (ready, later)
+}
+
+/// When it was written; 0 where it does not say.
+fn time(r: &Record, attr: &Attr) -> u64 {
+    let words = |bits: u64| 8 * (attr.sample_type & bits).count_ones() as usize;
+    let at = match r.kind {
+        kind::SAMPLE => Some(words(bit::IDENTIFIER | bit::IP | bit::TID)),
+        _ if !attr.sample_id_all() => None,
+        _ => {
+            let behind = words(bit::TIME | bit::ID | bit::STREAM_ID | bit::CPU | bit::IDENTIFIER);
+            r.payload.len().checked_sub(behind)
+        }
+    };
+    let word = at.and_then(|at| r.payload.get(at..at + 8)).filter(|_| attr.sample_type & bit::TIME != 0);
+    word.and_then(|w| Bytes::new(w, false).u64()).unwrap_or(0)
 }
 
 fn event<'a>(r: &Record<'a>, attr: &Attr) -> Option<Event<'a>> {
@@ -135,6 +173,32 @@ mod tests {
 
     fn two(low: u32, high: u32) -> u64 {
         u64::from(high) << 32 | u64::from(low)
+    }
+
+    #[test]
+    fn what_rings_hold_is_taken_in_the_order_of_its_times() {
+        let trailer = |time: u64| [two(10, 11), time];
+        let sample = |time: u64| {
+            let mut words = vec![0x40, two(10, 11), time, 2];
+            words.extend(0..SAMPLED.count_ones() as u64);
+            record(kind::SAMPLE, &words, &[])
+        };
+        let other = |kind: u32, words: &[u64], time: u64| record(kind, &[words, &trailer(time)].concat(), &[]);
+        // One ring behind the other: the fork of the second comes before the sample of the first.
+        let mut bytes = sample(30);
+        bytes.extend(sample(50));
+        bytes.extend(other(kind::FORK, &[two(10, 9), two(11, 9), 20], 20));
+        bytes.extend(other(kind::EXIT, &[two(10, 9), two(11, 9), 40], 40));
+        bytes.extend(other(kind::LOST, &[1, 5], 10));
+        let (ready, later) = in_order(&bytes, &attr(), 15..50);
+        let is = |e: &Event| matches!(e, Event::Sample(_));
+        let read = events(&ready, &attr());
+        assert_eq!(read.iter().map(is).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!((&read[0], &read[2]), (&Event::Forked(10, 9, 11), &Event::Ended(10, 11)));
+        assert_eq!(in_order(&later, &attr(), 15..51), (sample(50), Vec::new()));
+        let without = Attr { flags: 0, ..attr() };
+        let (ready, _) = in_order(&bytes, &without, 0..51);
+        assert_eq!(events(&ready, &without).iter().map(is).collect::<Vec<_>>(), [false, false, false, true, true]);
     }
 
     #[test]

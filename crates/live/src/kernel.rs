@@ -333,6 +333,9 @@ pub(crate) mod tests {
         fn jit_names(&mut self, _: u32) -> Option<String> {
             None
         }
+        fn jit_dump(&mut self, _: u32, _: &str) -> Option<Vec<u8>> {
+            None
+        }
         fn now_ns(&mut self) -> u64 {
             0
         }

@@ -41,6 +41,8 @@ pub trait Target {
     fn memory(&mut self, pid: u32, address: u64, buffer: &mut [u8]) -> usize;
     /// What the process's JIT compiler says of its functions: `/tmp/perf-PID.map`.
     fn jit_names(&mut self, pid: u32) -> Option<String>;
+    /// The same in a file of records that the process has mapped, if it has grown.
+    fn jit_dump(&mut self, pid: u32, path: &str) -> Option<Vec<u8>>;
     /// Nanoseconds of a clock that does not go backwards.
     fn now_ns(&mut self) -> u64;
 }
@@ -69,9 +71,36 @@ pub struct Process {
     pub end: &'static str,
     /// Names of code made at run time.
     pub jit: Option<jit::Names>,
+    /// The same from a dump.
+    pub dump: Option<jit::Names>,
+    dump_read_ns: u64,
     sites: HashMap<u64, Rc<Site>, RandomState>,
     maps_read_ns: u64,
     threads: u32,
+}
+
+impl Process {
+    /// The function that a JIT compiler made there.
+    pub fn made(&self, address: u64) -> Option<&jit::Function> {
+        [&self.jit, &self.dump].into_iter().flatten().find_map(|names| names.find(address))
+    }
+
+    /// Reads what JIT compilers have written since; dumps only when they were read so long ago.
+    pub fn read_names(&mut self, target: &mut dyn Target, age_ns: u64) {
+        if let Some(text) = target.jit_names(self.pid) {
+            self.jit = Some(jit::Names::read(&text));
+        }
+        let now = target.now_ns();
+        let Some(dump) = self.maps.all().find(|m| jit::is_dump(&m.path)) else { return };
+        if self.dump.is_some() && now.saturating_sub(self.dump_read_ns) < age_ns {
+            return;
+        }
+        self.dump_read_ns = now;
+        if let Some(bytes) = target.jit_dump(self.pid, &dump.path) {
+            let names = self.dump.insert(jit::Names::default());
+            names.add_dump(&bytes);
+        }
+    }
 }
 
 /// A thread.
@@ -134,6 +163,8 @@ pub struct Session {
     pub kernel: Option<Kernel>,
     /// What is sampled: of a clock unless somebody says otherwise.
     pub unit: Unit,
+    /// Records come of everything that runs on the machine: those of processes that are not known are not ours.
+    pub whole_machine: bool,
     by_pid: HashMap<u32, u32>,
     by_tid: HashMap<(u32, u32), u32>,
     by_code: HashMap<(u32, u64), u32, RandomState>,
@@ -143,6 +174,9 @@ pub struct Session {
 
 /// Maps are read again for an unknown address after so long at the earliest.
 const MAPS_AGE_NS: u64 = 100_000_000;
+
+/// Dumps of JIT compilers hold the code, too, and grow all the time: they are read so often at most.
+const DUMP_AGE_NS: u64 = 1_000_000_000;
 
 impl Default for Session {
     fn default() -> Session {
@@ -156,6 +190,7 @@ impl Default for Session {
             images: HashMap::new(),
             kernel: None,
             unit: Unit::ClockSamples,
+            whole_machine: false,
             by_pid: HashMap::new(),
             by_tid: HashMap::new(),
             by_code: HashMap::default(),
@@ -176,6 +211,9 @@ impl Session {
 
     /// Takes one record.
     pub fn take(&mut self, event: &Event, target: &mut dyn Target) {
+        if self.whole_machine && !self.is_ours(event) {
+            return;
+        }
         match event {
             Event::Sample(s) if self.kernel.is_some() => self.kernel_sample(s, target),
             Event::Sample(s) => match s.data_src {
@@ -201,6 +239,16 @@ impl Session {
             Event::Throttled => self.counts.throttled += 1,
             Event::Other => {}
         }
+    }
+
+    fn is_ours(&self, event: &Event) -> bool {
+        let pid = match event {
+            Event::Sample(s) => s.pid,
+            Event::Mapped(pid, _) | Event::Named(pid, ..) | Event::Ended(pid, _) => Some(*pid),
+            Event::Forked(_, parent, _) => Some(*parent),
+            Event::Lost(_) | Event::Throttled | Event::Other => return true,
+        };
+        pid.is_some_and(|pid| self.by_pid.contains_key(&pid))
     }
 
     /// Number of a process; a new one is asked about.
@@ -475,13 +523,13 @@ impl Session {
     /// Code that a JIT compiler made, or of a file that cannot be had.
     fn of_memory(&mut self, process: u32, ip: u64, target: &mut dyn Target) -> Site {
         let p = &mut self.processes[process as usize];
-        if p.jit.as_ref().is_none_or(|j| j.find(ip).is_none()) {
-            p.jit = target.jit_names(p.pid).map(|t| jit::Names::read(&t)).or(p.jit.take());
+        if p.made(ip).is_none() {
+            p.read_names(target, DUMP_AGE_NS);
         }
         let mut bytes = [0; AHEAD_BYTES_MAX];
         let n = target.memory(p.pid, ip, &mut bytes);
         let (at, ahead) = (code::one(&bytes[..n], ip), code::ahead(&bytes[..n], ip));
-        let function = p.jit.as_ref().and_then(|j| j.find(ip)).filter(|f| f.size <= FUNCTION_BYTES_MAX);
+        let function = p.made(ip).filter(|f| f.size <= FUNCTION_BYTES_MAX);
         let before = function.and_then(|f| {
             let mut all = vec![0; f.size as usize];
             let whole = target.memory(p.pid, f.start, &mut all) == all.len();

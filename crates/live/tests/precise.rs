@@ -48,6 +48,9 @@ impl Target for Code {
     fn jit_names(&mut self, _: u32) -> Option<String> {
         None
     }
+    fn jit_dump(&mut self, _: u32, _: &str) -> Option<Vec<u8>> {
+        None
+    }
     fn now_ns(&mut self) -> u64 {
         self.now_ns += 1_000_000;
         self.now_ns
@@ -232,4 +235,21 @@ fn memory_beside_a_stack_without_a_guard_is_not_called_one() {
     assert_eq!(kind(&guard(0x1000).replace("---p", "rw-p"), 1), ObjectKind::Unknown);
     assert_eq!(kind(&guard(0x1000), 2), ObjectKind::Unknown, "of two threads");
     assert_eq!(kind(&guard(32 << 20), 1), ObjectKind::Unknown, "room to grow");
+}
+
+/// Clocks of whole CPUs tell of everybody.
+#[test]
+fn of_the_whole_machine_only_known_processes_and_their_children_count() {
+    use tussle_live::decode::Event;
+    let (mut session, mut target) = (Session::default(), Code::default());
+    session.whole_machine = true;
+    session.thread(10, 10, &mut target);
+    let named = |pid: u32| Event::Named(pid, pid, "somebody".into(), false);
+    let steps = [Event::Forked(21, 20, 21), named(20), named(21), Event::Forked(11, 10, 11), named(11)];
+    steps.iter().for_each(|e| session.take(e, &mut target));
+    let pids: Vec<u32> = session.processes.iter().map(|p| p.pid).collect();
+    assert_eq!(pids, [10, 11]);
+    session.take(&Event::Ended(11, 11), &mut target);
+    session.take(&named(11), &mut target);
+    assert_eq!(session.processes.len(), 2, "the number belongs to somebody else now");
 }

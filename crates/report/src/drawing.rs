@@ -95,7 +95,9 @@ impl Context<'_> {
 
     /// Every one of these bytes: touched ranges first, then what the types say of the rest.
     fn filled(&self, d: &Drawn, bytes: Range<i64>, parts: &[(i64, &Part)], threads: &mut Vec<u32>) -> Vec<Stretch> {
-        let mut out = self.touched(d, &bytes, parts, threads);
+        // A large object has thousands, and each is held against each.
+        let parts: Vec<(i64, &Part)> = parts.iter().filter(|p| meets(&bytes, p)).copied().collect();
+        let mut out = self.touched(d, &bytes, &parts, threads);
         out.sort_by_key(|s| s.start);
         let mut rest = Vec::new();
         let mut at = bytes.start;
@@ -158,8 +160,7 @@ impl Context<'_> {
         s.kind = if object == d.id { StretchKind::Field } else { StretchKind::Neighbour };
         s.code = self.code_of(object, p.range.offset, u64::from(p.range.size));
         let mut sums: Vec<(u32, Counts)> = Vec::new();
-        let meets = |(at, p): &&(i64, &Part)| *at < bytes.end && bytes.start < at + i64::from(p.range.size);
-        for (actor, c) in parts.iter().filter(meets).flat_map(|(_, p)| &p.actors) {
+        for (actor, c) in parts.iter().filter(|p| meets(&bytes, p)).flat_map(|(_, p)| &p.actors) {
             match sums.iter_mut().find(|(a, _)| a == actor) {
                 Some((_, sum)) => sum.add(c),
                 None => sums.push((*actor, *c)),
@@ -217,6 +218,11 @@ impl Context<'_> {
         seen.sort_by_key(|(_, n)| Reverse(*n));
         seen.into_iter().take(CODE_MAX).map(|((place, kind), _)| format!("{place} {kind}")).collect()
     }
+}
+
+/// Whether a part has any of these bytes.
+fn meets(bytes: &Range<i64>, (at, part): &(i64, &Part)) -> bool {
+    *at < bytes.end && bytes.start < at + i64::from(part.range.size)
 }
 
 /// All recorded uses of an object, by range.

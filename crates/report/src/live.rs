@@ -24,6 +24,12 @@ const ROWS_MAX: usize = 40;
 /// Fewer samples than this on lines that no debug register confirmed are not listed: two threads that start up.
 const LISTED_MIN: f64 = 10.0;
 
+/// So many samples are enough to judge a line of one percent of them.
+const ENOUGH: f64 = 100.0 * SAMPLES_MIN;
+
+/// Longer than this nobody watches for one answer.
+const LONGEST_S: f64 = 24.0 * 3_600.0;
+
 /// Column of the table of lines where the processor tells of HITM.
 const HITM_AT: usize = 3;
 
@@ -142,6 +148,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let helps = all.iter().any(|s| s.judged.class == Class::LayoutHelps);
     let outcome = Outcome { helps, listed: !all.is_empty(), blind: class::blind(e) };
     let mut nodes = vec![Node::Facts(facts(e, total, helps)), sentence(e, &all, total)];
+    nodes.extend(few(e, total).map(|words| text(&words)));
     nodes.push(table(e, &all, total));
     let context = Context::new(e, &namer, seen.question);
     let sections = all.iter().zip(1..).take(DETAILS_MAX);
@@ -212,7 +219,7 @@ fn sentence(e: &Evidence, all: &[Seen], total: f64) -> Node {
             true => {
                 "Hardly a sample: the threads sleep. Put the program under load, or watch for longer (--duration)."
             }
-            false => "No line that one thread stores to and another one touches was seen.",
+            false => "No line that one thread stores to and another one touches has 10 samples or more.",
         };
         return text(words);
     };
@@ -228,6 +235,29 @@ fn sentence(e: &Evidence, all: &[Seen], total: f64) -> Node {
             all.len()
         )),
     ])
+}
+
+/// What cannot be judged where fewer samples than [`ENOUGH`] were taken, and how to get that many.
+fn few(e: &Evidence, total: f64) -> Option<String> {
+    if total >= ENOUGH || class::blind(e).is_some() {
+        return None;
+    }
+    let judged = match total < SAMPLES_MIN {
+        true => "a line is judged from 100 on, so none is".into(),
+        false => {
+            let share = names::percent(SAMPLES_MIN / total);
+            format!("a line is judged from 100 on, so only one with {share} of them or more is")
+        }
+    };
+    let longer = match e.run.duration_s.map(|s| (s * ENOUGH / total).ceil()) {
+        Some(s) if s <= LONGEST_S => format!("--duration {s:.0}s, a higher --overhead, or more load"),
+        _ => "a higher --overhead or more load".into(),
+    };
+    let sampled = thousands(total.round() as u64);
+    Some(format!(
+        "Only {sampled} sampled accesses: {judged}. What is below is not clean, it was not seen enough. For lines of \
+         1%: {longer}."
+    ))
 }
 
 fn table(e: &Evidence, all: &[Seen], total: f64) -> Node {

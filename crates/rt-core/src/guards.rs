@@ -14,9 +14,10 @@
 //! What a thread waits for and has is in its own [`Guard`]; who has a lock is in a slot beside the word's own: that of
 //! the byte after it.
 
+use crate::early;
 use crate::sections;
 use crate::sync::{self, Slot};
-use crate::thread::Entered;
+use crate::thread::{Entered, now};
 use crate::waits;
 use crate::wire::*;
 use core::sync::atomic::Ordering::*;
@@ -289,8 +290,12 @@ fn begin(entered: &Entered, kind: u64, word: u64) {
         // Somebody has it, or its end was not seen: begin to trust anew.
         waits::releases(s).store(0, Relaxed);
     }
+    early::after(entered, s);
     if is_lock(s) {
         sync::locked_by_try(entered, word);
+    } else {
+        // SAFETY: the state is the calling thread's.
+        s.a.store(unsafe { now(entered.live()) }, Relaxed);
     }
 }
 
@@ -368,6 +373,8 @@ pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) -> bool {
     }
     if is_lock(s) {
         sync::unlocking(entered, word);
+    } else {
+        early::ends(entered, s, s.a.load(Relaxed));
     }
     waits::holder(s).store(0, Relaxed);
     waits::releases(s).fetch_add(1, Relaxed);

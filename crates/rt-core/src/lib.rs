@@ -27,6 +27,7 @@ mod borders;
 pub mod callers;
 pub mod code;
 pub mod counting;
+mod early;
 #[allow(missing_docs)]
 pub mod foreign;
 pub mod guards;
@@ -38,6 +39,7 @@ pub mod mem;
 pub mod monitors;
 #[allow(missing_docs)]
 pub mod pieces;
+pub mod polled;
 pub mod probe;
 pub mod processes;
 pub mod quick;

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 const SLOTS: usize = 4096;
 const PROBES: usize = 8;
 /// Shorter holds of a lock do not advance those who wait for it.
-const HOLD_MIN: u64 = WINDOW_VT / 16;
+pub(crate) const HOLD_MIN: u64 = WINDOW_VT / 16;
 /// Generations whose clocks are kept.
 const RING: usize = 8;
 
@@ -43,6 +43,9 @@ pub(crate) struct Slot {
     pub(crate) counted: AtomicU64,
     /// Word of a lock: 1 if who has it came in by counting, see `waits`.
     pub(crate) by_count: AtomicU64,
+    /// Word of a lock: sections before it was one, and when the last long one of them ended, see `early`.
+    pub(crate) earlier: AtomicU64,
+    pub(crate) early: AtomicU64,
 }
 
 static TABLE: [Slot; SLOTS] = [const {
@@ -60,6 +63,8 @@ static TABLE: [Slot; SLOTS] = [const {
         count: AtomicU64::new(0),
         counted: AtomicU64::new(0),
         by_count: AtomicU64::new(0),
+        earlier: AtomicU64::new(0),
+        early: AtomicU64::new(0),
     }
 }; SLOTS];
 static EVICT: Spin = Spin::new();
@@ -77,7 +82,9 @@ pub fn reset_after_fork() {
 
 pub(crate) fn clear(s: &Slot) {
     let counts = [&s.count, &s.counted, &s.by_count];
-    for x in [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second].into_iter().chain(counts) {
+    let early = [&s.earlier, &s.early];
+    let all = [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second];
+    for x in all.into_iter().chain(counts).chain(early) {
         x.store(0, Relaxed);
     }
     for r in &s.ring {

@@ -13,6 +13,7 @@
 //!   meanwhile by as much as the first one, these are readers, who are counted; and so is who adds and subtracts,
 //!   whatever is there, also while nobody else does. More kinds are in `guards`.
 
+use crate::early;
 use crate::guards;
 use crate::latches;
 use crate::processes::{self, WATCHED};
@@ -137,7 +138,7 @@ pub unsafe fn taken_or_given(t: *mut Live, addr: u64, from: Option<u64>, to: u64
         if brings_back(t, addr, to) {
             watch(addr);
         } else if let Some(from) = from {
-            ((*t).took, (*t).took_from) = (addr, from);
+            ((*t).took, (*t).took_from, (*t).took_vt) = (addr, from, now(t));
         }
     }
 }
@@ -319,9 +320,13 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         (*l).again = FIRST;
         if brings_back(t, addr, to) && holder(s).load(Relaxed) == 0 && releases(s).load(Relaxed) == 0 {
             s.free.store(to, Relaxed);
+            early::ends(entered, s, (*t).took_vt);
         }
         latches::changing(entered, s, from, to);
         let free = s.free.load(Relaxed);
+        if readers(s) != 0 && from.is_none() && to == free {
+            not_counted(s);
+        }
         if leaves_with_others(s, from, to) {
             s.kind.store(s.second.load(Relaxed), Relaxed);
             holder(s).store(0, Relaxed);
@@ -394,10 +399,13 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         if !may_take(from, to, how) {
             return;
         }
-        s.second.store(0, Relaxed);
+        let _ = s.second.fetch_update(Relaxed, Relaxed, |second| (second != NEVER).then_some(0));
         ring(s, TAKEN_TO).store(to, Relaxed);
         // Nobody has what is free: what this thread seemed to have was none.
         sections::releasing(entered, addr);
+        if how == How::Sets {
+            early::after(entered, s);
+        }
         // SAFETY: the state is the calling thread's, which is inside the recorder.
         let long = unsafe { worked(entered.live()) };
         s.a.store(if long { sync::settle(entered) } else { 0 }, Release);
@@ -408,9 +416,22 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
             How::Counts => sections::taken(entered, addr, true),
             How::Sets => sync::locked_by_try(entered, addr),
         }
-    } else if joined(s, from, step, me) {
+    } else if s.second.load(Relaxed) != NEVER && joined(s, from, step, me) {
         s.second.store(step, Relaxed);
     }
+}
+
+/// The word is a lock: who sleeps there waits for nothing but its turn.
+pub fn takes_turns(entered: &Entered, addr: u64) -> bool {
+    is_lock(sync::slot(entered, addr))
+}
+
+/// Another thread seems to have this lock, which the calling one found free or set free: where stores are told after
+/// they ran, the other one's release is still to be told, or it has taken the lock since.
+pub fn seems_held(entered: &Entered, addr: u64, free: u64) -> bool {
+    let s = sync::slot(entered, addr);
+    let others = ![0, thread_number(entered)].contains(&holder(s).load(Relaxed));
+    others && free == s.free.load(Relaxed) && readers(s) == 0 && ring(s, NO_LOCK).load(Relaxed) == 0
 }
 
 /// Two threads changed a word by as much, and one of them takes that back while the other one's change stays: they are
@@ -418,7 +439,18 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
 fn leaves_with_others(s: &'static Slot, from: Option<u64>, to: u64) -> bool {
     let second = s.second.load(Relaxed);
     let taken_to = ring(s, TAKEN_TO).load(Relaxed);
-    second != 0 && readers(s) == 0 && to == taken_to && from == Some(taken_to.wrapping_add(second))
+    let leaves = to == taken_to && from == Some(taken_to.wrapping_add(second));
+    ![0, NEVER].contains(&second) && readers(s) == 0 && leaves
+}
+
+/// In a slot's `second`: its lock has no readers that are counted.
+const NEVER: u64 = u64::MAX;
+
+/// Who seemed to be the first of two readers to leave sets the word free with a plain store: it has been the only one.
+/// So does a mutex that is counted down before it is set free for who waits.
+fn not_counted(s: &'static Slot) {
+    s.kind.store(0, Relaxed);
+    s.second.store(NEVER, Relaxed);
 }
 
 /// A second thread changes a word that another one took, by as much: perhaps they are readers.
@@ -447,6 +479,9 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
         if s.by_count.load(Relaxed) == 0 {
             sync::unlocking(entered, addr);
         }
+    } else {
+        // SAFETY: the caller is inside the recorder: the thread's structures are its own.
+        early::ends(entered, s, unsafe { (*entered.live()).took_vt });
     }
     ring(s, HOLDER).store(0, Relaxed);
     ring(s, RELEASES).fetch_add(1, Relaxed);

@@ -384,9 +384,10 @@ pub struct Live {
     pub looks: [Look; LOOKS],
     /// The one that it looked at last; 0 if none.
     pub looked: u64,
-    /// The one that it changed last with one instruction, 0 if none, and from what.
+    /// The one that it changed last with one instruction, 0 if none, from what, and when.
     pub took: u64,
     pub took_from: u64,
+    pub took_vt: u64,
     /// The word that it counted down last, 0 if none, and its looks at it since, see `latches`.
     pub counted: u64,
     pub counted_looks: u64,

@@ -31,11 +31,16 @@ fn slow(thread: &Thread, addr: u64, n: u64, kind: u32, pc: u64, repeated: bool) 
     if functions::is_quiet(thread.cpu) {
         return;
     }
-    let Some(entered) = enter(thread.cpu) else { return };
-    if kind == RMW || repeated || words::marked(addr) {
-        words::seen(thread.cpu, &entered, addr, n, kind, repeated);
+    let waited = repeated || (kind != RMW && words::marked(addr));
+    if waited && kind == WRITE {
+        words::stored(thread.cpu, addr, n, pc);
     }
+    let Some(entered) = enter(thread.cpu) else { return };
     record::note(&entered, addr, n, kind, pc, false);
+    drop(entered);
+    if waited && kind == READ {
+        words::read(thread.cpu, addr, n);
+    }
 }
 
 /// The thread lets others run: it waits for what it has read last.
@@ -44,11 +49,12 @@ pub fn yielding(cpu: u32) {
     if addr == 0 || functions::is_quiet(cpu) {
         return;
     }
-    let Some(entered) = enter(cpu) else { return };
     if what >> 8 == READ as u64 {
-        words::seen(cpu, &entered, addr, what & 0xff, READ, true);
+        words::read(cpu, addr, what & 0xff);
     }
-    waits::yielding(&entered);
+    if let Some(entered) = enter(cpu) {
+        waits::yielding(&entered);
+    }
 }
 
 /// The system read or wrote memory for the program.

@@ -1,30 +1,40 @@
-//! Words that threads wait for by themselves: what `rt-core`'s `waits` does for atomics that are called, from accesses
-//! alone.
+//! Words that threads wait for by themselves: what the recorder inside of programs sees of atomics that are called,
+//! from accesses, and from what QEMU's functions for atomic instructions are given and find (`qemu/emulate/atomics.c`).
 //!
 //! A word is *marked* once an atomic instruction changed it, or a thread read it twice with one instruction and nothing
-//! between, or read it and gave the CPU away. An access is told after it happened, and with it what the word holds
-//! then; what it held before is not known. So barriers, latches and flags are recognised, and locks are not.
+//! between, or read it and gave the CPU away. Atomic instructions are told before and after they run. A plain store is
+//! told after it ran: the one who finds a lock free that way waits until it is told.
 
-use crate::cpu::{Cpu, live};
+use crate::cpu::{Cpu, enter, live};
+use crate::functions::{is_go, is_quiet};
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
+use tussle_rt_core::arena::recording;
 use tussle_rt_core::sys::yield_cpu;
-use tussle_rt_core::thread::Entered;
-use tussle_rt_core::waits;
-use tussle_rt_core::wire::*;
+use tussle_rt_core::waits::{self, How};
+use tussle_rt_core::{guards, polled};
 
 const MARKS: usize = 4096;
 static MARKED: [AtomicU8; MARKS] = [const { AtomicU8::new(0) }; MARKS];
 /// Changes that all others may know of, of all words with one hash.
 static TOLD: [AtomicU32; MARKS] = [const { AtomicU32::new(0) }; MARKS];
 
+unsafe extern "C" {
+    /// What the store at `pc` has stored, as far as it is a register's or the instruction's own number.
+    fn tussle_emulator_stored(pc: u64, bytes: u64, to: *mut u64) -> bool;
+}
+
 fn hash(addr: u64) -> usize {
     (addr >> 2 ^ addr >> 14) as usize % MARKS
 }
 
-/// Accesses of this word, or of one with its hash, are to be told to [`seen`].
+/// Accesses of this word, or of one with its hash, are to be told to [`read`] and [`stored`].
 #[inline(always)]
 pub fn marked(addr: u64) -> bool {
     MARKED[hash(addr)].load(Relaxed) != 0
+}
+
+fn mark(addr: u64) {
+    MARKED[hash(addr)].store(1, Relaxed);
 }
 
 /// What the word holds now: it was accessed just now, and so is mapped.
@@ -40,51 +50,148 @@ fn value(addr: u64, n: u64) -> u64 {
     }
 }
 
-/// An access that may mean something: of a marked word, an atomic one, or a read that repeats the one before.
+/// The thread has stored to a marked word with the instruction before `pc`.
 #[cold]
-pub fn seen(cpu: u32, entered: &Entered, addr: u64, n: u64, kind: u32, repeated: bool) {
-    if crate::functions::is_go() {
+pub fn stored(cpu: u32, addr: u64, n: u64, pc: u64) {
+    if is_go() {
         return;
     }
-    if kind == RMW || repeated {
-        MARKED[hash(addr)].store(1, Relaxed);
-    }
-    let now = value(addr, n);
-    if kind == READ {
-        return read(cpu, entered, addr, now);
-    }
-    if waits::watched(addr) {
-        waits::changing(entered, addr, None, now);
+    let mut to = 0;
+    // SAFETY: the instruction has just run; the state is the calling thread's.
+    unsafe {
+        if !tussle_emulator_stored(pc, n, &mut to) {
+            to = value(addr, n);
+        }
+        let late = value(addr, n) != to && seems_held(cpu, addr, to);
+        if !late && matters(cpu, addr) {
+            polled::changing(|| enter(cpu), addr, (None, to));
+        }
+        polled::storing(live(cpu), addr, to);
+        polled::stored(|| enter(cpu), addr);
     }
     TOLD[hash(addr)].fetch_add(1, Release);
 }
 
 /// The thread is about to sleep until a word of four bytes changes.
-pub fn sleeping(cpu: u32, entered: &Entered, addr: u64) {
-    if crate::functions::is_go() {
+pub fn sleeping(cpu: u32, addr: u64) {
+    if is_go() {
         return;
     }
-    MARKED[hash(addr)].store(1, Relaxed);
-    read(cpu, entered, addr, value(addr, 4));
-    waits::asleep_for(entered, addr);
+    mark(addr);
+    read(cpu, addr, 4);
+    if let Some(entered) = enter(cpu) {
+        waits::asleep_for(&entered, addr);
+    }
 }
 
-/// The thread reads a word that others change: it may wait for it.
-fn read(cpu: u32, entered: &Entered, addr: u64, now: u64) {
-    /// For as long another thread that has changed the word may not have said so.
-    const PATIENCE: u32 = 64;
+/// The thread has read a word that others change: it may wait for it.
+#[cold]
+pub fn read(cpu: u32, addr: u64, n: u64) {
+    /// As [`PATIENCE`], for who may have nothing to wait for.
+    const SOME: u32 = 64;
+    if is_go() {
+        return;
+    }
+    mark(addr);
+    let now = value(addr, n);
     // SAFETY: the calling thread has this number.
     let me = unsafe { Cpu::of(cpu) };
     let told = || TOLD[hash(addr)].load(Acquire);
     let (word, before, known) = me.polled;
-    let mut left = if word == addr && before != now && waits::watched(addr) { PATIENCE } else { 0 };
+    let mut left = if word == addr && before != now && waits::watched(addr) { SOME } else { 0 };
     while left > 0 && told() == known {
         yield_cpu();
         left -= 1;
     }
     me.polled = (addr, now, told());
     // SAFETY: the state is the calling thread's.
-    if unsafe { waits::look(live(cpu), addr, now) } {
-        waits::seen(entered, addr);
+    unsafe { polled::looked(live(cpu), || enter(cpu), addr, now) }
+}
+
+/// A change of this word is to be told before it is done. What nobody has waited for tells nothing here: every word of
+/// the thread library is seen, too, and who ends a thread changes some that the next one's creator looks at.
+fn matters(cpu: u32, addr: u64) -> bool {
+    // SAFETY: the state is the calling thread's.
+    waits::watched(addr) || unsafe { guards::may_give(live(cpu), addr) }
+}
+
+fn is_told(cpu: u32) -> bool {
+    recording() && !is_go() && !is_quiet(cpu)
+}
+
+/// Threads that are at an atomic instruction of a watched word, by the word's hash: one at a time, so that what is told
+/// before it runs comes true. Its number plus one, or 0.
+static TURNS: [AtomicU32; MARKS] = [const { AtomicU32::new(0) }; MARKS];
+/// Looks for as long another thread may not have said what it did.
+const PATIENCE: u32 = 1 << 14;
+
+/// Nobody waits for ever: an instruction that faults leaves its turn to the next one that tries for long.
+fn take_turn(cpu: u32, addr: u64) {
+    let turn = &TURNS[hash(addr)];
+    let mut left = PATIENCE;
+    while left > 0 && turn.compare_exchange(0, cpu + 1, Acquire, Relaxed).is_err() {
+        yield_cpu();
+        left -= 1;
+    }
+    if left == 0 {
+        turn.store(cpu + 1, Relaxed);
+    }
+}
+
+/// An atomic instruction is about to change a word: what it will find there matters
+/// ([`tussle_emulated_changing`]).
+///
+/// # Safety
+/// The calling thread has this number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_emulated_may_change(cpu: u32, addr: u64) -> bool {
+    if !is_told(cpu) {
+        return false;
+    }
+    if waits::watched(addr) {
+        take_turn(cpu, addr);
+    }
+    matters(cpu, addr)
+}
+
+/// See [`tussle_emulated_may_change`].
+///
+/// # Safety
+/// The calling thread has this number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_emulated_changing(cpu: u32, addr: u64, from: u64, to: u64) {
+    polled::changing(|| enter(cpu), addr, (Some(from), to));
+}
+
+/// An atomic instruction found `from` in a word and left `to`; `counts` if it adds.
+///
+/// # Safety
+/// The calling thread has this number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_emulated_changed(cpu: u32, addr: u64, n: u64, from: u64, to: u64, counts: bool) {
+    if !is_told(cpu) {
+        return;
+    }
+    mark(addr);
+    if from != to {
+        await_release(cpu, addr, from);
+    }
+    let how = if counts { How::Counts } else { How::Sets };
+    // SAFETY: the state is the calling thread's.
+    unsafe { polled::exchanged(live(cpu), || enter(cpu), addr, n, (from, to), how) };
+    TOLD[hash(addr)].fetch_add(1, Release);
+    let _ = TURNS[hash(addr)].compare_exchange(cpu + 1, 0, Release, Relaxed);
+}
+
+fn seems_held(cpu: u32, addr: u64, free: u64) -> bool {
+    waits::watched(addr) && enter(cpu).is_some_and(|e| waits::seems_held(&e, addr, free))
+}
+
+/// Who finds a lock free lets the one who has stored that say so first.
+fn await_release(cpu: u32, addr: u64, from: u64) {
+    let mut left = PATIENCE;
+    while left > 0 && seems_held(cpu, addr, from) {
+        yield_cpu();
+        left -= 1;
     }
 }

@@ -256,36 +256,15 @@ pub mod waits {
     use crate::arena::recording;
     use crate::arch::current;
     use crate::thread::enter;
-    use tussle_rt_core::waits::{self as core, How};
-    use tussle_rt_core::{guards, latches, standing};
+    use tussle_rt_core::polled as core;
+    use tussle_rt_core::waits::{self as words, How};
 
     /// The calling thread saw `value`, or tried in vain to change it.
     #[inline(always)]
     pub fn looked(addr: u64, value: u64) {
-        if !recording() {
-            return;
-        }
-        // SAFETY: the state is the calling thread's.
-        let (news, begins, counts) = unsafe {
-            let t = current();
-            (
-                core::look(t, addr, value),
-                guards::may_begin(t, addr, value),
-                latches::looks_first(t, addr, value),
-            )
-        };
-        if (news || begins || counts)
-            && let Some(t) = enter()
-        {
-            if counts {
-                latches::first(&t, addr, value);
-            }
-            if begins {
-                guards::seen(&t, addr, value);
-            }
-            if news {
-                core::seen(&t, addr);
-            }
+        if recording() {
+            // SAFETY: the state is the calling thread's.
+            unsafe { core::looked(current(), enter, addr, value) }
         }
     }
 
@@ -294,18 +273,15 @@ pub mod waits {
     pub fn storing(addr: u64, to: u64) {
         if recording() {
             // SAFETY: the state is the calling thread's.
-            unsafe { core::taken_or_given(current(), addr, None, to) }
+            unsafe { core::storing(current(), addr, to) }
         }
     }
 
     /// It has stored to the word.
     #[inline(always)]
     pub fn stored(addr: u64) {
-        if recording()
-            && core::watched(addr)
-            && let Some(_inside) = enter()
-        {
-            standing::let_go(addr)
+        if recording() {
+            core::stored(enter, addr)
         }
     }
 
@@ -314,7 +290,7 @@ pub mod waits {
         if recording()
             && let Some(t) = enter()
         {
-            core::yielding(&t)
+            words::yielding(&t)
         }
     }
 
@@ -323,7 +299,7 @@ pub mod waits {
         if recording()
             && let Some(t) = enter()
         {
-            core::asleep_for(&t, addr)
+            words::asleep_for(&t, addr)
         }
     }
 
@@ -331,46 +307,17 @@ pub mod waits {
     #[inline(always)]
     pub fn changing(addr: u64, change: impl FnOnce() -> (Option<u64>, u64)) {
         // SAFETY: the state is the calling thread's.
-        let may_tell = || unsafe { guards::may_give(current(), addr) || core::may_tell(current(), addr) };
-        if recording() && (core::watched(addr) || may_tell()) {
-            let (from, to) = change();
-            if from != Some(to)
-                && let Some(t) = enter()
-            {
-                let gives = guards::changing(&t, addr, from.is_some(), to);
-                if core::watched(addr) {
-                    core::changing(&t, addr, from, to)
-                } else if !gives {
-                    core::tell(&t, addr, from, to)
-                }
-            }
+        if recording() && unsafe { core::may_matter(current(), addr) } {
+            core::changing(enter, addr, change())
         }
     }
 
     /// One instruction found `from` in so many bytes and left `to`.
     #[inline(always)]
     pub fn exchanged(addr: u64, bytes: u64, from: u64, to: u64, how: How) {
-        if from == to {
-            return looked(addr, from);
-        }
-        if !recording() {
-            return;
-        }
-        // SAFETY: the state is the calling thread's.
-        unsafe {
-            core::taken_or_given(current(), addr, Some(from), to);
-            latches::counted(current(), addr, from, to);
-        }
-        if core::watched(addr)
-            && let Some(t) = enter()
-        {
-            core::changed(&t, addr, (from, to), how);
-        }
-        // SAFETY: as above.
-        if unsafe { guards::stepping(current(), addr, bytes, from, to) }
-            && let Some(t) = enter()
-        {
-            guards::stepped(&t);
+        if recording() {
+            // SAFETY: the state is the calling thread's.
+            unsafe { core::exchanged(current(), enter, addr, bytes, (from, to), how) }
         }
     }
 }

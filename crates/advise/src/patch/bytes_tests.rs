@@ -29,6 +29,18 @@ fn copies_into_something_else() {
     fine("void f(struct s *p) { struct o x; memcpy(&x.in, p, sizeof *p); }");
 }
 
+/// redis: `c` is a client in other functions of the file, and the bytes of a string here.
+#[test]
+fn a_name_means_what_its_function_says() {
+    let string = "long long bitpos(void *s, unsigned long count) {\nunsigned long *l;\nunsigned char *c;\n\
+                  c = (unsigned char*) s;\nwhile((unsigned long)c & (sizeof(*l)-1) && count) { c++; count--; }\n\
+                  l = (unsigned long*) c;\nreturn *l; }\n";
+    fine(string);
+    fine(&format!("void a(struct s *c) {{ c->a = 1; }}\n{string}void b(struct s *c) {{ c->b = 1; }}"));
+    fine(&format!("struct s *c;\n{string}"));
+    fine(&format!("void a(struct s *c, void *p) {{ c->a = bitpos(p, 1); }}\n{string}"));
+}
+
 #[test]
 fn the_bytes_of_a_pointer_are_none_of_the_struct() {
     let put = |arguments: &str| {

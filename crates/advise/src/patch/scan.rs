@@ -409,7 +409,11 @@ impl<'s, 'a> Code<'s, 'a> {
     fn is_operand(&self, at: usize) -> bool {
         let before = at.checked_sub(1).map_or(";", |b| self.text(b));
         let begins = matches!(before, ";" | "{" | "}" | "(" | "," | ":" | "const" | "volatile" | "static");
-        !begins && !matches!(before, "struct" | "class" | "union" | "enum" | "typename")
+        let storage = matches!(before, "extern" | "register" | "inline" | "constexpr" | "mutable");
+        let tagged = matches!(before, "struct" | "class" | "union" | "enum" | "typename");
+        // `unsigned char *p`: a word of a type is no value.
+        let number = matches!(before, "unsigned" | "signed" | "short" | "int" | "long" | "char");
+        !begins && !storage && !tagged && !number
     }
 }
 

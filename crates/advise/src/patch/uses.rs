@@ -34,7 +34,7 @@ impl Ask {
 }
 
 /// File and line of a line of the text.
-type Place<'p> = &'p dyn Fn(u32) -> (String, u32);
+type At<'p> = &'p dyn Fn(u32) -> (String, u32);
 
 /// The first refusal of every kind in one file.
 pub type Found = [Option<Refusal>; 6];
@@ -77,7 +77,7 @@ impl<'f> Uses<'f> {
     }
 
     /// The same of a text whose lines are told as others: file and line.
-    pub fn of_text(&self, text: &str, ask: Ask, place: Place<'_>) -> Found {
+    pub fn of_text(&self, text: &str, ask: Ask, place: At<'_>) -> Found {
         let named = self.names.iter().any(|n| text.contains(n.as_str()));
         let around = self.outer.iter().any(|n| text.contains(n.as_str()));
         if !named && !around && !self.held.names.iter().any(|n| text.contains(n.as_str())) {
@@ -109,7 +109,7 @@ impl<'f> Uses<'f> {
         found
     }
 
-    fn layout_uses(&self, objects: &Objects<'_, '_>, ask: Ask, place: Place<'_>, found: &mut Found) {
+    fn layout_uses(&self, objects: &Objects<'_, '_>, ask: Ask, place: At<'_>, found: &mut Found) {
         let seen = |(i, how)| self.seen(objects.code.line(i), how, place);
         if ask.size {
             let generic = || generic::in_file(objects, &self.curious, true);
@@ -125,7 +125,7 @@ impl<'f> Uses<'f> {
         found[4] = self.order.as_ref().and_then(|order| order.in_file(objects)).map(seen);
     }
 
-    fn outer_uses(&self, outer: &Objects<'_, '_>, ask: Ask, place: Place<'_>, found: &mut Found) {
+    fn outer_uses(&self, outer: &Objects<'_, '_>, ask: Ask, place: At<'_>, found: &mut Found) {
         let how = |how: String| format!("{how}, as part of a struct that holds it");
         let seen = |(i, seen): (usize, String)| self.seen(outer.code.line(i), how(seen), place);
         if ask.size && found[5].is_none() {
@@ -144,12 +144,12 @@ impl<'f> Uses<'f> {
         }
     }
 
-    fn seen(&self, line: u32, how: String, place: Place<'_>) -> Refusal {
+    fn seen(&self, line: u32, how: String, place: At<'_>) -> Refusal {
         let (file, line) = place(line);
         Refusal::SeesLayout { name: self.name.into(), place: format!("{file}:{line}"), how }
     }
 
-    fn left(&self, line: u32, how: String, place: Place<'_>) -> Refusal {
+    fn left(&self, line: u32, how: String, place: At<'_>) -> Refusal {
         let (file, line) = place(line);
         Refusal::LeavesProcess { name: self.name.into(), place: format!("{file}:{line}"), how }
     }

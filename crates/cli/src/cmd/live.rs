@@ -11,7 +11,7 @@ use std::time::Duration;
 use tussle_evidence::Evidence;
 use tussle_host::evidence_file;
 use tussle_host::images::HostImages;
-use tussle_host::live::{LiveImages, Options, RATE_HZ_MAX, Sampling, Watching, Who};
+use tussle_host::live::{LiveImages, Options, RATE_HZ_MAX, Sampling, Watching, Way, Who};
 
 /// Watch running programs: no rebuild, no PMU, any language; x86-64 Linux.
 ///
@@ -171,17 +171,22 @@ fn spent(watching: &Watching, args: &Args) -> String {
         true => String::new(),
         false => format!(", for which the clock paused {:.0}% of the time", 100.0 * paused),
     };
+    let wakeup = match o.way {
+        Way::Cpus => ", its wake-ups nothing, as the clock is that of all CPUs: others lose their part".into(),
+        _ => format!(", a wake-up {:.1} µs", o.cost.switch_ns as f64 / 1e3),
+    };
     format!(
-        "{} samples at {} Hz, {} hits of debug registers, {} wake-ups of threads: cost the program about {share} \
-         (budget {:.2}%{paused}; a sample costs {:.1} µs here, a hit {:.1} µs, a wake-up {:.1} µs) -> {}",
+        "{} samples at {} Hz in {:.1} s of the program's CPU time, {} hits of debug registers, {} wake-ups of \
+         threads: cost the program about {share} (budget {:.2}%{paused}; a sample costs {:.1} µs here, a hit \
+         {:.1} µs{wakeup}) -> {}",
         watching.session.counts.samples,
         o.rate_hz,
+        o.cpu_ns as f64 / 1e9,
         o.hits,
         o.switches,
         100.0 * args.whom.overhead,
         o.cost.sample_ns as f64 / 1e3,
         o.cost.trap_ns as f64 / 1e3,
-        o.cost.switch_ns as f64 / 1e3,
         args.output.display()
     )
 }

@@ -44,7 +44,7 @@ const STORM: &str = r#"
         }
     }"#;
 
-fn compile(lab: &Lab, name: &str, source: &str) {
+pub fn compile(lab: &Lab, name: &str, source: &str) {
     let c = format!("{name}.c");
     std::fs::write(lab.at().join(&c), source).unwrap();
     let mut cc = Command::new("cc");
@@ -53,7 +53,7 @@ fn compile(lab: &Lab, name: &str, source: &str) {
 }
 
 /// What the evidence's table `processes` says of how they ended, in order.
-fn ends(lab: &Lab, evidence: &str) -> Vec<String> {
+pub fn ends(lab: &Lab, evidence: &str) -> Vec<String> {
     let out = lab.tussle(&["export", "--jsonl", evidence]);
     assert!(out.status.success(), "{}", said(&out));
     let text = String::from_utf8(out.stdout).unwrap();
@@ -94,6 +94,18 @@ fn a_target_that_runs_another_program_leaves_what_was_seen() {
     finds_the_fight(&out);
     let ends = ends(&lab, "exec.data");
     assert!(ends.contains(&"exec".to_string()) && ends.len() >= 2, "{ends:?}");
+}
+
+/// A budget that is spent at once: the clock pauses when the other program begins, which sleeps, so that it never goes
+/// on.
+#[test]
+fn another_program_is_noticed_while_the_clock_pauses() {
+    let Some(lab) = Lab::new() else { return };
+    compile(&lab, "becomes", BECOMES);
+    let words = ["live", "--duration", "60s", "--overhead", "0.1%", "-o", "paused.data", "--", "./becomes"];
+    let out = lab.tussle(&words);
+    let ends = ends(&lab, "paused.data");
+    assert!(ends.contains(&"exec".to_string()) && ends.len() >= 2, "{ends:?}: {}", said(&out));
 }
 
 /// The fight goes on after the main thread's end: `/proc` calls the process a zombie then.
@@ -207,7 +219,7 @@ fn without_rights_only_ones_own_is_watched() {
 }
 
 /// The binary where everybody may run it, and a folder where everybody may write.
-fn for_all(lab: &Lab) -> (PathBuf, PathBuf) {
+pub fn for_all(lab: &Lab) -> (PathBuf, PathBuf) {
     use std::os::unix::fs::PermissionsExt;
     let (tussle, open) = (lab.at().join("tussle"), lab.at().join("open"));
     std::fs::copy(env!("CARGO_BIN_EXE_tussle"), &tussle).unwrap();

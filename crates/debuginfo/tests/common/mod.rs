@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use tussle_debuginfo::dwarf::Want;
-use tussle_debuginfo::{Bytes, CompanionRequest, Companions};
+use tussle_debuginfo::{Bytes, CompanionRequest, Companions, Damage};
 use tussle_model::{Member, TypeId, TypeTable};
 use tussle_testkit::{skip, wish};
 
@@ -54,11 +54,16 @@ impl Companions for Folder {
 
 /// All types of a file, which must be free of problems.
 pub fn read(path: &Path) -> TypeTable {
-    let bytes = std::fs::read(path).unwrap();
-    let mut companions = Folder(path.parent().unwrap().to_path_buf());
-    let (table, problems) = tussle_debuginfo::open(&bytes, &Want::All, &mut companions).unwrap();
+    let (table, problems) = read_with_problems(path);
     assert!(problems.is_empty(), "{problems:?}");
     table
+}
+
+/// All types of a file and what it says that it could not read.
+pub fn read_with_problems(path: &Path) -> (TypeTable, Vec<Damage>) {
+    let bytes = std::fs::read(path).unwrap();
+    let mut companions = Folder(path.parent().unwrap().to_path_buf());
+    tussle_debuginfo::open(&bytes, &Want::All, &mut companions).unwrap()
 }
 
 /// What a probe program printed: `type.field` to (bit offset, bit size); `type` to (0, bits).

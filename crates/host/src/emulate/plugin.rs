@@ -6,6 +6,7 @@ use std::process::Command;
 
 /// The plugin is a separate work under GPL-2.0-or-later (`qemu/COPYING`): it is never linked into this program.
 const PLUGIN: &str = include_str!("../../qemu/emulate/tussle-emulate.c");
+const ATOMICS: &str = include_str!("../../qemu/emulate/atomics.c");
 const HEADER: &str = include_str!("../../qemu/emulate/tussle-emulate.h");
 const FLAGS: [&str; 5] = ["-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,now"];
 
@@ -17,7 +18,7 @@ pub(super) fn plugin(announce: &mut dyn FnMut(&str)) -> Result<PathBuf, EmulateE
         ));
     }
     let recorder = tussle_rt::EMULATED.bytes();
-    let all = [PLUGIN.as_bytes(), HEADER.as_bytes(), &recorder].concat();
+    let all = [PLUGIN.as_bytes(), ATOMICS.as_bytes(), HEADER.as_bytes(), &recorder].concat();
     let name = format!("emulate-{:08x}-{}", crc32fast::hash(&all), all.len());
     let folder = crate::emulator::private_folder(&name).map_err(|e| EmulateError::Io(name, e))?;
     let made = folder.join("tussle-emulate.so");
@@ -32,12 +33,14 @@ fn make(folder: &Path, recorder: &[u8], made: &Path, announce: &mut dyn FnMut(&s
     let io = |e| EmulateError::Io(folder.display().to_string(), e);
     let own = tempfile::Builder::new().prefix("new-").tempdir_in(folder).map_err(io)?;
     let at = |name: &str| own.path().join(name);
+    let atomics = at("atomics.c");
     let (source, object, part) = (at("tussle-emulate.c"), at("tussle-emulated.o"), at("tussle-emulate.so"));
     std::fs::write(&source, PLUGIN).map_err(io)?;
+    std::fs::write(&atomics, ATOMICS).map_err(io)?;
     std::fs::write(at("tussle-emulate.h"), HEADER).map_err(io)?;
     std::fs::write(&object, recorder).map_err(io)?;
-    announce(&format!("cc {} -o {} tussle-emulate.c tussle-emulated.o", FLAGS.join(" "), made.display()));
-    let output = Command::new("cc").args(FLAGS).arg("-o").args([&part, &source, &object]).output();
+    announce(&format!("cc {} -o {} tussle-emulate.c atomics.c tussle-emulated.o", FLAGS.join(" "), made.display()));
+    let output = Command::new("cc").args(FLAGS).arg("-o").args([&part, &source, &atomics, &object]).output();
     let output =
         output.map_err(|e| EmulateError::Plugin(format!("cc: {e} (a C compiler is needed once)")))?;
     if !output.status.success() {

@@ -149,7 +149,9 @@ fn library(out: &mut String, path: &Path, bytes: &[u8]) -> Vec<String> {
         if s.kind() != SymbolKind::Text || !s.is_definition() {
             continue;
         }
-        if let Some(f) = FUNCTIONS.iter().find(|f| f.0 == name) {
+        // Go 1.26 says of functions in assembly how they are called.
+        let plain = name.strip_suffix(".abi0").unwrap_or(name);
+        if let Some(f) = FUNCTIONS.iter().find(|f| f.0 == plain) {
             at.insert(place, f.1);
         }
         if is_between(name) {

@@ -3,7 +3,8 @@
 //! One event per thread and CPU, inherited by what the thread starts, and one ring per CPU. Inherited events cannot
 //! write to a ring of their own thread: the kernel refuses `mmap` of an inherited event that follows its thread from
 //! CPU to CPU. Events of a thread without inheritance would miss threads that are born and die between two looks at
-//! `/proc`. CPU-wide events would see, and slow down, everybody else.
+//! `/proc`. CPU-wide events see, and slow down, everybody else; but the kernel does not set them up anew whenever a
+//! thread comes to run, which can cost more than all samples.
 
 use super::error::{self, LiveError, refused};
 use super::event::{self, Attr, CPU_CLOCK, Event, Ring, SOFTWARE, flag};
@@ -36,23 +37,32 @@ pub(super) struct Clock {
     /// Count, and sample nothing.
     leaders: Vec<Event>,
     buffer: Vec<u8>,
+    /// Records from before belong to somebody else.
+    from_ns: u64,
+    /// What is sampled, as perf calls it, where it is not of threads.
+    of_cpus: Option<&'static str>,
+}
+
+/// A software clock that samples the code of programs.
+fn in_programs(period_ns: u64) -> Attr {
+    let layout = decode::attr();
+    Attr {
+        kind: SOFTWARE,
+        config: CPU_CLOCK,
+        sample_period: period_ns,
+        sample_type: layout.sample_type,
+        sample_regs_user: layout.sample_regs_user,
+        flags: flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV,
+        ..Attr::default()
+    }
 }
 
 impl Clock {
     /// Nothing watched yet; `on_exec`: the clock starts when the process runs its program.
     pub fn new(period_ns: u64, on_exec: bool) -> Clock {
-        let layout = decode::attr();
-        let attr = Attr {
-            kind: SOFTWARE,
-            config: CPU_CLOCK,
-            sample_period: period_ns,
-            sample_type: layout.sample_type,
-            sample_regs_user: layout.sample_regs_user,
-            flags: flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV,
-            ..Attr::default()
-        };
+        let attr = in_programs(period_ns);
         let clock = Precise { name: "cpu-clock".into(), attr, leader: None, cpus: None };
-        Clock::with(following(vec![clock], on_exec), layout)
+        Clock::with(following(vec![clock], on_exec), decode::attr())
     }
 
     /// Precise loads and stores, about so many samples of a thread per second in all.
@@ -80,17 +90,39 @@ impl Clock {
             sample_type: layout.sample_type,
             sample_regs_intr: layout.sample_regs_intr,
             sample_max_stack: KERNEL_CALLERS,
-            flags: flag::EXCLUDE_USER | flag::EXCLUDE_HV | flag::EXCLUDE_CALLCHAIN_USER | flag::USE_CLOCKID,
-            clockid: libc::CLOCK_MONOTONIC,
+            flags: flag::EXCLUDE_USER | flag::EXCLUDE_HV | flag::EXCLUDE_CALLCHAIN_USER,
             ..Attr::default()
         };
-        let mut out = Clock::with(Vec::new(), layout);
+        Clock::on_cpus("cpu-clock", &attr, layout).map_err(error::of_kernel)
+    }
+
+    /// The code of programs, whatever runs on the CPUs: it costs nothing when threads come to run. It tells of all
+    /// processes, from `from_ns` on.
+    ///
+    /// # Errors
+    /// The kernel refuses: one must have the right to watch everybody.
+    pub fn of_cpus(period_ns: u64, from_ns: u64) -> io::Result<Clock> {
+        let mut attr = in_programs(period_ns);
+        attr.flags |= RECORDS;
+        let clock = Clock::on_cpus("cpu-clock of all CPUs", &attr, decode::attr())?;
+        Ok(clock.from(from_ns))
+    }
+
+    /// Of what happens before then another clock tells.
+    pub fn from(self, from_ns: u64) -> Clock {
+        Clock { from_ns, ..self }
+    }
+
+    fn on_cpus(words: &'static str, attr: &Attr, layout: tussle_perf::Attr) -> io::Result<Clock> {
+        let flags = attr.flags | flag::USE_CLOCKID | flag::SAMPLE_ID_ALL;
+        let attr = Attr { flags, clockid: libc::CLOCK_MONOTONIC, ..*attr };
+        let mut out = Clock { of_cpus: Some(words), ..Clock::with(Vec::new(), layout) };
         for (n, cpu) in out.cpus.iter().enumerate() {
             let event = match Event::open(&attr, event::ANY_THREAD, *cpu) {
                 Ok(event) => event,
                 // Went offline.
                 Err(e) if e.raw_os_error() == Some(libc::ENODEV) => continue,
-                Err(e) => return Err(error::of_kernel(e)),
+                Err(e) => return Err(e),
             };
             out.rings.push(ring(&event)?);
             out.events[n].push(event);
@@ -101,7 +133,8 @@ impl Clock {
     fn with(sampled: Vec<Precise>, layout: tussle_perf::Attr) -> Clock {
         let cpus = online();
         let events = cpus.iter().map(|_| Vec::new()).collect();
-        Clock { sampled, layout, cpus, rings: Vec::new(), events, leaders: Vec::new(), buffer: Vec::new() }
+        let (rings, leaders, buffer) = (Vec::new(), Vec::new(), Vec::new());
+        Clock { sampled, layout, cpus, rings, events, leaders, buffer, from_ns: 0, of_cpus: None }
     }
 
     /// Stops or goes on with everything that this thread has opened.
@@ -120,7 +153,7 @@ impl Clock {
     /// What is sampled, as perf calls it.
     pub fn words(&self) -> String {
         let names: Vec<&str> = self.sampled.iter().map(|s| s.name.as_str()).collect();
-        if names.is_empty() { "cpu-clock".into() } else { names.join("+") }
+        self.of_cpus.map_or_else(|| names.join("+"), Into::into)
     }
 
     /// How its records are laid out.
@@ -209,7 +242,7 @@ impl Clock {
     fn keep(&mut self, n: usize, event: Event) -> Result<(), LiveError> {
         match self.events[n].first() {
             Some(first) => event.write_to(first).map_err(LiveError::Perf)?,
-            None => self.rings.push(ring(&event)?),
+            None => self.rings.push(ring(&event).map_err(LiveError::Rings)?),
         }
         self.events[n].push(event);
         Ok(())
@@ -221,16 +254,20 @@ impl Clock {
         }
     }
 
-    /// Everything that the kernel has written since the last call, CPU by CPU.
-    pub fn take(&mut self) -> Vec<u8> {
+    /// What the kernel has written up to a time, in order, and has not been taken yet.
+    pub fn take(&mut self, until_ns: u64) -> Vec<u8> {
         self.drain();
-        std::mem::take(&mut self.buffer)
+        let (ready, later) = decode::in_order(&self.buffer, &self.layout, self.from_ns..until_ns);
+        self.buffer = later;
+        ready
     }
 }
 
+/// What happens to processes and threads.
+const RECORDS: u64 = flag::MMAP | flag::MMAP2 | flag::COMM | flag::COMM_EXEC | flag::TASK;
+
 /// The events as a process and all that it starts is followed with them; the first of a CPU tells what happens, too.
 fn following(mut events: Vec<Precise>, on_exec: bool) -> Vec<Precise> {
-    const RECORDS: u64 = flag::MMAP | flag::MMAP2 | flag::COMM | flag::COMM_EXEC | flag::TASK;
     let start = if on_exec { flag::DISABLED | flag::ENABLE_ON_EXEC } else { 0 };
     let mut told: Vec<Option<Vec<i32>>> = Vec::new();
     for e in &mut events {
@@ -238,7 +275,7 @@ fn following(mut events: Vec<Precise>, on_exec: bool) -> Vec<Precise> {
         told.push(e.cpus.clone());
         e.attr.flags |= if first { RECORDS } else { 0 };
         for attr in std::iter::once(&mut e.attr).chain(&mut e.leader) {
-            attr.flags |= start | flag::INHERIT | flag::USE_CLOCKID;
+            attr.flags |= start | flag::INHERIT | flag::USE_CLOCKID | flag::SAMPLE_ID_ALL;
             attr.clockid = libc::CLOCK_MONOTONIC;
         }
     }
@@ -246,12 +283,12 @@ fn following(mut events: Vec<Precise>, on_exec: bool) -> Vec<Precise> {
 }
 
 /// As large as allowed.
-fn ring(event: &Event) -> Result<Ring, LiveError> {
+fn ring(event: &Event) -> io::Result<Ring> {
     let mut pages = RING_PAGES;
     loop {
         match Ring::new(event, pages) {
             Ok(ring) => return Ok(ring),
-            Err(e) if pages <= 4 => return Err(LiveError::Rings(e)),
+            Err(e) if pages <= 4 => return Err(e),
             Err(_) => pages /= 2,
         }
     }

@@ -3,6 +3,7 @@
 use super::event::{Attr, BREAKPOINT, CPU_CLOCK, Event, Ring, SOFTWARE, TIMES, flag, thread_ns};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tussle_live::confirm::WATCHED_MAX;
 use tussle_live::decode;
 use tussle_live::registers::SAMPLED;
 use super::pmu::Precise;
@@ -25,6 +26,8 @@ pub struct Cost {
     pub arming_ns: u64,
     /// Of taking a thread's clock down and setting it up again, each time that the thread sleeps and wakes.
     pub switch_ns: u64,
+    /// The same of four armed words.
+    pub armed_switch_ns: u64,
 }
 
 /// Assumed of a precise event where none came.
@@ -38,8 +41,8 @@ pub(super) enum Of<'a> {
     Kernel,
 }
 
-/// Measures both; takes about 50 ms.
-pub(super) fn measure(of: Of) -> Cost {
+/// Measures all of them, for a clock of the period that goes with the cost of a sample; takes some tenths of a second.
+pub(super) fn measure(of: Of, period_ns: impl Fn(u64) -> u64) -> Cost {
     let (trap_ns, arming_ns) = trap().unwrap_or((TRAP_MIN_NS, TRAP_MIN_NS));
     let sample_ns = match of {
         Of::Precise(events) => precise(events).unwrap_or(PRECISE_NS),
@@ -48,12 +51,16 @@ pub(super) fn measure(of: Of) -> Cost {
     let sample_ns = sample_ns.max(SAMPLE_MIN_NS);
     let switch_ns = match of {
         // Of several events it is taken to cost as much for each.
-        Of::Precise(events) => switch().unwrap_or(SWITCH_NS) * events.len() as u64,
-        Of::Program => switch().unwrap_or(SWITCH_NS),
+        Of::Precise(events) => switch(1_000_000_000) * events.len() as u64,
+        Of::Program => switch(period_ns(sample_ns)),
         // Those clocks are of the CPU, whatever it runs.
         Of::Kernel => 0,
     };
-    Cost { sample_ns, trap_ns: trap_ns.max(TRAP_MIN_NS), arming_ns, switch_ns }
+    let armed_switch_ns = match of {
+        Of::Kernel => 0,
+        _ => per_switch(&armed()).unwrap_or(SWITCH_NS),
+    };
+    Cost { sample_ns, trap_ns: trap_ns.max(TRAP_MIN_NS), arming_ns, switch_ns, armed_switch_ns }
 }
 
 /// In the kernel: it fills memory with zeros.
@@ -133,33 +140,48 @@ fn precise(events: &[Precise]) -> Option<u64> {
     found.get(found.len() / 2).copied()
 }
 
-/// Two threads on one CPU that wake each other, with and without clocks; the median difference per change.
-fn switch() -> Option<u64> {
+/// Of a clock with this period. The shorter it is, the more often it is the next thing that the CPU's timer must wait
+/// for, and setting that up costs most: 1 µs for 1 s and 12 µs for 2 ms in a virtual machine. The few samples that are
+/// taken meanwhile are in it.
+pub(super) fn switch(period_ns: u64) -> u64 {
+    let attr = Attr { kind: SOFTWARE, config: CPU_CLOCK, sample_period: period_ns, ..Attr::default() };
+    let attr = Attr { sample_type: bit::IP, flags: flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV, ..attr };
+    per_switch(&[attr]).unwrap_or(SWITCH_NS)
+}
+
+/// As many words as can be armed, which nobody touches.
+fn armed() -> [Attr; WATCHED_MAX] {
+    static WORDS: [AtomicU64; WATCHED_MAX] = [const { AtomicU64::new(0) }; WATCHED_MAX];
+    std::array::from_fn(|n| {
+        let attr = watching(WORDS[n].as_ptr() as u64, true);
+        Attr { flags: attr.flags & !flag::DISABLED, ..attr }
+    })
+}
+
+/// Two threads on one CPU that wake each other, with and without events on both; the median difference per change.
+fn per_switch(events: &[Attr]) -> Option<u64> {
     let mut found: Vec<u64> = Vec::new();
     for _ in 0..5 {
-        let free = ping_pong(false)?;
-        found.push(ping_pong(true)?.saturating_sub(free));
+        let free = ping_pong(&[])?;
+        found.push(ping_pong(events)?.saturating_sub(free));
     }
     found.sort_unstable();
     Some(found[found.len() / 2])
 }
 
 /// CPU time per change between two threads, nanoseconds.
-fn ping_pong(clocks: bool) -> Option<u64> {
+fn ping_pong(events: &[Attr]) -> Option<u64> {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
-    const TURNS: u64 = 300;
-    // Slower than a measurement lasts: no sample disturbs it.
-    let attr = Attr { kind: SOFTWARE, config: CPU_CLOCK, sample_period: 1_000_000_000, ..Attr::default() };
-    let attr = Attr { sample_type: bit::IP, flags: flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV, ..attr };
+    const TURNS: u64 = 200;
     // SAFETY: cannot fail.
     let cpu = unsafe { libc::sched_getcpu() };
-    let open = || clocks.then(|| Event::open(&attr, 0, cpu)).transpose().ok();
+    let open = || events.iter().map(|e| Event::open(e, 0, cpu)).collect::<Result<Vec<_>, _>>().ok();
     let (mut ours, mut theirs) = UnixStream::pair().ok()?;
     let (other, own) = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             stay_on(cpu);
-            let _event = open()?;
+            let _events = open()?;
             let begin = thread_ns();
             let mut byte = [0];
             while theirs.read_exact(&mut byte).is_ok() && byte[0] == 0 && theirs.write_all(&byte).is_ok() {}
@@ -167,7 +189,7 @@ fn ping_pong(clocks: bool) -> Option<u64> {
         });
         let own = scope.spawn(move || {
             stay_on(cpu);
-            let _event = open()?;
+            let _events = open()?;
             let begin = thread_ns();
             let mut byte = [0];
             for _ in 0..TURNS {

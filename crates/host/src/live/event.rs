@@ -16,6 +16,7 @@ pub(super) mod flag {
     pub const FREQUENCY: u64 = 1 << 10;
     pub const ENABLE_ON_EXEC: u64 = 1 << 12;
     pub const TASK: u64 = 1 << 13;
+    pub const SAMPLE_ID_ALL: u64 = 1 << 18;
     pub const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
     pub const MMAP2: u64 = 1 << 23;
     pub const COMM_EXEC: u64 = 1 << 24;

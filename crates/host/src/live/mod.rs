@@ -1,6 +1,7 @@
 //! Watching running programs: perf's software clock, debug registers, `/proc`. Never `ptrace`, never a write to the
 //! watched process.
 
+mod budget;
 mod clock;
 mod command;
 mod cost;
@@ -12,10 +13,12 @@ mod pmu;
 mod target;
 mod watch;
 
+pub use budget::{Overhead, Way};
 pub use cost::Cost;
 pub use error::LiveError;
 pub use target::{LiveImages, Procs};
 
+use budget::rate;
 use clock::Clock;
 use command::Waiting;
 use load::Load;
@@ -27,7 +30,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tussle_evidence::{Evidence, Loss, Unit};
 use tussle_live::convert::{self, About, Operands};
 use tussle_live::decode;
-use tussle_live::session::{Process, Session, Target};
+use tussle_live::session::{Process, Session};
 use watch::Watcher;
 
 /// Samples per second of a running thread at most.
@@ -42,8 +45,8 @@ const RATE_HZ_MIN: u64 = 50;
 /// Rings are read so often at least.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The clock may cost so much before it has to pause.
-const SLACK_NS: u64 = 2_000_000;
+/// The kernel may take so long to write a record after it looked at the clock.
+const LATE_NS: u64 = 1_000_000;
 
 /// Maps of all processes are read so often.
 const REFRESH_NS: u64 = 1_000_000_000;
@@ -93,25 +96,6 @@ pub struct Options {
     pub confirm: bool,
 }
 
-/// What watching costs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Overhead {
-    /// Measured before.
-    pub cost: Cost,
-    /// Samples per second of a running thread.
-    pub rate_hz: u64,
-    /// Hits of debug registers.
-    pub hits: u64,
-    /// Times that words were armed.
-    pub armings: u64,
-    /// Times that watched threads came to run while the clock was on.
-    pub switches: u64,
-    /// Time for which the clock paused to keep to the budget.
-    pub paused_ns: u64,
-    /// Share of the watched threads' CPU time; `None` when they had none.
-    pub share: Option<f64>,
-}
-
 /// Programs that are being watched.
 pub struct Watching {
     /// What is known.
@@ -120,6 +104,7 @@ pub struct Watching {
     clock: Clock,
     watcher: Watcher,
     load: Load,
+    way: Way,
     /// Since when the clock pauses.
     paused_at_ns: Option<u64>,
     /// For how long it did before.
@@ -167,15 +152,16 @@ impl Watching {
         let choice = pmu::choose(options.sampling, Path::new(pmu::DEVICES), &mut pmu::Machine)?;
         Ok(match choice {
             Choice::Precise(events) => {
-                let cost = cost::measure(cost::Of::Precise(&events));
-                let clock = Clock::precise(&events, rate(&options, &cost), on_exec);
+                let cost = cost::measure(cost::Of::Precise(&events), |_| 0);
+                let clock = Clock::precise(&events, rate(&options, cost.sample_ns), on_exec);
                 let mut out = Watching::new(options, cost, clock);
                 out.session.unit = Unit::PreciseSamples;
                 out
             }
             Choice::Software(remark) => {
-                let cost = cost::measure(cost::Of::Program);
-                let clock = Clock::new(1_000_000_000 / rate(&options, &cost), on_exec);
+                let period_ns = |sample_ns| 1_000_000_000 / rate(&options, sample_ns);
+                let cost = cost::measure(cost::Of::Program, period_ns);
+                let clock = Clock::new(period_ns(cost.sample_ns), on_exec);
                 let mut out = Watching::new(options, cost, clock);
                 out.remarks.extend(remark);
                 out
@@ -187,8 +173,8 @@ impl Watching {
         if options.sampling == Sampling::Pmu {
             return Err(LiveError::NoPmu("the kernel is watched with the software clock alone".into()));
         }
-        let cost = cost::measure(cost::Of::Kernel);
-        let clock = Clock::of_kernel(1_000_000_000 / rate(&options, &cost))?;
+        let cost = cost::measure(cost::Of::Kernel, |_| 0);
+        let clock = Clock::of_kernel(1_000_000_000 / rate(&options, cost.sample_ns))?;
         let mut out = Watching::new(options, cost, clock);
         out.session = Session::of_kernel(found.kernel);
         out.procs = Procs::with_kernel(found.memory, found.file);
@@ -197,7 +183,7 @@ impl Watching {
     }
 
     fn new(options: Options, cost: Cost, clock: Clock) -> Watching {
-        let rate_hz = rate(&options, &cost);
+        let rate_hz = rate(&options, cost.sample_ns);
         let begin_ns = event::now_ns();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Watching {
@@ -206,6 +192,7 @@ impl Watching {
             clock,
             watcher: Watcher::new(now.as_nanos() as u64, begin_ns),
             load: Load::default(),
+            way: Way::Threads,
             paused_at_ns: None,
             paused_ns: 0,
             cost,
@@ -270,69 +257,14 @@ impl Watching {
             } else {
                 std::thread::sleep(TICK.min(Duration::from_nanos(until - before)));
             }
-            self.collect();
+            self.collect(event::now_ns().saturating_sub(LATE_NS));
             self.keep_to_budget();
             if self.finished() {
-                self.collect();
                 break;
             }
         }
         self.note_ends();
         self.end_ns = event::now_ns();
-    }
-
-    /// CPU time of the watched threads; of the kernel, that of all CPUs, whatever they run: the clock stops all.
-    fn cpu_ns(&self) -> u64 {
-        if self.is_kernel() {
-            return event::now_ns().saturating_sub(self.begin_ns) * self.clock.cpus() as u64;
-        }
-        let ran = self.load.ran_ns.unwrap_or(0);
-        let c = &self.session.counts;
-        match self.session.unit {
-            // Samples of a clock are time.
-            Unit::ClockSamples => ran.max((c.samples + c.lost) * 1_000_000_000 / self.rate_hz),
-            _ => ran,
-        }
-    }
-
-    /// What the clock has cost the watched threads.
-    fn clock_ns(&self) -> u64 {
-        self.taken() * self.cost.sample_ns + self.load.switches * self.cost.switch_ns
-    }
-
-    /// While the clock paused nobody told which processes began to run another program.
-    fn changed_meanwhile(&mut self) {
-        let known: Vec<(u32, String)> =
-            self.session.alive().map(|(_, p)| (p.pid, p.program.exe.clone())).collect();
-        for (pid, exe) in known {
-            if self.procs.program(pid).is_some_and(|now| now.exe != exe) {
-                let name = self.procs.thread_name(pid, pid).unwrap_or_default();
-                self.session.take(&decode::Event::Named(pid, pid, name, true), &mut self.procs);
-            }
-        }
-    }
-
-    /// Half of the budget is for samples: where the clock itself costs more, it pauses.
-    fn keep_to_budget(&mut self) {
-        if self.is_kernel() || self.child.is_some() && self.session.threads.is_empty() {
-            return;
-        }
-        let (now, on) = (event::now_ns(), self.paused_at_ns.is_none());
-        self.load.read(&self.session, now, on);
-        let allowed = (self.cpu_ns() as f64 * self.options.overhead / 2.0) as u64;
-        let spent = self.clock_ns();
-        let wanted = if on { spent < allowed + SLACK_NS } else { spent <= allowed };
-        if wanted == on {
-            return;
-        }
-        self.clock.switch(wanted);
-        if wanted {
-            self.paused_ns = self.all_paused_ns(now);
-            self.paused_at_ns = None;
-            self.changed_meanwhile();
-        } else {
-            self.paused_at_ns = Some(now);
-        }
     }
 
     /// While the clock pauses, nobody tells who ends.
@@ -344,50 +276,33 @@ impl Watching {
         }
     }
 
-    fn all_paused_ns(&self, now_ns: u64) -> u64 {
-        self.paused_ns + self.paused_at_ns.map_or(0, |at| now_ns.saturating_sub(at))
-    }
-
     fn is_kernel(&self) -> bool {
         matches!(self.options.who, Who::Kernel(_))
     }
 
-    /// Samples taken, those that were not written included.
-    fn taken(&self) -> u64 {
-        match self.is_kernel() {
-            true => self.cpu_ns() / (1_000_000_000 / self.rate_hz),
-            // In the kernel's code a thread is interrupted, too, but no sample is written.
-            false => (self.session.counts.samples + self.session.counts.lost + self.session.counts.kernels)
-                .max(self.load.on_ns / (1_000_000_000 / self.rate_hz)),
-        }
-    }
-
     fn may_watch(&self, now_ns: u64) -> bool {
         let passed = now_ns.saturating_sub(self.begin_ns);
-        // The other half of the budget is for samples.
-        let allowed = (self.cpu_ns() as f64 * self.options.overhead / 2.0) as u64;
         self.options.confirm
             && self.watcher.refused.is_none()
             && passed > FIRST_WATCH_NS
-            && self.watcher.spent.ns(&self.cost) < allowed
+            && self.has_room_for_registers()
             && self.session.lines.all().any(|l| l.1.shared())
     }
 
-    fn collect(&mut self) {
-        let bytes = self.clock.take();
-        let mut events = decode::events(&bytes, self.clock.layout());
-        if self.is_kernel() {
-            // Which CPU came after which tells fights from what moves with a task.
-            let time = |e: &decode::Event| if let decode::Event::Sample(s) = e { s.time_ns } else { None };
-            events.sort_by_key(time);
-        }
-        for event in events {
+    /// Takes what happened until then, in order: which thread came after which matters, and what a process ran.
+    fn collect(&mut self, until_ns: u64) {
+        let bytes = self.clock.take(until_ns);
+        for event in decode::events(&bytes, self.clock.layout()) {
             self.session.take(&event, &mut self.procs);
         }
         let now = event::now_ns();
         if now - self.refreshed_ns > REFRESH_NS {
             self.refreshed_ns = now;
             self.session.refresh(&mut self.procs);
+            // A program that sleeps has no time of which the budget is a share: the clock may never go on.
+            if self.paused_at_ns.is_some() {
+                self.changed_meanwhile();
+            }
         }
     }
 
@@ -402,22 +317,6 @@ impl Watching {
             return self.session.alive().all(|(_, p)| target::is_gone(p.pid));
         }
         self.child.is_none() && self.session.alive().all(|(_, p)| target::is_gone(p.pid))
-    }
-
-    /// What it cost so far.
-    pub fn overhead(&self) -> Overhead {
-        let cpu_ns = self.cpu_ns();
-        let spent = self.watcher.spent;
-        let lost = self.clock_ns() + spent.ns(&self.cost);
-        Overhead {
-            cost: self.cost,
-            rate_hz: self.rate_hz,
-            hits: spent.hits,
-            armings: spent.armings,
-            switches: self.load.switches,
-            paused_ns: self.all_paused_ns(self.end_ns),
-            share: (cpu_ns > 0).then(|| lost as f64 / cpu_ns as f64),
-        }
     }
 
     /// Seconds watched.
@@ -442,6 +341,7 @@ impl Watching {
             count: 1,
             note: why,
         };
+        self.collect(u64::MAX);
         let o = self.overhead();
         let share = o.share.map_or("unknown".into(), |s| format!("{:.2}%", 100.0 * s));
         let mut flags = vec![
@@ -483,13 +383,6 @@ impl Drop for Watching {
             let _ = child.try_wait();
         }
     }
-}
-
-/// Half of the budget is for samples.
-fn rate(options: &Options, cost: &Cost) -> u64 {
-    let affordable = (options.overhead / 2.0 * 1e9 / cost.sample_ns as f64) as u64;
-    let wanted = options.rate_hz.unwrap_or(RATE_HZ).min(RATE_HZ_MAX);
-    wanted.min(affordable).max(RATE_HZ_MIN)
 }
 
 fn cpu_model() -> String {

@@ -13,14 +13,14 @@ use tussle_naming::Images;
 use super::kernel::Memory;
 use crate::images::HostImages;
 
-/// A list of JIT functions above this is not read.
+/// What a JIT compiler wrote is not read above this.
 const JIT_BYTES_MAX: u64 = 256 << 20;
 
 /// The processes of this machine. Files that were read stay open, so that they can be named after their process ended.
 #[derive(Default)]
 pub struct Procs {
     files: HashMap<String, (Bytes, u32)>,
-    jit_sizes: HashMap<u32, u64>,
+    jit_sizes: HashMap<PathBuf, u64>,
     kernel: Memory,
 }
 
@@ -29,6 +29,18 @@ impl Procs {
     pub(super) fn with_kernel(memory: Memory, file: Option<(String, Bytes)>) -> Procs {
         let files = file.into_iter().map(|(path, bytes)| (path, (bytes, KERNEL_PID))).collect();
         Procs { files, kernel: memory, ..Procs::default() }
+    }
+
+    /// A file that a JIT compiler writes, as the process sees it, or as this machine does when the process is gone.
+    fn grown(&mut self, pid: u32, path: &str) -> Option<Vec<u8>> {
+        let seen = Some(inside(pid, path)).filter(|_| !is_gone(pid));
+        let path = seen.unwrap_or_else(|| path.into());
+        let size = fs::metadata(&path).ok()?.len();
+        // Read again only when it has grown: there may be a sample in new code every millisecond.
+        if size > JIT_BYTES_MAX || self.jit_sizes.insert(path.clone(), size) == Some(size) {
+            return None;
+        }
+        fs::read(&path).ok()
     }
 }
 
@@ -180,13 +192,12 @@ impl Target for Procs {
     }
 
     fn jit_names(&mut self, pid: u32) -> Option<String> {
-        let path = inside(pid, &format!("/tmp/perf-{}.map", own_number(pid)));
-        let size = fs::metadata(&path).ok()?.len();
-        // Read again only when it has grown: there may be a sample in new code every millisecond.
-        if size > JIT_BYTES_MAX || self.jit_sizes.insert(pid, size) == Some(size) {
-            return None;
-        }
-        Some(String::from_utf8_lossy(&fs::read(&path).ok()?).into_owned())
+        let bytes = self.grown(pid, &format!("/tmp/perf-{}.map", own_number(pid)))?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn jit_dump(&mut self, pid: u32, path: &str) -> Option<Vec<u8>> {
+        self.grown(pid, path)
     }
 
     fn now_ns(&mut self) -> u64 {

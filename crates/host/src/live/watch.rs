@@ -2,6 +2,7 @@
 
 use super::cost::{Cost, watching, watching_kernel};
 use super::event::{self, Event, Ring, TIMES, now_ns};
+use super::load;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use tussle_evidence::TouchKind;
@@ -41,12 +42,15 @@ impl Random {
 pub(super) struct Spent {
     pub armings: u64,
     pub hits: u64,
+    /// Times that the thread came to run while words were armed, times the words.
+    pub switches: u64,
 }
 
 impl Spent {
     /// Nanoseconds of the watched threads' time.
     pub fn ns(&self, cost: &Cost) -> u64 {
-        self.hits * cost.trap_ns + self.armings * cost.arming_ns
+        let switches_ns = self.switches * cost.armed_switch_ns / WATCHED_MAX as u64;
+        self.hits * cost.trap_ns + self.armings * cost.arming_ns + switches_ns
     }
 }
 
@@ -105,11 +109,15 @@ impl Watcher {
             }
         };
         self.spent.armings += armed.events.len() as u64;
+        let came_to_run = || switches(session, group.thread);
+        let before = came_to_run();
         std::thread::sleep(std::time::Duration::from_nanos(window));
+        let switches = came_to_run().saturating_sub(before);
         let times: Vec<(u64, u64)> = armed.events.iter().map(|e| e.count().unwrap_or_default()).collect();
         let mut bytes = Vec::new();
         armed.ring.drain(&mut bytes);
         let span = (armed.armed_ns - self.begin_ns, now_ns() - self.begin_ns);
+        self.spent.switches += switches * armed.events.len() as u64;
         drop(armed.events);
         let hits = self.hits(session, target, &group, &bytes);
         for (word, (count, ran_ns)) in group.words.iter().zip(times) {
@@ -170,6 +178,13 @@ impl Watcher {
         }
         hits
     }
+}
+
+/// Times that a thread came to run so far; CPUs do not.
+fn switches(session: &Session, thread: u32) -> u64 {
+    let Some(t) = session.threads.get(thread as usize).filter(|_| session.kernel.is_none()) else { return 0 };
+    let pid = session.processes.get(t.process as usize).map(|p| p.pid);
+    pid.and_then(|pid| load::of_thread(pid, t.tid)).map_or(0, |(_, times)| times)
 }
 
 /// By word.

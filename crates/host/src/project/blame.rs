@@ -55,12 +55,22 @@ fn describes_a_build(path: &Path) -> bool {
 /// Lines with an absolute path of a compiler, or, where the text is somebody's `own`, that turn `PATH` away.
 fn named(text: &str, own: bool) -> Vec<(usize, String)> {
     let separates = |c: char| c.is_whitespace() || "\"'=:;,()`$".contains(c);
-    let is_compiler = |word: &&str| {
-        word.starts_with('/') && word.rsplit('/').next().is_some_and(|n| language_of(n).is_some())
-    };
+    // `${TOOLS}/gcc` stays one word behind its dollar.
+    let is_path = |word: &str| word.starts_with('/') || (word.starts_with('{') && word.contains("}/"));
+    let is_compiler =
+        |word: &&str| is_path(word) && word.rsplit('/').next().is_some_and(|n| language_of(n).is_some());
     let lines = text.lines().enumerate().filter(|(_, l)| !l.trim_start().starts_with('#'));
-    let compiler = |l: &str| Some(format!("names {}", l.split(separates).find(is_compiler)?));
+    let compiler =
+        |l: &str| Some(format!("names {}", with_variable(l, l.split(separates).find(is_compiler)?)));
     lines.filter_map(|(n, l)| Some((n + 1, compiler(l).or_else(|| path(l).filter(|_| own))?))).collect()
+}
+
+/// A word of a line with the variable before it: `$(TOOLS)/gcc`.
+fn with_variable<'l>(line: &'l str, word: &'l str) -> &'l str {
+    let at = word.as_ptr() as usize - line.as_ptr() as usize;
+    let before = &line[..at];
+    let begin = if before.ends_with(')') || word.starts_with('{') { before.rfind('$') } else { None };
+    &line[begin.unwrap_or(at)..at + word.len()]
 }
 
 /// What a line does to `PATH`, by which compilers are found.
@@ -95,6 +105,17 @@ mod tests {
         )
         .unwrap();
         assert_eq!(compilers_named(dir.path()), ["Makefile:2 names /usr/bin/gcc-12"]);
+    }
+
+    #[test]
+    fn a_folder_in_a_variable_is_named_with_it() {
+        let check = |line: &str, expect: &str| {
+            assert_eq!(named(line, true).pop().map(|n| n.1).as_deref(), Some(expect), "{line}");
+        };
+        check("CC := $(TOOLS)/gcc -O2", "names $(TOOLS)/gcc");
+        check("CC=\"${TOOLS}/bin/gcc\"", "names ${TOOLS}/bin/gcc");
+        check("set(CMAKE_C_COMPILER /opt/bin/gcc)", "names /opt/bin/gcc");
+        assert!(named("CC := $(CROSS)gcc", true).is_empty());
     }
 
     #[test]

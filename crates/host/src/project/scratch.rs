@@ -1,6 +1,7 @@
 //! Copies of a source folder: tussle never builds in, or writes to, the folder that it was pointed at. What a build
 //! writes through a link that leaves the folder is not in our hands: `untouched` sees it.
 
+use super::copying::writable_copy;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -188,14 +189,6 @@ fn resolved(path: &Path) -> Option<PathBuf> {
     let there = path.ancestors().find_map(|a| Some((fs::canonicalize(a).ok()?, a)));
     let (end, a) = there?;
     Some(path.strip_prefix(a).map_or(end.clone(), |rest| end.join(rest)))
-}
-
-/// Copies a file that may be read only into one that may be patched.
-pub(crate) fn writable_copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::copy(from, to)?;
-    let mode = fs::metadata(to)?.permissions().mode();
-    fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o200))
 }
 
 /// A relative link at `path` goes up out of the folder that the path is relative to, by its words alone.

@@ -1,7 +1,7 @@
 //! The programs that a build left: as its own description names them, else executables that were not there before.
 
+use super::described::{Described, by_cmake, by_meson, json};
 use super::{BUILD_FOLDER, BuildError, System};
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -44,25 +44,49 @@ impl Programs {
     pub fn after(system: &System, copy: &Path, before: &Before) -> Programs {
         let build = copy.join(BUILD_FOLDER);
         let described = match system {
-            System::CMake => described_by_cmake(&build),
-            System::Meson => described_by_meson(&build),
+            System::CMake => by_cmake(&build),
+            System::Meson => by_meson(&build),
             _ => None,
         };
+        // What a description leaves to builds of its own (`ExternalProject_Add`) it does not name.
+        let described = described.filter(|d| !d.programs.is_empty());
+        let only = described.as_ref().and_then(Described::only);
+        let (found, helpers) = match described {
+            Some(d) => (d.programs, d.helpers),
+            None => (Programs::made(copy, before), BTreeSet::new()),
+        };
         let tests = tests_of(system, &build);
-        let found = described.unwrap_or_else(|| {
-            let now = Programs::before(copy).0;
-            now.into_iter()
-                .filter(|(p, time)| before.0.get(p) != Some(time))
-                .map(|(p, _)| copy.join(p))
-                .collect()
-        });
         let mut out = Programs::default();
         for path in own_files(&found) {
             let relative = path.strip_prefix(copy).unwrap_or(path).to_path_buf();
-            let aside = tests.contains(path) || is_aside(&relative);
-            if aside { &mut out.others } else { &mut out.candidates }.push(relative);
+            let aside = tests.contains(path) || helpers.contains(path) || is_aside(&relative);
+            let one = only.as_deref() == Some(path);
+            if aside && !one { &mut out.others } else { &mut out.candidates }.push(relative);
         }
+        out.as_cargo_runs(system, copy);
         out
+    }
+
+    /// Executables that are new or other than before.
+    fn made(copy: &Path, before: &Before) -> Vec<PathBuf> {
+        let now = Programs::before(copy).0.into_iter();
+        now.filter(|(p, time)| before.0.get(p) != Some(time)).map(|(p, _)| copy.join(p)).collect()
+    }
+
+    /// Of several programs of a package `default-run` is the one that `cargo run` means.
+    fn as_cargo_runs(&mut self, system: &System, copy: &Path) {
+        let package = match system {
+            System::Cargo => copy.to_path_buf(),
+            System::Member(at) => copy.join(at),
+            _ => return,
+        };
+        let Some(name) = super::workspace::default_run(&package) else { return };
+        let is_it = |p: &PathBuf| p.file_name().is_some_and(|n| n == name.as_str());
+        if self.candidates.iter().any(is_it) {
+            let (one, rest) = self.candidates.drain(..).partition(is_it);
+            self.candidates = one;
+            self.others.splice(0..0, rest);
+        }
     }
 
     /// The one candidate.
@@ -136,7 +160,8 @@ fn is_linked(path: &Path) -> bool {
     read && head.starts_with(b"\x7fELF") && matches!(head[16], 2 | 3)
 }
 
-/// Programs among the paths, each file once: of `ln gzip gunzip` the shorter name.
+/// Programs among the paths, each file once: of `ln gzip gunzip` the shorter name, of what `install` has copied the
+/// first.
 fn own_files(found: &[PathBuf]) -> Vec<&PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let mut files: BTreeMap<(u64, u64), &PathBuf> = BTreeMap::new();
@@ -150,6 +175,12 @@ fn own_files(found: &[PathBuf]) -> Vec<&PathBuf> {
     }
     let mut out: Vec<&PathBuf> = files.into_values().collect();
     out.sort_unstable();
+    let mut seen = BTreeSet::new();
+    // An installed copy may have another RPATH, in as many bytes.
+    out.retain(|p| {
+        let len = fs::metadata(p).map_or(0, |m| m.len());
+        seen.insert((p.file_name(), len))
+    });
     out
 }
 
@@ -183,35 +214,6 @@ fn is_aside(relative: &Path) -> bool {
         || name == "test"
 }
 
-/// Executables of cmake's file API (`codemodel-v2`), absolute; `None` if there is no answer.
-fn described_by_cmake(build: &Path) -> Option<Vec<PathBuf>> {
-    let reply = build.join(".cmake/api/v1/reply");
-    let targets = fs::read_dir(&reply)
-        .ok()?
-        .flatten()
-        .filter(|e| e.file_name().to_string_lossy().starts_with("target-"));
-    let mut out = BTreeSet::new();
-    for target in targets {
-        let Some(v) = json(&target.path()) else { continue };
-        if v["type"] == "EXECUTABLE" {
-            let paths = v["artifacts"].as_array().into_iter().flatten().filter_map(|a| a["path"].as_str());
-            out.extend(paths.map(|p| build.join(p)));
-        }
-    }
-    Some(out.into_iter().collect())
-}
-
-/// Executables of `meson introspect --targets`, as the build folder keeps them; tools of subprojects only where the
-/// project has no program of its own.
-fn described_by_meson(build: &Path) -> Option<Vec<PathBuf>> {
-    let targets = json(&build.join("meson-info/intro-targets.json"))?;
-    let all: Vec<&Value> = targets.as_array()?.iter().filter(|t| t["type"] == "executable").collect();
-    let own: Vec<&Value> = all.iter().copied().filter(|t| t["subproject"].is_null()).collect();
-    let programs = if own.is_empty() { all } else { own };
-    let files = programs.into_iter().flat_map(|t| t["filename"].as_array().into_iter().flatten());
-    Some(files.filter_map(|f| f.as_str().map(PathBuf::from)).collect())
-}
-
 /// Programs that the build runs as tests.
 fn tests_of(system: &System, build: &Path) -> BTreeSet<PathBuf> {
     match system {
@@ -239,10 +241,6 @@ fn ctest(dir: &Path, depth: usize, out: &mut BTreeSet<PathBuf>) {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let folders = entries.filter(|e| depth > 0 && e.file_type().is_ok_and(|t| t.is_dir()));
     folders.for_each(|e| ctest(&e.path(), depth - 1, out));
-}
-
-fn json(path: &Path) -> Option<Value> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -290,5 +288,98 @@ mod tests {
         let name = |n: &str| Path::new(BUILD_FOLDER).join(n);
         assert_eq!(after.candidates, [name("gzip")]);
         assert_eq!(after.others, [name("sub/Checks")]);
+    }
+
+    /// A build folder with these programs and files in it; what is a candidate and what is not.
+    fn programs(system: &System, programs: &[&str], files: &[(&str, String)]) -> [Vec<String>; 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let build = dir.path().join(BUILD_FOLDER);
+        let put = |name: &str, bytes: &[u8]| {
+            fs::create_dir_all(build.join(name).parent().unwrap()).unwrap();
+            fs::write(build.join(name), bytes).unwrap();
+        };
+        for (n, name) in programs.iter().enumerate() {
+            // Those of one name are copies of each other.
+            let same = |p: &&str| Path::new(p).file_name() == Path::new(name).file_name();
+            let size = if programs[..n].iter().any(same) { 0 } else { n };
+            put(name, &[b"\x7fELF".as_slice(), &[0; 12], &[2; 4], &vec![0; size]].concat());
+            fs::set_permissions(build.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        for (name, text) in files {
+            put(name, text.replace("BUILD", &build.to_string_lossy()).as_bytes());
+        }
+        let after = Programs::after(system, dir.path(), &Before::default());
+        let names = |list: &[PathBuf]| {
+            list.iter().map(|p| p.strip_prefix(BUILD_FOLDER).unwrap_or(p).display().to_string()).collect()
+        };
+        [names(&after.candidates), names(&after.others)]
+    }
+
+    fn target(name: &str, kind: &str, needs: &[&str]) -> (String, String) {
+        let needs: Vec<_> = needs.iter().map(|n| serde_json::json!({ "id": n })).collect();
+        let v = serde_json::json!({
+            "id": name, "type": kind, "artifacts": [{ "path": name }], "dependencies": needs,
+        });
+        (format!(".cmake/api/v1/reply/target-{name}.json"), v.to_string())
+    }
+
+    fn cmake(programs_of: &[&str], targets: &[(String, String)], tests: &str) -> [Vec<String>; 2] {
+        let mut files: Vec<(&str, String)> = targets.iter().map(|(n, t)| (n.as_str(), t.clone())).collect();
+        files.push(("CTestTestfile.cmake", tests.into()));
+        programs(&System::CMake, programs_of, &files)
+    }
+
+    #[test]
+    fn programs_of_builds_within_the_build_are_found_and_installed_copies_are_one() {
+        let [found, _] = cmake(
+            &["engine/app", "stage/bin/app", "engine/CMakeFiles/a.out"],
+            &[target("engine", "UTILITY", &[])],
+            "",
+        );
+        assert_eq!(found, ["engine/app"]);
+    }
+
+    #[test]
+    fn the_only_program_is_run_also_where_it_is_a_test() {
+        let [found, _] = cmake(&["jobs"], &[target("jobs", "EXECUTABLE", &[])], "add_test(runs \"BUILD/jobs\")\n");
+        assert_eq!(found, ["jobs"]);
+    }
+
+    #[test]
+    fn what_the_build_runs_is_no_candidate_where_there_is_another() {
+        let tool = target("mk", "EXECUTABLE", &[]);
+        let app = target("app", "EXECUTABLE", &["mk"]);
+        let all = target("everything", "UTILITY", &["app"]);
+        let plugin = target("plugin", "MODULE_LIBRARY", &["app"]);
+        let [found, aside] = cmake(&["mk", "app"], &[tool.clone(), app, all, plugin], "");
+        assert_eq!((found, aside), (vec!["app".into()], vec!["mk".to_string()]));
+        let library = target("lib", "STATIC_LIBRARY", &["mk"]);
+        assert_eq!(cmake(&["mk"], &[tool, library], "")[0], ["mk"]);
+        let meson = |custom: &str| {
+            let text = serde_json::json!([
+                { "name": "mk", "type": "executable", "filename": ["BUILD/mk"], "subproject": null },
+                { "name": "app", "type": "executable", "filename": ["BUILD/app"], "subproject": null },
+                { "name": "h", "type": "custom", "target_sources": [{ "compiler": [custom] }] },
+            ]);
+            let file = ("meson-info/intro-targets.json", text.to_string());
+            programs(&System::Meson, &["mk", "app"], &[file])[0].clone()
+        };
+        assert_eq!(meson("mk"), ["app"]);
+        assert_eq!(meson("BUILD/mk"), ["app"]);
+        assert_eq!(meson("python3"), ["app", "mk"]);
+    }
+
+    #[test]
+    fn of_a_package_the_program_that_cargo_runs_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("Cargo.toml"), "[package]\ndefault-run = 'serve'\n").unwrap();
+        let all = || Programs { candidates: vec!["release/admin".into(), "release/serve".into()], others: vec![] };
+        let mut of_cargo = all();
+        of_cargo.as_cargo_runs(&System::Cargo, dir.path());
+        assert_eq!(of_cargo.candidates, [Path::new("release/serve")]);
+        assert_eq!(of_cargo.others, [Path::new("release/admin")]);
+        let mut of_make = all();
+        of_make.as_cargo_runs(&System::Make, dir.path());
+        assert_eq!(of_make, all());
     }
 }

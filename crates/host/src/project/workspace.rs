@@ -18,6 +18,11 @@ pub(super) fn root_above(dir: &Path) -> Option<PathBuf> {
     (!excluded).then(|| root.to_path_buf())
 }
 
+/// The program that `cargo run` means in a package that has several.
+pub(super) fn default_run(dir: &Path) -> Option<String> {
+    values(&manifest(dir)?, "package", "default-run").pop()
+}
+
 fn manifest(dir: &Path) -> Option<String> {
     fs::read_to_string(dir.join("Cargo.toml")).ok()
 }
@@ -60,6 +65,16 @@ fn without_comment(line: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_says_what_cargo_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |text: &str| fs::write(dir.path().join("Cargo.toml"), text).unwrap();
+        put("[package]\nname = 'duo'\ndefault-run = \"serve\" # not admin\n[[bin]]\nname = 'admin'\n");
+        assert_eq!(default_run(dir.path()).as_deref(), Some("serve"));
+        put("[package]\nname = 'duo'\n[package.metadata.x]\ndefault-run = 'no'\n");
+        assert_eq!(default_run(dir.path()), None);
+    }
 
     #[test]
     fn a_member_knows_its_workspace() {

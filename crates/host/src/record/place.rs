@@ -73,7 +73,7 @@ fn cgroup_left(read: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
 }
 
 /// Bytes free at a path; 0 if unknown.
-pub(super) fn room(at: &Path) -> u64 {
+pub(crate) fn room(at: &Path) -> u64 {
     let Ok(c) = std::ffi::CString::new(at.as_os_str().as_bytes()) else { return 0 };
     // SAFETY: statvfs fills plain data or fails.
     unsafe {

@@ -18,6 +18,8 @@ pub struct End {
     status: Option<ExitStatus>,
     /// We told it to end.
     stopped: bool,
+    /// It ended before its load began.
+    undriven: bool,
     notes: Vec<String>,
     said: Said,
 }
@@ -40,6 +42,8 @@ impl End {
             return 0;
         }
         match (status.code(), status.signal()) {
+            // Nothing of what was asked for was recorded.
+            (Some(0), _) if self.undriven => 125,
             (Some(c), _) => c as u8,
             (None, Some(s)) => 128u8.wrapping_add(s as u8),
             (None, None) => 125,
@@ -188,16 +192,23 @@ pub fn run(
     begun(child.id());
     let heard = heard.then(|| Heard::of(&mut child, o.output == Output::Heard));
     let served = o.service.as_ref().map(|s| s.drive(&mut child, Stdio::inherit)).transpose()?;
-    let (status, stopped, notes) = match served {
-        Some(s) => (s.status, s.stopped, s.notes),
+    let mut end = match served {
+        Some(s) => End {
+            status: Some(s.status),
+            stopped: s.stopped,
+            undriven: s.undriven,
+            notes: s.notes,
+            ..End::default()
+        },
         None => {
             o.duration.into_iter().for_each(|d| end_after(d, child.id()));
-            (child.wait()?, false, Vec::new())
+            End { status: Some(child.wait()?), ..End::default() }
         }
     };
     drop(forwarding);
-    let said = heard.map(Heard::end).unwrap_or_default();
-    Ok(End { pid: child.id(), status: Some(status), stopped, notes, said })
+    end.pid = child.id();
+    end.said = heard.map(Heard::end).unwrap_or_default();
+    Ok(end)
 }
 
 /// A service that says when it is ready is listened to for that.

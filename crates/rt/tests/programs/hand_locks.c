@@ -2,13 +2,20 @@
    counters lie on one line, which cannot move more often than the lock changes hands: SECTIONS times.
      -DKIND=NAME    the lock, see below
      -DBROKEN       nobody takes it
+     -DLONG         sections are ten times as long, and a tenth as many
+     -DLATE         all but the first thread come when that one has gone through its sections
      -DPOLLED       (conditions) the counters lie beside the lock's own words, and every other thread does not wait, but
                     looks again and again under the mutex: those looks lose the line to the counters' stores */
 #include "common.h"
 #include <sched.h>
 #include <stdint.h>
+#include <unistd.h>
 
+#ifdef LONG
+enum { THREADS = 4, SECTIONS = 16, PER_SECTION = 20000 };
+#else
 enum { THREADS = 4, SECTIONS = 160, PER_SECTION = 2000 };
+#endif
 /* Made of atomics, the first seven with nodes; of a mutex and conditions from SEMAPHORE on. */
 #define MCS 1
 #define MCS_READY 2
@@ -21,12 +28,14 @@ enum { THREADS = 4, SECTIONS = 160, PER_SECTION = 2000 };
 #define FLAGS 9
 #define ARRAY 10
 #define ARRAY_LATE 11
-#define SEMAPHORE 12
-#define WOKEN_AFTER 13
-#define READERS 14
-#define TICKETS 15
-#define TURNS 16
-#define OWN_TURNS 17
+#define SET_BY_HAND 12
+#define TICKET_SPIN 13
+#define SEMAPHORE 14
+#define WOKEN_AFTER 15
+#define READERS 16
+#define TICKETS 17
+#define TURNS 18
+#define OWN_TURNS 19
 
 #define LINE __attribute__((aligned(128)))
 #define RELAXED __ATOMIC_RELAXED
@@ -214,6 +223,36 @@ static void give(long me)
 }
 #endif
 
+#if KIND == SET_BY_HAND
+static int locked LINE;
+static void take(long me)
+{
+	(void)me;
+	while (SWAP(&locked, 1))
+		usleep(500);
+}
+static void give(long me)
+{
+	(void)me;
+	STORE(&locked, 0);
+}
+#elif KIND == TICKET_SPIN
+static unsigned next LINE, serving LINE;
+static void take(long me)
+{
+	int spins = 0;
+	unsigned mine = __atomic_fetch_add(&next, 1, RELAXED);
+	(void)me;
+	while (LOAD(&serving) != mine)
+		relax(&spins);
+}
+static void give(long me)
+{
+	(void)me;
+	STORE(&serving, serving + 1);
+}
+#endif
+
 #if KIND >= SEMAPHORE
 static pthread_mutex_t mutex LINE = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed LINE = PTHREAD_COND_INITIALIZER, free_again LINE = PTHREAD_COND_INITIALIZER;
@@ -337,6 +376,10 @@ static void *work(void *arg)
 {
 	long me = (long)arg;
 	pthread_barrier_wait(&start);
+#ifdef LATE
+	if (me)
+		usleep(100000);
+#endif
 	for (int k = 0; k < SECTIONS / THREADS; k++) {
 #ifdef BROKEN
 		section(me);

@@ -76,7 +76,9 @@ fn a_field_gets_lines_of_its_own_where_it_is_declared_and_made() {
         "let A { a: x, .. } = a;",
         "A { a: x, b: CacheLine64(AtomicU64::new(f::<u8, u8>(1, 2))) }",
         "-> A {\n",
-        "#[derive(Debug, Default)]\n#[repr(align(64))]\nstruct CacheLine64<T>(T);",
+        "#[derive(Default)]\n#[repr(align(64))]\nstruct CacheLine64<T>(T);",
+        "impl<T: core::fmt::Debug> core::fmt::Debug for CacheLine64<T> {",
+        "impl<T: core::fmt::Display> core::fmt::Display for CacheLine64<T> {",
     ] {
         assert!(new.contains(expected), "{expected}\n{new}");
     }

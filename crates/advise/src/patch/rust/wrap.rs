@@ -8,8 +8,7 @@ use crate::patch::Refusal;
 pub const PADDED_BYTES: u64 = 128;
 
 /// Derives of the struct that the type around a field needs, too.
-const DERIVES: [&str; 9] =
-    ["Debug", "Default", "Clone", "Copy", "PartialEq", "Eq", "PartialOrd", "Ord", "Hash"];
+const DERIVES: [&str; 8] = ["Default", "Clone", "Copy", "PartialEq", "Eq", "PartialOrd", "Ord", "Hash"];
 
 /// What a field is wrapped in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +126,14 @@ fn entry_end(s: &Source<'_>, first: usize, close: usize) -> usize {
     i.min(close)
 }
 
+/// What is printed of a field is as it was without the type around it.
+fn shown(name: &str, how: &str) -> String {
+    format!(
+        "\n\nimpl<T: core::fmt::{how}> core::fmt::{how} for {name}<T> {{\n    fn fmt(&self, f: &mut \
+         core::fmt::Formatter<'_>) -> core::fmt::Result {{\n        core::fmt::{how}::fmt(&self.0, f)\n    }}\n}}"
+    )
+}
+
 /// Tokens of the bodies of `impl .. Name .. {`.
 fn impls(s: &Source<'_>, name: &str) -> Vec<std::ops::Range<usize>> {
     let heads = (0..s.tokens.len()).filter(|i| s.at(*i) == "impl");
@@ -150,7 +157,9 @@ fn definition(s: &Source<'_>, item: &Item, name: &str, bytes: u64, indent: &str)
         "\n\n/// Has cache lines of its own.\n{derive}#[repr(align({bytes}))]\n{public}struct {name}<T>({public}T);\n\n\
          impl<T> core::ops::Deref for {name}<T> {{\n    type Target = T;\n\n    fn deref(&self) -> &T {{\n        \
          &self.0\n    }}\n}}\n\nimpl<T> core::ops::DerefMut for {name}<T> {{\n    fn deref_mut(&mut self) -> &mut T \
-         {{\n        &mut self.0\n    }}\n}}"
+         {{\n        &mut self.0\n    }}\n}}{}{}",
+        shown(name, "Debug"),
+        shown(name, "Display")
     );
     let lines = text.split('\n').map(|l| if l.is_empty() { String::new() } else { format!("{indent}{l}") });
     lines.collect::<Vec<_>>().join("\n")

@@ -1,7 +1,7 @@
 //! Without a table of lines: members of the structs that a diff touches, whose type is what the hot functions work on.
 
 use crate::cmd::source::Source;
-use tussle_advise::apart::{self, Pair, Parting, Question};
+use tussle_advise::apart::{self, Pair, Parting, ToPart};
 use tussle_advise::holders::places;
 use tussle_model::leaf::{Arrays, Leaf, leaves};
 use tussle_model::{TypeId, TypeTable};
@@ -162,6 +162,6 @@ fn partings(table: &TypeTable, target: TypeId, pair: &Pair) -> Vec<Parting> {
     if pair.a / LINE != pair.b / LINE {
         return Vec::new();
     }
-    let question = Question { target, pair, hot: &[], phases: &[0], line: LINE };
+    let question = ToPart { target, pair, hot: &[], phases: &[0], line: LINE };
     apart::part(table, &question, ROWS_MAX).unwrap_or_default()
 }
