@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 
 const FIGHT: &str = "#include <pthread.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
     struct stats { volatile long a; volatile long b; } all;\nstatic pthread_barrier_t go;\n\
-    static void *a(void *x) { pthread_barrier_wait(&go); for (int i = 0; i < 300000; i++) all.a++; return x; }\n\
-    static void *b(void *x) { pthread_barrier_wait(&go); for (int i = 0; i < 300000; i++) all.b++; return x; }\n\
+    static void *a(void *x) { pthread_barrier_wait(&go); for (int i = 0; i < 3000000; i++) all.a++; return x; }\n\
+    static void *b(void *x) { pthread_barrier_wait(&go); for (int i = 0; i < 3000000; i++) all.b++; return x; }\n\
     int main(int argc, char **argv)\n{\n\tpthread_t t[2];\n\tpthread_barrier_init(&go, 0, 2);\n\
     \tpthread_create(&t[0], 0, a, 0);\n\tpthread_create(&t[1], 0, b, 0);\n\
     \tpthread_join(t[0], 0);\n\tpthread_join(t[1], 0);\n\
-    \tif (argc > 1)\n\t\tsleep(atoi(argv[1]));\n\treturn all.a + all.b != 600000;\n}\n";
+    \tif (argc > 1)\n\t\tsleep(atoi(argv[1]));\n\treturn all.a + all.b != 6000000;\n}\n";
 
 struct Hunt {
     folder: tempfile::TempDir,
