@@ -223,7 +223,7 @@ pub fn record_telling(options: &RecordOptions, tell: &mut dyn FnMut(f64)) -> Res
     spawn::tell_where(session.path());
     let mut recorded = finish(session, &known, &end, tell)?;
     if options.service.is_some() {
-        alive::end_those_of(&recorded.alive, recorded.session.path());
+        alive::end_those_of(recorded.session.path());
     }
     recorded.said = end.said();
     recorded.problems.splice(0..0, note.into_iter().chain(end.notes().iter().cloned()));

@@ -40,7 +40,7 @@ fn innermost(me: &mut Cpu) -> Option<&mut Pending> {
 /// Functions of the thread library: what they do to their objects is told when they begin, as where a recorder stands
 /// in front of them, and not access by access.
 fn library(kind: u32) -> bool {
-    LOCKS.contains(&kind) || (COND_WAIT..=JOIN).contains(&kind)
+    LOCKS.contains(&kind) || (COND_WAIT..=JOIN).contains(&kind) || kind == SEM_TRY
 }
 
 /// The thread is inside of the thread library.
@@ -60,9 +60,8 @@ pub fn sleeping(cpu: u32, entered: &Entered) -> bool {
     let Some(p) = (unsafe { innermost(Cpu::of(cpu)) }) else { return false };
     if LOCKS.contains(&p.kind) && p.before.is_none() {
         p.before = Some(sync::lock_contended(entered, p.args[0]));
-    } else if p.kind == SEM_WAIT && p.before.is_none() {
-        sync::sem_wait_begin(entered, p.args[0]);
-        p.before = Some(0);
+    } else if p.kind == SEM_WAIT {
+        awaits_post(entered, p);
     }
     LOCKS.contains(&p.kind) || [SEM_WAIT, COND_WAIT, BARRIER_WAIT, JOIN].contains(&p.kind)
 }
@@ -129,7 +128,7 @@ fn touched(entered: &Entered, p: &Pending, pc: u64) {
             record::note(entered, a, 8, RMW, pc, false);
             mutex(b);
         }
-        COND_SIGNAL | COND_BROADCAST | SEM_WAIT | SEM_POST => record::note(entered, a, 8, RMW, pc, false),
+        COND_SIGNAL | COND_BROADCAST | SEM_WAIT | SEM_TRY | SEM_POST => record::note(entered, a, 8, RMW, pc, false),
         _ => {}
     }
 }
@@ -161,6 +160,8 @@ fn begun(entered: &Entered, p: &mut Pending) -> bool {
             return false;
         }
         BARRIER_WAIT => p.before = Some(sync::barrier_arrive(entered, a)),
+        // SAFETY: a semaphore of the program, whose first word says how often it can be taken.
+        SEM_WAIT if unsafe { (a as *const u32).read_volatile() } == 0 => awaits_post(entered, p),
         SEM_POST => sync::sem_post(entered, a),
         GO_READY => {
             sync::sem_post(entered, b);
@@ -173,6 +174,14 @@ fn begun(entered: &Entered, p: &mut Pending) -> bool {
         _ => {}
     }
     true
+}
+
+/// The thread waits for a semaphore that is not free.
+fn awaits_post(entered: &Entered, p: &mut Pending) {
+    if p.before.is_none() {
+        sync::sem_wait_begin(entered, p.args[0]);
+        p.before = Some(0);
+    }
 }
 
 /// A lock is about to be released.
@@ -264,6 +273,7 @@ fn ended_with(entered: &Entered, p: &Pending, result: u32) {
         }
         BARRIER_WAIT => sync::barrier_leave(entered, a, p.before.unwrap_or(0)),
         SEM_WAIT if p.before.is_some() && result == 0 => sync::sem_wait_end(entered, a),
+        SEM_WAIT | SEM_TRY if result == 0 => sync::sem_taken(entered, a),
         JOIN if result == 0 => {
             // glibc's descriptor of a thread holds the word that the system clears.
             const DESCRIPTOR_BYTES: u64 = 4096;

@@ -38,6 +38,8 @@ pub const GO_RUN: u32 = 29;
 pub const GO_SWITCH: u32 = 30;
 /// No function to watch, but code between the program and the allocator.
 pub const BETWEEN_CODE: u32 = 31;
+/// A semaphore is taken, or not, without waiting.
+pub const SEM_TRY: u32 = 33;
 /// A thread is created: its third argument is where it starts.
 pub const CREATE: u32 = 32;
 

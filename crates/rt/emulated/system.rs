@@ -138,6 +138,11 @@ pub unsafe extern "C" fn tussle_emulated_system(
             }
             Futex => futex(cpu, &a, base),
             Yield => memory::yielding(cpu),
+            Write => {
+                if let Some(entered) = enter(cpu) {
+                    sync::sending(&entered, a[0] as i32);
+                }
+            }
             // The kernel may give it to somebody else at once.
             Munmap => {
                 if let Some(entered) = enter(cpu) {
@@ -219,7 +224,12 @@ pub unsafe extern "C" fn tussle_emulated_system_end(cpu: u32, result: i64, args:
                 }
             }
             ArchPrctl if result == 0 && a[0] == ARCH_SET_FS => cpu::has_pointer(cpu, a[1] + base),
-            Read if result > 0 => memory::by_system(cpu, a[1] + base, result as u64, WRITE),
+            Read if result > 0 => {
+                if let Some(entered) = enter(cpu) {
+                    sync::received(&entered, a[0] as i32);
+                }
+                memory::by_system(cpu, a[1] + base, result as u64, WRITE)
+            }
             Write if result > 0 => memory::by_system(cpu, a[1] + base, result as u64, READ),
             _ => {}
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tussle_rt::watched::*;
 
 /// Symbols and what they do.
-const FUNCTIONS: [(&str, u32); 67] = [
+const FUNCTIONS: [(&str, u32); 68] = [
     ("malloc", MALLOC),
     ("calloc", CALLOC),
     ("realloc", REALLOC),
@@ -45,6 +45,7 @@ const FUNCTIONS: [(&str, u32); 67] = [
     ("pthread_barrier_init", BARRIER_INIT),
     ("pthread_barrier_wait", BARRIER_WAIT),
     ("sem_wait", SEM_WAIT),
+    ("sem_trywait", SEM_TRY),
     ("sem_timedwait", SEM_WAIT),
     ("sem_clockwait", SEM_WAIT),
     ("sem_post", SEM_POST),
