@@ -2,7 +2,7 @@
 
 use crate::cpu::{self, Cpu, ended, enter};
 use crate::{functions, memory, words};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use tussle_rt_core::wire::*;
 use tussle_rt_core::{arena, heap, sync, waits};
 
@@ -89,6 +89,20 @@ const ARCH_SET_FS: u64 = 0x1002;
 const MAP_SHARED: u64 = 0x1;
 const MAP_ANONYMOUS: u64 = 0x20;
 
+/// The machine is one of those that share their numbers.
+static GENERIC_MACHINE: AtomicBool = AtomicBool::new(false);
+
+/// Where glibc and musl describe a thread, by its pointer (`TLS_TCB_AT_TP` and `TLS_DTV_AT_TP` of glibc): from there on
+/// on x86-64, before it elsewhere. The program's own variables lie on the other side.
+pub fn descriptor(pointer: u64) -> core::ops::Range<u64> {
+    const BEHIND_BYTES: u64 = 1024;
+    const BEFORE_BYTES: u64 = 1792;
+    match GENERIC_MACHINE.load(Relaxed) {
+        true => pointer.saturating_sub(BEFORE_BYTES)..pointer,
+        false => pointer..pointer.saturating_add(BEHIND_BYTES),
+    }
+}
+
 /// Memory maps that are written down for shared mappings, in one process at most.
 const SHARED_MAPPINGS_MAX: u32 = 64;
 static SHARED_MAPPINGS: AtomicU32 = AtomicU32::new(0);
@@ -118,6 +132,7 @@ pub unsafe extern "C" fn tussle_emulated_system(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
+        GENERIC_MACHINE.store(generic, Relaxed);
         let call = of_number(generic, number);
         let a = [*args, *args.add(1), *args.add(2), *args.add(3), *args.add(4), *args.add(5)];
         let me = Cpu::of(cpu);

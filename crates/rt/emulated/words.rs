@@ -7,6 +7,7 @@
 
 use crate::cpu::{Cpu, enter, live};
 use crate::functions::{is_go, is_quiet};
+use crate::system;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 use tussle_rt_core::arena::recording;
 use tussle_rt_core::sys::yield_cpu;
@@ -115,8 +116,17 @@ fn matters(cpu: u32, addr: u64) -> bool {
     waits::watched(addr) || unsafe { guards::may_give(live(cpu), addr) }
 }
 
-fn is_told(cpu: u32) -> bool {
-    recording() && !is_go() && !is_quiet(cpu)
+fn is_told(cpu: u32, addr: u64) -> bool {
+    recording() && !is_go() && !is_quiet(cpu) && !in_descriptor(cpu, addr)
+}
+
+/// The word is one by which the thread library describes the calling thread: glibc before 2.37 marks there, at each
+/// call that may wait, that the thread may be cancelled. That is brought back as a lock is, and held for all of the
+/// thread's work between two calls.
+fn in_descriptor(cpu: u32, addr: u64) -> bool {
+    // SAFETY: the calling thread has this number.
+    let pointer = unsafe { Cpu::of(cpu).birth.pointer };
+    pointer != 0 && system::descriptor(pointer).contains(&addr)
 }
 
 /// Threads that are at an atomic instruction of a watched word, by the word's hash: one at a time, so that what is told
@@ -145,7 +155,7 @@ fn take_turn(cpu: u32, addr: u64) {
 /// The calling thread has this number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_emulated_may_change(cpu: u32, addr: u64) -> bool {
-    if !is_told(cpu) {
+    if !is_told(cpu, addr) {
         return false;
     }
     if waits::watched(addr) {
@@ -169,7 +179,7 @@ pub unsafe extern "C" fn tussle_emulated_changing(cpu: u32, addr: u64, from: u64
 /// The calling thread has this number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_emulated_changed(cpu: u32, addr: u64, n: u64, from: u64, to: u64, counts: bool) {
-    if !is_told(cpu) {
+    if !is_told(cpu, addr) {
         return;
     }
     mark(addr);
