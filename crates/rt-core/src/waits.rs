@@ -402,7 +402,7 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         let _ = s.second.fetch_update(Relaxed, Relaxed, |second| (second != NEVER).then_some(0));
         ring(s, TAKEN_TO).store(to, Relaxed);
         // Nobody has what is free: what this thread seemed to have was none.
-        sections::releasing(entered, addr);
+        sections::given_up(entered, addr);
         if how == How::Sets {
             early::after(entered, s);
         }
@@ -475,7 +475,7 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
         return given_by_another(entered, s, from);
     }
     if is_lock(s) {
-        sections::releasing(entered, addr);
+        sections::given_up(entered, addr);
         if s.by_count.load(Relaxed) == 0 {
             sync::unlocking(entered, addr);
         }
