@@ -10,7 +10,7 @@ package's tests are run. A test that passed in every run without patches (--plai
 is run once more to tell flaky ones. Moves and logs stay in DIR/PACKAGE. Exit status 1: a change.
 
 TUSSLE: the binary (target/release/tussle). Servers listen on loopback only. Needs apt-get with network and dpkg-dev, make,
-cmake, perl, tcl, libevent-dev, libgtest-dev, libgmock-dev.
+cmake, perl, tcl, libevent-dev, libgtest-dev, libgmock-dev, libbenchmark-dev.
 """
 import argparse, json, os, pathlib, random, re, shlex, shutil, subprocess, sys, tempfile
 

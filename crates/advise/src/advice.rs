@@ -205,6 +205,8 @@ pub struct Report {
     pub sharing: Sharing,
     /// The list, largest gain first.
     pub advices: Vec<Advice>,
+    /// Proposals that would gain enough and that no patch would do; `notes` say why of the best.
+    pub refused: usize,
     /// Layouts evaluated.
     pub evaluated: usize,
     /// Remarks on what was left out.
@@ -395,7 +397,7 @@ impl<'a> Search<'a> {
         let mut advices: Vec<Advice> =
             self.promising(tried).into_iter().filter_map(|t| self.advice(t)).collect();
         advices.retain(|a| self.holds_in_builds(a, &mut notes));
-        self.leave_refused_out(&mut advices, &mut notes);
+        let refused = self.leave_refused_out(&mut advices, &mut notes);
         pareto(&mut advices);
         Ok(Report {
             type_name: self.name.clone(),
@@ -407,6 +409,7 @@ impl<'a> Search<'a> {
             cost: self.before,
             sharing: self.sharing.clone(),
             advices,
+            refused,
             evaluated,
             notes,
         })
@@ -423,8 +426,8 @@ impl<'a> Search<'a> {
         (parts && alone).then(|| name.clone())
     }
 
-    /// Drops what the sources do not allow, with the reason for the best of them.
-    fn leave_refused_out(&self, advices: &mut Vec<Advice>, notes: &mut Vec<String>) {
+    /// Drops what the sources do not allow, with the reason for the best of them; how many.
+    fn leave_refused_out(&self, advices: &mut Vec<Advice>, notes: &mut Vec<String>) -> usize {
         let mut refused: Vec<(f64, String)> = Vec::new();
         advices.retain(|a| {
             let refuses = || self.options.refuses?(&a.edits);
@@ -436,6 +439,7 @@ impl<'a> Search<'a> {
         if let Some((_, best)) = refused.iter().max_by(|a, b| a.0.total_cmp(&b.0)) {
             notes.push(format!("left out, as no patch would do: {}, the best {best}", refused.len()));
         }
+        refused.len()
     }
 
     fn language(&self) -> Language {

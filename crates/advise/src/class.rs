@@ -10,9 +10,11 @@ use tussle_contention::fields::Namer;
 use tussle_contention::group::{Group, groups};
 use tussle_contention::objective::LineCost;
 use tussle_evidence::{Access, ELSEWHERE, Evidence, ObjectKind, Source, UNREAD};
-use tussle_model::LineSize;
+use tussle_model::leaf::DEPTH_MAX;
+use tussle_model::{LineSize, Type, TypeId, TypeTable};
 
 use crate::named::source_name;
+use crate::relayout::member_at;
 
 /// A group is listed from this cost on, and a layout helps only if it removes as much: stores that find the line
 /// elsewhere and read copies lost, in the evidence's own unit.
@@ -130,6 +132,37 @@ impl Judged<'_> {
         let object = e.objects.get(self.group.fields.first()?.object as usize)?;
         source_name(&e.types, object.ty?)
     }
+
+    /// The innermost struct with a name that holds both fields that the case is called after: whose members can part.
+    pub fn inner_struct(&self, e: &Evidence) -> Option<String> {
+        let (a, b) = self.group.worst_pair()?;
+        let (a, b) = (&self.group.fields[a], &self.group.fields[b]);
+        let ty = e.objects.get(a.object as usize)?.ty?;
+        let of_one = a.object == b.object;
+        of_one.then(|| holder_of(&e.types, ty, a.offset, b.offset))?
+    }
+}
+
+fn holder_of(table: &TypeTable, ty: TypeId, mut a: u64, mut b: u64) -> Option<String> {
+    let (mut id, mut found) = (table.strip(ty), None);
+    for _ in 0..DEPTH_MAX {
+        match table.get(id) {
+            Type::Array { elem, .. } => {
+                let size = table.size(*elem).filter(|s| *s > 0)?;
+                (a, b) = (a % size, b % size);
+                id = table.strip(*elem);
+            }
+            Type::Aggregate(body) => {
+                found = source_name(table, id).or(found);
+                let (at, of_b) = (member_at(table, body, a), member_at(table, body, b));
+                let Some(member) = at.filter(|_| at == of_b).map(|m| &body.members[m]) else { break };
+                (a, b) = (a - member.offset().min(a), b - member.offset().min(b));
+                id = table.strip(member.ty);
+            }
+            _ => break,
+        }
+    }
+    found
 }
 
 /// All groups of an evidence, the costliest first; those of [`Class::Small`] are among them.
@@ -195,7 +228,7 @@ struct Uses {
 }
 
 /// Code that allocated, type, size in bytes.
-type Kind = (u32, Option<tussle_model::TypeId>, u64);
+type Kind = (u32, Option<TypeId>, u64);
 
 /// Objects at a phase showed what it brings when they were used by this share of one object's accesses, all together.
 const SHOWED_SHARE_MIN: f64 = 0.5;

@@ -172,6 +172,11 @@ fn what_no_move_parts_is_said_as_it_is() {
     let ask = |name: &str| crate::advise(&e, name, &crate::advice::Options::default());
     let report = ask("struct conn").unwrap();
     assert_eq!((report.class, report.inside.as_deref()), (Class::LayoutHelps, Some("io")));
+    let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
+    let judged = judge(&e, &namer, &seen);
+    let of_io = judged.iter().find(|j| j.group.title().contains("io")).unwrap();
+    assert_eq!(of_io.struct_name(&e).as_deref(), Some("struct conn"));
+    assert_eq!(of_io.inner_struct(&e).as_deref(), Some("struct io"), "its members part");
     let number = ask(&e.types.name(long)).unwrap_err().to_string();
     assert!(number.contains("has no members to move"), "{number}");
     let other = ask("no such").unwrap_err().to_string();

@@ -115,6 +115,9 @@ fn verdict(report: &Report) -> String {
         Class::SameBytes | Class::MovesWhole => {
             format!("Nothing to gain by layout at {hottest}. {words}: {remedy}.")
         }
+        Class::LayoutHelps | Class::Undecided if report.refused > 0 => {
+            format!("{words}, but no patch would do what gains enough: the note says why.")
+        }
         Class::LayoutHelps | Class::Undecided => {
             let why = match &report.inside {
                 Some(m) => format!(

@@ -114,7 +114,7 @@ fn without_change(evidence: &Evidence) -> anyhow::Result<String> {
     let (namer, seen) = (Namer::new(evidence), contention(evidence, &Question::observed()));
     let judged = class::judge(evidence, &namer, &seen);
     let helped = judged.iter().find(|j| j.class == Class::LayoutHelps);
-    if let Some(name) = helped.and_then(|j| j.struct_name(evidence)) {
+    if let Some(name) = helped.and_then(|j| j.inner_struct(evidence).or_else(|| j.struct_name(evidence))) {
         return Ok(name);
     }
     let what = match helped.map(|j| j.group.title()) {
