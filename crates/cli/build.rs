@@ -36,7 +36,9 @@ fn accepted(flag: &str) -> Option<bool> {
     let mut c = Command::new(of("RUSTC")?);
     c.args(of("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default().split('\x1f').filter(|f| !f.is_empty()));
     c.args(of("RUSTC_LINKER").map(|l| format!("-Clinker={l}")));
-    c.args(["--edition=2024", "--target", &target, &format!("-Clink-arg={flag}"), "-o"]).arg(&probe).arg(source);
+    c.args(["--edition=2024", "--target", &target, &format!("-Clink-arg={flag}"), "-o"])
+        .arg(&probe)
+        .arg(source);
     Some(c.output().ok()?.status.success() && Command::new(probe).output().ok()?.status.success())
 }
 

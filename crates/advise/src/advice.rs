@@ -205,8 +205,8 @@ pub struct Report {
     pub sharing: Sharing,
     /// The list, largest gain first.
     pub advices: Vec<Advice>,
-    /// Proposals that would gain enough and that no patch would do; `notes` say why of the best.
-    pub refused: usize,
+    /// The best of the proposals that would gain enough and that no patch would do, with the reason.
+    pub refused: Option<String>,
     /// Layouts evaluated.
     pub evaluated: usize,
     /// Remarks on what was left out.
@@ -356,7 +356,19 @@ impl<'a> Search<'a> {
         }
         let decl = table.aggregate(scene.target).and_then(|a| a.decl.clone());
         let (before, sharing) = (scene.cost(&as_is)?, scene.sharing(&as_is)?);
-        Ok(Search { scene, shapes, options, name, decl, class, latent: false, before, sharing, frozen, leaves })
+        Ok(Search {
+            scene,
+            shapes,
+            options,
+            name,
+            decl,
+            class,
+            latent: false,
+            before,
+            sharing,
+            frozen,
+            leaves,
+        })
     }
 
     fn report(&self) -> Result<Report, AdviseError> {
@@ -368,7 +380,8 @@ impl<'a> Search<'a> {
             let mut list = candidates(table, self.scene.target, &hot, self.scene.line);
             if self.on_c_heap() {
                 list.insert(0, vec![Edit::Alloc { bytes: self.scene.line }]);
-                let orders = list.iter().position(|edits| edits.iter().any(Edit::reorders)).unwrap_or(list.len());
+                let orders =
+                    list.iter().position(|edits| edits.iter().any(Edit::reorders)).unwrap_or(list.len());
                 list.splice(orders..orders, gaps(table, self.scene.target, &hot, self.scene.line));
             }
             if self.language() == Language::Rust {
@@ -426,8 +439,8 @@ impl<'a> Search<'a> {
         (parts && alone).then(|| name.clone())
     }
 
-    /// Drops what the sources do not allow, with the reason for the best of them; how many.
-    fn leave_refused_out(&self, advices: &mut Vec<Advice>, notes: &mut Vec<String>) -> usize {
+    /// Drops what the sources do not allow; the best of it with the reason.
+    fn leave_refused_out(&self, advices: &mut Vec<Advice>, notes: &mut Vec<String>) -> Option<String> {
         let mut refused: Vec<(f64, String)> = Vec::new();
         advices.retain(|a| {
             let refuses = || self.options.refuses?(&a.edits);
@@ -436,10 +449,10 @@ impl<'a> Search<'a> {
             refused.push((a.gain(), format!("{}: {why}", edits.join(" "))));
             false
         });
-        if let Some((_, best)) = refused.iter().max_by(|a, b| a.0.total_cmp(&b.0)) {
-            notes.push(format!("left out, as no patch would do: {}, the best {best}", refused.len()));
-        }
-        refused.len()
+        let count = refused.len();
+        let (_, best) = refused.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        notes.push(format!("left out, as no patch would do: {count}, the best {best}"));
+        Some(best)
     }
 
     fn language(&self) -> Language {
@@ -629,8 +642,8 @@ impl<'a> Search<'a> {
     fn live_bytes(&self, layout: &Relayout<'_>) -> i64 {
         type Site<'n> = (u8, Option<u32>, Option<&'n str>);
         let mut sites: HashMap<Site<'_>, (i64, u64)> = HashMap::new();
-        for o in self.scene.objects() {
-            let new = self.scene.object_size(o, layout).unwrap_or(o.size);
+        for (id, o) in self.scene.numbered() {
+            let new = self.scene.object_size(id, layout).unwrap_or(o.size);
             let growth = new as i64 - o.size as i64;
             let key = (o.kind as u8, o.alloc_code, o.name.as_deref());
             let site = sites.entry(key).or_insert((growth, 0));

@@ -348,8 +348,9 @@ fn sampled_blind(e: &Evidence) -> Option<String> {
     if all == 0 {
         return Some("nothing was sampled: the threads slept".into());
     }
-    (kept == 0 && unread > all / 2)
-        .then(|| format!("the code of {unread} of {all} samples could not be read: what it accesses is not known"))
+    (kept == 0 && unread > all / 2).then(|| {
+        format!("the code of {unread} of {all} samples could not be read: what it accesses is not known")
+    })
 }
 
 /// Hardly an access. Only memory that threads share is kept, so its source says how many it saw in all; an older file

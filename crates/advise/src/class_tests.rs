@@ -143,7 +143,10 @@ fn what_hides_a_case_in_two_ways_costs_once() {
     assert_eq!(hidden.len(), 1);
     assert!(hidden[0].words().contains("or with 128-byte lines"));
     let most = latent.iter().map(|l| l.line.cost.total()).fold(0.0, f64::max);
-    assert!((hidden[0].group.cost.total() - most).abs() < 1.0, "of 20,000 stores no more than 20,000 transfers");
+    assert!(
+        (hidden[0].group.cost.total() - most).abs() < 1.0,
+        "of 20,000 stores no more than 20,000 transfers"
+    );
     let verdicts = Verdicts::new(&e, LineSize::L64);
     assert_eq!((verdicts.of_objects(|_| true), verdicts.hides(|_| true)), (Class::Small, true));
     let report = crate::advise(&e, "struct pair", &crate::advice::Options::default()).unwrap();

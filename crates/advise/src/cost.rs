@@ -219,7 +219,7 @@ impl Scene<'_> {
         let mut align = 1;
         // Old and new end of the object that reaches farthest.
         let mut reach: Option<(u64, u64)> = None;
-        for (slot, _) in cluster.objects.iter().enumerate() {
+        for (slot, &id) in cluster.objects.iter().enumerate() {
             let o = self.object(cluster, slot as u32);
             let needs = self.object_align(o, layout)?;
             align = needs.max(align);
@@ -231,7 +231,7 @@ impl Scene<'_> {
                 None => old,
             };
             let base = base.div_ceil(needs).saturating_mul(needs);
-            let size = self.object_size(o, layout)?;
+            let size = self.object_size(id, layout)?;
             let ends = (old.saturating_add(o.size), base.saturating_add(size));
             if reach.is_none_or(|r| ends.0 >= r.0) {
                 reach = Some(ends);
@@ -281,8 +281,9 @@ impl Scene<'_> {
     }
 
     /// New size of an object: its elements, plus what it had beyond them. What only fills up a line that was asked for
-    /// is filled up anew.
-    pub(crate) fn object_size(&self, o: &Object, layout: &dyn Layout) -> Result<u64, RelayoutError> {
+    /// is filled up anew, and what nobody uses of a block of so many bytes is room to grow.
+    pub(crate) fn object_size(&self, object: u32, layout: &dyn Layout) -> Result<u64, RelayoutError> {
+        let o = &self.evidence.objects[object as usize];
         if let Some(variable) = layout.variable(o) {
             return Ok(variable.size(o.size));
         }
@@ -295,6 +296,7 @@ impl Scene<'_> {
         let count = elements(o, old);
         let beyond = o.size.saturating_sub(count.saturating_mul(old));
         let size = match filled_up(o, old) {
+            _ if self.is_roomy(object) => count.saturating_mul(new).max(o.size),
             Some(line) => new.div_ceil(line).saturating_mul(line),
             None => count.saturating_mul(new).saturating_add(beyond),
         };
@@ -350,7 +352,7 @@ impl Scene<'_> {
 }
 
 /// Elements of so many bytes that an object holds.
-fn elements(o: &Object, bytes: u64) -> u64 {
+pub(crate) fn elements(o: &Object, bytes: u64) -> u64 {
     o.count.clamp(1, (o.size / bytes.max(1)).max(1))
 }
 

@@ -167,7 +167,9 @@ pub enum Refusal {
         how: String,
     },
     /// Memory that does not get the alignment which the patch needs.
-    #[error("{file}:{line}: {why}, so that its memory would not be aligned; gap:FIELD=N and pad=N need no alignment")]
+    #[error(
+        "{file}:{line}: {why}, so that its memory would not be aligned; gap:FIELD=N and pad=N need no alignment"
+    )]
     Allocation {
         /// File.
         file: String,
@@ -499,7 +501,8 @@ impl Editor<'_, '_> {
     fn first_member(&self, changes: impl Fn(usize) -> bool, notes: &mut Vec<String>) {
         let first = self.statements.iter().position(|s| self.is_member(s));
         if first.is_some_and(changes) {
-            let note = "the first member changes: check code that casts between the struct and its first member";
+            let note =
+                "the first member changes: check code that casts between the struct and its first member";
             notes.push(note.into());
         }
     }

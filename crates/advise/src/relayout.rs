@@ -397,9 +397,7 @@ fn find_holder(
     let has = |f: &str| a.members.iter().any(|m| m.name.as_deref() == Some(f));
     if fields.iter().all(|f| has(f)) {
         return Some(match a.kind {
-            AggregateKind::Union if !fields.is_empty() => {
-                Err(EditError::Union(a.display_name()))
-            }
+            AggregateKind::Union if !fields.is_empty() => Err(EditError::Union(a.display_name())),
             _ => Ok(id),
         });
     }

@@ -14,6 +14,8 @@ use tussle_evidence::{Evidence, Object, ObjectKind};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{Type, TypeId, TypeTable};
 
+use crate::room;
+
 /// Rows of accesses kept for the search, by whole pairs of lines, those where threads meet most first: a bound on time.
 pub const HITS_MAX: usize = 60_000;
 
@@ -56,6 +58,8 @@ pub struct Scene<'a> {
     pub(crate) own: Vec<bool>,
     /// Whether the change reaches the layout of an object.
     affected: Vec<bool>,
+    /// Objects in memory with room behind their last element.
+    roomy: HashSet<u32>,
     pub(crate) line: u64,
     /// How many times as much as what is here threads can do to each other in all that was recorded: above 1 where
     /// [`HITS_MAX`] leaves lines out.
@@ -86,6 +90,7 @@ impl<'a> Scene<'a> {
             clusters: Vec::new(),
             fields: Vec::new(),
             own: Vec::new(),
+            roomy: room::spare(evidence, &affected),
             affected,
             line,
             scale: 1.0,
@@ -160,9 +165,19 @@ impl<'a> Scene<'a> {
         self.affected.get(object as usize).copied().unwrap_or(false)
     }
 
+    /// Whether an object can grow into memory that is there already and that nobody uses.
+    pub(crate) fn is_roomy(&self, object: u32) -> bool {
+        self.roomy.contains(&object)
+    }
+
     /// Objects whose layout the change reaches.
     pub fn objects(&self) -> impl Iterator<Item = &'a Object> + '_ {
-        let all = self.evidence.objects.iter().zip(&self.affected);
+        self.numbered().map(|(_, o)| o)
+    }
+
+    /// The same with their ids.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &'a Object)> + '_ {
+        let all = (0..).zip(&self.evidence.objects).zip(&self.affected);
         all.filter(|(_, reached)| **reached).map(|(o, _)| o)
     }
 }

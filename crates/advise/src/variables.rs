@@ -50,7 +50,7 @@ pub fn report(evidence: &Evidence, name: &str, line: u64) -> Option<Report> {
         cost: before,
         sharing,
         advices: plan.advice(evidence, line).into_iter().collect(),
-        refused: 0,
+        refused: None,
         evaluated: 1,
         notes: Vec::new(),
     })

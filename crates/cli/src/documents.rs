@@ -191,7 +191,8 @@ fn the_screen_of_the_readme_is_printed() {
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let screens = readme.split("```text\n").skip(1).filter_map(|rest| rest.split("\n```").next());
     let source = |path: &str| std::fs::read_to_string(root.join("crates").join(path)).unwrap();
-    let printed = ["cli/src/cmd/hunt/screen.rs", "cli/src/cmd/hunt/patches.rs", "advise/src/class.rs"].map(source);
+    let printed =
+        ["cli/src/cmd/hunt/screen.rs", "cli/src/cmd/hunt/patches.rs", "advise/src/class.rs"].map(source);
     let (mut missing, mut count) = (BTreeSet::new(), 0);
     for line in screens.flat_map(str::lines).filter(|l| *l != "...") {
         let parts = line.split("  ").flat_map(|column| column.split(", ")).map(str::trim);

@@ -12,7 +12,8 @@ use tussle_render::{Format, Style, View};
 pub fn quoted(text: &str) -> String {
     let words = std::env::args_os().map(|w| w.to_string_lossy().into_owned());
     let broken = words.filter(|w| w.contains(['\n', '\t']));
-    let text = broken.fold(text.to_string(), |text, w| text.replace(&w, &w.replace(['\n', '\t'], "\u{fffd}")));
+    let text =
+        broken.fold(text.to_string(), |text, w| text.replace(&w, &w.replace(['\n', '\t'], "\u{fffd}")));
     tussle_render::visible(&text)
 }
 

@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn passages_fit_the_terminal_and_say_the_same() {
-        let words = |text: &str| text.replace('*', "").split_whitespace().map(String::from).collect::<Vec<_>>();
+        let words =
+            |text: &str| text.replace('*', "").split_whitespace().map(String::from).collect::<Vec<_>>();
         for (topic, text) in passages() {
             for columns in [60, 80, 100] {
                 let found = find(topic, columns).unwrap();

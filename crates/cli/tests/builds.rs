@@ -212,7 +212,11 @@ fn a_project_file_says_what_to_record_and_to_check() {
     assert!(lab.path().join("tussle.data").is_file() && !at("out").exists());
     let out = tussle(&lab.path().join("p p"), &["check"]);
     assert_eq!(out.status.code(), Some(2));
-    assert!(text(&out.stderr).contains("tussle: out: No such file") && !at("out").exists(), "{}", text(&out.stderr));
+    assert!(
+        text(&out.stderr).contains("tussle: out: No such file") && !at("out").exists(),
+        "{}",
+        text(&out.stderr)
+    );
 }
 
 /// A folder's files, each with its folders.
@@ -257,7 +261,10 @@ fn what_a_build_wants_from_outside_of_the_folder_is_named() {
         assert!(out.status.code() == Some(2) && words.iter().all(|w| said.contains(w)), "{said}");
     };
     check(&with("include ../common.mk"), &["../common.mk outside of it", "--build 'make -C p'"]);
-    check(&with("$(if $(shell git describe --always),,$(error none))"), &["version control data are not copied"]);
+    check(
+        &with("$(if $(shell git describe --always),,$(error none))"),
+        &["version control data are not copied"],
+    );
     let wiped = "all:\n\tenv -i PATH=/usr/bin:/bin cc -g -o app main.c\n";
     check(wiped, &["Makefile:2 empties the environment"]);
     let two = r#"[{"directory": "@", "file": "main.c", "command": "cc -c main.c"},
@@ -277,15 +284,22 @@ fn a_member_of_a_workspace_is_built_there() {
         return;
     }
     let lab = tempfile::tempdir().unwrap();
-    let package =
-        |name: &str| format!("[package]\nname = \"{name}\"\nversion.workspace = true\nedition.workspace = true\n");
+    let package = |name: &str| {
+        format!("[package]\nname = \"{name}\"\nversion.workspace = true\nedition.workspace = true\n")
+    };
     let workspace = "[workspace]\nmembers = [\"app\", \"core\", \"tool\"]\nresolver = \"2\"\n\
                      [workspace.package]\nversion = \"1.0.0\"\nedition = \"2021\"\n";
     let app = package("app") + "[dependencies]\ncore-counts = { path = \"../core\" }\n";
     let main = "fn main() { assert!(core_counts::one() == 1) }\n";
     put(lab.path(), &[("p/Cargo.toml", workspace), ("p/app/Cargo.toml", &app), ("p/app/src/main.rs", main)]);
-    put(lab.path(), &[("p/core/Cargo.toml", &package("core-counts")), ("p/tool/src/main.rs", "fn main() {}\n")]);
-    put(lab.path(), &[("p/core/src/lib.rs", "pub fn one() -> u8 { 1 }\n"), ("p/tool/Cargo.toml", &package("tool"))]);
+    put(
+        lab.path(),
+        &[("p/core/Cargo.toml", &package("core-counts")), ("p/tool/src/main.rs", "fn main() {}\n")],
+    );
+    put(
+        lab.path(),
+        &[("p/core/src/lib.rs", "pub fn one() -> u8 { 1 }\n"), ("p/tool/Cargo.toml", &package("tool"))],
+    );
     let said = text(&tussle(lab.path(), &["hunt", "p/app"]).stderr);
     assert!(said.contains("app is built, and patched, in its workspace"), "{said}");
     assert!(said.contains("/release/app"), "{said}");

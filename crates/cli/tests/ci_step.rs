@@ -90,7 +90,9 @@ fn the_templates_keep_to_their_schemas() {
     let gitlab: &[&str] =
         &["--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci", "scripts/gitlab-ci.yml"];
     let manifest: &[&str] = &["validate-manifest", ".pre-commit-hooks.yaml"];
-    for (tool, words) in [("check-jsonschema", github), ("check-jsonschema", gitlab), ("pre-commit", manifest)] {
+    for (tool, words) in
+        [("check-jsonschema", github), ("check-jsonschema", gitlab), ("pre-commit", manifest)]
+    {
         if !tussle_testkit::wish(tool) {
             continue;
         }

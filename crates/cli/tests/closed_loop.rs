@@ -38,7 +38,8 @@ fn score(all: &[Case], hits: f64, folder: &Path) {
     let _alone = ALONE.lock().unwrap();
     let filter = std::env::var("CLOSED_LOOP").unwrap_or_default();
     let mut outcomes: Vec<Outcome> = Vec::new();
-    let mut simulated: Vec<(String, Vec<Outcome>)> = machines().into_iter().map(|m| (m, Vec::new())).collect();
+    let mut simulated: Vec<(String, Vec<Outcome>)> =
+        machines().into_iter().map(|m| (m, Vec::new())).collect();
     for case in all.iter().filter(|c| c.matches(&filter)) {
         let outcome = run::case(case, folder);
         println!("{}", outcome.line());

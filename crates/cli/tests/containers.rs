@@ -166,7 +166,8 @@ fn without_rights_and_as_nobody() {
     }
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"];
     let words = [nobody.as_slice(), &["--inh-caps=-all", "--no-new-privs"]].concat();
-    let reached = Command::new(words[0]).args(&words[1..]).args(["test", "-x", env!("CARGO_BIN_EXE_tussle")]).status();
+    let reached =
+        Command::new(words[0]).args(&words[1..]).args(["test", "-x", env!("CARGO_BIN_EXE_tussle")]).status();
     if !reached.is_ok_and(|s| s.success()) {
         return skip("the build lies where only its owner comes");
     }
@@ -179,7 +180,11 @@ fn under_a_filter_of_system_calls() {
     if recorded(dir.path(), &["./filter"], "").is_none() {
         return;
     }
-    let out = shell(dir.path(), &["./filter"], &format!("{} live --duration 1s -p $$", env!("CARGO_BIN_EXE_tussle")));
+    let out = shell(
+        dir.path(),
+        &["./filter"],
+        &format!("{} live --duration 1s -p $$", env!("CARGO_BIN_EXE_tussle")),
+    );
     assert!(out.status.code() == Some(2), "{}", said(&out));
     assert!(said(&out).contains("seccomp") || said(&out).contains("perf_event"), "{}", said(&out));
 }

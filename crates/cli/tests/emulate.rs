@@ -524,7 +524,8 @@ int main(int n, char **v) {
         return;
     }
     lab.make(("f.c", FAULTS), &["gcc", "-O1", "-g", "-pthread", "f.c", "-o", "f"]);
-    let all = ["unknown", "unsupported", "caught", "atomic", "nowhere", "illegal", "killed", "forked", "other"];
+    let all =
+        ["unknown", "unsupported", "caught", "atomic", "nowhere", "illegal", "killed", "forked", "other"];
     for word in all {
         let mut plain = Command::new("qemu-x86_64");
         let plain = plain.args(["./f", word]).current_dir(lab.path()).output().unwrap();

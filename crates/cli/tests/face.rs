@@ -153,12 +153,16 @@ fn paths_of_debug_information_stay_text() {
     for verb in verbs {
         for format in ["text", "md", "html", "github"] {
             let out = tussle(folder.path(), &[verb, &["--format", format]].concat());
-            let (said, heard) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8_lossy(&out.stderr));
+            let (said, heard) =
+                (String::from_utf8(out.stdout).unwrap(), String::from_utf8_lossy(&out.stderr));
             harmless(&said, &format!("{verb:?} {format}"));
             harmless(&heard, &format!("{verb:?} {format}"));
             assert_eq!(said.lines().chain(heard.lines()).find(injected), None, "{verb:?} {format}");
             let bare = said.split("<script").next().unwrap().replace("\\<img", "");
-            assert!(format == "text" || format == "github" || !bare.contains("<img"), "{verb:?} {format}: {said}");
+            assert!(
+                format == "text" || format == "github" || !bare.contains("<img"),
+                "{verb:?} {format}: {said}"
+            );
         }
     }
 }
@@ -250,15 +254,23 @@ fn what_is_mistyped_is_said() {
     for (file, members) in [("old", "long open; char pad[64]; long shut;"), ("new", "long open, shut;")] {
         let source = at.join(format!("{file}.c"));
         std::fs::write(&source, format!("struct server {{ {members} }} s;\n")).unwrap();
-        let built = Command::new("gcc").args(["-g", "-c", "-o"]).arg(at.join(file)).arg(&source).status().unwrap();
+        let built =
+            Command::new("gcc").args(["-g", "-c", "-o"]).arg(at.join(file)).arg(&source).status().unwrap();
         assert!(built.success());
     }
-    std::fs::write(at.join("r.toml"), "[[rule]]\ntype = \"server\"\nseparate = [\"open\", \"shut\"]\nphases = [70]\n")
-        .unwrap();
+    std::fs::write(
+        at.join("r.toml"),
+        "[[rule]]\ntype = \"server\"\nseparate = [\"open\", \"shut\"]\nphases = [70]\n",
+    )
+    .unwrap();
     let fails = |arguments: &[&str], status: i32, words: &str| {
         let out = tussle(at, arguments);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(out.status.code() == Some(status) && said.contains(words), "{arguments:?}: {}: {said}", out.status);
+        assert!(
+            out.status.code() == Some(status) && said.contains(words),
+            "{arguments:?}: {}: {said}",
+            out.status
+        );
     };
     assert_eq!(tussle(at, &["diff", "--hot", "open,shut", "old", "new"]).status.code(), Some(1));
     fails(&["diff", "--hot", "opne", "old", "new"], 2, "no type has a field `opne`; close: open");
@@ -300,7 +312,8 @@ fn without_a_cargo_its_verb_ends_with_127() {
 /// What a terminal of this width shows: `script` is one, and `stty` tells its size.
 fn on_a_terminal(folder: &Path, columns: usize, arguments: &[&str]) -> String {
     let words = arguments.iter().map(|w| format!("'{w}'")).collect::<Vec<_>>().join(" ");
-    let line = format!("stty cols {columns} rows 50; exec '{}' --no-pager {words}", env!("CARGO_BIN_EXE_tussle"));
+    let line =
+        format!("stty cols {columns} rows 50; exec '{}' --no-pager {words}", env!("CARGO_BIN_EXE_tussle"));
     let mut c = Command::new("script");
     c.args(["-qec", &line, "/dev/null"]).current_dir(folder).stdin(Stdio::null()).env("NO_COLOR", "1");
     let out = c.env("TERM", "xterm").env("XDG_CACHE_HOME", folder.join("cache")).output().unwrap();
@@ -321,7 +334,10 @@ fn nothing_is_wider_than_the_screen() {
     let samples = here.join("../perf/tests/data/i_mmap-c2c.txt").display().to_string();
     let few = here.join("../../docs/statistics.in/few.jsonl").display().to_string();
     assert_eq!(tussle(at, &["import", "-q", &samples, "-o", "samples.data"]).status.code(), Some(0));
-    evidence("alloc::sync::ArcInner<meters::Meter<core::sync::atomic::AtomicU64>>.data", &at.join("long.data"));
+    evidence(
+        "alloc::sync::ArcInner<meters::Meter<core::sync::atomic::AtomicU64>>.data",
+        &at.join("long.data"),
+    );
     let verbs: [&[&str]; 18] = [
         &["report"],
         &["report", "-v"],

@@ -114,8 +114,15 @@ fn every_verb_takes_every_move() {
 #[test]
 fn no_verb_takes_what_is_no_move() {
     let dir = folder();
-    let none =
-        ["misses", "misses:behind:size", "align:misses=63", "gap:misses=0", "swap:misses", "misses@-8", "pad=0"];
+    let none = [
+        "misses",
+        "misses:behind:size",
+        "align:misses=63",
+        "gap:misses=0",
+        "swap:misses",
+        "misses@-8",
+        "pad=0",
+    ];
     for edit in none {
         for (verb, code, said) in ends(dir.path(), edit) {
             assert_ne!(code, Some(0), "{verb} {edit}");

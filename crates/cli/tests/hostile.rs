@@ -192,7 +192,10 @@ fn devices_are_refused() {
             let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
             let out = c.args([verb, device]).current_dir(folder.path()).output().unwrap();
             let said = String::from_utf8_lossy(&out.stderr);
-            assert!(!out.status.success() && said.contains("it is a device, not a file"), "{verb} {device}: {said}");
+            assert!(
+                !out.status.success() && said.contains("it is a device, not a file"),
+                "{verb} {device}: {said}"
+            );
         }
     }
 }

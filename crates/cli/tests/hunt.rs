@@ -69,7 +69,8 @@ fn the_example_is_found_explained_and_patched() {
     // In which order they are repaired hangs on the run, and whether by one patch or by two: where a neighbour polls
     // in it, the elements are parted first and the neighbour later. That the workers' struct is, and well, does not.
     let patches = view["patches"].as_array().unwrap();
-    let of_workers: Vec<_> = patches.iter().filter(|p| p["type"].as_str().unwrap().contains("worker_stats")).collect();
+    let of_workers: Vec<_> =
+        patches.iter().filter(|p| p["type"].as_str().unwrap().contains("worker_stats")).collect();
     assert!(!of_workers.is_empty(), "{patches:?}");
     let transfers = |p: &serde_json::Value, what: &str| p["transfers"][what].as_f64().unwrap();
     let (before, after) =

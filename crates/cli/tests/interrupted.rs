@@ -27,7 +27,11 @@ impl Hunt {
         let sources = folder.path().join("it's");
         std::fs::create_dir(&sources).unwrap();
         std::fs::write(sources.join("fight.c"), FIGHT).unwrap();
-        std::fs::write(sources.join("Makefile"), "fight: fight.c\n\t$(CC) -O1 -g fight.c -o fight -pthread\n").unwrap();
+        std::fs::write(
+            sources.join("Makefile"),
+            "fight: fight.c\n\t$(CC) -O1 -g fight.c -o fight -pthread\n",
+        )
+        .unwrap();
         std::fs::create_dir(folder.path().join("tmp")).unwrap();
         let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
         c.args(["hunt", "it's"]).args(arguments).current_dir(folder.path());
@@ -65,7 +69,8 @@ impl Hunt {
 
     /// No temporary folder of it, and no process that works in one.
     fn nothing_is_left(&self) {
-        let left: Vec<_> = std::fs::read_dir(self.path("tmp")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let left: Vec<_> =
+            std::fs::read_dir(self.path("tmp")).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(left, [""; 0]);
         let here = |pid: &Path| {
             let link = |what: &str| std::fs::read_link(pid.join(what)).unwrap_or_default();

@@ -138,8 +138,10 @@ fn the_program_gets_what_tussle_was_given() {
 fn limits_that_leave_no_room_are_told() {
     let Some(dir) = lab() else { return };
     for (limit, word) in [("-f 8", "ulimit -f"), ("-v 90000", "ulimit -v")] {
-        let line =
-            format!("ulimit {limit}; exec {} record --no-names -- ./recorded out", env!("CARGO_BIN_EXE_tussle"));
+        let line = format!(
+            "ulimit {limit}; exec {} record --no-names -- ./recorded out",
+            env!("CARGO_BIN_EXE_tussle")
+        );
         // SAFETY: a system call that only answers.
         let root = unsafe { libc::geteuid() } == 0;
         // Without the right to raise what is given.

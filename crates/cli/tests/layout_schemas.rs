@@ -47,10 +47,12 @@ fn structs_over_kernels() {
     let kernels = ["6.1-amd64.json", "6.12-amd64.json", "7.2-amd64.json"];
     let json = check(&[&["layout", "--lines", "-C", "address_space"], &kernels[..]].concat());
     let text = json.to_string();
-    let sizes: Vec<_> = json["types"][0]["builds"].as_array().unwrap().iter().map(|b| &b["size_bytes"]).collect();
+    let sizes: Vec<_> =
+        json["types"][0]["builds"].as_array().unwrap().iter().map(|b| &b["size_bytes"]).collect();
     assert!(sizes.len() == 3 && sizes.iter().all(|s| s.as_u64().is_some_and(|n| n > 0)), "{text}");
     let lines = json["types"][0]["lines"].as_array().unwrap();
-    let told = |l: &Value| l["builds"].as_array().unwrap().iter().any(|b| b["changes"] != serde_json::json!([]));
+    let told =
+        |l: &Value| l["builds"].as_array().unwrap().iter().any(|b| b["changes"] != serde_json::json!([]));
     assert!(lines.iter().any(told), "{text}");
 }
 

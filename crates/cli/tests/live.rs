@@ -96,7 +96,10 @@ fn is_root() -> bool {
 fn finds_the_fight(out: &Output) {
     let said = said(out);
     assert!(out.status.success(), "{said}");
-    assert!(said.contains("pair.left") && said.contains("pair.right") && said.contains("a layout helps"), "{said}");
+    assert!(
+        said.contains("pair.left") && said.contains("pair.right") && said.contains("a layout helps"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -106,7 +109,8 @@ fn a_control_group_is_the_processes_in_it() {
     let name = format!("tussle-test-{}", std::process::id());
     let made = mounted.into_iter().map(|m| m.join(&name)).find(|g| {
         // In a file system that is none, a folder stays empty.
-        std::fs::create_dir(g).is_ok() && (g.join("cgroup.procs").is_file() || std::fs::remove_dir(g).is_err())
+        std::fs::create_dir(g).is_ok()
+            && (g.join("cgroup.procs").is_file() || std::fs::remove_dir(g).is_err())
     });
     let Some(group) = made else { return skip("no control group can be made") };
     let inner = group.join("inner");
@@ -119,7 +123,11 @@ fn a_control_group_is_the_processes_in_it() {
     let none = lab.tussle(&["live", "--cgroup", "/no/such/group"]);
     std::fs::remove_dir(&inner).and_then(|()| std::fs::remove_dir(&group)).unwrap();
     finds_the_fight(&out);
-    assert!(!empty.status.success() && said(&empty).contains("no process of this control group"), "{}", said(&empty));
+    assert!(
+        !empty.status.success() && said(&empty).contains("no process of this control group"),
+        "{}",
+        said(&empty)
+    );
     assert!(!none.status.success() && said(&none).contains("no control group"), "{}", said(&none));
 }
 
@@ -158,7 +166,8 @@ fn what_was_seen_before_a_signal_is_kept() {
     let Some(lab) = Lab::new() else { return };
     let run = lab.start(&[]);
     let mut live = Command::new(env!("CARGO_BIN_EXE_tussle"));
-    live.args(["live", "--duration", "50s", "-o", "kept.data", "-p", &run.0.id().to_string()]).current_dir(lab.at());
+    live.args(["live", "--duration", "50s", "-o", "kept.data", "-p", &run.0.id().to_string()])
+        .current_dir(lab.at());
     let live = live.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until_it_watches(live.id());
     std::thread::sleep(std::time::Duration::from_secs(3));
@@ -187,7 +196,10 @@ fn the_kernel_is_watched_or_what_is_missing_is_named() {
     }
     assert!(out.status.success() && words.contains("cannot be seen: interrupts off up to"), "{words}");
     if words.contains("addresses cannot be told") {
-        assert!(words.contains("Nothing can be said") && words.contains("address cannot be told: code in"), "{words}");
+        assert!(
+            words.contains("Nothing can be said") && words.contains("address cannot be told: code in"),
+            "{words}"
+        );
         assert_eq!(lab.tussle(&["report", "kernel.data"]).status.code(), Some(2));
     }
 }
@@ -287,7 +299,9 @@ fn a_guests_kernel_is_watched_from_inside() {
         .unwrap();
     let said = said(&guest);
     assert!(said.contains("kernel.perf_event_paranoid is 3. Change it"), "{said}");
-    for wanted in ["hits of debug registers", "rwsem_", "cannot be seen: interrupts off up to", "no --vmlinux FILE"] {
+    for wanted in
+        ["hits of debug registers", "rwsem_", "cannot be seen: interrupts off up to", "no --vmlinux FILE"]
+    {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
     let row = said.lines().find(|l| l.starts_with("1 ")).unwrap_or_default();

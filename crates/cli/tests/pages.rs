@@ -85,7 +85,8 @@ fn material() -> tempfile::TempDir {
     assert_ne!(old, new);
     std::fs::write(folder.path().join("new.json"), new).unwrap();
     for arguments in ["init -q", "-c user.name=a -c user.email=a@b commit -q --allow-empty -m one"] {
-        let done = Command::new("git").args(arguments.split(' ')).current_dir(folder.path()).status().unwrap();
+        let done =
+            Command::new("git").args(arguments.split(' ')).current_dir(folder.path()).status().unwrap();
         assert!(done.success());
     }
     folder

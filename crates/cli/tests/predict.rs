@@ -101,7 +101,8 @@ fn operations_timed_here_are_simulated_elsewhere() {
         return;
     }
     let file = data("two-locks.evidence");
-    let base = ["predict", file.as_str(), "--machine", "2s-icelake-sp-96", "--draws", "5", "--after", "ideal"];
+    let base =
+        ["predict", file.as_str(), "--machine", "2s-icelake-sp-96", "--draws", "5", "--after", "ideal"];
     let spent = |of: &Value| of["assumptions"]["think_ns"].as_f64().unwrap();
     // Two at work at the same time, as when it was recorded.
     let work = "f() { i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; }; f & f; wait";

@@ -18,7 +18,10 @@ fn text(bytes: &[u8]) -> String {
 
 /// Two counters of one struct side by side, each written in a file of its own, and a file that does not know of them.
 const COUNTERS: [(&str, &str); 5] = [
-    ("s.h", "struct stats { long a; long b; };\nextern struct stats all;\nvoid inc_a(void);\nvoid inc_b(void);\n"),
+    (
+        "s.h",
+        "struct stats { long a; long b; };\nextern struct stats all;\nvoid inc_a(void);\nvoid inc_b(void);\n",
+    ),
     ("a.c", "#include \"deep.h\"\nstruct stats all;\nvoid inc_a(void) { all.a++; }\n"),
     ("deep.h", "#include \"s.h\"\n"),
     ("other.c", "int other(void) { return 0; }\n"),

@@ -154,7 +154,8 @@ fn regions_leave_start_and_end_out() {
     let (all, part) = (read("all.json"), read("part.json"));
     let count = |v: &serde_json::Value| v["transfers"].as_u64().unwrap();
     assert!(count(&part) > 0 && count(&part) * 2 < count(&all), "{} of {}", count(&part), count(&all));
-    let outside = part["losses"].as_array().unwrap().iter().find(|l| l["what"] == "outside of regions").unwrap();
+    let outside =
+        part["losses"].as_array().unwrap().iter().find(|l| l["what"] == "outside of regions").unwrap();
     assert_eq!(outside["note"], "accesses left out; 4 regions were begun");
     let execs = |v: &serde_json::Value| v.to_string().contains("exec_mmap");
     assert!(!execs(&part), "{part}");

@@ -117,8 +117,11 @@ fn a_server_that_goes_into_the_background_is_not_called_clean() {
         return;
     }
     let lab = lab();
-    let away = SERVER.replace("\tstats = calloc", "\tif (daemon(1, 0))\n\t\treturn 1;\n\tFILE *own = \
-        fopen(\"pid\", \"w\");\n\tfprintf(own, \"%d\", getpid());\n\tfclose(own);\n\tstats = calloc");
+    let away = SERVER.replace(
+        "\tstats = calloc",
+        "\tif (daemon(1, 0))\n\t\treturn 1;\n\tFILE *own = \
+        fopen(\"pid\", \"w\");\n\tfprintf(own, \"%d\", getpid());\n\tfclose(own);\n\tstats = calloc",
+    );
     std::fs::write(lab.path().join("p/server.c"), format!("#define _GNU_SOURCE{away}")).unwrap();
     let hunt = ["hunt", "p", "--run", "./server --port 0", "--load", LOAD, "--ready", "line:listening"];
     let out = tussle(lab.path(), &[&hunt[..], &["--no-bench"]].concat());
@@ -131,5 +134,8 @@ fn a_server_that_goes_into_the_background_is_not_called_clean() {
     assert_eq!(tussle(lab.path(), &ready).status.code(), Some(125));
     let pid = std::fs::read_to_string(lab.path().join("pid")).unwrap();
     let ended = || !Path::new(&format!("/proc/{}/exe", pid.trim())).exists();
-    assert!((0..500).any(|_| ended() || { std::thread::sleep(std::time::Duration::from_millis(20)); false }));
+    assert!((0..500).any(|_| ended() || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        false
+    }));
 }

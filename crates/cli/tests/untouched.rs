@@ -85,7 +85,8 @@ impl Lab {
     fn tussle(&self, arguments: &[String]) -> Output {
         let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
         c.args(arguments).current_dir(self.dir()).env("NO_COLOR", "1");
-        c.env("XDG_CACHE_HOME", self.top.path().join("cache")).env("CARGO_TARGET_DIR", self.top.path().join("target"));
+        c.env("XDG_CACHE_HOME", self.top.path().join("cache"))
+            .env("CARGO_TARGET_DIR", self.top.path().join("target"));
         c.output().unwrap()
     }
 

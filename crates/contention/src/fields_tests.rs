@@ -214,7 +214,8 @@ fn what_rust_puts_around_a_value_is_no_name() {
     let theirs = make("core::Counter", 8, &[("value", long, 0)]);
     let fields = [("done", atomic), ("ends", ends), ("lock", lock), ("padded", padded), ("ours", ours)];
     let fields = fields.into_iter().chain([("mine", mine), ("theirs", theirs)]);
-    let fields: Vec<_> = fields.zip([0, 8, 24, 128, 256, 320, 328]).map(|((n, ty), at)| (n, ty, at)).collect();
+    let fields: Vec<_> =
+        fields.zip([0, 8, 24, 128, 256, 320, 328]).map(|((n, ty), at)| (n, ty, at)).collect();
     let shared = make("app::Shared", 384, &fields);
     let name = |at: u64, size: u64| Resolve::new(&t, &[]).visit(shared, at, size, 0).path;
     let of = |at: u64| name(at, 8);
@@ -242,7 +243,11 @@ fn code_names_bytes_of_objects_without_a_type() {
     let namer = Namer::new(&e);
     assert_eq!(namer.name(object, 16, 4).path, "kmalloc-192 in f, struct chunk.free");
     assert_eq!(namer.name(object, 24, 4).path, "kmalloc-192 in f, bytes 24..27", "they disagree");
-    assert_eq!(namer.name(object, 40, 4).path, "kmalloc-192 in f, bytes 40..43", "whose field it is stays open");
+    assert_eq!(
+        namer.name(object, 40, 4).path,
+        "kmalloc-192 in f, bytes 40..43",
+        "whose field it is stays open"
+    );
 }
 
 /// Memory that no type is known of is told by the program's own code, not by a smart pointer's.

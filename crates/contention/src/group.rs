@@ -248,7 +248,8 @@ impl Group<'_> {
     /// Most of what two fields cost each other is between different elements of an array.
     pub fn across(&self, (a, b): (usize, usize)) -> bool {
         let both = |p: &&FieldPair| (p.stored, p.lost) == (a, b) || (p.stored, p.lost) == (b, a);
-        let (e, across) = self.pairs.iter().filter(both).fold((0.0, 0.0), |s, p| (s.0 + p.e, s.1 + p.across_e));
+        let (e, across) =
+            self.pairs.iter().filter(both).fold((0.0, 0.0), |s, p| (s.0 + p.e, s.1 + p.across_e));
         across > 0.5 * e
     }
 

@@ -246,7 +246,9 @@ fn inflate<'d>(name: &str, packed: &object::CompressedData<'d>) -> Result<Cow<'d
     let mut out = Vec::new();
     let size = match packed.format {
         Format::None => return Ok(Cow::Borrowed(packed.data)),
-        _ if claimed > INFLATED_MAX.min(SMALL_INFLATED.max(packed.data.len() as u64 * INFLATED_TIMES_MAX)) => {
+        _ if claimed
+            > INFLATED_MAX.min(SMALL_INFLATED.max(packed.data.len() as u64 * INFLATED_TIMES_MAX)) =>
+        {
             return Err(Error::malformed(name, 0, format!("claims to inflate to {claimed} bytes")));
         }
         Format::Zlib => {

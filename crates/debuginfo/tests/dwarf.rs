@@ -169,7 +169,8 @@ fn main() {
     // items and pointers have one name: they are told apart by their room
     let sizes = |name: &str| {
         let all = table.find_all(name).into_iter().filter_map(|id| table.aggregate(id));
-        let bytes = |a: &tussle_model::Aggregate| a.members.iter().map(|m| table.size(m.ty)).collect::<Vec<_>>();
+        let bytes =
+            |a: &tussle_model::Aggregate| a.members.iter().map(|m| table.size(m.ty)).collect::<Vec<_>>();
         let mut all: Vec<_> = all.map(|a| (a.size, bytes(a))).collect();
         all.sort();
         all

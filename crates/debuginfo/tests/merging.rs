@@ -104,7 +104,8 @@ fn constants_above_64_bits_tell_enumerations_apart() {
             run(dir.path(), &format!("{compiler} {flags} -c one.cc two.cc"));
             run(dir.path(), &format!("{compiler} -nostdlib -r -o both.o one.o two.o"));
             let table = read(&dir.path().join("both.o"));
-            let values = |id: TypeId| match table.get(table.strip(table.aggregate(id).unwrap().members[0].ty)) {
+            let values = |id: TypeId| match table.get(table.strip(table.aggregate(id).unwrap().members[0].ty))
+            {
                 Type::Enum(e) => e.values.iter().map(|v| v.wide()).collect::<Vec<_>>(),
                 other => panic!("{other:?}"),
             };

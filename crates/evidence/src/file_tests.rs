@@ -259,7 +259,8 @@ fn an_absent_table_is_unknown_not_empty() {
 
 #[test]
 fn columns_are_those_of_the_documentation() {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence.md")).unwrap();
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence.md")).unwrap();
     let file = String::from_utf8(bytes(&small())).unwrap();
     for line in file.lines().filter(|l| l.starts_with("{\"table\"")) {
         let header: Header = serde_json::from_str(line).unwrap();
@@ -306,16 +307,17 @@ fn together(mut parts: Parts) -> Evidence {
     let mut all = parts.rest().clone();
     for table in ["accesses", "touches", "operations", "transfers", "samples", "rates", "heat"] {
         for block in 0..parts.blocks(table).unwrap_or(0) {
-            parts.with_block(table, block, |e| {
-                all.accesses.extend(e.accesses.iter().cloned());
-                all.touches.extend(e.touches.iter().cloned());
-                more(&mut all.operations, &e.operations);
-                more(&mut all.transfers, &e.transfers);
-                more(&mut all.samples, &e.samples);
-                more(&mut all.rates, &e.rates);
-                more(&mut all.heat, &e.heat);
-            })
-            .unwrap();
+            parts
+                .with_block(table, block, |e| {
+                    all.accesses.extend(e.accesses.iter().cloned());
+                    all.touches.extend(e.touches.iter().cloned());
+                    more(&mut all.operations, &e.operations);
+                    more(&mut all.transfers, &e.transfers);
+                    more(&mut all.samples, &e.samples);
+                    more(&mut all.rates, &e.rates);
+                    more(&mut all.heat, &e.heat);
+                })
+                .unwrap();
         }
     }
     all
@@ -337,7 +339,11 @@ fn tables_by_blocks_are_those_of_the_whole() {
     assert_eq!((parts.blocks("accesses"), parts.blocks("objects")), (Some(4), None));
     assert!(parts.rest().accesses.is_empty() && !parts.rest().objects.is_empty());
     for cut in (file.len() / 50..=file.len()).step_by(file.len() / 50) {
-        assert_eq!(bytes(&by_parts(&file[..cut]).unwrap()), bytes(&as_a_whole(&file[..cut]).unwrap()), "{cut}");
+        assert_eq!(
+            bytes(&by_parts(&file[..cut]).unwrap()),
+            bytes(&as_a_whole(&file[..cut]).unwrap()),
+            "{cut}"
+        );
     }
 }
 
@@ -358,12 +364,18 @@ fn how_much_of_a_table_can_be_read() {
         Parts::open(std::sync::Arc::new(file)).unwrap().extent(table)
     };
     let blocks = at("accesses");
-    assert_eq!((blocks.len(), extent(&[], "accesses"), extent(&[], "losses")), (4, Extent::Whole, Extent::Whole));
+    assert_eq!(
+        (blocks.len(), extent(&[], "accesses"), extent(&[], "losses")),
+        (4, Extent::Whole, Extent::Whole)
+    );
     assert_eq!(extent(&blocks, "accesses"), Extent::None);
     for one in &blocks {
         assert_eq!(extent(&[*one], "accesses"), Extent::Part);
     }
-    assert_eq!((extent(&at("objects"), "objects"), extent(&blocks, "objects")), (Extent::None, Extent::Whole));
+    assert_eq!(
+        (extent(&at("objects"), "objects"), extent(&blocks, "objects")),
+        (Extent::None, Extent::Whole)
+    );
     assert_eq!(extent(&[], "nothing"), Extent::None);
     let text = String::from_utf8(bytes(&small())).unwrap();
     let without = |table: &str| text.replace(&format!("\"table\":\"{table}\""), "\"table\":\"wishes\"");

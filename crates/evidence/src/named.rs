@@ -20,7 +20,8 @@ impl Named {
     pub fn of(e: &Evidence) -> Named {
         let mut out = Named::default();
         let told = e.touches.iter().filter(|t| t.field.is_some() && t.role.is_none());
-        let told: HashSet<(u32, u64, Option<u32>)> = told.map(|t| (t.object, t.offset, Some(t.code))).collect();
+        let told: HashSet<(u32, u64, Option<u32>)> =
+            told.map(|t| (t.object, t.offset, Some(t.code))).collect();
         for t in e.transfers.iter().flatten() {
             match e.objects.get(t.object as usize) {
                 Some(o) if o.ty.is_some() => out.field += t.transfers,
@@ -45,7 +46,9 @@ impl Named {
 fn has_owner(o: &Object) -> bool {
     match o.kind {
         ObjectKind::Unknown => false,
-        ObjectKind::Slab => o.alloc_code.is_some() || o.name.as_ref().is_some_and(|n| !n.contains("kmalloc-")),
+        ObjectKind::Slab => {
+            o.alloc_code.is_some() || o.name.as_ref().is_some_and(|n| !n.contains("kmalloc-"))
+        }
         _ => o.name.is_some(),
     }
 }

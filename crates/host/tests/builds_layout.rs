@@ -14,8 +14,16 @@ fn patch(dir: &Path, decl: Option<&SourceLoc>, edit: &str) -> Result<Patched, Fi
     let edits: Vec<Edit> = vec![edit.parse().expect("an edit")];
     let build = Build::Make;
     let edits = &edits[..];
-    let request =
-        Request { dir, type_name: "slot", decl, edits, build: &build, abi_ok: false, sites: &[], workshop: None };
+    let request = Request {
+        dir,
+        type_name: "slot",
+        decl,
+        edits,
+        build: &build,
+        abi_ok: false,
+        sites: &[],
+        workshop: None,
+    };
     fix::patch_tree(&request, &mut |_| {})
 }
 

@@ -13,7 +13,16 @@ use tussle_testkit::need;
 fn patch(dir: &Path, type_name: &str, edits: &[&str], build: &Build) -> Result<Patched, FixError> {
     let edits: Vec<Edit> = edits.iter().map(|e| e.parse().expect("an edit")).collect();
     fix::patch_tree(
-        &Request { dir, type_name, decl: None, edits: &edits, build, abi_ok: false, sites: &[], workshop: None },
+        &Request {
+            dir,
+            type_name,
+            decl: None,
+            edits: &edits,
+            build,
+            abi_ok: false,
+            sites: &[],
+            workshop: None,
+        },
         &mut |_| {},
     )
 }
@@ -511,8 +520,16 @@ fn a_struct_of_a_kernel_tree_is_patched() {
     let build = Build::find(tree);
     assert_eq!(build, Build::Kernel);
     let (dir, type_name) = (tree, "mm_struct");
-    let request =
-        Request { dir, type_name, decl: None, edits: &edits, build: &build, abi_ok: false, sites: &[], workshop: None };
+    let request = Request {
+        dir,
+        type_name,
+        decl: None,
+        edits: &edits,
+        build: &build,
+        abi_ok: false,
+        sites: &[],
+        workshop: None,
+    };
     let patched = fix::patch_tree(&request, &mut announce).expect("a patch");
     println!("{:6.1} s  done", begin.elapsed().as_secs_f64());
     let lock = patched.fields.iter().find(|f| f.path.starts_with("mmap_lock.")).expect("the lock");
@@ -577,7 +594,8 @@ fn elements_whose_uses_cannot_be_followed_stay() {
         let user = TALLY_USER.replace(from, to);
         assert_ne!(user, TALLY_USER);
         let dir = folder(&[("tally.h", TALLY), ("user.c", &user)]);
-        let e = patch(dir.path(), "struct tally", &["element:count=64"], &Build::Plain).expect_err("a refusal");
+        let e =
+            patch(dir.path(), "struct tally", &["element:count=64"], &Build::Plain).expect_err("a refusal");
         assert!(e.to_string().contains(why), "{e}");
     };
     let first = "int n = o->count[1];";

@@ -121,8 +121,9 @@ fn initialisers_that_need_their_order_keep_it() {
         explicit S(const O &o) : options(o), arg(nullptr) {}\n};";
     run(copied, "S", "S(O()).options.n", "options:first", Patches);
     let built = copied.replace("int n = 3;", "int n;\n  O(int i = 3) : n(i) {}");
-    let said = built.replace(": n(i) {}", ": n(i) { printf(\"%d\", i); }").replace("options(o), arg(nullptr)",
-        "options(o.n + 1), arg((void *)(printf(\"x\") * 0L))");
+    let said = built
+        .replace(": n(i) {}", ": n(i) { printf(\"%d\", i); }")
+        .replace("options(o), arg(nullptr)", "options(o.n + 1), arg((void *)(printf(\"x\") * 0L))");
     run(&said, "S", "S(O()).options.n", "options:first", Refused("may show"));
     // By a method, one that calls another, one that may be another class's.
     let method = "struct S {\n  long a = 21;\n  long b = twice();\n  long c = 0;\n\

@@ -29,8 +29,16 @@ fn check(file: &str, body: &str, edit: &str, refused: Option<&str>) {
     let edits: Vec<Edit> = vec![edit.parse().expect("an edit")];
     let build = Build::Plain;
     let (dir, edits) = (dir.path(), edits.as_slice());
-    let request =
-        Request { dir, type_name: "s", decl: None, edits, build: &build, abi_ok: false, sites: &[], workshop: None };
+    let request = Request {
+        dir,
+        type_name: "s",
+        decl: None,
+        edits,
+        build: &build,
+        abi_ok: false,
+        sites: &[],
+        workshop: None,
+    };
     match (fix::patch_tree(&request, &mut |_| {}), refused) {
         (Err(e), Some(words)) => assert!(e.to_string().contains(words), "{e}\n{body}"),
         (Err(e), None) => panic!("{e}\n{body}"),
@@ -182,8 +190,16 @@ fn comparisons_that_are_defaulted_behind_the_class() {
     let edits: Vec<Edit> = vec!["swap:a,b".parse().expect("an edit")];
     let command = Build::Shell("g++ -std=c++20 -o program main.cpp".into());
     let (dir, edits) = (dir.path(), edits.as_slice());
-    let request =
-        Request { dir, type_name: "s", decl: None, edits, build: &command, abi_ok: false, sites: &[], workshop: None };
+    let request = Request {
+        dir,
+        type_name: "s",
+        decl: None,
+        edits,
+        build: &command,
+        abi_ok: false,
+        sites: &[],
+        workshop: None,
+    };
     let refused =
         fix::patch_tree(&request, &mut |_| {}).map_err(|e: FixError| e.to_string()).expect_err("defaulted");
     assert!(refused.contains("operator<=> is defaulted"), "{refused}");
@@ -203,7 +219,8 @@ fn classes_that_other_units_describe_and_unnamed_namespaces() {
     let edits: Vec<Edit> = vec!["swap:first,last".parse().expect("an edit")];
     let (dir, edits, build) = (dir.path(), edits.as_slice(), &Build::Plain);
     for type_name in ["app::Set", "app::(anonymous namespace)::Set"] {
-        let request = Request { dir, type_name, decl: None, edits, build, abi_ok: false, sites: &[], workshop: None };
+        let request =
+            Request { dir, type_name, decl: None, edits, build, abi_ok: false, sites: &[], workshop: None };
         let patched = fix::patch_tree(&request, &mut |_| {}).expect("a patch");
         assert!(patched.fields.iter().any(|f| f.path == "last" && f.after == 16), "{:?}", patched.fields);
     }
@@ -220,7 +237,8 @@ fn members_that_the_build_leaves_out_are_named_as_such() {
     std::fs::write(dir.path().join("s.c"), text).expect("a file");
     let edits: Vec<Edit> = vec!["compat:after:z".parse().expect("an edit")];
     let (dir, edits, build) = (dir.path(), edits.as_slice(), &Build::Plain);
-    let request = Request { dir, type_name: "s", decl: None, edits, build, abi_ok: false, sites: &[], workshop: None };
+    let request =
+        Request { dir, type_name: "s", decl: None, edits, build, abi_ok: false, sites: &[], workshop: None };
     let refused = fix::patch_tree(&request, &mut |_| {}).expect_err("left out").to_string();
     assert!(refused.contains("line 4 in an #if that this build leaves out"), "{refused}");
 }
@@ -247,7 +265,8 @@ fn another_folders_type_of_the_same_name_is_not_meant() {
     let edits: Vec<Edit> = vec!["swap:a,b".parse().expect("an edit")];
     let build = &Build::Shell("gcc -c src/main.c -o main.o".into());
     let (dir, edits, decl) = (dir.path(), edits.as_slice(), Some(&decl));
-    let request = Request { dir, type_name: "s", decl, edits, build, abi_ok: false, sites: &[], workshop: None };
+    let request =
+        Request { dir, type_name: "s", decl, edits, build, abi_ok: false, sites: &[], workshop: None };
     let patched = fix::patch_tree(&request, &mut |_| {}).expect("a patch");
     assert!(patched.diff.contains("a/src/s.h"), "{}", patched.diff);
 }

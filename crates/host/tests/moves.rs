@@ -239,17 +239,16 @@ fn random_moves_get_the_predicted_offsets() {
         let build = Build::Compdb(databases[n % trees.len()].clone());
         // Half of them with layouts that leave the process.
         let (type_name, abi_ok) = (c.name.as_str(), n % 2 == 0);
-        let request =
-            Request {
-                dir,
-                type_name,
-                decl: Some(&c.decl),
-                edits: &edits,
-                build: &build,
-                abi_ok,
-                sites: &[],
-                workshop: None,
-            };
+        let request = Request {
+            dir,
+            type_name,
+            decl: Some(&c.decl),
+            edits: &edits,
+            build: &build,
+            abi_ok,
+            sites: &[],
+            workshop: None,
+        };
         let (kind, text) = verdict(fix::patch_tree(&request, &mut |_| {}));
         println!("{n} {kind}: {type_name} {}: {}", edits[0], text.lines().next().unwrap_or(""));
         *counts.entry(kind).or_default() += 1;

@@ -459,7 +459,11 @@ fn losses(end: &Summary, attribution: &Attribution) -> Vec<Loss> {
     let loss = |what: &str, count: u64, note: String| Loss { process: None, what: what.into(), count, note };
     let total: u64 = attribution.values().sum();
     let mut out = vec![
-        loss("outside of regions", end.outside, format!("accesses left out; {} regions were begun", end.regions)),
+        loss(
+            "outside of regions",
+            end.outside,
+            format!("accesses left out; {} regions were begun", end.regions),
+        ),
         loss("kernel stacks and vmalloc memory", end.stack, "accesses left out".into()),
         loss("user memory accessed by the kernel", end.user, "accesses left out".into()),
         loss("CPU entry areas and device registers", end.entry, "accesses left out".into()),

@@ -303,7 +303,8 @@ fn by_beginning(types: &KernelTypes, told: &Told, size: u64) -> Option<Verdict> 
         }
     }
     let (ty, bytes, n, variable) = *votes.values().max_by_key(|v| v.1)?;
-    let begins = |v: &(TypeId, u64, u32, &str)| v.0 == ty || beginnings(types, ty).contains(&types.table.name(v.0));
+    let begins =
+        |v: &(TypeId, u64, u32, &str)| v.0 == ty || beginnings(types, ty).contains(&types.table.name(v.0));
     let agrees = votes.values().all(begins) && n >= BEGINNING_VOTES_MIN && (size == 0 || bytes <= size);
     let why = format!("{n} instructions use its beginning as `{variable}`");
     agrees.then_some(Verdict { ty, confidence: ACCESSED_ONLY, why })
@@ -314,7 +315,8 @@ fn beginnings(types: &KernelTypes, ty: TypeId) -> Vec<String> {
     let mut out = Vec::new();
     let mut at = types.table.strip(ty);
     while out.len() < BEGINNINGS_MAX {
-        let Some(first) = types.table.aggregate(at).and_then(|a| a.members.iter().find(|m| m.offset() == 0)) else {
+        let Some(first) = types.table.aggregate(at).and_then(|a| a.members.iter().find(|m| m.offset() == 0))
+        else {
             break;
         };
         at = types.table.strip(first.ty);

@@ -58,11 +58,18 @@ fn drawn<'a>(build: &'a Build<'_>, phase: u64, line: LineSize) -> Drawn<'a> {
 
 /// Size and lines of every build.
 fn sizes(all: &[Drawn<'_>]) -> Node {
-    let columns =
-        vec![Column::text("build", "build"), Column::number("size_bytes", "bytes"), Column::number("lines", "lines")];
+    let columns = vec![
+        Column::text("build", "build"),
+        Column::number("size_bytes", "bytes"),
+        Column::number("lines", "lines"),
+    ];
     let known = |d: &Drawn<'_>, n: u64| d.size.map_or(Cell::unknown(), |_| Cell::count(n));
     let row = |d: &Drawn<'_>| {
-        vec![Cell::text(d.name).tone(Tone::Name), known(d, d.size.unwrap_or(0)), known(d, d.lines.len() as u64)]
+        vec![
+            Cell::text(d.name).tone(Tone::Name),
+            known(d, d.size.unwrap_or(0)),
+            known(d, d.lines.len() as u64),
+        ]
     };
     Node::Table { key: "builds".into(), columns, rows: all.iter().map(row).collect() }
 }
@@ -96,7 +103,8 @@ fn one_line(all: &[Drawn<'_>], index: usize) -> Node {
     let meant = letters.iter().enumerate().map(|(n, path)| format!("{} {path}", letter(n)));
     let meant = Span { text: meant.collect::<Vec<_>>().join(", "), tone: Tone::Dim };
     let table = Node::Table { key: "builds".into(), columns, rows };
-    let facts = Node::Facts(vec![Fact { key: "line".into(), label: String::new(), cell: Cell::count(index as u64) }]);
+    let facts =
+        Node::Facts(vec![Fact { key: "line".into(), label: String::new(), cell: Cell::count(index as u64) }]);
     let fields = Node::Data { key: "fields".into(), value: letters.iter().map(|p| p.to_string()).collect() };
     let nodes = vec![facts, table, fields, Node::Text(vec![meant])];
     Node::Section { key: "line".into(), title: format!("line {index}"), nodes }
@@ -108,7 +116,10 @@ fn picture(line: &Line, letters: &[&str]) -> String {
         let part = line.fields.iter().find(|p| p.letter == c)?;
         Some(letter(letters.iter().position(|l| *l == part.leaf.path)?))
     };
-    line.cells.chars().map(|c| if matches!(c, '.' | ' ' | '#') { c } else { ours(c).unwrap_or('#') }).collect()
+    line.cells
+        .chars()
+        .map(|c| if matches!(c, '.' | ' ' | '#') { c } else { ours(c).unwrap_or('#') })
+        .collect()
 }
 
 /// What is on the line and was not, and what was on it and is not.
@@ -140,7 +151,9 @@ fn told(paths: &[String], says: &dyn Fn(&str) -> Option<String>) -> Vec<String> 
             Some(what) if said.iter().all(|s| *s == said[0]) && parts.len() > 1 => {
                 out.push(format!("{} {what}", member(&parts[0])));
             }
-            _ => out.extend(parts.iter().zip(&said).filter_map(|(p, s)| Some(format!("{p} {}", s.as_ref()?)))),
+            _ => {
+                out.extend(parts.iter().zip(&said).filter_map(|(p, s)| Some(format!("{p} {}", s.as_ref()?))))
+            }
         }
     }
     out

@@ -437,7 +437,8 @@ fn what_an_unrecorded_alignment_decides_is_unknown() {
 /// A date without quotes is one, too; whatever else stands there, the message says what should.
 #[test]
 fn waivers_take_dates_as_toml_writes_them() {
-    let read = |until: &str| parse(&format!("[[waiver]]\nrule = \"r\"\nreason = \"soon\"\nuntil = {until}\n"));
+    let read =
+        |until: &str| parse(&format!("[[waiver]]\nrule = \"r\"\nreason = \"soon\"\nuntil = {until}\n"));
     assert_eq!(read("2027-01-31").unwrap().waivers[0].until, "2027-01-31");
     for wrong in ["7", "2027-01-31T10:00:00Z", "\"soon\""] {
         let said = read(wrong).unwrap_err().to_string();

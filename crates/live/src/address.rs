@@ -86,7 +86,8 @@ pub struct Operand {
 pub fn operands(i: &Instruction) -> Vec<Operand> {
     let mut factory = InstructionInfoFactory::new();
     let info = factory.info_options(i, InstructionInfoOptions::NO_REGISTER_USAGE);
-    let flat = |m: &UsedMemory| !matches!(m.segment(), Register::FS | Register::GS) && m.index() == Register::None;
+    let flat =
+        |m: &UsedMemory| !matches!(m.segment(), Register::FS | Register::GS) && m.index() == Register::None;
     let operand = |m: &UsedMemory| {
         let kind = kind(i, m.access(), i.has_rep_prefix() || i.has_repne_prefix())?;
         let size = u32::try_from(element(i, m)).ok().filter(|s| *s > 0)?;

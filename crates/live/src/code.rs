@@ -65,7 +65,9 @@ pub fn ahead(bytes: &[u8], ip: u64) -> Vec<Following> {
 /// struck while they were off is heeded there: how long ago, and in whose code, it does not say.
 pub fn interrupts_were_off(function: &[u8], start: u64, ip: u64) -> bool {
     let mut last = [Mnemonic::INVALID; 2];
-    for i in Decoder::with_ip(64, function, start, DecoderOptions::NONE).into_iter().take_while(|i| i.ip() <= ip) {
+    for i in
+        Decoder::with_ip(64, function, start, DecoderOptions::NONE).into_iter().take_while(|i| i.ip() <= ip)
+    {
         if i.ip() == ip {
             // The instruction behind `sti` runs before any interrupt.
             return last[1] == Mnemonic::Popfq || last[0] == Mnemonic::Sti;

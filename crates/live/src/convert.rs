@@ -11,8 +11,8 @@ use crate::session::{Process, Session, Target};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use tussle_evidence::{
-    Access, Actor, ActorKind, Backing, Basis, Code, ELSEWHERE, Evidence, Frame, Loss, Module, Object, ObjectKind,
-    Rate, RateOf, Region, Run, Sampled, Sees, Source, Touch, TouchKind, UNREAD, Unit,
+    Access, Actor, ActorKind, Backing, Basis, Code, ELSEWHERE, Evidence, Frame, Loss, Module, Object,
+    ObjectKind, Rate, RateOf, Region, Run, Sampled, Sees, Source, Touch, TouchKind, UNREAD, Unit,
 };
 
 /// Contended lines kept at most, those with most samples first.
@@ -298,10 +298,9 @@ impl<'s> Build<'s> {
         let below = || m.start.checked_sub(1).and_then(|a| p.maps.find(a));
         let guarded = || below().is_some_and(|g| g.barred && g.end - g.start <= GUARD_MAX);
         m.path.starts_with("[stack")
-            || *self
-                .stacks
-                .entry((number, m.start))
-                .or_insert_with(|| m.path.is_empty() && guarded() && threads.iter().filter(|t| holds(t)).count() == 1)
+            || *self.stacks.entry((number, m.start)).or_insert_with(|| {
+                m.path.is_empty() && guarded() && threads.iter().filter(|t| holds(t)).count() == 1
+            })
     }
 
     /// Memory that several processes may map.
@@ -353,7 +352,8 @@ impl<'s> Build<'s> {
         if !operand.is_empty() {
             self.operands.push((table.len() as u32, operand));
         }
-        let place = Sampled { object, offset, size, code: Some(code), actor: Some(actor), ..Sampled::default() };
+        let place =
+            Sampled { object, offset, size, code: Some(code), actor: Some(actor), ..Sampled::default() };
         table.push(match row.how {
             How::Told => told(row, place),
             _ => Sampled {
@@ -456,7 +456,11 @@ impl<'s> Build<'s> {
                 if precise { c.no_memory } else { 0 },
                 "this processor samples all operations: these tell of no memory",
             ),
-            ("samples in the kernel's own code", c.kernels, "this processor cannot leave them out: not attributed"),
+            (
+                "samples in the kernel's own code",
+                c.kernels,
+                "this processor cannot leave them out: not attributed",
+            ),
             (
                 "lines of one thread dropped",
                 l.dropped_lines,

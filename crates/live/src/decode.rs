@@ -183,7 +183,8 @@ mod tests {
             words.extend(0..SAMPLED.count_ones() as u64);
             record(kind::SAMPLE, &words, &[])
         };
-        let other = |kind: u32, words: &[u64], time: u64| record(kind, &[words, &trailer(time)].concat(), &[]);
+        let other =
+            |kind: u32, words: &[u64], time: u64| record(kind, &[words, &trailer(time)].concat(), &[]);
         // One ring behind the other: the fork of the second comes before the sample of the first.
         let mut bytes = sample(30);
         bytes.extend(sample(50));
@@ -198,7 +199,10 @@ mod tests {
         assert_eq!(in_order(&later, &attr(), 15..51), (sample(50), Vec::new()));
         let without = Attr { flags: 0, ..attr() };
         let (ready, _) = in_order(&bytes, &without, 0..51);
-        assert_eq!(events(&ready, &without).iter().map(is).collect::<Vec<_>>(), [false, false, false, true, true]);
+        assert_eq!(
+            events(&ready, &without).iter().map(is).collect::<Vec<_>>(),
+            [false, false, false, true, true]
+        );
     }
 
     #[test]

@@ -33,20 +33,19 @@ pub trait Names {
 }
 
 /// The place in a struct that each instruction's operand in memory is in, by the instruction's address.
-pub fn operands(
-    function: (&str, u64, &[u8]),
-    types: &CodeTypes,
-    names: &dyn Names,
-) -> HashMap<u64, Inside> {
+pub fn operands(function: (&str, u64, &[u8]), types: &CodeTypes, names: &dyn Names) -> HashMap<u64, Inside> {
     let (name, start, bytes) = function;
-    let code: Vec<Instruction> =
-        Decoder::with_ip(64, bytes, start, DecoderOptions::NONE).into_iter().take(INSTRUCTIONS_MAX + 1).collect();
+    let code: Vec<Instruction> = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE)
+        .into_iter()
+        .take(INSTRUCTIONS_MAX + 1)
+        .collect();
     let Some(parameters) = types.parameters(name).filter(|_| is_plain(&code)) else { return HashMap::new() };
     let mut entry: State = [None; 16];
     for (register, ty) in PASSED.iter().zip(parameters) {
         entry[register.number()] = ty.map(|t| (t, 0));
     }
-    let flow = Flow { types, names, at: code.iter().enumerate().map(|(n, i)| (i.ip(), n)).collect(), code: &code };
+    let flow =
+        Flow { types, names, at: code.iter().enumerate().map(|(n, i)| (i.ip(), n)).collect(), code: &code };
     let states = flow.run(entry);
     let place = |(i, state): (&Instruction, &Option<State>)| Some((i.ip(), operand(i, state.as_ref()?)?));
     code.iter().zip(&states).filter_map(place).collect()
@@ -54,13 +53,15 @@ pub fn operands(
 
 /// Every instruction is one, and every jump's target is known.
 fn is_plain(code: &[Instruction]) -> bool {
-    let known = |i: &Instruction| i.code() != Code::INVALID && i.flow_control() != FlowControl::IndirectBranch;
+    let known =
+        |i: &Instruction| i.code() != Code::INVALID && i.flow_control() != FlowControl::IndirectBranch;
     code.len() <= INSTRUCTIONS_MAX && code.iter().all(known)
 }
 
 /// The place that the instruction's operand in memory is in.
 fn operand(i: &Instruction, state: &State) -> Option<Inside> {
-    let plain = i.memory_index() == Register::None && !matches!(i.segment_prefix(), Register::GS | Register::FS);
+    let plain =
+        i.memory_index() == Register::None && !matches!(i.segment_prefix(), Register::GS | Register::FS);
     let memory = (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory);
     let base = i.memory_base();
     let (ty, at) = (*state.get(base.number()).filter(|_| memory && plain && base.is_gpr64())?)?;
@@ -92,7 +93,10 @@ impl Flow<'_> {
             }
             let goes_on = matches!(
                 i.flow_control(),
-                FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::Call | FlowControl::IndirectCall
+                FlowControl::Next
+                    | FlowControl::ConditionalBranch
+                    | FlowControl::Call
+                    | FlowControl::IndirectCall
             );
             if goes_on {
                 open.push((n + 1, after));
@@ -126,8 +130,12 @@ impl Flow<'_> {
             (Mnemonic::Mov, OpKind::Memory) => self.loaded(i, state).map(|ty| (ty, 0)),
             (Mnemonic::Lea, OpKind::Memory) => operand(i, state),
             (Mnemonic::Add | Mnemonic::Sub, OpKind::Register | OpKind::Memory) => None,
-            (Mnemonic::Add, _) => own(i.op0_register()).map(|(t, at)| (t, at.wrapping_add(i.immediate(1) as i64))),
-            (Mnemonic::Sub, _) => own(i.op0_register()).map(|(t, at)| (t, at.wrapping_sub(i.immediate(1) as i64))),
+            (Mnemonic::Add, _) => {
+                own(i.op0_register()).map(|(t, at)| (t, at.wrapping_add(i.immediate(1) as i64)))
+            }
+            (Mnemonic::Sub, _) => {
+                own(i.op0_register()).map(|(t, at)| (t, at.wrapping_sub(i.immediate(1) as i64)))
+            }
             _ => None,
         }
     }
@@ -176,16 +184,16 @@ mod tests {
     #[test]
     fn pointers_are_followed_where_every_way_agrees() {
         let code = [
-            &[0x48, 0x89, 0xfb][..],         // 0: mov rbx, rdi
-            &[0xe8, 0, 0, 0, 0],             // 3: call
-            &[0x48, 0x89, 0x03],             // 8: mov [rbx], rax
-            &[0x48, 0x89, 0x07],             // b: mov [rdi], rax: the call may have changed rdi
-            &[0x48, 0x8b, 0x5b, 0x08],       // e: mov rbx, [rbx+8]: another one
-            &[0x48, 0x83, 0xc3, 0x08],       // 12: add rbx, 8
-            &[0x48, 0x89, 0x03],             // 16: mov [rbx], rax
-            &[0x75, 0x03],                   // 19: jne 1e
-            &[0x48, 0x31, 0xdb],             // 1b: xor rbx, rbx
-            &[0x48, 0x89, 0x03, 0xc3],       // 1e: mov [rbx], rax: one way or the other
+            &[0x48, 0x89, 0xfb][..],   // 0: mov rbx, rdi
+            &[0xe8, 0, 0, 0, 0],       // 3: call
+            &[0x48, 0x89, 0x03],       // 8: mov [rbx], rax
+            &[0x48, 0x89, 0x07],       // b: mov [rdi], rax: the call may have changed rdi
+            &[0x48, 0x8b, 0x5b, 0x08], // e: mov rbx, [rbx+8]: another one
+            &[0x48, 0x83, 0xc3, 0x08], // 12: add rbx, 8
+            &[0x48, 0x89, 0x03],       // 16: mov [rbx], rax
+            &[0x75, 0x03],             // 19: jne 1e
+            &[0x48, 0x31, 0xdb],       // 1b: xor rbx, rbx
+            &[0x48, 0x89, 0x03, 0xc3], // 1e: mov [rbx], rax: one way or the other
         ]
         .concat();
         assert_eq!(of(&code), [(0x8, (PAIR, 0)), (0xe, (PAIR, 8)), (0x16, (PAIR, 8))]);
@@ -206,7 +214,8 @@ mod tests {
     /// `mov rbx, gs:[0x100]; mov [rbx], rax; mov [rip+..], rax; ret`.
     #[test]
     fn a_cpus_own_pointer_is_a_variables() {
-        let code = [0x65, 0x48, 0x8b, 0x1c, 0x25, 0, 1, 0, 0, 0x48, 0x89, 0x03, 0x48, 0x89, 0x05, 1, 0, 0, 0, 0xc3];
+        let code =
+            [0x65, 0x48, 0x8b, 0x1c, 0x25, 0, 1, 0, 0, 0x48, 0x89, 0x03, 0x48, 0x89, 0x05, 1, 0, 0, 0, 0xc3];
         assert_eq!(of(&code), [(9, (PAIR, 0))]);
     }
 }

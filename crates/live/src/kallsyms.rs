@@ -85,7 +85,10 @@ impl Symbols {
 
 /// Bounds of sections lie where their first symbol does.
 fn is_mark(name: &str) -> bool {
-    matches!(name, "_text" | "_stext" | "_sdata" | "_edata" | "_etext" | "__per_cpu_start" | "__bss_start" | "_end")
+    matches!(
+        name,
+        "_text" | "_stext" | "_sdata" | "_edata" | "_etext" | "__per_cpu_start" | "__bss_start" | "_end"
+    )
 }
 
 #[cfg(test)]

@@ -138,7 +138,8 @@ impl Kernel {
         let mut bytes = [0; AHEAD_BYTES_MAX];
         let n = target.memory(KERNEL_PID, ip, &mut bytes);
         let (at, ahead) = (code::one(&bytes[..n], ip), code::ahead(&bytes[..n], ip));
-        let Some(f) = self.known.symbols.function(ip).filter(|f| f.end - f.start <= FUNCTION_BYTES_MAX) else {
+        let Some(f) = self.known.symbols.function(ip).filter(|f| f.end - f.start <= FUNCTION_BYTES_MAX)
+        else {
             return Site { at, ahead, ..Site::default() };
         };
         let mut all = vec![0; (f.end - f.start) as usize];
@@ -234,7 +235,8 @@ pub fn replaced(table: &[u8], address: u64, code: std::ops::Range<u64>) -> Optio
             let from = i32::from_le_bytes(r.get(..4)?.try_into().ok()?);
             let start = address.wrapping_add((n * row) as u64).wrapping_add_signed(i64::from(from));
             let (length, new) = (r[row - 2], r[row - 1]);
-            (code.contains(&start) && length > 0 && new <= length).then_some((start, start + u64::from(length)))
+            (code.contains(&start) && length > 0 && new <= length)
+                .then_some((start, start + u64::from(length)))
         };
         let mut out = table.chunks(row).enumerate().map(one).collect::<Option<Vec<_>>>()?;
         out.sort_unstable();

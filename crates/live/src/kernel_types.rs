@@ -80,7 +80,9 @@ fn hints(e: &Evidence, kernel: &Kernel, types: &CodeTypes, target: &mut dyn Targ
     }
     for (n, s) in e.samples.iter().flatten().enumerate() {
         let Some((o, code)) = nameless(e, s) else { continue };
-        let Some(f) = kernel.known.symbols.function(code).filter(|f| f.end - f.start <= BYTES_MAX) else { continue };
+        let Some(f) = kernel.known.symbols.function(code).filter(|f| f.end - f.start <= BYTES_MAX) else {
+            continue;
+        };
         let places = functions.entry(f.start).or_insert_with(|| {
             let mut bytes = vec![0; (f.end - f.start) as usize];
             let whole = target.memory(KERNEL_PID, f.start, &mut bytes) == bytes.len();
@@ -121,9 +123,8 @@ fn merged(types: &CodeTypes, hints: &HashMap<usize, Hint>) -> Vec<Found> {
     let mut out: Vec<Found> = Vec::new();
     for hint in all {
         let (process, base, ty) = hint;
-        let around = |f: &&mut Found| {
-            f.process == process && base >= f.base && types.holds(f.ty, base - f.base, ty)
-        };
+        let around =
+            |f: &&mut Found| f.process == process && base >= f.base && types.holds(f.ty, base - f.base, ty);
         match out.iter_mut().find(around) {
             Some(f) => drop(f.of.insert(hint)),
             None => out.push(Found { process, base, size: types.size(ty), ty, of: BTreeSet::from([hint]) }),
@@ -149,7 +150,8 @@ impl Places {
         }
         let agreed = |f: &Found| {
             let told: BTreeSet<_> = f.of.iter().filter_map(|h| codes.get(h)).flatten().collect();
-            let apart = |o: &Found| std::ptr::eq(o, f) || o.base >= f.base + f.size || f.base >= o.base + o.size;
+            let apart =
+                |o: &Found| std::ptr::eq(o, f) || o.base >= f.base + f.size || f.base >= o.base + o.size;
             told.len() >= 2 && found.iter().filter(|o| o.process == f.process).all(apart)
         };
         let agreed: Vec<bool> = found.iter().map(agreed).collect();

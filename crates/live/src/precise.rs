@@ -133,7 +133,8 @@ fn of_instruction(i: &Instruction, sampled: &Access) -> Option<Access> {
     let operands = address::operands(i);
     let mut fits = operands.iter().filter(|o| o.kind == TouchKind::Rmw || o.kind == sampled.kind);
     let (only, other) = (fits.next()?, fits.next());
-    let base = only.base.map(|(register, displacement)| (register, sampled.address.wrapping_sub(displacement)));
+    let base =
+        only.base.map(|(register, displacement)| (register, sampled.address.wrapping_sub(displacement)));
     let locked = sampled.locked || only.locked;
     let found = Access { size: only.size, kind: only.kind, locked, operand: [base, None], ..*sampled };
     other.is_none().then_some(found)

@@ -83,7 +83,8 @@ fn totals(session: &Session) -> [u64; 7] {
     let mut out = [0; 7];
     for row in session.lines.all().flat_map(|l| &l.1.rows) {
         let t = &row.told;
-        let all = [t.loads, t.hitm_local, t.hitm_remote, t.peer, t.store_l1_hit, t.store_l1_miss, t.store_no_level];
+        let all =
+            [t.loads, t.hitm_local, t.hitm_remote, t.peer, t.store_l1_hit, t.store_l1_miss, t.store_no_level];
         out.iter_mut().zip(all).for_each(|(sum, n)| *sum += u64::from(n));
     }
     out
@@ -152,13 +153,7 @@ const LINE: u64 = 0x7f00_0000_1000;
 
 fn code() -> Code {
     // lock add qword [rbx+8], 1; mov ecx, [rdi]; movsq; hlt
-    let bytes = [
-        &[0xf0, 0x48, 0x83, 0x43, 0x08, 0x01][..],
-        &[0x8b, 0x0f],
-        &[0x48, 0xa5],
-        &[0xf4],
-    ]
-    .concat();
+    let bytes = [&[0xf0, 0x48, 0x83, 0x43, 0x08, 0x01][..], &[0x8b, 0x0f], &[0x48, 0xa5], &[0xf4]].concat();
     Code { at: TEXT, bytes, ..Code::default() }
 }
 
@@ -185,14 +180,16 @@ fn samples() -> Vec<Planned> {
 
 #[test]
 fn code_says_how_many_bytes_and_whether_a_load_is_a_store_as_well() {
-    let plan = Plan { sample_types: vec![INTEL], samples: samples(), maps: Vec::new(), cpus: 2, more: Vec::new() };
+    let plan =
+        Plan { sample_types: vec![INTEL], samples: samples(), maps: Vec::new(), cpus: 2, more: Vec::new() };
     let mut code = code();
     let session = watch(&file(&plan), &mut code);
     let c = session.counts;
     assert_eq!((c.samples, c.exact, c.unknown, c.no_memory, c.kernels), (503, 501, 1, 1, 1));
     let ranked = session.lines.ranked();
     assert_eq!(ranked.len(), 1);
-    let seen: BTreeSet<(u8, u8, &str)> = ranked[0].1.rows.iter().map(|r| (r.offset, r.size, word(r.kind))).collect();
+    let seen: BTreeSet<(u8, u8, &str)> =
+        ranked[0].1.rows.iter().map(|r| (r.offset, r.size, word(r.kind))).collect();
     let wanted = [(8, 8, "rmw"), (32, 4, "read"), (40, 8, "read"), (48, 1, "read")];
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), wanted);
     // The register that points to the object holds the address less what the instruction adds.
@@ -207,7 +204,10 @@ fn code_says_how_many_bytes_and_whether_a_load_is_a_store_as_well() {
     // Latencies are those of HITM samples, events stand for all.
     assert_eq!([sum(&rows, |s| s.latency_cycles), sum(&rows, |s| s.period)], [200 * 300, 500 * 7]);
     let lost = |what: &str| e.losses.iter().filter(|l| l.what.contains(what)).map(|l| l.count).sum::<u64>();
-    assert_eq!((lost("elsewhere"), lost("neither"), lost("kernel's own"), lost("cannot be told")), (1, 1, 1, 1));
+    assert_eq!(
+        (lost("elsewhere"), lost("neither"), lost("kernel's own"), lost("cannot be told")),
+        (1, 1, 1, 1)
+    );
 }
 
 fn word(kind: TouchKind) -> &'static str {
@@ -221,7 +221,8 @@ fn word(kind: TouchKind) -> &'static str {
 /// A stack has a guard below it. Go's runtime has its heap and its stacks side by side, and no guard.
 #[test]
 fn memory_beside_a_stack_without_a_guard_is_not_called_one() {
-    let plan = Plan { sample_types: vec![INTEL], samples: samples(), maps: Vec::new(), cpus: 2, more: Vec::new() };
+    let plan =
+        Plan { sample_types: vec![INTEL], samples: samples(), maps: Vec::new(), cpus: 2, more: Vec::new() };
     let kind = |guard: &str, stacks: usize| {
         let mut code = code();
         code.more = format!("{guard}{:x}-{:x} rw-p 00000000 00:00 0\n", LINE - 0x1000, LINE + 0x8000);
@@ -229,7 +230,8 @@ fn memory_beside_a_stack_without_a_guard_is_not_called_one() {
         session.threads.iter_mut().take(stacks).for_each(|t| t.stack_pointer = LINE + 0x4000);
         made(session, &mut code).objects[0].kind
     };
-    let guard = |bytes: u64| format!("{:x}-{:x} ---p 00000000 00:00 0\n", LINE - 0x1000 - bytes, LINE - 0x1000);
+    let guard =
+        |bytes: u64| format!("{:x}-{:x} ---p 00000000 00:00 0\n", LINE - 0x1000 - bytes, LINE - 0x1000);
     assert_eq!(kind(&guard(0x1000), 1), ObjectKind::Stack);
     assert_eq!(kind("", 1), ObjectKind::Unknown);
     assert_eq!(kind(&guard(0x1000).replace("---p", "rw-p"), 1), ObjectKind::Unknown);

@@ -62,7 +62,8 @@ pub(crate) fn candidates(images: &Images, frames: &[Site], bytes: u64) -> Vec<Ca
     };
     let why = "element type of the container that allocates".to_string();
     let found = elements(images, frames).find(fits);
-    let candidate = |(image, ty)| Candidate { image, ty, prior: 0.9, basis: Basis::Allocation, why, leads: false };
+    let candidate =
+        |(image, ty)| Candidate { image, ty, prior: 0.9, basis: Basis::Allocation, why, leads: false };
     found.map(candidate).into_iter().collect()
 }
 

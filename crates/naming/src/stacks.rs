@@ -45,7 +45,9 @@ impl Declared {
     fn add(&mut self, image: &Image, site: &Site, actor: Option<u32>) {
         let scope = &site.scope;
         for (name, die) in &scope.variables {
-            let Some((ty, count)) = image.ty(*die).and_then(|ty| elements(&image.types, ty)) else { continue };
+            let Some((ty, count)) = image.ty(*die).and_then(|ty| elements(&image.types, ty)) else {
+                continue;
+            };
             let key = (site.image, scope.decl_line, scope.name.clone(), name.clone());
             let held = self.0.entry(key).or_insert_with(|| Held { ty, count, actors: BTreeSet::new() });
             held.actors.insert(actor);

@@ -208,7 +208,8 @@ pub(crate) fn decide(
         // said how long it should be, or it was filled up to a line.
         let first = table.size(c.ty).is_none_or(|element| group.furthest < element);
         let filled = |element: u64| {
-            object.align > MALLOC_ALIGN && element.div_ceil(object.align) == object.size.div_ceil(object.align)
+            object.align > MALLOC_ALIGN
+                && element.div_ceil(object.align) == object.size.div_ceil(object.align)
         };
         let one = first && (c.basis == Basis::Code || table.size(c.ty).is_some_and(filled));
         object.count = match c.fit(table, object.size) {

@@ -147,9 +147,12 @@ pub fn blamed(text: &str) -> (Option<Commit>, Option<Commit>) {
         let i = all.windows(3).position(hit)?;
         (i + 3..i + 12).find_map(at)
     };
-    let alone = || all.windows(2).filter(|w| w[0] == "commit:").find_map(|w| hash(w[1])).and_then(|h| {
-        known.iter().find(|c| c.hash.starts_with(h) || h.starts_with(&c.hash)).cloned()
-    });
+    let alone = || {
+        all.windows(2)
+            .filter(|w| w[0] == "commit:")
+            .find_map(|w| hash(w[1]))
+            .and_then(|h| known.iter().find(|c| c.hash.starts_with(h) || h.starts_with(&c.hash)).cloned())
+    };
     let causes = [["due", "to", "commit"], ["caused", "by", "commit"], ["by", "this", "commit"]];
     (None, causes.into_iter().find_map(after).or_else(alone))
 }

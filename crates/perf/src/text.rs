@@ -375,7 +375,8 @@ mod tests {
 
     #[test]
     fn quoted_mails_are_read() {
-        let text = format!("Load Local HITM : 5791\n{}", FLAT.replace(" -----", "\n-----").replace("- ", "-\n"));
+        let text =
+            format!("Load Local HITM : 5791\n{}", FLAT.replace(" -----", "\n-----").replace("- ", "-\n"));
         let plain = read(&text);
         assert_eq!((plain.lines.len(), plain.lines[0].rows.len(), plain.totals.len()), (2, 2, 1));
         for mark in ["> ", ">", "> > ", ">> "] {

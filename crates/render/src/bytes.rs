@@ -188,7 +188,8 @@ impl Bytes {
             for p in &row.pieces {
                 let to = (p.column + p.size).div_ceil(scale) as usize;
                 let end = to.min(cells.len());
-                cells[((p.column / scale) as usize).min(end)..end].fill((self.letter(p.stretch), self.hand(p.stretch)));
+                cells[((p.column / scale) as usize).min(end)..end]
+                    .fill((self.letter(p.stretch), self.hand(p.stretch)));
             }
             let mut parts = vec![(label(row.start), Hand::Nobody)];
             for same in cells.chunk_by(|a, b| a.1 == b.1) {

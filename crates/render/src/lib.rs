@@ -19,8 +19,8 @@ mod svg;
 mod text;
 pub mod tree;
 
-pub use json::laid_out;
 pub use bytes::{Bytes, Phase, Stretch, StretchKind, Use};
+pub use json::laid_out;
 pub use plot::{Axis, Curve, Dot, Draw, Mark, Plot, Scale};
 pub use tree::*;
 
@@ -38,7 +38,9 @@ pub fn render(view: &View, format: Format, style: Style) -> String {
 
 /// A message of several lines in which nothing but line feeds and tabs is obeyed: paths and names in it may be hostile.
 pub fn visible(text: &str) -> String {
-    text.chars().map(|c| if text::is_obeyed(c) && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| if text::is_obeyed(c) && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c })
+        .collect()
 }
 
 /// Text for terminals that have ASCII only: our signs become one ASCII character each, so that columns stay where they

@@ -38,7 +38,10 @@ mod tests {
         ] {
             assert_eq!(word(name), expected);
         }
-        assert_eq!((file("-x.data"), file("a b"), file("x-")), ("./-x.data".into(), "'a b'".into(), "x-".into()));
+        assert_eq!(
+            (file("-x.data"), file("a b"), file("x-")),
+            ("./-x.data".into(), "'a b'".into(), "x-".into())
+        );
         assert_eq!(quoted("struct s"), "'struct s'");
         assert_eq!(quoted("s"), "'s'");
     }

@@ -344,7 +344,9 @@ fn arrows_point_from_the_first_end_to_the_second() {
     u2 <b>                  :       o                         +2.0% to +2.0%
     ");
     let html = of_plot(plot.clone(), Format::Html);
-    for part in ["<title>u1 &lt;b&gt;: +8.0% to +2.0%</title>", "class=\"zr\"", ">5%</text>", ">change</text>"] {
+    for part in
+        ["<title>u1 &lt;b&gt;: +8.0% to +2.0%</title>", "class=\"zr\"", ">5%</text>", ">change</text>"]
+    {
         assert!(html.contains(part), "{part} is not in {html}");
     }
     let heads = |sign: &str| html.matches(&format!("l{sign}9 -6v12z")).count();
@@ -358,7 +360,8 @@ fn a_value_below_zero_stands_left_of_it() {
     let dot = |x: f64, y: f64| Dot { x, y, interval: Some((y - 1.0, y + 1.0)), label: format!("{x}") };
     let mut plot = plot();
     plot.y.percent = true;
-    plot.series = vec![Curve { name: "c".into(), draw: Draw::Points, points: vec![dot(1.0, -5.0), dot(2.0, 5.0)] }];
+    plot.series =
+        vec![Curve { name: "c".into(), draw: Draw::Points, points: vec![dot(1.0, -5.0), dot(2.0, 5.0)] }];
     plot.marks.clear();
     assert_snapshot!(of_plot(plot, Format::Text), @r"
     rate & <i>
@@ -547,17 +550,16 @@ fn commands_in_a_sentence_are_code_and_no_name_is_markup() {
 
 #[test]
 fn passages_of_the_glossary_are_whole() {
-    let text = "First line\nand `its` second.\n\n- one\n  `more`\n- two\n\n    a rule\n      of two lines\n\nLast.";
+    let text =
+        "First line\nand `its` second.\n\n- one\n  `more`\n- two\n\n    a rule\n      of two lines\n\nLast.";
     let help = Node::Help { title: "t".into(), text: text.into() };
     let page = render(&View { nodes: vec![help], ..view() }, Format::Html, plain());
-    for part in
-        [
-            "<p>First line and <code>its</code> second.</p>",
-            "<pre>    a rule\n      of two lines</pre>",
-            "<p>Last.</p>",
-            "<li>one <code>more</code></li>\n<li>two</li>",
-        ]
-    {
+    for part in [
+        "<p>First line and <code>its</code> second.</p>",
+        "<pre>    a rule\n      of two lines</pre>",
+        "<p>Last.</p>",
+        "<li>one <code>more</code></li>\n<li>two</li>",
+    ] {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains('\u{fffd}'));
@@ -600,7 +602,8 @@ fn tables_fit_every_screen() {
         });
         let rows = vec![row.collect::<Vec<_>>(); 3];
         let table = Node::Table { key: "t".into(), columns: heads, rows };
-        let section = Node::Section { key: "s".into(), title: format!("#1 {long} {long} {long}"), nodes: vec![table] };
+        let section =
+            Node::Section { key: "s".into(), title: format!("#1 {long} {long} {long}"), nodes: vec![table] };
         let view = View { kind: "report", schema_version: 1, nodes: vec![section] };
         for width in [80, 120, 200] {
             let text = render(&view, Format::Text, Style { colour: false, width: Some(width) });

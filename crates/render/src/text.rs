@@ -436,7 +436,8 @@ fn is_sign(c: char) -> bool {
 /// Where a word that is too long is broken: behind the last sign of punctuation that has room, else in the middle.
 fn break_at(word: &str, room: usize) -> usize {
     let end = word.char_indices().nth(room).map_or(word.len(), |(i, _)| i);
-    let at = word[..end].char_indices().filter(|(_, c)| is_sign(*c)).map(|(i, c)| i + c.len_utf8()).next_back();
+    let at =
+        word[..end].char_indices().filter(|(_, c)| is_sign(*c)).map(|(i, c)| i + c.len_utf8()).next_back();
     // A short line is better than a piece in two, unless that has no room on a line either.
     let next = |i: usize| word[i..].split_inclusive(is_sign).next().map_or(0, width);
     at.filter(|&i| 3 * i >= end || next(i) <= room).unwrap_or(end)

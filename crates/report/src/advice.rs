@@ -115,7 +115,7 @@ fn verdict(report: &Report) -> String {
         Class::SameBytes | Class::MovesWhole => {
             format!("Nothing to gain by layout at {hottest}. {words}: {remedy}.")
         }
-        Class::LayoutHelps | Class::Undecided if report.refused > 0 => {
+        Class::LayoutHelps | Class::Undecided if report.refused.is_some() => {
             format!("{words}, but no patch would do what gains enough: the note says why.")
         }
         Class::LayoutHelps | Class::Undecided => {

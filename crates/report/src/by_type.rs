@@ -114,7 +114,12 @@ fn columns(events: &Events) -> impl Iterator<Item = Column> + '_ {
     let share = Column::number("share_percent", "share");
     // On a narrow screen the first of them stays.
     let rank = (0..).map(|i: u32| u8::from(i > 0));
-    events.quantities.iter().zip(rank).map(|(q, rank)| Column::number(q.key, q.title).rank(rank)).chain([share])
+    events
+        .quantities
+        .iter()
+        .zip(rank)
+        .map(|(q, rank)| Column::number(q.key, q.title).rank(rank))
+        .chain([share])
 }
 
 fn cells(sum: &Sum, events: &Events, total: u64) -> Vec<Cell> {

@@ -16,7 +16,9 @@ const DEPTH_MAX: usize = 16;
 /// Where the first of the two fields is declared, in the innermost struct that is the program's; else the program's
 /// line that touches it most, where a struct of a library holds the field.
 pub(crate) fn place(e: &Evidence, touches: &ByObject<'_>, g: &Group<'_>) -> SourceLine {
-    let Some(field) = g.worst_pair().map(|(a, _)| &g.fields[a]).or(g.fields.first()) else { return (None, None) };
+    let Some(field) = g.worst_pair().map(|(a, _)| &g.fields[a]).or(g.fields.first()) else {
+        return (None, None);
+    };
     let ty = e.objects.get(field.object as usize).and_then(|o| o.ty);
     let Some(ty) = ty.filter(|t| e.types.aggregate(*t).is_some_and(|a| a.decl.is_some())) else {
         return (None, None);

@@ -94,7 +94,13 @@ impl Context<'_> {
     }
 
     /// Every one of these bytes: touched ranges first, then what the types say of the rest.
-    fn filled(&self, d: &Drawn, bytes: Range<i64>, parts: &[(i64, &Part)], threads: &mut Vec<u32>) -> Vec<Stretch> {
+    fn filled(
+        &self,
+        d: &Drawn,
+        bytes: Range<i64>,
+        parts: &[(i64, &Part)],
+        threads: &mut Vec<u32>,
+    ) -> Vec<Stretch> {
         // A large object has thousands, and each is held against each.
         let parts: Vec<(i64, &Part)> = parts.iter().filter(|p| meets(&bytes, p)).copied().collect();
         let mut out = self.touched(d, &bytes, &parts, threads);

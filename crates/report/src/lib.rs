@@ -136,7 +136,8 @@ fn worst(context: &line::Context, findings: &[&Judged], options: &Options) -> Ve
         [] => String::new(),
         _ => format!(" -C {}", shell::quoted(&name)),
     });
-    let next = |name| fact("next", "next", Cell::text(format!("tussle advise{file}{name}{line}")).tone(Tone::Name));
+    let next =
+        |name| fact("next", "next", Cell::text(format!("tussle advise{file}{name}{line}")).tone(Tone::Name));
     facts.extend(name.map(next));
     facts
 }
@@ -224,7 +225,9 @@ fn run_facts(e: &Evidence, seen: &Contention, finding: bool) -> Vec<Fact> {
     let kept = accesses.round().max(0.0) as u64;
     let (accesses, kept) = match r.accesses {
         Some(all) if kept == 0 && all > 0 => (all as f64, ", none to memory that they share".into()),
-        Some(all) if all > kept => (all as f64, format!(", {} of them to lines that are kept", thousands(kept))),
+        Some(all) if all > kept => {
+            (all as f64, format!(", {} of them to lines that are kept", thousands(kept)))
+        }
         _ => (accesses, String::new()),
     };
     let total = format!("{} {} by {actors}{kept}", thousands(accesses.round().max(0.0) as u64), r.unit);

@@ -112,7 +112,9 @@ fn is_scaffold(f: &Frame) -> bool {
     let bare = f.function.split('@').next().unwrap_or("");
     let rust = bare.contains("::") && SCAFFOLD_RUST.iter().any(|s| bare.contains(s));
     let rust = rust || bare.starts_with("__rust_try");
-    rust || SCAFFOLD.contains(&bare) || bare.starts_with("tussle_runtime::") || bare.starts_with("__libc_start_main")
+    rust || SCAFFOLD.contains(&bare)
+        || bare.starts_with("tussle_runtime::")
+        || bare.starts_with("__libc_start_main")
 }
 
 /// Functions of one address, with or without those of system headers.

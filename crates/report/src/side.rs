@@ -27,7 +27,8 @@ pub fn compare(old: &Evidence, new: &Evidence, damage: [&[Problem]; 2], options:
     let mut report = by_source(old, new, damage.map(<[Problem]>::is_empty), options);
     for (problem, which) in damage.map(<[Problem]>::first).into_iter().zip(["old", "new"]) {
         let Some(problem) = problem else { continue };
-        let words = format!("The {which} evidence is damaged: {problem}: what is not there may only not be read.");
+        let words =
+            format!("The {which} evidence is damaged: {problem}: what is not there may only not be read.");
         report.view.nodes.insert(0, Node::Text(vec![Span { text: words, tone: Tone::Warn }]));
     }
     report.outcome.blind = report.outcome.blind.take().or_else(|| outcome::damaged(damage[1]));

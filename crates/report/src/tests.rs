@@ -249,7 +249,11 @@ fn what_damage_hides_is_unknown() {
     assert!(!text(&r).contains("gone") && text(&r).contains("unknown"), "{}", text(&r));
     assert!(r.outcome.blind.is_some() && text(&r).starts_with("The new evidence is damaged"), "{}", text(&r));
     let r = compare(&empty, &old, [&damage, &[]], &Options::default());
-    assert!(text(&r).contains("The old evidence is damaged") && !text(&r).contains("  new  "), "{}", text(&r));
+    assert!(
+        text(&r).contains("The old evidence is damaged") && !text(&r).contains("  new  "),
+        "{}",
+        text(&r)
+    );
     assert_eq!((r.outcome.helps, r.outcome.blind), (true, None));
 }
 
@@ -325,7 +329,10 @@ fn precise_samples_have_their_own_unit_and_words() {
     let mut clock = e.clone();
     clock.run.unit = Unit::ClockSamples;
     let words = text(&clock);
-    assert!(words.contains("clock samples") && !words.contains("HITM") && !words.contains("precise"), "{words}");
+    assert!(
+        words.contains("clock samples") && !words.contains("HITM") && !words.contains("precise"),
+        "{words}"
+    );
     let both = compare(&clock, &e, [&[], &[]], &Options::default());
     let both = render(&both.view, Format::Text, Style { colour: false, width: None });
     assert!(both.contains("cannot be compared"), "{both}");
@@ -414,7 +421,8 @@ fn bytes_that_move_onto_a_line_are_there() {
     let start = s.code("worker", "w.c", 3, &[]);
     let (one, two) = (s.worker(main, start), s.worker(main, start));
     let long = s.long();
-    let members = [("quiet", long, 0), ("head", long, 56), ("a", long, 64), ("b", long, 72), ("tail", long, 136)];
+    let members =
+        [("quiet", long, 0), ("head", long, 56), ("a", long, 64), ("b", long, 72), ("tail", long, 136)];
     let ty = s.structure("wide", 256, &members);
     let o = s.heap(0x1000, 256, Some(ty), 1, 16, Some(start));
     for (offset, actor) in [(64, one), (72, two), (56, two), (136, one)] {
@@ -433,7 +441,11 @@ fn bytes_that_move_onto_a_line_are_there() {
     let mut covered: Vec<i64> =
         beyond.iter().filter_map(place).flat_map(|(at, size)| at..at + size).collect();
     covered.sort_unstable();
-    assert_eq!(covered, (1..64).chain(128..191).collect::<Vec<_>>(), "a line less a byte on either side: {drawn:#}");
+    assert_eq!(
+        covered,
+        (1..64).chain(128..191).collect::<Vec<_>>(),
+        "a line less a byte on either side: {drawn:#}"
+    );
     let used = |name: &str| {
         let s = beyond.iter().find(|s| s["short"] == name)?;
         let thread = s["uses"][0]["thread"].as_u64()? as usize;

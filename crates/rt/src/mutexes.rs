@@ -37,7 +37,8 @@ impl Mutexes {
     /// lies there.
     pub fn share(&self, line: u64, (lo, hi): (u64, u64), thread: usize, runs: &[AccessRun]) -> Option<Share> {
         let word = (line + lo) & !(ALIGN - 1);
-        let mut near = [word, word.wrapping_sub(OWNER)].into_iter().filter(|m| line + hi <= m.saturating_add(END));
+        let mut near =
+            [word, word.wrapping_sub(OWNER)].into_iter().filter(|m| line + hi <= m.saturating_add(END));
         near.find_map(|lock| {
             let taken = *self.0.get(&(thread, lock))?;
             is_one(lock, line, taken, runs).then_some(())?;
@@ -56,7 +57,9 @@ impl Mutexes {
 fn is_one(lock: u64, line: u64, taken: f64, runs: &[AccessRun]) -> bool {
     let atomics = sum(runs, |r| &r.rmws, line, lock);
     let stores = sum(runs, |r| &r.writes, line, lock);
-    atomics.zip(stores).is_none_or(|(atomics, stores)| atomics >= expected(taken) && stores <= STORES_MAX * atomics)
+    atomics
+        .zip(stores)
+        .is_none_or(|(atomics, stores)| atomics >= expected(taken) && stores <= STORES_MAX * atomics)
 }
 
 /// Whether there is a word for the owner.

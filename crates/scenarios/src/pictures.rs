@@ -13,11 +13,8 @@ pub(crate) fn scaling(p: &Prediction) -> Option<Node> {
         label: format!("{} CPUs", x.cpus),
     };
     let level = |x: &Point| Dot { x: f64::from(x.cpus), y: 0.0, interval: None, label: String::new() };
-    let predicted = Curve {
-        name: "predicted".into(),
-        draw: Draw::Points,
-        points: p.curve.iter().map(dot).collect(),
-    };
+    let predicted =
+        Curve { name: "predicted".into(), draw: Draw::Points, points: p.curve.iter().map(dot).collect() };
     let none = Curve {
         name: "no difference".into(),
         draw: Draw::Reference,

@@ -5,7 +5,7 @@
 //! order.
 
 pub use crate::answer::{
-    COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATIONS_MIN, OPERATION_NS_MIN, Point, Prediction, SHARE_MIN, Verdict,
+    COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATION_NS_MIN, OPERATIONS_MIN, Point, Prediction, SHARE_MIN, Verdict,
 };
 use crate::recorded::{RecordedError, Recording};
 use crate::stories::{ScenarioError, Setup, Side, Story};
@@ -342,7 +342,9 @@ pub fn run(q: &Comparison, job: &Job) -> Result<Sample, PredictError> {
             "think" => setup.think = *factor,
             "work" => setup.work = *factor,
             // From 1 to 2, as a share of 0 to 1.
-            "chain" => setup.ahead = q.machine.curve.clone().map(|c| (Arc::new(c), factor.log2().clamp(0.0, 1.0))),
+            "chain" => {
+                setup.ahead = q.machine.curve.clone().map(|c| (Arc::new(c), factor.log2().clamp(0.0, 1.0)))
+            }
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::answer::Influence;
 use crate::pictures;
-use crate::predict::{Ablation, COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATIONS_MIN, OPERATION_NS_MIN, Point};
+use crate::predict::{Ablation, COVERAGE_MIN, Doubt, EFFECT_MIN, OPERATION_NS_MIN, OPERATIONS_MIN, Point};
 use crate::predict::{Comparison, Prediction, SHARE_MIN, Subject, Verdict};
 use crate::stories::{Side, Story};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View};

@@ -75,9 +75,12 @@ fn is_number(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
     }
     // `enum { AT = 4 }`, `size_t at = 4`, `at[] = { 0, 4 }`; what begins with 0 counts up.
     let given = |&j: &usize| {
-        let is = (j + 1..j + 8).take_while(|&k| !matches!(objects.text(k), ";" | "(" | ")" | "{")).find(|&k| {
-            objects.text(k) == "=" && objects.text(k + 1) != "=" && (k == j + 1 || objects.text(k - 1) == "]")
-        });
+        let is =
+            (j + 1..j + 8).take_while(|&k| !matches!(objects.text(k), ";" | "(" | ")" | "{")).find(|&k| {
+                objects.text(k) == "="
+                    && objects.text(k + 1) != "="
+                    && (k == j + 1 || objects.text(k - 1) == "]")
+            });
         let Some(at) = is else { return false };
         let list = objects.text(at + 1) == "{";
         let end = |k: &usize| !matches!(objects.text(*k), ";" | "}") && (list || objects.text(*k) != ",");
@@ -120,8 +123,7 @@ pub(super) fn carved_from(
     };
     let void = objects.text(close - 1) == "*" && objects.text(close - 2) == "void";
     let to_void = void && i > 1 && objects.text(i - 1) == "=" && objects.is_variable_or_declared(i - 2);
-    let ours =
-        to_void || objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 8;
+    let ours = to_void || objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 8;
     let value = close + 1 + usize::from(reinterpret);
     if !ours || !objects.code.is_word(value) {
         return None;

@@ -146,8 +146,14 @@ fn printing_another_value_hides_nothing() {
 fn numbers_that_are_added_to_an_address() {
     let read = "*(long *)((char *)p + at) : 0; }";
     refused(&format!("#define at 8\nlong f(struct s *p) {{ return p ? {read}"), "pointer to char");
-    refused(&format!("enum {{ first, at = 8 }};\nlong f(struct s *p) {{ return p ? {read}"), "pointer to char");
-    refused(&format!("static const int at = 8;\nlong f(struct s *p) {{ return p ? {read}"), "pointer to char");
+    refused(
+        &format!("enum {{ first, at = 8 }};\nlong f(struct s *p) {{ return p ? {read}"),
+        "pointer to char",
+    );
+    refused(
+        &format!("static const int at = 8;\nlong f(struct s *p) {{ return p ? {read}"),
+        "pointer to char",
+    );
     let table = "static const int at[] = { 0, 8 };\n";
     refused(
         &format!("{table}long f(struct s *p, int i) {{ return *(long *)((char *)p + at[i]); }}"),
@@ -161,19 +167,27 @@ fn numbers_that_are_added_to_an_address() {
 fn memory_of_so_many_bytes() {
     refused("void f(void) { struct s *p = malloc(16); free(p); }", "told its size as a number");
     refused("void f(struct o *x) { struct s *v[2]; v[1] = calloc(2, 8 + 8); }", "told its size");
-    refused("static long pool[8];\nvoid f(void) { struct s *p = (struct s *)pool; use(p); }", "so many bytes");
+    refused(
+        "static long pool[8];\nvoid f(void) { struct s *p = (struct s *)pool; use(p); }",
+        "so many bytes",
+    );
     refused("static long pool[8];\nvoid f(void) { struct s *p = (void *)pool; use(p); }", "so many bytes");
     fine("void f(void) { struct s *p = malloc(sizeof(struct s)); long *w = malloc(16); use(p, w); }");
-    let same = check("s", None, Ask { size: false, ..Ask::LAYOUT }, &[(
-        "x.c",
-        &format!("{S}void f(void) {{ struct s *p = malloc(16); free(p); }}\n"),
-    )]);
+    let same = check(
+        "s",
+        None,
+        Ask { size: false, ..Ask::LAYOUT },
+        &[("x.c", &format!("{S}void f(void) {{ struct s *p = malloc(16); free(p); }}\n"))],
+    );
     assert_eq!(same, Ok(()));
 }
 
 #[test]
 fn assembly_that_names_a_variable() {
-    refused("struct s g;\nint f(void) { int v; asm(\"movl g+4(%%rip), %0\" : \"=r\"(v)); return v; }", "names g");
+    refused(
+        "struct s g;\nint f(void) { int v; asm(\"movl g+4(%%rip), %0\" : \"=r\"(v)); return v; }",
+        "names g",
+    );
     fine("struct s g;\nint f(void) { int v; asm(\"movl h+4(%%rip), %0\" : \"=r\"(v)); return v; }");
     refused("bool f() { return std::is_corresponding_member(&s::a, &t::v); }", "asks for its first members");
 }

@@ -91,10 +91,10 @@ fn given(objects: &Objects<'_, '_>, i: usize) -> bool {
         return objects.names_type(i + 2, (i + 2..i + 12).find(|&j| objects.text(j) == ">").unwrap_or(i + 2));
     }
     // `f(s.storage)` is given a member.
-    let member = |j: usize| objects.text(j + 1) == "." || (objects.text(j + 1), objects.text(j + 2)) == ("-", ">");
+    let member =
+        |j: usize| objects.text(j + 1) == "." || (objects.text(j + 1), objects.text(j + 2)) == ("-", ">");
     let whole = |j: usize| objects.is_object(j) && (!member(j) || objects.text(j + 3) == "(");
-    objects.text(i + 1) == "("
-        && objects.arguments(i + 1).iter().any(|&(from, to)| (from..to).any(whole))
+    objects.text(i + 1) == "(" && objects.arguments(i + 1).iter().any(|&(from, to)| (from..to).any(whole))
 }
 
 /// Name of the template at `i`, and what it does with its parameters' layout.
@@ -133,7 +133,8 @@ fn how(code: &Code<'_, '_>, (from, to): (usize, usize), parameters: &[&str]) -> 
 /// The word at `at` is a parameter of the template, or a variable of its type.
 fn is_generic(code: &Code<'_, '_>, at: usize, parameters: &[&str]) -> bool {
     let word = code.text(at);
-    parameters.contains(&word) || code.variable(word, at).is_some_and(|d| parameters.contains(&code.text(d.ty)))
+    parameters.contains(&word)
+        || code.variable(word, at).is_some_and(|d| parameters.contains(&code.text(d.ty)))
 }
 
 fn looks(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'static str> {
@@ -202,11 +203,17 @@ mod tests {
         let bytes = "{ return reinterpret_cast<const unsigned char *>(&o)[0]; }";
         assert!(!run(&format!("int f(s &x) {{ auto h = [](const auto &o) {bytes}; return h(x); }} // ::")));
         assert!(!run(&format!("int h(const auto &o) {bytes}\nint f(s &x) {{ return std::max(h(x), 1); }}")));
-        assert!(!run("int h(const auto &o) { return ((const char *)&o)[0]; }\nint f(s &x) { return ::h(x); }"));
+        assert!(!run(
+            "int h(const auto &o) { return ((const char *)&o)[0]; }\nint f(s &x) { return ::h(x); }"
+        ));
         assert!(run(&format!("int h(const auto &o) {bytes}\nint f(s &x) {{ return ::h(x.a); }}")));
         let small = "template <class T> concept Small = sizeof(T) <= 16;\n";
-        assert!(!run(&format!("{small}template <Small T> int g(T &) {{ return 1; }}\nint f(s &x) {{ return g(x); }}")));
-        assert!(run(&format!("{small}template <class T> int g(T &) {{ return 1; }}\nint f(s &x) {{ return g(x); }}")));
+        assert!(!run(&format!(
+            "{small}template <Small T> int g(T &) {{ return 1; }}\nint f(s &x) {{ return g(x); }}"
+        )));
+        assert!(run(&format!(
+            "{small}template <class T> int g(T &) {{ return 1; }}\nint f(s &x) {{ return g(x); }}"
+        )));
         let only = |size: bool, code: &str| {
             let text = format!("struct s {{ int a; int b; }};\n{code}\n");
             check("s", None, Ask { size, ..Ask::LAYOUT }, &[("x.cc", &text)]).is_ok()
@@ -216,8 +223,14 @@ mod tests {
         let written = "template <class T> void put(const T &t) { fwrite(&t, sizeof t, 1, f); }\n\
             void f(s &x) { put(x); }";
         assert!(!only(false, written));
-        assert!(!only(false, &written.replace("fwrite(&t, sizeof t, 1, f)", "auto p = &t; sum(p, sizeof(T))")));
-        assert!(!only(false, &written.replace("const T &t", "const T *t").replace("&t, sizeof t", "t, sizeof *t")));
+        assert!(!only(
+            false,
+            &written.replace("fwrite(&t, sizeof t, 1, f)", "auto p = &t; sum(p, sizeof(T))")
+        ));
+        assert!(!only(
+            false,
+            &written.replace("const T &t", "const T *t").replace("&t, sizeof t", "t, sizeof *t")
+        ));
         let room = "template <class T> struct Lazy {\n  static_assert(sizeof(T) > 1);\n\
             typename std::aligned_storage<sizeof(T), alignof(T)>::type room;\n};\nLazy<s> g;";
         assert!(only(true, room));

@@ -53,7 +53,9 @@ pub(super) fn is_typed_parameter(
         let code = Code::new(&source);
         code.places(name).iter().filter(|&&j| j > 0).any(|&j| {
             let typed = code.is_word(j - 1) && code.text(j - 1) != "return" || code.text(j - 1) == "*";
-            let Some(close) = code.closing(j + 1).filter(|_| typed && code.text(j + 1) == "(") else { return false };
+            let Some(close) = code.closing(j + 1).filter(|_| typed && code.text(j + 1) == "(") else {
+                return false;
+            };
             let ends = matches!(code.text(code.behind_attributes(close + 1)), ";" | "{");
             let parameter = code.arguments(j + 1).get(index).copied().filter(|_| ends);
             parameter.is_some_and(|(from, to)| {
@@ -133,7 +135,9 @@ mod tests {
         assert!(!harmless(call));
         assert!(!harmless(&format!("#define add(k, a) putchar(*(a))\n{call}")));
         let pointer = "void add(int k, char *a) { use((struct rule *)a); }\n";
-        assert!(!harmless(&format!("{pointer}void g(struct o *o, struct rule *r) {{ o->add(1, (char *)r); }}")));
+        assert!(!harmless(&format!(
+            "{pointer}void g(struct o *o, struct rule *r) {{ o->add(1, (char *)r); }}"
+        )));
     }
 
     #[test]

@@ -34,7 +34,8 @@ impl Held {
         let mut out = Held::default();
         let brackets: Vec<String> =
             names.iter().filter(|n| files.iter().any(|f| is_array_typedef(f.1, n))).cloned().collect();
-        for (_, text) in files.iter().filter(|f| names.iter().any(|n| may_hold(f.1, n) || may_derive(f.1, n))) {
+        for (_, text) in files.iter().filter(|f| names.iter().any(|n| may_hold(f.1, n) || may_derive(f.1, n)))
+        {
             let source = Source::new(text);
             out.pointers.extend(pointer_typedefs(&source, names));
             let all = bodies(&source);
@@ -141,7 +142,8 @@ fn may_hold(text: &str, name: &str) -> bool {
 
 /// `struct other : public name {`, as far as a glance tells.
 fn may_derive(text: &str, name: &str) -> bool {
-    let ends = |b: &str| [":", ",", "public", "private", "protected", "virtual"].iter().any(|w| b.ends_with(w));
+    let ends =
+        |b: &str| [":", ",", "public", "private", "protected", "virtual"].iter().any(|w| b.ends_with(w));
     text.match_indices(name).any(|(at, _)| ends(text[..at].trim_end()))
 }
 

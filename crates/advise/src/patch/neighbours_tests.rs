@@ -117,7 +117,8 @@ fn the_first_member_is_where_the_object_is() {
     );
     let place = "int g(void *v, int at) { return *(int *)((char *)v + at); }\n";
     f(&format!("{place}int f(struct s *p) {{ return g(p, offsetof(struct s, b)); }}"), "swap:a,b", None);
-    let later = "struct w { int a; int b; };\nint f(struct s *p) { struct w *q; void *v = p; q = v; return q->b; }";
+    let later =
+        "struct w { int a; int b; };\nint f(struct s *p) { struct w *q; void *v = p; q = v; return q->b; }";
     f(later, "swap:b,c", Some("void pointer becomes one to w"));
     f("void f(struct s *p) { void *q = *(void **)p; }", "swap:a,b", Some("its first member"));
     f("void f(struct s *p) { printf(\"%s\", (char *)p); }", "swap:a,b", Some("its first member"));

@@ -8,15 +8,17 @@ use super::objects::{Objects, is_scalar};
 /// The first such use: its place, and a sentence.
 pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Option<(usize, String)> {
     let numbers = Numbers { code: &objects.code, files };
-    ["sizeof", "alignof", "_Alignof", "__alignof__"].iter().find_map(|word| {
-        objects.code.places(word).iter().find_map(|&i| {
-            let end = measured(objects, i)?;
-            let what = if *word == "sizeof" { "size" } else { "alignment" };
-            let shown = || numbers.shown(i, end).map(|how| format!("its {what} {how}"));
-            Some((i, bytes(objects, i).or_else(shown)?))
+    ["sizeof", "alignof", "_Alignof", "__alignof__"]
+        .iter()
+        .find_map(|word| {
+            objects.code.places(word).iter().find_map(|&i| {
+                let end = measured(objects, i)?;
+                let what = if *word == "sizeof" { "size" } else { "alignment" };
+                let shown = || numbers.shown(i, end).map(|how| format!("its {what} {how}"));
+                Some((i, bytes(objects, i).or_else(shown)?))
+            })
         })
-    })
-    .or_else(|| (1..objects.code.len()).find_map(|i| Some((i, counted(objects, i)?))))
+        .or_else(|| (1..objects.code.len()).find_map(|i| Some((i, counted(objects, i)?))))
 }
 
 /// Memory of so many bytes for objects: `malloc(24)`, `(struct s *)pool` of an array of numbers.
@@ -36,7 +38,8 @@ fn counted(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let equal = (start..i).rev().find(|&j| objects.text(j) == "=")?;
     let cast = (equal..i).any(|j| objects.is_name(j));
     let last = equal - 1;
-    let element = (objects.text(last) == "]").then(|| (start..last).rev().find(|&j| objects.text(j) == "[")).flatten();
+    let element =
+        (objects.text(last) == "]").then(|| (start..last).rev().find(|&j| objects.text(j) == "[")).flatten();
     let target = element.map_or(last, |open| open - 1);
     let ours = cast || objects.is_object(target) || objects.is_variable_or_declared(target);
     (numbers && ours).then(|| format!("{word}() is told its size as a number"))

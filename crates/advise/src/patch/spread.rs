@@ -18,7 +18,8 @@ impl Editor<'_, '_> {
     pub(super) fn spread(&self, field: &str, bytes: u64) -> Result<String, Refusal> {
         let statement = &self.statements[self.movable(field)?];
         let made = || Refusal::MacroMade { field: field.into() };
-        let (name, dims) = declarator(self.source, (statement.first, statement.last), field).ok_or_else(made)?;
+        let (name, dims) =
+            declarator(self.source, (statement.first, statement.last), field).ok_or_else(made)?;
         let tokens = &self.source.tokens;
         let text = |range: Range<usize>| self.text()[range].trim();
         let start = tokens[statement.first].start;
@@ -156,11 +157,12 @@ fn one(path: &str, code: &Code<'_, '_>, field: &str, place: usize) -> Result<Opt
 /// First place of the expression whose member is named at `place`: of `a.b[i]` in `a.b[i]->name`; `None` where nothing
 /// is before the point, as in initialisers.
 fn first_of(code: &Code<'_, '_>, place: usize) -> Option<usize> {
-    let point = |at: usize| match (code.text(at.checked_sub(1)?), at.checked_sub(2).map_or("", |j| code.text(j))) {
-        (".", _) => Some(at - 1),
-        (">", "-") => Some(at - 2),
-        _ => None,
-    };
+    let point =
+        |at: usize| match (code.text(at.checked_sub(1)?), at.checked_sub(2).map_or("", |j| code.text(j))) {
+            (".", _) => Some(at - 1),
+            (">", "-") => Some(at - 2),
+            _ => None,
+        };
     let mut at = point(place)?;
     loop {
         let mut last = at.checked_sub(1)?;

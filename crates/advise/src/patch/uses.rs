@@ -103,7 +103,8 @@ impl<'f> Uses<'f> {
             self.outer_uses(&outer, ask, place, &mut found);
             let all = Objects::new(&source, &self.all, &self.all_held);
             let how = |how: String| format!("{how}, as part of a struct that holds it");
-            let bytes = || bytes::in_file(&all, self.files).map(|(i, h)| self.seen(all.code.line(i), how(h), place));
+            let bytes =
+                || bytes::in_file(&all, self.files).map(|(i, h)| self.seen(all.code.line(i), how(h), place));
             found[2] = found[2].take().or_else(|| ask.layout.then(bytes)?);
         }
         found

@@ -128,7 +128,8 @@ fn hyperfine(results: &[Value], problems: &mut Vec<String>) -> Vec<Series> {
         let failed = codes.iter().filter(|c| c.as_i64() != Some(0)).count();
         if failed > 0 {
             let all = codes.len();
-            problems.push(format!("{name}: {failed} of its {all} runs failed; their times count all the same"));
+            problems
+                .push(format!("{name}: {failed} of its {all} runs failed; their times count all the same"));
         }
         let values = usable(values, &name, problems);
         let unit = "s".into();

@@ -126,7 +126,10 @@ impl Recorder {
     fn only_its_own(&self, folder: &Path) -> anyhow::Result<()> {
         let of = std::fs::read_to_string(Recorder::mark(folder)).ok();
         if of.is_some_and(|of| of != self.object) {
-            anyhow::bail!("{} was built by another tussle: remove it, or name another folder", folder.display());
+            anyhow::bail!(
+                "{} was built by another tussle: remove it, or name another folder",
+                folder.display()
+            );
         }
         Ok(())
     }

@@ -124,7 +124,11 @@ fn audit_file(path: &Path, global: &Global) -> anyhow::Result<ExitCode> {
 
 fn own(path: &Path) -> anyhow::Result<Results> {
     if let Some((_, file)) = forced(path) {
-        bail!("{}: a table is compared with another, or checked alone: --read {}", file.display(), path.display());
+        bail!(
+            "{}: a table is compared with another, or checked alone: --read {}",
+            file.display(),
+            path.display()
+        );
     }
     let (results, problems) = sample::parse(&text_of(path)?).with_context(|| path.display().to_string())?;
     for problem in problems {

@@ -207,7 +207,9 @@ fn whole(
     }
     if let Some((field, close)) = unheard_hot(side(old), side(new), &options.hot) {
         let close = tussle_model::near::also(&close);
-        bail!("--hot: no type has a field `{field}`{close}; a path begins with the type's member, not with the type");
+        bail!(
+            "--hot: no type has a field `{field}`{close}; a path begins with the type's member, not with the type"
+        );
     }
     let judged = threads::map(&common.changed, |&(a, b)| {
         let d = diff(side(old), a, side(new), b, options);

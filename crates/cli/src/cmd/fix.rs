@@ -61,7 +61,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
         };
         let sites = bill(&args.moves).map_or(Vec::new(), |b| b.sites);
         let (decl, edits, build, sites) = (decl.as_ref(), args.moves.as_slice(), &build, sites.as_slice());
-        let request = Request { dir, type_name, decl, edits, build, abi_ok: args.abi_ok, sites, workshop: None };
+        let request =
+            Request { dir, type_name, decl, edits, build, abi_ok: args.abi_ok, sites, workshop: None };
         let patched = fix::patch_tree(&request, &mut announce)?;
         let bill = bill(&patched.edits);
         (patched, bill)
@@ -87,7 +88,11 @@ fn folder(args: &Args, global: &Global) -> (PathBuf, Build) {
     let project = real.and_then(|d| Project::find(&d, None).ok());
     match project.filter(|p| matches!(p.system, System::Member(_))) {
         Some(p) => {
-            global.remark(format_args!("{} belongs to the workspace {}", args.dir.display(), p.dir.display()));
+            global.remark(format_args!(
+                "{} belongs to the workspace {}",
+                args.dir.display(),
+                p.dir.display()
+            ));
             let build = Build::of(&p.system, &p.dir);
             (p.dir, build)
         }

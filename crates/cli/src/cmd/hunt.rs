@@ -4,6 +4,7 @@ mod behaviour;
 mod course;
 mod fate;
 mod gate;
+mod left;
 mod patches;
 mod predicted;
 mod screen;
@@ -11,8 +12,8 @@ mod shipped;
 mod steps;
 
 use crate::global::Global;
-use course::Phase;
 use anyhow::Context;
+use course::Phase;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -151,7 +152,8 @@ pub fn closed_loop(dir: &Path, global: &Global) -> anyhow::Result<String> {
     anyhow::ensure!(story.failures.is_empty(), "{}", story.failures.join("; "));
     let (answer, measured) =
         story.predicted.as_ref().zip(story.measured.as_ref()).context("nothing was predicted")?;
-    let why = || answer.void().unwrap_or_else(|| "too few runs for an interval of the measured effect".into());
+    let why =
+        || answer.void().unwrap_or_else(|| "too few runs for an interval of the measured effect".into());
     predicted::line(&evidence.run.command.join(" "), answer, measured)
         .with_context(|| format!("no prediction: {}", why()))
 }

@@ -172,7 +172,9 @@ fn spent(watching: &Watching, args: &Args) -> String {
         false => format!(", for which the clock paused {:.0}% of the time", 100.0 * paused),
     };
     let wakeup = match o.way {
-        Way::Cpus => ", its wake-ups nothing, as the clock is that of all CPUs: others lose their part".into(),
+        Way::Cpus => {
+            ", its wake-ups nothing, as the clock is that of all CPUs: others lose their part".into()
+        }
         _ => format!(", a wake-up {:.1} µs", o.cost.switch_ns as f64 / 1e3),
     };
     format!(

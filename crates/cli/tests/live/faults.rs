@@ -142,7 +142,10 @@ fn too_few_descriptors_are_said() {
     let words = format!("ulimit -n 64; exec '{}' live -p {}", env!("CARGO_BIN_EXE_tussle"), run.0.id());
     let out = Command::new("sh").args(["-c", &words]).current_dir(lab.at()).output().unwrap();
     let said = said(&out);
-    assert!(!out.status.success() && said.contains("file descriptors") && said.contains("ulimit -n"), "{said}");
+    assert!(
+        !out.status.success() && said.contains("file descriptors") && said.contains("ulimit -n"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -155,9 +158,13 @@ fn a_stopped_target_is_said_to_be() {
     while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let out = lab.tussle(&["live", "--duration", "300ms", "-o", "stopped.data", "-p", &run.0.id().to_string()]);
+    let out =
+        lab.tussle(&["live", "--duration", "300ms", "-o", "stopped.data", "-p", &run.0.id().to_string()]);
     let words = said(&out);
-    assert!(out.status.success() && words.contains("is stopped: nothing is sampled until it goes on"), "{words}");
+    assert!(
+        out.status.success() && words.contains("is stopped: nothing is sampled until it goes on"),
+        "{words}"
+    );
     assert!(words.contains("Nothing can be said"), "{words}");
     assert_eq!(lab.tussle(&["report", "stopped.data"]).status.code(), Some(2));
 }
@@ -213,7 +220,10 @@ fn without_rights_only_ones_own_is_watched() {
     let foreign = unprivileged(&format!("live --duration 100ms -p {}", run.0.id()));
     let words = said(&foreign);
     assert!(!foreign.status.success(), "{words}");
-    assert!(words.contains("belongs to another user") && words.contains("CAP_PERFMON and CAP_SYS_PTRACE"), "{words}");
+    assert!(
+        words.contains("belongs to another user") && words.contains("CAP_PERFMON and CAP_SYS_PTRACE"),
+        "{words}"
+    );
     let own = unprivileged("live --duration 100ms -- true");
     assert!(own.status.success(), "{}", said(&own));
 }
@@ -224,7 +234,8 @@ pub fn for_all(lab: &Lab) -> (PathBuf, PathBuf) {
     let (tussle, open) = (lab.at().join("tussle"), lab.at().join("open"));
     std::fs::copy(env!("CARGO_BIN_EXE_tussle"), &tussle).unwrap();
     std::fs::create_dir(&open).unwrap();
-    let allow = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let allow =
+        |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     allow(lab.at(), 0o755);
     allow(&open, 0o777);
     (tussle, open)
@@ -241,7 +252,10 @@ fn a_filter_of_system_calls_is_said() {
     unsafe { live.pre_exec(|| refuse(libc::SYS_perf_event_open as u32)) };
     let out = live.output().unwrap();
     let words = said(&out);
-    assert!(!out.status.success() && words.contains("seccomp=unconfined") && words.contains("PERFMON"), "{words}");
+    assert!(
+        !out.status.success() && words.contains("seccomp=unconfined") && words.contains("PERFMON"),
+        "{words}"
+    );
 }
 
 /// From here on this system call ends with EPERM.
@@ -325,6 +339,9 @@ fn a_full_disk_costs_the_file_alone() {
         return skip("no file system can be mounted");
     }
     let words = said(&out);
-    assert!(!out.status.success() && words.contains("small/out.data") && words.contains("No space left"), "{words}");
+    assert!(
+        !out.status.success() && words.contains("small/out.data") && words.contains("No space left"),
+        "{words}"
+    );
     assert!(words.contains("pair.left") && words.contains("a layout helps"), "{words}");
 }

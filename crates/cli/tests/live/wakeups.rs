@@ -71,7 +71,10 @@ fn who_may_not_watch_cpus_gets_what_the_budget_has_room_for() {
     let run = Running(as_nobody(Path::new("./turns")).spawn().unwrap());
     std::thread::sleep(Duration::from_millis(300));
     let pid = run.0.id().to_string();
-    let out = as_nobody(&tussle).args(["live", "--duration", "4s", "--overhead", "10%", "-p", &pid]).output().unwrap();
+    let out = as_nobody(&tussle)
+        .args(["live", "--duration", "4s", "--overhead", "10%", "-p", &pid])
+        .output()
+        .unwrap();
     if !out.status.success() {
         return skip(&said(&out));
     }

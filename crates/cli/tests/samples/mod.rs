@@ -9,8 +9,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 pub const TABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/i_mmap-c2c.txt");
-pub const BEFORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/address_space-6.4-before.json");
-pub const AFTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/address_space-6.4-after.json");
+pub const BEFORE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/address_space-6.4-before.json");
+pub const AFTER: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../perf/tests/data/address_space-6.4-after.json");
 
 pub fn tussle(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tussle")).current_dir(folder).args(arguments).output().unwrap()

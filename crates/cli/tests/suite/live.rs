@@ -73,7 +73,8 @@ fn judge(workshop: &Workshop, case: &Case) -> Result<Row, String> {
     }
     let [found, other] = [0, 1].map(|k| watch(workshop, case, &programs[k], times));
     let (found, other) = (found?, other?);
-    let row = Row { found: found.status == 1 && found.named, accused: other.status == 1, words: String::new() };
+    let row =
+        Row { found: found.status == 1 && found.named, accused: other.status == 1, words: String::new() };
     let words = format!(
         "{} {}: gains {}; {}: {}; fixed: exit {} {}",
         case.source,
@@ -143,11 +144,14 @@ fn watch(workshop: &Workshop, case: &Case, program: &Path, times: u64) -> Result
     let more = (times as f64 * WATCHED_S / seconds(program, times)?) as u64;
     let tussle = || workshop.command(env!("CARGO_BIN_EXE_tussle"));
     let mut live = tussle();
-    live.args(["live", "-o", "live.data", "--duration", "10s", "--"]).arg(program).args(["2", &more.to_string()]);
+    live.args(["live", "-o", "live.data", "--duration", "10s", "--"])
+        .arg(program)
+        .args(["2", &more.to_string()]);
     let live = live.output().map_err(|e| e.to_string())?;
     let said = String::from_utf8_lossy(&live.stderr).into_owned();
     assert!(live.status.success(), "{}: {said}", case.source);
-    let report = tussle().args(["report", "--format", "json", "live.data"]).output().map_err(|e| e.to_string())?;
+    let report =
+        tussle().args(["report", "--format", "json", "live.data"]).output().map_err(|e| e.to_string())?;
     let status = report.status.code().unwrap_or(-1);
     let outcome = Outcome::new(status, &report.stdout, "", case.pair.as_ref());
     Ok(Outcome { named: outcome.named || lists(&report.stdout, case.pair.as_ref()), ..outcome })
@@ -157,7 +161,8 @@ fn watch(workshop: &Workshop, case: &Case, program: &Path, times: u64) -> Result
 /// often, chance says which.
 fn lists(report: &[u8], pair: Option<&[String; 2]>) -> bool {
     let view: serde_json::Value = serde_json::from_slice(report).unwrap_or_default();
-    let fights = view["live_lines"].as_array().into_iter().flatten().filter(|f| f["class"] == "a layout helps");
+    let fights =
+        view["live_lines"].as_array().into_iter().flatten().filter(|f| f["class"] == "a layout helps");
     let has = |fight: &serde_json::Value, name: &String| {
         let mut fields = fight["fields"].as_array().into_iter().flatten().filter_map(|f| f["field"].as_str());
         fields.any(|f| f.contains(name.as_str()))

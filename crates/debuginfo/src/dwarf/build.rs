@@ -2,8 +2,8 @@
 
 use gimli::constants as dw;
 use tussle_model::{
-    Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Exact, Language,
-    Member, MemberRole, SourceLoc, Type, TypeId, misfit,
+    Aggregate, AggregateKind, Alignment, AlignmentSource, Base, Encoding, EnumType, Enumerator, Exact,
+    Language, Member, MemberRole, SourceLoc, Type, TypeId, misfit,
 };
 
 use super::abi;

@@ -78,8 +78,7 @@ impl<'f> Unit<'f> {
         let reference = if header.version() < 3 { address } else { offset };
         let widths = Widths { little: units.little_endian(), address, offset, reference };
         let abbrev = dwarf.debug_abbrev.reader().slice();
-        let compile =
-            |scoped| Plans::compile(abbrev, header.debug_abbrev_offset().0, widths, scoped);
+        let compile = |scoped| Plans::compile(abbrev, header.debug_abbrev_offset().0, widths, scoped);
         let plans = compile(!contents.after_c)?;
         let cursor = Cursor { bytes, at: 0, failed: false, widths };
         let root = header.root_offset().0;

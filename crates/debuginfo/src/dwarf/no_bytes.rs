@@ -14,7 +14,8 @@ pub(super) fn mend(table: &mut TypeTable, a: &mut Aggregate) {
     for i in 0..a.members.len() {
         let m = &a.members[i];
         let Some(bits) = bits(table, m).filter(|_| m.role == MemberRole::Field) else { continue };
-        let count = if is_function(table, m.ty) && !has_room(table, a, i, m.offset_bits.saturating_add(bits)) {
+        let count = if is_function(table, m.ty) && !has_room(table, a, i, m.offset_bits.saturating_add(bits))
+        {
             Some(0)
         } else if i + 1 == a.members.len() && m.offset_bits == end {
             None

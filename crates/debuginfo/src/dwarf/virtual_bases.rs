@@ -54,7 +54,8 @@ impl Types<'_> {
         let mut told = self.places(a, slots);
         for m in a.members.iter_mut().filter(|m| m.role == MemberRole::VirtualBase) {
             let place = told.remove(&self.table.strip(m.ty));
-            m.offset_bits = place.and_then(BaseOffset::known).map_or(Member::UNPLACED, |at| at.saturating_mul(8));
+            m.offset_bits =
+                place.and_then(BaseOffset::known).map_or(Member::UNPLACED, |at| at.saturating_mul(8));
         }
         a.indirect_bases = told.into_iter().filter_map(|(ty, place)| Some((ty, place.known()?))).collect();
         a.indirect_bases.sort_unstable();

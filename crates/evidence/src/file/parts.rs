@@ -25,7 +25,9 @@ impl Held {
     /// The block that begins there, and what follows it.
     fn block(&self, block: &Block) -> io::Result<Cow<'_, [u8]>> {
         match self {
-            Held::Bytes(all) => Ok(Cow::Borrowed((**all).as_ref().get(block.at.byte as usize..).unwrap_or_default())),
+            Held::Bytes(all) => {
+                Ok(Cow::Borrowed((**all).as_ref().get(block.at.byte as usize..).unwrap_or_default()))
+            }
             Held::File(read) => read(block.at.byte, block.length).map(Cow::Owned),
         }
     }
@@ -114,7 +116,8 @@ impl Parts {
         let (mut at, mut line) = (start as u64, 1);
         while at < length {
             line += 1;
-            let Some((table, size)) = packed::size(&window(at)?).filter(|(_, n)| *n as u64 <= length - at) else {
+            let Some((table, size)) = packed::size(&window(at)?).filter(|(_, n)| *n as u64 <= length - at)
+            else {
                 return Ok(None);
             };
             // Every block, or the header of an empty one, ends its line.
@@ -151,7 +154,8 @@ impl Parts {
         let Some(blocks) = self.blocks.get(table) else {
             return self.extents.iter().find(|e| e.0 == table).map_or(Extent::None, |e| e.1);
         };
-        let mut whole = blocks.iter().map(|b| self.held.block(b).is_ok_and(|bytes| packed::is_whole(&bytes, 0)));
+        let mut whole =
+            blocks.iter().map(|b| self.held.block(b).is_ok_and(|bytes| packed::is_whole(&bytes, 0)));
         let first = whole.next().unwrap_or(false);
         match (first, whole.all(|w| w == first)) {
             (true, true) => Extent::Whole,
@@ -170,7 +174,9 @@ impl Parts {
         block: usize,
         look: impl FnOnce(&Evidence) -> T,
     ) -> io::Result<T> {
-        let Some(block) = self.blocks.get(table).and_then(|b| b.get(block)) else { return Ok(look(&self.rest)) };
+        let Some(block) = self.blocks.get(table).and_then(|b| b.get(block)) else {
+            return Ok(look(&self.rest));
+        };
         let mut reader = Reader::default();
         packed::step(&mut reader, &self.held.block(block)?, At { line: block.at.line, byte: 0 }, true);
         reader.last_into(&mut self.rest);

@@ -29,7 +29,12 @@ pub(super) fn plugin(announce: &mut dyn FnMut(&str)) -> Result<PathBuf, EmulateE
 }
 
 /// Complete before it has its name, whoever else makes it at the same time.
-fn make(folder: &Path, recorder: &[u8], made: &Path, announce: &mut dyn FnMut(&str)) -> Result<(), EmulateError> {
+fn make(
+    folder: &Path,
+    recorder: &[u8],
+    made: &Path,
+    announce: &mut dyn FnMut(&str),
+) -> Result<(), EmulateError> {
     let io = |e| EmulateError::Io(folder.display().to_string(), e);
     let own = tempfile::Builder::new().prefix("new-").tempdir_in(folder).map_err(io)?;
     let at = |name: &str| own.path().join(name);
@@ -39,7 +44,11 @@ fn make(folder: &Path, recorder: &[u8], made: &Path, announce: &mut dyn FnMut(&s
     std::fs::write(&atomics, ATOMICS).map_err(io)?;
     std::fs::write(at("tussle-emulate.h"), HEADER).map_err(io)?;
     std::fs::write(&object, recorder).map_err(io)?;
-    announce(&format!("cc {} -o {} tussle-emulate.c atomics.c tussle-emulated.o", FLAGS.join(" "), made.display()));
+    announce(&format!(
+        "cc {} -o {} tussle-emulate.c atomics.c tussle-emulated.o",
+        FLAGS.join(" "),
+        made.display()
+    ));
     let output = Command::new("cc").args(FLAGS).arg("-o").args([&part, &source, &atomics, &object]).output();
     let output =
         output.map_err(|e| EmulateError::Plugin(format!("cc: {e} (a C compiler is needed once)")))?;

@@ -81,7 +81,12 @@ impl Call {
     pub(super) fn optimised(&self, extra: &[&str]) -> std::io::Result<Output> {
         let args = self.args.iter().filter(|a| !matches!(a.as_str(), "-w" | "-Werror" | "-S" | "-E" | "-c"));
         let mut command = Command::new(&self.compiler);
-        command.args(args).args(["-O2", "-S", "-o", "/dev/null"]).args(extra).arg("-Wno-error").current_dir(&self.dir);
+        command
+            .args(args)
+            .args(["-O2", "-S", "-o", "/dev/null"])
+            .args(extra)
+            .arg("-Wno-error")
+            .current_dir(&self.dir);
         command.env("LC_ALL", "C").stdin(Stdio::null()).output()
     }
 

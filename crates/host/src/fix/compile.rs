@@ -367,10 +367,12 @@ impl<'a> Compiler<'a> {
         };
         let name = self.file.file_name()?.to_str()?;
         let here = |d: &SourceLoc| lines.contains(&d.line) && d.file.ends_with(name);
-        let unnamed = table.aggregates().filter(|(_, a)| a.name.is_none() && a.decl.as_ref().is_some_and(here));
+        let unnamed =
+            table.aggregates().filter(|(_, a)| a.name.is_none() && a.decl.as_ref().is_some_and(here));
         let all: Vec<_> = unnamed.collect();
         // Another one may stand inside of it, on the same line.
-        let inside = |id: TypeId| all.iter().any(|(_, a)| a.members.iter().any(|m| element(table, m.ty) == id));
+        let inside =
+            |id: TypeId| all.iter().any(|(_, a)| a.members.iter().any(|m| element(table, m.ty) == id));
         all.iter().map(|(id, _)| *id).find(|id| !inside(*id))
     }
 
@@ -453,7 +455,9 @@ pub(super) fn run(
     let failed = |tail: String| FixError::BuildFailed { command: shown.into(), patched, tail };
     let program = command.get_program().to_string_lossy().into_owned();
     let cannot_start = |e: std::io::Error| match e.kind() {
-        std::io::ErrorKind::NotFound => failed(format!("no `{program}` in PATH: install it, or say --build CMD")),
+        std::io::ErrorKind::NotFound => {
+            failed(format!("no `{program}` in PATH: install it, or say --build CMD"))
+        }
         _ => failed(format!("{program}: {e}")),
     };
     let output = command.stdin(Stdio::null()).output().map_err(cannot_start)?;

@@ -87,12 +87,7 @@ struct Elements<'a> {
 }
 
 impl Elements<'_> {
-    fn follow(
-        &self,
-        edits: &[Edit],
-        calls: &[Call],
-        files: &mut Vec<PatchedFile>,
-    ) -> Result<(), FixError> {
+    fn follow(&self, edits: &[Edit], calls: &[Call], files: &mut Vec<PatchedFile>) -> Result<(), FixError> {
         for field in spread_fields(edits) {
             let own = self.own(field, calls)?;
             for (path, numbers) in own {
@@ -121,7 +116,9 @@ impl Elements<'_> {
         }
         let gcc: Option<Vec<Call>> = calls.iter().map(Call::with_gcc).collect();
         let gcc = gcc.filter(|c| !c.is_empty()).ok_or_else(|| {
-            unclear(format!("gcc says which uses of {field} are its: no unit is known that sees it, or no gcc"))
+            unclear(format!(
+                "gcc says which uses of {field} are its: no unit is known that sees it, or no gcc"
+            ))
         })?;
         if let Some(error) = self.ask(field, &gcc)?.0 {
             let why = format!("gcc does not take the sources as they are, nor say who uses {field}: {error}");
@@ -130,8 +127,9 @@ impl Elements<'_> {
         let path = self.root.join(self.file);
         let text = self.sources.text(self.file);
         let other = format!("tussle_other_{field}");
-        let renamed = spread::renamed(text, &self.goal, field, &other)
-            .map_err(|refusal| FixError::Refused { file: self.file.to_string_lossy().into_owned(), refusal })?;
+        let renamed = spread::renamed(text, &self.goal, field, &other).map_err(|refusal| {
+            FixError::Refused { file: self.file.to_string_lossy().into_owned(), refusal }
+        })?;
         let io = |source| FixError::Io { path: path.clone(), source };
         let write = |text: &str| std::fs::write(&path, text).map_err(io);
         write(&renamed)?;
@@ -181,8 +179,11 @@ impl Elements<'_> {
         calls: &[Call],
     ) -> Result<BTreeMap<PathBuf, BTreeSet<usize>>, FixError> {
         let texts = super::parallel(calls, |call| Text::of(call, self.root));
-        let compiled: HashSet<(&Path, u32)> =
-            texts.iter().flat_map(|t| t.places_of(field)).map(|(file, line)| (Path::new(file), line)).collect();
+        let compiled: HashSet<(&Path, u32)> = texts
+            .iter()
+            .flat_map(|t| t.places_of(field))
+            .map(|(file, line)| (Path::new(file), line))
+            .collect();
         let mut out: BTreeMap<PathBuf, BTreeSet<usize>> = BTreeMap::new();
         for path in self.sources.users(self.file) {
             let text = self.sources.text(&path);
@@ -194,17 +195,23 @@ impl Elements<'_> {
                 if at.iter().filter(|at| places.remove(at)).count() > 0 {
                     out.entry(path.clone()).or_default().insert(n);
                 } else if !compiled.contains(&(path.as_path(), line)) {
-                    return Err(refusal(&path, line, format!(
-                        "no unit that is built compiles this use of a member {field}: whose it is cannot be told"
-                    )));
+                    return Err(refusal(
+                        &path,
+                        line,
+                        format!(
+                            "no unit that is built compiles this use of a member {field}: whose it is cannot be told"
+                        ),
+                    ));
                 }
             }
         }
         match places.first() {
             None => Ok(out),
-            Some((path, line, _)) => Err(refusal(path, *line, format!(
-                "{field} is used by a macro, or for its offset, which cannot be followed"
-            ))),
+            Some((path, line, _)) => Err(refusal(
+                path,
+                *line,
+                format!("{field} is used by a macro, or for its offset, which cannot be followed"),
+            )),
         }
     }
 }
@@ -218,7 +225,9 @@ fn place(path: &Path, lines: &[usize], byte: usize) -> (PathBuf, u32, usize) {
 
 /// Why no use in C++ is followed.
 pub(super) fn in_cpp(unit: &str, field: &str) -> String {
-    format!("{unit} is C++: uses of an array's elements are followed in C only; wrap those of {field} by hand")
+    format!(
+        "{unit} is C++: uses of an array's elements are followed in C only; wrap those of {field} by hand"
+    )
 }
 
 fn unclear(why: String) -> FixError {

@@ -73,7 +73,8 @@ impl Foresight {
         if let Some(refusal) = self.size.as_ref().filter(|_| edits.iter().any(Edit::resizes)) {
             return Some(refusal.to_string());
         }
-        let parted = edits.iter().find_map(|e| if let Edit::Spread { field, .. } = e { Some(field) } else { None });
+        let parted =
+            edits.iter().find_map(|e| if let Edit::Spread { field, .. } = e { Some(field) } else { None });
         if let Some((field, unit)) = parted.zip(self.cpp.as_ref()) {
             return Some(super::elements::in_cpp(&unit.to_string_lossy(), field));
         }

@@ -16,7 +16,9 @@ impl<'a> BuildCopy<'a> {
     /// `real` files will be written; with the texts of the folder.
     pub(super) fn new(request: &Request<'a>, real: &[PathBuf]) -> Result<BuildCopy<'a>, FixError> {
         let own = match (request.build, request.workshop) {
-            (Build::Shell(_) | Build::Make | Build::System(_), Some(workshop)) => return BuildCopy::built(workshop),
+            (Build::Shell(_) | Build::Make | Build::System(_), Some(workshop)) => {
+                return BuildCopy::built(workshop);
+            }
             (Build::Shell(_) | Build::Make | Build::System(_), None) => Scratch::copy_of(request.dir)?,
             // Nothing is written but these files: links to the others do.
             (Build::Kernel, _) => farm::tree(request.dir, real, &kernel::REAL, &kernel::LEFT_OUT)?,

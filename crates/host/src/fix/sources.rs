@@ -18,9 +18,8 @@ const FILE_BYTES_MAX: u64 = 8 << 20;
 /// Texts that are kept whatever they say; in larger trees only those that mention the type.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
-const EXTENSIONS: [&str; 17] = [
-    "c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "C", "H", "inc", "inl", "ipp", "tcc", "S", "s", "asm",
-];
+const EXTENSIONS: [&str; 17] =
+    ["c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "C", "H", "inc", "inl", "ipp", "tcc", "S", "s", "asm"];
 
 /// One source.
 #[derive(Debug)]
@@ -63,7 +62,10 @@ impl Sources {
         };
         let assembly = assembly.into_iter().filter_map(text).collect();
         let files = super::parallel(&paths, read);
-        Ok(Sources { assembly, files: paths.into_iter().zip(files).filter_map(|(p, f)| Some((p, f?))).collect() })
+        Ok(Sources {
+            assembly,
+            files: paths.into_iter().zip(files).filter_map(|(p, f)| Some((p, f?))).collect(),
+        })
     }
 
     /// Text of a file, empty if it is not among the sources.
@@ -130,7 +132,8 @@ impl Sources {
             uses.of_file(path, text, Ask { positions, ..ask })
         });
         Uses::judge(found)?;
-        let assembly: Vec<(&str, &str)> = self.assembly.iter().map(|a| (a.0.as_str(), a.1.as_str())).collect();
+        let assembly: Vec<(&str, &str)> =
+            self.assembly.iter().map(|a| (a.0.as_str(), a.1.as_str())).collect();
         if ask.layout { tussle_advise::patch::assembly::check(name, &texts, &assembly) } else { Ok(()) }
     }
 

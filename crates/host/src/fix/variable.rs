@@ -9,8 +9,8 @@ use tussle_advise::patch::variable::{self, Change};
 use tussle_advise::patch::{self, Refusal};
 
 use super::compile::Compiler;
-use super::sources::Sources;
 use super::place::BuildCopy;
+use super::sources::Sources;
 use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request, diagnostics};
 use crate::companions::open_bytes;
 

@@ -207,7 +207,9 @@ impl Clock {
         let needed = open + threads * cpus * each + SPARE_DESCRIPTORS;
         let limit = descriptors();
         match needed > limit {
-            true => Err(LiveError::Descriptors { threads: needed / (cpus * each).max(1), cpus, needed, limit }),
+            true => {
+                Err(LiveError::Descriptors { threads: needed / (cpus * each).max(1), cpus, needed, limit })
+            }
             false => Ok(()),
         }
     }

@@ -1,12 +1,12 @@
 //! What a sample and a debug register's hit cost the watched thread, measured on this thread before watching.
 
 use super::event::{Attr, BREAKPOINT, CPU_CLOCK, Event, Ring, SOFTWARE, TIMES, flag, thread_ns};
+use super::pmu::Precise;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tussle_live::confirm::WATCHED_MAX;
 use tussle_live::decode;
 use tussle_live::registers::SAMPLED;
-use super::pmu::Precise;
 use tussle_perf::attr::bit;
 
 /// Assumed where it cannot be measured, and the least that is believed: nanoseconds.

@@ -112,7 +112,8 @@ pub(super) fn find(vmlinux: Option<&Path>) -> Result<Found, LiveError> {
         },
     };
     let types = if file.is_none() { fs::read(TYPES).ok() } else { None };
-    let named = if file.is_some() { Named::File } else { types.as_ref().map_or(Named::Symbols, |_| Named::Types) };
+    let named =
+        if file.is_some() { Named::File } else { types.as_ref().map_or(Named::Symbols, |_| Named::Types) };
     remarks.extend(missing(text, named).map(Into::into));
     let known = Known { symbols, per_cpu, text, replaced, file: file.as_ref().map(|f| f.2.clone()), types };
     Ok(Found { kernel: Kernel::new(known), memory, file: file.map(|f| (f.0, f.1)), remarks })
@@ -184,13 +185,18 @@ fn open(path: &Path, symbols: &Symbols, remarks: &mut Vec<String>) -> Result<Ope
     let own = elf.build_id().map(hex);
     match (&own, fs::read("/sys/kernel/notes").ok().and_then(|n| build_id(&n)).map(|id| hex(&id))) {
         (Some(own), Some(running)) if *own != running => {
-            return Err(wrong(format!("of another kernel: its build-id is {own}, the running one's {running}")));
+            return Err(wrong(format!(
+                "of another kernel: its build-id is {own}, the running one's {running}"
+            )));
         }
         (Some(_), Some(_)) => {}
-        _ => remarks.push("whether --vmlinux is the running kernel's file cannot be told: no build-id".into()),
+        _ => {
+            remarks.push("whether --vmlinux is the running kernel's file cannot be told: no build-id".into())
+        }
     }
     let first = loads(&elf).iter().map(|l| l.0).filter(|a| *a >= KERNEL_START).min();
-    let linked = first.ok_or_else(|| wrong("no kernel: nothing is linked to the kernel's addresses".into()))?;
+    let linked =
+        first.ok_or_else(|| wrong("no kernel: nothing is linked to the kernel's addresses".into()))?;
     let start = symbols.address("_text").ok_or_else(|| wrong("the running kernel has no _text".into()))?;
     let end = symbols.address("_end").unwrap_or(start + KERNEL_BYTES);
     let bias = start.wrapping_sub(linked);

@@ -82,7 +82,8 @@ mod tests {
     #[test]
     fn only_what_happens_while_the_clock_is_on_costs() {
         let mut load = Load::default();
-        let (slow, fast) = (Ticking { rate_hz: 1_000_000, switch_ns: 7 }, Ticking { rate_hz: 4_000_000, switch_ns: 0 });
+        let (slow, fast) =
+            (Ticking { rate_hz: 1_000_000, switch_ns: 7 }, Ticking { rate_hz: 4_000_000, switch_ns: 0 });
         let steps = [
             ("1000 5 10", Some(slow)),
             ("2000 5 30", Some(slow)),

@@ -52,7 +52,9 @@ fn events_of_intel_are_laid_out_as_the_kernel_says() {
     assert_eq!((loads.attr.kind, loads.attr.config, loads.attr.bp_addr), (4, 0x1cd, LATENCY_MIN));
     assert_eq!((stores.attr.config, stores.attr.bp_addr), (0x82d0, 0));
     let wanted = bit::ADDR | bit::DATA_SRC | bit::WEIGHT;
-    assert!(found.iter().all(|p| p.attr.sample_type & wanted == wanted && p.leader.is_none() && p.cpus.is_none()));
+    assert!(
+        found.iter().all(|p| p.attr.sample_type & wanted == wanted && p.leader.is_none() && p.cpus.is_none())
+    );
     assert!(found.iter().all(|p| p.attr.flags & flag::EXCLUDE_KERNEL != 0));
 }
 
@@ -86,7 +88,8 @@ fn leaders_and_kinds_of_cores() {
 fn the_most_precise_that_opens_is_taken() {
     let root = tempfile::tempdir().unwrap();
     intel(root.path(), "cpu", "4", &[]);
-    let mut kernel = Kernel(|_: Option<&Attr>, a: &Attr| if precise_ip(a) > 2 { libc::EOPNOTSUPP } else { 0 }, 0);
+    let mut kernel =
+        Kernel(|_: Option<&Attr>, a: &Attr| if precise_ip(a) > 2 { libc::EOPNOTSUPP } else { 0 }, 0);
     let Ok(Choice::Precise(events)) = choose(Sampling::Pmu, root.path(), &mut kernel) else { panic!() };
     assert!(events.iter().all(|e| precise_ip(&e.attr) == 2) && kernel.1 == 4);
 }
@@ -97,12 +100,19 @@ fn ibs_excludes_the_kernel_where_it_can() {
     let root = tempfile::tempdir().unwrap();
     device(root.path(), "ibs_op", &[("type", "11"), ("format/cnt_ctl", "config:19")]);
     let excludes = flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV | flag::EXCLUDE_USER;
-    let old = |_: Option<&Attr>, a: &Attr| if a.flags & excludes != 0 || precise_ip(a) > 0 { libc::EINVAL } else { 0 };
-    let Ok(Choice::Precise(events)) = choose(Sampling::Best, root.path(), &mut Kernel(old, 0)) else { panic!() };
+    let old = |_: Option<&Attr>, a: &Attr| {
+        if a.flags & excludes != 0 || precise_ip(a) > 0 { libc::EINVAL } else { 0 }
+    };
+    let Ok(Choice::Precise(events)) = choose(Sampling::Best, root.path(), &mut Kernel(old, 0)) else {
+        panic!()
+    };
     assert_eq!((events.len(), events[0].attr.kind, events[0].attr.bp_len), (1, 11, 0));
     device(root.path(), "ibs_op", &[("format/swfilt", "config2:0")]);
     let events = find(root.path());
-    assert_eq!((events[0].attr.bp_len, events[0].attr.flags & flag::EXCLUDE_KERNEL), (1, flag::EXCLUDE_KERNEL));
+    assert_eq!(
+        (events[0].attr.bp_len, events[0].attr.flags & flag::EXCLUDE_KERNEL),
+        (1, flag::EXCLUDE_KERNEL)
+    );
 }
 
 #[test]
@@ -119,8 +129,11 @@ fn what_does_not_open_is_said_and_the_software_clock_goes_on() {
     assert_eq!(never.1, 0);
     intel(root.path(), "cpu", "4", &[]);
     for (errno, words) in [(libc::ENOENT, "virtual machine"), (libc::EACCES, "perf_event_paranoid")] {
-        let mut kernel = Kernel(move |_: Option<&Attr>, a: &Attr| if a.config == 0x82d0 { errno } else { 0 }, 0);
-        let Ok(Choice::Software(Some(why))) = choose(Sampling::Best, root.path(), &mut kernel) else { panic!() };
+        let mut kernel =
+            Kernel(move |_: Option<&Attr>, a: &Attr| if a.config == 0x82d0 { errno } else { 0 }, 0);
+        let Ok(Choice::Software(Some(why))) = choose(Sampling::Best, root.path(), &mut kernel) else {
+            panic!()
+        };
         assert!(why.contains("cpu/mem-stores/") && why.contains(words), "{why}");
         let Err(e) = choose(Sampling::Pmu, root.path(), &mut kernel) else { panic!() };
         assert!(e.to_string().contains(words), "{e}");

@@ -105,12 +105,15 @@ pub(super) fn of_cgroup(group: &Path) -> Option<Vec<u32>> {
     let inside = group.strip_prefix("/").unwrap_or(group);
     let root = Path::new("/sys/fs/cgroup");
     let hierarchies = fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path());
-    let mut places = [group.to_path_buf(), root.join(inside)].into_iter().chain(hierarchies.map(|h| h.join(inside)));
+    let mut places =
+        [group.to_path_buf(), root.join(inside)].into_iter().chain(hierarchies.map(|h| h.join(inside)));
     let top = places.find(|p| p.join("cgroup.procs").is_file())?;
     let (mut out, mut open) = (Vec::new(), vec![top]);
     while let Some(folder) = open.pop() {
         let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-        out.extend(text.lines().filter_map(|l| l.parse::<u32>().ok()).filter(|pid| *pid != std::process::id()));
+        out.extend(
+            text.lines().filter_map(|l| l.parse::<u32>().ok()).filter(|pid| *pid != std::process::id()),
+        );
         let inner = fs::read_dir(&folder).into_iter().flatten().flatten();
         open.extend(inner.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
     }

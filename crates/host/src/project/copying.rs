@@ -97,7 +97,8 @@ mod tests {
         assert_eq!((copy.len(), copy.permissions().mode() & 0o777), (1 << 40, 0o700));
         assert!(bytes_on_disk(&copy) < 1 << 20, "{}", bytes_on_disk(&copy));
         let mut copy = File::open(&to).unwrap();
-        for (at, expected) in [(0, b"abc"), (5 << 20, b"abc"), (7 << 20, b"\0\0\0"), ((1 << 40) - 3, b"abc")] {
+        for (at, expected) in [(0, b"abc"), (5 << 20, b"abc"), (7 << 20, b"\0\0\0"), ((1 << 40) - 3, b"abc")]
+        {
             let mut found = [1; 3];
             copy.seek(SeekFrom::Start(at)).unwrap();
             copy.read_exact(&mut found).unwrap();

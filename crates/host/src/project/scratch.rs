@@ -81,7 +81,8 @@ impl Scratch {
         for entry in fs::read_dir(self.path()).map_err(io(self.path()))? {
             let entry = entry.map_err(io(self.path()))?;
             let is_folder = entry.file_type().is_ok_and(|t| t.is_dir());
-            let removed = if is_folder { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+            let removed =
+                if is_folder { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
             removed.map_err(io(&entry.path()))?;
         }
         self.fill(from, keep).map(drop)
@@ -265,7 +266,8 @@ mod tests {
         let copy = Scratch::copy_of(from.path()).unwrap();
         assert_eq!(fs::read_to_string(copy.path().join("a/y.c")).unwrap(), "int x;\n");
         assert!(!copy.path().join("a/.git").exists() && !copy.path().join("sub/.git").exists());
-        let mode = |p: &Path| std::os::unix::fs::PermissionsExt::mode(&fs::metadata(p).unwrap().permissions());
+        let mode =
+            |p: &Path| std::os::unix::fs::PermissionsExt::mode(&fs::metadata(p).unwrap().permissions());
         assert_eq!(mode(&copy.path().join("a/x.c")) & 0o777, 0o644, "it may be patched");
         let time = |p: &Path| fs::metadata(p).unwrap().modified().unwrap();
         assert_eq!(time(&from.path().join("a/x.c")), time(&copy.path().join("a/x.c")));

@@ -341,7 +341,8 @@ mod tests {
 
     #[test]
     fn the_only_program_is_run_also_where_it_is_a_test() {
-        let [found, _] = cmake(&["jobs"], &[target("jobs", "EXECUTABLE", &[])], "add_test(runs \"BUILD/jobs\")\n");
+        let [found, _] =
+            cmake(&["jobs"], &[target("jobs", "EXECUTABLE", &[])], "add_test(runs \"BUILD/jobs\")\n");
         assert_eq!(found, ["jobs"]);
     }
 
@@ -373,7 +374,8 @@ mod tests {
     fn of_a_package_the_program_that_cargo_runs_is_taken() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("Cargo.toml"), "[package]\ndefault-run = 'serve'\n").unwrap();
-        let all = || Programs { candidates: vec!["release/admin".into(), "release/serve".into()], others: vec![] };
+        let all =
+            || Programs { candidates: vec!["release/admin".into(), "release/serve".into()], others: vec![] };
         let mut of_cargo = all();
         of_cargo.as_cargo_runs(&System::Cargo, dir.path());
         assert_eq!(of_cargo.candidates, [Path::new("release/serve")]);

@@ -50,7 +50,8 @@ impl Traces {
         let now = stamps(dir);
         // What lies in a folder comes behind it.
         let new = now.iter().rev().filter(|(path, _)| !self.stamps.contains_key(*path));
-        let removed: io::Result<()> = new.map(|(path, stamp)| remove(&dir.join(path), stamp.is_none())).collect();
+        let removed: io::Result<()> =
+            new.map(|(path, stamp)| remove(&dir.join(path), stamp.is_none())).collect();
         let saved = self.saved.as_ref().map(Scratch::path);
         let mut whole = removed.is_ok();
         for (path, stamp) in self.stamps.iter_mut().filter(|(path, stamp)| now.get(*path) != Some(*stamp)) {

@@ -28,7 +28,8 @@ impl Untouched {
     /// control data are left out, what cargo made (others may be building; copies are never built there), and the files
     /// `ours`, which tussle writes, with what they are called when new ones take their names (`.old`).
     pub fn new(dir: &Path, ours: &[&Path]) -> Untouched {
-        let old = |p: &PathBuf| PathBuf::from([p.as_os_str(), ".old".as_ref()].into_iter().collect::<OsString>());
+        let old =
+            |p: &PathBuf| PathBuf::from([p.as_os_str(), ".old".as_ref()].into_iter().collect::<OsString>());
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
         let ours: Vec<PathBuf> = ours.iter().filter_map(|p| in_real_folder(p)).collect();
         let ours = ours.iter().flat_map(|p| [p.clone(), old(p)]).collect();
@@ -135,9 +136,13 @@ mod tests {
         let outer = tempfile::tempdir().unwrap();
         let at = |n: &str| outer.path().join(n);
         ["p/target", "out/deep"].iter().for_each(|d| std::fs::create_dir_all(at(d)).unwrap());
-        ["p/target/.rustc_info.json", "out/deep/a.o", "lone"].iter().for_each(|f| std::fs::write(at(f), "1").unwrap());
+        ["p/target/.rustc_info.json", "out/deep/a.o", "lone"]
+            .iter()
+            .for_each(|f| std::fs::write(at(f), "1").unwrap());
         let circle = (".", "out/circle");
-        for (to, link) in [("../out", "p/bin"), ("..", "p/up"), ("bin", "p/again"), ("../lone", "p/one"), circle] {
+        for (to, link) in
+            [("../out", "p/bin"), ("..", "p/up"), ("bin", "p/again"), ("../lone", "p/one"), circle]
+        {
             std::os::unix::fs::symlink(to, at(link)).unwrap();
         }
         let before = Untouched::new(&at("p"), &[]);

@@ -195,7 +195,11 @@ impl Workshop {
     }
 
     /// A build of what `stale` files reach. `false`: nobody can say that it was all.
-    fn in_part(&self, stale: &BTreeSet<PathBuf>, announce: &mut dyn FnMut(&str)) -> Result<bool, WorkshopError> {
+    fn in_part(
+        &self,
+        stale: &BTreeSet<PathBuf>,
+        announce: &mut dyn FnMut(&str),
+    ) -> Result<bool, WorkshopError> {
         let system = &self.project.system;
         let (rust, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
             stale.iter().partition(|p| p.extension().is_some_and(|e| e == "rs"));

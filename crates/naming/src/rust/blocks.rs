@@ -97,8 +97,10 @@ fn element(images: &Images, frames: &[Site], shape: BlockKind, bytes: u64) -> Op
             BlockKind::Hashed => hashed(size, align, bytes),
         }?;
         let why = "element type of the container that allocates".to_string();
-        named(table, ty)
-            .then_some((Candidate { image, ty, prior: CONFIDENCE, basis: Basis::Allocation, why, leads: false }, found))
+        named(table, ty).then_some((
+            Candidate { image, ty, prior: CONFIDENCE, basis: Basis::Allocation, why, leads: false },
+            found,
+        ))
     })
 }
 

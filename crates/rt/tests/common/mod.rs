@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tussle_contention::analysis::{Contention, Question, Split, contention};
 use tussle_evidence::Evidence;
-use tussle_rt::convert::{Keep, convert_telling};
 use tussle_rt::RawFile;
+use tussle_rt::convert::{Keep, convert_telling};
 
 /// One folder for the binaries of a test process.
 pub struct Lab {

@@ -183,7 +183,9 @@ impl Replayed {
     pub fn void(&self) -> Option<String> {
         if let Some(share) = self.crowded() {
             let share = share * 100.0;
-            return Some(format!("others used {share:.0}% of this machine meanwhile: repeat it on a quiet one"));
+            return Some(format!(
+                "others used {share:.0}% of this machine meanwhile: repeat it on a quiet one"
+            ));
         }
         Some(self.native.as_ref()?.paced?.to_string())
     }
@@ -375,7 +377,9 @@ mod tests {
 
     #[test]
     fn a_run_by_the_clock_is_known() {
-        let took = |all: &[(f64, f64)], alone_s, recorded_s| Times { all, alone_s, recorded_s, longest: 0.5 }.paced();
+        let took = |all: &[(f64, f64)], alone_s, recorded_s| {
+            Times { all, alone_s, recorded_s, longest: 0.5 }.paced()
+        };
         let busy = [(0.30, 0.60), (0.31, 0.62), (0.33, 0.66)];
         assert_eq!(took(&busy, Some(0.45), Some(3.0)), None, "it loses a quarter to lines");
         assert_eq!(took(&busy, Some(0.31), Some(3.0)), Some(Paced::Clock), "or it loses half: who knows");
@@ -383,10 +387,16 @@ mod tests {
         assert_eq!(took(&busy, Some(0.60), Some(0.32)), None, "much work that no recording slows");
         assert_eq!(took(&busy, None, Some(0.32)), Some(Paced::Clock));
         let steady = [(0.300, 0.60), (0.300, 0.60), (0.301, 0.60)];
-        assert_eq!(took(&steady, Some(0.36), Some(3.0)), Some(Paced::Clock), "paced, and slower when recorded");
+        assert_eq!(
+            took(&steady, Some(0.36), Some(3.0)),
+            Some(Paced::Clock),
+            "paced, and slower when recorded"
+        );
         assert_eq!(took(&steady, Some(0.6), Some(3.0)), None, "all of it is work");
         let sleeps = [(0.40, 0.1), (0.43, 0.1), (0.41, 0.1)];
-        assert!(matches!(took(&sleeps, Some(0.41), None), Some(Paced::Waits(share)) if (share - 0.88).abs() < 0.01));
+        assert!(
+            matches!(took(&sleeps, Some(0.41), None), Some(Paced::Waits(share)) if (share - 0.88).abs() < 0.01)
+        );
         assert_eq!(took(&[(0.010, 0.004)], Some(0.01), Some(0.01)), None, "starting takes that");
         assert_eq!(took(&[], None, None), None);
     }

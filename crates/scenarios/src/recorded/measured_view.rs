@@ -19,7 +19,8 @@ fn doubt(r: &Recording, a: &Replayed) -> Option<(&'static str, String)> {
         return Some(("coverage", why));
     }
     if a.native.is_none() {
-        let others = a.crowded().map(|s| format!("; others used {:.0}% of this machine meanwhile", s * 100.0));
+        let others =
+            a.crowded().map(|s| format!("; others used {:.0}% of this machine meanwhile", s * 100.0));
         let why = "time between operations is not measured: --native CMD measures it";
         return Some(("guessed", format!("{why}{}", others.unwrap_or_default())));
     }

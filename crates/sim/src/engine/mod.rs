@@ -588,7 +588,15 @@ impl<'p> Engine<'p> {
         let (by_field, by_line) = self.tables();
         let operations = by_task.iter().sum();
         let whole = Whole { accesses: self.count.accesses, events: self.count.events, end_ns: self.now / PS };
-        Simulated { operations, measured_ns: config.run_ns.max(1), by_task, by_field, by_line, counters, whole }
+        Simulated {
+            operations,
+            measured_ns: config.run_ns.max(1),
+            by_task,
+            by_field,
+            by_line,
+            counters,
+            whole,
+        }
     }
 
     #[allow(clippy::type_complexity)]

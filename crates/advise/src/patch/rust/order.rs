@@ -14,13 +14,72 @@ const ORDERED: [&str; 9] =
 
 /// Types whose destruction nobody sees, if nobody sees that of what they hold.
 const QUIET: [&str; 66] = [
-    "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32", "f64", "bool",
-    "char", "str", "String", "CString", "OsString", "PathBuf", "Vec", "VecDeque", "HashMap", "HashSet", "BTreeMap",
-    "BTreeSet", "BinaryHeap", "Box", "Rc", "Arc", "Weak", "Option", "Result", "Cell", "RefCell", "UnsafeCell",
-    "OnceCell", "OnceLock", "Mutex", "RwLock", "Condvar", "Once", "AtomicBool", "AtomicU8", "AtomicU16", "AtomicU32",
-    "AtomicU64", "AtomicUsize", "AtomicI8", "AtomicI16", "AtomicI32", "AtomicI64", "AtomicIsize", "AtomicPtr",
-    "PhantomData", "MaybeUninit", "ManuallyDrop", "NonNull", "Wrapping", "NonZero", "Duration", "Instant",
-    "SystemTime", "ThreadId", "CachePadded",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "u128",
+    "usize",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "i128",
+    "isize",
+    "f32",
+    "f64",
+    "bool",
+    "char",
+    "str",
+    "String",
+    "CString",
+    "OsString",
+    "PathBuf",
+    "Vec",
+    "VecDeque",
+    "HashMap",
+    "HashSet",
+    "BTreeMap",
+    "BTreeSet",
+    "BinaryHeap",
+    "Box",
+    "Rc",
+    "Arc",
+    "Weak",
+    "Option",
+    "Result",
+    "Cell",
+    "RefCell",
+    "UnsafeCell",
+    "OnceCell",
+    "OnceLock",
+    "Mutex",
+    "RwLock",
+    "Condvar",
+    "Once",
+    "AtomicBool",
+    "AtomicU8",
+    "AtomicU16",
+    "AtomicU32",
+    "AtomicU64",
+    "AtomicUsize",
+    "AtomicI8",
+    "AtomicI16",
+    "AtomicI32",
+    "AtomicI64",
+    "AtomicIsize",
+    "AtomicPtr",
+    "PhantomData",
+    "MaybeUninit",
+    "ManuallyDrop",
+    "NonNull",
+    "Wrapping",
+    "NonZero",
+    "Duration",
+    "Instant",
+    "SystemTime",
+    "ThreadId",
+    "CachePadded",
 ];
 
 /// How deep fields of fields are looked into.
@@ -39,12 +98,16 @@ pub fn check(name: &str, edits: &[Edit], files: &[(&str, &str)]) -> Result<(), R
         let Ok(item) = find(&s, name, None) else { continue };
         let derives = item.words(&s, "derive");
         if let Some((_, d)) = derives.iter().find(|d| ORDERED.contains(&d.1)) {
-            return Err(refused(name, &format!("{path}: {d} is derived and goes through its fields in their order")));
+            return Err(refused(
+                name,
+                &format!("{path}: {d} is derived and goes through its fields in their order"),
+            ));
         }
         if derives.iter().any(|d| d.1 == "Debug")
             && let Some((file, line)) = printed(files)
         {
-            let why = format!("{file}:{line}: {{:?}} may print its fields in their order, as Debug is derived");
+            let why =
+                format!("{file}:{line}: {{:?}} may print its fields in their order, as Debug is derived");
             return Err(refused(name, &why));
         }
         let mut drops = Drops { files, known: Vec::new() };
@@ -52,7 +115,9 @@ pub fn check(name: &str, edits: &[Edit], files: &[(&str, &str)]) -> Result<(), R
             item.fields.iter().filter(|f| drops.shows(&s, f.ty, 0)).map(|f| f.name.as_str()).collect();
         if let Some(first) = loud.iter().find(|f| moved.contains(**f)).filter(|_| loud.len() > 1) {
             let other = loud.iter().find(|f| *f != first).copied().unwrap_or_default();
-            let why = format!("{path}: {first} and {other} are dropped in their order, and what that does may show");
+            let why = format!(
+                "{path}: {first} and {other} are dropped in their order, and what that does may show"
+            );
             return Err(refused(name, &why));
         }
     }
@@ -70,7 +135,8 @@ fn moves(edit: &Edit) -> Vec<&str> {
 
 /// File and line of the first place that prints by `Debug`.
 fn printed<'f>(files: &[(&'f str, &str)]) -> Option<(&'f str, usize)> {
-    let prints = |l: &str| [":?}", ":#?}", "dbg!"].iter().any(|w| l.contains(w)) && !l.trim_start().starts_with("//");
+    let prints =
+        |l: &str| [":?}", ":#?}", "dbg!"].iter().any(|w| l.contains(w)) && !l.trim_start().starts_with("//");
     files.iter().find_map(|(path, text)| Some((*path, text.lines().position(prints)? + 1)))
 }
 
@@ -103,7 +169,8 @@ impl Drops<'_> {
         if let Some((_, shows)) = self.known.iter().find(|k| k.0 == name) {
             return *shows;
         }
-        let shows = depth >= DEPTH_MAX || self.is_dropped(name) || self.by_fields(name, depth).unwrap_or(true);
+        let shows =
+            depth >= DEPTH_MAX || self.is_dropped(name) || self.by_fields(name, depth).unwrap_or(true);
         self.known.push((name.into(), shows));
         shows
     }
@@ -150,7 +217,8 @@ mod tests {
     fn fields_are_dropped_in_their_order() {
         let own = "struct L(u32);\nimpl Drop for L { fn drop(&mut self) {} }\nstruct Q { n: Vec<u64>, l: Option<L> }\n\
             struct P { n: Vec<u64> }\n";
-        let with = |a: &str, b: &str| why(&format!("{own}struct S {{\n    a: {a},\n    b: {b},\n}}\n"), "swap:a,b");
+        let with =
+            |a: &str, b: &str| why(&format!("{own}struct S {{\n    a: {a},\n    b: {b},\n}}\n"), "swap:a,b");
         assert!(with("L", "Box<L>").contains("a and b are dropped"));
         assert!(with("Q", "foreign::Guard").contains("are dropped"));
         assert_eq!(with("L", "u32"), "");

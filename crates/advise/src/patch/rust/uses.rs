@@ -176,7 +176,8 @@ impl<'a> Uses<'_, 'a> {
         }
         let (from, _) = self.statement(i);
         // Only of a pointer: back over its cast, or the call that made it.
-        let pointer = (from..i).rev().take(12).any(|j| matches!(s.at(j), "const" | "mut" | "addr_of" | "from_ref"));
+        let pointer =
+            (from..i).rev().take(12).any(|j| matches!(s.at(j), "const" | "mut" | "addr_of" | "from_ref"));
         let borrowed = |j: usize| matches!(s.at(j - 1), "&" | "(" | "const" | "mut") && s.at(j + 3) != "(";
         let own = (from + 1..i).rev().take(16).find(|&j| {
             self.own.names.contains(&s.at(j)) && s.at(j + 1) == "." && s.is_ident(j + 2) && borrowed(j)

@@ -50,7 +50,8 @@ struct State {
 impl Course {
     /// Nothing has happened yet.
     pub fn new(patch: &Path) -> Course {
-        let words: Vec<String> = std::env::args_os().skip(1).map(|w| shell::word(&w.to_string_lossy())).collect();
+        let words: Vec<String> =
+            std::env::args_os().skip(1).map(|w| shell::word(&w.to_string_lossy())).collect();
         let command = format!("tussle {}", words.join(" "));
         let patch = (patch.to_path_buf(), None);
         let (now, took, evidence) = (None, HashMap::new(), None);
@@ -121,7 +122,8 @@ impl State {
         let (phase, what, since) = self.now.as_ref()?;
         let drawn = !matches!(phase, Phase::Record | Phase::Measure) && since.elapsed() >= EVERY;
         let left = self.took.get(phase).and_then(|t| t.checked_sub(since.elapsed()));
-        let left = left.map_or_else(String::new, |left| format!(", about {:.0} s left", left.as_secs_f64().ceil()));
+        let left =
+            left.map_or_else(String::new, |left| format!(", about {:.0} s left", left.as_secs_f64().ceil()));
         let what: String = what.chars().take(LINE_MAX).collect();
         drawn.then(|| format!("tussle: {what}: {:.0} s{left}", since.elapsed().as_secs_f64()))
     }
@@ -130,7 +132,8 @@ impl State {
         let while_ = self.now.as_ref().map_or_else(String::new, |(_, what, since)| {
             format!(", {:.0} s into this step: {what}", since.elapsed().as_secs_f64())
         });
-        let mut out = vec![format!("ended by {signal} after {:.0} s{while_}", self.begun.elapsed().as_secs_f64())];
+        let mut out =
+            vec![format!("ended by {signal} after {:.0} s{while_}", self.begun.elapsed().as_secs_f64())];
         match &self.evidence {
             Some(path) => {
                 let name = shell::file(&path.to_string_lossy());

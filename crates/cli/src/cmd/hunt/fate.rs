@@ -64,7 +64,7 @@ mod tests {
 
     fn repairs() -> Repairs {
         let (list, passed_over, left, beside) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Repairs { list, passed_over, scratch: None, left, beside, vanished: Vec::new() }
+        Repairs { list, passed_over, scratch: None, left, because: Vec::new(), beside, vanished: Vec::new() }
     }
 
     #[test]

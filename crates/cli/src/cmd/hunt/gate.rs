@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::path::Path;
 use tussle_advise::Edit;
-use tussle_advise::advice::{Advice, Options, best};
+use tussle_advise::advice::{Advice, Options, best, source_name};
 use tussle_advise::class::{self, COST_MIN, Class};
 use tussle_advise::lines::LINES_BYTES;
 use tussle_contention::analysis::{HiddenBy, Question, contention};
@@ -48,6 +48,8 @@ pub struct Case {
     /// Two heap objects of different allocations that the allocator put side by side in that run: `alloc=N` parts
     /// them, no member of either struct does.
     pub neighbours: bool,
+    /// The struct whose members would have to part, if it has a name.
+    pub of: Option<String>,
     /// Its objects.
     objects: Vec<u32>,
 }
@@ -65,7 +67,8 @@ pub fn cases(e: &Evidence) -> Vec<Case> {
         let root = root(g.fields.first().map(|f| f.object));
         let (title, cost, objects) = (g.title(), g.cost.total(), g.objects());
         let neighbours = are_neighbours(e, g);
-        out.push(Case { title, root, cost, latent: false, neighbours, objects });
+        let of = j.inner_struct(e).or_else(|| j.struct_name(e));
+        out.push(Case { title, root, cost, latent: false, neighbours, of, objects });
     }
     for l in class::latent(e, &seen, &judged).iter().filter(|l| class::is_luck(e, &l.hidden_by)) {
         let objects = l.line.objects();
@@ -76,6 +79,7 @@ pub fn cases(e: &Evidence) -> Vec<Case> {
             cost: l.line.cost.total(),
             latent: true,
             neighbours: false,
+            of: objects.first().and_then(|o| source_name(&e.types, e.objects.get(*o as usize)?.ty?)),
             objects,
         });
     }
@@ -125,6 +129,8 @@ pub struct Repairs {
     pub scratch: Option<Scratch>,
     /// Cases that are left, recorded with all patches.
     pub left: Vec<Case>,
+    /// Why, for each of them of which no change was tried.
+    pub because: Vec<Option<String>>,
     /// Of these, heap objects that only lie side by side.
     pub beside: Vec<Case>,
     /// Cases that no patch was for, and that are no more what a layout helps, recorded with all patches.
@@ -150,23 +156,31 @@ impl Repairs {
 impl Hunt<'_> {
     /// Repairs case after case until none is left, nothing more is proposed, or enough was tried.
     /// Every patch is built in the copy that was recorded first.
-    pub fn repair(&self, built: &Built, argv: &[OsString], evidence: &Evidence, unpatched: &Unpatched) -> Repairs {
+    pub fn repair(
+        &self,
+        built: &Built,
+        argv: &[OsString],
+        evidence: &Evidence,
+        unpatched: &Unpatched,
+    ) -> Repairs {
         let (left, beside) = split(cases(evidence));
         let found = [left.clone(), beside.clone()].concat();
         if let Err(e) = built.workshop.keep() {
             self.remark(format_args!("patches are verified by builds of their own: {e}"));
         }
         let (list, passed_over, vanished) = (Vec::new(), Vec::new(), Vec::new());
-        let mut out = Repairs { list, passed_over, scratch: None, left, beside, vanished };
+        let because = Vec::new();
+        let mut out = Repairs { list, passed_over, scratch: None, left, because, beside, vanished };
         let (mut now, mut known) = (evidence.clone(), by_root(evidence));
         let (mut tried, mut brought) = (HashSet::new(), Brought::default());
+        let ordered =
+            |name: &str, decl: Option<&SourceLoc>| tussle_host::fix::is_ordered(&self.dir, name, decl);
+        let options = Options { ordered: Some(&ordered), ..Options::default() };
         for _ in 0..ATTEMPTS_MAX {
             if out.left.is_empty() && out.beside.is_empty() {
                 break;
             }
-            let ordered =
-                |name: &str, decl: Option<&SourceLoc>| tussle_host::fix::is_ordered(&self.dir, name, decl);
-            let proposed = best(&now, &Options { ordered: Some(&ordered), ..Options::default() });
+            let proposed = best(&now, &options);
             let Some(advice) = proposed.into_iter().find(|a| out.takes(self, &now, a, &mut tried)) else {
                 break;
             };
@@ -203,6 +217,8 @@ impl Hunt<'_> {
             }
         }
         out.vanished = out.not_seen_again(evidence, found);
+        out.because =
+            out.left.iter().map(|c| super::left::because(&now, c, &out.passed_over, &options)).collect();
         out
     }
 

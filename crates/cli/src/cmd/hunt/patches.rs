@@ -1,6 +1,6 @@
 //! What was repaired, what was not and why, as a view.
 
-use super::gate::{Repair, Repairs};
+use super::gate::{Case, Repair, Repairs};
 use super::steps::edits;
 use tussle_advise::Advice;
 use tussle_advise::class::COST_MIN;
@@ -28,16 +28,12 @@ pub fn nodes(repairs: &Repairs, diff: &str, slower: bool) -> Vec<Node> {
     ));
     if repairs.list.is_empty() {
         let because = match repairs.passed_over.is_empty() {
-            true => "no move of members of the program's own structs was worth a try",
+            true => "nothing that tussle changes would part what fights",
             false => "of the reasons above",
         };
         out.push(warn(&format!("No patch survived, because {because}.")));
     }
-    let left = repairs.left.iter().map(|c| {
-        let hidden = if c.latent { ", at another phase" } else { "" };
-        (c.title.clone(), format!("{}{hidden}", whole(c.cost)))
-    });
-    out.extend(rows("left", ("fields", "still there"), ("transfers", "transfers"), left));
+    out.extend(left(repairs));
     let beside = repairs.beside.iter().map(|c| {
         let remedy =
             "side by side on the heap in this run: an allocation of whole lines (alloc=64) parts them";
@@ -45,7 +41,8 @@ pub fn nodes(repairs: &Repairs, diff: &str, slower: bool) -> Vec<Node> {
     });
     out.extend(rows("beside", ("fields", "neighbours"), ("transfers", "transfers"), beside));
     let vanished = repairs.vanished.iter().map(|c| {
-        let why = "no case any more when recorded with the patch, which is not for it: in other runs it may be";
+        let why =
+            "no case any more when recorded with the patch, which is not for it: in other runs it may be";
         (c.title.clone(), format!("{}, {why}", whole(c.cost)))
     });
     out.extend(rows("vanished", ("fields", "not seen again"), ("transfers", "transfers"), vanished));
@@ -120,6 +117,22 @@ fn rows(
     let rows: Vec<Vec<Cell>> = list.map(|(x, y)| vec![Cell::text(x), Cell::text(y)]).collect();
     let columns = vec![Column::text(a.0, a.1), Column::text(b.0, b.1)];
     (!rows.is_empty()).then(|| Node::Table { key: key.into(), columns, rows })
+}
+
+/// What stays, and why where no change above was for it.
+fn left(repairs: &Repairs) -> Option<Node> {
+    let row = |(c, why): (&Case, &Option<String>)| {
+        let hidden = if c.latent { ", at another phase" } else { "" };
+        let why = why.as_deref().unwrap_or("what was tried stands under \u{201c}not taken\u{201d}");
+        vec![Cell::text(c.title.clone()), Cell::text(format!("{}{hidden}", whole(c.cost))), Cell::text(why)]
+    };
+    let rows: Vec<Vec<Cell>> = repairs.left.iter().zip(&repairs.because).map(row).collect();
+    let columns = vec![
+        Column::text("fields", "still there"),
+        Column::text("transfers", "transfers"),
+        Column::text("because", "because"),
+    ];
+    (!rows.is_empty()).then(|| Node::Table { key: "left".into(), columns, rows })
 }
 
 fn new_sharing(a: &Advice) -> String {

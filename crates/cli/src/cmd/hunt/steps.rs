@@ -163,7 +163,10 @@ impl<'a> Hunt<'a> {
 
     /// Builds a copy of `dir` with the compiler wrapper.
     pub fn build_instrumented(&self, dir: &Path) -> anyhow::Result<Built> {
-        self.begin(Phase::Build, format_args!("building an instrumented copy: {}", self.project.system.command()));
+        self.begin(
+            Phase::Build,
+            format_args!("building an instrumented copy: {}", self.project.system.command()),
+        );
         self.build(dir, self.wrapper.environment())
     }
 
@@ -228,7 +231,8 @@ impl<'a> Hunt<'a> {
     /// Tests and the like are not run by themselves, and may be the better load.
     fn tell_of_others(&self, programs: &Programs) {
         // What cargo runs while it builds is no load.
-        let script = |p: &Path| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("build-script-"));
+        let script =
+            |p: &Path| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("build-script-"));
         let others = programs.others.iter().filter(|p| !script(p)).take(OTHERS_TOLD_MAX);
         let others: Vec<String> = others.map(|p| format!("./{}", p.display())).collect();
         if self.asked.is_empty() && !others.is_empty() {

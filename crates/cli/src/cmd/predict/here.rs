@@ -80,14 +80,21 @@ pub fn replayed(q: &ToReplay<'_>, native: Option<Command>, global: &Global) -> a
 }
 
 /// CPU time of an operation of every actor, ns, on one CPU and without instrumentation.
-pub fn alone(line: &str, recording: &Recording, evidence: &Evidence, global: &Global) -> anyhow::Result<Vec<f64>> {
+pub fn alone(
+    line: &str,
+    recording: &Recording,
+    evidence: &Evidence,
+    global: &Global,
+) -> anyhow::Result<Vec<f64>> {
     let time = native_time(Command::shell("native", line), recording, evidence, global)?;
     // Where others use the machine, threads wait for it.
     if let Some(paced) = time.paced.filter(|_| time.crowded().is_none()) {
         bail!("--native {line}: {paced}, so that its operations have no time of their own");
     }
     let Some(Alone { mean_ns, each_ns }) = time.alone else {
-        bail!("--native {line}: it does not run on one CPU alone, so that its operations have no time of their own");
+        bail!(
+            "--native {line}: it does not run on one CPU alone, so that its operations have no time of their own"
+        );
     };
     Ok(if each_ns.is_empty() { vec![mean_ns; recording.actors()] } else { each_ns })
 }
@@ -120,7 +127,8 @@ fn native_time(
     plan.cpus = tussle_host::threads::first_cpu().map(|cpu| vec![cpu]);
     let most_s = all.iter().map(|a| a.cpu_s + a.wall_s).fold(0.0, f64::max);
     plan.timeout = Some(Duration::from_secs_f64(most_s * ALONE_TIMES_MAX + 1.0));
-    let alone = if plan.cpus.is_some() { runs(&plan, ALONE_RUNS..ALONE_RUNS, watched, global)?.ok() } else { None };
+    let alone =
+        if plan.cpus.is_some() { runs(&plan, ALONE_RUNS..ALONE_RUNS, watched, global)?.ok() } else { None };
     // Others can only add to the least one. One that binds its threads itself runs on several CPUs all the same.
     let alone = alone.and_then(|a| a.into_iter().min_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s)));
     let alone = alone.filter(|a| a.cpu_s <= a.wall_s * 1.05);

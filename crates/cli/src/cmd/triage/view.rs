@@ -310,7 +310,8 @@ fn measure(found: &Found) -> Node {
     }
     let first = found.suspects.iter().find_map(|s| Some((s, s.partings.first()?)));
     if let (None, Some((s, p))) = (best, first) {
-        items.push(format!("{} --dir TREE (the first change as a patch)", signs::fix(&s.type_name, &p.edits)));
+        items
+            .push(format!("{} --dir TREE (the first change as a patch)", signs::fix(&s.type_name, &p.edits)));
     }
     if found.lines.is_empty() {
         items.push(

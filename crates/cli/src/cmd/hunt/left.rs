@@ -1,0 +1,30 @@
+//! Why a case stays as it is, where no patch of it was even tried.
+
+use super::gate::Case;
+use tussle_advise::advice::{Options, advise};
+use tussle_evidence::Evidence;
+
+/// In words; `None` where a change was tried, which says it itself.
+pub fn because(
+    e: &Evidence,
+    case: &Case,
+    tried: &[(String, String)],
+    options: &Options<'_>,
+) -> Option<String> {
+    let Some(name) = &case.of else {
+        let why = "its bytes are no members of a struct with a name: leave lines of 64 bytes between those of \
+                   different threads by hand";
+        return Some(why.into());
+    };
+    let prefix = format!("{name}: ");
+    if tried.iter().any(|(change, _)| change.starts_with(&prefix)) {
+        return None;
+    }
+    Some(match advise(e, name, options) {
+        Ok(report) => match report.refused {
+            Some(best) => format!("no patch would do {best}"),
+            None => format!("no move, exchange or alignment of members of {name} gains enough"),
+        },
+        Err(why) => why.to_string(),
+    })
+}
