@@ -43,6 +43,8 @@ pub(crate) struct Slot {
     pub(crate) counted: AtomicU64,
     /// Word of a lock: 1 if who has it came in by counting, see `waits`.
     pub(crate) by_count: AtomicU64,
+    /// Word of a lock: bits that others set while somebody has it, see `waits`.
+    pub(crate) marks: AtomicU64,
     /// Word of a lock: sections before it was one, and when the last long one of them ended, see `early`.
     pub(crate) earlier: AtomicU64,
     pub(crate) early: AtomicU64,
@@ -63,6 +65,7 @@ static TABLE: [Slot; SLOTS] = [const {
         count: AtomicU64::new(0),
         counted: AtomicU64::new(0),
         by_count: AtomicU64::new(0),
+        marks: AtomicU64::new(0),
         earlier: AtomicU64::new(0),
         early: AtomicU64::new(0),
     }
@@ -81,7 +84,7 @@ pub fn reset_after_fork() {
 }
 
 pub(crate) fn clear(s: &Slot) {
-    let counts = [&s.count, &s.counted, &s.by_count];
+    let counts = [&s.count, &s.counted, &s.by_count, &s.marks];
     let early = [&s.earlier, &s.early];
     let all = [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second];
     for x in all.into_iter().chain(counts).chain(early) {

@@ -11,7 +11,8 @@
 //! - A watched word that one thread changes from one value to something else, and the same thread brings back, time and
 //!   again, and nobody else meanwhile, is a lock: what happens between is a critical section. When others change it
 //!   meanwhile by as much as the first one, these are readers, who are counted; and so is who adds and subtracts,
-//!   whatever is there, also while nobody else does. More kinds are in `guards`.
+//!   whatever is there, also while nobody else does. A bit that others add while one has it says that they wait; it
+//!   may stay when the lock is given back. More kinds are in `guards`.
 
 use crate::early;
 use crate::guards;
@@ -323,8 +324,8 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
             early::ends(entered, s, (*t).took_vt);
         }
         latches::changing(entered, s, from, to);
-        let free = s.free.load(Relaxed);
-        if readers(s) != 0 && from.is_none() && to == free {
+        let gives = is_free(s, to);
+        if readers(s) != 0 && from.is_none() && gives {
             not_counted(s);
         }
         if leaves_with_others(s, from, to) {
@@ -334,7 +335,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         if readers(s) != 0 && from == Some(to.wrapping_add(readers(s))) {
             sections::releasing(entered, addr);
         }
-        if to == free {
+        if gives {
             release(entered, s, addr, from);
         }
         let by = if from.is_none() { By::Store } else { By::Exchange };
@@ -342,7 +343,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
             ring(s, CHANGED).fetch_max(vt, AcqRel);
             return;
         }
-        let taking = from == Some(free) && ring(s, NO_LOCK).load(Relaxed) == 0;
+        let taking = from.is_some_and(|from| is_free(s, from)) && ring(s, NO_LOCK).load(Relaxed) == 0;
         if taking || is_lock(s) || cell(addr).load(Relaxed) != POLLED {
             return;
         }
@@ -373,6 +374,27 @@ pub enum How {
     Sets,
 }
 
+/// The value of a lock's word without the bits that others set there while somebody has it.
+fn unmarked(s: &'static Slot, value: u64) -> u64 {
+    value & !s.marks.load(Relaxed)
+}
+
+/// The lock is free when its word has this value, whether somebody sleeps there or not.
+fn is_free(s: &'static Slot, value: u64) -> bool {
+    unmarked(s, value) == unmarked(s, s.free.load(Relaxed))
+}
+
+/// While another thread has the lock, this one adds a bit to what that one put there: it says that somebody waits, and
+/// may stay when the lock is given back.
+fn mark(s: &'static Slot, (from, to): (u64, u64), me: u64) {
+    let (taken, marks) = (ring(s, TAKEN_TO).load(Relaxed), from ^ to);
+    let others = ![0, me].contains(&holder(s).load(Relaxed));
+    let adds = to & from == from && marks & (taken | s.free.load(Relaxed)) == 0;
+    if others && is_lock(s) && readers(s) == 0 && unmarked(s, from) == unmarked(s, taken) && adds {
+        s.marks.fetch_or(marks, Relaxed);
+    }
+}
+
 /// Who is in is counted from 0, or what is left down to 0. Other numbers count who waits, or refers to something.
 fn may_take(from: u64, to: u64, how: How) -> bool {
     how == How::Sets || from == 0 || to == 0
@@ -395,8 +417,8 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         if is_lock(s) {
             sections::taken(entered, addr, true);
         }
-    } else if from == free {
-        if !may_take(from, to, how) {
+    } else if is_free(s, from) {
+        if is_free(s, to) || !may_take(from, to, how) {
             return;
         }
         let _ = s.second.fetch_update(Relaxed, Relaxed, |second| (second != NEVER).then_some(0));
@@ -418,6 +440,8 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         }
     } else if s.second.load(Relaxed) != NEVER && joined(s, from, step, me) {
         s.second.store(step, Relaxed);
+    } else if how == How::Sets {
+        mark(s, (from, to), me);
     }
 }
 
@@ -431,7 +455,7 @@ pub fn takes_turns(entered: &Entered, addr: u64) -> bool {
 pub fn seems_held(entered: &Entered, addr: u64, free: u64) -> bool {
     let s = sync::slot(entered, addr);
     let others = ![0, thread_number(entered)].contains(&holder(s).load(Relaxed));
-    others && free == s.free.load(Relaxed) && readers(s) == 0 && ring(s, NO_LOCK).load(Relaxed) == 0
+    others && is_free(s, free) && readers(s) == 0 && ring(s, NO_LOCK).load(Relaxed) == 0
 }
 
 /// Two threads changed a word by as much, and one of them takes that back while the other one's change stays: they are
@@ -496,9 +520,10 @@ fn given_by_another(entered: &Entered, s: &'static Slot, from: Option<u64>) {
     if readers(s) != 0 {
         return;
     }
-    let as_taken = from == Some(ring(s, TAKEN_TO).load(Relaxed));
+    let taken_to = ring(s, TAKEN_TO).load(Relaxed);
+    let as_taken = from.is_some_and(|from| unmarked(s, from) == unmarked(s, taken_to));
     if as_taken && s.c.fetch_add(1, Relaxed) < READERS_UNSEEN_MAX {
-        s.free.store(ring(s, TAKEN_TO).load(Relaxed), Relaxed);
+        s.free.store(taken_to, Relaxed);
         ring(s, RELEASES).store(0, Relaxed);
         return sync::join(entered, round(s.a.load(Acquire)));
     }

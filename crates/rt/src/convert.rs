@@ -358,9 +358,10 @@ impl<'a> ProcessReader<'a> {
         let mut turns: Vec<(Span, Turns)> = Vec::new();
         let mut words = Words::new(u);
         for run in &u.runs {
-            for &(range, counts, _) in words.joined(run) {
+            words.join_all(run);
+            for &(range, counts, _) in words.joined() {
                 let at = turns.iter().position(|t| t.0 == range).unwrap_or_else(|| {
-                    let share = held.of_runs(line, range, u.thread, &u.runs);
+                    let share = held.of_runs(line, (range, words.kinds(range)), u.thread, &u.runs);
                     turns.push((range, Turns::new(share)));
                     turns.len() - 1
                 });

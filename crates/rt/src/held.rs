@@ -7,7 +7,7 @@ use crate::lines::AccessRun;
 use crate::mutexes::Mutexes;
 use crate::raw::TracedLock;
 use crate::wire::*;
-use crate::words::Counts;
+use crate::words::{Counts, Kinds};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// From this share of a thread's accesses to some bytes on, all of them count as under the lock: sections that are not
@@ -96,7 +96,8 @@ impl HeldLocks {
         for (thread, l) in locks {
             let weight = l.lock.count as f64 / l.sections.len().max(1) as f64;
             if l.sections.iter().all(|s| s.0.shared == 0) {
-                out.mutexes.add(*thread, l.lock.addr, l.lock.count as f64);
+                let first = l.sections.iter().map(|s| s.0.vt0).min().unwrap_or(0);
+                out.mutexes.add(*thread, l.lock.addr, l.lock.count as f64, first);
             }
             out.cuts(*thread, l, weight);
             for (section, visits) in &l.sections {
@@ -155,7 +156,7 @@ impl HeldLocks {
                 TAKEN | TAKEN_SHARED => {
                     inner.push((addr, kind == TAKEN_SHARED));
                     let taken = if kind == TAKEN { longer * weight } else { 0.0 };
-                    self.mutexes.add(thread, addr, taken);
+                    self.mutexes.add(thread, addr, taken, section.vt0);
                 }
                 RELEASED => inner.retain(|l| l.0 != addr),
                 _ if kept(addr & !(LINE - 1)) => {
@@ -190,10 +191,16 @@ impl HeldLocks {
         self.outside.range((thread, line + lo)..(thread, line + hi)).any(|(_, last)| *last >= from)
     }
 
-    /// [`HeldLocks::of`] of all accesses in `runs`, among them those to a mutex's own words.
-    pub fn of_runs(&self, line: u64, range: (u64, u64), thread: usize, runs: &[AccessRun]) -> Option<Share> {
-        let visits = self.of(line, range, thread, |from| accesses_of(runs, range, from));
-        let own = self.mutexes.share(line, range, thread, runs);
+    /// [`HeldLocks::of`] of all accesses in `runs` that a range stands for, among them those to a mutex's own words.
+    pub fn of_runs(
+        &self,
+        line: u64,
+        (range, kinds): ((u64, u64), Kinds),
+        thread: usize,
+        runs: &[AccessRun],
+    ) -> Option<Share> {
+        let visits = self.of(line, range, thread, |from| accesses_of(runs, (range, kinds), from));
+        let own = self.mutexes.share(line, (range, kinds), thread, runs);
         visits.into_iter().chain(own).max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
@@ -210,7 +217,7 @@ impl HeldLocks {
         if sums.values().all(|(_, own)| own.accesses == 0.0) {
             return self.behind_a_cut(line, (lo, hi), thread, all);
         }
-        let covers = |lock: u64, u: &Use| {
+        let is_all = |lock: u64, u: &Use| {
             // A lock made of atomics is taken for one only after some time.
             let first = self.first.get(&lock).copied().unwrap_or(0);
             let late = after(first);
@@ -219,10 +226,9 @@ impl HeldLocks {
                 true => SAMPLE_ERRORS_MAX * u.variance.sqrt(),
                 false => 0.0,
             };
-            let inside = u.accesses + error;
-            inside >= ALL_SHARE_MIN * all || (late >= LATE_MIN * all && inside >= ALL_SHARE_MIN * late)
+            covers(u.accesses + error, all, late)
         };
-        let ranked = sums.into_iter().map(|(lock, (everybody, u))| match covers(lock, &u) {
+        let ranked = sums.into_iter().map(|(lock, (everybody, u))| match is_all(lock, &u) {
             true => (true, everybody, lock, u),
             false => (false, u.accesses, lock, u),
         });
@@ -252,6 +258,11 @@ impl HeldLocks {
     }
 }
 
+/// Whether so many accesses inside are all of them, or all of those since a lock that was recognised late.
+pub(crate) fn covers(inside: f64, all: f64, late: f64) -> bool {
+    inside >= ALL_SHARE_MIN * all || (late >= LATE_MIN * all && inside >= ALL_SHARE_MIN * late)
+}
+
 /// How much longer a section was than what was seen of it.
 fn longer(section: &Section, visits: &[Visit]) -> f64 {
     match section.cut {
@@ -265,11 +276,13 @@ fn seen(visits: &[Visit]) -> u64 {
     visits.iter().map(|v| v.gap.saturating_add(1)).fold(0, u64::saturating_add)
 }
 
-/// Accesses to bytes `[lo, hi)` of a line in all runs from a moment on; words are counted as a whole.
-pub(crate) fn accesses_of(runs: &[AccessRun], (lo, hi): (u64, u64), from: u64) -> f64 {
+/// Accesses of some kinds to bytes `[lo, hi)` of a line in all runs from a moment on; words are counted as a whole.
+pub(crate) fn accesses_of(runs: &[AccessRun], ((lo, hi), kinds): ((u64, u64), Kinds), from: u64) -> f64 {
     let words = (lo / 8) as usize..(hi.div_ceil(8) as usize).min(8);
     let of = |r: &AccessRun| {
-        let all: f64 = words.clone().flat_map(|w| [r.reads[w], r.writes[w], r.rmws[w]]).map(f64::from).sum();
+        let stores = |w: usize| if kinds.stores { [r.writes[w], r.rmws[w]] } else { [0, 0] };
+        let reads = |w: usize| if kinds.reads { r.reads[w] } else { 0 };
+        let all: f64 = words.clone().flat_map(|w| stores(w).into_iter().chain([reads(w)])).map(f64::from).sum();
         let length = r.vt1.saturating_sub(r.vt0).max(1);
         all * r.vt1.saturating_sub(from.max(r.vt0)).min(length) as f64 / length as f64
     };

@@ -4,12 +4,14 @@
 //!
 //! Spin locks are left out: their waiters poll, which is not recorded. They are given back by a store.
 
-use crate::held::{ALL_SHARE_MIN, Share, accesses_of};
+use crate::held::{Share, accesses_of, covers};
 use crate::lines::AccessRun;
 use crate::wire::LINE;
+use crate::words::Kinds;
 use std::collections::HashMap;
 
-/// glibc's locks: aligned to 8 bytes, what is taken at 0; of a mutex, owner and users at 8.
+/// glibc's locks: aligned to 8 bytes, what is taken at 0; of a mutex, owner and users at 8. Those of others are what is
+/// taken alone, wherever it lies.
 const ALIGN: u64 = 8;
 const OWNER: u64 = 8;
 const END: u64 = 16;
@@ -21,32 +23,44 @@ const SEEN_MIN: f64 = 0.8;
 /// Spin locks are given back by a store: so many others have at most, as a share of the atomics.
 const STORES_MAX: f64 = 0.05;
 
-/// How often each thread took each lock that keeps others out.
+/// The locks that keep others out.
 #[derive(Default)]
-pub(crate) struct Mutexes(HashMap<(usize, u64), f64>);
+pub(crate) struct Mutexes {
+    /// How often each thread took each.
+    taken: HashMap<(usize, u64), f64>,
+    /// Clock of the first time that was seen of each.
+    first: HashMap<u64, u64>,
+}
 
 impl Mutexes {
-    /// A thread took a lock so often.
-    pub fn add(&mut self, thread: usize, lock: u64, times: f64) {
-        if lock.is_multiple_of(ALIGN) {
-            *self.0.entry((thread, lock)).or_default() += times;
-        }
+    /// A thread took a lock so often, from a moment on.
+    pub fn add(&mut self, thread: usize, lock: u64, times: f64, from: u64) {
+        *self.taken.entry((thread, lock)).or_default() += times;
+        let first = self.first.entry(lock).or_insert(from);
+        *first = from.min(*first);
     }
 
     /// Which of a thread's accesses to bytes `[lo, hi)` of a line were those of taking and giving back a mutex that
     /// lies there.
-    pub fn share(&self, line: u64, (lo, hi): (u64, u64), thread: usize, runs: &[AccessRun]) -> Option<Share> {
-        let word = (line + lo) & !(ALIGN - 1);
-        let mut near =
-            [word, word.wrapping_sub(OWNER)].into_iter().filter(|m| line + hi <= m.saturating_add(END));
-        near.find_map(|lock| {
-            let taken = *self.0.get(&(thread, lock))?;
+    pub fn share(
+        &self,
+        line: u64,
+        ((lo, hi), kinds): ((u64, u64), Kinds),
+        thread: usize,
+        runs: &[AccessRun],
+    ) -> Option<Share> {
+        let (at, word) = (line + lo, (line + lo) & !(ALIGN - 1));
+        let mut near = [(at, true), (word, true), (word.wrapping_sub(OWNER), false)].into_iter();
+        near.find_map(|(lock, own)| {
+            let taken = *self.taken.get(&(thread, lock)).filter(|_| line + hi <= lock.saturating_add(END))?;
+            (own || lock.is_multiple_of(ALIGN)).then_some(())?;
             is_one(lock, line, taken, runs).then_some(())?;
-            (word == lock || has_owner(lock, line, taken, runs)).then_some(())?;
-            let all = accesses_of(runs, (lo, hi), 0);
+            (own || has_owner(lock, line, taken, runs)).then_some(())?;
+            let since = |from| accesses_of(runs, ((lo, hi), kinds), from);
+            let (all, late) = (since(0), since(self.first.get(&lock).copied().unwrap_or(0)));
             let words = ((hi - 1) / 8 - lo / 8 + 1) as f64;
-            let share = (words * PER_SECTION * taken / all).min(1.0);
-            let share = if share >= ALL_SHARE_MIN { 1.0 } else { share };
+            let inside = words * PER_SECTION * taken;
+            let share = if covers(inside, all, late) { 1.0 } else { inside / all };
             let sections = (taken / (share * all)).min(1.0);
             Some(Share { lock, share, sections, storing: sections })
         })
@@ -88,8 +102,8 @@ mod tests {
 
     fn share(r: AccessRun, range: (u64, u64)) -> Option<f64> {
         let mut mutexes = Mutexes::default();
-        mutexes.add(3, 0x40, 100.0);
-        mutexes.share(0x40, range, 3, &[r]).map(|s| s.share)
+        mutexes.add(3, 0x40, 100.0, 0);
+        mutexes.share(0x40, (range, Kinds::ALL), 3, &[r]).map(|s| s.share)
     }
 
     #[test]

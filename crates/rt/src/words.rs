@@ -7,6 +7,19 @@ pub(crate) type Span = (u64, u64);
 /// Reads, writes, read-modify-writes.
 pub(crate) type Counts = (u64, u64, u64);
 
+/// Which accesses to its words a range stands for; the others are another range's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kinds {
+    pub reads: bool,
+    /// Writes and read-modify-writes.
+    pub stores: bool,
+}
+
+impl Kinds {
+    /// Nothing is left out.
+    pub const ALL: Kinds = Kinds { reads: true, stores: true };
+}
+
 /// The words of a line as one thread used them.
 pub(crate) struct Words {
     /// Bytes of each word that were read, and stored to.
@@ -40,16 +53,32 @@ impl Words {
         }
     }
 
-    /// Ranges of the line with their counts in a run. Neighbouring words make one range if they were used alike and one
-    /// place in code touched both: an array then, not two fields.
-    pub fn joined(&mut self, run: &AccessRun) -> &[(Span, Counts, u64)] {
+    /// Ranges of the line with their counts in the latest run, and of how many words they are.
+    pub fn joined(&self) -> &[(Span, Counts, u64)] {
+        &self.joined
+    }
+
+    /// Finds them in a run. Neighbouring words make one range if they were used alike and one place in code touched
+    /// both: an array then, not two fields.
+    pub fn join_all(&mut self, run: &AccessRun) {
         self.joined.clear();
         for w in 0..8 {
             for (range, counts) in self.ranges(run, w).into_iter().flatten() {
                 self.join(range, counts);
             }
         }
-        &self.joined
+    }
+
+    /// What a range of [`Words::joined`] stands for: of a word that is read at other bytes than it is stored to, one of
+    /// the two.
+    pub fn kinds(&self, (lo, hi): Span) -> Kinds {
+        let w = (lo / 8) as usize;
+        let parted = hi.div_ceil(8) as usize == w + 1 && self.reads[w] != self.stores[w];
+        match parted {
+            true if self.reads[w] == (lo, hi) => Kinds { reads: true, stores: false },
+            true => Kinds { reads: false, stores: true },
+            false => Kinds::ALL,
+        }
     }
 
     fn join(&mut self, (lo, hi): Span, c: Counts) {

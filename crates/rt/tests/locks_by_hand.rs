@@ -10,7 +10,7 @@ use std::path::Path;
 const STORES: f64 = 320_000.0;
 
 /// Of atomics: queues whose waiters wait for 0 or for something else, on nodes that stay or lie on the stack.
-const ATOMICS: [&str; 12] = [
+const ATOMICS: [&str; 13] = [
     "MCS",
     "MCS_READY",
     "MCS_STACK",
@@ -23,6 +23,7 @@ const ATOMICS: [&str; 12] = [
     "ARRAY_LATE",
     "SET_BY_HAND",
     "TICKET_SPIN",
+    "PARKED",
 ];
 
 /// Of a mutex and conditions.

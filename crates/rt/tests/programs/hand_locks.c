@@ -7,8 +7,10 @@
      -DPOLLED       (conditions) the counters lie beside the lock's own words, and every other thread does not wait, but
                     looks again and again under the mutex: those looks lose the line to the counters' stores */
 #include "common.h"
+#include <linux/futex.h>
 #include <sched.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifdef LONG
@@ -30,12 +32,13 @@ enum { THREADS = 4, SECTIONS = 160, PER_SECTION = 2000 };
 #define ARRAY_LATE 11
 #define SET_BY_HAND 12
 #define TICKET_SPIN 13
-#define SEMAPHORE 14
-#define WOKEN_AFTER 15
-#define READERS 16
-#define TICKETS 17
-#define TURNS 18
-#define OWN_TURNS 19
+#define PARKED 14
+#define SEMAPHORE 15
+#define WOKEN_AFTER 16
+#define READERS 17
+#define TICKETS 18
+#define TURNS 19
+#define OWN_TURNS 20
 
 #define LINE __attribute__((aligned(128)))
 #define RELAXED __ATOMIC_RELAXED
@@ -250,6 +253,58 @@ static void give(long me)
 {
 	(void)me;
 	STORE(&serving, serving + 1);
+}
+#endif
+
+#if KIND == PARKED
+/* A byte: 1 says that it is taken, 2 that somebody sleeps, which who gives it back leaves while another one does. */
+static unsigned char word LINE;
+static struct sleeper {
+	struct sleeper *next;
+	int woken;
+} *asleep LINE;
+static pthread_mutex_t beds LINE = PTHREAD_MUTEX_INITIALIZER;
+static void take(long me)
+{
+	struct sleeper own;
+	(void)me;
+	for (;;) {
+		unsigned char seen = LOAD(&word);
+		if (!(seen & 1)) {
+			if (CAS(&word, &seen, seen | 1))
+				return;
+			continue;
+		}
+		if (!(seen & 2) && !CAS(&word, &seen, seen | 2))
+			continue;
+		pthread_mutex_lock(&beds);
+		int sleeps = LOAD(&word) == 3;
+		if (sleeps) {
+			own.woken = 0;
+			own.next = asleep;
+			asleep = &own;
+		}
+		pthread_mutex_unlock(&beds);
+		while (sleeps && !LOAD(&own.woken))
+			syscall(SYS_futex, &own.woken, FUTEX_WAIT_PRIVATE, 0, NULL);
+	}
+}
+static void give(long me)
+{
+	unsigned char alone = 1;
+	(void)me;
+	if (CAS(&word, &alone, 0))
+		return;
+	pthread_mutex_lock(&beds);
+	struct sleeper *first = asleep;
+	if (first)
+		asleep = first->next;
+	STORE(&word, asleep ? 2 : 0);
+	pthread_mutex_unlock(&beds);
+	if (first) {
+		STORE(&first->woken, 1);
+		syscall(SYS_futex, &first->woken, FUTEX_WAKE_PRIVATE, 1);
+	}
 }
 #endif
 
