@@ -43,6 +43,28 @@ pub fn releasing(entered: &Entered, addr: u64) {
     unsafe { end(entered.live(), addr) }
 }
 
+/// The calling thread is about to release `addr`, which it was not seen to take: one section more, of the kind of those
+/// that were seen. What was held to happen under no lock since is left out.
+pub fn missed(entered: &Entered, addr: u64, shared: bool) {
+    // SAFETY: `Entered` hands out the calling thread's state only; the lock is one of its own.
+    unsafe {
+        let t = entered.live();
+        if (*header()).operations == 0 || (*t).held_count != 0 {
+            return;
+        }
+        forget(t);
+        if counting() && sampling::within(t) {
+            let mut unseen = Held { addr, times: 1, shared: shared as u32 };
+            let l = known(t, &raw mut unseen);
+            if !l.is_null() {
+                // The next one that is seen is traced instead.
+                (*l).next += ((*l).next == (*l).count) as u64;
+                (*l).count += 1;
+            }
+        }
+    }
+}
+
 /// The same, however often it was taken: what looks like two kinds of locks at once is taken twice.
 pub fn given_up(entered: &Entered, addr: u64) {
     // SAFETY: `held_count` is at most HELD, and `held` is asked below it.
@@ -174,6 +196,27 @@ pub unsafe fn reset(t: *mut Live) {
 /// `t` is the calling thread's, which is inside the recorder; `h` is one of its held locks.
 #[inline(always)]
 unsafe fn start(t: *mut Live, h: *mut Held) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let l = known(t, h);
+        if l.is_null() {
+            return;
+        }
+        let n = (*l).count;
+        (*l).count = n + 1;
+        if n == (*l).next {
+            (*t).section_shared = (*h).shared;
+            trace(t, l, n);
+        }
+    }
+}
+
+/// The thread's entry for a lock; null where there is no room.
+///
+/// # Safety
+/// As for [`start`].
+#[inline(always)]
+unsafe fn known(t: *mut Live, h: *const Held) -> *mut Lock {
     // SAFETY: the cache has 16 entries and the index four bits; an entry names a lock of the table that is in use:
     // `grow` clears it.
     unsafe {
@@ -184,18 +227,12 @@ unsafe fn start(t: *mut Live, h: *mut Held) {
             let l = lock_of(t, addr);
             if l.is_null() {
                 lost(LOST_LOCKS, 1);
-                return;
+                return l;
             }
             (*c).addr = addr;
             (*c).at = l as u64;
         }
-        let l = (*c).at as *mut Lock;
-        let n = (*l).count;
-        (*l).count = n + 1;
-        if n == (*l).next {
-            (*t).section_shared = (*h).shared;
-            trace(t, l, n);
-        }
+        (*c).at as *mut Lock
     }
 }
 

@@ -333,6 +333,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
             holder(s).store(0, Relaxed);
         }
         if readers(s) != 0 && from == Some(to.wrapping_add(readers(s))) {
+            sections::missed(entered, addr, true);
             sections::releasing(entered, addr);
         }
         if gives {
@@ -492,11 +493,18 @@ fn readers(s: &'static Slot) -> u64 {
 /// The word is about to be free again: if the calling thread took it, it was a lock.
 fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
     let holder = ring(s, HOLDER).load(Relaxed);
-    if holder == 0 || ring(s, NO_LOCK).load(Relaxed) != 0 {
+    if ring(s, NO_LOCK).load(Relaxed) != 0 {
+        return;
+    }
+    if holder == 0 {
+        // Code that is not instrumented took it: the slow path of a mutex of Rust's library, say.
+        if is_lock(s) && !from.is_some_and(|from| is_free(s, from)) {
+            sections::missed(entered, addr, false);
+        }
         return;
     }
     if holder != thread_number(entered) {
-        return given_by_another(entered, s, from);
+        return given_by_another(entered, s, addr, from);
     }
     if is_lock(s) {
         sections::given_up(entered, addr);
@@ -513,12 +521,18 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
 
 /// One thread took a word and another one brings it back: the last one of several readers, or who takes what was posted
 /// to a semaphore, after the work of who posted it. Then what was held to be taken may be free: a semaphore of one is a
-/// lock. More often, without readers ever seen together, it is no lock.
-fn given_by_another(entered: &Entered, s: &'static Slot, from: Option<u64>) {
+/// lock. More often, without readers ever seen together, it is no lock. But a lock may be handed over now and then to
+/// who waits for it, so that nobody waits for ever.
+fn given_by_another(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
     const READERS_UNSEEN_MAX: u64 = 2;
+    const OWN_RELEASES_MIN: u64 = 16;
     holder(s).store(0, Relaxed);
     if readers(s) != 0 {
         return;
+    }
+    if is_lock(s) && releases(s).load(Relaxed) >= OWN_RELEASES_MIN * (s.c.load(Relaxed) + 1) {
+        s.c.fetch_add(1, Relaxed);
+        return sections::missed(entered, addr, false);
     }
     let taken_to = ring(s, TAKEN_TO).load(Relaxed);
     let as_taken = from.is_some_and(|from| unmarked(s, from) == unmarked(s, taken_to));

@@ -282,7 +282,8 @@ pub(crate) fn accesses_of(runs: &[AccessRun], ((lo, hi), kinds): ((u64, u64), Ki
     let of = |r: &AccessRun| {
         let stores = |w: usize| if kinds.stores { [r.writes[w], r.rmws[w]] } else { [0, 0] };
         let reads = |w: usize| if kinds.reads { r.reads[w] } else { 0 };
-        let all: f64 = words.clone().flat_map(|w| stores(w).into_iter().chain([reads(w)])).map(f64::from).sum();
+        let all: f64 =
+            words.clone().flat_map(|w| stores(w).into_iter().chain([reads(w)])).map(f64::from).sum();
         let length = r.vt1.saturating_sub(r.vt0).max(1);
         all * r.vt1.saturating_sub(from.max(r.vt0)).min(length) as f64 / length as f64
     };
