@@ -10,7 +10,7 @@ use std::path::Path;
 const STORES: f64 = 320_000.0;
 
 /// Of atomics: queues whose waiters wait for 0 or for something else, on nodes that stay or lie on the stack.
-const ATOMICS: [&str; 13] = [
+const ATOMICS: [&str; 14] = [
     "MCS",
     "MCS_READY",
     "MCS_STACK",
@@ -24,6 +24,7 @@ const ATOMICS: [&str; 13] = [
     "SET_BY_HAND",
     "TICKET_SPIN",
     "PARKED",
+    "SLOW_UNSEEN",
 ];
 
 /// Of a mutex and conditions.

@@ -33,12 +33,13 @@ enum { THREADS = 4, SECTIONS = 160, PER_SECTION = 2000 };
 #define SET_BY_HAND 12
 #define TICKET_SPIN 13
 #define PARKED 14
-#define SEMAPHORE 15
-#define WOKEN_AFTER 16
-#define READERS 17
-#define TICKETS 18
-#define TURNS 19
-#define OWN_TURNS 20
+#define SLOW_UNSEEN 15
+#define SEMAPHORE 16
+#define WOKEN_AFTER 17
+#define READERS 18
+#define TICKETS 19
+#define TURNS 20
+#define OWN_TURNS 21
 
 #define LINE __attribute__((aligned(128)))
 #define RELAXED __ATOMIC_RELAXED
@@ -257,13 +258,16 @@ static void give(long me)
 #endif
 
 #if KIND == PARKED
-/* A byte: 1 says that it is taken, 2 that somebody sleeps, which who gives it back leaves while another one does. */
+/* A byte: 1 says that it is taken, 2 that somebody sleeps, which who gives it back leaves while another one does. Now
+   and then a sleeper is given the lock. */
 static unsigned char word LINE;
 static struct sleeper {
 	struct sleeper *next;
 	int woken;
 } *asleep LINE;
 static pthread_mutex_t beds LINE = PTHREAD_MUTEX_INITIALIZER;
+/* How a sleeper is woken: to try again, or with the lock, so that nobody waits for ever. */
+enum { FREE = 1, HANDED, FAIR = 32 };
 static void take(long me)
 {
 	struct sleeper own;
@@ -287,6 +291,8 @@ static void take(long me)
 		pthread_mutex_unlock(&beds);
 		while (sleeps && !LOAD(&own.woken))
 			syscall(SYS_futex, &own.woken, FUTEX_WAIT_PRIVATE, 0, NULL);
+		if (sleeps && LOAD(&own.woken) == HANDED)
+			return;
 	}
 }
 static void give(long me)
@@ -296,15 +302,40 @@ static void give(long me)
 	if (CAS(&word, &alone, 0))
 		return;
 	pthread_mutex_lock(&beds);
+	static int gives;
 	struct sleeper *first = asleep;
+	int handed = first && ++gives % FAIR == 0;
 	if (first)
 		asleep = first->next;
-	STORE(&word, asleep ? 2 : 0);
+	STORE(&word, (asleep ? 2 : 0) | handed);
 	pthread_mutex_unlock(&beds);
 	if (first) {
-		STORE(&first->woken, 1);
+		STORE(&first->woken, handed ? HANDED : FREE);
 		syscall(SYS_futex, &first->woken, FUTEX_WAKE_PRIVATE, 1);
 	}
+}
+#endif
+
+#if KIND == SLOW_UNSEEN
+/* 2 says that somebody sleeps. Who does not get it at once goes through code that is not instrumented, as in a library. */
+static unsigned word LINE;
+__attribute__((noinline, no_sanitize("thread"))) static void wait_for_it(void)
+{
+	while (SWAP(&word, 2))
+		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 2, NULL);
+}
+static void take(long me)
+{
+	unsigned nobody = 0;
+	(void)me;
+	if (!CAS(&word, &nobody, 1))
+		wait_for_it();
+}
+static void give(long me)
+{
+	(void)me;
+	if (SWAP(&word, 0) == 2)
+		syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1);
 }
 #endif
 
