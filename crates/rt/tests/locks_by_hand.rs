@@ -54,6 +54,20 @@ fn check(kinds: &[&str], flags: &[&str]) {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
+/// One section in eight stores, so that the data moves 0.125 times for each store at most.
+#[test]
+fn short_sections_are_counted_whether_their_beginning_is_seen_or_not() {
+    let Some(lab) = Lab::new() else { return };
+    for kind in ["PARKED", "SLOW_UNSEEN"] {
+        let exe = lab.build("hand_locks", &[&*format!("-DKIND={kind}"), "-DSHORT"]);
+        // Ten times as many stores as in the other programs.
+        let mut shares: Vec<f64> = (0..3).map(|_| share(&lab, &exe) / 10.0).collect();
+        eprintln!("{kind}: {shares:.4?} of the stores");
+        shares.sort_by(f64::total_cmp);
+        assert!(shares[1] < 0.15, "{kind}: {shares:?}");
+    }
+}
+
 #[test]
 fn data_under_queue_locks_moves_with_them() {
     check(&ATOMICS, &[]);

@@ -3,6 +3,7 @@
      -DKIND=NAME    the lock, see below
      -DBROKEN       nobody takes it
      -DLONG         sections are ten times as long, and a tenth as many
+     -DSHORT        they are of 8 stores, and 2,500 times as many
      -DLATE         all but the first thread come when that one has gone through its sections
      -DPOLLED       (conditions) the counters lie beside the lock's own words, and every other thread does not wait, but
                     looks again and again under the mutex: those looks lose the line to the counters' stores */
@@ -13,7 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifdef LONG
+#ifdef SHORT
+enum { THREADS = 4, SECTIONS = 400000, PER_SECTION = 8 };
+#elif defined LONG
 enum { THREADS = 4, SECTIONS = 16, PER_SECTION = 20000 };
 #else
 enum { THREADS = 4, SECTIONS = 160, PER_SECTION = 2000 };
