@@ -27,6 +27,7 @@ mod borders;
 pub mod callers;
 pub mod code;
 pub mod counting;
+pub mod detached;
 mod early;
 #[allow(missing_docs)]
 pub mod foreign;

@@ -64,7 +64,7 @@ fn try_all() {
     // A child that is killed leaves no file.
     // SAFETY: the kernel reads two numbers of ours.
     unsafe { call(SYS_prlimit64, 0, RLIMIT_CORE, &raw const none as usize, 0, 0, 0) };
-    const ALL: [usize; 22] = [
+    const ALL: [usize; 23] = [
         SYS_open,
         SYS_close,
         SYS_read,
@@ -87,6 +87,7 @@ fn try_all() {
         SYS_munlock,
         SYS_openat,
         SYS_wait4,
+        SYS_getrusage,
     ];
     for n in ALL {
         // SAFETY: no address is valid, no descriptor is open, no process has the number.

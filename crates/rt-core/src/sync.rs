@@ -7,7 +7,7 @@ use crate::standing::{self, By};
 use crate::sys::Spin;
 use crate::thread::{Entered, now, round};
 use crate::wire::*;
-use crate::{monitors, processes, record, sampling, sections};
+use crate::{detached, monitors, processes, record, sampling, sections};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 const SLOTS: usize = 4096;
@@ -208,9 +208,10 @@ pub fn creation(entered: &Entered) -> u64 {
     unsafe {
         let t = entered.live();
         record::sweep(t);
+        let behind = detached::before(entered);
         let near = (*t).burst_vt != u64::MAX && now(t) < (*t).burst_vt + WINDOW_VT / 8;
-        if !near {
-            let vt = round(now(t));
+        if !near || behind > (*t).burst_vt {
+            let vt = round(now(t).max(behind));
             advance(t, vt);
             (*t).burst_vt = vt;
         }

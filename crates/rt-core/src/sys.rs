@@ -36,6 +36,7 @@ mod numbers {
     pub const SYS_readlink: usize = 89;
     pub const SYS_getppid: usize = 110;
     pub const SYS_prctl: usize = 157;
+    pub const SYS_getrusage: usize = 98;
     pub const SYS_gettid: usize = 186;
     pub const SYS_prlimit64: usize = 302;
     pub const SYS_munlock: usize = 150;

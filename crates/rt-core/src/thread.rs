@@ -4,7 +4,7 @@ use crate::arch;
 use crate::arena::{self, alloc, at, forked, header, lost, reference};
 use crate::record;
 use crate::wire::*;
-use crate::{lockfree, sampling, sys};
+use crate::{detached, lockfree, sampling, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, compiler_fence};
 
 /// Stack of [`Live`]s whose threads have ended.
@@ -214,6 +214,7 @@ pub unsafe fn register(birth: &Birth) -> *mut Live {
         let next = AtomicU32::from_ptr(&raw mut (*info).next);
         lockfree::prepend(AtomicU32::from_ptr(&raw mut (*h).threads), reference(info as u64), next);
         ALIVE.fetch_add(1, Relaxed);
+        detached::begun(info);
         t
     }
 }
@@ -284,7 +285,7 @@ pub unsafe fn latest() -> u64 {
 ///
 /// # Safety
 /// `info` is in the list of threads.
-unsafe fn clock(info: *mut ThreadInfo) -> u64 {
+pub(crate) unsafe fn clock(info: *mut ThreadInfo) -> u64 {
     // SAFETY: descriptions and states stay in the mapping.
     unsafe {
         match AtomicU32::from_ptr(&raw mut (*info).live).load(Acquire) {
@@ -339,7 +340,8 @@ pub unsafe fn end(t: *mut Live) {
         sampling::settle(t);
         (*info).skipped = (*t).skipped;
         name(info);
-        AtomicU32::from_ptr(&raw mut (*info).live).store(0, Release);
+        AtomicU32::from_ptr(&raw mut (*info).live).store(0, SeqCst);
+        detached::ended(info);
         for c in &mut (*t).code_cache {
             c.pc = 0;
         }
@@ -378,4 +380,5 @@ pub fn reset_after_fork() {
     crate::heap::reset_after_fork();
     crate::marks::reset_after_fork();
     crate::sync::reset_after_fork();
+    detached::reset_after_fork();
 }

@@ -3,7 +3,7 @@
 
 use crate::arch::{alias, stub};
 use crate::arena::recording;
-use crate::interpose::{P, after_join, started};
+use crate::interpose::{P, after_join, before_detach, started};
 use crate::libc_calls::{call, next_all};
 use crate::locks::{cond_wait, mutex_given_back, mutex_tried, mutex_wanted, seen};
 use crate::wire::*;
@@ -12,7 +12,7 @@ use core::ffi::c_int;
 
 next_all! {
     ALL:
-    CREATE = "thrd_create"; JOIN = "thrd_join"; LOCK = "mtx_lock"; TRYLOCK = "mtx_trylock";
+    CREATE = "thrd_create"; JOIN = "thrd_join"; DETACH = "thrd_detach"; LOCK = "mtx_lock"; TRYLOCK = "mtx_trylock";
     TIMEDLOCK = "mtx_timedlock"; UNLOCK = "mtx_unlock"; DESTROY = "mtx_destroy"; WAIT = "cnd_wait";
     TIMEDWAIT = "cnd_timedwait"; SIGNAL = "cnd_signal"; BROADCAST = "cnd_broadcast"; YIELD = "thrd_yield";
 }
@@ -40,6 +40,7 @@ stub! {
 }
 alias! {
     "thrd_join" => "tussle_thrd_join";
+    "thrd_detach" => "tussle_thrd_detach";
     "mtx_destroy" => "tussle_mtx_destroy";
     "thrd_yield" => "tussle_thrd_yield";
 }
@@ -65,6 +66,15 @@ pub unsafe extern "C" fn tussle_thrd_join(th: u64, out: *mut c_int) -> c_int {
         sync::joining();
         after_join(th, call!(JOIN, (th => u64, out => *mut c_int) -> c_int))
     }
+}
+
+/// # Safety
+/// As `thrd_detach`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_thrd_detach(th: u64) -> c_int {
+    before_detach(th);
+    // SAFETY: the function behind gets the argument as it came.
+    unsafe { call!(DETACH, (th => u64) -> c_int) }
 }
 
 /// # Safety

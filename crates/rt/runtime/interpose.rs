@@ -7,6 +7,7 @@ use crate::libc_calls::{call, find_system, next_all};
 use crate::thread::Birth;
 use crate::wire::*;
 use crate::{keys, sync, thread};
+use tussle_rt_core::detached;
 use core::ffi::{c_int, c_void};
 
 /// Any pointer of C.
@@ -27,7 +28,8 @@ next_all! {
     pub READ_CHK = "__read_chk"; pub PREAD_CHK = "__pread_chk"; pub RECV_CHK = "__recv_chk";
     pub FREAD_CHK = "__fread_chk"; pub FREAD_UNLOCKED = "fread_unlocked";
     pub FREAD = "fread"; pub FWRITE = "fwrite"; pub EXIT_ = "_exit";
-    pub CREATE = "pthread_create"; pub JOIN = "pthread_join"; pub TRYJOIN = "pthread_tryjoin_np";
+    pub CREATE = "pthread_create"; pub JOIN = "pthread_join"; pub DETACH = "pthread_detach";
+    pub TRYJOIN = "pthread_tryjoin_np";
     pub TIMEDJOIN = "pthread_timedjoin_np"; pub CLOCKJOIN = "pthread_clockjoin_np"; pub SETNAME = "pthread_setname_np";
     pub M_LOCK = "pthread_mutex_lock"; pub M_TRYLOCK = "pthread_mutex_trylock";
     pub M_TIMEDLOCK = "pthread_mutex_timedlock";
@@ -78,6 +80,7 @@ stub! {
 }
 alias! {
     "pthread_join" => "tussle_pthread_join";
+    "pthread_detach" => "tussle_pthread_detach";
     "pthread_tryjoin_np" => "tussle_pthread_tryjoin";
     "pthread_timedjoin_np" => "tussle_pthread_timedjoin";
     "pthread_clockjoin_np" => "tussle_pthread_clockjoin";
@@ -88,6 +91,7 @@ unsafe extern "C" {
     fn pthread_attr_init(a: P) -> c_int;
     fn pthread_attr_destroy(a: P) -> c_int;
     fn pthread_attr_getstacksize(a: P, n: *mut usize) -> c_int;
+    fn pthread_attr_getdetachstate(a: P, state: *mut c_int) -> c_int;
 }
 
 /// What a new thread needs to know.
@@ -96,7 +100,8 @@ struct Start {
     routine: P,
     arg: P,
     creator: u32,
-    pad: u32,
+    /// 1 if nobody joins it.
+    detached: u32,
     vt: u64,
     pc: u64,
     stack_bytes: u64,
@@ -136,6 +141,7 @@ pub unsafe fn started(attr: P, f: P, arg: P, pc: u64) -> Option<(P, P)> {
         (*s).vt = vt;
         (*s).pc = pc;
         (*s).stack_bytes = stack_bytes(attr);
+        (*s).detached = is_detached(attr) as u32;
         Some((trampoline as *const () as P, s as P))
     }
 }
@@ -160,6 +166,15 @@ unsafe fn stack_bytes(attr: P) -> u64 {
 }
 
 /// # Safety
+/// `attr` is null or initialised attributes.
+unsafe fn is_detached(attr: P) -> bool {
+    const DETACHED: c_int = 1;
+    let mut state = 0;
+    // SAFETY: the caller's promise.
+    !attr.is_null() && unsafe { pthread_attr_getdetachstate(attr, &mut state) } == 0 && state == DETACHED
+}
+
+/// # Safety
 /// `p` is a [`Start`] that nobody else uses.
 unsafe extern "C" fn trampoline(p: P) -> P {
     // SAFETY: the caller's promise; the routine and its argument are the program's.
@@ -176,6 +191,9 @@ unsafe extern "C" fn trampoline(p: P) -> P {
             stack: (hi - (*s).stack_bytes, hi),
             pointer: 0,
         });
+        if (*s).detached != 0 {
+            before_detach(thread_pointer());
+        }
         keys::watch();
         let f: unsafe extern "C" fn(P) -> P = core::mem::transmute(routine);
         let result = f(arg);
@@ -207,6 +225,24 @@ pub unsafe extern "C" fn tussle_pthread_join(th: u64, out: *mut P) -> c_int {
         sync::joining();
         after_join(th, call!(JOIN, (th => u64, out => *mut P) -> c_int))
     }
+}
+
+/// A thread is joined by nobody.
+pub fn before_detach(th: u64) {
+    if recording() {
+        let entered = thread::enter();
+        // SAFETY: the header is mapped while something is recorded.
+        entered.iter().for_each(|t| unsafe { detached::detached(t, th) });
+    }
+}
+
+/// # Safety
+/// As `pthread_detach`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_pthread_detach(th: u64) -> c_int {
+    before_detach(th);
+    // SAFETY: the `pthread_detach` behind ours gets the argument as it came, and is of the thread that it names.
+    unsafe { call!(DETACH, (th => u64) -> c_int) }
 }
 
 /// # Safety

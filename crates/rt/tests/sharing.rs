@@ -53,6 +53,23 @@ fn counters_side_by_side() {
     check_twins("counters", &["100000"], 198_000.0..202_000.0, 1000.0);
 }
 
+/// Threads that nobody joins. One that is created after its creator slept meets none that had ended by then.
+#[test]
+fn a_thread_for_each_connection_meets_those_of_its_time() {
+    let Some(lab) = Lab::new() else { return };
+    let stores = |width: f64| 20.0 * 200_000.0 * width;
+    for how in ["-DDETACHED", "-DBY_ATTRIBUTE"] {
+        let one = e_of(&lab, "connections", &["-DWIDTH=1", how], &[]);
+        // On a busy machine a thread may take longer to end.
+        assert!(one < 0.15 * stores(1.0), "{how}: one at a time, E {one}");
+        // Half of the stores, where a busy machine lets the two run at once.
+        let two = e_of(&lab, "connections", &[how], &[]);
+        assert!((0.1..0.6).contains(&(two / stores(2.0))), "{how}: two at a time, E {two}");
+    }
+    let awake = e_of(&lab, "connections", &["-DWIDTH=1", "-DAWAKE"], &[]);
+    assert!(awake > 0.5 * stores(1.0), "nobody slept between them: E {awake}");
+}
+
 #[test]
 fn blocked_matrices() {
     check_twins("matrix", &["2"], 10_000.0..1e7, 5.0);
