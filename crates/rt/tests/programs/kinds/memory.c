@@ -223,7 +223,7 @@ static int tls(void) {
     return 0;
 }
 static int strings(void) {
-    char a[200], b[200];
+    char a[200], b[200] = {0};
     for (int n = 0; n < 200; n++) {
         memset(a, n, sizeof a);
         memcpy(b, a, (size_t)n);
