@@ -29,15 +29,15 @@ int main(int argc, char **argv)
 #ifdef FIXED
 	args = aligned_alloc(64, sizeof(struct args) * THREADS_MAX);
 #else
-	/* Chunks of glibc grow by 16 bytes: one of the four requests before ours puts it where we want it. */
-	void *filler[4];
+	/* Chunks of glibc are multiples of 16 bytes: each filler moves the next request by 48, until it lies where we want it. */
+	void *volatile filler[4];
 	args = NULL;
 	for (int i = 0; i < 4; i++) {
 		args = malloc(sizeof(struct args) * THREADS_MAX);
 		if ((unsigned long)args % 64 == SHIFT)
 			break;
 		free(args);
-		filler[i] = malloc(24);
+		filler[i] = malloc(40);
 		(void)filler;
 	}
 #endif

@@ -4,6 +4,7 @@
 //! with every compiler, optimisation, number of threads and of CPUs. The outcome is printed as a table.
 
 mod suite {
+    pub mod hunt;
     pub mod judge;
     pub mod live;
     pub mod manifest;
@@ -56,6 +57,14 @@ fn verdicts_under_emulation_are_the_same() {
     }
     println!("{}", tally.table());
     tally.check(&manifest.limits.scaled(tally.judged()));
+}
+
+/// Every program that a layout helps, as it is: a patch that survives, or the reason why there is none.
+#[test]
+fn hunts_repair_or_say_why_not() {
+    if slow("suite-hunt") {
+        suite::hunt::all();
+    }
 }
 
 #[test]

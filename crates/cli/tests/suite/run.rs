@@ -157,6 +157,25 @@ impl Workshop {
         command
     }
 
+    /// Hunts the buggy twin in a folder of its own, with the suite's headers beside it; status and document.
+    pub fn hunt(&self, case: &Case) -> Result<(i32, serde_json::Value), String> {
+        let from = folder().join("programs");
+        let project = tempfile::tempdir_in(self.dir.path()).map_err(|e| e.to_string())?;
+        let headers = std::fs::read_dir(&from).map_err(|e| e.to_string())?.flatten().map(|e| e.file_name());
+        let headers = headers.filter(|n| n.to_string_lossy().ends_with(".h"));
+        for name in headers.chain([case.source.clone().into()]) {
+            std::fs::copy(from.join(&name), project.path().join(&name)).map_err(|e| e.to_string())?;
+        }
+        let compiler = if case.source.ends_with(".cc") { "c++" } else { "cc" };
+        let flags: String = case.flags.iter().map(|f| format!("'{f}' ")).collect();
+        let build = format!("{compiler} -O1 -g -pthread {flags}{} -o program -lrt", case.source);
+        let mut hunt = self.command(env!("CARGO_BIN_EXE_tussle"));
+        hunt.arg("hunt").arg(project.path()).args(["--build", &build, "--run", "./program 4", "--no-bench"]);
+        let out = run(hunt.args(["--format", "json"]))?;
+        let said = serde_json::from_slice(&out.stdout).unwrap_or_default();
+        Ok((out.status.code().unwrap_or(-1), said))
+    }
+
     /// A command that runs where programs are built.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
