@@ -72,11 +72,14 @@ pub struct Options<'a> {
     pub refuses: Option<Refuses<'a>>,
     /// Whether the source of a Rust struct fixes the order of its fields; without it none does.
     pub ordered: Option<Ordered<'a>>,
+    /// Edits of structs that a compiler has refused: these, and all that hold them, are left out.
+    pub failed: Vec<(String, Vec<Edit>)>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { line: None, moves: 1, frozen: Vec::new(), builds: Vec::new(), refuses: None, ordered: None }
+        let (frozen, builds, failed) = (Vec::new(), Vec::new(), Vec::new());
+        Options { line: None, moves: 1, frozen, builds, refuses: None, ordered: None, failed }
     }
 }
 
@@ -269,7 +272,7 @@ fn advise_type(
 pub fn best(evidence: &Evidence, options: &Options<'_>) -> Vec<Advice> {
     let mut out: Vec<Advice> = Vec::new();
     let verdicts = Verdicts::new(evidence, line_size(evidence, options));
-    for target in contended_types(evidence) {
+    for target in contended_types(evidence, &verdicts) {
         if let Ok(report) = advise_type(evidence, target, options, &verdicts) {
             out.extend(report.advices);
         }
@@ -478,22 +481,39 @@ impl<'a> Search<'a> {
         (WORK_MAX / each).clamp(30, 4000) as usize
     }
 
-    /// Evaluates `base` followed by each candidate; layouts that come out the same are evaluated once.
+    /// Evaluates `base` followed by each candidate; layouts that come out the same are evaluated once, and are those of
+    /// the fewest edits.
     fn try_all(&self, base: &[Edit], list: impl Iterator<Item = Vec<Edit>>) -> Vec<Tried> {
-        let mut seen: HashSet<Vec<u64>> = HashSet::new();
-        let mut out = Vec::new();
+        let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut out: Vec<Tried> = Vec::new();
         for candidate in list {
             let edits = [base, &candidate].concat();
+            if self.has_failed(&edits) {
+                continue;
+            }
             let Ok(layout) = Relayout::new(self.shapes, self.scene.target, &edits) else { continue };
             let Ok(key) = self.key(&layout) else { continue };
-            if !self.keeps_frozen(&layout) || !seen.insert(key) {
+            if !self.keeps_frozen(&layout) {
+                continue;
+            }
+            if let Some(same) = seen.get(&key).and_then(|i| out.get_mut(*i)) {
+                if edits.len() < same.edits.len() {
+                    same.edits = edits;
+                }
                 continue;
             }
             let Ok(after) = self.scene.cost(&layout) else { continue };
             let Ok(Some(size)) = layout.size(self.scene.target) else { continue };
+            seen.insert(key, out.len());
             out.push(Tried { edits, after, size });
         }
         out
+    }
+
+    /// What a compiler has refused is among the edits.
+    fn has_failed(&self, edits: &[Edit]) -> bool {
+        let among = |failed: &[Edit]| failed.iter().all(|e| edits.contains(e));
+        self.options.failed.iter().any(|(name, failed)| *name == self.name && among(failed))
     }
 
     /// What tells layouts apart: offsets, size, alignment.
