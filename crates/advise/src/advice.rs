@@ -4,7 +4,7 @@
 //! new sharing, fewer moved fields and fewer edits. Expected invalidations decide the sign; they do not change when
 //! bytes that everybody writes move elsewhere, so true sharing is never "fixed".
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use tussle_evidence::{Evidence, Object, ObjectKind, Unit};
 use tussle_model::leaf::{Arrays, leaves};

@@ -15,7 +15,7 @@ use tussle_contention::analysis::{HiddenBy, Question, contention};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{FieldPair, Group};
 use tussle_evidence::{Evidence, ObjectKind};
-use tussle_host::fix::Patched;
+use tussle_host::fix::{FixError, Patched};
 use tussle_host::project::Scratch;
 use tussle_model::{LineSize, SourceLoc};
 use tussle_render::Node;
@@ -64,7 +64,9 @@ pub fn cases(e: &Evidence) -> Vec<Case> {
     let mut out = Vec::new();
     for j in judged.iter().filter(|j| j.class == Class::LayoutHelps) {
         let g = &j.group;
-        let root = root(g.fields.first().map(|f| f.object));
+        // The object of the pair that the title names: a line may hold others, whose fate is their own.
+        let first = g.worst_pair().map_or(0, |(a, _)| a);
+        let root = root(g.fields.get(first).map(|f| f.object));
         let (title, cost, objects) = (g.title(), g.cost.total(), g.objects());
         let neighbours = are_neighbours(e, g);
         let of = j.inner_struct(e).or_else(|| j.struct_name(e));
@@ -175,7 +177,7 @@ impl Hunt<'_> {
         let (mut tried, mut brought) = (HashSet::new(), Brought::default());
         let ordered =
             |name: &str, decl: Option<&SourceLoc>| tussle_host::fix::is_ordered(&self.dir, name, decl);
-        let options = Options { ordered: Some(&ordered), ..Options::default() };
+        let mut options = Options { ordered: Some(&ordered), ..Options::default() };
         for _ in 0..ATTEMPTS_MAX {
             if out.left.is_empty() && out.beside.is_empty() {
                 break;
@@ -211,8 +213,14 @@ impl Hunt<'_> {
                         out.passed_over.clear();
                         continue;
                     }
-                    let copies = [built.workshop.path(), &dir, &self.dir];
-                    out.passed_over.push((title(&advice), seen_from_folder(copies, &format!("{e:#}"))));
+                    if let Some(FixError::BuildFailed { patched: true, .. }) = e.downcast_ref() {
+                        options.failed.push((advice.type_name.clone(), advice.edits.clone()));
+                    }
+                    let why = seen_from_folder(&self.dir, [built.workshop.path(), &dir], &format!("{e:#}"));
+                    let row = (title(&advice), why);
+                    if !out.passed_over.contains(&row) {
+                        out.passed_over.push(row);
+                    }
                 }
             }
         }
@@ -265,10 +273,19 @@ impl Hunt<'_> {
     }
 }
 
-/// A message with its paths as seen from the program's folder.
-fn seen_from_folder(copies: [&Path; 3], message: &str) -> String {
-    let folders = copies.map(|d| format!("{}/", d.display()));
-    folders.iter().fold(message.to_string(), |text, folder| text.replace(folder, ""))
+/// A message with its paths as seen from the program's folder, in one line.
+fn seen_from_folder(dir: &Path, copies: [&Path; 2], message: &str) -> String {
+    let folder = dir.display().to_string();
+    let original = |text: String, copy: &Path| text.replace(&copy.display().to_string(), &folder);
+    let text = copies.into_iter().fold(message.to_string(), original);
+    in_one_line(&text.replace(&format!("{folder}/"), ""))
+}
+
+/// Lines of a compiler's message one behind the other, without what only draws.
+fn in_one_line(text: &str) -> String {
+    let draws = |line: &&str| line.chars().all(|c| " |^-~+=_/\\".contains(c));
+    let lines = text.lines().filter(|l| !draws(l)).map(|l| l.trim_start_matches([' ', '|']).trim_end());
+    lines.collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
 
 /// Recordings of one patched program at most.
@@ -573,6 +590,32 @@ mod tests {
         let mut apart = before.clone();
         apart.accesses.truncate(1);
         assert!(trials.survived(&apart).map_err(why).is_ok_and(|seen| seen.is_some()));
+    }
+
+    #[test]
+    fn reasons_are_one_line_seen_from_the_folder() {
+        let message = "`make` failed:\n\n  |\n 9 | /tmp/c/a.rs: x\n  |  ^^^ no\nno source below /tmp/c";
+        let seen = seen_from_folder(Path::new("/p"), [Path::new("/tmp/c"), Path::new("/p")], message);
+        assert_eq!(seen, "`make` failed: 9 | a.rs: x; ^^^ no; no source below /p");
+    }
+
+    /// Of two structs on one line each has its own case, whichever comes first.
+    #[test]
+    fn a_case_is_of_the_object_that_its_title_names() {
+        let mut s = tussle_evidence::sample::Sample::new(1000);
+        let main = s.thread("main", None);
+        let start = s.code("run", "run.c", 9, &[]);
+        let [one, two] = [(); 2].map(|()| s.worker(main, start));
+        let long = s.long();
+        let wire = s.structure("wire", 8, &[("seq", long, 0)]);
+        let tally = s.structure("tally", 16, &[("in", long, 0), ("out", long, 8)]);
+        let w = s.global("w", 0x1000, 8, Some(wire), 64);
+        let t = s.global("t", 0x1008, 16, Some(tally), 8);
+        s.access(w, 0, 8, one, (0, 100_000), [0, 2_000, 0]);
+        s.access(t, 0, 8, one, (0, 100_000), [0, 50_000, 0]);
+        s.access(t, 8, 8, two, (0, 100_000), [0, 50_000, 0]);
+        let found = cases(&s.evidence());
+        assert_eq!((found.len(), found[0].root.as_str()), (1, "t"), "{found:?}");
     }
 
     /// What two fields of another object do to each other is not what a patch of this one can end.
