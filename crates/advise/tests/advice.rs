@@ -1,7 +1,7 @@
 //! Advice on hand-made evidences: the sign must be right.
 
-use tussle_advise::advice::{Advice, Options, Report, advise, best};
 use tussle_advise::Edit;
+use tussle_advise::advice::{Advice, Options, Report, advise, best, evaluate};
 use tussle_advise::builds::Build;
 use tussle_evidence::Evidence;
 use tussle_evidence::sample::Sample;
@@ -66,6 +66,16 @@ fn read_mostly() -> Evidence {
     a.language = Language::Rust;
     e.types.set(id, Type::Aggregate(a));
     e
+}
+
+/// `#[repr(align)]` around `limit` would come first, `hits` and `factor` would close up behind it.
+#[test]
+fn fields_on_either_side_of_an_aligned_one_stay_together_in_rust() {
+    let e = read_mostly();
+    let edits = [Edit::Align { field: "limit".into(), bytes: 64 }];
+    let found = evaluate(&e, "s", &edits, &Options::default()).expect("a bill");
+    assert_eq!(found.size_after, 128);
+    assert!(found.after.observed > 100_000.0, "{:?}", found.after);
 }
 
 #[test]

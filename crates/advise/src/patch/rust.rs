@@ -54,8 +54,14 @@ pub fn no_struct(text: &str, name: &str) -> Option<Refusal> {
     let s = Source::new(text);
     let own = |i: &usize| s.at(i + 1) == bare(name) || (s.at(i + 1) == "mut" && s.at(i + 2) == bare(name));
     let kinds = [
-        ("static", "a static, and statics are not patched: a type with #[repr(align(64))] gives it lines of its own"),
-        ("enum", "an enum, and enums are not patched: by hand #[repr(align(64))] gives its elements lines of their own"),
+        (
+            "static",
+            "a static, and statics are not patched: a type with #[repr(align(64))] gives it lines of its own",
+        ),
+        (
+            "enum",
+            "an enum, and enums are not patched: by hand #[repr(align(64))] gives its elements lines of their own",
+        ),
         ("union", "a union: its members share their bytes"),
     ];
     (0..s.tokens.len()).filter(own).find_map(|i| {

@@ -71,7 +71,8 @@ impl ProjectFile {
     fn check(&self) -> Result<(), String> {
         let of = |key: &str, why: String| Err(format!("{key}: {why}"));
         let commands = [("build", &self.build), ("run", &self.run), ("load", &self.load)];
-        if let Some((key, _)) = commands.iter().find(|(_, c)| c.as_ref().is_some_and(|c| c.trim().is_empty())) {
+        if let Some((key, _)) = commands.iter().find(|(_, c)| c.as_ref().is_some_and(|c| c.trim().is_empty()))
+        {
             return of(key, "it is empty".into());
         }
         for (key, time) in [("for", &self.time), ("warmup", &self.warmup)] {
@@ -95,7 +96,8 @@ impl ProjectFile {
     pub fn frozen_unseen(&self, e: &Evidence) -> Option<String> {
         let unseen = |name: &&String| e.types.find(name).is_none();
         let names: Vec<&str> = self.frozen.iter().filter(unseen).map(String::as_str).collect();
-        (!names.is_empty()).then(|| format!("{NAME}: frozen: nothing that was recorded holds {}", names.join(", ")))
+        (!names.is_empty())
+            .then(|| format!("{NAME}: frozen: nothing that was recorded holds {}", names.join(", ")))
     }
 
     /// A patch of this struct may be tried.

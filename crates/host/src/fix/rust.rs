@@ -326,3 +326,25 @@ fn alone(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_in_an_included_file_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            std::fs::create_dir_all(dir.path().join(path).parent().unwrap()).unwrap();
+            std::fs::write(dir.path().join(path), text).unwrap();
+        };
+        put("src/main.rs", "include!(\"../gen/part.in\"); enum State { Idle }");
+        put("gen/part.in", "pub struct Part { pub a: u64 }");
+        let decl = SourceLoc { file: "/p/src/../gen/part.in".into(), line: 1 };
+        let all = sources(dir.path(), Some(&decl));
+        let found = definition(dir.path(), &all, "m::Part", Some(&decl)).unwrap();
+        assert_eq!(found, Path::new("gen/part.in"));
+        let why = definition(dir.path(), &all, "m::State", None).unwrap_err().to_string();
+        assert!(why.starts_with("src/main.rs: m::State: line 1 defines an enum"), "{why}");
+    }
+}

@@ -285,7 +285,7 @@ fn seen_from_folder(dir: &Path, copies: [&Path; 2], message: &str) -> String {
 fn in_one_line(text: &str) -> String {
     let draws = |line: &&str| line.chars().all(|c| " |^-~+=_/\\".contains(c));
     let lines = text.lines().filter(|l| !draws(l)).map(|l| l.trim_start_matches([' ', '|']).trim_end());
-    lines.collect::<Vec<_>>().join("; ").replace(":; ", ": ")
+    lines.collect::<Vec<_>>().join("; ").replace(":; ", ": ").replace(";; ", "; ")
 }
 
 /// Recordings of one patched program at most.

@@ -18,8 +18,9 @@ pub fn because(
                    different threads by hand";
         return Some(why.into());
     };
-    let prefix = format!("{name}: ");
-    if tried.iter().any(|(change, _)| change.starts_with(&prefix)) {
+    let is_of =
+        |change: &str| change.split_once(": ").is_some_and(|(of, _)| of == name || case.title.contains(of));
+    if tried.iter().any(|(change, _)| is_of(change)) {
         return None;
     }
     Some(match advise(e, name, options) {
