@@ -1,8 +1,9 @@
 //! What a user and the source call a type, and which types are worth a look.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_model::near::{also, near, near_paths};
 use tussle_model::{Aggregate, Type, TypeId, TypeTable};
 
 use crate::class::Verdicts;
@@ -52,6 +53,19 @@ fn inside_of(table: &TypeTable, name: &str) -> Option<TypeId> {
     let mut found = table.aggregates().filter(|(_, a)| own(a) && ends(a));
     let (id, first) = found.next()?;
     found.all(|(_, a)| a.name == first.name).then_some(id)
+}
+
+/// How an error about a name ends: types and variables like it.
+pub(crate) fn close_to(evidence: &Evidence, name: &str) -> String {
+    let variables: BTreeSet<&str> = evidence.objects.iter().filter_map(|o| o.name.as_deref()).collect();
+    let mut close = near_paths(variables.into_iter(), name, 3);
+    for other in near(&evidence.types, name, 3) {
+        if !close.contains(&other) {
+            close.push(other);
+        }
+    }
+    close.truncate(3);
+    also(&close)
 }
 
 /// Named types with a source that hold bytes whose fight a layout may end, those with most accesses first. What one

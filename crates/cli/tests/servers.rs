@@ -164,7 +164,7 @@ int main(void) {
     std::fs::write(lab.path().join("away.c"), away).unwrap();
     let built = tussle(lab.path(), &["cc", "-g", "away.c", "-o", "away"]);
     assert!(built.status.success(), "{}", text(&built.stderr));
-    let out = tussle(lab.path(), &["record", "--for", "1s", "--", "./away"]);
+    let out = tussle(lab.path(), &["record", "--for", "3s", "--", "./away"]);
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
     let pid = std::fs::read_to_string(lab.path().join("pid")).unwrap();
     let gone = std::fs::read(format!("/proc/{}/environ", pid.trim())).unwrap_or_default().is_empty();

@@ -7,6 +7,7 @@ mod gate;
 mod left;
 mod patches;
 mod predicted;
+mod reason;
 mod screen;
 mod shipped;
 mod steps;

@@ -53,8 +53,8 @@ fn describes_a_build(path: &Path) -> bool {
     known.contains(&&*name) || ["mk", "mak", "ninja", "cmake"].contains(&&*extension)
 }
 
-/// Lines with an absolute path of a compiler, not below `ours`, or, where the text is somebody's `own`, that turn `PATH`
-/// away.
+/// Lines with an absolute path of a compiler that is not below `ours`, or, where the text is somebody's `own`, that
+/// turn `PATH` away.
 fn named(text: &str, own: bool, ours: &str) -> Vec<(usize, String)> {
     let separates = |c: char| c.is_whitespace() || "\"'=:;,()`$".contains(c);
     // `${TOOLS}/gcc` stays one word behind its dollar.

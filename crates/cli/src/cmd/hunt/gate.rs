@@ -2,6 +2,7 @@
 
 use super::behaviour::{Compared, Unpatched};
 use super::course::Phase;
+use super::reason;
 use super::steps::{Built, Hunt, RecordedRun, contains, edits};
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -15,7 +16,7 @@ use tussle_contention::analysis::{HiddenBy, Question, contention};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{FieldPair, Group};
 use tussle_evidence::{Evidence, ObjectKind};
-use tussle_host::fix::{FixError, Patched};
+use tussle_host::fix::Patched;
 use tussle_host::project::Scratch;
 use tussle_model::{LineSize, SourceLoc};
 use tussle_render::Node;
@@ -213,14 +214,9 @@ impl Hunt<'_> {
                         out.passed_over.clear();
                         continue;
                     }
-                    if let Some(FixError::BuildFailed { patched: true, .. }) = e.downcast_ref() {
-                        options.failed.push((advice.type_name.clone(), advice.edits.clone()));
-                    }
-                    let why = seen_from_folder(&self.dir, [built.workshop.path(), &dir], &format!("{e:#}"));
-                    let row = (title(&advice), why);
-                    if !out.passed_over.contains(&row) {
-                        out.passed_over.push(row);
-                    }
+                    options.failed.extend(reason::refused_by_compiler(&advice, &e));
+                    let why = reason::of(&self.dir, [built.workshop.path(), &dir], &e);
+                    out.pass_over(title(&advice), why);
                 }
             }
         }
@@ -271,21 +267,6 @@ impl Hunt<'_> {
         let scratch = self.patched_copy(dir, &repair.patched)?;
         Ok(Done { repair, scratch, left: seen.left, beside: seen.beside, evidence })
     }
-}
-
-/// A message with its paths as seen from the program's folder, in one line.
-fn seen_from_folder(dir: &Path, copies: [&Path; 2], message: &str) -> String {
-    let folder = dir.display().to_string();
-    let original = |text: String, copy: &Path| text.replace(&copy.display().to_string(), &folder);
-    let text = copies.into_iter().fold(message.to_string(), original);
-    in_one_line(&text.replace(&format!("{folder}/"), ""))
-}
-
-/// Lines of a compiler's message one behind the other, without what only draws.
-fn in_one_line(text: &str) -> String {
-    let draws = |line: &&str| line.chars().all(|c| " |^-~+=_/\\".contains(c));
-    let lines = text.lines().filter(|l| !draws(l)).map(|l| l.trim_start_matches([' ', '|']).trim_end());
-    lines.collect::<Vec<_>>().join("; ").replace(":; ", ": ").replace(";; ", "; ")
 }
 
 /// Recordings of one patched program at most.
@@ -353,6 +334,14 @@ fn accesses_to(e: &Evidence, name: &str) -> f64 {
 }
 
 impl Repairs {
+    /// Notes why a change was not taken; what is said of one already says it.
+    fn pass_over(&mut self, change: String, why: String) {
+        let row = (change, why);
+        if !self.passed_over.contains(&row) {
+            self.passed_over.push(row);
+        }
+    }
+
     /// What was found before all patches, is not there with them, and none of them was for.
     fn not_seen_again(&self, before: &Evidence, found: Vec<Case>) -> Vec<Case> {
         let stays = |c: &Case| self.left.iter().chain(&self.beside).any(|l| l.root == c.root);
@@ -590,13 +579,6 @@ mod tests {
         let mut apart = before.clone();
         apart.accesses.truncate(1);
         assert!(trials.survived(&apart).map_err(why).is_ok_and(|seen| seen.is_some()));
-    }
-
-    #[test]
-    fn reasons_are_one_line_seen_from_the_folder() {
-        let message = "`make` failed:\n\n  |\n 9 | /tmp/c/a.rs: x\n  |  ^^^ no\nno source below /tmp/c";
-        let seen = seen_from_folder(Path::new("/p"), [Path::new("/tmp/c"), Path::new("/p")], message);
-        assert_eq!(seen, "`make` failed: 9 | a.rs: x; ^^^ no; no source below /p");
     }
 
     /// Of two structs on one line each has its own case, whichever comes first.
