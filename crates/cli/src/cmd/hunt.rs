@@ -10,6 +10,7 @@ mod predicted;
 mod reason;
 mod screen;
 mod shipped;
+mod siblings;
 mod steps;
 
 use crate::global::Global;

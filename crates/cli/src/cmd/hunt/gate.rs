@@ -2,8 +2,8 @@
 
 use super::behaviour::{Compared, Unpatched};
 use super::course::Phase;
-use super::reason;
 use super::steps::{Built, Hunt, RecordedRun, contains, edits};
+use super::{reason, siblings};
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -183,7 +183,7 @@ impl Hunt<'_> {
             if out.left.is_empty() && out.beside.is_empty() {
                 break;
             }
-            let proposed = best(&now, &options);
+            let proposed = siblings::together(&now, &options, best(&now, &options));
             let Some(advice) = proposed.into_iter().find(|a| out.takes(self, &now, a, &mut tried)) else {
                 break;
             };
