@@ -345,8 +345,10 @@ impl Repairs {
     /// What was found before all patches, is not there with them, and none of them was for.
     fn not_seen_again(&self, before: &Evidence, found: Vec<Case>) -> Vec<Case> {
         let stays = |c: &Case| self.left.iter().chain(&self.beside).any(|l| l.root == c.root);
-        let meant = |c: &Case, r: &Repair| c.objects.iter().any(|o| holds(before, *o, &r.advice.type_name));
-        found.into_iter().filter(|c| !stays(c) && !self.list.iter().any(|r| meant(c, r))).collect()
+        let changed: BTreeSet<String> =
+            self.list.iter().flat_map(|r| siblings::changed(before, &r.advice)).collect();
+        let meant = |c: &Case| c.objects.iter().any(|o| changed.iter().any(|name| holds(before, *o, name)));
+        found.into_iter().filter(|c| !stays(c) && !meant(c)).collect()
     }
 
     /// Whether a proposal is worth a try: it changes the type of an open case, removes enough of it, and is not dear.

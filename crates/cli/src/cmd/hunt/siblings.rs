@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use tussle_advise::advice::{Advice, Options, evaluate};
 use tussle_evidence::Evidence;
+use tussle_model::Aggregate;
 
 /// An edit helps an instance when it saves this share of what that costs.
 const HELPS_SHARE: f64 = 0.5;
@@ -23,6 +24,14 @@ pub fn together(e: &Evidence, options: &Options<'_>, mut proposed: Vec<Advice>) 
     };
     proposed.sort_by_cached_key(|a| !others(a).all(|(_, name)| helps(a, name)));
     proposed
+}
+
+/// All types that a patch changes: the one that was looked at, and the other instances of it.
+pub fn changed(e: &Evidence, a: &Advice) -> Vec<String> {
+    let generic = |t: &Aggregate| t.name.as_ref().is_some_and(|n| n.contains('<'));
+    let same = |t: &Aggregate| t.decl.is_some() && t.decl == a.decl && generic(t);
+    let others = e.types.aggregates().filter(|(_, t)| same(t)).map(|(_, t)| t.display_name());
+    std::iter::once(a.type_name.clone()).chain(others).collect()
 }
 
 /// Where a type is defined, and which instance of it is meant.
@@ -75,6 +84,8 @@ mod tests {
             let bill = evaluate(&e, name, &first.edits, &Options::default()).unwrap();
             assert!(bill.gain_observed() > 0.5 * bill.before.observed, "{name} of {words:?}");
         }
+        let changed = changed(&e, first);
+        assert!(changed.iter().any(|n| n.ends_with("M<A>")) && changed.iter().any(|n| n.ends_with("M<B>")));
         let left_alone = |a: &Advice| a.edits.iter().any(|e| e.to_string() == "element=64");
         assert!(proposed.iter().any(left_alone), "nothing was to be put behind: {words:?}");
     }
