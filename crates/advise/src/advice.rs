@@ -4,11 +4,11 @@
 //! new sharing, fewer moved fields and fewer edits. Expected invalidations decide the sign; they do not change when
 //! bytes that everybody writes move elsewhere, so true sharing is never "fixed".
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use tussle_evidence::{Evidence, Object, ObjectKind, Unit};
 use tussle_model::leaf::{Arrays, leaves};
-use tussle_model::near::{also, also_fields, near, near_paths};
+use tussle_model::near::also_fields;
 use tussle_model::{Language, LineSize, SourceLoc, Type, TypeId};
 
 use crate::abi::Shapes;
@@ -18,10 +18,10 @@ use crate::cost::{Cost, Sharing, from_c_heap, honours_alignment};
 use crate::edit::Edit;
 pub use crate::error::AdviseError;
 use crate::moves::{candidates, gaps, hot_members, leave_impossible_out};
-use crate::named::{contended_types, name_of, type_named};
+use crate::named::{close_to, contended_types, name_of, type_named};
 pub use crate::named::{is_own_source, source_name};
 use crate::patch::alloc::Site;
-use crate::rank::sort_best;
+use crate::rank::{pareto, sort_best};
 use crate::relayout::{Relayout, RelayoutError};
 use crate::room;
 use crate::scene::Scene;
@@ -72,11 +72,14 @@ pub struct Options<'a> {
     pub refuses: Option<Refuses<'a>>,
     /// Whether the source of a Rust struct fixes the order of its fields; without it none does.
     pub ordered: Option<Ordered<'a>>,
+    /// Edits of structs that a compiler has refused: these, and all that hold them, are left out.
+    pub failed: Vec<(String, Vec<Edit>)>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { line: None, moves: 1, frozen: Vec::new(), builds: Vec::new(), refuses: None, ordered: None }
+        let (frozen, builds, failed) = (Vec::new(), Vec::new(), Vec::new());
+        Options { line: None, moves: 1, frozen, builds, refuses: None, ordered: None, failed }
     }
 }
 
@@ -163,7 +166,7 @@ impl Advice {
     }
 
     /// What has to change beside the struct: conditions for the reader, allocations for the patch.
-    fn conditions(&self) -> usize {
+    pub(crate) fn conditions(&self) -> usize {
         self.notes.len() + usize::from(!self.sites.is_empty())
     }
 
@@ -213,19 +216,6 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// How an error about a name ends: types and variables like it.
-pub(crate) fn close_to(evidence: &Evidence, name: &str) -> String {
-    let variables: BTreeSet<&str> = evidence.objects.iter().filter_map(|o| o.name.as_deref()).collect();
-    let mut close = near_paths(variables.into_iter(), name, 3);
-    for other in near(&evidence.types, name, 3) {
-        if !close.contains(&other) {
-            close.push(other);
-        }
-    }
-    close.truncate(3);
-    also(&close)
-}
-
 fn no_such_type(evidence: &Evidence, name: &str) -> AdviseError {
     let named = |o: &Object| o.ty.is_some_and(|t| evidence.types.name(t) == name);
     if evidence.objects.iter().any(named) {
@@ -269,7 +259,7 @@ fn advise_type(
 pub fn best(evidence: &Evidence, options: &Options<'_>) -> Vec<Advice> {
     let mut out: Vec<Advice> = Vec::new();
     let verdicts = Verdicts::new(evidence, line_size(evidence, options));
-    for target in contended_types(evidence) {
+    for target in contended_types(evidence, &verdicts) {
         if let Ok(report) = advise_type(evidence, target, options, &verdicts) {
             out.extend(report.advices);
         }
@@ -478,22 +468,39 @@ impl<'a> Search<'a> {
         (WORK_MAX / each).clamp(30, 4000) as usize
     }
 
-    /// Evaluates `base` followed by each candidate; layouts that come out the same are evaluated once.
+    /// Evaluates `base` followed by each candidate; layouts that come out the same are evaluated once, and are those of
+    /// the fewest edits.
     fn try_all(&self, base: &[Edit], list: impl Iterator<Item = Vec<Edit>>) -> Vec<Tried> {
-        let mut seen: HashSet<Vec<u64>> = HashSet::new();
-        let mut out = Vec::new();
+        let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut out: Vec<Tried> = Vec::new();
         for candidate in list {
             let edits = [base, &candidate].concat();
+            if self.has_failed(&edits) {
+                continue;
+            }
             let Ok(layout) = Relayout::new(self.shapes, self.scene.target, &edits) else { continue };
             let Ok(key) = self.key(&layout) else { continue };
-            if !self.keeps_frozen(&layout) || !seen.insert(key) {
+            if !self.keeps_frozen(&layout) {
+                continue;
+            }
+            if let Some(same) = seen.get(&key).and_then(|i| out.get_mut(*i)) {
+                if edits.len() < same.edits.len() {
+                    same.edits = edits;
+                }
                 continue;
             }
             let Ok(after) = self.scene.cost(&layout) else { continue };
             let Ok(Some(size)) = layout.size(self.scene.target) else { continue };
+            seen.insert(key, out.len());
             out.push(Tried { edits, after, size });
         }
         out
+    }
+
+    /// What a compiler has refused is among the edits.
+    fn has_failed(&self, edits: &[Edit]) -> bool {
+        let among = |failed: &[Edit]| failed.iter().all(|e| edits.contains(e));
+        self.options.failed.iter().any(|(name, failed)| *name == self.name && among(failed))
     }
 
     /// What tells layouts apart: offsets, size, alignment.
@@ -680,33 +687,4 @@ impl<'a> Search<'a> {
         }
         true
     }
-}
-
-/// Drops what another advice beats in everything, and what no reader would reach.
-fn pareto(advices: &mut Vec<Advice>) {
-    // Two percent of what the struct costs are no difference.
-    let steps = |a: &Advice| (a.gain() / (0.02 * a.before.mean.max(1.0))).round() as i64;
-    advices.sort_by_key(|a| {
-        let bill = (a.live_bytes, a.bytes_added(), a.conditions(), a.edits.len(), a.moved.len());
-        (std::cmp::Reverse(steps(a)), a.has_gaps(), bill)
-    });
-    let rank = |a: &Advice| {
-        (a.bytes_added(), a.live_bytes, a.new_sharing.len(), a.edits.len(), a.moved.len(), a.conditions())
-    };
-    let mut kept: Vec<Advice> = Vec::new();
-    for advice in advices.drain(..) {
-        let r = rank(&advice);
-        // Two percent of gain are no difference; the first of equals stays.
-        let beaten = kept.iter().any(|k| {
-            let q = rank(k);
-            let gains = k.gain() >= advice.gain() - 0.02 * advice.before.mean
-                && k.gain_observed() >= advice.gain_observed() - 0.02 * advice.before.observed;
-            gains && q.0 <= r.0 && q.1 <= r.1 && q.2 <= r.2 && q.3 <= r.3 && q.4 <= r.4 && q.5 <= r.5
-        });
-        if !beaten {
-            kept.push(advice);
-        }
-    }
-    kept.truncate(ROWS_MAX);
-    *advices = kept;
 }

@@ -306,6 +306,11 @@ impl Verdicts {
         self.hidden.iter().any(|o| wanted(*o))
     }
 
+    /// Whether a layout may help this object, if at other addresses only.
+    pub fn may_gain(&self, object: u32) -> bool {
+        self.by_object.get(&object).is_some_and(|c| c.may_gain()) || self.hidden.contains(&object)
+    }
+
     /// The first class, in the order of [`Class`], of any object that `wanted` picks, at the recorded addresses.
     pub fn of_objects(&self, wanted: impl Fn(u32) -> bool) -> Class {
         let of = self.by_object.iter().filter(|(o, _)| wanted(**o));

@@ -347,6 +347,9 @@ pub fn apply(a: &Aggregate, shape: &Shape, edits: &[Edit]) -> Result<Edited, Edi
     for edit in edits {
         state.edit(edit)?;
     }
+    if a.language == Language::Rust {
+        state.aligned_first(edits);
+    }
     let placed = place(&state.slots, state.rules);
     // An edit that changes nothing keeps sizes that only C++ explains (an empty class has one byte).
     let placed = if edits.is_empty() { shape.placed.clone() } else { placed };
@@ -418,6 +421,19 @@ impl State<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Where the compiler orders fields, those of the largest alignment come first and the others close up behind them:
+    /// two on either side of one that is aligned are not parted by it. (`repr(C)` keeps the source's order, in which
+    /// they would be; no more is promised than holds for both.)
+    fn aligned_first(&mut self, edits: &[Edit]) {
+        let name = |i: usize| self.a.members.get(i).and_then(|m| m.name.as_ref());
+        let aligned = |m: &Option<usize>| {
+            edits.iter().any(|e| matches!(e, Edit::Align { field, .. } if m.and_then(name) == Some(field)))
+        };
+        let pairs = self.slots.drain(..).zip(self.members.drain(..));
+        let (first, rest): (Vec<_>, Vec<_>) = pairs.partition(|(_, m)| aligned(m));
+        (self.slots, self.members) = first.into_iter().chain(rest).unzip();
     }
 
     fn pad(&mut self, bytes: u64) -> Result<(), EditError> {

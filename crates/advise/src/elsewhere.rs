@@ -47,7 +47,7 @@ pub enum ElsewhereError {
 }
 
 fn no_such_type(evidence: &Evidence, name: &str) -> ElsewhereError {
-    ElsewhereError::NoSuchType(name.into(), crate::advice::close_to(evidence, name))
+    ElsewhereError::NoSuchType(name.into(), crate::named::close_to(evidence, name))
 }
 
 /// What a user asks: `TYPE: MOVE; MOVE`.

@@ -1,10 +1,12 @@
 //! What a user and the source call a type, and which types are worth a look.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_model::near::{also, near, near_paths};
 use tussle_model::{Aggregate, Type, TypeId, TypeTable};
 
+use crate::class::Verdicts;
 use crate::scene::holders;
 
 /// The name by which source code calls a type: its tag, or the typedef of an anonymous one.
@@ -53,19 +55,27 @@ fn inside_of(table: &TypeTable, name: &str) -> Option<TypeId> {
     found.all(|(_, a)| a.name == first.name).then_some(id)
 }
 
-/// Named types with a source that hold contended bytes, those with most accesses first.
-pub(crate) fn contended_types(evidence: &Evidence) -> Vec<TypeId> {
-    let table = &evidence.types;
-    let mut actors: HashMap<u32, (HashSet<u32>, u64)> = HashMap::new();
-    for a in &evidence.accesses {
-        let entry = actors.entry(a.object).or_default();
-        entry.0.insert(a.actor);
-        entry.1 += a.reads + a.writes + a.rmws;
+/// How an error about a name ends: types and variables like it.
+pub(crate) fn close_to(evidence: &Evidence, name: &str) -> String {
+    let variables: BTreeSet<&str> = evidence.objects.iter().filter_map(|o| o.name.as_deref()).collect();
+    let mut close = near_paths(variables.into_iter(), name, 3);
+    for other in near(&evidence.types, name, 3) {
+        if !close.contains(&other) {
+            close.push(other);
+        }
     }
+    close.truncate(3);
+    also(&close)
+}
+
+/// Named types with a source that hold bytes whose fight a layout may end, those with most accesses first. What one
+/// thread has for itself does not count: a runtime's tasks have more types than are looked at.
+pub(crate) fn contended_types(evidence: &Evidence, verdicts: &Verdicts) -> Vec<TypeId> {
+    let table = &evidence.types;
     let mut heat: HashMap<TypeId, u64> = HashMap::new();
-    for (object, (_, n)) in &actors {
-        let Some(ty) = evidence.objects.get(*object as usize).and_then(|o| o.ty) else { continue };
-        *heat.entry(table.strip(ty)).or_default() += n;
+    for a in evidence.accesses.iter().filter(|a| verdicts.may_gain(a.object)) {
+        let Some(ty) = evidence.objects.get(a.object as usize).and_then(|o| o.ty) else { continue };
+        *heat.entry(table.strip(ty)).or_default() += a.reads + a.writes + a.rmws;
     }
     let mut out: Vec<(u64, TypeId)> = table
         .aggregates()
@@ -86,6 +96,7 @@ pub(crate) fn contended_types(evidence: &Evidence) -> Vec<TypeId> {
 pub fn is_own_source(path: &str) -> bool {
     // Rust's library, and crates of others.
     const FOREIGN: [&str; 3] = ["/rustlib/src/", "/registry/src/", "/git/checkouts/"];
-    let foreign = path.starts_with("/rustc/") || FOREIGN.iter().any(|f| path.contains(f));
+    let library = ["/rustc/", "/rust/deps/"].iter().any(|f| path.starts_with(f));
+    let foreign = library || FOREIGN.iter().any(|f| path.contains(f));
     !path.is_empty() && !path.starts_with("/usr/") && !path.starts_with('<') && !foreign
 }

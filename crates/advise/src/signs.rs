@@ -55,7 +55,7 @@ pub struct Signs {
 /// No sampled object holds it, or its layout cannot be computed.
 pub fn signs(e: &Evidence, name: &str, line: u64) -> Result<Signs, AdviseError> {
     let target = type_named(e, name)
-        .ok_or_else(|| AdviseError::NoSuchType(name.into(), crate::advice::close_to(e, name)))?;
+        .ok_or_else(|| AdviseError::NoSuchType(name.into(), crate::named::close_to(e, name)))?;
     let all = leaves(&e.types, target, Arrays::Whole);
     let heat = heat(e, target, line);
     let hot: Vec<u64> = heat.values().flat_map(|h| h.keys().copied()).collect();

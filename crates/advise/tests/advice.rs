@@ -1,10 +1,11 @@
 //! Advice on hand-made evidences: the sign must be right.
 
-use tussle_advise::advice::{Advice, Options, Report, advise, best};
+use tussle_advise::Edit;
+use tussle_advise::advice::{Advice, Options, Report, advise, best, evaluate};
 use tussle_advise::builds::Build;
 use tussle_evidence::Evidence;
 use tussle_evidence::sample::Sample;
-use tussle_model::Type;
+use tussle_model::{Language, Type};
 
 /// Virtual time of all accesses: many windows long.
 const ALL: (u64, u64) = (0, 1_000_000);
@@ -49,6 +50,64 @@ fn a_lock_beside_anothers_counter_is_parted_from_it() {
     assert!(moves(free).contains("hits"), "{}", moves(free));
     assert_eq!(free.why, "g.hits and g.lock no longer share a line");
     assert!(report.sharing.e_true < 1.0);
+}
+
+/// Of a Rust struct `limit` and `factor` are read by two threads, `hits` is written by a third.
+fn read_mostly() -> Evidence {
+    let (mut s, o, w) = longs(&["limit", "hits", "factor"], 3);
+    for reader in &w[..2] {
+        s.access(o, 0, 8, *reader, ALL, [400_000, 0, 0]);
+        s.access(o, 16, 8, *reader, ALL, [300_000, 0, 0]);
+    }
+    s.access(o, 8, 8, w[2], ALL, [0, 0, 400_000]);
+    let mut e = s.evidence();
+    let id = e.types.find("s").expect("the struct");
+    let mut a = e.types.aggregate(id).expect("the struct").clone();
+    a.language = Language::Rust;
+    e.types.set(id, Type::Aggregate(a));
+    e
+}
+
+/// `#[repr(align)]` around `limit` would come first, `hits` and `factor` would close up behind it.
+#[test]
+fn fields_on_either_side_of_an_aligned_one_stay_together_in_rust() {
+    let e = read_mostly();
+    let edits = [Edit::Align { field: "limit".into(), bytes: 64 }];
+    let found = evaluate(&e, "s", &edits, &Options::default()).expect("a bill");
+    assert_eq!(found.size_after, 128);
+    assert!(found.after.observed > 100_000.0, "{:?}", found.after);
+}
+
+#[test]
+fn of_edits_with_the_same_layout_the_fewest_are_proposed() {
+    assert_eq!(all_moves(&run(&read_mostly(), "s"))[0], "align:hits=64");
+}
+
+#[test]
+fn what_a_compiler_refused_is_proposed_no_more() {
+    let hits = Edit::Align { field: "hits".into(), bytes: 64 };
+    let options = Options { failed: vec![("s".into(), vec![hits.clone()])], ..Options::default() };
+    let report = advise(&read_mostly(), "s", &options).expect("a report");
+    assert!(report.advices.iter().all(|a| !a.edits.contains(&hits)), "{:?}", all_moves(&report));
+    let of_another = Options { failed: vec![("t".into(), vec![hits])], ..Options::default() };
+    let report = advise(&read_mostly(), "s", &of_another).expect("a report");
+    assert_eq!(all_moves(&report)[0], "align:hits=64");
+}
+
+#[test]
+fn types_that_one_thread_has_for_itself_hide_none_that_threads_fight_for() {
+    let (mut s, o, w) = longs(&["a", "b"], 2);
+    s.access(o, 0, 8, w[0], ALL, [0, 50_000, 0]);
+    s.access(o, 8, 8, w[1], ALL, [0, 50_000, 0]);
+    let long = s.long();
+    for n in 0..20u64 {
+        let (name, at) = (format!("task{n}"), 0x8000 + 0x100 * n);
+        let ty = s.structure(&name, 8, &[("x", long, 0)]);
+        let own = s.global(&name, at, 8, Some(ty), 64);
+        s.access(own, 0, 8, w[0], ALL, [0, 900_000, 0]);
+    }
+    let found = best(&s.evidence(), &Options::default());
+    assert_eq!(found.first().map(|a| a.type_name.as_str()), Some("struct s"));
 }
 
 #[test]

@@ -355,3 +355,79 @@ fn a_module_for_cmake_makes_programs_that_can_be_recorded() {
         assert_eq!(out.status.code(), Some(status), "{on}: {}", text(&out.stderr));
     }
 }
+
+/// Two elements side by side, each written by its own thread.
+const LANES: &str = "#include <pthread.h>
+#include \"../include/lane.h\"
+static struct lane lanes[4];
+static void *run(void *p) { struct lane *l = p; for (int i = 0; i < 300000; i++) l->n++; return p; }
+int main(void) {
+	pthread_t t[2];
+	for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, run, &lanes[i]);
+	for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+	return 0;
+}
+";
+
+/// A header beside the folder in which the compilers stand, and beside the one in which the source lies.
+#[test]
+fn relative_folders_of_a_database_lead_into_the_copy() {
+    if !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let here = lab.path().join("p/build").display().to_string();
+    for include in ["\"../include/lane.h\"", "<lane.h>"] {
+        let main = LANES.replace("\"../include/lane.h\"", include);
+        let database = serde_json::json!([{ "directory": here, "file": "../src/main.c",
+            "arguments": ["cc", "-g", "-pthread", "-I../include", "-c", "../src/main.c"] }]);
+        let files = [("p/include/lane.h", "struct lane { volatile long n; };\n"), ("p/src/main.c", &main)];
+        put(lab.path(), &files);
+        put(lab.path(), &[("p/build/compile_commands.json", &database.to_string())]);
+        let out = tussle(lab.path(), &["hunt", "p", "--no-bench"]);
+        assert_eq!(out.status.code(), Some(0), "{} {}", text(&out.stdout), text(&out.stderr));
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_no_fault_of_the_compilers() {
+    if !need("make") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    put(lab.path(), &[("p/main.c", "int main(void) { return 0; }\n"), ("p/Makefile", RULE)]);
+    let out = tussle(lab.path(), &["hunt", "p", "--run", "sh -c ./nope"]);
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(said.contains("`sh -c ./nope` ended with 127") && said.contains("the build made app"), "{said}");
+}
+
+/// A field that is a number to its users cannot have a type around it; its neighbour can.
+#[test]
+fn what_does_not_compile_gives_way_to_the_next_proposal() {
+    if !need("rustc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let main = "use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+struct Pair { left: u64, right: AtomicU64 }
+fn main() {
+    let mut p = Box::new(Pair { left: 0, right: AtomicU64::new(0) });
+    let Pair { left, right } = &mut *p;
+    std::thread::scope(|s| {
+        s.spawn(|| for k in 0..300_000u64 { *left = std::hint::black_box(*left + k); });
+        s.spawn(|| for _ in 0..300_000 { right.fetch_add(1, Relaxed); });
+    });
+    println!(\"{} {}\", p.left, p.right.load(Relaxed));
+}
+";
+    put(lab.path(), &[("p/main.rs", main)]);
+    let out = tussle(lab.path(), &["hunt", "p", "--no-bench", "--format", "json"]);
+    let (shown, said) = (text(&out.stdout), text(&out.stderr));
+    assert_eq!(out.status.code(), Some(0), "{shown} {said}");
+    let view: Value = serde_json::from_str(&shown).unwrap();
+    let patched = view["patches"][0]["edit"].as_str().unwrap_or_default();
+    assert_eq!(patched, "align right to 64 bytes", "{shown}");
+    let why = view["passed_over"][0]["reason"].as_str().unwrap_or_default();
+    assert!(why.contains("cannot add") && !why.contains(['\n', '\u{fffd}']), "{why}");
+}

@@ -139,3 +139,34 @@ fn a_server_that_goes_into_the_background_is_not_called_clean() {
         false
     }));
 }
+
+/// Twice forked, in a session of its own: it belongs to no group of ours, and its time is over with the others'.
+#[test]
+fn what_has_left_the_group_ends_when_the_time_is_over() {
+    if !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let away = "#include <stdio.h>
+#include <unistd.h>
+volatile long n;
+int main(void) {
+	if (!fork()) {
+		setsid();
+		if (fork()) _exit(0);
+		FILE *own = fopen(\"pid\", \"w\");
+		fprintf(own, \"%d\", getpid());
+		fclose(own);
+	}
+	for (;;) { n++; usleep(1000); }
+}
+";
+    std::fs::write(lab.path().join("away.c"), away).unwrap();
+    let built = tussle(lab.path(), &["cc", "-g", "away.c", "-o", "away"]);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let out = tussle(lab.path(), &["record", "--for", "3s", "--", "./away"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let pid = std::fs::read_to_string(lab.path().join("pid")).unwrap();
+    let gone = std::fs::read(format!("/proc/{}/environ", pid.trim())).unwrap_or_default().is_empty();
+    assert!(gone, "{pid} still runs");
+}

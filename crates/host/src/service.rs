@@ -93,11 +93,16 @@ impl Service {
     }
 
     /// Drives a program that was started by a [`Service::prepare`]d command, and ends it. `load_output`: where the
-    /// load's standard output goes.
+    /// load's standard output goes; `others`: processes of the program that have left its group.
     ///
     /// # Errors
     /// The load cannot be started, or the program cannot be waited for.
-    pub fn drive(&self, child: &mut Child, load_output: fn() -> Stdio) -> std::io::Result<Served> {
+    pub fn drive(
+        &self,
+        child: &mut Child,
+        load_output: fn() -> Stdio,
+        others: &dyn Fn() -> Vec<i32>,
+    ) -> std::io::Result<Served> {
         let group = child.id() as i32;
         let seen = self.watch(child);
         let mut notes = Vec::new();
@@ -111,21 +116,25 @@ impl Service {
         if let Some(status) = child.try_wait()? {
             return Ok(Served { status, stopped: false, undriven: false, notes });
         }
-        signal(group, libc::SIGTERM);
+        let all = |number| {
+            signal(group, number);
+            others().into_iter().for_each(|pid| signal_one(pid, number));
+        };
+        all(libc::SIGTERM);
         let status = match wait(child, END_MAX)? {
             Some(status) => status,
             None => {
                 notes.push("it did not end after SIGTERM and was killed".into());
-                signal(group, libc::SIGKILL);
+                all(libc::SIGKILL);
                 child.wait()?
             }
         };
         // What the program started may still be writing.
         let deadline = Instant::now() + END_MAX;
-        while exists(group) && Instant::now() < deadline {
+        while (exists(group) || !others().is_empty()) && Instant::now() < deadline {
             std::thread::sleep(STEP);
         }
-        signal(group, libc::SIGKILL);
+        all(libc::SIGKILL);
         Ok(Served { status, stopped: true, undriven: false, notes })
     }
 
@@ -255,6 +264,12 @@ fn signal(group: i32, number: i32) {
     unsafe { libc::kill(-group, number) };
 }
 
+/// Sends a signal to one process.
+pub(crate) fn signal_one(pid: i32, number: i32) {
+    // SAFETY: a system call on numbers; the process was started for what we run.
+    unsafe { libc::kill(pid, number) };
+}
+
 /// A process of the group still runs. One that has ended and that nobody asks for does not count.
 fn exists(group: i32) -> bool {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -280,7 +295,7 @@ mod tests {
         let mut c = Command::new("sh");
         c.arg("-c").arg(line);
         service.prepare(&mut c);
-        service.drive(&mut c.spawn().unwrap(), Stdio::null).unwrap()
+        service.drive(&mut c.spawn().unwrap(), Stdio::null, &Vec::new).unwrap()
     }
 
     #[test]

@@ -49,6 +49,27 @@ pub fn defines(text: &str, name: &str) -> bool {
     }
 }
 
+/// Why what `text` defines under that name is not patched, where it is no struct.
+pub fn no_struct(text: &str, name: &str) -> Option<Refusal> {
+    let s = Source::new(text);
+    let own = |i: &usize| s.at(i + 1) == bare(name) || (s.at(i + 1) == "mut" && s.at(i + 2) == bare(name));
+    let kinds = [
+        (
+            "static",
+            "a static, and statics are not patched: a type with #[repr(align(64))] gives it lines of its own",
+        ),
+        (
+            "enum",
+            "an enum, and enums are not patched: by hand #[repr(align(64))] gives its elements lines of their own",
+        ),
+        ("union", "a union: its members share their bytes"),
+    ];
+    (0..s.tokens.len()).filter(own).find_map(|i| {
+        let (_, why) = kinds.iter().find(|(word, _)| *word == s.at(i))?;
+        Some(refused(name, &format!("line {} defines {why}", s.line(s.start(i)))))
+    })
+}
+
 /// The struct's fields lie in memory in the order of the source: `repr(C)`. `false` where it cannot be found.
 pub fn is_ordered(text: &str, name: &str, line: Option<u32>) -> bool {
     let s = Source::new(text);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use tussle_advise::Edit;
-use tussle_advise::advice::Options;
+use tussle_advise::advice::{Options, Ordered, Refuses};
 use tussle_advise::builds::Build;
 use tussle_advise::class::{self, Class};
 use tussle_contention::analysis::{Question, contention};
@@ -80,7 +80,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let refuses = |edits: &[Edit]| foresight.as_ref().and_then(|f| f.refuses(edits));
     let ordered = |name: &str, decl: Option<&SourceLoc>| is_ordered(Path::new("."), name, decl);
     let (moves, frozen) = (args.moves.into(), args.frozen.clone());
-    let options = Options { line, moves, frozen, builds, refuses: Some(&refuses), ordered: Some(&ordered) };
+    let (refuses, ordered): (Option<Refuses<'_>>, Option<Ordered<'_>>) = (Some(&refuses), Some(&ordered));
+    let options = Options { line, moves, frozen, builds, refuses, ordered, ..Options::default() };
     let report = tussle_advise::advise(&evidence, &name, &options)?;
     let line = LineSize::new(args.line.unwrap_or(evidence.run.line_bytes)).unwrap_or(LineSize::L64);
     global.print(&tussle_report::advice::drawn(&evidence, &report, line))?;

@@ -7,8 +7,10 @@ mod gate;
 mod left;
 mod patches;
 mod predicted;
+mod reason;
 mod screen;
 mod shipped;
+mod siblings;
 mod steps;
 
 use crate::global::Global;
@@ -54,7 +56,7 @@ pub struct Args {
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
     /// What such a figure means, as in `tussle bench`.
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = ["cost", "rate", "total"])]
     kind: Option<String>,
     /// Stop after the patch: do not measure.
     #[arg(long)]
@@ -106,6 +108,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let seen = contention(&evidence, &Question::observed());
     let mut story = screen::Story::new(&evidence, &seen, &args.output);
     story.transfers_max = hunt.file.transfers_max;
+    hunt.file.frozen_unseen(&evidence).iter().for_each(|remark| hunt.remark(remark));
     if story.finding() {
         if !args.no_bench {
             hunt.program_for_use(&argv).iter().for_each(|exe| story.look_at(exe));

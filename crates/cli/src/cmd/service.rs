@@ -83,6 +83,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        _ if digits.is_empty() => return Err(format!("`{text}` is no time: say 10s, 500ms or 2m")),
         _ => return Err(format!("`{unit}` is no unit: use ms, s, m or h")),
     };
     let n: f64 = digits.parse().map_err(|_| format!("`{text}` is no time"))?;
@@ -108,7 +109,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     command.args(rest).stdin(Stdio::null()).stdout(Stdio::null());
     service.prepare(&mut command);
     let mut child = command.spawn().with_context(|| format!("cannot run {}", program.to_string_lossy()))?;
-    let served = service.drive(&mut child, Stdio::inherit)?;
+    let served = service.drive(&mut child, Stdio::inherit, &Vec::new)?;
     served.notes.iter().for_each(|n| global.remark(n));
     let well = served.notes.is_empty() && (served.stopped || served.status.success());
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -16,19 +16,31 @@ pub(super) fn tree(
     real: &[&str],
     left_out: &[&str],
 ) -> Result<Scratch, FixError> {
+    grown(dir, |dir, root| Farm { dir, root, files, real, left_out, whole: false })
+}
+
+/// The same with every folder a folder of its own, but for hidden ones: `../include` leads to the tree's own from
+/// wherever a compiler stands or a source lies.
+pub(super) fn folders(dir: &Path, files: &[PathBuf]) -> Result<Scratch, FixError> {
+    grown(dir, |dir, root| Farm { dir, root, files, real: &[], left_out: &[], whole: true })
+}
+
+fn grown<'a>(dir: &Path, farm: impl Fn(PathBuf, PathBuf) -> Farm<'a>) -> Result<Scratch, FixError> {
     let scratch = Scratch::empty()?;
-    let dir = dir.canonicalize().map_err(|source| FixError::Io { path: dir.into(), source })?;
-    let farm = Farm { dir: &dir, root: scratch.path(), files, real, left_out };
-    farm.fill(Path::new("")).map_err(|source| FixError::Io { path: dir.clone(), source })?;
+    let io = |source| FixError::Io { path: dir.into(), source };
+    let farm = farm(dir.canonicalize().map_err(io)?, scratch.path().into());
+    farm.fill(Path::new("")).map_err(io)?;
     Ok(scratch)
 }
 
 struct Farm<'a> {
-    dir: &'a Path,
-    root: &'a Path,
+    dir: PathBuf,
+    root: PathBuf,
     files: &'a [PathBuf],
     real: &'a [&'a str],
     left_out: &'a [&'a str],
+    /// All folders are real.
+    whole: bool,
 }
 
 impl Farm<'_> {
@@ -54,7 +66,9 @@ impl Farm<'_> {
     }
 
     fn is_real(&self, path: &Path) -> bool {
-        self.files.iter().any(|f| f.starts_with(path))
+        let hidden = path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
+        (self.whole && !hidden)
+            || self.files.iter().any(|f| f.starts_with(path))
             || self.real.iter().any(|r| Path::new(r).starts_with(path))
     }
 }
@@ -78,5 +92,19 @@ mod tests {
         assert!(at("c").is_symlink() && at("a/y.h").is_symlink() && !at("a").is_symlink());
         assert!(!at(".config").exists());
         assert_eq!(std::fs::read_to_string(at("c/z.h")).unwrap(), "3");
+    }
+
+    #[test]
+    fn what_lies_beside_a_folder_is_of_the_tree() {
+        let from = tempfile::tempdir().unwrap();
+        for path in ["build", "include", ".git"] {
+            std::fs::create_dir(from.path().join(path)).unwrap();
+        }
+        std::fs::write(from.path().join("include/x.h"), "1").unwrap();
+        let tree = folders(from.path(), &["include/x.h".into()]).unwrap();
+        std::fs::write(tree.path().join("include/x.h"), "changed").unwrap();
+        let beside = tree.path().join("build/../include/x.h");
+        assert_eq!(std::fs::read_to_string(beside).unwrap(), "changed");
+        assert!(tree.path().join(".git").is_symlink());
     }
 }

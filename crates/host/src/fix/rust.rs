@@ -16,6 +16,7 @@ use tussle_model::{Aggregate, MemberRole, SourceLoc, TypeId, TypeTable};
 
 use super::compile::{elf_files, hidden, run};
 use super::place::{self, BuildCopy};
+use super::sources::normal;
 use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request};
 use crate::companions::{FileCompanions, open_bytes};
 use crate::project::{BUILD_FOLDER, System};
@@ -42,19 +43,19 @@ pub(super) fn is_rust(request: &Request<'_>) -> bool {
 
 /// Rust sources below the folder define the struct.
 pub(super) fn defines(request: &Request<'_>) -> bool {
-    sources(request.dir).values().any(|text| rust::defines(text, request.type_name))
+    sources(request.dir, request.decl).values().any(|text| rust::defines(text, request.type_name))
 }
 
 /// The fields of the struct lie in the order of its source (`repr(C)`), as far as the sources below `dir` tell.
 pub fn is_ordered(dir: &Path, name: &str, decl: Option<&SourceLoc>) -> bool {
-    let sources = sources(dir);
+    let sources = sources(dir, decl);
     let found = definition(dir, &sources, name, decl);
     found.is_ok_and(|path| rust::is_ordered(&sources[&path], name, line(decl)))
 }
 
 /// Patches a copy of the folder, builds it, and compares.
 pub(super) fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result<Patched, FixError> {
-    let sources = sources(request.dir);
+    let sources = sources(request.dir, request.decl);
     let file = definition(request.dir, &sources, request.type_name, request.decl)?;
     let old = &sources[&file];
     let wrapper = wrapper(request.dir, &file);
@@ -103,11 +104,24 @@ fn line(decl: Option<&SourceLoc>) -> Option<u32> {
     decl.map(|d| d.line).filter(|l| *l > 0)
 }
 
-/// Text of every Rust source below `dir`, without what cargo built.
-fn sources(dir: &Path) -> BTreeMap<PathBuf, String> {
+/// Text of every Rust source below `dir`, without what cargo built, and of the file of the definition: what is included
+/// (`include!`) may be called otherwise.
+fn sources(dir: &Path, decl: Option<&SourceLoc>) -> BTreeMap<PathBuf, String> {
     let mut out = BTreeMap::new();
     collect(dir, Path::new(""), DEPTH_MAX, &mut out);
+    out.extend(decl.and_then(|d| included(dir, &normal(Path::new(&d.file)))));
     out
+}
+
+/// The longest tail of a path that is no `.rs` and lies below `dir`, with its text.
+fn included(dir: &Path, path: &Path) -> Option<(PathBuf, String)> {
+    let parts: Vec<_> = path.components().collect();
+    let mut tails = (0..parts.len()).map(|n| parts[n..].iter().collect::<PathBuf>());
+    let other = path.extension().is_none_or(|e| e != "rs");
+    let tail = tails.find(|t| other && t.is_relative() && dir.join(t).is_file())?;
+    let small = std::fs::metadata(dir.join(&tail)).is_ok_and(|m| m.len() <= FILE_BYTES_MAX);
+    let text = small.then(|| std::fs::read_to_string(dir.join(&tail)).ok())??;
+    Some((tail, text))
 }
 
 fn collect(dir: &Path, relative: &Path, depth: usize, out: &mut BTreeMap<PathBuf, String>) {
@@ -135,7 +149,7 @@ fn definition(
     name: &str,
     decl: Option<&SourceLoc>,
 ) -> Result<PathBuf, FixError> {
-    let named = |path: &&PathBuf| decl.is_some_and(|d| Path::new(&d.file).ends_with(path));
+    let named = |path: &&PathBuf| decl.is_some_and(|d| normal(Path::new(&d.file)).ends_with(path));
     let told = sources.keys().filter(named).max_by_key(|p| p.components().count());
     if let Some(path) = told.filter(|p| rust::defines(&sources[*p], name)) {
         return Ok(path.clone());
@@ -143,12 +157,22 @@ fn definition(
     let all: Vec<&PathBuf> = sources.iter().filter(|s| rust::defines(s.1, name)).map(|s| s.0).collect();
     match all.as_slice() {
         [one] => Ok((*one).clone()),
-        [] => Err(FixError::NoSource { dir: dir.into(), name: name.into() }),
+        [] => Err(no_struct(sources, name)
+            .unwrap_or_else(|| FixError::NoSource { dir: dir.into(), name: name.into() })),
         many => Err(FixError::ManySources {
             name: name.into(),
             files: many.iter().map(|p| p.display().to_string()).collect(),
         }),
     }
+}
+
+/// Something else of that name is defined.
+fn no_struct(sources: &BTreeMap<PathBuf, String>, name: &str) -> Option<FixError> {
+    let why = |(path, text): (&PathBuf, &String)| {
+        let file = path.display().to_string();
+        rust::no_struct(text, name).map(|refusal| FixError::Refused { file, refusal })
+    };
+    sources.iter().find_map(why)
 }
 
 /// `CachePadded` where the nearest manifest above the file depends on a crate that has it.
@@ -301,4 +325,26 @@ fn alone(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_in_an_included_file_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            std::fs::create_dir_all(dir.path().join(path).parent().unwrap()).unwrap();
+            std::fs::write(dir.path().join(path), text).unwrap();
+        };
+        put("src/main.rs", "include!(\"../gen/part.in\"); enum State { Idle }");
+        put("gen/part.in", "pub struct Part { pub a: u64 }");
+        let decl = SourceLoc { file: "/p/src/../gen/part.in".into(), line: 1 };
+        let all = sources(dir.path(), Some(&decl));
+        let found = definition(dir.path(), &all, "m::Part", Some(&decl)).unwrap();
+        assert_eq!(found, Path::new("gen/part.in"));
+        let why = definition(dir.path(), &all, "m::State", None).unwrap_err().to_string();
+        assert!(why.starts_with("src/main.rs: m::State: line 1 defines an enum"), "{why}");
+    }
 }

@@ -12,14 +12,15 @@ const BYTES_MAX: u64 = 4 << 20;
 /// Places that are shown.
 const PLACES_MAX: usize = 3;
 
-/// `Makefile:3 names /usr/bin/gcc`, for the first places in files that describe the build of a folder.
-pub fn compilers_named(dir: &Path) -> Vec<String> {
+/// `Makefile:3 names /usr/bin/gcc`, for the first places in files that describe the build of a folder. Compilers below
+/// `ours` are those that stand first in `PATH`: cmake writes down where it found them.
+pub fn compilers_named(dir: &Path, ours: &Path) -> Vec<String> {
     let mut out = Vec::new();
-    look(dir, Path::new(""), 4, &mut out);
+    look((dir, &ours.to_string_lossy()), Path::new(""), 4, &mut out);
     out
 }
 
-fn look(dir: &Path, relative: &Path, depth: usize, out: &mut Vec<String>) {
+fn look((dir, ours): (&Path, &str), relative: &Path, depth: usize, out: &mut Vec<String>) {
     let Ok(entries) = fs::read_dir(dir.join(relative)) else { return };
     let mut entries: Vec<_> = entries.flatten().collect();
     entries.sort_by_key(|e| e.file_name());
@@ -30,14 +31,14 @@ fn look(dir: &Path, relative: &Path, depth: usize, out: &mut Vec<String>) {
             return;
         }
         if kind.is_dir() && depth > 0 {
-            look(dir, &path, depth - 1, out);
+            look((dir, ours), &path, depth - 1, out);
         } else if kind.is_file() && describes_a_build(&path) {
             let small = entry.metadata().is_ok_and(|m| m.len() <= BYTES_MAX);
             let text =
                 if small { fs::read_to_string(entry.path()).unwrap_or_default() } else { String::new() };
             // autoconf's scripts turn PATH about for questions of their own.
             let own = !path.ends_with("configure");
-            let found = named(&text, own).into_iter();
+            let found = named(&text, own, ours).into_iter();
             out.extend(found.map(|(n, what)| format!("{}:{n} {what}", path.display())));
             out.truncate(PLACES_MAX);
         }
@@ -52,13 +53,16 @@ fn describes_a_build(path: &Path) -> bool {
     known.contains(&&*name) || ["mk", "mak", "ninja", "cmake"].contains(&&*extension)
 }
 
-/// Lines with an absolute path of a compiler, or, where the text is somebody's `own`, that turn `PATH` away.
-fn named(text: &str, own: bool) -> Vec<(usize, String)> {
+/// Lines with an absolute path of a compiler that is not below `ours`, or, where the text is somebody's `own`, that
+/// turn `PATH` away.
+fn named(text: &str, own: bool, ours: &str) -> Vec<(usize, String)> {
     let separates = |c: char| c.is_whitespace() || "\"'=:;,()`$".contains(c);
     // `${TOOLS}/gcc` stays one word behind its dollar.
     let is_path = |word: &str| word.starts_with('/') || (word.starts_with('{') && word.contains("}/"));
-    let is_compiler =
-        |word: &&str| is_path(word) && word.rsplit('/').next().is_some_and(|n| language_of(n).is_some());
+    let is_compiler = |word: &&str| {
+        let compiles = word.rsplit('/').next().is_some_and(|n| language_of(n).is_some());
+        is_path(word) && compiles && !Path::new(word).starts_with(ours)
+    };
     let lines = text.lines().enumerate().filter(|(_, l)| !l.trim_start().starts_with('#'));
     let compiler =
         |l: &str| Some(format!("names {}", with_variable(l, l.split(separates).find(is_compiler)?)));
@@ -96,6 +100,8 @@ fn path(line: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    const OURS: &str = "/cache/cc-1";
+
     #[test]
     fn a_compiler_by_an_absolute_path_is_named_with_its_line() {
         let dir = tempfile::tempdir().unwrap();
@@ -104,24 +110,28 @@ mod tests {
             "# /usr/bin/gcc\nCC=/usr/bin/gcc-12 -O2\nall:\n\techo /usr/bin/env\n",
         )
         .unwrap();
-        assert_eq!(compilers_named(dir.path()), ["Makefile:2 names /usr/bin/gcc-12"]);
+        let ours = Path::new(OURS);
+        assert_eq!(compilers_named(dir.path(), ours), ["Makefile:2 names /usr/bin/gcc-12"]);
+        fs::write(dir.path().join("Makefile"), "").unwrap();
+        fs::write(dir.path().join("C.cmake"), "set(CMAKE_C_COMPILER \"/cache/cc-1/cc\")\n").unwrap();
+        assert!(compilers_named(dir.path(), ours).is_empty());
     }
 
     #[test]
     fn a_folder_in_a_variable_is_named_with_it() {
         let check = |line: &str, expect: &str| {
-            assert_eq!(named(line, true).pop().map(|n| n.1).as_deref(), Some(expect), "{line}");
+            assert_eq!(named(line, true, OURS).pop().map(|n| n.1).as_deref(), Some(expect), "{line}");
         };
         check("CC := $(TOOLS)/gcc -O2", "names $(TOOLS)/gcc");
         check("CC=\"${TOOLS}/bin/gcc\"", "names ${TOOLS}/bin/gcc");
         check("set(CMAKE_C_COMPILER /opt/bin/gcc)", "names /opt/bin/gcc");
-        assert!(named("CC := $(CROSS)gcc", true).is_empty());
+        assert!(named("CC := $(CROSS)gcc", true, OURS).is_empty());
     }
 
     #[test]
     fn a_path_of_its_own_is_named_and_one_that_only_grows_is_not() {
         let check = |text: &str, expect: Option<&str>| {
-            assert_eq!(named(text, true).pop().map(|n| n.1).as_deref(), expect, "{text}");
+            assert_eq!(named(text, true, OURS).pop().map(|n| n.1).as_deref(), expect, "{text}");
         };
         check("\t@env -i PATH=/usr/bin $(MAKE)", Some("empties the environment (env -i)"));
         check("PATH = /opt", Some("sets PATH"));

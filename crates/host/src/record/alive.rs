@@ -13,20 +13,21 @@ pub(super) fn alive(pid: u32, namespace: u32) -> bool {
     inside.into_iter().any(|p| inner_pid(&p) == Some(pid) && runs(&p))
 }
 
-/// Asks all processes to end that have this session's folder in their environment, also those that have not written
-/// anything yet: what a server left in the background belongs to no group of ours.
-pub(super) fn end_those_of(session: &Path) {
+/// All processes that have this session's folder in their environment, also those that have not written anything yet:
+/// what a server left in the background belongs to no group of ours.
+pub(super) fn of(session: &Path) -> Vec<i32> {
     use std::os::unix::ffi::OsStrExt;
     let folder = session.as_os_str().as_bytes();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
-    for pid in ids.filter(|p| *p != std::process::id() as i32) {
-        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        if environ.windows(folder.len().max(1)).any(|w| w == folder) {
-            // SAFETY: a system call on numbers; the process was started for this session.
-            unsafe { libc::kill(pid, libc::SIGTERM) };
-        }
-    }
+    let environ = |pid: &i32| std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let own = |pid: &i32| environ(pid).windows(folder.len().max(1)).any(|w| w == folder);
+    ids.filter(|p| *p != std::process::id() as i32).filter(own).collect()
+}
+
+/// Asks all of them to end.
+pub(super) fn end_those_of(session: &Path) {
+    of(session).into_iter().for_each(|pid| crate::service::signal_one(pid, libc::SIGTERM));
 }
 
 /// A process that only waits for its parent to ask for its status writes nothing more; its first thread may have ended

@@ -191,7 +191,10 @@ pub fn run(
     forwarding.to(child.id());
     begun(child.id());
     let heard = heard.then(|| Heard::of(&mut child, o.output == Output::Heard));
-    let served = o.service.as_ref().map(|s| s.drive(&mut child, Stdio::inherit)).transpose()?;
+    let session =
+        env.iter().find(|(name, _)| name == tussle_rt::SESSION_VARIABLE).map(|(_, at)| Path::new(at));
+    let others = || session.map(super::alive::of).unwrap_or_default();
+    let served = o.service.as_ref().map(|s| s.drive(&mut child, Stdio::inherit, &others)).transpose()?;
     let mut end = match served {
         Some(s) => End {
             status: Some(s.status),

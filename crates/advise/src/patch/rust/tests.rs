@@ -97,6 +97,17 @@ fn a_field_gets_lines_of_its_own_where_it_is_declared_and_made() {
 }
 
 #[test]
+fn what_is_no_struct_says_what_it_is() {
+    let text =
+        "// static A\nenum State { Idle }\nstatic mut ERRORS: u64 = 0;\nstatic A: u8 = 0;\nstruct S;\n";
+    let why = |name: &str| no_struct(text, name).map(|r| r.to_string()).unwrap_or_default();
+    assert!(why("r::State").starts_with("r::State: line 2 defines an enum"), "{}", why("r::State"));
+    assert!(why("r::ERRORS").contains("line 3 defines a static"), "{}", why("r::ERRORS"));
+    assert!(why("A").contains("line 4"), "{}", why("A"));
+    assert_eq!((why("r::S"), why("Idle")), (String::new(), String::new()));
+}
+
+#[test]
 fn order_is_known_by_repr() {
     assert!(is_ordered("#[repr(C, align(8))]\nstruct A { a: u8 }", "x::A<u8>", None));
     assert!(!is_ordered("struct A { a: u8 }", "A", None));

@@ -3,6 +3,7 @@
 use super::behaviour::{Compared, Unpatched};
 use super::course::Phase;
 use super::steps::{Built, Hunt, RecordedRun, contains, edits};
+use super::{reason, siblings};
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -64,7 +65,9 @@ pub fn cases(e: &Evidence) -> Vec<Case> {
     let mut out = Vec::new();
     for j in judged.iter().filter(|j| j.class == Class::LayoutHelps) {
         let g = &j.group;
-        let root = root(g.fields.first().map(|f| f.object));
+        // The object of the pair that the title names: a line may hold others, whose fate is their own.
+        let first = g.worst_pair().map_or(0, |(a, _)| a);
+        let root = root(g.fields.get(first).map(|f| f.object));
         let (title, cost, objects) = (g.title(), g.cost.total(), g.objects());
         let neighbours = are_neighbours(e, g);
         let of = j.inner_struct(e).or_else(|| j.struct_name(e));
@@ -175,12 +178,12 @@ impl Hunt<'_> {
         let (mut tried, mut brought) = (HashSet::new(), Brought::default());
         let ordered =
             |name: &str, decl: Option<&SourceLoc>| tussle_host::fix::is_ordered(&self.dir, name, decl);
-        let options = Options { ordered: Some(&ordered), ..Options::default() };
+        let mut options = Options { ordered: Some(&ordered), ..Options::default() };
         for _ in 0..ATTEMPTS_MAX {
             if out.left.is_empty() && out.beside.is_empty() {
                 break;
             }
-            let proposed = best(&now, &options);
+            let proposed = siblings::together(&now, &options, best(&now, &options));
             let Some(advice) = proposed.into_iter().find(|a| out.takes(self, &now, a, &mut tried)) else {
                 break;
             };
@@ -211,8 +214,9 @@ impl Hunt<'_> {
                         out.passed_over.clear();
                         continue;
                     }
-                    let copies = [built.workshop.path(), &dir, &self.dir];
-                    out.passed_over.push((title(&advice), seen_from_folder(copies, &format!("{e:#}"))));
+                    options.failed.extend(reason::refused_by_compiler(&advice, &e));
+                    let why = reason::of(&self.dir, [built.workshop.path(), &dir], &e);
+                    out.pass_over(title(&advice), why);
                 }
             }
         }
@@ -263,12 +267,6 @@ impl Hunt<'_> {
         let scratch = self.patched_copy(dir, &repair.patched)?;
         Ok(Done { repair, scratch, left: seen.left, beside: seen.beside, evidence })
     }
-}
-
-/// A message with its paths as seen from the program's folder.
-fn seen_from_folder(copies: [&Path; 3], message: &str) -> String {
-    let folders = copies.map(|d| format!("{}/", d.display()));
-    folders.iter().fold(message.to_string(), |text, folder| text.replace(folder, ""))
 }
 
 /// Recordings of one patched program at most.
@@ -336,11 +334,21 @@ fn accesses_to(e: &Evidence, name: &str) -> f64 {
 }
 
 impl Repairs {
+    /// Notes why a change was not taken; what is said of one already says it.
+    fn pass_over(&mut self, change: String, why: String) {
+        let row = (change, why);
+        if !self.passed_over.contains(&row) {
+            self.passed_over.push(row);
+        }
+    }
+
     /// What was found before all patches, is not there with them, and none of them was for.
     fn not_seen_again(&self, before: &Evidence, found: Vec<Case>) -> Vec<Case> {
         let stays = |c: &Case| self.left.iter().chain(&self.beside).any(|l| l.root == c.root);
-        let meant = |c: &Case, r: &Repair| c.objects.iter().any(|o| holds(before, *o, &r.advice.type_name));
-        found.into_iter().filter(|c| !stays(c) && !self.list.iter().any(|r| meant(c, r))).collect()
+        let changed: BTreeSet<String> =
+            self.list.iter().flat_map(|r| siblings::changed(before, &r.advice)).collect();
+        let meant = |c: &Case| c.objects.iter().any(|o| changed.iter().any(|name| holds(before, *o, name)));
+        found.into_iter().filter(|c| !stays(c) && !meant(c)).collect()
     }
 
     /// Whether a proposal is worth a try: it changes the type of an open case, removes enough of it, and is not dear.
@@ -573,6 +581,25 @@ mod tests {
         let mut apart = before.clone();
         apart.accesses.truncate(1);
         assert!(trials.survived(&apart).map_err(why).is_ok_and(|seen| seen.is_some()));
+    }
+
+    /// Of two structs on one line each has its own case, whichever comes first.
+    #[test]
+    fn a_case_is_of_the_object_that_its_title_names() {
+        let mut s = tussle_evidence::sample::Sample::new(1000);
+        let main = s.thread("main", None);
+        let start = s.code("run", "run.c", 9, &[]);
+        let [one, two] = [(); 2].map(|()| s.worker(main, start));
+        let long = s.long();
+        let wire = s.structure("wire", 8, &[("seq", long, 0)]);
+        let tally = s.structure("tally", 16, &[("in", long, 0), ("out", long, 8)]);
+        let w = s.global("w", 0x1000, 8, Some(wire), 64);
+        let t = s.global("t", 0x1008, 16, Some(tally), 8);
+        s.access(w, 0, 8, one, (0, 100_000), [0, 2_000, 0]);
+        s.access(t, 0, 8, one, (0, 100_000), [0, 50_000, 0]);
+        s.access(t, 8, 8, two, (0, 100_000), [0, 50_000, 0]);
+        let found = cases(&s.evidence());
+        assert_eq!((found.len(), found[0].root.as_str()), (1, "t"), "{found:?}");
     }
 
     /// What two fields of another object do to each other is not what a patch of this one can end.

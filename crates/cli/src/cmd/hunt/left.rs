@@ -1,8 +1,10 @@
 //! Why a case stays as it is, where no patch of it was even tried.
 
 use super::gate::Case;
+use super::steps::edits;
 use tussle_advise::advice::{Options, advise};
 use tussle_evidence::Evidence;
+use tussle_render::shell::quoted;
 
 /// In words; `None` where a change was tried, which says it itself.
 pub fn because(
@@ -16,14 +18,16 @@ pub fn because(
                    different threads by hand";
         return Some(why.into());
     };
-    let prefix = format!("{name}: ");
-    if tried.iter().any(|(change, _)| change.starts_with(&prefix)) {
+    let is_of =
+        |change: &str| change.split_once(": ").is_some_and(|(of, _)| of == name || case.title.contains(of));
+    if tried.iter().any(|(change, _)| is_of(change)) {
         return None;
     }
     Some(match advise(e, name, options) {
-        Ok(report) => match report.refused {
-            Some(best) => format!("no patch would do {best}"),
-            None => format!("no move, exchange or alignment of members of {name} gains enough"),
+        Ok(report) => match (report.advices.first(), report.refused) {
+            (Some(a), _) => format!("{} was not tried: tussle advise -C {}", edits(a), quoted(name)),
+            (None, Some(best)) => format!("no patch would do {best}"),
+            (None, None) => format!("no move, exchange or alignment of members of {name} gains enough"),
         },
         Err(why) => why.to_string(),
     })

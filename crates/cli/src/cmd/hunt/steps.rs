@@ -94,6 +94,9 @@ impl RecordedRun {
     }
 }
 
+/// A shell's status, and that of `env` and `timeout`, where there is no such program.
+const NOT_FOUND: u8 = 127;
+
 /// A program that runs for longer is measured without a prediction, which takes several runs.
 const PREDICT_RUN_S_MAX: f64 = 5.0;
 
@@ -248,7 +251,7 @@ impl<'a> Hunt<'a> {
         }
         let dir = built.workshop.path();
         let recorded =
-            record(&self.options(built, argv, Output::Heard)).map_err(|e| self.explained(e, dir))?;
+            record(&self.options(built, argv, Output::Heard)).map_err(|e| self.explained(e, built, argv))?;
         self.course.begin(Phase::Name, "naming what was seen");
         recorded.problems.iter().for_each(|p| self.global.remark(p));
         let copy = dir.display().to_string();
@@ -287,9 +290,13 @@ impl<'a> Hunt<'a> {
     }
 
     /// A program that is not instrumented, although its compilers were: with the reason, if the build says it.
-    fn explained(&self, error: RecordError, copy: &Path) -> anyhow::Error {
+    fn explained(&self, error: RecordError, built: &Built, argv: &[OsString]) -> anyhow::Error {
+        if let RecordError::NoReport { status: NOT_FOUND, .. } = error {
+            return not_found(argv, &built.programs);
+        }
         let refused = matches!(error, RecordError::Refused(..) | RecordError::NoReport { .. });
-        let named = if refused { project::compilers_named(copy) } else { Vec::new() };
+        let named = || project::compilers_named(built.workshop.path(), self.wrapper.path());
+        let named = if refused { named() } else { Vec::new() };
         let error = anyhow::Error::from(error);
         if named.is_empty() {
             return error;
@@ -449,6 +456,18 @@ fn time_once(arm: &Command) -> anyhow::Result<Duration> {
         bail!("{} fails without instrumentation ({status})", arm.text());
     }
     Ok(start.elapsed())
+}
+
+/// What went wrong where nothing that the command should start was there.
+fn not_found(argv: &[OsString], programs: &Programs) -> anyhow::Error {
+    let made = match programs.names() {
+        names if names.is_empty() => "the build made no program".into(),
+        names => format!("the build made {}", names.join(", ")),
+    };
+    anyhow::anyhow!(
+        "`{}` ended with {NOT_FOUND}, as a shell does that does not find a program or one of its libraries; {made}",
+        shown(argv)
+    )
 }
 
 fn is_elf(path: &Path) -> bool {
