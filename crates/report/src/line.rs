@@ -6,7 +6,7 @@ use crate::narrowest::Ranges;
 use crate::touches::ByObject;
 use crate::{count, dim, fact, invalidations, names};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use tussle_advise::class::{Class, Judged};
 use tussle_advise::lines::ByLine;
 use tussle_contention::analysis::{HiddenBy, Question};
@@ -297,11 +297,15 @@ impl<'a> Context<'a> {
     /// Code that touches the group's fields, most seen first.
     pub(super) fn code(&self, g: &Group) -> Vec<Node> {
         let mut ranges: BTreeMap<u32, Ranges> = BTreeMap::new();
+        let mut fields: HashMap<&str, usize> = HashMap::new();
+        for (n, f) in g.fields.iter().enumerate() {
+            fields.entry(&f.path).or_insert(n);
+        }
         for p in g.lines.iter().flat_map(|line| &line.parts) {
             let width = u64::from(p.range.size);
             let name = self.namer.name(p.range.object, p.range.offset, width).path;
-            if let Some(f) = g.fields.iter().position(|f| f.path == name) {
-                ranges.entry(p.range.object).or_default().add(p.range.offset, width, f);
+            if let Some(f) = fields.get(&*name) {
+                ranges.entry(p.range.object).or_default().add(p.range.offset, width, *f);
             }
         }
         // By number first: there are far fewer places than touches, and names are long.

@@ -1,6 +1,11 @@
 //! Which of many byte ranges of an object an access means.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+
+/// Bytes of a block: most accesses to a large object are to none in which there is a range.
+const BLOCK: u64 = 64;
+/// Blocks that are looked for at most before ranges are.
+const BLOCKS_MAX: u64 = 16;
 
 /// Byte ranges of one object, each with a number. Asking costs a search per *width* that occurs, of which there are
 /// few, however many ranges there are.
@@ -8,17 +13,24 @@ use std::collections::BTreeMap;
 pub(super) struct Ranges {
     /// By width, then by where they begin.
     widths: BTreeMap<u64, BTreeMap<u64, usize>>,
+    /// Blocks in which there are any.
+    blocks: HashSet<u64>,
 }
 
 impl Ranges {
     /// `width` bytes from `start` have this number; of equal ranges the first one's stays.
     pub(super) fn add(&mut self, start: u64, width: u64, number: usize) {
         self.widths.entry(width).or_default().entry(start).or_insert(number);
+        self.blocks.extend(blocks(start, start.saturating_add(width)));
     }
 
     /// The narrowest range that holds the bytes from `start` to before `end`, else the narrowest that has one of them:
     /// copies and clears span several.
     pub(super) fn of(&self, start: u64, end: u64) -> Option<usize> {
+        let mut met = blocks(start, end);
+        if met.end() - met.start() < BLOCKS_MAX && !met.any(|b| self.blocks.contains(&b)) {
+            return None;
+        }
         let holding = |(&width, starts): (&u64, &BTreeMap<u64, usize>)| {
             first(starts, end.saturating_sub(width), start.saturating_add(1))
         };
@@ -28,6 +40,11 @@ impl Ranges {
         let mut wide_enough = self.widths.range(end.saturating_sub(start)..);
         wide_enough.find_map(holding).or_else(|| self.widths.iter().find_map(touching))
     }
+}
+
+/// Blocks that the bytes from `start` to before `end` lie in.
+fn blocks(start: u64, end: u64) -> std::ops::RangeInclusive<u64> {
+    start / BLOCK..=end.max(start.saturating_add(1)).saturating_sub(1) / BLOCK
 }
 
 /// Number of the first that begins at `low` or later, before `high`.
