@@ -13,11 +13,7 @@ pub fn because(
     tried: &[(String, String)],
     options: &Options<'_>,
 ) -> Option<String> {
-    let Some(name) = &case.of else {
-        let why = "its bytes are no members of a struct with a name: leave lines of 64 bytes between those of \
-                   different threads by hand";
-        return Some(why.into());
-    };
+    let name = case.of.as_ref().unwrap_or(&case.root);
     let is_of =
         |change: &str| change.split_once(": ").is_some_and(|(of, _)| of == name || case.title.contains(of));
     if tried.iter().any(|(change, _)| is_of(change)) {
@@ -29,6 +25,10 @@ pub fn because(
             (None, Some(best)) => format!("no patch would do {best}"),
             (None, None) => format!("no move, exchange or alignment of members of {name} gains enough"),
         },
+        Err(_) if case.of.is_none() => NO_MEMBERS.into(),
         Err(why) => why.to_string(),
     })
 }
+
+const NO_MEMBERS: &str = "its bytes are no members of a struct: leave lines of 64 bytes between those of different \
+                          threads by hand";
