@@ -2,6 +2,7 @@
 
 use super::body::Source;
 use super::held::Held;
+use super::passed::Passed;
 use super::scan::{Code, is_typeof};
 
 /// Words that make pointees bytes or plain numbers: who reads an object through them reads its layout.
@@ -45,6 +46,10 @@ pub(super) struct Objects<'s, 'a> {
 impl<'s, 'a> Objects<'s, 'a> {
     pub(super) fn new(source: &'s Source<'a>, names: &'s [String], held: &'s Held) -> Self {
         Objects { code: Code::new(source), names, held }
+    }
+
+    pub(super) fn passed(&self) -> &'s Passed {
+        &self.held.passed
     }
 
     pub(super) fn text(&self, i: usize) -> &'a str {

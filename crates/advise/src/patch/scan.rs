@@ -154,7 +154,9 @@ impl<'s, 'a> Code<'s, 'a> {
             let before = (self.text(j - 1), self.text(j.saturating_sub(2)));
             // `(char *)p - offsetof(..)` is `container_of`.
             let back = next.0 == "-" && !matches!(next.1, ">" | "offsetof" | "__builtin_offsetof");
-            let stepped = back || next.0 == "+";
+            // `*p += 1` works on what it points to.
+            let value = before.0 == "*" && next.0 != next.1;
+            let stepped = (back || next.0 == "+") && !value;
             let indexed = next.0 == "[" && next.1 != "0";
             stepped || indexed || before == ("+", "+") || before == ("-", "-")
         })

@@ -33,7 +33,8 @@ impl Objects<'_, '_> {
         let own = (start..open).find(|&j| self.code.is_word(j) && self.text(j + 1) == "(");
         let mut assigned = self.code.places(name).iter().filter(|&&j| self.text(j + 1) == "=");
         let here = |j: usize| (open..end).contains(&j) || self.code.enclosing(j).is_none();
-        assigned.any(|&j| here(j) && self.address(j + 2).is_some())
+        let whole = |j: usize| self.address(j + 2).is_some_and(|end| self.text(end) != "+");
+        assigned.any(|&j| here(j) && whole(j))
             || own.is_some_and(|j| self.is_passed(j, name) || self.is_called_back(j))
     }
 
@@ -43,6 +44,9 @@ impl Objects<'_, '_> {
         let Some(index) = parameters.iter().position(|p| p.1 > p.0 && self.text(p.1 - 1) == name) else {
             return false;
         };
+        if self.passed().is_given(self.text(own), index) {
+            return true;
+        }
         let calls = self.code.places(self.text(own)).iter().filter(|&&j| j != own && self.text(j + 1) == "(");
         calls.into_iter().any(|&j| self.arguments(j + 1).get(index).is_some_and(|a| self.is_address(*a)))
     }

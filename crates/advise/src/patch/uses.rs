@@ -9,6 +9,7 @@ use super::init;
 use super::neighbours::Order;
 use super::objects::Objects;
 use super::overlay::Overlay;
+use super::passed::Passed;
 use super::size;
 use super::{Refusal, body::Source};
 use crate::edit::Edit;
@@ -61,7 +62,8 @@ impl<'f> Uses<'f> {
     /// too.
     pub fn new(name: &'f str, edits: Option<&'f [Edit]>, files: &'f [(&'f str, &'f str)]) -> Uses<'f> {
         let names = init::names_of(name, files);
-        let held = Held::of(&names, files);
+        let mut held = Held::of(&names, files);
+        held.passed = Passed::of(&names, &held, files);
         let order = edits.map(|edits| Order::new(name, edits, files));
         let outer = held.holders(files);
         let outer_held = Held::of(&outer, files);
@@ -80,7 +82,8 @@ impl<'f> Uses<'f> {
     pub fn of_text(&self, text: &str, ask: Ask, place: At<'_>) -> Found {
         let named = self.names.iter().any(|n| text.contains(n.as_str()));
         let around = self.outer.iter().any(|n| text.contains(n.as_str()));
-        if !named && !around && !self.held.names.iter().any(|n| text.contains(n.as_str())) {
+        let held = || self.held.names.iter().any(|n| text.contains(n.as_str()));
+        if !named && !around && !held() && !self.held.passed.concerns(text) {
             return Found::default();
         }
         let source = Source::new(text);
@@ -140,7 +143,7 @@ impl<'f> Uses<'f> {
             found[1] = left.map(|(line, left)| self.left(line, how(left), place));
         }
         if found[4].is_none() && self.order.is_some() {
-            let over = Overlay { objects: outer, members: &[] };
+            let over = Overlay { objects: outer, members: &[], files: self.files };
             found[4] = over.around().map(|(i, how)| self.seen(outer.code.line(i), how, place));
         }
     }
