@@ -19,6 +19,7 @@ mod held;
 pub mod init;
 pub mod lex;
 pub mod member;
+pub mod mirror;
 pub mod neighbours;
 mod number;
 mod objects;
@@ -280,6 +281,9 @@ pub fn patch(path: &str, text: &str, target: &Target<'_>, edits: &[Edit]) -> Res
         }
         let source = Source::new(&out.text);
         let body = find(&source, target.name, target.decl_line)?;
+        if body::is_for_debug(&source, body.keyword) {
+            return Err(Refusal::DebugOnly { field: target.name.into() });
+        }
         let (body, statements) = descend(&source, body, &edit.fields(), 0)?;
         let editor = Editor { source: &source, body: &body, statements: &statements, target, lines, style };
         let mut notes = Vec::new();

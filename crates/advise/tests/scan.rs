@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use tussle_advise::edit::Edit;
 use tussle_advise::patch::uses::{self, Ask};
-use tussle_advise::patch::{self, Target};
+use tussle_advise::patch::{self, Refusal, Target};
 
 fn target(name: &str) -> Target<'_> {
     Target { name, decl_line: None, members: &[], pad_bytes: 40 }
@@ -156,6 +156,10 @@ fn what_is_not_safe_is_refused_with_its_reason() {
         "b:after:c",
         "b stands inside #ifdef DEBUG or NDEBUG: a patch there does nothing for the others",
     );
+    let whole = "#ifndef NDEBUG\nstruct s { int a; int b; };\n#endif\n";
+    let target = Target { name: "s", decl_line: None, members: &[], pad_bytes: 0 };
+    let refused = patch::patch("x.c", whole, &target, &["swap:a,b".parse().expect("an edit")]);
+    assert!(matches!(refused, Err(Refusal::DebugOnly { .. })), "{refused:?}");
     check(
         "int a;\n#ifdef X\nint b;\n#else\nint c;\n#endif",
         "swap:b,c",

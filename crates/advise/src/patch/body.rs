@@ -444,6 +444,21 @@ pub fn asks_for_debug(source: &Source<'_>, open: usize) -> bool {
     words.into_iter().any(|w| matches!(w, "DEBUG" | "NDEBUG" | "_DEBUG"))
 }
 
+/// Whether the token stands inside an `#if` that asks for them.
+pub fn is_for_debug(source: &Source<'_>, token: usize) -> bool {
+    let mut open = Vec::new();
+    for i in (0..token).filter(|&i| source.tokens[i].kind == Kind::Directive) {
+        match directive_word(source.at(i)) {
+            "if" | "ifdef" | "ifndef" => open.push(i),
+            "endif" => {
+                open.pop();
+            }
+            _ => {}
+        }
+    }
+    open.into_iter().any(|o| asks_for_debug(source, o))
+}
+
 /// Words that take parentheses without being functions.
 pub fn is_attribute(word: &str) -> bool {
     matches!(

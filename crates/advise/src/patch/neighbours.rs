@@ -73,12 +73,17 @@ impl<'f> Order<'f> {
     }
 
     /// Whether the first `prefix` members are others after the edits, or stand elsewhere.
-    fn changes(&self, prefix: usize) -> bool {
+    pub(super) fn changes(&self, prefix: usize) -> bool {
         if self.aligned().any(|at| at.is_none_or(|at| at < prefix)) {
             return prefix > 1 || self.edits.iter().any(|e| matches!(e, Edit::Spread { .. }));
         }
         self.after().iter().zip(&self.members).take(prefix).any(|(a, b)| *a != b.name)
     }
+}
+
+/// Names and types of the members of `name`, as this file defines it.
+pub fn names_and_types(path: &str, text: &str, name: &str) -> Vec<(String, String)> {
+    members_in(&[(path, text)], name).into_iter().map(|m| (m.name, m.ty)).collect()
 }
 
 /// Members of `name`, as the first of `files` that defines it has them.

@@ -16,7 +16,9 @@ impl Overlay<'_, '_, '_> {
         match self.objects.text(i) {
             "alias" => self.alias(i),
             "(" => self.as_function(i).or_else(|| self.from_member(i)),
-            _ if self.objects.code.is_word(i) => self.declared(i).or_else(|| self.unprototyped(i)),
+            _ if self.objects.code.is_word(i) => {
+                self.declared(i).or_else(|| self.unprototyped(i)).or_else(|| self.stepped(i))
+            }
             _ => None,
         }
     }
@@ -59,6 +61,18 @@ impl Overlay<'_, '_, '_> {
         let (from, to) = code.function(close + 2);
         let over = if code.walks(parameter, from, to) { Over::Numbers } else { Over::First };
         Some((over, format!("{}() is given it without a prototype, and takes {ty} *", code.text(i))))
+    }
+
+    /// `q += 8`, `q + 8`, where `void *q = &x`: GNU's C counts bytes.
+    fn stepped(&self, i: usize) -> Option<(Over, String)> {
+        let text = |j: usize| self.objects.text(j);
+        let at = i + 2 + usize::from(text(i + 2) == "=");
+        let number = text(at).starts_with(|c: char| c.is_ascii_digit()) && text(at) != "0";
+        let once =
+            text(i + 1) == text(i + 2) || (text(i.wrapping_sub(1)) == "+" && text(i.wrapping_sub(2)) == "+");
+        let moved = once || matches!(text(i + 1), "+" | "-") && number;
+        let ours = moved && self.objects.is_object_as_void(i);
+        ours.then(|| (Over::Numbers, "a void pointer to it is moved by a number".into()))
     }
 
     /// `(void (*)(struct s *))handler`, where `handler` takes a `struct head *`.
@@ -223,6 +237,16 @@ mod tests {
         );
         assert_eq!(run("swap:size,last", &format!("{kept}((struct s *)j->arg)->size; }}")), "");
         assert_eq!(run("last:first", &format!("{kept}*(int *)j->other; }}")), "");
+    }
+
+    #[test]
+    fn void_pointers_that_are_moved() {
+        let run =
+            |code: &str| found("swap:size,last", &[("a.c", &format!("int f(struct s *x) {{ {code} }}"))]);
+        assert!(run("void *q = x; q += 4; return *(int *)q;").contains("moved by a number"));
+        assert!(run("void *q = x; return *(int *)(q + 4);").contains("moved by a number"));
+        assert_eq!(run("void *q = x; return *(int *)(q + at);"), "");
+        assert_eq!(run("void *q = x + 1; return *(int *)(q + 4);"), "");
     }
 
     #[test]

@@ -5,8 +5,12 @@ use super::bytes::carved_from;
 use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
 
-/// The first such use: its place, and a sentence.
-pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Option<(usize, String)> {
+/// The first such use: its place, and a sentence. Objects that become `whole` lines leave no room between them.
+pub(super) fn in_file(
+    objects: &Objects<'_, '_>,
+    files: &[(&str, &str)],
+    whole: bool,
+) -> Option<(usize, String)> {
     let numbers = Numbers { code: &objects.code, files };
     ["sizeof", "alignof", "_Alignof", "__alignof__"]
         .iter()
@@ -20,13 +24,13 @@ pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Opti
         })
         .or_else(|| {
             (1..objects.code.len())
-                .find_map(|i| Some((i, counted(objects, i).or_else(|| asked(objects, i))?)))
+                .find_map(|i| Some((i, counted(objects, i).or_else(|| asked(objects, i, whole))?)))
         })
 }
 
 /// What a size alone decides: whether there is padding between the same members, whether an atomic one needs a lock,
 /// where the next object of a section begins.
-fn asked(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+fn asked(objects: &Objects<'_, '_>, i: usize, whole: bool) -> Option<String> {
     match objects.text(i) {
         "has_unique_object_representations" | "has_unique_object_representations_v" => {
             let close = objects.code.matching(i + 1, ["<", ">"], 20)?;
@@ -40,7 +44,7 @@ fn asked(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
             let ours = objects.names_type(from, i) || (from..i).any(|j| objects.is_variable(j));
             ours.then(|| "it is asked whether atomic ones need a lock".into())
         }
-        word if word.starts_with("__start_") => {
+        word if word.starts_with("__start_") && !whole => {
             let name = super::assembly::variable(objects, i)?;
             Some(format!("{name} begins a section of them that is walked as one array"))
         }

@@ -11,7 +11,7 @@ pub(super) use uses::is_atomic;
 use std::ops::Range;
 
 use super::alloc::Changed;
-use super::body::Source;
+use super::body::{Source, is_for_debug};
 use super::scan::Code;
 use super::word;
 use super::{AlignStyle, Refusal, splice};
@@ -38,6 +38,10 @@ pub fn patch(name: &str, change: Change, files: &[(&str, &str)]) -> Result<Vec<C
         files.iter().filter(|f| f.1.contains(bare)).map(|f| (f.0, Source::new(f.1))).collect();
     let codes: Vec<(&str, Code<'_, '_>)> = sources.iter().map(|(p, s)| (*p, Code::new(s))).collect();
     let at = definition(bare, &codes, change)?;
+    let code = &codes[at.file].1;
+    if code.token(at.place).is_some_and(|t| is_for_debug(code.source, t)) {
+        return Err(Refusal::DebugOnly { field: name.into() });
+    }
     match change {
         Change::Align(bytes) => Ok(vec![align(&codes[at.file], at.place, bytes)?]),
         Change::Spread(bytes) => {

@@ -141,7 +141,22 @@ fn uses_that_see_the_layout() {
     ] {
         assert_eq!(run(fine, "element=64"), "", "{fine}");
     }
+    // Kept in a variable, typed by what it is bound to, seen by a function.
+    refused(
+        "impl Q { fn f(&self) -> u64 { let p = self as *const Self; danger { *p.cast::<u64>() } } }",
+        "as u64",
+    );
+    refused("fn f(q: &Q) { let p: *const Head = ptr::addr_of!(q).cast(); }", "looked at as Head");
+    refused(
+        "fn f(q: &Q) { tail(1, q as *const Q as *const ()); } \
+         danger fn tail(n: u64, p: *const ()) -> u64 { (*(p as *const Head)).tail }",
+        "looked at as Head",
+    );
     for fine in [
+        "fn f(q: &Q) { tail(1, q as *const Q as *const ()); } \
+         danger fn tail(n: u64, p: *const ()) -> u64 { (*(p as *const Q)).tail }",
+        "fn f(q: &Q) { let p = q as *const Q; use_it(p); }\nfn g(p: *const Head) { p.cast::<u64>(); }",
+        "fn f(q: &Q) { let p: *const Q = ptr::from_ref(q).cast(); }",
         "fn f(q: &Q) { let p = q as *const Q as *const c_void; let a = q.head + q.tail; }",
         "fn f(p: *mut c_void) { let q = p as *mut Q; }",
         "fn f(q: &Q) { let p = &q.head as *const u64; danger { *p } }",
