@@ -502,7 +502,7 @@ mod tests {
     fn a_struct_that_ends_in_an_open_array_stays_last() {
         let (mut t, s) = table();
         let int = t.aggregate(s).expect("s").members[0].ty;
-        let open = t.push(Type::Array { elem: int, counts: vec![None], stride: None });
+        let open = t.push(Type::Array { elem: int, counts: vec![None] });
         let tail = vec![Member::field(Some("n"), int, 0), Member::field(Some("rest"), open, 4)];
         let tail = t.push(Type::Aggregate(Aggregate::new(AggregateKind::Struct, Some("tail"), 4, tail)));
         let members = ["a", "b"].iter().zip([0, 4]).map(|(n, at)| Member::field(Some(n), int, at));

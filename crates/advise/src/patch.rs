@@ -71,7 +71,7 @@ pub enum Refusal {
     #[error("an #if begins inside the struct and ends outside of it")]
     UnbalancedIf,
     /// No statement declares the member.
-    #[error("no statement declares {field}; a macro may make it")]
+    #[error("no statement declares {field}; a macro or an included file may make it")]
     NoStatement {
         /// Member.
         field: String,
@@ -601,8 +601,8 @@ impl Editor<'_, '_> {
             return Err(Refusal::SeveralDeclarators { field: field.into() });
         }
         let s = &self.statements[at];
-        let (first, last) = (self.source.tokens[s.first].start, self.source.tokens[s.last].start);
-        if let Some(own) = word::of_file(self.source, bytes) {
+        let (first, last) = (self.source.tokens[s.first].start, member::declarator_end(self.source, s));
+        if let Some(own) = word::of_file(self.source, bytes, self.body.keyword) {
             let text = if own.behind { format!(" {}", own.text) } else { format!("{} ", own.text) };
             let place = if own.behind { last } else { first };
             return Ok(splice(self.text(), &[(place..place, &text)]));

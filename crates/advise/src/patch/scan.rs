@@ -308,6 +308,9 @@ impl<'s, 'a> Code<'s, 'a> {
 
     /// The declarator whose value `= {..}`, `= 1` or `= f(x)` ends at `at`; else `at`.
     fn before_value(&self, at: usize) -> usize {
+        if let Some(name) = self.before_braces(at) {
+            return name;
+        }
         let mut depth = 0usize;
         for j in (at.saturating_sub(CALL_TOKENS_MAX)..=at).rev() {
             match self.text(j) {
@@ -320,6 +323,21 @@ impl<'s, 'a> Code<'s, 'a> {
             }
         }
         at
+    }
+
+    /// The name before the braces that end at `at`: `top` of `long top{0}, next;`.
+    fn before_braces(&self, at: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        let open = (at.saturating_sub(CALL_TOKENS_MAX)..=at).rev().find(|&j| {
+            match self.text(j) {
+                "}" => depth += 1,
+                "{" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth == 0
+        });
+        let name = open.filter(|_| self.text(at) == "}")?.checked_sub(1)?;
+        self.is_word(name).then_some(name)
     }
 
     /// The declarator before `[2][3]` that ends at `at`; else `at`.

@@ -250,7 +250,7 @@ fn align(file: &(&str, Code<'_, '_>), place: usize, bytes: u64) -> Result<Change
     let text = code.source.text;
     let behind = code.range(declarator_end(code, place).saturating_sub(1)).end;
     let start = code.range(code.statement(place).0).start;
-    let own = word::of_file(code.source, bytes);
+    let own = word::of_file(code.source, bytes, code.token(place).unwrap_or(0));
     let style = AlignStyle::of(path, text);
     let attribute = format!("__attribute__((aligned({bytes})))");
     let change = match (own, style) {

@@ -43,7 +43,10 @@ fn what_is_unclear_is_refused() {
     let ffi = "#[repr(C)]\nstruct A {\n    a: u8,\n    b: u8,\n}\nextern \"C\" fn f(a: &A) {}";
     refused(ffi, "b:first", "calling convention");
     refused("struct A { a: u8 }", "pad=64", "types alone");
-    refused("#[repr(C)]\nstruct A { a: u8, b: u8 }", "b:first", "shares its line");
+    refused("#[repr(C)]\nstruct A { a: u8, /* two */ b: u8 }", "b:first", "shares its line");
+    let line = "#[repr(C)]\nstruct A { a: u8, pub b: [u8; 2], c: u64 }";
+    let moved = patch(line, "A", None, &["c:first".parse().unwrap()], &Wrapper::Own).expect("a patch").text;
+    assert_eq!(moved, "#[repr(C)]\nstruct A { c: u64, a: u8, pub b: [u8; 2] }");
 }
 
 #[test]
