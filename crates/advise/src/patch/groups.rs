@@ -44,15 +44,24 @@ impl Uses<'_, '_, '_> {
     fn cut(&self, i: usize) -> Option<(Option<usize>, usize, String)> {
         let objects = self.objects;
         let close = objects.code.closing(i + 1)?;
+        let comma = (i + 2..close).find(|&j| objects.text(j) == ",")?;
+        let name = objects.text(comma + 1);
+        let member = self.members.iter().position(|m| m.name == name)?;
+        let ours = objects.names_type(i + 2, comma);
+        if ours && self.is_rest(i) {
+            return Some((None, member, format!("the room from {name} to the end is counted")));
+        }
         let call = objects.named_call_around(i, close + 1)?;
         let allocates = objects.text(call).to_lowercase().contains("alloc");
-        let comma = (i + 2..close).find(|&j| objects.text(j) == ",")?;
-        if !allocates || !objects.names_type(i + 2, comma) {
-            return None;
-        }
-        let member = self.members.iter().position(|m| m.name == objects.text(comma + 1))?;
-        let how = format!("{}() gives memory up to {} alone", objects.text(call), objects.text(comma + 1));
-        Some((None, member, how))
+        let how = || format!("{}() gives memory up to {name} alone", objects.text(call));
+        (ours && allocates).then(|| (None, member, how()))
+    }
+
+    /// `sizeof(struct s) - offsetof(struct s, tail)`
+    fn is_rest(&self, i: usize) -> bool {
+        let objects = self.objects;
+        let minus = i.checked_sub(1).filter(|&m| objects.text(m) == "-");
+        minus.is_some() && (i.saturating_sub(12)..i).any(|j| objects.text(j) == "sizeof")
     }
 
     fn place(&self, member: &Member) -> Option<usize> {
@@ -92,5 +101,8 @@ mod tests {
         assert!(found("swap:y,last", short).contains("memory up to z alone"));
         assert_eq!(found("swap:x,y", short), "");
         assert_eq!(found("x:after:last", "use(offsetof(struct s, z));"), "");
+        let rest = "use(sizeof(struct s) - offsetof(struct s, z));";
+        assert!(found("x:after:last", rest).contains("from z to the end"));
+        assert_eq!(found("swap:x,y", rest), "");
     }
 }

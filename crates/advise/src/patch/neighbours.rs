@@ -415,7 +415,7 @@ impl Uses<'_, '_, '_> {
         let before = i.checked_sub(1).map_or("", |b| objects.text(b));
         let behind = objects.text(close + 1);
         let sized = before == "-" && objects.text(i.saturating_sub(2)) == ")" && {
-            (i.saturating_sub(12)..i).any(|j| matches!(objects.text(j), "sizeof" | "offsetof"))
+            (i.saturating_sub(12)..i).any(|j| objects.text(j) == "offsetof")
         };
         let compares = |t: &str| matches!(t, "<" | ">" | "!");
         let equal = behind == "="
