@@ -532,6 +532,8 @@ fn a_specialisation_is_another_class() {
         template <> struct s<char> {\n\tint c;\n\tint d;\n};\n";
     assert!(edited("x.hpp", text, "s<int>", "b:first").contains("{\n\tint b;\n\tT a;\n}"));
     assert!(edited("x.hpp", text, "s<char>", "d:first").contains("{\n\tint d;\n\tint c;\n}"));
+    let nested = "template <class T> class list {\n\tstruct node { int tag; T value; };\n};\n";
+    assert!(edited("x.hpp", nested, "a::list<int>::node", "value:first").contains("{ T value; int tag; }"));
 }
 
 #[test]

@@ -212,13 +212,28 @@ pub fn find(source: &Source<'_>, name: &str, decl_line: Option<u32>) -> Result<B
     }
 }
 
-/// `Foo` of `struct ns::Foo<int>`.
+/// `Foo` of `struct ns::Foo<int>`, `node` of `list<int>::node`.
 pub fn bare_name(name: &str) -> &str {
+    let name = behind_templates(name);
     let name = name.split('<').next().unwrap_or(name).trim();
     let name = name.rsplit("::").next().unwrap_or(name);
     // gcc writes the module of a type behind its name: `counter@jobs`.
     let name = name.split('@').next().unwrap_or(name);
     name.rsplit(' ').next().unwrap_or(name).trim()
+}
+
+/// What is behind the last `::` that follows template arguments.
+fn behind_templates(name: &str) -> &str {
+    let (mut depth, mut from) = (0usize, 0);
+    for (at, c) in name.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ if depth == 0 && name[at..].starts_with("::") && name[..at].ends_with('>') => from = at + 2,
+            _ => {}
+        }
+    }
+    &name[from..]
 }
 
 /// Whether `text` may define the type `bare`: some mention of it has a brace behind it before the statement ends, or
