@@ -247,6 +247,7 @@ mod tests {
         assert!(run("void *q = x; return *(int *)(q + 4);").contains("moved by a number"));
         assert_eq!(run("void *q = x; return *(int *)(q + at);"), "");
         assert_eq!(run("void *q = x + 1; return *(int *)(q + 4);"), "");
+        assert_eq!(run("void *q = x; use(q); return *(o->q + 4);"), "");
     }
 
     #[test]

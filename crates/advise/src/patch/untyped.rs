@@ -21,7 +21,9 @@ impl Objects<'_, '_> {
 
     /// The word is a `void *` to which an object's address is given.
     pub(super) fn is_object_as_void(&self, i: usize) -> bool {
-        let variable = self.code.variable(self.text(i), i).filter(|_| self.code.is_word(i));
+        let before = |n: usize| self.text(i.wrapping_sub(n));
+        let member = before(1) == "." || (before(1), before(2)) == (">", "-");
+        let variable = self.code.variable(self.text(i), i).filter(|_| self.code.is_word(i) && !member);
         variable.is_some_and(|d| self.text(d.ty) == "void" && d.depth == 1) && self.receives(i)
     }
 
