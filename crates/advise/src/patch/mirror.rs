@@ -111,7 +111,8 @@ mod tests {
         assert!(run("top:after:used", "use.py", python).is_err());
         assert_eq!(run("swap:used,mark", "use.py", python), Ok(()));
         assert_eq!(run("swap:left,top", "use.py", "_fields_ = [('x', c_int), ('y', c_int)]"), Ok(()));
-        let rust = "#[repr(C)]\npub struct Point {\n    /// Bytes.\n    pub left: i32,\n    top: [i32; 1],\n    used: i64,\n}\n";
+        let rust = "#[repr(C)]\npub struct Point {\n    /// Bytes.\n    pub left: i32,\n\
+            \x20   top: [i32; 1],\n    used: i64,\n}\n";
         assert!(run("align:used=64", "m.rs", rust).is_err());
         assert!(run("swap:top,mark", "m.rs", rust).is_err());
         assert_eq!(run("align:mark=64", "m.rs", rust), Ok(()));

@@ -471,7 +471,7 @@ impl Uses<'_, '_, '_> {
         // `T *data() { return &x; }`
         let returned = objects.text(i.saturating_sub(1)) == "return" && self.is_run(member) && {
             let (open, _) = objects.function(i);
-            let (start, _) = objects.code.statement(open);
+            let start = objects.code.start_of(open);
             (start..open)
                 .any(|j| matches!(objects.text(j), "data" | "begin" | "ptr" | "raw" | "array" | "operator"))
         };

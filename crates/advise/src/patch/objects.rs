@@ -295,7 +295,7 @@ impl<'s, 'a> Objects<'s, 'a> {
     pub(super) fn is_method(&self, i: usize) -> bool {
         let mut at = i;
         while let Some(open) = self.code.enclosing(at) {
-            let (start, _) = self.code.statement(open);
+            let start = self.code.start_of(open);
             let class = matches!(self.text(start), "struct" | "class" | "template");
             if (start..open).any(|j| self.is_name(j) && (class || self.text(j + 1) == ":")) {
                 return true;
@@ -311,7 +311,7 @@ impl<'s, 'a> Objects<'s, 'a> {
             return false;
         }
         let (open, _) = self.function(i);
-        let (start, _) = self.code.statement(open);
+        let start = self.code.start_of(open);
         self.code.variable_at(self.text(i), i).is_none_or(|(at, _)| at < start)
     }
 

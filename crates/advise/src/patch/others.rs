@@ -31,7 +31,7 @@ impl Overlay<'_, '_, '_> {
             return None;
         }
         let declared = objects.code.declaration(i).filter(|_| i > 0)?;
-        let (start, _) = objects.code.statement(i);
+        let start = objects.code.start_of(i);
         let external =
             (start..i).any(|j| objects.text(j) == "extern") && objects.code.open_before(i).is_none();
         let ty = objects.text(declared.ty);
@@ -48,7 +48,7 @@ impl Overlay<'_, '_, '_> {
         if !aliased || !ours() {
             return None;
         }
-        let (start, _) = objects.code.statement(i);
+        let start = objects.code.start_of(i);
         let declared = (start + 1..i).find_map(|j| objects.code.declaration(j))?;
         let ty = objects.text(declared.ty);
         (!objects.is_name(declared.ty)).then(|| (over(ty), format!("{name} has an alias of the type {ty}")))

@@ -127,7 +127,7 @@ fn is_unprototyped(code: &Code<'_, '_>, i: usize) -> bool {
 }
 
 fn is_static(code: &Code<'_, '_>, i: usize) -> bool {
-    let (start, _) = code.statement(i);
+    let start = code.start_of(i);
     (start..i).any(|j| code.text(j) == "static")
 }
 
@@ -138,7 +138,7 @@ fn mapping<'a>(code: &Code<'_, 'a>) -> impl Iterator<Item = &'a str> {
         let close = code.closing(i + 1).filter(|_| code.text(i + 1) == "(")?;
         let private = |j: usize| matches!(code.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20");
         let (body, _) = code.function(i);
-        let (start, _) = code.statement(body);
+        let start = code.start_of(body);
         let name = (start..body).find(|&j| code.is_word(j) && code.text(j + 1) == "(")?;
         let void = (start..name).any(|j| code.text(j) == "void") && code.text(name.wrapping_sub(1)) == "*";
         (void && !(i..close).any(private)).then(|| code.text(name))

@@ -62,6 +62,9 @@ impl Uses<'_, '_, '_> {
             return None;
         }
         let arguments = objects.arguments(i + 1);
+        if arguments.iter().filter(|a| objects.text(a.0) == "&").count() < 2 {
+            return None;
+        }
         let own = |a: &(usize, usize)| {
             let (member, last) = (objects.text(a.0) == "&").then(|| self.member_address(a.0)).flatten()?;
             (last + 1 == a.1).then_some(member)

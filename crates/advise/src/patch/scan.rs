@@ -180,7 +180,7 @@ impl<'s, 'a> Code<'s, 'a> {
     pub(super) fn function(&self, i: usize) -> (usize, usize) {
         let (mut all, mut function, mut at) = (None, None, i);
         while let Some(outer) = self.enclosing(at) {
-            let (start, _) = self.statement(outer);
+            let start = self.start_of(outer);
             all = Some(outer);
             function = if (start..outer).any(|j| self.text(j) == "(") { Some(outer) } else { function };
             at = outer;
@@ -410,9 +410,14 @@ impl<'s, 'a> Code<'s, 'a> {
         around.get(i).copied().filter(|&o| o != i)
     }
 
+    /// Place of the first token of the statement around the one at `i`.
+    pub(super) fn start_of(&self, i: usize) -> usize {
+        (0..i).rev().find(|&j| matches!(self.text(j), ";" | "{" | "}")).map_or(0, |j| j + 1)
+    }
+
     /// Places of the statement around the token at `i`: its first token, and its `;` or what ends it.
     pub(super) fn statement(&self, i: usize) -> (usize, usize) {
-        let start = (0..i).rev().find(|&j| matches!(self.text(j), ";" | "{" | "}")).map_or(0, |j| j + 1);
+        let start = self.start_of(i);
         let mut depth = 0usize;
         let end = (i..self.len()).find(|&j| {
             match self.text(j) {

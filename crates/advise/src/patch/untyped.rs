@@ -31,7 +31,7 @@ impl Objects<'_, '_> {
     fn receives(&self, value: usize) -> bool {
         let name = self.text(value);
         let (open, end) = self.function(value);
-        let (start, _) = self.code.statement(open);
+        let start = self.code.start_of(open);
         let own = (start..open).find(|&j| self.code.is_word(j) && self.text(j + 1) == "(");
         let mut assigned = self.code.places(name).iter().filter(|&&j| self.text(j + 1) == "=");
         let here = |j: usize| (open..end).contains(&j) || self.code.enclosing(j).is_none();

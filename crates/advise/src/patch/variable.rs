@@ -158,7 +158,7 @@ fn static_member<'c, 's, 'a>(
 ) -> Option<(&'c str, &'c Code<'s, 'a>, usize)> {
     codes.iter().find_map(|(path, code)| {
         let defined = |j: &&usize| {
-            let (start, _) = code.statement(**j);
+            let start = code.start_of(**j);
             code.text(j.saturating_sub(1)) == ":"
                 && j.saturating_sub(3) > start
                 && matches!(code.text(**j + 1), ";" | "=" | "{" | "[")
@@ -179,7 +179,7 @@ enum Kind {
 /// The kind of the declaration whose declarator is at `place`, if it is one.
 fn declared(code: &Code<'_, '_>, place: usize) -> Option<Kind> {
     code.declaration(place)?;
-    let (start, _) = code.statement(place);
+    let start = code.start_of(place);
     let words: Vec<&str> = (start..place).map(|j| code.text(j)).collect();
     let has = |w: &str| words.contains(&w);
     let parens = words.iter().filter(|w| **w == "(").count() > words.iter().filter(|w| **w == ")").count();
@@ -208,7 +208,7 @@ enum Block {
 fn block(code: &Code<'_, '_>, place: usize) -> Block {
     let mut at = place;
     while let Some(open) = code.enclosing(at) {
-        let (start, _) = code.statement(open);
+        let start = code.start_of(open);
         let words: Vec<&str> = (start..open).map(|j| code.text(j)).collect();
         let opens = |w: &[&str]| words.iter().any(|x| w.contains(x)) && !words.contains(&"(");
         if opens(&["struct", "union", "class", "enum"]) {

@@ -86,7 +86,7 @@ impl<'t> Wrappers<'t> {
         let body = code.matching(close + 1, ["{", "}"], 200).filter(|_| plain)?;
         let heap = (close + 1..body).any(|j| HEAP.contains(&code.text(j)) && code.text(j) != "aligned_alloc");
         let open = code.enclosing(i)?;
-        let (start, _) = code.statement(open);
+        let start = code.start_of(open);
         let own = (start..open).any(|j| goal.types.iter().any(|t| t == code.text(j)));
         (heap && own).then(|| "its own operator new calls malloc".into())
     }
@@ -106,7 +106,7 @@ fn is_local(code: &Code<'_, '_>, j: usize) -> bool {
 /// Name of the function around a call that is told how many bytes it should give.
 fn function(code: &Code<'_, '_>, call: usize) -> Option<String> {
     let (body, _) = code.function(call);
-    let (start, _) = code.statement(body);
+    let start = code.start_of(body);
     let name = (start..body).find(|&j| code.is_word(j) && code.text(j + 1) == "(")?;
     let void = (start..name).any(|j| code.text(j) == "void") && code.text(name.wrapping_sub(1)) == "*";
     void.then(|| code.text(name).to_string())
@@ -116,7 +116,7 @@ fn function(code: &Code<'_, '_>, call: usize) -> Option<String> {
 fn class_template(code: &Code<'_, '_>, call: usize) -> Option<String> {
     let mut at = call;
     while let Some(open) = code.enclosing(at) {
-        let (start, _) = code.statement(open);
+        let start = code.start_of(open);
         let class =
             (start..open).find(|&j| matches!(code.text(j), "struct" | "class") && code.text(j + 2) != ">");
         let class = class.filter(|_| code.text(start) == "template").map(|_| ());
