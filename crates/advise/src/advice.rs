@@ -21,7 +21,7 @@ use crate::moves::{candidates, gaps, hot_members, leave_impossible_out};
 use crate::named::{contended_types, name_of, type_named};
 pub use crate::named::{is_own_source, source_name};
 use crate::patch::alloc::Site;
-use crate::rank::sort_best;
+use crate::rank::{pareto, sort_best};
 use crate::relayout::{Relayout, RelayoutError};
 use crate::room;
 use crate::scene::Scene;
@@ -163,7 +163,7 @@ impl Advice {
     }
 
     /// What has to change beside the struct: conditions for the reader, allocations for the patch.
-    fn conditions(&self) -> usize {
+    pub(crate) fn conditions(&self) -> usize {
         self.notes.len() + usize::from(!self.sites.is_empty())
     }
 
@@ -680,33 +680,4 @@ impl<'a> Search<'a> {
         }
         true
     }
-}
-
-/// Drops what another advice beats in everything, and what no reader would reach.
-fn pareto(advices: &mut Vec<Advice>) {
-    // Two percent of what the struct costs are no difference.
-    let steps = |a: &Advice| (a.gain() / (0.02 * a.before.mean.max(1.0))).round() as i64;
-    advices.sort_by_key(|a| {
-        let bill = (a.live_bytes, a.bytes_added(), a.conditions(), a.edits.len(), a.moved.len());
-        (std::cmp::Reverse(steps(a)), a.has_gaps(), bill)
-    });
-    let rank = |a: &Advice| {
-        (a.bytes_added(), a.live_bytes, a.new_sharing.len(), a.edits.len(), a.moved.len(), a.conditions())
-    };
-    let mut kept: Vec<Advice> = Vec::new();
-    for advice in advices.drain(..) {
-        let r = rank(&advice);
-        // Two percent of gain are no difference; the first of equals stays.
-        let beaten = kept.iter().any(|k| {
-            let q = rank(k);
-            let gains = k.gain() >= advice.gain() - 0.02 * advice.before.mean
-                && k.gain_observed() >= advice.gain_observed() - 0.02 * advice.before.observed;
-            gains && q.0 <= r.0 && q.1 <= r.1 && q.2 <= r.2 && q.3 <= r.3 && q.4 <= r.4 && q.5 <= r.5
-        });
-        if !beaten {
-            kept.push(advice);
-        }
-    }
-    kept.truncate(ROWS_MAX);
-    *advices = kept;
 }

@@ -1,6 +1,6 @@
 //! Which proposal comes first.
 
-use crate::advice::Advice;
+use crate::advice::{Advice, ROWS_MAX};
 use crate::edit::Edit;
 use crate::turns;
 
@@ -39,6 +39,35 @@ fn levels(advices: &[Advice], gain: impl Fn(&Advice) -> f64) -> Vec<f64> {
 /// The number of a gain's level.
 fn level(levels: &[f64], gain: f64) -> usize {
     levels.partition_point(|first| gain.max(1.0) <= (1.0 - EQUAL_SHARE) * first)
+}
+
+/// Drops what another advice beats in everything, and what no reader would reach.
+pub(crate) fn pareto(advices: &mut Vec<Advice>) {
+    // Two percent of what the struct costs are no difference.
+    let steps = |a: &Advice| (a.gain() / (0.02 * a.before.mean.max(1.0))).round() as i64;
+    advices.sort_by_key(|a| {
+        let bill = (a.live_bytes, a.bytes_added(), a.conditions(), a.edits.len(), a.moved.len());
+        (std::cmp::Reverse(steps(a)), a.has_gaps(), bill)
+    });
+    let rank = |a: &Advice| {
+        (a.bytes_added(), a.live_bytes, a.new_sharing.len(), a.edits.len(), a.moved.len(), a.conditions())
+    };
+    let mut kept: Vec<Advice> = Vec::new();
+    for advice in advices.drain(..) {
+        let r = rank(&advice);
+        // Two percent of gain are no difference; the first of equals stays.
+        let beaten = kept.iter().any(|k| {
+            let q = rank(k);
+            let gains = k.gain() >= advice.gain() - 0.02 * advice.before.mean
+                && k.gain_observed() >= advice.gain_observed() - 0.02 * advice.before.observed;
+            gains && q.0 <= r.0 && q.1 <= r.1 && q.2 <= r.2 && q.3 <= r.3 && q.4 <= r.4 && q.5 <= r.5
+        });
+        if !beaten {
+            kept.push(advice);
+        }
+    }
+    kept.truncate(ROWS_MAX);
+    *advices = kept;
 }
 
 #[cfg(test)]

@@ -68,8 +68,8 @@ impl Overlay<'_, '_, '_> {
         let text = |j: usize| self.objects.text(j);
         let at = i + 2 + usize::from(text(i + 2) == "=");
         let number = text(at).starts_with(|c: char| c.is_ascii_digit()) && text(at) != "0";
-        let once =
-            text(i + 1) == text(i + 2) || (text(i.wrapping_sub(1)) == "+" && text(i.wrapping_sub(2)) == "+");
+        let behind = matches!(text(i + 1), "+" | "-") && text(i + 1) == text(i + 2);
+        let once = behind || (text(i.wrapping_sub(1)) == "+" && text(i.wrapping_sub(2)) == "+");
         let moved = once || matches!(text(i + 1), "+" | "-") && number;
         let ours = moved && self.objects.is_object_as_void(i);
         ours.then(|| (Over::Numbers, "a void pointer to it is moved by a number".into()))
@@ -247,6 +247,7 @@ mod tests {
         assert!(run("void *q = x; return *(int *)(q + 4);").contains("moved by a number"));
         assert_eq!(run("void *q = x; return *(int *)(q + at);"), "");
         assert_eq!(run("void *q = x + 1; return *(int *)(q + 4);"), "");
+        assert_eq!(run("void *q = x; if (!(use(q))) return 1; return 0;"), "");
         assert_eq!(run("void *q = x; use(q); return *(o->q + 4);"), "");
     }
 
