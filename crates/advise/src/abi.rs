@@ -268,6 +268,18 @@ impl<'a> Shapes<'a> {
     fn is_flexible(&self, id: TypeId) -> bool {
         match self.table.get(self.table.strip(id)) {
             Type::Array { counts, .. } => counts.iter().any(|c| c.is_none_or(|n| n == 0)),
+            _ => self.ends_open(id, 0),
+        }
+    }
+
+    /// A struct that ends in `name[]`, also in its last member: what is stored there lies behind it.
+    fn ends_open(&self, id: TypeId, depth: usize) -> bool {
+        match self.table.get(self.table.strip(id)) {
+            Type::Array { counts, .. } => depth > 0 && counts.iter().any(Option::is_none),
+            Type::Aggregate(a) if depth < 8 && a.kind == AggregateKind::Struct => {
+                let last = a.members.iter().rfind(|m| m.role != MemberRole::Static);
+                last.is_some_and(|m| self.ends_open(m.ty, depth + 1))
+            }
             _ => false,
         }
     }

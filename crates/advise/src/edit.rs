@@ -506,3 +506,28 @@ pub fn pad_bytes(placed: &Placed, bytes: u64) -> u64 {
     let target = placed.size.max(1).div_ceil(bytes.max(1)).saturating_mul(bytes.max(1));
     if target == placed.size { 0 } else { target - placed.data_end }
 }
+
+#[cfg(test)]
+mod tests {
+    use tussle_model::{Aggregate, AggregateKind, Member, Type};
+
+    use crate::relayout::Relayout;
+    use crate::testing::table;
+
+    #[test]
+    fn a_struct_that_ends_in_an_open_array_stays_last() {
+        let (mut t, s) = table();
+        let int = t.aggregate(s).expect("s").members[0].ty;
+        let open = t.push(Type::Array { elem: int, counts: vec![None] });
+        let tail = vec![Member::field(Some("n"), int, 0), Member::field(Some("rest"), open, 4)];
+        let tail = t.push(Type::Aggregate(Aggregate::new(AggregateKind::Struct, Some("tail"), 4, tail)));
+        let members = ["a", "b"].iter().zip([0, 4]).map(|(n, at)| Member::field(Some(n), int, at));
+        let members = members.chain([Member::field(Some("t"), tail, 8)]).collect();
+        let outer =
+            t.push(Type::Aggregate(Aggregate::new(AggregateKind::Struct, Some("outer"), 12, members)));
+        let shapes = crate::abi::Shapes::new(&t);
+        let run = |edit: &str| Relayout::new(&shapes, outer, &[edit.parse().expect("an edit")]).is_ok();
+        assert!(run("swap:a,b"));
+        assert!(!run("t:after:a") && !run("b:after:t") && !run("t:first"));
+    }
+}

@@ -13,15 +13,20 @@ pub mod bytes;
 mod callee;
 mod expression;
 pub mod generic;
+mod groups;
 mod handed;
 mod held;
 pub mod init;
 pub mod lex;
 pub mod member;
+pub mod mirror;
 pub mod neighbours;
 mod number;
 mod objects;
+mod others;
 mod overlay;
+mod passed;
+mod places;
 pub mod rust;
 mod scan;
 mod size;
@@ -66,7 +71,7 @@ pub enum Refusal {
     #[error("an #if begins inside the struct and ends outside of it")]
     UnbalancedIf,
     /// No statement declares the member.
-    #[error("no statement declares {field}; a macro may make it")]
+    #[error("no statement declares {field}; a macro or an included file may make it")]
     NoStatement {
         /// Member.
         field: String,
@@ -276,6 +281,9 @@ pub fn patch(path: &str, text: &str, target: &Target<'_>, edits: &[Edit]) -> Res
         }
         let source = Source::new(&out.text);
         let body = find(&source, target.name, target.decl_line)?;
+        if body::is_for_debug(&source, body.keyword) {
+            return Err(Refusal::DebugOnly { field: target.name.into() });
+        }
         let (body, statements) = descend(&source, body, &edit.fields(), 0)?;
         let editor = Editor { source: &source, body: &body, statements: &statements, target, lines, style };
         let mut notes = Vec::new();
@@ -593,8 +601,8 @@ impl Editor<'_, '_> {
             return Err(Refusal::SeveralDeclarators { field: field.into() });
         }
         let s = &self.statements[at];
-        let (first, last) = (self.source.tokens[s.first].start, self.source.tokens[s.last].start);
-        if let Some(own) = word::of_file(self.source, bytes) {
+        let (first, last) = (self.source.tokens[s.first].start, member::declarator_end(self.source, s));
+        if let Some(own) = word::of_file(self.source, bytes, self.body.keyword) {
             let text = if own.behind { format!(" {}", own.text) } else { format!("{} ", own.text) };
             let place = if own.behind { last } else { first };
             return Ok(splice(self.text(), &[(place..place, &text)]));

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use tussle_advise::edit::Edit;
 use tussle_advise::patch::uses::{self, Ask};
-use tussle_advise::patch::{self, Target};
+use tussle_advise::patch::{self, Refusal, Target};
 
 fn target(name: &str) -> Target<'_> {
     Target { name, decl_line: None, members: &[], pad_bytes: 40 }
@@ -156,6 +156,10 @@ fn what_is_not_safe_is_refused_with_its_reason() {
         "b:after:c",
         "b stands inside #ifdef DEBUG or NDEBUG: a patch there does nothing for the others",
     );
+    let whole = "#ifndef NDEBUG\nstruct s { int a; int b; };\n#endif\n";
+    let target = Target { name: "s", decl_line: None, members: &[], pad_bytes: 0 };
+    let refused = patch::patch("x.c", whole, &target, &["swap:a,b".parse().expect("an edit")]);
+    assert!(matches!(refused, Err(Refusal::DebugOnly { .. })), "{refused:?}");
     check(
         "int a;\n#ifdef X\nint b;\n#else\nint c;\n#endif",
         "swap:b,c",
@@ -183,7 +187,7 @@ fn what_is_not_safe_is_refused_with_its_reason() {
         "n:after:data",
         "data is a flexible array member (or one of length 1, as before C99) and must stay last",
     );
-    check("int n;\n", "m:first", "no statement declares m; a macro may make it");
+    check("int n;\n", "m:first", "no statement declares m; a macro or an included file may make it");
     check(
         "int x\n#ifdef Y\n[4]\n#endif\n;\nint y;",
         "x:after:y",
@@ -493,4 +497,49 @@ fn alignment_in_the_projects_own_word() {
     let std = "alignas(std::hardware_destructive_interference_size)";
     check("x.hpp", &format!("struct t {{ {std} int x; }};\n{s}"), &format!("\t{std} int b;"));
     check("x.hpp", s, "\talignas(64) int b;");
+}
+
+/// The text after one edit.
+fn edited(path: &str, text: &str, name: &str, edit: &str) -> String {
+    let found = patch::patch(path, text, &target(name), &edits(&[edit]));
+    found.map_or_else(|e| format!("refused: {e}"), |p| p.text)
+}
+
+#[test]
+fn members_with_values_of_every_kind() {
+    let s = "class s {\n\tlong a = 2;\n\tint b{3};\n\tstd::function<int(int)> f = [](int v) { return v; };\n\
+        \tint (*h)(int) = [](int v) -> int { return v; };\n\tint (s::*m)() = &s::get;\n\tint last;\n};\n";
+    let a = edited("x.h", s, "s", "align:a=64");
+    assert!(a.contains("\tlong a __attribute__((aligned(64))) = 2;\n"), "{a}");
+    let b = edited("x.h", s, "s", "align:b=64");
+    assert!(b.contains("\tint b __attribute__((aligned(64))){3};\n"), "{b}");
+    assert!(edited("x.h", s, "s", "last:first").contains("{\n\tint last;\n\tlong a"));
+    for (edit, expect) in [
+        ("h:first", "class s {\n\tint (*h)(int) = [](int v) -> int { return v; };\n\tlong a"),
+        ("m:after:last", "\tint last;\n\tint (s::*m)() = &s::get;\n};"),
+        ("f:after:last", "\tint last;\n\tstd::function<int(int)> f = [](int v) { return v; };\n};"),
+    ] {
+        let found = edited("x.cc", s, "s", edit);
+        assert!(found.contains(expect), "{edit}: {found}");
+    }
+    let nested = edited("x.c", "struct s { int a; struct { int x; } b; };\n", "s", "align:b=64");
+    assert!(nested.contains("} b __attribute__((aligned(64)));"), "{nested}");
+}
+
+#[test]
+fn a_specialisation_is_another_class() {
+    let text = "template <class T> struct s {\n\tT a;\n\tint b;\n};\n\
+        template <> struct s<char> {\n\tint c;\n\tint d;\n};\n";
+    assert!(edited("x.hpp", text, "s<int>", "b:first").contains("{\n\tint b;\n\tT a;\n}"));
+    assert!(edited("x.hpp", text, "s<char>", "d:first").contains("{\n\tint d;\n\tint c;\n}"));
+    let nested = "template <class T> class list {\n\tstruct node { int tag; T value; };\n};\n";
+    assert!(edited("x.hpp", nested, "a::list<int>::node", "value:first").contains("{ T value; int tag; }"));
+}
+
+#[test]
+fn macros_in_a_row_are_passed() {
+    let text = "struct s {\n\tint a;\n\tFIELD(long, x)\n\tFIELD(int, y)\n\tint b;\n};\n";
+    let moved = edited("x.c", text, "s", "b:after:a");
+    assert!(moved.contains("\tint a;\n\tint b;\n\tFIELD(long, x)\n\tFIELD(int, y)\n}"), "{moved}");
+    assert!(edited("x.c", text, "s", "y:first").contains("no statement declares y"));
 }

@@ -149,12 +149,14 @@ pub enum FixError {
         name: String,
     },
     /// Several do.
-    #[error("{name} is defined in {}; name the folder of one of them with --dir", files.join(", "))]
+    #[error("{name} is defined in {}; {what}", files.join(", "))]
     ManySources {
         /// Type.
         name: String,
         /// Relative paths.
         files: Vec<String>,
+        /// What to do about it.
+        what: &'static str,
     },
     /// A file or folder could not be read or written.
     #[error("{path}: {source}")]
@@ -312,9 +314,9 @@ fn hidden_uses(
         return Ok(());
     }
     if resized {
-        sources.judge(request.type_name, file, None, Ask::SIZE).map_err(FixError::Use)?;
+        sources.judge(request.type_name, file, Some(request.edits), Ask::SIZE).map_err(FixError::Use)?;
     }
-    let edits = displaces(request.edits).then_some(request.edits);
+    let edits = Some(request.edits);
     let (name, root) = (request.type_name, compiler.root);
     let hidden = expanded::Hidden { sources, name, file, edits, resized, root };
     hidden.check(&compiler.calls()?).map_err(FixError::Use)
@@ -328,13 +330,7 @@ fn uses(request: &Request<'_>, sources: &Sources, file: &Path) -> Result<(), Fix
         patch::boundary::check(name, &file.to_string_lossy(), shared).map_err(FixError::Use)?;
     }
     let ask = Ask { positions: reorders, layout: !request.abi_ok, size: false };
-    let edits = displaces(request.edits).then_some(request.edits);
-    sources.judge(name, file, edits, ask).map_err(FixError::Use)
-}
-
-/// Whether the edits give members other offsets.
-fn displaces(edits: &[Edit]) -> bool {
-    edits.iter().any(Edit::displaces)
+    sources.judge(name, file, Some(request.edits), ask).map_err(FixError::Use)
 }
 
 /// The edits as moves of single members: those that bring a field to a byte, and where a whole `#if` block moves, its

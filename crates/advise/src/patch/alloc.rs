@@ -4,6 +4,7 @@
 //! rounded size; `calloc` and `realloc`, and sizes that could wrap when they are rounded, become calls of a function
 //! that is put below the file's includes. All of them give memory that `free` and `realloc` take.
 
+mod elsewhere;
 mod helpers;
 mod hidden;
 pub mod slab;
@@ -78,7 +79,7 @@ pub fn rewrite(goal: &Goal<'_>, files: &[(&str, &str)], sites: &[Site]) -> Resul
         }
     }
     if goal.strict {
-        hidden::check(goal, files)?;
+        hidden::check(goal, &all, files)?;
     }
     if let Some(site) = unseen.first() {
         let why = format!("{} there is not seen to allocate by sizeof of the struct", site.function);

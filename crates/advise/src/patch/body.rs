@@ -23,7 +23,7 @@ impl<'a> Source<'a> {
         self.tokens.get(i).map_or("", |t| t.text(self.text))
     }
 
-    fn kind(&self, i: usize) -> Option<Kind> {
+    pub(super) fn kind(&self, i: usize) -> Option<Kind> {
         self.tokens.get(i).map(|t| t.kind)
     }
 
@@ -57,6 +57,9 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Macros in a row, each on a line of its own, that are passed over.
+const MACROS_MAX: usize = 64;
+
 /// A definition with a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body {
@@ -64,6 +67,8 @@ pub struct Body {
     pub keyword: usize,
     /// Tag, if it has one.
     pub tag: Option<String>,
+    /// `char` of the specialisation `struct S<char> {`.
+    pub arguments: Option<String>,
     /// Token of `{`.
     pub open: usize,
     /// Token of `}`.
@@ -92,9 +97,32 @@ pub fn bodies_in(source: &Source<'_>, first: usize, last: usize) -> Vec<Body> {
     out
 }
 
+/// Token behind the `>` that closes the template arguments opening at `i`.
+pub(super) fn angle_end(source: &Source<'_>, i: usize, last: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut at = i;
+    while at < last {
+        match source.at(at) {
+            "<" => depth += 1,
+            ">" => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            ";" => return None,
+            "(" | "[" | "{" => at = source.group_end(at)? - 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
 /// The definition whose keyword is token `keyword`, if it is one.
 fn body_at(source: &Source<'_>, keyword: usize) -> Option<Body> {
     let mut tag = None;
+    let mut arguments = None;
     let mut named = false;
     let mut i = source.code_from(keyword + 1);
     loop {
@@ -106,6 +134,12 @@ fn body_at(source: &Source<'_>, keyword: usize) -> Option<Body> {
                 let qualifier = source.at(i + 1) == ":";
                 named |= !qualifier;
                 i += usize::from(qualifier);
+            }
+            (Kind::Punct, "<") if tag.is_some() && !named && arguments.is_none() => {
+                let end = angle_end(source, i, source.tokens.len())?;
+                arguments =
+                    Some(source.text[source.tokens[i].end..source.tokens[end - 1].start].trim().into());
+                i = end - 1;
             }
             (Kind::Punct, "<" | ">" | ",") => {}
             (Kind::Punct, _) => return None,
@@ -144,7 +178,7 @@ fn body_at(source: &Source<'_>, keyword: usize) -> Option<Body> {
     let before =
         source.tokens[..keyword].iter().rev().find(|t| t.is_code() && t.text(source.text) != "const");
     let typedef = before.is_some_and(|t| t.text(source.text) == "typedef");
-    Some(Body { keyword, tag, open, close, aliases, typedef })
+    Some(Body { keyword, tag, arguments, open, close, aliases, typedef })
 }
 
 /// The definition of `name` (a tag or a typedef name). `decl_line` from the debug information decides between several.
@@ -164,6 +198,13 @@ pub fn find(source: &Source<'_>, name: &str, decl_line: Option<u32>) -> Result<B
             return Ok(body.clone());
         }
     }
+    if found.len() > 1 {
+        let given = name.split_once('<').and_then(|n| n.1.trim().strip_suffix('>'));
+        let special = |b: &Body| b.arguments.is_some() && b.arguments.as_deref() == given;
+        // Without such a specialisation the template itself is meant.
+        let wanted = found.iter().any(special);
+        found.retain(|b| if wanted { special(b) } else { b.arguments.is_none() });
+    }
     match found.as_slice() {
         [] => Err(Refusal::NotFound { name: name.into() }),
         [one] => Ok(one.clone()),
@@ -171,13 +212,28 @@ pub fn find(source: &Source<'_>, name: &str, decl_line: Option<u32>) -> Result<B
     }
 }
 
-/// `Foo` of `struct ns::Foo<int>`.
+/// `Foo` of `struct ns::Foo<int>`, `node` of `list<int>::node`.
 pub fn bare_name(name: &str) -> &str {
+    let name = behind_templates(name);
     let name = name.split('<').next().unwrap_or(name).trim();
     let name = name.rsplit("::").next().unwrap_or(name);
     // gcc writes the module of a type behind its name: `counter@jobs`.
     let name = name.split('@').next().unwrap_or(name);
     name.rsplit(' ').next().unwrap_or(name).trim()
+}
+
+/// What is behind the last `::` that follows template arguments.
+fn behind_templates(name: &str) -> &str {
+    let (mut depth, mut from) = (0usize, 0);
+    for (at, c) in name.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ if depth == 0 && name[at..].starts_with("::") && name[..at].ends_with('>') => from = at + 2,
+            _ => {}
+        }
+    }
+    &name[from..]
 }
 
 /// Whether `text` may define the type `bare`: some mention of it has a brace behind it before the statement ends, or
@@ -343,6 +399,26 @@ impl Cutter<'_, '_> {
 
     /// Token behind a macro that stands on a line of its own without `;`.
     fn marker(&self, i: usize) -> Option<usize> {
+        let (end, call) = self.alone(i)?;
+        let mut next = self.source.code_from(end);
+        // `FIELD(long, a)` on one line, `FIELD(int, b)` on the next, and then a member.
+        for _ in 0..MACROS_MAX {
+            match self.alone(next) {
+                Some((end, true)) if call => next = self.source.code_from(end),
+                _ => break,
+            }
+        }
+        if next >= self.body.close {
+            return Some(end);
+        }
+        let ident = self.source.kind(next) == Some(Kind::Ident);
+        let starts_member = ident && self.idents_until_semicolon(next) >= 2;
+        let is_marker = starts_member && (call || !is_keyword(self.source.at(i)));
+        is_marker.then_some(end)
+    }
+
+    /// Token behind the macro that has a line of its own, and whether it has arguments.
+    fn alone(&self, i: usize) -> Option<(usize, bool)> {
         let source = self.source;
         if source.kind(i) != Some(Kind::Ident) || !self.begins_line(i) {
             return None;
@@ -352,17 +428,7 @@ impl Cutter<'_, '_> {
             name.chars().any(|c| c.is_ascii_uppercase()) && !name.chars().any(|c| c.is_ascii_lowercase());
         let next = source.code_from(i + 1);
         let end = if loud && source.at(next) == "(" { source.group_end(next)? } else { i + 1 };
-        if !self.ends_line(end) {
-            return None;
-        }
-        let next = source.code_from(end);
-        if next >= self.body.close {
-            return Some(end);
-        }
-        let call = end > i + 1;
-        let starts_member = source.kind(next) == Some(Kind::Ident) && self.idents_until_semicolon(next) >= 2;
-        let is_marker = starts_member && (call || !is_keyword(name));
-        is_marker.then_some(end)
+        self.ends_line(end).then_some((end, end > i + 1))
     }
 
     fn idents_until_semicolon(&self, from: usize) -> usize {
@@ -385,7 +451,7 @@ impl Cutter<'_, '_> {
     /// Whether the `{` at `open` begins a function's body and not a nested type or an initialiser.
     fn is_function_body(&self, open: usize) -> bool {
         let Some(first) = self.first else { return false };
-        let (mut call, mut init_list, mut last) = (false, false, "");
+        let (mut call, mut init_list, mut operator, mut last) = (false, false, false, "");
         let mut i = first;
         while i < open {
             let text = self.source.at(i);
@@ -394,7 +460,10 @@ impl Cutter<'_, '_> {
                 continue;
             }
             match text {
-                "struct" | "union" | "class" | "enum" | "=" if !call => return false,
+                "struct" | "union" | "class" | "enum" if !call => return false,
+                // `int (*f)(int) = [](int n) { .. };`
+                "=" if !operator => return false,
+                "operator" => operator = true,
                 "(" => {
                     call |= self.source.kind(i) == Some(Kind::Punct) && !is_attribute(last);
                     i = self.source.group_end(i).map_or(open, |e| e - 1);
@@ -442,6 +511,26 @@ pub fn block_lines(source: &Source<'_>, open: usize) -> Option<std::ops::Range<u
 pub fn asks_for_debug(source: &Source<'_>, open: usize) -> bool {
     let words = source.at(open).split(|c: char| !(c.is_alphanumeric() || c == '_'));
     words.into_iter().any(|w| matches!(w, "DEBUG" | "NDEBUG" | "_DEBUG"))
+}
+
+/// Whether the token stands inside an `#if` that asks for them.
+pub fn is_for_debug(source: &Source<'_>, token: usize) -> bool {
+    open_conditions(source, token).into_iter().any(|o| asks_for_debug(source, o))
+}
+
+/// Tokens of the `#if`s around a token.
+pub(super) fn open_conditions(source: &Source<'_>, token: usize) -> Vec<usize> {
+    let mut open = Vec::new();
+    for i in (0..token).filter(|&i| source.tokens[i].kind == Kind::Directive) {
+        match directive_word(source.at(i)) {
+            "if" | "ifdef" | "ifndef" => open.push(i),
+            "endif" => {
+                open.pop();
+            }
+            _ => {}
+        }
+    }
+    open
 }
 
 /// Words that take parentheses without being functions.

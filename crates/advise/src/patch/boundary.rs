@@ -1,5 +1,7 @@
 //! Structs whose layout others know: files, sockets, kernels, other programs, assertions on sizes and offsets.
 
+mod buffers;
+
 use super::Refusal;
 use super::body::Source;
 use super::held::Held;
@@ -89,7 +91,7 @@ fn in_macros(source: &Source<'_>, names: &[String], held: &Held) -> Option<(u32,
 fn first(objects: &Objects<'_, '_>) -> Option<(u32, String)> {
     let calls = (0..objects.code.len()).filter(|&i| objects.code.is_word(i) && objects.text(i + 1) == "(");
     let called = calls.clone().find_map(|i| Some((objects.code.line(i), call(objects, i)?)));
-    called.or_else(|| vector(objects)).or_else(|| {
+    called.or_else(|| vector(objects)).or_else(|| buffers::in_file(objects)).or_else(|| {
         let vectors = (0..objects.code.len()).filter(|&i| objects.text(i) == "iov_base");
         let mut passed = vectors.filter(|&i| objects.text(i + 1) == "=" && objects.address(i + 2).is_some());
         passed.next().map(|i| (objects.code.line(i), "writev(), readv() or their kin take its bytes".into()))
@@ -121,6 +123,11 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     if matches!(word, "_IOR" | "_IOW" | "_IOWR") {
         return objects.names_type(from, to).then(|| format!("{word} makes it an argument of ioctl"));
     }
+    if word == "syscall" {
+        let futex = objects.text(from).contains("futex") || objects.text(from) == "202";
+        let given = objects.arguments(i + 1).into_iter().any(|a| objects.is_address(a));
+        return (given && !futex).then(|| "a system call takes it".into());
+    }
     if TRANSFERS.contains(&word) {
         let sized = (from..to).any(|j| objects.text(j) == "sizeof" && objects.measures(j, to));
         // `ops->ioctl(dev, ..)` is a function of the program.
@@ -132,7 +139,8 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         let parsed = buffer.is_some_and(|b| (b.0..b.1).any(|j| is_buffer(objects, j)));
         return (sized || passed || whole || parsed).then(|| format!("{word}() takes its bytes"));
     }
-    let mapped = matches!(word, "mmap" | "mmap64" | "shmat") && assigned(objects, i);
+    let maps = matches!(word, "mmap" | "mmap64" | "shmat") || objects.passed().maps.contains(word);
+    let mapped = maps && assigned(objects, i);
     // Linux's number is what the preprocessor leaves.
     let private = (from..to).any(|j| matches!(objects.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20"));
     (mapped && !private).then(|| format!("{word}() maps it"))

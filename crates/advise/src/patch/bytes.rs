@@ -27,10 +27,6 @@ pub(super) fn in_file(objects: &Objects<'_, '_>, files: Files<'_>) -> Option<(us
 fn seen(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String> {
     match objects.text(i) {
         "(" | "reinterpret_cast" | "static_cast" => cast(objects, i, files).or_else(|| carved(objects, i)),
-        "has_unique_object_representations" | "has_unique_object_representations_v" => {
-            let close = objects.code.matching(i + 1, ["<", ">"], 20)?;
-            objects.names_type(i + 1, close).then(|| "it is asked whether it has padding".into())
-        }
         "is_pointer_interconvertible_with_class"
         | "is_corresponding_member"
         | "is_layout_compatible"

@@ -166,6 +166,12 @@ fn looks(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'static 
             let bytes = (j.saturating_sub(6)..j).any(|k| is_scalar(code.text(k)));
             (bytes && parameters.contains(&code.text(j + 1))).then_some("looks at the bytes of")
         }
+        "has_unique_object_representations_v"
+        | "has_unique_object_representations"
+        | "is_always_lock_free" => {
+            let (from, end) = code.statement(j);
+            (from..end).any(|k| parameters.contains(&code.text(k))).then_some(SIZE)
+        }
         // `requires { T{1}; }`, `decltype(T{1, 2})`: what compiles decides.
         "requires" | "decltype" => (j..j + 30)
             .take_while(|&k| code.text(k) != ";")

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::body::{Body, Source, bodies, statements};
 use super::init::names_of;
 use super::member::declared;
+use super::passed::Passed;
 use super::scan::Code;
 
 /// How deep a struct that holds a type may lie in others.
@@ -26,6 +27,8 @@ pub(super) struct Held {
     pointing: BTreeSet<(String, String)>,
     /// Typedefs of pointers to it.
     pub(super) pointers: Vec<String>,
+    /// What files beyond those that name it have to do with it.
+    pub(super) passed: Passed,
 }
 
 impl Held {

@@ -1,7 +1,7 @@
 //! Which names a statement declares, and which statement declares a member of the debug information.
 
 use super::Refusal;
-use super::body::{Role, Source, Statement, is_attribute};
+use super::body::{Role, Source, Statement, angle_end, is_attribute};
 use super::lex::Kind;
 
 /// What a statement declares.
@@ -54,6 +54,32 @@ pub fn declared(source: &Source<'_>, statement: &Statement) -> Declared {
     out
 }
 
+/// Byte behind the declarator of a statement with one: before its value, its attributes included.
+pub fn declarator_end(source: &Source<'_>, statement: &Statement) -> usize {
+    let is_type = |i: usize| matches!(source.at(i), "struct" | "union" | "class" | "enum");
+    let nested = (statement.first..statement.last).find(|&i| is_type(i) || matches!(source.at(i), "{" | "="));
+    // The braces of a nested type are none of a value.
+    let mut types = nested.is_some_and(is_type);
+    let mut i = statement.first;
+    while i < statement.last {
+        match source.at(i) {
+            "(" | "[" => i = source.group_end(i).map_or(i, |e| e - 1),
+            "{" if types => {
+                types = false;
+                i = source.group_end(i).map_or(i, |e| e - 1);
+            }
+            "=" | "{" => break,
+            _ => {}
+        }
+        i += 1;
+    }
+    if i >= statement.last {
+        return source.tokens[statement.last].start;
+    }
+    let before = (statement.first..i).rev().find(|&j| source.tokens[j].is_code());
+    before.map_or(source.tokens[statement.last].start, |j| source.tokens[j].end)
+}
+
 /// Code tokens without attributes; `(...)`, `[...]`, `{...}` and `<...>` become one entry each, that of their opener.
 fn significant<'a>(source: &Source<'a>, statement: &Statement) -> Vec<(usize, &'a str)> {
     let mut out: Vec<(usize, &str)> = Vec::new();
@@ -99,27 +125,6 @@ fn significant<'a>(source: &Source<'a>, statement: &Statement) -> Vec<(usize, &'
     out
 }
 
-/// Token behind the `>` that closes the template arguments opening at `i`.
-fn angle_end(source: &Source<'_>, i: usize, last: usize) -> Option<usize> {
-    let mut depth = 0usize;
-    let mut at = i;
-    while at < last {
-        match source.at(at) {
-            "<" => depth += 1,
-            ">" => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(at + 1);
-                }
-            }
-            "(" | "[" | "{" => at = source.group_end(at)? - 1,
-            _ => {}
-        }
-        at += 1;
-    }
-    None
-}
-
 fn split_commas<'t, 'a>(tokens: &'t [(usize, &'a str)]) -> impl Iterator<Item = &'t [(usize, &'a str)]> {
     tokens.split(|t| t.1 == ",")
 }
@@ -138,7 +143,7 @@ fn declarator(source: &Source<'_>, part: &[(usize, &str)], out: &mut Declared) {
     let part = &part[..end];
     // `int (*name)(void)`: the name stands inside the first group.
     for (n, t) in part.iter().enumerate() {
-        let pointer = matches!(source.at(source.code_from(t.0 + 1)), "*" | "&" | "^");
+        let pointer = points(source, source.code_from(t.0 + 1));
         let called = n > 0 && is_ident(&part[n - 1]) && near(part, n, 1) != "()" && near(part, n, 1) != "[]";
         if t.1 == "()"
             && pointer
@@ -199,6 +204,17 @@ fn before_attribute<'a>(part: &[(usize, &'a str)], name: (usize, &'a str)) -> (u
 
 fn near<'a>(part: &[(usize, &'a str)], n: usize, ahead: usize) -> &'a str {
     part.get(n + ahead).map_or("", |t| t.1)
+}
+
+/// A declarator of a pointer begins at `at`: `*name`, `Class::*name`.
+fn points(source: &Source<'_>, at: usize) -> bool {
+    let path = |i: &usize| source.kind(*i) == Some(Kind::Ident) || source.at(*i) == ":";
+    let end = (at..at + 16).find(|i| !path(i)).unwrap_or(at);
+    match source.at(end) {
+        "*" => end == at || source.at(end - 1) == ":",
+        "&" | "^" => end == at,
+        _ => false,
+    }
 }
 
 /// `name` of `(*name[3])` or `(*(*name)(int))`.

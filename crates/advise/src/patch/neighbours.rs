@@ -20,7 +20,7 @@ pub(super) struct Member {
 /// Another order of a type's members, or other distances between them.
 #[derive(Debug)]
 pub(super) struct Order<'f> {
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
     edits: &'f [Edit],
     files: &'f [(&'f str, &'f str)],
 }
@@ -39,9 +39,10 @@ impl<'f> Order<'f> {
             return None;
         }
         let uses = Uses { objects, members: &self.members, files: self.files, reorders, aligned };
-        let overlay = Overlay { objects, members: &self.members };
+        let overlay = Overlay { objects, members: &self.members, files: self.files };
         (0..objects.code.len()).find_map(|i| {
-            let how = uses.at(i).or_else(|| {
+            let grouped = || uses.group(i).filter(|g| self.parts(g.0, g.1)).map(|g| g.2);
+            let how = uses.at(i).or_else(grouped).or_else(|| {
                 let (over, how) = overlay.at(i)?;
                 self.changes(over.prefix(&self.members, self.files, objects.names())).then_some(how)
             })?;
@@ -62,17 +63,27 @@ impl<'f> Order<'f> {
         self.edits.iter().flat_map(places).filter(|at| *at != Some(0))
     }
 
-    /// Whether the first `prefix` members are others after the edits, or stand elsewhere.
-    fn changes(&self, prefix: usize) -> bool {
-        if self.aligned().any(|at| at.is_none_or(|at| at < prefix)) {
-            return prefix > 1 || self.edits.iter().any(|e| matches!(e, Edit::Spread { .. }));
-        }
+    /// Names of the members in the order to come.
+    pub(super) fn after(&self) -> Vec<&str> {
         let mut order: Vec<&str> = self.members.iter().map(|m| m.name.as_str()).collect();
         for edit in self.edits {
             moved(&mut order, edit);
         }
-        order.iter().zip(&self.members).take(prefix).any(|(a, b)| *a != b.name)
+        order
     }
+
+    /// Whether the first `prefix` members are others after the edits, or stand elsewhere.
+    pub(super) fn changes(&self, prefix: usize) -> bool {
+        if self.aligned().any(|at| at.is_none_or(|at| at < prefix)) {
+            return prefix > 1 || self.edits.iter().any(|e| matches!(e, Edit::Spread { .. }));
+        }
+        self.after().iter().zip(&self.members).take(prefix).any(|(a, b)| *a != b.name)
+    }
+}
+
+/// Names and types of the members of `name`, as this file defines it.
+pub fn names_and_types(path: &str, text: &str, name: &str) -> Vec<(String, String)> {
+    members_in(&[(path, text)], name).into_iter().map(|m| (m.name, m.ty)).collect()
 }
 
 /// Members of `name`, as the first of `files` that defines it has them.
@@ -139,7 +150,8 @@ pub(super) struct Uses<'u, 's, 'a> {
 impl Uses<'_, '_, '_> {
     /// What counts on neighbours at `i`.
     fn at(&self, i: usize) -> Option<String> {
-        match self.objects.text(i) {
+        let objects = self.objects;
+        match objects.text(i) {
             "memset" | "memcpy" | "memmove" | "memcmp" | "bzero" | "explicit_bzero" | "bcopy"
             | "__builtin_memset" | "__builtin_memcpy" => self.range(i),
             "write" | "read" | "send" | "recv" | "pwrite" | "pread" | "sendto" | "recvfrom" => {
@@ -149,7 +161,9 @@ impl Uses<'_, '_, '_> {
             "(" => self.wider(i).or_else(|| self.distance(i)).or_else(|| self.rebased(i)),
             "memset_after" | "memset_startat" | "offsetofend" => self.kernel_range(i),
             "offsetof" | "__builtin_offsetof" => self.offset(i),
-            "&" => self.arithmetic(i),
+            "__builtin_object_size" | "__builtin_dynamic_object_size" => self.rest(i),
+            "&" => self.arithmetic(i).or_else(|| self.member_pointer(i)),
+            _ if self.reorders && objects.code.is_word(i) => self.compared_by_callee(i),
             _ => None,
         }
     }
@@ -207,7 +221,7 @@ impl Uses<'_, '_, '_> {
     }
 
     /// The member of the type that is accessed by the expression at `at`, and the place of its name.
-    fn own_member(&self, at: usize) -> Option<(&Member, usize)> {
+    pub(super) fn own_member(&self, at: usize) -> Option<(&Member, usize)> {
         let objects = self.objects;
         let implicit = || objects.is_member_in_method(at).then(|| objects.path_end(at)).filter(|&l| l == at);
         let last = objects.accessed(at).or_else(implicit)?;
@@ -401,7 +415,7 @@ impl Uses<'_, '_, '_> {
         let before = i.checked_sub(1).map_or("", |b| objects.text(b));
         let behind = objects.text(close + 1);
         let sized = before == "-" && objects.text(i.saturating_sub(2)) == ")" && {
-            (i.saturating_sub(12)..i).any(|j| matches!(objects.text(j), "sizeof" | "offsetof"))
+            (i.saturating_sub(12)..i).any(|j| objects.text(j) == "offsetof")
         };
         let compares = |t: &str| matches!(t, "<" | ">" | "!");
         let equal = behind == "="
@@ -451,13 +465,13 @@ impl Uses<'_, '_, '_> {
             && objects.text(first.saturating_sub(2)) != "="
             && matches!(objects.text(last + 1), ";" | ",");
         let walks = || match steps {
-            true => objects.walks(first - 2, first),
+            true => self.declarator(first - 2).is_some_and(|v| objects.walks(v, first)),
             false => self.is_subtracted(first - 2, first),
         };
         // `T *data() { return &x; }`
         let returned = objects.text(i.saturating_sub(1)) == "return" && self.is_run(member) && {
             let (open, _) = objects.function(i);
-            let (start, _) = objects.code.statement(open);
+            let start = objects.code.start_of(open);
             (start..open)
                 .any(|j| matches!(objects.text(j), "data" | "begin" | "ptr" | "raw" | "array" | "operator"))
         };

@@ -177,7 +177,7 @@ impl<'u> Numbers<'u, '_, '_> {
     fn function_around(&self, at: usize) -> Option<(&'u str, usize)> {
         let code = self.code;
         let (body, _) = code.function(at);
-        let (start, _) = code.statement(body);
+        let start = code.start_of(body);
         let name = (start..body).find(|&j| code.is_word(j) && code.text(j + 1) == "(")?;
         Some((code.text(name), name + 1))
     }

@@ -2,6 +2,7 @@
 
 use super::body::Source;
 use super::held::Held;
+use super::passed::Passed;
 use super::scan::{Code, is_typeof};
 
 /// Words that make pointees bytes or plain numbers: who reads an object through them reads its layout.
@@ -45,6 +46,10 @@ pub(super) struct Objects<'s, 'a> {
 impl<'s, 'a> Objects<'s, 'a> {
     pub(super) fn new(source: &'s Source<'a>, names: &'s [String], held: &'s Held) -> Self {
         Objects { code: Code::new(source), names, held }
+    }
+
+    pub(super) fn passed(&self) -> &'s Passed {
+        &self.held.passed
     }
 
     pub(super) fn text(&self, i: usize) -> &'a str {
@@ -290,7 +295,7 @@ impl<'s, 'a> Objects<'s, 'a> {
     pub(super) fn is_method(&self, i: usize) -> bool {
         let mut at = i;
         while let Some(open) = self.code.enclosing(at) {
-            let (start, _) = self.code.statement(open);
+            let start = self.code.start_of(open);
             let class = matches!(self.text(start), "struct" | "class" | "template");
             if (start..open).any(|j| self.is_name(j) && (class || self.text(j + 1) == ":")) {
                 return true;
@@ -306,7 +311,7 @@ impl<'s, 'a> Objects<'s, 'a> {
             return false;
         }
         let (open, _) = self.function(i);
-        let (start, _) = self.code.statement(open);
+        let start = self.code.start_of(open);
         self.code.variable_at(self.text(i), i).is_none_or(|(at, _)| at < start)
     }
 

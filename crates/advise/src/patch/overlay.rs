@@ -62,6 +62,7 @@ impl Over {
 pub(super) struct Overlay<'u, 's, 'a> {
     pub(super) objects: &'u Objects<'s, 'a>,
     pub(super) members: &'u [Member],
+    pub(super) files: &'u [(&'u str, &'u str)],
 }
 
 impl Overlay<'_, '_, '_> {
@@ -83,7 +84,8 @@ impl Overlay<'_, '_, '_> {
         if objects.text(i) == "union" {
             return self.union(i);
         }
-        self.downcast(i).or_else(|| self.from_void(i)).or_else(|| self.through_void(i))
+        let void = || self.from_void(i).or_else(|| self.through_void(i));
+        self.downcast(i).or_else(void).or_else(|| self.elsewhere(i))
     }
 
     /// `struct other *o = (void *)&x;`
@@ -92,6 +94,9 @@ impl Overlay<'_, '_, '_> {
         let close = objects.code.closing(i + 1).filter(|c| objects.text(i) == "=" && c - i < 7)?;
         let void = objects.text(close - 1) == "*" && objects.text(close - 2) == "void";
         let end = objects.address(close + 1).filter(|_| void)?;
+        if let Some(of) = self.array_of(i.checked_sub(1)?).filter(|_| objects.text(end) == ";") {
+            return Some((Over::Numbers, format!("it is looked at as an array of {of}")));
+        }
         let declared = objects.code.variable(objects.text(i.checked_sub(1)?), i)?;
         let other = objects.text(declared.ty);
         let pointer = declared.depth == 1 && other != "void" && !objects.is_name(declared.ty);
@@ -100,6 +105,16 @@ impl Overlay<'_, '_, '_> {
         }
         let over = if is_scalar(other) { Over::Numbers } else { Over::Type(other.into()) };
         Some((over, format!("it is looked at as {other}")))
+    }
+
+    /// The type of the elements of `int (*v)[4]`, which ends at `last`.
+    fn array_of(&self, last: usize) -> Option<&str> {
+        let code = &self.objects.code;
+        let open = code.opening(last).filter(|_| code.text(last) == "]")?;
+        let close = open.checked_sub(1).filter(|&c| code.text(c) == ")")?;
+        let star = code.opening(close)?;
+        let ty = star.checked_sub(1).map(|t| code.text(t)).filter(|_| code.text(star + 1) == "*")?;
+        is_scalar(ty).then_some(ty)
     }
 
     /// `(struct s *)base` of a pointer to another type.
@@ -157,6 +172,14 @@ impl Overlay<'_, '_, '_> {
     fn from_void(&self, i: usize) -> Option<(Over, String)> {
         let objects = self.objects;
         let (word, stars, value, variable) = match objects.text(i) {
+            "static_cast" | "reinterpret_cast" => {
+                let close = objects.code.matching(i + 1, ["<", ">"], 16)?;
+                let word =
+                    (i + 2..close).rev().find(|&j| objects.code.is_word(j) && objects.text(j) != "const")?;
+                let stars = (i + 2..close).filter(|&j| objects.text(j) == "*").count();
+                let kept = objects.text(i.saturating_sub(1)) == "=";
+                (word, stars, close + 2, kept.then(|| i.saturating_sub(2)))
+            }
             "(" => {
                 let close = objects.code.closing(i).filter(|c| c - i <= 6 && objects.text(c - 1) == "*")?;
                 let word =
@@ -198,7 +221,7 @@ impl Overlay<'_, '_, '_> {
     }
 
     /// The first member is a value of the type `head`.
-    fn is_first(&self, head: &str) -> bool {
+    pub(super) fn is_first(&self, head: &str) -> bool {
         let first = self.members.first();
         first.is_some_and(|f| !f.array && f.ty.split(' ').any(|w| w == head) && !f.ty.ends_with('*'))
     }

@@ -218,6 +218,15 @@ fn exchanged(s: &Source<'_>, item: &Item, a: &str, b: &str) -> Result<Changes, R
 /// Every place gets the field that comes there; only what changes is written.
 fn reordered(s: &Source<'_>, item: &Item, order: &[usize]) -> Result<Changes, Refusal> {
     let mut out = Changes::new();
+    let inside = s.end(item.braces.0)..s.start(item.braces.1);
+    let commented = ["//", "/*"].iter().any(|c| s.text[inside.clone()].contains(c));
+    let own_lines = item.fields.iter().all(|f| span(s, item, f).is_ok());
+    if !own_lines && !commented {
+        let text = |f: &Field| s.start(f.tokens.0)..s.end(f.tokens.1 - 1);
+        let places = order.iter().enumerate().filter(|(place, from)| place != *from);
+        out.extend(places.map(|(p, f)| (text(&item.fields[p]), s.text[text(&item.fields[*f])].to_string())));
+        return Ok(out);
+    }
     for (place, from) in order.iter().enumerate().filter(|(place, from)| place != *from) {
         let (old, new) = (&item.fields[place], &item.fields[*from]);
         let text = with_comma(s, new, &span(s, item, new)?);

@@ -154,7 +154,9 @@ impl<'s, 'a> Code<'s, 'a> {
             let before = (self.text(j - 1), self.text(j.saturating_sub(2)));
             // `(char *)p - offsetof(..)` is `container_of`.
             let back = next.0 == "-" && !matches!(next.1, ">" | "offsetof" | "__builtin_offsetof");
-            let stepped = back || next.0 == "+";
+            // `*p += 1` works on what it points to.
+            let value = before.0 == "*" && next.0 != next.1;
+            let stepped = (back || next.0 == "+") && !value;
             let indexed = next.0 == "[" && next.1 != "0";
             stepped || indexed || before == ("+", "+") || before == ("-", "-")
         })
@@ -178,7 +180,7 @@ impl<'s, 'a> Code<'s, 'a> {
     pub(super) fn function(&self, i: usize) -> (usize, usize) {
         let (mut all, mut function, mut at) = (None, None, i);
         while let Some(outer) = self.enclosing(at) {
-            let (start, _) = self.statement(outer);
+            let start = self.start_of(outer);
             all = Some(outer);
             function = if (start..outer).any(|j| self.text(j) == "(") { Some(outer) } else { function };
             at = outer;
@@ -306,6 +308,9 @@ impl<'s, 'a> Code<'s, 'a> {
 
     /// The declarator whose value `= {..}`, `= 1` or `= f(x)` ends at `at`; else `at`.
     fn before_value(&self, at: usize) -> usize {
+        if let Some(name) = self.before_braces(at) {
+            return name;
+        }
         let mut depth = 0usize;
         for j in (at.saturating_sub(CALL_TOKENS_MAX)..=at).rev() {
             match self.text(j) {
@@ -318,6 +323,21 @@ impl<'s, 'a> Code<'s, 'a> {
             }
         }
         at
+    }
+
+    /// The name before the braces that end at `at`: `top` of `long top{0}, next;`.
+    fn before_braces(&self, at: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        let open = (at.saturating_sub(CALL_TOKENS_MAX)..=at).rev().find(|&j| {
+            match self.text(j) {
+                "}" => depth += 1,
+                "{" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth == 0
+        });
+        let name = open.filter(|_| self.text(at) == "}")?.checked_sub(1)?;
+        self.is_word(name).then_some(name)
     }
 
     /// The declarator before `[2][3]` that ends at `at`; else `at`.
@@ -390,9 +410,14 @@ impl<'s, 'a> Code<'s, 'a> {
         around.get(i).copied().filter(|&o| o != i)
     }
 
+    /// Place of the first token of the statement around the one at `i`.
+    pub(super) fn start_of(&self, i: usize) -> usize {
+        (0..i).rev().find(|&j| matches!(self.text(j), ";" | "{" | "}")).map_or(0, |j| j + 1)
+    }
+
     /// Places of the statement around the token at `i`: its first token, and its `;` or what ends it.
     pub(super) fn statement(&self, i: usize) -> (usize, usize) {
-        let start = (0..i).rev().find(|&j| matches!(self.text(j), ";" | "{" | "}")).map_or(0, |j| j + 1);
+        let start = self.start_of(i);
         let mut depth = 0usize;
         let end = (i..self.len()).find(|&j| {
             match self.text(j) {

@@ -5,8 +5,12 @@ use super::bytes::carved_from;
 use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
 
-/// The first such use: its place, and a sentence.
-pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Option<(usize, String)> {
+/// The first such use: its place, and a sentence. Objects that become `whole` lines leave no room between them.
+pub(super) fn in_file(
+    objects: &Objects<'_, '_>,
+    files: &[(&str, &str)],
+    whole: bool,
+) -> Option<(usize, String)> {
     let numbers = Numbers { code: &objects.code, files };
     ["sizeof", "alignof", "_Alignof", "__alignof__"]
         .iter()
@@ -18,7 +22,34 @@ pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Opti
                 Some((i, bytes(objects, i).or_else(shown)?))
             })
         })
-        .or_else(|| (1..objects.code.len()).find_map(|i| Some((i, counted(objects, i)?))))
+        .or_else(|| {
+            (1..objects.code.len())
+                .find_map(|i| Some((i, counted(objects, i).or_else(|| asked(objects, i, whole))?)))
+        })
+}
+
+/// What a size alone decides: whether there is padding between the same members, whether an atomic one needs a lock,
+/// where the next object of a section begins.
+fn asked(objects: &Objects<'_, '_>, i: usize, whole: bool) -> Option<String> {
+    match objects.text(i) {
+        "has_unique_object_representations" | "has_unique_object_representations_v" => {
+            let close = objects.code.matching(i + 1, ["<", ">"], 20)?;
+            objects.names_type(i + 1, close).then(|| "it is asked whether it has padding".into())
+        }
+        "is_always_lock_free" | "is_lock_free" => {
+            let (from, _) = (objects.code.operand_start(i), i);
+            let (start, _) = objects.code.statement(i);
+            let from =
+                (start..from).rev().take(12).take_while(|&j| objects.text(j) != "(").last().unwrap_or(from);
+            let ours = objects.names_type(from, i) || (from..i).any(|j| objects.is_variable(j));
+            ours.then(|| "it is asked whether atomic ones need a lock".into())
+        }
+        word if word.starts_with("__start_") && !whole => {
+            let name = super::assembly::variable(objects, i)?;
+            Some(format!("{name} begins a section of them that is walked as one array"))
+        }
+        _ => None,
+    }
 }
 
 /// Memory of so many bytes for objects: `malloc(24)`, `(struct s *)pool` of an array of numbers.
@@ -88,4 +119,34 @@ fn bytes(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let aligned = (start..end).any(|j| matches!(objects.text(j), "alignas" | "_Alignas" | "aligned"));
     let bytes = matches!(objects.text(declared.ty), "char" | "uint8_t" | "u8" | "byte");
     (bytes && !aligned).then(|| format!("{} is an array of as many bytes", objects.text(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::patch::uses::{Ask, check};
+
+    #[test]
+    fn what_a_size_decides() {
+        let run = |ask: Ask, path: &str, code: &str| {
+            let text = format!("struct s {{ int a; long b; }};\n{code}\n");
+            check("s", None, ask, &[(path, &text)]).is_ok()
+        };
+        for code in [
+            "bool f() { return std::has_unique_object_representations_v<s>; }",
+            "template <class T> bool u(const T &) { return std::has_unique_object_representations_v<T>; }\n\
+             bool f(s &x) { return u(x); }",
+            "bool f() { return std::atomic<s>::is_always_lock_free; }",
+            "std::atomic<s> x;\nbool f() { return x.is_lock_free(); }",
+            "extern struct s __start_all[], __stop_all[];",
+        ] {
+            assert!(!run(Ask::SIZE, "x.cc", code), "{code}");
+            assert!(run(Ask { size: false, ..Ask::LAYOUT }, "x.cc", code), "{code}");
+        }
+        assert!(run(
+            Ask::SIZE,
+            "x.cc",
+            "bool f(s &x) { return std::atomic<long>::is_always_lock_free && x.a; }"
+        ));
+        assert!(run(Ask::SIZE, "x.cc", "extern struct t __start_all[];\nextern struct s all[];"));
+    }
 }

@@ -27,7 +27,7 @@ impl Editor<'_, '_> {
         let (first, rest) = (text(dims[0].clone()), text(dims[0].end..dims[dims.len() - 1].end));
         let space = if element.ends_with('*') { "" } else { " " };
         let value = format!("{element}{space}{MEMBER}{rest}");
-        let member = match (word::of_file(self.source, bytes), self.style) {
+        let member = match (word::of_file(self.source, bytes, self.body.keyword), self.style) {
             (Some(own), _) if own.behind => format!("{value} {};", own.text),
             (Some(own), _) => format!("{} {value};", own.text),
             (None, AlignStyle::Attribute) => format!("{value} __attribute__((aligned({bytes})));"),

@@ -21,7 +21,9 @@ impl Objects<'_, '_> {
 
     /// The word is a `void *` to which an object's address is given.
     pub(super) fn is_object_as_void(&self, i: usize) -> bool {
-        let variable = self.code.variable(self.text(i), i).filter(|_| self.code.is_word(i));
+        let before = |n: usize| self.text(i.wrapping_sub(n));
+        let member = before(1) == "." || (before(1), before(2)) == (">", "-");
+        let variable = self.code.variable(self.text(i), i).filter(|_| self.code.is_word(i) && !member);
         variable.is_some_and(|d| self.text(d.ty) == "void" && d.depth == 1) && self.receives(i)
     }
 
@@ -29,11 +31,12 @@ impl Objects<'_, '_> {
     fn receives(&self, value: usize) -> bool {
         let name = self.text(value);
         let (open, end) = self.function(value);
-        let (start, _) = self.code.statement(open);
+        let start = self.code.start_of(open);
         let own = (start..open).find(|&j| self.code.is_word(j) && self.text(j + 1) == "(");
         let mut assigned = self.code.places(name).iter().filter(|&&j| self.text(j + 1) == "=");
         let here = |j: usize| (open..end).contains(&j) || self.code.enclosing(j).is_none();
-        assigned.any(|&j| here(j) && self.address(j + 2).is_some())
+        let whole = |j: usize| self.address(j + 2).is_some_and(|end| self.text(end) != "+");
+        assigned.any(|&j| here(j) && whole(j))
             || own.is_some_and(|j| self.is_passed(j, name) || self.is_called_back(j))
     }
 
@@ -43,6 +46,9 @@ impl Objects<'_, '_> {
         let Some(index) = parameters.iter().position(|p| p.1 > p.0 && self.text(p.1 - 1) == name) else {
             return false;
         };
+        if self.passed().is_given(self.text(own), index) {
+            return true;
+        }
         let calls = self.code.places(self.text(own)).iter().filter(|&&j| j != own && self.text(j + 1) == "(");
         calls.into_iter().any(|&j| self.arguments(j + 1).get(index).is_some_and(|a| self.is_address(*a)))
     }

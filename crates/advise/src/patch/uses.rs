@@ -9,6 +9,7 @@ use super::init;
 use super::neighbours::Order;
 use super::objects::Objects;
 use super::overlay::Overlay;
+use super::passed::Passed;
 use super::size;
 use super::{Refusal, body::Source};
 use crate::edit::Edit;
@@ -53,6 +54,8 @@ pub struct Uses<'f> {
     all_held: Held,
     curious: Vec<Curious>,
     order: Option<Order<'f>>,
+    /// Objects become whole cache lines.
+    whole: bool,
     files: &'f [(&'f str, &'f str)],
 }
 
@@ -61,14 +64,17 @@ impl<'f> Uses<'f> {
     /// too.
     pub fn new(name: &'f str, edits: Option<&'f [Edit]>, files: &'f [(&'f str, &'f str)]) -> Uses<'f> {
         let names = init::names_of(name, files);
-        let held = Held::of(&names, files);
-        let order = edits.map(|edits| Order::new(name, edits, files));
+        let mut held = Held::of(&names, files);
+        held.passed = Passed::of(&names, &held, files);
+        let displaced = edits.filter(|edits| edits.iter().any(Edit::displaces));
+        let order = displaced.map(|edits| Order::new(name, edits, files));
+        let whole = edits.is_some_and(|edits| edits.iter().all(|e| matches!(e, Edit::Element { .. })));
         let outer = held.holders(files);
         let outer_held = Held::of(&outer, files);
         let all: Vec<String> = outer.iter().chain(&names).cloned().collect();
         let all_held = if outer.is_empty() { Held::default() } else { Held::of(&all, files) };
         let curious = generic::curious(files);
-        Uses { name, outer, outer_held, all, all_held, held, curious, order, files, names }
+        Uses { name, outer, outer_held, all, all_held, held, curious, order, whole, files, names }
     }
 
     /// The first refusals in one of the files.
@@ -80,7 +86,8 @@ impl<'f> Uses<'f> {
     pub fn of_text(&self, text: &str, ask: Ask, place: At<'_>) -> Found {
         let named = self.names.iter().any(|n| text.contains(n.as_str()));
         let around = self.outer.iter().any(|n| text.contains(n.as_str()));
-        if !named && !around && !self.held.names.iter().any(|n| text.contains(n.as_str())) {
+        let held = || self.held.names.iter().any(|n| text.contains(n.as_str()));
+        if !named && !around && !held() && !self.held.passed.concerns(text) {
             return Found::default();
         }
         let source = Source::new(text);
@@ -114,7 +121,7 @@ impl<'f> Uses<'f> {
         let seen = |(i, how)| self.seen(objects.code.line(i), how, place);
         if ask.size {
             let generic = || generic::in_file(objects, &self.curious, true);
-            found[5] = size::in_file(objects, self.files).or_else(generic).map(seen);
+            found[5] = size::in_file(objects, self.files, self.whole).or_else(generic).map(seen);
         }
         if !ask.layout {
             return;
@@ -130,7 +137,7 @@ impl<'f> Uses<'f> {
         let how = |how: String| format!("{how}, as part of a struct that holds it");
         let seen = |(i, seen): (usize, String)| self.seen(outer.code.line(i), how(seen), place);
         if ask.size && found[5].is_none() {
-            found[5] = size::in_file(outer, self.files).map(seen);
+            found[5] = size::in_file(outer, self.files, self.whole).map(seen);
         }
         if !ask.layout {
             return;
@@ -140,7 +147,7 @@ impl<'f> Uses<'f> {
             found[1] = left.map(|(line, left)| self.left(line, how(left), place));
         }
         if found[4].is_none() && self.order.is_some() {
-            let over = Overlay { objects: outer, members: &[] };
+            let over = Overlay { objects: outer, members: &[], files: self.files };
             found[4] = over.around().map(|(i, how)| self.seen(outer.code.line(i), how, place));
         }
     }

@@ -11,7 +11,7 @@ pub(super) use uses::is_atomic;
 use std::ops::Range;
 
 use super::alloc::Changed;
-use super::body::Source;
+use super::body::{Source, is_for_debug};
 use super::scan::Code;
 use super::word;
 use super::{AlignStyle, Refusal, splice};
@@ -38,6 +38,10 @@ pub fn patch(name: &str, change: Change, files: &[(&str, &str)]) -> Result<Vec<C
         files.iter().filter(|f| f.1.contains(bare)).map(|f| (f.0, Source::new(f.1))).collect();
     let codes: Vec<(&str, Code<'_, '_>)> = sources.iter().map(|(p, s)| (*p, Code::new(s))).collect();
     let at = definition(bare, &codes, change)?;
+    let code = &codes[at.file].1;
+    if code.token(at.place).is_some_and(|t| is_for_debug(code.source, t)) {
+        return Err(Refusal::DebugOnly { field: name.into() });
+    }
     match change {
         Change::Align(bytes) => Ok(vec![align(&codes[at.file], at.place, bytes)?]),
         Change::Spread(bytes) => {
@@ -154,7 +158,7 @@ fn static_member<'c, 's, 'a>(
 ) -> Option<(&'c str, &'c Code<'s, 'a>, usize)> {
     codes.iter().find_map(|(path, code)| {
         let defined = |j: &&usize| {
-            let (start, _) = code.statement(**j);
+            let start = code.start_of(**j);
             code.text(j.saturating_sub(1)) == ":"
                 && j.saturating_sub(3) > start
                 && matches!(code.text(**j + 1), ";" | "=" | "{" | "[")
@@ -175,7 +179,7 @@ enum Kind {
 /// The kind of the declaration whose declarator is at `place`, if it is one.
 fn declared(code: &Code<'_, '_>, place: usize) -> Option<Kind> {
     code.declaration(place)?;
-    let (start, _) = code.statement(place);
+    let start = code.start_of(place);
     let words: Vec<&str> = (start..place).map(|j| code.text(j)).collect();
     let has = |w: &str| words.contains(&w);
     let parens = words.iter().filter(|w| **w == "(").count() > words.iter().filter(|w| **w == ")").count();
@@ -204,7 +208,7 @@ enum Block {
 fn block(code: &Code<'_, '_>, place: usize) -> Block {
     let mut at = place;
     while let Some(open) = code.enclosing(at) {
-        let (start, _) = code.statement(open);
+        let start = code.start_of(open);
         let words: Vec<&str> = (start..open).map(|j| code.text(j)).collect();
         let opens = |w: &[&str]| words.iter().any(|x| w.contains(x)) && !words.contains(&"(");
         if opens(&["struct", "union", "class", "enum"]) {
@@ -246,7 +250,7 @@ fn align(file: &(&str, Code<'_, '_>), place: usize, bytes: u64) -> Result<Change
     let text = code.source.text;
     let behind = code.range(declarator_end(code, place).saturating_sub(1)).end;
     let start = code.range(code.statement(place).0).start;
-    let own = word::of_file(code.source, bytes);
+    let own = word::of_file(code.source, bytes, code.token(place).unwrap_or(0));
     let style = AlignStyle::of(path, text);
     let attribute = format!("__attribute__((aligned({bytes})))");
     let change = match (own, style) {

@@ -28,6 +28,8 @@ fn single_variables_are_aligned_in_the_files_own_way() {
         Change::Align(64),
         "long a[4] __attribute__((aligned(64))) = { 1 };\n",
     );
+    let braces = "long top{0}, next __attribute__((aligned(64))){1};\n";
+    check("a.cc", "long top{0}, next{1};\n", "next", Change::Align(64), braces);
     let own = "#define CACHE_ALIGNED x\nstatic int b CACHE_ALIGNED;\nint a;\n";
     check("a.c", own, "a", Change::Align(64), &own.replace("int a;", "int a CACHE_ALIGNED;"));
     check(

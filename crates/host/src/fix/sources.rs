@@ -36,6 +36,8 @@ pub(super) struct Sources {
     files: BTreeMap<PathBuf, File>,
     /// Paths and texts of what is written in assembly. A kernel's takes offsets from the compiler, and is not kept.
     assembly: Vec<(String, String)>,
+    /// Paths and texts of what declares structs of C in other languages.
+    mirrors: Vec<(String, String)>,
 }
 
 impl Sources {
@@ -43,7 +45,7 @@ impl Sources {
     pub(super) fn read(dir: &Path, type_name: &str) -> Result<Sources, FixError> {
         std::fs::metadata(dir).map_err(|source| FixError::Io { path: dir.into(), source })?;
         let (mut paths, mut total) = (Vec::new(), 0);
-        collect(dir, Path::new(""), 24, &mut paths, &mut total);
+        collect(dir, Path::new(""), (24, &is_source), &mut paths, &mut total);
         let wanted = memchr::memmem::Finder::new(bare_name(type_name));
         let read = |path: &PathBuf| {
             let bytes = std::fs::read(dir.join(path)).ok()?;
@@ -64,6 +66,7 @@ impl Sources {
         let files = super::parallel(&paths, read);
         Ok(Sources {
             assembly,
+            mirrors: mirrors(dir),
             files: paths.into_iter().zip(files).filter_map(|(p, f)| Some((p, f?))).collect(),
         })
     }
@@ -134,7 +137,11 @@ impl Sources {
         Uses::judge(found)?;
         let assembly: Vec<(&str, &str)> =
             self.assembly.iter().map(|a| (a.0.as_str(), a.1.as_str())).collect();
-        if ask.layout { tussle_advise::patch::assembly::check(name, &texts, &assembly) } else { Ok(()) }
+        if !ask.layout {
+            return Ok(());
+        }
+        tussle_advise::patch::mirror::check(name, edits, &texts, &self.mirrors)?;
+        tussle_advise::patch::assembly::check(name, &texts, &assembly)
     }
 
     /// Translation units, those that include a file named like `file` first.
@@ -199,8 +206,23 @@ impl Sources {
             many => Err(FixError::ManySources {
                 name: name.into(),
                 files: many.iter().map(|p| p.display().to_string()).collect(),
+                what: self.rivals(name, many),
             }),
         }
+    }
+
+    /// What several definitions ask for. Those with the same members may be one type, whose units must agree.
+    fn rivals(&self, name: &str, files: &[&PathBuf]) -> &'static str {
+        let members = |p: &&PathBuf| {
+            let path = p.to_string_lossy();
+            tussle_advise::patch::neighbours::names_and_types(&path, self.text(p), name)
+        };
+        let mut all = files.iter().map(members);
+        let first = all.next().unwrap_or_default();
+        if all.any(|m| m == first) {
+            return "where these are one type, every unit must see the same one: put it into a header that all include";
+        }
+        "they differ: name the folder that holds only one of them with --dir"
     }
 
     /// A path of debug information as one of ours: below the folder, or by its longest matching tail (it may have been
@@ -276,15 +298,37 @@ pub(super) fn is_source(path: &Path) -> bool {
     EXTENSIONS.contains(&extension(path))
 }
 
-/// Paths of sources below `dir`, and their bytes.
-fn collect(dir: &Path, relative: &Path, depth: usize, out: &mut Vec<PathBuf>, total: &mut u64) {
+/// Paths and texts of sources in other languages that declare structs of C.
+fn mirrors(dir: &Path) -> Vec<(String, String)> {
+    let (mut paths, mut total) = (Vec::new(), 0);
+    let other = |p: &Path| matches!(extension(p), "py" | "rs") && !p.starts_with("target");
+    if is_kernel(dir) {
+        return Vec::new();
+    }
+    collect(dir, Path::new(""), (24, &other), &mut paths, &mut total);
+    let read = |p: &PathBuf| {
+        let text = std::fs::read_to_string(dir.join(p)).ok()?;
+        let path = p.to_string_lossy().into_owned();
+        tussle_advise::patch::mirror::may_declare(&path, &text).then_some((path, text))
+    };
+    super::parallel(&paths, read).into_iter().flatten().collect()
+}
+
+/// Paths of those below `dir` that are wanted, and their bytes.
+fn collect(
+    dir: &Path,
+    relative: &Path,
+    (depth, wanted): (usize, &dyn Fn(&Path) -> bool),
+    out: &mut Vec<PathBuf>,
+    total: &mut u64,
+) {
     let Ok(entries) = std::fs::read_dir(dir.join(relative)) else { return };
     for entry in entries.flatten() {
         let path = relative.join(entry.file_name());
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() && depth > 0 && !entry.file_name().to_string_lossy().starts_with('.') {
-            collect(dir, &path, depth - 1, out, total);
-        } else if kind.is_file() && is_source(&path) {
+            collect(dir, &path, (depth - 1, wanted), out, total);
+        } else if kind.is_file() && wanted(&path) {
             let size = entry.metadata().map_or(u64::MAX, |m| m.len());
             if size <= FILE_BYTES_MAX {
                 *total += size;

@@ -37,7 +37,7 @@ pub(super) fn patch_tree(
     let place = BuildCopy::new(request, &real)?;
     let compiler = Compiler::new(request, sources, &first.path, &place)?;
     let sizes = |file: &Path| sizes(file, &changes);
-    let before = compiler.find(false, announce, &sizes)?;
+    let before = compiler.find(false, announce, &sizes).map_err(|e| unseen(e, request.type_name))?;
     let calls = compiler.calls()?;
     let said = diagnostics::of(&calls);
     files.iter().try_for_each(|f| place.write(&f.path, &f.new))?;
@@ -60,6 +60,17 @@ pub(super) fn patch_tree(
         size_after: after[0],
         notes: Vec::new(),
     }))
+}
+
+/// Debug information says nothing of a variable's place: the symbol does.
+fn unseen(error: FixError, name: &str) -> FixError {
+    match error {
+        FixError::NoLayout { command, .. } => FixError::Meaning(format!(
+            "nothing that `{command}` built has a symbol of {name}, so that its size cannot be verified: an optimising \
+             compiler keeps only what is needed of a variable; give a build without (--build, -O0)"
+        )),
+        other => other,
+    }
 }
 
 /// Refuses where programs outside of the folder are built with a header that changes.

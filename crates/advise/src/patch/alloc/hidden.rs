@@ -1,5 +1,7 @@
 //! Memory for a type that no rewriting reaches: macros that allocate what they are given, and placement `new`.
 
+use super::elsewhere::Wrappers;
+use super::types::Types;
 use super::{Goal, HEAP, refusal};
 use crate::patch::Refusal;
 use crate::patch::body::Source;
@@ -58,13 +60,16 @@ fn is_new(code: &Code<'_, '_>, i: usize) -> bool {
 }
 
 /// Refuses with the first such place.
-pub(super) fn check(goal: &Goal<'_>, files: &[(&str, &str)]) -> Result<(), Refusal> {
+pub(super) fn check(goal: &Goal<'_>, types: &Types, files: &[(&str, &str)]) -> Result<(), Refusal> {
     let macros: Vec<String> = files.iter().flat_map(|f| allocating(f.1)).collect();
+    let wrappers = Wrappers::of(files, types);
     let mentions = |t: &str| goal.types.iter().any(|n| t.contains(n.as_str()));
     for (path, text) in files.iter().filter(|f| mentions(f.1)) {
         let source = Source::new(text);
         let code = Code::new(&source);
-        if let Some((line, why)) = (0..code.len()).find_map(|i| at(&code, i, goal, &macros)) {
+        let elsewhere = |i: usize| Some((code.line(i), wrappers.at(&code, i, goal)?));
+        let found = |i: usize| at(&code, i, goal, &macros).or_else(|| elsewhere(i));
+        if let Some((line, why)) = (0..code.len()).find_map(found) {
             return Err(refusal(path, line, why));
         }
     }

@@ -43,7 +43,10 @@ fn what_is_unclear_is_refused() {
     let ffi = "#[repr(C)]\nstruct A {\n    a: u8,\n    b: u8,\n}\nextern \"C\" fn f(a: &A) {}";
     refused(ffi, "b:first", "calling convention");
     refused("struct A { a: u8 }", "pad=64", "types alone");
-    refused("#[repr(C)]\nstruct A { a: u8, b: u8 }", "b:first", "shares its line");
+    refused("#[repr(C)]\nstruct A { a: u8, /* two */ b: u8 }", "b:first", "shares its line");
+    let line = "#[repr(C)]\nstruct A { a: u8, pub b: [u8; 2], c: u64 }";
+    let moved = patch(line, "A", None, &["c:first".parse().unwrap()], &Wrapper::Own).expect("a patch").text;
+    assert_eq!(moved, "#[repr(C)]\nstruct A { c: u64, a: u8, pub b: [u8; 2] }");
 }
 
 #[test]
@@ -152,7 +155,22 @@ fn uses_that_see_the_layout() {
     ] {
         assert_eq!(run(fine, "element=64"), "", "{fine}");
     }
+    // Kept in a variable, typed by what it is bound to, seen by a function.
+    refused(
+        "impl Q { fn f(&self) -> u64 { let p = self as *const Self; danger { *p.cast::<u64>() } } }",
+        "as u64",
+    );
+    refused("fn f(q: &Q) { let p: *const Head = ptr::addr_of!(q).cast(); }", "looked at as Head");
+    refused(
+        "fn f(q: &Q) { tail(1, q as *const Q as *const ()); } \
+         danger fn tail(n: u64, p: *const ()) -> u64 { (*(p as *const Head)).tail }",
+        "looked at as Head",
+    );
     for fine in [
+        "fn f(q: &Q) { tail(1, q as *const Q as *const ()); } \
+         danger fn tail(n: u64, p: *const ()) -> u64 { (*(p as *const Q)).tail }",
+        "fn f(q: &Q) { let p = q as *const Q; use_it(p); }\nfn g(p: *const Head) { p.cast::<u64>(); }",
+        "fn f(q: &Q) { let p: *const Q = ptr::from_ref(q).cast(); }",
         "fn f(q: &Q) { let p = q as *const Q as *const c_void; let a = q.head + q.tail; }",
         "fn f(p: *mut c_void) { let q = p as *mut Q; }",
         "fn f(q: &Q) { let p = &q.head as *const u64; danger { *p } }",

@@ -1,6 +1,8 @@
 //! Uses of a Rust struct that see its layout: raw pointers of another type, `transmute`, slices of its bytes, unions,
 //! traits of plain bytes, sizes and offsets that are printed or compared.
 
+mod raw;
+
 use super::item::Source;
 use super::{BYTE_DERIVES, bare, refused};
 use crate::edit::Edit;
@@ -38,10 +40,13 @@ pub fn check(name: &str, edits: &[Edit], resized: bool, files: &[(&str, &str)]) 
     let bare = bare(name);
     // What is appended is not seen by whoever counts in numbers.
     let grows = edits.iter().all(|e| matches!(e, Edit::Element { .. }));
+    let takers = if grows { Vec::new() } else { raw::takers(bare, files) };
     for (path, text) in files.iter().filter(|f| f.1.contains(bare)) {
         let s = Source::new(text);
-        let uses = Uses { s: &s, name: bare, own: owned(&s, bare), resized };
-        let found = (0..s.tokens.len()).find_map(|i| Some((i, uses.at(i, grows)?)));
+        let mut uses = Uses { s: &s, name: bare, own: owned(&s, bare), resized, pointers: Vec::new() };
+        uses.pointers = uses.raw_pointers();
+        let given = |i: usize| uses.given(i, &takers);
+        let found = (0..s.tokens.len()).find_map(|i| Some((i, uses.at(i, grows).or_else(|| given(i))?)));
         if let Some((i, how)) = found {
             return Err(refused(bare, &format!("{path}:{}: {how}", s.line(s.start(i)))));
         }
@@ -85,6 +90,8 @@ struct Uses<'u, 'a> {
     name: &'u str,
     own: Owned<'a>,
     resized: bool,
+    /// Raw pointers to it: where they are bound, and the end of the block.
+    pointers: Vec<(&'a str, usize, usize)>,
 }
 
 impl<'a> Uses<'_, 'a> {
@@ -116,11 +123,13 @@ impl<'a> Uses<'_, 'a> {
     /// The token is the type, or a whole object of it.
     fn is_whole(&self, i: usize) -> bool {
         let s = self.s;
-        let field = s.at(i + 1) == "." && s.is_ident(i + 2) && s.at(i + 3) != "(";
+        let field = s.at(i + 1) == "." && s.is_ident(i + 2) && !matches!(s.at(i + 3), "(" | ":");
         let named = || self.own.names.contains(&s.at(i)) && !field && s.at(i.wrapping_sub(1)) != ".";
         let method = || self.own.methods.iter().any(|m| (m.0..m.1).contains(&i));
         let own = || matches!(s.at(i), "self" | "Self") && !field && s.at(i + 1) != ":" && method();
-        s.is_ident(i) && (s.at(i) == self.name && s.at(i + 1) != ":" || named() || own())
+        let pointer = || self.pointers.iter().any(|p| p.0 == s.at(i) && (p.1..p.2).contains(&i));
+        let raw = || !field && s.at(i.wrapping_sub(1)) != "." && pointer();
+        s.is_ident(i) && (s.at(i) == self.name && s.at(i + 1) != ":" || named() || own() || raw())
     }
 
     fn is_seen(&self, i: usize) -> bool {
@@ -188,8 +197,9 @@ impl<'a> Uses<'_, 'a> {
     /// `ptr::from_ref(&q).cast::<u64>()`.
     fn method(&self, i: usize) -> Option<String> {
         let s = self.s;
-        let other = s.at(i + 4);
-        let typed = (s.at(i - 1), s.at(i + 1), s.at(i + 3)) == (".", ":", "<");
+        let bound = (s.at(i - 1), s.at(i + 1)) == (".", "(");
+        let other = if bound { self.bound_type(i).unwrap_or("_") } else { s.at(i + 4) };
+        let typed = bound || (s.at(i - 1), s.at(i + 1), s.at(i + 3)) == (".", ":", "<");
         let seen = typed && other != self.name && !OPAQUE.contains(&other) && self.is_seen(i);
         seen.then(|| format!("it is looked at as {}", if other == "[" { "an array" } else { other }))
     }

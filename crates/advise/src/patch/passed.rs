@@ -1,0 +1,146 @@
+//! What the sources do with an object beyond the file that has it: functions elsewhere that are given its address as a
+//! plain pointer, variables of it that other files see, functions that map files.
+
+use std::collections::BTreeSet;
+
+use super::assembly::variable;
+use super::body::Source;
+use super::bytes::keeps;
+use super::held::Held;
+use super::objects::{Objects, is_scalar};
+use super::scan::Code;
+
+/// Path and text of every source.
+type Files<'f> = &'f [(&'f str, &'f str)];
+
+/// Functions and variables of a project that have to do with objects of one type.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    /// Functions defined in another file than the call's, and the parameter that is given an object's address.
+    void: BTreeSet<(String, usize)>,
+    /// The same where the caller declares no parameters: `int f();`.
+    bare: BTreeSet<(String, usize)>,
+    /// Variables of the type that other files may declare.
+    pub(super) variables: BTreeSet<String>,
+    /// Functions that return mapped memory of a file.
+    pub(super) maps: BTreeSet<String>,
+}
+
+impl Passed {
+    /// Of the type called `names`.
+    pub(super) fn of(names: &[String], held: &Held, files: Files<'_>) -> Passed {
+        let mut out = Passed::default();
+        let mentions = |t: &str| names.iter().chain(&held.names).any(|n| t.contains(n.as_str()));
+        for (_, text) in files.iter().filter(|f| mentions(f.1)) {
+            let source = Source::new(text);
+            let objects = Objects::new(&source, names, held);
+            out.calls(&objects);
+            let shared = |&i: &usize| variable(&objects, i).is_some() && !is_static(&objects.code, i);
+            let shared = (0..objects.code.len()).filter(shared);
+            out.variables.extend(shared.map(|i| objects.text(i).to_string()));
+        }
+        for (_, text) in files.iter().filter(|f| f.1.contains("mmap") || f.1.contains("shmat")) {
+            let source = Source::new(text);
+            out.maps.extend(mapping(&Code::new(&source)).map(str::to_string));
+        }
+        out
+    }
+
+    fn calls(&mut self, objects: &Objects<'_, '_>) {
+        let code = &objects.code;
+        let called = |i: &usize| code.is_word(*i) && code.text(i + 1) == "(" && !is_member(code, *i);
+        for i in (1..code.len()).filter(called).filter(|&i| !keeps(code.text(i))) {
+            for (n, argument) in objects.arguments(i + 1).into_iter().enumerate() {
+                if objects.address(argument.0).is_none_or(|end| end != argument.1) {
+                    continue;
+                }
+                let name = code.text(i);
+                if !code.places(name).iter().any(|&j| is_definition(code, j)) {
+                    self.void.insert((name.into(), n));
+                }
+                if code.places(name).iter().any(|&j| is_unprototyped(code, j)) {
+                    self.bare.insert((name.into(), n));
+                }
+            }
+        }
+    }
+
+    /// The function defined at `i` is given objects in its parameter `index` by another file, as a `void *`.
+    pub(super) fn is_given(&self, name: &str, index: usize) -> bool {
+        self.void.contains(&(name.to_string(), index))
+    }
+
+    /// The file has a function or a declaration that counts, though it may not name the type.
+    pub(super) fn concerns(&self, text: &str) -> bool {
+        let declares = || self.variables.iter().any(|v| text.contains(v.as_str()));
+        if text.contains("extern") && declares() {
+            return true;
+        }
+        if self.void.is_empty() || !text.contains('{') {
+            return false;
+        }
+        let source = Source::new(text);
+        let code = Code::new(&source);
+        let named = |n: &str| !code.places(n).is_empty();
+        self.void.iter().chain(&self.bare).any(|(n, _)| named(n))
+    }
+
+    /// The plain type of the parameter that the function defined at `i` sees an object as, though no declaration says
+    /// so: `int norm(int *v)`, called as `norm(&x)` where `int norm();` stands.
+    pub(super) fn unprototyped<'a>(
+        &self,
+        code: &Code<'_, 'a>,
+        i: usize,
+    ) -> Option<(&'a str, &'a str, usize)> {
+        if self.bare.is_empty() || !is_definition(code, i) {
+            return None;
+        }
+        let name = code.text(i);
+        let parameters = code.arguments(i + 1);
+        let given = self.bare.iter().filter(|b| b.0 == name);
+        given.filter_map(|b| parameters.get(b.1)).find_map(|&(from, to)| {
+            let star = (from..to).filter(|&j| code.text(j) == "*").count() == 1;
+            let word = (from..to).find(|&j| is_scalar(code.text(j)))?;
+            star.then(|| (code.text(word), code.text(to.wrapping_sub(1)), code.closing(i + 1).unwrap_or(i)))
+        })
+    }
+}
+
+fn is_member(code: &Code<'_, '_>, i: usize) -> bool {
+    matches!(code.text(i.wrapping_sub(1)), "." | ">")
+}
+
+fn is_definition(code: &Code<'_, '_>, i: usize) -> bool {
+    let close = (code.text(i + 1) == "(").then(|| code.closing(i + 1)).flatten();
+    close.is_some_and(|c| code.text(c + 1) == "{")
+        && i > 0
+        && (code.is_word(i - 1) || code.text(i.wrapping_sub(1)) == "*")
+}
+
+/// `int f();`
+fn is_unprototyped(code: &Code<'_, '_>, i: usize) -> bool {
+    let empty = (code.text(i + 1), code.text(i + 2), code.text(i + 3)) == ("(", ")", ";");
+    let typed = i > 0
+        && code.text(i.wrapping_sub(1)) != "return"
+        && (code.is_word(i - 1) || code.text(i.wrapping_sub(1)) == "*");
+    empty && typed && !code.source.text.contains("::")
+}
+
+fn is_static(code: &Code<'_, '_>, i: usize) -> bool {
+    let start = code.start_of(i);
+    (start..i).any(|j| code.text(j) == "static")
+}
+
+/// Names of functions that return a pointer to no type, and map a file.
+fn mapping<'a>(code: &Code<'_, 'a>) -> impl Iterator<Item = &'a str> {
+    let calls = ["mmap", "mmap64", "shmat"].into_iter().flat_map(|w| code.places(w).to_vec());
+    calls.filter_map(|i| {
+        let close = code.closing(i + 1).filter(|_| code.text(i + 1) == "(")?;
+        let private = |j: usize| matches!(code.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20");
+        let (body, _) = code.function(i);
+        let start = code.start_of(body);
+        let name = (start..body).find(|&j| code.is_word(j) && code.text(j + 1) == "(")?;
+        let void = (start..name).any(|j| code.text(j) == "void") && code.text(name.wrapping_sub(1)) == "*";
+        (void && !(i..close).any(private)).then(|| code.text(name))
+    })
+}

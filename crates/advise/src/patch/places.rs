@@ -1,0 +1,174 @@
+//! What else becomes of the places of members: pointers to members whose bytes are read, room behind a member that is
+//! printed, functions that compare two addresses.
+
+use super::body::Source;
+use super::neighbours::{Uses, may_be_function};
+use super::number::Numbers;
+use super::scan::Code;
+
+impl Uses<'_, '_, '_> {
+    /// The variable whose declarator ends at `last`: `p`, and `f` of `int (**f)(void)`.
+    pub(super) fn declarator(&self, last: usize) -> Option<usize> {
+        let code = &self.objects.code;
+        if code.text(last) != ")" {
+            return Some(last);
+        }
+        let close = code.opening(last)?.checked_sub(1).filter(|&c| code.text(c) == ")")?;
+        let star = code.opening(close).is_some_and(|open| code.text(open + 1) == "*");
+        close.checked_sub(1).filter(|&v| star && code.is_word(v))
+    }
+
+    /// `__builtin_object_size(x.name, 0)`: the bytes from a member to the end.
+    pub(super) fn rest(&self, i: usize) -> Option<String> {
+        let objects = self.objects;
+        let close = objects.code.closing(i + 1)?;
+        let (from, _) = *objects.arguments(i + 1).first()?;
+        let at = from + usize::from(objects.text(from) == "&");
+        let (member, _) = self.own_member(at)?;
+        let numbers = Numbers { code: &objects.code, files: self.files };
+        let how = numbers.shown(i, close + 1)?;
+        Some(format!("the room from {} on {how}", member.name))
+    }
+
+    /// `&S::a`, where the bytes of a pointer to a member are copied: it holds an offset.
+    pub(super) fn member_pointer(&self, i: usize) -> Option<String> {
+        let objects = self.objects;
+        let code = &objects.code;
+        let colons = |j: usize| (code.text(j), code.text(j + 1)) == (":", ":");
+        let named = objects.is_name(i + 1) && colons(i + 2) && code.text(i + 5) != "(";
+        let member = self.members.iter().find(|m| named && m.name == code.text(i + 4))?;
+        // `int S::*m`
+        let pointers =
+            (1..code.len()).filter(|&j| objects.is_name(j) && colons(j + 1) && code.text(j + 3) == "*");
+        let read = |&j: &usize| {
+            let name = code.text(j + 4);
+            code.places(name).iter().any(|&k| {
+                let call = code.open_before(k).and_then(|o| o.checked_sub(1)).map_or("", |c| code.text(c));
+                let copied = code.text(k.wrapping_sub(1)) == "&"
+                    && matches!(call, "memcpy" | "memmove" | "hash" | "write");
+                copied
+                    || matches!(call, "bit_cast" | "as_bytes")
+                    || code.text(k.wrapping_sub(1)) == ")" && call == "bit_cast"
+            })
+        };
+        let mut pointers = pointers.filter(read);
+        pointers.next().map(|_| format!("the offset of {} is read from a pointer to a member", member.name))
+    }
+
+    /// `lock_both(&x->a, &x->b)`, where the function takes the one that lies before the other first.
+    pub(super) fn compared_by_callee(&self, i: usize) -> Option<String> {
+        let objects = self.objects;
+        if objects.text(i + 1) != "(" || i == 0 || matches!(objects.text(i.wrapping_sub(1)), "." | ">") {
+            return None;
+        }
+        let arguments = objects.arguments(i + 1);
+        if arguments.iter().filter(|a| objects.text(a.0) == "&").count() < 2 {
+            return None;
+        }
+        let own = |a: &(usize, usize)| {
+            let (member, last) = (objects.text(a.0) == "&").then(|| self.member_address(a.0)).flatten()?;
+            (last + 1 == a.1).then_some(member)
+        };
+        let given: Vec<usize> = (0..arguments.len()).filter(|&n| own(&arguments[n]).is_some()).collect();
+        let name = objects.text(i);
+        let mut defining = self.files.iter().filter(|f| given.len() > 1 && may_be_function(f.1, name));
+        let compares = defining.any(|f| {
+            let source = Source::new(f.1);
+            compares(&Code::new(&source), name, &given)
+        });
+        compares.then(|| format!("{name}() compares the addresses of two members"))
+    }
+}
+
+/// A function `name` compares two of its parameters, or subtracts them.
+fn compares(code: &Code<'_, '_>, name: &str, given: &[usize]) -> bool {
+    code.places(name).iter().any(|&i| {
+        let Some(close) = code.closing(i + 1).filter(|c| code.text(c + 1) == "{") else { return false };
+        let parameters = code.arguments(i + 1);
+        let ends = given.iter().filter_map(|&n| parameters.get(n)).map(|p| code.text(p.1 - 1));
+        let names: Vec<&str> = ends.collect();
+        let (_, end) = code.function(close + 2);
+        (close + 2..end).filter(|&j| names.contains(&code.text(j)) && is_value(code, j)).any(|j| {
+            let behind = (code.text(j + 1), code.text(j + 2));
+            let other = matches!(behind.0, "<" | ">" | "-")
+                .then(|| operand(code, j + 2 + usize::from(behind.1 == "=")));
+            other.is_some_and(|o| names.contains(&code.text(o)) && o != j && is_value(code, o))
+        })
+    })
+}
+
+/// The name behind the casts at `at`.
+fn operand(code: &Code<'_, '_>, at: usize) -> usize {
+    match code.closing(at).filter(|_| code.text(at) == "(") {
+        Some(close) if code.cast_before(close) == Some(at) => close + 1,
+        _ => at,
+    }
+}
+
+/// The pointer itself, and not what it points to or a member of that name.
+fn is_value(code: &Code<'_, '_>, j: usize) -> bool {
+    let access = (code.text(j + 1), code.text(j + 2)) == ("-", ">") || matches!(code.text(j + 1), "[" | "(");
+    !access && !matches!(code.text(j.wrapping_sub(1)), "*" | "." | ">" | "&")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::edit::Edit;
+    use crate::patch::uses::{Ask, check};
+
+    fn found(path: &str, edit: &str, code: &str) -> String {
+        let own = "struct s { int a; int b; int (*f)(void); int (*g)(void); char name[8]; int c; };\n";
+        let edits: Vec<Edit> = vec![edit.parse().expect("an edit")];
+        let text = format!("{own}{code}\n");
+        check("s", Some(&edits), Ask::LAYOUT, &[(path, &text)])
+            .err()
+            .map(|e| e.to_string())
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn tables_of_functions() {
+        let run = |code: &str| found("a.c", "swap:f,g", &format!("struct s x;\nint m(int i) {{ {code} }}"));
+        assert!(run("int (**t)(void) = &x.f; return t[i]();").contains("arithmetic on the address of f"));
+        assert_eq!(run("int (**t)(void) = &x.f; return (*t)();"), "");
+    }
+
+    #[test]
+    fn room_behind_a_member() {
+        let size =
+            |code: &str| found("a.c", "swap:name,c", &format!("struct s x;\nvoid m(void) {{ {code} }}"));
+        assert!(
+            size("printf(\"%zu\", __builtin_object_size(x.name, 0));")
+                .contains("the room from name on is printed")
+        );
+        assert_eq!(size("copy(x.name, q, __builtin_object_size(x.name, 0));"), "");
+    }
+
+    #[test]
+    fn pointers_to_members_hold_offsets() {
+        let run = |body: &str, edit: &str| {
+            let code = format!(
+                "long at(int s::*m) {{ long v = 0; {body} return v; }}\nlong g() {{ return at(&s::b); }}"
+            );
+            found("a.cc", edit, &code)
+        };
+        assert!(run("std::memcpy(&v, &m, sizeof m);", "align:b=64").contains("pointer to a member"));
+        assert!(run("memcpy(&v, &m, sizeof m);", "swap:a,b").contains("pointer to a member"));
+        assert_eq!(run("v = x.*m;", "swap:a,b"), "");
+    }
+
+    #[test]
+    fn addresses_that_a_function_compares() {
+        let run = |body: &str| {
+            let code = format!(
+                "void two(int *p, int *q) {{ {body} }}\nvoid m(struct s *x) {{ two(&x->b, &x->a); }}"
+            );
+            found("a.c", "swap:a,b", &code)
+        };
+        assert!(run("if (p < q) use(p);").contains("two() compares the addresses"));
+        assert!(run("if ((unsigned long)p > (unsigned long)q) use(p);").contains("compares"));
+        assert_eq!(run("if (*p < *q) use(p);"), "");
+        assert_eq!(run("if (p != q) use(p); *p -= 1;"), "");
+        assert_eq!(run("int t = *p; *p = *q; *q = t;"), "");
+    }
+}
