@@ -35,6 +35,7 @@ pub mod guards;
 pub mod heap;
 pub mod latches;
 mod lockfree;
+mod locks;
 pub mod marks;
 pub mod mem;
 pub mod monitors;

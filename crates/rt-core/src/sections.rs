@@ -6,12 +6,12 @@
 //! keys of the thread's table are hidden: every access takes the slow path, which notes the visit and then records as
 //! always. No other access pays for it, and the counts are the same with and without.
 
-use crate::arena::{alloc, at, cap, header, lost, reference};
+use crate::arena::{at, cap, header, lost, reference};
 use crate::counting::counting;
 use crate::mem::take;
-use crate::sampling;
 use crate::thread::{Entered, now};
 use crate::wire::*;
+use crate::{locks, sampling};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Sections kept of one lock: the first number while the thread has few, then fewer per lock.
@@ -24,12 +24,8 @@ const WINDOWS: u32 = 16;
 const WINDOW_SHIFT: u32 = 12;
 /// Accesses of a window.
 const WINDOW_ACCESSES: u64 = 1024;
-/// Locks per thread (log2).
-const LOCKS_BITS_MAX: u32 = 12;
-/// Slots in which a lock is looked for: three quarters of them are taken at most, so that runs are short.
-const PROBES: usize = 64;
 /// Share of the memory cap that all of this may take.
-const MEMORY_SHARE: u64 = 16;
+pub(crate) const MEMORY_SHARE: u64 = 16;
 
 /// The calling thread has taken `addr`, perhaps together with other readers.
 pub fn taken(entered: &Entered, addr: u64, shared: bool) {
@@ -55,7 +51,7 @@ pub fn missed(entered: &Entered, addr: u64, shared: bool) {
         forget(t);
         if counting() && sampling::within(t) {
             let mut unseen = Held { addr, times: 1, shared: shared as u32 };
-            let l = known(t, &raw mut unseen);
+            let l = locks::known(t, &raw mut unseen);
             if !l.is_null() {
                 // The next one that is seen is traced instead.
                 (*l).next += ((*l).next == (*l).count) as u64;
@@ -80,7 +76,7 @@ pub fn given_up(entered: &Entered, addr: u64) {
 }
 
 /// Memory of locks, sections and visits so far, bytes.
-fn section_bytes() -> u64 {
+pub(crate) fn section_bytes() -> u64 {
     // SAFETY: a recording thread has a mapped header; all use this cell as an atomic.
     unsafe { AtomicU64::from_ptr(&raw mut (*header()).section_bytes) }.load(Relaxed)
 }
@@ -198,7 +194,7 @@ pub unsafe fn reset(t: *mut Live) {
 unsafe fn start(t: *mut Live, h: *mut Held) {
     // SAFETY: the caller's promise.
     unsafe {
-        let l = known(t, h);
+        let l = locks::known(t, h);
         if l.is_null() {
             return;
         }
@@ -208,31 +204,6 @@ unsafe fn start(t: *mut Live, h: *mut Held) {
             (*t).section_shared = (*h).shared;
             trace(t, l, n);
         }
-    }
-}
-
-/// The thread's entry for a lock; null where there is no room.
-///
-/// # Safety
-/// As for [`start`].
-#[inline(always)]
-unsafe fn known(t: *mut Live, h: *const Held) -> *mut Lock {
-    // SAFETY: the cache has 16 entries and the index four bits; an entry names a lock of the table that is in use:
-    // `grow` clears it.
-    unsafe {
-        // What readers do differs from what writers do: each has a sample of its own.
-        let addr = (*h).addr | if (*h).shared != 0 { LOCK_SHARED } else { 0 };
-        let c = (&raw mut (*t).lock_cache[0]).add((addr >> 3 ^ addr >> 9) as usize & 15);
-        if (*c).addr != addr {
-            let l = lock_of(t, addr);
-            if l.is_null() {
-                lost(LOST_LOCKS, 1);
-                return l;
-            }
-            (*c).addr = addr;
-            (*c).at = l as u64;
-        }
-        (*c).at as *mut Lock
     }
 }
 
@@ -329,7 +300,7 @@ pub(crate) unsafe fn begin_window(t: *mut Live) {
         }
         let full = section_bytes() > cap() / MEMORY_SHARE / 2 && (*t).free_sections == 0;
         let none = (*header()).operations == 0 || full;
-        let l = if none { core::ptr::null_mut() } else { lock_of(t, NO_LOCK) };
+        let l = if none { core::ptr::null_mut() } else { locks::lock_of(t, NO_LOCK) };
         if l.is_null() {
             (*t).window_vt = u64::MAX;
             return;
@@ -647,90 +618,5 @@ unsafe fn halve(t: *mut Live, l: *mut Lock) {
             (*s).next = (*t).free_sections;
             (*t).free_sections = r;
         }
-    }
-}
-
-#[inline(always)]
-fn hash(addr: u64) -> usize {
-    (addr >> 3 ^ addr >> 12) as usize
-}
-
-/// The thread's entry of a lock, made if need be; null without room.
-///
-/// # Safety
-/// `t` is the calling thread's, which is inside the recorder.
-#[cold]
-unsafe fn lock_of(t: *mut Live, addr: u64) -> *mut Lock {
-    // SAFETY: indices are masked to the table's size; only this thread takes places in it.
-    unsafe {
-        let info = (*t).info_at as *mut ThreadInfo;
-        if (*info).locks == 0 || (*info).locks_count * 4 >= 3 << (*info).locks_bits {
-            grow(t, info);
-        }
-        if (*info).locks == 0 {
-            return core::ptr::null_mut();
-        }
-        // A full table would be searched from end to end for every lock that is not in it.
-        let full = (*info).locks_count * 4 >= 3 << (*info).locks_bits;
-        let mask = (1usize << (*info).locks_bits) - 1;
-        let table = at::<Lock>((*info).locks);
-        let mut i = hash(addr) & mask;
-        for _ in 0..PROBES.min(mask + 1) {
-            let l = table.add(i);
-            if (*l).addr == addr {
-                return l;
-            }
-            if (*l).addr == 0 {
-                if full {
-                    break;
-                }
-                (*l).addr = addr;
-                (*info).locks_count += 1;
-                return l;
-            }
-            i = (i + 1) & mask;
-        }
-        core::ptr::null_mut()
-    }
-}
-
-/// Doubles the table; no section is open here.
-///
-/// # Safety
-/// `t` is the calling thread's, which is inside the recorder; `info` is its description.
-unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
-    // SAFETY: the new table is this thread's alone until `locks` names it; no section is open, so that nothing points
-    // into the old.
-    unsafe {
-        let old_bits = (*info).locks_bits;
-        let bits = if (*info).locks == 0 { 3 } else { old_bits + 1 };
-        let bytes = (size_of::<Lock>() as u64) << bits;
-        if bits > LOCKS_BITS_MAX || section_bytes() + bytes > cap() / MEMORY_SHARE {
-            return;
-        }
-        let new = if bytes <= 4096 { take(t, bytes) } else { alloc(bytes) };
-        if new == 0 {
-            return;
-        }
-        AtomicU64::from_ptr(&raw mut (*header()).section_bytes).fetch_add(bytes, Relaxed);
-        if (*info).locks != 0 {
-            let old = at::<Lock>((*info).locks);
-            for k in 0..1usize << old_bits {
-                let from = old.add(k);
-                if (*from).addr != 0 {
-                    let mut i = hash((*from).addr) & ((1 << bits) - 1);
-                    while (*(new as *mut Lock).add(i)).addr != 0 {
-                        i = (i + 1) & ((1 << bits) - 1);
-                    }
-                    core::ptr::copy_nonoverlapping(from, (new as *mut Lock).add(i), 1);
-                }
-            }
-        }
-        for c in &mut (*t).lock_cache {
-            c.addr = 0;
-        }
-        // A reader must never see a size that does not fit the table: a small size over a big table is safe.
-        (*info).locks = reference(new);
-        (*info).locks_bits = bits;
     }
 }

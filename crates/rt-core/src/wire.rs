@@ -248,9 +248,8 @@ pub struct ThreadInfo {
     /// Accesses that were passed over because counting was off.
     pub skipped: u64,
     pub name: [u8; 16],
-    /// How often it had waited when it created its latest thread.
+    /// How often it had waited when it created its latest thread. 1 if nobody joins it.
     pub waits: u64,
-    /// 1 if nobody joins it.
     pub detached: u32,
 }
 
