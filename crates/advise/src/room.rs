@@ -55,11 +55,11 @@ pub(crate) fn lacking(scene: &Scene<'_>, layout: &dyn Layout) -> Option<String> 
 
 #[cfg(test)]
 mod tests {
-    use crate::advice::{Options, advise};
-    use tussle_evidence::{Basis, sample::Sample};
+    use crate::advice::{Options, Report, advise};
+    use tussle_evidence::{Access, Basis, Evidence, sample::Sample};
 
-    #[test]
-    fn memory_of_a_size_in_bytes_does_not_grow() {
+    /// Two threads that write each its half of a struct of 16 bytes in a block of so many.
+    fn pair_in(bytes: u64, basis: Basis) -> Evidence {
         let mut s = Sample::new(1000);
         let main = s.thread("main", None);
         let start = s.code("run", "run.c", 9, &[]);
@@ -67,17 +67,22 @@ mod tests {
         let long = s.long();
         let site = s.code("make", "make.c", 12, &[]);
         let ty = s.structure("pair", 16, &[("a", long, 0), ("b", long, 8)]);
-        let o = s.heap(0x1000, 16, Some(ty), 1, 64, Some(site));
+        let o = s.heap(0x1000, bytes, Some(ty), 1, 64, Some(site));
         s.access(o, 0, 8, one, (0, 100_000), [0, 50_000, 0]);
         s.access(o, 8, 8, two, (0, 100_000), [0, 50_000, 0]);
-        let recorded = s.evidence();
-        let ask = |basis| {
-            let mut e = recorded.clone();
-            e.objects[o as usize].basis = Some(basis);
-            advise(&e, "pair", &Options::default()).unwrap()
-        };
-        assert!(ask(Basis::Sizeof).advices.iter().any(|a| a.size_after > 16));
-        let report = ask(Basis::Allocation);
+        let mut e = s.evidence();
+        e.objects[o as usize].basis = Some(basis);
+        e
+    }
+
+    fn ask(e: &Evidence) -> Report {
+        advise(e, "pair", &Options::default()).unwrap()
+    }
+
+    #[test]
+    fn memory_of_a_size_in_bytes_does_not_grow() {
+        assert!(ask(&pair_in(16, Basis::Sizeof)).advices.iter().any(|a| a.size_after > 16));
+        let report = ask(&pair_in(16, Basis::Allocation));
         assert!(report.advices.iter().all(|a| a.size_after <= 16), "{:?}", report.advices);
         let told = |n: &String| n.contains("make.c:12") && n.contains("16 bytes");
         assert!(report.notes.iter().any(told), "{:?}", report.notes);
@@ -85,24 +90,11 @@ mod tests {
 
     #[test]
     fn a_block_with_room_behind_the_struct_holds_a_larger_one() {
-        let mut s = Sample::new(1000);
-        let main = s.thread("main", None);
-        let start = s.code("run", "run.c", 9, &[]);
-        let (one, two) = (s.worker(main, start), s.worker(main, start));
-        let long = s.long();
-        let site = s.code("make", "make.c", 12, &[]);
-        let ty = s.structure("pair", 16, &[("a", long, 0), ("b", long, 8)]);
-        let o = s.heap(0x1000, 128, Some(ty), 1, 64, Some(site));
-        s.access(o, 0, 8, one, (0, 100_000), [0, 50_000, 0]);
-        s.access(o, 8, 8, two, (0, 100_000), [0, 50_000, 0]);
-        let mut recorded = s.evidence();
-        recorded.objects[o as usize].basis = Some(Basis::Allocation);
-        let ask = |e: &_| advise(e, "pair", &Options::default()).unwrap();
+        let recorded = pair_in(128, Basis::Allocation);
         let best = ask(&recorded).advices.remove(0);
         assert_eq!((best.size_after, best.live_bytes, best.after.observed), (128, 0, 0.0), "{best:?}");
         let mut used = recorded.clone();
-        let beyond = tussle_evidence::Access { offset: 120, ..recorded.accesses[0].clone() };
-        used.accesses.push(beyond);
+        used.accesses.push(Access { offset: 120, ..recorded.accesses[0].clone() });
         let report = ask(&used);
         assert!(report.advices.is_empty() && report.refused.is_some(), "{:?}", report.advices);
     }
