@@ -20,7 +20,9 @@ pub struct Outcome {
 impl Outcome {
     pub fn new(status: i32, report: &[u8], own: &str, pair: Option<&[String; 2]>) -> Outcome {
         let view: serde_json::Value = serde_json::from_slice(report).unwrap_or_default();
-        let rows = view["lines"].as_array().cloned().unwrap_or_default();
+        let rows_of = |key: &str| view[key].as_array().cloned().unwrap_or_default();
+        // A fight that this run's addresses hid is a case, too.
+        let (rows, latent) = (rows_of("lines"), rows_of("latent"));
         let class = |r: &serde_json::Value| {
             let text = |key: &str| r[key].as_str().unwrap_or_default().to_string();
             if r["class"].is_string() { text("class") } else { text("sharing") }
@@ -39,7 +41,7 @@ impl Outcome {
         });
         Outcome {
             status,
-            named: rows.iter().filter(helps).any(names),
+            named: rows.iter().filter(helps).chain(&latent).any(names),
             classes: rows.iter().map(class).collect(),
             own: own.collect(),
             broken_next: None,
