@@ -308,6 +308,11 @@ pub(crate) fn is_lock(s: &'static Slot) -> bool {
     ring(s, NO_LOCK).load(Relaxed) == 0 && ring(s, RELEASES).load(Relaxed) >= LOCKED_MIN
 }
 
+/// A lock whose word is 0 when it is free: other numbers may be permits of a semaphore.
+fn is_plain_lock(s: &'static Slot) -> bool {
+    is_lock(s) && s.free.load(Relaxed) == 0
+}
+
 /// The calling thread is about to change a watched word to `to`; `from` is what one instruction will find there.
 pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
     // SAFETY: the look is one of the thread's own, below LOOKS; what threads share are the slot's atomics.
@@ -391,7 +396,8 @@ fn mark(s: &'static Slot, (from, to): (u64, u64), me: u64) {
     let (taken, marks) = (ring(s, TAKEN_TO).load(Relaxed), from ^ to);
     let others = ![0, me].contains(&holder(s).load(Relaxed));
     let adds = to & from == from && marks & (taken | s.free.load(Relaxed)) == 0;
-    if others && is_lock(s) && readers(s) == 0 && unmarked(s, from) == unmarked(s, taken) && adds {
+    // Two threads may meet before either has proven it a lock.
+    if others && readers(s) == 0 && unmarked(s, from) == unmarked(s, taken) && adds {
         s.marks.fetch_or(marks, Relaxed);
     }
 }
@@ -498,8 +504,9 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
     }
     if holder == 0 {
         // Code that is not instrumented took it: the slow path of a mutex of Rust's library, say.
-        if is_lock(s) && !from.is_some_and(|from| is_free(s, from)) {
+        if is_plain_lock(s) && !from.is_some_and(|from| is_free(s, from)) {
             sections::missed(entered, addr, false);
+            releases(s).fetch_add(1, Relaxed);
         }
         return;
     }
@@ -530,7 +537,7 @@ fn given_by_another(entered: &Entered, s: &'static Slot, addr: u64, from: Option
     if readers(s) != 0 {
         return;
     }
-    if is_lock(s) && releases(s).load(Relaxed) >= OWN_RELEASES_MIN * (s.c.load(Relaxed) + 1) {
+    if is_plain_lock(s) && releases(s).load(Relaxed) >= OWN_RELEASES_MIN * (s.c.load(Relaxed) + 1) {
         s.c.fetch_add(1, Relaxed);
         return sections::missed(entered, addr, false);
     }

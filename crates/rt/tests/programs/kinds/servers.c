@@ -367,7 +367,8 @@ static int services(void) {
         printf("%ld\n", (long)r);
     }
     glob_t g;
-    printf("%d %d\n", glob("/etc/pass*d", 0, NULL, &g), (int)g.gl_pathc > 0);
+    int globbed = glob("/etc/pass*d", 0, NULL, &g);
+    printf("%d %d\n", globbed, (int)g.gl_pathc > 0);
     globfree(&g);
     ftw("/etc", walk, 10);
     printf("%d\n", walked);
