@@ -2,9 +2,8 @@
 //! would all seem to run at once. A thread whose creator waited meanwhile (slept, accepted a connection) begins after
 //! all detached ones that had ended by then. Where it did not wait, only the scheduler put one before the other.
 
-use crate::arena::{at, header};
 use crate::sys;
-use crate::thread::{Entered, clock};
+use crate::thread::{Entered, clock, latest_of};
 use crate::wire::*;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -29,21 +28,15 @@ pub fn reset_after_fork() {
 /// The header is mapped.
 pub unsafe fn detached(_: &Entered, tp: u64) {
     early(tp).store(tp, SeqCst);
-    // SAFETY: threads in the list stay in the mapping; what others write is read and written as atomics.
+    // SAFETY: the caller's promise; what is found is in the list, and what others write of it are atomics.
     unsafe {
-        let mut i = AtomicU32::from_ptr(&raw mut (*header()).threads).load(Acquire);
-        while i != 0 {
-            let info = at::<ThreadInfo>(i);
-            if (*info).tp == tp {
-                // One that has ended may be an earlier one, whose stack the new one has.
-                if AtomicU32::from_ptr(&raw mut (*info).live).load(SeqCst) != 0 {
-                    early(tp).store(0, SeqCst);
-                }
-                flag(info).store(1, SeqCst);
-                return ended(info);
-            }
-            i = (*info).next;
+        let Some(info) = latest_of(tp) else { return };
+        // One that has ended may be an earlier one, whose stack the new one has.
+        if AtomicU32::from_ptr(&raw mut (*info).live).load(SeqCst) != 0 {
+            early(tp).store(0, SeqCst);
         }
+        flag(info).store(1, SeqCst);
+        ended(info)
     }
 }
 

@@ -11,17 +11,17 @@ const LOCKS_BITS_MAX: u32 = 12;
 /// Slots in which a lock is looked for: three quarters of them are taken at most, so that runs are short.
 const PROBES: usize = 64;
 
-/// The thread's entry for a lock; null where there is no room.
+/// The thread's entry for a lock, taken alone or together with other readers; null where there is no room.
 ///
 /// # Safety
-/// `t` is the calling thread's, which is inside the recorder; `h` is one of its locks.
+/// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
-pub(crate) unsafe fn known(t: *mut Live, h: *const Held) -> *mut Lock {
+pub(crate) unsafe fn known(t: *mut Live, addr: u64, shared: bool) -> *mut Lock {
     // SAFETY: the cache has 16 entries and the index four bits; an entry names a lock of the table that is in use:
     // `grow` clears it.
     unsafe {
         // What readers do differs from what writers do: each has a sample of its own.
-        let addr = (*h).addr | if (*h).shared != 0 { LOCK_SHARED } else { 0 };
+        let addr = addr | if shared { LOCK_SHARED } else { 0 };
         let c = (&raw mut (*t).lock_cache[0]).add((addr >> 3 ^ addr >> 9) as usize & 15);
         if (*c).addr != addr {
             let l = lock_of(t, addr);

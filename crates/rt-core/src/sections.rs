@@ -50,8 +50,7 @@ pub fn missed(entered: &Entered, addr: u64, shared: bool) {
         }
         forget(t);
         if counting() && sampling::within(t) {
-            let mut unseen = Held { addr, times: 1, shared: shared as u32 };
-            let l = locks::known(t, &raw mut unseen);
+            let l = locks::known(t, addr, shared);
             if !l.is_null() {
                 // The next one that is seen is traced instead.
                 (*l).next += ((*l).next == (*l).count) as u64;
@@ -194,7 +193,7 @@ pub unsafe fn reset(t: *mut Live) {
 unsafe fn start(t: *mut Live, h: *mut Held) {
     // SAFETY: the caller's promise.
     unsafe {
-        let l = locks::known(t, h);
+        let l = locks::known(t, (*h).addr, (*h).shared != 0);
         if l.is_null() {
             return;
         }

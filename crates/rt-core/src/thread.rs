@@ -358,17 +358,26 @@ pub unsafe fn end(t: *mut Live) {
 /// # Safety
 /// The header is mapped.
 pub unsafe fn vt_of(tp: u64) -> u64 {
+    // SAFETY: the caller's promise; what is found is in the list.
+    unsafe { latest_of(tp).map_or(0, |info| clock(info)) }
+}
+
+/// The latest thread with this thread pointer.
+///
+/// # Safety
+/// The header is mapped.
+pub(crate) unsafe fn latest_of(tp: u64) -> Option<*mut ThreadInfo> {
     // SAFETY: threads in the list stay in the mapping; what others write is read as atomics.
     unsafe {
         let mut i = AtomicU32::from_ptr(&raw mut (*header()).threads).load(Acquire);
         while i != 0 {
             let info = at::<ThreadInfo>(i);
             if (*info).tp == tp {
-                return clock(info);
+                return Some(info);
             }
             i = (*info).next;
         }
-        0
+        None
     }
 }
 

@@ -4,8 +4,9 @@
 
 mod common;
 
-use common::{How, Lab, observed, total_e};
+use common::{How, Lab, Ran, observed, total_e};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 const STORES: f64 = 320_000.0;
 
@@ -29,9 +30,16 @@ const ATOMICS: [&str; 13] = [
 /// Of a mutex and conditions.
 const MONITORS: [&str; 6] = ["SEMAPHORE", "WOKEN_AFTER", "READERS", "TICKETS", "TURNS", "OWN_TURNS"];
 
+/// Runs a program while no other one of this file runs: who has a CPU when decides what locks show.
+fn alone(lab: &Lab, exe: &Path) -> Ran {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    lab.run(exe, &[], How::default())
+}
+
 /// E as a share of the stores.
 fn share(lab: &Lab, exe: &Path) -> f64 {
-    let ran = lab.run(exe, &[], How::default());
+    let ran = alone(lab, exe);
     assert_eq!((ran.status, &ran.unusable[..]), (0, &[][..]));
     total_e(&observed(&ran.evidence), false) / STORES
 }
@@ -150,7 +158,7 @@ fn who_only_lets_others_go_on_holds_nothing() {
 
 /// Stores of a run under a lock, and all.
 fn stores_held(lab: &Lab, exe: &Path) -> (u64, u64) {
-    let rows = lab.run(exe, &[], How::default()).evidence.accesses;
+    let rows = alone(lab, exe).evidence.accesses;
     let under = rows.iter().filter(|a| a.held.is_some()).map(|a| a.writes).sum();
     (under, rows.iter().map(|a| a.writes).sum())
 }

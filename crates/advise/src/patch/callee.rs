@@ -109,8 +109,8 @@ impl Uses<'_, '_, '_> {
                 let before = |n: usize| code.text(j.wrapping_sub(n));
                 let pointer = (before(2), before(1), code.text(j + 1)) == ("(", "*", ")");
                 let open = if pointer { j + 2 } else { j + 1 };
-                let typed = j > 0 && (code.is_word(j - 1) && before(1) != "return" || before(1) == "*");
-                let close = code.closing(open).filter(|_| code.text(open) == "(" && (pointer || typed))?;
+                let known = pointer || code.is_typed(j);
+                let close = code.closing(open).filter(|_| code.text(open) == "(" && known)?;
                 let declares = pointer || matches!(code.text(close + 1), ";" | "__attribute__");
                 let &(from, to) = code.arguments(open).get(index).filter(|_| declares)?;
                 let star = (from..to).any(|k| code.text(k) == "*");

@@ -104,11 +104,8 @@ impl Overlay<'_, '_, '_> {
             let code = Code::new(&source);
             code.places(name).iter().find_map(|&j| {
                 let open = j + 1 + usize::from(code.text(j + 1) == ")");
-                let declares = j > 0
-                    && (code.is_word(j - 1) && code.text(j.wrapping_sub(1)) != "return"
-                        || code.text(j.wrapping_sub(1)) == "*");
-                let &(from, to) =
-                    code.arguments(open).get(index).filter(|_| declares && code.text(open) == "(")?;
+                let declares = code.is_typed(j) && code.text(open) == "(";
+                let &(from, to) = code.arguments(open).get(index).filter(|_| declares)?;
                 let stars = (from..to).filter(|&k| code.text(k) == "*").count();
                 let word = (from..to).find(|&k| code.is_word(k) && !QUALIFIERS.contains(&code.text(k)))?;
                 (stars == 1).then(|| code.text(word).to_string())

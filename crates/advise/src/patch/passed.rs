@@ -120,10 +120,7 @@ fn is_definition(code: &Code<'_, '_>, i: usize) -> bool {
 /// `int f();`
 fn is_unprototyped(code: &Code<'_, '_>, i: usize) -> bool {
     let empty = (code.text(i + 1), code.text(i + 2), code.text(i + 3)) == ("(", ")", ";");
-    let typed = i > 0
-        && code.text(i.wrapping_sub(1)) != "return"
-        && (code.is_word(i - 1) || code.text(i.wrapping_sub(1)) == "*");
-    empty && typed && !code.source.text.contains("::")
+    empty && code.is_typed(i) && !code.source.text.contains("::")
 }
 
 fn is_static(code: &Code<'_, '_>, i: usize) -> bool {
@@ -137,10 +134,6 @@ fn mapping<'a>(code: &Code<'_, 'a>) -> impl Iterator<Item = &'a str> {
     calls.filter_map(|i| {
         let close = code.closing(i + 1).filter(|_| code.text(i + 1) == "(")?;
         let private = |j: usize| matches!(code.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20");
-        let (body, _) = code.function(i);
-        let start = code.start_of(body);
-        let name = (start..body).find(|&j| code.is_word(j) && code.text(j + 1) == "(")?;
-        let void = (start..name).any(|j| code.text(j) == "void") && code.text(name.wrapping_sub(1)) == "*";
-        (void && !(i..close).any(private)).then(|| code.text(name))
+        code.void_function(i).filter(|_| !(i..close).any(private))
     })
 }

@@ -190,6 +190,21 @@ impl<'s, 'a> Code<'s, 'a> {
         (from, self.matching(from, ["{", "}"], BODY_TOKENS_MAX).unwrap_or(most))
     }
 
+    /// Name of the function around a call, if it returns a `void *`.
+    pub(super) fn void_function(&self, call: usize) -> Option<&'a str> {
+        let (body, _) = self.function(call);
+        let start = self.start_of(body);
+        let name = (start..body).find(|&j| self.is_word(j) && self.text(j + 1) == "(")?;
+        let void = (start..name).any(|j| self.text(j) == "void") && self.text(name.wrapping_sub(1)) == "*";
+        void.then(|| self.text(name))
+    }
+
+    /// A type stands before the name at `i`: it is declared there, and not called.
+    pub(super) fn is_typed(&self, i: usize) -> bool {
+        let before = || self.text(i - 1);
+        i > 0 && (self.is_word(i - 1) && before() != "return" || before() == "*")
+    }
+
     /// Ranges of the arguments of the call whose `(` is at `open`.
     pub(super) fn arguments(&self, open: usize) -> Vec<(usize, usize)> {
         let Some(close) = self.closing(open) else { return Vec::new() };

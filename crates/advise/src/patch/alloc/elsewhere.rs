@@ -21,7 +21,7 @@ impl<'t> Wrappers<'t> {
             let source = Source::new(text);
             let code = Code::new(&source);
             for call in ["malloc", "calloc", "realloc"].into_iter().flat_map(|h| code.places(h).to_vec()) {
-                out.functions.extend(function(&code, call));
+                out.functions.extend(code.void_function(call).map(String::from));
                 out.allocators.extend(class_template(&code, call));
             }
         }
@@ -101,15 +101,6 @@ fn is_scope(code: &Code<'_, '_>, j: usize) -> bool {
 fn is_local(code: &Code<'_, '_>, j: usize) -> bool {
     let begins = matches!(code.text(j.wrapping_sub(1)), ";" | "{" | "}" | "struct" | "class" | ":" | "const");
     begins && code.is_word(j + 1) && matches!(code.text(j + 2), ";" | "{" | "=" | "(" | "," | "[")
-}
-
-/// Name of the function around a call that is told how many bytes it should give.
-fn function(code: &Code<'_, '_>, call: usize) -> Option<String> {
-    let (body, _) = code.function(call);
-    let start = code.start_of(body);
-    let name = (start..body).find(|&j| code.is_word(j) && code.text(j + 1) == "(")?;
-    let void = (start..name).any(|j| code.text(j) == "void") && code.text(name.wrapping_sub(1)) == "*";
-    void.then(|| code.text(name).to_string())
 }
 
 /// Name of the class template around a call that allocates what its parameter says.
