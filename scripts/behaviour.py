@@ -2,7 +2,7 @@
 """Do patches change what programs do? Random moves in sources of Debian, ten after one another, then the tree's own tests.
 
     scripts/behaviour.py [--batches N] [--moves N] [--seed N] [--work DIR] [PACKAGE..]
-                                                        packages: memcached leveldb redis fmtlib tinyproxy
+                                                        packages: memcached leveldb redis fmtlib abseil tinyproxy
 
 Each batch begins with the package as it is. A file of the product is drawn, a struct that it defines and that the build has,
 two of its members and a move; what `tussle fix` patches is applied, until N moves are. Then everything is built, and the
@@ -59,6 +59,22 @@ PACKAGES = {
         tests="for t in build-b/bin/*-test; do timeout 300 ./$t; echo \"exit $? $t\"; done",
         results=[(r"^\[ +(OK|FAILED) +\] (\S+) \(", 2), (r"^exit (\d+) (\S+)$", 2)],
         # Everything stands in public headers of a library that can be shared: whoever is built with them is built again.
+        fix=["--abi-ok"],
+    ),
+    # The third of its tests that compiles in a few minutes; not a test of its own test tools among them.
+    "abseil": dict(
+        build=f"[ -e build-b ] || {CMAKE} -DABSL_BUILD_TESTING=ON -DABSL_USE_EXTERNAL_GOOGLETEST=ON -DABSL_FIND_GOOGLETEST=ON"
+        " -DCMAKE_CXX_STANDARD=17 -DCMAKE_CXX_FLAGS='-g1 -O0'; make -C build-b -j2 " + " ".join(
+            f"absl_{name}_test"
+            for name in "spinlock low_level_alloc thread_identity cleanup hashtablez_sampler symbolize demangle flags_flag"
+            " flags_parse flags_commandlineflag sample_recorder periodic_sampler mutex notification barrier blocking_counter"
+            " graphcycles per_thread_sem time status statusor str_format_parser str_format_arg str_split charconv_bigint"
+            " cord cord_rep_btree cord_ring cordz_info cordz_handle random_internal_pool_urbg random_internal_randen_engine"
+            " inlined_vector flat_hash_map layout span any".split()
+        ),
+        programs=[f"build-b/bin/absl_{name}_test" for name in ("cord", "mutex", "flags_parse", "statusor", "time", "symbolize")],
+        tests="for t in build-b/bin/*_test; do timeout 300 ./$t; echo \"exit $? $t\"; done",
+        results=[(r"^\[ +(OK|FAILED) +\] (\S+) \(", 2), (r"^exit (\d+) (\S+)$", 2)],
         fix=["--abi-ok"],
     ),
 }

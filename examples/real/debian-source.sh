@@ -19,9 +19,14 @@ debian_source() {
 	fi
 	# A third-party repository without sources may fail here; what counts is whether the package can be had.
 	apt-get "${options[@]}" update >"$dir/apt/log" 2>&1 || true
-	(cd "$dir/src" && apt-get "${options[@]}" -o APT::Sandbox::User=root source "$package" >>"$dir/apt/log" 2>&1) || {
-		echo "apt-get source $package failed; see $dir/apt/log" >&2
-		return 1
-	}
-	find "$dir/src" -mindepth 1 -maxdepth 1 -type d | head -n 1
+	# A mirror may list a version, mostly of a security update, that it no longer has: then the next older one.
+	local version
+	while read -r version; do
+		if (cd "$dir/src" && apt-get "${options[@]}" -o APT::Sandbox::User=root source "$package=$version" >>"$dir/apt/log" 2>&1); then
+			find "$dir/src" -mindepth 1 -maxdepth 1 -type d | head -n 1
+			return 0
+		fi
+	done < <(apt-cache "${options[@]}" madison "$package" 2>>"$dir/apt/log" | awk '/Sources/ { print $3 }')
+	echo "apt-get source $package failed; see $dir/apt/log" >&2
+	return 1
 }

@@ -632,9 +632,12 @@ impl Editor<'_, '_> {
 
     fn element(&self, bytes: u64) -> String {
         let place = self.source.tokens[self.body.keyword].end;
-        let word = match self.style {
-            AlignStyle::Cpp => format!(" alignas({bytes})"),
-            _ => format!(" __attribute__((aligned({bytes})))"),
+        // What may stand behind a declarator is an attribute; in C++ each alignment may stand here.
+        let fits = |own: &word::Word| own.behind || self.style == AlignStyle::Cpp;
+        let word = match (word::of_file(self.source, bytes, self.body.keyword).filter(fits), self.style) {
+            (Some(own), _) => format!(" {}", own.text),
+            (None, AlignStyle::Cpp) => format!(" alignas({bytes})"),
+            (None, _) => format!(" __attribute__((aligned({bytes})))"),
         };
         splice(self.text(), &[(place..place, &word)])
     }

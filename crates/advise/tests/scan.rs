@@ -499,6 +499,19 @@ fn alignment_in_the_projects_own_word() {
     check("x.hpp", s, "\talignas(64) int b;");
 }
 
+#[test]
+fn elements_have_the_projects_own_word_too() {
+    let own = "#define OWN_LINE __attribute__((aligned(64)))\n";
+    let element = |path: &str, text: &str| edited(path, text, "s", "element=64");
+    let found = element("x.c", &format!("{own}struct t {{ int x OWN_LINE; }};\nstruct s {{ int b; }};\n"));
+    assert!(found.contains("struct OWN_LINE s {"), "{found}");
+    // In C an alignment that stands before a declaration cannot stand at a struct.
+    let before = "#define OWN_LINE _Alignas(64)\nstruct t { OWN_LINE int x; };\nstruct s { int b; };\n";
+    assert!(element("x.c", before).contains("struct __attribute__((aligned(64))) s {"));
+    let cpp = "#define OWN_LINE alignas(64)\nstruct t { OWN_LINE int x; };\nstruct s { int b; };\n";
+    assert!(element("x.cc", cpp).contains("struct OWN_LINE s {"));
+}
+
 /// The text after one edit.
 fn edited(path: &str, text: &str, name: &str, edit: &str) -> String {
     let found = patch::patch(path, text, &target(name), &edits(&[edit]));

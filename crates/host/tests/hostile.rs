@@ -188,6 +188,7 @@ fn comparisons_templates_and_bases() {
         int main() { Slot<long> s; printf(\"%ld\\n\", s.b); }";
     check(slot, "Slot<long>", "swap:a,b", Refused("b uses a"));
     check(slot, "Slot<long>", "align:c=64", Patches);
+    check(slot, "Slot", "align:c=64", Patches);
     let base = "struct B {\n  int a = 1;\n  long b = 2;\n  int c = 3;\n};\n\
         struct D : B { int d = 4; };\nint main() { D d; printf(\"%d\\n\", d.a); }";
     check(base, "B", "c:after:a", Patches);

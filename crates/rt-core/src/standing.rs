@@ -352,7 +352,7 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         went_on_unchanged(t, me);
         let waited = me.went_on.load(Relaxed) == addr;
         learn(entered, me, addr);
-        let latest = others_wait(me, addr, by == By::Store && waited);
+        let latest = others_wait(me, addr, by, waited);
         match all {
             true => let_go(addr),
             false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s)),
@@ -381,7 +381,7 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
 
 /// Whether all other threads wait, one of them perhaps for what is at the address, and the latest of their clocks when
 /// they began to.
-fn others_wait(me: &Standing, addr: u64, takes_turns: bool) -> Option<u64> {
+fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
     // What threads of other processes do nobody knows.
     if WITHOUT.load(Relaxed) != 0 || processes::slot(addr).is_some() {
         return None;
@@ -395,10 +395,11 @@ fn others_wait(me: &Standing, addr: u64, takes_turns: bool) -> Option<u64> {
         let still = clock <= s.mark.load(Relaxed) + IDLE_MAX;
         let may_wait = match s.state.load(Acquire) {
             WAITS => true,
-            NEW => s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed),
+            // An exchange may count who has arrived or ended: whoever is new is just late then.
+            NEW => by != By::Exchange && s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed),
             _ if !still => false,
             // Who was let go by the change after which this thread goes on would miss it now: it waits for another one.
-            LET_GO => (takes_turns && at == addr) || mostly_in_vain(s),
+            LET_GO => (by == By::Store && waited && at == addr) || mostly_in_vain(s),
             POSTED if at != 0 => true,
             CHANGED | POSTED => s.change.load(Relaxed) == CHANGES.load(Relaxed),
             _ => false,

@@ -4,9 +4,8 @@
 
 mod common;
 
-use common::{How, Lab, Ran, observed, total_e};
+use common::{How, Lab, observed, total_e};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 const STORES: f64 = 320_000.0;
 
@@ -30,16 +29,9 @@ const ATOMICS: [&str; 13] = [
 /// Of a mutex and conditions.
 const MONITORS: [&str; 6] = ["SEMAPHORE", "WOKEN_AFTER", "READERS", "TICKETS", "TURNS", "OWN_TURNS"];
 
-/// Runs a program while no other one of this file runs: who has a CPU when decides what locks show.
-fn alone(lab: &Lab, exe: &Path) -> Ran {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    lab.run(exe, &[], How::default())
-}
-
 /// E as a share of the stores.
 fn share(lab: &Lab, exe: &Path) -> f64 {
-    let ran = alone(lab, exe);
+    let ran = lab.run(exe, &[], How::default());
     assert_eq!((ran.status, &ran.unusable[..]), (0, &[][..]));
     total_e(&observed(&ran.evidence), false) / STORES
 }
@@ -73,17 +65,18 @@ fn data_under_a_lock_that_is_handed_over_mostly_moves_with_it() {
     assert!(shares[2] < 0.15, "{shares:?}");
 }
 
-/// One section in eight stores, so that the data moves 0.125 times for each store at most.
+/// One section in eight stores, so that the data moves 0.125 times for each store at most; the sections before the lock is
+/// recognised may double that. Without the lock it is 0.75.
 #[test]
 fn short_sections_are_counted_whether_their_beginning_is_seen_or_not() {
     let Some(lab) = Lab::new() else { return };
     for kind in ["PARKED", "SLOW_UNSEEN"] {
         let exe = lab.build("hand_locks", &[&*format!("-DKIND={kind}"), "-DSHORT"]);
         // Ten times as many stores as in the other programs.
-        let mut shares: Vec<f64> = (0..3).map(|_| share(&lab, &exe) / 10.0).collect();
+        let mut shares: Vec<f64> = (0..5).map(|_| share(&lab, &exe) / 10.0).collect();
         eprintln!("{kind}: {shares:.4?} of the stores");
         shares.sort_by(f64::total_cmp);
-        assert!(shares[1] < 0.15, "{kind}: {shares:?}");
+        assert!(shares[2] < 0.25, "{kind}: {shares:?}");
     }
 }
 
@@ -158,7 +151,7 @@ fn who_only_lets_others_go_on_holds_nothing() {
 
 /// Stores of a run under a lock, and all.
 fn stores_held(lab: &Lab, exe: &Path) -> (u64, u64) {
-    let rows = alone(lab, exe).evidence.accesses;
+    let rows = lab.run(exe, &[], How::default()).evidence.accesses;
     let under = rows.iter().filter(|a| a.held.is_some()).map(|a| a.writes).sum();
     (under, rows.iter().map(|a| a.writes).sum())
 }

@@ -92,6 +92,7 @@ pub fn patch(
     for (n, edit) in edits.iter().enumerate() {
         let s = Source::new(&out.text);
         let item = find(&s, name, line.filter(|_| n == 0))?;
+        for_users(&s, &item, edit)?;
         let changes = match edit {
             Edit::Element { bytes } => aligned(&s, &item, *bytes)?,
             Edit::Align { field, bytes } => {
@@ -106,6 +107,24 @@ pub fn patch(
     }
     out.notes.dedup();
     Ok(out)
+}
+
+/// Builds for users have what changes its place: none of it stands under `cfg(debug_assertions)`.
+fn for_users(s: &Source<'_>, item: &Item, edit: &Edit) -> Result<(), Refusal> {
+    let fields = edit.fields();
+    let changed =
+        if matches!(edit, Edit::Swap { .. }) { &fields[..] } else { &fields[..fields.len().min(1)] };
+    let debug = |f: &Field| (f.tokens.0..f.ty.0).any(|t| s.at(t) == "debug_assertions");
+    match item.fields.iter().find(|f| changed.contains(&f.name.as_str()) && debug(f)) {
+        Some(f) => {
+            let why = format!(
+                "{} stands under cfg(debug_assertions): a patch there does nothing for the others",
+                f.name
+            );
+            Err(refused(&item.name, &why))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Replaces ranges, which do not overlap.

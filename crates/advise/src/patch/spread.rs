@@ -11,7 +11,7 @@ use super::member::{declared, statement_of};
 use super::scan::Code;
 use super::unit::indent_of;
 use super::variable::{MEMBER, refusal};
-use super::{AlignStyle, Editor, Refusal, Target, descend, splice, word};
+use super::{Editor, Refusal, Target, descend, splice, word};
 
 impl Editor<'_, '_> {
     /// `int count[8][4];` as `struct { int value[4] __attribute__((aligned(64))); } count[8];`.
@@ -27,13 +27,7 @@ impl Editor<'_, '_> {
         let (first, rest) = (text(dims[0].clone()), text(dims[0].end..dims[dims.len() - 1].end));
         let space = if element.ends_with('*') { "" } else { " " };
         let value = format!("{element}{space}{MEMBER}{rest}");
-        let member = match (word::of_file(self.source, bytes, self.body.keyword), self.style) {
-            (Some(own), _) if own.behind => format!("{value} {};", own.text),
-            (Some(own), _) => format!("{} {value};", own.text),
-            (None, AlignStyle::Attribute) => format!("{value} __attribute__((aligned({bytes})));"),
-            (None, AlignStyle::C11) => format!("_Alignas({bytes}) {value};"),
-            (None, AlignStyle::Cpp) => format!("alignas({bytes}) {value};"),
-        };
+        let member = word::aligned(self.source, self.style, bytes, self.body.keyword, &value);
         let line = self.text()[..start].rfind('\n').map_or(0, |n| n + 1);
         let (indent, newline) = (indent_of(self.text(), start), self.newline());
         let around = match self.text()[line..start].trim().is_empty() {

@@ -345,11 +345,8 @@ fn element_struct(
     let line_start = code.source.text[..code.range(start).start].rfind('\n').map_or(0, |n| n + 1);
     let indent = super::unit::indent_of(code.source.text, line_start);
     let step = if code.source.text.contains("\n\t") { "\t" } else { "    " };
-    let member = match AlignStyle::of(path, code.source.text) {
-        AlignStyle::Attribute => format!("{element}{space}{MEMBER}{rest} __attribute__((aligned({bytes})));"),
-        AlignStyle::C11 => format!("_Alignas({bytes}) {element}{space}{MEMBER}{rest};"),
-        AlignStyle::Cpp => format!("alignas({bytes}) {element}{space}{MEMBER}{rest};"),
-    };
+    let (style, value) = (AlignStyle::of(path, code.source.text), format!("{element}{space}{MEMBER}{rest}"));
+    let member = word::aligned(code.source, style, bytes, code.token(place).unwrap_or(0), &value);
     let tag = format!("{name}_element");
     let newline = if code.source.text.contains("\r\n") { "\r\n" } else { "\n" };
     let new = match known {

@@ -1,5 +1,6 @@
 //! How a project writes the alignment of a member to a cache line, as its file shows it.
 
+use super::AlignStyle;
 use super::body::{Source, is_keyword, open_conditions};
 use super::lex::Kind;
 
@@ -31,6 +32,17 @@ pub fn of_file(source: &Source<'_>, bytes: u64, at: usize) -> Option<Word> {
         let behind = meant(source.at(used))?.behind;
         Some(Word { text: source.at(used).into(), behind })
     })
+}
+
+/// `declaration` aligned to `bytes`, in the file's own word for it (at token `at`) or else in its style.
+pub fn aligned(source: &Source<'_>, style: AlignStyle, bytes: u64, at: usize, declaration: &str) -> String {
+    match (of_file(source, bytes, at), style) {
+        (Some(own), _) if own.behind => format!("{declaration} {};", own.text),
+        (Some(own), _) => format!("{} {declaration};", own.text),
+        (None, AlignStyle::Attribute) => format!("{declaration} __attribute__((aligned({bytes})));"),
+        (None, AlignStyle::C11) => format!("_Alignas({bytes}) {declaration};"),
+        (None, AlignStyle::Cpp) => format!("alignas({bytes}) {declaration};"),
+    }
 }
 
 /// A macro without parameters that the file defines.

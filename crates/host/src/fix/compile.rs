@@ -419,15 +419,44 @@ fn element(table: &TypeTable, ty: TypeId) -> TypeId {
     }
 }
 
-/// The only type that has this name but for unnamed namespaces, or for the namespaces and classes around it.
+/// The only type that has this name but for unnamed namespaces, or for the namespaces and classes around it; else the only
+/// instance of the template of this name.
 pub(super) fn hidden(table: &TypeTable, name: &str) -> Option<TypeId> {
     let wanted = super::without_unnamed(name);
     let bare = wanted.strip_prefix("struct ").or(wanted.strip_prefix("class ")).unwrap_or(&wanted);
     let inside = |n: &str| n.strip_suffix(bare).is_some_and(|outer| outer.ends_with("::"));
     let same = |n: &str| (n.contains('(') && super::without_unnamed(n) == wanted) || inside(n);
-    let mut all = table.aggregates().filter(|(_, a)| a.name.as_deref().is_some_and(same));
+    let instance = |n: &str| template(n).is_some_and(|t| t == bare || inside(t));
+    only(table, same).or_else(|| only(table, instance))
+}
+
+/// The one type whose name fits.
+fn only(table: &TypeTable, fits: impl Fn(&str) -> bool) -> Option<TypeId> {
+    let mut all = table.aggregates().filter(|(_, a)| !a.declaration && a.name.as_deref().is_some_and(&fits));
     let found = all.next()?.0;
     all.next().is_none().then_some(found)
+}
+
+/// `a::Slot` of `a::Slot<b<u8>>`.
+fn template(instance: &str) -> Option<&str> {
+    let mut closed = 0usize;
+    let opens = |(_, c): &(usize, char)| match c {
+        '>' => {
+            closed += 1;
+            false
+        }
+        '<' => {
+            closed = closed.saturating_sub(1);
+            closed == 0
+        }
+        _ => false,
+    };
+    instance
+        .char_indices()
+        .rev()
+        .find(opens)
+        .filter(|_| instance.ends_with('>'))
+        .map(|(at, _)| &instance[..at])
 }
 
 /// Lines of the keyword and the brace of a struct that has neither a tag nor a typedef.

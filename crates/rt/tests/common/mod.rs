@@ -5,10 +5,15 @@
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{PoisonError, RwLock};
 use tussle_contention::analysis::{Contention, Question, Split, contention};
 use tussle_evidence::Evidence;
 use tussle_rt::RawFile;
 use tussle_rt::convert::{Keep, convert_telling};
+
+/// Who has a CPU when decides what locks and turns show: while a program of this test process runs, no other one does, and
+/// nothing is compiled.
+static MACHINE: RwLock<()> = RwLock::new(());
 
 /// One folder for the binaries of a test process.
 pub struct Lab {
@@ -137,7 +142,9 @@ impl Lab {
                 Ok(())
             });
         }
+        let alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
         let out = c.output().unwrap();
+        drop(alone);
         let status = out.status.code().unwrap_or_else(|| 128 + out.status.signal().unwrap_or(0));
         let (evidence, unusable) = read(session, Keep::Shared);
         let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -146,6 +153,7 @@ impl Lab {
 }
 
 pub fn run_tool(c: &mut Command) {
+    let _busy = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     let out = c.output().unwrap();
     assert!(out.status.success(), "{c:?}:\n{}", String::from_utf8_lossy(&out.stderr));
 }

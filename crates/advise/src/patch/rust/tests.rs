@@ -44,6 +44,11 @@ fn what_is_unclear_is_refused() {
     refused(ffi, "b:first", "calling convention");
     refused("struct A { a: u8 }", "pad=64", "types alone");
     refused("#[repr(C)]\nstruct A { a: u8, /* two */ b: u8 }", "b:first", "shares its line");
+    let debug = "#[repr(C)]\nstruct A {\n    a: u8,\n    #[cfg(debug_assertions)]\n    b: u8,\n}";
+    for edits in ["b:first", "swap:a,b", "align:b=64"] {
+        refused(debug, edits, "cfg(debug_assertions)");
+    }
+    assert!(edit(debug, "A", &["a:after:b"]).is_ok());
     let line = "#[repr(C)]\nstruct A { a: u8, pub b: [u8; 2], c: u64 }";
     let moved = patch(line, "A", None, &["c:first".parse().unwrap()], &Wrapper::Own).expect("a patch").text;
     assert_eq!(moved, "#[repr(C)]\nstruct A { c: u64, a: u8, pub b: [u8; 2] }");
