@@ -65,8 +65,8 @@ fn data_under_a_lock_that_is_handed_over_mostly_moves_with_it() {
     assert!(shares[2] < 0.15, "{shares:?}");
 }
 
-/// One section in eight stores, so that the data moves 0.125 times for each store at most; the sections before the lock is
-/// recognised may double that. Without the lock it is 0.75.
+/// One section in eight stores, so that the data moves 0.125 times for each store at most; the sections before the lock
+/// is recognised may double that. Without the lock it is 0.75.
 #[test]
 fn short_sections_are_counted_whether_their_beginning_is_seen_or_not() {
     let Some(lab) = Lab::new() else { return };

@@ -419,8 +419,8 @@ fn element(table: &TypeTable, ty: TypeId) -> TypeId {
     }
 }
 
-/// The only type that has this name but for unnamed namespaces, or for the namespaces and classes around it; else the only
-/// instance of the template of this name.
+/// The only type that has this name but for unnamed namespaces, or for the namespaces and classes around it; else the
+/// only instance of the template of this name.
 pub(super) fn hidden(table: &TypeTable, name: &str) -> Option<TypeId> {
     let wanted = super::without_unnamed(name);
     let bare = wanted.strip_prefix("struct ").or(wanted.strip_prefix("class ")).unwrap_or(&wanted);

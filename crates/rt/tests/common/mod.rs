@@ -11,8 +11,8 @@ use tussle_evidence::Evidence;
 use tussle_rt::RawFile;
 use tussle_rt::convert::{Keep, convert_telling};
 
-/// Who has a CPU when decides what locks and turns show: while a program of this test process runs, no other one does, and
-/// nothing is compiled.
+/// Who has a CPU when decides what locks and turns show: while a program of this test process runs, no other one does,
+/// and nothing is compiled.
 static MACHINE: RwLock<()> = RwLock::new(());
 
 /// One folder for the binaries of a test process.
