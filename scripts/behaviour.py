@@ -18,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent.parent
 TUSSLE = os.environ.get("TUSSLE", str(HERE / "target/release/tussle"))
 FOREIGN = ("test", "bench", "fuzz", "example", "deps/", "third_party", "build-b/", "tools/")
 CMAKE = "cmake -S . -B build-b -DCMAKE_BUILD_TYPE=Debug"
+GTEST = [(r"^\[ +(OK|FAILED) +\] (\S+) \(", 2), (r"^exit (\d+) (\S+)$", 2)]
 # How each is built, the programs whose types are drawn from, how it is tested, what its results look like, more options of fix.
 PACKAGES = {
     "memcached": dict(
@@ -40,7 +41,7 @@ PACKAGES = {
         programs=["build-b/db_test", "build-b/leveldb_tests", "build-b/leveldbutil"],
         tests="for t in build-b/*_test build-b/leveldb_tests; do [ ! -x $t ] || case $t in *issue178*) ;; *)"
         " timeout 600 ./$t; echo \"exit $? $t\";; esac; done",
-        results=[(r"^\[ +(OK|FAILED) +\] (\S+) \(", 2), (r"^exit (\d+) (\S+)$", 2)],
+        results=GTEST,
     ),
     "redis": dict(
         build="make -C src -j2 MALLOC=libc OPTIMIZATION=-O1 USE_SYSTEMD=no BUILD_TLS=no redis-server redis-cli redis-benchmark",
@@ -57,11 +58,11 @@ PACKAGES = {
         " xchar-test format-impl-test format-test",
         programs=["build-b/bin/core-test", "build-b/bin/scan-test", "build-b/bin/args-test"],
         tests="for t in build-b/bin/*-test; do timeout 300 ./$t; echo \"exit $? $t\"; done",
-        results=[(r"^\[ +(OK|FAILED) +\] (\S+) \(", 2), (r"^exit (\d+) (\S+)$", 2)],
+        results=GTEST,
         # Everything stands in public headers of a library that can be shared: whoever is built with them is built again.
         fix=["--abi-ok"],
     ),
-    # The third of its tests that compiles in a few minutes; not a test of its own test tools among them.
+    # Tests of a third of its parts, so that a batch is built in minutes. Public headers, as above.
     "abseil": dict(
         build=f"[ -e build-b ] || {CMAKE} -DABSL_BUILD_TESTING=ON -DABSL_USE_EXTERNAL_GOOGLETEST=ON -DABSL_FIND_GOOGLETEST=ON"
         " -DCMAKE_CXX_STANDARD=17 -DCMAKE_CXX_FLAGS='-g1 -O0'; make -C build-b -j2 " + " ".join(
@@ -74,7 +75,7 @@ PACKAGES = {
         ),
         programs=[f"build-b/bin/absl_{name}_test" for name in ("cord", "mutex", "flags_parse", "statusor", "time", "symbolize")],
         tests="for t in build-b/bin/*_test; do timeout 300 ./$t; echo \"exit $? $t\"; done",
-        results=[(r"^\[ +(OK|FAILED) +\] (\S+) \(", 2), (r"^exit (\d+) (\S+)$", 2)],
+        results=GTEST,
         fix=["--abi-ok"],
     ),
 }

@@ -602,17 +602,12 @@ impl Editor<'_, '_> {
         }
         let s = &self.statements[at];
         let (first, last) = (self.source.tokens[s.first].start, member::declarator_end(self.source, s));
-        if let Some(own) = word::of_file(self.source, bytes, self.body.keyword) {
-            let text = if own.behind { format!(" {}", own.text) } else { format!("{} ", own.text) };
-            let place = if own.behind { last } else { first };
-            return Ok(splice(self.text(), &[(place..place, &text)]));
-        }
-        let (place, word) = match self.style {
-            AlignStyle::Attribute => (last, format!(" __attribute__((aligned({bytes})))")),
-            AlignStyle::C11 => (first, format!("_Alignas({bytes}) ")),
-            AlignStyle::Cpp => (first, format!("alignas({bytes}) ")),
+        let word = word::of(self.source, self.style, bytes, self.body.keyword);
+        let (place, text) = match word.behind {
+            true => (last, format!(" {}", word.text)),
+            false => (first, format!("{} ", word.text)),
         };
-        Ok(splice(self.text(), &[(place..place, &word)]))
+        Ok(splice(self.text(), &[(place..place, &text)]))
     }
 
     /// Bytes before a member: above its comments, or on its line if it shares that.
@@ -634,12 +629,9 @@ impl Editor<'_, '_> {
         let place = self.source.tokens[self.body.keyword].end;
         // What may stand behind a declarator is an attribute; in C++ each alignment may stand here.
         let fits = |own: &word::Word| own.behind || self.style == AlignStyle::Cpp;
-        let word = match (word::of_file(self.source, bytes, self.body.keyword).filter(fits), self.style) {
-            (Some(own), _) => format!(" {}", own.text),
-            (None, AlignStyle::Cpp) => format!(" alignas({bytes})"),
-            (None, _) => format!(" __attribute__((aligned({bytes})))"),
-        };
-        splice(self.text(), &[(place..place, &word)])
+        let own = word::of_file(self.source, bytes, self.body.keyword).filter(fits);
+        let word = own.unwrap_or_else(|| self.style.but_c11().word(bytes));
+        splice(self.text(), &[(place..place, &format!(" {}", word.text))])
     }
 
     fn pad(&self, bytes: u64) -> String {

@@ -111,11 +111,13 @@ pub fn patch(
 
 /// Builds for users have what changes its place: none of it stands under `cfg(debug_assertions)`.
 fn for_users(s: &Source<'_>, item: &Item, edit: &Edit) -> Result<(), Refusal> {
-    let fields = edit.fields();
-    let changed =
-        if matches!(edit, Edit::Swap { .. }) { &fields[..] } else { &fields[..fields.len().min(1)] };
+    let changes = |name: &String| match edit {
+        Edit::Move { field, .. } | Edit::Align { field, .. } => name == field,
+        Edit::Swap { a, b } => name == a || name == b,
+        _ => false,
+    };
     let debug = |f: &Field| (f.tokens.0..f.ty.0).any(|t| s.at(t) == "debug_assertions");
-    match item.fields.iter().find(|f| changed.contains(&f.name.as_str()) && debug(f)) {
+    match item.fields.iter().find(|f| changes(&f.name) && debug(f)) {
         Some(f) => {
             let why = format!(
                 "{} stands under cfg(debug_assertions): a patch there does nothing for the others",

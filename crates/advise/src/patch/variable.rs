@@ -250,14 +250,12 @@ fn align(file: &(&str, Code<'_, '_>), place: usize, bytes: u64) -> Result<Change
     let text = code.source.text;
     let behind = code.range(declarator_end(code, place).saturating_sub(1)).end;
     let start = code.range(code.statement(place).0).start;
-    let own = word::of_file(code.source, bytes, code.token(place).unwrap_or(0));
-    let style = AlignStyle::of(path, text);
-    let attribute = format!("__attribute__((aligned({bytes})))");
-    let change = match (own, style) {
-        (Some(own), _) if own.behind => (behind..behind, format!(" {}", own.text)),
-        (Some(own), _) if is_alone(code, place) => (start..start, format!("{} ", own.text)),
-        (_, AlignStyle::Cpp) if is_alone(code, place) => (start..start, format!("alignas({bytes}) ")),
-        _ => (behind..behind, format!(" {attribute}")),
+    let style = AlignStyle::of(path, text).but_c11();
+    let word = word::of(code.source, style, bytes, code.token(place).unwrap_or(0));
+    let change = match word.behind {
+        true => (behind..behind, format!(" {}", word.text)),
+        false if is_alone(code, place) => (start..start, format!("{} ", word.text)),
+        false => (behind..behind, format!(" {}", AlignStyle::Attribute.word(bytes).text)),
     };
     let lines = vec![code.line(place)];
     Ok(Changed { path: path.to_string(), text: splice(text, &[(change.0, change.1.as_str())]), lines })

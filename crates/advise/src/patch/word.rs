@@ -34,14 +34,34 @@ pub fn of_file(source: &Source<'_>, bytes: u64, at: usize) -> Option<Word> {
     })
 }
 
-/// `declaration` aligned to `bytes`, in the file's own word for it (at token `at`) or else in its style.
+/// The file's own word for an alignment to `bytes` (at token `at`), else that of its style.
+pub fn of(source: &Source<'_>, style: AlignStyle, bytes: u64, at: usize) -> Word {
+    of_file(source, bytes, at).unwrap_or_else(|| style.word(bytes))
+}
+
+/// `declaration` with that word.
 pub fn aligned(source: &Source<'_>, style: AlignStyle, bytes: u64, at: usize, declaration: &str) -> String {
-    match (of_file(source, bytes, at), style) {
-        (Some(own), _) if own.behind => format!("{declaration} {};", own.text),
-        (Some(own), _) => format!("{} {declaration};", own.text),
-        (None, AlignStyle::Attribute) => format!("{declaration} __attribute__((aligned({bytes})));"),
-        (None, AlignStyle::C11) => format!("_Alignas({bytes}) {declaration};"),
-        (None, AlignStyle::Cpp) => format!("alignas({bytes}) {declaration};"),
+    let word = of(source, style, bytes, at);
+    match word.behind {
+        true => format!("{declaration} {};", word.text),
+        false => format!("{} {declaration};", word.text),
+    }
+}
+
+impl AlignStyle {
+    pub(super) fn word(self, bytes: u64) -> Word {
+        match self {
+            AlignStyle::Attribute => {
+                Word { text: format!("__attribute__((aligned({bytes})))"), behind: true }
+            }
+            AlignStyle::C11 => Word { text: format!("_Alignas({bytes})"), behind: false },
+            AlignStyle::Cpp => Word { text: format!("alignas({bytes})"), behind: false },
+        }
+    }
+
+    /// The same where `_Alignas` may not stand.
+    pub(super) fn but_c11(self) -> AlignStyle {
+        if self == AlignStyle::C11 { AlignStyle::Attribute } else { self }
     }
 }
 

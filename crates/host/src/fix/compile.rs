@@ -439,24 +439,13 @@ fn only(table: &TypeTable, fits: impl Fn(&str) -> bool) -> Option<TypeId> {
 
 /// `a::Slot` of `a::Slot<b<u8>>`.
 fn template(instance: &str) -> Option<&str> {
-    let mut closed = 0usize;
-    let opens = |(_, c): &(usize, char)| match c {
-        '>' => {
-            closed += 1;
-            false
-        }
-        '<' => {
-            closed = closed.saturating_sub(1);
-            closed == 0
-        }
-        _ => false,
+    let mut depth = 0i64;
+    let opens_last = |&(_, c): &(usize, char)| {
+        depth += i64::from(c == '>') - i64::from(c == '<');
+        c == '<' && depth == 0
     };
-    instance
-        .char_indices()
-        .rev()
-        .find(opens)
-        .filter(|_| instance.ends_with('>'))
-        .map(|(at, _)| &instance[..at])
+    let open = instance.char_indices().rev().find(opens_last).filter(|_| instance.ends_with('>'))?.0;
+    Some(&instance[..open])
 }
 
 /// Lines of the keyword and the brace of a struct that has neither a tag nor a typedef.
