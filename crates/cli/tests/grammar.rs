@@ -164,3 +164,33 @@ fn words(json: &serde_json::Value, out: &mut Vec<String>) {
         _ => {}
     }
 }
+
+#[test]
+fn a_source_says_which_struct_is_meant() {
+    if !need("gcc") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let other = "struct item {\n\tint id;\n\tlong used;\n};\nlong g(struct item *i) { return i->used; }\n";
+    let one = "struct item {\n\tchar tag;\n\tlong left;\n\tchar kind;\n};\nint f(struct item *i) { return i->kind; }\n";
+    std::fs::write(dir.path().join("one.c"), one).unwrap();
+    std::fs::write(dir.path().join("other.c"), other).unwrap();
+    let fix = |more: &[&str]| {
+        let words = ["fix", "-q", "-C", "item", "--move", "kind:after:tag"];
+        let out = tussle(dir.path(), &[&words[..], more].concat());
+        let (said, why) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        (out.status.code(), format!("{said}{why}"))
+    };
+    let (status, text) = fix(&[]);
+    assert!(
+        status == Some(2) && text.contains("one.c, other.c; they differ: name one of them with --in"),
+        "{text}"
+    );
+    let (status, text) = fix(&["--in", "one.c"]);
+    assert!(status == Some(0) && text.contains("24 -> 16 bytes"), "{text}");
+    let (status, text) = fix(&["--in", "none.c"]);
+    assert!(status == Some(2) && text.contains("none.c"), "{text}");
+    std::fs::write(dir.path().join("none.c"), "struct item;\n").unwrap();
+    let (status, text) = fix(&["--in", "none.c"]);
+    assert!(status == Some(2) && text.contains("none.c does not define item"), "{text}");
+}

@@ -190,6 +190,17 @@ pub enum FixError {
         /// What was run.
         command: String,
     },
+    /// No object of a kernel that was compiled has the type.
+    #[error(
+        "none of {objects} describes {name}, as the kernel was configured for them: put a .config into the folder with \
+         which its code is built"
+    )]
+    NoObject {
+        /// Type.
+        name: String,
+        /// The objects that were made.
+        objects: String,
+    },
     /// The compilation database does not help.
     #[error("{path}: {what}")]
     Compdb {

@@ -85,3 +85,20 @@ fn what_only_debug_builds_have() {
     assert!(run("count", "align:count=64").expect("refused").contains("inside #ifdef DEBUG or NDEBUG"));
     assert_eq!(run("other", "align:other=64"), None);
 }
+
+#[test]
+fn the_scopes_of_a_name_say_which_class_is_meant() {
+    if !need("g++") || !need("clang++") {
+        return;
+    }
+    let table = "namespace db {\nclass Table { struct Rep; };\nstruct Table::Rep { int a; int b; int c; };\n\
+        int f(Table *);\n}\nint g(db::Table::Rep *r) { return r->a + r->c; }\n"
+        .replace("class Table {", "class Table { public:");
+    let log = "namespace db {\nnamespace log { struct Rep { long x; int y; long z; }; }\n}\n\
+        long h(db::log::Rep *r) { return r->x + r->z; }\n";
+    let files = [("table.cc", table.as_str()), ("log.cc", log)];
+    assert_eq!(refusal(&files, "db::log::Rep", "y:first"), None);
+    assert_eq!(refusal(&files, "db::Table::Rep", "swap:a,c"), None);
+    let unclear = refusal(&files, "Rep", "swap:a,c").expect("two are called so");
+    assert!(unclear.contains("log.cc, table.cc; they differ: name one of them with --in"), "{unclear}");
+}

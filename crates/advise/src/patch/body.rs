@@ -1,7 +1,7 @@
 //! Finds a struct's body in a source file and cuts it into statements.
 
-use super::Refusal;
 use super::lex::{Kind, Token, lex};
+use super::{Refusal, scope};
 
 /// A lexed source file.
 #[derive(Debug)]
@@ -191,6 +191,7 @@ pub fn find(source: &Source<'_>, name: &str, decl_line: Option<u32>) -> Result<B
     if found.is_empty() {
         found = all.into_iter().filter(alias).collect();
     }
+    found = scope::meant(source, found, name);
     let line = |i: usize| source.tokens.get(i).map_or(0, |t| t.line);
     if let Some(want) = decl_line {
         let mut exact = found.iter().filter(|b| line(b.keyword) <= want && want <= line(b.open));

@@ -71,26 +71,64 @@ fn of_path(path: &str, shared: bool) -> Option<String> {
     Some(how.into())
 }
 
+/// Which assertions on sizes and offsets count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asserted {
+    /// Every one.
+    All,
+    /// Of a struct around the type, whose parts keep their sizes: those that look into the type.
+    Inside,
+}
+
 /// Line and sentence of the first place where a layout leaves the process: `write() takes its bytes`.
 pub(super) fn in_file(objects: &Objects<'_, '_>, names: &[String], held: &Held) -> Option<(u32, String)> {
-    first(objects).or_else(|| in_macros(objects.code.source, names, held))
+    found(objects, names, held, Asserted::All)
+}
+
+/// The same of structs around the type. Their sizes and their own members' offsets change only where the type
+/// `resizes`.
+pub(super) fn around(
+    outer: &Objects<'_, '_>,
+    names: &[String],
+    held: &Held,
+    resizes: bool,
+) -> Option<(u32, String)> {
+    found(outer, names, held, if resizes { Asserted::All } else { Asserted::Inside })
+}
+
+fn found(
+    objects: &Objects<'_, '_>,
+    names: &[String],
+    held: &Held,
+    asserted: Asserted,
+) -> Option<(u32, String)> {
+    first(objects, asserted).or_else(|| in_macros(objects.code.source, names, held, asserted))
 }
 
 /// Boundaries in the bodies of macros: `#define GET _IOR('x', 1, struct foo)`.
-fn in_macros(source: &Source<'_>, names: &[String], held: &Held) -> Option<(u32, String)> {
+fn in_macros(
+    source: &Source<'_>,
+    names: &[String],
+    held: &Held,
+    asserted: Asserted,
+) -> Option<(u32, String)> {
     let directives = source.tokens.iter().filter(|t| t.kind == Kind::Directive);
     directives.clone().find_map(|token| {
         let text = token.text(source.text).trim_start_matches('#').trim_start();
         let body = text.strip_prefix("define")?;
         let source = Source::new(body);
-        first(&Objects::new(&source, names, held)).map(|(_, how)| (token.line, how))
+        first(&Objects::new(&source, names, held), asserted).map(|(_, how)| (token.line, how))
     })
 }
 
 /// Line and sentence of the first call that shows the layout.
-fn first(objects: &Objects<'_, '_>) -> Option<(u32, String)> {
+fn first(objects: &Objects<'_, '_>, asserted: Asserted) -> Option<(u32, String)> {
     let calls = (0..objects.code.len()).filter(|&i| objects.code.is_word(i) && objects.text(i + 1) == "(");
-    let called = calls.clone().find_map(|i| Some((objects.code.line(i), call(objects, i)?)));
+    let called = calls.clone().find_map(|i| {
+        let assertion = ASSERTIONS.contains(&objects.text(i));
+        let how = if assertion { assertion_at(objects, i, asserted) } else { call(objects, i) };
+        Some((objects.code.line(i), how?))
+    });
     called.or_else(|| vector(objects)).or_else(|| buffers::in_file(objects)).or_else(|| {
         let vectors = (0..objects.code.len()).filter(|&i| objects.text(i) == "iov_base");
         let mut passed = vectors.filter(|&i| objects.text(i + 1) == "=" && objects.address(i + 2).is_some());
@@ -111,15 +149,27 @@ fn vector(objects: &Objects<'_, '_>) -> Option<(u32, String)> {
     })
 }
 
+/// `static_assert(sizeof(struct foo) == 64)`
+fn assertion_at(objects: &Objects<'_, '_>, i: usize, asserted: Asserted) -> Option<String> {
+    let word = objects.text(i);
+    let (from, to) = (i + 2, objects.code.closing(i + 1)?);
+    let asks = |j: &usize| matches!(objects.text(*j), "sizeof" | "offsetof" | "alignof" | "_Alignof");
+    // `offsetof(struct outer, x.b)`
+    let inside = |j: &usize| {
+        let close = objects.code.closing(j + 1).unwrap_or(to);
+        objects.text(*j) == "offsetof" && (*j..close).any(|k| objects.text(k) == ".")
+    };
+    let counts = match asserted {
+        Asserted::All => (from..to).any(|j| asks(&j)),
+        Asserted::Inside => (from..to).any(|j| inside(&j)),
+    };
+    (counts && objects.names_type(from, to)).then(|| format!("{word} fixes its size or an offset"))
+}
+
 fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let word = objects.text(i);
     let end = objects.code.closing(i + 1)?;
     let (from, to) = (i + 2, end);
-    if ASSERTIONS.contains(&word) {
-        let asks =
-            (from..to).any(|j| matches!(objects.text(j), "sizeof" | "offsetof" | "alignof" | "_Alignof"));
-        return (asks && objects.names_type(from, to)).then(|| format!("{word} fixes its size or an offset"));
-    }
     if matches!(word, "_IOR" | "_IOW" | "_IOWR") {
         return objects.names_type(from, to).then(|| format!("{word} makes it an argument of ioctl"));
     }
@@ -139,7 +189,9 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         let parsed = buffer.is_some_and(|b| (b.0..b.1).any(|j| is_buffer(objects, j)));
         return (sized || passed || whole || parsed).then(|| format!("{word}() takes its bytes"));
     }
-    let maps = matches!(word, "mmap" | "mmap64" | "shmat") || objects.passed().maps.contains(word);
+    // `ops->mmap(file, ..)` is a function of the program.
+    let system = matches!(word, "mmap" | "mmap64" | "shmat") && !is_method(objects, i);
+    let maps = system || objects.passed().maps.contains(word);
     let mapped = maps && assigned(objects, i);
     // Linux's number is what the preprocessor leaves.
     let private = (from..to).any(|j| matches!(objects.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20"));

@@ -149,9 +149,11 @@ pub(super) fn keeps(function: &str) -> bool {
 fn assembly(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let open = (i + 1..i + 4).find(|&j| objects.text(j) == "(")?;
     let close = objects.code.closing(open)?;
-    // `"r"(p)`: behind its constraint, and not the argument of a call.
+    // `"r"(p)`: behind its constraint, and not the argument of a call; `"=r"(p)` sets the pointer.
     let operand = |j: usize| {
-        let constrained = objects.text(j) == "(" && objects.text(j - 1).ends_with('"');
+        let constraint = objects.text(j - 1);
+        let constrained =
+            objects.text(j) == "(" && constraint.ends_with('"') && !constraint.starts_with("\"=");
         constrained && objects.code.closing(j).is_some_and(|end| objects.is_address((j + 1, end)))
     };
     if (open + 1..close).any(operand) {

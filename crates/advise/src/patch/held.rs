@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::body::{Body, Source, bodies, statements};
 use super::init::names_of;
 use super::member::declared;
+use super::names::{Names, is_one_of};
 use super::passed::Passed;
 use super::scan::Code;
 
@@ -32,13 +33,21 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Of the type that is called `names`, as `files` (path and text) define structs.
+    /// Of the type that is called `names` (sorted), as `files` (path and text) define structs.
     pub(super) fn of(names: &[String], files: &[(&str, &str)]) -> Held {
         let mut out = Held::default();
-        let brackets: Vec<String> =
-            names.iter().filter(|n| files.iter().any(|f| is_array_typedef(f.1, n))).cloned().collect();
-        for (_, text) in files.iter().filter(|f| names.iter().any(|n| may_hold(f.1, n) || may_derive(f.1, n)))
-        {
+        let search = Names::new(names);
+        let mut brackets = BTreeSet::new();
+        let may_tell = |text: &&str| {
+            let mut tells = false;
+            for (from, to) in search.places(text) {
+                tells |= may_hold(&text[to..]) || may_derive(&text[..from]);
+                brackets.extend(is_array_typedef(text, from, to).then(|| text[from..to].to_string()));
+            }
+            tells
+        };
+        let telling: Vec<&str> = files.iter().map(|f| f.1).filter(may_tell).collect();
+        for text in telling {
             let source = Source::new(text);
             out.pointers.extend(pointer_typedefs(&source, names));
             let all = bodies(&source);
@@ -128,39 +137,39 @@ pub(super) fn is_same_or_around(a: &str, b: &str, files: &[(&str, &str)]) -> boo
     a == b || around(a, b) || around(b, a)
 }
 
-/// Whether `text` may have a member of the type `name`, or of pointers to it: casts and parameters only mention it.
-fn may_hold(text: &str, name: &str) -> bool {
-    text.match_indices(name).any(|(at, _)| {
-        let mut behind = text[at + name.len()..].trim_start();
-        let pointer = behind.starts_with('*');
-        if pointer {
-            // A member or a typedef: one star, a name, and what ends a declarator of a struct.
-            behind = behind[1..]
-                .trim_start_matches(|c: char| c.is_whitespace() || c.is_alphanumeric() || c == '_');
-            return behind.starts_with([';', ',']);
-        }
-        !matches!(behind.bytes().next(), None | Some(b')' | b',' | b';' | b'&' | b'>' | b'.' | b'(' | b'='))
-    })
+/// Whether what is `behind` a type's name may be a member of it, or one that points to it: casts and parameters only
+/// mention it.
+fn may_hold(behind: &str) -> bool {
+    let behind = behind.trim_start();
+    match behind.strip_prefix('*') {
+        // A member or a typedef: one star, a name, and what ends a declarator of a struct.
+        Some(name) => name
+            .trim_start_matches(|c: char| c.is_whitespace() || c.is_alphanumeric() || c == '_')
+            .starts_with([';', ',']),
+        None => !matches!(
+            behind.bytes().next(),
+            None | Some(b')' | b',' | b';' | b'&' | b'>' | b'.' | b'(' | b'=')
+        ),
+    }
 }
 
-/// `struct other : public name {`, as far as a glance tells.
-fn may_derive(text: &str, name: &str) -> bool {
-    let ends =
-        |b: &str| [":", ",", "public", "private", "protected", "virtual"].iter().any(|w| b.ends_with(w));
-    text.match_indices(name).any(|(at, _)| ends(text[..at].trim_end()))
+/// `struct other : public name {`, as far as a glance at what is `before` the name tells.
+fn may_derive(before: &str) -> bool {
+    let before = before.trim_end();
+    [":", ",", "public", "private", "protected", "virtual"].iter().any(|w| before.ends_with(w))
 }
 
 /// One of `names` is a base of the class.
 fn derives(source: &Source<'_>, body: &Body, names: &[String]) -> bool {
     let head = (body.keyword..body.open).filter(|&t| source.tokens[t].is_code()).map(|t| source.at(t));
     let mut bases = head.skip_while(|t| *t != ":").skip(1);
-    bases.any(|t| names.iter().any(|n| n == t))
+    bases.any(|t| is_one_of(names, t))
 }
 
 /// Names of `typedef struct name *other;` and `using other = name *;`.
 fn pointer_typedefs(source: &Source<'_>, names: &[String]) -> Vec<String> {
     let code = Code::new(source);
-    let ours = |i: usize| names.iter().any(|n| n == code.text(i));
+    let ours = |i: usize| is_one_of(names, code.text(i));
     let keyword = |i: usize| matches!(code.text(i), "struct" | "const" | "class" | "volatile");
     let skip = |mut i: usize| {
         while keyword(i) {
@@ -198,25 +207,29 @@ enum Kind {
     Pointer,
 }
 
-/// `typedef struct foo name[2];`
-fn is_array_typedef(text: &str, name: &str) -> bool {
-    let statements = text.split(';').filter(|s| s.contains("typedef") && s.contains(name));
-    let mut declarators = statements.filter_map(|s| s.rsplit_once(name));
-    declarators.any(|(_, behind)| behind.trim_start().starts_with('['))
+/// `typedef struct foo name[2];`, where the name stands in these bytes.
+fn is_array_typedef(text: &str, from: usize, to: usize) -> bool {
+    let statement = || text[..from].rsplit(';').next().unwrap_or("");
+    text[to..].trim_start().starts_with('[') && statement().contains("typedef")
 }
 
 /// The members of `body` that are declared with one of `names`. Arrays are so by brackets or by their type's name.
-fn members(source: &Source<'_>, body: &Body, names: &[String], brackets: &[String]) -> Vec<(String, Kind)> {
+fn members(
+    source: &Source<'_>,
+    body: &Body,
+    names: &[String],
+    brackets: &BTreeSet<String>,
+) -> Vec<(String, Kind)> {
     let mut out = Vec::new();
     for statement in statements(source, body).unwrap_or_default() {
         let tokens = statement.first..statement.last;
         let words: Vec<&str> = tokens.filter(|&i| source.tokens[i].is_code()).map(|i| source.at(i)).collect();
         let keyword = |w: &&&str| matches!(**w, "struct" | "const" | "volatile" | "union" | "class");
-        let ours = words.iter().find(|w| !keyword(w)).is_some_and(|w| names.iter().any(|n| n == w));
+        let ours = words.iter().find(|w| !keyword(w)).is_some_and(|w| is_one_of(names, w));
         if !ours || words.contains(&"(") {
             continue;
         }
-        let is_array = words.contains(&"[") || words.iter().any(|w| brackets.iter().any(|b| b == w));
+        let is_array = words.contains(&"[") || words.iter().any(|w| brackets.contains(*w));
         let declared = declared(source, &statement).names;
         let stars = words.iter().filter(|w| **w == "*").count();
         let kind = match (stars, is_array) {

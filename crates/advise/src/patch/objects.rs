@@ -2,6 +2,7 @@
 
 use super::body::Source;
 use super::held::Held;
+use super::names::is_one_of;
 use super::passed::Passed;
 use super::scan::{Code, is_typeof};
 
@@ -56,13 +57,34 @@ impl<'s, 'a> Objects<'s, 'a> {
         self.code.text(i)
     }
 
-    /// Every name of the type.
+    /// Every name of the type, sorted.
     pub(super) fn names(&self) -> &'s [String] {
         self.names
     }
 
+    /// The word at `i` is a name of the type, and not a variable or a member called like it.
     pub(super) fn is_name(&self, i: usize) -> bool {
-        self.code.is_word(i) && self.names.iter().any(|n| n == self.text(i))
+        self.code.is_word(i) && is_one_of(self.names, self.text(i)) && !self.is_hidden(i)
+    }
+
+    /// The word at `i` is a member, or the function around it has a variable of this name. A variable's own declarator
+    /// and what stands before another word is none.
+    fn is_hidden(&self, i: usize) -> bool {
+        let before = if i > 0 { self.text(i - 1) } else { "" };
+        if matches!(before, "struct" | "class" | "union" | "enum") || self.code.is_word(i + 1) {
+            return false;
+        }
+        let accessed = i > 1 && (before == "." || before == ">" && self.text(i - 2) == "-");
+        // `offsetof(struct outer, x)`
+        let offset = |j: usize| matches!(self.text(j), "offsetof" | "__builtin_offsetof");
+        if accessed || before == "," && (i.saturating_sub(6)..i).any(offset) {
+            return true;
+        }
+        let Some((open, _)) = self.code.is_in_function(i).then(|| self.code.function(i)) else {
+            return false;
+        };
+        let declared = self.code.variable_at(self.text(i), i);
+        declared.is_some_and(|(at, _)| at >= self.code.start_of(open))
     }
 
     pub(super) fn names_type(&self, from: usize, to: usize) -> bool {
@@ -363,7 +385,7 @@ impl<'s, 'a> Objects<'s, 'a> {
             }
             at += 1;
         }
-        let word = word.filter(|w| *w != "void" && !self.names.iter().any(|n| n == w) && stars == 1)?;
+        let word = word.filter(|w| *w != "void" && !is_one_of(self.names, w) && stars == 1)?;
         Some((if is_scalar(word) { Pointee::Scalar(word) } else { Pointee::Other(word) }, at))
     }
 

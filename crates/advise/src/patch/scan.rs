@@ -148,7 +148,13 @@ impl<'s, 'a> Code<'s, 'a> {
 
     /// The pointer `name` is indexed or moved between two places.
     pub(super) fn walks(&self, name: &str, from: usize, to: usize) -> bool {
-        let inside = self.places(name).iter().filter(|&&j| from <= j && j < to && self.text(j - 1) != ".");
+        // A member of another object is not the variable of its name.
+        let member = |j: usize| {
+            let this = self.text(j.saturating_sub(3)) == "this";
+            self.text(j - 1) == "."
+                || (self.text(j - 1), self.text(j.saturating_sub(2))) == (">", "-") && !this
+        };
+        let inside = self.places(name).iter().filter(|&&j| from <= j && j < to && !member(j));
         inside.into_iter().any(|&j| {
             let next = (self.text(j + 1), self.text(j + 2));
             let before = (self.text(j - 1), self.text(j.saturating_sub(2)));
@@ -162,9 +168,17 @@ impl<'s, 'a> Code<'s, 'a> {
         })
     }
 
+    /// The token at `i` stands in the body of a function.
+    pub(super) fn is_in_function(&self, i: usize) -> bool {
+        let around = std::iter::successors(self.enclosing(i), |&outer| self.enclosing(outer));
+        around.into_iter().any(|open| (self.start_of(open)..open).any(|j| self.text(j) == "("))
+    }
+
     /// Whether the function `name` is defined here and walks from where its parameter `index` points.
     pub(super) fn walks_parameter(&self, name: &str, index: usize) -> bool {
-        let defined = self.places(name).iter().filter(|&&i| self.text(i + 1) == "(");
+        // Inside of a function, `name(..) {` is a loop that a macro makes.
+        let defined =
+            self.places(name).iter().filter(|&&i| self.text(i + 1) == "(" && !self.is_in_function(i));
         defined.into_iter().any(|&i| {
             let Some(close) = self.closing(i + 1).filter(|c| self.text(c + 1) == "{") else { return false };
             let mut commas = (i + 2..close).filter(|&j| self.text(j) == ",");

@@ -53,13 +53,18 @@ impl Objects<'_, '_> {
         calls.into_iter().any(|&j| self.arguments(j + 1).get(index).is_some_and(|a| self.is_address(*a)))
     }
 
-    /// The function at `own` is passed beside an object's address: `qsort(v, n, sizeof(*v), compare)`.
+    /// The function at `own` is passed beside an object's address: `qsort(v, n, sizeof(*v), compare)`. One that takes as
+    /// many objects as such gets no other by a `void *`: `find(table, hash, key, dev)` of `hash(const void *, dev *)`.
     fn is_called_back(&self, own: usize) -> bool {
+        let typed =
+            self.arguments(own + 1).into_iter().filter(|&(from, to)| self.names_type(from, to)).count();
         let names = self.code.places(self.text(own)).iter().copied();
         let mut passed = names.filter(|&j| j != own && matches!(self.text(j + 1), ")" | ","));
         passed.any(|j| {
             let call = self.call_around(j, j + 1);
-            call.is_some_and(|f| self.arguments(f + 1).iter().any(|a| self.is_address(*a)))
+            call.is_some_and(|f| {
+                self.arguments(f + 1).iter().filter(|a| self.is_address(**a)).count() > typed
+            })
         })
     }
 }

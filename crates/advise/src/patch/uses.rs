@@ -6,6 +6,7 @@ use super::bytes;
 use super::generic::{self, Curious};
 use super::held::Held;
 use super::init;
+use super::names::Names;
 use super::neighbours::Order;
 use super::objects::Objects;
 use super::overlay::Overlay;
@@ -40,6 +41,17 @@ type At<'p> = &'p dyn Fn(u32) -> (String, u32);
 /// The first refusal of every kind in one file.
 pub type Found = [Option<Refusal>; 6];
 
+/// What a text must mention to be of interest.
+#[derive(Debug)]
+struct Searches {
+    /// Names of the type.
+    own: Names,
+    /// Of the structs around it.
+    outer: Names,
+    /// Of members that are declared with it.
+    members: Names,
+}
+
 /// A type, and what must be known of a project to judge one of its files.
 #[derive(Debug)]
 pub struct Uses<'f> {
@@ -52,6 +64,7 @@ pub struct Uses<'f> {
     /// The type and its holders: a part of a holder's bytes may have its size.
     all: Vec<String>,
     all_held: Held,
+    search: Searches,
     curious: Vec<Curious>,
     order: Option<Order<'f>>,
     /// Objects become whole cache lines.
@@ -71,10 +84,14 @@ impl<'f> Uses<'f> {
         let whole = edits.is_some_and(|edits| edits.iter().all(|e| matches!(e, Edit::Element { .. })));
         let outer = held.holders(files);
         let outer_held = Held::of(&outer, files);
-        let all: Vec<String> = outer.iter().chain(&names).cloned().collect();
+        let mut all: Vec<String> = outer.iter().chain(&names).cloned().collect();
+        all.sort_unstable();
+        all.dedup();
         let all_held = if outer.is_empty() { Held::default() } else { Held::of(&all, files) };
         let curious = generic::curious(files);
-        Uses { name, outer, outer_held, all, all_held, held, curious, order, whole, files, names }
+        let search =
+            Searches { own: Names::new(&names), outer: Names::new(&outer), members: Names::new(&held.names) };
+        Uses { name, outer, outer_held, all, all_held, held, search, curious, order, whole, files, names }
     }
 
     /// The first refusals in one of the files.
@@ -84,9 +101,9 @@ impl<'f> Uses<'f> {
 
     /// The same of a text whose lines are told as others: file and line.
     pub fn of_text(&self, text: &str, ask: Ask, place: At<'_>) -> Found {
-        let named = self.names.iter().any(|n| text.contains(n.as_str()));
-        let around = self.outer.iter().any(|n| text.contains(n.as_str()));
-        let held = || self.held.names.iter().any(|n| text.contains(n.as_str()));
+        let named = self.search.own.are_in(text);
+        let around = self.search.outer.are_in(text);
+        let held = || self.search.members.are_in(text);
         if !named && !around && !held() && !self.held.passed.concerns(text) {
             return Found::default();
         }
@@ -143,7 +160,7 @@ impl<'f> Uses<'f> {
             return;
         }
         if found[1].is_none() {
-            let left = boundary::in_file(outer, &self.outer, &self.outer_held);
+            let left = boundary::around(outer, &self.outer, &self.outer_held, ask.size);
             found[1] = left.map(|(line, left)| self.left(line, how(left), place));
         }
         if found[4].is_none() && self.order.is_some() {
@@ -179,3 +196,7 @@ pub fn check(name: &str, edits: Option<&[Edit]>, ask: Ask, files: &[(&str, &str)
     let uses = Uses::new(name, edits, files);
     Uses::judge(files.iter().map(|f| uses.of_file(f.0, f.1, ask)).collect())
 }
+
+#[cfg(test)]
+#[path = "kernel_tests.rs"]
+mod kernel_tests;

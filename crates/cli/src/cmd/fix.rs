@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use tussle_advise::patch::body::{Source, find};
+use tussle_advise::patch::{self, Refusal};
 use tussle_advise::{Advice, Edit, Options};
 use tussle_evidence::Evidence;
 use tussle_host::evidence_file;
 use tussle_host::fix::{self, Build, Patched, Request};
 use tussle_host::project::{Project, System};
+use tussle_model::SourceLoc;
 
 use crate::global::Global;
 
@@ -28,6 +31,9 @@ pub struct Args {
     /// Folder of the sources; built in a copy, changed only with --apply.
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
+    /// Source below --dir that defines the struct, where several define one of its name.
+    #[arg(long = "in", value_name = "SOURCE", requires = "moves")]
+    source: Option<PathBuf>,
     /// Shell command that builds the folder.
     #[arg(long, value_name = "CMD", conflicts_with = "compdb")]
     build: Option<String>,
@@ -54,7 +60,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     } else {
         let decl =
             evidence.as_ref().and_then(|e| Some(e.types.aggregate(e.types.find(&args.name)?)?.decl.clone()));
-        let decl = decl.flatten();
+        let named = args.source.as_ref().map(|source| defining(source, &dir, &args.name)).transpose()?;
+        let decl = named.or(decl.flatten());
         let (dir, type_name) = (dir.as_path(), args.name.as_str());
         let bill = |edits: &[Edit]| {
             tussle_advise::evaluate(evidence.as_ref()?, &args.name, edits, &Options::default()).ok()
@@ -75,6 +82,18 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     }
     global.print(&fix::view(&patched, bill.as_ref()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The place of the struct in the source that was named.
+fn defining(source: &Path, dir: &Path, name: &str) -> anyhow::Result<SourceLoc> {
+    let path = dir.join(source);
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let defined = match source.extension().is_some_and(|e| e == "rs") {
+        true => patch::rust::defines(&text, name),
+        false => !matches!(find(&Source::new(&text), name, None), Err(Refusal::NotFound { .. })),
+    };
+    anyhow::ensure!(defined, "{} does not define {name}", path.display());
+    Ok(SourceLoc { file: source.to_string_lossy().into_owned(), line: 0 })
 }
 
 /// What is patched, and how it is built: of a package of a cargo workspace the workspace, by cargo.

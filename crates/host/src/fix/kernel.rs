@@ -37,21 +37,24 @@ pub(super) fn layout(
         };
         make(compiler, goal, patched, announce)?;
     }
-    let mut last = None;
+    let (mut failed, mut without) = (None, Vec::new());
     for unit in units(compiler) {
         let object = unit.with_extension("o");
         match make(compiler, &object.to_string_lossy(), patched, announce) {
             Ok(()) => match compiler.read(&out.join(&object)) {
                 Some(table) => return Ok(table),
-                None => last = Some(compiler.no_layout()),
+                None => without.push(object.display().to_string()),
             },
-            Err(e) => last = Some(e),
+            Err(e) => failed = Some(e),
         }
     }
-    Err(last.unwrap_or_else(|| compiler.no_layout()))
+    let objects = if without.is_empty() { "the kernel's objects".into() } else { without.join(", ") };
+    let none = FixError::NoObject { name: compiler.request.type_name.into(), objects };
+    Err(failed.unwrap_or(none))
 }
 
-/// Units that see the file: those of the core, which every configuration builds, first.
+/// Units that see the file: those beside it that its folder's `Makefile` builds first, then those of the core, which
+/// every configuration builds.
 fn units(compiler: &Compiler<'_>) -> Vec<PathBuf> {
     if is_unit(&compiler.file.to_string_lossy()) {
         return vec![compiler.file.to_path_buf()];
@@ -64,11 +67,21 @@ fn units(compiler: &Compiler<'_>) -> Vec<PathBuf> {
             .iter()
             .position(|f| p.parent() == Some(Path::new(f)))
     };
+    // A folder's own header: another one of its name stands where the core includes it from.
+    let own = compiler.file.parent().filter(|f| !f.starts_with("include"));
+    let makefile =
+        own.and_then(|f| std::fs::read_to_string(compiler.request.dir.join(f).join("Makefile")).ok());
+    let beside = |p: &Path| {
+        let object = p.with_extension("o");
+        let name = object.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        let built = |m: &String| m.split_whitespace().any(|w| w == name);
+        p.parent() == own && makefile.as_ref().is_some_and(built)
+    };
     let direct =
         compiler.sources.units_for(compiler.file).into_iter().collect::<std::collections::BTreeSet<_>>();
     let mut out: Vec<&PathBuf> =
-        users.iter().filter(|p| direct.contains(*p) && folder(p).is_some()).collect();
-    out.sort_unstable_by_key(|p| (core(p), folder(p), (*p).clone()));
+        users.iter().filter(|p| direct.contains(*p) && (beside(p) || folder(p).is_some())).collect();
+    out.sort_unstable_by_key(|p| (!beside(p), core(p), folder(p), (*p).clone()));
     out.into_iter().take(UNITS_MAX).cloned().collect()
 }
 

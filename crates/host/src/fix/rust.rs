@@ -162,7 +162,7 @@ fn definition(
         many => Err(FixError::ManySources {
             name: name.into(),
             files: many.iter().map(|p| p.display().to_string()).collect(),
-            what: "name the folder that holds only one of them with --dir",
+            what: "name one of them with --in, or the folder that holds only one with --dir",
         }),
     }
 }

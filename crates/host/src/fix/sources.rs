@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
 use tussle_advise::Edit;
-use tussle_advise::patch::Refusal;
-use tussle_advise::patch::body::{Source, bare_name, bodies, may_define};
+use tussle_advise::patch::body::{Body, Source, bare_name, bodies, may_define};
 use tussle_advise::patch::uses::{Ask, Uses};
+use tussle_advise::patch::{Refusal, scope};
 use tussle_model::SourceLoc;
 
 use super::FixError;
@@ -194,8 +194,12 @@ impl Sources {
         {
             return Ok(path);
         }
-        let found: Vec<&PathBuf> =
+        let mut found: Vec<&PathBuf> =
             self.files.iter().filter(|(_, f)| defines(&f.text, bare)).map(|(p, _)| p).collect();
+        let meant = |p: &&PathBuf| is_meant_in(self.text(p), name);
+        if name.contains("::") && found.iter().any(meant) {
+            found.retain(meant);
+        }
         match found.as_slice() {
             [one] => Ok((*one).clone()),
             // Tools and tests of a kernel copy its headers, and drivers have structs of the core's names.
@@ -222,7 +226,7 @@ impl Sources {
         if all.any(|m| m == first) {
             return "where these are one type, every unit must see the same one: put it into a header that all include";
         }
-        "they differ: name the folder that holds only one of them with --dir"
+        "they differ: name one of them with --in, or the folder that holds only one with --dir"
     }
 
     /// A path of debug information as one of ours: below the folder, or by its longest matching tail (it may have been
@@ -241,10 +245,17 @@ impl Sources {
 
 /// Whether `text` defines the type `bare`. Most texts only mention it, and are not cut into tokens.
 fn defines(text: &str, bare: &str) -> bool {
-    may_define(text, bare)
-        && bodies(&Source::new(text))
-            .iter()
-            .any(|b| b.tag.as_deref() == Some(bare) || b.aliases.iter().any(|a| a == bare))
+    may_define(text, bare) && bodies(&Source::new(text)).iter().any(|b| is_called(b, bare))
+}
+
+fn is_called(body: &Body, bare: &str) -> bool {
+    body.tag.as_deref() == Some(bare) || body.aliases.iter().any(|a| a == bare)
+}
+
+/// Whether one of the definitions in `text` stands in the namespaces and classes of `name`.
+fn is_meant_in(text: &str, name: &str) -> bool {
+    let (source, bare) = (Source::new(text), bare_name(name));
+    bodies(&source).iter().any(|b| is_called(b, bare) && scope::is_meant(&source, b, name))
 }
 
 /// Folders of a kernel's core.
