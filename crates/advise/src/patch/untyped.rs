@@ -53,8 +53,8 @@ impl Objects<'_, '_> {
         calls.into_iter().any(|&j| self.arguments(j + 1).get(index).is_some_and(|a| self.is_address(*a)))
     }
 
-    /// The function at `own` is passed beside an object's address: `qsort(v, n, sizeof(*v), compare)`. One that takes as
-    /// many objects as such gets no other by a `void *`: `find(table, hash, key, dev)` of `hash(const void *, dev *)`.
+    /// The function at `own` is passed beside an object's address: `qsort(v, n, sizeof(*v), compare)`. One that takes
+    /// as many objects as such gets no other by a `void *`: `find(table, hash, key, dev)` of `hash(void *, dev *)`.
     fn is_called_back(&self, own: usize) -> bool {
         let typed =
             self.arguments(own + 1).into_iter().filter(|&(from, to)| self.names_type(from, to)).count();
