@@ -11,6 +11,7 @@ pub mod body;
 pub mod boundary;
 pub mod bytes;
 mod callee;
+mod exceeded;
 mod expression;
 pub mod generic;
 mod groups;

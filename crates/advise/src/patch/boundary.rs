@@ -153,7 +153,17 @@ fn vector(objects: &Objects<'_, '_>) -> Option<(u32, String)> {
 fn assertion_at(objects: &Objects<'_, '_>, i: usize, asserted: Asserted) -> Option<String> {
     let word = objects.text(i);
     let (from, to) = (i + 2, objects.code.closing(i + 1)?);
-    let asks = |j: &usize| matches!(objects.text(*j), "sizeof" | "offsetof" | "alignof" | "_Alignof");
+    // `sizeof(((struct s *)0)->a)` is the size of a member.
+    let asks = |j: &usize| {
+        let end = objects.code.closing(j + 1).filter(|_| objects.text(j + 1) == "(").unwrap_or(to);
+        let whole =
+            || !(*j..end).any(|k| matches!((objects.text(k), objects.text(k + 1)), ("-", ">") | (".", _)));
+        match objects.text(*j) {
+            "offsetof" => objects.names_type(*j, end),
+            "sizeof" | "alignof" | "_Alignof" | "__alignof__" => whole() && objects.names_type(*j, end),
+            _ => false,
+        }
+    };
     // `offsetof(struct outer, x.b)`
     let inside = |j: &usize| {
         let close = objects.code.closing(j + 1).unwrap_or(to);

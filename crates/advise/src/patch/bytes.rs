@@ -4,7 +4,7 @@
 use super::assembly::{variable, words};
 use super::handed::{is_cast_back, is_typed_parameter};
 use super::held::is_same_or_around;
-use super::neighbours::macro_text;
+use super::neighbours::{macro_text, members_in};
 use super::objects::{Objects, Pointee};
 use super::scan::is_typeof;
 
@@ -44,9 +44,17 @@ fn seen(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String>
 fn cast(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String> {
     let cast = objects.cast(i)?;
     let Pointee::Scalar(word) = cast.pointee else { return None };
-    let behind = objects.text(cast.end);
-    let before = i.checked_sub(1).map_or("", |b| objects.text(b));
-    let moved = matches!(behind, "+" | "-") && !is_number(objects, cast.end + 1, files);
+    // `((char *)x) + at`
+    let (mut first, mut end) = (i, cast.end);
+    while first > 0
+        && (objects.text(first - 1), objects.text(end)) == ("(", ")")
+        && !(first > 1 && objects.code.is_word(first - 2) && objects.text(first - 2) != "return")
+    {
+        (first, end) = (first - 1, end + 1);
+    }
+    let behind = objects.text(end);
+    let before = first.checked_sub(1).map_or("", |b| objects.text(b));
+    let moved = matches!(behind, "+" | "-") && !is_number(objects, end + 1, files);
     let distance = matches!(before, "-" | "<" | ">") || matches!(behind, "<" | ">");
     let kept = objects.named_call_around(i, cast.end).is_some_and(|f| {
         let read = objects.arguments(f + 1).iter().any(|a| a.0 <= i && i < a.1 && objects.text(a.0) == "*");
@@ -59,7 +67,7 @@ fn cast(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String>
 }
 
 /// The operand at `i` is a number that somebody wrote: at once, by a macro, or as the value of a constant or a table.
-fn is_number(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
+pub(super) fn is_number(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
     let digit = |t: &str| t.starts_with(|c: char| c.is_ascii_digit());
     let word = objects.text(i);
     if !objects.code.is_word(i) {
@@ -84,7 +92,31 @@ fn is_number(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
         let mut value = tokens.map(|k| objects.text(k));
         value.clone().all(|t| digit(t) || t == ",") && value.any(|t| digit(t) && t != "0")
     };
-    objects.code.places(word).iter().any(given)
+    objects.code.places(word).iter().any(given) || is_listed(objects, i, files)
+}
+
+/// `f->at`, a member for which a table of such structs has numbers: `{ { "a", 0 }, { "b", 4 } }`.
+fn is_listed(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
+    let code = &objects.code;
+    let last = objects.path_end(i);
+    let Some(holder) = code.variable(objects.text(i), i).filter(|_| last > i) else { return false };
+    let members = members_in(files, objects.text(holder.ty));
+    let Some(index) = members.iter().position(|m| m.name == objects.text(last)) else { return false };
+    let digit = |j: usize| objects.text(j).starts_with(|c: char| c.is_ascii_digit() && c != '0');
+    let row = |open: usize| {
+        let close = code.matching(open, ["{", "}"], 200).unwrap_or(open);
+        let mut items: Vec<usize> = vec![open + 1];
+        items.extend((open + 1..close).filter(|&j| objects.text(j) == ",").map(|j| j + 1));
+        let named = |&j: &usize| objects.text(j) == "." && objects.text(j + 1) == objects.text(last);
+        let value = items.iter().copied().find(named).map(|j| j + 3).or_else(|| items.get(index).copied());
+        value.is_some_and(digit)
+    };
+    let tables = code.places(objects.text(holder.ty)).iter().filter(|&&t| objects.text(t + 2) == "[");
+    tables.into_iter().any(|&t| {
+        let open = (t..t + 12).find(|&j| objects.text(j) == "{");
+        let end = open.and_then(|o| code.matching(o, ["{", "}"], 4000));
+        open.zip(end).is_some_and(|(o, e)| (o + 1..e).any(|j| objects.text(j) == "{" && row(j)))
+    })
 }
 
 /// The variable at `variable` is only given back: `delete[] p`, `free(p)`.
@@ -160,10 +192,39 @@ fn assembly(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         return Some("assembly is given its address".into());
     }
     // `asm("movl g+4(%rip), %eax")`
-    let of_type = |w: &&str| objects.code.places(w).iter().any(|&j| variable(objects, j).is_some());
-    let strings = (open + 1..close).map(|j| objects.text(j)).filter(|t| t.ends_with('"'));
-    let named = strings.flat_map(words).find(of_type);
+    let strings: Vec<&str> =
+        (open + 1..close).map(|j| objects.text(j)).filter(|t| t.ends_with('"')).collect();
+    let given = |w: &str| {
+        let calls = objects.code.places(w).iter().filter(|&&j| objects.text(j + 1) == "(");
+        calls.into_iter().any(|&j| objects.arguments(j + 1).iter().any(|a| is_given(objects, *a)))
+    };
+    let mut labels = strings.iter().flat_map(|t| labels(t));
+    if let Some(function) = labels.find(|w| given(w)).filter(|_| !objects.code.is_in_function(i)) {
+        return Some(format!("assembly defines {function}(), which is given its address"));
+    }
+    let displaced = strings.iter().any(|t| has_displacement(t));
+    // A pointer is only loaded, unless something is read behind it: `ldr %0, [%1, #4]`.
+    let sees = |j: usize| variable(objects, j).is_some() && (objects.text(j - 1) != "*" || displaced);
+    let of_type = |w: &&str| objects.code.places(w).iter().any(|&j| sees(j));
+    let named = strings.into_iter().flat_map(words).find(of_type);
     named.map(|w| format!("assembly names {w}"))
+}
+
+/// The labels in a string of assembly: `"peek:\n ret"`.
+fn labels(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.trim_matches('"').split("\\n").flat_map(|l| l.split([';', '\t', ' ']));
+    words.filter_map(|w| w.strip_suffix(':'))
+}
+
+/// The text of assembly reads at a number of bytes behind an address: `4(%rax)`, `[x0, #4]`, `8 + %1`.
+fn has_displacement(text: &str) -> bool {
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let before = text.match_indices('(').any(|(at, _)| digit(text[..at].chars().next_back()));
+    let behind = |sign: char| {
+        let mut signs = text.match_indices(sign);
+        signs.any(|(at, _)| digit(text[at + 1..].trim_start().chars().next()))
+    };
+    before || behind('#') || behind('+')
 }
 
 /// Calls with an object and its size, and those that exist to see bytes.

@@ -41,18 +41,11 @@ impl Uses<'_, '_, '_> {
     /// `sum(&x->a, 3)`, where `a` stands beside members of its type and the function goes on from there.
     pub(super) fn is_walked_by_callee(&self, member: &Member, first: usize, last: usize) -> bool {
         let objects = self.objects;
-        if !self.is_run(member) || !matches!(objects.text(first.saturating_sub(1)), "(" | ",") {
-            return false;
-        }
-        let open = (first.saturating_sub(40)..first)
-            .rev()
-            .find(|&k| objects.text(k) == "(" && objects.code.closing(k).is_some_and(|c| c > last));
-        let Some(open) = open.filter(|&o| o > 0 && objects.code.is_word(o - 1)) else { return false };
-        let name = objects.text(open - 1);
-        let arguments = objects.arguments(open);
-        let Some(index) = arguments.iter().position(|a| a.0 <= first && first < a.1) else {
+        let Some((open, index)) = self.call_of(first, last).filter(|_| self.is_run(member)) else {
             return false;
         };
+        let name = objects.text(open - 1);
+        let arguments = objects.arguments(open);
         self.is_run_of(member, arguments.get(index + 1), name)
             || objects.code.walks_parameter(name, index)
             || self.is_walked_unseen(member, open, index)
@@ -124,7 +117,7 @@ fn is_plain(member: &Member) -> bool {
     member.ty.split(' ').all(|w| is_scalar(w) || is_number_type(w))
 }
 
-fn is_single(function: &str) -> bool {
+pub(super) fn is_single(function: &str) -> bool {
     let lower = function.to_lowercase();
     SINGLE.iter().any(|w| lower.contains(w))
 }

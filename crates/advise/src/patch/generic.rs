@@ -11,6 +11,9 @@ const SIZE: &str = "counts on the size of";
 /// Tokens of one template that are looked at.
 const TEMPLATE_TOKENS_MAX: usize = 600;
 
+/// Templates that hand their parameter on, one after the other.
+const HANDED_ON_MAX: usize = 3;
+
 /// Tokens of the parameters of one template.
 const PARAMETER_TOKENS_MAX: usize = 80;
 
@@ -32,6 +35,20 @@ pub(super) fn curious(files: &[(&str, &str)]) -> Vec<Curious> {
         let code = Code::new(&source);
         out.extend(code.places("template").iter().filter_map(|&i| template(&code, i)));
         out.extend(code.places("auto").iter().filter_map(|&i| deduced(&code, i)));
+    }
+    // Who hands its parameter on to such a template is one, too.
+    for _ in 0..HANDED_ON_MAX {
+        let mentions = |t: &str| has_templates(t) && out.iter().any(|c| t.contains(&c.name));
+        let mut more = Vec::new();
+        for (_, text) in files.iter().filter(|f| mentions(f.1)) {
+            let source = Source::new(text);
+            let code = Code::new(&source);
+            more.extend(code.places("template").iter().filter_map(|&i| hands_on(&code, i, &out)));
+        }
+        if more.is_empty() {
+            break;
+        }
+        out.extend(more);
     }
     let concepts: Vec<Curious> = out.iter().filter(|c| c.concept).cloned().collect();
     for (_, text) in files.iter().filter(|f| concepts.iter().any(|c| f.1.contains(c.name.as_str()))) {
@@ -70,6 +87,28 @@ fn constrained(code: &Code<'_, '_>, i: usize, concepts: &[Curious]) -> Option<Cu
     Some(Curious { name: code.text(name).to_string(), how, concept: false })
 }
 
+/// The template at `i`, if it gives its parameters to one of `known`.
+fn hands_on(code: &Code<'_, '_>, i: usize, known: &[Curious]) -> Option<Curious> {
+    let (name, end, parameters) = header(code, i)?;
+    if known.iter().any(|c| c.name == code.text(name)) {
+        return None;
+    }
+    // `const Ts &...ts`
+    let own: Vec<&str> = code
+        .arguments(name + 1)
+        .into_iter()
+        .filter(|&(from, to)| (from..to).any(|k| parameters.contains(&code.text(k))))
+        .map(|(_, to)| code.text(to - 1))
+        .collect();
+    let generic = |k: usize| own.contains(&code.text(k)) || is_generic(code, k, &parameters);
+    let given = |j: usize| {
+        let arguments = code.arguments(j + 1);
+        code.text(j + 1) == "(" && arguments.iter().any(|a| (a.0..a.1).any(|k| code.is_word(k) && generic(k)))
+    };
+    let how = (name + 1..end).find_map(|j| known.iter().find(|c| c.name == code.text(j) && given(j)))?.how;
+    Some(Curious { name: code.text(name).to_string(), how, concept: false })
+}
+
 /// `template <`, as far as a glance tells.
 fn has_templates(text: &str) -> bool {
     let angle = |(at, word): (usize, &str)| text[at + word.len()..].trim_start().starts_with('<');
@@ -94,11 +133,14 @@ fn given(objects: &Objects<'_, '_>, i: usize) -> bool {
     let member =
         |j: usize| objects.text(j + 1) == "." || (objects.text(j + 1), objects.text(j + 2)) == ("-", ">");
     let whole = |j: usize| objects.is_object(j) && (!member(j) || objects.text(j + 3) == "(");
-    objects.text(i + 1) == "(" && objects.arguments(i + 1).iter().any(|&(from, to)| (from..to).any(whole))
+    // `f(s{1, 2})`
+    let made = |j: usize| objects.is_name(j) && matches!(objects.text(j + 1), "{" | "(");
+    let shown = |j: usize| whole(j) || made(j);
+    objects.text(i + 1) == "(" && objects.arguments(i + 1).iter().any(|&(from, to)| (from..to).any(shown))
 }
 
-/// Name of the template at `i`, and what it does with its parameters' layout.
-fn template(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
+/// The name of the template at `i`, its end, and its parameters.
+fn header<'a>(code: &Code<'_, 'a>, i: usize) -> Option<(usize, usize, Vec<&'a str>)> {
     let close = code.matching(i + 1, ["<", ">"], PARAMETER_TOKENS_MAX)?;
     let parameters: Vec<&str> = (i + 2..close)
         .filter(|&j| matches!(code.text(j - 1), "typename" | "class" | "."))
@@ -111,6 +153,12 @@ fn template(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
                 || matches!(code.text(j - 1), "struct" | "class")
                 || code.text(j + 1) == "=")
     })?;
+    Some((name, end, parameters))
+}
+
+/// Name of the template at `i`, and what it does with its parameters' layout.
+fn template(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
+    let (name, end, parameters) = header(code, i)?;
     let how = how(code, (name, end), &parameters)?;
     let concept = code.text(name.wrapping_sub(1)) == "concept";
     Some(Curious { name: code.text(name).to_string(), how, concept })
@@ -122,7 +170,8 @@ fn how(code: &Code<'_, '_>, (from, to): (usize, usize), parameters: &[&str]) -> 
     let all = || (from..to).filter_map(|j| looks(code, j, parameters));
     let address = |j: usize| {
         let taken = matches!(code.text(j - 1), "(" | "," | "=" | ")" | "return") && code.text(j) == "&";
-        taken && is_generic(code, j + 1, parameters)
+        let named = (code.text(j), code.text(j + 1)) == ("addressof", "(");
+        taken && is_generic(code, j + 1, parameters) || named && is_generic(code, j + 2, parameters)
     };
     match all().find(|h| *h != SIZE).or_else(|| all().next()) {
         Some(SIZE) if (from + 1..to).any(address) => Some("looks at the bytes of"),
@@ -171,6 +220,13 @@ fn looks(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'static 
         | "is_always_lock_free" => {
             let (from, end) = code.statement(j);
             (from..end).any(|k| parameters.contains(&code.text(k))).then_some(SIZE)
+        }
+        // `auto [x, y] = t;`
+        "auto" => {
+            let open = (j + 1..j + 4).find(|&k| code.text(k) != "&").filter(|&k| code.text(k) == "[")?;
+            let close = code.matching(open, ["[", "]"], 60)?;
+            let value = (code.text(close + 1) == "=").then_some(close + 2)?;
+            generic(value).then_some("takes the members in their order of")
         }
         // `requires { T{1}; }`, `decltype(T{1, 2})`: what compiles decides.
         "requires" | "decltype" => (j..j + 30)

@@ -32,6 +32,12 @@ fn a_table_of_functions_maps_nothing() {
 #[test]
 fn assembly_that_sets_a_pointer_does_not_look_at_the_object() {
     fine("struct s *current(void) { struct s *p; asm(\"mrc %0\" : \"=r\"(p)); return p; }");
+    fine(
+        "extern struct s *now;\nvoid *f(void) { void *v; asm(\"ldr %0, now\\n ldr %0, [%0]\" : \"=r\"(v)); return v; }",
+    );
+    let read = "asm(\"mov now, %0\\n mov 4(%0), %0\" : \"=r\"(v));";
+    let behind = &format!("extern struct s *now;\nint f(void) {{ int v; {read} return v; }}");
+    refused(behind, "assembly names now");
     refused("void f(struct s *p) { asm(\"mov 4(%0), %1\" : \"+r\"(p)); }", "assembly is given its address");
     refused("void f(struct s *p) { asm(\"inc 4(%0)\" : : \"r\"(p)); }", "assembly is given its address");
 }
@@ -62,6 +68,21 @@ fn assertions_on_what_is_around_it_need_another_size() {
     }
     assert!(asked(size, "align:b=64", true).is_some());
     assert!(asked(inner, "swap:a,b", false).is_some());
+}
+
+#[test]
+fn assertions_on_a_member_alone() {
+    fine("void f(void) { BUILD_BUG_ON(sizeof(struct other) > sizeof(((struct s *)0)->mc)); }");
+    refused("void f(void) { BUILD_BUG_ON(sizeof(struct s) > 64); }", "BUILD_BUG_ON");
+    refused("void f(void) { BUILD_BUG_ON(offsetof(struct s, b) != 4); }", "BUILD_BUG_ON");
+}
+
+#[test]
+fn places_behind_a_cast_in_parentheses() {
+    fine("void *f(struct s *s, struct attr *a) { return (void *)(((char *)s) + a->offset); }");
+    fine("void *f(struct s *s) { return ((u8 *)s) + sizeof(struct s); }");
+    refused("int f(struct s *s) { return ((u8 *)s)[3]; }", "read through a pointer to u8");
+    refused("int f(struct s *s) { return *(((u8 *)s) + 3); }", "read through a pointer to u8");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::member::declared;
 use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
 use super::overlay::Overlay;
+use super::scan::is_typeof;
 use crate::edit::{Edit, Spot};
 
 /// A member as its declaration tells it.
@@ -15,6 +16,16 @@ pub(super) struct Member {
     /// Words of the type.
     pub(super) ty: String,
     pub(super) array: bool,
+    /// Elements of an array, where its declaration has a number.
+    pub(super) length: Option<u64>,
+}
+
+impl Member {
+    /// Its bytes, as far as its declaration tells.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        let elements = if self.array { self.length? } else { 1 };
+        size(&self.ty)?.checked_mul(elements)
+    }
 }
 
 /// Another order of a type's members, or other distances between them.
@@ -109,7 +120,9 @@ fn members(text: &str, name: &str) -> Option<Vec<Member>> {
             let at = words.iter().position(|w| *w == name).unwrap_or(0);
             let array = words.get(at + 1) == Some(&"[");
             let ty = words[..first.unwrap_or(at).min(at)].join(" ");
-            out.push(Member { name, ty, array });
+            let single = words.get(at + 3) == Some(&"]") && words.get(at + 4) != Some(&"[");
+            let length = words.get(at + 2).filter(|_| array && single).and_then(|w| w.parse().ok());
+            out.push(Member { name, ty, array, length });
         }
     }
     Some(out)
@@ -161,9 +174,12 @@ impl Uses<'_, '_, '_> {
             "(" => self.wider(i).or_else(|| self.distance(i)).or_else(|| self.rebased(i)),
             "memset_after" | "memset_startat" | "offsetofend" => self.kernel_range(i),
             "offsetof" | "__builtin_offsetof" => self.offset(i),
+            "iov_base" => self.vector(i),
             "__builtin_object_size" | "__builtin_dynamic_object_size" => self.rest(i),
             "&" => self.arithmetic(i).or_else(|| self.member_pointer(i)),
-            _ if self.reorders && objects.code.is_word(i) => self.compared_by_callee(i),
+            _ if self.reorders && objects.code.is_word(i) => {
+                self.compared_by_callee(i).or_else(|| self.array_argument(i))
+            }
             _ => None,
         }
     }
@@ -234,9 +250,15 @@ impl Uses<'_, '_, '_> {
         let arguments = objects.arguments(i + 1);
         let size = *arguments.last()?;
         let word = objects.text(i);
+        // `offsetof(typeof(*x), b)`
+        let own = |from: usize, to: usize| {
+            let of_object = |j: usize| is_typeof(objects.text(j)) && (j..to).any(|k| objects.is_variable(k));
+            objects.names_type(from, to) || (from..to).any(of_object)
+        };
         let offset = |(from, to): (usize, usize)| {
-            (from..to)
-                .any(|j| matches!(objects.text(j), "offsetof" | "offsetofend") && objects.names_type(j, to))
+            (from..to).any(|j| {
+                matches!(objects.text(j), "offsetof" | "offsetofend" | "__builtin_offsetof") && own(j, to)
+            })
         };
         // Aligned members are still those up to or from this one.
         if offset(size) {
@@ -254,6 +276,14 @@ impl Uses<'_, '_, '_> {
     /// The address of a member among `arguments`, when `size` is not that of this member alone.
     fn beyond(&self, arguments: &[(usize, usize)], size: (usize, usize), word: &str) -> Option<String> {
         let objects = self.objects;
+        let beyond = |&(from, to): &(usize, usize)| {
+            let (member, last) = self.own_member(from).filter(|(m, last)| m.array && last + 1 == to)?;
+            let more = self.length(size)? > member.bytes()? && last >= from && self.spreads(member, None);
+            more.then(|| format!("{word}() takes more from {} on than it has", member.name))
+        };
+        if let Some(how) = arguments.iter().find_map(beyond) {
+            return Some(how);
+        }
         arguments.iter().find_map(|&(from, to)| {
             let (member, _) = (from..to)
                 .filter(|&j| objects.text(j) == "&")
@@ -261,7 +291,7 @@ impl Uses<'_, '_, '_> {
             let spreads = self.spreads(member, self.length(size));
             (!member.array && spreads && !self.is_size_of(member, size)).then(|| {
                 format!(
-                    "{word}() reaches from {} on, and its length is not that of {} alone",
+                    "{word}() reaches from {} on, and its length is not seen to be that of {} alone",
                     member.name, member.name
                 )
             })
@@ -288,6 +318,22 @@ impl Uses<'_, '_, '_> {
             at += 1;
         }
         !own
+    }
+
+    /// `v.iov_base = &x->a; v.iov_len = 8;`
+    fn vector(&self, i: usize) -> Option<String> {
+        let objects = self.objects;
+        let value = (objects.text(i + 1) == "=").then_some(i + 2)?;
+        let at = objects.code.closing(value).filter(|_| objects.text(value) == "(").map_or(value, |c| c + 1);
+        let (member, _) =
+            Some(at).filter(|&a| objects.text(a) == "&").and_then(|a| self.own_member(a + 1))?;
+        let (from, to) = objects.function(i);
+        let length = |&&j: &&usize| (from..to).contains(&j) && objects.text(j + 1) == "=";
+        let &length = objects.code.places("iov_len").iter().find(length)?;
+        let end = (length..to).find(|&j| matches!(objects.text(j), ";" | "," | "}"))?;
+        let alone = member.array || self.is_size_of(member, (length + 2, end));
+        (!alone && self.spreads(member, self.length((length + 2, end))))
+            .then(|| format!("a vector of writev() or its kin reaches from {} on", member.name))
     }
 
     /// `write(fd, &x->a, sizeof(x->a) + sizeof(x->b))`; the size is argument `size`.
@@ -318,9 +364,24 @@ impl Uses<'_, '_, '_> {
         let (member, _) =
             Some(at).filter(|&at| objects.text(at) == "&").and_then(|at| self.own_member(at + 1))?;
         let words: Vec<&str> = (i + 1..close - 1).map(|j| objects.text(j)).collect();
-        let wide = size(&words.join(" "))? > size(&member.ty)?;
+        let own = size(&member.ty)?;
+        let vector = || words.last().is_some_and(|w| self.is_vector(w));
+        let wide = size(&words.join(" ")).map_or_else(vector, |read| read > own);
         (wide && !member.array && self.spreads(member, None))
             .then(|| format!("{} and what is behind it are read as one number", member.name))
+    }
+
+    /// A compiler's type of several numbers: `__m128`, or a typedef with `vector_size`.
+    fn is_vector(&self, word: &str) -> bool {
+        let known = ["__m64", "__m128", "__m256", "__m512"].iter().any(|w| word.starts_with(w));
+        let neon = word.contains('x') && word.ends_with("_t") && word.contains(|c: char| c.is_ascii_digit());
+        let defined = |text: &str| {
+            let statements = text.split(';').filter(|s| s.contains("vector_size") && s.contains("typedef"));
+            statements
+                .into_iter()
+                .any(|s| s.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|w| w == word))
+        };
+        known || neon || self.files.iter().any(|f| defined(f.1))
     }
 
     /// `(char *)&x->a - (char *)x`.
@@ -354,7 +415,7 @@ impl Uses<'_, '_, '_> {
     }
 
     /// The argument is `sizeof` the member, its type, or something declared like it; or no more bytes than it has.
-    fn is_size_of(&self, member: &Member, (from, to): (usize, usize)) -> bool {
+    pub(super) fn is_size_of(&self, member: &Member, (from, to): (usize, usize)) -> bool {
         let objects = self.objects;
         if to == from + 1 && !objects.code.is_word(from) {
             let bytes: Option<u64> = objects.text(from).trim_end_matches(['u', 'U', 'l', 'L']).parse().ok();
@@ -472,11 +533,28 @@ impl Uses<'_, '_, '_> {
         let returned = objects.text(i.saturating_sub(1)) == "return" && self.is_run(member) && {
             let (open, _) = objects.function(i);
             let start = objects.code.start_of(open);
-            (start..open)
-                .any(|j| matches!(objects.text(j), "data" | "begin" | "ptr" | "raw" | "array" | "operator"))
+            let name = (start..open).find(|&j| objects.code.is_word(j) && objects.text(j + 1) == "(");
+            let tells =
+                |j| matches!(objects.text(j), "data" | "begin" | "ptr" | "raw" | "array" | "operator");
+            (start..open).any(tells) || name.is_some_and(|n| self.is_walked_by_callers(objects.text(n)))
         };
-        let walked = returned || (kept && walks()) || self.is_walked_by_callee(member, first, last);
-        (operator || walked).then(|| format!("there is arithmetic on the address of {}", member.name))
+        let given = kept && self.is_run(member) && self.is_given_with_count(first - 2, first);
+        let walked = returned || given || (kept && walks()) || self.is_walked_by_callee(member, first, last);
+        match operator || walked {
+            true => Some(format!("there is arithmetic on the address of {}", member.name)),
+            false => self.is_exceeded_by_callee(member, first, last),
+        }
+    }
+
+    /// `set(x->name, y)`, where the function copies more than the array has.
+    fn array_argument(&self, i: usize) -> Option<String> {
+        let objects = self.objects;
+        if !matches!(objects.text(i.wrapping_sub(1)), "(" | ",") || objects.text(i + 1) == "(" {
+            return None;
+        }
+        let (member, last) = self.own_member(i).filter(|(m, _)| m.array)?;
+        let alone = matches!(objects.text(last + 1), "," | ")");
+        alone.then(|| self.is_exceeded_by_callee(member, i, last)).flatten()
     }
 
     /// The variable at `variable` is subtracted from a place in such an object behind `from`, or that from it.
@@ -585,7 +663,7 @@ pub(super) fn macro_text<'t>(text: &'t str, word: &str) -> Option<&'t str> {
 }
 
 /// Bytes of a plain type; `None` for others.
-fn size(ty: &str) -> Option<u64> {
+pub(super) fn size(ty: &str) -> Option<u64> {
     let words: Vec<&str> = ty.split(' ').collect();
     let has = |w: &str| words.contains(&w);
     Some(match () {

@@ -134,12 +134,26 @@ impl<'u> Numbers<'u, '_, '_> {
     /// `sizeof` of these tokens measures numbers: `(long)`, `pool` of `char pool[64]`.
     fn is_plain(&self, from: usize, to: usize) -> bool {
         let code = self.code;
+        if let Some(ty) = self.member_type(from, to) {
+            return ty.split(' ').all(is_scalar);
+        }
         let mut words = (from..to).filter(|&j| code.is_word(j)).peekable();
         words.peek().is_some()
             && words.all(|j| {
                 let ty = || code.variable(code.text(j), j).map(|d| code.text(d.ty));
                 is_scalar(code.text(j)) || ty().is_some_and(is_scalar)
             })
+    }
+
+    /// The type of the member that `p->mem` or `(p->mem)` is.
+    fn member_type(&self, from: usize, to: usize) -> Option<String> {
+        let code = self.code;
+        let base = (from..to).find(|&j| code.is_word(j))?;
+        let last = (base..to).rev().find(|&j| code.is_word(j)).filter(|&l| l > base)?;
+        let accesses = (base..last).filter(|&k| matches!(code.text(k), "." | ">")).count();
+        let holder = code.variable(code.text(base), base).filter(|_| accesses == 1)?;
+        let members = members_in(self.files, code.text(holder.ty));
+        members.into_iter().find(|m| m.name == code.text(last)).map(|m| m.ty)
     }
 
     /// The word is a constant, or a variable that is given a number, at once or by the function's callers.
@@ -281,12 +295,26 @@ impl<'u> Numbers<'u, '_, '_> {
                 let declared = code.variable(code.text(base), base);
                 let ours = declared.is_some_and(|d| code.text(d.ty) == holder);
                 let accesses = (base..j).filter(|&k| matches!(code.text(k), "." | ">")).count();
-                (ours && accesses == 1).then(|| numbers.used(base, j + 1)).flatten()
+                let used = || numbers.used(base, j + 1).or_else(|| numbers.ordered(base, j));
+                (ours && accesses == 1).then(used).flatten()
             })
         })
     }
 
-    /// A function of the sources prints its parameter.
+    /// `x->off < y->off`: the member at `j` is compared with that of another object.
+    fn ordered(&self, base: usize, j: usize) -> Option<String> {
+        let code = self.code;
+        let less = |t: &str| matches!(t, "<" | ">" | "-");
+        let access = (code.text(j + 1), code.text(j + 2)) == ("-", ">");
+        let behind = less(code.text(j + 1)) && !access && {
+            let from = j + 2 + usize::from(code.text(j + 2) == "=");
+            let end = code.operand_end(from);
+            code.text(end - 1) == code.text(j) && (from..end).all(|k| code.text(k) != code.text(base))
+        };
+        behind.then(|| "is compared with another".into())
+    }
+
+    /// A function of the sources prints its parameter, or compares or divides with it.
     fn parameter(&self, open: usize, from: usize) -> Option<String> {
         let code = self.code;
         let name = code.text(open.checked_sub(1)?);
@@ -304,8 +332,18 @@ impl<'u> Numbers<'u, '_, '_> {
         let own = code.text(end - 1);
         let (_, last) = code.function(body + 1);
         let mut uses = code.places(own).iter().filter(|&&j| (body..last).contains(&j));
-        let printed = uses.any(|&j| numbers.used(j, j + 1).is_some_and(|how| how == "is printed"));
-        printed.then(|| format!("is what {name}() prints"))
+        let how = uses.find_map(|&j| {
+            let how = numbers.used(j, j + 1)?;
+            // `if (used + size > sizeof pool)`
+            let summed = code.text(j - 1) == "+" || code.text(j + 1) == "+";
+            match how.as_str() {
+                "is printed" => Some("prints"),
+                "is compared with a number" if summed => Some("compares with a number"),
+                "divides a number of bytes" => Some("divides a number of bytes by"),
+                _ => None,
+            }
+        });
+        how.map(|how| format!("is what {name}() {how}"))
     }
 }
 

@@ -371,6 +371,14 @@ impl<'s, 'a> Objects<'s, 'a> {
     /// `const unsigned char *` up to the token `until`: what it points to, and the place of `until`.
     fn pointee(&self, from: usize, until: &str) -> Option<(Pointee<'a>, usize)> {
         let (mut word, mut stars, mut at) = (None, 0, from);
+        // `(long (*)[4])`
+        let inner = (from..from + 3).find(|&j| (self.text(j), self.text(j + 1)) == ("(", "*"));
+        if let Some(open) = inner.filter(|&o| o > from && until == ")" && self.text(o + 2) == ")") {
+            let end = self.code.matching(open + 3, ["[", "]"], 30)? + 1;
+            let element = self.text(open - 1);
+            return (is_scalar(element) && self.text(end) == until)
+                .then_some((Pointee::Scalar(element), end));
+        }
         while self.text(at) != until {
             match self.text(at) {
                 "*" | "&" => stars += 1,

@@ -16,6 +16,7 @@ impl Overlay<'_, '_, '_> {
         match self.objects.text(i) {
             "alias" => self.alias(i),
             "(" => self.as_function(i).or_else(|| self.from_member(i)),
+            "=" => self.assigned_from_member(i),
             _ if self.objects.code.is_word(i) => {
                 self.declared(i).or_else(|| self.unprototyped(i)).or_else(|| self.stepped(i))
             }
@@ -141,13 +142,32 @@ impl Overlay<'_, '_, '_> {
         Some((over, format!("{} keeps its address and becomes a pointer to {ty}", objects.text(last))))
     }
 
+    /// `struct head *h = n->data;`, where `.data = &x` stands in the same file.
+    fn assigned_from_member(&self, i: usize) -> Option<(Over, String)> {
+        let objects = self.objects;
+        let last = objects.path_end(i + 1);
+        let member =
+            last > i + 1 && objects.code.is_word(i + 1) && matches!(objects.text(last + 1), ";" | ",");
+        let declared = objects.code.declaration(i.checked_sub(1)?).filter(|d| member && d.depth == 1)?;
+        let (ty, name) = (objects.text(declared.ty), objects.text(last));
+        if objects.is_name(declared.ty) || is_scalar(ty) || is_deduced(ty) || !self.is_stored(name) {
+            return None;
+        }
+        let over = if self.is_first(ty) { Over::First } else { Over::Like(ty.into()) };
+        Some((over, format!("{name} keeps its address and becomes a pointer to {ty}")))
+    }
+
     /// An object's address is given to a member of this name that is no pointer to one.
     fn is_stored(&self, name: &str) -> bool {
         let objects = self.objects;
         objects.code.places(name).iter().any(|&j| {
             let end = (objects.text(j + 1) == "=").then(|| objects.address(j + 2)).flatten();
             let member = j > 0 && matches!(objects.text(j.wrapping_sub(1)), "." | ">");
-            member && end.is_some_and(|e| matches!(objects.text(e), ";" | "," | "}"))
+            let untyped = || {
+                let alone = objects.text(j + 1) == "=" && objects.text(j + 3) == ";";
+                alone && objects.is_object_as_void(j + 2)
+            };
+            member && (end.is_some_and(|e| matches!(objects.text(e), ";" | "," | "}")) || untyped())
         })
     }
 }

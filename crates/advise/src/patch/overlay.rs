@@ -2,6 +2,7 @@
 //! object's.
 
 use super::body::{bodies_in, statements};
+use super::bytes::is_number;
 use super::neighbours::{Member, members_in};
 use super::objects::{Objects, Pointee, is_scalar};
 
@@ -187,13 +188,13 @@ impl Overlay<'_, '_, '_> {
                 let stars = (i + 1..close).filter(|&j| objects.text(j) == "*").count();
                 let variable = (objects.text(i.saturating_sub(1)) == "=").then(|| i.saturating_sub(2));
                 // `(char *)v + at`: the place of a member that somebody else knows.
-                let counted = objects.text(close + 3).starts_with(|c: char| c.is_ascii_digit());
+                let counted = is_number(objects, close + 3, self.files);
                 if objects.text(word) == "char" && objects.text(close + 2) == "+" && !counted {
                     return None;
                 }
                 (word, stars, close + 1, variable)
             }
-            "=" if objects.code.is_word(i + 1) && matches!(objects.text(i + 2), ";" | ",") => {
+            "=" if objects.code.is_word(i + 1) && matches!(self.behind_subscript(i + 2), ";" | ",") => {
                 // `struct w *q = v;`, and `q = v;` of one that was declared before.
                 let name = i.checked_sub(1).filter(|&n| objects.code.is_word(n))?;
                 let alone = matches!(objects.text(name.wrapping_sub(1)), ";" | "{" | "}" | ")");
@@ -218,6 +219,13 @@ impl Overlay<'_, '_, '_> {
             () => Over::Like(head.into()),
         };
         Some((over, format!("a void pointer becomes one to {head}, and it begins like that")))
+    }
+
+    /// The token behind the subscript at `at`, if one is there.
+    fn behind_subscript(&self, at: usize) -> &str {
+        let code = &self.objects.code;
+        let close = (code.text(at) == "[").then(|| code.matching(at, ["[", "]"], 60)).flatten();
+        code.text(close.map_or(at, |c| c + 1))
     }
 
     /// The first member is a value of the type `head`.

@@ -108,7 +108,8 @@ fn operand(code: &Code<'_, '_>, at: usize) -> usize {
 /// The pointer itself, and not what it points to or a member of that name.
 fn is_value(code: &Code<'_, '_>, j: usize) -> bool {
     let access = (code.text(j + 1), code.text(j + 2)) == ("-", ">") || matches!(code.text(j + 1), "[" | "(");
-    !access && !matches!(code.text(j.wrapping_sub(1)), "*" | "." | ">" | "&")
+    let before = (code.text(j.wrapping_sub(1)), code.text(j.wrapping_sub(2)));
+    !access && !matches!(before.0, "*" | "." | "&") && before != (">", "-")
 }
 
 #[cfg(test)]

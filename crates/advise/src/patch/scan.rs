@@ -43,10 +43,12 @@ pub(super) struct Code<'s, 'a> {
     declarations: RefCell<HashMap<&'a str, Declarations>>,
     /// Per token the place of the `{` around it, and its own number where there is none.
     around: OnceCell<Vec<usize>>,
+    /// Place of the `}` of every `{`.
+    closes: OnceCell<HashMap<usize, usize>>,
 }
 
-/// Places and types of the declarations of one word.
-type Declarations = Rc<[(usize, Declared)]>;
+/// Places and types of the declarations of one word, and where the functions end in which they stand.
+type Declarations = Rc<[(usize, Declared, usize)]>;
 
 /// What a name was declared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +71,7 @@ impl<'s, 'a> Code<'s, 'a> {
             words: OnceCell::new(),
             declarations: RefCell::default(),
             around: OnceCell::new(),
+            closes: OnceCell::new(),
         }
     }
 
@@ -131,7 +134,48 @@ impl<'s, 'a> Code<'s, 'a> {
     /// The last declaration of the variable `name` before `i`, and where it stands.
     pub(super) fn variable_at(&self, name: &str, i: usize) -> Option<(usize, Declared)> {
         let declared = self.declarations(name);
-        declared[..declared.partition_point(|d| d.0 < i)].last().copied()
+        let before = &declared[..declared.partition_point(|d| d.0 < i)];
+        before.iter().rev().find(|d| i < d.2).map(|&(at, declared, _)| (at, declared))
+    }
+
+    /// Where what is declared at `at` is no longer known: the end of its function, or of the one that it is a parameter
+    /// of.
+    fn end_of_scope(&self, at: usize) -> usize {
+        let inside = std::iter::successors(self.enclosing(at), |&open| self.enclosing(open));
+        let function = inside.filter(|&open| (self.start_of(open)..open).any(|j| self.text(j) == "(")).last();
+        let parameter = || {
+            let outermost = |open: &usize| self.text(*open) == "(";
+            let open = std::iter::successors(self.open_before(at), |&o| self.open_before(o))
+                .filter(outermost)
+                .last()?;
+            let close = self.closing(open)?;
+            let ends = |j: &usize| matches!(self.text(*j), "{" | ";" | ")" | ",");
+            (close + 1..self.len().min(close + 40)).find(ends)
+        };
+        match function {
+            Some(open) => self.close_of(open),
+            None => match parameter() {
+                Some(body) if self.text(body) == "{" => self.close_of(body),
+                Some(end) => end,
+                None => self.len(),
+            },
+        }
+    }
+
+    /// Place of the `}` of the `{` at `open`; the end, where there is none.
+    fn close_of(&self, open: usize) -> usize {
+        let closes = self.closes.get_or_init(|| {
+            let (mut opened, mut out) = (Vec::new(), HashMap::new());
+            for i in 0..self.len() {
+                match self.text(i) {
+                    "{" => opened.push(i),
+                    "}" => out.extend(opened.pop().map(|open| (open, i))),
+                    _ => {}
+                }
+            }
+            out
+        });
+        closes.get(&open).copied().unwrap_or(self.len())
     }
 
     /// Places of the word `name`, in order.
@@ -163,7 +207,9 @@ impl<'s, 'a> Code<'s, 'a> {
             // `*p += 1` works on what it points to.
             let value = before.0 == "*" && next.0 != next.1;
             let stepped = (back || next.0 == "+") && !value;
-            let indexed = next.0 == "[" && next.1 != "0";
+            // `i[p]` is `p[i]`.
+            let swapped = before.0 == "[" && next.0 == "]" && self.text(j.saturating_sub(2)) != "(";
+            let indexed = (next.0 == "[" && next.1 != "0") || swapped;
             stepped || indexed || before == ("+", "+") || before == ("-", "-")
         })
     }
@@ -266,7 +312,9 @@ impl<'s, 'a> Code<'s, 'a> {
         let inside = open + 1..close;
         let called = open > 0 && self.is_word(open - 1) && !matches!(self.text(open - 1), "return" | "case");
         let number = |j: usize| is_number_type(self.text(j)) || self.text(j) == "const";
-        let pointer = self.text(close - 1) == "*" && self.is_word(open + 1);
+        // `(long (*)[4])`
+        let array = self.text(close - 1) == "]" && inside.clone().any(|j| self.text(j) == "*");
+        let pointer = (self.text(close - 1) == "*" || array) && self.is_word(open + 1);
         (!called && close > open + 1 && (pointer || inside.clone().all(number))).then_some(open)
     }
 
@@ -276,8 +324,8 @@ impl<'s, 'a> Code<'s, 'a> {
         }
         let places = self.places(name);
         let Some(&first) = places.first() else { return Rc::default() };
-        let found: Declarations =
-            places.iter().filter_map(|&j| Some((j, self.declaration(j).filter(|_| j > 0)?))).collect();
+        let declared = places.iter().filter_map(|&j| Some((j, self.declaration(j).filter(|_| j > 0)?)));
+        let found: Declarations = declared.map(|(j, d)| (j, d, self.end_of_scope(j))).collect();
         self.declarations.borrow_mut().insert(self.text(first), found.clone());
         found
     }

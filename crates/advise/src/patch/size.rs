@@ -1,31 +1,101 @@
 //! Sizes and alignments of a type that become data. Another size changes what a program prints, how many objects fit,
 //! which branch it takes.
 
+use super::body::Source;
 use super::bytes::carved_from;
+use super::neighbours::may_be_function;
 use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
+use super::scan::Code;
 
 /// The first such use: its place, and a sentence. Objects that become `whole` lines leave no room between them.
 pub(super) fn in_file(
     objects: &Objects<'_, '_>,
     files: &[(&str, &str)],
     whole: bool,
+    aligns: bool,
 ) -> Option<(usize, String)> {
     let numbers = Numbers { code: &objects.code, files };
     ["sizeof", "alignof", "_Alignof", "__alignof__"]
         .iter()
+        .filter(|word| aligns || **word == "sizeof")
         .find_map(|word| {
             objects.code.places(word).iter().find_map(|&i| {
                 let end = measured(objects, i)?;
                 let what = if *word == "sizeof" { "size" } else { "alignment" };
                 let shown = || numbers.shown(i, end).map(|how| format!("its {what} {how}"));
-                Some((i, bytes(objects, i).or_else(shown)?))
+                Some((i, bytes(objects, i).or_else(|| enumerated(objects, i)).or_else(shown)?))
             })
         })
         .or_else(|| {
-            (1..objects.code.len())
-                .find_map(|i| Some((i, counted(objects, i).or_else(|| asked(objects, i, whole))?)))
+            (1..objects.code.len()).find_map(|i| {
+                let computed = || computed(objects, i).or_else(|| strided(objects, i, files));
+                let how = counted(objects, i).or_else(computed).or_else(|| asked(objects, i, whole));
+                Some((i, how?))
+            })
         })
+}
+
+/// `enum { SHIFT = __builtin_ctz(sizeof(struct s)) }`
+fn enumerated(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let code = &objects.code;
+    let open = std::iter::successors(code.open_before(i), |&o| code.open_before(o))
+        .find(|&o| code.text(o) == "{")?;
+    let constant = (open + 1..i).rev().find(|&j| code.text(j) == "=")?.checked_sub(1)?;
+    let head = (open.saturating_sub(4)..open).any(|j| code.text(j) == "enum");
+    head.then(|| format!("its size is kept in {}", code.text(constant)))
+}
+
+/// `(struct s *)((char *)table + (i << 3))`: where an object lies is computed by a number.
+fn computed(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let code = &objects.code;
+    let close =
+        code.closing(i).filter(|c| objects.text(i) == "(" && c - i < 6 && objects.text(c - 1) == "*")?;
+    let end = code.closing(close + 1).filter(|_| objects.text(close + 1) == "(")?;
+    let inside = close + 2..end;
+    let sized =
+        inside.clone().any(|j| matches!(objects.text(j), "sizeof" | "offsetof" | "__builtin_offsetof"));
+    let scaled = |j: usize| {
+        let (text, before) = (objects.text(j), objects.text(j - 1));
+        let shift = text == "<" && before == "<";
+        let times = text == "*" && before != "(" && !matches!(objects.text(j + 1), ")" | "*");
+        let fixed = |k: usize| {
+            let word = objects.text(k);
+            let capitals = word.len() > 1 && !word.contains(|c: char| c.is_ascii_lowercase());
+            word.starts_with(|c: char| c.is_ascii_digit()) || code.is_word(k) && capitals
+        };
+        (shift && fixed(j + 1)) || (times && (fixed(j + 1) || fixed(j - 1)))
+    };
+    let bytes = inside.clone().any(|j| matches!(objects.text(j), "char" | "uint8_t" | "u8"));
+    let ours = objects.names_type(i, close) && bytes && !sized;
+    (ours && inside.clone().any(scaled)).then(|| "the place of an object is computed by a number".into())
+}
+
+/// `sum(4, &v[0].a, 6)`: a function goes from one object's member to the next one's by a number of elements.
+fn strided(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<String> {
+    let name = objects.text(i);
+    if !objects.code.is_word(i) || objects.text(i + 1) != "(" || !objects.code.is_in_function(i) {
+        return None;
+    }
+    let arguments = objects.arguments(i + 1);
+    let member = |&(from, to): &(usize, usize)| {
+        let at = from + usize::from(objects.text(from) == "&");
+        let close = objects.code.matching(at + 1, ["[", "]"], 60).filter(|_| objects.text(at + 1) == "[");
+        close.is_some_and(|c| objects.is_object(at) && objects.text(c + 1) == "." && c + 2 < to)
+    };
+    let index = arguments.iter().position(member)?;
+    let sized = arguments.iter().any(|&(from, to)| (from..to).any(|j| objects.text(j) == "sizeof"));
+    let number = |&(from, to): &(usize, usize)| {
+        to == from + 1 && objects.text(from).starts_with(|c: char| c.is_ascii_digit())
+    };
+    if sized || arguments.iter().filter(|a| number(a)).count() < 2 {
+        return None;
+    }
+    let walks = files.iter().filter(|f| may_be_function(f.1, name)).any(|f| {
+        let source = Source::new(f.1);
+        Code::new(&source).walks_parameter(name, index)
+    });
+    walks.then(|| format!("{name}() goes from one object to the next by a number"))
 }
 
 /// What a size alone decides: whether there is padding between the same members, whether an atomic one needs a lock,
@@ -58,7 +128,9 @@ fn counted(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     if matches!(word, "(" | "reinterpret_cast") {
         return carved_from(objects, i, is_scalar);
     }
-    if !word.contains("alloc") || objects.text(i + 1) != "(" {
+    // `allocator.allocate(1)` counts objects.
+    let counts = word == "allocate" && matches!(objects.text(i.wrapping_sub(1)), "." | ">" | ":");
+    if !word.contains("alloc") || objects.text(i + 1) != "(" || counts {
         return None;
     }
     let close = objects.code.closing(i + 1)?;

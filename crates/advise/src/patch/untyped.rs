@@ -2,6 +2,9 @@
 
 use super::objects::Objects;
 
+/// Variables that one after the other have had an address.
+const PASSED_ON_MAX: usize = 2;
+
 impl Objects<'_, '_> {
     /// The function in whose parentheses the tokens from `i` to before `end` stand.
     pub(super) fn call_around(&self, i: usize, end: usize) -> Option<usize> {
@@ -24,20 +27,36 @@ impl Objects<'_, '_> {
         let before = |n: usize| self.text(i.wrapping_sub(n));
         let member = before(1) == "." || (before(1), before(2)) == (">", "-");
         let variable = self.code.variable(self.text(i), i).filter(|_| self.code.is_word(i) && !member);
-        variable.is_some_and(|d| self.text(d.ty) == "void" && d.depth == 1) && self.receives(i)
+        let depth = 1 + usize::from(self.text(i + 1) == "[");
+        variable.is_some_and(|d| self.text(d.ty) == "void" && d.depth == depth) && self.receives(i, 0)
     }
 
-    /// An object's address becomes the value of the variable at `value`: it is assigned, or passed to its function.
-    fn receives(&self, value: usize) -> bool {
+    /// An object's address becomes the value of the variable at `value`, or of an element of it: it is assigned, or
+    /// passed to its function. Another such variable may have had it before.
+    fn receives(&self, value: usize, passed_on: usize) -> bool {
         let name = self.text(value);
         let (open, end) = self.function(value);
         let start = self.code.start_of(open);
         let own = (start..open).find(|&j| self.code.is_word(j) && self.text(j + 1) == "(");
-        let mut assigned = self.code.places(name).iter().filter(|&&j| self.text(j + 1) == "=");
-        let here = |j: usize| (open..end).contains(&j) || self.code.enclosing(j).is_none();
-        let whole = |j: usize| self.address(j + 2).is_some_and(|end| self.text(end) != "+");
-        assigned.any(|&j| here(j) && whole(j))
+        let of_file =
+            |j: usize| self.code.variable_at(name, j).is_some_and(|(at, _)| !self.code.is_in_function(at));
+        let here = |j: usize| (open..end).contains(&j) || !self.code.is_in_function(j) || of_file(j);
+        let whole = |at: usize| self.address(at).is_some_and(|end| self.text(end) != "+");
+        let untyped = |at: usize| {
+            let variable = self.code.variable(self.text(at), at).filter(|_| self.text(at + 1) == ";");
+            let plain = variable.is_some_and(|d| self.text(d.ty) == "void" && d.depth == 1);
+            plain && passed_on < PASSED_ON_MAX && self.receives(at, passed_on + 1)
+        };
+        let mut assigned = self.code.places(name).iter().filter_map(|&j| Some((j, self.assigned(j)?)));
+        assigned.any(|(j, at)| here(j) && (whole(at) || untyped(at)))
             || own.is_some_and(|j| self.is_passed(j, name) || self.is_called_back(j))
+    }
+
+    /// Place of what is assigned to the variable at `j`, or to an element of it.
+    fn assigned(&self, j: usize) -> Option<usize> {
+        let close = || self.code.matching(j + 1, ["[", "]"], 60);
+        let at = if self.text(j + 1) == "[" { close()? + 1 } else { j + 1 };
+        (self.text(at) == "=" && self.text(at + 1) != "=").then_some(at + 1)
     }
 
     /// A call of the function whose name is at `own` gives its parameter `name` an object's address.

@@ -69,6 +69,8 @@ pub struct Uses<'f> {
     order: Option<Order<'f>>,
     /// Objects become whole cache lines.
     whole: bool,
+    /// Its alignment may change.
+    aligns: bool,
     files: &'f [(&'f str, &'f str)],
 }
 
@@ -82,6 +84,8 @@ impl<'f> Uses<'f> {
         let displaced = edits.filter(|edits| edits.iter().any(Edit::displaces));
         let order = displaced.map(|edits| Order::new(name, edits, files));
         let whole = edits.is_some_and(|edits| edits.iter().all(|e| matches!(e, Edit::Element { .. })));
+        let pads = |e: &Edit| matches!(e, Edit::Pad { .. } | Edit::Move { .. } | Edit::Swap { .. });
+        let aligns = edits.is_none_or(|edits| !edits.iter().all(pads));
         let outer = held.holders(files);
         let outer_held = Held::of(&outer, files);
         let mut all: Vec<String> = outer.iter().chain(&names).cloned().collect();
@@ -91,7 +95,21 @@ impl<'f> Uses<'f> {
         let curious = generic::curious(files);
         let search =
             Searches { own: Names::new(&names), outer: Names::new(&outer), members: Names::new(&held.names) };
-        Uses { name, outer, outer_held, all, all_held, held, search, curious, order, whole, files, names }
+        Uses {
+            name,
+            outer,
+            outer_held,
+            all,
+            all_held,
+            held,
+            search,
+            curious,
+            order,
+            whole,
+            aligns,
+            files,
+            names,
+        }
     }
 
     /// The first refusals in one of the files.
@@ -138,7 +156,7 @@ impl<'f> Uses<'f> {
         let seen = |(i, how)| self.seen(objects.code.line(i), how, place);
         if ask.size {
             let generic = || generic::in_file(objects, &self.curious, true);
-            found[5] = size::in_file(objects, self.files, self.whole).or_else(generic).map(seen);
+            found[5] = size::in_file(objects, self.files, self.whole, self.aligns).or_else(generic).map(seen);
         }
         if !ask.layout {
             return;
@@ -154,7 +172,7 @@ impl<'f> Uses<'f> {
         let how = |how: String| format!("{how}, as part of a struct that holds it");
         let seen = |(i, seen): (usize, String)| self.seen(outer.code.line(i), how(seen), place);
         if ask.size && found[5].is_none() {
-            found[5] = size::in_file(outer, self.files, self.whole).map(seen);
+            found[5] = size::in_file(outer, self.files, self.whole, self.aligns).map(seen);
         }
         if !ask.layout {
             return;
@@ -200,3 +218,7 @@ pub fn check(name: &str, edits: Option<&[Edit]>, ask: Ask, files: &[(&str, &str)
 #[cfg(test)]
 #[path = "kernel_tests.rs"]
 mod kernel_tests;
+
+#[cfg(test)]
+#[path = "escapes_tests.rs"]
+mod escapes_tests;

@@ -8,13 +8,49 @@ use super::{FieldMove, Patched};
 /// Version of the JSON document of `fix`.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Moved fields that are listed; JSON has them all.
-const ROWS_MAX: usize = 24;
+/// Moved members that are listed.
+const ROWS_MAX: usize = 64;
+
+impl Patched {
+    /// Members that moved, in the old order, at most 64: one whose parts all moved alike is told as a whole.
+    pub fn moved(&self) -> Vec<FieldMove> {
+        let mut out: Vec<FieldMove> = Vec::new();
+        let mut rest = self.fields.as_slice();
+        while let Some(first) = rest.first().filter(|_| out.len() < ROWS_MAX) {
+            let name = member(&first.path);
+            let parts = rest.iter().take_while(|f| member(&f.path) == name).count();
+            let (own, others) = rest.split_at(parts);
+            rest = others;
+            let distance = |f: &FieldMove| f.after.wrapping_sub(f.before);
+            let alike = own.iter().all(|f| distance(f) == distance(first));
+            if parts > 1 && alike && first.before != first.after {
+                out.push(whole(name, own));
+            } else {
+                out.extend(own.iter().filter(|f| f.before != f.after).cloned());
+            }
+        }
+        out.truncate(ROWS_MAX);
+        out
+    }
+}
+
+/// The member of the struct that a path begins with.
+fn member(path: &str) -> &str {
+    path.split(['.', '[']).next().unwrap_or(path)
+}
+
+/// A member whose parts all moved by the same distance.
+fn whole(name: &str, parts: &[FieldMove]) -> FieldMove {
+    let first = |at: fn(&FieldMove) -> u64| parts.iter().map(at).min().unwrap_or(0);
+    let (before, after) = (first(|f| f.before), first(|f| f.after));
+    let end = parts.iter().map(|f| f.before + f.size).max().unwrap_or(before);
+    FieldMove { path: name.into(), before, after, size: end - before }
+}
 
 /// What `tussle fix` prints: the bill first and the diff last, so that the whole output can be given to `patch`.
 pub fn view(patched: &Patched, bill: Option<&Advice>) -> View {
     let mut nodes = vec![Node::Facts(facts(patched, bill))];
-    let moved: Vec<&FieldMove> = patched.fields.iter().filter(|f| f.before != f.after).collect();
+    let moved = patched.moved();
     if !moved.is_empty() {
         nodes.push(Node::Table {
             key: "moved".into(),
@@ -24,11 +60,11 @@ pub fn view(patched: &Patched, bill: Option<&Advice>) -> View {
                 Column::number("after_bytes", "after"),
                 Column::number("size_bytes", "Size"),
             ],
-            rows: moved.iter().take(ROWS_MAX).map(|f| row(f)).collect(),
+            rows: moved.iter().map(row).collect(),
         });
     }
-    if moved.len() > ROWS_MAX {
-        nodes.push(Node::Text(vec![Span::plain(format!("... and {} more fields", moved.len() - ROWS_MAX))]));
+    if moved.len() == ROWS_MAX {
+        nodes.push(Node::Text(vec![Span::plain("... and more, behind them")]));
     }
     let notes: Vec<&String> = patched.notes.iter().chain(bill.iter().flat_map(|b| &b.notes)).collect();
     for note in &notes {
@@ -95,4 +131,37 @@ fn facts(patched: &Patched, bill: Option<&Advice>) -> Vec<Fact> {
     let checked = format!("{} offsets equal the compiler's", patched.fields.len());
     out.push(fact("offsets_verified", "Verified", Cell::value(patched.fields.len() as u64, checked)));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_moves_as_a_whole_is_one_row() {
+        let field = |path: &str, before, after, size| FieldMove { path: path.into(), before, after, size };
+        let fields = vec![
+            field("id", 0, 0, 8),
+            // Two views of a union.
+            field("lock.word", 8, 64, 8),
+            field("lock.bytes", 8, 64, 40),
+            field("row[0]", 48, 104, 4),
+            field("row[1]", 52, 128, 4),
+            field("last", 56, 132, 4),
+        ];
+        let patched = Patched {
+            type_name: "struct s".into(),
+            edits: Vec::new(),
+            diff: String::new(),
+            files: Vec::new(),
+            fields,
+            size_before: 64,
+            size_after: 136,
+            notes: Vec::new(),
+        };
+        let rows =
+            [("lock", 8, 64, 40), ("row[0]", 48, 104, 4), ("row[1]", 52, 128, 4), ("last", 56, 132, 4)];
+        let expected: Vec<FieldMove> = rows.map(|(path, a, b, size)| field(path, a, b, size)).to_vec();
+        assert_eq!(patched.moved(), expected);
+    }
 }

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tussle_advise::patch::body::bare_name;
 use tussle_model::TypeTable;
 
 use super::FixError;
@@ -81,7 +82,10 @@ fn units(compiler: &Compiler<'_>) -> Vec<PathBuf> {
         compiler.sources.units_for(compiler.file).into_iter().collect::<std::collections::BTreeSet<_>>();
     let mut out: Vec<&PathBuf> =
         users.iter().filter(|p| direct.contains(*p) && (beside(p) || folder(p).is_some())).collect();
-    out.sort_unstable_by_key(|p| (!beside(p), core(p), folder(p), (*p).clone()));
+    // Folders have headers of one name: who has most to do with the type is likeliest to see this one.
+    let bare = bare_name(compiler.request.type_name);
+    let uses = |p: &Path| std::cmp::Reverse(compiler.sources.text(p).matches(bare).count());
+    out.sort_by_cached_key(|p| (!beside(p), core(p), uses(p), folder(p), (*p).clone()));
     out.into_iter().take(UNITS_MAX).cloned().collect()
 }
 

@@ -58,10 +58,12 @@ fn place(line: &str, dir: &Path) -> Option<String> {
     (!zero).then(|| format!("{name}:{row}"))
 }
 
-/// `{ 0 }` with the 0 at byte `at`.
+/// `{ 0 }` or `{ 0, }` with the 0 at byte `at`.
 fn is_zero(line: &str, at: usize) -> bool {
     let (Some(before), Some(value)) = (line.get(..at), line.get(at..)) else { return false };
-    let zero = value.strip_prefix('0').is_some_and(|v| v.trim_start().starts_with('}'));
+    let zero = value
+        .strip_prefix('0')
+        .is_some_and(|v| v.trim_start().trim_start_matches(',').trim_start().starts_with('}'));
     zero && before.trim_end().ends_with('{')
 }
 
@@ -86,7 +88,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(
             dir.path().join("x.c"),
-            "struct s a = { 0 };\nstruct s b = { 0, 1 };\n\tstruct s = { 0 };\n",
+            "struct s a = { 0, };\nstruct s b = { 0, 1 };\n\tstruct s = { 0 };\n",
         )
         .unwrap();
         let of = |row: u32, column: u32| {

@@ -102,9 +102,8 @@ fn offsets(r: &Repair) -> Node {
         Column::number("after_bytes", "after"),
     ];
     let cell = |bytes: u64| Cell::value(bytes, offset(bytes));
-    let changed = r.patched.fields.iter().filter(|f| f.before != f.after);
-    let rows =
-        changed.take(OFFSETS_MAX).map(|f| vec![Cell::text(f.path.clone()), cell(f.before), cell(f.after)]);
+    let moved = r.patched.moved().into_iter().take(OFFSETS_MAX);
+    let rows = moved.map(|f| vec![Cell::text(f.path), cell(f.before), cell(f.after)]);
     Node::Table { key: "offsets".into(), columns, rows: rows.collect() }
 }
 

@@ -1,0 +1,308 @@
+//! Ways in which the address of an object or of a member gets to code that knows what lies behind it.
+
+use super::{Ask, check};
+use crate::edit::Edit;
+
+/// What refuses the move in these files; empty where nothing does.
+fn found(edit: &str, ask: Ask, files: &[(&str, &str)]) -> String {
+    let edits: Vec<Edit> = vec![edit.parse().expect("a move")];
+    check("s", Some(&edits), ask, files).err().map(|e| e.to_string()).unwrap_or_default()
+}
+
+const S: &str = "struct s { int a; int b; long c; long d; long e; char name[8]; };\n";
+
+fn refused_by(edit: &str, code: &str, words: &str) {
+    let text = format!("{S}{code}\n");
+    let found = found(edit, Ask::LAYOUT, &[("x.c", &text)]);
+    assert!(found.contains(words), "{edit}: {code}: {found:?}");
+}
+
+fn fine_by(edit: &str, code: &str) {
+    let text = format!("{S}{code}\n");
+    assert_eq!(found(edit, Ask::LAYOUT, &[("x.c", &text)]), "", "{edit}: {code}");
+}
+
+#[test]
+fn functions_that_read_more_than_the_member() {
+    let load = "static long load(const void *p) { long v; memcpy(&v, p, sizeof v); return v; }\n";
+    refused_by(
+        "swap:b,c",
+        &format!("{load}long f(struct s *s) {{ return load(&s->a); }}"),
+        "load() reaches from a on",
+    );
+    fine_by("swap:a,b", &format!("{load}long f(struct s *s) {{ return load(&s->c); }}"));
+    let swap =
+        "static int cas(void *p, long o, long n) { return __sync_bool_compare_and_swap((long *)p, o, n); }\n";
+    refused_by(
+        "swap:b,c",
+        &format!("{swap}int f(struct s *s) {{ return cas(&s->a, 1, 2); }}"),
+        "cas() reaches from a on",
+    );
+    let hash = "static unsigned fnv(const void *p, size_t n) { const unsigned char *c = p; unsigned h = 1;\n\
+        while (n--) h = (h ^ *c++) * 31; return h; }\n";
+    let key = "#define KEY (sizeof(int) + sizeof(int))\n";
+    refused_by(
+        "swap:b,c",
+        &format!("{key}{hash}int f(struct s *s) {{ return fnv(&s->a, KEY); }}"),
+        "fnv() reaches from a on",
+    );
+    fine_by("swap:b,c", &format!("{hash}int f(struct s *s) {{ return fnv(&s->a, sizeof(s->a)); }}"));
+    fine_by("swap:b,c", "static void put(void *p) { free(p); }\nvoid f(struct s *s) { put(&s->a); }");
+    refused_by(
+        "swap:c,d",
+        "void f(struct s *s) { r = _mm_loadu_si128(&s->c); }",
+        "_mm_loadu_si128() reaches from c on",
+    );
+    fine_by("swap:c,d", "void f(struct s *s) { _mm_prefetch(&s->c, 0); }");
+}
+
+#[test]
+fn vectors_of_more_than_one_member() {
+    let send = |length: &str| {
+        format!(
+            "void f(struct s *s) {{ struct iovec v[1]; v[0].iov_base = &s->a; v[0].iov_len = {length}; \
+                writev(1, v, 1); }}"
+        )
+    };
+    refused_by("swap:b,c", &send("sizeof s->a + sizeof s->b"), "reaches from a on");
+    fine_by("swap:b,c", &send("sizeof s->a"));
+}
+
+#[test]
+fn offsets_that_are_compared_later() {
+    let table = "struct f { const char *n; size_t off; };\n\
+        static struct f fs[] = { { \"c\", offsetof(struct s, c) }, { \"a\", offsetof(struct s, a) } };\n";
+    let compare = "static int cmp(const void *a, const void *b) { const struct f *x = a, *y = b; return x->off \
+        < y->off; }";
+    refused_by("swap:a,b", &format!("{table}{compare}"), "the offset of");
+    fine_by(
+        "swap:a,b",
+        &format!("{table}static long *at(struct s *s, int i) {{ return (long *)((char *)s + fs[i].off); }}"),
+    );
+}
+
+#[test]
+fn pointers_to_arrays_and_subscripts_the_other_way_round() {
+    let dot = "static long dot(long (*v)[2]) { return (*v)[0] + (*v)[1]; }\n";
+    refused_by(
+        "swap:d,e",
+        &format!("{dot}long f(struct s *s) {{ return dot((void *)&s->c); }}"),
+        "dot() reaches from c on",
+    );
+    refused_by("swap:d,e", &format!("{dot}long f(struct s *s) {{ return dot((long (*)[2])&s->c); }}"), "c");
+    refused_by("swap:a,c", "long f(struct s *s) { return ((int (*)[2])s)[0][1]; }", "pointer to int");
+    refused_by("swap:d,e", "long f(struct s *s, int i) { long *q = &s->c; return (i)[q]; }", "arithmetic");
+    refused_by(
+        "swap:d,e",
+        "static long *first(struct s *s) { return &s->c; }\n\
+        long f(struct s *s) { long *v = first(s); long r = 0; for (long *e = v + 3; v != e; v++) r += *v; return r; }",
+        "arithmetic",
+    );
+    fine_by(
+        "swap:d,e",
+        "static long *first(struct s *s) { return &s->c; }\nlong f(struct s *s) { return *first(s); }",
+    );
+    refused_by(
+        "swap:d,e",
+        "int cmp(const void *, const void *);\n\
+        void f(struct s *s) { long *base = &s->c; size_t n = 3; qsort(base, n, sizeof(long), cmp); }",
+        "arithmetic",
+    );
+}
+
+#[test]
+fn assembly_in_the_source_that_defines_a_function() {
+    let peek = "__asm__(\".globl peek\\npeek:\\n movq 8(%rdi), %rax\\n ret\\n\");\nlong peek(void *);\n";
+    refused_by(
+        "swap:a,b",
+        &format!("{peek}static struct s v;\nlong f(void) {{ void *p = &v; return peek(p); }}"),
+        "peek()",
+    );
+    refused_by(
+        "swap:a,b",
+        &format!("{peek}static struct s v;\nlong f(void) {{ return peek(&v); }}"),
+        "peek()",
+    );
+    fine_by("swap:a,b", &format!("{peek}static struct s v;\nlong f(void) {{ return peek(0) + v.a; }}"));
+}
+
+#[test]
+fn ranges_told_by_typeof() {
+    refused_by(
+        "swap:b,c",
+        "void f(struct s *v) { memset((char *)(v) + offsetof(typeof(*(v)), c), 0, sizeof(*(v)) - \
+            offsetof(typeof(*(v)), c)); }",
+        "up to or from",
+    );
+}
+
+#[test]
+fn pointers_to_it_in_arrays_and_members() {
+    let view = "struct view { int a; int b; };\n";
+    let kept = "static void *items[2];\nint f(struct s *s) { items[0] = s; struct view *x = items[0]; return x->b; }";
+    refused_by("swap:a,b", &format!("{view}{kept}"), "a void pointer becomes one to view");
+    let added = "static void *all[4];\nstatic int n;\nstatic void add(void *o) { all[n++] = o; }\n\
+        int f(struct s *s) { add(s); return ((struct view *)all[0])->b; }";
+    refused_by("swap:a,b", &format!("{view}{added}"), "a void pointer becomes one to view");
+    let node = "struct node { void *data; };\nint g(const struct node *n) { const struct view *v = n->data; \
+        return v->b; }\n\
+        int f(void) { static struct s s; struct node n = { .data = &s }; return g(&n); }";
+    refused_by("swap:a,b", &format!("{view}{node}"), "becomes a pointer to view");
+    let other =
+        "static void *items[2];\nint f(struct s *s) { items[0] = s; struct s *x = items[0]; return x->b; }";
+    fine_by("swap:a,b", other);
+}
+
+#[test]
+fn members_compared_by_their_addresses() {
+    let two = "struct l { int v; };\nstruct s { struct l a; struct l b; int c; };\n\
+        static void lock(struct l *x, struct l *y) { if (x > y) { struct l *t = x; x = y; y = t; } x->v = 1; y->v = 2; }\n\
+        void f(struct s *s) { lock(&s->b, &s->a); }\n";
+    let how = found("swap:a,b", Ask::LAYOUT, &[("x.c", two)]);
+    assert!(how.contains("compares the addresses"), "{how:?}");
+}
+
+#[test]
+fn offsets_in_variables() {
+    let key = "static int at = 4;\nstatic int key(const void *p) { return *(const int *)((const char *)p + at); }\n";
+    refused_by(
+        "swap:b,c",
+        &format!("{key}int f(struct s *s) {{ return key(s); }}"),
+        "a void pointer becomes one to",
+    );
+}
+
+#[test]
+fn sizes_that_are_numbers_elsewhere() {
+    refused_by(
+        "pad=64",
+        "enum { SHIFT = __builtin_ctz(sizeof(struct s)), MASK = sizeof(struct s) - 1 };",
+        "its size",
+    );
+    refused_by(
+        "pad=64",
+        "#define SHIFT 3\nstatic struct s tab[8];\n\
+        struct s *at(unsigned i) { return (struct s *)((char *)tab + (i << SHIFT)); }",
+        "a number",
+    );
+    fine_by(
+        "pad=64",
+        "static struct s tab[8];\n\
+        struct s *at(unsigned i) { return (struct s *)((char *)tab + i * sizeof(struct s)); }",
+    );
+    fine_by("pad=64", "struct s *of(long *c) { return (struct s *)((char *)c - offsetof(struct s, c)); }");
+    fine_by("pad=64", "struct s *of(char *base, size_t at) { return (struct s *)(base + at); }");
+    let arena = "static char arena[1024]; static size_t top;\nstatic void *take(size_t n) { n = (n + 7) & ~7UL;\n\
+        if (top + n > sizeof arena) return 0; void *p = arena + top; top += n; return p; }\n\
+        struct s *f(void) { return take(sizeof(struct s)); }";
+    refused_by("pad=64", arena, "take()");
+    let kept = found("swap:a,b", Ask { size: false, ..Ask::LAYOUT }, &[("x.c", &format!("{S}{arena}"))]);
+    assert_eq!(kept, "");
+    fine_by(
+        "pad=64",
+        "static size_t used;\nvoid *zmalloc(size_t n) { if (n + 8 < n) return 0; used += n; return malloc(n); }\n\
+        struct s *f(void) { return zmalloc(sizeof(struct s)); }",
+    );
+    refused_by(
+        "pad=64",
+        "struct page { void *next; char mem[4088]; };\n\
+        static int fit(size_t size) { struct page *p = 0; return sizeof p->mem / size; }\n\
+        int f(void) { return fit(sizeof(struct s)); }",
+        "fit()",
+    );
+    let sum = "static float asum(int n, const long *x, int step) { long r = 0; for (int i = 0; i < n; i++) r += \
+        x[i * step]; return r; }\n";
+    let call = |step: &str| {
+        format!("{sum}static struct s v[4];\nlong f(void) {{ return asum(4, &v[0].c, {step}); }}")
+    };
+    refused_by("pad=64", &call("6"), "asum()");
+    fine_by("pad=64", &call("step"));
+}
+
+#[test]
+fn an_alignment_that_stays_is_not_asked_for() {
+    let print = "void f(void) { printf(\"%zu\", _Alignof(struct s)); }";
+    fine_by("pad=64", print);
+    refused_by("align:b=64", print, "its alignment is printed");
+}
+
+#[test]
+fn what_templates_do() {
+    let run = |edit: &str, text: &str| found(edit, Ask::LAYOUT, &[("x.cc", text)]);
+    let show = "template <class T> void show(T t) { if constexpr (std::is_aggregate_v<T>) { auto [x, y] = t; \
+        use(x, y); } }\n\
+        struct s { int a; int b; };\nint f() { s v; show(v); return std::max(1, 2); }\n";
+    assert!(run("swap:a,b", show).contains("show"), "{}", run("swap:a,b", show));
+    let put = "template <class T> void put(std::vector<char> &o, const T &t) { auto p = reinterpret_cast<const \
+        char *>(&t);\n\
+        o.insert(o.end(), p, p + sizeof(T)); }\nstruct s { int a; int b; };\nvoid f(std::vector<char> &o) { put(o, s{}); }\n";
+    assert!(run("pad=64", put).contains("put"), "{}", run("pad=64", put));
+}
+
+#[test]
+fn a_variable_of_another_function_is_another() {
+    fine_by(
+        "pad=64",
+        "static void *xalloc(size_t n) { struct s *b = malloc(sizeof(struct s) + n); return b + 1; }\n\
+         void f(void) { char *a = xalloc(10), *b = xalloc(20); use(a, b); }",
+    );
+    refused_by("pad=64", "void f(void) { struct s *b; b = xalloc(48); }", "told its size as a number");
+}
+
+#[test]
+fn arrays_of_which_more_is_taken() {
+    let text = "struct s { char name[8]; char ext[3]; char n; };\n";
+    let run = |code: &str| found("ext:after:n", Ask::LAYOUT, &[("x.c", &format!("{text}{code}\n"))]);
+    assert!(
+        run("int f(struct s *d) { return memcmp(d->name, \"README  TXT\", 11); }")
+            .contains("more from name on")
+    );
+    assert_eq!(run("int f(struct s *d) { return memcmp(d->name, \"README  \", 8); }"), "");
+    let set = "static void set(char *to, const char *from) { memcpy(to, from, 11); }\n";
+    assert!(
+        run(&format!("{set}void f(struct s *d) {{ set(d->name, \"x\"); }}")).contains("reaches from name on")
+    );
+    let less = "static void set(char *to, const char *from) { memcpy(to, from, 8); }\n";
+    assert_eq!(run(&format!("{less}void f(struct s *d) {{ set(d->name, \"x\"); }}")), "");
+}
+
+#[test]
+fn vectors_of_numbers() {
+    let v4 = "typedef long v2 __attribute__((vector_size(16)));\n";
+    refused_by(
+        "swap:d,e",
+        &format!("{v4}v2 f(struct s *s) {{ return *(v2 *)&s->c; }}"),
+        "read as one number",
+    );
+    refused_by("swap:d,e", "void f(struct s *s) { x = *(__m128i *)&s->c; }", "read as one number");
+    fine_by("swap:d,e", "typedef long word;\nword f(struct s *s) { return *(word *)&s->c; }");
+}
+
+#[test]
+fn tables_of_numbers_and_lists_of_pointers() {
+    let table = "struct field { const char *name; unsigned off; };\n\
+        static const struct field fields[] = { { \"a\", 0 }, { \"b\", 4 } };\n\
+        static int get(const void *o, const struct field *f) { return *(const int *)((const char *)o + f->off); }\n";
+    refused_by(
+        "swap:a,b",
+        &format!("{table}int f(struct s *s) {{ return get(s, fields); }}"),
+        "a void pointer",
+    );
+    let list = "struct view { int a; int b; };\nstruct node { void *data; };\n\
+        static void push(struct node *n, void *data) { n->data = data; }\n\
+        int f(struct s *s, struct node *n) { push(n, s); struct view *v = n->data; return v->b; }";
+    refused_by("swap:a,b", list, "data keeps its address");
+}
+
+#[test]
+fn templates_that_hand_on() {
+    let one = "class W { template <class T> void one(const T &t) { auto *p = reinterpret_cast<const char *>(&t); use(p, p + sizeof(T)); }\n\
+        public: template <class... Ts> void all(const Ts &...ts) { (one(ts), ...); } };\n\
+        struct s { int a; int b; };\nvoid f(W &w) { w.all(1, s{}); }\n";
+    let how = found("swap:a,b", Ask::LAYOUT, &[("x.cc", one)]);
+    assert!(how.contains("all looks at the bytes"), "{how}");
+    let lambda = "struct s { int a; int b; };\nvoid f(std::string &o) { auto put = [&o](const auto &x) {\n\
+        const char *p = (const char *)std::addressof(x); o.append(p, sizeof x); }; put(s{}); }\n";
+    let how = found("swap:a,b", Ask::LAYOUT, &[("x.cc", lambda)]);
+    assert!(how.contains("put looks at the bytes"), "{how}");
+}
