@@ -556,3 +556,15 @@ fn macros_in_a_row_are_passed() {
     assert!(moved.contains("\tint a;\n\tint b;\n\tFIELD(long, x)\n\tFIELD(int, y)\n}"), "{moved}");
     assert!(edited("x.c", text, "s", "y:first").contains("no statement declares y"));
 }
+
+#[test]
+fn methods_that_are_templates_or_return_structs_end_with_their_braces() {
+    let source = "class Pool {\npublic:\n\ttemplate <class F> auto put(F &&f) -> decltype(f()) { return f(); }\n\
+        private:\n\tvoid loop() { stop_ = true; }\n\tbool stop_ = false;\n\
+        \tstruct node *next() const { return head_; }\n\tstruct node *head_;\n\
+        \tstruct PACKED(4) pair { int a; int b; } pair_;\n\tlong n_;\n};\n";
+    for (edit, moved) in [("stop_:after:head_", "bool stop_"), ("head_:after:n_", "struct node *head_")] {
+        let text = diff(source, "Pool", &[edit]);
+        assert!(text.contains(&format!("+\t{moved}")) && text.contains(&format!("-\t{moved}")), "{text}");
+    }
+}

@@ -453,6 +453,8 @@ impl Cutter<'_, '_> {
     fn is_function_body(&self, open: usize) -> bool {
         let Some(first) = self.first else { return false };
         let (mut call, mut init_list, mut operator, mut last) = (false, false, false, "");
+        // `struct node *next() {` is a function, `struct PACKED(4) node {` is none.
+        let (mut tagged, mut named) = (false, false);
         let mut i = first;
         while i < open {
             let text = self.source.at(i);
@@ -460,8 +462,18 @@ impl Cutter<'_, '_> {
                 i += 1;
                 continue;
             }
+            if call && tagged && self.source.kind(i) == Some(Kind::Ident) && last == ")" {
+                named =
+                    !matches!(text, "const" | "noexcept" | "override" | "final" | "volatile" | "requires");
+            }
             match text {
-                "struct" | "union" | "class" | "enum" if !call => return false,
+                // `template <class F> void run(F f) {`
+                "template" => {
+                    let angle = self.source.code_from(i + 1);
+                    i = angle_end(self.source, angle, open).unwrap_or(i + 1);
+                    continue;
+                }
+                "struct" | "union" | "class" | "enum" if !call => tagged = true,
                 // `int (*f)(int) = [](int n) { .. };`
                 "=" if !operator => return false,
                 "operator" => operator = true,
@@ -478,7 +490,8 @@ impl Cutter<'_, '_> {
             last = text;
             i += 1;
         }
-        call && !(init_list && last.chars().all(|c| c.is_alphanumeric() || c == '_') && !last.is_empty())
+        call && !named
+            && !(init_list && last.chars().all(|c| c.is_alphanumeric() || c == '_') && !last.is_empty())
     }
 }
 

@@ -95,7 +95,8 @@ fn pointers_to_arrays_and_subscripts_the_other_way_round() {
     refused_by(
         "swap:d,e",
         "static long *first(struct s *s) { return &s->c; }\n\
-        long f(struct s *s) { long *v = first(s); long r = 0; for (long *e = v + 3; v != e; v++) r += *v; return r; }",
+        long f(struct s *s) { long *v = first(s); long r = 0; for (long *e = v + 3; v != e; v++) r += *v; \
+        return r; }",
         "arithmetic",
     );
     fine_by(
@@ -156,7 +157,8 @@ fn pointers_to_it_in_arrays_and_members() {
 #[test]
 fn members_compared_by_their_addresses() {
     let two = "struct l { int v; };\nstruct s { struct l a; struct l b; int c; };\n\
-        static void lock(struct l *x, struct l *y) { if (x > y) { struct l *t = x; x = y; y = t; } x->v = 1; y->v = 2; }\n\
+        static void lock(struct l *x, struct l *y) { if (x > y) { struct l *t = x; x = y; y = t; } x->v = 1; \
+        y->v = 2; }\n\
         void f(struct s *s) { lock(&s->b, &s->a); }\n";
     let how = found("swap:a,b", Ask::LAYOUT, &[("x.c", two)]);
     assert!(how.contains("compares the addresses"), "{how:?}");
@@ -235,7 +237,8 @@ fn what_templates_do() {
     assert!(run("swap:a,b", show).contains("show"), "{}", run("swap:a,b", show));
     let put = "template <class T> void put(std::vector<char> &o, const T &t) { auto p = reinterpret_cast<const \
         char *>(&t);\n\
-        o.insert(o.end(), p, p + sizeof(T)); }\nstruct s { int a; int b; };\nvoid f(std::vector<char> &o) { put(o, s{}); }\n";
+        o.insert(o.end(), p, p + sizeof(T)); }\nstruct s { int a; int b; };\nvoid f(std::vector<char> &o) { \
+        put(o, s{}); }\n";
     assert!(run("pad=64", put).contains("put"), "{}", run("pad=64", put));
 }
 
@@ -296,7 +299,8 @@ fn tables_of_numbers_and_lists_of_pointers() {
 
 #[test]
 fn templates_that_hand_on() {
-    let one = "class W { template <class T> void one(const T &t) { auto *p = reinterpret_cast<const char *>(&t); use(p, p + sizeof(T)); }\n\
+    let one = "class W { template <class T> void one(const T &t) { auto *p = reinterpret_cast<const char \
+        *>(&t); use(p, p + sizeof(T)); }\n\
         public: template <class... Ts> void all(const Ts &...ts) { (one(ts), ...); } };\n\
         struct s { int a; int b; };\nvoid f(W &w) { w.all(1, s{}); }\n";
     let how = found("swap:a,b", Ask::LAYOUT, &[("x.cc", one)]);

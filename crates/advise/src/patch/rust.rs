@@ -5,6 +5,7 @@
 //! `Deref`, so that methods of atomics and locks are called as before; what cannot be used so does not compile, and
 //! then there is no patch.
 
+mod generic;
 mod item;
 mod lex;
 pub mod order;

@@ -122,24 +122,24 @@ fn order_is_known_by_repr() {
     assert!(!is_ordered("", "A", None));
 }
 
+/// What refuses the edit of `Q` where this code stands behind it; empty where nothing does.
+fn run(code: &str, edit: &str) -> String {
+    let text = format!("#[repr(C)]\nstruct Q {{ head: u64, tail: u64 }}\n{code}\n");
+    // The word itself would be looked for in this file's code.
+    let text = text.replace("danger", concat!("un", "safe"));
+    let edits: Vec<Edit> = vec![edit.parse().unwrap()];
+    uses::check("app::Q", &edits, true, &[("a.rs", &text)]).err().map(|e| e.to_string()).unwrap_or_default()
+}
+
+fn refused(code: &str, why: &str) {
+    for edit in ["swap:head,tail", "align:tail=64"] {
+        let found = run(code, edit);
+        assert!(found.contains(why) && found.contains("a.rs:3"), "{code}: {found:?}");
+    }
+}
+
 #[test]
 fn uses_that_see_the_layout() {
-    let run = |code: &str, edit: &str| {
-        let text = format!("#[repr(C)]\nstruct Q {{ head: u64, tail: u64 }}\n{code}\n");
-        // The word itself would be looked for in this file's code.
-        let text = text.replace("danger", concat!("un", "safe"));
-        let edits: Vec<Edit> = vec![edit.parse().unwrap()];
-        uses::check("app::Q", &edits, true, &[("a.rs", &text)])
-            .err()
-            .map(|e| e.to_string())
-            .unwrap_or_default()
-    };
-    let refused = |code: &str, why: &str| {
-        for edit in ["swap:head,tail", "align:tail=64"] {
-            let found = run(code, edit);
-            assert!(found.contains(why) && found.contains("a.rs:3"), "{code}: {found:?}");
-        }
-    };
     refused("fn f(q: &Q) { let w = danger { &*(q as *const Q as *const [u64; 2]) }; }", "an array");
     refused("fn f(q: &Q) { let p = q as *const _ as *const u64; }", "looked at as u64");
     refused("fn f(q: &Q) { let p = ptr::from_ref(q).cast::<u64>(); }", "looked at as u64");
@@ -183,4 +183,24 @@ fn uses_that_see_the_layout() {
     ] {
         assert_eq!(run(fine, "swap:head,tail"), "", "{fine}");
     }
+}
+
+#[test]
+fn generic_functions_and_macros() {
+    let words = "fn words<T>(t: &T) -> &[u64] { danger { from_raw_parts((t as *const T).cast(), size_of::<T>() \
+        / 8) } }";
+    refused(&format!("{words} fn f(q: Q) {{ use_it(words(&q)); }}"), "words looks at the bytes");
+    let parse = "fn parse<T: Copy>(b: &[u8]) -> T { assert!(b.len() >= size_of::<T>()); \
+        danger { read_unaligned(b.as_ptr() as *const T) } }";
+    refused(&format!("{parse} fn f(b: &[u8]) {{ let q: Q = parse(b); }}"), "parse looks at the bytes");
+    let array = "macro_rules! array { ($t:ty) => { impl AsRef<[u64; 2]> for $t { fn as_ref(&self) -> &[u64; 2] { \
+        danger { &*(self as *const Self as *const [u64; 2]) } } } }; }";
+    refused(&format!("{array} array!(Q);"), "array looks at the bytes");
+    let index = "impl Index<usize> for Q { fn index(&self, i: usize) -> &u64 { \
+        danger { &*(&self.head as *const u64).add(i) } } }";
+    refused(index, "address of head");
+    assert_eq!(
+        run(&format!("{words} fn f(q: &Q, r: &R) -> u64 {{ use_it(words(r)); q.head }}"), "swap:head,tail"),
+        ""
+    );
 }

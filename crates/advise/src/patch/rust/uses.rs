@@ -3,6 +3,7 @@
 
 mod raw;
 
+use super::generic::{self, Curious};
 use super::item::Source;
 use super::{BYTE_DERIVES, bare, refused};
 use crate::edit::Edit;
@@ -41,12 +42,15 @@ pub fn check(name: &str, edits: &[Edit], resized: bool, files: &[(&str, &str)]) 
     // What is appended is not seen by whoever counts in numbers.
     let grows = edits.iter().all(|e| matches!(e, Edit::Element { .. }));
     let takers = if grows { Vec::new() } else { raw::takers(bare, files) };
+    let curious = if grows { Vec::new() } else { generic::curious(files) };
     for (path, text) in files.iter().filter(|f| f.1.contains(bare)) {
         let s = Source::new(text);
         let mut uses = Uses { s: &s, name: bare, own: owned(&s, bare), resized, pointers: Vec::new() };
         uses.pointers = uses.raw_pointers();
         let given = |i: usize| uses.given(i, &takers);
-        let found = (0..s.tokens.len()).find_map(|i| Some((i, uses.at(i, grows).or_else(|| given(i))?)));
+        let shown = |i: usize| uses.shown_to(i, &curious);
+        let found = (0..s.tokens.len())
+            .find_map(|i| Some((i, uses.at(i, grows).or_else(|| given(i)).or_else(|| shown(i))?)));
         if let Some((i, how)) = found {
             return Err(refused(bare, &format!("{path}:{}: {how}", s.line(s.start(i)))));
         }
@@ -132,6 +136,13 @@ impl<'a> Uses<'_, 'a> {
         s.is_ident(i) && (s.at(i) == self.name && s.at(i + 1) != ":" || named() || own() || raw())
     }
 
+    /// `words(&q)`, `let q: Q = parse(bytes)`, `as_array!(Q)`.
+    fn shown_to(&self, i: usize, curious: &[Curious]) -> Option<String> {
+        let (how, end) = generic::use_at(self.s, i, curious)?;
+        let (from, _) = self.statement(i);
+        (from..end).any(|j| self.is_whole(j)).then_some(how)
+    }
+
     fn is_seen(&self, i: usize) -> bool {
         let (from, to) = self.statement(i);
         (from..to).any(|j| self.is_whole(j))
@@ -165,8 +176,9 @@ impl<'a> Uses<'_, 'a> {
     fn stepped(&self, i: usize) -> Option<String> {
         let s = self.s;
         let (from, to) = self.statement(i);
-        let own = (from..i)
-            .find(|&j| self.own.names.contains(&s.at(j)) && s.at(j + 1) == "." && s.is_ident(j + 2))?;
+        let method = |j: usize| self.own.methods.iter().any(|m| (m.0..m.1).contains(&j));
+        let named = |j: usize| self.own.names.contains(&s.at(j)) || s.at(j) == "self" && method(j);
+        let own = (from..i).find(|&j| named(j) && s.at(j + 1) == "." && s.is_ident(j + 2))?;
         let steps = |j: usize| s.at(j) == "." && STEPS.contains(&s.at(j + 1));
         let at_once = (i..to).any(steps);
         let variable = from + 1 + usize::from(s.at(from + 1) == "mut");
