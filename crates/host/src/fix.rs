@@ -258,6 +258,9 @@ fn patched_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result
         }
         found => found?,
     };
+    if let Some(edits) = of_variable(request, sources.text(&file)) {
+        return patched_tree(&Request { edits: &edits, ..*request }, announce);
+    }
     uses(request, &sources, &file)?;
     let mut real = allocation::candidates(request, &sources);
     real.push(file.clone());
@@ -312,6 +315,22 @@ fn patched_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result
         fields,
         notes: patched.notes,
     })
+}
+
+/// The edits of a variable whose struct has no name, where they align it by its own name: all of the type is meant.
+fn of_variable(request: &Request<'_>, text: &str) -> Option<Vec<Edit>> {
+    let name = patch::body::bare_name(request.type_name);
+    let own = |e: &Edit| matches!(e, Edit::Align { field, .. } if field == name);
+    let source = patch::body::Source::new(text);
+    let body = patch::body::find(&source, name, None).ok()?;
+    if !request.edits.iter().any(own) || body.typedef || body.tag.is_some() {
+        return None;
+    }
+    let whole = |e: &Edit| match e {
+        Edit::Align { field, bytes } if field == name => Edit::Element { bytes: *bytes },
+        other => other.clone(),
+    };
+    Some(request.edits.iter().map(whole).collect())
 }
 
 /// Refuses when macros hide such uses, and when somebody counts on a size that changes.

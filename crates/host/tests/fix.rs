@@ -206,6 +206,21 @@ int main() { return (int)slots[1].hits; }
 }
 
 #[test]
+fn a_variable_whose_struct_has_no_name_is_aligned_by_its_own() {
+    if !need("gcc") {
+        return;
+    }
+    let text = "static struct {\n\tint a;\n\tlong b;\n} state = { .a = 1 };\n\
+        int main(void) { state.a--; return state.a; }\n";
+    let dir = folder(&[("state.c", text)]);
+    let p = patch(dir.path(), "state", &["align:state=64"], &Build::Plain).expect("a patch");
+    assert_eq!((p.size_before, p.size_after), (16, 64));
+    assert!(p.diff.contains("aligned(64)"), "{}", p.diff);
+    let member = patch(dir.path(), "state", &["align:b=64"], &Build::Plain).expect("a patch");
+    assert_eq!(after(&member, "b"), 64);
+}
+
+#[test]
 fn a_makefile_without_debug_information_will_do() {
     if !need("make") || !need("gcc") {
         return;

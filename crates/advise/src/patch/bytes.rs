@@ -18,6 +18,9 @@ const KEEPS: [&str; 25] = [
     "kasan", "kmsan", "prefetch",
 ];
 
+/// Numbers below are no addresses but marks.
+const FIXED_MIN: u64 = 0x1000;
+
 /// The first use that looks at the bytes of objects: its place, and a sentence.
 pub(super) fn in_file(objects: &Objects<'_, '_>, files: Files<'_>) -> Option<(usize, String)> {
     (0..objects.code.len()).find_map(|i| Some((i, seen(objects, i, files)?)))
@@ -26,7 +29,9 @@ pub(super) fn in_file(objects: &Objects<'_, '_>, files: Files<'_>) -> Option<(us
 /// A sentence, if the use at `i` looks at bytes.
 fn seen(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String> {
     match objects.text(i) {
-        "(" | "reinterpret_cast" | "static_cast" => cast(objects, i, files).or_else(|| carved(objects, i)),
+        "(" | "reinterpret_cast" | "static_cast" => {
+            cast(objects, i, files).or_else(|| carved(objects, i)).or_else(|| fixed(objects, i))
+        }
         "is_pointer_interconvertible_with_class"
         | "is_corresponding_member"
         | "is_layout_compatible"
@@ -153,6 +158,8 @@ pub(super) fn carved_from(
     let to_void = void && i > 1 && objects.text(i - 1) == "=" && objects.is_variable_or_declared(i - 2);
     let ours = to_void || objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 8;
     let value = close + 1 + usize::from(reinterpret);
+    // `&pool[0]`
+    let value = value + usize::from(objects.text(value) == "&" && objects.text(value + 2) == "[");
     if !ours || !objects.code.is_word(value) {
         return None;
     }
@@ -170,6 +177,22 @@ pub(super) fn carved_from(
     let fixed = objects.text(at + 1) == "["
         && !(at..at + 40).take_while(|&j| objects.text(j) != ";").any(|j| objects.text(j) == "sizeof");
     (fixed || (from..to).any(counted)).then(|| format!("{name} is a place of so many bytes for it"))
+}
+
+/// `((struct uart *)0x40011000)`: hardware, or something else that is laid out elsewhere.
+fn fixed(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let close = if objects.text(i) == "(" {
+        objects.code.closing(i)?
+    } else {
+        (i..i + 12).find(|&j| objects.text(j) == ">")?
+    };
+    let ours = objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 12;
+    let value = (close + 1..close + 4).find(|&j| objects.text(j) != "(").filter(|_| ours)?;
+    let digits = objects.text(value).trim_end_matches(['u', 'U', 'l', 'L']);
+    let number = digits.strip_prefix("0x").or(digits.strip_prefix("0X"));
+    let address = number.and_then(|n| u64::from_str_radix(&n.replace('\'', ""), 16).ok());
+    let ends = matches!(objects.text(value + 1), ")" | ";" | "," | "+" | "-");
+    (ends && address.is_some_and(|a| a >= FIXED_MIN)).then(|| "it lies at an address that is a number".into())
 }
 
 pub(super) fn keeps(function: &str) -> bool {

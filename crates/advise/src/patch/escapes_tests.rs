@@ -310,3 +310,66 @@ fn templates_that_hand_on() {
     let how = found("swap:a,b", Ask::LAYOUT, &[("x.cc", lambda)]);
     assert!(how.contains("put looks at the bytes"), "{how}");
 }
+
+#[test]
+fn operators_and_braces() {
+    let writer = "struct W { template <class T> W &operator<<(const T &t) { auto *p = reinterpret_cast<const \
+    char *>(&t);\n\
+        put(p, p + sizeof(T)); return *this; } };\nstruct s { int a; int b; };\n";
+    let run = |code: &str| found("swap:a,b", Ask::LAYOUT, &[("x.cc", &format!("{writer}{code}\n"))]);
+    assert!(run("void f(W &w) { w << s{}; }").contains("looks at the bytes"));
+    assert_eq!(run("void f(W &w, s &x) { w << x.a; std::use(x.b); }"), "");
+    let draw = "struct s { int a; int b; };\nvoid draw(s x, int n) { std::use(x.a, n); }\nvoid draw(other o, \
+    long n);\n";
+    let run = |code: &str| found("swap:a,b", Ask::LAYOUT, &[("x.cc", &format!("{draw}{code}\n"))]);
+    assert!(run("void f() { draw({1, 2}, 0); }").contains("draw() is given its members in their order"));
+    assert_eq!(run("void f() { draw({.a = 1, .b = 2}, 0); draw({}, 1); }"), "");
+}
+
+#[test]
+fn text_of_more_than_the_array() {
+    let text = "struct s { char name[8]; char ext[3]; char n; };\n";
+    let run = |code: &str| found("ext:after:n", Ask::LAYOUT, &[("x.c", &format!("{text}{code}\n"))]);
+    assert!(run("void f(struct s *d) { printf(\"%.*s\", 11, d->name); }").contains("more from name on"));
+    assert_eq!(run("void f(struct s *d) { printf(\"%.*s\", 8, d->name); }"), "");
+}
+
+#[test]
+fn functions_that_are_listed_with_the_object() {
+    let list = "struct cb { void (*fn)(void *); void *ctx; };\nstatic void show(void *ctx) { int *w = ctx; \
+    use(w[0], w[1]); }\n\
+        static struct s v;\nint f(void) { struct cb c = { .fn = show, .ctx = &v }; c.fn(c.ctx); return 0; }";
+    refused_by("swap:a,b", list, "a void pointer becomes one to int");
+    let other = "struct cb { void (*fn)(void *); void *ctx; };\nvoid show(void *);\n\
+        static struct s v;\nint f(void) { struct cb c = { show, &v }; c.fn(c.ctx); return 0; }\n";
+    let shows = "void show(void *ctx) { int *w = ctx; use(w[0], w[1]); }\n";
+    let how = found("swap:a,b", Ask::LAYOUT, &[("x.c", &format!("{S}{other}")), ("y.c", shows)]);
+    assert!(how.contains("y.c:1: a void pointer becomes one to int"), "{how}");
+    let own = "struct cb { void (*fn)(void *); void *ctx; };\nstatic void show(void *ctx) { struct s *w = ctx; \
+    use(w->a); }\n\
+        static struct s v;\nint f(void) { struct cb c = { .fn = show, .ctx = &v }; c.fn(c.ctx); return 0; }";
+    fine_by("swap:a,b", own);
+}
+
+#[test]
+fn hardware_and_memory_of_numbers() {
+    refused_by("swap:a,b", "int f(void) { return ((struct s *)0x40011000)->a; }", "address that is a number");
+    fine_by("swap:a,b", "#define NONE ((struct s *)1)\nint f(struct s *p) { return p == (struct s *)0x10; }");
+    refused_by(
+        "swap:a,b",
+        "static unsigned bus[16];\nint f(void) { return ((struct s *)&bus[0])->a; }",
+        "a \
+    place of",
+    );
+}
+
+#[test]
+fn templates_of_unions_and_of_what_is_returned() {
+    let text = "template <class T> union Bits { T t; unsigned char raw[sizeof(T)]; };\n\
+        template <class T> void hex(const T &t) { auto *p = reinterpret_cast<const char *>(&t); std::put(p, sizeof(T)); }\n\
+        struct s { int a; int b; };\nstatic s make() { return {}; }\n";
+    let run = |code: &str| found("swap:a,b", Ask::LAYOUT, &[("x.cc", &format!("{text}{code}\n"))]);
+    assert!(run("void f() { Bits<s> b; std::use(b.raw); }").contains("Bits looks at the bytes"));
+    assert!(run("void f() { hex(make()); }").contains("hex looks at the bytes"));
+    assert_eq!(run("void f() { std::use(make().a); hex(3); }"), "");
+}

@@ -44,6 +44,56 @@ impl Uses<'_, '_, '_> {
         exceeds.then(|| exceeded(name, member))
     }
 
+    /// `v.iov_base = &x->a; v.iov_len = 8;`
+    pub(super) fn vector(&self, i: usize) -> Option<String> {
+        let objects = self.objects;
+        let value = (objects.text(i + 1) == "=").then_some(i + 2)?;
+        let at = objects.code.closing(value).filter(|_| objects.text(value) == "(").map_or(value, |c| c + 1);
+        let (member, _) =
+            Some(at).filter(|&a| objects.text(a) == "&").and_then(|a| self.own_member(a + 1))?;
+        let (from, to) = objects.function(i);
+        let length = |&&j: &&usize| (from..to).contains(&j) && objects.text(j + 1) == "=";
+        let &length = objects.code.places("iov_len").iter().find(length)?;
+        let end = (length..to).find(|&j| matches!(objects.text(j), ";" | "," | "}"))?;
+        let alone = member.array || self.is_size_of(member, (length + 2, end));
+        (!alone && self.spreads(member, self.length((length + 2, end))))
+            .then(|| format!("a vector of writev() or its kin reaches from {} on", member.name))
+    }
+
+    /// A compiler's type of several numbers: `__m128`, or a typedef with `vector_size`.
+    pub(super) fn is_vector(&self, word: &str) -> bool {
+        let known = ["__m64", "__m128", "__m256", "__m512"].iter().any(|w| word.starts_with(w));
+        let neon = word.contains('x') && word.ends_with("_t") && word.contains(|c: char| c.is_ascii_digit());
+        let defined = |text: &str| {
+            let statements = text.split(';').filter(|s| s.contains("vector_size") && s.contains("typedef"));
+            statements
+                .into_iter()
+                .any(|s| s.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|w| w == word))
+        };
+        known || neon || self.files.iter().any(|f| defined(f.1))
+    }
+
+    /// `set(x->name, y)`, where the function copies more than the array has.
+    pub(super) fn array_argument(&self, i: usize) -> Option<String> {
+        let objects = self.objects;
+        if !matches!(objects.text(i.wrapping_sub(1)), "(" | ",") || objects.text(i + 1) == "(" {
+            return None;
+        }
+        let (member, last) = self.own_member(i).filter(|(m, _)| m.array)?;
+        let alone = matches!(objects.text(last + 1), "," | ")");
+        let (open, index) = self.call_of(i, last).filter(|_| alone)?;
+        // `printf("%.*s", 11, x->name)`
+        let before = index.checked_sub(1).and_then(|n| objects.arguments(open).get(n).copied());
+        let printed = objects.text(open - 1).contains("printf")
+            && before.and_then(|b| self.length(b)).zip(member.bytes()).is_some_and(|(n, own)| n > own);
+        match printed {
+            true => {
+                Some(format!("{}() takes more from {} on than it has", objects.text(open - 1), member.name))
+            }
+            false => self.is_exceeded_by_callee(member, i, last),
+        }
+    }
+
     /// The call in whose arguments the tokens `first..=last` stand alone: its `(`, and the argument's number.
     pub(super) fn call_of(&self, first: usize, last: usize) -> Option<(usize, usize)> {
         let objects = self.objects;

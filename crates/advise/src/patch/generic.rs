@@ -11,6 +11,9 @@ const SIZE: &str = "counts on the size of";
 /// Tokens of one template that are looked at.
 const TEMPLATE_TOKENS_MAX: usize = 600;
 
+/// The name of every operator that is a template.
+const OPERATOR: &str = "operator";
+
 /// Templates that hand their parameter on, one after the other.
 const HANDED_ON_MAX: usize = 3;
 
@@ -119,9 +122,44 @@ fn has_templates(text: &str) -> bool {
 /// alone where `size` is asked for, else to one that asks for more.
 pub(super) fn in_file(objects: &Objects<'_, '_>, curious: &[Curious], size: bool) -> Option<(usize, String)> {
     curious.iter().filter(|c| (c.how == SIZE) == size).find_map(|c| {
-        let mut places = objects.code.places(&c.name).iter().filter(|&&i| given(objects, i));
-        places.next().map(|&i| (i, format!("{} {} what it is given", c.name, c.how)))
+        let place = match c.name.as_str() {
+            OPERATOR => (2..objects.code.len()).find(|&i| operand(objects, i)),
+            name => objects.code.places(name).iter().copied().find(|&i| given(objects, i)),
+        };
+        place.map(|i| (i, format!("{} {} what it is given", c.name, c.how)))
     })
+}
+
+/// `out << s{1, 2}`, and `out(1, s{})` of a variable.
+fn operand(objects: &Objects<'_, '_>, i: usize) -> bool {
+    let made = objects.is_name(i) && matches!(objects.text(i + 1), "{" | "(");
+    let whole = made || objects.is_variable(i) && !matches!(objects.text(i + 1), "." | "-");
+    let shifted = (objects.text(i - 1), objects.text(i - 2)) == ("<", "<");
+    let called = || {
+        let callee = objects.code.open_before(i).filter(|&o| o > 0 && objects.text(o) == "(").map(|o| o - 1);
+        callee.is_some_and(|c| objects.code.variable(objects.text(c), c).is_some() && objects.code.is_word(c))
+    };
+    whole && (shifted || called())
+}
+
+/// The function at `i` is given members in their order, in braces: `draw({1, 2})`, where one `draw` takes the type.
+pub(super) fn braced(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let code = &objects.code;
+    if !code.is_word(i)
+        || code.text(i + 1) != "("
+        || !code.source.text.contains("::")
+        || !code.is_in_function(i)
+    {
+        return None;
+    }
+    let values = |a: &(usize, usize)| code.text(a.0) == "{" && !matches!(code.text(a.0 + 1), "}" | ".");
+    let index = code.arguments(i + 1).iter().position(values)?;
+    let takes = |&&j: &&usize| {
+        let parameter = code.arguments(j + 1).get(index).copied();
+        j != i && code.is_typed(j) && parameter.is_some_and(|(from, to)| objects.names_type(from, to))
+    };
+    let name = code.text(i);
+    code.places(name).iter().find(takes).map(|_| format!("{name}() is given its members in their order"))
 }
 
 /// The template at `i` is given the type (`f<S>`) or an object of it (`f(s)`).
@@ -135,7 +173,8 @@ fn given(objects: &Objects<'_, '_>, i: usize) -> bool {
     let whole = |j: usize| objects.is_object(j) && (!member(j) || objects.text(j + 3) == "(");
     // `f(s{1, 2})`
     let made = |j: usize| objects.is_name(j) && matches!(objects.text(j + 1), "{" | "(");
-    let shown = |j: usize| whole(j) || made(j);
+    let returned = |j: usize| objects.text(j + 1) == "(" && objects.returns_object(objects.text(j));
+    let shown = |j: usize| whole(j) || made(j) || returned(j);
     objects.text(i + 1) == "(" && objects.arguments(i + 1).iter().any(|&(from, to)| (from..to).any(shown))
 }
 
@@ -150,7 +189,8 @@ fn header<'a>(code: &Code<'_, 'a>, i: usize) -> Option<(usize, usize, Vec<&'a st
     let name = (close + 1..end).find(|&j| {
         code.is_word(j)
             && (code.text(j + 1) == "("
-                || matches!(code.text(j - 1), "struct" | "class")
+                || code.text(j) == OPERATOR
+                || matches!(code.text(j - 1), "struct" | "class" | "union")
                 || code.text(j + 1) == "=")
     })?;
     Some((name, end, parameters))
@@ -159,7 +199,9 @@ fn header<'a>(code: &Code<'_, 'a>, i: usize) -> Option<(usize, usize, Vec<&'a st
 /// Name of the template at `i`, and what it does with its parameters' layout.
 fn template(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
     let (name, end, parameters) = header(code, i)?;
-    let how = how(code, (name, end), &parameters)?;
+    // `template <class T> union Bits { T t; char raw[sizeof(T)]; };`
+    let union = code.text(name - 1) == "union" && (name..end).any(|j| parameters.contains(&code.text(j)));
+    let how = if union { "looks at the bytes of" } else { how(code, (name, end), &parameters)? };
     let concept = code.text(name.wrapping_sub(1)) == "concept";
     Some(Curious { name: code.text(name).to_string(), how, concept })
 }

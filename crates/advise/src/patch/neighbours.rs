@@ -185,7 +185,7 @@ impl Uses<'_, '_, '_> {
     }
 
     /// Something within `bytes` from `member` on gets another distance from it.
-    fn spreads(&self, member: &Member, bytes: Option<u64>) -> bool {
+    pub(super) fn spreads(&self, member: &Member, bytes: Option<u64>) -> bool {
         let at = self.members.iter().position(|m| m == member).unwrap_or(0);
         self.reorders || self.aligned.iter().any(|&a| a > at && self.reach(at, a, bytes))
     }
@@ -320,22 +320,6 @@ impl Uses<'_, '_, '_> {
         !own
     }
 
-    /// `v.iov_base = &x->a; v.iov_len = 8;`
-    fn vector(&self, i: usize) -> Option<String> {
-        let objects = self.objects;
-        let value = (objects.text(i + 1) == "=").then_some(i + 2)?;
-        let at = objects.code.closing(value).filter(|_| objects.text(value) == "(").map_or(value, |c| c + 1);
-        let (member, _) =
-            Some(at).filter(|&a| objects.text(a) == "&").and_then(|a| self.own_member(a + 1))?;
-        let (from, to) = objects.function(i);
-        let length = |&&j: &&usize| (from..to).contains(&j) && objects.text(j + 1) == "=";
-        let &length = objects.code.places("iov_len").iter().find(length)?;
-        let end = (length..to).find(|&j| matches!(objects.text(j), ";" | "," | "}"))?;
-        let alone = member.array || self.is_size_of(member, (length + 2, end));
-        (!alone && self.spreads(member, self.length((length + 2, end))))
-            .then(|| format!("a vector of writev() or its kin reaches from {} on", member.name))
-    }
-
     /// `write(fd, &x->a, sizeof(x->a) + sizeof(x->b))`; the size is argument `size`.
     fn transfer(&self, i: usize, size: usize) -> Option<String> {
         let objects = self.objects;
@@ -369,19 +353,6 @@ impl Uses<'_, '_, '_> {
         let wide = size(&words.join(" ")).map_or_else(vector, |read| read > own);
         (wide && !member.array && self.spreads(member, None))
             .then(|| format!("{} and what is behind it are read as one number", member.name))
-    }
-
-    /// A compiler's type of several numbers: `__m128`, or a typedef with `vector_size`.
-    fn is_vector(&self, word: &str) -> bool {
-        let known = ["__m64", "__m128", "__m256", "__m512"].iter().any(|w| word.starts_with(w));
-        let neon = word.contains('x') && word.ends_with("_t") && word.contains(|c: char| c.is_ascii_digit());
-        let defined = |text: &str| {
-            let statements = text.split(';').filter(|s| s.contains("vector_size") && s.contains("typedef"));
-            statements
-                .into_iter()
-                .any(|s| s.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|w| w == word))
-        };
-        known || neon || self.files.iter().any(|f| defined(f.1))
     }
 
     /// `(char *)&x->a - (char *)x`.
@@ -544,17 +515,6 @@ impl Uses<'_, '_, '_> {
             true => Some(format!("there is arithmetic on the address of {}", member.name)),
             false => self.is_exceeded_by_callee(member, first, last),
         }
-    }
-
-    /// `set(x->name, y)`, where the function copies more than the array has.
-    fn array_argument(&self, i: usize) -> Option<String> {
-        let objects = self.objects;
-        if !matches!(objects.text(i.wrapping_sub(1)), "(" | ",") || objects.text(i + 1) == "(" {
-            return None;
-        }
-        let (member, last) = self.own_member(i).filter(|(m, _)| m.array)?;
-        let alone = matches!(objects.text(last + 1), "," | ")");
-        alone.then(|| self.is_exceeded_by_callee(member, i, last)).flatten()
     }
 
     /// The variable at `variable` is subtracted from a place in such an object behind `from`, or that from it.

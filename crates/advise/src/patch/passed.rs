@@ -13,6 +13,9 @@ use super::scan::Code;
 /// Path and text of every source.
 type Files<'f> = &'f [(&'f str, &'f str)];
 
+/// Parameters of a function of which one may be given what stands beside it in a list.
+const LISTED_PARAMETERS: usize = 3;
+
 /// Functions and variables of a project that have to do with objects of one type.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
@@ -35,6 +38,7 @@ impl Passed {
             let source = Source::new(text);
             let objects = Objects::new(&source, names, held);
             out.calls(&objects);
+            out.listed(&objects);
             let shared = |&i: &usize| variable(&objects, i).is_some() && !is_static(&objects.code, i);
             let shared = (0..objects.code.len()).filter(shared);
             out.variables.extend(shared.map(|i| objects.text(i).to_string()));
@@ -44,6 +48,22 @@ impl Passed {
             out.maps.extend(mapping(&Code::new(&source)).map(str::to_string));
         }
         out
+    }
+
+    /// Functions that are listed in braces beside an object's address.
+    fn listed(&mut self, objects: &Objects<'_, '_>) {
+        let code = &objects.code;
+        for open in (1..code.len()).filter(|&i| code.text(i) == "{" && objects.is_listed_with_object(i)) {
+            let close = code.matching(open, ["{", "}"], 200).unwrap_or(open);
+            let alone = |j: &usize| {
+                let value = matches!(code.text(j - 1), "=" | "," | "{" | "&");
+                value && code.is_word(*j) && matches!(code.text(j + 1), "," | "}")
+            };
+            let functions = (open + 1..close).filter(alone).filter(|&j| !objects.is_object(j));
+            let names: Vec<String> = functions.map(|j| code.text(j).to_string()).collect();
+            self.void
+                .extend(names.into_iter().flat_map(|n| (0..LISTED_PARAMETERS).map(move |k| (n.clone(), k))));
+        }
     }
 
     fn calls(&mut self, objects: &Objects<'_, '_>) {

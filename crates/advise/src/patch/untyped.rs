@@ -59,6 +59,16 @@ impl Objects<'_, '_> {
         (self.text(at) == "=" && self.text(at + 1) != "=").then_some(at + 1)
     }
 
+    /// The braces at `open` list an object's address: `{ .fn = show, .ctx = &x }`.
+    pub(super) fn is_listed_with_object(&self, open: usize) -> bool {
+        let close = (self.text(open) == "{").then(|| self.code.matching(open, ["{", "}"], 200)).flatten();
+        let value = |j: usize| matches!(self.text(j - 1), "=" | "," | "{");
+        close.is_some_and(|close| {
+            let address = |j: usize| self.address(j).filter(|&end| matches!(self.text(end), "," | "}"));
+            (open + 1..close).any(|j| value(j) && address(j).is_some())
+        })
+    }
+
     /// A call of the function whose name is at `own` gives its parameter `name` an object's address.
     fn is_passed(&self, own: usize, name: &str) -> bool {
         let parameters = self.arguments(own + 1);
@@ -78,9 +88,13 @@ impl Objects<'_, '_> {
         let typed =
             self.arguments(own + 1).into_iter().filter(|&(from, to)| self.names_type(from, to)).count();
         let names = self.code.places(self.text(own)).iter().copied();
-        let mut passed = names.filter(|&j| j != own && matches!(self.text(j + 1), ")" | ","));
+        let mut passed = names.filter(|&j| j != own && matches!(self.text(j + 1), ")" | "," | "}"));
         passed.any(|j| {
             let call = self.call_around(j, j + 1);
+            let beside = || self.code.open_before(j).is_some_and(|open| self.is_listed_with_object(open));
+            if beside() && typed == 0 {
+                return true;
+            }
             call.is_some_and(|f| {
                 self.arguments(f + 1).iter().filter(|a| self.is_address(**a)).count() > typed
             })

@@ -164,7 +164,8 @@ impl<'f> Uses<'f> {
         let left = boundary::in_file(objects, &self.names, &self.held);
         found[1] = left.map(|(line, how)| self.left(line, how, place));
         found[2] = bytes::in_file(objects, self.files).map(seen);
-        found[3] = generic::in_file(objects, &self.curious, false).map(seen);
+        let braced = || (0..objects.code.len()).find_map(|i| Some((i, generic::braced(objects, i)?)));
+        found[3] = generic::in_file(objects, &self.curious, false).or_else(braced).map(seen);
         found[4] = self.order.as_ref().and_then(|order| order.in_file(objects)).map(seen);
     }
 

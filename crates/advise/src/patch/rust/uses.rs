@@ -42,13 +42,13 @@ pub fn check(name: &str, edits: &[Edit], resized: bool, files: &[(&str, &str)]) 
     // What is appended is not seen by whoever counts in numbers.
     let grows = edits.iter().all(|e| matches!(e, Edit::Element { .. }));
     let takers = if grows { Vec::new() } else { raw::takers(bare, files) };
-    let curious = if grows { Vec::new() } else { generic::curious(files) };
+    let curious = generic::curious(files);
     for (path, text) in files.iter().filter(|f| f.1.contains(bare)) {
         let s = Source::new(text);
         let mut uses = Uses { s: &s, name: bare, own: owned(&s, bare), resized, pointers: Vec::new() };
         uses.pointers = uses.raw_pointers();
         let given = |i: usize| uses.given(i, &takers);
-        let shown = |i: usize| uses.shown_to(i, &curious);
+        let shown = |i: usize| if grows { uses.sized_by(i, &curious) } else { uses.shown_to(i, &curious) };
         let found = (0..s.tokens.len())
             .find_map(|i| Some((i, uses.at(i, grows).or_else(|| given(i)).or_else(|| shown(i))?)));
         if let Some((i, how)) = found {
@@ -138,9 +138,17 @@ impl<'a> Uses<'_, 'a> {
 
     /// `words(&q)`, `let q: Q = parse(bytes)`, `as_array!(Q)`.
     fn shown_to(&self, i: usize, curious: &[Curious]) -> Option<String> {
-        let (how, end) = generic::use_at(self.s, i, curious)?;
-        let (from, _) = self.statement(i);
-        (from..end).any(|j| self.is_whole(j)).then_some(how)
+        let seen = generic::use_at(self.s, i, curious).filter(|(_, end)| {
+            let (from, _) = self.statement(i);
+            (from..*end).any(|j| self.is_whole(j))
+        });
+        seen.map(|(how, _)| how).or_else(|| self.sized_by(i, curious))
+    }
+
+    /// `<Q as Store>::INLINE`, where that depends on the size.
+    fn sized_by(&self, i: usize, curious: &[Curious]) -> Option<String> {
+        let ours = self.resized && self.s.at(i) == "as" && self.s.at(i.wrapping_sub(1)) == self.name;
+        ours.then(|| generic::as_trait(self.s, i, curious)).flatten()
     }
 
     fn is_seen(&self, i: usize) -> bool {
