@@ -203,7 +203,8 @@ fn generic_functions_and_macros() {
         run(&format!("{words} fn f(q: &Q, r: &R) -> u64 {{ use_it(words(r)); q.head }}"), "swap:head,tail"),
         ""
     );
-    let inline = "trait Store { const INLINE: bool; } impl<T> Store for T { const INLINE: bool = size_of::<T>() <= 16; } \
+    let inline = "trait Store { const INLINE: bool; } impl<T> Store for T { const INLINE: bool = size_of::<T>() \
+    <= 16; } \
                   fn f() -> bool { <Q as Store>::INLINE }";
     assert!(run(inline, "element=64").contains("Store counts on its size"), "{}", run(inline, "element=64"));
 }
