@@ -262,10 +262,7 @@ fn patched_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result
         return patched_tree(&Request { edits: &edits, ..*request }, announce);
     }
     uses(request, &sources, &file)?;
-    let mut real = allocation::candidates(request, &sources);
-    real.push(file.clone());
-    real.extend(elements::candidates(request.edits, &sources, &file));
-    let place = place::BuildCopy::new(request, &real)?;
+    let place = place::BuildCopy::new(request, &changing(request, &sources, &file))?;
     let compiler = compile::Compiler::new(request, &sources, &file, &place)?;
     let table = compiler.layout(false, announce)?;
     let target = compiler.target(&table).ok_or_else(|| compiler.no_layout())?;
@@ -315,6 +312,14 @@ fn patched_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result
         fields,
         notes: patched.notes,
     })
+}
+
+/// Files that the patch may change.
+fn changing(request: &Request<'_>, sources: &Sources, file: &Path) -> Vec<PathBuf> {
+    let mut out = allocation::candidates(request, sources);
+    out.push(file.to_path_buf());
+    out.extend(elements::candidates(request.edits, sources, file));
+    out
 }
 
 /// The edits of a variable whose struct has no name, where they align it by its own name: all of the type is meant.

@@ -366,8 +366,8 @@ fn hardware_and_memory_of_numbers() {
 #[test]
 fn templates_of_unions_and_of_what_is_returned() {
     let text = "template <class T> union Bits { T t; unsigned char raw[sizeof(T)]; };\n\
-        template <class T> void hex(const T &t) { auto *p = reinterpret_cast<const char *>(&t); std::put(p, sizeof(T)); }\n\
-        struct s { int a; int b; };\nstatic s make() { return {}; }\n";
+        template <class T> void hex(const T &t) { auto *p = reinterpret_cast<const char *>(&t);\n\
+        std::put(p, sizeof(T)); }\nstruct s { int a; int b; };\nstatic s make() { return {}; }\n";
     let run = |code: &str| found("swap:a,b", Ask::LAYOUT, &[("x.cc", &format!("{text}{code}\n"))]);
     assert!(run("void f() { Bits<s> b; std::use(b.raw); }").contains("Bits looks at the bytes"));
     assert!(run("void f() { hex(make()); }").contains("hex looks at the bytes"));
