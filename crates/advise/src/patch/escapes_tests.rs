@@ -373,3 +373,26 @@ fn templates_of_unions_and_of_what_is_returned() {
     assert!(run("void f() { hex(make()); }").contains("hex looks at the bytes"));
     assert_eq!(run("void f() { std::use(make().a); hex(3); }"), "");
 }
+
+#[test]
+fn functions_that_are_given_the_size() {
+    let call = |f: &str, use_it: &str| format!("{f}\nvoid g(void) {{ struct s r; {use_it} }}");
+    let pages = "static int pages(size_t n) { return 4096 / n; }";
+    refused_by("pad=64", &call(pages, "int k = pages(sizeof r); use(k);"), "divides a number of bytes by");
+    let path = "static int large(size_t n) { return n > 32; }";
+    refused_by("pad=64", &call(path, "if (large(sizeof r)) use(1);"), "compares with a number");
+    let rounded = "static size_t up(size_t n) { return (n + 15) & ~(size_t)15; }";
+    refused_by(
+        "pad=64",
+        &call(rounded, "size_t n = up(sizeof r); printf(\"%zu\", n);"),
+        "is rounded or so by up()",
+    );
+    fine_by("pad=64", &call(rounded, "void *p = malloc(up(sizeof r)); use(p);"));
+    fine_by(
+        "pad=64",
+        &call(
+            "static void *xmalloc(size_t n) { if (n < 16) n = 16; return malloc(n); }",
+            "use(xmalloc(sizeof r));",
+        ),
+    );
+}

@@ -331,18 +331,33 @@ impl<'u> Numbers<'u, '_, '_> {
         let &(_, end) = code.arguments(parameters).get(index)?;
         let own = code.text(end - 1);
         let (_, last) = code.function(body + 1);
-        let mut uses = code.places(own).iter().filter(|&&j| (body..last).contains(&j));
-        let how = uses.find_map(|&j| {
+        let uses: Vec<usize> =
+            code.places(own).iter().copied().filter(|j| (body..last).contains(j)).collect();
+        let how = uses.iter().find_map(|&j| {
             let how = numbers.used(j, j + 1)?;
-            // `if (used + size > sizeof pool)`
+            // Allocators have sizes of their own; `if (used + size > sizeof pool)` is what fits.
             let summed = code.text(j - 1) == "+" || code.text(j + 1) == "+";
             match how.as_str() {
                 "is printed" => Some("prints"),
-                "is compared with a number" if summed => Some("compares with a number"),
+                "is compared with a number" if summed || !super::bytes::keeps(name) => {
+                    Some("compares with a number")
+                }
                 "divides a number of bytes" => Some("divides a number of bytes by"),
                 _ => None,
             }
         });
+        // `size_t rounded(size_t n) { return (n + 15) & ~15; }`
+        let returned = uses.iter().any(|&j| match code.around_number(j, j + 1) {
+            Around::Number(from, _) => code.text(from.wrapping_sub(1)) == "return",
+            _ => false,
+        });
+        let passed_on = || {
+            let how = self.shown(open - 1, self.code.closing(open)? + 1).filter(|_| returned)?;
+            Some(format!("is rounded or so by {name}(), and {how}"))
+        };
+        if how.is_none() {
+            return passed_on();
+        }
         how.map(|how| format!("is what {name}() {how}"))
     }
 }
