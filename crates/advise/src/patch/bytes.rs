@@ -5,7 +5,7 @@ use super::assembly::{variable, words};
 use super::handed::{is_cast_back, is_typed_parameter};
 use super::held::is_same_or_around;
 use super::neighbours::{macro_text, members_in};
-use super::objects::{Objects, Pointee};
+use super::objects::{Objects, Pointee, is_scalar};
 use super::scan::is_typeof;
 
 /// Path and text of every source.
@@ -140,7 +140,20 @@ fn is_freed(objects: &Objects<'_, '_>, variable: usize) -> bool {
 
 /// `(struct s *)pool` where `pool` is an array of so many bytes, or memory in which bytes are counted.
 fn carved(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
-    carved_from(objects, i, |ty| matches!(ty, "char" | "uint8_t" | "u8" | "byte"))
+    carved_from(objects, i, |ty| matches!(ty, "char" | "uint8_t" | "u8" | "byte")).or_else(|| {
+        let how = carved_from(objects, i, is_scalar)?;
+        let name = how.split(' ').next()?;
+        objects.code.places(name).iter().any(|&j| is_filled(objects, j)).then_some(how)
+    })
+}
+
+/// The array at `j` has numbers of its own: `bus[4] = { 1, 2 }`.
+fn is_filled(objects: &Objects<'_, '_>, j: usize) -> bool {
+    let close = objects.code.matching(j + 1, ["[", "]"], 20).filter(|_| objects.text(j + 1) == "[");
+    let open = close.filter(|c| (objects.text(c + 1), objects.text(c + 2)) == ("=", "{")).map(|c| c + 2);
+    let end = open.and_then(|o| objects.code.matching(o, ["{", "}"], 400));
+    let number = |k: usize| objects.text(k).starts_with(|c: char| c.is_ascii_digit() && c != '0');
+    open.zip(end).is_some_and(|(o, e)| (o..e).any(number))
 }
 
 /// The same where the elements are of a type that `is_element`.

@@ -355,12 +355,14 @@ fn functions_that_are_listed_with_the_object() {
 fn hardware_and_memory_of_numbers() {
     refused_by("swap:a,b", "int f(void) { return ((struct s *)0x40011000)->a; }", "address that is a number");
     fine_by("swap:a,b", "#define NONE ((struct s *)1)\nint f(struct s *p) { return p == (struct s *)0x10; }");
-    refused_by(
-        "swap:a,b",
-        "static unsigned bus[16];\nint f(void) { return ((struct s *)&bus[0])->a; }",
-        "a \
-    place of",
-    );
+    let moved = |code: &str| {
+        let text = format!("{S}{code}\n");
+        found("swap:a,b", Ask { size: false, ..Ask::LAYOUT }, &[("x.c", &text)])
+    };
+    let read = "int f(void) { return ((struct s *)&bus[0])->a; }";
+    let filled = format!("static unsigned bus[16] = {{ 1, 2 }};\n{read}");
+    assert!(moved(&filled).contains("bus is a place of"), "{}", moved(&filled));
+    assert_eq!(moved(&format!("static unsigned bus[16];\n{read}")), "");
 }
 
 #[test]
