@@ -1,6 +1,7 @@
 //! Finds a struct's body in a source file and cuts it into statements.
 
 use super::lex::{Kind, Token, lex};
+use super::names::places_of;
 use super::{Refusal, scope};
 
 /// A lexed source file.
@@ -241,7 +242,7 @@ fn behind_templates(name: &str) -> &str {
 /// stands behind one. Most texts only mention a type, and need not be cut into tokens.
 pub fn may_define(text: &str, bare: &str) -> bool {
     let bytes = text.as_bytes();
-    text.match_indices(bare).any(|(at, _)| {
+    places_of(text, bare).any(|at| {
         let behind = bytes[at + bare.len()..].iter().find(|b| matches!(b, b'{' | b';' | b')' | b'}' | b'='));
         let before = bytes[..at].iter().rev().find(|b| matches!(b, b'{' | b';' | b'}'));
         behind == Some(&b'{') || behind == Some(&b')') || before == Some(&b'}')

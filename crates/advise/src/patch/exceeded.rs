@@ -119,7 +119,7 @@ impl Uses<'_, '_, '_> {
                 };
                 let behind = (code.text(close + 1), code.text(close + 2));
                 let at_once = behind.0 == "+" || behind.0 == "[" && behind.1 != "0";
-                let variable = (code.text(i.wrapping_sub(1)) == "=").then(|| i - 2);
+                let variable = i.checked_sub(2).filter(|_| code.text(i - 1) == "=");
                 let kept = |v: usize| code.walks(code.text(v), close, code.function(i).1);
                 code.is_in_function(i) && (at_once || variable.is_some_and(kept))
             })

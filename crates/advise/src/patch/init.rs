@@ -2,6 +2,7 @@
 
 use super::body::{Source, bare_name, find, may_define};
 use super::lex::{Kind, Token};
+use super::names::places_of;
 
 /// Line of the first positional initialiser of a type called `names`. Macros that make one are looked for in `files`
 /// (path and text). `{}` and `{0}` do not count: they mean all zero.
@@ -17,7 +18,7 @@ pub(super) fn in_file(source: &Source<'_>, names: &[String], files: &[(&str, &st
 
 /// Whether `text` has `#define word`, as far as a glance tells.
 fn may_make(text: &str, word: &str) -> bool {
-    text.match_indices(word).any(|(at, _)| text[..at].trim_end_matches([' ', '\t']).ends_with("define"))
+    places_of(text, word).any(|at| text[..at].trim_end_matches([' ', '\t']).ends_with("define"))
 }
 
 /// Every name of the type `name` that the files show: its tag and its typedefs.

@@ -2,6 +2,11 @@
 
 use aho_corasick::{AhoCorasick, Input};
 
+/// Places of `word` in `text`, also inside of other words; none of an empty one.
+pub(super) fn places_of<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
+    memchr::memmem::find_iter(text.as_bytes(), word.as_bytes()).filter(|_| !word.is_empty())
+}
+
 /// Whether the word is one of the sorted names.
 pub(super) fn is_one_of(names: &[String], word: &str) -> bool {
     names.binary_search_by(|n| n.as_str().cmp(word)).is_ok()

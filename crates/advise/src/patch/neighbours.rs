@@ -3,6 +3,7 @@
 
 use super::body::{Source, bare_name, find, may_define, statements};
 use super::member::declared;
+use super::names::places_of;
 use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
 use super::overlay::Overlay;
@@ -597,7 +598,7 @@ impl Uses<'_, '_, '_> {
 
 /// Whether `text` has the body of a function `name`, as far as a glance tells.
 pub(super) fn may_be_function(text: &str, name: &str) -> bool {
-    text.match_indices(name).any(|(at, _)| {
+    places_of(text, name).any(|at| {
         let behind = text[at + name.len()..].trim_start();
         let parameters = behind.starts_with('(').then(|| behind.split([';', '{', '}']).next()).flatten();
         parameters.is_some_and(|p| {
@@ -615,7 +616,7 @@ fn is_constant(word: &str) -> bool {
 
 /// What `#define word` stands for in `text`.
 pub(super) fn macro_text<'t>(text: &'t str, word: &str) -> Option<&'t str> {
-    text.match_indices(word).find_map(|(at, _)| {
+    places_of(text, word).find_map(|at| {
         let defines = text[..at].trim_end_matches([' ', '\t']).ends_with("define");
         let rest = &text[at + word.len()..];
         (defines && rest.starts_with([' ', '\t', '('])).then(|| rest.lines().next().unwrap_or(""))
