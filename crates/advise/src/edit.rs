@@ -292,7 +292,8 @@ pub enum EditError {
     },
     /// Members of different structs.
     #[error(
-        "{field} of {ty} are not members of one struct: members move only within the struct that holds them"
+        "{ty} does not hold {field} side by side (a base class, a nested struct or the compiler has them), and members \
+         move only within the struct that holds them"
     )]
     Nested {
         /// Type.

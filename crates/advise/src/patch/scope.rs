@@ -4,19 +4,23 @@ use super::body::{Body, Source};
 
 /// Whether the definition may be the type `name`: every namespace and class that is seen around it stands in the name,
 /// in this order. Macros may open more (`FMT_BEGIN_NAMESPACE`), and a name without any fits all.
-pub fn is_meant(source: &Source<'_>, body: &Body, name: &str) -> bool {
+fn is_meant(source: &Source<'_>, body: &Body, name: &str) -> bool {
     let wanted = qualifiers(name);
     let mut left = wanted.iter();
     wanted.is_empty() || around(source, body).into_iter().all(|scope| left.any(|w| *w == scope))
 }
 
-/// Those of the definitions that may be `name`; all, where none may.
+/// How many of the namespaces and classes of `name` are seen around the definition; `None` where others are.
+pub fn depth(source: &Source<'_>, body: &Body, name: &str) -> Option<usize> {
+    is_meant(source, body, name).then(|| around(source, body).len())
+}
+
+/// Those of the definitions that are likeliest `name`; all, where none may be.
 pub fn meant(source: &Source<'_>, bodies: Vec<Body>, name: &str) -> Vec<Body> {
-    let fits = |b: &Body| is_meant(source, b, name);
-    match bodies.iter().any(fits) {
-        true => bodies.into_iter().filter(fits).collect(),
-        false => bodies,
-    }
+    let depths: Vec<Option<usize>> = bodies.iter().map(|b| depth(source, b, name)).collect();
+    let most = depths.iter().max().copied().flatten();
+    let fits = |d: &Option<usize>| most.is_none() || *d == most;
+    bodies.into_iter().zip(depths).filter(|(_, d)| fits(d)).map(|(b, _)| b).collect()
 }
 
 /// `ns` and `list` of `struct ns::list<a::b>::node`.
@@ -108,6 +112,13 @@ mod tests {
         assert_eq!(meant_of(text, "struct db::Builder::Rep"), [false, false, true, true]);
         let nested = "struct Rep<int>::Rep { int a; };\ntemplate <class T> struct list<T>::Rep { int b; };";
         assert_eq!(meant_of(nested, "list<long>::Rep"), [false, true]);
+        let source = Source::new(
+            "namespace db { BEGIN namespace { struct Rep { int a; }; } struct Graph::Rep { int b; }; }",
+        );
+        let meant: Vec<usize> =
+            meant(&source, bodies(&source), "db::v2::Graph::Rep").iter().map(|b| b.keyword).collect();
+        assert_eq!(meant.len(), 1);
+        assert_eq!(source.at(source.code_from(meant[0] + 1)), "Graph");
         // Namespaces by macros, and a name that says nothing.
         assert_eq!(meant_of(text, "Rep"), [true; 4]);
         assert_eq!(meant_of("BEGIN\nstruct Rep { int a; };\nEND", "fmt::v9::Rep"), [true]);

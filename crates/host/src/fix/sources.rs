@@ -196,9 +196,10 @@ impl Sources {
         }
         let mut found: Vec<&PathBuf> =
             self.files.iter().filter(|(_, f)| defines(&f.text, bare)).map(|(p, _)| p).collect();
-        let meant = |p: &&PathBuf| is_meant_in(self.text(p), name);
-        if name.contains("::") && found.iter().any(meant) {
-            found.retain(meant);
+        if name.contains("::") {
+            let depth = |p: &&PathBuf| depth_in(self.text(p), name);
+            let most = found.iter().map(depth).max().flatten();
+            found.retain(|p| most.is_none() || depth(&p) == most);
         }
         match found.as_slice() {
             [one] => Ok((*one).clone()),
@@ -252,10 +253,12 @@ fn is_called(body: &Body, bare: &str) -> bool {
     body.tag.as_deref() == Some(bare) || body.aliases.iter().any(|a| a == bare)
 }
 
-/// Whether one of the definitions in `text` stands in the namespaces and classes of `name`.
-fn is_meant_in(text: &str, name: &str) -> bool {
+/// How many of the namespaces and classes of `name` are seen around a definition in `text`; `None` where others are.
+fn depth_in(text: &str, name: &str) -> Option<usize> {
     let (source, bare) = (Source::new(text), bare_name(name));
-    bodies(&source).iter().any(|b| is_called(b, bare) && scope::is_meant(&source, b, name))
+    let all = bodies(&source);
+    let own = all.iter().filter(|b| is_called(b, bare));
+    own.filter_map(|b| scope::depth(&source, b, name)).max()
 }
 
 /// Folders of a kernel's core.
