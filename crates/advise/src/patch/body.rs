@@ -192,7 +192,6 @@ pub fn find(source: &Source<'_>, name: &str, decl_line: Option<u32>) -> Result<B
     if found.is_empty() {
         found = all.into_iter().filter(alias).collect();
     }
-    found = scope::meant(source, found, name);
     let line = |i: usize| source.tokens.get(i).map_or(0, |t| t.line);
     if let Some(want) = decl_line {
         let mut exact = found.iter().filter(|b| line(b.keyword) <= want && want <= line(b.open));
@@ -200,6 +199,7 @@ pub fn find(source: &Source<'_>, name: &str, decl_line: Option<u32>) -> Result<B
             return Ok(body.clone());
         }
     }
+    found = scope::deepest(found, |b| scope::depth(source, b, name));
     if found.len() > 1 {
         let given = name.split_once('<').and_then(|n| n.1.trim().strip_suffix('>'));
         let special = |b: &Body| b.arguments.is_some() && b.arguments.as_deref() == given;
@@ -216,26 +216,33 @@ pub fn find(source: &Source<'_>, name: &str, decl_line: Option<u32>) -> Result<B
 
 /// `Foo` of `struct ns::Foo<int>`, `node` of `list<int>::node`.
 pub fn bare_name(name: &str) -> &str {
-    let name = behind_templates(name);
-    let name = name.split('<').next().unwrap_or(name).trim();
-    let name = name.rsplit("::").next().unwrap_or(name);
-    // gcc writes the module of a type behind its name: `counter@jobs`.
-    let name = name.split('@').next().unwrap_or(name);
-    name.rsplit(' ').next().unwrap_or(name).trim()
+    unadorned(segments(name).pop().unwrap_or(name))
 }
 
-/// What is behind the last `::` that follows template arguments.
-fn behind_templates(name: &str) -> &str {
-    let (mut depth, mut from) = (0usize, 0);
+/// What `::` parts outside of template arguments: `ns` and `list<a::b>` of `ns::list<a::b>`.
+pub(super) fn segments(name: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut out) = (0usize, 0, Vec::new());
     for (at, c) in name.char_indices() {
         match c {
             '<' => depth += 1,
             '>' => depth = depth.saturating_sub(1),
-            _ if depth == 0 && name[at..].starts_with("::") && name[..at].ends_with('>') => from = at + 2,
+            ':' if depth == 0 && at >= from && name[at..].starts_with("::") => {
+                out.push(&name[from..at]);
+                from = at + 2;
+            }
             _ => {}
         }
     }
-    &name[from..]
+    out.push(&name[from..]);
+    out
+}
+
+/// `list` of `struct list<int>`.
+pub(super) fn unadorned(segment: &str) -> &str {
+    let name = segment.split('<').next().unwrap_or(segment).trim();
+    // gcc writes the module of a type behind its name: `counter@jobs`.
+    let name = name.split('@').next().unwrap_or(name);
+    name.rsplit(' ').next().unwrap_or(name).trim()
 }
 
 /// Whether `text` may define the type `bare`: some mention of it has a brace behind it before the statement ends, or

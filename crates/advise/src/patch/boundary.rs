@@ -4,7 +4,6 @@ mod buffers;
 
 use super::Refusal;
 use super::body::Source;
-use super::held::Held;
 use super::lex::Kind;
 use super::objects::Objects;
 
@@ -73,7 +72,7 @@ fn of_path(path: &str, shared: bool) -> Option<String> {
 
 /// Which assertions on sizes and offsets count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asserted {
+pub(super) enum Asserted {
     /// Every one.
     All,
     /// Of a struct around the type, whose parts keep their sizes: those that look into the type.
@@ -81,43 +80,18 @@ enum Asserted {
 }
 
 /// Line and sentence of the first place where a layout leaves the process: `write() takes its bytes`.
-pub(super) fn in_file(objects: &Objects<'_, '_>, names: &[String], held: &Held) -> Option<(u32, String)> {
-    found(objects, names, held, Asserted::All)
-}
-
-/// The same of structs around the type. Their sizes and their own members' offsets change only where the type
-/// `resizes`.
-pub(super) fn around(
-    outer: &Objects<'_, '_>,
-    names: &[String],
-    held: &Held,
-    resizes: bool,
-) -> Option<(u32, String)> {
-    found(outer, names, held, if resizes { Asserted::All } else { Asserted::Inside })
-}
-
-fn found(
-    objects: &Objects<'_, '_>,
-    names: &[String],
-    held: &Held,
-    asserted: Asserted,
-) -> Option<(u32, String)> {
-    first(objects, asserted).or_else(|| in_macros(objects.code.source, names, held, asserted))
+pub(super) fn in_file(objects: &Objects<'_, '_>, asserted: Asserted) -> Option<(u32, String)> {
+    first(objects, asserted).or_else(|| in_macros(objects, asserted))
 }
 
 /// Boundaries in the bodies of macros: `#define GET _IOR('x', 1, struct foo)`.
-fn in_macros(
-    source: &Source<'_>,
-    names: &[String],
-    held: &Held,
-    asserted: Asserted,
-) -> Option<(u32, String)> {
-    let directives = source.tokens.iter().filter(|t| t.kind == Kind::Directive);
-    directives.clone().find_map(|token| {
+fn in_macros(objects: &Objects<'_, '_>, asserted: Asserted) -> Option<(u32, String)> {
+    let source = objects.code.source;
+    let mut directives = source.tokens.iter().filter(|t| t.kind == Kind::Directive);
+    directives.find_map(|token| {
         let text = token.text(source.text).trim_start_matches('#').trim_start();
-        let body = text.strip_prefix("define")?;
-        let source = Source::new(body);
-        first(&Objects::new(&source, names, held), asserted).map(|(_, how)| (token.line, how))
+        let body = Source::new(text.strip_prefix("define")?);
+        first(&objects.elsewhere(&body), asserted).map(|(_, how)| (token.line, how))
     })
 }
 
@@ -153,27 +127,26 @@ fn vector(objects: &Objects<'_, '_>) -> Option<(u32, String)> {
 fn assertion_at(objects: &Objects<'_, '_>, i: usize, asserted: Asserted) -> Option<String> {
     let word = objects.text(i);
     let (from, to) = (i + 2, objects.code.closing(i + 1)?);
-    // `sizeof(((struct s *)0)->a)` is the size of a member.
-    let asks = |j: &usize| {
-        let end = objects.code.closing(j + 1).filter(|_| objects.text(j + 1) == "(").unwrap_or(to);
-        let whole =
-            || !(*j..end).any(|k| matches!((objects.text(k), objects.text(k + 1)), ("-", ">") | (".", _)));
-        match objects.text(*j) {
-            "offsetof" => objects.names_type(*j, end),
-            "sizeof" | "alignof" | "_Alignof" | "__alignof__" => whole() && objects.names_type(*j, end),
+    let end_of = |j: usize| objects.code.closing(j + 1).filter(|_| objects.text(j + 1) == "(").unwrap_or(to);
+    let asks = |j: usize| {
+        let end = end_of(j);
+        // `sizeof(((struct s *)0)->a)` is the size of a member.
+        let member = |k: usize| matches!((objects.text(k), objects.text(k + 1)), ("-", ">") | (".", _));
+        match objects.text(j) {
+            "offsetof" => objects.names_type(j, end),
+            "sizeof" | "alignof" | "_Alignof" | "__alignof__" => {
+                !(j..end).any(member) && objects.names_type(j, end)
+            }
             _ => false,
         }
     };
     // `offsetof(struct outer, x.b)`
-    let inside = |j: &usize| {
-        let close = objects.code.closing(j + 1).unwrap_or(to);
-        objects.text(*j) == "offsetof" && (*j..close).any(|k| objects.text(k) == ".")
-    };
+    let inside = |j: usize| objects.text(j) == "offsetof" && (j..end_of(j)).any(|k| objects.text(k) == ".");
     let counts = match asserted {
-        Asserted::All => (from..to).any(|j| asks(&j)),
-        Asserted::Inside => (from..to).any(|j| inside(&j)),
+        Asserted::All => (from..to).any(asks),
+        Asserted::Inside => (from..to).any(inside) && objects.names_type(from, to),
     };
-    (counts && objects.names_type(from, to)).then(|| format!("{word} fixes its size or an offset"))
+    counts.then(|| format!("{word} fixes its size or an offset"))
 }
 
 fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {

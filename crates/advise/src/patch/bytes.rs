@@ -5,6 +5,7 @@ use super::assembly::{variable, words};
 use super::handed::{is_cast_back, is_typed_parameter};
 use super::held::is_same_or_around;
 use super::neighbours::{macro_text, members_in};
+use super::number::number;
 use super::objects::{Objects, Pointee, is_scalar};
 use super::scan::is_typeof;
 
@@ -140,11 +141,13 @@ fn is_freed(objects: &Objects<'_, '_>, variable: usize) -> bool {
 
 /// `(struct s *)pool` where `pool` is an array of so many bytes, or memory in which bytes are counted.
 fn carved(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
-    carved_from(objects, i, |ty| matches!(ty, "char" | "uint8_t" | "u8" | "byte")).or_else(|| {
-        let how = carved_from(objects, i, is_scalar)?;
-        let name = how.split(' ').next()?;
-        objects.code.places(name).iter().any(|&j| is_filled(objects, j)).then_some(how)
-    })
+    let bytes = carved_from(objects, i, |ty| matches!(ty, "char" | "uint8_t" | "u8" | "byte"));
+    let filled = |name: &&str| objects.code.places(name).iter().any(|&j| is_filled(objects, j));
+    bytes.or_else(|| carved_from(objects, i, is_scalar).filter(filled)).map(place_of_bytes)
+}
+
+pub(super) fn place_of_bytes(name: &str) -> String {
+    format!("{name} is a place of so many bytes for it")
 }
 
 /// The array at `j` has numbers of its own: `bus[4] = { 1, 2 }`.
@@ -156,12 +159,12 @@ fn is_filled(objects: &Objects<'_, '_>, j: usize) -> bool {
     open.zip(end).is_some_and(|(o, e)| (o..e).any(number))
 }
 
-/// The same where the elements are of a type that `is_element`.
-pub(super) fn carved_from(
-    objects: &Objects<'_, '_>,
+/// The name of `pool`, whose elements are of a type that `is_element`.
+pub(super) fn carved_from<'a>(
+    objects: &Objects<'_, 'a>,
     i: usize,
     is_element: impl Fn(&str) -> bool,
-) -> Option<String> {
+) -> Option<&'a str> {
     let reinterpret = objects.text(i) == "reinterpret_cast";
     let close = match reinterpret {
         true => (i..i + 10).find(|&j| objects.text(j) == ">")?,
@@ -189,7 +192,7 @@ pub(super) fn carved_from(
     let (from, to) = objects.function(value);
     let fixed = objects.text(at + 1) == "["
         && !(at..at + 40).take_while(|&j| objects.text(j) != ";").any(|j| objects.text(j) == "sizeof");
-    (fixed || (from..to).any(counted)).then(|| format!("{name} is a place of so many bytes for it"))
+    (fixed || (from..to).any(counted)).then_some(name)
 }
 
 /// `((struct uart *)0x40011000)`: hardware, or something else that is laid out elsewhere.
@@ -201,9 +204,8 @@ fn fixed(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     };
     let ours = objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 12;
     let value = (close + 1..close + 4).find(|&j| objects.text(j) != "(").filter(|_| ours)?;
-    let digits = objects.text(value).trim_end_matches(['u', 'U', 'l', 'L']);
-    let number = digits.strip_prefix("0x").or(digits.strip_prefix("0X"));
-    let address = number.and_then(|n| u64::from_str_radix(&n.replace('\'', ""), 16).ok());
+    let hexadecimal = objects.text(value).starts_with("0x") || objects.text(value).starts_with("0X");
+    let address = number(objects.text(value)).filter(|_| hexadecimal);
     let ends = matches!(objects.text(value + 1), ")" | ";" | "," | "+" | "-");
     (ends && address.is_some_and(|a| a >= FIXED_MIN)).then(|| "it lies at an address that is a number".into())
 }
@@ -302,7 +304,7 @@ fn is_another(
     files: Files<'_>,
 ) -> bool {
     // Classes have bases, which begin where they do.
-    if objects.code.source.text.contains("::") {
+    if objects.code.is_cpp() {
         return false;
     }
     match (objects.type_in(size), objects.type_in(object)) {

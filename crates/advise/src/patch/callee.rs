@@ -49,10 +49,7 @@ impl Uses<'_, '_, '_> {
         self.is_run_of(member, arguments.get(index + 1), name)
             || objects.code.walks_parameter(name, index)
             || self.is_walked_unseen(member, open, index)
-            || self.files.iter().filter(|f| may_be_function(f.1, name)).any(|f| {
-                let source = Source::new(f.1);
-                Code::new(&source).walks_parameter(name, index)
-            })
+            || walks_from(self.files, name, index)
     }
 
     /// A function that no source defines is given a number beside the address, and so many members of one type stand
@@ -111,6 +108,14 @@ impl Uses<'_, '_, '_> {
             })
         })
     }
+}
+
+/// One of the files defines the function `name`, which walks from where its parameter `index` points.
+pub(super) fn walks_from(files: &[(&str, &str)], name: &str, index: usize) -> bool {
+    files.iter().filter(|f| may_be_function(f.1, name)).any(|f| {
+        let source = Source::new(f.1);
+        Code::new(&source).walks_parameter(name, index)
+    })
 }
 
 fn is_plain(member: &Member) -> bool {

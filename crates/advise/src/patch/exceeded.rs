@@ -3,7 +3,7 @@
 
 use super::body::Source;
 use super::bytes::keeps;
-use super::callee::is_single;
+use super::callee::{is_single, walks_from};
 use super::neighbours::{Member, Uses, may_be_function, size};
 use super::scan::Code;
 
@@ -39,7 +39,7 @@ impl Uses<'_, '_, '_> {
         let exceeds = defining.any(|f| {
             let source = Source::new(f.1);
             let code = Code::new(&source);
-            definitions(&code, name).iter().any(|d| d.exceeds(index, own, counted))
+            code.definitions(name).any(|d| Definition::new(&code, d).exceeds(index, own, counted))
         });
         exceeds.then(|| exceeded(name, member))
     }
@@ -135,18 +135,19 @@ impl Uses<'_, '_, '_> {
             |(j, (open, index))| {
                 let name = code.text(open - 1);
                 let alone = matches!(code.text(j + 1), "," | ")");
-                let walks = |f: &&(&str, &str)| {
-                    let source = Source::new(f.1);
-                    Code::new(&source).walks_parameter(name, index)
-                };
-                let defining = self.files.iter().filter(|f| may_be_function(f.1, name));
-                alone && (COUNTED.contains(&name) || defining.into_iter().any(|f| walks(&f)))
+                alone && (COUNTED.contains(&name) || walks_from(self.files, name, index))
             },
         )
     }
 }
 
-impl Definition<'_, '_, '_> {
+impl<'c, 's, 'a> Definition<'c, 's, 'a> {
+    /// Of the function whose parameters begin at `open`, and its body at `brace`.
+    fn new(code: &'c Code<'s, 'a>, (open, brace): (usize, usize)) -> Self {
+        let (_, end) = code.function(brace + 1);
+        Definition { code, parameters: code.arguments(open), body: (brace + 1, end) }
+    }
+
     /// The function reads more than `own` bytes from where its parameter `index` points; `counted` says that it is told
     /// so many by the next one.
     fn exceeds(&self, index: usize, own: u64, counted: bool) -> bool {
@@ -216,17 +217,6 @@ impl Definition<'_, '_, '_> {
         let declared = code.variable(code.text(word), word).filter(|d| d.depth == 0).map(|d| code.text(d.ty));
         size(declared.unwrap_or(code.text(word))).filter(|_| single)
     }
-}
-
-/// The definitions of `name` in a file.
-fn definitions<'c, 's, 'a>(code: &'c Code<'s, 'a>, name: &str) -> Vec<Definition<'c, 's, 'a>> {
-    let named = code.places(name).iter().filter(|&&i| code.text(i + 1) == "(" && !code.is_in_function(i));
-    let defined = named.filter_map(|&i| {
-        let close = code.closing(i + 1).filter(|c| code.text(c + 1) == "{")?;
-        let (_, end) = code.function(close + 2);
-        Some(Definition { code, parameters: code.arguments(i + 1), body: (close + 2, end) })
-    });
-    defined.collect()
 }
 
 /// Compilers' loads and stores of whole vectors: `_mm_loadu_ps`, `vld1q_f32`.

@@ -40,17 +40,17 @@ pub(super) fn curious(files: &[(&str, &str)]) -> Vec<Curious> {
         out.extend(code.places("auto").iter().filter_map(|&i| deduced(&code, i)));
     }
     // Who hands its parameter on to such a template is one, too.
+    let mut asked = 0;
     for _ in 0..HANDED_ON_MAX {
-        let mentions = |t: &str| has_templates(t) && out.iter().any(|c| t.contains(&c.name));
+        let fresh = &out[asked..];
+        let mentions = |t: &str| has_templates(t) && fresh.iter().any(|c| t.contains(&c.name));
         let mut more = Vec::new();
         for (_, text) in files.iter().filter(|f| mentions(f.1)) {
             let source = Source::new(text);
             let code = Code::new(&source);
             more.extend(code.places("template").iter().filter_map(|&i| hands_on(&code, i, &out)));
         }
-        if more.is_empty() {
-            break;
-        }
+        asked = out.len();
         out.extend(more);
     }
     let concepts: Vec<Curious> = out.iter().filter(|c| c.concept).cloned().collect();
@@ -130,10 +130,14 @@ pub(super) fn in_file(objects: &Objects<'_, '_>, curious: &[Curious], size: bool
     })
 }
 
+/// `s{1, 2}`
+fn is_made(objects: &Objects<'_, '_>, i: usize) -> bool {
+    objects.is_name(i) && matches!(objects.text(i + 1), "{" | "(")
+}
+
 /// `out << s{1, 2}`, and `out(1, s{})` of a variable.
 fn operand(objects: &Objects<'_, '_>, i: usize) -> bool {
-    let made = objects.is_name(i) && matches!(objects.text(i + 1), "{" | "(");
-    let whole = made || objects.is_variable(i) && !matches!(objects.text(i + 1), "." | "-");
+    let whole = is_made(objects, i) || objects.is_variable(i) && !matches!(objects.text(i + 1), "." | "-");
     let shifted = (objects.text(i - 1), objects.text(i - 2)) == ("<", "<");
     let called = || {
         let callee = objects.code.open_before(i).filter(|&o| o > 0 && objects.text(o) == "(").map(|o| o - 1);
@@ -145,11 +149,7 @@ fn operand(objects: &Objects<'_, '_>, i: usize) -> bool {
 /// The function at `i` is given members in their order, in braces: `draw({1, 2})`, where one `draw` takes the type.
 pub(super) fn braced(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let code = &objects.code;
-    if !code.is_word(i)
-        || code.text(i + 1) != "("
-        || !code.source.text.contains("::")
-        || !code.is_in_function(i)
-    {
+    if !code.is_word(i) || code.text(i + 1) != "(" || !code.is_cpp() || !code.is_in_function(i) {
         return None;
     }
     let values = |a: &(usize, usize)| code.text(a.0) == "{" && !matches!(code.text(a.0 + 1), "}" | ".");
@@ -171,10 +171,8 @@ fn given(objects: &Objects<'_, '_>, i: usize) -> bool {
     let member =
         |j: usize| objects.text(j + 1) == "." || (objects.text(j + 1), objects.text(j + 2)) == ("-", ">");
     let whole = |j: usize| objects.is_object(j) && (!member(j) || objects.text(j + 3) == "(");
-    // `f(s{1, 2})`
-    let made = |j: usize| objects.is_name(j) && matches!(objects.text(j + 1), "{" | "(");
     let returned = |j: usize| objects.text(j + 1) == "(" && objects.returns_object(objects.text(j));
-    let shown = |j: usize| whole(j) || made(j) || returned(j);
+    let shown = |j: usize| whole(j) || is_made(objects, j) || returned(j);
     objects.text(i + 1) == "(" && objects.arguments(i + 1).iter().any(|&(from, to)| (from..to).any(shown))
 }
 

@@ -278,8 +278,8 @@ impl Uses<'_, '_, '_> {
     fn beyond(&self, arguments: &[(usize, usize)], size: (usize, usize), word: &str) -> Option<String> {
         let objects = self.objects;
         let beyond = |&(from, to): &(usize, usize)| {
-            let (member, last) = self.own_member(from).filter(|(m, last)| m.array && last + 1 == to)?;
-            let more = self.length(size)? > member.bytes()? && last >= from && self.spreads(member, None);
+            let (member, _) = self.own_member(from).filter(|(m, last)| m.array && last + 1 == to)?;
+            let more = self.length(size)? > member.bytes()? && self.spreads(member, None);
             more.then(|| format!("{word}() takes more from {} on than it has", member.name))
         };
         if let Some(how) = arguments.iter().find_map(beyond) {

@@ -355,10 +355,7 @@ impl<'u> Numbers<'u, '_, '_> {
             let how = self.shown(open - 1, self.code.closing(open)? + 1).filter(|_| returned)?;
             Some(format!("is rounded or so by {name}(), and {how}"))
         };
-        if how.is_none() {
-            return passed_on();
-        }
-        how.map(|how| format!("is what {name}() {how}"))
+        how.map(|how| format!("is what {name}() {how}")).or_else(passed_on)
     }
 }
 
@@ -368,7 +365,7 @@ fn prints(function: &str) -> bool {
 }
 
 /// The value of a number as sources write it.
-fn number(text: &str) -> Option<u64> {
+pub(super) fn number(text: &str) -> Option<u64> {
     let text = text.trim_end_matches(['u', 'U', 'l', 'L', 'z', 'Z']).replace('\'', "");
     match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),

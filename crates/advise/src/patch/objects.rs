@@ -49,6 +49,14 @@ impl<'s, 'a> Objects<'s, 'a> {
         Objects { code: Code::new(source), names, held }
     }
 
+    /// The same type in other code.
+    pub(super) fn elsewhere<'t, 'b>(&self, source: &'t Source<'b>) -> Objects<'t, 'b>
+    where
+        's: 't,
+    {
+        Objects::new(source, self.names, self.held)
+    }
+
     pub(super) fn passed(&self) -> &'s Passed {
         &self.held.passed
     }
@@ -149,10 +157,7 @@ impl<'s, 'a> Objects<'s, 'a> {
     /// Classes may inherit it: of C++ nothing is known.
     fn is_of_another(&self, i: usize) -> bool {
         let base = i.saturating_sub(if self.text(i - 1) == "." { 2 } else { 3 });
-        if !self.code.is_word(base)
-            || (base > 0 && self.is_access(base))
-            || self.code.source.text.contains("::")
-        {
+        if !self.code.is_word(base) || (base > 0 && self.is_access(base)) || self.code.is_cpp() {
             return false;
         }
         let Some(declared) = self.code.variable(self.text(base), base) else { return false };

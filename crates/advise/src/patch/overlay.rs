@@ -188,8 +188,8 @@ impl Overlay<'_, '_, '_> {
                 let stars = (i + 1..close).filter(|&j| objects.text(j) == "*").count();
                 let variable = (objects.text(i.saturating_sub(1)) == "=").then(|| i.saturating_sub(2));
                 // `(char *)v + at`: the place of a member that somebody else knows.
-                let counted = is_number(objects, close + 3, self.files);
-                if objects.text(word) == "char" && objects.text(close + 2) == "+" && !counted {
+                let placed = objects.text(word) == "char" && objects.text(close + 2) == "+";
+                if placed && !is_number(objects, close + 3, self.files) {
                     return None;
                 }
                 (word, stars, close + 1, variable)

@@ -140,7 +140,7 @@ fn is_definition(code: &Code<'_, '_>, i: usize) -> bool {
 /// `int f();`
 fn is_unprototyped(code: &Code<'_, '_>, i: usize) -> bool {
     let empty = (code.text(i + 1), code.text(i + 2), code.text(i + 3)) == ("(", ")", ";");
-    empty && code.is_typed(i) && !code.source.text.contains("::")
+    empty && code.is_typed(i) && !code.is_cpp()
 }
 
 fn is_static(code: &Code<'_, '_>, i: usize) -> bool {

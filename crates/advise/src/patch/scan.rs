@@ -45,6 +45,7 @@ pub(super) struct Code<'s, 'a> {
     around: OnceCell<Vec<usize>>,
     /// Place of the `}` of every `{`.
     closes: OnceCell<HashMap<usize, usize>>,
+    cpp: OnceCell<bool>,
 }
 
 /// Places and types of the declarations of one word, and where the functions end in which they stand.
@@ -72,6 +73,7 @@ impl<'s, 'a> Code<'s, 'a> {
             declarations: RefCell::default(),
             around: OnceCell::new(),
             closes: OnceCell::new(),
+            cpp: OnceCell::new(),
         }
     }
 
@@ -141,8 +143,6 @@ impl<'s, 'a> Code<'s, 'a> {
     /// Where what is declared at `at` is no longer known: the end of its function, or of the one that it is a parameter
     /// of.
     fn end_of_scope(&self, at: usize) -> usize {
-        let inside = std::iter::successors(self.enclosing(at), |&open| self.enclosing(open));
-        let function = inside.filter(|&open| (self.start_of(open)..open).any(|j| self.text(j) == "(")).last();
         let parameter = || {
             let outermost = |open: &usize| self.text(*open) == "(";
             let open = std::iter::successors(self.open_before(at), |&o| self.open_before(o))
@@ -152,7 +152,7 @@ impl<'s, 'a> Code<'s, 'a> {
             let ends = |j: &usize| matches!(self.text(*j), "{" | ";" | ")" | ",");
             (close + 1..self.len().min(close + 40)).find(ends)
         };
-        match function {
+        match self.function_around(at) {
             Some(open) => self.close_of(open),
             None => match parameter() {
                 Some(body) if self.text(body) == "{" => self.close_of(body),
@@ -216,36 +216,50 @@ impl<'s, 'a> Code<'s, 'a> {
 
     /// The token at `i` stands in the body of a function.
     pub(super) fn is_in_function(&self, i: usize) -> bool {
-        let around = std::iter::successors(self.enclosing(i), |&outer| self.enclosing(outer));
-        around.into_iter().any(|open| (self.start_of(open)..open).any(|j| self.text(j) == "("))
+        self.function_around(i).is_some()
+    }
+
+    /// Place of the outermost `{` around `i` that stands behind parentheses.
+    fn function_around(&self, i: usize) -> Option<usize> {
+        self.outwards(i).filter(|&open| (self.start_of(open)..open).any(|j| self.text(j) == "(")).last()
+    }
+
+    /// Places of every `{` around `i`, the innermost first.
+    fn outwards(&self, i: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(self.enclosing(i), |&open| self.enclosing(open))
+    }
+
+    /// The file is C++, as far as a glance tells.
+    pub(super) fn is_cpp(&self) -> bool {
+        *self.cpp.get_or_init(|| self.source.text.contains("::"))
+    }
+
+    /// The functions `name` that are defined here: place of the `(` of its parameters, and of the `{`. Inside of a
+    /// function, `name(..) {` is a loop that a macro makes.
+    pub(super) fn definitions(&self, name: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let named = self.places(name).iter().filter(|&&i| self.text(i + 1) == "(" && !self.is_in_function(i));
+        named.filter_map(|&i| {
+            let close = self.closing(i + 1).filter(|c| self.text(c + 1) == "{")?;
+            Some((i + 1, close + 1))
+        })
     }
 
     /// Whether the function `name` is defined here and walks from where its parameter `index` points.
     pub(super) fn walks_parameter(&self, name: &str, index: usize) -> bool {
-        // Inside of a function, `name(..) {` is a loop that a macro makes.
-        let defined =
-            self.places(name).iter().filter(|&&i| self.text(i + 1) == "(" && !self.is_in_function(i));
-        defined.into_iter().any(|&i| {
-            let Some(close) = self.closing(i + 1).filter(|c| self.text(c + 1) == "{") else { return false };
-            let mut commas = (i + 2..close).filter(|&j| self.text(j) == ",");
+        self.definitions(name).any(|(open, body)| {
+            let close = body - 1;
+            let mut commas = (open + 1..close).filter(|&j| self.text(j) == ",");
             let end = commas.clone().nth(index).unwrap_or(close);
             let named = index == 0 || commas.nth(index - 1).is_some();
-            let parameter = (i + 2..end).rev().find(|&j| self.is_word(j));
-            let body = self.matching(close + 1, ["{", "}"], BODY_TOKENS_MAX).unwrap_or(self.len());
-            named && parameter.is_some_and(|p| self.walks(self.text(p), close + 1, body))
+            let parameter = (open + 1..end).rev().find(|&j| self.is_word(j));
+            let last = self.matching(body, ["{", "}"], BODY_TOKENS_MAX).unwrap_or(self.len());
+            named && parameter.is_some_and(|p| self.walks(self.text(p), body, last))
         })
     }
 
     /// Tokens of the function around `i`: of the outermost braces behind parentheses, else of all braces.
     pub(super) fn function(&self, i: usize) -> (usize, usize) {
-        let (mut all, mut function, mut at) = (None, None, i);
-        while let Some(outer) = self.enclosing(at) {
-            let start = self.start_of(outer);
-            all = Some(outer);
-            function = if (start..outer).any(|j| self.text(j) == "(") { Some(outer) } else { function };
-            at = outer;
-        }
-        let from = function.or(all).unwrap_or(i);
+        let from = self.function_around(i).or_else(|| self.outwards(i).last()).unwrap_or(i);
         let most = self.len().min(from + BODY_TOKENS_MAX);
         (from, self.matching(from, ["{", "}"], BODY_TOKENS_MAX).unwrap_or(most))
     }

@@ -1,44 +1,33 @@
 //! Namespaces and classes around a definition: which of several types of one name is meant.
 
-use super::body::{Body, Source};
+use super::body::{Body, Source, segments, unadorned};
 
-/// Whether the definition may be the type `name`: every namespace and class that is seen around it stands in the name,
-/// in this order. Macros may open more (`FMT_BEGIN_NAMESPACE`), and a name without any fits all.
-fn is_meant(source: &Source<'_>, body: &Body, name: &str) -> bool {
-    let wanted = qualifiers(name);
-    let mut left = wanted.iter();
-    wanted.is_empty() || around(source, body).into_iter().all(|scope| left.any(|w| *w == scope))
-}
-
-/// How many of the namespaces and classes of `name` are seen around the definition; `None` where others are.
+/// How many of the namespaces and classes of `name` are seen around the definition; `None` where others are. Macros may
+/// open more (`FMT_BEGIN_NAMESPACE`), and of a name without any all definitions are as likely.
 pub fn depth(source: &Source<'_>, body: &Body, name: &str) -> Option<usize> {
-    is_meant(source, body, name).then(|| around(source, body).len())
+    let wanted = qualifiers(name);
+    if wanted.is_empty() {
+        return Some(0);
+    }
+    let (mut left, scopes) = (wanted.iter(), around(source, body));
+    scopes.iter().all(|scope| left.any(|w| w == scope)).then_some(scopes.len())
 }
 
-/// Those of the definitions that are likeliest `name`; all, where none may be.
-pub fn meant(source: &Source<'_>, bodies: Vec<Body>, name: &str) -> Vec<Body> {
-    let depths: Vec<Option<usize>> = bodies.iter().map(|b| depth(source, b, name)).collect();
+/// Those that are likeliest meant, by their [`depth`]; all, where none may be.
+pub fn deepest<T>(all: Vec<T>, depth: impl Fn(&T) -> Option<usize>) -> Vec<T> {
+    if all.len() < 2 {
+        return all;
+    }
+    let depths: Vec<Option<usize>> = all.iter().map(depth).collect();
     let most = depths.iter().max().copied().flatten();
-    let fits = |d: &Option<usize>| most.is_none() || *d == most;
-    bodies.into_iter().zip(depths).filter(|(_, d)| fits(d)).map(|(b, _)| b).collect()
+    all.into_iter().zip(depths).filter(|(_, d)| *d == most).map(|(t, _)| t).collect()
 }
 
 /// `ns` and `list` of `struct ns::list<a::b>::node`.
 fn qualifiers(name: &str) -> Vec<&str> {
-    let (mut depth, mut from, mut out) = (0usize, 0, Vec::new());
-    for (at, c) in name.char_indices() {
-        match c {
-            '<' => depth += 1,
-            '>' => depth = depth.saturating_sub(1),
-            ':' if depth == 0 && name[at..].starts_with("::") => {
-                let scope = name[from..at].split('<').next().unwrap_or("");
-                out.push(scope.rsplit(' ').next().unwrap_or(scope));
-                from = at + 2;
-            }
-            _ => {}
-        }
-    }
-    out
+    let mut out = segments(name);
+    out.pop();
+    out.into_iter().map(unadorned).collect()
 }
 
 /// Names of the namespaces and classes around the definition, outermost first.
@@ -100,7 +89,10 @@ mod tests {
     fn meant_of(text: &str, name: &str) -> Vec<bool> {
         let source = Source::new(text);
         let all = bodies(&source);
-        all.iter().filter(|b| b.tag.as_deref() == Some("Rep")).map(|b| is_meant(&source, b, name)).collect()
+        all.iter()
+            .filter(|b| b.tag.as_deref() == Some("Rep"))
+            .map(|b| depth(&source, b, name).is_some())
+            .collect()
     }
 
     #[test]
@@ -115,10 +107,12 @@ mod tests {
         let source = Source::new(
             "namespace db { BEGIN namespace { struct Rep { int a; }; } struct Graph::Rep { int b; }; }",
         );
-        let meant: Vec<usize> =
-            meant(&source, bodies(&source), "db::v2::Graph::Rep").iter().map(|b| b.keyword).collect();
-        assert_eq!(meant.len(), 1);
-        assert_eq!(source.at(source.code_from(meant[0] + 1)), "Graph");
+        let meant = |name: &str| deepest(bodies(&source), |b| depth(&source, b, name));
+        let graph = meant("db::v2::Graph::Rep");
+        assert_eq!(graph.len(), 1);
+        assert_eq!(source.at(source.code_from(graph[0].keyword + 1)), "Graph");
+        assert_eq!(meant("Rep").len(), 2, "a name without scopes chooses none");
+        assert_eq!(meant("other::Rep").len(), 2, "scopes that none has choose none");
         // Namespaces by macros, and a name that says nothing.
         assert_eq!(meant_of(text, "Rep"), [true; 4]);
         assert_eq!(meant_of("BEGIN\nstruct Rep { int a; };\nEND", "fmt::v9::Rep"), [true]);

@@ -1,12 +1,10 @@
 //! Sizes and alignments of a type that become data. Another size changes what a program prints, how many objects fit,
 //! which branch it takes.
 
-use super::body::Source;
-use super::bytes::carved_from;
-use super::neighbours::may_be_function;
+use super::bytes::{carved_from, place_of_bytes};
+use super::callee::walks_from;
 use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
-use super::scan::Code;
 
 /// The first such use: its place, and a sentence. Objects that become `whole` lines leave no room between them.
 pub(super) fn in_file(
@@ -91,11 +89,7 @@ fn strided(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Optio
     if sized || arguments.iter().filter(|a| number(a)).count() < 2 {
         return None;
     }
-    let walks = files.iter().filter(|f| may_be_function(f.1, name)).any(|f| {
-        let source = Source::new(f.1);
-        Code::new(&source).walks_parameter(name, index)
-    });
-    walks.then(|| format!("{name}() goes from one object to the next by a number"))
+    walks_from(files, name, index).then(|| format!("{name}() goes from one object to the next by a number"))
 }
 
 /// What a size alone decides: whether there is padding between the same members, whether an atomic one needs a lock,
@@ -126,7 +120,7 @@ fn asked(objects: &Objects<'_, '_>, i: usize, whole: bool) -> Option<String> {
 fn counted(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let word = objects.text(i);
     if matches!(word, "(" | "reinterpret_cast") {
-        return carved_from(objects, i, is_scalar);
+        return carved_from(objects, i, is_scalar).map(place_of_bytes);
     }
     // `allocator.allocate(1)` counts objects.
     let counts = word == "allocate" && matches!(objects.text(i.wrapping_sub(1)), "." | ">" | ":");

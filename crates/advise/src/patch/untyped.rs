@@ -92,7 +92,7 @@ impl Objects<'_, '_> {
         passed.any(|j| {
             let call = self.call_around(j, j + 1);
             let beside = || self.code.open_before(j).is_some_and(|open| self.is_listed_with_object(open));
-            if beside() && typed == 0 {
+            if typed == 0 && beside() {
                 return true;
             }
             call.is_some_and(|f| {

@@ -1,7 +1,7 @@
 //! What the sources show of a type that another layout would change. Every file is cut into tokens once, whatever is
 //! asked of it.
 
-use super::boundary;
+use super::boundary::{self, Asserted};
 use super::bytes;
 use super::generic::{self, Curious};
 use super::held::Held;
@@ -161,7 +161,7 @@ impl<'f> Uses<'f> {
         if !ask.layout {
             return;
         }
-        let left = boundary::in_file(objects, &self.names, &self.held);
+        let left = boundary::in_file(objects, Asserted::All);
         found[1] = left.map(|(line, how)| self.left(line, how, place));
         found[2] = bytes::in_file(objects, self.files).map(seen);
         let braced = || (0..objects.code.len()).find_map(|i| Some((i, generic::braced(objects, i)?)));
@@ -179,7 +179,9 @@ impl<'f> Uses<'f> {
             return;
         }
         if found[1].is_none() {
-            let left = boundary::around(outer, &self.outer, &self.outer_held, ask.size);
+            // Its size and its own members' offsets change only where the type gets another size.
+            let asserted = if ask.size { Asserted::All } else { Asserted::Inside };
+            let left = boundary::in_file(outer, asserted);
             found[1] = left.map(|(line, left)| self.left(line, how(left), place));
         }
         if found[4].is_none() && self.order.is_some() {

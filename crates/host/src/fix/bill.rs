@@ -12,11 +12,11 @@ pub const SCHEMA_VERSION: u32 = 1;
 const ROWS_MAX: usize = 64;
 
 impl Patched {
-    /// Members that moved, in the old order, at most 64: one whose parts all moved alike is told as a whole.
+    /// Members that moved, in the old order: one whose parts all moved alike is told as a whole.
     pub fn moved(&self) -> Vec<FieldMove> {
         let mut out: Vec<FieldMove> = Vec::new();
         let mut rest = self.fields.as_slice();
-        while let Some(first) = rest.first().filter(|_| out.len() < ROWS_MAX) {
+        while let Some(first) = rest.first() {
             let name = member(&first.path);
             let parts = rest.iter().take_while(|f| member(&f.path) == name).count();
             let (own, others) = rest.split_at(parts);
@@ -29,7 +29,6 @@ impl Patched {
                 out.extend(own.iter().filter(|f| f.before != f.after).cloned());
             }
         }
-        out.truncate(ROWS_MAX);
         out
     }
 }
@@ -60,11 +59,11 @@ pub fn view(patched: &Patched, bill: Option<&Advice>) -> View {
                 Column::number("after_bytes", "after"),
                 Column::number("size_bytes", "Size"),
             ],
-            rows: moved.iter().map(row).collect(),
+            rows: moved.iter().take(ROWS_MAX).map(row).collect(),
         });
     }
-    if moved.len() == ROWS_MAX {
-        nodes.push(Node::Text(vec![Span::plain("... and more, behind them")]));
+    if moved.len() > ROWS_MAX {
+        nodes.push(Node::Text(vec![Span::plain(format!("... and {} more fields", moved.len() - ROWS_MAX))]));
     }
     let notes: Vec<&String> = patched.notes.iter().chain(bill.iter().flat_map(|b| &b.notes)).collect();
     for note in &notes {

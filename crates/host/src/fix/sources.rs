@@ -194,13 +194,9 @@ impl Sources {
         {
             return Ok(path);
         }
-        let mut found: Vec<&PathBuf> =
+        let found: Vec<&PathBuf> =
             self.files.iter().filter(|(_, f)| defines(&f.text, bare)).map(|(p, _)| p).collect();
-        if name.contains("::") {
-            let depth = |p: &&PathBuf| depth_in(self.text(p), name);
-            let most = found.iter().map(depth).max().flatten();
-            found.retain(|p| most.is_none() || depth(&p) == most);
-        }
+        let found = scope::deepest(found, |p| depth_in(self.text(p), name));
         match found.as_slice() {
             [one] => Ok((*one).clone()),
             // Tools and tests of a kernel copy its headers, and drivers have structs of the core's names.
