@@ -173,7 +173,7 @@ pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, from: u64, to: u64) 
         return false;
     }
     if step == 1 && from & 1 == 0 && waits::is_polled(addr) {
-        *g = Guard { wait: SEQUENCE, word: addr, ..Guard::NONE };
+        *g = Guard { wait: SEQUENCE, word: addr, ticket: to, ..Guard::NONE };
         return true;
     }
     if step == 1 || step == 1 << (bytes * 4) {
@@ -336,7 +336,7 @@ pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) -> bool {
     let gives = match g.kind {
         NOTHING => false,
         TICKET => addr == g.word,
-        SEQUENCE => addr == g.word && to & 1 == 0,
+        SEQUENCE => addr == g.word && to != g.ticket,
         ARRAY => !at_once && to == g.ticket && addr != g.node && is_flag(g, addr),
         _ => addr == g.word || within(addr, g.node) || within(addr, g.next),
     };
@@ -362,6 +362,10 @@ pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) -> bool {
         if (to ^ g.ticket.wrapping_add(1)) & g.before != 0 {
             waits::no_lock(s);
         }
+    }
+    // Not even again by going up: permits that are given back and taken, say.
+    if g.kind == SEQUENCE && (to & 1 == 1 || (at_once && to < g.ticket)) {
+        waits::no_lock(s);
     }
     // What gives a lock away is no step to the next one. A queue's tail may not have been given after all.
     *g = Guard { gave: if at_once && !is_queue(g.kind) { addr } else { 0 }, ..Guard::NONE };

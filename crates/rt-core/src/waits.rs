@@ -38,10 +38,12 @@ const RARE: u64 = WINDOW_VT / 4;
 /// Times that a word must have been taken and given back to count as a lock.
 pub(crate) const LOCKED_MIN: u64 = 2;
 
-/// What the latest look at a word showed: nothing to compare with, the same value again (or so often), another one.
+/// What the latest look at a word showed: nothing to compare with, the same value again (or so often), another one. Or
+/// the thread has stored to it since: to see that once is no waiting.
 const FIRST: u64 = 0;
 const AGAIN: u64 = 1;
 const OTHER: u64 = u64::MAX;
+const STORED: u64 = u64::MAX - 1;
 
 /// Meaning of the ring's cells in slots of words.
 const PUBLISHED: usize = 0;
@@ -116,6 +118,10 @@ pub unsafe fn look(t: *mut Live, addr: u64, value: u64) -> bool {
             return cell(addr).load(Relaxed) != 0;
         }
         let same = (*l).value == value;
+        if same && (*l).again == STORED {
+            (*l).again = FIRST;
+            return false;
+        }
         (*l).value = value;
         let times = times(l);
         let news = if same { times == 0 } else { cell(addr).load(Relaxed) != 0 };
@@ -272,7 +278,7 @@ pub(crate) unsafe fn last_seen(t: *mut Live, addr: u64) -> Option<u64> {
 unsafe fn times(l: *const Look) -> u64 {
     // SAFETY: the caller's promise.
     match unsafe { (*l).again } {
-        OTHER => 0,
+        OTHER | STORED => 0,
         n => n,
     }
 }
@@ -323,7 +329,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         let l = own(t, addr);
         (*l).addr = addr;
         (*l).value = to;
-        (*l).again = FIRST;
+        (*l).again = STORED;
         if brings_back(t, addr, to) && holder(s).load(Relaxed) == 0 && releases(s).load(Relaxed) == 0 {
             s.free.store(to, Relaxed);
             early::ends(entered, s, (*t).took_vt);
@@ -376,6 +382,8 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
 pub enum How {
     /// Adds or subtracts, whatever it finds there: who does so may be in with others, as readers are.
     Counts,
+    /// Compares and exchanges: it found what it wanted to find.
+    Compares,
     /// Anything else.
     Sets,
 }
@@ -404,7 +412,24 @@ fn mark(s: &'static Slot, (from, to): (u64, u64), me: u64) {
 
 /// Who is in is counted from 0, or what is left down to 0. Other numbers count who waits, or refers to something.
 fn may_take(from: u64, to: u64, how: How) -> bool {
-    how == How::Sets || from == 0 || to == 0
+    how != How::Counts || from == 0 || to == 0
+}
+
+/// A word of permits that several may have: who takes one compares and exchanges what is left, who gives one back adds.
+/// While one is kept for long, what the others do looks like a lock, or, where the first one seen was given back, like
+/// one that is had between two sections.
+fn is_semaphore(s: &'static Slot, (from, to): (u64, u64), how: How) -> bool {
+    let free = s.free.load(Relaxed);
+    let counted_in = || ring(s, TAKEN_TO).load(Relaxed) == from && s.by_count.load(Relaxed) != 0;
+    match how {
+        // Something was left while one was in.
+        How::Counts if to == free && (1..to).contains(&from) => true,
+        // There are more than there seemed to be.
+        How::Counts if from == free && to > from => from != 0,
+        // To come in whatever is there, and to leave only if nothing has changed, is no lock's way.
+        How::Compares => to == free && from > to && counted_in(),
+        _ => false,
+    }
 }
 
 /// The calling thread has changed a watched word with one instruction.
@@ -412,12 +437,11 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
     standing::let_go(addr);
     guards::foreign(entered, addr, from, to);
     let s = sync::slot(entered, addr);
-    let (free, me, step) = (s.free.load(Relaxed), thread_number(entered), to.wrapping_sub(from));
+    let (me, step) = (thread_number(entered), to.wrapping_sub(from));
     if ring(s, NO_LOCK).load(Relaxed) != 0 {
         return;
     }
-    // A semaphore that had something left while one was in lets several in.
-    if how == How::Counts && to == free && (1..to).contains(&from) {
+    if is_semaphore(s, (from, to), how) {
         return no_lock(s);
     }
     if readers(s) != 0 && step == readers(s) {
@@ -432,7 +456,7 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         ring(s, TAKEN_TO).store(to, Relaxed);
         // Nobody has what is free: what this thread seemed to have was none.
         sections::given_up(entered, addr);
-        if how == How::Sets {
+        if how != How::Counts {
             early::after(entered, s);
         }
         // SAFETY: the state is the calling thread's, which is inside the recorder.
@@ -443,11 +467,11 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         match how {
             _ if !is_lock(s) => {}
             How::Counts => sections::taken(entered, addr, true),
-            How::Sets => sync::locked_by_try(entered, addr),
+            _ => sync::locked_by_try(entered, addr),
         }
     } else if s.second.load(Relaxed) != NEVER && joined(s, from, step, me) {
         s.second.store(step, Relaxed);
-    } else if how == How::Sets {
+    } else if how != How::Counts {
         mark(s, (from, to), me);
     }
 }
@@ -543,7 +567,9 @@ fn given_by_another(entered: &Entered, s: &'static Slot, addr: u64, from: Option
     }
     let taken_to = ring(s, TAKEN_TO).load(Relaxed);
     let as_taken = from.is_some_and(|from| unmarked(s, from) == unmarked(s, taken_to));
-    if as_taken && s.c.fetch_add(1, Relaxed) < READERS_UNSEEN_MAX {
+    // What is posted goes up; what another one brings up again was one permit of several.
+    let posted = taken_to > s.free.load(Relaxed);
+    if as_taken && posted && s.c.fetch_add(1, Relaxed) < READERS_UNSEEN_MAX {
         s.free.store(taken_to, Relaxed);
         ring(s, RELEASES).store(0, Relaxed);
         return sync::join(entered, round(s.a.load(Acquire)));

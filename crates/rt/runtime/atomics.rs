@@ -87,7 +87,7 @@ macro_rules! atomics {
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(*c, v, SeqCst, SeqCst) {
                     Ok(old) => {
-                        waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Sets);
+                        waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Compares);
                         1
                     }
                     Err(now) => {
@@ -109,7 +109,7 @@ macro_rules! atomics {
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(c, v, SeqCst, SeqCst) {
                     Ok(old) => {
-                        waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Sets);
+                        waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Compares);
                         old
                     }
                     Err(old) => {

@@ -3,6 +3,8 @@
      -DWORK_COUNTED   who works is counted instead, and nobody waits for that
      -DPERMITS        the same by a semaphore that has room for both: what is left is compared and exchanged, given back
                       by an addition
+     -DKEPT           with it: in turns, one keeps a permit for as long as the other one takes and gives back the last
+                      one many times
      -DTURNS          one works while the other one waits, in turns; who comes to the end of a phase looks at the phase
                       first, and at what a barrier knows beside it */
 #include "common.h"
@@ -11,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PHASES = 40, PER_PHASE = 4000 };
+enum { PHASES = 40, PER_PHASE = 4000, ROUND = 5 };
 static pthread_barrier_t start;
 
 #define LINE __attribute__((aligned(128)))
@@ -40,7 +42,7 @@ static void wait_for(int old)
 	__atomic_fetch_sub(&waiters, 1, __ATOMIC_RELEASE);
 }
 
-static void work(long me)
+static void take(void)
 {
 #ifdef PERMITS
 	int left = __atomic_load_n(&permits, __ATOMIC_RELAXED);
@@ -49,10 +51,18 @@ static void work(long me)
 #elif defined WORK_COUNTED
 	__atomic_fetch_add(&waiters, 1, __ATOMIC_SEQ_CST);
 #endif
+}
+
+static void store(long me)
+{
 	for (int k = 0; k < PER_PHASE; k++) {
 		own[me].sum += k;
 		own[me].n++;
 	}
+}
+
+static void give(void)
+{
 #ifdef PERMITS
 	__atomic_fetch_add(&permits, 1, __ATOMIC_RELEASE);
 #elif defined WORK_COUNTED
@@ -60,10 +70,38 @@ static void work(long me)
 #endif
 }
 
+static void work(long me)
+{
+	take();
+	store(me);
+	give();
+}
+
+/* The threads keep a permit in turns. */
+static void keep(long me)
+{
+	for (int p = 0; p < PHASES; p++) {
+		int keeps = p / ROUND % 2 == me;
+		if (p % ROUND == 0) {
+			pthread_barrier_wait(&start);
+			if (keeps)
+				take();
+			pthread_barrier_wait(&start);
+		}
+		keeps ? store(me) : work(me);
+		if (p % ROUND == ROUND - 1 && keeps)
+			give();
+	}
+}
+
 static void *body(void *arg)
 {
 	long me = (long)arg;
 	pthread_barrier_wait(&start);
+#ifdef KEPT
+	keep(me);
+	return NULL;
+#endif
 	for (int p = 0; p < PHASES; p++) {
 #ifdef TURNS
 		if (p % 2 == me)
