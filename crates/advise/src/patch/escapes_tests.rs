@@ -354,6 +354,14 @@ fn functions_that_are_listed_with_the_object() {
 #[test]
 fn hardware_and_memory_of_numbers() {
     refused_by("swap:a,b", "int f(void) { return ((struct s *)0x40011000)->a; }", "address that is a number");
+    let base = |body: &str| {
+        format!(
+            "static unsigned long base(void) {{ {body} }}\nint f(void) {{ return ((struct s *)base())->a; }}"
+        )
+    };
+    refused_by("swap:a,b", &base("return 0x40011000;"), "base() returns the number of an address");
+    fine_by("swap:a,b", &base("return (unsigned long)malloc(100);"));
+    fine_by("swap:a,b", &base("return 0x40011000 + get();"));
     fine_by("swap:a,b", "#define NONE ((struct s *)1)\nint f(struct s *p) { return p == (struct s *)0x10; }");
     let moved = |code: &str| {
         let text = format!("{S}{code}\n");
@@ -374,6 +382,44 @@ fn templates_of_unions_and_of_what_is_returned() {
     assert!(run("void f() { Bits<s> b; std::use(b.raw); }").contains("Bits looks at the bytes"));
     assert!(run("void f() { hex(make()); }").contains("hex looks at the bytes"));
     assert_eq!(run("void f() { std::use(make().a); hex(3); }"), "");
+}
+
+#[test]
+fn distances_of_objects_and_how_many_fit() {
+    let apart = |body: &str| {
+        format!(
+            "static long gap(const void *p, const void *q) {{ {body} }}\nstruct s v[2];\n\
+            long f(void) {{ return gap(&v[0], &v[1]); }}"
+        )
+    };
+    refused_by("pad=64", &apart("return (const char *)q - (const char *)p;"), "gap() counts the bytes");
+    fine_by("pad=64", &apart("return p == q;"));
+    let typed = "static long gap(struct s *p, struct s *q) { return q - p; }\nstruct s v[2];\n\
+        long f(void) { return gap(&v[0], &v[1]); }";
+    fine_by("pad=64", typed);
+    let own = "struct s { int a; int b; };\n";
+    let run = |code: &str| found("pad=64", Ask::LAYOUT, &[("x.cc", &format!("{own}{code}\n"))]);
+    let most = run("void f() { std::vector<s> v; std::cout << v.max_size(); }");
+    assert!(most.contains("how many fit into memory is printed"), "{most}");
+    assert_eq!(run("void f() { std::vector<int> v; s x; std::cout << v.max_size(); }"), "");
+    assert_eq!(run("void f() { std::vector<s> v; if (n > v.max_size()) throw 1; }"), "");
+}
+
+#[test]
+fn members_whose_addresses_a_template_orders() {
+    let own = "struct s { int a; int b; };\n";
+    let run = |body: &str| {
+        let code = format!(
+            "{own}template <class T> bool first(T *p, T *q) {{ {body} }}\n\
+            bool f(s &x) {{ return first(&x.a, &x.b); }}\n"
+        );
+        found("swap:a,b", Ask::LAYOUT, &[("x.cc", &code)])
+    };
+    let words = "first() compares the addresses of two members";
+    assert!(run("return std::less<>()(p, q);").contains(words));
+    assert!(run("return std::less<T *>{}(p, q);").contains(words));
+    assert!(run("T *low = std::min(p, q); return low == p;").contains(words));
+    assert_eq!(run("return std::less<>()(*p, *q);"), "");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use super::body::Source;
 use super::neighbours::{Uses, may_be_function};
 use super::number::Numbers;
+use super::objects::Objects;
 use super::scan::Code;
 
 impl Uses<'_, '_, '_> {
@@ -82,19 +83,59 @@ impl Uses<'_, '_, '_> {
 
 /// A function `name` compares two of its parameters, or subtracts them.
 fn compares(code: &Code<'_, '_>, name: &str, given: &[usize]) -> bool {
-    code.places(name).iter().any(|&i| {
-        let Some(close) = code.closing(i + 1).filter(|c| code.text(c + 1) == "{") else { return false };
-        let parameters = code.arguments(i + 1);
-        let ends = given.iter().filter_map(|&n| parameters.get(n)).map(|p| code.text(p.1 - 1));
-        let names: Vec<&str> = ends.collect();
-        let (_, end) = code.function(close + 2);
-        (close + 2..end).filter(|&j| names.contains(&code.text(j)) && is_value(code, j)).any(|j| {
-            let behind = (code.text(j + 1), code.text(j + 2));
-            let other = matches!(behind.0, "<" | ">" | "-")
-                .then(|| operand(code, j + 2 + usize::from(behind.1 == "=")));
-            other.is_some_and(|o| names.contains(&code.text(o)) && o != j && is_value(code, o))
-        })
+    code.definitions(name).any(|(open, brace)| {
+        let parameters = given.iter().filter_map(|&n| code.arguments(open).get(n).copied());
+        let names: Vec<&str> = parameters.map(|p| code.text(p.1 - 1)).collect();
+        meet(code, brace, &names, &["<", ">", "-"])
+            || names_in(code, brace, &names).any(|j| names[0] == code.text(j) && are_ordered(code, j, &names))
     })
+}
+
+/// A function `name` subtracts two of its parameters, which point to bytes as far as it knows.
+pub(super) fn subtracts(objects: &Objects<'_, '_>, name: &str, given: &[usize]) -> bool {
+    let code = &objects.code;
+    code.definitions(name).any(|(open, brace)| {
+        let parameters = given.iter().filter_map(|&n| code.arguments(open).get(n).copied());
+        let names =
+            parameters.filter(|&(from, to)| !objects.names_type(from, to)).map(|p| code.text(p.1 - 1));
+        meet(code, brace, &names.collect::<Vec<_>>(), &["-"])
+    })
+}
+
+/// Places of the parameters' values in the function whose body begins at `brace`.
+fn names_in<'c>(code: &'c Code<'_, '_>, brace: usize, names: &'c [&str]) -> impl Iterator<Item = usize> + 'c {
+    let (_, end) = code.function(brace + 1);
+    (brace + 1..end).filter(move |&j| names.contains(&code.text(j)) && is_value(code, j))
+}
+
+/// One of these signs stands between two of the parameters.
+fn meet(code: &Code<'_, '_>, brace: usize, names: &[&str], signs: &[&str]) -> bool {
+    names_in(code, brace, names).any(|j| {
+        let equal = usize::from(code.text(j + 2) == "=");
+        let other = signs.contains(&code.text(j + 1)).then(|| operand(code, j + 2 + equal));
+        other.is_some_and(|o| names.contains(&code.text(o)) && o != j && is_value(code, o))
+    })
+}
+
+/// `std::less<>()(p, q)`, `std::min(p, q)`
+fn are_ordered(code: &Code<'_, '_>, j: usize, names: &[&str]) -> bool {
+    const ORDER: [&str; 9] = [
+        "less",
+        "greater",
+        "less_equal",
+        "greater_equal",
+        "min",
+        "max",
+        "minmax",
+        "compare_three_way",
+        "strong_order",
+    ];
+    let Some(open) = code.open_before(j).filter(|&o| code.text(o) == "(") else { return false };
+    let both = code.arguments(open);
+    let all = both.len() == 2
+        && both.iter().all(|a| a.1 == a.0 + 1 && names.contains(&code.text(a.0)))
+        && code.text(both[0].0) != code.text(both[1].0);
+    all && (open.saturating_sub(12)..open).any(|k| ORDER.contains(&code.text(k)))
 }
 
 /// The name behind the casts at `at`.

@@ -1,10 +1,13 @@
 //! Sizes and alignments of a type that become data. Another size changes what a program prints, how many objects fit,
 //! which branch it takes.
 
+use super::body::Source;
 use super::bytes::{carved_from, place_of_bytes};
 use super::callee::walks_from;
+use super::neighbours::may_be_function;
 use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
+use super::places::subtracts;
 
 /// The first such use: its place, and a sentence. Objects that become `whole` lines leave no room between them.
 pub(super) fn in_file(
@@ -29,6 +32,7 @@ pub(super) fn in_file(
             (1..objects.code.len()).find_map(|i| {
                 let computed = || computed(objects, i).or_else(|| strided(objects, i, files));
                 let how = counted(objects, i).or_else(computed).or_else(|| asked(objects, i, whole));
+                let how = how.or_else(|| most(&numbers, objects, i)).or_else(|| apart(objects, i, files));
                 Some((i, how?))
             })
         })
@@ -90,6 +94,43 @@ fn strided(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Optio
         return None;
     }
     walks_from(files, name, index).then(|| format!("{name}() goes from one object to the next by a number"))
+}
+
+/// `v.max_size()`: how many fit into all memory.
+fn most(numbers: &Numbers<'_, '_, '_>, objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let code = &objects.code;
+    if objects.text(i) != "max_size" || objects.text(i + 1) != "(" {
+        return None;
+    }
+    let before = match objects.text(i - 1) {
+        "." => i.checked_sub(2)?,
+        ">" => i.checked_sub(3)?,
+        _ => return None,
+    };
+    let start = code.operand_start(before);
+    let (at, _) = code.variable_at(objects.text(start), start)?;
+    let ours = objects.names_type(code.start_of(at), at);
+    let how = numbers.shown(start, code.closing(i + 1)? + 1).filter(|_| ours)?;
+    Some(format!("how many fit into memory {how}"))
+}
+
+/// `apart(&v[0], &v[1])`: a function counts the bytes from one object to another one.
+fn apart(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<String> {
+    let name = objects.text(i);
+    if !objects.code.is_word(i) || objects.text(i + 1) != "(" || !objects.code.is_in_function(i) {
+        return None;
+    }
+    let arguments = objects.arguments(i + 1);
+    let given: Vec<usize> = (0..arguments.len()).filter(|&n| objects.is_address(arguments[n])).collect();
+    if given.len() < 2 {
+        return None;
+    }
+    let mut defining = files.iter().filter(|f| may_be_function(f.1, name));
+    let counts = defining.any(|f| {
+        let source = Source::new(f.1);
+        subtracts(&objects.elsewhere(&source), name, &given)
+    });
+    counts.then(|| format!("{name}() counts the bytes from one object to another one"))
 }
 
 /// What a size alone decides: whether there is padding between the same members, whether an atomic one needs a lock,
