@@ -189,7 +189,7 @@ impl Overlay<'_, '_, '_> {
                 let variable = (objects.text(i.saturating_sub(1)) == "=").then(|| i.saturating_sub(2));
                 // `(char *)v + at`: the place of a member that somebody else knows.
                 let placed = objects.text(word) == "char" && objects.text(close + 2) == "+";
-                if placed && !is_number(objects, close + 3, self.files) {
+                if placed && !is_number(objects, close + 3, self.files) || self.is_distance(i, close + 2) {
                     return None;
                 }
                 (word, stars, close + 1, variable)
@@ -219,6 +219,15 @@ impl Overlay<'_, '_, '_> {
             () => Over::Like(head.into()),
         };
         Some((over, format!("a void pointer becomes one to {head}, and it begins like that")))
+    }
+
+    /// `(char *)p - (char *)q`: the pointer that is cast from `i` to before `end` is subtracted from another one, or
+    /// compared with it. Nothing is read there.
+    fn is_distance(&self, i: usize, end: usize) -> bool {
+        let text = |j: usize| self.objects.text(j);
+        let sign = |j: usize| matches!(text(j), "-" | "<" | ">") && (text(j), text(j + 1)) != ("-", ">");
+        let number = || self.objects.text(end + 1).starts_with(|c: char| c.is_ascii_digit());
+        (i > 1 && sign(i - 1) && text(i - 2) != "-") || (sign(end) && !number())
     }
 
     /// The token behind the subscript at `at`, if one is there.
