@@ -147,13 +147,18 @@ impl LineContention {
 
 /// Evaluates every line. Linear in rows but for sorting.
 pub fn contention(e: &Evidence, question: &Question) -> Contention {
+    contention_above(e, question, 0.0)
+}
+
+/// The same of lines with so many stores: no line has a larger E.
+fn contention_above(e: &Evidence, question: &Question, stores_min: f64) -> Contention {
     let roles = Roles::new(e);
     let window_vt = question.window_vt.unwrap_or(e.run.window_vt).max(1);
     let base = |id: u32, o: &Object| match question.bases {
         Bases::Observed => Some(o.base),
         Bases::Phase(phase) => Some(apart(id, question.line, phase)),
     };
-    let walked = lines::map_fights(e, e.accesses.iter(), (question.line, 0.0), &base, &|l| {
+    let walked = lines::map_fights(e, e.accesses.iter(), (question.line, stores_min), &base, &|l| {
         evaluate(&l, question, window_vt, &roles)
     });
     let mut found = walked.found;
@@ -343,7 +348,9 @@ fn latent_pairs(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Lat
     }
     let known: std::collections::HashSet<(u32, u64)> =
         seen.lines.iter().filter(|l| is_case(l)).map(|l| (l.process, l.address / 128)).collect();
-    let wide = contention(e, &Question { line: LineSize::L128, ..seen.question });
+    // Samples are no counts.
+    let stores_min = if e.run.unit.by_share() { 0.0 } else { LATENT_E_MIN };
+    let wide = contention_above(e, &Question { line: LineSize::L128, ..seen.question }, stores_min);
     let new = |l: &LineContention| is_case(l) && !known.contains(&(l.process, l.address / 128));
     wide.lines.into_iter().filter(new).map(|line| Latent { line, hidden_by: HiddenBy::LineSize }).collect()
 }

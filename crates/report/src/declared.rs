@@ -1,11 +1,11 @@
 //! Where a finding points: a place in the program's own sources, or none.
 
+use crate::by_object::ByObject;
 use crate::names;
-use crate::touches::ByObject;
 use std::collections::BTreeMap;
 use tussle_advise::advice::is_own_source;
 use tussle_contention::group::{FieldUse, Group};
-use tussle_evidence::Evidence;
+use tussle_evidence::{Evidence, Touch};
 use tussle_model::{Type, TypeId, TypeTable};
 
 type SourceLine = (Option<String>, Option<u32>);
@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 16;
 
 /// Where the first of the two fields is declared, in the innermost struct that is the program's; else the program's
 /// line that touches it most, where a struct of a library holds the field.
-pub(crate) fn place(e: &Evidence, touches: &ByObject<'_>, g: &Group<'_>) -> SourceLine {
+pub(crate) fn place(e: &Evidence, touches: &ByObject<'_, Touch>, g: &Group<'_>) -> SourceLine {
     let Some(field) = g.worst_pair().map(|(a, _)| &g.fields[a]).or(g.fields.first()) else {
         return (None, None);
     };
@@ -49,7 +49,7 @@ fn declaration(types: &TypeTable, mut ty: TypeId, mut offset: u64) -> Option<Sou
 }
 
 /// The program's line of the code that touches the field most.
-fn touched(e: &Evidence, touches: &ByObject<'_>, field: &FieldUse) -> Option<SourceLine> {
+fn touched(e: &Evidence, touches: &ByObject<'_, Touch>, field: &FieldUse) -> Option<SourceLine> {
     let mut lines: BTreeMap<(&str, u32), u64> = BTreeMap::new();
     for t in touches.of(field.object).filter(|t| t.offset == field.offset) {
         if let Some(f) = names::own_frame(e, t.code) {

@@ -1,5 +1,6 @@
 //! The lines of a group as bytes: fields, holes, neighbours, and who touches them.
 
+use crate::by_object::ByObject;
 use crate::line::Context;
 use crate::names;
 use std::cmp::Reverse;
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use tussle_contention::analysis::{Bases, Counts, LineContention, Part};
 use tussle_contention::group::Group;
-use tussle_evidence::{Evidence, Object, Touch, TouchKind};
+use tussle_evidence::{Access, Object, Touch, TouchKind};
 use tussle_model::Placement;
 use tussle_render::{Bytes, Phase, Stretch, StretchKind, Use};
 
@@ -78,7 +79,8 @@ impl Context<'_> {
     /// The object's bytes on the lines beside the drawn ones: where it begins elsewhere, they move into these.
     fn beyond(&self, d: &Drawn, spans: &[Range<i64>], threads: &mut Vec<u32>) -> Vec<Stretch> {
         let size = i64::try_from(d.o.size).unwrap_or(i64::MAX);
-        let parts = used(self.e, d.id);
+        let accesses = self.accesses.get_or_init(|| ByObject::new(&self.e.accesses));
+        let parts = used(accesses.of(d.id), d.id);
         let parts: Vec<(i64, &Part)> = parts.iter().map(|p| (p.range.offset as i64, p)).collect();
         let mut gaps: Vec<Range<i64>> = Vec::new();
         let mut done = 0;
@@ -232,9 +234,9 @@ fn meets(bytes: &Range<i64>, (at, part): &(i64, &Part)) -> bool {
 }
 
 /// All recorded uses of an object, by range.
-fn used(e: &Evidence, object: u32) -> Vec<Part> {
+fn used<'a>(accesses: impl Iterator<Item = &'a Access>, object: u32) -> Vec<Part> {
     let mut sums: BTreeMap<(u64, Reverse<u32>), BTreeMap<u32, Counts>> = BTreeMap::new();
-    for a in e.accesses.iter().filter(|a| a.object == object) {
+    for a in accesses {
         let of = sums.entry((a.offset, Reverse(a.size))).or_default().entry(a.actor).or_default();
         of.add(&Counts { reads: a.reads as f64, writes: a.writes as f64, rmws: a.rmws as f64 });
     }

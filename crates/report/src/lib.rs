@@ -2,6 +2,7 @@
 
 pub mod advice;
 pub mod before_after;
+mod by_object;
 pub mod by_type;
 mod declared;
 mod drawing;
@@ -19,7 +20,6 @@ pub mod pmu;
 pub mod profiler;
 mod side;
 pub mod signs;
-mod touches;
 pub mod what_if;
 
 pub use outcome::Outcome;

@@ -1,11 +1,12 @@
 //! One group of lines in full.
 
+use crate::by_object::ByObject;
 use crate::declared;
 use crate::latent::Hidden;
 use crate::narrowest::Ranges;
-use crate::touches::ByObject;
 use crate::{count, dim, fact, invalidations, names};
 use serde_json::json;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use tussle_advise::class::{Class, Judged};
 use tussle_advise::lines::ByLine;
@@ -27,13 +28,15 @@ pub(super) struct Context<'a> {
     pub(super) namer: &'a Namer<'a>,
     pub(super) question: Question,
     pub(super) by_line: Option<ByLine>,
-    pub(super) touches: ByObject<'a>,
+    pub(super) touches: ByObject<'a, Touch>,
+    pub(super) accesses: OnceCell<ByObject<'a, Access>>,
 }
 
 impl<'a> Context<'a> {
     /// Without lines of other sizes.
     pub(super) fn new(e: &'a Evidence, namer: &'a Namer<'a>, question: Question) -> Context<'a> {
-        Context { e, namer, question, by_line: None, touches: ByObject::new(e) }
+        let (by_line, accesses) = (None, OnceCell::new());
+        Context { e, namer, question, by_line, touches: ByObject::new(&e.touches), accesses }
     }
 
     /// A group with its class and what to do.
