@@ -54,6 +54,11 @@ const FIELDS_MAX: usize = 4096;
 /// Pieces of advice tried until the source allows one.
 const ATTEMPTS_MAX: usize = 6;
 
+/// So many compilations as run at once, and the next ones: whoever finds a reason in the first asks no others.
+fn by_turns(calls: &[calls::Call]) -> std::slice::Chunks<'_, calls::Call> {
+    calls.chunks(crate::threads::cpus() as usize)
+}
+
 /// What to patch.
 #[derive(Debug)]
 pub struct Request<'a> {

@@ -9,6 +9,7 @@
 mod ast;
 mod traits;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use tussle_advise::patch::body::{Source, bare_name, find};
@@ -51,15 +52,17 @@ impl ClassQuestion<'_> {
                 self.class
             ));
         }
-        self.initialisers(&clang, calls)?;
-        self.positions(&clang, calls)
+        self.positions(&clang, calls)?;
+        self.initialisers(&clang, calls)
     }
 
     /// Members whose order of construction and destruction shows.
     fn initialisers(&self, clang: &PathBuf, calls: &[Call]) -> Result<(), Reason> {
         let mut seen = false;
-        for found in super::parallel(calls, |call| self.in_unit(clang, call)) {
-            seen |= found?;
+        for some in super::by_turns(calls) {
+            for found in super::parallel(some, |call| self.in_unit(clang, call)) {
+                seen |= found?;
+            }
         }
         if seen {
             return Ok(());
@@ -82,8 +85,9 @@ impl ClassQuestion<'_> {
         let class = ast::Class::read(&out.stdout, bare_name(self.class), self.before);
         // The unit includes the file and skips the class by a condition.
         let Some(class) = class.map_err(|e| unread(&e))? else { return Ok(false) };
-        let inert = traits::inert(clang, call, self.class, self.before);
-        class.check(self.before, self.after, &inert).map(|()| true)
+        // What members are made of matters only where their order shows.
+        let check = |inert: BTreeSet<String>| class.check(self.before, self.after, &inert).map(|()| true);
+        check(BTreeSet::new()).or_else(|_| check(traits::inert(clang, call, self.class, self.before)))
     }
 
     /// Uses of members by position, found by the errors that a private member makes.
@@ -91,21 +95,23 @@ impl ClassQuestion<'_> {
         let probed = probed(self.text, self.class, self.decl_line)?;
         let write =
             |text: &str| std::fs::write(self.file, text).map_err(|e| format!("{}: {e}", self.file.display()));
-        write(&probed)?;
-        let found = super::parallel(calls, |call| {
-            let out = call.clang(clang, &call.file()?, &[]).ok()?;
-            first_error(&String::from_utf8_lossy(&out.stderr)).or_else(|| own_error(call))
-        });
-        write(self.text)?;
         let own = |call: &Call, e: &(String, String)| own_error(call).is_none_or(|o| o.1 != e.1);
-        let found = calls.iter().zip(found).filter_map(|(c, e)| e.filter(|e| own(c, e)));
-        match found.into_iter().next() {
-            None => Ok(()),
-            Some((place, text)) => Err(format!(
-                "{place} uses members of {} by position (with a private member: {text})",
-                self.class
-            )),
+        for some in super::by_turns(calls) {
+            write(&probed)?;
+            let found = super::parallel(some, |call| {
+                let out = call.clang(clang, &call.file()?, &[]).ok()?;
+                first_error(&String::from_utf8_lossy(&out.stderr)).or_else(|| own_error(call))
+            });
+            write(self.text)?;
+            let found = some.iter().zip(found).find_map(|(c, e)| e.filter(|e| own(c, e)));
+            if let Some((place, text)) = found {
+                let class = self.class;
+                return Err(format!(
+                    "{place} uses members of {class} by position (with a private member: {text})"
+                ));
+            }
         }
+        Ok(())
     }
 }
 

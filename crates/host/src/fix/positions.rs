@@ -23,13 +23,15 @@ pub(super) fn check(
     }
     let write = |text: &str| std::fs::write(file, text).map_err(|e| format!("{}: {e}", file.display()));
     write(&marked(text, class, decl_line)?)?;
-    let found = super::parallel(&calls, |call| {
+    let ask = |call: &Call| {
         let out = call.front_end(&["-Wdesignated-init"]).ok()?;
         let stderr = String::from_utf8_lossy(&out.stderr);
         stderr.lines().filter(|l| l.ends_with(WARNING)).find_map(|l| place(l, &call.dir))
-    });
+    };
+    let found =
+        super::by_turns(&calls).find_map(|some| super::parallel(some, ask).into_iter().flatten().next());
     write(text)?;
-    match found.into_iter().flatten().next() {
+    match found {
         None => Ok(()),
         Some(place) => Err(format!(
             "{place} initialises {class} by position; name the members there first (.member = ...)"
