@@ -424,8 +424,8 @@ fn is_semaphore(s: &'static Slot, (from, to): (u64, u64), how: How) -> bool {
     match how {
         // Something was left while one was in.
         How::Counts if to == free && (1..to).contains(&from) => true,
-        // There are more than there seemed to be.
-        How::Counts if from == free && to > from => from != 0,
+        // There is one more than there seemed to be. Larger steps are readers' of a lock with flags beside them.
+        How::Counts if from == free => from != 0 && to == from.wrapping_add(1),
         // To come in whatever is there, and to leave only if nothing has changed, is no lock's way.
         How::Compares => to == free && from > to && counted_in(),
         _ => false,

@@ -398,6 +398,7 @@ fn distances_of_objects_and_how_many_fit() {
         assert_eq!(found("swap:a,b", order, &[("x.c", &format!("{S}{}\n", apart(body)))]), "");
     }
     refused_by("swap:a,b", &apart("return *((const char *)q - 4);"), "a void pointer becomes one to char");
+    refused_by("swap:a,b", &apart("out << (const char *)q; return 0;"), "a void pointer becomes one to char");
     fine_by("pad=64", &apart("return p == q;"));
     let typed = "static long gap(struct s *p, struct s *q) { return q - p; }\nstruct s v[2];\n\
         long f(void) { return gap(&v[0], &v[1]); }";

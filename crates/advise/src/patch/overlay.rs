@@ -225,9 +225,13 @@ impl Overlay<'_, '_, '_> {
     /// compared with it. Nothing is read there.
     fn is_distance(&self, i: usize, end: usize) -> bool {
         let text = |j: usize| self.objects.text(j);
-        let sign = |j: usize| matches!(text(j), "-" | "<" | ">") && (text(j), text(j + 1)) != ("-", ">");
-        let number = || self.objects.text(end + 1).starts_with(|c: char| c.is_ascii_digit());
-        (i > 1 && sign(i - 1) && text(i - 2) != "-") || (sign(end) && !number())
+        let sign = |j: usize| matches!(text(j), "-" | "<" | ">");
+        // `->`, and `<<`, which prints.
+        let alone =
+            |j: usize| text(j - 1) != text(j) && !matches!((text(j), text(j + 1)), ("-", ">") | ("<", "<"));
+        let number = || text(end + 1).starts_with(|c: char| c.is_ascii_digit());
+        let before = i > 1 && sign(i - 1) && alone(i - 1) && text(i - 2) != "-";
+        before || (sign(end) && alone(end) && !number())
     }
 
     /// The token behind the subscript at `at`, if one is there.
