@@ -9,6 +9,7 @@ use super::neighbours::{macro_text, may_be_function, members_in};
 use super::number::number;
 use super::objects::{Objects, Pointee, is_scalar};
 use super::scan::{Code, is_typeof};
+use super::told;
 
 /// Path and text of every source.
 type Files<'f> = &'f [(&'f str, &'f str)];
@@ -42,7 +43,7 @@ fn seen(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String>
             objects.names_type(start, end).then(|| format!("{} asks for its first members", objects.text(i)))
         }
         "asm" | "__asm__" | "__asm" => assembly(objects, i),
-        _ if objects.code.is_word(i) => call(objects, i, files),
+        _ if objects.code.is_word(i) => call(objects, i, files).or_else(|| told::call(objects, i, files)),
         _ => None,
     }
 }
@@ -76,6 +77,8 @@ fn cast(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String>
 /// The operand at `i` is a number that somebody wrote: at once, by a macro, or as the value of a constant or a table.
 pub(super) fn is_number(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
     let digit = |t: &str| t.starts_with(|c: char| c.is_ascii_digit());
+    // `(4)`, as macros leave it.
+    let i = (i..i + 3).find(|&j| objects.text(j) != "(").unwrap_or(i);
     let word = objects.text(i);
     if !objects.code.is_word(i) {
         return digit(word);
@@ -175,8 +178,12 @@ pub(super) fn carved_from<'a>(
     let to_void = void && i > 1 && objects.text(i - 1) == "=" && objects.is_variable_or_declared(i - 2);
     let ours = to_void || objects.names_type(i, close) && objects.text(close - 1) == "*" && close - i < 8;
     let value = close + 1 + usize::from(reinterpret);
-    // `&pool[0]`
-    let value = value + usize::from(objects.text(value) == "&" && objects.text(value + 2) == "[");
+    // `&pool[0]`, `(pool + 16)`
+    let placed = objects.text(value) == "("
+        && objects.text(value + 2) == "+"
+        && objects.text(value + 3).starts_with(|c: char| c.is_ascii_digit());
+    let taken = objects.text(value) == "&" && objects.text(value + 2) == "[";
+    let value = value + usize::from(placed || taken);
     if !ours || !objects.code.is_word(value) {
         return None;
     }

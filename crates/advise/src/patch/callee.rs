@@ -1,7 +1,7 @@
 //! Functions that are given the address of a member, and reach others from there.
 
 use super::body::Source;
-use super::neighbours::{Member, Uses, macro_text, may_be_function};
+use super::neighbours::{Member, Uses, macro_text, may_be_function, members_in};
 use super::objects::is_scalar;
 use super::scan::{Code, is_number_type};
 
@@ -50,6 +50,30 @@ impl Uses<'_, '_, '_> {
             || objects.code.walks_parameter(name, index)
             || self.is_walked_unseen(member, open, index)
             || walks_from(self.files, name, index)
+            || arguments.iter().any(|&a| self.is_walking_function(a))
+            || self.is_walked_by_class(open)
+    }
+
+    /// `each(show, &x->a)`: the argument is a function that goes on from its first parameter.
+    fn is_walking_function(&self, (from, to): (usize, usize)) -> bool {
+        let word = self.objects.text(from);
+        to == from + 1 && self.objects.code.is_word(from) && walks_from(self.files, word, 0)
+    }
+
+    /// `cursor(&x->a)`, `cursor c{&x->a}`: a class of the sources keeps the address in a member from which it goes on.
+    /// The parentheses or braces are at `open`.
+    pub(super) fn is_walked_by_class(&self, open: usize) -> bool {
+        let code = &self.objects.code;
+        let class = |j: usize| code.is_word(j).then(|| code.text(j));
+        let named = [open.checked_sub(1), open.checked_sub(2)].into_iter().flatten().filter_map(class);
+        let kept = named.flat_map(|name| members_in(self.files, name)).filter(|m| m.ty.ends_with('*'));
+        let kept: Vec<String> = kept.map(|m| m.name).collect();
+        let walks = |f: &&(&str, &str)| {
+            let source = Source::new(f.1);
+            let code = Code::new(&source);
+            kept.iter().any(|name| code.places(name).iter().any(|&j| is_stepped(&code, j)))
+        };
+        !kept.is_empty() && self.files.iter().any(|f| walks(&f))
     }
 
     /// A function that no source defines is given a number beside the address, and so many members of one type stand
@@ -116,6 +140,15 @@ pub(super) fn walks_from(files: &[(&str, &str)], name: &str, index: usize) -> bo
         let source = Source::new(f.1);
         Code::new(&source).walks_parameter(name, index)
     })
+}
+
+/// `p[i]`, `p++`, `++c.p`, `p + n` of a pointer that a class keeps.
+fn is_stepped(code: &Code<'_, '_>, j: usize) -> bool {
+    let behind = (code.text(j + 1), code.text(j + 2));
+    let start = code.operand_start(j);
+    let before = (code.text(start.wrapping_sub(2)), code.text(start.wrapping_sub(1)));
+    let stepped = matches!(behind, ("+", _) | ("-", "-" | "=")) && before.1 != "*";
+    stepped || (behind.0 == "[" && behind.1 != "0") || matches!(before, ("+", "+") | ("-", "-"))
 }
 
 fn is_plain(member: &Member) -> bool {

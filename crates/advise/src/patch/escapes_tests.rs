@@ -412,6 +412,90 @@ fn distances_of_objects_and_how_many_fit() {
 }
 
 #[test]
+fn places_that_a_number_tells() {
+    let get = "static int get(const void *p, size_t n) { return *(const int *)((const char *)p + n); }\n";
+    let words = "get() is told a place in it by a number";
+    refused_by("swap:a,b", &format!("{get}int f(struct s *x) {{ return get(x, 4); }}"), words);
+    let named = "enum { AT = 4 };\n";
+    refused_by("swap:a,b", &format!("{named}{get}int f(struct s *x) {{ return get(x, AT); }}"), words);
+    refused_by(
+        "swap:a,b",
+        "struct s x;\nint f(void) { return (*(int *)((char *)(&x) + (4))); }",
+        "read through a pointer to char",
+    );
+    fine_by("swap:a,b", "struct s x;\nint f(int n) { return (*(int *)((char *)(&x) + (n))); }");
+    let set = "static void set(void *p, int v, size_t n) { *(int *)((char *)p + n) = v; }\n";
+    let told = "set() is told a place in it by a number";
+    refused_by("swap:a,b", &format!("{set}void f(struct s *x, int v) {{ set(x, v, 4); }}"), told);
+    let all = "for (size_t at = 0; at < sizeof(struct s); at += 4) use(get(x, at));";
+    refused_by("swap:a,b", &format!("{get}void f(struct s *x) {{ {all} }}"), words);
+    let subscript = "static int get(void *p, int n) { return ((char *)p)[n]; }\n";
+    refused_by("swap:a,b", &format!("{subscript}int f(struct s *x) {{ return get(x, 4); }}"), words);
+    fine_by("swap:a,b", &format!("{get}int f(struct s *x) {{ return get(x, offsetof(struct s, b)); }}"));
+    fine_by("swap:a,b", "static void put(void *p, int n) { use(n); }\nvoid f(struct s *x) { put(x, 4); }");
+}
+
+#[test]
+fn what_goes_on_from_a_member() {
+    let words = "there is arithmetic on the address of a";
+    let show = "static void *show(void *arg) { int *p = arg; use(p[1]); return 0; }\n";
+    refused_by("swap:a,b", &format!("{show}void f(struct s *x) {{ start(show, &x->a); }}"), words);
+    let one = "static void *show(void *arg) { int *p = arg; use(*p); return 0; }\n";
+    fine_by("swap:a,b", &format!("{one}void f(struct s *x) {{ start(show, &x->a); }}"));
+    let own = "struct s { int a; int b; };\nstruct cursor { int *p; };\nstruct view { const int *q; };\n";
+    let run = |code: &str| found("swap:a,b", Ask::LAYOUT, &[("x.cc", &format!("{own}{code}\n"))]);
+    let kept = run("void f(s &x) { cursor c{&x.a}; c.p++; use(*c.p); }");
+    assert!(kept.contains(words), "{kept}");
+    assert!(run("void f(s &x) { view v(&x.a); use(v.q[1]); }").contains(words));
+    assert_eq!(run("void f(s &x) { view v(&x.a); use(*v.q); }"), "");
+    assert!(run("void f(s &x) { use(*std::next(&x.a)); }").contains(words));
+    assert!(run("void f(s &x) { int *p = &x.a; std::advance(p, 1); use(*p); }").contains(words));
+    assert!(run("void f(s &x) { auto g = [](int *p) { return p[1]; }; use(g(&x.a)); }").contains(words));
+    assert!(run("void f(s &x) { sum({&x.a, 2}); }").contains(words));
+    assert_eq!(run("void f(s &x) { sum({&x.a, 1}); }"), "");
+    let compared = run("void f(s &x) { use(*std::min(&x.a, &x.b)); }");
+    assert!(compared.contains("the addresses of a and b are compared"), "{compared}");
+    assert_eq!(run("void f(s &x) { use(std::min(x.a, x.b)); }"), "");
+}
+
+#[test]
+fn memory_that_is_written_by_numbers() {
+    let moved = |code: &str| {
+        let text = format!("{S}{code}\n");
+        found("swap:a,b", Ask { size: false, ..Ask::LAYOUT }, &[("x.c", &text)])
+    };
+    let map = "static unsigned file[16];\nstatic void *map(unsigned long at) { return file + (at & 15); }\n";
+    let read = "struct s *r = map(0x1000); return r->a;";
+    let words = "map() gives an array of numbers";
+    assert!(moved(&format!("{map}int f(void) {{ file[1] = 7; {read} }}")).contains(words));
+    assert_eq!(moved(&format!("{map}int f(void) {{ {read} }}")), "");
+    let ram = "static unsigned char ram[64];\n";
+    let at =
+        |at: &str| format!("{ram}int f(void) {{ struct s *r = (struct s *)(ram + {at}); return r->a; }}");
+    assert!(moved(&at("16")).contains("ram is a place of"), "{}", moved(&at("16")));
+    assert_eq!(moved(&at("used")), "");
+}
+
+#[test]
+fn containers_that_put_addresses_in_order() {
+    let own = "struct s { int a; int b; };\n";
+    let run = |body: &str| {
+        let code = format!("{own}void f(s &x) {{ {body} }}\n");
+        found("swap:a,b", Ask::LAYOUT, &[("x.cc", &code)])
+    };
+    let words = "puts the addresses of two members in order";
+    assert!(run("std::map<int *, int> m; m[&x.b] = 1; m[&x.a] = 2; show(m);").contains(words));
+    assert!(run("std::set<const int *> m{ &x.b, &x.a }; show(m);").contains(words));
+    assert!(run("std::set<int *> m; m.insert(&x.b); m.insert(&x.a); show(m);").contains(words));
+    let sorted = "std::vector<int *> v = { &x.b, &x.a };";
+    assert!(run(&format!("{sorted} std::sort(v.begin(), v.end()); show(v);")).contains(words));
+    assert_eq!(run(&format!("{sorted} show(v);")), "");
+    assert_eq!(run(&format!("{sorted} std::sort(v.begin(), v.end(), by_value); show(v);")), "");
+    assert_eq!(run("std::unordered_map<int *, int> m; m[&x.b] = 1; m[&x.a] = 2; show(m);"), "");
+    assert_eq!(run("std::map<int, int *> m; m[1] = &x.b; m[2] = &x.a; show(m);"), "");
+}
+
+#[test]
 fn members_whose_addresses_a_template_orders() {
     let own = "struct s { int a; int b; };\n";
     let run = |body: &str| {

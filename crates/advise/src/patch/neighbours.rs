@@ -177,7 +177,13 @@ impl Uses<'_, '_, '_> {
             "offsetof" | "__builtin_offsetof" => self.offset(i),
             "iov_base" => self.vector(i),
             "__builtin_object_size" | "__builtin_dynamic_object_size" => self.rest(i),
-            "&" => self.arithmetic(i).or_else(|| self.member_pointer(i)),
+            "&" => {
+                let ordered = || {
+                    let at_once = || self.compared_at_once(i);
+                    self.reorders.then(|| self.put_in_order(i).or_else(at_once)).flatten()
+                };
+                self.arithmetic(i).or_else(|| self.member_pointer(i)).or_else(ordered)
+            }
             _ if self.reorders && objects.code.is_word(i) => {
                 self.compared_by_callee(i).or_else(|| self.array_argument(i))
             }
@@ -494,6 +500,9 @@ impl Uses<'_, '_, '_> {
         let value =
             objects.text(first.saturating_sub(1)) == "*" && (first == i || objects.text(i - 2) == "*");
         let operator = operator && !call && !value;
+        let named = |n: usize| objects.text(first.saturating_sub(n));
+        let by_name = named(1) == "(" && matches!(named(2), "next" | "prev") && named(3) == ":";
+        let listed = named(1) == "{" && self.is_run(member) && self.is_listed(first, last);
         let kept = objects.text(first.saturating_sub(1)) == "="
             && objects.text(first.saturating_sub(2)) != "="
             && matches!(objects.text(last + 1), ";" | ",");
@@ -512,10 +521,19 @@ impl Uses<'_, '_, '_> {
         };
         let given = kept && self.is_run(member) && self.is_given_with_count(first - 2, first);
         let walked = returned || given || (kept && walks()) || self.is_walked_by_callee(member, first, last);
-        match operator || walked {
+        match operator || walked || (steps && by_name) || listed {
             true => Some(format!("there is arithmetic on the address of {}", member.name)),
             false => self.is_exceeded_by_callee(member, first, last),
         }
+    }
+
+    /// `f({&x.a, 2})`, `cursor c{&x.a}`: what stands in braces goes on from the member at `first..=last`.
+    fn is_listed(&self, first: usize, last: usize) -> bool {
+        let objects = self.objects;
+        let count = objects.text(last + 1) == "," && objects.text(last + 3) == "}";
+        let many = || self.length((last + 2, last + 3)).is_some_and(|n| n > 1);
+        let argument = matches!(objects.text(first.saturating_sub(2)), "(" | ",");
+        argument && count && many() || self.is_walked_by_class(first - 1)
     }
 
     /// The variable at `variable` is subtracted from a place in such an object behind `from`, or that from it.

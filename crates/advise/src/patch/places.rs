@@ -56,6 +56,67 @@ impl Uses<'_, '_, '_> {
         pointers.next().map(|_| format!("the offset of {} is read from a pointer to a member", member.name))
     }
 
+    /// `std::map<int *, X> m; m[&x.a]`, `std::sort(v.begin(), v.end())` of pointers: what holds the addresses of two
+    /// members puts them in order.
+    pub(super) fn put_in_order(&self, i: usize) -> Option<String> {
+        let code = &self.objects.code;
+        let holder = self.holder(i)?;
+        let (at, _) = code.variable_at(code.text(holder), holder + 1)?;
+        let start = code.start_of(at);
+        let is = |words: &[&str]| {
+            (start..at).find(|&j| words.contains(&code.text(j)) && code.text(j + 1) == "<").is_some_and(|j| {
+                let key = (j + 2..at).take_while(|&k| code.text(k) != ",");
+                key.into_iter().any(|k| code.text(k) == "*")
+            })
+        };
+        let (_, end) = self.objects.function(i);
+        let name = code.text(holder);
+        let sorted = || {
+            let calls = code.places("sort").iter().filter(|&&j| i < j && j < end);
+            calls.into_iter().any(|&j| {
+                let given = code.arguments(j + 1);
+                (1..=2).contains(&given.len()) && code.text(given[0].0) == name
+            })
+        };
+        let ordered = is(&["map", "set", "multimap", "multiset", "priority_queue"])
+            || is(&["vector", "array", "deque"]) && sorted();
+        let (first, _) = self.member_address(i)?;
+        let another = |j: usize| {
+            let same = self.holder(j).is_some_and(|h| code.text(h) == name);
+            same && self.member_address(j).is_some_and(|(m, _)| m.name != first.name)
+        };
+        let (from, _) = self.objects.function(i);
+        (ordered && (from..end).any(|j| j != i && code.text(j) == "&" && another(j)))
+            .then(|| format!("{name} puts the addresses of two members in order"))
+    }
+
+    /// `std::min(&x.a, &x.b)`
+    pub(super) fn compared_at_once(&self, i: usize) -> Option<String> {
+        let code = &self.objects.code;
+        let open = code.open_before(i).filter(|&o| code.text(o) == "(" && names_order(code, o))?;
+        let both = code.arguments(open);
+        let members: Vec<&str> =
+            both.iter().filter_map(|a| Some(self.member_address(a.0)?.0.name.as_str())).collect();
+        (both.len() == 2 && members.len() == 2 && members[0] != members[1])
+            .then(|| format!("the addresses of {} and {} are compared", members[0], members[1]))
+    }
+
+    /// The variable that is given the address at `i`: `m[&x.a]`, `m.insert(&x.a)`, `m{&x.a, &x.b}`, `m = {&x.a}`.
+    fn holder(&self, i: usize) -> Option<usize> {
+        let code = &self.objects.code;
+        let open = code.open_before(i)?;
+        let before = open.checked_sub(1)?;
+        match (code.text(open), code.text(before)) {
+            ("[" | "{", _) if code.is_word(before) => Some(before),
+            ("{", "=") => before.checked_sub(1),
+            ("(", "insert" | "emplace" | "push" | "push_back" | "emplace_back" | "try_emplace") => {
+                let dots = if code.text(before - 1) == ">" { 2 } else { 1 };
+                (before - dots).checked_sub(1)
+            }
+            _ => None,
+        }
+    }
+
     /// `lock_both(&x->a, &x->b)`, where the function takes the one that lies before the other first.
     pub(super) fn compared_by_callee(&self, i: usize) -> Option<String> {
         let objects = self.objects;
@@ -119,6 +180,16 @@ fn meet(code: &Code<'_, '_>, brace: usize, names: &[&str], signs: &[&str]) -> bo
 
 /// `std::less<>()(p, q)`, `std::min(p, q)`
 fn are_ordered(code: &Code<'_, '_>, j: usize, names: &[&str]) -> bool {
+    let Some(open) = code.open_before(j).filter(|&o| code.text(o) == "(") else { return false };
+    let both = code.arguments(open);
+    let all = both.len() == 2
+        && both.iter().all(|a| a.1 == a.0 + 1 && names.contains(&code.text(a.0)))
+        && code.text(both[0].0) != code.text(both[1].0);
+    all && names_order(code, open)
+}
+
+/// What stands before the `(` at `open` names a comparison.
+fn names_order(code: &Code<'_, '_>, open: usize) -> bool {
     const ORDER: [&str; 9] = [
         "less",
         "greater",
@@ -130,16 +201,13 @@ fn are_ordered(code: &Code<'_, '_>, j: usize, names: &[&str]) -> bool {
         "compare_three_way",
         "strong_order",
     ];
-    let Some(open) = code.open_before(j).filter(|&o| code.text(o) == "(") else { return false };
-    let both = code.arguments(open);
-    let all = both.len() == 2
-        && both.iter().all(|a| a.1 == a.0 + 1 && names.contains(&code.text(a.0)))
-        && code.text(both[0].0) != code.text(both[1].0);
-    all && (open.saturating_sub(12)..open).any(|k| ORDER.contains(&code.text(k)))
+    let near = open.saturating_sub(12)..open;
+    let from = near.clone().rev().find(|&k| matches!(code.text(k), "=" | "," | ";")).unwrap_or(near.start);
+    (from..open).any(|k| ORDER.contains(&code.text(k)))
 }
 
 /// The name behind the casts at `at`.
-fn operand(code: &Code<'_, '_>, at: usize) -> usize {
+pub(super) fn operand(code: &Code<'_, '_>, at: usize) -> usize {
     match code.closing(at).filter(|_| code.text(at) == "(") {
         Some(close) if code.cast_before(close) == Some(at) => close + 1,
         _ => at,
@@ -147,7 +215,7 @@ fn operand(code: &Code<'_, '_>, at: usize) -> usize {
 }
 
 /// The pointer itself, and not what it points to or a member of that name.
-fn is_value(code: &Code<'_, '_>, j: usize) -> bool {
+pub(super) fn is_value(code: &Code<'_, '_>, j: usize) -> bool {
     let access = (code.text(j + 1), code.text(j + 2)) == ("-", ">") || matches!(code.text(j + 1), "[" | "(");
     let before = (code.text(j.wrapping_sub(1)), code.text(j.wrapping_sub(2)));
     !access && !matches!(before.0, "*" | "." | "&") && before != (">", "-")

@@ -210,7 +210,10 @@ impl<'s, 'a> Code<'s, 'a> {
             // `i[p]` is `p[i]`.
             let swapped = before.0 == "[" && next.0 == "]" && self.text(j.saturating_sub(2)) != "(";
             let indexed = (next.0 == "[" && next.1 != "0") || swapped;
-            stepped || indexed || before == ("+", "+") || before == ("-", "-")
+            // `std::next(p)`, `std::advance(p, 2)`
+            let by_name = before.0 == "(" && matches!(before.1, "next" | "prev" | "advance");
+            let by_name = by_name && self.text(j.saturating_sub(3)) == ":";
+            stepped || indexed || by_name || before == ("+", "+") || before == ("-", "-")
         })
     }
 
@@ -244,16 +247,41 @@ impl<'s, 'a> Code<'s, 'a> {
         })
     }
 
-    /// Whether the function `name` is defined here and walks from where its parameter `index` points.
+    /// The same of `auto name = [](..) {`.
+    fn lambdas(&self, name: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let named = self.places(name).iter().filter(|&&i| (self.text(i + 1), self.text(i + 2)) == ("=", "["));
+        named.filter_map(|&i| {
+            let open = self.matching(i + 2, ["[", "]"], 60)? + 1;
+            let close = self.closing(open).filter(|_| self.text(open) == "(")?;
+            (close + 1..close + 8).find(|&j| self.text(j) == "{").map(|body| (open, body))
+        })
+    }
+
+    /// Whether the function `name` is defined here and walks from where its parameter `index` points, or from a
+    /// variable that is given it.
     pub(super) fn walks_parameter(&self, name: &str, index: usize) -> bool {
-        self.definitions(name).any(|(open, body)| {
-            let close = body - 1;
+        self.definitions(name).chain(self.lambdas(name)).any(|(open, body)| {
+            let close = self.closing(open).unwrap_or(body);
             let mut commas = (open + 1..close).filter(|&j| self.text(j) == ",");
             let end = commas.clone().nth(index).unwrap_or(close);
             let named = index == 0 || commas.nth(index - 1).is_some();
             let parameter = (open + 1..end).rev().find(|&j| self.is_word(j));
             let last = self.matching(body, ["{", "}"], BODY_TOKENS_MAX).unwrap_or(self.len());
-            named && parameter.is_some_and(|p| self.walks(self.text(p), body, last))
+            // `int *p = arg;`
+            let given = |&&j: &&usize| {
+                let ends = self.text(j - 1) == "=" && self.text(j + 1) == ";";
+                // Bytes may be those of the member alone.
+                let byte = |k: usize| matches!(self.text(k), "char" | "void" | "uint8_t" | "u8" | "byte");
+                ends && !(self.start_of(j)..j).any(byte)
+                    && body < j
+                    && j < last
+                    && self.walks(self.text(j - 2), j, last)
+            };
+            named
+                && parameter.is_some_and(|p| {
+                    let name = self.text(p);
+                    self.walks(name, body, last) || self.places(name).iter().any(|j| given(&j))
+                })
         })
     }
 
