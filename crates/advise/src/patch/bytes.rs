@@ -305,10 +305,22 @@ fn call(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String>
         let object = (start..end).any(|j| objects.is_name(j) || objects.is_object(j));
         return object.then(|| format!("{word} shows its bytes"));
     }
+    // `.key_len = sizeof(struct key)`: of a table that hashes.
+    if word.contains("key") && (word.contains("len") || word.contains("size")) && objects.text(i + 1) == "=" {
+        let whole =
+            objects.text(i + 2) == "sizeof" && objects.measures(i + 2, objects.code.operand_end(i + 2));
+        return whole.then(|| format!("its bytes are a key: {word} is its size"));
+    }
     if objects.text(i + 1) != "(" || is_declaration(objects, i) {
         return None;
     }
     let arguments = objects.arguments(i + 1);
+    if word == "__builtin_dump_struct" {
+        return arguments
+            .first()
+            .filter(|a| is_given(objects, **a))
+            .map(|_| format!("{word}() prints its members"));
+    }
     let sized = |&(from, to): &(usize, usize)| {
         (from..to).find(|&j| objects.text(j) == "sizeof" && objects.measures(j, to)).map(|j| (j, to))
     };
@@ -319,6 +331,14 @@ fn call(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String>
         _ if takes(word) => copied(objects, &arguments, word),
         _ if keeps(word) => None,
         _ => {
+            // `hash((char *)p + offsetof(struct entry, key), sizeof(struct key))`
+            let placed = |a: &(usize, usize)| {
+                let offset = |j: usize| matches!(objects.text(j), "offsetof" | "__builtin_offsetof");
+                (a.0 + 1..a.1).any(|j| offset(j) && objects.text(j - 1) == "+")
+            };
+            if arguments.iter().any(placed) {
+                return Some(format!("{word}() is given its bytes"));
+            }
             let mut given = arguments.iter().enumerate().filter(|(_, a)| is_given(objects, **a));
             let passed = given.any(|(n, a)| {
                 !is_another(objects, measured, *a, files) || !is_typed_parameter(objects, word, n, files)

@@ -67,13 +67,21 @@ impl Uses<'_, '_, '_> {
         let class = |j: usize| code.is_word(j).then(|| code.text(j));
         let named = [open.checked_sub(1), open.checked_sub(2)].into_iter().flatten().filter_map(class);
         let kept = named.flat_map(|name| members_in(self.files, name)).filter(|m| m.ty.ends_with('*'));
-        let kept: Vec<String> = kept.map(|m| m.name).collect();
-        let walks = |f: &&(&str, &str)| {
+        kept.into_iter().any(|m| self.is_stepped_member(&m.name, None))
+    }
+
+    /// Somewhere a pointer that is a member of this name is moved or indexed, of an object of type `ty`, if given.
+    pub(super) fn is_stepped_member(&self, name: &str, ty: Option<&str>) -> bool {
+        self.files.iter().filter(|f| f.1.contains(name)).any(|f| {
             let source = Source::new(f.1);
             let code = Code::new(&source);
-            kept.iter().any(|name| code.places(name).iter().any(|&j| is_stepped(&code, j)))
-        };
-        !kept.is_empty() && self.files.iter().any(|f| walks(&f))
+            let of_type = |j: usize| {
+                let start = code.operand_start(j);
+                ty.is_none()
+                    || start < j && code.variable(code.text(start), start).map(|d| code.text(d.ty)) == ty
+            };
+            code.places(name).iter().any(|&j| is_stepped(&code, j) && of_type(j))
+        })
     }
 
     /// A function that no source defines is given a number beside the address, and so many members of one type stand
@@ -147,7 +155,9 @@ fn is_stepped(code: &Code<'_, '_>, j: usize) -> bool {
     let behind = (code.text(j + 1), code.text(j + 2));
     let start = code.operand_start(j);
     let before = (code.text(start.wrapping_sub(2)), code.text(start.wrapping_sub(1)));
-    let stepped = matches!(behind, ("+", _) | ("-", "-" | "=")) && before.1 != "*";
+    // `*p++` steps, `*p += 1` does not.
+    let twice = matches!(behind, ("+", "+") | ("-", "-"));
+    let stepped = twice || matches!(behind, ("+", _) | ("-", "=")) && before.1 != "*";
     stepped || (behind.0 == "[" && behind.1 != "0") || matches!(before, ("+", "+") | ("-", "-"))
 }
 

@@ -436,6 +436,33 @@ fn places_that_a_number_tells() {
 }
 
 #[test]
+fn keys_registers_and_what_stands_for_others() {
+    let hash = "unsigned h(struct e *p) { return jhash((const char *)p + offsetof(struct e, key), sizeof(struct s)); }";
+    refused_by("swap:a,b", hash, "jhash() is given its bytes");
+    let table = "static struct params p = { .key_len = sizeof(struct s), .hash = jhash };";
+    refused_by("swap:a,b", table, "its bytes are a key");
+    let read =
+        "int f(struct s *x, int at) { switch (at) { case offsetof(struct s, b): return x->b; } return 0; }";
+    refused_by("swap:a,b", read, "offset of b is compared");
+    refused_by("swap:a,b", "void f(struct s *x) { __builtin_dump_struct(x, printf); }", "prints its members");
+    let walk = "struct cur { long *at, *end; };\nlong next(struct cur *c) { return *c->at++; }\n";
+    let begin = "void f(struct s *x, struct cur *c) { c->at = &x->c; c->end = &x->e; }";
+    refused_by("swap:c,d", &format!("{walk}{begin}"), "arithmetic on the address of c");
+    let kept = "struct ref { long *at; };\nlong get(struct ref *c) { return *c->at; }\n";
+    fine_by("swap:c,d", &format!("{kept}void f(struct s *x, struct ref *c) {{ c->at = &x->c; }}"));
+    let control =
+        "int control(int cmd, ...) { va_list ap; const int *v = va_arg(ap, const int *); return v[1]; }\n";
+    refused_by(
+        "swap:a,b",
+        &format!("{control}int f(struct s *x) {{ return control(1, x); }}"),
+        "takes it for numbers",
+    );
+    let own =
+        "int control(int cmd, ...) { va_list ap; struct s *v = va_arg(ap, struct s *); return v->a; }\n";
+    fine_by("swap:a,b", &format!("{own}int f(struct s *x) {{ return control(1, x); }}"));
+}
+
+#[test]
 fn what_goes_on_from_a_member() {
     let words = "there is arithmetic on the address of a";
     let show = "static void *show(void *arg) { int *p = arg; use(p[1]); return 0; }\n";

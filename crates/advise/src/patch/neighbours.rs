@@ -519,9 +519,14 @@ impl Uses<'_, '_, '_> {
                 |j| matches!(objects.text(j), "data" | "begin" | "ptr" | "raw" | "array" | "operator");
             (start..open).any(tells) || name.is_some_and(|n| self.is_walked_by_callers(objects.text(n)))
         };
+        // `c.cur = &x->a`, `.cur = &x->a`: and `cur++` somewhere.
+        let to_member = named(1) == "=" && matches!(named(3), "." | ">") && self.is_run(member);
+        let holder = first.checked_sub(2).filter(|_| to_member).map(|m| objects.code.operand_start(m));
+        let holder = holder.and_then(|h| objects.code.variable(objects.text(h), h));
+        let stepped = holder.is_some_and(|d| self.is_stepped_member(named(2), Some(objects.text(d.ty))));
         let given = kept && self.is_run(member) && self.is_given_with_count(first - 2, first);
         let walked = returned || given || (kept && walks()) || self.is_walked_by_callee(member, first, last);
-        match operator || walked || (steps && by_name) || listed {
+        match operator || walked || (steps && by_name) || listed || stepped {
             true => Some(format!("there is arithmetic on the address of {}", member.name)),
             false => self.is_exceeded_by_callee(member, first, last),
         }

@@ -77,6 +77,9 @@ impl<'u> Numbers<'u, '_, '_> {
         if matches!(before, "," | "(") && call.is_some_and(|o| prints(text(o - 1)) && !room(o)) {
             return Some("is printed".into());
         }
+        if before == "case" {
+            return Some("is compared with a number".into());
+        }
         // `array<sizeof(x)>` compares nothing.
         if (before == "<" && matches!(behind, "," | ">")) || (before == "," && behind == ">") {
             return None;

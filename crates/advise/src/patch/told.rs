@@ -17,9 +17,13 @@ pub(super) fn call(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Opt
     if !objects.code.is_word(i) || objects.text(i + 1) != "(" || !objects.code.is_in_function(i) {
         return None;
     }
-    by_number(objects, i, files).then(|| format!("{name}() is told a place in it by a number")).or_else(
-        || from_numbers(objects, i, files).then(|| format!("{name}() gives an array of numbers for it")),
-    )
+    let how = match () {
+        () if by_number(objects, i, files) => "is told a place in it by a number",
+        () if among_others(objects, i, files) => "takes it for numbers",
+        () if from_numbers(objects, i, files) => "gives an array of numbers for it",
+        () => return None,
+    };
+    Some(format!("{name}() {how}"))
 }
 
 /// `get(&x, 4)`
@@ -42,6 +46,21 @@ fn by_number(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
             let (_, end) = code.function(brace + 1);
             let mut places = (brace + 1..end).filter(|&j| code.text(j) == pointer);
             places.any(|j| numbers.iter().filter_map(|&n| last(n)).any(|number| is_moved(code, j, number)))
+        })
+}
+
+/// `control(SET, &x)`, where the function takes a pointer to numbers out of its `...`.
+fn among_others(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
+    let given = objects.arguments(i + 1).iter().any(|&a| objects.is_address(a));
+    given
+        && defined(files, objects.text(i), |code, (_, brace)| {
+            let (_, end) = code.function(brace + 1);
+            let mut taken = code.places("va_arg").iter().filter(|&&j| brace < j && j < end);
+            taken.any(|&j| {
+                let ty = code.arguments(j + 1).get(1).copied();
+                let number = |k: usize| is_scalar(code.text(k)) && code.text(k) != "char";
+                ty.is_some_and(|(from, to)| code.text(to - 1) == "*" && (from..to).any(number))
+            })
         })
 }
 
