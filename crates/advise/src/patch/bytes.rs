@@ -2,14 +2,12 @@
 //! buffers, casts to numbers, inline assembly. Any other layout may change what they give.
 
 use super::assembly::{variable, words};
-use super::body::Source;
 use super::handed::{is_cast_back, is_typed_parameter};
 use super::held::is_same_or_around;
-use super::neighbours::{macro_text, may_be_function, members_in};
+use super::neighbours::{macro_text, members_in};
 use super::number::number;
 use super::objects::{Objects, Pointee, is_scalar};
-use super::scan::{Code, is_typeof};
-use super::told;
+use super::scan::is_typeof;
 
 /// Path and text of every source.
 type Files<'f> = &'f [(&'f str, &'f str)];
@@ -22,7 +20,7 @@ const KEEPS: [&str; 25] = [
 ];
 
 /// Numbers below are no addresses but marks.
-const FIXED_MIN: u64 = 0x1000;
+pub(super) const FIXED_MIN: u64 = 0x1000;
 
 /// The first use that looks at the bytes of objects: its place, and a sentence.
 pub(super) fn in_file(objects: &Objects<'_, '_>, files: Files<'_>) -> Option<(usize, String)> {
@@ -33,7 +31,7 @@ pub(super) fn in_file(objects: &Objects<'_, '_>, files: Files<'_>) -> Option<(us
 fn seen(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String> {
     match objects.text(i) {
         "(" | "reinterpret_cast" | "static_cast" => {
-            cast(objects, i, files).or_else(|| carved(objects, i)).or_else(|| fixed(objects, i, files))
+            cast(objects, i, files).or_else(|| carved(objects, i)).or_else(|| fixed(objects, i))
         }
         "is_pointer_interconvertible_with_class"
         | "is_corresponding_member"
@@ -43,7 +41,9 @@ fn seen(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String>
             objects.names_type(start, end).then(|| format!("{} asks for its first members", objects.text(i)))
         }
         "asm" | "__asm__" | "__asm" => assembly(objects, i),
-        _ if objects.code.is_word(i) => call(objects, i, files).or_else(|| told::call(objects, i, files)),
+        _ if objects.code.is_word(i) => {
+            call(objects, i, files).or_else(|| objects.passed().told.call(objects, i, files))
+        }
         _ => None,
     }
 }
@@ -204,7 +204,7 @@ pub(super) fn carved_from<'a>(
 }
 
 /// `((struct uart *)0x40011000)`: hardware, or something else that is laid out elsewhere.
-fn fixed(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String> {
+fn fixed(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let close = if objects.text(i) == "(" {
         objects.code.closing(i)?
     } else {
@@ -214,32 +214,12 @@ fn fixed(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String
     let value = (close + 1..close + 4).find(|&j| objects.text(j) != "(").filter(|_| ours)?;
     let hexadecimal = objects.text(value).starts_with("0x") || objects.text(value).starts_with("0X");
     if objects.code.is_word(value) {
-        return returned(objects, value, files)
-            .then(|| format!("{}() returns the number of an address for it", objects.text(value)));
+        let told = objects.passed().told.is_address(objects, value);
+        return told.then(|| format!("{}() returns the number of an address for it", objects.text(value)));
     }
     let address = number(objects.text(value)).filter(|_| hexadecimal);
     let ends = matches!(objects.text(value + 1), ")" | ";" | "," | "+" | "-");
     (ends && address.is_some_and(|a| a >= FIXED_MIN)).then(|| "it lies at an address that is a number".into())
-}
-
-/// `base()`, a function that does nothing but return such a number.
-fn returned(objects: &Objects<'_, '_>, call: usize, files: Files<'_>) -> bool {
-    let name = objects.text(call);
-    let empty = (objects.text(call + 1), objects.text(call + 2)) == ("(", ")");
-    empty
-        && files.iter().filter(|f| may_be_function(f.1, name)).any(|f| {
-            let source = Source::new(f.1);
-            let code = Code::new(&source);
-            code.definitions(name).any(|(_, brace)| {
-                let value = (brace + 2..brace + 6).find(|&j| !matches!(code.text(j), "(" | "+"));
-                code.text(brace + 1) == "return"
-                    && value.is_some_and(|v| {
-                        code.text(v).starts_with("0x")
-                            && number(code.text(v)).is_some_and(|a| a >= FIXED_MIN)
-                            && code.text(v + 1) != "+"
-                    })
-            })
-        })
 }
 
 pub(super) fn keeps(function: &str) -> bool {

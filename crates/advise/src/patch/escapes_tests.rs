@@ -432,6 +432,8 @@ fn places_that_a_number_tells() {
     let subscript = "static int get(void *p, int n) { return ((char *)p)[n]; }\n";
     refused_by("swap:a,b", &format!("{subscript}int f(struct s *x) {{ return get(x, 4); }}"), words);
     fine_by("swap:a,b", &format!("{get}int f(struct s *x) {{ return get(x, offsetof(struct s, b)); }}"));
+    let element = "static struct s *at(struct s *v, int n) { return v + n; }\n";
+    fine_by("swap:a,b", &format!("{element}int f(struct s *x) {{ return at(x, 4)->a; }}"));
     fine_by("swap:a,b", "static void put(void *p, int n) { use(n); }\nvoid f(struct s *x) { put(x, 4); }");
 }
 

@@ -179,8 +179,8 @@ impl Uses<'_, '_, '_> {
             "__builtin_object_size" | "__builtin_dynamic_object_size" => self.rest(i),
             "&" => {
                 let ordered = || {
-                    let at_once = || self.compared_at_once(i);
-                    self.reorders.then(|| self.put_in_order(i).or_else(at_once)).flatten()
+                    let (member, _) = self.member_address(i).filter(|_| self.reorders)?;
+                    self.put_in_order(i, member).or_else(|| self.compared_at_once(i))
                 };
                 self.arithmetic(i).or_else(|| self.member_pointer(i)).or_else(ordered)
             }
@@ -501,8 +501,15 @@ impl Uses<'_, '_, '_> {
             objects.text(first.saturating_sub(1)) == "*" && (first == i || objects.text(i - 2) == "*");
         let operator = operator && !call && !value;
         let named = |n: usize| objects.text(first.saturating_sub(n));
-        let by_name = named(1) == "(" && matches!(named(2), "next" | "prev") && named(3) == ":";
-        let listed = named(1) == "{" && self.is_run(member) && self.is_listed(first, last);
+        let by_name = steps && named(1) == "(" && matches!(named(2), "next" | "prev") && named(3) == ":";
+        let listed = || named(1) == "{" && self.is_run(member) && self.is_listed(first, last);
+        // `c.cur = &x->a`, `.cur = &x->a`: and `cur++` somewhere.
+        let stepped = || {
+            let to_member = named(1) == "=" && matches!(named(3), "." | ">") && self.is_run(member);
+            let holder = first.checked_sub(2).filter(|_| to_member).map(|m| objects.code.operand_start(m));
+            let holder = holder.and_then(|h| objects.code.variable(objects.text(h), h));
+            holder.is_some_and(|d| self.is_stepped_member(named(2), Some(objects.text(d.ty))))
+        };
         let kept = objects.text(first.saturating_sub(1)) == "="
             && objects.text(first.saturating_sub(2)) != "="
             && matches!(objects.text(last + 1), ";" | ",");
@@ -519,14 +526,10 @@ impl Uses<'_, '_, '_> {
                 |j| matches!(objects.text(j), "data" | "begin" | "ptr" | "raw" | "array" | "operator");
             (start..open).any(tells) || name.is_some_and(|n| self.is_walked_by_callers(objects.text(n)))
         };
-        // `c.cur = &x->a`, `.cur = &x->a`: and `cur++` somewhere.
-        let to_member = named(1) == "=" && matches!(named(3), "." | ">") && self.is_run(member);
-        let holder = first.checked_sub(2).filter(|_| to_member).map(|m| objects.code.operand_start(m));
-        let holder = holder.and_then(|h| objects.code.variable(objects.text(h), h));
-        let stepped = holder.is_some_and(|d| self.is_stepped_member(named(2), Some(objects.text(d.ty))));
         let given = kept && self.is_run(member) && self.is_given_with_count(first - 2, first);
-        let walked = returned || given || (kept && walks()) || self.is_walked_by_callee(member, first, last);
-        match operator || walked || (steps && by_name) || listed || stepped {
+        let walked =
+            || returned || given || (kept && walks()) || self.is_walked_by_callee(member, first, last);
+        match operator || by_name || walked() || listed() || stepped() {
             true => Some(format!("there is arithmetic on the address of {}", member.name)),
             false => self.is_exceeded_by_callee(member, first, last),
         }

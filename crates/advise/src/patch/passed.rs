@@ -2,6 +2,7 @@
 //! plain pointer, variables of it that other files see, functions that map files.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::assembly::variable;
 use super::body::Source;
@@ -9,6 +10,7 @@ use super::bytes::keeps;
 use super::held::Held;
 use super::objects::{Objects, is_scalar};
 use super::scan::Code;
+use super::told::Told;
 
 /// Path and text of every source.
 type Files<'f> = &'f [(&'f str, &'f str)];
@@ -27,12 +29,14 @@ pub(super) struct Passed {
     pub(super) variables: BTreeSet<String>,
     /// Functions that return mapped memory of a file.
     pub(super) maps: BTreeSet<String>,
+    /// What functions do with addresses, whatever the type.
+    pub(super) told: Arc<Told>,
 }
 
 impl Passed {
     /// Of the type called `names`.
     pub(super) fn of(names: &[String], held: &Held, files: Files<'_>) -> Passed {
-        let mut out = Passed::default();
+        let mut out = Passed { told: Arc::new(Told::of(files)), ..Passed::default() };
         let mentions = |t: &str| names.iter().chain(&held.names).any(|n| t.contains(n.as_str()));
         for (_, text) in files.iter().filter(|f| mentions(f.1)) {
             let source = Source::new(text);

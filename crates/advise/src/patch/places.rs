@@ -2,7 +2,7 @@
 //! printed, functions that compare two addresses.
 
 use super::body::Source;
-use super::neighbours::{Uses, may_be_function};
+use super::neighbours::{Member, Uses, may_be_function};
 use super::number::Numbers;
 use super::objects::Objects;
 use super::scan::Code;
@@ -58,7 +58,7 @@ impl Uses<'_, '_, '_> {
 
     /// `std::map<int *, X> m; m[&x.a]`, `std::sort(v.begin(), v.end())` of pointers: what holds the addresses of two
     /// members puts them in order.
-    pub(super) fn put_in_order(&self, i: usize) -> Option<String> {
+    pub(super) fn put_in_order(&self, i: usize, first: &Member) -> Option<String> {
         let code = &self.objects.code;
         let holder = self.holder(i)?;
         let (at, _) = code.variable_at(code.text(holder), holder + 1)?;
@@ -69,7 +69,7 @@ impl Uses<'_, '_, '_> {
                 key.into_iter().any(|k| code.text(k) == "*")
             })
         };
-        let (_, end) = self.objects.function(i);
+        let (from, end) = self.objects.function(i);
         let name = code.text(holder);
         let sorted = || {
             let calls = code.places("sort").iter().filter(|&&j| i < j && j < end);
@@ -80,12 +80,10 @@ impl Uses<'_, '_, '_> {
         };
         let ordered = is(&["map", "set", "multimap", "multiset", "priority_queue"])
             || is(&["vector", "array", "deque"]) && sorted();
-        let (first, _) = self.member_address(i)?;
         let another = |j: usize| {
             let same = self.holder(j).is_some_and(|h| code.text(h) == name);
             same && self.member_address(j).is_some_and(|(m, _)| m.name != first.name)
         };
-        let (from, _) = self.objects.function(i);
         (ordered && (from..end).any(|j| j != i && code.text(j) == "&" && another(j)))
             .then(|| format!("{name} puts the addresses of two members in order"))
     }

@@ -237,14 +237,22 @@ impl<'s, 'a> Code<'s, 'a> {
         *self.cpp.get_or_init(|| self.source.text.contains("::"))
     }
 
-    /// The functions `name` that are defined here: place of the `(` of its parameters, and of the `{`. Inside of a
-    /// function, `name(..) {` is a loop that a macro makes.
+    /// The functions `name` that are defined here: place of the `(` of its parameters, and of the `{`.
     pub(super) fn definitions(&self, name: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let named = self.places(name).iter().filter(|&&i| self.text(i + 1) == "(" && !self.is_in_function(i));
-        named.filter_map(|&i| {
-            let close = self.closing(i + 1).filter(|c| self.text(c + 1) == "{")?;
-            Some((i + 1, close + 1))
-        })
+        self.places(name).iter().filter_map(|&i| self.definition(i))
+    }
+
+    /// All functions that are defined here: place of the name, of the `(` and of the `{`.
+    pub(super) fn all_definitions(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+        let words = (0..self.len()).filter(|&i| self.is_word(i));
+        words.filter_map(|i| self.definition(i).map(|(open, brace)| (i, open, brace)))
+    }
+
+    /// The function whose name is at `i` is defined there. Inside of a function, `name(..) {` is a loop that a macro
+    /// makes.
+    fn definition(&self, i: usize) -> Option<(usize, usize)> {
+        let close = self.closing(i + 1).filter(|c| self.text(i + 1) == "(" && self.text(c + 1) == "{")?;
+        (!self.is_in_function(i)).then_some((i + 1, close + 1))
     }
 
     /// The same of `auto name = [](..) {`.

@@ -1,9 +1,11 @@
 //! Places in an object that a number tells: functions that add it to the address they are given, and memory in which
-//! somebody writes at numbers, too.
+//! somebody writes at numbers, too. What each function of the project does is noted once.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::body::Source;
-use super::bytes::is_number;
-use super::neighbours::may_be_function;
+use super::bytes::{FIXED_MIN, is_number};
+use super::number::number;
 use super::objects::{Objects, is_scalar};
 use super::places::{is_value, operand};
 use super::scan::Code;
@@ -11,57 +13,120 @@ use super::scan::Code;
 /// Path and text of every source.
 type Files<'f> = &'f [(&'f str, &'f str)];
 
-/// A sentence, if the call at `i` is of such a function.
-pub(super) fn call(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String> {
-    let name = objects.text(i);
-    if !objects.code.is_word(i) || objects.text(i + 1) != "(" || !objects.code.is_in_function(i) {
-        return None;
+/// Functions of a project, by name.
+#[derive(Debug, Default)]
+pub(super) struct Told(BTreeMap<String, Function>);
+
+/// What the definitions of one name do.
+#[derive(Debug, Default)]
+struct Function {
+    /// Numbers of a parameter that points to bytes or numbers, and of one that is added to it.
+    moves: BTreeSet<(usize, usize)>,
+    /// It takes a pointer to numbers out of its `...`.
+    numbers: bool,
+    /// It returns a place in an array of numbers, which are stored one by one, too.
+    array: bool,
+    /// It does nothing but return the number of an address.
+    address: bool,
+}
+
+impl Told {
+    /// Of all functions in the files.
+    pub(super) fn of(files: Files<'_>) -> Told {
+        let mut out = Told::default();
+        for (_, text) in files.iter().filter(|f| may_tell(f.1)) {
+            let source = Source::new(text);
+            let code = Code::new(&source);
+            for (i, open, brace) in code.all_definitions() {
+                let function = Function::of(&code, open, brace);
+                if function.tells() {
+                    out.0.entry(code.text(i).into()).or_default().add(function);
+                }
+            }
+        }
+        out
     }
-    let how = match () {
-        () if by_number(objects, i, files) => "is told a place in it by a number",
-        () if among_others(objects, i, files) => "takes it for numbers",
-        () if from_numbers(objects, i, files) => "gives an array of numbers for it",
-        () => return None,
-    };
-    Some(format!("{name}() {how}"))
+
+    /// A sentence, if the call at `i` is of such a function.
+    pub(super) fn call(&self, objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String> {
+        let name = objects.text(i);
+        let function = self.0.get(name).filter(|_| objects.text(i + 1) == "(")?;
+        if !objects.code.is_in_function(i) {
+            return None;
+        }
+        let how = match () {
+            () if function.is_told(objects, i, files) => "is told a place in it by a number",
+            () if function.numbers && is_given(objects, i) => "takes it for numbers",
+            () if function.array && becomes_object(objects, i) => "gives an array of numbers for it",
+            () => return None,
+        };
+        Some(format!("{name}() {how}"))
+    }
+
+    /// `base()`, a function that does nothing but return the number of an address.
+    pub(super) fn is_address(&self, objects: &Objects<'_, '_>, call: usize) -> bool {
+        let empty = (objects.text(call + 1), objects.text(call + 2)) == ("(", ")");
+        empty && self.0.get(objects.text(call)).is_some_and(|f| f.address)
+    }
 }
 
-/// `get(&x, 4)`
-fn by_number(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
-    let name = objects.text(i);
-    let arguments = objects.arguments(i + 1);
-    let number = |&(from, to): &(usize, usize)| {
-        to == from + 1 && (is_number(objects, from, files) || is_counted_up(objects, from))
-    };
-    let given = |&(from, to): &(usize, usize)| {
-        objects.is_address((from, to)) || (to == from + 1 && objects.is_object_as_void(from))
-    };
-    let Some(address) = arguments.iter().position(given) else { return false };
-    let numbers: Vec<usize> = (0..arguments.len()).filter(|&n| number(&arguments[n])).collect();
-    !numbers.is_empty()
-        && defined(files, name, |code, (open, brace)| {
-            let parameters = code.arguments(open);
-            let last = |n: usize| parameters.get(n).map(|p| code.text(p.1 - 1));
-            let Some(pointer) = last(address) else { return false };
-            let (_, end) = code.function(brace + 1);
-            let mut places = (brace + 1..end).filter(|&j| code.text(j) == pointer);
-            places.any(|j| numbers.iter().filter_map(|&n| last(n)).any(|number| is_moved(code, j, number)))
-        })
+/// Only such texts have functions that are noted.
+fn may_tell(text: &str) -> bool {
+    ["+", "[", "va_arg", "0x"].iter().any(|w| text.contains(w)) && text.contains('{')
 }
 
-/// `control(SET, &x)`, where the function takes a pointer to numbers out of its `...`.
-fn among_others(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
-    let given = objects.arguments(i + 1).iter().any(|&a| objects.is_address(a));
-    given
-        && defined(files, objects.text(i), |code, (_, brace)| {
-            let (_, end) = code.function(brace + 1);
-            let mut taken = code.places("va_arg").iter().filter(|&&j| brace < j && j < end);
-            taken.any(|&j| {
-                let ty = code.arguments(j + 1).get(1).copied();
-                let number = |k: usize| is_scalar(code.text(k)) && code.text(k) != "char";
-                ty.is_some_and(|(from, to)| code.text(to - 1) == "*" && (from..to).any(number))
-            })
+impl Function {
+    /// What the definition does whose parameters begin at `open`, and its body at `brace`.
+    fn of(code: &Code<'_, '_>, open: usize, brace: usize) -> Function {
+        let (_, end) = code.function(brace + 1);
+        let body = (brace + 1, end);
+        Function {
+            moves: moves(code, open, body),
+            numbers: takes_numbers(code, body),
+            array: gives_array(code, body),
+            address: is_address(code, brace),
+        }
+    }
+
+    fn tells(&self) -> bool {
+        !self.moves.is_empty() || self.numbers || self.array || self.address
+    }
+
+    fn add(&mut self, other: Function) {
+        self.moves.extend(other.moves);
+        self.numbers |= other.numbers;
+        self.array |= other.array;
+        self.address |= other.address;
+    }
+
+    /// `get(&x, 4)`
+    fn is_told(&self, objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
+        let arguments = objects.arguments(i + 1);
+        let given = |&(from, to): &(usize, usize)| {
+            objects.is_address((from, to)) || (to == from + 1 && objects.is_object_as_void(from))
+        };
+        let number = |&(from, to): &(usize, usize)| {
+            to == from + 1 && (is_number(objects, from, files) || is_counted_up(objects, from))
+        };
+        self.moves.iter().any(|&(address, by)| {
+            arguments.get(address).is_some_and(given) && arguments.get(by).is_some_and(number)
         })
+    }
+}
+
+/// An object's address is one of the arguments.
+fn is_given(objects: &Objects<'_, '_>, i: usize) -> bool {
+    objects.arguments(i + 1).iter().any(|&a| objects.is_address(a))
+}
+
+/// `struct s *r = map(0x1000);`, `(struct s *)map(0x1000)`
+fn becomes_object(objects: &Objects<'_, '_>, i: usize) -> bool {
+    let assigned = || objects.text(i - 1) == "=" && objects.is_variable_or_declared(i - 2);
+    let cast = || {
+        let open = objects.code.cast_before(i - 1).filter(|_| objects.text(i - 1) == ")");
+        open.is_some_and(|open| objects.names_type(open, i))
+    };
+    i > 2 && (assigned() || cast())
 }
 
 /// `at += 4`: the variable goes over all places.
@@ -75,6 +140,26 @@ fn is_counted_up(objects: &Objects<'_, '_>, i: usize) -> bool {
     })
 }
 
+/// Which parameters are added to which others.
+fn moves(code: &Code<'_, '_>, open: usize, (from, to): (usize, usize)) -> BTreeSet<(usize, usize)> {
+    let parameters = code.arguments(open);
+    let name = |&(_, end): &(usize, usize)| code.text(end - 1);
+    // Pointers to structs go from one object to the next.
+    let plain = |&(from, to): &(usize, usize)| {
+        let pointer = (from..to).any(|k| matches!(code.text(k), "*" | "["));
+        pointer && (from..to).any(|k| code.text(k) == "void" || is_scalar(code.text(k)))
+    };
+    let mut out = BTreeSet::new();
+    for (address, _) in parameters.iter().enumerate().filter(|p| parameters.len() > 1 && plain(p.1)) {
+        let pointer = name(&parameters[address]);
+        for &j in code.places(pointer).iter().filter(|&&j| from <= j && j < to) {
+            let moved = |p: &(usize, usize)| is_moved(code, j, name(p));
+            out.extend(parameters.iter().position(moved).map(|by| (address, by)));
+        }
+    }
+    out
+}
+
 /// `(const char *)p + n`, `((char *)p)[n]`, `n + (char *)p`
 fn is_moved(code: &Code<'_, '_>, j: usize, by: &str) -> bool {
     let behind = (j + 1..j + 4).find(|&k| code.text(k) != ")").unwrap_or(j + 1);
@@ -83,28 +168,26 @@ fn is_moved(code: &Code<'_, '_>, j: usize, by: &str) -> bool {
     first || before.is_some_and(|plus| code.text(plus - 1) == by && operand(code, plus + 1) == j)
 }
 
-/// `struct s *r = map(0x1000);` where `map` returns a place in an array of numbers, which are stored one by one, too.
-fn from_numbers(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> bool {
-    let name = objects.text(i);
-    let assigned = || objects.text(i - 1) == "=" && objects.is_variable_or_declared(i - 2);
-    let cast = || {
-        let open = objects.code.cast_before(i - 1).filter(|_| objects.text(i - 1) == ")");
-        open.is_some_and(|open| objects.names_type(open, i))
-    };
-    if i < 3 || !(assigned() || cast()) {
-        return false;
-    }
-    defined(files, name, |code, (_, brace)| {
-        let (_, end) = code.function(brace + 1);
-        let mut returns = code.places("return").iter().filter(|&&j| brace < j && j < end);
-        returns.any(|&j| {
-            let value = (j + 1..j + 8).find(|&k| code.is_word(k) && is_value(code, operand(code, k)));
-            value.is_some_and(|v| is_written(code, v))
-        })
+/// `va_arg(ap, const int *)`
+fn takes_numbers(code: &Code<'_, '_>, (from, to): (usize, usize)) -> bool {
+    let mut taken = code.places("va_arg").iter().filter(|&&j| from <= j && j < to);
+    taken.any(|&j| {
+        let ty = code.arguments(j + 1).get(1).copied();
+        let number = |k: usize| is_scalar(code.text(k)) && code.text(k) != "char";
+        ty.is_some_and(|(from, to)| code.text(to - 1) == "*" && (from..to).any(number))
     })
 }
 
-/// The word at `at` is an array of numbers that is stored to by subscripts or has numbers from its beginning on.
+/// `return file + (at & 15);` of an array of numbers that is stored to by subscripts.
+fn gives_array(code: &Code<'_, '_>, (from, to): (usize, usize)) -> bool {
+    let mut returns = code.places("return").iter().filter(|&&j| from <= j && j < to);
+    returns.any(|&j| {
+        let value = (j + 1..j + 8).find(|&k| code.is_word(k) && is_value(code, operand(code, k)));
+        value.is_some_and(|v| is_written(code, v))
+    })
+}
+
+/// The word at `at` is an array of numbers that is stored to by subscripts.
 fn is_written(code: &Code<'_, '_>, at: usize) -> bool {
     let Some((declared, d)) = code.variable_at(code.text(at), at) else { return false };
     let array = code.text(declared + 1) == "[" && is_scalar(code.text(d.ty)) && d.depth == 1;
@@ -115,11 +198,13 @@ fn is_written(code: &Code<'_, '_>, at: usize) -> bool {
         })
 }
 
-/// One of the files defines the function `name` so.
-fn defined(files: Files<'_>, name: &str, so: impl Fn(&Code<'_, '_>, (usize, usize)) -> bool) -> bool {
-    files.iter().filter(|f| may_be_function(f.1, name)).any(|f| {
-        let source = Source::new(f.1);
-        let code = Code::new(&source);
-        code.definitions(name).any(|d| so(&code, d))
-    })
+/// `{ return 0x40011000; }`
+fn is_address(code: &Code<'_, '_>, brace: usize) -> bool {
+    let value = (brace + 2..brace + 6).find(|&j| !matches!(code.text(j), "(" | "+"));
+    code.text(brace + 1) == "return"
+        && value.is_some_and(|v| {
+            code.text(v).starts_with("0x")
+                && number(code.text(v)).is_some_and(|a| a >= FIXED_MIN)
+                && code.text(v + 1) != "+"
+        })
 }

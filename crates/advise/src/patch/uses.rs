@@ -91,7 +91,8 @@ impl<'f> Uses<'f> {
         let mut all: Vec<String> = outer.iter().chain(&names).cloned().collect();
         all.sort_unstable();
         all.dedup();
-        let all_held = if outer.is_empty() { Held::default() } else { Held::of(&all, files) };
+        let mut all_held = if outer.is_empty() { Held::default() } else { Held::of(&all, files) };
+        all_held.passed.told = held.passed.told.clone();
         let curious = generic::curious(files);
         let search =
             Searches { own: Names::new(&names), outer: Names::new(&outer), members: Names::new(&held.names) };
