@@ -40,14 +40,23 @@ const PROBLEMS_MAX: usize = 200;
 
 impl Problems {
     pub(crate) fn push(&mut self, table: &str, line: u64, offset: u64, message: &str) {
-        // Room is kept for the last words about the whole file.
-        let cap = if line > 0 { PROBLEMS_MAX } else { PROBLEMS_MAX + 20 };
-        if self.list.len() >= cap {
-            self.more += 1;
-            return;
-        }
         let message = message.chars().take(300).collect();
-        self.list.push(Problem { table: table.into(), line, offset, message });
+        self.add(Problem { table: table.into(), line, offset, message });
+    }
+
+    fn add(&mut self, problem: Problem) {
+        // Room is kept for the last words about the whole file.
+        let cap = if problem.line > 0 { PROBLEMS_MAX } else { PROBLEMS_MAX + 20 };
+        match self.list.len() < cap {
+            true => self.list.push(problem),
+            false => self.more += 1,
+        }
+    }
+
+    /// Appends those of what comes later in the file.
+    pub(crate) fn join(&mut self, later: Problems) {
+        later.list.into_iter().for_each(|p| self.add(p));
+        self.more += later.more;
     }
 
     pub(crate) fn finish(mut self) -> Vec<Problem> {

@@ -38,6 +38,16 @@ struct Seen {
     lost: u32,
 }
 
+/// Names of tables that are kept, of hostile files.
+const TABLES_MAX: usize = 64;
+
+impl Seen {
+    fn add(&mut self, read: u32, lost: u32) {
+        self.read = self.read.saturating_add(read);
+        self.lost = self.lost.saturating_add(lost);
+    }
+}
+
 /// Which table a block belongs to, and where its columns are.
 pub(super) struct Columns {
     kind: TableKind,
@@ -102,6 +112,20 @@ macro_rules! tables {
                 }
             }
 
+            /// Appends what comes later in the file.
+            pub(super) fn join(&mut self, mut later: Reader) {
+                $(self.$field.append(&mut later.$field);)+
+                $(if let Some(rows) = &mut later.$of {
+                    self.$of.get_or_insert_default().append(rows);
+                })+
+                for seen in later.seen {
+                    self.seen(&seen.table).into_iter().for_each(|s| s.add(seen.read, seen.lost));
+                }
+                self.others.append(&mut later.others);
+                self.ended |= later.ended;
+                self.problems.join(later.problems);
+            }
+
             fn row(&mut self, columns: &Columns, cells: Cells, at: At) {
                 match columns.kind {
                     $(TableKind::$kind => keep(&mut self.$field, columns, cells, at, &mut self.problems),)+
@@ -145,11 +169,18 @@ impl Reader {
         self.problems.push(&short(table), at.line, at.byte, what);
     }
 
-    /// A block begins; `None` where its table is unknown.
-    pub(super) fn open(&mut self, table: &str, columns: &[String], at: At) -> Option<Columns> {
-        if self.seen.len() < 64 && !self.seen.iter().any(|s| s.table == table) {
+    /// What there is of a table; `None`: too many have a header.
+    fn seen(&mut self, table: &str) -> Option<&mut Seen> {
+        let at = self.seen.iter().position(|s| s.table == table).unwrap_or(self.seen.len());
+        if at == self.seen.len() && at < TABLES_MAX {
             self.seen.push(Seen { table: table.into(), ..Seen::default() });
         }
+        self.seen.get_mut(at)
+    }
+
+    /// A block begins; `None` where its table is unknown.
+    pub(super) fn open(&mut self, table: &str, columns: &[String], at: At) -> Option<Columns> {
+        self.seen(table);
         let Some((kind, names)) = TableKind::by_name(table) else {
             self.problem(table, at, "unknown table, skipped (written by a newer tussle?)");
             return None;
@@ -167,8 +198,7 @@ impl Reader {
     /// A block of this table ended, and could be read.
     pub(super) fn closed(&mut self, table: &str, read: bool) {
         let Some(seen) = self.seen.iter_mut().find(|s| s.table == table) else { return };
-        let count = if read { &mut seen.read } else { &mut seen.lost };
-        *count = count.saturating_add(1);
+        seen.add(u32::from(read), u32::from(!read));
     }
 
     /// How much of a table could be read so far.

@@ -179,7 +179,7 @@ fn structs(out: &mut Vec<u8>, values: &[&Map<String, Value>]) {
 pub(super) fn take(bytes: &[u8], columns: usize, rows: usize) -> Option<Vec<Column>> {
     let room = columns.checked_mul(rows)?.checked_add(bytes.len().checked_mul(VALUES_PER_BYTE_MAX)?)?;
     let mut unpacker = Unpacker { rest: bytes, room };
-    let out = (0..columns).map(|_| unpacker.column(rows)).collect::<Option<Vec<_>>>()?;
+    let out = (0..columns).map(|_| unpacker.column(rows, DEPTH_MAX)).collect::<Option<Vec<_>>>()?;
     unpacker.rest.is_empty().then_some(out)
 }
 
@@ -224,35 +224,30 @@ impl Unpacker<'_> {
         Some(())
     }
 
-    /// A column as it lies there, where that is possible.
-    fn column(&mut self, count: usize) -> Option<Column> {
-        match self.rest.first()? {
-            &kind @ (NULL | INT | TEXT) => {
-                self.byte();
-                self.spend(count)?;
-                Some(match kind {
-                    NULL => Column::Nulls(count),
-                    INT => Column::Ints(self.ints(count)?),
-                    _ => self.texts(count)?,
-                })
-            }
-            _ => self.node(count, DEPTH_MAX).map(Column::Values),
+    fn column(&mut self, count: usize, depth: u32) -> Option<Column> {
+        self.spend(count)?;
+        let depth = depth.checked_sub(1)?;
+        match self.byte()? {
+            MIXED => self.mixed(count, depth),
+            kind => self.payload(kind, count, depth),
         }
     }
 
-    fn node(&mut self, count: usize, depth: u32) -> Option<Vec<Value>> {
-        self.spend(count)?;
-        let depth = depth.checked_sub(1)?;
-        let kind = self.byte()?;
-        if kind != MIXED {
-            return self.payload(kind, count, depth);
-        }
+    fn values(&mut self, count: usize, depth: u32) -> Option<Vec<Value>> {
+        Some(self.column(count, depth)?.into_values())
+    }
+
+    fn mixed(&mut self, count: usize, depth: u32) -> Option<Column> {
         let kinds = self.bytes(count)?.to_vec();
+        if let Some(kind) = only_beside_nulls(&kinds) {
+            let (at, n) = numbered(&kinds);
+            return Some(Column::Sparse { at, of: Box::new(self.payload(kind, n, depth)?) });
+        }
         let mut of = (NULL..=STRUCT).map(|_| Vec::new().into_iter()).collect::<Vec<_>>();
         for k in INT..=STRUCT {
             let n = kinds.iter().filter(|x| **x == k).count();
             if n > 0 {
-                of[usize::from(k)] = self.payload(k, n, depth)?.into_iter();
+                of[usize::from(k)] = self.payload(k, n, depth)?.into_values().into_iter();
             }
         }
         let value = |k: &u8| match *k {
@@ -260,21 +255,22 @@ impl Unpacker<'_> {
             FALSE | TRUE => Some(Value::Bool(*k == TRUE)),
             k => of.get_mut(usize::from(k))?.next(),
         };
-        kinds.iter().map(value).collect()
+        kinds.iter().map(value).collect::<Option<_>>().map(Column::Values)
     }
 
-    fn payload(&mut self, kind: u8, count: usize, depth: u32) -> Option<Vec<Value>> {
-        match kind {
-            NULL => Some(vec![Value::Null; count]),
+    fn payload(&mut self, kind: u8, count: usize, depth: u32) -> Option<Column> {
+        let values = match kind {
+            NULL => return Some(Column::Nulls(count)),
+            INT => return self.ints(count).map(Column::Ints),
+            TEXT => return self.texts(count),
+            LIST => return self.lists(count, depth),
             FALSE | TRUE => Some(vec![Value::Bool(kind == TRUE); count]),
-            INT => Some(self.ints(count)?.into_iter().map(Value::from).collect()),
             BELOW => Some(self.ints(count)?.into_iter().map(|n| Value::from(!(n as i64))).collect()),
             FLOAT => (0..count).map(|_| self.float()).collect(),
-            TEXT => self.texts(count)?.into_values(),
-            LIST => self.lists(count, depth),
             STRUCT => self.structs(count, depth),
             _ => None,
-        }
+        };
+        values.map(Column::Values)
     }
 
     fn ints(&mut self, count: usize) -> Option<Vec<u64>> {
@@ -317,18 +313,17 @@ impl Unpacker<'_> {
         whole.then_some(Column::Texts { words, which })
     }
 
-    fn lists(&mut self, count: usize, depth: u32) -> Option<Vec<Value>> {
+    fn lists(&mut self, count: usize, depth: u32) -> Option<Column> {
         if self.byte()? == 1 {
             let n = self.count()?.min(POSITIONS_MAX);
-            let nodes = (0..n).map(|_| self.node(count, depth)).collect::<Option<Vec<_>>>()?;
-            let mut of: Vec<_> = nodes.into_iter().map(Vec::into_iter).collect();
-            let list = |_| of.iter_mut().map(Iterator::next).collect::<Option<Vec<_>>>().map(Value::Array);
-            return (0..count).map(list).collect();
+            let of = (0..n).map(|_| self.column(count, depth)).collect::<Option<Vec<_>>>()?;
+            return Some(Column::Lists(count, of));
         }
         let lengths = self.ints(count)?;
         let total = lengths.iter().try_fold(0usize, |n, l| n.checked_add(usize::try_from(*l).ok()?))?;
-        let mut all = self.node(total, depth)?.into_iter();
-        Some(lengths.into_iter().map(|n| Value::Array(all.by_ref().take(n as usize).collect())).collect())
+        let mut all = self.values(total, depth)?.into_iter();
+        let list = |n: u64| Value::Array(all.by_ref().take(n as usize).collect());
+        Some(Column::Values(lengths.into_iter().map(list).collect()))
     }
 
     fn structs(&mut self, count: usize, depth: u32) -> Option<Vec<Value>> {
@@ -345,7 +340,7 @@ impl Unpacker<'_> {
         }
         let mut of: Vec<Vec<std::vec::IntoIter<Value>>> = Vec::new();
         for (names, rows) in shapes.iter().zip(counts) {
-            let nodes = names.iter().map(|_| self.node(rows, depth)).collect::<Option<Vec<_>>>()?;
+            let nodes = names.iter().map(|_| self.values(rows, depth)).collect::<Option<Vec<_>>>()?;
             of.push(nodes.into_iter().map(Vec::into_iter).collect());
         }
         let one = |w: u64| {
@@ -360,6 +355,23 @@ impl Unpacker<'_> {
     }
 }
 
+/// Which are not null, counted up, and how many these are.
+fn numbered(kinds: &[u8]) -> (Vec<Option<u32>>, usize) {
+    let mut n = 0;
+    let mut at = vec![None; kinds.len()];
+    for (at, _) in at.iter_mut().zip(kinds).filter(|(_, k)| **k != NULL) {
+        *at = Some(n);
+        n += 1;
+    }
+    (at, n as usize)
+}
+
+/// The kind of all values that are not null; booleans have no payload.
+fn only_beside_nulls(kinds: &[u8]) -> Option<u8> {
+    let kind = *kinds.iter().find(|k| **k != NULL)?;
+    (kind >= INT && kinds.iter().all(|k| matches!(*k, NULL) || *k == kind)).then_some(kind)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,7 +382,7 @@ mod tests {
         let mut bytes = Vec::new();
         put(&mut bytes, column);
         let back = take(&bytes, 1, column.len()).unwrap().remove(0);
-        assert_eq!(back.into_values().unwrap(), column);
+        assert_eq!(back.into_values(), column);
         bytes.len()
     }
 

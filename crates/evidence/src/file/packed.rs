@@ -4,6 +4,7 @@ use super::kinds::{At, Columns, Reader};
 use super::{END, Header, OTHER, Tables, pack, split_line};
 use crate::columns::Row;
 use crate::tables::Evidence;
+use crate::threads;
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
@@ -21,6 +22,12 @@ const DEFLATE_RATIO_MAX: u64 = 1_040;
 
 /// Evidence repeats itself at short distance; more effort costs time and gains little (docs/evidence.md).
 const EFFORT: u32 = 3;
+
+/// Bytes of blocks that are worth a thread's while.
+const PART_BYTES_MIN: usize = 256 << 10;
+
+/// Parts that are in memory by themselves, before they become one.
+const PARTS_AT_ONCE: usize = 16;
 
 /// What every header of a block begins with.
 const HEADER_START: &[u8] = b"\n{\"table\":";
@@ -95,12 +102,33 @@ impl<W: Write> Tables for Writer<'_, W> {
 /// another file, so that nothing goes deeper.
 pub(super) fn read(bytes: &[u8], from: usize, inside: bool) -> Reader {
     let mut reader = Reader::default();
-    let (mut at, mut number) = (from, 1);
-    while at < bytes.len() {
-        number += 1;
-        at = step(&mut reader, bytes, At { line: number, byte: at as u64 }, inside);
+    let part = |places: &Vec<At>| {
+        let mut reader = Reader::default();
+        for place in places {
+            step(&mut reader, bytes, *place, inside);
+        }
+        reader
+    };
+    for parts in parts(bytes, from).chunks(PARTS_AT_ONCE) {
+        threads::map(parts, part).into_iter().for_each(|later| reader.join(later));
     }
     reader
+}
+
+/// Where blocks begin, some at a time: each part has so many bytes at least.
+fn parts(bytes: &[u8], from: usize) -> Vec<Vec<At>> {
+    let mut out = vec![Vec::new()];
+    let (mut at, mut line, mut full) = (from, 1, from + PART_BYTES_MIN);
+    while at < bytes.len() {
+        if at >= full {
+            out.push(Vec::new());
+            full = at + PART_BYTES_MIN;
+        }
+        line += 1;
+        out.last_mut().into_iter().for_each(|part| part.push(At { line, byte: at as u64 }));
+        at = peek(bytes, at).map_or_else(|| next_header(bytes, at), |p| p.1);
+    }
+    out
 }
 
 /// Reads the block that begins at `place`; returns where the next one begins.
