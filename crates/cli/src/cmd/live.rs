@@ -180,7 +180,7 @@ fn spent(watching: &Watching, args: &Args) -> String {
     format!(
         "{} samples at {} Hz in {:.1} s of the program's CPU time, {} hits of debug registers, {} wake-ups of \
          threads: cost the program about {share} (budget {:.2}%{paused}; a sample costs {:.1} µs here, a hit \
-         {:.1} µs{wakeup}) -> {}",
+         {:.1} µs, arming a word {:.1} µs{wakeup}; tussle itself ran for {:.2} s while no CPU was idle) -> {}",
         watching.session.counts.samples,
         o.rate_hz,
         o.cpu_ns as f64 / 1e9,
@@ -189,6 +189,8 @@ fn spent(watching: &Watching, args: &Args) -> String {
         100.0 * args.whom.overhead,
         o.cost.sample_ns as f64 / 1e3,
         o.cost.trap_ns as f64 / 1e3,
+        o.cost.arming_ns as f64 / 1e3,
+        o.own_ns as f64 / 1e9,
         args.output.display()
     )
 }

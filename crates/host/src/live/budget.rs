@@ -48,6 +48,8 @@ pub struct Overhead {
     pub switches: u64,
     /// Time for which the clock paused to keep to the budget.
     pub paused_ns: u64,
+    /// CPU time of tussle itself while no CPU was idle.
+    pub own_ns: u64,
     /// CPU time of the watched threads.
     pub cpu_ns: u64,
     /// Share of the watched threads' CPU time; `None` when they had none.
@@ -89,11 +91,18 @@ impl Watching {
         self.taken() * self.cost.sample_ns + self.load.switches_ns
     }
 
+    /// What everything has cost them.
+    fn spent_ns(&self) -> u64 {
+        self.clock_ns() + self.watcher.spent.ns(&self.cost) + self.own.ns()
+    }
+
     /// Debug registers may take what the clock has left of the whole, but for the next four words.
     pub(super) fn has_room_for_registers(&self) -> bool {
         let allowed = (self.cpu_ns() as f64 * self.options.overhead) as u64;
-        let next = (self.cost.arming_ns + self.cost.trap_ns) * WATCHED_MAX as u64;
-        self.clock_ns() + self.watcher.spent.ns(&self.cost) + next < allowed
+        // Who arms waits for each interruption of the other CPU, which takes him twice as long (docs/live.md).
+        let each = 3 * self.cost.arming_ns + self.cost.trap_ns;
+        let next = each * WATCHED_MAX as u64;
+        self.spent_ns() + next < allowed
     }
 
     /// Half of the budget is for samples: where the clock itself costs more, it becomes another one, or pauses.
@@ -182,7 +191,7 @@ impl Watching {
     pub fn overhead(&self) -> Overhead {
         let cpu_ns = self.cpu_ns();
         let spent = self.watcher.spent;
-        let lost = self.clock_ns() + spent.ns(&self.cost);
+        let lost = self.spent_ns();
         Overhead {
             cost: self.cost,
             rate_hz: self.rate_hz,
@@ -191,6 +200,7 @@ impl Watching {
             armings: spent.armings,
             switches: self.load.switches,
             paused_ns: self.all_paused_ns(self.end_ns),
+            own_ns: self.own.ns(),
             cpu_ns,
             share: (cpu_ns > 0).then(|| lost as f64 / cpu_ns as f64),
         }

@@ -1,8 +1,10 @@
 //! What a sample and a debug register's hit cost the watched thread, measured on this thread before watching.
 
-use super::event::{Attr, BREAKPOINT, CPU_CLOCK, Event, Ring, SOFTWARE, TIMES, flag, thread_ns};
+use super::arming;
+use super::event::{Attr, BREAKPOINT, CPU_CLOCK, Event, Ring, SOFTWARE, TIMES, flag, now_ns, thread_ns};
 use super::pmu::Precise;
 use std::hint::black_box;
+use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tussle_live::confirm::WATCHED_MAX;
 use tussle_live::decode;
@@ -12,6 +14,7 @@ use tussle_perf::attr::bit;
 /// Assumed where it cannot be measured, and the least that is believed: nanoseconds.
 const SAMPLE_MIN_NS: u64 = 1_000;
 const TRAP_MIN_NS: u64 = 2_000;
+const ARMING_MIN_NS: u64 = 2_000;
 /// Assumed where it cannot be measured.
 const SWITCH_NS: u64 = 2_000;
 
@@ -22,7 +25,7 @@ pub struct Cost {
     pub sample_ns: u64,
     /// Of one hit of a debug register.
     pub trap_ns: u64,
-    /// Of arming and disarming, whether or not something hits.
+    /// Of arming and disarming a word, whether or not something hits.
     pub arming_ns: u64,
     /// Of taking a thread's clock down and setting it up again, each time that the thread sleeps and wakes.
     pub switch_ns: u64,
@@ -43,7 +46,8 @@ pub(super) enum Of<'a> {
 
 /// Measures all of them, for a clock of the period that goes with the cost of a sample; takes some tenths of a second.
 pub(super) fn measure(of: Of, period_ns: impl Fn(u64) -> u64) -> Cost {
-    let (trap_ns, arming_ns) = trap().unwrap_or((TRAP_MIN_NS, TRAP_MIN_NS));
+    let trap_ns = trap().unwrap_or(0).max(TRAP_MIN_NS);
+    let arming_ns = arming::per_word().unwrap_or(0).max(ARMING_MIN_NS);
     let sample_ns = match of {
         Of::Precise(events) => precise(events).unwrap_or(PRECISE_NS),
         _ => sample(of).unwrap_or(0),
@@ -60,19 +64,7 @@ pub(super) fn measure(of: Of, period_ns: impl Fn(u64) -> u64) -> Cost {
         Of::Kernel => 0,
         _ => per_switch(&armed()).unwrap_or(SWITCH_NS),
     };
-    Cost { sample_ns, trap_ns: trap_ns.max(TRAP_MIN_NS), arming_ns, switch_ns, armed_switch_ns }
-}
-
-/// In the kernel: it fills memory with zeros.
-fn read_zeros() -> u64 {
-    use std::io::Read;
-    let Ok(mut zeros) = std::fs::File::open("/dev/zero") else { return 0 };
-    let mut buffer = vec![1u8; 1 << 16];
-    let begin = thread_ns();
-    for _ in 0..1_000 {
-        let _ = zeros.read(&mut buffer);
-    }
-    thread_ns() - begin
+    Cost { sample_ns, trap_ns, arming_ns, switch_ns, armed_switch_ns }
 }
 
 fn spin() -> u64 {
@@ -84,34 +76,84 @@ fn spin() -> u64 {
     thread_ns() - begin
 }
 
-/// The same work with and without a clock of 20 kHz, in turns; the median difference per sample.
+/// Memory that a piece of work goes over: as real work does, it takes the caches from the kernel's code in between.
+const WORK_BYTES: usize = 1 << 20;
+/// Of the clock whose samples are measured. At 20 kHz they cost half as much: what they need stays in the caches.
+const MEASURED_PERIOD_NS: u64 = 250_000;
+
+/// The same work with and without a clock of 4 kHz, in turns; what a sample costs on average.
 fn sample(of: Of) -> Option<u64> {
-    const PERIOD_NS: u64 = 50_000;
-    let (layout, flags, work): (_, _, fn() -> u64) = match of {
-        Of::Program | Of::Precise(_) => (decode::attr(), flag::EXCLUDE_KERNEL, spin),
-        Of::Kernel => (decode::kernel_attr(), flag::EXCLUDE_USER | flag::EXCLUDE_CALLCHAIN_USER, read_zeros),
+    let (layout, flags) = match of {
+        Of::Program | Of::Precise(_) => (decode::attr(), flag::EXCLUDE_KERNEL),
+        Of::Kernel => (decode::kernel_attr(), flag::EXCLUDE_USER | flag::EXCLUDE_CALLCHAIN_USER),
     };
     let attr = Attr {
         kind: SOFTWARE,
         config: CPU_CLOCK,
-        sample_period: PERIOD_NS,
+        sample_period: MEASURED_PERIOD_NS,
         sample_type: layout.sample_type,
         sample_regs_user: layout.sample_regs_user,
         sample_regs_intr: layout.sample_regs_intr,
-        flags: flags | flag::EXCLUDE_HV,
+        flags: flags | flag::EXCLUDE_HV | flag::DISABLED,
         ..Attr::default()
     };
-    let mut found: Vec<u64> = Vec::new();
-    for _ in 0..7 {
-        let free = work();
-        let event = Event::open(&attr, 0, -1).ok()?;
-        let ring = Ring::new(&event, 16).ok()?;
-        let sampled = work();
-        drop((ring, event));
-        found.push(sampled.saturating_sub(free) * PERIOD_NS / sampled.max(1));
+    let event = Event::open(&attr, 0, -1).ok()?;
+    let ring = Ring::new(&event, 16).ok()?;
+    let (mut buffer, mut records) = (vec![1u8; WORK_BYTES], Vec::new());
+    // In the kernel: it fills memory with zeros.
+    let mut zeros = std::fs::File::open("/dev/zero").ok().filter(|_| matches!(of, Of::Kernel));
+    let mut piece = || match &mut zeros {
+        Some(zeros) => _ = zeros.read(&mut buffer),
+        None => black_box(&mut buffer).iter_mut().step_by(8).for_each(|b| *b = b.wrapping_add(1)),
+    };
+    let mut done = [Done::default(); 2];
+    for turn in 0..SAMPLED_TURNS {
+        let on = turn % 2 == 1;
+        if on { event.enable() } else { event.disable() }.ok()?;
+        let until = now_ns() + SAMPLED_TURN_NS;
+        while now_ns() < until {
+            done[usize::from(on)].add(&mut piece);
+        }
+        ring.drain(&mut records);
+        records.clear();
     }
-    found.sort_unstable();
-    Some(found[found.len() / 2])
+    let [free, sampled] = done;
+    Some(AFTERWARDS * sampled.lost_ns(free)? * MEASURED_PERIOD_NS / sampled.ns.max(1))
+}
+
+/// A program whose work is less even than this loses as much again: its caches are filled anew afterwards. Redis lost
+/// 51 µs for each sample where 25 were measured (docs/live.md).
+const AFTERWARDS: u64 = 2;
+
+/// The clock is on and off for so long, in turns.
+const SAMPLED_TURN_NS: u64 = 5_000_000;
+const SAMPLED_TURNS: usize = 64;
+
+/// Pieces of work, and the CPU time that they took.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Done {
+    pieces: u64,
+    pub ns: u64,
+}
+
+impl Done {
+    /// One piece more.
+    pub fn add(&mut self, piece: impl FnOnce()) {
+        let begin = thread_ns();
+        piece();
+        *self = Done { pieces: self.pieces + 1, ns: self.ns + thread_ns() - begin };
+    }
+
+    /// Other pieces, too.
+    pub fn join(&mut self, other: Done) {
+        *self = Done { pieces: self.pieces + other.pieces, ns: self.ns + other.ns };
+    }
+
+    /// By how much it took longer than as many pieces that were left alone; `None` where there were none.
+    pub fn lost_ns(self, free: Done) -> Option<u64> {
+        let expected = u128::from(free.ns) * u128::from(self.pieces);
+        Some(self.ns.saturating_sub(expected.checked_div(u128::from(free.pieces))? as u64))
+    }
 }
 
 /// The same work with and without precise events, in turns; the median difference per sample that came.
@@ -204,7 +246,17 @@ fn ping_pong(events: &[Attr]) -> Option<u64> {
     Some((other? + own?) / (2 * TURNS))
 }
 
-fn stay_on(cpu: i32) {
+/// CPUs on which the calling thread may run.
+pub(super) fn allowed() -> Vec<i32> {
+    // SAFETY: a plain set of bits, which the kernel fills.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
+        (0..libc::CPU_SETSIZE).filter(|cpu| libc::CPU_ISSET(*cpu as usize, &set)).collect()
+    }
+}
+
+pub(super) fn stay_on(cpu: i32) {
     // SAFETY: a plain set of bits, of the calling thread alone.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -213,18 +265,11 @@ fn stay_on(cpu: i32) {
     }
 }
 
-/// Hits of a register that stays armed, and arming without a hit.
-fn trap() -> Option<(u64, u64)> {
+/// A hit of a register that stays armed.
+fn trap() -> Option<u64> {
     static WORD: AtomicU64 = AtomicU64::new(0);
     const HITS: u64 = 100;
     let attr = watching(WORD.as_ptr() as u64, false);
-    // Most of it is ours; the watched thread is interrupted a few times. This is the most that it can lose.
-    let begin = thread_ns();
-    for _ in 0..10 {
-        let event = Event::open(&attr, 0, -1).ok()?;
-        event.once().ok()?;
-    }
-    let arming_ns = (thread_ns() - begin) / 10;
     let event = Event::open(&Attr { flags: attr.flags & !flag::DISABLED, ..attr }, 0, -1).ok()?;
     let ring = Ring::new(&event, 8).ok()?;
     let begin = thread_ns();
@@ -233,7 +278,7 @@ fn trap() -> Option<(u64, u64)> {
     }
     let trap_ns = (thread_ns() - begin) / HITS;
     drop((ring, event));
-    Some((trap_ns, arming_ns))
+    Some(trap_ns)
 }
 
 /// What the samples of hits hold.

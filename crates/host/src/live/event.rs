@@ -35,6 +35,8 @@ pub(super) const CPU_CLOCK: u64 = 0;
 pub(super) const TIMES: u64 = 3;
 
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
+const IOC_ENABLE: libc::c_ulong = 0x2400;
+const IOC_DISABLE: libc::c_ulong = 0x2401;
 const IOC_REFRESH: libc::c_ulong = 0x2402;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 
@@ -103,6 +105,16 @@ impl Event {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
+    }
+
+    /// Counts and samples from now on.
+    pub fn enable(&self) -> io::Result<()> {
+        self.control(IOC_ENABLE, 0)
+    }
+
+    /// No longer.
+    pub fn disable(&self) -> io::Result<()> {
+        self.control(IOC_DISABLE, 0)
     }
 
     /// Enables it until it has overflowed once.

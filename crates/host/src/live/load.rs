@@ -7,6 +7,8 @@ use tussle_live::session::Session;
 
 /// Threads are read so often at most, nanoseconds; more for many of them.
 const PAUSE_NS: u64 = 50_000_000;
+/// The same where it does not decide when the clock pauses.
+const PAUSE_OF_CPUS_NS: u64 = 250_000_000;
 const PAUSE_PER_THREAD_NS: u64 = 500_000;
 
 /// What a clock does to a thread that runs.
@@ -48,7 +50,9 @@ impl Load {
                 self.add(t.tid, told, clock);
             }
         }
-        self.next_ns = now_ns + PAUSE_NS.max(threads * PAUSE_PER_THREAD_NS);
+        let often = clock.is_none_or(|c| c.switch_ns > 0);
+        let pause_ns = if often { PAUSE_NS } else { PAUSE_OF_CPUS_NS };
+        self.next_ns = now_ns + pause_ns.max(threads * PAUSE_PER_THREAD_NS);
     }
 
     fn add(&mut self, tid: u32, told: (u64, u64), clock: Option<Ticking>) {

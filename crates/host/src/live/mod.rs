@@ -1,6 +1,7 @@
 //! Watching running programs: perf's software clock, debug registers, `/proc`. Never `ptrace`, never a write to the
 //! watched process.
 
+mod arming;
 mod budget;
 mod clock;
 mod command;
@@ -9,6 +10,7 @@ mod error;
 mod event;
 mod kernel;
 mod load;
+mod own;
 mod pmu;
 mod target;
 mod watch;
@@ -22,6 +24,7 @@ use budget::rate;
 use clock::Clock;
 use command::Waiting;
 use load::Load;
+use own::Own;
 use pmu::Choice;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -42,8 +45,12 @@ pub const RATE_HZ: u64 = 4_000;
 /// The least that makes sense.
 const RATE_HZ_MIN: u64 = 50;
 
-/// Rings are read so often at least.
-const TICK: Duration = Duration::from_millis(20);
+/// Rings are read so often at least, and more often where the clock has to pause in between: waking up costs, too.
+const TICK: Duration = Duration::from_millis(50);
+const TICK_OF_BURSTS: Duration = Duration::from_millis(20);
+
+/// Words are armed within so long of each other.
+const BETWEEN_ARMINGS_NS: u64 = 5_000_000;
 
 /// The kernel may take so long to write a record after it looked at the clock.
 const LATE_NS: u64 = 1_000_000;
@@ -104,6 +111,7 @@ pub struct Watching {
     clock: Clock,
     watcher: Watcher,
     load: Load,
+    own: Own,
     way: Way,
     /// Since when the clock pauses.
     paused_at_ns: Option<u64>,
@@ -192,6 +200,7 @@ impl Watching {
             clock,
             watcher: Watcher::new(now.as_nanos() as u64, begin_ns),
             load: Load::default(),
+            own: Own::new(),
             way: Way::Threads,
             paused_at_ns: None,
             paused_ns: 0,
@@ -250,12 +259,13 @@ impl Watching {
         while event::now_ns() < until {
             let before = event::now_ns();
             if self.may_watch(before) {
-                // A random moment within about a tick.
-                let pause = self.watcher.random.below(TICK.as_nanos() as u64 / 4);
+                let pause = self.watcher.random.below(BETWEEN_ARMINGS_NS);
                 std::thread::sleep(Duration::from_nanos(pause));
+                self.own.woke();
                 self.watcher.once(&mut self.session, &mut self.procs);
             } else {
-                std::thread::sleep(TICK.min(Duration::from_nanos(until - before)));
+                std::thread::sleep(self.tick().min(Duration::from_nanos(until - before)));
+                self.own.woke();
             }
             self.collect(event::now_ns().saturating_sub(LATE_NS));
             self.keep_to_budget();
@@ -265,6 +275,10 @@ impl Watching {
         }
         self.note_ends();
         self.end_ns = event::now_ns();
+    }
+
+    fn tick(&self) -> Duration {
+        if self.way == Way::Bursts { TICK_OF_BURSTS } else { TICK }
     }
 
     /// While the clock pauses, nobody tells who ends.
@@ -349,6 +363,8 @@ impl Watching {
             format!("rate={}", o.rate_hz),
             format!("overhead={share} of {:.2}%", 100.0 * self.options.overhead),
             format!("hits={}", o.hits),
+            format!("armings={}", o.armings),
+            format!("own={:.3}s", o.own_ns as f64 / 1e9),
             format!("paused={:.1}s", o.paused_ns as f64 / 1e9),
         ];
         flags.extend(self.session.kernel.as_ref().map(|k| format!("idle={}", k.idle)));
