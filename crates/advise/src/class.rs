@@ -168,9 +168,13 @@ fn holder_of(table: &TypeTable, ty: TypeId, mut a: u64, mut b: u64) -> Option<St
 /// All groups of an evidence, the costliest first; those of [`Class::Small`] are among them.
 pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judged<'a>> {
     let sampled = e.run.unit.by_share();
-    let judged = |group: Group<'a>| match sampled {
-        true => Judged { class: Class::of_samples(&group.cost, group.accesses), group },
-        false => Judged { class: Class::of(&group.cost), group },
+    let judged = |group: Group<'a>| {
+        let class = match sampled {
+            true => Class::of_samples(&group.cost, group.accesses),
+            false => Class::of(&group.cost),
+        };
+        let class = if class.may_gain() && group.is_one_lock() { Class::SameBytes } else { class };
+        Judged { class, group }
     };
     let mut out: Vec<Judged<'a>> =
         groups(e, namer, seen.lines.iter().take(LINES_MAX)).into_iter().map(judged).collect();

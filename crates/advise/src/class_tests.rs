@@ -46,6 +46,33 @@ fn a_fight_spread_over_many_nodes_is_one_case() {
     assert_eq!(judged[0].group.title(), "struct node.in \u{27f7} struct node.out");
 }
 
+/// Readers count in one word of a rwlock and look at another: both are the C library's. Two locks on one line part.
+#[test]
+fn the_insides_of_a_lock_are_nobodys_to_move() {
+    let judged = |locks: u64| {
+        let mut s = Sample::new(1000);
+        let main = s.thread("main", None);
+        let start = s.code("worker", "w.c", 3, &[]);
+        let long = s.long();
+        let inside = s.structure("rwlock", 32, &[("readers", long, 0), ("writer", long, 8)]);
+        let ty = s.typedef("pthread_rwlock_t", inside);
+        for i in 0..locks {
+            let o = s.global(&format!("lock{i}"), 0x1000 + 32 * i, 32, Some(ty), 8);
+            for _ in 0..2 {
+                let worker = s.worker(main, start);
+                s.access(o, 0, 8, worker, (0, 50_000), [0, 0, 10_000]);
+                s.access(o, 8, 8, worker, (0, 50_000), [20_000, 0, 0]);
+            }
+        }
+        let e = s.evidence();
+        let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
+        let judged = judge(&e, &namer, &seen);
+        (judged[0].class, judged[0].group.cost.removable_share() >= HELPS_SHARE_MIN)
+    };
+    assert_eq!(judged(1), (Class::SameBytes, true));
+    assert_eq!(judged(2), (Class::LayoutHelps, true));
+}
+
 #[test]
 fn an_empty_evidence_says_nothing() {
     assert!(blind(&Sample::new(1000).evidence()).is_some());

@@ -55,6 +55,8 @@ pub struct FieldName {
     pub index: Option<u64>,
     /// 0 to 1: the certainty of the object's type, halved where union members cannot be told apart.
     pub certainty: f32,
+    /// It is of a synchronisation type: what lies inside of it is nobody's to move.
+    pub opaque: bool,
 }
 
 /// Names one range; build a [`Namer`] for many.
@@ -117,12 +119,13 @@ impl<'a> Namer<'a> {
                 leaf: None,
                 index: None,
                 certainty: 0.0,
+                opaque: false,
             };
         };
         let root = self.root(o);
         let Some(ty) = o.ty else {
             let path = self.untyped(object, o, root, offset, size);
-            return FieldName { path, leaf: None, index: None, certainty: 0.0 };
+            return FieldName { path, leaf: None, index: None, certainty: 0.0, opaque: false };
         };
         let table = &self.evidence.types;
         let said = self.said.get(&(object, offset)).map(Vec::as_slice).unwrap_or(&[]);
@@ -139,6 +142,7 @@ impl<'a> Namer<'a> {
                     leaf: None,
                     index: None,
                     certainty: 0.0,
+                    opaque: false,
                 };
             }
             if first != last {
@@ -147,6 +151,7 @@ impl<'a> Namer<'a> {
                     leaf: None,
                     index: Some(first),
                     certainty: o.confidence,
+                    opaque: false,
                 };
             }
             index = Some(first);
@@ -158,7 +163,7 @@ impl<'a> Namer<'a> {
         if !r.is_field && o.count <= 1 && stride > 0 && offset >= stride {
             // A block may be longer than the struct at its start.
             let path = bytes_text(&format!("behind {root}"), offset, size);
-            return FieldName { path, leaf: None, index: None, certainty: o.confidence };
+            return FieldName { path, leaf: None, index: None, certainty: o.confidence, opaque: false };
         }
         let halves = if r.ambiguous { 0.5 } else { 1.0 };
         FieldName {
@@ -166,6 +171,7 @@ impl<'a> Namer<'a> {
             leaf: r.is_field.then_some(r.exact),
             index: index.or(r.index),
             certainty: o.confidence * halves,
+            opaque: r.opaque,
         }
     }
 
@@ -234,6 +240,7 @@ struct Found {
     index: Option<u64>,
     ambiguous: bool,
     is_field: bool,
+    opaque: bool,
     /// Start and size of the leaf relative to the visited type.
     leaf: (u64, u64),
 }
@@ -246,13 +253,14 @@ impl Found {
             index: None,
             ambiguous: false,
             is_field: true,
+            opaque: false,
             leaf: (0, size),
         }
     }
 
     fn text(path: String, ambiguous: bool, is_field: bool) -> Found {
         let exact = path.clone();
-        Found { path, exact, index: None, ambiguous, is_field, leaf: (0, 0) }
+        Found { path, exact, index: None, ambiguous, is_field, opaque: false, leaf: (0, 0) }
     }
 
     fn under(mut self, name: Option<&str>, exact: Option<&str>, at: u64) -> Found {
@@ -304,8 +312,9 @@ impl<'a> Resolve<'a> {
 
     fn visit(&self, id: TypeId, offset: u64, size: u64, depth: usize) -> Found {
         self.left.set(self.left.get().saturating_sub(1));
-        if depth > DEPTH_MAX || self.left.get() == 0 || self.opaque(id) {
-            return Found::whole(self.table.size(id).unwrap_or(0));
+        let opaque = self.opaque(id);
+        if depth > DEPTH_MAX || self.left.get() == 0 || opaque {
+            return Found { opaque, ..Found::whole(self.table.size(id).unwrap_or(0)) };
         }
         let id = self.table.strip(id);
         match self.table.get(id) {

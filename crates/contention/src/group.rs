@@ -57,6 +57,8 @@ pub struct FieldUse {
     pub size: u64,
     /// Certainty of the name, 0 to 1.
     pub certainty: f32,
+    /// It is of a synchronisation type.
+    pub opaque: bool,
     /// Lowest and highest element, for arrays.
     pub elements: Option<(u64, u64)>,
     /// What was done to it.
@@ -186,6 +188,7 @@ fn field(
             offset: part.range.offset,
             size: u64::from(part.range.size),
             certainty: name.certainty,
+            opaque: name.opaque,
             elements: None,
             counts: Counts::default(),
             actors: BTreeMap::new(),
@@ -276,6 +279,13 @@ impl Group<'_> {
             ids.dedup();
         }
         ids
+    }
+
+    /// Threads fight for one lock and nothing beside it: no layout of the program's changes what lies inside.
+    pub fn is_one_lock(&self) -> bool {
+        let [field] = self.fields.as_slice() else { return false };
+        let one_element = field.elements.is_none_or(|(low, high)| low == high);
+        field.opaque && one_element && self.lines.iter().all(|l| l.objects().len() == 1)
     }
 
     /// Ids of the objects, those of the worst line first.

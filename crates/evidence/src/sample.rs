@@ -98,6 +98,11 @@ impl Sample {
         self.evidence.types.push(Type::Aggregate(aggregate))
     }
 
+    /// Another name of a type.
+    pub fn typedef(&mut self, name: &str, to: TypeId) -> TypeId {
+        self.evidence.types.push(Type::Typedef { name: name.into(), to })
+    }
+
     /// A heap object of `count` elements of `ty`, from `malloc` at `site`.
     pub fn heap(
         &mut self,
