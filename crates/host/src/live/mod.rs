@@ -299,7 +299,8 @@ impl Watching {
         self.options.confirm
             && self.watcher.refused.is_none()
             && passed > FIRST_WATCH_NS
-            && self.has_room_for_registers()
+            // Once in any case: whether the kernel lets words be watched is worth it.
+            && (self.has_room_for_registers() || self.watcher.spent.armings == 0)
             && self.session.lines.all().any(|l| l.1.shared())
     }
 
