@@ -59,6 +59,13 @@ pub struct FieldName {
     pub opaque: bool,
 }
 
+impl FieldName {
+    /// Of bytes that are no field that is known.
+    fn unknown(path: String, certainty: f32) -> FieldName {
+        FieldName { path, leaf: None, index: None, certainty, opaque: false }
+    }
+}
+
 /// Names one range; build a [`Namer`] for many.
 pub fn field_path(evidence: &Evidence, object: u32, offset: u64, size: u64) -> FieldName {
     Namer::new(evidence).name(object, offset, size)
@@ -114,18 +121,12 @@ impl<'a> Namer<'a> {
     /// Name of `size` bytes at `offset` from the start of `object`.
     pub fn name(&self, object: u32, offset: u64, size: u64) -> FieldName {
         let Some(o) = self.evidence.objects.get(object as usize) else {
-            return FieldName {
-                path: bytes_text("?", offset, size),
-                leaf: None,
-                index: None,
-                certainty: 0.0,
-                opaque: false,
-            };
+            return FieldName::unknown(bytes_text("?", offset, size), 0.0);
         };
         let root = self.root(o);
         let Some(ty) = o.ty else {
             let path = self.untyped(object, o, root, offset, size);
-            return FieldName { path, leaf: None, index: None, certainty: 0.0, opaque: false };
+            return FieldName::unknown(path, 0.0);
         };
         let table = &self.evidence.types;
         let said = self.said.get(&(object, offset)).map(Vec::as_slice).unwrap_or(&[]);
@@ -137,22 +138,10 @@ impl<'a> Namer<'a> {
             let (first, last) = (offset / stride, offset.saturating_add(size.max(1) - 1) / stride);
             prefix = "[]".into();
             if first >= o.count {
-                return FieldName {
-                    path: bytes_text(&root, offset, size),
-                    leaf: None,
-                    index: None,
-                    certainty: 0.0,
-                    opaque: false,
-                };
+                return FieldName::unknown(bytes_text(&root, offset, size), 0.0);
             }
             if first != last {
-                return FieldName {
-                    path: root + "[]",
-                    leaf: None,
-                    index: Some(first),
-                    certainty: o.confidence,
-                    opaque: false,
-                };
+                return FieldName { index: Some(first), ..FieldName::unknown(root + "[]", o.confidence) };
             }
             index = Some(first);
             at = offset % stride;
@@ -163,7 +152,7 @@ impl<'a> Namer<'a> {
         if !r.is_field && o.count <= 1 && stride > 0 && offset >= stride {
             // A block may be longer than the struct at its start.
             let path = bytes_text(&format!("behind {root}"), offset, size);
-            return FieldName { path, leaf: None, index: None, certainty: o.confidence, opaque: false };
+            return FieldName::unknown(path, o.confidence);
         }
         let halves = if r.ambiguous { 0.5 } else { 1.0 };
         FieldName {

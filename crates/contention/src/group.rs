@@ -69,6 +69,13 @@ pub struct FieldUse {
     pub weight: f64,
 }
 
+impl FieldUse {
+    /// No array's, or one element of it.
+    fn is_one(&self) -> bool {
+        self.elements.is_none_or(|(low, high)| low == high)
+    }
+}
+
 /// Groups lines, worst group first.
 pub fn groups<'a>(
     e: &Evidence,
@@ -262,8 +269,7 @@ impl Group<'_> {
             return self.fields.first().map(|f| f.path.clone()).unwrap_or_default();
         };
         let (a, b) = (&self.fields[a], &self.fields[b]);
-        let one_element = a.elements.is_none_or(|(low, high)| low == high);
-        match a.path == b.path && (one_element || !self.can_part()) {
+        match a.path == b.path && (a.is_one() || !self.can_part()) {
             true => a.path.clone(),
             false => format!("{} \u{27f7} {}", a.path, b.path),
         }
@@ -284,8 +290,7 @@ impl Group<'_> {
     /// Threads fight for one lock and nothing beside it: no layout of the program's changes what lies inside.
     pub fn is_one_lock(&self) -> bool {
         let [field] = self.fields.as_slice() else { return false };
-        let one_element = field.elements.is_none_or(|(low, high)| low == high);
-        field.opaque && one_element && self.lines.iter().all(|l| l.objects().len() == 1)
+        field.opaque && field.is_one() && self.lines.iter().all(|l| l.objects().len() == 1)
     }
 
     /// Ids of the objects, those of the worst line first.

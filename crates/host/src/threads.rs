@@ -22,7 +22,7 @@ pub fn cpus() -> u32 {
 }
 
 /// Numbers of the CPUs that the calling thread may use; empty where the system does not tell.
-fn usable() -> Vec<usize> {
+pub fn usable() -> Vec<usize> {
     // SAFETY: cpu_set_t is plain data, and the call is given its size.
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
@@ -40,14 +40,20 @@ pub fn first_cpu() -> Option<usize> {
 
 /// Binds the calling thread to the `index`-th CPU that this process may use. False when that is not possible.
 pub fn bind(index: u32) -> bool {
-    let size = std::mem::size_of::<libc::cpu_set_t>();
     let usable = usable();
-    let Some(&cpu) = usable.get(index as usize % usable.len().max(1)) else { return false };
-    // SAFETY: cpu_set_t is plain data, and the call is given its size.
+    usable.get(index as usize % usable.len().max(1)).is_some_and(|cpu| bind_to(*cpu))
+}
+
+/// Binds the calling thread to the CPU of this number. False when that is not possible.
+pub fn bind_to(cpu: usize) -> bool {
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return false;
+    }
+    // SAFETY: cpu_set_t is plain data that has the number, and the call is given its size.
     unsafe {
         let mut one: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut one);
-        libc::sched_setaffinity(0, size, &one) == 0
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &one) == 0
     }
 }
 

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::bench::machine;
+use crate::threads;
 
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,7 +241,7 @@ unsafe impl Sync for Region {}
 impl Ground {
     fn new(workload: Workload, setting: Setting) -> io::Result<Ground> {
         let mut ground =
-            Ground { workload, setting, file: None, semaphore: None, region: None, cpus: allowed_cpus() };
+            Ground { workload, setting, file: None, semaphore: None, region: None, cpus: threads::usable() };
         if workload == Workload::PageFault2 {
             // SAFETY: a constant name; the descriptor is owned by `ground`.
             let file = unsafe { libc::memfd_create(c"tussle".as_ptr(), libc::MFD_CLOEXEC) };
@@ -329,12 +330,7 @@ impl Ground {
         if self.cpus.is_empty() || matches!(self.workload, Workload::ExecStorm | Workload::ForkStorm) {
             return;
         }
-        // SAFETY: an all-zero set is valid; the index comes from such a set.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(self.cpus[task % self.cpus.len()], &mut set);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
-        }
+        threads::bind_to(self.cpus[task % self.cpus.len()]);
     }
 
     fn take_and_release(&self) -> io::Result<()> {
@@ -383,17 +379,6 @@ fn touch(at: *mut u8, bytes: usize, shared: &Shared, counter: &AtomicU64) {
         if shared.stop().load(Ordering::Relaxed) {
             break;
         }
-    }
-}
-
-fn allowed_cpus() -> Vec<usize> {
-    // SAFETY: the call fills the set or fails; every index is inside of it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
-            return Vec::new();
-        }
-        (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect()
     }
 }
 

@@ -197,8 +197,7 @@ impl Reader {
 
     /// A block of this table ended, and could be read.
     pub(super) fn closed(&mut self, table: &str, read: bool) {
-        let Some(seen) = self.seen.iter_mut().find(|s| s.table == table) else { return };
-        seen.add(u32::from(read), u32::from(!read));
+        self.seen(table).into_iter().for_each(|s| s.add(u32::from(read), u32::from(!read)));
     }
 
     /// How much of a table could be read so far.

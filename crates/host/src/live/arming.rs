@@ -1,12 +1,12 @@
 //! What arming words costs a thread that runs on another CPU meanwhile: the kernel interrupts that CPU each time that
 //! it opens, reads or closes one.
 
-use super::cost::{Done, allowed, stay_on, watching};
-use super::event::Event;
+use super::breakpoint;
+use super::pieces::Done;
+use crate::threads::{bind_to, usable};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tussle_live::confirm::WATCHED_MAX;
 
 /// Words are armed for so long, and left alone, in turns.
 const TURN: Duration = Duration::from_millis(10);
@@ -25,14 +25,14 @@ struct State {
 /// Nanoseconds of the thread's time per word; `None` where the kernel refuses, or where there is one CPU only.
 pub(super) fn per_word() -> Option<u64> {
     let state = State::default();
-    let [here, there, ..] = allowed()[..] else { return None };
+    let [here, there, ..] = usable()[..] else { return None };
     let (done, words) = std::thread::scope(|scope| {
         let working = scope.spawn(|| {
-            stay_on(there);
+            bind_to(there);
             work(&state)
         });
         let arming = scope.spawn(|| {
-            stay_on(here);
+            bind_to(here);
             let words = arm_in_turns(&state);
             state.end.store(true, Relaxed);
             words
@@ -66,18 +66,12 @@ fn arm_in_turns(state: &State) -> Option<u64> {
     Some(words)
 }
 
-/// As [`super::watch`] arms them; nobody touches these.
+/// Words that nobody touches, once.
 fn arm(tid: u32) -> Option<u64> {
-    static WORDS: [AtomicU64; WATCHED_MAX] = [const { AtomicU64::new(0) }; WATCHED_MAX];
-    let open = |w: &AtomicU64| {
-        let event = Event::open(&watching(w.as_ptr() as u64, true), tid, -1).ok()?;
-        event.once().ok()?;
-        Some(event)
-    };
-    let events = WORDS.iter().map(open).collect::<Option<Vec<Event>>>()?;
+    let armed = breakpoint::arm(breakpoint::untouched().into_iter(), tid, -1).ok()?;
     std::thread::sleep(WINDOW);
-    events.iter().for_each(|e| _ = e.count());
-    Some(events.len() as u64)
+    armed.events.iter().for_each(|e| _ = e.count());
+    Some(armed.events.len() as u64)
 }
 
 /// Works in pieces until the end; what it did while nothing was armed, and while something was.

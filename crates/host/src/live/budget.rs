@@ -16,6 +16,10 @@ use tussle_live::confirm::WATCHED_MAX;
 use tussle_live::decode;
 use tussle_live::session::Target;
 
+/// It is looked at so often what the threads did; less often where that does not decide when the clock pauses.
+const LOOK_NS: u64 = 50_000_000;
+const LOOK_OF_CPUS_NS: u64 = 250_000_000;
+
 /// The clock may cost so much before it has to pause.
 const SLACK_NS: u64 = 2_000_000;
 
@@ -111,9 +115,12 @@ impl Watching {
             return;
         }
         let (now, on) = (event::now_ns(), self.paused_at_ns.is_none());
-        let switch_ns = if self.way == Way::Cpus { 0 } else { self.cost.switch_ns };
+        let (switch_ns, pause_ns) = match self.way {
+            Way::Cpus => (0, LOOK_OF_CPUS_NS),
+            _ => (self.cost.switch_ns, LOOK_NS),
+        };
         let ticking = Ticking { rate_hz: self.rate_hz, switch_ns };
-        self.load.read(&self.session, now, on.then_some(ticking));
+        self.load.read(&self.session, (now, pause_ns), on.then_some(ticking));
         if self.way == Way::Cpus {
             // Its rate is what the budget has room for.
             return;

@@ -1,14 +1,15 @@
 //! What a sample and a debug register's hit cost the watched thread, measured on this thread before watching.
 
 use super::arming;
-use super::event::{Attr, BREAKPOINT, CPU_CLOCK, Event, Ring, SOFTWARE, TIMES, flag, now_ns, thread_ns};
+use super::breakpoint::{self, watching};
+use super::event::{Attr, CPU_CLOCK, Event, Ring, SOFTWARE, flag, now_ns, thread_ns};
+use super::pieces::Done;
 use super::pmu::Precise;
+use crate::threads::bind_to;
 use std::hint::black_box;
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tussle_live::confirm::WATCHED_MAX;
 use tussle_live::decode;
-use tussle_live::registers::SAMPLED;
 use tussle_perf::attr::bit;
 
 /// Assumed where it cannot be measured, and the least that is believed: nanoseconds.
@@ -62,7 +63,7 @@ pub(super) fn measure(of: Of, period_ns: impl Fn(u64) -> u64) -> Cost {
     };
     let armed_switch_ns = match of {
         Of::Kernel => 0,
-        _ => per_switch(&armed()).unwrap_or(SWITCH_NS),
+        _ => per_switch(&breakpoint::untouched().map(at_once)).unwrap_or(SWITCH_NS),
     };
     Cost { sample_ns, trap_ns, arming_ns, switch_ns, armed_switch_ns }
 }
@@ -80,6 +81,14 @@ fn spin() -> u64 {
 const WORK_BYTES: usize = 1 << 20;
 /// Of the clock whose samples are measured. At 20 kHz they cost half as much: what they need stays in the caches.
 const MEASURED_PERIOD_NS: u64 = 250_000;
+
+/// The clock is on and off for so long, in turns.
+const SAMPLED_TURN_NS: u64 = 5_000_000;
+const SAMPLED_TURNS: usize = 64;
+
+/// A program whose work is less even than this loses as much again: its caches are filled anew afterwards. Redis lost
+/// 51 µs for each sample where 25 were measured (docs/live.md).
+const AFTERWARDS: u64 = 2;
 
 /// The same work with and without a clock of 4 kHz, in turns; what a sample costs on average.
 fn sample(of: Of) -> Option<u64> {
@@ -121,41 +130,6 @@ fn sample(of: Of) -> Option<u64> {
     Some(AFTERWARDS * sampled.lost_ns(free)? * MEASURED_PERIOD_NS / sampled.ns.max(1))
 }
 
-/// A program whose work is less even than this loses as much again: its caches are filled anew afterwards. Redis lost
-/// 51 µs for each sample where 25 were measured (docs/live.md).
-const AFTERWARDS: u64 = 2;
-
-/// The clock is on and off for so long, in turns.
-const SAMPLED_TURN_NS: u64 = 5_000_000;
-const SAMPLED_TURNS: usize = 64;
-
-/// Pieces of work, and the CPU time that they took.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Done {
-    pieces: u64,
-    pub ns: u64,
-}
-
-impl Done {
-    /// One piece more.
-    pub fn add(&mut self, piece: impl FnOnce()) {
-        let begin = thread_ns();
-        piece();
-        *self = Done { pieces: self.pieces + 1, ns: self.ns + thread_ns() - begin };
-    }
-
-    /// Other pieces, too.
-    pub fn join(&mut self, other: Done) {
-        *self = Done { pieces: self.pieces + other.pieces, ns: self.ns + other.ns };
-    }
-
-    /// By how much it took longer than as many pieces that were left alone; `None` where there were none.
-    pub fn lost_ns(self, free: Done) -> Option<u64> {
-        let expected = u128::from(free.ns) * u128::from(self.pieces);
-        Some(self.ns.saturating_sub(expected.checked_div(u128::from(free.pieces))? as u64))
-    }
-}
-
 /// The same work with and without precise events, in turns; the median difference per sample that came.
 fn precise(events: &[Precise]) -> Option<u64> {
     const PER_SECOND: u64 = 10_000;
@@ -191,15 +165,6 @@ pub(super) fn switch(period_ns: u64) -> u64 {
     per_switch(&[attr]).unwrap_or(SWITCH_NS)
 }
 
-/// As many words as can be armed, which nobody touches.
-fn armed() -> [Attr; WATCHED_MAX] {
-    static WORDS: [AtomicU64; WATCHED_MAX] = [const { AtomicU64::new(0) }; WATCHED_MAX];
-    std::array::from_fn(|n| {
-        let attr = watching(WORDS[n].as_ptr() as u64, true);
-        Attr { flags: attr.flags & !flag::DISABLED, ..attr }
-    })
-}
-
 /// Two threads on one CPU that wake each other, with and without events on both; the median difference per change.
 fn per_switch(events: &[Attr]) -> Option<u64> {
     let mut found: Vec<u64> = Vec::new();
@@ -218,11 +183,12 @@ fn ping_pong(events: &[Attr]) -> Option<u64> {
     const TURNS: u64 = 200;
     // SAFETY: cannot fail.
     let cpu = unsafe { libc::sched_getcpu() };
+    let bind = || bind_to(usize::try_from(cpu).unwrap_or(0));
     let open = || events.iter().map(|e| Event::open(e, 0, cpu)).collect::<Result<Vec<_>, _>>().ok();
     let (mut ours, mut theirs) = UnixStream::pair().ok()?;
     let (other, own) = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
-            stay_on(cpu);
+            bind();
             let _events = open()?;
             let begin = thread_ns();
             let mut byte = [0];
@@ -230,7 +196,7 @@ fn ping_pong(events: &[Attr]) -> Option<u64> {
             Some(thread_ns() - begin)
         });
         let own = scope.spawn(move || {
-            stay_on(cpu);
+            bind();
             let _events = open()?;
             let begin = thread_ns();
             let mut byte = [0];
@@ -246,23 +212,9 @@ fn ping_pong(events: &[Attr]) -> Option<u64> {
     Some((other? + own?) / (2 * TURNS))
 }
 
-/// CPUs on which the calling thread may run.
-pub(super) fn allowed() -> Vec<i32> {
-    // SAFETY: a plain set of bits, which the kernel fills.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
-        (0..libc::CPU_SETSIZE).filter(|cpu| libc::CPU_ISSET(*cpu as usize, &set)).collect()
-    }
-}
-
-pub(super) fn stay_on(cpu: i32) {
-    // SAFETY: a plain set of bits, of the calling thread alone.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(usize::try_from(cpu).unwrap_or(0), &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
-    }
+/// Armed from its opening on.
+fn at_once(attr: Attr) -> Attr {
+    Attr { flags: attr.flags & !flag::DISABLED, ..attr }
 }
 
 /// A hit of a register that stays armed.
@@ -270,7 +222,7 @@ fn trap() -> Option<u64> {
     static WORD: AtomicU64 = AtomicU64::new(0);
     const HITS: u64 = 100;
     let attr = watching(WORD.as_ptr() as u64, false);
-    let event = Event::open(&Attr { flags: attr.flags & !flag::DISABLED, ..attr }, 0, -1).ok()?;
+    let event = Event::open(&at_once(attr), 0, -1).ok()?;
     let ring = Ring::new(&event, 8).ok()?;
     let begin = thread_ns();
     for _ in 0..HITS {
@@ -279,38 +231,4 @@ fn trap() -> Option<u64> {
     let trap_ns = (thread_ns() - begin) / HITS;
     drop((ring, event));
     Some(trap_ns)
-}
-
-/// What the samples of hits hold.
-pub(super) const HIT: u64 = bit::IP | bit::TID | bit::TIME | bit::ADDR | bit::READ | bit::REGS_USER;
-
-/// [`watching`] memory of the kernel: what a CPU does with it.
-pub(super) fn watching_kernel(address: u64, loads_too: bool) -> Attr {
-    let own = watching(address, loads_too);
-    Attr {
-        sample_type: (HIT & !bit::REGS_USER) | bit::CPU | bit::REGS_INTR,
-        sample_regs_user: 0,
-        sample_regs_intr: SAMPLED,
-        flags: (own.flags & !flag::EXCLUDE_KERNEL) | flag::EXCLUDE_USER,
-        ..own
-    }
-}
-
-/// A debug register on the eight bytes at an address.
-pub(super) fn watching(address: u64, loads_too: bool) -> Attr {
-    Attr {
-        kind: BREAKPOINT,
-        sample_period: 1,
-        sample_type: HIT,
-        sample_regs_user: SAMPLED,
-        read_format: TIMES,
-        flags: flag::DISABLED | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV | flag::USE_CLOCKID,
-        wakeup_events: 1,
-        // HW_BREAKPOINT_W, HW_BREAKPOINT_RW
-        bp_type: if loads_too { 3 } else { 2 },
-        bp_addr: address,
-        bp_len: 8,
-        clockid: libc::CLOCK_MONOTONIC,
-        ..Attr::default()
-    }
 }

@@ -5,10 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 use tussle_live::session::Session;
 
-/// Threads are read so often at most, nanoseconds; more for many of them.
-const PAUSE_NS: u64 = 50_000_000;
-/// The same where it does not decide when the clock pauses.
-const PAUSE_OF_CPUS_NS: u64 = 250_000_000;
+/// Many threads are read so much less often, nanoseconds for each.
 const PAUSE_PER_THREAD_NS: u64 = 500_000;
 
 /// What a clock does to a thread that runs.
@@ -36,8 +33,9 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Reads what the kernel tells of the threads, if it is time; `clock`: what theirs did, if it was on.
-    pub fn read(&mut self, session: &Session, now_ns: u64, clock: Option<Ticking>) {
+    /// Reads what the kernel tells of the threads, if it is time: `pause_ns` at least after the time before. `clock`:
+    /// what theirs did, if it was on.
+    pub fn read(&mut self, session: &Session, (now_ns, pause_ns): (u64, u64), clock: Option<Ticking>) {
         if now_ns < self.next_ns {
             return;
         }
@@ -50,8 +48,6 @@ impl Load {
                 self.add(t.tid, told, clock);
             }
         }
-        let often = clock.is_none_or(|c| c.switch_ns > 0);
-        let pause_ns = if often { PAUSE_NS } else { PAUSE_OF_CPUS_NS };
         self.next_ns = now_ns + pause_ns.max(threads * PAUSE_PER_THREAD_NS);
     }
 

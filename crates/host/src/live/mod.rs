@@ -2,6 +2,7 @@
 //! watched process.
 
 mod arming;
+mod breakpoint;
 mod budget;
 mod clock;
 mod command;
@@ -11,6 +12,7 @@ mod event;
 mod kernel;
 mod load;
 mod own;
+mod pieces;
 mod pmu;
 mod target;
 mod watch;
@@ -258,14 +260,15 @@ impl Watching {
         let until = event::now_ns() + length.as_nanos() as u64;
         while event::now_ns() < until {
             let before = event::now_ns();
-            if self.may_watch(before) {
-                let pause = self.watcher.random.below(BETWEEN_ARMINGS_NS);
-                std::thread::sleep(Duration::from_nanos(pause));
-                self.own.woke();
+            let watches = self.may_watch(before);
+            let pause = match watches {
+                true => Duration::from_nanos(self.watcher.random.below(BETWEEN_ARMINGS_NS)),
+                false => self.tick().min(Duration::from_nanos(until - before)),
+            };
+            std::thread::sleep(pause);
+            self.own.woke();
+            if watches {
                 self.watcher.once(&mut self.session, &mut self.procs);
-            } else {
-                std::thread::sleep(self.tick().min(Duration::from_nanos(until - before)));
-                self.own.woke();
             }
             self.collect(event::now_ns().saturating_sub(LATE_NS));
             self.keep_to_budget();

@@ -19,18 +19,15 @@ impl Own {
 
     /// The thread has just woken up.
     pub fn woke(&mut self) {
-        self.look(others());
+        self.look(thread_ns(), others());
     }
 
-    fn look(&mut self, others: Option<usize>) {
-        self.add(thread_ns());
-        // Where the kernel does not tell, nothing was idle.
-        self.busy = others.is_none_or(|n| n >= self.cpus);
-    }
-
-    fn add(&mut self, now_ns: u64) {
+    /// What it ran since the look before counts by what others wanted then.
+    fn look(&mut self, now_ns: u64, others: Option<usize>) {
         let ran_ns = now_ns.saturating_sub(std::mem::replace(&mut self.last_ns, now_ns));
         self.taken_ns += if self.busy { ran_ns } else { 0 };
+        // Where the kernel does not tell, nothing was idle.
+        self.busy = others.is_none_or(|n| n >= self.cpus);
     }
 
     /// Nanoseconds that others could have had, up to the last waking up.
@@ -57,12 +54,11 @@ mod tests {
     #[test]
     fn only_time_that_others_could_have_had_counts() {
         let mut own = Own { cpus: 2, busy: false, last_ns: 100, taken_ns: 0 };
-        let mut step = |others: usize, ns| {
-            own.busy = others >= own.cpus;
-            own.add(ns);
+        let mut step = |ns, others: usize| {
+            own.look(ns, Some(others));
             own.ns()
         };
-        assert_eq!([step(1, 150), step(2, 170), step(5, 200), step(0, 900)], [0, 20, 50, 50]);
+        assert_eq!([step(150, 2), step(170, 5), step(200, 0), step(900, 0)], [0, 20, 50, 50]);
     }
 
     #[test]

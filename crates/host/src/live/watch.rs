@@ -1,7 +1,8 @@
 //! Words of contended lines under debug registers, one thread at a time, at random moments.
 
-use super::cost::{Cost, watching, watching_kernel};
-use super::event::{self, Event, Ring, TIMES, now_ns};
+use super::breakpoint::{self, Armed, watching, watching_kernel};
+use super::cost::Cost;
+use super::event::{self, TIMES, now_ns};
 use super::load;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -108,6 +109,7 @@ impl Watcher {
                 return;
             }
         };
+        let armed_ns = now_ns();
         self.spent.armings += armed.events.len() as u64;
         let came_to_run = || switches(session, group.thread);
         let before = came_to_run();
@@ -116,7 +118,7 @@ impl Watcher {
         let times: Vec<(u64, u64)> = armed.events.iter().map(|e| e.count().unwrap_or_default()).collect();
         let mut bytes = Vec::new();
         armed.ring.drain(&mut bytes);
-        let span = (armed.armed_ns - self.begin_ns, now_ns() - self.begin_ns);
+        let span = (armed_ns - self.begin_ns, now_ns() - self.begin_ns);
         self.spent.switches += switches * armed.events.len() as u64;
         drop(armed.events);
         let hits = self.hits(session, target, &group, &bytes);
@@ -207,13 +209,6 @@ fn home(session: &Session, line: LineId, thread: u32) -> Option<u64> {
     start.is_multiple_of(LINE_BYTES).then_some(start)
 }
 
-/// Armed words.
-struct Armed {
-    ring: Ring,
-    events: Vec<Event>,
-    armed_ns: u64,
-}
-
 fn arm(group: &Group, session: &Session) -> io::Result<Armed> {
     let tid = session.threads[group.thread as usize].tid;
     // Of the kernel, threads are CPUs.
@@ -221,20 +216,6 @@ fn arm(group: &Group, session: &Session) -> io::Result<Armed> {
         Some(_) => (watching_kernel, event::ANY_THREAD, tid as i32),
         None => (watching, tid, -1),
     };
-    let mut events: Vec<Event> = Vec::new();
-    let mut ring = None;
-    for word in &group.words {
-        let attr = attr(group.address + 8 * u64::from(*word), group.waits == Waits::Any);
-        let event = Event::open(&attr, thread, cpu)?;
-        match events.first() {
-            Some(first) => event.write_to(first)?,
-            None => ring = Some(Ring::new(&event, 1)?),
-        }
-        events.push(event);
-    }
-    let ring = ring.ok_or_else(|| io::Error::other("no word to watch"))?;
-    for event in &events {
-        event.once()?;
-    }
-    Ok(Armed { ring, events, armed_ns: now_ns() })
+    let word = |w: &u8| attr(group.address + 8 * u64::from(*w), group.waits == Waits::Any);
+    breakpoint::arm(group.words.iter().map(word), thread, cpu)
 }
