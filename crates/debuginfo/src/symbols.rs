@@ -259,6 +259,12 @@ impl Symbols {
         self.unit(svma).and_then(|u| u.names.get(name).copied())
     }
 
+    /// Paths of the source files that the compiled file at a code address was made of, its headers included, in order
+    /// of their names. A header of which only macros were used may be missing.
+    pub fn sources(&self, svma: u64) -> Arc<[String]> {
+        self.unit(svma).map_or_else(|| Vec::new().into(), |u| u.sources.clone())
+    }
+
     /// Entries of all types that variables have, and that scopes and names at these code addresses mention.
     pub fn type_entries(&self, svmas: &[u64]) -> Vec<usize> {
         for &svma in svmas {

@@ -452,8 +452,13 @@ const CXX_HEADERS: &str = "/include/c++/";
 impl Frame {
     /// Code of a system header: a container's, a smart pointer's.
     pub fn is_of_system_header(&self) -> bool {
-        SYSTEM_HEADERS.iter().any(|h| self.file.starts_with(h)) || self.file.contains(CXX_HEADERS)
+        is_of_system(&self.file)
     }
+}
+
+/// A source file that came with the system: the C library's or the C++ library's.
+pub fn is_of_system(file: &str) -> bool {
+    SYSTEM_HEADERS.iter().any(|h| file.starts_with(h)) || file.contains(CXX_HEADERS)
 }
 
 /// A code address.

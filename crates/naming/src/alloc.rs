@@ -125,7 +125,7 @@ fn from_templates(image: &Image, site: &Site) -> Vec<Candidate> {
 /// the function gives to its caller is something else then.
 fn from_source(sites: &mut Sites, images: &mut Images, site: &Site) -> (Vec<Candidate>, bool) {
     let Some(source) = sites.source_at(images, site) else { return (Vec::new(), false) };
-    let macros = sites.macros(images, &site.frame.file);
+    let macros = sites.macros(images, site);
     let find = |n: &str| macros.get(n).cloned();
     let reader = Reader { image: images.get(site.image), site, source: &source, macros: &find };
     let at = source.at(site.frame.line, site.frame.column);

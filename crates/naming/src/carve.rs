@@ -62,31 +62,34 @@ pub(crate) fn carve(
         }
         let mut guesses = guesses(evidence, images, &sightings);
         guesses.sort_by_key(|g| std::cmp::Reverse((g.lines.len(), size_of(images, g))));
-        let mut taken: HashMap<u32, BTreeMap<u64, u64>> = HashMap::new();
+        let mut taken: HashMap<u32, BTreeMap<u64, (u64, usize)>> = HashMap::new();
         let (made, mut arrays) = (new.len(), BTreeMap::<u32, BTreeMap<usize, u64>>::new());
-        let mut parents = Vec::new();
+        let mut found: Vec<Wanted> = Vec::new();
         for wanted in pieces_of(evidence, images, &guesses) {
             let list = taken.entry(wanted.object).or_default();
-            let before = list.range(..wanted.end).next_back();
-            if before.is_some_and(|(_, end)| *end > wanted.start) {
-                continue;
-            }
             let guess = &guesses[wanted.guess];
+            let Some(wanted) = beside(list, wanted, size_of(images, guess)) else { continue };
             let Some((agree, lines)) = believed(images, nests, guess, &wanted, &sightings) else { continue };
-            list.insert(wanted.start, wanted.end);
+            list.insert(wanted.start, (wanted.end, wanted.guess));
             let id = (evidence.objects.len() + new.len()) as u32;
             let Some(parent) = evidence.objects.get(wanted.object as usize) else { continue };
-            let live_max = alive(images, parent, guess, &wanted, declared);
-            let object = object_of(parent, guess, &wanted, images, pending, (agree, lines));
-            new.push(Object { live_max, ..object });
-            parents.push(wanted.object);
+            new.push(object_of(parent, guess, &wanted, images, pending, (agree, lines)));
             if wanted.stride.is_some() {
                 arrays.entry(wanted.object).or_default().entry(wanted.guess).or_insert(wanted.start);
             }
             let piece = Piece { start: wanted.start, end: wanted.end, object: id, at: 0 };
             pieces.entry(wanted.object).or_default().push(piece);
+            found.push(wanted);
         }
-        align_as_neighbours(&mut new[made..], &parents, &arrays);
+        align_as_neighbours(&mut new[made..], &found, &arrays);
+        for (object, wanted) in new[made..].iter_mut().zip(&found) {
+            let (Some(parent), Some(taken)) =
+                (evidence.objects.get(wanted.object as usize), taken.get(&wanted.object))
+            else {
+                continue;
+            };
+            object.live_max = alive(images, parent, &guesses[wanted.guess], wanted, (taken, declared));
+        }
     }
     for (&id, found) in &pieces {
         if let Some(o) = evidence.objects.get_mut(id as usize) {
@@ -96,11 +99,19 @@ pub(crate) fn carve(
     retarget::apply(evidence, pieces, new);
 }
 
+/// As much of a piece as is not another's already: the struct itself, of `size` bytes, at least.
+fn beside(taken: &BTreeMap<u64, (u64, usize)>, wanted: Wanted, size: u64) -> Option<Wanted> {
+    let before = taken.range(..=wanted.start).next_back().map_or(0, |(_, (end, _))| *end);
+    let behind = taken.range(wanted.start..).next().map_or(u64::MAX, |(start, _)| *start);
+    let end = wanted.end.min(behind);
+    (before <= wanted.start && end >= wanted.start.saturating_add(size)).then_some(Wanted { end, ..wanted })
+}
+
 /// Where several arrays lie in one block, the least aligned of them tells to what its allocator aligns: what begins on
 /// a line by luck may begin elsewhere in the next configuration. `arrays`: parent → guess → first start.
-fn align_as_neighbours(new: &mut [Object], parents: &[u32], arrays: &BTreeMap<u32, BTreeMap<usize, u64>>) {
-    for (object, parent) in new.iter_mut().zip(parents) {
-        let Some(starts) = arrays.get(parent).filter(|a| a.len() > 1) else { continue };
+fn align_as_neighbours(new: &mut [Object], found: &[Wanted], arrays: &BTreeMap<u32, BTreeMap<usize, u64>>) {
+    for (object, wanted) in new.iter_mut().zip(found) {
+        let Some(starts) = arrays.get(&wanted.object).filter(|a| a.len() > 1) else { continue };
         let bits = starts.values().fold(0, |all, start| all | start);
         if bits != 0 {
             object.align = object.align.min(1 << bits.trailing_zeros());
@@ -275,17 +286,37 @@ fn object_of(
     }
 }
 
-/// How many such objects live at once: a block of the heap is full of what lies in it at regular distances; a stack is
-/// not, it holds what its functions declare. Never fewer than were seen.
-fn alive(images: &Images, parent: &Object, guess: &Guess, wanted: &Wanted, declared: &Declared) -> u64 {
+/// How many such objects live at once: a block of the heap is full of what lies in it at regular distances, up to where
+/// something else was found in it; a stack is not, it holds what its functions declare. Never fewer than were seen.
+fn alive(
+    images: &Images,
+    parent: &Object,
+    guess: &Guess,
+    wanted: &Wanted,
+    (taken, declared): (&BTreeMap<u64, (u64, usize)>, &Declared),
+) -> u64 {
     let seen = guess.starts.values().map(|s| s.len() as u64).sum();
     match wanted.stride {
         _ if parent.kind == ObjectKind::Stack && guess.variable.is_none() => {
             declared.alive(images, guess.image, guess.ty).max(seen)
         }
-        Some(s) if parent.kind != ObjectKind::Stack => parent.live_max.saturating_mul(parent.size / s.max(1)),
+        Some(s) if parent.kind != ObjectKind::Stack => {
+            parent.live_max.saturating_mul(room(taken, wanted.guess, parent.size, s)).max(seen)
+        }
         _ => seen,
     }
+}
+
+/// Places at a regular distance between the nearest other things before the first and behind the last of a kind.
+fn room(taken: &BTreeMap<u64, (u64, usize)>, guess: usize, bytes: u64, stride: u64) -> u64 {
+    let mut own = taken.iter().filter(|(_, (_, g))| *g == guess).map(|(start, _)| *start);
+    let Some(first) = own.next() else { return 0 };
+    let last = own.next_back().unwrap_or(first);
+    let other = |(_, (_, g)): &(&u64, &(u64, usize))| *g != guess;
+    let before = taken.range(..first).filter(other).map(|(_, (end, _))| *end).next_back().unwrap_or(0);
+    let behind = taken.range(last..).filter(other).map(|(start, _)| *start).next().unwrap_or(bytes);
+    let stride = stride.max(1);
+    first.saturating_sub(before) / stride + behind.saturating_sub(first) / stride
 }
 
 fn gcd(a: u64, b: u64) -> u64 {

@@ -23,8 +23,9 @@ pub(crate) struct Ty {
 /// What an expression starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Root {
-    /// Something behind a pointer; the variable that held it, when it was used directly (`w` of `w->done`).
-    Pointer { via: Option<String> },
+    /// Something behind a pointer; the local variable that held it, when it was used directly (`w` of `w->done`), and
+    /// what everybody may call the pointer: a global variable, or a member (`hits`, `struct job.slots`).
+    Pointer { via: Option<String>, held: Option<String> },
     /// A variable by name, and whether it is local to the function.
     Variable { name: String, local: bool },
 }
@@ -38,6 +39,34 @@ pub(crate) struct NamedBytes {
     pub strides: Vec<u64>,
     /// Members on the way: `stats.hits`.
     pub field: String,
+    /// What these bytes are called in any function: from a global variable or a named type on. Empty where only this
+    /// function has a name for them.
+    pub known_as: String,
+}
+
+impl NamedBytes {
+    /// All of what a pointer points to.
+    pub fn behind(table: &TypeTable, ty: TypeId, via: Option<String>, held: Option<String>) -> NamedBytes {
+        let known_as = match (type_called(table, ty), &held) {
+            (Some(name), _) => name,
+            (None, Some(held)) => format!("*{held}"),
+            (None, None) => String::new(),
+        };
+        let root = Root::Pointer { via, held };
+        NamedBytes { root, ty, offset: 0, strides: Vec::new(), field: String::new(), known_as }
+    }
+
+    /// What a pointer that lies here is called.
+    pub fn called(&self) -> Option<String> {
+        Some(self.known_as.clone()).filter(|k| !k.is_empty())
+    }
+}
+
+/// How a struct, union or class is called, where it has a name, if only as a typedef.
+fn type_called(table: &TypeTable, ty: TypeId) -> Option<String> {
+    let named = crate::nest::plain(table, ty);
+    let nameless = table.aggregate(ty)?.name.is_none() && named == table.strip(ty);
+    (!nameless).then(|| table.name(named))
 }
 
 /// The value of an expression, as far as it is known.
@@ -310,7 +339,10 @@ impl<'a> Eval<'a> {
     fn variable(&self, name: &str, ty: Option<TypeId>, local: bool) -> Val {
         let Some(id) = ty else { return Val::default() };
         let root = Root::Variable { name: name.to_string(), local };
-        let place = NamedBytes { root, ty: id, offset: 0, strides: Vec::new(), field: String::new() };
+        let known_as =
+            if local { type_called(self.table(), id).unwrap_or_default() } else { name.to_string() };
+        let place =
+            NamedBytes { root, ty: id, offset: 0, strides: Vec::new(), field: String::new(), known_as };
         self.referred(Val { ty: Some(Ty { id, stars: 0 }), place: Some(place), target: None, member: None })
     }
 
@@ -318,19 +350,15 @@ impl<'a> Eval<'a> {
     fn referred(&self, value: Val) -> Val {
         let Some(Ty { id, stars: 0 }) = value.ty else { return value };
         match self.table().get(self.table().strip(id)) {
-            Type::Reference { to, .. } => self.behind(*to, direct(&value)),
+            Type::Reference { to, .. } => self.behind(*to, value.place.as_ref()),
             _ => value,
         }
     }
 
-    fn behind(&self, id: TypeId, via: Option<String>) -> Val {
-        let place = NamedBytes {
-            root: Root::Pointer { via },
-            ty: id,
-            offset: 0,
-            strides: Vec::new(),
-            field: String::new(),
-        };
+    /// What the pointer at `from` points to.
+    fn behind(&self, id: TypeId, from: Option<&NamedBytes>) -> Val {
+        let (via, held) = (from.and_then(direct_place), from.and_then(NamedBytes::called));
+        let place = NamedBytes::behind(self.table(), id, via, held);
         Val { ty: Some(Ty { id, stars: 0 }), place: Some(place), target: None, member: None }
     }
 
@@ -342,7 +370,9 @@ impl<'a> Eval<'a> {
         let captured = format!("__{name}");
         [name, &captured].into_iter().find_map(|n| {
             member_of(self.table(), class, n)?;
-            Some(self.member(self.behind(class, Some("this".into())), n))
+            let this = NamedBytes::behind(self.table(), class, Some("this".into()), None);
+            let ty = Some(Ty { id: class, stars: 0 });
+            Some(self.member(Val { ty, place: Some(this), target: None, member: None }, n))
         })
     }
 
@@ -400,7 +430,7 @@ impl<'a> Eval<'a> {
             };
         }
         match self.pointee(ty) {
-            Some(to) => self.behind(to, direct(&value)),
+            Some(to) => self.behind(to, value.place.as_ref()),
             None => Val::default(),
         }
     }
@@ -415,6 +445,9 @@ impl<'a> Eval<'a> {
                 p.field.push('.');
             }
             p.field.push_str(name);
+            if !p.known_as.is_empty() {
+                p.known_as = format!("{}.{name}", p.known_as);
+            }
             p
         });
         let value =
@@ -441,10 +474,16 @@ impl<'a> Eval<'a> {
         let stride = self.table().size(element).unwrap_or(0);
         let mut place = match value.place {
             Some(p) if is_array => p,
-            ref other => match self.behind(element, other.as_ref().and_then(direct_place)).place {
+            ref other => match self.behind(element, other.as_ref()).place {
                 Some(p) => p,
                 None => return Val::default(),
             },
+        };
+        // `*rows` and `rows[]`: the one is where a pointer points, the other any element from there on.
+        place.known_as = match place.known_as.strip_prefix('*') {
+            Some(held) => format!("{held}[]"),
+            None if is_array && !place.known_as.is_empty() => format!("{}[]", place.known_as),
+            None => place.known_as,
         };
         match index {
             Some(i) if is_array => place.offset = place.offset.saturating_add(i.saturating_mul(stride)),
@@ -478,11 +517,6 @@ impl<'a> Eval<'a> {
     pub fn type_name(&self, start: usize, end: usize) -> Option<Ty> {
         type_name(self.image, self.scope, self.tokens.get(start..end)?)
     }
-}
-
-/// Name of the local variable that a value is, unchanged.
-fn direct(value: &Val) -> Option<String> {
-    value.place.as_ref().and_then(direct_place)
 }
 
 /// Name of the local variable that a place is, unchanged.

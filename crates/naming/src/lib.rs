@@ -10,6 +10,7 @@ mod code;
 mod cplusplus;
 mod expr;
 mod globals;
+mod held;
 mod image;
 mod lives;
 mod nest;
@@ -110,6 +111,7 @@ fn name_all(
         foreign.extend(found);
     }
     lives::take_out(evidence, &lines, &foreign);
+    held::name(evidence, &loaded, &mut pending, &groups);
     let declared = stacks::Declared::read(evidence, &mut loaded, &mut sites);
     carve::carve(evidence, &loaded, &mut pending, &nests, &groups, &declared);
     types::fill(evidence, &loaded, pending);

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tussle_debuginfo::symbols::Scope;
+use tussle_evidence::tables::is_of_system;
 use tussle_evidence::{Evidence, Frame, TouchKind};
 use tussle_model::{Type, TypeId};
 
@@ -36,6 +37,8 @@ pub(crate) struct Claim {
     /// A variable's name, when the expression starts from a variable and not from a pointer.
     pub variable: Option<(String, bool)>,
     via: Option<String>,
+    /// What everybody calls the pointer behind which it lies, see [`Root::Pointer`].
+    pub held: Option<String>,
 }
 
 /// One frame with what is needed to look up names there.
@@ -129,13 +132,19 @@ impl Sites {
         None
     }
 
-    /// Macros that a file defines or includes from its own project.
-    pub fn macros(&mut self, images: &mut Images, path: &str) -> Macros {
+    /// Macros that the file of a site defines or includes from its own project: headers beside it, and those that the
+    /// debug information lists.
+    pub fn macros(&mut self, images: &mut Images, site: &Site) -> Macros {
+        let path = site.frame.file.as_str();
         if let Some(known) = self.macros.get(path) {
             return known.clone();
         }
         let mut all: HashMap<Arc<str>, Macro> = HashMap::new();
-        let mut todo = vec![path.to_string()];
+        let listed = images.get(site.image).symbols.sources(site.svma);
+        let own = |f: &&String| !is_of_system(f);
+        let mut todo: Vec<String> = listed.iter().filter(own).cloned().collect();
+        // The last is read first, and the first definition counts.
+        todo.push(path.to_string());
         let mut seen: Vec<String> = Vec::new();
         while let Some(file) = todo.pop() {
             if seen.contains(&file) || seen.len() >= INCLUDES_MAX {
@@ -188,8 +197,44 @@ impl Sites {
         claims.into_iter().map(|c| self.passed(images, c, &sites)).collect()
     }
 
+    /// Fills in what a pointer is called of which the function keeps a copy in a variable of its own, assigned once:
+    /// `int *mine = counts + at; .. mine[i]++`.
+    fn kept(&mut self, images: &mut Images, claim: Claim, site: &Site) -> Claim {
+        let Some(via) = claim.via.as_deref().filter(|v| claim.held.is_none() && *v != "this") else {
+            return claim;
+        };
+        if site.scope.parameters.iter().any(|p| p == via) {
+            return claim;
+        }
+        Claim { held: self.assigned_from(images, site, via), ..claim }
+    }
+
+    /// What everybody calls the pointer from which the variable `name` of a function gets its value, if it is
+    /// assigned in one place only.
+    fn assigned_from(&mut self, images: &mut Images, site: &Site, name: &str) -> Option<String> {
+        let source = self.source_at(images, site)?;
+        let macros = self.macros(images, site);
+        let tokens = &source.tokens;
+        let begin = source.line(site.scope.decl_line.filter(|l| *l > 0)?).next()?;
+        let open = (begin..tokens.len()).find(|&i| tokens[i].is("{"))?;
+        let body = open..closing(tokens, open)?;
+        let own = |i: usize| !(tokens[i - 1].is(".") || tokens[i - 1].is("->"));
+        let set =
+            |i: &usize| tokens[*i].is(name) && own(*i) && tokens[*i + 1].is("=") && is_target(tokens, *i);
+        let mut all = body.filter(|i| *i > 0 && i + 1 < tokens.len()).filter(set);
+        let (at, None) = (all.next()?, all.next()) else { return None };
+        let end = statement_end(tokens, at);
+        let slice = expand(tokens.get(at + 2..=end)?, &|n| macros.get(n).cloned(), 0);
+        let val = Eval::new(images.get(site.image), site.svma, &site.scope, &slice).unary_at(0);
+        match val.target {
+            Some(target) => held_of(&target.root),
+            None => val.place.filter(|_| !slice.iter().any(|t| t.is("?"))).and_then(|p| p.called()),
+        }
+    }
+
     /// Replaces "behind parameter `p`" by what the caller passed, as far as it can be read.
     fn passed(&mut self, images: &mut Images, mut claim: Claim, sites: &[Site]) -> Claim {
+        let mut reached = 0;
         for pair in sites.windows(2).take(OUTER_MAX) {
             let (inner, outer) = (&pair[0], &pair[1]);
             let (Some(via), Some(ty)) = (claim.via.clone(), claim.ty) else { break };
@@ -208,6 +253,7 @@ impl Sites {
                 _ => format!("{}.{}", place.field, claim.field),
             };
             let (variable, next) = root_of(&place.root);
+            let held = held_of(&place.root);
             claim = Claim {
                 ty: Some(place.ty),
                 offset: claim.offset.saturating_add(place.offset),
@@ -215,10 +261,15 @@ impl Sites {
                 field,
                 variable,
                 via: next,
+                held,
                 ..claim
             };
+            reached += 1;
         }
-        claim
+        match sites.get(reached) {
+            Some(site) => self.kept(images, claim, site),
+            None => claim,
+        }
     }
 
     /// The place, and the type seen there, that a caller passed for a parameter (`this` included).
@@ -231,7 +282,7 @@ impl Sites {
     ) -> Option<(NamedBytes, TypeId)> {
         let name = inner.scope.name.as_deref()?;
         let source = self.source_at(images, outer)?;
-        let macros = self.macros(images, &outer.frame.file);
+        let macros = self.macros(images, outer);
         let image = images.get(outer.image);
         let found = |val: Val| {
             let table = &image.types;
@@ -241,9 +292,9 @@ impl Sites {
                     Type::Pointer { to, .. } => *to,
                     _ => return None,
                 };
-                let next = val.place.as_ref().and_then(crate::expr::direct_place);
-                let root = Root::Pointer { via: next };
-                Some((NamedBytes { root, ty: to, offset: 0, strides: vec![], field: String::new() }, to))
+                let via = val.place.as_ref().and_then(crate::expr::direct_place);
+                let held = val.place.as_ref().and_then(NamedBytes::called);
+                Some((NamedBytes::behind(table, to, via, held), to))
             };
             by_pointer.or_else(pointer)
         };
@@ -286,7 +337,7 @@ impl Sites {
     fn values_at(&mut self, images: &mut Images, site: &Site, kind: TouchKind) -> Vec<Val> {
         let Some(source) = self.source_at(images, site) else { return Vec::new() };
         let Some(at) = source.at(site.frame.line, site.frame.column) else { return Vec::new() };
-        let macros = self.macros(images, &site.frame.file);
+        let macros = self.macros(images, site);
         let find = |n: &str| macros.get(n).cloned();
         let image = images.get(site.image);
         let tokens = &source.tokens;
@@ -364,6 +415,21 @@ impl Sites {
         let local = site.scope.variables.iter().any(|(n, _)| n == name);
         if let Some(m) = macros.get(name).filter(|_| !local) {
             let end = if m.params.is_some() { close.unwrap_or(at) } else { at };
+            let expanded = expand(&tokens[at..=end], &find, 0);
+            let pointed = pointed_to_by_calls(&expanded, kind);
+            let at_all = |arg: &Vec<Token>| Eval::new(image, site.svma, &site.scope, arg).unary_at(0);
+            if !pointed.is_empty() {
+                return pointed.iter().map(at_all).collect();
+            }
+            // Which of several definitions was compiled is not known; an atomic operation is given its word's address.
+            if let Some(close) = close.filter(|_| kind == TouchKind::Rmw) {
+                let args = arguments(&tokens[at + 2..close]);
+                let words = args.iter().map(|arg| expand(&starred(arg, &tokens[at]), &find, 0));
+                let named = words.map(|w| at_all(&w)).filter(|v| v.place.is_some()).collect::<Vec<_>>();
+                if !named.is_empty() {
+                    return named;
+                }
+            }
             // The compiler names only the macro: any lvalue in it may be meant.
             let members = nodes(&tokens[at..=end]).into_iter().filter(|n| n.val.member.is_some());
             return members.map(|n| n.val).collect();
@@ -378,10 +444,7 @@ impl Sites {
                 let read = if kind == TouchKind::Read { nodes(&tokens[at + 2..close]) } else { Vec::new() };
                 return read.into_iter().map(|n| n.val).collect();
             };
-            let mut starred =
-                vec![Token { text: "*".into(), kind: crate::tokens::Kind::Punct, ..tokens[at].clone() }];
-            starred.extend(arg.iter().cloned());
-            return vec![value(&starred)];
+            return vec![value(&starred(arg, &tokens[at]))];
         }
         // `x = p->f` and `T x = p->f` read what is assigned; `p->f = x` at `p` (merged stores) writes the field.
         if kind == TouchKind::Read
@@ -428,6 +491,7 @@ fn claims_of(images: &Images, image: ImageId, values: &[Val]) -> Vec<Claim> {
                     field: p.field.clone(),
                     variable,
                     via,
+                    held: held_of(&p.root),
                 }
             }
             (None, Some(member)) => Claim {
@@ -440,6 +504,7 @@ fn claims_of(images: &Images, image: ImageId, values: &[Val]) -> Vec<Claim> {
                 field: member.clone(),
                 variable: None,
                 via: None,
+                held: None,
             },
             _ => continue,
         };
@@ -452,9 +517,41 @@ fn claims_of(images: &Images, image: ImageId, values: &[Val]) -> Vec<Claim> {
 
 fn root_of(root: &Root) -> (Option<(String, bool)>, Option<String>) {
     match root {
-        Root::Pointer { via } => (None, via.clone()),
+        Root::Pointer { via, .. } => (None, via.clone()),
         Root::Variable { name, local } => (Some((name.clone(), *local)), None),
     }
+}
+
+/// The variable at `at` is what is assigned to, also in its declaration, and not what it points to.
+fn is_target(tokens: &[Token], at: usize) -> bool {
+    let stars = tokens[..at].iter().rev().take_while(|t| t.is("*")).count();
+    let before = at.checked_sub(stars + 1).and_then(|i| tokens.get(i));
+    stars == 0 || before.is_some_and(|t| t.is_ident() && ends_operand(t))
+}
+
+fn held_of(root: &Root) -> Option<String> {
+    match root {
+        Root::Pointer { held, .. } => held.clone(),
+        Root::Variable { .. } => None,
+    }
+}
+
+/// `*` before an expression; `at` is the token whose place it gets.
+fn starred(expression: &[Token], at: &Token) -> Vec<Token> {
+    let star = Token { text: "*".into(), kind: crate::tokens::Kind::Punct, ..at.clone() };
+    std::iter::once(star).chain(expression.iter().cloned()).collect()
+}
+
+/// `*p` for every `p` that well-known functions are given in an expression, with all macros replaced.
+fn pointed_to_by_calls(tokens: &[Token], kind: TouchKind) -> Vec<Vec<Token>> {
+    let call = |i: usize| {
+        let open = tokens.get(i + 1).filter(|t| t.is("("))?;
+        let close = closing(tokens, i + 1)?;
+        let index = pointer_argument(&tokens[i].text, kind)?;
+        let args = arguments(&tokens[i + 2..close]);
+        Some(starred(args.get(index)?, open))
+    };
+    (0..tokens.len()).filter(|&i| tokens[i].is_ident()).filter_map(call).collect()
 }
 
 /// The argument that points to what a well-known function touches.

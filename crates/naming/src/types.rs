@@ -39,6 +39,14 @@ impl Pending {
         self.add(Origin::Image(image, crate::nest::plain(&images.get(image).types, ty)))
     }
 
+    /// The type of an opened module that a handle stands for.
+    pub fn of_image(&self, handle: TypeId) -> Option<(ImageId, TypeId)> {
+        match self.list.get(handle.0 as usize)? {
+            Origin::Image(image, ty) => Some((*image, *ty)),
+            Origin::Evidence(_) => None,
+        }
+    }
+
     /// A handle for `Object::ty`.
     fn add(&mut self, origin: Origin) -> TypeId {
         *self.index.entry(origin).or_insert_with(|| {

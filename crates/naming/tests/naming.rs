@@ -5,6 +5,8 @@
 mod globals;
 #[path = "naming/heap.rs"]
 mod heap;
+#[path = "naming/pointers.rs"]
+mod pointers;
 #[path = "naming/pools.rs"]
 mod pools;
 #[path = "naming/sampled.rs"]

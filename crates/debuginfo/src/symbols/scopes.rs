@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use gimli::{DW_AT_abstract_origin, DW_AT_name, DW_AT_specification, DW_AT_type, UnitRef};
 
@@ -55,6 +56,8 @@ pub struct Unit {
     class_templates: HashMap<usize, Vec<(String, Option<usize>)>>,
     /// Names of the files that declarations stand in.
     files: HashMap<u64, Option<String>>,
+    /// Paths of all files that the line table lists: the source and the headers that it got something from.
+    pub(super) sources: Arc<[String]>,
     /// Variables and functions outside of functions, by unqualified name.
     pub(super) names: HashMap<String, FileName>,
 }
@@ -94,7 +97,7 @@ struct Node {
 impl Unit {
     /// Reads what it can; the rest of a damaged unit has no scopes.
     pub(super) fn read(unit: &UnitRef<'_, Reader>) -> Unit {
-        let mut out = Unit::default();
+        let mut out = Unit { sources: sources(unit), ..Unit::default() };
         let mut open: Vec<(isize, usize)> = Vec::new();
         let mut entries = unit.entries();
         while let Ok(Some(entry)) = entries.next_dfs() {
@@ -319,6 +322,22 @@ impl Unit {
             todo.extend(self.nodes[i].children.iter().filter(|&&c| self.nodes[c].kind == Kind::Block));
         }
     }
+}
+
+/// Paths of the files of a unit's line table, below the folder where it was compiled where they are relative.
+fn sources(unit: &UnitRef<'_, Reader>) -> Arc<[String]> {
+    let text = |r: &Reader| Some(String::from_utf8_lossy(&gimli::Reader::to_slice(r).ok()?).into_owned());
+    let folder = unit.comp_dir.as_ref().and_then(text).unwrap_or_default();
+    let count = unit.line_program.as_ref().map_or(0, |p| p.header().file_names().len() as u64);
+    let path = |name: String| match name.starts_with('/') || folder.is_empty() {
+        true => name,
+        false => format!("{folder}/{name}"),
+    };
+    // Before version 5 of DWARF the first file is number 1; there is no file beyond the last.
+    let mut all: Vec<String> = (0..=count).filter_map(|i| file_name(unit, i)).map(path).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into()
 }
 
 fn named((name, ty): (Option<String>, Option<usize>)) -> Option<(String, Option<usize>)> {
