@@ -50,6 +50,7 @@ pub mod rings;
 mod runs;
 pub mod sampling;
 pub mod sections;
+pub mod sleepers;
 pub mod standing;
 mod stream;
 #[allow(missing_docs)]

@@ -7,7 +7,7 @@ use crate::waits::{self, How};
 use crate::wire::Live;
 use crate::{guards, latches, standing};
 
-/// The calling thread saw `value`, or tried in vain to change it.
+/// The calling thread saw `value`.
 ///
 /// # Safety
 /// `t` is the calling thread's.
@@ -30,6 +30,22 @@ pub unsafe fn looked(t: *mut Live, enter: impl FnOnce() -> Option<Entered>, addr
             waits::seen(&t, addr);
         }
     }
+}
+
+/// It tried in vain to bring the word from `wanted` to something else: it is `value`.
+///
+/// # Safety
+/// `t` is the calling thread's.
+#[inline(always)]
+pub unsafe fn in_vain(t: *mut Live, enter: impl Fn() -> Option<Entered>, addr: u64, wanted: u64, value: u64) {
+    if wanted != value
+        && waits::watched(addr)
+        && let Some(t) = enter()
+    {
+        waits::in_vain(&t, addr, wanted)
+    }
+    // SAFETY: the caller's promise.
+    unsafe { looked(t, enter, addr, value) }
 }
 
 /// It is about to store `to`.

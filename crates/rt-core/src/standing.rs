@@ -323,6 +323,13 @@ pub fn let_go(addr: u64) {
     places().iter().filter(|s| is_at(s, WAITS, addr) || is_at(s, POSTED, addr)).for_each(release);
 }
 
+/// The earliest clock of the threads that wait at an address and have never yet waited and gone on: they are at a gate
+/// that opens once, as far as is known.
+pub(crate) fn waits_since(addr: u64) -> Option<u64> {
+    let first = |s: &&Standing| s.went_on.load(Relaxed) == 0 && s.with_success.load(Relaxed) == 0;
+    places().iter().filter(|s| is_at(s, WAITS, addr)).filter(first).map(|s| s.vt.load(Relaxed)).min()
+}
+
 /// All who wait at an address go on for certain.
 pub fn all_go_on(addr: u64) {
     places().iter().filter(|s| is_at(s, WAITS, addr)).for_each(|s| {

@@ -48,6 +48,8 @@ pub(crate) struct Slot {
     /// Word of a lock: sections before it was one, and when the last long one of them ended, see `early`.
     pub(crate) earlier: AtomicU64,
     pub(crate) early: AtomicU64,
+    /// Word of a lock: how often who seemed to have it tried to take it, in vain, and went on.
+    pub(crate) in_vain: AtomicU64,
 }
 
 static TABLE: [Slot; SLOTS] = [const {
@@ -68,6 +70,7 @@ static TABLE: [Slot; SLOTS] = [const {
         marks: AtomicU64::new(0),
         earlier: AtomicU64::new(0),
         early: AtomicU64::new(0),
+        in_vain: AtomicU64::new(0),
     }
 }; SLOTS];
 static EVICT: Spin = Spin::new();
@@ -85,7 +88,7 @@ pub fn reset_after_fork() {
 
 pub(crate) fn clear(s: &Slot) {
     let counts = [&s.count, &s.counted, &s.by_count, &s.marks];
-    let early = [&s.earlier, &s.early];
+    let early = [&s.earlier, &s.early, &s.in_vain];
     let all = [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second];
     for x in all.into_iter().chain(counts).chain(early) {
         x.store(0, Relaxed);
@@ -235,8 +238,10 @@ pub fn joined(entered: &Entered, vt: u64) {
     unsafe {
         let t = entered.live();
         record::sweep(t);
+        // What the other one did counts as the joiner's own work: whoever it lets go now comes after both.
+        let since = (*t).sync_vt;
         advance(t, round(vt));
-        ((*t).step_vt, (*t).burst_vt) = (now(t), u64::MAX);
+        ((*t).sync_vt, (*t).burst_vt) = (since, u64::MAX);
     }
 }
 
@@ -277,6 +282,11 @@ pub fn cond_wait_begin(entered: &Entered, addr: u64) -> u64 {
     s.waited.fetch_max(vt, AcqRel);
     s.b.fetch_add(1, AcqRel);
     s.seq.load(Acquire)
+}
+
+/// Somebody waits for the condition.
+pub(crate) fn has_waiters(addr: u64) -> bool {
+    known(addr).is_some_and(|s| s.b.load(Acquire) != 0)
 }
 
 /// After waiting for a condition; `woken` is false after a timeout.

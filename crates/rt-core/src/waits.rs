@@ -350,6 +350,8 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         if gives {
             release(entered, s, addr, from);
         }
+        // Who was let go itself hands on what came before that, to those who wait since then.
+        let longest = standing::waits_since(addr).unwrap_or(u64::MAX);
         let by = if from.is_none() { By::Store } else { By::Exchange };
         if let Some(vt) = standing::border(entered, addr, true, by) {
             ring(s, CHANGED).fetch_max(vt, AcqRel);
@@ -362,12 +364,13 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         let last = ring(s, CHANGED).fetch_max(now(t), AcqRel);
         let before = ring(s, CHANGES).fetch_add(1, Relaxed);
         if before == 0 {
-            ring(s, FIRST_CHANGE).store((*t).sync_vt, Relaxed);
+            ring(s, FIRST_CHANGE).store(longest.min((*t).sync_vt), Relaxed);
         }
         let latest = now(t).max(s.waited.load(Relaxed));
         let since = latest.saturating_sub(ring(s, FIRST_CHANGE).load(Relaxed));
         let waiter_worked = s.waited.load(Relaxed) >= last + RARE;
-        if !(worked(t) || waiter_worked) || latest < last + RARE || since < RARE.saturating_mul(before + 1) {
+        let matters = worked(t) || waiter_worked || now(t) >= longest.saturating_add(RARE);
+        if !matters || latest < last + RARE || since < RARE.saturating_mul(before + 1) {
             return;
         }
         let vt = round(sync::settle(entered).max(s.waited.load(Acquire)) + 1);
@@ -477,8 +480,14 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
 }
 
 /// The word is a lock: who sleeps there waits for nothing but its turn.
-pub fn takes_turns(entered: &Entered, addr: u64) -> bool {
-    is_lock(sync::slot(entered, addr))
+pub fn takes_turns(_: &Entered, addr: u64) -> bool {
+    sync::known(addr).is_some_and(is_lock)
+}
+
+/// The calling thread has looked at the word, and at none since that takes its place.
+pub fn has_looked(entered: &Entered, addr: u64) -> bool {
+    // SAFETY: the thread's own cells.
+    unsafe { last_seen(entered.live(), addr).is_some() }
 }
 
 /// Another thread seems to have this lock, which the calling one found free or set free: where stores are told after
@@ -496,6 +505,23 @@ fn leaves_with_others(s: &'static Slot, from: Option<u64>, to: u64) -> bool {
     let taken_to = ring(s, TAKEN_TO).load(Relaxed);
     let leaves = to == taken_to && from == Some(taken_to.wrapping_add(second));
     ![0, NEVER].contains(&second) && readers(s) == 0 && leaves
+}
+
+/// The calling thread tried in vain to bring a watched word from `wanted` to something else. Who has a lock does not try
+/// to take it and go on: a word for which that is the rule keeps nobody from anything (a flag that anybody sets and
+/// clears). Now and then it happens to locks, too, of which a part of the changes is not seen.
+pub fn in_vain(entered: &Entered, addr: u64, wanted: u64) {
+    const IN_VAIN_MIN: u64 = 8;
+    let Some(s) = sync::known(addr) else { return };
+    let mine = holder(s).load(Relaxed) == thread_number(entered);
+    if !mine || !is_free(s, wanted) || readers(s) != 0 || ring(s, NO_LOCK).load(Relaxed) != 0 {
+        return;
+    }
+    let times = s.in_vain.fetch_add(1, Relaxed) + 1;
+    if times >= IN_VAIN_MIN && times > 2 * releases(s).load(Relaxed) {
+        sections::given_up(entered, addr);
+        no_lock(s);
+    }
 }
 
 /// In a slot's `second`: its lock has no readers that are counted.

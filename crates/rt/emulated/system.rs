@@ -4,7 +4,7 @@ use crate::cpu::{self, Cpu, ended, enter};
 use crate::{functions, memory, words};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use tussle_rt_core::wire::*;
-use tussle_rt_core::{arena, heap, sync, waits};
+use tussle_rt_core::{arena, heap, sleepers, sync};
 
 /// A system call that means something here.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -186,33 +186,24 @@ const WAIT_BITSET: u64 = 9;
 const WAKE_BITSET: u64 = 10;
 const COMMAND: u64 = 0x7f;
 
-/// What is known of the sleepers at a word has a slot of its own, that many bytes behind: the word's may be a lock's.
-const SLEEPERS: u64 = 2;
-
 /// Threads sleep and are woken.
 fn futex(cpu: u32, a: &[u64; 6], base: u64) {
     let word = a[0] + base;
     match a[1] & COMMAND {
         WAIT | WAIT_BITSET => {
-            // Locks of glibc and Go hold 2 while somebody waits, musl's the highest bit: a lock hands over nothing
-            // but itself.
-            let lock = a[2] as u32 == 2 || a[2] as u32 >> 31 == 1;
-            if !enter(cpu).is_some_and(|entered| functions::sleeping(cpu, &entered)) && !lock {
+            let own = enter(cpu).is_some_and(|entered| functions::sleeping(cpu, &entered));
+            if !own && !sleepers::is_of_lock(a[2]) {
                 words::sleeping(cpu, word);
                 let Some(entered) = enter(cpu) else { return };
-                if !waits::takes_turns(&entered, word) {
-                    let before = sync::cond_wait_begin(&entered, word + SLEEPERS);
-                    // SAFETY: the calling thread has this number.
-                    unsafe { Cpu::of(cpu).sleeps = Some((word, before)) };
-                }
+                let before = sleepers::sleeps(&entered, word, a[2]);
+                // SAFETY: the calling thread has this number.
+                unsafe { Cpu::of(cpu).sleeps = before.map(|before| (word, before)) };
             }
         }
         // What the thread library's functions order is told by them.
         WAKE | WAKE_BITSET | REQUEUE | CMP_REQUEUE | WAKE_OP if !functions::is_quiet(cpu) => {
-            if let Some(entered) = enter(cpu)
-                && !waits::takes_turns(&entered, word)
-            {
-                sync::cond_wake(&entered, word + SLEEPERS, a[2] as u32 > 1);
+            if let Some(entered) = enter(cpu) {
+                sleepers::wakes(&entered, word, a[2] as u32 > 1);
             }
         }
         _ => {}
@@ -256,7 +247,7 @@ fn woken(cpu: u32, result: i64) {
     // SAFETY: the calling thread has this number.
     let Some((word, before)) = (unsafe { Cpu::of(cpu).sleeps.take() }) else { return };
     let Some(entered) = enter(cpu) else { return };
-    sync::cond_wait_end(&entered, word + SLEEPERS, before, result == 0);
+    sleepers::woken(&entered, word, before, result == 0);
     if let Some(vt) = ended(word, 1) {
         sync::joined(&entered, vt);
     }

@@ -91,7 +91,7 @@ macro_rules! atomics {
                         1
                     }
                     Err(now) => {
-                        waits::looked(a as u64, now as u64);
+                        waits::in_vain(a as u64, *c as u64, now as u64);
                         *c = now;
                         0
                     }
@@ -113,7 +113,7 @@ macro_rules! atomics {
                         old
                     }
                     Err(old) => {
-                        waits::looked(a as u64, old as u64);
+                        waits::in_vain(a as u64, c as u64, old as u64);
                         old
                     }
                 }

@@ -256,10 +256,19 @@ pub mod waits {
     use crate::arena::recording;
     use crate::arch::current;
     use crate::thread::enter;
-    use tussle_rt_core::polled as core;
     use tussle_rt_core::waits::{self as words, How};
+    use tussle_rt_core::{polled as core, sleepers};
 
-    /// The calling thread saw `value`, or tried in vain to change it.
+    /// The calling thread tried in vain to bring a word from `wanted` to something else: it is `value`.
+    #[inline(always)]
+    pub fn in_vain(addr: u64, wanted: u64, value: u64) {
+        if recording() {
+            // SAFETY: the state is the calling thread's.
+            unsafe { core::in_vain(current(), enter, addr, wanted, value) }
+        }
+    }
+
+    /// The calling thread saw `value`.
     #[inline(always)]
     pub fn looked(addr: u64, value: u64) {
         if recording() {
@@ -294,12 +303,31 @@ pub mod waits {
         }
     }
 
-    /// It goes to sleep until a word changes.
-    pub fn asleep_for(addr: u64) {
+    /// It goes to sleep until a word changes that is what it expects; to be told to [`woken`], if anything.
+    pub fn sleeps(addr: u64, expected: u64) -> Option<u64> {
+        let t = if recording() { enter()? } else { return None };
+        if words::has_looked(&t, addr) {
+            words::asleep_for(&t, addr);
+            return None;
+        }
+        sleepers::sleeps(&t, addr, expected)
+    }
+
+    /// It goes on; `came` if another thread woke it.
+    pub fn woken(addr: u64, before: u64, came: bool) {
         if recording()
             && let Some(t) = enter()
         {
-            words::asleep_for(&t, addr)
+            sleepers::woken(&t, addr, before, came)
+        }
+    }
+
+    /// It is about to wake all who sleep at a word, or one of them.
+    pub fn wakes(addr: u64, all: bool) {
+        if recording()
+            && let Some(t) = enter()
+        {
+            sleepers::wakes(&t, addr, all)
         }
     }
 

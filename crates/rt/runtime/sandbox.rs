@@ -77,6 +77,8 @@ pub unsafe extern "C" fn tussle_syscall(
     const SET_MODES: [c_long; 2] = [0, 1];
     /// `FUTEX_WAIT` and `FUTEX_WAIT_BITSET`, without flags.
     const FUTEX_WAITS: [c_long; 2] = [0, 9];
+    /// `FUTEX_WAKE`, `_REQUEUE`, `_CMP_REQUEUE`, `_WAKE_OP` and `_WAKE_BITSET`.
+    const FUTEX_WAKES: [c_long; 5] = [1, 3, 4, 5, 10];
     const FUTEX_OPERATION: c_long = 127;
     // SAFETY: the arguments go on as they came.
     unsafe {
@@ -84,8 +86,13 @@ pub unsafe extern "C" fn tussle_syscall(
             type L = c_long;
             call!(SYSCALL, (n => L, a => L, b => L, c => L, d => L, e => L, f => L) -> L)
         };
-        if n as usize == sys::SYS_futex && FUTEX_WAITS.contains(&(b & FUTEX_OPERATION)) {
-            waits::asleep_for(a as u64);
+        let mut asleep = None;
+        if n as usize == sys::SYS_futex {
+            match b & FUTEX_OPERATION {
+                op if FUTEX_WAITS.contains(&op) => asleep = waits::sleeps(a as u64, c as u64),
+                op if FUTEX_WAKES.contains(&op) => waits::wakes(a as u64, c as i32 > 1),
+                _ => {}
+            }
         }
         let sets = match n as usize {
             sys::SYS_seccomp => SET_MODES.contains(&a),
@@ -96,6 +103,7 @@ pub unsafe extern "C" fn tussle_syscall(
             arena::before_sandbox();
         }
         let r = go();
+        asleep.into_iter().for_each(|before| waits::woken(a as u64, before, r == 0));
         if sets {
             arena::after_sandbox(r >= 0);
         }

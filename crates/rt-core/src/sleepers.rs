@@ -1,0 +1,34 @@
+//! Threads that the kernel lets sleep until a word changes (futexes), where the word is not seen: a library that is not
+//! instrumented keeps it, or only its sleepers tell of it. Who is woken goes on as a waiter of a condition does.
+
+use crate::sync;
+use crate::thread::Entered;
+use crate::waits;
+
+/// What is known of the sleepers at a word has a slot of its own, that many bytes behind: the word's may be a lock's.
+const BEHIND: u64 = 2;
+
+/// The word of a lock: who sleeps there is handed nothing but its turn. Locks of glibc, Go and Rust hold 2 while somebody
+/// waits, musl's the highest bit (Rust's parked threads have all).
+pub fn is_of_lock(expected: u64) -> bool {
+    let expected = expected as u32;
+    expected == 2 || (expected >> 31 == 1 && expected != u32::MAX)
+}
+
+/// The calling thread is about to sleep while a word is what it expects; to be told to [`woken`], if anything.
+pub fn sleeps(entered: &Entered, word: u64, expected: u64) -> Option<u64> {
+    let order = !is_of_lock(expected) && !waits::takes_turns(entered, word);
+    order.then(|| sync::cond_wait_begin(entered, word + BEHIND))
+}
+
+/// It goes on; `came` if another thread woke it.
+pub fn woken(entered: &Entered, word: u64, before: u64, came: bool) {
+    sync::cond_wait_end(entered, word + BEHIND, before, came);
+}
+
+/// The calling thread is about to wake all who sleep at a word, or one of them.
+pub fn wakes(entered: &Entered, word: u64, all: bool) {
+    if sync::has_waiters(word + BEHIND) && !waits::takes_turns(entered, word) {
+        sync::cond_wake(entered, word + BEHIND, all);
+    }
+}
