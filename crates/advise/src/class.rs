@@ -269,12 +269,17 @@ fn kind(e: &Evidence, object: u32) -> Option<(Kind, u64)> {
     Some(((o.alloc_code?, o.ty, o.size), o.base))
 }
 
-/// A latent case that the allocator decides anew in every run: this run was lucky, the next one need not be. Over all
-/// phases it must cost as much as a case that was seen: what one phase of many costs is not what a run costs.
+/// A latent case that the allocator decides anew in every run, or the linker in every build: this one was lucky, the
+/// next one need not be, and the program's own build is another one than the recorder's. Over all phases it must cost
+/// as much as a case that was seen: what one phase of many costs is not what a run costs.
 pub fn is_luck(e: &Evidence, by: &HiddenBy) -> bool {
-    let HiddenBy::Phase { object, phases, .. } = by else { return false };
+    let (object, phases, kind) = match by {
+        HiddenBy::Phase { object, phases, .. } => (*object, phases, ObjectKind::Heap),
+        HiddenBy::Link { object, phases } => (*object, phases, ObjectKind::Global),
+        HiddenBy::LineSize => return false,
+    };
     let mean = phases.iter().map(|p| p.1).sum::<f64>() / phases.len().max(1) as f64;
-    mean >= COST_MIN && e.objects.get(*object as usize).is_some_and(|o| o.kind == ObjectKind::Heap)
+    mean >= COST_MIN && e.objects.get(object as usize).is_some_and(|o| o.kind == kind)
 }
 
 /// The classes of everything in an evidence, by object: what advice starts from.

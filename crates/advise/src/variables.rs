@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use tussle_contention::analysis::{Question, contention};
+use tussle_contention::analysis::{HiddenBy, Latent, Question, contention};
 use tussle_contention::fields::Namer;
-use tussle_contention::group::{FieldPair, Group};
+use tussle_contention::group::{FieldPair, Group, groups};
 use tussle_evidence::{Evidence, Object, ObjectKind};
 use tussle_model::{Type, TypeId, TypeTable};
 
 use crate::advice::{Advice, Report, is_own_source};
-use crate::class::{Judged, judge};
+use crate::class::{Class, is_luck, judge, latent};
 use crate::cost::{Layout, Variable};
 use crate::edit::Edit;
 use crate::relayout::RelayoutError;
@@ -26,7 +26,9 @@ struct Plan {
     /// The variable that is named first, and all that change.
     names: Vec<String>,
     edits: Vec<Edit>,
-    class: crate::class::Class,
+    class: Class,
+    /// They lie on several lines as it was recorded, by luck.
+    latent: bool,
 }
 
 /// Advice about every fight between such variables, in no order.
@@ -45,7 +47,7 @@ pub fn report(evidence: &Evidence, name: &str, line: u64) -> Option<Report> {
         decl: None,
         unit: evidence.run.unit.to_string(),
         class: plan.class,
-        latent: false,
+        latent: plan.latent,
         inside: None,
         cost: before,
         sharing,
@@ -59,7 +61,7 @@ pub fn report(evidence: &Evidence, name: &str, line: u64) -> Option<Report> {
 /// What the variables of a proposal cost without and with it, on lines of so many bytes.
 pub(crate) fn costs(evidence: &Evidence, advice: &Advice, line: u64) -> Option<(f64, f64)> {
     let (names, edits) = (advice.variables.clone(), advice.edits.clone());
-    let plan = Plan { names, edits, class: crate::class::Class::LayoutHelps };
+    let plan = Plan { names, edits, class: Class::LayoutHelps, latent: advice.is_latent() };
     let scene = plan.scene(evidence, line);
     let cost = |changed| Some(scene.cost(&plan.layout(evidence, changed)).ok()?.mean);
     Some((cost(false)?, cost(true)?))
@@ -91,13 +93,20 @@ fn stride(types: &TypeTable, o: &Object) -> Option<u64> {
 fn plans(e: &Evidence, line: u64) -> Vec<Plan> {
     let question = Question::observed();
     let (namer, seen) = (Namer::new(e), contention(e, &question));
-    let helped = judge(e, &namer, &seen).into_iter().filter(|j| j.class.may_gain());
-    helped.filter_map(|j| plan(e, &j, line)).collect()
+    let judged = judge(e, &namer, &seen);
+    let helped = judged.iter().filter(|j| j.class.may_gain());
+    let mut out: Vec<Plan> = helped.filter_map(|j| plan(e, &j.group, j.class, line)).collect();
+    let by_linker = |l: &&Latent| matches!(l.hidden_by, HiddenBy::Link { .. }) && is_luck(e, &l.hidden_by);
+    for hidden in latent(e, &seen, &judged).iter().filter(by_linker) {
+        let there = groups(e, &namer, std::iter::once(&hidden.line));
+        let plans = there.iter().filter_map(|g| plan(e, g, Class::LayoutHelps, line));
+        out.extend(plans.map(|p| Plan { latent: true, ..p }));
+    }
+    out
 }
 
 /// What to do about one fight; `None` where something else than plain variables takes part.
-fn plan(e: &Evidence, judged: &Judged<'_>, line: u64) -> Option<Plan> {
-    let group = &judged.group;
+fn plan(e: &Evidence, group: &Group<'_>, class: Class, line: u64) -> Option<Plan> {
     let pairs = fighting(group);
     let fields = pairs.iter().flat_map(|p| [p.stored, p.lost]).filter_map(|f| group.fields.get(f));
     let fighters: BTreeSet<u32> = fields.map(|f| f.object).collect();
@@ -124,7 +133,7 @@ fn plan(e: &Evidence, judged: &Judged<'_>, line: u64) -> Option<Plan> {
     }
     let names: Vec<String> = edits.keys().map(|n| n.to_string()).collect();
     let edits: Vec<Edit> = edits.into_values().collect();
-    (!edits.is_empty() && edits.len() <= VARIABLES_MAX).then_some(Plan { names, edits, class: judged.class })
+    (!edits.is_empty() && edits.len() <= VARIABLES_MAX).then_some(Plan { names, edits, class, latent: false })
 }
 
 /// Pairs of fields that a layout can part, with at least 1% of what such pairs cost.
@@ -168,7 +177,8 @@ impl Plan {
         let first = scene.objects().find(|o| o.name.as_ref() == self.names.first())?;
         let grown = |o: &Object| new.variable(o).map_or(o.size, |v| v.size(o.size));
         let live = scene.objects().map(|o| grown(o) as i64 - o.size as i64).max().unwrap_or(0);
-        let gains = before.observed - after.observed >= crate::class::COST_MIN;
+        let gain = if self.latent { before.mean - after.mean } else { before.observed - after.observed };
+        let gains = gain >= crate::class::COST_MIN;
         gains.then(|| Advice {
             type_name: self.names.first().cloned().unwrap_or_default(),
             decl: None,

@@ -175,7 +175,12 @@ fn apart(id: u32, line: LineSize, phase: u64) -> u64 {
 }
 
 /// `None` where nobody is in another's way.
-fn evaluate(l: &LinePieces, question: &Question, window_vt: u64, roles: &Roles) -> Option<LineContention> {
+pub(crate) fn evaluate(
+    l: &LinePieces,
+    question: &Question,
+    window_vt: u64,
+    roles: &Roles,
+) -> Option<LineContention> {
     let e = window::line_e(&l.pieces, window_vt, &|actor| roles.of(actor));
     if e.e <= 0.0 && e.e_even <= 0.0 {
         return None;
@@ -212,7 +217,7 @@ fn parts(l: &LinePieces) -> (Vec<Part>, f64) {
 }
 
 /// Which actors do the same kind of work: the same start routine, or else the same creator.
-struct Roles(Vec<u32>);
+pub(crate) struct Roles(Vec<u32>);
 
 impl Roles {
     fn new(e: &Evidence) -> Roles {
@@ -261,6 +266,14 @@ pub enum HiddenBy {
         /// E of the worst line per possible phase.
         phases: Vec<(u64, f64)>,
     },
+    /// Variables in neighbouring lines whose places the linker chose: in another build (the recorder's differs from the
+    /// program's own) they lie further ahead or back, all together, and may share a line.
+    Link {
+        /// Object id of one of them.
+        object: u32,
+        /// E of their worst line by how far they are moved, bytes.
+        phases: Vec<(u64, f64)>,
+    },
     /// Two 64-byte lines that a machine with 128-byte lines, or one that fetches pairs of lines, moves as one.
     LineSize,
 }
@@ -286,6 +299,7 @@ pub fn latent(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Laten
     for (object, rows) in objects {
         out.extend(latent_phase(e, seen, object, &rows, (&roles, is_case)));
     }
+    out.extend(crate::link::latent(e, seen, &|o| open.get(o as usize) == Some(&true), (&roles, is_case)));
     out.extend(latent_pairs(e, seen, is_case));
     // Other phases concern every machine, so they come first.
     let rank = |l: &Latent| (l.hidden_by == HiddenBy::LineSize, -l.line.e.e);

@@ -8,6 +8,7 @@ mod even;
 pub mod fields;
 pub mod group;
 pub mod lines;
+mod link;
 pub mod objective;
 mod pairs;
 pub mod replay;

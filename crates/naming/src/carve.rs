@@ -10,7 +10,7 @@ use tussle_model::TypeId;
 
 use crate::image::{ImageId, Images};
 use crate::nest;
-use crate::retarget::{self, Piece, Pieces};
+use crate::retarget::Split;
 use crate::site::Claim;
 use crate::stacks::Declared;
 use crate::types::Pending;
@@ -41,7 +41,7 @@ struct Wanted {
     guess: usize,
 }
 
-/// Makes objects out of the untyped ones of all groups.
+/// Finds objects in the untyped ones of all groups.
 pub(crate) fn carve(
     evidence: &mut Evidence,
     images: &Images,
@@ -49,9 +49,8 @@ pub(crate) fn carve(
     nests: &Nests,
     groups: &[Group],
     declared: &Declared,
-) {
-    let mut new: Vec<Object> = Vec::new();
-    let mut pieces = Pieces::new();
+) -> Split {
+    let mut split = Split::default();
     for group in groups {
         let open =
             |id: u32| evidence.objects.get(id as usize).is_some_and(|o| o.ty.is_none() && o.name.is_none());
@@ -63,7 +62,7 @@ pub(crate) fn carve(
         let mut guesses = guesses(evidence, images, &sightings);
         guesses.sort_by_key(|g| std::cmp::Reverse((g.lines.len(), size_of(images, g))));
         let mut taken: HashMap<u32, BTreeMap<u64, (u64, usize)>> = HashMap::new();
-        let (made, mut arrays) = (new.len(), BTreeMap::<u32, BTreeMap<usize, u64>>::new());
+        let (made, mut arrays) = (split.new.len(), BTreeMap::<u32, BTreeMap<usize, u64>>::new());
         let mut found: Vec<Wanted> = Vec::new();
         for wanted in pieces_of(evidence, images, &guesses) {
             let list = taken.entry(wanted.object).or_default();
@@ -71,18 +70,16 @@ pub(crate) fn carve(
             let Some(wanted) = beside(list, wanted, size_of(images, guess)) else { continue };
             let Some((agree, lines)) = believed(images, nests, guess, &wanted, &sightings) else { continue };
             list.insert(wanted.start, (wanted.end, wanted.guess));
-            let id = (evidence.objects.len() + new.len()) as u32;
             let Some(parent) = evidence.objects.get(wanted.object as usize) else { continue };
-            new.push(object_of(parent, guess, &wanted, images, pending, (agree, lines)));
+            let part = object_of(parent, guess, &wanted, images, pending, (agree, lines));
+            split.add(evidence, wanted.object, wanted.start, part);
             if wanted.stride.is_some() {
                 arrays.entry(wanted.object).or_default().entry(wanted.guess).or_insert(wanted.start);
             }
-            let piece = Piece { start: wanted.start, end: wanted.end, object: id, at: 0 };
-            pieces.entry(wanted.object).or_default().push(piece);
             found.push(wanted);
         }
-        align_as_neighbours(&mut new[made..], &found, &arrays);
-        for (object, wanted) in new[made..].iter_mut().zip(&found) {
+        align_as_neighbours(&mut split.new[made..], &found, &arrays);
+        for (object, wanted) in split.new[made..].iter_mut().zip(&found) {
             let (Some(parent), Some(taken)) =
                 (evidence.objects.get(wanted.object as usize), taken.get(&wanted.object))
             else {
@@ -91,12 +88,12 @@ pub(crate) fn carve(
             object.live_max = alive(images, parent, &guesses[wanted.guess], wanted, (taken, declared));
         }
     }
-    for (&id, found) in &pieces {
+    for (&id, found) in &split.pieces {
         if let Some(o) = evidence.objects.get_mut(id as usize) {
             o.why = format!("what is left of it beside {} objects found inside; {}", found.len(), o.why);
         }
     }
-    retarget::apply(evidence, pieces, new);
+    split
 }
 
 /// As much of a piece as is not another's already: the struct itself, of `size` bytes, at least.

@@ -1,7 +1,7 @@
 //! Memory without a struct, by the pointer through which the code gets there: `hits[]`, `*total`.
 //!
-//! An array of numbers on the heap has no field names. Where the code says `hits[i]`, and `hits` is a global variable or
-//! a member of a named struct, that is what its readers call it. Names of a function's own variables say nothing
+//! An array of numbers on the heap has no field names. Where the code says `hits[i]`, and `hits` is a global variable
+//! or a member of a named struct, that is what its readers call it. Names of a function's own variables say nothing
 //! elsewhere and are not used. Where code lines name different pointers, the memory stays without a name.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use tussle_model::TypeId;
 
 use crate::image::{ImageId, Images};
 use crate::nest;
-use crate::retarget::{self, Piece, Pieces};
+use crate::retarget::Split;
 use crate::types::Pending;
 use crate::vote::{Group, Sighting};
 
@@ -72,12 +72,17 @@ struct Heard<'a> {
     others: Vec<(u64, u32)>,
 }
 
-/// Names what pointers lead to in memory that got no struct; `groups` are those of [`crate::vote::groups`].
-pub(crate) fn name(evidence: &mut Evidence, images: &Images, pending: &mut Pending, groups: &[Group]) {
-    let mut new: Vec<Object> = Vec::new();
-    let mut pieces = Pieces::new();
+/// Names what pointers lead to in memory that got no struct, and is none of the parts in `split`, to which it adds its
+/// own. `groups` are those of [`crate::vote::groups`].
+pub(crate) fn name(
+    evidence: &mut Evidence,
+    images: &Images,
+    pending: &mut Pending,
+    groups: &[Group],
+    split: &mut Split,
+) {
     for group in groups {
-        for (id, heard) in heard(images, group) {
+        for (id, heard) in heard(images, group, split) {
             let Some(object) = evidence.objects.get_mut(id as usize).filter(|o| is_open(o)) else { continue };
             let all = heard.pointers.values().flat_map(|r| &r.lines).collect::<BTreeSet<_>>().len();
             let most = heard.pointers.iter().find(|(_, r)| agrees(r.lines.len(), all));
@@ -102,17 +107,15 @@ pub(crate) fn name(evidence: &mut Evidence, images: &Images, pending: &mut Pendi
                         let Some(piece) = of_part(&parent, images, pending, (pointer, reach), &part) else {
                             continue;
                         };
-                        let at = (evidence.objects.len() + new.len()) as u32;
-                        let (start, end) = (part.start, part.start + piece.size);
-                        pieces.entry(id).or_default().push(Piece { start, end, object: at, at: 0 });
-                        new.push(piece);
+                        if !split.meets(id, part.start, part.start + piece.size) {
+                            split.add(evidence, id, part.start, piece);
+                        }
                     }
                 }
                 _ => {}
             }
         }
     }
-    retarget::apply(evidence, pieces, new);
 }
 
 fn agrees(lines: usize, all: usize) -> bool {
@@ -128,10 +131,14 @@ fn is_plain(images: &Images, pending: &Pending, handle: TypeId) -> bool {
     pending.of_image(handle).is_some_and(|(image, ty)| !nest::structured(&images.get(image).types, ty))
 }
 
-fn heard<'a>(images: &Images, group: &'a Group) -> BTreeMap<u32, Heard<'a>> {
+fn heard<'a>(images: &Images, group: &'a Group, split: &Split) -> BTreeMap<u32, Heard<'a>> {
     let mut out: BTreeMap<u32, Heard> = BTreeMap::new();
     for s in &group.sightings {
         let says = out.entry(s.object).or_default();
+        if split.meets(s.object, s.offset, s.offset.saturating_add(u64::from(s.size))) {
+            says.others.push((s.offset, s.line));
+            continue;
+        }
         let is_struct = |image: ImageId, ty| nest::structured(&images.get(image).types, ty);
         let Some((pointer, ty)) = pointer_of(s).filter(|(_, (image, ty))| !is_struct(*image, *ty)) else {
             if s.claims.iter().any(|c| c.ty.is_none_or(|ty| is_struct(c.image, ty))) {

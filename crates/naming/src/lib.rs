@@ -111,9 +111,10 @@ fn name_all(
         foreign.extend(found);
     }
     lives::take_out(evidence, &lines, &foreign);
-    held::name(evidence, &loaded, &mut pending, &groups);
     let declared = stacks::Declared::read(evidence, &mut loaded, &mut sites);
-    carve::carve(evidence, &loaded, &mut pending, &nests, &groups, &declared);
+    let mut split = carve::carve(evidence, &loaded, &mut pending, &nests, &groups, &declared);
+    held::name(evidence, &loaded, &mut pending, &groups, &mut split);
+    retarget::apply(evidence, split.pieces, split.new);
     types::fill(evidence, &loaded, pending);
     cplusplus::threads(evidence, &mut loaded, &mut sites);
     rust::settle(evidence);

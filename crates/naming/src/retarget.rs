@@ -1,6 +1,6 @@
 //! Splitting objects: rows that point into an old object are moved to the pieces that it consists of.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tussle_evidence::{Access, Evidence, Object, Rate, Touch};
 
@@ -19,6 +19,32 @@ pub(crate) struct Piece {
 
 /// Pieces by old object, in order of `start`, not overlapping. What no piece covers stays where it is.
 pub(crate) type Pieces = HashMap<u32, Vec<Piece>>;
+
+/// What is to become of objects: parts of them, and the objects that these go to, which come after the existing ones.
+#[derive(Default)]
+pub(crate) struct Split {
+    pub pieces: Pieces,
+    pub new: Vec<Object>,
+    /// By object, first byte and one past the last of its parts.
+    taken: HashMap<u32, BTreeMap<u64, u64>>,
+}
+
+impl Split {
+    /// A part of an object becomes one of its own. The part must be no other's.
+    pub fn add(&mut self, evidence: &Evidence, object: u32, start: u64, part: Object) {
+        let id = (evidence.objects.len() + self.new.len()) as u32;
+        let end = start.saturating_add(part.size);
+        self.pieces.entry(object).or_default().push(Piece { start, end, object: id, at: 0 });
+        self.taken.entry(object).or_default().insert(start, end);
+        self.new.push(part);
+    }
+
+    /// Some of these bytes of an object are a part already.
+    pub fn meets(&self, object: u32, start: u64, end: u64) -> bool {
+        let last = self.taken.get(&object).and_then(|all| all.range(..end).next_back());
+        last.is_some_and(|(_, ends)| start < *ends)
+    }
+}
 
 /// Moves all rows, then drops old objects that nothing refers to any more. `new` are the objects after the existing.
 pub(crate) fn apply(evidence: &mut Evidence, mut pieces: Pieces, new: Vec<Object>) {

@@ -390,6 +390,35 @@ impl Sites {
         if val.place.is_some() { vec![val] } else { Vec::new() }
     }
 
+    /// What the use of a macro names: the compiler tells no place inside of it.
+    fn in_macro(
+        &self,
+        image: &crate::image::Image,
+        site: &Site,
+        tokens: &[Token],
+        kind: TouchKind,
+        find: &dyn Fn(&str) -> Option<Macro>,
+    ) -> Vec<Val> {
+        let expanded = expand(tokens, find, 0);
+        let value = |slice: &[Token]| Eval::new(image, site.svma, &site.scope, slice).unary_at(0);
+        let pointed = pointed_to_by_calls(&expanded, kind);
+        if !pointed.is_empty() {
+            return pointed.iter().map(|slice| value(slice)).collect();
+        }
+        // Which of several definitions was compiled is not known; an atomic operation is given its word's address.
+        if let Some(list) = tokens.get(2..tokens.len().saturating_sub(1)).filter(|_| kind == TouchKind::Rmw) {
+            let words = arguments(list).into_iter().map(|arg| expand(&starred(arg, &tokens[0]), find, 0));
+            let named: Vec<Val> = words.map(|w| value(&w)).filter(|v| v.place.is_some()).collect();
+            if !named.is_empty() {
+                return named;
+            }
+        }
+        // Any lvalue in it may be meant.
+        let mut eval = Eval::new(image, site.svma, &site.scope, &expanded);
+        eval.expression_at(0);
+        eval.nodes.into_iter().filter(|n| n.val.member.is_some()).map(|n| n.val).collect()
+    }
+
     fn at_identifier(
         &self,
         image: &crate::image::Image,
@@ -415,24 +444,7 @@ impl Sites {
         let local = site.scope.variables.iter().any(|(n, _)| n == name);
         if let Some(m) = macros.get(name).filter(|_| !local) {
             let end = if m.params.is_some() { close.unwrap_or(at) } else { at };
-            let expanded = expand(&tokens[at..=end], &find, 0);
-            let pointed = pointed_to_by_calls(&expanded, kind);
-            let at_all = |arg: &Vec<Token>| Eval::new(image, site.svma, &site.scope, arg).unary_at(0);
-            if !pointed.is_empty() {
-                return pointed.iter().map(at_all).collect();
-            }
-            // Which of several definitions was compiled is not known; an atomic operation is given its word's address.
-            if let Some(close) = close.filter(|_| kind == TouchKind::Rmw) {
-                let args = arguments(&tokens[at + 2..close]);
-                let words = args.iter().map(|arg| expand(&starred(arg, &tokens[at]), &find, 0));
-                let named = words.map(|w| at_all(&w)).filter(|v| v.place.is_some()).collect::<Vec<_>>();
-                if !named.is_empty() {
-                    return named;
-                }
-            }
-            // The compiler names only the macro: any lvalue in it may be meant.
-            let members = nodes(&tokens[at..=end]).into_iter().filter(|n| n.val.member.is_some());
-            return members.map(|n| n.val).collect();
+            return self.in_macro(image, site, &tokens[at..=end], kind, &find);
         }
         if at > 0 && (tokens[at - 1].is("->") || tokens[at - 1].is(".")) && !called {
             return vec![value(&tokens[postfix_start(tokens, at)..=at])];

@@ -22,7 +22,7 @@ impl Hidden<'_> {
         *self.by == HiddenBy::LineSize
     }
 
-    /// The allocator decides anew in every run whether it fights.
+    /// The allocator decides anew in every run whether it fights, or the linker in every build.
     pub fn by_luck(&self, e: &Evidence) -> bool {
         tussle_advise::class::is_luck(e, self.by)
     }
@@ -38,7 +38,8 @@ pub fn hidden<'a>(e: &Evidence, namer: &Namer, latent: &'a [Latent]) -> Vec<Hidd
     let wide = latent.iter().filter(|l| l.hidden_by == HiddenBy::LineSize).map(|l| &l.line);
     // What another phase shows already needs no second telling.
     let told: Vec<u32> = out.iter().flat_map(|h: &Hidden| h.group.objects()).collect();
-    let new = |g: &Group| g.objects().iter().any(|o| !told.contains(o));
+    let titles: Vec<String> = out.iter().map(|h: &Hidden| h.group.title()).collect();
+    let new = |g: &Group| g.objects().iter().any(|o| !told.contains(o)) && !titles.contains(&g.title());
     let wide = groups(e, namer, wide).into_iter().filter(new);
     out.extend(wide.map(|group| Hidden { group, by: &HiddenBy::LineSize }));
     out
@@ -71,6 +72,10 @@ fn place(by: &HiddenBy) -> String {
         HiddenBy::Phase { observed, worst, phases, .. } => {
             let fights = phases.iter().filter(|p| p.1 >= tussle_contention::analysis::LATENT_E_MIN).count();
             format!("at phase {worst}, not {observed} as here ({fights} of {} phases)", phases.len())
+        }
+        HiddenBy::Link { phases, .. } => {
+            let fights = phases.iter().filter(|p| p.1 >= tussle_contention::analysis::LATENT_E_MIN).count();
+            format!("where the linker puts them on one line ({fights} of {} places)", phases.len())
         }
     }
 }
@@ -112,6 +117,22 @@ fn section(context: &Context, h: &Hidden) -> Node {
                     fact("worst_phase_bytes", "", Cell::value(*worst, "")),
                     fact("phases", "E by phase", Cell::value(list, words.join("   "))),
                 ]),
+            );
+        }
+        HiddenBy::Link { phases, .. } => {
+            let why = "Neighbouring variables that this build has on two lines. The program's own build, or the next \
+                       one, may have them on one: numbers below are for it.";
+            let list: Vec<serde_json::Value> = phases
+                .iter()
+                .map(|(by, e)| serde_json::json!({ "moved_bytes": by, "expected_invalidations": e.round() }))
+                .collect();
+            let words: Vec<String> =
+                phases.iter().map(|(by, e)| format!("{by}: {}", invalidations(*e).text)).collect();
+            nodes.retain(|n| !matches!(n, Node::Bytes(_)));
+            nodes.insert(0, Node::Text(vec![Span { text: why.into(), tone: Tone::Warn }]));
+            nodes.insert(
+                1,
+                Node::Facts(vec![fact("places", "E by bytes moved", Cell::value(list, words.join("   ")))]),
             );
         }
         HiddenBy::LineSize => {

@@ -93,11 +93,12 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let mut hidden = latent::hidden(e, &namer, &latent);
     hidden.retain(|h| keep(&h.group));
     let outcome = Outcome::new(e, problems, &all, &hidden);
+    let lucky = hidden.iter().filter(|h| h.by_luck(e)).count();
     let (helped, others): (Vec<&Judged>, Vec<&Judged>) =
         all.iter().partition(|j| j.class == Class::LayoutHelps);
     let by_line = by_line(e, &seen, &all, &hidden);
     let context = line::Context { by_line, ..line::Context::new(e, &namer, seen.question) };
-    let mut nodes = vec![outcome::sentence(&outcome, (&all, &hidden), (seen.lines_touched, quiet))];
+    let mut nodes = vec![outcome::sentence(&outcome, (&all, &hidden, lucky), (seen.lines_touched, quiet))];
     let mut facts = worst(&context, &helped, options);
     facts.extend(run_facts(e, &seen, outcome.helps));
     nodes.push(Node::Facts(facts));

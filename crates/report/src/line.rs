@@ -111,14 +111,18 @@ impl<'a> Context<'a> {
         Finding { rule, level, message, file, line, ..Finding::default() }
     }
 
-    /// A case that only this run's allocator hid.
+    /// A case that only this run's allocator hid, or this build's linker.
     pub(super) fn lucky(&self, h: &Hidden) -> Finding {
         let mut finding = self.finding(&h.group);
-        if let HiddenBy::Phase { observed, worst, .. } = h.by {
-            finding.message = format!(
-                "{}, where the allocator puts it {worst} bytes into a line, not {observed} as in this run",
-                finding.message
-            );
+        let message = &mut finding.message;
+        match h.by {
+            HiddenBy::Phase { observed, worst, .. } => message.push_str(&format!(
+                ", where the allocator puts it {worst} bytes into a line, not {observed} as in this run"
+            )),
+            HiddenBy::Link { .. } => {
+                message.push_str(", where the linker puts them on one, not as in this build")
+            }
+            HiddenBy::LineSize => {}
         }
         finding
     }

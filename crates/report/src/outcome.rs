@@ -37,10 +37,11 @@ pub(crate) fn damaged(problems: &[Problem]) -> Option<String> {
     problems.first().map(|p| format!("the evidence is damaged: {p}"))
 }
 
-/// The sentence, with how many lines were touched, and how many of them are shared without harm.
+/// The sentence, with how many of the hidden cases luck hid, how many lines were touched, and how many of them are
+/// shared without harm.
 pub(crate) fn sentence(
     outcome: &Outcome,
-    (all, hidden): (&[Judged], &[Hidden]),
+    (all, hidden, lucky): (&[Judged], &[Hidden], usize),
     (touched, quiet): (u64, usize),
 ) -> Node {
     let mut parts = Vec::new();
@@ -49,11 +50,17 @@ pub(crate) fn sentence(
         parts.push(Span { text: format!("{words}: {reason}"), tone: Tone::Warn });
     }
     parts.extend(counts(all));
+    if lucky > 0 {
+        let words = "hidden here by luck that a layout helps";
+        let text = plural(lucky, &format!("case {words}"), &format!("cases {words}"));
+        parts.push(Span { text, tone: Tone::Bad });
+    }
     if parts.is_empty() {
         parts.push(Span { text: "Nothing that a layout helps".into(), tone: Tone::Good });
     }
-    if !hidden.is_empty() {
-        parts.push(Span { text: plural(hidden.len(), "latent case", "latent cases"), tone: Tone::Warn });
+    let latent = hidden.len().saturating_sub(lucky);
+    if latent > 0 {
+        parts.push(Span { text: plural(latent, "latent case", "latent cases"), tone: Tone::Warn });
     }
     let mut spans = Vec::new();
     for (i, p) in parts.into_iter().enumerate() {

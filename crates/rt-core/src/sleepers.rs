@@ -8,8 +8,8 @@ use crate::waits;
 /// What is known of the sleepers at a word has a slot of its own, that many bytes behind: the word's may be a lock's.
 const BEHIND: u64 = 2;
 
-/// The word of a lock: who sleeps there is handed nothing but its turn. Locks of glibc, Go and Rust hold 2 while somebody
-/// waits, musl's the highest bit (Rust's parked threads have all).
+/// The word of a lock: who sleeps there is handed nothing but its turn. Locks of glibc, Go and Rust hold 2 while
+/// somebody waits, musl's the highest bit (Rust's parked threads have all).
 pub fn is_of_lock(expected: u64) -> bool {
     let expected = expected as u32;
     expected == 2 || (expected >> 31 == 1 && expected != u32::MAX)

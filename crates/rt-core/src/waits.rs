@@ -507,9 +507,9 @@ fn leaves_with_others(s: &'static Slot, from: Option<u64>, to: u64) -> bool {
     ![0, NEVER].contains(&second) && readers(s) == 0 && leaves
 }
 
-/// The calling thread tried in vain to bring a watched word from `wanted` to something else. Who has a lock does not try
-/// to take it and go on: a word for which that is the rule keeps nobody from anything (a flag that anybody sets and
-/// clears). Now and then it happens to locks, too, of which a part of the changes is not seen.
+/// The calling thread tried in vain to bring a watched word from `wanted` to something else. Who has a lock does not
+/// try to take it and go on: a word for which that is the rule keeps nobody from anything (a flag that anybody sets
+/// and clears). Now and then it happens to locks, too, of which a part of the changes is not seen.
 pub fn in_vain(entered: &Entered, addr: u64, wanted: u64) {
     const IN_VAIN_MIN: u64 = 8;
     let Some(s) = sync::known(addr) else { return };

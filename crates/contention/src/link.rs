@@ -1,0 +1,124 @@
+//! Variables that the linker put on two lines by luck. The recorded build is another one than the program's own: what
+//! lies before them has other sizes, so that all are moved by some bytes, in steps of their alignment.
+
+use crate::analysis::{Contention, HiddenBy, IsCase, LATENT_E_MIN, Latent, LineContention, Roles, evaluate};
+use crate::lines::{self, LinePieces};
+use crate::window;
+use std::collections::BTreeSet;
+use tussle_evidence::{Access, Evidence, Object, ObjectKind};
+
+/// Variables are moved in steps of so many bytes: below it there is no type that anybody shares.
+const STEP_BYTES: u64 = 4;
+
+/// Lines that variables would share in another build, the costliest first; no variable is in two. `open` says which
+/// objects are no case where they lie.
+pub(crate) fn latent(
+    e: &Evidence,
+    seen: &Contention,
+    open: &dyn Fn(u32) -> bool,
+    (roles, is_case): (&Roles, IsCase<'_>),
+) -> Vec<Latent> {
+    let line = seen.question.line;
+    let variable = |id: u32| {
+        let o = e.objects.get(id as usize);
+        open(id) && o.is_some_and(|o| o.kind == ObjectKind::Global && o.align < line.bytes())
+    };
+    let rows: Vec<&Access> = e.accesses.iter().filter(|a| variable(a.object)).collect();
+    let moves: Vec<u64> = (STEP_BYTES..line.bytes()).step_by(STEP_BYTES as usize).collect();
+    if rows.is_empty() || !e.run.sees.phases {
+        return Vec::new();
+    }
+    let at = |by: u64, each: &(dyn Fn(LinePieces) -> Option<LinePieces> + Sync)| {
+        lines::map_fights(e, rows.iter().copied(), (line, LATENT_E_MIN), &|_, o| moved(o, by), each).found
+    };
+    // Variables that share a line here are judged here.
+    let apart = |l: &LinePieces| {
+        let homes = objects(l).into_iter().filter_map(|o| e.objects.get(o as usize));
+        homes.map(|o| line.index(o.base)).collect::<BTreeSet<_>>().len() > 1
+    };
+    let fights = |l: LinePieces| {
+        (apart(&l) && window::quick_e(&l.pieces, seen.window_vt) >= LATENT_E_MIN).then_some(l)
+    };
+    let mut found: Vec<LineContention> = moves
+        .iter()
+        .flat_map(|by| at(*by, &fights))
+        .filter_map(|l| evaluate(&l, &seen.question, seen.window_vt, roles))
+        .filter(|l| is_case(l))
+        .collect();
+    found.sort_by(|a, b| b.cost.total().total_cmp(&a.cost.total()));
+    let mut told: BTreeSet<u32> = BTreeSet::new();
+    let mut out = Vec::new();
+    for worst in found {
+        let all = worst.objects();
+        let Some(&object) = all.first().filter(|_| !all.iter().any(|o| told.contains(o))) else { continue };
+        told.extend(&all);
+        let only = |l: LinePieces| objects(&l).iter().any(|o| all.contains(o)).then_some(l);
+        let e_at = |by: u64| {
+            let lines = at(by, &only);
+            lines.iter().map(|l| window::quick_e(&l.pieces, seen.window_vt)).fold(0.0, f64::max)
+        };
+        let phases = std::iter::once(0).chain(moves.iter().copied());
+        // Where a variable's own alignment does not let it go, nobody moves.
+        let align = all.iter().filter_map(|o| e.objects.get(*o as usize)).map(|o| o.align).max().unwrap_or(1);
+        let phases = phases.filter(|by| by % align.max(1) == 0).map(|by| (by, e_at(by))).collect();
+        out.push(Latent { line: worst, hidden_by: HiddenBy::Link { object, phases } });
+    }
+    out
+}
+
+/// Where a variable lies when all are moved by so much: nowhere if its alignment forbids it.
+fn moved(o: &Object, by: u64) -> Option<u64> {
+    by.is_multiple_of(o.align.max(1)).then(|| o.base.saturating_add(by))
+}
+
+fn objects(l: &LinePieces) -> BTreeSet<u32> {
+    l.ranges.iter().map(|r| r.object).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::{HiddenBy, Latent, Question, contention, latent};
+    use tussle_evidence::Evidence;
+    use tussle_evidence::sample::Sample;
+
+    /// Two threads, of which each stores to a variable of its own: `at` are their addresses.
+    fn two(at: [u64; 2], align: u64) -> Evidence {
+        let mut s = Sample::new(65_536);
+        let main = s.thread("main", None);
+        let long = s.long();
+        for (name, base) in ["hits", "misses"].into_iter().zip(at) {
+            let variable = s.global(name, base, 8, Some(long), align);
+            let thread = s.thread(name, Some(main));
+            s.access(variable, 0, 8, thread, (0, 60_000), [0, 50_000, 0]);
+        }
+        s.evidence()
+    }
+
+    fn by_linker(e: &Evidence) -> Vec<Latent> {
+        let seen = contention(e, &Question::observed());
+        let all = latent(e, &seen, &|l| l.cost.removable() > 1000.0);
+        all.into_iter().filter(|l| matches!(l.hidden_by, HiddenBy::Link { .. })).collect()
+    }
+
+    #[test]
+    fn neighbours_on_two_lines_would_fight_in_another_build() {
+        let found = by_linker(&two([0x4038, 0x4040], 8));
+        assert_eq!(found.len(), 1, "{found:?}");
+        let HiddenBy::Link { phases, .. } = &found[0].hidden_by else { panic!("{found:?}") };
+        // Seven of eight places have both on one line; here they are not.
+        assert_eq!(phases.len(), 8);
+        assert_eq!(phases.iter().filter(|p| p.1 > 1000.0).count(), 7);
+        assert_eq!(phases[0], (0, 0.0));
+    }
+
+    #[test]
+    fn what_is_a_line_apart_or_aligned_stays_apart() {
+        assert!(by_linker(&two([0x4000, 0x4040], 8)).is_empty(), "64 bytes apart");
+        assert!(by_linker(&two([0x4038, 0x4040], 64)).is_empty(), "on lines of their own");
+    }
+
+    #[test]
+    fn what_shares_a_line_here_is_seen_and_not_hidden() {
+        assert!(by_linker(&two([0x4000, 0x4008], 8)).is_empty());
+    }
+}
